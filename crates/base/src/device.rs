@@ -1,0 +1,68 @@
+//! [`Device`]: a transmit ring that takes packets and gives them back, and a receive ring that lends frames.
+
+use alloc::vec::Vec;
+
+use crate::frame::Frame;
+use crate::packet::Packet;
+use crate::time::Instant;
+
+/// A network device as the host sees it: AF_XDP socket, TAP, simulated NIC.
+///
+/// Transmit: *permission first, work second*. Whoever calls [`put`](Self::put) has seen [`room`](Self::room) above zero, so
+/// putting cannot fail. The device owns a packet from `put` until `reap` or `reset` gives it back; it loses none.
+///
+/// Receive: the device lends a frame; the caller reads it and gives it back with [`recycle`](Self::recycle).
+pub trait Device {
+    /// The memory of this device's packets.
+    type Frame: Frame;
+
+    /// Largest IP packet in bytes, link header not counted.
+    fn mtu(&self) -> usize;
+
+    /// How many packets the transmit ring accepts now.
+    fn room(&self) -> usize;
+
+    /// Places a packet in the transmit ring. It may stay unsent until the [`doorbell`](Self::doorbell).
+    ///
+    /// # Panics
+    /// If there is no [`room`](Self::room): the caller broke the contract.
+    fn put(&mut self, packet: Packet<Self::Frame>, now: Instant);
+
+    /// Tells the device that packets were put; one call per burst.
+    fn doorbell(&mut self, now: Instant);
+
+    /// Appends every packet whose transmission has completed to `done`.
+    fn reap(&mut self, now: Instant, done: &mut Vec<Packet<Self::Frame>>);
+
+    /// Packets put and not yet reaped.
+    fn in_flight(&self) -> usize;
+
+    /// The next received frame, if any.
+    fn receive(&mut self, now: Instant) -> Option<Received<Self::Frame>>;
+
+    /// Gives a received frame back for reuse.
+    fn recycle(&mut self, frame: Self::Frame);
+
+    /// Stops transmission and appends every packet in flight to `lost`. Afterwards [`in_flight`](Self::in_flight) is zero.
+    fn reset(&mut self, lost: &mut Vec<Packet<Self::Frame>>);
+}
+
+/// A received frame: memory and the part of it that was written.
+#[derive(Debug)]
+#[must_use = "a received frame must be recycled"]
+pub struct Received<F> {
+    /// The memory, to be given back with [`Device::recycle`].
+    pub frame: F,
+    /// Where in the memory the Ethernet header begins.
+    pub start: u32,
+    /// Bytes received, Ethernet header included.
+    pub len: u32,
+}
+
+impl<F: Frame> Received<F> {
+    /// The received bytes; empty if the device lied about their place.
+    pub fn bytes(&self) -> &[u8] {
+        let start = self.start as usize;
+        self.frame.bytes().get(start..start + self.len as usize).unwrap_or(&[])
+    }
+}

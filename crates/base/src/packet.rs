@@ -1,0 +1,372 @@
+//! [`Packet`]: the linear packet that crosses the send path, and [`Item`]: all that a queueing discipline may ask of one.
+//!
+//! A packet is moved, never cloned, and has two exits: a completion or a drop, which meet in [`Pool::settle`](crate::Pool::settle).
+//! What schedulers need rides in it, so they never touch the frame.
+
+use core::num::NonZeroU32;
+
+use crate::frame::Frame;
+use crate::time::Instant;
+use crate::units::Bytes;
+
+/// A socket of a host: slot index and generation, so that an old handle never reaches the slot's next tenant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SocketId {
+    /// Slot in the host's table.
+    pub index: u32,
+    /// How many tenants the slot has had, counting this one.
+    pub generation: NonZeroU32,
+}
+
+/// Which segment of a connection a packet carries: the connection's own running number of its segment records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SegmentId(pub NonZeroU32);
+
+/// Who sent a packet, so that settling can tell the sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The sending socket.
+    pub socket: SocketId,
+    /// The segment it carries; `None` for pure acknowledgements, probes and resets.
+    pub segment: Option<SegmentId>,
+}
+
+/// Bytes a connection was allowed to place below itself (TCP Small Queues). Linear: it is released exactly once, when its
+/// packet ends.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a credit must travel in a packet or be released"]
+pub struct Credit(NonZeroU32);
+
+impl Credit {
+    /// A credit of `bytes` bytes.
+    pub const fn new(bytes: NonZeroU32) -> Self {
+        Self(bytes)
+    }
+
+    /// How much was granted.
+    pub const fn bytes(&self) -> u32 {
+        self.0.get()
+    }
+}
+
+/// The ECN field of the IP header (RFC 3168 §5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ecn {
+    /// The transport does not understand marks.
+    NotEct,
+    /// ECT(1): a scalable transport (RFC 9331).
+    Ect1,
+    /// ECT(0): a classic transport.
+    Ect0,
+    /// Congestion was experienced.
+    Ce,
+}
+
+impl Ecn {
+    /// The ECN field of a TOS byte.
+    pub const fn of_tos(tos: u8) -> Self {
+        match tos & 0b11 {
+            0b00 => Self::NotEct,
+            0b01 => Self::Ect1,
+            0b10 => Self::Ect0,
+            _ => Self::Ce,
+        }
+    }
+}
+
+/// What a queueing discipline may know and do about a packet.
+///
+/// Only [`len`](Self::len) has no default: a queue of byte counts (`impl Item for u32` in a test) is a valid queue. Disciplines
+/// stamp the arrival time themselves with [`set_enqueued`](Self::set_enqueued), so an `Item` must store it.
+pub trait Item {
+    /// Accounted length: on Ethernet the frame without FCS.
+    fn len(&self) -> Bytes;
+
+    /// True for a packet without bytes.
+    fn is_empty(&self) -> bool {
+        self.len() == Bytes::ZERO
+    }
+
+    /// When it entered the discipline that holds it.
+    fn enqueued(&self) -> Instant;
+
+    /// Notes when it entered.
+    fn set_enqueued(&mut self, now: Instant);
+
+    /// Memory it really occupies ("truesize"), which memory limits count.
+    fn memory(&self) -> Bytes {
+        self.len()
+    }
+
+    /// Keyed hash of the flow it belongs to, equal for all packets of the flow.
+    fn flow_hash(&self) -> u64 {
+        0
+    }
+
+    /// Keyed hashes of source and destination host, for host isolation.
+    fn host_hashes(&self) -> (u32, u32) {
+        (0, 0)
+    }
+
+    /// The TOS / traffic-class byte: DSCP in the upper six bits, ECN in the lower two.
+    fn tos(&self) -> u8 {
+        0
+    }
+
+    /// Rewrites the TOS byte.
+    fn set_tos(&mut self, _tos: u8) {}
+
+    /// Local priority, 0..=15, as the priomap of pfifo_fast and prio reads it.
+    fn priority(&self) -> u8 {
+        0
+    }
+
+    /// The earliest departure its sender wants; [`Instant::ZERO`] means any time.
+    fn departure(&self) -> Instant {
+        Instant::ZERO
+    }
+
+    /// Segments it stands for (GSO); at least 1.
+    fn segments(&self) -> u16 {
+        1
+    }
+
+    /// The headers, for classifiers that parse. May be empty.
+    fn headers(&self) -> &[u8] {
+        &[]
+    }
+
+    /// Marks "congestion experienced" if the transport understands it. True when the packet now carries CE, also when it
+    /// already did; false (and nothing changes) for Not-ECT.
+    fn set_ce(&mut self) -> bool {
+        if Ecn::of_tos(self.tos()) == Ecn::NotEct {
+            return false;
+        }
+        self.set_tos(self.tos() | 0b11);
+        true
+    }
+
+    /// Called once when the packet leaves for the device: folds metadata changes (TOS, CE) into the bytes.
+    fn finish(&mut self) {}
+}
+
+const ETHERNET_HEADER: usize = 14;
+const ETHERTYPE_IPV4: [u8; 2] = [0x08, 0x00];
+const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
+
+/// An outgoing packet: a frame and what the send path must know of it. At most 64 bytes, moved by value.
+#[derive(Debug)]
+#[must_use = "a packet ends only by completion or drop: pass it on"]
+pub struct Packet<F> {
+    frame: F,
+    owner: Option<Owner>,
+    credit: Option<Credit>,
+    flow_hash: u64,
+    departure: Instant,
+    enqueued: Instant,
+    source_hash: u32,
+    destination_hash: u32,
+    len: u32,
+    segments: u16,
+    tos: u8,
+    priority: u8,
+}
+
+const _: () = assert!(size_of::<Packet<crate::frame::HeapFrame>>() <= 64, "a packet fits a cache line");
+
+impl<F: Frame> Packet<F> {
+    /// A packet whose bytes are the first `len` of `frame`, with no owner and neutral metadata.
+    pub fn new(frame: F, len: u32) -> Self {
+        Self {
+            frame,
+            owner: None,
+            credit: None,
+            flow_hash: 0,
+            departure: Instant::ZERO,
+            enqueued: Instant::ZERO,
+            source_hash: 0,
+            destination_hash: 0,
+            len,
+            segments: 1,
+            tos: 0,
+            priority: 0,
+        }
+    }
+
+    /// Names the sender and attaches the credit it was granted.
+    pub fn with_owner(mut self, owner: Owner, credit: Option<Credit>) -> Self {
+        self.owner = Some(owner);
+        self.credit = credit;
+        self
+    }
+
+    /// Sets the keyed hashes of flow, source host and destination host.
+    pub fn with_hashes(mut self, flow: u64, source: u32, destination: u32) -> Self {
+        self.flow_hash = flow;
+        self.source_hash = source;
+        self.destination_hash = destination;
+        self
+    }
+
+    /// Sets the earliest departure.
+    pub fn with_departure(mut self, departure: Instant) -> Self {
+        self.departure = departure;
+        self
+    }
+
+    /// Sets the TOS byte that the headers already carry, and the local priority.
+    pub fn with_tos(mut self, tos: u8, priority: u8) -> Self {
+        self.tos = tos;
+        self.priority = priority;
+        self
+    }
+
+    /// Who sent it.
+    pub fn owner(&self) -> Option<Owner> {
+        self.owner
+    }
+
+    /// The bytes on the wire.
+    pub fn bytes(&self) -> &[u8] {
+        self.frame.bytes().get(..self.len as usize).unwrap_or(&[])
+    }
+
+    /// The frame, for devices that address memory.
+    pub fn frame(&self) -> &F {
+        &self.frame
+    }
+
+    /// Takes the packet apart. Only [`Pool::settle`](crate::Pool::settle) ends packets.
+    pub(crate) fn dismantle(self) -> (F, crate::pool::Settled) {
+        let Self { frame, owner, credit, len, .. } = self;
+        (frame, crate::pool::Settled { owner, credit, len })
+    }
+
+    /// Writes the TOS byte into the IP header; for IPv4 adjusts the checksum by the difference (RFC 1624 eqn. 3).
+    fn write_tos(&mut self) {
+        let tos = self.tos;
+        let Some(bytes) = self.frame.bytes_mut().get_mut(..self.len as usize) else { return };
+        let (Some(ethertype), Some(&first)) = (bytes.get(12..ETHERNET_HEADER), bytes.get(ETHERNET_HEADER)) else {
+            return;
+        };
+        if ethertype == ETHERTYPE_IPV4 && bytes.len() >= ETHERNET_HEADER + 20 {
+            let ip = &mut bytes[ETHERNET_HEADER..];
+            if ip[1] == tos {
+                return;
+            }
+            let word = |high, low| u32::from(u16::from_be_bytes([high, low]));
+            let (before, after) = (word(first, ip[1]), word(first, tos));
+            let mut sum = (!word(ip[10], ip[11]) & 0xffff) + (!before & 0xffff) + after;
+            sum = (sum & 0xffff) + (sum >> 16);
+            sum = (sum & 0xffff) + (sum >> 16);
+            ip[1] = tos;
+            ip[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+        } else if ethertype == ETHERTYPE_IPV6 && bytes.len() >= ETHERNET_HEADER + 40 {
+            let ip = &mut bytes[ETHERNET_HEADER..];
+            ip[0] = (ip[0] & 0xf0) | (tos >> 4);
+            ip[1] = (ip[1] & 0x0f) | (tos << 4);
+        }
+    }
+}
+
+impl<F: Frame> Item for Packet<F> {
+    fn len(&self) -> Bytes {
+        Bytes::new(u64::from(self.len))
+    }
+
+    fn enqueued(&self) -> Instant {
+        self.enqueued
+    }
+
+    fn set_enqueued(&mut self, now: Instant) {
+        self.enqueued = now;
+    }
+
+    fn memory(&self) -> Bytes {
+        Bytes::new(self.frame.bytes().len().max(self.len as usize) as u64)
+    }
+
+    fn flow_hash(&self) -> u64 {
+        self.flow_hash
+    }
+
+    fn host_hashes(&self) -> (u32, u32) {
+        (self.source_hash, self.destination_hash)
+    }
+
+    fn tos(&self) -> u8 {
+        self.tos
+    }
+
+    fn set_tos(&mut self, tos: u8) {
+        self.tos = tos;
+    }
+
+    fn priority(&self) -> u8 {
+        self.priority
+    }
+
+    fn departure(&self) -> Instant {
+        self.departure
+    }
+
+    fn segments(&self) -> u16 {
+        self.segments
+    }
+
+    fn headers(&self) -> &[u8] {
+        self.bytes()
+    }
+
+    fn finish(&mut self) {
+        self.write_tos();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::HeapFrame;
+
+    /// Sum of all 16-bit words of a header; 0xffff when the checksum is right.
+    fn folded_sum(header: &[u8]) -> u16 {
+        let mut sum: u32 = header.chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        sum as u16
+    }
+
+    fn ipv4_packet(tos: u8) -> Packet<HeapFrame> {
+        let mut frame = HeapFrame::new();
+        let bytes = frame.bytes_mut();
+        bytes[12..14].copy_from_slice(&ETHERTYPE_IPV4);
+        let header = [0x45, tos, 0, 40, 0x12, 0x34, 0x40, 0, 64, 6, 0, 0, 10, 7, 0, 1, 10, 7, 0, 2];
+        bytes[14..34].copy_from_slice(&header);
+        let checksum = !folded_sum(&header);
+        bytes[24..26].copy_from_slice(&checksum.to_be_bytes());
+        Packet::new(frame, 54).with_tos(tos, 0)
+    }
+
+    #[test]
+    fn marking_keeps_the_ipv4_checksum_right_for_every_tos() {
+        for tos in 0..=255u8 {
+            let mut packet = ipv4_packet(tos);
+            let marked = packet.set_ce();
+            assert_eq!(marked, tos & 3 != 0, "Not-ECT never gains CE");
+            packet.finish();
+            assert_eq!(packet.bytes()[15], if marked { tos | 3 } else { tos });
+            assert_eq!(folded_sum(&packet.bytes()[14..34]), 0xffff, "tos {tos:#x}");
+        }
+    }
+
+    #[test]
+    fn truncated_frames_are_left_alone() {
+        for len in 0..34 {
+            let mut packet = Packet::new(HeapFrame::new(), len);
+            packet.set_tos(0xb8);
+            packet.finish();
+        }
+        Packet::new((), 1514).finish();
+    }
+}

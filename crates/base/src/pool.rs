@@ -1,0 +1,67 @@
+//! [`Pool`]: the transmit frames of one host, and `settle`, the one place where a packet ends.
+
+use alloc::vec::Vec;
+
+use crate::frame::Frame;
+use crate::packet::{Credit, Owner, Packet};
+
+/// The frames a host may fill with outgoing packets. A frame is either here or in exactly one packet.
+#[derive(Debug)]
+pub struct Pool<F> {
+    free: Vec<F>,
+    capacity: usize,
+}
+
+impl<F: Frame> Pool<F> {
+    /// A pool of `frames`, all free.
+    pub fn new(frames: Vec<F>) -> Self {
+        Self { capacity: frames.len(), free: frames }
+    }
+
+    /// A free frame, or `None` when every frame is on its way.
+    pub fn take(&mut self) -> Option<F> {
+        self.free.pop()
+    }
+
+    /// Gives back a frame that never became a packet.
+    pub fn put_back(&mut self, frame: F) {
+        debug_assert!(self.free.len() < self.capacity, "a frame came back that this pool never handed out");
+        self.free.push(frame);
+    }
+
+    /// Ends a packet: the frame becomes free; what the packet owed its sender is returned. Completed and dropped packets
+    /// both end here.
+    #[must_use = "the credit in the result must be released"]
+    pub fn settle(&mut self, packet: Packet<F>) -> Settled {
+        let (frame, settled) = packet.dismantle();
+        self.put_back(frame);
+        settled
+    }
+
+    /// Frames ready to be taken.
+    pub fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// All frames, free or not.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Frames that are in packets somewhere. Zero when a host is idle; anything else is a leak.
+    pub fn outstanding(&self) -> usize {
+        self.capacity - self.free.len()
+    }
+}
+
+/// What a packet leaves behind when it ends.
+#[derive(Debug)]
+#[must_use = "the credit must be released"]
+pub struct Settled {
+    /// Who sent it, if a connection did.
+    pub owner: Option<Owner>,
+    /// The TSQ credit it held.
+    pub credit: Option<Credit>,
+    /// Its length on the wire in bytes.
+    pub len: u32,
+}

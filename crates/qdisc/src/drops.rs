@@ -1,0 +1,84 @@
+//! [`Drops`]: where packets that will not be sent come out, each with its reason.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+/// Why a discipline or device gave up a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum DropReason {
+    /// The queue's packet or byte limit was reached.
+    Overlimit,
+    /// The queue's memory limit was reached.
+    Memory,
+    /// An AQM dropped it for standing delay (CoDel's control law).
+    Target,
+    /// The device or the path it stood in was reset.
+    Reset,
+}
+
+impl DropReason {
+    /// Every reason, in the order of [`index`](Self::index).
+    pub const ALL: [Self; 4] = [Self::Overlimit, Self::Memory, Self::Target, Self::Reset];
+
+    /// Position in [`ALL`](Self::ALL), for counter arrays.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl fmt::Display for DropReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Overlimit => "overlimit",
+            Self::Memory => "memory",
+            Self::Target => "target",
+            Self::Reset => "reset",
+        })
+    }
+}
+
+/// Packets dropped during one or more calls. The caller owns the vector and reuses it, so dropping allocates nothing in
+/// steady state; it must [`drain`](Self::drain) it and settle what comes out.
+#[derive(Debug)]
+pub struct Drops<P> {
+    dropped: Vec<(P, DropReason)>,
+}
+
+impl<P> Drops<P> {
+    /// An empty sink.
+    pub const fn new() -> Self {
+        Self { dropped: Vec::new() }
+    }
+
+    /// Drops `packet` because of `reason`.
+    pub fn push(&mut self, packet: P, reason: DropReason) {
+        self.dropped.push((packet, reason));
+    }
+
+    /// Takes every dropped packet out, oldest first.
+    pub fn drain(&mut self) -> impl Iterator<Item = (P, DropReason)> + '_ {
+        self.dropped.drain(..)
+    }
+
+    /// The dropped packets, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &(P, DropReason)> {
+        self.dropped.iter()
+    }
+
+    /// How many packets wait to be settled.
+    pub fn len(&self) -> usize {
+        self.dropped.len()
+    }
+
+    /// True when nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.dropped.is_empty()
+    }
+}
+
+impl<P> Default for Drops<P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
