@@ -1,11 +1,40 @@
-//! Congestion control for any transport.
+//! Congestion control for any transport: it is told what acknowledgements brought, and answers with a window and a rate.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `controller` | [`Controller`] and its vocabulary: [`Ack`], [`Congestion`], [`Verdict`] |
+//! | `algorithm` | [`Algorithm`], the controllers of this crate by name; [`Factory`] |
+//! | `config` | [`Config`] |
+//! | [`reno`] | NewReno, RFC 5681 |
+//! | [`cubic`], [`curve`] | CUBIC, RFC 9438, and its growth function |
+//! | [`slow_start`], [`hystart`] | how a connection begins; HyStart++, RFC 9406 |
+//! | `window`, `episode` | what window-based controllers share |
+//! | [`pacing`] | windows turned into rates |
+//! | `sampler` | [`Sampler`]: the delivery rate |
+//!
+//! Nothing here knows TCP: sequence numbers, timers and retransmissions are the transport's.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+mod algorithm;
+mod config;
 mod controller;
+pub mod cubic;
+pub mod curve;
+mod episode;
+pub mod hystart;
+pub mod pacing;
+pub mod reno;
 mod sampler;
+pub mod slow_start;
+mod window;
 
+pub use algorithm::{Algorithm, Factory, UnknownAlgorithm};
+pub use config::Config;
 pub use controller::{Ack, Congestion, Controller, Recovery, Signal, Verdict};
+pub use cubic::Cubic;
+pub use pacing::{PacingRatios, burst, window_rate};
+pub use reno::Reno;
 pub use sampler::{RateSample, Sampler, SentRate};

@@ -1,0 +1,120 @@
+//! [`Algorithm`]: the controllers of this crate by name, and [`Factory`], which also makes a stranger's.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt;
+use core::str::FromStr;
+
+use crate::config::Config;
+use crate::controller::Controller;
+use crate::cubic::Cubic;
+use crate::reno::Reno;
+
+/// A congestion-control algorithm of this crate, named as `net.ipv4.tcp_congestion_control` names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// NewReno (RFC 5681, RFC 6582).
+    Reno,
+    /// CUBIC (RFC 9438) with HyStart++ (RFC 9406).
+    #[default]
+    Cubic,
+}
+
+impl Algorithm {
+    /// Every algorithm.
+    pub const ALL: [Self; 2] = [Self::Reno, Self::Cubic];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reno => "reno",
+            Self::Cubic => "cubic",
+        }
+    }
+
+    /// A controller for one connection.
+    pub fn build(self, config: &Config) -> Box<dyn Controller> {
+        match self {
+            Self::Reno => Box::new(Reno::new(config)),
+            Self::Cubic => Box::new(Cubic::new(config)),
+        }
+    }
+
+    /// A factory of such controllers.
+    pub fn factory(self) -> Factory {
+        Factory::new(move |config| self.build(config))
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Algorithm {
+    type Err = UnknownAlgorithm;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let known = Self::ALL
+            .into_iter()
+            .find(|algorithm| algorithm.name() == name);
+        known.ok_or_else(|| UnknownAlgorithm { name: name.into() })
+    }
+}
+
+/// No algorithm has this name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownAlgorithm {
+    /// What was asked for.
+    pub name: String,
+}
+
+impl fmt::Display for UnknownAlgorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown congestion control \"{}\"; known:", self.name)?;
+        Algorithm::ALL
+            .iter()
+            .try_for_each(|known| write!(f, " {known}"))
+    }
+}
+
+impl core::error::Error for UnknownAlgorithm {}
+
+/// Makes a controller for each new connection: one of [`Algorithm`], or any other implementation of [`Controller`].
+#[derive(Clone)]
+pub struct Factory(
+    #[expect(clippy::type_complexity, reason = "the only place that spells it")]
+    Arc<dyn Fn(&Config) -> Box<dyn Controller> + Send + Sync>,
+);
+
+impl Factory {
+    /// A factory that calls `build` once per connection.
+    pub fn new(build: impl Fn(&Config) -> Box<dyn Controller> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(build))
+    }
+
+    /// A controller for one connection.
+    pub fn build(&self, config: &Config) -> Box<dyn Controller> {
+        (self.0)(config)
+    }
+}
+
+impl Default for Factory {
+    fn default() -> Self {
+        Algorithm::default().factory()
+    }
+}
+
+impl From<Algorithm> for Factory {
+    fn from(algorithm: Algorithm) -> Self {
+        algorithm.factory()
+    }
+}
+
+impl fmt::Debug for Factory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Factory")
+    }
+}

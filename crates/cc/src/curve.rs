@@ -1,0 +1,52 @@
+//! CUBIC's window growth function (RFC 9438 §4.2): `W(t) = C (t - K)³ + W_max`.
+//!
+//! The only floating-point law of CUBIC, kept apart so that it can be tested alone. Windows are in segments, times in seconds.
+
+use core::time::Duration;
+
+/// Aggressiveness in segments per second cubed (RFC 9438 §5.1).
+const C: f64 = 0.4;
+/// What a reduction leaves of the window (RFC 9438 §4.6).
+pub(crate) const BETA: f64 = 0.7;
+/// Reno's growth per round trip that, with cuts to [`BETA`], averages the window of Reno with cuts to one half:
+/// `3 (1 - β) / (1 + β)`, which is 9/17 (RFC 9438 §4.3).
+pub(crate) const RENO_ALPHA: f64 = 9.0 / 17.0;
+
+/// Beyond this distance from the plateau, in seconds, the curve is cut off; no connection sees the difference.
+const FARTHEST: f64 = 1e5;
+/// Largest window in segments.
+const LARGEST: f64 = (1 << 24) as f64;
+
+/// The cubic through the window at the start of an epoch (`t = 0`) with its plateau at `W_max`, which it reaches at `t = K`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Curve {
+    plateau: f64,
+    k: f64,
+}
+
+impl Curve {
+    /// The curve that starts at `start` segments and levels out at `plateau`. A start above the plateau moves the plateau there.
+    pub fn through(plateau: f64, start: f64) -> Self {
+        let plateau = plateau.max(start);
+        Self {
+            plateau,
+            k: libm::cbrt((plateau - start) / C),
+        }
+    }
+
+    /// `W_max` in segments.
+    pub fn plateau(&self) -> f64 {
+        self.plateau
+    }
+
+    /// `K`, the time to the plateau, in seconds.
+    pub fn k(&self) -> f64 {
+        self.k
+    }
+
+    /// `W(t)` in segments.
+    pub fn window(&self, t: Duration) -> f64 {
+        let distance = (t.as_secs_f64() - self.k).clamp(-FARTHEST, FARTHEST);
+        (C * distance * distance * distance + self.plateau).clamp(0.0, LARGEST)
+    }
+}

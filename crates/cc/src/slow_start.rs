@@ -1,0 +1,20 @@
+//! [`SlowStart`]: how a window opens before the first congestion signal, as a part that can be exchanged.
+
+use tautline_base::Bytes;
+
+use crate::controller::Ack;
+
+/// A slow-start algorithm: sees every acknowledgement of the initial slow start.
+pub trait SlowStart: Clone + Send {
+    /// Takes an acknowledgement in and says what to do with the window.
+    fn on_ack(&mut self, ack: &Ack) -> Step;
+}
+
+/// A slow-start algorithm's answer to an acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Open the window by so much.
+    Grow(Bytes),
+    /// The window is large enough: congestion avoidance begins.
+    Leave,
+}
