@@ -34,6 +34,11 @@ pub trait Device {
     /// Appends every packet whose transmission has completed to `done`.
     fn reap(&mut self, now: Instant, done: &mut Vec<Packet<Self::Frame>>);
 
+    /// True when the driver is woken by every completion (a simulated interrupt), so that nobody needs to look for them.
+    fn announces_completions(&self) -> bool {
+        false
+    }
+
     /// Packets put and not yet reaped.
     fn in_flight(&self) -> usize;
 

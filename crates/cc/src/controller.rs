@@ -63,7 +63,8 @@ pub struct Ack {
     pub cwnd_limited: bool,
     /// A new round trip began with this acknowledgement.
     pub round_start: bool,
-    /// The transport is in fast recovery or loss recovery.
+    /// The transport is in fast recovery or loss recovery. After [`Signal::Loss`] the window then stands still, because PRR
+    /// owns it; after [`Signal::Timeout`] it grows by slow start all the same.
     pub in_recovery: bool,
 }
 
