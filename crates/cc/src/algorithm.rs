@@ -57,9 +57,7 @@ impl FromStr for Algorithm {
     type Err = UnknownAlgorithm;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let known = Self::ALL
-            .into_iter()
-            .find(|algorithm| algorithm.name() == name);
+        let known = Self::ALL.into_iter().find(|algorithm| algorithm.name() == name);
         known.ok_or_else(|| UnknownAlgorithm { name: name.into() })
     }
 }
@@ -74,9 +72,7 @@ pub struct UnknownAlgorithm {
 impl fmt::Display for UnknownAlgorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "unknown congestion control \"{}\"; known:", self.name)?;
-        Algorithm::ALL
-            .iter()
-            .try_for_each(|known| write!(f, " {known}"))
+        Algorithm::ALL.iter().try_for_each(|known| write!(f, " {known}"))
     }
 }
 
@@ -116,5 +112,27 @@ impl From<Algorithm> for Factory {
 impl fmt::Debug for Factory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Factory")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+    use tautline_base::Bytes;
+
+    #[test]
+    fn names_parse_to_what_they_print() {
+        for algorithm in Algorithm::ALL {
+            assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
+            let config = Config::new(Bytes::new(1448));
+            assert_eq!(Factory::from(algorithm).build(&config).name(), algorithm.name());
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_known_ones() {
+        let error = "vegas".parse::<Algorithm>().unwrap_err();
+        assert_eq!(error.to_string(), "unknown congestion control \"vegas\"; known: reno cubic");
     }
 }

@@ -21,11 +21,6 @@ pub struct Config {
 impl Config {
     /// The defaults for segments of `mss` bytes.
     pub fn new(mss: Bytes) -> Self {
-        Self {
-            mss,
-            initial_window: mss * 10,
-            pacing: PacingRatios::default(),
-            slow_start_after_idle: true,
-        }
+        Self { mss, initial_window: mss * 10, pacing: PacingRatios::default(), slow_start_after_idle: true }
     }
 }

@@ -80,22 +80,8 @@ impl<S: SlowStart> Cubic<S> {
         let window = Window::new(config);
         let pacing = WindowPacing::new(config.pacing, window.mss);
         let verdict = pacing.verdict(window.cwnd, window.ssthresh);
-        let state = State {
-            window,
-            prior: 0.0,
-            plateau: None,
-            epoch: None,
-            slow_start: Some(slow_start),
-            credit: 0,
-        };
-        Self {
-            config: *config,
-            pacing,
-            episode: Episode::Open,
-            state,
-            before: None,
-            verdict,
-        }
+        let state = State { window, prior: 0.0, plateau: None, epoch: None, slow_start: Some(slow_start), credit: 0 };
+        Self { config: *config, pacing, episode: Episode::Open, state, before: None, verdict }
     }
 
     fn conclude(&mut self) {
@@ -107,11 +93,7 @@ impl<S: SlowStart> Cubic<S> {
 impl<S: SlowStart> State<S> {
     /// An acknowledgement that may open the window.
     fn grow(&mut self, ack: &Ack) {
-        let left = if self.window.in_slow_start() {
-            self.slow_start(ack)
-        } else {
-            ack.acked
-        };
+        let left = if self.window.in_slow_start() { self.slow_start(ack) } else { ack.acked };
         if !self.window.in_slow_start() {
             self.avoid(ack, left);
         }
@@ -119,10 +101,7 @@ impl<S: SlowStart> State<S> {
 
     /// Slow start; returns what is left for congestion avoidance.
     fn slow_start(&mut self, ack: &Ack) -> Bytes {
-        let step = self
-            .slow_start
-            .as_mut()
-            .map_or(Step::Grow(ack.acked), |slow_start| slow_start.on_ack(ack));
+        let step = self.slow_start.as_mut().map_or(Step::Grow(ack.acked), |slow_start| slow_start.on_ack(ack));
         match step {
             Step::Grow(bytes) if ack.cwnd_limited => self.window.slow_start(bytes),
             Step::Grow(_) => Bytes::ZERO,
@@ -148,10 +127,7 @@ impl<S: SlowStart> State<S> {
             if epoch.curve.window(epoch.elapsed) < epoch.reno_estimate {
                 self.follow_reno(epoch.reno_estimate, acked);
             } else {
-                self.follow_curve(
-                    epoch.curve.window(epoch.elapsed.saturating_add(ack.srtt)),
-                    acked,
-                );
+                self.follow_curve(epoch.curve.window(epoch.elapsed.saturating_add(ack.srtt)), acked);
             }
         }
         self.epoch = Some(epoch);
@@ -160,32 +136,24 @@ impl<S: SlowStart> State<S> {
     fn begin_epoch(&mut self, now: Instant, cwnd: f64) -> Epoch {
         let curve = Curve::through(self.plateau.unwrap_or(cwnd), cwnd);
         self.plateau = Some(curve.plateau());
-        Epoch {
-            curve,
-            elapsed: Duration::ZERO,
-            counted_to: now,
-            reno_estimate: cwnd,
-        }
+        Epoch { curve, elapsed: Duration::ZERO, counted_to: now, reno_estimate: cwnd }
     }
 
     /// Opens the window to Reno's. One acknowledgement opens it by at most half of what it covers, as the curve does: the
     /// estimate may be far ahead when the window was held back meanwhile.
     fn follow_reno(&mut self, reno_estimate: f64, acked: Bytes) {
         let goal = Bytes::new((reno_estimate * self.window.mss.get() as f64) as u64);
-        self.window
-            .grow(goal.saturating_sub(self.window.cwnd).min(acked / 2));
+        self.window.grow(goal.saturating_sub(self.window.cwnd).min(acked / 2));
     }
 
     /// Opens the window by `(target - cwnd) / cwnd` per byte acknowledged, target at most 1.5 windows.
     fn follow_curve(&mut self, target: f64, acked: Bytes) {
         let cwnd = self.window.cwnd.get();
-        let target = ((target * self.window.mss.get() as f64) as u64)
-            .clamp(cwnd, cwnd.saturating_add(cwnd / 2));
+        let target = ((target * self.window.mss.get() as f64) as u64).clamp(cwnd, cwnd.saturating_add(cwnd / 2));
         self.credit += u128::from(target - cwnd) * u128::from(acked.get().min(cwnd));
         let growth = self.credit / u128::from(cwnd);
         self.credit %= u128::from(cwnd);
-        self.window
-            .grow(Bytes::new(u64::try_from(growth).unwrap_or(u64::MAX)));
+        self.window.grow(Bytes::new(u64::try_from(growth).unwrap_or(u64::MAX)));
     }
 
     fn reduce(&mut self, signal: Signal) {
@@ -202,8 +170,7 @@ impl<S: SlowStart> State<S> {
         self.credit = 0;
         let reduced = Bytes::new((self.window.cwnd.get() as f64 * BETA) as u64);
         // One segment after a mark, two after a loss (§4.6).
-        self.window
-            .cut(reduced, if signal == Signal::Ce { 1 } else { 2 });
+        self.window.cut(reduced, if signal == Signal::Ce { 1 } else { 2 });
     }
 
     /// The window in segments.
@@ -221,14 +188,10 @@ impl Epoch {
         self.counted_to = now;
     }
 
-    /// Advances Reno's window by `acked`: less than a segment per window until it is back at the window before the cut, to make up
-    /// for the gentler cut; one segment from then on.
+    /// Advances Reno's window by `acked`: less than a segment per window until it is back at the window before the cut, to
+    /// make up for the gentler cut; one segment from then on.
     fn advance_reno(&mut self, acked: Bytes, cwnd: Bytes, prior: f64) {
-        let alpha = if self.reno_estimate >= prior {
-            1.0
-        } else {
-            RENO_ALPHA
-        };
+        let alpha = if self.reno_estimate >= prior { 1.0 } else { RENO_ALPHA };
         self.reno_estimate += alpha * acked.get() as f64 / cwnd.get() as f64;
     }
 }
@@ -276,9 +239,7 @@ impl<S: SlowStart> Controller for Cubic<S> {
     fn on_idle(&mut self, now: Instant, idle: Duration) {
         self.pacing.on_idle();
         if self.config.slow_start_after_idle {
-            self.state
-                .window
-                .decay(idle, self.pacing.srtt(), self.config.initial_window);
+            self.state.window.decay(idle, self.pacing.srtt(), self.config.initial_window);
         }
         if let Some(epoch) = &mut self.state.epoch {
             epoch.count_to(now, false);

@@ -1,6 +1,7 @@
 //! CUBIC's window growth function (RFC 9438 §4.2): `W(t) = C (t - K)³ + W_max`.
 //!
-//! The only floating-point law of CUBIC, kept apart so that it can be tested alone. Windows are in segments, times in seconds.
+//! The only floating-point law of CUBIC, kept apart so that it can be tested alone. Windows are in segments, times in
+//! seconds.
 
 use core::time::Duration;
 
@@ -25,13 +26,11 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// The curve that starts at `start` segments and levels out at `plateau`. A start above the plateau moves the plateau there.
+    /// The curve that starts at `start` segments and levels out at `plateau`. A start above the plateau moves the plateau
+    /// there.
     pub fn through(plateau: f64, start: f64) -> Self {
         let plateau = plateau.max(start);
-        Self {
-            plateau,
-            k: libm::cbrt((plateau - start) / C),
-        }
+        Self { plateau, k: libm::cbrt((plateau - start) / C) }
     }
 
     /// `W_max` in segments.
@@ -48,5 +47,61 @@ impl Curve {
     pub fn window(&self, t: Duration) -> f64 {
         let distance = (t.as_secs_f64() - self.k).clamp(-FARTHEST, FARTHEST);
         (C * distance * distance * distance + self.plateau).clamp(0.0, LARGEST)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(curve: &Curve, seconds: f64) -> f64 {
+        curve.window(Duration::from_secs_f64(seconds))
+    }
+
+    #[test]
+    fn the_worked_curve_from_70_to_100() {
+        let curve = Curve::through(100.0, 70.0);
+        assert!((curve.k() - 4.2172).abs() < 5e-5);
+        let table = [
+            (0.0, 70.0),
+            (1.0, 86.68),
+            (2.0, 95.64),
+            (3.0, 99.28),
+            (4.217, 100.0),
+            (5.0, 100.19),
+            (6.0, 102.27),
+            (8.0, 121.65),
+            (10.0, 177.4),
+        ];
+        for (t, window) in table {
+            assert!((at(&curve, t) - window).abs() < 0.05, "W({t}) = {} and not {window}", at(&curve, t));
+        }
+    }
+
+    #[test]
+    fn the_time_to_the_plateau_grows_with_the_cube_root() {
+        for (plateau, k) in [(1_000.0, 9.086), (10_000.0, 19.574)] {
+            let curve = Curve::through(plateau, plateau * BETA);
+            assert!((curve.k() - k).abs() < 5e-4);
+            assert!((at(&curve, curve.k()) - plateau).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn it_never_falls_and_never_overflows() {
+        let curve = Curve::through(1e6, 1.0);
+        let mut last = 0.0;
+        for millis in (0..400_000).step_by(100) {
+            let window = curve.window(Duration::from_millis(millis));
+            assert!(window >= last);
+            last = window;
+        }
+        assert_eq!(curve.window(Duration::MAX), LARGEST);
+    }
+
+    #[test]
+    fn a_start_above_the_plateau_is_the_plateau() {
+        let curve = Curve::through(50.0, 80.0);
+        assert_eq!((curve.plateau(), curve.k()), (80.0, 0.0));
     }
 }

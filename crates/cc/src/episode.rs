@@ -1,7 +1,8 @@
 //! [`Episode`]: one congestion signal costs one reduction, however often the same window signals again.
 //!
 //! RFC 5681 §3.1 (`ssthresh` is held when a timeout repeats), RFC 6582, and Linux: a second signal during the recovery of
-//! the same window does not cut again, and after a timeout the window grows by slow start although the loss is still being repaired.
+//! the same window does not cut again, and after a timeout the window grows by slow start although the loss is still being
+//! repaired.
 
 use crate::controller::{Ack, Signal};
 
@@ -19,19 +20,19 @@ pub(crate) enum Episode {
 impl Episode {
     /// Takes a signal in; true when it is a new one, to be answered by a reduction of `ssthresh`.
     pub(crate) fn on_signal(&mut self, signal: Signal) -> bool {
-        let before = core::mem::replace(
-            self,
-            match signal {
-                Signal::Timeout => Self::TimedOut { progress: false },
-                _ => Self::Reduced { by: signal },
-            },
-        );
-        match (before, signal) {
-            (Self::Open | Self::TimedOut { progress: true }, _) => true,
-            // The transport says that a new episode began although no acknowledgement came between the two.
-            (Self::Reduced { by }, _) => by == signal,
-            (Self::TimedOut { progress: false }, signal) => signal == Signal::Loss,
+        let new = match *self {
+            Self::Open | Self::TimedOut { progress: true } => true,
+            // The transport reports each episode once: the next one of a kind began although no acknowledgement came
+            // between.
+            Self::Reduced { by } => by == signal,
+            Self::TimedOut { progress: false } => signal == Signal::Loss,
+        };
+        match signal {
+            Signal::Timeout => *self = Self::TimedOut { progress: false },
+            _ if new => *self = Self::Reduced { by: signal },
+            _ => {}
         }
+        new
     }
 
     /// Takes an acknowledgement in; true when the window may grow.
@@ -47,5 +48,42 @@ impl Episode {
                 true
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_kind_of_signal_in_the_same_window_does_not_cut_again() {
+        for (first, second) in [(Signal::Loss, Signal::Ce), (Signal::Ce, Signal::Loss), (Signal::Loss, Signal::Timeout)] {
+            let mut episode = Episode::Open;
+            assert!(episode.on_signal(first));
+            assert!(!episode.on_signal(second), "{second:?} after {first:?}");
+        }
+    }
+
+    #[test]
+    fn a_repeated_timeout_holds_the_threshold_until_something_was_delivered() {
+        let mut episode = Episode::Open;
+        assert!(episode.on_signal(Signal::Timeout));
+        assert!(!episode.on_signal(Signal::Timeout));
+        episode = Episode::TimedOut { progress: true };
+        assert!(episode.on_signal(Signal::Timeout));
+    }
+
+    #[test]
+    fn a_mark_during_a_timeout_leaves_slow_start_going() {
+        let mut episode = Episode::TimedOut { progress: false };
+        assert!(!episode.on_signal(Signal::Ce));
+        assert_eq!(episode, Episode::TimedOut { progress: false });
+    }
+
+    #[test]
+    fn every_episode_the_transport_reports_cuts() {
+        let mut episode = Episode::Open;
+        assert!(episode.on_signal(Signal::Loss));
+        assert!(episode.on_signal(Signal::Loss));
     }
 }

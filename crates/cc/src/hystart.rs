@@ -1,8 +1,8 @@
 //! HyStart++ (RFC 9406): leaves slow start when the path's delay grows, before it overflows.
 //!
-//! §4.2: the lowest RTT of a round is compared with that of the round before. A clear rise leads into *conservative slow start*
-//! (CSS): a quarter of the growth for at most five rounds. If the RTT falls back below the level that raised the alarm, it was
-//! jitter, and slow start resumes. `L` is infinite, as the document allows for paced senders.
+//! §4.2: the lowest RTT of a round is compared with that of the round before. A clear rise leads into *conservative slow
+//! start* (CSS): a quarter of the growth for at most five rounds. If the RTT falls back below the level that raised the
+//! alarm, it was jitter, and slow start resumes. `L` is infinite, as the document allows for paced senders.
 
 use core::time::Duration;
 
@@ -42,12 +42,7 @@ enum Phase {
 impl HystartPlusPlus {
     /// The start of a connection.
     pub const fn new() -> Self {
-        Self {
-            phase: Phase::SlowStart,
-            last_round: None,
-            this_round: None,
-            samples: 0,
-        }
+        Self { phase: Phase::SlowStart, last_round: None, this_round: None, samples: 0 }
     }
 
     /// True in conservative slow start.
@@ -74,17 +69,10 @@ impl HystartPlusPlus {
             return;
         }
         match (self.phase, self.last_round) {
-            (Phase::SlowStart, Some(last))
-                if lowest >= last.saturating_add(rtt_threshold(last)) =>
-            {
-                self.phase = Phase::Conservative {
-                    baseline: lowest,
-                    rounds: 1,
-                };
+            (Phase::SlowStart, Some(last)) if lowest >= last.saturating_add(rtt_threshold(last)) => {
+                self.phase = Phase::Conservative { baseline: lowest, rounds: 1 };
             }
-            (Phase::Conservative { baseline, .. }, _) if lowest < baseline => {
-                self.phase = Phase::SlowStart
-            }
+            (Phase::Conservative { baseline, .. }, _) if lowest < baseline => self.phase = Phase::SlowStart,
             _ => {}
         }
     }
@@ -115,4 +103,87 @@ impl SlowStart for HystartPlusPlus {
 /// The rise that counts: an eighth of the last round's RTT, within 4 ms and 16 ms.
 fn rtt_threshold(last_round: Duration) -> Duration {
     (last_round / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESHOLD, MAX_RTT_THRESHOLD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tautline_base::{Bytes, Instant};
+
+    fn ack(rtt: Option<Duration>, round_start: bool) -> Ack {
+        Ack {
+            now: Instant::ZERO,
+            acked: Bytes::new(1000),
+            lost: Bytes::ZERO,
+            prior_in_flight: Bytes::ZERO,
+            in_flight: Bytes::ZERO,
+            rtt,
+            srtt: Duration::ZERO,
+            min_rtt: Duration::ZERO,
+            delivered: Bytes::ZERO,
+            rate: None,
+            cwnd_limited: true,
+            round_start,
+            in_recovery: false,
+        }
+    }
+
+    /// A round of `samples` acknowledgements at `rtt_ms`; the last answer.
+    fn round(hystart: &mut HystartPlusPlus, rtt_ms: u64, samples: u32) -> Step {
+        let steps = (0..samples).map(|i| hystart.on_ack(&ack(Some(Duration::from_millis(rtt_ms)), i == 0)));
+        steps.last().unwrap()
+    }
+
+    #[test]
+    fn the_threshold_is_an_eighth_within_bounds() {
+        for (rtt_us, threshold_us) in
+            [(10_000, 4_000), (50_000, 6_250), (100_000, 12_500), (128_000, 16_000), (1_000_000, 16_000)]
+        {
+            assert_eq!(rtt_threshold(Duration::from_micros(rtt_us)), Duration::from_micros(threshold_us));
+        }
+    }
+
+    #[test]
+    fn a_rise_of_the_rtt_slows_the_growth_to_a_quarter() {
+        let mut hystart = HystartPlusPlus::new();
+        assert_eq!(round(&mut hystart, 50, 10), Step::Grow(Bytes::new(1000)));
+        assert_eq!(round(&mut hystart, 57, 7), Step::Grow(Bytes::new(1000)), "seven samples are too few");
+        assert_eq!(hystart.on_ack(&ack(Some(Duration::from_millis(57)), false)), Step::Grow(Bytes::new(250)));
+    }
+
+    #[test]
+    fn a_rise_below_the_threshold_is_nothing() {
+        let mut hystart = HystartPlusPlus::new();
+        round(&mut hystart, 50, 10);
+        round(&mut hystart, 56, 10);
+        assert!(!hystart.is_conservative());
+    }
+
+    #[test]
+    fn five_conservative_rounds_end_slow_start() {
+        let mut hystart = HystartPlusPlus::new();
+        round(&mut hystart, 50, 10);
+        for _ in 0..5 {
+            assert_eq!(round(&mut hystart, 60, 10), Step::Grow(Bytes::new(250)));
+        }
+        assert_eq!(round(&mut hystart, 60, 1), Step::Leave);
+    }
+
+    #[test]
+    fn an_rtt_below_the_alarm_resumes_slow_start() {
+        let mut hystart = HystartPlusPlus::new();
+        round(&mut hystart, 50, 10);
+        round(&mut hystart, 60, 10);
+        assert!(hystart.is_conservative());
+        assert_eq!(round(&mut hystart, 59, 8), Step::Grow(Bytes::new(1000)));
+    }
+
+    #[test]
+    fn a_round_without_samples_raises_no_alarm() {
+        let mut hystart = HystartPlusPlus::new();
+        round(&mut hystart, 50, 10);
+        hystart.on_ack(&ack(None, true));
+        round(&mut hystart, 500, 10);
+        assert!(!hystart.is_conservative());
+    }
 }

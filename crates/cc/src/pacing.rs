@@ -1,8 +1,10 @@
-//! Pacing rates of window-based controllers: algorithm 1 of Grazia, Klapez, Casoni, "The New TCP Modules on the Block" (2021), as Linux refines it.
+//! Pacing rates of window-based controllers: algorithm 1 of Grazia, Klapez and Casoni, "The New TCP Modules on the Block"
+//! (2021), as Linux refines it.
 //!
 //! The window spread over a smoothed round trip, times a gain: 200 % while the window is below half the slow-start
-//! threshold, so that it can double in the next round; 120 % above, so that it can still probe. Linux takes the larger of window
-//! and flight (after a cut the flight is still the larger one) and the *smoothed* RTT where the paper says base RTT.
+//! threshold, so that it can double in the next round; 120 % above, so that it can still probe. Linux takes the larger of
+//! window and flight (after a cut the flight is still the larger one) and the *smoothed* RTT where the paper says base
+//! RTT.
 
 use core::time::Duration;
 
@@ -17,6 +19,9 @@ const BURST_TIME: Duration = Duration::from_millis(1);
 /// ... and at most this much, the largest super-packet of a network card.
 const LARGEST_BURST: Bytes = Bytes::kib(64);
 
+/// No pacer is set slower than this.
+const SLOWEST: Rate = Rate::bytes_per_sec(1);
+
 /// Pacing gains in percent of window per round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacingRatios {
@@ -28,33 +33,16 @@ pub struct PacingRatios {
 
 impl Default for PacingRatios {
     fn default() -> Self {
-        Self {
-            slow_start: 200,
-            avoidance: 120,
-        }
+        Self { slow_start: 200, avoidance: 120 }
     }
 }
 
 /// The rate that sends `max(cwnd, in_flight)` per smoothed round trip, times the gain of the phase. [`Rate::MAX`] when
-/// `srtt` is zero.
-pub fn window_rate(
-    cwnd: Bytes,
-    in_flight: Bytes,
-    ssthresh: Bytes,
-    srtt: Duration,
-    ratios: PacingRatios,
-) -> Rate {
-    let percent = if cwnd < ssthresh / 2 {
-        ratios.slow_start
-    } else {
-        ratios.avoidance
-    };
+/// `srtt` is zero; never zero, whatever `srtt` is, for a stopped sender would never learn a better one.
+pub fn window_rate(cwnd: Bytes, in_flight: Bytes, ssthresh: Bytes, srtt: Duration, ratios: PacingRatios) -> Rate {
+    let percent = if cwnd < ssthresh / 2 { ratios.slow_start } else { ratios.avoidance };
     let rate = Rate::from_amount(cwnd.max(in_flight), srtt);
-    if rate == Rate::MAX {
-        rate
-    } else {
-        rate.percent(percent)
-    }
+    if rate == Rate::MAX { rate } else { rate.percent(percent).max(SLOWEST) }
 }
 
 /// How much may leave back to back at `rate`: one millisecond's worth, at least two segments, at most 64 KiB.
@@ -73,12 +61,7 @@ pub(crate) struct WindowPacing {
 
 impl WindowPacing {
     pub(crate) fn new(ratios: PacingRatios, mss: Bytes) -> Self {
-        Self {
-            ratios,
-            mss,
-            in_flight: Bytes::ZERO,
-            srtt: NOMINAL_RTT,
-        }
+        Self { ratios, mss, in_flight: Bytes::ZERO, srtt: NOMINAL_RTT }
     }
 
     pub(crate) fn on_ack(&mut self, ack: &Ack) {
@@ -102,11 +85,56 @@ impl WindowPacing {
 
     pub(crate) fn verdict(&self, cwnd: Bytes, ssthresh: Bytes) -> Verdict {
         let pacing_rate = window_rate(cwnd, self.in_flight, ssthresh, self.srtt, self.ratios);
-        Verdict {
-            cwnd,
-            ssthresh,
-            pacing_rate,
-            burst: burst(pacing_rate, self.mss),
-        }
+        Verdict { cwnd, ssthresh, pacing_rate, burst: burst(pacing_rate, self.mss) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: Bytes = Bytes::new(1448);
+    const RTT: Duration = Duration::from_millis(40);
+
+    fn rate(cwnd: u64, in_flight: u64, ssthresh: Bytes) -> Rate {
+        window_rate(MSS * cwnd, MSS * in_flight, ssthresh, RTT, PacingRatios::default())
+    }
+
+    #[test]
+    fn the_worked_rates() {
+        // 100 segments of 1448 bytes in 40 ms are 28.96 Mbit/s.
+        assert_eq!(rate(100, 0, Bytes::MAX), Rate::kbit(57_920));
+        assert_eq!(rate(100, 0, MSS * 100), Rate::kbit(34_752));
+    }
+
+    #[test]
+    fn the_gain_changes_at_half_the_threshold() {
+        assert_eq!(rate(100, 0, MSS * 201), rate(100, 0, Bytes::MAX));
+        assert_eq!(rate(100, 0, MSS * 200), rate(100, 0, MSS * 100));
+    }
+
+    #[test]
+    fn a_flight_above_the_window_sets_the_rate() {
+        assert_eq!(rate(70, 100, MSS * 70), rate(100, 0, MSS * 70));
+    }
+
+    #[test]
+    fn no_round_trip_time_means_no_pacing() {
+        assert_eq!(window_rate(MSS, MSS, MSS, Duration::ZERO, PacingRatios::default()), Rate::MAX);
+    }
+
+    #[test]
+    fn before_the_first_sample_a_round_trip_is_taken_for_a_millisecond() {
+        let pacing = WindowPacing::new(PacingRatios::default(), MSS);
+        let verdict = pacing.verdict(MSS * 10, Bytes::MAX);
+        assert_eq!(verdict.pacing_rate, Rate::bytes_per_sec(2 * 14_480 * 1_000));
+    }
+
+    #[test]
+    fn a_burst_is_a_millisecond_within_two_segments_and_64_kib() {
+        assert_eq!(burst(Rate::mbit(1), MSS), MSS * 2);
+        assert_eq!(burst(Rate::mbit(100), MSS), Bytes::new(12_500));
+        assert_eq!(burst(Rate::MAX, MSS), Bytes::kib(64));
+        assert_eq!(burst(Rate::MAX, Bytes::kib(48)), Bytes::kib(96), "two segments come first");
     }
 }

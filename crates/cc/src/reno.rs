@@ -1,5 +1,5 @@
-//! NewReno (RFC 5681 §3.1, RFC 6582): doubles per round trip below the threshold, adds one segment per round trip above it, halves
-//! at a congestion signal.
+//! NewReno (RFC 5681 §3.1, RFC 6582): doubles per round trip below the threshold, adds one segment per round trip above
+//! it, halves at a congestion signal.
 
 use core::time::Duration;
 
@@ -36,18 +36,8 @@ impl Reno {
         let window = Window::new(config);
         let pacing = WindowPacing::new(config.pacing, window.mss);
         let verdict = pacing.verdict(window.cwnd, window.ssthresh);
-        let state = State {
-            window,
-            credit: Bytes::ZERO,
-        };
-        Self {
-            config: *config,
-            pacing,
-            episode: Episode::Open,
-            state,
-            before: None,
-            verdict,
-        }
+        let state = State { window, credit: Bytes::ZERO };
+        Self { config: *config, pacing, episode: Episode::Open, state, before: None, verdict }
     }
 
     fn conclude(&mut self) {
@@ -65,11 +55,7 @@ impl Reno {
 
 impl State {
     fn grow(&mut self, acked: Bytes) {
-        let left = if self.window.in_slow_start() {
-            self.window.slow_start(acked)
-        } else {
-            acked
-        };
+        let left = if self.window.in_slow_start() { self.window.slow_start(acked) } else { acked };
         // More than a window in one acknowledgement still opens the window by one segment only.
         self.credit += left.min(self.window.cwnd);
         if self.credit >= self.window.cwnd {
@@ -119,9 +105,8 @@ impl Controller for Reno {
     fn on_idle(&mut self, _now: Instant, idle: Duration) {
         self.pacing.on_idle();
         if self.config.slow_start_after_idle {
-            self.state
-                .window
-                .decay(idle, self.pacing.srtt(), self.config.initial_window);
+            self.state.window.decay(idle, self.pacing.srtt(), self.config.initial_window);
+            self.state.credit = Bytes::ZERO;
         }
         self.conclude();
     }

@@ -72,22 +72,16 @@ impl Sampler {
     pub fn on_delivered(&mut self, sent: &SentRate, bytes: Bytes, now: Instant) {
         self.delivered += bytes;
         self.delivered_at = now;
-        if self
-            .newest
-            .is_none_or(|newest| sent.sent_at >= newest.sent_at)
-        {
+        if self.newest.is_none_or(|newest| sent.sent_at >= newest.sent_at) {
             self.newest = Some(*sent);
             self.first_sent_at = sent.sent_at;
         }
     }
 
-    /// Every segment of one acknowledgement has been reported: the sample it gives. `None` if it delivered nothing, or if the
-    /// interval is shorter than `min_rtt`, which only an acknowledgement of an earlier copy can cause.
+    /// Every segment of one acknowledgement has been reported: the sample it gives. `None` if it delivered nothing, or if
+    /// the interval is shorter than `min_rtt`, which only an acknowledgement of an earlier copy can cause.
     pub fn on_ack(&mut self, now: Instant, min_rtt: Duration) -> Option<RateSample> {
-        if self
-            .app_limited_until
-            .is_some_and(|end| self.delivered > end)
-        {
+        if self.app_limited_until.is_some_and(|end| self.delivered > end) {
             self.app_limited_until = None;
         }
         let sent = self.newest.take()?;
@@ -116,5 +110,125 @@ impl Sampler {
     /// Total delivered so far.
     pub fn delivered(&self) -> Bytes {
         self.delivered
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    const SEGMENT: Bytes = Bytes::new(1000);
+    const RTT: Duration = Duration::from_millis(10);
+
+    fn ms(millis: u64) -> Instant {
+        Instant::from_millis(millis)
+    }
+
+    /// Ten segments, one per millisecond from `start`.
+    fn flight(sampler: &mut Sampler, start: u64) -> Vec<SentRate> {
+        (0..10).map(|i| sampler.on_send(ms(start + i), i == 0 && start == 0)).collect()
+    }
+
+    #[test]
+    fn steady_delivery_measures_the_rate() {
+        let mut sampler = Sampler::default();
+        let first = flight(&mut sampler, 0);
+        let mut second = Vec::new();
+        for (i, sent) in (0..).zip(&first) {
+            sampler.on_delivered(sent, SEGMENT, ms(10 + i));
+            sampler.on_ack(ms(10 + i), RTT);
+            second.push(sampler.on_send(ms(10 + i), false));
+        }
+        // Segment 10 left when one segment was delivered, at 10 ms, and arrives when ten are, plus itself.
+        sampler.on_delivered(&second[0], SEGMENT, ms(20));
+        let sample = sampler.on_ack(ms(20), RTT).unwrap();
+        assert_eq!(sample.delivered, SEGMENT * 10);
+        assert_eq!(sample.interval, Duration::from_millis(10));
+        assert_eq!(sample.rate, Rate::bytes_per_sec(1_000_000));
+        assert_eq!(sample.prior_delivered, SEGMENT);
+        assert!(!sample.app_limited);
+    }
+
+    #[test]
+    fn bunched_acknowledgements_do_not_exceed_the_send_rate() {
+        let mut sampler = Sampler::default();
+        let sent = flight(&mut sampler, 0);
+        // The first acknowledgement restarts both clocks, the other nine come at once.
+        sampler.on_delivered(&sent[0], SEGMENT, ms(19));
+        sampler.on_ack(ms(19), RTT);
+        for segment in &sent[1..] {
+            sampler.on_delivered(segment, SEGMENT, ms(19));
+        }
+        let sample = sampler.on_ack(ms(19), RTT).unwrap();
+        assert_eq!(sample.delivered, SEGMENT * 10);
+        assert_eq!(sample.interval, Duration::from_millis(19), "acknowledgement phase since the flight began");
+    }
+
+    #[test]
+    fn the_send_phase_counts_when_it_is_the_longer_one() {
+        let mut sampler = Sampler::default();
+        let first = sampler.on_send(ms(0), true);
+        sampler.on_delivered(&first, SEGMENT, ms(10));
+        sampler.on_ack(ms(10), RTT);
+        // Paced far apart, while the acknowledgement clock stood at 10 ms.
+        let late = sampler.on_send(ms(60), false);
+        let mut sampler = Sampler { delivered_at: ms(60), ..sampler };
+        sampler.on_delivered(&late, SEGMENT, ms(61));
+        let sample = sampler.on_ack(ms(61), RTT).unwrap();
+        assert_eq!(sample.interval, Duration::from_millis(60));
+    }
+
+    #[test]
+    fn an_interval_below_the_lowest_rtt_is_no_sample() {
+        let mut sampler = Sampler::default();
+        let sent = sampler.on_send(ms(0), true);
+        sampler.on_delivered(&sent, SEGMENT, ms(9));
+        assert_eq!(sampler.on_ack(ms(9), RTT), None);
+        assert_eq!(sampler.delivered(), SEGMENT, "delivered counts all the same");
+    }
+
+    #[test]
+    fn an_acknowledgement_of_nothing_is_no_sample() {
+        let mut sampler = Sampler::default();
+        sampler.on_send(ms(0), true);
+        assert_eq!(sampler.on_ack(ms(50), RTT), None);
+    }
+
+    #[test]
+    fn the_newest_segment_of_an_acknowledgement_gives_the_sample() {
+        let mut sampler = Sampler::default();
+        let old = sampler.on_send(ms(0), true);
+        let lost = sampler.on_send(ms(1), false);
+        sampler.on_delivered(&old, SEGMENT, ms(10));
+        sampler.on_ack(ms(10), RTT);
+        let again = sampler.on_send(ms(30), false);
+        sampler.on_delivered(&again, SEGMENT, ms(40));
+        sampler.on_delivered(&lost, SEGMENT, ms(40));
+        assert_eq!(sampler.on_ack(ms(40), RTT).unwrap().prior_delivered, SEGMENT);
+    }
+
+    #[test]
+    fn a_flight_limited_by_the_application_is_marked_and_no_later_one() {
+        let mut sampler = Sampler::default();
+        let before = sampler.on_send(ms(0), true);
+        sampler.mark_app_limited(SEGMENT);
+        let limited = sampler.on_send(ms(1), false);
+        for (sent, at, app_limited) in [(before, 10, false), (limited, 20, true)] {
+            sampler.on_delivered(&sent, SEGMENT, ms(at));
+            assert_eq!(sampler.on_ack(ms(at), RTT).unwrap().app_limited, app_limited);
+        }
+        assert!(!sampler.on_send(ms(21), true).app_limited, "the marked flight is delivered");
+    }
+
+    #[test]
+    fn idle_time_does_not_lengthen_the_interval() {
+        let mut sampler = Sampler::default();
+        let first = sampler.on_send(ms(0), true);
+        sampler.on_delivered(&first, SEGMENT, ms(10));
+        sampler.on_ack(ms(10), RTT);
+        let after = sampler.on_send(ms(60_000), true);
+        sampler.on_delivered(&after, SEGMENT, ms(60_010));
+        assert_eq!(sampler.on_ack(ms(60_010), RTT).unwrap().interval, RTT);
     }
 }

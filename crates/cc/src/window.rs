@@ -1,4 +1,5 @@
-//! [`Window`]: congestion window and slow-start threshold, with the rules every window-based controller shares (RFC 5681 §3.1, §4.1).
+//! [`Window`]: congestion window and slow-start threshold, with the rules every window-based controller shares (RFC 5681
+//! §3.1, §4.1).
 
 use core::time::Duration;
 
@@ -22,11 +23,7 @@ pub(crate) struct Window {
 impl Window {
     pub(crate) fn new(config: &Config) -> Self {
         let mss = config.mss.max(Bytes::new(1));
-        let mut window = Self {
-            mss,
-            cwnd: mss,
-            ssthresh: Bytes::MAX,
-        };
+        let mut window = Self { mss, cwnd: mss, ssthresh: Bytes::MAX };
         window.grow(config.initial_window.saturating_sub(mss));
         window
     }
@@ -47,19 +44,22 @@ impl Window {
         bytes.saturating_sub(used)
     }
 
-    /// Sets the threshold to `ssthresh`, at least two segments, and the window to no more than `ssthresh`, but `least` segments.
+    /// Sets the threshold to `ssthresh`, at least two segments, and the window to no more than `ssthresh`, but `least`
+    /// segments.
     pub(crate) fn cut(&mut self, ssthresh: Bytes, least: u64) {
         self.ssthresh = ssthresh.max(self.mss * 2);
         self.cwnd = ssthresh.max(self.mss * least);
     }
 
-    /// After a retransmission timeout: room for one segment beyond what is still thought to be in flight.
+    /// After a retransmission timeout: room for one segment beyond what is still thought to be in flight, whatever that
+    /// is, or the lost one could not be sent.
     pub(crate) fn restart(&mut self, in_flight: Bytes) {
-        self.cwnd = (in_flight + self.mss).min(self.cwnd).max(self.mss);
+        self.cwnd = Bytes::ZERO;
+        self.grow(in_flight + self.mss);
     }
 
-    /// Halves the window for every retransmission timeout spent idle, down to the initial window, and remembers three quarters
-    /// of it as threshold (RFC 5681 §4.1 as Linux does it, after RFC 2861).
+    /// Halves the window for every retransmission timeout spent idle, down to the initial window, and remembers three
+    /// quarters of it as threshold (RFC 5681 §4.1 as Linux does it, after RFC 2861).
     pub(crate) fn decay(&mut self, idle: Duration, srtt: Duration, initial: Bytes) {
         let timeout = (srtt + RTO_MARGIN).as_nanos();
         let timeouts = idle.as_nanos() / timeout;
@@ -70,5 +70,57 @@ impl Window {
         self.ssthresh = self.ssthresh.max(self.cwnd / 4 * 3);
         let halvings = u32::try_from(timeouts).unwrap_or(u32::MAX);
         self.cwnd = Bytes::new(self.cwnd.get().checked_shr(halvings).unwrap_or(0)).max(floor);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(100);
+
+    fn window(segments: u64) -> (Window, Bytes) {
+        let config = Config { initial_window: Bytes::new(1000) * segments, ..Config::new(Bytes::new(1000)) };
+        (Window::new(&config), Bytes::new(10_000))
+    }
+
+    #[test]
+    fn slow_start_stops_at_the_threshold_and_returns_the_rest() {
+        let (mut window, _) = window(10);
+        window.ssthresh = Bytes::new(12_000);
+        assert_eq!(window.slow_start(Bytes::new(5_000)), Bytes::new(3_000));
+        assert_eq!(window.cwnd, Bytes::new(12_000));
+        assert!(!window.in_slow_start());
+    }
+
+    #[test]
+    fn idling_halves_the_window_per_timeout() {
+        for (idle_ms, cwnd) in [(299, 80_000), (300, 40_000), (900, 10_000), (u64::MAX, 10_000)] {
+            let (mut window, initial) = window(80);
+            window.ssthresh = Bytes::new(50_000);
+            window.decay(Duration::from_millis(idle_ms), RTT, initial);
+            assert_eq!(window.cwnd, Bytes::new(cwnd), "after {idle_ms} ms");
+            assert_eq!(window.ssthresh, Bytes::new(if idle_ms < 300 { 50_000 } else { 60_000 }));
+        }
+    }
+
+    #[test]
+    fn idling_never_opens_a_window() {
+        let (mut window, initial) = window(3);
+        window.decay(Duration::MAX, RTT, initial);
+        assert_eq!(window.cwnd, Bytes::new(3_000));
+    }
+
+    #[test]
+    fn a_segment_size_of_zero_is_taken_for_one() {
+        let window = Window::new(&Config::new(Bytes::ZERO));
+        assert_eq!(window.mss, Bytes::new(1));
+    }
+
+    #[test]
+    fn the_window_is_bounded() {
+        let (mut window, _) = window(10);
+        window.grow(Bytes::MAX);
+        assert_eq!(window.cwnd, Bytes::new(1000 << 24));
     }
 }

@@ -1,0 +1,6 @@
+//! The controllers as a transport meets them: worked numbers, average windows, and what must hold under any events.
+
+mod cubic;
+mod properties;
+mod reno;
+mod support;

@@ -1,0 +1,174 @@
+//! What must hold for every controller under any sequence of events, however absurd.
+
+use std::time::Duration;
+
+use crate::support::MSS;
+use proptest::prelude::*;
+use tautline_base::{Bytes, Instant, Rate};
+use tautline_cc::{Ack, Algorithm, Config, Congestion, Controller, Sampler, Signal};
+
+#[derive(Clone, Debug)]
+enum Event {
+    Ack {
+        acked: u64,
+        in_flight: u64,
+        rtt: Option<u64>,
+        cwnd_limited: bool,
+        round_start: bool,
+        in_recovery: bool,
+    },
+    Congestion {
+        signal: Signal,
+        in_flight: u64,
+    },
+    Undo,
+    Idle(u64),
+    /// The clock moves, perhaps backwards.
+    Clock(i64),
+}
+
+/// Microseconds from nothing to 100 s and beyond.
+fn rtt() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), Just(1), 1..1_000_000_u64, Just(100_000_000), Just(u64::MAX / 1_000)]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let amount = || prop_oneof![8 => 0..200_000_u64, 1 => Just(1_448_000_000), 1 => any::<u64>()];
+    let flags = (any::<bool>(), any::<bool>(), prop::bool::weighted(0.3));
+    let signal = prop_oneof![Just(Signal::Loss), Just(Signal::Timeout), Just(Signal::Ce), Just(Signal::LocalDrop)];
+    prop_oneof![
+        10 => (amount(), amount(), prop::option::of(rtt()), flags).prop_map(|(acked, in_flight, rtt, flags)| {
+            let (cwnd_limited, round_start, in_recovery) = flags;
+            Event::Ack { acked, in_flight, rtt, cwnd_limited, round_start, in_recovery }
+        }),
+        2 => (signal, amount()).prop_map(|(signal, in_flight)| Event::Congestion { signal, in_flight }),
+        1 => Just(Event::Undo),
+        1 => rtt().prop_map(Event::Idle),
+        3 => prop_oneof![0..100_000_i64, any::<i64>()].prop_map(Event::Clock),
+    ]
+}
+
+/// Applies `event`; the acknowledgement, if it was one.
+fn apply(controller: &mut dyn Controller, event: &Event, now: &mut Instant) -> Option<Ack> {
+    match *event {
+        Event::Ack { acked, in_flight, rtt, cwnd_limited, round_start, in_recovery } => {
+            let rtt = rtt.map(Duration::from_micros);
+            let ack = Ack {
+                acked: Bytes::new(acked),
+                in_flight: Bytes::new(in_flight),
+                rtt,
+                srtt: rtt.unwrap_or(Duration::ZERO),
+                cwnd_limited,
+                round_start,
+                in_recovery,
+                ..crate::support::ack(*now, Duration::ZERO)
+            };
+            controller.on_ack(&ack);
+            return Some(ack);
+        }
+        Event::Congestion { signal, in_flight } => {
+            controller.on_congestion(&Congestion { now: *now, signal, in_flight: Bytes::new(in_flight) });
+        }
+        Event::Undo => controller.on_undo(*now),
+        Event::Idle(micros) => controller.on_idle(*now, Duration::from_micros(micros)),
+        Event::Clock(step) => *now = Instant::from_nanos(now.as_nanos().saturating_add_signed(step)),
+    }
+    None
+}
+
+fn algorithm() -> impl Strategy<Value = Algorithm> {
+    prop::sample::select(Algorithm::ALL.to_vec())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn verdicts_stay_within_bounds(
+        algorithm in algorithm(), mss in 1..65_536_u64, events in prop::collection::vec(event(), 1..300)
+    ) {
+        let mss = Bytes::new(mss);
+        let mut controller = algorithm.build(&Config::new(mss));
+        let mut now = Instant::from_secs(10);
+        for event in &events {
+            apply(&mut *controller, event, &mut now);
+            let verdict = controller.verdict();
+            prop_assert!(verdict.cwnd >= mss && verdict.cwnd <= mss * (1 << 24), "{verdict:?}");
+            prop_assert!(verdict.ssthresh >= mss * 2, "{verdict:?}");
+            prop_assert!(verdict.burst >= mss * 2, "{verdict:?}");
+            prop_assert!(verdict.pacing_rate > Rate::ZERO, "{verdict:?}");
+        }
+    }
+
+    #[test]
+    fn windows_grow_only_when_they_may(algorithm in algorithm(), events in prop::collection::vec(event(), 1..300)) {
+        let mut controller = algorithm.build(&Config::new(MSS));
+        let mut now = Instant::from_secs(10);
+        let mut timed_out = false;
+        for event in &events {
+            let before = controller.verdict().cwnd;
+            if let Event::Congestion { signal, .. } = event {
+                timed_out = timed_out || *signal == Signal::Timeout;
+            }
+            let ack = apply(&mut *controller, event, &mut now);
+            let growth = controller.verdict().cwnd.saturating_sub(before);
+            if let Some(ack) = ack {
+                timed_out &= ack.in_recovery;
+                prop_assert!(growth <= ack.acked.max(MSS), "{growth} for {}", ack.acked);
+                prop_assert!(controller.verdict().cwnd >= before, "an acknowledgement closed the window");
+                prop_assert!(growth == Bytes::ZERO || ack.cwnd_limited, "not limited by the window");
+                prop_assert!(growth == Bytes::ZERO || !ack.in_recovery || timed_out, "PRR owns the window");
+            }
+            if let Event::Idle(_) = event {
+                prop_assert_eq!(growth, Bytes::ZERO);
+            }
+        }
+    }
+
+    #[test]
+    fn cuts_cut_and_undo_restores(algorithm in algorithm(), events in prop::collection::vec(event(), 1..100)) {
+        let mut controller = algorithm.build(&Config::new(MSS));
+        let mut now = Instant::from_secs(10);
+        for event in &events {
+            apply(&mut *controller, event, &mut now);
+        }
+        controller.on_ack(&crate::support::ack(now, Duration::from_millis(10)));
+        let prior = controller.verdict();
+        controller.on_congestion(&crate::support::signal(now, Signal::Loss));
+        let cut = controller.verdict();
+        prop_assert!(cut.cwnd <= prior.cwnd.max(MSS * 2));
+        prop_assert!(cut.ssthresh <= prior.cwnd.max(MSS * 2));
+        controller.on_undo(now);
+        prop_assert!(controller.verdict().cwnd >= prior.cwnd);
+        prop_assert!(controller.verdict().ssthresh >= prior.ssthresh);
+    }
+
+    #[test]
+    fn samples_are_never_faster_than_the_flight_was_sent(
+        steps in prop::collection::vec((1..5_000_u64, 0..4_usize, 1..3_000_u64, any::<bool>()), 1..200)
+    ) {
+        let min_rtt = Duration::from_micros(1_000);
+        let mut sampler = Sampler::default();
+        let mut in_flight = std::collections::VecDeque::new();
+        let (mut now, mut total) = (Instant::from_secs(1), Bytes::ZERO);
+        for (gap, deliveries, len, app_limited) in steps {
+            now += Duration::from_micros(gap);
+            let sent = sampler.on_send(now, in_flight.is_empty());
+            in_flight.push_back((sent, Bytes::new(len)));
+            if app_limited {
+                sampler.mark_app_limited(in_flight.iter().map(|&(_, len)| len).sum());
+            }
+            now += Duration::from_micros(gap);
+            for (sent, len) in in_flight.drain(..deliveries.min(in_flight.len())) {
+                sampler.on_delivered(&sent, len, now);
+                total += len;
+            }
+            prop_assert_eq!(sampler.delivered(), total);
+            if let Some(sample) = sampler.on_ack(now, min_rtt) {
+                prop_assert!(sample.interval >= min_rtt);
+                prop_assert!(sample.delivered <= total);
+                prop_assert_eq!(sample.rate, Rate::from_amount(sample.delivered, sample.interval));
+            }
+        }
+    }
+}

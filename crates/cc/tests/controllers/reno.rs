@@ -1,0 +1,127 @@
+//! NewReno against the worked numbers of RFC 5681.
+
+use std::time::Duration;
+
+use crate::support::{Flow, MSS, ack, config, segments, signal};
+use tautline_base::{Bytes, Instant};
+use tautline_cc::{Ack, Controller, Reno, Signal};
+
+const RTT: Duration = Duration::from_millis(40);
+const NOW: Instant = Instant::from_secs(1);
+
+/// Reno in congestion avoidance at `segments`.
+fn avoiding(segments: u64) -> Reno {
+    let mut reno = Reno::new(&config(2 * segments));
+    reno.on_congestion(&signal(NOW, Signal::Loss));
+    reno
+}
+
+#[test]
+fn a_loss_halves_the_window() {
+    let reno = avoiding(10);
+    assert_eq!((reno.verdict().cwnd, reno.verdict().ssthresh), (MSS * 10, MSS * 10));
+}
+
+#[test]
+fn a_hundred_segments_open_ten_to_seventeen() {
+    // 10 + 11 + … + 16 = 91 acknowledged segments give the seven.
+    let mut reno = avoiding(10);
+    let mut opened_at = Vec::new();
+    for i in 1..=100 {
+        let before = segments(&reno);
+        reno.on_ack(&ack(NOW, RTT));
+        if segments(&reno) > before {
+            opened_at.push(i);
+        }
+    }
+    assert_eq!(segments(&reno), 17.0);
+    assert_eq!(opened_at, [10, 21, 33, 46, 60, 75, 91]);
+}
+
+#[test]
+fn slow_start_doubles_per_round_trip_whatever_the_acknowledgements_cover() {
+    for stretch in [1, 2, 10] {
+        let mut reno = Reno::new(&config(10));
+        for _ in 0..10 / stretch {
+            reno.on_ack(&Ack { acked: MSS * stretch, ..ack(NOW, RTT) });
+        }
+        assert_eq!(segments(&reno), 20.0, "acknowledgements of {stretch}");
+    }
+}
+
+#[test]
+fn a_window_that_does_not_limit_the_sender_does_not_grow() {
+    let mut reno = Reno::new(&config(10));
+    reno.on_ack(&Ack { cwnd_limited: false, ..ack(NOW, RTT) });
+    assert_eq!(segments(&reno), 10.0);
+}
+
+#[test]
+fn recovery_holds_the_window_and_a_timeout_reopens_it() {
+    let mut reno = avoiding(10);
+    let recovering = Ack { in_recovery: true, ..ack(NOW, RTT) };
+    for _ in 0..50 {
+        reno.on_ack(&recovering);
+    }
+    assert_eq!(segments(&reno), 10.0, "PRR owns the window");
+
+    reno.on_ack(&ack(NOW, RTT));
+    reno.on_congestion(&signal(NOW, Signal::Timeout));
+    assert_eq!((segments(&reno), reno.verdict().ssthresh), (1.0, MSS * 5));
+    for _ in 0..4 {
+        reno.on_ack(&recovering);
+    }
+    assert_eq!(segments(&reno), 5.0, "slow start up to the threshold");
+}
+
+#[test]
+fn a_timeout_leaves_room_for_one_segment_beyond_the_flight() {
+    let mut reno = Reno::new(&config(10));
+    let mut timeout = signal(NOW, Signal::Timeout);
+    timeout.in_flight = MSS * 3;
+    reno.on_congestion(&timeout);
+    assert_eq!(segments(&reno), 4.0);
+}
+
+#[test]
+fn a_repeated_timeout_holds_the_threshold() {
+    let mut reno = Reno::new(&config(40));
+    for _ in 0..5 {
+        reno.on_congestion(&signal(NOW, Signal::Timeout));
+    }
+    assert_eq!(reno.verdict().ssthresh, MSS * 20);
+    reno.on_undo(NOW);
+    assert_eq!((segments(&reno), reno.verdict().ssthresh), (40.0, Bytes::MAX), "undo goes back before the first");
+}
+
+#[test]
+fn a_spurious_loss_is_undone_and_a_mark_is_not() {
+    for (kind, after_undo) in [(Signal::Loss, 20.0), (Signal::Ce, 10.0), (Signal::LocalDrop, 10.0)] {
+        let mut reno = Reno::new(&config(20));
+        reno.on_congestion(&signal(NOW, kind));
+        reno.on_undo(NOW);
+        assert_eq!(segments(&reno), after_undo, "{kind:?}");
+    }
+}
+
+#[test]
+fn the_average_window_follows_the_square_root_law() {
+    // One loss in every 1/p segments: √(1.5 / p) (RFC 5681 cut and growth).
+    for period in [1_000, 10_000] {
+        let mut flow = Flow::new(Reno::new(&config(10)), RTT);
+        let (mut since_loss, mut sum, mut rounds) = (0, 0.0, 0);
+        for round in 0..20_000 {
+            since_loss += flow.round();
+            if since_loss >= period {
+                since_loss = 0;
+                flow.lose();
+            }
+            if round >= 1_000 {
+                sum += segments(&flow.controller);
+                rounds += 1;
+            }
+        }
+        let (average, law) = (sum / f64::from(rounds), (1.5 * period as f64).sqrt());
+        assert!((average / law - 1.0).abs() < 0.05, "p = 1/{period}: {average} and not {law}");
+    }
+}

@@ -1,0 +1,77 @@
+//! A path without queue: whole windows are sent and acknowledged segment by segment, one round trip per round.
+
+use std::time::Duration;
+
+use tautline_base::{Bytes, Instant};
+use tautline_cc::{Ack, Config, Congestion, Controller, Signal};
+
+pub(crate) const MSS: Bytes = Bytes::new(1000);
+
+/// A configuration with an initial window of `segments`.
+pub(crate) fn config(segments: u64) -> Config {
+    Config { initial_window: MSS * segments, ..Config::new(MSS) }
+}
+
+/// An acknowledgement of one segment by a sender that the window limits.
+pub(crate) fn ack(now: Instant, rtt: Duration) -> Ack {
+    Ack {
+        now,
+        acked: MSS,
+        lost: Bytes::ZERO,
+        prior_in_flight: Bytes::ZERO,
+        in_flight: Bytes::ZERO,
+        rtt: Some(rtt),
+        srtt: rtt,
+        min_rtt: rtt,
+        delivered: Bytes::ZERO,
+        rate: None,
+        cwnd_limited: true,
+        round_start: false,
+        in_recovery: false,
+    }
+}
+
+/// A congestion signal at `now`, with nothing in flight.
+pub(crate) fn signal(now: Instant, signal: Signal) -> Congestion {
+    Congestion { now, signal, in_flight: Bytes::ZERO }
+}
+
+/// The window in segments.
+pub(crate) fn segments(controller: &impl Controller) -> f64 {
+    controller.verdict().cwnd.get() as f64 / MSS.get() as f64
+}
+
+/// One sender over one path.
+pub(crate) struct Flow<C> {
+    pub(crate) controller: C,
+    pub(crate) now: Instant,
+    pub(crate) rtt: Duration,
+}
+
+impl<C: Controller> Flow<C> {
+    pub(crate) fn new(controller: C, rtt: Duration) -> Self {
+        Self { controller, now: Instant::from_secs(1000), rtt }
+    }
+
+    /// Sends one window; its acknowledgements come evenly spread over the following round trip. Returns the segments sent.
+    pub(crate) fn round(&mut self) -> u64 {
+        let sent = (self.controller.verdict().cwnd.get() / MSS.get()).max(1);
+        let gap = self.rtt / u32::try_from(sent).expect("windows in tests are small");
+        let end = self.now + self.rtt;
+        for i in 0..sent {
+            self.now += gap;
+            self.controller.on_ack(&Ack { round_start: i == 0, ..ack(self.now, self.rtt) });
+        }
+        self.now = end;
+        sent
+    }
+
+    pub(crate) fn signal(&mut self, kind: Signal) {
+        self.controller.on_congestion(&signal(self.now, kind));
+    }
+
+    /// One loss, found and repaired at once.
+    pub(crate) fn lose(&mut self) {
+        self.signal(Signal::Loss);
+    }
+}
