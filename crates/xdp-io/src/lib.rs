@@ -1,1 +1,58 @@
-//! placeholder
+//! AF_XDP devices: a UMEM whose frames are handed out once, four rings, and an XDP program that takes only our own traffic.
+//!
+//! [`XdpDevice`] implements [`tautline_base::Device`], so a host drives it like any other ring. `unsafe` lives in three
+//! modules and nowhere else: `umem` (memory), `rings` (what the kernel shares with us) and `sys` (system calls that
+//! have no safe wrapper elsewhere).
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`device`] | [`XdpDevice`] |
+//! | [`config`] | [`Config`] and [`Mode`], what was asked for and what the kernel gave |
+//! | [`attach`] | [`Attachment`]: the XDP program on an interface, gone when its owner is gone |
+//! | [`umem`] | [`UmemFrame`]: exclusive ownership of one UMEM chunk |
+//! | [`interface`] | MAC address, MTU and number of queues of an interface |
+//! | [`statistics`] | what the device and the kernel counted |
+//! | [`error`] | [`OpenError`], each with its remedy, and [`Failure`] of a running device |
+//!
+//! ```no_run
+//! use tautline_base::{Device, Instant, Packet, Pool};
+//! use tautline_xdp_io::{Config, XdpDevice};
+//!
+//! let addresses = vec!["10.7.0.1".parse()?];
+//! let (mut device, frames) = XdpDevice::open(Config { interface: "veth0".into(), addresses, ..Config::default() })?;
+//! println!("{}", device.mode()); // native driver mode, copy
+//! let mut pool = Pool::new(frames);
+//! let now = Instant::ZERO;
+//! if device.room() > 0 && let Some(frame) = pool.take() {
+//!     device.put(Packet::new(frame, 60), now);
+//!     device.doorbell(now);
+//! }
+//! let mut done = Vec::new();
+//! device.reap(now, &mut done);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod attach;
+pub mod config;
+pub mod device;
+pub mod error;
+pub mod interface;
+pub mod statistics;
+pub mod umem;
+
+mod assembler;
+mod doorbell;
+mod memlock;
+mod ownership;
+mod program;
+mod retry;
+mod rings;
+mod sys;
+
+pub use attach::Attachment;
+pub use config::{Bind, Config, Driver, Mode};
+pub use device::XdpDevice;
+pub use error::{Failure, OpenError};
+pub use interface::{interface_mac, interface_mtu, interface_queues};
+pub use statistics::{Counters, Statistics};
+pub use umem::UmemFrame;

@@ -1,0 +1,98 @@
+//! [`Attachment`]: our XDP program on an interface, held by a BPF link.
+//!
+//! A link lives as long as a file descriptor of it, so however the process ends, `kill -9` included, the program leaves the
+//! interface with it. Nothing is pinned in a file system, and no bpffs is needed.
+
+use std::net::Ipv4Addr;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+
+use crate::config::{Driver, check_addresses};
+use crate::error::OpenError;
+use crate::interface::interface_index;
+use crate::program::redirect_ours;
+use crate::{retry, sys};
+
+/// Entries of the map from queue to socket; queues above it have no entry.
+const MAX_QUEUES: u32 = 1024;
+
+/// The XDP program on one interface. Dropping the last owner detaches it.
+#[derive(Debug)]
+pub struct Attachment {
+    interface: String,
+    native: bool,
+    sockets: OwnedFd,
+    /// Held open only: closing it detaches the program.
+    _link: OwnedFd,
+}
+
+impl Attachment {
+    /// Attaches the program to `interface`: packets and ARP requests for `addresses` go to the sockets of their queues.
+    ///
+    /// Until a queue has a socket its packets stay with the kernel.
+    ///
+    /// # Errors
+    /// [`OpenError`]; an interface that is busy is tried again for a second.
+    pub fn new(interface: &str, addresses: &[Ipv4Addr], driver: Driver) -> Result<Self, OpenError> {
+        check_addresses(addresses.len())?;
+        let index =
+            interface_index(interface).map_err(|_| OpenError::NoSuchInterface { interface: interface.to_owned() })?;
+        let sockets = sys::create_socket_map(MAX_QUEUES).map_err(|error| refused("create a BPF map", error))?;
+        let code = redirect_ours(addresses, sockets.as_raw_fd());
+        let program = sys::load_xdp_program(&code).map_err(|(error, _log)| refused("load the XDP program", error))?;
+        let (link, native) = attach(&program, index, driver).map_err(|error| explain(interface, driver, error))?;
+        Ok(Self { interface: interface.to_owned(), native, sockets, _link: link })
+    }
+
+    /// The interface.
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// The program runs in the driver, not in the generic hook.
+    pub fn native(&self) -> bool {
+        self.native
+    }
+
+    /// Sends `queue`'s packets to `socket`.
+    pub(crate) fn serve(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), OpenError> {
+        sys::set_socket(&self.sockets, queue, socket).map_err(|error| match error {
+            Errno::TOOBIG => OpenError::NoSuchQueue { interface: self.interface.clone(), queue },
+            error => refused("enter the socket into the BPF map", error),
+        })
+    }
+}
+
+/// In the driver if wanted and possible, else in the generic hook; says which.
+fn attach(program: &OwnedFd, index: u32, driver: Driver) -> Result<(OwnedFd, bool), Errno> {
+    let attach = |native| retry::while_busy(|| sys::attach_xdp(program, index, native));
+    if driver != Driver::Skb {
+        match attach(true) {
+            Err(Errno::OPNOTSUPP) if driver == Driver::Auto => {}
+            answer => return answer.map(|link| (link, true)),
+        }
+    }
+    attach(false).map(|link| (link, false))
+}
+
+fn refused(doing: &'static str, error: Errno) -> OpenError {
+    match error {
+        Errno::PERM | Errno::ACCESS => OpenError::NoPermission { doing, capability: "CAP_BPF and CAP_NET_ADMIN" },
+        Errno::INVAL | Errno::NOSYS => OpenError::NoAfXdp,
+        error => OpenError::os(doing, error),
+    }
+}
+
+fn explain(interface: &str, driver: Driver, error: Errno) -> OpenError {
+    let interface = interface.to_owned();
+    match error {
+        Errno::BUSY | Errno::EXIST => OpenError::Busy { interface, waited: retry::PATIENCE },
+        Errno::RANGE => OpenError::PeerMtu { interface },
+        Errno::OPNOTSUPP if driver == Driver::Native => {
+            OpenError::Unsupported { interface, what: "native XDP", instead: "Driver::Auto or Driver::Skb" }
+        }
+        Errno::PERM => OpenError::NoPermission { doing: "attach the XDP program", capability: "CAP_NET_ADMIN" },
+        error => OpenError::os("attach the XDP program", error),
+    }
+}

@@ -1,0 +1,152 @@
+//! [`Config`]: what a device is asked to be. [`Mode`]: what the kernel made of it.
+
+use core::fmt;
+use std::net::Ipv4Addr;
+
+use crate::error::OpenError;
+use crate::program::MAX_ADDRESSES;
+
+/// How to open an AF_XDP device. Sizes of rings are powers of two.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Name of the network interface, in the network namespace of the calling thread. No default.
+    pub interface: String,
+    /// Hardware queue to serve. Default 0.
+    pub queue: u32,
+    /// The IPv4 addresses that are ours: their packets and ARP requests come to us, all else stays with the kernel. At least
+    /// one. No default.
+    pub addresses: Vec<Ipv4Addr>,
+    /// Frames handed to the caller for sending. Default 4096: two full transmit rings.
+    pub transmit_frames: u32,
+    /// Frames that wait in the fill ring for packets. Default 4096: two full receive rings.
+    pub receive_frames: u32,
+    /// Entries of the transmit ring. Default 2048, as libxdp's `XSK_RING_PROD__DEFAULT_NUM_DESCS`.
+    pub transmit_ring: u32,
+    /// Entries of the receive ring. Default 2048, as libxdp's `XSK_RING_CONS__DEFAULT_NUM_DESCS`.
+    pub receive_ring: u32,
+    /// Whether packets are copied between UMEM and driver. Default [`Bind::Auto`].
+    pub bind: Bind,
+    /// Where in the kernel the XDP program runs. Default [`Driver::Auto`].
+    pub driver: Driver,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            interface: String::new(),
+            queue: 0,
+            addresses: Vec::new(),
+            transmit_frames: 4096,
+            receive_frames: 4096,
+            transmit_ring: 2048,
+            receive_ring: 2048,
+            bind: Bind::Auto,
+            driver: Driver::Auto,
+        }
+    }
+}
+
+/// Whether the driver reads and writes the UMEM itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bind {
+    /// Zero copy where the driver can, else copy.
+    #[default]
+    Auto,
+    /// The kernel copies each packet. Works with every driver.
+    Copy,
+    /// The driver uses the UMEM directly; an error where it cannot. Unverified: no hardware with it was at hand.
+    ZeroCopy,
+}
+
+/// Where the XDP program runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Driver {
+    /// In the driver, or in the generic hook where the driver has none.
+    #[default]
+    Auto,
+    /// In the driver only.
+    Native,
+    /// In the generic hook, after the kernel has built a socket buffer. Slow, works everywhere.
+    Skb,
+}
+
+/// What an open device got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mode {
+    /// The XDP program runs in the driver, not in the generic hook.
+    pub native: bool,
+    /// The driver uses the UMEM directly.
+    pub zero_copy: bool,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hook = if self.native { "native driver mode" } else { "generic (SKB) mode" };
+        let copies = if self.zero_copy { "zero copy" } else { "copy" };
+        write!(f, "{hook}, {copies}")
+    }
+}
+
+impl Config {
+    /// Refuses values that no kernel would accept, naming the parameter.
+    pub(crate) fn check(&self) -> Result<(), OpenError> {
+        check_addresses(self.addresses.len())?;
+        check_frames("transmit_frames", self.transmit_frames)?;
+        check_frames("receive_frames", self.receive_frames)?;
+        check_ring("transmit_ring", self.transmit_ring)?;
+        check_ring("receive_ring", self.receive_ring)
+    }
+}
+
+/// The XDP program compares with every address in turn, so their number is limited.
+pub(crate) fn check_addresses(count: usize) -> Result<(), OpenError> {
+    let problem = match count {
+        0 => "names no address of ours, so nothing could be received".to_owned(),
+        1..=MAX_ADDRESSES => return Ok(()),
+        _ => format!("holds {count} addresses, at most {MAX_ADDRESSES} fit the XDP program"),
+    };
+    Err(OpenError::Config { parameter: "addresses", problem })
+}
+
+/// 2²⁰ frames are 2 GiB: more is a slip, and keeps every offset in 32 bits.
+fn check_frames(parameter: &'static str, frames: u32) -> Result<(), OpenError> {
+    if (1..=1 << 20).contains(&frames) {
+        return Ok(());
+    }
+    Err(OpenError::Config { parameter, problem: format!("is {frames}, must be 1 to {}", 1 << 20) })
+}
+
+/// The kernel masks ring positions, so a ring holds a power of two.
+fn check_ring(parameter: &'static str, entries: u32) -> Result<(), OpenError> {
+    if entries.is_power_of_two() && entries <= 1 << 20 {
+        return Ok(());
+    }
+    Err(OpenError::Config { parameter, problem: format!("is {entries}, must be a power of two up to {}", 1 << 20) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> Config {
+        Config { addresses: vec![Ipv4Addr::new(10, 7, 0, 1)], ..Config::default() }
+    }
+
+    fn refused(config: Config) -> &'static str {
+        match config.check() {
+            Err(OpenError::Config { parameter, .. }) => parameter,
+            other => panic!("expected a refusal, got {other:?}"),
+        }
+    }
+
+    #[test]
+    fn bad_values_are_refused_by_name() {
+        assert!(config().check().is_ok());
+        assert_eq!(refused(Config::default()), "addresses");
+        assert_eq!(refused(Config { addresses: vec![Ipv4Addr::LOCALHOST; MAX_ADDRESSES + 1], ..config() }), "addresses");
+        assert_eq!(refused(Config { transmit_frames: 0, ..config() }), "transmit_frames");
+        assert_eq!(refused(Config { receive_frames: u32::MAX, ..config() }), "receive_frames");
+        assert_eq!(refused(Config { transmit_ring: 0, ..config() }), "transmit_ring");
+        assert_eq!(refused(Config { receive_ring: 1000, ..config() }), "receive_ring");
+    }
+}

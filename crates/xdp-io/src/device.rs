@@ -1,0 +1,292 @@
+//! [`XdpDevice`]: one queue of an interface as a [`Device`].
+
+use std::error::Error;
+use std::num::NonZeroU32;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use rustix::net::xdp::XdpOptionsFlags;
+use tautline_base::{Device, Instant, Packet, Received};
+use xsk_rs::config::BindFlags;
+use xsk_rs::umem::UmemCreateError;
+
+use crate::attach::Attachment;
+use crate::config::{Bind, Config, Mode};
+use crate::doorbell::Doorbell;
+use crate::error::{Failure, OpenError};
+use crate::interface::interface_mtu;
+use crate::rings::{Binding, BoundSocket, Rings, bind};
+use crate::statistics::{Kernel, Statistics};
+use crate::umem::{Umem, UmemFrame};
+use crate::{memlock, retry, sys};
+
+/// Ethernet header: what an MTU does not count.
+const ETHERNET_HEADER: usize = 14;
+
+/// Packets one wake of a copying socket may send; the kernel's own default is 32.
+const WAKE_BUDGET: u32 = 256;
+
+/// How long a reset waits for the kernel to give packets back.
+const RESET_TRIES: usize = 20;
+const RESET_PAUSE: Duration = Duration::from_millis(1);
+
+/// An AF_XDP socket on one queue, with its rings and its UMEM.
+///
+/// Packets travel in frames of this device; [`put`](Device::put) panics on any other. Dropping the device detaches its XDP
+/// program at once; the queue itself is free again when the frames are gone too.
+#[derive(Debug)]
+pub struct XdpDevice {
+    // Dropped first: the kernel gets its traffic back before the socket closes.
+    _attachment: Arc<Attachment>,
+    rings: Rings,
+    doorbell: Doorbell,
+    failure: Option<Failure>,
+    /// Put, but too short for the kernel to send.
+    runts: Vec<Packet<UmemFrame>>,
+    mtu: usize,
+    mode: Mode,
+}
+
+impl XdpDevice {
+    /// Opens queue `config.queue` of an interface and attaches the XDP program to it.
+    ///
+    /// The frames are the reserve for sending, `config.transmit_frames` of them, to be given to a
+    /// [`Pool`](tautline_base::Pool). The reserve for receiving stays in the device.
+    ///
+    /// # Errors
+    /// [`OpenError`], each with its remedy. An interface that is busy is tried again for a second.
+    pub fn open(config: Config) -> Result<(Self, Vec<UmemFrame>), OpenError> {
+        config.check()?;
+        let attachment = Attachment::new(&config.interface, &config.addresses, config.driver)?;
+        Self::open_on(Arc::new(attachment), config)
+    }
+
+    /// As [`open`](Self::open), for a further queue of an interface that has its program: one attachment serves them all.
+    /// `config.addresses` and `config.driver` were settled when it was made and are not read.
+    ///
+    /// # Errors
+    /// [`OpenError`]; also if `config.interface` is not the attachment's.
+    pub fn open_on(attachment: Arc<Attachment>, config: Config) -> Result<(Self, Vec<UmemFrame>), OpenError> {
+        config.check()?;
+        if config.interface != attachment.interface() {
+            let problem = format!("is `{}`, the attachment is on `{}`", config.interface, attachment.interface());
+            return Err(OpenError::Config { parameter: "interface", problem });
+        }
+        let mtu = fitting_mtu(&config.interface)?;
+        let (umem, mut frames) = register_umem(&config)?;
+        let socket = bind_patiently(&umem, &config, attachment.native())?;
+        let mut rings = Rings::new(socket, umem);
+        let to_receive = frames.split_off(config.transmit_frames as usize);
+        to_receive.into_iter().for_each(|frame| rings.recycle(frame));
+        rings.refill();
+        attachment.serve(config.queue, rings.fd())?;
+        let mode = Mode { native: attachment.native(), zero_copy: is_zero_copy(rings.fd()) };
+        // Kernels before 6.17 do not know the option and send 32 packets a wake; the doorbell copes with either.
+        let _ = sys::set_wake_budget(rings.fd(), WAKE_BUDGET.min(config.transmit_ring));
+        let device = Self {
+            _attachment: attachment,
+            rings,
+            doorbell: Doorbell::default(),
+            failure: None,
+            runts: Vec::new(),
+            mtu,
+            mode,
+        };
+        Ok((device, frames))
+    }
+
+    /// What the kernel made of the configuration.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// The socket, for `poll(2)`: readable when frames were received. An error condition on it is explained by
+    /// [`failure`](Self::failure).
+    pub fn poll_fd(&self) -> BorrowedFd<'_> {
+        self.rings.fd()
+    }
+
+    /// Why the device does not send, if it does not. Asks the kernel (one system call) unless the last doorbell knows.
+    pub fn failure(&mut self) -> Option<Failure> {
+        if self.failure.is_none()
+            && let Ok(Err(error)) = sockopt::socket_error(self.rings.fd())
+        {
+            // A socket reports an error of its own only when its interface goes away.
+            self.failure = Some(if error == Errno::NETDOWN { Failure::Removed } else { failure_of(error) });
+        }
+        self.failure
+    }
+
+    /// What the device and the kernel counted. One system call.
+    pub fn statistics(&self) -> Statistics {
+        let kernel = sockopt::xdp_statistics(self.rings.fd()).ok().map(|s| Kernel {
+            receive_dropped: s.rx_dropped,
+            receive_ring_full: s.rx_ring_full.unwrap_or(0),
+            fill_ring_empty: s.rx_fill_ring_empty_descs.unwrap_or(0),
+            fill_invalid: s.rx_invalid_descs,
+            transmit_invalid: s.tx_invalid_descs,
+            transmit_ring_empty: s.tx_ring_empty_descs.unwrap_or(0),
+        });
+        Statistics { device: self.rings.counters, kernel }
+    }
+
+    /// Wakes the kernel for what is in the transmit ring, if it sleeps.
+    fn wake(&mut self) {
+        if !self.rings.transmit_sleeps() {
+            self.doorbell.silence();
+            return;
+        }
+        let Self { rings, doorbell, failure, .. } = self;
+        *failure = doorbell.ring(|| rings.wake()).err().map(failure_of);
+        rings.counters.unfinished += u64::from(doorbell.unfinished());
+    }
+}
+
+impl Device for XdpDevice {
+    type Frame = UmemFrame;
+
+    fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    /// As of the last doorbell or reap.
+    fn room(&self) -> usize {
+        self.rings.room()
+    }
+
+    fn put(&mut self, packet: Packet<UmemFrame>, _now: Instant) {
+        assert!(self.rings.room() > 0, "put without room");
+        // The kernel refuses empty descriptors without completing them.
+        if packet.bytes().len() < ETHERNET_HEADER {
+            self.rings.counters.runts += 1;
+            self.runts.push(packet);
+            return;
+        }
+        self.rings.stage(packet);
+    }
+
+    fn doorbell(&mut self, _now: Instant) {
+        self.rings.submit();
+        self.wake();
+    }
+
+    fn reap(&mut self, _now: Instant, done: &mut Vec<Packet<UmemFrame>>) {
+        if self.doorbell.unfinished() {
+            self.wake();
+        }
+        done.append(&mut self.runts);
+        self.rings.reap(done);
+    }
+
+    fn in_flight(&self) -> usize {
+        self.rings.in_flight() + self.runts.len()
+    }
+
+    fn receive(&mut self, _now: Instant) -> Option<Received<UmemFrame>> {
+        self.rings.receive().map(|(frame, start, len)| Received { frame, start, len })
+    }
+
+    fn recycle(&mut self, frame: UmemFrame) {
+        self.rings.recycle(frame);
+    }
+
+    /// Waits up to 20 ms for the kernel to give packets back. Those it keeps longer are given up all the same; there is
+    /// then no [`room`](Device::room) until it has let go of them, so that no chunk is sent twice.
+    fn reset(&mut self, lost: &mut Vec<Packet<UmemFrame>>) {
+        lost.append(&mut self.runts);
+        self.rings.unstage(lost);
+        for _ in 0..RESET_TRIES {
+            self.wake();
+            self.rings.reap(lost);
+            if self.rings.in_flight() == 0 || self.failure.is_some() {
+                break;
+            }
+            retry::pause(RESET_PAUSE);
+        }
+        self.rings.abandon(lost);
+    }
+}
+
+impl AsFd for XdpDevice {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.poll_fd()
+    }
+}
+
+/// The MTU of `interface`, if a packet of it fits a frame.
+fn fitting_mtu(interface: &str) -> Result<usize, OpenError> {
+    const LIMIT: usize = UmemFrame::LEN - ETHERNET_HEADER;
+    let interface = interface.to_owned();
+    match interface_mtu(&interface) {
+        Ok(mtu) if mtu <= LIMIT => Ok(mtu),
+        Ok(mtu) => Err(OpenError::FrameTooSmall { interface, mtu, limit: LIMIT }),
+        Err(_) => Err(OpenError::NoSuchInterface { interface }),
+    }
+}
+
+fn register_umem(config: &Config) -> Result<(Umem, Vec<UmemFrame>), OpenError> {
+    let chunks = config.transmit_frames + config.receive_frames;
+    let needed = u64::from(chunks) * crate::umem::LAYOUT.chunk;
+    memlock::raise(needed);
+    let chunks = NonZeroU32::new(chunks).expect("frame counts were checked to be above zero");
+    let fill = config.receive_frames.next_power_of_two();
+    let completion = config.transmit_frames.next_power_of_two();
+    Umem::new(chunks, fill, completion).map_err(|error| umem_error(&error, needed))
+}
+
+fn umem_error(error: &UmemCreateError, needed: u64) -> OpenError {
+    const DOING: &str = "register packet memory with the kernel";
+    let cause = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+    match cause.and_then(Errno::from_io_error).unwrap_or(Errno::IO) {
+        Errno::PERM | Errno::ACCESS => OpenError::NoPermission { doing: "open an AF_XDP socket", capability: "CAP_NET_RAW" },
+        Errno::AFNOSUPPORT => OpenError::NoAfXdp,
+        Errno::NOBUFS => OpenError::MemoryLock { needed, limit: memlock::limit() },
+        error => OpenError::os(DOING, error),
+    }
+}
+
+fn bind_patiently(umem: &Umem, config: &Config, native: bool) -> Result<BoundSocket, OpenError> {
+    let copying = match config.bind {
+        Bind::ZeroCopy => BindFlags::XDP_ZEROCOPY,
+        // Without a driver hook there is nothing to share memory with.
+        Bind::Auto if native => BindFlags::empty(),
+        Bind::Auto | Bind::Copy => BindFlags::XDP_COPY,
+    };
+    let binding = Binding {
+        interface: &config.interface,
+        queue: config.queue,
+        transmit_ring: config.transmit_ring,
+        receive_ring: config.receive_ring,
+        flags: copying | BindFlags::XDP_USE_NEED_WAKEUP,
+    };
+    retry::while_busy(|| bind(umem, binding)).map_err(|error| bind_error(config, error))
+}
+
+fn bind_error(config: &Config, error: Errno) -> OpenError {
+    let interface = config.interface.clone();
+    match error {
+        Errno::BUSY => OpenError::Busy { interface, waited: retry::PATIENCE },
+        Errno::INVAL => OpenError::NoSuchQueue { interface, queue: config.queue },
+        Errno::NETDOWN => OpenError::InterfaceDown { interface },
+        Errno::NODEV => OpenError::NoSuchInterface { interface },
+        Errno::OPNOTSUPP => OpenError::Unsupported { interface, what: "zero copy", instead: "Bind::Auto or Bind::Copy" },
+        Errno::PERM => OpenError::NoPermission { doing: "bind an AF_XDP socket", capability: "CAP_NET_RAW" },
+        error => OpenError::os("bind the AF_XDP socket", error),
+    }
+}
+
+fn is_zero_copy(socket: BorrowedFd<'_>) -> bool {
+    sockopt::xdp_options(socket).is_ok_and(|options| options.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY))
+}
+
+/// A send that failed for good: ENXIO is an unbound socket, which only the removal of its interface causes.
+fn failure_of(error: Errno) -> Failure {
+    match error {
+        Errno::NETDOWN => Failure::LinkDown,
+        Errno::NXIO | Errno::NODEV => Failure::Removed,
+        error => Failure::Os(error.raw_os_error()),
+    }
+}

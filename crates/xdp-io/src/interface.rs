@@ -1,0 +1,75 @@
+//! What must be known of an interface before a socket is bound to it.
+//!
+//! Asked of the kernel through a socket rather than `/sys`, which shows the namespace it was mounted in, not ours.
+
+use std::ffi::CString;
+use std::io;
+
+use rustix::io::Errno;
+
+use crate::sys;
+
+/// The MAC address of `name`, an interface in the network namespace of the calling thread.
+///
+/// # Errors
+/// The kernel's, `ENODEV` if there is no such interface.
+pub fn interface_mac(name: &str) -> io::Result<[u8; 6]> {
+    Ok(sys::interface_mac(&c_name(name)?)?)
+}
+
+/// The MTU of `name` in bytes, link header not counted.
+///
+/// # Errors
+/// The kernel's, `ENODEV` if there is no such interface.
+pub fn interface_mtu(name: &str) -> io::Result<usize> {
+    Ok(sys::interface_mtu(&c_name(name)?)?)
+}
+
+/// On how many queues `name` receives. A device serves one; what arrives on a queue without a device stays with the
+/// kernel, so all should be served, or their number reduced (`ethtool -L`). One if the driver does not say.
+///
+/// # Errors
+/// The kernel's, `ENODEV` if there is no such interface.
+pub fn interface_queues(name: &str) -> io::Result<u32> {
+    match sys::interface_queues(&c_name(name)?) {
+        Err(Errno::OPNOTSUPP) => Ok(1),
+        answer => Ok(answer?),
+    }
+}
+
+/// The kernel's number of `name`.
+pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
+    Ok(sys::interface_index(&c_name(name)?)?)
+}
+
+/// Longest interface name, without its terminating zero.
+const LONGEST_NAME: usize = libc::IFNAMSIZ - 1;
+
+/// A name that cannot exist is answered as the kernel would: no such device.
+fn c_name(name: &str) -> io::Result<CString> {
+    let no_device = || io::Error::from_raw_os_error(libc::ENODEV);
+    if name.is_empty() || name.len() > LONGEST_NAME {
+        return Err(no_device());
+    }
+    CString::new(name).map_err(|_| no_device())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn impossible_names_are_missing_interfaces() {
+        for name in ["", "a\0b", "longer-than-an-interface-name-may-be", "tl-no-such-if"] {
+            let error = interface_mtu(name).expect_err("no such interface");
+            assert_eq!(error.raw_os_error(), Some(libc::ENODEV), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn the_loopback_has_an_mtu_and_a_mac() {
+        assert!(interface_mtu("lo").unwrap() >= 1500);
+        assert_eq!(interface_mac("lo").unwrap(), [0; 6]);
+        assert_eq!(interface_queues("lo").unwrap(), 1);
+    }
+}

@@ -1,0 +1,22 @@
+//! The limit on pinned memory. A UMEM counts against it unless the process holds CAP_IPC_LOCK.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Raises the limit of this process to hold `needed` more bytes if it is lower and may be raised. A refusal shows
+/// later, when the kernel counts; privileged processes are not counted at all.
+pub(crate) fn raise(needed: u64) {
+    let Rlimit { current, maximum } = getrlimit(Resource::Memlock);
+    if current.is_none_or(|limit| limit >= needed) {
+        return;
+    }
+    let unlimited = Rlimit { current: None, maximum: None };
+    if setrlimit(Resource::Memlock, unlimited).is_err() {
+        // Without CAP_SYS_RESOURCE only the soft limit may rise, as far as the hard one; failing that changes nothing.
+        let _ = setrlimit(Resource::Memlock, Rlimit { current: maximum, maximum });
+    }
+}
+
+/// The limit in force in bytes; `u64::MAX` is unlimited.
+pub(crate) fn limit() -> u64 {
+    getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX)
+}

@@ -1,0 +1,162 @@
+//! Who holds each chunk of the UMEM: the caller, the fill ring, or the transmit ring.
+//!
+//! The kernel names chunks by address. An address that is outside the UMEM, or names a chunk the kernel was not lent
+//! for this purpose, is refused here, so a duplicate or bogus descriptor can never make two owners of one chunk.
+//! Whoever holds a chunk holds its linear frame; the table holds the frames of all chunks that are with the kernel.
+
+use tautline_base::{Frame, Packet};
+
+/// Where the parts of a chunk lie, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    /// Distance from one chunk to the next.
+    pub(crate) chunk: u64,
+    /// From the start of a chunk to the start of its frame.
+    pub(crate) frame_at: u64,
+    /// Length of a frame.
+    pub(crate) frame_len: u64,
+}
+
+impl Layout {
+    /// Which chunk `address` lies in.
+    fn index(self, address: u64) -> usize {
+        usize::try_from(address / self.chunk).unwrap_or(usize::MAX)
+    }
+
+    /// Where in its frame `len` bytes at `address` begin; `None` if they do not lie within the frame.
+    fn start(self, address: u64, len: u64) -> Option<u32> {
+        let start = (address % self.chunk).checked_sub(self.frame_at)?;
+        let end = start.checked_add(len)?;
+        (end <= self.frame_len).then_some(start as u32)
+    }
+}
+
+#[derive(Debug)]
+enum Holder<F> {
+    /// Outside: in a packet, a pool, or a received frame not yet recycled.
+    Caller,
+    /// In the fill ring or the receive ring.
+    FillRing(F),
+    /// Between `put` and completion.
+    Transmit(Packet<F>),
+}
+
+#[derive(Debug)]
+struct Chunk<F> {
+    holder: Holder<F>,
+    /// A reset gave its packet back before the kernel did: one completion of it is still to come.
+    late: bool,
+}
+
+/// Why a received descriptor was refused.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum BadReceived<F> {
+    /// It names no chunk that was in the fill ring. Nothing changes hands.
+    NotLent,
+    /// The chunk was in the fill ring, but the bytes lie outside its frame. The frame is back.
+    OutsideFrame(F),
+}
+
+/// Why a completion was refused.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum BadCompleted {
+    /// It names no chunk in flight.
+    NotInFlight,
+    /// Its packet was given back by a reset already.
+    Late,
+}
+
+/// The table, one entry for each chunk. All chunks start with the caller.
+#[derive(Debug)]
+pub(crate) struct Ownership<F> {
+    layout: Layout,
+    chunks: Vec<Chunk<F>>,
+    in_flight: usize,
+    late: usize,
+}
+
+impl<F: Frame> Ownership<F> {
+    pub(crate) fn new(layout: Layout, chunks: usize) -> Self {
+        let chunk = || Chunk { holder: Holder::Caller, late: false };
+        Self { layout, chunks: core::iter::repeat_with(chunk).take(chunks).collect(), in_flight: 0, late: 0 }
+    }
+
+    /// Packets put and not given back.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Packets given back by a reset that the kernel may still be reading.
+    pub(crate) fn late(&self) -> usize {
+        self.late
+    }
+
+    /// Takes the frame of chunk `index` for the fill ring.
+    pub(crate) fn lend(&mut self, index: usize, frame: F) {
+        self.hand_over(index, Holder::FillRing(frame));
+    }
+
+    /// Takes the packet whose frame is chunk `index` for the transmit ring.
+    pub(crate) fn put(&mut self, index: usize, packet: Packet<F>) {
+        self.hand_over(index, Holder::Transmit(packet));
+        self.in_flight += 1;
+    }
+
+    fn hand_over(&mut self, index: usize, to: Holder<F>) {
+        let before = core::mem::replace(&mut self.chunks[index].holder, to);
+        debug_assert!(matches!(before, Holder::Caller), "a frame is linear: its owner cannot have handed it over before");
+    }
+
+    /// The kernel says it received `len` bytes at `address`. The answer is their frame and where in it they begin.
+    pub(crate) fn received(&mut self, address: u64, len: u32) -> Result<(F, u32), BadReceived<F>> {
+        let Some(chunk) = self.chunks.get_mut(self.layout.index(address)) else { return Err(BadReceived::NotLent) };
+        let frame = match core::mem::replace(&mut chunk.holder, Holder::Caller) {
+            Holder::FillRing(frame) => frame,
+            other => {
+                chunk.holder = other;
+                return Err(BadReceived::NotLent);
+            }
+        };
+        match self.layout.start(address, len.into()) {
+            Some(start) => Ok((frame, start)),
+            None => Err(BadReceived::OutsideFrame(frame)),
+        }
+    }
+
+    /// The kernel says it has sent the packet at `address`.
+    pub(crate) fn completed(&mut self, address: u64) -> Result<Packet<F>, BadCompleted> {
+        let Some(chunk) = self.chunks.get_mut(self.layout.index(address)) else { return Err(BadCompleted::NotInFlight) };
+        if core::mem::take(&mut chunk.late) {
+            self.late -= 1;
+            return Err(BadCompleted::Late);
+        }
+        match core::mem::replace(&mut chunk.holder, Holder::Caller) {
+            Holder::Transmit(packet) => {
+                self.in_flight -= 1;
+                Ok(packet)
+            }
+            other => {
+                chunk.holder = other;
+                Err(BadCompleted::NotInFlight)
+            }
+        }
+    }
+
+    /// Appends every packet in flight to `lost` without waiting for the kernel. Their completions will count as late.
+    pub(crate) fn abandon(&mut self, lost: &mut Vec<Packet<F>>) {
+        for chunk in &mut self.chunks {
+            match core::mem::replace(&mut chunk.holder, Holder::Caller) {
+                Holder::Transmit(packet) => {
+                    lost.push(packet);
+                    chunk.late = true;
+                    self.late += 1;
+                }
+                other => chunk.holder = other,
+            }
+        }
+        self.in_flight = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests;

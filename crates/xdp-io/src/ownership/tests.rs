@@ -1,0 +1,159 @@
+//! The table against a kernel that lies: every frame keeps exactly one owner.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const LAYOUT: Layout = Layout { chunk: 2048, frame_at: 320, frame_len: 1728 };
+const CHUNKS: usize = 6;
+
+#[derive(Debug, PartialEq, Eq)]
+struct TestFrame(usize);
+
+impl Frame for TestFrame {
+    fn bytes(&self) -> &[u8] {
+        &[0; 1728]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        unreachable!("the table never writes")
+    }
+}
+
+fn table() -> Ownership<TestFrame> {
+    Ownership::new(LAYOUT, CHUNKS)
+}
+
+fn at(index: usize) -> u64 {
+    index as u64 * 2048 + 320
+}
+
+fn index(packet: &Packet<TestFrame>) -> usize {
+    packet.frame().0
+}
+
+#[test]
+fn a_packet_comes_back_once() {
+    let mut table = table();
+    table.put(2, Packet::new(TestFrame(2), 60));
+    assert_eq!(table.in_flight(), 1);
+    assert_eq!(index(&table.completed(at(2)).unwrap()), 2);
+    assert_eq!(table.in_flight(), 0);
+    assert_eq!(table.completed(at(2)).unwrap_err(), BadCompleted::NotInFlight, "duplicate");
+}
+
+#[test]
+fn completions_of_chunks_not_in_flight_are_refused() {
+    let mut table = table();
+    table.lend(1, TestFrame(1));
+    for address in [at(0), at(1), at(CHUNKS), u64::MAX] {
+        assert_eq!(table.completed(address).unwrap_err(), BadCompleted::NotInFlight);
+    }
+    assert_eq!(table.received(at(1), 60), Ok((TestFrame(1), 0)), "the lent chunk is still lent");
+}
+
+#[test]
+fn received_bytes_must_lie_within_a_lent_frame() {
+    let mut table = table();
+    let outside = |table: &mut Ownership<TestFrame>, address, len| {
+        table.lend(3, TestFrame(3));
+        assert_eq!(table.received(address, len), Err(BadReceived::OutsideFrame(TestFrame(3))), "{address} {len}");
+    };
+    outside(&mut table, at(3), 1729);
+    outside(&mut table, at(3) + 1, 1728);
+    outside(&mut table, at(3) - 1, 10);
+    outside(&mut table, at(3), u32::MAX);
+    table.lend(3, TestFrame(3));
+    assert_eq!(table.received(at(3) + 8, 1720), Ok((TestFrame(3), 8)));
+    assert_eq!(table.received(at(3), 60), Err(BadReceived::NotLent), "duplicate");
+    assert_eq!(table.received(at(CHUNKS), 60), Err(BadReceived::NotLent));
+}
+
+#[test]
+fn a_packet_in_flight_cannot_be_received_into() {
+    let mut table = table();
+    table.put(0, Packet::new(TestFrame(0), 60));
+    assert_eq!(table.received(at(0), 60), Err(BadReceived::NotLent));
+    assert_eq!(index(&table.completed(at(0)).unwrap()), 0);
+}
+
+#[test]
+fn after_a_reset_the_kernel_still_owes_one_completion_each() {
+    let mut table = table();
+    table.put(0, Packet::new(TestFrame(0), 60));
+    table.put(4, Packet::new(TestFrame(4), 60));
+    let mut lost = Vec::new();
+    table.abandon(&mut lost);
+    assert_eq!(lost.iter().map(index).collect::<Vec<_>>(), [0, 4]);
+    assert_eq!((table.in_flight(), table.late()), (0, 2));
+    assert_eq!(table.completed(at(4)).unwrap_err(), BadCompleted::Late);
+    assert_eq!(table.completed(at(4)).unwrap_err(), BadCompleted::NotInFlight);
+    assert_eq!(table.late(), 1);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Lend,
+    Put,
+    Received { address: u64, len: u32 },
+    Completed { address: u64 },
+    Reset,
+}
+
+fn address() -> impl Strategy<Value = u64> {
+    prop_oneof![8 => (0..CHUNKS + 1).prop_map(at), 2 => 0..at(CHUNKS + 1), 1 => any::<u64>()]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        Just(Step::Lend),
+        Just(Step::Put),
+        (address(), prop_oneof![Just(1514), any::<u32>()]).prop_map(|(address, len)| Step::Received { address, len }),
+        address().prop_map(|address| Step::Completed { address }),
+        Just(Step::Reset),
+    ]
+}
+
+proptest! {
+    /// Whatever the kernel claims, the caller never sees a frame it already holds, and no frame is lost.
+    #[test]
+    fn every_frame_has_one_owner(steps in prop::collection::vec(step(), 0..200)) {
+        let mut table = table();
+        let mut ours: BTreeSet<usize> = (0..CHUNKS).collect();
+        let mut lent = 0;
+        for step in steps {
+            match step {
+                Step::Lend | Step::Put => {
+                    let Some(index) = ours.pop_first() else { continue };
+                    if matches!(step, Step::Put) {
+                        table.put(index, Packet::new(TestFrame(index), 60));
+                    } else {
+                        table.lend(index, TestFrame(index));
+                        lent += 1;
+                    }
+                }
+                Step::Received { address, len } => {
+                    if let Ok((frame, _)) | Err(BadReceived::OutsideFrame(frame)) = table.received(address, len) {
+                        prop_assert!(ours.insert(frame.0));
+                        lent -= 1;
+                    }
+                }
+                Step::Completed { address } => {
+                    if let Ok(packet) = table.completed(address) {
+                        prop_assert!(ours.insert(index(&packet)));
+                    }
+                }
+                Step::Reset => {
+                    let mut lost = Vec::new();
+                    table.abandon(&mut lost);
+                    for packet in lost {
+                        prop_assert!(ours.insert(index(&packet)));
+                    }
+                }
+            }
+            prop_assert_eq!(ours.len() + lent + table.in_flight(), CHUNKS);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Trying again while a dead process is still being cleaned up.
+//!
+//! The kernel releases sockets and XDP links some time after their owner has exited, so the next owner may meet EBUSY.
+
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+/// How long a busy interface is tried again.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Calls `attempt` until it answers something else than EBUSY, for [`PATIENCE`] at most.
+pub(crate) fn while_busy<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    for _ in 0..PATIENCE.as_millis() / PAUSE.as_millis() {
+        match attempt() {
+            Err(Errno::BUSY) => pause(PAUSE),
+            answer => return answer,
+        }
+    }
+    attempt()
+}
+
+/// Sleeps for `time`.
+#[expect(clippy::disallowed_methods, reason = "opening and resetting a device wait for the kernel, in real time")]
+pub(crate) fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_is_tried_again_and_other_errors_are_not() {
+        let mut calls = 0;
+        let answer = while_busy(|| {
+            calls += 1;
+            if calls < 3 { Err(Errno::BUSY) } else { Ok(calls) }
+        });
+        assert_eq!(answer, Ok(3));
+
+        let mut calls = 0;
+        let answer: Result<(), _> = while_busy(|| {
+            calls += 1;
+            Err(Errno::PERM)
+        });
+        assert_eq!((answer, calls), (Err(Errno::PERM), 1));
+    }
+}

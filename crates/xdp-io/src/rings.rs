@@ -1,0 +1,274 @@
+//! The four rings that the kernel shares with us, over xsk-rs.
+//!
+//! xsk-rs asks its caller to promise that a descriptor given to the kernel is not used until the kernel gives it back.
+//! Here the promise is kept by ownership: the only way to put a chunk into a ring is to give up its linear frame, which
+//! then lies in the table until the kernel returns the chunk. All that leaves this module is safe.
+
+use std::error::Error;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+use tautline_base::Packet;
+use xsk_rs::config::{BindFlags, Interface, LibxdpFlags, QueueSize, SocketConfig};
+use xsk_rs::socket::SocketCreateError;
+use xsk_rs::{CompQueue, FillQueue, FrameDesc, RxQueue, Socket, TxQueue};
+
+use crate::doorbell::Wake;
+use crate::ownership::{BadCompleted, BadReceived, Ownership};
+use crate::statistics::Counters;
+use crate::sys;
+use crate::umem::{LAYOUT, Umem, UmemFrame};
+
+/// Descriptors moved in one go.
+const BATCH: usize = 64;
+
+/// Descriptors taken from the receive ring and not yet handed out.
+#[derive(Debug)]
+struct Arrived {
+    descriptors: [FrameDesc; BATCH],
+    next: usize,
+    end: usize,
+}
+
+/// The rings of one bound socket, its UMEM, and all frames that are with the kernel.
+#[derive(Debug)]
+pub(crate) struct Rings {
+    transmit: TxQueue,
+    completion: CompQueue,
+    fill: FillQueue,
+    receive: RxQueue,
+    umem: Umem,
+    ownership: Ownership<UmemFrame>,
+    /// Put, and waiting for the doorbell.
+    staged: Vec<FrameDesc>,
+    /// Free entries of the transmit ring when last looked; there may be more by now.
+    free_slots: usize,
+    /// Recycled, and waiting for the fill ring.
+    refill: Vec<FrameDesc>,
+    arrived: Arrived,
+    /// Scratch for the completion ring.
+    returned: [FrameDesc; BATCH],
+    pub(crate) counters: Counters,
+}
+
+/// What a socket is bound to and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Binding<'a> {
+    pub(crate) interface: &'a str,
+    pub(crate) queue: u32,
+    pub(crate) transmit_ring: u32,
+    pub(crate) receive_ring: u32,
+    pub(crate) flags: BindFlags,
+}
+
+/// Binds a socket without libxdp's own XDP program.
+pub(crate) fn bind(umem: &Umem, binding: Binding<'_>) -> Result<BoundSocket, Errno> {
+    let size = |entries| QueueSize::new(entries).map_err(|_| Errno::INVAL);
+    let config = SocketConfig::builder()
+        .rx_queue_size(size(binding.receive_ring)?)
+        .tx_queue_size(size(binding.transmit_ring)?)
+        .libxdp_flags(LibxdpFlags::XSK_LIBXDP_FLAGS_INHIBIT_PROG_LOAD)
+        .bind_flags(binding.flags)
+        .build();
+    let interface: Interface = binding.interface.parse().map_err(|_| Errno::NODEV)?;
+    // SAFETY: what can go wrong is detaching libxdp's program twice; its load is inhibited.
+    let queues = unsafe { Socket::new(config, umem.memory(), &interface, binding.queue) }.map_err(|e| errno(&e))?;
+    match queues {
+        (transmit, receive, Some((fill, completion))) => Ok(BoundSocket { transmit, receive, fill, completion }),
+        // Only a second socket on one UMEM and queue comes without these rings.
+        (_, _, None) => Err(Errno::BUSY),
+    }
+}
+
+/// The queues of a socket that was just bound.
+#[derive(Debug)]
+pub(crate) struct BoundSocket {
+    transmit: TxQueue,
+    receive: RxQueue,
+    fill: FillQueue,
+    completion: CompQueue,
+}
+
+fn errno(error: &SocketCreateError) -> Errno {
+    let cause = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+    cause.and_then(Errno::from_io_error).unwrap_or(Errno::IO)
+}
+
+impl Rings {
+    pub(crate) fn new(socket: BoundSocket, umem: Umem) -> Self {
+        let BoundSocket { mut transmit, receive, fill, completion } = socket;
+        let chunks = umem.chunks();
+        let free_slots = transmit.nb_free_exact() as usize;
+        Self {
+            transmit,
+            completion,
+            fill,
+            receive,
+            ownership: Ownership::new(LAYOUT, chunks),
+            umem,
+            staged: Vec::with_capacity(chunks),
+            free_slots,
+            refill: Vec::with_capacity(chunks),
+            returned: [FrameDesc::default(); BATCH],
+            arrived: Arrived { descriptors: [FrameDesc::default(); BATCH], next: 0, end: 0 },
+            counters: Counters::default(),
+        }
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        sys::borrow_fd(&self.transmit, self.transmit.fd().as_raw_fd())
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.ownership.in_flight()
+    }
+
+    /// Packets that can be staged. None while the kernel still owes completions from before a reset: their chunks may not be
+    /// sent again until it has let go of them.
+    pub(crate) fn room(&self) -> usize {
+        if self.ownership.late() > 0 { 0 } else { self.free_slots.saturating_sub(self.staged.len()) }
+    }
+
+    /// Looks how far the kernel has emptied the transmit ring.
+    fn look_for_slots(&mut self) {
+        self.free_slots = self.transmit.nb_free_exact() as usize;
+    }
+
+    /// Takes a packet for the next [`submit`](Self::submit).
+    ///
+    /// # Panics
+    /// If the packet's frame is not of this UMEM.
+    pub(crate) fn stage(&mut self, mut packet: Packet<UmemFrame>) {
+        let index = self.umem.index(packet.frame()).expect("a packet put to a device lies in a frame of that device");
+        self.staged.push(self.umem.packet_descriptor(index, &mut packet));
+        self.ownership.put(index, packet);
+        self.counters.transmitted += 1;
+    }
+
+    /// Moves what is staged to the transmit ring.
+    pub(crate) fn submit(&mut self) {
+        // SAFETY: every staged descriptor is of this UMEM and its frame lies in the table, where it stays until the
+        // completion ring names it: the kernel alone uses it.
+        if unsafe { self.transmit.produce(&self.staged) } == self.staged.len() {
+            self.staged.clear();
+        }
+        self.look_for_slots();
+    }
+
+    /// Appends what was staged and not submitted to `lost`.
+    pub(crate) fn unstage(&mut self, lost: &mut Vec<Packet<UmemFrame>>) {
+        for descriptor in self.staged.drain(..) {
+            lost.extend(self.ownership.completed(descriptor.addr() as u64).ok());
+        }
+    }
+
+    /// The kernel sleeps unless it is woken for what is in the transmit ring.
+    pub(crate) fn transmit_sleeps(&self) -> bool {
+        self.transmit.needs_wakeup()
+    }
+
+    /// Wakes the kernel's sender once.
+    pub(crate) fn wake(&mut self) -> Result<Wake, Errno> {
+        self.counters.wakes += 1;
+        let before = self.transmit.nb_free_exact() as usize;
+        let answer = rustix::net::send(self.fd(), &[], SendFlags::DONTWAIT);
+        self.look_for_slots();
+        match answer {
+            Ok(_) => Ok(Wake::Done),
+            Err(Errno::AGAIN) if self.free_slots != before => Ok(Wake::Progress),
+            Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS | Errno::INTR) => Ok(Wake::Blocked),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Appends every completed packet to `done`.
+    pub(crate) fn reap(&mut self, done: &mut Vec<Packet<UmemFrame>>) {
+        self.look_for_slots();
+        loop {
+            // SAFETY: xsk-rs overwrites the descriptors with what the kernel says; what it says is checked below before use.
+            let count = unsafe { self.completion.consume(&mut self.returned) };
+            for descriptor in &self.returned[..count] {
+                match self.ownership.completed(descriptor.addr() as u64) {
+                    Ok(packet) => {
+                        self.counters.completed += 1;
+                        done.push(packet);
+                    }
+                    Err(BadCompleted::Late) => self.counters.late_completed += 1,
+                    Err(BadCompleted::NotInFlight) => self.counters.bad_completed += 1,
+                }
+            }
+            if count < BATCH {
+                return;
+            }
+        }
+    }
+
+    /// Appends every packet in flight to `lost` without waiting for the kernel.
+    pub(crate) fn abandon(&mut self, lost: &mut Vec<Packet<UmemFrame>>) {
+        self.ownership.abandon(lost);
+    }
+
+    /// The next received frame, where in it the bytes begin, and how many they are.
+    pub(crate) fn receive(&mut self) -> Option<(UmemFrame, u32, u32)> {
+        loop {
+            let descriptor = self.next_arrived()?;
+            let len = u32::try_from(descriptor.lengths().data()).unwrap_or(u32::MAX);
+            match self.ownership.received(descriptor.addr() as u64, len) {
+                Ok((frame, start)) => {
+                    self.counters.received += 1;
+                    return Some((frame, start, len));
+                }
+                Err(BadReceived::NotLent) => self.counters.bad_received += 1,
+                Err(BadReceived::OutsideFrame(frame)) => {
+                    self.counters.bad_received += 1;
+                    self.recycle(frame);
+                }
+            }
+        }
+    }
+
+    fn next_arrived(&mut self) -> Option<FrameDesc> {
+        if self.arrived.next == self.arrived.end {
+            self.refill();
+            // SAFETY: xsk-rs overwrites the descriptors with what the kernel says; `receive` checks it before use.
+            let end = unsafe { self.receive.consume(&mut self.arrived.descriptors) };
+            (self.arrived.next, self.arrived.end) = (0, end);
+        }
+        let next = self.arrived.descriptors[..self.arrived.end].get(self.arrived.next)?;
+        self.arrived.next += 1;
+        Some(*next)
+    }
+
+    /// Takes a frame for the fill ring. One of another UMEM is counted and dropped.
+    pub(crate) fn recycle(&mut self, frame: UmemFrame) {
+        let Some(index) = self.umem.index(&frame) else {
+            self.counters.foreign_frames += 1;
+            return;
+        };
+        self.ownership.lend(index, frame);
+        self.refill.push(self.umem.descriptor(index));
+        if self.refill.len() >= BATCH {
+            self.refill();
+        }
+    }
+
+    /// Moves recycled frames to the fill ring and tells a driver that waits for them.
+    pub(crate) fn refill(&mut self) {
+        if self.refill.is_empty() {
+            return;
+        }
+        // The ring takes all or nothing, and holds fewer than all chunks: what does not fit waits.
+        let fits = self.refill.len().min(self.fill.nb_free(self.refill.len() as u32) as usize);
+        let from = self.refill.len() - fits;
+        // SAFETY: every descriptor here is of this UMEM and its frame lies in the table, where it stays until the
+        // receive ring names it: the kernel alone uses it.
+        if unsafe { self.fill.produce(&self.refill[from..]) } == fits {
+            self.refill.truncate(from);
+        }
+        if self.fill.needs_wakeup() {
+            // A failure to wake shows at the next doorbell or poll; the frames are in the ring either way.
+            let _ = self.fill.wakeup(self.receive.fd_mut(), 0);
+        }
+    }
+}

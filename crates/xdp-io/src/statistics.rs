@@ -1,0 +1,53 @@
+//! What a device counted itself, and what the kernel counted for its socket.
+
+/// Counts of one device since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets given to the transmit ring.
+    pub transmitted: u64,
+    /// Packets the kernel gave back.
+    pub completed: u64,
+    /// Packets received.
+    pub received: u64,
+    /// Packets too short to be an Ethernet frame, completed without being sent.
+    pub runts: u64,
+    /// Received descriptors outside the UMEM, outside their chunk, or of a chunk that the kernel did not hold.
+    pub bad_received: u64,
+    /// Completions of addresses outside the UMEM or not in flight.
+    pub bad_completed: u64,
+    /// Completions that arrived after a reset had already given the packet back.
+    pub late_completed: u64,
+    /// Frames given back that were not from this device's UMEM.
+    pub foreign_frames: u64,
+    /// System calls that woke the kernel's sender.
+    pub wakes: u64,
+    /// Bursts whose sending had to be continued at a later reap or doorbell.
+    pub unfinished: u64,
+}
+
+/// Counters of the device together with those of the kernel.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// What the device counted.
+    pub device: Counters,
+    /// What the kernel counted for the socket (`XDP_STATISTICS`); `None` if it did not answer.
+    pub kernel: Option<Kernel>,
+}
+
+/// The kernel's `XDP_STATISTICS`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// Received packets dropped for other reasons than those below, such as not fitting a frame.
+    pub receive_dropped: u64,
+    /// Received packets dropped because the receive ring was full.
+    pub receive_ring_full: u64,
+    /// Received packets dropped because the fill ring was empty.
+    pub fill_ring_empty: u64,
+    /// Descriptors in the fill ring that the kernel refused.
+    pub fill_invalid: u64,
+    /// Descriptors in the transmit ring that the kernel refused. Never above zero unless there is a bug.
+    pub transmit_invalid: u64,
+    /// Times the kernel found the transmit ring empty.
+    pub transmit_ring_empty: u64,
+}

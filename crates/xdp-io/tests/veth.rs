@@ -1,0 +1,444 @@
+//! Devices on real veth pairs, in namespaces of their own. Without root or AF_XDP each test prints why it is skipped.
+
+mod net;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use net::{End, Pair, write_frame};
+use tautline_base::{Device, Frame, Instant, Packet, Pool};
+use tautline_xdp_io::{Attachment, Config, Driver, Failure, OpenError, UmemFrame, XdpDevice, interface_queues};
+
+const NOW: Instant = Instant::ZERO;
+
+#[expect(clippy::disallowed_methods, reason = "waits for a kernel")]
+fn sleep(time: Duration) {
+    std::thread::sleep(time);
+}
+
+/// The pair, or a printed reason and the end of the test.
+macro_rules! pair_or_skip {
+    () => {
+        pair_or_skip!(1)
+    };
+    ($queues:expr) => {
+        match net::obstacle() {
+            None => Pair::new($queues),
+            Some(reason) => {
+                eprintln!("skipped: {reason}");
+                return;
+            }
+        }
+    };
+}
+
+/// A device with its transmit reserve.
+struct Port {
+    device: XdpDevice,
+    pool: Pool<UmemFrame>,
+}
+
+impl Port {
+    fn open(end: &End, config: Config) -> Result<Self, OpenError> {
+        let (device, frames) = end.inside(|| XdpDevice::open(config))?;
+        Ok(Self { device, pool: Pool::new(frames) })
+    }
+
+    fn new(end: &End) -> Self {
+        Self::open(end, end.config()).expect("nobody else has this interface")
+    }
+
+    fn put(&mut self, to: &End, mark: u64) {
+        let mut frame = self.pool.take().expect("the reserve is large enough");
+        write_frame(frame.bytes_mut(), 60, to.address, mark);
+        self.device.put(Packet::new(frame, 60), NOW);
+    }
+
+    /// Reaps until nothing is in flight.
+    fn settle(&mut self) {
+        let mut done = Vec::new();
+        for _ in 0..1000 {
+            self.device.reap(NOW, &mut done);
+            for packet in done.drain(..) {
+                let _ = self.pool.settle(packet);
+            }
+            if self.device.in_flight() == 0 {
+                break;
+            }
+            sleep(Duration::from_millis(1));
+        }
+        assert_eq!((self.device.in_flight(), self.pool.outstanding()), (0, 0), "every frame is back");
+    }
+
+    /// The marks of the frames that arrive until `count` have or a second has passed.
+    fn marks(&mut self, count: usize) -> Vec<u64> {
+        let mut marks = Vec::new();
+        for _ in 0..1000 {
+            while let Some(received) = self.device.receive(NOW) {
+                let tail = received.bytes().last_chunk().expect("no frame is shorter");
+                marks.push(u64::from_be_bytes(*tail));
+                self.device.recycle(received.frame);
+            }
+            if marks.len() >= count {
+                break;
+            }
+            sleep(Duration::from_millis(1));
+        }
+        marks
+    }
+}
+
+/// Sends `count` marked frames in bursts; checks that all arrive in order.
+fn transfer(from: &mut Port, to: &mut Port, destination: &End, count: u64) {
+    const BURST: u64 = 500;
+    for start in (0..count).step_by(BURST as usize) {
+        let burst = start..count.min(start + BURST);
+        burst.clone().for_each(|mark| from.put(destination, mark));
+        from.device.doorbell(NOW);
+        assert_eq!(to.marks(burst.clone().count()), burst.collect::<Vec<_>>());
+        from.settle();
+    }
+}
+
+#[test]
+fn frames_cross_both_ways_and_all_are_accounted_for() {
+    let pair = pair_or_skip!();
+    let (mut left, mut right) = (Port::new(&pair.left), Port::new(&pair.right));
+    assert_eq!(left.device.mode().to_string(), "native driver mode, copy");
+    assert_eq!(left.device.mtu(), 1500);
+    // More than the reserve for receiving, so every chunk goes round at least once.
+    transfer(&mut left, &mut right, &pair.right, 10_000);
+    transfer(&mut right, &mut left, &pair.left, 10_000);
+    for port in [&left, &right] {
+        let statistics = port.device.statistics();
+        let (ours, kernel) = (statistics.device, statistics.kernel.expect("the kernel counts"));
+        assert_eq!((ours.transmitted, ours.completed, ours.received), (10_000, 10_000, 10_000));
+        assert_eq!((ours.bad_received, ours.bad_completed, ours.late_completed, ours.foreign_frames), (0, 0, 0, 0));
+        assert_eq!((kernel.receive_dropped, kernel.receive_ring_full, kernel.transmit_invalid), (0, 0, 0));
+    }
+}
+
+#[test]
+fn generic_mode_carries_frames_too() {
+    let pair = pair_or_skip!();
+    let open = |end: &End| Port::open(end, Config { driver: Driver::Skb, ..end.config() }).unwrap();
+    let (mut left, mut right) = (open(&pair.left), open(&pair.right));
+    assert_eq!(right.device.mode().to_string(), "generic (SKB) mode, copy");
+    transfer(&mut left, &mut right, &pair.right, 1000);
+}
+
+#[test]
+fn a_driver_without_native_xdp_falls_back_and_says_so() {
+    let pair = pair_or_skip!();
+    let end = End { interface: "br7".into(), ..pair.left.clone() };
+    end.ip(&["link", "add", "br7", "type", "bridge"]);
+    end.ip(&["link", "set", "br7", "up"]);
+    assert!(!Port::new(&end).device.mode().native);
+    let insist = Config { driver: Driver::Native, ..end.config() };
+    assert!(matches!(Port::open(&end, insist), Err(OpenError::Unsupported { .. })));
+}
+
+#[test]
+fn one_attachment_serves_every_queue() {
+    let pair = pair_or_skip!(2);
+    assert_eq!(pair.left.inside(|| interface_queues(&pair.left.interface)).unwrap(), 2);
+    let open = |end: &End| {
+        end.inside(|| {
+            let attachment = Arc::new(Attachment::new(&end.interface, &[end.address], Driver::Auto).unwrap());
+            [0, 1].map(|queue| {
+                let config = Config { queue, ..end.config() };
+                let (device, frames) = XdpDevice::open_on(Arc::clone(&attachment), config).unwrap();
+                Port { device, pool: Pool::new(frames) }
+            })
+        })
+    };
+    let ([mut left0, mut left1], [mut right0, mut right1]) = (open(&pair.left), open(&pair.right));
+    // A veth delivers on the queue it was sent from.
+    transfer(&mut left1, &mut right1, &pair.right, 100);
+    transfer(&mut left0, &mut right0, &pair.right, 50);
+    assert_eq!(right0.device.statistics().device.received, 50);
+    drop((left1, right1));
+    transfer(&mut left0, &mut right0, &pair.right, 50);
+    drop((left0, right0));
+    assert!(!xdp_on(&pair.right));
+}
+
+#[test]
+fn only_our_address_is_redirected() {
+    let pair = pair_or_skip!();
+    let Pair { left, right } = &pair;
+    let mut port = Port::new(right);
+    // The kernel's own address answers through the attached program, both ARP and ICMP.
+    left.exec(&["ping", "-c", "3", "-i", "0.1", "-W", "2", &right.kernel_address.to_string()]);
+    assert_eq!(port.device.statistics().device.received, 0, "the kernel's traffic stays with the kernel");
+    // For our address the kernel asks by ARP, which reaches us and not the kernel.
+    let ours = right.address.to_string();
+    let _ = std::process::Command::new("ip")
+        .args(["netns", "exec", &left.namespace, "ping", "-c", "1", "-W", "1", &ours])
+        .output();
+    let received = port.device.receive(NOW).expect("an ARP request");
+    assert_eq!(received.bytes()[12..14], [8, 6]);
+    assert_eq!(received.bytes()[38..42], right.address.octets());
+    port.device.recycle(received.frame);
+}
+
+/// The XDP program as `ip -d link` shows it.
+fn xdp_on(end: &End) -> bool {
+    end.ip(&["-d", "link", "show", &end.interface]).contains("prog/xdp")
+}
+
+fn kernel_answers(end: &End, peer: &End) {
+    end.exec(&["ping", "-c", "1", "-W", "2", &peer.kernel_address.to_string()]);
+}
+
+#[test]
+fn dropping_the_device_leaves_no_program_behind() {
+    let pair = pair_or_skip!();
+    for _ in 0..3 {
+        let port = Port::new(&pair.right);
+        assert!(xdp_on(&pair.right));
+        drop(port);
+        assert!(!xdp_on(&pair.right));
+        kernel_answers(&pair.left, &pair.right);
+    }
+}
+
+#[test]
+fn killing_the_process_leaves_no_program_behind() {
+    let pair = pair_or_skip!();
+    let end = &pair.right;
+    let program = std::env::current_exe().unwrap();
+    let mut holder = std::process::Command::new("ip")
+        .args(["netns", "exec", &end.namespace])
+        .arg(program)
+        .args(["--exact", "child_holds_a_device", "--ignored", "--nocapture"])
+        .env("TAUTLINE_HOLD", &end.interface)
+        .spawn()
+        .unwrap();
+    for _ in 0..500 {
+        if xdp_on(end) {
+            break;
+        }
+        sleep(Duration::from_millis(10));
+    }
+    assert!(xdp_on(end), "the child holds the device");
+    assert!(matches!(Port::open(end, end.config()), Err(OpenError::Busy { .. })), "two owners");
+    holder.kill().unwrap(); // SIGKILL
+    holder.wait().unwrap();
+    let mut port = Port::new(end); // at once: the kernel may still be cleaning up
+    let mut left = Port::new(&pair.left);
+    transfer(&mut left, &mut port, end, 100);
+    drop((port, left));
+    assert!(!xdp_on(end));
+    kernel_answers(&pair.left, &pair.right);
+}
+
+#[test]
+#[ignore = "run by killing_the_process_leaves_no_program_behind"]
+fn child_holds_a_device() {
+    let interface = std::env::var("TAUTLINE_HOLD").unwrap();
+    let addresses = vec!["10.77.0.2".parse().unwrap()];
+    let _device = XdpDevice::open(Config { interface, addresses, ..Config::default() }).unwrap();
+    sleep(Duration::from_secs(60));
+}
+
+#[test]
+fn frames_outlive_their_device() {
+    let pair = pair_or_skip!();
+    let Port { device, mut pool } = Port::new(&pair.left);
+    let mut frame = pool.take().unwrap();
+    drop(device);
+    frame.bytes_mut().fill(7);
+    assert!(frame.bytes().iter().all(|byte| *byte == 7));
+    std::thread::spawn(move || drop(frame)).join().unwrap();
+    drop(pool);
+    Port::new(&pair.left); // the queue is free again
+}
+
+#[test]
+fn frames_do_not_overlap() {
+    let pair = pair_or_skip!();
+    let (_device, mut frames) = pair.left.inside(|| XdpDevice::open(pair.left.config())).unwrap();
+    for (i, frame) in frames.iter_mut().enumerate() {
+        frame.bytes_mut().fill(i as u8);
+        frame.bytes_mut()[..8].copy_from_slice(&i.to_ne_bytes());
+    }
+    for (i, frame) in frames.iter().enumerate() {
+        assert_eq!(frame.bytes()[..8], i.to_ne_bytes());
+        assert!(frame.bytes()[8..].iter().all(|byte| *byte == i as u8));
+    }
+}
+
+#[test]
+fn what_the_kernel_would_not_complete_is_completed_here() {
+    let pair = pair_or_skip!();
+    let mut port = Port::new(&pair.left);
+    for len in [0, 13] {
+        let frame = port.pool.take().unwrap();
+        port.device.put(Packet::new(frame, len), NOW);
+    }
+    assert_eq!(port.device.in_flight(), 2);
+    port.device.doorbell(NOW);
+    port.settle();
+    assert_eq!(port.device.statistics().device.runts, 2);
+    assert_eq!(port.device.statistics().kernel.unwrap().transmit_invalid, 0);
+}
+
+#[test]
+fn frames_of_another_device_are_refused() {
+    let pair = pair_or_skip!();
+    let (mut left, mut right) = (Port::new(&pair.left), Port::new(&pair.right));
+    left.device.recycle(right.pool.take().unwrap());
+    assert_eq!(left.device.statistics().device.foreign_frames, 1);
+    let foreign = Packet::new(right.pool.take().unwrap(), 60);
+    let put = std::panic::AssertUnwindSafe(|| left.device.put(foreign, NOW));
+    assert!(std::panic::catch_unwind(put).is_err(), "putting one is a bug of the caller");
+}
+
+#[test]
+fn the_ring_fills_up_and_room_says_so() {
+    let pair = pair_or_skip!();
+    let config = Config { transmit_ring: 64, transmit_frames: 256, ..pair.left.config() };
+    let (mut left, mut right) = (Port::open(&pair.left, config).unwrap(), Port::new(&pair.right));
+    let mut sent = 0;
+    while left.device.room() > 0 {
+        left.put(&pair.right, sent);
+        sent += 1;
+    }
+    assert_eq!(sent, 64);
+    left.device.doorbell(NOW);
+    assert_eq!(left.device.room(), 64, "the kernel has taken the burst");
+    assert_eq!(right.marks(64).len(), 64);
+    left.settle();
+}
+
+#[test]
+fn a_link_that_is_down_keeps_packets_and_sends_them_later() {
+    let pair = pair_or_skip!();
+    let (mut left, mut right) = (Port::new(&pair.left), Port::new(&pair.right));
+    pair.left.ip(&["link", "set", &pair.left.interface, "down"]);
+    left.put(&pair.right, 42);
+    left.device.doorbell(NOW);
+    assert_eq!(left.device.failure(), Some(Failure::LinkDown));
+    assert_eq!(left.device.in_flight(), 1);
+    pair.left.ip(&["link", "set", &pair.left.interface, "up"]);
+    sleep(Duration::from_millis(100));
+    left.settle();
+    assert_eq!(left.device.failure(), None);
+    assert_eq!(right.marks(1), [42]);
+}
+
+#[test]
+fn a_reset_gives_every_packet_back_and_bars_reuse_until_the_kernel_lets_go() {
+    let pair = pair_or_skip!();
+    let (mut left, mut right) = (Port::new(&pair.left), Port::new(&pair.right));
+    pair.left.ip(&["link", "set", &pair.left.interface, "down"]);
+    for mark in 0..10 {
+        left.put(&pair.right, mark);
+    }
+    left.device.doorbell(NOW);
+    left.put(&pair.right, 10); // staged only
+    let mut lost = Vec::new();
+    left.device.reset(&mut lost);
+    assert_eq!((lost.len(), left.device.in_flight()), (11, 0));
+    for packet in lost {
+        let _ = left.pool.settle(packet);
+    }
+    assert_eq!(left.pool.outstanding(), 0);
+    assert_eq!(left.device.room(), 0, "the kernel may still send what it has");
+    pair.left.ip(&["link", "set", &pair.left.interface, "up"]);
+    sleep(Duration::from_millis(100));
+    left.settle();
+    assert!(left.device.room() > 0);
+    assert_eq!(left.device.statistics().device.late_completed, 10);
+    assert_eq!(right.marks(10).len(), 10);
+    transfer(&mut left, &mut right, &pair.right, 100);
+}
+
+#[test]
+fn a_removed_interface_is_a_failure_and_loses_no_frame() {
+    let pair = pair_or_skip!();
+    let mut left = Port::new(&pair.left);
+    pair.left.ip(&["link", "delete", &pair.left.interface]);
+    left.put(&pair.right, 1);
+    left.device.doorbell(NOW);
+    assert_eq!(left.device.failure(), Some(Failure::Removed));
+    let mut lost = Vec::new();
+    left.device.reset(&mut lost);
+    assert_eq!((lost.len(), left.device.in_flight(), left.device.room()), (1, 0, 0));
+    for packet in lost {
+        let _ = left.pool.settle(packet);
+    }
+    assert_eq!(left.pool.outstanding(), 0);
+}
+
+#[test]
+fn an_idle_receiver_hears_of_the_removal_too() {
+    let pair = pair_or_skip!();
+    let mut left = Port::new(&pair.left);
+    assert_eq!(left.device.failure(), None);
+    pair.right.ip(&["link", "delete", &pair.right.interface]); // takes its peer along
+    sleep(Duration::from_millis(50));
+    assert_eq!(left.device.failure(), Some(Failure::Removed));
+}
+
+#[test]
+fn what_cannot_be_opened_is_explained() {
+    let pair = pair_or_skip!();
+    let end = &pair.left;
+    let refusal = |config| Port::open(end, config).map(|_| ()).expect_err("must be refused").to_string();
+    let missing = refusal(Config { interface: "tl-none".into(), ..end.config() });
+    assert!(missing.contains("tl-none") && missing.contains("ip -br link"), "{missing}");
+    let queue = refusal(Config { queue: 9, ..end.config() });
+    assert!(queue.contains("queue 9") && queue.contains("ethtool -l"), "{queue}");
+    let queue = refusal(Config { queue: 5000, ..end.config() });
+    assert!(queue.contains("queue 5000"), "{queue}");
+    end.ip(&["link", "set", &end.interface, "mtu", "9000"]);
+    let mtu = refusal(end.config());
+    assert!(mtu.contains("MTU of 9000") && mtu.contains("mtu 1714"), "{mtu}");
+    end.ip(&["link", "set", &end.interface, "mtu", "1500"]);
+    pair.right.ip(&["link", "set", &pair.right.interface, "mtu", "9000"]);
+    let peer = refusal(end.config());
+    assert!(peer.contains("peer") && peer.contains("1500"), "{peer}");
+}
+
+/// Runs an ignored test of this file through `wrapper`; answers what it printed.
+fn child(wrapper: &[&str], test: &str) -> String {
+    let program = std::env::current_exe().expect("this file runs");
+    let output = std::process::Command::new(wrapper[0])
+        .args(&wrapper[1..])
+        .arg(program)
+        .args(["--exact", test, "--ignored", "--nocapture"])
+        .output()
+        .expect("the wrapper exists");
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+#[test]
+#[ignore = "run by the two tests below"]
+fn child_is_refused() {
+    let interface = std::env::var("TAUTLINE_HOLD").unwrap_or_else(|_| "lo".into());
+    let addresses = vec!["10.77.0.2".parse().unwrap()];
+    let refusal = XdpDevice::open(Config { interface, addresses, ..Config::default() }).expect_err("must be refused");
+    println!("{refusal}");
+}
+
+#[test]
+fn a_missing_capability_is_named() {
+    if let Some(reason) = net::obstacle() {
+        eprintln!("skipped: {reason}");
+        return;
+    }
+    let said = child(&["setpriv", "--bounding-set=-all", "--inh-caps=-all"], "child_is_refused");
+    assert!(said.contains("no permission") && said.contains("CAP_BPF"), "{said}");
+}
+
+#[test]
+fn too_little_lockable_memory_is_explained_with_numbers() {
+    let pair = pair_or_skip!();
+    let unlocked = ["setpriv", "--bounding-set=-ipc_lock,-sys_resource", "--inh-caps=-ipc_lock,-sys_resource"];
+    let limited = ["prlimit", "--memlock=65536:65536", "env", "TAUTLINE_HOLD=vleft"];
+    let inside = ["ip", "netns", "exec", &pair.left.namespace];
+    let said = child(&[&inside[..], &limited, &unlocked].concat(), "child_is_refused");
+    assert!(said.contains("16777216 bytes") && said.contains("65536 bytes") && said.contains("ulimit -l"), "{said}");
+}
