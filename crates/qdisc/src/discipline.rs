@@ -74,7 +74,7 @@ pub struct Report {
     /// Counters, in `tc`'s names: `("drop_overlimit", 3)`.
     pub counters: Vec<(&'static str, u64)>,
     /// Reports of classes or wrapped disciplines.
-    pub children: Vec<Report>,
+    pub children: Vec<Self>,
 }
 
 /// A discipline chosen at run time: what a command line or configuration file yields.

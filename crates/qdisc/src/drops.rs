@@ -3,6 +3,10 @@
 use alloc::vec::Vec;
 use core::fmt;
 
+use tautline_base::Bytes;
+
+use crate::tally::Tally;
+
 /// Why a discipline or device gave up a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -43,17 +47,31 @@ impl fmt::Display for DropReason {
 #[derive(Debug)]
 pub struct Drops<P> {
     dropped: Vec<(P, DropReason)>,
+    births: Tally,
 }
 
 impl<P> Drops<P> {
     /// An empty sink.
     pub const fn new() -> Self {
-        Self { dropped: Vec::new() }
+        Self { dropped: Vec::new(), births: Tally { packets: 0, bytes: Bytes::ZERO } }
     }
 
     /// Drops `packet` because of `reason`.
     pub fn push(&mut self, packet: P, reason: DropReason) {
         self.dropped.push((packet, reason));
+    }
+
+    /// Notes that a discipline made packets itself: a split into `n` pieces bears `n - 1` packets and the bytes of their
+    /// headers, a duplicate bears one packet and its length. Without this note an account around the discipline would not
+    /// balance.
+    pub fn note_births(&mut self, packets: u64, bytes: Bytes) {
+        self.births.packets += packets;
+        self.births.bytes += bytes;
+    }
+
+    /// Everything born since this sink was made; draining does not reset it.
+    pub fn births(&self) -> Tally {
+        self.births
     }
 
     /// Takes every dropped packet out, oldest first.

@@ -1,11 +1,72 @@
 //! Queueing disciplines as a library: what `tc qdisc` offers, outside a kernel.
+//!
+//! A discipline is four verbs ([`Qdisc`]): `enqueue`, `dequeue`, `ready_at`, `backlog`. It is generic over the packet (anything that
+//! is an [`Item`](tautline_base::Item)), takes the time as an argument, and gives dropped packets back in [`Drops`].
+//!
+//! ```
+//! use tautline_base::{Instant, Packet};
+//! use tautline_qdisc::{Drops, FqCodel, Ledger, Qdisc, Stats, fq_codel::Config};
+//!
+//! let config = Config { limit: 2, ..Config::default() };
+//! let mut qdisc = Stats::new(Ledger::new(FqCodel::new(config)?));
+//! let mut drops = Drops::new();
+//! for flow in [1, 1, 2] {
+//!     qdisc.enqueue(Packet::new((), 1514).with_hashes(flow, 0, 0), Instant::ZERO, &mut drops);
+//! }
+//! assert_eq!(drops.drain().count(), 1); // the fat flow lost a packet, the thin one did not
+//! while let Some(packet) = qdisc.dequeue(Instant::from_micros(10), &mut drops) {
+//!     println!("send {} bytes", packet.bytes().len());
+//! }
+//! assert_eq!(qdisc.stats().dequeued.packets, 2);
+//! # Ok::<(), tautline_qdisc::ConfigError>(())
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | `discipline` | [`Qdisc`], [`Backlog`], [`Inspect`], [`DynQdisc`] |
+//! | `drops` | [`Drops`], [`DropReason`]: where packets that will not be sent come out |
+//! | [`pfifo`] | [`Pfifo`]: first in, first out |
+//! | [`pfifo_fast`] | [`PfifoFast`]: three FIFOs in strict priority |
+//! | [`codel`] | [`Codel`]: controlled delay, RFC 8289; [`codel::Aqm`] for queues of your own |
+//! | [`fq_codel`] | [`FqCodel`]: fair queues under controlled delay, RFC 8290 |
+//! | `ledger` | [`Ledger`]: asserts that no packet and no byte is lost |
+//! | [`stats`] | [`Stats`]: counts packets, drops, marks, times |
+//! | `words` | [`build`]: a discipline from `tc`'s words; [`Kind`] |
+//! | `config` | [`ConfigError`]: a parameter refused |
+//! | `slab`, `index` | many queues in one array, linked by index |
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
+pub mod codel;
+mod config;
 mod discipline;
 mod drops;
+pub mod fq_codel;
+mod index;
+mod ledger;
+pub mod pfifo;
+pub mod pfifo_fast;
+mod slab;
+pub mod stats;
+mod tally;
+mod words;
 
+#[cfg(test)]
+#[path = "../tests/common/mod.rs"]
+mod testing;
+
+pub use codel::Codel;
+pub use config::ConfigError;
 pub use discipline::{Backlog, DynQdisc, Inspect, Qdisc, Report};
 pub use drops::{DropReason, Drops};
+pub use fq_codel::FqCodel;
+pub use ledger::Ledger;
+pub use pfifo::Pfifo;
+pub use pfifo_fast::PfifoFast;
+pub use stats::{QueueStats, Stats};
+pub use tally::Tally;
+pub use words::{Kind, ParseError, build};

@@ -1,0 +1,278 @@
+//! [`Aqm`]: the CoDel algorithm over any queue (RFC 8289 §5), split into parameters, per-queue [`State`] and shared [`Stats`].
+//!
+//! All work happens at dequeue. A queue whose packets all waited at least `target` for at least `interval` is in a standing state;
+//! CoDel then signals (drops or marks) one packet, and again after interval / √count, until one packet waited less.
+
+use core::time::Duration;
+
+use tautline_base::{Bytes, Instant, Item};
+
+use super::law::InverseRoot;
+use super::params::{CeThreshold, Params};
+use crate::config::ConfigError;
+use crate::drops::{DropReason, Drops};
+
+/// The queue that CoDel takes packets from.
+pub trait Source<P> {
+    /// Takes the packet at the head.
+    fn pop(&mut self) -> Option<P>;
+
+    /// Bytes that remain; CoDel lets a backlog of one MTU be.
+    fn backlog(&self) -> Bytes;
+}
+
+/// Where a queue stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The last packet waited less than the target, or left hardly anything behind.
+    Below,
+    /// Every packet since waited longer than the target; at `until` this has lasted an interval.
+    Above {
+        /// When a standing queue will be concluded.
+        until: Instant,
+    },
+    /// A standing queue is being signalled.
+    Dropping {
+        /// When the next signal is due.
+        next: Instant,
+        /// The count this episode began with.
+        entry: u32,
+    },
+}
+
+/// What CoDel remembers of one queue: 32 bytes.
+#[derive(Clone, Debug)]
+pub struct State {
+    phase: Phase,
+    /// A new episode that begins before this resumes the pace of the last one. The epoch: there was none.
+    resume_before: Instant,
+    /// While dropping, the count of the control law; else how far it rose in the last episode and since.
+    count: u32,
+    root: InverseRoot,
+}
+
+const _: () = assert!(size_of::<State>() <= 32);
+
+/// An episode that begins within so many intervals of the last one's end resumes its pace (RFC 8289 §5, Linux).
+const RESUME_INTERVALS: u64 = 16;
+
+impl Default for State {
+    fn default() -> Self {
+        Self { phase: Phase::Below, resume_before: Instant::ZERO, count: 0, root: InverseRoot::ONE }
+    }
+}
+
+impl State {
+    /// Where the queue stands.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// While dropping, the count of the control law; else how far it rose in the last episode and by
+    /// [`hear`](Self::hear) since.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Tells CoDel of packets dropped from this queue by others (a full fq_codel), so that it signals sooner.
+    pub fn hear(&mut self, dropped: u32) {
+        self.count = self.count.saturating_add(dropped);
+    }
+}
+
+/// Counters of all queues that one [`Aqm`] governs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Packets the control law dropped.
+    pub dropped: u64,
+    /// Packets the control law marked or found marked.
+    pub ecn_mark: u64,
+    /// Packets marked, or found marked, above `ce_threshold`. One packet may count here and in `ecn_mark`, as in Linux.
+    pub ce_mark: u64,
+    /// Largest packet that came through.
+    pub max_packet: Bytes,
+    delay_nanos: u64,
+}
+
+impl Stats {
+    /// Delay of the packet judged last.
+    pub fn delay(&self) -> Duration {
+        Duration::from_nanos(self.delay_nanos)
+    }
+}
+
+/// CoDel with its parameters, ready to govern any number of queues.
+#[derive(Clone, Debug)]
+pub struct Aqm {
+    params: Params,
+    target: u64,
+    interval: u64,
+    stats: Stats,
+}
+
+impl Aqm {
+    /// CoDel with `params`.
+    ///
+    /// # Errors
+    /// If the interval is shorter than the law's clock tick.
+    pub fn new(params: Params) -> Result<Self, ConfigError> {
+        params.check()?;
+        let nanos = |time: Duration| params.law.tick(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        Ok(Self { target: nanos(params.target), interval: nanos(params.interval), stats: Stats::default(), params })
+    }
+
+    /// The parameters.
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// The counters.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// The next packet of `source` to transmit, after whatever CoDel dropped ahead of it.
+    ///
+    /// A clock that steps back makes packets look young: CoDel then waits, it does not drop. A clock that leaps makes every due
+    /// signal of the leap happen at once, as the RFC's algorithm does; a backlog of one MTU remains.
+    pub fn dequeue<P: Item>(
+        &mut self,
+        state: &mut State,
+        source: &mut impl Source<P>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Option<P> {
+        let now = Instant::from_nanos(self.params.law.tick(now.as_nanos()));
+        let (packet, standing) = self.take(state, source, now)?;
+        let mut packet = match state.phase {
+            Phase::Dropping { .. } if standing => self.signal_due(state, packet, source, now, drops)?,
+            Phase::Above { .. } if standing => self.begin(state, packet, source, now, drops)?,
+            _ => packet,
+        };
+        self.mark_above_threshold(&mut packet, now);
+        Some(packet)
+    }
+
+    /// Takes the head and judges it.
+    fn take<P: Item>(&mut self, state: &mut State, source: &mut impl Source<P>, now: Instant) -> Option<(P, bool)> {
+        let Some(packet) = source.pop() else {
+            self.fall_below(state);
+            return None;
+        };
+        let standing = self.is_standing(state, &packet, source.backlog(), now);
+        Some((packet, standing))
+    }
+
+    /// Whether the queue stood above the target for an interval, now that `packet` left it with `backlog` bytes.
+    fn is_standing<P: Item>(&mut self, state: &mut State, packet: &P, backlog: Bytes, now: Instant) -> bool {
+        self.stats.max_packet = self.stats.max_packet.max(packet.len());
+        let delay = self.delay(packet, now);
+        self.stats.delay_nanos = delay;
+        if delay < self.target || backlog <= self.params.mtu {
+            self.fall_below(state);
+            return false;
+        }
+        match state.phase {
+            Phase::Below => {
+                state.phase = Phase::Above { until: self.later(now, self.interval) };
+                false
+            }
+            Phase::Above { until } => self.params.law.reached(until, now),
+            Phase::Dropping { .. } => true,
+        }
+    }
+
+    /// A packet was young or the queue ran empty: ends the episode, remembering its pace.
+    fn fall_below(&self, state: &mut State) {
+        if let Phase::Dropping { next, entry } = state.phase {
+            state.resume_before = self.later(next, self.interval.saturating_mul(RESUME_INTERVALS));
+            state.count -= entry;
+        }
+        state.phase = Phase::Below;
+    }
+
+    /// Begins an episode: one signal, and the pace of the episode before if that was recent.
+    fn begin<P: Item>(
+        &mut self,
+        state: &mut State,
+        packet: P,
+        source: &mut impl Source<P>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Option<P> {
+        if state.count > 1 && now < state.resume_before {
+            state.root = state.root.step(state.count);
+        } else {
+            state.count = 1;
+            state.root = InverseRoot::ONE;
+        }
+        state.phase = Phase::Dropping { next: self.after(now, state), entry: state.count };
+        match self.signal(packet, drops) {
+            Some(marked) => Some(marked),
+            None => self.take(state, source, now).map(|(packet, _)| packet),
+        }
+    }
+
+    /// Signals as often as is due, until a packet may leave.
+    fn signal_due<P: Item>(
+        &mut self,
+        state: &mut State,
+        mut packet: P,
+        source: &mut impl Source<P>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Option<P> {
+        while let Phase::Dropping { next, entry } = state.phase
+            && now >= next
+        {
+            state.count = state.count.saturating_add(1);
+            state.root = state.root.step(state.count);
+            let following = Phase::Dropping { next: self.after(next, state), entry };
+            if let Some(marked) = self.signal(packet, drops) {
+                state.phase = following;
+                return Some(marked);
+            }
+            let standing;
+            (packet, standing) = self.take(state, source, now)?;
+            if standing {
+                state.phase = following;
+            }
+        }
+        Some(packet)
+    }
+
+    /// Marks the packet and gives it back, or drops it.
+    fn signal<P: Item>(&mut self, mut packet: P, drops: &mut Drops<P>) -> Option<P> {
+        if self.params.ecn && packet.set_ce() {
+            self.stats.ecn_mark += 1;
+            return Some(packet);
+        }
+        self.stats.dropped += 1;
+        drops.push(packet, DropReason::Target);
+        None
+    }
+
+    fn mark_above_threshold<P: Item>(&mut self, packet: &mut P, now: Instant) {
+        if let Some(threshold @ CeThreshold { delay, .. }) = self.params.ce_threshold
+            && Duration::from_nanos(self.delay(packet, now)) > delay
+            && threshold.selects(packet.tos())
+            && packet.set_ce()
+        {
+            self.stats.ce_mark += 1;
+        }
+    }
+
+    /// How long the packet waited, in nanoseconds on the law's clock.
+    fn delay<P: Item>(&self, packet: &P, now: Instant) -> u64 {
+        now.as_nanos().saturating_sub(self.params.law.tick(packet.enqueued().as_nanos()))
+    }
+
+    /// When the signal after one at `from` is due.
+    fn after(&self, from: Instant, state: &State) -> Instant {
+        self.later(from, self.params.law.gap(self.interval, state.count, state.root))
+    }
+
+    fn later(&self, from: Instant, nanos: u64) -> Instant {
+        Instant::from_nanos(from.as_nanos().saturating_add(nanos))
+    }
+}

@@ -1,0 +1,276 @@
+//! fq_codel against the worked examples of spec/qdisc.md §6 and ns-3's suite.
+
+use core::time::Duration;
+
+use super::*;
+use crate::codel::CeThreshold;
+use crate::testing::{Probe, ids};
+
+const ECT1: u8 = 1;
+const ECT0: u8 = 2;
+const CE: u8 = 3;
+
+fn ms(millis: u64) -> Instant {
+    Instant::from_millis(millis)
+}
+
+/// An fq_codel and `N` flow hashes that fall into queues of their own.
+fn with_flows<const N: usize>(config: Config) -> (FqCodel<Probe>, [u64; N]) {
+    let queue = FqCodel::new(config).expect("valid");
+    let mut taken = Vec::new();
+    let hashes = core::array::from_fn(|_| {
+        let hash = (0..).find(|&hash| !taken.contains(&queue.queue_of(hash))).expect("enough queues");
+        taken.push(queue.queue_of(hash));
+        hash
+    });
+    (queue, hashes)
+}
+
+fn put(queue: &mut FqCodel<Probe>, flow: u64, packets: usize, len: u32) -> Drops<Probe> {
+    let mut drops = Drops::new();
+    for _ in 0..packets {
+        queue.enqueue(Probe::new(flow as u32).flow(flow).sized(len), Instant::ZERO, &mut drops);
+    }
+    drops
+}
+
+impl FqCodel<Probe> {
+    fn flow(&self, hash: u64) -> &Flow {
+        &self.flows[self.queue_of(hash)]
+    }
+
+    fn packets_of(&self, hash: u64) -> usize {
+        self.flow(hash).queue.count(&self.packets)
+    }
+}
+
+fn config(quantum: u64) -> Config {
+    Config { quantum: Bytes::new(quantum), ..Config::default() }
+}
+
+/// spec/qdisc.md §6, worked 1, quantum 1514: A B B B B A B B B A B B B A.
+#[test]
+fn turns_are_shared_by_bytes() {
+    let (mut queue, [a, b]) = with_flows(config(1514));
+    put(&mut queue, a, 10, 1514);
+    put(&mut queue, b, 30, 500);
+    let mut order = Vec::new();
+    let mut deficits = Vec::new();
+    for _ in 0..14 {
+        let packet = queue.dequeue(ms(1), &mut Drops::new()).expect("queued");
+        order.push(if packet.flow == a { 'A' } else { 'B' });
+        if packet.flow == b {
+            deficits.push(queue.flow(b).deficit);
+        }
+    }
+    assert_eq!(order.iter().collect::<String>(), "ABBBBABBBABBBA");
+    assert_eq!(deficits, [1014, 514, 14, -486, 528, 28, -472, 542, 42, -458]);
+}
+
+/// spec/qdisc.md §6, worked 1, quantum 300: A B B B A B B B, and A at −1214, −1228, −1242.
+#[test]
+fn a_small_quantum_gives_the_same_shares() {
+    let (mut queue, [a, b]) = with_flows(config(300));
+    put(&mut queue, a, 10, 1514);
+    put(&mut queue, b, 30, 500);
+    let mut order = Vec::new();
+    let mut deficits = Vec::new();
+    for _ in 0..9 {
+        let packet = queue.dequeue(ms(1), &mut Drops::new()).expect("queued");
+        order.push(if packet.flow == a { 'A' } else { 'B' });
+        if packet.flow == a {
+            deficits.push(queue.flow(a).deficit);
+        }
+    }
+    assert_eq!(order.iter().collect::<String>(), "ABBBABBBA");
+    assert_eq!(deficits, [-1214, -1228, -1242]);
+}
+
+/// ns-3's FQ-CoDel suite: quantum 90, packets of 120 bytes; the deficits and lists after each dequeue.
+#[test]
+fn deficits_and_lists_follow_the_ns3_suite() {
+    let (mut queue, [a, b]) = with_flows(config(90));
+    put(&mut queue, a, 1, 120);
+    assert_eq!((queue.flow(a).deficit, queue.flow(a).list), (90, List::New));
+    let next = |queue: &mut FqCodel<Probe>| queue.dequeue(ms(1), &mut Drops::new()).map(|packet| packet.flow);
+    assert_eq!(next(&mut queue), Some(a));
+    assert_eq!((queue.flow(a).deficit, queue.flow(a).list), (-30, List::New));
+    put(&mut queue, a, 2, 120);
+    put(&mut queue, b, 2, 120);
+    assert_eq!((queue.flow(b).deficit, queue.flow(b).list), (90, List::New));
+    let both = |queue: &FqCodel<Probe>| [a, b].map(|flow| (queue.flow(flow).deficit, queue.flow(flow).list));
+    let steps = [
+        (b, [(60, List::Old), (-30, List::New)]),
+        (a, [(-60, List::Old), (60, List::Old)]),
+        (b, [(30, List::Old), (-60, List::Old)]),
+        (a, [(-90, List::Old), (30, List::Old)]),
+    ];
+    for (flow, expected) in steps {
+        assert_eq!(next(&mut queue), Some(flow));
+        assert_eq!(both(&queue), expected);
+    }
+    assert_eq!(next(&mut queue), None);
+    assert_eq!(both(&queue).map(|(_, list)| list), [List::Idle; 2]);
+    put(&mut queue, a, 1, 120);
+    assert_eq!((queue.flow(a).deficit, queue.flow(a).list), (90, List::New), "a debt is forgiven on return");
+}
+
+/// ns-3's FQ-CoDel suite: limit 4; after A A A B the fifth packet costs the fattest flow half its bytes.
+#[test]
+fn the_fattest_flow_pays_as_in_the_ns3_suite() {
+    let (mut queue, [a, b]) = with_flows(Config { limit: 4, ..config(1500) });
+    put(&mut queue, a, 3, 1000);
+    put(&mut queue, b, 1, 1000);
+    let drops = put(&mut queue, b, 1, 1000);
+    assert_eq!(drops.len(), 2);
+    assert_eq!([queue.backlog().packets, queue.packets_of(a), queue.packets_of(b)], [3, 1, 2]);
+}
+
+/// spec/qdisc.md §6, worked 2: limit 50, half of A's bytes go; A's CoDel hears of it.
+#[test]
+fn half_of_the_fattest_flow_is_dropped_from_its_head() {
+    for (of_a, dropped) in [(31, 16), (20, 10)] {
+        let (mut queue, [a, b, c]) = with_flows(Config { limit: 50, ..Config::default() });
+        put(&mut queue, a, of_a, 1514);
+        put(&mut queue, c, 50 - 5 - of_a, 1000);
+        put(&mut queue, b, 5, 500);
+        assert_eq!(queue.backlog().packets, 50);
+        let mut drops = put(&mut queue, b, 1, 500);
+        assert_eq!((drops.len(), queue.packets_of(a)), (dropped, of_a - dropped));
+        assert!(drops.drain().all(|(packet, reason)| packet.flow == a && reason == DropReason::Overlimit));
+        assert_eq!(queue.flow(a).codel.count() as usize, dropped);
+        assert_eq!((queue.counters.drop_overlimit as usize, queue.counters.drop_overmemory), (dropped, 0));
+        let out = core::iter::from_fn(|| queue.dequeue(ms(1), &mut Drops::new())).count();
+        assert_eq!(out, 51 - dropped);
+    }
+}
+
+/// spec/qdisc.md §6, worked 3: a batch of 64 ends it although half would be 150.
+#[test]
+fn a_batch_bounds_the_drops() {
+    let (mut queue, [a]) = with_flows(Config { limit: 299, ..Config::default() });
+    let drops = put(&mut queue, a, 300, 1514);
+    assert_eq!((drops.len(), queue.backlog().packets), (64, 236));
+    assert_eq!(drops.iter().map(|(packet, _)| packet.len()).sum::<Bytes>(), Bytes::new(96_896));
+    let (mut queue, [a]) = with_flows(Config { limit: 299, drop_batch: 1, ..Config::default() });
+    assert_eq!(put(&mut queue, a, 300, 1514).len(), 1);
+}
+
+/// tdc a4bb: memory_limit 1, flows 1: everything is dropped and the account stays right. Empty packets fit any memory.
+#[test]
+fn the_memory_limit_holds_after_every_call() {
+    let tiny = Config { memory_limit: Bytes::new(1), flows: 1, ..Config::default() };
+    let (mut queue, [a]) = with_flows(tiny);
+    let mut drops = put(&mut queue, a, 3, 1514);
+    assert!(drops.drain().all(|(_, reason)| reason == DropReason::Memory));
+    assert_eq!((queue.backlog(), queue.counters.drop_overmemory), (Backlog::default(), 3));
+    assert!(put(&mut queue, a, 3, 0).is_empty());
+    // One batch of small packets does not make room for a large one: 25 000 bytes must go, in four batches of 6400.
+    let (mut queue, [a, b]) = with_flows(Config { memory_limit: Bytes::new(65_000), ..Config::default() });
+    put(&mut queue, a, 600, 100);
+    put(&mut queue, b, 1, 30_000);
+    assert!(queue.held.memory <= Bytes::new(65_000));
+    assert_eq!(queue.packets_of(a), 600 - 4 * 64);
+}
+
+/// ns-3's FQ-CoDel suite: 5 flows of 20 packets, 60 dequeues 110 ms apart: the ECT flows have 6 marks each, the others 4 drops.
+/// ns-3 uses Linux' law, whose fourth signal comes earlier than the exact one.
+#[test]
+fn marks_and_drops_follow_the_ns3_suite() {
+    for (law, drops_each) in [(Law::Linux, 4), (Law::Rfc8289, 3)] {
+        let codel = Params { law, ecn: true, ..Params::default() };
+        let (mut queue, flows) = with_flows::<5>(Config { codel, ..Config::default() });
+        let mut drops = Drops::new();
+        for _ in 0..20 {
+            for (position, flow) in flows.into_iter().enumerate() {
+                let tos = if position < 3 { ECT0 } else { 0 };
+                queue.enqueue(Probe::new(position as u32).flow(flow).sized(120).tos(tos), Instant::ZERO, &mut drops);
+            }
+        }
+        let mut marks = [0; 5];
+        for step in 1..=60 {
+            let packet = queue.dequeue(ms(110 * step), &mut drops).expect("queued");
+            marks[packet.id as usize] += u32::from(packet.tos == CE);
+        }
+        let mut lost = [0; 5];
+        for id in ids(drops.drain().map(|(packet, _)| packet)) {
+            lost[id as usize] += 1;
+        }
+        assert_eq!((marks, lost), ([6, 6, 6, 0, 0], [0, 0, 0, drops_each, drops_each]), "{law}");
+    }
+}
+
+/// A CE threshold for ECT(1) marks every packet of that kind that waited longer, and leaves ECT(0) to the law.
+#[test]
+fn the_ce_threshold_selects_its_packets() {
+    let ce_threshold = Some(CeThreshold { delay: Duration::from_millis(2), mask: 3, selector: 1 });
+    let codel = Params { ecn: true, ce_threshold, ..Params::default() };
+    let (mut queue, [scalable, classic]) = with_flows(Config { codel, ..Config::default() });
+    let mut marks = [0, 0];
+    for millis in 0..70 {
+        for (flow, tos) in [(scalable, ECT1), (classic, ECT0)] {
+            queue.enqueue(Probe::new(0).flow(flow).tos(tos), ms(millis), &mut Drops::new());
+        }
+        let packet = queue.dequeue(ms(millis), &mut Drops::new()).expect("queued");
+        marks[usize::from(packet.flow == classic)] += u32::from(packet.tos == CE);
+    }
+    // The k-th packet of each flow leaves after k milliseconds in the queue: 35 leave, those with k ≤ 2 unmarked.
+    assert_eq!(marks, [32, 0]);
+}
+
+/// A flow that holds less than one MTU is not signalled for a backlog that others cause, unless the scope is Linux'.
+#[test]
+fn the_scope_of_the_backlog_decides_for_a_thin_flow() {
+    for (backlog, signalled) in [(BacklogScope::Queue, false), (BacklogScope::Qdisc, true)] {
+        let (mut queue, [thin, bulk]) = with_flows(Config { backlog, ..Config::default() });
+        put(&mut queue, thin, 3, 100);
+        put(&mut queue, bulk, 100, 1514);
+        let mut drops = Drops::new();
+        for millis in [10, 10, 300, 300] {
+            queue.dequeue(ms(millis), &mut drops).expect("queued");
+        }
+        assert_eq!(drops.drain().any(|(packet, _)| packet.flow == thin), signalled, "{backlog}");
+    }
+}
+
+/// Effect: one packet each 20 ms beside a flow that keeps 100 packets queued on a link of one packet per millisecond.
+#[test]
+fn a_sparse_flow_passes_a_backlog_that_delays_it_in_a_fifo() {
+    let unruly = Params { target: Duration::from_secs(1000), ..Params::default() };
+    let (fair, [sparse, bulk]) = with_flows(Config { codel: unruly, ..Config::default() });
+    let fifo = crate::Pfifo::new(crate::pfifo::Config::default());
+    assert!(worst_delay(fair, sparse, bulk) <= Duration::from_millis(1));
+    assert!(worst_delay(fifo, sparse, bulk) >= Duration::from_millis(99));
+}
+
+fn worst_delay(mut queue: impl Qdisc<Probe>, sparse: u64, bulk: u64) -> Duration {
+    let (mut worst, mut drops) = (Duration::ZERO, Drops::new());
+    for millis in 0..1000 {
+        while queue.backlog().packets < 100 {
+            queue.enqueue(Probe::new(0).flow(bulk), ms(millis), &mut drops);
+        }
+        if millis % 20 == 0 {
+            queue.enqueue(Probe::new(1).flow(sparse).sized(100), ms(millis), &mut drops);
+        }
+        let packet = queue.dequeue(ms(millis), &mut drops).expect("queued");
+        if packet.flow == sparse {
+            worst = worst.max(ms(millis) - packet.enqueued());
+        }
+    }
+    worst
+}
+
+/// Another secret puts the flows into other queues; the same secret into the same.
+#[test]
+fn the_perturbation_moves_flows() {
+    let queues = |perturbation| {
+        let queue = FqCodel::<Probe>::new(Config { perturbation, ..Config::default() }).expect("valid");
+        (0..1000).map(|hash| queue.queue_of(hash).get()).collect::<Vec<_>>()
+    };
+    assert_eq!(queues(1), queues(1));
+    let same = queues(1).iter().zip(queues(2)).filter(|(one, two)| **one == *two).count();
+    assert!(same < 10, "{same} of 1000 flows stayed");
+    let mut counts = [0; 1024];
+    queues(3).into_iter().for_each(|queue| counts[queue] += 1);
+    assert!(counts.iter().max() <= Some(&8), "consecutive hashes spread over the queues");
+}

@@ -1,0 +1,216 @@
+//! [`Ledger`]: the account that must balance after every call.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use tautline_base::{Instant, Item};
+
+use crate::discipline::{Backlog, Inspect, Qdisc, Report};
+use crate::drops::Drops;
+use crate::tally::Tally;
+
+/// Wraps any discipline and asserts, in packets and in bytes, after every call:
+///
+/// *in + born = out + dropped + backlog*
+///
+/// A discipline that loses, invents or miscounts a packet is caught in the call that does it. Wrap it while it is empty.
+///
+/// # Panics
+/// Its `enqueue` and `dequeue` panic when the account does not balance.
+#[derive(Debug)]
+pub struct Ledger<Q> {
+    inner: Q,
+    entered: Tally,
+    born: Tally,
+    left: Tally,
+    dropped: Tally,
+}
+
+/// Where a sink stood before a call.
+struct Mark {
+    drops: usize,
+    births: Tally,
+}
+
+impl Mark {
+    fn of<P>(drops: &Drops<P>) -> Self {
+        Self { drops: drops.len(), births: drops.births() }
+    }
+}
+
+impl<Q> Ledger<Q> {
+    /// Opens an account around `inner`, which must be empty.
+    pub fn new(inner: Q) -> Self {
+        let zero = Tally::default();
+        Self { inner, entered: zero, born: zero, left: zero, dropped: zero }
+    }
+
+    /// The wrapped discipline.
+    pub fn inner(&self) -> &Q {
+        &self.inner
+    }
+
+    /// Closes the account.
+    pub fn into_inner(self) -> Q {
+        self.inner
+    }
+
+    /// Books what `drops` received since `mark`, then balances.
+    #[track_caller]
+    fn balance<P: Item>(&mut self, call: &str, now: Instant, drops: &Drops<P>, mark: &Mark)
+    where
+        Q: Qdisc<P>,
+    {
+        for (packet, _) in drops.iter().skip(mark.drops) {
+            self.dropped.add(packet.len());
+        }
+        let births = drops.births();
+        self.born.packets += births.packets - mark.births.packets;
+        self.born.bytes += births.bytes - mark.births.bytes;
+        let Self { inner, entered, born, left, dropped } = self;
+        let Backlog { packets, bytes } = inner.backlog();
+        let balanced = entered.packets + born.packets == left.packets + dropped.packets + packets as u64
+            && entered.bytes + born.bytes == left.bytes + dropped.bytes + bytes;
+        assert!(
+            balanced,
+            "packet ledger broken by {call} at {now}: in {entered} + born {born} is not out {left} + dropped {dropped} + \
+             backlog {packets}p {bytes}",
+        );
+    }
+}
+
+impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Ledger<Q> {
+    #[track_caller]
+    fn enqueue(&mut self, packet: P, now: Instant, drops: &mut Drops<P>) {
+        let mark = Mark::of(drops);
+        self.entered.add(packet.len());
+        self.inner.enqueue(packet, now, drops);
+        self.balance("enqueue", now, drops, &mark);
+    }
+
+    #[track_caller]
+    fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
+        let mark = Mark::of(drops);
+        let packet = self.inner.dequeue(now, drops);
+        if let Some(packet) = &packet {
+            self.left.add(packet.len());
+        }
+        self.balance("dequeue", now, drops, &mark);
+        packet
+    }
+
+    fn ready_at(&self) -> Option<Instant> {
+        self.inner.ready_at()
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.inner.backlog()
+    }
+}
+
+impl<Q: Inspect> Inspect for Ledger<Q> {
+    fn report(&self) -> Report {
+        Report {
+            kind: "ledger",
+            options: Vec::new(),
+            counters: vec![
+                ("in_packets", self.entered.packets),
+                ("born_packets", self.born.packets),
+                ("out_packets", self.left.packets),
+                ("dropped_packets", self.dropped.packets),
+            ],
+            children: vec![self.inner.report()],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drops::DropReason;
+    use crate::pfifo::{Config, Pfifo};
+    use crate::testing::Probe;
+    use alloc::boxed::Box;
+    use tautline_base::Bytes;
+
+    /// A discipline with a fault of choice.
+    struct Faulty {
+        fifo: Pfifo<Probe>,
+        fault: Fault,
+    }
+
+    #[derive(Clone, Copy, PartialEq)]
+    enum Fault {
+        Swallows,
+        Duplicates { told: bool },
+        Shrinks,
+    }
+
+    impl Qdisc<Probe> for Faulty {
+        fn enqueue(&mut self, packet: Probe, now: Instant, drops: &mut Drops<Probe>) {
+            if let Fault::Duplicates { told } = self.fault {
+                self.fifo.enqueue(packet.clone(), now, drops);
+                if told {
+                    drops.note_births(1, packet.len());
+                }
+            }
+            if self.fault != Fault::Swallows {
+                self.fifo.enqueue(packet, now, drops);
+            }
+        }
+
+        fn dequeue(&mut self, now: Instant, drops: &mut Drops<Probe>) -> Option<Probe> {
+            let packet = self.fifo.dequeue(now, drops)?;
+            Some(if self.fault == Fault::Shrinks { packet.sized(1) } else { packet })
+        }
+
+        fn ready_at(&self) -> Option<Instant> {
+            None
+        }
+
+        fn backlog(&self) -> Backlog {
+            self.fifo.backlog()
+        }
+    }
+
+    fn one_in_one_out(fault: Fault) {
+        let fifo = Pfifo::new(Config { limit: 1 });
+        let (mut ledger, mut drops) = (Ledger::new(Faulty { fifo, fault }), Drops::new());
+        ledger.enqueue(Probe::new(0), Instant::ZERO, &mut drops);
+        ledger.dequeue(Instant::ZERO, &mut drops);
+    }
+
+    #[test]
+    #[should_panic(expected = "packet ledger broken by enqueue at 0.000000000s: in 1p 1514b + born 0p 0b is not \
+                               out 0p 0b + dropped 0p 0b + backlog 0p 0b")]
+    fn a_lost_packet_is_caught() {
+        one_in_one_out(Fault::Swallows);
+    }
+
+    #[test]
+    #[should_panic(expected = "packet ledger broken by enqueue")]
+    fn an_invented_packet_is_caught() {
+        one_in_one_out(Fault::Duplicates { told: false });
+    }
+
+    #[test]
+    fn a_noted_birth_balances() {
+        one_in_one_out(Fault::Duplicates { told: true });
+    }
+
+    #[test]
+    #[should_panic(expected = "packet ledger broken by dequeue")]
+    fn a_lost_byte_is_caught() {
+        one_in_one_out(Fault::Shrinks);
+    }
+
+    #[test]
+    fn drops_that_were_there_before_are_not_counted() {
+        let mut drops = Drops::new();
+        drops.push(Probe::new(9), DropReason::Reset);
+        let boxed: Box<dyn Qdisc<Probe>> = Box::new(Pfifo::new(Config { limit: 0 }));
+        let mut ledger = Ledger::new(boxed);
+        ledger.enqueue(Probe::new(0), Instant::ZERO, &mut drops);
+        assert_eq!(ledger.dropped, Tally { packets: 1, bytes: Bytes::new(1514) });
+    }
+}

@@ -1,0 +1,172 @@
+//! [`PfifoFast`]: three FIFOs in strict priority, Linux's default discipline for a single-queue device (`tc`'s `pfifo_fast`).
+//!
+//! Linux gives each band a ring of its own, so the three together hold up to three limits; ns-3 shares one limit among them. This
+//! follows Linux. The priomap is fixed, as it is there.
+
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use tautline_base::{Instant, Item};
+
+use crate::discipline::{Backlog, Inspect, Qdisc, Report};
+use crate::drops::Drops;
+use crate::pfifo::{self, Pfifo};
+use crate::words::units;
+
+/// Number of bands; band 0 is served first.
+pub const BANDS: usize = 3;
+
+/// Band of each local priority (`Item::priority`): `tc`'s `priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1`.
+pub const PRIOMAP: [u8; 16] = [1, 2, 2, 2, 1, 2, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1];
+
+/// Local priority that Linux derives from a TOS byte (when an application sets `IP_TOS`, when it forwards IPv4): best effort
+/// 0, bulk 2, interactive 6, interactive bulk 4. Only the four bits of the old TOS definition count; with today's meaning of the
+/// byte these are the lower three DSCP bits and one ECN bit, and the latter changes nothing.
+pub const fn priority_of_tos(tos: u8) -> u8 {
+    const BY_DELAY_AND_THROUGHPUT: [u8; 4] = [0, 2, 6, 4];
+    BY_DELAY_AND_THROUGHPUT[(tos as usize & 0x18) >> 3]
+}
+
+/// Parameters of [`PfifoFast`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Packets each band holds at most. Default 1000, the transmit queue length of a Linux Ethernet device.
+    pub limit: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { limit: 1000 }
+    }
+}
+
+impl Config {
+    pub(crate) fn options(&self) -> Vec<(&'static str, String)> {
+        vec![("limit", units::packets(self.limit))]
+    }
+}
+
+/// Three FIFOs in strict priority.
+#[derive(Debug)]
+pub struct PfifoFast<P> {
+    config: Config,
+    bands: [Pfifo<P>; BANDS],
+}
+
+impl<P> PfifoFast<P> {
+    /// Three empty bands. Every configuration is valid; with limit 0 it drops everything.
+    pub fn new(config: Config) -> Self {
+        let limit = config.limit;
+        Self { config, bands: core::array::from_fn(|_| Pfifo::new(pfifo::Config { limit })) }
+    }
+}
+
+impl<P: Item> Qdisc<P> for PfifoFast<P> {
+    fn enqueue(&mut self, packet: P, now: Instant, drops: &mut Drops<P>) {
+        let band = PRIOMAP[usize::from(packet.priority() & 15)];
+        self.bands[usize::from(band)].enqueue(packet, now, drops);
+    }
+
+    fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
+        self.bands.iter_mut().find_map(|band| band.dequeue(now, drops))
+    }
+
+    fn ready_at(&self) -> Option<Instant> {
+        self.bands.iter().find_map(Qdisc::<P>::ready_at)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.bands.iter().fold(Backlog::default(), |sum, band| {
+            let band = band.backlog();
+            Backlog { packets: sum.packets + band.packets, bytes: sum.bytes + band.bytes }
+        })
+    }
+}
+
+impl<P> Inspect for PfifoFast<P> {
+    fn report(&self) -> Report {
+        Report {
+            kind: "pfifo_fast",
+            options: self.config.options(),
+            counters: Vec::new(),
+            children: self.bands.iter().map(Inspect::report).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Probe, ids};
+
+    fn drain(fifo: &mut PfifoFast<Probe>) -> Vec<u32> {
+        ids(core::iter::from_fn(|| fifo.dequeue(Instant::ZERO, &mut Drops::new())))
+    }
+
+    /// spec/qdisc.md §3, worked: priorities 0, 2, 6, 0 leave as C, A, D, B.
+    #[test]
+    fn bands_leave_in_strict_priority_and_in_order() {
+        let (mut fifo, mut drops) = (PfifoFast::new(Config::default()), Drops::new());
+        for (id, priority) in [(b'A', 0), (b'B', 2), (b'C', 6), (b'D', 0)] {
+            fifo.enqueue(Probe::new(id.into()).with_priority(priority), Instant::ZERO, &mut drops);
+        }
+        assert_eq!(drain(&mut fifo), [b'C', b'A', b'D', b'B'].map(u32::from));
+        assert!(drops.is_empty());
+    }
+
+    /// Linux: each band has the whole limit to itself, and only the full band drops.
+    #[test]
+    fn the_limit_is_per_band() {
+        let (mut fifo, mut drops) = (PfifoFast::new(Config { limit: 2 }), Drops::new());
+        for id in 0..9 {
+            let priority = [0, 2, 6][id as usize % 3];
+            fifo.enqueue(Probe::new(id).with_priority(priority), Instant::ZERO, &mut drops);
+        }
+        assert_eq!(ids(drops.drain().map(|(packet, _)| packet)), [6, 7, 8]);
+        assert_eq!(fifo.backlog().packets, 6);
+    }
+
+    /// spec/qdisc.md §2, worked; the ECN bits change nothing.
+    #[test]
+    fn priorities_follow_the_old_tos_bits() {
+        let table = [
+            (0x00, 0),
+            (0x08, 2),
+            (0x10, 6),
+            (0x18, 4),
+            (0xb8, 4),
+            (0x28, 2),
+            (0x30, 6),
+            (0x88, 2),
+            (0x90, 6),
+            (0x98, 4),
+            (0x20, 0),
+            (0xc0, 0),
+            (0xb0, 6),
+            (0x04, 0),
+        ];
+        for (tos, priority) in table {
+            for ecn in 0..4 {
+                assert_eq!(priority_of_tos(tos | ecn), priority, "tos {tos:#x}");
+            }
+        }
+    }
+
+    /// ns-3's pfifo-fast suite: TOS 00-06 to band 1, 08-0e to 2, 10-16 to 0, 18-1e to 1; AFx1 to 2, AFx2 to 0, AFx3, CSn, EF to 1.
+    #[test]
+    fn tos_and_dscp_reach_the_bands_that_ns3_expects() {
+        let band = |tos| PRIOMAP[usize::from(priority_of_tos(tos))];
+        for tos in 0..0x20 {
+            assert_eq!(band(tos), [1, 2, 0, 1][usize::from(tos) >> 3], "tos {tos:#x}");
+        }
+        for class in 1..=4u8 {
+            for (precedence, expected) in [(1, 2), (2, 0), (3, 1)] {
+                assert_eq!(band((class << 3 | precedence << 1) << 2), expected, "AF{class}{precedence}");
+            }
+        }
+        for dscp in (0..8).map(|class| class << 3).chain([46]) {
+            assert_eq!(band(dscp << 2), 1, "dscp {dscp}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! [`Stats`]: counts what passes a discipline, as the common lines of `tc -s qdisc` do, and how long it stayed.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use tautline_base::{Bytes, Ecn, Instant, Item};
+
+use crate::discipline::{Backlog, Inspect, Qdisc, Report};
+use crate::drops::{DropReason, Drops};
+
+/// Wraps any discipline and counts.
+#[derive(Debug)]
+pub struct Stats<Q> {
+    inner: Q,
+    stats: QueueStats,
+}
+
+/// What passed a discipline since it was wrapped.
+#[derive(Clone, Debug, Default)]
+pub struct QueueStats {
+    /// Taken in, dropped at once or not.
+    pub enqueued: Passed,
+    /// Handed out.
+    pub dequeued: Passed,
+    /// Given up, by [`DropReason::index`].
+    pub dropped: [Passed; DropReason::ALL.len()],
+    /// How long packets that were handed out had stayed.
+    pub sojourn: Sojourn,
+}
+
+/// Packets that passed one point.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// Packet objects.
+    pub packets: u64,
+    /// Segments they stand for; `tc` counts these as "sent packets".
+    pub segments: u64,
+    /// Accounted length.
+    pub bytes: Bytes,
+    /// Packets that carried CE here. What the discipline marked itself is the difference between out and in, once it is empty.
+    pub ce: u64,
+}
+
+impl Passed {
+    fn add(&mut self, packet: &impl Item) {
+        self.packets += 1;
+        self.segments += u64::from(packet.segments());
+        self.bytes += packet.len();
+        self.ce += u64::from(Ecn::of_tos(packet.tos()) == Ecn::Ce);
+    }
+}
+
+impl QueueStats {
+    /// Packets dropped for `reason`.
+    pub fn dropped_for(&self, reason: DropReason) -> Passed {
+        self.dropped[reason.index()]
+    }
+
+    /// Packets dropped for any reason.
+    pub fn drops(&self) -> u64 {
+        self.dropped.iter().map(|passed| passed.packets).sum()
+    }
+}
+
+/// Times spent in a queue.
+#[derive(Clone, Debug)]
+pub struct Sojourn {
+    /// Of the packet handed out last.
+    pub last: Duration,
+    /// The longest.
+    pub max: Duration,
+    /// Number of packets by ⌊log₂ nanoseconds⌋; under two nanoseconds in the first.
+    pub histogram: [u64; 64],
+}
+
+impl Default for Sojourn {
+    fn default() -> Self {
+        Self { last: Duration::ZERO, max: Duration::ZERO, histogram: [0; 64] }
+    }
+}
+
+impl Sojourn {
+    fn add(&mut self, sojourn: Duration) {
+        self.last = sojourn;
+        self.max = self.max.max(sojourn);
+        let nanos = u64::try_from(sojourn.as_nanos()).unwrap_or(u64::MAX);
+        self.histogram[nanos.max(1).ilog2() as usize] += 1;
+    }
+
+    /// An upper bound, at most twice too large, of the time that `percent` of the packets did not exceed. Zero if none passed.
+    pub fn percentile(&self, percent: u8) -> Duration {
+        let all: u64 = self.histogram.iter().sum();
+        let wanted = (u128::from(all) * u128::from(percent)).div_ceil(100);
+        let mut seen = 0;
+        let bucket = self.histogram.iter().position(|&count| {
+            seen += u128::from(count);
+            seen >= wanted.max(1)
+        });
+        bucket.map_or(Duration::ZERO, |log| Duration::from_nanos(u64::MAX >> (63 - log)).min(self.max))
+    }
+}
+
+impl<Q> Stats<Q> {
+    /// Counts what passes `inner` from now on.
+    pub fn new(inner: Q) -> Self {
+        Self { inner, stats: QueueStats::default() }
+    }
+
+    /// What passed.
+    pub fn stats(&self) -> &QueueStats {
+        &self.stats
+    }
+
+    /// The wrapped discipline.
+    pub fn inner(&self) -> &Q {
+        &self.inner
+    }
+
+    fn note_drops<P: Item>(&mut self, drops: &Drops<P>, before: usize) {
+        for (packet, reason) in drops.iter().skip(before) {
+            self.stats.dropped[reason.index()].add(packet);
+        }
+    }
+}
+
+impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Stats<Q> {
+    #[track_caller]
+    fn enqueue(&mut self, packet: P, now: Instant, drops: &mut Drops<P>) {
+        let before = drops.len();
+        self.stats.enqueued.add(&packet);
+        self.inner.enqueue(packet, now, drops);
+        self.note_drops(drops, before);
+    }
+
+    #[track_caller]
+    fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
+        let before = drops.len();
+        let packet = self.inner.dequeue(now, drops);
+        self.note_drops(drops, before);
+        let packet = packet?;
+        self.stats.dequeued.add(&packet);
+        self.stats.sojourn.add(now - packet.enqueued());
+        Some(packet)
+    }
+
+    fn ready_at(&self) -> Option<Instant> {
+        self.inner.ready_at()
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.inner.backlog()
+    }
+}
+
+impl<Q: Inspect> Inspect for Stats<Q> {
+    fn report(&self) -> Report {
+        let QueueStats { enqueued, dequeued, sojourn, .. } = &self.stats;
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let dropped = |reason| self.stats.dropped_for(reason).packets;
+        Report {
+            kind: "stats",
+            options: Vec::new(),
+            counters: vec![
+                ("sent_bytes", dequeued.bytes.get()),
+                ("sent_pkt", dequeued.segments),
+                ("dropped", self.stats.drops()),
+                ("dropped_overlimit", dropped(DropReason::Overlimit)),
+                ("dropped_memory", dropped(DropReason::Memory)),
+                ("dropped_target", dropped(DropReason::Target)),
+                ("dropped_reset", dropped(DropReason::Reset)),
+                ("ce_in", enqueued.ce),
+                ("ce_out", dequeued.ce),
+                ("sojourn_last_us", micros(sojourn.last)),
+                ("sojourn_p50_us", micros(sojourn.percentile(50))),
+                ("sojourn_p99_us", micros(sojourn.percentile(99))),
+                ("sojourn_max_us", micros(sojourn.max)),
+            ],
+            children: vec![self.inner.report()],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codel::{self, CeThreshold, Codel, Params};
+    use crate::testing::Probe;
+
+    const ECT0: u8 = 2;
+
+    /// One packet overlimit, one CE before, one marked inside, one untouched.
+    #[test]
+    fn packets_drops_marks_and_times_are_counted() {
+        let codel = Params { ce_threshold: Some(CeThreshold::all(Duration::from_millis(1))), ..Params::default() };
+        let queue = Codel::new(codel::Config { limit: 3, codel }).expect("valid");
+        let (mut stats, mut drops) = (Stats::new(queue), Drops::new());
+        for (id, tos) in [(0, 3), (1, ECT0), (2, 0), (3, 0)] {
+            stats.enqueue(Probe::new(id).sized(100).tos(tos), Instant::from_millis(1), &mut drops);
+        }
+        for millis in [1, 3, 5] {
+            stats.dequeue(Instant::from_millis(millis), &mut drops).expect("queued");
+        }
+        let QueueStats { enqueued, dequeued, sojourn, .. } = stats.stats();
+        assert_eq!(*enqueued, Passed { packets: 4, segments: 4, bytes: Bytes::new(400), ce: 1 });
+        assert_eq!(*dequeued, Passed { packets: 3, segments: 3, bytes: Bytes::new(300), ce: 2 });
+        assert_eq!(stats.stats().dropped_for(DropReason::Overlimit).packets, 1);
+        assert_eq!(stats.stats().drops(), 1);
+        assert_eq!((sojourn.last, sojourn.max), (Duration::from_millis(4), Duration::from_millis(4)));
+        assert_eq!((sojourn.histogram[0], sojourn.histogram[20], sojourn.histogram[21]), (1, 1, 1));
+        assert_eq!(stats.report().children[0].kind, "codel");
+    }
+
+    #[test]
+    fn percentiles_bound_what_was_seen() {
+        let mut sojourn = Sojourn::default();
+        assert_eq!(sojourn.percentile(99), Duration::ZERO);
+        for micros in 1..=100 {
+            sojourn.add(Duration::from_micros(micros));
+        }
+        for percent in [1, 50, 90, 99, 100] {
+            let bound = sojourn.percentile(percent);
+            let exact = Duration::from_micros(percent.into());
+            assert!(exact <= bound && bound <= exact * 2, "{percent}: {bound:?}");
+        }
+        sojourn.add(Duration::from_nanos(u64::MAX));
+        assert_eq!(sojourn.percentile(100), Duration::from_nanos(u64::MAX));
+    }
+}

@@ -1,0 +1,132 @@
+//! Numbers and units as `tc` reads and writes them: `5ms`, `32Mb`, `1000p`.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::time::Duration;
+
+use tautline_base::Bytes;
+
+/// Writes a time in the largest unit that leaves no fraction.
+pub(crate) fn time(time: Duration) -> String {
+    let nanos = time.as_nanos();
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+    with_unit(nanos, &units, "ns")
+}
+
+/// Writes an amount in the largest unit that leaves no fraction.
+pub(crate) fn size(size: Bytes) -> String {
+    with_unit(size.get().into(), &[(1 << 30, "Gb"), (1 << 20, "Mb"), (1 << 10, "Kb")], "b")
+}
+
+/// Writes a number of packets.
+pub(crate) fn packets(packets: u32) -> String {
+    format!("{packets}p")
+}
+
+fn with_unit(value: u128, units: &[(u128, &str)], smallest: &str) -> String {
+    let fitting = units.iter().find(|(unit, _)| value != 0 && value.is_multiple_of(*unit));
+    fitting.map_or_else(|| format!("{value}{smallest}"), |(unit, name)| (value / unit).to_string() + name)
+}
+
+/// Reads a time: `5ms`, `1.5s`; a bare number counts microseconds, as in `tc`.
+pub(crate) fn parse_time(text: &str) -> Option<Duration> {
+    let nanos = parse_with_unit(text, |unit| {
+        Some(match unit {
+            "s" | "sec" | "secs" => 1_000_000_000,
+            "ms" | "msec" | "msecs" => 1_000_000,
+            "us" | "usec" | "usecs" | "" => 1_000,
+            "ns" | "nsec" | "nsecs" => 1,
+            _ => return None,
+        })
+    })?;
+    Some(Duration::from_nanos(nanos))
+}
+
+/// Reads an amount of data: `32Mb` is 32 MiB, `1514` or `1514b` are bytes, `8mbit` is 1 MiB.
+pub(crate) fn parse_size(text: &str) -> Option<Bytes> {
+    let bytes = parse_with_unit(text, |unit| {
+        Some(match unit {
+            "b" | "" => 1,
+            "k" | "kb" => 1 << 10,
+            "m" | "mb" => 1 << 20,
+            "g" | "gb" => 1 << 30,
+            "kbit" => 1 << 7,
+            "mbit" => 1 << 17,
+            "gbit" => 1 << 27,
+            _ => return None,
+        })
+    })?;
+    Some(Bytes::new(bytes))
+}
+
+/// Reads a number of packets: `1000` or `1000p`.
+pub(crate) fn parse_packets(text: &str) -> Option<u32> {
+    text.strip_suffix('p').unwrap_or(text).parse().ok()
+}
+
+/// Reads a whole number, hexadecimal after `0x`.
+pub(crate) fn parse_integer(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// Reads a decimal number and its unit, of any case, exactly; what is below one is cut off.
+fn parse_with_unit(text: &str, worth: impl Fn(&str) -> Option<u64>) -> Option<u64> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let worth = u128::from(worth(&unit.to_ascii_lowercase())?);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let scale = 10u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+    let digits: u128 = [whole, fraction].concat().parse().ok()?;
+    u64::try_from(digits.checked_mul(worth)? / scale).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn units_are_those_of_tc() {
+        for (text, nanos) in
+            [("5ms", 5_000_000), ("100MSEC", 100_000_000), ("1.5s", 1_500_000_000), ("7", 7_000), ("0.5ns", 0)]
+        {
+            assert_eq!(parse_time(text), Some(Duration::from_nanos(nanos)), "{text}");
+        }
+        for (text, bytes) in [("32Mb", 32 << 20), ("1514", 1514), ("1514b", 1514), ("1.5k", 1536), ("8mbit", 1 << 20)] {
+            assert_eq!(parse_size(text), Some(Bytes::new(bytes)), "{text}");
+        }
+        assert_eq!((parse_packets("1000p"), parse_packets("1000")), (Some(1000), Some(1000)));
+        assert_eq!((parse_integer("0x1f"), parse_integer("31")), (Some(31), Some(31)));
+        assert_eq!((time(Duration::from_micros(4999)), size(Bytes::mib(32))), ("4999us".into(), "32Mb".into()));
+        assert_eq!((time(Duration::ZERO), size(Bytes::new(1514))), ("0ns".into(), "1514b".into()));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in
+            ["", "ms", "5 ms", "5mx", "1.2.3s", "-5ms", ".", "5\u{b5}s", "99999999999999999999999999999999999999999s"]
+        {
+            assert_eq!(parse_time(text), None, "{text:?}");
+            assert_eq!(parse_size(text), None, "{text:?}");
+        }
+        assert_eq!((parse_packets("p"), parse_packets("5q"), parse_packets("-1")), (None, None, None));
+        assert_eq!((parse_integer("0x"), parse_integer("five")), (None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_again(value: u64, shift in 0u32..64) {
+            let (instant, amount) = (Duration::from_nanos(value >> shift), Bytes::new(value >> shift << (shift / 2)));
+            prop_assert_eq!(parse_time(&time(instant)), Some(instant));
+            prop_assert_eq!(parse_size(&size(amount)), Some(amount));
+        }
+
+        #[test]
+        fn no_text_panics(text in ".*") {
+            let _ = (parse_time(&text), parse_size(&text), parse_packets(&text), parse_integer(&text));
+        }
+    }
+}

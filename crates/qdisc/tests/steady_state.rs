@@ -1,0 +1,83 @@
+//! No discipline allocates per packet once its backlog has been as large as it gets.
+#![expect(unsafe_code, reason = "a counting allocator must implement GlobalAlloc, an unsafe trait")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use tautline_base::{Instant, Packet};
+use tautline_qdisc::{Drops, Ledger, Qdisc, Stats, build};
+
+/// The system's allocator, counting the calls of each thread.
+struct Counting;
+
+thread_local! {
+    static CALLS: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract. Counting touches a
+// const-initialised thread-local cell, which neither allocates nor panics.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        CALLS.set(CALLS.get() + 1);
+        // SAFETY: the caller keeps the contract of `alloc`, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`; `ptr` came from `System`.
+        unsafe { System.dealloc(ptr, layout) }
+    }
+
+    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        CALLS.set(CALLS.get() + 1);
+        // SAFETY: the caller keeps the contract of `realloc`; `ptr` came from `System`.
+        unsafe { System.realloc(ptr, layout, new_size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Traffic that fills the queue above its limit, drains it, and meets CoDel's law on the way.
+fn one_round(queue: &mut impl Qdisc<Packet<()>>, drops: &mut Drops<Packet<()>>, now: &mut u64) -> usize {
+    let mut dropped = 0;
+    for step in 0..4000u64 {
+        let packets = if step < 2000 { 2 } else { 0 };
+        for flow in 0..packets {
+            let hash = (step * 2 + flow) % 300;
+            let packet = Packet::new((), 1514).with_hashes(hash, 0, 0).with_tos(0, (hash % 16) as u8);
+            queue.enqueue(packet, Instant::from_micros(*now), drops);
+        }
+        let _ = queue.dequeue(Instant::from_micros(*now), drops);
+        dropped += drops.drain().count();
+        *now += 1000;
+    }
+    dropped
+}
+
+#[test]
+fn the_steady_state_allocates_nothing() {
+    for words in [
+        "pfifo limit 500",
+        "pfifo_fast limit 200",
+        "codel limit 500",
+        "fq_codel limit 500",
+        "fq_codel linux limit 500 noecn",
+    ] {
+        let mut queue = Stats::new(Ledger::new(build::<Packet<()>>(words).expect(words)));
+        let (mut drops, mut now) = (Drops::new(), 1000);
+        one_round(&mut queue, &mut drops, &mut now);
+        let before = CALLS.get();
+        let dropped = one_round(&mut queue, &mut drops, &mut now);
+        assert_eq!(CALLS.get() - before, 0, "{words}");
+        assert!(dropped > 0, "{words}: the round must meet the limit");
+        assert!(queue.backlog().is_empty(), "{words}");
+    }
+}
+
+#[test]
+fn the_counter_counts() {
+    let before = CALLS.get();
+    drop(std::hint::black_box(Box::new(1)));
+    assert_eq!(CALLS.get() - before, 1);
+}
