@@ -1,1 +1,30 @@
-//! placeholder
+//! The limited device ring: how much may stand in front of the hardware, and the only door to it.
+//!
+//! A ring that is always full adds its whole length to every packet's delay; a ring that runs dry wastes the link. Dynamic
+//! queue limits ([`Dql`], the algorithm behind Linux' byte queue limits) find the least amount of bytes that keeps the
+//! link busy, from nothing but the sizes of what is queued and completed.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `limit` | [`Limit`], what a limit is asked and told; [`Unlimited`] |
+//! | [`dql`] | [`Dql`]: dynamic queue limits |
+//! | `ring` | [`Ring`]: a device's transmit ring behind a limit; [`Slot`], the permission to put one packet |
+//! | `port` | [`Port`]: queueing discipline, limit and ring as one |
+//!
+//! Use [`Dql`] alone in a driver; [`Ring`] when something else schedules; [`Port`] for the whole way down.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod dql;
+mod limit;
+mod port;
+mod ring;
+
+pub use dql::{ConfigError, Dql};
+pub use limit::{Limit, Unlimited};
+pub use port::Port;
+pub use ring::{Ring, Slot};

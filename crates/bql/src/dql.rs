@@ -1,0 +1,294 @@
+//! [`Dql`]: dynamic queue limits, by the rule of Linux' `lib/dynamic_queue_limits.c`.
+//!
+//! Between two completions the limit must cover what the hardware can transmit. Two symptoms are looked for at each
+//! completion:
+//!
+//! * *starved*: more had been let in than the limit, and all of it is gone. The queue ran dry, or would have, so the
+//!   limit grows by what was missing;
+//! * *busy*: something was in the device all the time. What then was left over is slack; after a hold time the limit shrinks
+//!   by the least slack seen, and so never by more than was spare in the worst moment.
+//!
+//! The printed pseudo-code of Imputato's thesis (figure 2.1) lacks two negations: its line 7 must read "over the limit and
+//! *not* in progress", its line 11 "and *not* all previous completed". Its prose and figure 2.2 are right, and are tests
+//! here.
+//!
+//! Counters are 32 bits wide and wrap, as the kernel's; amounts in flight stay below 2³¹, which the largest limit and the
+//! largest object guarantee.
+
+use alloc::string::{String, ToString};
+use core::error::Error;
+use core::fmt;
+use core::time::Duration;
+
+use tautline_base::{Bytes, Instant};
+
+use crate::limit::Limit;
+
+/// Largest object that may be queued at once.
+const LARGEST_OBJECT: u32 = (1 << 28) - 1;
+/// Largest limit: with the largest object on top, still below 2³¹.
+const LARGEST_LIMIT: u32 = i32::MAX as u32 - LARGEST_OBJECT;
+
+/// Parameters, named as in `/sys/class/net/…/queues/tx-…/byte_queue_limits`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// `limit_min`: the limit never falls below. 0 (Linux).
+    pub limit_min: Bytes,
+    /// `limit_max`: the limit never rises above. 1 879 048 192 (Linux), the largest possible.
+    pub limit_max: Bytes,
+    /// `hold_time`: slack is watched for so long before the limit shrinks by it. 1 s (Linux).
+    pub hold_time: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { limit_min: Bytes::ZERO, limit_max: Bytes::new(LARGEST_LIMIT.into()), hold_time: Duration::from_secs(1) }
+    }
+}
+
+/// A refused parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// Which one: `limit_min`.
+    pub parameter: &'static str,
+    /// The refused value.
+    pub value: String,
+    /// What would be accepted.
+    pub allowed: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` must be {}, not {}", self.parameter, self.allowed, self.value)
+    }
+}
+
+impl Error for ConfigError {}
+
+/// What sysfs would show of a queue, by its names there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The limit now.
+    pub limit: Bytes,
+    /// Least limit.
+    pub limit_min: Bytes,
+    /// Greatest limit.
+    pub limit_max: Bytes,
+    /// How long slack is watched before the limit shrinks.
+    pub hold_time: Duration,
+    /// Queued and not completed.
+    pub inflight: Bytes,
+    /// Completions of more than was in flight. Not in sysfs, where this is a kernel bug; here a device may lie.
+    pub overruns: u64,
+}
+
+/// Dynamic queue limits of one ring.
+#[derive(Clone, Debug)]
+pub struct Dql {
+    limit_min: u32,
+    limit_max: u32,
+    hold_time: Duration,
+    limit: u32,
+    /// Total ever queued, wrapping.
+    queued: u32,
+    /// Total ever completed, wrapping.
+    completed: u32,
+    /// Size of the object queued last.
+    last_object: u32,
+    /// The state after the previous completion.
+    previous: Previous,
+    /// Watches for slack from the first object on; `None` before.
+    window: Option<Window>,
+    overruns: u64,
+}
+
+/// What one completion remembers for the next.
+#[derive(Clone, Copy, Debug, Default)]
+struct Previous {
+    /// Total queued by then.
+    queued: u32,
+    /// By how much the bytes in flight exceeded the limit; zero if the limit was changed.
+    over: u32,
+    /// Size of the object queued last.
+    last_object: u32,
+}
+
+/// The least slack since `start`.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    start: Instant,
+    lowest: Option<u32>,
+}
+
+/// What a completion says about the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Finding {
+    /// It was too low by so much.
+    Starved(u32),
+    /// It may be too high by so much.
+    Busy(u32),
+    /// Nothing: there was not enough to send.
+    Idle,
+}
+
+impl Dql {
+    /// A queue with nothing in flight, its limit at the minimum.
+    ///
+    /// # Errors
+    /// A `limit_max` above the largest possible, or a `limit_min` above `limit_max`.
+    pub fn new(config: Config) -> Result<Self, ConfigError> {
+        let limit_max = at_most(LARGEST_LIMIT, "limit_max", config.limit_max)?;
+        let limit_min = at_most(limit_max, "limit_min", config.limit_min)?;
+        Ok(Self::with_limits(limit_min, limit_max, config.hold_time))
+    }
+
+    fn with_limits(limit_min: u32, limit_max: u32, hold_time: Duration) -> Self {
+        Self {
+            limit_min,
+            limit_max,
+            hold_time,
+            limit: limit_min,
+            queued: 0,
+            completed: 0,
+            last_object: 0,
+            previous: Previous::default(),
+            window: None,
+            overruns: 0,
+        }
+    }
+
+    /// Parameters and state.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            limit: self.limit(),
+            limit_min: bytes(self.limit_min),
+            limit_max: bytes(self.limit_max),
+            hold_time: self.hold_time,
+            inflight: self.in_flight(),
+            overruns: self.overruns,
+        }
+    }
+
+    /// Bytes in flight beyond the limit.
+    fn over(&self) -> u32 {
+        positive(self.queued.wrapping_sub(self.completed), self.limit)
+    }
+
+    /// The amount of a completion: never more than is in flight.
+    fn amount(&mut self, completed: Bytes) -> u32 {
+        let in_flight = self.queued.wrapping_sub(self.completed);
+        match u32::try_from(completed.get()) {
+            Ok(amount) if amount <= in_flight => amount,
+            _ => {
+                self.overruns += 1;
+                in_flight
+            }
+        }
+    }
+
+    /// Judges the completion of `amount` bytes, which `self.completed` does not yet include.
+    fn judge(&self, amount: u32, over: u32) -> Finding {
+        let Previous { queued, over: previous_over, last_object } = self.previous;
+        let completed = self.completed.wrapping_add(amount);
+        let in_progress = self.queued != completed;
+        let previously_in_progress = queued != self.completed;
+        let all_previous_completed = completed.wrapping_sub(queued) as i32 >= 0;
+
+        if (over > 0 && !in_progress) || (previous_over > 0 && all_previous_completed) {
+            return Finding::Starved(positive(completed, queued).saturating_add(previous_over));
+        }
+        if !in_progress || !previously_in_progress || all_previous_completed {
+            return Finding::Idle;
+        }
+        // A limit of twice a batch refills the device while it works on the batch before.
+        let beyond_two_batches = positive(self.limit.wrapping_add(previous_over), amount.wrapping_mul(2));
+        // The part of the last object below the limit was not needed, or the object would not have been let in.
+        let of_last_object = if previous_over > 0 { positive(last_object, previous_over) } else { 0 };
+        Finding::Busy(beyond_two_batches.max(of_last_object))
+    }
+
+    /// The limit that follows from a finding, before it is clamped.
+    fn answer(&mut self, finding: Finding, now: Instant) -> u32 {
+        match finding {
+            Finding::Starved(shortage) => {
+                self.window = Some(Window { start: now, lowest: None });
+                self.limit.saturating_add(shortage)
+            }
+            Finding::Busy(slack) => {
+                let Window { start, lowest } = self.window.unwrap_or(Window { start: now, lowest: None });
+                let lowest = lowest.map_or(slack, |lowest| lowest.min(slack));
+                if now - start > self.hold_time {
+                    self.window = Some(Window { start: now, lowest: None });
+                    return self.limit.saturating_sub(lowest);
+                }
+                self.window = Some(Window { start, lowest: Some(lowest) });
+                self.limit
+            }
+            Finding::Idle => self.limit,
+        }
+    }
+}
+
+impl Default for Dql {
+    fn default() -> Self {
+        Self::with_limits(0, LARGEST_LIMIT, Config::default().hold_time)
+    }
+}
+
+impl Limit for Dql {
+    fn available(&self) -> bool {
+        self.limit.wrapping_add(self.completed).wrapping_sub(self.queued) as i32 >= 0
+    }
+
+    fn queued(&mut self, bytes: Bytes, now: Instant) {
+        debug_assert!(bytes.get() <= LARGEST_OBJECT.into(), "an object of {bytes} is larger than DQL can count");
+        self.window.get_or_insert(Window { start: now, lowest: None });
+        self.last_object = bytes.get() as u32;
+        self.queued = self.queued.wrapping_add(self.last_object);
+    }
+
+    fn completed(&mut self, bytes: Bytes, now: Instant) {
+        let amount = self.amount(bytes);
+        let over = self.over();
+        let finding = self.judge(amount, over);
+        let limit = self.answer(finding, now).clamp(self.limit_min, self.limit_max);
+        let over = if limit == self.limit { over } else { 0 };
+        self.limit = limit;
+        self.completed = self.completed.wrapping_add(amount);
+        self.previous = Previous { queued: self.queued, over, last_object: self.last_object };
+    }
+
+    fn reset(&mut self) {
+        let overruns = self.overruns;
+        *self = Self { overruns, ..Self::with_limits(self.limit_min, self.limit_max, self.hold_time) };
+    }
+
+    fn limit(&self) -> Bytes {
+        bytes(self.limit)
+    }
+
+    fn in_flight(&self) -> Bytes {
+        bytes(self.queued.wrapping_sub(self.completed))
+    }
+}
+
+/// `a - b` where both count from the same wrapping origin, or zero if `b` is ahead.
+fn positive(a: u32, b: u32) -> u32 {
+    (a.wrapping_sub(b) as i32).max(0) as u32
+}
+
+fn bytes(amount: u32) -> Bytes {
+    Bytes::new(amount.into())
+}
+
+/// `value` as the kernel's 32 bits, if it is no larger than `largest`.
+fn at_most(largest: u32, parameter: &'static str, value: Bytes) -> Result<u32, ConfigError> {
+    u32::try_from(value.get()).ok().filter(|&value| value <= largest).ok_or_else(|| ConfigError {
+        parameter,
+        value: value.to_string(),
+        allowed: alloc::format!("at most {}", bytes(largest)),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,354 @@
+//! [`Dql`] against the worked numbers of the kernel's rule, the six cases of the thesis (figure 2.2), and a model.
+
+use std::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const FRAME: u64 = 1514;
+
+fn at(millis: u64) -> Instant {
+    Instant::from_millis(millis)
+}
+
+/// A queue whose limit is `limit` and whose counters begin at `origin`.
+fn starting_at(origin: u32, limit: u32, hold_time: Duration) -> Dql {
+    Dql {
+        limit,
+        queued: origin,
+        completed: origin,
+        previous: Previous { queued: origin, ..Previous::default() },
+        ..Dql::with_limits(0, LARGEST_LIMIT, hold_time)
+    }
+}
+
+/// A queue whose limit is `limit`, which shrinks by the first slack it sees after 1 ms.
+fn with_limit(limit: u32) -> Dql {
+    starting_at(0, limit, Duration::ZERO)
+}
+
+fn queue(dql: &mut Dql, objects: &[u64]) {
+    for &object in objects {
+        dql.queued(Bytes::new(object), at(0));
+    }
+}
+
+/// The limit after a completion of `amount` bytes, late enough for any hold time.
+fn complete(dql: &mut Dql, amount: u64) -> u64 {
+    dql.completed(Bytes::new(amount), at(1));
+    dql.limit().get()
+}
+
+/// Queues full frames while the limit lets them.
+fn refill(dql: &mut Dql, now: Instant) {
+    while dql.available() {
+        dql.queued(Bytes::new(FRAME), now);
+    }
+}
+
+// Figure 2.2. Primed: bytes were queued since the previous completion; doubly primed: none were.
+
+#[test]
+fn case_a_prime_over_the_limit_and_now_empty() {
+    let mut dql = with_limit(1000);
+    queue(&mut dql, &[1000, 1000]);
+    assert_eq!(complete(&mut dql, 2000), 3000, "grows by the 2000 queued since");
+}
+
+#[test]
+fn case_a_prime_within_the_limit_and_now_empty_is_not_starvation() {
+    let mut dql = with_limit(2000);
+    queue(&mut dql, &[1000, 1000]);
+    assert_eq!(complete(&mut dql, 2000), 2000, "the upper layers had no more to send");
+}
+
+#[test]
+fn case_a_second_still_over_the_limit_and_now_empty() {
+    let mut dql = with_limit(1000);
+    queue(&mut dql, &[3000]);
+    assert_eq!(complete(&mut dql, 500), 1000);
+    assert_eq!(complete(&mut dql, 2500), 3000, "grows by the 2000 it was over");
+}
+
+#[test]
+fn case_b_prime_all_that_was_over_the_limit_is_gone() {
+    // The third worked example: 4000 bytes are still in flight when the limit grows.
+    let mut dql = with_limit(10_000);
+    queue(&mut dql, &[4000, 4000, 4000]);
+    assert_eq!(complete(&mut dql, 4000), 10_000);
+    queue(&mut dql, &[4000]);
+    assert_eq!(complete(&mut dql, 8000), 12_000);
+    assert_eq!(dql.in_flight(), Bytes::new(4000));
+}
+
+#[test]
+fn case_b_second_was_over_the_limit_and_now_empty() {
+    let mut dql = with_limit(1000);
+    queue(&mut dql, &[2000]);
+    assert_eq!(complete(&mut dql, 1500), 1000);
+    assert_eq!(complete(&mut dql, 500), 2000, "500 in flight were below the limit, but 1000 more had been needed before");
+}
+
+#[test]
+fn case_c_prime_some_of_the_former_bytes_are_left() {
+    // As case b', but a few bytes fewer were completed.
+    let mut dql = with_limit(10_000);
+    queue(&mut dql, &[4000, 4000, 4000]);
+    assert_eq!(complete(&mut dql, 4000), 10_000);
+    queue(&mut dql, &[4000]);
+    assert_eq!(complete(&mut dql, 7000), 8000, "the last object was 2000 over, so 2000 of it were not");
+}
+
+#[test]
+fn case_c_second_busy_without_new_bytes() {
+    let mut dql = with_limit(10_000);
+    queue(&mut dql, &[4000, 4000, 4000]);
+    assert_eq!(complete(&mut dql, 1000), 10_000);
+    assert_eq!(complete(&mut dql, 4000), 6000, "12 000 at most in flight, less two batches");
+}
+
+#[test]
+fn worked_1_a_cold_start_doubles() {
+    let mut dql = Dql::default();
+    let mut limits = Vec::new();
+    for _ in 0..7 {
+        refill(&mut dql, at(0));
+        let in_flight = dql.in_flight().get();
+        limits.push(complete(&mut dql, in_flight));
+    }
+    assert_eq!(limits, [1514, 4542, 10_598, 22_710, 46_934, 95_382, 192_278]);
+}
+
+#[test]
+fn worked_2_a_high_limit_falls_to_two_batches() {
+    let mut dql = starting_at(0, 40_000, Duration::from_millis(10));
+    let mut changes = Vec::new();
+    refill(&mut dql, at(0));
+    for t in 1..=100 {
+        let before = dql.limit().get();
+        dql.completed(Bytes::new(4 * FRAME), at(t));
+        if dql.limit().get() != before {
+            changes.push((t, dql.limit().get()));
+        }
+        refill(&mut dql, at(t));
+    }
+    assert_eq!(changes[..4], [(11, 11_234), (17, 12_112), (28, 10_598), (30, 12_112)]);
+    for pair in changes[2..].windows(3) {
+        assert_eq!((pair[2].0 - pair[0].0, pair[2].1), (13, pair[0].1), "period 13");
+    }
+}
+
+#[test]
+fn it_limits_what_is_in_flight() {
+    // An effect: with the limit at two frames the third is refused, without one it is not.
+    let mut dql = with_limit(2 * FRAME as u32);
+    refill(&mut dql, at(0));
+    assert_eq!(dql.in_flight(), Bytes::new(3 * FRAME), "the limit and one object");
+    assert!(crate::Unlimited::default().available());
+}
+
+#[test]
+fn completing_too_much_is_clamped_and_counted() {
+    let mut dql = Dql::default();
+    queue(&mut dql, &[1000]);
+    dql.completed(Bytes::new(1001), at(1));
+    dql.completed(Bytes::MAX, at(2));
+    assert_eq!((dql.in_flight(), dql.snapshot().overruns), (Bytes::ZERO, 2));
+    assert!(dql.available());
+}
+
+#[test]
+fn reset_forgets_all_but_the_parameters() {
+    let config = Config { limit_min: Bytes::new(3000), ..Config::default() };
+    let mut dql = Dql::new(config).unwrap();
+    for _ in 0..5 {
+        refill(&mut dql, at(0));
+        let in_flight = dql.in_flight().get();
+        complete(&mut dql, in_flight);
+    }
+    refill(&mut dql, at(5));
+    dql.reset();
+    assert_eq!(dql.snapshot(), Dql::new(config).unwrap().snapshot());
+    assert!(dql.available());
+}
+
+#[test]
+fn the_limit_stays_within_its_bounds() {
+    let config = Config { limit_min: Bytes::new(2000), limit_max: Bytes::new(5000), ..Config::default() };
+    let mut dql = Dql::new(config).unwrap();
+    assert_eq!(dql.limit(), Bytes::new(2000));
+    for _ in 0..5 {
+        refill(&mut dql, at(0));
+        let in_flight = dql.in_flight().get();
+        assert!(complete(&mut dql, in_flight) <= 5000);
+    }
+    assert_eq!(dql.limit(), Bytes::new(5000));
+}
+
+#[test]
+fn refused_parameters_are_named() {
+    let beyond = Config { limit_max: Bytes::new(1_879_048_193), ..Config::default() };
+    assert_eq!(Dql::new(beyond).unwrap_err().to_string(), "`limit_max` must be at most 1879048192b, not 1879048193b");
+    let crossed = Config { limit_min: Bytes::new(2), limit_max: Bytes::new(1), ..Config::default() };
+    assert_eq!(Dql::new(crossed).unwrap_err().parameter, "limit_min");
+    assert!(Dql::new(Config::default()).is_ok());
+}
+
+/// The rule once more, with totals that never wrap and the outcome of each completion in the open.
+#[derive(Debug, Default)]
+struct Model {
+    limit: i64,
+    hold: u64,
+    queued: i64,
+    completed: i64,
+    last: i64,
+    previous_queued: i64,
+    previous_over: i64,
+    previous_last: i64,
+    watched_since: Option<u64>,
+    slacks: Vec<i64>,
+}
+
+#[derive(Debug, PartialEq)]
+enum Outcome {
+    Starved,
+    Watched,
+    Shrunk,
+    Nothing,
+}
+
+impl Model {
+    fn available(&self) -> bool {
+        self.queued - self.completed <= self.limit
+    }
+
+    fn queue(&mut self, object: i64, now: u64) {
+        self.watched_since.get_or_insert(now);
+        self.last = object;
+        self.queued += object;
+    }
+
+    fn complete(&mut self, amount: i64, now: u64) -> Outcome {
+        let in_flight = self.queued - self.completed;
+        let in_flight_before = self.previous_queued - self.completed;
+        let over = (in_flight - self.limit).max(0);
+        let limit = self.limit;
+        self.completed += amount;
+        let left_of_before = self.previous_queued - self.completed;
+        let outcome = if (over > 0 && amount == in_flight) || (self.previous_over > 0 && left_of_before <= 0) {
+            self.limit += (-left_of_before).max(0) + self.previous_over;
+            self.watch_again(now);
+            Outcome::Starved
+        } else if amount < in_flight && in_flight_before > 0 && left_of_before > 0 {
+            let unneeded = if self.previous_over > 0 { self.previous_last - self.previous_over } else { 0 };
+            self.slacks.push((self.limit + self.previous_over - 2 * amount).max(unneeded).max(0));
+            if now > self.watched_since.unwrap() + self.hold {
+                self.limit = (self.limit - self.slacks.iter().min().unwrap()).max(0);
+                self.watch_again(now);
+                Outcome::Shrunk
+            } else {
+                Outcome::Watched
+            }
+        } else {
+            Outcome::Nothing
+        };
+        self.previous_over = if self.limit == limit { over } else { 0 };
+        self.previous_queued = self.queued;
+        self.previous_last = self.last;
+        outcome
+    }
+
+    fn watch_again(&mut self, now: u64) {
+        self.watched_since = Some(now);
+        self.slacks.clear();
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    /// Queue objects of this size while the limit lets them, so many at most.
+    Queue(u64, usize),
+    /// Complete so many per mille of what is in flight.
+    Complete(u64),
+    Wait(u64),
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        (1..9000_u64, 1..40_usize).prop_map(|(size, count)| Event::Queue(size, count)),
+        (Just(FRAME), 1..40_usize).prop_map(|(size, count)| Event::Queue(size, count)),
+        prop_oneof![Just(1000), Just(500), 0..1000_u64].prop_map(Event::Complete),
+        prop_oneof![0..5_u64, Just(50)].prop_map(Event::Wait),
+    ];
+    prop::collection::vec(event, 1..400)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Counters that wrap on the way change nothing; neither does the arithmetic of the model.
+    #[test]
+    fn it_does_as_the_model_through_a_wrap(
+        events in events(), limit in 0..60_000_u32, origin in prop_oneof![Just(u32::MAX - 4999), any::<u32>()]
+    ) {
+        let hold = 10;
+        let mut dql = starting_at(origin, limit, Duration::from_millis(hold));
+        let mut model = Model { limit: limit.into(), hold, ..Model::default() };
+        let (mut now, mut grown_at) = (0, None);
+        for event in events {
+            match event {
+                Event::Queue(size, count) => {
+                    for _ in 0..count {
+                        prop_assert_eq!(dql.available(), model.available());
+                        if !dql.available() {
+                            break;
+                        }
+                        dql.queued(Bytes::new(size), at(now));
+                        model.queue(size as i64, now);
+                        prop_assert_eq!(dql.limit().get() as i64, model.limit, "only completions change the limit");
+                        prop_assert!(dql.in_flight() <= dql.limit() + Bytes::new(size), "one object may overshoot, no more");
+                    }
+                }
+                Event::Complete(per_mille) => {
+                    let before = dql.limit();
+                    let amount = dql.in_flight().get() * per_mille / 1000;
+                    dql.completed(Bytes::new(amount), at(now));
+                    let outcome = model.complete(amount as i64, now);
+                    prop_assert_eq!(dql.limit().get() as i64, model.limit);
+                    prop_assert!(dql.limit() >= before || outcome == Outcome::Shrunk);
+                    prop_assert!(dql.limit() <= before || outcome == Outcome::Starved);
+                    if dql.limit() < before {
+                        prop_assert!(grown_at.is_none_or(|grown_at| now > grown_at + hold), "shrunk within the hold time");
+                    }
+                    if outcome == Outcome::Starved {
+                        grown_at = Some(now);
+                    }
+                }
+                Event::Wait(millis) => now += millis,
+            }
+            prop_assert_eq!(dql.in_flight().get() as i64, model.queued - model.completed);
+            prop_assert!(dql.in_flight() > Bytes::ZERO || dql.available(), "stuck: empty and closed");
+        }
+        prop_assert_eq!(dql.snapshot().overruns, 0);
+    }
+
+    /// Whatever a device claims, the limit stays within its bounds and the queue never sticks.
+    #[test]
+    fn a_lying_device_breaks_nothing(
+        bounds in (0..10_000_u64, 10_000..100_000_u64), steps in prop::collection::vec((any::<bool>(), any::<u64>(), any::<u64>()), 1..200)
+    ) {
+        let config = Config { limit_min: Bytes::new(bounds.0), limit_max: Bytes::new(bounds.1), ..Config::default() };
+        let mut dql = Dql::new(config).unwrap();
+        for (queues, amount, now) in steps {
+            let now = Instant::from_nanos(now);
+            if queues && dql.available() {
+                dql.queued(Bytes::new(amount % 65_536), now);
+            } else {
+                dql.completed(Bytes::new(amount), now);
+            }
+            prop_assert!(config.limit_min <= dql.limit() && dql.limit() <= config.limit_max);
+            prop_assert!(dql.in_flight() > Bytes::ZERO || dql.available());
+        }
+    }
+}

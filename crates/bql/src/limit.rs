@@ -1,0 +1,88 @@
+//! [`Limit`]: how many bytes may be in the device, and [`Unlimited`], the limit that never says no.
+
+use alloc::boxed::Box;
+
+use tautline_base::{Bytes, Instant};
+
+/// A limit on the bytes queued in a device and not yet completed.
+///
+/// *Ask, then queue*: [`queued`](Self::queued) follows an [`available`](Self::available) that was true. The answer does not
+/// depend on the size to come, so one object may overshoot the limit; a limit of zero still lets one through.
+pub trait Limit {
+    /// True when another object may be queued.
+    fn available(&self) -> bool;
+
+    /// `bytes` bytes were handed to the device.
+    fn queued(&mut self, bytes: Bytes, now: Instant);
+
+    /// The device is done with `bytes` bytes. Call once per batch of completions, not once per packet, and not for
+    /// nothing: the size of the batches is what a limit learns from.
+    fn completed(&mut self, bytes: Bytes, now: Instant);
+
+    /// The device was reset and holds nothing.
+    fn reset(&mut self);
+
+    /// The limit now.
+    fn limit(&self) -> Bytes;
+
+    /// Queued and not completed.
+    fn in_flight(&self) -> Bytes;
+}
+
+impl<L: Limit + ?Sized> Limit for Box<L> {
+    fn available(&self) -> bool {
+        (**self).available()
+    }
+
+    fn queued(&mut self, bytes: Bytes, now: Instant) {
+        (**self).queued(bytes, now);
+    }
+
+    fn completed(&mut self, bytes: Bytes, now: Instant) {
+        (**self).completed(bytes, now);
+    }
+
+    fn reset(&mut self) {
+        (**self).reset();
+    }
+
+    fn limit(&self) -> Bytes {
+        (**self).limit()
+    }
+
+    fn in_flight(&self) -> Bytes {
+        (**self).in_flight()
+    }
+}
+
+/// No limit but the room of the ring.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unlimited {
+    in_flight: Bytes,
+}
+
+impl Limit for Unlimited {
+    fn available(&self) -> bool {
+        true
+    }
+
+    fn queued(&mut self, bytes: Bytes, _now: Instant) {
+        self.in_flight += bytes;
+    }
+
+    fn completed(&mut self, bytes: Bytes, _now: Instant) {
+        self.in_flight = self.in_flight.saturating_sub(bytes);
+    }
+
+    fn reset(&mut self) {
+        self.in_flight = Bytes::ZERO;
+    }
+
+    fn limit(&self) -> Bytes {
+        Bytes::MAX
+    }
+
+    fn in_flight(&self) -> Bytes {
+        self.in_flight
+    }
+}
