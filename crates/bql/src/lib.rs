@@ -12,6 +12,19 @@
 //! | `port` | [`Port`]: queueing discipline, limit and ring as one |
 //!
 //! Use [`Dql`] alone in a driver; [`Ring`] when something else schedules; [`Port`] for the whole way down.
+//!
+//! ```
+//! use tautline_base::{Bytes, Instant};
+//! use tautline_bql::{Dql, Limit};
+//!
+//! let now = Instant::ZERO;
+//! let mut dql = Dql::default();
+//! while dql.available() {
+//!     dql.queued(Bytes::new(1514), now); // one packet goes to the hardware ...
+//! }
+//! dql.completed(dql.in_flight(), now); // ... and it ran dry,
+//! assert_eq!(dql.limit(), Bytes::new(1514)); // so that next time two may be in flight
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -13,6 +13,17 @@
 //! | `sampler` | [`Sampler`]: the delivery rate |
 //!
 //! Nothing here knows TCP: sequence numbers, timers and retransmissions are the transport's.
+//!
+//! ```
+//! use tautline_base::{Bytes, Instant};
+//! use tautline_cc::{Algorithm, Config, Congestion, Signal};
+//!
+//! let algorithm: Algorithm = "cubic".parse()?;
+//! let mut controller = algorithm.build(&Config::new(Bytes::new(1448)));
+//! controller.on_congestion(&Congestion { now: Instant::ZERO, signal: Signal::Loss, in_flight: Bytes::new(14_480) });
+//! assert_eq!(controller.verdict().cwnd, Bytes::new(10_136)); // seven of ten segments
+//! # Ok::<(), tautline_cc::UnknownAlgorithm>(())
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Flow, MSS, ack, config, segments, signal};
+use crate::support::{Flow, MSS, ack, average_window, config, segments, signal};
 use tautline_base::{Bytes, Instant};
 use tautline_cc::{Ack, Controller, Reno, Signal};
 
@@ -108,20 +108,8 @@ fn a_spurious_loss_is_undone_and_a_mark_is_not() {
 fn the_average_window_follows_the_square_root_law() {
     // One loss in every 1/p segments: √(1.5 / p) (RFC 5681 cut and growth).
     for period in [1_000, 10_000] {
-        let mut flow = Flow::new(Reno::new(&config(10)), RTT);
-        let (mut since_loss, mut sum, mut rounds) = (0, 0.0, 0);
-        for round in 0..20_000 {
-            since_loss += flow.round();
-            if since_loss >= period {
-                since_loss = 0;
-                flow.lose();
-            }
-            if round >= 1_000 {
-                sum += segments(&flow.controller);
-                rounds += 1;
-            }
-        }
-        let (average, law) = (sum / f64::from(rounds), (1.5 * period as f64).sqrt());
+        let average = average_window(Flow::new(Reno::new(&config(10)), RTT), period);
+        let law = (1.5 * period as f64).sqrt();
         assert!((average / law - 1.0).abs() < 0.05, "p = 1/{period}: {average} and not {law}");
     }
 }

@@ -75,3 +75,21 @@ impl<C: Controller> Flow<C> {
         self.signal(Signal::Loss);
     }
 }
+
+/// The mean window in segments when one segment in every `period` is lost, after the first thirty losses: the cycle settles slowly.
+pub(crate) fn average_window(mut flow: Flow<impl Controller>, period: u64) -> f64 {
+    let (mut since_loss, mut losses, mut sum, mut rounds) = (0, 0, 0.0, 0);
+    while losses < 50 {
+        since_loss += flow.round();
+        if since_loss >= period {
+            since_loss -= period;
+            losses += 1;
+            flow.signal(Signal::Loss);
+        }
+        if losses >= 30 {
+            sum += segments(&flow.controller);
+            rounds += 1;
+        }
+    }
+    sum / f64::from(rounds)
+}
