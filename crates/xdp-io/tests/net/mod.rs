@@ -79,7 +79,7 @@ impl Pair {
         left.ip(&pair_of.split(' ').collect::<Vec<_>>());
         for end in [left, right] {
             // No IPv6: its router solicitations would come between the frames that are counted.
-            end.exec(&["sysctl", "-qw", &format!("net.ipv6.conf.{}.disable_ipv6=1", end.interface)]);
+            end.exec(&["sh", "-c", &format!("echo 1 > /proc/sys/net/ipv6/conf/{}/disable_ipv6", end.interface)]);
             end.ip(&["address", "add", &format!("{}/24", end.kernel_address), "dev", &end.interface]);
             end.ip(&["link", "set", &end.interface, "up"]);
         }
