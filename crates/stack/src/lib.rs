@@ -1,1 +1,41 @@
-//! placeholder
+//! Userspace TCP/IPv4 whose send path is in view: TCP Small Queues, pacer, queueing discipline, dynamic queue limit, ring.
+//!
+//! A [`Host`] is one network stack on one device queue. It reads no clock and waits for nothing. Its driver's whole contract:
+//! *any number of inputs ([`Host::receive`], [`Host::deliver`], socket calls), one [`Host::poll`], then wait until the wake it
+//! returned or the next input.* Forgetting to poll delays; it never corrupts.
+//!
+//! The walk of one packet is [`Host::poll`] read from top to bottom; see `ARCHITECTURE.md` for the picture.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`host`] | [`Host`]: the walk ([`Host::poll`]), arriving frames, the application's calls |
+//! | [`config`] | [`HostConfig`], [`TcpConfig`] |
+//! | [`socket`] | events, read results, errors |
+//! | [`tsq`] | TCP Small Queues |
+//! | [`trace`] | [`Tracer`]: every event in the life of every packet |
+//! | [`stats`] | [`HostStats`] |
+#![forbid(unsafe_code)]
+
+pub mod config;
+pub mod host;
+mod keyed;
+mod neighbour;
+mod pacer;
+mod queues;
+mod ranges;
+mod seq;
+pub mod socket;
+mod sockets;
+pub mod stats;
+mod tcp;
+pub mod trace;
+pub mod tsq;
+mod wire;
+
+pub use config::{HostConfig, Pacing, TcpConfig, ToldOf};
+pub use host::Host;
+pub use socket::{CloseReason, ConnectError, Event, ListenError, Recv, SocketError};
+pub use stats::HostStats;
+pub use tcp::info::TcpInfo;
+pub use trace::{NoTrace, PacketEvent, Tracer, What};
+pub use tsq::TsqLimit;

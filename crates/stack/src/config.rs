@@ -1,0 +1,94 @@
+//! What a host and its connections are told at birth.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use tautline_base::Bytes;
+use tautline_cc::{Algorithm, Factory};
+
+use crate::tsq::TsqLimit;
+
+/// Identity of a host: one per device queue.
+#[derive(Clone, Debug)]
+pub struct HostConfig {
+    /// Our hardware address.
+    pub mac: [u8; 6],
+    /// Our IPv4 address.
+    pub address: Ipv4Addr,
+    /// Length of the on-link prefix in bits, at most 32.
+    pub prefix: u8,
+    /// Where packets for other networks go; without one they are refused at `connect`.
+    pub gateway: Option<Ipv4Addr>,
+    /// Seeds everything random: initial sequence numbers, ports, hash keys. Take it from the system's generator in production.
+    pub seed: u64,
+}
+
+/// How one connection, or every connection of a listener, behaves.
+#[derive(Clone, Debug)]
+pub struct TcpConfig {
+    /// The congestion controller. Default: CUBIC (RFC 9438).
+    pub congestion: Factory,
+    /// Who spaces departures. Default: [`Pacing::Internal`].
+    pub pacing: Pacing,
+    /// How much may wait below the socket. Default: paper 001, algorithm 2.
+    pub tsq: TsqLimit,
+    /// Most bytes the application may have written that are not yet acknowledged. Default 4 MiB (Linux `tcp_wmem[2]`).
+    pub send_buffer: Bytes,
+    /// Most received bytes the application may leave unread; bounds the window. Default 6 MiB (Linux `tcp_rmem[2]`).
+    pub receive_buffer: Bytes,
+    /// Nagle's algorithm in Minshall's form. Default on; `TCP_NODELAY` is `false`.
+    pub nagle: bool,
+    /// Longest an acknowledgement is held back. Default 40 ms (Linux `TCP_DELACK_MIN`).
+    pub delayed_ack: Duration,
+    /// Timeouts of one segment before the connection is given up. Default 15 (Linux `tcp_retries2`).
+    pub retries: u32,
+    /// Timeouts of a SYN or SYN-ACK before giving up. Default 6 (Linux `tcp_syn_retries`).
+    pub syn_retries: u32,
+    /// How long a closed connection lingers in TIME-WAIT, and an orphan in FIN-WAIT-2. Default 60 s (Linux).
+    pub time_wait: Duration,
+    /// Half-open and not yet accepted connections a listener holds. Default 128.
+    pub backlog: usize,
+    /// Which drops inside this host the connection hears of. Default: Linux's.
+    pub told_of: ToldOf,
+}
+
+impl Default for TcpConfig {
+    fn default() -> Self {
+        Self {
+            congestion: Algorithm::Cubic.factory(),
+            pacing: Pacing::Internal,
+            tsq: TsqLimit::default(),
+            send_buffer: Bytes::mib(4),
+            receive_buffer: Bytes::mib(6),
+            nagle: true,
+            delayed_ack: Duration::from_millis(40),
+            retries: 15,
+            syn_retries: 6,
+            time_wait: Duration::from_secs(60),
+            backlog: 128,
+            told_of: ToldOf::Enqueue,
+        }
+    }
+}
+
+/// Who spaces a connection's departures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pacing {
+    /// Nobody: segments leave as the window allows (Linux's CUBIC without `fq`).
+    Off,
+    /// The connection's own pacer: a segment is not born before its departure.
+    Internal,
+    /// The discipline: segments are born with a departure stamp that FQ or CAKE honours.
+    Qdisc,
+}
+
+/// Which local drops the sending connection is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToldOf {
+    /// None: every loss is found by acknowledgements.
+    Nothing,
+    /// Refusals at enqueue, as Linux's return codes do.
+    Enqueue,
+    /// Those, and drops an AQM makes at dequeue.
+    Everything,
+}

@@ -1,0 +1,150 @@
+//! What applications call: listen, connect, send, receive, close (RFC 9293 §3.9.1).
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use tautline_base::{Device, Instant, Packet, SocketId};
+use tautline_qdisc::Qdisc;
+
+use super::Host;
+use crate::config::TcpConfig;
+use crate::socket::{ConnectError, Event, ListenError, Recv, SocketError};
+use crate::sockets::{Listener, Socket};
+use crate::tcp::info::TcpInfo;
+use crate::tcp::{Connection, Opening, Tuple};
+use crate::trace::Tracer;
+
+/// Local ports of active opens (Linux `ip_local_port_range`).
+const EPHEMERAL: std::ops::Range<u32> = 32_768..61_000;
+
+impl<Q, D, T> Host<Q, D, T>
+where
+    D: Device,
+    Q: Qdisc<Packet<D::Frame>>,
+    T: Tracer,
+{
+    /// Accepts connections on `port`; each will behave as `config` says.
+    pub fn listen(&mut self, port: u16, config: TcpConfig) -> Result<SocketId, ListenError> {
+        if port == 0 {
+            return Err(ListenError::PortZero);
+        }
+        if self.listeners.contains_key(&port) {
+            return Err(ListenError::InUse(port));
+        }
+        let id = self.sockets.insert(|_| Socket::Listener(Listener { port, config, pending: 0 }));
+        self.listeners.insert(port, id);
+        Ok(id)
+    }
+
+    /// Begins to connect to `remote`. A `Connected` or `Closed` event tells the outcome; data may be sent at once and waits.
+    pub fn connect(&mut self, remote: SocketAddrV4, config: TcpConfig, now: Instant) -> Result<SocketId, ConnectError> {
+        let now = self.advance_clock(now);
+        let address = *remote.ip();
+        if remote.port() == 0 || !is_unicast(address) || address == self.config.address {
+            return Err(ConnectError::BadAddress(remote));
+        }
+        if self.next_hop(address).is_none() {
+            return Err(ConnectError::NoRoute(address));
+        }
+        let tuple = self.free_tuple(remote).ok_or(ConnectError::NoPort(remote))?;
+        let opening = self.opening(tuple, now);
+        let id = self.sockets.insert(|id| Socket::Connection(Box::new(Connection::connect(opening(id), config))));
+        self.demux.insert(tuple, id);
+        self.touch(id);
+        Ok(id)
+    }
+
+    /// What a new connection is born with.
+    pub(super) fn opening(&self, tuple: Tuple, now: Instant) -> impl FnOnce(SocketId) -> Opening + use<Q, D, T> {
+        let isn = self.key.initial_sequence(&tuple, now);
+        let timestamp_offset = self.key.timestamp_offset(&tuple);
+        let hashes = self.key.flow(self.config.address, &tuple);
+        let mtu = self.mtu;
+        move |id| Opening { id, tuple, isn, timestamp_offset, hashes, mtu }
+    }
+
+    /// A local port that is free towards `remote`, found from a keyed start (RFC 6056 §3.3.3).
+    fn free_tuple(&mut self, remote: SocketAddrV4) -> Option<Tuple> {
+        let count = EPHEMERAL.end - EPHEMERAL.start;
+        let offset = self.key.port_offset(*remote.ip(), remote.port());
+        (0..count).find_map(|_| {
+            let local_port = (EPHEMERAL.start + offset.wrapping_add(self.next_port) % count) as u16;
+            self.next_port = self.next_port.wrapping_add(1);
+            let tuple = Tuple { local_port, remote: *remote.ip(), remote_port: remote.port() };
+            (!self.demux.contains_key(&tuple)).then_some(tuple)
+        })
+    }
+
+    /// The on-link address that packets for `destination` go to.
+    pub(super) fn next_hop(&self, destination: Ipv4Addr) -> Option<Ipv4Addr> {
+        let shift = 32 - u32::from(self.config.prefix.min(32));
+        let network = |address: Ipv4Addr| u32::from(address).checked_shr(shift).unwrap_or(0);
+        if network(destination) == network(self.config.address) { Some(destination) } else { self.config.gateway }
+    }
+
+    /// Takes data to send; returns how much was taken. 0 means the buffer is full; a `Writable` event follows.
+    pub fn send(&mut self, id: SocketId, data: &[u8]) -> Result<usize, SocketError> {
+        let connection = self.sockets.connection_mut(id).ok_or(SocketError::NoSuchSocket)?;
+        let taken = connection.write(data)?;
+        self.runnable.push(connection);
+        Ok(taken)
+    }
+
+    /// Reads received data.
+    pub fn recv(&mut self, id: SocketId, out: &mut [u8]) -> Result<Recv, SocketError> {
+        let connection = self.sockets.connection_mut(id).ok_or(SocketError::NoSuchSocket)?;
+        let read = connection.read(out)?;
+        // Reading may have opened the window.
+        self.runnable.push(connection);
+        Ok(read)
+    }
+
+    /// Closes the sending half: the peer reads the end of the stream after what was sent. Receiving goes on.
+    pub fn shutdown(&mut self, id: SocketId) -> Result<(), SocketError> {
+        self.sockets.connection_mut(id).ok_or(SocketError::NoSuchSocket)?.shutdown();
+        self.touch(id);
+        Ok(())
+    }
+
+    /// Lets go of a socket: a listener stops, a connection sends what it has and closes in order by itself. No event follows.
+    pub fn close(&mut self, id: SocketId, now: Instant) {
+        let now = self.advance_clock(now);
+        if let Some(connection) = self.sockets.connection_mut(id) {
+            connection.release(now);
+            self.touch(id);
+        } else if let Some(Socket::Listener(listener)) = self.sockets.remove(id) {
+            self.listeners.remove(&listener.port);
+        }
+    }
+
+    /// Ends a connection at once with a reset. A `Closed` event follows.
+    pub fn abort(&mut self, id: SocketId) -> Result<(), SocketError> {
+        self.sockets.connection_mut(id).ok_or(SocketError::NoSuchSocket)?.abort();
+        self.touch(id);
+        Ok(())
+    }
+
+    /// The next event, oldest first.
+    pub fn next_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// A look into a connection.
+    pub fn info(&self, id: SocketId) -> Option<TcpInfo> {
+        self.sockets.connection(id).map(Connection::info)
+    }
+
+    /// The peer of a connection.
+    pub fn peer(&self, id: SocketId) -> Option<SocketAddrV4> {
+        self.sockets.connection(id).map(|c| SocketAddrV4::new(c.tuple.remote, c.tuple.remote_port))
+    }
+
+    /// How many sockets exist, those in TIME-WAIT included.
+    pub fn socket_count(&self) -> usize {
+        self.sockets.len()
+    }
+}
+
+/// An address one host can have.
+pub(super) fn is_unicast(address: Ipv4Addr) -> bool {
+    !(address.is_unspecified() || address.is_broadcast() || address.is_multicast())
+}

@@ -1,0 +1,214 @@
+//! Arriving frames: parse, demultiplex, let the socket take it. Malformed, foreign and unsolicited frames are counted and dropped.
+
+use std::net::Ipv4Addr;
+
+use tautline_base::{Device, Frame, Instant, Packet, Received, SocketId};
+use tautline_qdisc::Qdisc;
+
+use super::Host;
+use super::calls::is_unicast;
+use crate::sockets::Socket;
+use crate::tcp::{Connection, Reply, State, Tuple};
+use crate::trace::{Tracer, What};
+use crate::wire::{self, Flags, Mac, Malformed, Parsed, SACK_BLOCKS, Segment, TcpHeader};
+
+/// Most frames taken from the device in one call.
+const RECEIVE_BUDGET: usize = 64;
+
+impl<Q, D, T> Host<Q, D, T>
+where
+    D: Device,
+    Q: Qdisc<Packet<D::Frame>>,
+    T: Tracer,
+{
+    /// Takes up to 64 received frames from the device; returns how many. A full 64 means there may be more.
+    pub fn receive(&mut self, now: Instant) -> usize {
+        for taken in 0..RECEIVE_BUDGET {
+            let Some(received) = self.device_mut().receive(now) else { return taken };
+            self.deliver(received.bytes(), now);
+            let Received { frame, .. } = received;
+            self.device_mut().recycle(frame);
+        }
+        RECEIVE_BUDGET
+    }
+
+    /// Takes one Ethernet frame.
+    pub fn deliver(&mut self, frame: &[u8], now: Instant) {
+        let now = self.advance_clock(now);
+        self.stats.frames_in += 1;
+        Self::trace(&mut self.tracer, now, What::Received, None, frame);
+        match wire::parse(frame) {
+            Err(Malformed::Header) => self.stats.malformed += 1,
+            Err(Malformed::Checksum) => self.stats.bad_checksum += 1,
+            Ok(Parsed::Arp { request, sender_mac, sender, target }) => {
+                self.on_arp(request, sender_mac, sender, target, now);
+            }
+            Ok(Parsed::Echo { source, destination, source_mac, icmp }) => {
+                if self.concerns_us(frame, source, destination) {
+                    self.on_echo(source, source_mac, icmp, now);
+                }
+            }
+            Ok(Parsed::Tcp { source, destination, segment }) => {
+                if self.concerns_us(frame, source, destination) {
+                    self.on_tcp(source, &segment, frame, now);
+                }
+            }
+            Ok(Parsed::Other) => self.stats.not_for_us += 1,
+        }
+    }
+
+    /// Addressed to us, by a host that can be answered.
+    fn concerns_us(&mut self, frame: &[u8], source: Ipv4Addr, destination: Ipv4Addr) -> bool {
+        let ours = frame.get(..6) == Some(&self.config.mac[..])
+            && destination == self.config.address
+            && source != self.config.address
+            && is_unicast(source);
+        if !ours {
+            self.stats.not_for_us += 1;
+        }
+        ours
+    }
+
+    fn on_arp(&mut self, request: bool, sender_mac: Mac, sender: Ipv4Addr, target: Ipv4Addr, now: Instant) {
+        if target != self.config.address || sender == self.config.address || !is_unicast(sender) {
+            self.stats.not_for_us += 1;
+            return;
+        }
+        for waiting in self.neighbours.learn(sender, sender_mac, now) {
+            self.touch(waiting);
+        }
+        if request && sender_mac.is_unicast() {
+            let addresses = self.addresses_to(sender, sender_mac);
+            self.answer(now, |frame| Some(wire::write_arp(frame, &addresses, false)));
+        }
+    }
+
+    fn on_echo(&mut self, source: Ipv4Addr, source_mac: Mac, icmp: &[u8], now: Instant) {
+        if !source_mac.is_unicast() {
+            self.stats.not_for_us += 1;
+            return;
+        }
+        let addresses = self.addresses_to(source, source_mac);
+        self.answer(now, |frame| wire::write_echo_reply(frame, &addresses, icmp));
+    }
+
+    fn on_tcp(&mut self, source: Ipv4Addr, segment: &Segment<'_>, frame: &[u8], now: Instant) {
+        let tuple = Tuple { local_port: segment.destination_port, remote: source, remote_port: segment.source_port };
+        let mut found = self.demux.get(&tuple).copied();
+        if let Some(id) = found
+            && self.sockets.connection(id).is_some_and(|old| old.may_be_replaced_by(segment))
+        {
+            self.forget(id);
+            found = None;
+        }
+        let source_mac = Mac::from_bytes(&frame[6..12]);
+        match found {
+            Some(id) => self.on_segment(id, segment, source_mac, now),
+            None if segment.syn && segment.ack.is_none() && !segment.rst => self.on_syn(tuple, segment, source_mac, now),
+            None => {
+                self.stats.no_socket += 1;
+                self.reset(source, source_mac, segment, now);
+            }
+        }
+    }
+
+    fn on_segment(&mut self, id: SocketId, segment: &Segment<'_>, source_mac: Mac, now: Instant) {
+        let Some(connection) = self.sockets.connection_mut(id) else { return };
+        let listener = match connection.state() {
+            State::SynReceived { listener } => listener,
+            _ => None,
+        };
+        let reply = connection.on_segment(segment, now);
+        let remote = connection.tuple.remote;
+        let still_half_open = matches!(connection.state(), State::SynReceived { .. });
+        if let Some(listener) = listener.filter(|_| !still_half_open) {
+            self.half_open_ended(id, listener);
+        }
+        match reply {
+            Reply::None => {}
+            Reply::Reset => self.reset(remote, source_mac, segment, now),
+            Reply::Accepted(listener) => {
+                self.events.push_back(crate::socket::Event::Accepted { listener, socket: id });
+            }
+        }
+        self.touch(id);
+    }
+
+    /// A half-open connection has opened or failed. One that failed was never the application's: it frees itself.
+    fn half_open_ended(&mut self, id: SocketId, listener: SocketId) {
+        if let Some(listener) = self.sockets.listener_mut(listener) {
+            listener.pending -= 1;
+        }
+        if let Some(connection) = self.sockets.connection_mut(id)
+            && connection.state() == State::Closed
+        {
+            connection.orphan = true;
+        }
+    }
+
+    /// A SYN for a port somebody may listen on.
+    fn on_syn(&mut self, tuple: Tuple, segment: &Segment<'_>, source_mac: Mac, now: Instant) {
+        let listening = self.listeners.get(&tuple.local_port).copied();
+        let Some((id, listener)) = listening.and_then(|id| Some((id, self.sockets.listener_mut(id)?))) else {
+            self.stats.no_socket += 1;
+            return self.reset(tuple.remote, source_mac, segment, now);
+        };
+        if listener.pending >= listener.config.backlog {
+            self.stats.backlog_full += 1;
+            return;
+        }
+        listener.pending += 1;
+        let config = listener.config.clone();
+        let opening = self.opening(tuple, now);
+        let connection = self
+            .sockets
+            .insert(|new| Socket::Connection(Box::new(Connection::accept(opening(new), config, id))));
+        self.demux.insert(tuple, connection);
+        self.on_segment(connection, segment, source_mac, now);
+    }
+
+    /// Answers a segment that no connection wants (RFC 9293 §3.10.7.1). A reset is never answered.
+    fn reset(&mut self, destination: Ipv4Addr, destination_mac: Mac, segment: &Segment<'_>, now: Instant) {
+        if segment.rst || !destination_mac.is_unicast() {
+            return;
+        }
+        let len = segment.payload.len() as u32 + u32::from(segment.syn) + u32::from(segment.fin);
+        let (seq, ack) = match segment.ack {
+            Some(ack) => (ack, None),
+            None => (0, Some(segment.seq.wrapping_add(len))),
+        };
+        let header = TcpHeader {
+            source_port: segment.destination_port,
+            destination_port: segment.source_port,
+            seq,
+            ack,
+            flags: Flags::Rst,
+            window: 0,
+            window_scale: None,
+            mss: None,
+            sack_permitted: false,
+            sack: [None; SACK_BLOCKS],
+            timestamp: None,
+        };
+        let addresses = self.addresses_to(destination, destination_mac);
+        self.answer(now, |frame| Some(wire::write_tcp(frame, &addresses, &header, (&[], &[]))));
+    }
+
+    /// Writes a packet that no connection owns and hands it to the discipline.
+    pub(super) fn answer(&mut self, now: Instant, write: impl FnOnce(&mut [u8]) -> Option<usize>) {
+        let Some(mut frame) = self.pool.take() else {
+            self.stats.no_frame += 1;
+            return;
+        };
+        match write(frame.bytes_mut()) {
+            Some(len) => {
+                let packet = Packet::new(frame, len as u32).with_tos(0, CONTROL_PRIORITY);
+                self.enqueue(packet, now);
+            }
+            None => self.pool.put_back(frame),
+        }
+    }
+}
+
+/// Linux's `TC_PRIO_CONTROL`: pfifo_fast's first band.
+const CONTROL_PRIORITY: u8 = 7;

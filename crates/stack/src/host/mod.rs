@@ -1,0 +1,156 @@
+//! [`Host`]: one network stack on one device queue.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`walk`] | [`Host::poll`]: the walk of a packet from birth to settling |
+//! | [`input`] | arriving frames: ARP, ICMP echo, TCP |
+//! | [`calls`] | what applications call |
+
+mod calls;
+mod input;
+mod walk;
+
+use std::collections::{HashMap, VecDeque};
+
+use tautline_base::{Device, Instant, Owner, Packet, Pool, SocketId};
+use tautline_bql::Port;
+use tautline_qdisc::{Drops, Qdisc};
+
+use crate::config::HostConfig;
+use crate::keyed::Key;
+use crate::neighbour::Neighbours;
+use crate::queues::{RunQueue, TimeQueue};
+use crate::socket::Event;
+use crate::sockets::Sockets;
+use crate::stats::HostStats;
+use crate::tcp::Tuple;
+use crate::trace::{NoTrace, PacketEvent, Tracer, What, sequence_number};
+use crate::wire::{Addresses, Mac};
+
+/// One network stack: sockets above, a [`Port`] (discipline, limit, ring) below. `Q` is the discipline, `D` the device, `T` hears
+/// packet events. Single-threaded; one per core and device queue.
+pub struct Host<Q, D: Device, T = NoTrace> {
+    config: HostConfig,
+    mac: Mac,
+    mtu: usize,
+    key: Key,
+    port: Port<Q, D>,
+    pool: Pool<D::Frame>,
+    tracer: T,
+    sockets: Sockets,
+    demux: HashMap<Tuple, SocketId, Key>,
+    listeners: HashMap<u16, SocketId, Key>,
+    neighbours: Neighbours,
+    runnable: RunQueue,
+    deadlines: TimeQueue,
+    paced: TimeQueue,
+    /// Connections that found the pool empty.
+    starved: VecDeque<SocketId>,
+    events: VecDeque<Event>,
+    next_port: u32,
+    drops: Drops<Packet<D::Frame>>,
+    done: Vec<Packet<D::Frame>>,
+    stats: HostStats,
+    /// The latest time seen; time never runs backwards inside.
+    now: Instant,
+}
+
+impl<Q, D, T> Host<Q, D, T>
+where
+    D: Device,
+    Q: Qdisc<Packet<D::Frame>>,
+    T: Tracer,
+{
+    /// A host on `port` that writes its packets into the frames of `pool`.
+    pub fn new(config: HostConfig, port: Port<Q, D>, pool: Pool<D::Frame>, tracer: T) -> Self {
+        let key = Key::from_seed(config.seed);
+        Self {
+            mac: smoltcp::wire::EthernetAddress(config.mac),
+            mtu: port.ring().device().mtu(),
+            key,
+            port,
+            pool,
+            tracer,
+            sockets: Sockets::default(),
+            demux: HashMap::with_hasher(key),
+            listeners: HashMap::with_hasher(key),
+            neighbours: Neighbours::new(key),
+            runnable: RunQueue::default(),
+            deadlines: TimeQueue::default(),
+            paced: TimeQueue::default(),
+            starved: VecDeque::new(),
+            events: VecDeque::new(),
+            next_port: 0,
+            drops: Drops::new(),
+            done: Vec::new(),
+            stats: HostStats::default(),
+            now: Instant::ZERO,
+            config,
+        }
+    }
+
+    /// The host's identity.
+    pub fn config(&self) -> &HostConfig {
+        &self.config
+    }
+
+    /// Discipline, limit and ring.
+    pub fn port(&self) -> &Port<Q, D> {
+        &self.port
+    }
+
+    /// Discipline, limit and ring.
+    pub fn port_mut(&mut self) -> &mut Port<Q, D> {
+        &mut self.port
+    }
+
+    /// The device.
+    pub fn device_mut(&mut self) -> &mut D {
+        self.port.ring_mut().device_mut()
+    }
+
+    /// Who hears packet events.
+    pub fn tracer(&self) -> &T {
+        &self.tracer
+    }
+
+    /// Who hears packet events.
+    pub fn tracer_mut(&mut self) -> &mut T {
+        &mut self.tracer
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> &HostStats {
+        &self.stats
+    }
+
+    /// Frames that are in packets: in the discipline or in the device. Zero when nothing is on its way.
+    pub fn outstanding(&self) -> usize {
+        self.pool.outstanding()
+    }
+
+    /// Time that never runs backwards.
+    fn advance_clock(&mut self, now: Instant) -> Instant {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    /// Addresses of a packet from us to `destination` at `destination_mac`.
+    fn addresses_to(&self, destination: std::net::Ipv4Addr, destination_mac: Mac) -> Addresses {
+        Addresses { source_mac: self.mac, destination_mac, source: self.config.address, destination }
+    }
+
+    /// Tells the tracer, if one listens.
+    fn trace(tracer: &mut T, at: Instant, what: What, owner: Option<Owner>, frame: &[u8]) {
+        if T::ENABLED {
+            let event = PacketEvent {
+                at,
+                what,
+                socket: owner.map(|owner| owner.socket),
+                seq: sequence_number(frame),
+                len: frame.len() as u32,
+            };
+            tracer.record(&event, frame);
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! The walk of a packet: [`Host::poll`], read from top to bottom.
+//!
+//! ```text
+//! 1 birth       what TCP may send            conn.next_segment
+//! 2 pacer       not before its departure     conn.pacer
+//! 3 TSQ gate    a frame and a credit         conn.tsq, pool
+//! 4 discipline  port.enqueue
+//! 5 DQL gate    room in ring and limit       port.transmit
+//! 6 ring        the device owns the packet   port.transmit
+//! 7 completion  the device gives it back     port.reap
+//! 8 settle      frame to pool, credit to TSQ, connection runnable
+//! ```
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use tautline_base::{Bytes, Device, Frame, Instant, Item, Owner, Packet, Reason, SocketId, Wake};
+use tautline_qdisc::{DropReason, Qdisc};
+
+use super::Host;
+use crate::config::{Pacing, ToldOf};
+use crate::socket::{CloseReason, Event};
+use crate::tcp::output::Plan;
+use crate::tcp::{Connection, State};
+use crate::trace::{Tracer, What};
+use crate::wire;
+
+/// Most births, and most transmissions, in one poll.
+const BUDGET: usize = 64;
+/// Births of one connection before the next one has its turn.
+const QUOTA: usize = 16;
+/// How soon completions are looked for when the device does not announce them.
+const REAP_INTERVAL: Duration = Duration::from_micros(50);
+
+/// Where a packet was dropped; decides whether its connection is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Enqueue,
+    Later,
+}
+
+impl<Q, D, T> Host<Q, D, T>
+where
+    D: Device,
+    Q: Qdisc<Packet<D::Frame>>,
+    T: Tracer,
+{
+    /// Lets time pass until `now`: completions are settled, deadlines take effect, segments are born and packets transmitted,
+    /// at most 64 of each. Returns when to call again at the latest; `None` means not before the next input.
+    pub fn poll(&mut self, now: Instant) -> Option<Wake> {
+        let now = self.advance_clock(now);
+        self.reap(now);
+        self.fire_deadlines(now);
+        let births = self.birth(now);
+        let transmitted = self.transmit(now);
+        self.settle_drops(Stage::Later, None, now);
+        self.next_wake(births.max(transmitted) >= BUDGET, now)
+    }
+
+    /// Steps 7 and 8: frames come back, throttled connections run again.
+    fn reap(&mut self, now: Instant) {
+        let mut done = std::mem::take(&mut self.done);
+        self.port.reap(now, &mut done);
+        for packet in done.drain(..) {
+            self.stats.completed += 1;
+            Self::trace(&mut self.tracer, now, What::Completed, packet.owner(), packet.bytes());
+            self.settle(packet);
+        }
+        self.done = done;
+    }
+
+    /// Timers, pacing and address resolution whose moment has come.
+    fn fire_deadlines(&mut self, now: Instant) {
+        while let Some((at, id)) = self.deadlines.pop_due(now) {
+            let Some(connection) = self.sockets.connection_mut(id) else { continue };
+            if connection.place.armed != Some(at) {
+                continue;
+            }
+            connection.place.armed = None;
+            if connection.next_deadline().is_some_and(|wake| wake.at <= now) {
+                connection.on_deadline(now);
+            }
+            self.touch(id);
+        }
+        while let Some((_, id)) = self.paced.pop_due(now) {
+            if let Some(connection) = self.sockets.connection_mut(id) {
+                connection.place.paced = false;
+                self.runnable.push(connection);
+            }
+        }
+        self.ask_neighbours_again(now);
+    }
+
+    fn ask_neighbours_again(&mut self, now: Instant) {
+        let (ask, failed) = self.neighbours.on_deadline(now);
+        for address in ask {
+            self.ask_for(address, now);
+        }
+        for id in failed {
+            if let Some(connection) = self.sockets.connection_mut(id) {
+                // An established connection outlives a silent neighbour until its own retries run out.
+                if connection.state() == State::SynSent {
+                    connection.fail(CloseReason::Unreachable);
+                }
+                self.touch(id);
+            }
+        }
+    }
+
+    /// Steps 1 to 4 for connections on the run queue. Returns how many segments were born.
+    fn birth(&mut self, now: Instant) -> usize {
+        let mut births = 0;
+        while births < BUDGET {
+            let Some(id) = self.runnable.pop() else { break };
+            let Some(connection) = self.sockets.connection_mut(id) else { continue };
+            connection.place.queued = false;
+            let quota = QUOTA.min(BUDGET - births);
+            let born = (0..quota).take_while(|_| self.birth_one(id, now)).count();
+            births += born;
+            if born == quota
+                && let Some(connection) = self.sockets.connection_mut(id)
+            {
+                self.runnable.push(connection);
+            }
+            self.after(id);
+        }
+        births
+    }
+
+    /// One segment of one connection through steps 1 to 4. False when something holds it back; whatever that was will make the
+    /// connection runnable again.
+    fn birth_one(&mut self, id: SocketId, now: Instant) -> bool {
+        let Some(connection) = self.sockets.connection_mut(id) else { return false };
+        let Some(plan) = connection.next_segment(now) else {
+            connection.note_application_limited(connection.tsq.charged());
+            return false;
+        };
+        let departure = match departure(connection, &plan, now) {
+            Ok(departure) => departure,
+            Err(at) => {
+                if !std::mem::replace(&mut connection.place.paced, true) {
+                    self.paced.push(at, id);
+                }
+                return false;
+            }
+        };
+        if plan.occupies() && !admits(connection) {
+            return false;
+        }
+        let remote = connection.tuple.remote;
+        let Some(destination_mac) = self.resolve(remote, id, now) else { return false };
+        let Some(mut frame) = self.pool.take() else {
+            self.starved.push_back(id);
+            return false;
+        };
+
+        // All have agreed: from here on nothing is taken back.
+        let addresses = self.addresses_to(remote, destination_mac);
+        let connection = self.sockets.connection_mut(id).expect("looked up above");
+        let header = connection.header(&plan, now);
+        let len = wire::write_tcp(frame.bytes_mut(), &addresses, &header, connection.payload(&plan)) as u32;
+        let segment = connection.commit(&plan, now, departure, Bytes::new(u64::from(len)));
+        let credit = NonZeroU32::new(len).filter(|_| plan.occupies()).map(|len| connection.tsq.charge(len));
+        let (flow, source, destination) = connection.hashes;
+        let packet = Packet::new(frame, len)
+            .with_owner(Owner { socket: id, segment }, credit)
+            .with_hashes(flow, source, destination)
+            .with_departure(departure);
+        self.enqueue(packet, now);
+        true
+    }
+
+    /// The hardware address of the next hop towards `remote`, or `id` waits for it.
+    fn resolve(&mut self, remote: std::net::Ipv4Addr, id: SocketId, now: Instant) -> Option<wire::Mac> {
+        let next_hop = self.next_hop(remote)?;
+        let lookup = self.neighbours.look_up(next_hop, id, now);
+        if lookup.ask {
+            self.ask_for(next_hop, now);
+        }
+        lookup.mac
+    }
+
+    fn ask_for(&mut self, address: std::net::Ipv4Addr, now: Instant) {
+        let addresses = self.addresses_to(address, wire::Mac::BROADCAST);
+        self.answer(now, |frame| Some(wire::write_arp(frame, &addresses, true)));
+    }
+
+    /// Step 4: the packet enters the discipline; what is dropped in its place is settled at once.
+    pub(super) fn enqueue(&mut self, packet: Packet<D::Frame>, now: Instant) {
+        self.stats.births += 1;
+        let owner = packet.owner();
+        Self::trace(&mut self.tracer, now, What::Born, owner, packet.bytes());
+        Self::trace(&mut self.tracer, now, What::Queued, owner, packet.bytes());
+        self.port.enqueue(packet, now, &mut self.drops);
+        if !self.drops.is_empty() {
+            self.settle_drops(Stage::Enqueue, owner, now);
+        }
+    }
+
+    /// Steps 5 and 6. Returns how many packets entered the ring.
+    fn transmit(&mut self, now: Instant) -> usize {
+        let tracer = &mut self.tracer;
+        self.port.transmit(now, BUDGET, &mut self.drops, |packet| {
+            if T::ENABLED {
+                let owner = packet.owner();
+                if packet.bytes().get(15).is_some_and(|written| *written != packet.tos()) {
+                    Self::trace(tracer, now, What::Marked, owner, packet.bytes());
+                }
+                Self::trace(tracer, now, What::Ringed, owner, packet.bytes());
+            }
+        })
+    }
+
+    /// Step 8 for packets that did not make it. A connection is told of drops as its profile says.
+    fn settle_drops(&mut self, stage: Stage, enqueued: Option<Owner>, now: Instant) {
+        if self.drops.is_empty() {
+            return;
+        }
+        let mut drops = std::mem::take(&mut self.drops);
+        for (packet, reason) in drops.drain() {
+            self.stats.dropped += 1;
+            let owner = packet.owner();
+            Self::trace(&mut self.tracer, now, What::Dropped(reason), owner, packet.bytes());
+            if let Some(owner) = owner {
+                self.tell_of_drop(owner, stage, enqueued, reason, now);
+            }
+            self.settle(packet);
+        }
+        self.drops = drops;
+    }
+
+    fn tell_of_drop(&mut self, owner: Owner, stage: Stage, enqueued: Option<Owner>, reason: DropReason, now: Instant) {
+        let Some(connection) = self.sockets.connection_mut(owner.socket) else { return };
+        let told = match connection.config.told_of {
+            ToldOf::Nothing => false,
+            // Linux's return code reaches only the socket whose packet was being enqueued.
+            ToldOf::Enqueue => stage == Stage::Enqueue && enqueued.is_some_and(|e| e.socket == owner.socket),
+            ToldOf::Everything => true,
+        };
+        if told || reason == DropReason::Reset {
+            connection.on_local_drop(owner.segment, now);
+            self.runnable.push(connection);
+        }
+    }
+
+    /// Step 8: the one place where a packet ends.
+    fn settle(&mut self, packet: Packet<D::Frame>) {
+        let settled = self.pool.settle(packet);
+        if let Some(owner) = settled.owner
+            && let Some(connection) = self.sockets.connection_mut(owner.socket)
+        {
+            connection.left_host(owner.segment);
+            let throttled = settled.credit.is_some_and(|credit| connection.tsq.release(&credit));
+            if throttled || connection.wants_retransmission() {
+                self.runnable.push(connection);
+            }
+        }
+        if let Some(connection) = self.starved.pop_front().and_then(|id| self.sockets.connection_mut(id)) {
+            self.runnable.push(connection);
+        }
+    }
+
+    /// Every packet in discipline and device is given up, as after a device reset; connections hear of their losses.
+    pub fn reset_device(&mut self, now: Instant) {
+        let now = self.advance_clock(now);
+        self.port.reset(&mut self.drops);
+        self.settle_drops(Stage::Later, None, now);
+    }
+
+    /// A connection may have changed: let it run, and do what [`after`](Self::after) does.
+    pub(super) fn touch(&mut self, id: SocketId) {
+        if let Some(connection) = self.sockets.connection_mut(id) {
+            self.runnable.push(connection);
+            self.after(id);
+        }
+    }
+
+    /// Passes on what happened to a connection, keeps its deadline armed, frees it when it is done.
+    fn after(&mut self, id: SocketId) {
+        let Some(connection) = self.sockets.connection_mut(id) else { return };
+        let happened = std::mem::take(&mut connection.happened);
+        if !connection.orphan {
+            let told = [
+                happened.established.then_some(Event::Connected(id)),
+                happened.readable.then_some(Event::Readable(id)),
+                happened.writable.then_some(Event::Writable(id)),
+                happened.closed.map(|why| Event::Closed { socket: id, why }),
+            ];
+            self.events.extend(told.into_iter().flatten());
+        }
+        if connection.finished() && connection.orphan {
+            self.forget(id);
+            return;
+        }
+        if let Some(wake) = connection.next_deadline()
+            && connection.place.armed.is_none_or(|armed| wake.at < armed)
+        {
+            connection.place.armed = Some(wake.at);
+            self.deadlines.push(wake.at, id);
+        }
+    }
+
+    /// Frees a connection's slot.
+    pub(super) fn forget(&mut self, id: SocketId) {
+        if let Some(crate::sockets::Socket::Connection(connection)) = self.sockets.remove(id) {
+            self.demux.remove(&connection.tuple);
+        }
+    }
+
+    /// When to poll again.
+    fn next_wake(&self, exhausted: bool, now: Instant) -> Option<Wake> {
+        let device = self.port.ring().device();
+        let reap = device.in_flight() > 0 && !device.announces_completions();
+        let candidates = [
+            (exhausted || !self.runnable.is_empty()).then_some(Wake::new(now, Reason::Budget)),
+            self.paced.next().map(|at| Wake::new(at, Reason::Pacing)),
+            self.deadlines.next().map(|at| Wake::new(at, Reason::Rto)),
+            self.neighbours.next_deadline().map(|at| Wake::new(at, Reason::Neighbour)),
+            self.port.ready_at().map(|at| Wake::new(at, Reason::Qdisc)),
+            reap.then_some(Wake::new(now + REAP_INTERVAL, Reason::Reap)),
+        ];
+        candidates.into_iter().flatten().min()
+    }
+}
+
+/// Step 2: the departure of `plan`, or when to ask again.
+fn departure(connection: &Connection, plan: &Plan, now: Instant) -> Result<Instant, Instant> {
+    if !connection.paces(plan) {
+        return Ok(now);
+    }
+    let next = connection.pacer.next();
+    match connection.config.pacing {
+        Pacing::Off => Ok(now),
+        Pacing::Internal if next > now => Err(next),
+        Pacing::Internal => Ok(now),
+        Pacing::Qdisc => Ok(next.max(now)),
+    }
+}
+
+/// Step 3, the TSQ half.
+fn admits(connection: &mut Connection) -> bool {
+    let (rate, segment, last) = (connection.pacing_rate(), connection.full_frame(), connection.nearly_alone());
+    connection.tsq.admits(rate, segment, last)
+}

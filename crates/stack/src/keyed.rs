@@ -1,0 +1,74 @@
+//! Keyed hashing (SipHash-1-3): the connection table, flow and host hashes, initial sequence numbers, ports.
+//!
+//! Without the key nobody can choose addresses that collide (hash flooding) or predict a sequence number (RFC 6528, RFC 6056).
+//! The key comes from the host's seed, so a simulation repeats exactly.
+
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::net::Ipv4Addr;
+
+use siphasher::sip::SipHasher13;
+use tautline_base::Instant;
+
+use crate::tcp::Tuple;
+
+/// The host's secret key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key(u64, u64);
+
+/// Separates the uses of one key.
+#[derive(Clone, Copy, Hash)]
+enum Use {
+    Flow,
+    Host,
+    InitialSequence,
+    Timestamp,
+    Port,
+}
+
+impl Key {
+    /// Spreads a seed over the key.
+    pub(crate) fn from_seed(seed: u64) -> Self {
+        let word = |which: u64| {
+            let mut hasher = SipHasher13::new_with_keys(seed, which);
+            hasher.write_u64(seed);
+            hasher.finish()
+        };
+        Self(word(1), word(2))
+    }
+
+    fn hash(&self, purpose: Use, what: impl Hash) -> u64 {
+        let mut hasher = SipHasher13::new_with_keys(self.0, self.1);
+        purpose.hash(&mut hasher);
+        what.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// Hashes of flow, source host and destination host.
+    pub(crate) fn flow(&self, local: Ipv4Addr, tuple: &Tuple) -> (u64, u32, u32) {
+        let flow = self.hash(Use::Flow, (local, tuple));
+        (flow, self.hash(Use::Host, local) as u32, self.hash(Use::Host, tuple.remote) as u32)
+    }
+
+    /// Initial sequence number: hash of the connection plus a clock of 64 ns (RFC 6528).
+    pub(crate) fn initial_sequence(&self, tuple: &Tuple, now: Instant) -> u32 {
+        (self.hash(Use::InitialSequence, tuple) as u32).wrapping_add((now.as_nanos() >> 6) as u32)
+    }
+
+    /// Offset of a connection's timestamp clock (RFC 7323 §5.4).
+    pub(crate) fn timestamp_offset(&self, tuple: &Tuple) -> u32 {
+        self.hash(Use::Timestamp, tuple) as u32
+    }
+
+    /// Where the search for a local port towards a peer begins (RFC 6056 §3.3.3).
+    pub(crate) fn port_offset(&self, remote: Ipv4Addr, port: u16) -> u32 {
+        self.hash(Use::Port, (remote, port)) as u32
+    }
+}
+
+impl BuildHasher for Key {
+    type Hasher = SipHasher13;
+
+    fn build_hasher(&self) -> SipHasher13 {
+        SipHasher13::new_with_keys(self.0, self.1)
+    }
+}

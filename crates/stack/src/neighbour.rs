@@ -1,0 +1,216 @@
+//! The neighbour cache: which hardware address answers for an IPv4 address (RFC 826, behaviour of RFC 1122 §2.3.2).
+//!
+//! It is bounded, and a trusted entry is not overturned by a mere claim. A stale entry stays in use while it is asked again, so a
+//! transfer does not pause.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use tautline_base::{Instant, SocketId};
+
+use crate::keyed::Key;
+use crate::wire::Mac;
+
+/// Most addresses kept.
+const CAPACITY: usize = 512;
+/// Time between questions.
+const ASK_INTERVAL: Duration = Duration::from_secs(1);
+/// Questions before giving up.
+const ATTEMPTS: u32 = 3;
+/// How long an answer is trusted without asking again.
+const FRESH: Duration = Duration::from_secs(60);
+
+/// The cache.
+#[derive(Debug)]
+pub(crate) struct Neighbours {
+    entries: HashMap<Ipv4Addr, Entry, Key>,
+    /// Entries without an answer; zero in steady state, so that nothing is scanned then.
+    pending: usize,
+}
+
+#[derive(Debug)]
+enum Entry {
+    /// Asked, not answered; these connections wait.
+    Asked { attempts: u32, at: Instant, waiting: Vec<SocketId> },
+    Known { mac: Mac, since: Instant, asked: Option<Instant> },
+}
+
+/// What is known about a neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lookup {
+    /// Its hardware address, if known.
+    pub(crate) mac: Option<Mac>,
+    /// An ARP request should be sent now.
+    pub(crate) ask: bool,
+}
+
+impl Neighbours {
+    pub(crate) fn new(key: Key) -> Self {
+        Self { entries: HashMap::with_hasher(key), pending: 0 }
+    }
+
+    /// Looks `address` up for `socket`, which waits if the address is not known.
+    pub(crate) fn look_up(&mut self, address: Ipv4Addr, socket: SocketId, now: Instant) -> Lookup {
+        match self.entries.get_mut(&address) {
+            Some(Entry::Known { mac, since, asked }) => {
+                let stale = now - *since > FRESH && asked.is_none_or(|at| now - at >= ASK_INTERVAL);
+                if stale {
+                    *asked = Some(now);
+                }
+                Lookup { mac: Some(*mac), ask: stale }
+            }
+            Some(Entry::Asked { waiting, .. }) => {
+                if !waiting.contains(&socket) {
+                    waiting.push(socket);
+                }
+                Lookup { mac: None, ask: false }
+            }
+            None => {
+                if self.entries.len() >= CAPACITY {
+                    self.forget_oldest();
+                }
+                self.pending += 1;
+                self.entries.insert(address, Entry::Asked { attempts: 1, at: now, waiting: vec![socket] });
+                Lookup { mac: None, ask: true }
+            }
+        }
+    }
+
+    /// `address` says it is at `mac`, in an answer or in a question of its own. Returns the connections that waited for it.
+    ///
+    /// A host that asks for us will want an answer, so it is remembered (RFC 826). A trusted entry is not overturned by a
+    /// different claim: that is how addresses are stolen. It changes when it has gone stale and we asked again.
+    pub(crate) fn learn(&mut self, address: Ipv4Addr, mac: Mac, now: Instant) -> Vec<SocketId> {
+        if !mac.is_unicast() {
+            return Vec::new();
+        }
+        let fresh = Entry::Known { mac, since: now, asked: None };
+        let room = self.entries.len() < CAPACITY;
+        match self.entries.get_mut(&address) {
+            Some(entry @ Entry::Asked { .. }) => {
+                let Entry::Asked { waiting, .. } = std::mem::replace(entry, fresh) else { return Vec::new() };
+                self.pending -= 1;
+                return waiting;
+            }
+            Some(entry @ Entry::Known { .. }) => {
+                let Entry::Known { mac: trusted, asked, .. } = entry else { return Vec::new() };
+                if *trusted == mac || asked.is_some() {
+                    *entry = fresh;
+                }
+            }
+            None if room => {
+                self.entries.insert(address, fresh);
+            }
+            None => {}
+        }
+        Vec::new()
+    }
+
+    /// When the next unanswered question is due again.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        if self.pending == 0 {
+            return None;
+        }
+        let asked = |entry: &Entry| match entry {
+            Entry::Asked { at, .. } => Some(*at + ASK_INTERVAL),
+            Entry::Known { .. } => None,
+        };
+        self.entries.values().filter_map(asked).min()
+    }
+
+    /// Questions to ask again now, and the connections whose question went unanswered too often.
+    pub(crate) fn on_deadline(&mut self, now: Instant) -> (Vec<Ipv4Addr>, Vec<SocketId>) {
+        let (mut ask, mut failed) = (Vec::new(), Vec::new());
+        if self.next_deadline().is_none_or(|at| at > now) {
+            return (ask, failed);
+        }
+        let pending = &mut self.pending;
+        self.entries.retain(|address, entry| {
+            let Entry::Asked { attempts, at, waiting } = entry else { return true };
+            if *at + ASK_INTERVAL > now {
+                return true;
+            }
+            if *attempts >= ATTEMPTS {
+                failed.append(waiting);
+                *pending -= 1;
+                return false;
+            }
+            *attempts += 1;
+            *at = now;
+            ask.push(*address);
+            true
+        });
+        ask.sort_unstable();
+        failed.sort_unstable();
+        (ask, failed)
+    }
+
+    /// Makes room: the answer trusted longest goes, else an unanswered question (its connections ask anew when they retry).
+    fn forget_oldest(&mut self) {
+        let age = |entry: &Entry| match entry {
+            Entry::Known { since, .. } => (0, *since),
+            Entry::Asked { at, .. } => (1, *at),
+        };
+        let oldest = self.entries.iter().min_by_key(|(address, entry)| (age(entry), **address)).map(|(address, _)| *address);
+        if let Some(Entry::Asked { .. }) = oldest.and_then(|address| self.entries.remove(&address)) {
+            self.pending -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use smoltcp::wire::EthernetAddress;
+    use std::num::NonZeroU32;
+
+    const PEER: Ipv4Addr = Ipv4Addr::new(10, 7, 0, 2);
+    const MAC: Mac = EthernetAddress([2, 0, 0, 0, 0, 2]);
+    const SOCKET: SocketId = SocketId { index: 0, generation: NonZeroU32::MIN };
+
+    #[test]
+    fn a_question_is_asked_three_times_a_second_apart() {
+        let mut neighbours = Neighbours::new(Key::from_seed(1));
+        assert_eq!(neighbours.look_up(PEER, SOCKET, Instant::ZERO), Lookup { mac: None, ask: true });
+        assert_eq!(neighbours.look_up(PEER, SOCKET, Instant::ZERO), Lookup { mac: None, ask: false });
+        assert_eq!(neighbours.on_deadline(Instant::from_millis(999)), (vec![], vec![]));
+        assert_eq!(neighbours.on_deadline(Instant::from_secs(1)), (vec![PEER], vec![]));
+        assert_eq!(neighbours.on_deadline(Instant::from_secs(2)), (vec![PEER], vec![]));
+        assert_eq!(neighbours.on_deadline(Instant::from_secs(3)), (vec![], vec![SOCKET]));
+        assert_eq!(neighbours.next_deadline(), None);
+    }
+
+    #[test]
+    fn a_trusted_entry_is_not_overturned() {
+        const THIEF: Mac = EthernetAddress([2, 0, 0, 0, 0, 66]);
+        let mut neighbours = Neighbours::new(Key::from_seed(1));
+        neighbours.learn(PEER, MAC, Instant::ZERO);
+        neighbours.learn(PEER, THIEF, Instant::ZERO);
+        assert_eq!(neighbours.look_up(PEER, SOCKET, Instant::ZERO), Lookup { mac: Some(MAC), ask: false });
+        // Once stale and asked for, the answer counts, whoever it is now.
+        assert!(neighbours.look_up(PEER, SOCKET, Instant::from_secs(61)).ask);
+        neighbours.learn(PEER, THIEF, Instant::from_secs(61));
+        assert_eq!(neighbours.look_up(PEER, SOCKET, Instant::from_secs(61)).mac, Some(THIEF));
+    }
+
+    #[test]
+    fn a_stale_answer_is_used_while_it_is_asked_again() {
+        let mut neighbours = Neighbours::new(Key::from_seed(1));
+        neighbours.look_up(PEER, SOCKET, Instant::ZERO);
+        assert_eq!(neighbours.learn(PEER, MAC, Instant::ZERO), [SOCKET]);
+        assert_eq!(neighbours.look_up(PEER, SOCKET, Instant::from_secs(9)), Lookup { mac: Some(MAC), ask: false });
+        assert_eq!(neighbours.look_up(PEER, SOCKET, Instant::from_secs(90)), Lookup { mac: Some(MAC), ask: true });
+        assert_eq!(neighbours.look_up(PEER, SOCKET, Instant::from_secs(90)), Lookup { mac: Some(MAC), ask: false });
+    }
+
+    #[test]
+    fn a_flood_of_addresses_stays_bounded() {
+        let mut neighbours = Neighbours::new(Key::from_seed(1));
+        for i in 0..10_000u32 {
+            neighbours.look_up(Ipv4Addr::from(0x0a07_0000 + i), SOCKET, Instant::from_nanos(u64::from(i)));
+        }
+        assert_eq!(neighbours.entries.len(), CAPACITY);
+        assert_eq!(neighbours.pending, CAPACITY);
+    }
+}

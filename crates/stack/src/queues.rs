@@ -1,0 +1,61 @@
+//! The host's queues of connections: who has something to do, who waits for a moment. Nothing ever scans all connections.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use tautline_base::{Instant, SocketId};
+
+use crate::tcp::Connection;
+
+/// Connections that may have something to send, each at most once.
+#[derive(Debug, Default)]
+pub(crate) struct RunQueue {
+    queue: VecDeque<SocketId>,
+}
+
+impl RunQueue {
+    /// Adds `connection` unless it is queued already.
+    pub(crate) fn push(&mut self, connection: &mut Connection) {
+        if !std::mem::replace(&mut connection.place.queued, true) {
+            self.queue.push_back(connection.id);
+        }
+    }
+
+    /// The next one. The caller clears its `queued` flag.
+    pub(crate) fn pop(&mut self) -> Option<SocketId> {
+        self.queue.pop_front()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+}
+
+/// Connections by the moment they wait for.
+///
+/// A deadline that moves later leaves its entry in place; the entry is corrected when it comes up. Timers that are pushed back
+/// with every acknowledgement therefore cost nothing per packet.
+#[derive(Debug, Default)]
+pub(crate) struct TimeQueue {
+    heap: BinaryHeap<Reverse<(Instant, SocketId)>>,
+}
+
+impl TimeQueue {
+    /// Adds an entry.
+    pub(crate) fn push(&mut self, at: Instant, id: SocketId) {
+        self.heap.push(Reverse((at, id)));
+    }
+
+    /// The earliest moment.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.heap.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// An entry whose moment has come.
+    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<(Instant, SocketId)> {
+        if self.next()? > now {
+            return None;
+        }
+        self.heap.pop().map(|Reverse(entry)| entry)
+    }
+}

@@ -1,0 +1,105 @@
+//! What an application sees of a socket: events, read results, errors.
+
+use tautline_base::SocketId;
+
+/// Something happened that an application may act on. `Readable` and `Writable` are told once; they are told again after the
+/// application has found the socket empty or full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A listener has a new connection.
+    Accepted {
+        /// The listener.
+        listener: SocketId,
+        /// The connection, established.
+        socket: SocketId,
+    },
+    /// An active open succeeded.
+    Connected(SocketId),
+    /// Data, or the end of the stream, can be read.
+    Readable(SocketId),
+    /// There is room to write again.
+    Writable(SocketId),
+    /// The connection is over. What was received in order can still be read; then the socket should be closed.
+    Closed {
+        /// The connection.
+        socket: SocketId,
+        /// How it ended.
+        why: CloseReason,
+    },
+}
+
+/// How a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CloseReason {
+    /// Both ends closed in order.
+    #[error("closed")]
+    Finished,
+    /// Closed here before the handshake began.
+    #[error("closed before it was opened")]
+    Local,
+    /// Aborted by this end.
+    #[error("aborted by this end")]
+    Aborted,
+    /// The peer refused the connection: nothing listens there.
+    #[error("connection refused by the peer: nothing listens on that port")]
+    Refused,
+    /// The peer reset the connection.
+    #[error("connection reset by the peer")]
+    Reset,
+    /// The peer did not answer within the retry limit.
+    #[error("the peer stopped answering: every retransmission timed out")]
+    TimedOut,
+    /// Nobody on the link answers for the next hop's address.
+    #[error("no route to the peer: nobody on the link answers ARP for the next hop; check addresses and cabling")]
+    Unreachable,
+}
+
+/// What a read found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recv {
+    /// So many bytes were read.
+    Data(usize),
+    /// Nothing is there now; a `Readable` event follows.
+    Empty,
+    /// The peer has closed its half; nothing will follow.
+    EndOfStream,
+}
+
+/// Why a socket call was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SocketError {
+    /// The handle names no socket (any more).
+    #[error("no such socket: it was closed, or belongs to another host")]
+    NoSuchSocket,
+    /// The sending half was shut down.
+    #[error("the sending half was shut down; nothing more can be written")]
+    Shutdown,
+    /// The connection is over.
+    #[error("the connection is closed")]
+    Closed,
+}
+
+/// Why `listen` was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ListenError {
+    /// Port 0 cannot be listened on.
+    #[error("port 0 cannot be listened on: name a port from 1 to 65535")]
+    PortZero,
+    /// Another listener has the port.
+    #[error("port {0} is in use by another listener of this host")]
+    InUse(u16),
+}
+
+/// Why `connect` was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectError {
+    /// The address is unspecified, broadcast, multicast, our own, or the port is 0.
+    #[error("{0} cannot be connected to: it must be another host's unicast address and a port from 1 to 65535")]
+    BadAddress(std::net::SocketAddrV4),
+    /// Off-link without a gateway.
+    #[error("{0} is not on our network and no gateway is configured")]
+    NoRoute(std::net::Ipv4Addr),
+    /// Every port of the range towards this peer is taken.
+    #[error("all local ports towards {0} are in use; close connections or wait for TIME-WAIT to pass")]
+    NoPort(std::net::SocketAddrV4),
+}

@@ -1,0 +1,27 @@
+//! [`HostStats`]: what a host counted.
+
+/// Counters of one host since its birth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostStats {
+    /// Frames delivered to the host.
+    pub frames_in: u64,
+    /// Frames whose headers are cut short or contradict themselves.
+    pub malformed: u64,
+    /// Frames with a wrong checksum. A Linux peer on the other end of a veth leaves checksums to "hardware" that does not exist:
+    /// `ethtool -K <its interface> tx off`.
+    pub bad_checksum: u64,
+    /// Well-formed frames that are not for us or nothing we speak.
+    pub not_for_us: u64,
+    /// Segments for which there is no connection or listener.
+    pub no_socket: u64,
+    /// SYNs refused because a listener's backlog was full.
+    pub backlog_full: u64,
+    /// Packets written.
+    pub births: u64,
+    /// Packets given back by the device after transmission.
+    pub completed: u64,
+    /// Packets dropped inside this host.
+    pub dropped: u64,
+    /// Answers (ARP, echo, resets) not given because no frame was free.
+    pub no_frame: u64,
+}

@@ -1,0 +1,240 @@
+//! What an acknowledgement does to the sender, in Linux's order (`spec/tcp.md` §1.6): scoreboard, RTT, loss detection, recovery,
+//! rate sample, controller, timers. Sending comes last, elsewhere.
+
+use tautline_base::{Bytes, Instant, SegmentId};
+use tautline_cc::{Ack, Congestion, Recovery, Signal};
+
+use super::connection::{Connection, State};
+use super::recovery::{Episode, Phase, PrrAck};
+use super::segments::{Delivery, ReorderingWindow};
+use crate::seq;
+use crate::wire::Segment;
+
+/// Duplicate acknowledgements that mean a loss when the peer sends no SACK (RFC 5681 §3.2).
+const DUPLICATES: u32 = 3;
+
+impl Connection {
+    /// Takes an acceptable acknowledgement up to offset `ack`, with its SACK blocks.
+    pub(super) fn process_acknowledgement(&mut self, ack: u64, segment: &Segment<'_>, now: Instant) {
+        let prior_in_flight = Bytes::new(self.segments.in_flight());
+        let recoverable = self.nxt - self.una;
+        let advanced = ack > self.una;
+        if self.segments.is_empty() && !advanced {
+            return;
+        }
+        let mut delivery = if advanced { self.advance(ack, now) } else { Delivery::default() };
+        self.take_sack(segment, now, &mut delivery);
+        self.learn_rtt(&delivery, now);
+        if delivery.bytes == Bytes::ZERO && !advanced {
+            self.count_duplicate(segment);
+        }
+        if self.phase_is_spurious(&delivery, segment) {
+            self.undo(now);
+        }
+        let lost = self.look_for_losses_from(now, Bytes::new(recoverable));
+        self.leave_recovery(advanced);
+        if delivery.bytes > Bytes::ZERO {
+            self.tell_controller(&delivery, lost, prior_in_flight, now);
+            self.reduce_proportionally(&delivery, advanced && lost == Bytes::ZERO);
+        }
+        if advanced {
+            self.restart_timers(now);
+        }
+        self.notice_room();
+    }
+
+    /// SND.UNA moves.
+    fn advance(&mut self, ack: u64, now: Instant) -> Delivery {
+        let delivery = self.segments.acknowledge(ack, now, &mut self.sampler);
+        self.totals.bytes_acked += ack - self.una;
+        self.una = ack;
+        self.buffer.acknowledge(ack);
+        self.duplicate_acks = 0;
+        delivery
+    }
+
+    /// Marks what the peer holds above SND.UNA. Blocks that are reversed, below SND.UNA or beyond SND.NXT are ignored.
+    fn take_sack(&mut self, segment: &Segment<'_>, now: Instant, delivery: &mut Delivery) {
+        if !self.agreed.as_ref().is_some_and(|agreed| agreed.sack) {
+            return;
+        }
+        for (left, right) in segment.sack.iter().flatten() {
+            let (Some(left), Some(right)) =
+                (seq::from_wire(self.isn, self.una, *left), seq::from_wire(self.isn, self.una, *right))
+            else {
+                continue;
+            };
+            if self.una < left && left < right && right <= self.nxt {
+                self.segments.sack(left..right, now, &mut self.sampler, delivery);
+            }
+        }
+    }
+
+    fn learn_rtt(&mut self, delivery: &Delivery, now: Instant) {
+        if let Some(rtt) = delivery.earliest_rtt {
+            self.rtt.sample(rtt, now);
+        }
+    }
+
+    /// Duplicate acknowledgements stand in for SACK with peers that have none (RFC 6582).
+    fn count_duplicate(&mut self, segment: &Segment<'_>) {
+        if self.agreed.as_ref().is_some_and(|agreed| agreed.sack) || !segment.payload.is_empty() || segment.fin {
+            return;
+        }
+        self.duplicate_acks += 1;
+        if self.duplicate_acks == DUPLICATES {
+            self.segments.lose_head();
+        }
+    }
+
+    /// The acknowledgement was caused by the original, not by our retransmission: the timestamp it echoes is older than our
+    /// first retransmission (Eifel detection, RFC 3522).
+    fn phase_is_spurious(&self, delivery: &Delivery, segment: &Segment<'_>) -> bool {
+        let (Phase::Recovery(episode), Some((_, echo))) = (&self.phase, segment.timestamp) else { return false };
+        delivery.retransmission_acked && episode.first_retransmission.is_some_and(|first| seq::older(echo, first))
+    }
+
+    fn undo(&mut self, now: Instant) {
+        self.totals.spurious += 1;
+        self.segments.nothing_lost();
+        self.controller.on_undo(now);
+        self.verdict = self.controller.verdict();
+        self.phase = Phase::Open;
+    }
+
+    /// The reordering window closed.
+    pub(super) fn look_for_losses(&mut self, now: Instant) {
+        let recoverable = Bytes::new(self.nxt - self.una);
+        self.look_for_losses_from(now, recoverable);
+    }
+
+    /// Detects losses; the first ones of an episode begin fast recovery. `recoverable` is what the episode can still report
+    /// delivered.
+    fn look_for_losses_from(&mut self, now: Instant, recoverable: Bytes) -> Bytes {
+        let in_flight = Bytes::new(self.segments.in_flight());
+        let window = ReorderingWindow {
+            min_rtt: self.rtt.min(),
+            srtt: self.rtt.srtt(),
+            in_recovery: !matches!(self.phase, Phase::Open),
+        };
+        let (mut lost, reorder) = self.segments.detect_lost(now, window);
+        self.timers.reorder = reorder;
+        if self.duplicate_acks == DUPLICATES {
+            self.duplicate_acks += 1;
+            lost += Bytes::new(1);
+        }
+        if lost > Bytes::ZERO && self.phase == Phase::Open {
+            self.enter_recovery(Signal::Loss, in_flight, recoverable, now);
+        }
+        lost
+    }
+
+    fn enter_recovery(&mut self, signal: Signal, in_flight: Bytes, recoverable: Bytes, now: Instant) {
+        self.controller.on_congestion(&Congestion { now, signal, in_flight });
+        self.verdict = self.controller.verdict();
+        self.phase = Phase::Recovery(Episode::new(self.nxt, recoverable));
+        // Until PRR has seen a delivery: one segment, the first retransmission.
+        self.recovery_window = Bytes::new(self.segments.in_flight() + self.segment_size());
+    }
+
+    /// Recovery is over when everything sent before it is acknowledged. Without SACK a partial acknowledgement names the next
+    /// hole (RFC 6582 §3.2).
+    fn leave_recovery(&mut self, advanced: bool) {
+        let high = match &self.phase {
+            Phase::Open => return,
+            Phase::Recovery(episode) => episode.high,
+            Phase::Loss { high } => *high,
+        };
+        if self.una >= high {
+            self.phase = Phase::Open;
+        } else if advanced && !self.agreed.as_ref().is_some_and(|agreed| agreed.sack) {
+            self.segments.lose_head();
+        }
+    }
+
+    fn tell_controller(&mut self, delivery: &Delivery, lost: Bytes, prior_in_flight: Bytes, now: Instant) {
+        let rate = self.sampler.on_ack(now, self.rtt.min());
+        let delivered = self.sampler.delivered();
+        let round_start = rate.is_some_and(|sample| sample.prior_delivered >= self.flight.round_end);
+        let cwnd_limited = self.window_limited();
+        if round_start {
+            self.flight.round_end = delivered;
+            self.flight.largest = self.segments.in_flight();
+        }
+        self.controller.on_ack(&Ack {
+            now,
+            acked: delivery.bytes,
+            lost,
+            prior_in_flight,
+            in_flight: Bytes::new(self.segments.in_flight()),
+            rtt: delivery.latest_rtt,
+            srtt: self.rtt.srtt(),
+            min_rtt: self.rtt.min(),
+            delivered,
+            rate,
+            cwnd_limited,
+            round_start,
+            in_recovery: matches!(self.phase, Phase::Recovery(_)),
+        });
+        self.verdict = self.controller.verdict();
+    }
+
+    /// Whether the flight being acknowledged was limited by the congestion window. In slow start a flight of more than half
+    /// the window counts too, because pacing spreads it over the round (`spec/tcp.md` §1.13).
+    fn window_limited(&self) -> bool {
+        let slow_start = self.verdict.cwnd < self.verdict.ssthresh;
+        self.flight.window_limited_until.is_some_and(|until| self.una <= until)
+            || (slow_start && self.verdict.cwnd.get() < 2 * self.flight.largest)
+    }
+
+    fn reduce_proportionally(&mut self, delivery: &Delivery, safe: bool) {
+        let in_flight = Bytes::new(self.segments.in_flight());
+        let mss = Bytes::new(self.segment_size());
+        let ssthresh = self.verdict.ssthresh;
+        if self.controller.recovery() == Recovery::Prr
+            && let Phase::Recovery(episode) = &mut self.phase
+        {
+            self.recovery_window = episode.on_ack(PrrAck { delivered: delivery.bytes, in_flight, ssthresh, safe, mss });
+        }
+    }
+
+    /// Forward progress restarts the retransmission timer; with nothing outstanding it stops.
+    fn restart_timers(&mut self, now: Instant) {
+        if self.segments.is_empty() {
+            self.timers.rto = None;
+            self.timers.reorder = None;
+            self.flight.idle_since = Some(now);
+            self.buffer.shrink_if_idle();
+        } else {
+            self.timers.rto = Some(now + self.rto());
+        }
+    }
+
+    /// A packet of this connection has left the host, by completion or drop.
+    pub(crate) fn left_host(&mut self, segment: Option<SegmentId>) {
+        if let Some(segment) = segment {
+            self.segments.left_host(segment);
+        }
+    }
+
+    /// A packet of this connection was dropped in this host, and the connection is told (Linux's NET_XMIT_DROP and CN): the
+    /// segment is lost for certain, and the local queue is congested.
+    pub(crate) fn on_local_drop(&mut self, segment: Option<SegmentId>, now: Instant) {
+        self.totals.local_drops += 1;
+        let Some(segment) = segment else { return };
+        let in_flight = Bytes::new(self.segments.in_flight());
+        self.segments.dropped_in_host(segment);
+        if self.phase == Phase::Open && !matches!(self.state, State::SynSent | State::SynReceived { .. }) {
+            let recoverable = Bytes::new(self.nxt - self.una);
+            self.enter_recovery(Signal::LocalDrop, in_flight, recoverable, now);
+        }
+    }
+
+    /// The application had nothing to send although the window was open: what is in flight says little about the path.
+    pub(crate) fn note_application_limited(&mut self, below_socket: Bytes) {
+        let nothing_waits = self.nxt >= self.buffer.end();
+        if nothing_waits && below_socket == Bytes::ZERO && self.segments.in_flight() < self.cwnd().get() {
+            self.sampler.mark_app_limited(Bytes::new(self.segments.in_flight()));
+        }
+    }
+}

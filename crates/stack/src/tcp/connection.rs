@@ -1,0 +1,417 @@
+//! One TCP connection: its state, its two halves, and what the application does to it (RFC 9293 §3.10.1–3.10.6).
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use tautline_base::{Bytes, Instant, Rate, SocketId};
+use tautline_cc::{Controller, Sampler, Verdict};
+
+use super::deadlines::Timers;
+use super::receiver::Receiver;
+use super::recovery::Phase;
+use super::rtt::RttEstimator;
+use super::segments::Segments;
+use super::send_buffer::SendBuffer;
+use crate::config::TcpConfig;
+use crate::pacer::Pacer;
+use crate::socket::{CloseReason, Recv, SocketError};
+use crate::tsq::Tsq;
+use crate::wire::{ETHERNET_HEADER, IPV4_HEADER, TCP_HEADER, TIMESTAMP_OPTION};
+
+/// MSS assumed when the peer names none (RFC 9293 §3.7.1).
+const DEFAULT_MSS: u16 = 536;
+/// Smallest MSS we obey: below it a peer could make us send mostly headers (CVE-2019-11479).
+const MIN_MSS: u16 = 64;
+/// Largest window scale (RFC 7323 §2.3).
+const MAX_SCALE: u8 = 14;
+
+/// The two ends of a connection, as this host keys them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Tuple {
+    pub(crate) local_port: u16,
+    pub(crate) remote: Ipv4Addr,
+    pub(crate) remote_port: u16,
+}
+
+/// States of RFC 9293 §3.3.2 that a connection object can be in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    SynSent,
+    /// `listener` is who gets the connection; `None` after a simultaneous open.
+    SynReceived { listener: Option<SocketId> },
+    Established,
+    FinWait1,
+    FinWait2,
+    CloseWait,
+    Closing,
+    LastAck,
+    TimeWait,
+    Closed,
+}
+
+/// How a connection comes to be.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    pub(crate) id: SocketId,
+    pub(crate) tuple: Tuple,
+    /// Initial sequence number (RFC 6528).
+    pub(crate) isn: u32,
+    /// Added to the clock to form timestamps, random per connection.
+    pub(crate) timestamp_offset: u32,
+    /// Keyed hashes: flow, source host, destination host.
+    pub(crate) hashes: (u64, u32, u32),
+    /// Largest IP packet the device carries.
+    pub(crate) mtu: usize,
+}
+
+/// What the two ends agreed on.
+#[derive(Debug)]
+pub(super) struct Agreed {
+    /// The peer's initial sequence number.
+    pub(super) irs: u32,
+    /// Shift of the windows we receive.
+    pub(super) peer_scale: u8,
+    /// Shift of the windows we send.
+    pub(super) own_scale: u8,
+    pub(super) sack: bool,
+    /// The peer's latest timestamp, if both ends use them.
+    pub(super) peer_timestamp: Option<u32>,
+    /// Most payload bytes in a segment.
+    pub(super) segment: u64,
+}
+
+/// The window the peer offers (RFC 9293 §3.8.6).
+#[derive(Debug, Default)]
+pub(super) struct PeerWindow {
+    /// Right edge: we may send up to here.
+    pub(super) edge: u64,
+    /// The largest offer so far.
+    pub(super) largest: u64,
+    /// Sequence and acknowledgement offsets of the segment that last updated it.
+    pub(super) updated_by: (u64, u64),
+}
+
+/// Changes the host tells the application about.
+#[derive(Debug, Default)]
+pub(crate) struct Happened {
+    pub(crate) established: bool,
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+    pub(crate) closed: Option<CloseReason>,
+}
+
+/// Totals for `info()`.
+#[derive(Debug, Default)]
+pub(super) struct Totals {
+    pub(super) bytes_acked: u64,
+    pub(super) bytes_received: u64,
+    pub(super) segments_out: u64,
+    pub(super) segments_in: u64,
+    pub(super) retransmits: u64,
+    pub(super) timeouts: u64,
+    pub(super) local_drops: u64,
+    pub(super) spurious: u64,
+}
+
+/// What the host keeps about a connection's place in its queues.
+#[derive(Debug, Default)]
+pub(crate) struct Place {
+    /// On the run queue.
+    pub(crate) queued: bool,
+    /// In the pacing queue.
+    pub(crate) paced: bool,
+    /// The earliest of its entries in the timer queue.
+    pub(crate) armed: Option<Instant>,
+}
+
+/// One connection.
+pub(crate) struct Connection {
+    pub(crate) id: SocketId,
+    pub(crate) tuple: Tuple,
+    pub(crate) config: TcpConfig,
+    pub(crate) hashes: (u64, u32, u32),
+    pub(crate) place: Place,
+    pub(crate) happened: Happened,
+    pub(crate) tsq: Tsq,
+    pub(crate) pacer: Pacer,
+    /// The application has let go: no events, and the slot is freed when the connection ends.
+    pub(crate) orphan: bool,
+    pub(super) state: State,
+    pub(super) mtu: usize,
+    pub(super) isn: u32,
+    pub(super) timestamp_offset: u32,
+    pub(super) agreed: Option<Agreed>,
+    /// SND.UNA and SND.NXT as stream offsets.
+    pub(super) una: u64,
+    pub(super) nxt: u64,
+    pub(super) buffer: SendBuffer,
+    /// Offset of our FIN once the application has closed its half.
+    pub(super) fin: Option<u64>,
+    pub(super) peer: PeerWindow,
+    pub(super) segments: Segments,
+    pub(super) rtt: RttEstimator,
+    pub(super) sampler: Sampler,
+    pub(super) controller: Box<dyn Controller>,
+    pub(super) verdict: Verdict,
+    pub(super) phase: Phase,
+    /// The window while PRR owns it.
+    pub(super) recovery_window: Bytes,
+    pub(super) flight: Flight,
+    pub(super) duplicate_acks: u32,
+    pub(super) receiver: Receiver,
+    pub(super) timers: Timers,
+    /// A reset is to be sent.
+    pub(super) reset_due: bool,
+    pub(super) totals: Totals,
+    /// The application wrote less than it wanted and waits for room.
+    wants_room: bool,
+    /// The application read everything and waits for more.
+    pub(super) wants_data: bool,
+}
+
+/// What the sender remembers of the current flight.
+#[derive(Debug, Default)]
+pub(super) struct Flight {
+    /// The window, not the application, stopped the sender before this offset.
+    pub(super) window_limited_until: Option<u64>,
+    /// Most bytes in flight in this round.
+    pub(super) largest: u64,
+    /// Delivered total at which the next round begins.
+    pub(super) round_end: Bytes,
+    /// End of the last segment sent that was shorter than full (Minshall's rule).
+    pub(super) small_end: u64,
+    /// Since when nothing has been in flight.
+    pub(super) idle_since: Option<Instant>,
+    /// The peer's window, not the congestion window, stopped the sender last.
+    pub(super) peer_limited: bool,
+}
+
+impl Connection {
+    /// An active open: the SYN is the first thing it wants to send.
+    pub(crate) fn connect(opening: Opening, config: TcpConfig) -> Self {
+        Self::new(opening, config, State::SynSent)
+    }
+
+    /// A passive open: a SYN arrived at `listener`; `input` will be told of it.
+    pub(crate) fn accept(opening: Opening, config: TcpConfig, listener: SocketId) -> Self {
+        Self::new(opening, config, State::SynReceived { listener: Some(listener) })
+    }
+
+    fn new(opening: Opening, config: TcpConfig, state: State) -> Self {
+        let Opening { id, tuple, isn, timestamp_offset, hashes, mtu } = opening;
+        let segment = (mtu - IPV4_HEADER - TCP_HEADER - TIMESTAMP_OPTION) as u64;
+        let controller = config.congestion.build(&tautline_cc::Config::new(Bytes::new(segment)));
+        Self {
+            id,
+            tuple,
+            hashes,
+            place: Place::default(),
+            happened: Happened::default(),
+            tsq: Tsq::new(config.tsq),
+            pacer: Pacer::default(),
+            orphan: false,
+            state,
+            mtu,
+            isn,
+            timestamp_offset,
+            agreed: None,
+            una: 0,
+            nxt: 0,
+            buffer: SendBuffer::new(config.send_buffer.as_usize()),
+            fin: None,
+            // Before the peer speaks, only the SYN may leave.
+            peer: PeerWindow { edge: 1, ..PeerWindow::default() },
+            segments: Segments::default(),
+            rtt: RttEstimator::default(),
+            sampler: Sampler::default(),
+            verdict: controller.verdict(),
+            controller,
+            phase: Phase::Open,
+            recovery_window: Bytes::ZERO,
+            flight: Flight::default(),
+            duplicate_acks: 0,
+            receiver: Receiver::new(config.receive_buffer.get()),
+            timers: Timers::default(),
+            reset_due: false,
+            totals: Totals::default(),
+            wants_room: false,
+            wants_data: true,
+            config,
+        }
+    }
+
+    /// Fixes what the SYNs agreed on and starts the controller with the real segment size.
+    pub(super) fn agree(&mut self, syn: &crate::wire::Segment<'_>) {
+        let timestamps = syn.timestamp.is_some();
+        let own = self.mtu - IPV4_HEADER - TCP_HEADER;
+        let peer = usize::from(syn.mss.unwrap_or(DEFAULT_MSS).max(MIN_MSS));
+        let segment = own.min(peer) - if timestamps { TIMESTAMP_OPTION } else { 0 };
+        let scaling = syn.window_scale.is_some();
+        self.agreed = Some(Agreed {
+            irs: syn.seq,
+            peer_scale: syn.window_scale.unwrap_or(0).min(MAX_SCALE),
+            own_scale: if scaling { self.own_scale() } else { 0 },
+            sack: syn.sack_permitted,
+            peer_timestamp: syn.timestamp.map(|(value, _)| value),
+            segment: segment as u64,
+        });
+        self.receiver.synchronised();
+        self.controller = self.config.congestion.build(&tautline_cc::Config::new(Bytes::new(segment as u64)));
+        self.verdict = self.controller.verdict();
+    }
+
+    /// The shift that lets 16 bits express our whole buffer.
+    pub(super) fn own_scale(&self) -> u8 {
+        let buffer = self.config.receive_buffer.get();
+        (0..MAX_SCALE).find(|scale| buffer >> scale <= u64::from(u16::MAX)).unwrap_or(MAX_SCALE)
+    }
+
+    /// The state.
+    pub(crate) fn state(&self) -> State {
+        self.state
+    }
+
+    /// Our timestamp clock: milliseconds, offset per connection (RFC 7323 §5.4).
+    pub(super) fn timestamp(&self, now: Instant) -> u32 {
+        (now.as_millis() as u32).wrapping_add(self.timestamp_offset)
+    }
+
+    /// Most payload in a segment.
+    pub(crate) fn segment_size(&self) -> u64 {
+        self.agreed.as_ref().map_or(u64::from(DEFAULT_MSS), |agreed| agreed.segment)
+    }
+
+    /// A full segment's length on the wire.
+    pub(crate) fn full_frame(&self) -> Bytes {
+        let options = if self.agreed.as_ref().is_some_and(|a| a.peer_timestamp.is_some()) { TIMESTAMP_OPTION } else { 0 };
+        Bytes::new(self.segment_size() + (ETHERNET_HEADER + IPV4_HEADER + TCP_HEADER + options) as u64)
+    }
+
+    /// The pacing rate in force.
+    pub(crate) fn pacing_rate(&self) -> Rate {
+        self.verdict.pacing_rate
+    }
+
+    /// At most one segment is unacknowledged.
+    pub(crate) fn nearly_alone(&self) -> bool {
+        self.segments.len() <= 1
+    }
+
+    /// Takes data from the application: how much was taken; 0 means the buffer is full and a `Writable` event will follow.
+    pub(crate) fn write(&mut self, data: &[u8]) -> Result<usize, SocketError> {
+        if self.fin.is_some() {
+            return Err(SocketError::Shutdown);
+        }
+        match self.state {
+            State::Closed | State::TimeWait => Err(SocketError::Closed),
+            _ => {
+                let taken = self.buffer.write(data);
+                self.wants_room = taken < data.len();
+                Ok(taken)
+            }
+        }
+    }
+
+    /// Gives received data to the application.
+    pub(crate) fn read(&mut self, out: &mut [u8]) -> Result<Recv, SocketError> {
+        let count = self.receiver.read(out);
+        if count == 0 && !out.is_empty() {
+            self.wants_data = true;
+            return match self.state {
+                _ if self.receiver.finished() => Ok(Recv::EndOfStream),
+                State::Closed | State::TimeWait => Err(SocketError::Closed),
+                _ => Ok(Recv::Empty),
+            };
+        }
+        if self.receiver.window_reopened() && !self.receiver.finished() {
+            self.receiver.owe_now();
+        }
+        Ok(Recv::Data(count))
+    }
+
+    /// Tells the application that there is room again, once a third of the buffer is free.
+    pub(super) fn notice_room(&mut self) {
+        if self.wants_room && self.buffer.room() as u64 >= self.config.send_buffer.get() / 3 {
+            self.wants_room = false;
+            self.happened.writable = true;
+        }
+    }
+
+    /// The application closes its sending half: a FIN follows the queued data.
+    pub(crate) fn shutdown(&mut self) {
+        if self.state == State::SynSent && self.nxt == 0 {
+            self.end(CloseReason::Local);
+        } else if self.fin.is_none() && !matches!(self.state, State::Closed | State::TimeWait) {
+            self.fin = Some(self.buffer.end());
+        }
+    }
+
+    /// The application lets go. Unread data means the peer must learn that it was not read: a reset (RFC 9293 §3.10.4).
+    pub(crate) fn release(&mut self, now: Instant) {
+        self.orphan = true;
+        if self.receiver.readable() > 0 {
+            self.abort();
+        } else {
+            self.shutdown();
+            if self.state == State::FinWait2 {
+                self.timers.close = Some(now + self.config.time_wait);
+            }
+        }
+    }
+
+    /// Ends the connection at once and tells the peer.
+    pub(crate) fn abort(&mut self) {
+        self.reset_due = !matches!(self.state, State::SynSent | State::TimeWait | State::Closed);
+        self.end(CloseReason::Aborted);
+    }
+
+    /// The connection is over.
+    pub(super) fn end(&mut self, why: CloseReason) {
+        if self.state != State::Closed {
+            self.state = State::Closed;
+            self.timers = Timers::default();
+            self.happened.closed = Some(why);
+        }
+    }
+
+    /// Gives the connection up for a reason that lies below it.
+    pub(crate) fn fail(&mut self, why: CloseReason) {
+        self.end(why);
+    }
+
+    /// In TIME-WAIT, a new SYN of the same peer takes the connection's place if it is provably newer: its sequence number is
+    /// beyond what we received, or its timestamp is (RFC 9293 §3.10.7.4, RFC 6191).
+    pub(crate) fn may_be_replaced_by(&self, segment: &crate::wire::Segment<'_>) -> bool {
+        let (State::TimeWait, Some(agreed)) = (self.state, &self.agreed) else { return false };
+        let beyond = crate::seq::from_wire(agreed.irs, self.receiver.next(), segment.seq)
+            .is_some_and(|offset| offset > self.receiver.next());
+        let newer = match (agreed.peer_timestamp, segment.timestamp) {
+            (Some(ours), Some((theirs, _))) => crate::seq::older(ours, theirs),
+            _ => false,
+        };
+        segment.syn && segment.ack.is_none() && !segment.rst && (beyond || newer)
+    }
+
+    /// A lost segment waits to be sent again.
+    pub(crate) fn wants_retransmission(&self) -> bool {
+        self.segments.any_lost()
+    }
+
+    /// Nothing remains to be done for this connection.
+    pub(crate) fn finished(&self) -> bool {
+        self.state == State::Closed && !self.reset_due
+    }
+
+    /// The congestion window in force.
+    pub(super) fn cwnd(&self) -> Bytes {
+        match self.phase {
+            Phase::Recovery(_) if self.controller.recovery() == tautline_cc::Recovery::Prr => self.recovery_window,
+            _ => self.verdict.cwnd,
+        }
+    }
+
+    /// A retransmission timeout from now.
+    pub(super) fn rto(&self) -> Duration {
+        self.rtt.rto()
+    }
+}

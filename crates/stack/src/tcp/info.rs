@@ -1,0 +1,114 @@
+//! [`TcpInfo`]: what a user may look at, in the terms of Linux's `TCP_INFO` (`spec/tcp.md` §4) plus our own.
+
+use std::time::Duration;
+
+use tautline_base::{Bytes, Rate};
+
+use super::connection::{Connection, State};
+use super::recovery::Phase;
+
+/// A connection at one moment.
+#[derive(Clone, Debug)]
+pub struct TcpInfo {
+    /// State, in RFC 9293's names.
+    pub state: &'static str,
+    /// Congestion controller.
+    pub congestion: &'static str,
+    /// Congestion window.
+    pub cwnd: Bytes,
+    /// Slow-start threshold.
+    pub ssthresh: Bytes,
+    /// Bytes in flight.
+    pub in_flight: Bytes,
+    /// In fast or timeout recovery.
+    pub recovering: bool,
+    /// Smoothed RTT; zero before a sample.
+    pub srtt: Duration,
+    /// Mean deviation of the RTT.
+    pub rttvar: Duration,
+    /// Lowest RTT lately.
+    pub min_rtt: Duration,
+    /// Retransmission timeout.
+    pub rto: Duration,
+    /// Pacing rate.
+    pub pacing_rate: Rate,
+    /// Payload bytes per segment.
+    pub mss: Bytes,
+    /// Window the peer offers, from SND.NXT.
+    pub peer_window: Bytes,
+    /// The peer's window, not ours, stopped the sender last.
+    pub peer_limited: bool,
+    /// Written by the application and not yet acknowledged.
+    pub unacknowledged: Bytes,
+    /// Acknowledged by the peer.
+    pub bytes_acked: u64,
+    /// Received in order.
+    pub bytes_received: u64,
+    /// Segments sent and received.
+    pub segments_out: u64,
+    /// Segments received.
+    pub segments_in: u64,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Recoveries that proved spurious and were undone.
+    pub spurious: u64,
+    /// Packets dropped inside this host that the connection was told of.
+    pub local_drops: u64,
+    /// Bytes below the socket: in discipline and ring.
+    pub tsq_charged: Bytes,
+    /// The most of them TSQ allows now; `None` when it is off.
+    pub tsq_limit: Option<Bytes>,
+    /// How often TSQ throttled the connection.
+    pub tsq_throttles: u64,
+}
+
+impl Connection {
+    /// A snapshot.
+    pub(crate) fn info(&self) -> TcpInfo {
+        TcpInfo {
+            state: self.state_name(),
+            congestion: self.controller.name(),
+            cwnd: self.cwnd(),
+            ssthresh: self.verdict.ssthresh,
+            in_flight: Bytes::new(self.segments.in_flight()),
+            recovering: self.phase != Phase::Open,
+            srtt: self.rtt.srtt(),
+            rttvar: self.rtt.deviation(),
+            min_rtt: self.rtt.min(),
+            rto: self.rtt.rto(),
+            pacing_rate: self.verdict.pacing_rate,
+            mss: Bytes::new(self.segment_size()),
+            peer_window: Bytes::new(self.peer.edge.saturating_sub(self.nxt)),
+            peer_limited: self.flight.peer_limited,
+            unacknowledged: Bytes::new(self.buffer.len() as u64),
+            bytes_acked: self.totals.bytes_acked,
+            bytes_received: self.totals.bytes_received,
+            segments_out: self.totals.segments_out,
+            segments_in: self.totals.segments_in,
+            retransmits: self.totals.retransmits,
+            timeouts: self.totals.timeouts,
+            spurious: self.totals.spurious,
+            local_drops: self.totals.local_drops,
+            tsq_charged: self.tsq.charged(),
+            tsq_limit: self.config.tsq.at(self.verdict.pacing_rate, self.full_frame()),
+            tsq_throttles: self.tsq.throttles(),
+        }
+    }
+
+    fn state_name(&self) -> &'static str {
+        match self.state {
+            State::SynSent => "SYN-SENT",
+            State::SynReceived { .. } => "SYN-RECEIVED",
+            State::Established => "ESTABLISHED",
+            State::FinWait1 => "FIN-WAIT-1",
+            State::FinWait2 => "FIN-WAIT-2",
+            State::CloseWait => "CLOSE-WAIT",
+            State::Closing => "CLOSING",
+            State::LastAck => "LAST-ACK",
+            State::TimeWait => "TIME-WAIT",
+            State::Closed => "CLOSED",
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! What an arriving segment does (RFC 9293 §3.10.7 with RFC 5961 and RFC 7323; order of `spec/tcp.md` §1.3).
+
+use tautline_base::{Instant, SocketId};
+
+use super::connection::{Connection, State};
+use super::deadlines::Timers;
+use crate::seq;
+use crate::socket::CloseReason;
+use crate::wire::Segment;
+
+/// Least time between two answers to segments that carry no data and do not fit (Linux `tcp_invalid_ratelimit`, 500 ms).
+const CHALLENGE_INTERVAL: std::time::Duration = std::time::Duration::from_millis(500);
+
+/// What the host must do after a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reply {
+    /// Nothing beyond what the connection wants by itself.
+    None,
+    /// Answer this very segment with a reset.
+    Reset,
+    /// A passive open is complete: hand the connection to its listener.
+    Accepted(SocketId),
+}
+
+impl Connection {
+    /// Processes a segment addressed to this connection.
+    pub(crate) fn on_segment(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
+        self.totals.segments_in += 1;
+        match self.state {
+            State::Closed => Reply::None,
+            State::SynSent => self.in_syn_sent(segment, now),
+            State::SynReceived { .. } if self.agreed.is_none() => self.take_first_syn(segment),
+            _ => self.synchronised(segment, now),
+        }
+    }
+
+    /// The SYN that created this connection.
+    fn take_first_syn(&mut self, segment: &Segment<'_>) -> Reply {
+        self.agree(segment);
+        self.update_window_from_syn(segment);
+        Reply::None
+    }
+
+    /// The window in a SYN is never scaled; it lets us send from the byte after our SYN.
+    fn update_window_from_syn(&mut self, segment: &Segment<'_>) {
+        self.peer.edge = 1 + u64::from(segment.window);
+        self.peer.largest = self.peer.largest.max(u64::from(segment.window));
+        self.peer.updated_by = (0, 1);
+    }
+
+    /// RFC 9293 §3.10.7.3.
+    fn in_syn_sent(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
+        let acceptable = segment.ack.map(|ack| seq::from_wire(self.isn, self.una, ack) == Some(1) && self.nxt == 1);
+        match (acceptable, segment.rst, segment.syn) {
+            (Some(false), rst, _) => {
+                if rst {
+                    Reply::None
+                } else {
+                    Reply::Reset
+                }
+            }
+            (Some(true), true, _) => {
+                self.end(CloseReason::Refused);
+                Reply::None
+            }
+            (None, true, _) | (_, false, false) => Reply::None,
+            (Some(true), false, true) => {
+                self.agree(segment);
+                self.update_window_from_syn(segment);
+                self.state = State::Established;
+                self.happened.established = true;
+                self.process_acknowledgement(1, segment, now);
+                self.receiver.owe_now();
+                Reply::None
+            }
+            (None, false, true) => {
+                // Simultaneous open: our SYN goes out again, as a SYN-ACK.
+                self.agree(segment);
+                self.update_window_from_syn(segment);
+                self.state = State::SynReceived { listener: None };
+                self.segments.lose_all();
+                Reply::None
+            }
+        }
+    }
+
+    /// RFC 9293 §3.10.7.4 for every state in which both ends know each other's numbers.
+    fn synchronised(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
+        let Some(agreed) = &mut self.agreed else { return Reply::None };
+        let irs = agreed.irs;
+        let offset = seq::from_wire(irs, self.receiver.next(), segment.seq);
+        let last_timestamp = agreed.peer_timestamp;
+
+        // PAWS (RFC 7323 §5.3); resets are exempt.
+        if let Some(recent) = last_timestamp
+            && !segment.rst
+        {
+            match segment.timestamp {
+                Some((value, _)) if !seq::older(value, recent) => {}
+                Some(_) => {
+                    self.challenge(segment, now);
+                    return Reply::None;
+                }
+                // Once agreed on, the option is in every segment (RFC 7323 §3.2).
+                None => return Reply::None,
+            }
+        }
+
+        let Some(offset) = offset.filter(|offset| self.fits_window(*offset, segment)) else {
+            if !segment.rst {
+                self.challenge(segment, now);
+            }
+            return Reply::None;
+        };
+        if segment.rst {
+            return self.on_reset(offset, now);
+        }
+        if segment.syn {
+            return self.on_second_syn(offset, segment, now);
+        }
+        let Some(ack) = segment.ack else { return Reply::None };
+        if let (Some((value, _)), true) = (segment.timestamp, offset <= self.receiver.acknowledged_up_to()) {
+            self.agreed.as_mut().expect("checked above").peer_timestamp = Some(value);
+        }
+
+        let Some(ack) = self.acceptable_ack(ack) else {
+            if matches!(self.state, State::SynReceived { .. }) {
+                return Reply::Reset;
+            }
+            self.challenge(segment, now);
+            return Reply::None;
+        };
+        let reply = self.complete_open(ack);
+        self.update_window(offset, ack, segment);
+        self.process_acknowledgement(ack, segment, now);
+        self.on_own_fin_acked(now);
+        self.take_text(offset, segment, now);
+        reply
+    }
+
+    /// The segment lies in the receive window, leniently at the left as Linux does: whatever ends at or after what we last
+    /// acknowledged may still carry a fresh acknowledgement.
+    fn fits_window(&self, offset: u64, segment: &Segment<'_>) -> bool {
+        let len = segment.payload.len() as u64 + u64::from(segment.syn) + u64::from(segment.fin);
+        let right = self.receiver.edge().max(self.receiver.next());
+        offset + len >= self.receiver.acknowledged_up_to() && offset <= right
+    }
+
+    /// A segment that does not fit is answered with our numbers: always when it carried data, otherwise at a limited rate, so
+    /// that two confused ends do not talk for ever.
+    fn challenge(&mut self, segment: &Segment<'_>, now: Instant) {
+        let limited = self.timers.challenged.is_some_and(|last| now - last < CHALLENGE_INTERVAL);
+        if segment.payload.is_empty() && limited {
+            return;
+        }
+        self.timers.challenged = Some(now);
+        self.receiver.owe_now();
+        if self.state == State::TimeWait {
+            self.enter_time_wait(now);
+        }
+    }
+
+    /// RFC 5961 §3.2: only an exact number resets; another one in the window is asked about.
+    fn on_reset(&mut self, offset: u64, now: Instant) -> Reply {
+        if offset != self.receiver.next() {
+            if self.timers.challenged.is_none_or(|last| now - last >= CHALLENGE_INTERVAL) {
+                self.timers.challenged = Some(now);
+                self.receiver.owe_now();
+            }
+            return Reply::None;
+        }
+        match self.state {
+            // RFC 1337: a stray reset must not cut TIME-WAIT short.
+            State::TimeWait => {}
+            State::SynReceived { listener: None } => self.end(CloseReason::Refused),
+            _ => self.end(CloseReason::Reset),
+        }
+        Reply::None
+    }
+
+    /// A SYN on a connection that has had one: the peer repeats it because our answer was lost, or somebody guesses
+    /// (RFC 5961 §4.2).
+    fn on_second_syn(&mut self, offset: u64, segment: &Segment<'_>, now: Instant) -> Reply {
+        if matches!(self.state, State::SynReceived { .. }) && offset == 0 {
+            match segment.ack {
+                // The SYN-ACK of a simultaneous open.
+                Some(ack) if seq::from_wire(self.isn, self.una, ack) == Some(1) && self.nxt == 1 => {
+                    self.complete_open(1);
+                    self.process_acknowledgement(1, segment, now);
+                    self.receiver.owe_now();
+                }
+                _ => {
+                    // Repeat the SYN-ACK, unless it is still on its way out.
+                    self.segments.lose_head();
+                }
+            }
+        } else {
+            self.challenge(segment, now);
+        }
+        Reply::None
+    }
+
+    /// The stream offset an acknowledgement names, if it is one we may believe (RFC 5961 §5.2).
+    fn acceptable_ack(&self, ack: u32) -> Option<u64> {
+        let lowest = self.una.saturating_sub(self.peer.largest);
+        seq::from_wire(self.isn, self.una, ack).filter(|ack| (lowest..=self.nxt).contains(ack))
+    }
+
+    fn complete_open(&mut self, ack: u64) -> Reply {
+        let State::SynReceived { listener } = self.state else { return Reply::None };
+        if ack == 0 {
+            return Reply::None;
+        }
+        self.state = State::Established;
+        match listener {
+            Some(listener) => Reply::Accepted(listener),
+            None => {
+                self.happened.established = true;
+                Reply::None
+            }
+        }
+    }
+
+    /// RFC 9293 §3.10.7.4, "SND.WND": newer segments win; of equals, a larger or a zero window.
+    fn update_window(&mut self, offset: u64, ack: u64, segment: &Segment<'_>) {
+        let scale = self.agreed.as_ref().map_or(0, |agreed| agreed.peer_scale);
+        let window = u64::from(segment.window) << scale;
+        let (wl1, wl2) = self.peer.updated_by;
+        if ack < self.una || !(wl1 < offset || (wl1 == offset && wl2 <= ack)) {
+            return;
+        }
+        self.peer.updated_by = (offset, ack);
+        self.peer.edge = ack + window;
+        self.peer.largest = self.peer.largest.max(window);
+        if self.peer.edge > self.nxt {
+            self.timers.persist = None;
+        }
+    }
+
+    /// Our FIN has been acknowledged (RFC 9293 §3.6).
+    fn on_own_fin_acked(&mut self, now: Instant) {
+        if self.fin.is_none_or(|fin| self.una <= fin) {
+            return;
+        }
+        match self.state {
+            State::FinWait1 => {
+                self.state = State::FinWait2;
+                if self.orphan {
+                    self.timers.close = Some(now + self.config.time_wait);
+                }
+            }
+            State::Closing => self.enter_time_wait(now),
+            State::LastAck => {
+                self.timers = Timers::default();
+                self.end(CloseReason::Finished);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes data and FIN.
+    fn take_text(&mut self, offset: u64, segment: &Segment<'_>, now: Instant) {
+        if segment.payload.is_empty() && !segment.fin {
+            return;
+        }
+        match self.state {
+            State::Established | State::FinWait1 | State::FinWait2 => {}
+            State::Closed => return,
+            // The peer's FIN was taken already: repeat our acknowledgement.
+            _ => {
+                self.receiver.owe_now();
+                return;
+            }
+        }
+        let fresh = offset + segment.payload.len() as u64 > self.receiver.next();
+        if self.orphan && fresh && !segment.payload.is_empty() {
+            // Nobody will read this: the peer must know that it is lost.
+            self.abort();
+            return;
+        }
+        let before = self.receiver.next();
+        let accepted = self.receiver.accept(offset, segment.payload, segment.fin, now + self.config.delayed_ack);
+        self.totals.bytes_received += self.receiver.next() - before;
+        if (accepted.readable || accepted.finished) && std::mem::take(&mut self.wants_data) {
+            self.happened.readable = true;
+        }
+        if accepted.finished {
+            self.on_peer_fin(now);
+        }
+    }
+
+    fn on_peer_fin(&mut self, now: Instant) {
+        self.receiver.owe_now();
+        match self.state {
+            State::Established => self.state = State::CloseWait,
+            State::FinWait1 => self.state = State::Closing,
+            State::FinWait2 => self.enter_time_wait(now),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! TCP (RFC 9293): one connection, without any I/O.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`connection`] | the state of one connection and what the application does to it |
+//! | [`input`] | what an arriving segment does (RFC 9293 §3.10.7) |
+//! | [`acknowledge`] | what an acknowledgement does to the sender: delivery, loss, recovery, the controller |
+//! | [`output`] | what to send next: the plan, its commitment and its header |
+//! | [`deadlines`] | the timers of a connection and what their expiry does |
+//! | [`segments`] | the retransmission queue, SACK scoreboard and RACK |
+//! | [`recovery`] | recovery phases and proportional rate reduction |
+//! | [`receiver`] | reassembly, window, delayed acknowledgements |
+//! | [`send_buffer`], [`rtt`], [`info`] | unacknowledged bytes; the RTT estimator; what a user may look at |
+
+pub(crate) mod acknowledge;
+pub(crate) mod connection;
+pub(crate) mod deadlines;
+pub(crate) mod info;
+pub(crate) mod input;
+pub(crate) mod output;
+mod receiver;
+mod recovery;
+mod rtt;
+mod segments;
+mod send_buffer;
+
+pub(crate) use connection::{Connection, Opening, State, Tuple};
+pub(crate) use input::Reply;

@@ -1,0 +1,304 @@
+//! What to send next: steps 1 and 3 of the walk (RFC 9293 §3.8, `spec/tcp.md` §1.13).
+//!
+//! [`Connection::next_segment`] only looks; [`Connection::commit`] makes it so once pacer, TSQ and frame pool have agreed.
+
+use std::ops::Range;
+
+use tautline_base::{Bytes, Instant, SegmentId};
+use tautline_cc::Recovery;
+
+use super::connection::{Connection, State};
+use super::deadlines::Persist;
+use super::receiver::Acknowledgement;
+use super::recovery::Phase;
+use crate::config::Pacing;
+use crate::seq;
+use crate::wire::{Flags, IPV4_HEADER, SACK_BLOCKS, TCP_HEADER, TcpHeader};
+
+/// A segment that may be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) kind: Kind,
+    /// Its sequence space, SYN and FIN included.
+    pub(crate) range: Range<u64>,
+    pub(crate) fin: bool,
+}
+
+/// What a plan is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Sequence space never sent before.
+    New,
+    /// A lost segment again.
+    Again(SegmentId),
+    /// A pure acknowledgement.
+    Ack,
+    /// A zero-window probe.
+    Probe,
+    /// A reset.
+    Reset,
+}
+
+impl Plan {
+    /// The plan carries sequence space: it is paced, charged and answered for.
+    pub(crate) fn occupies(&self) -> bool {
+        matches!(self.kind, Kind::New | Kind::Again(_))
+    }
+
+    /// It opens the connection.
+    fn syn(&self) -> bool {
+        self.occupies() && self.range.start == 0
+    }
+
+    /// The bytes of the application's stream in it.
+    fn payload(&self) -> Range<u64> {
+        self.range.start.max(1)..self.range.end - u64::from(self.fin)
+    }
+}
+
+impl Connection {
+    /// The next segment this connection may send as far as TCP is concerned.
+    pub(crate) fn next_segment(&mut self, now: Instant) -> Option<Plan> {
+        match self.state {
+            State::Closed => self.reset_due.then(|| self.bare(Kind::Reset)),
+            State::SynSent | State::SynReceived { .. } => self.next_syn(),
+            State::TimeWait => self.next_ack(now),
+            _ => {
+                // SACK blocks need the room that data would take: such an acknowledgement goes alone, and first.
+                let sack_first = if self.receiver.out_of_order() > 0 { self.next_ack(now) } else { None };
+                sack_first
+                    .or_else(|| self.next_retransmission())
+                    .or_else(|| self.next_data(now))
+                    .or_else(|| self.next_probe())
+                    .or_else(|| self.next_ack(now))
+            }
+        }
+    }
+
+    fn bare(&self, kind: Kind) -> Plan {
+        Plan { kind, range: self.nxt..self.nxt, fin: false }
+    }
+
+    fn next_syn(&mut self) -> Option<Plan> {
+        if self.nxt == 0 {
+            return Some(Plan { kind: Kind::New, range: 0..1, fin: false });
+        }
+        self.segments.next_lost().map(|(id, range, fin)| Plan { kind: Kind::Again(id), range, fin })
+    }
+
+    fn next_ack(&self, now: Instant) -> Option<Plan> {
+        (self.receiver.owed(now) == Acknowledgement::Now).then(|| self.bare(Kind::Ack))
+    }
+
+    fn next_probe(&self) -> Option<Plan> {
+        self.timers.persist.as_ref().is_some_and(|persist| persist.due).then(|| self.bare(Kind::Probe))
+    }
+
+    fn next_retransmission(&mut self) -> Option<Plan> {
+        let (id, range, fin) = self.segments.next_lost()?;
+        let len = range.end - range.start;
+        (self.segments.in_flight() + len <= self.cwnd().get()).then_some(Plan { kind: Kind::Again(id), range, fin })
+    }
+
+    fn next_data(&mut self, now: Instant) -> Option<Plan> {
+        if !matches!(self.state, State::Established | State::CloseWait) {
+            return None;
+        }
+        let available = self.buffer.end();
+        if self.nxt >= available && self.fin.is_none() {
+            return None;
+        }
+        self.restart_after_idle(now);
+        let end = (self.nxt + self.segment_size()).min(available).min(self.peer.edge.max(self.nxt));
+        let fin = self.fin == Some(end);
+        let range = self.nxt..end + u64::from(fin);
+        if range.is_empty() {
+            self.window_closed(now);
+            return None;
+        }
+        if self.holds_back(end, fin, available) {
+            return None;
+        }
+        if self.segments.in_flight() + (range.end - range.start) > self.cwnd().get() {
+            self.flight.window_limited_until = Some(self.nxt);
+            self.flight.peer_limited = false;
+            return None;
+        }
+        Some(Plan { kind: Kind::New, range, fin })
+    }
+
+    /// Reasons to wait with a segment that is not full: Nagle's in Minshall's form, and the sender's silly-window rule
+    /// (RFC 9293 §3.8.6.2.1).
+    fn holds_back(&mut self, end: u64, fin: bool, available: u64) -> bool {
+        let len = end - self.nxt;
+        if len >= self.segment_size() || fin || self.segments.is_empty() {
+            return false;
+        }
+        if end < available {
+            self.flight.peer_limited = true;
+            return len < self.peer.largest / 2;
+        }
+        self.config.nagle && self.flight.small_end > self.una
+    }
+
+    /// The peer's window allows nothing: with nothing in flight, only probing will tell when it opens.
+    fn window_closed(&mut self, now: Instant) {
+        self.flight.peer_limited = true;
+        if self.segments.is_empty() && self.timers.persist.is_none() {
+            self.timers.persist = Some(Persist::new(now, self.rto()));
+        }
+    }
+
+    /// Tells the controller that the connection was idle, once, when it begins to send again.
+    fn restart_after_idle(&mut self, now: Instant) {
+        let Some(since) = self.flight.idle_since.take() else { return };
+        if now - since > self.rto() {
+            self.controller.on_idle(now, now - since);
+            self.verdict = self.controller.verdict();
+        }
+    }
+
+    /// Whether the pacer has a say about `plan`.
+    pub(crate) fn paces(&self, plan: &Plan) -> bool {
+        plan.occupies() && !plan.syn() && self.config.pacing != Pacing::Off
+    }
+
+    /// The header of `plan`. Fixes the window it advertises.
+    pub(crate) fn header(&mut self, plan: &Plan, now: Instant) -> TcpHeader {
+        let syn = plan.syn();
+        let own_scale = self.agreed.as_ref().map_or_else(|| self.own_scale(), |agreed| agreed.own_scale);
+        let offset = match plan.kind {
+            Kind::New | Kind::Again(_) => plan.range.start,
+            Kind::Ack | Kind::Reset => self.nxt,
+            // One below what is acknowledged: out of the window, so the peer must answer with its own.
+            Kind::Probe => self.una.saturating_sub(1),
+        };
+        let answering = self.agreed.is_some();
+        let scaling = !syn || self.agreed.as_ref().is_none_or(|agreed| agreed.own_scale > 0);
+        TcpHeader {
+            source_port: self.tuple.local_port,
+            destination_port: self.tuple.remote_port,
+            seq: seq::to_wire(self.isn, offset),
+            ack: self.agreed.as_ref().map(|agreed| seq::to_wire(agreed.irs, self.receiver.next())),
+            flags: self.flags(plan, syn),
+            // Windows in SYNs are never scaled (RFC 7323 §2.2).
+            window: self.receiver.advertise(if syn { 0 } else { own_scale }),
+            window_scale: (syn && scaling).then_some(own_scale),
+            mss: syn.then_some((self.mtu - IPV4_HEADER - TCP_HEADER).min(usize::from(u16::MAX)) as u16),
+            sack_permitted: syn && self.agreed.as_ref().is_none_or(|agreed| agreed.sack),
+            sack: if answering && plan.kind == Kind::Ack { self.sack_option() } else { [None; SACK_BLOCKS] },
+            timestamp: self.timestamp_option(syn, now),
+        }
+    }
+
+    fn flags(&self, plan: &Plan, syn: bool) -> Flags {
+        match plan.kind {
+            Kind::Reset => Flags::Rst,
+            _ if syn => Flags::Syn,
+            _ if plan.fin => Flags::Fin,
+            Kind::New | Kind::Again(_) if plan.range.end >= self.buffer.end() => Flags::Psh,
+            _ => Flags::None,
+        }
+    }
+
+    fn timestamp_option(&self, syn: bool, now: Instant) -> Option<(u32, u32)> {
+        match &self.agreed {
+            None => syn.then(|| (self.timestamp(now), 0)),
+            Some(agreed) => agreed.peer_timestamp.map(|echo| (self.timestamp(now), echo)),
+        }
+    }
+
+    fn sack_option(&self) -> [Option<(u32, u32)>; SACK_BLOCKS] {
+        let mut option = [None; SACK_BLOCKS];
+        if let Some(agreed) = self.agreed.as_ref().filter(|agreed| agreed.sack) {
+            for (slot, block) in option.iter_mut().zip(self.receiver.sack_blocks()) {
+                *slot = Some((seq::to_wire(agreed.irs, block.start), seq::to_wire(agreed.irs, block.end)));
+            }
+        }
+        option
+    }
+
+    /// The payload of `plan`, in at most two pieces.
+    pub(crate) fn payload(&self, plan: &Plan) -> (&[u8], &[u8]) {
+        if !plan.occupies() {
+            return (&[], &[]);
+        }
+        let payload = plan.payload();
+        if payload.start >= payload.end { (&[], &[]) } else { self.buffer.slices(payload) }
+    }
+
+    /// Makes `plan` so: it departs at `departure` in a frame of `frame` bytes. Returns the segment it stands for.
+    pub(crate) fn commit(&mut self, plan: &Plan, now: Instant, departure: Instant, frame: Bytes) -> Option<SegmentId> {
+        self.totals.segments_out += 1;
+        if self.agreed.is_some() {
+            self.receiver.acknowledged();
+        }
+        if self.paces(plan) {
+            self.pacer.departed(departure, frame, self.verdict.pacing_rate, self.verdict.burst);
+        }
+        match plan.kind {
+            Kind::New => Some(self.commit_new(plan, departure)),
+            Kind::Again(id) => {
+                self.commit_again(id, plan, now, departure);
+                Some(id)
+            }
+            Kind::Probe => {
+                let rto = self.rto();
+                if let Some(persist) = &mut self.timers.persist {
+                    persist.sent(now, rto);
+                }
+                None
+            }
+            Kind::Ack => None,
+            Kind::Reset => {
+                self.reset_due = false;
+                None
+            }
+        }
+    }
+
+    fn commit_new(&mut self, plan: &Plan, departure: Instant) -> SegmentId {
+        let sent = self.sampler.on_send(departure, self.segments.is_empty());
+        let len = plan.range.end - plan.range.start;
+        if !plan.fin && len < self.segment_size() {
+            self.flight.small_end = plan.range.end;
+        }
+        self.nxt = plan.range.end;
+        self.timers.persist = None;
+        if plan.fin {
+            self.state = match self.state {
+                State::CloseWait => State::LastAck,
+                _ => State::FinWait1,
+            };
+        }
+        let id = self.segments.push(plan.range.clone(), plan.fin, sent);
+        self.flight.largest = self.flight.largest.max(self.segments.in_flight());
+        self.note_sent(len);
+        let rto = self.rto();
+        self.timers.rto.get_or_insert(departure + rto);
+        id
+    }
+
+    fn commit_again(&mut self, id: SegmentId, plan: &Plan, now: Instant, departure: Instant) {
+        let sent = self.sampler.on_send(departure, self.segments.in_flight() == 0);
+        self.segments.retransmitted(id, sent);
+        self.totals.retransmits += 1;
+        self.note_sent(plan.range.end - plan.range.start);
+        let timestamp = self.timestamp(now);
+        if let Phase::Recovery(episode) = &mut self.phase {
+            episode.first_retransmission.get_or_insert(timestamp);
+        }
+        if plan.range.start == self.una || self.timers.rto.is_none() {
+            self.timers.rto = Some(departure + self.rto());
+        }
+    }
+
+    /// PRR counts what leaves during an episode.
+    fn note_sent(&mut self, len: u64) {
+        if self.controller.recovery() == Recovery::Prr
+            && let Phase::Recovery(episode) = &mut self.phase
+        {
+            episode.on_sent(Bytes::new(len));
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! The receiving half: reassembly, the advertised window and when to acknowledge (RFC 9293 §3.8.6, RFC 2018, `spec/tcp.md` §1.12).
+//!
+//! Bytes are stored at their place in one ring; a [`RangeSet`] says which are there. The first copy of a byte wins. Memory is
+//! bounded by the advertised window whatever the sizes and order of segments.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use tautline_base::Instant;
+
+use crate::ranges::RangeSet;
+use crate::wire::SACK_BLOCKS;
+
+/// Separate holes we keep track of. Beyond it a segment that would open another is refused: memory and time stay bounded when
+/// a peer sends every second byte.
+const MAX_RANGES: usize = 1024;
+/// Segments acknowledged at once after the start of a connection, so that the peer's slow start is not held back.
+const QUICK_ACKS: u32 = 16;
+
+/// Receive state of a connection.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    /// Bytes from `read` upward, holes included.
+    bytes: VecDeque<u8>,
+    /// Offset the application has read up to.
+    read: u64,
+    /// Offset up to which everything has arrived.
+    next: u64,
+    /// Everything received above `next`.
+    ahead: RangeSet,
+    /// Latest arrivals above `next`, newest first: the order of SACK blocks.
+    recent: [Option<u64>; SACK_BLOCKS],
+    /// Offset of the peer's FIN, once seen.
+    fin: Option<u64>,
+    /// Right edge of the window we advertised last.
+    edge: u64,
+    capacity: u64,
+    acknowledgement: Acknowledgement,
+    quick: u32,
+    /// Largest segment the peer has sent: the unit in which it fills its window.
+    peer_segment: u64,
+    /// Offset we acknowledged last.
+    acknowledged: u64,
+}
+
+/// What we owe the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Acknowledgement {
+    /// Nothing.
+    None,
+    /// An acknowledgement by then at the latest.
+    By(Instant),
+    /// An acknowledgement now.
+    Now,
+}
+
+/// What became of a segment's text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Accepted {
+    /// The application has more to read.
+    pub(super) readable: bool,
+    /// The peer's FIN is now in order.
+    pub(super) finished: bool,
+}
+
+impl Receiver {
+    /// A receiver with room for `capacity` bytes.
+    pub(super) fn new(capacity: u64) -> Self {
+        Self {
+            bytes: VecDeque::new(),
+            read: 1,
+            next: 0,
+            ahead: RangeSet::default(),
+            recent: [None; SACK_BLOCKS],
+            fin: None,
+            edge: 0,
+            capacity,
+            acknowledgement: Acknowledgement::None,
+            quick: QUICK_ACKS,
+            peer_segment: 536,
+            acknowledged: 0,
+        }
+    }
+
+    /// The peer's SYN has arrived: offset 1 is next.
+    pub(super) fn synchronised(&mut self) {
+        self.next = 1;
+    }
+
+    /// The next offset expected, FIN included.
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Right edge of the advertised window.
+    pub(super) fn edge(&self) -> u64 {
+        self.edge
+    }
+
+    /// Bytes the application can read.
+    pub(super) fn readable(&self) -> usize {
+        (self.data_end() - self.read) as usize
+    }
+
+    /// The peer's FIN arrived in order.
+    pub(super) fn finished(&self) -> bool {
+        self.fin.is_some_and(|fin| self.next > fin)
+    }
+
+    /// Bytes held above a hole.
+    pub(super) fn out_of_order(&self) -> usize {
+        self.ahead.len()
+    }
+
+    /// End of in-order data, without the FIN.
+    fn data_end(&self) -> u64 {
+        match self.fin {
+            Some(fin) if self.next > fin => fin,
+            _ => self.next.max(1),
+        }
+    }
+
+    /// Takes the text of a segment at `offset`, cut to the window, and its FIN. `hold` is how long an acknowledgement may wait.
+    pub(super) fn accept(&mut self, offset: u64, payload: &[u8], fin: bool, deadline: Instant) -> Accepted {
+        let before = self.data_end();
+        let end = offset + payload.len() as u64;
+        if fin && end <= self.edge && self.fin.is_none() {
+            self.fin = Some(end);
+        }
+        // Nothing exists past the FIN, and nothing may be stored past the window we advertised.
+        let limit = self.fin.unwrap_or(u64::MAX).min(self.edge);
+        let range = offset.max(self.next)..end.min(limit);
+        let in_order = offset <= self.next;
+        self.peer_segment = self.peer_segment.max(payload.len() as u64);
+        if !range.is_empty() && (in_order || self.ahead.len() < MAX_RANGES) {
+            self.store(range, &payload[(offset.max(self.next) - offset) as usize..]);
+        }
+        let filled_gap = self.advance();
+        self.owe(in_order && !filled_gap && !fin && !payload.is_empty(), deadline);
+        Accepted { readable: self.data_end() > before, finished: self.finished() }
+    }
+
+    /// Writes the bytes of `range` that are not yet there.
+    fn store(&mut self, range: Range<u64>, bytes: &[u8]) {
+        let Self { bytes: ring, read, next, ahead, recent, .. } = self;
+        let at = |offset: u64| (offset - *read) as usize;
+        if range.start == *next && ahead.is_empty() {
+            // The common case: the next bytes of the stream, nothing beyond them.
+            ring.extend(&bytes[..(range.end - range.start) as usize]);
+            *next = range.end;
+            return;
+        }
+        if at(range.end) > ring.len() {
+            ring.resize(at(range.end), 0);
+        }
+        ahead.insert(range.clone(), |new| {
+            let source = &bytes[(new.start - range.start) as usize..(new.end - range.start) as usize];
+            copy_into(ring, at(new.start), source);
+        });
+        if range.start > *next {
+            remember(recent, range.start, ahead);
+        }
+    }
+
+    /// Moves `next` over what has become contiguous. True when a hole was filled that data waited behind.
+    fn advance(&mut self) -> bool {
+        let mut filled = false;
+        if let Some(first) = self.ahead.first().filter(|r| r.start <= self.next).cloned() {
+            self.next = self.next.max(first.end);
+            self.ahead.remove_below(self.next);
+            filled = true;
+        }
+        if self.fin == Some(self.next) {
+            self.next += 1;
+        }
+        filled
+    }
+
+    /// Notes an acknowledgement: at once for anything but plain in-order data, else every second segment.
+    fn owe(&mut self, plain: bool, deadline: Instant) {
+        let unacknowledged = self.next - self.acknowledged.min(self.next);
+        let at_once = !plain || self.quick > 0 || unacknowledged >= 2 * self.peer_segment;
+        self.acknowledgement = match self.acknowledgement {
+            _ if at_once => Acknowledgement::Now,
+            Acknowledgement::None => Acknowledgement::By(deadline),
+            owed => owed,
+        };
+    }
+
+    /// What we acknowledged last.
+    pub(super) fn acknowledged_up_to(&self) -> u64 {
+        self.acknowledged
+    }
+
+    /// Demands an acknowledgement at once.
+    pub(super) fn owe_now(&mut self) {
+        self.acknowledgement = Acknowledgement::Now;
+    }
+
+    /// What is owed at `now`.
+    pub(super) fn owed(&self, now: Instant) -> Acknowledgement {
+        match self.acknowledgement {
+            Acknowledgement::By(deadline) if deadline <= now => Acknowledgement::Now,
+            owed => owed,
+        }
+    }
+
+    /// A segment with our current acknowledgement number and window left.
+    pub(super) fn acknowledged(&mut self) {
+        self.acknowledgement = Acknowledgement::None;
+        self.acknowledged = self.next;
+        self.quick = self.quick.saturating_sub(1);
+    }
+
+    /// The window to advertise, in units of `1 << scale` bytes. The right edge never moves left (RFC 9293 §3.8.6.2.1), so the
+    /// value is rounded up where rounding down would.
+    pub(super) fn advertise(&mut self, scale: u8) -> u16 {
+        let free = self.capacity.saturating_sub(self.data_end() - self.read);
+        let edge = (self.next + free).max(self.edge);
+        let mut units = (edge - self.next) >> scale;
+        if self.next + (units << scale) < self.edge {
+            units += 1;
+        }
+        let units = units.min(u64::from(u16::MAX));
+        self.edge = self.edge.max(self.next + (units << scale));
+        units as u16
+    }
+
+    /// Moves bytes to the application.
+    pub(super) fn read(&mut self, out: &mut [u8]) -> usize {
+        let count = out.len().min(self.readable());
+        let (front, back) = self.bytes.as_slices();
+        let split = front.len().min(count);
+        out[..split].copy_from_slice(&front[..split]);
+        out[split..count].copy_from_slice(&back[..count - split]);
+        self.bytes.drain(..count);
+        self.read += count as u64;
+        if self.bytes.is_empty() && self.bytes.capacity() > 1 << 16 && self.finished() {
+            self.bytes = VecDeque::new();
+        }
+        count
+    }
+
+    /// Whether reading has opened the window so much that the peer should know: it at least doubled, by two segments or half the
+    /// buffer (silly-window avoidance, RFC 9293 §3.8.6.2.2).
+    pub(super) fn window_reopened(&self) -> bool {
+        let free = self.capacity.saturating_sub(self.data_end() - self.read);
+        let usable = self.edge.saturating_sub(self.next);
+        let gain = free.saturating_sub(usable);
+        gain >= (2 * self.peer_segment).min(self.capacity / 2).max(1) && free >= 2 * usable
+    }
+
+    /// SACK blocks, most recent first (RFC 2018 §4).
+    pub(super) fn sack_blocks(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.recent.iter().flatten().filter_map(|offset| self.ahead.containing(*offset))
+    }
+}
+
+/// Puts `offset` first, and keeps only offsets that name different ranges.
+fn remember(recent: &mut [Option<u64>; SACK_BLOCKS], offset: u64, ahead: &RangeSet) {
+    let mut kept = [Some(offset), None, None];
+    let mut len = 1;
+    let mut seen = [ahead.containing(offset), None, None];
+    for old in recent.iter().flatten() {
+        let range = ahead.containing(*old);
+        if len < SACK_BLOCKS && range.is_some() && !seen.contains(&range) {
+            kept[len] = Some(*old);
+            seen[len] = range;
+            len += 1;
+        }
+    }
+    *recent = kept;
+}
+
+/// Copies `source` into the ring at `at`.
+fn copy_into(ring: &mut VecDeque<u8>, at: usize, source: &[u8]) {
+    let (front, back) = ring.as_mut_slices();
+    let split = front.len();
+    let in_front = split.saturating_sub(at).min(source.len());
+    front[at.min(split)..][..in_front].copy_from_slice(&source[..in_front]);
+    let back_at = (at + in_front).saturating_sub(split);
+    back[back_at..][..source.len() - in_front].copy_from_slice(&source[in_front..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LATER: Instant = Instant::from_secs(9);
+
+    fn receiver(capacity: u64) -> Receiver {
+        let mut receiver = Receiver::new(capacity);
+        receiver.synchronised();
+        receiver.advertise(0);
+        receiver
+    }
+
+    fn byte(offset: u64) -> u8 {
+        (offset * 7 % 251) as u8
+    }
+
+    fn text(range: Range<u64>) -> Vec<u8> {
+        range.map(byte).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn any_order_of_overlapping_segments_yields_the_stream(
+            segments in prop::collection::vec((1u64..600, 1u64..80), 1..80),
+            reads in prop::collection::vec(0usize..200, 80),
+            scale in 0u8..4,
+        ) {
+            let mut receiver = receiver(256);
+            let mut read: Vec<u8> = Vec::new();
+            for ((start, len), want) in segments.into_iter().chain((1..600).step_by(37).map(|s| (s, 40))).zip(reads.iter().cycle()) {
+                receiver.accept(start, &text(start..start + len), false, LATER);
+                let mut out = vec![0; *want];
+                let got = receiver.read(&mut out);
+                read.extend(&out[..got]);
+                let edge = receiver.edge();
+                receiver.advertise(scale);
+                prop_assert!(receiver.edge() >= edge, "the right edge never moves left");
+                prop_assert!(receiver.bytes.len() as u64 <= 256 + (1 << scale), "memory is bounded by the window");
+                for block in receiver.sack_blocks() {
+                    prop_assert!(block.start > receiver.next() && block.end <= receiver.edge());
+                }
+            }
+            prop_assert_eq!(&read, &text(1..1 + read.len() as u64));
+        }
+    }
+
+    #[test]
+    fn fin_is_taken_in_order_and_nothing_after_it() {
+        let mut receiver = receiver(100);
+        assert_eq!(receiver.accept(11, &text(11..21), true, LATER), Accepted { readable: false, finished: false });
+        assert_eq!(receiver.accept(21, b"after the end", false, LATER), Accepted::default());
+        assert_eq!(receiver.accept(1, &text(1..11), false, LATER), Accepted { readable: true, finished: true });
+        assert_eq!(receiver.next(), 22);
+        let mut out = [0; 64];
+        assert_eq!(receiver.read(&mut out), 20);
+        assert!(receiver.finished() && receiver.readable() == 0);
+    }
+
+    #[test]
+    fn the_first_copy_of_a_byte_wins() {
+        let mut receiver = receiver(100);
+        receiver.accept(3, b"cd", false, LATER);
+        receiver.accept(1, b"abXY", false, LATER);
+        let mut out = [0; 4];
+        assert_eq!(receiver.read(&mut out), 4);
+        assert_eq!(&out, b"abcd");
+    }
+
+    #[test]
+    fn every_second_byte_is_bounded() {
+        let mut receiver = receiver(1 << 20);
+        for i in 0..10_000 {
+            receiver.accept(3 + 2 * i, b"x", false, LATER);
+        }
+        assert_eq!(receiver.out_of_order(), MAX_RANGES);
+    }
+
+    #[test]
+    fn sack_reports_the_latest_first() {
+        let mut receiver = receiver(1000);
+        for start in [10, 30, 50, 70] {
+            receiver.accept(start, &text(start..start + 5), false, LATER);
+        }
+        receiver.accept(35, &text(35..40), false, LATER);
+        let blocks: Vec<_> = receiver.sack_blocks().collect();
+        assert_eq!(blocks, [30..40, 70..75, 50..55]);
+    }
+
+    #[test]
+    fn acknowledges_every_second_full_segment_after_the_quick_start() {
+        let mut receiver = receiver(1 << 20);
+        receiver.quick = 0;
+        receiver.acknowledged();
+        let segment = vec![0; 1448];
+        receiver.accept(1, &segment, false, LATER);
+        assert_eq!(receiver.owed(Instant::ZERO), Acknowledgement::By(LATER));
+        assert_eq!(receiver.owed(LATER), Acknowledgement::Now);
+        receiver.accept(1449, &segment, false, LATER);
+        assert_eq!(receiver.owed(Instant::ZERO), Acknowledgement::Now);
+    }
+
+    #[test]
+    fn the_window_is_reopened_when_it_doubles() {
+        let mut receiver = receiver(10_000);
+        receiver.peer_segment = 1000;
+        for segment in 0..10 {
+            receiver.accept(1 + segment * 1000, &[1; 1000], false, LATER);
+        }
+        receiver.advertise(0);
+        assert!(!receiver.window_reopened());
+        receiver.read(&mut [0; 1999]);
+        assert!(!receiver.window_reopened());
+        receiver.read(&mut [0; 1]);
+        assert!(receiver.window_reopened());
+    }
+}

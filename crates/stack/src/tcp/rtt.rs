@@ -1,0 +1,125 @@
+//! Round-trip time and retransmission timeout (RFC 6298 with Linux's 200 ms variance floor; `spec/tcp.md` §1.7).
+
+use std::time::Duration;
+
+use tautline_base::Instant;
+
+/// RTO before the first sample (RFC 6298 §2.1).
+pub(super) const INITIAL_RTO: Duration = Duration::from_secs(1);
+/// Floor of the variance term: RTO = SRTT + max(floor, 4 × deviation).
+const VARIANCE_FLOOR: Duration = Duration::from_millis(200);
+/// Largest RTO, backoff included.
+pub(super) const MAX_RTO: Duration = Duration::from_secs(120);
+/// How long a minimum is believed (Linux `tcp_min_rtt_wlen`).
+const MIN_RTT_WINDOW: Duration = Duration::from_secs(300);
+
+/// Smoothed RTT, its mean deviation, and the lowest RTT of the last five minutes.
+#[derive(Debug, Default)]
+pub(crate) struct RttEstimator {
+    smoothed: Option<Smoothed>,
+    backoff: u32,
+}
+
+#[derive(Debug)]
+struct Smoothed {
+    srtt: Duration,
+    deviation: Duration,
+    min: Duration,
+    min_at: Instant,
+}
+
+impl RttEstimator {
+    /// Takes a sample from data that was sent once (Karn) and ends any backoff.
+    pub(crate) fn sample(&mut self, rtt: Duration, now: Instant) {
+        let rtt = rtt.max(Duration::from_nanos(1));
+        self.backoff = 0;
+        let Some(s) = &mut self.smoothed else {
+            self.smoothed = Some(Smoothed { srtt: rtt, deviation: rtt / 2, min: rtt, min_at: now });
+            return;
+        };
+        let error = rtt.abs_diff(s.srtt);
+        // A sample that lowers the RTT by more than the deviation says little about jitter: Linux gives it 1/8 the weight.
+        let gain = if rtt < s.srtt && error > s.deviation { 32 } else { 4 };
+        s.deviation = s.deviation - s.deviation / gain + error / gain;
+        s.srtt = s.srtt - s.srtt / 8 + rtt / 8;
+        if rtt <= s.min || now - s.min_at > MIN_RTT_WINDOW {
+            (s.min, s.min_at) = (rtt, now);
+        }
+    }
+
+    /// The smoothed RTT; zero before the first sample.
+    pub(crate) fn srtt(&self) -> Duration {
+        self.smoothed.as_ref().map_or(Duration::ZERO, |s| s.srtt)
+    }
+
+    /// The mean deviation; zero before the first sample.
+    pub(crate) fn deviation(&self) -> Duration {
+        self.smoothed.as_ref().map_or(Duration::ZERO, |s| s.deviation)
+    }
+
+    /// The lowest recent RTT; zero before the first sample.
+    pub(crate) fn min(&self) -> Duration {
+        self.smoothed.as_ref().map_or(Duration::ZERO, |s| s.min)
+    }
+
+    /// The retransmission timeout, backed off.
+    pub(crate) fn rto(&self) -> Duration {
+        let base = match &self.smoothed {
+            None => INITIAL_RTO,
+            Some(s) => s.srtt + VARIANCE_FLOOR.max(s.deviation * 4),
+        };
+        base.saturating_mul(1 << self.backoff.min(16)).min(MAX_RTO)
+    }
+
+    /// Doubles the timeout until the next sample.
+    pub(crate) fn back_off(&mut self) {
+        self.backoff += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_sample_examples_of_the_spec() {
+        // spec/tcp.md §1.7: first R = 1 / 40 / 150 / 300 ms give RTO 201 / 240 / 450 / 900 ms.
+        for (rtt, rto) in [(1, 201), (40, 240), (150, 450), (300, 900)] {
+            let mut estimator = RttEstimator::default();
+            estimator.sample(Duration::from_millis(rtt), Instant::ZERO);
+            assert_eq!(estimator.rto(), Duration::from_millis(rto));
+        }
+    }
+
+    #[test]
+    fn retries2_takes_924_6_seconds() {
+        // spec/tcp.md §1.7: ten doubling timeouts from 0.2 s, then six capped at 120 s.
+        let mut estimator = RttEstimator::default();
+        estimator.sample(Duration::from_nanos(1), Instant::ZERO);
+        let mut total = Duration::ZERO;
+        for _ in 0..16 {
+            total += estimator.rto();
+            estimator.back_off();
+        }
+        assert_eq!(total.as_millis(), 924_600);
+    }
+
+    #[test]
+    fn absurd_samples_are_survived() {
+        let mut estimator = RttEstimator::default();
+        for rtt in [Duration::ZERO, Duration::from_secs(100), Duration::from_nanos(1), Duration::from_secs(100_000)] {
+            estimator.sample(rtt, Instant::from_secs(1));
+            assert!(estimator.rto() >= VARIANCE_FLOOR && estimator.rto() <= MAX_RTO);
+        }
+    }
+
+    #[test]
+    fn the_minimum_expires() {
+        let mut estimator = RttEstimator::default();
+        estimator.sample(Duration::from_millis(1), Instant::ZERO);
+        estimator.sample(Duration::from_millis(9), Instant::from_secs(299));
+        assert_eq!(estimator.min(), Duration::from_millis(1));
+        estimator.sample(Duration::from_millis(9), Instant::from_secs(301));
+        assert_eq!(estimator.min(), Duration::from_millis(9));
+    }
+}

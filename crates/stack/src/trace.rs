@@ -1,0 +1,86 @@
+//! [`Tracer`]: hears of everything that happens to a packet inside one host. Tracing off costs nothing: [`NoTrace`] compiles away.
+
+use tautline_base::{Instant, SocketId};
+use tautline_qdisc::DropReason;
+
+/// One event in the life of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketEvent {
+    /// When.
+    pub at: Instant,
+    /// What happened.
+    pub what: What,
+    /// The connection it belongs to, if any.
+    pub socket: Option<SocketId>,
+    /// TCP sequence number on the wire; 0 for packets without one.
+    pub seq: u32,
+    /// Bytes on the wire.
+    pub len: u32,
+}
+
+/// What happened to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// It was written by a connection or in answer to a frame.
+    Born,
+    /// It was handed to the discipline (which may drop it at once).
+    Queued,
+    /// It was dropped in this host.
+    Dropped(DropReason),
+    /// The discipline marked it "congestion experienced".
+    Marked,
+    /// It was placed in the device's ring.
+    Ringed,
+    /// The device has sent it and gave it back.
+    Completed,
+    /// It arrived from the network.
+    Received,
+}
+
+/// Hears of packet events, in order.
+pub trait Tracer {
+    /// False when nobody listens: the host then does not even look the facts up.
+    const ENABLED: bool = true;
+
+    /// `event` happened to the packet whose bytes are `frame`.
+    fn record(&mut self, event: &PacketEvent, frame: &[u8]);
+}
+
+/// Hears nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoTrace;
+
+impl Tracer for NoTrace {
+    const ENABLED: bool = false;
+
+    fn record(&mut self, _event: &PacketEvent, _frame: &[u8]) {}
+}
+
+impl<A: Tracer, B: Tracer> Tracer for (A, B) {
+    const ENABLED: bool = A::ENABLED || B::ENABLED;
+
+    fn record(&mut self, event: &PacketEvent, frame: &[u8]) {
+        self.0.record(event, frame);
+        self.1.record(event, frame);
+    }
+}
+
+impl<T: Tracer> Tracer for Option<T> {
+    const ENABLED: bool = T::ENABLED;
+
+    fn record(&mut self, event: &PacketEvent, frame: &[u8]) {
+        if let Some(tracer) = self {
+            tracer.record(event, frame);
+        }
+    }
+}
+
+/// The TCP sequence number in an Ethernet/IPv4 frame; 0 if it holds none.
+pub(crate) fn sequence_number(frame: &[u8]) -> u32 {
+    let is_tcp = frame.get(12..14) == Some(&[0x08, 0x00]) && frame.get(23) == Some(&6);
+    let header = frame.get(14).map_or(0, |first| usize::from(first & 0x0f) * 4);
+    match frame.get(14 + header + 4..14 + header + 8) {
+        Some(bytes) if is_tcp => u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]),
+        _ => 0,
+    }
+}

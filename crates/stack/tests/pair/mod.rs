@@ -1,0 +1,215 @@
+//! Two hosts on a wire in virtual time: what scenario tests are written in.
+//!
+//! The wire delays every frame by the same time and shows each one to a filter, which may drop it. Anything richer (rates, rings,
+//! random impairments) is `tautline-sim`'s.
+
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
+
+use tautline_base::{Device, HeapFrame, Instant, Packet, Pool, Received, SocketId};
+use tautline_bql::{Dql, Port, Ring};
+use tautline_qdisc::Pfifo;
+use tautline_stack::{Event, Host, HostConfig, Recv, TcpConfig};
+
+pub const PORT: u16 = 5001;
+pub const DELAY: Duration = Duration::from_millis(5);
+
+/// A device that completes at once; its transmitted frames wait to be carried.
+#[derive(Default)]
+pub struct Nic {
+    sent: VecDeque<Vec<u8>>,
+    done: Vec<Packet<HeapFrame>>,
+    arrived: VecDeque<Vec<u8>>,
+}
+
+impl Device for Nic {
+    type Frame = HeapFrame;
+
+    fn mtu(&self) -> usize {
+        1500
+    }
+
+    fn room(&self) -> usize {
+        256 - self.done.len()
+    }
+
+    fn put(&mut self, packet: Packet<HeapFrame>, _now: Instant) {
+        self.sent.push_back(packet.bytes().to_vec());
+        self.done.push(packet);
+    }
+
+    fn doorbell(&mut self, _now: Instant) {}
+
+    fn reap(&mut self, _now: Instant, done: &mut Vec<Packet<HeapFrame>>) {
+        done.append(&mut self.done);
+    }
+
+    fn in_flight(&self) -> usize {
+        self.done.len()
+    }
+
+    fn receive(&mut self, _now: Instant) -> Option<Received<HeapFrame>> {
+        let bytes = self.arrived.pop_front()?;
+        let mut frame = HeapFrame::new();
+        tautline_base::Frame::bytes_mut(&mut frame)[..bytes.len()].copy_from_slice(&bytes);
+        Some(Received { frame, start: 0, len: bytes.len() as u32 })
+    }
+
+    fn recycle(&mut self, _frame: HeapFrame) {}
+
+    fn reset(&mut self, lost: &mut Vec<Packet<HeapFrame>>) {
+        lost.append(&mut self.done);
+    }
+}
+
+pub type Stack = Host<Pfifo<Packet<HeapFrame>>, Nic>;
+
+pub fn address(side: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 7, 0, 1 + side as u8)
+}
+
+fn host(side: usize, seed: u64) -> Stack {
+    let config = HostConfig {
+        mac: [2, 0, 0, 0, 0, 1 + side as u8],
+        address: address(side),
+        prefix: 24,
+        gateway: None,
+        seed: seed + side as u64,
+    };
+    let ring = Ring::new(Nic::default(), Dql::default());
+    let qdisc = Pfifo::new(tautline_qdisc::pfifo::Config::default());
+    let pool = Pool::new((0..512).map(|_| HeapFrame::new()).collect());
+    Host::new(config, Port::new(qdisc, ring), pool, tautline_stack::NoTrace)
+}
+
+/// Sees every frame: side it comes from, its bytes. False drops it.
+pub type Filter = Box<dyn FnMut(usize, &[u8]) -> bool>;
+
+/// Two hosts, the frames between them, and the events they reported.
+pub struct Pair {
+    pub hosts: [Stack; 2],
+    pub now: Instant,
+    pub events: [Vec<Event>; 2],
+    pub filter: Filter,
+    /// Frames on the wire: arrival, side they go to, bytes.
+    wire: VecDeque<(Instant, usize, Vec<u8>)>,
+    /// Frames carried so far.
+    pub carried: usize,
+}
+
+impl Pair {
+    pub fn new(seed: u64) -> Self {
+        Self {
+            hosts: [host(0, seed), host(1, seed)],
+            now: Instant::from_secs(1),
+            events: [Vec::new(), Vec::new()],
+            filter: Box::new(|_, _| true),
+            wire: VecDeque::new(),
+            carried: 0,
+        }
+    }
+
+    /// A pair with an established connection: side 0 connected to side 1.
+    pub fn connected(seed: u64, config: TcpConfig) -> (Self, SocketId, SocketId) {
+        let mut pair = Self::new(seed);
+        pair.hosts[1].listen(PORT, config.clone()).expect("the port is free");
+        let client = pair.connect(config);
+        pair.run_for(DELAY * 8);
+        assert!(pair.events[0].contains(&Event::Connected(client)), "{:?}", pair.events);
+        let server = pair.events[1]
+            .iter()
+            .find_map(|event| match event {
+                Event::Accepted { socket, .. } => Some(*socket),
+                _ => None,
+            })
+            .expect("accepted");
+        (pair, client, server)
+    }
+
+    pub fn connect(&mut self, config: TcpConfig) -> SocketId {
+        let remote = SocketAddrV4::new(address(1), PORT);
+        self.hosts[0].connect(remote, config, self.now).expect("the address is good")
+    }
+
+    /// Lets `time` pass.
+    pub fn run_for(&mut self, time: Duration) {
+        let end = self.now + time;
+        loop {
+            let mut next = end;
+            for side in 0..2 {
+                while let Some(wake) = self.hosts[side].poll(self.now) {
+                    if wake.at > self.now {
+                        next = next.min(wake.at);
+                        break;
+                    }
+                }
+                self.collect(side);
+            }
+            if let Some((arrival, ..)) = self.wire.front() {
+                next = next.min(*arrival);
+            }
+            if self.now >= end {
+                return;
+            }
+            self.now = next.max(self.now);
+            while self.wire.front().is_some_and(|(arrival, ..)| *arrival <= self.now) {
+                let (_, side, bytes) = self.wire.pop_front().expect("just seen");
+                self.hosts[side].device_mut().arrived.push_back(bytes);
+                self.hosts[side].receive(self.now);
+            }
+        }
+    }
+
+    fn collect(&mut self, side: usize) {
+        while let Some(frame) = self.hosts[side].device_mut().sent.pop_front() {
+            self.carried += 1;
+            if (self.filter)(side, &frame) {
+                self.wire.push_back((self.now + DELAY, 1 - side, frame));
+            }
+        }
+        while let Some(event) = self.hosts[side].next_event() {
+            self.events[side].push(event);
+        }
+    }
+
+    /// Puts a frame in front of `side`, as an attacker would.
+    pub fn inject(&mut self, side: usize, frame: &[u8]) {
+        self.hosts[side].deliver(frame, self.now);
+    }
+
+    /// Reads everything `side` has.
+    pub fn read(&mut self, side: usize, socket: SocketId) -> (Vec<u8>, Recv) {
+        let mut all = Vec::new();
+        let mut buffer = [0; 4096];
+        loop {
+            match self.hosts[side].recv(socket, &mut buffer).expect("the socket exists") {
+                Recv::Data(count) => all.extend(&buffer[..count]),
+                end => return (all, end),
+            }
+        }
+    }
+
+    /// Sends all of `data` from `side` while the other side reads; returns what was read.
+    pub fn transfer(&mut self, side: usize, from: SocketId, to: SocketId, data: &[u8], limit: Duration) -> Vec<u8> {
+        let (mut sent, mut received) = (0, Vec::new());
+        let end = self.now + limit;
+        while received.len() < data.len() && self.now < end {
+            sent += self.hosts[side].send(from, &data[sent..]).expect("open");
+            self.run_for(Duration::from_millis(1));
+            received.extend(self.read(1 - side, to).0);
+        }
+        received
+    }
+
+    pub fn state(&self, side: usize, socket: SocketId) -> Option<&'static str> {
+        self.hosts[side].info(socket).map(|info| info.state)
+    }
+
+    pub fn closed(&self, side: usize) -> Option<tautline_stack::CloseReason> {
+        self.events[side].iter().find_map(|event| match event {
+            Event::Closed { why, .. } => Some(*why),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,300 @@
+//! Connections from birth to end, on a perfect or a selectively lossy wire.
+
+mod pair;
+
+use std::time::Duration;
+
+use pair::{DELAY, PORT, Pair};
+use tautline_base::Bytes;
+use tautline_stack::{CloseReason, Event, Recv, TcpConfig};
+
+fn data(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 31 % 251) as u8).collect()
+}
+
+/// The TCP header of a frame: flags byte and payload length.
+fn tcp(frame: &[u8]) -> Option<(u8, usize)> {
+    if frame.get(12..14)? != [8, 0] || *frame.get(23)? != 6 {
+        return None;
+    }
+    let total = usize::from(u16::from_be_bytes([frame[16], frame[17]]));
+    let header = usize::from(frame[46] >> 4) * 4;
+    Some((frame[47], total - 20 - header))
+}
+
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+
+fn nothing_left(pair: &Pair) {
+    for host in &pair.hosts {
+        assert_eq!(host.outstanding(), 0, "every frame is back");
+    }
+}
+
+#[test]
+fn data_crosses_both_ways_and_both_ends_close_in_order() {
+    let (mut pair, client, server) = Pair::connected(1, TcpConfig::default());
+    let upload = data(300_000);
+    assert_eq!(pair.transfer(0, client, server, &upload, Duration::from_secs(20)), upload);
+    assert_eq!(pair.transfer(1, server, client, &upload[..70_000], Duration::from_secs(20)), &upload[..70_000]);
+
+    pair.hosts[0].shutdown(client).expect("open");
+    pair.run_for(DELAY * 4);
+    assert_eq!(pair.read(1, server), (vec![], Recv::EndOfStream));
+    assert_eq!(pair.state(0, client), Some("FIN-WAIT-2"));
+    // Half-closed: the other direction still carries.
+    assert_eq!(pair.transfer(1, server, client, b"late", Duration::from_secs(1)), b"late");
+    pair.hosts[1].shutdown(server).expect("open");
+    pair.run_for(DELAY * 4);
+    assert_eq!(pair.closed(1), Some(CloseReason::Finished));
+    assert_eq!(pair.state(0, client), Some("TIME-WAIT"));
+    pair.hosts[0].close(client, pair.now);
+    pair.hosts[1].close(server, pair.now);
+    pair.run_for(Duration::from_secs(61));
+    assert_eq!(pair.hosts[0].socket_count(), 0, "TIME-WAIT has passed");
+    assert_eq!(pair.hosts[1].socket_count(), 1, "the listener stays");
+    nothing_left(&pair);
+}
+
+#[test]
+fn every_loss_in_the_opening_is_repaired() {
+    // Drop the n-th TCP segment, whichever it is, for the first twelve segments.
+    for dropped in 0..12 {
+        let mut pair = Pair::new(7);
+        pair.hosts[1].listen(PORT, TcpConfig::default()).expect("free");
+        let mut count = 0;
+        pair.filter = Box::new(move |_, frame| {
+            count += usize::from(tcp(frame).is_some());
+            count != dropped + 1 || tcp(frame).is_none()
+        });
+        let client = pair.connect(TcpConfig::default());
+        let payload = data(20_000);
+        assert_eq!(pair.hosts[0].send(client, &payload), Ok(payload.len()), "data may be written before the handshake ends");
+        pair.hosts[0].shutdown(client).expect("open");
+        let mut got = Vec::new();
+        for _ in 0..400 {
+            pair.run_for(Duration::from_millis(10));
+            let accepted = pair.events[1].iter().find_map(|event| match event {
+                Event::Accepted { socket, .. } => Some(*socket),
+                _ => None,
+            });
+            if let Some(server) = accepted {
+                let (bytes, end) = pair.read(1, server);
+                got.extend(bytes);
+                if end == Recv::EndOfStream {
+                    pair.hosts[1].close(server, pair.now);
+                    break;
+                }
+            }
+        }
+        assert_eq!(got, payload, "segment {dropped} dropped");
+        pair.run_for(Duration::from_secs(3));
+        nothing_left(&pair);
+    }
+}
+
+#[test]
+fn a_closed_port_refuses() {
+    let mut pair = Pair::new(3);
+    pair.connect(TcpConfig::default());
+    pair.run_for(DELAY * 6);
+    assert_eq!(pair.closed(0), Some(CloseReason::Refused));
+    nothing_left(&pair);
+}
+
+#[test]
+fn a_silent_link_is_unreachable_after_three_questions() {
+    let mut pair = Pair::new(3);
+    pair.filter = Box::new(|_, _| false);
+    pair.connect(TcpConfig::default());
+    pair.run_for(Duration::from_secs(5));
+    assert_eq!(pair.closed(0), Some(CloseReason::Unreachable));
+    assert_eq!(pair.carried, 3, "three ARP requests");
+    nothing_left(&pair);
+}
+
+#[test]
+fn a_peer_that_vanishes_times_out_within_the_retry_limit() {
+    let config = TcpConfig { retries: 4, ..TcpConfig::default() };
+    let (mut pair, client, _server) = Pair::connected(5, config);
+    pair.filter = Box::new(|_, _| false);
+    pair.hosts[0].send(client, &data(5000)).expect("open");
+    pair.run_for(Duration::from_secs(5));
+    assert_eq!(pair.closed(0), None, "0.21 s x (1 + 2 + 4 + 8) have not passed yet in full");
+    pair.run_for(Duration::from_secs(5));
+    assert_eq!(pair.closed(0), Some(CloseReason::TimedOut));
+    nothing_left(&pair);
+}
+
+#[test]
+fn abort_resets_the_peer() {
+    let (mut pair, client, _server) = Pair::connected(5, TcpConfig::default());
+    pair.hosts[0].abort(client).expect("open");
+    pair.run_for(DELAY * 3);
+    assert_eq!(pair.closed(0), Some(CloseReason::Aborted));
+    assert_eq!(pair.closed(1), Some(CloseReason::Reset));
+    nothing_left(&pair);
+}
+
+#[test]
+fn closing_with_unread_data_resets() {
+    let (mut pair, client, server) = Pair::connected(5, TcpConfig::default());
+    pair.hosts[0].send(client, b"never read").expect("open");
+    pair.run_for(DELAY * 3);
+    pair.hosts[1].close(server, pair.now);
+    pair.run_for(DELAY * 3);
+    assert_eq!(pair.closed(0), Some(CloseReason::Reset));
+    nothing_left(&pair);
+}
+
+#[test]
+fn a_closed_window_is_probed_and_reopens() {
+    let config = TcpConfig { receive_buffer: Bytes::new(8_000), ..TcpConfig::default() };
+    let (mut pair, client, server) = Pair::connected(5, config);
+    let payload = data(60_000);
+    assert_eq!(pair.hosts[0].send(client, &payload), Ok(payload.len()));
+    pair.run_for(Duration::from_secs(30));
+    let info = pair.hosts[0].info(client).expect("open");
+    assert_eq!(info.bytes_acked, 8_001, "the window and the SYN");
+    assert!(info.peer_limited);
+    let before = pair.carried;
+    pair.run_for(Duration::from_secs(60));
+    let probes = pair.carried - before;
+    assert!((2..20).contains(&probes), "probes and answers back off: {probes}");
+    // Lose the window update: only the probe tells that the window is open again.
+    pair.filter = Box::new(|side, _| side == 0);
+    let mut got = pair.read(1, server).0;
+    pair.run_for(DELAY * 2);
+    pair.filter = Box::new(|_, _| true);
+    for _ in 0..200 {
+        pair.run_for(Duration::from_secs(1));
+        got.extend(pair.read(1, server).0);
+    }
+    assert_eq!(got, payload);
+    nothing_left(&pair);
+}
+
+#[test]
+fn simultaneous_close_passes_through_closing() {
+    let (mut pair, client, server) = Pair::connected(5, TcpConfig::default());
+    pair.hosts[0].shutdown(client).expect("open");
+    pair.hosts[1].shutdown(server).expect("open");
+    pair.run_for(DELAY / 2);
+    assert_eq!(pair.state(0, client), Some("FIN-WAIT-1"));
+    pair.run_for(DELAY);
+    assert_eq!(pair.state(0, client), Some("CLOSING"));
+    pair.run_for(DELAY * 3);
+    assert_eq!(pair.state(0, client), Some("TIME-WAIT"));
+    assert_eq!(pair.state(1, server), Some("TIME-WAIT"));
+}
+
+#[test]
+fn many_connections_at_once() {
+    let mut pair = Pair::new(11);
+    pair.hosts[1].listen(PORT, TcpConfig { backlog: 1000, ..TcpConfig::default() }).expect("free");
+    let clients: Vec<_> = (0..300).map(|_| pair.connect(TcpConfig::default())).collect();
+    for (i, client) in clients.iter().enumerate() {
+        pair.hosts[0].send(*client, &data(100 + i)).expect("open");
+        pair.hosts[0].close(*client, pair.now);
+    }
+    pair.run_for(Duration::from_secs(2));
+    let servers: Vec<_> = pair.events[1]
+        .iter()
+        .filter_map(|event| match event {
+            Event::Accepted { socket, .. } => Some(*socket),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(servers.len(), 300);
+    let mut lengths: Vec<_> = servers
+        .iter()
+        .map(|server| {
+            let (bytes, end) = pair.read(1, *server);
+            assert_eq!((end, &bytes), (Recv::EndOfStream, &data(bytes.len())));
+            pair.hosts[1].close(*server, pair.now);
+            bytes.len()
+        })
+        .collect();
+    lengths.sort_unstable();
+    assert_eq!(lengths, (100..400).collect::<Vec<_>>());
+    pair.run_for(Duration::from_secs(70));
+    assert_eq!((pair.hosts[0].socket_count(), pair.hosts[1].socket_count()), (0, 1));
+    nothing_left(&pair);
+}
+
+#[test]
+fn the_backlog_bounds_half_open_connections() {
+    let mut pair = Pair::new(13);
+    pair.hosts[1].listen(PORT, TcpConfig { backlog: 8, ..TcpConfig::default() }).expect("free");
+    // The clients' final acknowledgements never arrive.
+    pair.filter = Box::new(|side, frame| side == 1 || tcp(frame).is_none_or(|(flags, _)| flags & SYN != 0));
+    for _ in 0..50 {
+        pair.connect(TcpConfig::default());
+    }
+    pair.run_for(DELAY * 8);
+    assert_eq!(pair.hosts[1].socket_count(), 1 + 8);
+    assert!(pair.hosts[1].stats().backlog_full >= 42);
+    // They give up in the end, and the backlog is free again.
+    pair.run_for(Duration::from_secs(300));
+    assert_eq!(pair.hosts[1].socket_count(), 1);
+    nothing_left(&pair);
+}
+
+#[test]
+fn nagle_holds_a_second_small_segment_and_nodelay_does_not() {
+    for (nagle, expected) in [(true, 2), (false, 5)] {
+        let (mut pair, client, _server) = Pair::connected(5, TcpConfig { nagle, ..TcpConfig::default() });
+        let sent = std::rc::Rc::new(std::cell::Cell::new(0));
+        let count = sent.clone();
+        pair.filter = Box::new(move |side, frame| {
+            count.set(count.get() + usize::from(side == 0 && tcp(frame).is_some_and(|(_, len)| len > 0)));
+            true
+        });
+        for _ in 0..5 {
+            pair.hosts[0].send(client, b"tick").expect("open");
+            pair.run_for(Duration::from_micros(100));
+        }
+        pair.run_for(Duration::from_millis(500));
+        assert_eq!(sent.get(), expected, "nagle {nagle}");
+    }
+}
+
+#[test]
+fn blind_resets_and_syns_do_not_end_a_connection() {
+    let (mut pair, client, server) = Pair::connected(5, TcpConfig::default());
+    let captured = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let keep = captured.clone();
+    pair.filter = Box::new(move |side, frame| {
+        if side == 0 && tcp(frame).is_some() {
+            keep.borrow_mut().push(frame.to_vec());
+        }
+        true
+    });
+    pair.transfer(0, client, server, b"something to copy the header of", Duration::from_secs(1));
+    let template = captured.borrow().iter().find(|f| tcp(f).is_some_and(|(_, len)| len > 0)).expect("a data segment").clone();
+    pair.filter = Box::new(|_, _| true);
+    for flags in [RST, RST | 0x10, SYN, SYN | 0x10, FIN | 0x10] {
+        for offset in [1_000u32, 30_000, 0u32.wrapping_sub(40_000), 1 << 31] {
+            let forged = forge(&template, flags, offset);
+            pair.inject(1, &forged);
+            pair.run_for(Duration::from_millis(600));
+            assert_eq!(pair.state(1, server), Some("ESTABLISHED"), "flags {flags:#x} offset {offset}");
+        }
+    }
+    assert_eq!(pair.transfer(0, client, server, b"still alive", Duration::from_secs(1)), b"still alive");
+}
+
+/// A segment without payload, with its sequence number moved and other flags, checksums right.
+fn forge(template: &[u8], flags: u8, offset: u32) -> Vec<u8> {
+    let mut frame = template[..66].to_vec();
+    let seq = u32::from_be_bytes([frame[38], frame[39], frame[40], frame[41]]).wrapping_add(offset);
+    frame[38..42].copy_from_slice(&seq.to_be_bytes());
+    frame[47] = flags;
+    frame[16..18].copy_from_slice(&52u16.to_be_bytes());
+    let mut ip = smoltcp::wire::Ipv4Packet::new_unchecked(&mut frame[14..]);
+    ip.fill_checksum();
+    let (source, destination) = (ip.src_addr().into(), ip.dst_addr().into());
+    smoltcp::wire::TcpPacket::new_unchecked(&mut frame[34..]).fill_checksum(&source, &destination);
+    frame
+}
