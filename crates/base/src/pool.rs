@@ -18,6 +18,12 @@ impl<F: Frame> Pool<F> {
         Self { capacity: frames.len(), free: frames }
     }
 
+    /// Enlarges the pool by one free frame.
+    pub fn add(&mut self, frame: F) {
+        self.capacity += 1;
+        self.free.push(frame);
+    }
+
     /// A free frame, or `None` when every frame is on its way.
     pub fn take(&mut self) -> Option<F> {
         self.free.pop()

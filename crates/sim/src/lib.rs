@@ -1,1 +1,46 @@
-//! placeholder
+//! Deterministic virtual time: NICs, links and hosts in a program of one thread, where the same seed gives the same packets.
+//!
+//! Begin with [`Transfer`], which sends a stream from one host to another and says how it went:
+//!
+//! ```
+//! let outcome = tautline_sim::Transfer { bytes: 100_000, ..Default::default() }.run()?;
+//! assert!(outcome.content_equal);
+//! println!("{} in {:?}, trace {:016x}", outcome.received, outcome.duration, outcome.trace_hash);
+//! # Ok::<(), tautline_sim::TransferError>(())
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`transfer`] | [`Transfer`], the ready-made scenario, and its [`Outcome`] |
+//! | [`network`] | [`Network`]: two hosts over a link; jumps from event to event |
+//! | [`app`] | [`App`] and [`Program`], what runs on a host; [`BulkSender`], [`BulkReceiver`] |
+//! | [`link`] | [`Link`]: rate, delay, queue, accidents |
+//! | [`nic`] | [`SimNic`]: rings, line rate, interrupt moderation |
+//! | [`record`] | [`Record`]: hash, per-packet trace, pcapng of every packet event |
+//! | `event_queue` | [`EventQueue`]: what happens when |
+//! | `chance`, `pattern` | [`Probability`]; reproducible data |
+#![forbid(unsafe_code)]
+
+pub mod app;
+mod chance;
+mod classify;
+mod config_error;
+mod event_queue;
+pub mod link;
+pub mod network;
+pub mod nic;
+mod pattern;
+pub mod record;
+mod tail_drop;
+pub mod transfer;
+
+pub use app::{App, AppError, BulkReceiver, BulkSender, Program};
+pub use chance::Probability;
+pub use config_error::ConfigError;
+pub use event_queue::EventQueue;
+pub use link::{Buffer, Impairments, Link, LinkConfig, LinkEvent, LinkTracer, LinkWhat};
+pub use network::{End, Network, Stall, StallKind};
+pub use nic::{Coalesce, NicConfig, SimNic};
+pub use pattern::{Check, Pattern};
+pub use record::{Capture, CaptureConfig, PacketTrace, Record, Solo, Tap, TraceHash};
+pub use transfer::{Outcome, Transfer, TransferError};

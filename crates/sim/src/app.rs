@@ -1,0 +1,328 @@
+//! [`App`] and [`Program`]: what runs on a simulated host; [`BulkSender`] and [`BulkReceiver`], the two that move a stream from one to the other.
+//!
+//! They use nothing but the host's public calls, so they drive a host on any device.
+
+use std::io::{self, Read};
+use std::net::SocketAddrV4;
+
+use tautline_base::{Device, Instant, Packet, SocketId};
+use tautline_qdisc::Qdisc;
+use tautline_stack::{CloseReason, ConnectError, Event, Host, ListenError, Recv, SocketError, TcpConfig, TcpInfo, Tracer};
+
+/// What a program does to its host `H`.
+pub trait App<H>: Program {
+    /// The simulation begins.
+    fn start(&mut self, host: &mut H, now: Instant);
+
+    /// The host has told of `event`.
+    fn on_event(&mut self, host: &mut H, event: Event, now: Instant);
+
+    /// It is time for what [`call_at`](Program::call_at) announced.
+    fn on_call(&mut self, _host: &mut H, _now: Instant) {}
+}
+
+/// How far a program is.
+pub trait Program {
+    /// When it wants to be called without an event.
+    fn call_at(&self) -> Option<Instant> {
+        None
+    }
+
+    /// True when the program has done what it was for.
+    fn is_done(&self) -> bool;
+
+    /// Why it cannot do it any more.
+    fn failure(&self) -> Option<&AppError>;
+}
+
+/// What ended a program early.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AppError {
+    /// The connection could not be begun.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The port could not be listened on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// A socket call was refused.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The connection ended before the stream did.
+    #[error("the connection ended early: {0}")]
+    Closed(CloseReason),
+    /// The data to send could not be read.
+    #[error("cannot read the data to send: {0}")]
+    Source(#[from] io::Error),
+}
+
+/// How far a stream has come.
+#[derive(Debug)]
+enum Progress {
+    /// Before the connection.
+    Waiting,
+    /// Data may flow.
+    Open(SocketId),
+    /// The whole stream has passed, and this end has closed.
+    Done,
+    Failed(AppError),
+}
+
+impl Progress {
+    fn is_done(&self) -> bool {
+        matches!(self, Self::Done)
+    }
+
+    fn failure(&self) -> Option<&AppError> {
+        if let Self::Failed(error) = self { Some(error) } else { None }
+    }
+}
+
+/// Connects, sends all that `source` yields, closes its half, waits for the peer to close its own.
+#[derive(Debug)]
+pub struct BulkSender<S> {
+    remote: SocketAddrV4,
+    config: TcpConfig,
+    source: S,
+    progress: Progress,
+    chunk: Chunk,
+    sent: u64,
+    last_info: Option<Box<TcpInfo>>,
+}
+
+/// Data read from the source and not yet taken by the host.
+#[derive(Debug)]
+struct Chunk {
+    data: Box<[u8]>,
+    from: usize,
+    to: usize,
+    ended: bool,
+}
+
+impl<S: Read> BulkSender<S> {
+    /// A sender of `source` to `remote`.
+    pub fn new(remote: SocketAddrV4, config: TcpConfig, source: S) -> Self {
+        let chunk = Chunk { data: vec![0; 1 << 16].into(), from: 0, to: 0, ended: false };
+        Self { remote, config, source, progress: Progress::Waiting, chunk, sent: 0, last_info: None }
+    }
+
+    /// The connection, once there is one and until it has ended.
+    pub fn socket(&self) -> Option<SocketId> {
+        if let Progress::Open(socket) = self.progress { Some(socket) } else { None }
+    }
+
+    /// Bytes the host has taken.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// The connection as it was when the peer had closed.
+    pub fn last_info(&self) -> Option<&TcpInfo> {
+        self.last_info.as_deref()
+    }
+
+    /// Hands over data until the host takes no more.
+    fn pump<Q, D, T>(&mut self, host: &mut Host<Q, D, T>, socket: SocketId) -> Result<(), AppError>
+    where
+        D: Device,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+    {
+        while !self.chunk.ended {
+            let Chunk { data, from, to, ended } = &mut self.chunk;
+            if from == to {
+                (*from, *to) = (0, self.source.read(data)?);
+            }
+            if from == to {
+                *ended = true;
+                host.shutdown(socket)?;
+                break;
+            }
+            let taken = host.send(socket, &data[*from..*to])?;
+            *from += taken;
+            self.sent += taken as u64;
+            if taken == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn react<Q, D, T>(&mut self, host: &mut Host<Q, D, T>, event: Event, now: Instant) -> Result<(), AppError>
+    where
+        D: Device,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+    {
+        match event {
+            Event::Connected(socket) | Event::Writable(socket) => self.pump(host, socket),
+            Event::Readable(socket) => {
+                while let Recv::Data(_) = host.recv(socket, &mut [0; 64])? {}
+                if host.recv(socket, &mut [0])? == Recv::EndOfStream && self.chunk.ended {
+                    self.last_info = host.info(socket).map(Box::new);
+                    host.close(socket, now);
+                    self.progress = Progress::Done;
+                }
+                Ok(())
+            }
+            Event::Closed { why, .. } if !self.progress.is_done() => Err(AppError::Closed(why)),
+            Event::Closed { .. } | Event::Accepted { .. } => Ok(()),
+        }
+    }
+}
+
+impl<Q, D, T, S> App<Host<Q, D, T>> for BulkSender<S>
+where
+    D: Device,
+    Q: Qdisc<Packet<D::Frame>>,
+    T: Tracer,
+    S: Read,
+{
+    fn start(&mut self, host: &mut Host<Q, D, T>, now: Instant) {
+        self.progress = match host.connect(self.remote, self.config.clone(), now) {
+            Ok(socket) => Progress::Open(socket),
+            Err(error) => Progress::Failed(error.into()),
+        };
+    }
+
+    fn on_event(&mut self, host: &mut Host<Q, D, T>, event: Event, now: Instant) {
+        if let Err(error) = self.react(host, event, now) {
+            self.progress = Progress::Failed(error);
+        }
+    }
+}
+
+impl<S> Program for BulkSender<S> {
+    fn is_done(&self) -> bool {
+        self.progress.is_done()
+    }
+
+    fn failure(&self) -> Option<&AppError> {
+        self.progress.failure()
+    }
+}
+
+/// Listens, gives all it receives on its first connection to `sink`, closes when the peer has closed.
+pub struct BulkReceiver<F> {
+    port: u16,
+    config: TcpConfig,
+    sink: F,
+    reads_from: Instant,
+    progress: Progress,
+    listener: Option<SocketId>,
+    received: u64,
+}
+
+impl<F: FnMut(&[u8])> BulkReceiver<F> {
+    /// A receiver on `port`.
+    pub fn new(port: u16, config: TcpConfig, sink: F) -> Self {
+        let (reads_from, progress) = (Instant::ZERO, Progress::Waiting);
+        Self { port, config, sink, reads_from, progress, listener: None, received: 0 }
+    }
+
+    /// Leaves everything unread until `time`: the window closes.
+    pub fn reading_from(mut self, time: Instant) -> Self {
+        self.reads_from = time;
+        self
+    }
+
+    /// The connection, once there is one and until it has ended.
+    pub fn socket(&self) -> Option<SocketId> {
+        if let Progress::Open(socket) = self.progress { Some(socket) } else { None }
+    }
+
+    /// Bytes read so far.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    fn read<Q, D, T>(&mut self, host: &mut Host<Q, D, T>, socket: SocketId, now: Instant) -> Result<(), AppError>
+    where
+        D: Device,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+    {
+        if now < self.reads_from {
+            return Ok(());
+        }
+        let mut buffer = [0; 1 << 14];
+        loop {
+            match host.recv(socket, &mut buffer)? {
+                Recv::Data(count) => {
+                    self.received += count as u64;
+                    (self.sink)(&buffer[..count]);
+                }
+                Recv::Empty => return Ok(()),
+                Recv::EndOfStream => {
+                    host.close(socket, now);
+                    self.progress = Progress::Done;
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn react<Q, D, T>(&mut self, host: &mut Host<Q, D, T>, event: Event, now: Instant) -> Result<(), AppError>
+    where
+        D: Device,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+    {
+        match event {
+            Event::Accepted { socket, .. } => {
+                if let Some(listener) = self.listener.take() {
+                    host.close(listener, now);
+                }
+                self.progress = Progress::Open(socket);
+                self.read(host, socket, now)
+            }
+            Event::Readable(socket) => self.read(host, socket, now),
+            Event::Closed { why, .. } if !self.progress.is_done() => Err(AppError::Closed(why)),
+            Event::Closed { .. } | Event::Connected(_) | Event::Writable(_) => Ok(()),
+        }
+    }
+}
+
+impl<Q, D, T, F> App<Host<Q, D, T>> for BulkReceiver<F>
+where
+    D: Device,
+    Q: Qdisc<Packet<D::Frame>>,
+    T: Tracer,
+    F: FnMut(&[u8]),
+{
+    fn start(&mut self, host: &mut Host<Q, D, T>, _now: Instant) {
+        match host.listen(self.port, self.config.clone()) {
+            Ok(listener) => self.listener = Some(listener),
+            Err(error) => self.progress = Progress::Failed(error.into()),
+        }
+    }
+
+    fn on_event(&mut self, host: &mut Host<Q, D, T>, event: Event, now: Instant) {
+        if let Err(error) = self.react(host, event, now) {
+            self.progress = Progress::Failed(error);
+        }
+    }
+
+    fn on_call(&mut self, host: &mut Host<Q, D, T>, now: Instant) {
+        self.reads_from = Instant::ZERO;
+        if let Some(socket) = self.socket()
+            && let Err(error) = self.read(host, socket, now)
+        {
+            self.progress = Progress::Failed(error);
+        }
+    }
+}
+
+impl<F> Program for BulkReceiver<F> {
+    fn call_at(&self) -> Option<Instant> {
+        (self.reads_from > Instant::ZERO).then_some(self.reads_from)
+    }
+
+    fn is_done(&self) -> bool {
+        self.progress.is_done()
+    }
+
+    fn failure(&self) -> Option<&AppError> {
+        self.progress.failure()
+    }
+}

@@ -1,0 +1,84 @@
+//! [`Probability`]: how often something random happens.
+
+use std::fmt;
+use std::str::FromStr;
+
+use rand_core::Rng;
+
+use crate::config_error::ConfigError;
+
+/// A probability, held as a threshold over 2³² so that the same seed decides the same on every machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Probability {
+    threshold: u64,
+}
+
+impl Probability {
+    /// Never.
+    pub const NEVER: Self = Self { threshold: 0 };
+    /// Always.
+    pub const ALWAYS: Self = Self { threshold: 1 << 32 };
+
+    /// `percent` in a hundred, to the nearest 2⁻³².
+    ///
+    /// # Errors
+    /// If `percent` is not from 0 to 100.
+    pub fn percent(percent: f64) -> Result<Self, ConfigError> {
+        ConfigError::check((0.0..=100.0).contains(&percent), "probability", percent, "from 0 to 100 percent")?;
+        Ok(Self { threshold: (percent / 100.0 * Self::ALWAYS.threshold as f64) as u64 })
+    }
+
+    /// Decides one case. Draws from `rng` unless the answer is certain.
+    pub fn happens(self, rng: &mut impl Rng) -> bool {
+        match self {
+            Self::NEVER => false,
+            Self::ALWAYS => true,
+            Self { threshold } => u64::from(rng.next_u32()) < threshold,
+        }
+    }
+}
+
+impl fmt::Display for Probability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.4}%", self.threshold as f64 / Self::ALWAYS.threshold as f64 * 100.0)
+    }
+}
+
+impl FromStr for Probability {
+    type Err = ConfigError;
+
+    /// Percent, with or without the sign: `1`, `0.5%`.
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let refused = || ConfigError::Range {
+            parameter: "probability",
+            value: format!("{text:?}"),
+            allowed: "a number of percent such as 1 or 0.5%",
+        };
+        Self::percent(text.strip_suffix('%').unwrap_or(text).parse().map_err(|_| refused())?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_pcg::Pcg32;
+
+    #[test]
+    fn happens_as_often_as_it_says() {
+        let mut rng = Pcg32::new(1, 1);
+        let one_percent: Probability = "1%".parse().expect("valid");
+        let hits = (0..100_000).filter(|_| one_percent.happens(&mut rng)).count();
+        // Mean 1000, standard deviation 31.5.
+        assert!((900..1100).contains(&hits), "{hits}");
+        assert!((0..100).all(|_| Probability::ALWAYS.happens(&mut rng) && !Probability::NEVER.happens(&mut rng)));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in ["", "-1", "100.1", "NaN", "inf", "one"] {
+            assert!(text.parse::<Probability>().is_err(), "{text:?}");
+        }
+        assert_eq!("100".parse(), Ok(Probability::ALWAYS));
+        assert_eq!("0%".parse(), Ok(Probability::NEVER));
+    }
+}

@@ -1,0 +1,96 @@
+//! What a link's discipline must know of a frame: flow, hosts, TOS, read from its Ethernet, IPv4 and transport headers.
+//!
+//! The hashes use one fixed key: a simulation must queue the same way every time.
+
+use std::hash::Hasher;
+
+use siphasher::sip::SipHasher13;
+use tautline_base::{HeapFrame, Packet};
+
+const ETHERTYPE_IPV4: &[u8] = &[0x08, 0x00];
+const IP: usize = 14;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+/// A packet of the first `len` bytes of `frame`, with the metadata that its headers give. Other frames than IPv4 form one flow.
+pub(crate) fn packet(frame: HeapFrame, len: u32) -> Packet<HeapFrame> {
+    let packet = Packet::new(frame, len);
+    match Headers::read(packet.bytes()) {
+        None => packet,
+        Some(Headers { tos, source, destination, flow }) => packet.with_tos(tos, 0).with_hashes(flow, source, destination),
+    }
+}
+
+/// True for a frame whose IP packet is protected by checksums.
+pub(crate) fn is_ipv4(frame: &[u8]) -> bool {
+    frame.get(12..IP) == Some(ETHERTYPE_IPV4)
+}
+
+/// The TOS byte that an IPv4 frame carries.
+pub(crate) fn tos(frame: &[u8]) -> Option<u8> {
+    if is_ipv4(frame) { frame.get(IP + 1).copied() } else { None }
+}
+
+struct Headers {
+    tos: u8,
+    source: u32,
+    destination: u32,
+    flow: u64,
+}
+
+impl Headers {
+    fn read(frame: &[u8]) -> Option<Self> {
+        let tos = tos(frame)?;
+        let addresses = frame.get(IP + 12..IP + 20)?;
+        let protocol = *frame.get(IP + 9)?;
+        let header_len = usize::from(frame[IP] & 0x0f) * 4;
+        let ports = match protocol {
+            TCP | UDP => frame.get(IP + header_len..IP + header_len + 4)?,
+            _ => &[],
+        };
+        Some(Self {
+            tos,
+            source: hash(&[&addresses[..4]]) as u32,
+            destination: hash(&[&addresses[4..]]) as u32,
+            flow: hash(&[addresses, &[protocol], ports]),
+        })
+    }
+}
+
+fn hash(parts: &[&[u8]]) -> u64 {
+    let mut hasher = SipHasher13::new_with_keys(0x7461_7574, 0x6c69_6e65);
+    parts.iter().for_each(|part| hasher.write(part));
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tautline_base::{Frame, Item};
+
+    fn tcp(source_port: u16) -> Packet<HeapFrame> {
+        let mut frame = HeapFrame::new();
+        frame.bytes_mut()[12..14].copy_from_slice(ETHERTYPE_IPV4);
+        frame.bytes_mut()[14..16].copy_from_slice(&[0x45, 0xb8 | 2]);
+        frame.bytes_mut()[23] = TCP;
+        frame.bytes_mut()[26..34].copy_from_slice(&[10, 7, 0, 1, 10, 7, 0, 2]);
+        frame.bytes_mut()[34..36].copy_from_slice(&source_port.to_be_bytes());
+        packet(frame, 60)
+    }
+
+    #[test]
+    fn ports_make_flows_and_addresses_make_hosts() {
+        let (a, b) = (tcp(1), tcp(2));
+        assert_ne!(a.flow_hash(), b.flow_hash());
+        assert_eq!(a.host_hashes(), b.host_hashes());
+        assert_eq!(a.flow_hash(), tcp(1).flow_hash());
+        assert_eq!(a.tos(), 0xba);
+    }
+
+    #[test]
+    fn short_and_foreign_frames_are_one_flow() {
+        for len in 0..38 {
+            assert_eq!(packet(HeapFrame::new(), len).flow_hash(), 0, "len {len}");
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! [`Link`]: one direction of a link: a queue, a serialiser, and air in which frames are lost, doubled, damaged or held back.
+//!
+//! The link copies what enters into frames of its own, so a sender's packet completes at its NIC, as on a real machine. Its queue
+//! is any discipline, always inside a [`Ledger`].
+
+mod config;
+mod trace;
+
+use std::fmt;
+
+use rand_core::Rng;
+use rand_pcg::Pcg32;
+use tautline_base::{Bytes, Ecn, Frame, HeapFrame, Instant, Item, Packet, Pool};
+use tautline_qdisc::{Backlog, DropReason, Drops, DynQdisc, Ledger, Qdisc, Report};
+
+use crate::classify;
+use crate::config_error::ConfigError;
+use crate::event_queue::EventQueue;
+use crate::tail_drop::TailDrop;
+
+pub use config::{Buffer, Impairments, LinkConfig};
+pub use trace::{LinkEvent, LinkTracer, LinkWhat};
+
+/// Where the IP packet begins in an Ethernet frame.
+const IP: usize = 14;
+
+/// One direction of a link.
+pub struct Link {
+    config: LinkConfig,
+    queue: Ledger<Box<dyn DynQdisc<Packet<HeapFrame>>>>,
+    drops: Drops<Packet<HeapFrame>>,
+    serialiser: Serialiser,
+    air: EventQueue<Packet<HeapFrame>>,
+    pool: Pool<HeapFrame>,
+    rng: Pcg32,
+    stats: LinkStats,
+}
+
+enum Serialiser {
+    Idle,
+    Busy { packet: Packet<HeapFrame>, until: Instant },
+}
+
+/// What a link counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkStats {
+    /// Frames that came in.
+    pub entered: u64,
+    /// Frames that reached the other end, copies included.
+    pub arrived: u64,
+    /// Frames dropped by the queue, by [`DropReason::index`].
+    pub dropped: [u64; DropReason::ALL.len()],
+    /// Frames the queue marked "congestion experienced".
+    pub marked: u64,
+    /// Frames lost in the air.
+    pub lost: u64,
+    /// Copies made.
+    pub duplicated: u64,
+    /// Frames damaged.
+    pub corrupted: u64,
+    /// Frames held back.
+    pub held_back: u64,
+    /// The most that waited in the queue, in packets.
+    pub backlog_peak: usize,
+    /// The most that waited in the queue, in bytes.
+    pub bytes_peak: Bytes,
+}
+
+impl LinkStats {
+    /// Frames dropped by the queue.
+    pub fn drops(&self) -> u64 {
+        self.dropped.iter().sum()
+    }
+}
+
+impl Link {
+    /// An empty link whose accidents are drawn from `rng`.
+    ///
+    /// # Errors
+    /// If a parameter is out of range.
+    pub fn new(config: LinkConfig, rng: Pcg32) -> Result<Self, ConfigError> {
+        config.check()?;
+        let queue: Box<dyn DynQdisc<Packet<HeapFrame>>> = match &config.queue {
+            Buffer::TailDrop { packets, bytes } => Box::new(TailDrop::new(*packets, *bytes)),
+            Buffer::Discipline(kind) => kind.clone().build()?,
+        };
+        Ok(Self {
+            config,
+            queue: Ledger::new(queue),
+            drops: Drops::new(),
+            serialiser: Serialiser::Idle,
+            air: EventQueue::new(),
+            pool: Pool::new(Vec::new()),
+            rng,
+            stats: LinkStats::default(),
+        })
+    }
+
+    /// A frame comes in. Frames longer than [`HeapFrame::LEN`] are cut: no NIC here sends them.
+    pub fn enter(&mut self, bytes: &[u8], now: Instant, tracer: &mut impl LinkTracer) {
+        self.stats.entered += 1;
+        tracer.record(&LinkEvent { at: now, what: LinkWhat::Entered }, bytes);
+        let packet = self.copy(bytes);
+        self.queue.enqueue(packet, now, &mut self.drops);
+        self.settle_drops(now, tracer);
+        let Backlog { packets, bytes } = self.queue.backlog();
+        self.stats.backlog_peak = self.stats.backlog_peak.max(packets);
+        self.stats.bytes_peak = self.stats.bytes_peak.max(bytes);
+        self.serialise(now, tracer);
+    }
+
+    /// Lets time pass until `now`; gives every frame that has arrived to `deliver`.
+    pub fn advance(&mut self, now: Instant, tracer: &mut impl LinkTracer, mut deliver: impl FnMut(&[u8])) {
+        self.serialise(now, tracer);
+        while let Some((at, packet)) = self.air.pop_due(now) {
+            self.stats.arrived += 1;
+            tracer.record(&LinkEvent { at, what: LinkWhat::Arrived }, packet.bytes());
+            deliver(packet.bytes());
+            self.settle(packet);
+        }
+    }
+
+    /// When [`advance`](Self::advance) has something to do.
+    pub fn next_event(&self) -> Option<Instant> {
+        let serialiser = match self.serialiser {
+            Serialiser::Busy { until, .. } => Some(until),
+            Serialiser::Idle => self.queue.ready_at(),
+        };
+        serialiser.into_iter().chain(self.air.next_at()).min()
+    }
+
+    /// What waits in the queue.
+    pub fn backlog(&self) -> Backlog {
+        self.queue.backlog()
+    }
+
+    /// Frames in the queue, on the serialiser or in the air.
+    pub fn outstanding(&self) -> usize {
+        self.pool.outstanding()
+    }
+
+    /// What was counted so far.
+    pub fn stats(&self) -> &LinkStats {
+        &self.stats
+    }
+
+    /// What the queue's discipline tells about itself.
+    pub fn report(&self) -> Report {
+        tautline_qdisc::Inspect::report(self.queue.inner())
+    }
+
+    /// Finishes what has been serialised by `now` and begins with what may go next.
+    fn serialise(&mut self, now: Instant, tracer: &mut impl LinkTracer) {
+        loop {
+            match std::mem::replace(&mut self.serialiser, Serialiser::Idle) {
+                Serialiser::Busy { packet, until } if until > now => {
+                    self.serialiser = Serialiser::Busy { packet, until };
+                    return;
+                }
+                Serialiser::Busy { packet, until } => {
+                    self.launch(packet, until, tracer);
+                    if !self.begin(until, tracer) {
+                        return;
+                    }
+                }
+                Serialiser::Idle => {
+                    if !self.begin(now, tracer) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes the next packet from the queue and begins to serialise it. False when none may go.
+    fn begin(&mut self, now: Instant, tracer: &mut impl LinkTracer) -> bool {
+        let next = self.queue.dequeue(now, &mut self.drops);
+        self.settle_drops(now, tracer);
+        let Some(mut packet) = next else { return false };
+        let tell = |what| LinkEvent { at: now, what };
+        if Ecn::of_tos(packet.tos()) == Ecn::Ce && classify::tos(packet.bytes()).map(Ecn::of_tos) != Some(Ecn::Ce) {
+            self.stats.marked += 1;
+            tracer.record(&tell(LinkWhat::Marked), packet.bytes());
+        }
+        packet.finish();
+        let sojourn = now - packet.enqueued();
+        tracer.record(&tell(LinkWhat::Serialised { sojourn }), packet.bytes());
+        let until = now + packet.len() / self.config.rate;
+        self.serialiser = Serialiser::Busy { packet, until };
+        true
+    }
+
+    /// The last bit is on the wire: the frame is lost, doubled, or on its way.
+    fn launch(&mut self, packet: Packet<HeapFrame>, now: Instant, tracer: &mut impl LinkTracer) {
+        if self.config.impair.loss.happens(&mut self.rng) {
+            self.stats.lost += 1;
+            tracer.record(&LinkEvent { at: now, what: LinkWhat::Lost }, packet.bytes());
+            return self.settle(packet);
+        }
+        if self.config.impair.duplicate.happens(&mut self.rng) {
+            self.stats.duplicated += 1;
+            tracer.record(&LinkEvent { at: now, what: LinkWhat::Duplicated }, packet.bytes());
+            let copy = self.copy(packet.bytes());
+            self.fly(packet, now, tracer);
+            return self.fly(copy, now, tracer);
+        }
+        self.fly(packet, now, tracer);
+    }
+
+    /// One copy of a frame takes its way through the air.
+    fn fly(&mut self, mut packet: Packet<HeapFrame>, now: Instant, tracer: &mut impl LinkTracer) {
+        let Impairments { corrupt, reorder, reorder_delay, .. } = self.config.impair;
+        if corrupt.happens(&mut self.rng) && classify::is_ipv4(packet.bytes()) {
+            packet = self.flip_a_bit(packet, now, tracer);
+        }
+        let mut arrives = now + self.config.delay;
+        if reorder.happens(&mut self.rng) {
+            self.stats.held_back += 1;
+            tracer.record(&LinkEvent { at: now, what: LinkWhat::HeldBack }, packet.bytes());
+            arrives += reorder_delay;
+        }
+        self.air.push(arrives, packet);
+    }
+
+    /// Replaces `packet` by one that differs in one random bit of the IP packet.
+    fn flip_a_bit(&mut self, packet: Packet<HeapFrame>, now: Instant, tracer: &mut impl LinkTracer) -> Packet<HeapFrame> {
+        let bits = (packet.bytes().len().saturating_sub(IP) * 8) as u64;
+        // Multiply and shift: a draw below `bits` without a division's bias worth speaking of.
+        let bit = (IP * 8) as u32 + ((u64::from(self.rng.next_u32()) * bits) >> 32) as u32;
+        let mut frame = self.take_frame();
+        let (len, byte) = (packet.bytes().len(), bit as usize / 8);
+        frame.bytes_mut()[..len].copy_from_slice(packet.bytes());
+        if let Some(byte) = frame.bytes_mut()[..len].get_mut(byte) {
+            *byte ^= 0x80 >> (bit % 8);
+        }
+        self.settle(packet);
+        let damaged = Packet::new(frame, len as u32);
+        self.stats.corrupted += 1;
+        tracer.record(&LinkEvent { at: now, what: LinkWhat::Corrupted { bit } }, damaged.bytes());
+        damaged
+    }
+
+    fn copy(&mut self, bytes: &[u8]) -> Packet<HeapFrame> {
+        let len = bytes.len().min(HeapFrame::LEN);
+        let mut frame = self.take_frame();
+        frame.bytes_mut()[..len].copy_from_slice(&bytes[..len]);
+        classify::packet(frame, len as u32)
+    }
+
+    /// A free frame; the store grows to the most that was ever under way.
+    fn take_frame(&mut self) -> HeapFrame {
+        if self.pool.free() == 0 {
+            self.pool.add(HeapFrame::new());
+        }
+        self.pool.take().expect("a frame was just added if none was free")
+    }
+
+    fn settle(&mut self, packet: Packet<HeapFrame>) {
+        let settled = self.pool.settle(packet);
+        debug_assert!(settled.owner.is_none() && settled.credit.is_none(), "a link's packets belong to nobody");
+    }
+
+    fn settle_drops(&mut self, now: Instant, tracer: &mut impl LinkTracer) {
+        let Self { drops, pool, stats, .. } = self;
+        for (packet, reason) in drops.drain() {
+            stats.dropped[reason.index()] += 1;
+            tracer.record(&LinkEvent { at: now, what: LinkWhat::Dropped(reason) }, packet.bytes());
+            let _ownerless = pool.settle(packet);
+        }
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("config", &self.config).field("stats", &self.stats).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! What one direction of a link is like.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use tautline_base::{Bytes, Rate};
+use tautline_qdisc::Kind;
+
+use crate::chance::Probability;
+use crate::config_error::ConfigError;
+
+/// One direction of a link. The default is a perfect wire: no delay, faster than anything that feeds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkConfig {
+    /// How fast frames are serialised onto it, counting their bytes without FCS. Default [`Rate::MAX`].
+    pub rate: Rate,
+    /// Propagation delay. Default 0.
+    pub delay: Duration,
+    /// Where frames wait for the serialiser.
+    pub queue: Buffer,
+    /// What goes wrong on the way.
+    pub impair: Impairments,
+}
+
+impl Default for LinkConfig {
+    fn default() -> Self {
+        Self { rate: Rate::MAX, delay: Duration::ZERO, queue: Buffer::default(), impair: Impairments::default() }
+    }
+}
+
+impl LinkConfig {
+    /// A link of `rate` and `delay` with a buffer of one bandwidth-delay product of `rtt`, and at least ten full frames.
+    pub fn bottleneck(rate: Rate, delay: Duration, rtt: Duration) -> Self {
+        let bytes = (rate * rtt).max(Bytes::new(15_140));
+        Self { rate, delay, queue: Buffer::TailDrop { packets: usize::MAX, bytes }, ..Self::default() }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        ConfigError::check(self.rate > Rate::ZERO, "rate", self.rate, "above 0")
+    }
+}
+
+/// The queue in front of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Buffer {
+    /// First in, first out, bounded by whichever limit is reached first.
+    TailDrop {
+        /// Most packets that wait.
+        packets: usize,
+        /// Most bytes that wait.
+        bytes: Bytes,
+    },
+    /// A discipline, as a router with an AQM would have.
+    Discipline(Kind),
+}
+
+impl Default for Buffer {
+    /// 1000 packets, the transmit queue length of a Linux Ethernet device.
+    fn default() -> Self {
+        Self::TailDrop { packets: 1000, bytes: Bytes::MAX }
+    }
+}
+
+impl FromStr for Buffer {
+    type Err = ConfigError;
+
+    /// The words of a discipline: `fq_codel limit 1000 target 5ms`.
+    fn from_str(words: &str) -> Result<Self, ConfigError> {
+        Ok(Self::Discipline(words.parse()?))
+    }
+}
+
+/// What goes wrong on the way, each independently. A frame is first lost or not; if not, it may gain a copy; then each copy may
+/// be damaged and may be held back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Impairments {
+    /// A frame disappears.
+    pub loss: Probability,
+    /// A frame arrives twice.
+    pub duplicate: Probability,
+    /// One random bit of the IP packet flips. Frames without an IP packet are spared: on a real link the FCS protects them.
+    pub corrupt: Probability,
+    /// A frame is held back, so that later ones overtake it.
+    pub reorder: Probability,
+    /// How long a reordered frame is held back. Default 1 ms.
+    pub reorder_delay: Duration,
+}
+
+impl Default for Impairments {
+    fn default() -> Self {
+        let never = Probability::NEVER;
+        Self { loss: never, duplicate: never, corrupt: never, reorder: never, reorder_delay: Duration::from_millis(1) }
+    }
+}

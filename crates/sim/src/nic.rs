@@ -1,0 +1,306 @@
+//! [`SimNic`]: a network card in virtual time. It serialises packets at a line rate, announces completions in batches, and holds
+//! received frames until the host takes them.
+//!
+//! Transmit: `put` fills the ring, `doorbell` starts transmission, the last bit of a packet leaves at its departure; the engine
+//! then calls [`SimNic::advance`], which shows the bytes to the wire. The packet itself completes here: it returns to the host at
+//! the next interrupt, which is moderated as `ethtool -C tx-frames/tx-usecs` would.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tautline_base::{Bytes, Device, Frame, HeapFrame, Instant, Item, Packet, Rate, Received};
+
+use crate::config_error::ConfigError;
+
+/// Ethernet header in bytes.
+const ETHERNET_HEADER: usize = 14;
+
+/// Parameters of a [`SimNic`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NicConfig {
+    /// Largest IP packet in bytes, 68 to 2034. Default 1500 (Ethernet).
+    pub mtu: usize,
+    /// Descriptors of the transmit ring, at least 1. Default 256 (Linux e1000e, igb).
+    pub tx_ring: usize,
+    /// Frames that may wait for the host, at least 1; more are dropped. Default 256 (Linux e1000e, igb).
+    pub rx_ring: usize,
+    /// Line rate. Default 1 Gbit/s.
+    pub rate: Rate,
+    /// What each frame takes on the wire beyond its bytes. Default 24: preamble, FCS and gap (IEEE 802.3).
+    pub framing: Bytes,
+    /// When completions are announced.
+    pub coalesce: Coalesce,
+}
+
+impl Default for NicConfig {
+    fn default() -> Self {
+        Self {
+            mtu: 1500,
+            tx_ring: 256,
+            rx_ring: 256,
+            rate: Rate::gbit(1),
+            framing: Bytes::new(24),
+            coalesce: Coalesce::default(),
+        }
+    }
+}
+
+impl NicConfig {
+    fn check(&self) -> Result<(), ConfigError> {
+        let largest = HeapFrame::LEN - ETHERNET_HEADER;
+        ConfigError::check((68..=largest).contains(&self.mtu), "mtu", self.mtu, "from 68 to 2034 bytes")?;
+        ConfigError::check(self.tx_ring > 0, "tx_ring", self.tx_ring, "at least 1")?;
+        ConfigError::check(self.rx_ring > 0, "rx_ring", self.rx_ring, "at least 1")?;
+        ConfigError::check(self.rate > Rate::ZERO, "rate", self.rate, "above 0")?;
+        ConfigError::check(self.coalesce.frames > 0, "coalesce.frames", self.coalesce.frames, "at least 1")
+    }
+}
+
+/// Interrupt moderation: completions are announced when enough have gathered, or when the oldest has waited long enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coalesce {
+    /// Completions that cause an interrupt at once, at least 1.
+    pub frames: u32,
+    /// Longest a completion waits for more.
+    pub time: Duration,
+}
+
+impl Coalesce {
+    /// Every completion interrupts at once.
+    pub const OFF: Self = Self { frames: 1, time: Duration::ZERO };
+}
+
+impl Default for Coalesce {
+    /// 8 frames or 20 µs: our choice, about what moderated cards do at 1 Gbit/s.
+    fn default() -> Self {
+        Self { frames: 8, time: Duration::from_micros(20) }
+    }
+}
+
+/// What a NIC counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NicStats {
+    /// Frames sent.
+    pub tx_frames: u64,
+    /// Bytes sent, framing not counted.
+    pub tx_bytes: u64,
+    /// Frames received and kept for the host.
+    pub rx_frames: u64,
+    /// Frames that found the receive ring full, or were too long.
+    pub rx_dropped: u64,
+    /// Completion interrupts.
+    pub interrupts: u64,
+    /// The most packets that were in the transmit ring at once.
+    pub tx_ring_peak: usize,
+    /// The most bytes that were in the transmit ring at once.
+    pub tx_bytes_peak: Bytes,
+}
+
+/// A simulated network card.
+#[derive(Debug)]
+pub struct SimNic {
+    config: NicConfig,
+    /// Put, not yet started by a doorbell.
+    waiting: VecDeque<Packet<HeapFrame>>,
+    /// Started, with the time the last bit leaves.
+    sending: VecDeque<(Instant, Packet<HeapFrame>)>,
+    /// Sent; the first `announced` of them may be reaped.
+    sent: VecDeque<Packet<HeapFrame>>,
+    announced: usize,
+    moderation: Moderation,
+    interrupt: bool,
+    /// When the wire is free again.
+    wire_free_at: Instant,
+    ring_bytes: Bytes,
+    received: VecDeque<(HeapFrame, u32)>,
+    free: Vec<HeapFrame>,
+    stats: NicStats,
+}
+
+/// Completions on their way to an interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moderation {
+    Quiet,
+    Gathering { frames: u32, until: Instant },
+}
+
+impl SimNic {
+    /// A card with empty rings.
+    ///
+    /// # Errors
+    /// If a parameter is out of range.
+    pub fn new(config: NicConfig) -> Result<Self, ConfigError> {
+        config.check()?;
+        Ok(Self {
+            waiting: VecDeque::with_capacity(config.tx_ring),
+            sending: VecDeque::with_capacity(config.tx_ring),
+            sent: VecDeque::with_capacity(config.tx_ring),
+            announced: 0,
+            moderation: Moderation::Quiet,
+            interrupt: false,
+            wire_free_at: Instant::ZERO,
+            ring_bytes: Bytes::ZERO,
+            received: VecDeque::with_capacity(config.rx_ring),
+            free: (0..config.rx_ring).map(|_| HeapFrame::new()).collect(),
+            stats: NicStats::default(),
+            config,
+        })
+    }
+
+    /// Lets time pass until `now`: shows every frame that has left to `wire`, with the time its last bit left, and announces
+    /// completions that are due.
+    pub fn advance(&mut self, now: Instant, mut wire: impl FnMut(&[u8], Instant)) {
+        while self.sending.front().is_some_and(|(departs, _)| *departs <= now)
+            && let Some((departs, packet)) = self.sending.pop_front()
+        {
+            wire(packet.bytes(), departs);
+            self.stats.tx_frames += 1;
+            self.stats.tx_bytes += packet.bytes().len() as u64;
+            self.sent.push_back(packet);
+            self.gather(departs);
+        }
+        if matches!(self.moderation, Moderation::Gathering { until, .. } if until <= now) {
+            self.announce();
+        }
+    }
+
+    /// When [`advance`](Self::advance) has something to do.
+    pub fn next_event(&self) -> Option<Instant> {
+        let departure = self.sending.front().map(|(departs, _)| *departs);
+        let announcement = match self.moderation {
+            Moderation::Quiet => None,
+            Moderation::Gathering { until, .. } => Some(until),
+        };
+        departure.into_iter().chain(announcement).min()
+    }
+
+    /// True once per completion interrupt: the driver should poll its host.
+    pub fn take_interrupt(&mut self) -> bool {
+        std::mem::take(&mut self.interrupt)
+    }
+
+    /// A frame arrives from the wire. It is dropped when no receive frame is free, or when it is longer than the MTU allows.
+    pub fn arrive(&mut self, bytes: &[u8]) {
+        if bytes.len() > self.config.mtu + ETHERNET_HEADER {
+            self.stats.rx_dropped += 1;
+            return;
+        }
+        let Some(mut frame) = self.free.pop() else {
+            self.stats.rx_dropped += 1;
+            return;
+        };
+        frame.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+        self.received.push_back((frame, bytes.len() as u32));
+        self.stats.rx_frames += 1;
+    }
+
+    /// Received frames that wait for the host.
+    pub fn rx_waiting(&self) -> usize {
+        self.received.len()
+    }
+
+    /// Frames that are not at rest: packets in the transmit ring, received frames waiting or lent. Zero when all is quiet.
+    pub fn outstanding(&self) -> usize {
+        self.in_flight() + self.config.rx_ring - self.free.len()
+    }
+
+    /// Bytes in the transmit ring, put and not yet reaped.
+    pub fn ring_bytes(&self) -> Bytes {
+        self.ring_bytes
+    }
+
+    /// What was counted so far.
+    pub fn stats(&self) -> &NicStats {
+        &self.stats
+    }
+
+    /// The parameters.
+    pub fn config(&self) -> &NicConfig {
+        &self.config
+    }
+
+    /// A transmission completed at `at`: waits for more or interrupts.
+    fn gather(&mut self, at: Instant) {
+        let (frames, until) = match self.moderation {
+            Moderation::Quiet => (1, at + self.config.coalesce.time),
+            Moderation::Gathering { frames, until } => (frames + 1, until),
+        };
+        self.moderation = Moderation::Gathering { frames, until };
+        if frames >= self.config.coalesce.frames || until <= at {
+            self.announce();
+        }
+    }
+
+    fn announce(&mut self) {
+        self.announced = self.sent.len();
+        self.moderation = Moderation::Quiet;
+        self.interrupt = true;
+        self.stats.interrupts += 1;
+    }
+}
+
+impl Device for SimNic {
+    type Frame = HeapFrame;
+
+    fn mtu(&self) -> usize {
+        self.config.mtu
+    }
+
+    fn room(&self) -> usize {
+        self.config.tx_ring - self.in_flight()
+    }
+
+    fn put(&mut self, packet: Packet<HeapFrame>, _now: Instant) {
+        assert!(self.room() > 0, "put without room: the caller broke the contract of Device");
+        self.ring_bytes += packet.len();
+        self.waiting.push_back(packet);
+        self.stats.tx_ring_peak = self.stats.tx_ring_peak.max(self.in_flight());
+        self.stats.tx_bytes_peak = self.stats.tx_bytes_peak.max(self.ring_bytes);
+    }
+
+    fn doorbell(&mut self, now: Instant) {
+        for packet in self.waiting.drain(..) {
+            let departs = self.wire_free_at.max(now) + (packet.len() + self.config.framing) / self.config.rate;
+            self.wire_free_at = departs;
+            self.sending.push_back((departs, packet));
+        }
+    }
+
+    fn reap(&mut self, _now: Instant, done: &mut Vec<Packet<HeapFrame>>) {
+        let announced = std::mem::take(&mut self.announced);
+        for packet in self.sent.drain(..announced) {
+            self.ring_bytes -= packet.len();
+            done.push(packet);
+        }
+    }
+
+    fn announces_completions(&self) -> bool {
+        true
+    }
+
+    fn in_flight(&self) -> usize {
+        self.waiting.len() + self.sending.len() + self.sent.len()
+    }
+
+    fn receive(&mut self, _now: Instant) -> Option<Received<HeapFrame>> {
+        let (frame, len) = self.received.pop_front()?;
+        Some(Received { frame, start: 0, len })
+    }
+
+    fn recycle(&mut self, frame: HeapFrame) {
+        debug_assert!(self.free.len() < self.config.rx_ring, "a frame came back that this card never lent");
+        self.free.push(frame);
+    }
+
+    fn reset(&mut self, lost: &mut Vec<Packet<HeapFrame>>) {
+        lost.extend(self.sent.drain(..));
+        lost.extend(self.sending.drain(..).map(|(_, packet)| packet));
+        lost.extend(self.waiting.drain(..));
+        self.announced = 0;
+        self.moderation = Moderation::Quiet;
+        self.ring_bytes = Bytes::ZERO;
+    }
+}
+
+#[cfg(test)]
+mod tests;
