@@ -185,6 +185,7 @@ impl Rate {
     }
 }
 
+#[expect(clippy::suspicious_arithmetic_impl, reason = "a rate is per second, a duration in nanoseconds")]
 impl Mul<Duration> for Rate {
     type Output = Bytes;
 

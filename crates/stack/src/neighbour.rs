@@ -32,8 +32,16 @@ pub(crate) struct Neighbours {
 #[derive(Debug)]
 enum Entry {
     /// Asked, not answered; these connections wait.
-    Asked { attempts: u32, at: Instant, waiting: Vec<SocketId> },
-    Known { mac: Mac, since: Instant, asked: Option<Instant> },
+    Asked {
+        attempts: u32,
+        at: Instant,
+        waiting: Vec<SocketId>,
+    },
+    Known {
+        mac: Mac,
+        since: Instant,
+        asked: Option<Instant>,
+    },
 }
 
 /// What is known about a neighbour.

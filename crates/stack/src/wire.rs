@@ -7,8 +7,9 @@ use std::net::Ipv4Addr;
 
 use smoltcp::phy::{Checksum, ChecksumCapabilities};
 use smoltcp::wire::{
-    ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr, Icmpv4Message, Icmpv4Packet,
-    IpAddress, IpProtocol, Ipv4Packet, Ipv4Repr, TcpControl, TcpPacket, TcpRepr, TcpSeqNumber, TcpTimestampRepr,
+    ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr, Icmpv4Message,
+    Icmpv4Packet, IpAddress, IpProtocol, Ipv4Packet, Ipv4Repr, TcpControl, TcpPacket, TcpRepr, TcpSeqNumber,
+    TcpTimestampRepr,
 };
 
 /// Bytes of an Ethernet header.
@@ -271,12 +272,8 @@ pub(crate) fn write_echo_reply(frame: &mut [u8], addresses: &Addresses, request:
 /// Writes Ethernet and IPv4 headers for `payload_len` bytes of `protocol` and returns the payload's place.
 fn write_ipv4<'a>(frame: &'a mut [u8], addresses: &Addresses, protocol: IpProtocol, payload_len: usize) -> &'a mut [u8] {
     let (link, network) = frame[..ETHERNET_HEADER + IPV4_HEADER + payload_len].split_at_mut(ETHERNET_HEADER);
-    EthernetRepr {
-        src_addr: addresses.source_mac,
-        dst_addr: addresses.destination_mac,
-        ethertype: EthernetProtocol::Ipv4,
-    }
-    .emit(&mut EthernetFrame::new_unchecked(link));
+    EthernetRepr { src_addr: addresses.source_mac, dst_addr: addresses.destination_mac, ethertype: EthernetProtocol::Ipv4 }
+        .emit(&mut EthernetFrame::new_unchecked(link));
     Ipv4Repr {
         src_addr: addresses.source,
         dst_addr: addresses.destination,

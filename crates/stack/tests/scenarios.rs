@@ -272,7 +272,8 @@ fn blind_resets_and_syns_do_not_end_a_connection() {
         true
     });
     pair.transfer(0, client, server, b"something to copy the header of", Duration::from_secs(1));
-    let template = captured.borrow().iter().find(|f| tcp(f).is_some_and(|(_, len)| len > 0)).expect("a data segment").clone();
+    let template =
+        captured.borrow().iter().find(|f| tcp(f).is_some_and(|(_, len)| len > 0)).expect("a data segment").clone();
     pair.filter = Box::new(|_, _| true);
     for flags in [RST, RST | 0x10, SYN, SYN | 0x10, FIN | 0x10] {
         for offset in [1_000u32, 30_000, 0u32.wrapping_sub(40_000), 1 << 31] {

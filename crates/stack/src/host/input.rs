@@ -8,7 +8,7 @@ use tautline_qdisc::Qdisc;
 use super::Host;
 use super::calls::is_unicast;
 use crate::sockets::Socket;
-use crate::tcp::{Connection, Reply, State, Tuple};
+use crate::tcp::{Connection, Reply, Tuple};
 use crate::trace::{Tracer, What};
 use crate::wire::{self, Flags, Mac, Malformed, Parsed, SACK_BLOCKS, Segment, TcpHeader};
 
@@ -114,16 +114,8 @@ where
 
     fn on_segment(&mut self, id: SocketId, segment: &Segment<'_>, source_mac: Mac, now: Instant) {
         let Some(connection) = self.sockets.connection_mut(id) else { return };
-        let listener = match connection.state() {
-            State::SynReceived { listener } => listener,
-            _ => None,
-        };
         let reply = connection.on_segment(segment, now);
         let remote = connection.tuple.remote;
-        let still_half_open = matches!(connection.state(), State::SynReceived { .. });
-        if let Some(listener) = listener.filter(|_| !still_half_open) {
-            self.half_open_ended(id, listener);
-        }
         match reply {
             Reply::None => {}
             Reply::Reset => self.reset(remote, source_mac, segment, now),
@@ -132,18 +124,6 @@ where
             }
         }
         self.touch(id);
-    }
-
-    /// A half-open connection has opened or failed. One that failed was never the application's: it frees itself.
-    fn half_open_ended(&mut self, id: SocketId, listener: SocketId) {
-        if let Some(listener) = self.sockets.listener_mut(listener) {
-            listener.pending -= 1;
-        }
-        if let Some(connection) = self.sockets.connection_mut(id)
-            && connection.state() == State::Closed
-        {
-            connection.orphan = true;
-        }
     }
 
     /// A SYN for a port somebody may listen on.
@@ -160,9 +140,8 @@ where
         listener.pending += 1;
         let config = listener.config.clone();
         let opening = self.opening(tuple, now);
-        let connection = self
-            .sockets
-            .insert(|new| Socket::Connection(Box::new(Connection::accept(opening(new), config, id))));
+        let connection =
+            self.sockets.insert(|new| Socket::Connection(Box::new(Connection::accept(opening(new), config, id))));
         self.demux.insert(tuple, connection);
         self.on_segment(connection, segment, source_mac, now);
     }

@@ -277,6 +277,7 @@ where
 
     /// Passes on what happened to a connection, keeps its deadline armed, frees it when it is done.
     fn after(&mut self, id: SocketId) {
+        self.note_opened(id);
         let Some(connection) = self.sockets.connection_mut(id) else { return };
         let happened = std::mem::take(&mut connection.happened);
         if !connection.orphan {
@@ -297,6 +298,20 @@ where
         {
             connection.place.armed = Some(wake.at);
             self.deadlines.push(wake.at, id);
+        }
+    }
+
+    /// A half-open connection that has opened or failed leaves its listener's backlog. One that failed was never the
+    /// application's: it frees itself.
+    fn note_opened(&mut self, id: SocketId) {
+        let Some(connection) = self.sockets.connection_mut(id) else { return };
+        if matches!(connection.state(), State::SynReceived { .. }) {
+            return;
+        }
+        let Some(listener) = connection.place.half_open_of.take() else { return };
+        connection.orphan |= connection.state() == State::Closed;
+        if let Some(listener) = self.sockets.listener_mut(listener) {
+            listener.pending -= 1;
         }
     }
 

@@ -19,9 +19,9 @@ use crate::tsq::Tsq;
 use crate::wire::{ETHERNET_HEADER, IPV4_HEADER, TCP_HEADER, TIMESTAMP_OPTION};
 
 /// MSS assumed when the peer names none (RFC 9293 §3.7.1).
-const DEFAULT_MSS: u16 = 536;
+const DEFAULT_MSS: u64 = 536;
 /// Smallest MSS we obey: below it a peer could make us send mostly headers (CVE-2019-11479).
-const MIN_MSS: u16 = 64;
+const MIN_MSS: u64 = 64;
 /// Largest window scale (RFC 7323 §2.3).
 const MAX_SCALE: u8 = 14;
 
@@ -38,7 +38,9 @@ pub(crate) struct Tuple {
 pub(crate) enum State {
     SynSent,
     /// `listener` is who gets the connection; `None` after a simultaneous open.
-    SynReceived { listener: Option<SocketId> },
+    SynReceived {
+        listener: Option<SocketId>,
+    },
     Established,
     FinWait1,
     FinWait2,
@@ -122,6 +124,8 @@ pub(crate) struct Place {
     pub(crate) paced: bool,
     /// The earliest of its entries in the timer queue.
     pub(crate) armed: Option<Instant>,
+    /// Counted in this listener's backlog.
+    pub(crate) half_open_of: Option<SocketId>,
 }
 
 /// One connection.
@@ -194,7 +198,9 @@ impl Connection {
 
     /// A passive open: a SYN arrived at `listener`; `input` will be told of it.
     pub(crate) fn accept(opening: Opening, config: TcpConfig, listener: SocketId) -> Self {
-        Self::new(opening, config, State::SynReceived { listener: Some(listener) })
+        let mut connection = Self::new(opening, config, State::SynReceived { listener: Some(listener) });
+        connection.place.half_open_of = Some(listener);
+        connection
     }
 
     fn new(opening: Opening, config: TcpConfig, state: State) -> Self {
@@ -243,9 +249,9 @@ impl Connection {
     /// Fixes what the SYNs agreed on and starts the controller with the real segment size.
     pub(super) fn agree(&mut self, syn: &crate::wire::Segment<'_>) {
         let timestamps = syn.timestamp.is_some();
-        let own = self.mtu - IPV4_HEADER - TCP_HEADER;
-        let peer = usize::from(syn.mss.unwrap_or(DEFAULT_MSS).max(MIN_MSS));
-        let segment = own.min(peer) - if timestamps { TIMESTAMP_OPTION } else { 0 };
+        let own = (self.mtu - IPV4_HEADER - TCP_HEADER) as u64;
+        let peer = syn.mss.map_or(DEFAULT_MSS, u64::from).max(MIN_MSS);
+        let segment = own.min(peer) - if timestamps { TIMESTAMP_OPTION as u64 } else { 0 };
         let scaling = syn.window_scale.is_some();
         self.agreed = Some(Agreed {
             irs: syn.seq,
@@ -253,10 +259,10 @@ impl Connection {
             own_scale: if scaling { self.own_scale() } else { 0 },
             sack: syn.sack_permitted,
             peer_timestamp: syn.timestamp.map(|(value, _)| value),
-            segment: segment as u64,
+            segment,
         });
         self.receiver.synchronised();
-        self.controller = self.config.congestion.build(&tautline_cc::Config::new(Bytes::new(segment as u64)));
+        self.controller = self.config.congestion.build(&tautline_cc::Config::new(Bytes::new(segment)));
         self.verdict = self.controller.verdict();
     }
 
@@ -278,7 +284,7 @@ impl Connection {
 
     /// Most payload in a segment.
     pub(crate) fn segment_size(&self) -> u64 {
-        self.agreed.as_ref().map_or(u64::from(DEFAULT_MSS), |agreed| agreed.segment)
+        self.agreed.as_ref().map_or(DEFAULT_MSS, |agreed| agreed.segment)
     }
 
     /// A full segment's length on the wire.
@@ -337,11 +343,9 @@ impl Connection {
         }
     }
 
-    /// The application closes its sending half: a FIN follows the queued data.
+    /// The application closes its sending half: a FIN follows the queued data, and the handshake if that is still under way.
     pub(crate) fn shutdown(&mut self) {
-        if self.state == State::SynSent && self.nxt == 0 {
-            self.end(CloseReason::Local);
-        } else if self.fin.is_none() && !matches!(self.state, State::Closed | State::TimeWait) {
+        if self.fin.is_none() && !matches!(self.state, State::Closed | State::TimeWait) {
             self.fin = Some(self.buffer.end());
         }
     }
@@ -351,6 +355,8 @@ impl Connection {
         self.orphan = true;
         if self.receiver.readable() > 0 {
             self.abort();
+        } else if self.state == State::SynSent && self.buffer.len() == 0 {
+            self.end(CloseReason::Local);
         } else {
             self.shutdown();
             if self.state == State::FinWait2 {

@@ -52,7 +52,7 @@ impl Persist {
 impl Connection {
     /// The earliest deadline.
     pub(crate) fn next_deadline(&self) -> Option<Wake> {
-        let delayed = match self.receiver.owed(Instant::ZERO) {
+        let delayed = match self.receiver.owed() {
             Acknowledgement::By(at) => Some(Wake::new(at, Reason::DelayedAck)),
             _ => None,
         };
@@ -69,6 +69,7 @@ impl Connection {
 
     /// Lets every deadline that has passed take effect.
     pub(crate) fn on_deadline(&mut self, now: Instant) {
+        self.receiver.on_deadline(now);
         if self.timers.reorder.is_some_and(|at| at <= now) {
             self.timers.reorder = None;
             self.look_for_losses(now);

@@ -62,15 +62,15 @@ impl Connection {
         match self.state {
             State::Closed => self.reset_due.then(|| self.bare(Kind::Reset)),
             State::SynSent | State::SynReceived { .. } => self.next_syn(),
-            State::TimeWait => self.next_ack(now),
+            State::TimeWait => self.next_ack(),
             _ => {
                 // SACK blocks need the room that data would take: such an acknowledgement goes alone, and first.
-                let sack_first = if self.receiver.out_of_order() > 0 { self.next_ack(now) } else { None };
+                let sack_first = if self.receiver.out_of_order() > 0 { self.next_ack() } else { None };
                 sack_first
                     .or_else(|| self.next_retransmission())
                     .or_else(|| self.next_data(now))
                     .or_else(|| self.next_probe())
-                    .or_else(|| self.next_ack(now))
+                    .or_else(|| self.next_ack())
             }
         }
     }
@@ -86,8 +86,8 @@ impl Connection {
         self.segments.next_lost().map(|(id, range, fin)| Plan { kind: Kind::Again(id), range, fin })
     }
 
-    fn next_ack(&self, now: Instant) -> Option<Plan> {
-        (self.receiver.owed(now) == Acknowledgement::Now).then(|| self.bare(Kind::Ack))
+    fn next_ack(&self) -> Option<Plan> {
+        (self.receiver.owed() == Acknowledgement::Now).then(|| self.bare(Kind::Ack))
     }
 
     fn next_probe(&self) -> Option<Plan> {

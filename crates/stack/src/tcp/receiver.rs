@@ -197,11 +197,15 @@ impl Receiver {
         self.acknowledgement = Acknowledgement::Now;
     }
 
-    /// What is owed at `now`.
-    pub(super) fn owed(&self, now: Instant) -> Acknowledgement {
-        match self.acknowledgement {
-            Acknowledgement::By(deadline) if deadline <= now => Acknowledgement::Now,
-            owed => owed,
+    /// What is owed.
+    pub(super) fn owed(&self) -> Acknowledgement {
+        self.acknowledgement
+    }
+
+    /// A delayed acknowledgement whose time has come is owed now.
+    pub(super) fn on_deadline(&mut self, now: Instant) {
+        if matches!(self.acknowledgement, Acknowledgement::By(deadline) if deadline <= now) {
+            self.acknowledgement = Acknowledgement::Now;
         }
     }
 
@@ -379,10 +383,16 @@ mod tests {
         receiver.acknowledged();
         let segment = vec![0; 1448];
         receiver.accept(1, &segment, false, LATER);
-        assert_eq!(receiver.owed(Instant::ZERO), Acknowledgement::By(LATER));
-        assert_eq!(receiver.owed(LATER), Acknowledgement::Now);
-        receiver.accept(1449, &segment, false, LATER);
-        assert_eq!(receiver.owed(Instant::ZERO), Acknowledgement::Now);
+        assert_eq!(receiver.owed(), Acknowledgement::By(LATER));
+        receiver.on_deadline(Instant::ZERO);
+        assert_eq!(receiver.owed(), Acknowledgement::By(LATER));
+        receiver.on_deadline(LATER);
+        assert_eq!(receiver.owed(), Acknowledgement::Now);
+        receiver.acknowledged();
+        for start in [1449, 2897] {
+            receiver.accept(start, &segment, false, LATER);
+        }
+        assert_eq!(receiver.owed(), Acknowledgement::Now);
     }
 
     #[test]

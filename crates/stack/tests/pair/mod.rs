@@ -2,6 +2,7 @@
 //!
 //! The wire delays every frame by the same time and shows each one to a filter, which may drop it. Anything richer (rates, rings,
 //! random impairments) is `tautline-sim`'s.
+#![expect(unreachable_pub, reason = "a module shared by test files; each is a crate of its own")]
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddrV4};
