@@ -215,6 +215,18 @@ fn hystart_leaves_before_the_loss_and_plain_slow_start_does_not() {
 }
 
 #[test]
+fn hystart_minds_only_the_first_slow_start() {
+    let mut flow = Flow::new(Cubic::new(&config(100)), 50 * MS);
+    flow.signal(Signal::Timeout);
+    flow.round();
+    for doubled in [4.0, 8.0, 16.0, 32.0, 64.0] {
+        flow.rtt += 50 * MS;
+        flow.round();
+        assert_eq!(segments(&flow.controller), doubled, "up to the threshold of 70, however long the RTT grows");
+    }
+}
+
+#[test]
 fn conservative_growth_is_a_quarter_per_round() {
     let mut flow = Flow::new(Cubic::new(&config(50)), 50 * MS);
     flow.round();
