@@ -23,8 +23,8 @@ pub struct Attachment {
     interface: String,
     native: bool,
     sockets: OwnedFd,
-    /// Held open only: closing it detaches the program.
-    _link: OwnedFd,
+    /// Closing it detaches the program.
+    link: OwnedFd,
 }
 
 impl Attachment {
@@ -42,7 +42,7 @@ impl Attachment {
         let code = redirect_ours(addresses, sockets.as_raw_fd());
         let program = sys::load_xdp_program(&code).map_err(|(error, _log)| refused("load the XDP program", error))?;
         let (link, native) = attach(&program, index, driver).map_err(|error| explain(interface, driver, error))?;
-        Ok(Self { interface: interface.to_owned(), native, sockets, _link: link })
+        Ok(Self { interface: interface.to_owned(), native, sockets, link })
     }
 
     /// The interface.
@@ -61,6 +61,14 @@ impl Attachment {
             Errno::TOOBIG => OpenError::NoSuchQueue { interface: self.interface.clone(), queue },
             error => refused("enter the socket into the BPF map", error),
         })
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        // Closing the link would do, but later if a process that is just being forked holds a copy. It fails where the
+        // interface is already gone, and the program with it.
+        let _ = sys::detach(&self.link);
     }
 }
 

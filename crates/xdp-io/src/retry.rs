@@ -10,11 +10,12 @@ use rustix::io::Errno;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Calls `attempt` until it answers something else than EBUSY, for [`PATIENCE`] at most.
+/// Calls `attempt` until it answers something else than EBUSY or EEXIST (how a program of the other mode shows), for
+/// [`PATIENCE`] at most.
 pub(crate) fn while_busy<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     for _ in 0..PATIENCE.as_millis() / PAUSE.as_millis() {
         match attempt() {
-            Err(Errno::BUSY) => pause(PAUSE),
+            Err(Errno::BUSY | Errno::EXIST) => pause(PAUSE),
             answer => return answer,
         }
     }

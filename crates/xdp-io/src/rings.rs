@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use rustix::io::Errno;
+use rustix::io::{Errno, FdFlags};
 use rustix::net::SendFlags;
 use tautline_base::Packet;
 use xsk_rs::config::{BindFlags, Interface, LibxdpFlags, QueueSize, SocketConfig};
@@ -75,7 +75,11 @@ pub(crate) fn bind(umem: &Umem, binding: Binding<'_>) -> Result<BoundSocket, Err
     // SAFETY: what can go wrong is detaching libxdp's program twice; its load is inhibited.
     let queues = unsafe { Socket::new(config, umem.memory(), &interface, binding.queue) }.map_err(|e| errno(&e))?;
     match queues {
-        (transmit, receive, Some((fill, completion))) => Ok(BoundSocket { transmit, receive, fill, completion }),
+        (transmit, receive, Some((fill, completion))) => {
+            // libxdp does not ask for it; a child process would keep the queue busy after we are gone.
+            rustix::io::fcntl_setfd(sys::borrow_fd(&transmit, transmit.fd().as_raw_fd()), FdFlags::CLOEXEC)?;
+            Ok(BoundSocket { transmit, receive, fill, completion })
+        }
         // Only a second socket on one UMEM and queue comes without these rings.
         (_, _, None) => Err(Errno::BUSY),
     }

@@ -21,7 +21,7 @@ pub struct Counters {
     pub foreign_frames: u64,
     /// System calls that woke the kernel's sender.
     pub wakes: u64,
-    /// Bursts whose sending had to be continued at a later reap or doorbell.
+    /// Doorbells and reaps that left packets in the ring, to be sent at the next.
     pub unfinished: u64,
 }
 

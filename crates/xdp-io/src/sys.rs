@@ -131,6 +131,7 @@ const MAP_CREATE: c_long = 0;
 const MAP_UPDATE_ELEM: c_long = 2;
 const PROG_LOAD: c_long = 5;
 const LINK_CREATE: c_long = 28;
+const LINK_DETACH: c_long = 34;
 const MAP_TYPE_XSKMAP: u32 = 17;
 const PROG_TYPE_XDP: u32 = 6;
 const ATTACH_TYPE_XDP: u32 = 37;
@@ -183,6 +184,11 @@ struct LinkCreate {
     interface_index: u32,
     attach_type: u32,
     flags: u32,
+}
+
+#[repr(C)]
+struct LinkDetach {
+    link_fd: u32,
 }
 
 /// Calls `bpf(2)`.
@@ -281,4 +287,11 @@ pub(crate) fn attach_xdp(program: &OwnedFd, interface_index: u32, native: bool) 
     };
     // SAFETY: LINK_CREATE reads this block, which holds no addresses, and answers with a file descriptor.
     unsafe { bpf_fd(LINK_CREATE, &mut attr) }
+}
+
+/// Detaches at once, whoever else may hold a copy of the descriptor.
+pub(crate) fn detach(link: &OwnedFd) -> Result<()> {
+    let mut attr = LinkDetach { link_fd: fd_number(link) };
+    // SAFETY: LINK_DETACH reads this block, which holds no addresses.
+    unsafe { bpf(LINK_DETACH, &mut attr) }.map(|_| ())
 }

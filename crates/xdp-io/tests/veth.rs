@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use net::{End, Pair, write_frame};
 use tautline_base::{Device, Frame, Instant, Packet, Pool};
-use tautline_xdp_io::{Attachment, Config, Driver, Failure, OpenError, UmemFrame, XdpDevice, interface_queues};
+use tautline_xdp_io::{
+    Attachment, Config, Driver, Failure, OpenError, UmemFrame, XdpDevice, interface_mac, interface_queues,
+};
 
 const NOW: Instant = Instant::ZERO;
 
@@ -180,6 +182,43 @@ fn only_our_address_is_redirected() {
     assert_eq!(received.bytes()[12..14], [8, 6]);
     assert_eq!(received.bytes()[38..42], right.address.octets());
     port.device.recycle(received.frame);
+}
+
+/// An ICMP echo request from `from`'s address to the kernel's at the other end, as an Ethernet frame of 60 bytes.
+fn write_echo_request(bytes: &mut [u8], from: &End, to: &End) {
+    write_frame(bytes, 60, to.kernel_address, 0);
+    bytes[23] = 1;
+    bytes[26..30].copy_from_slice(&from.address.octets());
+    bytes[34..42].copy_from_slice(&[8, 0, 0, 0, 0x12, 0x34, 0, 1]);
+    bytes[42..60].fill(0);
+    for (start, end, at) in [(14, 34, 24), (34, 60, 36)] {
+        let words = bytes[start..end].chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
+        let sum: u32 = words.sum();
+        let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
+        bytes[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+    }
+}
+
+#[test]
+fn a_kernel_without_xdp_answers_us() {
+    let pair = pair_or_skip!();
+    let Pair { left, right } = &pair;
+    let mut port = Port::new(left);
+    let mac = left.inside(|| interface_mac(&left.interface)).unwrap();
+    let mac_text = mac.map(|byte| format!("{byte:02x}")).join(":");
+    right.ip(&["neighbour", "add", &left.address.to_string(), "lladdr", &mac_text, "dev", &right.interface]);
+    let mut frame = port.pool.take().unwrap();
+    write_echo_request(frame.bytes_mut(), left, right);
+    let peer = right.inside(|| interface_mac(&right.interface)).unwrap();
+    frame.bytes_mut()[..6].copy_from_slice(&peer);
+    port.device.put(Packet::new(frame, 60), NOW);
+    port.device.doorbell(NOW);
+    port.settle();
+    sleep(Duration::from_millis(50));
+    let reply = port.device.receive(NOW).expect("an echo reply");
+    assert_eq!(reply.bytes()[..6], mac);
+    assert_eq!((reply.bytes()[23], reply.bytes()[34], &reply.bytes()[38..42]), (1, 0, &[0x12, 0x34, 0, 1][..]));
+    port.device.recycle(reply.frame);
 }
 
 /// The XDP program as `ip -d link` shows it.
@@ -393,6 +432,8 @@ fn what_cannot_be_opened_is_explained() {
     assert!(queue.contains("queue 9") && queue.contains("ethtool -l"), "{queue}");
     let queue = refusal(Config { queue: 5000, ..end.config() });
     assert!(queue.contains("queue 5000"), "{queue}");
+    let zero_copy = refusal(Config { bind: Bind::ZeroCopy, ..end.config() });
+    assert!(zero_copy.contains("zero copy") && zero_copy.contains("Bind::Auto"), "{zero_copy}");
     end.ip(&["link", "set", &end.interface, "mtu", "9000"]);
     let mtu = refusal(end.config());
     assert!(mtu.contains("MTU of 9000") && mtu.contains("mtu 1714"), "{mtu}");
