@@ -8,7 +8,7 @@ use std::time::Duration;
 use net::{End, Pair, write_frame};
 use tautline_base::{Device, Frame, Instant, Packet, Pool};
 use tautline_xdp_io::{
-    Attachment, Config, Driver, Failure, OpenError, UmemFrame, XdpDevice, interface_mac, interface_queues,
+    Attachment, Bind, Config, Driver, Failure, OpenError, UmemFrame, XdpDevice, interface_mac, interface_queues,
 };
 
 const NOW: Instant = Instant::ZERO;
