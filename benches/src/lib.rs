@@ -1,1 +1,16 @@
-//! placeholder
+//! What the benches measure with: rigs that hold a stack, or a peer's, in one thread.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`back_to_back`] | two devices without a wire between them |
+//! | [`bulk`] | our stack's two ends |
+//! | [`smoltcp_bulk`] | smoltcp's two ends |
+#![forbid(unsafe_code)]
+
+pub mod back_to_back;
+pub mod bulk;
+pub mod smoltcp_bulk;
+
+pub use back_to_back::BackToBack;
+pub use bulk::Bulk;
+pub use smoltcp_bulk::SmoltcpBulk;

@@ -14,7 +14,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use tautline_base::{Bytes, Device, Frame, Instant, Item, Owner, Packet, Reason, SocketId, Wake};
+use tautline_base::{Bytes, Device, Ecn, Frame, Instant, Item, Owner, Packet, Reason, SocketId, Wake};
 use tautline_qdisc::{DropReason, Qdisc};
 
 use super::Host;
@@ -203,7 +203,8 @@ where
         self.port.transmit(now, BUDGET, &mut self.drops, |packet| {
             if T::ENABLED {
                 let owner = packet.owner();
-                if packet.bytes().get(15).is_some_and(|written| *written != packet.tos()) {
+                // Nothing is born with CE: a packet that carries it now was marked by the discipline.
+                if Ecn::of_tos(packet.tos()) == Ecn::Ce {
                     Self::trace(tracer, now, What::Marked, owner, packet.bytes());
                 }
                 Self::trace(tracer, now, What::Ringed, owner, packet.bytes());

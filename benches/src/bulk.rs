@@ -1,0 +1,94 @@
+//! A bulk flow between two stacks in one thread: ours with the whole send path in place, and smoltcp's.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
+
+use tautline_base::{HeapFrame, Instant, Packet, Pool, SocketId};
+use tautline_bql::{Dql, Port, Ring};
+use tautline_qdisc::{FqCodel, fq_codel};
+use tautline_stack::{Event, Host, HostConfig, NoTrace, Recv, TcpConfig};
+
+use crate::back_to_back::BackToBack;
+
+/// Payload of a full segment with timestamps.
+pub const SEGMENT: u64 = 1448;
+/// Virtual time one round of polls takes. A poll handles 64 packets, so this is a host that keeps up with about 10 Gbit/s.
+const ROUND: Duration = Duration::from_micros(50);
+const PORT: u16 = 5001;
+
+type Stack = Host<FqCodel<Packet<HeapFrame>>, BackToBack>;
+
+/// Two hosts with pacing, TSQ, fq_codel and DQL, connected.
+pub struct Bulk {
+    hosts: [Stack; 2],
+    client: SocketId,
+    server: SocketId,
+    now: Instant,
+    chunk: Vec<u8>,
+}
+
+impl Bulk {
+    /// Two hosts with an established connection that has left slow start's first rounds behind.
+    pub fn new(config: TcpConfig) -> Self {
+        let mut hosts = [host(0), host(1)];
+        let mut now = Instant::from_secs(1);
+        hosts[1].listen(PORT, config.clone()).expect("the port is free");
+        let remote = SocketAddrV4::new(address(1), PORT);
+        let client = hosts[0].connect(remote, config, now).expect("the address is good");
+        let server = loop {
+            exchange(&mut hosts, &mut now);
+            if let Some(Event::Accepted { socket, .. }) = hosts[1].next_event() {
+                break socket;
+            }
+        };
+        let mut bulk = Self { hosts, client, server, now, chunk: vec![0x5a; 64 << 10] };
+        bulk.transfer(32 << 20);
+        bulk
+    }
+
+    /// Moves `bytes` bytes from one application to the other. Returns the virtual time it took.
+    pub fn transfer(&mut self, bytes: u64) -> Duration {
+        let start = self.now;
+        let (mut sent, mut received) = (0, 0);
+        let mut buffer = [0; 64 << 10];
+        while received < bytes {
+            let want = self.chunk.len().min((bytes - sent) as usize);
+            sent += self.hosts[0].send(self.client, &self.chunk[..want]).expect("open") as u64;
+            exchange(&mut self.hosts, &mut self.now);
+            while let Ok(Recv::Data(count)) = self.hosts[1].recv(self.server, &mut buffer) {
+                received += count as u64;
+            }
+        }
+        self.now - start
+    }
+}
+
+fn exchange(hosts: &mut [Stack; 2], now: &mut Instant) {
+    *now += ROUND;
+    let [a, b] = hosts;
+    a.poll(*now);
+    a.device_mut().carry(b.device_mut());
+    while b.receive(*now) == 64 {}
+    b.poll(*now);
+    b.device_mut().carry(a.device_mut());
+    while a.receive(*now) == 64 {}
+    while a.next_event().is_some() {}
+}
+
+fn address(side: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 7, 0, 1 + side)
+}
+
+fn host(side: u8) -> Stack {
+    let config = HostConfig {
+        mac: [2, 0, 0, 0, 0, 1 + side],
+        address: address(side),
+        prefix: 24,
+        gateway: None,
+        seed: u64::from(side),
+    };
+    let qdisc = FqCodel::new(fq_codel::Config::default()).expect("the default is valid");
+    let port = Port::new(qdisc, Ring::new(BackToBack::new(), Dql::default()));
+    let pool = Pool::new((0..1024).map(|_| HeapFrame::new()).collect());
+    Host::new(config, port, pool, NoTrace)
+}
