@@ -3,13 +3,13 @@
 //! | section | here |
 //! |---|---|
 //! | §4.2 window growth function | [`Curve::window`] |
-//! | §4.3 Reno-friendly region | [`Epoch::reno_estimate`](Epoch), `Epoch::advance` |
+//! | §4.3 Reno-friendly region | `Epoch::advance_reno` |
 //! | §4.4, §4.5 concave and convex region | `State::avoid` |
 //! | §4.6 multiplicative decrease, §4.7 fast convergence | `State::reduce` |
 //! | §4.8 timeout | `State::reduce` with [`Signal::Timeout`] |
 //! | §4.9 spurious congestion events | [`Controller::on_undo`] |
 //! | §4.10 slow start | [`SlowStart`] |
-//! | §5.8 sudden idleness | [`Epoch`] counts time only while the window limits the sender |
+//! | §5.8 sudden idleness | `Epoch` counts time only while the window limits the sender |
 //!
 //! Windows in the control law are `f64` segments; the account itself is integer bytes.
 
