@@ -54,12 +54,14 @@ impl Bytes {
 impl Add for Bytes {
     type Output = Self;
 
+    #[inline]
     fn add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 }
 
 impl AddAssign for Bytes {
+    #[inline]
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
     }
@@ -70,12 +72,14 @@ impl Sub for Bytes {
 
     /// # Panics
     /// If `other` is larger: more left an account than ever entered it, which is a bug in the account.
+    #[inline]
     fn sub(self, other: Self) -> Self {
         Self(self.0.checked_sub(other.0).expect("byte ledger underflow"))
     }
 }
 
 impl SubAssign for Bytes {
+    #[inline]
     fn sub_assign(&mut self, other: Self) {
         *self = *self - other;
     }

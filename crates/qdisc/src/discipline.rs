@@ -38,6 +38,7 @@ pub struct Backlog {
 
 impl Backlog {
     /// Adds a packet of `len`.
+    #[inline]
     pub fn add(&mut self, len: Bytes) {
         self.packets += 1;
         self.bytes += len;
@@ -47,6 +48,7 @@ impl Backlog {
     ///
     /// # Panics
     /// If more leaves than entered.
+    #[inline]
     pub fn remove(&mut self, len: Bytes) {
         self.packets = self.packets.checked_sub(1).expect("packet ledger underflow");
         self.bytes -= len;

@@ -6,8 +6,9 @@
 //!
 //! The packets of all queues lie in one slab and are linked by index, so nothing is allocated per packet. The cost of a packet
 //! does not depend on the number of flows, also when the limit is exceeded with every packet: the fattest flow is found by
-//! bounds, not by a scan (`flow`).
+//! bounds, not by a scan (`bounds`).
 
+mod bounds;
 mod flow;
 #[cfg(test)]
 mod tests;
@@ -224,12 +225,15 @@ struct FlowQueue<'a, P> {
 }
 
 impl<P: Item> Source<P> for FlowQueue<'_, P> {
+    #[inline]
     fn pop(&mut self) -> Option<P> {
-        let packet = self.packets.pop_front(self.queue)?;
-        *self.bytes -= packet.len();
-        self.held.backlog.remove(packet.len());
-        self.held.memory -= packet.memory();
-        Some(packet)
+        let head = self.packets.pop_front(self.queue);
+        if let Some(packet) = &head {
+            *self.bytes -= packet.len();
+            self.held.backlog.remove(packet.len());
+            self.held.memory -= packet.memory();
+        }
+        head
     }
 
     fn backlog(&self) -> Bytes {
@@ -304,10 +308,11 @@ impl<P: Item> Qdisc<P> for FqCodel<P> {
                 self.move_head(list, List::Old);
                 continue;
             }
-            if let Some(packet) = self.dequeue_from(at, now, drops) {
+            let head = self.dequeue_from(at, now, drops);
+            if let Some(packet) = &head {
                 let len = i32::try_from(packet.len().min(MAX_DEBT).get()).expect("1 MiB fits");
                 self.flows[at].deficit -= len;
-                return Some(packet);
+                return head;
             }
             // A new flow that ran empty waits once among the old flows, or it could come back ahead of them for ever.
             let to = if list == List::New && !self.old_flows.is_empty() { List::Old } else { List::Idle };

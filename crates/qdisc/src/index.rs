@@ -11,12 +11,14 @@ pub(crate) struct Index(NonZeroU32);
 
 impl Index {
     /// The index of `position`.
+    #[inline]
     pub(crate) fn new(position: usize) -> Self {
         let stored = u32::try_from(position).ok().and_then(|position| NonZeroU32::MIN.checked_add(position));
         Self(stored.expect("an array of four thousand million packets does not fit in memory"))
     }
 
     /// The position.
+    #[inline]
     pub(crate) fn get(self) -> usize {
         self.0.get() as usize - 1
     }
@@ -39,11 +41,13 @@ pub(crate) struct Chain {
 
 impl Chain {
     /// The first element.
+    #[inline]
     pub(crate) fn front(self) -> Option<Index> {
         self.ends.map(|(first, _)| first)
     }
 
     /// True when it has no element.
+    #[inline]
     pub(crate) fn is_empty(self) -> bool {
         self.ends.is_none()
     }

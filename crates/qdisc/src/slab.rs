@@ -4,7 +4,6 @@
 //! is still in the cache.
 
 use alloc::vec::Vec;
-use core::mem;
 
 use crate::index::{Chain, Index, Links};
 
@@ -15,10 +14,11 @@ pub(crate) struct Slab<P> {
     free: Option<Index>,
 }
 
+/// A place: empty ones are linked too, in the order of their reuse.
 #[derive(Debug)]
-enum Node<P> {
-    Vacant { next: Option<Index> },
-    Occupied { next: Option<Index>, packet: P },
+struct Node<P> {
+    next: Option<Index>,
+    packet: Option<P>,
 }
 
 impl<P> Slab<P> {
@@ -36,38 +36,31 @@ impl<P> Slab<P> {
     /// Takes the first packet of `queue`.
     pub(crate) fn pop_front(&mut self, queue: &mut Chain) -> Option<P> {
         let at = queue.pop_front(self)?;
-        match mem::replace(&mut self.nodes[at.get()], Node::Vacant { next: self.free }) {
-            Node::Occupied { packet, .. } => {
-                self.free = Some(at);
-                Some(packet)
-            }
-            Node::Vacant { .. } => unreachable!("a queue holds only occupied places"),
-        }
+        let node = &mut self.nodes[at.get()];
+        node.next = self.free.replace(at);
+        node.packet.take()
     }
 
     fn insert(&mut self, packet: P) -> Index {
-        let node = Node::Occupied { next: None, packet };
+        let packet = Some(packet);
         if let Some(at) = self.free {
-            self.free = self.next(at);
-            self.nodes[at.get()] = node;
+            let node = &mut self.nodes[at.get()];
+            self.free = node.next;
+            node.packet = packet;
             return at;
         }
-        self.nodes.push(node);
+        self.nodes.push(Node { next: None, packet });
         Index::new(self.nodes.len() - 1)
     }
 }
 
 impl<P> Links for Slab<P> {
     fn next(&self, at: Index) -> Option<Index> {
-        match &self.nodes[at.get()] {
-            Node::Vacant { next } | Node::Occupied { next, .. } => *next,
-        }
+        self.nodes[at.get()].next
     }
 
-    fn set_next(&mut self, at: Index, link: Option<Index>) {
-        match &mut self.nodes[at.get()] {
-            Node::Vacant { next } | Node::Occupied { next, .. } => *next = link,
-        }
+    fn set_next(&mut self, at: Index, next: Option<Index>) {
+        self.nodes[at.get()].next = next;
     }
 }
 

@@ -101,6 +101,13 @@ impl Stats {
     }
 }
 
+/// How the sender of a packet is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Signal {
+    Marked,
+    Dropped,
+}
+
 /// CoDel with its parameters, ready to govern any number of queues.
 #[derive(Clone, Debug)]
 pub struct Aqm {
@@ -143,28 +150,27 @@ impl Aqm {
         drops: &mut Drops<P>,
     ) -> Option<P> {
         let now = Instant::from_nanos(self.params.law.tick(now.as_nanos()));
-        let (packet, standing) = self.take(state, source, now)?;
-        let mut packet = match state.phase {
-            Phase::Dropping { .. } if standing => self.signal_due(state, packet, source, now, drops)?,
-            Phase::Above { .. } if standing => self.begin(state, packet, source, now, drops)?,
-            _ => packet,
-        };
-        self.mark_above_threshold(&mut packet, now);
-        Some(packet)
+        // The packet stays in one place, the result: moving it costs more than judging it.
+        let mut head = source.pop();
+        if self.is_standing(state, head.as_ref(), source.backlog(), now) {
+            match state.phase {
+                Phase::Dropping { .. } => self.signal_due(state, &mut head, source, now, drops),
+                Phase::Below | Phase::Above { .. } => self.begin(state, &mut head, source, now, drops),
+            }
+        }
+        if let (Some(threshold), Some(packet)) = (self.params.ce_threshold, &mut head) {
+            self.mark_above(threshold, packet, now);
+        }
+        head
     }
 
-    /// Takes the head and judges it.
-    fn take<P: Item>(&mut self, state: &mut State, source: &mut impl Source<P>, now: Instant) -> Option<(P, bool)> {
-        let Some(packet) = source.pop() else {
+    /// Whether the queue stood above the target for an interval, now that `head` left it with `backlog` bytes.
+    #[inline]
+    fn is_standing<P: Item>(&mut self, state: &mut State, head: Option<&P>, backlog: Bytes, now: Instant) -> bool {
+        let Some(packet) = head else {
             self.fall_below(state);
-            return None;
+            return false;
         };
-        let standing = self.is_standing(state, &packet, source.backlog(), now);
-        Some((packet, standing))
-    }
-
-    /// Whether the queue stood above the target for an interval, now that `packet` left it with `backlog` bytes.
-    fn is_standing<P: Item>(&mut self, state: &mut State, packet: &P, backlog: Bytes, now: Instant) -> bool {
         self.stats.max_packet = self.stats.max_packet.max(packet.len());
         let delay = self.delay(packet, now);
         self.stats.delay_nanos = delay;
@@ -183,6 +189,7 @@ impl Aqm {
     }
 
     /// A packet was young or the queue ran empty: ends the episode, remembering its pace.
+    #[inline]
     fn fall_below(&self, state: &mut State) {
         if let Phase::Dropping { next, entry } = state.phase {
             state.resume_before = self.later(next, self.interval.saturating_mul(RESUME_INTERVALS));
@@ -192,14 +199,15 @@ impl Aqm {
     }
 
     /// Begins an episode: one signal, and the pace of the episode before if that was recent.
+    #[cold]
     fn begin<P: Item>(
         &mut self,
         state: &mut State,
-        packet: P,
+        head: &mut Option<P>,
         source: &mut impl Source<P>,
         now: Instant,
         drops: &mut Drops<P>,
-    ) -> Option<P> {
+    ) {
         if state.count > 1 && now < state.resume_before {
             state.root = state.root.step(state.count);
         } else {
@@ -207,62 +215,61 @@ impl Aqm {
             state.root = InverseRoot::ONE;
         }
         state.phase = Phase::Dropping { next: self.after(now, state), entry: state.count };
-        match self.signal(packet, drops) {
-            Some(marked) => Some(marked),
-            None => self.take(state, source, now).map(|(packet, _)| packet),
+        if self.signal(head, drops) == Signal::Dropped {
+            *head = source.pop();
+            self.is_standing(state, head.as_ref(), source.backlog(), now);
         }
     }
 
     /// Signals as often as is due, until a packet may leave.
+    #[cold]
     fn signal_due<P: Item>(
         &mut self,
         state: &mut State,
-        mut packet: P,
+        head: &mut Option<P>,
         source: &mut impl Source<P>,
         now: Instant,
         drops: &mut Drops<P>,
-    ) -> Option<P> {
+    ) {
         while let Phase::Dropping { next, entry } = state.phase
             && now >= next
         {
             state.count = state.count.saturating_add(1);
             state.root = state.root.step(state.count);
             let following = Phase::Dropping { next: self.after(next, state), entry };
-            if let Some(marked) = self.signal(packet, drops) {
+            if self.signal(head, drops) == Signal::Marked {
                 state.phase = following;
-                return Some(marked);
+                return;
             }
-            let standing;
-            (packet, standing) = self.take(state, source, now)?;
-            if standing {
+            *head = source.pop();
+            if self.is_standing(state, head.as_ref(), source.backlog(), now) {
                 state.phase = following;
             }
         }
-        Some(packet)
     }
 
-    /// Marks the packet and gives it back, or drops it.
-    fn signal<P: Item>(&mut self, mut packet: P, drops: &mut Drops<P>) -> Option<P> {
-        if self.params.ecn && packet.set_ce() {
+    /// Marks the packet if it allows that, else drops it.
+    fn signal<P: Item>(&mut self, head: &mut Option<P>, drops: &mut Drops<P>) -> Signal {
+        if self.params.ecn && head.as_mut().is_some_and(Item::set_ce) {
             self.stats.ecn_mark += 1;
-            return Some(packet);
+            return Signal::Marked;
         }
-        self.stats.dropped += 1;
-        drops.push(packet, DropReason::Target);
-        None
+        if let Some(packet) = head.take() {
+            self.stats.dropped += 1;
+            drops.push(packet, DropReason::Target);
+        }
+        Signal::Dropped
     }
 
-    fn mark_above_threshold<P: Item>(&mut self, packet: &mut P, now: Instant) {
-        if let Some(threshold @ CeThreshold { delay, .. }) = self.params.ce_threshold
-            && Duration::from_nanos(self.delay(packet, now)) > delay
-            && threshold.selects(packet.tos())
-            && packet.set_ce()
-        {
+    fn mark_above<P: Item>(&mut self, threshold: CeThreshold, packet: &mut P, now: Instant) {
+        let delay = Duration::from_nanos(self.delay(packet, now));
+        if delay > threshold.delay && threshold.selects(packet.tos()) && packet.set_ce() {
             self.stats.ce_mark += 1;
         }
     }
 
     /// How long the packet waited, in nanoseconds on the law's clock.
+    #[inline]
     fn delay<P: Item>(&self, packet: &P, now: Instant) -> u64 {
         now.as_nanos().saturating_sub(self.params.law.tick(packet.enqueued().as_nanos()))
     }
@@ -272,6 +279,7 @@ impl Aqm {
         self.later(from, self.params.law.gap(self.interval, state.count, state.root))
     }
 
+    #[inline]
     fn later(&self, from: Instant, nanos: u64) -> Instant {
         Instant::from_nanos(from.as_nanos().saturating_add(nanos))
     }
