@@ -16,7 +16,8 @@ pub const SEGMENT: u64 = 1448;
 const ROUND: Duration = Duration::from_micros(50);
 const PORT: u16 = 5001;
 
-type Stack = Host<FqCodel<Packet<HeapFrame>>, BackToBack>;
+/// A host of the rig.
+pub type Stack = Host<FqCodel<Packet<HeapFrame>>, BackToBack>;
 
 /// Two hosts with pacing, TSQ, fq_codel and DQL, connected.
 pub struct Bulk {
@@ -46,6 +47,16 @@ impl Bulk {
         bulk
     }
 
+    /// The sending connection.
+    pub fn info(&self) -> tautline_stack::TcpInfo {
+        self.hosts[0].info(self.client).expect("the connection lives as long as the rig")
+    }
+
+    /// The sending host.
+    pub const fn sender(&self) -> &Stack {
+        &self.hosts[0]
+    }
+
     /// Moves `bytes` bytes from one application to the other. Returns the virtual time it took.
     pub fn transfer(&mut self, bytes: u64) -> Duration {
         let start = self.now;
@@ -63,15 +74,16 @@ impl Bulk {
     }
 }
 
+/// One round: what was acknowledged in the last one arrives, so the round-trip time is one round.
 fn exchange(hosts: &mut [Stack; 2], now: &mut Instant) {
     *now += ROUND;
     let [a, b] = hosts;
+    while a.receive(*now) == 64 {}
     a.poll(*now);
     a.device_mut().carry(b.device_mut());
     while b.receive(*now) == 64 {}
     b.poll(*now);
     b.device_mut().carry(a.device_mut());
-    while a.receive(*now) == 64 {}
     while a.next_event().is_some() {}
 }
 

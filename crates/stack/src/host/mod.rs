@@ -12,7 +12,7 @@ mod walk;
 
 use std::collections::{HashMap, VecDeque};
 
-use tautline_base::{Device, Instant, Owner, Packet, Pool, SocketId};
+use tautline_base::{Device, Frame, Instant, Owner, Packet, Pool, SocketId};
 use tautline_bql::Port;
 use tautline_qdisc::{Drops, Qdisc};
 
@@ -25,7 +25,10 @@ use crate::sockets::Sockets;
 use crate::stats::HostStats;
 use crate::tcp::Tuple;
 use crate::trace::{NoTrace, PacketEvent, Tracer, What, sequence_number};
-use crate::wire::{Addresses, Mac};
+use crate::wire::{Addresses, ETHERNET_HEADER, Mac};
+
+/// Every IPv4 link carries packets of this size (RFC 791).
+const MIN_MTU: usize = 68;
 
 /// One network stack: sockets above, a [`Port`] (discipline, limit, ring) below. `Q` is the discipline, `D` the device, `T` hears
 /// packet events. Single-threaded; one per core and device queue.
@@ -61,12 +64,18 @@ where
     Q: Qdisc<Packet<D::Frame>>,
     T: Tracer,
 {
-    /// A host on `port` that writes its packets into the frames of `pool`.
-    pub fn new(config: HostConfig, port: Port<Q, D>, pool: Pool<D::Frame>, tracer: T) -> Self {
+    /// A host on `port` that writes its packets into the frames of `pool`. Packets are no longer than the device's MTU, nor than
+    /// a frame of the pool.
+    pub fn new(config: HostConfig, port: Port<Q, D>, mut pool: Pool<D::Frame>, tracer: T) -> Self {
         let key = Key::from_seed(config.seed);
+        let mut mtu = port.ring().device().mtu();
+        if let Some(frame) = pool.take() {
+            mtu = mtu.min(frame.bytes().len().saturating_sub(ETHERNET_HEADER));
+            pool.put_back(frame);
+        }
         Self {
             mac: smoltcp::wire::EthernetAddress(config.mac),
-            mtu: port.ring().device().mtu(),
+            mtu: mtu.max(MIN_MTU),
             key,
             port,
             pool,
