@@ -1,0 +1,38 @@
+//! Pacing spaces departures by the controller's rate; without it a window leaves in one burst.
+
+use crate::common::{Departures, FRAME, Fixed, MSS, long_wire, ms, run_recorded};
+use tautline_base::{Bytes, Rate};
+use tautline_sim::{NicConfig, Transfer};
+use tautline_stack::{Pacing, TcpConfig, TsqLimit};
+
+const RATE: Rate = Rate::mbit(40);
+
+fn departures(pacing: Pacing) -> (Departures, f64) {
+    let congestion = Fixed { cwnd: Bytes::new(100 * MSS), pacing_rate: RATE }.factory();
+    let sender = TcpConfig { congestion, pacing, tsq: TsqLimit::Off, ..TcpConfig::default() };
+    let nic = NicConfig { rate: Rate::gbit(10), ..NicConfig::default() };
+    let transfer = Transfer { bytes: 4 << 20, links: long_wire(ms(20)), nic, sender, ..Transfer::default() };
+    let (outcome, departures) = run_recorded(&transfer, Departures::default());
+    (departures, outcome.duration.as_secs_f64())
+}
+
+#[test]
+fn departures_keep_to_the_rate() {
+    let (paced, seconds) = departures(Pacing::Internal);
+    for span in [ms(1), ms(5), ms(20), ms(100)] {
+        let (most, budget) = (paced.most_within(span), (RATE * span).get());
+        // The verdict's burst of two frames, and the frame that begins the span.
+        assert!(most <= budget + 3 * FRAME, "{most} bytes within {span:?}, the rate gives {budget}");
+    }
+    let ideal = (Bytes::mib(4) / RATE).as_secs_f64();
+    assert!((ideal..ideal * 1.10 + 0.06).contains(&seconds), "{seconds} s, at the rate it takes {ideal}");
+}
+
+#[test]
+fn without_pacing_a_window_leaves_in_one_burst() {
+    let (unpaced, seconds) = departures(Pacing::Off);
+    let (paced, _) = departures(Pacing::Internal);
+    let (burst, spaced) = (unpaced.most_within(ms(1)), paced.most_within(ms(1)));
+    assert!(burst > 90 * FRAME && burst > 8 * spaced, "{burst} against {spaced} bytes within 1 ms");
+    assert!(seconds < 0.95 * (Bytes::mib(4) / RATE).as_secs_f64(), "only the window held it back: {seconds} s");
+}

@@ -1,0 +1,11 @@
+//! Whole transfers in virtual time: they complete, leave nothing behind, repeat exactly; and each mechanism of the send path has
+//! the effect it is there for, shown by running the same scenario without it.
+
+mod common;
+mod effect_codel;
+mod effect_cwnd;
+mod effect_dql;
+mod effect_pacing;
+mod effect_rwnd;
+mod effect_tsq;
+mod transfers;

@@ -1,0 +1,183 @@
+//! A stream arrives equal whatever the link does to it, nothing is left behind, and the same seed gives the same packets.
+
+use std::time::Duration;
+
+use crate::common::{impaired, long_wire, ms, path, percent, run, run_recorded};
+use proptest::prelude::*;
+use tautline_base::{Instant, Rate, Reason};
+use tautline_cc::Algorithm;
+use tautline_sim::record::Fate;
+use tautline_sim::{Capture, CaptureConfig, Impairments, NicConfig, PacketTrace, StallKind, Transfer, TransferError};
+use tautline_stack::TcpConfig;
+
+/// Loss 1 %, reorder 2 %, duplicate 1 %, corrupt 1 %, each way.
+fn accidents() -> Impairments {
+    Impairments {
+        loss: percent(1.0),
+        reorder: percent(2.0),
+        duplicate: percent(1.0),
+        corrupt: percent(1.0),
+        ..Impairments::default()
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_packets_and_another_does_not() {
+    let run = |seed| {
+        run(&impaired(Transfer { seed, bytes: 1 << 20, links: path(50, ms(10)), ..Transfer::default() }, accidents()))
+    };
+    let (first, second, other) = (run(7), run(7), run(8));
+    assert_eq!((first.trace_hash, first.events), (second.trace_hash, second.events));
+    assert_eq!((first.duration, &first.wakes, first.polls), (second.duration, &second.wakes, second.polls));
+    assert_ne!(first.trace_hash, other.trace_hash);
+}
+
+#[test]
+fn recording_changes_nothing() {
+    let transfer = impaired(Transfer { bytes: 300_000, links: path(50, ms(10)), ..Transfer::default() }, accidents());
+    let capture = Capture::new(Vec::new(), CaptureConfig::default()).expect("memory");
+    let (recorded, (trace, capture)) = run_recorded(&transfer, (PacketTrace::new(), capture));
+    assert_eq!(recorded.trace_hash, run(&transfer).trace_hash);
+    assert!(capture.finish().expect("memory").len() as u64 > 300_000 * 5, "several tap points saw every byte");
+    assert_eq!(trace.underway(), 0);
+    assert_eq!(trace.records().len() as u64, recorded.packets());
+    for packet in trace.records() {
+        let Fate::Completed(completed) = packet.fate else { panic!("nothing here drops inside a host: {packet:?}") };
+        let walk = [Some(packet.born), packet.queued, packet.ringed, Some(completed)];
+        assert!(walk.iter().all(Option::is_some) && walk.is_sorted(), "{packet:?}");
+    }
+}
+
+#[test]
+fn streams_survive_accidents_on_a_grid_of_seeds_and_paths() {
+    for algorithm in Algorithm::ALL {
+        for (mbit, rtt, bytes) in
+            [(10, ms(1), 400_000), (50, ms(20), 1 << 20), (1000, ms(5), 1 << 20), (100, ms(200), 200_000)]
+        {
+            for seed in 1..=4 {
+                let sender = TcpConfig { congestion: algorithm.factory(), ..TcpConfig::default() };
+                let transfer = Transfer { seed, bytes, links: path(mbit, rtt), sender, ..Transfer::default() };
+                let outcome = run(&impaired(transfer, accidents()));
+                assert!(outcome.sender.retransmits > 0, "SEED={seed}: nothing was lost");
+                for (host, link) in outcome.hosts.iter().zip(outcome.links.iter().rev()) {
+                    assert_eq!(
+                        host.bad_checksum + host.malformed,
+                        link.corrupted,
+                        "SEED={seed}: every flipped bit is caught"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// One accident at a time, and a lot of it.
+#[test]
+fn streams_survive_each_accident_alone() {
+    let none = Impairments::default();
+    let (loss, duplicate, corrupt) = (percent(10.0), percent(30.0), percent(10.0));
+    let cases = [
+        ("loss", Impairments { loss, ..none }),
+        ("duplicate", Impairments { duplicate, ..none }),
+        ("corrupt", Impairments { corrupt, ..none }),
+        ("reorder", Impairments { reorder: percent(30.0), reorder_delay: ms(30), ..none }),
+    ];
+    for (name, impair) in cases {
+        for seed in 1..=5 {
+            let transfer = Transfer { seed, bytes: 300_000, links: path(50, ms(20)), ..Transfer::default() };
+            let outcome = run(&impaired(transfer, impair));
+            println!("{name} SEED={seed}: {:?}, {} retransmits", outcome.duration, outcome.sender.retransmits);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Any path, any size, any luck.
+    #[test]
+    fn any_stream_over_any_path(
+        seed: u64,
+        bytes in 0..200_000u64,
+        mbit in 1..1000u64,
+        rtt_us in 0..100_000u64,
+        accidents in prop::array::uniform4(0.0..8.0f64),
+        qdisc in prop::sample::select(vec!["pfifo limit 20", "pfifo_fast", "codel limit 100", "fq_codel", "fq_codel limit 5 flows 4"]),
+        ring in 1..64usize,
+        reads_from in 0..3_000u64,
+    ) {
+        let [loss, duplicate, corrupt, reorder] = accidents.map(percent);
+        let impair = Impairments { loss, duplicate, corrupt, reorder, reorder_delay: Duration::from_micros(rtt_us / 3) };
+        let transfer = Transfer {
+            seed,
+            bytes,
+            links: path(mbit, Duration::from_micros(rtt_us)),
+            nic: NicConfig { tx_ring: ring, ..NicConfig::default() },
+            qdisc: qdisc.parse().expect("valid"),
+            frames: 300,
+            reads_from: Instant::from_millis(reads_from),
+            ..Transfer::default()
+        };
+        run(&impaired(transfer, impair));
+    }
+}
+
+#[test]
+fn an_empty_stream_and_a_single_byte_arrive() {
+    for bytes in [0, 1] {
+        let outcome = run(&Transfer { bytes, links: path(10, ms(10)), ..Transfer::default() });
+        assert!(outcome.duration < ms(50), "{:?}", outcome.duration);
+    }
+}
+
+/// Hosts are woken by what arrives, by interrupts, and by few timers of their own; never in circles.
+#[test]
+fn wakes_per_packet_are_bounded() {
+    let bulk = run(&Transfer { bytes: 16 << 20, links: path(100, ms(20)), ..Transfer::default() });
+    let inputs = |reason| bulk.wakes.get(&reason).copied().unwrap_or(0);
+    let timers = bulk.wakes_total() - inputs(Reason::Link) - inputs(Reason::Reap);
+    println!("bulk: {} packets, {:?}, {} polls", bulk.packets(), bulk.wakes, bulk.polls);
+    assert!(bulk.wakes_total() <= 2 * bulk.packets(), "an arrival and a completion each, no more");
+    assert!(timers * 4 <= bulk.packets(), "{timers} timer wakes for {} packets", bulk.packets());
+    assert!(bulk.polls * 2 <= 3 * bulk.wakes_total(), "{} polls", bulk.polls);
+
+    let ping = run(&Transfer { bytes: 1, links: path(10, ms(10)), ..Transfer::default() });
+    println!("ping: {} packets, {:?}", ping.packets(), ping.wakes);
+    assert!(ping.wakes_total() <= 3 * ping.packets() + 4, "{:?} for {} packets", ping.wakes, ping.packets());
+}
+
+/// A reader that is away for a quarter of an hour costs a handful of probes.
+#[test]
+fn waiting_costs_nothing() {
+    let away =
+        Transfer { reads_from: Instant::from_secs(900), bytes: 8 << 20, links: long_wire(ms(20)), ..Transfer::default() };
+    let (away, here) = (run(&away), run(&Transfer { reads_from: Instant::ZERO, ..away }));
+    assert!(away.duration > Duration::from_secs(900));
+    assert!(away.wakes_total() < here.wakes_total() + 200, "{:?} against {:?}", away.wakes, here.wakes);
+}
+
+#[test]
+fn a_dead_link_ends_in_an_error_that_names_the_seed() {
+    let dead = Impairments { loss: percent(100.0), ..Impairments::default() };
+    let transfer = impaired(Transfer { seed: 42, links: path(10, ms(10)), ..Transfer::default() }, dead);
+    let error = transfer.run().expect_err("nothing arrives");
+    let TransferError::Stall(stall) = &error else { panic!("{error}") };
+    assert_eq!(stall.kind, StallKind::Failed { host: 0 });
+    assert!(error.to_string().contains("SEED=42"), "{error}");
+}
+
+#[test]
+fn a_transfer_that_takes_too_long_is_stopped() {
+    let transfer =
+        Transfer { limit: ms(100), ..Transfer { bytes: 1 << 30, links: path(10, ms(10)), ..Transfer::default() } };
+    let Err(TransferError::Stall(stall)) = transfer.run() else { panic!("1 GiB at 10 Mbit/s is not done in 100 ms") };
+    assert_eq!(stall.kind, StallKind::Deadline);
+    assert!(stall.at <= Instant::from_millis(100));
+}
+
+#[test]
+fn bad_parameters_are_refused() {
+    let nic = NicConfig { rate: Rate::ZERO, ..NicConfig::default() };
+    let error = Transfer { nic, ..Transfer::default() }.run().expect_err("a card without a rate");
+    assert!(error.to_string().contains("`rate`"), "{error}");
+}
