@@ -1,0 +1,256 @@
+//! Rules of the workspace that no compiler checks: which crate sees which, features, licences, documentation, unsafe code.
+//!
+//! The facts come from `cargo metadata`; the rules are those of `ARCHITECTURE.md`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+/// What each crate may depend on, of this workspace. `sim` and `rt` never see each other, neither do `cc` and `qdisc`.
+const ARROWS: [(&str, &[&str]); 8] = [
+    ("base", &[]),
+    ("cc", &["base"]),
+    ("qdisc", &["base"]),
+    ("bql", &["base", "qdisc"]),
+    ("stack", &["base", "bql", "cc", "qdisc"]),
+    ("xdp-io", &["base"]),
+    ("sim", &["base", "bql", "cc", "qdisc", "stack"]),
+    ("rt", &["base", "bql", "cc", "qdisc", "stack"]),
+];
+/// Packages with binaries, which may link AF_XDP.
+const MAY_LINK_XDP: [&str; 2] = ["examples", "lab"];
+/// All that the crates which build without `std` depend on, at any depth.
+const NO_STD: [(&str, &[&str]); 4] =
+    [("base", &[]), ("cc", &["base", "libm"]), ("qdisc", &["base"]), ("bql", &["base", "qdisc"])];
+/// A target without `std`: `rustup target add x86_64-unknown-none`.
+const BARE_TARGET: &str = "x86_64-unknown-none";
+/// Licences that a program under MIT or Apache-2.0 may include without further duties than naming their holders.
+const LICENCES: [&str; 11] = [
+    "0BSD",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "CC0-1.0",
+    "ISC",
+    "MIT",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+];
+
+static METADATA: LazyLock<Metadata> = LazyLock::new(Metadata::read);
+
+/// What `cargo metadata` says of this workspace and everything it depends on.
+struct Metadata {
+    root: PathBuf,
+    packages: BTreeMap<String, Value>,
+    members: Vec<String>,
+    /// Package id to the ids of its normal dependencies, default features on.
+    normal: BTreeMap<String, Vec<String>>,
+}
+
+impl Metadata {
+    fn read() -> Self {
+        // For the one platform that AF_XDP and TAP exist on; others would only add crates that are never built here.
+        let args = ["metadata", "--format-version=1", "--locked", "--filter-platform=x86_64-unknown-linux-gnu"];
+        let output = cargo().args(args).output().expect("cargo runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let json: Value = serde_json::from_slice(&output.stdout).expect("cargo writes JSON");
+        let packages = list(&json["packages"]).map(|package| (text(&package["id"]), package.clone())).collect();
+        let normal = list(&json["resolve"]["nodes"])
+            .map(|node| {
+                let normal = list(&node["deps"]).filter(|dep| list(&dep["dep_kinds"]).any(|kind| kind["kind"].is_null()));
+                (text(&node["id"]), normal.map(|dep| text(&dep["pkg"])).collect())
+            })
+            .collect();
+        let members = list(&json["workspace_members"]).map(text).collect();
+        Self { root: text(&json["workspace_root"]).into(), packages, members, normal }
+    }
+
+    /// The members: short name and package.
+    fn members(&self) -> impl Iterator<Item = (String, &Value)> {
+        self.members.iter().map(|id| (self.name(id), &self.packages[id]))
+    }
+
+    /// A package's name, ours without the common prefix.
+    fn name(&self, id: &str) -> String {
+        let name = text(&self.packages[id]["name"]);
+        name.strip_prefix("tautline-").map_or(name.clone(), str::to_owned)
+    }
+
+    /// Names of everything `crate_name` depends on, at any depth.
+    fn tree(&self, crate_name: &str) -> Vec<String> {
+        let root = self.members.iter().find(|id| self.name(id) == crate_name).expect("a member of that name");
+        let (mut seen, mut open) = (Vec::new(), self.normal[root].clone());
+        while let Some(id) = open.pop() {
+            let name = self.name(&id);
+            if !seen.contains(&name) {
+                seen.push(name);
+                open.extend(self.normal[&id].iter().cloned());
+            }
+        }
+        seen.sort();
+        seen
+    }
+}
+
+fn cargo() -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(env!("CARGO_MANIFEST_DIR"));
+    command
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().expect("a list").iter()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().expect("a string").to_owned()
+}
+
+/// Short names of the members that `package` declares as normal dependencies.
+fn declared(package: &Value) -> Vec<String> {
+    list(&package["dependencies"])
+        .filter(|dependency| dependency["kind"].is_null())
+        .filter_map(|dependency| text(&dependency["name"]).strip_prefix("tautline-").map(str::to_owned))
+        .collect()
+}
+
+#[test]
+fn every_crate_sees_only_what_lies_below_it() {
+    for (name, package) in METADATA.members() {
+        let Some((_, allowed)) = ARROWS.iter().find(|(crate_name, _)| *crate_name == name) else {
+            let place = text(&package["manifest_path"]);
+            assert!(!place.contains("/crates/") || name == "lab", "{name} has no line in the table of arrows");
+            continue;
+        };
+        for seen in declared(package) {
+            assert!(allowed.contains(&seen.as_str()), "{name} must not see {seen}");
+        }
+    }
+}
+
+#[test]
+fn every_crate_of_the_table_exists() {
+    let members: Vec<_> = METADATA.members().map(|(name, _)| name).collect();
+    for (name, _) in ARROWS {
+        assert!(members.iter().any(|member| member == name), "{name}");
+    }
+}
+
+#[test]
+fn only_packages_with_binaries_link_af_xdp() {
+    for (name, package) in METADATA.members() {
+        let links = declared(package).iter().any(|seen| seen == "xdp-io");
+        assert!(!links || MAY_LINK_XDP.contains(&name.as_str()), "{name} must not link xdp-io");
+    }
+}
+
+#[test]
+fn no_feature_changes_behaviour() {
+    for (name, package) in METADATA.members() {
+        let features: Vec<_> = package["features"].as_object().expect("a map").keys().map(String::as_str).collect();
+        let available: &[&str] = if MAY_LINK_XDP.contains(&name.as_str()) { &["af-xdp", "default"] } else { &[] };
+        assert!(features.iter().all(|feature| available.contains(feature)), "{name} has features {features:?}");
+    }
+}
+
+#[test]
+fn the_crates_without_std_depend_on_nothing_that_needs_it() {
+    for (name, expected) in NO_STD {
+        assert_eq!(METADATA.tree(name), expected, "{name}");
+        let root = fs::read_to_string(METADATA.root.join("crates").join(name).join("src/lib.rs")).expect("a library");
+        assert!(root.lines().any(|line| line == "#![no_std]"), "{name}");
+    }
+}
+
+/// Where the bare target is installed, the crates are compiled for it; elsewhere the test above is all there is.
+#[test]
+fn the_crates_without_std_compile_where_there_is_none() {
+    let rustc = Command::new("rustc").args(["--print=target-libdir", "--target", BARE_TARGET]).output().expect("rustc runs");
+    if !Path::new(String::from_utf8_lossy(&rustc.stdout).trim()).exists() {
+        eprintln!("not checked: {BARE_TARGET} is not installed; `rustup target add {BARE_TARGET}`");
+        return;
+    }
+    let packages = NO_STD.iter().flat_map(|(name, _)| ["-p".to_owned(), format!("tautline-{name}")]);
+    let output = cargo()
+        .args(["check", "--locked", "--quiet", "--target", BARE_TARGET, "--target-dir", env!("CARGO_TARGET_TMPDIR")])
+        .args(packages)
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn every_module_says_what_it_is_for() {
+    for directory in ["crates", "examples", "benches"] {
+        for file in sources(&METADATA.root.join(directory)) {
+            let source = fs::read_to_string(&file).expect("a source file");
+            assert!(source.starts_with("//! ") || exempt(&file), "{} does not begin with `//!`", file.display());
+        }
+    }
+}
+
+/// Unit tests in a file of their own, and the roots of test programs, say it by their name.
+fn exempt(file: &Path) -> bool {
+    file.file_name().is_some_and(|name| name == "tests.rs" || name == "main.rs")
+}
+
+fn sources(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
+    entries
+        .flat_map(|path| match path {
+            _ if path.is_dir() && path.file_name().is_some_and(|name| name != "target") => sources(&path),
+            _ if path.extension().is_some_and(|extension| extension == "rs") => vec![path],
+            _ => Vec::new(),
+        })
+        .collect()
+}
+
+#[test]
+fn only_the_af_xdp_crate_may_hold_unsafe_code() {
+    for (name, package) in METADATA.members().filter(|(name, _)| name != "xdp-io") {
+        for target in list(&package["targets"]).filter(|target| list(&target["kind"]).any(|kind| kind == "lib")) {
+            let source = fs::read_to_string(text(&target["src_path"])).expect("a source file");
+            assert!(source.lines().any(|line| line == "#![forbid(unsafe_code)]"), "{name}");
+        }
+    }
+}
+
+#[test]
+fn every_dependency_comes_under_a_permissive_licence() {
+    for package in METADATA.packages.values() {
+        let name = text(&package["name"]);
+        let licence = package["license"].as_str().unwrap_or_else(|| panic!("{name} names no licence"));
+        assert!(permits(licence), "{name} comes under {licence:?}");
+    }
+}
+
+/// Whether an SPDX expression, or the older notation with a slash, offers terms we accept. `AND` binds tighter than `OR`; of
+/// parentheses only those around alternatives occur.
+fn permits(expression: &str) -> bool {
+    let conjunction = |all: &str| {
+        all.split(" AND ").all(|term| {
+            let term = term.trim_matches(|c| c == '(' || c == ')' || c == ' ');
+            term.split(" OR ").any(|licence| LICENCES.contains(&licence))
+        })
+    };
+    let expression = expression.replace(" / ", " OR ").replace('/', " OR ");
+    if expression.contains('(') { conjunction(&expression) } else { expression.split(" OR ").any(conjunction) }
+}
+
+#[test]
+fn licence_expressions_are_understood() {
+    for accepted in ["MIT", "MIT/Apache-2.0", "LGPL-2.1 OR BSD-2-Clause", "(MIT OR GPL-2.0) AND Unicode-3.0", "MIT AND ISC"]
+    {
+        assert!(permits(accepted), "{accepted}");
+    }
+    for refused in ["GPL-2.0", "GPL-3.0-or-later", "MIT AND GPL-2.0", "(MIT OR ISC) AND GPL-2.0", "LGPL-2.1", ""] {
+        assert!(!permits(refused), "{refused}");
+    }
+}
