@@ -46,7 +46,7 @@ pub struct TcpConfig {
     pub syn_retries: u32,
     /// How long a closed connection lingers in TIME-WAIT, and an orphan in FIN-WAIT-2. Default 60 s (Linux).
     pub time_wait: Duration,
-    /// Half-open and not yet accepted connections a listener holds. Default 128.
+    /// Half-open connections a listener holds; further SYNs are ignored. Default 128.
     pub backlog: usize,
     /// Which drops inside this host the connection hears of. Default: Linux's.
     pub told_of: ToldOf,

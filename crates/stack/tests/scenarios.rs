@@ -224,6 +224,20 @@ fn many_connections_at_once() {
 }
 
 #[test]
+fn a_listener_that_closes_during_a_handshake_resets_the_peer() {
+    let mut pair = Pair::new(17);
+    let listener = pair.hosts[1].listen(PORT, TcpConfig::default()).expect("free");
+    pair.connect(TcpConfig::default());
+    pair.run_for(DELAY * 3 + DELAY / 2);
+    assert_eq!(pair.hosts[1].socket_count(), 2, "half open");
+    pair.hosts[1].close(listener, pair.now);
+    pair.run_for(DELAY * 6);
+    assert_eq!(pair.closed(0), Some(CloseReason::Reset));
+    assert_eq!(pair.hosts[1].socket_count(), 0);
+    nothing_left(&pair);
+}
+
+#[test]
 fn the_backlog_bounds_half_open_connections() {
     let mut pair = Pair::new(13);
     pair.hosts[1].listen(PORT, TcpConfig { backlog: 8, ..TcpConfig::default() }).expect("free");

@@ -7,6 +7,7 @@ use tautline_qdisc::Qdisc;
 
 use super::Host;
 use super::calls::is_unicast;
+use crate::socket::Event;
 use crate::sockets::Socket;
 use crate::tcp::{Connection, Reply, Tuple};
 use crate::trace::{Tracer, What};
@@ -119,11 +120,19 @@ where
         match reply {
             Reply::None => {}
             Reply::Reset => self.reset(remote, source_mac, segment, now),
-            Reply::Accepted(listener) => {
-                self.events.push_back(crate::socket::Event::Accepted { listener, socket: id });
-            }
+            Reply::Accepted(listener) => self.hand_over(id, listener),
         }
         self.touch(id);
+    }
+
+    /// Gives an opened connection to its listener's application; if the listener is gone, nobody will ever serve the peer.
+    fn hand_over(&mut self, id: SocketId, listener: SocketId) {
+        if self.sockets.listener_mut(listener).is_some() {
+            self.events.push_back(Event::Accepted { listener, socket: id });
+        } else if let Some(connection) = self.sockets.connection_mut(id) {
+            connection.orphan = true;
+            connection.abort();
+        }
     }
 
     /// A SYN for a port somebody may listen on.
