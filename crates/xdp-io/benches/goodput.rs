@@ -1,0 +1,173 @@
+//! Goodput of our TCP over AF_XDP beside raw frames over AF_XDP, on the same veth pair, in the same run: one thread each side.
+//!
+//! The figure of merit is the ratio of the two throughputs (criterion prints bytes on the wire per second for both: a full segment
+//! counts as the 1514 bytes it occupies). Needs root; elsewhere it prints why it does nothing.
+
+#[path = "../tests/net/mod.rs"]
+mod net;
+
+use std::net::SocketAddrV4;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant as Clock};
+
+use criterion::{Criterion, Throughput};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tautline_base::{Device, Frame, Instant, Packet, Pool};
+use tautline_bql::{Dql, Port, Ring};
+use tautline_qdisc::{FqCodel, fq_codel};
+use tautline_stack::{Event, Host, HostConfig, NoTrace, Recv, TcpConfig};
+use tautline_xdp_io::{UmemFrame, XdpDevice, interface_mac};
+
+use net::{End, Pair, write_frame};
+
+/// Frames in one measured iteration.
+const FRAMES: u64 = 16 << 10;
+/// Payload of a full segment and its length on the wire.
+const SEGMENT: u64 = 1448;
+const WIRE: u64 = 1514;
+const BURST: usize = 64;
+const PORT: u16 = 5001;
+
+type Stack = Host<FqCodel<Packet<UmemFrame>>, XdpDevice>;
+
+fn main() {
+    if let Some(reason) = net::obstacle() {
+        println!("goodput over AF_XDP skipped: {reason}");
+        return;
+    }
+    let pair = Pair::new(1);
+    let mut criterion = Criterion::default().configure_from_args().sample_size(10);
+    let mut group = criterion.benchmark_group("af_xdp");
+    group.throughput(Throughput::Bytes(FRAMES * WIRE));
+    with_raw(&pair, |measure| {
+        group.bench_function("raw frames", |bencher| bencher.iter_custom(&mut *measure));
+    });
+    with_tcp(&pair, |measure| {
+        group.bench_function("tautline TCP", |bencher| bencher.iter_custom(&mut *measure));
+    });
+    group.finish();
+}
+
+/// Runs `bench` with a function that sends so many iterations' worth of raw frames and waits until that many have arrived.
+fn with_raw(pair: &Pair, bench: impl FnOnce(&mut dyn FnMut(u64) -> Duration)) {
+    let (mut device, mut frames) = open(&pair.left);
+    let (sink, _transmit) = open(&pair.right);
+    for frame in &mut frames {
+        write_frame(frame.bytes_mut(), WIRE as usize, pair.right.address, 0);
+    }
+    let mut pool = Pool::new(frames);
+    let mut done = Vec::new();
+    let (stop, received) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| count(sink, &received, &stop));
+        bench(&mut |iterations| {
+            let start = clock();
+            let target = received.load(Ordering::Relaxed) + iterations * FRAMES;
+            while received.load(Ordering::Relaxed) < target {
+                blast(&mut device, &mut pool, &mut done);
+            }
+            start.elapsed()
+        });
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+/// Counts frames until told to stop.
+fn count(mut device: XdpDevice, received: &AtomicU64, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        let mut count = 0;
+        while let Some(frame) = device.receive(Instant::ZERO) {
+            device.recycle(frame.frame);
+            count += 1;
+        }
+        received.fetch_add(count, Ordering::Relaxed);
+        if count == 0 {
+            wait(&device, Duration::from_millis(1));
+        }
+    }
+}
+
+fn blast(device: &mut XdpDevice, pool: &mut Pool<UmemFrame>, done: &mut Vec<Packet<UmemFrame>>) {
+    for _ in 0..BURST.min(device.room()) {
+        let Some(frame) = pool.take() else { break };
+        device.put(Packet::new(frame, WIRE as u32), Instant::ZERO);
+    }
+    device.doorbell(Instant::ZERO);
+    device.reap(Instant::ZERO, done);
+    for packet in done.drain(..) {
+        let _ = pool.settle(packet);
+    }
+}
+
+/// Runs `bench` with a function that sends so many iterations' worth of data over TCP and waits until it is acknowledged.
+fn with_tcp(pair: &Pair, bench: impl FnOnce(&mut dyn FnMut(u64) -> Duration)) {
+    let (mut sender, mut receiver) = (host(&pair.left, 1), host(&pair.right, 2));
+    receiver.listen(PORT, TcpConfig::default()).expect("the port is free");
+    let stop = AtomicBool::new(false);
+    let epoch = clock();
+    let now = || Instant::from_nanos(epoch.elapsed().as_nanos() as u64);
+    let remote = SocketAddrV4::new(pair.right.address, PORT);
+    let socket = sender.connect(remote, TcpConfig::default(), now()).expect("the address is good");
+    let chunk = vec![0x5a; 64 << 10];
+    // The SYN counts as acknowledged, too.
+    let mut target = 1;
+    std::thread::scope(|scope| {
+        scope.spawn(|| serve(receiver, &stop));
+        bench(&mut |iterations| {
+            let start = clock();
+            let mut left = iterations * FRAMES * SEGMENT;
+            target += left;
+            while sender.info(socket).expect("open").bytes_acked < target {
+                let want = chunk.len().min(left as usize);
+                left -= sender.send(socket, &chunk[..want]).expect("open") as u64;
+                sender.receive(now());
+                sender.poll(now());
+                while sender.next_event().is_some() {}
+            }
+            start.elapsed()
+        });
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+/// Reads everything that arrives.
+fn serve(mut host: Stack, stop: &AtomicBool) {
+    let epoch = clock();
+    let mut buffer = vec![0; 256 << 10];
+    while !stop.load(Ordering::Relaxed) {
+        let now = Instant::from_nanos(epoch.elapsed().as_nanos() as u64);
+        let taken = host.receive(now);
+        while let Some(event) = host.next_event() {
+            if let Event::Readable(socket) = event {
+                while let Ok(Recv::Data(_)) = host.recv(socket, &mut buffer) {}
+            }
+        }
+        let wake = host.poll(now);
+        if taken == 0 && wake.is_none_or(|wake| wake.at > now) {
+            let until = wake.map_or(Duration::from_millis(1), |wake| wake.at - now);
+            wait(host.port().ring().device(), until.min(Duration::from_millis(1)));
+        }
+    }
+}
+
+fn open(end: &End) -> (XdpDevice, Vec<UmemFrame>) {
+    end.inside(|| XdpDevice::open(end.config())).expect("the pair is ours")
+}
+
+fn host(end: &End, seed: u64) -> Stack {
+    let (device, frames) = open(end);
+    let mac = end.inside(|| interface_mac(&end.interface)).expect("the interface exists");
+    let config = HostConfig { mac, address: end.address, prefix: 24, gateway: None, seed };
+    let qdisc = FqCodel::new(fq_codel::Config::default()).expect("the default is valid");
+    Host::new(config, Port::new(qdisc, Ring::new(device, Dql::default())), Pool::new(frames), NoTrace)
+}
+
+fn wait(device: &XdpDevice, time: Duration) {
+    let timeout = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
+    let _ = poll(&mut [PollFd::from_borrowed_fd(device.poll_fd(), PollFlags::IN)], Some(&timeout));
+}
+
+#[expect(clippy::disallowed_methods, reason = "measures real time")]
+fn clock() -> Clock {
+    Clock::now()
+}
