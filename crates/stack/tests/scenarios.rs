@@ -176,6 +176,54 @@ fn a_closed_window_is_probed_and_reopens() {
 }
 
 #[test]
+fn a_closed_window_is_not_probed_for_ever() {
+    let config = TcpConfig { receive_buffer: Bytes::new(8_000), retries: 5, ..TcpConfig::default() };
+    // The peer vanishes behind its closed window.
+    let (mut pair, client, _server) = Pair::connected(5, config.clone());
+    pair.hosts[0].send(client, &data(60_000)).expect("open");
+    pair.run_for(Duration::from_secs(3));
+    pair.filter = Box::new(|_, _| false);
+    pair.run_for(Duration::from_secs(150));
+    assert_eq!(pair.closed(0), Some(CloseReason::TimedOut));
+    nothing_left(&pair);
+    // The peer answers every probe, but our application has left.
+    let (mut pair, client, _server) = Pair::connected(5, config);
+    pair.hosts[0].send(client, &data(60_000)).expect("open");
+    pair.hosts[0].close(client, pair.now);
+    pair.run_for(Duration::from_secs(20));
+    assert_eq!(pair.hosts[0].socket_count(), 1);
+    pair.run_for(Duration::from_secs(200));
+    assert_eq!(pair.hosts[0].socket_count(), 0);
+    nothing_left(&pair);
+}
+
+#[test]
+fn half_open_connections_to_silent_neighbours_leave_the_backlog() {
+    let mut pair = Pair::new(19);
+    pair.hosts[1].listen(PORT, TcpConfig { backlog: 1, ..TcpConfig::default() }).expect("free");
+    // Side 1 has no neighbour that answers: its questions and answers are lost.
+    pair.filter = Box::new(|side, _| side == 0);
+    let syn = std::rc::Rc::new(std::cell::RefCell::new(None));
+    let keep = syn.clone();
+    let mut other = Pair::new(19);
+    other.filter = Box::new(move |side, frame| {
+        if side == 0 && tcp(frame).is_some() {
+            *keep.borrow_mut() = Some(frame.to_vec());
+        }
+        true
+    });
+    other.connect(TcpConfig::default());
+    other.run_for(DELAY * 4);
+    let syn = syn.borrow().clone().expect("a SYN was sent");
+    pair.inject(1, &syn);
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(pair.hosts[1].socket_count(), 2);
+    pair.run_for(Duration::from_secs(9));
+    assert_eq!(pair.hosts[1].socket_count(), 1, "the backlog is free again");
+    nothing_left(&pair);
+}
+
+#[test]
 fn simultaneous_close_passes_through_closing() {
     let (mut pair, client, server) = Pair::connected(5, TcpConfig::default());
     pair.hosts[0].shutdown(client).expect("open");

@@ -98,8 +98,9 @@ where
         }
         for id in failed {
             if let Some(connection) = self.sockets.connection_mut(id) {
-                // An established connection outlives a silent neighbour until its own retries run out.
-                if connection.state() == State::SynSent {
+                // An established connection outlives a silent neighbour until its own retries run out; one that is being opened
+                // has no retries yet, since nothing of it could leave.
+                if matches!(connection.state(), State::SynSent | State::SynReceived { .. }) {
                     connection.fail(CloseReason::Unreachable);
                 }
                 self.touch(id);

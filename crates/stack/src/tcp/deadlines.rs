@@ -26,11 +26,18 @@ pub(super) struct Timers {
     pub(super) close: Option<Instant>,
 }
 
+/// Probes of a closed window that an orphan sends before it gives up, even if the peer answers (Linux `tcp_orphan_retries`): the
+/// peer could keep an abandoned connection for ever.
+const ORPHAN_PROBES: u32 = 8;
+
 /// Probing a closed window.
 #[derive(Debug)]
 pub(super) struct Persist {
     at: Instant,
-    attempts: u32,
+    /// Probes sent since the window closed: the exponent of the backoff.
+    sent: u32,
+    /// Probes sent since the peer was last heard of.
+    unanswered: u32,
     /// A probe is to be sent now.
     pub(super) due: bool,
 }
@@ -38,14 +45,20 @@ pub(super) struct Persist {
 impl Persist {
     /// Begins to probe one timeout from now.
     pub(super) fn new(now: Instant, rto: Duration) -> Self {
-        Self { at: now + rto, attempts: 0, due: false }
+        Self { at: now + rto, sent: 0, unanswered: 0, due: false }
     }
 
     /// A probe was sent; the next one waits twice as long, up to two minutes.
     pub(super) fn sent(&mut self, now: Instant, rto: Duration) {
-        self.attempts += 1;
+        self.sent += 1;
+        self.unanswered += 1;
         self.due = false;
-        self.at = now + rto.saturating_mul(1 << self.attempts.min(10)).min(MAX_RTO);
+        self.at = now + rto.saturating_mul(1 << self.sent.min(10)).min(MAX_RTO);
+    }
+
+    /// The peer lives.
+    pub(super) fn answered(&mut self) {
+        self.unanswered = 0;
     }
 }
 
@@ -77,12 +90,20 @@ impl Connection {
         if self.timers.rto.is_some_and(|at| at <= now) {
             self.on_timeout(now);
         }
-        if let Some(persist) = self.timers.persist.as_mut().filter(|persist| persist.at <= now) {
-            persist.due = true;
-        }
+        self.probe_window(now);
         if self.timers.close.is_some_and(|at| at <= now) {
             self.timers.close = None;
             self.end(CloseReason::Finished);
+        }
+    }
+
+    /// A probe is due, unless the peer has been silent, or we have been abandoned, for too many of them.
+    fn probe_window(&mut self, now: Instant) {
+        let Some(persist) = self.timers.persist.as_mut().filter(|persist| persist.at <= now) else { return };
+        if persist.unanswered >= self.config.retries || (self.orphan && persist.sent >= ORPHAN_PROBES) {
+            self.end(CloseReason::TimedOut);
+        } else {
+            persist.due = true;
         }
     }
 

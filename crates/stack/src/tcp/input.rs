@@ -130,6 +130,9 @@ impl Connection {
             self.challenge(segment, now);
             return Reply::None;
         };
+        if let Some(persist) = &mut self.timers.persist {
+            persist.answered();
+        }
         let reply = self.complete_open(ack);
         self.update_window(offset, ack, segment);
         self.process_acknowledgement(ack, segment, now);
