@@ -1,2 +1,21 @@
-//! placeholder
-#![forbid(unsafe_code)]
+//! What the programs of this package share.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`args`] | command-line options common to both ends |
+//! | [`failure`] | every way a program can end badly, one line each |
+//! | [`open`] | AF_XDP or TAP, chosen at run time |
+//! | [`session`] | a host on its device, its event loop, the end of a run |
+//! | [`send`], [`receive`] | the two applications |
+//! | [`source`], [`sink`] | where bytes come from and go to, and their SHA-256 |
+//! | [`report`] | live lines and summaries, as text or JSON |
+
+pub mod args;
+pub mod failure;
+pub mod open;
+pub mod receive;
+pub mod report;
+pub mod send;
+pub mod session;
+pub mod sink;
+pub mod source;

@@ -1,1 +1,31 @@
-//! placeholder
+//! Real time for a [`Host`](tautline_stack::Host): a clock, an event loop over any device with a descriptor, TAP, and sockets
+//! for async programs.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`event_loop`] | [`EventLoop`]: drives a host with an [`Application`] on the calling thread |
+//! | [`clock`], [`wait`], [`bell`] | what the loop is made of: time, sleeping, being woken |
+//! | [`signals`] | [`stop_on_signals`]: Ctrl-C ends a loop in order |
+//! | [`tap`] | [`Tap`]: a TAP interface as a device |
+//! | [`cable`] | [`cable()`]: two devices joined in memory |
+//! | [`frame_device`] | [`FrameDevice`](frame_device::FrameDevice): what those two share |
+//! | [`entropy`] | [`system_seed`] |
+#![forbid(unsafe_code)]
+
+pub mod bell;
+pub mod cable;
+pub mod clock;
+pub mod entropy;
+pub mod event_loop;
+pub mod frame_device;
+pub mod signals;
+pub mod tap;
+pub mod wait;
+
+pub use bell::Bell;
+pub use cable::{Cable, cable};
+pub use clock::Clock;
+pub use entropy::system_seed;
+pub use event_loop::{Application, Ended, EventLoop, Idle, Next, Stopper};
+pub use signals::stop_on_signals;
+pub use tap::{Tap, TapError};

@@ -1,0 +1,23 @@
+//! A seed from the system's generator, for [`HostConfig::seed`](tautline_stack::HostConfig).
+
+use rustix::rand::{GetRandomFlags, getrandom};
+
+/// 64 bits nobody can guess.
+///
+/// # Errors
+/// If the system has no generator.
+pub fn system_seed() -> std::io::Result<u64> {
+    let mut seed = [0; 8];
+    // Requests of up to 256 bytes are answered whole.
+    getrandom(&mut seed, GetRandomFlags::empty())?;
+    Ok(u64::from_ne_bytes(seed))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn two_seeds_differ() {
+        let seed = || super::system_seed().expect("the system has a generator");
+        assert_ne!(seed(), seed());
+    }
+}

@@ -1,0 +1,211 @@
+//! [`EventLoop`]: drives a host on its device in real time, on the calling thread.
+//!
+//! The driver's contract of `tautline-stack`, kept literally: any number of inputs, one poll, then wait until the wake or the
+//! next input.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tautline_base::{Device, Instant, Packet, Wake};
+use tautline_qdisc::Qdisc;
+use tautline_stack::{Event, Host, Tracer};
+
+use crate::bell::Bell;
+use crate::clock::Clock;
+use crate::wait::Waiter;
+
+/// A program on a host `H`.
+pub trait Application<H> {
+    /// The host tells of `event`.
+    fn on_event(&mut self, host: &mut H, event: Event, now: Instant);
+
+    /// Called in every turn of the loop, after the events and before the poll; says what to wait for.
+    fn turn(&mut self, host: &mut H, now: Instant) -> Next;
+}
+
+/// What an application waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// An event, or somebody who wakes the loop.
+    Event,
+    /// That, or this moment.
+    At(Instant),
+    /// Nothing: it is done.
+    Done,
+}
+
+/// How the thread spends the time between two things to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Idle {
+    /// Asleep until the device or a timer wakes it.
+    #[default]
+    Sleep,
+    /// Looking again at once. Uses a whole core.
+    Spin,
+}
+
+/// Why [`EventLoop::run`] returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The application is done.
+    Application,
+    /// Somebody called [`Stopper::stop`].
+    Stopped,
+    /// The device reports an error and receives no more; it knows which.
+    DeviceFailed,
+}
+
+/// Drives one host.
+#[derive(Debug)]
+pub struct EventLoop {
+    clock: Clock,
+    idle: Idle,
+    waiter: Waiter,
+    bell: Arc<Bell>,
+    stopped: Arc<AtomicBool>,
+}
+
+/// Frames taken from the device in one [`Host::receive`]; so many mean that there may be more.
+const FULL_BATCH: usize = 64;
+/// Shortest wait worth a system call.
+const SHORTEST_WAIT: Duration = Duration::from_micros(1);
+
+impl EventLoop {
+    /// A loop for the calling thread.
+    ///
+    /// # Errors
+    /// If the process has no file descriptor left.
+    pub fn new(clock: Clock, idle: Idle) -> io::Result<Self> {
+        let (bell, stopped) = (Arc::new(Bell::new()?), Arc::default());
+        Ok(Self { clock, idle, waiter: Waiter::new(), bell, stopped })
+    }
+
+    /// The clock the host lives by.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Ends the loop from elsewhere.
+    pub fn stopper(&self) -> Stopper {
+        Stopper { bell: Arc::clone(&self.bell), stopped: Arc::clone(&self.stopped) }
+    }
+
+    /// Wakes the loop from elsewhere, so that the application has a turn.
+    pub fn bell(&self) -> Arc<Bell> {
+        Arc::clone(&self.bell)
+    }
+
+    /// Runs until the application is done, the loop is stopped or the device fails.
+    ///
+    /// # Errors
+    /// If the kernel refuses to wait.
+    pub fn run<Q, D, T, A>(&self, host: &mut Host<Q, D, T>, application: &mut A) -> io::Result<Ended>
+    where
+        D: Device + AsFd,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+        A: Application<Host<Q, D, T>>,
+    {
+        while !self.stopped.load(Ordering::Relaxed) {
+            let now = self.clock.now();
+            let more = host.receive(now) == FULL_BATCH;
+            let (wake, next) = serve(host, application, now);
+            let asked = match next {
+                Next::Done => return Ok(Ended::Application),
+                Next::At(at) => Some(at),
+                Next::Event => None,
+            };
+            let until = wake.map(|wake| wake.at).into_iter().chain(asked).min();
+            if !more && !self.wait(host, until)? {
+                return Ok(Ended::DeviceFailed);
+            }
+        }
+        Ok(Ended::Stopped)
+    }
+
+    /// Goes on without an application until no packet is on its way or `time` has passed: what the host still has to say is
+    /// said.
+    ///
+    /// # Errors
+    /// If the kernel refuses to wait.
+    pub fn drain<Q, D, T>(&self, host: &mut Host<Q, D, T>, time: Duration) -> io::Result<()>
+    where
+        D: Device + AsFd,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+    {
+        let end = self.clock.now() + time;
+        loop {
+            let now = self.clock.now();
+            host.receive(now);
+            let wake = host.poll(now);
+            if host.outstanding() == 0 || now >= end {
+                return Ok(());
+            }
+            self.wait(host, Some(wake.map_or(end, |wake| wake.at.min(end))))?;
+        }
+    }
+
+    /// Waits for input or until `until`. False if the device has failed.
+    fn wait<Q, D, T>(&self, host: &mut Host<Q, D, T>, until: Option<Instant>) -> io::Result<bool>
+    where
+        D: Device + AsFd,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+    {
+        let time = match self.idle {
+            Idle::Sleep => until.map(|at| at - self.clock.now()),
+            Idle::Spin => Some(Duration::ZERO),
+        };
+        if time.is_some_and(|time| time < SHORTEST_WAIT) {
+            std::hint::spin_loop();
+            return Ok(true);
+        }
+        let ready = self.waiter.wait(host.port().ring().device().as_fd(), self.bell.as_fd(), time)?;
+        if ready.bell {
+            self.bell.silence();
+        }
+        Ok(!ready.failed)
+    }
+}
+
+/// Events, the application's turn, one poll; again while the poll brings events.
+fn serve<Q, D, T, A>(host: &mut Host<Q, D, T>, application: &mut A, now: Instant) -> (Option<Wake>, Next)
+where
+    D: Device,
+    Q: Qdisc<Packet<D::Frame>>,
+    T: Tracer,
+    A: Application<Host<Q, D, T>>,
+{
+    let mut pending = host.next_event();
+    loop {
+        while let Some(event) = pending {
+            application.on_event(host, event, now);
+            pending = host.next_event();
+        }
+        let next = application.turn(host, now);
+        let wake = host.poll(now);
+        pending = host.next_event();
+        if pending.is_none() || next == Next::Done {
+            return (wake, next);
+        }
+    }
+}
+
+/// Ends an [`EventLoop`] from another thread.
+#[derive(Clone, Debug)]
+pub struct Stopper {
+    bell: Arc<Bell>,
+    stopped: Arc<AtomicBool>,
+}
+
+impl Stopper {
+    /// Makes the loop return [`Ended::Stopped`] at its next turn.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        self.bell.ring();
+    }
+}

@@ -1,0 +1,127 @@
+//! [`Tap`]: a TAP interface, whose far end is the kernel. Works where AF_XDP does not, at a system call per packet.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+use tautline_base::HeapFrame;
+use tun_rs::{DeviceBuilder, Layer, SyncDevice};
+
+use crate::frame_device::{FrameDevice, FrameIo};
+
+/// A TAP interface as a device. The kernel finishes checksums and cuts large packets before they get here.
+pub type Tap = FrameDevice<TapIo>;
+
+/// The descriptor of a TAP interface.
+pub struct TapIo(SyncDevice);
+
+/// Why a TAP interface could not be opened. Every message ends in the remedy.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TapError {
+    /// The kernel has no TUN/TAP driver, or the container does not show it.
+    #[error("/dev/net/tun does not exist: `modprobe tun`, or start the container with `--device /dev/net/tun`")]
+    NoDriver,
+    /// The process may not open the driver or the interface.
+    #[error(
+        "no permission to open TAP interface `{interface}`: run as root, grant CAP_NET_ADMIN, or let root make it for you once: \
+         `ip tuntap add dev {interface} mode tap user $USER`"
+    )]
+    NoPermission {
+        /// The name asked for.
+        interface: String,
+    },
+    /// Another process has it.
+    #[error("TAP interface `{interface}` is in use by another process: end that one, or choose another name")]
+    Busy {
+        /// The name asked for.
+        interface: String,
+    },
+    /// The name is taken by something that is not a TAP interface, or no interface can be named so.
+    #[error("`{interface}` is no TAP interface: `ip -d link show {interface}` says what it is; choose another name")]
+    NotTap {
+        /// The name asked for.
+        interface: String,
+    },
+    /// Its packets do not fit our frames.
+    #[error("`{interface}` has an MTU of {mtu}, frames hold {limit}: `ip link set {interface} mtu {limit}`")]
+    MtuTooLarge {
+        /// The interface.
+        interface: String,
+        /// Its MTU.
+        mtu: usize,
+        /// The largest MTU that fits.
+        limit: usize,
+    },
+    /// Anything else the kernel said.
+    #[error("cannot open TAP interface `{interface}`: {source}")]
+    Os {
+        /// The name asked for.
+        interface: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+impl Tap {
+    /// Attaches to the TAP interface `interface`, or makes one that lives as long as the device. Whether it is up, and what the
+    /// kernel's end has for an address, is the caller's business (`ip link set`, `ip address add`).
+    ///
+    /// # Errors
+    /// [`TapError`], each with its remedy.
+    pub fn open(interface: &str) -> Result<Self, TapError> {
+        const LIMIT: usize = HeapFrame::LEN - 14;
+        let because = |error| explain(interface, error);
+        if !Path::new("/dev/net/tun").exists() {
+            return Err(TapError::NoDriver);
+        }
+        let builder = DeviceBuilder::new().name(interface).layer(Layer::L2).inherit_enable_state();
+        let device = builder.build_sync().map_err(because)?;
+        device.set_nonblocking(true).map_err(because)?;
+        match usize::from(device.mtu().map_err(because)?) {
+            mtu if mtu <= LIMIT => Ok(Self::new(TapIo(device), mtu)),
+            mtu => Err(TapError::MtuTooLarge { interface: interface.to_owned(), mtu, limit: LIMIT }),
+        }
+    }
+}
+
+fn explain(interface: &str, error: io::Error) -> TapError {
+    let interface = interface.to_owned();
+    match error.kind() {
+        ErrorKind::PermissionDenied => TapError::NoPermission { interface },
+        ErrorKind::ResourceBusy => TapError::Busy { interface },
+        ErrorKind::InvalidInput => TapError::NotTap { interface },
+        ErrorKind::NotFound => TapError::NoDriver,
+        _ => TapError::Os { interface, source: error },
+    }
+}
+
+impl FrameIo for TapIo {
+    fn write_frame(&self, frame: &[u8]) -> io::Result<usize> {
+        self.0.send(frame)
+    }
+
+    fn read_frame(&self, frame: &mut [u8]) -> io::Result<usize> {
+        self.0.recv(frame)
+    }
+}
+
+impl AsFd for TapIo {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_answers_become_remedies() {
+        let message = |code| explain("tl0", io::Error::from_raw_os_error(code)).to_string();
+        let permission = rustix::io::Errno::PERM.raw_os_error();
+        assert!(message(permission).contains("CAP_NET_ADMIN") && message(permission).contains("ip tuntap add dev tl0"));
+        assert!(message(rustix::io::Errno::BUSY.raw_os_error()).contains("in use by another process"));
+        assert!(message(rustix::io::Errno::INVAL.raw_os_error()).contains("no TAP interface"));
+    }
+}

@@ -1,0 +1,220 @@
+//! Command-line options common to both ends of a transfer.
+
+use std::net::Ipv4Addr;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use tautline_cc::Algorithm;
+use tautline_qdisc::Kind;
+use tautline_stack::{Pacing, TcpConfig, TsqLimit};
+
+/// Options of a stack on a device.
+#[derive(Args, Clone, Debug)]
+pub struct StackArgs {
+    /// Network interface to use
+    #[arg(long)]
+    pub iface: String,
+    /// Our own address and prefix, e.g. 10.7.0.1/24. Not an address the kernel has
+    #[arg(long)]
+    pub ip: Network,
+    /// Where packets for other networks go
+    #[arg(long)]
+    pub gateway: Option<Ipv4Addr>,
+    /// Way to the network
+    #[arg(long, value_enum, default_value_t)]
+    pub device: DeviceKind,
+    /// AF_XDP: where the XDP program runs
+    #[arg(long, value_enum, default_value_t)]
+    pub mode: Mode,
+    /// AF_XDP: hardware queue
+    #[arg(long, default_value_t = 0)]
+    pub queue: u32,
+    /// Queueing discipline, in tc's words: 'fq_codel limit 1000 target 5ms'
+    #[arg(long, default_value = "fq_codel")]
+    pub qdisc: Kind,
+    /// TCP.
+    #[command(flatten)]
+    pub tcp: TcpArgs,
+    /// Look for work without ever sleeping; uses a whole core
+    #[arg(long)]
+    pub busy_poll: bool,
+    /// Give up when the peer has been silent for so many seconds
+    #[arg(long, default_value_t = 30)]
+    pub silence: u64,
+    /// Output.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Options of TCP.
+#[derive(Args, Clone, Debug)]
+pub struct TcpArgs {
+    /// Congestion control: reno, cubic
+    #[arg(long, default_value_t)]
+    pub cc: Algorithm,
+    /// TCP Small Queues: so many milliseconds of the pacing rate, or off
+    #[arg(long, default_value_t)]
+    pub tsq: TsqLimit,
+    /// Who spaces departures
+    #[arg(long, value_enum, default_value_t)]
+    pub pacing: PacingKind,
+    /// Timeouts of one segment before the connection is given up
+    #[arg(long, default_value_t = 15)]
+    pub retries: u32,
+    /// Timeouts of a SYN before the connection is given up
+    #[arg(long, default_value_t = 6)]
+    pub syn_retries: u32,
+}
+
+impl TcpArgs {
+    /// The configuration of a connection.
+    pub fn config(&self) -> TcpConfig {
+        TcpConfig {
+            congestion: self.cc.factory(),
+            pacing: self.pacing.into(),
+            tsq: self.tsq,
+            retries: self.retries,
+            syn_retries: self.syn_retries,
+            ..TcpConfig::default()
+        }
+    }
+}
+
+/// What a program prints, and what it keeps in memory.
+#[derive(Args, Clone, Debug)]
+pub struct OutputArgs {
+    /// One JSON object per line instead of text
+    #[arg(long)]
+    pub json: bool,
+    /// Do not compute SHA-256
+    #[arg(long)]
+    pub no_digest: bool,
+    /// Data up to this amount is hashed (and written) after the transfer, so that the work does not slow it
+    #[arg(long, default_value = "512M")]
+    pub keep: Size,
+}
+
+/// The kinds of device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum DeviceKind {
+    /// AF_XDP socket
+    #[default]
+    #[value(name = "af_xdp")]
+    AfXdp,
+    /// TAP interface
+    Tap,
+}
+
+/// Where an XDP program runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// In the driver, or in the generic hook where the driver has none
+    #[default]
+    Auto,
+    /// In the driver
+    Native,
+    /// In the generic hook
+    Skb,
+}
+
+/// Who spaces departures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum PacingKind {
+    /// The connection's own pacer
+    #[default]
+    Internal,
+    /// Nobody
+    Off,
+    /// The queueing discipline, by departure stamps
+    Qdisc,
+}
+
+impl From<PacingKind> for Pacing {
+    fn from(kind: PacingKind) -> Self {
+        match kind {
+            PacingKind::Internal => Self::Internal,
+            PacingKind::Off => Self::Off,
+            PacingKind::Qdisc => Self::Qdisc,
+        }
+    }
+}
+
+/// An address with the length of its network prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// The address.
+    pub address: Ipv4Addr,
+    /// Bits of the prefix, 1 to 32.
+    pub prefix: u8,
+}
+
+/// Text that is no value of the kind asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not understood: write {example}")]
+pub struct Misread {
+    text: String,
+    example: &'static str,
+}
+
+impl FromStr for Network {
+    type Err = Misread;
+
+    fn from_str(text: &str) -> Result<Self, Misread> {
+        let parts = text.split_once('/');
+        parts
+            .and_then(|(address, prefix)| Some(Self { address: address.parse().ok()?, prefix: prefix.parse().ok()? }))
+            .filter(|network| (1..=32).contains(&network.prefix))
+            .ok_or_else(|| Misread { text: text.to_owned(), example: "an address and its prefix, e.g. 10.7.0.1/24" })
+    }
+}
+
+/// An amount of data: a number, with K, M or G for powers of 1024.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size(pub u64);
+
+impl FromStr for Size {
+    type Err = Misread;
+
+    fn from_str(text: &str) -> Result<Self, Misread> {
+        let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+        let shift = match &text[digits.len()..] {
+            "" => Some(0),
+            "K" | "KiB" => Some(10),
+            "M" | "MiB" => Some(20),
+            "G" | "GiB" => Some(30),
+            _ => None,
+        };
+        shift.and_then(|shift| digits.parse::<u64>().ok()?.checked_mul(1 << shift)).map(Self).ok_or_else(|| Misread {
+            text: text.to_owned(),
+            example: "a number of bytes, with K, M or G for powers of 1024",
+        })
+    }
+}
+
+/// A time in seconds, fractions allowed.
+pub fn seconds(text: &str) -> Result<Duration, Misread> {
+    let misread = || Misread { text: text.to_owned(), example: "a number of seconds, e.g. 10 or 0.5" };
+    text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).ok_or_else(misread)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_and_sizes_are_read_or_refused() {
+        let network = Network { address: Ipv4Addr::new(10, 7, 0, 1), prefix: 24 };
+        assert_eq!("10.7.0.1/24".parse(), Ok(network));
+        for text in ["10.7.0.1", "10.7.0.1/33", "10.7.0.1/0", "10.7.0/24", "/", ""] {
+            assert!(text.parse::<Network>().is_err(), "{text}");
+        }
+        assert_eq!("256M".parse(), Ok(Size(256 << 20)));
+        assert_eq!("7".parse(), Ok(Size(7)));
+        for text in ["", "M", "1T", "-1", "1.5M", "99999999999G"] {
+            assert!(text.parse::<Size>().is_err(), "{text}");
+        }
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert!(seconds("-1").is_err() && seconds("inf").is_err());
+    }
+}

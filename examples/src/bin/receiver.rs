@@ -1,0 +1,63 @@
+//! Receives one TCP stream, from our sender or any other, and prints its SHA-256.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use tautline_base::{Device, Frame};
+use tautline_examples::args::StackArgs;
+use tautline_examples::failure::{Failure, exit_code};
+use tautline_examples::open::{Job, Opened, with_device};
+use tautline_examples::receive::Receiving;
+use tautline_examples::report;
+use tautline_examples::session::{Outcome, Session};
+use tautline_examples::sink::Sink;
+
+/// Receives one TCP stream and prints its SHA-256.
+#[derive(Parser, Debug)]
+#[command(version, after_help = report::HELP)]
+struct Args {
+    #[command(flatten)]
+    stack: StackArgs,
+    /// Port to listen on
+    #[arg(long)]
+    listen: u16,
+    /// File to write the stream to
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+impl Args {
+    fn sink(&self) -> Result<Sink, Failure> {
+        let output = &self.stack.output;
+        let file = self.out.as_ref().map(|path| File::create(path).map_err(Failure::file(path))).transpose()?;
+        Ok(Sink::new(!output.no_digest, file, output.keep.0))
+    }
+}
+
+impl Job for Args {
+    fn run<D>(self, opened: Opened<D>) -> Result<(), Failure>
+    where
+        D: Device<Frame: Frame + Send + 'static> + AsFd,
+    {
+        let (sink, json) = (self.sink()?, self.stack.output.json);
+        let patience = Duration::from_secs(self.stack.silence);
+        let mut session = Session::new(opened, &self.stack)?;
+        let config = self.stack.tcp.config();
+        let mut receiving = Receiving::start(&mut session.host, self.listen, config, (sink, json), patience)?;
+        session.announce(&format!("listening on {}:{}", self.stack.ip.address, self.listen));
+        session.run(&mut receiving, Receiving::socket)?;
+        let (bytes, time, info, sha256) = receiving.finish()?;
+        session.summary(Outcome { role: "receiver", bytes, time, info, sha256 }).print(json);
+        Ok(())
+    }
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let stack = args.stack.clone();
+    exit_code("receiver", with_device(&stack, args))
+}

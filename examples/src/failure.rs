@@ -1,0 +1,97 @@
+//! [`Failure`]: every way a program can end badly, as one line with the remedy where there is one.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tautline_rt::TapError;
+use tautline_sim::{ConfigError, TransferError};
+use tautline_stack::{CloseReason, ConnectError, ListenError, SocketError};
+
+/// Why a program ends with a failure.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Failure {
+    /// The AF_XDP device could not be opened.
+    #[cfg(feature = "af-xdp")]
+    #[error(transparent)]
+    AfXdp(#[from] tautline_xdp_io::OpenError),
+    /// The program was built without AF_XDP.
+    #[cfg(not(feature = "af-xdp"))]
+    #[error(
+        "this program was built without AF_XDP: use --device tap, or build with the default features (scripts/setup first)"
+    )]
+    NoAfXdp,
+    /// The TAP interface could not be opened.
+    #[error(transparent)]
+    Tap(#[from] TapError),
+    /// The discipline was refused.
+    #[error(transparent)]
+    Qdisc(#[from] tautline_qdisc::ParseError),
+    /// The peer cannot be connected to.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The port cannot be listened on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// A socket call was refused.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The connection ended before the transfer did.
+    #[error("{0}")]
+    Closed(CloseReason),
+    /// The peer says nothing any more.
+    #[error("the peer has been silent for {0:?} in the middle of the transfer")]
+    Silent(Duration),
+    /// A signal ended the program.
+    #[error("interrupted; the connection was reset")]
+    Interrupted,
+    /// The device stopped working.
+    #[error("the device failed: {0}")]
+    Device(String),
+    /// A file cannot be used.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The system refused something else.
+    #[error(transparent)]
+    Os(#[from] io::Error),
+    /// A parameter of the simulation was refused.
+    #[error(transparent)]
+    Simulation(#[from] ConfigError),
+    /// The simulated transfer did not come to its end.
+    #[error(transparent)]
+    Transfer(#[from] TransferError),
+    /// What arrived is not what was sent.
+    #[error("what was received differs from what was sent: SHA-256 {received}, not {sent}")]
+    Differs {
+        /// Digest at the sender.
+        sent: String,
+        /// Digest at the receiver.
+        received: String,
+    },
+}
+
+impl Failure {
+    /// For use with `map_err` on file operations.
+    pub fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { path, source }
+    }
+}
+
+/// The end of `main`: a failure is one line on standard error and a non-zero status; a shell's for an interrupt.
+pub fn exit_code(program: &str, result: Result<(), Failure>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{program}: {failure}");
+            if matches!(failure, Failure::Interrupted) { ExitCode::from(130) } else { ExitCode::FAILURE }
+        }
+    }
+}

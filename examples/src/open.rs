@@ -1,0 +1,96 @@
+//! [`with_device`]: opens AF_XDP or TAP, as the options say, and runs a job on it.
+
+use std::os::fd::AsFd;
+
+use tautline_base::{Device, Frame, HeapFrame};
+use tautline_rt::Tap;
+
+#[cfg(feature = "af-xdp")]
+use crate::args::Mode;
+use crate::args::{DeviceKind, StackArgs};
+use crate::failure::Failure;
+
+/// An open device.
+pub struct Opened<D: Device> {
+    /// The device.
+    pub device: D,
+    /// Frames for sending.
+    pub frames: Vec<D::Frame>,
+    /// Our hardware address.
+    pub mac: [u8; 6],
+    /// Name of the path: `af_xdp`, `tap`.
+    pub path: &'static str,
+    /// How it was opened.
+    pub mode: String,
+    /// Asks a device why it does not work any more.
+    pub failure: fn(&mut D) -> Option<String>,
+}
+
+/// Work that can be done on any device.
+pub trait Job {
+    /// Does it.
+    fn run<D>(self, opened: Opened<D>) -> Result<(), Failure>
+    where
+        D: Device<Frame: Frame + Send + 'static> + AsFd;
+}
+
+/// Opens the device that `args` describe and does `job` on it.
+pub fn with_device(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
+    match args.device {
+        DeviceKind::AfXdp => with_af_xdp(args, job),
+        DeviceKind::Tap => with_tap(args, job),
+    }
+}
+
+#[cfg(feature = "af-xdp")]
+fn with_af_xdp(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
+    use tautline_xdp_io::{Config, Driver, XdpDevice, interface_mac, interface_queues};
+
+    let driver = match args.mode {
+        Mode::Auto => Driver::Auto,
+        Mode::Native => Driver::Native,
+        Mode::Skb => Driver::Skb,
+    };
+    let config = Config {
+        interface: args.iface.clone(),
+        queue: args.queue,
+        addresses: vec![args.ip.address],
+        driver,
+        ..Config::default()
+    };
+    let (device, frames) = XdpDevice::open(config)?;
+    let queues = interface_queues(&args.iface)?;
+    if queues > 1 {
+        eprintln!(
+            "note: {} receives on {queues} queues, this program serves queue {} only: `ethtool -L {} combined 1` leads all to it",
+            args.iface, args.queue, args.iface
+        );
+    }
+    job.run(Opened {
+        mac: interface_mac(&args.iface)?,
+        mode: device.mode().to_string(),
+        device,
+        frames,
+        path: "af_xdp",
+        failure: |device| device.failure().map(|failure| failure.to_string()),
+    })
+}
+
+#[cfg(not(feature = "af-xdp"))]
+fn with_af_xdp(_args: &StackArgs, _job: impl Job) -> Result<(), Failure> {
+    Err(Failure::NoAfXdp)
+}
+
+/// The kernel has the interface's own address; we are a neighbour behind it and need another one, locally administered.
+fn with_tap(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
+    const FRAMES: usize = 2048;
+    let [a, b, c, d] = args.ip.address.octets();
+    job.run(Opened {
+        device: Tap::open(&args.iface)?,
+        frames: (0..FRAMES).map(|_| HeapFrame::new()).collect(),
+        mac: [0x02, 0x00, a, b, c, d],
+        path: "tap",
+        mode: "a system call per packet".to_owned(),
+        failure: |_| None,
+    })
+}

@@ -1,0 +1,200 @@
+//! [`Receiving`]: accepts one connection, reads it to its end into a sink, and closes.
+
+use std::time::Duration;
+
+use tautline_base::{Device, Instant, Packet, SocketId};
+use tautline_qdisc::{Qdisc, Stats};
+use tautline_rt::{Application, Next};
+use tautline_stack::{CloseReason, Event, Host, Recv, TcpConfig, TcpInfo, Tracer};
+
+use crate::failure::Failure;
+use crate::report::Reporter;
+use crate::sink::Sink;
+
+/// The receiving application.
+#[derive(Debug)]
+pub struct Receiving {
+    listener: SocketId,
+    sink: Sink,
+    json: bool,
+    /// Longest the peer may say nothing.
+    patience: Duration,
+    block: Vec<u8>,
+    /// Bytes of the block that are filled.
+    filled: usize,
+    received: u64,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Nobody has connected.
+    Listening,
+    /// Data flows.
+    Open {
+        socket: SocketId,
+        reporter: Reporter,
+        heard: Instant,
+    },
+    /// All was received; the close is under way until it is confirmed or the moment comes.
+    Closing {
+        socket: SocketId,
+        info: Box<TcpInfo>,
+        time: Duration,
+        until: Instant,
+    },
+    /// All was received.
+    Done(Box<TcpInfo>, Duration),
+    Failed(Failure),
+}
+
+/// How long a peer may take to acknowledge our close once we have all its data.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+impl Receiving {
+    /// Listens on `port`.
+    pub fn start<Q, D, T>(
+        host: &mut Host<Q, D, T>,
+        port: u16,
+        config: TcpConfig,
+        (mut sink, json): (Sink, bool),
+        patience: Duration,
+    ) -> Result<Self, Failure>
+    where
+        D: Device,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+    {
+        let listener = host.listen(port, config)?;
+        let block = sink.empty_block();
+        Ok(Self { listener, sink, json, patience, block, filled: 0, received: 0, stage: Stage::Listening })
+    }
+
+    /// The connection, while there is one.
+    pub fn socket(&self) -> Option<SocketId> {
+        match self.stage {
+            Stage::Open { socket, .. } | Stage::Closing { socket, .. } => Some(socket),
+            Stage::Listening | Stage::Done(..) | Stage::Failed(_) => None,
+        }
+    }
+
+    /// How it ended: bytes, time, the connection, the digest.
+    pub fn finish(mut self) -> Result<(u64, Duration, TcpInfo, Option<String>), Failure> {
+        match self.stage {
+            Stage::Done(info, time) => {
+                self.block.truncate(self.filled);
+                self.sink.take(self.block)?;
+                Ok((self.received, time, *info, self.sink.finish()?))
+            }
+            Stage::Failed(failure) => Err(failure),
+            Stage::Listening | Stage::Open { .. } | Stage::Closing { .. } => Err(Failure::Interrupted),
+        }
+    }
+
+    fn react<Q, D, T>(&mut self, host: &mut Host<Q, D, T>, event: Event, now: Instant) -> Result<(), Failure>
+    where
+        D: Device,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+    {
+        match event {
+            Event::Accepted { socket, .. } if matches!(self.stage, Stage::Listening) => {
+                host.close(self.listener, now);
+                self.stage = Stage::Open { socket, reporter: Reporter::new(self.json, now), heard: now };
+                self.read(host, now)
+            }
+            // One connection was asked for; another may have been accepted before the listener closed.
+            Event::Accepted { socket, .. } => Ok(host.abort(socket)?),
+            Event::Readable(socket) if Some(socket) == self.socket() => self.read(host, now),
+            Event::Closed { socket, why } if Some(socket) == self.socket() => self.closed(why),
+            Event::Closed { socket, .. } => {
+                host.close(socket, now);
+                Ok(())
+            }
+            Event::Connected(_) | Event::Readable(_) | Event::Writable(_) => Ok(()),
+        }
+    }
+
+    fn read<Q, D, T>(&mut self, host: &mut Host<Q, D, T>, now: Instant) -> Result<(), Failure>
+    where
+        D: Device,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+    {
+        let Stage::Open { socket, ref reporter, ref mut heard } = self.stage else { return Ok(()) };
+        loop {
+            if self.filled == self.block.len() {
+                let next = self.sink.empty_block();
+                self.sink.take(std::mem::replace(&mut self.block, next))?;
+                self.filled = 0;
+            }
+            match host.recv(socket, &mut self.block[self.filled..])? {
+                Recv::Data(count) => {
+                    *heard = now;
+                    self.filled += count;
+                    self.received += count as u64;
+                }
+                Recv::Empty => return Ok(()),
+                Recv::EndOfStream => break,
+            }
+        }
+        let time = reporter.elapsed(now);
+        host.shutdown(socket)?;
+        if let Some(info) = host.info(socket) {
+            self.stage = Stage::Closing { socket, info: Box::new(info), time, until: now + FAREWELL };
+        }
+        Ok(())
+    }
+
+    fn closed(&mut self, why: CloseReason) -> Result<(), Failure> {
+        match std::mem::replace(&mut self.stage, Stage::Listening) {
+            // What ended the connection after all was received does not matter any more.
+            Stage::Closing { info, time, .. } => {
+                self.stage = Stage::Done(info, time);
+                Ok(())
+            }
+            _ => Err(Failure::Closed(why)),
+        }
+    }
+}
+
+impl<Q, D, T> Application<Host<Stats<Q>, D, T>> for Receiving
+where
+    D: Device,
+    Q: Qdisc<Packet<D::Frame>>,
+    T: Tracer,
+{
+    fn on_event(&mut self, host: &mut Host<Stats<Q>, D, T>, event: Event, now: Instant) {
+        let socket = self.socket();
+        if let Err(failure) = self.react(host, event, now) {
+            if let Some(socket) = socket {
+                // Already over, or it is now.
+                let _ = host.abort(socket);
+            }
+            self.stage = Stage::Failed(failure);
+        }
+    }
+
+    fn turn(&mut self, host: &mut Host<Stats<Q>, D, T>, now: Instant) -> Next {
+        match &mut self.stage {
+            Stage::Listening => Next::Event,
+            Stage::Open { socket, reporter, heard } => {
+                if reporter.due() <= now {
+                    reporter.line(host, *socket, self.received, now);
+                }
+                if now - *heard >= self.patience {
+                    let _ = host.abort(*socket);
+                    self.stage = Stage::Failed(Failure::Silent(self.patience));
+                    return Next::Done;
+                }
+                Next::At(reporter.due().min(*heard + self.patience))
+            }
+            Stage::Closing { until, .. } if now < *until => Next::At(*until),
+            Stage::Closing { info, time, .. } => {
+                self.stage = Stage::Done(info.clone(), *time);
+                Next::Done
+            }
+            Stage::Done(..) | Stage::Failed(_) => Next::Done,
+        }
+    }
+}

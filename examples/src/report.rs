@@ -1,0 +1,254 @@
+//! What the programs print: a line per second, a summary at the end; as text, or with `--json` one object per line.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use tautline_base::{Bytes, Device, Instant, Packet, Rate, SocketId};
+use tautline_bql::Limit;
+use tautline_qdisc::{Qdisc, QueueStats, Stats};
+use tautline_stack::{Host, TcpInfo, Tracer};
+
+/// Documentation of the output, for `--help`.
+pub const HELP: &str = "\
+Output with --json: one object per line. Every second, \"event\":\"interval\" with
+  time_s                since the connection was established
+  bytes                 payload moved so far
+  gbit_per_s            payload rate of this interval (goodput), 10^9 bit/s
+  cwnd_bytes            congestion window
+  srtt_us               smoothed round-trip time
+  pacing_gbit_per_s     pacing rate, null when unlimited
+  retransmits           segments sent again so far
+  tsq_throttles         times TCP Small Queues held the connection back so far
+  tsq_bytes             bytes below the socket: in discipline and ring
+  tsq_limit_bytes       the most of them allowed now, null when off
+  qdisc_packets         backlog of the queueing discipline
+  qdisc_bytes           the same in bytes
+  qdisc_sojourn_us      time that 99 % of this interval's packets stayed in it at most
+  drops                 packets the discipline dropped so far
+  dql_limit_bytes       dynamic queue limit of the device ring
+  ring_bytes            bytes in the ring
+At the end \"event\":\"summary\" with role, path, mode, cc, qdisc, bytes, seconds, gbit_per_s, sha256, retransmits, timeouts,
+tsq_throttles, qdisc_sojourn_us (99 % of all packets), drops, dql_limit_bytes, frames_in, bad_frames, bad_checksums.
+Rates and counters are those of this end. A failure is one line on standard error and a non-zero exit status.";
+
+/// How a transfer stands.
+#[derive(Clone, Debug, Serialize)]
+pub struct Interval {
+    event: &'static str,
+    time_s: f64,
+    bytes: u64,
+    gbit_per_s: f64,
+    cwnd_bytes: u64,
+    srtt_us: f64,
+    pacing_gbit_per_s: Option<f64>,
+    retransmits: u64,
+    tsq_throttles: u64,
+    tsq_bytes: u64,
+    tsq_limit_bytes: Option<u64>,
+    qdisc_packets: usize,
+    qdisc_bytes: u64,
+    qdisc_sojourn_us: f64,
+    drops: u64,
+    dql_limit_bytes: u64,
+    ring_bytes: u64,
+}
+
+/// How a transfer went.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// Always `summary`.
+    pub event: &'static str,
+    /// `sender` or `receiver`.
+    pub role: &'static str,
+    /// `af_xdp`, `tap` or `in-process`.
+    pub path: &'static str,
+    /// How the device was opened.
+    pub mode: String,
+    /// Congestion control.
+    pub cc: &'static str,
+    /// Queueing discipline.
+    pub qdisc: &'static str,
+    /// Payload moved.
+    pub bytes: u64,
+    /// From the established connection to the end of the stream.
+    pub seconds: f64,
+    /// Payload rate.
+    pub gbit_per_s: f64,
+    /// Digest of the payload.
+    pub sha256: Option<String>,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Times TSQ held the connection back.
+    pub tsq_throttles: u64,
+    /// 99th percentile of the time in the discipline.
+    pub qdisc_sojourn_us: f64,
+    /// Packets the discipline dropped.
+    pub drops: u64,
+    /// Dynamic queue limit at the end.
+    pub dql_limit_bytes: u64,
+    /// Frames that arrived.
+    pub frames_in: u64,
+    /// Frames that were malformed.
+    pub bad_frames: u64,
+    /// Frames with a wrong checksum.
+    pub bad_checksums: u64,
+}
+
+/// Makes a line per interval of one transfer.
+#[derive(Clone, Debug)]
+pub struct Reporter {
+    json: bool,
+    /// When the connection was established.
+    begun: Instant,
+    /// When and at how many bytes the interval began.
+    last: (Instant, u64),
+    queue: QueueStats,
+}
+
+const INTERVAL: Duration = Duration::from_secs(1);
+
+impl Reporter {
+    /// Begins when the connection is established.
+    pub fn new(json: bool, now: Instant) -> Self {
+        Self { json, begun: now, last: (now, 0), queue: QueueStats::default() }
+    }
+
+    /// When the next line is due.
+    pub fn due(&self) -> Instant {
+        self.last.0 + INTERVAL
+    }
+
+    /// Since the connection was established.
+    pub fn elapsed(&self, now: Instant) -> Duration {
+        now - self.begun
+    }
+
+    /// Prints the line of the interval that ends now.
+    pub fn line<Q, D, T>(&mut self, host: &Host<Stats<Q>, D, T>, socket: SocketId, bytes: u64, now: Instant)
+    where
+        D: Device,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+    {
+        let Some(info) = host.info(socket) else { return };
+        let interval = self.interval(host, &info, bytes, now);
+        if self.json { print_json(&interval) } else { interval.print() }
+    }
+
+    fn interval<Q, D, T>(&mut self, host: &Host<Stats<Q>, D, T>, info: &TcpInfo, bytes: u64, now: Instant) -> Interval
+    where
+        D: Device,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+    {
+        let (since, before) = std::mem::replace(&mut self.last, (now, bytes));
+        let queue = host.port().qdisc().stats().clone();
+        let previous = std::mem::replace(&mut self.queue, queue);
+        let mut sojourn = self.queue.sojourn.clone();
+        sojourn.histogram.iter_mut().zip(previous.sojourn.histogram).for_each(|(count, before)| *count -= before);
+        let (backlog, limit) = (host.port().backlog(), host.port().ring().limit());
+        Interval {
+            event: "interval",
+            time_s: rounded(self.elapsed(now).as_secs_f64()),
+            bytes,
+            gbit_per_s: gbit_per_s(bytes - before, now - since),
+            cwnd_bytes: info.cwnd.get(),
+            srtt_us: micros(info.srtt),
+            pacing_gbit_per_s: (info.pacing_rate != Rate::MAX)
+                .then(|| rounded(info.pacing_rate.as_bits_per_sec() as f64 / 1e9)),
+            retransmits: info.retransmits,
+            tsq_throttles: info.tsq_throttles,
+            tsq_bytes: info.tsq_charged.get(),
+            tsq_limit_bytes: info.tsq_limit.map(Bytes::get),
+            qdisc_packets: backlog.packets,
+            qdisc_bytes: backlog.bytes.get(),
+            qdisc_sojourn_us: micros(sojourn.percentile(99)),
+            drops: self.queue.drops(),
+            dql_limit_bytes: limit.limit().get(),
+            ring_bytes: limit.in_flight().get(),
+        }
+    }
+}
+
+impl Interval {
+    fn print(&self) {
+        let pacing = self.pacing_gbit_per_s.map_or_else(|| "off".to_owned(), |rate| format!("{rate:.2}G"));
+        println!(
+            "{:6.1}s {:7.3} Gbit/s  cwnd {:>6}  srtt {:>7.0}us  pacing {:>7}  tsq {:>6}  qdisc {:>4}p {:>6} {:>6.0}us  \
+             drops {}  retrans {}  dql {:>6}  ring {:>6}",
+            self.time_s,
+            self.gbit_per_s,
+            short(self.cwnd_bytes),
+            self.srtt_us,
+            pacing,
+            self.tsq_throttles,
+            self.qdisc_packets,
+            short(self.qdisc_bytes),
+            self.qdisc_sojourn_us,
+            self.drops,
+            self.retransmits,
+            short(self.dql_limit_bytes),
+            short(self.ring_bytes),
+        );
+    }
+}
+
+impl Summary {
+    /// Prints it.
+    pub fn print(&self, json: bool) {
+        if json {
+            return print_json(self);
+        }
+        let Self { role, path, mode, cc, qdisc, .. } = self;
+        println!(
+            "{role}: {} bytes in {:.3} s = {:.3} Gbit/s over {path} ({mode}), {cc}, {qdisc}",
+            self.bytes, self.seconds, self.gbit_per_s
+        );
+        println!(
+            "{role}: {} retransmits, {} timeouts, {} TSQ throttles, {} drops in the discipline, 99 % of packets at most {:.0} us in \
+             it, DQL limit {} bytes",
+            self.retransmits, self.timeouts, self.tsq_throttles, self.drops, self.qdisc_sojourn_us, self.dql_limit_bytes
+        );
+        if self.bad_checksums > 0 {
+            println!(
+                "{role}: {} frames had a wrong checksum. A Linux peer on a veth pair leaves checksums unfinished: \
+                 `ethtool -K INTERFACE tx off` at its end",
+                self.bad_checksums
+            );
+        }
+        if let Some(digest) = &self.sha256 {
+            println!("{role}: sha256 {digest}");
+        }
+    }
+}
+
+/// One object on one line.
+pub fn print_json(value: &impl Serialize) {
+    println!("{}", serde_json::to_string(value).expect("numbers and text are valid JSON"));
+}
+
+/// Payload rate in 10⁹ bit/s; 0 if no time passed.
+pub fn gbit_per_s(bytes: u64, time: Duration) -> f64 {
+    if time.is_zero() { 0.0 } else { rounded(bytes as f64 * 8.0 / time.as_secs_f64() / 1e9) }
+}
+
+/// Microseconds, to a tenth.
+pub fn micros(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e7).round() / 10.0
+}
+
+/// Six decimals are enough for any of our numbers.
+pub fn rounded(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}
+
+/// An amount in at most six characters.
+fn short(bytes: u64) -> String {
+    match bytes {
+        0..10_000 => format!("{bytes}B"),
+        10_000..10_000_000 => format!("{}kB", bytes / 1_000),
+        _ => format!("{}MB", bytes / 1_000_000),
+    }
+}

@@ -1,0 +1,131 @@
+//! [`Session`]: a host on its device and the loop that drives it, from opening to the end of a run.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use tautline_base::{Device, Frame, Packet, Pool, SocketId};
+use tautline_bql::{Dql, Port, Ring};
+use tautline_qdisc::{DynQdisc, Stats};
+use tautline_rt::{Application, Clock, Ended, EventLoop, Idle, stop_on_signals, system_seed};
+use tautline_stack::{Host, HostConfig, NoTrace, TcpInfo};
+
+use crate::args::StackArgs;
+use crate::failure::Failure;
+use crate::open::Opened;
+use crate::report::{Summary, gbit_per_s, micros, rounded};
+
+/// The discipline of a session: any, counted.
+pub type Queue<F> = Stats<Box<dyn DynQdisc<Packet<F>>>>;
+
+/// The host of a session.
+pub type SessionHost<D> = Host<Queue<<D as Device>::Frame>, D, NoTrace>;
+
+/// A host in real time.
+pub struct Session<D: Device> {
+    /// The host.
+    pub host: SessionHost<D>,
+    /// What drives it.
+    pub event_loop: EventLoop,
+    path: &'static str,
+    mode: String,
+    qdisc: &'static str,
+    failure: fn(&mut D) -> Option<String>,
+}
+
+/// What one end counted of a transfer.
+#[derive(Debug)]
+pub struct Outcome {
+    /// `sender` or `receiver`.
+    pub role: &'static str,
+    /// Payload.
+    pub bytes: u64,
+    /// From the established connection to the end of the stream.
+    pub time: Duration,
+    /// The connection at its end.
+    pub info: TcpInfo,
+    /// Digest of the payload.
+    pub sha256: Option<String>,
+}
+
+/// How long a host may take to say its last words.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+impl<D> Session<D>
+where
+    D: Device<Frame: Frame + Send + 'static> + AsFd,
+{
+    /// Puts a host on an open device. Signals end it in order from now on.
+    pub fn new(opened: Opened<D>, args: &StackArgs) -> Result<Self, Failure> {
+        let Opened { device, frames, mac, path, mode, failure } = opened;
+        let idle = if args.busy_poll { Idle::Spin } else { Idle::Sleep };
+        let event_loop = EventLoop::new(Clock::start(), idle)?;
+        stop_on_signals(event_loop.stopper())?;
+        let qdisc = args.qdisc.name();
+        let port = Port::new(Stats::new(args.qdisc.clone().build()?), Ring::new(device, Dql::default()));
+        let config = HostConfig {
+            mac,
+            address: args.ip.address,
+            prefix: args.ip.prefix,
+            gateway: args.gateway,
+            seed: system_seed()?,
+        };
+        let host = Host::new(config, port, Pool::new(frames), NoTrace);
+        Ok(Self { host, event_loop, path, mode, qdisc, failure })
+    }
+
+    /// Runs `application` to its end. `socket` tells its connection, which is reset if the end comes from outside.
+    pub fn run<A>(&mut self, application: &mut A, socket: fn(&A) -> Option<SocketId>) -> Result<(), Failure>
+    where
+        A: Application<SessionHost<D>>,
+    {
+        let ended = self.event_loop.run(&mut self.host, application)?;
+        if ended != Ended::Application
+            && let Some(socket) = socket(application)
+        {
+            // A connection that is over already has nobody to tell.
+            let _ = self.host.abort(socket);
+        }
+        match ended {
+            Ended::DeviceFailed => {
+                let why = (self.failure)(self.host.device_mut());
+                Err(Failure::Device(why.unwrap_or_else(|| "it receives no more".to_owned())))
+            }
+            Ended::Application | Ended::Stopped => {
+                self.event_loop.drain(&mut self.host, LAST_WORDS)?;
+                if ended == Ended::Stopped { Err(Failure::Interrupted) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// One line about what was opened, on standard error.
+    pub fn announce(&self, doing: &str) {
+        eprintln!("{} over {} ({}), {}; Ctrl-C ends", doing, self.path, self.mode, self.qdisc);
+    }
+
+    /// What a transfer has come to.
+    pub fn summary(&self, outcome: Outcome) -> Summary {
+        let Outcome { role, bytes, time, info, sha256 } = outcome;
+        let (stats, queue) = (self.host.stats(), self.host.port().qdisc().stats());
+        Summary {
+            event: "summary",
+            role,
+            path: self.path,
+            mode: self.mode.clone(),
+            cc: info.congestion,
+            qdisc: self.qdisc,
+            bytes,
+            seconds: rounded(time.as_secs_f64()),
+            gbit_per_s: gbit_per_s(bytes, time),
+            sha256,
+            retransmits: info.retransmits,
+            timeouts: info.timeouts,
+            tsq_throttles: info.tsq_throttles,
+            qdisc_sojourn_us: micros(queue.sojourn.percentile(99)),
+            drops: queue.drops(),
+            dql_limit_bytes: self.host.port().ring().limit().snapshot().limit.get(),
+            frames_in: stats.frames_in,
+            bad_frames: stats.malformed,
+            bad_checksums: stats.bad_checksum,
+        }
+    }
+}

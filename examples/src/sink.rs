@@ -1,0 +1,101 @@
+//! [`Sink`]: takes the bytes of a transfer, hashes them and, if asked to, writes them to a file.
+//!
+//! Hashing and writing cost about as much as receiving. So that a transfer measures the network, blocks are kept in memory up to
+//! a budget and dealt with after it; beyond the budget the oldest block is dealt with at once.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Write};
+
+use sha2::{Digest, Sha256};
+
+/// Size of a block.
+pub const BLOCK: usize = 1 << 20;
+
+/// SHA-256 of a stream, and a copy of it in a file.
+#[derive(Debug)]
+pub struct Sink {
+    hasher: Option<Sha256>,
+    file: Option<File>,
+    kept: VecDeque<Vec<u8>>,
+    /// Blocks that may be kept.
+    budget: usize,
+    spare: Option<Vec<u8>>,
+}
+
+impl Sink {
+    /// A sink that keeps up to `budget` bytes for later.
+    pub fn new(digest: bool, file: Option<File>, budget: u64) -> Self {
+        let budget = if digest || file.is_some() { usize::try_from(budget).unwrap_or(usize::MAX) / BLOCK } else { 0 };
+        Self { hasher: digest.then(Sha256::new), file, kept: VecDeque::new(), budget, spare: None }
+    }
+
+    /// A block of [`BLOCK`] bytes to be filled.
+    pub fn empty_block(&mut self) -> Vec<u8> {
+        self.spare.take().unwrap_or_else(|| vec![0; BLOCK])
+    }
+
+    /// Takes a filled block.
+    pub fn take(&mut self, block: Vec<u8>) -> io::Result<()> {
+        self.kept.push_back(block);
+        if self.kept.len() > self.budget
+            && let Some(mut oldest) = self.kept.pop_front()
+        {
+            self.settle(&oldest)?;
+            oldest.resize(BLOCK, 0);
+            self.spare = Some(oldest);
+        }
+        Ok(())
+    }
+
+    /// Deals with everything that was kept. The digest in hexadecimal, if one was asked for.
+    pub fn finish(mut self) -> io::Result<Option<String>> {
+        while let Some(block) = self.kept.pop_front() {
+            self.settle(&block)?;
+        }
+        if let Some(file) = &mut self.file {
+            file.flush()?;
+        }
+        Ok(self.hasher.map(hex))
+    }
+
+    fn settle(&mut self, block: &[u8]) -> io::Result<()> {
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(block);
+        }
+        self.file.as_mut().map_or(Ok(()), |file| file.write_all(block))
+    }
+}
+
+/// A digest as people write it.
+pub fn hex(hasher: Sha256) -> String {
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_does_not_depend_on_the_budget() {
+        let digest = |budget| {
+            let mut sink = Sink::new(true, None, budget);
+            for round in 0..5u8 {
+                let mut block = sink.empty_block();
+                assert_eq!(block.len(), BLOCK);
+                block.fill(round);
+                block.truncate(BLOCK - usize::from(round));
+                sink.take(block).expect("no file is involved");
+            }
+            sink.finish().expect("no file is involved").expect("asked for")
+        };
+        assert_eq!(digest(0), digest(u64::MAX));
+        assert_eq!(digest(2 * BLOCK as u64), digest(0));
+    }
+
+    #[test]
+    fn the_empty_stream_has_the_published_digest() {
+        let digest = Sink::new(true, None, 0).finish().expect("no file").expect("asked for");
+        assert_eq!(digest, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    }
+}

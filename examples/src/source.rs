@@ -1,0 +1,204 @@
+//! [`Source`]: the bytes a sender sends, from a file or generated.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use tautline_base::Instant;
+
+use crate::args::OutputArgs;
+use crate::failure::Failure;
+use crate::sink::{BLOCK, Sink, hex};
+
+/// Where bytes come from.
+#[derive(Debug)]
+pub enum Source {
+    /// A file.
+    File(FileSource),
+    /// The same pseudo-random block over and over.
+    Pattern(PatternSource),
+}
+
+/// A file, read block by block.
+#[derive(Debug)]
+pub struct FileSource {
+    file: File,
+    block: Vec<u8>,
+    at: usize,
+    sent: Sink,
+}
+
+/// Generated data.
+#[derive(Debug)]
+pub struct PatternSource {
+    block: Vec<u8>,
+    sent: u64,
+    limit: Limit,
+    digest: bool,
+}
+
+/// When generated data ends.
+#[derive(Clone, Copy, Debug)]
+pub enum Limit {
+    /// After so many bytes.
+    Bytes(u64),
+    /// So long after the first look at it.
+    Time(Duration),
+    /// At this moment.
+    Until(Instant),
+}
+
+impl Source {
+    /// The contents of `path`.
+    pub fn file(path: &Path, output: &OutputArgs) -> Result<Self, Failure> {
+        let file = File::open(path).map_err(Failure::file(path))?;
+        // A directory opens, but cannot be read.
+        if file.metadata().map_err(Failure::file(path))?.is_dir() {
+            return Err(Failure::File { path: path.to_owned(), source: io::ErrorKind::IsADirectory.into() });
+        }
+        let sent = Sink::new(!output.no_digest, None, output.keep.0);
+        Ok(Self::File(FileSource { file, block: Vec::new(), at: 0, sent }))
+    }
+
+    /// Generated data up to `limit`.
+    pub fn pattern(limit: Limit, output: &OutputArgs) -> Self {
+        Self::Pattern(PatternSource { block: noise(), sent: 0, limit, digest: !output.no_digest })
+    }
+
+    /// The next bytes to send; none at the end.
+    pub fn chunk(&mut self, now: Instant) -> io::Result<&[u8]> {
+        match self {
+            Self::File(source) => source.chunk(),
+            Self::Pattern(source) => Ok(source.chunk(now)),
+        }
+    }
+
+    /// `count` bytes of the chunk were sent.
+    pub fn advance(&mut self, count: usize) {
+        match self {
+            Self::File(source) => source.at += count,
+            Self::Pattern(source) => source.sent += count as u64,
+        }
+    }
+
+    /// The SHA-256 of what was sent, if it was asked for.
+    pub fn digest(self) -> io::Result<Option<String>> {
+        match self {
+            Self::File(FileSource { mut block, at, mut sent, .. }) => {
+                block.truncate(at);
+                sent.take(block)?;
+                sent.finish()
+            }
+            Self::Pattern(source) => Ok(source.digest()),
+        }
+    }
+}
+
+impl FileSource {
+    fn chunk(&mut self) -> io::Result<&[u8]> {
+        if self.at == self.block.len() {
+            let mut next = self.sent.empty_block();
+            let mut filled = 0;
+            while filled < next.len() {
+                match self.file.read(&mut next[filled..])? {
+                    0 => break,
+                    count => filled += count,
+                }
+            }
+            next.truncate(filled);
+            self.sent.take(std::mem::replace(&mut self.block, next))?;
+            self.at = 0;
+        }
+        Ok(&self.block[self.at..])
+    }
+}
+
+impl PatternSource {
+    fn chunk(&mut self, now: Instant) -> &[u8] {
+        let from = (self.sent % BLOCK as u64) as usize;
+        let left = match self.limit {
+            Limit::Bytes(limit) => limit - self.sent,
+            Limit::Time(time) => {
+                self.limit = Limit::Until(now + time);
+                u64::MAX
+            }
+            Limit::Until(end) if now < end => u64::MAX,
+            Limit::Until(_) => 0,
+        };
+        let len = usize::try_from(left).unwrap_or(usize::MAX).min(BLOCK - from);
+        &self.block[from..from + len]
+    }
+
+    fn digest(&self) -> Option<String> {
+        let mut hasher = self.digest.then(Sha256::new)?;
+        for _ in 0..self.sent / BLOCK as u64 {
+            hasher.update(&self.block);
+        }
+        hasher.update(&self.block[..(self.sent % BLOCK as u64) as usize]);
+        Some(hex(hasher))
+    }
+}
+
+/// A block that does not repeat inside (Marsaglia's xorshift64).
+fn noise() -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let words = (0..BLOCK / 8).flat_map(|_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    });
+    words.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Size;
+
+    const OUTPUT: OutputArgs = OutputArgs { json: false, no_digest: false, keep: Size(0) };
+
+    fn read_all(mut source: Source) -> (Vec<u8>, String) {
+        let mut all = Vec::new();
+        loop {
+            let chunk = source.chunk(Instant::ZERO).expect("readable");
+            if chunk.is_empty() {
+                return (all, source.digest().expect("readable").expect("asked for"));
+            }
+            let taken = chunk.len().div_ceil(3);
+            all.extend(&chunk[..taken]);
+            source.advance(taken);
+        }
+    }
+
+    #[test]
+    fn what_is_sent_is_what_is_hashed() {
+        let len = 2 * BLOCK + 12_345;
+        let (generated, digest) = read_all(Source::pattern(Limit::Bytes(len as u64), &OUTPUT));
+        assert_eq!(generated.len(), len);
+        assert_eq!(hex(Sha256::new_with_prefix(&generated)), digest);
+
+        let path = std::env::temp_dir().join(format!("tautline-source-{}", std::process::id()));
+        std::fs::write(&path, &generated).expect("a temporary file");
+        let from_file = read_all(Source::file(&path, &OUTPUT).expect("it is there"));
+        std::fs::remove_file(&path).expect("it is ours");
+        assert_eq!(from_file, (generated, digest));
+    }
+
+    #[test]
+    fn data_for_a_time_ends_in_time() {
+        let mut source = Source::pattern(Limit::Time(Duration::from_secs(1)), &OUTPUT);
+        for (at, ended) in [(5_000, false), (5_999, false), (6_000, true)] {
+            assert_eq!(source.chunk(Instant::from_millis(at)).expect("generated").is_empty(), ended, "{at}");
+        }
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let error = Source::file(Path::new("/no/such/file"), &OUTPUT).expect_err("missing").to_string();
+        assert!(error.starts_with("/no/such/file: No such file"), "{error}");
+        assert!(Source::file(Path::new("/"), &OUTPUT).is_err());
+    }
+}
