@@ -315,7 +315,7 @@ impl<P: Item> Qdisc<P> for FqCodel<P> {
                 return head;
             }
             // A new flow that ran empty waits once among the old flows, or it could come back ahead of them for ever.
-            let to = if list == List::New && !self.old_flows.is_empty() { List::Old } else { List::Idle };
+            let to = if list == List::New { List::Old } else { List::Idle };
             self.move_head(list, to);
         }
     }

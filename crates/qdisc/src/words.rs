@@ -307,6 +307,8 @@ impl Error for ParseError {
 mod tests {
     use super::*;
     use crate::testing::Probe;
+    use core::time::Duration;
+    use tautline_base::Bytes;
 
     /// tdc's defaults: fq_codel limit 10240p flows 1024 target 5ms interval 100ms memory_limit 32Mb ecn drop_batch 64.
     #[test]
@@ -340,6 +342,34 @@ mod tests {
         assert_eq!(config, fq_codel::Config::linux());
         let Ok(Kind::Codel(config)) = "codel linux".parse() else { panic!("codel parses") };
         assert_eq!(config, codel::Config::linux());
+    }
+
+    #[test]
+    fn every_word_sets_its_parameter() {
+        let words = "fq_codel limit 7p flows 3 quantum 300 memory_limit 5Kb drop_batch 2 backlog qdisc perturbation 0x2a \
+                     target 1ms interval 2s mtu 9 law linux noecn ce_threshold 3us ce_threshold_selector 1/3";
+        let Ok(Kind::FqCodel(config)) = words.parse() else { panic!("fq_codel parses") };
+        let codel = Params {
+            target: Duration::from_millis(1),
+            interval: Duration::from_secs(2),
+            mtu: Bytes::new(9),
+            ecn: false,
+            ce_threshold: Some(CeThreshold { delay: Duration::from_micros(3), mask: 3, selector: 1 }),
+            law: Law::Linux,
+        };
+        let expected = fq_codel::Config {
+            limit: 7,
+            flows: 3,
+            quantum: Bytes::new(300),
+            memory_limit: Bytes::kib(5),
+            drop_batch: 2,
+            codel,
+            backlog: BacklogScope::Qdisc,
+            perturbation: 42,
+        };
+        assert_eq!(config, expected);
+        let Ok(Kind::Codel(config)) = "codel noecn ecn".parse() else { panic!("codel parses") };
+        assert!(config.codel.ecn);
     }
 
     #[test]

@@ -85,6 +85,52 @@ fn a_new_episode_resumes_the_pace_of_a_recent_one() {
     }
 }
 
+/// The pace is resumed up to 16 intervals after the signal that was due next, and not later.
+#[test]
+fn the_memory_of_an_episode_ends_after_sixteen_intervals() {
+    for law in LAWS {
+        let mut aqm = Aqm::new(Params { law, ..Params::default() }).expect("valid");
+        let mut state = State::default();
+        signal_times(&mut aqm, &mut state, 0, 0, 572);
+        let Phase::Dropping { next, .. } = state.phase() else { panic!("ten signals were due") };
+        let mut young = Endless { now: ms(0), delay: Duration::ZERO, tos: 0 };
+        aqm.dequeue(&mut state, &mut young, ms(0), &mut Drops::new());
+        let last = (next.as_nanos() - START) / 1_000_000 + 1_600;
+        let until_entry = if law == Law::Linux { 101 } else { 100 };
+        for (entry, resumed) in [(last - 1, true), (last + 1, false)] {
+            let mut state = state.clone();
+            let times = signal_times(&mut aqm, &mut state, 0, entry - until_entry, entry + 1);
+            assert_eq!(times, [entry]);
+            assert_eq!(state.count() > 1, resumed, "{law} at {entry} ms");
+        }
+    }
+}
+
+/// An episode of a single signal has no pace to resume: the next begins with count 1 again.
+#[test]
+fn an_episode_of_one_signal_leaves_no_pace() {
+    for law in LAWS {
+        let mut aqm = Aqm::new(Params { law, ..Params::default() }).expect("valid");
+        let mut state = State::default();
+        for from in [0, 150] {
+            let times = signal_times(&mut aqm, &mut state, 0, from, from + 102);
+            assert_eq!((times.len(), state.count()), (1, 1), "{law} from {from} ms");
+            let mut young = Endless { now: ms(0), delay: Duration::ZERO, tos: 0 };
+            aqm.dequeue(&mut state, &mut young, ms(0), &mut Drops::new());
+        }
+    }
+}
+
+/// A delay of exactly the target counts as above it.
+#[test]
+fn the_target_itself_is_too_long() {
+    for (micros, phase_is_below) in [(4_999, true), (5_000, false)] {
+        let mut queue = filled(Config::default(), 4, 1514, 0);
+        queue.dequeue(Instant::from_micros(micros), &mut Drops::new()).expect("queued");
+        assert_eq!(queue.state().phase() == Phase::Below, phase_is_below, "{micros} us");
+    }
+}
+
 fn filled(config: Config, packets: u32, len: u32, tos: u8) -> Codel<Probe> {
     let mut codel = Codel::new(config).expect("valid");
     for id in 0..packets {

@@ -115,6 +115,23 @@ fn deficits_and_lists_follow_the_ns3_suite() {
     assert_eq!((queue.flow(a).deficit, queue.flow(a).list), (90, List::New), "a debt is forgiven on return");
 }
 
+/// RFC 8290 §4.2: a new flow that ran empty waits among the old ones, so that it cannot come back as new for ever.
+#[test]
+fn a_flow_that_ran_empty_does_not_stay_ahead_of_the_old_ones() {
+    let (mut queue, [sparse, bulk]) = with_flows(config(1514));
+    put(&mut queue, bulk, 20, 500);
+    let next = |queue: &mut FqCodel<Probe>| queue.dequeue(ms(1), &mut Drops::new()).map(|packet| packet.flow);
+    (0..5).for_each(|_| assert_eq!(next(&mut queue), Some(bulk)));
+    assert_eq!((queue.flow(bulk).list, queue.flow(bulk).deficit), (List::Old, 528));
+    put(&mut queue, sparse, 1, 100);
+    assert_eq!([next(&mut queue), next(&mut queue)], [Some(sparse), Some(bulk)]);
+    assert_eq!(queue.flow(sparse).list, List::Old);
+    put(&mut queue, sparse, 1, 100);
+    assert_eq!([next(&mut queue), next(&mut queue)], [Some(bulk), Some(sparse)], "in its turn, not ahead");
+    assert_eq!(next(&mut queue), Some(bulk));
+    assert_eq!(queue.flow(sparse).list, List::Idle);
+}
+
 /// ns-3's FQ-CoDel suite: limit 4; after A A A B the fifth packet costs the fattest flow half its bytes.
 #[test]
 fn the_fattest_flow_pays_as_in_the_ns3_suite() {
