@@ -27,8 +27,8 @@ pub mod wake;
 
 pub use device::{Device, Received};
 pub use frame::{Frame, HeapFrame};
-pub use packet::{Credit, Ecn, Item, Owner, Packet, SegmentId, SocketId};
-pub use pool::{Pool, Settled};
+pub use packet::{Credit, Ecn, Item, Owner, Packet, SegmentId, Settled, SocketId};
+pub use pool::Pool;
 pub use time::Instant;
 pub use units::{Bytes, Rate};
 pub use wake::{Reason, Wake};

@@ -150,6 +150,18 @@ pub trait Item {
     fn finish(&mut self) {}
 }
 
+/// What a packet leaves behind when it ends.
+#[derive(Debug)]
+#[must_use = "the credit must be released"]
+pub struct Settled {
+    /// Who sent it, if a connection did.
+    pub owner: Option<Owner>,
+    /// The TSQ credit it held.
+    pub credit: Option<Credit>,
+    /// Its length on the wire in bytes.
+    pub len: u32,
+}
+
 const ETHERNET_HEADER: usize = 14;
 const ETHERTYPE_IPV4: [u8; 2] = [0x08, 0x00];
 const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
@@ -237,9 +249,9 @@ impl<F: Frame> Packet<F> {
     }
 
     /// Takes the packet apart. Only [`Pool::settle`](crate::Pool::settle) ends packets.
-    pub(crate) fn dismantle(self) -> (F, crate::pool::Settled) {
+    pub(crate) fn dismantle(self) -> (F, Settled) {
         let Self { frame, owner, credit, len, .. } = self;
-        (frame, crate::pool::Settled { owner, credit, len })
+        (frame, Settled { owner, credit, len })
     }
 
     /// Writes the TOS byte into the IP header; for IPv4 adjusts the checksum by the difference (RFC 1624 eqn. 3).

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::frame::Frame;
-use crate::packet::{Credit, Owner, Packet};
+use crate::packet::{Packet, Settled};
 
 /// The frames a host may fill with outgoing packets. A frame is either here or in exactly one packet.
 #[derive(Debug)]
@@ -58,16 +58,4 @@ impl<F: Frame> Pool<F> {
     pub fn outstanding(&self) -> usize {
         self.capacity - self.free.len()
     }
-}
-
-/// What a packet leaves behind when it ends.
-#[derive(Debug)]
-#[must_use = "the credit must be released"]
-pub struct Settled {
-    /// Who sent it, if a connection did.
-    pub owner: Option<Owner>,
-    /// The TSQ credit it held.
-    pub credit: Option<Credit>,
-    /// Its length on the wire in bytes.
-    pub len: u32,
 }

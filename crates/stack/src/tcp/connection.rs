@@ -6,12 +6,12 @@ use std::time::Duration;
 use tautline_base::{Bytes, Instant, Rate, SocketId};
 use tautline_cc::{Controller, Sampler, Verdict};
 
-use super::deadlines::Timers;
 use super::receiver::Receiver;
 use super::recovery::Phase;
 use super::rtt::RttEstimator;
 use super::segments::Segments;
 use super::send_buffer::SendBuffer;
+use super::timers::Timers;
 use crate::config::TcpConfig;
 use crate::pacer::Pacer;
 use crate::socket::{CloseReason, Recv, SocketError};

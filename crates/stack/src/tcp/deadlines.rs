@@ -1,6 +1,4 @@
-//! The timers of a connection (`spec/tcp.md` §1.7–1.8, §1.13). Each mechanism has its own deadline; none displaces another.
-
-use std::time::Duration;
+//! What the expiry of a connection's timers does (`spec/tcp.md` §1.7–1.8, §1.13).
 
 use tautline_base::{Bytes, Instant, Reason, Wake};
 use tautline_cc::{Congestion, Signal};
@@ -8,59 +6,12 @@ use tautline_cc::{Congestion, Signal};
 use super::connection::{Connection, State};
 use super::receiver::Acknowledgement;
 use super::recovery::Phase;
-use super::rtt::MAX_RTO;
+use super::timers::Timers;
 use crate::socket::CloseReason;
-
-/// Pending deadlines. The delayed acknowledgement's lives with the receiver.
-#[derive(Debug, Default)]
-pub(super) struct Timers {
-    /// Retransmission timeout of the oldest outstanding segment.
-    pub(super) rto: Option<Instant>,
-    /// End of RACK's reordering window.
-    pub(super) reorder: Option<Instant>,
-    /// Zero-window probing.
-    pub(super) persist: Option<Persist>,
-    /// When a segment that did not fit was last answered.
-    pub(super) challenged: Option<Instant>,
-    /// End of TIME-WAIT, or of an orphan's FIN-WAIT-2.
-    pub(super) close: Option<Instant>,
-}
 
 /// Probes of a closed window that an orphan sends before it gives up, even if the peer answers (Linux `tcp_orphan_retries`): the
 /// peer could keep an abandoned connection for ever.
 const ORPHAN_PROBES: u32 = 8;
-
-/// Probing a closed window.
-#[derive(Debug)]
-pub(super) struct Persist {
-    at: Instant,
-    /// Probes sent since the window closed: the exponent of the backoff.
-    sent: u32,
-    /// Probes sent since the peer was last heard of.
-    unanswered: u32,
-    /// A probe is to be sent now.
-    pub(super) due: bool,
-}
-
-impl Persist {
-    /// Begins to probe one timeout from now.
-    pub(super) fn new(now: Instant, rto: Duration) -> Self {
-        Self { at: now + rto, sent: 0, unanswered: 0, due: false }
-    }
-
-    /// A probe was sent; the next one waits twice as long, up to two minutes.
-    pub(super) fn sent(&mut self, now: Instant, rto: Duration) {
-        self.sent += 1;
-        self.unanswered += 1;
-        self.due = false;
-        self.at = now + rto.saturating_mul(1 << self.sent.min(10)).min(MAX_RTO);
-    }
-
-    /// The peer lives.
-    pub(super) fn answered(&mut self) {
-        self.unanswered = 0;
-    }
-}
 
 impl Connection {
     /// The earliest deadline.
@@ -73,7 +24,7 @@ impl Connection {
         let candidates = [
             rto.map(|at| Wake::new(at, Reason::Rto)),
             reorder.map(|at| Wake::new(at, Reason::Reorder)),
-            persist.as_ref().filter(|persist| !persist.due).map(|persist| Wake::new(persist.at, Reason::Persist)),
+            persist.as_ref().filter(|persist| !persist.due).map(|persist| Wake::new(persist.at(), Reason::Persist)),
             close.map(|at| Wake::new(at, Reason::Close)),
             delayed,
         ];
@@ -99,8 +50,8 @@ impl Connection {
 
     /// A probe is due, unless the peer has been silent, or we have been abandoned, for too many of them.
     fn probe_window(&mut self, now: Instant) {
-        let Some(persist) = self.timers.persist.as_mut().filter(|persist| persist.at <= now) else { return };
-        if persist.unanswered >= self.config.retries || (self.orphan && persist.sent >= ORPHAN_PROBES) {
+        let Some(persist) = self.timers.persist.as_mut().filter(|persist| persist.at() <= now) else { return };
+        if persist.unanswered() >= self.config.retries || (self.orphan && persist.probes() >= ORPHAN_PROBES) {
             self.end(CloseReason::TimedOut);
         } else {
             persist.due = true;

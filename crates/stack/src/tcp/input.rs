@@ -3,7 +3,7 @@
 use tautline_base::{Instant, SocketId};
 
 use super::connection::{Connection, State};
-use super::deadlines::Timers;
+use super::timers::Timers;
 use crate::seq;
 use crate::socket::CloseReason;
 use crate::wire::Segment;

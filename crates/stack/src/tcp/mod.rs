@@ -6,7 +6,7 @@
 //! | [`input`] | what an arriving segment does (RFC 9293 §3.10.7) |
 //! | [`acknowledge`] | what an acknowledgement does to the sender: delivery, loss, recovery, the controller |
 //! | [`output`] | what to send next: the plan, its commitment and its header |
-//! | [`deadlines`] | the timers of a connection and what their expiry does |
+//! | [`timers`], [`deadlines`] | the timers of a connection; what their expiry does |
 //! | [`segments`] | the retransmission queue, SACK scoreboard and RACK |
 //! | [`recovery`] | recovery phases and proportional rate reduction |
 //! | [`receiver`] | reassembly, window, delayed acknowledgements |
@@ -23,6 +23,7 @@ mod recovery;
 mod rtt;
 mod segments;
 mod send_buffer;
+mod timers;
 
 pub(crate) use connection::{Connection, Opening, State, Tuple};
 pub(crate) use input::Reply;

@@ -8,9 +8,9 @@ use tautline_base::{Bytes, Instant, SegmentId};
 use tautline_cc::Recovery;
 
 use super::connection::{Connection, State};
-use super::deadlines::Persist;
 use super::receiver::Acknowledgement;
 use super::recovery::Phase;
+use super::timers::Persist;
 use crate::config::Pacing;
 use crate::seq;
 use crate::wire::{Flags, IPV4_HEADER, SACK_BLOCKS, TCP_HEADER, TcpHeader};
