@@ -2,9 +2,9 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`walk`] | [`Host::poll`]: the walk of a packet from birth to settling |
-//! | [`input`] | arriving frames: ARP, ICMP echo, TCP |
-//! | [`calls`] | what applications call |
+//! | `walk` | [`Host::poll`]: the walk of a packet from birth to settling |
+//! | `input` | arriving frames: ARP, ICMP echo, TCP |
+//! | `calls` | what applications call |
 
 mod calls;
 mod input;
