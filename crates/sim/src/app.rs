@@ -9,6 +9,9 @@ use tautline_base::{Device, Instant, Packet, SocketId};
 use tautline_qdisc::Qdisc;
 use tautline_stack::{CloseReason, ConnectError, Event, Host, ListenError, Recv, SocketError, TcpConfig, TcpInfo, Tracer};
 
+/// Bytes moved between program and host in one call.
+const CHUNK: usize = 1 << 16;
+
 /// What a program does to its host `H`.
 pub trait App<H>: Program {
     /// The simulation begins.
@@ -102,7 +105,7 @@ struct Chunk {
 impl<S: Read> BulkSender<S> {
     /// A sender of `source` to `remote`.
     pub fn new(remote: SocketAddrV4, config: TcpConfig, source: S) -> Self {
-        let chunk = Chunk { data: vec![0; 1 << 16].into(), from: 0, to: 0, ended: false };
+        let chunk = Chunk { data: vec![0; CHUNK].into(), from: 0, to: 0, ended: false };
         Self { remote, config, source, progress: Progress::Waiting, chunk, sent: 0, last_info: None }
     }
 
@@ -207,6 +210,7 @@ pub struct BulkReceiver<F> {
     port: u16,
     config: TcpConfig,
     sink: F,
+    buffer: Box<[u8]>,
     reads_from: Instant,
     progress: Progress,
     listener: Option<SocketId>,
@@ -216,8 +220,8 @@ pub struct BulkReceiver<F> {
 impl<F: FnMut(&[u8])> BulkReceiver<F> {
     /// A receiver on `port`.
     pub fn new(port: u16, config: TcpConfig, sink: F) -> Self {
-        let (reads_from, progress) = (Instant::ZERO, Progress::Waiting);
-        Self { port, config, sink, reads_from, progress, listener: None, received: 0 }
+        let (buffer, reads_from) = (vec![0; CHUNK].into(), Instant::ZERO);
+        Self { port, config, sink, buffer, reads_from, progress: Progress::Waiting, listener: None, received: 0 }
     }
 
     /// Leaves everything unread until `time`: the window closes.
@@ -245,12 +249,11 @@ impl<F: FnMut(&[u8])> BulkReceiver<F> {
         if now < self.reads_from {
             return Ok(());
         }
-        let mut buffer = [0; 1 << 14];
         loop {
-            match host.recv(socket, &mut buffer)? {
+            match host.recv(socket, &mut self.buffer)? {
                 Recv::Data(count) => {
                     self.received += count as u64;
-                    (self.sink)(&buffer[..count]);
+                    (self.sink)(&self.buffer[..count]);
                 }
                 Recv::Empty => return Ok(()),
                 Recv::EndOfStream => {

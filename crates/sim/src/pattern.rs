@@ -40,22 +40,22 @@ impl Read for Pattern {
 /// Compares a stream with the one that was expected.
 pub struct Check {
     expected: Pattern,
+    part: Box<[u8; BLOCK]>,
     equal: bool,
 }
 
 impl Check {
     /// Expects the bytes of `expected`.
     pub fn new(expected: Pattern) -> Self {
-        Self { expected, equal: true }
+        Self { expected, part: Box::new([0; BLOCK]), equal: true }
     }
 
     /// The next bytes arrived.
     pub fn see(&mut self, mut got: &[u8]) {
-        let mut expected = [0; BLOCK];
         while !got.is_empty() && self.equal {
-            let part = got.len().min(BLOCK);
-            let count = self.expected.read(&mut expected[..part]).unwrap_or(0);
-            self.equal = count > 0 && expected[..count] == got[..count];
+            let wanted = got.len().min(BLOCK);
+            let count = self.expected.read(&mut self.part[..wanted]).unwrap_or(0);
+            self.equal = count > 0 && self.part[..count] == got[..count];
             got = &got[count..];
         }
     }

@@ -59,7 +59,7 @@ impl Record for LinkSojourns {
 fn at_router(queue: &str) -> (Outcome, Duration) {
     let [mut there, back] = path(10, ms(20));
     there.queue = queue.parse().expect("valid");
-    let transfer = Transfer { bytes: 16 << 20, links: [there, back], ..Transfer::default() };
+    let transfer = Transfer { bytes: 8 << 20, links: [there, back], ..Transfer::default() };
     let (outcome, mut sojourns) = run_recorded(&transfer, LinkSojourns::default());
     (outcome, sojourns.0.median())
 }
@@ -69,7 +69,7 @@ fn at_sender(qdisc: &str) -> (Outcome, Duration) {
     let nic = NicConfig { rate: Rate::mbit(10), ..NicConfig::default() };
     let sender = TcpConfig { tsq: TsqLimit::Off, ..TcpConfig::default() };
     let qdisc = qdisc.parse().expect("valid");
-    let transfer = Transfer { bytes: 16 << 20, links: long_wire(ms(20)), nic, qdisc, sender, ..Transfer::default() };
+    let transfer = Transfer { bytes: 8 << 20, links: long_wire(ms(20)), nic, qdisc, sender, ..Transfer::default() };
     let (outcome, mut sojourns) = run_recorded(&transfer, Sojourns::default());
     (outcome, sojourns.median())
 }

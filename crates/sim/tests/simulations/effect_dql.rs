@@ -10,7 +10,7 @@ fn with(dql: dql::Config) -> Outcome {
     let nic = NicConfig { rate: Rate::mbit(100), ..NicConfig::default() };
     let sender = TcpConfig { tsq: TsqLimit::Off, ..TcpConfig::default() };
     let qdisc = "pfifo limit 1000".parse().expect("valid");
-    run(&Transfer { bytes: 16 << 20, links: long_wire(ms(20)), nic, qdisc, dql, sender, ..Transfer::default() })
+    run(&Transfer { bytes: 8 << 20, links: long_wire(ms(20)), nic, qdisc, dql, sender, ..Transfer::default() })
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn backlog(tsq: TsqLimit) -> (Outcome, f64, usize) {
     let nic = NicConfig { rate: Rate::mbit(100), ..NicConfig::default() };
     let sender = TcpConfig { tsq, ..TcpConfig::default() };
     let qdisc = "pfifo limit 1000".parse().expect("valid");
-    let transfer = Transfer { bytes: 16 << 20, links: long_wire(ms(20)), nic, qdisc, sender, ..Transfer::default() };
+    let transfer = Transfer { bytes: 8 << 20, links: long_wire(ms(20)), nic, qdisc, sender, ..Transfer::default() };
     let (mut samples, mut sum, mut peak) = (0u64, 0, 0);
     let outcome = run_watched(&transfer, |network| {
         let packets = network.end(SENDER).host.port().backlog().packets;
