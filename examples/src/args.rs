@@ -1,10 +1,12 @@
 //! Command-line options common to both ends of a transfer.
 
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use tautline_base::Rate;
 use tautline_cc::Algorithm;
 use tautline_qdisc::Kind;
 use tautline_stack::{Pacing, TcpConfig, TsqLimit};
@@ -87,6 +89,9 @@ pub struct OutputArgs {
     /// One JSON object per line instead of text
     #[arg(long)]
     pub json: bool,
+    /// Also write the summary to this file, as JSON
+    #[arg(long)]
+    pub summary: Option<PathBuf>,
     /// Do not compute SHA-256
     #[arg(long)]
     pub no_digest: bool,
@@ -192,6 +197,40 @@ impl FromStr for Size {
     }
 }
 
+/// A rate: `100mbit`, `2.5gbit`, `56kbit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rates(pub Rate);
+
+impl FromStr for Rates {
+    type Err = Misread;
+
+    fn from_str(text: &str) -> Result<Self, Misread> {
+        with_unit(text, &[("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9), ("bit", 1.0)])
+            .map(|bits| Self(Rate::bits_per_sec(bits as u64)))
+            .ok_or_else(|| Misread { text: text.to_owned(), example: "a rate and its unit, e.g. 100mbit or 2.5gbit" })
+    }
+}
+
+/// A time: `20ms`, `150us`, `1.5s`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times(pub Duration);
+
+impl FromStr for Times {
+    type Err = Misread;
+
+    fn from_str(text: &str) -> Result<Self, Misread> {
+        with_unit(text, &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)])
+            .map(|nanos| Self(Duration::from_nanos(nanos as u64)))
+            .ok_or_else(|| Misread { text: text.to_owned(), example: "a time and its unit, e.g. 20ms or 150us" })
+    }
+}
+
+/// A number that is not negative, times what its unit is worth. A unit is required: 20 of what?
+fn with_unit(text: &str, units: &[(&str, f64)]) -> Option<f64> {
+    let (digits, worth) = units.iter().find_map(|(unit, worth)| Some((text.strip_suffix(unit)?, worth)))?;
+    digits.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0).map(|number| number * worth)
+}
+
 /// A time in seconds, fractions allowed.
 pub fn seconds(text: &str) -> Result<Duration, Misread> {
     let misread = || Misread { text: text.to_owned(), example: "a number of seconds, e.g. 10 or 0.5" };
@@ -213,6 +252,11 @@ mod tests {
         assert_eq!("7".parse(), Ok(Size(7)));
         for text in ["", "M", "1T", "-1", "1.5M", "99999999999G"] {
             assert!(text.parse::<Size>().is_err(), "{text}");
+        }
+        assert_eq!("2.5gbit".parse(), Ok(Rates(Rate::mbit(2500))));
+        assert_eq!("150us".parse(), Ok(Times(Duration::from_micros(150))));
+        for text in ["", "20", "ms", "-1ms", "infs", "NaNs", "mbit", "1mb"] {
+            assert!(text.parse::<Times>().is_err() && text.parse::<Rates>().is_err(), "{text}");
         }
         assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
         assert!(seconds("-1").is_err() && seconds("inf").is_err());

@@ -180,7 +180,7 @@ where
             Stage::Listening => Next::Event,
             Stage::Open { socket, reporter, heard } => {
                 if reporter.due() <= now {
-                    reporter.line(host, *socket, self.received, now);
+                    reporter.line(host, *socket, |info| info.bytes_received, now);
                 }
                 if now - *heard >= self.patience {
                     let _ = host.abort(*socket);

@@ -8,11 +8,14 @@ use tautline_bql::Limit;
 use tautline_qdisc::{Qdisc, QueueStats, Stats};
 use tautline_stack::{Host, TcpInfo, Tracer};
 
+use crate::args::OutputArgs;
+use crate::failure::Failure;
+
 /// Documentation of the output, for `--help`.
 pub const HELP: &str = "\
 Output with --json: one object per line. Every second, \"event\":\"interval\" with
   time_s                since the connection was established
-  bytes                 payload moved so far
+  bytes                 payload acknowledged (sender) or received so far
   gbit_per_s            payload rate of this interval (goodput), 10^9 bit/s
   cwnd_bytes            congestion window
   srtt_us               smoothed round-trip time
@@ -96,6 +99,31 @@ pub struct Summary {
     pub bad_checksums: u64,
 }
 
+/// The last line of a demo: one transfer in ten numbers.
+#[derive(Clone, Debug, Serialize)]
+pub struct Verdict {
+    /// Payload received.
+    pub bytes: u64,
+    /// How long it took.
+    pub seconds: f64,
+    /// Payload rate.
+    pub gbit_per_s: f64,
+    /// What was received is what was sent.
+    pub sha256_match: bool,
+    /// `af_xdp`, `tap` or `in-process`.
+    pub path: &'static str,
+    /// Congestion control of the sender.
+    pub cc: &'static str,
+    /// Queueing discipline of the sender.
+    pub qdisc: &'static str,
+    /// Segments the sender sent again.
+    pub retransmits: u64,
+    /// Times TSQ held the sender back.
+    pub tsq_throttles: u64,
+    /// Dynamic queue limit of the sender at the end.
+    pub dql_limit_bytes: u64,
+}
+
 /// Makes a line per interval of one transfer.
 #[derive(Clone, Debug)]
 pub struct Reporter {
@@ -125,15 +153,20 @@ impl Reporter {
         now - self.begun
     }
 
-    /// Prints the line of the interval that ends now.
-    pub fn line<Q, D, T>(&mut self, host: &Host<Stats<Q>, D, T>, socket: SocketId, bytes: u64, now: Instant)
-    where
+    /// Prints the line of the interval that ends now; `moved` says which bytes of the connection count.
+    pub fn line<Q, D, T>(
+        &mut self,
+        host: &Host<Stats<Q>, D, T>,
+        socket: SocketId,
+        moved: impl FnOnce(&TcpInfo) -> u64,
+        now: Instant,
+    ) where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
     {
         let Some(info) = host.info(socket) else { return };
-        let interval = self.interval(host, &info, bytes, now);
+        let interval = self.interval(host, &info, moved(&info), now);
         if self.json { print_json(&interval) } else { interval.print() }
     }
 
@@ -196,11 +229,18 @@ impl Interval {
 }
 
 impl Summary {
-    /// Prints it.
-    pub fn print(&self, json: bool) {
-        if json {
-            return print_json(self);
+    /// Prints it, and writes it to the file the options name.
+    pub fn publish(&self, output: &OutputArgs) -> Result<(), Failure> {
+        if output.json {
+            print_json(self)
+        } else {
+            self.print()
         }
+        let Some(path) = &output.summary else { return Ok(()) };
+        std::fs::write(path, json_line(self) + "\n").map_err(Failure::file(path))
+    }
+
+    fn print(&self) {
         let Self { role, path, mode, cc, qdisc, .. } = self;
         println!(
             "{role}: {} bytes in {:.3} s = {:.3} Gbit/s over {path} ({mode}), {cc}, {qdisc}",
@@ -226,7 +266,11 @@ impl Summary {
 
 /// One object on one line.
 pub fn print_json(value: &impl Serialize) {
-    println!("{}", serde_json::to_string(value).expect("numbers and text are valid JSON"));
+    println!("{}", json_line(value));
+}
+
+fn json_line(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("numbers and text are valid JSON")
 }
 
 /// Payload rate in 10⁹ bit/s; 0 if no time passed.

@@ -157,7 +157,7 @@ where
             Stage::Connecting => Next::Event,
             Stage::Open { reporter, .. } => {
                 if reporter.due() <= now {
-                    reporter.line(host, self.socket, self.sent, now);
+                    reporter.line(host, self.socket, |info| info.bytes_acked, now);
                 }
                 Next::At(reporter.due())
             }

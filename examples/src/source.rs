@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use crate::args::Size;
 
-    const OUTPUT: OutputArgs = OutputArgs { json: false, no_digest: false, keep: Size(0) };
+    const OUTPUT: OutputArgs = OutputArgs { json: false, summary: None, no_digest: false, keep: Size(0) };
 
     fn read_all(mut source: Source) -> (Vec<u8>, String) {
         let mut all = Vec::new();

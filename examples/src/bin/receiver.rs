@@ -51,8 +51,7 @@ impl Job for Args {
         session.announce(&format!("listening on {}:{}", self.stack.ip.address, self.listen));
         session.run(&mut receiving, Receiving::socket)?;
         let (bytes, time, info, sha256) = receiving.finish()?;
-        session.summary(Outcome { role: "receiver", bytes, time, info, sha256 }).print(json);
-        Ok(())
+        session.summary(Outcome { role: "receiver", bytes, time, info, sha256 }).publish(&self.stack.output)
     }
 }
 

@@ -60,8 +60,7 @@ impl Job for Args {
         let mut sending = Sending::start(&mut session.host, self.to, self.stack.tcp.config(), (source, json), now)?;
         session.run(&mut sending, |sending| Some(sending.socket()))?;
         let (bytes, time, info, sha256) = sending.finish()?;
-        session.summary(Outcome { role: "sender", bytes, time, info, sha256 }).print(json);
-        Ok(())
+        session.summary(Outcome { role: "sender", bytes, time, info, sha256 }).publish(&self.stack.output)
     }
 }
 
