@@ -8,4 +8,5 @@ mod effect_dql;
 mod effect_pacing;
 mod effect_rwnd;
 mod effect_tsq;
+mod profiles;
 mod transfers;

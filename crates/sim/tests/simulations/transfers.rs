@@ -1,5 +1,6 @@
 //! A stream arrives equal whatever the link does to it, nothing is left behind, and the same seed gives the same packets.
 
+use std::process::Command;
 use std::time::Duration;
 
 use crate::common::{impaired, long_wire, ms, path, percent, run, run_recorded};
@@ -46,6 +47,35 @@ fn recording_changes_nothing() {
         let walk = [Some(packet.born), packet.queued, packet.ringed, Some(completed)];
         assert!(walk.iter().all(Option::is_some) && walk.is_sorted(), "{packet:?}");
     }
+}
+
+/// Wireshark, which knows nothing of us, finds every frame that a host sends well-formed, with right checksums.
+#[test]
+fn tshark_finds_no_fault_in_what_is_sent() {
+    if Command::new("tshark").arg("--version").output().is_err() {
+        eprintln!("skipped: tshark is not installed");
+        return;
+    }
+    let pcapng = std::env::temp_dir().join(format!("tautline-transfer-{}.pcapng", std::process::id()));
+    let file = std::io::BufWriter::new(std::fs::File::create(&pcapng).expect("a temporary file"));
+    let capture = Capture::new(file, CaptureConfig::default()).expect("a temporary file");
+    let transfer = impaired(Transfer { bytes: 100_000, links: path(50, ms(10)), ..Transfer::default() }, accidents());
+    let (outcome, capture) = run_recorded(&transfer, capture);
+    drop(capture.finish().expect("written"));
+    let count = |filter: &str| {
+        let checks = ["-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE", "-Y", filter];
+        let output = Command::new("tshark").arg("-r").arg(&pcapng).args(checks).output().expect("tshark runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        output.stdout.iter().filter(|byte| **byte == b'\n').count() as u64
+    };
+    let ring = r#"frame.interface_name contains ":ring""#;
+    let sent = count(ring);
+    let bad = count(&format!("{ring} && (tcp.checksum.status == 0 || ip.checksum.status == 0 || _ws.malformed)"));
+    let arrived_bad =
+        count(r#"frame.interface_name contains ":received" && (tcp.checksum.status == 0 || ip.checksum.status == 0)"#);
+    let _ = std::fs::remove_file(&pcapng);
+    assert_eq!((sent, bad), (outcome.packets(), 0));
+    assert!(arrived_bad > 0, "the filter sees the frames that the link damaged");
 }
 
 #[test]
