@@ -80,7 +80,7 @@ impl Metadata {
     /// A package's name, ours without the common prefix.
     fn name(&self, id: &str) -> String {
         let name = text(&self.packages[id]["name"]);
-        name.strip_prefix("tautline-").map_or(name.clone(), str::to_owned)
+        name.strip_prefix("tautline-").unwrap_or(&name).to_owned()
     }
 
     /// Names of everything `crate_name` depends on, at any depth.

@@ -1,0 +1,314 @@
+//! [`Rig`]: the host under test. Whatever it is given, it must neither panic nor spin nor leak, answer with few packets, write
+//! right checksums, send what its application wrote, and hand over what its peer sent.
+
+use std::net::SocketAddrV4;
+use std::time::Duration;
+
+use arbitrary::Arbitrary;
+use tautline_base::{Bytes, Device, HeapFrame, Instant, Packet, Pool, SocketId};
+use tautline_bql::{Dql, Port, Ring};
+use tautline_qdisc::{FqCodel, Ledger, fq_codel};
+use tautline_stack::{Event, Host, HostConfig, NoTrace, Pacing, Recv, TcpConfig, TsqLimit};
+
+use crate::frame::{self, FIN, HOST, HOST_MAC, PEER, PEER_MAC, RST, SYN, Tcp};
+use crate::nic::Nic;
+
+/// The port the host listens on.
+pub const LISTENING: u16 = 5001;
+/// The port of the peer that the host connects to.
+pub const REMOTE: u16 = 80;
+
+/// Frames one poll may transmit (the host's documented budget).
+const PER_POLL: usize = 64;
+/// Polls at one instant: a full send buffer of the smallest segments, one per poll.
+const POLLS_AT_ONE_INSTANT: usize = 4_000;
+/// Wakes followed one by one when time passes; then time jumps, as under a driver that was not scheduled.
+const WAKES: usize = 64;
+/// Wakes until everything is over once nobody holds a socket any more.
+const LAST_WAKES: usize = 20_000;
+
+type Stack = Host<Ledger<FqCodel<Packet<HeapFrame>>>, Nic>;
+
+/// The byte at `offset` of every stream.
+pub fn pattern(offset: u32) -> u8 {
+    (offset.wrapping_mul(31) ^ (offset >> 8)) as u8
+}
+
+/// How the host's connections behave.
+#[derive(Arbitrary, Clone, Debug)]
+pub struct Settings {
+    pub seed: u64,
+    pub receive_buffer: u16,
+    pub send_buffer: u16,
+    pub nagle: bool,
+    pub pacing: u8,
+    pub tsq: bool,
+}
+
+impl Settings {
+    fn tcp(&self) -> TcpConfig {
+        TcpConfig {
+            receive_buffer: Bytes::new(u64::from(self.receive_buffer) + 1),
+            send_buffer: Bytes::new(u64::from(self.send_buffer) + 1),
+            nagle: self.nagle,
+            pacing: [Pacing::Off, Pacing::Internal, Pacing::Qdisc][usize::from(self.pacing) % 3],
+            tsq: if self.tsq { TsqLimit::default() } else { TsqLimit::Off },
+            retries: 3,
+            syn_retries: 2,
+            ..TcpConfig::default()
+        }
+    }
+}
+
+/// What the application does.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub enum Call {
+    Write(u16),
+    Read(u16),
+    Shutdown,
+    Close,
+    Abort,
+    Connect,
+}
+
+/// The connection whose segments the peer sees.
+#[derive(Clone, Debug, Default)]
+pub struct Flow {
+    pub host_port: u16,
+    pub peer_port: u16,
+    /// Initial sequence numbers.
+    pub host_isn: u32,
+    pub peer_isn: u32,
+    /// End of what the host has sent.
+    pub host_next: u32,
+    /// What the host acknowledged last.
+    pub host_ack: u32,
+    /// Right edge of the window that the host offered.
+    edge: Option<u32>,
+    /// Shift of the host's windows; it says one in its SYN, and uses it if the peer scales too.
+    pub scale: u8,
+    /// Value and echo of a right timestamp option, if the connection uses it.
+    pub timestamp: Option<(u32, u32)>,
+}
+
+/// A host and what the peer has seen of it.
+pub struct Rig {
+    host: Stack,
+    config: TcpConfig,
+    now: Instant,
+    pub flow: Flow,
+    listener: SocketId,
+    sockets: Vec<SocketId>,
+    /// Bytes written to and read from the newest socket.
+    written: u32,
+    read: u32,
+    /// The peer keeps to [`pattern`], and there is one connection: contents can be checked.
+    checks_contents: bool,
+}
+
+impl Rig {
+    /// A host that knows the peer's hardware address and listens.
+    pub fn new(settings: &Settings, checks_contents: bool) -> Self {
+        let config = HostConfig { mac: HOST_MAC, address: HOST, prefix: 24, gateway: None, seed: settings.seed };
+        let qdisc = FqCodel::new(fq_codel::Config::default()).expect("the default is valid");
+        let port = Port::new(Ledger::new(qdisc), Ring::new(Nic::default(), Dql::default()));
+        let pool = Pool::new((0..128).map(|_| HeapFrame::new()).collect());
+        let mut host = Host::new(config, port, pool, NoTrace);
+        let listener = host.listen(LISTENING, settings.tcp()).expect("the port is free");
+        let mut rig = Self {
+            host,
+            config: settings.tcp(),
+            now: Instant::from_secs(1),
+            flow: Flow { peer_port: REMOTE, host_port: LISTENING, ..Flow::default() },
+            listener,
+            sockets: Vec::new(),
+            written: 0,
+            read: 0,
+            checks_contents,
+        };
+        rig.deliver(&frame::arp(1, PEER_MAC, PEER, HOST));
+        rig
+    }
+
+    /// The application connects to the peer.
+    pub fn connect(&mut self) {
+        let remote = SocketAddrV4::new(PEER, REMOTE);
+        self.sockets.push(self.host.connect(remote, self.config.clone(), self.now).expect("the address is good"));
+        (self.written, self.read) = (0, 0);
+        self.settle();
+    }
+
+    /// The state of the newest socket.
+    pub fn state(&self) -> Option<&'static str> {
+        self.host.info(*self.sockets.last()?).map(|info| info.state)
+    }
+
+    /// A frame arrives; the host does all it can do at this instant.
+    pub fn deliver(&mut self, frame: &[u8]) {
+        let before = self.host.stats().births;
+        self.host.deliver(frame, self.now);
+        assert!(self.host.stats().births <= before + 1, "more than one packet written before the poll");
+        self.settle();
+    }
+
+    /// The application does something with its newest socket.
+    pub fn call(&mut self, call: Call) {
+        let Some(&socket) = self.sockets.last() else { return };
+        match call {
+            Call::Write(len) => {
+                let data: Vec<u8> = (0..u32::from(len)).map(|i| pattern(self.written.wrapping_add(i))).collect();
+                self.written += self.host.send(socket, &data).unwrap_or(0) as u32;
+            }
+            Call::Read(len) => self.read(socket, len),
+            Call::Shutdown => drop(self.host.shutdown(socket)),
+            Call::Close => self.host.close(socket, self.now),
+            Call::Abort => drop(self.host.abort(socket)),
+            Call::Connect if self.checks_contents => {}
+            Call::Connect => self.connect(),
+        }
+        self.settle();
+    }
+
+    fn read(&mut self, socket: SocketId, len: u16) {
+        let mut buffer = vec![0; usize::from(len)];
+        let Ok(Recv::Data(count)) = self.host.recv(socket, &mut buffer) else { return };
+        for byte in &buffer[..count] {
+            assert!(!self.checks_contents || *byte == pattern(self.read), "the host invented byte {}", self.read);
+            self.read = self.read.wrapping_add(1);
+        }
+    }
+
+    /// Completions stop, or go on.
+    pub fn hold(&mut self, hold: bool) {
+        self.host.device_mut().hold = hold;
+        self.settle();
+    }
+
+    /// Time passes.
+    pub fn wait(&mut self, time: Duration) {
+        let end = self.now + time;
+        for _ in 0..WAKES {
+            match self.host.poll(self.now) {
+                Some(wake) if wake.at < end => self.now = self.now.max(wake.at),
+                _ => break,
+            }
+            self.settle();
+        }
+        self.now = end;
+        self.settle();
+    }
+
+    /// Polls until the host has nothing more to do at this instant.
+    fn settle(&mut self) {
+        let waiting = self.host.outstanding();
+        let mut control = 0;
+        for polls in 0.. {
+            assert!(polls < POLLS_AT_ONE_INSTANT, "the host spins");
+            let wake = self.host.poll(self.now);
+            let sent = std::mem::take(&mut self.host.device_mut().sent);
+            assert!(sent.len() <= PER_POLL, "a poll transmitted {} frames", sent.len());
+            for frame in sent {
+                control += usize::from(!self.observe(&frame));
+            }
+            let ready = self.host.device_mut().completions() > 0;
+            if !ready && wake.is_none_or(|wake| wake.at > self.now) {
+                break;
+            }
+        }
+        self.collect_events();
+        let bound = waiting + 4 + 4 * self.host.socket_count();
+        assert!(control <= bound, "{control} packets without data in answer to one input");
+        if !self.host.device_mut().hold && self.config.pacing != Pacing::Qdisc {
+            assert_eq!(self.host.outstanding(), 0, "a frame is neither queued nor in the device");
+        }
+    }
+
+    fn collect_events(&mut self) {
+        while let Some(event) = self.host.next_event() {
+            if let Event::Accepted { socket, .. } = event {
+                self.sockets.push(socket);
+                (self.written, self.read) = (0, 0);
+            }
+        }
+    }
+
+    /// The peer sees a frame. True if it carries data.
+    fn observe(&mut self, frame: &[u8]) -> bool {
+        assert!(frame.len() <= 1514, "a frame of {} bytes", frame.len());
+        let Some(segment) = Tcp::from_frame(frame) else { return false };
+        let flow = &mut self.flow;
+        if segment.flags & SYN != 0 {
+            let incarnation = Flow {
+                host_port: segment.source_port,
+                peer_port: segment.destination_port,
+                host_isn: segment.seq,
+                peer_isn: if segment.ack == 0 { flow.peer_isn } else { segment.ack.wrapping_sub(1) },
+                host_next: segment.seq.wrapping_add(1),
+                host_ack: segment.ack,
+                edge: None,
+                scale: segment.option(3).map_or(0, |value| value[0]),
+                timestamp: None,
+            };
+            *flow = incarnation;
+        } else if segment.flags & RST == 0 && segment.source_port == flow.host_port {
+            flow.host_ack = segment.ack;
+            let end = segment.seq.wrapping_add(segment.len());
+            if (end.wrapping_sub(flow.host_next) as i32) > 0 {
+                flow.host_next = end;
+            }
+            if self.checks_contents {
+                check(flow, &segment, self.written);
+            }
+        }
+        if let Some(value) = segment.option(8) {
+            let echo = u32::from_be_bytes(value[..4].try_into().expect("eight bytes"));
+            flow.timestamp = Some((self.now.as_millis() as u32, echo));
+        }
+        !segment.payload.is_empty()
+    }
+
+    /// Nobody holds a socket any more: in the end nothing is left.
+    pub fn finish(mut self) {
+        self.hold(false);
+        for socket in std::mem::take(&mut self.sockets) {
+            self.host.close(socket, self.now);
+        }
+        self.host.close(self.listener, self.now);
+        self.settle();
+        for _ in 0..LAST_WAKES {
+            for socket in std::mem::take(&mut self.sockets) {
+                self.host.close(socket, self.now);
+            }
+            let Some(wake) = self.host.poll(self.now) else { break };
+            self.now = self.now.max(wake.at);
+            self.settle();
+        }
+        self.settle();
+        assert_eq!(self.host.outstanding(), 0, "frames leaked");
+        assert_eq!(self.host.port().ring().device().in_flight(), 0, "the device keeps frames");
+        assert_eq!(self.host.socket_count(), 0, "sockets leaked");
+    }
+}
+
+/// What holds for every segment of a connection: it repeats the application's bytes, and the window's right edge stays or moves
+/// right (RFC 9293 §3.8.6.2.1).
+fn check(flow: &mut Flow, segment: &Tcp, written: u32) {
+    let first = segment.seq.wrapping_sub(flow.host_isn).wrapping_sub(1);
+    for (i, byte) in segment.payload.iter().enumerate() {
+        let offset = first.wrapping_add(i as u32);
+        assert!(offset < written, "the host sent byte {offset} of {written}");
+        assert_eq!(*byte, pattern(offset), "the host sent another byte {offset} than its application wrote");
+    }
+    if segment.flags & FIN != 0 {
+        assert_eq!(first.wrapping_add(segment.payload.len() as u32), written, "a FIN before the end of the data");
+    }
+    let edge = segment.ack.wrapping_add(u32::from(segment.window) << flow.scale);
+    if let Some(before) = flow.edge {
+        assert!(
+            edge.wrapping_sub(before) as i32 >= 0,
+            "the window's right edge moved left by {}",
+            before.wrapping_sub(edge)
+        );
+    }
+    flow.edge = Some(edge);
+}
