@@ -120,6 +120,11 @@ impl Link {
         }
     }
 
+    /// From now on other things go wrong. Frames in the air are past it.
+    pub fn set_impairments(&mut self, impair: Impairments) {
+        self.config.impair = impair;
+    }
+
     /// When [`advance`](Self::advance) has something to do.
     pub fn next_event(&self) -> Option<Instant> {
         let serialiser = match self.serialiser {

@@ -226,6 +226,11 @@ impl<Q, R, A> Network<Q, R, A> {
         &self.links[number]
     }
 
+    /// The direction of the link that leaves host `number`.
+    pub fn link_mut(&mut self, number: usize) -> &mut Link {
+        &mut self.links[number]
+    }
+
     /// What was recorded so far.
     pub fn recorder(&self) -> Ref<'_, R> {
         self.recorder.borrow()

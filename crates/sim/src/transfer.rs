@@ -200,8 +200,11 @@ impl Transfer {
         Ok((outcome, recorder))
     }
 
-    /// The network before its first step.
-    fn network<S: Read, F: FnMut(&[u8]), R: Record>(
+    /// The network before its first step, for runs that interfere.
+    ///
+    /// # Errors
+    /// If a parameter is refused.
+    pub fn network<S: Read, F: FnMut(&[u8]), R: Record>(
         &self,
         source: S,
         sink: F,

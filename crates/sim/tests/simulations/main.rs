@@ -8,5 +8,6 @@ mod effect_dql;
 mod effect_pacing;
 mod effect_rwnd;
 mod effect_tsq;
+mod endings;
 mod profiles;
 mod transfers;
