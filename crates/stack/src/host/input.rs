@@ -89,6 +89,10 @@ where
             self.stats.not_for_us += 1;
             return;
         }
+        if wire::IPV4_HEADER + icmp.len() > self.mtu {
+            self.stats.not_for_us += 1;
+            return;
+        }
         let addresses = self.addresses_to(source, source_mac);
         self.answer(now, |frame| wire::write_echo_reply(frame, &addresses, icmp));
     }

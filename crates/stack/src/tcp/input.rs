@@ -119,9 +119,7 @@ impl Connection {
             return self.on_second_syn(offset, segment, now);
         }
         let Some(ack) = segment.ack else { return Reply::None };
-        if let (Some((value, _)), true) = (segment.timestamp, offset <= self.receiver.acknowledged_up_to()) {
-            self.agreed.as_mut().expect("checked above").peer_timestamp = Some(value);
-        }
+        self.note_timestamp(offset, segment);
 
         let Some(ack) = self.acceptable_ack(ack) else {
             if matches!(self.state, State::SynReceived { .. }) {
@@ -139,6 +137,17 @@ impl Connection {
         self.on_own_fin_acked(now);
         self.take_text(offset, segment, now);
         reply
+    }
+
+    /// The timestamp we echo is that of the segment that last moved the left edge (RFC 7323 §4.3). Without agreement in the SYNs
+    /// the option is ignored (§3.2).
+    fn note_timestamp(&mut self, offset: u64, segment: &Segment<'_>) {
+        let recent = self.agreed.as_mut().and_then(|agreed| agreed.peer_timestamp.as_mut());
+        if let (Some(recent), Some((value, _)), true) =
+            (recent, segment.timestamp, offset <= self.receiver.acknowledged_up_to())
+        {
+            *recent = value;
+        }
     }
 
     /// The segment lies in the receive window, leniently at the left as Linux does: whatever ends at or after what we last

@@ -124,7 +124,8 @@ impl Receiver {
     pub(super) fn accept(&mut self, offset: u64, payload: &[u8], fin: bool, deadline: Instant) -> Accepted {
         let before = self.data_end();
         let end = offset + payload.len() as u64;
-        if fin && end <= self.edge && self.fin.is_none() {
+        // A FIN below what was received in order contradicts what the peer sent before.
+        if fin && (self.next..=self.edge).contains(&end) && self.fin.is_none() {
             self.fin = Some(end);
         }
         // Nothing exists past the FIN, and nothing may be stored past the window we advertised.
@@ -344,6 +345,18 @@ mod tests {
         let mut out = [0; 64];
         assert_eq!(receiver.read(&mut out), 20);
         assert!(receiver.finished() && receiver.readable() == 0);
+    }
+
+    #[test]
+    fn a_fin_below_what_was_received_is_ignored() {
+        let mut receiver = receiver(100);
+        receiver.accept(1, &text(1..21), false, LATER);
+        receiver.read(&mut [0; 20]);
+        for end in [0, 1, 5, 20] {
+            assert_eq!(receiver.accept(end, &[], true, LATER), Accepted::default(), "FIN at {end}");
+            assert_eq!(receiver.readable(), 0);
+        }
+        assert!(receiver.accept(21, &[], true, LATER).finished);
     }
 
     #[test]
