@@ -138,10 +138,11 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Stats<Q> {
         let before = drops.len();
         let packet = self.inner.dequeue(now, drops);
         self.note_drops(drops, before);
-        let packet = packet?;
-        self.stats.dequeued.add(&packet);
-        self.stats.sojourn.add(now - packet.enqueued());
-        Some(packet)
+        if let Some(packet) = &packet {
+            self.stats.dequeued.add(packet);
+            self.stats.sojourn.add(now - packet.enqueued());
+        }
+        packet
     }
 
     fn ready_at(&self) -> Option<Instant> {
