@@ -1,0 +1,331 @@
+//! [`Peer`]: the other end of one connection, played by the test segment by segment.
+//!
+//! Segments are written and read here from the RFCs, without the code under test; the checksums of everything the host sends are
+//! verified.
+
+use std::cell::RefCell;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::rc::Rc;
+use std::time::Duration;
+
+use tautline_base::SocketId;
+use tautline_stack::{Event, Recv, TcpConfig, TcpInfo};
+
+use crate::pair::{PORT, Pair, address};
+
+pub(crate) const FIN: u8 = 1;
+pub(crate) const SYN: u8 = 2;
+pub(crate) const RST: u8 = 4;
+pub(crate) const PSH: u8 = 8;
+pub(crate) const ACK: u8 = 16;
+pub(crate) const URG: u8 = 32;
+
+/// The side of the [`Pair`] that is under test; the test plays the other one.
+pub(crate) const HOST: usize = 1;
+/// The peer's port.
+pub(crate) const PEER_PORT: u16 = 40_000;
+/// The peer's initial sequence number: its stream wraps early.
+pub(crate) const ISN: u32 = u32::MAX - 5_000;
+/// The window the peer offers.
+pub(crate) const WINDOW: u16 = 60_000;
+
+const TCP: u8 = 6;
+
+/// A TCP segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub(crate) source_port: u16,
+    pub(crate) destination_port: u16,
+    pub(crate) seq: u32,
+    pub(crate) ack: u32,
+    pub(crate) flags: u8,
+    pub(crate) window: u16,
+    pub(crate) urgent: u16,
+    pub(crate) options: Vec<u8>,
+    pub(crate) payload: Vec<u8>,
+}
+
+impl Segment {
+    /// The frame that carries it from the peer to the host.
+    pub(crate) fn to_frame(&self) -> Vec<u8> {
+        let mut options = self.options.clone();
+        options.resize(options.len().next_multiple_of(4), 0);
+        assert!(options.len() <= 40, "options fit the header");
+        let mut bytes = Vec::new();
+        bytes.extend(self.source_port.to_be_bytes());
+        bytes.extend(self.destination_port.to_be_bytes());
+        bytes.extend(self.seq.to_be_bytes());
+        bytes.extend(self.ack.to_be_bytes());
+        bytes.extend([(5 + options.len() as u8 / 4) << 4, self.flags]);
+        bytes.extend(self.window.to_be_bytes());
+        bytes.extend([0; 2]);
+        bytes.extend(self.urgent.to_be_bytes());
+        bytes.extend(options);
+        bytes.extend(&self.payload);
+        ipv4(TCP, &bytes)
+    }
+
+    /// The segment in a frame of the host, if it holds one. Its checksums must be right.
+    fn from_frame(frame: &[u8]) -> Option<Self> {
+        if frame[12..14] != [8, 0] || frame[23] != TCP {
+            return None;
+        }
+        let (ip, tcp) = frame[14..].split_at(20);
+        assert_eq!(checksum(&[ip]), 0, "IP checksum");
+        assert_eq!(checksum(&[&pseudo_header(ip, tcp.len()), tcp]), 0, "TCP checksum");
+        let u16_at = |at: usize| u16::from_be_bytes([tcp[at], tcp[at + 1]]);
+        let u32_at = |at: usize| u32::from_be_bytes([tcp[at], tcp[at + 1], tcp[at + 2], tcp[at + 3]]);
+        let header = usize::from(tcp[12] >> 4) * 4;
+        Some(Self {
+            source_port: u16_at(0),
+            destination_port: u16_at(2),
+            seq: u32_at(4),
+            ack: u32_at(8),
+            flags: tcp[13],
+            window: u16_at(14),
+            urgent: u16_at(18),
+            options: tcp[20..header].to_vec(),
+            payload: tcp[header..].to_vec(),
+        })
+    }
+
+    /// The value of option `kind`, if it is there.
+    pub(crate) fn option(&self, kind: u8) -> Option<&[u8]> {
+        let mut rest = &self.options[..];
+        loop {
+            match rest {
+                [] | [0, ..] | [_] => return None,
+                [1, after @ ..] => rest = after,
+                [found, len, ..] if *found == kind => return Some(&rest[2..usize::from(*len)]),
+                [_, len, ..] => rest = &rest[usize::from(*len)..],
+            }
+        }
+    }
+}
+
+/// An IPv4 packet from the peer to the host in its frame; a TCP checksum is filled in.
+pub(crate) fn ipv4(protocol: u8, payload: &[u8]) -> Vec<u8> {
+    let mut header = [0x45, 0, 0, 0, 0, 0, 0, 0, 64, protocol, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    header[2..4].copy_from_slice(&((20 + payload.len()) as u16).to_be_bytes());
+    header[12..16].copy_from_slice(&address(1 - HOST).octets());
+    header[16..20].copy_from_slice(&address(HOST).octets());
+    let mut frame = [&[2, 0, 0, 0, 0, 1 + HOST as u8, 2, 0, 0, 0, 0, 2 - HOST as u8, 8, 0], &header[..], payload].concat();
+    seal(&mut frame);
+    frame
+}
+
+/// Makes the checksums of an IPv4 frame right, whatever else was changed in it.
+pub(crate) fn seal(frame: &mut [u8]) {
+    frame[24..26].fill(0);
+    let sum = checksum(&[&frame[14..34]]);
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    if frame[23] == TCP {
+        frame[50..52].fill(0);
+        let (ip, tcp) = frame[14..].split_at(20);
+        let sum = checksum(&[&pseudo_header(ip, tcp.len()), tcp]);
+        frame[50..52].copy_from_slice(&sum.to_be_bytes());
+    }
+}
+
+/// What the TCP checksum covers besides the segment (RFC 9293 §3.1).
+pub(crate) fn pseudo_header(ip: &[u8], len: usize) -> Vec<u8> {
+    [&ip[12..20], &[0, TCP], &(len as u16).to_be_bytes()].concat()
+}
+
+/// The Internet checksum (RFC 1071) of `parts` one after the other, each but the last of even length.
+pub(crate) fn checksum(parts: &[&[u8]]) -> u16 {
+    let words = parts.iter().flat_map(|part| part.chunks(2));
+    let sum = words.fold(0u32, |sum, word| {
+        let sum = sum + u32::from(word[0]) * 256 + u32::from(*word.get(1).unwrap_or(&0));
+        (sum & 0xffff) + (sum >> 16)
+    });
+    !(sum as u16)
+}
+
+/// Options, as they stand on the wire.
+pub(crate) fn mss(mss: u16) -> Vec<u8> {
+    [&[2, 4][..], &mss.to_be_bytes()].concat()
+}
+
+pub(crate) fn scale(shift: u8) -> Vec<u8> {
+    vec![1, 3, 3, shift]
+}
+
+pub(crate) fn sack_permitted() -> Vec<u8> {
+    vec![1, 1, 4, 2]
+}
+
+pub(crate) fn sack(blocks: &[(u32, u32)]) -> Vec<u8> {
+    let mut option = vec![1, 1, 5, 2 + 8 * blocks.len() as u8];
+    for (left, right) in blocks {
+        option.extend(left.to_be_bytes());
+        option.extend(right.to_be_bytes());
+    }
+    option
+}
+
+pub(crate) fn timestamp(value: u32, echo: u32) -> Vec<u8> {
+    [&[1, 1, 8, 10][..], &value.to_be_bytes(), &echo.to_be_bytes()].concat()
+}
+
+/// A connection to the host.
+pub(crate) struct Peer {
+    pub(crate) pair: Pair,
+    /// What the host has sent since it was last looked at.
+    seen: Rc<RefCell<Vec<Segment>>>,
+    /// The host's socket.
+    pub(crate) socket: SocketId,
+    /// The host's port.
+    pub(crate) port: u16,
+    /// The host's initial sequence number.
+    pub(crate) host_isn: u32,
+}
+
+impl Peer {
+    /// A host that listens, and nobody connected.
+    pub(crate) fn stranger(config: TcpConfig) -> Self {
+        let mut pair = Pair::new(77);
+        let listener = pair.hosts[HOST].listen(PORT, config).expect("the port is free");
+        let seen = Rc::new(RefCell::new(Vec::new()));
+        let keep = seen.clone();
+        // The other host of the pair only answers ARP.
+        pair.filter = Box::new(move |side, frame| match Segment::from_frame(frame) {
+            Some(segment) => {
+                assert_eq!(side, HOST, "the test plays this side");
+                keep.borrow_mut().push(segment);
+                false
+            }
+            None => true,
+        });
+        Self { pair, seen, socket: listener, port: PORT, host_isn: 0 }
+    }
+
+    /// A connection that the peer opened with `options` in its SYN.
+    pub(crate) fn connected(config: TcpConfig, options: Vec<u8>) -> Self {
+        let mut peer = Self::stranger(config);
+        let echoes = options.windows(2).any(|kind| kind == [8, 10]);
+        let answers = peer.send(&Segment { flags: SYN, seq: ISN, ack: 0, options, ..peer.ack() });
+        let [answer] = &answers[..] else { panic!("one SYN-ACK, not {answers:?}") };
+        assert_eq!((answer.flags, answer.ack), (SYN | ACK, ISN.wrapping_add(1)));
+        peer.host_isn = answer.seq;
+        let options = if echoes { timestamp(1, 0) } else { Vec::new() };
+        peer.send(&Segment { options, ..peer.ack() });
+        peer.socket = peer.accepted().expect("the handshake is complete");
+        peer
+    }
+
+    /// A connection that the host opened; the peer's SYN-ACK carries `options`.
+    pub(crate) fn connected_by_host(config: TcpConfig, options: Vec<u8>) -> Self {
+        let mut peer = Self::stranger(config.clone());
+        let remote = SocketAddrV4::new(address(1 - HOST), PEER_PORT);
+        peer.socket = peer.pair.hosts[HOST].connect(remote, config, peer.pair.now).expect("the address is good");
+        let seen = peer.run_for(Duration::from_millis(20));
+        let [syn] = &seen[..] else { panic!("one SYN, not {seen:?}") };
+        assert_eq!(syn.flags, SYN);
+        (peer.port, peer.host_isn) = (syn.source_port, syn.seq);
+        let answers = peer.send(&Segment { flags: SYN | ACK, seq: ISN, options, ..peer.ack() });
+        assert_eq!(answers.len(), 1, "{answers:?}");
+        assert_eq!(peer.state(), Some("ESTABLISHED"));
+        peer
+    }
+
+    fn accepted(&self) -> Option<SocketId> {
+        self.pair.events[HOST].iter().find_map(|event| match event {
+            Event::Accepted { socket, .. } => Some(*socket),
+            _ => None,
+        })
+    }
+
+    /// A bare acknowledgement of the host's SYN: the template of what the peer sends.
+    pub(crate) fn ack(&self) -> Segment {
+        Segment {
+            source_port: PEER_PORT,
+            destination_port: self.port,
+            seq: self.at(0),
+            ack: self.host_isn.wrapping_add(1),
+            flags: ACK,
+            window: WINDOW,
+            urgent: 0,
+            options: Vec::new(),
+            payload: Vec::new(),
+        }
+    }
+
+    /// The sequence number of byte `offset` of the peer's stream.
+    pub(crate) fn at(&self, offset: u32) -> u32 {
+        ISN.wrapping_add(1).wrapping_add(offset)
+    }
+
+    /// The sequence number of byte `offset` of the host's stream.
+    pub(crate) fn host_at(&self, offset: u32) -> u32 {
+        self.host_isn.wrapping_add(1).wrapping_add(offset)
+    }
+
+    /// Data at `offset` of the peer's stream.
+    pub(crate) fn data(&self, offset: u32, payload: &[u8]) -> Segment {
+        Segment { seq: self.at(offset), flags: ACK | PSH, payload: payload.to_vec(), ..self.ack() }
+    }
+
+    /// An acknowledgement of the host's stream up to `offset`.
+    pub(crate) fn acknowledges(&self, offset: u32) -> Segment {
+        Segment { ack: self.host_at(offset), ..self.ack() }
+    }
+
+    /// Puts a segment in front of the host; what it answers within a millisecond.
+    pub(crate) fn send(&mut self, segment: &Segment) -> Vec<Segment> {
+        self.send_frame(&segment.to_frame())
+    }
+
+    /// Puts a frame in front of the host; what it answers within a millisecond.
+    pub(crate) fn send_frame(&mut self, frame: &[u8]) -> Vec<Segment> {
+        self.pair.inject(HOST, frame);
+        // The first answer may have to ask for our hardware address.
+        let time = if self.pair.carried < 2 { 20 } else { 1 };
+        self.run_for(Duration::from_millis(time))
+    }
+
+    /// Lets time pass; what the host sends meanwhile.
+    pub(crate) fn run_for(&mut self, time: Duration) -> Vec<Segment> {
+        self.pair.run_for(time);
+        self.seen.take()
+    }
+
+    /// The host's application writes; what the host sends within a millisecond.
+    pub(crate) fn host_writes(&mut self, len: usize) -> Vec<Segment> {
+        let data: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
+        assert_eq!(self.pair.hosts[HOST].send(self.socket, &data), Ok(len));
+        self.run_for(Duration::from_millis(1))
+    }
+
+    /// Everything the host's application can read, and what comes after.
+    pub(crate) fn host_reads(&mut self) -> (Vec<u8>, Recv) {
+        self.pair.read(HOST, self.socket)
+    }
+
+    /// The state of the connection; `None` when it is gone.
+    pub(crate) fn state(&self) -> Option<&'static str> {
+        self.pair.state(HOST, self.socket)
+    }
+
+    /// A look into the connection.
+    pub(crate) fn info(&self) -> TcpInfo {
+        self.pair.hosts[HOST].info(self.socket).expect("the connection is there")
+    }
+
+    /// The connection still works: it takes data at `offset` and acknowledges it.
+    #[track_caller]
+    pub(crate) fn still_works_at(&mut self, offset: u32) {
+        assert_eq!(self.state(), Some("ESTABLISHED"));
+        let answers = self.send(&self.data(offset, b"alive"));
+        assert!(answers.iter().any(|answer| answer.ack == self.at(offset + 5)), "{answers:?}");
+        assert_eq!(self.host_reads(), (b"alive".to_vec(), Recv::Empty));
+    }
+}
+
+/// The frame with another source address, checksums right.
+pub(crate) fn from_address(source: Ipv4Addr, segment: &Segment) -> Vec<u8> {
+    let mut frame = segment.to_frame();
+    frame[26..30].copy_from_slice(&source.octets());
+    seal(&mut frame);
+    frame
+}
