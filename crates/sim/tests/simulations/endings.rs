@@ -14,7 +14,7 @@ type Watched = TransferNetwork<Pattern, fn(&[u8]), ()>;
 fn midway(seed: u64) -> Watched {
     // Few retries, so that giving up is a matter of seconds.
     let tcp = TcpConfig { retries: 5, ..TcpConfig::default() };
-    let (links, receiver) = (path(100, ms(20)), tcp.clone());
+    let (links, receiver) = (path(20, ms(20)), tcp.clone());
     let transfer = Transfer { seed, links, sender: tcp, receiver, nic: NicConfig::default(), ..Transfer::default() };
     let data = Pattern::new(rand_pcg::Pcg32::new(seed, 0), 1 << 30);
     let mut network = transfer.network(data, (|_| ()) as fn(&[u8]), ()).expect("valid");
@@ -64,7 +64,7 @@ fn an_abort_resets_the_peer() {
 /// The cable is cut: nobody can tell the other, both give up by themselves.
 #[test]
 fn a_cut_cable_ends_in_a_timeout() {
-    for seed in 1..=4 {
+    for seed in 1..=2 {
         let mut network = midway(seed);
         lose(&mut network, 100.0);
         let [sender, _] = comes_to_rest(network, Duration::from_secs(120));
@@ -75,7 +75,7 @@ fn a_cut_cable_ends_in_a_timeout() {
 /// The cable is cut for a while: the transfer goes on where it was.
 #[test]
 fn an_outage_is_survived() {
-    for seed in 1..=4 {
+    for seed in 1..=2 {
         let mut network = midway(seed);
         let (cut, before) = (network.now(), received(&network));
         let until = |network: &mut Watched, loss, time: Duration| {
@@ -87,8 +87,8 @@ fn an_outage_is_survived() {
         // What was in the air when the cable was cut still arrived.
         assert!(during - before < 1 << 20, "SEED={seed}: {during}");
         until(&mut network, 0.0, ms(6_000));
-        // 100 Mbit/s for the time that is left after the backed-off timeout.
-        assert!(received(&network) - during > 12_500_000, "SEED={seed}: {} after the outage", received(&network) - during);
+        // 20 Mbit/s for the time that is left after the backed-off timeout.
+        assert!(received(&network) - during > 2_500_000, "SEED={seed}: {} after the outage", received(&network) - during);
     }
 }
 
