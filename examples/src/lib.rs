@@ -9,6 +9,7 @@
 //! | [`send`], [`receive`] | the two applications |
 //! | [`source`], [`sink`] | where bytes come from and go to, and their SHA-256 |
 //! | [`report`] | live lines and summaries, as text or JSON |
+#![forbid(unsafe_code)]
 
 pub mod args;
 pub mod failure;

@@ -1,4 +1,5 @@
 //! Sends a file between two hosts of this process, over a simulated link in virtual time. Needs no privileges and no network.
+#![forbid(unsafe_code)]
 
 use std::fs::File;
 use std::io::{self, Read};

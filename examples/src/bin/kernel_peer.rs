@@ -1,4 +1,5 @@
 //! The other end of a transfer on the kernel's own TCP, for comparison: sends a file or receives a stream, prints its SHA-256.
+#![forbid(unsafe_code)]
 
 use std::fs::File;
 use std::io::{self, Read, Write};

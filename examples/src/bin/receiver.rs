@@ -1,4 +1,5 @@
 //! Receives one TCP stream, from our sender or any other, and prints its SHA-256.
+#![forbid(unsafe_code)]
 
 use std::fs::File;
 use std::os::fd::AsFd;

@@ -1,4 +1,5 @@
 //! Sends a file, or generated data, to a TCP receiver through the whole send path: TSQ, pacer, discipline, DQL, device ring.
+#![forbid(unsafe_code)]
 
 use std::net::SocketAddrV4;
 use std::os::fd::AsFd;
