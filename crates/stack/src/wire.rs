@@ -20,6 +20,10 @@ pub(crate) const IPV4_HEADER: usize = 20;
 pub(crate) const TCP_HEADER: usize = 20;
 /// Bytes a timestamp option takes in a data segment, padding included.
 pub(crate) const TIMESTAMP_OPTION: usize = 12;
+/// Bytes a SACK option takes without blocks, padding included, and bytes of a block.
+pub(crate) const SACK_OPTION: usize = 4;
+/// See [`SACK_OPTION`].
+pub(crate) const SACK_BLOCK: usize = 8;
 /// Most SACK blocks in a segment (RFC 2018 §3 with the timestamp option present).
 pub(crate) const SACK_BLOCKS: usize = 3;
 const HOP_LIMIT: u8 = 64;

@@ -9,5 +9,6 @@ mod effect_pacing;
 mod effect_rwnd;
 mod effect_tsq;
 mod endings;
+mod local_drops;
 mod profiles;
 mod transfers;

@@ -64,7 +64,7 @@ where
         for packet in done.drain(..) {
             self.stats.completed += 1;
             Self::trace(&mut self.tracer, now, What::Completed, packet.owner(), packet.bytes());
-            self.settle(packet);
+            self.settle(packet, true);
         }
         self.done = done;
     }
@@ -226,7 +226,7 @@ where
             if let Some(owner) = owner {
                 self.tell_of_drop(owner, stage, enqueued, reason, now);
             }
-            self.settle(packet);
+            self.settle(packet, false);
         }
         self.drops = drops;
     }
@@ -245,13 +245,13 @@ where
         }
     }
 
-    /// Step 8: the one place where a packet ends.
-    fn settle(&mut self, packet: Packet<D::Frame>) {
+    /// Step 8: the one place where a packet ends, sent or dropped.
+    fn settle(&mut self, packet: Packet<D::Frame>, sent: bool) {
         let settled = self.pool.settle(packet);
         if let Some(owner) = settled.owner
             && let Some(connection) = self.sockets.connection_mut(owner.socket)
         {
-            connection.left_host(owner.segment);
+            connection.left_host(owner.segment, sent);
             let throttled = settled.credit.is_some_and(|credit| connection.tsq.release(&credit));
             if throttled || connection.wants_retransmission() {
                 self.runnable.push(connection);

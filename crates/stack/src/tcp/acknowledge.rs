@@ -16,6 +16,7 @@ const DUPLICATES: u32 = 3;
 impl Connection {
     /// Takes an acceptable acknowledgement up to offset `ack`, with its SACK blocks.
     pub(super) fn process_acknowledgement(&mut self, ack: u64, segment: &Segment<'_>, now: Instant) {
+        self.flight.refused = false;
         let prior_in_flight = Bytes::new(self.segments.in_flight());
         let recoverable = self.nxt - self.una;
         let advanced = ack > self.una;
@@ -50,6 +51,7 @@ impl Connection {
         self.una = ack;
         self.buffer.acknowledge(ack);
         self.duplicate_acks = 0;
+        self.flight.timeouts = 0;
         delivery
     }
 
@@ -210,8 +212,9 @@ impl Connection {
         }
     }
 
-    /// A packet of this connection has left the host, by completion or drop.
-    pub(crate) fn left_host(&mut self, segment: Option<SegmentId>) {
+    /// A packet of this connection has left the host, sent or dropped.
+    pub(crate) fn left_host(&mut self, segment: Option<SegmentId>, sent: bool) {
+        self.flight.refused &= !sent;
         if let Some(segment) = segment {
             self.segments.left_host(segment);
         }
@@ -223,6 +226,7 @@ impl Connection {
         self.totals.local_drops += 1;
         let Some(segment) = segment else { return };
         let in_flight = Bytes::new(self.segments.in_flight());
+        self.flight.refused = true;
         self.segments.dropped_in_host(segment);
         if self.phase == Phase::Open && !matches!(self.state, State::SynSent | State::SynReceived { .. }) {
             let recoverable = Bytes::new(self.nxt - self.una);

@@ -188,6 +188,11 @@ pub(super) struct Flight {
     pub(super) idle_since: Option<Instant>,
     /// The peer's window, not the congestion window, stopped the sender last.
     pub(super) peer_limited: bool,
+    /// Timeouts since the peer last acknowledged anything new.
+    pub(super) timeouts: u32,
+    /// This host's own discipline refused a segment. Nothing is sent until it may have room again: a completion of ours, an
+    /// acknowledgement or a timeout. Trying again at once would only be refused again.
+    pub(super) refused: bool,
 }
 
 impl Connection {

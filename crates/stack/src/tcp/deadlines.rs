@@ -73,10 +73,12 @@ impl Connection {
             State::SynSent | State::SynReceived { .. } => self.config.syn_retries,
             _ => self.config.retries,
         };
-        if u32::from(self.segments.head_transmissions()) > limit {
+        if self.flight.timeouts >= limit {
             self.end(CloseReason::TimedOut);
             return;
         }
+        self.flight.timeouts += 1;
+        self.flight.refused = false;
         self.totals.timeouts += 1;
         self.rtt.back_off();
         if self.segments.reneged() {

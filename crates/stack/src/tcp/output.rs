@@ -13,7 +13,7 @@ use super::recovery::Phase;
 use super::timers::Persist;
 use crate::config::Pacing;
 use crate::seq;
-use crate::wire::{Flags, IPV4_HEADER, SACK_BLOCKS, TCP_HEADER, TcpHeader};
+use crate::wire::{Flags, IPV4_HEADER, SACK_BLOCK, SACK_BLOCKS, SACK_OPTION, TCP_HEADER, TIMESTAMP_OPTION, TcpHeader};
 
 /// A segment that may be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +83,9 @@ impl Connection {
         if self.nxt == 0 {
             return Some(Plan { kind: Kind::New, range: 0..1, fin: false });
         }
+        if self.flight.refused {
+            return None;
+        }
         self.segments.next_lost().map(|(id, range, fin)| Plan { kind: Kind::Again(id), range, fin })
     }
 
@@ -95,13 +98,16 @@ impl Connection {
     }
 
     fn next_retransmission(&mut self) -> Option<Plan> {
+        if self.flight.refused {
+            return None;
+        }
         let (id, range, fin) = self.segments.next_lost()?;
         let len = range.end - range.start;
         (self.segments.in_flight() + len <= self.cwnd().get()).then_some(Plan { kind: Kind::Again(id), range, fin })
     }
 
     fn next_data(&mut self, now: Instant) -> Option<Plan> {
-        if !matches!(self.state, State::Established | State::CloseWait) {
+        if !matches!(self.state, State::Established | State::CloseWait) || self.flight.refused {
             return None;
         }
         let available = self.buffer.end();
@@ -211,7 +217,9 @@ impl Connection {
     fn sack_option(&self) -> [Option<(u32, u32)>; SACK_BLOCKS] {
         let mut option = [None; SACK_BLOCKS];
         if let Some(agreed) = self.agreed.as_ref().filter(|agreed| agreed.sack) {
-            for (slot, block) in option.iter_mut().zip(self.receiver.sack_blocks()) {
+            // Not even an acknowledgement may be longer than the MTU.
+            let room = self.mtu.saturating_sub(IPV4_HEADER + TCP_HEADER + TIMESTAMP_OPTION + SACK_OPTION);
+            for (slot, block) in option.iter_mut().zip(self.receiver.sack_blocks().take(room / SACK_BLOCK)) {
                 *slot = Some((seq::to_wire(agreed.irs, block.start), seq::to_wire(agreed.irs, block.end)));
             }
         }

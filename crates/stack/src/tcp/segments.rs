@@ -121,11 +121,6 @@ impl Segments {
         self.records.front().is_some_and(|record| record.state == State::Sacked)
     }
 
-    /// How often the oldest unacknowledged segment was sent.
-    pub(super) fn head_transmissions(&self) -> u16 {
-        self.records.front().map_or(0, |record| record.transmissions)
-    }
-
     /// Some segment is believed lost and was not sent again (or only was until lately).
     pub(super) fn any_lost(&self) -> bool {
         !self.lost.is_empty()
