@@ -78,9 +78,11 @@ impl Connection {
         }
     }
 
-    /// Duplicate acknowledgements stand in for SACK with peers that have none (RFC 6582).
+    /// Duplicate acknowledgements stand in for SACK with peers that have none (RFC 6582). Window updates are none
+    /// (RFC 5681 §2).
     fn count_duplicate(&mut self, segment: &Segment<'_>) {
-        if self.agreed.as_ref().is_some_and(|agreed| agreed.sack) || !segment.payload.is_empty() || segment.fin {
+        let has_sack = self.agreed.as_ref().is_some_and(|agreed| agreed.sack);
+        if has_sack || self.peer.moved || !segment.payload.is_empty() || segment.fin {
             return;
         }
         self.duplicate_acks += 1;

@@ -91,6 +91,8 @@ pub(super) struct PeerWindow {
     pub(super) largest: u64,
     /// Sequence and acknowledgement offsets of the segment that last updated it.
     pub(super) updated_by: (u64, u64),
+    /// The latest segment moved the edge.
+    pub(super) moved: bool,
 }
 
 /// Changes the host tells the application about.

@@ -238,10 +238,12 @@ impl Connection {
         let scale = self.agreed.as_ref().map_or(0, |agreed| agreed.peer_scale);
         let window = u64::from(segment.window) << scale;
         let (wl1, wl2) = self.peer.updated_by;
+        self.peer.moved = false;
         if ack < self.una || !(wl1 < offset || (wl1 == offset && wl2 <= ack)) {
             return;
         }
         self.peer.updated_by = (offset, ack);
+        self.peer.moved = self.peer.edge != ack + window;
         self.peer.edge = ack + window;
         self.peer.largest = self.peer.largest.max(window);
         if self.peer.edge > self.nxt {

@@ -207,6 +207,10 @@ impl Segments {
 
     /// Takes a SACK block, already checked to lie within what is outstanding.
     pub(super) fn sack(&mut self, block: Range<u64>, now: Instant, sampler: &mut Sampler, delivery: &mut Delivery) {
+        // Honest blocks cover whole segments. More ranges than segments are an attack on our memory.
+        if self.sacked.len() > self.records.len() {
+            return;
+        }
         let mut touched: Option<Range<u64>> = None;
         self.sacked.insert(block, |new| {
             let start = touched.as_ref().map_or(new.start, |t| t.start);
