@@ -1,0 +1,76 @@
+# Sourced by scripts/demo and scripts/check-cleanup: builds the examples; two network namespaces joined by a veth pair.
+#
+# After make_pair, $a and $b name the namespaces; the interface is va in $a and vb in $b; the kernels have 10.7.0.11 and
+# 10.7.0.12, and 10.7.0.1 and 10.7.0.2 are free for our stacks. Names end in the process number, so runs do not meet.
+# shellcheck shell=bash
+
+a=tl-$(basename "$0")-a-$$ b=tl-$(basename "$0")-b-$$
+
+die() { echo "$(basename "$0"): $*" >&2; exit 1; }
+say() { printf '* %s\n' "$*"; }
+
+build() { # FEATURES BINARY...: leaves the directory of the binaries in $bin
+    say 'building (the first time takes minutes)'
+    local features=$1 arguments=()
+    shift
+    for binary in "$@"; do arguments+=(--bin "$binary"); done
+    # shellcheck disable=SC2086 # features may be no word at all
+    cargo build --release --quiet -p tautline-examples $features "${arguments[@]}"
+    bin=${CARGO_TARGET_DIR:-target}/release
+}
+
+need_af_xdp() {
+    grep -q '^XDP ' /proc/net/protocols || die 'this kernel has no AF_XDP (CONFIG_XDP_SOCKETS)'
+    scripts/setup --check >/dev/null 2>&1 || scripts/setup
+}
+
+make_pair() {
+    say "namespaces $a and $b, joined by a veth pair"
+    ip netns add "$a"
+    ip netns add "$b"
+    ip link add va netns "$a" type veth peer name vb netns "$b"
+    ip -n "$a" link set va up
+    ip -n "$b" link set vb up
+}
+
+# A kernel peer on veth leaves checksums and segmentation to hardware that is not there.
+switch_off_offloads() {
+    say "switching off tx checksum, tso, gso and gro of the kernel at both ends"
+    ip netns exec "$a" ethtool -K va tx off tso off gso off gro off >/dev/null
+    ip netns exec "$b" ethtool -K vb tx off tso off gso off gro off >/dev/null
+}
+
+kernel_addresses() { # INTERFACE_A INTERFACE_B
+    ip -n "$a" addr add 10.7.0.11/24 dev "$1"
+    ip -n "$b" addr add 10.7.0.12/24 dev "$2"
+}
+
+remove_pair() {
+    local namespace
+    for namespace in "$a" "$b"; do
+        ! ip netns pids "$namespace" >/dev/null 2>&1 || ip netns del "$namespace"
+    done
+}
+
+# The XDP program is gone with its owner, and the kernels have their interfaces back.
+kernels_have_the_pair() {
+    local namespace
+    for namespace in "$a" "$b"; do
+        ! ip -n "$namespace" -d link | grep -q xdp || { echo "an XDP program is left in $namespace" >&2; return 1; }
+    done
+    ip netns exec "$b" ping -q -c 1 -W 2 10.7.0.11 >/dev/null &&
+        ip netns exec "$a" ping -q -c 1 -W 2 10.7.0.12 >/dev/null ||
+        { echo 'a kernel does not answer pings' >&2; return 1; }
+}
+
+# Waits for the line that a receiver prints once it listens; fails if the process PID ends before.
+wait_for_listener() { # PID LOG
+    local tries
+    for tries in $(seq 100); do
+        ! grep -q '^listening' "$2" || return 0
+        kill -0 "$1" 2>/dev/null || break
+        sleep 0.1
+    done
+    cat "$2" >&2
+    return 1
+}
