@@ -97,6 +97,14 @@ where
         }
     }
 
+    /// A connection that failed may have failed because the device did.
+    pub fn explain(&mut self, failure: Failure) -> Failure {
+        match (self.failure)(self.host.device_mut()) {
+            Some(why) if matches!(failure, Failure::Closed(_) | Failure::Silent(_)) => Failure::Device(why),
+            _ => failure,
+        }
+    }
+
     /// One line about what was opened, on standard error.
     pub fn announce(&self, doing: &str) {
         eprintln!("{} over {} ({}), {}; Ctrl-C ends", doing, self.path, self.mode, self.qdisc);

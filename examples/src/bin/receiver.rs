@@ -51,7 +51,7 @@ impl Job for Args {
         let mut receiving = Receiving::start(&mut session.host, self.listen, config, (sink, json), patience)?;
         session.announce(&format!("listening on {}:{}", self.stack.ip.address, self.listen));
         session.run(&mut receiving, Receiving::socket)?;
-        let (bytes, time, info, sha256) = receiving.finish()?;
+        let (bytes, time, info, sha256) = receiving.finish().map_err(|failure| session.explain(failure))?;
         session.summary(Outcome { role: "receiver", bytes, time, info, sha256 }).publish(&self.stack.output)
     }
 }

@@ -60,7 +60,7 @@ impl Job for Args {
         let now = session.event_loop.clock().now();
         let mut sending = Sending::start(&mut session.host, self.to, self.stack.tcp.config(), (source, json), now)?;
         session.run(&mut sending, |sending| Some(sending.socket()))?;
-        let (bytes, time, info, sha256) = sending.finish()?;
+        let (bytes, time, info, sha256) = sending.finish().map_err(|failure| session.explain(failure))?;
         session.summary(Outcome { role: "sender", bytes, time, info, sha256 }).publish(&self.stack.output)
     }
 }
