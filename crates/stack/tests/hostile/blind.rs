@@ -1,5 +1,6 @@
 //! Attacks of somebody who cannot see the connection and guesses its numbers (RFC 5961).
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use tautline_stack::{CloseReason, Recv, TcpConfig};
@@ -144,4 +145,22 @@ fn data_is_cut_to_the_window() {
     let answers = peer.send(&peer.data(2_999, &text[2_999..4_000]));
     assert_eq!((answers.last().map(|answer| (answer.ack, answer.window))), Some((peer.at(3_000), 0)));
     assert_eq!(peer.host_reads(), (text[..3_000].to_vec(), Recv::Empty));
+}
+
+/// SYNs in the name of neighbours that do not exist: nobody answers ARP for them, and the backlog is free again soon.
+#[test]
+fn half_open_connections_with_nobody_give_the_backlog_back() {
+    let config = TcpConfig { backlog: 4, ..TcpConfig::default() };
+    let mut peer = Peer::stranger(config);
+    let syn = Segment { flags: SYN, ..peer.ack() };
+    for nobody in 100..120 {
+        peer.send_frame(&from_address(Ipv4Addr::new(10, 7, 0, nobody), &syn));
+    }
+    assert_eq!(peer.pair.hosts[HOST].socket_count(), 1 + 4, "no more than the backlog");
+    peer.run_for(Duration::from_secs(10));
+    assert_eq!(peer.pair.hosts[HOST].socket_count(), 1, "only the listener");
+    assert_eq!(peer.pair.hosts[HOST].outstanding(), 0);
+    peer.send(&syn);
+    let answers = peer.run_for(Duration::from_millis(20));
+    assert_eq!(answers.len(), 1, "a neighbour that exists is heard again");
 }

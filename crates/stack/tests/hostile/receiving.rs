@@ -102,6 +102,48 @@ fn an_end_in_the_past_or_beyond_the_window_is_none() {
     peer.still_works_at(10);
 }
 
+/// The window is a multiple of 2^scale, the buffer is not: the edge never moves left, and what is kept is what fits the buffer.
+#[test]
+fn the_edge_never_moves_left_and_the_buffer_holds_what_fits() {
+    for buffer in [70_001, 100_003, 262_143, 1_000_001] {
+        let config = TcpConfig { receive_buffer: Bytes::new(buffer), ..TcpConfig::default() };
+        let mut peer = Peer::connected(config, [mss(1460), scale(0)].concat());
+        let shift = (0..15).find(|shift| buffer >> shift <= 65_535).expect("a small buffer");
+        let mut edge = 0;
+        for offset in (0..buffer as u32 + 20_000).step_by(1460) {
+            for answer in &peer.send(&peer.data(offset, &text(offset..offset + 1460))) {
+                let right = answer.ack.wrapping_sub(peer.at(0)) + (u32::from(answer.window) << shift);
+                assert!(right >= edge, "buffer {buffer}: the edge moved from {edge} to {right}");
+                edge = right;
+            }
+        }
+        let kept = peer.host_reads().0;
+        assert!(kept == text(0..kept.len() as u32), "buffer {buffer}");
+        assert!((kept.len() as u64).abs_diff(buffer) <= 1 << shift, "buffer {buffer}: {} bytes are kept", kept.len());
+    }
+}
+
+/// A window is advertised in units of 2^scale: the rounding must not let a peer in byte by byte.
+#[test]
+fn single_bytes_cannot_push_the_window_open() {
+    let buffer = 70_001;
+    let config = TcpConfig { receive_buffer: Bytes::new(buffer), ..TcpConfig::default() };
+    let mut peer = Peer::connected(config, [mss(1460), scale(0)].concat());
+    let mut next = 0;
+    while next < 69_990 {
+        let len = 1000.min(69_990 - next);
+        peer.send(&peer.data(next, &text(next..next + len)));
+        next += len;
+    }
+    for offset in next..next + 500 {
+        peer.send(&peer.data(offset, &text(offset..offset + 1)));
+        // Every byte is acknowledged, and the window advertised anew.
+        peer.run_for(Duration::from_millis(50));
+    }
+    let kept = peer.host_reads().0.len() as u64;
+    assert!(kept.abs_diff(buffer) <= 2, "{kept} bytes in a buffer of {buffer}");
+}
+
 #[test]
 fn a_probe_below_the_window_is_answered() {
     let config = TcpConfig { receive_buffer: Bytes::new(1_000), ..TcpConfig::default() };

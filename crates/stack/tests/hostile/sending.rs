@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tautline_base::Bytes;
-use tautline_stack::TcpConfig;
+use tautline_stack::{CloseReason, TcpConfig};
 
 use crate::peer::*;
 
@@ -140,6 +140,18 @@ fn a_window_that_shrinks_below_the_flight_does_no_harm() {
     assert_eq!(offsets(&peer, &sent).first(), Some(&10_000));
 }
 
+/// RFC 5681 §2: an acknowledgement that changes the window is no duplicate; a peer that reads slowly sends many.
+#[test]
+fn window_updates_are_no_duplicates() {
+    let mut peer = connected(Vec::new());
+    peer.host_writes(10_000);
+    for window in [20_000, 21_000, 22_000, 23_000, 24_000] {
+        let sent = peer.send(&Segment { window, ..peer.acknowledges(MSS) });
+        assert_eq!(offsets(&peer, &sent), [], "window {window}");
+    }
+    assert!(!peer.info().recovering);
+}
+
 #[test]
 fn a_window_of_nothing_is_probed_for_ever_more_rarely() {
     let mut peer = connected(Vec::new());
@@ -175,4 +187,26 @@ fn a_window_of_crumbs_is_not_answered_with_crumbs() {
         sizes.extend(peer.send(&segment).iter().map(|segment| segment.payload.len()));
     }
     assert!(sizes.iter().all(|size| *size >= 500), "{sizes:?}");
+}
+
+/// As long as the peer answers the probes the connection lives; when it has fallen silent it ends within the retry limit.
+#[test]
+fn probes_to_a_peer_that_fell_silent_end() {
+    for released in [false, true] {
+        let config = TcpConfig { retries: 4, nagle: false, ..TcpConfig::default() };
+        let mut peer = Peer::connected(config, mss(MSS as u16));
+        peer.send(&Segment { window: 0, ..peer.ack() });
+        peer.host_writes(5_000);
+        if released {
+            peer.pair.hosts[HOST].close(peer.socket, peer.pair.now);
+        }
+        let probes = peer.run_for(Duration::from_secs(300)).len();
+        assert!((3..=8).contains(&probes), "{probes} probes");
+        if released {
+            assert_eq!(peer.pair.hosts[HOST].socket_count(), 1, "only the listener");
+        } else {
+            assert_eq!(peer.pair.closed(HOST), Some(CloseReason::TimedOut));
+        }
+        assert_eq!(peer.pair.hosts[HOST].outstanding(), 0);
+    }
 }
