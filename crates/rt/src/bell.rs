@@ -1,7 +1,9 @@
 //! [`Bell`]: lets other threads wake one that waits for its device.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Wake;
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{read, write};
@@ -46,9 +48,19 @@ impl AsFd for Bell {
     }
 }
 
+/// As a waker, it wakes the thread: what [`Stack`](crate::Stack) takes.
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.ring();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.ring();
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::AtomicU32;
 
     use super::*;

@@ -5,9 +5,11 @@
 //! |---|---|
 //! | [`event_loop`] | [`EventLoop`]: drives a host with an [`Application`] on the calling thread |
 //! | [`clock`], [`wait`], [`bell`] | what the loop is made of: time, sleeping, being woken |
+//! | [`handle`], [`tokio_net`] | [`TcpStream`], [`TcpListener`]: sockets for async programs, with tokio's traits |
+//! | [`host_thread`] | [`HostThread`]: a host on a thread of its own, for programs that only want sockets |
 //! | [`signals`] | [`stop_on_signals`]: Ctrl-C ends a loop in order |
 //! | [`tap`] | [`Tap`]: a TAP interface as a device |
-//! | [`cable`] | [`cable()`]: two devices joined in memory |
+//! | [`mod@cable`] | [`cable()`]: two devices joined in memory |
 //! | [`frame_device`] | [`FrameDevice`](frame_device::FrameDevice): what those two share |
 //! | [`entropy`] | [`system_seed`] |
 #![forbid(unsafe_code)]
@@ -18,8 +20,11 @@ pub mod clock;
 pub mod entropy;
 pub mod event_loop;
 pub mod frame_device;
+pub mod handle;
+pub mod host_thread;
 pub mod signals;
 pub mod tap;
+pub mod tokio_net;
 pub mod wait;
 
 pub use bell::Bell;
@@ -27,5 +32,7 @@ pub use cable::{Cable, cable};
 pub use clock::Clock;
 pub use entropy::system_seed;
 pub use event_loop::{Application, Ended, EventLoop, Idle, Next, Stopper};
+pub use handle::{Sockets, Stack, TcpListener, TcpStream};
+pub use host_thread::HostThread;
 pub use signals::stop_on_signals;
 pub use tap::{Tap, TapError};

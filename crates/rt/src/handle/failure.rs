@@ -1,0 +1,50 @@
+//! [`Failure`]: every way a socket call can fail.
+
+use std::io::{self, ErrorKind};
+
+use tautline_stack::{CloseReason, ConnectError, ListenError};
+
+/// Why a call failed. It is inside every `io::Error` of this module: `error.downcast::<Failure>()`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Failure {
+    /// The connection is over.
+    #[error(transparent)]
+    Closed(CloseReason),
+    /// The host refused to connect.
+    #[error(transparent)]
+    Connect(ConnectError),
+    /// The host refused to listen.
+    #[error(transparent)]
+    Listen(ListenError),
+    /// This end has shut down its sending half.
+    #[error("the sending half was shut down; nothing more can be written")]
+    ShutDown,
+    /// Nobody drives the host any more.
+    #[error("the event loop of the host has ended, and its connections with it")]
+    HostGone,
+}
+
+impl Failure {
+    /// The kind that the standard library's sockets use for the same thing.
+    pub fn kind(self) -> ErrorKind {
+        match self {
+            Self::Closed(CloseReason::Refused) => ErrorKind::ConnectionRefused,
+            Self::Closed(CloseReason::Reset) => ErrorKind::ConnectionReset,
+            Self::Closed(CloseReason::TimedOut) => ErrorKind::TimedOut,
+            Self::Closed(CloseReason::Unreachable) => ErrorKind::HostUnreachable,
+            Self::Closed(CloseReason::Aborted | CloseReason::Local) | Self::HostGone => ErrorKind::ConnectionAborted,
+            Self::Closed(CloseReason::Finished) | Self::ShutDown => ErrorKind::BrokenPipe,
+            Self::Connect(ConnectError::NoRoute(_)) => ErrorKind::NetworkUnreachable,
+            Self::Connect(ConnectError::NoPort(_)) => ErrorKind::AddrNotAvailable,
+            Self::Connect(ConnectError::BadAddress(_)) | Self::Listen(ListenError::PortZero) => ErrorKind::InvalidInput,
+            Self::Listen(ListenError::InUse(_)) => ErrorKind::AddrInUse,
+        }
+    }
+}
+
+impl From<Failure> for io::Error {
+    fn from(failure: Failure) -> Self {
+        Self::new(failure.kind(), failure)
+    }
+}

@@ -1,0 +1,169 @@
+//! [`TcpListener`]: an application's handle to a listening port.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddrV4;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+
+use atomic_waker::AtomicWaker;
+use rtrb::{Consumer, Producer, PushError, RingBuffer};
+use tautline_base::SocketId;
+use tautline_stack::TcpConfig;
+
+use super::doorbell::{self, Command, Line, Notice};
+use super::{Failure, Stack, TcpStream, connection, wait_for};
+
+/// Waits for connections on a port. When it is dropped, the port is free again, and connections that nobody accepted are reset.
+#[derive(Debug)]
+pub struct TcpListener {
+    // Dropped before the line rings, which is how the host's thread sees that it is gone.
+    queue: Consumer<Waiting>,
+    line: Line<Shared>,
+    port: u16,
+}
+
+/// A connection that nobody has accepted yet. If nobody ever does, its peer learns by a reset that it was not served.
+#[derive(Debug)]
+struct Waiting(Option<TcpStream>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(stream) = self.0.take() {
+            stream.abort();
+        }
+    }
+}
+
+/// State of a listener that both threads see.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    notice: Notice,
+    acceptor: AtomicWaker,
+    /// The host listens.
+    bound: OnceLock<()>,
+    /// Why nothing more will be accepted.
+    end: OnceLock<Failure>,
+}
+
+impl doorbell::Shared for Shared {
+    fn notice(&self) -> &Notice {
+        &self.notice
+    }
+}
+
+impl TcpListener {
+    /// Listens on `port`.
+    ///
+    /// # Errors
+    /// [`Failure`]: the port is 0 or taken, or the host is gone.
+    pub async fn bind(stack: &Stack, port: u16) -> io::Result<Self> {
+        Self::bind_with(stack, port, stack.config().tcp.clone()).await
+    }
+
+    /// Listens on `port`; its connections behave as `tcp` says.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind).
+    pub async fn bind_with(stack: &Stack, port: u16, tcp: TcpConfig) -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let (accepted, queue) = RingBuffer::new(stack.config().accept_queue.get());
+        let mut listener = Self { queue, line: Line::new(Arc::clone(&shared), stack.clone()), port };
+        let end = HostEnd { shared, queue: accepted, stack: stack.clone(), port, tcp };
+        stack.command(Command::Listen(Box::new(end)));
+        poll_fn(|context| listener.poll_bound(context)).await?;
+        Ok(listener)
+    }
+
+    fn poll_bound(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        wait_for(&self.line.acceptor, context, || match self.line.end.get() {
+            Some(why) => Some(Err((*why).into())),
+            None => self.line.bound.get().map(|()| Ok(())),
+        })
+    }
+
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The next connection and its peer. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// [`Failure::HostGone`].
+    pub async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddrV4)> {
+        poll_fn(|context| self.poll_accept(context)).await
+    }
+
+    /// The next connection and its peer.
+    pub fn poll_accept(&mut self, context: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddrV4)>> {
+        let Self { queue, line, .. } = self;
+        wait_for(&line.acceptor, context, || {
+            let end = line.end.get();
+            match queue.pop().ok().and_then(|mut waiting| waiting.0.take()) {
+                Some(stream) => {
+                    let peer = stream.peer_addr();
+                    Some(Ok((stream, peer)))
+                }
+                None => end.map(|why| Err((*why).into())),
+            }
+        })
+    }
+}
+
+/// The host's end of a listener. If it is dropped, the application hears that the host is gone, unless it was told of an end
+/// before.
+#[derive(Debug)]
+pub(super) struct HostEnd {
+    shared: Arc<Shared>,
+    queue: Producer<Waiting>,
+    stack: Stack,
+    pub(super) port: u16,
+    pub(super) tcp: TcpConfig,
+}
+
+impl HostEnd {
+    /// The host listens, as `socket`.
+    pub(super) fn bound(&self, socket: SocketId) {
+        self.shared.notice.name(socket);
+        // Set only here.
+        let _ = self.shared.bound.set(());
+        self.shared.acceptor.wake();
+    }
+
+    /// Nothing more will be accepted. The first reason stays.
+    pub(super) fn end(&self, why: Failure) {
+        let _ = self.shared.end.set(why);
+        self.shared.acceptor.wake();
+    }
+
+    /// See [`Notice::take`].
+    pub(super) fn take_notice(&self) {
+        self.shared.notice.take();
+    }
+
+    /// The application has let go.
+    pub(super) fn released(&self) -> bool {
+        self.queue.is_abandoned()
+    }
+
+    /// Hands a new connection, the host's `socket`, to the application. `None` if too many are waiting already.
+    pub(super) fn hand_over(&mut self, socket: SocketId, peer: SocketAddrV4) -> Option<connection::HostEnd> {
+        let (stream, end) = connection::pair(&self.stack, peer);
+        end.name(socket);
+        end.opened();
+        match self.queue.push(Waiting(Some(stream))) {
+            Ok(()) => {
+                self.shared.acceptor.wake();
+                Some(end)
+            }
+            Err(PushError::Full(_)) => None,
+        }
+    }
+}
+
+impl Drop for HostEnd {
+    fn drop(&mut self) {
+        self.end(Failure::HostGone);
+    }
+}

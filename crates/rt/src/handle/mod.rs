@@ -1,0 +1,104 @@
+//! Asynchronous sockets: handles that live on any thread and talk to the thread of their host.
+//!
+//! ```text
+//!   TcpStream                                    Sockets
+//!   WriteHalf  ── bytes, bounded ring ────────▶  host.send      on the host's thread,
+//!   ReadHalf   ◀──────── bytes, bounded ring ──  host.recv      driven by its event loop
+//!              ── one Attend per connection ──▶  and a wake-up of that thread
+//!              ◀──────────────────────── waker ──
+//! ```
+//! Nothing here reads a clock, needs a runtime or takes a lock: the handles poll (`std::task`), and the host's thread is woken by
+//! a [`Waker`]. So the same code runs in virtual time. [`tokio_net`](crate::tokio_net) adds tokio's traits.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`stream`] | [`TcpStream`] and its halves |
+//! | [`listener`] | [`TcpListener`] |
+//! | [`sockets`] | [`Sockets`]: the host's side, an [`Application`](crate::Application) |
+//! | `connection` | what both sides of a connection share, and its rings |
+//! | `doorbell` | how a handle tells the host's thread that there is something to do |
+//! | [`failure`] | [`Failure`]: every way a call can fail, as an `io::Error` |
+
+mod connection;
+mod doorbell;
+pub mod failure;
+pub mod listener;
+pub mod sockets;
+pub mod stream;
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::task::{Context, Poll, Waker};
+
+use atomic_waker::AtomicWaker;
+use tautline_stack::TcpConfig;
+
+pub use failure::Failure;
+pub use listener::TcpListener;
+pub use sockets::Sockets;
+pub use stream::{OwnedReadHalf, OwnedWriteHalf, TcpStream};
+
+use doorbell::Command;
+
+/// How sockets behave that are opened through a [`Stack`].
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The host's end of each connection.
+    pub tcp: TcpConfig,
+    /// Bytes on their way from the application to the host, per connection. Default 64 KiB: the host has a buffer of its own
+    /// ([`TcpConfig::send_buffer`]), this only has to cover the time until its thread runs.
+    pub send_ring: NonZeroUsize,
+    /// Bytes on their way from the host to the application, per connection. Default 64 KiB.
+    pub receive_ring: NonZeroUsize,
+    /// Connections a listener holds that nobody has accepted; further ones are reset. Default 1024 (tokio's backlog).
+    pub accept_queue: NonZeroUsize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        const RING: NonZeroUsize = NonZeroUsize::new(64 << 10).expect("not zero");
+        const QUEUE: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
+        Self { tcp: TcpConfig::default(), send_ring: RING, receive_ring: RING, accept_queue: QUEUE }
+    }
+}
+
+/// A handle to a host on another thread: what [`TcpStream::connect`] and [`TcpListener::bind`] need. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Stack {
+    commands: Sender<Command>,
+    host: Waker,
+    config: Arc<Config>,
+}
+
+impl Stack {
+    /// A handle for the applications and the side that belongs to the host. `host` wakes the thread that drives it, which
+    /// then gives [`Sockets`] a turn: `Waker::from(event_loop.bell())` does for an [`EventLoop`](crate::EventLoop).
+    pub fn new(config: Config, host: Waker) -> (Self, Sockets) {
+        let (commands, queue) = channel();
+        let stack = Self { commands, host, config: Arc::new(config) };
+        (stack, Sockets::new(queue))
+    }
+
+    /// How sockets opened through this handle behave.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Puts a command into the queue and wakes the host's thread. A command that finds the thread gone is dropped, and with
+    /// it its end of the socket, which tells the waiting application.
+    fn command(&self, command: Command) {
+        if self.commands.send(command).is_ok() {
+            self.host.wake_by_ref();
+        }
+    }
+}
+
+/// Waits until `ask` has an answer. It is asked again after the waker is in place: what happens before that wakes nobody.
+fn wait_for<T>(waker: &AtomicWaker, context: &Context<'_>, mut ask: impl FnMut() -> Option<T>) -> Poll<T> {
+    if let Some(answer) = ask() {
+        return Poll::Ready(answer);
+    }
+    waker.register(context.waker());
+    ask().map_or(Poll::Pending, Poll::Ready)
+}

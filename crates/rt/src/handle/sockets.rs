@@ -1,0 +1,210 @@
+//! [`Sockets`]: the host's side of all handles. Each turn costs as much as there are sockets with something to do.
+
+use std::net::SocketAddrV4;
+use std::sync::mpsc::Receiver;
+
+use tautline_base::{Device, Instant, Packet, SocketId};
+use tautline_qdisc::Qdisc;
+use tautline_stack::{Event, Host, TcpConfig, Tracer};
+
+use super::connection::{self, Fate};
+use super::doorbell::Command;
+use super::{Failure, listener};
+use crate::event_loop::{Application, Next};
+
+/// Commands obeyed in one turn: a busy application must not keep the host from its packets.
+const COMMANDS: usize = 256;
+/// Bytes moved from the host at a time.
+const SCRATCH: usize = 64 << 10;
+
+/// The sockets that handles refer to, as an [`Application`] of the host's event loop. When it is dropped, every handle is told
+/// [`Failure::HostGone`].
+///
+/// Sockets that were opened at the host directly are left alone: an application may keep a `Sockets` beside its own, and pass
+/// events and turns on.
+#[derive(Debug)]
+pub struct Sockets {
+    commands: Receiver<Command>,
+    /// By the index of their socket.
+    slots: Vec<Option<Slot>>,
+    scratch: Box<[u8]>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    id: SocketId,
+    end: End,
+}
+
+#[derive(Debug)]
+enum End {
+    Connection(connection::HostEnd),
+    Listener(listener::HostEnd),
+}
+
+/// A connection to be opened.
+#[derive(Debug)]
+pub(super) struct Connect {
+    pub(super) tcp: TcpConfig,
+    pub(super) end: connection::HostEnd,
+}
+
+impl Sockets {
+    pub(super) fn new(commands: Receiver<Command>) -> Self {
+        Self { commands, slots: Vec::new(), scratch: vec![0; SCRATCH].into() }
+    }
+
+    /// Resets every connection and closes every listener: before the host stops, so that no peer is left waiting.
+    pub fn abort_all<Q, D, T>(&mut self, host: &mut Host<Q, D, T>, now: Instant)
+    where
+        D: Device,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+    {
+        for Slot { id, .. } in std::mem::take(&mut self.slots).into_iter().flatten() {
+            reset(id, host, now);
+        }
+    }
+
+    fn obey<Q, D, T>(&mut self, command: Command, host: &mut Host<Q, D, T>, now: Instant)
+    where
+        D: Device,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+    {
+        match command {
+            Command::Connect(connect) => {
+                let Connect { tcp, end } = *connect;
+                match host.connect(end.shared.peer, tcp, now) {
+                    Ok(id) => {
+                        end.name(id);
+                        self.insert(id, End::Connection(end));
+                        self.serve(id, host, now);
+                    }
+                    Err(error) => end.shared.fail(Failure::Connect(error)),
+                }
+            }
+            Command::Listen(end) => match host.listen(end.port, end.tcp.clone()) {
+                Ok(id) => {
+                    end.bound(id);
+                    self.insert(id, End::Listener(*end));
+                    self.serve(id, host, now);
+                }
+                Err(error) => end.end(Failure::Listen(error)),
+            },
+            Command::Attend(id) => {
+                match self.end(id) {
+                    Some(End::Connection(end)) => end.take_notice(),
+                    Some(End::Listener(end)) => end.take_notice(),
+                    None => return,
+                }
+                self.serve(id, host, now);
+            }
+        }
+    }
+
+    /// Moves bytes both ways and lets go of a socket that its handles have let go of, or that is over.
+    fn serve<Q, D, T>(&mut self, id: SocketId, host: &mut Host<Q, D, T>, now: Instant)
+    where
+        D: Device,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+    {
+        let Self { slots, scratch, .. } = self;
+        let fate = match end(slots, id) {
+            Some(End::Connection(end)) => {
+                end.forward(id, host);
+                end.fetch(id, host, scratch);
+                end.fate()
+            }
+            Some(End::Listener(end)) if end.released() => Fate::Close,
+            Some(End::Listener(_)) | None => Fate::Open,
+        };
+        match fate {
+            Fate::Open => return,
+            Fate::Close => host.close(id, now),
+            Fate::Reset => reset(id, host, now),
+        }
+        self.slots[id.index as usize] = None;
+    }
+
+    fn accept<Q, D, T>(&mut self, listener: SocketId, socket: SocketId, host: &mut Host<Q, D, T>, now: Instant)
+    where
+        D: Device,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+    {
+        // A listener of ours is let go of in a turn, which comes after the events: this one is not ours.
+        let Some(End::Listener(listener)) = self.end(listener) else { return };
+        let peer = host.peer(socket);
+        match peer.and_then(|peer: SocketAddrV4| listener.hand_over(socket, peer)) {
+            Some(end) => self.insert(socket, End::Connection(end)),
+            None => reset(socket, host, now),
+        }
+    }
+
+    fn insert(&mut self, id: SocketId, end: End) {
+        let index = id.index as usize;
+        if self.slots.len() <= index {
+            self.slots.resize_with(index + 1, || None);
+        }
+        self.slots[index] = Some(Slot { id, end });
+    }
+
+    fn end(&mut self, id: SocketId) -> Option<&mut End> {
+        end(&mut self.slots, id)
+    }
+}
+
+/// Our end of socket `id`, if it is one of ours.
+fn end(slots: &mut [Option<Slot>], id: SocketId) -> Option<&mut End> {
+    let slot = slots.get_mut(id.index as usize)?.as_mut().filter(|slot| slot.id == id)?;
+    Some(&mut slot.end)
+}
+
+/// Ends socket `id` at once and frees it.
+fn reset<Q, D, T>(id: SocketId, host: &mut Host<Q, D, T>, now: Instant)
+where
+    D: Device,
+    Q: Qdisc<Packet<D::Frame>>,
+    T: Tracer,
+{
+    // Listeners have nothing to reset.
+    let _ = host.abort(id);
+    host.close(id, now);
+}
+
+impl<Q, D, T> Application<Host<Q, D, T>> for Sockets
+where
+    D: Device,
+    Q: Qdisc<Packet<D::Frame>>,
+    T: Tracer,
+{
+    fn on_event(&mut self, host: &mut Host<Q, D, T>, event: Event, now: Instant) {
+        let id = match event {
+            Event::Accepted { listener, socket } => return self.accept(listener, socket, host, now),
+            Event::Connected(id) => {
+                if let Some(End::Connection(end)) = self.end(id) {
+                    end.opened();
+                }
+                id
+            }
+            Event::Closed { socket, why } => {
+                if let Some(End::Connection(end)) = self.end(socket) {
+                    end.shared.end_sending(Failure::Closed(why));
+                }
+                socket
+            }
+            Event::Readable(id) | Event::Writable(id) => id,
+        };
+        self.serve(id, host, now);
+    }
+
+    fn turn(&mut self, host: &mut Host<Q, D, T>, now: Instant) -> Next {
+        for _ in 0..COMMANDS {
+            let Ok(command) = self.commands.try_recv() else { return Next::Event };
+            self.obey(command, host, now);
+        }
+        Next::At(now)
+    }
+}

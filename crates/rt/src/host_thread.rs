@@ -1,0 +1,76 @@
+//! [`HostThread`]: a host on a thread of its own, for programs that only want sockets.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::mpsc::sync_channel;
+use std::task::Waker;
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use tautline_base::{Device, Packet};
+use tautline_qdisc::Qdisc;
+use tautline_stack::{Host, Tracer};
+
+use crate::clock::Clock;
+use crate::event_loop::{Ended, EventLoop, Idle, Stopper};
+use crate::handle::{Config, Stack};
+
+/// How long a host may take to say its last words.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// A thread that drives a host until it is [stopped](Self::stop) or its device fails.
+#[derive(Debug)]
+pub struct HostThread {
+    stopper: Stopper,
+    thread: JoinHandle<io::Result<Ended>>,
+}
+
+impl HostThread {
+    /// Starts a thread that makes a host and drives it, and returns the handle for sockets.
+    ///
+    /// # Errors
+    /// Those of `make`, or if the process has no thread or file descriptor left.
+    pub fn spawn<Q, D, T>(
+        config: Config,
+        idle: Idle,
+        make: impl FnOnce() -> io::Result<Host<Q, D, T>> + Send + 'static,
+    ) -> io::Result<(Self, Stack)>
+    where
+        D: Device + AsFd,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+    {
+        let (tell, told) = sync_channel(1);
+        let thread = Builder::new().name("host".into()).spawn(move || {
+            let event_loop = EventLoop::new(Clock::start(), idle)?;
+            let mut host = make()?;
+            let (stack, mut sockets) = Stack::new(config, Waker::from(event_loop.bell()));
+            // Nobody waits only if `spawn` panicked.
+            let _ = tell.send((event_loop.stopper(), stack));
+            let ended = event_loop.run(&mut host, &mut sockets)?;
+            sockets.abort_all(&mut host, event_loop.clock().now());
+            event_loop.drain(&mut host, LAST_WORDS)?;
+            Ok(ended)
+        })?;
+        match told.recv() {
+            Ok((stopper, stack)) => Ok((Self { stopper, thread }, stack)),
+            Err(_) => Err(outcome(thread).err().unwrap_or_else(|| io::Error::other("the host's thread ended"))),
+        }
+    }
+
+    /// Ends the thread: connections that are still open are reset, on both ends.
+    ///
+    /// # Errors
+    /// If the kernel refused to wait.
+    ///
+    /// # Panics
+    /// If the host's thread panicked.
+    pub fn stop(self) -> io::Result<Ended> {
+        self.stopper.stop();
+        outcome(self.thread)
+    }
+}
+
+fn outcome(thread: JoinHandle<io::Result<Ended>>) -> io::Result<Ended> {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}

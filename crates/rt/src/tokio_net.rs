@@ -1,0 +1,67 @@
+//! tokio's traits for [`TcpStream`] and its halves.
+//!
+//! Reads and writes take part in tokio's cooperative scheduling: a task whose connection always has something for it still
+//! yields to others. They are cancel safe; a byte is taken from the ring only when the call returns.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::task::coop::poll_proceed;
+
+use crate::handle::{OwnedReadHalf, OwnedWriteHalf, TcpStream};
+
+impl AsyncRead for OwnedReadHalf {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let turn = ready!(poll_proceed(context));
+        let count = ready!(self.get_mut().poll_recv(context, buffer.initialize_unfilled()));
+        turn.made_progress();
+        buffer.advance(count?);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for OwnedWriteHalf {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        let turn = ready!(poll_proceed(context));
+        let count = ready!(self.get_mut().poll_send(context, data));
+        turn.made_progress();
+        Poll::Ready(count)
+    }
+
+    /// The host's thread has been told of every byte already.
+    fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// Closes the sending half: the peer reads the end of the stream after what was written. Reading goes on.
+    fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.get_mut().finish();
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncRead for TcpStream {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let (read, _) = self.get_mut().halves();
+        Pin::new(read).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for TcpStream {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        let (_, write) = self.get_mut().halves();
+        Pin::new(write).poll_write(context, data)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let (_, write) = self.get_mut().halves();
+        Pin::new(write).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let (_, write) = self.get_mut().halves();
+        Pin::new(write).poll_shutdown(context)
+    }
+}

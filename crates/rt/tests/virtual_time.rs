@@ -1,0 +1,144 @@
+//! The handles need neither a runtime nor a clock: two hosts, two tasks and no time but the one the test counts.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use tautline_base::{HeapFrame, Instant, Packet, Pool};
+use tautline_bql::{Dql, Port, Ring};
+use tautline_qdisc::{Pfifo, pfifo};
+use tautline_rt::handle::Config;
+use tautline_rt::{Application, Cable, Sockets, Stack, TcpListener, TcpStream, cable};
+use tautline_stack::{Host, HostConfig, NoTrace};
+
+const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 7, 0, 2), 80);
+const BYTES: usize = 200_000;
+
+/// Somebody was woken.
+#[derive(Default)]
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+struct End {
+    host: Host<Pfifo<Packet<HeapFrame>>, Cable, NoTrace>,
+    sockets: Sockets,
+    wake: Option<Instant>,
+}
+
+impl End {
+    fn new(device: Cable, number: u8, woken: &Arc<Flag>) -> (Stack, Self) {
+        let address = Ipv4Addr::new(10, 7, 0, number);
+        let config =
+            HostConfig { mac: [2, 0, 0, 0, 0, number], address, prefix: 24, gateway: None, seed: u64::from(number) };
+        let port = Port::new(Pfifo::new(pfifo::Config::default()), Ring::new(device, Dql::default()));
+        let host = Host::new(config, port, Pool::new((0..512).map(|_| HeapFrame::new()).collect()), NoTrace);
+        let (stack, sockets) = Stack::new(Config::default(), Waker::from(Arc::clone(woken)));
+        (stack, Self { host, sockets, wake: None })
+    }
+
+    /// One turn. True if something arrived or happened.
+    fn turn(&mut self, now: Instant) -> bool {
+        let received = self.host.receive(now);
+        let mut events = 0;
+        while let Some(event) = self.host.next_event() {
+            self.sockets.on_event(&mut self.host, event, now);
+            events += 1;
+        }
+        self.sockets.turn(&mut self.host, now);
+        self.wake = self.host.poll(now).map(|wake| wake.at);
+        received > 0 || events > 0
+    }
+}
+
+/// Runs both tasks to their ends; returns how much time passed.
+fn run(ends: &mut [End; 2], mut tasks: [Pin<&mut dyn Future<Output = io::Result<()>>>; 2], woken: &Arc<Flag>) -> Duration {
+    const START: Instant = Instant::from_secs(1);
+    let (waker, mut now, mut done) = (Waker::from(Arc::clone(woken)), START, [false; 2]);
+    loop {
+        for (task, done) in tasks.iter_mut().zip(&mut done) {
+            if !*done && let Poll::Ready(result) = task.as_mut().poll(&mut Context::from_waker(&waker)) {
+                result.expect("the task succeeds");
+                *done = true;
+            }
+        }
+        if done == [true; 2] {
+            return now - START;
+        }
+        let busy = ends.iter_mut().fold(false, |busy, end| end.turn(now) | busy);
+        if !busy && !woken.0.swap(false, Ordering::AcqRel) {
+            // Nothing is left to do now: time jumps to the next thing there is.
+            now = ends.iter().filter_map(|end| end.wake).min().expect("a task waits for something").max(now);
+            assert!(now - START < Duration::from_secs(60), "the tasks hang");
+        }
+    }
+}
+
+async fn send(stream: &mut TcpStream, mut data: &[u8]) -> io::Result<()> {
+    while !data.is_empty() {
+        let sent = std::future::poll_fn(|context| stream.poll_send(context, data)).await?;
+        data = &data[sent..];
+    }
+    Ok(())
+}
+
+async fn receive(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let (mut all, mut block) = (Vec::new(), [0; 4000]);
+    loop {
+        match std::future::poll_fn(|context| stream.poll_recv(context, &mut block)).await? {
+            0 => return Ok(all),
+            count => all.extend(&block[..count]),
+        }
+    }
+}
+
+fn exchange() -> Duration {
+    let woken = Arc::new(Flag::default());
+    let [left, right] = cable().expect("descriptors");
+    let ((client, near), (server, far)) = (End::new(left, 1, &woken), End::new(right, 2, &woken));
+    let data: Vec<u8> = (0..BYTES).map(|n| (n / 3) as u8).collect();
+    let serve = async {
+        let (mut stream, _) = TcpListener::bind(&server, SERVER.port()).await?.accept().await?;
+        let question = receive(&mut stream).await?;
+        send(&mut stream, &question).await
+    };
+    let ask = async {
+        let mut stream = TcpStream::connect(&client, SERVER).await?;
+        send(&mut stream, &data).await?;
+        stream.finish();
+        assert!(receive(&mut stream).await? == data);
+        Ok(())
+    };
+    run(&mut [near, far], [pin!(serve), pin!(ask)], &woken)
+}
+
+#[test]
+fn async_code_runs_in_virtual_time() {
+    let passed = exchange();
+    assert!(passed < Duration::from_secs(5), "{passed:?}");
+    assert_eq!(exchange(), passed, "the same code takes the same virtual time");
+}
+
+#[test]
+fn futures_may_move_between_threads() {
+    fn moves(future: impl Send) {
+        drop(future);
+    }
+    let (stack, _sockets) = Stack::new(Config::default(), Waker::noop().clone());
+    moves(TcpStream::connect(&stack, SERVER));
+    moves(async {
+        let (stream, _) = TcpListener::bind(&stack, 1).await?.accept().await?;
+        let (read, write) = stream.into_split();
+        std::future::ready(()).await;
+        drop((read, write));
+        io::Result::Ok(())
+    });
+}
