@@ -138,6 +138,19 @@ fn abort_resets_the_peer() {
 }
 
 #[test]
+fn an_abort_is_not_forgotten_when_the_socket_is_closed_at_once() {
+    let (mut pair, client, server) = Pair::connected(5, TcpConfig::default());
+    pair.hosts[0].send(client, b"never read").expect("open");
+    pair.run_for(DELAY * 3);
+    pair.hosts[1].abort(server).expect("open");
+    pair.hosts[1].close(server, pair.now);
+    pair.run_for(DELAY * 3);
+    assert_eq!(pair.closed(0), Some(CloseReason::Reset));
+    assert_eq!(pair.hosts[1].socket_count(), 1, "only the listener is left");
+    nothing_left(&pair);
+}
+
+#[test]
 fn closing_with_unread_data_resets() {
     let (mut pair, client, server) = Pair::connected(5, TcpConfig::default());
     pair.hosts[0].send(client, b"never read").expect("open");

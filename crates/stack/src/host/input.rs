@@ -142,10 +142,16 @@ where
     /// A SYN for a port somebody may listen on.
     fn on_syn(&mut self, tuple: Tuple, segment: &Segment<'_>, source_mac: Mac, now: Instant) {
         let listening = self.listeners.get(&tuple.local_port).copied();
-        let Some((id, listener)) = listening.and_then(|id| Some((id, self.sockets.listener_mut(id)?))) else {
+        let Some(id) = listening else {
             self.stats.no_socket += 1;
             return self.reset(tuple.remote, source_mac, segment, now);
         };
+        if self.next_hop(tuple.remote).is_none() {
+            // There is no way back to the peer.
+            self.stats.not_for_us += 1;
+            return;
+        }
+        let Some(listener) = self.sockets.listener_mut(id) else { return };
         if listener.pending >= listener.config.backlog {
             self.stats.backlog_full += 1;
             return;

@@ -374,7 +374,8 @@ impl Connection {
 
     /// Ends the connection at once and tells the peer.
     pub(crate) fn abort(&mut self) {
-        self.reset_due = !matches!(self.state, State::SynSent | State::TimeWait | State::Closed);
+        // What is due stays due: an aborted connection may be let go before its reset has left.
+        self.reset_due |= !matches!(self.state, State::SynSent | State::TimeWait | State::Closed);
         self.end(CloseReason::Aborted);
     }
 
