@@ -41,6 +41,9 @@ pub struct StackArgs {
     /// Look for work without ever sleeping; uses a whole core
     #[arg(long)]
     pub busy_poll: bool,
+    /// During traffic, let frames gather for so long before looking at them, as ethtool -C rx-usecs
+    #[arg(long, default_value = "20us")]
+    pub gather: Times,
     /// Give up when the peer has been silent for so many seconds
     #[arg(long, default_value_t = 30)]
     pub silence: u64,

@@ -58,7 +58,7 @@ where
     pub fn new(opened: Opened<D>, args: &StackArgs) -> Result<Self, Failure> {
         let Opened { device, frames, mac, path, mode, failure } = opened;
         let idle = if args.busy_poll { Idle::Spin } else { Idle::Sleep };
-        let event_loop = EventLoop::new(Clock::start(), idle)?;
+        let event_loop = EventLoop::new(Clock::start(), idle)?.gathering(args.gather.0);
         stop_on_signals(event_loop.stopper())?;
         let qdisc = args.qdisc.name();
         let port = Port::new(Stats::new(args.qdisc.clone().build()?), Ring::new(device, Dql::default()));

@@ -40,7 +40,7 @@ pub enum Next {
 /// How the thread spends the time between two things to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Idle {
-    /// Asleep until the device or a timer wakes it.
+    /// Asleep until the device or a timer wakes it; during traffic, until some frames have [gathered](EventLoop::gathering).
     #[default]
     Sleep,
     /// Looking again at once. Uses a whole core.
@@ -63,6 +63,7 @@ pub enum Ended {
 pub struct EventLoop {
     clock: Clock,
     idle: Idle,
+    gather: Duration,
     waiter: Waiter,
     bell: Arc<Bell>,
     stopped: Arc<AtomicBool>,
@@ -70,6 +71,9 @@ pub struct EventLoop {
 
 /// Frames taken from the device in one [`Host::receive`]; so many mean that there may be more.
 const FULL_BATCH: usize = 64;
+/// How long frames may gather while there is traffic: with 20 µs a veth pair carries a third more than with none, and no less than
+/// with 50 µs.
+const GATHER: Duration = Duration::from_micros(20);
 /// Shortest wait worth a system call.
 const SHORTEST_WAIT: Duration = Duration::from_micros(1);
 
@@ -80,7 +84,15 @@ impl EventLoop {
     /// If the process has no file descriptor left.
     pub fn new(clock: Clock, idle: Idle) -> io::Result<Self> {
         let (bell, stopped) = (Arc::new(Bell::new()?), Arc::default());
-        Ok(Self { clock, idle, waiter: Waiter::new(), bell, stopped })
+        Ok(Self { clock, idle, gather: GATHER, waiter: Waiter::new(), bell, stopped })
+    }
+
+    /// How long to let frames gather before the next look, while there is traffic; as `ethtool -C rx-usecs` of a network card. A
+    /// thread that is woken for every frame costs itself and the sender more than the frame does. The first frame after a pause is
+    /// never held back. Default 20 µs; zero looks at once.
+    pub fn gathering(mut self, time: Duration) -> Self {
+        self.gather = time;
+        self
     }
 
     /// The clock the host lives by.
@@ -111,7 +123,7 @@ impl EventLoop {
     {
         while !self.stopped.load(Ordering::Relaxed) {
             let now = self.clock.now();
-            let more = host.receive(now) == FULL_BATCH;
+            let received = host.receive(now);
             let (wake, next) = serve(host, application, now);
             let asked = match next {
                 Next::Done => return Ok(Ended::Application),
@@ -119,7 +131,7 @@ impl EventLoop {
                 Next::Event => None,
             };
             let until = wake.map(|wake| wake.at).into_iter().chain(asked).min();
-            if !more && !self.wait(host, until)? {
+            if received < FULL_BATCH && !self.wait(host, until, received > 0)? {
                 return Ok(Ended::DeviceFailed);
             }
         }
@@ -145,26 +157,31 @@ impl EventLoop {
             if host.outstanding() == 0 || now >= end {
                 return Ok(());
             }
-            self.wait(host, Some(wake.map_or(end, |wake| wake.at.min(end))))?;
+            self.wait(host, Some(wake.map_or(end, |wake| wake.at.min(end))), false)?;
         }
     }
 
-    /// Waits for input or until `until`. False if the device has failed.
-    fn wait<Q, D, T>(&self, host: &mut Host<Q, D, T>, until: Option<Instant>) -> io::Result<bool>
+    /// Waits for input or until `until`; during traffic lets frames gather instead. False if the device has failed.
+    fn wait<Q, D, T>(&self, host: &Host<Q, D, T>, until: Option<Instant>, traffic: bool) -> io::Result<bool>
     where
         D: Device + AsFd,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
     {
-        let time = match self.idle {
-            Idle::Sleep => until.map(|at| at - self.clock.now()),
-            Idle::Spin => Some(Duration::ZERO),
+        let (gather, time) = match self.idle {
+            Idle::Sleep => (traffic && !self.gather.is_zero(), until.map(|at| at - self.clock.now())),
+            Idle::Spin => (false, Some(Duration::ZERO)),
         };
         if time.is_some_and(|time| time < SHORTEST_WAIT) {
             std::hint::spin_loop();
             return Ok(true);
         }
-        let ready = self.waiter.wait(host.port().ring().device().as_fd(), self.bell.as_fd(), time)?;
+        let bell = self.bell.as_fd();
+        let ready = if gather {
+            self.waiter.wait(None, bell, Some(time.map_or(self.gather, |time| time.min(self.gather))))?
+        } else {
+            self.waiter.wait(Some(host.port().ring().device().as_fd()), bell, time)?
+        };
         if ready.bell {
             self.bell.silence();
         }

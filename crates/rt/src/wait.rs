@@ -38,22 +38,29 @@ impl Waiter {
         Self { _of_this_thread: std::marker::PhantomData }
     }
 
-    /// Waits until `device` or `bell` is readable or `time` has passed; without a time, as long as it takes.
+    /// Waits until `device`, if one is given, or `bell` is readable, or `time` has passed; without a time, as long as it takes.
     ///
     /// # Errors
     /// The kernel's, which only lack of memory explains.
-    pub fn wait(&self, device: BorrowedFd<'_>, bell: BorrowedFd<'_>, time: Option<Duration>) -> io::Result<Readiness> {
+    pub fn wait(
+        &self,
+        device: Option<BorrowedFd<'_>>,
+        bell: BorrowedFd<'_>,
+        time: Option<Duration>,
+    ) -> io::Result<Readiness> {
         let timeout = time.map(|time| Timespec {
             tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: time.subsec_nanos().into(),
         });
-        let mut fds = [PollFd::from_borrowed_fd(device, PollFlags::IN), PollFd::from_borrowed_fd(bell, PollFlags::IN)];
-        match poll(&mut fds, timeout.as_ref()) {
+        let watched = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+        let mut fds = [watched(bell), watched(device.unwrap_or(bell))];
+        let watching = 1 + usize::from(device.is_some());
+        match poll(&mut fds[..watching], timeout.as_ref()) {
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(Readiness::default()),
             Err(error) => return Err(error.into()),
         }
-        let [device, bell] = fds.map(|fd| fd.revents());
+        let [bell, device] = fds.map(|fd| fd.revents());
         let readable = device.contains(PollFlags::IN);
         let trouble = device.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL);
         Ok(Readiness { device: readable, bell: bell.contains(PollFlags::IN), failed: trouble && !readable })
@@ -72,7 +79,7 @@ mod tests {
     fn a_wait_ends_in_time_and_early_when_rung() {
         let (device, bell) = (Bell::new().expect("a descriptor"), Bell::new().expect("a descriptor"));
         let (waiter, clock) = (Waiter::new(), Clock::start());
-        let wait = |time| waiter.wait(device.as_fd(), bell.as_fd(), time).expect("poll");
+        let wait = |time| waiter.wait(Some(device.as_fd()), bell.as_fd(), time).expect("poll");
         let before = clock.now();
         assert_eq!(wait(Some(Duration::from_millis(2))), Readiness::default());
         assert!(clock.now() - before >= Duration::from_millis(2));
@@ -81,5 +88,7 @@ mod tests {
         bell.silence();
         device.ring();
         assert_eq!(wait(None), Readiness { device: true, ..Readiness::default() });
+        let not_watched = waiter.wait(None, bell.as_fd(), Some(Duration::from_millis(1))).expect("poll");
+        assert_eq!(not_watched, Readiness::default());
     }
 }
