@@ -147,6 +147,13 @@ fn data_is_cut_to_the_window() {
     assert_eq!(peer.host_reads(), (text[..3_000].to_vec(), Recv::Empty));
 }
 
+/// What the host answers when it has to ask for our hardware address first.
+fn first_answers(peer: &mut Peer, segment: &Segment) -> Vec<Segment> {
+    let at_once = peer.send(segment);
+    let later = peer.run_for(Duration::from_millis(20));
+    [at_once, later].concat()
+}
+
 /// SYNs in the name of neighbours that do not exist: nobody answers ARP for them, and the backlog is free again soon.
 #[test]
 fn half_open_connections_with_nobody_give_the_backlog_back() {
@@ -160,7 +167,16 @@ fn half_open_connections_with_nobody_give_the_backlog_back() {
     peer.run_for(Duration::from_secs(10));
     assert_eq!(peer.pair.hosts[HOST].socket_count(), 1, "only the listener");
     assert_eq!(peer.pair.hosts[HOST].outstanding(), 0);
-    peer.send(&syn);
-    let answers = peer.run_for(Duration::from_millis(20));
-    assert_eq!(answers.len(), 1, "a neighbour that exists is heard again");
+    assert_eq!(first_answers(&mut peer, &syn).len(), 1, "a neighbour that exists is heard again");
+}
+
+/// Nor may they be held by those to whom no way leads back: off our network, and there is no gateway.
+#[test]
+fn a_stranger_without_a_route_opens_nothing() {
+    let mut peer = Peer::stranger(TcpConfig { backlog: 1, ..TcpConfig::default() });
+    let syn = Segment { flags: SYN, ..peer.ack() };
+    peer.send_frame(&from_address(Ipv4Addr::new(192, 0, 2, 9), &syn));
+    peer.run_for(Duration::from_secs(10));
+    assert_eq!(peer.pair.hosts[HOST].socket_count(), 1, "only the listener");
+    assert_eq!(first_answers(&mut peer, &syn).len(), 1, "a neighbour is heard");
 }
