@@ -132,7 +132,7 @@ pub struct Reporter {
     begun: Instant,
     /// When and at how many bytes the interval began.
     last: (Instant, u64),
-    queue: QueueStats,
+    queue: Box<QueueStats>,
 }
 
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -140,7 +140,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 impl Reporter {
     /// Begins when the connection is established.
     pub fn new(json: bool, now: Instant) -> Self {
-        Self { json, begun: now, last: (now, 0), queue: QueueStats::default() }
+        Self { json, begun: now, last: (now, 0), queue: Box::default() }
     }
 
     /// When the next line is due.
@@ -178,7 +178,7 @@ impl Reporter {
     {
         let (since, before) = std::mem::replace(&mut self.last, (now, bytes));
         let queue = host.port().qdisc().stats().clone();
-        let previous = std::mem::replace(&mut self.queue, queue);
+        let previous = std::mem::replace(&mut *self.queue, queue);
         let mut sojourn = self.queue.sojourn.clone();
         sojourn.histogram.iter_mut().zip(previous.sojourn.histogram).for_each(|(count, before)| *count -= before);
         let (backlog, limit) = (host.port().backlog(), host.port().ring().limit());
