@@ -86,7 +86,7 @@ impl TcpArgs {
     }
 }
 
-/// What a program prints, and what it keeps in memory.
+/// What a program prints.
 #[derive(Args, Clone, Debug)]
 pub struct OutputArgs {
     /// One JSON object per line instead of text
@@ -98,9 +98,6 @@ pub struct OutputArgs {
     /// Do not compute SHA-256
     #[arg(long)]
     pub no_digest: bool,
-    /// Data up to this amount is hashed (and written) after the transfer, so that the work does not slow it
-    #[arg(long, default_value = "512M")]
-    pub keep: Size,
 }
 
 /// The kinds of device.

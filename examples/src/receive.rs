@@ -91,7 +91,7 @@ impl Receiving {
         }
     }
 
-    fn react<Q, D, T>(&mut self, host: &mut Host<Q, D, T>, event: Event, now: Instant) -> Result<(), Failure>
+    fn react<Q, D, T>(&mut self, host: &mut Host<Stats<Q>, D, T>, event: Event, now: Instant) -> Result<(), Failure>
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
@@ -115,13 +115,13 @@ impl Receiving {
         }
     }
 
-    fn read<Q, D, T>(&mut self, host: &mut Host<Q, D, T>, now: Instant) -> Result<(), Failure>
+    fn read<Q, D, T>(&mut self, host: &mut Host<Stats<Q>, D, T>, now: Instant) -> Result<(), Failure>
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
     {
-        let Stage::Open { socket, ref reporter, ref mut heard } = self.stage else { return Ok(()) };
+        let Stage::Open { socket, ref mut reporter, ref mut heard } = self.stage else { return Ok(()) };
         loop {
             if self.filled == self.block.len() {
                 let next = self.sink.empty_block();
@@ -138,6 +138,7 @@ impl Receiving {
                 Recv::EndOfStream => break,
             }
         }
+        reporter.line(host, socket, |info| info.bytes_received, now);
         let time = reporter.elapsed(now);
         host.shutdown(socket)?;
         if let Some(info) = host.info(socket) {

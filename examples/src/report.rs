@@ -13,7 +13,7 @@ use crate::failure::Failure;
 
 /// Documentation of the output, for `--help`.
 pub const HELP: &str = "\
-Output with --json: one object per line. Every second, \"event\":\"interval\" with
+Output with --json: one object per line. Every second and at the end, \"event\":\"interval\" with
   time_s                since the connection was established
   bytes                 payload acknowledged (sender) or received so far
   gbit_per_s            payload rate of this interval (goodput), 10^9 bit/s

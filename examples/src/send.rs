@@ -70,7 +70,7 @@ impl Sending {
     }
 
     /// Hands over data until the host takes no more.
-    fn pump<Q, D, T>(&mut self, host: &mut Host<Q, D, T>, now: Instant) -> Result<(), Failure>
+    fn pump<Q, D, T>(&mut self, host: &mut Host<Stats<Q>, D, T>, now: Instant) -> Result<(), Failure>
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
@@ -96,7 +96,7 @@ impl Sending {
         Ok(())
     }
 
-    fn react<Q, D, T>(&mut self, host: &mut Host<Q, D, T>, event: Event, now: Instant) -> Result<(), Failure>
+    fn react<Q, D, T>(&mut self, host: &mut Host<Stats<Q>, D, T>, event: Event, now: Instant) -> Result<(), Failure>
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
@@ -115,7 +115,7 @@ impl Sending {
     }
 
     /// The peer sends nothing but the end of its half, once it has read ours.
-    fn listen_for_the_end<Q, D, T>(&mut self, host: &mut Host<Q, D, T>, now: Instant) -> Result<(), Failure>
+    fn listen_for_the_end<Q, D, T>(&mut self, host: &mut Host<Stats<Q>, D, T>, now: Instant) -> Result<(), Failure>
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
@@ -129,8 +129,9 @@ impl Sending {
             }
         };
         if let (Recv::EndOfStream, Stage::Open { reporter, ended: true }, Some(info)) =
-            (found, &self.stage, host.info(self.socket))
+            (found, &mut self.stage, host.info(self.socket))
         {
+            reporter.line(host, self.socket, |info| info.bytes_acked, now);
             self.stage = Stage::Done(Box::new(info), reporter.elapsed(now));
             host.close(self.socket, now);
         }

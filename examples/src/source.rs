@@ -1,7 +1,8 @@
 //! [`Source`]: the bytes a sender sends, from a file or generated.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use tautline_base::Instant;
 
 use crate::args::OutputArgs;
 use crate::failure::Failure;
-use crate::sink::{BLOCK, Sink, hex};
+use crate::sink::{BLOCK, hex};
 
 /// Where bytes come from.
 #[derive(Debug)]
@@ -26,8 +27,20 @@ pub enum Source {
 pub struct FileSource {
     file: File,
     block: Vec<u8>,
-    at: usize,
-    sent: Sink,
+    /// The part of the block that is filled and not yet sent.
+    left: Range<usize>,
+    sent: u64,
+    digest: FileDigest,
+}
+
+/// How the digest of a file comes about. Hashing costs as much as sending, so it waits for the end where it can.
+#[derive(Debug)]
+enum FileDigest {
+    None,
+    /// By reading the file a second time.
+    Afterwards,
+    /// On the way: a pipe gives everything once.
+    Meanwhile(Sha256),
 }
 
 /// Generated data.
@@ -54,12 +67,17 @@ impl Source {
     /// The contents of `path`.
     pub fn file(path: &Path, output: &OutputArgs) -> Result<Self, Failure> {
         let file = File::open(path).map_err(Failure::file(path))?;
+        let metadata = file.metadata().map_err(Failure::file(path))?;
         // A directory opens, but cannot be read.
-        if file.metadata().map_err(Failure::file(path))?.is_dir() {
+        if metadata.is_dir() {
             return Err(Failure::File { path: path.to_owned(), source: io::ErrorKind::IsADirectory.into() });
         }
-        let sent = Sink::new(!output.no_digest, None, output.keep.0);
-        Ok(Self::File(FileSource { file, block: Vec::new(), at: 0, sent }))
+        let digest = match (output.no_digest, metadata.is_file()) {
+            (true, _) => FileDigest::None,
+            (false, true) => FileDigest::Afterwards,
+            (false, false) => FileDigest::Meanwhile(Sha256::new()),
+        };
+        Ok(Self::File(FileSource { file, block: vec![0; BLOCK], left: 0..0, sent: 0, digest }))
     }
 
     /// Generated data up to `limit`.
@@ -78,7 +96,10 @@ impl Source {
     /// `count` bytes of the chunk were sent.
     pub fn advance(&mut self, count: usize) {
         match self {
-            Self::File(source) => source.at += count,
+            Self::File(source) => {
+                source.left.start += count;
+                source.sent += count as u64;
+            }
             Self::Pattern(source) => source.sent += count as u64,
         }
     }
@@ -86,11 +107,7 @@ impl Source {
     /// The SHA-256 of what was sent, if it was asked for.
     pub fn digest(self) -> io::Result<Option<String>> {
         match self {
-            Self::File(FileSource { mut block, at, mut sent, .. }) => {
-                block.truncate(at);
-                sent.take(block)?;
-                sent.finish()
-            }
+            Self::File(source) => source.digest(),
             Self::Pattern(source) => Ok(source.digest()),
         }
     }
@@ -98,20 +115,29 @@ impl Source {
 
 impl FileSource {
     fn chunk(&mut self) -> io::Result<&[u8]> {
-        if self.at == self.block.len() {
-            let mut next = self.sent.empty_block();
-            let mut filled = 0;
-            while filled < next.len() {
-                match self.file.read(&mut next[filled..])? {
-                    0 => break,
-                    count => filled += count,
-                }
+        if self.left.is_empty() {
+            self.left = 0..self.file.read(&mut self.block)?;
+            if let FileDigest::Meanwhile(hasher) = &mut self.digest {
+                hasher.update(&self.block[self.left.clone()]);
             }
-            next.truncate(filled);
-            self.sent.take(std::mem::replace(&mut self.block, next))?;
-            self.at = 0;
         }
-        Ok(&self.block[self.at..])
+        Ok(&self.block[self.left.clone()])
+    }
+
+    fn digest(mut self) -> io::Result<Option<String>> {
+        let mut hasher = match self.digest {
+            FileDigest::None => return Ok(None),
+            FileDigest::Meanwhile(hasher) => return Ok(Some(hex(hasher))),
+            FileDigest::Afterwards => Sha256::new(),
+        };
+        self.file.rewind()?;
+        let mut again = self.file.take(self.sent);
+        loop {
+            match again.read(&mut self.block)? {
+                0 => return Ok(Some(hex(hasher))),
+                count => hasher.update(&self.block[..count]),
+            }
+        }
     }
 }
 
@@ -155,10 +181,11 @@ fn noise() -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::args::Size;
+    use std::os::fd::AsRawFd;
 
-    const OUTPUT: OutputArgs = OutputArgs { json: false, summary: None, no_digest: false, keep: Size(0) };
+    use super::*;
+
+    const OUTPUT: OutputArgs = OutputArgs { json: false, summary: None, no_digest: false };
 
     fn read_all(mut source: Source) -> (Vec<u8>, String) {
         let mut all = Vec::new();
@@ -184,7 +211,16 @@ mod tests {
         std::fs::write(&path, &generated).expect("a temporary file");
         let from_file = read_all(Source::file(&path, &OUTPUT).expect("it is there"));
         std::fs::remove_file(&path).expect("it is ours");
-        assert_eq!(from_file, (generated, digest));
+        assert!(from_file == (generated.clone(), digest.clone()));
+
+        // A pipe is hashed on the way.
+        let (reader, mut writer) = io::pipe().expect("descriptors");
+        let writing = std::thread::spawn(move || io::Write::write_all(&mut writer, &generated));
+        let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
+        let (piped, on_the_way) = read_all(Source::file(Path::new(&path), &OUTPUT).expect("it is there"));
+        drop(reader);
+        writing.join().expect("no panic").expect("it was read to the end");
+        assert_eq!((piped.len(), on_the_way), (len, digest));
     }
 
     #[test]

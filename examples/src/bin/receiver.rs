@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use tautline_base::{Device, Frame};
-use tautline_examples::args::StackArgs;
+use tautline_examples::args::{Size, StackArgs};
 use tautline_examples::failure::{Failure, exit_code};
 use tautline_examples::open::{Job, Opened, with_device};
 use tautline_examples::receive::Receiving;
@@ -29,13 +29,15 @@ struct Args {
     /// File to write the stream to
     #[arg(long)]
     out: Option<PathBuf>,
+    /// Data up to this amount is hashed, and written, after the transfer, so that the work does not slow it
+    #[arg(long, default_value = "512M")]
+    keep: Size,
 }
 
 impl Args {
     fn sink(&self) -> Result<Sink, Failure> {
-        let output = &self.stack.output;
         let file = self.out.as_ref().map(|path| File::create(path).map_err(Failure::file(path))).transpose()?;
-        Ok(Sink::new(!output.no_digest, file, output.keep.0))
+        Ok(Sink::new(!self.stack.output.no_digest, file, self.keep.0))
     }
 }
 

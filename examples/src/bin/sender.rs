@@ -48,27 +48,32 @@ impl Args {
     }
 }
 
-impl Job for Args {
+/// What was asked for, and the data, opened before anything else so that a bad file costs nothing.
+struct Sender {
+    args: Args,
+    source: Source,
+}
+
+impl Job for Sender {
     fn run<D>(self, opened: Opened<D>) -> Result<(), Failure>
     where
         D: Device<Frame: Frame + Send + 'static> + AsFd,
     {
-        let source = self.source()?;
-        let json = self.stack.output.json;
-        let mut session = Session::new(opened, &self.stack)?;
-        session.announce(&format!("sending from {} to {}", self.stack.ip.address, self.to));
+        let Self { args: Args { stack, to, .. }, source } = self;
+        let json = stack.output.json;
+        let mut session = Session::new(opened, &stack)?;
+        session.announce(&format!("sending from {} to {to}", stack.ip.address));
         let now = session.event_loop.clock().now();
-        let mut sending = Sending::start(&mut session.host, self.to, self.stack.tcp.config(), (source, json), now)?;
+        let mut sending = Sending::start(&mut session.host, to, stack.tcp.config(), (source, json), now)?;
         session.run(&mut sending, |sending| Some(sending.socket()))?;
         let (bytes, time, info, sha256) = sending.finish().map_err(|failure| session.explain(failure))?;
-        session.summary(Outcome { role: "sender", bytes, time, info, sha256 }).publish(&self.stack.output)
+        session.summary(Outcome { role: "sender", bytes, time, info, sha256 }).publish(&stack.output)
     }
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
     let stack = args.stack.clone();
-    // A file that cannot be read is told before anything is opened.
-    let result = args.source().and_then(|_| with_device(&stack, args));
+    let result = args.source().and_then(|source| with_device(&stack, Sender { args, source }));
     exit_code("sender", result)
 }
