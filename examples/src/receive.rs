@@ -5,7 +5,7 @@ use std::time::Duration;
 use tautline_base::{Device, Instant, Packet, SocketId};
 use tautline_qdisc::{Qdisc, Stats};
 use tautline_rt::{Application, Next};
-use tautline_stack::{CloseReason, Event, Host, Recv, TcpConfig, TcpInfo, Tracer};
+use tautline_stack::{CloseReason, Event, Host, Recv, SocketError, TcpConfig, TcpInfo, Tracer};
 
 use crate::failure::Failure;
 use crate::report::Reporter;
@@ -128,14 +128,16 @@ impl Receiving {
                 self.sink.take(std::mem::replace(&mut self.block, next))?;
                 self.filled = 0;
             }
-            match host.recv(socket, &mut self.block[self.filled..])? {
-                Recv::Data(count) => {
+            match host.recv(socket, &mut self.block[self.filled..]) {
+                Ok(Recv::Data(count)) => {
                     *heard = now;
                     self.filled += count;
                     self.received += count as u64;
                 }
-                Recv::Empty => return Ok(()),
-                Recv::EndOfStream => break,
+                // When the connection is over, the event that follows says why.
+                Ok(Recv::Empty) | Err(SocketError::Closed) => return Ok(()),
+                Ok(Recv::EndOfStream) => break,
+                Err(error) => return Err(error.into()),
             }
         }
         reporter.line(host, socket, |info| info.bytes_received, now);

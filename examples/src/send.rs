@@ -7,7 +7,7 @@ use std::time::Duration;
 use tautline_base::{Device, Instant, Packet, SocketId};
 use tautline_qdisc::{Qdisc, Stats};
 use tautline_rt::{Application, Next};
-use tautline_stack::{Event, Host, Recv, TcpConfig, TcpInfo, Tracer};
+use tautline_stack::{Event, Host, Recv, SocketError, TcpConfig, TcpInfo, Tracer};
 
 use crate::failure::Failure;
 use crate::report::Reporter;
@@ -86,7 +86,11 @@ impl Sending {
                 break;
             }
             let offered = chunk.len();
-            let taken = host.send(*socket, chunk)?;
+            let taken = match host.send(*socket, chunk) {
+                // The event that follows says why.
+                Err(SocketError::Closed) => return Ok(()),
+                taken => taken?,
+            };
             source.advance(taken);
             *sent += taken as u64;
             if taken < offered {
@@ -123,9 +127,10 @@ impl Sending {
     {
         let mut scrap = [0; 64];
         let found = loop {
-            match host.recv(self.socket, &mut scrap)? {
-                Recv::Data(_) => {}
-                end => break end,
+            match host.recv(self.socket, &mut scrap) {
+                Ok(Recv::Data(_)) => {}
+                Err(SocketError::Closed) => return Ok(()),
+                end => break end?,
             }
         };
         if let (Recv::EndOfStream, Stage::Open { reporter, ended: true }, Some(info)) =
