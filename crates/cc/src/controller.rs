@@ -75,7 +75,7 @@ pub struct Congestion {
     pub now: Instant,
     /// What it was.
     pub signal: Signal,
-    /// In flight when it was seen.
+    /// In flight when it was seen; for a timeout, what is still thought to be once it has condemned the rest.
     pub in_flight: Bytes,
 }
 

@@ -27,6 +27,8 @@ pub(crate) struct Neighbours {
     entries: HashMap<Ipv4Addr, Entry, Key>,
     /// Entries without an answer; zero in steady state, so that nothing is scanned then.
     pending: usize,
+    /// Connections whose question could not even be asked, because the cache is full of unanswered ones.
+    crowded: Vec<SocketId>,
 }
 
 #[derive(Debug)]
@@ -44,6 +46,17 @@ enum Entry {
     },
 }
 
+/// What the passing of time asks of the host.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Due {
+    /// Questions to ask again.
+    pub(crate) ask: Vec<Ipv4Addr>,
+    /// Connections whose question went unanswered too often.
+    pub(crate) failed: Vec<SocketId>,
+    /// Connections that may try to ask now.
+    pub(crate) retry: Vec<SocketId>,
+}
+
 /// What is known about a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lookup {
@@ -55,7 +68,7 @@ pub(crate) struct Lookup {
 
 impl Neighbours {
     pub(crate) fn new(key: Key) -> Self {
-        Self { entries: HashMap::with_hasher(key), pending: 0 }
+        Self { entries: HashMap::with_hasher(key), pending: 0, crowded: Vec::new() }
     }
 
     /// Looks `address` up for `socket`, which waits if the address is not known.
@@ -75,8 +88,11 @@ impl Neighbours {
                 Lookup { mac: None, ask: false }
             }
             None => {
-                if self.entries.len() >= CAPACITY {
-                    self.forget_oldest();
+                if self.entries.len() >= CAPACITY && !self.forget_oldest_answer() {
+                    if !self.crowded.contains(&socket) {
+                        self.crowded.push(socket);
+                    }
+                    return Lookup { mac: None, ask: false };
                 }
                 self.pending += 1;
                 self.entries.insert(address, Entry::Asked { attempts: 1, at: now, waiting: vec![socket] });
@@ -99,7 +115,7 @@ impl Neighbours {
             Some(entry @ Entry::Asked { .. }) => {
                 let Entry::Asked { waiting, .. } = std::mem::replace(entry, fresh) else { return Vec::new() };
                 self.pending -= 1;
-                return waiting;
+                return [waiting, std::mem::take(&mut self.crowded)].concat();
             }
             Some(entry @ Entry::Known { .. }) => {
                 let Entry::Known { mac: trusted, asked, .. } = entry else { return Vec::new() };
@@ -127,11 +143,11 @@ impl Neighbours {
         self.entries.values().filter_map(asked).min()
     }
 
-    /// Questions to ask again now, and the connections whose question went unanswered too often.
-    pub(crate) fn on_deadline(&mut self, now: Instant) -> (Vec<Ipv4Addr>, Vec<SocketId>) {
+    /// What is due at `now`.
+    pub(crate) fn on_deadline(&mut self, now: Instant) -> Due {
         let (mut ask, mut failed) = (Vec::new(), Vec::new());
         if self.next_deadline().is_none_or(|at| at > now) {
-            return (ask, failed);
+            return Due::default();
         }
         let pending = &mut self.pending;
         self.entries.retain(|address, entry| {
@@ -151,19 +167,19 @@ impl Neighbours {
         });
         ask.sort_unstable();
         failed.sort_unstable();
-        (ask, failed)
+        let retry = if self.entries.len() < CAPACITY { std::mem::take(&mut self.crowded) } else { Vec::new() };
+        Due { ask, failed, retry }
     }
 
-    /// Makes room: the answer trusted longest goes, else an unanswered question (its connections ask anew when they retry).
-    fn forget_oldest(&mut self) {
-        let age = |entry: &Entry| match entry {
-            Entry::Known { since, .. } => (0, *since),
-            Entry::Asked { at, .. } => (1, *at),
+    /// Makes room: the answer trusted longest goes. False when there is none, only questions.
+    fn forget_oldest_answer(&mut self) -> bool {
+        let since = |entry: &Entry| match entry {
+            Entry::Known { since, .. } => Some(*since),
+            Entry::Asked { .. } => None,
         };
-        let oldest = self.entries.iter().min_by_key(|(address, entry)| (age(entry), **address)).map(|(address, _)| *address);
-        if let Some(Entry::Asked { .. }) = oldest.and_then(|address| self.entries.remove(&address)) {
-            self.pending -= 1;
-        }
+        let answers = self.entries.iter().filter_map(|(address, entry)| Some((since(entry)?, *address)));
+        let Some((_, oldest)) = answers.min() else { return false };
+        self.entries.remove(&oldest).is_some()
     }
 }
 
@@ -182,10 +198,11 @@ mod tests {
         let mut neighbours = Neighbours::new(Key::from_seed(1));
         assert_eq!(neighbours.look_up(PEER, SOCKET, Instant::ZERO), Lookup { mac: None, ask: true });
         assert_eq!(neighbours.look_up(PEER, SOCKET, Instant::ZERO), Lookup { mac: None, ask: false });
-        assert_eq!(neighbours.on_deadline(Instant::from_millis(999)), (vec![], vec![]));
-        assert_eq!(neighbours.on_deadline(Instant::from_secs(1)), (vec![PEER], vec![]));
-        assert_eq!(neighbours.on_deadline(Instant::from_secs(2)), (vec![PEER], vec![]));
-        assert_eq!(neighbours.on_deadline(Instant::from_secs(3)), (vec![], vec![SOCKET]));
+        let again = || Due { ask: vec![PEER], ..Due::default() };
+        assert_eq!(neighbours.on_deadline(Instant::from_millis(999)), Due::default());
+        assert_eq!(neighbours.on_deadline(Instant::from_secs(1)), again());
+        assert_eq!(neighbours.on_deadline(Instant::from_secs(2)), again());
+        assert_eq!(neighbours.on_deadline(Instant::from_secs(3)), Due { failed: vec![SOCKET], ..Due::default() });
         assert_eq!(neighbours.next_deadline(), None);
     }
 
@@ -218,7 +235,12 @@ mod tests {
         for i in 0..10_000u32 {
             neighbours.look_up(Ipv4Addr::from(0x0a07_0000 + i), SOCKET, Instant::from_nanos(u64::from(i)));
         }
-        assert_eq!(neighbours.entries.len(), CAPACITY);
-        assert_eq!(neighbours.pending, CAPACITY);
+        assert_eq!((neighbours.entries.len(), neighbours.pending), (CAPACITY, CAPACITY));
+        // Who could not ask is told when there is room again.
+        assert_eq!(neighbours.crowded, [SOCKET]);
+        for second in 2..4 {
+            assert!(neighbours.on_deadline(Instant::from_secs(second)).retry.is_empty());
+        }
+        assert_eq!(neighbours.on_deadline(Instant::from_secs(9)).retry, [SOCKET]);
     }
 }

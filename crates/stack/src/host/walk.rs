@@ -19,6 +19,7 @@ use tautline_qdisc::{DropReason, Qdisc};
 
 use super::Host;
 use crate::config::{Pacing, ToldOf};
+use crate::neighbour::Due;
 use crate::socket::{CloseReason, Event};
 use crate::tcp::output::Plan;
 use crate::tcp::{Connection, State};
@@ -92,7 +93,10 @@ where
     }
 
     fn ask_neighbours_again(&mut self, now: Instant) {
-        let (ask, failed) = self.neighbours.on_deadline(now);
+        let Due { ask, failed, retry } = self.neighbours.on_deadline(now);
+        for id in retry {
+            self.touch(id);
+        }
         for address in ask {
             self.ask_for(address, now);
         }
@@ -112,9 +116,10 @@ where
     fn birth(&mut self, now: Instant) -> usize {
         let mut births = 0;
         while births < BUDGET {
-            let Some(id) = self.runnable.pop() else { break };
+            let Some(id) = self.next_runnable() else { break };
             let Some(connection) = self.sockets.connection_mut(id) else { continue };
             connection.place.queued = false;
+            connection.place.starved = false;
             let quota = QUOTA.min(BUDGET - births);
             let born = (0..quota).take_while(|_| self.birth_one(id, now)).count();
             births += born;
@@ -128,6 +133,11 @@ where
         births
     }
 
+    /// Who runs next; those that waited for a frame have their turn while there is one.
+    fn next_runnable(&mut self) -> Option<SocketId> {
+        self.runnable.pop().or_else(|| if self.pool.free() > 0 { self.starved.pop_front() } else { None })
+    }
+
     /// One segment of one connection through steps 1 to 4. False when something holds it back; whatever that was will make the
     /// connection runnable again.
     fn birth_one(&mut self, id: SocketId, now: Instant) -> bool {
@@ -136,22 +146,23 @@ where
             connection.note_application_limited(connection.tsq.charged());
             return false;
         };
-        let departure = match departure(connection, &plan, now) {
-            Ok(departure) => departure,
-            Err(at) => {
-                if !std::mem::replace(&mut connection.place.paced, true) {
+        let passed = match gate(connection, &plan, now) {
+            Ok(departure) => Some((plan, departure)),
+            Err(held) => {
+                if let Held::Until(at) = held
+                    && !std::mem::replace(&mut connection.place.paced, true)
+                {
                     self.paced.push(at, id);
                 }
-                return false;
+                // An acknowledgement does not wait for data.
+                connection.next_ack().map(|ack| (ack, now))
             }
         };
-        if plan.occupies() && !admits(connection) {
-            return false;
-        }
+        let Some((plan, departure)) = passed else { return false };
         let remote = connection.tuple.remote;
         let Some(destination_mac) = self.resolve(remote, id, now) else { return false };
         let Some(mut frame) = self.pool.take() else {
-            self.starved.push_back(id);
+            self.starve(id);
             return false;
         };
 
@@ -169,6 +180,15 @@ where
             .with_departure(departure);
         self.enqueue(packet, now);
         true
+    }
+
+    /// `id` waits for a free frame.
+    fn starve(&mut self, id: SocketId) {
+        if let Some(connection) = self.sockets.connection_mut(id)
+            && !std::mem::replace(&mut connection.place.starved, true)
+        {
+            self.starved.push_back(id);
+        }
     }
 
     /// The hardware address of the next hop towards `remote`, or `id` waits for it.
@@ -257,9 +277,6 @@ where
                 self.runnable.push(connection);
             }
         }
-        if let Some(connection) = self.starved.pop_front().and_then(|id| self.sockets.connection_mut(id)) {
-            self.runnable.push(connection);
-        }
     }
 
     /// Every packet in discipline and device is given up, as after a device reset; connections hear of their losses.
@@ -327,9 +344,10 @@ where
     /// When to poll again.
     fn next_wake(&self, exhausted: bool, now: Instant) -> Option<Wake> {
         let device = self.port.ring().device();
+        let runnable = !self.runnable.is_empty() || (!self.starved.is_empty() && self.pool.free() > 0);
         let reap = device.in_flight() > 0 && !device.announces_completions();
         let candidates = [
-            (exhausted || !self.runnable.is_empty()).then_some(Wake::new(now, Reason::Budget)),
+            (exhausted || runnable).then_some(Wake::new(now, Reason::Budget)),
             self.paced.next().map(|at| Wake::new(at, Reason::Pacing)),
             self.deadlines.next().map(|at| Wake::new(at, Reason::Rto)),
             self.neighbours.next_deadline().map(|at| Wake::new(at, Reason::Neighbour)),
@@ -340,22 +358,29 @@ where
     }
 }
 
-/// Step 2: the departure of `plan`, or when to ask again.
-fn departure(connection: &Connection, plan: &Plan, now: Instant) -> Result<Instant, Instant> {
-    if !connection.paces(plan) {
-        return Ok(now);
-    }
-    let next = connection.pacer.next();
-    match connection.config.pacing {
-        Pacing::Off => Ok(now),
-        Pacing::Internal if next > now => Err(next),
-        Pacing::Internal => Ok(now),
-        Pacing::Qdisc => Ok(next.max(now)),
-    }
+/// Why a segment is not born yet.
+enum Held {
+    /// The pacer lets it go then.
+    Until(Instant),
+    /// TSQ: a packet of this connection has to leave the host first.
+    Throttled,
 }
 
-/// Step 3, the TSQ half.
-fn admits(connection: &mut Connection) -> bool {
+/// Steps 2 and 3: the departure of `plan`, or what holds it back. Only sequence space is held back.
+fn gate(connection: &mut Connection, plan: &Plan, now: Instant) -> Result<Instant, Held> {
+    let mut departure = now;
+    if connection.paces(plan) {
+        let next = connection.pacer.next();
+        match connection.config.pacing {
+            Pacing::Off => {}
+            Pacing::Internal if next > now => return Err(Held::Until(next)),
+            Pacing::Internal => {}
+            Pacing::Qdisc => departure = next.max(now),
+        }
+    }
     let (rate, segment, last) = (connection.pacing_rate(), connection.full_frame(), connection.nearly_alone());
-    connection.tsq.admits(rate, segment, last)
+    if plan.occupies() && !connection.tsq.admits(rate, segment, last) {
+        return Err(Held::Throttled);
+    }
+    Ok(departure)
 }

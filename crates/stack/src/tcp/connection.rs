@@ -75,6 +75,8 @@ pub(super) struct Agreed {
     pub(super) peer_scale: u8,
     /// Shift of the windows we send.
     pub(super) own_scale: u8,
+    /// Both SYNs carry the window scale option, if only with a shift of 0.
+    pub(super) scaling: bool,
     pub(super) sack: bool,
     /// The peer's latest timestamp, if both ends use them.
     pub(super) peer_timestamp: Option<u32>,
@@ -124,6 +126,8 @@ pub(crate) struct Place {
     pub(crate) queued: bool,
     /// In the pacing queue.
     pub(crate) paced: bool,
+    /// Among those that wait for a free frame.
+    pub(crate) starved: bool,
     /// The earliest of its entries in the timer queue.
     pub(crate) armed: Option<Instant>,
     /// Counted in this listener's backlog.
@@ -264,6 +268,7 @@ impl Connection {
             irs: syn.seq,
             peer_scale: syn.window_scale.unwrap_or(0).min(MAX_SCALE),
             own_scale: if scaling { self.own_scale() } else { 0 },
+            scaling,
             sack: syn.sack_permitted,
             peer_timestamp: syn.timestamp.map(|(value, _)| value),
             segment,

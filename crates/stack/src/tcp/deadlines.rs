@@ -84,8 +84,8 @@ impl Connection {
         if self.segments.reneged() {
             self.segments.forget_sacks();
         }
-        let in_flight = Bytes::new(self.segments.in_flight());
         self.segments.lose_all();
+        let in_flight = Bytes::new(self.segments.in_flight());
         self.controller.on_congestion(&Congestion { now, signal: Signal::Timeout, in_flight });
         self.verdict = self.controller.verdict();
         self.phase = Phase::Loss { high: self.nxt };

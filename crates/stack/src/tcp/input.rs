@@ -128,11 +128,9 @@ impl Connection {
             self.challenge(segment, now);
             return Reply::None;
         };
-        if let Some(persist) = &mut self.timers.persist {
-            persist.answered();
-        }
         let reply = self.complete_open(ack);
         self.update_window(offset, ack, segment);
+        self.note_life();
         self.process_acknowledgement(ack, segment, now);
         self.on_own_fin_acked(now);
         self.take_text(offset, segment, now);
@@ -248,6 +246,17 @@ impl Connection {
         self.peer.largest = self.peer.largest.max(window);
         if self.peer.edge > self.nxt {
             self.timers.persist = None;
+        }
+    }
+
+    /// The peer answers. While its window is closed that is all that can be asked of it: neither probes nor retransmissions
+    /// into the closed window count against it. (An orphan has nobody who would wait for the window to open.)
+    fn note_life(&mut self) {
+        if let Some(persist) = &mut self.timers.persist {
+            persist.answered();
+        }
+        if self.peer.edge <= self.una && !self.orphan {
+            self.flight.timeouts = 0;
         }
     }
 

@@ -89,7 +89,8 @@ impl Connection {
         self.segments.next_lost().map(|(id, range, fin)| Plan { kind: Kind::Again(id), range, fin })
     }
 
-    fn next_ack(&self) -> Option<Plan> {
+    /// The acknowledgement that is owed now: it need not wait for data that is held back.
+    pub(crate) fn next_ack(&self) -> Option<Plan> {
         (self.receiver.owed() == Acknowledgement::Now).then(|| self.bare(Kind::Ack))
     }
 
@@ -102,8 +103,14 @@ impl Connection {
             return None;
         }
         let (id, range, fin) = self.segments.next_lost()?;
-        let len = range.end - range.start;
-        (self.segments.in_flight() + len <= self.cwnd().get()).then_some(Plan { kind: Kind::Again(id), range, fin })
+        self.fits_cwnd(&range).then_some(Plan { kind: Kind::Again(id), range, fin })
+    }
+
+    /// The congestion window has room for `range`. With nothing in flight one segment always has: a FIN may make it one longer
+    /// than the smallest window.
+    fn fits_cwnd(&self, range: &Range<u64>) -> bool {
+        let in_flight = self.segments.in_flight();
+        in_flight == 0 || in_flight + (range.end - range.start) <= self.cwnd().get()
     }
 
     fn next_data(&mut self, now: Instant) -> Option<Plan> {
@@ -125,7 +132,7 @@ impl Connection {
         if self.holds_back(end, fin, available) {
             return None;
         }
-        if self.segments.in_flight() + (range.end - range.start) > self.cwnd().get() {
+        if !self.fits_cwnd(&range) {
             self.flight.window_limited_until = Some(self.nxt);
             self.flight.peer_limited = false;
             return None;
@@ -180,7 +187,7 @@ impl Connection {
             Kind::Probe => self.una.saturating_sub(1),
         };
         let answering = self.agreed.is_some();
-        let scaling = !syn || self.agreed.as_ref().is_none_or(|agreed| agreed.own_scale > 0);
+        let scaling = self.agreed.as_ref().is_none_or(|agreed| agreed.scaling);
         TcpHeader {
             source_port: self.tuple.local_port,
             destination_port: self.tuple.remote_port,

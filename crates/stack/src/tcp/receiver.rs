@@ -128,9 +128,8 @@ impl Receiver {
         if fin && (self.next..=self.edge).contains(&end) && self.fin.is_none() {
             self.fin = Some(end);
         }
-        // Nothing exists past the FIN, nothing may be stored past the window we advertised, nor past the buffer: rounding a
-        // scaled window up promises a few bytes more than there are, again with every byte that arrives.
-        let limit = self.fin.unwrap_or(u64::MAX).min(self.edge).min(self.read + self.capacity);
+        // Nothing exists past the FIN, and nothing may be stored past the window we advertised.
+        let limit = self.fin.unwrap_or(u64::MAX).min(self.edge);
         let range = offset.max(self.next)..end.min(limit);
         let in_order = offset <= self.next;
         self.peer_segment = self.peer_segment.max(payload.len() as u64);
@@ -218,17 +217,19 @@ impl Receiver {
         self.quick = self.quick.saturating_sub(1);
     }
 
-    /// The window to advertise, in units of `1 << scale` bytes. The right edge never moves left (RFC 9293 §3.8.6.2.1), so the
-    /// value is rounded up where rounding down would.
+    /// The window to advertise, in units of `1 << scale` bytes.
+    ///
+    /// The right edge must not move left (RFC 9293 §3.8.6.2.1), so the value is rounded up where rounding down would, but never
+    /// past the first unit beyond the buffer: else it would creep with every byte that arrives. Whatever was promised once is
+    /// accepted, so memory is bounded by the buffer and one unit.
     pub(super) fn advertise(&mut self, scale: u8) -> u16 {
-        let free = self.capacity.saturating_sub(self.data_end() - self.read);
-        let edge = (self.next + free).max(self.edge);
-        let mut units = (edge - self.next) >> scale;
-        if self.next + (units << scale) < self.edge {
-            units += 1;
-        }
+        let unit = 1u64 << scale;
+        let end = (self.read + self.capacity).max(self.next);
+        let promised = self.edge.max(self.next);
+        let units =
+            ((end - self.next) / unit).max((promised - self.next).div_ceil(unit)).min((end - self.next).div_ceil(unit));
         let units = units.min(u64::from(u16::MAX));
-        self.edge = self.edge.max(self.next + (units << scale));
+        self.edge = self.edge.max(self.next + units * unit);
         units as u16
     }
 
@@ -327,7 +328,7 @@ mod tests {
                 let edge = receiver.edge();
                 receiver.advertise(scale);
                 prop_assert!(receiver.edge() >= edge, "the right edge never moves left");
-                prop_assert!(receiver.bytes.len() <= 256, "memory is bounded by the window");
+                prop_assert!(receiver.bytes.len() < 256 + (1 << scale), "memory is bounded by the window");
                 for block in receiver.sack_blocks() {
                     prop_assert!(block.start > receiver.next() && block.end <= receiver.edge());
                 }

@@ -90,6 +90,8 @@ struct Rack {
     /// Departure and end of the most recently sent segment that was delivered.
     newest: Option<(Instant, u64)>,
     rtt: Duration,
+    /// Lowest RTT of the path: a retransmission cannot have been answered sooner.
+    min_rtt: Duration,
     /// Highest offset delivered, to notice reordering.
     highest: u64,
     reordering_seen: bool,
@@ -246,8 +248,10 @@ impl Segments {
             self.rack.reordering_seen |= record.range.end < self.rack.highest;
         }
         self.rack.highest = self.rack.highest.max(record.range.end);
+        // What came sooner than the path allows acknowledges the original, not the retransmission (RFC 8985 §6.2 step 2).
+        let of_original = record.retransmitted() && rtt < self.rack.min_rtt;
         let sent = (record.sent.sent_at, record.range.end);
-        if self.rack.newest.is_none_or(|newest| newest < sent) {
+        if !of_original && self.rack.newest.is_none_or(|newest| newest < sent) {
             self.rack.newest = Some(sent);
             self.rack.rtt = rtt;
         }
@@ -256,6 +260,7 @@ impl Segments {
     /// Marks segments lost that were sent so long before a delivered one that reordering cannot explain it. Returns the bytes
     /// newly lost and, when some segments are still within the reordering window, when it closes.
     pub(super) fn detect_lost(&mut self, now: Instant, window: ReorderingWindow) -> (Bytes, Option<Instant>) {
+        self.rack.min_rtt = window.min_rtt;
         let Some((newest, newest_end)) = self.rack.newest else { return (Bytes::ZERO, None) };
         let patience = self.rack.rtt + self.reordering_window(window);
         let mut lost = 0;

@@ -102,9 +102,10 @@ fn an_end_in_the_past_or_beyond_the_window_is_none() {
     peer.still_works_at(10);
 }
 
-/// The window is a multiple of 2^scale, the buffer is not: the edge never moves left, and what is kept is what fits the buffer.
+/// The window is a multiple of 2^scale, the buffer is not: the edge moves left by the rounding at most (rounding up each time would
+/// let it creep to the right for ever), what was promised is accepted all the same, and what is kept is what fits the buffer.
 #[test]
-fn the_edge_never_moves_left_and_the_buffer_holds_what_fits() {
+fn the_edge_moves_left_by_rounding_only_and_the_buffer_holds_what_fits() {
     for buffer in [70_001, 100_003, 262_143, 1_000_001] {
         let config = TcpConfig { receive_buffer: Bytes::new(buffer), ..TcpConfig::default() };
         let mut peer = Peer::connected(config, [mss(1460), scale(0)].concat());
@@ -113,8 +114,8 @@ fn the_edge_never_moves_left_and_the_buffer_holds_what_fits() {
         for offset in (0..buffer as u32 + 20_000).step_by(1460) {
             for answer in &peer.send(&peer.data(offset, &text(offset..offset + 1460))) {
                 let right = answer.ack.wrapping_sub(peer.at(0)) + (u32::from(answer.window) << shift);
-                assert!(right >= edge, "buffer {buffer}: the edge moved from {edge} to {right}");
-                edge = right;
+                assert!(right + (1 << shift) > edge, "buffer {buffer}: the edge moved from {edge} to {right}");
+                edge = edge.max(right);
             }
         }
         let kept = peer.host_reads().0;
