@@ -40,10 +40,10 @@ pub enum Next {
 /// How the thread spends the time between two things to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Idle {
-    /// Asleep until the device or a timer wakes it; during traffic, until some frames have [gathered](EventLoop::gathering).
+    /// Asleep until the device or a timer wakes it.
     #[default]
     Sleep,
-    /// Looking again at once. Uses a whole core.
+    /// Looking again at once. Uses a whole core, and pays only where the machine has one to spare.
     Spin,
 }
 
@@ -88,7 +88,7 @@ impl EventLoop {
     }
 
     /// How long to let frames gather before the next look, while there is traffic; as `ethtool -C rx-usecs` of a network card. A
-    /// thread that is woken for every frame costs itself and the sender more than the frame does. The first frame after a pause is
+    /// thread that is woken for every frame costs itself and the sender more than the frame does, and acknowledges every other one. The first frame after a pause is
     /// never held back. Default 20 µs; zero looks at once.
     pub fn gathering(mut self, time: Duration) -> Self {
         self.gather = time;
@@ -168,20 +168,23 @@ impl EventLoop {
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
     {
-        let (gather, time) = match self.idle {
-            Idle::Sleep => (traffic && !self.gather.is_zero(), until.map(|at| at - self.clock.now())),
-            Idle::Spin => (false, Some(Duration::ZERO)),
-        };
-        if time.is_some_and(|time| time < SHORTEST_WAIT) {
-            std::hint::spin_loop();
+        let now = self.clock.now();
+        let gather = traffic.then(|| now + self.gather);
+        let end = until.into_iter().chain(gather).min();
+        if self.idle == Idle::Spin {
+            let end = if traffic { end.unwrap_or(now) } else { now };
+            while self.clock.now() < end {
+                std::hint::spin_loop();
+            }
             return Ok(true);
         }
-        let bell = self.bell.as_fd();
-        let ready = if gather {
-            self.waiter.wait(None, bell, Some(time.map_or(self.gather, |time| time.min(self.gather))))?
-        } else {
-            self.waiter.wait(Some(host.port().ring().device().as_fd()), bell, time)?
-        };
+        let time = end.map(|end| end - now);
+        if time.is_some_and(|time| time < SHORTEST_WAIT) {
+            return Ok(true);
+        }
+        // While frames gather, the device is not looked at.
+        let device = (!traffic).then(|| host.port().ring().device().as_fd());
+        let ready = self.waiter.wait(device, self.bell.as_fd(), time)?;
         if ready.bell {
             self.bell.silence();
         }
