@@ -88,8 +88,8 @@ impl EventLoop {
     }
 
     /// How long to let frames gather before the next look, while there is traffic; as `ethtool -C rx-usecs` of a network card. A
-    /// thread that is woken for every frame costs itself and the sender more than the frame does, and acknowledges every other one. The first frame after a pause is
-    /// never held back. Default 20 µs; zero looks at once.
+    /// thread that is woken for every frame costs itself and the sender more than the frame does, and acknowledges every other
+    /// one. The first frame after a pause is never held back. Default 20 µs; zero looks at once.
     pub fn gathering(mut self, time: Duration) -> Self {
         self.gather = time;
         self
