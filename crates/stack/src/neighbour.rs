@@ -34,15 +34,13 @@ pub(crate) struct Neighbours {
 #[derive(Debug)]
 enum Entry {
     /// Asked, not answered; these connections wait.
-    Asked {
-        attempts: u32,
-        at: Instant,
-        waiting: Vec<SocketId>,
-    },
+    Asked { attempts: u32, at: Instant, waiting: Vec<SocketId> },
     Known {
         mac: Mac,
         since: Instant,
         asked: Option<Instant>,
+        /// Somebody else claimed the address: ask who has it before long.
+        doubted: bool,
     },
 }
 
@@ -74,8 +72,8 @@ impl Neighbours {
     /// Looks `address` up for `socket`, which waits if the address is not known.
     pub(crate) fn look_up(&mut self, address: Ipv4Addr, socket: SocketId, now: Instant) -> Lookup {
         match self.entries.get_mut(&address) {
-            Some(Entry::Known { mac, since, asked }) => {
-                let stale = now - *since > FRESH && asked.is_none_or(|at| now - at >= ASK_INTERVAL);
+            Some(Entry::Known { mac, since, asked, doubted }) => {
+                let stale = (*doubted || now - *since > FRESH) && asked.is_none_or(|at| now - at >= ASK_INTERVAL);
                 if stale {
                     *asked = Some(now);
                 }
@@ -104,12 +102,12 @@ impl Neighbours {
     /// `address` says it is at `mac`, in an answer or in a question of its own. Returns the connections that waited for it.
     ///
     /// A host that asks for us will want an answer, so it is remembered (RFC 826). A trusted entry is not overturned by a
-    /// different claim: that is how addresses are stolen. It changes when it has gone stale and we asked again.
+    /// different claim: that is how addresses are stolen. But the claim raises doubt: we ask, and the answer counts.
     pub(crate) fn learn(&mut self, address: Ipv4Addr, mac: Mac, now: Instant) -> Vec<SocketId> {
         if !mac.is_unicast() {
             return Vec::new();
         }
-        let fresh = Entry::Known { mac, since: now, asked: None };
+        let fresh = Entry::Known { mac, since: now, asked: None, doubted: false };
         let room = self.entries.len() < CAPACITY;
         match self.entries.get_mut(&address) {
             Some(entry @ Entry::Asked { .. }) => {
@@ -118,9 +116,11 @@ impl Neighbours {
                 return [waiting, std::mem::take(&mut self.crowded)].concat();
             }
             Some(entry @ Entry::Known { .. }) => {
-                let Entry::Known { mac: trusted, asked, .. } = entry else { return Vec::new() };
+                let Entry::Known { mac: trusted, asked, doubted, .. } = entry else { return Vec::new() };
                 if *trusted == mac || asked.is_some() {
                     *entry = fresh;
+                } else {
+                    *doubted = true;
                 }
             }
             None if room => {
@@ -212,11 +212,15 @@ mod tests {
         let mut neighbours = Neighbours::new(Key::from_seed(1));
         neighbours.learn(PEER, MAC, Instant::ZERO);
         neighbours.learn(PEER, THIEF, Instant::ZERO);
+        // The claim raises doubt. Asked for, the owner defends its address ...
+        assert_eq!(neighbours.look_up(PEER, SOCKET, Instant::ZERO), Lookup { mac: Some(MAC), ask: true });
+        neighbours.learn(PEER, MAC, Instant::ZERO);
         assert_eq!(neighbours.look_up(PEER, SOCKET, Instant::ZERO), Lookup { mac: Some(MAC), ask: false });
-        // Once stale and asked for, the answer counts, whoever it is now.
-        assert!(neighbours.look_up(PEER, SOCKET, Instant::from_secs(61)).ask);
-        neighbours.learn(PEER, THIEF, Instant::from_secs(61));
-        assert_eq!(neighbours.look_up(PEER, SOCKET, Instant::from_secs(61)).mac, Some(THIEF));
+        // ... or a new owner answers, as after a change of network cards.
+        neighbours.learn(PEER, THIEF, Instant::from_secs(9));
+        assert!(neighbours.look_up(PEER, SOCKET, Instant::from_secs(9)).ask);
+        neighbours.learn(PEER, THIEF, Instant::from_secs(9));
+        assert_eq!(neighbours.look_up(PEER, SOCKET, Instant::from_secs(9)).mac, Some(THIEF));
     }
 
     #[test]

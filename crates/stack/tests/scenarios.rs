@@ -374,3 +374,62 @@ fn forge(template: &[u8], flags: u8, offset: u32) -> Vec<u8> {
     smoltcp::wire::TcpPacket::new_unchecked(&mut frame[34..]).fill_checksum(&source, &destination);
     frame
 }
+
+#[test]
+fn a_timeout_starts_again_from_one_segment_and_grows() {
+    let (mut pair, client, server) = Pair::connected(5, TcpConfig::default());
+    let payload = data(14_480);
+    pair.filter = Box::new(|_, _| false);
+    pair.hosts[0].send(client, &payload).expect("open");
+    pair.run_for(Duration::from_millis(150));
+    let sent = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let (log, start) = (sent.clone(), pair.now);
+    let clock = std::rc::Rc::new(std::cell::Cell::new(start));
+    let now = clock.clone();
+    pair.filter = Box::new(move |side, frame| {
+        if side == 0 && tcp(frame).is_some_and(|(_, len)| len > 0) {
+            log.borrow_mut().push(now.get());
+        }
+        true
+    });
+    for _ in 0..400 {
+        pair.run_for(Duration::from_millis(1));
+        clock.set(pair.now);
+    }
+    assert_eq!(pair.read(1, server).0, payload);
+    // One segment, then two, then four: slow start, one round trip apart.
+    let mut rounds = Vec::new();
+    let mut last = None;
+    for at in sent.borrow().iter().copied() {
+        match last.replace(at) {
+            Some(before) if at - before < DELAY => *rounds.last_mut().expect("a round is open") += 1,
+            _ => rounds.push(1),
+        }
+    }
+    assert_eq!(rounds[..3], [1, 2, 4], "{rounds:?}");
+    assert_eq!(pair.hosts[0].info(client).expect("open").timeouts, 1);
+}
+
+#[test]
+fn a_full_segment_with_a_fin_survives_a_timeout() {
+    let (mut pair, client, server) = Pair::connected(5, TcpConfig::default());
+    let payload = data(1448);
+    pair.filter = Box::new(|_, _| false);
+    pair.hosts[0].send(client, &payload).expect("open");
+    pair.hosts[0].shutdown(client).expect("open");
+    pair.run_for(Duration::from_millis(100));
+    pair.filter = Box::new(|_, _| true);
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(pair.read(1, server), (payload, Recv::EndOfStream));
+}
+
+#[test]
+fn an_acknowledgement_does_not_wait_for_paced_data() {
+    let (mut pair, client, server) = Pair::connected(5, TcpConfig::default());
+    // Side 0 has more to send than it may at once; side 1 sends a little.
+    pair.hosts[0].send(client, &data(400_000)).expect("open");
+    pair.run_for(DELAY / 2);
+    pair.hosts[1].send(server, b"please acknowledge").expect("open");
+    pair.run_for(DELAY * 2 + DELAY);
+    assert_eq!(pair.hosts[1].info(server).expect("open").unacknowledged, Bytes::ZERO);
+}

@@ -20,7 +20,7 @@ use tautline_qdisc::{DropReason, Qdisc};
 use super::Host;
 use crate::config::{Pacing, ToldOf};
 use crate::neighbour::Due;
-use crate::socket::{CloseReason, Event};
+use crate::socket::Event;
 use crate::tcp::output::Plan;
 use crate::tcp::{Connection, State};
 use crate::trace::{Tracer, What};
@@ -102,11 +102,7 @@ where
         }
         for id in failed {
             if let Some(connection) = self.sockets.connection_mut(id) {
-                // An established connection outlives a silent neighbour until its own retries run out; one that is being opened
-                // has no retries yet, since nothing of it could leave.
-                if matches!(connection.state(), State::SynSent | State::SynReceived { .. }) {
-                    connection.fail(CloseReason::Unreachable);
-                }
+                connection.on_silent_neighbour();
                 self.touch(id);
             }
         }
@@ -119,7 +115,6 @@ where
             let Some(id) = self.next_runnable() else { break };
             let Some(connection) = self.sockets.connection_mut(id) else { continue };
             connection.place.queued = false;
-            connection.place.starved = false;
             let quota = QUOTA.min(BUDGET - births);
             let born = (0..quota).take_while(|_| self.birth_one(id, now)).count();
             births += born;
@@ -135,7 +130,14 @@ where
 
     /// Who runs next; those that waited for a frame have their turn while there is one.
     fn next_runnable(&mut self) -> Option<SocketId> {
-        self.runnable.pop().or_else(|| if self.pool.free() > 0 { self.starved.pop_front() } else { None })
+        if let Some(id) = self.runnable.pop() {
+            return Some(id);
+        }
+        let id = if self.pool.free() > 0 { self.starved.pop_front()? } else { return None };
+        if let Some(connection) = self.sockets.connection_mut(id) {
+            connection.place.starved = false;
+        }
+        Some(id)
     }
 
     /// One segment of one connection through steps 1 to 4. False when something holds it back; whatever that was will make the
@@ -271,9 +273,9 @@ where
         if let Some(owner) = settled.owner
             && let Some(connection) = self.sockets.connection_mut(owner.socket)
         {
-            connection.left_host(owner.segment, sent);
+            let refused = connection.left_host(owner.segment, sent);
             let throttled = settled.credit.is_some_and(|credit| connection.tsq.release(&credit));
-            if throttled || connection.wants_retransmission() {
+            if refused || throttled || connection.wants_retransmission() {
                 self.runnable.push(connection);
             }
         }

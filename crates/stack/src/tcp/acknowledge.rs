@@ -18,7 +18,7 @@ impl Connection {
     pub(super) fn process_acknowledgement(&mut self, ack: u64, segment: &Segment<'_>, now: Instant) {
         self.flight.refused = false;
         let prior_in_flight = Bytes::new(self.segments.in_flight());
-        let recoverable = self.nxt - self.una;
+        let recoverable = self.recoverable();
         let advanced = ack > self.una;
         if self.segments.is_empty() && !advanced {
             return;
@@ -27,12 +27,12 @@ impl Connection {
         self.take_sack(segment, now, &mut delivery);
         self.learn_rtt(&delivery, now);
         if delivery.bytes == Bytes::ZERO && !advanced {
-            self.count_duplicate(segment);
+            self.count_duplicate(ack, segment);
         }
         if self.phase_is_spurious(&delivery, segment) {
             self.undo(now);
         }
-        let lost = self.look_for_losses_from(now, Bytes::new(recoverable));
+        let lost = self.look_for_losses_from(now, recoverable);
         self.leave_recovery(advanced);
         if delivery.bytes > Bytes::ZERO {
             self.tell_controller(&delivery, lost, prior_in_flight, now);
@@ -60,15 +60,15 @@ impl Connection {
         if !self.agreed.as_ref().is_some_and(|agreed| agreed.sack) {
             return;
         }
-        for (left, right) in segment.sack.iter().flatten() {
-            let (Some(left), Some(right)) =
-                (seq::from_wire(self.isn, self.una, *left), seq::from_wire(self.isn, self.una, *right))
-            else {
-                continue;
-            };
-            if self.una < left && left < right && right <= self.nxt {
-                self.segments.sack(left..right, now, &mut self.sampler, delivery);
-            }
+        let mut blocks = segment.sack.map(|block| {
+            let (left, right) = block?;
+            let block = seq::from_wire(self.isn, self.una, left)?..seq::from_wire(self.isn, self.una, right)?;
+            (self.una < block.start && block.start < block.end && block.end <= self.nxt).then_some(block)
+        });
+        // The newest comes first. Taken in that order, two blocks of one acknowledgement would look like reordering.
+        blocks.sort_unstable_by_key(|block| block.as_ref().map(|block| block.start));
+        for block in blocks.into_iter().flatten() {
+            self.segments.sack(block, now, &mut self.sampler, delivery);
         }
     }
 
@@ -80,9 +80,9 @@ impl Connection {
 
     /// Duplicate acknowledgements stand in for SACK with peers that have none (RFC 6582). Window updates are none
     /// (RFC 5681 §2).
-    fn count_duplicate(&mut self, segment: &Segment<'_>) {
+    fn count_duplicate(&mut self, ack: u64, segment: &Segment<'_>) {
         let has_sack = self.agreed.as_ref().is_some_and(|agreed| agreed.sack);
-        if has_sack || self.peer.moved || !segment.payload.is_empty() || segment.fin {
+        if has_sack || ack != self.una || self.peer.moved || !segment.payload.is_empty() || segment.fin {
             return;
         }
         self.duplicate_acks += 1;
@@ -108,8 +108,13 @@ impl Connection {
 
     /// The reordering window closed.
     pub(super) fn look_for_losses(&mut self, now: Instant) {
-        let recoverable = Bytes::new(self.nxt - self.una);
+        let recoverable = self.recoverable();
         self.look_for_losses_from(now, recoverable);
+    }
+
+    /// What is not yet reported delivered: what a recovery that begins now can still learn of.
+    fn recoverable(&self) -> Bytes {
+        Bytes::new(self.nxt - self.una - self.segments.sacked_bytes())
     }
 
     /// Detects losses; the first ones of an episode begin fast recovery. `recoverable` is what the episode can still report
@@ -187,7 +192,9 @@ impl Connection {
     /// the window counts too, because pacing spreads it over the round (`spec/tcp.md` §1.13).
     fn window_limited(&self) -> bool {
         let slow_start = self.verdict.cwnd < self.verdict.ssthresh;
-        self.flight.window_limited_until.is_some_and(|until| self.una <= until)
+        // What a timeout condemned waits to be sent again: the window alone limits that.
+        matches!(self.phase, Phase::Loss { .. })
+            || self.flight.window_limited_until.is_some_and(|until| self.una <= until)
             || (slow_start && self.verdict.cwnd.get() < 2 * self.flight.largest)
     }
 
@@ -214,12 +221,12 @@ impl Connection {
         }
     }
 
-    /// A packet of this connection has left the host, sent or dropped.
-    pub(crate) fn left_host(&mut self, segment: Option<SegmentId>, sent: bool) {
-        self.flight.refused &= !sent;
+    /// A packet of this connection has left the host, sent or dropped. True when that made room where one was refused.
+    pub(crate) fn left_host(&mut self, segment: Option<SegmentId>, sent: bool) -> bool {
         if let Some(segment) = segment {
             self.segments.left_host(segment);
         }
+        sent && std::mem::take(&mut self.flight.refused)
     }
 
     /// A packet of this connection was dropped in this host, and the connection is told (Linux's NET_XMIT_DROP and CN): the
@@ -231,7 +238,7 @@ impl Connection {
         self.flight.refused = true;
         self.segments.dropped_in_host(segment);
         if self.phase == Phase::Open && !matches!(self.state, State::SynSent | State::SynReceived { .. }) {
-            let recoverable = Bytes::new(self.nxt - self.una);
+            let recoverable = self.recoverable();
             self.enter_recovery(Signal::LocalDrop, in_flight, recoverable, now);
         }
     }

@@ -80,6 +80,8 @@ pub(super) struct Agreed {
     pub(super) sack: bool,
     /// The peer's latest timestamp, if both ends use them.
     pub(super) peer_timestamp: Option<u32>,
+    /// When it came.
+    pub(super) peer_timestamp_at: Instant,
     /// Most payload bytes in a segment.
     pub(super) segment: u64,
 }
@@ -258,7 +260,7 @@ impl Connection {
     }
 
     /// Fixes what the SYNs agreed on and starts the controller with the real segment size.
-    pub(super) fn agree(&mut self, syn: &crate::wire::Segment<'_>) {
+    pub(super) fn agree(&mut self, syn: &crate::wire::Segment<'_>, now: Instant) {
         let timestamps = syn.timestamp.is_some();
         let own = (self.mtu - IPV4_HEADER - TCP_HEADER) as u64;
         let peer = syn.mss.map_or(DEFAULT_MSS, u64::from).max(MIN_MSS);
@@ -271,6 +273,7 @@ impl Connection {
             scaling,
             sack: syn.sack_permitted,
             peer_timestamp: syn.timestamp.map(|(value, _)| value),
+            peer_timestamp_at: now,
             segment,
         });
         self.receiver.synchronised();
@@ -341,7 +344,8 @@ impl Connection {
                 _ => Ok(Recv::Empty),
             };
         }
-        if self.receiver.window_reopened() && !self.receiver.finished() {
+        let scale = self.agreed.as_ref().map_or(0, |agreed| agreed.own_scale);
+        if self.receiver.window_reopened(scale) && !self.receiver.finished() {
             self.receiver.owe_now();
         }
         Ok(Recv::Data(count))
@@ -393,9 +397,15 @@ impl Connection {
         }
     }
 
-    /// Gives the connection up for a reason that lies below it.
-    pub(crate) fn fail(&mut self, why: CloseReason) {
-        self.end(why);
+    /// Nobody answers for the next hop. A connection with something outstanding outlives that until its retries run out; one
+    /// that is being opened, or only has a last word to say, has no retries: nothing of it could leave.
+    pub(crate) fn on_silent_neighbour(&mut self) {
+        match self.state {
+            State::SynSent | State::SynReceived { .. } => self.end(CloseReason::Unreachable),
+            State::Closed => self.reset_due = false,
+            _ if self.orphan && self.segments.is_empty() => self.end(CloseReason::Unreachable),
+            _ => {}
+        }
     }
 
     /// In TIME-WAIT, a new SYN of the same peer takes the connection's place if it is provably newer: its sequence number is

@@ -11,6 +11,9 @@ use crate::wire::Segment;
 /// Least time between two answers to segments that carry no data and do not fit (Linux `tcp_invalid_ratelimit`, 500 ms).
 const CHALLENGE_INTERVAL: std::time::Duration = std::time::Duration::from_millis(500);
 
+/// How long a timestamp protects against older segments (Linux; RFC 7323 §5.5 allows 24 days). Afterwards it may have wrapped.
+const TIMESTAMP_VALIDITY: std::time::Duration = std::time::Duration::from_secs(2147);
+
 /// What the host must do after a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
@@ -27,16 +30,17 @@ impl Connection {
     pub(crate) fn on_segment(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
         self.totals.segments_in += 1;
         match self.state {
-            State::Closed => Reply::None,
+            // Only the handle is left: to the peer, there is no such connection.
+            State::Closed => Reply::Reset,
             State::SynSent => self.in_syn_sent(segment, now),
-            State::SynReceived { .. } if self.agreed.is_none() => self.take_first_syn(segment),
+            State::SynReceived { .. } if self.agreed.is_none() => self.take_first_syn(segment, now),
             _ => self.synchronised(segment, now),
         }
     }
 
     /// The SYN that created this connection.
-    fn take_first_syn(&mut self, segment: &Segment<'_>) -> Reply {
-        self.agree(segment);
+    fn take_first_syn(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
+        self.agree(segment, now);
         self.update_window_from_syn(segment);
         Reply::None
     }
@@ -65,7 +69,7 @@ impl Connection {
             }
             (None, true, _) | (_, false, false) => Reply::None,
             (Some(true), false, true) => {
-                self.agree(segment);
+                self.agree(segment, now);
                 self.update_window_from_syn(segment);
                 self.state = State::Established;
                 self.happened.established = true;
@@ -75,7 +79,7 @@ impl Connection {
             }
             (None, false, true) => {
                 // Simultaneous open: our SYN goes out again, as a SYN-ACK.
-                self.agree(segment);
+                self.agree(segment, now);
                 self.update_window_from_syn(segment);
                 self.state = State::SynReceived { listener: None };
                 self.segments.lose_all();
@@ -89,6 +93,7 @@ impl Connection {
         let Some(agreed) = &mut self.agreed else { return Reply::None };
         let irs = agreed.irs;
         let offset = seq::from_wire(irs, self.receiver.next(), segment.seq);
+        let valid = now - agreed.peer_timestamp_at < TIMESTAMP_VALIDITY;
         let last_timestamp = agreed.peer_timestamp;
 
         // PAWS (RFC 7323 §5.3); resets are exempt.
@@ -96,7 +101,7 @@ impl Connection {
             && !segment.rst
         {
             match segment.timestamp {
-                Some((value, _)) if !seq::older(value, recent) => {}
+                Some((value, _)) if !valid || !seq::older(value, recent) => {}
                 Some(_) => {
                     self.challenge(segment, now);
                     return Reply::None;
@@ -119,7 +124,7 @@ impl Connection {
             return self.on_second_syn(offset, segment, now);
         }
         let Some(ack) = segment.ack else { return Reply::None };
-        self.note_timestamp(offset, segment);
+        self.note_timestamp(offset, segment, now);
 
         let Some(ack) = self.acceptable_ack(ack) else {
             if matches!(self.state, State::SynReceived { .. }) {
@@ -139,12 +144,12 @@ impl Connection {
 
     /// The timestamp we echo is that of the segment that last moved the left edge (RFC 7323 §4.3). Without agreement in the SYNs
     /// the option is ignored (§3.2).
-    fn note_timestamp(&mut self, offset: u64, segment: &Segment<'_>) {
-        let recent = self.agreed.as_mut().and_then(|agreed| agreed.peer_timestamp.as_mut());
-        if let (Some(recent), Some((value, _)), true) =
-            (recent, segment.timestamp, offset <= self.receiver.acknowledged_up_to())
-        {
-            *recent = value;
+    fn note_timestamp(&mut self, offset: u64, segment: &Segment<'_>, now: Instant) {
+        let moves_edge = offset <= self.receiver.acknowledged_up_to();
+        let agreed = self.agreed.as_mut().filter(|agreed| agreed.peer_timestamp.is_some() && moves_edge);
+        if let (Some(agreed), Some((value, _))) = (agreed, segment.timestamp) {
+            agreed.peer_timestamp = Some(value);
+            agreed.peer_timestamp_at = now;
         }
     }
 

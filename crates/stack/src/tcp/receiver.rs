@@ -250,8 +250,9 @@ impl Receiver {
 
     /// Whether reading has opened the window so much that the peer should know: it at least doubled, by two segments or half the
     /// buffer (silly-window avoidance, RFC 9293 §3.8.6.2.2).
-    pub(super) fn window_reopened(&self) -> bool {
-        let free = self.capacity.saturating_sub(self.data_end() - self.read);
+    pub(super) fn window_reopened(&self, scale: u8) -> bool {
+        let expressible = u64::from(u16::MAX) << scale;
+        let free = self.capacity.saturating_sub(self.data_end() - self.read).min(expressible);
         let usable = self.edge.saturating_sub(self.next);
         let gain = free.saturating_sub(usable);
         gain >= (2 * self.peer_segment).min(self.capacity / 2).max(1) && free >= 2 * usable
@@ -418,10 +419,16 @@ mod tests {
             receiver.accept(1 + segment * 1000, &[1; 1000], false, LATER);
         }
         receiver.advertise(0);
-        assert!(!receiver.window_reopened());
+        assert!(!receiver.window_reopened(0));
         receiver.read(&mut [0; 1999]);
-        assert!(!receiver.window_reopened());
+        assert!(!receiver.window_reopened(0));
         receiver.read(&mut [0; 1]);
-        assert!(receiver.window_reopened());
+        assert!(receiver.window_reopened(0));
+        // More than 16 bits can say is no news.
+        let mut large = self::receiver(1 << 20);
+        large.accept(1, &[1; 1000], false, LATER);
+        large.advertise(0);
+        large.read(&mut [0; 1000]);
+        assert!(!large.window_reopened(0));
     }
 }

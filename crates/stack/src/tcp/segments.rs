@@ -77,6 +77,7 @@ pub(super) struct Segments {
     in_flight: u64,
     sacked: RangeSet,
     sacked_count: usize,
+    sacked_bytes: u64,
     /// Numbers of records believed lost, lowest first; entries whose record moved on are skipped.
     lost: BinaryHeap<Reverse<u64>>,
     /// Transmissions in order of departure; entries whose record moved on are skipped.
@@ -106,6 +107,11 @@ impl Segments {
     /// True when everything sent is cumulatively acknowledged.
     pub(super) fn is_empty(&self) -> bool {
         self.records.is_empty()
+    }
+
+    /// Bytes of sequence space the peer reported out of order, in whole segments.
+    pub(super) fn sacked_bytes(&self) -> u64 {
+        self.sacked_bytes
     }
 
     /// How many segments are unacknowledged.
@@ -188,13 +194,18 @@ impl Segments {
             delivery.retransmission_acked |= self.records[0].retransmitted();
             self.deliver(0, now, sampler, &mut delivery);
             let record = self.records.pop_front().expect("the loop saw it");
-            self.sacked_count -= usize::from(record.state == State::Sacked);
+            if record.state == State::Sacked {
+                self.sacked_count -= 1;
+                self.sacked_bytes -= record.len();
+            }
             self.first = self.first.wrapping_add(1) & NUMBER_MASK;
         }
         // A partial acknowledgement of a segment (a middlebox resegmented) shortens it.
         if let Some(record) = self.records.front_mut().filter(|record| record.range.start < una) {
-            if record.state == State::Outstanding {
-                self.in_flight -= una - record.range.start;
+            match record.state {
+                State::Outstanding => self.in_flight -= una - record.range.start,
+                State::Sacked => self.sacked_bytes -= una - record.range.start,
+                State::Lost => {}
             }
             delivery.bytes += Bytes::new(una - record.range.start);
             let lost = record.state == State::Lost;
@@ -225,6 +236,7 @@ impl Segments {
                 self.deliver(at, now, sampler, delivery);
                 self.records[at].state = State::Sacked;
                 self.sacked_count += 1;
+                self.sacked_bytes += self.records[at].len();
             }
             at += 1;
         }
@@ -316,6 +328,7 @@ impl Segments {
     pub(super) fn forget_sacks(&mut self) {
         self.sacked.clear();
         self.sacked_count = 0;
+        self.sacked_bytes = 0;
         for at in 0..self.records.len() {
             if self.records[at].state == State::Sacked {
                 self.records[at].state = State::Lost;
