@@ -83,7 +83,7 @@ pub struct Flow {
     pub host_next: u32,
     /// What the host acknowledged last.
     pub host_ack: u32,
-    /// Right edge of the window that the host offered.
+    /// Furthest right edge of the windows that the host offered.
     edge: Option<u32>,
     /// Shift of the host's windows; it says one in its SYN, and uses it if the peer scales too.
     pub scale: u8,
@@ -291,7 +291,7 @@ impl Rig {
 }
 
 /// What holds for every segment of a connection: it repeats the application's bytes, and the window's right edge stays or moves
-/// right (RFC 9293 §3.8.6.2.1).
+/// right (RFC 9293 §3.8.6.2.1), but for what is lost when it is written in units of 2^scale (RFC 7323 §2.4).
 fn check(flow: &mut Flow, segment: &Tcp, written: u32) {
     let first = segment.seq.wrapping_sub(flow.host_isn).wrapping_sub(1);
     for (i, byte) in segment.payload.iter().enumerate() {
@@ -303,12 +303,10 @@ fn check(flow: &mut Flow, segment: &Tcp, written: u32) {
         assert_eq!(first.wrapping_add(segment.payload.len() as u32), written, "a FIN before the end of the data");
     }
     let edge = segment.ack.wrapping_add(u32::from(segment.window) << flow.scale);
-    if let Some(before) = flow.edge {
-        assert!(
-            edge.wrapping_sub(before) as i32 >= 0,
-            "the window's right edge moved left by {}",
-            before.wrapping_sub(edge)
-        );
+    let furthest = flow.edge.get_or_insert(edge);
+    let retracted = furthest.wrapping_sub(edge) as i32;
+    assert!(retracted < 1 << flow.scale, "the window's right edge moved left by {retracted}");
+    if retracted < 0 {
+        *furthest = edge;
     }
-    flow.edge = Some(edge);
 }
