@@ -262,7 +262,7 @@ where
             ToldOf::Everything => true,
         };
         if told || reason == DropReason::Reset {
-            connection.on_local_drop(owner.segment, now);
+            connection.on_local_drop(owner.segment, reason, now);
             self.runnable.push(connection);
         }
     }

@@ -1,11 +1,15 @@
 //! What an acknowledgement does to the sender, in Linux's order (`spec/tcp.md` §1.6): scoreboard, RTT, loss detection, recovery,
 //! rate sample, controller, timers. Sending comes last, elsewhere.
 
+use std::time::Duration;
+
 use tautline_base::{Bytes, Instant, SegmentId};
 use tautline_cc::{Ack, Congestion, Recovery, Signal};
+use tautline_qdisc::DropReason;
 
 use super::connection::{Connection, State};
 use super::recovery::{Episode, Phase, PrrAck};
+use super::rtt::MAX_RTO;
 use super::segments::{Delivery, ReorderingWindow};
 use crate::seq;
 use crate::wire::Segment;
@@ -25,7 +29,7 @@ impl Connection {
         }
         let mut delivery = if advanced { self.advance(ack, now) } else { Delivery::default() };
         self.take_sack(segment, now, &mut delivery);
-        self.learn_rtt(&delivery, now);
+        self.learn_rtt(&delivery, segment, now);
         if delivery.bytes == Bytes::ZERO && !advanced {
             self.count_duplicate(ack, segment);
         }
@@ -72,9 +76,22 @@ impl Connection {
         }
     }
 
-    fn learn_rtt(&mut self, delivery: &Delivery, now: Instant) {
-        if let Some(rtt) = delivery.earliest_rtt {
-            self.rtt.sample(rtt, now);
+    /// An acknowledgement that covers a retransmission says nothing by itself: what was sent once waited at the receiver behind
+    /// the hole (Karn). The timestamp it echoes tells, in milliseconds, when it was caused (RFC 7323 §4).
+    fn learn_rtt(&mut self, delivery: &Delivery, segment: &Segment<'_>, now: Instant) {
+        if !delivery.retransmission_acked {
+            if let Some(rtt) = delivery.earliest_rtt {
+                self.rtt.sample(rtt, now);
+            }
+            return;
+        }
+        let timestamps = self.agreed.as_ref().is_some_and(|agreed| agreed.peer_timestamp.is_some());
+        if let (true, Some((_, echo))) = (timestamps, segment.timestamp) {
+            let rtt = Duration::from_millis(u64::from(self.timestamp(now).wrapping_sub(echo).max(1)));
+            // An echo of something older than any timeout is a lie.
+            if rtt <= MAX_RTO {
+                self.rtt.sample(rtt, now);
+            }
         }
     }
 
@@ -126,7 +143,9 @@ impl Connection {
             srtt: self.rtt.srtt(),
             in_recovery: !matches!(self.phase, Phase::Open),
         };
-        let (mut lost, reorder) = self.segments.detect_lost(now, window);
+        // RACK needs to know which segments arrived; without SACK it would condemn what the peer holds (RFC 8985 §3).
+        let has_sack = self.agreed.as_ref().is_some_and(|agreed| agreed.sack);
+        let (mut lost, reorder) = if has_sack { self.segments.detect_lost(now, window) } else { (Bytes::ZERO, None) };
         self.timers.reorder = reorder;
         if self.duplicate_acks == DUPLICATES {
             self.duplicate_acks += 1;
@@ -231,12 +250,15 @@ impl Connection {
 
     /// A packet of this connection was dropped in this host, and the connection is told (Linux's NET_XMIT_DROP and CN): the
     /// segment is lost for certain, and the local queue is congested.
-    pub(crate) fn on_local_drop(&mut self, segment: Option<SegmentId>, now: Instant) {
+    pub(crate) fn on_local_drop(&mut self, segment: Option<SegmentId>, reason: DropReason, now: Instant) {
         self.totals.local_drops += 1;
         let Some(segment) = segment else { return };
         let in_flight = Bytes::new(self.segments.in_flight());
-        self.flight.refused = true;
-        self.segments.dropped_in_host(segment);
+        if !self.segments.dropped_in_host(segment) {
+            return;
+        }
+        // A device that was reset has room.
+        self.flight.refused = reason != DropReason::Reset;
         if self.phase == Phase::Open && !matches!(self.state, State::SynSent | State::SynReceived { .. }) {
             let recoverable = self.recoverable();
             self.enter_recovery(Signal::LocalDrop, in_flight, recoverable, now);

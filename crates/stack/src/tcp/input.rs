@@ -196,10 +196,12 @@ impl Connection {
     /// A SYN on a connection that has had one: the peer repeats it because our answer was lost, or somebody guesses
     /// (RFC 5961 §4.2).
     fn on_second_syn(&mut self, offset: u64, segment: &Segment<'_>, now: Instant) -> Reply {
-        if matches!(self.state, State::SynReceived { .. }) && offset == 0 {
+        if let State::SynReceived { listener } = self.state
+            && offset == 0
+        {
             match segment.ack {
                 // The SYN-ACK of a simultaneous open.
-                Some(ack) if seq::from_wire(self.isn, self.una, ack) == Some(1) && self.nxt == 1 => {
+                Some(ack) if listener.is_none() && seq::from_wire(self.isn, self.una, ack) == Some(1) && self.nxt == 1 => {
                     self.complete_open(1);
                     self.process_acknowledgement(1, segment, now);
                     self.receiver.owe_now();

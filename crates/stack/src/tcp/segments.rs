@@ -181,10 +181,9 @@ impl Segments {
     }
 
     /// A copy of the segment was dropped inside this host and the connection was told: it is lost for certain.
-    pub(super) fn dropped_in_host(&mut self, segment: SegmentId) {
-        if let Some(at) = self.position(segment) {
-            self.mark_lost(at);
-        }
+    /// False if it had been delivered by another copy or given up before.
+    pub(super) fn dropped_in_host(&mut self, segment: SegmentId) -> bool {
+        self.position(segment).is_some_and(|at| self.mark_lost(at))
     }
 
     /// Takes a cumulative acknowledgement of everything below `una`.
@@ -353,14 +352,16 @@ impl Segments {
         self.order = order.into();
     }
 
-    fn mark_lost(&mut self, at: usize) {
+    /// False if the segment was not in flight.
+    fn mark_lost(&mut self, at: usize) -> bool {
         let record = &mut self.records[at];
         if record.state != State::Outstanding {
-            return;
+            return false;
         }
         record.state = State::Lost;
         self.in_flight -= record.range.end - record.range.start;
         self.lost.push(Reverse(record.range.start));
+        true
     }
 
     fn number(&self, at: usize) -> u32 {

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use tautline_stack::{CloseReason, Recv, TcpConfig};
+use tautline_stack::{CloseReason, Event, Recv, TcpConfig};
 
 use crate::peer::*;
 
@@ -179,4 +179,19 @@ fn a_stranger_without_a_route_opens_nothing() {
     peer.run_for(Duration::from_secs(10));
     assert_eq!(peer.pair.hosts[HOST].socket_count(), 1, "only the listener");
     assert_eq!(first_answers(&mut peer, &syn).len(), 1, "a neighbour is heard");
+}
+
+/// A listener's handshake ends with an acknowledgement. A SYN that acknowledges as well is no part of it, and must not open a
+/// connection that no application is told of.
+#[test]
+fn a_syn_that_acknowledges_completes_no_passive_open() {
+    let mut peer = Peer::stranger(TcpConfig::default());
+    let syn = Segment { flags: SYN, seq: ISN, ..peer.ack() };
+    peer.host_isn = first_answers(&mut peer, &syn)[0].seq;
+    for _ in 0..3 {
+        peer.send(&Segment { flags: SYN | ACK, seq: ISN, ..peer.ack() });
+    }
+    peer.run_for(Duration::from_secs(300));
+    let told = peer.pair.events[HOST].iter().any(|event| matches!(event, Event::Accepted { .. }));
+    assert!(told || peer.pair.hosts[HOST].socket_count() == 1, "accepted, or gone");
 }
