@@ -93,6 +93,9 @@ where
             self.stats.not_for_us += 1;
             return;
         }
+        if !self.has_frames_to_spare() {
+            return;
+        }
         let addresses = self.addresses_to(source, source_mac);
         self.answer(now, |frame| wire::write_echo_reply(frame, &addresses, icmp));
     }
@@ -101,9 +104,12 @@ where
         let tuple = Tuple { local_port: segment.destination_port, remote: source, remote_port: segment.source_port };
         let mut found = self.demux.get(&tuple).copied();
         if let Some(id) = found
-            && self.sockets.connection(id).is_some_and(|old| old.may_be_replaced_by(segment))
+            && let Some(old) = self.sockets.connection_mut(id).filter(|old| old.may_be_replaced_by(segment))
         {
-            self.forget(id);
+            // What the application still holds can still be read; only the peer's address is given away.
+            old.make_way();
+            self.demux.remove(&tuple);
+            self.touch(id);
             found = None;
         }
         let source_mac = Mac::from_bytes(&frame[6..12]);
@@ -167,7 +173,7 @@ where
 
     /// Answers a segment that no connection wants (RFC 9293 §3.10.7.1). A reset is never answered.
     fn reset(&mut self, destination: Ipv4Addr, destination_mac: Mac, segment: &Segment<'_>, now: Instant) {
-        if segment.rst || !destination_mac.is_unicast() {
+        if segment.rst || !destination_mac.is_unicast() || !self.has_frames_to_spare() {
             return;
         }
         let len = segment.payload.len() as u32 + u32::from(segment.syn) + u32::from(segment.fin);
@@ -190,6 +196,13 @@ where
         };
         let addresses = self.addresses_to(destination, destination_mac);
         self.answer(now, |frame| Some(wire::write_tcp(frame, &addresses, &header, (&[], &[]))));
+    }
+
+    /// Strangers are answered only from plenty: a flood of them must not take the frames that connections need.
+    fn has_frames_to_spare(&mut self) -> bool {
+        let spare = self.pool.free() > self.pool.capacity() / 4;
+        self.stats.no_frame += u64::from(!spare);
+        spare
     }
 
     /// Writes a packet that no connection owns and hands it to the discipline.

@@ -113,8 +113,6 @@ where
         let mut births = 0;
         while births < BUDGET {
             let Some(id) = self.next_runnable() else { break };
-            let Some(connection) = self.sockets.connection_mut(id) else { continue };
-            connection.place.queued = false;
             let quota = QUOTA.min(BUDGET - births);
             let born = (0..quota).take_while(|_| self.birth_one(id, now)).count();
             births += born;
@@ -128,14 +126,13 @@ where
         births
     }
 
-    /// Who runs next; those that waited for a frame have their turn while there is one.
+    /// Who runs next: while there are frames, whoever waited for one, else whoever has something to do.
     fn next_runnable(&mut self) -> Option<SocketId> {
-        if let Some(id) = self.runnable.pop() {
-            return Some(id);
-        }
-        let id = if self.pool.free() > 0 { self.starved.pop_front()? } else { return None };
+        let starved = if self.pool.free() > 0 { self.starved.pop_front() } else { None };
+        let id = starved.or_else(|| self.runnable.pop())?;
         if let Some(connection) = self.sockets.connection_mut(id) {
-            connection.place.starved = false;
+            let place = &mut connection.place;
+            *(if starved.is_some() { &mut place.starved } else { &mut place.queued }) = false;
         }
         Some(id)
     }
@@ -339,7 +336,10 @@ where
     /// Frees a connection's slot.
     pub(super) fn forget(&mut self, id: SocketId) {
         if let Some(crate::sockets::Socket::Connection(connection)) = self.sockets.remove(id) {
-            self.demux.remove(&connection.tuple);
+            // A newer connection may have taken the dead one's place.
+            if self.demux.get(&connection.tuple) == Some(&id) {
+                self.demux.remove(&connection.tuple);
+            }
         }
     }
 

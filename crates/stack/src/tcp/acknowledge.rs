@@ -90,7 +90,7 @@ impl Connection {
             let rtt = Duration::from_millis(u64::from(self.timestamp(now).wrapping_sub(echo).max(1)));
             // An echo of something older than any timeout is a lie.
             if rtt <= MAX_RTO {
-                self.rtt.sample(rtt, now);
+                self.rtt.coarse_sample(rtt);
             }
         }
     }

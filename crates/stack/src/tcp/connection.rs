@@ -408,9 +408,13 @@ impl Connection {
         }
     }
 
-    /// In TIME-WAIT, a new SYN of the same peer takes the connection's place if it is provably newer: its sequence number is
-    /// beyond what we received, or its timestamp is (RFC 9293 §3.10.7.4, RFC 6191).
+    /// A new SYN of the same peer takes the place of a connection that is over. In TIME-WAIT it must be provably newer: its
+    /// sequence number is beyond what we received, or its timestamp is (RFC 9293 §3.10.7.4, RFC 6191).
     pub(crate) fn may_be_replaced_by(&self, segment: &crate::wire::Segment<'_>) -> bool {
+        let opens = segment.syn && segment.ack.is_none() && !segment.rst;
+        if self.state == State::Closed {
+            return opens && !self.reset_due;
+        }
         let (State::TimeWait, Some(agreed)) = (self.state, &self.agreed) else { return false };
         let beyond = crate::seq::from_wire(agreed.irs, self.receiver.next(), segment.seq)
             .is_some_and(|offset| offset > self.receiver.next());
@@ -418,7 +422,12 @@ impl Connection {
             (Some(ours), Some((theirs, _))) => crate::seq::older(ours, theirs),
             _ => false,
         };
-        segment.syn && segment.ack.is_none() && !segment.rst && (beyond || newer)
+        opens && (beyond || newer)
+    }
+
+    /// Ends a connection whose place a new one takes.
+    pub(crate) fn make_way(&mut self) {
+        self.end(CloseReason::Finished);
     }
 
     /// A lost segment waits to be sent again.

@@ -32,19 +32,26 @@ impl RttEstimator {
     /// Takes a sample from data that was sent once (Karn) and ends any backoff.
     pub(crate) fn sample(&mut self, rtt: Duration, now: Instant) {
         let rtt = rtt.max(Duration::from_nanos(1));
-        self.backoff = 0;
         let Some(s) = &mut self.smoothed else {
+            self.backoff = 0;
             self.smoothed = Some(Smoothed { srtt: rtt, deviation: rtt / 2, min: rtt, min_at: now });
             return;
         };
+        if rtt <= s.min || now - s.min_at > MIN_RTT_WINDOW {
+            (s.min, s.min_at) = (rtt, now);
+        }
+        self.coarse_sample(rtt);
+    }
+
+    /// Takes a sample of coarse resolution, from timestamps: it ends any backoff and moves the average, not the minimum.
+    pub(crate) fn coarse_sample(&mut self, rtt: Duration) {
+        self.backoff = 0;
+        let Some(s) = &mut self.smoothed else { return };
         let error = rtt.abs_diff(s.srtt);
         // A sample that lowers the RTT by more than the deviation says little about jitter: Linux gives it 1/8 the weight.
         let gain = if rtt < s.srtt && error > s.deviation { 32 } else { 4 };
         s.deviation = s.deviation - s.deviation / gain + error / gain;
         s.srtt = s.srtt - s.srtt / 8 + rtt / 8;
-        if rtt <= s.min || now - s.min_at > MIN_RTT_WINDOW {
-            (s.min, s.min_at) = (rtt, now);
-        }
     }
 
     /// The smoothed RTT; zero before the first sample.
