@@ -12,7 +12,8 @@ use std::hint::black_box;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tautline_base::{Frame, Instant, Packet};
 use tautline_qdisc::{
-    Codel, Drops, DynQdisc, FqCodel, Inspect, Ledger, Pfifo, PfifoFast, Qdisc, Stats, codel, fq_codel, pfifo, pfifo_fast,
+    Change, Codel, Drops, DynQdisc, FqCodel, Inspect, Ledger, Pfifo, PfifoFast, Qdisc, Stats, codel, fq_codel, pfifo,
+    pfifo_fast,
 };
 
 /// A frame as large as a UMEM descriptor, so that packets have their real size, but without memory behind it.
@@ -90,7 +91,7 @@ fn bench<Q: Qdisc<Pkt>>(c: &mut Criterion, id: BenchmarkId, queue: Q, backlog: u
 /// Measures a discipline as itself, boxed, and in the two wrappers.
 fn forms<Q>(c: &mut Criterion, name: &str, case: &str, make: impl Fn() -> Q, backlog: u64, flows: u64)
 where
-    Q: Qdisc<Pkt> + Inspect + Send + 'static,
+    Q: Qdisc<Pkt> + Inspect + Change<Pkt> + Send + 'static,
 {
     let id = |form: &str| BenchmarkId::new(format!("{name}/{form}"), case);
     bench(c, id("concrete"), make(), backlog, flows);

@@ -11,6 +11,15 @@ pub trait Frame {
 
     /// The whole memory, for writing.
     fn bytes_mut(&mut self) -> &mut [u8];
+
+    /// Another piece of memory of the same kind holding the same bytes, for packets that a discipline doubles. `None` if the
+    /// kind has no allocator at hand, as a UMEM chunk has none, or no memory is left.
+    fn duplicate(&self) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
 }
 
 impl Frame for () {
@@ -20,6 +29,10 @@ impl Frame for () {
 
     fn bytes_mut(&mut self) -> &mut [u8] {
         &mut []
+    }
+
+    fn duplicate(&self) -> Option<Self> {
+        Some(())
     }
 }
 
@@ -50,5 +63,9 @@ impl Frame for HeapFrame {
 
     fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.0[..]
+    }
+
+    fn duplicate(&self) -> Option<Self> {
+        Some(Self(self.0.clone()))
     }
 }

@@ -131,9 +131,55 @@ pub trait Item {
         1
     }
 
-    /// The headers, for classifiers that parse. May be empty.
+    /// The bytes of every segment's headers, which splitting repeats. Default 54: Ethernet, IPv4, TCP without options.
+    fn header_len(&self) -> Bytes {
+        Bytes::new(54)
+    }
+
+    /// The headers from the link layer on, for classifiers that parse. May be empty.
     fn headers(&self) -> &[u8] {
         &[]
+    }
+
+    /// Where the network header begins: bytes of link-layer header. Default 14, Ethernet.
+    fn network_offset(&self) -> usize {
+        ETHERNET_HEADER
+    }
+
+    /// Rewrites the local priority, 0..=15.
+    fn set_priority(&mut self, _priority: u8) {}
+
+    /// The mark that a firewall or an action left on it.
+    fn mark(&self) -> u32 {
+        0
+    }
+
+    /// Rewrites the mark.
+    fn set_mark(&mut self, _mark: u32) {}
+
+    /// Splits a packet that stands for several segments into packets of one segment each, handed to `each` in order; every
+    /// piece carries the metadata of the whole.
+    ///
+    /// # Errors
+    /// The packet itself, untouched, if it cannot be split: it is one segment, or there is no memory for the pieces.
+    fn split(self, _each: &mut dyn FnMut(Self)) -> Result<(), Self>
+    where
+        Self: Sized,
+    {
+        Err(self)
+    }
+
+    /// A copy with the same bytes and metadata but without owner or credit; `None` if there is no memory for it.
+    fn duplicate(&self) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
+
+    /// Flips the bit number `bit`, counted modulo the packet's length in bits. False if it has no bytes to flip.
+    fn corrupt(&mut self, _bit: u64) -> bool {
+        false
     }
 
     /// Marks "congestion experienced" if the transport understands it. True when the packet now carries CE, also when it
@@ -330,6 +376,36 @@ impl<F: Frame> Item for Packet<F> {
         self.bytes()
     }
 
+    fn set_priority(&mut self, priority: u8) {
+        self.priority = priority;
+    }
+
+    fn duplicate(&self) -> Option<Self> {
+        let Self { flow_hash, departure, enqueued, source_hash, destination_hash, len, segments, tos, priority, .. } = *self;
+        let (frame, owner, credit) = (self.frame.duplicate()?, None, None);
+        Some(Self {
+            frame,
+            owner,
+            credit,
+            flow_hash,
+            departure,
+            enqueued,
+            source_hash,
+            destination_hash,
+            len,
+            segments,
+            tos,
+            priority,
+        })
+    }
+
+    fn corrupt(&mut self, bit: u64) -> bool {
+        let Some(bytes) = self.frame.bytes_mut().get_mut(..self.len as usize) else { return false };
+        let Some(bit) = bit.checked_rem(8 * bytes.len() as u64) else { return false };
+        bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
+        true
+    }
+
     fn finish(&mut self) {
         self.write_tos();
     }
@@ -370,6 +446,20 @@ mod tests {
             assert_eq!(packet.bytes()[15], if marked { tos | 3 } else { tos });
             assert_eq!(folded_sum(&packet.bytes()[14..34]), 0xffff, "tos {tos:#x}");
         }
+    }
+
+    #[test]
+    fn a_duplicate_has_the_bytes_but_no_owner_and_corruption_flips_one_bit() {
+        let original = ipv4_packet(0xb8).with_hashes(7, 8, 9);
+        let mut copy = original.duplicate().expect("heap memory");
+        assert_eq!((copy.bytes(), copy.flow_hash(), copy.tos()), (original.bytes(), 7, 0xb8));
+        assert!(copy.owner().is_none());
+        assert!(copy.dismantle().1.credit.is_none());
+        copy = original.duplicate().expect("heap memory");
+        assert!(copy.corrupt(8 * 54 + 8 * 14));
+        let flipped = original.bytes().iter().zip(copy.bytes()).map(|(a, b)| (a ^ b).count_ones()).sum::<u32>();
+        assert_eq!((flipped, original.bytes()[14] ^ copy.bytes()[14]), (1, 1));
+        assert!(!Packet::new((), 1514).corrupt(0) && !Packet::new(HeapFrame::new(), 0).corrupt(3));
     }
 
     #[test]

@@ -13,7 +13,6 @@ mod params;
 mod tests;
 
 use alloc::collections::VecDeque;
-use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -24,9 +23,10 @@ pub use law::Law;
 pub use params::{CeThreshold, Params};
 
 use crate::config::ConfigError;
-use crate::discipline::{Backlog, Inspect, Qdisc, Report};
+use crate::discipline::{Backlog, Change, Inspect, Qdisc};
 use crate::drops::{DropReason, Drops};
-use crate::words::units;
+use crate::report::{Report, Value};
+use crate::words::{Options, PACKETS, ParseError, Word, Words, units};
 
 /// Parameters of [`Codel`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,9 +48,29 @@ impl Config {
     pub fn linux() -> Self {
         Self { codel: Params { law: Law::Linux, ..Params::default() }, ..Self::default() }
     }
+}
 
-    pub(crate) fn options(&self) -> Vec<(&'static str, String)> {
-        let mut options = vec![("limit", units::packets(self.limit))];
+impl Options for Config {
+    fn kind(&self) -> &'static str {
+        "codel"
+    }
+
+    fn help(&self) -> &'static str {
+        "limit PACKETS, target TIME, interval TIME, mtu SIZE, ecn, noecn, ce_threshold TIME, ce_threshold_selector \
+         VALUE/MASK, law rfc8289|linux, linux (all as Linux does)"
+    }
+
+    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
+        match option.text {
+            "limit" => self.limit = words.value(option, units::parse_packets, PACKETS)?,
+            "linux" => *self = Self { limit: self.limit, ..Self::linux() },
+            _ => return self.codel.set(option, words),
+        }
+        Ok(true)
+    }
+
+    fn options(&self) -> Vec<(&'static str, Value)> {
+        let mut options = vec![("limit", Value::Packets(self.limit.into()))];
         options.extend(self.codel.options());
         options
     }
@@ -110,6 +130,32 @@ impl<P> Codel<P> {
     }
 }
 
+impl<P: Item> Codel<P> {
+    /// Takes new parameters. Packets above a lowered limit are dropped at the head.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); then nothing changes.
+    pub fn reconfigure(&mut self, config: Config, drops: &mut Drops<P>) -> Result<(), ConfigError> {
+        self.aqm.set_params(config.codel.clone())?;
+        self.config = config;
+        while self.queue.packets.len() > self.config.limit as usize
+            && let Some(packet) = self.queue.pop()
+        {
+            self.drop_overlimit += 1;
+            drops.push(packet, DropReason::Overlimit);
+        }
+        Ok(())
+    }
+}
+
+impl<P: Item> Change<P> for Codel<P> {
+    fn change(&mut self, words: &mut Words<'_>, _now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
+        let (mut config, at) = (self.config.clone(), words.here());
+        words.apply(&mut config)?;
+        self.reconfigure(config, drops).map_err(|error| ParseError::refused("codel", at, error))
+    }
+}
+
 impl<P: Item> Qdisc<P> for Codel<P> {
     fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
         if self.queue.packets.len() >= self.config.limit as usize {
@@ -137,22 +183,22 @@ impl<P: Item> Qdisc<P> for Codel<P> {
 impl<P> Inspect for Codel<P> {
     fn report(&self) -> Report {
         let dropping = matches!(self.state.phase(), Phase::Dropping { .. });
-        let mut counters = vec![("count", u64::from(self.state.count())), ("dropping", u64::from(dropping))];
+        let mut counters = vec![("count", Value::Count(self.state.count().into())), ("dropping", Value::Flag(dropping))];
         counters.extend(self.aqm.stats().counters());
-        counters.push(("drop_overlimit", self.drop_overlimit));
-        Report { kind: "codel", options: self.config.options(), counters, children: Vec::new() }
+        counters.push(("drop_overlimit", Value::Count(self.drop_overlimit)));
+        Report { kind: "codel", options: self.config.options(), counters, ..Report::default() }
     }
 }
 
 impl Stats {
-    /// The counters in `tc`'s names; `ldelay` in microseconds.
-    pub(crate) fn counters(&self) -> [(&'static str, u64); 5] {
+    /// The counters in `tc`'s names.
+    pub(crate) fn counters(&self) -> [(&'static str, Value); 5] {
         [
-            ("ldelay", u64::try_from(self.delay().as_micros()).unwrap_or(u64::MAX)),
-            ("maxpacket", self.max_packet.get()),
-            ("drop_target", self.dropped),
-            ("ecn_mark", self.ecn_mark),
-            ("ce_mark", self.ce_mark),
+            ("ldelay", Value::Time(self.delay())),
+            ("maxpacket", Value::Count(self.max_packet.get())),
+            ("drop_target", Value::Count(self.dropped)),
+            ("ecn_mark", Value::Count(self.ecn_mark)),
+            ("ce_mark", Value::Count(self.ce_mark)),
         ]
     }
 }

@@ -1,12 +1,13 @@
-//! [`Qdisc`]: a queueing discipline in four verbs, and [`Inspect`], how to look into one.
+//! [`Qdisc`]: a queueing discipline in four verbs; [`Inspect`], how to look into one; [`Change`], how to change a running one.
 
 use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::vec::Vec;
 
 use tautline_base::{Bytes, Instant, Item};
 
+use crate::class::ClassId;
 use crate::drops::Drops;
+use crate::report::Report;
+use crate::words::{ParseError, Problem, Words};
 
 /// A queueing discipline: packets in, packets out, some dropped on the way.
 ///
@@ -62,27 +63,45 @@ impl Backlog {
 
 /// What a discipline tells about itself; object-safe, separate from the packet type.
 pub trait Inspect {
-    /// Its name, parameters and counters, and those of its children.
+    /// Its name, parameters and counters, and those of its classes and children.
     fn report(&self) -> Report;
 }
 
-/// A discipline's name, parameters and counters, as `tc -s qdisc show` would list them.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Report {
-    /// `tc`'s name of the kind: `fq_codel`.
-    pub kind: &'static str,
-    /// Parameters, in `tc`'s names and units: `("target", "5ms")`.
-    pub options: Vec<(&'static str, String)>,
-    /// Counters, in `tc`'s names: `("drop_overlimit", 3)`.
-    pub counters: Vec<(&'static str, u64)>,
-    /// Reports of classes or wrapped disciplines.
-    pub children: Vec<Self>,
+/// Changes to a discipline that is running, in `tc`'s words. Each discipline also has a `reconfigure` that takes its typed `Config`.
+///
+/// A change that is refused changes nothing. After one that lowers a limit, FIFOs keep what they hold and refuse newcomers; the AQMs
+/// and fair queues drop at the head until they fit, into `drops`. Whatever stays keeps its order and its time of arrival.
+pub trait Change<P: Item> {
+    /// Sets the options in `words` (`limit 100 target 20ms`) and keeps all others, like `tc qdisc change`.
+    ///
+    /// # Errors
+    /// If a word cannot be read, or the discipline refuses a value.
+    fn change(&mut self, words: &mut Words<'_>, now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError>;
+
+    /// Sets options of one of its classes, like `tc class change`.
+    ///
+    /// # Errors
+    /// If it has no such class, or as [`change`](Self::change).
+    fn change_class(
+        &mut self,
+        class: ClassId,
+        words: &mut Words<'_>,
+        _now: Instant,
+        _drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
+        Err(ParseError { at: words.here(), problem: Problem::NoClass { kind: "this discipline", class } })
+    }
+
+    /// The discipline below `class`, at any depth; `None` if there is no such class.
+    fn below(&mut self, _class: ClassId) -> Option<&mut dyn Change<P>> {
+        None
+    }
 }
 
 /// A discipline chosen at run time: what a command line or configuration file yields.
-pub trait DynQdisc<P: Item>: Qdisc<P> + Inspect + Send {}
+pub trait DynQdisc<P: Item>: Qdisc<P> + Inspect + Change<P> + Send {}
 
-impl<P: Item, Q: Qdisc<P> + Inspect + Send> DynQdisc<P> for Q {}
+impl<P: Item, Q: Qdisc<P> + Inspect + Change<P> + Send> DynQdisc<P> for Q {}
 
 impl<P: Item, Q: Qdisc<P> + ?Sized> Qdisc<P> for Box<Q> {
     fn enqueue(&mut self, packet: P, now: Instant, drops: &mut Drops<P>) {
@@ -105,5 +124,25 @@ impl<P: Item, Q: Qdisc<P> + ?Sized> Qdisc<P> for Box<Q> {
 impl<Q: Inspect + ?Sized> Inspect for Box<Q> {
     fn report(&self) -> Report {
         (**self).report()
+    }
+}
+
+impl<P: Item, Q: Change<P> + ?Sized> Change<P> for Box<Q> {
+    fn change(&mut self, words: &mut Words<'_>, now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
+        (**self).change(words, now, drops)
+    }
+
+    fn change_class(
+        &mut self,
+        class: ClassId,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
+        (**self).change_class(class, words, now, drops)
+    }
+
+    fn below(&mut self, class: ClassId) -> Option<&mut dyn Change<P>> {
+        (**self).below(class)
     }
 }

@@ -19,11 +19,40 @@ pub enum DropReason {
     Target,
     /// The device or the path it stood in was reset.
     Reset,
+    /// An AQM dropped it by chance to hold the delay down (RED, PIE, DualPI2).
+    Early,
+    /// A queue that does not answer to signals was cut back (BLUE, also within COBALT).
+    Unresponsive,
+    /// Its flow's own limit was reached (FQ, SFQ).
+    FlowLimit,
+    /// Its departure lies beyond the horizon (FQ).
+    Horizon,
+    /// It never fits the bucket of a shaper (TBF).
+    TooLong,
+    /// A filter or its action dropped it, or it belongs to no class.
+    Filter,
+    /// A newer acknowledgement says all it said (CAKE's ACK filter).
+    AckFilter,
+    /// An emulated path lost it (netem).
+    Loss,
 }
 
 impl DropReason {
     /// Every reason, in the order of [`index`](Self::index).
-    pub const ALL: [Self; 4] = [Self::Overlimit, Self::Memory, Self::Target, Self::Reset];
+    pub const ALL: [Self; 12] = [
+        Self::Overlimit,
+        Self::Memory,
+        Self::Target,
+        Self::Reset,
+        Self::Early,
+        Self::Unresponsive,
+        Self::FlowLimit,
+        Self::Horizon,
+        Self::TooLong,
+        Self::Filter,
+        Self::AckFilter,
+        Self::Loss,
+    ];
 
     /// Position in [`ALL`](Self::ALL), for counter arrays.
     pub const fn index(self) -> usize {
@@ -38,6 +67,14 @@ impl fmt::Display for DropReason {
             Self::Memory => "memory",
             Self::Target => "target",
             Self::Reset => "reset",
+            Self::Early => "early",
+            Self::Unresponsive => "unresponsive",
+            Self::FlowLimit => "flow_limit",
+            Self::Horizon => "horizon",
+            Self::TooLong => "too_long",
+            Self::Filter => "filter",
+            Self::AckFilter => "ack_filter",
+            Self::Loss => "loss",
         })
     }
 }

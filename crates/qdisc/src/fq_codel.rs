@@ -13,7 +13,7 @@ mod flow;
 #[cfg(test)]
 mod tests;
 
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
@@ -22,11 +22,12 @@ use tautline_base::{Bytes, Instant, Item};
 
 use crate::codel::{Aqm, Law, Params, Source, Stats};
 use crate::config::ConfigError;
-use crate::discipline::{Backlog, Inspect, Qdisc, Report};
+use crate::discipline::{Backlog, Change, Inspect, Qdisc};
 use crate::drops::{DropReason, Drops};
 use crate::index::{Chain, Index};
+use crate::report::{Report, Value};
 use crate::slab::Slab;
-use crate::words::units;
+use crate::words::{NUMBER, Options, PACKETS, ParseError, SIZE, Word, Words, units};
 
 use flow::{Flow, Flows, List};
 
@@ -102,19 +103,50 @@ impl Config {
         ConfigError::check(quanta.contains(quantum), "quantum", units::size(*quantum), "from 64b to 1Mb")?;
         ConfigError::check(*drop_batch >= 1, "drop_batch", drop_batch, "at least 1")
     }
+}
 
-    pub(crate) fn options(&self) -> Vec<(&'static str, String)> {
+impl Options for Config {
+    fn kind(&self) -> &'static str {
+        "fq_codel"
+    }
+
+    fn help(&self) -> &'static str {
+        "limit PACKETS, flows N, quantum SIZE, memory_limit SIZE, drop_batch N, backlog queue|qdisc, perturbation N, target \
+         TIME, interval TIME, mtu SIZE, ecn, noecn, ce_threshold TIME, ce_threshold_selector VALUE/MASK, law rfc8289|linux, \
+         linux (all as Linux does)"
+    }
+
+    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
+        match option.text {
+            "limit" => self.limit = words.value(option, units::parse_packets, PACKETS)?,
+            "flows" => self.flows = words.value(option, |text| text.parse().ok(), NUMBER)?,
+            "quantum" => self.quantum = words.value(option, units::parse_size, SIZE)?,
+            "memory_limit" => self.memory_limit = words.value(option, units::parse_size, SIZE)?,
+            "drop_batch" => self.drop_batch = words.value(option, |text| text.parse().ok(), NUMBER)?,
+            "backlog" => self.backlog = words.value(option, parse_scope, "queue or qdisc")?,
+            "perturbation" => self.perturbation = words.value(option, units::parse_integer, NUMBER)?,
+            "linux" => (self.codel.law, self.backlog) = (Law::Linux, BacklogScope::Qdisc),
+            _ => return self.codel.set(option, words),
+        }
+        Ok(true)
+    }
+
+    fn options(&self) -> Vec<(&'static str, Value)> {
         let mut options = vec![
-            ("limit", units::packets(self.limit)),
-            ("flows", self.flows.to_string()),
-            ("quantum", units::size(self.quantum)),
-            ("memory_limit", units::size(self.memory_limit)),
-            ("drop_batch", self.drop_batch.to_string()),
-            ("backlog", self.backlog.to_string()),
+            ("limit", Value::Packets(self.limit.into())),
+            ("flows", Value::Count(self.flows.into())),
+            ("quantum", Value::Size(self.quantum)),
+            ("memory_limit", Value::Size(self.memory_limit)),
+            ("drop_batch", Value::Count(self.drop_batch.into())),
+            ("backlog", Value::Word(self.backlog.to_string())),
         ];
         options.extend(self.codel.options());
         options
     }
+}
+
+fn parse_scope(text: &str) -> Option<BacklogScope> {
+    [BacklogScope::Queue, BacklogScope::Qdisc].into_iter().find(|scope| scope.to_string() == text)
 }
 
 /// A flow never owes more than this, however large its packets: it bounds the turns that pass before it may send again.
@@ -280,6 +312,41 @@ impl<P: Item> FqCodel<P> {
     }
 }
 
+impl<P: Item> FqCodel<P> {
+    /// Takes new parameters. What exceeds a lowered limit is dropped from the fattest flows.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), or if `flows` or `perturbation` differ: they are fixed while packets lie in the queues. Then nothing
+    /// changes.
+    pub fn reconfigure(&mut self, config: Config, drops: &mut Drops<P>) -> Result<(), ConfigError> {
+        config.check()?;
+        let fixed = "what it was at creation";
+        ConfigError::check(config.flows == self.config.flows, "flows", config.flows, fixed)?;
+        ConfigError::check(config.perturbation == self.config.perturbation, "perturbation", config.perturbation, fixed)?;
+        self.aqm.set_params(config.codel.clone())?;
+        self.quantum = i32::try_from(config.quantum.get()).expect("checked to be at most 1 MiB");
+        self.config = config;
+        self.keep_limits(drops);
+        Ok(())
+    }
+
+    /// Drops until every limit holds.
+    fn keep_limits(&mut self, drops: &mut Drops<P>) {
+        // DIVERGES: Linux drops one batch and may stay above its memory limit; here the limits hold after every call.
+        while let Some(reason) = self.exceeded() {
+            self.drop_from_fattest(reason, drops);
+        }
+    }
+}
+
+impl<P: Item> Change<P> for FqCodel<P> {
+    fn change(&mut self, words: &mut Words<'_>, _now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
+        let (mut config, at) = (self.config.clone(), words.here());
+        words.apply(&mut config)?;
+        self.reconfigure(config, drops).map_err(|error| ParseError::refused("fq_codel", at, error))
+    }
+}
+
 impl<P: Item> Qdisc<P> for FqCodel<P> {
     fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
         packet.set_enqueued(now);
@@ -294,10 +361,7 @@ impl<P: Item> Qdisc<P> for FqCodel<P> {
             self.new_flows.push_back(&mut self.flows, at);
             self.counters.new_flow_count += 1;
         }
-        // DIVERGES: Linux drops one batch and may stay above its memory limit; here the limits hold after every call.
-        while let Some(reason) = self.exceeded() {
-            self.drop_from_fattest(reason, drops);
-        }
+        self.keep_limits(drops);
     }
 
     fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
@@ -334,13 +398,13 @@ impl<P> Inspect for FqCodel<P> {
         let Counters { drop_overlimit, drop_overmemory, new_flow_count } = self.counters;
         let mut counters = self.aqm.stats().counters().to_vec();
         counters.extend([
-            ("drop_overlimit", drop_overlimit),
-            ("drop_overmemory", drop_overmemory),
-            ("memory_used", self.held.memory.get()),
-            ("new_flow_count", new_flow_count),
-            ("new_flows_len", self.new_flows.count(&self.flows) as u64),
-            ("old_flows_len", self.old_flows.count(&self.flows) as u64),
+            ("drop_overlimit", Value::Count(drop_overlimit)),
+            ("drop_overmemory", Value::Count(drop_overmemory)),
+            ("memory_used", Value::Count(self.held.memory.get())),
+            ("new_flow_count", Value::Count(new_flow_count)),
+            ("new_flows_len", Value::Count(self.new_flows.count(&self.flows) as u64)),
+            ("old_flows_len", Value::Count(self.old_flows.count(&self.flows) as u64)),
         ]);
-        Report { kind: "fq_codel", options: self.config.options(), counters, children: Vec::new() }
+        Report { kind: "fq_codel", options: self.config.options(), counters, ..Report::default() }
     }
 }

@@ -1,13 +1,13 @@
 //! [`Ledger`]: the account that must balance after every call.
 
-use alloc::vec;
-use alloc::vec::Vec;
-
 use tautline_base::{Instant, Item};
 
-use crate::discipline::{Backlog, Inspect, Qdisc, Report};
+use crate::class::ClassId;
+use crate::discipline::{Backlog, Change, Inspect, Qdisc};
 use crate::drops::Drops;
+use crate::report::Report;
 use crate::tally::Tally;
+use crate::words::{ParseError, Words};
 
 /// Wraps any discipline and asserts, in packets and in bytes, after every call:
 ///
@@ -48,6 +48,11 @@ impl<Q> Ledger<Q> {
     /// The wrapped discipline.
     pub fn inner(&self) -> &Q {
         &self.inner
+    }
+
+    /// The wrapped discipline, to look at or steer; packets that enter or leave behind the account's back break it.
+    pub fn inner_mut(&mut self) -> &mut Q {
+        &mut self.inner
     }
 
     /// Closes the account.
@@ -110,17 +115,34 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Ledger<Q> {
 
 impl<Q: Inspect> Inspect for Ledger<Q> {
     fn report(&self) -> Report {
-        Report {
-            kind: "ledger",
-            options: Vec::new(),
-            counters: vec![
-                ("in_packets", self.entered.packets),
-                ("born_packets", self.born.packets),
-                ("out_packets", self.left.packets),
-                ("dropped_packets", self.dropped.packets),
-            ],
-            children: vec![self.inner.report()],
-        }
+        self.inner.report()
+    }
+}
+
+impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for Ledger<Q> {
+    fn change(&mut self, words: &mut Words<'_>, now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
+        let mark = Mark::of(drops);
+        let result = self.inner.change(words, now, drops);
+        self.balance("change", now, drops, &mark);
+        result
+    }
+
+    fn change_class(
+        &mut self,
+        class: ClassId,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
+        let mark = Mark::of(drops);
+        let result = self.inner.change_class(class, words, now, drops);
+        self.balance("change_class", now, drops, &mark);
+        result
+    }
+
+    /// The discipline below, past this account: its drops are found to be missing in the next call.
+    fn below(&mut self, class: ClassId) -> Option<&mut dyn Change<P>> {
+        self.inner.below(class)
     }
 }
 

@@ -23,7 +23,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `discipline` | [`Qdisc`], [`Backlog`], [`Inspect`], [`DynQdisc`] |
+//! | `discipline` | [`Qdisc`], [`Backlog`], [`Inspect`], [`Change`], [`DynQdisc`] |
 //! | `drops` | [`Drops`], [`DropReason`]: where packets that will not be sent come out |
 //! | [`pfifo`] | [`Pfifo`]: first in, first out |
 //! | [`pfifo_fast`] | [`PfifoFast`]: three FIFOs in strict priority |
@@ -31,7 +31,11 @@
 //! | [`fq_codel`] | [`FqCodel`]: fair queues under controlled delay, RFC 8290 |
 //! | `ledger` | [`Ledger`]: asserts that no packet and no byte is lost |
 //! | [`stats`] | [`Stats`]: counts packets, drops, marks, times |
-//! | `words` | [`build`]: a discipline from `tc`'s words; [`Kind`] |
+//! | [`words`] | [`build`]: a discipline from `tc`'s words; [`Kind`] |
+//! | `report` | [`Report`]: parameters and counters, as `tc -s` shows them |
+//! | `class` | [`ClassId`]: `1:10` |
+//! | `parked` | [`Parked`]: a discipline whose next packet can be looked at |
+//! | `random` | seeded dice |
 //! | `config` | [`ConfigError`]: a parameter refused |
 //! | `slab`, `index` | many queues in one array, linked by index |
 #![no_std]
@@ -41,32 +45,55 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod blue;
+pub mod cake;
+mod class;
+pub mod cobalt;
 pub mod codel;
 mod config;
 mod discipline;
 mod drops;
+pub mod drr;
+pub mod dualpi2;
+pub mod filter;
+pub mod fq;
 pub mod fq_codel;
+pub mod fq_pie;
+pub mod htb;
 mod index;
 mod ledger;
+pub mod mq;
+pub mod netem;
+mod parked;
 pub mod pfifo;
 pub mod pfifo_fast;
+pub mod pie;
+pub mod prio;
+mod random;
+pub mod red;
+mod report;
+pub mod sfq;
 mod slab;
 pub mod stats;
 mod tally;
-mod words;
+pub mod tbf;
+pub mod words;
 
 #[cfg(test)]
 #[path = "../tests/common/mod.rs"]
 mod testing;
 
+pub use class::ClassId;
 pub use codel::Codel;
 pub use config::ConfigError;
-pub use discipline::{Backlog, DynQdisc, Inspect, Qdisc, Report};
+pub use discipline::{Backlog, Change, DynQdisc, Inspect, Qdisc};
 pub use drops::{DropReason, Drops};
 pub use fq_codel::FqCodel;
 pub use ledger::Ledger;
+pub use parked::Parked;
 pub use pfifo::Pfifo;
 pub use pfifo_fast::PfifoFast;
+pub use report::{Common, Report, Value};
 pub use stats::{QueueStats, Stats};
 pub use tally::Tally;
-pub use words::{Kind, ParseError, build};
+pub use words::{Kind, ParseError, Words, build};

@@ -1,15 +1,15 @@
 //! [`Pfifo`]: first in, first out, bounded in packets, dropping the newcomer when full (`tc`'s `pfifo`).
 
 use alloc::collections::VecDeque;
-use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use tautline_base::{Instant, Item};
 
-use crate::discipline::{Backlog, Inspect, Qdisc, Report};
+use crate::discipline::{Backlog, Change, Inspect, Qdisc};
 use crate::drops::{DropReason, Drops};
-use crate::words::units;
+use crate::report::{Report, Value};
+use crate::words::{Options, PACKETS, ParseError, Word, Words, units};
 
 /// Parameters of [`Pfifo`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,9 +24,25 @@ impl Default for Config {
     }
 }
 
-impl Config {
-    pub(crate) fn options(&self) -> Vec<(&'static str, String)> {
-        vec![("limit", units::packets(self.limit))]
+impl Options for Config {
+    fn kind(&self) -> &'static str {
+        "pfifo"
+    }
+
+    fn help(&self) -> &'static str {
+        "limit PACKETS"
+    }
+
+    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
+        match option.text {
+            "limit" => self.limit = words.value(option, units::parse_packets, PACKETS)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn options(&self) -> Vec<(&'static str, Value)> {
+        vec![("limit", Value::Packets(self.limit.into()))]
     }
 }
 
@@ -43,6 +59,11 @@ impl<P> Pfifo<P> {
     /// An empty FIFO. Every configuration is valid; with limit 0 it drops everything.
     pub fn new(config: Config) -> Self {
         Self { config, queue: VecDeque::new(), backlog: Backlog::default(), drop_overlimit: 0 }
+    }
+
+    /// Takes new parameters. Packets above a lowered limit stay.
+    pub fn reconfigure(&mut self, config: Config) {
+        self.config = config;
     }
 }
 
@@ -77,9 +98,18 @@ impl<P> Inspect for Pfifo<P> {
         Report {
             kind: "pfifo",
             options: self.config.options(),
-            counters: vec![("drop_overlimit", self.drop_overlimit)],
-            children: Vec::new(),
+            counters: vec![("drop_overlimit", Value::Count(self.drop_overlimit))],
+            ..Report::default()
         }
+    }
+}
+
+impl<P: Item> Change<P> for Pfifo<P> {
+    fn change(&mut self, words: &mut Words<'_>, _now: Instant, _drops: &mut Drops<P>) -> Result<(), ParseError> {
+        let mut config = self.config.clone();
+        words.apply(&mut config)?;
+        self.reconfigure(config);
+        Ok(())
     }
 }
 

@@ -3,16 +3,16 @@
 //! Linux gives each band a ring of its own, so the three together hold up to three limits; ns-3 shares one limit among them. This
 //! follows Linux. The priomap is fixed, as it is there.
 
-use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use tautline_base::{Instant, Item};
 
-use crate::discipline::{Backlog, Inspect, Qdisc, Report};
+use crate::discipline::{Backlog, Change, Inspect, Qdisc};
 use crate::drops::Drops;
 use crate::pfifo::{self, Pfifo};
-use crate::words::units;
+use crate::report::{Report, Value};
+use crate::words::{Options, PACKETS, ParseError, Word, Words, units};
 
 /// Number of bands; band 0 is served first.
 pub const BANDS: usize = 3;
@@ -41,9 +41,25 @@ impl Default for Config {
     }
 }
 
-impl Config {
-    pub(crate) fn options(&self) -> Vec<(&'static str, String)> {
-        vec![("limit", units::packets(self.limit))]
+impl Options for Config {
+    fn kind(&self) -> &'static str {
+        "pfifo_fast"
+    }
+
+    fn help(&self) -> &'static str {
+        "limit PACKETS"
+    }
+
+    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
+        match option.text {
+            "limit" => self.limit = words.value(option, units::parse_packets, PACKETS)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn options(&self) -> Vec<(&'static str, Value)> {
+        vec![("limit", Value::Packets(self.limit.into()))]
     }
 }
 
@@ -59,6 +75,13 @@ impl<P> PfifoFast<P> {
     pub fn new(config: Config) -> Self {
         let limit = config.limit;
         Self { config, bands: core::array::from_fn(|_| Pfifo::new(pfifo::Config { limit })) }
+    }
+
+    /// Takes new parameters. Packets above a lowered limit stay.
+    pub fn reconfigure(&mut self, config: Config) {
+        let limit = config.limit;
+        self.config = config;
+        self.bands.iter_mut().for_each(|band| band.reconfigure(pfifo::Config { limit }));
     }
 }
 
@@ -89,9 +112,18 @@ impl<P> Inspect for PfifoFast<P> {
         Report {
             kind: "pfifo_fast",
             options: self.config.options(),
-            counters: Vec::new(),
             children: self.bands.iter().map(Inspect::report).collect(),
+            ..Report::default()
         }
+    }
+}
+
+impl<P: Item> Change<P> for PfifoFast<P> {
+    fn change(&mut self, words: &mut Words<'_>, _now: Instant, _drops: &mut Drops<P>) -> Result<(), ParseError> {
+        let mut config = self.config.clone();
+        words.apply(&mut config)?;
+        self.reconfigure(config);
+        Ok(())
     }
 }
 

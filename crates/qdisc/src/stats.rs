@@ -1,19 +1,22 @@
 //! [`Stats`]: counts what passes a discipline, as the common lines of `tc -s qdisc` do, and how long it stayed.
 
-use alloc::vec;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use tautline_base::{Bytes, Ecn, Instant, Item};
 
-use crate::discipline::{Backlog, Inspect, Qdisc, Report};
+use crate::class::ClassId;
+use crate::discipline::{Backlog, Change, Inspect, Qdisc};
 use crate::drops::{DropReason, Drops};
+use crate::report::{Common, Report};
+use crate::words::{ParseError, Words};
 
 /// Wraps any discipline and counts.
 #[derive(Debug)]
 pub struct Stats<Q> {
     inner: Q,
     stats: QueueStats,
+    /// As of the last call: `report` cannot ask for it, it does not know the packet.
+    backlog: Backlog,
 }
 
 /// What passed a discipline since it was wrapped.
@@ -64,7 +67,7 @@ impl QueueStats {
 }
 
 /// Times spent in a queue.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sojourn {
     /// Of the packet handed out last.
     pub last: Duration,
@@ -104,7 +107,7 @@ impl Sojourn {
 impl<Q> Stats<Q> {
     /// Counts what passes `inner` from now on.
     pub fn new(inner: Q) -> Self {
-        Self { inner, stats: QueueStats::default() }
+        Self { inner, stats: QueueStats::default(), backlog: Backlog::default() }
     }
 
     /// What passed.
@@ -131,6 +134,7 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Stats<Q> {
         self.stats.enqueued.add(&packet);
         self.inner.enqueue(packet, now, drops);
         self.note_drops(drops, before);
+        self.backlog = self.inner.backlog();
     }
 
     #[track_caller]
@@ -138,6 +142,7 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Stats<Q> {
         let before = drops.len();
         let packet = self.inner.dequeue(now, drops);
         self.note_drops(drops, before);
+        self.backlog = self.inner.backlog();
         if let Some(packet) = &packet {
             self.stats.dequeued.add(packet);
             self.stats.sojourn.add(now - packet.enqueued());
@@ -155,30 +160,44 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Stats<Q> {
 }
 
 impl<Q: Inspect> Inspect for Stats<Q> {
+    /// The report of the wrapped discipline, with the common counters and the times of stay filled in.
     fn report(&self) -> Report {
-        let QueueStats { enqueued, dequeued, sojourn, .. } = &self.stats;
-        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        let dropped = |reason| self.stats.dropped_for(reason).packets;
-        Report {
-            kind: "stats",
-            options: Vec::new(),
-            counters: vec![
-                ("sent_bytes", dequeued.bytes.get()),
-                ("sent_pkt", dequeued.segments),
-                ("dropped", self.stats.drops()),
-                ("dropped_overlimit", dropped(DropReason::Overlimit)),
-                ("dropped_memory", dropped(DropReason::Memory)),
-                ("dropped_target", dropped(DropReason::Target)),
-                ("dropped_reset", dropped(DropReason::Reset)),
-                ("ce_in", enqueued.ce),
-                ("ce_out", dequeued.ce),
-                ("sojourn_last_us", micros(sojourn.last)),
-                ("sojourn_p50_us", micros(sojourn.percentile(50))),
-                ("sojourn_p99_us", micros(sojourn.percentile(99))),
-                ("sojourn_max_us", micros(sojourn.max)),
-            ],
-            children: vec![self.inner.report()],
-        }
+        let QueueStats { dequeued, sojourn, .. } = &self.stats;
+        let common = Common {
+            sent_bytes: dequeued.bytes,
+            sent_packets: dequeued.segments,
+            drops: self.stats.drops(),
+            backlog: self.backlog,
+        };
+        Report { common: Some(common), sojourn: Some(sojourn.clone()), ..self.inner.report() }
+    }
+}
+
+impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for Stats<Q> {
+    fn change(&mut self, words: &mut Words<'_>, now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
+        let before = drops.len();
+        let result = self.inner.change(words, now, drops);
+        self.note_drops(drops, before);
+        self.backlog = self.inner.backlog();
+        result
+    }
+
+    fn change_class(
+        &mut self,
+        class: ClassId,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
+        let before = drops.len();
+        let result = self.inner.change_class(class, words, now, drops);
+        self.note_drops(drops, before);
+        self.backlog = self.inner.backlog();
+        result
+    }
+
+    fn below(&mut self, class: ClassId) -> Option<&mut dyn Change<P>> {
+        self.inner.below(class)
     }
 }
 
@@ -209,7 +228,9 @@ mod tests {
         assert_eq!(stats.stats().drops(), 1);
         assert_eq!((sojourn.last, sojourn.max), (Duration::from_millis(4), Duration::from_millis(4)));
         assert_eq!((sojourn.histogram[0], sojourn.histogram[20], sojourn.histogram[21]), (1, 1, 1));
-        assert_eq!(stats.report().children[0].kind, "codel");
+        let report = stats.report();
+        assert_eq!((report.kind, report.common.expect("counted").drops), ("codel", 1));
+        assert_eq!(report.sojourn.as_ref(), Some(&stats.stats().sojourn));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use tautline_base::{Bytes, Instant, Item};
-use tautline_qdisc::{Backlog, DropReason, Drops, Inspect, Qdisc, Report};
+use tautline_qdisc::words::Problem;
+use tautline_qdisc::{Backlog, Change, DropReason, Drops, Inspect, ParseError, Qdisc, Report, Value, Words};
 
 /// First in, first out; a packet that does not fit is dropped.
 #[derive(Debug)]
@@ -52,10 +53,19 @@ impl<P> Inspect for TailDrop<P> {
     fn report(&self) -> Report {
         Report {
             kind: "tail_drop",
-            options: vec![("packets", self.packets.to_string()), ("bytes", self.bytes.to_string())],
-            counters: vec![("dropped", self.dropped)],
-            children: Vec::new(),
+            options: vec![("packets", Value::Packets(self.packets as u64)), ("bytes", Value::Size(self.bytes))],
+            counters: vec![("dropped", Value::Count(self.dropped))],
+            ..Report::default()
         }
+    }
+}
+
+impl<P: Item> Change<P> for TailDrop<P> {
+    /// Its limits are the link's and fixed.
+    fn change(&mut self, words: &mut Words<'_>, _now: Instant, _drops: &mut Drops<P>) -> Result<(), ParseError> {
+        let at = words.here();
+        let word = words.word().map_or_else(Default::default, |word| word.text.to_string());
+        Err(ParseError { at, problem: Problem::UnknownOption { kind: "tail_drop", word, help: "nothing" } })
     }
 }
 

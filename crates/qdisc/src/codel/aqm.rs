@@ -128,6 +128,16 @@ impl Aqm {
         Ok(Self { target: nanos(params.target), interval: nanos(params.interval), stats: Stats::default(), params })
     }
 
+    /// Takes new parameters; the counters go on, and so do the queues' states.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); then nothing changes.
+    pub fn set_params(&mut self, params: Params) -> Result<(), ConfigError> {
+        let stats = self.stats.clone();
+        *self = Self { stats, ..Self::new(params)? };
+        Ok(())
+    }
+
     /// The parameters.
     pub fn params(&self) -> &Params {
         &self.params

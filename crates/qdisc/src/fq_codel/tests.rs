@@ -5,6 +5,7 @@ use core::time::Duration;
 use super::*;
 use crate::codel::CeThreshold;
 use crate::testing::{Probe, ids};
+use std::string::String;
 
 const ECT1: u8 = 1;
 const ECT0: u8 = 2;

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::time::Duration;
 
-use tautline_base::Bytes;
+use tautline_base::{Bytes, Rate};
 
 /// Writes a time in the largest unit that leaves no fraction.
 pub(crate) fn time(time: Duration) -> String {
@@ -18,9 +18,10 @@ pub(crate) fn size(size: Bytes) -> String {
     with_unit(size.get().into(), &[(1 << 30, "Gb"), (1 << 20, "Mb"), (1 << 10, "Kb")], "b")
 }
 
-/// Writes a number of packets.
-pub(crate) fn packets(packets: u32) -> String {
-    format!("{packets}p")
+/// Writes a rate as `tc` does: the largest decimal unit that leaves no fraction.
+pub(crate) fn rate(rate: Rate) -> String {
+    let bits = u128::from(rate.as_bits_per_sec());
+    with_unit(bits, &[(1_000_000_000_000, "Tbit"), (1_000_000_000, "Gbit"), (1_000_000, "Mbit"), (1_000, "Kbit")], "bit")
 }
 
 fn with_unit(value: u128, units: &[(u128, &str)], smallest: &str) -> String {
@@ -57,6 +58,38 @@ pub(crate) fn parse_size(text: &str) -> Option<Bytes> {
         })
     })?;
     Some(Bytes::new(bytes))
+}
+
+/// Reads a rate: `20mbit`, `1.5gbit`, `20mibit` (of 1024²), `125kbps` (bytes per second); a bare number counts bits per second.
+pub(crate) fn parse_rate(text: &str) -> Option<Rate> {
+    let bits = parse_with_unit(text, |unit| {
+        let (bytes, prefix) = match unit.strip_suffix("bps") {
+            Some(prefix) => (8, prefix),
+            None => (1, unit.strip_suffix("bit").unwrap_or(unit)),
+        };
+        let scale = match prefix {
+            "" => 1,
+            "k" => 1_000,
+            "m" => 1_000_000,
+            "g" => 1_000_000_000,
+            "t" => 1_000_000_000_000,
+            "ki" => 1 << 10,
+            "mi" => 1 << 20,
+            "gi" => 1 << 30,
+            "ti" => 1 << 40,
+            _ => return None,
+        };
+        Some(bytes * scale)
+    })?;
+    Some(Rate::bits_per_sec(bits))
+}
+
+/// Reads a share of one: `0.02` or `2%`.
+pub(crate) fn parse_share(text: &str) -> Option<f64> {
+    let (digits, scale) = text.strip_suffix('%').map_or((text, 1.0), |digits| (digits, 100.0));
+    let plain = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit() || digit == b'.');
+    let share = digits.parse::<f64>().ok()? / scale;
+    (plain && (0.0..=1.0).contains(&share)).then_some(share)
 }
 
 /// Reads a number of packets: `1000` or `1000p`.

@@ -1,5 +1,7 @@
 //! [`Probe`]: a packet with a name, for tests of queues. Shared by the unit tests and the integration tests.
 
+#![allow(dead_code, reason = "each test file uses its own part")]
+
 use std::vec::Vec;
 
 use tautline_base::{Bytes, Instant, Item};
@@ -13,12 +15,29 @@ pub(crate) struct Probe {
     len: u32,
     priority: u8,
     enqueued: Instant,
+    hosts: (u32, u32),
+    departure: Instant,
+    segments: u16,
+    mark: u32,
+    headers: Vec<u8>,
 }
 
 impl Probe {
     /// A full-size Not-ECT packet of flow 0.
     pub(crate) fn new(id: u32) -> Self {
-        Self { id, flow: 0, tos: 0, len: 1514, priority: 0, enqueued: Instant::ZERO }
+        Self {
+            id,
+            flow: 0,
+            tos: 0,
+            len: 1514,
+            priority: 0,
+            enqueued: Instant::ZERO,
+            hosts: (0, 0),
+            departure: Instant::ZERO,
+            segments: 1,
+            mark: 0,
+            headers: Vec::new(),
+        }
     }
 
     pub(crate) fn sized(self, len: u32) -> Self {
@@ -35,6 +54,29 @@ impl Probe {
 
     pub(crate) fn with_priority(self, priority: u8) -> Self {
         Self { priority, ..self }
+    }
+
+    /// Sets the hashes of source and destination host.
+    pub(crate) fn hosts(self, source: u32, destination: u32) -> Self {
+        Self { hosts: (source, destination), ..self }
+    }
+
+    pub(crate) fn departing(self, departure: Instant) -> Self {
+        Self { departure, ..self }
+    }
+
+    /// Makes it a packet that stands for `segments` segments.
+    pub(crate) fn of_segments(self, segments: u16) -> Self {
+        Self { segments, ..self }
+    }
+
+    pub(crate) fn marked(self, mark: u32) -> Self {
+        Self { mark, ..self }
+    }
+
+    /// Gives it bytes, from the Ethernet header on, and their length.
+    pub(crate) fn with_headers(self, headers: Vec<u8>) -> Self {
+        Self { len: headers.len() as u32, headers, ..self }
     }
 }
 
@@ -65,6 +107,58 @@ impl Item for Probe {
 
     fn priority(&self) -> u8 {
         self.priority
+    }
+
+    fn set_priority(&mut self, priority: u8) {
+        self.priority = priority;
+    }
+
+    fn host_hashes(&self) -> (u32, u32) {
+        self.hosts
+    }
+
+    fn departure(&self) -> Instant {
+        self.departure
+    }
+
+    fn segments(&self) -> u16 {
+        self.segments
+    }
+
+    fn headers(&self) -> &[u8] {
+        &self.headers
+    }
+
+    fn mark(&self) -> u32 {
+        self.mark
+    }
+
+    fn set_mark(&mut self, mark: u32) {
+        self.mark = mark;
+    }
+
+    /// Every piece has the name of the whole; together they are longer by the repeated headers.
+    fn split(self, each: &mut dyn FnMut(Self)) -> Result<(), Self> {
+        if self.segments <= 1 {
+            return Err(self);
+        }
+        let header = u32::try_from(self.header_len().get()).expect("short");
+        let (payload, segments) = (self.len.saturating_sub(header), u32::from(self.segments));
+        for piece in 0..segments {
+            let share = payload / segments + u32::from(piece < payload % segments);
+            each(Self { len: header + share, segments: 1, ..self.clone() });
+        }
+        Ok(())
+    }
+
+    fn duplicate(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
+    fn corrupt(&mut self, bit: u64) -> bool {
+        let Some(bit) = bit.checked_rem(8 * self.headers.len() as u64) else { return false };
+        self.headers[(bit / 8) as usize] ^= 1 << (bit % 8);
+        true
     }
 }
 

@@ -10,7 +10,7 @@ use crate::chance::Probability;
 use crate::config_error::ConfigError;
 
 /// One direction of a link. The default is a perfect wire: no delay, faster than anything that feeds it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LinkConfig {
     /// How fast frames are serialised onto it, counting their bytes without FCS. Default [`Rate::MAX`].
     pub rate: Rate,
@@ -41,7 +41,7 @@ impl LinkConfig {
 }
 
 /// The queue in front of a link.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Buffer {
     /// First in, first out, bounded by whichever limit is reached first.
     TailDrop {

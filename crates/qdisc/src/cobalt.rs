@@ -1,0 +1,1 @@
+//! `Cobalt`: CoDel and BLUE in one, the AQM of CAKE (spec/qdisc.md §10.7).

@@ -1,0 +1,1 @@
+//! `Fq`: fair queueing with pacing and departure times (spec/qdisc.md §7; `tc`'s `fq`).

@@ -1,0 +1,1 @@
+//! `FqPie`: flow queueing with PIE on every queue (`tc`'s `fq_pie`).

@@ -1,0 +1,1 @@
+//! `Htb`: hierarchical token buckets (spec/qdisc.md §13; `tc`'s `htb`).

@@ -1,0 +1,1 @@
+//! `Mq`: one child for each device queue (`tc`'s `mq`).

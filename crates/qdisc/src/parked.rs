@@ -1,0 +1,116 @@
+//! [`Parked`]: a discipline whose next packet can be looked at before it is taken, for parents that need its length.
+//!
+//! There is no way to look into a discipline that drops at dequeue without letting it decide. So looking takes the packet out for
+//! good and keeps it here, counted in the backlog; taking it later asks the discipline nothing. The packet's sojourn time was judged
+//! when it was looked at: while it waits here it ages unmeasured, as in Linux.
+
+use tautline_base::{Instant, Item};
+
+use crate::class::ClassId;
+use crate::discipline::{Backlog, Change, Inspect, Qdisc};
+use crate::drops::Drops;
+use crate::report::Report;
+use crate::words::{ParseError, Words};
+
+/// A discipline and at most one packet that it has already given up.
+#[derive(Debug)]
+pub struct Parked<P, Q> {
+    inner: Q,
+    parked: Option<P>,
+}
+
+impl<P: Item, Q: Qdisc<P>> Parked<P, Q> {
+    /// Wraps `inner`.
+    pub fn new(inner: Q) -> Self {
+        Self { inner, parked: None }
+    }
+
+    /// The packet that `dequeue` will give next. `None` does not mean that nothing is queued: a shaper may be closed, an AQM may
+    /// just have dropped everything.
+    pub fn peek(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<&P> {
+        if self.parked.is_none() {
+            self.parked = self.inner.dequeue(now, drops);
+        }
+        self.parked.as_ref()
+    }
+
+    /// The wrapped discipline, without the packet parked here.
+    pub fn inner(&self) -> &Q {
+        &self.inner
+    }
+}
+
+impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Parked<P, Q> {
+    fn enqueue(&mut self, packet: P, now: Instant, drops: &mut Drops<P>) {
+        self.inner.enqueue(packet, now, drops);
+    }
+
+    fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
+        self.parked.take().or_else(|| self.inner.dequeue(now, drops))
+    }
+
+    fn ready_at(&self) -> Option<Instant> {
+        if self.parked.is_some() { Some(Instant::ZERO) } else { self.inner.ready_at() }
+    }
+
+    fn backlog(&self) -> Backlog {
+        let mut backlog = self.inner.backlog();
+        if let Some(packet) = &self.parked {
+            backlog.add(packet.len());
+        }
+        backlog
+    }
+}
+
+impl<P, Q: Inspect> Inspect for Parked<P, Q> {
+    fn report(&self) -> Report {
+        self.inner.report()
+    }
+}
+
+impl<P: Item, Q: Change<P>> Change<P> for Parked<P, Q> {
+    fn change(&mut self, words: &mut Words<'_>, now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
+        self.inner.change(words, now, drops)
+    }
+
+    fn change_class(
+        &mut self,
+        class: ClassId,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
+        self.inner.change_class(class, words, now, drops)
+    }
+
+    fn below(&mut self, class: ClassId) -> Option<&mut dyn Change<P>> {
+        self.inner.below(class)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Ledger;
+    use crate::pfifo::{Config, Pfifo};
+    use crate::testing::Probe;
+
+    #[test]
+    fn a_packet_looked_at_stays_counted_and_comes_next() {
+        let (mut queue, mut drops) = (Ledger::new(Parked::new(Pfifo::new(Config { limit: 2 }))), Drops::new());
+        for id in 0..2 {
+            queue.enqueue(Probe::new(id), Instant::ZERO, &mut drops);
+        }
+        let before = queue.backlog();
+        for _ in 0..2 {
+            assert_eq!(queue.inner_mut().peek(Instant::ZERO, &mut drops).map(|packet| packet.id), Some(0));
+            assert_eq!(queue.backlog(), before);
+        }
+        for id in 0..2 {
+            assert_eq!(queue.ready_at(), Some(Instant::ZERO));
+            assert_eq!(queue.dequeue(Instant::ZERO, &mut drops).map(|packet| packet.id), Some(id));
+        }
+        assert_eq!(queue.ready_at(), None);
+        assert!(queue.inner_mut().peek(Instant::ZERO, &mut drops).is_none() && queue.backlog().is_empty());
+    }
+}

@@ -1,0 +1,1 @@
+//! `Prio`: strict priority among children (spec/qdisc.md §15; `tc`'s `prio`).

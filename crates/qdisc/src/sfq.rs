@@ -1,0 +1,1 @@
+//! `Sfq`: stochastic fair queueing (`tc`'s `sfq`).

@@ -1,0 +1,118 @@
+//! [`ParseError`]: words that describe no discipline, with the place of the offending one and the remedy.
+
+use alloc::string::String;
+use core::error::Error;
+use core::fmt;
+use core::ops::Range;
+
+use super::kind::Kind;
+use crate::class::ClassId;
+use crate::config::ConfigError;
+
+/// Words that describe no discipline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseError {
+    /// The bytes of the text that are at fault.
+    pub at: Range<usize>,
+    /// What is wrong with them.
+    pub problem: Problem,
+}
+
+/// What is wrong with a word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The first word names no discipline, or there is none.
+    UnknownKind {
+        /// What stands there.
+        word: String,
+    },
+    /// The discipline has no such option.
+    UnknownOption {
+        /// The discipline.
+        kind: &'static str,
+        /// What stands there.
+        word: String,
+        /// What could.
+        help: &'static str,
+    },
+    /// An option stands at the end without its value.
+    MissingValue {
+        /// The option.
+        option: String,
+        /// What should follow it.
+        expected: &'static str,
+    },
+    /// An option's value cannot be read.
+    BadValue {
+        /// The option.
+        option: String,
+        /// What stands there.
+        word: String,
+        /// What should.
+        expected: &'static str,
+    },
+    /// An option makes sense only after another.
+    MissingBefore {
+        /// The option.
+        option: String,
+        /// The one that must precede it.
+        needed: &'static str,
+    },
+    /// The discipline has no such class, or none at all.
+    NoClass {
+        /// The discipline.
+        kind: &'static str,
+        /// The class asked for.
+        class: ClassId,
+    },
+    /// The discipline refuses a value.
+    Refused {
+        /// The discipline.
+        kind: &'static str,
+        /// What it says.
+        error: ConfigError,
+    },
+}
+
+impl ParseError {
+    /// `kind` refuses what the words at `at` ask for.
+    pub fn refused(kind: &'static str, at: Range<usize>, error: ConfigError) -> Self {
+        Self { at, problem: Problem::Refused { kind, error } }
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.problem {
+            Problem::UnknownKind { word } => {
+                let mut separator = "";
+                write!(f, "`{word}` is no queueing discipline: choose ")?;
+                Kind::all().try_for_each(|kind| {
+                    write!(f, "{separator}{}", kind.name())?;
+                    separator = ", ";
+                    Ok(())
+                })
+            }
+            Problem::UnknownOption { kind, word, help } => {
+                write!(f, "`{word}` is no option of {kind}, which takes: {help}")
+            }
+            Problem::MissingValue { option, expected } => write!(f, "`{option}` lacks its value: {expected}"),
+            Problem::BadValue { option, word, expected } => {
+                write!(f, "`{word}` is no value for `{option}`: give {expected}")
+            }
+            Problem::MissingBefore { option, needed } => write!(f, "`{option}` needs `{needed}` before it"),
+            Problem::NoClass { kind, class } => write!(f, "{kind} has no class {class}"),
+            Problem::Refused { kind, error } => write!(f, "{kind}: {error}"),
+        }
+    }
+}
+
+impl Error for ParseError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.problem {
+            Problem::Refused { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}

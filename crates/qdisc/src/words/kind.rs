@@ -1,0 +1,106 @@
+//! [`Kind`]: a discipline and its configuration, from words and back.
+
+use alloc::boxed::Box;
+use core::fmt;
+use core::str::FromStr;
+
+use tautline_base::Item;
+
+use super::cursor::{Word, Words};
+use super::error::{ParseError, Problem};
+use super::options::Options;
+use crate::codel::{self, Codel};
+use crate::config::ConfigError;
+use crate::discipline::DynQdisc;
+use crate::fq_codel::{self, FqCodel};
+use crate::pfifo::{self, Pfifo};
+use crate::pfifo_fast::{self, PfifoFast};
+use crate::report::Value;
+
+/// Declares [`Kind`]: each line is a discipline, its configuration, and how one becomes the other.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $variant:ident($config:ty), $make:expr;)*) => {
+        /// A kind of discipline with its configuration. Parses from words and prints as the words that describe it in full.
+        #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub enum Kind {
+            $($(#[$doc])* $variant($config),)*
+        }
+
+        impl Kind {
+            /// Makes the discipline.
+            ///
+            /// # Errors
+            /// If a value is outside the range of its parameter.
+            pub fn build<P: Item + Send + 'static>(self) -> Result<Box<dyn DynQdisc<P>>, ParseError> {
+                let kind = self.name();
+                let refused = |error: ConfigError| ParseError::refused(kind, 0..0, error);
+                match self {
+                    $(Self::$variant(config) => {
+                        let make = $make;
+                        Ok(Box::new(make(config).map_err(refused)?))
+                    })*
+                }
+            }
+
+            /// Every kind in its default configuration.
+            pub fn all() -> impl Iterator<Item = Self> {
+                [$(Self::$variant(<$config>::default()),)*].into_iter()
+            }
+
+            fn config(&self) -> &dyn Options {
+                match self {
+                    $(Self::$variant(config) => config,)*
+                }
+            }
+
+            fn config_mut(&mut self) -> &mut dyn Options {
+                match self {
+                    $(Self::$variant(config) => config,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// First in, first out.
+    Pfifo(pfifo::Config), |config| Ok(Pfifo::<P>::new(config));
+    /// Three priorities.
+    PfifoFast(pfifo_fast::Config), |config| Ok(PfifoFast::<P>::new(config));
+    /// One queue under controlled delay.
+    Codel(codel::Config), Codel::<P>::new;
+    /// Fair queues under controlled delay.
+    FqCodel(fq_codel::Config), FqCodel::<P>::new;
+}
+
+impl Kind {
+    /// `tc`'s name of the kind.
+    pub fn name(&self) -> &'static str {
+        self.config().kind()
+    }
+}
+
+impl FromStr for Kind {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let mut words = Words::new(text);
+        let word = words.word().unwrap_or(Word { text: "", at: text.len() });
+        let unknown = || ParseError { at: word.span(), problem: Problem::UnknownKind { word: word.text.into() } };
+        let mut kind = Self::all().find(|kind| kind.name() == word.text).ok_or_else(unknown)?;
+        words.apply(kind.config_mut())?;
+        Ok(kind)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
+        self.config().options().iter().try_for_each(|(name, value)| match value {
+            Value::Flag(true) => write!(f, " {name}"),
+            Value::Flag(false) => Ok(()),
+            value => write!(f, " {name} {value}"),
+        })
+    }
+}
