@@ -25,7 +25,10 @@
 //! |---|---|
 //! | `discipline` | [`Qdisc`], [`Backlog`], [`Inspect`], [`Change`], [`DynQdisc`] |
 //! | `drops` | [`Drops`], [`DropReason`]: where packets that will not be sent come out |
-//! | [`pfifo`] | [`Pfifo`]: first in, first out |
+//! | [`fifo`] | [`Fifo`]: first in, first out, bounded in packets and bytes |
+//! | [`pfifo`] | [`Pfifo`]: first in, first out, bounded in packets |
+//! | [`bfifo`] | [`Bfifo`]: first in, first out, bounded in bytes |
+//! | [`pfifo_head_drop`] | [`PfifoHeadDrop`]: first in, first out, dropping the oldest |
 //! | [`pfifo_fast`] | [`PfifoFast`]: three FIFOs in strict priority |
 //! | [`codel`] | [`Codel`]: controlled delay, RFC 8289; [`codel::Aqm`] for queues of your own |
 //! | [`fq_codel`] | [`FqCodel`]: fair queues under controlled delay, RFC 8290 |
@@ -45,6 +48,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod bfifo;
 pub mod blue;
 pub mod cake;
 mod class;
@@ -55,6 +59,7 @@ mod discipline;
 mod drops;
 pub mod drr;
 pub mod dualpi2;
+pub mod fifo;
 pub mod filter;
 pub mod fq;
 pub mod fq_codel;
@@ -67,6 +72,7 @@ pub mod netem;
 mod parked;
 pub mod pfifo;
 pub mod pfifo_fast;
+pub mod pfifo_head_drop;
 pub mod pie;
 pub mod prio;
 mod random;
@@ -83,16 +89,19 @@ pub mod words;
 #[path = "../tests/common/mod.rs"]
 mod testing;
 
+pub use bfifo::Bfifo;
 pub use class::ClassId;
 pub use codel::Codel;
 pub use config::ConfigError;
 pub use discipline::{Backlog, Change, DynQdisc, Inspect, Qdisc};
 pub use drops::{DropReason, Drops};
+pub use fifo::Fifo;
 pub use fq_codel::FqCodel;
 pub use ledger::Ledger;
 pub use parked::Parked;
 pub use pfifo::Pfifo;
 pub use pfifo_fast::PfifoFast;
+pub use pfifo_head_drop::PfifoHeadDrop;
 pub use report::{Common, Report, Value};
 pub use stats::{QueueStats, Stats};
 pub use tally::Tally;

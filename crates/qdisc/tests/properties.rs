@@ -10,6 +10,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tautline_base::{Bytes, Instant, Item};
 use tautline_qdisc::codel::{self, Codel, Law, Params};
+use tautline_qdisc::fifo::{self, Victim};
 use tautline_qdisc::fq_codel::{self, BacklogScope, FqCodel};
 use tautline_qdisc::pfifo_fast::PRIOMAP;
 use tautline_qdisc::{DropReason, Drops, Kind, Ledger, Qdisc, Stats};
@@ -76,6 +77,14 @@ fn fq_config() -> impl Strategy<Value = fq_codel::Config> {
 fn kind() -> impl Strategy<Value = Kind> {
     prop_oneof![
         limit().prop_map(|limit| Kind::Pfifo(tautline_qdisc::pfifo::Config { limit })),
+        (proptest::option::of(limit()), proptest::option::of(0..20_000u64), any::<bool>()).prop_map(
+            |(packets, bytes, head)| {
+                let victim = if head { Victim::Oldest } else { Victim::Newcomer };
+                Kind::Fifo(fifo::Config { packets, bytes: bytes.map(Bytes::new), victim })
+            }
+        ),
+        limit().prop_map(|limit| Kind::Bfifo(tautline_qdisc::bfifo::Config { limit: Bytes::new(600 * u64::from(limit)) })),
+        limit().prop_map(|limit| Kind::PfifoHeadDrop(tautline_qdisc::pfifo_head_drop::Config { limit })),
         limit().prop_map(|limit| Kind::PfifoFast(tautline_qdisc::pfifo_fast::Config { limit })),
         (limit(), params()).prop_map(|(limit, codel)| Kind::Codel(codel::Config { limit, codel })),
         fq_config().prop_map(Kind::FqCodel),
@@ -246,7 +255,9 @@ proptest! {
 /// A clock that starts near its end saturates; nothing overflows, everything comes out.
 #[test]
 fn the_end_of_time_is_survived() {
-    for words in ["codel ecn", "codel linux", "fq_codel", "fq_codel linux", "pfifo", "pfifo_fast"] {
+    for words in
+        ["codel ecn", "codel linux", "fq_codel", "fq_codel linux", "pfifo", "pfifo_fast", "fifo", "bfifo", "pfifo_head_drop"]
+    {
         let mut queue = Ledger::new(tautline_qdisc::build::<Probe>(words).expect(words));
         let (mut drops, end) = (Drops::new(), Instant::from_nanos(u64::MAX));
         for step in 0..100u32 {

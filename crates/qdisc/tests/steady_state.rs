@@ -59,6 +59,9 @@ fn one_round(queue: &mut impl Qdisc<Packet<()>>, drops: &mut Drops<Packet<()>>, 
 fn the_steady_state_allocates_nothing() {
     for words in [
         "pfifo limit 500",
+        "fifo packets 500 bytes 1Mb",
+        "bfifo limit 700Kb",
+        "pfifo_head_drop limit 500",
         "pfifo_fast limit 200",
         "codel limit 500",
         "fq_codel limit 500",

@@ -31,7 +31,6 @@ pub mod network;
 pub mod nic;
 mod pattern;
 pub mod record;
-mod tail_drop;
 pub mod transfer;
 
 pub use app::{App, AppError, BulkReceiver, BulkSender, Program};

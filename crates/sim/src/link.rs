@@ -11,12 +11,12 @@ use std::fmt;
 use rand_core::Rng;
 use rand_pcg::Pcg32;
 use tautline_base::{Bytes, Ecn, Frame, HeapFrame, Instant, Item, Packet, Pool};
+use tautline_qdisc::fifo::{self, Fifo, Victim};
 use tautline_qdisc::{Backlog, DropReason, Drops, DynQdisc, Ledger, Qdisc, Report};
 
 use crate::classify;
 use crate::config_error::ConfigError;
 use crate::event_queue::EventQueue;
-use crate::tail_drop::TailDrop;
 
 pub use config::{Buffer, Impairments, LinkConfig};
 pub use trace::{LinkEvent, LinkTracer, LinkWhat};
@@ -81,7 +81,10 @@ impl Link {
     pub fn new(config: LinkConfig, rng: Pcg32) -> Result<Self, ConfigError> {
         config.check()?;
         let queue: Box<dyn DynQdisc<Packet<HeapFrame>>> = match &config.queue {
-            Buffer::TailDrop { packets, bytes } => Box::new(TailDrop::new(*packets, *bytes)),
+            Buffer::TailDrop { packets, bytes } => {
+                let packets = u32::try_from(*packets).ok();
+                Box::new(Fifo::new(fifo::Config { packets, bytes: Some(*bytes), victim: Victim::Newcomer }))
+            }
             Buffer::Discipline(kind) => kind.clone().build()?,
         };
         Ok(Self {

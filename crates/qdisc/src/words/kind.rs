@@ -9,12 +9,15 @@ use tautline_base::Item;
 use super::cursor::{Word, Words};
 use super::error::{ParseError, Problem};
 use super::options::Options;
+use crate::bfifo::{self, Bfifo};
 use crate::codel::{self, Codel};
 use crate::config::ConfigError;
 use crate::discipline::DynQdisc;
+use crate::fifo::{self, Fifo};
 use crate::fq_codel::{self, FqCodel};
 use crate::pfifo::{self, Pfifo};
 use crate::pfifo_fast::{self, PfifoFast};
+use crate::pfifo_head_drop::{self, PfifoHeadDrop};
 use crate::report::Value;
 
 /// Declares [`Kind`]: each line is a discipline, its configuration, and how one becomes the other.
@@ -64,8 +67,14 @@ macro_rules! kinds {
 }
 
 kinds! {
+    /// First in, first out, bounded in packets and bytes.
+    Fifo(fifo::Config), |config| Ok(Fifo::<P>::new(config));
     /// First in, first out.
     Pfifo(pfifo::Config), |config| Ok(Pfifo::<P>::new(config));
+    /// First in, first out, bounded in bytes.
+    Bfifo(bfifo::Config), |config| Ok(Bfifo::<P>::new(config));
+    /// First in, first out, dropping the oldest.
+    PfifoHeadDrop(pfifo_head_drop::Config), |config| Ok(PfifoHeadDrop::<P>::new(config));
     /// Three priorities.
     PfifoFast(pfifo_fast::Config), |config| Ok(PfifoFast::<P>::new(config));
     /// One queue under controlled delay.

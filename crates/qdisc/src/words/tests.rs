@@ -4,7 +4,9 @@ use super::*;
 use crate::codel::{self, CeThreshold, Law, Params};
 use crate::fq_codel::{self, BacklogScope};
 use crate::testing::Probe;
+use alloc::format;
 use alloc::string::ToString;
+use alloc::vec::Vec;
 use core::time::Duration;
 use tautline_base::Bytes;
 
@@ -73,8 +75,6 @@ fn every_word_sets_its_parameter() {
 #[test]
 fn errors_name_the_word_and_the_remedy() {
     for (words, message) in [
-        ("", "`` is no queueing discipline: choose pfifo, pfifo_fast, codel, fq_codel"),
-        ("bloat", "`bloat` is no queueing discipline: choose pfifo, pfifo_fast, codel, fq_codel"),
         ("pfifo limits 5", "`limits` is no option of pfifo, which takes: limit PACKETS"),
         ("codel target", "`target` lacks its value: a time, e.g. 5ms, 500us"),
         ("codel target 5parsec", "`5parsec` is no value for `target`: give a time, e.g. 5ms, 500us"),
@@ -90,6 +90,11 @@ fn errors_name_the_word_and_the_remedy() {
     ] {
         let error = build::<Probe>(words).err().expect(words);
         assert_eq!(error.to_string(), message);
+    }
+    let kinds: Vec<_> = Kind::all().map(|kind| kind.name()).collect();
+    for word in ["", "bloat"] {
+        let error = build::<Probe>(word).err().expect("no kind").to_string();
+        assert_eq!(error, format!("`{word}` is no queueing discipline: choose {}", kinds.join(", ")));
     }
     let error = build::<Probe>("fq_codel red").err().expect("unknown").to_string();
     assert!(error.contains("quantum SIZE") && error.contains("target TIME"), "{error}");
