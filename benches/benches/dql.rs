@@ -59,7 +59,7 @@ fn updates(c: &mut Criterion) {
         let mut now = 0;
         b.iter(|| {
             now += 1_000;
-            if black_box(dql.available()) {
+            if black_box(dql.available(Instant::from_nanos(now))) {
                 dql.queued(black_box(FRAME), Instant::from_nanos(now));
             }
             dql.completed(black_box(FRAME), Instant::from_nanos(now));
@@ -72,7 +72,7 @@ fn updates(c: &mut Criterion) {
         b.iter(|| {
             now += 1_000;
             for _ in 0..BURST {
-                black_box(dql.available());
+                black_box(dql.available(Instant::from_nanos(now)));
                 dql.queued(black_box(FRAME), Instant::from_nanos(now));
             }
             dql.completed(black_box(FRAME * BURST), Instant::from_nanos(now));

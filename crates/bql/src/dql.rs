@@ -15,6 +15,8 @@
 //! Counters are 32 bits wide and wrap, as the kernel's; amounts in flight stay below 2³¹, which the largest limit and the
 //! largest object guarantee.
 
+mod stall;
+
 use alloc::string::{String, ToString};
 use core::error::Error;
 use core::fmt;
@@ -23,6 +25,7 @@ use core::time::Duration;
 use tautline_base::{Bytes, Instant};
 
 use crate::limit::Limit;
+use stall::Stalls;
 
 /// Largest object that may be queued at once.
 const LARGEST_OBJECT: u32 = (1 << 28) - 1;
@@ -38,11 +41,19 @@ pub struct Config {
     pub limit_max: Bytes,
     /// `hold_time`: slack is watched for so long before the limit shrinks by it. 1 s (Linux).
     pub hold_time: Duration,
+    /// `stall_thrs`: something queued for so long without a completion is counted as a stall; 16 ms to 512 ms, in steps of 4 ms.
+    /// Off (Linux).
+    pub stall_threshold: Option<Duration>,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { limit_min: Bytes::ZERO, limit_max: Bytes::new(LARGEST_LIMIT.into()), hold_time: Duration::from_secs(1) }
+        Self {
+            limit_min: Bytes::ZERO,
+            limit_max: Bytes::new(LARGEST_LIMIT.into()),
+            hold_time: Duration::from_secs(1),
+            stall_threshold: None,
+        }
     }
 }
 
@@ -78,6 +89,12 @@ pub struct Snapshot {
     pub hold_time: Duration,
     /// Queued and not completed.
     pub inflight: Bytes,
+    /// What counts as a stall; zero when stalls are not looked for.
+    pub stall_thrs: Duration,
+    /// Stalls found.
+    pub stall_cnt: u64,
+    /// The longest of them.
+    pub stall_max: Duration,
     /// Completions of more than was in flight. Not in sysfs, where this is a kernel bug; here a device may lie.
     pub overruns: u64,
 }
@@ -88,6 +105,8 @@ pub struct Dql {
     limit_min: u32,
     limit_max: u32,
     hold_time: Duration,
+    stall_threshold: Duration,
+    stalls: Option<Stalls>,
     limit: u32,
     /// Total ever queued, wrapping.
     queued: u32,
@@ -135,11 +154,35 @@ impl Dql {
     /// A queue with nothing in flight, its limit at the minimum.
     ///
     /// # Errors
-    /// A `limit_max` above the largest possible, or a `limit_min` above `limit_max`.
+    /// A `limit_max` above the largest possible, a `limit_min` above `limit_max`, or a stall threshold out of range.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
-        let limit_max = at_most(LARGEST_LIMIT, "limit_max", config.limit_max)?;
-        let limit_min = at_most(limit_max, "limit_min", config.limit_min)?;
-        Ok(Self::with_limits(limit_min, limit_max, config.hold_time))
+        let mut dql = Self::default();
+        dql.reconfigure(config)?;
+        Ok(dql)
+    }
+
+    /// Takes new parameters while the queue runs. The limit moves at once if it lies outside the new bounds; a stall detector that
+    /// gets another threshold begins anew.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); then nothing changes.
+    pub fn reconfigure(&mut self, config: Config) -> Result<(), ConfigError> {
+        let Config { limit_min, limit_max, hold_time, stall_threshold } = config;
+        let limit_max = at_most(LARGEST_LIMIT, "limit_max", limit_max)?;
+        let limit_min = at_most(limit_max, "limit_min", limit_min)?;
+        if let Some(threshold) = stall_threshold
+            && !stall::THRESHOLDS.contains(&((threshold.as_nanos() / stall::TICK.as_nanos()) as u64))
+        {
+            let (value, allowed) = (alloc::format!("{threshold:?}"), "from 16ms to 512ms, or off".to_string());
+            return Err(ConfigError { parameter: "stall_thrs", value, allowed });
+        }
+        if stall_threshold.unwrap_or_default() != self.stall_threshold {
+            self.stalls = stall_threshold.map(Stalls::new);
+        }
+        self.stall_threshold = stall_threshold.unwrap_or_default();
+        (self.limit_min, self.limit_max, self.hold_time) = (limit_min, limit_max, hold_time);
+        self.limit = self.limit.clamp(limit_min, limit_max);
+        Ok(())
     }
 
     fn with_limits(limit_min: u32, limit_max: u32, hold_time: Duration) -> Self {
@@ -147,6 +190,8 @@ impl Dql {
             limit_min,
             limit_max,
             hold_time,
+            stall_threshold: Duration::ZERO,
+            stalls: None,
             limit: limit_min,
             queued: 0,
             completed: 0,
@@ -165,6 +210,9 @@ impl Dql {
             limit_max: bytes(self.limit_max),
             hold_time: self.hold_time,
             inflight: self.in_flight(),
+            stall_thrs: self.stall_threshold,
+            stall_cnt: self.stalls.as_ref().map_or(0, |stalls| stalls.count),
+            stall_max: self.stalls.as_ref().map_or(Duration::ZERO, Stalls::longest),
             overruns: self.overruns,
         }
     }
@@ -236,19 +284,29 @@ impl Default for Dql {
 }
 
 impl Limit for Dql {
-    fn available(&self) -> bool {
+    fn available(&self, _now: Instant) -> bool {
         self.limit.wrapping_add(self.completed).wrapping_sub(self.queued) as i32 >= 0
+    }
+
+    fn opens_at(&self) -> Option<Instant> {
+        self.available(Instant::ZERO).then_some(Instant::ZERO)
     }
 
     fn queued(&mut self, bytes: Bytes, now: Instant) {
         debug_assert!(bytes.get() <= LARGEST_OBJECT.into(), "an object of {bytes} is larger than DQL can count");
         self.window.get_or_insert(Window { start: now, lowest: None });
         self.last_object = bytes.get() as u32;
+        if let Some(stalls) = &mut self.stalls {
+            stalls.queued(now);
+        }
         self.queued = self.queued.wrapping_add(self.last_object);
     }
 
     fn completed(&mut self, bytes: Bytes, now: Instant) {
         let amount = self.amount(bytes);
+        if let Some(stalls) = &mut self.stalls {
+            stalls.completed(now);
+        }
         let over = self.over();
         let finding = self.judge(amount, over);
         let limit = self.answer(finding, now).clamp(self.limit_min, self.limit_max);
@@ -259,8 +317,10 @@ impl Limit for Dql {
     }
 
     fn reset(&mut self) {
-        let overruns = self.overruns;
-        *self = Self { overruns, ..Self::with_limits(self.limit_min, self.limit_max, self.hold_time) };
+        let Self { overruns, stall_threshold, .. } = *self;
+        let stalls = self.stalls.take();
+        let limits = Self::with_limits(self.limit_min, self.limit_max, self.hold_time);
+        *self = Self { overruns, stall_threshold, stalls, ..limits };
     }
 
     fn limit(&self) -> Bytes {

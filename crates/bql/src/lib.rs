@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `limit` | [`Limit`], what a limit is asked and told; [`Unlimited`] |
 //! | [`dql`] | [`Dql`]: dynamic queue limits |
+//! | [`push`] | [`Push`]: push-based flow control, a limit that meters by rate |
 //! | `ring` | [`Ring`]: a device's transmit ring behind a limit; [`Slot`], the permission to put one packet |
 //! | `port` | [`Port`]: queueing discipline, limit and ring as one |
 //!
@@ -19,7 +20,7 @@
 //!
 //! let now = Instant::ZERO;
 //! let mut dql = Dql::default();
-//! while dql.available() {
+//! while dql.available(now) {
 //!     dql.queued(Bytes::new(1514), now); // one packet goes to the hardware ...
 //! }
 //! dql.completed(dql.in_flight(), now); // ... and it ran dry,
@@ -35,9 +36,11 @@ extern crate std;
 pub mod dql;
 mod limit;
 mod port;
+pub mod push;
 mod ring;
 
 pub use dql::{ConfigError, Dql};
 pub use limit::{Limit, Unlimited};
 pub use port::Port;
+pub use push::Push;
 pub use ring::{Ring, Slot};

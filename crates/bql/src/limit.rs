@@ -9,8 +9,12 @@ use tautline_base::{Bytes, Instant};
 /// *Ask, then queue*: [`queued`](Self::queued) follows an [`available`](Self::available) that was true. The answer does not
 /// depend on the size to come, so one object may overshoot the limit; a limit of zero still lets one through.
 pub trait Limit {
-    /// True when another object may be queued.
-    fn available(&self) -> bool;
+    /// True when another object may be queued at `now`.
+    fn available(&self, now: Instant) -> bool;
+
+    /// The moment from which time alone makes it [`available`](Self::available): [`Instant::ZERO`] when it is, `None` when only a
+    /// completion can. Limits that meter by amount never answer with a later moment; those that meter by rate do.
+    fn opens_at(&self) -> Option<Instant>;
 
     /// `bytes` bytes were handed to the device.
     fn queued(&mut self, bytes: Bytes, now: Instant);
@@ -30,8 +34,12 @@ pub trait Limit {
 }
 
 impl<L: Limit + ?Sized> Limit for Box<L> {
-    fn available(&self) -> bool {
-        (**self).available()
+    fn available(&self, now: Instant) -> bool {
+        (**self).available(now)
+    }
+
+    fn opens_at(&self) -> Option<Instant> {
+        (**self).opens_at()
     }
 
     fn queued(&mut self, bytes: Bytes, now: Instant) {
@@ -62,8 +70,12 @@ pub struct Unlimited {
 }
 
 impl Limit for Unlimited {
-    fn available(&self) -> bool {
+    fn available(&self, _now: Instant) -> bool {
         true
+    }
+
+    fn opens_at(&self) -> Option<Instant> {
+        Some(Instant::ZERO)
     }
 
     fn queued(&mut self, bytes: Bytes, _now: Instant) {

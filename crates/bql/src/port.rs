@@ -43,7 +43,7 @@ where
     ) -> usize {
         let mut moved = 0;
         while moved < budget {
-            let Some(slot) = self.ring.slot() else { break };
+            let Some(slot) = self.ring.slot(now) else { break };
             let Some(packet) = self.qdisc.dequeue(now, drops) else { break };
             slot.put_shown(packet, now, &mut on_ring);
             moved += 1;
@@ -60,7 +60,7 @@ where
     /// The earliest moment at which [`transmit`](Self::transmit) may move a packet; `None` while the ring is closed, which
     /// only a completion changes, and when nothing is queued.
     pub fn ready_at(&self) -> Option<Instant> {
-        if self.ring.is_open() { self.qdisc.ready_at() } else { None }
+        Some(self.ring.opens_at()?.max(self.qdisc.ready_at()?))
     }
 
     /// What waits in the discipline; the ring is not counted.

@@ -29,13 +29,18 @@ impl<D: Device, L: Limit> Ring<D, L> {
     }
 
     /// True when a packet may be put: the device has room and the limit is not reached.
-    pub fn is_open(&self) -> bool {
-        self.limit.available() && self.device.room() > 0
+    pub fn is_open(&self, now: Instant) -> bool {
+        self.limit.available(now) && self.device.room() > 0
+    }
+
+    /// The moment from which time alone opens it; `None` while only a completion can.
+    pub fn opens_at(&self) -> Option<Instant> {
+        if self.device.room() > 0 { self.limit.opens_at() } else { None }
     }
 
     /// The permission to put one packet, if there is room for it.
-    pub fn slot(&mut self) -> Option<Slot<'_, D, L>> {
-        self.is_open().then_some(Slot { ring: self })
+    pub fn slot(&mut self, now: Instant) -> Option<Slot<'_, D, L>> {
+        self.is_open(now).then_some(Slot { ring: self })
     }
 
     /// Tells the device that packets were put; nothing if none were since the last time.

@@ -42,7 +42,7 @@ fn complete(dql: &mut Dql, amount: u64) -> u64 {
 
 /// Queues full frames while the limit lets them.
 fn refill(dql: &mut Dql, now: Instant) {
-    while dql.available() {
+    while dql.available(at(0)) {
         dql.queued(Bytes::new(FRAME), now);
     }
 }
@@ -145,7 +145,7 @@ fn it_limits_what_is_in_flight() {
     let mut dql = with_limit(2 * FRAME as u32);
     refill(&mut dql, at(0));
     assert_eq!(dql.in_flight(), Bytes::new(3 * FRAME), "the limit and one object");
-    assert!(crate::Unlimited::default().available());
+    assert!(crate::Unlimited::default().available(at(0)));
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn completing_too_much_is_clamped_and_counted() {
     dql.completed(Bytes::new(1001), at(1));
     dql.completed(Bytes::MAX, at(2));
     assert_eq!((dql.in_flight(), dql.snapshot().overruns), (Bytes::ZERO, 2));
-    assert!(dql.available());
+    assert!(dql.available(at(0)));
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn reset_forgets_all_but_the_parameters() {
     refill(&mut dql, at(5));
     dql.reset();
     assert_eq!(dql.snapshot(), Dql::new(config).unwrap().snapshot());
-    assert!(dql.available());
+    assert!(dql.available(at(0)));
 }
 
 #[test]
@@ -300,8 +300,8 @@ proptest! {
             match event {
                 Event::Queue(size, count) => {
                     for _ in 0..count {
-                        prop_assert_eq!(dql.available(), model.available());
-                        if !dql.available() {
+                        prop_assert_eq!(dql.available(at(0)), model.available());
+                        if !dql.available(at(0)) {
                             break;
                         }
                         dql.queued(Bytes::new(size), at(now));
@@ -328,7 +328,7 @@ proptest! {
                 Event::Wait(millis) => now += millis,
             }
             prop_assert_eq!(dql.in_flight().get() as i64, model.queued - model.completed);
-            prop_assert!(dql.in_flight() > Bytes::ZERO || dql.available(), "stuck: empty and closed");
+            prop_assert!(dql.in_flight() > Bytes::ZERO || dql.available(at(0)), "stuck: empty and closed");
         }
         prop_assert_eq!(dql.snapshot().overruns, 0);
     }
@@ -342,13 +342,13 @@ proptest! {
         let mut dql = Dql::new(config).unwrap();
         for (queues, amount, now) in steps {
             let now = Instant::from_nanos(now);
-            if queues && dql.available() {
+            if queues && dql.available(at(0)) {
                 dql.queued(Bytes::new(amount % 65_536), now);
             } else {
                 dql.completed(Bytes::new(amount), now);
             }
             prop_assert!(config.limit_min <= dql.limit() && dql.limit() <= config.limit_max);
-            prop_assert!(dql.in_flight() > Bytes::ZERO || dql.available());
+            prop_assert!(dql.in_flight() > Bytes::ZERO || dql.available(at(0)));
         }
     }
 }

@@ -79,8 +79,12 @@ struct Listener {
 }
 
 impl Limit for Listener {
-    fn available(&self) -> bool {
+    fn available(&self, _now: Instant) -> bool {
         true
+    }
+
+    fn opens_at(&self) -> Option<Instant> {
+        Some(Instant::ZERO)
     }
 
     fn queued(&mut self, bytes: Bytes, _now: Instant) {

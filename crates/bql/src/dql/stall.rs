@@ -1,0 +1,150 @@
+//! [`Stalls`]: notices that the device left something lying for long, as Linux 6.8 and later do (spec/qdisc.md §16, stall detector).
+//!
+//! A limit cannot tell a slow device from a stuck one. So each tick in which something was queued sets a bit in a ring of 256 ticks;
+//! a completion that comes later than the threshold after the one before looks for bits in between. Bits younger than half the
+//! threshold do not count: they may just have missed the previous interrupt. So every stall of at least the threshold is found, and
+//! none shorter than half of it.
+
+use core::time::Duration;
+
+use tautline_base::Instant;
+
+/// Length of one bit: a jiffy of a kernel that runs at 250 Hz.
+pub(super) const TICK: Duration = Duration::from_millis(4);
+/// Thresholds that the ring of bits can judge, in ticks.
+pub(super) const THRESHOLDS: core::ops::RangeInclusive<u64> = 4..=128;
+
+const WORDS: u64 = 4;
+const TICKS: u64 = WORDS * 64;
+
+/// The detector's memory and what it found.
+#[derive(Clone, Debug)]
+pub(super) struct Stalls {
+    /// In ticks.
+    threshold: u64,
+    /// Bit `t % 256` is set if something was queued in tick `t`, for the ticks up to `newest`.
+    queued_in: [u64; WORDS as usize],
+    newest: u64,
+    last_reap: u64,
+    pub(super) count: u64,
+    /// In ticks.
+    longest: u64,
+}
+
+impl Stalls {
+    /// A detector for `threshold`, which is rounded down to whole ticks.
+    pub(super) fn new(threshold: Duration) -> Self {
+        let threshold = Instant::ZERO + threshold;
+        Self { threshold: ticks(threshold), queued_in: [0; WORDS as usize], newest: 0, last_reap: 0, count: 0, longest: 0 }
+    }
+
+    /// The longest stall, in whole ticks.
+    pub(super) fn longest(&self) -> Duration {
+        TICK * u32::try_from(self.longest).unwrap_or(u32::MAX)
+    }
+
+    /// Something was queued.
+    #[inline]
+    pub(super) fn queued(&mut self, now: Instant) {
+        let now = ticks(now);
+        if now > self.newest {
+            for tick in (self.newest + 1..=now).take(TICKS as usize) {
+                *self.word(tick) &= !(1 << (tick % 64));
+            }
+            self.newest = now;
+        }
+        *self.word(self.newest) |= 1 << (self.newest % 64);
+    }
+
+    /// Something was completed.
+    #[inline]
+    pub(super) fn completed(&mut self, now: Instant) {
+        let now = ticks(now);
+        if now >= self.last_reap.saturating_add(self.threshold) {
+            self.look_back(now);
+        }
+        self.last_reap = now;
+    }
+
+    #[cold]
+    fn look_back(&mut self, now: u64) {
+        let oldest = (self.last_reap + 1).max((self.newest + 1).saturating_sub(TICKS));
+        let youngest = now.saturating_sub(self.threshold / 2).min(self.newest);
+        if let Some(tick) = (oldest..=youngest).find(|&tick| *self.word(tick) & (1 << (tick % 64)) != 0) {
+            self.count += 1;
+            self.longest = self.longest.max(now - tick);
+        }
+    }
+
+    fn word(&mut self, tick: u64) -> &mut u64 {
+        &mut self.queued_in[(tick / 64 % WORDS) as usize]
+    }
+}
+
+fn ticks(at: Instant) -> u64 {
+    at.as_nanos() / TICK.as_nanos() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    fn tick(number: u64) -> Instant {
+        Instant::from_nanos(number * TICK.as_nanos() as u64)
+    }
+
+    fn detector(threshold: u64) -> Stalls {
+        Stalls::new(TICK * u32::try_from(threshold).expect("small"))
+    }
+
+    #[test]
+    fn a_late_completion_of_old_bytes_is_a_stall_and_a_quiet_line_is_not() {
+        let mut stalls = detector(10);
+        stalls.completed(tick(100));
+        stalls.queued(tick(101));
+        stalls.completed(tick(109));
+        assert_eq!(stalls.count, 0, "sooner than the threshold");
+        stalls.queued(tick(115));
+        stalls.completed(tick(125));
+        assert_eq!((stalls.count, stalls.longest()), (1, TICK * 10));
+        stalls.queued(tick(198));
+        stalls.completed(tick(200));
+        assert_eq!(stalls.count, 1, "nothing was queued for long");
+        stalls.queued(tick(10_000));
+        stalls.completed(tick(10_300));
+        assert_eq!((stalls.count, stalls.longest()), (2, TICK * 300));
+    }
+
+    proptest! {
+        /// Against a list of all moments: a stall of at least the threshold is always found, one of less than half never.
+        #[test]
+        fn long_stalls_are_found_and_short_ones_are_not(
+            threshold in THRESHOLDS,
+            steps in proptest::collection::vec((0..160u64, any::<bool>()), 1..200),
+        ) {
+            let (mut stalls, mut now, mut reaped) = (detector(threshold), 1000, 1000);
+            stalls.completed(tick(now));
+            let mut waiting: Vec<u64> = Vec::new();
+            for (gap, queues) in steps {
+                now += gap;
+                if queues {
+                    stalls.queued(tick(now));
+                    waiting.push(now);
+                    continue;
+                }
+                let before = stalls.count;
+                let newest = waiting.last().copied().unwrap_or(0);
+                stalls.completed(tick(now));
+                let seen = || waiting.iter().filter(|&&queued| queued > reaped && queued + 255 >= newest);
+                let (late, old) = (now - reaped >= threshold, seen().map(|&queued| now - queued).max());
+                let found = stalls.count > before;
+                prop_assert!(!found || late && old.is_some_and(|age| age >= threshold / 2));
+                prop_assert!(found || !late || old.is_none_or(|age| age < threshold));
+                waiting.clear();
+                reaped = now;
+            }
+        }
+    }
+}
