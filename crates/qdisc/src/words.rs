@@ -7,13 +7,14 @@
 //! | `cursor` | [`Words`], [`Word`]: the words of a command and their places |
 //! | `options` | [`Options`]: what every `Config` implements to be set and shown in words |
 //! | `kind` | [`Kind`]: every discipline and its configuration |
-//! | `error` | [`ParseError`], [`Problem`] |
+//! | `error`, `pointer` | [`ParseError`], [`Problem`], shown beneath the words at fault |
 //! | `units` | times, sizes, rates as `tc` reads and writes them |
 
 mod cursor;
 mod error;
 mod kind;
 mod options;
+mod pointer;
 #[cfg(test)]
 mod tests;
 pub(crate) mod units;
@@ -52,5 +53,5 @@ pub(crate) const NUMBER: &str = "a whole number, e.g. 64";
 /// # Errors
 /// If a word is unknown, a value is missing or does not fit; the message names the word and says what would be accepted.
 pub fn build<P: Item + Send + 'static>(words: &str) -> Result<Box<dyn DynQdisc<P>>, ParseError> {
-    words.parse::<Kind>()?.build()
+    words.parse::<Kind>()?.build().map_err(|error| error.located(&Words::new(words)))
 }

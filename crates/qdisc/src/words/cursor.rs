@@ -2,8 +2,10 @@
 
 use core::ops::Range;
 
+use super::RATE;
 use super::error::{ParseError, Problem};
 use super::options::Options;
+use crate::config::ConfigError;
 
 /// A word and where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,14 +27,19 @@ impl Word<'_> {
 #[derive(Clone, Debug)]
 pub struct Words<'a> {
     text: &'a str,
+    start: usize,
     at: usize,
     end: usize,
 }
 
+/// Other words for the same parameter, as `tc` has them: a refusal names the first.
+const ALIASES: [(&str, &[&str]); 4] =
+    [("burst", &["buffer", "maxburst"]), ("cburst", &["cbuffer"]), ("limit", &["latency"]), ("mtu", &["minburst"])];
+
 impl<'a> Words<'a> {
     /// The words of `text`, one command.
     pub fn new(text: &'a str) -> Self {
-        Self { text, at: 0, end: text.len() }
+        Self { text, start: 0, at: 0, end: text.len() }
     }
 
     /// The commands of `text`: separated by line ends or semicolons, empty ones left out, comments (`#` to the end of the line)
@@ -46,7 +53,7 @@ impl<'a> Words<'a> {
                 let code = line.split('#').next().unwrap_or_default();
                 let mut at = line_start;
                 code.split(';').map(move |part| {
-                    let words = Self { text, at, end: at + part.len() };
+                    let words = Self { text, start: at, at, end: at + part.len() };
                     at += part.len() + 1;
                     words
                 })
@@ -74,6 +81,33 @@ impl<'a> Words<'a> {
         self.peek().map_or(self.end..self.end, |word| word.span())
     }
 
+    /// Where this command stands, from its first word to its last, whether read or not.
+    pub fn command(&self) -> Range<usize> {
+        let command = &self.text[self.start..self.end];
+        let start = self.start + (command.len() - command.trim_start().len());
+        start..start + command.trim().len()
+    }
+
+    /// The refusal of what this command asked for, pointing at the value that `error` names, or at the whole command if
+    /// no word of it set that parameter.
+    pub fn refused(&self, kind: &'static str, error: ConfigError) -> ParseError {
+        let at = self.place_of(error.parameter).unwrap_or_else(|| self.command());
+        ParseError::refused(kind, at, error)
+    }
+
+    /// Where the value of `parameter` stands, or the parameter itself if it takes none.
+    fn place_of(&self, parameter: &str) -> Option<Range<usize>> {
+        let aliases = ALIASES.iter().find(|(name, _)| *name == parameter).map_or(&[][..], |(_, aliases)| aliases);
+        let (mut words, mut place) = (Self { at: self.start, ..*self }, None);
+        while let Some(word) = words.word() {
+            if word.text == parameter || aliases.contains(&word.text) {
+                let value = words.peek().filter(|value| value.text.contains(|c: char| c.is_ascii_digit()));
+                place = Some(value.unwrap_or(word).span());
+            }
+        }
+        place
+    }
+
     /// Takes the next word if it is `expected`.
     pub fn accept(&mut self, expected: &str) -> bool {
         let found = self.peek().is_some_and(|word| word.text == expected);
@@ -98,7 +132,12 @@ impl<'a> Words<'a> {
             return Err(ParseError { at: option.span(), problem });
         };
         parse(word.text).ok_or_else(|| {
-            let problem = Problem::BadValue { option: option.text.into(), word: word.text.into(), expected };
+            let (option, value) = (option.text.into(), word.text.into());
+            let problem = if expected == RATE && word.text.ends_with('%') {
+                Problem::DeviceShare { option, word: value }
+            } else {
+                Problem::BadValue { option, word: value, expected }
+            };
             ParseError { at: word.span(), problem }
         })
     }
@@ -122,6 +161,7 @@ impl<'a> Words<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString;
     use std::vec;
     use std::vec::Vec;
 
@@ -147,6 +187,32 @@ mod tests {
         assert_eq!(words.here(), 6..6);
         let error = words.value(option, |text| text.parse::<u32>().ok(), "a number").expect_err("no value");
         assert_eq!(error.at, 0..5);
+        assert_eq!(words.command(), 0..5);
         assert!(Words::new("ecn x").accept("ecn") && !Words::new("x ecn").accept("ecn"));
+    }
+
+    #[test]
+    fn a_refusal_points_at_the_value_it_is_about() {
+        let text = "pfifo;  tbf burst 1 rate 1mbit buffer 7 ecn ";
+        let mut words = Words::commands(text).nth(1).expect("two commands");
+        words.word();
+        let place = |parameter| {
+            let error = ConfigError { parameter, value: "7".into(), allowed: "more" };
+            &text[words.refused("tbf", error).at]
+        };
+        assert_eq!((place("burst"), place("rate"), place("ecn")), ("7", "1mbit", "ecn"));
+        assert_eq!(place("limit"), "tbf burst 1 rate 1mbit buffer 7 ecn");
+    }
+
+    #[test]
+    fn a_share_of_a_device_is_refused_as_such() {
+        let mut words = Words::new("rate 50%");
+        let option = words.word().expect("a word");
+        let error = words.value(option, super::super::units::parse_rate, RATE).expect_err("no device");
+        assert_eq!(error.at, 5..8);
+        assert_eq!(
+            error.to_string(),
+            "`50%` is no value for `rate`: there is no device of which it could be a share; give a rate, e.g. 20mbit, 1gbit"
+        );
     }
 }

@@ -5,7 +5,10 @@ use core::error::Error;
 use core::fmt;
 use core::ops::Range;
 
+use super::RATE;
+use super::cursor::Words;
 use super::kind::Kind;
+use super::pointer::Pointer;
 use crate::class::ClassId;
 use crate::config::ConfigError;
 
@@ -52,6 +55,13 @@ pub enum Problem {
         /// What should.
         expected: &'static str,
     },
+    /// A rate is given as a share of a device's speed, as `tc` allows; here is no device.
+    DeviceShare {
+        /// The option.
+        option: String,
+        /// What stands there.
+        word: String,
+    },
     /// An option makes sense only after another.
     MissingBefore {
         /// The option.
@@ -80,6 +90,29 @@ impl ParseError {
     pub fn refused(kind: &'static str, at: Range<usize>, error: ConfigError) -> Self {
         Self { at, problem: Problem::Refused { kind, error } }
     }
+
+    /// Points a refusal at the value it is about, among the words of `command`.
+    pub(super) fn located(self, command: &Words<'_>) -> Self {
+        match self.problem {
+            Problem::Refused { kind, error } => command.refused(kind, error),
+            _ => self,
+        }
+    }
+
+    /// Shows the line of `text` that is at fault, a mark under the words, and the message: three lines. `text` must be what was
+    /// parsed.
+    ///
+    /// ```
+    /// let text = "fq_codel limit 7 flows 0";
+    /// let error = tautline_qdisc::build::<tautline_base::Packet<()>>(text).err().expect("no flows");
+    /// assert_eq!(error.pointing_at(text).to_string(), "\
+    /// fq_codel limit 7 flows 0
+    ///                        ^
+    /// fq_codel: `flows` must be from 1 to 65536, not 0");
+    /// ```
+    pub fn pointing_at<'a>(&'a self, text: &'a str) -> impl fmt::Display + 'a {
+        Pointer::new(self, text)
+    }
 }
 
 impl fmt::Display for ParseError {
@@ -101,6 +134,10 @@ impl fmt::Display for ParseError {
             Problem::BadValue { option, word, expected } => {
                 write!(f, "`{word}` is no value for `{option}`: give {expected}")
             }
+            Problem::DeviceShare { option, word } => write!(
+                f,
+                "`{word}` is no value for `{option}`: there is no device of which it could be a share; give {RATE}"
+            ),
             Problem::MissingBefore { option, needed } => write!(f, "`{option}` needs `{needed}` before it"),
             Problem::NoClass { kind, class } => write!(f, "{kind} has no class {class}"),
             Problem::Refused { kind, error } => write!(f, "{kind}: {error}"),

@@ -61,11 +61,14 @@ pub(crate) fn parse_size(text: &str) -> Option<Bytes> {
 }
 
 /// Reads a rate: `20mbit`, `1.5gbit`, `20mibit` (of 1024²), `125kbps` (bytes per second); a bare number counts bits per second.
+/// As in `tc`, a prefix alone (`20m`) is no unit.
 pub(crate) fn parse_rate(text: &str) -> Option<Rate> {
     let bits = parse_with_unit(text, |unit| {
-        let (bytes, prefix) = match unit.strip_suffix("bps") {
-            Some(prefix) => (8, prefix),
-            None => (1, unit.strip_suffix("bit").unwrap_or(unit)),
+        let (worth, prefix) = match (unit.strip_suffix("bps"), unit.strip_suffix("bit")) {
+            (Some(prefix), _) => (8, prefix),
+            (None, Some(prefix)) => (1, prefix),
+            (None, None) if unit.is_empty() => (1, ""),
+            (None, None) => return None,
         };
         let scale = match prefix {
             "" => 1,
@@ -79,7 +82,7 @@ pub(crate) fn parse_rate(text: &str) -> Option<Rate> {
             "ti" => 1 << 40,
             _ => return None,
         };
-        Some(bytes * scale)
+        Some(worth * scale)
     })?;
     Some(Rate::bits_per_sec(bits))
 }
@@ -105,15 +108,45 @@ pub(crate) fn parse_integer(text: &str) -> Option<u64> {
     }
 }
 
-/// Reads a decimal number and its unit, of any case, exactly; what is below one is cut off.
+/// Reads a number and its unit, of any case, exactly; what is below one is cut off. Numbers are those of `tc`: `5`, `+5`, `1.5`, `.5`,
+/// `5.`, `1e6`, `0x10`.
 fn parse_with_unit(text: &str, worth: impl Fn(&str) -> Option<u64>) -> Option<u64> {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    let worth = u128::from(worth(&unit.to_ascii_lowercase())?);
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let scale = 10u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+    let lower = text.to_ascii_lowercase();
+    let number = lower.strip_prefix('+').unwrap_or(&lower);
+    if let Some(hexadecimal) = number.strip_prefix("0x") {
+        let (digits, unit) = split_digits(hexadecimal, |byte| byte.is_ascii_hexdigit());
+        return u64::from_str_radix(digits, 16).ok()?.checked_mul(worth(unit)?);
+    }
+    let (whole, rest) = split_digits(number, |byte| byte.is_ascii_digit());
+    let (fraction, rest) = match rest.strip_prefix('.') {
+        Some(rest) => split_digits(rest, |byte| byte.is_ascii_digit()),
+        None => ("", rest),
+    };
+    let (exponent, unit) = split_exponent(rest);
     let digits: u128 = [whole, fraction].concat().parse().ok()?;
-    u64::try_from(digits.checked_mul(worth)? / scale).ok()
+    let value = digits.checked_mul(worth(unit)?.into())?;
+    let power = exponent.checked_sub(i32::try_from(fraction.len()).ok()?)?;
+    let value = match 10u128.checked_pow(power.unsigned_abs()) {
+        Some(scale) if power >= 0 => value.checked_mul(scale)?,
+        Some(scale) => value / scale,
+        None if value == 0 || power < 0 => 0,
+        None => return None,
+    };
+    u64::try_from(value).ok()
+}
+
+fn split_digits(text: &str, digit: impl Fn(&u8) -> bool) -> (&str, &str) {
+    text.split_at(text.bytes().take_while(digit).count())
+}
+
+/// The power of ten that follows a number, 0 if none does, and the rest.
+fn split_exponent(text: &str) -> (i32, &str) {
+    let sign = |rest: &'_ str| if rest.starts_with(['+', '-']) { 1 } else { 0 };
+    text.strip_prefix('e').map_or((0, text), |rest| {
+        let (digits, unit) = split_digits(&rest[sign(rest)..], |byte| byte.is_ascii_digit());
+        let written = &rest[..rest.len() - unit.len()];
+        if digits.is_empty() { (0, text) } else { (written.parse().unwrap_or(i32::MAX), unit) }
+    })
 }
 
 #[cfg(test)]
@@ -123,13 +156,46 @@ mod tests {
 
     #[test]
     fn units_are_those_of_tc() {
-        for (text, nanos) in
-            [("5ms", 5_000_000), ("100MSEC", 100_000_000), ("1.5s", 1_500_000_000), ("7", 7_000), ("0.5ns", 0)]
-        {
+        for (text, nanos) in [
+            ("5ms", 5_000_000),
+            ("100MSEC", 100_000_000),
+            ("1.5s", 1_500_000_000),
+            ("7", 7_000),
+            ("0.5ns", 0),
+            ("1e3us", 1_000_000),
+            ("0x10ms", 16_000_000),
+            (".5s", 500_000_000),
+            ("1e-3s", 1_000_000),
+            ("0e99s", 0),
+            ("1e-99s", 0),
+        ] {
             assert_eq!(parse_time(text), Some(Duration::from_nanos(nanos)), "{text}");
         }
         for (text, bytes) in [("32Mb", 32 << 20), ("1514", 1514), ("1514b", 1514), ("1.5k", 1536), ("8mbit", 1 << 20)] {
             assert_eq!(parse_size(text), Some(Bytes::new(bytes)), "{text}");
+        }
+        for (text, bytes) in [
+            ("1.5Mbit", 187_500),
+            ("100kbps", 100_000),
+            ("10Mibit", 1_310_720),
+            ("10", 1),
+            ("10bit", 1),
+            ("10Bps", 10),
+            ("10kibps", 10_240),
+            ("1e6bit", 125_000),
+            ("1e6", 125_000),
+            ("0x10kbit", 2_000),
+            ("+5mbit", 625_000),
+            (".5mbit", 62_500),
+            ("5.mbit", 625_000),
+            ("3gibps", 3_221_225_472),
+            ("10MBPS", 10_000_000),
+            ("2tibit", 274_877_906_944),
+            ("2tbps", 2_000_000_000_000),
+            ("0", 0),
+            ("7bit", 0),
+        ] {
+            assert_eq!(parse_rate(text), Some(Rate::bytes_per_sec(bytes)), "{text}");
         }
         assert_eq!((parse_packets("1000p"), parse_packets("1000")), (Some(1000), Some(1000)));
         assert_eq!((parse_integer("0x1f"), parse_integer("31")), (Some(31), Some(31)));
@@ -145,6 +211,28 @@ mod tests {
             assert_eq!(parse_time(text), None, "{text:?}");
             assert_eq!(parse_size(text), None, "{text:?}");
         }
+        for text in [
+            "10m",
+            "10M",
+            "10mb",
+            "10mib",
+            "10mbits",
+            "10mbps/s",
+            "50%",
+            "-5mbit",
+            "inf",
+            "nan",
+            "1e400bit",
+            "10pbit",
+            "bit",
+            "e6",
+            "0x",
+            "1e30",
+            "18446744073709551616bit",
+            "1e99999999999bit",
+        ] {
+            assert_eq!(parse_rate(text), None, "{text}");
+        }
         assert_eq!((parse_packets("p"), parse_packets("5q"), parse_packets("-1")), (None, None, None));
         assert_eq!((parse_integer("0x"), parse_integer("five")), (None, None));
     }
@@ -155,11 +243,14 @@ mod tests {
             let (instant, amount) = (Duration::from_nanos(value >> shift), Bytes::new(value >> shift << (shift / 2)));
             prop_assert_eq!(parse_time(&time(instant)), Some(instant));
             prop_assert_eq!(parse_size(&size(amount)), Some(amount));
+            let speed = Rate::bytes_per_sec(value >> 3 >> shift);
+            prop_assert_eq!(parse_rate(&rate(speed)), Some(speed));
         }
 
         #[test]
-        fn no_text_panics(text in ".*") {
-            let _ = (parse_time(&text), parse_size(&text), parse_packets(&text), parse_integer(&text));
+        fn no_text_panics(text in prop_oneof![".*", "[+-]?[0-9.]{0,50}(e[+-]?[0-9]{0,12})?[a-z%]{0,4}"]) {
+            let _ = (parse_time(&text), parse_size(&text), parse_rate(&text), parse_packets(&text), parse_integer(&text));
+            let _ = parse_share(&text);
         }
     }
 }
