@@ -31,6 +31,7 @@
 //! | [`pfifo_head_drop`] | [`PfifoHeadDrop`]: first in, first out, dropping the oldest |
 //! | [`pfifo_fast`] | [`PfifoFast`]: three FIFOs in strict priority |
 //! | [`codel`] | [`Codel`]: controlled delay, RFC 8289; [`codel::Aqm`] for queues of your own |
+//! | [`cobalt`] | [`Cobalt`]: CoDel and BLUE together, CAKE's AQM; [`cobalt::Aqm`] for queues of your own |
 //! | [`fq_codel`] | [`FqCodel`]: fair queues under controlled delay, RFC 8290 |
 //! | `ledger` | [`Ledger`]: asserts that no packet and no byte is lost |
 //! | [`stats`] | [`Stats`]: counts packets, drops, marks, times |
@@ -91,6 +92,7 @@ mod testing;
 
 pub use bfifo::Bfifo;
 pub use class::ClassId;
+pub use cobalt::Cobalt;
 pub use codel::Codel;
 pub use config::ConfigError;
 pub use discipline::{Backlog, Change, DynQdisc, Inspect, Qdisc};

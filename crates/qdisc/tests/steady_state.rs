@@ -64,6 +64,7 @@ fn the_steady_state_allocates_nothing() {
         "pfifo_head_drop limit 500",
         "pfifo_fast limit 200",
         "codel limit 500",
+        "cobalt limit 500",
         "fq_codel limit 500",
         "fq_codel linux limit 500 noecn",
     ] {

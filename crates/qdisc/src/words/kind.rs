@@ -10,6 +10,7 @@ use super::cursor::{Word, Words};
 use super::error::{ParseError, Problem};
 use super::options::Options;
 use crate::bfifo::{self, Bfifo};
+use crate::cobalt::{self, Cobalt};
 use crate::codel::{self, Codel};
 use crate::config::ConfigError;
 use crate::discipline::DynQdisc;
@@ -81,6 +82,8 @@ kinds! {
     Codel(codel::Config), Codel::<P>::new;
     /// Fair queues under controlled delay.
     FqCodel(fq_codel::Config), FqCodel::<P>::new;
+    /// One queue under CoDel and BLUE together.
+    Cobalt(cobalt::Config), Cobalt::<P>::new;
 }
 
 impl Kind {
