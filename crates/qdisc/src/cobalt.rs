@@ -153,9 +153,9 @@ impl<P: Item> Cobalt<P> {
 
 impl<P: Item> Change<P> for Cobalt<P> {
     fn change(&mut self, words: &mut Words<'_>, _now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
-        let (mut config, at) = (self.config.clone(), words.here());
+        let mut config = self.config.clone();
         words.apply(&mut config)?;
-        self.reconfigure(config, drops).map_err(|error| ParseError::refused("cobalt", at, error))
+        self.reconfigure(config, drops).map_err(|error| words.refused("cobalt", error))
     }
 }
 
