@@ -6,6 +6,7 @@ use tautline_base::{Bytes, Instant, Item};
 
 use crate::class::ClassId;
 use crate::drops::Drops;
+use crate::fifo::{Bound, Fifo};
 use crate::report::Report;
 use crate::words::{ParseError, Problem, Words};
 
@@ -102,6 +103,13 @@ pub trait Change<P: Item> {
 pub trait DynQdisc<P: Item>: Qdisc<P> + Inspect + Change<P> + Send {}
 
 impl<P: Item, Q: Qdisc<P> + Inspect + Change<P> + Send> DynQdisc<P> for Q {}
+
+/// Any FIFO as a discipline chosen at run time: what a new class holds until it is given something better.
+impl<P: Item + Send + 'static, B: Bound + Send + 'static> From<Fifo<P, B>> for Box<dyn DynQdisc<P>> {
+    fn from(fifo: Fifo<P, B>) -> Self {
+        Box::new(fifo)
+    }
+}
 
 impl<P: Item, Q: Qdisc<P> + ?Sized> Qdisc<P> for Box<Q> {
     fn enqueue(&mut self, packet: P, now: Instant, drops: &mut Drops<P>) {

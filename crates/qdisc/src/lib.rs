@@ -33,12 +33,14 @@
 //! | [`codel`] | [`Codel`]: controlled delay, RFC 8289; [`codel::Aqm`] for queues of your own |
 //! | [`cobalt`] | [`Cobalt`]: CoDel and BLUE together, CAKE's AQM; [`cobalt::Aqm`] for queues of your own |
 //! | [`fq_codel`] | [`FqCodel`]: fair queues under controlled delay, RFC 8290 |
+//! | [`tbf`] | [`Tbf`]: a link shaped by a token bucket |
 //! | `ledger` | [`Ledger`]: asserts that no packet and no byte is lost |
 //! | [`stats`] | [`Stats`]: counts packets, drops, marks, times |
 //! | [`words`] | [`build`]: a discipline from `tc`'s words; [`Kind`] |
 //! | `report` | [`Report`]: parameters and counters, as `tc -s` shows them |
 //! | `class` | [`ClassId`]: `1:10` |
 //! | `parked` | [`Parked`]: a discipline whose next packet can be looked at |
+//! | `rate` | [`Framing`]: what packets cost at a rate, as Linux' shapers reckon |
 //! | `random` | seeded dice |
 //! | `config` | [`ConfigError`]: a parameter refused |
 //! | `slab`, `index` | many queues in one array, linked by index |
@@ -62,6 +64,7 @@ pub mod drr;
 pub mod dualpi2;
 pub mod fifo;
 pub mod filter;
+mod flush;
 pub mod fq;
 pub mod fq_codel;
 pub mod fq_pie;
@@ -77,6 +80,7 @@ pub mod pfifo_head_drop;
 pub mod pie;
 pub mod prio;
 mod random;
+mod rate;
 pub mod red;
 mod report;
 pub mod sfq;
@@ -104,7 +108,9 @@ pub use parked::Parked;
 pub use pfifo::Pfifo;
 pub use pfifo_fast::PfifoFast;
 pub use pfifo_head_drop::PfifoHeadDrop;
+pub use rate::{Framing, LinkLayer};
 pub use report::{Common, Report, Value};
 pub use stats::{QueueStats, Stats};
 pub use tally::Tally;
+pub use tbf::Tbf;
 pub use words::{Kind, ParseError, Words, build};

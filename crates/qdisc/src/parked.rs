@@ -34,6 +34,11 @@ impl<P: Item, Q: Qdisc<P>> Parked<P, Q> {
         self.parked.as_ref()
     }
 
+    /// The packet that was looked at and not yet taken.
+    pub fn parked(&self) -> Option<&P> {
+        self.parked.as_ref()
+    }
+
     /// The wrapped discipline, without the packet parked here.
     pub fn inner(&self) -> &Q {
         &self.inner

@@ -276,6 +276,7 @@ fn the_end_of_time_is_survived() {
         "fifo",
         "bfifo",
         "pfifo_head_drop",
+        "tbf rate 13mbit burst 15140 limit 1mb",
     ] {
         let mut queue = Ledger::new(tautline_qdisc::build::<Probe>(words).expect(words));
         let (mut drops, end) = (Drops::new(), Instant::from_nanos(u64::MAX));

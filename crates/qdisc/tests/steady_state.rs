@@ -67,6 +67,7 @@ fn the_steady_state_allocates_nothing() {
         "cobalt limit 500",
         "fq_codel limit 500",
         "fq_codel linux limit 500 noecn",
+        "tbf rate 13mbit burst 15140 limit 500000",
     ] {
         let mut queue = Stats::new(Ledger::new(build::<Packet<()>>(words).expect(words)));
         let (mut drops, mut now) = (Drops::new(), 1000);

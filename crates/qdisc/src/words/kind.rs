@@ -20,6 +20,7 @@ use crate::pfifo::{self, Pfifo};
 use crate::pfifo_fast::{self, PfifoFast};
 use crate::pfifo_head_drop::{self, PfifoHeadDrop};
 use crate::report::Value;
+use crate::tbf::{self, Tbf};
 
 /// Declares [`Kind`]: each line is a discipline, its configuration, and how one becomes the other.
 macro_rules! kinds {
@@ -84,6 +85,11 @@ kinds! {
     FqCodel(fq_codel::Config), FqCodel::<P>::new;
     /// One queue under CoDel and BLUE together.
     Cobalt(cobalt::Config), Cobalt::<P>::new;
+    /// A token bucket above a FIFO.
+    Tbf(tbf::Config), |config: tbf::Config| {
+        let limit = config.limit();
+        Tbf::new(config, Box::<dyn DynQdisc<P>>::from(Bfifo::new(bfifo::Config { limit })))
+    };
 }
 
 impl Kind {
