@@ -101,7 +101,7 @@ impl Cost {
         let per_second = rate.as_bytes_per_sec().max(1);
         let (mut factor, mut shift) = (1_000_000_000u64, 0);
         // As many significant bits as a u32 holds; a very fast rate runs out of factor first.
-        while factor / per_second >> 31 == 0 && factor >> 63 == 0 {
+        while (factor / per_second) >> 31 == 0 && factor >> 63 == 0 {
             factor <<= 1;
             shift += 1;
         }
@@ -111,7 +111,7 @@ impl Cost {
     /// Nanoseconds that a packet of `len` takes, at most half the range of an `i64`.
     #[inline]
     pub(crate) fn nanos(&self, len: Bytes) -> i64 {
-        let nanos = u128::from(self.framing.on_the_wire(len)) * u128::from(self.mult) >> self.shift;
+        let nanos = (u128::from(self.framing.on_the_wire(len)) * u128::from(self.mult)) >> self.shift;
         i64::try_from(nanos).unwrap_or(i64::MAX).min(i64::MAX / 2)
     }
 }
