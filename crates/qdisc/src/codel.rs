@@ -12,11 +12,10 @@ mod params;
 #[cfg(test)]
 mod tests;
 
-use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tautline_base::{Bytes, Instant, Item};
+use tautline_base::{Instant, Item};
 
 pub use aqm::{Aqm, Phase, Source, State, Stats};
 pub use law::Law;
@@ -25,6 +24,7 @@ pub use params::{CeThreshold, Params};
 use crate::config::ConfigError;
 use crate::discipline::{Backlog, Change, Inspect, Qdisc};
 use crate::drops::{DropReason, Drops};
+use crate::queue::Queue;
 use crate::report::{Report, Value};
 use crate::words::{Options, PACKETS, ParseError, Word, Words, units};
 
@@ -82,26 +82,8 @@ pub struct Codel<P> {
     config: Config,
     aqm: Aqm,
     state: State,
-    queue: Fifo<P>,
+    queue: Queue<P>,
     drop_overlimit: u64,
-}
-
-#[derive(Debug)]
-struct Fifo<P> {
-    packets: VecDeque<P>,
-    backlog: Backlog,
-}
-
-impl<P: Item> Source<P> for Fifo<P> {
-    fn pop(&mut self) -> Option<P> {
-        let packet = self.packets.pop_front()?;
-        self.backlog.remove(packet.len());
-        Some(packet)
-    }
-
-    fn backlog(&self) -> Bytes {
-        self.backlog.bytes
-    }
 }
 
 impl<P> Codel<P> {
@@ -114,7 +96,7 @@ impl<P> Codel<P> {
             aqm: Aqm::new(config.codel.clone())?,
             config,
             state: State::default(),
-            queue: Fifo { packets: VecDeque::new(), backlog: Backlog::default() },
+            queue: Queue::new(),
             drop_overlimit: 0,
         })
     }
@@ -138,7 +120,7 @@ impl<P: Item> Codel<P> {
     pub fn reconfigure(&mut self, config: Config, drops: &mut Drops<P>) -> Result<(), ConfigError> {
         self.aqm.set_params(config.codel.clone())?;
         self.config = config;
-        while self.queue.packets.len() > self.config.limit as usize
+        while self.queue.held().packets > self.config.limit as usize
             && let Some(packet) = self.queue.pop()
         {
             self.drop_overlimit += 1;
@@ -158,13 +140,12 @@ impl<P: Item> Change<P> for Codel<P> {
 
 impl<P: Item> Qdisc<P> for Codel<P> {
     fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
-        if self.queue.packets.len() >= self.config.limit as usize {
+        if self.queue.held().packets >= self.config.limit as usize {
             self.drop_overlimit += 1;
             return drops.push(packet, DropReason::Overlimit);
         }
         packet.set_enqueued(now);
-        self.queue.backlog.add(packet.len());
-        self.queue.packets.push_back(packet);
+        self.queue.push(packet);
     }
 
     fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
@@ -172,11 +153,11 @@ impl<P: Item> Qdisc<P> for Codel<P> {
     }
 
     fn ready_at(&self) -> Option<Instant> {
-        (!self.queue.packets.is_empty()).then_some(Instant::ZERO)
+        (!self.queue.held().is_empty()).then_some(Instant::ZERO)
     }
 
     fn backlog(&self) -> Backlog {
-        self.queue.backlog
+        self.queue.held()
     }
 }
 

@@ -34,6 +34,7 @@
 //! | [`cobalt`] | [`Cobalt`]: CoDel and BLUE together, CAKE's AQM; [`cobalt::Aqm`] for queues of your own |
 //! | [`fq_codel`] | [`FqCodel`]: fair queues under controlled delay, RFC 8290 |
 //! | [`tbf`] | [`Tbf`]: a link shaped by a token bucket |
+//! | [`pie`] | [`Pie`]: proportional integral controller, RFC 8033; [`pie::Aqm`] for queues of your own |
 //! | `ledger` | [`Ledger`]: asserts that no packet and no byte is lost |
 //! | [`stats`] | [`Stats`]: counts packets, drops, marks, times |
 //! | [`words`] | [`build`]: a discipline from `tc`'s words; [`Kind`] |
@@ -43,6 +44,7 @@
 //! | `rate` | [`Framing`]: what packets cost at a rate, as Linux' shapers reckon |
 //! | `random` | seeded dice |
 //! | `config` | [`ConfigError`]: a parameter refused |
+//! | `queue` | packets in order and their account, below one AQM |
 //! | `slab`, `index` | many queues in one array, linked by index |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -79,6 +81,7 @@ pub mod pfifo_fast;
 pub mod pfifo_head_drop;
 pub mod pie;
 pub mod prio;
+mod queue;
 mod random;
 mod rate;
 pub mod red;
@@ -108,6 +111,7 @@ pub use parked::Parked;
 pub use pfifo::Pfifo;
 pub use pfifo_fast::PfifoFast;
 pub use pfifo_head_drop::PfifoHeadDrop;
+pub use pie::Pie;
 pub use rate::{Framing, LinkLayer};
 pub use report::{Common, Report, Value};
 pub use stats::{QueueStats, Stats};

@@ -14,6 +14,7 @@ use tautline_qdisc::codel::{self, Codel, Law, Params};
 use tautline_qdisc::fifo::{self, Victim};
 use tautline_qdisc::fq_codel::{self, BacklogScope, FqCodel};
 use tautline_qdisc::pfifo_fast::PRIOMAP;
+use tautline_qdisc::pie::{self, Pie};
 use tautline_qdisc::{DropReason, Drops, Kind, Ledger, Qdisc, Stats};
 
 use common::{Probe, ids};
@@ -75,6 +76,28 @@ fn fq_config() -> impl Strategy<Value = fq_codel::Config> {
     )
 }
 
+fn pie_params() -> impl Strategy<Value = pie::Params> {
+    let time = prop_oneof![Just(0u64), 1..200_000u64, Just(15_000_000), Just(u64::MAX)];
+    let law = prop_oneof![Just(pie::Law::Rfc8033), Just(pie::Law::Rfc8034), Just(pie::Law::Linux)];
+    let weights = prop_oneof![Just((0.125, 1.25)), Just((0.0, 0.0)), Just((128.0, 128.0))];
+    let switches = (any::<bool>(), any::<bool>(), any::<bool>(), any::<u64>());
+    (time.clone(), time.clone(), time, weights, law, switches).prop_map(
+        |(target, tupdate, max_burst, (alpha, beta), law, (ecn, bytemode, estimator, seed))| pie::Params {
+            target: Duration::from_nanos(target),
+            tupdate: Duration::from_nanos(tupdate.max(1)),
+            max_burst: Duration::from_nanos(max_burst),
+            alpha,
+            beta,
+            ecn,
+            bytemode,
+            delay: if estimator { pie::DelaySource::DepartureRate } else { pie::DelaySource::Timestamp },
+            law,
+            seed,
+            ..pie::Params::default()
+        },
+    )
+}
+
 fn kind() -> impl Strategy<Value = Kind> {
     prop_oneof![
         limit().prop_map(|limit| Kind::Pfifo(tautline_qdisc::pfifo::Config { limit })),
@@ -94,6 +117,7 @@ fn kind() -> impl Strategy<Value = Kind> {
             let cobalt = cobalt::Params { target: params.target, interval: params.interval, ..config.cobalt };
             Kind::Cobalt(cobalt::Config { limit, cobalt, seed: 7 })
         }),
+        (limit(), pie_params()).prop_map(|(limit, pie)| Kind::Pie(pie::Config { limit, pie })),
     ]
 }
 
@@ -228,6 +252,22 @@ proptest! {
         }
     }
 
+    /// PIE never exceeds its limit, never drops a packet it has queued, and lets a queue of two packets be.
+    #[test]
+    fn pie_drops_newcomers_only(limit in limit(), pie in pie_params(), events in vec(event(), 0..300)) {
+        let mut rig = Rig::new(Ledger::new(Pie::new(pie::Config { limit, pie }).expect("valid")));
+        for event in &events {
+            let (held, early) = (rig.queue.backlog(), rig.queue.inner().stats().dropped);
+            rig.step(event);
+            let now = rig.queue.backlog();
+            prop_assert!(now.packets <= limit as usize);
+            let out = usize::from(matches!(event, Event::Dequeue) && held.packets > 0);
+            prop_assert!(now.packets + out == held.packets || now.packets == held.packets + 1);
+            prop_assert!(held.bytes >= Bytes::new(2 * 1514) || rig.queue.inner().stats().dropped == early);
+            prop_assert!((0.0..=13.7).contains(&rig.queue.inner().state().probability()));
+        }
+    }
+
     /// Packet and memory limits hold after every call, whatever the batch and the sizes.
     #[test]
     fn fq_codel_keeps_its_limits(config in fq_config(), events in vec(event(), 0..300)) {
@@ -277,6 +317,9 @@ fn the_end_of_time_is_survived() {
         "bfifo",
         "pfifo_head_drop",
         "tbf rate 13mbit burst 15140 limit 1mb",
+        "pie",
+        "pie linux",
+        "pie docsis",
     ] {
         let mut queue = Ledger::new(tautline_qdisc::build::<Probe>(words).expect(words));
         let (mut drops, end) = (Drops::new(), Instant::from_nanos(u64::MAX));
@@ -289,6 +332,6 @@ fn the_end_of_time_is_survived() {
         }
         let rest = ids(std::iter::from_fn(|| queue.dequeue(end, &mut drops)));
         assert!(rest.is_sorted() && queue.backlog().is_empty(), "{words}");
-        assert!(drops.drain().all(|(_, reason)| reason == DropReason::Target), "{words}");
+        assert!(drops.drain().all(|(_, reason)| matches!(reason, DropReason::Target | DropReason::Early)), "{words}");
     }
 }

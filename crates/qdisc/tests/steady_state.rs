@@ -63,6 +63,8 @@ fn the_steady_state_allocates_nothing() {
         "bfifo limit 700Kb",
         "pfifo_head_drop limit 500",
         "pfifo_fast limit 200",
+        "pie limit 500",
+        "pie linux limit 500 ecn dq_rate_estimator",
         "codel limit 500",
         "cobalt limit 500",
         "fq_codel limit 500",

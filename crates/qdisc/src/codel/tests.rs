@@ -1,9 +1,11 @@
 //! CoDel against the worked examples of spec/qdisc.md §5, ns-3's suite, and the kernel bugs it must not share.
 
+use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use super::*;
 use crate::testing::{Probe, ids};
+use tautline_base::Bytes;
 
 const ECT1: u8 = 1;
 const ECT0: u8 = 2;

@@ -19,6 +19,7 @@ use crate::fq_codel::{self, FqCodel};
 use crate::pfifo::{self, Pfifo};
 use crate::pfifo_fast::{self, PfifoFast};
 use crate::pfifo_head_drop::{self, PfifoHeadDrop};
+use crate::pie::{self, Pie};
 use crate::report::Value;
 use crate::tbf::{self, Tbf};
 
@@ -90,6 +91,8 @@ kinds! {
         let limit = config.limit();
         Tbf::new(config, Box::<dyn DynQdisc<P>>::from(Bfifo::new(bfifo::Config { limit })))
     };
+    /// One queue under a proportional integral controller.
+    Pie(pie::Config), Pie::<P>::new;
 }
 
 impl Kind {

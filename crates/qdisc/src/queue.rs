@@ -1,0 +1,49 @@
+//! [`Queue`]: packets in order of arrival and their account, for disciplines that put an AQM on one queue.
+
+use alloc::collections::VecDeque;
+
+use tautline_base::{Bytes, Item};
+
+use crate::codel::Source;
+use crate::discipline::Backlog;
+
+/// Packets in order of arrival.
+#[derive(Debug)]
+pub(crate) struct Queue<P> {
+    packets: VecDeque<P>,
+    backlog: Backlog,
+}
+
+impl<P> Queue<P> {
+    /// An empty queue.
+    pub(crate) fn new() -> Self {
+        Self { packets: VecDeque::new(), backlog: Backlog::default() }
+    }
+
+    /// What is queued.
+    pub(crate) fn held(&self) -> Backlog {
+        self.backlog
+    }
+}
+
+impl<P: Item> Queue<P> {
+    /// Appends `packet`.
+    pub(crate) fn push(&mut self, packet: P) {
+        self.backlog.add(packet.len());
+        self.packets.push_back(packet);
+    }
+}
+
+impl<P: Item> Source<P> for Queue<P> {
+    #[inline]
+    fn pop(&mut self) -> Option<P> {
+        let packet = self.packets.pop_front()?;
+        self.backlog.remove(packet.len());
+        Some(packet)
+    }
+
+    #[inline]
+    fn backlog(&self) -> Bytes {
+        self.backlog.bytes
+    }
+}
