@@ -113,7 +113,7 @@ pub use pfifo_fast::PfifoFast;
 pub use pfifo_head_drop::PfifoHeadDrop;
 pub use pie::Pie;
 pub use rate::{Framing, LinkLayer};
-pub use report::{Common, Report, Value};
+pub use report::{ClassShow, Common, QdiscShow, Report, Value};
 pub use stats::{QueueStats, Stats};
 pub use tally::Tally;
 pub use tbf::Tbf;

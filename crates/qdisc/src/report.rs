@@ -1,4 +1,23 @@
 //! [`Report`]: what a discipline tells about itself, with everything that `tc -s -d qdisc show` prints and its JSON holds.
+//!
+//! It prints (`Display`) as `tc` 6.1 does and serializes (`serde::Serialize`) into the shape of `tc -s -j qdisc`; both also say
+//! what `tc` cannot: how long packets stayed.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `layout` | order and names by which `tc` shows each kind |
+//! | `text` | the lines of `tc -s -d qdisc show` and `tc -s -d class show` |
+//! | `json` | the objects of `tc -s -j` |
+//! | `tc` | numbers as `tc` prints them |
+//! | `tree` | disciplines and classes in the order they are listed |
+
+mod json;
+mod layout;
+mod tc;
+#[cfg(test)]
+mod tests;
+mod text;
+mod tree;
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -19,6 +38,8 @@ pub struct Report {
     pub kind: &'static str,
     /// The discipline's handle (`1:`) or the class's name (`1:10`), if it stands in a tree.
     pub id: Option<ClassId>,
+    /// Of a class: the class above it. `None` for a class right below its discipline, and where classes are nested in `classes`.
+    pub parent: Option<ClassId>,
     /// Parameters, in `tc`'s names, order and units.
     pub options: Vec<(&'static str, Value)>,
     /// The counters of everything that passes packets; filled in by [`Stats`](crate::Stats) around the discipline.
@@ -36,6 +57,26 @@ pub struct Report {
     /// Reports of disciplines below or wrapped.
     pub children: Vec<Self>,
 }
+
+impl Report {
+    /// The disciplines alone: prints as `tc -s -d qdisc show`, serializes as `tc -s -j qdisc show`, an array of objects.
+    pub fn qdisc_show(&self) -> QdiscShow<'_> {
+        QdiscShow(self)
+    }
+
+    /// The classes alone: prints as `tc -s -d class show`, serializes as `tc -s -j class show`, an array of objects.
+    pub fn class_show(&self) -> ClassShow<'_> {
+        ClassShow(self)
+    }
+}
+
+/// The disciplines of a report in a row; see [`Report::qdisc_show`].
+#[derive(Clone, Copy, Debug)]
+pub struct QdiscShow<'a>(&'a Report);
+
+/// The classes of a report in a row; see [`Report::class_show`].
+#[derive(Clone, Copy, Debug)]
+pub struct ClassShow<'a>(&'a Report);
 
 /// The counters of `tc -s`'s second and third line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,6 +121,21 @@ impl Value {
     /// A word value.
     pub fn word(word: impl Into<String>) -> Self {
         Self::Word(word.into())
+    }
+
+    /// Nothing to tell: a zero, or a flag that is off.
+    fn is_zero(&self) -> bool {
+        match self {
+            Self::Count(count) | Self::Packets(count) => *count == 0,
+            Self::Signed(count) => *count == 0,
+            Self::Size(size) => *size == Bytes::ZERO,
+            Self::Time(time) => time.is_zero(),
+            Self::Rate(rate) => *rate == Rate::ZERO,
+            Self::Share(share) => *share == 0.0,
+            Self::Flag(set) => !set,
+            Self::Word(word) => word.is_empty(),
+            Self::List(numbers) => numbers.is_empty(),
+        }
     }
 }
 

@@ -91,10 +91,14 @@ impl Sojourn {
         self.histogram[nanos.max(1).ilog2() as usize] += 1;
     }
 
+    /// Packets that were measured.
+    pub fn count(&self) -> u64 {
+        self.histogram.iter().sum()
+    }
+
     /// An upper bound, at most twice too large, of the time that `percent` of the packets did not exceed. Zero if none passed.
     pub fn percentile(&self, percent: u8) -> Duration {
-        let all: u64 = self.histogram.iter().sum();
-        let wanted = (u128::from(all) * u128::from(percent)).div_ceil(100);
+        let wanted = (u128::from(self.count()) * u128::from(percent)).div_ceil(100);
         let mut seen = 0;
         let bucket = self.histogram.iter().position(|&count| {
             seen += u128::from(count);
