@@ -1,27 +1,268 @@
-//! [`Filters`]: which class a packet belongs to, by rules in order, as `tc filter` gives them.
+//! [`Filters`]: which class a packet belongs to, by rules in order, as `tc filter` gives them (spec §2).
+//!
+//! ```
+//! use tautline_qdisc::Words;
+//! use tautline_qdisc::filter::{Filter, Filters};
+//!
+//! let mut filters = Filters::default();
+//! for rule in [
+//!     "protocol ip prio 1 u32 match ip dport 80 0xffff flowid 1:10",
+//!     "protocol ip prio 2 flower ip_proto udp dst_port 5000-5999 classid 1:20 action police rate 1mbit burst 10k drop",
+//!     "prio 3 handle 0x6 fw flowid 1:30",
+//! ] {
+//!     filters.add(Filter::from_words(&mut Words::new(rule))?)?;
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | `classify` | going through the rules |
+//! | `words` | rules in `tc`'s words |
+//! | `protocol` | [`Protocol`]: what the link layer says a packet is |
+//! | `headers` | addresses, ports and the like, read from a packet's bytes |
+//! | `masked` | [`Masked`], [`Prefix`], [`Ports`]: values compared in part |
+//! | `flower` | [`Keys`]: fields by name |
+//! | `selector` | [`Selector`]: words by place, links |
+//! | `tables` | the tables that links lead to |
+//! | `action` | [`Action`], [`Control`] |
+//! | `police` | [`Police`]: a token bucket |
 
-use tautline_base::{Instant, Item};
+mod action;
+mod classify;
+mod flower;
+mod headers;
+mod masked;
+mod police;
+mod protocol;
+mod selector;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use alloc::string::ToString;
+use alloc::vec::Vec;
 
 use crate::class::ClassId;
+use crate::config::ConfigError;
+use crate::discipline::Inspect;
+use crate::random::Random;
+use crate::report::{Report, Value};
+
+pub use action::{Action, Choice, Control, Share};
+pub use flower::Keys;
+pub use masked::{Masked, NoPrefix, Ports, Prefix};
+pub use police::Police;
+pub use protocol::Protocol;
+pub use selector::{Field, HashKey, Key, Link, Offset, Place, Selector, Table};
+
+use action::Memory;
+use tables::Tables;
+
+/// The preference of a first rule that names none (Linux's).
+const FIRST_PREFERENCE: u16 = 0xc000;
 
 /// What the rules say about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It belongs to this class.
     Class(ClassId),
-    /// No rule says anything: the discipline decides by itself.
+    /// No rule says anything, or the one that decides names no class: the discipline decides by itself.
     Continue,
     /// It is to be dropped.
     Drop,
 }
 
+/// A rule: which packets, and what becomes of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter {
+    /// Rules of lower preference are tried first, those of the same in the order they were added. `None`: one less than the lowest so far,
+    /// from 49152 on, as in Linux; a rule without preference goes before all others.
+    pub preference: Option<u16>,
+    /// The packets it looks at.
+    pub protocol: Protocol,
+    /// What else they must be.
+    pub matcher: Matcher,
+    /// The class they belong to.
+    pub class: Option<ClassId>,
+    /// What is done to them, in order.
+    pub actions: Vec<Action>,
+}
+
+/// How a rule recognises its packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Matcher {
+    /// All of them.
+    All,
+    /// By the mark: `fw`.
+    Mark(Masked<u32>),
+    /// By words at given places.
+    U32(Selector),
+    /// No rule but a table for `u32` rules that others link to.
+    Table(Table),
+    /// By fields of their headers.
+    Flower(Keys),
+}
+
+impl Filter {
+    /// A rule for the packets that `matcher` recognises, which puts them into `class`.
+    pub fn new(matcher: Matcher, class: Option<ClassId>) -> Self {
+        Self { preference: None, protocol: Protocol::All, matcher, class, actions: Vec::new() }
+    }
+
+    /// True if it decides something when what it links to does not.
+    fn decides(&self) -> bool {
+        self.class.is_some() || !self.actions.is_empty()
+    }
+}
+
+/// A rule in use.
+#[derive(Clone, Debug)]
+struct Rule {
+    filter: Filter,
+    memories: Vec<Memory>,
+    tried: u64,
+    hits: u64,
+}
+
 /// An ordered list of rules.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Filters {}
+///
+/// Two lists are equal if their rules are; what they counted does not matter.
+#[derive(Clone, Debug)]
+pub struct Filters {
+    /// In the order they were added.
+    rules: Vec<Rule>,
+    /// Numbers of those that every packet goes through, in the order they are tried.
+    order: Vec<usize>,
+    tables: Tables,
+    dice: Random,
+}
+
+impl Default for Filters {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
+impl PartialEq for Filters {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
 
 impl Filters {
-    /// Applies the rules in order until one decides; actions on the way may rewrite the packet's TOS, priority and mark.
-    pub fn classify<P: Item>(&mut self, _packet: &mut P, _now: Instant) -> Verdict {
-        Verdict::Continue
+    /// No rules; `random` shares will be drawn from the sequence of `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self { rules: Vec::new(), order: Vec::new(), tables: Tables::default(), dice: Random::new(seed) }
+    }
+
+    /// The rules, in the order they were added.
+    pub fn iter(&self) -> impl Iterator<Item = &Filter> {
+        self.rules.iter().map(|rule| &rule.filter)
+    }
+
+    /// True if there are no rules.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Adds a rule, or a table for `u32` rules.
+    ///
+    /// # Errors
+    /// If a value is out of range, or a table that the rule stands in or links to does not exist. Nothing is added then.
+    pub fn add(&mut self, mut filter: Filter) -> Result<(), ConfigError> {
+        self.check(&filter)?;
+        let lowest = self.order.first().and_then(|first| self.rules[*first].filter.preference);
+        let ahead = lowest.map_or(FIRST_PREFERENCE, |lowest| lowest.saturating_sub(1).max(1));
+        filter.preference.get_or_insert(ahead);
+        let memories = filter.actions.iter().map(Action::memory).collect();
+        self.rules.push(Rule { filter, memories, tried: 0, hits: 0 });
+        self.file(self.rules.len() - 1);
+        Ok(())
+    }
+
+    /// Removes the rules of `preference`, tables of theirs too; says how many there were. Links to a table that is gone lead nowhere.
+    pub fn remove(&mut self, preference: u16) -> usize {
+        let before = self.rules.len();
+        self.rules.retain(|rule| rule.filter.preference != Some(preference));
+        self.order.clear();
+        self.tables = Tables::default();
+        (0..self.rules.len()).for_each(|index| self.file(index));
+        before - self.rules.len()
+    }
+
+    /// Packets that the rules decided about, or did something to, rule by rule in the order of [`iter`](Self::iter).
+    pub fn hits(&self) -> impl Iterator<Item = u64> {
+        self.rules.iter().map(|rule| rule.hits)
+    }
+
+    /// Puts the rule number `index` where it will be looked for.
+    fn file(&mut self, index: usize) {
+        let preference = self.rules[index].filter.preference;
+        match &self.rules[index].filter.matcher {
+            Matcher::Table(table) => self.tables.add(*table),
+            Matcher::U32(Selector { place: Some(place), .. }) => {
+                // One whose table was removed is not found any more.
+                self.tables.append(*place, index);
+            }
+            _ => {
+                let at = self.order.partition_point(|other| self.rules[*other].filter.preference <= preference);
+                self.order.insert(at, index);
+            }
+        }
+    }
+
+    fn check(&self, filter: &Filter) -> Result<(), ConfigError> {
+        filter.actions.iter().try_for_each(Action::check)?;
+        match &filter.matcher {
+            Matcher::Table(Table { handle, divisor }) => {
+                let free = (1..0x1000).contains(handle) && *handle != selector::words::ROOT;
+                let free = free && self.tables.divisor(*handle).is_none();
+                let allowed = "a table that does not exist yet, from 1: to fff: but 800:";
+                ConfigError::check(free, "handle", format_args!("{handle:x}:"), allowed)?;
+                let fits = divisor.is_power_of_two() && *divisor <= 256;
+                ConfigError::check(fits, "divisor", divisor, "a power of two up to 256")
+            }
+            Matcher::U32(selector) => {
+                if let Some(Place { table, bucket }) = selector.place {
+                    let exists = self.tables.divisor(table).is_some_and(|divisor| usize::from(bucket) < divisor);
+                    ConfigError::check(
+                        exists,
+                        "ht",
+                        format_args!("{table:x}:{bucket:x}:"),
+                        "a list of a table made before",
+                    )?;
+                }
+                let odd = selector.keys.iter().find(|key| key.at & 3 != 0).map_or(0, |key| key.at);
+                ConfigError::check(odd == 0, "at", odd, "a multiple of 4")?;
+                let Some(link) = selector.link else { return Ok(()) };
+                let exists = self.tables.divisor(link.table).is_some();
+                ConfigError::check(exists, "link", format_args!("{:x}:", link.table), "a table made before")?;
+                let shift = link.offset.field.map_or(0, |field| field.shift);
+                ConfigError::check(shift < 16, "shift", shift, "from 0 to 15")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Inspect for Filters {
+    /// A child for each rule, in the order they were added: its words, how many packets it was tried on and how many it matched.
+    fn report(&self) -> Report {
+        let child = |rule: &Rule| {
+            let exceeded =
+                rule.memories.iter().map(|memory| if let Memory::Bucket(bucket) = memory { bucket.exceeded } else { 0 });
+            Report {
+                kind: "filter",
+                id: rule.filter.class,
+                options: alloc::vec![("rule", Value::word(rule.filter.to_string()))],
+                overlimits: exceeded.sum(),
+                counters: alloc::vec![("rule_hit", Value::Count(rule.tried)), ("success", Value::Count(rule.hits))],
+                ..Report::default()
+            }
+        };
+        Report { kind: "filters", children: self.rules.iter().map(child).collect(), ..Report::default() }
     }
 }

@@ -1,0 +1,155 @@
+//! [`Action`]: what a rule does to the packets it matches, and [`Control`]: what happens to them then.
+
+pub(super) mod words;
+
+use tautline_base::{Instant, Item};
+
+use super::masked::Masked;
+use super::police::{Bucket, Police};
+use crate::config::ConfigError;
+use crate::random::Random;
+
+/// What happens to a packet after an action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// It goes into the rule's class.
+    Pass,
+    /// It is dropped.
+    Drop,
+    /// All rules are tried again from the first, at most 16 times; then it is dropped.
+    Reclassify,
+    /// The rule's next action is done; after the last, as [`Pass`](Self::Pass).
+    Pipe,
+    /// The rules after this one are tried, as if it had not matched.
+    Continue,
+}
+
+/// Another control for some of the packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// How those packets are chosen.
+    pub choice: Choice,
+    /// One packet in as many; at least 1.
+    pub one_in: u16,
+    /// What happens to them.
+    pub control: Control,
+}
+
+/// How a share of the packets is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// By dice, each packet for itself: `netrand`.
+    Random,
+    /// By counting: `determ`.
+    Counted,
+}
+
+/// What a rule does to a packet it matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Action {
+    /// Nothing but deciding.
+    Gact {
+        /// What happens to the packet.
+        control: Control,
+        /// What happens to some packets instead.
+        share: Option<Share>,
+    },
+    /// Sets what rides beside the packet.
+    Skbedit {
+        /// The local priority, 0..=15.
+        priority: Option<u8>,
+        /// The mark, or some bits of it.
+        mark: Option<Masked<u32>>,
+        /// What happens to the packet then.
+        control: Control,
+    },
+    /// Rewrites the DSCP in the packet's TOS byte (`pedit munge ip dsfield`); the ECN field stays as it is.
+    Dsfield {
+        /// The new bits, within 0xfc.
+        set: Masked<u8>,
+        /// What happens to the packet then.
+        control: Control,
+    },
+    /// Measures the packets against a rate.
+    Police(Police),
+}
+
+/// The bits of the TOS byte that are the DSCP.
+pub(super) const DSCP: u8 = 0xfc;
+
+/// What an action remembers between packets.
+#[derive(Clone, Debug)]
+pub(super) enum Memory {
+    /// Nothing.
+    None,
+    /// Packets seen.
+    Count(u64),
+    /// Tokens.
+    Bucket(Bucket),
+}
+
+impl From<Control> for Action {
+    fn from(control: Control) -> Self {
+        Self::Gact { control, share: None }
+    }
+}
+
+impl Action {
+    /// What this action cannot do.
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        match self {
+            Self::Gact { share: Some(share), .. } => {
+                ConfigError::check(share.one_in > 0, "random", share.one_in, "at least 1")
+            }
+            Self::Gact { .. } => Ok(()),
+            Self::Skbedit { priority, .. } => {
+                let priority = priority.unwrap_or(0);
+                ConfigError::check(priority < 16, "priority", priority, "from 0 to 15")
+            }
+            Self::Dsfield { set, .. } => {
+                ConfigError::check(set.mask & !DSCP == 0, "retain", format_args!("{:#x}", set.mask), "within 0xfc")
+            }
+            Self::Police(police) => police.check(),
+        }
+    }
+
+    /// What it has to remember, at the start.
+    pub(super) fn memory(&self) -> Memory {
+        match self {
+            Self::Gact { share: Some(_), .. } => Memory::Count(0),
+            Self::Police(police) => Memory::Bucket(Bucket::new(police)),
+            _ => Memory::None,
+        }
+    }
+
+    /// Does it to `packet`.
+    pub(super) fn apply<P: Item>(&self, memory: &mut Memory, packet: &mut P, now: Instant, dice: &mut Random) -> Control {
+        match (self, memory) {
+            (Self::Gact { control, share: Some(share) }, Memory::Count(seen)) => {
+                *seen += 1;
+                let chosen = match share.choice {
+                    Choice::Random => dice.below(share.one_in.into()) == 0,
+                    Choice::Counted => seen.is_multiple_of(share.one_in.into()),
+                };
+                if chosen { share.control } else { *control }
+            }
+            (Self::Police(police), Memory::Bucket(bucket)) => bucket.admit(police, packet.len(), now),
+            (Self::Skbedit { priority, mark, control }, _) => {
+                if let Some(priority) = *priority {
+                    packet.set_priority(priority);
+                }
+                if let Some(mark) = mark {
+                    packet.set_mark(packet.mark() & !mark.mask | mark.value);
+                }
+                *control
+            }
+            (Self::Dsfield { set, control }, _) => {
+                packet.set_tos(packet.tos() & !set.mask | set.value);
+                *control
+            }
+            (Self::Gact { control, .. }, _) => *control,
+            (Self::Police(police), _) => police.conform,
+        }
+    }
+}

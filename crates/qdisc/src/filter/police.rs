@@ -1,0 +1,172 @@
+//! [`Police`]: what happens to packets above a rate. A token bucket in nanoseconds, in the integers of Linux's rate tables (spec §12).
+
+use tautline_base::{Bytes, Instant, Rate};
+
+use super::action::Control;
+use crate::config::ConfigError;
+
+/// A rate, and what happens to packets within and above it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Police {
+    /// What may pass in the long run; more than 0.
+    pub rate: Rate,
+    /// What may pass at once; at least a packet.
+    pub burst: Bytes,
+    /// Packets longer than this exceed at any rate. Default: none; `tc` sets 2040 bytes unless told otherwise, which drops every packet
+    /// that stands for several segments.
+    pub mtu: Option<Bytes>,
+    /// What happens to packets above the rate. Default, as in `tc`: [`Control::Reclassify`].
+    pub exceed: Control,
+    /// What happens to packets within it. Default: [`Control::Pass`].
+    pub conform: Control,
+}
+
+impl Police {
+    /// Packets up to `rate`, and `burst` at once, conform.
+    pub const fn new(rate: Rate, burst: Bytes) -> Self {
+        Self { rate, burst, mtu: None, exceed: Control::Reclassify, conform: Control::Pass }
+    }
+
+    /// What this police cannot do.
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        ConfigError::check(self.rate > Rate::ZERO, "rate", self.rate, "more than 0")?;
+        ConfigError::check(self.burst > Bytes::ZERO, "burst", self.burst, "more than 0")
+    }
+}
+
+/// The tokens of one police: time, in nanoseconds, that was not yet used for sending.
+#[derive(Clone, Debug)]
+pub(super) struct Bucket {
+    mult: u64,
+    shift: u32,
+    tokens: u64,
+    depth: u64,
+    checked: Instant,
+    /// Packets that exceeded.
+    pub(super) exceeded: u64,
+}
+
+impl Bucket {
+    /// A full bucket for `police`.
+    pub(super) fn new(police: &Police) -> Self {
+        let (mult, shift) = rate_table(police.rate);
+        let mut bucket = Self { mult, shift, tokens: 0, depth: 0, checked: Instant::ZERO, exceeded: 0 };
+        bucket.depth = bucket.cost(police.burst);
+        bucket.tokens = bucket.depth;
+        bucket
+    }
+
+    /// Nanoseconds that `len` takes at the rate.
+    fn cost(&self, len: Bytes) -> u64 {
+        u64::try_from((u128::from(len.get()) * u128::from(self.mult)) >> self.shift).unwrap_or(u64::MAX)
+    }
+
+    /// What is to happen to a packet of `len` at `now`. Only packets that conform take tokens.
+    pub(super) fn admit(&mut self, police: &Police, len: Bytes, now: Instant) -> Control {
+        // A clock that stepped back starts anew from there: it must not stop the refill until it has caught up.
+        self.checked = self.checked.min(now);
+        let elapsed = now.as_nanos() - self.checked.as_nanos();
+        let tokens = self.tokens.saturating_add(elapsed).min(self.depth);
+        if police.mtu.is_none_or(|mtu| len <= mtu) && tokens >= self.cost(len) {
+            self.tokens = tokens - self.cost(len);
+            self.checked = now;
+            return police.conform;
+        }
+        self.exceeded += 1;
+        police.exceed
+    }
+}
+
+/// Linux's conversion of lengths to times at `rate`: nanoseconds are `(len * mult) >> shift`, `mult` as large as 32 bits allow.
+fn rate_table(rate: Rate) -> (u64, u32) {
+    let rate = rate.as_bytes_per_sec().max(1);
+    let (mut factor, mut shift) = (1_000_000_000u64, 0);
+    while factor / rate < 1 << 31 && factor < 1 << 63 {
+        factor <<= 1;
+        shift += 1;
+    }
+    (factor / rate, shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Spec §12: 1 Mbit: 4194304000>>19, 10 M: 3355443200>>22, 100 M: 2684354560>>25, 1 G: 2147483648>>28, 10 G: 3435973836>>32.
+    #[test]
+    fn rates_are_converted_as_linux_does() {
+        let table = |mbit| rate_table(Rate::mbit(mbit));
+        assert_eq!(table(1), (4_194_304_000, 19));
+        assert_eq!(table(10), (3_355_443_200, 22));
+        assert_eq!(table(100), (2_684_354_560, 25));
+        assert_eq!(table(1_000), (2_147_483_648, 28));
+        assert_eq!(table(10_000), (3_435_973_836, 32));
+        assert_eq!(Bucket::new(&Police::new(Rate::gbit(10), Bytes::new(1514))).depth, 1211);
+    }
+
+    /// Spec §12's TBF example through a policer: 1 Mbit, burst 5000 B (40 ms), packets of 1500 B (12 ms): three at once, the next conforms
+    /// at 8 ms.
+    #[test]
+    fn a_burst_then_the_rate() {
+        let police = Police { exceed: Control::Drop, ..Police::new(Rate::mbit(1), Bytes::new(5000)) };
+        let mut bucket = Bucket::new(&police);
+        let mut at = |micros: u64| bucket.admit(&police, Bytes::new(1500), Instant::from_micros(1_000_000 + micros));
+        assert_eq!([0u64; 4].map(&mut at), [Control::Pass, Control::Pass, Control::Pass, Control::Drop]);
+        assert_eq!(
+            [7_999, 8_000, 19_999, 20_000].map(&mut at),
+            [Control::Drop, Control::Pass, Control::Drop, Control::Pass]
+        );
+        assert_eq!(bucket.exceeded, 3);
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_does_not_stop_the_refill() {
+        let police = Police::new(Rate::mbit(1), Bytes::new(1500));
+        let mut bucket = Bucket::new(&police);
+        let mut at = |millis| bucket.admit(&police, Bytes::new(1500), Instant::from_millis(millis)) == Control::Pass;
+        assert!(at(3_600_000) && !at(1_000) && !at(1_011) && at(1_012));
+    }
+
+    #[test]
+    fn long_packets_exceed() {
+        let police = Police { mtu: Some(Bytes::new(100)), ..Police::new(Rate::gbit(1), Bytes::mib(1)) };
+        let mut bucket = Bucket::new(&police);
+        assert_eq!(bucket.admit(&police, Bytes::new(100), Instant::ZERO), Control::Pass);
+        assert_eq!(bucket.admit(&police, Bytes::new(101), Instant::ZERO), Control::Reclassify);
+    }
+
+    proptest! {
+        /// What conforms within any time is at most the burst and what the rate carries in it (spec §12's envelope).
+        #[test]
+        fn what_conforms_stays_within_rate_and_burst(
+            rate in 1_000u64..1_000_000_000,
+            burst in 1_500u64..1_000_000,
+            packets in proptest::collection::vec((0u64..10_000_000, 0u64..70_000), 1..200),
+        ) {
+            let police = Police::new(Rate::bytes_per_sec(rate), Bytes::new(burst));
+            let mut bucket = Bucket::new(&police);
+            let (mut now, mut conforming) = (0, 0);
+            for (step, len) in packets {
+                now += step;
+                if bucket.admit(&police, Bytes::new(len), Instant::from_nanos(now)) == Control::Pass {
+                    conforming += len;
+                }
+                let carried = u128::from(rate) * u128::from(now) / 1_000_000_000;
+                // The rate table is off by less than one in 2³¹; a nanosecond is lost per packet at most.
+                let slack = 2 + rate / 1_000_000_000 * 200 + conforming / (1 << 30) + 200;
+                prop_assert!(u128::from(conforming) <= u128::from(burst + slack) + carried);
+            }
+        }
+
+        #[test]
+        fn no_input_panics(rate: u64, burst: u64, packets: std::vec::Vec<(u64, u64)>) {
+            let police = Police::new(Rate::bytes_per_sec(rate), Bytes::new(burst));
+            let mut bucket = Bucket::new(&police);
+            for (now, len) in packets {
+                bucket.admit(&police, Bytes::new(len), Instant::from_nanos(now));
+                prop_assert!(bucket.tokens <= bucket.depth);
+            }
+        }
+    }
+}

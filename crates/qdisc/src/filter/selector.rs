@@ -1,0 +1,212 @@
+//! [`Selector`]: what a `u32` rule compares: words of the packet at given places; and where it leads on to a table of further rules.
+//!
+//! Places count from the network header and are multiples of 4; words are big-endian. A word of which a byte lies beyond the packet's end
+//! does not match. (In Linux it ends the search in all `u32` rules of the same preference: one rule that looks too far hides those after
+//! it. That is not copied.)
+
+pub(super) mod words;
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use tautline_base::Item;
+
+use super::headers::{Headers, half, whole};
+use super::masked::Masked;
+
+/// One word to compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Where it begins: a multiple of 4, from the network header on; negative in the link header.
+    pub at: i32,
+    /// Counts from the header behind (`nexthdr+`), whose place the [`Link`] that led here found.
+    pub behind: bool,
+    /// What it should be.
+    pub word: Masked<u32>,
+}
+
+/// A table's list of rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Handle of the table.
+    pub table: u16,
+    /// Number of the list.
+    pub bucket: u8,
+}
+
+/// What a `u32` rule compares, where it stands and where it leads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector {
+    /// The list it stands in; `None` for the list that all packets go through.
+    pub place: Option<Place>,
+    /// The mark it asks for.
+    pub mark: Option<Masked<u32>>,
+    /// Words that must all agree.
+    pub keys: Vec<Key>,
+    /// The table to search next. Should nothing match there, the rule itself decides if it has a class or actions.
+    pub link: Option<Link>,
+}
+
+/// The way into a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Link {
+    /// Handle of the table.
+    pub table: u16,
+    /// The word that chooses the list; `None` for the first.
+    pub hash: Option<HashKey>,
+    /// Where the rules in the table count from.
+    pub offset: Offset,
+}
+
+/// The word that chooses a list of a table: its bits within the mask, moved down to bit 0, modulo the table's divisor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HashKey {
+    /// Where it begins, a multiple of 4.
+    pub at: i32,
+    /// Its bits that count.
+    pub mask: u32,
+}
+
+/// How far on the next header begins: `plus` and, if there is a field that says it, `(field & mask) >> shift`; rounded up to a multiple of 4.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offset {
+    /// The fixed part.
+    pub plus: u16,
+    /// The part that a 16-bit field of the packet tells.
+    pub field: Option<Field>,
+    /// The rules in the table count from there, not only their `nexthdr+` keys.
+    pub eat: bool,
+}
+
+/// A 16-bit field that tells a length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Where it begins.
+    pub at: i32,
+    /// Its bits that count.
+    pub mask: u16,
+    /// How far they are moved down; below 16.
+    pub shift: u8,
+}
+
+/// A table of lists of rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Its name, from 1 to 0xfff but 0x800, which `tc` calls the list that all packets go through.
+    pub handle: u16,
+    /// How many lists: a power of two up to 256.
+    pub divisor: u16,
+}
+
+/// The point that places count from.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Origin {
+    /// From the packet's first byte.
+    pub(super) base: i64,
+    /// How much further the header behind begins.
+    pub(super) behind: i64,
+}
+
+impl Selector {
+    /// True if `packet` has all the words it asks for.
+    pub(super) fn matches<P: Item>(&self, packet: &P, headers: &Headers, origin: Origin) -> bool {
+        self.mark.is_none_or(|mark| mark.matches(packet.mark()))
+            && self.keys.iter().all(|key| {
+                let from = if key.behind { origin.base + origin.behind } else { origin.base };
+                word(packet, headers, from + i64::from(key.at)).is_some_and(|found| key.word.matches(found))
+            })
+    }
+
+    /// Adds a word; false if it contradicts another at the same place.
+    pub(super) fn ask(&mut self, key: Key) -> bool {
+        match self.keys.iter_mut().find(|own| (own.at, own.behind) == (key.at, key.behind)) {
+            Some(own) => {
+                let common = own.word.mask & key.word.mask;
+                own.word.mask |= key.word.mask;
+                let agree = (own.word.value ^ key.word.value) & common == 0;
+                own.word.value |= key.word.value;
+                agree
+            }
+            None => {
+                self.keys.push(key);
+                true
+            }
+        }
+    }
+}
+
+impl Link {
+    /// The list of a table of `divisor` lists that `packet` goes to; `None` if the word that chooses lies beyond its end.
+    pub(super) fn bucket<P: Item>(&self, packet: &P, headers: &Headers, base: i64, divisor: usize) -> Option<usize> {
+        let Some(HashKey { at, mask }) = self.hash else { return Some(0) };
+        let folded = (word(packet, headers, base + i64::from(at))? & mask).checked_shr(mask.trailing_zeros());
+        Some(folded.unwrap_or(0) as usize & (divisor - 1))
+    }
+
+    /// What the rules of the table count from; `None` if that, or the field that tells it, lies beyond the packet's end.
+    pub(super) fn origin<P: Item>(&self, packet: &P, base: i64) -> Option<Origin> {
+        let told = match self.offset.field {
+            Some(Field { at, mask, shift }) => {
+                let field = half(packet.headers(), usize::try_from(base + i64::from(at)).ok()?)?;
+                (field & mask).checked_shr(shift.into()).unwrap_or(0)
+            }
+            None => 0,
+        };
+        let ahead = (i64::from(self.offset.plus) + i64::from(told) + 3) & !3;
+        let origin = if self.offset.eat { Origin { base: base + ahead, behind: 0 } } else { Origin { base, behind: ahead } };
+        (origin.base < packet.headers().len() as i64).then_some(origin)
+    }
+}
+
+/// The word at `at`. Of one that begins before the packet, the bytes that are missing count as 0 (`match u16 ... at -14`, the link header's
+/// first bytes).
+fn word<P: Item>(packet: &P, headers: &Headers, at: i64) -> Option<u32> {
+    let bytes = packet.headers();
+    let Ok(at) = usize::try_from(at) else {
+        let missing = usize::try_from(-at).ok().filter(|missing| *missing < 4)?;
+        let mut octets = [0; 4];
+        octets[missing..].copy_from_slice(bytes.get(..4 - missing)?);
+        return Some(u32::from_be_bytes(octets));
+    };
+    let word = whole(bytes, at)?;
+    let tos = u32::from(packet.tos());
+    Some(match headers.ip {
+        Some(ip) if ip.at == at && ip.source.is_ipv4() => word & 0xff00_ffff | tos << 16,
+        Some(ip) if ip.at == at => word & 0xf00f_ffff | tos << 20,
+        _ => word,
+    })
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at, behind, word: Masked { value, mask } } = self;
+        let behind = if *behind { "nexthdr+" } else { "" };
+        write!(f, "match u32 {value:#010x} {mask:#010x} at {behind}{at}")
+    }
+}
+
+impl fmt::Display for Selector {
+    /// In `tc`'s words.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(Place { table, bucket }) = self.place {
+            write!(f, " ht {table:x}:{bucket:x}:")?;
+        }
+        if let Some(Masked { value, mask }) = self.mark {
+            write!(f, " match mark {value:#x} {mask:#x}")?;
+        }
+        self.keys.iter().try_for_each(|key| write!(f, " {key}"))?;
+        let Some(Link { table, hash, offset }) = self.link else { return Ok(()) };
+        write!(f, " link {table:x}:")?;
+        if let Some(HashKey { at, mask }) = hash {
+            write!(f, " hashkey mask {mask:#x} at {at}")?;
+        }
+        if offset == Offset::default() {
+            return Ok(());
+        }
+        f.write_str(" offset")?;
+        if let Some(Field { at, mask, shift }) = offset.field {
+            write!(f, " at {at} mask {mask:#x} shift {shift}")?;
+        }
+        write!(f, " plus {}{}", offset.plus, if offset.eat { " eat" } else { "" })
+    }
+}
