@@ -40,6 +40,7 @@
 //! | [`words`] | [`build`]: a discipline from `tc`'s words; [`Kind`] |
 //! | `report` | [`Report`]: parameters and counters, as `tc -s` shows them |
 //! | `class` | [`ClassId`]: `1:10` |
+//! | [`filter`] | [`filter::Filters`]: which class a packet belongs to, by rules as `tc filter` has them |
 //! | `parked` | [`Parked`]: a discipline whose next packet can be looked at |
 //! | `rate` | [`Framing`]: what packets cost at a rate, as Linux' shapers reckon |
 //! | `random` | seeded dice |

@@ -1,9 +1,10 @@
-//! [`Police`]: what happens to packets above a rate. A token bucket in nanoseconds, in the integers of Linux's rate tables (spec §12).
+//! [`Police`]: what happens to packets above a rate. A token bucket in nanoseconds, in the integers of Linux's rate conversion (spec §12).
 
 use tautline_base::{Bytes, Instant, Rate};
 
 use super::action::Control;
 use crate::config::ConfigError;
+use crate::rate::{Cost, Framing, LinkLayer};
 
 /// A rate, and what happens to packets within and above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub struct Police {
     /// Packets longer than this exceed at any rate. Default: none; `tc` sets 2040 bytes unless told otherwise, which drops every packet
     /// that stands for several segments.
     pub mtu: Option<Bytes>,
+    /// What a packet counts beside its own length. Default: nothing.
+    pub framing: Framing,
     /// What happens to packets above the rate. Default, as in `tc`: [`Control::Reclassify`].
     pub exceed: Control,
     /// What happens to packets within it. Default: [`Control::Pass`].
@@ -24,7 +27,8 @@ pub struct Police {
 impl Police {
     /// Packets up to `rate`, and `burst` at once, conform.
     pub const fn new(rate: Rate, burst: Bytes) -> Self {
-        Self { rate, burst, mtu: None, exceed: Control::Reclassify, conform: Control::Pass }
+        let framing = Framing { overhead: 0, mpu: 0, linklayer: LinkLayer::Ethernet };
+        Self { rate, burst, mtu: None, framing, exceed: Control::Reclassify, conform: Control::Pass }
     }
 
     /// What this police cannot do.
@@ -37,10 +41,9 @@ impl Police {
 /// The tokens of one police: time, in nanoseconds, that was not yet used for sending.
 #[derive(Clone, Debug)]
 pub(super) struct Bucket {
-    mult: u64,
-    shift: u32,
-    tokens: u64,
-    depth: u64,
+    cost: Cost,
+    tokens: i64,
+    depth: i64,
     checked: Instant,
     /// Packets that exceeded.
     pub(super) exceeded: u64,
@@ -49,26 +52,19 @@ pub(super) struct Bucket {
 impl Bucket {
     /// A full bucket for `police`.
     pub(super) fn new(police: &Police) -> Self {
-        let (mult, shift) = rate_table(police.rate);
-        let mut bucket = Self { mult, shift, tokens: 0, depth: 0, checked: Instant::ZERO, exceeded: 0 };
-        bucket.depth = bucket.cost(police.burst);
-        bucket.tokens = bucket.depth;
-        bucket
-    }
-
-    /// Nanoseconds that `len` takes at the rate.
-    fn cost(&self, len: Bytes) -> u64 {
-        u64::try_from((u128::from(len.get()) * u128::from(self.mult)) >> self.shift).unwrap_or(u64::MAX)
+        let depth = Cost::new(police.rate, Framing::default()).nanos(police.burst);
+        let cost = Cost::new(police.rate, police.framing);
+        Self { cost, tokens: depth, depth, checked: Instant::ZERO, exceeded: 0 }
     }
 
     /// What is to happen to a packet of `len` at `now`. Only packets that conform take tokens.
     pub(super) fn admit(&mut self, police: &Police, len: Bytes, now: Instant) -> Control {
         // A clock that stepped back starts anew from there: it must not stop the refill until it has caught up.
         self.checked = self.checked.min(now);
-        let elapsed = now.as_nanos() - self.checked.as_nanos();
-        let tokens = self.tokens.saturating_add(elapsed).min(self.depth);
-        if police.mtu.is_none_or(|mtu| len <= mtu) && tokens >= self.cost(len) {
-            self.tokens = tokens - self.cost(len);
+        let elapsed = i64::try_from((now - self.checked).as_nanos()).unwrap_or(i64::MAX);
+        let left = self.tokens.saturating_add(elapsed).min(self.depth) - self.cost.nanos(len);
+        if left >= 0 && police.mtu.is_none_or(|mtu| len <= mtu) {
+            self.tokens = left;
             self.checked = now;
             return police.conform;
         }
@@ -77,33 +73,10 @@ impl Bucket {
     }
 }
 
-/// Linux's conversion of lengths to times at `rate`: nanoseconds are `(len * mult) >> shift`, `mult` as large as 32 bits allow.
-fn rate_table(rate: Rate) -> (u64, u32) {
-    let rate = rate.as_bytes_per_sec().max(1);
-    let (mut factor, mut shift) = (1_000_000_000u64, 0);
-    while factor / rate < 1 << 31 && factor < 1 << 63 {
-        factor <<= 1;
-        shift += 1;
-    }
-    (factor / rate, shift)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    /// Spec §12: 1 Mbit: 4194304000>>19, 10 M: 3355443200>>22, 100 M: 2684354560>>25, 1 G: 2147483648>>28, 10 G: 3435973836>>32.
-    #[test]
-    fn rates_are_converted_as_linux_does() {
-        let table = |mbit| rate_table(Rate::mbit(mbit));
-        assert_eq!(table(1), (4_194_304_000, 19));
-        assert_eq!(table(10), (3_355_443_200, 22));
-        assert_eq!(table(100), (2_684_354_560, 25));
-        assert_eq!(table(1_000), (2_147_483_648, 28));
-        assert_eq!(table(10_000), (3_435_973_836, 32));
-        assert_eq!(Bucket::new(&Police::new(Rate::gbit(10), Bytes::new(1514))).depth, 1211);
-    }
 
     /// Spec §12's TBF example through a policer: 1 Mbit, burst 5000 B (40 ms), packets of 1500 B (12 ms): three at once, the next conforms
     /// at 8 ms.
@@ -136,6 +109,14 @@ mod tests {
         assert_eq!(bucket.admit(&police, Bytes::new(101), Instant::ZERO), Control::Reclassify);
     }
 
+    #[test]
+    fn framing_counts() {
+        let framing = Framing { overhead: 24, mpu: 84, linklayer: LinkLayer::Ethernet };
+        let police = Police { framing, ..Police::new(Rate::mbit(1), Bytes::new(84)) };
+        assert_eq!(Bucket::new(&police).admit(&police, Bytes::new(60), Instant::ZERO), Control::Pass);
+        assert_eq!(Bucket::new(&police).admit(&police, Bytes::new(61), Instant::ZERO), Control::Reclassify);
+    }
+
     proptest! {
         /// What conforms within any time is at most the burst and what the rate carries in it (spec §12's envelope).
         #[test]
@@ -165,7 +146,7 @@ mod tests {
             let mut bucket = Bucket::new(&police);
             for (now, len) in packets {
                 bucket.admit(&police, Bytes::new(len), Instant::from_nanos(now));
-                prop_assert!(bucket.tokens <= bucket.depth);
+                prop_assert!((0..=bucket.depth).contains(&bucket.tokens));
             }
         }
     }

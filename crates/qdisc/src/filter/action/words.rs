@@ -5,6 +5,7 @@ use core::fmt;
 use super::{Action, Choice, Control, DSCP, Share};
 use crate::filter::masked::Masked;
 use crate::filter::police::Police;
+use crate::rate::Framing;
 use crate::words::{ParseError, Problem, RATE, SIZE, Word, Words, units};
 
 /// Words for controls; of two names the first is printed.
@@ -114,8 +115,10 @@ impl Action {
 
     /// What follows `police`.
     pub(in crate::filter) fn police(name: Word<'_>, words: &mut Words<'_>) -> Result<Self, ParseError> {
-        const OPTIONS: [&str; 7] = ["rate", "burst", "buffer", "maxburst", "mtu", "minburst", "conform-exceed"];
+        const OPTIONS: [&str; 10] =
+            ["rate", "burst", "buffer", "maxburst", "mtu", "minburst", "mpu", "overhead", "linklayer", "conform-exceed"];
         let (mut rate, mut burst, mut mtu) = (None, None, None);
+        let mut framing = Framing::default();
         let (mut exceed, mut conform) = (Control::Reclassify, Control::Pass);
         let known = |word: &Word<'_>| OPTIONS.contains(&word.text) || Control::parse(word.text).is_some();
         while let Some(option) = words.peek().filter(known) {
@@ -132,7 +135,8 @@ impl Action {
                     let (above, within) = words.value(option, controls, "EXCEED or EXCEED/CONFORM, e.g. drop/pass")?;
                     (exceed, conform) = (above, within.unwrap_or(conform));
                 }
-                control => exceed = Control::parse(control).unwrap_or(exceed),
+                control if !framing.set(option, words)? => exceed = Control::parse(control).unwrap_or(exceed),
+                _ => {}
             }
         }
         let missing = |expected| {
@@ -141,8 +145,8 @@ impl Action {
         };
         let rate = rate.ok_or_else(|| missing("rate RATE"))?;
         let burst = burst.ok_or_else(|| missing("burst SIZE"))?;
-        let police = Police { rate, burst, mtu, exceed, conform };
-        police.check().map_err(|error| ParseError::refused("police", name.span(), error))?;
+        let police = Police { rate, burst, mtu, framing, exceed, conform };
+        police.check().map_err(|error| words.refused("police", error))?;
         Ok(Self::Police(police))
     }
 }
@@ -187,9 +191,10 @@ impl fmt::Display for Action {
             Self::Dsfield { set: Masked { value, mask }, control } => {
                 write!(f, "action pedit munge ip dsfield set {value:#x} retain {mask:#x} {control}")
             }
-            Self::Police(Police { rate, burst, mtu, exceed, conform }) => {
+            Self::Police(Police { rate, burst, mtu, framing, exceed, conform }) => {
                 write!(f, "action police rate {} burst {}", units::rate(*rate), units::size(*burst))?;
                 mtu.map_or(Ok(()), |mtu| write!(f, " mtu {}", units::size(mtu)))?;
+                framing.options().iter().try_for_each(|(name, value)| write!(f, " {name} {value}"))?;
                 write!(f, " conform-exceed {exceed}/{conform}")
             }
         }

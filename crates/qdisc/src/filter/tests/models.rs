@@ -37,6 +37,8 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn no_packet_panics(packets in proptest::collection::vec((bytes(), any::<(u8, u32, u64)>()), 1..20)) {
         let mut filters = zoo();
@@ -46,6 +48,9 @@ proptest! {
         }
     }
 
+}
+
+proptest! {
     /// `u32` against a model that compares bit by bit.
     #[test]
     fn words_are_compared_as_the_model_does(

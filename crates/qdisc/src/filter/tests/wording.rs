@@ -33,8 +33,8 @@ fn what_is_printed_is_read_again() {
              tcp_flags 0x2/0xfff",
         ),
         (
-            "matchall flowid 1:1 police rate 1mbit burst 10k mtu 2000 drop",
-            "protocol all matchall flowid 1:1 action police rate 1Mbit burst 10Kb mtu 2000b conform-exceed drop/pass",
+            "matchall flowid 1:1 police rate 1mbit burst 10k mtu 2000 overhead 24 linklayer atm drop",
+            "protocol all matchall flowid 1:1 action police rate 1Mbit burst 10Kb mtu 2000b overhead 24 linklayer atm conform-exceed drop/pass",
         ),
         (
             "matchall action pass random netrand shot 9 action skbedit mark 3 action pedit munge ip tos set EF action drop",
@@ -112,7 +112,7 @@ fn errors_name_the_word_and_the_remedy() {
             "`mirred` is no value for `action`: give pass, drop, reclassify, pipe, continue, gact, skbedit, pedit or police",
         ),
         ("matchall action police rate 1mbit", 16..22, "`police` lacks its value: burst SIZE"),
-        ("matchall action police rate 0 burst 1", 16..22, "police: `rate` must be more than 0, not 0.0Kbit"),
+        ("matchall action police rate 0 burst 1", 28..29, "police: `rate` must be more than 0, not 0.0Kbit"),
         ("matchall action skbedit priority 16", 33..35, "`16` is no value for `priority`: give from 0 to 15"),
         (
             "matchall action pedit munge ip dsfield set 1 retain 0xff",
@@ -150,7 +150,7 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
             |(rate, burst, mtu, exceed, conform)| {
                 let (rate, burst) = (tautline_base::Rate::bytes_per_sec(rate), tautline_base::Bytes::new(burst));
                 let mtu = mtu.map(|mtu| tautline_base::Bytes::new(mtu.into()));
-                Action::Police(Police { rate, burst, mtu, exceed, conform })
+                Action::Police(Police { mtu, exceed, conform, ..Police::new(rate, burst) })
             }
         ),
     ];
