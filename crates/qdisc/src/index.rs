@@ -46,6 +46,12 @@ impl Chain {
         self.ends.map(|(first, _)| first)
     }
 
+    /// The last element.
+    #[inline]
+    pub(crate) fn back(self) -> Option<Index> {
+        self.ends.map(|(_, last)| last)
+    }
+
     /// True when it has no element.
     #[inline]
     pub(crate) fn is_empty(self) -> bool {

@@ -32,6 +32,7 @@
 //! | [`pfifo_fast`] | [`PfifoFast`]: three FIFOs in strict priority |
 //! | [`codel`] | [`Codel`]: controlled delay, RFC 8289; [`codel::Aqm`] for queues of your own |
 //! | [`cobalt`] | [`Cobalt`]: CoDel and BLUE together, CAKE's AQM; [`cobalt::Aqm`] for queues of your own |
+//! | [`fq`] | [`Fq`]: fair queues that keep departure times: pacing, Linux' `fq` |
 //! | [`fq_codel`] | [`FqCodel`]: fair queues under controlled delay, RFC 8290 |
 //! | [`tbf`] | [`Tbf`]: a link shaped by a token bucket |
 //! | [`pie`] | [`Pie`]: proportional integral controller, RFC 8033; [`pie::Aqm`] for queues of your own |
@@ -46,7 +47,7 @@
 //! | `random` | seeded dice |
 //! | `config` | [`ConfigError`]: a parameter refused |
 //! | `queue` | packets in order and their account, below one AQM |
-//! | `slab`, `index` | many queues in one array, linked by index |
+//! | `slab`, `timed`, `index` | many queues in one array, linked by index |
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -92,6 +93,7 @@ mod slab;
 pub mod stats;
 mod tally;
 pub mod tbf;
+mod timed;
 pub mod words;
 
 #[cfg(test)]
@@ -106,6 +108,7 @@ pub use config::ConfigError;
 pub use discipline::{Backlog, Change, DynQdisc, Inspect, Qdisc};
 pub use drops::{DropReason, Drops};
 pub use fifo::Fifo;
+pub use fq::Fq;
 pub use fq_codel::FqCodel;
 pub use ledger::Ledger;
 pub use parked::Parked;

@@ -118,6 +118,9 @@ fn kind() -> impl Strategy<Value = Kind> {
             Kind::Cobalt(cobalt::Config { limit, cobalt, seed: 7 })
         }),
         (limit(), pie_params()).prop_map(|(limit, pie)| Kind::Pie(pie::Config { limit, pie })),
+        (limit(), limit()).prop_map(|(limit, flow_limit)| {
+            Kind::Fq(tautline_qdisc::fq::Config { limit, flow_limit, ..Default::default() })
+        }),
     ]
 }
 
@@ -320,6 +323,7 @@ fn the_end_of_time_is_survived() {
         "pie",
         "pie linux",
         "pie docsis",
+        "fq flow_limit 1000",
     ] {
         let mut queue = Ledger::new(tautline_qdisc::build::<Probe>(words).expect(words));
         let (mut drops, end) = (Drops::new(), Instant::from_nanos(u64::MAX));

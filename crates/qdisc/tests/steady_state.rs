@@ -70,6 +70,8 @@ fn the_steady_state_allocates_nothing() {
         "fq_codel limit 500",
         "fq_codel linux limit 500 noecn",
         "tbf rate 13mbit burst 15140 limit 500000",
+        "fq limit 50 flow_limit 3",
+        "fq linux limit 500 maxrate 100mbit",
     ] {
         let mut queue = Stats::new(Ledger::new(build::<Packet<()>>(words).expect(words)));
         let (mut drops, mut now) = (Drops::new(), 1000);

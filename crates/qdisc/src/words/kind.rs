@@ -15,6 +15,7 @@ use crate::codel::{self, Codel};
 use crate::config::ConfigError;
 use crate::discipline::DynQdisc;
 use crate::fifo::{self, Fifo};
+use crate::fq::{self, Fq};
 use crate::fq_codel::{self, FqCodel};
 use crate::pfifo::{self, Pfifo};
 use crate::pfifo_fast::{self, PfifoFast};
@@ -93,6 +94,8 @@ kinds! {
     };
     /// One queue under a proportional integral controller.
     Pie(pie::Config), Pie::<P>::new;
+    /// Fair queues that keep departure times.
+    Fq(fq::Config), Fq::<P>::new;
 }
 
 impl Kind {

@@ -1,0 +1,250 @@
+//! [`Config`]: what FQ is told, and `tc`'s words for it.
+
+use core::time::Duration;
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use tautline_base::{Bytes, Rate};
+
+use super::BANDS;
+use crate::config::ConfigError;
+use crate::pfifo_fast::PRIOMAP;
+use crate::report::Value;
+use crate::words::{NUMBER, Options, PACKETS, ParseError, RATE, SIZE, TIME, Word, Words, units};
+
+/// How flows of different priority share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Priorities {
+    /// Three bands served by weight, and a short cut for packets that find nothing to wait for (Linux since 6.7). The default.
+    Bands(Weighted),
+    /// All flows are equal, but packets of priority 7 stand in a FIFO that is served before any flow, whatever their departure
+    /// (Linux up to 6.6).
+    Control,
+}
+
+/// Bands and their shares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Weighted {
+    /// Band of each local priority (`Item::priority`), 0 to 2. Default as [`PRIOMAP`].
+    pub priomap: [u8; 16],
+    /// Bytes each band may send in a round, 16 KiB to 2 GiB. Default 9 : 3 : 1 times 64 KiB (Linux).
+    pub weights: [Bytes; BANDS],
+}
+
+impl Default for Weighted {
+    fn default() -> Self {
+        Self { priomap: PRIOMAP, weights: [9, 3, 1].map(|share| Bytes::kib(64) * share) }
+    }
+}
+
+/// What becomes of a packet whose departure lies beyond the horizon.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BeyondHorizon {
+    /// It is dropped. The default (Linux).
+    #[default]
+    Drop,
+    /// It leaves at the horizon.
+    Cap,
+}
+
+/// Parameters of [`Fq`](super::Fq). Defaults are those of Linux for an MTU of 1514 bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Packets each band holds at most, or all flows together if there are no bands. Default 10 000.
+    pub limit: u32,
+    /// Packets of one flow held at most. Default 100.
+    pub flow_limit: u32,
+    /// Bytes a flow sends per turn, 64 to 1 MiB. Default 3028, two frames.
+    pub quantum: Bytes,
+    /// Bytes a new flow sends in its first turn, and without pacing; at most 1 GiB. Default 15 140, ten frames, the initial window
+    /// of TCP.
+    pub initial_quantum: Bytes,
+    /// A flow that was idle for longer gets a whole quantum again. Default 40 ms.
+    pub refill_delay: Duration,
+    /// No flow sends faster. Default none.
+    pub maxrate: Option<Rate>,
+    /// Whether `maxrate` is enforced. Departure times are kept in any case. Default true.
+    pub pacing: bool,
+    /// At or below this rate a flow is paced packet by packet, not quantum by quantum. Default 550 kbit/s.
+    pub low_rate_threshold: Rate,
+    /// Places of the flow table at first, 1 to 262 144; it doubles when it holds twice as many flows. Idle flows are forgotten
+    /// above twice this number. Default 1024.
+    pub buckets: u32,
+    /// Bits of the flow hash that tell flows apart; `None` for all. Default `None`: Linux gives each connected socket a queue of
+    /// its own and masks the hash of packets without one, by 1023; here the stack's flow hash stands for the socket.
+    pub orphan_mask: Option<u32>,
+    /// How much later than necessary [`ready_at`](crate::Qdisc::ready_at) may be, so that one wake-up serves several
+    /// departures. Default 10 µs.
+    pub timer_slack: Duration,
+    /// A departure further away than this is a mistake. Default 10 s.
+    pub horizon: Duration,
+    /// What to do about one. Default [`BeyondHorizon::Drop`].
+    pub beyond_horizon: BeyondHorizon,
+    /// How much before their departure packets may leave, for devices that delay packets themselves. Default 0.
+    pub offload_horizon: Duration,
+    /// Mark every packet that leaves this much after its departure. Default none.
+    pub ce_threshold: Option<Duration>,
+    /// How priorities count. Default three bands.
+    pub priorities: Priorities,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            limit: 10_000,
+            flow_limit: 100,
+            quantum: Bytes::new(2 * 1514),
+            initial_quantum: Bytes::new(10 * 1514),
+            refill_delay: Duration::from_millis(40),
+            maxrate: None,
+            pacing: true,
+            low_rate_threshold: Rate::kbit(550),
+            buckets: 1024,
+            orphan_mask: None,
+            timer_slack: Duration::from_micros(10),
+            horizon: Duration::from_secs(10),
+            beyond_horizon: BeyondHorizon::Drop,
+            offload_horizon: Duration::ZERO,
+            ce_threshold: None,
+            priorities: Priorities::Bands(Weighted::default()),
+        }
+    }
+}
+
+impl Config {
+    /// As Linux 6.1 behaves towards packets without a connected socket: no bands, one limit for the whole, ten bits of hash.
+    pub fn linux() -> Self {
+        Self { priorities: Priorities::Control, orphan_mask: Some(1023), ..Self::default() }
+    }
+
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        let Self { quantum, initial_quantum, buckets, priorities, .. } = self;
+        let quanta = Bytes::new(64)..=Bytes::mib(1);
+        ConfigError::check(quanta.contains(quantum), "quantum", units::size(*quantum), "from 64b to 1Mb")?;
+        let first = units::size(*initial_quantum);
+        ConfigError::check(*initial_quantum <= Bytes::mib(1024), "initial_quantum", first, "at most 1Gb")?;
+        ConfigError::check((1..=262_144).contains(buckets), "buckets", buckets, "from 1 to 262144")?;
+        let Priorities::Bands(Weighted { priomap, weights }) = priorities else { return Ok(()) };
+        for band in priomap {
+            ConfigError::check(usize::from(*band) < BANDS, "priomap", band, "sixteen bands from 0 to 2")?;
+        }
+        weights.iter().try_for_each(|weight| {
+            let fits = (Bytes::kib(16)..Bytes::mib(2048)).contains(weight);
+            ConfigError::check(fits, "weights", weight.get(), "from 16384 to 2147483647")
+        })
+    }
+
+    /// The bands, for a word that sets them: they replace [`Priorities::Control`].
+    fn weighted(&mut self) -> &mut Weighted {
+        if self.priorities == Priorities::Control {
+            self.priorities = Priorities::Bands(Weighted::default());
+        }
+        match &mut self.priorities {
+            Priorities::Bands(weighted) => weighted,
+            Priorities::Control => unreachable!("just replaced"),
+        }
+    }
+}
+
+impl Options for Config {
+    fn kind(&self) -> &'static str {
+        "fq"
+    }
+
+    fn help(&self) -> &'static str {
+        "limit PACKETS, flow_limit PACKETS, buckets N, orphan_mask N|none, bands 3, priomap BAND (16 times), weights N N N, pacing, \
+         nopacing, quantum SIZE, initial_quantum SIZE, maxrate RATE|unlimited, low_rate_threshold RATE, refill_delay TIME, timer_slack \
+         TIME, horizon TIME, horizon_drop, horizon_cap, offload_horizon TIME, ce_threshold TIME|none, linux (all as Linux 6.1 does)"
+    }
+
+    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
+        match option.text {
+            "limit" => self.limit = words.value(option, units::parse_packets, PACKETS)?,
+            "flow_limit" => self.flow_limit = words.value(option, units::parse_packets, PACKETS)?,
+            "buckets" => self.buckets = words.value(option, |text| text.parse().ok(), NUMBER)?,
+            "orphan_mask" => self.orphan_mask = words.value(option, parse_mask, "a whole number, e.g. 1023, or none")?,
+            "bands" => words.value(option, |text| (text == "3").then_some(()), "3, there is no other number of them")?,
+            "priomap" => {
+                for band in &mut self.weighted().priomap {
+                    *band = words.value(option, |text| text.parse().ok(), "sixteen bands from 0 to 2")?;
+                }
+            }
+            "weights" => {
+                for weight in &mut self.weighted().weights {
+                    *weight = words.value(option, |text| text.parse().ok().map(Bytes::new), "three numbers of bytes")?;
+                }
+            }
+            "pacing" => self.pacing = true,
+            "nopacing" => self.pacing = false,
+            "quantum" => self.quantum = words.value(option, units::parse_size, SIZE)?,
+            "initial_quantum" => self.initial_quantum = words.value(option, units::parse_size, SIZE)?,
+            "maxrate" => self.maxrate = words.value(option, parse_maxrate, RATE)?,
+            "low_rate_threshold" => self.low_rate_threshold = words.value(option, units::parse_rate, RATE)?,
+            "refill_delay" => self.refill_delay = words.value(option, units::parse_time, TIME)?,
+            "timer_slack" => self.timer_slack = words.value(option, units::parse_time, TIME)?,
+            "horizon" => self.horizon = words.value(option, units::parse_time, TIME)?,
+            "horizon_drop" => self.beyond_horizon = BeyondHorizon::Drop,
+            "horizon_cap" => self.beyond_horizon = BeyondHorizon::Cap,
+            "offload_horizon" => self.offload_horizon = words.value(option, units::parse_time, TIME)?,
+            "ce_threshold" => self.ce_threshold = words.value(option, parse_ce_threshold, TIME)?,
+            "linux" => {
+                let Self { priorities, orphan_mask, .. } = Self::linux();
+                (self.priorities, self.orphan_mask) = (priorities, orphan_mask);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn options(&self) -> Vec<(&'static str, Value)> {
+        let mask = self.orphan_mask.map_or_else(|| Value::word("none"), |mask| Value::Count(mask.into()));
+        let mut options = vec![
+            ("linux", Value::Flag(self.priorities == Priorities::Control)),
+            ("limit", Value::Packets(self.limit.into())),
+            ("flow_limit", Value::Packets(self.flow_limit.into())),
+            ("buckets", Value::Count(self.buckets.into())),
+            ("orphan_mask", mask),
+        ];
+        if let Priorities::Bands(Weighted { priomap, weights }) = &self.priorities {
+            options.push(("bands", Value::Count(BANDS as u64)));
+            options.push(("priomap", Value::List(priomap.iter().copied().map(u64::from).collect())));
+            options.push(("weights", Value::List(weights.iter().map(|weight| weight.get()).collect())));
+        }
+        options.extend([
+            ("nopacing", Value::Flag(!self.pacing)),
+            ("quantum", Value::Size(self.quantum)),
+            ("initial_quantum", Value::Size(self.initial_quantum)),
+        ]);
+        options.extend(self.maxrate.map(|rate| ("maxrate", Value::Rate(rate))));
+        options.extend([
+            ("low_rate_threshold", Value::Rate(self.low_rate_threshold)),
+            ("refill_delay", Value::Time(self.refill_delay)),
+            ("timer_slack", Value::Time(self.timer_slack)),
+            ("offload_horizon", Value::Time(self.offload_horizon)),
+            ("horizon", Value::Time(self.horizon)),
+        ]);
+        let beyond = match self.beyond_horizon {
+            BeyondHorizon::Drop => "horizon_drop",
+            BeyondHorizon::Cap => "horizon_cap",
+        };
+        options.push((beyond, Value::Flag(true)));
+        options.extend(self.ce_threshold.map(|threshold| ("ce_threshold", Value::Time(threshold))));
+        options
+    }
+}
+
+fn parse_mask(text: &str) -> Option<Option<u32>> {
+    if text == "none" {
+        return Some(None);
+    }
+    units::parse_integer(text).and_then(|mask| u32::try_from(mask).ok()).map(Some)
+}
+
+fn parse_maxrate(text: &str) -> Option<Option<Rate>> {
+    if text == "unlimited" { Some(None) } else { units::parse_rate(text).map(Some) }
+}
+
+fn parse_ce_threshold(text: &str) -> Option<Option<Duration>> {
+    if text == "none" { Some(None) } else { units::parse_time(text).map(Some) }
+}
