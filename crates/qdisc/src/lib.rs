@@ -37,7 +37,7 @@
 //! | [`tbf`] | [`Tbf`]: a link shaped by a token bucket |
 //! | [`pie`] | [`Pie`]: proportional integral controller, RFC 8033; [`pie::Aqm`] for queues of your own |
 //! | `ledger` | [`Ledger`]: asserts that no packet and no byte is lost |
-//! | [`stats`] | [`Stats`]: counts packets, drops, marks, times |
+//! | [`stats`] | [`Stats`]: counts packets, drops, marks, times; [`FlowStats`]: the same flow by flow |
 //! | [`words`] | [`build`]: a discipline from `tc`'s words; [`Kind`] |
 //! | `report` | [`Report`]: parameters and counters, as `tc -s` shows them |
 //! | `class` | [`ClassId`]: `1:10` |
@@ -118,7 +118,7 @@ pub use pfifo_head_drop::PfifoHeadDrop;
 pub use pie::Pie;
 pub use rate::{Framing, LinkLayer};
 pub use report::{ClassShow, Common, QdiscShow, Report, Value};
-pub use stats::{QueueStats, Stats};
+pub use stats::{FlowStats, QueueStats, Stats};
 pub use tally::Tally;
 pub use tbf::Tbf;
 pub use words::{Kind, ParseError, Words, build};

@@ -28,7 +28,7 @@ use tautline_base::{Bytes, Rate};
 
 use crate::class::ClassId;
 use crate::discipline::Backlog;
-use crate::stats::Sojourn;
+use crate::stats::{Flow, Sojourn};
 use crate::words::units;
 
 /// A discipline's or a class's name, parameters and counters.
@@ -52,6 +52,8 @@ pub struct Report {
     pub counters: Vec<(&'static str, Value)>,
     /// How long packets stayed; `tc` has no such thing. Filled in by [`Stats`](crate::Stats).
     pub sojourn: Option<Sojourn>,
+    /// What passed flow by flow. Filled in by [`FlowStats`](crate::stats::FlowStats).
+    pub flows: Vec<Flow>,
     /// Reports of its classes (HTB's classes, CAKE's tins), each with the discipline below it among its `children`.
     pub classes: Vec<Self>,
     /// Reports of disciplines below or wrapped.

@@ -1,4 +1,7 @@
-//! [`Stats`]: counts what passes a discipline, as the common lines of `tc -s qdisc` do, and how long it stayed.
+//! [`Stats`]: counts what passes a discipline, as the common lines of `tc -s qdisc` do, and how long it stayed; [`FlowStats`],
+//! the same flow by flow.
+
+mod flows;
 
 use core::time::Duration;
 
@@ -9,6 +12,8 @@ use crate::discipline::{Backlog, Change, Inspect, Qdisc};
 use crate::drops::{DropReason, Drops};
 use crate::report::{Common, Report};
 use crate::words::{ParseError, Words};
+
+pub use flows::{Flow, FlowCounts, FlowStats};
 
 /// Wraps any discipline and counts.
 #[derive(Debug)]
@@ -52,6 +57,13 @@ impl Passed {
         self.bytes += packet.len();
         self.ce += u64::from(Ecn::of_tos(packet.tos()) == Ecn::Ce);
     }
+
+    fn absorb(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.segments += other.segments;
+        self.bytes += other.bytes;
+        self.ce += other.ce;
+    }
 }
 
 impl QueueStats {
@@ -89,6 +101,11 @@ impl Sojourn {
         self.max = self.max.max(sojourn);
         let nanos = u64::try_from(sojourn.as_nanos()).unwrap_or(u64::MAX);
         self.histogram[nanos.max(1).ilog2() as usize] += 1;
+    }
+
+    fn absorb(&mut self, other: &Self) {
+        self.max = self.max.max(other.max);
+        self.histogram.iter_mut().zip(other.histogram).for_each(|(count, more)| *count += more);
     }
 
     /// Packets that were measured.

@@ -5,7 +5,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use tautline_base::{Instant, Packet};
-use tautline_qdisc::{Drops, Ledger, Qdisc, Stats, build};
+use tautline_qdisc::{Drops, FlowStats, Ledger, Qdisc, Stats, build};
 
 /// The system's allocator, counting the calls of each thread.
 struct Counting;
@@ -82,6 +82,18 @@ fn the_steady_state_allocates_nothing() {
         assert!(dropped > 0, "{words}: the round must meet the limit");
         assert!(queue.backlog().is_empty(), "{words}");
     }
+}
+
+/// Three hundred flows, room for 64.
+#[test]
+fn counting_flows_allocates_nothing() {
+    let mut queue = FlowStats::new(build::<Packet<()>>("fq_codel limit 500").expect("fq_codel"), 64);
+    let (mut drops, mut now) = (Drops::new(), 1000);
+    one_round(&mut queue, &mut drops, &mut now);
+    let before = CALLS.get();
+    one_round(&mut queue, &mut drops, &mut now);
+    assert_eq!(CALLS.get() - before, 0);
+    assert!(queue.others().dequeued.packets > 0);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use super::text::handle;
 use super::tree::{Place, Shown};
 use super::{ClassShow, Common, QdiscShow, Report, Value};
-use crate::stats::Sojourn;
+use crate::stats::{Flow, Sojourn};
 
 impl Serialize for Report {
     /// One object as in `tc -s -j qdisc`, with its classes (as in `tc -s -j class`) and the disciplines below it inside.
@@ -106,7 +106,8 @@ fn qdisc<M: SerializeMap>(map: &mut M, report: &Report, place: Option<Place>) ->
         stats(map, report, common)?;
     }
     values(map, &report.counters)?;
-    sojourn(map, report)
+    sojourn(map, report)?;
+    if report.flows.is_empty() { Ok(()) } else { map.serialize_entry("flows", &report.flows) }
 }
 
 fn class<M: SerializeMap>(map: &mut M, report: &Report, place: Option<Place>) -> Result<(), M::Error> {
@@ -222,6 +223,19 @@ impl Serialize for Sojourn {
         }
         map.serialize_entry("max", &Micros(self.max))?;
         map.serialize_entry("log2_ns", &Histogram(&self.histogram))?;
+        map.end()
+    }
+}
+
+impl Serialize for Flow {
+    /// The flow's hash in hexadecimal, or `others`; what it sent, lost, and how long it stayed.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("flow", &self.name())?;
+        map.serialize_entry("bytes", &self.counts.dequeued.bytes.get())?;
+        map.serialize_entry("packets", &self.counts.dequeued.segments)?;
+        map.serialize_entry("drops", &self.counts.dropped.packets)?;
+        map.serialize_entry("sojourn", &self.counts.sojourn)?;
         map.end()
     }
 }

@@ -10,6 +10,7 @@ use super::tc;
 use super::tree::{Place, Shown};
 use super::{ClassShow, QdiscShow, Report, Value};
 use crate::class::ClassId;
+use crate::stats::{Flow, FlowCounts, Sojourn};
 
 impl fmt::Display for Report {
     /// The disciplines, then the classes, each as `tc` prints them.
@@ -45,6 +46,7 @@ fn qdisc(shown: &Shown<'_>) -> Vec<String> {
     lines.extend(common(report));
     lines.extend(counters(report, layout));
     lines.extend(sojourn(report));
+    lines.extend(flows(report));
     lines
 }
 
@@ -185,7 +187,26 @@ fn optional_value<'a>(part: &'a str, left: &[&(&str, Value)]) -> (&'a str, bool)
 /// The line that `tc` lacks.
 fn sojourn(report: &Report) -> Option<String> {
     let sojourn = report.sojourn.as_ref().filter(|sojourn| sojourn.count() > 0)?;
+    Some(format!("  {}", times(sojourn)))
+}
+
+fn times(sojourn: &Sojourn) -> String {
     let [p50, p95, p99] = [50, 95, 99].map(|percent| tc::text(&Value::Time(sojourn.percentile(percent))));
     let [last, max] = [sojourn.last, sojourn.max].map(|time| tc::text(&Value::Time(time)));
-    Some(format!("  sojourn last {last} p50 {p50} p95 {p95} p99 {p99} max {max}"))
+    format!("sojourn last {last} p50 {p50} p95 {p95} p99 {p99} max {max}")
+}
+
+/// Flows that are shown one by one; JSON has all.
+const FLOWS_SHOWN: usize = 16;
+
+/// A line for each of the flows that sent most, and one for those that had no place.
+fn flows(report: &Report) -> Vec<String> {
+    let shown = report.flows.iter().enumerate().filter(|(rank, flow)| *rank < FLOWS_SHOWN || flow.hash.is_none());
+    shown
+        .map(|(_, flow)| {
+            let Flow { counts: FlowCounts { dequeued, dropped, sojourn, .. }, .. } = flow;
+            let (name, bytes, packets) = (flow.name(), dequeued.bytes.get(), dequeued.segments);
+            format!("  flow {name} sent {bytes} bytes {packets} pkt dropped {} {}", dropped.packets, times(sojourn))
+        })
+        .collect()
 }
