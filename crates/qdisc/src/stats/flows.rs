@@ -261,7 +261,8 @@ mod tests {
         }
 
         fn dequeue(&mut self, now: Instant, drops: &mut Drops<Probe>) -> Option<Probe> {
-            drops.push(self.0.dequeue(now, drops)?, DropReason::Target);
+            let packet = self.0.dequeue(now, drops)?;
+            drops.push(packet, DropReason::Target);
             None
         }
 
