@@ -30,6 +30,7 @@
 //! | [`bfifo`] | [`Bfifo`]: first in, first out, bounded in bytes |
 //! | [`pfifo_head_drop`] | [`PfifoHeadDrop`]: first in, first out, dropping the oldest |
 //! | [`pfifo_fast`] | [`PfifoFast`]: three FIFOs in strict priority |
+//! | [`red`] | [`Red`]: random early detection |
 //! | [`codel`] | [`Codel`]: controlled delay, RFC 8289; [`codel::Aqm`] for queues of your own |
 //! | [`cobalt`] | [`Cobalt`]: CoDel and BLUE together, CAKE's AQM; [`cobalt::Aqm`] for queues of your own |
 //! | [`fq`] | [`Fq`]: fair queues that keep departure times: pacing, Linux' `fq` |
@@ -117,6 +118,7 @@ pub use pfifo_fast::PfifoFast;
 pub use pfifo_head_drop::PfifoHeadDrop;
 pub use pie::Pie;
 pub use rate::{Framing, LinkLayer};
+pub use red::Red;
 pub use report::{ClassShow, Common, QdiscShow, Report, Value};
 pub use stats::{FlowStats, QueueStats, Stats};
 pub use tally::Tally;

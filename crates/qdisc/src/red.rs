@@ -1,1 +1,222 @@
-//! `Red`: random early detection with Floyd's uniform spacing; gentle, adaptive, with ECN (spec/qdisc.md §4; `tc`'s `red`).
+//! [`Red`]: random early detection (Floyd and Jacobson 1993; `tc`'s `red`; spec/qdisc.md §4).
+//!
+//! A moving average of the backlog decides: below a threshold nothing happens, above it arriving packets are marked or dropped with a
+//! probability that rises with the average, so that senders slow down before the queue is full and not all at once.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `params` | [`Config`], [`Params`]: thresholds, weight, probability |
+//! | `aqm` | the algorithm over any queue, also for the flows of SFQ |
+//! | `decay` | [`IdleDecay`]: the average of a queue that is empty |
+
+mod aqm;
+mod decay;
+mod params;
+#[cfg(test)]
+mod tests;
+
+use alloc::vec;
+
+use tautline_base::{Bytes, Instant, Item};
+
+pub(crate) use aqm::{Aqm, Congestion, State};
+pub use decay::IdleDecay;
+pub use params::{Config, Params};
+
+use crate::bfifo::{self, Bfifo};
+use crate::class::ClassId;
+use crate::config::ConfigError;
+use crate::discipline::{Backlog, Change, Inspect, Qdisc};
+use crate::drops::{DropReason, Drops};
+use crate::random::Random;
+use crate::report::{Report, Value};
+use crate::words::{ParseError, Words};
+
+/// RED in front of a queue `Q`, a [`Bfifo`] of its limit unless another is given.
+#[derive(Debug)]
+pub struct Red<P, Q = Bfifo<P>> {
+    config: Config,
+    aqm: Aqm,
+    state: State,
+    random: Random,
+    child: Child<P, Q>,
+    stats: Stats,
+}
+
+/// What RED did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Packets marked by chance.
+    pub prob_mark: u64,
+    /// Packets marked because the average was above all thresholds.
+    pub forced_mark: u64,
+    /// Packets dropped by chance.
+    pub prob_drop: u64,
+    /// Packets dropped because the average was above all thresholds.
+    pub forced_drop: u64,
+    /// Packets that passed RED and were dropped by the queue behind it as they came.
+    pub pdrop: u64,
+    /// Packets that met congestion: marked, dropped early, or let pass by `nodrop`.
+    pub overlimits: u64,
+}
+
+/// The queue behind RED.
+#[derive(Debug)]
+struct Child<P, Q> {
+    queue: Q,
+    /// How it takes a new limit, if it is RED's own.
+    resize: Option<fn(&mut Q, Bytes)>,
+    packets: core::marker::PhantomData<fn(P)>,
+}
+
+impl<P> Red<P> {
+    /// RED in front of a byte-bounded FIFO of its limit.
+    ///
+    /// # Errors
+    /// If a parameter is out of range, or two of them contradict each other.
+    pub fn new(config: Config) -> Result<Self, ConfigError> {
+        let queue = Bfifo::new(bfifo::Config { limit: config.limit });
+        let mut red = Self::over(config, queue)?;
+        red.child.resize = Some(|queue, limit| queue.reconfigure(bfifo::Config { limit }));
+        Ok(red)
+    }
+}
+
+impl<P, Q> Red<P, Q> {
+    /// RED in front of `queue`, which is empty and has a limit of its own; RED's is only what thresholds are derived from.
+    ///
+    /// # Errors
+    /// As [`new`](Red::new).
+    pub fn over(config: Config, queue: Q) -> Result<Self, ConfigError> {
+        config.check()?;
+        Ok(Self {
+            aqm: Aqm::new(&config.red, config.limit)?,
+            state: State::default(),
+            random: Random::new(config.seed),
+            child: Child { queue, resize: None, packets: core::marker::PhantomData },
+            stats: Stats::default(),
+            config,
+        })
+    }
+
+    /// Takes new parameters; the average is kept, an adapted probability begins anew. The child keeps what it holds.
+    ///
+    /// # Errors
+    /// As [`new`](Red::new), or if `seed` differs: the dice are thrown already. Then nothing changes.
+    pub fn reconfigure(&mut self, config: Config) -> Result<(), ConfigError> {
+        config.check()?;
+        ConfigError::check(config.seed == self.config.seed, "seed", config.seed, "what it was at creation")?;
+        let aqm = Aqm::new(&config.red, config.limit)?;
+        self.aqm.hand_over(&mut self.state, &aqm);
+        if let Some(resize) = self.child.resize {
+            resize(&mut self.child.queue, config.limit);
+        }
+        (self.aqm, self.config) = (aqm, config);
+        Ok(())
+    }
+
+    /// The average backlog, as of the last arrival.
+    pub fn average(&self) -> Bytes {
+        self.aqm.average(&self.state)
+    }
+
+    /// The probability of a signal at the upper threshold: as configured, or where it was moved to.
+    pub fn max_probability(&self) -> f64 {
+        self.aqm.max_probability()
+    }
+
+    /// What it did so far.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// The queue behind it.
+    pub fn child(&self) -> &Q {
+        &self.child.queue
+    }
+
+    /// Tells the sender of a packet that met congestion; false if that takes dropping it.
+    fn signal(&mut self, congestion: Congestion, packet: &mut impl Item) -> bool {
+        self.stats.overlimits += 1;
+        let Config { ecn, harddrop, nodrop, .. } = self.config;
+        let forced = congestion == Congestion::Forced;
+        let may_mark = ecn && !(forced && harddrop);
+        let Stats { prob_mark, forced_mark, prob_drop, forced_drop, .. } = &mut self.stats;
+        let (marks, drops) = if forced { (forced_mark, forced_drop) } else { (prob_mark, prob_drop) };
+        if may_mark && packet.set_ce() {
+            *marks += 1;
+            return true;
+        }
+        if may_mark && nodrop {
+            return true;
+        }
+        *drops += 1;
+        false
+    }
+}
+
+impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Red<P, Q> {
+    fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
+        if self.config.adaptive {
+            self.aqm.adapt(&self.state, now);
+        }
+        let backlog = self.child.queue.backlog().bytes;
+        let congestion = self.aqm.arrive(&mut self.state, backlog, now, &mut self.random);
+        if congestion != Congestion::None && !self.signal(congestion, &mut packet) {
+            return drops.push(packet, DropReason::Early);
+        }
+        let before = drops.len();
+        self.child.queue.enqueue(packet, now, drops);
+        self.stats.pdrop += (drops.len() - before) as u64;
+    }
+
+    fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
+        let packet = self.child.queue.dequeue(now, drops);
+        // Linux notes it at the next dequeue, which finds nothing; who is told by `ready_at` never makes that one.
+        if self.child.queue.backlog().is_empty() {
+            self.state.begin_idle(now);
+        }
+        packet
+    }
+
+    fn ready_at(&self) -> Option<Instant> {
+        self.child.queue.ready_at()
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.child.queue.backlog()
+    }
+}
+
+impl<P, Q: Inspect> Inspect for Red<P, Q> {
+    fn report(&self) -> Report {
+        let Stats { prob_mark, forced_mark, prob_drop, forced_drop, pdrop, overlimits } = self.stats;
+        Report {
+            kind: "red",
+            options: self.config.shown(),
+            overlimits,
+            counters: vec![
+                ("marked", Value::Count(prob_mark + forced_mark)),
+                ("early", Value::Count(prob_drop + forced_drop)),
+                ("pdrop", Value::Count(pdrop)),
+                ("other", Value::Count(0)),
+                ("average", Value::Size(self.average())),
+                ("max_p", Value::Share(self.max_probability())),
+            ],
+            children: vec![self.child.queue.report()],
+            ..Report::default()
+        }
+    }
+}
+
+impl<P: Item, Q: Change<P>> Change<P> for Red<P, Q> {
+    fn change(&mut self, words: &mut Words<'_>, _now: Instant, _drops: &mut Drops<P>) -> Result<(), ParseError> {
+        let (mut config, at) = (self.config.clone(), words.here());
+        words.apply(&mut config)?;
+        self.reconfigure(config).map_err(|error| ParseError::refused("red", at, error))
+    }
+
+    fn below(&mut self, class: ClassId) -> Option<&mut dyn Change<P>> {
+        self.child.queue.below(class)
+    }
+}

@@ -15,6 +15,7 @@ use tautline_qdisc::fifo::{self, Victim};
 use tautline_qdisc::fq_codel::{self, BacklogScope, FqCodel};
 use tautline_qdisc::pfifo_fast::PRIOMAP;
 use tautline_qdisc::pie::{self, Pie};
+use tautline_qdisc::red::{self, IdleDecay};
 use tautline_qdisc::{DropReason, Drops, Kind, Ledger, Qdisc, Stats};
 
 use common::{Probe, ids};
@@ -98,6 +99,19 @@ fn pie_params() -> impl Strategy<Value = pie::Params> {
     )
 }
 
+fn red_config() -> impl Strategy<Value = red::Config> {
+    let threshold = 1000..20_000u64;
+    (threshold.clone(), threshold, 1..100_000u64, any::<[bool; 5]>()).prop_map(
+        |(min, width, limit, [gentle, adaptive, ecn, harddrop, linux])| {
+            let (low, high) = (Some(Bytes::new(min)), Some(Bytes::new(min + width)));
+            let burst = Some(u32::try_from(min / 1000).expect("few"));
+            let idle = if linux { IdleDecay::Linux } else { IdleDecay::Exact };
+            let red = red::Params { min: low, max: high, burst, gentle, idle, ..red::Params::default() };
+            red::Config { limit: Bytes::new(limit), red, adaptive, ecn, harddrop, ..red::Config::default() }
+        },
+    )
+}
+
 fn kind() -> impl Strategy<Value = Kind> {
     prop_oneof![
         limit().prop_map(|limit| Kind::Pfifo(tautline_qdisc::pfifo::Config { limit })),
@@ -112,6 +126,7 @@ fn kind() -> impl Strategy<Value = Kind> {
         limit().prop_map(|limit| Kind::PfifoFast(tautline_qdisc::pfifo_fast::Config { limit })),
         (limit(), params()).prop_map(|(limit, codel)| Kind::Codel(codel::Config { limit, codel })),
         fq_config().prop_map(Kind::FqCodel),
+        red_config().prop_map(Kind::Red),
         (limit(), params(), any::<bool>()).prop_map(|(limit, params, linux)| {
             let config = if linux { cobalt::Config::linux() } else { cobalt::Config::ns3() };
             let cobalt = cobalt::Params { target: params.target, interval: params.interval, ..config.cobalt };

@@ -62,6 +62,8 @@ fn the_steady_state_allocates_nothing() {
         "fifo packets 500 bytes 1Mb",
         "bfifo limit 700Kb",
         "pfifo_head_drop limit 500",
+        "red adaptive",
+        "red linux ecn nodrop limit 500000",
         "pfifo_fast limit 200",
         "pie limit 500",
         "pie linux limit 500 ecn dq_rate_estimator",

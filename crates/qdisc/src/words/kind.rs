@@ -21,6 +21,7 @@ use crate::pfifo::{self, Pfifo};
 use crate::pfifo_fast::{self, PfifoFast};
 use crate::pfifo_head_drop::{self, PfifoHeadDrop};
 use crate::pie::{self, Pie};
+use crate::red::{self, Red};
 use crate::report::Value;
 use crate::tbf::{self, Tbf};
 
@@ -81,6 +82,8 @@ kinds! {
     PfifoHeadDrop(pfifo_head_drop::Config), |config| Ok(PfifoHeadDrop::<P>::new(config));
     /// Three priorities.
     PfifoFast(pfifo_fast::Config), |config| Ok(PfifoFast::<P>::new(config));
+    /// One queue under random early detection.
+    Red(red::Config), Red::<P>::new;
     /// One queue under controlled delay.
     Codel(codel::Config), Codel::<P>::new;
     /// Fair queues under controlled delay.
