@@ -211,9 +211,9 @@ impl<P, Q: Inspect> Inspect for Red<P, Q> {
 
 impl<P: Item, Q: Change<P>> Change<P> for Red<P, Q> {
     fn change(&mut self, words: &mut Words<'_>, _now: Instant, _drops: &mut Drops<P>) -> Result<(), ParseError> {
-        let (mut config, at) = (self.config.clone(), words.here());
+        let mut config = self.config.clone();
         words.apply(&mut config)?;
-        self.reconfigure(config).map_err(|error| ParseError::refused("red", at, error))
+        self.reconfigure(config).map_err(|error| words.refused("red", error))
     }
 
     fn below(&mut self, class: ClassId) -> Option<&mut dyn Change<P>> {

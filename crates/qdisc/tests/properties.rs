@@ -179,10 +179,10 @@ impl<Q: Qdisc<Probe>> Rig<Q> {
             let queue = self.inside.get_mut(&Self::key(&packet)).expect("a dropped packet was inside");
             let at = queue.iter().position(|&id| id == packet.id).expect("dropped once");
             queue.remove(at);
-            // BLUE is asked after the control law, and may drop what that has just marked.
+            // BLUE is asked after the control law, and may drop what that has just marked; so may the queue behind RED.
             let sent = self.tos_sent[packet.id as usize];
-            let blue = reason == DropReason::Unresponsive && sent != 0 && packet.tos == 3;
-            assert!(packet.tos == sent || blue, "a dropped packet is not marked: {reason}");
+            let later = matches!(reason, DropReason::Unresponsive | DropReason::Overlimit) && sent != 0 && packet.tos == 3;
+            assert!(packet.tos == sent || later, "a dropped packet is not marked: {reason}");
         }
         if let Some(packet) = &out {
             let queue = self.inside.get_mut(&Self::key(packet)).expect("a packet that left was inside");
