@@ -1,1 +1,318 @@
-//! `Drr`: deficit round robin among classes (Shreedhar and Varghese 1996; `tc`'s `drr`).
+//! [`Drr`]: deficit round robin among classes (Shreedhar and Varghese 1996; spec/qdisc.md §15; `tc`'s `drr`).
+//!
+//! A class in turn sends while its head fits its deficit; if it does not, the deficit grows by the quantum and the next class has
+//! its turn. So each gets bytes in proportion to its quantum, whatever the sizes of its packets. A class that runs empty
+//! loses what is left of its deficit. Packets that no filter puts into a class are dropped.
+//!
+//! Linux stops when the class in turn has packets but none to give (a shaper below it); here it is passed over.
+
+#[cfg(test)]
+mod tests;
+
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use tautline_base::{Bytes, Instant, Item};
+
+use crate::children::Children;
+use crate::class::ClassId;
+use crate::config::ConfigError;
+use crate::discipline::{Backlog, Change, Inspect, Qdisc};
+use crate::drops::{DropReason, Drops};
+use crate::filter::{Filters, Verdict};
+use crate::parked::Parked;
+use crate::report::{Report, Value};
+use crate::words::{Options, ParseError, SIZE, Word, Words, units};
+
+/// Parameters of [`Drr`]: it has none, its classes do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Config {}
+
+impl Options for Config {
+    fn kind(&self) -> &'static str {
+        "drr"
+    }
+
+    fn help(&self) -> &'static str {
+        "nothing; its classes take: quantum SIZE"
+    }
+
+    fn set(&mut self, _option: Word<'_>, _words: &mut Words<'_>) -> Result<bool, ParseError> {
+        Ok(false)
+    }
+
+    fn options(&self) -> Vec<(&'static str, Value)> {
+        Vec::new()
+    }
+}
+
+/// Parameters of a class of [`Drr`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassConfig {
+    /// Bytes it sends per turn, at least 1; below the longest packet a turn may pass without one. Default 1514, one Ethernet
+    /// frame (Linux: that of the device).
+    pub quantum: Bytes,
+}
+
+impl Default for ClassConfig {
+    fn default() -> Self {
+        Self { quantum: Bytes::new(1514) }
+    }
+}
+
+impl ClassConfig {
+    fn check(&self) -> Result<(), ConfigError> {
+        ConfigError::check(self.quantum > Bytes::ZERO, "quantum", units::size(self.quantum), "at least 1b")
+    }
+}
+
+impl Options for ClassConfig {
+    fn kind(&self) -> &'static str {
+        "drr"
+    }
+
+    fn help(&self) -> &'static str {
+        "quantum SIZE"
+    }
+
+    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
+        match option.text {
+            "quantum" => self.quantum = words.value(option, units::parse_size, SIZE)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn options(&self) -> Vec<(&'static str, Value)> {
+        vec![("quantum", Value::Size(self.quantum))]
+    }
+}
+
+/// Classes that take turns.
+#[derive(Debug)]
+pub struct Drr<P, Q> {
+    filters: Filters,
+    children: Children<P, Parked<P, Q>>,
+    /// Beside the children, in the same order.
+    classes: Vec<Class>,
+    /// Classes that have packets, by position, the one in turn first.
+    active: VecDeque<usize>,
+    /// Set when all held their packets back: until then there is no use in asking again.
+    closed_until: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Class {
+    config: ClassConfig,
+    deficit: Bytes,
+    active: bool,
+}
+
+impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
+    /// A discipline called `handle`, without classes yet: it drops everything.
+    pub fn new(handle: u16) -> Self {
+        let (filters, children) = (Filters::default(), Children::new(handle));
+        Self { filters, children, classes: Vec::new(), active: VecDeque::new(), closed_until: None }
+    }
+
+    /// Adds `class` with the discipline `child`, which must be empty.
+    ///
+    /// # Errors
+    /// If the class exists or is not of this discipline, or `quantum` is zero. Then nothing changes.
+    pub fn add_class(&mut self, class: ClassId, config: ClassConfig, child: Q) -> Result<(), ConfigError> {
+        config.check()?;
+        let at = self.children.insert(class, Parked::new(child))?;
+        self.classes.insert(at, Class { config, deficit: Bytes::ZERO, active: false });
+        self.active.iter_mut().filter(|other| **other >= at).for_each(|other| *other += 1);
+        self.active.reserve(self.classes.len() - self.active.len());
+        Ok(())
+    }
+
+    /// Gives a class new parameters. Its deficit stays.
+    ///
+    /// # Errors
+    /// If there is no such class, or `quantum` is zero. Then nothing changes.
+    pub fn change_class_config(&mut self, class: ClassId, config: ClassConfig, _now: Instant) -> Result<(), ConfigError> {
+        config.check()?;
+        let at = self.children.known(class, "classid")?;
+        self.classes[at].config = config;
+        Ok(())
+    }
+
+    /// Removes a class; its packets go to `drops`.
+    ///
+    /// # Errors
+    /// If there is no such class.
+    pub fn remove_class(&mut self, class: ClassId, drops: &mut Drops<P>) -> Result<(), ConfigError> {
+        let at = self.children.known(class, "classid")?;
+        self.children.remove(at, drops);
+        self.classes.remove(at);
+        self.active.retain(|other| *other != at);
+        self.active.iter_mut().filter(|other| **other > at).for_each(|other| *other -= 1);
+        Ok(())
+    }
+
+    /// Replaces the discipline of a class; what waited there goes to `drops`.
+    ///
+    /// # Errors
+    /// If there is no such class.
+    pub fn graft(&mut self, class: ClassId, child: Q, drops: &mut Drops<P>) -> Result<(), ConfigError> {
+        let at = self.children.known(class, "parent")?;
+        self.children.replace(at, Parked::new(child), drops);
+        Ok(())
+    }
+
+    /// Sets the rules that choose a class.
+    pub fn set_filters(&mut self, filters: Filters) {
+        self.filters = filters;
+    }
+
+    /// Queues `packet` in the class at `at`, whose turn comes last if it had none.
+    fn enqueue_to(&mut self, at: usize, packet: P, now: Instant, drops: &mut Drops<P>) {
+        self.children.enqueue(at, packet, now, drops);
+        let class = &mut self.classes[at];
+        if !class.active && !self.children.held(at).is_empty() {
+            class.active = true;
+            class.deficit = class.config.quantum;
+            self.active.push_back(at);
+        }
+        self.closed_until = None;
+    }
+
+    /// Gives the classes whose heads are too long the quanta of the rounds that would pass before the first of them fits.
+    fn skip_rounds(&mut self) {
+        let Self { children, classes, active, .. } = self;
+        let heads = || active.iter().filter_map(|&at| Some((at, children.child(at).parked()?.len())));
+        let rounds = heads().map(|(at, len)| {
+            let Class { config, deficit, .. } = &classes[at];
+            len.saturating_sub(*deficit).get().div_ceil(config.quantum.get())
+        });
+        let rounds = rounds.min().unwrap_or(0);
+        for (at, _) in heads() {
+            let Class { config, deficit, .. } = &mut classes[at];
+            *deficit += config.quantum * rounds;
+        }
+    }
+
+    /// One turn of each active class at most; `None` if no head fits or none is given.
+    fn one_round(&mut self, now: Instant, drops: &mut Drops<P>) -> Round<P> {
+        let mut grown = false;
+        for _ in 0..self.active.len() {
+            let Some(&at) = self.active.front() else { break };
+            let class = &mut self.classes[at];
+            match self.children.with(at, drops, |queue, drops| queue.peek(now, drops).map(Item::len)) {
+                Some(len) if len <= class.deficit => {
+                    class.deficit -= len;
+                    let packet = self.children.dequeue(at, now, drops);
+                    if self.children.held(at).is_empty() {
+                        class.active = false;
+                        self.active.pop_front();
+                    }
+                    return packet.map_or(Round::Closed, Round::Packet);
+                }
+                Some(_) => {
+                    class.deficit += class.config.quantum;
+                    grown = true;
+                    self.active.rotate_left(1);
+                }
+                None if self.children.held(at).is_empty() => {
+                    class.active = false;
+                    self.active.pop_front();
+                }
+                None => self.active.rotate_left(1),
+            }
+        }
+        if grown { Round::TooLong } else { Round::Closed }
+    }
+}
+
+/// What came of a round.
+enum Round<P> {
+    /// A packet to send.
+    Packet(P),
+    /// Heads that did not fit; the deficits grew.
+    TooLong,
+    /// Nothing: no class gave its packets away.
+    Closed,
+}
+
+impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Drr<P, Q> {
+    fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
+        let found = match self.filters.classify(&mut packet, now) {
+            Verdict::Class(class) => self.children.find(class),
+            Verdict::Continue | Verdict::Drop => None,
+        };
+        match found {
+            Some(at) => self.enqueue_to(at, packet, now, drops),
+            None => drops.push(packet, DropReason::Filter),
+        }
+    }
+
+    fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
+        self.closed_until = None;
+        loop {
+            match self.one_round(now, drops) {
+                Round::Packet(packet) => return Some(packet),
+                Round::TooLong => self.skip_rounds(),
+                Round::Closed => break,
+            }
+        }
+        let opens = self.active.iter().filter_map(|&at| self.children.child(at).ready_at()).min();
+        self.closed_until = opens.map(|opens| opens.max(now + Duration::from_nanos(1)));
+        None
+    }
+
+    fn ready_at(&self) -> Option<Instant> {
+        (!self.backlog().is_empty()).then(|| self.closed_until.unwrap_or(Instant::ZERO))
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.children.backlog()
+    }
+}
+
+impl<P: Item, Q: Qdisc<P> + Inspect> Inspect for Drr<P, Q> {
+    fn report(&self) -> Report {
+        let class = |(at, class): (usize, &Class)| Report {
+            options: class.config.options(),
+            counters: vec![("deficit", Value::Count(class.deficit.get()))],
+            ..self.children.report("drr", at)
+        };
+        Report {
+            kind: "drr",
+            id: Some(self.children.handle()),
+            classes: self.classes.iter().enumerate().map(class).collect(),
+            ..Report::default()
+        }
+    }
+}
+
+impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for Drr<P, Q> {
+    /// It has no options.
+    fn change(&mut self, words: &mut Words<'_>, _now: Instant, _drops: &mut Drops<P>) -> Result<(), ParseError> {
+        words.apply(&mut Config {})
+    }
+
+    fn change_class(
+        &mut self,
+        class: ClassId,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
+        let Some(at) = self.children.find(class) else {
+            self.closed_until = None;
+            return self.children.change_class_below("drr", class, words, now, drops);
+        };
+        let mut config = self.classes[at].config.clone();
+        words.apply(&mut config)?;
+        self.change_class_config(class, config, now).map_err(|error| words.refused("drr", error))
+    }
+
+    fn below(&mut self, class: ClassId) -> Option<&mut dyn Change<P>> {
+        self.closed_until = None;
+        self.children.below(class)
+    }
+}

@@ -37,12 +37,15 @@
 //! | [`fq_codel`] | [`FqCodel`]: fair queues under controlled delay, RFC 8290 |
 //! | [`tbf`] | [`Tbf`]: a link shaped by a token bucket |
 //! | [`pie`] | [`Pie`]: proportional integral controller, RFC 8033; [`pie::Aqm`] for queues of your own |
+//! | [`prio`] | [`Prio`]: bands in strict priority |
+//! | [`drr`] | [`Drr`]: classes that take turns by bytes |
 //! | `ledger` | [`Ledger`]: asserts that no packet and no byte is lost |
 //! | [`stats`] | [`Stats`]: counts packets, drops, marks, times; [`FlowStats`]: the same flow by flow |
 //! | [`words`] | [`build`]: a discipline from `tc`'s words; [`Kind`] |
 //! | `report` | [`Report`]: parameters and counters, as `tc -s` shows them |
 //! | `class` | [`ClassId`]: `1:10` |
 //! | [`filter`] | [`filter::Filters`]: which class a packet belongs to, by rules as `tc filter` has them |
+//! | `children`, `flush` | the disciplines below a classful one |
 //! | `parked` | [`Parked`]: a discipline whose next packet can be looked at |
 //! | `rate` | [`Framing`]: what packets cost at a rate, as Linux' shapers reckon |
 //! | `random` | seeded dice |
@@ -59,6 +62,7 @@ extern crate std;
 pub mod bfifo;
 pub mod blue;
 pub mod cake;
+mod children;
 mod class;
 pub mod cobalt;
 pub mod codel;
@@ -108,6 +112,7 @@ pub use codel::Codel;
 pub use config::ConfigError;
 pub use discipline::{Backlog, Change, DynQdisc, Inspect, Qdisc};
 pub use drops::{DropReason, Drops};
+pub use drr::Drr;
 pub use fifo::Fifo;
 pub use fq::Fq;
 pub use fq_codel::FqCodel;
@@ -117,6 +122,7 @@ pub use pfifo::Pfifo;
 pub use pfifo_fast::PfifoFast;
 pub use pfifo_head_drop::PfifoHeadDrop;
 pub use pie::Pie;
+pub use prio::Prio;
 pub use rate::{Framing, LinkLayer};
 pub use red::Red;
 pub use report::{ClassShow, Common, QdiscShow, Report, Value};

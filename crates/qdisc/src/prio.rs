@@ -1,1 +1,215 @@
-//! `Prio`: strict priority among children (spec/qdisc.md §15; `tc`'s `prio`).
+//! [`Prio`]: bands in strict priority, each with a discipline of its own (spec/qdisc.md §15; `tc`'s `prio`).
+//!
+//! A band is served while no lower-numbered one yields a packet; one that holds packets back (a shaper) is passed over. Filters
+//! choose the band, by class: band *n* is class *n* + 1. Without one that decides, the priomap does. A packet's local
+//! priority has four bits and can name no class, so the first step of Linux' classification does not arise.
+
+#[cfg(test)]
+mod tests;
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use tautline_base::{Instant, Item};
+
+use crate::children::Children;
+use crate::class::ClassId;
+use crate::config::ConfigError;
+use crate::discipline::{Backlog, Change, Inspect, Qdisc};
+use crate::drops::{DropReason, Drops};
+use crate::filter::{Filters, Verdict};
+use crate::pfifo::{self, Pfifo};
+use crate::pfifo_fast::PRIOMAP;
+use crate::report::{Report, Value};
+use crate::words::{NUMBER, Options, ParseError, Problem, Word, Words};
+
+/// Parameters of [`Prio`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Number of bands, 2 to 16; band 0 is served first. Default 3 (Linux).
+    pub bands: u8,
+    /// Band of each local priority (`Item::priority`). Default that of `pfifo_fast` (Linux).
+    pub priomap: [u8; 16],
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { bands: 3, priomap: PRIOMAP }
+    }
+}
+
+impl Config {
+    fn check(&self) -> Result<(), ConfigError> {
+        ConfigError::check((2..=16).contains(&self.bands), "bands", self.bands, "from 2 to 16")?;
+        self.priomap.iter().try_for_each(|band| ConfigError::check(*band < self.bands, "priomap", band, "less than `bands`"))
+    }
+}
+
+impl Options for Config {
+    fn kind(&self) -> &'static str {
+        "prio"
+    }
+
+    fn help(&self) -> &'static str {
+        "bands N, priomap BAND0 ... BAND15"
+    }
+
+    /// A priomap may be cut short, as in `tc`: the other priorities keep their bands.
+    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
+        match option.text {
+            "bands" => self.bands = words.value(option, |text| text.parse().ok(), NUMBER)?,
+            "priomap" => {
+                let is_number = |words: &Words<'_>| words.peek().is_some_and(|word| word.text.parse::<u8>().is_ok());
+                for (priority, band) in self.priomap.iter_mut().enumerate() {
+                    if priority == 0 || is_number(words) {
+                        *band = words.value(option, |text| text.parse().ok(), NUMBER)?;
+                    } else {
+                        break;
+                    }
+                }
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn options(&self) -> Vec<(&'static str, Value)> {
+        let priomap = self.priomap.iter().map(|&band| band.into()).collect();
+        vec![("bands", Value::Count(self.bands.into())), ("priomap", Value::List(priomap))]
+    }
+}
+
+/// Bands in strict priority.
+#[derive(Debug)]
+pub struct Prio<P, Q> {
+    config: Config,
+    filters: Filters,
+    bands: Children<P, Q>,
+}
+
+impl<P: Item, Q: Qdisc<P>> Prio<P, Q> {
+    /// Bands that hold `children`, one each, under a discipline called `handle`.
+    ///
+    /// # Errors
+    /// If `bands` or `priomap` is outside its range, or there is not one child for each band.
+    pub fn new(handle: u16, config: Config, children: Vec<Q>) -> Result<Self, ConfigError> {
+        config.check()?;
+        let one_each = children.len() == usize::from(config.bands);
+        ConfigError::check(one_each, "bands", config.bands, "the number of disciplines given")?;
+        let mut bands = Children::new(handle);
+        for (minor, child) in (1..).zip(children) {
+            bands.insert(ClassId::new(handle, minor), child)?;
+        }
+        Ok(Self { config, filters: Filters::default(), bands })
+    }
+
+    /// Takes new parameters. New bands hold what `make` makes; the packets of bands that are no more go to `drops`.
+    ///
+    /// # Errors
+    /// If `bands` or `priomap` is outside its range. Then nothing changes.
+    pub fn reconfigure(
+        &mut self,
+        config: Config,
+        mut make: impl FnMut() -> Q,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ConfigError> {
+        config.check()?;
+        let bands = usize::from(config.bands);
+        while self.bands.len() > bands {
+            self.bands.remove(self.bands.len() - 1, drops);
+        }
+        for minor in self.bands.len() as u16 + 1..=bands as u16 {
+            self.bands.insert(ClassId::new(self.bands.handle().major, minor), make())?;
+        }
+        self.config = config;
+        Ok(())
+    }
+
+    /// Sets the rules that choose a band.
+    pub fn set_filters(&mut self, filters: Filters) {
+        self.filters = filters;
+    }
+
+    /// Replaces the discipline of a band; what waited there goes to `drops`.
+    ///
+    /// # Errors
+    /// If there is no such class. Then nothing changes.
+    pub fn graft(&mut self, class: ClassId, child: Q, drops: &mut Drops<P>) -> Result<(), ConfigError> {
+        let band = self.bands.known(class, "parent")?;
+        self.bands.replace(band, child, drops);
+        Ok(())
+    }
+
+    /// The band of `packet`; `None` if a filter drops it. A class that is no band means the band of priority 0.
+    fn classify(&mut self, packet: &mut P, now: Instant) -> Option<usize> {
+        match self.filters.classify(packet, now) {
+            Verdict::Drop => None,
+            Verdict::Continue => Some(self.config.priomap[usize::from(packet.priority() & 15)].into()),
+            Verdict::Class(class) => {
+                let band = class.minor.wrapping_sub(1);
+                Some(if band < self.config.bands.into() { band } else { self.config.priomap[0].into() }.into())
+            }
+        }
+    }
+}
+
+impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Prio<P, Q> {
+    fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
+        match self.classify(&mut packet, now) {
+            Some(band) => self.bands.enqueue(band, packet, now, drops),
+            None => drops.push(packet, DropReason::Filter),
+        }
+    }
+
+    fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
+        (0..self.bands.len()).find_map(|band| self.bands.dequeue(band, now, drops))
+    }
+
+    fn ready_at(&self) -> Option<Instant> {
+        (0..self.bands.len()).filter_map(|band| self.bands.child(band).ready_at()).min()
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.bands.backlog()
+    }
+}
+
+impl<P: Item, Q: Qdisc<P> + Inspect> Inspect for Prio<P, Q> {
+    fn report(&self) -> Report {
+        Report {
+            kind: "prio",
+            id: Some(self.bands.handle()),
+            options: self.config.options(),
+            classes: (0..self.bands.len()).map(|band| self.bands.report("prio", band)).collect(),
+            ..Report::default()
+        }
+    }
+}
+
+impl<P: Item, Q: Qdisc<P> + Change<P> + From<Pfifo<P>>> Change<P> for Prio<P, Q> {
+    /// As [`reconfigure`](Self::reconfigure); a new band holds a `pfifo`, as in Linux.
+    fn change(&mut self, words: &mut Words<'_>, _now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
+        let mut config = self.config.clone();
+        words.apply(&mut config)?;
+        let fifo = || Pfifo::new(pfifo::Config::default()).into();
+        self.reconfigure(config, fifo, drops).map_err(|error| words.refused("prio", error))
+    }
+
+    /// Its own classes have no options; classes further down may.
+    fn change_class(
+        &mut self,
+        class: ClassId,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
+        if class.major == self.bands.handle().major {
+            return Err(ParseError { at: words.here(), problem: Problem::NoClass { kind: "prio", class } });
+        }
+        self.bands.change_class_below("prio", class, words, now, drops)
+    }
+
+    fn below(&mut self, class: ClassId) -> Option<&mut dyn Change<P>> {
+        self.bands.below(class)
+    }
+}

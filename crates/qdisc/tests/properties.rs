@@ -127,6 +127,7 @@ fn kind() -> impl Strategy<Value = Kind> {
         (limit(), params()).prop_map(|(limit, codel)| Kind::Codel(codel::Config { limit, codel })),
         fq_config().prop_map(Kind::FqCodel),
         red_config().prop_map(Kind::Red),
+        Just(Kind::Prio(tautline_qdisc::prio::Config::default())),
         (limit(), params(), any::<bool>()).prop_map(|(limit, params, linux)| {
             let config = if linux { cobalt::Config::linux() } else { cobalt::Config::ns3() };
             let cobalt = cobalt::Params { target: params.target, interval: params.interval, ..config.cobalt };
@@ -334,6 +335,7 @@ fn the_end_of_time_is_survived() {
         "fifo",
         "bfifo",
         "pfifo_head_drop",
+        "prio",
         "tbf rate 13mbit burst 15140 limit 1mb",
         "pie",
         "pie linux",

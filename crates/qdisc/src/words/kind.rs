@@ -14,6 +14,7 @@ use crate::cobalt::{self, Cobalt};
 use crate::codel::{self, Codel};
 use crate::config::ConfigError;
 use crate::discipline::DynQdisc;
+use crate::drr::{self, Drr};
 use crate::fifo::{self, Fifo};
 use crate::fq::{self, Fq};
 use crate::fq_codel::{self, FqCodel};
@@ -22,6 +23,7 @@ use crate::pfifo_fast::{self, PfifoFast};
 use crate::pfifo_head_drop::{self, PfifoHeadDrop};
 use crate::pie::{self, Pie};
 use crate::red::{self, Red};
+use crate::prio::{self, Prio};
 use crate::report::Value;
 use crate::tbf::{self, Tbf};
 
@@ -71,6 +73,9 @@ macro_rules! kinds {
     };
 }
 
+/// Handle of a classful discipline that stands alone.
+const ALONE: u16 = 1;
+
 kinds! {
     /// First in, first out, bounded in packets and bytes.
     Fifo(fifo::Config), |config| Ok(Fifo::<P>::new(config));
@@ -90,6 +95,14 @@ kinds! {
     FqCodel(fq_codel::Config), FqCodel::<P>::new;
     /// One queue under CoDel and BLUE together.
     Cobalt(cobalt::Config), Cobalt::<P>::new;
+    /// Bands in strict priority, each a FIFO.
+    Prio(prio::Config), |config: prio::Config| {
+        let fifo = |_| Pfifo::new(pfifo::Config::default()).into();
+        let bands = (0..config.bands).map(fifo).collect();
+        Prio::<P, Box<dyn DynQdisc<P>>>::new(ALONE, config, bands)
+    };
+    /// Classes that take turns; none yet.
+    Drr(drr::Config), |_| Ok(Drr::<P, Box<dyn DynQdisc<P>>>::new(ALONE));
     /// A token bucket above a FIFO.
     Tbf(tbf::Config), |config: tbf::Config| {
         let limit = config.limit();
