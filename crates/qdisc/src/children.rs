@@ -85,11 +85,6 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
         self.find(class).ok_or_else(refused)
     }
 
-    /// The class at `at`.
-    pub(crate) fn class(&self, at: usize) -> ClassId {
-        ClassId::new(self.handle, self.minors[at])
-    }
-
     /// The name of the discipline itself.
     pub(crate) fn handle(&self) -> ClassId {
         ClassId::new(self.handle, 0)
