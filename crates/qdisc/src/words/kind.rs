@@ -22,8 +22,8 @@ use crate::pfifo::{self, Pfifo};
 use crate::pfifo_fast::{self, PfifoFast};
 use crate::pfifo_head_drop::{self, PfifoHeadDrop};
 use crate::pie::{self, Pie};
-use crate::red::{self, Red};
 use crate::prio::{self, Prio};
+use crate::red::{self, Red};
 use crate::report::Value;
 use crate::tbf::{self, Tbf};
 
