@@ -6,10 +6,8 @@
 //!
 //! The packets of all queues lie in one slab and are linked by index, so nothing is allocated per packet. The cost of a packet
 //! does not depend on the number of flows, also when the limit is exceeded with every packet: the fattest flow is found by
-//! bounds, not by a scan (`bounds`).
+//! bounds, not by a scan. All this is shared with fq_pie and lies in `drr_plus`; here is what makes it fq_codel.
 
-mod bounds;
-mod flow;
 #[cfg(test)]
 mod tests;
 
@@ -20,16 +18,13 @@ use core::fmt;
 
 use tautline_base::{Bytes, Instant, Item};
 
-use crate::codel::{Aqm, Law, Params, Source, Stats};
+use crate::codel::{Aqm, Law, Params, Source, State, Stats};
 use crate::config::ConfigError;
 use crate::discipline::{Backlog, Change, Inspect, Qdisc};
 use crate::drops::{DropReason, Drops};
-use crate::index::{Chain, Index};
+use crate::drr_plus::{FairQueue, FlowQueue, Shape};
 use crate::report::{Report, Value};
-use crate::slab::Slab;
 use crate::words::{NUMBER, Options, PACKETS, ParseError, SIZE, Word, Words, units};
-
-use flow::{Flow, Flows, List};
 
 /// Which backlog CoDel compares with one MTU before it concludes that a queue stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,11 +92,13 @@ impl Config {
     }
 
     fn check(&self) -> Result<(), ConfigError> {
-        let Self { limit: _, flows, quantum, memory_limit: _, drop_batch, codel: _, backlog: _, perturbation: _ } = self;
-        ConfigError::check((1..=65_536).contains(flows), "flows", flows, "from 1 to 65536")?;
-        let quanta = Bytes::new(64)..=MAX_DEBT;
-        ConfigError::check(quanta.contains(quantum), "quantum", units::size(*quantum), "from 64b to 1Mb")?;
-        ConfigError::check(*drop_batch >= 1, "drop_batch", drop_batch, "at least 1")
+        self.shape().check()?;
+        ConfigError::check(self.drop_batch >= 1, "drop_batch", self.drop_batch, "at least 1")
+    }
+
+    fn shape(&self) -> Shape {
+        let Self { limit, flows, quantum, memory_limit, perturbation, .. } = *self;
+        Shape { limit, flows, quantum, memory_limit, perturbation }
     }
 }
 
@@ -149,38 +146,19 @@ fn parse_scope(text: &str) -> Option<BacklogScope> {
     [BacklogScope::Queue, BacklogScope::Qdisc].into_iter().find(|scope| scope.to_string() == text)
 }
 
-/// A flow never owes more than this, however large its packets: it bounds the turns that pass before it may send again.
-const MAX_DEBT: Bytes = Bytes::mib(1);
-
-/// Places for packets before the first growth; the slab then doubles, up to the largest backlog.
-const FIRST_CAPACITY: usize = 256;
-
 /// Fair queues under CoDel.
 #[derive(Debug)]
 pub struct FqCodel<P> {
     config: Config,
-    quantum: i32,
     aqm: Aqm,
-    flows: Flows,
-    new_flows: Chain,
-    old_flows: Chain,
-    packets: Slab<P>,
-    held: Held,
+    queues: FairQueue<P, State>,
     counters: Counters,
-}
-
-/// What all queues hold together.
-#[derive(Debug, Default)]
-struct Held {
-    backlog: Backlog,
-    memory: Bytes,
 }
 
 #[derive(Debug, Default)]
 struct Counters {
     drop_overlimit: u64,
     drop_overmemory: u64,
-    new_flow_count: u64,
 }
 
 impl<P> FqCodel<P> {
@@ -191,13 +169,8 @@ impl<P> FqCodel<P> {
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         config.check()?;
         Ok(Self {
-            quantum: i32::try_from(config.quantum.get()).expect("checked to be at most 1 MiB"),
             aqm: Aqm::new(config.codel.clone())?,
-            flows: Flows::new(config.flows as usize),
-            new_flows: Chain::default(),
-            old_flows: Chain::default(),
-            packets: Slab::with_capacity(FIRST_CAPACITY.min(config.limit as usize)),
-            held: Held::default(),
+            queues: FairQueue::new(config.shape())?,
             counters: Counters::default(),
             config,
         })
@@ -207,71 +180,25 @@ impl<P> FqCodel<P> {
     pub fn stats(&self) -> &Stats {
         self.aqm.stats()
     }
-
-    /// The queue of a flow: the mixed hash scaled to the number of queues, which is fair for any number.
-    fn queue_of(&self, flow_hash: u64) -> Index {
-        let mixed = mix(flow_hash ^ self.config.perturbation) >> 32;
-        Index::new(((mixed * self.flows.len() as u64) >> 32) as usize)
-    }
-
-    /// The flow whose turn it is, and the list it heads.
-    fn turn(&self) -> Option<(Index, List)> {
-        let new = self.new_flows.front().map(|at| (at, List::New));
-        new.or_else(|| self.old_flows.front().map(|at| (at, List::Old)))
-    }
-
-    /// Takes the flow at the head of `from` and puts it at the end of the old flows, or on no list.
-    fn move_head(&mut self, from: List, to: List) {
-        let source = if from == List::New { &mut self.new_flows } else { &mut self.old_flows };
-        let at = source.pop_front(&self.flows).expect("the flow whose turn it is heads its list");
-        self.flows[at].list = to;
-        if to == List::Old {
-            self.old_flows.push_back(&mut self.flows, at);
-        }
-    }
-
-    /// Which limit is exceeded, if one is.
-    fn exceeded(&self) -> Option<DropReason> {
-        if self.held.memory > self.config.memory_limit {
-            return Some(DropReason::Memory);
-        }
-        (self.held.backlog.packets > self.config.limit as usize).then_some(DropReason::Overlimit)
-    }
-}
-
-/// The output function of SplitMix64: every bit of the hash and of the secret reaches the upper half, which chooses the queue.
-fn mix(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ value >> 31
 }
 
 /// One flow's queue as CoDel sees it.
-struct FlowQueue<'a, P> {
-    packets: &'a mut Slab<P>,
-    queue: &'a mut Chain,
-    bytes: &'a mut Bytes,
-    held: &'a mut Held,
+struct Scoped<'a, 'b, P> {
+    queue: &'a mut FlowQueue<'b, P>,
     scope: BacklogScope,
 }
 
-impl<P: Item> Source<P> for FlowQueue<'_, P> {
+impl<P: Item> Source<P> for Scoped<'_, '_, P> {
     #[inline]
     fn pop(&mut self) -> Option<P> {
-        let head = self.packets.pop_front(self.queue);
-        if let Some(packet) = &head {
-            *self.bytes -= packet.len();
-            self.held.backlog.remove(packet.len());
-            self.held.memory -= packet.memory();
-        }
-        head
+        self.queue.pop()
     }
 
+    #[inline]
     fn backlog(&self) -> Bytes {
         match self.scope {
-            BacklogScope::Queue => *self.bytes,
-            BacklogScope::Qdisc => self.held.backlog.bytes,
+            BacklogScope::Queue => self.queue.backlog(),
+            BacklogScope::Qdisc => self.queue.held().bytes,
         }
     }
 }
@@ -281,18 +208,15 @@ impl<P: Item> FqCodel<P> {
     ///
     /// The RFC speaks of half the packets; Linux halves bytes, which is what makes a flow fat.
     fn drop_from_fattest(&mut self, reason: DropReason, drops: &mut Drops<P>) {
-        let at = self.flows.fattest().expect("a limit is exceeded, so some flow holds packets");
-        let Flow { queue, bytes, codel, .. } = &mut self.flows[at];
-        let enough = *bytes - *bytes / 2;
-        let scope = self.config.backlog;
-        let mut source = FlowQueue { packets: &mut self.packets, queue, bytes, held: &mut self.held, scope };
+        let (codel, mut source) = self.queues.fattest().expect("a limit is exceeded, so some flow holds packets");
+        let enough = source.backlog() - source.backlog() / 2;
         let mut dropped = 0;
         while dropped < self.config.drop_batch
             && let Some(packet) = source.pop()
         {
             dropped += 1;
             drops.push(packet, reason);
-            if *source.bytes <= enough {
+            if source.backlog() <= enough {
                 break;
             }
         }
@@ -303,16 +227,6 @@ impl<P: Item> FqCodel<P> {
         }
     }
 
-    /// One packet of flow `at`, after CoDel dropped what it had to.
-    fn dequeue_from(&mut self, at: Index, now: Instant, drops: &mut Drops<P>) -> Option<P> {
-        let Flow { queue, bytes, codel, .. } = &mut self.flows[at];
-        let scope = self.config.backlog;
-        let mut source = FlowQueue { packets: &mut self.packets, queue, bytes, held: &mut self.held, scope };
-        self.aqm.dequeue(codel, &mut source, now, drops)
-    }
-}
-
-impl<P: Item> FqCodel<P> {
     /// Takes new parameters. What exceeds a lowered limit is dropped from the fattest flows.
     ///
     /// # Errors
@@ -320,20 +234,20 @@ impl<P: Item> FqCodel<P> {
     /// changes.
     pub fn reconfigure(&mut self, config: Config, drops: &mut Drops<P>) -> Result<(), ConfigError> {
         config.check()?;
-        let fixed = "what it was at creation";
-        ConfigError::check(config.flows == self.config.flows, "flows", config.flows, fixed)?;
-        ConfigError::check(config.perturbation == self.config.perturbation, "perturbation", config.perturbation, fixed)?;
-        self.aqm.set_params(config.codel.clone())?;
-        self.quantum = i32::try_from(config.quantum.get()).expect("checked to be at most 1 MiB");
+        let mut aqm = self.aqm.clone();
+        aqm.set_params(config.codel.clone())?;
+        self.queues.reshape(config.shape())?;
+        self.aqm = aqm;
         self.config = config;
         self.keep_limits(drops);
         Ok(())
     }
 
     /// Drops until every limit holds.
+    #[inline]
     fn keep_limits(&mut self, drops: &mut Drops<P>) {
         // DIVERGES: Linux drops one batch and may stay above its memory limit; here the limits hold after every call.
-        while let Some(reason) = self.exceeded() {
+        while let Some(reason) = self.queues.exceeded() {
             self.drop_from_fattest(reason, drops);
         }
     }
@@ -350,61 +264,32 @@ impl<P: Item> Change<P> for FqCodel<P> {
 impl<P: Item> Qdisc<P> for FqCodel<P> {
     fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
         packet.set_enqueued(now);
-        let (len, at) = (packet.len(), self.queue_of(packet.flow_hash()));
-        self.held.backlog.add(len);
-        self.held.memory += packet.memory();
-        self.packets.push_back(&mut self.flows[at].queue, packet);
-        self.flows.grow(at, len);
-        if self.flows[at].list == List::Idle {
-            self.flows[at].list = List::New;
-            self.flows[at].deficit = self.quantum;
-            self.new_flows.push_back(&mut self.flows, at);
-            self.counters.new_flow_count += 1;
-        }
+        let at = self.queues.queue_of(packet.flow_hash());
+        self.queues.push(at, packet);
         self.keep_limits(drops);
     }
 
     fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
-        loop {
-            let (at, list) = self.turn()?;
-            if self.flows[at].deficit <= 0 {
-                self.flows[at].deficit += self.quantum;
-                self.move_head(list, List::Old);
-                continue;
-            }
-            let head = self.dequeue_from(at, now, drops);
-            if let Some(packet) = &head {
-                let len = i32::try_from(packet.len().min(MAX_DEBT).get()).expect("1 MiB fits");
-                self.flows[at].deficit -= len;
-                return head;
-            }
-            // A new flow that ran empty waits once among the old flows, or it could come back ahead of them for ever.
-            let to = if list == List::New { List::Old } else { List::Idle };
-            self.move_head(list, to);
-        }
+        let (aqm, scope) = (&mut self.aqm, self.config.backlog);
+        self.queues.dequeue(|codel, queue| aqm.dequeue(codel, &mut Scoped { queue, scope }, now, drops))
     }
 
     fn ready_at(&self) -> Option<Instant> {
-        (!self.held.backlog.is_empty()).then_some(Instant::ZERO)
+        (!self.queues.held().is_empty()).then_some(Instant::ZERO)
     }
 
     fn backlog(&self) -> Backlog {
-        self.held.backlog
+        self.queues.held()
     }
 }
 
 impl<P> Inspect for FqCodel<P> {
     fn report(&self) -> Report {
-        let Counters { drop_overlimit, drop_overmemory, new_flow_count } = self.counters;
+        let Counters { drop_overlimit, drop_overmemory } = self.counters;
         let mut counters = self.aqm.stats().counters().to_vec();
-        counters.extend([
-            ("drop_overlimit", Value::Count(drop_overlimit)),
-            ("drop_overmemory", Value::Count(drop_overmemory)),
-            ("memory_used", Value::Count(self.held.memory.get())),
-            ("new_flow_count", Value::Count(new_flow_count)),
-            ("new_flows_len", Value::Count(self.new_flows.count(&self.flows) as u64)),
-            ("old_flows_len", Value::Count(self.old_flows.count(&self.flows) as u64)),
-        ]);
+        counters
+            .extend([("drop_overlimit", Value::Count(drop_overlimit)), ("drop_overmemory", Value::Count(drop_overmemory))]);
+        counters.extend(self.queues.counters());
         Report { kind: "fq_codel", options: self.config.options(), counters, ..Report::default() }
     }
 }

@@ -52,6 +52,7 @@
 //! | `config` | [`ConfigError`]: a parameter refused |
 //! | `queue` | packets in order and their account, below one AQM |
 //! | `slab`, `timed`, `index` | many queues in one array, linked by index |
+//! | `drr_plus` | fair queues in deficit round robin, below fq_codel and fq_pie |
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -70,6 +71,7 @@ mod config;
 mod discipline;
 mod drops;
 pub mod drr;
+mod drr_plus;
 pub mod dualpi2;
 pub mod fifo;
 pub mod filter;

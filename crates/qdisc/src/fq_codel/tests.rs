@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use super::*;
 use crate::codel::CeThreshold;
+use crate::drr_plus::{Flow, List};
 use crate::testing::{Probe, ids};
 use std::string::String;
 
@@ -20,8 +21,8 @@ fn with_flows<const N: usize>(config: Config) -> (FqCodel<Probe>, [u64; N]) {
     let queue = FqCodel::new(config).expect("valid");
     let mut taken = Vec::new();
     let hashes = core::array::from_fn(|_| {
-        let hash = (0..).find(|&hash| !taken.contains(&queue.queue_of(hash))).expect("enough queues");
-        taken.push(queue.queue_of(hash));
+        let hash = (0..).find(|&hash| !taken.contains(&queue.queues.queue_of(hash))).expect("enough queues");
+        taken.push(queue.queues.queue_of(hash));
         hash
     });
     (queue, hashes)
@@ -36,12 +37,12 @@ fn put(queue: &mut FqCodel<Probe>, flow: u64, packets: usize, len: u32) -> Drops
 }
 
 impl FqCodel<Probe> {
-    fn flow(&self, hash: u64) -> &Flow {
-        &self.flows[self.queue_of(hash)]
+    fn flow(&self, hash: u64) -> &Flow<State> {
+        self.queues.peek(self.queues.queue_of(hash))
     }
 
     fn packets_of(&self, hash: u64) -> usize {
-        self.flow(hash).queue.count(&self.packets)
+        self.queues.packets_of(self.queues.queue_of(hash))
     }
 }
 
@@ -156,7 +157,7 @@ fn half_of_the_fattest_flow_is_dropped_from_its_head() {
         let mut drops = put(&mut queue, b, 1, 500);
         assert_eq!((drops.len(), queue.packets_of(a)), (dropped, of_a - dropped));
         assert!(drops.drain().all(|(packet, reason)| packet.flow == a && reason == DropReason::Overlimit));
-        assert_eq!(queue.flow(a).codel.count() as usize, dropped);
+        assert_eq!(queue.flow(a).aqm.count() as usize, dropped);
         assert_eq!((queue.counters.drop_overlimit as usize, queue.counters.drop_overmemory), (dropped, 0));
         let out = core::iter::from_fn(|| queue.dequeue(ms(1), &mut Drops::new())).count();
         assert_eq!(out, 51 - dropped);
@@ -187,7 +188,7 @@ fn the_memory_limit_holds_after_every_call() {
     let (mut queue, [a, b]) = with_flows(Config { memory_limit: Bytes::new(65_000), ..Config::default() });
     put(&mut queue, a, 600, 100);
     put(&mut queue, b, 1, 30_000);
-    assert!(queue.held.memory <= Bytes::new(65_000));
+    assert!(queue.queues.memory() <= Bytes::new(65_000));
     assert_eq!(queue.packets_of(a), 600 - 4 * 64);
 }
 
@@ -283,7 +284,7 @@ fn worst_delay(mut queue: impl Qdisc<Probe>, sparse: u64, bulk: u64) -> Duration
 fn the_perturbation_moves_flows() {
     let queues = |perturbation| {
         let queue = FqCodel::<Probe>::new(Config { perturbation, ..Config::default() }).expect("valid");
-        (0..1000).map(|hash| queue.queue_of(hash).get()).collect::<Vec<_>>()
+        (0..1000).map(|hash| queue.queues.queue_of(hash).get()).collect::<Vec<_>>()
     };
     assert_eq!(queues(1), queues(1));
     let same = queues(1).iter().zip(queues(2)).filter(|(one, two)| **one == *two).count();

@@ -1,4 +1,4 @@
-//! [`Flow`] and [`Flows`]: what fq_codel keeps of each of its queues, and which flow weighs most.
+//! [`Flow`] and [`Flows`]: what a fair queue keeps of each of its queues, and which flow weighs most.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -7,22 +7,21 @@ use core::ops::{Index as At, IndexMut as AtMut};
 use tautline_base::Bytes;
 
 use super::bounds::Bounds;
-use crate::codel::State;
 use crate::index::{Chain, Index, Links};
 
-/// One queue: its packets, its share, its CoDel. One cache line.
+/// One queue: its packets, its share, the state of its AQM. One cache line with CoDel.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Flow {
+pub(crate) struct Flow<S> {
     pub(crate) queue: Chain,
     pub(crate) bytes: Bytes,
-    pub(crate) codel: State,
+    pub(crate) aqm: S,
     /// Bytes it may send before others have their turn; negative when it sent more.
     pub(crate) deficit: i32,
     pub(crate) list: List,
     next: Option<Index>,
 }
 
-const _: () = assert!(size_of::<Flow>() <= 64, "65 536 flows fit 4 MiB, and one flow a cache line");
+const _: () = assert!(size_of::<Flow<crate::codel::State>>() <= 64, "65 536 flows fit 4 MiB, and one flow a cache line");
 
 /// Which list a flow stands on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +35,7 @@ pub(crate) enum List {
     Old,
 }
 
-impl Flow {
+impl<S> Flow<S> {
     /// What it counts for when the fattest flow is looked for. A flow that holds packets weighs something even if they are
     /// empty.
     #[inline]
@@ -45,19 +44,21 @@ impl Flow {
     }
 }
 
-/// All queues of an fq_codel.
+/// All queues of a fair queue.
 #[derive(Debug)]
-pub(crate) struct Flows {
-    flows: Box<[Flow]>,
+pub(crate) struct Flows<S> {
+    flows: Box<[Flow<S>]>,
     weights: Bounds,
 }
 
-impl Flows {
+impl<S: Clone + Default> Flows<S> {
     /// `count` idle flows.
     pub(crate) fn new(count: usize) -> Self {
         Self { flows: vec![Flow::default(); count].into_boxed_slice(), weights: Bounds::new(count) }
     }
+}
 
+impl<S> Flows<S> {
     /// How many flows there are, idle or not.
     #[inline]
     pub(crate) fn len(&self) -> usize {
@@ -80,23 +81,23 @@ impl Flows {
     }
 }
 
-impl At<Index> for Flows {
-    type Output = Flow;
+impl<S> At<Index> for Flows<S> {
+    type Output = Flow<S>;
 
     #[inline]
-    fn index(&self, at: Index) -> &Flow {
+    fn index(&self, at: Index) -> &Flow<S> {
         &self.flows[at.get()]
     }
 }
 
-impl AtMut<Index> for Flows {
+impl<S> AtMut<Index> for Flows<S> {
     #[inline]
-    fn index_mut(&mut self, at: Index) -> &mut Flow {
+    fn index_mut(&mut self, at: Index) -> &mut Flow<S> {
         &mut self.flows[at.get()]
     }
 }
 
-impl Links for Flows {
+impl<S> Links for Flows<S> {
     #[inline]
     fn next(&self, at: Index) -> Option<Index> {
         self[at].next

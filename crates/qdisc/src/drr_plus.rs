@@ -1,0 +1,270 @@
+//! [`FairQueue`]: deficit round robin with two lists over many queues (RFC 8290 §4; spec/qdisc.md §6), as fq_codel and fq_pie share it.
+//!
+//! Packets are spread by flow hash over a fixed number of queues, each with the state of an AQM. A flow that has just become active
+//! stands on a list that is served first. What a packet has to endure when it comes or goes is the discipline's business; here is the
+//! order, the account, and the fattest flow.
+
+mod bounds;
+mod flow;
+
+use tautline_base::{Bytes, Item};
+
+use crate::codel::Source;
+use crate::config::ConfigError;
+use crate::discipline::Backlog;
+use crate::drops::DropReason;
+use crate::index::{Chain, Index};
+use crate::report::Value;
+use crate::slab::Slab;
+use crate::words::units;
+
+pub(crate) use flow::{Flow, Flows, List};
+
+/// A flow never owes more than this, however large its packets: it bounds the turns that pass before it may send again.
+const MAX_DEBT: Bytes = Bytes::mib(1);
+
+/// Places for packets before the first growth; the slab then doubles, up to the largest backlog.
+const FIRST_CAPACITY: usize = 256;
+
+/// The parameters that every fair queue has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// Packets all queues hold at most.
+    pub(crate) limit: u32,
+    /// Number of queues.
+    pub(crate) flows: u32,
+    /// Bytes a flow sends per turn.
+    pub(crate) quantum: Bytes,
+    /// Memory all queues hold at most.
+    pub(crate) memory_limit: Bytes,
+    /// Moves flows to other queues.
+    pub(crate) perturbation: u64,
+}
+
+impl Shape {
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        let Self { flows, quantum, .. } = self;
+        ConfigError::check((1..=65_536).contains(flows), "flows", flows, "from 1 to 65536")?;
+        let quanta = Bytes::new(64)..=MAX_DEBT;
+        ConfigError::check(quanta.contains(quantum), "quantum", units::size(*quantum), "from 64b to 1Mb")
+    }
+
+    fn quantum(&self) -> i32 {
+        i32::try_from(self.quantum.get()).expect("checked to be at most 1 MiB")
+    }
+}
+
+/// Fair queues of packets, each with an AQM's state `S`.
+#[derive(Debug)]
+pub(crate) struct FairQueue<P, S> {
+    shape: Shape,
+    quantum: i32,
+    flows: Flows<S>,
+    new_flows: Chain,
+    old_flows: Chain,
+    packets: Slab<P>,
+    held: Held,
+    new_flow_count: u64,
+}
+
+/// What all queues hold together.
+#[derive(Debug, Default)]
+struct Held {
+    backlog: Backlog,
+    memory: Bytes,
+}
+
+impl<P, S: Clone + Default> FairQueue<P, S> {
+    /// Empty queues.
+    pub(crate) fn new(shape: Shape) -> Result<Self, ConfigError> {
+        shape.check()?;
+        Ok(Self {
+            quantum: shape.quantum(),
+            flows: Flows::new(shape.flows as usize),
+            new_flows: Chain::default(),
+            old_flows: Chain::default(),
+            packets: Slab::with_capacity(FIRST_CAPACITY.min(shape.limit as usize)),
+            held: Held::default(),
+            new_flow_count: 0,
+            shape,
+        })
+    }
+}
+
+impl<P, S> FairQueue<P, S> {
+    /// Takes new parameters, but keeps the number of queues and the perturbation: they are fixed while packets lie in the queues.
+    pub(crate) fn reshape(&mut self, shape: Shape) -> Result<(), ConfigError> {
+        shape.check()?;
+        let fixed = "what it was at creation";
+        ConfigError::check(shape.flows == self.shape.flows, "flows", shape.flows, fixed)?;
+        ConfigError::check(shape.perturbation == self.shape.perturbation, "perturbation", shape.perturbation, fixed)?;
+        self.quantum = shape.quantum();
+        self.shape = shape;
+        Ok(())
+    }
+
+    /// The queue of a flow: the mixed hash scaled to the number of queues, which is fair for any number.
+    #[inline]
+    pub(crate) fn queue_of(&self, flow_hash: u64) -> Index {
+        let mixed = mix(flow_hash ^ self.shape.perturbation) >> 32;
+        Index::new(((mixed * self.flows.len() as u64) >> 32) as usize)
+    }
+
+    /// What all queues hold.
+    #[inline]
+    pub(crate) fn held(&self) -> Backlog {
+        self.held.backlog
+    }
+
+    /// The memory it takes.
+    #[inline]
+    pub(crate) fn memory(&self) -> Bytes {
+        self.held.memory
+    }
+
+    /// Which limit is exceeded, if one is.
+    #[inline]
+    pub(crate) fn exceeded(&self) -> Option<DropReason> {
+        if self.held.memory > self.shape.memory_limit {
+            return Some(DropReason::Memory);
+        }
+        (self.held.backlog.packets > self.shape.limit as usize).then_some(DropReason::Overlimit)
+    }
+
+    /// The counters in `tc`'s names.
+    pub(crate) fn counters(&self) -> [(&'static str, Value); 4] {
+        [
+            ("memory_used", Value::Count(self.held.memory.get())),
+            ("new_flow_count", Value::Count(self.new_flow_count)),
+            ("new_flows_len", Value::Count(self.new_flows.count(&self.flows) as u64)),
+            ("old_flows_len", Value::Count(self.old_flows.count(&self.flows) as u64)),
+        ]
+    }
+
+    /// The flow whose turn it is, and the list it heads.
+    #[inline]
+    fn turn(&self) -> Option<(Index, List)> {
+        let new = self.new_flows.front().map(|at| (at, List::New));
+        new.or_else(|| self.old_flows.front().map(|at| (at, List::Old)))
+    }
+
+    /// Takes the flow at the head of `from` and puts it at the end of the old flows, or on no list.
+    fn move_head(&mut self, from: List, to: List) {
+        let source = if from == List::New { &mut self.new_flows } else { &mut self.old_flows };
+        let at = source.pop_front(&self.flows).expect("the flow whose turn it is heads its list");
+        self.flows[at].list = to;
+        if to == List::Old {
+            self.old_flows.push_back(&mut self.flows, at);
+        }
+    }
+
+    /// The state and the queue of a flow.
+    #[inline]
+    pub(crate) fn flow(&mut self, at: Index) -> (&mut S, FlowQueue<'_, P>) {
+        let Flow { queue, bytes, aqm, .. } = &mut self.flows[at];
+        (aqm, FlowQueue { packets: &mut self.packets, queue, bytes, held: &mut self.held })
+    }
+
+    /// The state and the queue of the flow with most bytes; `None` if all are empty.
+    pub(crate) fn fattest(&mut self) -> Option<(&mut S, FlowQueue<'_, P>)> {
+        let at = self.flows.fattest()?;
+        Some(self.flow(at))
+    }
+}
+
+/// The output function of SplitMix64: every bit of the hash and of the secret reaches the upper half, which chooses the queue.
+#[inline]
+fn mix(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ value >> 31
+}
+
+/// One flow's queue: what is taken from it leaves every account.
+pub(crate) struct FlowQueue<'a, P> {
+    packets: &'a mut Slab<P>,
+    queue: &'a mut Chain,
+    bytes: &'a mut Bytes,
+    held: &'a mut Held,
+}
+
+impl<P> FlowQueue<'_, P> {
+    /// What all queues hold together.
+    #[inline]
+    pub(crate) fn held(&self) -> Backlog {
+        self.held.backlog
+    }
+}
+
+impl<P: Item> Source<P> for FlowQueue<'_, P> {
+    #[inline]
+    fn pop(&mut self) -> Option<P> {
+        let head = self.packets.pop_front(self.queue);
+        if let Some(packet) = &head {
+            *self.bytes -= packet.len();
+            self.held.backlog.remove(packet.len());
+            self.held.memory -= packet.memory();
+        }
+        head
+    }
+
+    #[inline]
+    fn backlog(&self) -> Bytes {
+        *self.bytes
+    }
+}
+
+impl<P: Item, S> FairQueue<P, S> {
+    /// Appends `packet` to the queue `at`, and the flow to the new ones if it had no turn to wait for.
+    #[inline]
+    pub(crate) fn push(&mut self, at: Index, packet: P) {
+        let len = packet.len();
+        self.held.backlog.add(len);
+        self.held.memory += packet.memory();
+        self.packets.push_back(&mut self.flows[at].queue, packet);
+        self.flows.grow(at, len);
+        if self.flows[at].list == List::Idle {
+            self.flows[at].list = List::New;
+            self.flows[at].deficit = self.quantum;
+            self.new_flows.push_back(&mut self.flows, at);
+            self.new_flow_count += 1;
+        }
+    }
+
+    /// The packet whose turn it is. `take` takes it from the flow's queue, after whatever the AQM drops ahead of it.
+    #[inline]
+    pub(crate) fn dequeue(&mut self, mut take: impl FnMut(&mut S, &mut FlowQueue<'_, P>) -> Option<P>) -> Option<P> {
+        loop {
+            let (at, list) = self.turn()?;
+            if self.flows[at].deficit <= 0 {
+                self.flows[at].deficit += self.quantum;
+                self.move_head(list, List::Old);
+                continue;
+            }
+            let (aqm, mut queue) = self.flow(at);
+            let head = take(aqm, &mut queue);
+            if let Some(packet) = &head {
+                let len = i32::try_from(packet.len().min(MAX_DEBT).get()).expect("1 MiB fits");
+                self.flows[at].deficit -= len;
+                return head;
+            }
+            // A new flow that ran empty waits once among the old flows, or it could come back ahead of them for ever.
+            let to = if list == List::New { List::Old } else { List::Idle };
+            self.move_head(list, to);
+        }
+    }
+}
+
+#[cfg(test)]
+impl<P, S> FairQueue<P, S> {
+    /// What is kept of a flow.
+    pub(crate) fn peek(&self, at: Index) -> &Flow<S> {
+        &self.flows[at]
+    }
+
+    /// How many packets a queue holds.
+    pub(crate) fn packets_of(&self, at: Index) -> usize {
+        self.flows[at].queue.count(&self.packets)
+    }
+}
