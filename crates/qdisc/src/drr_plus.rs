@@ -117,7 +117,7 @@ impl<P, S> FairQueue<P, S> {
     }
 
     /// The memory it takes.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn memory(&self) -> Bytes {
         self.held.memory
     }
@@ -129,6 +129,15 @@ impl<P, S> FairQueue<P, S> {
             return Some(DropReason::Memory);
         }
         (self.held.backlog.packets > self.shape.limit as usize).then_some(DropReason::Overlimit)
+    }
+
+    /// Which limit one more packet that takes `memory` would exceed.
+    #[inline]
+    pub(crate) fn refuses(&self, memory: Bytes) -> Option<DropReason> {
+        if self.held.backlog.packets >= self.shape.limit as usize {
+            return Some(DropReason::Overlimit);
+        }
+        (memory > self.shape.memory_limit.saturating_sub(self.held.memory)).then_some(DropReason::Memory)
     }
 
     /// The counters in `tc`'s names.

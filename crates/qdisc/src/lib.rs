@@ -36,6 +36,7 @@
 //! | [`fq`] | [`Fq`]: fair queues that keep departure times: pacing, Linux' `fq` |
 //! | [`fq_codel`] | [`FqCodel`]: fair queues under controlled delay, RFC 8290 |
 //! | [`tbf`] | [`Tbf`]: a link shaped by a token bucket |
+//! | [`fq_pie`] | [`FqPie`]: fair queues, each under PIE |
 //! | [`pie`] | [`Pie`]: proportional integral controller, RFC 8033; [`pie::Aqm`] for queues of your own |
 //! | [`prio`] | [`Prio`]: bands in strict priority |
 //! | [`drr`] | [`Drr`]: classes that take turns by bytes |
@@ -118,6 +119,7 @@ pub use drr::Drr;
 pub use fifo::Fifo;
 pub use fq::Fq;
 pub use fq_codel::FqCodel;
+pub use fq_pie::FqPie;
 pub use ledger::Ledger;
 pub use parked::Parked;
 pub use pfifo::Pfifo;

@@ -13,6 +13,7 @@ use tautline_qdisc::cobalt;
 use tautline_qdisc::codel::{self, Codel, Law, Params};
 use tautline_qdisc::fifo::{self, Victim};
 use tautline_qdisc::fq_codel::{self, BacklogScope, FqCodel};
+use tautline_qdisc::fq_pie::{self, FqPie};
 use tautline_qdisc::pfifo_fast::PRIOMAP;
 use tautline_qdisc::pie::{self, Pie};
 use tautline_qdisc::red::{self, IdleDecay};
@@ -112,6 +113,12 @@ fn red_config() -> impl Strategy<Value = red::Config> {
     )
 }
 
+fn fq_pie_config() -> impl Strategy<Value = fq_pie::Config> {
+    (fq_config(), pie_params()).prop_map(|(fq_codel::Config { limit, flows, quantum, memory_limit, .. }, pie)| {
+        fq_pie::Config { limit, flows, quantum, memory_limit, pie, perturbation: 42 }
+    })
+}
+
 fn kind() -> impl Strategy<Value = Kind> {
     prop_oneof![
         limit().prop_map(|limit| Kind::Pfifo(tautline_qdisc::pfifo::Config { limit })),
@@ -137,6 +144,7 @@ fn kind() -> impl Strategy<Value = Kind> {
         (limit(), limit()).prop_map(|(limit, flow_limit)| {
             Kind::Fq(tautline_qdisc::fq::Config { limit, flow_limit, ..Default::default() })
         }),
+        fq_pie_config().prop_map(Kind::FqPie),
     ]
 }
 
@@ -298,6 +306,20 @@ proptest! {
         }
     }
 
+    /// The same of fq_pie, which also never drops a packet it has queued.
+    #[test]
+    fn fq_pie_keeps_its_limits(config in fq_pie_config(), events in vec(event(), 0..300)) {
+        let mut rig = Rig::new(Ledger::new(FqPie::new(config.clone()).expect("valid")));
+        for event in &events {
+            let before = rig.queue.backlog().packets;
+            rig.step(event);
+            let held = rig.queue.backlog();
+            prop_assert!(held.packets <= config.limit as usize && held.bytes <= config.memory_limit);
+            let out = usize::from(matches!(event, Event::Dequeue) && before > 0);
+            prop_assert!(held.packets + out >= before);
+        }
+    }
+
     /// Continuously backlogged flows are served the same bytes, but for a quantum at the start, one in turn, and a packet.
     #[test]
     fn fq_codel_is_fair_in_bytes(lens in vec(60..1515u32, 2..6), quantum in 64..3000u64, turns in 1..400usize) {
@@ -341,6 +363,8 @@ fn the_end_of_time_is_survived() {
         "pie linux",
         "pie docsis",
         "fq flow_limit 1000",
+        "fq_pie",
+        "fq_pie linux",
     ] {
         let mut queue = Ledger::new(tautline_qdisc::build::<Probe>(words).expect(words));
         let (mut drops, end) = (Drops::new(), Instant::from_nanos(u64::MAX));

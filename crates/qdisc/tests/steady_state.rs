@@ -66,6 +66,7 @@ fn the_steady_state_allocates_nothing() {
         "red linux ecn nodrop limit 500000",
         "pfifo_fast limit 200",
         "pie limit 500",
+        "fq_pie limit 500",
         "pie linux limit 500 ecn dq_rate_estimator",
         "codel limit 500",
         "cobalt limit 500",

@@ -18,6 +18,7 @@ use crate::drr::{self, Drr};
 use crate::fifo::{self, Fifo};
 use crate::fq::{self, Fq};
 use crate::fq_codel::{self, FqCodel};
+use crate::fq_pie::{self, FqPie};
 use crate::pfifo::{self, Pfifo};
 use crate::pfifo_fast::{self, PfifoFast};
 use crate::pfifo_head_drop::{self, PfifoHeadDrop};
@@ -112,6 +113,8 @@ kinds! {
     Pie(pie::Config), Pie::<P>::new;
     /// Fair queues that keep departure times.
     Fq(fq::Config), Fq::<P>::new;
+    /// Fair queues under proportional integral controllers.
+    FqPie(fq_pie::Config), FqPie::<P>::new;
 }
 
 impl Kind {
