@@ -318,7 +318,8 @@ impl Limit for Dql {
 
     fn reset(&mut self) {
         let Self { overruns, stall_threshold, .. } = *self;
-        let stalls = self.stalls.take();
+        let mut stalls = self.stalls.take();
+        stalls.iter_mut().for_each(Stalls::reset);
         let limits = Self::with_limits(self.limit_min, self.limit_max, self.hold_time);
         *self = Self { overruns, stall_threshold, stalls, ..limits };
     }

@@ -1,9 +1,9 @@
 //! [`Stalls`]: notices that the device left something lying for long, as Linux 6.8 and later do (spec/qdisc.md §16, stall detector).
 //!
-//! A limit cannot tell a slow device from a stuck one. So each tick in which something was queued sets a bit in a ring of 256 ticks;
-//! a completion that comes later than the threshold after the one before looks for bits in between. Bits younger than half the
-//! threshold do not count: they may just have missed the previous interrupt. So every stall of at least the threshold is found, and
-//! none shorter than half of it.
+//! A limit cannot tell a slow device from a stuck one. So each tick in which something was queued sets a bit in a ring of four words of
+//! 64 ticks; a completion that comes later than the threshold after the one before looks for bits in between. Bits younger than half
+//! the threshold do not count: they may just have missed the previous interrupt. So every stall of at least the threshold is found,
+//! and none shorter than half of it. What lies more than three words before the newest bit's is forgotten.
 
 use core::time::Duration;
 
@@ -15,17 +15,18 @@ pub(super) const TICK: Duration = Duration::from_millis(4);
 pub(super) const THRESHOLDS: core::ops::RangeInclusive<u64> = 4..=128;
 
 const WORDS: u64 = 4;
-const TICKS: u64 = WORDS * 64;
+const WORD: u64 = 64;
 
 /// The detector's memory and what it found.
 #[derive(Clone, Debug)]
 pub(super) struct Stalls {
     /// In ticks.
     threshold: u64,
-    /// Bit `t % 256` is set if something was queued in tick `t`, for the ticks up to `newest`.
+    /// Bit `t % 256` is set if something was queued in tick `t`, for the ticks of the word `newest` and the three before.
     queued_in: [u64; WORDS as usize],
     newest: u64,
-    last_reap: u64,
+    /// Tick of the last completion; before the first, of the first object. `None` while nothing was queued.
+    last_reap: Option<u64>,
     pub(super) count: u64,
     /// In ticks.
     longest: u64,
@@ -35,7 +36,14 @@ impl Stalls {
     /// A detector for `threshold`, which is rounded down to whole ticks.
     pub(super) fn new(threshold: Duration) -> Self {
         let threshold = Instant::ZERO + threshold;
-        Self { threshold: ticks(threshold), queued_in: [0; WORDS as usize], newest: 0, last_reap: 0, count: 0, longest: 0 }
+        Self {
+            threshold: ticks(threshold),
+            queued_in: [0; WORDS as usize],
+            newest: 0,
+            last_reap: None,
+            count: 0,
+            longest: 0,
+        }
     }
 
     /// The longest stall, in whole ticks.
@@ -43,41 +51,47 @@ impl Stalls {
         TICK * u32::try_from(self.longest).unwrap_or(u32::MAX)
     }
 
+    /// The device was reset; what was found stays.
+    pub(super) fn reset(&mut self) {
+        (self.queued_in, self.last_reap) = ([0; WORDS as usize], None);
+    }
+
     /// Something was queued.
     #[inline]
     pub(super) fn queued(&mut self, now: Instant) {
         let now = ticks(now);
-        if now > self.newest {
-            for tick in (self.newest + 1..=now).take(TICKS as usize) {
-                *self.word(tick) &= !(1 << (tick % 64));
-            }
-            self.newest = now;
+        self.last_reap.get_or_insert(now);
+        let word = (now / WORD).max(self.newest);
+        for stale in (self.newest + 1..=word).rev().take(WORDS as usize) {
+            self.queued_in[(stale % WORDS) as usize] = 0;
         }
-        *self.word(self.newest) |= 1 << (self.newest % 64);
+        self.newest = word;
+        self.queued_in[(word % WORDS) as usize] |= 1 << (now % WORD);
     }
 
     /// Something was completed.
     #[inline]
     pub(super) fn completed(&mut self, now: Instant) {
         let now = ticks(now);
-        if now >= self.last_reap.saturating_add(self.threshold) {
-            self.look_back(now);
+        if let Some(reaped) = self.last_reap.replace(now)
+            && now >= reaped.saturating_add(self.threshold)
+        {
+            self.look_back(reaped, now);
         }
-        self.last_reap = now;
     }
 
     #[cold]
-    fn look_back(&mut self, now: u64) {
-        let oldest = (self.last_reap + 1).max((self.newest + 1).saturating_sub(TICKS));
-        let youngest = now.saturating_sub(self.threshold / 2).min(self.newest);
-        if let Some(tick) = (oldest..=youngest).find(|&tick| *self.word(tick) & (1 << (tick % 64)) != 0) {
+    fn look_back(&mut self, reaped: u64, now: u64) {
+        let oldest = (reaped + 1).max((self.newest + 1).saturating_sub(WORDS) * WORD);
+        let youngest = now.saturating_sub(self.threshold / 2).min(self.newest * WORD + WORD - 1);
+        if let Some(tick) = (oldest..=youngest).find(|&tick| self.is_set(tick)) {
             self.count += 1;
             self.longest = self.longest.max(now - tick);
         }
     }
 
-    fn word(&mut self, tick: u64) -> &mut u64 {
-        &mut self.queued_in[(tick / 64 % WORDS) as usize]
+    fn is_set(&self, tick: u64) -> bool {
+        self.queued_in[(tick / WORD % WORDS) as usize] & (1 << (tick % WORD)) != 0
     }
 }
 
@@ -137,7 +151,7 @@ mod tests {
                 let before = stalls.count;
                 let newest = waiting.last().copied().unwrap_or(0);
                 stalls.completed(tick(now));
-                let seen = || waiting.iter().filter(|&&queued| queued > reaped && queued + 255 >= newest);
+                let seen = || waiting.iter().filter(|&&queued| queued > reaped && queued / WORD + WORDS > newest / WORD);
                 let (late, old) = (now - reaped >= threshold, seen().map(|&queued| now - queued).max());
                 let found = stalls.count > before;
                 prop_assert!(!found || late && old.is_some_and(|age| age >= threshold / 2));
