@@ -83,7 +83,7 @@ mod tests {
         let (idle, waiter) = (Bell::new().expect("a descriptor"), Waiter::new());
         let mut taken = 0;
         while taken < ITEMS {
-            let Readiness { bell: rung, .. } = waiter.wait(Some(idle.as_fd()), bell.as_fd(), None).expect("poll");
+            let Readiness { bell: rung, .. } = waiter.wait(&[idle.as_fd()], bell.as_fd(), None).expect("poll");
             assert!(rung);
             bell.silence();
             taken = published.load(Ordering::Relaxed);

@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -35,6 +35,26 @@ pub enum Next {
     /// That, or this moment.
     At(Instant),
     /// Nothing: it is done.
+    Done,
+}
+
+/// Work between two devices: a bridge.
+pub trait Between {
+    /// Moves what can be moved now.
+    fn turn(&mut self, now: Instant) -> Turn;
+
+    /// Descriptors that become readable when something was received.
+    fn devices(&self) -> [BorrowedFd<'_>; 2];
+}
+
+/// What [`Between::turn`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// There may be more to move at once.
+    Again,
+    /// Nothing until this moment, or until something is received.
+    Wait(Option<Instant>),
+    /// The work is done.
     Done,
 }
 
@@ -143,6 +163,32 @@ impl EventLoop {
         Ok(Ended::Stopped)
     }
 
+    /// Drives `work` on two devices until it is done, the loop is stopped or a device fails. Its `turn` moves what can be moved and
+    /// says when to come again at the latest; the loop sleeps until then, or until a device has received.
+    ///
+    /// # Errors
+    /// If the kernel refuses to wait.
+    pub fn run_between<W: Between>(&self, work: &mut W) -> io::Result<Ended> {
+        while !self.stopped.load(Ordering::Relaxed) {
+            let now = self.clock.now();
+            let until = match work.turn(now) {
+                Turn::Again => continue,
+                Turn::Wait(until) => until,
+                Turn::Done => return Ok(Ended::Application),
+            };
+            let now = self.clock.now();
+            let time = if self.idle == Idle::Spin { Some(Duration::ZERO) } else { until.map(|until| until - now) };
+            let ready = self.waiter.wait(&work.devices(), self.bell.as_fd(), time)?;
+            if ready.bell {
+                self.bell.silence();
+            }
+            if ready.failed {
+                return Ok(Ended::DeviceFailed);
+            }
+        }
+        Ok(Ended::Stopped)
+    }
+
     /// Goes on without an application until no packet is on its way or `time` has passed: what the host still has to say is
     /// said.
     ///
@@ -187,8 +233,7 @@ impl EventLoop {
             if traffic || !turn.is_multiple_of(TURNS_BETWEEN_CHECKS) {
                 return Ok(true);
             }
-            let ready =
-                self.waiter.wait(Some(host.port().ring().device().as_fd()), self.bell.as_fd(), Some(Duration::ZERO))?;
+            let ready = self.waiter.wait(&[host.port().ring().device().as_fd()], self.bell.as_fd(), Some(Duration::ZERO))?;
             return Ok(!ready.failed);
         }
         let time = end.map(|end| end - now);
@@ -196,8 +241,9 @@ impl EventLoop {
             return Ok(true);
         }
         // While frames gather, the device is not looked at.
-        let device = (!traffic).then(|| host.port().ring().device().as_fd());
-        let ready = self.waiter.wait(device, self.bell.as_fd(), time)?;
+        let device = [host.port().ring().device().as_fd()];
+        let watched = if traffic { &[] } else { device.as_slice() };
+        let ready = self.waiter.wait(watched, self.bell.as_fd(), time)?;
         if ready.bell {
             self.bell.silence();
         }

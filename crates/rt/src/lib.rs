@@ -31,7 +31,7 @@ pub use bell::Bell;
 pub use cable::{Cable, cable};
 pub use clock::Clock;
 pub use entropy::system_seed;
-pub use event_loop::{Application, Ended, EventLoop, Idle, Next, Stopper};
+pub use event_loop::{Application, Between, Ended, EventLoop, Idle, Next, Stopper, Turn};
 pub use handle::{Sockets, Stack, TcpListener, TcpStream};
 pub use host_thread::HostThread;
 pub use signals::stop_on_signals;

@@ -1,4 +1,4 @@
-//! [`Waiter`]: sleeps until a device or a bell is readable, or a moment has come.
+//! [`Waiter`]: sleeps until one of a few devices or a bell is readable, or a moment has come.
 //!
 //! Pacing needs wake-ups that are microseconds late, not 50: the thread's timer slack is set to its least, and `ppoll` takes
 //! nanoseconds.
@@ -14,11 +14,11 @@ use rustix::io::Errno;
 /// What ended a wait. Nothing set: time passed, or a signal arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
-    /// The device has received something.
+    /// A device has received something.
     pub device: bool,
     /// The bell was rung.
     pub bell: bool,
-    /// The device reports an error and will not become readable.
+    /// A device reports an error and will not become readable.
     pub failed: bool,
 }
 
@@ -38,32 +38,33 @@ impl Waiter {
         Self { _of_this_thread: std::marker::PhantomData }
     }
 
-    /// Waits until `device`, if one is given, or `bell` is readable, or `time` has passed; without a time, as long as it takes.
+    /// Waits until one of `devices` (two at most count) or `bell` is readable, or `time` has passed; without a time, as long as it
+    /// takes.
     ///
     /// # Errors
     /// The kernel's, which only lack of memory explains.
-    pub fn wait(
-        &self,
-        device: Option<BorrowedFd<'_>>,
-        bell: BorrowedFd<'_>,
-        time: Option<Duration>,
-    ) -> io::Result<Readiness> {
+    pub fn wait(&self, devices: &[BorrowedFd<'_>], bell: BorrowedFd<'_>, time: Option<Duration>) -> io::Result<Readiness> {
         let timeout = time.map(|time| Timespec {
             tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: time.subsec_nanos().into(),
         });
         let watched = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
-        let mut fds = [watched(bell), watched(device.unwrap_or(bell))];
-        let watching = 1 + usize::from(device.is_some());
+        let device = |at: usize| watched(devices.get(at).copied().unwrap_or(bell));
+        let mut fds = [watched(bell), device(0), device(1)];
+        let watching = 1 + devices.len().min(2);
         match poll(&mut fds[..watching], timeout.as_ref()) {
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(Readiness::default()),
             Err(error) => return Err(error.into()),
         }
-        let [bell, device] = fds.map(|fd| fd.revents());
-        let readable = device.contains(PollFlags::IN);
-        let trouble = device.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL);
-        Ok(Readiness { device: readable, bell: bell.contains(PollFlags::IN), failed: trouble && !readable })
+        let trouble = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
+        let mut ready = Readiness { bell: fds[0].revents().contains(PollFlags::IN), ..Readiness::default() };
+        for device in fds[1..watching].iter().map(PollFd::revents) {
+            let readable = device.contains(PollFlags::IN);
+            ready.device |= readable;
+            ready.failed |= device.intersects(trouble) && !readable;
+        }
+        Ok(ready)
     }
 }
 
@@ -79,7 +80,7 @@ mod tests {
     fn a_wait_ends_in_time_and_early_when_rung() {
         let (device, bell) = (Bell::new().expect("a descriptor"), Bell::new().expect("a descriptor"));
         let (waiter, clock) = (Waiter::new(), Clock::start());
-        let wait = |time| waiter.wait(Some(device.as_fd()), bell.as_fd(), time).expect("poll");
+        let wait = |time| waiter.wait(&[device.as_fd()], bell.as_fd(), time).expect("poll");
         let before = clock.now();
         assert_eq!(wait(Some(Duration::from_millis(2))), Readiness::default());
         assert!(clock.now() - before >= Duration::from_millis(2));
@@ -88,7 +89,10 @@ mod tests {
         bell.silence();
         device.ring();
         assert_eq!(wait(None), Readiness { device: true, ..Readiness::default() });
-        let not_watched = waiter.wait(None, bell.as_fd(), Some(Duration::from_millis(1))).expect("poll");
+        let other = Bell::new().expect("a descriptor");
+        let second = waiter.wait(&[other.as_fd(), device.as_fd()], bell.as_fd(), None).expect("poll");
+        assert!(second.device && !second.failed);
+        let not_watched = waiter.wait(&[], bell.as_fd(), Some(Duration::from_millis(1))).expect("poll");
         assert_eq!(not_watched, Readiness::default());
     }
 }

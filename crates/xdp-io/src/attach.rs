@@ -3,15 +3,14 @@
 //! A link lives as long as a file descriptor of it, so however the process ends, `kill -9` included, the program leaves the
 //! interface with it. Nothing is pinned in a file system, and no bpffs is needed.
 
-use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 
-use crate::config::{Driver, check_addresses};
+use crate::config::{Driver, Take};
 use crate::error::OpenError;
 use crate::interface::interface_index;
-use crate::program::redirect_ours;
+use crate::program::{redirect_all, redirect_ours};
 use crate::{retry, sys};
 
 /// Entries of the map from queue to socket; queues above it have no entry.
@@ -28,18 +27,21 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Attaches the program to `interface`: packets and ARP requests for `addresses` go to the sockets of their queues.
+    /// Attaches the program to `interface`: the packets to be taken go to the sockets of their queues.
     ///
     /// Until a queue has a socket its packets stay with the kernel.
     ///
     /// # Errors
     /// [`OpenError`]; an interface that is busy is tried again for a second.
-    pub fn new(interface: &str, addresses: &[Ipv4Addr], driver: Driver) -> Result<Self, OpenError> {
-        check_addresses(addresses.len())?;
+    pub fn new(interface: &str, take: &Take, driver: Driver) -> Result<Self, OpenError> {
+        take.check()?;
         let index =
             interface_index(interface).map_err(|_| OpenError::NoSuchInterface { interface: interface.to_owned() })?;
         let sockets = sys::create_socket_map(MAX_QUEUES).map_err(|error| refused("create a BPF map", error))?;
-        let code = redirect_ours(addresses, sockets.as_raw_fd());
+        let code = match take {
+            Take::Addresses(addresses) => redirect_ours(addresses, sockets.as_raw_fd()),
+            Take::Everything => redirect_all(sockets.as_raw_fd()),
+        };
         let program = sys::load_xdp_program(&code).map_err(|(error, _log)| refused("load the XDP program", error))?;
         let (link, native) = attach(&program, index, driver).map_err(|error| explain(interface, driver, error))?;
         Ok(Self { interface: interface.to_owned(), native, sockets, link })

@@ -13,9 +13,8 @@ pub struct Config {
     pub interface: String,
     /// Hardware queue to serve. Default 0.
     pub queue: u32,
-    /// The IPv4 addresses that are ours: their packets and ARP requests come to us, all else stays with the kernel. At least
-    /// one. No default.
-    pub addresses: Vec<Ipv4Addr>,
+    /// Which packets come to us; all else stays with the kernel. No default.
+    pub take: Take,
     /// Frames handed to the caller for sending. Default 4096: two full transmit rings.
     pub transmit_frames: u32,
     /// Frames that wait in the fill ring for packets. Default 4096: two full receive rings.
@@ -35,7 +34,7 @@ impl Default for Config {
         Self {
             interface: String::new(),
             queue: 0,
-            addresses: Vec::new(),
+            take: Take::Addresses(Vec::new()),
             transmit_frames: 4096,
             receive_frames: 4096,
             transmit_ring: 2048,
@@ -44,6 +43,15 @@ impl Default for Config {
             driver: Driver::Auto,
         }
     }
+}
+
+/// Which of an interface's packets come to the AF_XDP sockets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Take {
+    /// The packets and ARP requests for these IPv4 addresses, at least one: what an end host wants.
+    Addresses(Vec<Ipv4Addr>),
+    /// Everything: what a bump in the wire wants. The kernel hears nothing on this interface any more.
+    Everything,
 }
 
 /// Whether the driver reads and writes the UMEM itself.
@@ -90,7 +98,7 @@ impl fmt::Display for Mode {
 impl Config {
     /// Refuses values that no kernel would accept, naming the parameter.
     pub(crate) fn check(&self) -> Result<(), OpenError> {
-        check_addresses(self.addresses.len())?;
+        self.take.check()?;
         check_frames("transmit_frames", self.transmit_frames)?;
         check_frames("receive_frames", self.receive_frames)?;
         check_ring("transmit_ring", self.transmit_ring)?;
@@ -98,14 +106,18 @@ impl Config {
     }
 }
 
-/// The XDP program compares with every address in turn, so their number is limited.
-pub(crate) fn check_addresses(count: usize) -> Result<(), OpenError> {
-    let problem = match count {
-        0 => "names no address of ours, so nothing could be received".to_owned(),
-        1..=MAX_ADDRESSES => return Ok(()),
-        _ => format!("holds {count} addresses, at most {MAX_ADDRESSES} fit the XDP program"),
-    };
-    Err(OpenError::Config { parameter: "addresses", problem })
+impl Take {
+    /// The XDP program compares with every address in turn, so their number is limited.
+    pub(crate) fn check(&self) -> Result<(), OpenError> {
+        let problem = match self {
+            Self::Addresses(none) if none.is_empty() => "names no address of ours, so nothing could be received".to_owned(),
+            Self::Addresses(many) if many.len() > MAX_ADDRESSES => {
+                format!("holds {} addresses, at most {MAX_ADDRESSES} fit the XDP program", many.len())
+            }
+            Self::Addresses(_) | Self::Everything => return Ok(()),
+        };
+        Err(OpenError::Config { parameter: "addresses", problem })
+    }
 }
 
 /// 2²⁰ frames are 2 GiB: more is a slip, and keeps every offset in 32 bits.
@@ -129,7 +141,7 @@ mod tests {
     use super::*;
 
     fn config() -> Config {
-        Config { addresses: vec![Ipv4Addr::new(10, 7, 0, 1)], ..Config::default() }
+        Config { take: Take::Addresses(vec![Ipv4Addr::new(10, 7, 0, 1)]), ..Config::default() }
     }
 
     fn refused(config: Config) -> &'static str {
@@ -143,7 +155,10 @@ mod tests {
     fn bad_values_are_refused_by_name() {
         assert!(config().check().is_ok());
         assert_eq!(refused(Config::default()), "addresses");
-        assert_eq!(refused(Config { addresses: vec![Ipv4Addr::LOCALHOST; MAX_ADDRESSES + 1], ..config() }), "addresses");
+        assert_eq!(
+            refused(Config { take: Take::Addresses(vec![Ipv4Addr::LOCALHOST; MAX_ADDRESSES + 1]), ..config() }),
+            "addresses"
+        );
         assert_eq!(refused(Config { transmit_frames: 0, ..config() }), "transmit_frames");
         assert_eq!(refused(Config { receive_frames: u32::MAX, ..config() }), "receive_frames");
         assert_eq!(refused(Config { transmit_ring: 0, ..config() }), "transmit_ring");

@@ -60,12 +60,12 @@ impl XdpDevice {
     /// [`OpenError`], each with its remedy. An interface that is busy is tried again for a second.
     pub fn open(config: Config) -> Result<(Self, Vec<UmemFrame>), OpenError> {
         config.check()?;
-        let attachment = Attachment::new(&config.interface, &config.addresses, config.driver)?;
+        let attachment = Attachment::new(&config.interface, &config.take, config.driver)?;
         Self::open_on(Arc::new(attachment), config)
     }
 
     /// As [`open`](Self::open), for a further queue of an interface that has its program: one attachment serves them all.
-    /// `config.addresses` and `config.driver` were settled when it was made and are not read.
+    /// `config.take` and `config.driver` were settled when it was made and are not read.
     ///
     /// # Errors
     /// [`OpenError`]; also if `config.interface` is not the attachment's.

@@ -16,10 +16,10 @@
 //!
 //! ```no_run
 //! use tautline_base::{Device, Instant, Packet, Pool};
-//! use tautline_xdp_io::{Config, XdpDevice};
+//! use tautline_xdp_io::{Config, Take, XdpDevice};
 //!
-//! let addresses = vec!["10.7.0.1".parse()?];
-//! let (mut device, frames) = XdpDevice::open(Config { interface: "veth0".into(), addresses, ..Config::default() })?;
+//! let take = Take::Addresses(vec!["10.7.0.1".parse()?]);
+//! let (mut device, frames) = XdpDevice::open(Config { interface: "veth0".into(), take, ..Config::default() })?;
 //! println!("{}", device.mode()); // native driver mode, copy
 //! let mut pool = Pool::new(frames);
 //! let now = Instant::ZERO;
@@ -50,7 +50,7 @@ mod rings;
 mod sys;
 
 pub use attach::Attachment;
-pub use config::{Bind, Config, Driver, Mode};
+pub use config::{Bind, Config, Driver, Mode, Take};
 pub use device::XdpDevice;
 pub use error::{Failure, OpenError};
 pub use interface::{interface_mac, interface_mtu, interface_queues};

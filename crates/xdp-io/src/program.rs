@@ -79,12 +79,25 @@ pub(crate) fn redirect_ours(addresses: &[Ipv4Addr], map_fd: i32) -> Vec<Instruct
     asm.exit();
 
     asm.label(Label::Ours);
+    redirect(&mut asm, map_fd);
+    asm.finish()
+}
+
+/// The program that takes every packet.
+pub(crate) fn redirect_all(map_fd: i32) -> Vec<Instruction> {
+    let mut asm = Assembler::<Label>::new();
+    asm.copy(R6, R1);
+    redirect(&mut asm, map_fd);
+    asm.finish()
+}
+
+/// Redirects to the socket of the packet's queue, whose context is in R6; where there is none the kernel keeps the packet.
+fn redirect(asm: &mut Assembler<Label>, map_fd: i32) {
     asm.load(Width::Word, R2, R6, CTX_QUEUE);
     asm.load_map(R1, map_fd);
     asm.set(R3, XDP_PASS);
     asm.call(REDIRECT_MAP);
     asm.exit();
-    asm.finish()
 }
 
 /// The bounds check that the verifier wants before bytes up to `end` are read.

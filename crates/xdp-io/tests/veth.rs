@@ -8,7 +8,7 @@ use std::time::Duration;
 use net::{End, Pair, write_frame};
 use tautline_base::{Device, Frame, Instant, Packet, Pool};
 use tautline_xdp_io::{
-    Attachment, Bind, Config, Driver, Failure, OpenError, UmemFrame, XdpDevice, interface_mac, interface_queues,
+    Attachment, Bind, Config, Driver, Failure, OpenError, Take, UmemFrame, XdpDevice, interface_mac, interface_queues,
 };
 
 const NOW: Instant = Instant::ZERO;
@@ -146,7 +146,8 @@ fn one_attachment_serves_every_queue() {
     assert_eq!(pair.left.inside(|| interface_queues(&pair.left.interface)).unwrap(), 2);
     let open = |end: &End| {
         end.inside(|| {
-            let attachment = Arc::new(Attachment::new(&end.interface, &[end.address], Driver::Auto).unwrap());
+            let attachment =
+                Arc::new(Attachment::new(&end.interface, &Take::Addresses(vec![end.address]), Driver::Auto).unwrap());
             [0, 1].map(|queue| {
                 let config = Config { queue, ..end.config() };
                 let (device, frames) = XdpDevice::open_on(Arc::clone(&attachment), config).unwrap();
@@ -276,8 +277,8 @@ fn killing_the_process_leaves_no_program_behind() {
 #[ignore = "run by killing_the_process_leaves_no_program_behind"]
 fn child_holds_a_device() {
     let interface = std::env::var("TAUTLINE_HOLD").unwrap();
-    let addresses = vec!["10.77.0.2".parse().unwrap()];
-    let _device = XdpDevice::open(Config { interface, addresses, ..Config::default() }).unwrap();
+    let take = Take::Addresses(vec!["10.77.0.2".parse().unwrap()]);
+    let _device = XdpDevice::open(Config { interface, take, ..Config::default() }).unwrap();
     sleep(Duration::from_secs(60));
 }
 
@@ -459,8 +460,8 @@ fn child(wrapper: &[&str], test: &str) -> String {
 #[ignore = "run by the two tests below"]
 fn child_is_refused() {
     let interface = std::env::var("TAUTLINE_HOLD").unwrap_or_else(|_| "lo".into());
-    let addresses = vec!["10.77.0.2".parse().unwrap()];
-    let refusal = XdpDevice::open(Config { interface, addresses, ..Config::default() }).expect_err("must be refused");
+    let take = Take::Addresses(vec!["10.77.0.2".parse().unwrap()]);
+    let refusal = XdpDevice::open(Config { interface, take, ..Config::default() }).expect_err("must be refused");
     println!("{refusal}");
 }
 

@@ -162,3 +162,11 @@ fn the_largest_program_still_works() {
     assert_eq!(run(&code, &ipv4(addresses[MAX_ADDRESSES - 1])), redirected());
     assert_eq!(run(&code, &ipv4(Ipv4Addr::new(10, 0, 0, 64))), Verdict::Pass);
 }
+
+#[test]
+fn a_bump_in_the_wire_takes_everything() {
+    let code = redirect_all(MAP_FD);
+    for packet in [ipv4(OURS[0]), ipv4(Ipv4Addr::BROADCAST), arp(Ipv4Addr::UNSPECIFIED), vec![0; 14], Vec::new()] {
+        assert_eq!(run(&code, &packet), redirected());
+    }
+}

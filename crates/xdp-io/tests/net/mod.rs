@@ -121,7 +121,11 @@ impl End {
 
     /// A configuration for this end.
     pub(crate) fn config(&self) -> Config {
-        Config { interface: self.interface.clone(), addresses: vec![self.address], ..Config::default() }
+        Config {
+            interface: self.interface.clone(),
+            take: tautline_xdp_io::Take::Addresses(vec![self.address]),
+            ..Config::default()
+        }
     }
 }
 
