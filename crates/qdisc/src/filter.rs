@@ -52,6 +52,7 @@ use crate::report::{Report, Value};
 
 pub use action::{Action, Choice, Control, Share};
 pub use flower::Keys;
+pub(crate) use headers::{ETHERNET, Headers};
 pub use masked::{Masked, NoPrefix, Ports, Prefix};
 pub use police::Police;
 pub use protocol::Protocol;

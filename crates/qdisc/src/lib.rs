@@ -47,6 +47,7 @@
 //! | `class` | [`ClassId`]: `1:10` |
 //! | [`filter`] | [`filter::Filters`]: which class a packet belongs to, by rules as `tc filter` has them |
 //! | `children`, `flush` | the disciplines below a classful one |
+//! | `flow_key` | [`FlowKey`]: keyed hashes and class of a frame, read from its bytes once |
 //! | `parked` | [`Parked`]: a discipline whose next packet can be looked at |
 //! | `rate` | [`Framing`]: what packets cost at a rate, as Linux' shapers reckon |
 //! | `random` | seeded dice |
@@ -76,6 +77,7 @@ mod drr_plus;
 pub mod dualpi2;
 pub mod fifo;
 pub mod filter;
+mod flow_key;
 mod flush;
 pub mod fq;
 pub mod fq_codel;
@@ -117,6 +119,7 @@ pub use discipline::{Backlog, Change, DynQdisc, Inspect, Qdisc};
 pub use drops::{DropReason, Drops};
 pub use drr::Drr;
 pub use fifo::Fifo;
+pub use flow_key::{FlowKey, Known};
 pub use fq::Fq;
 pub use fq_codel::FqCodel;
 pub use fq_pie::FqPie;

@@ -9,7 +9,8 @@ use tautline_base::Item;
 
 use super::protocol::{IPV4, IPV6, QINQ, VLAN};
 
-const ETHERNET: usize = 14;
+/// Length of an Ethernet header without tags.
+pub(crate) const ETHERNET: usize = 14;
 /// VLAN tags that are looked behind.
 const TAGS: usize = 2;
 /// IPv6 extension headers that are looked behind.
@@ -60,7 +61,8 @@ impl Headers {
         Self::read(packet.headers(), packet.network_offset())
     }
 
-    fn read(bytes: &[u8], network: usize) -> Self {
+    /// Reads `bytes`, whose network header is said to begin at `network`.
+    pub(crate) fn read(bytes: &[u8], network: usize) -> Self {
         if network < ETHERNET {
             let protocol = match bytes.get(network).map(|first| first >> 4) {
                 Some(4) => Some(IPV4),
@@ -152,6 +154,15 @@ impl Ip {
             at += length;
         }
         Some(ip)
+    }
+
+    /// The TOS or traffic-class byte of this header, in `bytes` that it was read from.
+    pub(crate) fn tos(&self, bytes: &[u8]) -> u8 {
+        match (half(bytes, self.at), self.source) {
+            (Some(first), IpAddr::V4(_)) => first as u8,
+            (Some(first), IpAddr::V6(_)) => (first >> 4) as u8,
+            (None, _) => 0,
+        }
     }
 
     fn with_transport(self, bytes: &[u8], at: usize) -> Self {

@@ -1,0 +1,119 @@
+//! [`FlowKey`]: what schedulers must know of a frame, read from its bytes once, with hashes that nobody else can compute.
+//!
+//! Programs that queue frames they did not make (a router, a VPN, an adapter beneath another stack) look at each as it comes in and
+//! put what they learn into the packet. The hashes are SipHash-1-3 under a secret key, so that nobody can choose addresses and
+//! ports that share a queue (spec/qdisc.md §2, TRUST: hash flooding).
+
+use core::hash::{Hash, Hasher};
+
+use siphasher::sip::SipHasher13;
+
+use crate::filter::{ETHERNET, Headers};
+use crate::pfifo_fast::priority_of_tos;
+
+/// A secret that keys the hashes of flows and hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowKey(u64, u64);
+
+/// What was read of a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// Of the addresses, protocol and ports; of a frame that is not IP, of its addresses and type.
+    pub flow: u64,
+    /// Of the source address.
+    pub source: u32,
+    /// Of the destination address.
+    pub destination: u32,
+    /// The TOS or traffic-class byte; 0 if the frame is not IP.
+    pub tos: u8,
+    /// The local priority that Linux derives from it.
+    pub priority: u8,
+}
+
+/// Separates the uses of one key.
+#[derive(Hash)]
+enum Use {
+    Flow,
+    Link,
+    Host,
+}
+
+impl FlowKey {
+    /// The key of `seed`: a random number, or a fixed one where runs must repeat.
+    pub fn from_seed(seed: u64) -> Self {
+        let word = |which: u64| {
+            let mut hasher = SipHasher13::new_with_keys(seed, which);
+            hasher.write_u64(seed);
+            hasher.finish()
+        };
+        Self(word(1), word(2))
+    }
+
+    /// Reads an Ethernet frame.
+    pub fn look(&self, frame: &[u8]) -> Known {
+        let headers = Headers::read(frame, ETHERNET);
+        let Some(ip) = headers.ip else {
+            let link = frame.get(..ETHERNET).unwrap_or(frame);
+            return Known { flow: self.hash(&Use::Link, link), ..Known::default() };
+        };
+        let tos = ip.tos(frame);
+        Known {
+            flow: self.hash(&Use::Flow, (ip.source, ip.destination, ip.protocol, ip.ports)),
+            source: self.hash(&Use::Host, ip.source) as u32,
+            destination: self.hash(&Use::Host, ip.destination) as u32,
+            tos,
+            priority: priority_of_tos(tos),
+        }
+    }
+
+    fn hash(&self, purpose: &Use, what: impl Hash) -> u64 {
+        let mut hasher = SipHasher13::new_with_keys(self.0, self.1);
+        purpose.hash(&mut hasher);
+        what.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    fn udp(tos: u8, source: [u8; 4], port: u16) -> Vec<u8> {
+        let mut frame = std::vec![0u8; 60];
+        frame[12..14].copy_from_slice(&[0x08, 0x00]);
+        frame[14..24].copy_from_slice(&[0x45, tos, 0, 46, 0, 0, 0, 0, 64, 17]);
+        frame[26..30].copy_from_slice(&source);
+        frame[30..34].copy_from_slice(&[192, 0, 2, 9]);
+        frame[34..36].copy_from_slice(&port.to_be_bytes());
+        frame
+    }
+
+    #[test]
+    fn flows_hosts_and_classes_are_told_apart() {
+        let key = FlowKey::from_seed(1);
+        let one = key.look(&udp(0x10, [192, 0, 2, 1], 1000));
+        assert_eq!((one.tos, one.priority), (0x10, 6));
+        let (other_port, other_host) =
+            (key.look(&udp(0x10, [192, 0, 2, 1], 1001)), key.look(&udp(0x10, [192, 0, 2, 2], 1000)));
+        assert!(one.flow != other_port.flow && one.flow != other_host.flow);
+        assert_eq!((one.source, one.destination), (other_port.source, other_port.destination));
+        assert!(one.source != other_host.source && one.destination == other_host.destination);
+        assert_eq!(one.flow, key.look(&udp(0x20, [192, 0, 2, 1], 1000)).flow, "the class is not part of the flow");
+        assert_ne!(one.flow, FlowKey::from_seed(2).look(&udp(0x10, [192, 0, 2, 1], 1000)).flow);
+    }
+
+    #[test]
+    fn what_is_no_ip_has_a_flow_too() {
+        let key = FlowKey::from_seed(1);
+        let mut arp = std::vec![0; 42];
+        arp[12..14].copy_from_slice(&[0x08, 0x06]);
+        let known = key.look(&arp);
+        arp[3] = 1;
+        assert_ne!(known.flow, key.look(&arp).flow);
+        assert_eq!((known.source, known.tos), (0, 0));
+        for len in 0..60 {
+            key.look(&udp(0, [0; 4], 1)[..len]);
+        }
+    }
+}
