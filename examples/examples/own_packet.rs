@@ -4,6 +4,7 @@
 
 use tautline_base::{Bytes, Instant, Item};
 use tautline_qdisc::{Drops, FqCodel, Qdisc, fq_codel};
+use tautline_rt::Clock;
 
 /// What a VPN might queue: an encrypted datagram and the flow it belongs to.
 struct Datagram {
@@ -32,9 +33,9 @@ impl Item for Datagram {
 
 fn main() -> Result<(), tautline_qdisc::ConfigError> {
     let mut queue = FqCodel::new(fq_codel::Config::default())?;
-    let (start, mut drops) = (std::time::Instant::now(), Drops::new());
-    // The time is yours: here nanoseconds since the start; in a test any number you like.
-    let now = || Instant::from_nanos(start.elapsed().as_nanos() as u64);
+    // The time is yours: nanoseconds since whatever moment; in a test any numbers you like.
+    let (clock, mut drops) = (Clock::start(), Drops::new());
+    let now = || clock.now();
     for flow in [1, 1, 1, 2] {
         queue.enqueue(Datagram { payload: vec![0; 1200], flow, enqueued: Instant::ZERO }, now(), &mut drops);
     }

@@ -2,6 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`bridge`] | a bump in the wire between two devices |
 //! | [`args`] | command-line options common to both ends |
 //! | [`failure`] | every way a program can end badly, one line each |
 //! | [`open`] | AF_XDP or TAP, chosen at run time |
@@ -12,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod bridge;
 pub mod failure;
 pub mod open;
 pub mod receive;

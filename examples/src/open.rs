@@ -44,7 +44,7 @@ pub fn with_device(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
 
 #[cfg(feature = "af-xdp")]
 fn with_af_xdp(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
-    use tautline_xdp_io::{Config, Driver, XdpDevice, interface_mac, interface_queues};
+    use tautline_xdp_io::{Config, Driver, Take, XdpDevice, interface_mac, interface_queues};
 
     let driver = match args.mode {
         Mode::Auto => Driver::Auto,
@@ -54,7 +54,7 @@ fn with_af_xdp(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
     let config = Config {
         interface: args.iface.clone(),
         queue: args.queue,
-        addresses: vec![args.ip.address],
+        take: Take::Addresses(vec![args.ip.address]),
         driver,
         ..Config::default()
     };

@@ -20,12 +20,17 @@ const ARROWS: [(&str, &[&str]); 8] = [
     ("xdp-io", &["base"]),
     ("sim", &["base", "bql", "cc", "qdisc", "stack"]),
     ("rt", &["base", "bql", "cc", "qdisc", "stack"]),
+    ("smoltcp", &["base", "bql", "qdisc"]),
 ];
 /// Packages with binaries, which may link AF_XDP.
 const MAY_LINK_XDP: [&str; 2] = ["examples", "lab"];
 /// All that the crates which build without `std` depend on, at any depth.
-const NO_STD: [(&str, &[&str]); 4] =
-    [("base", &[]), ("cc", &["base", "libm"]), ("qdisc", &["base"]), ("bql", &["base", "qdisc"])];
+const NO_STD: [(&str, &[&str]); 4] = [
+    ("base", &[]),
+    ("cc", &["base", "libm"]),
+    ("qdisc", &["base", "libm", "rand_core", "rand_pcg", "serde", "serde_core", "siphasher"]),
+    ("bql", &["base", "libm", "qdisc", "rand_core", "rand_pcg", "serde", "serde_core", "siphasher"]),
+];
 /// A target without `std`: `rustup target add x86_64-unknown-none`.
 const BARE_TARGET: &str = "x86_64-unknown-none";
 /// Licences that a program under MIT or Apache-2.0 may include without further duties than naming their holders.

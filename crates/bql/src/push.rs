@@ -98,7 +98,7 @@ impl Push {
     /// What should be in flight.
     pub fn desired(&self) -> Bytes {
         let learnt = self.service.map_or(Bytes::ZERO, |service| service.batch * 2);
-        self.config.desired.unwrap_or(learnt.max(LEAST_DESIRED))
+        self.config.desired.unwrap_or_else(|| learnt.max(LEAST_DESIRED))
     }
 
     /// The pace that eq. 5.1 sets now; `None` while the service rate is unknown.

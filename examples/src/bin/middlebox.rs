@@ -1,0 +1,290 @@
+//! A bump in the wire: everything that arrives at one interface leaves at the other, each way through a discipline of your choice:
+//! a shaper, an AQM, an emulated path. The kernel hears nothing on the two interfaces meanwhile; however this ends, it has them back.
+#![forbid(unsafe_code)]
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+use serde::Serialize;
+use tautline_base::{Device, Frame, HeapFrame, Instant, Packet};
+use tautline_bql::push::{self, Push};
+use tautline_bql::{Dql, Limit, Unlimited};
+use tautline_examples::args::{DeviceKind, seconds};
+use tautline_examples::bridge::{Bridge, Queue, Received, Side};
+use tautline_examples::failure::{Failure, exit_code};
+use tautline_examples::report::{micros, print_json, rounded};
+use tautline_qdisc::{QueueStats, Stats, build};
+use tautline_rt::{Between, Clock, Ended, EventLoop, Idle, Tap, Turn, stop_on_signals, system_seed};
+
+const EXAMPLES: &str = "\
+Examples:
+  middlebox --left veth1 --right veth2 --qdisc 'cake bandwidth 20mbit'
+  middlebox --left veth1 --right veth2 --to-right 'tbf rate 20mbit burst 5kb latency 1s; fq_codel' --to-left 'netem delay 20ms limit 4000'
+A discipline may be a whole tc script: commands separated by semicolons, `tc qdisc add dev X` may stay in front.";
+
+/// Forwards every frame between two interfaces, each way through a queueing discipline.
+#[derive(Parser, Debug)]
+#[command(version, after_help = EXAMPLES)]
+struct Args {
+    /// One interface
+    #[arg(long)]
+    left: String,
+    /// The other
+    #[arg(long)]
+    right: String,
+    /// Way to the interfaces
+    #[arg(long, value_enum, default_value_t)]
+    device: DeviceKind,
+    /// Discipline of both ways, in tc's words
+    #[arg(long, default_value = "fq_codel")]
+    qdisc: String,
+    /// Discipline of what leaves at the right interface
+    #[arg(long)]
+    to_right: Option<String>,
+    /// Discipline of what leaves at the left interface
+    #[arg(long)]
+    to_left: Option<String>,
+    /// What limits the bytes in the device rings
+    #[arg(long, value_enum, default_value_t)]
+    limit: LimitKind,
+    /// Frames that may wait each way
+    #[arg(long, default_value_t = 8192, value_parser = clap::value_parser!(u32).range(64..=1 << 20))]
+    frames: u32,
+    /// End after so many seconds
+    #[arg(long, value_parser = seconds)]
+    seconds: Option<Duration>,
+    /// One JSON object per line instead of text
+    #[arg(long)]
+    json: bool,
+    /// Look for work without ever sleeping; uses a whole core
+    #[arg(long)]
+    busy_poll: bool,
+}
+
+/// The limits there are.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum LimitKind {
+    /// Dynamic queue limits
+    #[default]
+    Dql,
+    /// Push-based flow control
+    Push,
+    /// Only the room of the ring
+    None,
+}
+
+impl LimitKind {
+    fn make(self) -> Box<dyn Limit> {
+        match self {
+            Self::Dql => Box::new(Dql::default()),
+            Self::Push => Box::new(Push::new(push::Config::default()).expect("the default is valid")),
+            Self::None => Box::new(Unlimited::default()),
+        }
+    }
+}
+
+/// One way in the last second, and since the start.
+#[derive(Serialize)]
+struct Line<'a> {
+    event: &'a str,
+    time_s: f64,
+    /// `to_right` or `to_left`.
+    way: &'a str,
+    mbit_per_s: f64,
+    packets: u64,
+    drops: u64,
+    marks: u64,
+    backlog_packets: usize,
+    backlog_bytes: u64,
+    sojourn_p50_us: f64,
+    sojourn_p99_us: f64,
+    limit_bytes: u64,
+    ring_bytes: u64,
+    no_memory: u64,
+    too_long: u64,
+}
+
+impl Line<'_> {
+    fn print(&self, json: bool) {
+        if json {
+            return print_json(self);
+        }
+        println!(
+            "{:6.1}s {:>8}  {:8.2} Mbit/s  {:>8} packets  {} dropped  {} marked  queue {}p {}b  sojourn p50 {:.0}us p99 {:.0}us  ring {}b",
+            self.time_s,
+            self.way,
+            self.mbit_per_s,
+            self.packets,
+            self.drops,
+            self.marks,
+            self.backlog_packets,
+            self.backlog_bytes,
+            self.sojourn_p50_us,
+            self.sojourn_p99_us,
+            self.ring_bytes,
+        );
+        if self.no_memory + self.too_long > 0 {
+            println!(
+                "        {:>8}  lost outside the discipline: {} for want of frames (--frames), {} too long",
+                self.way, self.no_memory, self.too_long
+            );
+        }
+    }
+}
+
+/// A bridge with a clock.
+struct Middlebox<D: Device> {
+    bridge: Bridge<D, D>,
+    json: bool,
+    begun: Instant,
+    /// When the interval began.
+    since: Instant,
+    end: Option<Instant>,
+    before: [Box<QueueStats>; 2],
+}
+
+const INTERVAL: Duration = Duration::from_secs(1);
+
+impl<D: Device<Frame: Frame + Send + 'static>> Middlebox<D> {
+    /// A line for each way about the interval that ends now.
+    fn report(&mut self, event: &str, now: Instant) {
+        let Bridge { left, right, .. } = &self.bridge;
+        let [there, back] = &mut self.before;
+        for (way, from, to, before) in [("to_right", left, right, there), ("to_left", right, left, back)] {
+            line(event, way, from.received(), to, before, (self.begun, self.since, now)).print(self.json);
+        }
+        self.since = now;
+    }
+}
+
+fn line<'a, D: Device>(
+    event: &'a str,
+    way: &'a str,
+    received: Received,
+    to: &Side<D>,
+    before: &mut QueueStats,
+    (begun, since, now): (Instant, Instant, Instant),
+) -> Line<'a>
+where
+    D::Frame: Frame + Send + 'static,
+{
+    let (port, stats) = (to.port(), to.port().qdisc().stats());
+    let mut sojourn = stats.sojourn.clone();
+    sojourn.histogram.iter_mut().zip(before.sojourn.histogram).for_each(|(count, before)| *count -= before);
+    let sent = (stats.dequeued.bytes - before.dequeued.bytes).get();
+    *before = stats.clone();
+    let (backlog, limit) = (port.backlog(), port.ring().limit());
+    Line {
+        event,
+        time_s: rounded((now - begun).as_secs_f64()),
+        way,
+        mbit_per_s: rounded(sent as f64 * 8.0 / 1e6 / (now - since).as_secs_f64().max(1e-9)),
+        packets: stats.dequeued.packets,
+        drops: stats.drops(),
+        marks: stats.dequeued.ce.saturating_sub(stats.enqueued.ce),
+        backlog_packets: backlog.packets,
+        backlog_bytes: backlog.bytes.get(),
+        sojourn_p50_us: micros(sojourn.percentile(50)),
+        sojourn_p99_us: micros(sojourn.percentile(99)),
+        limit_bytes: limit.limit().get(),
+        ring_bytes: limit.in_flight().get(),
+        no_memory: received.no_memory,
+        too_long: received.too_long,
+    }
+}
+
+impl<D: Device<Frame: Frame + Send + 'static> + AsFd> Between for Middlebox<D> {
+    fn turn(&mut self, now: Instant) -> Turn {
+        let more = self.bridge.turn(now);
+        if now >= self.since + INTERVAL {
+            self.report("interval", now);
+        }
+        if self.end.is_some_and(|end| now >= end) {
+            return Turn::Done;
+        }
+        if more {
+            return Turn::Again;
+        }
+        let wake = self.bridge.wake(now).map(|wake| wake.at);
+        Turn::Wait(wake.into_iter().chain([self.since + INTERVAL]).chain(self.end).min())
+    }
+
+    fn devices(&self) -> [BorrowedFd<'_>; 2] {
+        let Bridge { left, right, .. } = &self.bridge;
+        [left, right].map(|side| side.port().ring().device().as_fd())
+    }
+}
+
+/// A device and its frames.
+type Open<D> = (D, Vec<<D as Device>::Frame>);
+
+fn run<D>(args: &Args, left: Open<D>, right: Open<D>, failure: fn(&mut D) -> Option<String>) -> Result<(), Failure>
+where
+    D: Device<Frame: Frame + Send + 'static> + AsFd,
+{
+    let words = |own: &Option<String>| own.clone().unwrap_or_else(|| args.qdisc.clone());
+    let queue = |words: &str| -> Result<Queue<D::Frame>, Failure> { Ok(Stats::new(build::<Packet<D::Frame>>(words)?)) };
+    let side = |(device, frames): Open<D>, words: &str| -> Result<Side<D>, Failure> {
+        Ok(Side::new(device, frames, queue(words)?, args.limit.make()))
+    };
+    let bridge = Bridge::new(side(left, &words(&args.to_left))?, side(right, &words(&args.to_right))?, system_seed()?);
+    let idle = if args.busy_poll { Idle::Spin } else { Idle::Sleep };
+    let event_loop = EventLoop::new(Clock::start(), idle)?;
+    stop_on_signals(event_loop.stopper())?;
+    let begun = event_loop.clock().now();
+    let end = args.seconds.map(|time| begun + time);
+    let before = [Box::default(), Box::default()];
+    let mut middlebox = Middlebox { bridge, json: args.json, begun, since: begun, end, before };
+    eprintln!("listening: {} <-> {}; Ctrl-C ends", args.left, args.right);
+    let ended = event_loop.run_between(&mut middlebox)?;
+    middlebox.before = [Box::default(), Box::default()];
+    middlebox.since = begun;
+    middlebox.report("summary", event_loop.clock().now());
+    let Bridge { left, right, .. } = &mut middlebox.bridge;
+    match ended {
+        Ended::Application | Ended::Stopped => Ok(()),
+        Ended::DeviceFailed => {
+            let why = [left, right].into_iter().find_map(|side| failure(side.port_mut().ring_mut().device_mut()));
+            Err(Failure::Device(why.unwrap_or_else(|| "it receives no more".to_owned())))
+        }
+    }
+}
+
+fn open_tap(args: &Args, interface: &str) -> Result<Open<Tap>, Failure> {
+    Ok((Tap::open(interface)?, (0..args.frames).map(|_| HeapFrame::new()).collect()))
+}
+
+#[cfg(feature = "af-xdp")]
+fn with_af_xdp(args: &Args) -> Result<(), Failure> {
+    use tautline_xdp_io::{Config, Take, XdpDevice};
+    let open = |interface: &str| {
+        XdpDevice::open(Config {
+            interface: interface.to_owned(),
+            take: Take::Everything,
+            transmit_frames: args.frames,
+            ..Config::default()
+        })
+    };
+    run(args, open(&args.left)?, open(&args.right)?, |device| device.failure().map(|failure| failure.to_string()))
+}
+
+#[cfg(not(feature = "af-xdp"))]
+fn with_af_xdp(_args: &Args) -> Result<(), Failure> {
+    Err(Failure::NoAfXdp)
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    exit_code(
+        "middlebox",
+        match args.device {
+            DeviceKind::AfXdp => with_af_xdp(&args),
+            DeviceKind::Tap => {
+                let both = open_tap(&args, &args.left).and_then(|left| Ok((left, open_tap(&args, &args.right)?)));
+                both.and_then(|(left, right)| run(&args, left, right, |_| None))
+            }
+        },
+    )
+}
