@@ -42,7 +42,7 @@
 //! | [`drr`] | [`Drr`]: classes that take turns by bytes |
 //! | `ledger` | [`Ledger`]: asserts that no packet and no byte is lost |
 //! | [`stats`] | [`Stats`]: counts packets, drops, marks, times; [`FlowStats`]: the same flow by flow |
-//! | [`words`] | [`build`]: a discipline from `tc`'s words; [`Kind`] |
+//! | [`words`] | [`build`]: a discipline from `tc`'s words; [`Tree`], [`Kind`] |
 //! | `report` | [`Report`]: parameters and counters, as `tc -s` shows them |
 //! | `class` | [`ClassId`]: `1:10` |
 //! | [`filter`] | [`filter::Filters`]: which class a packet belongs to, by rules as `tc filter` has them |
@@ -136,4 +136,4 @@ pub use report::{ClassShow, Common, QdiscShow, Report, Value};
 pub use stats::{FlowStats, QueueStats, Stats};
 pub use tally::Tally;
 pub use tbf::Tbf;
-pub use words::{Kind, ParseError, Words, build};
+pub use words::{Kind, ParseError, Tree, Words, build, change_tree};

@@ -35,6 +35,7 @@ use crate::words::{ParseError, Words};
 /// RED in front of a queue `Q`, a [`Bfifo`] of its limit unless another is given.
 #[derive(Debug)]
 pub struct Red<P, Q = Bfifo<P>> {
+    handle: u16,
     config: Config,
     aqm: Aqm,
     state: State,
@@ -90,6 +91,7 @@ impl<P, Q> Red<P, Q> {
     pub fn over(config: Config, queue: Q) -> Result<Self, ConfigError> {
         config.check()?;
         Ok(Self {
+            handle: 0,
             aqm: Aqm::new(&config.red, config.limit)?,
             state: State::default(),
             random: Random::new(config.seed),
@@ -97,6 +99,11 @@ impl<P, Q> Red<P, Q> {
             stats: Stats::default(),
             config,
         })
+    }
+
+    /// Gives it a name in a tree: its one class is then `handle:1`.
+    pub fn with_handle(self, handle: u16) -> Self {
+        Self { handle, ..self }
     }
 
     /// Takes new parameters; the average is kept, an adapted probability begins anew. The child keeps what it holds.
@@ -193,6 +200,7 @@ impl<P, Q: Inspect> Inspect for Red<P, Q> {
         let Stats { prob_mark, forced_mark, prob_drop, forced_drop, pdrop, overlimits } = self.stats;
         Report {
             kind: "red",
+            id: (self.handle > 0).then_some(ClassId::new(self.handle, 0)),
             options: self.config.shown(),
             overlimits,
             counters: vec![
@@ -217,6 +225,7 @@ impl<P: Item, Q: Change<P>> Change<P> for Red<P, Q> {
     }
 
     fn below(&mut self, class: ClassId) -> Option<&mut dyn Change<P>> {
-        self.child.queue.below(class)
+        let child = &mut self.child.queue;
+        if class == ClassId::new(self.handle, 1) { Some(child) } else { child.below(class) }
     }
 }

@@ -31,6 +31,8 @@ use crate::discipline::Backlog;
 use crate::stats::{Flow, Sojourn};
 use crate::words::units;
 
+pub(crate) use tree::Place;
+
 /// A discipline's or a class's name, parameters and counters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {

@@ -19,6 +19,7 @@ pub use flows::{Flow, FlowCounts, FlowStats};
 #[derive(Debug)]
 pub struct Stats<Q> {
     inner: Q,
+    name: Option<ClassId>,
     stats: QueueStats,
     /// As of the last call: `report` cannot ask for it, it does not know the packet.
     backlog: Backlog,
@@ -128,7 +129,12 @@ impl Sojourn {
 impl<Q> Stats<Q> {
     /// Counts what passes `inner` from now on.
     pub fn new(inner: Q) -> Self {
-        Self { inner, stats: QueueStats::default(), backlog: Backlog::default() }
+        Self { inner, name: None, stats: QueueStats::default(), backlog: Backlog::default() }
+    }
+
+    /// Gives the discipline a name in its report: the handle it has in a tree.
+    pub fn named(self, handle: ClassId) -> Self {
+        Self { name: Some(handle), ..self }
     }
 
     /// What passed.
@@ -190,7 +196,8 @@ impl<Q: Inspect> Inspect for Stats<Q> {
             drops: self.stats.drops(),
             backlog: self.backlog,
         };
-        Report { common: Some(common), sojourn: Some(sojourn.clone()), ..self.inner.report() }
+        let report = self.inner.report();
+        Report { id: self.name.or(report.id), common: Some(common), sojourn: Some(sojourn.clone()), ..report }
     }
 }
 

@@ -7,16 +7,21 @@
 //! | `cursor` | [`Words`], [`Word`]: the words of a command and their places |
 //! | `options` | [`Options`]: what every `Config` implements to be set and shown in words |
 //! | `kind` | [`Kind`]: every discipline and its configuration |
+//! | `tree`, `place` | [`Tree`]: a discipline with classes, filters and disciplines below |
+//! | `change` | [`change_tree`]: changes while it runs |
 //! | `error`, `pointer` | [`ParseError`], [`Problem`], shown beneath the words at fault |
 //! | `units` | times, sizes, rates as `tc` reads and writes them |
 
+mod change;
 mod cursor;
 mod error;
 mod kind;
 mod options;
+mod place;
 mod pointer;
 #[cfg(test)]
 mod tests;
+mod tree;
 pub(crate) mod units;
 
 use alloc::boxed::Box;
@@ -25,10 +30,15 @@ use tautline_base::Item;
 
 use crate::discipline::DynQdisc;
 
+pub use change::change_tree;
 pub use cursor::{Word, Words};
 pub use error::{ParseError, Problem};
 pub use kind::Kind;
 pub use options::Options;
+pub use tree::Tree;
+
+use cursor::joined;
+use tree::Script;
 
 /// What is said to be expected where a number of packets stands.
 pub(crate) const PACKETS: &str = "a number of packets, e.g. 1000 or 1000p";
@@ -53,5 +63,5 @@ pub(crate) const NUMBER: &str = "a whole number, e.g. 64";
 /// # Errors
 /// If a word is unknown, a value is missing or does not fit; the message names the word and says what would be accepted.
 pub fn build<P: Item + Send + 'static>(words: &str) -> Result<Box<dyn DynQdisc<P>>, ParseError> {
-    words.parse::<Kind>()?.build().map_err(|error| error.located(&Words::new(words)))
+    Script::read(&joined(words))?.build()
 }

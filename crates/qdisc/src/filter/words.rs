@@ -15,7 +15,8 @@ const KINDS: &str = "matchall, fw, u32 or flower";
 const COMMON_HELP: &str = "classid CLASS, action ACTION";
 
 impl Filter {
-    /// Reads a rule, to the end of `words`: what follows `tc filter add dev DEVICE parent CLASS`.
+    /// Reads a rule, to the end of `words`: what follows `tc filter add`. Words about where it stands (`dev eth0 parent 1:`) are passed
+    /// over.
     ///
     /// # Errors
     /// If a word is unknown, a value is missing or does not fit.
@@ -32,6 +33,11 @@ impl Filter {
                     preference = Some(words.value(word, positive, "from 1 to 65535")?);
                 }
                 "handle" => handle = Some(words.word().unwrap_or(word)),
+                // Where it stands, which `Tree` has read.
+                "dev" | "parent" => {
+                    words.word();
+                }
+                "root" => {}
                 _ => break word,
             }
         };

@@ -18,11 +18,6 @@ impl Layout {
         DISCIPLINES.iter().find(|layout| layout.kind == kind).unwrap_or(&UNKNOWN)
     }
 
-    /// Whether what lies inside a discipline of this kind are disciplines of their own to `tc`.
-    pub(super) fn has_children(kind: &str) -> bool {
-        kind != "pfifo_fast"
-    }
-
     /// The layout of the classes of `kind`.
     pub(super) fn of_class(kind: &str) -> &'static Self {
         CLASSES.iter().find(|layout| layout.kind == kind).unwrap_or(&UNKNOWN)

@@ -3,12 +3,11 @@
 use alloc::vec::Vec;
 
 use super::Report;
-use super::layout::Layout;
 use crate::class::ClassId;
 
 /// Where something stands in the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// A discipline of a device, or a class right below its discipline.
     Root,
     /// Below this class.
@@ -17,42 +16,52 @@ pub(super) enum Place {
 
 /// A discipline or a class, and its place.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shown<'a> {
-    pub(super) report: &'a Report,
-    pub(super) place: Place,
+pub(crate) struct Shown<'a> {
+    pub(crate) report: &'a Report,
+    pub(crate) place: Place,
 }
 
 impl Report {
     /// This discipline and all below it, parents first.
-    pub(super) fn qdiscs(&self) -> Vec<Shown<'_>> {
+    pub(crate) fn qdiscs(&self) -> Vec<Shown<'_>> {
         let mut all = Vec::new();
         add_qdiscs(Shown { report: self, place: Place::Root }, &mut all);
         all
     }
 
     /// All classes of all disciplines.
-    pub(super) fn shown_classes(&self) -> Vec<Shown<'_>> {
+    pub(crate) fn shown_classes(&self) -> Vec<Shown<'_>> {
         let mut all = Vec::new();
         for Shown { report, .. } in self.qdiscs() {
-            add_classes(&report.classes, Place::Root, &mut all);
+            // Bands are there by themselves, below their discipline; classes that were added are roots.
+            let outer = report.id.filter(|_| report.kind == "prio").map_or(Place::Root, Place::Below);
+            add_classes(&report.classes, outer, &mut all);
         }
         all
     }
 }
 
-fn add_qdiscs<'a>(shown: Shown<'a>, all: &mut Vec<Shown<'a>>) {
-    all.push(shown);
-    if Layout::has_children(shown.report.kind) {
-        add_below(shown.report, all);
+impl Report {
+    /// The class `id`, of whichever discipline.
+    pub(crate) fn find_class(&self, id: ClassId) -> Option<&Self> {
+        self.shown_classes().into_iter().map(|shown| shown.report).find(|class| class.id == Some(id))
     }
 }
 
-/// What stands below a discipline or a class: children without a class of their own are classes 1, 2, … by themselves.
+fn add_qdiscs<'a>(shown: Shown<'a>, all: &mut Vec<Shown<'a>>) {
+    all.push(shown);
+    add_below(shown.report, all);
+}
+
+/// What stands below a discipline or a class: children without a class of their own are classes 1, 2, … by themselves. FIFOs without
+/// a name are parts of what holds them, as in Linux.
 fn add_below<'a>(report: &'a Report, all: &mut Vec<Shown<'a>>) {
     let id = report.id.unwrap_or_default();
     for (minor, child) in (1..).zip(&report.children) {
         let class = if id.minor == 0 { ClassId::new(id.major, minor) } else { id };
-        add_qdiscs(Shown { report: child, place: Place::Below(class) }, all);
+        if child.id.is_some() || !matches!(child.kind, "pfifo" | "bfifo") {
+            add_qdiscs(Shown { report: child, place: Place::Below(class) }, all);
+        }
     }
     report.classes.iter().for_each(|class| add_below(class, all));
 }

@@ -1,5 +1,6 @@
 //! [`Words`] and [`Word`]: the words of one command, each with its place in the text, so that an error can point at it.
 
+use alloc::string::String;
 use core::ops::Range;
 
 use super::RATE;
@@ -158,6 +159,11 @@ impl<'a> Words<'a> {
     }
 }
 
+/// Puts lines that end in a backslash together with the next; every word stays where it is.
+pub(super) fn joined(text: &str) -> String {
+    text.replace("\\\r\n", "   ").replace("\\\n", "  ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,7 +173,7 @@ mod tests {
 
     #[test]
     fn words_know_their_place() {
-        let text = "  htb default 12\n# a comment\nclass  classid 1:1; qdisc pfifo ;;\n\ttail # more";
+        let text = &joined("  htb default\\\n 12\n# a comment\nclass  classid 1:1; qdisc pfifo ;;\n\ttail # more");
         let commands: Vec<Vec<Word<'_>>> =
             Words::commands(text).map(|mut words| std::iter::from_fn(|| words.word()).collect()).collect();
         let plain: Vec<Vec<&str>> = commands.iter().map(|words| words.iter().map(|word| word.text).collect()).collect();

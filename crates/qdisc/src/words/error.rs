@@ -69,6 +69,28 @@ pub enum Problem {
         /// The one that must precede it.
         needed: &'static str,
     },
+    /// A word stands where something else should.
+    Misplaced {
+        /// What stands there.
+        word: String,
+        /// What should.
+        expected: &'static str,
+    },
+    /// Something is missing.
+    Missing {
+        /// What.
+        expected: &'static str,
+    },
+    /// A class has a discipline already.
+    Occupied {
+        /// The class.
+        class: ClassId,
+    },
+    /// Too many disciplines stand below each other.
+    TooDeep {
+        /// How many may.
+        most: usize,
+    },
     /// The discipline has no such class, or none at all.
     NoClass {
         /// The discipline.
@@ -139,6 +161,10 @@ impl fmt::Display for ParseError {
                 "`{word}` is no value for `{option}`: there is no device of which it could be a share; give {RATE}"
             ),
             Problem::MissingBefore { option, needed } => write!(f, "`{option}` needs `{needed}` before it"),
+            Problem::Misplaced { word, expected } => write!(f, "`{word}` does not fit here: give {expected}"),
+            Problem::Missing { expected } => write!(f, "something is missing: {expected}"),
+            Problem::Occupied { class } => write!(f, "class {class} has a discipline already"),
+            Problem::TooDeep { most } => write!(f, "no more than {most} disciplines may stand below each other"),
             Problem::NoClass { kind, class } => write!(f, "{kind} has no class {class}"),
             Problem::Refused { kind, error } => write!(f, "{kind}: {error}"),
         }

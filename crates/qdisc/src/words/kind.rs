@@ -2,14 +2,17 @@
 
 use alloc::boxed::Box;
 use core::fmt;
+use core::ops::{Range, RangeInclusive};
 use core::str::FromStr;
 
 use tautline_base::Item;
 
-use super::cursor::{Word, Words};
+use super::cursor::Words;
 use super::error::{ParseError, Problem};
 use super::options::Options;
+use super::tree::seat;
 use crate::bfifo::{self, Bfifo};
+use crate::class::ClassId;
 use crate::cobalt::{self, Cobalt};
 use crate::codel::{self, Codel};
 use crate::config::ConfigError;
@@ -45,11 +48,18 @@ macro_rules! kinds {
             /// If a value is outside the range of its parameter.
             pub fn build<P: Item + Send + 'static>(self) -> Result<Box<dyn DynQdisc<P>>, ParseError> {
                 let kind = self.name();
-                let refused = |error: ConfigError| ParseError::refused(kind, 0..0, error);
+                self.build_at(None).map_err(|error| ParseError::refused(kind, 0..0, error))
+            }
+
+            /// Makes the discipline; one that has a name counts what passes it.
+            pub(super) fn build_at<P: Item + Send + 'static>(
+                self,
+                name: Option<ClassId>,
+            ) -> Result<Box<dyn DynQdisc<P>>, ConfigError> {
                 match self {
                     $(Self::$variant(config) => {
                         let make = $make;
-                        Ok(Box::new(make(config).map_err(refused)?))
+                        Ok(seat(make(config)?, name))
                     })*
                 }
             }
@@ -65,7 +75,7 @@ macro_rules! kinds {
                 }
             }
 
-            fn config_mut(&mut self) -> &mut dyn Options {
+            pub(super) fn options_mut(&mut self) -> &mut dyn Options {
                 match self {
                     $(Self::$variant(config) => config,)*
                 }
@@ -124,15 +134,45 @@ impl Kind {
     }
 }
 
+impl Kind {
+    /// Reads the name of a kind; its configuration is the default.
+    pub(super) fn named(words: &mut Words<'_>) -> Result<Self, ParseError> {
+        let here = words.here();
+        let name = words.word().map_or("", |word| word.text);
+        Self::all().find(|kind| kind.name() == name).ok_or_else(|| Self::unknown(here, name))
+    }
+
+    /// No kind is called `word`.
+    pub(super) fn unknown(at: Range<usize>, word: &str) -> ParseError {
+        ParseError { at, problem: Problem::UnknownKind { word: word.into() } }
+    }
+
+    /// The class of a discipline that has just one, which is there by itself.
+    pub(super) fn lone_class(&self) -> Option<u16> {
+        matches!(self, Self::Red(_) | Self::Tbf(_)).then_some(1)
+    }
+
+    /// The classes that are there by themselves.
+    pub(super) fn own_classes(&self) -> RangeInclusive<u16> {
+        match self {
+            Self::Prio(config) => 1..=config.bands.into(),
+            _ => 1..=self.lone_class().unwrap_or(0),
+        }
+    }
+
+    /// Whether packets can be given to its classes by filters.
+    pub(super) fn has_filters(&self) -> bool {
+        matches!(self, Self::Prio(_) | Self::Drr(_))
+    }
+}
+
 impl FromStr for Kind {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let mut words = Words::new(text);
-        let word = words.word().unwrap_or(Word { text: "", at: text.len() });
-        let unknown = || ParseError { at: word.span(), problem: Problem::UnknownKind { word: word.text.into() } };
-        let mut kind = Self::all().find(|kind| kind.name() == word.text).ok_or_else(unknown)?;
-        words.apply(kind.config_mut())?;
+        let mut kind = Self::named(&mut words)?;
+        words.apply(kind.options_mut())?;
         Ok(kind)
     }
 }
@@ -140,10 +180,15 @@ impl FromStr for Kind {
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
-        self.config().options().iter().try_for_each(|(name, value)| match value {
-            Value::Flag(true) => write!(f, " {name}"),
-            Value::Flag(false) => Ok(()),
-            value => write!(f, " {name} {value}"),
-        })
+        write_words(f, self.config())
     }
+}
+
+/// Writes all options and their values, each after a space.
+pub(super) fn write_words(f: &mut fmt::Formatter<'_>, options: &dyn Options) -> fmt::Result {
+    options.options().iter().try_for_each(|(name, value)| match value {
+        Value::Flag(true) => write!(f, " {name}"),
+        Value::Flag(false) => Ok(()),
+        value => write!(f, " {name} {value}"),
+    })
 }

@@ -1,0 +1,110 @@
+//! From a [`Tree`] to the discipline it describes.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use tautline_base::Item;
+
+use super::{Class, ClassConfig, Node};
+use crate::class::ClassId;
+use crate::config::ConfigError;
+use crate::discipline::{Change, DynQdisc, Inspect, Qdisc};
+use crate::words::kind::Kind;
+use crate::{Bfifo, Drr, Pfifo, Prio, Red, Stats, Tbf, bfifo, pfifo};
+
+/// A discipline refuses something.
+pub(super) struct Refusal {
+    pub(super) kind: &'static str,
+    pub(super) error: ConfigError,
+    /// Which node of the tree, and which of its classes if it is about one.
+    pub(super) node: usize,
+    pub(super) class: Option<usize>,
+}
+
+type Boxed<P> = Box<dyn DynQdisc<P>>;
+
+/// Makes the root.
+pub(super) fn build<P: Item + Send + 'static>(nodes: &[Node]) -> Result<Boxed<P>, Refusal> {
+    let below = nodes.iter().enumerate().filter_map(|(at, node)| Some((node.parent?, at))).collect();
+    Builder { nodes, below }.node(0)
+}
+
+struct Builder<'a> {
+    nodes: &'a [Node],
+    /// The disciplines by the class they stand below.
+    below: BTreeMap<ClassId, usize>,
+}
+
+impl Builder<'_> {
+    /// The discipline at `at`, with all that is below it.
+    fn node<P: Item + Send + 'static>(&self, at: usize) -> Result<Boxed<P>, Refusal> {
+        let node = &self.nodes[at];
+        let refused = |error| Refusal { kind: node.kind.name(), error, node: at, class: None };
+        match node.kind.clone() {
+            Kind::Prio(config) => {
+                let bands: Result<Vec<_>, _> = (1..=config.bands.into()).map(|band| self.child(node, band, fifo)).collect();
+                let mut prio = Prio::new(node.handle, config, bands?).map_err(refused)?;
+                prio.set_filters(node.filters.clone());
+                Ok(seated(prio, node))
+            }
+            Kind::Drr(_) => {
+                let mut drr = Drr::new(node.handle);
+                for (class, Class { id, config, .. }) in node.classes.iter().enumerate() {
+                    let ClassConfig::Drr(config) = config.clone();
+                    let child = self.child(node, id.minor, fifo)?;
+                    drr.add_class(*id, config, child).map_err(|error| Refusal { class: Some(class), ..refused(error) })?;
+                }
+                drr.set_filters(node.filters.clone());
+                Ok(seated(drr, node))
+            }
+            Kind::Tbf(config) => {
+                let limit = config.limit();
+                let child = self.child(node, 1, || Box::new(Bfifo::new(bfifo::Config { limit })))?;
+                let tbf = Tbf::new(config, child).map_err(refused)?;
+                Ok(seated(tbf.with_handle(node.handle), node))
+            }
+            Kind::Red(config) if self.below.contains_key(&ClassId::new(node.handle, 1)) => {
+                let child = self.child(node, 1, fifo)?;
+                let red = Red::over(config, child).map_err(refused)?;
+                Ok(seated(red.with_handle(node.handle), node))
+            }
+            kind => kind.build_at(node.parent.map(|_| node.id())).map_err(refused),
+        }
+    }
+
+    /// What stands below the class `minor` of `node`: what the script says, or else what `default` makes.
+    fn child<P: Item + Send + 'static>(
+        &self,
+        node: &Node,
+        minor: u16,
+        default: impl FnOnce() -> Boxed<P>,
+    ) -> Result<Boxed<P>, Refusal> {
+        let class = ClassId::new(node.handle, minor);
+        match self.below.get(&class) {
+            Some(&at) => self.node(at),
+            None => Ok(Box::new(Stats::new(default()))),
+        }
+    }
+}
+
+/// What Linux puts below a class that is given nothing.
+fn fifo<P: Item + Send + 'static>() -> Boxed<P> {
+    Box::new(Pfifo::new(pfifo::Config::default()))
+}
+
+/// A discipline in its place in the tree.
+fn seated<P: Item, Q: Qdisc<P> + Inspect + Change<P> + Send + 'static>(qdisc: Q, node: &Node) -> Boxed<P> {
+    seat(qdisc, node.parent.map(|_| node.id()))
+}
+
+/// A discipline that counts what passes it and knows its name, or the discipline alone.
+pub(in crate::words) fn seat<P: Item, Q>(qdisc: Q, name: Option<ClassId>) -> Boxed<P>
+where
+    Q: Qdisc<P> + Inspect + Change<P> + Send + 'static,
+{
+    match name {
+        Some(name) => Box::new(Stats::new(qdisc).named(name)),
+        None => Box::new(qdisc),
+    }
+}

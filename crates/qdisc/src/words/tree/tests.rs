@@ -1,0 +1,184 @@
+//! Scripts in, trees out, and back again.
+
+use super::*;
+use crate::discipline::Inspect;
+use crate::report::Report;
+use crate::testing::Probe;
+use crate::words::build;
+use alloc::string::{String, ToString};
+use proptest::prelude::*;
+
+/// As one finds them: a device, comments, a line that goes on, the order of words that people like.
+const SCRIPT: &str = "tc qdisc del dev eth0 root 2>/dev/null
+tc qdisc add dev eth0 root handle 1: drr
+tc class add dev eth0 parent 1: classid 1:1 drr quantum 3000   # twice its share
+sudo tc class add dev eth0 parent 1: classid 1:a drr
+/sbin/tc qdisc add dev eth0 parent 1:1 handle 10: prio bands 2 \\
+    priomap 1 1 1 1 1 1 0 0 1 1 1 1 1 1 1 1
+tc qdisc replace dev eth0 parent 10:2 codel limit 5
+tc filter add dev eth0 protocol ip parent 1: prio 1 u32 match ip dport 80 0xffff flowid 1:1
+tc filter add dev eth0 parent 10: handle 7 fw classid 10:1";
+
+/// The same, in full.
+const PRINTED: &str = "qdisc add root handle 1: drr
+class add parent 1: classid 1:1 drr quantum 3000b
+class add parent 1: classid 1:a drr quantum 1514b
+filter add parent 1: protocol ip pref 1 u32 match u32 0x00000050 0x0000ffff at 20 flowid 1:1
+qdisc add parent 1:1 handle 10: prio bands 2 priomap 1 1 1 1 1 1 0 0 1 1 1 1 1 1 1 1
+filter add parent 10: protocol all pref 49152 handle 0x7/0xffffffff fw flowid 10:1
+qdisc add parent 10:2 handle 8001: codel limit 5p target 5ms interval 100ms mtu 1514b law rfc8289 noecn";
+
+fn tree(text: &str) -> Tree {
+    text.parse().unwrap_or_else(|error: ParseError| panic!("{}", error.pointing_at(text)))
+}
+
+fn report(text: &str) -> Report {
+    tree(text).build::<Probe>().expect(text).report()
+}
+
+/// Which discipline stands where: `codel 11: 1:1`.
+fn places(text: &str) -> Vec<String> {
+    let lines = report(text).qdisc_show().to_string();
+    let first_words = |line: &str| line.split(' ').skip(1).take(4).collect::<Vec<_>>().join(" ");
+    lines.lines().filter(|line| line.starts_with("qdisc")).map(first_words).collect()
+}
+
+#[test]
+fn scripts_for_tc_are_read_and_printed_in_full() {
+    let tree = tree(SCRIPT);
+    assert_eq!(tree.to_string(), PRINTED);
+    assert_eq!(PRINTED.parse(), Ok(tree.clone()));
+    assert_eq!((tree.root().name(), tree.handle()), ("drr", ClassId::new(1, 0)));
+    assert_eq!(places(SCRIPT), ["drr 1: root refcnt", "prio 10: parent 1:1", "codel 8001: parent 10:2"]);
+}
+
+#[test]
+fn a_kind_alone_stands_below_the_command_before() {
+    let text = "tbf rate 12mbit burst 5kb latency 50ms; red limit 60000 avpkt 1000 burst 20; drr; class classid 8002:1 drr\ncodel ecn";
+    let chain = ["tbf 1: root refcnt", "red 8001: parent 1:1", "drr 8002: parent 8001:1", "codel 8003: parent 8002:1"];
+    assert_eq!(places(text), chain);
+    assert_eq!(tree(text).to_string().parse(), Ok(tree(text)));
+    assert_eq!(tree("codel").to_string(), "codel limit 1000p target 5ms interval 100ms mtu 1514b law rfc8289 noecn");
+    assert_eq!(Ok(Tree::from(Kind::Codel(Default::default()))), "codel".parse());
+    assert_eq!(tree("qdisc root handle 8: codel").handle(), ClassId::new(8, 0));
+    // A discipline that has one class goes by that class's name too.
+    assert_eq!(places("tbf rate 1mbit burst 5kb latency 1s; qdisc parent 1: pfifo")[1], "pfifo 8001: parent 1:1");
+}
+
+#[test]
+fn each_class_counts_and_measures() {
+    let report = report("drr; class classid 1:1 drr; class classid 1:2 drr; fq_codel");
+    for (class, kind) in report.classes.iter().zip(["pfifo", "fq_codel"]) {
+        let child = &class.children[0];
+        assert_eq!(child.kind, kind);
+        assert!(child.common.is_some() && child.sojourn.is_some());
+    }
+    assert!(report.common.is_none(), "the root is counted by whoever wraps it");
+}
+
+#[test]
+fn handles_are_given_in_order_and_never_twice() {
+    let bands = "prio; qdisc parent 1:1 handle 8001: pfifo; qdisc parent 1:2 pfifo; qdisc parent 1:3 handle 3 pfifo";
+    assert_eq!(places(bands)[1..], ["pfifo 8001: parent 1:1", "pfifo 8002: parent 1:2", "pfifo 3: parent 1:3"]);
+}
+
+#[test]
+fn errors_point_at_the_word() {
+    for (text, message, words) in [
+        ("tc", "`` is no queueing discipline: choose", ""),
+        ("tc qdisc add dev eth0 root fqcodel", "`fqcodel` is no queueing discipline: choose", "fqcodel"),
+        ("qdisc add dev", "`dev` lacks its value: a device's name", "dev"),
+        ("qdisc root handle x: prio", "`x:` is no value for `handle`: give a handle, e.g. 1:", "x:"),
+        (
+            "prio; qdisc dev a parent 1:1 pfifo; qdisc dev b parent 1:2 pfifo",
+            "`b` does not fit here: give the device of",
+            "b",
+        ),
+        ("qdisc parent 1:1 pfifo", "`1:1` does not fit here: give first the root", "1:1"),
+        ("prio; qdisc root pfifo", "`root` does not fit here: give parent CLASS: there is a root already", "root"),
+        ("qdisc change root pfifo", "`change` does not fit here: give add or replace", "change"),
+        ("prio; qdisc del parent 1:1", "something is missing: root: only all can be deleted", "qdisc del parent 1:1"),
+        ("prio; qdisc parent 1:4 pfifo", "the tree has no class 1:4", "1:4"),
+        ("prio; qdisc parent 2:1 pfifo", "the tree has no class 2:1", "2:1"),
+        ("prio; qdisc parent 1:1 pfifo; qdisc parent 1:1 codel", "class 1:1 has a discipline already", "1:1"),
+        ("prio; qdisc parent 1:1 handle 1: pfifo", "`1:` does not fit here: give a handle that no other", "1:"),
+        ("prio; pfifo", "something is missing: parent CLASS, e.g. parent 1:10", "pfifo"),
+        ("codel; pfifo", "something is missing: parent CLASS, e.g. parent 1:10", "pfifo"),
+        ("prio; class classid 1:1 prio", "`1:1` does not fit here: give a class of a discipline to which classes", "1:1"),
+        ("drr; class classid 2:1 drr", "the tree has no class 2:", "2:1"),
+        ("drr; class parent 1: drr", "something is missing: classid CLASS, e.g. classid 1:10", "class parent 1: drr"),
+        ("drr; class classid 1:1", "something is missing: the name of a queueing discipline", "class classid 1:1"),
+        ("drr; class classid 1:1 prio", "`prio` does not fit here: give the kind of the discipline that", "prio"),
+        ("drr; class parent 1:7 classid 1:1 drr", "the tree has no class 1:7", "1:7"),
+        ("drr; class classid 1:1 drr quantum", "`quantum` lacks its value: a size", "quantum"),
+        ("drr; class classid 1:1 drr rate 5", "`rate` is no option of drr, which takes: quantum SIZE", "rate"),
+        // What a discipline refuses when it is made.
+        ("drr; class classid 1:1 drr quantum 0b", "drr: `quantum` must be at least 1b, not 0b", "0b"),
+        ("drr; class classid 1:1 drr; class classid 1:1 drr", "drr: `classid` must be a class that does not exist", "1:1"),
+        ("prio; qdisc parent 1:2 fq_codel flows 0 limit 5", "fq_codel: `flows` must be from 1 to 65536, not 0", "0"),
+        ("prio bands 1", "prio: `bands` must be", "1"),
+        ("filter parent 1: matchall flowid 1:1", "the tree has no class 1:", "1:"),
+        (
+            "filter matchall flowid 1:1",
+            "something is missing: the handle of a discipline with filters",
+            "filter matchall flowid 1:1",
+        ),
+        (
+            "pfifo; filter matchall flowid 1:1",
+            "something is missing: the handle of a discipline",
+            "filter matchall flowid 1:1",
+        ),
+        ("prio; filter parent 1:1 matchall flowid 1:1", "the tree has no class 1:1", "1:1"),
+        ("prio; filter matchal flowid 1:1", "`matchal` is no value for `filter`: give matchall", "matchal"),
+    ] {
+        let error = text.parse::<Tree>().expect_err(text);
+        assert!(error.to_string().starts_with(message), "{text}: {error}");
+        assert_eq!(&text[error.at.clone()], words, "{text}: {error}");
+        assert_eq!(build::<Probe>(text).err(), Some(error), "{text}");
+    }
+}
+
+/// Below each other, as deep as may be, and one deeper.
+#[test]
+fn depth_is_bounded() {
+    let script = |depth| std::vec!["tbf rate 1mbit burst 5kb latency 50ms"; depth].join(";");
+    assert_eq!(places(&script(MAX_DEPTH)).len(), MAX_DEPTH);
+    let error = script(MAX_DEPTH + 1).parse::<Tree>().expect_err("too deep");
+    assert_eq!(error.to_string(), "no more than 16 disciplines may stand below each other");
+}
+
+proptest! {
+    /// Any text is read or refused, and what is refused has a place.
+    #[test]
+    fn no_text_panics(text in prop_oneof![".*", "([a-z0-9:#;\n]{1,6} ?){0,30}"]) {
+        if let Err(error) = text.parse::<Tree>() {
+            let _ = error.pointing_at(&text).to_string();
+            prop_assert!(text.get(error.at).is_some());
+        }
+    }
+
+    /// Scripts with words exchanged, left out, doubled, spoiled: read or refused; what is read can be printed, read again, and built.
+    #[test]
+    fn no_spoiled_script_panics(edits in proptest::collection::vec((0..120usize, 0..120usize, 0..6u8), 1..6)) {
+        let mut words: Vec<String> = SCRIPT.split_inclusive([' ', '\n']).map(String::from).collect();
+        for (at, other, edit) in edits {
+            let (at, other) = (at % words.len(), other % words.len());
+            match edit {
+                0 => words.swap(at, other),
+                1 => words[at] = words[other].clone(),
+                2 => words[at] = words[at].replace(|c: char| c.is_ascii_digit(), "9"),
+                3 => words[at].insert(0, '-'),
+                4 => words[at].clear(),
+                _ => words.insert(at, words[other].clone()),
+            }
+        }
+        let text = words.concat();
+        match text.parse::<Tree>() {
+            Ok(tree) => {
+                prop_assert!(tree.build::<Probe>().is_ok());
+                prop_assert_eq!(tree.to_string().parse(), Ok(tree));
+            }
+            Err(error) => prop_assert!(text.get(error.at).is_some()),
+        }
+    }
+}
