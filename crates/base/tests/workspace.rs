@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 /// What each crate may depend on, of this workspace. `sim` and `rt` never see each other, neither do `cc` and `qdisc`.
-const ARROWS: [(&str, &[&str]); 8] = [
+const ARROWS: [(&str, &[&str]); 9] = [
     ("base", &[]),
     ("cc", &["base"]),
     ("qdisc", &["base"]),
