@@ -39,6 +39,8 @@ pub enum Reason {
     Persist,
     /// A connection leaves TIME-WAIT or an orphan's FIN-WAIT-2.
     Close,
+    /// A connection on which nothing arrives any more gives memory back.
+    Idle,
     /// An unanswered address resolution is asked again.
     Neighbour,
     /// A link or another part of a simulated network has an event.

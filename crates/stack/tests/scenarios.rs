@@ -5,7 +5,7 @@ mod pair;
 use std::time::Duration;
 
 use pair::{DELAY, PORT, Pair};
-use tautline_base::Bytes;
+use tautline_base::{Bytes, Instant, Reason};
 use tautline_stack::{CloseReason, Event, Recv, TcpConfig};
 
 fn data(len: usize) -> Vec<u8> {
@@ -426,10 +426,101 @@ fn a_full_segment_with_a_fin_survives_a_timeout() {
 #[test]
 fn an_acknowledgement_does_not_wait_for_paced_data() {
     let (mut pair, client, server) = Pair::connected(5, TcpConfig::default());
-    // Side 0 has more to send than it may at once; side 1 sends a little.
-    pair.hosts[0].send(client, &data(400_000)).expect("open");
-    pair.run_for(DELAY / 2);
+    let sent = std::rc::Rc::new(std::cell::Cell::new((0, 0)));
+    let count = sent.clone();
+    pair.filter = Box::new(move |side, frame| {
+        if let (0, Some((_, len))) = (side, tcp(frame)) {
+            let (data, bare) = count.get();
+            count.set((data + usize::from(len > 0), bare + usize::from(len == 0)));
+        }
+        true
+    });
+    // Side 1 sends a little, which arrives while side 0 spaces out its first window.
+    let tick = Duration::from_micros(1);
     pair.hosts[1].send(server, b"please acknowledge").expect("open");
-    pair.run_for(DELAY * 2 + DELAY);
-    assert_eq!(pair.hosts[1].info(server).expect("open").unacknowledged, Bytes::ZERO);
+    pair.run_for(DELAY / 2);
+    pair.hosts[0].send(client, &data(400_000)).expect("open");
+    pair.run_for(DELAY / 2 - tick);
+    let (before, bare) = sent.get();
+    assert!(before > 1 && bare == 0, "{before} segments, {bare} acknowledgements");
+    pair.run_for(2 * tick);
+    assert_eq!(sent.get(), (before, 1), "the acknowledgement leaves at once, no data with it");
+    pair.run_for(DELAY / 2);
+    assert!(sent.get().0 > before, "it was the pacer that held the data, not the window");
+}
+
+/// An abandoned connection is given up in the end; a peer that lives must not keep its half of it for ever.
+#[test]
+fn the_peer_hears_that_an_orphan_gave_up() {
+    let config = TcpConfig { receive_buffer: Bytes::new(8_000), retries: 4, ..TcpConfig::default() };
+    // Behind the window that the peer's application never opens.
+    let (mut pair, client, server) = Pair::connected(5, config.clone());
+    pair.hosts[0].send(client, &data(60_000)).expect("open");
+    pair.hosts[0].close(client, pair.now);
+    pair.run_for(Duration::from_secs(200));
+    assert_eq!((pair.hosts[0].socket_count(), pair.closed(1)), (0, Some(CloseReason::Reset)));
+    pair.hosts[1].close(server, pair.now);
+    nothing_left(&pair);
+    // Behind a link that loses all its data; its application is still there when it gives up, or not.
+    for abandoned in [true, false] {
+        let (mut pair, client, _server) = Pair::connected(5, config.clone());
+        pair.filter = Box::new(|side, frame| side == 1 || tcp(frame).is_none_or(|(_, len)| len == 0));
+        pair.hosts[0].send(client, &data(5_000)).expect("open");
+        if abandoned {
+            pair.hosts[0].close(client, pair.now);
+        }
+        pair.run_for(Duration::from_secs(20));
+        assert_eq!(pair.hosts[0].socket_count(), usize::from(!abandoned));
+        assert_eq!(pair.closed(1), abandoned.then_some(CloseReason::Reset), "abandoned: {abandoned}");
+        nothing_left(&pair);
+    }
+}
+
+/// Sums of times saturate at the end of time; what would be due there must not be due for ever.
+#[test]
+fn the_end_of_time_is_quiet() {
+    for before_the_end in [0, 1, 1_000_000, 5_000_000_000] {
+        let now = Instant::from_nanos(u64::MAX - before_the_end);
+        let mut pair = busy();
+        for host in &mut pair.hosts {
+            let quiet = (0..100).any(|_| host.poll(now).is_none_or(|wake| wake.at > now));
+            assert!(quiet, "{before_the_end} ns before the end");
+        }
+        // A segment that has not left the host is waited for, however long.
+        let (done, ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut pair = busy();
+            pair.hosts[0].device_mut().stuck = true;
+            pair.hosts[0].poll(now);
+            done.send(()).expect("the test waits");
+        });
+        assert_eq!(ended.recv_timeout(Duration::from_secs(20)), Ok(()), "{before_the_end} ns before the end");
+    }
+}
+
+/// Connections in the middle of everything: data both ways, a closed window, a handshake, an orphan.
+fn busy() -> Pair {
+    let config = TcpConfig { receive_buffer: Bytes::new(8_000), ..TcpConfig::default() };
+    let (mut pair, client, server) = Pair::connected(5, config);
+    pair.hosts[0].send(client, &data(60_000)).expect("open");
+    pair.hosts[1].send(server, &data(60_000)).expect("open");
+    pair.run_for(DELAY * 3);
+    pair.connect(TcpConfig::default());
+    pair.hosts[0].poll(pair.now);
+    pair.hosts[1].close(server, pair.now);
+    pair
+}
+
+/// What was received and read leaves no memory behind: a second after the last arrival the host wakes to give it back, once.
+#[test]
+fn a_quiet_connection_gives_its_memory_back() {
+    let (mut pair, client, server) = Pair::connected(5, TcpConfig::default());
+    pair.hosts[0].send(client, &data(100_000)).expect("open");
+    pair.run_for(Duration::from_secs(3));
+    assert_eq!(pair.hosts[1].poll(pair.now), None, "unread data stays");
+    assert_eq!(pair.read(1, server).0.len(), 100_000);
+    let wake = pair.hosts[1].poll(pair.now).expect("memory is held");
+    assert_eq!(wake.why, Reason::Idle);
+    pair.run_for(wake.at - pair.now);
+    assert_eq!(pair.hosts[1].poll(pair.now), None);
 }

@@ -47,6 +47,8 @@ pub struct Host<Q, D: Device, T = NoTrace> {
     runnable: RunQueue,
     deadlines: TimeQueue,
     paced: TimeQueue,
+    /// Connections that hold memory for data to come.
+    idling: TimeQueue,
     /// Connections that found the pool empty.
     starved: VecDeque<SocketId>,
     events: VecDeque<Event>,
@@ -87,6 +89,7 @@ where
             runnable: RunQueue::default(),
             deadlines: TimeQueue::default(),
             paced: TimeQueue::default(),
+            idling: TimeQueue::default(),
             starved: VecDeque::new(),
             events: VecDeque::new(),
             next_port: 0,

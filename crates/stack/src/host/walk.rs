@@ -30,6 +30,8 @@ use crate::wire;
 const BUDGET: usize = 64;
 /// Births of one connection before the next one has its turn.
 const QUOTA: usize = 16;
+/// Sums of times saturate here.
+const END_OF_TIME: Instant = Instant::from_nanos(u64::MAX);
 /// How soon completions are looked for when the device does not announce them.
 const REAP_INTERVAL: Duration = Duration::from_micros(50);
 
@@ -89,7 +91,24 @@ where
                 self.runnable.push(connection);
             }
         }
+        while let Some((_, id)) = self.idling.pop_due(now) {
+            if let Some(connection) = self.sockets.connection_mut(id) {
+                connection.place.idling = false;
+                connection.release_memory(now);
+                self.watch_memory(id);
+            }
+        }
         self.ask_neighbours_again(now);
+    }
+
+    /// Notes when a connection's memory goes unless more arrives. An arrival only moves that later: one entry each is enough.
+    fn watch_memory(&mut self, id: SocketId) {
+        if let Some(connection) = self.sockets.connection_mut(id)
+            && let Some(at) = connection.release_at().filter(|at| *at < END_OF_TIME)
+            && !std::mem::replace(&mut connection.place.idling, true)
+        {
+            self.idling.push(at, id);
+        }
     }
 
     fn ask_neighbours_again(&mut self, now: Instant) {
@@ -311,12 +330,15 @@ where
             self.forget(id);
             return;
         }
+        // What would be due at the end of time has overflowed: there it would be due again and again.
         if let Some(wake) = connection.next_deadline()
+            && wake.at < END_OF_TIME
             && connection.place.armed.is_none_or(|armed| wake.at < armed)
         {
             connection.place.armed = Some(wake.at);
             self.deadlines.push(wake.at, id);
         }
+        self.watch_memory(id);
     }
 
     /// A half-open connection that has opened or failed leaves its listener's backlog. One that failed was never the
@@ -353,6 +375,7 @@ where
             self.paced.next().map(|at| Wake::new(at, Reason::Pacing)),
             self.deadlines.next().map(|at| Wake::new(at, Reason::Rto)),
             self.neighbours.next_deadline().map(|at| Wake::new(at, Reason::Neighbour)),
+            self.idling.next().map(|at| Wake::new(at, Reason::Idle)),
             self.port.ready_at().map(|at| Wake::new(at, Reason::Qdisc)),
             reap.then_some(Wake::new(now + REAP_INTERVAL, Reason::Reap)),
         ];

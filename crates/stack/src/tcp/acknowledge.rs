@@ -10,7 +10,7 @@ use tautline_qdisc::DropReason;
 use super::connection::{Connection, State};
 use super::recovery::{Episode, Phase, PrrAck};
 use super::rtt::MAX_RTO;
-use super::segments::{Delivery, ReorderingWindow};
+use super::segments::{Arrival, Delivery, ReorderingWindow};
 use crate::seq;
 use crate::wire::Segment;
 
@@ -27,9 +27,11 @@ impl Connection {
         if self.segments.is_empty() && !advanced {
             return;
         }
-        let mut delivery = if advanced { self.advance(ack, now) } else { Delivery::default() };
-        self.take_sack(segment, now, &mut delivery);
-        self.learn_rtt(&delivery, segment, now);
+        let timestamps = self.agreed.as_ref().is_some_and(|agreed| agreed.peer_timestamp.is_some());
+        let arrival = Arrival { now, echo: segment.timestamp.map(|(_, echo)| echo).filter(|_| timestamps) };
+        let mut delivery = if advanced { self.advance(ack, arrival) } else { Delivery::default() };
+        self.take_sack(segment, arrival, &mut delivery);
+        self.learn_rtt(&delivery, arrival);
         if delivery.bytes == Bytes::ZERO && !advanced {
             self.count_duplicate(ack, segment);
         }
@@ -49,8 +51,8 @@ impl Connection {
     }
 
     /// SND.UNA moves.
-    fn advance(&mut self, ack: u64, now: Instant) -> Delivery {
-        let delivery = self.segments.acknowledge(ack, now, &mut self.sampler);
+    fn advance(&mut self, ack: u64, arrival: Arrival) -> Delivery {
+        let delivery = self.segments.acknowledge(ack, arrival, &mut self.sampler);
         self.totals.bytes_acked += ack - self.una;
         self.una = ack;
         self.buffer.acknowledge(ack);
@@ -60,7 +62,7 @@ impl Connection {
     }
 
     /// Marks what the peer holds above SND.UNA. Blocks that are reversed, below SND.UNA or beyond SND.NXT are ignored.
-    fn take_sack(&mut self, segment: &Segment<'_>, now: Instant, delivery: &mut Delivery) {
+    fn take_sack(&mut self, segment: &Segment<'_>, arrival: Arrival, delivery: &mut Delivery) {
         if !self.agreed.as_ref().is_some_and(|agreed| agreed.sack) {
             return;
         }
@@ -72,21 +74,20 @@ impl Connection {
         // The newest comes first. Taken in that order, two blocks of one acknowledgement would look like reordering.
         blocks.sort_unstable_by_key(|block| block.as_ref().map(|block| block.start));
         for block in blocks.into_iter().flatten() {
-            self.segments.sack(block, now, &mut self.sampler, delivery);
+            self.segments.sack(block, arrival, &mut self.sampler, delivery);
         }
     }
 
     /// An acknowledgement that covers a retransmission says nothing by itself: what was sent once waited at the receiver behind
     /// the hole (Karn). The timestamp it echoes tells, in milliseconds, when it was caused (RFC 7323 §4).
-    fn learn_rtt(&mut self, delivery: &Delivery, segment: &Segment<'_>, now: Instant) {
+    fn learn_rtt(&mut self, delivery: &Delivery, Arrival { now, echo }: Arrival) {
         if !delivery.retransmission_acked {
             if let Some(rtt) = delivery.earliest_rtt {
                 self.rtt.sample(rtt, now);
             }
             return;
         }
-        let timestamps = self.agreed.as_ref().is_some_and(|agreed| agreed.peer_timestamp.is_some());
-        if let (true, Some((_, echo))) = (timestamps, segment.timestamp) {
+        if let Some(echo) = echo {
             let rtt = Duration::from_millis(u64::from(self.timestamp(now).wrapping_sub(echo).max(1)));
             // An echo of something older than any timeout is a lie.
             if rtt <= MAX_RTO {

@@ -128,6 +128,8 @@ pub(crate) struct Place {
     pub(crate) queued: bool,
     /// In the pacing queue.
     pub(crate) paced: bool,
+    /// In the queue of those whose memory goes when nothing arrives.
+    pub(crate) idling: bool,
     /// Among those that wait for a free frame.
     pub(crate) starved: bool,
     /// The earliest of its entries in the timer queue.
@@ -428,6 +430,16 @@ impl Connection {
     /// Ends a connection whose place a new one takes.
     pub(crate) fn make_way(&mut self) {
         self.end(CloseReason::Finished);
+    }
+
+    /// When received data's memory goes, unless more arrives.
+    pub(crate) fn release_at(&self) -> Option<Instant> {
+        self.receiver.release_at()
+    }
+
+    /// Gives that memory back if its time has come.
+    pub(crate) fn release_memory(&mut self, now: Instant) {
+        self.receiver.release_memory(now);
     }
 
     /// A lost segment waits to be sent again.

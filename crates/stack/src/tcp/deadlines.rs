@@ -52,10 +52,17 @@ impl Connection {
     fn probe_window(&mut self, now: Instant) {
         let Some(persist) = self.timers.persist.as_mut().filter(|persist| persist.at() <= now) else { return };
         if persist.unanswered() >= self.config.retries || (self.orphan && persist.probes() >= ORPHAN_PROBES) {
-            self.end(CloseReason::TimedOut);
+            self.give_up();
         } else {
             persist.due = true;
         }
+    }
+
+    /// Enough was tried. The peer of an abandoned connection is told, as in Linux: it may live, and nobody else would tell it. (An
+    /// application that still holds the connection hears of the end instead, and decides.)
+    fn give_up(&mut self) {
+        self.reset_due |= self.orphan && !matches!(self.state, State::SynSent | State::SynReceived { .. });
+        self.end(CloseReason::TimedOut);
     }
 
     /// The retransmission timer expired (RFC 6298 §5.4–5.7).
@@ -74,7 +81,7 @@ impl Connection {
             _ => self.config.retries,
         };
         if self.flight.timeouts >= limit {
-            self.end(CloseReason::TimedOut);
+            self.give_up();
             return;
         }
         self.flight.timeouts += 1;

@@ -10,6 +10,7 @@
 //! | [`segments`] | the retransmission queue, SACK scoreboard and RACK |
 //! | [`recovery`] | recovery phases and proportional rate reduction |
 //! | [`receiver`] | reassembly, window, delayed acknowledgements |
+//! | [`pages`] | received bytes at their places |
 //! | [`send_buffer`], [`rtt`], [`info`] | unacknowledged bytes; the RTT estimator; what a user may look at |
 
 pub(crate) mod acknowledge;
@@ -18,6 +19,7 @@ pub(crate) mod deadlines;
 pub(crate) mod info;
 pub(crate) mod input;
 pub(crate) mod output;
+mod pages;
 mod receiver;
 mod recovery;
 mod rtt;

@@ -296,10 +296,10 @@ impl Connection {
 
     fn commit_again(&mut self, id: SegmentId, plan: &Plan, now: Instant, departure: Instant) {
         let sent = self.sampler.on_send(departure, self.segments.in_flight() == 0);
-        self.segments.retransmitted(id, sent);
+        let timestamp = self.timestamp(now);
+        self.segments.retransmitted(id, sent, timestamp);
         self.totals.retransmits += 1;
         self.note_sent(plan.range.end - plan.range.start);
-        let timestamp = self.timestamp(now);
         if let Phase::Recovery(episode) = &mut self.phase {
             episode.first_retransmission.get_or_insert(timestamp);
         }

@@ -1,13 +1,15 @@
 //! The receiving half: reassembly, the advertised window and when to acknowledge (RFC 9293 §3.8.6, RFC 2018, `spec/tcp.md` §1.12).
 //!
-//! Bytes are stored at their place in one ring; a [`RangeSet`] says which are there. The first copy of a byte wins. Memory is
-//! bounded by the advertised window whatever the sizes and order of segments.
+//! Bytes are stored at their place in [`Pages`]; a [`RangeSet`] says which are there. The first copy of a byte wins. Memory is
+//! bounded by the advertised window whatever the sizes and order of segments, and goes with what has arrived: a segment at the far
+//! end of the window costs its page or two. A connection that is quiet holds none.
 
-use std::collections::VecDeque;
 use std::ops::Range;
+use std::time::Duration;
 
 use tautline_base::Instant;
 
+use super::pages::Pages;
 use crate::ranges::RangeSet;
 use crate::wire::SACK_BLOCKS;
 
@@ -16,12 +18,16 @@ use crate::wire::SACK_BLOCKS;
 const MAX_RANGES: usize = 1024;
 /// Segments acknowledged at once after the start of a connection, so that the peer's slow start is not held back.
 const QUICK_ACKS: u32 = 16;
+/// How long memory is kept for what may arrive next, beyond the time an acknowledgement may be held back.
+const KEEP: Duration = Duration::from_secs(1);
 
 /// Receive state of a connection.
 #[derive(Debug)]
 pub(super) struct Receiver {
-    /// Bytes from `read` upward, holes included.
-    bytes: VecDeque<u8>,
+    /// Bytes from `read` upward, as far as they are there.
+    bytes: Pages,
+    /// When a quiet connection's memory goes.
+    keep_until: Instant,
     /// Offset the application has read up to.
     read: u64,
     /// Offset up to which everything has arrived.
@@ -67,7 +73,8 @@ impl Receiver {
     /// A receiver with room for `capacity` bytes.
     pub(super) fn new(capacity: u64) -> Self {
         Self {
-            bytes: VecDeque::new(),
+            bytes: Pages::default(),
+            keep_until: Instant::ZERO,
             read: 1,
             next: 0,
             ahead: RangeSet::default(),
@@ -133,6 +140,7 @@ impl Receiver {
         let range = offset.max(self.next)..end.min(limit);
         let in_order = offset <= self.next;
         self.peer_segment = self.peer_segment.max(payload.len() as u64);
+        self.keep_until = deadline + KEEP;
         if !range.is_empty() && (in_order || self.ahead.len() < MAX_RANGES) {
             self.store(range, &payload[(offset.max(self.next) - offset) as usize..]);
         }
@@ -143,20 +151,15 @@ impl Receiver {
 
     /// Writes the bytes of `range` that are not yet there.
     fn store(&mut self, range: Range<u64>, bytes: &[u8]) {
-        let Self { bytes: ring, read, next, ahead, recent, .. } = self;
-        let at = |offset: u64| (offset - *read) as usize;
+        let Self { bytes: pages, next, ahead, recent, .. } = self;
         if range.start == *next && ahead.is_empty() {
             // The common case: the next bytes of the stream, nothing beyond them.
-            ring.extend(&bytes[..(range.end - range.start) as usize]);
+            pages.write(range.start, &bytes[..(range.end - range.start) as usize]);
             *next = range.end;
             return;
         }
-        if at(range.end) > ring.len() {
-            ring.resize(at(range.end), 0);
-        }
         ahead.insert(range.clone(), |new| {
-            let source = &bytes[(new.start - range.start) as usize..(new.end - range.start) as usize];
-            copy_into(ring, at(new.start), source);
+            pages.write(new.start, &bytes[(new.start - range.start) as usize..(new.end - range.start) as usize]);
         });
         if range.start > *next {
             remember(recent, range.start, ahead);
@@ -236,16 +239,22 @@ impl Receiver {
     /// Moves bytes to the application.
     pub(super) fn read(&mut self, out: &mut [u8]) -> usize {
         let count = out.len().min(self.readable());
-        let (front, back) = self.bytes.as_slices();
-        let split = front.len().min(count);
-        out[..split].copy_from_slice(&front[..split]);
-        out[split..count].copy_from_slice(&back[..count - split]);
-        self.bytes.drain(..count);
+        self.bytes.read(self.read, &mut out[..count]);
         self.read += count as u64;
-        if self.bytes.is_empty() && self.bytes.capacity() > 1 << 16 && self.finished() {
-            self.bytes = VecDeque::new();
-        }
+        self.bytes.release_below(self.read);
         count
+    }
+
+    /// When a connection on which nothing arrives any more gives its memory back; `None` while it holds data, or none.
+    pub(super) fn release_at(&self) -> Option<Instant> {
+        (self.readable() == 0 && self.ahead.is_empty() && !self.bytes.is_empty()).then_some(self.keep_until)
+    }
+
+    /// Gives the memory back if its time has come.
+    pub(super) fn release_memory(&mut self, now: Instant) {
+        if self.release_at().is_some_and(|at| at <= now) {
+            self.bytes.release_all();
+        }
     }
 
     /// Whether reading has opened the window so much that the peer should know: it at least doubled, by two segments or half the
@@ -278,16 +287,6 @@ fn remember(recent: &mut [Option<u64>; SACK_BLOCKS], offset: u64, ahead: &RangeS
         }
     }
     *recent = kept;
-}
-
-/// Copies `source` into the ring at `at`.
-fn copy_into(ring: &mut VecDeque<u8>, at: usize, source: &[u8]) {
-    let (front, back) = ring.as_mut_slices();
-    let split = front.len();
-    let in_front = split.saturating_sub(at).min(source.len());
-    front[at.min(split)..][..in_front].copy_from_slice(&source[..in_front]);
-    let back_at = (at + in_front).saturating_sub(split);
-    back[back_at..][..source.len() - in_front].copy_from_slice(&source[in_front..]);
 }
 
 #[cfg(test)]
@@ -329,7 +328,7 @@ mod tests {
                 let edge = receiver.edge();
                 receiver.advertise(scale);
                 prop_assert!(receiver.edge() >= edge, "the right edge never moves left");
-                prop_assert!(receiver.bytes.len() < 256 + (1 << scale), "memory is bounded by the window");
+                prop_assert!(receiver.bytes.memory() <= 8 * 64 + 32 * 8, "memory is bounded by the window");
                 for block in receiver.sack_blocks() {
                     prop_assert!(block.start > receiver.next() && block.end <= receiver.edge());
                 }
@@ -370,6 +369,46 @@ mod tests {
         let mut out = [0; 4];
         assert_eq!(receiver.read(&mut out), 4);
         assert_eq!(&out, b"abcd");
+    }
+
+    /// A segment at the far end of the window costs the pages it lies in and their table, not the window.
+    #[test]
+    fn memory_goes_with_what_has_arrived() {
+        let mut receiver = receiver(1 << 20);
+        receiver.advertise(5);
+        assert_eq!(receiver.bytes.memory(), 0);
+        let far = (1 << 20) - 200;
+        receiver.accept(far, &text(far..far + 100), false, LATER);
+        assert_eq!(receiver.out_of_order(), 1);
+        let table = (1 << 20) / 64 * size_of::<usize>();
+        assert!(receiver.bytes.memory() <= 3 * 64 + 2 * table, "{}", receiver.bytes.memory());
+        // What was missing arrives: the far bytes are there.
+        receiver.accept(1, &text(1..far), false, LATER);
+        let mut out = vec![0; 1 << 20];
+        assert_eq!(receiver.read(&mut out) as u64, far + 99);
+        assert_eq!(out[..far as usize + 99], text(1..far + 100));
+    }
+
+    #[test]
+    fn a_quiet_connection_holds_no_memory() {
+        let mut receiver = receiver(1 << 20);
+        assert_eq!(receiver.release_at(), None);
+        receiver.accept(1, &text(1..5001), false, LATER);
+        assert_eq!(receiver.release_at(), None, "there is something to read");
+        receiver.release_memory(LATER + KEEP);
+        receiver.read(&mut [0; 5000]);
+        let at = receiver.release_at().expect("there is memory");
+        receiver.release_memory(at - Duration::from_nanos(1));
+        assert!(receiver.bytes.memory() >= 5000, "what comes next finds it");
+        receiver.release_memory(at);
+        assert_eq!((receiver.bytes.memory(), receiver.release_at()), (0, None));
+        // Out-of-order data is no silence.
+        receiver.accept(6001, &text(6001..6101), false, LATER);
+        assert_eq!(receiver.release_at(), None);
+        receiver.accept(5001, &text(5001..6001), false, LATER);
+        let mut out = [0; 1200];
+        assert_eq!(receiver.read(&mut out), 1100);
+        assert_eq!(out[..1100], text(5001..6101));
     }
 
     #[test]

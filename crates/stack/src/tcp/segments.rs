@@ -14,6 +14,7 @@ use tautline_base::{Bytes, Instant, SegmentId};
 use tautline_cc::{Sampler, SentRate};
 
 use crate::ranges::RangeSet;
+use crate::seq;
 
 /// Segments SACKed above a hole that prove a loss while no reordering has been seen (RFC 8985 §6.2 step 4).
 const DUP_THRESHOLD: usize = 3;
@@ -31,6 +32,8 @@ pub(super) struct Record {
     state: State,
     sent: SentRate,
     transmissions: u16,
+    /// Our timestamp in the latest retransmission.
+    stamp: u32,
     /// Copies still in this host's discipline or ring.
     in_host: u16,
 }
@@ -53,6 +56,14 @@ impl Record {
     fn retransmitted(&self) -> bool {
         self.transmissions > 1
     }
+}
+
+/// The arrival of an acknowledgement.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrival {
+    pub(super) now: Instant,
+    /// The timestamp of ours that it echoes, if the connection uses them.
+    pub(super) echo: Option<u32>,
 }
 
 /// What one acknowledgement delivered.
@@ -139,7 +150,15 @@ impl Segments {
         let number = self.first.wrapping_add(self.records.len() as u32) & NUMBER_MASK;
         self.in_flight += range.end - range.start;
         self.order.push_back((number, sent.sent_at));
-        self.records.push_back(Record { range, fin, state: State::Outstanding, sent, transmissions: 1, in_host: 1 });
+        self.records.push_back(Record {
+            range,
+            fin,
+            state: State::Outstanding,
+            sent,
+            transmissions: 1,
+            stamp: 0,
+            in_host: 1,
+        });
         id(number)
     }
 
@@ -160,14 +179,15 @@ impl Segments {
         None
     }
 
-    /// Records that a lost segment was sent again.
-    pub(super) fn retransmitted(&mut self, segment: SegmentId, sent: SentRate) {
+    /// Records that a lost segment was sent again, with our timestamp `stamp`.
+    pub(super) fn retransmitted(&mut self, segment: SegmentId, sent: SentRate, stamp: u32) {
         let Some(at) = self.position(segment) else { return };
         let record = &mut self.records[at];
         debug_assert_eq!(record.state, State::Lost, "only lost segments are sent again");
         record.state = State::Outstanding;
         record.sent = sent;
         record.transmissions = record.transmissions.saturating_add(1);
+        record.stamp = stamp;
         record.in_host += 1;
         self.in_flight += record.len();
         self.order.push_back((number(segment), sent.sent_at));
@@ -187,11 +207,11 @@ impl Segments {
     }
 
     /// Takes a cumulative acknowledgement of everything below `una`.
-    pub(super) fn acknowledge(&mut self, una: u64, now: Instant, sampler: &mut Sampler) -> Delivery {
+    pub(super) fn acknowledge(&mut self, una: u64, arrival: Arrival, sampler: &mut Sampler) -> Delivery {
         let mut delivery = Delivery::default();
         while self.records.front().is_some_and(|record| record.range.end <= una) {
             delivery.retransmission_acked |= self.records[0].retransmitted();
-            self.deliver(0, now, sampler, &mut delivery);
+            self.deliver(0, arrival, sampler, &mut delivery);
             let record = self.records.pop_front().expect("the loop saw it");
             if record.state == State::Sacked {
                 self.sacked_count -= 1;
@@ -218,7 +238,7 @@ impl Segments {
     }
 
     /// Takes a SACK block, already checked to lie within what is outstanding.
-    pub(super) fn sack(&mut self, block: Range<u64>, now: Instant, sampler: &mut Sampler, delivery: &mut Delivery) {
+    pub(super) fn sack(&mut self, block: Range<u64>, arrival: Arrival, sampler: &mut Sampler, delivery: &mut Delivery) {
         // Honest blocks cover whole segments. More ranges than segments are an attack on our memory.
         if self.sacked.len() > self.records.len() {
             return;
@@ -232,7 +252,7 @@ impl Segments {
         let mut at = self.records.partition_point(|record| record.range.end <= touched.start);
         while self.records.get(at).is_some_and(|record| record.range.start < touched.end) {
             if self.records[at].state != State::Sacked && self.sacked.contains(&self.records[at].range) {
-                self.deliver(at, now, sampler, delivery);
+                self.deliver(at, arrival, sampler, delivery);
                 self.records[at].state = State::Sacked;
                 self.sacked_count += 1;
                 self.sacked_bytes += self.records[at].len();
@@ -242,8 +262,8 @@ impl Segments {
     }
 
     /// Accounts a segment that turns out to be delivered.
-    fn deliver(&mut self, at: usize, now: Instant, sampler: &mut Sampler, delivery: &mut Delivery) {
-        let record = &self.records[at];
+    fn deliver(&mut self, at: usize, arrival: Arrival, sampler: &mut Sampler, delivery: &mut Delivery) {
+        let (record, Arrival { now, echo }) = (&self.records[at], arrival);
         if record.state == State::Sacked {
             return;
         }
@@ -259,8 +279,10 @@ impl Segments {
             self.rack.reordering_seen |= record.range.end < self.rack.highest;
         }
         self.rack.highest = self.rack.highest.max(record.range.end);
-        // What came sooner than the path allows acknowledges the original, not the retransmission (RFC 8985 §6.2 step 2).
-        let of_original = record.retransmitted() && rtt < self.rack.min_rtt;
+        // What echoes a timestamp from before the retransmission, or came sooner than the path allows, acknowledges the original
+        // (RFC 8985 §6.2 step 2).
+        let echoes_older = echo.is_some_and(|echo| seq::older(echo, record.stamp));
+        let of_original = record.retransmitted() && (echoes_older || rtt < self.rack.min_rtt);
         let sent = (record.sent.sent_at, record.range.end);
         if !of_original && self.rack.newest.is_none_or(|newest| newest < sent) {
             self.rack.newest = Some(sent);
@@ -404,6 +426,15 @@ mod tests {
         sampler.on_send(at, false)
     }
 
+    /// An acknowledgement without timestamps.
+    fn plain(now: Instant) -> Arrival {
+        Arrival { now, echo: None }
+    }
+
+    fn at(millis: u64) -> Arrival {
+        plain(Instant::from_millis(millis))
+    }
+
     fn window(min_rtt: u64, srtt: u64) -> ReorderingWindow {
         ReorderingWindow { min_rtt: Duration::from_millis(min_rtt), srtt: Duration::from_millis(srtt), in_recovery: false }
     }
@@ -425,13 +456,13 @@ mod tests {
         let mut sampler = Sampler::default();
         let mut segments = four(&mut sampler);
         let mut delivery = Delivery::default();
-        segments.sack(1001..2001, Instant::from_millis(41), &mut sampler, &mut delivery);
+        segments.sack(1001..2001, at(41), &mut sampler, &mut delivery);
         assert_eq!(
             segments.detect_lost(Instant::from_millis(41), window(40, 50)),
             (Bytes::ZERO, Some(Instant::from_millis(52)))
         );
-        segments.sack(2001..3001, Instant::from_millis(42), &mut sampler, &mut delivery);
-        segments.sack(3001..4001, Instant::from_millis(43), &mut sampler, &mut delivery);
+        segments.sack(2001..3001, at(42), &mut sampler, &mut delivery);
+        segments.sack(3001..4001, at(43), &mut sampler, &mut delivery);
         assert_eq!(segments.detect_lost(Instant::from_millis(43), window(40, 50)), (Bytes::new(1000), None));
         assert_eq!(segments.in_flight(), 0);
         assert_eq!(delivery.bytes, Bytes::new(3000));
@@ -443,9 +474,9 @@ mod tests {
         let mut segments = four(&mut sampler);
         let mut delivery = Delivery::default();
         let now = Instant::from_millis(43);
-        segments.sack(3001..4001, now, &mut sampler, &mut delivery);
-        segments.sack(2001..3001, now, &mut sampler, &mut delivery);
-        segments.sack(1001..2001, now, &mut sampler, &mut delivery);
+        segments.sack(3001..4001, plain(now), &mut sampler, &mut delivery);
+        segments.sack(2001..3001, plain(now), &mut sampler, &mut delivery);
+        segments.sack(1001..2001, plain(now), &mut sampler, &mut delivery);
         let (lost, timer) = segments.detect_lost(now, window(40, 50));
         assert_eq!(lost, Bytes::ZERO, "segments arrived out of order: three SACKs prove nothing");
         assert_eq!(timer, Some(Instant::from_millis(52)));
@@ -461,9 +492,26 @@ mod tests {
         assert_eq!(segments.next_lost(), None);
         segments.left_host(id);
         assert_eq!(segments.next_lost(), Some((id, 1..1001, false)));
-        segments.retransmitted(id, record);
+        segments.retransmitted(id, record, 0);
         assert_eq!(segments.in_flight(), 1000);
         assert_eq!(segments.next_lost(), None);
+    }
+
+    /// The head is sent again at 100 ms; an acknowledgement of its original comes 45 ms later, no sooner than a round trip. If it were
+    /// taken for the retransmission's, everything sent before 100 ms would count as lost.
+    #[test]
+    fn an_echo_older_than_the_retransmission_is_of_the_original() {
+        for (echo, lost) in [(Some(99), 0), (Some(100), 3000), (None, 3000)] {
+            let mut sampler = Sampler::default();
+            let mut segments = four(&mut sampler);
+            segments.rack.min_rtt = Duration::from_millis(40);
+            segments.lose_head();
+            let again = sent(&mut sampler, Instant::from_millis(100));
+            segments.retransmitted(id(0), again, 100);
+            let now = Instant::from_millis(145);
+            segments.acknowledge(1001, Arrival { now, echo }, &mut sampler);
+            assert_eq!(segments.detect_lost(now, window(40, 50)).0, Bytes::new(lost), "{echo:?}");
+        }
     }
 
     #[test]
@@ -475,7 +523,7 @@ mod tests {
             let id = segments.push(i..i + 1, false, record);
             assert_eq!(segments.position(id), Some(i as usize));
         }
-        segments.acknowledge(3, Instant::from_millis(9), &mut sampler);
+        segments.acknowledge(3, at(9), &mut sampler);
         assert_eq!((segments.first, segments.len(), segments.in_flight()), (1, 1, 1));
     }
 
@@ -485,9 +533,9 @@ mod tests {
         let mut segments = four(&mut sampler);
         let mut delivery = Delivery::default();
         let now = Instant::from_millis(50);
-        segments.sack(1500..2500, now, &mut sampler, &mut delivery);
+        segments.sack(1500..2500, plain(now), &mut sampler, &mut delivery);
         assert_eq!(delivery.bytes, Bytes::ZERO);
-        segments.sack(1001..1600, now, &mut sampler, &mut delivery);
+        segments.sack(1001..1600, plain(now), &mut sampler, &mut delivery);
         assert_eq!(delivery.bytes, Bytes::new(1000));
         assert_eq!(segments.sacked_count, 1);
     }

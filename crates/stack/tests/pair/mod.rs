@@ -21,6 +21,8 @@ pub const DELAY: Duration = Duration::from_millis(5);
 pub struct Nic {
     sent: VecDeque<Vec<u8>>,
     done: Vec<Packet<HeapFrame>>,
+    /// It completes nothing any more.
+    pub stuck: bool,
     arrived: VecDeque<Vec<u8>>,
 }
 
@@ -43,7 +45,9 @@ impl Device for Nic {
     fn doorbell(&mut self, _now: Instant) {}
 
     fn reap(&mut self, _now: Instant, done: &mut Vec<Packet<HeapFrame>>) {
-        done.append(&mut self.done);
+        if !self.stuck {
+            done.append(&mut self.done);
+        }
     }
 
     fn in_flight(&self) -> usize {

@@ -1,0 +1,92 @@
+//! [`Pages`]: bytes at their places in a stream, held in pages, so that memory goes with what is there and not with how far apart it is.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Bytes in a page. Small in unit tests, so that they cross many borders.
+pub(super) const PAGE: u64 = if cfg!(test) { 64 } else { 4096 };
+
+type Page = Box<[u8; PAGE as usize]>;
+
+/// A window onto a stream of which some bytes are there. Who uses it knows which.
+///
+/// Pages that are done with are kept for the bytes to come: a stream in steady state allocates nothing.
+#[derive(Debug, Default)]
+pub(super) struct Pages {
+    /// Pages from number `first` on; `None` where nothing was written.
+    pages: VecDeque<Option<Page>>,
+    first: u64,
+    spare: Vec<Page>,
+}
+
+impl Pages {
+    /// Writes `bytes` at `offset`, which has not been released.
+    pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) {
+        let mut bytes = bytes;
+        for (number, within) in split(offset..offset + bytes.len() as u64) {
+            let (head, rest) = bytes.split_at(within.len());
+            self.page_mut(number)[within].copy_from_slice(head);
+            bytes = rest;
+        }
+    }
+
+    /// Copies the bytes from `offset` on, which were written, to `out`.
+    pub(super) fn read(&self, offset: u64, out: &mut [u8]) {
+        let mut out = out;
+        for (number, within) in split(offset..offset + out.len() as u64) {
+            let (head, rest) = out.split_at_mut(within.len());
+            if let Some(Some(page)) = self.pages.get((number - self.first) as usize) {
+                head.copy_from_slice(&page[within]);
+            }
+            out = rest;
+        }
+    }
+
+    /// Nothing below `offset` is needed any more.
+    pub(super) fn release_below(&mut self, offset: u64) {
+        let first = offset / PAGE;
+        while self.first < first {
+            self.first += 1;
+            self.spare.extend(self.pages.pop_front().flatten());
+        }
+    }
+
+    /// Nothing at all is needed: gives all memory back.
+    pub(super) fn release_all(&mut self) {
+        *self = Self { first: self.first, ..Self::default() };
+    }
+
+    /// Memory held, in bytes.
+    #[cfg(test)]
+    pub(super) fn memory(&self) -> usize {
+        let pages = self.pages.iter().flatten().count() + self.spare.len();
+        pages * PAGE as usize + (self.pages.capacity() + self.spare.capacity()) * size_of::<Option<Page>>()
+    }
+
+    /// True when no memory is held.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pages.capacity() == 0 && self.spare.capacity() == 0
+    }
+
+    fn page_mut(&mut self, number: u64) -> &mut Page {
+        let at = (number - self.first) as usize;
+        if at >= self.pages.len() {
+            self.pages.resize_with(at + 1, || None);
+        }
+        let spare = &mut self.spare;
+        self.pages[at].get_or_insert_with(|| spare.pop().unwrap_or_else(|| Box::new([0; PAGE as usize])))
+    }
+}
+
+/// The pages that `range` touches, and the part of each.
+fn split(range: Range<u64>) -> impl Iterator<Item = (u64, Range<usize>)> {
+    let mut at = range.start;
+    std::iter::from_fn(move || {
+        (at < range.end).then(|| {
+            let (number, from) = (at / PAGE, at % PAGE);
+            let to = PAGE.min(from + range.end - at);
+            at += to - from;
+            (number, from as usize..to as usize)
+        })
+    })
+}
