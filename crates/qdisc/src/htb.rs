@@ -1,1 +1,371 @@
-//! `Htb`: hierarchical token buckets (spec/qdisc.md §13; `tc`'s `htb`).
+//! [`Htb`]: hierarchical token buckets, a link shared out among a tree of classes (spec/qdisc.md §13; `tc`'s `htb`).
+//!
+//! Each class has a rate that it is guaranteed and a ceiling. A leaf below its rate sends by its own right; above it, up to its
+//! ceiling, what its ancestors lend, the nearest first, lower priorities' numbers before higher ones, equal ones in turn by their
+//! quantum. Packets that belong to no class leave at once, before all others. Arithmetic and order of service are Linux 6.1's.
+//!
+//! The cost of a packet grows with the depth of the tree and the logarithm of the number of classes. Only leaves whose own disciplines
+//! hold packets back (a shaper below a shaper) are asked one after the other. A packet's local priority has four bits and names
+//! no class, so classification begins with the filters.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `params` | [`Config`], [`ClassConfig`], [`Depth`] |
+//! | `class` | a class' buckets and what they allow |
+//! | `tree` | which leaf may send next |
+//! | `edit` | classes that come, change and go |
+//! | `waiting` | classes that wait for their buckets to fill |
+//! | `ring`, `bits` | classes that may send, in order, and whose turn it is |
+
+mod bits;
+mod class;
+mod edit;
+mod params;
+mod ring;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod waiting;
+
+use alloc::collections::VecDeque;
+use alloc::vec;
+use core::time::Duration;
+
+use tautline_base::{Instant, Item};
+
+use crate::children::Children;
+use crate::class::ClassId;
+use crate::config::ConfigError;
+use crate::discipline::{Backlog, Change, Inspect, Qdisc};
+use crate::drops::{DropReason, Drops};
+use crate::filter::{Filters, Verdict};
+use crate::report::{Common, Report, Value};
+use crate::words::{Options, ParseError, Words};
+
+use class::{Class, Counters};
+use tree::Tree;
+
+pub use params::{ClassConfig, Config, Depth};
+
+/// How deep the tree may be.
+const DEPTH: usize = 8;
+/// Number of priorities.
+const PRIORITIES: usize = 8;
+/// Asked again after this time at the latest, should nothing be known to happen before.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+/// A tree of classes that share a link.
+#[derive(Debug)]
+pub struct Htb<P, Q> {
+    config: Config,
+    filters: Filters,
+    tree: Tree,
+    /// Beside the classes of the tree, in the same order. A class with classes below it keeps the discipline it was given, empty, for the
+    /// time when they are gone.
+    children: Children<P, Q>,
+    direct: VecDeque<P>,
+    direct_backlog: Backlog,
+    direct_packets: u64,
+    /// Set when nothing may leave: until then there is no use in asking again.
+    closed_until: Option<Instant>,
+}
+
+/// Where a packet goes.
+enum Target {
+    Class(usize),
+    Direct,
+    Dropped,
+}
+
+impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
+    /// A discipline called `handle`, without classes yet: every packet leaves unshaped.
+    ///
+    /// # Errors
+    /// If `r2q` is zero.
+    pub fn new(handle: u16, config: Config) -> Result<Self, ConfigError> {
+        config.check()?;
+        Ok(Self {
+            config,
+            filters: Filters::default(),
+            tree: Tree::new(),
+            children: Children::new(handle),
+            direct: VecDeque::new(),
+            direct_backlog: Backlog::default(),
+            direct_packets: 0,
+            closed_until: None,
+        })
+    }
+
+    /// Takes new parameters. Packets above a lowered limit stay; quanta and buckets follow when their class is next changed.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new). Then nothing changes.
+    pub fn reconfigure(&mut self, config: Config) -> Result<(), ConfigError> {
+        config.check()?;
+        self.config = config;
+        Ok(())
+    }
+
+    /// Adds `class` below `parent`, or at the top, with the discipline `child`, which must be empty. The discipline of a parent that was
+    /// a leaf rests until the parent is one again.
+    ///
+    /// # Errors
+    /// If the class exists or is not of this discipline, there is no such parent, the parent holds packets (let it run empty or
+    /// [`graft`](Self::graft) an empty discipline), the tree would be deeper than eight classes, or a value of `config` is out of its
+    /// range. Then nothing changes.
+    pub fn add_class(
+        &mut self,
+        class: ClassId,
+        parent: Option<ClassId>,
+        config: ClassConfig,
+        child: Q,
+    ) -> Result<(), ConfigError> {
+        config.check()?;
+        let above = parent.map(|parent| self.children.known(parent, "parent")).transpose()?;
+        if let (Some(above), Some(parent)) = (above, parent) {
+            ConfigError::check(self.tree.admits_below(above), "parent", parent, "at most seven classes deep")?;
+            let empty = self.children.held(above).is_empty();
+            ConfigError::check(empty, "parent", parent, "a class without packets of its own")?;
+        }
+        let at = self.children.insert(class, child)?;
+        self.tree.add(at, above, config, &self.config);
+        Ok(())
+    }
+
+    /// Gives a class new parameters. What waits stays; what it owes is owed in bytes.
+    ///
+    /// # Errors
+    /// If there is no such class, or a value is out of its range. Then nothing changes.
+    pub fn change_class_config(&mut self, class: ClassId, config: ClassConfig, now: Instant) -> Result<(), ConfigError> {
+        config.check()?;
+        let at = self.children.known(class, "classid")?;
+        self.tree.change(at, config, &self.config, now);
+        self.closed_until = None;
+        Ok(())
+    }
+
+    /// Removes a class; its packets go to `drops`. A parent that has no other is a leaf again.
+    ///
+    /// # Errors
+    /// If there is no such class, or it has classes below it. Then nothing changes.
+    pub fn remove_class(&mut self, class: ClassId, drops: &mut Drops<P>) -> Result<(), ConfigError> {
+        let at = self.children.known(class, "classid")?;
+        let leaf = self.tree.classes[at].is_leaf();
+        ConfigError::check(leaf, "classid", class, "a class without classes below it")?;
+        self.children.remove(at, drops);
+        self.tree.remove(at);
+        self.closed_until = None;
+        Ok(())
+    }
+
+    /// Replaces the discipline of a class; what waited there goes to `drops`.
+    ///
+    /// # Errors
+    /// If there is no such class, or it has classes below it. Then nothing changes.
+    pub fn graft(&mut self, class: ClassId, child: Q, drops: &mut Drops<P>) -> Result<(), ConfigError> {
+        let at = self.children.known(class, "parent")?;
+        let leaf = self.tree.classes[at].is_leaf();
+        ConfigError::check(leaf, "parent", class, "a class without classes below it")?;
+        self.children.replace(at, child, drops);
+        self.closed_until = None;
+        Ok(())
+    }
+
+    /// Sets the rules that choose a class. One that names the discipline itself (`1:`) lets a packet leave unshaped.
+    pub fn set_filters(&mut self, filters: Filters) {
+        self.filters = filters;
+    }
+
+    /// Where `packet` goes: to the leaf that a filter names, else to the default class, else past all classes.
+    fn classify(&mut self, packet: &mut P, now: Instant) -> Target {
+        let leaf = |class| self.children.find(class).filter(|&at| self.tree.classes[at].is_leaf());
+        let default = || {
+            let class = self.config.default.map(|minor| ClassId { minor, ..self.children.handle() });
+            class.and_then(leaf).map_or(Target::Direct, Target::Class)
+        };
+        match self.filters.classify(packet, now) {
+            Verdict::Drop => Target::Dropped,
+            Verdict::Class(class) if class == self.children.handle() => Target::Direct,
+            Verdict::Class(class) => leaf(class).map_or_else(default, Target::Class),
+            Verdict::Continue => default(),
+        }
+    }
+
+    /// Queues `packet` in the leaf at `at`.
+    fn enqueue_to(&mut self, at: usize, packet: P, now: Instant, drops: &mut Drops<P>) {
+        self.children.enqueue(at, packet, now, drops);
+        if !self.children.held(at).is_empty() {
+            self.tree.activate(at);
+        }
+        self.closed_until = None;
+    }
+
+    fn enqueue_direct(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
+        if self.direct.len() >= self.config.direct_qlen as usize {
+            return drops.push(packet, DropReason::Overlimit);
+        }
+        packet.set_enqueued(now);
+        self.direct_packets += 1;
+        self.direct_backlog.add(packet.len());
+        self.direct.push_back(packet);
+    }
+
+    /// A packet that may leave at `level` and `prio`; `opens` learns when the disciplines that hold theirs back will give one.
+    fn dequeue_at(
+        &mut self,
+        (level, prio): (usize, usize),
+        now: Instant,
+        opens: &mut Option<Instant>,
+        drops: &mut Drops<P>,
+    ) -> Option<P> {
+        let mut at = self.tree.leaf_in_turn(level, prio)?;
+        let mut first = at;
+        loop {
+            if self.children.held(at).is_empty() {
+                self.tree.deactivate(at);
+                if !self.tree.is_sendable(level, prio) {
+                    return None;
+                }
+                let next = self.tree.leaf_in_turn(level, prio)?;
+                if at == first {
+                    first = next;
+                }
+                at = next;
+                continue;
+            }
+            if let Some(packet) = self.children.dequeue(at, now, drops) {
+                self.tree.count_turn(at, level, prio, packet.len());
+                if self.children.held(at).is_empty() {
+                    self.tree.deactivate(at);
+                }
+                self.tree.pay(at, level, packet.len(), packet.segments());
+                return Some(packet);
+            }
+            *opens = [*opens, self.children.child(at).ready_at()].into_iter().flatten().min();
+            self.tree.end_turn(at, level, prio);
+            at = self.tree.leaf_in_turn(level, prio)?;
+            if at == first {
+                return None;
+            }
+        }
+    }
+}
+
+impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Htb<P, Q> {
+    fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
+        match self.classify(&mut packet, now) {
+            Target::Class(at) => self.enqueue_to(at, packet, now, drops),
+            Target::Direct => self.enqueue_direct(packet, now, drops),
+            Target::Dropped => drops.push(packet, DropReason::Filter),
+        }
+    }
+
+    fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
+        if let Some(packet) = self.direct.pop_front() {
+            self.direct_backlog.remove(packet.len());
+            return Some(packet);
+        }
+        if self.children.backlog().is_empty() {
+            return None;
+        }
+        self.tree.advance_to(now);
+        self.closed_until = None;
+        let mut opens = None;
+        for level in 0..DEPTH {
+            self.tree.wake(level);
+            for prio in self.tree.sendable(level) {
+                if let Some(packet) = self.dequeue_at((level, prio), now, &mut opens, drops) {
+                    return Some(packet);
+                }
+            }
+        }
+        let event = [self.tree.waiting.next_event(), opens].into_iter().flatten().min();
+        self.closed_until = Some(event.map_or(now + LONGEST_WAIT, |event| event.max(now + Duration::from_nanos(1))));
+        None
+    }
+
+    fn ready_at(&self) -> Option<Instant> {
+        if !self.direct.is_empty() {
+            return Some(Instant::ZERO);
+        }
+        (!self.children.backlog().is_empty()).then(|| self.closed_until.unwrap_or(Instant::ZERO))
+    }
+
+    fn backlog(&self) -> Backlog {
+        let (direct, children) = (self.direct_backlog, self.children.backlog());
+        Backlog { packets: direct.packets + children.packets, bytes: direct.bytes + children.bytes }
+    }
+}
+
+impl<P: Item, Q: Qdisc<P> + Inspect> Htb<P, Q> {
+    fn report_class(&self, at: usize) -> Report {
+        let class: &Class = &self.tree.classes[at];
+        let Counters { lends, borrows, giants, overlimits, sent_bytes, sent_packets } = class.counters;
+        let ticks = |nanos: i64| Value::Signed((nanos >> 6).clamp(i32::MIN.into(), i32::MAX.into()));
+        let (tokens, ceil_tokens) = class.tokens();
+        let mut report = Report {
+            options: class.config.resolved(self.config.r2q).options(),
+            overlimits,
+            counters: vec![
+                ("lended", Value::Count(lends)),
+                ("borrowed", Value::Count(borrows)),
+                ("giants", Value::Count(giants)),
+                ("tokens", ticks(tokens)),
+                ("ctokens", ticks(ceil_tokens)),
+            ],
+            ..self.children.report("htb", at)
+        };
+        report.options.push(("level", Value::Count(class.level as u64)));
+        if !class.is_leaf() {
+            report.children.clear();
+            report.common = Some(Common { sent_bytes, sent_packets, ..Common::default() });
+        }
+        report
+    }
+}
+
+impl<P: Item, Q: Qdisc<P> + Inspect> Inspect for Htb<P, Q> {
+    fn report(&self) -> Report {
+        Report {
+            kind: "htb",
+            id: Some(self.children.handle()),
+            options: self.config.options(),
+            overlimits: self.tree.overlimits,
+            counters: vec![("direct_packets_stat", Value::Count(self.direct_packets))],
+            classes: (0..self.children.len()).map(|at| self.report_class(at)).collect(),
+            ..Report::default()
+        }
+    }
+}
+
+impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for Htb<P, Q> {
+    fn change(&mut self, words: &mut Words<'_>, _now: Instant, _drops: &mut Drops<P>) -> Result<(), ParseError> {
+        let mut config = self.config.clone();
+        words.apply(&mut config)?;
+        self.reconfigure(config).map_err(|error| words.refused("htb", error))
+    }
+
+    fn change_class(
+        &mut self,
+        class: ClassId,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
+        self.closed_until = None;
+        let Some(at) = self.children.find(class) else {
+            return self.children.change_class_below("htb", class, words, now, drops);
+        };
+        let mut config = self.tree.classes[at].config.clone();
+        words.apply(&mut config)?;
+        self.change_class_config(class, config, now).map_err(|error| words.refused("htb", error))
+    }
+
+    fn below(&mut self, class: ClassId) -> Option<&mut dyn Change<P>> {
+        self.closed_until = None;
+        if self.children.find(class).is_some_and(|at| !self.tree.classes[at].is_leaf()) {
+            return None;
+        }
+        self.children.below(class)
+    }
+}

@@ -39,6 +39,7 @@
 //! | [`fq_pie`] | [`FqPie`]: fair queues, each under PIE |
 //! | [`pie`] | [`Pie`]: proportional integral controller, RFC 8033; [`pie::Aqm`] for queues of your own |
 //! | [`prio`] | [`Prio`]: bands in strict priority |
+//! | [`htb`] | [`Htb`]: a link shared out among a tree of classes |
 //! | [`drr`] | [`Drr`]: classes that take turns by bytes |
 //! | `ledger` | [`Ledger`]: asserts that no packet and no byte is lost |
 //! | [`stats`] | [`Stats`]: counts packets, drops, marks, times; [`FlowStats`]: the same flow by flow |
@@ -123,6 +124,7 @@ pub use flow_key::{FlowKey, Known};
 pub use fq::Fq;
 pub use fq_codel::FqCodel;
 pub use fq_pie::FqPie;
+pub use htb::Htb;
 pub use ledger::Ledger;
 pub use parked::Parked;
 pub use pfifo::Pfifo;

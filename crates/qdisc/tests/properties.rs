@@ -135,6 +135,7 @@ fn kind() -> impl Strategy<Value = Kind> {
         fq_config().prop_map(Kind::FqCodel),
         red_config().prop_map(Kind::Red),
         Just(Kind::Prio(tautline_qdisc::prio::Config::default())),
+        limit().prop_map(|direct_qlen| Kind::Htb(tautline_qdisc::htb::Config { direct_qlen, ..Default::default() })),
         (limit(), params(), any::<bool>()).prop_map(|(limit, params, linux)| {
             let config = if linux { cobalt::Config::linux() } else { cobalt::Config::ns3() };
             let cobalt = cobalt::Params { target: params.target, interval: params.interval, ..config.cobalt };
@@ -358,6 +359,7 @@ fn the_end_of_time_is_survived() {
         "bfifo",
         "pfifo_head_drop",
         "prio",
+        "htb",
         "tbf rate 13mbit burst 15140 limit 1mb",
         "pie",
         "pie linux",

@@ -22,6 +22,7 @@ use crate::fifo::{self, Fifo};
 use crate::fq::{self, Fq};
 use crate::fq_codel::{self, FqCodel};
 use crate::fq_pie::{self, FqPie};
+use crate::htb::{self, Htb};
 use crate::pfifo::{self, Pfifo};
 use crate::pfifo_fast::{self, PfifoFast};
 use crate::pfifo_head_drop::{self, PfifoHeadDrop};
@@ -114,6 +115,8 @@ kinds! {
     };
     /// Classes that take turns; none yet.
     Drr(drr::Config), |_| Ok(Drr::<P, Box<dyn DynQdisc<P>>>::new(ALONE));
+    /// A link shared out among a tree of classes; none yet.
+    Htb(htb::Config), |config| Htb::<P, Box<dyn DynQdisc<P>>>::new(ALONE, config);
     /// A token bucket above a FIFO.
     Tbf(tbf::Config), |config: tbf::Config| {
         let limit = config.limit();

@@ -1,0 +1,228 @@
+//! [`Config`] and [`ClassConfig`]: what HTB and each of its classes are told.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+
+use tautline_base::{Bytes, Rate};
+
+use crate::config::ConfigError;
+use crate::rate::{Cost, Framing};
+use crate::report::Value;
+use crate::words::{NUMBER, Options, PACKETS, ParseError, RATE, SIZE, Word, Words, units};
+
+/// Parameters of [`Htb`](super::Htb).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Number of the class for packets that no filter puts into one; `None`: they leave unshaped, before all others. Default none.
+    pub default: Option<u16>,
+    /// A class' quantum is its rate in bytes per second divided by this, within 1000 to 200 000 bytes. At least 1; default 10.
+    pub r2q: u32,
+    /// Unshaped packets held at most. Default 1000, the transmit queue length of a Linux Ethernet device.
+    pub direct_qlen: u32,
+    /// How deep a bucket of so many bytes is. Default [`Depth::Exact`].
+    pub depth: Depth,
+}
+
+/// How deep, in time, a bucket of so many bytes is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Depth {
+    /// The time these bytes take at the rate.
+    #[default]
+    Exact,
+    /// As `tc` (before 6.15) hands it to Linux: cut to whole microseconds, then to ticks of 64 ns. At 10 Gbit/s a bucket of
+    /// 1600 bytes so loses a quarter.
+    Ticks,
+}
+
+impl fmt::Display for Depth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Exact => "exact",
+            Self::Ticks => "ticks",
+        })
+    }
+}
+
+impl Depth {
+    /// Nanoseconds of a bucket of `burst` bytes.
+    pub(super) fn nanos(self, burst: Bytes, rate: Rate) -> i64 {
+        match self {
+            Self::Exact => Cost::new(rate, Framing::default()).nanos(burst),
+            Self::Ticks => {
+                let micros = (1e6 * (burst.get() as f64 / rate.as_bytes_per_sec() as f64)) as u32;
+                i64::from((f64::from(micros) * 15.625) as u32) * 64
+            }
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { default: None, r2q: 10, direct_qlen: 1000, depth: Depth::Exact }
+    }
+}
+
+impl Config {
+    /// As Linux 6.1 with its `tc` behaves.
+    pub fn linux() -> Self {
+        Self { depth: Depth::Ticks, ..Self::default() }
+    }
+
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        ConfigError::check(self.r2q > 0, "r2q", self.r2q, "at least 1")
+    }
+}
+
+impl Options for Config {
+    fn kind(&self) -> &'static str {
+        "htb"
+    }
+
+    fn help(&self) -> &'static str {
+        "r2q N, default MINOR (hexadecimal), direct_qlen PACKETS, depth exact|ticks, linux (all as Linux does)"
+    }
+
+    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
+        match option.text {
+            "default" => {
+                let minor = |text: &str| u16::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok();
+                let minor = words.value(option, minor, "the number of a class in hexadecimal, e.g. 12 or 0x12")?;
+                self.default = (minor > 0).then_some(minor);
+            }
+            "r2q" => self.r2q = words.value(option, |text| text.parse().ok(), NUMBER)?,
+            "direct_qlen" => self.direct_qlen = words.value(option, units::parse_packets, PACKETS)?,
+            "depth" => self.depth = words.value(option, parse_depth, "exact or ticks")?,
+            "linux" => self.depth = Self::linux().depth,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn options(&self) -> Vec<(&'static str, Value)> {
+        vec![
+            ("r2q", Value::Count(self.r2q.into())),
+            ("default", Value::word(alloc::format!("{:#x}", self.default.unwrap_or(0)))),
+            ("direct_qlen", Value::Count(self.direct_qlen.into())),
+            ("depth", Value::word(alloc::format!("{}", self.depth))),
+        ]
+    }
+}
+
+fn parse_depth(text: &str) -> Option<Depth> {
+    match text {
+        "exact" => Some(Depth::Exact),
+        "ticks" => Some(Depth::Ticks),
+        _ => None,
+    }
+}
+
+/// Parameters of a class of [`Htb`](super::Htb).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassConfig {
+    /// What it is guaranteed, if those of all leaves fit together into the link. Default none: it must be given.
+    pub rate: Rate,
+    /// What it never exceeds, its parent lending the rest. Default its rate: it borrows nothing.
+    pub ceil: Option<Rate>,
+    /// What may leave at once at its own cost. Default [`mtu`](Self::mtu), and a nanosecond's worth of the rate, as `tc` computes it
+    /// where the kernel has fine timers.
+    pub burst: Option<Bytes>,
+    /// What may leave at once without regard to the ceiling. Default as [`burst`](Self::burst), by the ceiling.
+    pub cburst: Option<Bytes>,
+    /// Who borrows first: 0 before 1 before … 7; higher ones count as 7, as in Linux. Default 0.
+    pub prio: u8,
+    /// Bytes it sends per turn among those of its priority. Default by [`Config::r2q`].
+    pub quantum: Option<Bytes>,
+    /// The longest packet expected: decides the default bursts, and what is counted as a giant. Default 1600 (`tc`).
+    pub mtu: Bytes,
+    /// What packets occupy on the link. Default their own length.
+    pub framing: Framing,
+}
+
+impl Default for ClassConfig {
+    fn default() -> Self {
+        Self {
+            rate: Rate::ZERO,
+            ceil: None,
+            burst: None,
+            cburst: None,
+            prio: 0,
+            quantum: None,
+            mtu: Bytes::new(1600),
+            framing: Framing::default(),
+        }
+    }
+}
+
+impl ClassConfig {
+    /// A class that is guaranteed `rate` and may borrow up to `ceil`.
+    pub fn new(rate: Rate, ceil: Rate) -> Self {
+        Self { rate, ceil: Some(ceil), ..Self::default() }
+    }
+
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        ConfigError::check(self.rate > Rate::ZERO, "rate", units::rate(self.rate), "at least 8bit")?;
+        let ceil = self.ceil();
+        ConfigError::check(ceil >= self.rate, "ceil", units::rate(ceil), "at least `rate`")?;
+        ConfigError::check(self.quantum != Some(Bytes::ZERO), "quantum", units::size(Bytes::ZERO), "at least 1b")
+    }
+
+    pub(super) fn ceil(&self) -> Rate {
+        self.ceil.unwrap_or(self.rate)
+    }
+
+    /// With every value that has a default filled in.
+    pub(super) fn resolved(&self, r2q: u32) -> Self {
+        // tc adds what leaves within one tick of the kernel's timers, which count nanoseconds.
+        let burst = |rate: Rate| self.mtu + Bytes::new(rate.as_bytes_per_sec() / 1_000_000_000);
+        let quantum = Bytes::new((self.rate.as_bytes_per_sec() / u64::from(r2q)).clamp(1000, 200_000));
+        Self {
+            ceil: Some(self.ceil()),
+            burst: Some(self.burst.unwrap_or_else(|| burst(self.rate))),
+            cburst: Some(self.cburst.unwrap_or_else(|| burst(self.ceil()))),
+            prio: self.prio.min(7),
+            quantum: self.quantum.or(Some(quantum)),
+            ..self.clone()
+        }
+    }
+}
+
+impl Options for ClassConfig {
+    fn kind(&self) -> &'static str {
+        "htb"
+    }
+
+    fn help(&self) -> &'static str {
+        "rate RATE, ceil RATE, burst SIZE, cburst SIZE, prio N, quantum SIZE, mtu SIZE, mpu SIZE, overhead N, linklayer \
+         ethernet|atm|adsl"
+    }
+
+    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
+        // tc allows a cell size behind the burst, which the kernel has long ignored.
+        let burst = |text: &str| units::parse_size(text.split('/').next().unwrap_or_default());
+        match option.text {
+            "rate" => self.rate = words.value(option, units::parse_rate, RATE)?,
+            "ceil" => self.ceil = Some(words.value(option, units::parse_rate, RATE)?),
+            "burst" | "buffer" | "maxburst" => self.burst = Some(words.value(option, burst, SIZE)?),
+            "cburst" | "cbuffer" | "cmaxburst" => self.cburst = Some(words.value(option, burst, SIZE)?),
+            "prio" => self.prio = words.value(option, |text| text.parse().ok(), NUMBER)?,
+            "quantum" => self.quantum = Some(words.value(option, units::parse_size, SIZE)?),
+            "mtu" => self.mtu = words.value(option, units::parse_size, SIZE)?,
+            _ => return self.framing.set(option, words),
+        }
+        Ok(true)
+    }
+
+    /// What was given, and the priority; what follows from it is in the class' report.
+    fn options(&self) -> Vec<(&'static str, Value)> {
+        let mut options = vec![("prio", Value::Count(self.prio.into()))];
+        options.extend(self.quantum.map(|quantum| ("quantum", Value::Size(quantum))));
+        options.push(("rate", Value::Rate(self.rate)));
+        options.extend(self.framing.options());
+        options.extend(self.ceil.map(|ceil| ("ceil", Value::Rate(ceil))));
+        options.extend(self.burst.map(|burst| ("burst", Value::Size(burst))));
+        options.extend(self.cburst.map(|burst| ("cburst", Value::Size(burst))));
+        options.extend((self.mtu != Self::default().mtu).then_some(("mtu", Value::Size(self.mtu))));
+        options
+    }
+}
