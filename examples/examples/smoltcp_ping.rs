@@ -217,13 +217,13 @@ fn run(out: &Rc<RefCell<Direction>>, back: &Rc<RefCell<Direction>>, mut client: 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{:28} {:>14} {:>12} {:>12} {:>12}", "way", "goodput Mbit/s", "ping p50 ms", "p95 ms", "max ms");
     let frames = Config { frames: 2048, seed: 1 };
-    for way in ["ring alone", "fq_codel and DQL"] {
+    for way in ["ring alone", "fq_codel under a rate", "fq_codel and DQL"] {
         let (out, back) = (Rc::<RefCell<Direction>>::default(), Rc::<RefCell<Direction>>::default());
         let end = End { out: out.clone(), into: back.clone() };
         let (arrived, mut times) = match way {
             "ring alone" => run(&out, &back, end),
             "fq_codel under a rate" => {
-                let queue: Queue = tautline_qdisc::build("cake bandwidth 9.7mbit")?;
+                let queue: Queue = tautline_qdisc::build("tbf rate 9.7mbit burst 3kb latency 1s; fq_codel")?;
                 run(&out, &back, QueuedDevice::new(end, queue, frames.clone()))
             }
             _ => {

@@ -28,8 +28,8 @@ const MAY_LINK_XDP: [&str; 2] = ["examples", "lab"];
 const NO_STD: [(&str, &[&str]); 4] = [
     ("base", &[]),
     ("cc", &["base", "libm"]),
-    ("qdisc", &["base", "libm", "rand_core", "rand_pcg", "serde", "serde_core", "siphasher"]),
-    ("bql", &["base", "libm", "qdisc", "rand_core", "rand_pcg", "serde", "serde_core", "siphasher"]),
+    ("qdisc", &["base", "libm", "rand_core", "rand_pcg", "serde_core", "siphasher"]),
+    ("bql", &["base", "libm", "qdisc", "rand_core", "rand_pcg", "serde_core", "siphasher"]),
 ];
 /// A target without `std`: `rustup target add x86_64-unknown-none`.
 const BARE_TARGET: &str = "x86_64-unknown-none";

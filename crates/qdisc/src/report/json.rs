@@ -3,7 +3,7 @@
 use alloc::string::ToString;
 use core::time::Duration;
 
-use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+use serde_core::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
 use super::text::handle;
 use super::tree::{Place, Shown};
