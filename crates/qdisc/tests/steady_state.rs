@@ -4,8 +4,9 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use tautline_base::{Instant, Packet};
-use tautline_qdisc::{Drops, FlowStats, Ledger, Qdisc, Stats, build};
+use tautline_base::{Frame, HeapFrame, Instant, Item, Packet};
+use tautline_qdisc::filter::{Filter, Filters, Verdict};
+use tautline_qdisc::{Drops, FlowStats, Ledger, Qdisc, Stats, Words, build};
 
 /// The system's allocator, counting the calls of each thread.
 struct Counting;
@@ -97,6 +98,35 @@ fn counting_flows_allocates_nothing() {
     one_round(&mut queue, &mut drops, &mut now);
     assert_eq!(CALLS.get() - before, 0);
     assert!(queue.others().dequeued.packets > 0);
+}
+
+/// Rules of every kind, links and actions on the way.
+#[test]
+fn classifying_allocates_nothing() {
+    let mut filters = Filters::default();
+    for rule in [
+        "prio 1 handle 1: u32 divisor 16",
+        "prio 1 protocol ip u32 match ip protocol 17 0xff link 1: hashkey mask 0xf at 12 offset at 0 mask 0xf00 shift 6",
+        "prio 1 u32 ht 1:0: match udp dst 53 0xffff flowid 1:1",
+        "prio 2 flower ip_proto udp dst_port 1-9 action skbedit priority 3 continue",
+        "prio 3 matchall flowid 1:2 action police rate 1mbit burst 3k conform-exceed reclassify/pass",
+    ] {
+        filters.add(Filter::from_words(&mut Words::new(rule)).expect(rule)).expect(rule);
+    }
+    let mut frame = HeapFrame::new();
+    let bytes = frame.bytes_mut();
+    bytes[12] = 8;
+    (bytes[14], bytes[23], bytes[37]) = (0x45, 17, 5);
+    let mut packet = Packet::new(frame, 1514);
+    let (before, mut verdicts) = (CALLS.get(), [0; 2]);
+    for now in 0..1000 {
+        match filters.classify(&mut packet, Instant::from_millis(now)) {
+            Verdict::Class(_) => verdicts[0] += 1,
+            _ => verdicts[1] += 1,
+        }
+    }
+    assert_eq!(CALLS.get() - before, 0);
+    assert!(verdicts[0] > 50 && verdicts[1] > 50 && packet.priority() == 3, "{verdicts:?}");
 }
 
 #[test]

@@ -200,6 +200,39 @@ fn extension_headers_are_looked_behind() {
 }
 
 #[test]
+fn without_a_link_header_the_version_decides() {
+    let read = |bytes: &[u8]| Headers::read(bytes, 0);
+    let four = read(&udp4());
+    assert_eq!((four.protocol, four.ip.and_then(|ip| ip.ports)), (Some(0x0800), Some((1000, 80))));
+    let six = read(&ipv6(17, [1, 2], &ports(5, 53)));
+    assert_eq!((six.protocol, six.ip.and_then(|ip| ip.ports)), (Some(0x86dd), Some((5, 53))));
+    for neither in [&[0x50; 60][..], &[], &[0x05; 60]] {
+        assert_eq!(read(neither), Headers::default());
+    }
+    // A link header shorter than Ethernet's is passed over.
+    let behind = Headers::read(&[&[9; 13], &udp4()[..]].concat(), 13);
+    assert_eq!(behind.ip.map(|ip| ip.at), Some(13));
+}
+
+#[test]
+fn headers_that_contradict_themselves_are_none() {
+    let with_first = |first: u8| {
+        let mut bytes = udp4();
+        bytes[0] = first;
+        probe(0x0800, &bytes)
+    };
+    assert!(matches("flower ip_proto udp", &with_first(0x45)));
+    for first in [0x65, 0x55, 0x44, 0x40] {
+        assert!(!matches("flower ip_proto udp", &with_first(first)), "{first:#x}");
+    }
+    // Options that reach beyond the end hide the ports, no more.
+    assert!(matches("flower ip_proto udp", &with_first(0x4f)) && !matches("flower dst_port 0-65535", &with_first(0x4f)));
+    let mut six = ipv6(17, [1, 2], &ports(5, 53));
+    six[0] = 0x45;
+    assert!(!matches("flower ip_proto udp", &probe(0x86dd, &six)));
+}
+
+#[test]
 fn fragments_of_ipv4_have_ports_only_in_the_first() {
     let mut bytes = udp4();
     bytes[6] = 0x20;
