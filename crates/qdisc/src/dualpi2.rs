@@ -1,1 +1,397 @@
-//! `DualPi2`: two queues for L4S and classic traffic under one coupled controller (RFC 9332; `tc`'s `dualpi2`).
+//! [`DualPi2`]: two queues coupled so that classic and scalable congestion controls share a link fairly, the scalable ones without
+//! its delay (L4S: RFC 9332; `tc`'s `dualpi2`).
+//!
+//! One base probability follows the delay of both queues. A packet of the classic queue is dropped or marked with its square, one of
+//! the low-latency queue is marked with a multiple of it, so that a Reno-like flow and one that halves per mark get the same rate.
+//! Besides, the low-latency queue marks at once what has stayed a millisecond. It is served first, but for a share of the link that
+//! is the classic queue's while both hold packets.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `params` | [`Config`] |
+//! | `controller` | the base probability from the delay |
+
+mod controller;
+mod params;
+#[cfg(test)]
+mod tests;
+
+use alloc::vec;
+use core::time::Duration;
+
+use tautline_base::{Bytes, Instant, Item};
+
+pub use params::{Config, DropAt, Identifier, Native, Overload};
+
+use crate::codel::Source;
+use crate::config::ConfigError;
+use crate::discipline::{Backlog, Change, Inspect, Qdisc};
+use crate::drops::{DropReason, Drops};
+use crate::filter::{Filters, Verdict};
+use crate::queue::Queue;
+use crate::random::Random;
+use crate::report::{Report, Value};
+use crate::ticker::Ticker;
+use crate::words::{Options, ParseError, Words};
+use controller::{Controller, Delays, ONE};
+
+/// Two coupled queues.
+#[derive(Debug)]
+pub struct DualPi2<P> {
+    config: Config,
+    filters: Filters,
+    controller: Controller,
+    ticker: Ticker,
+    updated: u64,
+    random: Random,
+    classic: Queue<P>,
+    low: Queue<P>,
+    memory: Bytes,
+    /// Bytes that the low-latency queue is ahead of its share; the classic queue's turn is while it is positive.
+    credit: i64,
+    /// Likelihoods of the packets since the last mark, where marks are spread evenly.
+    recur: [f64; 2],
+    counters: Counters,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Counters {
+    packets_in: [u64; 2],
+    max_queue: usize,
+    max_memory: Bytes,
+    ecn_mark: u64,
+    step_mark: u64,
+    overlimits: u64,
+    delays: [Duration; 2],
+}
+
+/// One of the queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Classic,
+    Low,
+}
+
+/// What becomes of a packet whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Pass,
+    Mark,
+    Drop,
+}
+
+impl<P> DualPi2<P> {
+    /// Empty queues. Their clock starts with the first call.
+    ///
+    /// # Errors
+    /// If `tupdate`, `alpha`, `beta`, `coupling_factor`, `classic_protection` or `mtu` is outside its range.
+    pub fn new(config: Config) -> Result<Self, ConfigError> {
+        config.check()?;
+        Ok(Self {
+            filters: Filters::default(),
+            controller: Controller::new(&config),
+            ticker: Ticker::new(config.tupdate, config.tupdate),
+            updated: 0,
+            random: Random::new(config.seed),
+            classic: Queue::new(),
+            low: Queue::new(),
+            memory: Bytes::ZERO,
+            credit: initial_credit(&config),
+            recur: [0.0; 2],
+            counters: Counters::default(),
+            config,
+        })
+    }
+
+    /// Sets rules for packets that do not identify themselves as low-latency by ECN: those they assign to class `1` of any discipline
+    /// go to the low-latency queue all the same. There, one that cannot be marked is dropped where it would be.
+    pub fn set_filters(&mut self, filters: Filters) {
+        self.filters = filters;
+    }
+
+    /// The base probability: its square is a classic packet's, `coupling` times it a low-latency packet's.
+    pub fn probability(&self) -> f64 {
+        f64::from(self.controller.probability()) / f64::from(ONE)
+    }
+}
+
+/// An idle link owes the low-latency queue as much as its share exceeds the other by.
+fn initial_credit(config: &Config) -> i64 {
+    let share = i64::from(config.classic_protection);
+    i64::try_from(config.mtu.get()).unwrap_or(i64::MAX).saturating_mul(2 * share - 100)
+}
+
+impl<P: Item> DualPi2<P> {
+    /// Takes new parameters. What exceeds lowered limits is dropped at the head of the classic queue, then of the other.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); then nothing changes.
+    pub fn reconfigure(&mut self, config: Config, drops: &mut Drops<P>) -> Result<(), ConfigError> {
+        config.check()?;
+        self.controller = self.controller.with(&config);
+        self.ticker = self.ticker.with(config.tupdate, config.tupdate);
+        if config.seed != self.config.seed {
+            self.random = Random::new(config.seed);
+        }
+        self.config = config;
+        while let Some(reason) = self.exceeded() {
+            let Some(packet) = self.take(Side::Classic).or_else(|| self.take(Side::Low)) else { break };
+            self.counters.overlimits += 1;
+            drops.push(packet, reason);
+        }
+        Ok(())
+    }
+
+    fn exceeded(&self) -> Option<DropReason> {
+        if self.memory > self.config.memory() {
+            return Some(DropReason::Memory);
+        }
+        (self.backlog().packets > self.config.limit as usize).then_some(DropReason::Overlimit)
+    }
+
+    fn queue(&mut self, side: Side) -> &mut Queue<P> {
+        match side {
+            Side::Classic => &mut self.classic,
+            Side::Low => &mut self.low,
+        }
+    }
+
+    fn take(&mut self, side: Side) -> Option<P> {
+        let packet = self.queue(side).pop()?;
+        self.memory -= packet.memory();
+        Some(packet)
+    }
+
+    /// The queue `packet` belongs to; `None` if a filter drops it.
+    fn classify(&mut self, packet: &mut P, now: Instant) -> Option<Side> {
+        if self.config.identifier.selects(packet.tos()) {
+            return Some(Side::Low);
+        }
+        match self.filters.classify(packet, now) {
+            Verdict::Drop => None,
+            Verdict::Class(class) if class.minor == 1 => Some(Side::Low),
+            Verdict::Class(_) | Verdict::Continue => Some(Side::Classic),
+        }
+    }
+
+    /// Makes the updates that were due up to `now`. The packets at the heads are those that a timer would have seen.
+    fn catch_up(&mut self, now: Instant) {
+        let count = self.ticker.count(now);
+        let due = count - self.updated;
+        let Some(last) = self.ticker.last().filter(|_| due > 0) else { return };
+        self.updated = count;
+        let period = u64::try_from(self.config.tupdate.as_nanos()).unwrap_or(u64::MAX);
+        let first = Instant::from_nanos(last.as_nanos().saturating_sub(period.saturating_mul(due - 1)));
+        let delays = |at: Instant| [&self.classic, &self.low].map(|queue| queue.front().map(|head| at - head.enqueued()));
+        let delay = delays(first).into_iter().flatten().max();
+        let growth = if delay.is_some() { period } else { 0 };
+        let first = u64::try_from(delay.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX);
+        self.counters.delays = delays(last).map(Option::unwrap_or_default);
+        self.controller.update(Delays { first, growth, count: due });
+    }
+
+    /// Queues a packet that is one segment, or stays whole.
+    fn admit(&mut self, mut packet: P, side: Side, now: Instant, drops: &mut Drops<P>) {
+        let held = self.backlog();
+        let room = self.config.memory().saturating_sub(self.memory);
+        let refusal = match () {
+            () if held.packets >= self.config.limit as usize => Some(DropReason::Overlimit),
+            () if packet.memory() > room => Some(DropReason::Memory),
+            () => None,
+        };
+        if let Some(reason) = refusal {
+            self.counters.overlimits += 1;
+            return drops.push(packet, reason);
+        }
+        if self.config.drop_at == DropAt::Enqueue {
+            let fate = self.coupled(side, held.bytes, &packet, now);
+            if self.carry_out(fate, &mut packet) == Fate::Drop {
+                return drops.push(packet, DropReason::Early);
+            }
+        }
+        packet.set_enqueued(now);
+        self.memory += packet.memory();
+        self.queue(side).push(packet);
+        self.counters.packets_in[side as usize] += 1;
+        self.counters.max_queue = self.counters.max_queue.max(held.packets + 1);
+        self.counters.max_memory = self.counters.max_memory.max(self.memory);
+    }
+
+    /// What the base probability makes of a packet while `backlog` is queued. With a ramp the low-latency queue's own likelihood takes
+    /// part here.
+    fn coupled(&mut self, side: Side, backlog: Bytes, packet: &P, now: Instant) -> Fate {
+        let ramp = matches!(self.config.native, Native::Ramp { .. });
+        let short = backlog.get() < self.config.mtu.get().saturating_mul(2);
+        if short && !(ramp && side == Side::Low) {
+            return Fate::Pass;
+        }
+        let base = self.controller.probability();
+        let linked = u64::from(base) * u64::from(self.config.coupling);
+        let overload = linked > u64::from(ONE);
+        match side {
+            Side::Classic if !self.squared(base) => Fate::Pass,
+            Side::Classic if overload => Fate::Drop,
+            Side::Low if overload && !short && self.rolls(base.into()) && self.rolls(base.into()) => Fate::Drop,
+            Side::Low if overload => Fate::Mark,
+            Side::Low if !self.low_marks(linked, packet, now) => Fate::Pass,
+            Side::Classic | Side::Low => Fate::Mark,
+        }
+    }
+
+    /// Whether a classic packet is chosen: with the square of the base probability.
+    fn squared(&mut self, base: u32) -> bool {
+        match self.config.native {
+            Native::Ramp { .. } => {
+                let p = f64::from(base) / f64::from(ONE);
+                self.recurs(Side::Classic, p * p)
+            }
+            Native::Delay(_) | Native::Packets(_) => self.rolls(base.into()) && self.rolls(base.into()),
+        }
+    }
+
+    /// Whether a low-latency packet is chosen by the coupled likelihood, or the ramp.
+    fn low_marks(&mut self, linked: u64, packet: &P, now: Instant) -> bool {
+        let Native::Ramp { min, range } = self.config.native else { return self.rolls(linked) };
+        let alone = self.low.held().packets < self.config.min_qlen_step as usize;
+        let above = (now - packet.enqueued()).saturating_sub(min);
+        let native = match () {
+            () if alone || above.is_zero() || self.config.drop_at == DropAt::Enqueue => 0.0,
+            () if above >= range => 1.0,
+            () => above.as_secs_f64() / range.as_secs_f64(),
+        };
+        self.recurs(Side::Low, f64::max(native, linked as f64 / f64::from(ONE)))
+    }
+
+    fn rolls(&mut self, probability: u64) -> bool {
+        u64::from(self.random.bits32()) < probability
+    }
+
+    /// Whether the likelihoods of this packet and those before add up to one more mark.
+    fn recurs(&mut self, side: Side, likelihood: f64) -> bool {
+        let sum = &mut self.recur[side as usize];
+        *sum += likelihood;
+        let due = *sum >= 1.0;
+        if due {
+            *sum -= 1.0;
+        }
+        due
+    }
+
+    /// Marks a packet that is to be; one that cannot be marked is to be dropped.
+    fn carry_out(&mut self, fate: Fate, packet: &mut P) -> Fate {
+        match fate {
+            Fate::Mark if packet.set_ce() => {
+                self.counters.ecn_mark += 1;
+                Fate::Pass
+            }
+            Fate::Mark => Fate::Drop,
+            Fate::Pass | Fate::Drop => fate,
+        }
+    }
+
+    /// Whether a low-latency packet has stayed too long, or leaves too many behind.
+    fn steps(&self, packet: &P, now: Instant) -> bool {
+        let left = self.low.held().packets;
+        let above = match self.config.native {
+            Native::Delay(threshold) => now - packet.enqueued() > threshold,
+            Native::Packets(threshold) => left > threshold as usize,
+            Native::Ramp { .. } => false,
+        };
+        above && left >= self.config.min_qlen_step as usize
+    }
+
+    /// The queue whose turn it is, and what sending a byte from it adds to the credit; `None` if both are empty.
+    fn turn(&self) -> Option<(Side, i64)> {
+        let share = i64::from(self.config.classic_protection);
+        match (self.classic.held().is_empty(), self.low.held().is_empty()) {
+            (true, true) => None,
+            (true, false) => Some((Side::Low, 0)),
+            (false, true) => Some((Side::Classic, 0)),
+            (false, false) if self.credit <= 0 => Some((Side::Low, share)),
+            (false, false) => Some((Side::Classic, share - 100)),
+        }
+    }
+}
+
+impl<P: Item> Qdisc<P> for DualPi2<P> {
+    fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
+        self.catch_up(now);
+        let Some(side) = self.classify(&mut packet, now) else {
+            return drops.push(packet, DropReason::Filter);
+        };
+        if !self.config.split_gso || packet.segments() <= 1 {
+            return self.admit(packet, side, now, drops);
+        }
+        let (len, mut pieces, mut bytes) = (packet.len(), 0u64, Bytes::ZERO);
+        let whole = packet.split(&mut |piece| {
+            pieces += 1;
+            bytes += piece.len();
+            self.admit(piece, side, now, drops);
+        });
+        match whole {
+            Ok(()) => drops.note_births(pieces.saturating_sub(1), bytes.saturating_sub(len)),
+            Err(packet) => self.admit(packet, side, now, drops),
+        }
+    }
+
+    fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
+        self.catch_up(now);
+        while let Some((side, weight)) = self.turn() {
+            let mut packet = self.take(side)?;
+            let mut fate = match self.config.drop_at {
+                DropAt::Dequeue => self.coupled(side, self.backlog().bytes, &packet, now),
+                DropAt::Enqueue => Fate::Pass,
+            };
+            fate = self.carry_out(fate, &mut packet);
+            if fate == Fate::Pass && side == Side::Low && self.steps(&packet, now) {
+                fate = self.carry_out(Fate::Mark, &mut packet);
+                self.counters.step_mark += u64::from(fate == Fate::Pass);
+            }
+            if fate == Fate::Pass {
+                let len = i64::try_from(packet.len().get()).unwrap_or(i64::MAX);
+                self.credit = self.credit.saturating_add(weight.saturating_mul(len));
+                return Some(packet);
+            }
+            drops.push(packet, DropReason::Early);
+        }
+        self.credit = initial_credit(&self.config);
+        None
+    }
+
+    fn ready_at(&self) -> Option<Instant> {
+        (!self.backlog().is_empty()).then_some(Instant::ZERO)
+    }
+
+    fn backlog(&self) -> Backlog {
+        let (classic, low) = (self.classic.held(), self.low.held());
+        Backlog { packets: classic.packets + low.packets, bytes: classic.bytes + low.bytes }
+    }
+}
+
+impl<P: Item> Change<P> for DualPi2<P> {
+    fn change(&mut self, words: &mut Words<'_>, _now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
+        let mut config = self.config.clone();
+        words.apply(&mut config)?;
+        self.reconfigure(config, drops).map_err(|error| words.refused("dualpi2", error))
+    }
+}
+
+impl<P> Inspect for DualPi2<P> {
+    fn report(&self) -> Report {
+        let Counters { packets_in, max_queue, max_memory, ecn_mark, step_mark, overlimits, delays } = self.counters;
+        let counters = vec![
+            ("prob", Value::Share(self.probability())),
+            ("delay_c", Value::Time(delays[0])),
+            ("delay_l", Value::Time(delays[1])),
+            ("pkts_in_c", Value::Count(packets_in[0])),
+            ("pkts_in_l", Value::Count(packets_in[1])),
+            ("maxq", Value::Count(max_queue as u64)),
+            ("ecn_mark", Value::Count(ecn_mark)),
+            ("step_mark", Value::Count(step_mark)),
+            ("credit", Value::Signed(self.credit)),
+            ("memory_used", Value::Count(self.memory.get())),
+            ("max_memory_used", Value::Count(max_memory.get())),
+        ];
+        Report { kind: "dualpi2", options: self.config.options(), overlimits, counters, ..Report::default() }
+    }
+}

@@ -36,6 +36,7 @@
 //! | [`fq`] | [`Fq`]: fair queues that keep departure times: pacing, Linux' `fq` |
 //! | [`fq_codel`] | [`FqCodel`]: fair queues under controlled delay, RFC 8290 |
 //! | [`tbf`] | [`Tbf`]: a link shaped by a token bucket |
+//! | [`dualpi2`] | [`DualPi2`]: a classic and a low-latency queue, coupled: RFC 9332 |
 //! | [`fq_pie`] | [`FqPie`]: fair queues, each under PIE |
 //! | [`pie`] | [`Pie`]: proportional integral controller, RFC 8033; [`pie::Aqm`] for queues of your own |
 //! | [`prio`] | [`Prio`]: bands in strict priority |
@@ -53,6 +54,7 @@
 //! | `rate` | [`Framing`]: what packets cost at a rate, as Linux' shapers reckon |
 //! | `random` | seeded dice |
 //! | `config` | [`ConfigError`]: a parameter refused |
+//! | `ticker` | updates that fall due, made late |
 //! | `queue` | packets in order and their account, below one AQM |
 //! | `slab`, `timed`, `index` | many queues in one array, linked by index |
 //! | `drr_plus` | fair queues in deficit round robin, below fq_codel and fq_pie |
@@ -104,6 +106,7 @@ mod slab;
 pub mod stats;
 mod tally;
 pub mod tbf;
+mod ticker;
 mod timed;
 pub mod words;
 
@@ -119,6 +122,7 @@ pub use config::ConfigError;
 pub use discipline::{Backlog, Change, DynQdisc, Inspect, Qdisc};
 pub use drops::{DropReason, Drops};
 pub use drr::Drr;
+pub use dualpi2::DualPi2;
 pub use fifo::Fifo;
 pub use flow_key::{FlowKey, Known};
 pub use fq::Fq;

@@ -24,6 +24,11 @@ impl<P> Queue<P> {
     pub(crate) fn held(&self) -> Backlog {
         self.backlog
     }
+
+    /// The packet that leaves next.
+    pub(crate) fn front(&self) -> Option<&P> {
+        self.packets.front()
+    }
 }
 
 impl<P: Item> Queue<P> {

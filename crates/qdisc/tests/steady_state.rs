@@ -68,6 +68,8 @@ fn the_steady_state_allocates_nothing() {
         "pfifo_fast limit 200",
         "pie limit 500",
         "fq_pie limit 500",
+        "dualpi2 limit 500",
+        "dualpi2 rfc9332 limit 500",
         "pie linux limit 500 ecn dq_rate_estimator",
         "codel limit 500",
         "cobalt limit 500",

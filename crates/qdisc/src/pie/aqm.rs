@@ -14,6 +14,7 @@ use super::params::{DelaySource, Law, Params};
 use crate::codel::Source;
 use crate::config::ConfigError;
 use crate::random::Random;
+use crate::ticker::Ticker;
 
 /// What becomes of a packet that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,31 +83,6 @@ pub struct Stats {
     pub ecn_mark: u64,
 }
 
-/// When updates are due, for all queues of an [`Aqm`] alike.
-#[derive(Clone, Debug)]
-struct Clock {
-    first: Duration,
-    period: Duration,
-    next: Option<Instant>,
-    count: u64,
-}
-
-impl Clock {
-    /// How many updates were due up to `now`. The first call starts the clock; one that steps far back starts it again.
-    fn count(&mut self, now: Instant) -> u64 {
-        let next = *self.next.get_or_insert(now + self.first);
-        if now >= next {
-            let period = u64::try_from(self.period.as_nanos()).unwrap_or(u64::MAX);
-            let due = (now - next).as_nanos() as u64 / period + 1;
-            self.count = self.count.saturating_add(due);
-            self.next = Some(next + Duration::from_nanos(period.saturating_mul(due)));
-        } else if next - now > self.first.max(self.period) {
-            self.next = Some(now + self.period);
-        }
-        self.count
-    }
-}
-
 /// Updates made one by one when many are due; what is then still changing changes steadily.
 const MAX_UPDATES: u64 = 1024;
 
@@ -126,7 +102,8 @@ pub struct Aqm {
     period: u64,
     /// The largest probability at which packets are marked.
     mark_up_to: u64,
-    clock: Clock,
+    /// When updates are due, for all queues alike.
+    clock: Ticker,
     random: Random,
     stats: Stats,
 }
@@ -144,7 +121,7 @@ impl Aqm {
             max_burst: params.law.ticks_of(params.max_burst),
             period: params.law.ticks_of(period),
             mark_up_to: (u128::from(ONE) * u128::from(params.ecn_prob) / 100) as u64,
-            clock: Clock { first, period, next: None, count: 0 },
+            clock: Ticker::new(first, period),
             random: Random::new(params.seed),
             stats: Stats::default(),
             params,
@@ -158,7 +135,7 @@ impl Aqm {
     pub fn set_params(&mut self, params: Params) -> Result<(), ConfigError> {
         ConfigError::check(params.law == self.params.law, "law", params.law, "what it was at creation")?;
         let mut new = Self::new(params)?;
-        new.clock = Clock { next: self.clock.next, count: self.clock.count, ..new.clock };
+        new.clock = self.clock.with(new.params.first_update, new.params.period());
         if new.params.seed == self.params.seed {
             new.random = self.random.clone();
         }

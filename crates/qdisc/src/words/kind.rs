@@ -18,6 +18,7 @@ use crate::codel::{self, Codel};
 use crate::config::ConfigError;
 use crate::discipline::DynQdisc;
 use crate::drr::{self, Drr};
+use crate::dualpi2::{self, DualPi2};
 use crate::fifo::{self, Fifo};
 use crate::fq::{self, Fq};
 use crate::fq_codel::{self, FqCodel};
@@ -128,6 +129,8 @@ kinds! {
     Fq(fq::Config), Fq::<P>::new;
     /// Fair queues under proportional integral controllers.
     FqPie(fq_pie::Config), FqPie::<P>::new;
+    /// A classic and a low-latency queue, coupled.
+    DualPi2(dualpi2::Config), DualPi2::<P>::new;
 }
 
 impl Kind {

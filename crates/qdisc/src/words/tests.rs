@@ -33,6 +33,11 @@ fn defaults_are_those_of_tc() {
              nobytemode no_dq_rate_estimator ecn_prob 10 max_burst 150ms mtu 1514b law rfc8033 active_above 0b hz 0 \
              first_update 15ms seed 0",
         ),
+        (
+            "dualpi2",
+            "dualpi2 limit 10000p coupling_factor 2 drop_on_overload step_thresh 1ms min_qlen_step 0p drop_dequeue l4s_ect \
+             classic_protection 10% target 15ms tupdate 16ms alpha 0.16 beta 3.2 split_gso mtu 1514b seed 0",
+        ),
     ] {
         assert_eq!(name.parse::<Kind>().expect(name).to_string(), words);
     }

@@ -1,0 +1,299 @@
+//! [`Config`]: what DualPI2 is told, and how `tc` says it.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use tautline_base::{Bytes, Ecn};
+
+use crate::config::ConfigError;
+use crate::report::Value;
+use crate::words::{NUMBER, Options, PACKETS, ParseError, SIZE, TIME, Word, Words, units};
+
+/// How the low-latency queue marks by itself, besides what the classic queue's delay makes it mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Native {
+    /// A packet that stayed longer than this is marked. Linux: 1 ms.
+    Delay(Duration),
+    /// A packet that leaves more than so many in its queue is marked.
+    Packets(u32),
+    /// The likelihood of a mark rises from 0 at a delay of `min` to 1 at `min + range`; the coupled likelihood counts if it is larger,
+    /// and marks are spread evenly instead of by dice, in both queues (RFC 9332 appendix A).
+    Ramp {
+        /// Delays up to this are not marked. RFC 9332: 800 µs.
+        min: Duration,
+        /// From there to where every packet is marked. RFC 9332: 400 µs.
+        range: Duration,
+    },
+}
+
+/// What is done when marks no longer suffice: when the coupled likelihood exceeds one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overload {
+    /// Packets of both queues are dropped, whether they could be marked or not. The default.
+    #[default]
+    Drop,
+    /// The probability rises no further, and the queues grow up to the limit.
+    Overflow,
+}
+
+/// When classic packets are judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DropAt {
+    /// When they arrive.
+    Enqueue,
+    /// When their turn has come: the sender hears of it earlier by the time they would have waited. The default.
+    #[default]
+    Dequeue,
+}
+
+/// Which packets go to the low-latency queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Identifier {
+    /// ECT(1) and CE: the packets of L4S (RFC 9331). The default.
+    #[default]
+    L4sEct,
+    /// All that can be marked.
+    AnyEct,
+}
+
+impl Identifier {
+    /// Whether packets with this TOS byte are meant.
+    pub(crate) const fn selects(self, tos: u8) -> bool {
+        match (self, Ecn::of_tos(tos)) {
+            (_, Ecn::Ect1 | Ecn::Ce) | (Self::AnyEct, Ecn::Ect0) => true,
+            (Self::L4sEct, Ecn::Ect0) | (_, Ecn::NotEct) => false,
+        }
+    }
+}
+
+/// Parameters of [`DualPi2`](crate::DualPi2). `Default` is Linux'.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Packets both queues hold at most. Default 10 000 (Linux).
+    pub limit: u32,
+    /// Memory both queues hold at most. Default none given: twice as much as `limit` full packets (Linux).
+    pub memory_limit: Option<Bytes>,
+    /// The delay that the classic queue is steered for. Default 15 ms (RFC 9332).
+    pub target: Duration,
+    /// Time between updates of the probability. Default 16 ms (RFC 9332).
+    pub tupdate: Duration,
+    /// Weight of the delay's distance from the target, per second. Default 0.16 (RFC 9332, for round trips up to 100 ms).
+    pub alpha: f64,
+    /// Weight of the delay's growth, per second. Default 3.2 (Linux; RFC 9332 has 3).
+    pub beta: f64,
+    /// How the low-latency queue marks by itself. Default above 1 ms (Linux).
+    pub native: Native,
+    /// The low-latency queue does so only while it holds at least so many more packets. Default 0.
+    pub min_qlen_step: u32,
+    /// How much likelier a low-latency packet is marked than the square root of a classic packet's likelihood. Default 2 (RFC 9332).
+    pub coupling: u8,
+    /// What is done when marks no longer suffice. Default [`Overload::Drop`].
+    pub overload: Overload,
+    /// When classic packets are judged. Default [`DropAt::Dequeue`].
+    pub drop_at: DropAt,
+    /// Which packets go to the low-latency queue. Default [`Identifier::L4sEct`].
+    pub identifier: Identifier,
+    /// Percent of the link that the classic queue gets at least, while both queues hold packets. Default 10 (Linux).
+    pub classic_protection: u8,
+    /// Whether packets that stand for several segments are split on arrival, so that each is marked by itself. Default yes (Linux).
+    pub split_gso: bool,
+    /// The longest usual packet: while both queues together hold less than two, nothing is dropped. Default 1514 bytes.
+    pub mtu: Bytes,
+    /// Seed of the dice. Default 0.
+    pub seed: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            limit: 10_000,
+            memory_limit: None,
+            target: Duration::from_millis(15),
+            tupdate: Duration::from_millis(16),
+            alpha: 0.16,
+            beta: 3.2,
+            native: Native::Delay(Duration::from_millis(1)),
+            min_qlen_step: 0,
+            coupling: 2,
+            overload: Overload::default(),
+            drop_at: DropAt::default(),
+            identifier: Identifier::default(),
+            classic_protection: 10,
+            split_gso: true,
+            mtu: Bytes::new(1514),
+            seed: 0,
+        }
+    }
+}
+
+/// RFC 9332's ramp.
+const RAMP_MIN: Duration = Duration::from_micros(800);
+const RAMP_RANGE: Duration = Duration::from_micros(400);
+
+/// The largest weight, per second.
+const MAX_WEIGHT: f64 = 256.0;
+
+impl Config {
+    /// As RFC 9332 computes in its appendix A: a ramp that does not mark the only packet of its queue, marks spread evenly, weights for
+    /// round trips up to 100 ms.
+    pub fn rfc9332() -> Self {
+        let native = Native::Ramp { min: RAMP_MIN, range: RAMP_RANGE };
+        Self { native, min_qlen_step: 1, beta: 3.0, ..Self::default() }
+    }
+
+    /// Sets target, update interval and weights for round trips that are usually `typical` and at most `max` (RFC 9332 §A.1).
+    pub fn for_round_trips(self, typical: Duration, max: Duration) -> Self {
+        let tupdate = typical.min(max / 3);
+        let seconds = max.as_secs_f64();
+        let alpha = 0.1 * tupdate.as_secs_f64() / (seconds * seconds);
+        Self { target: typical, tupdate, alpha, beta: 0.3 / seconds, ..self }
+    }
+
+    /// The memory limit in force.
+    pub(crate) fn memory(&self) -> Bytes {
+        self.memory_limit.unwrap_or_else(|| Bytes::new(self.mtu.get().saturating_mul(2).saturating_mul(self.limit.into())))
+    }
+
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        ConfigError::check(!self.tupdate.is_zero(), "tupdate", units::time(self.tupdate), "longer than 0")?;
+        for (name, weight) in [("alpha", self.alpha), ("beta", self.beta)] {
+            ConfigError::check((0.0..=MAX_WEIGHT).contains(&weight), name, weight, "from 0 to 256 per second")?;
+        }
+        ConfigError::check(self.coupling >= 1, "coupling_factor", self.coupling, "from 1 to 255")?;
+        let share = self.classic_protection;
+        ConfigError::check(share <= 100, "classic_protection", share, "from 0 to 100 percent")?;
+        ConfigError::check(self.mtu > Bytes::ZERO, "mtu", units::size(self.mtu), "at least 1b")
+    }
+
+    fn ramp(&self) -> (Duration, Duration) {
+        match self.native {
+            Native::Ramp { min, range } => (min, range),
+            Native::Delay(_) | Native::Packets(_) => (RAMP_MIN, RAMP_RANGE),
+        }
+    }
+}
+
+/// Set by `max_rtt` if no `typical_rtt` follows, as in `tc`.
+const TYPICAL_RTT: Duration = Duration::from_millis(15);
+/// Set by `typical_rtt` if no `max_rtt` precedes, as in `tc`.
+const MAX_RTT: Duration = Duration::from_millis(100);
+
+impl Options for Config {
+    fn kind(&self) -> &'static str {
+        "dualpi2"
+    }
+
+    fn help(&self) -> &'static str {
+        "limit PACKETS, memlimit SIZE, target TIME, tupdate TIME, alpha PER_SECOND, beta PER_SECOND, max_rtt TIME, \
+         typical_rtt TIME, step_thresh TIME|PACKETSp, ramp_min TIME, ramp_range TIME, min_qlen_step PACKETS, coupling_factor N, \
+         drop_on_overload, overflow, drop_enqueue, drop_dequeue, l4s_ect, any_ect, classic_protection PERCENT, split_gso, \
+         no_split_gso, mtu SIZE, seed N, rfc9332 (all as its appendix A does)"
+    }
+
+    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
+        match option.text {
+            "limit" => self.limit = words.value(option, units::parse_packets, PACKETS)?,
+            "memlimit" => self.memory_limit = Some(words.value(option, units::parse_size, SIZE)?),
+            "target" => self.target = words.value(option, units::parse_time, TIME)?,
+            "tupdate" => self.tupdate = words.value(option, units::parse_time, TIME)?,
+            "alpha" => self.alpha = words.value(option, |text| text.parse().ok(), WEIGHT)?,
+            "beta" => self.beta = words.value(option, |text| text.parse().ok(), WEIGHT)?,
+            "max_rtt" => {
+                let max = words.value(option, parse_round_trip, ROUND_TRIP)?;
+                let mut typical = TYPICAL_RTT;
+                if let Some(word) = words.peek().filter(|word| word.text == "typical_rtt") {
+                    words.word();
+                    typical = words.value(word, parse_round_trip, ROUND_TRIP)?;
+                }
+                *self = self.clone().for_round_trips(typical, max);
+            }
+            "typical_rtt" => {
+                let typical = words.value(option, parse_round_trip, ROUND_TRIP)?;
+                let mut max = MAX_RTT;
+                if let Some(word) = words.peek().filter(|word| word.text == "max_rtt") {
+                    words.word();
+                    max = words.value(word, parse_round_trip, ROUND_TRIP)?;
+                }
+                *self = self.clone().for_round_trips(typical, max);
+            }
+            "step_thresh" => self.native = words.value(option, parse_step, "a time or packets, e.g. 1ms, 5p")?,
+            "ramp_min" => {
+                let min = words.value(option, units::parse_time, TIME)?;
+                self.native = Native::Ramp { min, range: self.ramp().1 };
+            }
+            "ramp_range" => {
+                let range = words.value(option, units::parse_time, TIME)?;
+                self.native = Native::Ramp { min: self.ramp().0, range };
+            }
+            "min_qlen_step" => self.min_qlen_step = words.value(option, units::parse_packets, PACKETS)?,
+            "coupling_factor" => self.coupling = words.value(option, |text| text.parse().ok(), NUMBER)?,
+            "drop_on_overload" => self.overload = Overload::Drop,
+            "overflow" => self.overload = Overload::Overflow,
+            "drop_enqueue" => self.drop_at = DropAt::Enqueue,
+            "drop_dequeue" => self.drop_at = DropAt::Dequeue,
+            "l4s_ect" => self.identifier = Identifier::L4sEct,
+            "any_ect" => self.identifier = Identifier::AnyEct,
+            "classic_protection" => {
+                self.classic_protection = words.value(option, parse_percent, "a percentage, e.g. 10")?;
+            }
+            "split_gso" => self.split_gso = true,
+            "no_split_gso" => self.split_gso = false,
+            "mtu" => self.mtu = words.value(option, units::parse_size, SIZE)?,
+            "seed" => self.seed = words.value(option, units::parse_integer, NUMBER)?,
+            "rfc9332" => {
+                *self = Self { limit: self.limit, memory_limit: self.memory_limit, seed: self.seed, ..Self::rfc9332() };
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn options(&self) -> Vec<(&'static str, Value)> {
+        let mut options = vec![("limit", Value::Packets(self.limit.into()))];
+        options.extend(self.memory_limit.map(|limit| ("memlimit", Value::Size(limit))));
+        options.extend([
+            ("coupling_factor", Value::Count(self.coupling.into())),
+            (if self.overload == Overload::Drop { "drop_on_overload" } else { "overflow" }, Value::Flag(true)),
+        ]);
+        match self.native {
+            Native::Delay(delay) => options.push(("step_thresh", Value::Time(delay))),
+            Native::Packets(packets) => options.push(("step_thresh", Value::Packets(packets.into()))),
+            Native::Ramp { min, range } => {
+                options.extend([("ramp_min", Value::Time(min)), ("ramp_range", Value::Time(range))]);
+            }
+        }
+        options.extend([
+            ("min_qlen_step", Value::Packets(self.min_qlen_step.into())),
+            (if self.drop_at == DropAt::Enqueue { "drop_enqueue" } else { "drop_dequeue" }, Value::Flag(true)),
+            (if self.identifier == Identifier::AnyEct { "any_ect" } else { "l4s_ect" }, Value::Flag(true)),
+            ("classic_protection", Value::Word(alloc::format!("{}%", self.classic_protection))),
+            ("target", Value::Time(self.target)),
+            ("tupdate", Value::Time(self.tupdate)),
+            ("alpha", Value::Share(self.alpha)),
+            ("beta", Value::Share(self.beta)),
+            (if self.split_gso { "split_gso" } else { "no_split_gso" }, Value::Flag(true)),
+            ("mtu", Value::Size(self.mtu)),
+            ("seed", Value::Count(self.seed)),
+        ]);
+        options
+    }
+}
+
+const WEIGHT: &str = "a number per second, e.g. 0.16";
+const ROUND_TRIP: &str = "a time above 0, e.g. 100ms";
+
+fn parse_percent(text: &str) -> Option<u8> {
+    text.strip_suffix('%').unwrap_or(text).parse().ok()
+}
+
+fn parse_round_trip(text: &str) -> Option<Duration> {
+    units::parse_time(text).filter(|time| !time.is_zero())
+}
+
+fn parse_step(text: &str) -> Option<Native> {
+    match text.strip_suffix('p') {
+        Some(packets) => packets.parse().ok().map(Native::Packets),
+        None => units::parse_time(text).map(Native::Delay),
+    }
+}

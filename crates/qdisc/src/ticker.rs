@@ -1,0 +1,71 @@
+//! [`Ticker`]: when a periodic update was due, for disciplines that make theirs late, when they are touched.
+
+use core::time::Duration;
+
+use tautline_base::Instant;
+
+/// A period and how often it has passed. The first call starts it.
+#[derive(Clone, Debug)]
+pub(crate) struct Ticker {
+    first: Duration,
+    period: Duration,
+    next: Option<Instant>,
+    count: u64,
+}
+
+impl Ticker {
+    /// Due `first` after the first call, and then every `period`, which is not zero.
+    pub(crate) fn new(first: Duration, period: Duration) -> Self {
+        Self { first, period, next: None, count: 0 }
+    }
+
+    /// The same with another period from the next time on.
+    pub(crate) fn with(&self, first: Duration, period: Duration) -> Self {
+        Self { first, period, ..self.clone() }
+    }
+
+    /// How many times it was due up to `now`. A clock that steps far back starts it again.
+    #[inline]
+    pub(crate) fn count(&mut self, now: Instant) -> u64 {
+        let next = *self.next.get_or_insert(now + self.first);
+        if now >= next {
+            self.pass(next, now);
+        } else if next - now > self.first.max(self.period) {
+            self.next = Some(now + self.period);
+        }
+        self.count
+    }
+
+    fn pass(&mut self, next: Instant, now: Instant) {
+        let period = u64::try_from(self.period.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let due = (now.as_nanos() - next.as_nanos()) / period + 1;
+        self.count = self.count.saturating_add(due);
+        self.next = Some(next + Duration::from_nanos(period.saturating_mul(due)));
+    }
+
+    /// When it was due last, if it ever was.
+    pub(crate) fn last(&self) -> Option<Instant> {
+        self.next.map(|next| next - self.period)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_counts_what_has_passed() {
+        let ms = Instant::from_millis;
+        let mut ticker = Ticker::new(Duration::from_millis(500), Duration::from_millis(20));
+        for (millis, count) in [(1000, 0), (1499, 0), (1500, 1), (1519, 1), (1520, 2), (1520, 2), (2520, 52)] {
+            assert_eq!(ticker.count(ms(millis)), count, "{millis}");
+        }
+        assert_eq!(ticker.last(), Some(ms(2520)));
+        assert_eq!(ticker.count(ms(2100)), 52, "a small step back waits");
+        assert_eq!(ticker.count(ms(3)), 52, "a large one starts again");
+        assert_eq!((ticker.count(ms(22)), ticker.count(ms(23))), (52, 53));
+        assert!(ticker.count(Instant::from_nanos(u64::MAX)) > 1_000_000);
+        let mut faster = ticker.with(Duration::ZERO, Duration::from_nanos(1));
+        faster.count(Instant::from_nanos(u64::MAX));
+    }
+}
