@@ -35,6 +35,7 @@
 //! | [`cobalt`] | [`Cobalt`]: CoDel and BLUE together, CAKE's AQM; [`cobalt::Aqm`] for queues of your own |
 //! | [`fq`] | [`Fq`]: fair queues that keep departure times: pacing, Linux' `fq` |
 //! | [`fq_codel`] | [`FqCodel`]: fair queues under controlled delay, RFC 8290 |
+//! | [`sfq`] | [`Sfq`]: stochastic fairness queueing, with RED if asked |
 //! | [`tbf`] | [`Tbf`]: a link shaped by a token bucket |
 //! | [`dualpi2`] | [`DualPi2`]: a classic and a low-latency queue, coupled: RFC 9332 |
 //! | [`fq_pie`] | [`FqPie`]: fair queues, each under PIE |
@@ -139,6 +140,7 @@ pub use prio::Prio;
 pub use rate::{Framing, LinkLayer};
 pub use red::Red;
 pub use report::{ClassShow, Common, QdiscShow, Report, Value};
+pub use sfq::Sfq;
 pub use stats::{FlowStats, QueueStats, Stats};
 pub use tally::Tally;
 pub use tbf::Tbf;

@@ -17,6 +17,7 @@ use tautline_qdisc::fq_pie::{self, FqPie};
 use tautline_qdisc::pfifo_fast::PRIOMAP;
 use tautline_qdisc::pie::{self, Pie};
 use tautline_qdisc::red::{self, IdleDecay};
+use tautline_qdisc::sfq;
 use tautline_qdisc::{DropReason, Drops, Kind, Ledger, Qdisc, Stats};
 
 use common::{Probe, ids};
@@ -100,6 +101,19 @@ fn pie_params() -> impl Strategy<Value = pie::Params> {
     )
 }
 
+fn sfq_config() -> impl Strategy<Value = sfq::Config> {
+    let flows = prop_oneof![Just(1), Just(3), Just(128)];
+    let quantum = prop_oneof![Just(64u64), Just(1514)];
+    (1..200u32, flows, quantum, 1..=127u32, any::<[bool; 3]>(), any::<u64>()).prop_map(
+        |(limit, flows, quantum, depth, [headdrop, perturb, red], seed)| {
+            let perturb = perturb.then_some(Duration::from_secs(1));
+            let red = red.then(|| sfq::FlowRed { limit: Bytes::new(20_000), ..sfq::FlowRed::default() });
+            let quantum = Bytes::new(quantum);
+            sfq::Config { limit, flows, quantum, depth, headdrop, perturb, red, seed, divisor: 64 }
+        },
+    )
+}
+
 fn red_config() -> impl Strategy<Value = red::Config> {
     let threshold = 1000..20_000u64;
     (threshold.clone(), threshold, 1..100_000u64, any::<[bool; 5]>()).prop_map(
@@ -136,6 +150,7 @@ fn kind() -> impl Strategy<Value = Kind> {
         red_config().prop_map(Kind::Red),
         Just(Kind::Prio(tautline_qdisc::prio::Config::default())),
         limit().prop_map(|direct_qlen| Kind::Htb(tautline_qdisc::htb::Config { direct_qlen, ..Default::default() })),
+        sfq_config().prop_map(Kind::Sfq),
         (limit(), params(), any::<bool>()).prop_map(|(limit, params, linux)| {
             let config = if linux { cobalt::Config::linux() } else { cobalt::Config::ns3() };
             let cobalt = cobalt::Params { target: params.target, interval: params.interval, ..config.cobalt };
@@ -360,6 +375,9 @@ fn the_end_of_time_is_survived() {
         "pfifo_head_drop",
         "prio",
         "htb",
+        "red ecn adaptive",
+        "red linux adaptive",
+        "sfq limit 1000 perturb 10",
         "tbf rate 13mbit burst 15140 limit 1mb",
         "pie",
         "pie linux",
@@ -379,6 +397,7 @@ fn the_end_of_time_is_survived() {
         }
         let rest = ids(std::iter::from_fn(|| queue.dequeue(end, &mut drops)));
         assert!(rest.is_sorted() && queue.backlog().is_empty(), "{words}");
-        assert!(drops.drain().all(|(_, reason)| matches!(reason, DropReason::Target | DropReason::Early)), "{words}");
+        let by_choice = [DropReason::Target, DropReason::Early, DropReason::FlowLimit];
+        assert!(drops.drain().all(|(_, reason)| by_choice.contains(&reason)), "{words}");
     }
 }

@@ -109,12 +109,17 @@ impl Aqm {
 
     /// A packet arrives at a queue of `backlog`, itself not counted: updates the average, and says whether it is to be signalled.
     pub(crate) fn arrive(&self, state: &mut State, backlog: Bytes, now: Instant, random: &mut Random) -> Congestion {
-        let backlog = backlog.get().min(u32::MAX.into());
         match state.idle_since.take() {
             Some(since) => state.average = self.decay.apply(state.average, now - since),
-            None => state.average = state.average - (state.average >> self.wlog) + backlog,
+            None => self.observe(state, backlog),
         }
         self.judge(state, random)
+    }
+
+    /// Moves the average towards `backlog`.
+    pub(crate) fn observe(&self, state: &mut State, backlog: Bytes) {
+        let backlog = backlog.get().min(u32::MAX.into());
+        state.average = state.average - (state.average >> self.wlog) + backlog;
     }
 
     /// Whether a packet that arrives at this average is to be signalled.

@@ -31,6 +31,7 @@ use crate::pie::{self, Pie};
 use crate::prio::{self, Prio};
 use crate::red::{self, Red};
 use crate::report::Value;
+use crate::sfq::{self, Sfq};
 use crate::tbf::{self, Tbf};
 
 /// Declares [`Kind`]: each line is a discipline, its configuration, and how one becomes the other.
@@ -104,6 +105,8 @@ kinds! {
     Red(red::Config), Red::<P>::new;
     /// One queue under controlled delay.
     Codel(codel::Config), Codel::<P>::new;
+    /// Flows served in turn.
+    Sfq(sfq::Config), Sfq::<P>::new;
     /// Fair queues under controlled delay.
     FqCodel(fq_codel::Config), FqCodel::<P>::new;
     /// One queue under CoDel and BLUE together.

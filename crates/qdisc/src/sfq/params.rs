@@ -1,0 +1,172 @@
+//! [`Config`]: what SFQ is told.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use tautline_base::Bytes;
+
+use crate::config::ConfigError;
+use crate::red;
+use crate::report::Value;
+use crate::words::{NUMBER, Options, PACKETS, ParseError, SIZE, Word, Words, units};
+
+/// Parameters of [`Sfq`](super::Sfq).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Packets all flows hold at most, at least 1. Default 127 (Linux).
+    pub limit: u32,
+    /// Bytes a flow sends per turn, 64 to 1 MiB. Default 1514, one Ethernet frame (Linux).
+    pub quantum: Bytes,
+    /// Packets a flow holds at most, 1 to 127. Default 127 (Linux).
+    pub depth: u32,
+    /// Drop the oldest packet of a flow instead of the newest, so that its sender learns of it sooner. Default off (Linux).
+    pub headdrop: bool,
+    /// Flows that may hold packets at once, 1 to 65 408. Default 128 (Linux).
+    pub flows: u32,
+    /// Buckets that flow hashes are spread over, a power of two of at most 65 536. Default 1024 (Linux).
+    pub divisor: u32,
+    /// How long a key of the hash is used, at least a second. Default for ever (Linux).
+    pub perturb: Option<Duration>,
+    /// RED on every flow. Default none (Linux).
+    pub red: Option<FlowRed>,
+    /// Seed of the keys and of RED's dice. Default 0, which is as good while the flow hash itself is keyed and the key is kept.
+    pub seed: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            limit: 127,
+            quantum: Bytes::new(1514),
+            depth: 127,
+            headdrop: false,
+            flows: 128,
+            divisor: 1024,
+            perturb: None,
+            red: None,
+            seed: 0,
+        }
+    }
+}
+
+/// RED as SFQ applies it to the queue of one flow.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FlowRed {
+    /// The length that thresholds are derived from where they are not given. As in Linux it bounds nothing itself.
+    pub limit: Bytes,
+    /// Thresholds, weight and probability; the idle decay does not matter, an empty flow is forgotten.
+    pub red: red::Params,
+    /// Mark instead of dropping where the packet allows it. Default off (Linux).
+    pub ecn: bool,
+    /// Drop even what could be marked when the average is above `max`. Default off (Linux).
+    pub harddrop: bool,
+}
+
+impl Config {
+    /// The longest queue of a flow that Linux can count.
+    const MOST_DEPTH: u32 = 127;
+    /// The most flows that Linux can number.
+    const MOST_FLOWS: u32 = 65_408;
+
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        let Self { limit, quantum, depth, flows, divisor, perturb, red, headdrop: _, seed: _ } = self;
+        ConfigError::check(*limit >= 1, "limit", limit, "at least 1")?;
+        let quanta = Bytes::new(64)..=super::MAX_DEBT;
+        ConfigError::check(quanta.contains(quantum), "quantum", units::size(*quantum), "from 64b to 1Mb")?;
+        ConfigError::check((1..=Self::MOST_DEPTH).contains(depth), "depth", depth, "from 1 to 127")?;
+        ConfigError::check((1..=Self::MOST_FLOWS).contains(flows), "flows", flows, "from 1 to 65408")?;
+        let fits = divisor.is_power_of_two() && *divisor <= 65_536;
+        ConfigError::check(fits, "divisor", divisor, "a power of two of at most 65536")?;
+        let period = perturb.unwrap_or(Duration::from_secs(1));
+        ConfigError::check(period >= Duration::from_secs(1), "perturb", units::time(period), "at least 1s, or 0 for never")?;
+        red.as_ref().map_or(Ok(()), |FlowRed { limit, red, .. }| {
+            ConfigError::check(*limit > Bytes::ZERO, "redflowlimit", units::size(*limit), "given and above 0")?;
+            let min = red.min(*limit);
+            ConfigError::check(min > Bytes::ZERO, "min", units::size(min), "above 0")
+        })
+    }
+
+    /// Sets `option`, if it is one of RED's.
+    fn set_red(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
+        if option.text == "redflowlimit" {
+            let limit = words.value(option, units::parse_size, SIZE)?;
+            let red = self.red.take().unwrap_or_default();
+            self.red = (limit > Bytes::ZERO).then_some(FlowRed { limit, ..red });
+            return Ok(true);
+        }
+        let mut changed = self.red.clone().unwrap_or_default();
+        match option.text {
+            "ecn" => changed.ecn = true,
+            "noecn" => changed.ecn = false,
+            "harddrop" => changed.harddrop = true,
+            "noharddrop" => changed.harddrop = false,
+            "min" | "max" | "avpkt" | "burst" | "probability" | "gentle" | "nogentle" => {
+                changed.red.set(option, words)?;
+            }
+            _ => return Ok(false),
+        }
+        self.red = Some(changed);
+        Ok(true)
+    }
+
+    /// The options with everything derived written out, as `tc` shows them.
+    pub(super) fn shown(&self) -> Vec<(&'static str, Value)> {
+        let red = self.red.as_ref().map(|red| FlowRed { red: red.red.derived(red.limit), ..red.clone() });
+        Self { red, ..self.clone() }.options()
+    }
+}
+
+impl Options for Config {
+    fn kind(&self) -> &'static str {
+        "sfq"
+    }
+
+    fn help(&self) -> &'static str {
+        "limit PACKETS, quantum SIZE, depth PACKETS, headdrop, taildrop, flows N, divisor N, perturb SECONDS, redflowlimit SIZE, \
+         min SIZE, max SIZE, avpkt SIZE, burst N, probability SHARE, gentle, nogentle, ecn, noecn, harddrop, noharddrop, seed N"
+    }
+
+    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
+        match option.text {
+            "limit" => self.limit = words.value(option, units::parse_packets, PACKETS)?,
+            "quantum" => self.quantum = words.value(option, units::parse_size, SIZE)?,
+            "depth" => self.depth = words.value(option, units::parse_packets, PACKETS)?,
+            "headdrop" => self.headdrop = true,
+            "taildrop" => self.headdrop = false,
+            "flows" => self.flows = words.value(option, |text| text.parse().ok(), NUMBER)?,
+            "divisor" => self.divisor = words.value(option, |text| text.parse().ok(), NUMBER)?,
+            "perturb" => {
+                let period = words.value(option, parse_seconds, "a number of seconds, e.g. 10")?;
+                self.perturb = (!period.is_zero()).then_some(period);
+            }
+            "seed" => self.seed = words.value(option, units::parse_integer, NUMBER)?,
+            _ => return self.set_red(option, words),
+        }
+        Ok(true)
+    }
+
+    fn options(&self) -> Vec<(&'static str, Value)> {
+        let mut options = vec![
+            ("limit", Value::Packets(self.limit.into())),
+            ("quantum", Value::Size(self.quantum)),
+            ("depth", Value::Count(self.depth.into())),
+            ("headdrop", Value::Flag(self.headdrop)),
+            ("flows", Value::Count(self.flows.into())),
+            ("divisor", Value::Count(self.divisor.into())),
+        ];
+        options.extend(self.perturb.map(|period| ("perturb", Value::Time(period))));
+        if let Some(FlowRed { limit, red, ecn, harddrop }) = &self.red {
+            options.push(("redflowlimit", Value::Size(*limit)));
+            options.extend(red.options().into_iter().filter(|(name, _)| !matches!(*name, "bandwidth" | "idle")));
+            options.extend([("ecn", Value::Flag(*ecn)), ("harddrop", Value::Flag(*harddrop))]);
+        }
+        options.push(("seed", Value::Count(self.seed)));
+        options
+    }
+}
+
+/// Reads a time; a bare number counts seconds, as `tc` has it here alone.
+fn parse_seconds(text: &str) -> Option<Duration> {
+    text.parse().map(Duration::from_secs).ok().or_else(|| units::parse_time(text))
+}
