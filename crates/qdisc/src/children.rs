@@ -201,11 +201,12 @@ impl<P: Item, Q: Qdisc<P> + Change<P>> Children<P, Q> {
     }
 }
 
-impl<P: Item, Q: Inspect> Children<P, Q> {
+impl<P: Item, Q: Qdisc<P> + Inspect> Children<P, Q> {
     /// The report of the class at `at`, to which its parent adds what it knows.
     pub(crate) fn report(&self, kind: &'static str, at: usize) -> Report {
         let Child { queue, common } = &self.children[at];
         let id = Some(ClassId::new(self.handle, self.minors[at]));
-        Report { kind, id, common: Some(*common), children: alloc::vec![queue.report()], ..Report::default() }
+        let common = Some(Common { backlog: queue.backlog(), ..*common });
+        Report { kind, id, common, children: alloc::vec![queue.report()], ..Report::default() }
     }
 }

@@ -7,6 +7,14 @@ use std::cell::Cell;
 use tautline_base::{Frame, HeapFrame, Instant, Item, Packet};
 use tautline_qdisc::filter::{Filter, Filters, Verdict};
 use tautline_qdisc::{Drops, FlowStats, Ledger, Qdisc, Stats, Words, build};
+use tautline_base::{Bytes, Instant, Item, Packet, Rate};
+use tautline_qdisc::filter::{Filter, Filters};
+use tautline_qdisc::{
+    ClassId, Drops, Drr, DynQdisc, FlowStats, Htb, Ledger, Pfifo, Prio, Qdisc, Stats, Tbf, Words, build, drr, htb, pfifo,
+    prio, tbf,
+};
+
+type Boxed = Box<dyn DynQdisc<Packet<()>>>;
 
 /// The system's allocator, counting the calls of each thread.
 struct Counting;
@@ -90,6 +98,55 @@ fn the_steady_state_allocates_nothing() {
         assert!(dropped > 0, "{words}: the round must meet the limit");
         assert!(queue.backlog().is_empty(), "{words}");
     }
+}
+
+/// A tree of every classful discipline: TBF over HTB over DRR and prio.
+#[test]
+fn trees_allocate_nothing() {
+    let class = |major, minor| ClassId::new(major, minor);
+    let fifo = |limit| Boxed::from(Pfifo::new(pfifo::Config { limit }));
+    let filters = |rules: &[&str]| {
+        let mut filters = Filters::default();
+        for rule in rules {
+            filters.add(Filter::from_words(&mut Words::new(rule)).expect(rule)).expect(rule);
+        }
+        filters
+    };
+    let mut drr = Drr::new(2);
+    for minor in 1..=3 {
+        drr.add_class(class(2, minor), drr::ClassConfig::default(), fifo(100)).expect("new");
+    }
+    drr.set_filters(filters(&["handle 1 fw flowid 2:2", "handle 2 fw flowid 2:3"]));
+    let prio = Prio::new(3, prio::Config::default(), (0..3).map(|_| fifo(100)).collect()).expect("valid");
+    let mut htb = Htb::new(1, htb::Config { default: Some(3), ..htb::Config::default() }).expect("valid");
+    let config = |mbit, ceil| htb::ClassConfig::new(Rate::mbit(mbit), Rate::mbit(ceil));
+    htb.add_class(class(1, 1), None, config(13, 13), fifo(1)).expect("new");
+    for (minor, child) in [(2, Box::new(drr) as Boxed), (3, Box::new(prio))] {
+        htb.add_class(class(1, minor), Some(class(1, 1)), config(3, 12 + u64::from(minor)), child).expect("new");
+    }
+    htb.set_filters(filters(&["handle 1 fw classid 1:2", "handle 2 fw classid 1:2"]));
+    let mut tbf = Tbf::new(tbf::Config { rate: Rate::mbit(14), burst: Bytes::new(3000), ..tbf::Config::default() }, htb)
+        .expect("valid");
+    let (mut drops, mut now, mut left) = (Drops::new(), 0, 0);
+    let mut round = || {
+        for step in 0..4000u32 {
+            if step < 2000 {
+                for mark in 0..3 {
+                    let mut packet = Packet::new((), 1514).with_tos(0, (step % 16) as u8);
+                    packet.set_mark(mark);
+                    tbf.enqueue(packet, Instant::from_micros(now), &mut drops);
+                }
+            }
+            left += usize::from(tbf.dequeue(Instant::from_micros(now), &mut drops).is_some());
+            drops.drain().for_each(drop);
+            now += 1000;
+        }
+    };
+    round();
+    let before = CALLS.get();
+    round();
+    assert_eq!(CALLS.get() - before, 0);
+    assert!(left > 4000 && tbf.backlog().is_empty());
 }
 
 /// Three hundred flows, room for 64.
