@@ -4,15 +4,12 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use tautline_base::{Bytes, Instant, Item, Packet, Rate};
-use tautline_base::{Frame, HeapFrame, Instant, Item, Packet};
-use tautline_qdisc::filter::{Filter, Filters};
+use tautline_base::{Bytes, Frame, HeapFrame, Instant, Item, Packet, Rate};
 use tautline_qdisc::filter::{Filter, Filters, Verdict};
 use tautline_qdisc::{
     ClassId, Drops, Drr, DynQdisc, FlowStats, Htb, Ledger, Pfifo, Prio, Qdisc, Stats, Tbf, Words, build, drr, htb, pfifo,
     prio, tbf,
 };
-use tautline_qdisc::{Drops, FlowStats, Ledger, Qdisc, Stats, Words, build};
 
 type Boxed = Box<dyn DynQdisc<Packet<()>>>;
 
