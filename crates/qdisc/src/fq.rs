@@ -421,9 +421,9 @@ fn due(packet: &impl Item, time: Instant) -> Instant {
 
 impl<P: Item> Change<P> for Fq<P> {
     fn change(&mut self, words: &mut Words<'_>, _now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
-        let (mut config, at) = (self.config.clone(), words.here());
+        let mut config = self.config.clone();
         words.apply(&mut config)?;
-        self.reconfigure(config, drops).map_err(|error| ParseError::refused("fq", at, error))
+        self.reconfigure(config, drops).map_err(|error| words.refused("fq", error))
     }
 }
 

@@ -24,6 +24,7 @@ use crate::fq::{self, Fq};
 use crate::fq_codel::{self, FqCodel};
 use crate::fq_pie::{self, FqPie};
 use crate::htb::{self, Htb};
+use crate::netem::{self, Netem};
 use crate::pfifo::{self, Pfifo};
 use crate::pfifo_fast::{self, PfifoFast};
 use crate::pfifo_head_drop::{self, PfifoHeadDrop};
@@ -134,6 +135,8 @@ kinds! {
     FqPie(fq_pie::Config), FqPie::<P>::new;
     /// A classic and a low-latency queue, coupled.
     DualPi2(dualpi2::Config), DualPi2::<P>::new;
+    /// An emulated path.
+    Netem(netem::Config), Netem::<P, _>::new;
 }
 
 impl Kind {
@@ -158,7 +161,7 @@ impl Kind {
 
     /// The class of a discipline that has just one, which is there by itself.
     pub(super) fn lone_class(&self) -> Option<u16> {
-        matches!(self, Self::Red(_) | Self::Tbf(_)).then_some(1)
+        matches!(self, Self::Netem(_) | Self::Red(_) | Self::Tbf(_)).then_some(1)
     }
 
     /// The classes that are there by themselves.

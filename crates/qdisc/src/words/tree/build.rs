@@ -11,7 +11,7 @@ use crate::class::ClassId;
 use crate::config::ConfigError;
 use crate::discipline::{Change, DynQdisc, Inspect, Qdisc};
 use crate::words::kind::Kind;
-use crate::{Bfifo, Drr, Pfifo, Prio, Red, Stats, Tbf, bfifo, pfifo};
+use crate::{Bfifo, Drr, Netem, Pfifo, Prio, Red, Stats, Tbf, bfifo, pfifo};
 
 /// A discipline refuses something.
 pub(super) struct Refusal {
@@ -68,6 +68,11 @@ impl Builder<'_> {
                 let child = self.child(node, 1, fifo)?;
                 let red = Red::over(config, child).map_err(refused)?;
                 Ok(seated(red.with_handle(node.handle), node))
+            }
+            Kind::Netem(config) if self.below.contains_key(&ClassId::new(node.handle, 1)) => {
+                let child = self.child(node, 1, fifo)?;
+                let netem = Netem::with_child(config, child).map_err(refused)?;
+                Ok(seated(netem.with_handle(node.handle), node))
             }
             kind => kind.build_at(node.parent.map(|_| node.id())).map_err(refused),
         }
