@@ -1,0 +1,81 @@
+//! Our disciplines beside Linux 6.1, packet by packet.
+//!
+//! `scripts/validate-linux` has the kernel replay the traces made here, in simulated time, and prints the tables of
+//! `docs/VALIDATION.md`. A small part of what the kernel did is recorded in `data/`, so that this test needs no kernel.
+
+mod acks;
+mod cells;
+mod compare;
+mod frame;
+mod link;
+mod record;
+mod replay;
+mod trace;
+
+use std::path::PathBuf;
+use std::{env, fs};
+
+use cells::{Input, SETUPS, Setup};
+use compare::Verdict;
+use tautline_base::Item;
+use tautline_qdisc::Qdisc;
+
+fn folder() -> PathBuf {
+    PathBuf::from(env::var("TAUTLINE_RECORDINGS").expect("TAUTLINE_RECORDINGS names a folder; run scripts/validate-linux"))
+}
+
+/// Writes the job of every cell.
+#[test]
+#[ignore = "part of scripts/validate-linux"]
+fn jobs() {
+    let folder = folder();
+    for setup in SETUPS {
+        for &input in setup.inputs {
+            let path = folder.join(setup.cell(input) + ".job");
+            let job = setup.job(input);
+            // Unchanged jobs keep their recordings.
+            if fs::read_to_string(&path).ok().as_deref() != Some(&job) {
+                fs::write(&path, job).expect("the folder is writable");
+            }
+        }
+    }
+}
+
+fn ours(setup: &Setup, linux: bool) -> Option<Box<dyn Qdisc<frame::Frame>>> {
+    if !setup.below.is_empty() || !setup.shaped { return None; }
+    let mut words = setup.words.to_string();
+    if setup.name.starts_with("pfifo_fast") { words += &format!(" limit {}", setup.txqueuelen); }
+    if linux { words = words + " " + setup.linux; }
+    let q = tautline_qdisc::build::<frame::Frame>(&words).ok()?;
+    Some(Box::new(link::Link::new(q)))
+}
+
+fn exact(setup: &Setup, input: Input, linux: bool) -> Option<Verdict> {
+    let text = fs::read_to_string(folder().join(setup.cell(input) + ".out")).ok()?;
+    let record = record::Record::parse(&text).expect("the driver writes what we read");
+    let trace = input.trace(setup.millis());
+    let tos: Vec<u8> = trace.iter().map(|arrival| arrival.frame.tos()).collect();
+    let late = env::var("LATE").ok().and_then(|late| late.parse().ok()).unwrap_or(0);
+    let ours = replay::replay(ours(setup, linux)?, &trace, &record.arrivals, record.start, late);
+    if env::var("SHOW").is_ok() {
+        for (a, b) in record.departures.iter().zip(&ours).take(10000) { println!("{a:?} {b:?} {}", if (a.id, a.tos) == (b.id, b.tos) {""} else {"<---"}); }
+    }
+    Some(Verdict::new(&tos, &record.departures, &ours))
+}
+
+/// Compares.
+#[test]
+#[ignore = "part of scripts/validate-linux"]
+fn tables() {
+    let only = env::var("ONLY").unwrap_or_default();
+    for setup in SETUPS {
+        for &input in setup.inputs {
+            if !setup.cell(input).starts_with(&only) { continue; }
+            for linux in [true, false] {
+                if let Some(v) = exact(setup, input, linux) {
+                    println!("{} {linux} n {} fate {:.4} order {:.4} time {:.4} apart {:?} lost {:?} marked {:?} {}", setup.cell(input), v.packets, v.fate, v.order, v.on_time, v.apart, v.lost, v.marked, v.holds());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Replays a trace through one of our disciplines as a device of infinite speed would: a packet is asked for whenever one may leave.
+
+use tautline_base::{Instant, Item};
+use tautline_qdisc::{Drops, Ledger, Qdisc};
+
+use crate::record::Departure;
+use crate::trace::Arrival;
+
+/// What `qdisc` does with the packets of `trace` if they come at `arrivals` and the clock shows `start` at their beginning.
+///
+/// `late` is how long after the time it asked for the discipline is woken: in the simulated kernel looking at the clock takes time.
+pub(crate) fn replay(
+    qdisc: impl Qdisc<crate::frame::Frame>,
+    trace: &[Arrival],
+    arrivals: &[u64],
+    start: u64,
+    late: u64,
+) -> Vec<Departure> {
+    let mut device = Device { qdisc: Ledger::new(qdisc), drops: Drops::new(), sent: Vec::new(), wake: None, start };
+    for (packet, &at) in trace.iter().zip(arrivals) {
+        let now = Instant::from_nanos(start + at);
+        device.run_until(now, late);
+        let mut frame = packet.frame.clone();
+        if frame.departure() > Instant::ZERO {
+            let departure = Instant::from_nanos(start + frame.departure().as_nanos());
+            frame = frame.departing(departure);
+        }
+        device.qdisc.enqueue(frame, now, &mut device.drops);
+        device.pull(now);
+    }
+    device.run_until(Instant::from_nanos(u64::MAX), late);
+    device.sent
+}
+
+struct Device<Q> {
+    qdisc: Q,
+    drops: Drops<crate::frame::Frame>,
+    sent: Vec<Departure>,
+    wake: Option<Instant>,
+    start: u64,
+}
+
+impl<Q: Qdisc<crate::frame::Frame>> Device<Q> {
+    fn run_until(&mut self, end: Instant, late: u64) {
+        while let Some(wake) = self.wake
+            && Instant::from_nanos(wake.as_nanos().saturating_add(late)) < end
+        {
+            self.pull(Instant::from_nanos(wake.as_nanos() + late));
+            assert!(self.wake.is_none_or(|again| again > wake), "a discipline that sends nothing asks for a later time");
+        }
+    }
+
+    fn pull(&mut self, now: Instant) {
+        while let Some(frame) = self.qdisc.dequeue(now, &mut self.drops) {
+            let at = (now.as_nanos() - self.start) as i64;
+            self.sent.push(Departure { id: frame.id, at, tos: frame.tos() });
+        }
+        self.drops.drain().for_each(drop);
+        self.wake = self.qdisc.ready_at();
+    }
+}
