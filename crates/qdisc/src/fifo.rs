@@ -111,6 +111,10 @@ impl<P: Item, B: Bound> Qdisc<P> for Fifo<P, B> {
     fn backlog(&self) -> Backlog {
         self.backlog
     }
+
+    fn peek(&mut self, _now: Instant, _drops: &mut Drops<P>) -> Option<&P> {
+        self.queue.front()
+    }
 }
 
 impl<P, B: Bound> Inspect for Fifo<P, B> {

@@ -111,6 +111,14 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Ledger<Q> {
     fn backlog(&self) -> Backlog {
         self.inner.backlog()
     }
+
+    #[track_caller]
+    fn peek(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<&P> {
+        let mark = Mark::of(drops);
+        let found = self.inner.peek(now, drops).is_some();
+        self.balance("peek", now, drops, &mark);
+        if found { self.inner.peek(now, drops) } else { None }
+    }
 }
 
 impl<Q: Inspect> Inspect for Ledger<Q> {

@@ -1,8 +1,9 @@
 //! [`Parked`]: a discipline whose next packet can be looked at before it is taken, for parents that need its length.
 //!
-//! There is no way to look into a discipline that drops at dequeue without letting it decide. So looking takes the packet out for
-//! good and keeps it here, counted in the backlog; taking it later asks the discipline nothing. The packet's sojourn time was judged
-//! when it was looked at: while it waits here it ages unmeasured, as in Linux.
+//! FIFOs and strict priorities can be looked into ([`Qdisc::peek`]), and a packet of a higher band that comes meanwhile still goes
+//! first. There is no way to look into a discipline that drops at dequeue without letting it decide. There, looking takes the
+//! packet out for good and keeps it here, counted in the backlog here but not in the limits of the discipline; taking it later asks
+//! the discipline nothing. Its sojourn time was judged when it was looked at: while it waits here it ages unmeasured, as in Linux.
 
 use tautline_base::{Instant, Item};
 
@@ -28,13 +29,16 @@ impl<P: Item, Q: Qdisc<P>> Parked<P, Q> {
     /// The packet that `dequeue` will give next. `None` does not mean that nothing is queued: a shaper may be closed, an AQM may
     /// just have dropped everything.
     pub fn peek(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<&P> {
-        if self.parked.is_none() {
+        if self.parked.is_none() && self.inner.peek(now, drops).is_none() {
             self.parked = self.inner.dequeue(now, drops);
         }
-        self.parked.as_ref()
+        match self.parked {
+            Some(_) => self.parked.as_ref(),
+            None => self.inner.peek(now, drops),
+        }
     }
 
-    /// The packet that was looked at and not yet taken.
+    /// The packet that was looked at and had to be taken out for that.
     pub fn parked(&self) -> Option<&P> {
         self.parked.as_ref()
     }
@@ -64,6 +68,10 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Parked<P, Q> {
             backlog.add(packet.len());
         }
         backlog
+    }
+
+    fn peek(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<&P> {
+        self.peek(now, drops)
     }
 }
 
@@ -96,8 +104,10 @@ impl<P: Item, Q: Change<P>> Change<P> for Parked<P, Q> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codel::{self, Codel};
     use crate::ledger::Ledger;
     use crate::pfifo::{Config, Pfifo};
+    use crate::pfifo_fast::{self, PfifoFast};
     use crate::testing::Probe;
 
     #[test]
@@ -117,5 +127,31 @@ mod tests {
         }
         assert_eq!(queue.ready_at(), None);
         assert!(queue.inner_mut().peek(Instant::ZERO, &mut drops).is_none() && queue.backlog().is_empty());
+    }
+
+    /// As Linux' shapers over its default discipline: who comes late into a higher band still goes first.
+    #[test]
+    fn strict_priorities_are_looked_into() {
+        let mut queue = Ledger::new(Parked::new(PfifoFast::new(pfifo_fast::Config::default())));
+        let mut drops = Drops::new();
+        queue.enqueue(Probe::new(0), Instant::ZERO, &mut drops);
+        assert_eq!(queue.peek(Instant::ZERO, &mut drops).map(|packet| packet.id), Some(0));
+        queue.enqueue(Probe::new(1).with_priority(6), Instant::ZERO, &mut drops);
+        assert_eq!(queue.peek(Instant::ZERO, &mut drops).map(|packet| packet.id), Some(1));
+        assert!(queue.inner().parked().is_none());
+        assert_eq!([0; 2].map(|_| queue.dequeue(Instant::ZERO, &mut drops).map(|packet| packet.id)), [Some(1), Some(0)]);
+    }
+
+    /// What cannot be looked into gives its packet up: it goes next, whoever comes.
+    #[test]
+    fn an_aqm_gives_up_the_packet_that_is_looked_at() {
+        let mut queue = Ledger::new(Parked::new(Codel::new(codel::Config::default()).expect("valid")));
+        let mut drops = Drops::new();
+        for id in 0..2 {
+            queue.enqueue(Probe::new(id), Instant::ZERO, &mut drops);
+        }
+        assert_eq!(queue.peek(Instant::ZERO, &mut drops).map(|packet| packet.id), Some(0));
+        assert_eq!(queue.inner().parked().map(|packet| packet.id), Some(0));
+        assert_eq!((queue.backlog().packets, queue.inner().inner().backlog().packets), (2, 1));
     }
 }

@@ -105,6 +105,10 @@ impl<P: Item> Qdisc<P> for PfifoFast<P> {
             Backlog { packets: sum.packets + band.packets, bytes: sum.bytes + band.bytes }
         })
     }
+
+    fn peek(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<&P> {
+        self.bands.iter_mut().find_map(|band| band.peek(now, drops))
+    }
 }
 
 impl<P> Inspect for PfifoFast<P> {

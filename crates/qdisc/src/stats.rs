@@ -184,6 +184,15 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Stats<Q> {
     fn backlog(&self) -> Backlog {
         self.inner.backlog()
     }
+
+    #[track_caller]
+    fn peek(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<&P> {
+        let before = drops.len();
+        let found = self.inner.peek(now, drops).is_some();
+        self.note_drops(drops, before);
+        self.backlog = self.inner.backlog();
+        if found { self.inner.peek(now, drops) } else { None }
+    }
 }
 
 impl<Q: Inspect> Inspect for Stats<Q> {

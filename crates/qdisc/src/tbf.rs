@@ -63,6 +63,8 @@ pub struct Tbf<P, Q> {
     /// When the buckets were last filled.
     filled: Instant,
     child: Parked<P, Q>,
+    /// When the buckets hold enough for the packet looked at last; until something comes or leaves, that is the next.
+    opens: Option<Instant>,
     overlimits: u64,
     counters: Counters,
 }
@@ -82,7 +84,17 @@ impl<P: Item, Q: Qdisc<P>> Tbf<P, Q> {
         config.check()?;
         let (lasting, peak) = buckets(&config);
         let (child, filled) = (Parked::new(child), Instant::ZERO);
-        Ok(Self { handle: 0, config, lasting, peak, filled, child, overlimits: 0, counters: Counters::default() })
+        Ok(Self {
+            handle: 0,
+            config,
+            lasting,
+            peak,
+            filled,
+            child,
+            opens: None,
+            overlimits: 0,
+            counters: Counters::default(),
+        })
     }
 
     /// Gives it a name in a tree: its one class is then `handle:1`.
@@ -103,6 +115,7 @@ impl<P: Item, Q: Qdisc<P>> Tbf<P, Q> {
             new.tokens = new.depth.min(old.tokens);
         }
         (self.config, self.lasting, self.peak) = (config, lasting, peak);
+        self.opens = None;
         Ok(())
     }
 
@@ -114,6 +127,7 @@ impl<P: Item, Q: Qdisc<P>> Tbf<P, Q> {
         ConfigError::check(class == ClassId::new(self.handle, 1), "parent", class, "the one class of tbf, handle:1")?;
         flush(&mut self.child, drops);
         self.child = Parked::new(child);
+        self.opens = None;
         Ok(())
     }
 
@@ -131,6 +145,7 @@ fn buckets(config: &Config) -> (Bucket, Option<Bucket>) {
 
 impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Tbf<P, Q> {
     fn enqueue(&mut self, packet: P, now: Instant, drops: &mut Drops<P>) {
+        self.opens = None;
         let (len, most) = (packet.len(), self.config.max_size());
         if len <= most {
             return self.child.enqueue(packet, now, drops);
@@ -161,6 +176,7 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Tbf<P, Q> {
     fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
         // A clock that stepped back fills the buckets from where it is now.
         self.filled = self.filled.min(now);
+        self.opens = None;
         loop {
             let len = self.child.peek(now, drops)?.len();
             if len > self.config.max_size() {
@@ -169,8 +185,10 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Tbf<P, Q> {
                 drops.push(packet, DropReason::TooLong);
                 continue;
             }
-            if now < self.opens(len) {
+            let opens = self.opens(len);
+            if now < opens {
                 self.overlimits += 1;
+                self.opens = Some(opens);
                 return None;
             }
             let elapsed = i64::try_from((now - self.filled).as_nanos()).unwrap_or(i64::MAX).min(self.lasting.depth);
@@ -184,10 +202,7 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Tbf<P, Q> {
     }
 
     fn ready_at(&self) -> Option<Instant> {
-        match self.child.parked() {
-            Some(head) if head.len() <= self.config.max_size() => Some(self.opens(head.len())),
-            _ => self.child.ready_at(),
-        }
+        self.opens.or_else(|| self.child.ready_at())
     }
 
     fn backlog(&self) -> Backlog {

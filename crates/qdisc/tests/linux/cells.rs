@@ -170,7 +170,10 @@ pub(crate) const SETUPS: &[Setup] = &[
     Setup { linux: "law linux", ..exact("codel-slow", "codel target 20ms interval 200ms ecn ce_threshold 12ms") },
     Setup { linux: "linux", ..exact("fq_codel-default", "fq_codel flows 65535") },
     Setup { linux: "linux", ..exact("fq_codel-noecn", "fq_codel limit 200 flows 65535 noecn") },
-    Setup { linux: "linux", ..exact("fq_codel-small", "fq_codel limit 400 flows 65535 quantum 300 drop_batch 8 memory_limit 500000") },
+    Setup {
+        linux: "linux",
+        ..exact("fq_codel-small", "fq_codel limit 400 flows 65535 quantum 300 drop_batch 8 memory_limit 500000")
+    },
     Setup { inputs: &WITH_DEPARTURES, linux: "linux", ..exact("fq-limits", "fq limit 300 flow_limit 60 orphan_mask 65535") },
     Setup {
         inputs: &WITH_DEPARTURES,
@@ -239,7 +242,10 @@ pub(crate) const SETUPS: &[Setup] = &[
         )
     },
     Setup { linux: "linux", ..statistical("pie-default", "pie") },
-    Setup { linux: "linux", ..statistical("pie-ecn", "pie limit 500 target 25ms tupdate 20ms ecn bytemode dq_rate_estimator") },
+    Setup {
+        linux: "linux",
+        ..statistical("pie-ecn", "pie limit 500 target 25ms tupdate 20ms ecn bytemode dq_rate_estimator")
+    },
     Setup { linux: "linux", ..statistical("fq_pie-default", "fq_pie flows 65535") },
     Setup { linux: "linux", ..statistical("fq_pie-ecn", "fq_pie limit 600 flows 65535 quantum 600 ecn ecn_prob 30") },
     Setup {
@@ -263,7 +269,9 @@ impl Setup {
     /// `tc`'s commands that build it on DEV.
     pub(crate) fn script(&self) -> String {
         let root = match self.shaped {
-            true => "tc qdisc add dev DEV root handle 1: tbf rate 12mbit burst 1600 limit 100000000\ntc qdisc add dev DEV parent 1:",
+            true => {
+                "tc qdisc add dev DEV root handle 1: tbf rate 12mbit burst 1600 limit 100000000\ntc qdisc add dev DEV parent 1:"
+            }
             false => "tc qdisc add dev DEV root",
         };
         format!("{root} handle 10: {}\n{}", self.words, self.below.join("\n"))

@@ -46,7 +46,8 @@ impl Verdict {
         apart.sort_unstable();
         let share = |part: usize, whole: usize| if whole == 0 { 1.0 } else { part as f64 / whole as f64 };
         let at = |rank: f64| apart.get(((apart.len() as f64 * rank) as usize).min(apart.len().saturating_sub(1))).copied();
-        let marked = |run: &[Departure]| run.iter().filter(|sent| sent.tos & 3 == 3 && tos[usize::from(sent.id)] & 3 != 3).count();
+        let marked =
+            |run: &[Departure]| run.iter().filter(|sent| sent.tos & 3 == 3 && tos[usize::from(sent.id)] & 3 != 3).count();
         Self {
             packets: tos.len(),
             fate: share((0..tos.len()).filter(|&id| same(id as u16)).count(), tos.len()),

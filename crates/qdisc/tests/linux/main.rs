@@ -7,7 +7,6 @@ mod acks;
 mod cells;
 mod compare;
 mod frame;
-mod link;
 mod record;
 mod replay;
 mod trace;
@@ -17,8 +16,10 @@ use std::{env, fs};
 
 use cells::{Input, SETUPS, Setup};
 use compare::Verdict;
-use tautline_base::Item;
-use tautline_qdisc::Qdisc;
+use frame::Frame;
+use tautline_base::{Bytes, Item};
+use tautline_qdisc::{DynQdisc, ParseError, Tbf, build, tbf};
+use trace::LINK;
 
 fn folder() -> PathBuf {
     PathBuf::from(env::var("TAUTLINE_RECORDINGS").expect("TAUTLINE_RECORDINGS names a folder; run scripts/validate-linux"))
@@ -41,13 +42,21 @@ fn jobs() {
     }
 }
 
-fn ours(setup: &Setup, linux: bool) -> Option<Box<dyn Qdisc<frame::Frame>>> {
-    if !setup.below.is_empty() || !setup.shaped { return None; }
+/// Our side of a setup, as Linux or by default; `None` if its words are not understood.
+fn ours(setup: &Setup, linux: bool) -> Result<Box<dyn DynQdisc<Frame>>, ParseError> {
     let mut words = setup.words.to_string();
-    if setup.name.starts_with("pfifo_fast") { words += &format!(" limit {}", setup.txqueuelen); }
-    if linux { words = words + " " + setup.linux; }
-    let q = tautline_qdisc::build::<frame::Frame>(&words).ok()?;
-    Some(Box::new(link::Link::new(q)))
+    if setup.name.starts_with("pfifo_fast") {
+        words += &format!(" limit {}", setup.txqueuelen);
+    }
+    if linux {
+        words = words + " " + setup.linux;
+    }
+    let under_test = build::<Frame>(&words)?;
+    if !setup.shaped {
+        return Ok(under_test);
+    }
+    let link = tbf::Config { rate: LINK, burst: Bytes::new(1600), ..tbf::Config::default() };
+    Ok(Box::new(Tbf::new(link, under_test).expect("a link is a valid shaper")))
 }
 
 fn exact(setup: &Setup, input: Input, linux: bool) -> Option<Verdict> {
@@ -56,9 +65,11 @@ fn exact(setup: &Setup, input: Input, linux: bool) -> Option<Verdict> {
     let trace = input.trace(setup.millis());
     let tos: Vec<u8> = trace.iter().map(|arrival| arrival.frame.tos()).collect();
     let late = env::var("LATE").ok().and_then(|late| late.parse().ok()).unwrap_or(0);
-    let ours = replay::replay(ours(setup, linux)?, &trace, &record.arrivals, record.start, late);
+    let ours = replay::replay(ours(setup, linux).ok()?, &trace, &record.arrivals, record.start, late);
     if env::var("SHOW").is_ok() {
-        for (a, b) in record.departures.iter().zip(&ours).take(10000) { println!("{a:?} {b:?} {}", if (a.id, a.tos) == (b.id, b.tos) {""} else {"<---"}); }
+        for (a, b) in record.departures.iter().zip(&ours).take(10000) {
+            println!("{a:?} {b:?} {}", if (a.id, a.tos) == (b.id, b.tos) { "" } else { "<---" });
+        }
     }
     Some(Verdict::new(&tos, &record.departures, &ours))
 }
@@ -69,11 +80,25 @@ fn exact(setup: &Setup, input: Input, linux: bool) -> Option<Verdict> {
 fn tables() {
     let only = env::var("ONLY").unwrap_or_default();
     for setup in SETUPS {
+        if setup.name.starts_with(only.split('.').next().unwrap_or_default()) && let Err(error) = ours(setup, true) { println!("{}: {error}", setup.name); continue; }
         for &input in setup.inputs {
-            if !setup.cell(input).starts_with(&only) { continue; }
+            if !setup.cell(input).starts_with(&only) {
+                continue;
+            }
             for linux in [true, false] {
                 if let Some(v) = exact(setup, input, linux) {
-                    println!("{} {linux} n {} fate {:.4} order {:.4} time {:.4} apart {:?} lost {:?} marked {:?} {}", setup.cell(input), v.packets, v.fate, v.order, v.on_time, v.apart, v.lost, v.marked, v.holds());
+                    println!(
+                        "{} {linux} n {} fate {:.4} order {:.4} time {:.4} apart {:?} lost {:?} marked {:?} {}",
+                        setup.cell(input),
+                        v.packets,
+                        v.fate,
+                        v.order,
+                        v.on_time,
+                        v.apart,
+                        v.lost,
+                        v.marked,
+                        v.holds()
+                    );
                 }
             }
         }

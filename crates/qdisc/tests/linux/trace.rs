@@ -175,7 +175,9 @@ impl Traffic {
                 .collect(),
             Self::Mixed => (0..6).map(|number| Sender::new(number, 0.2).sizes(64, 1514)).collect(),
             Self::OnOff => (0..6).map(|number| Sender::new(number, 0.4).phases(300, 330)).collect(),
-            Self::Ecn => (0..8).map(|number| Sender::new(number, 1.3 / 8.0).ecn([0, 2, 1, 3][usize::from(number) % 4])).collect(),
+            Self::Ecn => {
+                (0..8).map(|number| Sender::new(number, 1.3 / 8.0).ecn([0, 2, 1, 3][usize::from(number) % 4])).collect()
+            }
             Self::Many => (0..48).map(|number| Sender::new(number, 1.25 / 48.0).sizes(200, 1514)).collect(),
             Self::Hosts => (0..18)
                 .map(|number| {
@@ -235,7 +237,8 @@ pub(crate) fn job(tc: &str, arrivals: &[Arrival]) -> String {
             Instant::ZERO => "-".into(),
             when => when.as_nanos().to_string(),
         };
-        writeln!(job, "p {at} {} {departure} {} {}", frame.priority(), frame.len().get(), hex(frame)).expect("a string grows");
+        writeln!(job, "p {at} {} {departure} {} {}", frame.priority(), frame.len().get(), hex(frame))
+            .expect("a string grows");
     }
     job
 }
