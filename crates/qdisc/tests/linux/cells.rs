@@ -44,6 +44,9 @@ pub(crate) struct Setup {
     pub(crate) name: &'static str,
     /// `tc`'s words, of the kernel and of ours.
     pub(crate) words: &'static str,
+    /// Words for ours alone: a limit lower by one where the shaper above must take a packet out to look at it. Linux counts that
+    /// packet in the limit, we do not.
+    pub(crate) ours: &'static str,
     /// Words that make ours behave as Linux.
     pub(crate) linux: &'static str,
     /// Whether it stands below a token bucket of 12 Mbit/s, or is the root itself.
@@ -76,7 +79,7 @@ const ACKS: [Input; 6] = {
 };
 
 const fn exact(name: &'static str, words: &'static str) -> Setup {
-    Setup { name, words, linux: "", shaped: true, below: &[], txqueuelen: 1000, way: Way::Exact, inputs: &USUAL }
+    Setup { name, words, ours: "", linux: "", shaped: true, below: &[], txqueuelen: 1000, way: Way::Exact, inputs: &USUAL }
 }
 
 const fn statistical(name: &'static str, words: &'static str) -> Setup {
@@ -165,16 +168,25 @@ pub(crate) const SETUPS: &[Setup] = &[
         ),
         ..exact("drr-weighted", "drr")
     },
-    Setup { linux: "law linux", ..exact("codel-default", "codel") },
-    Setup { linux: "law linux", ..exact("codel-ecn", "codel limit 200 ecn") },
-    Setup { linux: "law linux", ..exact("codel-slow", "codel target 20ms interval 200ms ecn ce_threshold 12ms") },
-    Setup { linux: "linux", ..exact("fq_codel-default", "fq_codel flows 65535") },
-    Setup { linux: "linux", ..exact("fq_codel-noecn", "fq_codel limit 200 flows 65535 noecn") },
+    Setup { ours: "limit 999", linux: "law linux", ..exact("codel-default", "codel") },
+    Setup { ours: "limit 199", linux: "law linux", ..exact("codel-ecn", "codel limit 200 ecn") },
+    Setup {
+        ours: "limit 999",
+        linux: "law linux",
+        ..exact("codel-slow", "codel target 20ms interval 200ms ecn ce_threshold 12ms")
+    },
+    Setup { ours: "limit 10239", linux: "linux", ..exact("fq_codel-default", "fq_codel flows 65535") },
+    Setup { ours: "limit 199", linux: "linux", ..exact("fq_codel-noecn", "fq_codel limit 200 flows 65535 noecn") },
     Setup {
         linux: "linux",
         ..exact("fq_codel-small", "fq_codel limit 400 flows 65535 quantum 300 drop_batch 8 memory_limit 500000")
     },
-    Setup { inputs: &WITH_DEPARTURES, linux: "linux", ..exact("fq-limits", "fq limit 300 flow_limit 60 orphan_mask 65535") },
+    Setup {
+        inputs: &WITH_DEPARTURES,
+        ours: "limit 299",
+        linux: "linux",
+        ..exact("fq-limits", "fq limit 300 flow_limit 60 orphan_mask 65535")
+    },
     Setup {
         inputs: &WITH_DEPARTURES,
         shaped: false,
@@ -182,9 +194,17 @@ pub(crate) const SETUPS: &[Setup] = &[
         ..exact("fq-maxrate", "fq maxrate 2mbit initial_quantum 6000 flow_limit 200 orphan_mask 65535")
     },
     Setup { linux: "linux", ..exact("fq-quantum", "fq quantum 900 initial_quantum 900 maxrate 4mbit orphan_mask 65535") },
-    Setup { linux: "linux", ..exact("sfq-default", "sfq divisor 65536") },
-    Setup { linux: "linux", ..exact("sfq-deep", "sfq limit 400 flows 500 depth 50 divisor 65536 quantum 3028") },
-    Setup { linux: "linux", ..exact("sfq-headdrop", "sfq limit 60 flows 20 depth 40 divisor 65536 headdrop quantum 800") },
+    Setup { ours: "limit 126", linux: "linux", ..exact("sfq-default", "sfq divisor 65536") },
+    Setup {
+        ours: "limit 399",
+        linux: "linux",
+        ..exact("sfq-deep", "sfq limit 400 flows 500 depth 50 divisor 65536 quantum 3028")
+    },
+    Setup {
+        ours: "limit 59",
+        linux: "linux",
+        ..exact("sfq-headdrop", "sfq limit 60 flows 20 depth 40 divisor 65536 headdrop quantum 800")
+    },
     Setup { shaped: false, linux: "linux", ..exact("cake-besteffort", "cake bandwidth 12mbit besteffort flows") },
     Setup { shaped: false, linux: "linux", ..exact("cake-diffserv4", "cake bandwidth 12mbit diffserv4 flows") },
     Setup { shaped: false, linux: "linux", ..exact("cake-diffserv8", "cake bandwidth 12mbit diffserv8 flows wash") },

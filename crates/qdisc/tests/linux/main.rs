@@ -48,6 +48,7 @@ fn ours(setup: &Setup, linux: bool) -> Result<Box<dyn DynQdisc<Frame>>, ParseErr
     if setup.name.starts_with("pfifo_fast") {
         words += &format!(" limit {}", setup.txqueuelen);
     }
+    words = words + " " + setup.ours;
     if linux {
         words = words + " " + setup.linux;
     }
@@ -64,7 +65,7 @@ fn exact(setup: &Setup, input: Input, linux: bool) -> Option<Verdict> {
     let record = record::Record::parse(&text).expect("the driver writes what we read");
     let trace = input.trace(setup.millis());
     let tos: Vec<u8> = trace.iter().map(|arrival| arrival.frame.tos()).collect();
-    let late = env::var("LATE").ok().and_then(|late| late.parse().ok()).unwrap_or(0);
+    let late = env::var("LATE").ok().and_then(|late| late.parse().ok()).unwrap_or(256);
     let ours = replay::replay(ours(setup, linux).ok()?, &trace, &record.arrivals, record.start, late);
     if env::var("SHOW").is_ok() {
         for (a, b) in record.departures.iter().zip(&ours).take(10000) {
@@ -80,7 +81,12 @@ fn exact(setup: &Setup, input: Input, linux: bool) -> Option<Verdict> {
 fn tables() {
     let only = env::var("ONLY").unwrap_or_default();
     for setup in SETUPS {
-        if setup.name.starts_with(only.split('.').next().unwrap_or_default()) && let Err(error) = ours(setup, true) { println!("{}: {error}", setup.name); continue; }
+        if setup.name.starts_with(only.split('.').next().unwrap_or_default())
+            && let Err(error) = ours(setup, true)
+        {
+            println!("{}: {error}", setup.name);
+            continue;
+        }
         for &input in setup.inputs {
             if !setup.cell(input).starts_with(&only) {
                 continue;
