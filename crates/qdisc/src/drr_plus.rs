@@ -7,6 +7,9 @@
 mod bounds;
 mod flow;
 
+use alloc::string::ToString;
+use core::fmt;
+
 use tautline_base::{Bytes, Item};
 
 use crate::codel::Source;
@@ -26,6 +29,35 @@ const MAX_DEBT: Bytes = Bytes::mib(1);
 /// Places for packets before the first growth; the slab then doubles, up to the largest backlog.
 const FIRST_CAPACITY: usize = 256;
 
+/// What becomes of a new flow whose queue ran empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Emptied {
+    /// It waits once among the old flows, with what is left of its deficit (RFC 8290 §4.2). The default.
+    #[default]
+    Waits,
+    /// It does so if there are old flows, else it is forgotten at once and comes back as a new flow with a full quantum, as in
+    /// Linux. While no flow is old, new flows then share less evenly.
+    Forgotten,
+}
+
+impl fmt::Display for Emptied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Waits => "waits",
+            Self::Forgotten => "forgotten",
+        })
+    }
+}
+
+impl Emptied {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        [Self::Waits, Self::Forgotten].into_iter().find(|emptied| emptied.to_string() == text)
+    }
+}
+
+/// What is said to be expected where an [`Emptied`] stands.
+pub(crate) const EMPTIED: &str = "waits or forgotten";
+
 /// The parameters that every fair queue has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
@@ -39,6 +71,8 @@ pub(crate) struct Shape {
     pub(crate) memory_limit: Bytes,
     /// Moves flows to other queues.
     pub(crate) perturbation: u64,
+    /// What becomes of a new flow that ran empty.
+    pub(crate) emptied: Emptied,
 }
 
 impl Shape {
@@ -259,7 +293,8 @@ impl<P: Item, S> FairQueue<P, S> {
                 return head;
             }
             // A new flow that ran empty waits once among the old flows, or it could come back ahead of them for ever.
-            let to = if list == List::New { List::Old } else { List::Idle };
+            let waits = list == List::New && (self.shape.emptied == Emptied::Waits || self.old_flows.front().is_some());
+            let to = if waits { List::Old } else { List::Idle };
             self.move_head(list, to);
         }
     }

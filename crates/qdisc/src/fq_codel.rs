@@ -22,7 +22,8 @@ use crate::codel::{Aqm, Law, Params, Source, State, Stats};
 use crate::config::ConfigError;
 use crate::discipline::{Backlog, Change, Inspect, Qdisc};
 use crate::drops::{DropReason, Drops};
-use crate::drr_plus::{FairQueue, FlowQueue, Shape};
+pub use crate::drr_plus::Emptied;
+use crate::drr_plus::{EMPTIED, FairQueue, FlowQueue, Shape};
 use crate::report::{Report, Value};
 use crate::words::{NUMBER, Options, PACKETS, ParseError, SIZE, Word, Words, units};
 
@@ -64,6 +65,8 @@ pub struct Config {
     pub codel: Params,
     /// What CoDel takes for the backlog. Default [`BacklogScope::Queue`].
     pub backlog: BacklogScope,
+    /// What becomes of a new flow that ran empty. Default [`Emptied::Waits`].
+    pub emptied: Emptied,
     /// This instance's secret, a random number: it moves the flows to other queues, so that nobody can aim at one
     /// (RFC 8290 §4.1). Default 0, which is as good while the flow hash itself is keyed and the key is kept.
     pub perturbation: u64,
@@ -79,6 +82,7 @@ impl Default for Config {
             drop_batch: 64,
             codel: Params { ecn: true, ..Params::default() },
             backlog: BacklogScope::default(),
+            emptied: Emptied::default(),
             perturbation: 0,
         }
     }
@@ -88,7 +92,12 @@ impl Config {
     /// As Linux' `fq_codel` behaves, where it differs from the RFCs.
     pub fn linux() -> Self {
         let default = Self::default();
-        Self { codel: Params { law: Law::Linux, ..default.codel }, backlog: BacklogScope::Qdisc, ..default }
+        Self {
+            codel: Params { law: Law::Linux, ..default.codel },
+            backlog: BacklogScope::Qdisc,
+            emptied: Emptied::Forgotten,
+            ..default
+        }
     }
 
     fn check(&self) -> Result<(), ConfigError> {
@@ -97,8 +106,8 @@ impl Config {
     }
 
     fn shape(&self) -> Shape {
-        let Self { limit, flows, quantum, memory_limit, perturbation, .. } = *self;
-        Shape { limit, flows, quantum, memory_limit, perturbation }
+        let Self { limit, flows, quantum, memory_limit, perturbation, emptied, .. } = *self;
+        Shape { limit, flows, quantum, memory_limit, perturbation, emptied }
     }
 }
 
@@ -108,7 +117,7 @@ impl Options for Config {
     }
 
     fn help(&self) -> &'static str {
-        "limit PACKETS, flows N, quantum SIZE, memory_limit SIZE, drop_batch N, backlog queue|qdisc, perturbation N, target \
+        "limit PACKETS, flows N, quantum SIZE, memory_limit SIZE, drop_batch N, backlog queue|qdisc, emptied waits|forgotten, perturbation N, target \
          TIME, interval TIME, mtu SIZE, ecn, noecn, ce_threshold TIME, ce_threshold_selector VALUE/MASK, law rfc8289|linux, \
          linux (all as Linux does)"
     }
@@ -122,7 +131,11 @@ impl Options for Config {
             "drop_batch" => self.drop_batch = words.value(option, |text| text.parse().ok(), NUMBER)?,
             "backlog" => self.backlog = words.value(option, parse_scope, "queue or qdisc")?,
             "perturbation" => self.perturbation = words.value(option, units::parse_integer, NUMBER)?,
-            "linux" => (self.codel.law, self.backlog) = (Law::Linux, BacklogScope::Qdisc),
+            "emptied" => self.emptied = words.value(option, Emptied::parse, EMPTIED)?,
+            "linux" => {
+                let Self { codel, backlog, emptied, .. } = Self::linux();
+                (self.codel.law, self.backlog, self.emptied) = (codel.law, backlog, emptied);
+            }
             _ => return self.codel.set(option, words),
         }
         Ok(true)
@@ -136,6 +149,7 @@ impl Options for Config {
             ("memory_limit", Value::Size(self.memory_limit)),
             ("drop_batch", Value::Count(self.drop_batch.into())),
             ("backlog", Value::Word(self.backlog.to_string())),
+            ("emptied", Value::Word(self.emptied.to_string())),
         ];
         options.extend(self.codel.options());
         options

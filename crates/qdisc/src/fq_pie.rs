@@ -7,6 +7,7 @@
 #[cfg(test)]
 mod tests;
 
+use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -16,7 +17,8 @@ use crate::codel::Source;
 use crate::config::ConfigError;
 use crate::discipline::{Backlog, Change, Inspect, Qdisc};
 use crate::drops::{DropReason, Drops};
-use crate::drr_plus::{FairQueue, Shape};
+pub use crate::drr_plus::Emptied;
+use crate::drr_plus::{EMPTIED, FairQueue, Shape};
 use crate::pie::{Aqm, Params, State, Stats, Verdict};
 use crate::report::{Report, Value};
 use crate::words::{NUMBER, Options, PACKETS, ParseError, SIZE, Word, Words, units};
@@ -34,6 +36,8 @@ pub struct Config {
     pub memory_limit: Bytes,
     /// PIE of every queue. Default as [`Params`].
     pub pie: Params,
+    /// What becomes of a new flow that ran empty. Default [`Emptied::Waits`].
+    pub emptied: Emptied,
     /// This instance's secret, a random number: it moves the flows to other queues, so that nobody can aim at one. Default 0, which is
     /// as good while the flow hash itself is keyed and the key is kept.
     pub perturbation: u64,
@@ -47,6 +51,7 @@ impl Default for Config {
             quantum: Bytes::new(1514),
             memory_limit: Bytes::mib(32),
             pie: Params::default(),
+            emptied: Emptied::default(),
             perturbation: 0,
         }
     }
@@ -55,12 +60,12 @@ impl Default for Config {
 impl Config {
     /// As Linux' `fq_pie` behaves, with a timer of 250 ticks per second, but for the memory limit, which holds.
     pub fn linux() -> Self {
-        Self { pie: Params::linux(), ..Self::default() }
+        Self { pie: Params::linux(), emptied: Emptied::Forgotten, ..Self::default() }
     }
 
     fn shape(&self) -> Shape {
-        let Self { limit, flows, quantum, memory_limit, perturbation, .. } = *self;
-        Shape { limit, flows, quantum, memory_limit, perturbation }
+        let Self { limit, flows, quantum, memory_limit, perturbation, emptied, .. } = *self;
+        Shape { limit, flows, quantum, memory_limit, perturbation, emptied }
     }
 }
 
@@ -70,7 +75,7 @@ impl Options for Config {
     }
 
     fn help(&self) -> &'static str {
-        "limit PACKETS, flows N, quantum SIZE, memory_limit SIZE, perturbation N, target TIME, tupdate TIME, alpha SIXTEENTHS, \
+        "limit PACKETS, flows N, quantum SIZE, memory_limit SIZE, emptied waits|forgotten, perturbation N, target TIME, tupdate TIME, alpha SIXTEENTHS, \
          beta SIXTEENTHS, ecn, noecn, bytemode, nobytemode, dq_rate_estimator, no_dq_rate_estimator, ecn_prob PERCENT, \
          max_burst TIME, mtu SIZE, law rfc8033|rfc8034|linux, active_above SIZE, hz N, first_update TIME, seed N, linux (all as \
          Linux does)"
@@ -83,7 +88,11 @@ impl Options for Config {
             "quantum" => self.quantum = words.value(option, units::parse_size, SIZE)?,
             "memory_limit" => self.memory_limit = words.value(option, units::parse_size, SIZE)?,
             "perturbation" => self.perturbation = words.value(option, units::parse_integer, NUMBER)?,
-            "linux" => self.pie = Params { seed: self.pie.seed, ..Params::linux() },
+            "emptied" => self.emptied = words.value(option, Emptied::parse, EMPTIED)?,
+            "linux" => {
+                self.pie = Params { seed: self.pie.seed, ..Params::linux() };
+                self.emptied = Emptied::Forgotten;
+            }
             _ => return self.pie.set(option, words),
         }
         Ok(true)
@@ -95,6 +104,7 @@ impl Options for Config {
             ("flows", Value::Count(self.flows.into())),
             ("quantum", Value::Size(self.quantum)),
             ("memory_limit", Value::Size(self.memory_limit)),
+            ("emptied", Value::Word(self.emptied.to_string())),
         ];
         options.extend(self.pie.options());
         options

@@ -12,7 +12,7 @@ use tautline_base::{Bytes, Instant, Item};
 use tautline_qdisc::cobalt;
 use tautline_qdisc::codel::{self, Codel, Law, Params};
 use tautline_qdisc::fifo::{self, Victim};
-use tautline_qdisc::fq_codel::{self, BacklogScope, FqCodel};
+use tautline_qdisc::fq_codel::{self, BacklogScope, Emptied, FqCodel};
 use tautline_qdisc::fq_pie::{self, FqPie};
 use tautline_qdisc::pfifo_fast::PRIOMAP;
 use tautline_qdisc::pie::{self, Pie};
@@ -74,6 +74,7 @@ fn fq_config() -> impl Strategy<Value = fq_codel::Config> {
             drop_batch,
             codel,
             backlog: if qdisc { BacklogScope::Qdisc } else { BacklogScope::Queue },
+            emptied: if qdisc { Emptied::Forgotten } else { Emptied::Waits },
             perturbation: 42,
         },
     )
@@ -128,8 +129,8 @@ fn red_config() -> impl Strategy<Value = red::Config> {
 }
 
 fn fq_pie_config() -> impl Strategy<Value = fq_pie::Config> {
-    (fq_config(), pie_params()).prop_map(|(fq_codel::Config { limit, flows, quantum, memory_limit, .. }, pie)| {
-        fq_pie::Config { limit, flows, quantum, memory_limit, pie, perturbation: 42 }
+    (fq_config(), pie_params()).prop_map(|(fq_codel::Config { limit, flows, quantum, memory_limit, emptied, .. }, pie)| {
+        fq_pie::Config { limit, flows, quantum, memory_limit, pie, emptied, perturbation: 42 }
     })
 }
 

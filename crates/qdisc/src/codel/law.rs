@@ -72,26 +72,16 @@ impl InverseRoot {
     /// and 0 for ever: a law that drops a whole queue at once.
     pub(crate) const ONE: Self = Self(u16::MAX);
 
-    /// One Newton step towards 1/√`count`: x ← x (3 − count x²) / 2.
+    /// One Newton step towards 1/√`count`, as Linux computes it: x ← x (3 − count x²) / 2.
     ///
-    /// DIVERGES: where count x² ≥ 2 the step would not approach the root, and from 3 on Linux' unsigned difference wraps. It
-    /// gets there when drops of a full queue raise count by many at once. Then the exact root is taken.
+    /// Where count x² exceeds 3 the unsigned difference wraps: it gets there when drops of a full queue raise count by many at once.
+    /// The result is then far from the root, at worst 0, and the next signals come too late or all at once. Only traces of the kernel
+    /// are worth that; [`Law::Rfc8289`] asks for no such root.
     pub(crate) fn step(self, count: u32) -> Self {
-        const TWO: u64 = 2 << 32;
         const THREE: u64 = 3 << 32;
         let x = u64::from(self.0) << 16;
-        let product = match u64::from(count).checked_mul((x * x) >> 32) {
-            Some(product) if product < TWO => product,
-            _ => return Self::exact(count),
-        };
-        // A quarter of the bracket, so that the product fits 64 bits.
-        let next = (((THREE - product) >> 2) * x) >> 31;
-        Self(u16::try_from(next >> 16).unwrap_or(u16::MAX))
-    }
-
-    fn exact(count: u32) -> Self {
-        let root = (u64::MAX / u64::from(count.max(1))).isqrt() >> 16;
-        Self(u16::try_from(root).unwrap_or(u16::MAX))
+        let bracket = THREE.wrapping_sub(u64::from(count).wrapping_mul((x * x) >> 32)) >> 2;
+        Self((bracket.wrapping_mul(x) >> 31 >> 16) as u16)
     }
 }
 
@@ -161,14 +151,18 @@ mod tests {
         }
     }
 
-    /// Not as in the kernel: after a jump of count the root neither wraps nor sticks at zero.
+    /// As in the kernel: after a jump of count the difference wraps, and the root is anything.
     #[test]
-    fn a_jump_of_count_lands_on_the_root() {
-        for count in [3, 64, 730, 65_536, u32::MAX] {
-            let root = InverseRoot::ONE.step(count);
-            let ideal = 65536.0 / f64::from(count).sqrt();
-            assert!((f64::from(root.0) - ideal).abs() <= 1.0, "count {count}: {root:?}");
+    fn a_jump_of_count_wraps() {
+        let model = |count: u32| {
+            let x = 0xffff_0000_u128;
+            let bracket = ((3 << 32) + (1 << 64) - u128::from(count) * ((x * x) >> 32)) % (1 << 64) >> 2;
+            ((bracket * x) % (1 << 64) >> 31 >> 16) as u16
+        };
+        for count in [4, 5, 17, 64, 65, 730, 65_536, u32::MAX] {
+            assert_eq!(InverseRoot::ONE.step(count).0, model(count), "count {count}");
         }
+        assert_eq!(InverseRoot(0).step(7), InverseRoot(0), "0 is kept");
     }
 
     #[test]

@@ -134,6 +134,21 @@ fn a_flow_that_ran_empty_does_not_stay_ahead_of_the_old_ones() {
     assert_eq!(queue.flow(sparse).list, List::Idle);
 }
 
+/// Linux, seen in traces: while no flow is old, a new flow that ran empty is forgotten and comes back with a full quantum; by
+/// RFC 8290 it comes back with what is left.
+#[test]
+fn a_flow_that_ran_empty_among_new_ones_waits_or_is_forgotten() {
+    for (emptied, list, deficit) in [(Emptied::Waits, List::Old, 314), (Emptied::Forgotten, List::New, 1514)] {
+        let (mut queue, [a, b]) = with_flows(Config { emptied, ..config(1514) });
+        put(&mut queue, a, 1, 1200);
+        put(&mut queue, b, 2, 1000);
+        let next = |queue: &mut FqCodel<Probe>| queue.dequeue(ms(1), &mut Drops::new()).map(|packet| packet.flow);
+        assert_eq!([next(&mut queue), next(&mut queue)], [Some(a), Some(b)]);
+        put(&mut queue, a, 1, 1200);
+        assert_eq!((queue.flow(a).list, queue.flow(a).deficit), (list, deficit), "{emptied}");
+    }
+}
+
 /// ns-3's FQ-CoDel suite: limit 4; after A A A B the fifth packet costs the fattest flow half its bytes.
 #[test]
 fn the_fattest_flow_pays_as_in_the_ns3_suite() {

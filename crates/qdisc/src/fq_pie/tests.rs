@@ -178,7 +178,7 @@ fn words_set_every_parameter_and_come_back() {
         ..Params::default()
     };
     let expected =
-        Config { limit: 7, flows: 3, quantum: Bytes::new(300), memory_limit: Bytes::kib(5), pie, perturbation: 42 };
+        Config { limit: 7, flows: 3, quantum: Bytes::new(300), memory_limit: Bytes::kib(5), pie, emptied: Emptied::Forgotten, perturbation: 42 };
     assert_eq!(config, expected);
     assert_eq!(config.options()[..4].len() + config.pie.options().len(), config.options().len());
     for words in ["fq_pie", "fq_pie linux hz 100", "fq_pie limit 50 quantum 300 bytemode"] {

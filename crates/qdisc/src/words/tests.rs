@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::codel::{self, CeThreshold, Law, Params};
-use crate::fq_codel::{self, BacklogScope};
+use crate::fq_codel::{self, BacklogScope, Emptied};
 use crate::testing::Probe;
 use alloc::format;
 use alloc::string::ToString;
@@ -62,7 +62,7 @@ fn what_is_printed_is_read_again() {
 
 #[test]
 fn every_word_sets_its_parameter() {
-    let words = "fq_codel limit 7p flows 3 quantum 300 memory_limit 5Kb drop_batch 2 backlog qdisc perturbation 0x2a \
+    let words = "fq_codel limit 7p flows 3 quantum 300 memory_limit 5Kb drop_batch 2 backlog qdisc emptied forgotten perturbation 0x2a \
                  target 1ms interval 2s mtu 9 law linux noecn ce_threshold 3us ce_threshold_selector 1/3";
     let Ok(Kind::FqCodel(config)) = words.parse() else { panic!("fq_codel parses") };
     let codel = Params {
@@ -81,6 +81,7 @@ fn every_word_sets_its_parameter() {
         drop_batch: 2,
         codel,
         backlog: BacklogScope::Qdisc,
+        emptied: Emptied::Forgotten,
         perturbation: 42,
     };
     assert_eq!(config, expected);
