@@ -15,7 +15,8 @@ pub enum Law {
     /// assume, and the root is taken once per signal, not per packet, so exactness costs nothing that can be measured.
     #[default]
     Rfc8289,
-    /// As the Linux kernel computes it, bit by bit, for comparison with its traces.
+    /// As the Linux kernel computes it, bit by bit, for comparison with its traces; also where drops of a full fq_codel make it
+    /// wrap.
     Linux,
 }
 

@@ -229,18 +229,16 @@ fn drops_heard_early_flush_nothing() {
     }
 }
 
-/// Drops heard during an episode quicken the signals, in both arithmetics alike.
+/// Drops heard during an episode quicken the signals. In Linux' arithmetic they make the root anything: see `law`.
 #[test]
 fn drops_heard_while_dropping_quicken_the_pace() {
-    for law in LAWS {
-        let mut aqm = Aqm::new(Params { law, ..Params::default() }).expect("valid");
-        let mut state = State::default();
-        signal_times(&mut aqm, &mut state, 0, 0, 102);
-        state.hear(98);
-        let times = signal_times(&mut aqm, &mut state, 0, 102, 232);
-        assert_eq!(state.count(), 99 + times.len() as u32);
-        assert_eq!(times[1] - times[0], 10, "{law}: interval / √100");
-    }
+    let mut aqm = Aqm::new(Params::default()).expect("valid");
+    let mut state = State::default();
+    signal_times(&mut aqm, &mut state, 0, 0, 102);
+    state.hear(98);
+    let times = signal_times(&mut aqm, &mut state, 0, 102, 232);
+    assert_eq!(state.count(), 99 + times.len() as u32);
+    assert_eq!(times[1] - times[0], 10, "interval / √100");
 }
 
 /// Effect: a sender that halves its window at a drop meets a short queue with CoDel, a full one with the target out of reach.

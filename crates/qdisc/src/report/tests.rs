@@ -82,7 +82,7 @@ fn fq_codel_prints_as_tc_prints_it() {
         text("fq_codel"),
         "\
 qdisc fq_codel 8001: root refcnt 2 limit 10240p flows 1024 quantum 1514 target 5ms interval 100ms memory_limit 32Mb ecn drop_batch 64 \
-         backlog queue mtu 1514b law rfc8289
+         backlog queue emptied waits mtu 1514b law rfc8289
  Sent 42 bytes 1 pkt (dropped 0, overlimits 0 requeues 0)
  backlog 0b 0p requeues 0
   maxpacket 42 drop_overlimit 0 new_flow_count 1 ecn_mark 0

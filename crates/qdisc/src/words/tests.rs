@@ -19,8 +19,8 @@ fn defaults_are_those_of_tc() {
         ("codel", "codel limit 1000p target 5ms interval 100ms mtu 1514b law rfc8289 noecn"),
         (
             "fq_codel",
-            "fq_codel limit 10240p flows 1024 quantum 1514b memory_limit 32Mb drop_batch 64 backlog queue target 5ms \
-             interval 100ms mtu 1514b law rfc8289 ecn",
+            "fq_codel limit 10240p flows 1024 quantum 1514b memory_limit 32Mb drop_batch 64 backlog queue emptied waits \
+             target 5ms interval 100ms mtu 1514b law rfc8289 ecn",
         ),
         (
             "pie",
