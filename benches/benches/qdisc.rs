@@ -109,7 +109,14 @@ fn fq_codel(flows: u32, limit: u32) -> FqCodel<Pkt> {
 fn pairs(c: &mut Criterion) {
     let codel_config = || codel::Config { limit: 10_000, ..codel::Config::default() };
     forms(c, "pfifo", "1000 queued", || Pfifo::new(pfifo::Config { limit: 10_000 }), 1000, 1000);
-    forms(c, "pfifo_fast", "1000 queued", || PfifoFast::new(pfifo_fast::Config { limit: 10_000 }), 1000, 1000);
+    forms(
+        c,
+        "pfifo_fast",
+        "1000 queued",
+        || PfifoFast::new(pfifo_fast::Config { limit: 10_000, ..pfifo_fast::Config::default() }),
+        1000,
+        1000,
+    );
     forms(c, "codel", "1000 queued", || Codel::new(codel_config()).expect("valid"), 1000, 1000);
     for (flows, queues) in [(1000, 1024), (65_536, 65_536)] {
         forms(c, "fq_codel", &format!("{flows} flows, turns"), || fq_codel(queues, 100_000), 1000, flows);

@@ -3,8 +3,10 @@
 //! Linux gives each band a ring of its own, so the three together hold up to three limits; ns-3 shares one limit among them. This
 //! follows Linux. The priomap is fixed, as it is there.
 
+use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::fmt;
 
 use tautline_base::{Instant, Item};
 
@@ -33,11 +35,71 @@ pub const fn priority_of_tos(tos: u8) -> u8 {
 pub struct Config {
     /// Packets each band holds at most. Default 1000, the transmit queue length of a Linux Ethernet device.
     pub limit: u32,
+    /// When the place of a packet that left is free again. Default [`Places::AtOnce`].
+    pub places: Places,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { limit: 1000 }
+        Self { limit: 1000, places: Places::AtOnce }
+    }
+}
+
+impl Config {
+    /// As Linux behaves: with [`Places::Batched`].
+    pub fn linux() -> Self {
+        Self { places: Places::Batched, ..Self::default() }
+    }
+}
+
+/// When a band's place of a packet that left is free again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Places {
+    /// At once: a band holds its limit.
+    #[default]
+    AtOnce,
+    /// When 16 packets have left, or the last place of the ring, as in Linux since 4.16, whose rings spare the two processors a
+    /// cache line that way: a full band of `limit` packets may refuse a newcomer up to 15 packets early. Rings of fewer than 32
+    /// places are not batched.
+    Batched,
+}
+
+impl fmt::Display for Places {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AtOnce => "at-once",
+            Self::Batched => "batched",
+        })
+    }
+}
+
+fn parse_places(text: &str) -> Option<Places> {
+    [Places::AtOnce, Places::Batched].into_iter().find(|places| places.to_string() == text)
+}
+
+/// Packets whose places Linux' rings free together: two cache lines of pointers.
+const BATCH: u32 = 16;
+
+/// How far a ring has been read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ring {
+    /// The place read next.
+    head: u32,
+    /// Places read and not yet free.
+    spent: u32,
+}
+
+impl Ring {
+    /// A packet left a ring of `size` places.
+    fn read(&mut self, size: u32) {
+        let batch = if BATCH > size / 2 { 1 } else { BATCH };
+        self.head += 1;
+        self.spent += 1;
+        if self.head >= size {
+            *self = Self::default();
+        } else if self.spent >= batch {
+            self.spent = 0;
+        }
     }
 }
 
@@ -47,19 +109,21 @@ impl Options for Config {
     }
 
     fn help(&self) -> &'static str {
-        "limit PACKETS"
+        "limit PACKETS, places at-once|batched, linux (places as Linux frees them)"
     }
 
     fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
         match option.text {
             "limit" => self.limit = words.value(option, units::parse_packets, PACKETS)?,
+            "places" => self.places = words.value(option, parse_places, "at-once or batched")?,
+            "linux" => self.places = Places::Batched,
             _ => return Ok(false),
         }
         Ok(true)
     }
 
     fn options(&self) -> Vec<(&'static str, Value)> {
-        vec![("limit", Value::Packets(self.limit.into()))]
+        vec![("limit", Value::Packets(self.limit.into())), ("places", Value::Word(self.places.to_string()))]
     }
 }
 
@@ -68,31 +132,44 @@ impl Options for Config {
 pub struct PfifoFast<P> {
     config: Config,
     bands: [Pfifo<P>; BANDS],
+    rings: [Ring; BANDS],
 }
 
 impl<P> PfifoFast<P> {
     /// Three empty bands. Every configuration is valid; with limit 0 it drops everything.
     pub fn new(config: Config) -> Self {
         let limit = config.limit;
-        Self { config, bands: core::array::from_fn(|_| Pfifo::new(pfifo::Config { limit })) }
+        let bands = core::array::from_fn(|_| Pfifo::new(pfifo::Config { limit }));
+        Self { config, bands, rings: [Ring::default(); BANDS] }
     }
 
     /// Takes new parameters. Packets above a lowered limit stay.
     pub fn reconfigure(&mut self, config: Config) {
         let limit = config.limit;
-        self.config = config;
+        (self.config, self.rings) = (config, [Ring::default(); BANDS]);
         self.bands.iter_mut().for_each(|band| band.reconfigure(pfifo::Config { limit }));
     }
 }
 
 impl<P: Item> Qdisc<P> for PfifoFast<P> {
     fn enqueue(&mut self, packet: P, now: Instant, drops: &mut Drops<P>) {
-        let band = PRIOMAP[usize::from(packet.priority() & 15)];
-        self.bands[usize::from(band)].enqueue(packet, now, drops);
+        let band = usize::from(PRIOMAP[usize::from(packet.priority() & 15)]);
+        let (fifo, limit) = (&mut self.bands[band], self.config.limit);
+        if self.rings[band].spent == 0 {
+            return fifo.enqueue(packet, now, drops);
+        }
+        fifo.reconfigure(pfifo::Config { limit: limit.saturating_sub(self.rings[band].spent) });
+        fifo.enqueue(packet, now, drops);
+        fifo.reconfigure(pfifo::Config { limit });
     }
 
     fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
-        self.bands.iter_mut().find_map(|band| band.dequeue(now, drops))
+        let (ring, packet) =
+            self.bands.iter_mut().zip(&mut self.rings).find_map(|(band, ring)| Some((ring, band.dequeue(now, drops)?)))?;
+        if self.config.places == Places::Batched {
+            ring.read(self.config.limit);
+        }
+        Some(packet)
     }
 
     fn ready_at(&self) -> Option<Instant> {
@@ -154,13 +231,31 @@ mod tests {
     /// Linux: each band has the whole limit to itself, and only the full band drops.
     #[test]
     fn the_limit_is_per_band() {
-        let (mut fifo, mut drops) = (PfifoFast::new(Config { limit: 2 }), Drops::new());
+        let (mut fifo, mut drops) = (PfifoFast::new(Config { limit: 2, ..Config::default() }), Drops::new());
         for id in 0..9 {
             let priority = [0, 2, 6][id as usize % 3];
             fifo.enqueue(Probe::new(id).with_priority(priority), Instant::ZERO, &mut drops);
         }
         assert_eq!(ids(drops.drain().map(|(packet, _)| packet)), [6, 7, 8]);
         assert_eq!(fifo.backlog().packets, 6);
+    }
+
+    /// Linux, seen in traces: a full ring of 40 has no place again before 16 packets have left, or its end was read.
+    #[test]
+    fn linux_frees_places_in_batches() {
+        let (mut fifo, mut drops) = (PfifoFast::new(Config { limit: 40, ..Config::linux() }), Drops::new());
+        let mut fill = |fifo: &mut PfifoFast<Probe>| {
+            (0..99).for_each(|id| fifo.enqueue(Probe::new(id), Instant::ZERO, &mut drops));
+            99 - drops.drain().count()
+        };
+        assert_eq!(fill(&mut fifo), 40);
+        let mut taken = |fifo: &mut PfifoFast<Probe>, count| {
+            (0..count).for_each(|_| assert!(fifo.dequeue(Instant::ZERO, &mut Drops::new()).is_some()));
+            fill(fifo)
+        };
+        assert_eq!([15, 1, 16, 7, 1].map(|count| taken(&mut fifo, count)), [0, 16, 16, 0, 8]);
+        let mut small = PfifoFast::new(Config { limit: 31, ..Config::linux() });
+        assert_eq!([taken(&mut small, 0), taken(&mut small, 1)], [31, 1]);
     }
 
     /// spec/qdisc.md §2, worked; the ECN bits change nothing.

@@ -15,6 +15,7 @@ use tautline_qdisc::fifo::{self, Victim};
 use tautline_qdisc::fq_codel::{self, BacklogScope, Emptied, FqCodel};
 use tautline_qdisc::fq_pie::{self, FqPie};
 use tautline_qdisc::pfifo_fast::PRIOMAP;
+use tautline_qdisc::pfifo_fast::Places;
 use tautline_qdisc::pie::{self, Pie};
 use tautline_qdisc::red::{self, IdleDecay};
 use tautline_qdisc::sfq;
@@ -145,7 +146,10 @@ fn kind() -> impl Strategy<Value = Kind> {
         ),
         limit().prop_map(|limit| Kind::Bfifo(tautline_qdisc::bfifo::Config { limit: Bytes::new(600 * u64::from(limit)) })),
         limit().prop_map(|limit| Kind::PfifoHeadDrop(tautline_qdisc::pfifo_head_drop::Config { limit })),
-        limit().prop_map(|limit| Kind::PfifoFast(tautline_qdisc::pfifo_fast::Config { limit })),
+        (limit(), any::<bool>()).prop_map(|(limit, batched)| {
+            let places = if batched { Places::Batched } else { Places::AtOnce };
+            Kind::PfifoFast(tautline_qdisc::pfifo_fast::Config { limit, places })
+        }),
         (limit(), params()).prop_map(|(limit, codel)| Kind::Codel(codel::Config { limit, codel })),
         fq_config().prop_map(Kind::FqCodel),
         red_config().prop_map(Kind::Red),
@@ -264,7 +268,7 @@ proptest! {
     /// No packet leaves a band while a lower-numbered band holds any; a band holds at most the limit.
     #[test]
     fn pfifo_fast_is_strict(limit in limit(), events in vec(event(), 0..300)) {
-        let kind = Kind::PfifoFast(tautline_qdisc::pfifo_fast::Config { limit });
+        let kind = Kind::PfifoFast(tautline_qdisc::pfifo_fast::Config { limit, places: Places::AtOnce });
         let mut rig = Rig::new(Ledger::new(kind.build().expect("valid")));
         for event in &events {
             let out = rig.step(event).map(|packet| PRIOMAP[usize::from(packet.priority())]);

@@ -15,7 +15,7 @@ use tautline_base::Bytes;
 fn defaults_are_those_of_tc() {
     for (name, words) in [
         ("pfifo", "pfifo limit 1000p"),
-        ("pfifo_fast", "pfifo_fast limit 1000p"),
+        ("pfifo_fast", "pfifo_fast limit 1000p places at-once"),
         ("codel", "codel limit 1000p target 5ms interval 100ms mtu 1514b law rfc8289 noecn"),
         (
             "fq_codel",

@@ -102,8 +102,8 @@ macro_rules! by_dscp {
 
 /// All of it.
 pub(crate) const SETUPS: &[Setup] = &[
-    exact("pfifo_fast-default", "pfifo_fast"),
-    Setup { txqueuelen: 40, ..exact("pfifo_fast-short", "pfifo_fast") },
+    Setup { linux: "linux", ..exact("pfifo_fast-default", "pfifo_fast") },
+    Setup { txqueuelen: 40, linux: "linux", ..exact("pfifo_fast-short", "pfifo_fast") },
     Setup { txqueuelen: 80, ..exact("prio-priomap", "prio") },
     Setup {
         below: by_dscp!(
