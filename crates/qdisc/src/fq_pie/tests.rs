@@ -167,8 +167,8 @@ fn what_cannot_be_is_refused_by_name() {
 
 #[test]
 fn words_set_every_parameter_and_come_back() {
-    let words =
-        "fq_pie limit 7p flows 3 quantum 300 memory_limit 5Kb perturbation 0x2a target 1ms tupdate 2ms ecn ecn_prob 20";
+    let words = "fq_pie limit 7p flows 3 quantum 300 memory_limit 5Kb emptied forgotten perturbation 0x2a target 1ms \
+                 tupdate 2ms ecn ecn_prob 20";
     let Ok(Kind::FqPie(config)) = words.parse() else { panic!("fq_pie parses") };
     let pie = Params {
         target: Duration::from_millis(1),
@@ -177,10 +177,17 @@ fn words_set_every_parameter_and_come_back() {
         ecn_prob: 20,
         ..Params::default()
     };
-    let expected =
-        Config { limit: 7, flows: 3, quantum: Bytes::new(300), memory_limit: Bytes::kib(5), pie, emptied: Emptied::Forgotten, perturbation: 42 };
+    let expected = Config {
+        limit: 7,
+        flows: 3,
+        quantum: Bytes::new(300),
+        memory_limit: Bytes::kib(5),
+        pie,
+        emptied: Emptied::Forgotten,
+        perturbation: 42,
+    };
     assert_eq!(config, expected);
-    assert_eq!(config.options()[..4].len() + config.pie.options().len(), config.options().len());
+    assert_eq!(config.options()[..5].len() + config.pie.options().len(), config.options().len());
     for words in ["fq_pie", "fq_pie linux hz 100", "fq_pie limit 50 quantum 300 bytemode"] {
         let kind: Kind = words.parse().expect(words);
         assert_eq!(kind.to_string().parse(), Ok(kind), "{words}");

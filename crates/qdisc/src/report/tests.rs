@@ -47,7 +47,10 @@ const SENT: &str = "
 fn fifos_print_as_tc_prints_them() {
     for (words, line) in [
         ("pfifo limit 7", "qdisc pfifo 8001: root refcnt 2 limit 7p"),
-        ("pfifo_fast", "qdisc pfifo_fast 8001: root refcnt 2 bands 3 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1 limit 1000p"),
+        (
+            "pfifo_fast",
+            "qdisc pfifo_fast 8001: root refcnt 2 bands 3 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1 limit 1000p places at-once",
+        ),
     ] {
         assert_eq!(text(words), [line, SENT].concat());
     }

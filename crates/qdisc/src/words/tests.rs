@@ -29,7 +29,7 @@ fn defaults_are_those_of_tc() {
         ),
         (
             "fq_pie",
-            "fq_pie limit 10240p flows 1024 quantum 1514b memory_limit 32Mb target 15ms tupdate 15ms alpha 2 beta 20 noecn \
+            "fq_pie limit 10240p flows 1024 quantum 1514b memory_limit 32Mb emptied waits target 15ms tupdate 15ms alpha 2 beta 20 noecn \
              nobytemode no_dq_rate_estimator ecn_prob 10 max_burst 150ms mtu 1514b law rfc8033 active_above 0b hz 0 \
              first_update 15ms seed 0",
         ),
