@@ -20,6 +20,7 @@ pub(crate) struct Probe {
     segments: u16,
     mark: u32,
     headers: Vec<u8>,
+    network_offset: usize,
 }
 
 impl Probe {
@@ -37,6 +38,7 @@ impl Probe {
             segments: 1,
             mark: 0,
             headers: Vec::new(),
+            network_offset: 14,
         }
     }
 
@@ -77,6 +79,11 @@ impl Probe {
     /// Gives it bytes, from the Ethernet header on, and their length.
     pub(crate) fn with_headers(self, headers: Vec<u8>) -> Self {
         Self { len: headers.len() as u32, headers, ..self }
+    }
+
+    /// Sets where its network header begins.
+    pub(crate) fn network_at(self, network_offset: usize) -> Self {
+        Self { network_offset, ..self }
     }
 }
 
@@ -127,6 +134,10 @@ impl Item for Probe {
 
     fn headers(&self) -> &[u8] {
         &self.headers
+    }
+
+    fn network_offset(&self) -> usize {
+        self.network_offset
     }
 
     fn mark(&self) -> u32 {

@@ -1,0 +1,78 @@
+//! [`Hashes`]: which queue a packet belongs to; the ways of a set that a hash may use (spec §10.3).
+
+use tautline_base::Item;
+
+use super::hosts::Isolation;
+use crate::fq_codel::mix;
+
+/// Queues of one set: a flow whose own queue is taken may use the others.
+pub(super) const WAYS: usize = 8;
+
+/// Sets of a table.
+pub(super) const SETS: usize = super::flow::FLOWS / WAYS;
+
+/// The places of the set that `natural` is in, itself first, then upwards and around.
+pub(super) fn ways(natural: usize) -> impl Iterator<Item = usize> + Clone {
+    let (inner, outer) = (natural % WAYS, natural - natural % WAYS);
+    (0..WAYS).map(move |way| outer + (inner + way) % WAYS)
+}
+
+/// Hashes of a packet under one instance's perturbation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hashes {
+    /// Of what has a queue of its own: a flow, a host, or a pair of hosts.
+    pub(super) flow: u32,
+    /// Of source and destination host.
+    pub(super) hosts: [u32; 2],
+}
+
+impl Hashes {
+    pub(super) fn of(packet: &impl Item, isolation: Isolation, perturbation: u64) -> Self {
+        let mixed = |hash: u64| (mix(hash ^ perturbation) >> 32) as u32;
+        let (source, destination) = packet.host_hashes();
+        let hosts = [mixed(source.into()), mixed(destination.into())];
+        // Where queues are not for flows, the flow has no part in the hash (a kernel bug let it in).
+        let flow = if isolation.by_flows() {
+            mixed(packet.flow_hash())
+        } else {
+            let by = isolation.by_hosts();
+            hosts.iter().zip(by).filter(|(_, by)| *by).fold(0, |all, (hash, _)| all ^ hash)
+        };
+        Self { flow, hosts }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Probe;
+
+    #[test]
+    fn ways_begin_with_the_natural_one_and_stay_in_the_set() {
+        assert!(ways(13).eq([13, 14, 15, 8, 9, 10, 11, 12]));
+        assert!(ways(1023).eq([1023, 1016, 1017, 1018, 1019, 1020, 1021, 1022]));
+    }
+
+    /// What tells queues apart in each mode: flow, source, destination.
+    #[test]
+    fn modes_look_at_what_they_say() {
+        let queue = |isolation, flow, source, destination| {
+            Hashes::of(&Probe::new(0).flow(flow).hosts(source, destination), isolation, 7).flow
+        };
+        for isolation in Isolation::ALL {
+            let base = queue(isolation, 1, 2, 3);
+            let told = [queue(isolation, 9, 2, 3), queue(isolation, 1, 9, 3), queue(isolation, 1, 2, 9)];
+            let [source, destination] = isolation.by_hosts();
+            let flows = isolation.by_flows();
+            let expected = [flows, source && !flows, destination && !flows];
+            assert_eq!(told.map(|hash| hash != base), expected, "{isolation}");
+        }
+    }
+
+    #[test]
+    fn the_perturbation_moves_every_hash() {
+        let packet = Probe::new(0).flow(1).hosts(2, 3);
+        let [one, two] = [7, 8].map(|perturbation| Hashes::of(&packet, Isolation::TripleIsolate, perturbation));
+        assert!(one.flow != two.flow && one.hosts[0] != two.hosts[0] && one.hosts[1] != two.hosts[1]);
+    }
+}
