@@ -4,7 +4,7 @@
 //! stands on a list that is served first. What a packet has to endure when it comes or goes is the discipline's business; here is the
 //! order, the account, and the fattest flow.
 
-mod bounds;
+pub(crate) mod bounds;
 mod flow;
 
 use alloc::string::ToString;

@@ -77,6 +77,16 @@ impl Chain {
         Some(first)
     }
 
+    /// Unlinks the element after `before`, the first if that is `None`. `before` is in this chain.
+    pub(crate) fn remove_after(&mut self, links: &mut impl Links, before: Option<Index>) -> Option<Index> {
+        let Some(before) = before else { return self.pop_front(links) };
+        let (first, last) = self.ends?;
+        let at = links.next(before)?;
+        links.set_next(before, links.next(at));
+        self.ends = Some((first, if at == last { before } else { last }));
+        Some(at)
+    }
+
     /// How many elements it has, by walking along it.
     pub(crate) fn count(self, links: &impl Links) -> usize {
         core::iter::successors(self.front(), |&at| links.next(at)).count()

@@ -32,6 +32,7 @@
 //! | [`pfifo_fast`] | [`PfifoFast`]: three FIFOs in strict priority |
 //! | [`red`] | [`Red`]: random early detection |
 //! | [`codel`] | [`Codel`]: controlled delay, RFC 8289; [`codel::Aqm`] for queues of your own |
+//! | [`cake`] | [`Cake`]: shaper, classes of service, fair queues, COBALT |
 //! | [`cobalt`] | [`Cobalt`]: CoDel and BLUE together, CAKE's AQM; [`cobalt::Aqm`] for queues of your own |
 //! | [`fq`] | [`Fq`]: fair queues that keep departure times: pacing, Linux' `fq` |
 //! | [`fq_codel`] | [`FqCodel`]: fair queues under controlled delay, RFC 8290 |
@@ -117,6 +118,7 @@ pub mod words;
 mod testing;
 
 pub use bfifo::Bfifo;
+pub use cake::Cake;
 pub use class::ClassId;
 pub use cobalt::Cobalt;
 pub use codel::Codel;

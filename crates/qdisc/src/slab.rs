@@ -36,6 +36,28 @@ impl<P> Slab<P> {
     /// Takes the first packet of `queue`.
     pub(crate) fn pop_front(&mut self, queue: &mut Chain) -> Option<P> {
         let at = queue.pop_front(self)?;
+        self.remove(at)
+    }
+
+    /// Takes the packet after `before`, the first of `queue` if that is `None`. `before` is in `queue`.
+    pub(crate) fn take_after(&mut self, queue: &mut Chain, before: Option<Index>) -> Option<P> {
+        let at = queue.remove_after(self, before)?;
+        self.remove(at)
+    }
+
+    /// The packets of `queue` and their places, first to last.
+    pub(crate) fn iter(&self, queue: Chain) -> impl Iterator<Item = (Index, &P)> {
+        let places = core::iter::successors(queue.front(), |&at| self.next(at));
+        places.filter_map(|at| Some((at, self.nodes[at.get()].packet.as_ref()?)))
+    }
+
+    /// The last packet of `queue` and its place.
+    pub(crate) fn back(&self, queue: Chain) -> Option<(Index, &P)> {
+        let at = queue.back()?;
+        Some((at, self.nodes[at.get()].packet.as_ref()?))
+    }
+
+    fn remove(&mut self, at: Index) -> Option<P> {
         let node = &mut self.nodes[at.get()];
         node.next = self.free.replace(at);
         node.packet.take()
@@ -83,5 +105,20 @@ mod tests {
             assert_eq!(slab.pop_front(&mut even), None);
             assert_eq!(slab.nodes.len(), 10);
         }
+    }
+
+    #[test]
+    fn packets_are_taken_from_anywhere() {
+        let (mut slab, mut queue) = (Slab::with_capacity(0), Chain::default());
+        for victim in 0..4 {
+            (0..4).for_each(|number| slab.push_back(&mut queue, number));
+            let before = slab.iter(queue).take_while(|(_, number)| **number < victim).last().map(|(at, _)| at);
+            assert_eq!(slab.take_after(&mut queue, before), Some(victim));
+            slab.push_back(&mut queue, 4);
+            let rest = core::iter::from_fn(|| slab.pop_front(&mut queue));
+            assert!(rest.eq((0..5).filter(|number| *number != victim)), "{victim}");
+        }
+        assert_eq!(slab.take_after(&mut queue, None), None);
+        assert_eq!(slab.nodes.len(), 4);
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tautline_base::{Bytes, Instant, Item};
+use tautline_qdisc::cake;
 use tautline_qdisc::cobalt;
 use tautline_qdisc::codel::{self, Codel, Law, Params};
 use tautline_qdisc::fifo::{self, Victim};
@@ -156,6 +157,16 @@ fn kind() -> impl Strategy<Value = Kind> {
         Just(Kind::Prio(tautline_qdisc::prio::Config::default())),
         limit().prop_map(|direct_qlen| Kind::Htb(tautline_qdisc::htb::Config { direct_qlen, ..Default::default() })),
         sfq_config().prop_map(Kind::Sfq),
+        (0..8usize, any::<bool>(), any::<bool>(), 2_000..1_000_000u64).prop_map(|(isolation, linux, filter, memory)| {
+            let config = if linux { cake::Config::linux() } else { cake::Config::default() };
+            Kind::Cake(cake::Config {
+                isolation: cake::Isolation::ALL[isolation],
+                ack_filter: if filter { cake::AckFilter::On } else { cake::AckFilter::Off },
+                memory_limit: Some(Bytes::new(memory)),
+                rtt: Duration::from_millis(1),
+                ..config
+            })
+        }),
         (limit(), params(), any::<bool>()).prop_map(|(limit, params, linux)| {
             let config = if linux { cobalt::Config::linux() } else { cobalt::Config::ns3() };
             let cobalt = cobalt::Params { target: params.target, interval: params.interval, ..config.cobalt };
@@ -371,6 +382,8 @@ fn the_end_of_time_is_survived() {
         "codel linux",
         "cobalt",
         "cobalt linux",
+        "cake",
+        "cake linux",
         "fq_codel",
         "fq_codel linux",
         "pfifo",

@@ -80,6 +80,8 @@ fn the_steady_state_allocates_nothing() {
         "pie linux limit 500 ecn dq_rate_estimator",
         "codel limit 500",
         "cobalt limit 500",
+        "cake memlimit 757000",
+        "cake linux diffserv4 memlimit 757000 ack-filter",
         "fq_codel limit 500",
         "fq_codel linux limit 500 noecn",
         "tbf rate 13mbit burst 15140 limit 500000",

@@ -4,6 +4,8 @@ use core::fmt;
 
 use tautline_base::{Item, Rate};
 
+use super::headers::network;
+
 /// A division of the link into tins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tins {
@@ -28,8 +30,18 @@ const NETWORK_CONTROL: u8 = 56;
 
 impl Tins {
     /// Every division, in `tc`'s order.
-    pub const ALL: [Self; 5] =
-        [Self::BestEffort, Self::Precedence, Self::Diffserv3, Self::Diffserv4, Self::Diffserv8];
+    pub const ALL: [Self; 5] = [Self::BestEffort, Self::Precedence, Self::Diffserv3, Self::Diffserv4, Self::Diffserv8];
+
+    /// `tc`'s name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BestEffort => "besteffort",
+            Self::Precedence => "precedence",
+            Self::Diffserv3 => "diffserv3",
+            Self::Diffserv4 => "diffserv4",
+            Self::Diffserv8 => "diffserv8",
+        }
+    }
 
     /// How many tins there are.
     pub const fn count(self) -> usize {
@@ -79,9 +91,7 @@ impl Tins {
             Self::BestEffort => &["Tin 0"],
             Self::Diffserv3 => &["Bulk", "Best Effort", "Voice"],
             Self::Diffserv4 => &["Bulk", "Best Effort", "Video", "Voice"],
-            Self::Precedence | Self::Diffserv8 => {
-                &["Tin 0", "Tin 1", "Tin 2", "Tin 3", "Tin 4", "Tin 5", "Tin 6", "Tin 7"]
-            }
+            Self::Precedence | Self::Diffserv8 => &["Tin 0", "Tin 1", "Tin 2", "Tin 3", "Tin 4", "Tin 5", "Tin 6", "Tin 7"],
         }
     }
 
@@ -115,13 +125,7 @@ impl Tins {
 
 impl fmt::Display for Tins {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::BestEffort => "besteffort",
-            Self::Precedence => "precedence",
-            Self::Diffserv3 => "diffserv3",
-            Self::Diffserv4 => "diffserv4",
-            Self::Diffserv8 => "diffserv8",
-        })
+        f.write_str(self.name())
     }
 }
 
@@ -132,12 +136,11 @@ enum Carried {
     Other,
 }
 
-/// Looks at the two bytes before the network header, which also behind VLAN tags are the type. Packets without headers count as IP.
+/// Looks at the link header. Packets that do not show it count as IP.
 fn carried(packet: &impl Item) -> Carried {
-    let end = packet.network_offset();
-    match end.checked_sub(2).and_then(|start| packet.headers().get(start..end)) {
-        Some([0x08, 0x00] | [0x86, 0xdd]) | None => Carried::Ip,
-        Some([0x08, 0x06]) => Carried::Arp,
+    match network(packet) {
+        Some(([0x08, 0x00] | [0x86, 0xdd], _)) | None => Carried::Ip,
+        Some(([0x08, 0x06], _)) => Carried::Arp,
         Some(_) => Carried::Other,
     }
 }
@@ -174,11 +177,7 @@ mod tests {
             (
                 Tins::Diffserv4,
                 0,
-                &[
-                    (1, &[1, 8]),
-                    (2, &[4, 16, 18, 20, 22, 24, 26, 28, 30, 34, 36, 38]),
-                    (3, &[32, 40, 44, 46, 48, 56]),
-                ],
+                &[(1, &[1, 8]), (2, &[4, 16, 18, 20, 22, 24, 26, 28, 30, 34, 36, 38]), (3, &[32, 40, 44, 46, 48, 56])],
             ),
             (
                 Tins::Diffserv8,
@@ -234,19 +233,18 @@ mod tests {
         assert_eq!(Tins::Diffserv4.order()[index], 2);
     }
 
-    /// ARP counts as network control, IPX as best effort; behind a VLAN tag as well (a kernel bug looked at the tag's type).
+    /// ARP counts as network control, IPX as best effort; behind VLAN tags as well (a kernel bug looked at the tag's type).
     #[test]
     fn the_link_header_decides_what_has_a_code_point() {
-        let frame = |tag: bool, ethertype: [u8; 2]| {
-            let tags: &[u8] = if tag { &[0x81, 0, 0, 1] } else { &[] };
+        let frame = |tags: &[u8], offset, ethertype: [u8; 2]| {
             let headers = [&[0; 12], tags, &ethertype, &[0; 28]].concat();
-            let offset = if tag { 18 } else { 14 };
             Probe::new(0).with_headers(headers).network_at(offset).tos(0xb9)
         };
-        for tag in [false, true] {
+        let tags = [0x88, 0xa8, 0, 1, 0x81, 0, 0, 1];
+        for (tags, offset) in [(&tags[..0], 14), (&tags[4..], 18), (&tags[4..], 14), (&tags[..], 14), (&tags[..], 22)] {
             for (ethertype, code) in [([8, 0], 46), ([0x86, 0xdd], 46), ([8, 6], 56), ([0x81, 0x37], 0)] {
-                let mut packet = frame(tag, ethertype);
-                assert_eq!(dscp(&packet), code, "{tag} {ethertype:?}");
+                let mut packet = frame(tags, offset, ethertype);
+                assert_eq!(dscp(&packet), code, "{tags:?} {ethertype:?}");
                 wash(&mut packet);
                 assert_eq!(packet.tos, if code == 46 { 1 } else { 0xb9 });
             }

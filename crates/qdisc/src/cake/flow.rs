@@ -55,6 +55,8 @@ pub(super) struct Flow {
     /// Places of its source and destination host in the table, if they matter.
     pub(super) hosts: [Option<u16>; 2],
     pub(super) phase: Phase,
+    /// How many of its packets are TCP acknowledgements and nothing else.
+    pub(super) pure_acks: u32,
     rotation: Option<Rotation>,
     previous: Option<FlowId>,
     next: Option<FlowId>,
@@ -72,6 +74,7 @@ impl Flow {
             tag: 0,
             hosts: [None; 2],
             phase: Phase::Idle,
+            pure_acks: 0,
             rotation: None,
             previous: None,
             next: None,
@@ -97,6 +100,8 @@ impl Flows {
         Self { flows: vec![Flow::new(cobalt.clone()); FLOWS].into_boxed_slice(), ends: [None; 3] }
     }
 
+    /// All of them, idle or not.
+    #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = &Flow> {
         self.flows.iter()
     }

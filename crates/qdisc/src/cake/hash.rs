@@ -3,7 +3,7 @@
 use tautline_base::Item;
 
 use super::hosts::Isolation;
-use crate::fq_codel::mix;
+use crate::drr_plus::mix;
 
 /// Queues of one set: a flow whose own queue is taken may use the others.
 pub(super) const WAYS: usize = 8;

@@ -41,6 +41,20 @@ impl Isolation {
         Self::TripleIsolate,
     ];
 
+    /// `tc`'s name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FlowBlind => "flowblind",
+            Self::SrcHost => "srchost",
+            Self::DstHost => "dsthost",
+            Self::Hosts => "hosts",
+            Self::Flows => "flows",
+            Self::DualSrcHost => "dual-srchost",
+            Self::DualDstHost => "dual-dsthost",
+            Self::TripleIsolate => "triple-isolate",
+        }
+    }
+
     /// Whether queues are for flows, not hosts.
     pub(super) const fn by_flows(self) -> bool {
         self as u8 & 4 != 0
@@ -59,16 +73,7 @@ impl Isolation {
 
 impl fmt::Display for Isolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::FlowBlind => "flowblind",
-            Self::SrcHost => "srchost",
-            Self::DstHost => "dsthost",
-            Self::Hosts => "hosts",
-            Self::Flows => "flows",
-            Self::DualSrcHost => "dual-srchost",
-            Self::DualDstHost => "dual-dsthost",
-            Self::TripleIsolate => "triple-isolate",
-        })
+        f.write_str(self.name())
     }
 }
 
@@ -105,6 +110,7 @@ impl Hosts {
     }
 
     /// Bulk flows of all hosts together.
+    #[cfg(test)]
     pub(super) fn all_bulk_flows(&self) -> usize {
         self.hosts.iter().map(|host| usize::from(host.bulk_flows)).sum()
     }

@@ -12,6 +12,7 @@ use super::error::{ParseError, Problem};
 use super::options::Options;
 use super::tree::seat;
 use crate::bfifo::{self, Bfifo};
+use crate::cake::{self, Cake};
 use crate::class::ClassId;
 use crate::cobalt::{self, Cobalt};
 use crate::codel::{self, Codel};
@@ -122,6 +123,8 @@ kinds! {
     Drr(drr::Config), |_| Ok(Drr::<P, Box<dyn DynQdisc<P>>>::new(ALONE));
     /// A link shared out among a tree of classes; none yet.
     Htb(htb::Config), |config| Htb::<P, Box<dyn DynQdisc<P>>>::new(ALONE, config);
+    /// Shaper, classes of service, fair queues and COBALT in one.
+    Cake(cake::Config), Cake::<P>::new;
     /// A token bucket above a FIFO.
     Tbf(tbf::Config), |config: tbf::Config| {
         let limit = config.limit();

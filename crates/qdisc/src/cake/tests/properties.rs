@@ -1,0 +1,251 @@
+//! The invariants of spec/qdisc.md §10.9 and §18 under random traffic, clocks and changes.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, VecDeque};
+use std::vec;
+use tautline_base::Rate;
+
+#[derive(Clone, Debug)]
+enum Event {
+    Enqueue { flow: u64, hosts: (u32, u32), len: u32, tos: u8, segments: u16 },
+    Dequeue,
+    Advance(u64),
+    StepBack(u64),
+    Change(&'static str),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let len = prop_oneof![Just(0u32), Just(60), 60..1515u32, Just(1514), Just(65_535), Just(u32::MAX)];
+    let tos = prop_oneof![Just(0u8), Just(2), Just(4), Just(0xb8), Just(0x88 | 1), any::<u8>()];
+    let enqueue = (0..40u64, (0..4u32, 0..4u32), len, tos, prop_oneof![8 => Just(1u16), 1 => 2..5u16])
+        .prop_map(|(flow, hosts, len, tos, segments)| Event::Enqueue { flow, hosts, len, tos, segments });
+    let words = prop_oneof![
+        Just("besteffort"),
+        Just("diffserv8"),
+        Just("diffserv3 flows"),
+        Just("hosts"),
+        Just("dual-srchost"),
+        Just("triple-isolate"),
+        Just("memlimit 20000"),
+        Just("memlimit 0"),
+        Just("bandwidth 1mbit"),
+        Just("bandwidth 1gbit conservative"),
+        Just("unlimited raw"),
+        Just("autorate-ingress"),
+        Just("ingress"),
+        Just("egress wash"),
+        Just("ack-filter no-split-gso"),
+        Just("rtt 1us"),
+        Just("linux rtt 100ms"),
+    ];
+    prop_oneof![
+        12 => enqueue,
+        8 => Just(Event::Dequeue),
+        4 => (0..30_000_000u64).prop_map(Event::Advance),
+        1 => prop_oneof![Just(200_000_000), Just(3_600_000_000_000), Just(u64::MAX / 4)].prop_map(Event::Advance),
+        1 => (0..400_000_000u64).prop_map(Event::StepBack),
+        2 => words.prop_map(Event::Change),
+    ]
+}
+
+fn start() -> impl Strategy<Value = &'static str> {
+    prop_oneof![
+        Just(""),
+        Just("bandwidth 10mbit diffserv4 memlimit 100000"),
+        Just("bandwidth 64kbit besteffort ethernet"),
+        Just("linux bandwidth 1gbit precedence flows"),
+        Just("bandwidth 8bit"),
+        Just("autorate-ingress ingress memlimit 3000"),
+    ]
+}
+
+proptest! {
+    /// Whatever happens: the account balances, every count is what a walk finds, memory keeps to its limit, packets of a flow and tin
+    /// leave in order, nobody loses or gains marks wrongly, and the queue says truly when it is ready.
+    #[test]
+    fn everything_is_counted_and_nothing_stalls(words in start(), events in proptest::collection::vec(event(), 0..200)) {
+        let (mut queue, mut drops) = (cake(words), Drops::new());
+        let (mut now, mut id, mut classified) = (ms(1000), 0, 0);
+        let mut tins_changed = false;
+        let mut sent: BTreeMap<(u64, u8), VecDeque<u32>> = BTreeMap::new();
+        let mut tos_sent = Vec::new();
+        for (step, event) in (0..).zip(events) {
+            let mut out = None;
+            match event {
+                Event::Enqueue { flow, hosts, len, tos, segments } => {
+                    let packet = Probe::new(id).flow(flow).hosts(hosts.0, hosts.1).sized(len).tos(tos).of_segments(segments);
+                    sent.entry((flow, tos)).or_default().push_back(id);
+                    tos_sent.push(tos);
+                    id += 1;
+                    classified += 1;
+                    queue.enqueue(packet, now, &mut drops);
+                }
+                Event::Dequeue => {
+                    let ready = queue.ready_at();
+                    out = queue.dequeue(now, &mut drops);
+                    prop_assert!(out.is_some() == ready.is_some_and(|ready| ready <= now) || queue.inner().config.ingress);
+                    if out.is_none() {
+                        prop_assert!(queue.ready_at().is_none_or(|ready| ready > now), "no spinning");
+                    }
+                }
+                Event::Advance(nanos) => now += Duration::from_nanos(nanos),
+                Event::StepBack(nanos) => now = now - Duration::from_nanos(nanos),
+                Event::Change(words) => {
+                    tins_changed |= words.contains("serv") || words.contains("effort");
+                    queue.change(&mut Words::new(words), now, &mut drops).expect(words);
+                }
+            }
+            if step % 32 == 0 {
+                queue.inner().verify();
+            }
+            for (packet, reason) in drops.drain() {
+                let tos = tos_sent[packet.id as usize];
+                let blue = reason == DropReason::Unresponsive && tos & 3 != 0 && packet.tos & 3 == 3;
+                prop_assert!(packet.tos & 3 == tos & 3 || blue, "a dropped packet is not marked");
+            }
+            if let Some(packet) = out {
+                let tos = tos_sent[packet.id as usize];
+                let washed = packet.tos >> 2 == 0 || packet.tos >> 2 == tos >> 2;
+                prop_assert!(washed && (packet.tos & 3 == tos & 3 || tos & 3 != 0 && packet.tos & 3 == 3));
+                let queue = sent.get_mut(&(packet.flow, tos)).expect("sent");
+                // Earlier ones were dropped, or left before; pieces of one packet share its name. Where hosts have queues, and
+                // where tins change, flows and times mix.
+                while !tins_changed && queue.front().is_some_and(|&first| first < packet.id) {
+                    queue.pop_front();
+                }
+                prop_assert!(tins_changed || queue.front() == Some(&packet.id), "in order");
+            }
+        }
+        let ways: u64 = (0..queue.report().classes.len())
+            .map(|tin| ["way_inds", "way_miss", "way_cols"].map(|name| count(&queue, tin, name)).iter().sum::<u64>())
+            .sum();
+        prop_assert!(tins_changed || ways <= classified);
+        queue.change(&mut Words::new("bandwidth 100gbit egress"), now, &mut drops).expect("valid");
+        departures(&mut queue, now, Instant::from_nanos(u64::MAX), &mut drops);
+        prop_assert!(queue.backlog().is_empty() && queue.backlog().bytes == Bytes::ZERO);
+        queue.inner().verify();
+    }
+
+    /// Over any time that begins when the queue has been empty, no more leaves than the rate allows and one packet, in bytes of the
+    /// link; and while packets wait, no less.
+    #[test]
+    fn the_rate_is_an_envelope(
+        rate in 10_000..100_000_000u64,
+        lens in proptest::collection::vec(60..1515u32, 1..200),
+        gaps in proptest::collection::vec(0..3_000_000u64, 200),
+    ) {
+        let words = std::format!("besteffort bandwidth {rate}bps ethernet");
+        let (mut queue, mut drops) = (cake(&words), Drops::new());
+        let (mut now, mut begin, mut sent) = (ms(1000), ms(1000), 0);
+        let charged = |len: u64| (len + 24).max(84);
+        for (id, (len, gap)) in (0..).zip(lens.iter().zip(&gaps)) {
+            let next = now + Duration::from_nanos(*gap);
+            for (at, packet) in departures(&mut queue, now, next, &mut drops) {
+                sent += charged(packet.len().get());
+                let allowed = rate as f64 * (at - begin).as_secs_f64() + 1538.0;
+                prop_assert!(sent as f64 <= allowed + 1.0, "{sent} of {allowed}");
+            }
+            now = next;
+            if queue.backlog().is_empty() && queue.inner().shaper.opens_at() <= now {
+                (begin, sent) = (now, 0);
+            }
+            queue.enqueue(Probe::new(id).sized(*len).flow((id % 7).into()), now, &mut drops);
+        }
+        for (at, packet) in departures(&mut queue, now, Instant::from_nanos(u64::MAX), &mut drops) {
+            let least = rate as f64 * (at - begin).as_secs_f64();
+            prop_assert!(sent as f64 >= least - 1538.0, "idle while packets wait: {sent} of {least}");
+            sent += charged(packet.len().get());
+        }
+    }
+
+    /// Hosts with any numbers of flows get the same bytes, and so do the flows of one host.
+    #[test]
+    fn hosts_are_served_alike(flows in proptest::collection::vec(1..12usize, 2..5), len in 200..1515u32, seed: u64) {
+        let words = std::format!("besteffort rtt 1000s dual-srchost seed {seed}");
+        let (mut queue, mut drops) = (cake(&words), Drops::new());
+        let mut sent: BTreeMap<(u32, u64), u64> = BTreeMap::new();
+        let all: Vec<(u32, u64)> = (0..).zip(&flows).flat_map(|(host, &count)| (0..count as u64).map(move |flow| (host, flow))).collect();
+        let packet = |id: u32| {
+            let (host, flow) = all[id as usize];
+            Probe::new(id).flow(u64::from(host) << 32 | flow | 1 << 60).hosts(host + 1, 0).sized(len)
+        };
+        for id in (0..all.len() as u32).flat_map(|id| [id; 3]) {
+            queue.enqueue(packet(id), ms(1), &mut drops);
+        }
+        let step = |queue: &mut Ledger<Cake<Probe>>, drops: &mut Drops<Probe>| {
+            let left = queue.dequeue(ms(1), drops).expect("backlogged");
+            queue.enqueue(packet(left.id), ms(1), drops);
+            left
+        };
+        // Until all have become bulk flows.
+        (0..40 * all.len()).for_each(|_| drop(step(&mut queue, &mut drops)));
+        prop_assume!(count(&queue, 0, "way_cols") == 0);
+        for _ in 0..3000 {
+            let left = step(&mut queue, &mut drops);
+            *sent.entry(all[left.id as usize]).or_default() += left.len().get();
+        }
+        let hosts: Vec<u64> =
+            (0..flows.len() as u32).map(|host| sent.iter().filter(|(key, _)| key.0 == host).map(|(_, sent)| sent).sum()).collect();
+        let (least, most) = (hosts.iter().min().expect("some"), hosts.iter().max().expect("some"));
+        // A quantum and a packet, and what chance adds to the sum of quanta.
+        prop_assert!(most - least <= 1514 + 12 * u64::from(len) + most / 50, "{hosts:?}");
+        queue.inner().verify();
+    }
+
+    /// Packets that can be marked are treated as others are, but for being marked instead of dropped; also by the clock.
+    #[test]
+    fn marks_replace_drops(seed: u64, load in 2..5u64) {
+        let signals = [0, ECT0].map(|tos| {
+            let words = std::format!("besteffort bandwidth 12112kbit seed {seed}");
+            let (mut queue, mut drops) = (cake(&words), Drops::new());
+            let mut first = None;
+            for millis in 1000..1400 {
+                for _ in 0..load {
+                    queue.enqueue(Probe::new(0).tos(tos), ms(millis), &mut drops);
+                }
+                let marked = queue.dequeue(ms(millis), &mut drops).is_some_and(|packet| packet.tos == 3);
+                let dropped = drops.drain().count() > 0;
+                assert!(!(marked && tos == 0) && !(dropped && tos != 0));
+                first = first.or((marked || dropped).then_some(millis));
+            }
+            first
+        });
+        prop_assert!(signals[0].is_some() && signals[0] == signals[1], "{signals:?}");
+    }
+}
+
+/// Clocks near their end saturate.
+#[test]
+fn the_end_of_time_is_survived() {
+    for words in ["", "bandwidth 1mbit", "autorate-ingress linux", "bandwidth 8bit ingress"] {
+        let (mut queue, mut drops) = (cake(words), Drops::new());
+        let end = Instant::from_nanos(u64::MAX);
+        for step in 0..100u32 {
+            let now = end - Duration::from_millis(1000 - 10 * u64::from(step));
+            for flow in 0..3 {
+                queue.enqueue(Probe::new(step).flow(flow), now, &mut drops);
+            }
+            queue.dequeue(now, &mut drops);
+            queue.inner().verify();
+        }
+        departures(&mut queue, end, end, &mut drops);
+        assert!(queue.backlog().is_empty(), "{words}");
+    }
+}
+
+/// A rate that is changed applies to what comes; limits of rates are survived.
+#[test]
+fn any_rate_will_do() {
+    for rate in [1, 63, 64, u64::MAX / 8] {
+        let bandwidth = Bandwidth::Shaped(Rate::bytes_per_sec(rate));
+        let mut queue = Ledger::new(Cake::new(Config { bandwidth, ..config("diffserv8") }).expect("valid"));
+        let mut drops = Drops::new();
+        for id in 0..10 {
+            queue.enqueue(Probe::new(id), ms(1), &mut drops);
+        }
+        assert!(queue.dequeue(ms(1), &mut drops).is_some());
+        let left = departures(&mut queue, ms(1), Instant::from_secs(3600), &mut drops);
+        assert_eq!(left.len() + drops.len(), 9, "no rate is too low to let go of packets");
+    }
+}
