@@ -110,6 +110,13 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
         &self.children[at].queue
     }
 
+    /// The one at `at`, to be driven by someone else.
+    pub(crate) fn lend(&mut self, at: usize) -> &mut Q {
+        self.settle();
+        self.lent = Some(at);
+        &mut self.children[at].queue
+    }
+
     /// Hands `packet` to the one at `at`.
     #[inline]
     pub(crate) fn enqueue(&mut self, at: usize, packet: P, now: Instant, drops: &mut Drops<P>) {

@@ -37,6 +37,7 @@
 //! | [`fq`] | [`Fq`]: fair queues that keep departure times: pacing, Linux' `fq` |
 //! | [`fq_codel`] | [`FqCodel`]: fair queues under controlled delay, RFC 8290 |
 //! | [`sfq`] | [`Sfq`]: stochastic fairness queueing, with RED if asked |
+//! | [`mq`] | [`Mq`]: one discipline for each device queue |
 //! | [`netem`] | [`Netem`]: an emulated path: delay, loss, duplicates, corruption, reordering |
 //! | [`tbf`] | [`Tbf`]: a link shaped by a token bucket |
 //! | [`dualpi2`] | [`DualPi2`]: a classic and a low-latency queue, coupled: RFC 9332 |
@@ -134,6 +135,7 @@ pub use fq_codel::FqCodel;
 pub use fq_pie::FqPie;
 pub use htb::Htb;
 pub use ledger::Ledger;
+pub use mq::Mq;
 pub use netem::Netem;
 pub use parked::Parked;
 pub use pfifo::Pfifo;

@@ -1,1 +1,260 @@
-//! `Mq`: one child for each device queue (`tc`'s `mq`).
+//! [`Mq`]: one discipline for each transmit queue of a device (spec/qdisc.md §15; `tc`'s `mq`).
+//!
+//! It queues nothing itself. Which queue a packet belongs to follows from its flow, so flows keep their order, or from a function of
+//! the caller's. Class *n* + 1 is that of queue *n*; any discipline can stand there.
+//!
+//! A device that has room again can wake one of two things (paper 002, §3.3: the wake mode of a root queue disc):
+//!
+//! - **The child** (wake-child), for which this discipline is made: each device queue is fed from its own child and from no other.
+//!   [`queue_of`](Mq::queue_of) says which one a packet goes to, [`dequeue_from`](Mq::dequeue_from) and
+//!   [`ready_at_of`](Mq::ready_at_of) serve one device queue. A queue that is full does not hold up the others.
+//! - **The root** (wake-root): driven as a [`Qdisc`], it serves its children in turn, a packet each, for a device with one queue, or one
+//!   that spreads packets by itself. A device queue that is full then stops the packets for all.
+
+#[cfg(test)]
+mod tests;
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use tautline_base::{Instant, Item};
+
+use crate::children::Children;
+use crate::class::ClassId;
+use crate::config::ConfigError;
+use crate::discipline::{Backlog, Change, DynQdisc, Inspect, Qdisc};
+use crate::drops::Drops;
+use crate::report::{Common, Report, Value};
+use crate::words::{NUMBER, Options, ParseError, Problem, Word, Words};
+
+/// Parameters of [`Mq`], for `tc`'s words: in `tc` it has none, it asks the device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Number of device queues, 1 to 4096. Default 1.
+    pub queues: u16,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { queues: 1 }
+    }
+}
+
+impl Options for Config {
+    fn kind(&self) -> &'static str {
+        "mq"
+    }
+
+    fn help(&self) -> &'static str {
+        "queues N"
+    }
+
+    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
+        match option.text {
+            "queues" => self.queues = words.value(option, |text| text.parse().ok(), NUMBER)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn options(&self) -> Vec<(&'static str, Value)> {
+        vec![("queues", Value::Count(self.queues.into()))]
+    }
+}
+
+/// A choice among a number of queues, by the flow hash scaled to it.
+fn by_flow<P: Item>(packet: &P, queues: usize) -> usize {
+    // Spread first: whoever hashes flows may use the low bits only.
+    let spread = packet.flow_hash().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    ((spread * queues as u64) >> 32) as usize
+}
+
+/// Chooses by flow.
+pub type ByFlow<P> = fn(&P, usize) -> usize;
+
+/// One discipline for each device queue. `F` chooses among so many queues; what it says is taken modulo their number.
+#[derive(Debug)]
+pub struct Mq<P, Q, F = ByFlow<P>> {
+    queues: Children<P, Q>,
+    choose: F,
+    /// Whose turn it is when the root is woken.
+    turn: usize,
+}
+
+impl<P: Item, Q: Qdisc<P>> Mq<P, Q> {
+    /// A discipline called `handle` that spreads flows over `children`, one for each device queue.
+    ///
+    /// # Errors
+    /// If there are none, or more than 4096.
+    pub fn new(handle: u16, children: Vec<Q>) -> Result<Self, ConfigError> {
+        Self::choosing(handle, children, by_flow)
+    }
+}
+
+impl<P: Item> Mq<P, Box<dyn DynQdisc<P>>> {
+    /// `config.queues` queues that hold what `child` makes, in a discipline called `handle`.
+    ///
+    /// # Errors
+    /// If `queues` is outside its range.
+    pub fn with(handle: u16, config: &Config, child: impl FnMut() -> Box<dyn DynQdisc<P>>) -> Result<Self, ConfigError> {
+        check(config.queues.into())?;
+        Self::new(handle, core::iter::repeat_with(child).take(config.queues.into()).collect())
+    }
+}
+
+fn check(queues: usize) -> Result<(), ConfigError> {
+    ConfigError::check((1..=4096).contains(&queues), "queues", queues, "from 1 to 4096")
+}
+
+impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> Mq<P, Q, F> {
+    /// As [`new`](Mq::new), but the queue of a packet is what `choose` says, given the packet and the number of queues. To keep flows
+    /// in order it must say the same for all packets of a flow.
+    ///
+    /// # Errors
+    /// As [`new`](Mq::new).
+    pub fn choosing(handle: u16, children: Vec<Q>, choose: F) -> Result<Self, ConfigError> {
+        check(children.len())?;
+        let mut queues = Children::new(handle);
+        for (minor, child) in (1..).zip(children) {
+            queues.insert(ClassId::new(handle, minor), child)?;
+        }
+        Ok(Self { queues, choose, turn: 0 })
+    }
+
+    /// The device queue of `packet`.
+    pub fn queue_of(&self, packet: &P) -> usize {
+        (self.choose)(packet, self.queues.len()) % self.queues.len()
+    }
+
+    /// How many device queues there are.
+    pub fn queues(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// The discipline of device queue `queue`, if there is such a queue.
+    pub fn child(&self, queue: usize) -> Option<&Q> {
+        (queue < self.queues.len()).then(|| self.queues.child(queue))
+    }
+
+    /// The discipline of device queue `queue`, to be driven by itself. What leaves it this way is not counted here; see
+    /// [`dequeue_from`](Self::dequeue_from).
+    pub fn child_mut(&mut self, queue: usize) -> Option<&mut Q> {
+        (queue < self.queues.len()).then(|| self.queues.lend(queue))
+    }
+
+    /// The next packet for device queue `queue`; `None` also if there is no such queue.
+    pub fn dequeue_from(&mut self, queue: usize, now: Instant, drops: &mut Drops<P>) -> Option<P> {
+        if queue >= self.queues.len() {
+            return None;
+        }
+        self.queues.dequeue(queue, now, drops)
+    }
+
+    /// When device queue `queue` can have a packet; see [`Qdisc::ready_at`].
+    pub fn ready_at_of(&self, queue: usize) -> Option<Instant> {
+        self.child(queue).and_then(Q::ready_at)
+    }
+
+    /// Replaces the discipline of a device queue; what waited there goes to `drops`.
+    ///
+    /// # Errors
+    /// If there is no such class. Then nothing changes.
+    pub fn graft(&mut self, class: ClassId, child: Q, drops: &mut Drops<P>) -> Result<(), ConfigError> {
+        let queue = self.queues.known(class, "parent")?;
+        self.queues.replace(queue, child, drops);
+        Ok(())
+    }
+
+    fn config(&self) -> Config {
+        Config { queues: u16::try_from(self.queues.len()).expect("checked to be at most 4096") }
+    }
+
+    /// Takes new parameters; there is none that a running device could change.
+    ///
+    /// # Errors
+    /// If `queues` differs.
+    pub fn reconfigure(&mut self, config: &Config) -> Result<(), ConfigError> {
+        ConfigError::check(*config == self.config(), "queues", config.queues, "what it was at creation")
+    }
+}
+
+impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> Qdisc<P> for Mq<P, Q, F> {
+    fn enqueue(&mut self, packet: P, now: Instant, drops: &mut Drops<P>) {
+        let queue = self.queue_of(&packet);
+        self.queues.enqueue(queue, packet, now, drops);
+    }
+
+    fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
+        let count = self.queues.len();
+        for _ in 0..count {
+            let queue = self.turn;
+            self.turn = (queue + 1) % count;
+            if let Some(packet) = self.queues.dequeue(queue, now, drops) {
+                return Some(packet);
+            }
+        }
+        None
+    }
+
+    fn ready_at(&self) -> Option<Instant> {
+        (0..self.queues.len()).filter_map(|queue| self.queues.child(queue).ready_at()).min()
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.queues.backlog()
+    }
+}
+
+impl<P: Item, Q: Qdisc<P> + Inspect, F: Fn(&P, usize) -> usize> Inspect for Mq<P, Q, F> {
+    /// What passed is the sum over all queues, as in Linux.
+    fn report(&self) -> Report {
+        let classes: Vec<Report> = (0..self.queues.len()).map(|queue| self.queues.report("mq", queue)).collect();
+        let sum = |sum: Common, class: &Report| {
+            let Common { sent_bytes, sent_packets, drops, .. } = class.common.unwrap_or_default();
+            Common {
+                sent_bytes: sum.sent_bytes + sent_bytes,
+                sent_packets: sum.sent_packets + sent_packets,
+                drops: sum.drops + drops,
+                backlog: sum.backlog,
+            }
+        };
+        let common = Common { backlog: self.queues.backlog(), ..Common::default() };
+        Report {
+            kind: "mq",
+            id: Some(self.queues.handle()),
+            options: self.config().options(),
+            common: Some(classes.iter().fold(common, sum)),
+            overlimits: classes.iter().flat_map(|class| &class.children).map(|child| child.overlimits).sum(),
+            requeues: classes.iter().flat_map(|class| &class.children).map(|child| child.requeues).sum(),
+            classes,
+            ..Report::default()
+        }
+    }
+}
+
+impl<P: Item, Q: Qdisc<P> + Change<P>, F: Fn(&P, usize) -> usize> Change<P> for Mq<P, Q, F> {
+    fn change(&mut self, words: &mut Words<'_>, _now: Instant, _drops: &mut Drops<P>) -> Result<(), ParseError> {
+        let mut config = self.config();
+        words.apply(&mut config)?;
+        self.reconfigure(&config).map_err(|error| words.refused("mq", error))
+    }
+
+    /// Its own classes have no options; classes further down may.
+    fn change_class(
+        &mut self,
+        class: ClassId,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
+        if class.major == self.queues.handle().major {
+            return Err(ParseError { at: words.here(), problem: Problem::NoClass { kind: "mq", class } });
+        }
+        self.queues.change_class_below("mq", class, words, now, drops)
+    }
+
+    fn below(&mut self, class: ClassId) -> Option<&mut dyn Change<P>> {
+        self.queues.below(class)
+    }
+}

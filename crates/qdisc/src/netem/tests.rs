@@ -399,3 +399,13 @@ fn words_have_the_grammar_of_tc() {
         words.parse::<Kind>().expect_err(words);
     }
 }
+
+#[test]
+fn a_script_puts_a_discipline_at_the_end() {
+    let mut path = crate::words::build::<Probe>("netem delay 10ms; pfifo limit 2").expect("valid");
+    assert!(put(&mut path, 3, 100, ms(0)).is_empty());
+    let mut drops = Drops::new();
+    assert_eq!(path.dequeue(ms(10), &mut drops).map(|packet| packet.id), Some(0));
+    assert_eq!(ids(drops.drain().map(|(packet, _)| packet)), [2]);
+    assert_eq!(path.report().children[0].kind, "pfifo");
+}

@@ -25,6 +25,7 @@ use crate::fq::{self, Fq};
 use crate::fq_codel::{self, FqCodel};
 use crate::fq_pie::{self, FqPie};
 use crate::htb::{self, Htb};
+use crate::mq::{self, Mq};
 use crate::netem::{self, Netem};
 use crate::pfifo::{self, Pfifo};
 use crate::pfifo_fast::{self, PfifoFast};
@@ -138,6 +139,10 @@ kinds! {
     FqPie(fq_pie::Config), FqPie::<P>::new;
     /// A classic and a low-latency queue, coupled.
     DualPi2(dualpi2::Config), DualPi2::<P>::new;
+    /// One discipline for each device queue, each three priorities.
+    Mq(mq::Config), |config: mq::Config| {
+        Mq::<P, Box<dyn DynQdisc<P>>>::with(ALONE, &config, || Box::new(PfifoFast::new(pfifo_fast::Config::default())))
+    };
     /// An emulated path.
     Netem(netem::Config), Netem::<P, _>::new;
 }
@@ -171,6 +176,7 @@ impl Kind {
     pub(super) fn own_classes(&self) -> RangeInclusive<u16> {
         match self {
             Self::Prio(config) => 1..=config.bands.into(),
+            Self::Mq(config) => 1..=config.queues,
             _ => 1..=self.lone_class().unwrap_or(0),
         }
     }

@@ -11,7 +11,7 @@ use crate::class::ClassId;
 use crate::config::ConfigError;
 use crate::discipline::{Change, DynQdisc, Inspect, Qdisc};
 use crate::words::kind::Kind;
-use crate::{Bfifo, Drr, Netem, Pfifo, Prio, Red, Stats, Tbf, bfifo, pfifo};
+use crate::{Bfifo, Drr, Mq, Netem, Pfifo, PfifoFast, Prio, Red, Stats, Tbf, bfifo, pfifo, pfifo_fast};
 
 /// A discipline refuses something.
 pub(super) struct Refusal {
@@ -47,6 +47,10 @@ impl Builder<'_> {
                 let mut prio = Prio::new(node.handle, config, bands?).map_err(refused)?;
                 prio.set_filters(node.filters.clone());
                 Ok(seated(prio, node))
+            }
+            Kind::Mq(config) => {
+                let queues: Result<Vec<_>, _> = (1..=config.queues).map(|queue| self.child(node, queue, three)).collect();
+                Ok(seated(Mq::new(node.handle, queues?).map_err(refused)?, node))
             }
             Kind::Drr(_) => {
                 let mut drr = Drr::new(node.handle);
@@ -96,6 +100,11 @@ impl Builder<'_> {
 /// What Linux puts below a class that is given nothing.
 fn fifo<P: Item + Send + 'static>() -> Boxed<P> {
     Box::new(Pfifo::new(pfifo::Config::default()))
+}
+
+/// What Linux gives a device queue.
+fn three<P: Item + Send + 'static>() -> Boxed<P> {
+    Box::new(PfifoFast::new(pfifo_fast::Config::default()))
 }
 
 /// A discipline in its place in the tree.
