@@ -1,1 +1,251 @@
-//! `Blue`: a drop probability that rises when the queue overflows and falls when it runs empty (Feng et al. 2002).
+//! [`Blue`]: a FIFO that signals with a probability learnt from overflow and emptiness (W. Feng, K. Shin, D. Kandlur, D. Saha, "The BLUE
+//! active queue management algorithms", IEEE/ACM Transactions on Networking, 2002).
+//!
+//! RED concludes from the length of the queue how many senders to tell; with many senders the length says little. BLUE remembers what
+//! probability it took: each time the buffer overflows it signals more, each time the link finds nothing to send it signals less.
+//! [`Cobalt`](crate::Cobalt) uses the same idea against senders that do not answer.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `aqm` | [`Aqm`]: the probability |
+
+mod aqm;
+#[cfg(test)]
+mod tests;
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use tautline_base::{Instant, Item};
+
+pub use aqm::Aqm;
+
+use crate::config::ConfigError;
+use crate::discipline::{Backlog, Change, Inspect, Qdisc};
+use crate::drops::{DropReason, Drops};
+use crate::pfifo::{self, Pfifo};
+use crate::random::Random;
+use crate::report::{Report, Value};
+use crate::words::{NUMBER, Options, PACKETS, ParseError, TIME, Word, Words, units};
+
+/// Parameters of [`Blue`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Packets it holds at most. Default 1000, the transmit queue length of a Linux Ethernet device.
+    pub limit: u32,
+    /// A packet that finds more than so many is taken for an overflow too, which keeps room for bursts and the delay low. Default
+    /// none: only a real overflow is one.
+    pub threshold: Option<u32>,
+    /// What the probability rises by. Default 0.02 (Feng et al., section III).
+    pub d1: f64,
+    /// What it falls by; much less than `d1`, since a queue runs empty more easily than it overflows. Default 0.002 (Feng et al.).
+    pub d2: f64,
+    /// Time between two moves, in which the last one can show its effect. Default 100 ms (Feng et al.).
+    pub freeze_time: Duration,
+    /// Mark instead of dropping where the packet allows it. Default off, as in Linux' AQMs.
+    pub ecn: bool,
+    /// Seed of the dice. Default 0.
+    pub seed: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            limit: 1000,
+            threshold: None,
+            d1: 0.02,
+            d2: 0.002,
+            freeze_time: Duration::from_millis(100),
+            ecn: false,
+            seed: 0,
+        }
+    }
+}
+
+impl Config {
+    fn check(&self) -> Result<(), ConfigError> {
+        for (name, step) in [("d1", self.d1), ("d2", self.d2)] {
+            ConfigError::check((0.0..=1.0).contains(&step), name, step, "from 0 to 1")?;
+        }
+        let freeze = self.freeze_time;
+        ConfigError::check(!freeze.is_zero(), "freeze_time", units::time(freeze), "above 0")
+    }
+}
+
+impl Options for Config {
+    fn kind(&self) -> &'static str {
+        "blue"
+    }
+
+    fn help(&self) -> &'static str {
+        "limit PACKETS, threshold PACKETS|none, d1 SHARE, d2 SHARE, freeze_time TIME, ecn, noecn, seed N"
+    }
+
+    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
+        const STEP: &str = "a share of one, e.g. 0.02";
+        match option.text {
+            "limit" => self.limit = words.value(option, units::parse_packets, PACKETS)?,
+            "threshold" => {
+                let parse = |text: &str| if text == "none" { Some(None) } else { units::parse_packets(text).map(Some) };
+                self.threshold = words.value(option, parse, "a number of packets, e.g. 200, or none")?;
+            }
+            "d1" => self.d1 = words.value(option, units::parse_share, STEP)?,
+            "d2" => self.d2 = words.value(option, units::parse_share, STEP)?,
+            "freeze_time" => self.freeze_time = words.value(option, units::parse_time, TIME)?,
+            "ecn" => self.ecn = true,
+            "noecn" => self.ecn = false,
+            "seed" => self.seed = words.value(option, units::parse_integer, NUMBER)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn options(&self) -> Vec<(&'static str, Value)> {
+        let mut options = vec![("limit", Value::Packets(self.limit.into()))];
+        options.extend(self.threshold.map(|packets| ("threshold", Value::Packets(packets.into()))));
+        options.extend([
+            ("d1", Value::Share(self.d1)),
+            ("d2", Value::Share(self.d2)),
+            ("freeze_time", Value::Time(self.freeze_time)),
+            ("ecn", Value::Flag(self.ecn)),
+            ("seed", Value::Count(self.seed)),
+        ]);
+        options
+    }
+}
+
+/// One FIFO under BLUE.
+#[derive(Debug)]
+pub struct Blue<P> {
+    config: Config,
+    aqm: Aqm,
+    random: Random,
+    queue: Pfifo<P>,
+    stats: Stats,
+}
+
+/// What BLUE did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Packets marked by chance.
+    pub marked: u64,
+    /// Packets dropped by chance.
+    pub early: u64,
+    /// Packets for which there was no room.
+    pub overlimit: u64,
+}
+
+impl<P> Blue<P> {
+    /// An empty queue.
+    ///
+    /// # Errors
+    /// If `d1` or `d2` is no share of one, or `freeze_time` is 0.
+    pub fn new(config: Config) -> Result<Self, ConfigError> {
+        config.check()?;
+        Ok(Self {
+            aqm: Aqm::new(config.d1, config.d2, config.freeze_time),
+            random: Random::new(config.seed),
+            queue: Pfifo::new(pfifo::Config { limit: config.limit }),
+            stats: Stats::default(),
+            config,
+        })
+    }
+
+    /// The probability of a signal, as of the last call.
+    pub fn aqm(&self) -> &Aqm {
+        &self.aqm
+    }
+
+    /// What it did so far.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+}
+
+impl<P: Item> Blue<P> {
+    /// Takes new parameters; the probability is kept. Packets above a lowered limit are dropped at the head.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), or if `seed` differs: the dice are thrown already. Then nothing changes.
+    pub fn reconfigure(&mut self, config: Config, now: Instant, drops: &mut Drops<P>) -> Result<(), ConfigError> {
+        config.check()?;
+        ConfigError::check(config.seed == self.config.seed, "seed", config.seed, "what it was at creation")?;
+        self.aqm = self.aqm.with_steps(config.d1, config.d2, config.freeze_time);
+        self.queue.reconfigure(pfifo::Config { limit: config.limit });
+        self.config = config;
+        while self.queue.backlog().packets > self.config.limit as usize
+            && let Some(packet) = self.queue.dequeue(now, drops)
+        {
+            self.stats.overlimit += 1;
+            drops.push(packet, DropReason::Overlimit);
+        }
+        Ok(())
+    }
+}
+
+impl<P: Item> Change<P> for Blue<P> {
+    fn change(&mut self, words: &mut Words<'_>, now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
+        let mut config = self.config.clone();
+        words.apply(&mut config)?;
+        self.reconfigure(config, now, drops).map_err(|error| words.refused("blue", error))
+    }
+}
+
+impl<P: Item> Qdisc<P> for Blue<P> {
+    fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
+        let held = self.queue.backlog().packets;
+        if held == 0 {
+            self.aqm.empty(now);
+        } else if self.config.threshold.is_some_and(|most| held > most as usize) {
+            self.aqm.overflow(now);
+        }
+        if self.random.chance(self.aqm.probability()) {
+            if !(self.config.ecn && packet.set_ce()) {
+                self.stats.early += 1;
+                return drops.push(packet, DropReason::Unresponsive);
+            }
+            self.stats.marked += 1;
+        }
+        if held >= self.config.limit as usize {
+            self.stats.overlimit += 1;
+            self.aqm.overflow(now);
+            return drops.push(packet, DropReason::Overlimit);
+        }
+        self.aqm.fill(now);
+        self.queue.enqueue(packet, now, drops);
+    }
+
+    fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
+        let packet = self.queue.dequeue(now, drops);
+        if self.queue.backlog().is_empty() {
+            self.aqm.empty(now);
+        }
+        packet
+    }
+
+    fn ready_at(&self) -> Option<Instant> {
+        self.queue.ready_at()
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.queue.backlog()
+    }
+}
+
+impl<P> Inspect for Blue<P> {
+    fn report(&self) -> Report {
+        let Stats { marked, early, overlimit } = self.stats;
+        Report {
+            kind: "blue",
+            options: self.config.options(),
+            counters: vec![
+                ("probability", Value::Share(self.aqm.probability())),
+                ("marked", Value::Count(marked)),
+                ("early", Value::Count(early)),
+                ("drop_overlimit", Value::Count(overlimit)),
+            ],
+            ..Report::default()
+        }
+    }
+}

@@ -31,6 +31,7 @@
 //! | [`pfifo_head_drop`] | [`PfifoHeadDrop`]: first in, first out, dropping the oldest |
 //! | [`pfifo_fast`] | [`PfifoFast`]: three FIFOs in strict priority |
 //! | [`red`] | [`Red`]: random early detection |
+//! | [`blue`] | [`Blue`]: a probability learnt from overflow and emptiness |
 //! | [`codel`] | [`Codel`]: controlled delay, RFC 8289; [`codel::Aqm`] for queues of your own |
 //! | [`cake`] | [`Cake`]: shaper, classes of service, fair queues, COBALT |
 //! | [`cobalt`] | [`Cobalt`]: CoDel and BLUE together, CAKE's AQM; [`cobalt::Aqm`] for queues of your own |
@@ -119,6 +120,7 @@ pub mod words;
 mod testing;
 
 pub use bfifo::Bfifo;
+pub use blue::Blue;
 pub use cake::Cake;
 pub use class::ClassId;
 pub use cobalt::Cobalt;

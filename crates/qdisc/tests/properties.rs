@@ -9,6 +9,7 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tautline_base::{Bytes, Instant, Item};
+use tautline_qdisc::blue;
 use tautline_qdisc::cake;
 use tautline_qdisc::cobalt;
 use tautline_qdisc::codel::{self, Codel, Law, Params};
@@ -166,6 +167,10 @@ fn kind() -> impl Strategy<Value = Kind> {
                 rtt: Duration::from_millis(1),
                 ..config
             })
+        }),
+        (limit(), any::<[bool; 2]>()).prop_map(|(limit, [ecn, often])| {
+            let d1 = if often { 0.5 } else { 0.02 };
+            Kind::Blue(blue::Config { limit, ecn, d1, threshold: often.then_some(5), ..blue::Config::default() })
         }),
         (limit(), params(), any::<bool>()).prop_map(|(limit, params, linux)| {
             let config = if linux { cobalt::Config::linux() } else { cobalt::Config::ns3() };
@@ -394,6 +399,7 @@ fn the_end_of_time_is_survived() {
         "prio",
         "htb",
         "red ecn adaptive",
+        "blue",
         "red linux adaptive",
         "sfq limit 1000 perturb 10",
         "tbf rate 13mbit burst 15140 limit 1mb",

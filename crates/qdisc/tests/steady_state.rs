@@ -69,6 +69,7 @@ fn the_steady_state_allocates_nothing() {
         "bfifo limit 700Kb",
         "pfifo_head_drop limit 500",
         "red adaptive",
+        "blue limit 500 ecn",
         "sfq limit 500 flows 300 perturb 1",
         "sfq limit 500 divisor 16 headdrop redflowlimit 100000 ecn",
         "red linux ecn nodrop limit 500000",

@@ -12,6 +12,7 @@ use super::error::{ParseError, Problem};
 use super::options::Options;
 use super::tree::seat;
 use crate::bfifo::{self, Bfifo};
+use crate::blue::{self, Blue};
 use crate::cake::{self, Cake};
 use crate::class::ClassId;
 use crate::cobalt::{self, Cobalt};
@@ -106,6 +107,8 @@ kinds! {
     PfifoFast(pfifo_fast::Config), |config| Ok(PfifoFast::<P>::new(config));
     /// One queue under random early detection.
     Red(red::Config), Red::<P>::new;
+    /// One queue under BLUE.
+    Blue(blue::Config), Blue::<P>::new;
     /// One queue under controlled delay.
     Codel(codel::Config), Codel::<P>::new;
     /// Flows served in turn.
