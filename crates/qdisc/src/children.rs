@@ -133,6 +133,13 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
         Some(packet)
     }
 
+    /// The packet that the one at `at` would give next.
+    #[inline]
+    pub(crate) fn peek(&mut self, at: usize, now: Instant, drops: &mut Drops<P>) -> Option<&P> {
+        let found = self.with(at, drops, |queue, drops| queue.peek(now, drops).is_some());
+        if found { self.children[at].queue.peek(now, drops) } else { None }
+    }
+
     /// Does `call` to the one at `at` and notes what it holds afterwards.
     #[inline]
     pub(crate) fn with<R>(&mut self, at: usize, drops: &mut Drops<P>, call: impl FnOnce(&mut Q, &mut Drops<P>) -> R) -> R {

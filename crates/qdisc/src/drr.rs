@@ -182,17 +182,19 @@ impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
     }
 
     /// Gives the classes whose heads are too long the quanta of the rounds that would pass before the first of them fits.
-    fn skip_rounds(&mut self) {
+    fn skip_rounds(&mut self, now: Instant, drops: &mut Drops<P>) {
         let Self { children, classes, active, .. } = self;
-        let heads = || active.iter().filter_map(|&at| Some((at, children.child(at).parked()?.len())));
-        let rounds = heads().map(|(at, len)| {
+        let rounds = active.iter().filter_map(|&at| {
+            let len = children.peek(at, now, drops)?.len();
             let Class { config, deficit, .. } = &classes[at];
-            len.saturating_sub(*deficit).get().div_ceil(config.quantum.get())
+            Some(len.saturating_sub(*deficit).get().div_ceil(config.quantum.get()))
         });
         let rounds = rounds.min().unwrap_or(0);
-        for (at, _) in heads() {
-            let Class { config, deficit, .. } = &mut classes[at];
-            *deficit += config.quantum * rounds;
+        for &at in active.iter() {
+            if children.peek(at, now, drops).is_some() {
+                let Class { config, deficit, .. } = &mut classes[at];
+                *deficit += config.quantum * rounds;
+            }
         }
     }
 
@@ -202,7 +204,7 @@ impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
         for _ in 0..self.active.len() {
             let Some(&at) = self.active.front() else { break };
             let class = &mut self.classes[at];
-            match self.children.with(at, drops, |queue, drops| queue.peek(now, drops).map(Item::len)) {
+            match self.children.peek(at, now, drops).map(Item::len) {
                 Some(len) if len <= class.deficit => {
                     class.deficit -= len;
                     let packet = self.children.dequeue(at, now, drops);
@@ -255,7 +257,7 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Drr<P, Q> {
         loop {
             match self.one_round(now, drops) {
                 Round::Packet(packet) => return Some(packet),
-                Round::TooLong => self.skip_rounds(),
+                Round::TooLong => self.skip_rounds(now, drops),
                 Round::Closed => break,
             }
         }

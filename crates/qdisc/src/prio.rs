@@ -18,6 +18,7 @@ use crate::config::ConfigError;
 use crate::discipline::{Backlog, Change, Inspect, Qdisc};
 use crate::drops::{DropReason, Drops};
 use crate::filter::{Filters, Verdict};
+use crate::parked::Parked;
 use crate::pfifo::{self, Pfifo};
 use crate::pfifo_fast::PRIOMAP;
 use crate::report::{Report, Value};
@@ -84,7 +85,7 @@ impl Options for Config {
 pub struct Prio<P, Q> {
     config: Config,
     filters: Filters,
-    bands: Children<P, Q>,
+    bands: Children<P, Parked<P, Q>>,
 }
 
 impl<P: Item, Q: Qdisc<P>> Prio<P, Q> {
@@ -98,7 +99,7 @@ impl<P: Item, Q: Qdisc<P>> Prio<P, Q> {
         ConfigError::check(one_each, "bands", config.bands, "the number of disciplines given")?;
         let mut bands = Children::new(handle);
         for (minor, child) in (1..).zip(children) {
-            bands.insert(ClassId::new(handle, minor), child)?;
+            bands.insert(ClassId::new(handle, minor), Parked::new(child))?;
         }
         Ok(Self { config, filters: Filters::default(), bands })
     }
@@ -119,7 +120,7 @@ impl<P: Item, Q: Qdisc<P>> Prio<P, Q> {
             self.bands.remove(self.bands.len() - 1, drops);
         }
         for minor in self.bands.len() as u16 + 1..=bands as u16 {
-            self.bands.insert(ClassId::new(self.bands.handle().major, minor), make())?;
+            self.bands.insert(ClassId::new(self.bands.handle().major, minor), Parked::new(make()))?;
         }
         self.config = config;
         Ok(())
@@ -136,7 +137,7 @@ impl<P: Item, Q: Qdisc<P>> Prio<P, Q> {
     /// If there is no such class. Then nothing changes.
     pub fn graft(&mut self, class: ClassId, child: Q, drops: &mut Drops<P>) -> Result<(), ConfigError> {
         let band = self.bands.known(class, "parent")?;
-        self.bands.replace(band, child, drops);
+        self.bands.replace(band, Parked::new(child), drops);
         Ok(())
     }
 
@@ -171,6 +172,12 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Prio<P, Q> {
 
     fn backlog(&self) -> Backlog {
         self.bands.backlog()
+    }
+
+    /// Looks into the bands: who comes late into a higher one still goes first.
+    fn peek(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<&P> {
+        let band = (0..self.bands.len()).find(|&band| self.bands.peek(band, now, drops).is_some())?;
+        self.bands.peek(band, now, drops)
     }
 }
 

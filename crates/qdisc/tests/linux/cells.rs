@@ -47,8 +47,6 @@ pub(crate) struct Setup {
     /// Words for ours alone: a limit lower by one where the shaper above must take a packet out to look at it. Linux counts that
     /// packet in the limit, we do not.
     pub(crate) ours: &'static str,
-    /// Words that make ours behave as Linux.
-    pub(crate) linux: &'static str,
     /// Whether it stands below a token bucket of 12 Mbit/s, or is the root itself.
     pub(crate) shaped: bool,
     /// Commands for its classes, children and filters; its handle is `10:`.
@@ -79,7 +77,7 @@ const ACKS: [Input; 6] = {
 };
 
 const fn exact(name: &'static str, words: &'static str) -> Setup {
-    Setup { name, words, ours: "", linux: "", shaped: true, below: &[], txqueuelen: 1000, way: Way::Exact, inputs: &USUAL }
+    Setup { name, words, ours: "", shaped: true, below: &[], txqueuelen: 1000, way: Way::Exact, inputs: &USUAL }
 }
 
 const fn statistical(name: &'static str, words: &'static str) -> Setup {
@@ -100,15 +98,25 @@ macro_rules! by_dscp {
     };
 }
 
+/// Kinds whose default departs from Linux on purpose.
+const WITH_PROFILE: &[&str] = &["pfifo_fast", "codel", "fq_codel", "fq", "cake", "red", "pie", "fq_pie", "netem"];
+
 /// All of it.
 pub(crate) const SETUPS: &[Setup] = &[
-    Setup { linux: "linux", ..exact("pfifo_fast-default", "pfifo_fast") },
-    Setup { txqueuelen: 40, linux: "linux", ..exact("pfifo_fast-short", "pfifo_fast") },
-    Setup { txqueuelen: 80, ..exact("prio-priomap", "prio") },
+    Setup { ..exact("pfifo_fast-default", "pfifo_fast") },
+    Setup { txqueuelen: 40, ..exact("pfifo_fast-short", "pfifo_fast") },
+    Setup {
+        below: &[
+            "tc qdisc add dev DEV parent 10:1 handle 11: pfifo limit 80",
+            "tc qdisc add dev DEV parent 10:2 handle 12: pfifo limit 80",
+            "tc qdisc add dev DEV parent 10:3 handle 13: pfifo limit 80",
+        ],
+        ..exact("prio-priomap", "prio")
+    },
     Setup {
         below: by_dscp!(
             "tc qdisc add dev DEV parent 10:1 handle 11: pfifo limit 30",
-            "tc qdisc add dev DEV parent 10:2 handle 12: codel limit 200",
+            "tc qdisc add dev DEV parent 10:2 handle 12: codel",
             "tc qdisc add dev DEV parent 10:3 handle 13: bfifo limit 90000",
         ),
         ..exact("prio-filters", "prio bands 4")
@@ -118,12 +126,14 @@ pub(crate) const SETUPS: &[Setup] = &[
     Setup { shaped: false, ..exact("tbf-atm", "tbf rate 12mbit burst 4000 limit 60000 overhead 24 mpu 96 linklayer atm") },
     Setup {
         shaped: false,
-        txqueuelen: 60,
         below: by_dscp!(
             "tc class add dev DEV parent 10: classid 10:100 htb rate 12mbit burst 3000 cburst 3000",
             "tc class add dev DEV parent 10:100 classid 10:1 htb rate 2mbit ceil 12mbit prio 0 burst 6000 cburst 3000 quantum 1514",
             "tc class add dev DEV parent 10:100 classid 10:2 htb rate 6mbit ceil 10mbit prio 1 burst 3000 cburst 3000 quantum 3028",
             "tc class add dev DEV parent 10:100 classid 10:3 htb rate 1mbit ceil 12mbit prio 1 burst 3000 cburst 3000 quantum 1514",
+            "tc qdisc add dev DEV parent 10:1 handle 11: pfifo limit 60",
+            "tc qdisc add dev DEV parent 10:2 handle 12: pfifo limit 60",
+            "tc qdisc add dev DEV parent 10:3 handle 13: pfifo limit 60",
         ),
         ..exact("htb-flat", "htb default 3")
     },
@@ -137,8 +147,8 @@ pub(crate) const SETUPS: &[Setup] = &[
             "tc class add dev DEV parent 10:20 classid 10:22 htb rate 3mbit ceil 8mbit prio 1 burst 3000 cburst 3000 quantum 4000",
             "tc class add dev DEV parent 10:30 classid 10:31 htb rate 1mbit ceil 5mbit prio 2 burst 3000 cburst 3000 quantum 1600",
             "tc qdisc add dev DEV parent 10:21 handle 21: pfifo limit 100",
-            "tc qdisc add dev DEV parent 10:22 handle 22: fq_codel",
-            "tc qdisc add dev DEV parent 10:31 handle 31: sfq limit 100",
+            "tc qdisc add dev DEV parent 10:22 handle 22: fq_codel flows 65535",
+            "tc qdisc add dev DEV parent 10:31 handle 31: sfq limit 100 divisor 65536",
             "tc filter add dev DEV parent 10: protocol ip prio 1 u32 match ip tos 0xb8 0xfc flowid 10:22",
             "tc filter add dev DEV parent 10: protocol ip prio 1 u32 match ip tos 0x88 0xfc flowid 10:22",
             "tc filter add dev DEV parent 10: protocol ip prio 2 u32 match ip tos 0x08 0xfc flowid 10:31",
@@ -163,124 +173,75 @@ pub(crate) const SETUPS: &[Setup] = &[
             "tc class add dev DEV parent 10: classid 10:2 drr quantum 1100",
             "tc class add dev DEV parent 10: classid 10:3 drr quantum 2300",
             "tc qdisc add dev DEV parent 10:1 handle 11: pfifo limit 40",
-            "tc qdisc add dev DEV parent 10:2 handle 12: codel limit 100",
+            "tc qdisc add dev DEV parent 10:2 handle 12: codel",
             "tc qdisc add dev DEV parent 10:3 handle 13: pfifo limit 80",
         ),
         ..exact("drr-weighted", "drr")
     },
-    Setup { ours: "limit 999", linux: "law linux", ..exact("codel-default", "codel") },
-    Setup { ours: "limit 199", linux: "law linux", ..exact("codel-ecn", "codel limit 200 ecn") },
-    Setup {
-        ours: "limit 999",
-        linux: "law linux",
-        ..exact("codel-slow", "codel target 20ms interval 200ms ecn ce_threshold 12ms")
-    },
-    Setup { ours: "limit 10239", linux: "linux", ..exact("fq_codel-default", "fq_codel flows 65535") },
-    Setup { ours: "limit 199", linux: "linux", ..exact("fq_codel-noecn", "fq_codel limit 200 flows 65535 noecn") },
-    Setup {
-        linux: "linux",
-        ..exact("fq_codel-small", "fq_codel limit 400 flows 65535 quantum 300 drop_batch 8 memory_limit 500000")
-    },
+    Setup { ours: "limit 999", ..exact("codel-default", "codel") },
+    Setup { ours: "limit 199", ..exact("codel-ecn", "codel limit 200 ecn") },
+    Setup { ours: "limit 999", ..exact("codel-slow", "codel target 20ms interval 200ms ecn ce_threshold 12ms") },
+    Setup { ours: "limit 10239", ..exact("fq_codel-default", "fq_codel flows 65535") },
+    Setup { ours: "limit 199", ..exact("fq_codel-noecn", "fq_codel limit 200 flows 65535 noecn") },
+    Setup { ..exact("fq_codel-small", "fq_codel limit 400 flows 65535 quantum 300 drop_batch 8 memory_limit 500000") },
     Setup {
         inputs: &WITH_DEPARTURES,
         ours: "limit 299",
-        linux: "linux",
         ..exact("fq-limits", "fq limit 300 flow_limit 60 orphan_mask 65535")
     },
     Setup {
         inputs: &WITH_DEPARTURES,
         shaped: false,
-        linux: "linux",
         ..exact("fq-maxrate", "fq maxrate 2mbit initial_quantum 6000 flow_limit 200 orphan_mask 65535")
     },
-    Setup { linux: "linux", ..exact("fq-quantum", "fq quantum 900 initial_quantum 900 maxrate 4mbit orphan_mask 65535") },
-    Setup { ours: "limit 126", linux: "linux", ..exact("sfq-default", "sfq divisor 65536") },
-    Setup {
-        ours: "limit 399",
-        linux: "linux",
-        ..exact("sfq-deep", "sfq limit 400 flows 500 depth 50 divisor 65536 quantum 3028")
-    },
-    Setup {
-        ours: "limit 59",
-        linux: "linux",
-        ..exact("sfq-headdrop", "sfq limit 60 flows 20 depth 40 divisor 65536 headdrop quantum 800")
-    },
-    Setup { shaped: false, linux: "linux", ..exact("cake-besteffort", "cake bandwidth 12mbit besteffort flows") },
-    Setup { shaped: false, linux: "linux", ..exact("cake-diffserv4", "cake bandwidth 12mbit diffserv4 flows") },
-    Setup { shaped: false, linux: "linux", ..exact("cake-diffserv8", "cake bandwidth 12mbit diffserv8 flows wash") },
+    Setup { ..exact("fq-quantum", "fq quantum 900 initial_quantum 900 maxrate 4mbit orphan_mask 65535") },
+    Setup { ours: "limit 126", ..exact("sfq-default", "sfq divisor 65536") },
+    Setup { ours: "limit 399", ..exact("sfq-deep", "sfq limit 400 flows 500 depth 50 divisor 65536 quantum 3028") },
+    Setup { ours: "limit 59", ..exact("sfq-headdrop", "sfq limit 60 flows 20 depth 40 divisor 65536 headdrop quantum 800") },
+    Setup { shaped: false, ..exact("cake-besteffort", "cake bandwidth 12mbit besteffort flows") },
+    Setup { shaped: false, ..exact("cake-diffserv4", "cake bandwidth 12mbit diffserv4 flows") },
+    Setup { shaped: false, ..exact("cake-diffserv8", "cake bandwidth 12mbit diffserv8 flows wash") },
+    Setup { shaped: false, inputs: &WITH_HOSTS, ..exact("cake-triple", "cake bandwidth 12mbit besteffort triple-isolate") },
     Setup {
         shaped: false,
-        linux: "linux",
-        inputs: &WITH_HOSTS,
-        ..exact("cake-triple", "cake bandwidth 12mbit besteffort triple-isolate")
-    },
-    Setup {
-        shaped: false,
-        linux: "linux",
         inputs: &WITH_HOSTS,
         ..exact("cake-dual", "cake bandwidth 12mbit besteffort dual-srchost rtt 50ms")
     },
+    Setup { shaped: false, ..exact("cake-overhead", "cake bandwidth 12mbit besteffort flows overhead 24 atm mpu 96") },
+    Setup { shaped: false, ..exact("cake-ptm", "cake bandwidth 12mbit diffserv3 flows pppoe-ptm ether-vlan ingress") },
+    Setup { shaped: false, ..exact("cake-memory", "cake bandwidth 12mbit besteffort flows memlimit 200kb rtt 300ms") },
+    Setup { shaped: false, inputs: &ACKS, ..exact("cake-ack-filter", "cake bandwidth 1mbit besteffort flows ack-filter") },
     Setup {
         shaped: false,
-        linux: "linux",
-        ..exact("cake-overhead", "cake bandwidth 12mbit besteffort flows overhead 24 atm mpu 96")
-    },
-    Setup {
-        shaped: false,
-        linux: "linux",
-        ..exact("cake-ptm", "cake bandwidth 12mbit diffserv3 flows pppoe-ptm ether-vlan ingress")
-    },
-    Setup {
-        shaped: false,
-        linux: "linux",
-        ..exact("cake-memory", "cake bandwidth 12mbit besteffort flows memlimit 200kb rtt 300ms")
-    },
-    Setup {
-        shaped: false,
-        linux: "linux",
-        inputs: &ACKS,
-        ..exact("cake-ack-filter", "cake bandwidth 1mbit besteffort flows ack-filter")
-    },
-    Setup {
-        shaped: false,
-        linux: "linux",
         inputs: &ACKS,
         ..exact("cake-ack-aggressive", "cake bandwidth 1mbit besteffort flows ack-filter-aggressive")
     },
     Setup {
-        linux: "linux",
         ..statistical(
             "red-drop",
             "red limit 400000 min 30000 max 90000 avpkt 1000 burst 55 probability 0.1 bandwidth 12mbit",
         )
     },
     Setup {
-        linux: "linux",
         ..statistical(
             "red-adaptive",
             "red limit 400000 min 20000 max 120000 avpkt 1000 burst 40 probability 0.02 bandwidth 12mbit ecn adaptive",
         )
     },
-    Setup { linux: "linux", ..statistical("pie-default", "pie") },
-    Setup {
-        linux: "linux",
-        ..statistical("pie-ecn", "pie limit 500 target 25ms tupdate 20ms ecn bytemode dq_rate_estimator")
-    },
-    Setup { linux: "linux", ..statistical("fq_pie-default", "fq_pie flows 65535") },
-    Setup { linux: "linux", ..statistical("fq_pie-ecn", "fq_pie limit 600 flows 65535 quantum 600 ecn ecn_prob 30") },
+    Setup { ..statistical("pie-default", "pie") },
+    Setup { ..statistical("pie-ecn", "pie limit 500 target 25ms tupdate 20ms ecn bytemode dq_rate_estimator") },
+    Setup { ..statistical("fq_pie-default", "fq_pie flows 65535") },
+    Setup { ..statistical("fq_pie-ecn", "fq_pie limit 600 flows 65535 quantum 600 ecn ecn_prob 30") },
     Setup {
         shaped: false,
-        linux: "linux",
         ..statistical("netem-jitter", "netem limit 20000 delay 30ms 10ms distribution normal loss 3% duplicate 2%")
     },
     Setup {
         shaped: false,
-        linux: "linux",
         ..statistical("netem-gemodel", "netem limit 20000 delay 10ms rate 16mbit loss gemodel 2% 20% 80% 0.1%")
     },
     Setup {
         shaped: false,
-        linux: "linux",
         ..statistical("netem-reorder", "netem limit 20000 delay 20ms 4ms 25% reorder 20% 50% gap 4 corrupt 2%")
     },
 ];
@@ -295,6 +256,23 @@ impl Setup {
             false => "tc qdisc add dev DEV root",
         };
         format!("{root} handle 10: {}\n{}", self.words, self.below.join("\n"))
+    }
+
+    /// The same for ours, in the profile `linux` or by default.
+    pub(crate) fn ours(&self, linux: bool) -> String {
+        let mut script = self.script().replace("dev DEV ", "");
+        if self.words.starts_with("pfifo_fast") {
+            script = script.replace("pfifo_fast", &format!("pfifo_fast limit {}", self.txqueuelen));
+        }
+        script = script.replacen(&format!("10: {}", self.words), &format!("10: {} {}", self.words, self.ours), 1);
+        // A profile comes first: it sets what later words change.
+        for &kind in if linux { WITH_PROFILE } else { &[] } {
+            let named = |line: &str| line.split_once(": ").is_some_and(|(_, words)| words.split(' ').next() == Some(kind));
+            let profiled =
+                |line: &str| if named(line) { line.replacen(kind, &format!("{kind} linux"), 1) } else { line.into() };
+            script = script.lines().map(profiled).collect::<Vec<String>>().join("\n");
+        }
+        script
     }
 
     /// Name of its run with `input`.

@@ -17,9 +17,8 @@ use std::{env, fs};
 use cells::{Input, SETUPS, Setup};
 use compare::Verdict;
 use frame::Frame;
-use tautline_base::{Bytes, Item};
-use tautline_qdisc::{DynQdisc, ParseError, Tbf, build, tbf};
-use trace::LINK;
+use tautline_base::Item;
+use tautline_qdisc::{DynQdisc, ParseError, Tree};
 
 fn folder() -> PathBuf {
     PathBuf::from(env::var("TAUTLINE_RECORDINGS").expect("TAUTLINE_RECORDINGS names a folder; run scripts/validate-linux"))
@@ -42,22 +41,9 @@ fn jobs() {
     }
 }
 
-/// Our side of a setup, as Linux or by default; `None` if its words are not understood.
+/// Our side of a setup, as Linux or by default.
 fn ours(setup: &Setup, linux: bool) -> Result<Box<dyn DynQdisc<Frame>>, ParseError> {
-    let mut words = setup.words.to_string();
-    if setup.name.starts_with("pfifo_fast") {
-        words += &format!(" limit {}", setup.txqueuelen);
-    }
-    words = words + " " + setup.ours;
-    if linux {
-        words = words + " " + setup.linux;
-    }
-    let under_test = build::<Frame>(&words)?;
-    if !setup.shaped {
-        return Ok(under_test);
-    }
-    let link = tbf::Config { rate: LINK, burst: Bytes::new(1600), ..tbf::Config::default() };
-    Ok(Box::new(Tbf::new(link, under_test).expect("a link is a valid shaper")))
+    setup.ours(linux).parse::<Tree>()?.build()
 }
 
 fn exact(setup: &Setup, input: Input, linux: bool) -> Option<Verdict> {
