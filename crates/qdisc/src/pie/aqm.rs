@@ -57,7 +57,8 @@ enum Activity {
 }
 
 impl State {
-    /// The probability with which packets are dropped, from 0 to 1; with [`Law::Rfc8034`] up to 13.6, for packets of 1024 bytes.
+    /// The probability with which packets are dropped, from 0 to 1; with [`Law::Rfc8034`] up to 13.6, for packets of
+    /// 1024 bytes, with [`Law::Linux`] up to 256.
     pub fn probability(&self) -> f64 {
         self.probability as f64 / ONE as f64
     }
@@ -115,7 +116,7 @@ impl Aqm {
     /// If `tupdate`, `alpha`, `beta`, `mtu`, `hz` or `ecn_prob` is outside its range.
     pub fn new(params: Params) -> Result<Self, ConfigError> {
         params.check()?;
-        let (first, period) = (params.first_update, params.period());
+        let (first, period) = (params.first(), params.period());
         Ok(Self {
             controller: Controller::new(&params),
             max_burst: params.law.ticks_of(params.max_burst),
@@ -135,7 +136,7 @@ impl Aqm {
     pub fn set_params(&mut self, params: Params) -> Result<(), ConfigError> {
         ConfigError::check(params.law == self.params.law, "law", params.law, "what it was at creation")?;
         let mut new = Self::new(params)?;
-        new.clock = self.clock.with(new.params.first_update, new.params.period());
+        new.clock = self.clock.with(new.params.first(), new.params.period());
         if new.params.seed == self.params.seed {
             new.random = self.random.clone();
         }

@@ -110,8 +110,13 @@ impl Controller {
     }
 
     fn add(&self, p: u64, delta: i128) -> u64 {
-        let ceiling = if self.law == Law::Rfc8034 { CEILING_RFC8034 } else { ONE };
-        i128::from(p).saturating_add(delta).clamp(0, ceiling.into()) as u64
+        let sum = i128::from(p).saturating_add(delta).max(0);
+        match self.law {
+            Law::Rfc8033 => sum.min(ONE.into()) as u64,
+            Law::Rfc8034 => sum.min(CEILING_RFC8034.into()) as u64,
+            // As measured on Linux: its check for overflow sees 64 bits, not 56.
+            Law::Linux => u64::try_from(sum).unwrap_or(ONE),
+        }
     }
 
     /// What an update adds, decay aside.

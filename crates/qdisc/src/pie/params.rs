@@ -25,7 +25,8 @@ pub enum Law {
     /// chosen in proportion to their length.
     Rfc8034,
     /// Linux' integers, on a clock of 64 ns: the burst allowance is used up by dequeues, the probability rises by 2 % more above
-    /// 250 ms. Its accumulated probability is not cleared by a mark, so that marks can come in unbroken rows.
+    /// 250 ms. Two of its flaws show in traces and are copied: the probability can grow far beyond one, after which everything is dropped
+    /// for a long time; and the accumulated probability is not cleared by a mark, so that marks can come in unbroken rows.
     Linux,
 }
 
@@ -105,7 +106,8 @@ pub struct Params {
     pub law: Law,
     /// Backlog from which on PIE becomes active; of [`Law::Rfc8034`] alone, which says a third of the buffer. Default 0.
     pub active_above: Bytes,
-    /// Ticks per second of the timer that a kernel would update by: `tupdate` is rounded up to whole ticks. Default none.
+    /// Ticks per second of the timer that Linux would update by: `tupdate` and `first_update` are rounded up to whole ticks, and one more
+    /// passes, since Linux never lets a timer fire early. Default none.
     pub hz: Option<NonZeroU32>,
     /// Time from the first call to the first update. Default 15 ms, one `tupdate`.
     pub first_update: Duration,
@@ -141,7 +143,7 @@ const SIXTEENTHS: f64 = 16.0;
 const MAX_WEIGHT: f64 = 2048.0;
 
 impl Params {
-    /// As Linux' `pie` behaves, with a timer of 250 ticks per second: updates every 16 ms, the first after 500 ms.
+    /// As Linux' `pie` behaves, with a timer of 250 ticks per second: updates every 20 ms, the first after 504 ms.
     pub fn linux() -> Self {
         let first_update = Duration::from_millis(500);
         Self { law: Law::Linux, hz: NonZeroU32::new(250), first_update, ..Self::default() }
@@ -165,10 +167,19 @@ impl Params {
 
     /// Time between updates, on the timer it has.
     pub(crate) fn period(&self) -> Duration {
-        let Some(hz) = self.hz else { return self.tupdate };
-        let (tick, nanos) = (1_000_000_000 / u64::from(hz.get()), self.tupdate.as_nanos());
-        let ticks = u64::try_from(nanos.div_ceil(tick.into())).unwrap_or(u64::MAX);
-        Duration::from_nanos(ticks.saturating_mul(tick))
+        self.timed(self.tupdate)
+    }
+
+    /// Time to the first update, on the timer it has.
+    pub(crate) fn first(&self) -> Duration {
+        self.timed(self.first_update)
+    }
+
+    fn timed(&self, time: Duration) -> Duration {
+        let Some(hz) = self.hz else { return time };
+        let tick = 1_000_000_000 / u64::from(hz.get());
+        let ticks = u64::try_from(time.as_nanos().div_ceil(tick.into())).unwrap_or(u64::MAX);
+        Duration::from_nanos(ticks.saturating_add(1).saturating_mul(tick))
     }
 
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
