@@ -24,8 +24,6 @@ pub(crate) struct Children<P, Q> {
     minors: Vec<u16>,
     children: Vec<Child<Q>>,
     total: Backlog,
-    /// The one lent out to be changed: it may hold less than was noted.
-    lent: Option<usize>,
     packets: PhantomData<fn(P)>,
 }
 
@@ -40,7 +38,7 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
     /// No children yet, of a discipline called `handle`.
     pub(crate) fn new(handle: u16) -> Self {
         let (minors, children) = (Vec::new(), Vec::new());
-        Self { handle, minors, children, total: Backlog::default(), lent: None, packets: PhantomData }
+        Self { handle, minors, children, total: Backlog::default(), packets: PhantomData }
     }
 
     /// Adds `queue` as the discipline of `class`; where it now stands.
@@ -50,7 +48,6 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
         let Err(at) = self.minors.binary_search(&class.minor) else {
             return ConfigError::check(false, "classid", class, "a class that does not exist yet").map(|()| 0);
         };
-        self.settle();
         let common = Common { backlog: queue.backlog(), ..Common::default() };
         self.total = sum(self.total, common.backlog);
         self.minors.insert(at, class.minor);
@@ -97,7 +94,7 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
 
     /// What they hold together.
     pub(crate) fn backlog(&self) -> Backlog {
-        self.lent.map_or(self.total, |at| self.total_with(at))
+        self.total
     }
 
     /// What the one at `at` held after the last call to it.
@@ -108,13 +105,6 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
     /// The one at `at`.
     pub(crate) fn child(&self, at: usize) -> &Q {
         &self.children[at].queue
-    }
-
-    /// The one at `at`, to be driven by someone else.
-    pub(crate) fn lend(&mut self, at: usize) -> &mut Q {
-        self.settle();
-        self.lent = Some(at);
-        &mut self.children[at].queue
     }
 
     /// Hands `packet` to the one at `at`.
@@ -143,19 +133,11 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
     /// Does `call` to the one at `at` and notes what it holds afterwards.
     #[inline]
     pub(crate) fn with<R>(&mut self, at: usize, drops: &mut Drops<P>, call: impl FnOnce(&mut Q, &mut Drops<P>) -> R) -> R {
-        self.settle();
         let (child, before) = (&mut self.children[at], drops.len());
         let result = call(&mut child.queue, drops);
         child.common.drops += (drops.len() - before) as u64;
         self.note(at);
         result
-    }
-
-    /// Notes what the one that was lent out holds now.
-    fn settle(&mut self) {
-        if let Some(at) = self.lent.take() {
-            self.note(at);
-        }
     }
 
     #[inline]
@@ -179,19 +161,21 @@ fn sum(one: Backlog, other: Backlog) -> Backlog {
 }
 
 impl<P: Item, Q: Qdisc<P> + Change<P>> Children<P, Q> {
-    /// The discipline of `class`, or of a class further down.
-    pub(crate) fn below(&mut self, class: ClassId) -> Option<&mut dyn Change<P>> {
-        self.settle();
-        if let Some(at) = self.find(class) {
-            self.lent = Some(at);
-            return Some(&mut self.children[at].queue);
+    /// Changes the discipline of `class`, or of a class further down; `kind` is the discipline that knows it not.
+    pub(crate) fn change_below(
+        &mut self,
+        kind: &'static str,
+        class: ClassId,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
+        match self.find(class) {
+            Some(at) => self.with(at, drops, |queue, drops| queue.change(words, now, drops)),
+            None => {
+                self.ask_each(kind, class, words, drops, |queue, words, drops| queue.change_below(class, words, now, drops))
+            }
         }
-        let Self { children, lent, .. } = self;
-        children.iter_mut().enumerate().find_map(|(at, child)| {
-            let found = child.queue.below(class)?;
-            *lent = Some(at);
-            Some(found)
-        })
     }
 
     /// Changes a class of a discipline further down; `kind` is the discipline that knows it not among its own.
@@ -203,15 +187,25 @@ impl<P: Item, Q: Qdisc<P> + Change<P>> Children<P, Q> {
         now: Instant,
         drops: &mut Drops<P>,
     ) -> Result<(), ParseError> {
-        let unknown = ParseError { at: words.here(), problem: Problem::NoClass { kind, class } };
+        self.ask_each(kind, class, words, drops, |queue, words, drops| queue.change_class(class, words, now, drops))
+    }
+
+    /// The answer of the first child that knows `class`.
+    fn ask_each(
+        &mut self,
+        kind: &'static str,
+        class: ClassId,
+        words: &mut Words<'_>,
+        drops: &mut Drops<P>,
+        mut call: impl FnMut(&mut Q, &mut Words<'_>, &mut Drops<P>) -> Result<(), ParseError>,
+    ) -> Result<(), ParseError> {
         for at in 0..self.children.len() {
-            let mut words = words.clone();
-            let result = self.with(at, drops, |queue, drops| queue.change_class(class, &mut words, now, drops));
+            let result = self.with(at, drops, |queue, drops| call(queue, words, drops));
             if !matches!(&result, Err(ParseError { problem: Problem::NoClass { .. }, .. })) {
                 return result;
             }
         }
-        Err(unknown)
+        Err(ParseError { at: words.here(), problem: Problem::NoClass { kind, class } })
     }
 }
 

@@ -100,9 +100,19 @@ pub trait Change<P: Item> {
         Err(ParseError { at: words.here(), problem: Problem::NoClass { kind: "this discipline", class } })
     }
 
-    /// The discipline below `class`, at any depth; `None` if there is no such class.
-    fn below(&mut self, _class: ClassId) -> Option<&mut dyn Change<P>> {
-        None
+    /// Sets options of the discipline below `class`, at any depth, as its own [`change`](Self::change) would. The call passes through
+    /// every parent, so that each knows what was dropped below it.
+    ///
+    /// # Errors
+    /// If there is no such class: then no word has been read. Or as [`change`](Self::change).
+    fn change_below(
+        &mut self,
+        class: ClassId,
+        words: &mut Words<'_>,
+        _now: Instant,
+        _drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
+        Err(ParseError { at: words.here(), problem: Problem::NoClass { kind: "this discipline", class } })
     }
 }
 
@@ -161,7 +171,13 @@ impl<P: Item, Q: Change<P> + ?Sized> Change<P> for Box<Q> {
         (**self).change_class(class, words, now, drops)
     }
 
-    fn below(&mut self, class: ClassId) -> Option<&mut dyn Change<P>> {
-        (**self).below(class)
+    fn change_below(
+        &mut self,
+        class: ClassId,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
+        (**self).change_below(class, words, now, drops)
     }
 }

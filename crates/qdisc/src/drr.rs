@@ -313,8 +313,14 @@ impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for Drr<P, Q> {
         self.change_class_config(class, config, now).map_err(|error| words.refused("drr", error))
     }
 
-    fn below(&mut self, class: ClassId) -> Option<&mut dyn Change<P>> {
+    fn change_below(
+        &mut self,
+        class: ClassId,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
         self.closed_until = None;
-        self.children.below(class)
+        self.children.change_below("drr", class, words, now, drops)
     }
 }

@@ -40,7 +40,7 @@ use crate::discipline::{Backlog, Change, Inspect, Qdisc};
 use crate::drops::{DropReason, Drops};
 use crate::filter::{Filters, Verdict};
 use crate::report::{Common, Report, Value};
-use crate::words::{Options, ParseError, Words};
+use crate::words::{Options, ParseError, Problem, Words};
 
 use class::{Class, Counters};
 use tree::Tree;
@@ -361,11 +361,17 @@ impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for Htb<P, Q> {
         self.change_class_config(class, config, now).map_err(|error| words.refused("htb", error))
     }
 
-    fn below(&mut self, class: ClassId) -> Option<&mut dyn Change<P>> {
+    fn change_below(
+        &mut self,
+        class: ClassId,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
         self.closed_until = None;
         if self.children.find(class).is_some_and(|at| !self.tree.classes[at].is_leaf()) {
-            return None;
+            return Err(ParseError { at: words.here(), problem: Problem::NoClass { kind: "htb", class } });
         }
-        self.children.below(class)
+        self.children.change_below("htb", class, words, now, drops)
     }
 }

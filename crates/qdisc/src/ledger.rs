@@ -148,9 +148,17 @@ impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for Ledger<Q> {
         result
     }
 
-    /// The discipline below, past this account: its drops are found to be missing in the next call.
-    fn below(&mut self, class: ClassId) -> Option<&mut dyn Change<P>> {
-        self.inner.below(class)
+    fn change_below(
+        &mut self,
+        class: ClassId,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
+        let mark = Mark::of(drops);
+        let result = self.inner.change_below(class, words, now, drops);
+        self.balance("change_below", now, drops, &mark);
+        result
     }
 }
 
@@ -242,5 +250,18 @@ mod tests {
         let mut ledger = Ledger::new(boxed);
         ledger.enqueue(Probe::new(0), Instant::ZERO, &mut drops);
         assert_eq!(ledger.dropped, Tally { packets: 1, bytes: Bytes::new(1514) });
+    }
+
+    #[test]
+    fn drops_of_a_change_below_are_booked() {
+        let queue = crate::build("prio; qdisc parent 1:2 fq_codel").expect("valid");
+        let (mut ledger, mut drops) = (Ledger::new(queue), Drops::new());
+        for id in 0..10 {
+            ledger.enqueue(Probe::new(id), Instant::ZERO, &mut drops);
+        }
+        crate::change_tree(&mut ledger, "qdisc change parent 1:2 fq_codel limit 3", Instant::ZERO, &mut drops)
+            .expect("valid");
+        assert_eq!((ledger.backlog().packets, ledger.dropped.packets), (2, 8), "half of ten, then half of five");
+        ledger.dequeue(Instant::ZERO, &mut drops).expect("queued");
     }
 }

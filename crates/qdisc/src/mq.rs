@@ -137,12 +137,6 @@ impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> Mq<P, Q, F> {
         (queue < self.queues.len()).then(|| self.queues.child(queue))
     }
 
-    /// The discipline of device queue `queue`, to be driven by itself. What leaves it this way is not counted here; see
-    /// [`dequeue_from`](Self::dequeue_from).
-    pub fn child_mut(&mut self, queue: usize) -> Option<&mut Q> {
-        (queue < self.queues.len()).then(|| self.queues.lend(queue))
-    }
-
     /// The next packet for device queue `queue`; `None` also if there is no such queue.
     pub fn dequeue_from(&mut self, queue: usize, now: Instant, drops: &mut Drops<P>) -> Option<P> {
         if queue >= self.queues.len() {
@@ -254,7 +248,13 @@ impl<P: Item, Q: Qdisc<P> + Change<P>, F: Fn(&P, usize) -> usize> Change<P> for 
         self.queues.change_class_below("mq", class, words, now, drops)
     }
 
-    fn below(&mut self, class: ClassId) -> Option<&mut dyn Change<P>> {
-        self.queues.below(class)
+    fn change_below(
+        &mut self,
+        class: ClassId,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
+        self.queues.change_below("mq", class, words, now, drops)
     }
 }

@@ -395,8 +395,17 @@ impl<P: Item, Q: Qdisc<P> + Inspect + Change<P>> Change<P> for Netem<P, Q> {
         }
     }
 
-    fn below(&mut self, class: ClassId) -> Option<&mut dyn Change<P>> {
-        let child = self.child.as_mut()?;
-        if class == ClassId::new(self.handle, 1) { Some(child) } else { child.below(class) }
+    fn change_below(
+        &mut self,
+        class: ClassId,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
+        match &mut self.child {
+            Some(child) if class == ClassId::new(self.handle, 1) => child.change(words, now, drops),
+            Some(child) => child.change_below(class, words, now, drops),
+            None => Err(ParseError { at: words.here(), problem: Problem::NoClass { kind: "netem", class } }),
+        }
     }
 }

@@ -96,8 +96,14 @@ impl<P: Item, Q: Change<P>> Change<P> for Parked<P, Q> {
         self.inner.change_class(class, words, now, drops)
     }
 
-    fn below(&mut self, class: ClassId) -> Option<&mut dyn Change<P>> {
-        self.inner.below(class)
+    fn change_below(
+        &mut self,
+        class: ClassId,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
+        self.inner.change_below(class, words, now, drops)
     }
 }
 

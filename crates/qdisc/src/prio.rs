@@ -216,7 +216,13 @@ impl<P: Item, Q: Qdisc<P> + Change<P> + From<Pfifo<P>>> Change<P> for Prio<P, Q>
         self.bands.change_class_below("prio", class, words, now, drops)
     }
 
-    fn below(&mut self, class: ClassId) -> Option<&mut dyn Change<P>> {
-        self.bands.below(class)
+    fn change_below(
+        &mut self,
+        class: ClassId,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
+        self.bands.change_below("prio", class, words, now, drops)
     }
 }

@@ -224,8 +224,17 @@ impl<P: Item, Q: Change<P>> Change<P> for Red<P, Q> {
         self.reconfigure(config).map_err(|error| words.refused("red", error))
     }
 
-    fn below(&mut self, class: ClassId) -> Option<&mut dyn Change<P>> {
+    fn change_below(
+        &mut self,
+        class: ClassId,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
         let child = &mut self.child.queue;
-        if class == ClassId::new(self.handle, 1) { Some(child) } else { child.below(class) }
+        if class == ClassId::new(self.handle, 1) {
+            return child.change(words, now, drops);
+        }
+        child.change_below(class, words, now, drops)
     }
 }

@@ -233,8 +233,18 @@ impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for Stats<Q> {
         result
     }
 
-    fn below(&mut self, class: ClassId) -> Option<&mut dyn Change<P>> {
-        self.inner.below(class)
+    fn change_below(
+        &mut self,
+        class: ClassId,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
+        let before = drops.len();
+        let result = self.inner.change_below(class, words, now, drops);
+        self.note_drops(drops, before);
+        self.backlog = self.inner.backlog();
+        result
     }
 }
 

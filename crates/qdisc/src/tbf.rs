@@ -252,7 +252,16 @@ impl<P: Item, Q: Qdisc<P> + Inspect + Change<P>> Change<P> for Tbf<P, Q> {
         self.child.change_class(class, words, now, drops)
     }
 
-    fn below(&mut self, class: ClassId) -> Option<&mut dyn Change<P>> {
-        if class == ClassId::new(self.handle, 1) { Some(&mut self.child) } else { self.child.below(class) }
+    fn change_below(
+        &mut self,
+        class: ClassId,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
+        if class == ClassId::new(self.handle, 1) {
+            return self.child.change(words, now, drops);
+        }
+        self.child.change_below(class, words, now, drops)
     }
 }

@@ -168,12 +168,10 @@ fn classes_and_what_is_below_them_change_by_words() {
     change(ClassId::new(2, 1), "quantum 3000").expect("further down");
     assert_eq!(change(class(1), "quantum 0").expect_err("refused").at, 8..9);
     assert_eq!(change(ClassId::new(3, 1), "quantum 1").expect_err("unknown").to_string(), "drr has no class 3:1");
-    drr.below(class(1)).expect("a class").change(&mut Words::new("limit 1"), Instant::ZERO, &mut drops).expect("valid");
-    drr.below(ClassId::new(2, 1))
-        .expect("further down")
-        .change(&mut Words::new("limit 2"), Instant::ZERO, &mut drops)
-        .expect("valid");
-    assert!(drr.below(ClassId::new(2, 2)).is_none());
+    let mut below = |id, words| drr.change_below(id, &mut Words::new(words), Instant::ZERO, &mut drops);
+    below(class(1), "limit 1").expect("valid");
+    below(ClassId::new(2, 1), "limit 2").expect("further down");
+    below(ClassId::new(2, 2), "limit 2").expect_err("no such class");
     let report = drr.report();
     assert_eq!(report.classes[0].options, [("quantum", Value::Size(Bytes::new(2000)))]);
     assert_eq!(report.classes[0].children[0].options, [("limit", Value::Packets(1))]);
@@ -181,7 +179,7 @@ fn classes_and_what_is_below_them_change_by_words() {
     assert_eq!(report.classes[1].children[0].classes[0].children[0].options, [("limit", Value::Packets(2))]);
 }
 
-/// A child that drops when it is changed behind the parent's back: the parent's backlog is right at once and later.
+/// A child that drops when it is changed: the parent's backlog is right at once and later.
 #[test]
 fn a_change_below_is_accounted() {
     let mut drr = Queue::new(1);
@@ -192,7 +190,7 @@ fn a_change_below_is_accounted() {
     for id in 0..10 {
         queue.enqueue(Probe::new(id).marked(1 + id % 2), Instant::ZERO, &mut drops);
     }
-    queue.0.below(class(1)).expect("a class").change(&mut Words::new("limit 1"), Instant::ZERO, &mut drops).expect("valid");
+    queue.0.change_below(class(1), &mut Words::new("limit 1"), Instant::ZERO, &mut drops).expect("valid");
     assert_eq!((queue.backlog().packets, drops.len()), (6, 4));
     assert_eq!(ids(core::iter::from_fn(|| queue.dequeue(Instant::ZERO, &mut drops))).len(), 6);
     assert_eq!(queue.backlog(), Backlog::default());

@@ -336,9 +336,9 @@ fn a_leaf_that_holds_back_is_passed_over() {
     assert_eq!(queue.ready_at(), Some(Instant::from_micros(1514 * 8)));
     assert_eq!(queue.dequeue(Instant::from_micros(1514 * 8), &mut drops).map(|packet| packet.id), Some(1));
     assert_eq!(queue.ready_at(), None);
-    let below = queue.inner_mut().below(ClassId::new(10, 1)).expect("two levels down");
-    below.change(&mut Words::new("limit 1"), Instant::ZERO, &mut drops).expect("a pfifo");
-    assert!(queue.inner_mut().below(class(3)).is_none());
+    let mut below = |class| queue.change_below(class, &mut Words::new("limit 1"), Instant::ZERO, &mut drops);
+    below(ClassId::new(10, 1)).expect("a pfifo two levels down");
+    below(class(3)).expect_err("no such class");
 }
 
 #[test]

@@ -259,7 +259,7 @@ fn the_child_gets_what_is_due() {
     assert_eq!((first.id, first.enqueued()), (0, ms(11)));
     assert_eq!(ids(drops.drain().map(|(packet, _)| packet)), [2]);
     assert_eq!((path.ready_at(), path.backlog().packets), (Some(Instant::ZERO), 1));
-    assert!(path.inner_mut().below(ClassId::new(0, 1)).is_some());
+    path.change_below(ClassId::new(0, 1), &mut Words::new("limit 9"), ms(1), &mut Drops::new()).expect("a child");
     assert_eq!(path.report().children.len(), 1);
 }
 
@@ -277,7 +277,7 @@ fn a_child_can_be_grafted() {
         drops.drain().map(|(packet, reason)| (packet.id, reason)).collect::<Vec<_>>(),
         [(1, DropReason::Reset), (2, DropReason::Reset)]
     );
-    path.below(ClassId::new(1, 1)).expect("a child").change(&mut Words::new("limit 1"), ms(1), &mut drops).expect("valid");
+    path.change_below(ClassId::new(1, 1), &mut Words::new("limit 1"), ms(1), &mut drops).expect("a child");
     assert_eq!(path.child().expect("a child").report().options, [("limit", Value::Packets(1))]);
 }
 

@@ -57,8 +57,8 @@ fn a_band_that_holds_back_is_passed_over() {
     assert_eq!(queue.ready_at(), Some(Instant::ZERO));
     assert_eq!(drain(&mut queue), [2]);
     assert_eq!(queue.dequeue(Instant::from_micros(1514 * 8), &mut drops).expect("open").id, 6);
-    let below = queue.inner_mut().below(ClassId::new(10, 1)).expect("two levels down");
-    below.change(&mut Words::new("limit 1"), Instant::ZERO, &mut drops).expect("a pfifo");
+    let words = &mut Words::new("limit 1");
+    queue.change_below(ClassId::new(10, 1), words, Instant::ZERO, &mut drops).expect("a pfifo two levels down");
 }
 
 #[test]

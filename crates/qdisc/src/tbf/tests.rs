@@ -115,9 +115,9 @@ fn the_discipline_below_can_be_replaced_and_changed() {
     let dropped: Vec<(u32, DropReason)> = drops.drain().map(|(packet, reason)| (packet.id, reason)).collect();
     assert_eq!(dropped, [1, 2, 3, 4].map(|id| (id, DropReason::Reset)));
     assert_eq!((queue.backlog().packets, queue.ready_at()), (0, None));
-    let below = queue.below(ClassId::new(1, 1)).expect("its class");
-    below.change(&mut Words::new("limit 1"), Instant::ZERO, &mut drops).expect("valid");
-    assert!(queue.below(ClassId::new(2, 1)).is_none());
+    let mut below = |class, words| queue.change_below(class, &mut Words::new(words), Instant::ZERO, &mut drops);
+    below(ClassId::new(1, 1), "limit 1").expect("its class");
+    below(ClassId::new(2, 1), "limit 1").expect_err("no such class");
     let error = queue.change_class(ClassId::new(1, 1), &mut Words::new("x"), Instant::ZERO, &mut drops);
     assert_eq!(error.expect_err("no options").to_string(), "tbf has no class 1:1");
 }

@@ -75,8 +75,10 @@ fn change<P: Item, Q: Inspect + Change<P> + ?Sized>(
             }
             Some((word, class, below)) => {
                 kind(&mut words, below.kind).ok_or_else(|| missing(KIND))??;
-                let unknown = || ParseError { at: word.span(), problem: no_class(class) };
-                root.below(class).ok_or_else(unknown)?.change(&mut words, now, drops)
+                root.change_below(class, &mut words, now, drops).map_err(|error| match error.problem {
+                    Problem::NoClass { .. } => ParseError { at: word.span(), problem: no_class(class) },
+                    _ => error,
+                })
             }
         },
         Some(Object::Class) => {
