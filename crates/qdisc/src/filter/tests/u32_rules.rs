@@ -118,6 +118,52 @@ fn links_choose_a_list_by_hash() {
     assert_eq!(class(&mut filters, &probe(0x0800, &ipv4(17, [[10, 1, 3, 3], [1; 4]], 0, &[]))), None);
 }
 
+/// The hash is the masked bits moved down, modulo the table's size.
+#[test]
+fn hashes_are_folded() {
+    let mut lines = std::vec![
+        String::from("prio 1 handle 1: u32 divisor 8"),
+        String::from("prio 1 u32 link 1: hashkey mask 0xff0000 at 12")
+    ];
+    lines.extend((0..8).map(|bucket| std::format!("prio 1 u32 ht 1:{bucket:x}: match u32 0 0 flowid 1:1{bucket}")));
+    let mut filters = rules(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+    for second in [0u8, 1, 7, 8, 13, 255] {
+        let packet = probe(0x0800, &ipv4(17, [[10, second, 0xff, 0xff], [1; 4]], 0, &ports(1, 2)));
+        assert_eq!(class(&mut filters, &packet), Some(0x10 + u16::from(second % 8)), "{second}");
+    }
+    let mut none = rules(&["handle 1: u32 divisor 8", "prio 1 u32 link 1: hashkey mask 0 at 12", "u32 ht 1:0: classid 1:1"]);
+    assert_eq!(class(&mut none, &probe(0x0800, &udp4())), Some(1), "no bits, first list");
+}
+
+/// The fixed part counts too, and the sum is rounded up to whole words.
+#[test]
+fn offsets_add_up() {
+    let packet = probe(0x0800, &ipv4(17, [[1; 4], [2; 4]], 4, &ports(1, 53)));
+    for (offset, found) in [
+        ("plus 24", true),
+        ("plus 21", true),
+        ("plus 20", false),
+        ("plus 25", false),
+        ("at 0 mask 0x0f00 shift 6", true),
+        ("at 0 mask 0x0f00 shift 7 plus 12", true),
+        ("at 0 mask 0x0f00 shift 6 plus 4", false),
+    ] {
+        for eat in ["", " eat"] {
+            let link = std::format!("u32 link 1: offset {offset}{eat}");
+            let rule =
+                if eat.is_empty() { "u32 ht 1: match udp dst 53 0xffff" } else { "u32 ht 1: match u16 53 0xffff at 2" };
+            let mut filters = rules(&["handle 1: u32 divisor 1", &std::format!("{rule} classid 1:1"), &link]);
+            assert_eq!(class(&mut filters, &packet) == Some(1), found, "{link}");
+        }
+    }
+    // Nothing lies beyond the end, not even for a rule that asks for nothing.
+    for (plus, found) in [(24, true), (28, false)] {
+        let link = std::format!("u32 link 1: offset plus {plus} eat");
+        let mut filters = rules(&["handle 1: u32 divisor 1", "u32 ht 1: classid 1:1", &link]);
+        assert_eq!(class(&mut filters, &packet) == Some(1), found, "{plus}");
+    }
+}
+
 #[test]
 fn links_lead_on_eight_deep_and_back() {
     let mut lines: Vec<String> = (1..=9).map(|table| std::format!("prio 1 handle {table:x}: u32 divisor 1")).collect();
