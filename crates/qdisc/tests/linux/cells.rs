@@ -45,7 +45,8 @@ pub(crate) struct Setup {
     /// `tc`'s words, of the kernel and of ours.
     pub(crate) words: &'static str,
     /// Words for ours alone: a limit lower by one where the shaper above must take a packet out to look at it. Linux counts that
-    /// packet in the limit, we do not.
+    /// packet in the limit, we do not. PIE needs the timer of the kernel in the rig: 100 ticks per second, set up 50 ms before the
+    /// trace begins.
     pub(crate) ours: &'static str,
     /// Whether it stands below a token bucket of 12 Mbit/s, or is the root itself.
     pub(crate) shaped: bool,
@@ -228,10 +229,16 @@ pub(crate) const SETUPS: &[Setup] = &[
             "red limit 400000 min 20000 max 120000 avpkt 1000 burst 40 probability 0.02 bandwidth 12mbit ecn adaptive",
         )
     },
-    Setup { ..statistical("pie-default", "pie") },
-    Setup { ..statistical("pie-ecn", "pie limit 500 target 25ms tupdate 20ms ecn bytemode dq_rate_estimator") },
-    Setup { ..statistical("fq_pie-default", "fq_pie flows 65535") },
-    Setup { ..statistical("fq_pie-ecn", "fq_pie limit 600 flows 65535 quantum 600 ecn ecn_prob 30") },
+    Setup { ours: "limit 999 hz 100 first_update 450ms", ..statistical("pie-default", "pie") },
+    Setup {
+        ours: "limit 499 hz 100 first_update 450ms",
+        ..statistical("pie-ecn", "pie limit 500 target 25ms tupdate 20ms ecn bytemode dq_rate_estimator")
+    },
+    Setup { ours: "limit 10239 hz 100 first_update 450ms", ..statistical("fq_pie-default", "fq_pie flows 65535") },
+    Setup {
+        ours: "limit 599 hz 100 first_update 450ms",
+        ..statistical("fq_pie-ecn", "fq_pie limit 600 flows 65535 quantum 600 ecn ecn_prob 30")
+    },
     Setup {
         shaped: false,
         ..statistical("netem-jitter", "netem limit 20000 delay 30ms 10ms distribution normal loss 3% duplicate 2%")
