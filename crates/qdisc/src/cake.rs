@@ -47,6 +47,7 @@ use crate::config::ConfigError;
 use crate::discipline::{Backlog, Change, Qdisc};
 use crate::drops::{DropReason, Drops};
 use crate::drr_plus::bounds::Bounds;
+use crate::filter::{Filters, Verdict};
 use crate::random::Random;
 use crate::slab::Slab;
 use crate::words::{ParseError, Words};
@@ -66,6 +67,7 @@ const FIRST_CAPACITY: usize = 256;
 #[derive(Debug)]
 pub struct Cake<P> {
     config: Config,
+    filters: Filters,
     /// The rate the link is held at; zero is no limit.
     rate: Rate,
     shaper: Shaper,
@@ -137,15 +139,23 @@ impl<P> Cake<P> {
             autorate: Autorate::default(),
             overlimits: 0,
             random: Random::new(config.seed),
+            filters: Filters::default(),
             config,
         };
         cake.configure();
+        cake.autorate = Autorate::new(cake.rate);
         Ok(cake)
     }
 
     /// The rate the link is held at; `None` while it is not limited.
     pub fn rate(&self) -> Option<Rate> {
         Some(self.rate).filter(|_| self.shaper.is_limited())
+    }
+
+    /// Takes new rules that decide before the hash does: the minor number of a class names the queue, the major one the host at both
+    /// ends, each from 1 to 1024 (0 leaves it to the hash). The tin is that of the code point or mark all the same.
+    pub fn set_filters(&mut self, filters: Filters) {
+        self.filters = filters;
     }
 
     /// Sets everything that follows from the configuration and the rate.
@@ -401,8 +411,15 @@ impl<P: Item> Change<P> for Cake<P> {
 
 impl<P: Item> Qdisc<P> for Cake<P> {
     fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
+        let verdict = self.filters.classify(&mut packet, now);
+        if verdict == Verdict::Drop {
+            return drops.push(packet, DropReason::Filter);
+        }
         let number = self.tin_of(&mut packet);
-        let hashes = Hashes::of(&packet, self.config.isolation, self.config.perturbation);
+        let mut hashes = Hashes::of(&packet, self.config.isolation, self.config.perturbation);
+        if let Verdict::Class(class) = verdict {
+            hashes = hashes.decided(class);
+        }
         let tin = &mut self.tins[number];
         let place = Place { tin: number, flow: tin.queue_of(hashes) };
         tin.counters.max_len = tin.counters.max_len.max(packet.len());

@@ -26,6 +26,11 @@ const LONGEST_PAUSE: u64 = 1_000_000_000;
 const LEAST_TIME_BETWEEN_CHANGES: Duration = Duration::from_millis(250);
 
 impl Autorate {
+    /// Nothing has arrived; the bottleneck is taken to have this rate, zero if nobody knows.
+    pub(super) fn new(rate: Rate) -> Self {
+        Self { peak: rate.as_bytes_per_sec(), ..Self::default() }
+    }
+
     /// The rate of the bottleneck, as far as it is known.
     pub(super) fn peak(&self) -> Rate {
         Rate::bytes_per_sec(self.peak)

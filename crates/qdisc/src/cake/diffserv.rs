@@ -172,7 +172,8 @@ mod tests {
     /// spec/qdisc.md §10.1: the code points that do not go into the tin of best effort. LE (1) is Bulk since 5.9.
     #[test]
     fn code_points_go_where_linux_puts_them() {
-        let table: [(Tins, usize, &[(usize, &[u8])]); 3] = [
+        type Map<'a> = &'a [(usize, &'a [u8])];
+        let table: [(Tins, usize, Map<'_>); 3] = [
             (Tins::Diffserv3, 0, &[(1, &[1, 8]), (2, &[4, 44, 46, 48, 56])]),
             (
                 Tins::Diffserv4,

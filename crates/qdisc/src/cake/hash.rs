@@ -2,14 +2,16 @@
 
 use tautline_base::Item;
 
+use super::flow::FLOWS;
 use super::hosts::Isolation;
+use crate::class::ClassId;
 use crate::drr_plus::mix;
 
 /// Queues of one set: a flow whose own queue is taken may use the others.
 pub(super) const WAYS: usize = 8;
 
 /// Sets of a table.
-pub(super) const SETS: usize = super::flow::FLOWS / WAYS;
+pub(super) const SETS: usize = FLOWS / WAYS;
 
 /// The places of the set that `natural` is in, itself first, then upwards and around.
 pub(super) fn ways(natural: usize) -> impl Iterator<Item = usize> + Clone {
@@ -40,6 +42,16 @@ impl Hashes {
         };
         Self { flow, hosts }
     }
+
+    /// These, but for what a filter has decided: the minor number names the queue, the major one the host at both ends, each counted
+    /// from 1 up to 1024. A number beyond names nothing.
+    pub(super) fn decided(self, class: ClassId) -> Self {
+        let number = |named: u16| u32::from(named).checked_sub(1).filter(|number| *number < FLOWS as u32);
+        Self {
+            flow: number(class.minor).unwrap_or(self.flow),
+            hosts: number(class.major).map_or(self.hosts, |host| [host; 2]),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -67,6 +79,17 @@ mod tests {
             let expected = [flows, source && !flows, destination && !flows];
             assert_eq!(told.map(|hash| hash != base), expected, "{isolation}");
         }
+    }
+
+    #[test]
+    fn a_filter_names_queue_and_host() {
+        let hashes = Hashes { flow: 70_000, hosts: [80_000, 90_000] };
+        let decided = |major, minor| hashes.decided(ClassId::new(major, minor));
+        assert_eq!(decided(0, 0), hashes);
+        assert_eq!(decided(0, 1), Hashes { flow: 0, ..hashes });
+        assert_eq!(decided(1, 1024), Hashes { flow: 1023, hosts: [0, 0] });
+        assert_eq!(decided(1024, 1025), Hashes { hosts: [1023, 1023], ..hashes });
+        assert_eq!(decided(1025, 0), hashes);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Queues, hosts, and fairness between them.
 
 use super::*;
+use crate::filter::Filter;
 
 /// Flow hashes whose natural queue lies in one set, by what the instance makes of them.
 fn flows_of_one_set(count: usize) -> Vec<u64> {
@@ -218,4 +219,22 @@ fn tins_may_change_while_packets_wait() {
         let ids: Vec<u32> = left.iter().filter(|(_, packet)| packet.tos >> 5 == tos).map(|(_, packet)| packet.id).collect();
         assert!(ids.len() == 8 && ids.is_sorted(), "{ids:?}");
     }
+}
+
+/// Filters decide queue and hosts before the hash does, and may drop.
+#[test]
+fn filters_decide_before_the_hash() {
+    let (mut queue, mut drops) = (cake("besteffort"), Drops::new());
+    let mut filters = Filters::default();
+    for rule in ["prio 1 handle 1 fw flowid 3:7", "prio 1 handle 2 fw action drop"] {
+        filters.add(Filter::from_words(&mut Words::new(rule)).expect(rule)).expect(rule);
+    }
+    queue.inner_mut().set_filters(filters);
+    for mark in [1, 2, 1] {
+        queue.enqueue(Probe::new(mark).flow(u64::from(mark) + 10).marked(mark), ms(1), &mut drops);
+    }
+    assert!(drops.drain().map(|(packet, reason)| (packet.id, reason)).eq([(2, DropReason::Filter)]));
+    assert_eq!(queue.inner().tins[0].flows[6].bytes.get(), 2 * 1514);
+    assert_eq!(queue.inner().tins[0].flows[6].hosts, [Some(2), Some(2)]);
+    queue.inner().verify();
 }

@@ -50,6 +50,7 @@ fn tins_have_their_share() {
     }
     let report = queue.report();
     assert!(report.counters.contains(&("memory_limit", Value::Size(Bytes::new(5_000_000)))));
+    assert!(report.counters.contains(&("capacity_estimate", Value::Rate(Rate::mbit(100)))));
     let queue = cake("besteffort bandwidth 1mbit");
     let time = |name| counter(&queue, 0, name);
     assert_eq!(time("target"), Value::Time(Duration::from_micros(18_168)));
