@@ -81,7 +81,7 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
     /// A discipline called `handle`, without classes yet: every packet leaves unshaped.
     ///
     /// # Errors
-    /// If `r2q` is zero.
+    /// If `r2q` or `hz` is zero.
     pub fn new(handle: u16, config: Config) -> Result<Self, ConfigError> {
         config.check()?;
         Ok(Self {
@@ -304,7 +304,7 @@ impl<P: Item, Q: Qdisc<P> + Inspect> Htb<P, Q> {
         let ticks = |nanos: i64| Value::Signed((nanos >> 6).clamp(i32::MIN.into(), i32::MAX.into()));
         let (tokens, ceil_tokens) = class.tokens();
         let mut report = Report {
-            options: class.config.resolved(self.config.r2q).options(),
+            options: class.config.resolved(&self.config).options(),
             overlimits,
             counters: vec![
                 ("lended", Value::Count(lends)),

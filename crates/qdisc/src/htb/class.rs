@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use tautline_base::{Bytes, Instant, Rate};
 
-use super::params::{ClassConfig, Depth};
+use super::params::{ClassConfig, Config, Depth};
 use super::ring::Ring;
 use super::{DEPTH, PRIORITIES};
 use crate::rate::Cost;
@@ -90,19 +90,19 @@ pub(super) struct Counters {
 
 impl Class {
     /// A leaf with full buckets.
-    pub(super) fn new(config: ClassConfig, parent: Option<usize>, r2q: u32, depth: Depth) -> Self {
-        let buckets = Buckets::full(&config.resolved(r2q), depth);
+    pub(super) fn new(config: ClassConfig, parent: Option<usize>, shape: &Config) -> Self {
+        let buckets = Buckets::full(&config.resolved(shape), shape.depth);
         let node = Node::Leaf([0; DEPTH]);
         let (mode, counters) = (Mode::CanSend, Counters::default());
         let mut class = Self { config, parent, place: 0, level: 0, node, mode, activity: 0, quantum: 0, buckets, counters };
-        class.reconfigure(class.config.clone(), r2q, depth);
+        class.reconfigure(class.config.clone(), shape);
         class
     }
 
     /// Takes new parameters; the buckets keep what they hold, as far as it fits.
-    pub(super) fn reconfigure(&mut self, config: ClassConfig, r2q: u32, depth: Depth) {
-        let resolved = config.resolved(r2q);
-        let fresh = Buckets::full(&resolved, depth);
+    pub(super) fn reconfigure(&mut self, config: ClassConfig, shape: &Config) {
+        let resolved = config.resolved(shape);
+        let fresh = Buckets::full(&resolved, shape.depth);
         let Buckets { tokens, ceil_tokens, filled, .. } = self.buckets;
         self.buckets =
             Buckets { tokens: tokens.min(fresh.depth), ceil_tokens: ceil_tokens.min(fresh.ceil_depth), filled, ..fresh };

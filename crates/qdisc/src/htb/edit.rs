@@ -28,7 +28,7 @@ impl Tree {
         self.rows.iter_mut().flatten().for_each(|row| row.open(at));
         self.waiting.open(at);
         let parent = parent.map(moved);
-        self.classes.insert(at, Class::new(config, parent, shape.r2q, shape.depth));
+        self.classes.insert(at, Class::new(config, parent, shape));
         if let Some(parent) = parent
             && let Some(inner) = self.classes[parent].inner_mut()
         {
@@ -117,7 +117,7 @@ impl Tree {
         if shape.depth == Depth::Exact {
             self.classes[at].convert_debts(&config);
         }
-        self.classes[at].reconfigure(config, shape.r2q, shape.depth);
+        self.classes[at].reconfigure(config, shape);
         if active {
             self.activate(at);
         }

@@ -22,6 +22,9 @@ pub struct Config {
     pub direct_qlen: u32,
     /// How deep a bucket of so many bytes is. Default [`Depth::Exact`].
     pub depth: Depth,
+    /// Ticks per second of the timers that `tc` reckons with: a burst that is not given holds what leaves within one, beside one
+    /// packet. At least 1; default 10⁹, that of fine timers; a kernel without them has its `HZ`, such as 100.
+    pub hz: u32,
 }
 
 /// How deep, in time, a bucket of so many bytes is.
@@ -59,7 +62,7 @@ impl Depth {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { default: None, r2q: 10, direct_qlen: 1000, depth: Depth::Exact }
+        Self { default: None, r2q: 10, direct_qlen: 1000, depth: Depth::Exact, hz: 1_000_000_000 }
     }
 }
 
@@ -70,7 +73,8 @@ impl Config {
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        ConfigError::check(self.r2q > 0, "r2q", self.r2q, "at least 1")
+        ConfigError::check(self.r2q > 0, "r2q", self.r2q, "at least 1")?;
+        ConfigError::check(self.hz > 0, "hz", self.hz, "at least 1")
     }
 }
 
@@ -80,7 +84,7 @@ impl Options for Config {
     }
 
     fn help(&self) -> &'static str {
-        "r2q N, default MINOR (hexadecimal), direct_qlen PACKETS, depth exact|ticks, linux (all as Linux does)"
+        "r2q N, default MINOR (hexadecimal), direct_qlen PACKETS, depth exact|ticks, hz N, linux (all as Linux does)"
     }
 
     fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
@@ -93,6 +97,7 @@ impl Options for Config {
             "r2q" => self.r2q = words.value(option, |text| text.parse().ok(), NUMBER)?,
             "direct_qlen" => self.direct_qlen = words.value(option, units::parse_packets, PACKETS)?,
             "depth" => self.depth = words.value(option, parse_depth, "exact or ticks")?,
+            "hz" => self.hz = words.value(option, |text| text.parse().ok(), NUMBER)?,
             "linux" => self.depth = Self::linux().depth,
             _ => return Ok(false),
         }
@@ -105,6 +110,7 @@ impl Options for Config {
             ("default", Value::word(alloc::format!("{:#x}", self.default.unwrap_or(0)))),
             ("direct_qlen", Value::Count(self.direct_qlen.into())),
             ("depth", Value::word(alloc::format!("{}", self.depth))),
+            ("hz", Value::Count(self.hz.into())),
         ]
     }
 }
@@ -124,8 +130,8 @@ pub struct ClassConfig {
     pub rate: Rate,
     /// What it never exceeds, its parent lending the rest. Default its rate: it borrows nothing.
     pub ceil: Option<Rate>,
-    /// What may leave at once at its own cost. Default [`mtu`](Self::mtu), and a nanosecond's worth of the rate, as `tc` computes it
-    /// where the kernel has fine timers.
+    /// What may leave at once at its own cost. Default [`mtu`](Self::mtu) and what leaves within a tick ([`Config::hz`]), as `tc`
+    /// computes it.
     pub burst: Option<Bytes>,
     /// What may leave at once without regard to the ceiling. Default as [`burst`](Self::burst), by the ceiling.
     pub cburst: Option<Bytes>,
@@ -172,10 +178,9 @@ impl ClassConfig {
     }
 
     /// With every value that has a default filled in.
-    pub(super) fn resolved(&self, r2q: u32) -> Self {
-        // tc adds what leaves within one tick of the kernel's timers, which count nanoseconds.
-        let burst = |rate: Rate| self.mtu + Bytes::new(rate.as_bytes_per_sec() / 1_000_000_000);
-        let quantum = Bytes::new((self.rate.as_bytes_per_sec() / u64::from(r2q)).clamp(1000, 200_000));
+    pub(super) fn resolved(&self, shape: &Config) -> Self {
+        let burst = |rate: Rate| self.mtu + Bytes::new(rate.as_bytes_per_sec() / u64::from(shape.hz));
+        let quantum = Bytes::new((self.rate.as_bytes_per_sec() / u64::from(shape.r2q)).clamp(1000, 200_000));
         Self {
             ceil: Some(self.ceil()),
             burst: Some(self.burst.unwrap_or_else(|| burst(self.rate))),

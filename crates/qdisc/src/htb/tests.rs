@@ -147,10 +147,12 @@ fn defaults_are_those_of_tc() {
     for (rate, quantum, burst) in
         [("64kbit", 1000, 1600), ("1mbit", 12_500, 1600), ("100mbit", 200_000, 1600), ("10gbit", 200_000, 1601)]
     {
-        let resolved = parsed(&std::format!("rate {rate}")).resolved(10);
+        let resolved = parsed(&std::format!("rate {rate}")).resolved(&Config::default());
         assert_eq!((resolved.quantum, resolved.burst), (Some(Bytes::new(quantum)), Some(Bytes::new(burst))));
         assert_eq!((resolved.ceil(), resolved.cburst), (resolved.rate, resolved.burst));
     }
+    let coarse = Config { hz: 100, ..Config::default() };
+    assert_eq!(parsed("rate 10mbit").resolved(&coarse).burst, Some(Bytes::new(14_100)), "as UML's tc shows");
     let depth = |depth: Depth, mbit| depth.nanos(Bytes::new(1600), Rate::mbit(mbit));
     assert_eq!((depth(Depth::Exact, 1), depth(Depth::Ticks, 1)), (12_800_000, 12_800_000));
     // 4266.67 µs, cut to 66 656 ticks; 1.28 µs, cut to 15, or rounded down.
@@ -344,9 +346,9 @@ fn a_leaf_that_holds_back_is_passed_over() {
 #[test]
 fn words_are_those_of_tc() {
     let kind: Kind = "htb".parse().expect("known");
-    assert_eq!(kind.to_string(), "htb r2q 10 default 0x0 direct_qlen 1000 depth exact");
-    let kind: Kind = "htb linux default 1a r2q 5 direct_qlen 7p".parse().expect("known");
-    assert_eq!(kind.to_string(), "htb r2q 5 default 0x1a direct_qlen 7 depth ticks");
+    assert_eq!(kind.to_string(), "htb r2q 10 default 0x0 direct_qlen 1000 depth exact hz 1000000000");
+    let kind: Kind = "htb linux default 1a r2q 5 direct_qlen 7p hz 100".parse().expect("known");
+    assert_eq!(kind.to_string(), "htb r2q 5 default 0x1a direct_qlen 7 depth ticks hz 100");
     assert_eq!(kind.to_string().parse(), Ok(kind));
     let config =
         parsed("rate 1mbit ceil 2mbit burst 15k/8 cburst 3k prio 9 quantum 1514 mtu 9000 mpu 64 overhead 4 linklayer atm");
@@ -357,7 +359,7 @@ fn words_are_those_of_tc() {
         "prio 9 quantum 1514b rate 1Mbit mpu 64b overhead 4 linklayer atm ceil 2Mbit burst 15Kb cburst 3Kb mtu 9000b"
     );
     assert_eq!(parsed(&words), config);
-    assert_eq!(config.resolved(10).prio, 7);
+    assert_eq!(config.resolved(&Config::default()).prio, 7);
     let mut queue = htb(Config::default(), &[(1, 0, "rate 1mbit")]);
     let mut change = |id, words| queue.change_class(id, &mut Words::new(words), Instant::ZERO, &mut Drops::new());
     assert_eq!(change(class(1), "ceil 1kbit").expect_err("below the rate").at, 5..10);
