@@ -179,6 +179,10 @@ impl<P: Item> Qdisc<P> for Pie<P> {
     fn backlog(&self) -> Backlog {
         self.queue.held()
     }
+
+    fn peek(&mut self, _now: Instant, _drops: &mut Drops<P>) -> Option<&P> {
+        self.queue.front()
+    }
 }
 
 impl<P> Inspect for Pie<P> {

@@ -193,6 +193,10 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Red<P, Q> {
     fn backlog(&self) -> Backlog {
         self.child.queue.backlog()
     }
+
+    fn peek(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<&P> {
+        self.child.queue.peek(now, drops)
+    }
 }
 
 impl<P, Q: Inspect> Inspect for Red<P, Q> {

@@ -170,6 +170,14 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for FlowStats<Q> {
     fn backlog(&self) -> Backlog {
         self.inner.backlog()
     }
+
+    #[track_caller]
+    fn peek(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<&P> {
+        let before = drops.len();
+        let found = self.inner.peek(now, drops).is_some();
+        self.note_drops(drops, before);
+        if found { self.inner.peek(now, drops) } else { None }
+    }
 }
 
 impl<Q: Inspect> Inspect for FlowStats<Q> {
