@@ -108,6 +108,8 @@ struct Class {
     config: ClassConfig,
     deficit: Bytes,
     active: bool,
+    /// Length of its head, if that did not fit when it was last its turn.
+    too_long: Option<Bytes>,
 }
 
 impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
@@ -124,7 +126,7 @@ impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
     pub fn add_class(&mut self, class: ClassId, config: ClassConfig, child: Q) -> Result<(), ConfigError> {
         config.check()?;
         let at = self.children.insert(class, Parked::new(child))?;
-        self.classes.insert(at, Class { config, deficit: Bytes::ZERO, active: false });
+        self.classes.insert(at, Class { config, deficit: Bytes::ZERO, active: false, too_long: None });
         self.active.iter_mut().filter(|other| **other >= at).for_each(|other| *other += 1);
         self.active.reserve(self.classes.len() - self.active.len());
         Ok(())
@@ -182,17 +184,16 @@ impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
     }
 
     /// Gives the classes whose heads are too long the quanta of the rounds that would pass before the first of them fits.
-    fn skip_rounds(&mut self, now: Instant, drops: &mut Drops<P>) {
-        let Self { children, classes, active, .. } = self;
+    fn skip_rounds(&mut self) {
+        let Self { classes, active, .. } = self;
         let rounds = active.iter().filter_map(|&at| {
-            let len = children.peek(at, now, drops)?.len();
-            let Class { config, deficit, .. } = &classes[at];
-            Some(len.saturating_sub(*deficit).get().div_ceil(config.quantum.get()))
+            let Class { config, deficit, too_long, .. } = &classes[at];
+            Some((*too_long)?.saturating_sub(*deficit).get().div_ceil(config.quantum.get()))
         });
         let rounds = rounds.min().unwrap_or(0);
         for &at in active.iter() {
-            if children.peek(at, now, drops).is_some() {
-                let Class { config, deficit, .. } = &mut classes[at];
+            let Class { config, deficit, too_long, .. } = &mut classes[at];
+            if too_long.is_some() {
                 *deficit += config.quantum * rounds;
             }
         }
@@ -204,7 +205,9 @@ impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
         for _ in 0..self.active.len() {
             let Some(&at) = self.active.front() else { break };
             let class = &mut self.classes[at];
-            match self.children.peek(at, now, drops).map(Item::len) {
+            let head = self.children.peek(at, now, drops).map(Item::len);
+            class.too_long = head.filter(|len| *len > class.deficit);
+            match head {
                 Some(len) if len <= class.deficit => {
                     class.deficit -= len;
                     let packet = self.children.dequeue(at, now, drops);
@@ -257,7 +260,7 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Drr<P, Q> {
         loop {
             match self.one_round(now, drops) {
                 Round::Packet(packet) => return Some(packet),
-                Round::TooLong => self.skip_rounds(now, drops),
+                Round::TooLong => self.skip_rounds(),
                 Round::Closed => break,
             }
         }
