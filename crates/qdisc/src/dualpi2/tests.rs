@@ -422,6 +422,27 @@ fn both_kinds_share_the_link_and_only_one_waits() {
     assert!(classic_waits > 50.0, "without the controller the classic queue fills: {classic_waits}");
 }
 
+/// A change keeps the probability, as far as it is still allowed, and updates go on.
+#[test]
+fn a_change_interrupts_nothing() {
+    let (mut queue, mut drops) = (DualPi2::new(Config::default()).expect("valid"), Drops::new());
+    put(&mut queue, NOT_ECT, 100, 1514);
+    queue.catch_up(ms(0));
+    queue.catch_up(ms(200));
+    let p = queue.probability();
+    assert!(p > 0.5);
+    queue.change(&mut Words::new("target 20ms"), ms(200), &mut drops).expect("valid");
+    assert_eq!(queue.probability(), p);
+    // Updates were due each 16 ms: the next is at 208.
+    queue.catch_up(ms(207));
+    assert_eq!(queue.probability(), p);
+    queue.catch_up(ms(208));
+    assert!(queue.probability() > p);
+    queue.change(&mut Words::new("overflow"), ms(208), &mut drops).expect("valid");
+    assert!((queue.probability() - 0.5).abs() < 1e-6, "the coupled likelihood is one at most");
+    assert!(drops.is_empty());
+}
+
 #[test]
 fn what_cannot_be_is_refused_by_name() {
     for (words, parameter) in [

@@ -551,6 +551,37 @@ fn the_limit_holds() {
     assert_eq!(report.options[1].1, Value::Time(Duration::from_millis(20)));
 }
 
+/// A change keeps the probability, the counters and the dice, and updates go on at once, at the new pace.
+#[test]
+fn a_change_interrupts_nothing() {
+    let (_, mut queue) = overload(Params::default(), 800, 800, 0);
+    let (p, dropped) = (queue.state().probability(), queue.stats().dropped);
+    assert!(p > 0.0 && dropped > 0);
+    let mut other = Pie::new(Config { limit: 100_000, ..Config::default() }).expect("valid");
+    (other.aqm, other.state) = (queue.aqm.clone(), queue.state.clone());
+    queue.change(&mut Words::new("tupdate 30ms target 20ms"), ms(800), &mut Drops::new()).expect("valid");
+    assert_eq!((queue.state().probability(), queue.stats().dropped), (p, dropped));
+    let backlog = queue.queue.held().bytes;
+    let mut changes = Vec::new();
+    for millis in 800..900 {
+        let before = queue.state.probability();
+        queue.aqm.admit(&mut queue.state, &mut Probe::new(0).sized(0), backlog, ms(millis));
+        if queue.state.probability() != before {
+            changes.push(millis);
+        }
+    }
+    // Updates were due each 15 ms from 15 on: the next is at 810, as before the change.
+    assert_eq!(changes, [810, 840, 870]);
+    queue.change(&mut Words::new("limit 99999"), ms(900), &mut Drops::new()).expect("valid");
+    other.change(&mut Words::new("limit 99999 seed 1"), ms(900), &mut Drops::new()).expect("valid");
+    let [same, reseeded] = [&mut queue, &mut other].map(|queue| {
+        queue.state.steady(0.05, 15_000_000);
+        let judge = |_| queue.aqm.admit(&mut queue.state, &mut Probe::new(0), backlog, ms(899)) == Verdict::Dropped;
+        (0..500).map(judge).collect::<Vec<_>>()
+    });
+    assert_ne!(same, reseeded);
+}
+
 #[test]
 fn what_cannot_be_is_refused_by_name() {
     for (words, parameter) in [
