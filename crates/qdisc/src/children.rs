@@ -87,6 +87,11 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
         ClassId::new(self.handle, 0)
     }
 
+    /// The name of the class at `at`.
+    pub(crate) fn id(&self, at: usize) -> ClassId {
+        ClassId::new(self.handle, self.minors[at])
+    }
+
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.children.len()

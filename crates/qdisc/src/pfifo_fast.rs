@@ -190,9 +190,13 @@ impl<P: Item> Qdisc<P> for PfifoFast<P> {
 
 impl<P> Inspect for PfifoFast<P> {
     fn report(&self) -> Report {
+        // What cannot be chosen is shown nevertheless, as in Linux.
+        let priomap = PRIOMAP.iter().map(|&band| band.into()).collect();
+        let mut options = vec![("bands", Value::Count(3)), ("priomap", Value::List(priomap))];
+        options.extend(self.config.options());
         Report {
             kind: "pfifo_fast",
-            options: self.config.options(),
+            options,
             children: self.bands.iter().map(Inspect::report).collect(),
             ..Report::default()
         }

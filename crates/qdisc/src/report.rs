@@ -6,13 +6,17 @@
 //! | module | holds |
 //! |---|---|
 //! | `layout` | order and names by which `tc` shows each kind |
+//! | `cake` | CAKE's tins and words |
+//! | `parts` | parameters of several parts |
 //! | `text` | the lines of `tc -s -d qdisc show` and `tc -s -d class show` |
 //! | `json` | the objects of `tc -s -j` |
 //! | `tc` | numbers as `tc` prints them |
 //! | `tree` | disciplines and classes in the order they are listed |
 
+mod cake;
 mod json;
 mod layout;
+mod parts;
 mod tc;
 #[cfg(test)]
 mod tests;

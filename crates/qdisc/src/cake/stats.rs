@@ -4,6 +4,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use tautline_base::Rate;
+
 use super::Cake;
 use super::tin::{Delays, Tin};
 use crate::discipline::Inspect;
@@ -14,10 +16,12 @@ impl<P> Inspect for Cake<P> {
     /// Parameters, memory, sizes, and a class for every tin, the least urgent first.
     fn report(&self) -> Report {
         let Self { config, memory, sizes, autorate, overlimits, .. } = self;
+        // Linux begins the estimate with the bandwidth.
+        let estimate = Some(autorate.peak()).filter(|peak| *peak > Rate::ZERO).or_else(|| self.rate());
         let counters = vec![
             ("memory_used", Value::Size(memory.most)),
             ("memory_limit", Value::Size(memory.limit)),
-            ("capacity_estimate", Value::Rate(autorate.peak())),
+            ("capacity_estimate", Value::Rate(estimate.unwrap_or(Rate::ZERO))),
             ("min_network_size", Value::Count(sizes.network.0.into())),
             ("max_network_size", Value::Count(sizes.network.1.into())),
             ("min_adj_size", Value::Count(sizes.adjusted.0.into())),

@@ -5,6 +5,9 @@ use core::time::Duration;
 
 use serde_core::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
+use super::cake::{self, Meaning, Tin};
+use super::layout::Layout;
+use super::parts::Parts;
 use super::text::handle;
 use super::tree::{Place, Shown};
 use super::{ClassShow, Common, QdiscShow, Report, Value};
@@ -79,7 +82,7 @@ impl Serialize for Within<'_> {
 }
 
 fn nested<M: SerializeMap>(map: &mut M, report: &Report) -> Result<(), M::Error> {
-    if !report.classes.is_empty() {
+    if cake::tins(report).is_empty() && !report.classes.is_empty() {
         map.serialize_entry("classes", &Each(&report.classes, Within))?;
     }
     if !report.children.is_empty() {
@@ -105,8 +108,12 @@ fn qdisc<M: SerializeMap>(map: &mut M, report: &Report, place: Option<Place>) ->
     if let Some(common) = &report.common {
         stats(map, report, common)?;
     }
-    values(map, &report.counters)?;
+    let layout = Layout::of(report.kind);
+    values(map, report.kind, report.counters.iter().filter(|(name, _)| !layout.moves(name)), &Layout::UNKNOWN)?;
     sojourn(map, report)?;
+    if report.kind == "cake" {
+        map.serialize_entry("tins", &Each(cake::tins(report), Tin))?;
+    }
     if report.flows.is_empty() { Ok(()) } else { map.serialize_entry("flows", &report.flows) }
 }
 
@@ -114,14 +121,14 @@ fn class<M: SerializeMap>(map: &mut M, report: &Report, place: Option<Place>) ->
     map.serialize_entry("class", report.kind)?;
     map.serialize_entry("handle", &handle(report.id))?;
     placed(map, place)?;
-    if let Some(leaf) = report.children.first() {
-        map.serialize_entry("leaf", &handle(leaf.id))?;
+    if let Some(leaf) = report.leaf() {
+        map.serialize_entry("leaf", &leaf.to_string())?;
     }
-    values(map, &report.options)?;
+    values(map, report.kind, &report.options, Layout::of_class(report.kind))?;
     if report.common.is_some() {
         map.serialize_entry("stats", &ClassStats(report))?;
     }
-    values(map, &report.counters)?;
+    values(map, report.kind, &report.counters, &Layout::UNKNOWN)?;
     sojourn(map, report)
 }
 
@@ -161,18 +168,46 @@ struct Options<'a>(&'a Report);
 impl Serialize for Options<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        values(&mut map, &self.0.options)?;
+        let layout = Layout::of(self.0.kind);
+        values(&mut map, self.0.kind, &self.0.options, layout)?;
+        values(&mut map, self.0.kind, self.0.counters.iter().filter(|(name, _)| layout.moves(name)), layout)?;
+        cake::defaults(&mut map, self.0)?;
         map.end()
     }
 }
 
-/// Words that say that something is off, and what.
-const NEGATIONS: [(&str, &str); 1] = [("noecn", "ecn")];
+/// What a word that stands alone says in JSON, if it is not that the parameter of this name is on.
+fn meaning(kind: &str, word: &'static str) -> Option<(&'static str, Meaning)> {
+    match word {
+        "noecn" => Some(("ecn", Meaning::Is(false))),
+        "nobytemode" => Some(("bytemode", Meaning::Is(false))),
+        "no_dq_rate_estimator" => Some(("dq_rate_estimator", Meaning::Is(false))),
+        _ if kind == "cake" => cake::meaning(word),
+        _ => None,
+    }
+}
 
-fn values<M: SerializeMap>(map: &mut M, values: &[(&'static str, Value)]) -> Result<(), M::Error> {
-    values.iter().try_for_each(|(name, value)| match (NEGATIONS.iter().find(|(no, _)| no == name), value) {
-        (Some((_, name)), Value::Flag(off)) => map.serialize_entry(name, &!off),
-        _ => map.serialize_entry(name, &Json(value)),
+fn values<'a, M: SerializeMap>(
+    map: &mut M,
+    kind: &str,
+    values: impl IntoIterator<Item = &'a (&'static str, Value)>,
+    layout: &Layout,
+) -> Result<(), M::Error> {
+    values.into_iter().try_for_each(|(name, value)| match (meaning(kind, name), value) {
+        (Some((name, Meaning::Is(on))), Value::Flag(said)) => map.serialize_entry(name, &(on == *said)),
+        (Some((name, Meaning::Named(word))), Value::Flag(true)) => map.serialize_entry(name, word),
+        _ => {
+            let layout = layout.parameters().find(|parameter| parameter.name == *name);
+            let shown = layout.map_or(*name, |parameter| parameter.shown);
+            match (value, Parts::of(kind, name, value)) {
+                (_, Some(parts)) if parts.is_zero() => Ok(()),
+                (_, Some(parts)) => map.serialize_entry(parts.key(), &parts),
+                (Value::Time(time), None) if layout.is_some_and(|layout| layout.seconds) => {
+                    map.serialize_entry(shown, &time.as_secs())
+                }
+                (_, None) => map.serialize_entry(shown, &Json(value)),
+            }
+        }
     })
 }
 
@@ -181,7 +216,7 @@ fn sojourn<M: SerializeMap>(map: &mut M, report: &Report) -> Result<(), M::Error
 }
 
 /// A value in JSON's units.
-struct Json<'a>(&'a Value);
+pub(super) struct Json<'a>(pub(super) &'a Value);
 
 impl Serialize for Json<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -200,7 +235,7 @@ impl Serialize for Json<'_> {
 }
 
 /// A time in microseconds: a whole number, as `tc` writes it, unless there are nanoseconds to tell.
-struct Micros(Duration);
+pub(super) struct Micros(pub(super) Duration);
 
 impl Serialize for Micros {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

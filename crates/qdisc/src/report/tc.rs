@@ -70,7 +70,7 @@ fn rate_text(rate: Rate) -> String {
     let mut unit = "";
     while let Some(next) = units.next() {
         unit = next;
-        let readable = bits < 1_000 || (bits % 1_000 != 0 && bits < 1_000_000);
+        let readable = bits < 1_000 || (!bits.is_multiple_of(1_000) && bits < 1_000_000);
         if readable || units.peek().is_none() {
             break;
         }

@@ -5,7 +5,9 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::layout::Layout;
+use super::cake;
+use super::layout::{Layout, Parameter};
+use super::parts::Parts;
 use super::tc;
 use super::tree::{Place, Shown};
 use super::{ClassShow, QdiscShow, Report, Value};
@@ -46,6 +48,7 @@ fn qdisc(shown: &Shown<'_>) -> Vec<String> {
     lines.extend(common(report));
     lines.extend(counters(report, layout));
     lines.extend(sojourn(report));
+    lines.extend(cake::table(report));
     lines.extend(flows(report));
     lines
 }
@@ -57,7 +60,7 @@ fn class(shown: &Shown<'_>) -> Vec<String> {
         Place::Root => "root".to_string(),
         Place::Below(class) => format!("parent {class}"),
     };
-    let leaf = report.children.first().map_or_else(String::new, |leaf| format!(" leaf {}", handle(leaf.id)));
+    let leaf = report.leaf().map_or_else(String::new, |leaf| format!(" leaf {leaf}"));
     let mut lines = Vec::from([words(format!("class {} {} {place}{leaf}", report.kind, handle(report.id)), report, layout)]);
     lines.extend(common(report));
     lines.extend(counters(report, layout));
@@ -72,43 +75,34 @@ pub(super) fn handle(id: Option<ClassId>) -> String {
 
 /// The first line: what it is, and its parameters.
 fn words(mut line: String, report: &Report, layout: &Layout) -> String {
-    let mut left: Vec<&(&str, Value)> = report.options.iter().collect();
+    let moved = report.counters.iter().filter(|(name, _)| layout.moves(name));
+    let mut left: Vec<&(&str, Value)> = report.options.iter().chain(moved).collect();
     let mut show = |name: &str, value: &Value, text: String| match value {
         Value::Flag(false) => {}
-        Value::Flag(true) => line.extend([" ", name]),
+        Value::Flag(true) => line.extend([" ", &name.replace('~', " ")]),
         _ => line.extend([" ", name, " ", &text]),
     };
-    for token in layout.options.split_ascii_whitespace() {
-        if let Some(literal) = token.strip_prefix('=') {
-            show(literal, &Value::Flag(true), String::new());
-            continue;
-        }
-        let option = layout_option(token);
-        if let Some(at) = left.iter().position(|(name, _)| *name == option.name) {
+    for Parameter { name, shown, missing, bare, hidden, literal, seconds, .. } in layout.parameters() {
+        if literal {
+            show(shown, &Value::Flag(true), String::new());
+        } else if let Some(at) = left.iter().position(|(option, _)| *option == name) {
             let (_, value) = left.remove(at);
-            let text = if option.bare { tc::bare(value) } else { tc::text(value) };
-            if !option.hidden {
-                show(option.shown, value, text);
+            let text = match (value, Parts::of(report.kind, name, value)) {
+                (_, Some(parts)) if parts.is_zero() => continue,
+                (_, Some(parts)) => parts.text(),
+                (Value::Time(time), None) if seconds => format!("{}sec", time.as_secs()),
+                (_, None) if bare => tc::bare(value),
+                (_, None) => tc::text(value),
+            };
+            if !hidden {
+                show(shown, value, text);
             }
+        } else if let Some(missing) = missing {
+            show(shown, &Value::word(missing), missing.into());
         }
     }
     left.into_iter().for_each(|(name, value)| show(name, value, value.to_string()));
     line
-}
-
-/// A token of [`Layout::options`], taken apart.
-struct LayoutOption<'a> {
-    name: &'a str,
-    shown: &'a str,
-    bare: bool,
-    hidden: bool,
-}
-
-fn layout_option(token: &str) -> LayoutOption<'_> {
-    let (token, hidden) = token.strip_prefix('-').map_or((token, false), |token| (token, true));
-    let (token, bare) = token.strip_suffix('#').map_or((token, false), |token| (token, true));
-    let (name, shown) = token.split_once(':').unwrap_or((token, token));
-    LayoutOption { name, shown, bare, hidden }
 }
 
 /// The lines that all have.
@@ -127,7 +121,7 @@ fn common(report: &Report) -> Vec<String> {
 
 /// The lines of this kind alone: those `tc` has, then one of what it has not and is not zero.
 fn counters(report: &Report, layout: &Layout) -> Vec<String> {
-    let mut left: Vec<&(&str, Value)> = report.counters.iter().collect();
+    let mut left: Vec<&(&str, Value)> = report.counters.iter().filter(|(name, _)| !layout.moves(name)).collect();
     let mut lines: Vec<String> = layout.counters.iter().map(|line| fill(line, &mut left)).collect();
     let more: Vec<String> =
         left.iter().filter(|(_, value)| !value.is_zero()).map(|(name, value)| more(name, value)).collect();
@@ -165,11 +159,14 @@ fn fill(line: &str, left: &mut Vec<&(&str, Value)>) -> String {
             continue;
         }
         let (name, missing) = inner.split_once('|').unwrap_or((inner, "0"));
-        let (name, bare) = name.strip_suffix('#').map_or((name, false), |name| (name, true));
+        let (name, width) = name.split_once('#').map_or((name, None), |(name, width)| (name, Some(width)));
         match left.iter().position(|(counter, _)| *counter == name) {
             Some(at) => {
                 let (_, value) = left.remove(at);
-                filled.push_str(&if bare { tc::bare(value) } else { tc::text(value) });
+                filled.push_str(&match width {
+                    Some(width) => format!("{:>width$}", tc::bare(value), width = width.parse().unwrap_or(0)),
+                    None => tc::text(value),
+                });
             }
             None => filled.push_str(missing),
         }

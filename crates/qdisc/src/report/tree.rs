@@ -42,6 +42,11 @@ impl Report {
 }
 
 impl Report {
+    /// The name of the discipline below a class, if it has one.
+    pub(crate) fn leaf(&self) -> Option<ClassId> {
+        self.children.first()?.id
+    }
+
     /// The class `id`, of whichever discipline.
     pub(crate) fn find_class(&self, id: ClassId) -> Option<&Self> {
         self.shown_classes().into_iter().map(|shown| shown.report).find(|class| class.id == Some(id))

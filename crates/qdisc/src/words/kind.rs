@@ -186,7 +186,7 @@ impl Kind {
 
     /// Whether packets can be given to its classes by filters.
     pub(super) fn has_filters(&self) -> bool {
-        matches!(self, Self::Prio(_) | Self::Drr(_))
+        matches!(self, Self::Htb(_) | Self::Prio(_) | Self::Drr(_))
     }
 }
 

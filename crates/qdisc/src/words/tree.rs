@@ -32,8 +32,8 @@ use super::kind::{Kind, write_words};
 use super::options::Options;
 use crate::class::ClassId;
 use crate::discipline::DynQdisc;
-use crate::drr;
 use crate::filter::Filters;
+use crate::{drr, htb};
 
 pub(super) use build::seat;
 pub(super) use script::Script;
@@ -88,6 +88,7 @@ struct Class {
 /// A class's parameters, by the kind of its discipline.
 #[derive(Clone, Debug, PartialEq)]
 enum ClassConfig {
+    Htb(htb::ClassConfig),
     Drr(drr::ClassConfig),
 }
 
@@ -95,6 +96,7 @@ impl ClassConfig {
     /// The parameters of a class of `kind`, which the script must add: the classes of other kinds are there by themselves.
     fn of(kind: &Kind) -> Option<Self> {
         match kind {
+            Kind::Htb(_) => Some(Self::Htb(htb::ClassConfig::default())),
             Kind::Drr(_) => Some(Self::Drr(drr::ClassConfig::default())),
             _ => None,
         }
@@ -102,12 +104,14 @@ impl ClassConfig {
 
     fn options(&self) -> &dyn Options {
         match self {
+            Self::Htb(config) => config,
             Self::Drr(config) => config,
         }
     }
 
     fn options_mut(&mut self) -> &mut dyn Options {
         match self {
+            Self::Htb(config) => config,
             Self::Drr(config) => config,
         }
     }

@@ -11,7 +11,7 @@ use crate::class::ClassId;
 use crate::config::ConfigError;
 use crate::discipline::{Change, DynQdisc, Inspect, Qdisc};
 use crate::words::kind::Kind;
-use crate::{Bfifo, Drr, Mq, Netem, Pfifo, PfifoFast, Prio, Red, Stats, Tbf, bfifo, pfifo, pfifo_fast};
+use crate::{Bfifo, Drr, Htb, Mq, Netem, Pfifo, PfifoFast, Prio, Red, Stats, Tbf, bfifo, pfifo, pfifo_fast};
 
 /// A discipline refuses something.
 pub(super) struct Refusal {
@@ -52,10 +52,22 @@ impl Builder<'_> {
                 let queues: Result<Vec<_>, _> = (1..=config.queues).map(|queue| self.child(node, queue, three)).collect();
                 Ok(seated(Mq::new(node.handle, queues?).map_err(refused)?, node))
             }
+            Kind::Htb(config) => {
+                let mut htb = Htb::new(node.handle, config).map_err(refused)?;
+                for (class, Class { id, parent, config }) in node.classes.iter().enumerate() {
+                    // A script gives a class the parameters of its discipline's kind.
+                    let ClassConfig::Htb(config) = config.clone() else { continue };
+                    let (child, parent) = (self.child(node, id.minor, fifo)?, Some(*parent).filter(|above| above.minor > 0));
+                    let added = htb.add_class(*id, parent, config, child);
+                    added.map_err(|error| Refusal { class: Some(class), ..refused(error) })?;
+                }
+                htb.set_filters(node.filters.clone());
+                Ok(seated(htb, node))
+            }
             Kind::Drr(_) => {
                 let mut drr = Drr::new(node.handle);
                 for (class, Class { id, config, .. }) in node.classes.iter().enumerate() {
-                    let ClassConfig::Drr(config) = config.clone();
+                    let ClassConfig::Drr(config) = config.clone() else { continue };
                     let child = self.child(node, id.minor, fifo)?;
                     drr.add_class(*id, config, child).map_err(|error| Refusal { class: Some(class), ..refused(error) })?;
                 }

@@ -118,8 +118,9 @@ impl<'a> Script<'a> {
             (false, Some(root), _) => return Err(misplaced(root, "parent CLASS: there is a root already")),
             (false, None, Some((word, class))) => Some((word.span(), self.seat(class))),
             (false, None, None) => {
-                let below =
-                    self.last.ok_or(ParseError { at: at.clone(), problem: Problem::Missing { expected: PARENT } })?;
+                let below = self
+                    .last
+                    .ok_or_else(|| ParseError { at: at.clone(), problem: Problem::Missing { expected: PARENT } })?;
                 Some((at.clone(), below))
             }
         };
@@ -161,7 +162,7 @@ impl<'a> Script<'a> {
             return Err(misplaced(kind, "the kind of the discipline that the class belongs to"));
         }
         words.apply(config.options_mut())?;
-        let parent = place.parent.map_or(node.id(), |(_, parent)| parent);
+        let parent = place.parent.map_or_else(|| node.id(), |(_, parent)| parent);
         if let Some((word, parent)) = place.parent
             && parent != node.id()
             && !self.classes.contains(&parent)
