@@ -117,7 +117,7 @@ pub(crate) const SETUPS: &[Setup] = &[
     Setup {
         below: by_dscp!(
             "tc qdisc add dev DEV parent 10:1 handle 11: pfifo limit 30",
-            "tc qdisc add dev DEV parent 10:2 handle 12: codel",
+            "tc qdisc add dev DEV parent 10:2 handle 12: codel limit 5000",
             "tc qdisc add dev DEV parent 10:3 handle 13: bfifo limit 90000",
         ),
         ..exact("prio-filters", "prio bands 4")
@@ -174,7 +174,7 @@ pub(crate) const SETUPS: &[Setup] = &[
             "tc class add dev DEV parent 10: classid 10:2 drr quantum 1100",
             "tc class add dev DEV parent 10: classid 10:3 drr quantum 2300",
             "tc qdisc add dev DEV parent 10:1 handle 11: pfifo limit 40",
-            "tc qdisc add dev DEV parent 10:2 handle 12: codel",
+            "tc qdisc add dev DEV parent 10:2 handle 12: codel limit 5000",
             "tc qdisc add dev DEV parent 10:3 handle 13: pfifo limit 80",
         ),
         ..exact("drr-weighted", "drr")
@@ -274,7 +274,7 @@ impl Setup {
         script = script.replacen(&format!("10: {}", self.words), &format!("10: {} {}", self.words, self.ours), 1);
         // A profile comes first: it sets what later words change.
         for &kind in if linux { WITH_PROFILE } else { &[] } {
-            let named = |line: &str| line.split_once(": ").is_some_and(|(_, words)| words.split(' ').next() == Some(kind));
+            let named = |line: &str| line.rsplit_once(": ").is_some_and(|(_, words)| words.split(' ').next() == Some(kind));
             let profiled =
                 |line: &str| if named(line) { line.replacen(kind, &format!("{kind} linux"), 1) } else { line.into() };
             script = script.lines().map(profiled).collect::<Vec<String>>().join("\n");

@@ -96,3 +96,17 @@ fn tables() {
         }
     }
 }
+
+#[test]
+#[ignore = "debugging"]
+fn debug() {
+    let setup = SETUPS.iter().find(|setup| setup.name == "fq-limits").unwrap();
+    println!("{}", setup.ours(true));
+    let mut q = tautline_qdisc::build::<Frame>("fq linux limit 300 flow_limit 60 orphan_mask 65535").unwrap();
+    let trace = Input::Udp(trace::Traffic::Bursts).trace(4000);
+    let mut d = tautline_qdisc::Drops::new();
+    use tautline_qdisc::Qdisc;
+    for a in &trace[..100] { q.enqueue(a.frame.clone(), tautline_base::Instant::from_nanos(a.at + 1_000_000_000), &mut d); }
+    for _ in 0..40 { print!("{:?} ", q.dequeue(tautline_base::Instant::from_nanos(2_000_000_000), &mut d).map(|f| f.id)); }
+    println!("{:?}", q.report());
+}
