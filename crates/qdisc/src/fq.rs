@@ -345,7 +345,8 @@ impl<P: Item> Fq<P> {
         let horizon = now + self.config.horizon;
         if packet.departure() <= horizon {
             // DIVERGES: Linux lets a packet whose departure has passed overtake those that arrived before it and are due as well.
-            return Some(packet.departure().max(self.clock));
+            let named = packet.departure() != Instant::ZERO && self.config.is_linux();
+            return Some(if named { packet.departure() } else { packet.departure().max(self.clock) });
         }
         match self.config.beyond_horizon {
             BeyondHorizon::Drop => {
@@ -398,13 +399,16 @@ impl<P: Item> Fq<P> {
         self.holding += usize::from(flow.packets == 1);
         match flow.place {
             Place::Idle { since } => {
-                if now - since > self.config.refill_delay {
+                // DIVERGES: Linux 6.1 takes a debt for a large credit and forgives it never.
+                let keeps_debt = self.config.is_linux() && flow.credit < 0;
+                if self.config.refills(since, now) && !keeps_debt {
                     flow.credit = flow.credit.max(signed(self.config.quantum));
                 }
                 (flow.place, flow.band) = (Place::New, band as u8);
                 self.bands[band].new_flows.push_back(&mut self.flows, at);
             }
             // DIVERGES: in Linux a packet that may leave earlier waits all the same.
+            Place::Throttled { .. } if self.config.is_linux() => {}
             Place::Throttled { .. } => {
                 let allowed = if rated { due.max(flow.time_next) } else { due };
                 self.throttled.advance(&mut self.flows, at, allowed);
@@ -451,6 +455,11 @@ impl<P: Item> Qdisc<P> for Fq<P> {
             self.backlog.remove(packet.len());
             return Some(packet);
         }
+        let linux = self.config.is_linux();
+        if linux && self.backlog.is_empty() {
+            // Flows that ran empty keep their turn and their debt until others have packets.
+            return None;
+        }
         self.release(now);
         let rated = self.rate().is_some();
         loop {
@@ -469,9 +478,13 @@ impl<P: Item> Qdisc<P> for Fq<P> {
                 continue;
             };
             let (due, names_departure) = (due(packet, time), packet.departure() != Instant::ZERO);
-            let time_next = if rated { flow.time_next } else { Instant::ZERO };
+            let time_next = if rated || linux { flow.time_next } else { Instant::ZERO };
             let allowed = due.max(time_next);
             if allowed > now + self.config.offload_horizon {
+                if linux {
+                    // Whoever comes for an earlier time waits for this one too.
+                    flow.time_next = allowed;
+                }
                 self.move_head(at, list, Place::Throttled { until: allowed });
                 self.throttled.push(at, allowed);
                 self.counters.throttled += 1;

@@ -1,11 +1,12 @@
 //! [`Config`]: what FQ is told, and `tc`'s words for it.
 
+use core::num::NonZeroU32;
 use core::time::Duration;
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tautline_base::{Bytes, Rate};
+use tautline_base::{Bytes, Instant, Rate};
 
 use super::BANDS;
 use crate::config::ConfigError;
@@ -62,6 +63,9 @@ pub struct Config {
     pub initial_quantum: Bytes,
     /// A flow that was idle for longer gets a whole quantum again. Default 40 ms.
     pub refill_delay: Duration,
+    /// Ticks per second of the clock that tells how long a flow was idle, as in Linux; `None`: nanoseconds. With 100 ticks, up to
+    /// 20 ms more than `refill_delay` pass. Default `None`.
+    pub hz: Option<NonZeroU32>,
     /// No flow sends faster. Default none.
     pub maxrate: Option<Rate>,
     /// Whether `maxrate` is enforced. Departure times are kept in any case. Default true.
@@ -89,6 +93,8 @@ pub struct Config {
     pub priorities: Priorities,
 }
 
+const NANOS_PER_SECOND: u32 = 1_000_000_000;
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -97,6 +103,7 @@ impl Default for Config {
             quantum: Bytes::new(2 * 1514),
             initial_quantum: Bytes::new(10 * 1514),
             refill_delay: Duration::from_millis(40),
+            hz: None,
             maxrate: None,
             pacing: true,
             low_rate_threshold: Rate::kbit(550),
@@ -113,9 +120,26 @@ impl Default for Config {
 }
 
 impl Config {
-    /// As Linux 6.1 behaves towards packets without a connected socket: no bands, one limit for the whole, ten bits of hash.
+    /// As Linux 6.1 behaves towards packets without a connected socket: no bands, one limit for the whole, ten bits of hash, idle
+    /// times in ticks of 4 ms. A flow that waits for its time also keeps packets that come later for an earlier time.
     pub fn linux() -> Self {
-        Self { priorities: Priorities::Control, orphan_mask: Some(1023), ..Self::default() }
+        let hz = NonZeroU32::new(250);
+        Self { priorities: Priorities::Control, orphan_mask: Some(1023), hz, ..Self::default() }
+    }
+
+    /// Whether it behaves as the kernel had it up to 6.6.
+    pub(super) fn is_linux(&self) -> bool {
+        self.priorities == Priorities::Control
+    }
+
+    /// Whether a flow that ran empty at `since` and has a packet again is given a new quantum.
+    pub(super) fn refills(&self, since: Instant, now: Instant) -> bool {
+        let Some(hz) = self.hz else { return now - since > self.refill_delay };
+        let tick = (NANOS_PER_SECOND / hz.get()).max(1);
+        let ticks = |nanos: u64| nanos / u64::from(tick);
+        let delay = u64::try_from(self.refill_delay.as_nanos()).unwrap_or(u64::MAX);
+        // Linux tells idle flows by the lowest bit of their last tick.
+        ticks(now.as_nanos()) > (ticks(since.as_nanos()) | 1).saturating_add(ticks(delay))
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
@@ -154,8 +178,8 @@ impl Options for Config {
 
     fn help(&self) -> &'static str {
         "limit PACKETS, flow_limit PACKETS, buckets N, orphan_mask N|none, bands 3, priomap BAND (16 times), weights N N N, pacing, \
-         nopacing, quantum SIZE, initial_quantum SIZE, maxrate RATE|unlimited, low_rate_threshold RATE, refill_delay TIME, timer_slack \
-         TIME, horizon TIME, horizon_drop, horizon_cap, offload_horizon TIME, ce_threshold TIME|none, linux (all as Linux 6.1 does)"
+         nopacing, quantum SIZE, initial_quantum SIZE, maxrate RATE|unlimited, low_rate_threshold RATE, refill_delay TIME, hz N, \
+         timer_slack TIME, horizon TIME, horizon_drop, horizon_cap, offload_horizon TIME, ce_threshold TIME|none, linux (all as Linux 6.1 does)"
     }
 
     fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
@@ -182,6 +206,7 @@ impl Options for Config {
             "maxrate" => self.maxrate = words.value(option, parse_maxrate, RATE)?,
             "low_rate_threshold" => self.low_rate_threshold = words.value(option, units::parse_rate, RATE)?,
             "refill_delay" => self.refill_delay = words.value(option, units::parse_time, TIME)?,
+            "hz" => self.hz = words.value(option, parse_hz, "ticks per second, e.g. 250, or 0 for none")?,
             "timer_slack" => self.timer_slack = words.value(option, units::parse_time, TIME)?,
             "horizon" => self.horizon = words.value(option, units::parse_time, TIME)?,
             "horizon_drop" => self.beyond_horizon = BeyondHorizon::Drop,
@@ -189,8 +214,8 @@ impl Options for Config {
             "offload_horizon" => self.offload_horizon = words.value(option, units::parse_time, TIME)?,
             "ce_threshold" => self.ce_threshold = words.value(option, parse_ce_threshold, TIME)?,
             "linux" => {
-                let Self { priorities, orphan_mask, .. } = Self::linux();
-                (self.priorities, self.orphan_mask) = (priorities, orphan_mask);
+                let Self { priorities, orphan_mask, hz, .. } = Self::linux();
+                (self.priorities, self.orphan_mask, self.hz) = (priorities, orphan_mask, hz);
             }
             _ => return Ok(false),
         }
@@ -229,9 +254,16 @@ impl Options for Config {
             BeyondHorizon::Cap => "horizon_cap",
         };
         options.push((beyond, Value::Flag(true)));
+        if self.is_linux() || self.hz.is_some() {
+            options.push(("hz", Value::Count(self.hz.map_or(0, NonZeroU32::get).into())));
+        }
         options.extend(self.ce_threshold.map(|threshold| ("ce_threshold", Value::Time(threshold))));
         options
     }
+}
+
+fn parse_hz(text: &str) -> Option<Option<NonZeroU32>> {
+    text.parse().ok().map(NonZeroU32::new)
 }
 
 fn parse_mask(text: &str) -> Option<Option<u32>> {

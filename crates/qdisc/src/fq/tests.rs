@@ -4,6 +4,7 @@ use super::*;
 use crate::ledger::Ledger;
 use crate::testing::{Probe, ids};
 use crate::words::Kind;
+use core::num::NonZeroU32;
 use std::string::{String, ToString};
 
 const MTU: u32 = 1514;
@@ -200,18 +201,39 @@ fn turns_are_shared_by_bytes() {
     assert_eq!(order, "AABBBBBBBAABBBBBBAABBB");
 }
 
-/// A flow that goes idle keeps its credit for the refill delay, here 14 bytes; then it has a whole quantum.
+/// A flow that goes idle keeps its credit for the refill delay, here 14 bytes; then it has a whole quantum. Linux counts ticks, from
+/// an odd one: with 100 a second, six of them.
 #[test]
 fn credit_is_refilled_after_a_pause() {
-    for (pause, first) in [(40, 1), (41, 2)] {
-        let mut queue = fq(Config { initial_quantum: Bytes::new(1528), ..Config::linux() });
+    for (hz, pause, first) in [(None, 40, 1), (None, 41, 2), (NonZeroU32::new(100), 59, 1), (NonZeroU32::new(100), 60, 2)] {
+        let mut queue = fq(Config { initial_quantum: Bytes::new(1528), hz, ..Config::linux() });
         put(&mut queue, 1, 1, MTU, us(0));
+        put(&mut queue, 3, 1, MTU, us(0));
         take(&mut queue, us(0));
         let now = Instant::from_millis(pause);
         put(&mut queue, 1, 3, MTU, now);
         put(&mut queue, 2, 3, MTU, now);
         let left: Vec<u64> = run(&mut queue, now).into_iter().map(|(_, packet)| packet.flow).collect();
-        assert_eq!(left.iter().take_while(|&&flow| flow == 1).count(), first, "{left:?}");
+        assert_eq!(left.iter().take_while(|&&flow| flow == 1).count(), first, "{hz:?}: {left:?}");
+    }
+}
+
+/// Linux up to 6.6, seen in traces: a debt outlasts any pause, and while nothing is queued no flow's turn ends.
+#[test]
+fn linux_keeps_debts() {
+    for (linux, flow) in [(true, 2), (false, 1)] {
+        let quanta = Config { quantum: Bytes::new(1000), initial_quantum: Bytes::new(1000), ..exact() };
+        let config = if linux { Config { hz: None, ..Config::linux() } } else { quanta.clone() };
+        let Config { quantum, initial_quantum, .. } = quanta;
+        let mut queue = fq(Config { quantum, initial_quantum, maxrate: Some(Rate::gbit(100)), ..config });
+        put(&mut queue, 1, 1, 2500, us(0));
+        take(&mut queue, us(0));
+        put(&mut queue, 3, 1, 100, us(1));
+        take(&mut queue, us(1));
+        let now = Instant::from_secs(2);
+        put(&mut queue, 1, 1, 100, now);
+        put(&mut queue, 2, 1, 100, now);
+        assert_eq!(queue.dequeue(now, &mut Drops::new()).map(|packet| packet.flow), Some(flow), "linux {linux}");
     }
 }
 

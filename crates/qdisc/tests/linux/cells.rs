@@ -187,15 +187,19 @@ pub(crate) const SETUPS: &[Setup] = &[
     Setup { ..exact("fq_codel-small", "fq_codel limit 400 flows 65535 quantum 300 drop_batch 8 memory_limit 500000") },
     Setup {
         inputs: &WITH_DEPARTURES,
-        ours: "limit 299",
+        ours: "limit 299 hz 100",
         ..exact("fq-limits", "fq limit 300 flow_limit 60 orphan_mask 65535")
     },
     Setup {
         inputs: &WITH_DEPARTURES,
         shaped: false,
+        ours: "hz 100",
         ..exact("fq-maxrate", "fq maxrate 2mbit initial_quantum 6000 flow_limit 200 orphan_mask 65535")
     },
-    Setup { ..exact("fq-quantum", "fq quantum 900 initial_quantum 900 maxrate 4mbit orphan_mask 65535") },
+    Setup {
+        ours: "limit 9999 hz 100",
+        ..exact("fq-quantum", "fq quantum 900 initial_quantum 900 maxrate 4mbit orphan_mask 65535")
+    },
     Setup { ours: "limit 126", ..exact("sfq-default", "sfq divisor 65536") },
     Setup { ours: "limit 399", ..exact("sfq-deep", "sfq limit 400 flows 500 depth 50 divisor 65536 quantum 3028") },
     Setup { ours: "limit 59", ..exact("sfq-headdrop", "sfq limit 60 flows 20 depth 40 divisor 65536 headdrop quantum 800") },

@@ -100,13 +100,25 @@ fn tables() {
 #[test]
 #[ignore = "debugging"]
 fn debug() {
-    let setup = SETUPS.iter().find(|setup| setup.name == "fq-limits").unwrap();
+    let setup = SETUPS.iter().find(|setup| setup.name == "fq-quantum").unwrap();
     println!("{}", setup.ours(true));
-    let mut q = tautline_qdisc::build::<Frame>("fq linux limit 300 flow_limit 60 orphan_mask 65535").unwrap();
-    let trace = Input::Udp(trace::Traffic::Bursts).trace(4000);
+    let mut q =
+        tautline_qdisc::build::<Frame>("fq linux quantum 900 initial_quantum 900 maxrate 4mbit orphan_mask 65535 hz 100")
+            .unwrap();
+    let trace = Input::Udp(trace::Traffic::Overload).trace(4000);
     let mut d = tautline_qdisc::Drops::new();
     use tautline_qdisc::Qdisc;
-    for a in &trace[..100] { q.enqueue(a.frame.clone(), tautline_base::Instant::from_nanos(a.at + 1_000_000_000), &mut d); }
-    for _ in 0..40 { print!("{:?} ", q.dequeue(tautline_base::Instant::from_nanos(2_000_000_000), &mut d).map(|f| f.id)); }
+    let at = |us: u64| tautline_base::Instant::from_nanos(43083712128 + us * 1000);
+    for (id, us) in [(1, 1360), (4, 3267), (6, 5866)] {
+        q.enqueue(trace[id].frame.clone(), at(us), &mut d);
+        println!("{:?}", q.dequeue(at(us), &mut d).map(|f| f.id));
+        println!("{:?}", q.dequeue(at(us), &mut d).map(|f| f.id));
+    }
+    for (id, us) in [(10, 8447), (11, 8453)] {
+        q.enqueue(trace[id].frame.clone(), at(us), &mut d);
+    }
+    for us in [9077, 9078, 10000, 10068] {
+        println!("{:?}", q.dequeue(at(us), &mut d).map(|f| f.id));
+    }
     println!("{:?}", q.report());
 }
