@@ -128,6 +128,18 @@ mod tests {
     }
 
     #[test]
+    fn only_the_time_it_was_empty_counts() {
+        let mut aqm = aqm();
+        aqm.overflow(ms(0));
+        aqm.empty(ms(1050));
+        assert_eq!(permille(&aqm), 18);
+        aqm.empty(ms(60_050));
+        assert_eq!(permille(&aqm), 0);
+        aqm.overflow(ms(60_051));
+        assert_eq!(permille(&aqm), 20, "what stood at zero was not moved, so nothing is frozen");
+    }
+
+    #[test]
     fn it_never_exceeds_one() {
         let mut aqm = aqm().with_steps(0.4, 0.4, FREEZE);
         (1..9).for_each(|step| aqm.overflow(ms(step * 200)));

@@ -80,6 +80,22 @@ fn the_first_packet_between_the_thresholds_passes() {
     assert!(met[1..].iter().all(|congestion| *congestion == Congestion::Probable));
 }
 
+/// spec/qdisc.md §4, pitfall (c): whoever returns between the thresholds begins a gap anew.
+#[test]
+fn a_gap_ends_outside_the_thresholds() {
+    let quick = Params { gentle: true, burst: Some(30), ..worked() };
+    let (aqm, mut random) = (aqm(&quick), Random::new(0));
+    assert_eq!(aqm.parts().0, 1, "an average that follows at once, nearly");
+    let mut state = aqm.settled(179_000);
+    for _ in 0..50 {
+        let met = [0, 0, 0, 335_000].map(|backlog| {
+            let met = aqm.arrive(&mut state, Bytes::new(backlog), START, &mut random);
+            (met, aqm.average(&state).get() < 30_000)
+        });
+        assert!(met[2].1 && met[3] == (Congestion::None, false), "{met:?}");
+    }
+}
+
 /// spec/qdisc.md §4: nothing below the lower threshold, everything from the upper one on; and the count of a gap starts anew.
 #[test]
 fn the_thresholds_are_sharp() {
@@ -160,7 +176,25 @@ fn adaptation_catches_up_over_a_pause() {
     for now in [START, Instant::from_nanos(u64::MAX), START, START + PERIOD] {
         aqm.adapt(&state, now);
     }
-    assert!(aqm.max_probability() > 0.5, "a clock that leaps and steps back neither hangs nor stops it");
+    assert!(aqm.max_probability() > 0.5, "a clock that leaps does not hang it");
+    let mut aqm = self::aqm(&worked());
+    for now in [Instant::from_secs(1000), START, START + PERIOD] {
+        aqm.adapt(&state, now);
+    }
+    assert_eq!(aqm.parts(), (5, 107_374_181, 1790), "one that steps back does not stop it");
+}
+
+/// The probability is moved if asked, by packets as they come.
+#[test]
+fn red_adapts_only_if_asked() {
+    for (adaptive, expected) in [(false, 0.02), (true, 0.025)] {
+        let config = Config { red: worked(), adaptive, ..Config::default() };
+        let (mut red, mut drops) = (Red::new(config).expect("valid"), Drops::new());
+        red.enqueue(Probe::new(0), START, &mut drops);
+        red.state = red.aqm.settled(80_000);
+        red.enqueue(Probe::new(1), START + PERIOD, &mut drops);
+        assert!((red.max_probability() - expected).abs() < 1e-6);
+    }
 }
 
 /// What comes of 40 packets at an average of 59 000 bytes, where a signal is all but certain.
@@ -247,8 +281,8 @@ fn a_pause_lets_the_average_fall() {
         for id in 0..20 {
             red.enqueue(Probe::new(id).sized(1000), START, &mut drops);
         }
-        while red.dequeue(START, &mut drops).is_some() {}
-        red.dequeue(START + Duration::from_secs(9), &mut drops);
+        (0..20).for_each(|_| drop(red.dequeue(START, &mut drops)));
+        red.dequeue(START + Duration::from_millis(5), &mut drops);
         red.enqueue(Probe::new(20), START + pause, &mut drops);
         red.average().get()
     };

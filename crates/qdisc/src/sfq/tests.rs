@@ -234,6 +234,40 @@ fn red_governs_each_flow_by_itself() {
     assert_eq!(queue.inner().stats().forced_drop, 3);
 }
 
+/// A change of RED's weight keeps the averages; one of the buckets computes them anew from what is queued; a flow that ends takes its
+/// average along.
+#[test]
+fn averages_live_as_long_as_their_flows() {
+    let (mut queue, mut drops) = (sfq(Config { red: Some(step(true, false)), ..Config::default() }), Drops::new());
+    let average = |queue: &Ledger<Sfq<Probe>>| {
+        let sfq = queue.inner();
+        let at = sfq.buckets[sfq.bucket_of(0)].expect("open");
+        sfq.aqm.as_ref().expect("governed").average(&sfq.flows.0[at.get()].red).get()
+    };
+    offer(&mut queue, &[0; 3]);
+    assert_eq!(average(&queue), 1892);
+    queue.change(&mut Words::new("burst 60"), START, &mut drops).expect("valid");
+    assert_eq!(average(&queue), 1892);
+    queue.change(&mut Words::new("burst 30 divisor 2"), START, &mut drops).expect("valid");
+    assert_eq!(average(&queue), 1892, "the same packets, the same average");
+    drain(&mut queue);
+    offer(&mut queue, &[0]);
+    assert_eq!(average(&queue), 0);
+}
+
+/// However large a packet, its flow waits for a bounded number of turns.
+#[test]
+fn a_debt_is_bounded() {
+    let (mut queue, mut drops) = (sfq(Config { quantum: Bytes::new(64), ..Config::default() }), Drops::new());
+    for id in 0..2 {
+        queue.enqueue(Probe::new(id).sized(u32::MAX), START, &mut drops);
+    }
+    queue.dequeue(START, &mut drops);
+    let allots = queue.inner().flows.0.iter().map(|flow| flow.allot);
+    assert_eq!(allots.min(), Some(64 - (1 << 20)));
+    assert_eq!(drain(&mut queue), [1]);
+}
+
 /// By chance between the thresholds, at the head with `headdrop`.
 #[test]
 fn red_signals_by_chance_too() {
