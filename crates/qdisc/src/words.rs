@@ -51,7 +51,7 @@ pub(crate) const RATE: &str = "a rate, e.g. 20mbit, 1gbit";
 /// What is said to be expected where a whole number stands.
 pub(crate) const NUMBER: &str = "a whole number, e.g. 64";
 
-/// Makes the discipline that `words` describe: its kind, then options and their values.
+/// Makes the discipline that `words` describe: its kind, then options and their values; or a whole [`Tree`], command by command.
 ///
 /// ```
 /// use tautline_base::Packet;

@@ -152,6 +152,15 @@ const DISCIPLINES: &[Layout] = &[
     },
     Layout { kind: "netem", options: "limit# delay loss duplicate reorder corrupt rate slot ecn gap", counters: &[] },
     Layout { kind: "htb", options: "r2q default +direct_packets_stat =ver =3.17 direct_qlen", counters: &[] },
+    Layout {
+        kind: "dualpi2",
+        options: "limit",
+        counters: &[
+            "  prob {prob} delay_c {delay_c} delay_l {delay_l}",
+            "  pkts_in_c {pkts_in_c} pkts_in_l {pkts_in_l} maxq {maxq}",
+            "  ecn_mark {ecn_mark} step_mark {step_mark} credit {credit}",
+        ],
+    },
     Layout { kind: "prio", options: "bands priomap", counters: &[] },
 ];
 

@@ -174,6 +174,15 @@ mod tests {
             let report = after(text);
             assert!(report.contains(shown), "{text}: {report}");
         }
+        let mut htb = build::<Probe>("htb; class classid 1:1 htb rate 9mbit; class parent 1:1 classid 1:10 htb rate 9mbit")
+            .expect("htb");
+        change_tree(&mut *htb, "class change classid 1:10 htb rate 5mbit", Instant::ZERO, &mut Drops::new())
+            .expect("a class");
+        assert!(
+            htb.report().to_string().contains("class htb 1:10 parent 1:1 prio 0 quantum 62500 rate 5Mbit"),
+            "{}",
+            htb.report()
+        );
         let mut alone = build::<Probe>("fq_codel").expect("fq_codel");
         for (text, limit) in
             [("limit 5", "limit 5p"), ("fq_codel limit 6", "limit 6p"), ("qdisc change root fq_codel limit 7", "limit 7p")]

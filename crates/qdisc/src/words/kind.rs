@@ -184,9 +184,9 @@ impl Kind {
         }
     }
 
-    /// Whether packets can be given to its classes by filters.
+    /// Whether filters can choose among its classes or queues.
     pub(super) fn has_filters(&self) -> bool {
-        matches!(self, Self::Htb(_) | Self::Prio(_) | Self::Drr(_))
+        matches!(self, Self::Htb(_) | Self::Prio(_) | Self::Drr(_) | Self::Cake(_) | Self::DualPi2(_))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::class::ClassId;
 use crate::config::ConfigError;
 use crate::discipline::{Change, DynQdisc, Inspect, Qdisc};
 use crate::words::kind::Kind;
-use crate::{Bfifo, Drr, Htb, Mq, Netem, Pfifo, PfifoFast, Prio, Red, Stats, Tbf, bfifo, pfifo, pfifo_fast};
+use crate::{Bfifo, Cake, Drr, DualPi2, Htb, Mq, Netem, Pfifo, PfifoFast, Prio, Red, Stats, Tbf, bfifo, pfifo, pfifo_fast};
 
 /// A discipline refuses something.
 pub(super) struct Refusal {
@@ -89,6 +89,16 @@ impl Builder<'_> {
                 let child = self.child(node, 1, fifo)?;
                 let netem = Netem::with_child(config, child).map_err(refused)?;
                 Ok(seated(netem.with_handle(node.handle), node))
+            }
+            Kind::Cake(config) => {
+                let mut cake = Cake::new(config).map_err(refused)?;
+                cake.set_filters(node.filters.clone());
+                Ok(seated(cake, node))
+            }
+            Kind::DualPi2(config) => {
+                let mut dualpi2 = DualPi2::new(config).map_err(refused)?;
+                dualpi2.set_filters(node.filters.clone());
+                Ok(seated(dualpi2, node))
             }
             kind => kind.build_at(node.parent.map(|_| node.id())).map_err(refused),
         }

@@ -1,12 +1,14 @@
 //! Scripts in, trees out, and back again.
 
 use super::*;
-use crate::discipline::Inspect;
+use crate::discipline::{Inspect, Qdisc};
+use crate::drops::Drops;
 use crate::report::Report;
 use crate::testing::Probe;
 use crate::words::build;
 use alloc::string::{String, ToString};
 use proptest::prelude::*;
+use tautline_base::Instant;
 
 /// As one finds them: a device, comments, a line that goes on, the order of words that people like.
 const SCRIPT: &str = "tc qdisc del dev eth0 root 2>/dev/null
@@ -136,6 +138,35 @@ fn errors_point_at_the_word() {
         assert_eq!(&text[error.at.clone()], words, "{text}: {error}");
         assert_eq!(build::<Probe>(text).err(), Some(error), "{text}");
     }
+}
+
+/// The script of this module's documentation: what a web server sends has a class of its own.
+#[test]
+fn filters_and_defaults_choose_the_class() {
+    let script = "tc qdisc add dev eth0 root handle 1: htb default 10
+        tc class add dev eth0 parent 1: classid 1:1 htb rate 100mbit
+        tc class add dev eth0 parent 1:1 classid 1:10 htb rate 80mbit ceil 100mbit
+        tc class add dev eth0 parent 1:1 classid 1:12 htb rate 20mbit ceil 100mbit prio 1
+        tc qdisc add dev eth0 parent 1:12 handle 12: fq_codel
+        tc filter add dev eth0 parent 1: prio 1 handle 6 fw flowid 1:12";
+    let mut qdisc = tree(script).build::<Probe>().expect(script);
+    let mut drops = Drops::new();
+    for (id, mark) in [6, 7, 6].into_iter().enumerate() {
+        qdisc.enqueue(Probe::new(id as u32).marked(mark), Instant::ZERO, &mut drops);
+    }
+    for _ in 0..3 {
+        qdisc.dequeue(Instant::ZERO, &mut drops).expect("within the burst");
+    }
+    let report = qdisc.report();
+    let classes = report.class_show().to_string();
+    let of = |class: &str| classes.lines().skip_while(|line| !line.contains(class)).take(2).collect::<Vec<_>>().join("\n");
+    assert!(of("class htb 1:12 parent 1:1 leaf 12: prio 1").contains("\n Sent 3028 bytes 2 pkt"), "{classes}");
+    assert!(of("class htb 1:10 parent 1:1 prio 0").contains("\n Sent 1514 bytes 1 pkt"), "{classes}");
+    assert!(of("class htb 1:1 root rate 100Mbit").contains("\n Sent 4542 bytes 3 pkt"), "{classes}");
+    assert_eq!(tree(script).to_string().parse(), Ok(tree(script)));
+    // Disciplines without classes take filters too, if they have queues to choose from.
+    assert_eq!(tree("cake; filter matchall flowid 1:3").to_string().lines().count(), 2);
+    assert_eq!(tree("dualpi2; filter matchall flowid 1:1").to_string().lines().count(), 2);
 }
 
 /// Below each other, as deep as may be, and one deeper.
