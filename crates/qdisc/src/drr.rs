@@ -6,6 +6,7 @@
 //!
 //! Linux stops when the class in turn has packets but none to give (a shaper below it); here it is passed over.
 
+mod params;
 #[cfg(test)]
 mod tests;
 
@@ -24,71 +25,9 @@ use crate::drops::{DropReason, Drops};
 use crate::filter::{Filters, Verdict};
 use crate::parked::Parked;
 use crate::report::{Report, Value};
-use crate::words::{Options, ParseError, SIZE, Word, Words, units};
+use crate::words::{Options, ParseError, Words};
 
-/// Parameters of [`Drr`]: it has none, its classes do.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Config {}
-
-impl Options for Config {
-    fn kind(&self) -> &'static str {
-        "drr"
-    }
-
-    fn help(&self) -> &'static str {
-        "nothing; its classes take: quantum SIZE"
-    }
-
-    fn set(&mut self, _option: Word<'_>, _words: &mut Words<'_>) -> Result<bool, ParseError> {
-        Ok(false)
-    }
-
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        Vec::new()
-    }
-}
-
-/// Parameters of a class of [`Drr`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClassConfig {
-    /// Bytes it sends per turn, at least 1; below the longest packet a turn may pass without one. Default 1514, one Ethernet
-    /// frame (Linux: that of the device).
-    pub quantum: Bytes,
-}
-
-impl Default for ClassConfig {
-    fn default() -> Self {
-        Self { quantum: Bytes::new(1514) }
-    }
-}
-
-impl ClassConfig {
-    fn check(&self) -> Result<(), ConfigError> {
-        ConfigError::check(self.quantum > Bytes::ZERO, "quantum", units::size(self.quantum), "at least 1b")
-    }
-}
-
-impl Options for ClassConfig {
-    fn kind(&self) -> &'static str {
-        "drr"
-    }
-
-    fn help(&self) -> &'static str {
-        "quantum SIZE"
-    }
-
-    fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
-        match option.text {
-            "quantum" => self.quantum = words.value(option, units::parse_size, SIZE)?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn options(&self) -> Vec<(&'static str, Value)> {
-        vec![("quantum", Value::Size(self.quantum))]
-    }
-}
+pub use params::{ClassConfig, Config};
 
 /// Classes that take turns.
 #[derive(Debug)]

@@ -14,6 +14,7 @@
 //! | `class` | a class' buckets and what they allow |
 //! | `tree` | which leaf may send next |
 //! | `edit` | classes that come, change and go |
+//! | `report` | what `tc -s` shows |
 //! | `waiting` | classes that wait for their buckets to fill |
 //! | `ring`, `bits` | classes that may send, in order, and whose turn it is |
 
@@ -21,6 +22,7 @@ mod bits;
 mod class;
 mod edit;
 mod params;
+mod report;
 mod ring;
 #[cfg(test)]
 mod tests;
@@ -28,7 +30,6 @@ mod tree;
 mod waiting;
 
 use alloc::collections::VecDeque;
-use alloc::vec;
 use core::time::Duration;
 
 use tautline_base::{Instant, Item};
@@ -36,13 +37,11 @@ use tautline_base::{Instant, Item};
 use crate::children::Children;
 use crate::class::ClassId;
 use crate::config::ConfigError;
-use crate::discipline::{Backlog, Change, Inspect, Qdisc};
+use crate::discipline::{Backlog, Change, Qdisc};
 use crate::drops::{DropReason, Drops};
 use crate::filter::{Filters, Verdict};
-use crate::report::{Common, Report, Value};
-use crate::words::{Options, ParseError, Problem, Words};
+use crate::words::{ParseError, Problem, Words};
 
-use class::{Class, Counters};
 use tree::Tree;
 
 pub use params::{ClassConfig, Config, Depth};

@@ -2,17 +2,18 @@
 
 use super::class::{Mode, Node};
 use super::*;
-use crate::discipline::DynQdisc;
+use crate::discipline::{DynQdisc, Inspect};
 use crate::filter::Filter;
 use crate::ledger::Ledger;
 use crate::pfifo::{self, Pfifo};
+use crate::report::Value;
 use crate::tbf::{self, Tbf};
 use crate::testing::{Probe, ids};
-use crate::words::Kind;
+use crate::words::{Kind, Options};
 use alloc::boxed::Box;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use std::string::ToString;
+use std::string::{String, ToString};
 use std::vec::Vec;
 use tautline_base::{Bytes, Rate};
 
@@ -384,8 +385,6 @@ fn tree() -> impl Strategy<Value = Vec<(u16, u16, String)>> {
             .collect()
     })
 }
-
-use std::string::String;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
