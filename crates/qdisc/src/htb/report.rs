@@ -29,7 +29,10 @@ impl<P: Item, Q: Qdisc<P> + Inspect> Htb<P, Q> {
             ..self.children.report("htb", at)
         };
         report.options.push(("level", Value::Count(class.level as u64)));
+        report.parent = class.parent.map(|above| self.children.id(above));
         if !class.is_leaf() {
+            // What is about a leaf alone.
+            report.options.retain(|(name, _)| !matches!(*name, "prio" | "quantum"));
             report.children.clear();
             report.common = Some(Common { sent_bytes, sent_packets, ..Common::default() });
         }
