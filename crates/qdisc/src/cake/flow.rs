@@ -111,6 +111,16 @@ impl Flows {
         self.ends[rotation as usize].map(|(first, _)| first)
     }
 
+    /// The flow behind another in their rotation.
+    pub(super) fn after(&self, id: FlowId) -> Option<FlowId> {
+        self[id].next
+    }
+
+    /// The flows of a rotation, in order.
+    pub(super) fn members(&self, rotation: Rotation) -> impl Iterator<Item = FlowId> {
+        core::iter::successors(self.front(rotation), |&id| self.after(id))
+    }
+
     /// Takes a flow out of its rotation, if it is in one, and appends it to another, or to none.
     pub(super) fn move_to(&mut self, id: FlowId, rotation: Option<Rotation>) {
         let Flow { previous, next, rotation: left, .. } = self[id];
@@ -180,7 +190,7 @@ mod tests {
                 }
                 for rotation in [Rotation::New, Rotation::Old, Rotation::Decaying] {
                     let ends = flows.ends[rotation as usize];
-                    let along: Vec<u16> = core::iter::successors(ends.map(|ends| ends.0), |&id| flows[id].next).collect();
+                    let along: Vec<u16> = flows.members(rotation).collect();
                     let mut back: Vec<u16> =
                         core::iter::successors(ends.map(|ends| ends.1), |&id| flows[id].previous).collect();
                     back.reverse();

@@ -200,10 +200,34 @@ impl Tin {
     /// Bytes flow `id` gets for a turn: its share of that of its busier host, rounded up or down by chance so that nothing is lost on
     /// average.
     pub(super) fn share(&self, id: FlowId, random: &mut Random) -> i32 {
+        ((self.fraction(id) + (random.bits32() >> 16)) >> 16) as i32
+    }
+
+    /// The exact share, in parts of 2¹⁶ of a byte.
+    fn fraction(&self, id: FlowId) -> u32 {
         let places = self.flows[id].hosts.into_iter().zip(&self.hosts);
         let loads = places.filter_map(|(place, hosts)| Some(hosts.bulk_flows(place?)));
-        let load = u32::from(loads.fold(1, u16::max));
-        ((self.flow_quantum * (0xffff / load) + (random.bits32() >> 16)) >> 16) as i32
+        self.flow_quantum * (0xffff / u32::from(loads.fold(1, u16::max)))
+    }
+
+    /// How many flows take turns.
+    pub(super) fn lap(&self) -> usize {
+        let Census { sparse, bulk, decaying } = self.census;
+        sparse + bulk + decaying
+    }
+
+    /// All flows have been passed over in one lap: gives them at once what they would get in all laps but the last before one of them
+    /// may send. The flows of a busy host get a byte or two per turn, and may owe a thousand turns.
+    pub(super) fn skip_laps(&mut self) {
+        let gain = |tin: &Self, id| u64::from(tin.fraction(id)) + 0x8000;
+        let laps = |id| (u64::from(self.flows[id].deficit.min(0).unsigned_abs()) << 16) / gain(self, id);
+        let skipped = self.flows.members(Rotation::Old).map(laps).min().unwrap_or(0).saturating_sub(1);
+        let mut next = self.flows.front(Rotation::Old).filter(|_| skipped > 0);
+        while let Some(id) = next {
+            let gained = (gain(self, id) * skipped) >> 16;
+            self.flows[id].deficit += i32::try_from(gained).unwrap_or(MAX_DEBT);
+            next = self.flows.after(id);
+        }
     }
 
     /// Flow `id` got a packet.

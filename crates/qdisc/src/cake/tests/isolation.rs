@@ -132,6 +132,36 @@ fn every_mode_is_fair_to_whom_it_says() {
     assert!(halves[0].abs_diff(halves[1]) < 10_000, "{sent:?}");
 }
 
+/// A thousand flows of one host get a byte or two per turn; whoever skips the laps in which nobody may send serves them alike.
+#[test]
+fn the_flows_of_a_busy_host_are_served_alike_and_at_once() {
+    let served = |words: &str| {
+        let (mut queue, mut drops) = (cake(words), Drops::new());
+        for id in 0..3 * 300 {
+            queue.enqueue(Probe::new(id).flow((id % 300).into()).hosts(1, 1), ms(1), &mut drops);
+        }
+        let order: Vec<u32> = (0..900).filter_map(|_| queue.dequeue(ms(1), &mut drops)).map(|packet| packet.id).collect();
+        queue.inner().verify();
+        order
+    };
+    for words in ["besteffort rtt 1000s", "besteffort rtt 1000s linux"] {
+        let order = served(words);
+        assert_eq!(order.len(), 900);
+        for round in 0..3 {
+            let flows: std::collections::BTreeSet<u32> =
+                order[300 * round..300 * (round + 1)].iter().map(|id| id % 300).collect();
+            assert!(flows.len() > 285, "{words}: {} of 300 flows in round {round}", flows.len());
+        }
+    }
+    // Jumbo packets at a slow rate: millions of turns, had they to be taken one by one.
+    let (mut queue, mut drops) = (cake("besteffort rtt 1000s memlimit 4Gb bandwidth 1mbit no-split-gso"), Drops::new());
+    for id in 0..3 * 900 {
+        queue.enqueue(Probe::new(id).flow((id % 900).into()).hosts(1, 1).sized(1 << 20), ms(1), &mut drops);
+    }
+    let left = departures(&mut queue, ms(1), Instant::from_nanos(u64::MAX), &mut drops);
+    assert_eq!(left.len() + drops.len(), 2700);
+}
+
 /// A flow of the sparse kind passes a hundred full queues: it waits for one packet at most.
 #[test]
 fn sparse_flows_go_first() {
