@@ -4,11 +4,13 @@
 //! |---|---|
 //! | [`back_to_back`] | two devices without a wire between them |
 //! | [`bulk`] | our stack's two ends |
+//! | [`queue`] | a discipline with a standing backlog; every discipline's case |
 //! | [`smoltcp_bulk`] | smoltcp's two ends |
 #![forbid(unsafe_code)]
 
 pub mod back_to_back;
 pub mod bulk;
+pub mod queue;
 pub mod smoltcp_bulk;
 
 pub use back_to_back::BackToBack;
