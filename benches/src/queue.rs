@@ -40,19 +40,30 @@ pub const CASES: &[(&str, &str)] = &[
     ("cobalt", "cobalt limit 10000"),
     ("pie", "pie limit 10000"),
     ("dualpi2", "dualpi2 limit 10000"),
-    ("sfq", "sfq limit 10000 divisor 65536 depth 10000 flows 65000"),
+    ("sfq", "sfq limit 10000 divisor 65536 flows 65000"),
     ("fq_codel", "fq_codel limit 100000 flows 65536 memory_limit 1gb"),
     ("fq_pie", "fq_pie limit 100000 flows 65536 memory_limit 1gb"),
     ("fq", "fq limit 100000 flow_limit 100000"),
     ("cake besteffort", "cake unlimited besteffort"),
     ("cake shaped", "cake bandwidth 100gbit diffserv4 memlimit 1gb"),
     ("tbf", "tbf rate 100gbit burst 1mb limit 100mb"),
-    ("prio", "prio"),
-    ("drr", "drr; class parent 1: classid 1:1 drr; filter parent 1: protocol all prio 1 matchall flowid 1:1"),
-    ("htb", "htb default 2; class parent 1: classid 1:1 htb rate 100gbit; class parent 1:1 classid 1:2 htb rate 100gbit"),
+    ("prio", "prio; qdisc parent 1:2 pfifo limit 10000"),
+    (
+        "drr",
+        "drr; class parent 1: classid 1:1 drr; filter parent 1: protocol all prio 1 matchall flowid 1:1; qdisc parent 1:1 pfifo limit 10000",
+    ),
+    (
+        "htb",
+        "htb default 2; class parent 1: classid 1:1 htb rate 100gbit; class parent 1:1 classid 1:2 htb rate 100gbit; qdisc parent 1:2 pfifo limit 10000",
+    ),
     ("netem", "netem limit 10000"),
-    ("mq", "mq"),
+    ("mq", "mq queues 2; qdisc parent 1:1 pfifo limit 10000; qdisc parent 1:2 pfifo limit 10000"),
 ];
+
+/// Whether [`BACKLOG`] packets of so many flows may wait in the discipline: SFQ holds at most 127 packets of one flow.
+pub fn takes(name: &str, flows: u64) -> bool {
+    name != "sfq" || flows > 1
+}
 
 /// A flow hash as a parser would give: spread over 64 bits.
 pub fn spread(flow: u64) -> u64 {
@@ -102,7 +113,7 @@ mod tests {
     #[test]
     fn every_case_passes_every_packet() {
         for (name, script) in CASES {
-            for flows in [1, 1000, 65_536] {
+            for flows in [1, 1000, 65_536].into_iter().filter(|&flows| takes(name, flows)) {
                 let queue = tautline_qdisc::build::<Pkt>(script).unwrap_or_else(|error| panic!("{name}: {error}"));
                 let mut standing = Standing::new(queue, flows);
                 assert!((0..5000).all(|_| standing.pair()), "{name}, {flows} flows");
