@@ -8,10 +8,15 @@ use tautline_stack::{Pacing, TcpConfig, TsqLimit};
 const RATE: Rate = Rate::mbit(40);
 
 fn departures(pacing: Pacing) -> (Departures, f64) {
+    departures_under("pfifo", pacing)
+}
+
+fn departures_under(qdisc: &str, pacing: Pacing) -> (Departures, f64) {
     let congestion = Fixed { cwnd: Bytes::new(100 * MSS), pacing_rate: RATE }.factory();
     let sender = TcpConfig { congestion, pacing, tsq: TsqLimit::Off, ..TcpConfig::default() };
     let nic = NicConfig { rate: Rate::gbit(10), ..NicConfig::default() };
-    let transfer = Transfer { bytes: 4 << 20, links: long_wire(ms(20)), nic, sender, ..Transfer::default() };
+    let qdisc = qdisc.parse().expect(qdisc);
+    let transfer = Transfer { bytes: 4 << 20, qdisc, links: long_wire(ms(20)), nic, sender, ..Transfer::default() };
     let (outcome, departures) = run_recorded(&transfer, Departures::default());
     (departures, outcome.duration.as_secs_f64())
 }
@@ -35,4 +40,17 @@ fn without_pacing_a_window_leaves_in_one_burst() {
     let (burst, spaced) = (unpaced.most_within(ms(1)), paced.most_within(ms(1)));
     assert!(burst > 90 * FRAME && burst > 8 * spaced, "{burst} against {spaced} bytes within 1 ms");
     assert!(seconds < 0.95 * (Bytes::mib(4) / RATE).as_secs_f64(), "only the window held it back: {seconds} s");
+}
+
+/// With `Pacing::Qdisc` a segment only carries its departure; `fq` heeds it, a FIFO does not.
+#[test]
+fn departure_stamps_are_kept_by_fq_and_by_no_fifo() {
+    let (fq, seconds) = departures_under("fq", Pacing::Qdisc);
+    let (fifo, _) = departures_under("pfifo", Pacing::Qdisc);
+    let span = ms(5);
+    let (most, budget) = (fq.most_within(span), (RATE * span).get());
+    assert!(most <= budget + 3 * FRAME, "{most} bytes within {span:?}, the rate gives {budget}");
+    assert!(fifo.most_within(span) > 2 * most, "{} against {most} bytes", fifo.most_within(span));
+    let ideal = (Bytes::mib(4) / RATE).as_secs_f64();
+    assert!((ideal..ideal * 1.10 + 0.06).contains(&seconds), "{seconds} s, at the rate it takes {ideal}");
 }
