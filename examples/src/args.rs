@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use tautline_base::Rate;
 use tautline_cc::Algorithm;
-use tautline_qdisc::Kind;
+use tautline_qdisc::words::Tree;
 use tautline_stack::{Pacing, TcpConfig, TsqLimit};
 
 /// Options of a stack on a device.
@@ -32,9 +32,9 @@ pub struct StackArgs {
     /// AF_XDP: hardware queue
     #[arg(long, default_value_t = 0)]
     pub queue: u32,
-    /// Queueing discipline, in tc's words: 'fq_codel limit 1000 target 5ms'
+    /// Queueing discipline, in tc's words: 'fq_codel limit 1000 target 5ms'; a tree too: 'tbf rate 1gbit burst 64kb latency 50ms; codel'
     #[arg(long, default_value = "fq_codel")]
-    pub qdisc: Kind,
+    pub qdisc: Tree,
     /// TCP.
     #[command(flatten)]
     pub tcp: TcpArgs,

@@ -60,8 +60,8 @@ where
         let idle = if args.busy_poll { Idle::Spin } else { Idle::Sleep };
         let event_loop = EventLoop::new(Clock::start(), idle)?.gathering(args.gather.0);
         stop_on_signals(event_loop.stopper())?;
-        let qdisc = args.qdisc.name();
-        let port = Port::new(Stats::new(args.qdisc.clone().build()?), Ring::new(device, Dql::default()));
+        let qdisc = args.qdisc.root().name();
+        let port = Port::new(Stats::new(args.qdisc.build()?), Ring::new(device, Dql::default()));
         let config = HostConfig {
             mac,
             address: args.ip.address,
