@@ -40,7 +40,7 @@ def shim(folder):
 
 
 # A folder with a fixed name, for the command line's sake.
-folder = f"{tempfile.gettempdir()}/tautline-validation-{os.environ.get('UML_CPU', '1')}"
+folder = f"{tempfile.gettempdir()}/tautline-validation-{os.environ.get('UML_CPU', '1')}{os.environ.get('TAUTLINE_RUN', '')}"
 subprocess.run(["rm", "-rf", folder], check=True)
 os.makedirs(folder)
 script = f"{folder}/job.sh"

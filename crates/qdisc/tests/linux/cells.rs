@@ -52,6 +52,8 @@ pub(crate) struct Setup {
     pub(crate) shaped: bool,
     /// Commands for its classes, children and filters; its handle is `10:`.
     pub(crate) below: &'static [&'static str],
+    /// How much later than asked the kernel may wake it, unless something else wakes the kernel in between.
+    pub(crate) slack_ns: u64,
     /// Packets each of its FIFOs holds: the transmit queue length of the device.
     pub(crate) txqueuelen: u32,
     pub(crate) way: Way,
@@ -78,7 +80,7 @@ const ACKS: [Input; 6] = {
 };
 
 const fn exact(name: &'static str, words: &'static str) -> Setup {
-    Setup { name, words, ours: "", shaped: true, below: &[], txqueuelen: 1000, way: Way::Exact, inputs: &USUAL }
+    Setup { name, words, ours: "", shaped: true, below: &[], slack_ns: 0, txqueuelen: 1000, way: Way::Exact, inputs: &USUAL }
 }
 
 const fn statistical(name: &'static str, words: &'static str) -> Setup {
@@ -188,17 +190,18 @@ pub(crate) const SETUPS: &[Setup] = &[
     Setup {
         inputs: &WITH_DEPARTURES,
         ours: "limit 299 hz 100",
-        ..exact("fq-limits", "fq limit 300 flow_limit 60 orphan_mask 65535")
+        ..exact("fq-limits", "fq limit 300 flow_limit 60 timer_slack 0 orphan_mask 65535")
     },
     Setup {
         inputs: &WITH_DEPARTURES,
         shaped: false,
         ours: "hz 100",
+        slack_ns: 10_000,
         ..exact("fq-maxrate", "fq maxrate 2mbit initial_quantum 6000 flow_limit 200 orphan_mask 65535")
     },
     Setup {
         ours: "limit 9999 hz 100",
-        ..exact("fq-quantum", "fq quantum 900 initial_quantum 900 maxrate 4mbit orphan_mask 65535")
+        ..exact("fq-quantum", "fq quantum 900 initial_quantum 900 maxrate 4mbit timer_slack 0 orphan_mask 65535")
     },
     Setup { ours: "limit 126", ..exact("sfq-default", "sfq divisor 65536") },
     Setup { ours: "limit 399", ..exact("sfq-deep", "sfq limit 400 flows 500 depth 50 divisor 65536 quantum 3028") },
@@ -270,12 +273,13 @@ impl Setup {
     }
 
     /// The same for ours, in the profile `linux` or by default.
-    pub(crate) fn ours(&self, linux: bool) -> String {
+    pub(crate) fn ours(&self, linux: bool, seed: u32) -> String {
         let mut script = self.script().replace("dev DEV ", "");
+        let seed = if self.has_seed() { format!("seed {seed}") } else { String::new() };
         if self.words.starts_with("pfifo_fast") {
             script = script.replace("pfifo_fast", &format!("pfifo_fast limit {}", self.txqueuelen));
         }
-        script = script.replacen(&format!("10: {}", self.words), &format!("10: {} {}", self.words, self.ours), 1);
+        script = script.replacen(&format!("10: {}", self.words), &format!("10: {} {} {seed}", self.words, self.ours), 1);
         // A profile comes first: it sets what later words change.
         for &kind in if linux { WITH_PROFILE } else { &[] } {
             let named = |line: &str| line.rsplit_once(": ").is_some_and(|(_, words)| words.split(' ').next() == Some(kind));
@@ -289,6 +293,20 @@ impl Setup {
     /// Name of its run with `input`.
     pub(crate) fn cell(&self, input: Input) -> String {
         format!("{}.{}", self.name, input.name())
+    }
+
+    /// Whether ours departs from Linux by default.
+    pub(crate) fn has_profile(&self) -> bool {
+        self.ours(true, 1) != self.ours(false, 1)
+    }
+
+    /// Whether it rolls dice: CAKE, for the last byte of every quantum and for BLUE.
+    pub(crate) fn has_dice(&self) -> bool {
+        self.way == Way::Statistical || self.words.starts_with("cake")
+    }
+
+    fn has_seed(&self) -> bool {
+        self.has_dice()
     }
 
     /// How long the traces last, in milliseconds.

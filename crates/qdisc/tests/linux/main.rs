@@ -9,16 +9,15 @@ mod compare;
 mod frame;
 mod record;
 mod replay;
+mod run;
+mod tables;
 mod trace;
 
 use std::path::PathBuf;
 use std::{env, fs};
 
-use cells::{Input, SETUPS, Setup};
-use compare::Verdict;
-use frame::Frame;
-use tautline_base::Item;
-use tautline_qdisc::{DynQdisc, ParseError, Tree};
+use cells::{SETUPS, Setup};
+use run::Run;
 
 fn folder() -> PathBuf {
     PathBuf::from(env::var("TAUTLINE_RECORDINGS").expect("TAUTLINE_RECORDINGS names a folder; run scripts/validate-linux"))
@@ -41,84 +40,30 @@ fn jobs() {
     }
 }
 
-/// Our side of a setup, as Linux or by default.
-fn ours(setup: &Setup, linux: bool) -> Result<Box<dyn DynQdisc<Frame>>, ParseError> {
-    setup.ours(linux).parse::<Tree>()?.build()
-}
-
-fn exact(setup: &Setup, input: Input, linux: bool) -> Option<Verdict> {
-    let text = fs::read_to_string(folder().join(setup.cell(input) + ".out")).ok()?;
-    let record = record::Record::parse(&text).expect("the driver writes what we read");
-    let trace = input.trace(setup.millis());
-    let tos: Vec<u8> = trace.iter().map(|arrival| arrival.frame.tos()).collect();
-    let late = env::var("LATE").ok().and_then(|late| late.parse().ok()).unwrap_or(256);
-    let ours = replay::replay(ours(setup, linux).ok()?, &trace, &record.arrivals, record.start, late);
-    if env::var("SHOW").is_ok() {
-        for (a, b) in record.departures.iter().zip(&ours).take(10000) {
-            println!("{a:?} {b:?} {}", if (a.id, a.tos) == (b.id, b.tos) { "" } else { "<---" });
-        }
-    }
-    Some(Verdict::new(&tos, &record.departures, &ours))
-}
-
-/// Compares.
+/// Writes the tables.
 #[test]
 #[ignore = "part of scripts/validate-linux"]
 fn tables() {
     let only = env::var("ONLY").unwrap_or_default();
-    for setup in SETUPS {
-        if setup.name.starts_with(only.split('.').next().unwrap_or_default())
-            && let Err(error) = ours(setup, true)
-        {
-            println!("{}: {error}", setup.name);
-            continue;
-        }
-        for &input in setup.inputs {
-            if !setup.cell(input).starts_with(&only) {
-                continue;
-            }
-            for linux in [true, false] {
-                if let Some(v) = exact(setup, input, linux) {
-                    println!(
-                        "{} {linux} n {} fate {:.4} order {:.4} time {:.4} apart {:?} lost {:?} marked {:?} {}",
-                        setup.cell(input),
-                        v.packets,
-                        v.fate,
-                        v.order,
-                        v.on_time,
-                        v.apart,
-                        v.lost,
-                        v.marked,
-                        v.holds()
-                    );
-                }
-            }
-        }
-    }
+    let chosen = |setup: &&Setup| setup.name.starts_with(&only);
+    println!("{}", tables::exact(&folder(), SETUPS.iter().filter(chosen)));
+    println!("{}", tables::statistical(&folder(), SETUPS.iter().filter(chosen)));
 }
 
+/// What one cell did, packet by packet.
 #[test]
-#[ignore = "debugging"]
-fn debug() {
-    let setup = SETUPS.iter().find(|setup| setup.name == "fq-quantum").unwrap();
-    println!("{}", setup.ours(true));
-    let mut q =
-        tautline_qdisc::build::<Frame>("fq linux quantum 900 initial_quantum 900 maxrate 4mbit orphan_mask 65535 hz 100")
-            .unwrap();
-    let trace = Input::Udp(trace::Traffic::Overload).trace(4000);
-    let mut d = tautline_qdisc::Drops::new();
-    use tautline_qdisc::Qdisc;
-    let at = |us: u64| tautline_base::Instant::from_nanos(43083712128 + us * 1000);
-    for (id, us) in [(1, 1360), (4, 3267), (6, 5866)] {
-        q.enqueue(trace[id].frame.clone(), at(us), &mut d);
-        println!("{:?}", q.dequeue(at(us), &mut d).map(|f| f.id));
-        println!("{:?}", q.dequeue(at(us), &mut d).map(|f| f.id));
+#[ignore = "for whoever looks for a difference"]
+fn cell() {
+    let wanted = env::var("ONLY").expect("ONLY names a cell, e.g. fq_codel-default.bursts");
+    for setup in SETUPS {
+        for &input in setup.inputs.iter().filter(|&&input| setup.cell(input) == wanted) {
+            let run = Run::new(&folder(), setup, input, 1).expect("recorded");
+            let ours = run.ours(setup, true, 1);
+            for (theirs, mine) in run.record.departures.iter().zip(&ours) {
+                let same = (theirs.id, theirs.tos) == (mine.id, mine.tos);
+                println!("{theirs:?} {mine:?} {}", if same { "" } else { "<---" });
+            }
+            println!("{:#?}\n{}", run.verdict(&ours), run.record.said);
+        }
     }
-    for (id, us) in [(10, 8447), (11, 8453)] {
-        q.enqueue(trace[id].frame.clone(), at(us), &mut d);
-    }
-    for us in [9077, 9078, 10000, 10068] {
-        println!("{:?}", q.dequeue(at(us), &mut d).map(|f| f.id));
-    }
-    println!("{:?}", q.report());
 }

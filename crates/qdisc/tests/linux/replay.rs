@@ -9,17 +9,27 @@ use crate::trace::Arrival;
 /// What `qdisc` does with the packets of `trace` if they come at `arrivals` and the clock shows `start` at their beginning.
 ///
 /// `late` is how long after the time it asked for the discipline is woken: in the simulated kernel looking at the clock takes time.
+/// `slack` is by how much it asked for a later time than necessary: a packet that comes meanwhile wakes the kernel, and the timer
+/// with it.
 pub(crate) fn replay(
     qdisc: impl Qdisc<crate::frame::Frame>,
     trace: &[Arrival],
     arrivals: &[u64],
     start: u64,
     late: u64,
+    slack: u64,
 ) -> Vec<Departure> {
     let mut device = Device { qdisc: Ledger::new(qdisc), drops: Drops::new(), sent: Vec::new(), wake: None, start };
     for (packet, &at) in trace.iter().zip(arrivals) {
         let now = Instant::from_nanos(start + at);
         device.run_until(now, late);
+        if slack > 0
+            && device
+                .wake
+                .is_some_and(|wake| wake > Instant::ZERO && wake.as_nanos().saturating_sub(slack) <= now.as_nanos())
+        {
+            device.pull(now);
+        }
         let mut frame = packet.frame.clone();
         if frame.departure() > Instant::ZERO {
             let departure = Instant::from_nanos(start + frame.departure().as_nanos());

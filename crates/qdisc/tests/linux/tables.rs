@@ -1,0 +1,147 @@
+//! The tables of `docs/VALIDATION.md`.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::Path;
+
+use crate::cells::{Input, Setup, Way};
+use crate::compare::Verdict;
+use crate::run::{Figures, Run};
+
+/// Runs of the kernel and of ours, each with a seed of its own.
+const SEEDS: u32 = 10;
+/// How far counts and delays may lie apart, as shares.
+const COUNTS_APART: f64 = 0.03;
+const DELAYS_APART: f64 = 0.05;
+
+/// A table of setups that are compared packet by packet: a row for a setup and profile, a column for a trace.
+pub(crate) fn exact<'a>(folder: &Path, setups: impl Iterator<Item = &'a Setup>) -> String {
+    let setups: Vec<&Setup> = setups.filter(|setup| setup.way == Way::Exact).collect();
+    let mut text = String::new();
+    for acks in [false, true] {
+        let is_acks = |input: &&Input| matches!(input, Input::Acks(_)) == acks;
+        let inputs: BTreeSet<Input> = setups.iter().flat_map(|setup| setup.inputs.iter().filter(is_acks)).copied().collect();
+        if inputs.is_empty() {
+            continue;
+        }
+        let names: Vec<String> = inputs.iter().map(|input| input.name().replace("acks-", "")).collect();
+        writeln!(text, "\n| setup | {} | apart at most |\n|---|{}---|", names.join(" | "), "---|".repeat(names.len()))
+            .expect("a string");
+        for setup in setups.iter().filter(|setup| setup.inputs.iter().any(|input| is_acks(&input))) {
+            let rows = if setup.has_profile() { [Some(true), Some(false)] } else { [Some(true), None] };
+            for linux in rows.into_iter().flatten() {
+                let mut apart = 0;
+                let cells: Vec<String> = inputs
+                    .iter()
+                    .map(|&input| {
+                        let run = setup.inputs.contains(&input).then(|| Run::new(folder, setup, input, 1)).flatten();
+                        run.map_or_else(String::new, |run| {
+                            let verdict = run.verdict(&run.ours(setup, linux, 1));
+                            apart = apart.max(verdict.apart[2]);
+                            shares(&verdict, linux)
+                        })
+                    })
+                    .collect();
+                let profile = if linux { "" } else { ", default" };
+                writeln!(text, "| {}{profile} | {} | {} |", setup.name, cells.join(" | "), micros(apart)).expect("a string");
+            }
+        }
+    }
+    text
+}
+
+/// Same fate, same order, same time, in percent.
+fn shares(verdict: &Verdict, judged: bool) -> String {
+    let percent = |share: f64| match share {
+        1.0 => "100".to_string(),
+        _ => format!("{:.2}", (share * 1e4).floor() / 1e2),
+    };
+    let failed = if judged && !verdict.holds() { " **no**" } else { "" };
+    match [verdict.fate, verdict.order, verdict.on_time] {
+        [1.0, 1.0, 1.0] => "100".into(),
+        shares => shares.map(percent).join(" ") + failed,
+    }
+}
+
+fn micros(nanos: u64) -> String {
+    match nanos {
+        0..1_000 => format!("{nanos} ns"),
+        1_000..1_000_000 => format!("{} µs", nanos / 1_000),
+        _ => format!("{} ms", nanos / 1_000_000),
+    }
+}
+
+/// One measure over all seeds: mean of the kernel, its 5 and 95 % points, mean of ours.
+struct Measure {
+    kernel: [f64; 3],
+    ours: f64,
+    holds: bool,
+}
+
+impl Measure {
+    fn new(kernel: &[f64], ours: &[f64], share: f64, is_count: bool) -> Self {
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        let mut sorted = kernel.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        // Between the seeds on either side, as usual.
+        let at = |rank: f64| {
+            let place = rank * (sorted.len() - 1) as f64;
+            let (low, part) = (place.floor() as usize, place.fract());
+            sorted[low] + part * (sorted[(low + 1).min(sorted.len() - 1)] - sorted[low])
+        };
+        let (theirs, mine) = (mean(kernel), mean(ours));
+        let few = if is_count && theirs < 50.0 { 2.0 * theirs.max(1.0).sqrt() } else { 0.0 };
+        let tolerance = (share * theirs).max(at(0.95) - at(0.05)).max(few);
+        Self { kernel: [theirs, at(0.05), at(0.95)], ours: mine, holds: (theirs - mine).abs() <= tolerance }
+    }
+
+    fn cell(&self, digits: usize) -> String {
+        let [mean, low, high] = self.kernel;
+        let failed = if self.holds { "" } else { " **no**" };
+        format!("{mean:.digits$} ({low:.digits$}–{high:.digits$}) / {:.digits$}{failed}", self.ours)
+    }
+}
+
+/// A table of setups that roll dice: a row for a setup and trace.
+pub(crate) fn statistical<'a>(folder: &Path, setups: impl Iterator<Item = &'a Setup>) -> String {
+    let mut text = String::from(
+        "\n| setup, trace | seeds | lost | marked | median delay, ms | 95 % delay, ms | alike, kernel and ours | alike, kernel and kernel |\n|---|---|---|---|---|---|---|---|\n",
+    );
+    for setup in setups.filter(|setup| setup.has_dice()) {
+        for &input in setup.inputs {
+            let runs: Vec<Run> = (1..=SEEDS).filter_map(|seed| Run::new(folder, setup, input, seed)).collect();
+            let Some(first) = runs.first().filter(|_| runs.len() > 1) else { continue };
+            let kernel: Vec<Figures> = runs.iter().map(|run| run.figures(&run.record.departures)).collect();
+            let replays: Vec<_> = runs.iter().zip(1..).map(|(run, seed)| run.ours(setup, true, seed)).collect();
+            let ours: Vec<Figures> = runs.iter().zip(&replays).map(|(run, ours)| run.figures(ours)).collect();
+            let measure = |of: fn(&Figures) -> f64, share, is_count| {
+                let values = |figures: &[Figures]| figures.iter().map(of).collect::<Vec<f64>>();
+                Measure::new(&values(&kernel), &values(&ours), share, is_count)
+            };
+            let with_ours: Vec<Verdict> = runs.iter().zip(&replays).map(|(run, ours)| run.verdict(ours)).collect();
+            let with_itself: Vec<Verdict> = runs[1..].iter().map(|run| first.verdict(&run.record.departures)).collect();
+            writeln!(
+                text,
+                "| {} {} | {} | {} | {} | {} | {} | {} | {} |",
+                setup.name,
+                input.name(),
+                runs.len(),
+                measure(|figures| figures.lost, COUNTS_APART, true).cell(0),
+                measure(|figures| figures.marked, COUNTS_APART, true).cell(0),
+                measure(|figures| figures.median, DELAYS_APART, false).cell(2),
+                measure(|figures| figures.p95, DELAYS_APART, false).cell(2),
+                alike(&with_ours),
+                alike(&with_itself),
+            )
+            .expect("a string grows");
+        }
+    }
+    text
+}
+
+/// Mean shares of same fate, order and time, in percent.
+fn alike(verdicts: &[Verdict]) -> String {
+    let mean = |of: fn(&Verdict) -> f64| 100.0 * verdicts.iter().map(of).sum::<f64>() / verdicts.len() as f64;
+    let shares = [mean(|verdict| verdict.fate), mean(|verdict| verdict.order), mean(|verdict| verdict.on_time)];
+    shares.map(|share| format!("{share:.1}")).join(" ")
+}
