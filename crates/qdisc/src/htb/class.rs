@@ -70,6 +70,8 @@ struct Buckets {
     tokens: i64,
     ceil_tokens: i64,
     filled: Instant,
+    /// While it borrows, its own bucket fills beyond its depth.
+    overflows: bool,
 }
 
 /// What a class counts.
@@ -164,14 +166,15 @@ impl Class {
     /// Pays for a packet that left by leave of `level`. A class below that level pays only from its ceiling's bucket.
     pub(super) fn pay(&mut self, len: Bytes, level: usize, now: Instant) {
         let earned = self.earned(now);
-        let Buckets { rate, ceil, depth, ceil_depth, tokens, ceil_tokens, filled } = &mut self.buckets;
+        let Buckets { rate, ceil, depth, ceil_depth, tokens, ceil_tokens, filled, overflows } = &mut self.buckets;
         let pay = |held: i64, depth: i64, cost: i64| ((held + earned).min(depth) - cost).max(1 - LONGEST);
         if self.level >= level {
             self.counters.lends += u64::from(self.level == level);
             *tokens = pay(*tokens, *depth, rate.nanos(len));
         } else {
             self.counters.borrows += 1;
-            *tokens = (*tokens + earned).min(*depth);
+            let most = if *overflows { LONGEST } else { *depth };
+            *tokens = (*tokens + earned).min(most);
         }
         *ceil_tokens = pay(*ceil_tokens, *ceil_depth, ceil.nanos(len));
         *filled = now;
@@ -193,10 +196,12 @@ impl Buckets {
     fn full(config: &ClassConfig, depth: Depth) -> Self {
         let ceiling = config.ceil();
         let nanos = |burst: Option<Bytes>, rate| depth.nanos(burst.unwrap_or(config.mtu), rate);
+        let overflows = depth == Depth::Ticks;
         let (depth, ceil_depth) = (nanos(config.burst, config.rate), nanos(config.cburst, ceiling));
         Self {
             rate: Cost::new(config.rate, config.framing),
             ceil: Cost::new(ceiling, config.framing),
+            overflows,
             depth,
             ceil_depth,
             tokens: depth,

@@ -33,7 +33,7 @@ pub enum Depth {
     /// The time these bytes take at the rate.
     #[default]
     Exact,
-    /// As `tc` (before 6.15) hands it to Linux: cut to whole microseconds, then to ticks of 64 ns. At 10 Gbit/s a bucket of
+    /// As in Linux: while a class borrows, its own bucket fills beyond its depth. And as `tc` (before 6.15) hands it over: cut to whole microseconds, then to ticks of 64 ns. At 10 Gbit/s a bucket of
     /// 1600 bytes so loses a quarter.
     Ticks,
 }

@@ -102,7 +102,7 @@ macro_rules! by_dscp {
 }
 
 /// Kinds whose default departs from Linux on purpose.
-const WITH_PROFILE: &[&str] = &["pfifo_fast", "codel", "fq_codel", "fq", "cake", "red", "pie", "fq_pie", "netem"];
+const WITH_PROFILE: &[&str] = &["pfifo_fast", "codel", "htb", "fq_codel", "fq", "cake", "red", "pie", "fq_pie", "netem"];
 
 /// All of it.
 pub(crate) const SETUPS: &[Setup] = &[
@@ -287,7 +287,7 @@ impl Setup {
                 |line: &str| if named(line) { line.replacen(kind, &format!("{kind} linux"), 1) } else { line.into() };
             script = script.lines().map(profiled).collect::<Vec<String>>().join("\n");
         }
-        script
+        script.trim_end().into()
     }
 
     /// Name of its run with `input`.
@@ -303,6 +303,11 @@ impl Setup {
     /// Whether it rolls dice: CAKE, for the last byte of every quantum and for BLUE.
     pub(crate) fn has_dice(&self) -> bool {
         self.way == Way::Statistical || self.words.starts_with("cake")
+    }
+
+    /// Whether it can be compared packet by packet.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.way == Way::Exact
     }
 
     fn has_seed(&self) -> bool {

@@ -51,21 +51,9 @@ impl Record {
         Some(record)
     }
 
-    /// The figure that follows `word` in what `tc -s` said, summed over all places.
-    pub(crate) fn figure(&self, word: &str) -> u64 {
-        let mut words = self.said.split_whitespace();
-        let mut sum = 0;
-        while words.any(|found| found.trim_start_matches('(') == word) {
-            let next = words.clone().next().unwrap_or_default();
-            let digits: String = next.chars().take_while(char::is_ascii_digit).collect();
-            sum += digits.parse().unwrap_or(0);
-        }
-        sum
-    }
-
-    /// Whether two flows share one of `buckets` buckets, as far as the kernel's own answer tells.
-    pub(crate) fn collides(&self, buckets: i64) -> bool {
-        let mut places: Vec<i64> = self.buckets.iter().map(|bucket| bucket * buckets / 65_536).collect();
+    /// Whether two flows share one of 65536 queues, as far as the kernel's own answer tells.
+    pub(crate) fn collides(&self) -> bool {
+        let mut places = self.buckets.clone();
         places.sort_unstable();
         self.buckets.contains(&-1) || places.windows(2).any(|pair| pair[0] == pair[1])
     }

@@ -8,7 +8,7 @@ use crate::trace::Arrival;
 
 /// What `qdisc` does with the packets of `trace` if they come at `arrivals` and the clock shows `start` at their beginning.
 ///
-/// `late` is how long after the time it asked for the discipline is woken: in the simulated kernel looking at the clock takes time.
+/// The clock moves in steps of `step`: who asked to be woken is woken at the next.
 /// `slack` is by how much it asked for a later time than necessary: a packet that comes meanwhile wakes the kernel, and the timer
 /// with it.
 pub(crate) fn replay(
@@ -16,13 +16,13 @@ pub(crate) fn replay(
     trace: &[Arrival],
     arrivals: &[u64],
     start: u64,
-    late: u64,
+    step: u64,
     slack: u64,
 ) -> Vec<Departure> {
     let mut device = Device { qdisc: Ledger::new(qdisc), drops: Drops::new(), sent: Vec::new(), wake: None, start };
     for (packet, &at) in trace.iter().zip(arrivals) {
         let now = Instant::from_nanos(start + at);
-        device.run_until(now, late);
+        device.run_until(now, step);
         if slack > 0
             && device
                 .wake
@@ -38,7 +38,7 @@ pub(crate) fn replay(
         device.qdisc.enqueue(frame, now, &mut device.drops);
         device.pull(now);
     }
-    device.run_until(Instant::from_nanos(u64::MAX), late);
+    device.run_until(Instant::from_nanos(u64::MAX), step);
     device.sent
 }
 
@@ -51,11 +51,13 @@ struct Device<Q> {
 }
 
 impl<Q: Qdisc<crate::frame::Frame>> Device<Q> {
-    fn run_until(&mut self, end: Instant, late: u64) {
-        while let Some(wake) = self.wake
-            && Instant::from_nanos(wake.as_nanos().saturating_add(late)) < end
-        {
-            self.pull(Instant::from_nanos(wake.as_nanos() + late));
+    fn run_until(&mut self, end: Instant, step: u64) {
+        while let Some(wake) = self.wake {
+            let now = Instant::from_nanos((wake.as_nanos() / step + 1).saturating_mul(step));
+            if now >= end {
+                break;
+            }
+            self.pull(now);
             assert!(self.wake.is_none_or(|again| again > wake), "a discipline that sends nothing asks for a later time");
         }
     }

@@ -13,8 +13,8 @@ use crate::record::{Departure, Record};
 use crate::replay::replay;
 use crate::trace::Arrival;
 
-/// The simulated clock advances by so much whenever it is looked at, so that timers are served this much late.
-const LATE_NS: u64 = 256;
+/// The clock of the simulated kernel advances in such steps, by one whenever it is looked at.
+const CLOCK_STEP_NS: u64 = 256;
 
 /// A cell of the matrix and what the kernel did.
 pub(crate) struct Run {
@@ -49,7 +49,14 @@ impl Run {
 
     /// What ours does with the packets at the times they came to the kernel.
     pub(crate) fn ours(&self, setup: &Setup, linux: bool, seed: u32) -> Vec<Departure> {
-        replay(ours(setup, linux, seed), &self.trace, &self.record.arrivals, self.record.start, LATE_NS, setup.slack_ns)
+        replay(
+            ours(setup, linux, seed),
+            &self.trace,
+            &self.record.arrivals,
+            self.record.start,
+            CLOCK_STEP_NS,
+            setup.slack_ns,
+        )
     }
 
     /// The kernel's run beside another.

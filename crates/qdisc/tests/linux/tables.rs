@@ -38,7 +38,9 @@ pub(crate) fn exact<'a>(folder: &Path, setups: impl Iterator<Item = &'a Setup>) 
                         run.map_or_else(String::new, |run| {
                             let verdict = run.verdict(&run.ours(setup, linux, 1));
                             apart = apart.max(verdict.apart[2]);
-                            shares(&verdict, linux)
+                            // Two flows in one of the kernel's queues are no fault of ours.
+                            let collide = if run.record.collides() { " (flows collide)" } else { "" };
+                            shares(&verdict, linux) + collide
                         })
                     })
                     .collect();
