@@ -157,8 +157,9 @@ mod tests {
     fn a_jump_of_count_wraps() {
         let model = |count: u32| {
             let x = 0xffff_0000_u128;
-            let bracket = ((3 << 32) + (1 << 64) - u128::from(count) * ((x * x) >> 32)) % (1 << 64) >> 2;
-            ((bracket * x) % (1 << 64) >> 31 >> 16) as u16
+            let wrapped = |value: u128| value % (1 << 64);
+            let bracket = wrapped((3 << 32) + (1 << 64) - u128::from(count) * ((x * x) >> 32)) >> 2;
+            (wrapped(bracket * x) >> 47) as u16
         };
         for count in [4, 5, 17, 64, 65, 730, 65_536, u32::MAX] {
             assert_eq!(InverseRoot::ONE.step(count).0, model(count), "count {count}");

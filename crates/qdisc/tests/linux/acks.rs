@@ -115,7 +115,7 @@ impl Receiver {
             return;
         }
         match dice.between(0, 9) {
-            0 => self.ack = self.holes.drain(..).map(|(_, right)| right).last().unwrap_or(self.ack),
+            0 => self.ack = self.holes.drain(..).next_back().map_or(self.ack, |(_, right)| right),
             1 if self.holes.len() < 3 => {
                 let (_, right) = self.holes[self.holes.len() - 1];
                 self.holes.push((right.wrapping_add(SEGMENT), right.wrapping_add(2 * SEGMENT)));
