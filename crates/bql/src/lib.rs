@@ -11,6 +11,7 @@
 //! | [`push`] | [`Push`]: push-based flow control, a limit that meters by rate |
 //! | `ring` | [`Ring`]: a device's transmit ring behind a limit; [`Slot`], the permission to put one packet |
 //! | `port` | [`Port`]: queueing discipline, limit and ring as one |
+//! | `multi_port` | [`MultiPort`]: the same for a device with several transmit queues |
 //!
 //! Use [`Dql`] alone in a driver; [`Ring`] when something else schedules; [`Port`] for the whole way down.
 //!
@@ -35,12 +36,14 @@ extern crate std;
 
 pub mod dql;
 mod limit;
+mod multi_port;
 mod port;
 pub mod push;
 mod ring;
 
 pub use dql::{ConfigError, Dql};
 pub use limit::{Limit, Unlimited};
+pub use multi_port::{MultiPort, TxStats, Waking};
 pub use port::Port;
 pub use push::Push;
 pub use ring::{Ring, Slot};

@@ -1,4 +1,4 @@
-//! What a link's discipline must know of a frame: flow, hosts, TOS, read from its Ethernet, IPv4 and transport headers.
+//! What a link's discipline must know of a frame: flow, hosts, TOS, priority, read from its Ethernet, IPv4 and transport headers.
 //!
 //! The hashes use one fixed key: a simulation must queue the same way every time.
 
@@ -6,6 +6,7 @@ use std::hash::Hasher;
 
 use siphasher::sip::SipHasher13;
 use tautline_base::{HeapFrame, Packet};
+use tautline_qdisc::pfifo_fast::priority_of_tos;
 
 const ETHERTYPE_IPV4: &[u8] = &[0x08, 0x00];
 const IP: usize = 14;
@@ -17,7 +18,10 @@ pub(crate) fn packet(frame: HeapFrame, len: u32) -> Packet<HeapFrame> {
     let packet = Packet::new(frame, len);
     match Headers::read(packet.bytes()) {
         None => packet,
-        Some(Headers { tos, source, destination, flow }) => packet.with_tos(tos, 0).with_hashes(flow, source, destination),
+        Some(Headers { tos, source, destination, flow }) => {
+            // Linux does so where it forwards.
+            packet.with_tos(tos, priority_of_tos(tos)).with_hashes(flow, source, destination)
+        }
     }
 }
 

@@ -12,9 +12,13 @@
 //! | module | holds |
 //! |---|---|
 //! | [`transfer`] | [`Transfer`], the ready-made scenario, and its [`Outcome`] |
+//! | [`load`] | [`Load`], many flows and echo messages through one device edge, and what stands where: an [`Edge`] |
 //! | [`network`] | [`Network`]: two hosts over a link; jumps from event to event |
 //! | [`app`] | [`App`] and [`Program`], what runs on a host; [`BulkSender`], [`BulkReceiver`] |
-//! | [`link`] | [`Link`]: rate, delay, queue, accidents |
+//! | [`flows`] | [`Flows`]: either end of many streams |
+//! | [`echo`] | [`EchoRequest`], and [`Echoes`], how long each took |
+//! | [`link`] | [`Link`]: rate, delay, queue, accidents; with a card, a router's way out |
+//! | `limit_kind` | [`LimitKind`]: which limit stands in front of a ring |
 //! | [`nic`] | [`SimNic`]: rings, line rate, interrupt moderation |
 //! | [`record`] | [`Record`]: hash, per-packet trace, pcapng of every packet event |
 //! | `event_queue` | [`EventQueue`]: what happens when |
@@ -25,8 +29,12 @@ pub mod app;
 mod chance;
 mod classify;
 mod config_error;
+pub mod echo;
 mod event_queue;
+pub mod flows;
+mod limit_kind;
 pub mod link;
+pub mod load;
 pub mod network;
 pub mod nic;
 mod pattern;
@@ -36,8 +44,12 @@ pub mod transfer;
 pub use app::{App, AppError, BulkReceiver, BulkSender, Program};
 pub use chance::Probability;
 pub use config_error::ConfigError;
+pub use echo::{EchoRequest, Echoes};
 pub use event_queue::EventQueue;
-pub use link::{Buffer, Impairments, Link, LinkConfig, LinkEvent, LinkTracer, LinkWhat};
+pub use flows::Flows;
+pub use limit_kind::LimitKind;
+pub use link::{Buffer, CardConfig, Impairments, Link, LinkConfig, LinkEvent, LinkTracer, LinkWhat};
+pub use load::{Edge, Load, Look};
 pub use network::{End, Network, Stall, StallKind};
 pub use nic::{Coalesce, NicConfig, SimNic};
 pub use pattern::{Check, Pattern};

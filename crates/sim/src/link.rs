@@ -1,8 +1,10 @@
 //! [`Link`]: one direction of a link: a queue, a serialiser, and air in which frames are lost, doubled, damaged or held back.
 //!
 //! The link copies what enters into frames of its own, so a sender's packet completes at its NIC, as on a real machine. Its queue
-//! is any discipline, always inside a [`Ledger`].
+//! is any discipline, always inside a [`Ledger`]. With a card ([`CardConfig`]) it is the way out of a router: what enters is
+//! forwarded, so nothing holds it back as TSQ does at its source.
 
+mod card;
 mod config;
 mod trace;
 
@@ -11,14 +13,17 @@ use std::fmt;
 use rand_core::Rng;
 use rand_pcg::Pcg32;
 use tautline_base::{Bytes, Ecn, Frame, HeapFrame, Instant, Item, Packet, Pool};
+use tautline_bql::{Limit, Ring};
 use tautline_qdisc::fifo::{self, Fifo, Victim};
 use tautline_qdisc::{Backlog, DropReason, Drops, DynQdisc, Ledger, Qdisc, Report};
 
 use crate::classify;
 use crate::config_error::ConfigError;
 use crate::event_queue::EventQueue;
+use crate::nic::SimNic;
 
-pub use config::{Buffer, Impairments, LinkConfig};
+use card::Card;
+pub use config::{Buffer, CardConfig, Impairments, LinkConfig};
 pub use trace::{LinkEvent, LinkTracer, LinkWhat};
 
 /// Where the IP packet begins in an Ethernet frame.
@@ -30,6 +35,7 @@ pub struct Link {
     queue: Ledger<Box<dyn DynQdisc<Packet<HeapFrame>>>>,
     drops: Drops<Packet<HeapFrame>>,
     serialiser: Serialiser,
+    card: Option<Box<Card>>,
     air: EventQueue<Packet<HeapFrame>>,
     pool: Pool<HeapFrame>,
     rng: Pcg32,
@@ -80,6 +86,7 @@ impl Link {
     /// If a parameter is out of range.
     pub fn new(config: LinkConfig, rng: Pcg32) -> Result<Self, ConfigError> {
         config.check()?;
+        // The card's luck is its own: with or without one the same frames have accidents.
         let queue: Box<dyn DynQdisc<Packet<HeapFrame>>> = match &config.queue {
             Buffer::TailDrop { packets, bytes } => {
                 let packets = u32::try_from(*packets).ok();
@@ -87,11 +94,13 @@ impl Link {
             }
             Buffer::Discipline(kind) => kind.clone().build()?,
         };
+        let card = config.card.as_ref().map(|card| Card::new(card, config.rate, rng.clone())).transpose()?.map(Box::new);
         Ok(Self {
             config,
             queue: Ledger::new(queue),
             drops: Drops::new(),
             serialiser: Serialiser::Idle,
+            card,
             air: EventQueue::new(),
             pool: Pool::new(Vec::new()),
             rng,
@@ -130,9 +139,13 @@ impl Link {
 
     /// When [`advance`](Self::advance) has something to do.
     pub fn next_event(&self) -> Option<Instant> {
-        let serialiser = match self.serialiser {
-            Serialiser::Busy { until, .. } => Some(until),
-            Serialiser::Idle => self.queue.ready_at(),
+        let serialiser = match (&self.card, &self.serialiser) {
+            (Some(card), _) => {
+                let feed = card.ring().opens_at().and_then(|opens| Some(opens.max(self.queue.ready_at()?)));
+                card.next_event().into_iter().chain(feed).min()
+            }
+            (None, Serialiser::Busy { until, .. }) => Some(*until),
+            (None, Serialiser::Idle) => self.queue.ready_at(),
         };
         serialiser.into_iter().chain(self.air.next_at()).min()
     }
@@ -140,6 +153,11 @@ impl Link {
     /// What waits in the queue.
     pub fn backlog(&self) -> Backlog {
         self.queue.backlog()
+    }
+
+    /// The ring of its card, if it has one.
+    pub fn ring(&self) -> Option<&Ring<SimNic, Box<dyn Limit>>> {
+        self.card.as_deref().map(Card::ring)
     }
 
     /// Frames in the queue, on the serialiser or in the air.
@@ -159,6 +177,11 @@ impl Link {
 
     /// Finishes what has been serialised by `now` and begins with what may go next.
     fn serialise(&mut self, now: Instant, tracer: &mut impl LinkTracer) {
+        if let Some(mut card) = self.card.take() {
+            self.work(&mut card, now, tracer);
+            self.card = Some(card);
+            return;
+        }
         loop {
             match std::mem::replace(&mut self.serialiser, Serialiser::Idle) {
                 Serialiser::Busy { packet, until } if until > now => {
@@ -180,11 +203,36 @@ impl Link {
         }
     }
 
+    /// What `card` has sent is on its way, what its driver found completed comes to rest, and its ring is filled again.
+    fn work(&mut self, card: &mut Card, now: Instant, tracer: &mut impl LinkTracer) {
+        card.advance(now, |bytes, at| {
+            let packet = self.copy(bytes);
+            self.launch(packet, at, tracer);
+        });
+        for packet in card.done.drain(..) {
+            self.settle(packet);
+        }
+        while let Some(slot) = card.ring_mut().slot(now)
+            && let Some(packet) = self.next(now, tracer)
+        {
+            slot.put(packet, now);
+        }
+        card.ring_mut().doorbell(now);
+    }
+
     /// Takes the next packet from the queue and begins to serialise it. False when none may go.
     fn begin(&mut self, now: Instant, tracer: &mut impl LinkTracer) -> bool {
+        let Some(packet) = self.next(now, tracer) else { return false };
+        let until = now + packet.len() / self.config.rate;
+        self.serialiser = Serialiser::Busy { packet, until };
+        true
+    }
+
+    /// The next packet from the queue, as it will be on the wire.
+    fn next(&mut self, now: Instant, tracer: &mut impl LinkTracer) -> Option<Packet<HeapFrame>> {
         let next = self.queue.dequeue(now, &mut self.drops);
         self.settle_drops(now, tracer);
-        let Some(mut packet) = next else { return false };
+        let mut packet = next?;
         let tell = |what| LinkEvent { at: now, what };
         if Ecn::of_tos(packet.tos()) == Ecn::Ce && classify::tos(packet.bytes()).map(Ecn::of_tos) != Some(Ecn::Ce) {
             self.stats.marked += 1;
@@ -193,9 +241,7 @@ impl Link {
         packet.finish();
         let sojourn = now - packet.enqueued();
         tracer.record(&tell(LinkWhat::Serialised { sojourn }), packet.bytes());
-        let until = now + packet.len() / self.config.rate;
-        self.serialiser = Serialiser::Busy { packet, until };
-        true
+        Some(packet)
     }
 
     /// The last bit is on the wire: the frame is lost, doubled, or on its way.

@@ -84,15 +84,31 @@ where
     pub fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&Self) -> bool) -> Result<(), Stall> {
         let deadline = self.now + limit;
         while !done(self) && !self.ends.iter().all(|end| end.app.is_done()) {
-            if let Some(number) = (0..2).find(|number| self.ends[*number].app.failure().is_some()) {
-                return Err(self.stall(StallKind::Failed { host: number }));
-            }
+            self.check()?;
             if self.next_event().is_some_and(|at| at > deadline) {
                 return Err(self.stall(StallKind::Deadline));
             }
             self.step()?;
         }
         Ok(())
+    }
+
+    /// A frame from elsewhere enters the link that leaves host `number` at `now`, which must not be after the next event.
+    pub fn inject(&mut self, number: usize, frame: &[u8], now: Instant) {
+        let Self { links, recorder, .. } = self;
+        let recorder = &mut *recorder.borrow_mut();
+        links[number].enter(frame, now, &mut LinkTap { link: number, recorder });
+    }
+
+    /// Whether both programs can go on.
+    ///
+    /// # Errors
+    /// If one has failed.
+    pub fn check(&self) -> Result<(), Stall> {
+        match (0..2).find(|number| self.ends[*number].app.failure().is_some()) {
+            Some(host) => Err(self.stall(StallKind::Failed { host })),
+            None => Ok(()),
+        }
     }
 
     /// Runs until nothing is planned any more: connections have left TIME-WAIT, every frame is at rest.

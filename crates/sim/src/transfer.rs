@@ -33,7 +33,7 @@ use crate::nic::{NicConfig, NicStats, SimNic};
 use crate::pattern::{Check, Pattern};
 use crate::record::{Record, Tap, TraceHash};
 
-const PORT: u16 = 5001;
+pub(crate) const PORT: u16 = 5001;
 
 /// The sender's number in a [`Network`].
 pub const SENDER: usize = 0;
@@ -236,14 +236,17 @@ impl Transfer {
         let qdisc = Stats::new(Ledger::new(self.qdisc.clone().build()?));
         let port = Port::new(qdisc, Ring::new(nic, Dql::new(self.dql)?));
         let pool = Pool::new((0..self.frames).map(|_| HeapFrame::new()).collect());
-        let mac = [2, 0, 0, 0, 0, number as u8 + 1];
-        let config = HostConfig { mac, address: address(number), prefix: 24, gateway: None, seed };
+        let config = HostConfig { mac: mac(number), address: address(number), prefix: 24, gateway: None, seed };
         Ok(Host::new(config, port, pool, tap))
     }
 }
 
-fn address(number: usize) -> Ipv4Addr {
+pub(crate) fn address(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 7, 0, number as u8 + 1)
+}
+
+pub(crate) fn mac(number: usize) -> [u8; 6] {
+    [2, 0, 0, 0, 0, number as u8 + 1]
 }
 
 fn outcome<S: Read, F: FnMut(&[u8]), R: Record>(network: &TransferNetwork<S, F, R>, duration: Duration) -> Outcome {

@@ -1,6 +1,7 @@
-//! [`Ring`](tautline_bql::Ring) and [`Port`](tautline_bql::Port) over a wire of limited speed.
+//! [`Ring`](tautline_bql::Ring) and [`Port`](tautline_bql::Port), and [`MultiPort`](tautline_bql::MultiPort), over a wire of limited speed.
 
 mod effect;
+mod multi;
 mod path;
 mod reset;
 mod wire;

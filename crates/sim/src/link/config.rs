@@ -8,6 +8,8 @@ use tautline_qdisc::Kind;
 
 use crate::chance::Probability;
 use crate::config_error::ConfigError;
+use crate::limit_kind::LimitKind;
+use crate::nic::Coalesce;
 
 /// One direction of a link. The default is a perfect wire: no delay, faster than anything that feeds it.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,13 +20,16 @@ pub struct LinkConfig {
     pub delay: Duration,
     /// Where frames wait for the serialiser.
     pub queue: Buffer,
+    /// The card between queue and wire, as a router has. Default none: the queue is asked whenever the wire is free.
+    pub card: Option<CardConfig>,
     /// What goes wrong on the way.
     pub impair: Impairments,
 }
 
 impl Default for LinkConfig {
     fn default() -> Self {
-        Self { rate: Rate::MAX, delay: Duration::ZERO, queue: Buffer::default(), impair: Impairments::default() }
+        let (queue, impair) = (Buffer::default(), Impairments::default());
+        Self { rate: Rate::MAX, delay: Duration::ZERO, queue, card: None, impair }
     }
 }
 
@@ -37,6 +42,25 @@ impl LinkConfig {
 
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         ConfigError::check(self.rate > Rate::ZERO, "rate", self.rate, "above 0")
+    }
+}
+
+/// The card through which a router feeds a link. Its line rate is the link's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CardConfig {
+    /// Descriptors of its ring, at least 1. Default 256 (Linux e1000e, igb).
+    pub ring: usize,
+    /// When it announces completions.
+    pub coalesce: Coalesce,
+    /// Longest the driver takes to answer an interrupt, drawn evenly from nothing to this: a processor that is busy. Default 0.
+    pub late: Duration,
+    /// The limit on the bytes in the ring. Default dynamic queue limits.
+    pub limit: LimitKind,
+}
+
+impl Default for CardConfig {
+    fn default() -> Self {
+        Self { ring: 256, coalesce: Coalesce::default(), late: Duration::ZERO, limit: LimitKind::default() }
     }
 }
 

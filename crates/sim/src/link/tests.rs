@@ -8,8 +8,8 @@ use rand_pcg::Pcg32;
 use tautline_base::{Bytes, Instant, Rate};
 use tautline_qdisc::DropReason;
 
-use super::{Buffer, Impairments, Link, LinkConfig, LinkEvent, LinkTracer, LinkWhat};
-use crate::Probability;
+use super::{Buffer, CardConfig, Impairments, Link, LinkConfig, LinkEvent, LinkTracer, LinkWhat};
+use crate::{Coalesce, LimitKind, Probability};
 
 fn link(config: LinkConfig) -> Link {
     Link::new(config, Pcg32::new(7, 7)).expect("valid")
@@ -120,6 +120,75 @@ impl LinkTracer for Count {
     }
 }
 
+/// A router's way out at 1 Gbit/s: a ring of `ring`, an interrupt after `frames` completions or 1 ms.
+fn routed(ring: usize, frames: u32, late: Duration, limit: LimitKind) -> Link {
+    let coalesce = Coalesce { frames, time: Duration::from_millis(1) };
+    let card = Some(CardConfig { ring, coalesce, late, limit });
+    link(LinkConfig { rate: Rate::gbit(1), card, ..LinkConfig::default() })
+}
+
+#[test]
+fn a_ring_is_filled_at_once_and_again_when_completions_are_announced() {
+    let mut link = routed(4, 3, Duration::ZERO, LimitKind::Unlimited);
+    for n in 0..6 {
+        link.enter(&frame(n, 0), Instant::ZERO, &mut ());
+    }
+    let ring = link.ring().expect("it has a card");
+    assert_eq!((ring.in_flight(), link.backlog().packets, link.outstanding()), (4, 2, 6));
+    // 10 µs each; the interrupt at 30 µs lets the fifth and sixth in while the fourth is on the wire.
+    let arrivals: Vec<_> = run(&mut link, &mut ()).iter().map(|(at, bytes)| (*at, number(bytes))).collect();
+    assert_eq!(arrivals, [(10, 0), (20, 1), (30, 2), (40, 3), (50, 4), (60, 5)]);
+}
+
+#[test]
+fn a_ring_runs_dry_while_nobody_hears_of_its_completions() {
+    let mut link = routed(2, u32::MAX, Duration::ZERO, LimitKind::Unlimited);
+    for n in 0..4 {
+        link.enter(&frame(n, 0), Instant::ZERO, &mut ());
+    }
+    let arrivals: Vec<_> = run(&mut link, &mut ()).iter().map(|(at, _)| *at).collect();
+    assert_eq!(arrivals, [10, 20, 1020, 1030], "1 ms after the first completion");
+}
+
+#[test]
+fn a_late_driver_answers_later_and_never_more_than_that() {
+    let arrivals = |late| {
+        let mut link = routed(1, 1, late, LimitKind::Unlimited);
+        for n in 0..100 {
+            link.enter(&frame(n, 0), Instant::ZERO, &mut ());
+        }
+        run(&mut link, &mut ()).iter().map(|(at, _)| *at).collect::<Vec<_>>()
+    };
+    let (prompt, late) = (arrivals(Duration::ZERO), arrivals(Duration::from_micros(50)));
+    assert_eq!(prompt, (1..=100).map(|n| n * 10).collect::<Vec<_>>());
+    let gaps: Vec<_> = late.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(gaps.iter().all(|gap| (10..=61).contains(gap)), "{gaps:?}");
+    assert!(gaps.iter().any(|gap| *gap < 20) && gaps.iter().any(|gap| *gap > 50), "{gaps:?}");
+}
+
+#[test]
+fn a_limit_holds_packets_back_though_the_ring_has_room() {
+    let mut link = routed(64, 1, Duration::ZERO, LimitKind::default());
+    for n in 0..50 {
+        link.enter(&frame(n, 0), Instant::ZERO, &mut ());
+    }
+    let ring = link.ring().expect("it has a card");
+    assert_eq!((ring.in_flight(), link.backlog().packets), (1, 49), "a limit of zero lets one through");
+    assert_eq!(run(&mut link, &mut ()).len(), 50);
+}
+
+/// Priority comes from the TOS byte, as where Linux forwards.
+#[test]
+fn a_router_sees_the_priority_of_a_frame() {
+    let queue = "pfifo_fast".parse().expect("valid");
+    let mut link = link(LinkConfig { rate: Rate::gbit(1), queue, ..LinkConfig::default() });
+    for (n, tos) in [(0, 0), (1, 0), (2, 36 << 2)] {
+        link.enter(&frame(n, tos), Instant::ZERO, &mut ());
+    }
+    let arrived: Vec<_> = run(&mut link, &mut ()).iter().map(|(_, bytes)| number(bytes)).collect();
+    assert_eq!(arrived, [0, 2, 1]);
+}
+
 proptest! {
     /// In + copies = arrived + lost + dropped, whatever goes wrong; and the tracer hears of all of it.
     #[test]
@@ -127,7 +196,7 @@ proptest! {
         let [loss, duplicate, corrupt, reorder] = percent.map(|p| Probability::percent(p).expect("in range"));
         let impair = Impairments { loss, duplicate, corrupt, reorder, reorder_delay: Duration::from_micros(77) };
         let queue = Buffer::TailDrop { packets: limit, bytes: Bytes::MAX };
-        let config = LinkConfig { rate: Rate::gbit(1), delay: Duration::from_micros(50), queue, impair };
+        let config = LinkConfig { rate: Rate::gbit(1), delay: Duration::from_micros(50), queue, card: None, impair };
         let mut link = Link::new(config, Pcg32::new(seed, 1)).expect("valid");
         let mut count = Count::default();
         let mut arrived = 0;

@@ -1,0 +1,142 @@
+//! [`Flows`]: many streams of one host at once, without end, and the host that takes them in.
+
+use std::net::SocketAddrV4;
+
+use tautline_base::{Device, Instant, Packet, SocketId};
+use tautline_qdisc::Qdisc;
+use tautline_stack::{Event, Host, Recv, TcpConfig, Tracer};
+
+use crate::app::{App, AppError, Program};
+
+/// Bytes moved between program and host in one call.
+const CHUNK: usize = 1 << 16;
+
+/// Either end of a number of streams. Neither is ever done: the simulation ends when it has been watched for long enough.
+#[derive(Debug)]
+pub struct Flows {
+    role: Role,
+    config: TcpConfig,
+    buffer: Box<[u8]>,
+    failure: Option<AppError>,
+}
+
+#[derive(Debug)]
+enum Role {
+    Source { remote: SocketAddrV4, count: usize, opened: usize },
+    Sink { port: u16, received: u64 },
+}
+
+impl Flows {
+    /// `count` connections to `remote` that always have something to send.
+    pub fn source(remote: SocketAddrV4, count: usize, config: TcpConfig) -> Self {
+        Self::new(Role::Source { remote, count, opened: 0 }, config)
+    }
+
+    /// Takes whatever comes on `port`.
+    pub fn sink(port: u16, config: TcpConfig) -> Self {
+        Self::new(Role::Sink { port, received: 0 }, config)
+    }
+
+    fn new(role: Role, config: TcpConfig) -> Self {
+        Self { role, config, buffer: vec![0; CHUNK].into(), failure: None }
+    }
+
+    /// Bytes read so far; nothing at the source.
+    pub fn received(&self) -> u64 {
+        if let Role::Sink { received, .. } = self.role { received } else { 0 }
+    }
+
+    /// Connections that were opened; nothing at the sink.
+    pub fn opened(&self) -> usize {
+        if let Role::Source { opened, .. } = self.role { opened } else { 0 }
+    }
+
+    fn begin<Q, D, T>(&mut self, host: &mut Host<Q, D, T>, now: Instant) -> Result<(), AppError>
+    where
+        D: Device,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+    {
+        match self.role {
+            Role::Source { remote, count, .. } => {
+                for _ in 0..count {
+                    host.connect(remote, self.config.clone(), now)?;
+                }
+            }
+            Role::Sink { port, .. } => {
+                host.listen(port, self.config.clone())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn react<Q, D, T>(&mut self, host: &mut Host<Q, D, T>, event: Event) -> Result<(), AppError>
+    where
+        D: Device,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+    {
+        match event {
+            Event::Connected(socket) => {
+                if let Role::Source { opened, .. } = &mut self.role {
+                    *opened += 1;
+                }
+                self.fill(host, socket)
+            }
+            Event::Writable(socket) => self.fill(host, socket),
+            Event::Accepted { socket, .. } | Event::Readable(socket) => self.drain(host, socket),
+            Event::Closed { why, .. } => Err(AppError::Closed(why)),
+        }
+    }
+
+    fn fill<Q, D, T>(&self, host: &mut Host<Q, D, T>, socket: SocketId) -> Result<(), AppError>
+    where
+        D: Device,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+    {
+        while host.send(socket, &self.buffer)? > 0 {}
+        Ok(())
+    }
+
+    fn drain<Q, D, T>(&mut self, host: &mut Host<Q, D, T>, socket: SocketId) -> Result<(), AppError>
+    where
+        D: Device,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+    {
+        while let Recv::Data(count) = host.recv(socket, &mut self.buffer)? {
+            if let Role::Sink { received, .. } = &mut self.role {
+                *received += count as u64;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<Q, D, T> App<Host<Q, D, T>> for Flows
+where
+    D: Device,
+    Q: Qdisc<Packet<D::Frame>>,
+    T: Tracer,
+{
+    fn start(&mut self, host: &mut Host<Q, D, T>, now: Instant) {
+        self.failure = self.begin(host, now).err();
+    }
+
+    fn on_event(&mut self, host: &mut Host<Q, D, T>, event: Event, _now: Instant) {
+        if let Err(error) = self.react(host, event) {
+            self.failure = Some(error);
+        }
+    }
+}
+
+impl Program for Flows {
+    fn is_done(&self) -> bool {
+        false
+    }
+
+    fn failure(&self) -> Option<&AppError> {
+        self.failure.as_ref()
+    }
+}

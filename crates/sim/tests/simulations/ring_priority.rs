@@ -1,0 +1,25 @@
+//! 002-F2.5: an echo message with priority (AF42) overtakes everything in `pfifo_fast`, and nothing in the ring.
+
+use crate::rings::{Place, Table, load};
+use tautline_sim::Load;
+
+/// AF42 in the upper six bits of the TOS byte: band 0.
+const AF42: u8 = 36 << 2;
+
+fn check(place: Place) {
+    let title = format!("002-F2.5, {place:?}: pfifo_fast, echo in band 0");
+    let table = Table::of(&title, |ring, limit| Load { echo_tos: AF42, ..load(place, "pfifo_fast", ring, limit) });
+    table.keep_throughput();
+    table.rings_full_without_and_short_with();
+    table.only_the_ring_delays();
+}
+
+#[test]
+fn behind_a_router_priority_ends_at_the_ring() {
+    check(Place::Router);
+}
+
+#[test]
+fn at_a_host_priority_ends_at_the_ring() {
+    check(Place::Host);
+}

@@ -1,0 +1,161 @@
+//! What the experiments on device rings share (paper 002, chapter 2): 1 Gbit/s behind a router or at the host itself, a ring of chosen
+//! length, a limit or none, and a table of what was seen.
+//!
+//! Scaled down from the thesis' 30 s, five times, to 65 ms once, where nothing else is said: time is virtual and nothing but the seed is random.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use tautline_base::{Bytes, Rate};
+use tautline_bql::dql;
+use tautline_sim::{CardConfig, Edge, LimitKind, LinkConfig, Load, NicConfig};
+use tautline_stack::{TcpConfig, TsqLimit};
+
+use crate::common::ms;
+
+/// Where the experiment takes place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// What comes over 10 Gbit/s without TSQ is forwarded over 1 Gbit/s.
+    Router,
+    /// A host's own 1 Gbit/s, with TSQ. There is no TSO here.
+    Host,
+}
+
+/// 80 flows from a router's back, 100 of the host's own: enough to fill what they find without TSQ and with it. Through a ring of `ring` descriptors, behind `qdisc`.
+pub(crate) fn load(place: Place, qdisc: &str, ring: usize, limit: LimitKind) -> Load {
+    let load = Load { warm_up: ms(40), duration: ms(25), echo_every: ms(1), ..Load::default() };
+    let rate = Rate::gbit(1);
+    // Both directions together: 200 µs, a switch or two away.
+    let wire = LinkConfig { delay: Duration::from_micros(100), ..LinkConfig::default() };
+    match place {
+        Place::Router => {
+            let card = Some(CardConfig { ring, limit, ..CardConfig::default() });
+            let queue = qdisc.parse().expect("valid");
+            let fast = NicConfig { rate: Rate::gbit(10), ..NicConfig::default() };
+            let tcp = TcpConfig { tsq: TsqLimit::Off, ..load.tcp };
+            let links = [LinkConfig { rate, queue, card, ..wire.clone() }, wire];
+            Load { flows: 80, links, nics: [fast.clone(), fast], tcp, ..load }
+        }
+        Place::Host => {
+            let nic = NicConfig { tx_ring: ring, ..NicConfig::default() };
+            let dql = match limit {
+                LimitKind::Dql(config) => config,
+                // A host's limit is always dynamic: one that cannot fall below the largest is none.
+                _ => dql::Config { limit_min: dql::Config::default().limit_max, ..dql::Config::default() },
+            };
+            let qdisc = qdisc.parse().expect("valid");
+            Load { links: [wire.clone(), wire], nics: [nic, NicConfig::default()], qdisc, dql, ..load }
+        }
+    }
+}
+
+/// Dynamic queue limits as Linux has them.
+pub(crate) const DQL: LimitKind = LimitKind::Dql(dql::Config {
+    limit_min: Bytes::ZERO,
+    limit_max: Bytes::new(1_879_048_192),
+    hold_time: Duration::from_secs(1),
+    stall_threshold: None,
+});
+
+#[track_caller]
+pub(crate) fn run(load: &Load) -> Edge {
+    let edge = load.run().unwrap_or_else(|error| panic!("{error}"));
+    let expected = load.duration.as_nanos() / load.echo_every.as_nanos();
+    let few = (edge.delays.len() as u128) * 2 < expected;
+    assert!(!few, "SEED={}: {} of {expected} echo messages came through", load.seed, edge.delays.len());
+    edge
+}
+
+/// A line of a table.
+pub(crate) fn show(what: impl Display, edge: &Edge) {
+    let (ring, packets) = (ring_bytes(edge), backlog(edge));
+    let (limit, spread) = edge.mean(|look| look.limit.get() as f64);
+    let limit = if limit < 1e9 { format!("limit {limit:.0} ± {spread:.0} B") } else { "no limit".to_owned() };
+    let delays = [5, 50, 95].map(|percent| edge.delay(percent).as_micros());
+    println!(
+        "{what:<28} {:>9} of {:>9}  echo p5/50/95 {delays:?} µs  ring {ring:>7.0} B  qdisc {packets:>4.0} packets  {limit}",
+        edge.goodput.to_string(),
+        edge.carried.to_string(),
+    );
+}
+
+/// The runs of a table in their order: ring, limit, what was seen.
+pub(crate) struct Table(Vec<(usize, bool, Edge)>);
+
+impl Table {
+    /// Runs and prints `make` for rings of 128, 256 and 512 without a limit, and for the shortest and the longest with one.
+    pub(crate) fn of(title: &str, make: impl Fn(usize, LimitKind) -> Load) -> Self {
+        println!("{title}");
+        let runs = RINGS.map(|ring| (ring, false)).into_iter().chain([RINGS[0], RINGS[2]].map(|ring| (ring, true)));
+        let edges = runs.map(|(ring, limited)| {
+            let edge = run(&make(ring, if limited { DQL } else { LimitKind::Unlimited }));
+            show(format_args!("  ring {ring} BQL {}", if limited { "on" } else { "off" }), &edge);
+            (ring, limited, edge)
+        });
+        Self(edges.collect())
+    }
+
+    /// What was seen without the limit, shortest ring first.
+    pub(crate) fn off(&self) -> [&Edge; 3] {
+        RINGS.map(|ring| self.find(ring, false))
+    }
+
+    /// What was seen with the limit, in the shortest ring and in the longest.
+    pub(crate) fn on(&self) -> [&Edge; 2] {
+        [RINGS[0], RINGS[2]].map(|ring| self.find(ring, true))
+    }
+
+    fn find(&self, ring: usize, limited: bool) -> &Edge {
+        let found = self.0.iter().find(|(r, l, _)| (*r, *l) == (ring, limited));
+        found.map(|(.., edge)| edge).expect("it was run")
+    }
+
+    /// The edge was never idle for lack of packets: all carry 970 Mbit/s, which with framing is the line rate.
+    #[track_caller]
+    pub(crate) fn keep_throughput(&self) {
+        for (ring, limited, edge) in &self.0 {
+            assert!(edge.carried >= Rate::mbit(970), "ring {ring}, limit {limited}: {}", edge.carried);
+        }
+    }
+
+    /// Without the limit the ring is full, whatever its length, or holds all there is; with it, it holds the same little in a short ring and a long one.
+    #[track_caller]
+    pub(crate) fn rings_full_without_and_short_with(&self) {
+        for (edge, length) in self.off().iter().zip(RINGS) {
+            let packets = edge.mean(|look| look.ring.packets as f64).0;
+            let all_in_it = backlog(edge) < 0.05 * packets;
+            assert!(packets > 0.95 * length as f64 || all_in_it, "{packets} of {length}");
+        }
+        let [short, long] = self.on().map(ring_bytes);
+        assert!((short - long).abs() < 0.1 * long && long < 20_000.0, "{short} and {long} bytes");
+    }
+
+    /// The echo waits for what is in the ring, which is all of it without the limit, and at most 1 ms with it.
+    #[track_caller]
+    pub(crate) fn only_the_ring_delays(&self) {
+        for (edge, ring) in self.off().iter().zip([128, 256, 512]) {
+            let (median, full) = (edge.delay(50), time_of(ring));
+            assert!(median > full * 85 / 100 && median < full + ms(1), "ring {ring}: {median:?}, it holds {full:?}");
+        }
+        let [short, long] = self.on().map(|edge| edge.delay(95));
+        assert!(short.max(long) < ms(1), "{short:?} and {long:?}");
+    }
+}
+
+const RINGS: [usize; 3] = [128, 256, 512];
+
+/// What a ring of `packets` full frames takes at 1 Gbit/s.
+fn time_of(packets: u32) -> Duration {
+    Bytes::new(1514) * packets.into() / Rate::gbit(1)
+}
+
+/// Mean bytes in the ring.
+pub(crate) fn ring_bytes(edge: &Edge) -> f64 {
+    edge.mean(|look| look.ring.bytes.get() as f64).0
+}
+
+/// Mean packets in the discipline.
+pub(crate) fn backlog(edge: &Edge) -> f64 {
+    edge.mean(|look| look.backlog.packets as f64).0
+}
