@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
-use tautline_base::{Instant, Item};
+use tautline_base::{Bytes, Instant, Item};
 
 use crate::class::ClassId;
 use crate::config::ConfigError;
@@ -128,11 +128,10 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
         Some(packet)
     }
 
-    /// The packet that the one at `at` would give next.
+    /// The length of the packet that the one at `at` would give next.
     #[inline]
-    pub(crate) fn peek(&mut self, at: usize, now: Instant, drops: &mut Drops<P>) -> Option<&P> {
-        let found = self.with(at, drops, |queue, drops| queue.peek(now, drops).is_some());
-        if found { self.children[at].queue.peek(now, drops) } else { None }
+    pub(crate) fn peek_len(&mut self, at: usize, now: Instant, drops: &mut Drops<P>) -> Option<Bytes> {
+        self.with(at, drops, |queue, drops| queue.peek_len(now, drops))
     }
 
     /// Does `call` to the one at `at` and notes what it holds afterwards.

@@ -28,10 +28,10 @@ pub trait Qdisc<P: Item> {
     /// What is queued: packets taken in, not yet out and not dropped.
     fn backlog(&self) -> Backlog;
 
-    /// The packet that `dequeue` would yield at `now`, left in its place; for parents that must know its length first. `None` also
-    /// where that cannot be told without giving the packet up, which is the default: then the parent takes it and keeps it
-    /// ([`Parked`](crate::Parked)).
-    fn peek(&mut self, _now: Instant, _drops: &mut Drops<P>) -> Option<&P> {
+    /// The length of the packet that `dequeue` would yield at `now`, which stays in its place; for parents that must know it first.
+    /// `None` also where that cannot be told without giving the packet up, which is the default: then the parent takes it and keeps
+    /// it ([`Parked`](crate::Parked)).
+    fn peek_len(&mut self, _now: Instant, _drops: &mut Drops<P>) -> Option<Bytes> {
         None
     }
 }
@@ -145,8 +145,8 @@ impl<P: Item, Q: Qdisc<P> + ?Sized> Qdisc<P> for Box<Q> {
         (**self).backlog()
     }
 
-    fn peek(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<&P> {
-        (**self).peek(now, drops)
+    fn peek_len(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<Bytes> {
+        (**self).peek_len(now, drops)
     }
 }
 

@@ -144,7 +144,7 @@ impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
         for _ in 0..self.active.len() {
             let Some(&at) = self.active.front() else { break };
             let class = &mut self.classes[at];
-            let head = self.children.peek(at, now, drops).map(Item::len);
+            let head = self.children.peek_len(at, now, drops);
             class.too_long = head.filter(|len| *len > class.deficit);
             match head {
                 Some(len) if len <= class.deficit => {

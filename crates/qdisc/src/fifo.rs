@@ -112,8 +112,8 @@ impl<P: Item, B: Bound> Qdisc<P> for Fifo<P, B> {
         self.backlog
     }
 
-    fn peek(&mut self, _now: Instant, _drops: &mut Drops<P>) -> Option<&P> {
-        self.queue.front()
+    fn peek_len(&mut self, _now: Instant, _drops: &mut Drops<P>) -> Option<Bytes> {
+        self.queue.front().map(Item::len)
     }
 }
 

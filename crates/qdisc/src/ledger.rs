@@ -1,6 +1,6 @@
 //! [`Ledger`]: the account that must balance after every call.
 
-use tautline_base::{Instant, Item};
+use tautline_base::{Bytes, Instant, Item};
 
 use crate::class::ClassId;
 use crate::discipline::{Backlog, Change, Inspect, Qdisc};
@@ -113,11 +113,11 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Ledger<Q> {
     }
 
     #[track_caller]
-    fn peek(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<&P> {
+    fn peek_len(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<Bytes> {
         let mark = Mark::of(drops);
-        let found = self.inner.peek(now, drops).is_some();
-        self.balance("peek", now, drops, &mark);
-        if found { self.inner.peek(now, drops) } else { None }
+        let len = self.inner.peek_len(now, drops);
+        self.balance("peek_len", now, drops, &mark);
+        len
     }
 }
 
@@ -169,7 +169,6 @@ mod tests {
     use crate::pfifo::{Config, Pfifo};
     use crate::testing::Probe;
     use alloc::boxed::Box;
-    use tautline_base::Bytes;
 
     /// A discipline with a fault of choice.
     struct Faulty {

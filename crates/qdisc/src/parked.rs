@@ -1,11 +1,11 @@
 //! [`Parked`]: a discipline whose next packet can be looked at before it is taken, for parents that need its length.
 //!
-//! FIFOs and strict priorities can be looked into ([`Qdisc::peek`]), and a packet of a higher band that comes meanwhile still goes
+//! FIFOs and strict priorities can be looked into ([`Qdisc::peek_len`]), and a packet of a higher band that comes meanwhile still goes
 //! first. There is no way to look into a discipline that drops at dequeue without letting it decide. There, looking takes the
 //! packet out for good and keeps it here, counted in the backlog here but not in the limits of the discipline; taking it later asks
 //! the discipline nothing. Its sojourn time was judged when it was looked at: while it waits here it ages unmeasured, as in Linux.
 
-use tautline_base::{Instant, Item};
+use tautline_base::{Bytes, Instant, Item};
 
 use crate::class::ClassId;
 use crate::discipline::{Backlog, Change, Inspect, Qdisc};
@@ -24,18 +24,6 @@ impl<P: Item, Q: Qdisc<P>> Parked<P, Q> {
     /// Wraps `inner`.
     pub fn new(inner: Q) -> Self {
         Self { inner, parked: None }
-    }
-
-    /// The packet that `dequeue` will give next. `None` does not mean that nothing is queued: a shaper may be closed, an AQM may
-    /// just have dropped everything.
-    pub fn peek(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<&P> {
-        if self.parked.is_none() && self.inner.peek(now, drops).is_none() {
-            self.parked = self.inner.dequeue(now, drops);
-        }
-        match self.parked {
-            Some(_) => self.parked.as_ref(),
-            None => self.inner.peek(now, drops),
-        }
     }
 
     /// The packet that was looked at and had to be taken out for that.
@@ -70,8 +58,16 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Parked<P, Q> {
         backlog
     }
 
-    fn peek(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<&P> {
-        self.peek(now, drops)
+    /// Here `None` means that there is none to give: a shaper may be closed, an AQM may just have dropped everything.
+    fn peek_len(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<Bytes> {
+        if self.parked.is_none() {
+            // Asked once: each parent that asked twice would double the calls to whatever is below.
+            if let Some(len) = self.inner.peek_len(now, drops) {
+                return Some(len);
+            }
+            self.parked = self.inner.dequeue(now, drops);
+        }
+        self.parked.as_ref().map(Item::len)
     }
 }
 
@@ -115,16 +111,18 @@ mod tests {
     use crate::pfifo::{Config, Pfifo};
     use crate::pfifo_fast::{self, PfifoFast};
     use crate::testing::Probe;
+    use crate::words::build;
+    use alloc::string::ToString;
 
     #[test]
     fn a_packet_looked_at_stays_counted_and_comes_next() {
         let (mut queue, mut drops) = (Ledger::new(Parked::new(Pfifo::new(Config { limit: 2 }))), Drops::new());
         for id in 0..2 {
-            queue.enqueue(Probe::new(id), Instant::ZERO, &mut drops);
+            queue.enqueue(Probe::new(id).sized(100 + id), Instant::ZERO, &mut drops);
         }
         let before = queue.backlog();
         for _ in 0..2 {
-            assert_eq!(queue.inner_mut().peek(Instant::ZERO, &mut drops).map(|packet| packet.id), Some(0));
+            assert_eq!(queue.peek_len(Instant::ZERO, &mut drops), Some(Bytes::new(100)));
             assert_eq!(queue.backlog(), before);
         }
         for id in 0..2 {
@@ -132,7 +130,7 @@ mod tests {
             assert_eq!(queue.dequeue(Instant::ZERO, &mut drops).map(|packet| packet.id), Some(id));
         }
         assert_eq!(queue.ready_at(), None);
-        assert!(queue.inner_mut().peek(Instant::ZERO, &mut drops).is_none() && queue.backlog().is_empty());
+        assert!(queue.peek_len(Instant::ZERO, &mut drops).is_none() && queue.backlog().is_empty());
     }
 
     /// As Linux' shapers over its default discipline: who comes late into a higher band still goes first.
@@ -140,10 +138,10 @@ mod tests {
     fn strict_priorities_are_looked_into() {
         let mut queue = Ledger::new(Parked::new(PfifoFast::new(pfifo_fast::Config::default())));
         let mut drops = Drops::new();
-        queue.enqueue(Probe::new(0), Instant::ZERO, &mut drops);
-        assert_eq!(queue.peek(Instant::ZERO, &mut drops).map(|packet| packet.id), Some(0));
-        queue.enqueue(Probe::new(1).with_priority(6), Instant::ZERO, &mut drops);
-        assert_eq!(queue.peek(Instant::ZERO, &mut drops).map(|packet| packet.id), Some(1));
+        queue.enqueue(Probe::new(0).sized(100), Instant::ZERO, &mut drops);
+        assert_eq!(queue.peek_len(Instant::ZERO, &mut drops), Some(Bytes::new(100)));
+        queue.enqueue(Probe::new(1).sized(101).with_priority(6), Instant::ZERO, &mut drops);
+        assert_eq!(queue.peek_len(Instant::ZERO, &mut drops), Some(Bytes::new(101)));
         assert!(queue.inner().parked().is_none());
         assert_eq!([0; 2].map(|_| queue.dequeue(Instant::ZERO, &mut drops).map(|packet| packet.id)), [Some(1), Some(0)]);
     }
@@ -156,8 +154,23 @@ mod tests {
         for id in 0..2 {
             queue.enqueue(Probe::new(id), Instant::ZERO, &mut drops);
         }
-        assert_eq!(queue.peek(Instant::ZERO, &mut drops).map(|packet| packet.id), Some(0));
+        assert!(queue.peek_len(Instant::ZERO, &mut drops).is_some());
         assert_eq!(queue.inner().parked().map(|packet| packet.id), Some(0));
         assert_eq!((queue.backlog().packets, queue.inner().inner().backlog().packets), (2, 1));
+    }
+
+    /// As many calls at the bottom however deep it lies: a parent that asked twice would double them at every level.
+    #[test]
+    fn looking_costs_no_more_than_the_depth() {
+        let root = "qdisc handle 1: tbf rate 1gbit burst 1mb limit 1mb".to_string();
+        let below = |tree, above: u32| std::format!("{tree}; qdisc parent {above:x}:1 handle {:x}: prio", above + 1);
+        let deep = (1..16).fold(root, below);
+        let mut queue = build::<Probe>(&deep).expect("a tree");
+        let mut drops = Drops::new();
+        for id in 0..100 {
+            queue.enqueue(Probe::new(id).with_priority(6), Instant::ZERO, &mut drops);
+        }
+        let left = core::iter::from_fn(|| queue.dequeue(Instant::ZERO, &mut drops)).map(|packet| packet.id);
+        assert!(left.eq(0..100));
     }
 }

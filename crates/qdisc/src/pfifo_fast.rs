@@ -8,7 +8,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
-use tautline_base::{Instant, Item};
+use tautline_base::{Bytes, Instant, Item};
 
 use crate::discipline::{Backlog, Change, Inspect, Qdisc};
 use crate::drops::Drops;
@@ -183,8 +183,8 @@ impl<P: Item> Qdisc<P> for PfifoFast<P> {
         })
     }
 
-    fn peek(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<&P> {
-        self.bands.iter_mut().find_map(|band| band.peek(now, drops))
+    fn peek_len(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<Bytes> {
+        self.bands.iter_mut().find_map(|band| band.peek_len(now, drops))
     }
 }
 

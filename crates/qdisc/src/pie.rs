@@ -180,8 +180,8 @@ impl<P: Item> Qdisc<P> for Pie<P> {
         self.queue.held()
     }
 
-    fn peek(&mut self, _now: Instant, _drops: &mut Drops<P>) -> Option<&P> {
-        self.queue.front()
+    fn peek_len(&mut self, _now: Instant, _drops: &mut Drops<P>) -> Option<Bytes> {
+        self.queue.front().map(Item::len)
     }
 }
 

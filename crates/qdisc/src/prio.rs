@@ -10,7 +10,7 @@ mod tests;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tautline_base::{Instant, Item};
+use tautline_base::{Bytes, Instant, Item};
 
 use crate::children::Children;
 use crate::class::ClassId;
@@ -175,9 +175,8 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Prio<P, Q> {
     }
 
     /// Looks into the bands: who comes late into a higher one still goes first.
-    fn peek(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<&P> {
-        let band = (0..self.bands.len()).find(|&band| self.bands.peek(band, now, drops).is_some())?;
-        self.bands.peek(band, now, drops)
+    fn peek_len(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<Bytes> {
+        (0..self.bands.len()).find_map(|band| self.bands.peek_len(band, now, drops))
     }
 }
 

@@ -194,8 +194,8 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Red<P, Q> {
         self.child.queue.backlog()
     }
 
-    fn peek(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<&P> {
-        self.child.queue.peek(now, drops)
+    fn peek_len(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<Bytes> {
+        self.child.queue.peek_len(now, drops)
     }
 }
 

@@ -186,12 +186,12 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Stats<Q> {
     }
 
     #[track_caller]
-    fn peek(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<&P> {
+    fn peek_len(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<Bytes> {
         let before = drops.len();
-        let found = self.inner.peek(now, drops).is_some();
+        let len = self.inner.peek_len(now, drops);
         self.note_drops(drops, before);
         self.backlog = self.inner.backlog();
-        if found { self.inner.peek(now, drops) } else { None }
+        len
     }
 }
 

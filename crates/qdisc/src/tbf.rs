@@ -178,7 +178,7 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Tbf<P, Q> {
         self.filled = self.filled.min(now);
         self.opens = None;
         loop {
-            let len = self.child.peek(now, drops)?.len();
+            let len = self.child.peek_len(now, drops)?;
             if len > self.config.max_size() {
                 self.counters.too_long += 1;
                 let packet = self.child.dequeue(now, drops)?;

@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tautline_base::{Instant, Item};
+use tautline_base::{Bytes, Instant, Item};
 
 use super::{Passed, Sojourn};
 use crate::class::ClassId;
@@ -172,11 +172,11 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for FlowStats<Q> {
     }
 
     #[track_caller]
-    fn peek(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<&P> {
+    fn peek_len(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<Bytes> {
         let before = drops.len();
-        let found = self.inner.peek(now, drops).is_some();
+        let len = self.inner.peek_len(now, drops);
         self.note_drops(drops, before);
-        if found { self.inner.peek(now, drops) } else { None }
+        len
     }
 }
 
@@ -235,7 +235,6 @@ mod tests {
     use crate::{DropReason, Pfifo, Stats, build, pfifo};
     use core::time::Duration;
     use proptest::prelude::*;
-    use tautline_base::Bytes;
 
     #[test]
     fn each_flow_has_its_account() {
