@@ -144,7 +144,8 @@ impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
         for _ in 0..self.active.len() {
             let Some(&at) = self.active.front() else { break };
             let class = &mut self.classes[at];
-            let head = self.children.peek_len(at, now, drops);
+            // An empty packet counts as a byte, or a class of them would have its turn for ever.
+            let head = self.children.peek_len(at, now, drops).map(|len| len.max(Bytes::new(1)));
             class.too_long = head.filter(|len| *len > class.deficit);
             match head {
                 Some(len) if len <= class.deficit => {

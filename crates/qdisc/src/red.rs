@@ -30,7 +30,7 @@ use crate::discipline::{Backlog, Change, Inspect, Qdisc};
 use crate::drops::{DropReason, Drops};
 use crate::random::Random;
 use crate::report::{Report, Value};
-use crate::words::{ParseError, Words};
+use crate::words::{ParseError, Problem, Words};
 
 /// RED in front of a queue `Q`, a [`Bfifo`] of its limit unless another is given.
 #[derive(Debug)]
@@ -162,6 +162,15 @@ impl<P, Q> Red<P, Q> {
     }
 }
 
+impl<P: Item, Q: Qdisc<P>> Red<P, Q> {
+    /// Linux notes it at the next dequeue, which finds nothing; who is told by `ready_at` never makes that one.
+    fn note_idle(&mut self, now: Instant) {
+        if self.child.queue.backlog().is_empty() {
+            self.state.begin_idle(now);
+        }
+    }
+}
+
 impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Red<P, Q> {
     fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
         if self.config.adaptive {
@@ -170,19 +179,19 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Red<P, Q> {
         let backlog = self.child.queue.backlog().bytes;
         let congestion = self.aqm.arrive(&mut self.state, backlog, now, &mut self.random);
         if congestion != Congestion::None && !self.signal(congestion, &mut packet) {
-            return drops.push(packet, DropReason::Early);
+            drops.push(packet, DropReason::Early);
+        } else {
+            let before = drops.len();
+            self.child.queue.enqueue(packet, now, drops);
+            self.stats.pdrop += (drops.len() - before) as u64;
         }
-        let before = drops.len();
-        self.child.queue.enqueue(packet, now, drops);
-        self.stats.pdrop += (drops.len() - before) as u64;
+        // Who was dropped at an empty queue leaves it idle.
+        self.note_idle(now);
     }
 
     fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
         let packet = self.child.queue.dequeue(now, drops);
-        // Linux notes it at the next dequeue, which finds nothing; who is told by `ready_at` never makes that one.
-        if self.child.queue.backlog().is_empty() {
-            self.state.begin_idle(now);
-        }
+        self.note_idle(now);
         packet
     }
 
@@ -226,6 +235,20 @@ impl<P: Item, Q: Change<P>> Change<P> for Red<P, Q> {
         let mut config = self.config.clone();
         words.apply(&mut config)?;
         self.reconfigure(config).map_err(|error| words.refused("red", error))
+    }
+
+    /// Its one class has no options of its own; classes below may.
+    fn change_class(
+        &mut self,
+        class: ClassId,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
+        if class.major == self.handle {
+            return Err(ParseError { at: words.here(), problem: Problem::NoClass { kind: "red", class } });
+        }
+        self.child.queue.change_class(class, words, now, drops)
     }
 
     fn change_below(

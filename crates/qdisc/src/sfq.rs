@@ -141,6 +141,11 @@ fn allotment(config: &Config) -> i64 {
     i64::try_from(config.quantum.get()).expect("checked to be at most 1 MiB")
 }
 
+/// What sending `len` costs: something even if it is empty, or a flow of empty packets would have its turn for ever.
+fn cost(len: Bytes) -> i64 {
+    i64::try_from(len.clamp(Bytes::new(1), MAX_DEBT).get()).expect("at most 1 MiB")
+}
+
 impl<P> Sfq<P> {
     /// Empty queues.
     ///
@@ -403,7 +408,7 @@ impl<P: Item> Qdisc<P> for Sfq<P> {
             if self.depths.of(at) == 0 {
                 self.close();
             } else {
-                self.flows.at(at).allot -= i64::try_from(packet.len().min(MAX_DEBT).get()).unwrap_or(0);
+                self.flows.at(at).allot -= cost(packet.len());
             }
             return Some(packet);
         }

@@ -249,6 +249,7 @@ impl<P: Item, Q: Qdisc<P> + Inspect + Change<P>> Change<P> for Tbf<P, Q> {
         if class.major == self.handle {
             return Err(ParseError { at: words.here(), problem: Problem::NoClass { kind: "tbf", class } });
         }
+        self.opens = None;
         self.child.change_class(class, words, now, drops)
     }
 
@@ -259,6 +260,7 @@ impl<P: Item, Q: Qdisc<P> + Inspect + Change<P>> Change<P> for Tbf<P, Q> {
         now: Instant,
         drops: &mut Drops<P>,
     ) -> Result<(), ParseError> {
+        self.opens = None;
         if class == ClassId::new(self.handle, 1) {
             return self.child.change(words, now, drops);
         }

@@ -256,3 +256,14 @@ proptest! {
         }
     }
 }
+
+/// A class of empty packets has its turn like any other, not for ever.
+#[test]
+fn empty_packets_end_their_turn() {
+    let (mut queue, mut drops) = (drr(&[10, 10]), Drops::new());
+    for id in 0..200 {
+        queue.enqueue(Probe::new(id).marked(1 + id / 100).sized(0), Instant::ZERO, &mut drops);
+    }
+    let left = ids((0..40).map_while(|_| queue.dequeue(Instant::ZERO, &mut drops)));
+    assert_eq!(left.iter().filter(|&&id| id >= 100).count(), 20);
+}

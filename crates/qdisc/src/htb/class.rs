@@ -46,7 +46,10 @@ pub(super) struct Inner {
 /// A class without its discipline.
 #[derive(Debug)]
 pub(super) struct Class {
+    /// As it was given.
     pub(super) config: ClassConfig,
+    /// What is in force: with every value filled in when it was given.
+    pub(super) resolved: ClassConfig,
     pub(super) parent: Option<usize>,
     /// Its place among the children of its parent.
     pub(super) place: usize,
@@ -90,15 +93,20 @@ pub(super) struct Counters {
     pub(super) sent_packets: u64,
 }
 
+/// The quantum of a class as deficits are counted; `resolved` has every value filled in.
+fn quantum(resolved: &ClassConfig) -> i64 {
+    resolved.quantum.map_or(1, |quantum| i64::try_from(quantum.get()).unwrap_or(i64::MAX / 2))
+}
+
 impl Class {
     /// A leaf with full buckets.
     pub(super) fn new(config: ClassConfig, parent: Option<usize>, shape: &Config) -> Self {
-        let buckets = Buckets::full(&config.resolved(shape), shape.depth);
+        let resolved = config.resolved(shape);
+        let buckets = Buckets::full(&resolved, shape.depth);
         let node = Node::Leaf([0; DEPTH]);
         let (mode, counters) = (Mode::CanSend, Counters::default());
-        let mut class = Self { config, parent, place: 0, level: 0, node, mode, activity: 0, quantum: 0, buckets, counters };
-        class.reconfigure(class.config.clone(), shape);
-        class
+        let quantum = quantum(&resolved);
+        Self { config, resolved, parent, place: 0, level: 0, node, mode, activity: 0, quantum, buckets, counters }
     }
 
     /// Takes new parameters; the buckets keep what they hold, as far as it fits.
@@ -108,15 +116,16 @@ impl Class {
         let Buckets { tokens, ceil_tokens, filled, .. } = self.buckets;
         self.buckets =
             Buckets { tokens: tokens.min(fresh.depth), ceil_tokens: ceil_tokens.min(fresh.ceil_depth), filled, ..fresh };
-        self.quantum = resolved.quantum.map_or(1, |quantum| i64::try_from(quantum.get()).unwrap_or(i64::MAX / 2));
-        self.config = config;
+        self.quantum = quantum(&resolved);
+        (self.config, self.resolved) = (config, resolved);
     }
 
-    /// Counts debts at the rates of `config` instead of its own: the bytes stay, the time they take changes.
-    pub(super) fn convert_debts(&mut self, config: &ClassConfig) {
-        let convert = |debt: i64, from: Rate, to: Rate| {
+    /// Counts what the buckets hold or owe at the rates of `config` instead of its own: the bytes stay, the time they take changes.
+    pub(super) fn convert_buckets(&mut self, config: &ClassConfig) {
+        let convert = |held: i64, from: Rate, to: Rate| {
             let [from, to] = [from, to].map(|rate| i128::from(rate.as_bytes_per_sec()));
-            i64::try_from(i128::from(debt) * from / to).unwrap_or(i64::MIN).max(1 - LONGEST)
+            let converted = i128::from(held) * from / to;
+            converted.clamp((1 - LONGEST).into(), (i64::MAX / 2).into()) as i64
         };
         let Buckets { tokens, ceil_tokens, .. } = &mut self.buckets;
         *tokens = convert(*tokens, self.config.rate, config.rate);

@@ -115,7 +115,7 @@ impl Tree {
         }
         // DIVERGES: in Linux a debt keeps its time, so that a class made faster still waits as a slow one would.
         if shape.depth == Depth::Exact {
-            self.classes[at].convert_debts(&config);
+            self.classes[at].convert_buckets(&config);
         }
         self.classes[at].reconfigure(config, shape);
         if active {

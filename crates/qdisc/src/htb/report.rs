@@ -17,7 +17,7 @@ impl<P: Item, Q: Qdisc<P> + Inspect> Htb<P, Q> {
         let ticks = |nanos: i64| Value::Signed((nanos >> 6).clamp(i32::MIN.into(), i32::MAX.into()));
         let (tokens, ceil_tokens) = class.tokens();
         let mut report = Report {
-            options: class.config.resolved(&self.config).options(),
+            options: class.resolved.options(),
             overlimits,
             counters: vec![
                 ("lended", Value::Count(lends)),

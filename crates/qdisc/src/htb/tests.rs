@@ -474,3 +474,37 @@ proptest! {
         }
     }
 }
+
+/// A class of empty packets has its turn like any other, not for ever.
+#[test]
+fn empty_packets_end_their_turn() {
+    let mut queue = htb(Config::default(), &[(1, 0, "rate 1gbit quantum 10"), (2, 0, "rate 1gbit quantum 10")]);
+    fill(&mut queue, 1, 100, 0);
+    fill(&mut queue, 2, 100, 0);
+    let left = run(&mut queue, Instant::ZERO, Instant::from_secs(1));
+    assert!((15..=25).contains(&left[..40].iter().filter(|(_, id, _)| *id == 2).count()));
+}
+
+/// What a bucket holds is converted to the new rate without wrapping round, whatever the rates.
+#[test]
+fn a_full_bucket_stays_one_at_a_far_lower_rate() {
+    let mut queue = htb(Config::default(), &[(1, 0, "rate 100gbit burst 16gb cburst 16gb")]);
+    queue
+        .inner_mut()
+        .change_class_config(class(1), parsed("rate 8bit burst 16gb cburst 16gb"), Instant::ZERO)
+        .expect("valid");
+    fill(&mut queue, 1, 1, 1000);
+    assert!(queue.dequeue(Instant::ZERO, &mut Drops::new()).is_some());
+}
+
+/// A report shows the quantum in use; a new `r2q` waits for the class to be changed.
+#[test]
+fn a_report_shows_what_is_in_force() {
+    let mut queue = htb(Config::default(), &[(1, 0, "rate 1mbit")]);
+    let shown = |queue: &Ledger<Queue>| queue.inner().report().classes[0].options.clone();
+    let before = shown(&queue);
+    queue.inner_mut().reconfigure(Config { r2q: 1, hz: 100, ..Config::default() }).expect("valid");
+    assert_eq!(shown(&queue), before);
+    queue.inner_mut().change_class_config(class(1), parsed("rate 1mbit"), Instant::ZERO).expect("valid");
+    assert_ne!(shown(&queue), before);
+}

@@ -263,7 +263,8 @@ impl Tree {
         let class = &mut self.classes[at];
         let Node::Leaf(deficits) = &mut class.node else { return };
         let deficit = &mut deficits[level];
-        *deficit = deficit.saturating_sub(i64::try_from(len.get()).unwrap_or(i64::MAX));
+        // An empty packet counts as a byte, or a class of them would have its turn for ever.
+        *deficit = deficit.saturating_sub(i64::try_from(len.get().max(1)).unwrap_or(i64::MAX));
         if *deficit < 0 {
             *deficit = deficit.saturating_add(class.quantum);
             self.end_turn(at, level, prio);

@@ -489,3 +489,27 @@ proptest! {
         prop_assert!(gaps.iter().all(|&gap| gap <= longest), "{:?} {}", gaps.iter().max(), longest);
     }
 }
+
+/// A queue whose only arrival was dropped is as idle as before: the average goes on falling.
+#[test]
+fn a_drop_at_an_empty_queue_does_not_end_the_idle_time() {
+    let config = Config { limit: Bytes::new(400_000), red: worked(), ..Config::default() };
+    let mut queue = Red::<Probe>::new(config).expect("valid");
+    queue.state = queue.aqm.settled(200_000);
+    queue.state.begin_idle(START);
+    let mut drops = Drops::new();
+    queue.enqueue(Probe::new(0), START, &mut drops);
+    assert_eq!(drops.drain().count(), 1, "the average is above max");
+    queue.enqueue(Probe::new(1), START + Duration::from_secs(3600), &mut drops);
+    assert!(drops.is_empty(), "an hour later it is not");
+}
+
+/// A change reaches the classes of a discipline below, as through any other parent.
+#[test]
+fn classes_below_can_be_changed() {
+    let tree = "red limit 400kb avpkt 1000; qdisc parent 1:1 handle 2: drr; class parent 2: classid 2:1 drr";
+    let mut queue = crate::build::<Probe>(tree).expect("a tree");
+    let words = "class change classid 2:1 drr quantum 99";
+    crate::change_tree(&mut *queue, words, START, &mut Drops::new()).expect("its class");
+    assert!(queue.report().to_string().contains("quantum 99b"));
+}

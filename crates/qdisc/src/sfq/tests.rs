@@ -418,7 +418,7 @@ impl Model {
             }
             let (id, len) = flow.3.pop_front()?;
             if !flow.3.is_empty() {
-                (flow.1, flow.2) = (flow.1 - i64::from(len), self.time);
+                (flow.1, flow.2) = (flow.1 - i64::from(len.max(1)), self.time);
                 self.flows.push_front(flow);
             }
             return Some(id);
@@ -496,4 +496,15 @@ proptest! {
         drain(&mut queue);
         prop_assert!(queue.backlog().is_empty());
     }
+}
+
+/// A flow of empty packets has its turn like any other, not for ever.
+#[test]
+fn empty_packets_end_their_turn() {
+    let mut queue = sfq(Config { limit: 400, quantum: Bytes::new(64), ..Config::default() });
+    for id in 0..200 {
+        queue.enqueue(Probe::new(id).flow((id / 100).into()).sized(0), START, &mut Drops::new());
+    }
+    let left = drain(&mut queue);
+    assert_eq!(left[..128].iter().filter(|&&id| id >= 100).count(), 64);
 }

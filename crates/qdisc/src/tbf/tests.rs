@@ -249,3 +249,16 @@ proptest! {
         prop_assert_eq!(queue.ready_at(), None);
     }
 }
+
+/// A change below may drop what the shaper waited for: then nothing is queued and no moment named.
+#[test]
+fn a_change_below_is_noticed() {
+    let mut queue = crate::build::<Probe>("tbf rate 1mbit burst 2kb limit 100kb; prio").expect("a tree");
+    let mut drops = Drops::new();
+    (0..2).for_each(|id| queue.enqueue(Probe::new(id).with_priority(2), Instant::ZERO, &mut drops));
+    assert!(queue.dequeue(Instant::ZERO, &mut drops).is_some() && queue.dequeue(Instant::ZERO, &mut drops).is_none());
+    assert!(queue.ready_at() > Some(Instant::ZERO));
+    let words = "qdisc change parent 1:1 prio bands 2 priomap 1 1 1 1 1 1 0 0 1 1 1 1 1 1 1 1";
+    crate::change_tree(&mut *queue, words, Instant::ZERO, &mut drops).expect("valid");
+    assert_eq!((queue.backlog().packets, queue.ready_at()), (0, None));
+}
