@@ -92,7 +92,7 @@ impl Link {
                 let packets = u32::try_from(*packets).ok();
                 Box::new(Fifo::new(fifo::Config { packets, bytes: Some(*bytes), victim: Victim::Newcomer }))
             }
-            Buffer::Discipline(kind) => kind.clone().build()?,
+            Buffer::Discipline(tree) => tree.build()?,
         };
         let card = config.card.as_ref().map(|card| Card::new(card, config.rate, rng.clone())).transpose()?.map(Box::new);
         Ok(Self {

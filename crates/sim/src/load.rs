@@ -146,7 +146,7 @@ impl Load {
             let pause = look_at.min(echo_at);
             pass(&mut network, pause)?;
             if look_at == pause {
-                before.get_or_insert(passed(&network));
+                before.get_or_insert_with(|| passed(&network));
                 looks.push(look(&network));
                 look_at += self.look_every;
             }

@@ -140,7 +140,7 @@ fn our_limit_is_the_kernels_at_every_step() {
         for (seed, (_, answers)) in (first..).zip(&ours) {
             let kernel: Vec<[u64; 3]> = kernels.by_ref().take(answers.len()).collect();
             let differs = kernel.iter().zip(answers).position(|(kernel, ours)| kernel != ours);
-            if let Some(step) = differs.or((kernel.len() != answers.len()).then_some(kernel.len())) {
+            if let Some(step) = differs.or_else(|| (kernel.len() != answers.len()).then_some(kernel.len())) {
                 let (kernel, ours) = (kernel.get(step), answers[step]);
                 panic!("seed {seed}, step {step}: {kernel:?}, ours {ours:?} after\n{}", sequence(seed).0);
             }

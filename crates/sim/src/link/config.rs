@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Rate};
-use tautline_qdisc::Kind;
+use tautline_qdisc::words::Tree;
 
 use crate::chance::Probability;
 use crate::config_error::ConfigError;
@@ -75,7 +75,7 @@ pub enum Buffer {
         bytes: Bytes,
     },
     /// A discipline, as a router with an AQM would have.
-    Discipline(Kind),
+    Discipline(Tree),
 }
 
 impl Default for Buffer {
