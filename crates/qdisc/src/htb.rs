@@ -157,7 +157,7 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
         Ok(())
     }
 
-    /// Replaces the discipline of a class; what waited there goes to `drops`.
+    /// Replaces the discipline of a class by `child`, which must be empty; what waited there goes to `drops`.
     ///
     /// # Errors
     /// If there is no such class, or it has classes below it. Then nothing changes.
