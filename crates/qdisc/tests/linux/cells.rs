@@ -241,10 +241,10 @@ pub(crate) const SETUPS: &[Setup] = &[
         ours: "limit 499 hz 100 first_update 450ms",
         ..statistical("pie-ecn", "pie limit 500 target 25ms tupdate 20ms ecn bytemode dq_rate_estimator")
     },
-    Setup { ours: "limit 10239 hz 100 first_update 450ms", ..statistical("fq_pie-default", "fq_pie flows 65535") },
+    Setup { ours: "limit 10239 hz 100 first_update 450ms", ..statistical("fq_pie-default", "fq_pie flows 2048") },
     Setup {
         ours: "limit 599 hz 100 first_update 450ms",
-        ..statistical("fq_pie-ecn", "fq_pie limit 600 flows 65535 quantum 600 ecn ecn_prob 30")
+        ..statistical("fq_pie-ecn", "fq_pie limit 600 flows 2048 quantum 600 ecn ecn_prob 30")
     },
     Setup {
         shaped: false,
