@@ -26,7 +26,7 @@ def boot(folder, script, preload):
         f"uml_dir={folder}/uml", "root=/dev/root", "rootflags=/", "rootfstype=hostfs", "ro", f"init={rig}/sim-init.sh",
         f"lab={folder}", f"job={script}", "con=null", "con0=fd:0,fd:1", "noreboot", "quiet",
     ]
-    pin = ["nice", "-n", os.environ.get("UML_NICE", "0"), "taskset", "-c", os.environ.get("UML_CPU", "1")]
+    pin = ["nice", "-n", os.environ.get("UML_NICE", "0"), "taskset", "-c", os.environ.get("UML_CPU", "0")]
     limit = float(os.environ.get("LIMIT", "900"))
     return subprocess.run(pin + command, stdin=subprocess.DEVNULL, capture_output=True, env=environment, timeout=limit, text=True,
                           errors="replace").stdout
@@ -40,7 +40,7 @@ def shim(folder):
 
 
 # A folder with a fixed name, for the command line's sake.
-folder = f"{tempfile.gettempdir()}/tautline-validation-{os.environ.get('UML_CPU', '1')}{os.environ.get('TAUTLINE_RUN', '')}"
+folder = f"{tempfile.gettempdir()}/tautline-validation-{os.environ.get('UML_CPU', '0')}{os.environ.get('TAUTLINE_RUN', '')}"
 subprocess.run(["rm", "-rf", folder], check=True)
 os.makedirs(folder)
 script = f"{folder}/job.sh"
