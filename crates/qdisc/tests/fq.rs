@@ -105,10 +105,13 @@ impl Rig {
                 });
                 let packet = Probe::new(self.next_id).flow(*flow).sized(*len).with_priority(*priority).departing(departure);
                 let lane = self.lane(&packet);
+                // Linux 6.1 sorts by departures that have passed, too; the default takes them for "now".
+                let past_counts = self.config.priorities == Priorities::Control && departure > Instant::ZERO;
                 let time = if lane == u64::MAX {
                     Instant::ZERO
                 } else {
-                    departure.min(self.now + self.config.horizon).max(self.now)
+                    let earliest = if past_counts { Instant::ZERO } else { self.now };
+                    departure.min(self.now + self.config.horizon).max(earliest)
                 };
                 let queue = self.inside.entry(lane).or_default();
                 queue.push((time, self.next_id));
