@@ -1,4 +1,4 @@
-//! A queueing discipline beneath an unmodified [smoltcp](smoltcp) interface: [`QueuedDevice`].
+//! A queueing discipline beneath an unmodified [smoltcp] interface: [`QueuedDevice`].
 //!
 //! smoltcp hands every frame straight to its device. Under load the device's ring fills, and whatever comes next (a ping, a
 //! keystroke) waits behind all of it. Wrapped, the device gets its frames from a discipline instead: fq_codel lets sparse flows pass
@@ -24,7 +24,7 @@
 //!
 //! smoltcp's devices do not tell when a frame has left. So there are three ways to keep the queue in the discipline, not in the ring:
 //!
-//! * *ring space*: a device whose [`transmit`](Device::transmit) gives `None` when its ring is full needs nothing more; the ring is
+//! * *ring space*: a device whose [`transmit`](smoltcp::phy::Device::transmit) gives `None` when its ring is full needs nothing more; the ring is
 //!   the limit, so make it short;
 //! * *a rate*: a shaper as the discipline (`tbf rate 18mbit …`, `cake bandwidth 18mbit`), slightly below what the link carries; the ring
 //!   then stays empty;
