@@ -70,7 +70,8 @@ pub fn spread(flow: u64) -> u64 {
     flow.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
 }
 
-/// A discipline in which [`BACKLOG`] packets wait, while packets come and go.
+/// A discipline in which [`BACKLOG`] packets wait, while packets come and go. Each flow is between two hosts of its own: CAKE divides the
+/// quantum of a host's flows by their number, so a thousand flows of one host take a thousand turns for each packet, here as in Linux.
 #[derive(Debug)]
 pub struct Standing<Q> {
     queue: Q,
@@ -99,7 +100,11 @@ impl<Q: Qdisc<Pkt>> Standing<Q> {
     }
 
     fn enqueue(&mut self) {
-        let packet = Packet::new(Chunk { _address: self.flow }, 1514).with_hashes(spread(self.flow), self.flow as u32, 1);
+        let packet = Packet::new(Chunk { _address: self.flow }, 1514).with_hashes(
+            spread(self.flow),
+            self.flow as u32,
+            self.flow as u32,
+        );
         self.queue.enqueue(packet, Instant::from_nanos(self.now), &mut self.drops);
         self.flow = if self.flow + 1 == self.flows { 0 } else { self.flow + 1 };
     }
