@@ -148,8 +148,11 @@ proptest! {
             reads_from: Instant::from_millis(reads_from),
             ..Transfer::default()
         };
-        let found = run_if_found(&impaired(transfer, impair)).is_some();
-        prop_assert!(found || accidents[0] + accidents[2] > 1.0, "a good path loses no three questions");
+        // Every case must carry its stream: who found nobody by bad luck tries again with other luck, a lossless path never has to.
+        let transfer = impaired(transfer, impair);
+        let tries = if accidents[0] + accidents[2] > 1.0 { 5 } else { 1 };
+        let again = |more| Transfer { seed: seed.wrapping_add(more), ..transfer.clone() };
+        prop_assert!((0..tries).any(|more| run_if_found(&again(more)).is_some()), "nobody was found {tries} times");
     }
 }
 
