@@ -1,4 +1,5 @@
-//! [`Qdisc`]: a queueing discipline in four verbs; [`Inspect`], how to look into one; [`Change`], how to change a running one.
+//! [`Qdisc`]: a queueing discipline in four verbs, and a fifth for those that can be looked into; [`Inspect`], how to ask one about
+//! itself; [`Change`], how to change a running one.
 
 use alloc::boxed::Box;
 
