@@ -147,29 +147,32 @@ impl<Q> Stats<Q> {
         &self.inner
     }
 
-    fn note_drops<P: Item>(&mut self, drops: &Drops<P>, before: usize) {
+    /// Does `call` to the wrapped discipline, and notes what it dropped and what it holds afterwards.
+    #[inline]
+    fn noting<P: Item, R>(&mut self, drops: &mut Drops<P>, call: impl FnOnce(&mut Q, &mut Drops<P>) -> R) -> R
+    where
+        Q: Qdisc<P>,
+    {
+        let before = drops.len();
+        let result = call(&mut self.inner, drops);
         for (packet, reason) in drops.iter().skip(before) {
             self.stats.dropped[reason.index()].add(packet);
         }
+        self.backlog = self.inner.backlog();
+        result
     }
 }
 
 impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Stats<Q> {
     #[track_caller]
     fn enqueue(&mut self, packet: P, now: Instant, drops: &mut Drops<P>) {
-        let before = drops.len();
         self.stats.enqueued.add(&packet);
-        self.inner.enqueue(packet, now, drops);
-        self.note_drops(drops, before);
-        self.backlog = self.inner.backlog();
+        self.noting(drops, |inner, drops| inner.enqueue(packet, now, drops));
     }
 
     #[track_caller]
     fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
-        let before = drops.len();
-        let packet = self.inner.dequeue(now, drops);
-        self.note_drops(drops, before);
-        self.backlog = self.inner.backlog();
+        let packet = self.noting(drops, |inner, drops| inner.dequeue(now, drops));
         if let Some(packet) = &packet {
             self.stats.dequeued.add(packet);
             self.stats.sojourn.add(now - packet.enqueued());
@@ -187,11 +190,7 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Stats<Q> {
 
     #[track_caller]
     fn peek_len(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<Bytes> {
-        let before = drops.len();
-        let len = self.inner.peek_len(now, drops);
-        self.note_drops(drops, before);
-        self.backlog = self.inner.backlog();
-        len
+        self.noting(drops, |inner, drops| inner.peek_len(now, drops))
     }
 }
 
@@ -212,11 +211,7 @@ impl<Q: Inspect> Inspect for Stats<Q> {
 
 impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for Stats<Q> {
     fn change(&mut self, words: &mut Words<'_>, now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
-        let before = drops.len();
-        let result = self.inner.change(words, now, drops);
-        self.note_drops(drops, before);
-        self.backlog = self.inner.backlog();
-        result
+        self.noting(drops, |inner, drops| inner.change(words, now, drops))
     }
 
     fn change_class(
@@ -226,11 +221,7 @@ impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for Stats<Q> {
         now: Instant,
         drops: &mut Drops<P>,
     ) -> Result<(), ParseError> {
-        let before = drops.len();
-        let result = self.inner.change_class(class, words, now, drops);
-        self.note_drops(drops, before);
-        self.backlog = self.inner.backlog();
-        result
+        self.noting(drops, |inner, drops| inner.change_class(class, words, now, drops))
     }
 
     fn change_below(
@@ -240,11 +231,7 @@ impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for Stats<Q> {
         now: Instant,
         drops: &mut Drops<P>,
     ) -> Result<(), ParseError> {
-        let before = drops.len();
-        let result = self.inner.change_below(class, words, now, drops);
-        self.note_drops(drops, before);
-        self.backlog = self.inner.backlog();
-        result
+        self.noting(drops, |inner, drops| inner.change_below(class, words, now, drops))
     }
 }
 
