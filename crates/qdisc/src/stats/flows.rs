@@ -134,27 +134,28 @@ impl<Q> FlowStats<Q> {
         &mut place.counts
     }
 
-    fn note_drops<P: Item>(&mut self, drops: &Drops<P>, before: usize) {
+    /// Does `call` to the wrapped discipline, and notes what it dropped.
+    #[inline]
+    fn noting<P: Item, R>(&mut self, drops: &mut Drops<P>, call: impl FnOnce(&mut Q, &mut Drops<P>) -> R) -> R {
+        let before = drops.len();
+        let result = call(&mut self.inner, drops);
         for (packet, _) in drops.iter().skip(before) {
             self.account(packet.flow_hash()).dropped.add(packet);
         }
+        result
     }
 }
 
 impl<P: Item, Q: Qdisc<P>> Qdisc<P> for FlowStats<Q> {
     #[track_caller]
     fn enqueue(&mut self, packet: P, now: Instant, drops: &mut Drops<P>) {
-        let before = drops.len();
         self.account(packet.flow_hash()).enqueued.add(&packet);
-        self.inner.enqueue(packet, now, drops);
-        self.note_drops(drops, before);
+        self.noting(drops, |inner, drops| inner.enqueue(packet, now, drops));
     }
 
     #[track_caller]
     fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
-        let before = drops.len();
-        let packet = self.inner.dequeue(now, drops);
-        self.note_drops(drops, before);
+        let packet = self.noting(drops, |inner, drops| inner.dequeue(now, drops));
         if let Some(packet) = &packet {
             let account = self.account(packet.flow_hash());
             account.dequeued.add(packet);
@@ -173,10 +174,7 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for FlowStats<Q> {
 
     #[track_caller]
     fn peek_len(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<Bytes> {
-        let before = drops.len();
-        let len = self.inner.peek_len(now, drops);
-        self.note_drops(drops, before);
-        len
+        self.noting(drops, |inner, drops| inner.peek_len(now, drops))
     }
 }
 
@@ -195,10 +193,7 @@ impl<Q: Inspect> Inspect for FlowStats<Q> {
 
 impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for FlowStats<Q> {
     fn change(&mut self, words: &mut Words<'_>, now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
-        let before = drops.len();
-        let result = self.inner.change(words, now, drops);
-        self.note_drops(drops, before);
-        result
+        self.noting(drops, |inner, drops| inner.change(words, now, drops))
     }
 
     fn change_class(
@@ -208,10 +203,7 @@ impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for FlowStats<Q> {
         now: Instant,
         drops: &mut Drops<P>,
     ) -> Result<(), ParseError> {
-        let before = drops.len();
-        let result = self.inner.change_class(class, words, now, drops);
-        self.note_drops(drops, before);
-        result
+        self.noting(drops, |inner, drops| inner.change_class(class, words, now, drops))
     }
 
     fn change_below(
@@ -221,10 +213,7 @@ impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for FlowStats<Q> {
         now: Instant,
         drops: &mut Drops<P>,
     ) -> Result<(), ParseError> {
-        let before = drops.len();
-        let result = self.inner.change_below(class, words, now, drops);
-        self.note_drops(drops, before);
-        result
+        self.noting(drops, |inner, drops| inner.change_below(class, words, now, drops))
     }
 }
 
