@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, Rate};
-use tautline_cc::{Ack, Algorithm, Congestion, Controller, Factory, Verdict};
+use tautline_cc::{Ack, Algorithm, Congestion, Controller, Factory, Idle, Verdict};
 use tautline_sim::{Buffer, LinkConfig, Transfer, TransferError};
 use tautline_stack::TcpConfig;
 
@@ -27,7 +27,7 @@ impl Controller for FixedWindow {
 
     fn on_undo(&mut self, _now: Instant) {}
 
-    fn on_idle(&mut self, _now: Instant, _idle: Duration) {}
+    fn on_idle(&mut self, _idle: &Idle) {}
 
     fn verdict(&self) -> Verdict {
         Verdict { cwnd: self.window, ssthresh: Bytes::MAX, pacing_rate: self.rate, burst: Bytes::new(3000) }

@@ -16,11 +16,14 @@ pub struct Config {
     /// Shrink the window after an idle time longer than a retransmission timeout. On (RFC 5681 §4.1, Linux
     /// `tcp_slow_start_after_idle`).
     pub slow_start_after_idle: bool,
+    /// Seeds what a controller does by chance (the phase BBR begins with, the time between its probes). One per connection;
+    /// the same seed and the same acknowledgements give the same connection.
+    pub seed: u64,
 }
 
 impl Config {
     /// The defaults for segments of `mss` bytes.
     pub fn new(mss: Bytes) -> Self {
-        Self { mss, initial_window: mss * 10, pacing: PacingRatios::default(), slow_start_after_idle: true }
+        Self { mss, initial_window: mss * 10, pacing: PacingRatios::default(), slow_start_after_idle: true, seed: 0 }
     }
 }

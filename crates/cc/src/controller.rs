@@ -24,11 +24,24 @@ pub trait Controller: Send {
     /// The last congestion signal proved spurious: restore what it cost.
     fn on_undo(&mut self, now: Instant);
 
-    /// Transmission starts again after `idle` with nothing in flight.
-    fn on_idle(&mut self, now: Instant, idle: Duration);
+    /// Transmission starts again with nothing in flight, however short the pause was.
+    fn on_idle(&mut self, idle: &Idle);
 
     /// The answer, valid until the next call.
     fn verdict(&self) -> Verdict;
+
+    /// One segment was found lost, by acknowledgements, a timer or a drop inside this host. Called for each, before the
+    /// [`on_ack`](Self::on_ack) or [`on_congestion`](Self::on_congestion) of the same moment.
+    fn on_lost(&mut self, _loss: &Loss) {}
+
+    /// Takes a live connection over from another controller: starts from its window, as Linux does when
+    /// `TCP_CONGESTION` changes. A controller with no use for that starts anew.
+    fn adopt(&mut self, _before: &Verdict) {}
+
+    /// What it believes, for people to look at.
+    fn model(&self) -> Model {
+        Model::default()
+    }
 
     /// Who owns the window during loss recovery. Window-based controllers leave it to PRR.
     fn recovery(&self) -> Recovery {
@@ -63,9 +76,76 @@ pub struct Ack {
     pub cwnd_limited: bool,
     /// A new round trip began with this acknowledgement.
     pub round_start: bool,
-    /// The transport is in fast recovery or loss recovery. After [`Signal::Loss`] the window then stands still, because PRR
-    /// owns it; after [`Signal::Timeout`] it grows by slow start all the same.
-    pub in_recovery: bool,
+    /// Where the transport stands with congestion signals, after this acknowledgement.
+    pub phase: Phase,
+    /// Of `acked`, what arrived with a congestion mark as far as the peer's echoes tell.
+    pub marked: Bytes,
+    /// Perhaps held back by the receiver: a lone segment that was less than full. Such a sample says little about the path.
+    pub delayed: bool,
+    /// When the pacer lets the next segment go; not after `now` if at once. What departs until then counts as in flight
+    /// although it is not in the network.
+    pub next_departure: Instant,
+}
+
+/// Where the transport stands between a congestion signal and its end (Linux `tcp_ca_state`; Disorder counts as open).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// No signal is being answered.
+    #[default]
+    Open,
+    /// The window shrinks because of a mark or of a drop inside this host; nothing is lost in the network.
+    Cwr,
+    /// Fast recovery. The window of window-based controllers stands still, because PRR owns it.
+    Recovery,
+    /// After a retransmission timeout, until all that was sent before it is acknowledged. The window grows by slow start.
+    Loss,
+}
+
+/// One segment that was found lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// When it was found.
+    pub now: Instant,
+    /// Its bytes.
+    pub bytes: Bytes,
+    /// In flight when it was sent, itself included.
+    pub sent_in_flight: Bytes,
+    /// Lost from its transmission until now, itself included.
+    pub lost_since: Bytes,
+    /// Delivered in all when it was sent.
+    pub prior_delivered: Bytes,
+    /// Its flight was limited by the application.
+    pub app_limited: bool,
+}
+
+/// Transmission starts again with nothing in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Idle {
+    /// When.
+    pub now: Instant,
+    /// How long nothing was in flight.
+    pub idle: Duration,
+    /// The retransmission timeout in force.
+    pub rto: Duration,
+    /// The application, not the peer's window, had nothing to send.
+    pub app_limited: bool,
+}
+
+/// What a controller believes, in the terms of `ss -ti`. `None` where it has no such notion.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Model {
+    /// Name of its state; empty if it has only one.
+    pub state: &'static str,
+    /// Bandwidth of the path.
+    pub bandwidth: Option<Rate>,
+    /// Round trip without queues.
+    pub min_rtt: Option<Duration>,
+    /// Pacing rate over bandwidth.
+    pub pacing_gain: Option<f64>,
+    /// Window over bandwidth-delay product.
+    pub cwnd_gain: Option<f64>,
+    /// Share of marked segments (DCTCP's and Prague's alpha).
+    pub alpha: Option<f64>,
 }
 
 /// A congestion signal.

@@ -18,7 +18,7 @@ use core::time::Duration;
 use tautline_base::{Bytes, Instant};
 
 use crate::config::Config;
-use crate::controller::{Ack, Congestion, Controller, Signal, Verdict};
+use crate::controller::{Ack, Congestion, Controller, Idle, Signal, Verdict};
 use crate::curve::{BETA, Curve, RENO_ALPHA};
 use crate::episode::Episode;
 use crate::hystart::HystartPlusPlus;
@@ -236,18 +236,23 @@ impl<S: SlowStart> Controller for Cubic<S> {
         self.conclude();
     }
 
-    fn on_idle(&mut self, now: Instant, idle: Duration) {
+    fn on_idle(&mut self, idle: &Idle) {
         self.pacing.on_idle();
         if self.config.slow_start_after_idle {
-            self.state.window.decay(idle, self.pacing.srtt(), self.config.initial_window);
+            self.state.window.decay(idle.idle, idle.rto, self.config.initial_window);
         }
         if let Some(epoch) = &mut self.state.epoch {
-            epoch.count_to(now, false);
+            epoch.count_to(idle.now, false);
         }
         self.conclude();
     }
 
     fn verdict(&self) -> Verdict {
         self.verdict
+    }
+
+    fn adopt(&mut self, before: &Verdict) {
+        self.state.window.adopt(before);
+        self.conclude();
     }
 }

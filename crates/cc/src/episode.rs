@@ -4,7 +4,7 @@
 //! the same window does not cut again, and after a timeout the window grows by slow start although the loss is still being
 //! repaired.
 
-use crate::controller::{Ack, Signal};
+use crate::controller::{Ack, Phase, Signal};
 
 /// Where a connection stands between a congestion signal and the end of its recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Episode {
 
     /// Takes an acknowledgement in; true when the window may grow.
     pub(crate) fn on_ack(&mut self, ack: &Ack) -> bool {
-        if !ack.in_recovery {
+        if ack.phase == Phase::Open {
             *self = Self::Open;
             return true;
         }

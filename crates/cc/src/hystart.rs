@@ -108,6 +108,7 @@ fn rtt_threshold(last_round: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::controller::Phase;
     use tautline_base::{Bytes, Instant};
 
     fn ack(rtt: Option<Duration>, round_start: bool) -> Ack {
@@ -124,7 +125,10 @@ mod tests {
             rate: None,
             cwnd_limited: true,
             round_start,
-            in_recovery: false,
+            phase: Phase::Open,
+            marked: Bytes::ZERO,
+            delayed: false,
+            next_departure: Instant::ZERO,
         }
     }
 

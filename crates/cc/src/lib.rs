@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `controller` | [`Controller`] and its vocabulary: [`Ack`], [`Congestion`], [`Verdict`] |
+//! | `controller` | [`Controller`] and its vocabulary: [`Ack`], [`Congestion`], [`Loss`], [`Idle`], [`Verdict`], [`Model`] |
 //! | `algorithm` | [`Algorithm`], the controllers of this crate by name; [`Factory`] |
 //! | `config` | [`Config`] |
 //! | [`reno`] | NewReno, RFC 5681 |
@@ -11,6 +11,7 @@
 //! | `window`, `episode` | what window-based controllers share |
 //! | [`pacing`] | windows turned into rates |
 //! | `sampler` | [`Sampler`]: the delivery rate |
+//! | `windowed_max` | [`WindowedMax`]: the largest of recent samples |
 //!
 //! Nothing here knows TCP: sequence numbers, timers and retransmissions are the transport's.
 //!
@@ -41,11 +42,13 @@ pub mod reno;
 mod sampler;
 pub mod slow_start;
 mod window;
+mod windowed_max;
 
 pub use algorithm::{Algorithm, Factory, UnknownAlgorithm};
 pub use config::Config;
-pub use controller::{Ack, Congestion, Controller, Recovery, Signal, Verdict};
+pub use controller::{Ack, Congestion, Controller, Idle, Loss, Model, Phase, Recovery, Signal, Verdict};
 pub use cubic::Cubic;
 pub use pacing::{PacingRatios, burst, window_rate};
 pub use reno::Reno;
 pub use sampler::{RateSample, Sampler, SentRate};
+pub use windowed_max::WindowedMax;

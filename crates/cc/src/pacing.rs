@@ -79,10 +79,6 @@ impl WindowPacing {
         self.in_flight = Bytes::ZERO;
     }
 
-    pub(crate) fn srtt(&self) -> Duration {
-        self.srtt
-    }
-
     pub(crate) fn verdict(&self, cwnd: Bytes, ssthresh: Bytes) -> Verdict {
         let pacing_rate = window_rate(cwnd, self.in_flight, ssthresh, self.srtt, self.ratios);
         Verdict { cwnd, ssthresh, pacing_rate, burst: burst(pacing_rate, self.mss) }

@@ -1,12 +1,10 @@
 //! NewReno (RFC 5681 §3.1, RFC 6582): doubles per round trip below the threshold, adds one segment per round trip above
 //! it, halves at a congestion signal.
 
-use core::time::Duration;
-
 use tautline_base::{Bytes, Instant};
 
 use crate::config::Config;
-use crate::controller::{Ack, Congestion, Controller, Signal, Verdict};
+use crate::controller::{Ack, Congestion, Controller, Idle, Signal, Verdict};
 use crate::episode::Episode;
 use crate::pacing::WindowPacing;
 use crate::window::Window;
@@ -102,10 +100,10 @@ impl Controller for Reno {
         self.conclude();
     }
 
-    fn on_idle(&mut self, _now: Instant, idle: Duration) {
+    fn on_idle(&mut self, idle: &Idle) {
         self.pacing.on_idle();
         if self.config.slow_start_after_idle {
-            self.state.window.decay(idle, self.pacing.srtt(), self.config.initial_window);
+            self.state.window.decay(idle.idle, idle.rto, self.config.initial_window);
             self.state.credit = Bytes::ZERO;
         }
         self.conclude();
@@ -113,5 +111,10 @@ impl Controller for Reno {
 
     fn verdict(&self) -> Verdict {
         self.verdict
+    }
+
+    fn adopt(&mut self, before: &Verdict) {
+        self.state.window.adopt(before);
+        self.conclude();
     }
 }

@@ -8,6 +8,8 @@ use core::time::Duration;
 
 use tautline_base::{Bytes, Instant, Rate};
 
+use crate::controller::Loss;
+
 /// One delivery-rate sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateSample {
@@ -21,6 +23,10 @@ pub struct RateSample {
     pub app_limited: bool,
     /// Total delivered when the newest acknowledged segment was sent (round counting).
     pub prior_delivered: Bytes,
+    /// In flight when that segment was sent, itself included.
+    pub sent_in_flight: Bytes,
+    /// Lost between its transmission and now.
+    pub lost: Bytes,
 }
 
 /// What the sampler wants remembered per segment; rides in the transport's segment record.
@@ -34,6 +40,10 @@ pub struct SentRate {
     pub first_sent_at: Instant,
     /// Departure of this segment.
     pub sent_at: Instant,
+    /// In flight after it was sent, itself included.
+    pub in_flight: Bytes,
+    /// Total lost at transmission.
+    pub lost: Bytes,
     /// The connection was limited by the application at that time.
     pub app_limited: bool,
 }
@@ -46,15 +56,16 @@ pub struct Sampler {
     first_sent_at: Instant,
     /// Total at which the flight that the application limited will have been delivered.
     app_limited_until: Option<Bytes>,
+    lost: Bytes,
     /// Of the segments the current acknowledgement delivered, the one sent last.
     newest: Option<SentRate>,
 }
 
 impl Sampler {
     /// A segment is transmitted, or transmitted again, to depart at `departure` (the pacer's stamp, not the time of the
-    /// call). `nothing_in_flight`: no segment is unacknowledged. Returns what the segment record must keep.
-    pub fn on_send(&mut self, departure: Instant, nothing_in_flight: bool) -> SentRate {
-        if nothing_in_flight {
+    /// call); `in_flight` counts it. `first`: no other segment is unacknowledged. Returns what the segment record must keep.
+    pub fn on_send(&mut self, departure: Instant, in_flight: Bytes, first: bool) -> SentRate {
+        if first {
             self.first_sent_at = departure;
             self.delivered_at = departure;
         }
@@ -63,6 +74,8 @@ impl Sampler {
             delivered_at: self.delivered_at,
             first_sent_at: self.first_sent_at,
             sent_at: departure,
+            in_flight,
+            lost: self.lost,
             app_limited: self.app_limited_until.is_some(),
         }
     }
@@ -75,6 +88,19 @@ impl Sampler {
         if self.newest.is_none_or(|newest| sent.sent_at >= newest.sent_at) {
             self.newest = Some(*sent);
             self.first_sent_at = sent.sent_at;
+        }
+    }
+
+    /// A segment of `bytes` bytes was found lost. What its loss means to a controller.
+    pub fn on_lost(&mut self, sent: &SentRate, bytes: Bytes, now: Instant) -> Loss {
+        self.lost += bytes;
+        Loss {
+            now,
+            bytes,
+            sent_in_flight: sent.in_flight,
+            lost_since: self.lost.saturating_sub(sent.lost),
+            prior_delivered: sent.delivered,
+            app_limited: sent.app_limited,
         }
     }
 
@@ -98,6 +124,8 @@ impl Sampler {
             rate: Rate::from_amount(delivered, interval),
             app_limited: sent.app_limited,
             prior_delivered: sent.delivered,
+            sent_in_flight: sent.in_flight,
+            lost: self.lost.saturating_sub(sent.lost),
         })
     }
 
@@ -110,6 +138,11 @@ impl Sampler {
     /// Total delivered so far.
     pub fn delivered(&self) -> Bytes {
         self.delivered
+    }
+
+    /// What is sent now says nothing about the path's capacity, because the application limits it.
+    pub fn app_limited(&self) -> bool {
+        self.app_limited_until.is_some()
     }
 }
 
@@ -127,7 +160,7 @@ mod tests {
 
     /// Ten segments, one per millisecond from `start`.
     fn flight(sampler: &mut Sampler, start: u64) -> Vec<SentRate> {
-        (0..10).map(|i| sampler.on_send(ms(start + i), i == 0 && start == 0)).collect()
+        (0..10).map(|i| sampler.on_send(ms(start + i), SEGMENT, i == 0 && start == 0)).collect()
     }
 
     #[test]
@@ -138,7 +171,7 @@ mod tests {
         for (i, sent) in (0..).zip(&first) {
             sampler.on_delivered(sent, SEGMENT, ms(10 + i));
             sampler.on_ack(ms(10 + i), RTT);
-            second.push(sampler.on_send(ms(10 + i), false));
+            second.push(sampler.on_send(ms(10 + i), SEGMENT, false));
         }
         // Segment 10 left when one segment was delivered, at 10 ms, and arrives when ten are, plus itself.
         sampler.on_delivered(&second[0], SEGMENT, ms(20));
@@ -168,11 +201,11 @@ mod tests {
     #[test]
     fn the_send_phase_counts_when_it_is_the_longer_one() {
         let mut sampler = Sampler::default();
-        let first = sampler.on_send(ms(0), true);
+        let first = sampler.on_send(ms(0), SEGMENT, true);
         sampler.on_delivered(&first, SEGMENT, ms(10));
         sampler.on_ack(ms(10), RTT);
         // Paced far apart, while the acknowledgement clock stood at 10 ms.
-        let late = sampler.on_send(ms(60), false);
+        let late = sampler.on_send(ms(60), SEGMENT, false);
         let mut sampler = Sampler { delivered_at: ms(60), ..sampler };
         sampler.on_delivered(&late, SEGMENT, ms(61));
         let sample = sampler.on_ack(ms(61), RTT).unwrap();
@@ -182,7 +215,7 @@ mod tests {
     #[test]
     fn an_interval_below_the_lowest_rtt_is_no_sample() {
         let mut sampler = Sampler::default();
-        let sent = sampler.on_send(ms(0), true);
+        let sent = sampler.on_send(ms(0), SEGMENT, true);
         sampler.on_delivered(&sent, SEGMENT, ms(9));
         assert_eq!(sampler.on_ack(ms(9), RTT), None);
         assert_eq!(sampler.delivered(), SEGMENT, "delivered counts all the same");
@@ -191,18 +224,18 @@ mod tests {
     #[test]
     fn an_acknowledgement_of_nothing_is_no_sample() {
         let mut sampler = Sampler::default();
-        sampler.on_send(ms(0), true);
+        sampler.on_send(ms(0), SEGMENT, true);
         assert_eq!(sampler.on_ack(ms(50), RTT), None);
     }
 
     #[test]
     fn the_newest_segment_of_an_acknowledgement_gives_the_sample() {
         let mut sampler = Sampler::default();
-        let old = sampler.on_send(ms(0), true);
-        let lost = sampler.on_send(ms(1), false);
+        let old = sampler.on_send(ms(0), SEGMENT, true);
+        let lost = sampler.on_send(ms(1), SEGMENT, false);
         sampler.on_delivered(&old, SEGMENT, ms(10));
         sampler.on_ack(ms(10), RTT);
-        let again = sampler.on_send(ms(30), false);
+        let again = sampler.on_send(ms(30), SEGMENT, false);
         sampler.on_delivered(&again, SEGMENT, ms(40));
         sampler.on_delivered(&lost, SEGMENT, ms(40));
         assert_eq!(sampler.on_ack(ms(40), RTT).unwrap().prior_delivered, SEGMENT);
@@ -211,24 +244,39 @@ mod tests {
     #[test]
     fn a_flight_limited_by_the_application_is_marked_and_no_later_one() {
         let mut sampler = Sampler::default();
-        let before = sampler.on_send(ms(0), true);
+        let before = sampler.on_send(ms(0), SEGMENT, true);
         sampler.mark_app_limited(SEGMENT);
-        let limited = sampler.on_send(ms(1), false);
+        let limited = sampler.on_send(ms(1), SEGMENT, false);
         for (sent, at, app_limited) in [(before, 10, false), (limited, 20, true)] {
             sampler.on_delivered(&sent, SEGMENT, ms(at));
             assert_eq!(sampler.on_ack(ms(at), RTT).unwrap().app_limited, app_limited);
         }
-        assert!(!sampler.on_send(ms(21), true).app_limited, "the marked flight is delivered");
+        assert!(!sampler.on_send(ms(21), SEGMENT, true).app_limited, "the marked flight is delivered");
     }
 
     #[test]
     fn idle_time_does_not_lengthen_the_interval() {
         let mut sampler = Sampler::default();
-        let first = sampler.on_send(ms(0), true);
+        let first = sampler.on_send(ms(0), SEGMENT, true);
         sampler.on_delivered(&first, SEGMENT, ms(10));
         sampler.on_ack(ms(10), RTT);
-        let after = sampler.on_send(ms(60_000), true);
+        let after = sampler.on_send(ms(60_000), SEGMENT, true);
         sampler.on_delivered(&after, SEGMENT, ms(60_010));
         assert_eq!(sampler.on_ack(ms(60_010), RTT).unwrap().interval, RTT);
+    }
+
+    #[test]
+    fn a_loss_and_a_sample_tell_what_was_lost_since_their_segment_was_sent() {
+        let mut sampler = Sampler::default();
+        let sent: Vec<_> = (0..4).map(|i| sampler.on_send(ms(i), SEGMENT * (i + 1), i == 0)).collect();
+        let first = sampler.on_lost(&sent[0], SEGMENT, ms(10));
+        assert_eq!((first.lost_since, first.sent_in_flight), (SEGMENT, SEGMENT));
+        let second = sampler.on_lost(&sent[1], SEGMENT, ms(10));
+        assert_eq!((second.lost_since, second.sent_in_flight), (SEGMENT * 2, SEGMENT * 2));
+        let after = sampler.on_send(ms(11), SEGMENT * 3, false);
+        assert_eq!(sampler.on_lost(&after, SEGMENT, ms(30)).lost_since, SEGMENT, "earlier losses are not its concern");
+        sampler.on_delivered(&sent[3], SEGMENT, ms(31));
+        let sample = sampler.on_ack(ms(31), RTT).unwrap();
+        assert_eq!((sample.lost, sample.sent_in_flight), (SEGMENT * 3, SEGMENT * 4));
     }
 }

@@ -6,11 +6,10 @@ use core::time::Duration;
 use tautline_base::Bytes;
 
 use crate::config::Config;
+use crate::controller::Verdict;
 
 /// Largest window in segments; far above what any path holds, far below what overflows.
 const LARGEST: u64 = 1 << 24;
-/// Least retransmission timeout above the smoothed RTT (Linux `TCP_RTO_MIN`).
-const RTO_MARGIN: Duration = Duration::from_millis(200);
 
 /// Window and threshold in bytes. `mss <= cwnd`; `ssthresh` is [`Bytes::MAX`] or at least two segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,11 +57,17 @@ impl Window {
         self.grow(in_flight + self.mss);
     }
 
+    /// Takes another controller's window and threshold over.
+    pub(crate) fn adopt(&mut self, before: &Verdict) {
+        self.ssthresh = before.ssthresh.max(self.mss * 2);
+        self.cwnd = self.mss;
+        self.grow(before.cwnd.saturating_sub(self.mss));
+    }
+
     /// Halves the window for every retransmission timeout spent idle, down to the initial window, and remembers three
     /// quarters of it as threshold (RFC 5681 §4.1 as Linux does it, after RFC 2861).
-    pub(crate) fn decay(&mut self, idle: Duration, srtt: Duration, initial: Bytes) {
-        let timeout = (srtt + RTO_MARGIN).as_nanos();
-        let timeouts = idle.as_nanos() / timeout;
+    pub(crate) fn decay(&mut self, idle: Duration, rto: Duration, initial: Bytes) {
+        let timeouts = idle.as_nanos() / rto.as_nanos().max(1);
         let floor = initial.max(self.mss).min(self.cwnd);
         if timeouts == 0 || self.cwnd == floor {
             return;
@@ -77,7 +82,7 @@ impl Window {
 mod tests {
     use super::*;
 
-    const RTT: Duration = Duration::from_millis(100);
+    const RTO: Duration = Duration::from_millis(300);
 
     fn window(segments: u64) -> (Window, Bytes) {
         let config = Config { initial_window: Bytes::new(1000) * segments, ..Config::new(Bytes::new(1000)) };
@@ -98,7 +103,7 @@ mod tests {
         for (idle_ms, cwnd) in [(299, 80_000), (300, 40_000), (900, 10_000), (u64::MAX, 10_000)] {
             let (mut window, initial) = window(80);
             window.ssthresh = Bytes::new(50_000);
-            window.decay(Duration::from_millis(idle_ms), RTT, initial);
+            window.decay(Duration::from_millis(idle_ms), RTO, initial);
             assert_eq!(window.cwnd, Bytes::new(cwnd), "after {idle_ms} ms");
             assert_eq!(window.ssthresh, Bytes::new(if idle_ms < 300 { 50_000 } else { 60_000 }));
         }
@@ -107,7 +112,7 @@ mod tests {
     #[test]
     fn idling_never_opens_a_window() {
         let (mut window, initial) = window(3);
-        window.decay(Duration::MAX, RTT, initial);
+        window.decay(Duration::MAX, RTO, initial);
         assert_eq!(window.cwnd, Bytes::new(3_000));
     }
 

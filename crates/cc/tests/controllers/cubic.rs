@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Flow, MSS, ack, average_window, config, segments, signal};
+use crate::support::{Flow, MSS, ack, average_window, config, idle, segments, signal};
 use tautline_base::{Bytes, Instant};
 use tautline_cc::hystart::HystartPlusPlus;
 use tautline_cc::slow_start::{SlowStart, Step};
@@ -163,7 +163,7 @@ fn an_hour_without_data_does_not_make_the_window_jump() {
         steady.round();
     }
     paused.now += Duration::from_secs(3600);
-    paused.controller.on_idle(paused.now, Duration::from_secs(3600));
+    paused.controller.on_idle(&idle(paused.now, Duration::from_secs(3600), Duration::from_millis(300)));
     paused.round();
     steady.round();
     assert_eq!(paused.controller.verdict().cwnd, steady.controller.verdict().cwnd);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant};
-use tautline_cc::{Ack, Config, Congestion, Controller, Signal};
+use tautline_cc::{Ack, Config, Congestion, Controller, Idle, Phase, Signal};
 
 pub(crate) const MSS: Bytes = Bytes::new(1000);
 
@@ -27,7 +27,10 @@ pub(crate) fn ack(now: Instant, rtt: Duration) -> Ack {
         rate: None,
         cwnd_limited: true,
         round_start: false,
-        in_recovery: false,
+        phase: Phase::Open,
+        marked: Bytes::ZERO,
+        delayed: false,
+        next_departure: now,
     }
 }
 
@@ -92,4 +95,9 @@ pub(crate) fn average_window(mut flow: Flow<impl Controller>, period: u64) -> f6
         }
     }
     sum / f64::from(rounds)
+}
+
+/// Transmission begins again at `now` after `pause`, with a retransmission timeout of `rto`.
+pub(crate) fn idle(now: Instant, pause: Duration, rto: Duration) -> Idle {
+    Idle { now, idle: pause, rto, app_limited: true }
 }

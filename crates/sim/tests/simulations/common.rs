@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
 use tautline_base::{Bytes, Instant, Rate};
-use tautline_cc::{Ack, Congestion, Controller, Factory, Verdict};
+use tautline_cc::{Ack, Congestion, Controller, Factory, Idle, Verdict};
 use tautline_sim::transfer::TransferNetwork;
 use tautline_sim::{Check, Impairments, LinkConfig, LinkEvent, Outcome, Pattern, Probability, Record, Transfer};
 use tautline_stack::{Pacing, PacketEvent, TcpConfig, TsqLimit, What};
@@ -129,7 +129,7 @@ impl Controller for Fixed {
 
     fn on_undo(&mut self, _now: Instant) {}
 
-    fn on_idle(&mut self, _now: Instant, _idle: Duration) {}
+    fn on_idle(&mut self, _idle: &Idle) {}
 
     fn verdict(&self) -> Verdict {
         Verdict { cwnd: self.cwnd, ssthresh: Bytes::MAX, pacing_rate: self.pacing_rate, burst: Bytes::new(2 * FRAME) }

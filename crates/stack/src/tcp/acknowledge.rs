@@ -10,7 +10,7 @@ use tautline_qdisc::DropReason;
 use super::connection::{Connection, State};
 use super::recovery::{Episode, Phase, PrrAck};
 use super::rtt::MAX_RTO;
-use super::segments::{Arrival, Delivery, ReorderingWindow};
+use super::segments::{Arrival, Delivery, Losses, ReorderingWindow};
 use crate::seq;
 use crate::wire::Segment;
 
@@ -33,13 +33,13 @@ impl Connection {
         self.take_sack(segment, arrival, &mut delivery);
         self.learn_rtt(&delivery, arrival);
         if delivery.bytes == Bytes::ZERO && !advanced {
-            self.count_duplicate(ack, segment);
+            self.count_duplicate(ack, segment, now);
         }
         if self.phase_is_spurious(&delivery, segment) {
             self.undo(now);
         }
         let lost = self.look_for_losses_from(now, recoverable);
-        self.leave_recovery(advanced);
+        self.leave_recovery(advanced, now);
         if delivery.bytes > Bytes::ZERO {
             self.tell_controller(&delivery, lost, prior_in_flight, now);
             self.reduce_proportionally(&delivery, advanced && lost == Bytes::ZERO);
@@ -96,16 +96,20 @@ impl Connection {
         }
     }
 
+    pub(super) fn lose_head(&mut self, now: Instant) {
+        self.segments.lose_head(&mut Losses { now, sampler: &mut self.sampler, controller: &mut *self.controller });
+    }
+
     /// Duplicate acknowledgements stand in for SACK with peers that have none (RFC 6582). Window updates are none
     /// (RFC 5681 §2).
-    fn count_duplicate(&mut self, ack: u64, segment: &Segment<'_>) {
+    fn count_duplicate(&mut self, ack: u64, segment: &Segment<'_>, now: Instant) {
         let has_sack = self.agreed.as_ref().is_some_and(|agreed| agreed.sack);
         if has_sack || ack != self.una || self.peer.moved || !segment.payload.is_empty() || segment.fin {
             return;
         }
         self.duplicate_acks += 1;
         if self.duplicate_acks == DUPLICATES {
-            self.segments.lose_head();
+            self.lose_head(now);
         }
     }
 
@@ -146,7 +150,9 @@ impl Connection {
         };
         // RACK needs to know which segments arrived; without SACK it would condemn what the peer holds (RFC 8985 §3).
         let has_sack = self.agreed.as_ref().is_some_and(|agreed| agreed.sack);
-        let (mut lost, reorder) = if has_sack { self.segments.detect_lost(now, window) } else { (Bytes::ZERO, None) };
+        let mut losses = Losses { now, sampler: &mut self.sampler, controller: &mut *self.controller };
+        let (mut lost, reorder) =
+            if has_sack { self.segments.detect_lost(now, window, &mut losses) } else { (Bytes::ZERO, None) };
         self.timers.reorder = reorder;
         if self.duplicate_acks == DUPLICATES {
             self.duplicate_acks += 1;
@@ -161,14 +167,14 @@ impl Connection {
     fn enter_recovery(&mut self, signal: Signal, in_flight: Bytes, recoverable: Bytes, now: Instant) {
         self.controller.on_congestion(&Congestion { now, signal, in_flight });
         self.verdict = self.controller.verdict();
-        self.phase = Phase::Recovery(Episode::new(self.nxt, recoverable));
+        self.phase = Phase::Recovery(Episode::new(signal, self.nxt, recoverable));
         // Until PRR has seen a delivery: one segment, the first retransmission.
         self.recovery_window = Bytes::new(self.segments.in_flight() + self.segment_size());
     }
 
     /// Recovery is over when everything sent before it is acknowledged. Without SACK a partial acknowledgement names the next
     /// hole (RFC 6582 §3.2).
-    fn leave_recovery(&mut self, advanced: bool) {
+    fn leave_recovery(&mut self, advanced: bool, now: Instant) {
         let high = match &self.phase {
             Phase::Open => return,
             Phase::Recovery(episode) => episode.high,
@@ -177,7 +183,7 @@ impl Connection {
         if self.una >= high {
             self.phase = Phase::Open;
         } else if advanced && !self.agreed.as_ref().is_some_and(|agreed| agreed.sack) {
-            self.segments.lose_head();
+            self.lose_head(now);
         }
     }
 
@@ -203,7 +209,10 @@ impl Connection {
             rate,
             cwnd_limited,
             round_start,
-            in_recovery: matches!(self.phase, Phase::Recovery(_)),
+            phase: self.phase.report(),
+            marked: Bytes::ZERO,
+            delayed: delivery.alone && prior_in_flight < Bytes::new(self.segment_size()),
+            next_departure: self.pacer.next(),
         });
         self.verdict = self.controller.verdict();
     }
@@ -255,7 +264,8 @@ impl Connection {
         self.totals.local_drops += 1;
         let Some(segment) = segment else { return };
         let in_flight = Bytes::new(self.segments.in_flight());
-        if !self.segments.dropped_in_host(segment) {
+        let mut losses = Losses { now, sampler: &mut self.sampler, controller: &mut *self.controller };
+        if !self.segments.dropped_in_host(segment, &mut losses) {
             return;
         }
         // A device that was reset has room.

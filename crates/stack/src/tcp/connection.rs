@@ -221,7 +221,7 @@ impl Connection {
     fn new(opening: Opening, config: TcpConfig, state: State) -> Self {
         let Opening { id, tuple, isn, timestamp_offset, hashes, mtu } = opening;
         let segment = (mtu - IPV4_HEADER - TCP_HEADER - TIMESTAMP_OPTION) as u64;
-        let controller = config.congestion.build(&tautline_cc::Config::new(Bytes::new(segment)));
+        let controller = config.congestion.build(&controller_config(segment, isn, timestamp_offset));
         Self {
             id,
             tuple,
@@ -279,7 +279,8 @@ impl Connection {
             segment,
         });
         self.receiver.synchronised();
-        self.controller = self.config.congestion.build(&tautline_cc::Config::new(Bytes::new(segment)));
+        let config = controller_config(segment, self.isn, self.timestamp_offset);
+        self.controller = self.config.congestion.build(&config);
         self.verdict = self.controller.verdict();
     }
 
@@ -464,4 +465,10 @@ impl Connection {
     pub(super) fn rto(&self) -> Duration {
         self.rtt.rto()
     }
+}
+
+/// What a controller for segments of `segment` bytes is built from. Both numbers are random per connection, and so is its seed.
+fn controller_config(segment: u64, isn: u32, timestamp_offset: u32) -> tautline_cc::Config {
+    let seed = u64::from(isn) << 32 | u64::from(timestamp_offset);
+    tautline_cc::Config { seed, ..tautline_cc::Config::new(Bytes::new(segment)) }
 }

@@ -6,6 +6,7 @@ use tautline_cc::{Congestion, Signal};
 use super::connection::{Connection, State};
 use super::receiver::Acknowledgement;
 use super::recovery::Phase;
+use super::segments::Losses;
 use super::timers::Timers;
 use crate::socket::CloseReason;
 
@@ -91,7 +92,7 @@ impl Connection {
         if self.segments.reneged() {
             self.segments.forget_sacks();
         }
-        self.segments.lose_all();
+        self.segments.lose_all(&mut Losses { now, sampler: &mut self.sampler, controller: &mut *self.controller });
         let in_flight = Bytes::new(self.segments.in_flight());
         self.controller.on_congestion(&Congestion { now, signal: Signal::Timeout, in_flight });
         self.verdict = self.controller.verdict();

@@ -3,6 +3,7 @@
 use tautline_base::{Instant, SocketId};
 
 use super::connection::{Connection, State};
+use super::segments::Losses;
 use super::timers::Timers;
 use crate::seq;
 use crate::socket::CloseReason;
@@ -82,7 +83,7 @@ impl Connection {
                 self.agree(segment, now);
                 self.update_window_from_syn(segment);
                 self.state = State::SynReceived { listener: None };
-                self.segments.lose_all();
+                self.segments.lose_all(&mut Losses { now, sampler: &mut self.sampler, controller: &mut *self.controller });
                 Reply::None
             }
         }
@@ -208,7 +209,7 @@ impl Connection {
                 }
                 _ => {
                     // Repeat the SYN-ACK, unless it is still on its way out.
-                    self.segments.lose_head();
+                    self.lose_head(now);
                 }
             }
         } else {

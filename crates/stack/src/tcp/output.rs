@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use tautline_base::{Bytes, Instant, SegmentId};
-use tautline_cc::Recovery;
+use tautline_cc::{Idle, Recovery};
 
 use super::connection::{Connection, State};
 use super::receiver::Acknowledgement;
@@ -162,13 +162,12 @@ impl Connection {
         }
     }
 
-    /// Tells the controller that the connection was idle, once, when it begins to send again.
+    /// Tells the controller that nothing was in flight, once, when the connection begins to send again.
     fn restart_after_idle(&mut self, now: Instant) {
         let Some(since) = self.flight.idle_since.take() else { return };
-        if now - since > self.rto() {
-            self.controller.on_idle(now, now - since);
-            self.verdict = self.controller.verdict();
-        }
+        let app_limited = self.sampler.app_limited();
+        self.controller.on_idle(&Idle { now, idle: now - since, rto: self.rto(), app_limited });
+        self.verdict = self.controller.verdict();
     }
 
     /// Whether the pacer has a say about `plan`.
@@ -273,8 +272,9 @@ impl Connection {
     }
 
     fn commit_new(&mut self, plan: &Plan, departure: Instant) -> SegmentId {
-        let sent = self.sampler.on_send(departure, self.segments.is_empty());
         let len = plan.range.end - plan.range.start;
+        let in_flight = Bytes::new(self.segments.in_flight() + len);
+        let sent = self.sampler.on_send(departure, in_flight, self.segments.is_empty());
         if !plan.fin && len < self.segment_size() {
             self.flight.small_end = plan.range.end;
         }
@@ -295,7 +295,9 @@ impl Connection {
     }
 
     fn commit_again(&mut self, id: SegmentId, plan: &Plan, now: Instant, departure: Instant) {
-        let sent = self.sampler.on_send(departure, self.segments.in_flight() == 0);
+        let in_flight = Bytes::new(self.segments.in_flight() + (plan.range.end - plan.range.start));
+        // Segments believed lost are outstanding all the same: what was marked by mistake must not shorten the interval.
+        let sent = self.sampler.on_send(departure, in_flight, false);
         let timestamp = self.timestamp(now);
         self.segments.retransmitted(id, sent, timestamp);
         self.totals.retransmits += 1;

@@ -1,6 +1,7 @@
 //! Recovery states and proportional rate reduction (RFC 9937; `spec/tcp.md` §1.10).
 
 use tautline_base::Bytes;
+use tautline_cc::Signal;
 
 /// Where the sender stands with losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,11 +14,25 @@ pub(super) enum Phase {
     Loss { high: u64 },
 }
 
+impl Phase {
+    /// What a controller is told of it.
+    pub(super) fn report(&self) -> tautline_cc::Phase {
+        match self {
+            Self::Open => tautline_cc::Phase::Open,
+            Self::Recovery(Episode { signal: Signal::Ce | Signal::LocalDrop, .. }) => tautline_cc::Phase::Cwr,
+            Self::Recovery(_) => tautline_cc::Phase::Recovery,
+            Self::Loss { .. } => tautline_cc::Phase::Loss,
+        }
+    }
+}
+
 /// One fast recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Episode {
     /// SND.NXT at its beginning; acknowledged up to here, it ends.
     pub(super) high: u64,
+    /// What began it.
+    signal: Signal,
     prr: Prr,
     /// Our timestamp when the first retransmission left, to recognise a spurious recovery (RFC 3522).
     pub(super) first_retransmission: Option<u32>,
@@ -26,8 +41,9 @@ pub(super) struct Episode {
 impl Episode {
     /// Begins a recovery. `outstanding` is what this episode can still report delivered: SND.NXT − SND.UNA less what was SACKed
     /// before the acknowledgement that started it.
-    pub(super) fn new(high: u64, outstanding: Bytes) -> Self {
-        Self { high, prr: Prr { recover_fs: outstanding.max(Bytes::new(1)), ..Prr::default() }, first_retransmission: None }
+    pub(super) fn new(signal: Signal, high: u64, outstanding: Bytes) -> Self {
+        let prr = Prr { recover_fs: outstanding.max(Bytes::new(1)), ..Prr::default() };
+        Self { high, signal, prr, first_retransmission: None }
     }
 
     /// An acknowledgement during the episode; the answer is the window.
@@ -94,7 +110,7 @@ mod tests {
     /// Runs a recovery of `flight` segments of which the first `lost` are lost; one SACK per acknowledgement, two of them before
     /// the episode, no limited transmit. Returns the segments sent per acknowledgement.
     fn recovery(flight: u64, lost: u64, ssthresh: u64) -> (Vec<u64>, u64) {
-        let mut episode = Episode::new(0, Bytes::new((flight - 2) * MSS));
+        let mut episode = Episode::new(Signal::Loss, 0, Bytes::new((flight - 2) * MSS));
         let mut in_flight = (flight - lost - 3) * MSS;
         let mut sent = Vec::new();
         for _ in 0..flight - lost - 2 {

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, SegmentId};
-use tautline_cc::{Sampler, SentRate};
+use tautline_cc::{Controller, Sampler, SentRate};
 
 use crate::ranges::RangeSet;
 use crate::seq;
@@ -77,6 +77,21 @@ pub(super) struct Delivery {
     pub(super) latest_rtt: Option<Duration>,
     /// A segment that had been retransmitted was cumulatively acknowledged.
     pub(super) retransmission_acked: bool,
+    /// One segment alone, sent once, and cumulatively: perhaps the receiver held its acknowledgement back.
+    pub(super) alone: bool,
+}
+
+/// Where a segment that is found lost is reported.
+pub(super) struct Losses<'a> {
+    pub(super) now: Instant,
+    pub(super) sampler: &'a mut Sampler,
+    pub(super) controller: &'a mut dyn Controller,
+}
+
+impl Losses<'_> {
+    fn report(&mut self, record: &Record) {
+        self.controller.on_lost(&self.sampler.on_lost(&record.sent, Bytes::new(record.len()), self.now));
+    }
 }
 
 /// The queue and its scoreboard.
@@ -202,13 +217,14 @@ impl Segments {
 
     /// A copy of the segment was dropped inside this host and the connection was told: it is lost for certain.
     /// False if it had been delivered by another copy or given up before.
-    pub(super) fn dropped_in_host(&mut self, segment: SegmentId) -> bool {
-        self.position(segment).is_some_and(|at| self.mark_lost(at))
+    pub(super) fn dropped_in_host(&mut self, segment: SegmentId, losses: &mut Losses<'_>) -> bool {
+        self.position(segment).is_some_and(|at| self.mark_lost(at, losses))
     }
 
     /// Takes a cumulative acknowledgement of everything below `una`.
     pub(super) fn acknowledge(&mut self, una: u64, arrival: Arrival, sampler: &mut Sampler) -> Delivery {
         let mut delivery = Delivery::default();
+        let before = (self.records.len(), self.sacked_count);
         while self.records.front().is_some_and(|record| record.range.end <= una) {
             delivery.retransmission_acked |= self.records[0].retransmitted();
             self.deliver(0, arrival, sampler, &mut delivery);
@@ -219,6 +235,7 @@ impl Segments {
             }
             self.first = self.first.wrapping_add(1) & NUMBER_MASK;
         }
+        delivery.alone = before == (self.records.len() + 1, 0) && !delivery.retransmission_acked;
         // A partial acknowledgement of a segment (a middlebox resegmented) shortens it.
         if let Some(record) = self.records.front_mut().filter(|record| record.range.start < una) {
             match record.state {
@@ -292,7 +309,12 @@ impl Segments {
 
     /// Marks segments lost that were sent so long before a delivered one that reordering cannot explain it. Returns the bytes
     /// newly lost and, when some segments are still within the reordering window, when it closes.
-    pub(super) fn detect_lost(&mut self, now: Instant, window: ReorderingWindow) -> (Bytes, Option<Instant>) {
+    pub(super) fn detect_lost(
+        &mut self,
+        now: Instant,
+        window: ReorderingWindow,
+        losses: &mut Losses<'_>,
+    ) -> (Bytes, Option<Instant>) {
         self.rack.min_rtt = window.min_rtt;
         let Some((newest, newest_end)) = self.rack.newest else { return (Bytes::ZERO, None) };
         let patience = self.rack.rtt + self.reordering_window(window);
@@ -313,7 +335,7 @@ impl Segments {
                 return (Bytes::new(lost), Some(deadline + TIMER_SLACK));
             }
             lost += self.records[at].len();
-            self.mark_lost(at);
+            self.mark_lost(at, losses);
             self.order.pop_front();
         }
         (Bytes::new(lost), None)
@@ -328,19 +350,19 @@ impl Segments {
     }
 
     /// The retransmission timer expired: everything undelivered is believed lost.
-    pub(super) fn lose_all(&mut self) -> Bytes {
+    pub(super) fn lose_all(&mut self, losses: &mut Losses<'_>) -> Bytes {
         let before = self.in_flight;
         for at in 0..self.records.len() {
-            self.mark_lost(at);
+            self.mark_lost(at, losses);
         }
         Bytes::new(before)
     }
 
     /// Without SACK three duplicate acknowledgements, or a partial one in recovery, condemn the oldest segment (RFC 6582).
-    pub(super) fn lose_head(&mut self) -> Bytes {
+    pub(super) fn lose_head(&mut self, losses: &mut Losses<'_>) -> Bytes {
         let before = self.in_flight;
         if !self.records.is_empty() {
-            self.mark_lost(0);
+            self.mark_lost(0, losses);
         }
         Bytes::new(before - self.in_flight)
     }
@@ -375,7 +397,7 @@ impl Segments {
     }
 
     /// False if the segment was not in flight.
-    fn mark_lost(&mut self, at: usize) -> bool {
+    fn mark_lost(&mut self, at: usize, losses: &mut Losses<'_>) -> bool {
         let record = &mut self.records[at];
         if record.state != State::Outstanding {
             return false;
@@ -383,6 +405,7 @@ impl Segments {
         record.state = State::Lost;
         self.in_flight -= record.range.end - record.range.start;
         self.lost.push(Reverse(record.range.start));
+        losses.report(&self.records[at]);
         true
     }
 
@@ -421,9 +444,24 @@ fn number(segment: SegmentId) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tautline_cc::Reno;
+
+    fn with_losses<T>(sampler: &mut Sampler, act: impl FnOnce(&mut Losses<'_>) -> T) -> T {
+        let mut controller = Reno::new(&tautline_cc::Config::new(Bytes::new(1000)));
+        act(&mut Losses { now: Instant::ZERO, sampler, controller: &mut controller })
+    }
+
+    fn detect_lost(
+        segments: &mut Segments,
+        sampler: &mut Sampler,
+        now: Instant,
+        window: ReorderingWindow,
+    ) -> (Bytes, Option<Instant>) {
+        with_losses(sampler, |losses| segments.detect_lost(now, window, losses))
+    }
 
     fn sent(sampler: &mut Sampler, at: Instant) -> SentRate {
-        sampler.on_send(at, false)
+        sampler.on_send(at, Bytes::new(1000), false)
     }
 
     /// An acknowledgement without timestamps.
@@ -458,12 +496,15 @@ mod tests {
         let mut delivery = Delivery::default();
         segments.sack(1001..2001, at(41), &mut sampler, &mut delivery);
         assert_eq!(
-            segments.detect_lost(Instant::from_millis(41), window(40, 50)),
+            detect_lost(&mut segments, &mut sampler, Instant::from_millis(41), window(40, 50)),
             (Bytes::ZERO, Some(Instant::from_millis(52)))
         );
         segments.sack(2001..3001, at(42), &mut sampler, &mut delivery);
         segments.sack(3001..4001, at(43), &mut sampler, &mut delivery);
-        assert_eq!(segments.detect_lost(Instant::from_millis(43), window(40, 50)), (Bytes::new(1000), None));
+        assert_eq!(
+            detect_lost(&mut segments, &mut sampler, Instant::from_millis(43), window(40, 50)),
+            (Bytes::new(1000), None)
+        );
         assert_eq!(segments.in_flight(), 0);
         assert_eq!(delivery.bytes, Bytes::new(3000));
     }
@@ -477,7 +518,7 @@ mod tests {
         segments.sack(3001..4001, plain(now), &mut sampler, &mut delivery);
         segments.sack(2001..3001, plain(now), &mut sampler, &mut delivery);
         segments.sack(1001..2001, plain(now), &mut sampler, &mut delivery);
-        let (lost, timer) = segments.detect_lost(now, window(40, 50));
+        let (lost, timer) = detect_lost(&mut segments, &mut sampler, now, window(40, 50));
         assert_eq!(lost, Bytes::ZERO, "segments arrived out of order: three SACKs prove nothing");
         assert_eq!(timer, Some(Instant::from_millis(52)));
     }
@@ -488,7 +529,7 @@ mod tests {
         let mut segments = Segments::default();
         let record = sent(&mut sampler, Instant::ZERO);
         let id = segments.push(1..1001, false, record);
-        segments.lose_all();
+        with_losses(&mut sampler, |losses| segments.lose_all(losses));
         assert_eq!(segments.next_lost(), None);
         segments.left_host(id);
         assert_eq!(segments.next_lost(), Some((id, 1..1001, false)));
@@ -505,12 +546,12 @@ mod tests {
             let mut sampler = Sampler::default();
             let mut segments = four(&mut sampler);
             segments.rack.min_rtt = Duration::from_millis(40);
-            segments.lose_head();
+            with_losses(&mut sampler, |losses| segments.lose_head(losses));
             let again = sent(&mut sampler, Instant::from_millis(100));
             segments.retransmitted(id(0), again, 100);
             let now = Instant::from_millis(145);
             segments.acknowledge(1001, Arrival { now, echo }, &mut sampler);
-            assert_eq!(segments.detect_lost(now, window(40, 50)).0, Bytes::new(lost), "{echo:?}");
+            assert_eq!(detect_lost(&mut segments, &mut sampler, now, window(40, 50)).0, Bytes::new(lost), "{echo:?}");
         }
     }
 
