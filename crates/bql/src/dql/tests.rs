@@ -351,4 +351,69 @@ proptest! {
             prop_assert!(dql.in_flight() > Bytes::ZERO || dql.available(at(0)));
         }
     }
+
+    /// New bounds hold from the moment they are given, whatever is in flight; refused ones change nothing.
+    #[test]
+    fn it_can_be_reconfigured_at_any_moment(
+        steps in prop::collection::vec((0..3_u8, 1..20_000_u64, 0..40_000_u64), 1..200)
+    ) {
+        let mut dql = Dql::default();
+        let mut bounds = (Bytes::ZERO, Bytes::new(LARGEST_LIMIT.into()));
+        for (now, (what, a, b)) in (0..).zip(steps) {
+            let in_flight = dql.in_flight();
+            match what {
+                0 if dql.available(at(now)) => dql.queued(Bytes::new(a), at(now)),
+                1 => dql.completed(Bytes::new(a).min(in_flight), at(now)),
+                _ => {
+                    let (limit_min, limit_max) = (Bytes::new(a), Bytes::new(b));
+                    let config = Config { limit_min, limit_max, hold_time: Duration::from_millis(a % 5), stall_threshold: None };
+                    prop_assert_eq!(dql.reconfigure(config).is_ok(), a <= b);
+                    bounds = if a <= b { (limit_min, limit_max) } else { bounds };
+                    prop_assert_eq!(dql.in_flight(), in_flight);
+                }
+            }
+            let snapshot = dql.snapshot();
+            prop_assert_eq!((snapshot.limit_min, snapshot.limit_max), bounds);
+            prop_assert!(bounds.0 <= snapshot.limit && snapshot.limit <= bounds.1);
+            prop_assert!(dql.in_flight() > Bytes::ZERO || dql.available(at(now)));
+            prop_assert_eq!(snapshot.overruns, 0);
+        }
+    }
+
+    /// Reset with anything in flight: what follows is as with a new one.
+    #[test]
+    fn after_a_reset_it_is_as_new(before in events(), after in events(), min in 0..5000_u64) {
+        let hold_time = Duration::from_millis(10);
+        let config = Config { limit_min: Bytes::new(min), hold_time, ..Config::default() };
+        let mut used = Dql::new(config).unwrap();
+        let mut now = 0;
+        for event in before {
+            happen(&mut used, event, &mut now);
+        }
+        used.reset();
+        prop_assert_eq!((used.in_flight(), used.limit()), (Bytes::ZERO, config.limit_min));
+        let mut fresh = Dql::new(config).unwrap();
+        let mut fresh_now = now;
+        for event in after {
+            let (a, b) = (happen(&mut used, event.clone(), &mut now), happen(&mut fresh, event, &mut fresh_now));
+            prop_assert_eq!(a, b);
+        }
+    }
+}
+
+/// Lets `event` happen; limit and bytes in flight after it.
+fn happen(dql: &mut Dql, event: Event, now: &mut u64) -> (Bytes, Bytes) {
+    match event {
+        Event::Queue(size, count) => {
+            for _ in 0..count {
+                if !dql.available(at(*now)) {
+                    break;
+                }
+                dql.queued(Bytes::new(size), at(*now));
+            }
+        }
+        Event::Complete(per_mille) => dql.completed(Bytes::new(dql.in_flight().get() * per_mille / 1000), at(*now)),
+        Event::Wait(millis) => *now += millis,
+    }
+    (dql.limit(), dql.in_flight())
 }

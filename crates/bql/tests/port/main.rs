@@ -4,4 +4,5 @@ mod effect;
 mod multi;
 mod path;
 mod reset;
+mod steady;
 mod wire;

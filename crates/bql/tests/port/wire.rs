@@ -1,6 +1,7 @@
 //! A device that transmits at line rate and reports completions only when asked, and a first-in-first-out discipline.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use tautline_base::{Bytes, Device, Frame, Instant, Item, Packet, Rate, Received};
 use tautline_qdisc::{Backlog, Drops, Qdisc};
@@ -15,12 +16,14 @@ pub(crate) struct Wire<F> {
     leaving: VecDeque<(Instant, Packet<F>)>,
     free_at: Instant,
     pub(crate) doorbells: usize,
+    /// How long it had nothing to send, between its first packet and the last doorbell.
+    pub(crate) idle: Duration,
 }
 
 impl<F: Frame> Wire<F> {
     pub(crate) fn new(rate: Rate, capacity: usize) -> Self {
         let (quiet, leaving) = (VecDeque::new(), VecDeque::new());
-        Self { capacity, rate, quiet, leaving, free_at: Instant::ZERO, doorbells: 0 }
+        Self { capacity, rate, quiet, leaving, free_at: Instant::ZERO, doorbells: 0, idle: Duration::ZERO }
     }
 }
 
@@ -42,6 +45,9 @@ impl<F: Frame> Device for Wire<F> {
 
     fn doorbell(&mut self, now: Instant) {
         self.doorbells += 1;
+        if self.free_at > Instant::ZERO {
+            self.idle += now.max(self.free_at) - self.free_at;
+        }
         for packet in self.quiet.drain(..) {
             self.free_at = self.free_at.max(now) + packet.len() / self.rate;
             self.leaving.push_back((self.free_at, packet));
