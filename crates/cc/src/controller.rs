@@ -43,6 +43,11 @@ pub trait Controller: Send {
         Model::default()
     }
 
+    /// Which feedback about congestion marks it needs. Asked once per connection, before it opens.
+    fn ecn(&self) -> Ecn {
+        Ecn::Classic
+    }
+
     /// Who owns the window during loss recovery. Window-based controllers leave it to PRR.
     fn recovery(&self) -> Recovery {
         Recovery::Prr
@@ -129,6 +134,20 @@ pub struct Idle {
     pub rto: Duration,
     /// The application, not the peer's window, had nothing to send.
     pub app_limited: bool,
+}
+
+/// What a controller needs of explicit congestion notification, where the transport's configuration allows ECN at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Ecn {
+    /// One reduction per window of marks: data carries ECT(0), echoes follow RFC 3168 unless the ends agreed on AccECN.
+    #[default]
+    Classic,
+    /// The share of marked bytes: data carries ECT(0), retransmissions and pure acknowledgements too, and echoes follow
+    /// RFC 8257 §3.2 or AccECN. Only for networks under one administration.
+    Dctcp,
+    /// The share of marked bytes, and the queues of L4S (RFC 9331): data carries ECT(1), and AccECN (RFC 9768) is required;
+    /// without it, no data is marked as ECN-capable.
+    L4s,
 }
 
 /// What a controller believes, in the terms of `ss -ti`. `None` where it has no such notion.

@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `controller` | [`Controller`] and its vocabulary: [`Ack`], [`Congestion`], [`Loss`], [`Idle`], [`Verdict`], [`Model`] |
+//! | `controller` | [`Controller`] and its vocabulary: [`Ack`], [`Congestion`], [`Loss`], [`Idle`], [`Verdict`], [`Model`], [`Ecn`] |
 //! | `algorithm` | [`Algorithm`], the controllers of this crate by name; [`Factory`] |
 //! | `config` | [`Config`] |
 //! | [`reno`] | NewReno, RFC 5681 |
@@ -46,7 +46,7 @@ mod windowed_max;
 
 pub use algorithm::{Algorithm, Factory, UnknownAlgorithm};
 pub use config::Config;
-pub use controller::{Ack, Congestion, Controller, Idle, Loss, Model, Phase, Recovery, Signal, Verdict};
+pub use controller::{Ack, Congestion, Controller, Ecn, Idle, Loss, Model, Phase, Recovery, Signal, Verdict};
 pub use cubic::Cubic;
 pub use pacing::{PacingRatios, burst, window_rate};
 pub use reno::Reno;
