@@ -12,6 +12,7 @@ mod record;
 mod replay;
 mod run;
 mod tables;
+mod ties;
 mod trace;
 
 use std::path::PathBuf;
@@ -62,6 +63,23 @@ fn tables() {
     let chosen = |setup: &&Setup| setup.name.starts_with(&only);
     println!("{}", tables::exact(&folder(), SETUPS.iter().filter(chosen).filter(|setup| !setup.has_dice())));
     println!("{}", tables::statistical(&folder(), SETUPS.iter().filter(chosen)));
+}
+
+/// How far ours stays with the kernel if ties are decided as the kernel seems to have decided them.
+#[test]
+#[ignore = "for whoever looks for a difference"]
+fn ties() {
+    let only = env::var("ONLY").expect("ONLY names a cell or how some begin, e.g. htb-tree.many");
+    let seed = env::var("SEED").map_or(1, |seed| seed.parse().expect("SEED is a number"));
+    for setup in SETUPS {
+        for &input in setup.inputs.iter().filter(|&&input| setup.cell(input).starts_with(&only)) {
+            let Some(run) = Run::new(&folder(), setup, input, seed) else { continue };
+            let (nudges, together) = ties::decide(&run, setup, seed);
+            let verdict = run.verdict(&run.nudged(setup, true, seed, &nudges));
+            let all = run.record.departures.len();
+            println!("{}: {together} of {all} departures are the kernel's, with {nudges:?}\n{verdict:?}", setup.cell(input));
+        }
+    }
 }
 
 /// What one cell did, packet by packet.

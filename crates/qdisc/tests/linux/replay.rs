@@ -3,8 +3,19 @@
 use tautline_base::{Instant, Item};
 use tautline_qdisc::{Drops, Ledger, Qdisc};
 
+use std::collections::BTreeMap;
+
 use crate::record::Departure;
 use crate::trace::Arrival;
+
+/// Which of two events in neighbouring steps of the clock comes first, where the replay would choose the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Nudges {
+    /// Packets that come so many nanoseconds later.
+    pub(crate) arrivals: BTreeMap<u16, i64>,
+    /// By how many departures came before: the timer then fires so many nanoseconds later.
+    pub(crate) wakes: BTreeMap<usize, i64>,
+}
 
 /// What `qdisc` does with the packets of `trace` if they come at `arrivals` and the clock shows `start` at their beginning.
 ///
@@ -18,10 +29,12 @@ pub(crate) fn replay(
     start: u64,
     step: u64,
     slack: u64,
+    nudges: &Nudges,
 ) -> Vec<Departure> {
-    let mut device = Device { qdisc: Ledger::new(qdisc), drops: Drops::new(), sent: Vec::new(), wake: None, start };
+    let mut device = Device { qdisc: Ledger::new(qdisc), drops: Drops::new(), sent: Vec::new(), wake: None, start, nudges };
     for (packet, &at) in trace.iter().zip(arrivals) {
-        let now = Instant::from_nanos(start + at);
+        let late = nudges.arrivals.get(&packet.frame.id).copied().unwrap_or(0);
+        let now = Instant::from_nanos((start + at).saturating_add_signed(late));
         device.run_until(now, step);
         if slack > 0
             && device
@@ -42,18 +55,22 @@ pub(crate) fn replay(
     device.sent
 }
 
-struct Device<Q> {
+struct Device<'a, Q> {
     qdisc: Q,
     drops: Drops<crate::frame::Frame>,
     sent: Vec<Departure>,
     wake: Option<Instant>,
     start: u64,
+    nudges: &'a Nudges,
 }
 
-impl<Q: Qdisc<crate::frame::Frame>> Device<Q> {
+impl<Q: Qdisc<crate::frame::Frame>> Device<'_, Q> {
     fn run_until(&mut self, end: Instant, step: u64) {
         while let Some(wake) = self.wake {
-            let now = Instant::from_nanos((wake.as_nanos() / step + 1).saturating_mul(step));
+            let late = self.nudges.wakes.get(&self.sent.len()).copied().unwrap_or(0);
+            let tick = (wake.as_nanos() / step + 1).saturating_mul(step).saturating_add_signed(late);
+            // Never before it asked to be woken: it would only ask again.
+            let now = Instant::from_nanos(tick).max(wake);
             if now >= end {
                 break;
             }

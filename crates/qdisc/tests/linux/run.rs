@@ -10,11 +10,11 @@ use crate::cells::{Input, Setup};
 use crate::compare::Verdict;
 use crate::frame::Frame;
 use crate::record::{Departure, Record};
-use crate::replay::replay;
+use crate::replay::{Nudges, replay};
 use crate::trace::Arrival;
 
 /// The clock of the simulated kernel advances in such steps, by one whenever it is looked at.
-const CLOCK_STEP_NS: u64 = 256;
+pub(crate) const CLOCK_STEP_NS: u64 = 256;
 
 /// A cell of the matrix and what the kernel did.
 pub(crate) struct Run {
@@ -51,6 +51,11 @@ impl Run {
 
     /// What ours does with the packets at the times they came to the kernel.
     pub(crate) fn ours(&self, setup: &Setup, linux: bool, seed: u32) -> Vec<Departure> {
+        self.nudged(setup, linux, seed, &Nudges::default())
+    }
+
+    /// The same with some ties decided otherwise.
+    pub(crate) fn nudged(&self, setup: &Setup, linux: bool, seed: u32, nudges: &Nudges) -> Vec<Departure> {
         replay(
             ours(setup, linux, seed),
             &self.trace,
@@ -58,6 +63,7 @@ impl Run {
             self.record.start,
             CLOCK_STEP_NS,
             setup.slack_ns,
+            nudges,
         )
     }
 
