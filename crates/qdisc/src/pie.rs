@@ -92,6 +92,9 @@ pub struct Pie<P> {
     aqm: Aqm,
     state: State,
     queue: Queue<P>,
+    /// Only with [`Law::Linux`]: a packet that a parent has looked at. For Linux it has left, as far as rate and delay are concerned,
+    /// and still counts in backlog and limit.
+    looked_at: Option<P>,
     packets_in: u64,
     overlimit: u64,
     max_queue: usize,
@@ -108,6 +111,7 @@ impl<P> Pie<P> {
             config,
             state: State::default(),
             queue: Queue::new(),
+            looked_at: None,
             packets_in: 0,
             overlimit: 0,
             max_queue: 0,
@@ -126,6 +130,14 @@ impl<P> Pie<P> {
 }
 
 impl<P: Item> Pie<P> {
+    fn held(&self) -> Backlog {
+        let mut held = self.queue.held();
+        if let Some(packet) = &self.looked_at {
+            held.add(packet.len());
+        }
+        held
+    }
+
     /// Takes new parameters. Packets above a lowered limit are dropped at the head.
     ///
     /// # Errors
@@ -133,7 +145,7 @@ impl<P: Item> Pie<P> {
     pub fn reconfigure(&mut self, config: Config, drops: &mut Drops<P>) -> Result<(), ConfigError> {
         self.aqm.set_params(config.pie.clone())?;
         self.config = config;
-        while self.queue.held().packets > self.config.limit as usize
+        while self.held().packets > self.config.limit as usize
             && let Some(packet) = self.queue.pop()
         {
             self.overlimit += 1;
@@ -153,7 +165,7 @@ impl<P: Item> Change<P> for Pie<P> {
 
 impl<P: Item> Qdisc<P> for Pie<P> {
     fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
-        let held = self.queue.held();
+        let held = self.held();
         if held.packets >= self.config.limit as usize {
             self.overlimit += 1;
             self.aqm.overflowed(&mut self.state);
@@ -165,23 +177,31 @@ impl<P: Item> Qdisc<P> for Pie<P> {
         packet.set_enqueued(now);
         self.packets_in += 1;
         self.queue.push(packet);
-        self.max_queue = self.max_queue.max(self.queue.held().packets);
+        self.max_queue = self.max_queue.max(self.held().packets);
     }
 
     fn dequeue(&mut self, now: Instant, _drops: &mut Drops<P>) -> Option<P> {
-        self.aqm.dequeue(&mut self.state, &mut self.queue, now)
+        let held = self.held().bytes;
+        self.aqm.catch_up(&mut self.state, held, now);
+        self.looked_at.take().or_else(|| self.aqm.dequeue(&mut self.state, &mut self.queue, now))
     }
 
     fn ready_at(&self) -> Option<Instant> {
-        (!self.queue.held().is_empty()).then_some(Instant::ZERO)
+        (!self.held().is_empty()).then_some(Instant::ZERO)
     }
 
     fn backlog(&self) -> Backlog {
-        self.queue.held()
+        self.held()
     }
 
-    fn peek_len(&mut self, _now: Instant, _drops: &mut Drops<P>) -> Option<Bytes> {
-        self.queue.front().map(Item::len)
+    fn peek_len(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<Bytes> {
+        if self.config.pie.law != Law::Linux {
+            return self.queue.front().map(Item::len);
+        }
+        if self.looked_at.is_none() {
+            self.looked_at = self.dequeue(now, drops);
+        }
+        self.looked_at.as_ref().map(Item::len)
     }
 }
 

@@ -289,7 +289,7 @@ impl Aqm {
     /// Makes the updates that were due up to `now`, during which the queue held `backlog`.
     ///
     /// After a long pause most of them change nothing more, which ends them; the rest is computed in one go.
-    fn catch_up(&mut self, state: &mut State, backlog: Bytes, now: Instant) {
+    pub(crate) fn catch_up(&mut self, state: &mut State, backlog: Bytes, now: Instant) {
         let count = self.clock.count(now);
         let due = count - state.updated.min(count);
         if due == 0 {

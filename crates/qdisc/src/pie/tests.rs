@@ -682,3 +682,26 @@ proptest! {
         }
     }
 }
+
+/// A shaper looks at a packet long before it may leave. Linux judges its delay then, and counts it until it leaves; the other laws
+/// leave it in the queue.
+#[test]
+fn linux_measures_a_packet_when_it_is_looked_at() {
+    for (law, delay) in [(Law::Linux, ms(1)), (Law::Rfc8033, ms(9))] {
+        let pie = Params { law, ..Params::default() };
+        let mut queue = Ledger::new(Pie::new(Config { limit: 2, pie }).expect("valid"));
+        let mut drops = Drops::new();
+        for id in 0..2 {
+            queue.enqueue(Probe::new(id).sized(100), ms(0), &mut drops);
+        }
+        assert_eq!(queue.peek_len(ms(1), &mut drops), Some(Bytes::new(100)));
+        assert_eq!((queue.backlog().packets, queue.backlog().bytes.get()), (2, 200), "{law:?}");
+        queue.enqueue(Probe::new(2).sized(100), ms(2), &mut drops);
+        assert_eq!(drops.drain().count(), 1, "{law:?}: the limit counts the packet looked at");
+        assert_eq!(queue.peek_len(ms(3), &mut drops), Some(Bytes::new(100)), "{law:?}: the same packet");
+        assert_eq!(queue.dequeue(ms(9), &mut drops).map(|packet| packet.id), Some(0));
+        let pie = queue.inner();
+        assert_eq!(pie.aqm.delay(pie.state()), delay - Instant::ZERO, "{law:?}");
+        assert_eq!((queue.dequeue(ms(9), &mut drops).map(|packet| packet.id), queue.ready_at()), (Some(1), None));
+    }
+}

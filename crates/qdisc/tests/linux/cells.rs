@@ -236,9 +236,9 @@ pub(crate) const SETUPS: &[Setup] = &[
             "red limit 400000 min 20000 max 120000 avpkt 1000 burst 40 probability 0.02 bandwidth 12mbit ecn adaptive",
         )
     },
-    Setup { ours: "limit 999 hz 100 first_update 450ms", ..statistical("pie-default", "pie") },
+    Setup { ours: "hz 100 first_update 450ms", ..statistical("pie-default", "pie") },
     Setup {
-        ours: "limit 499 hz 100 first_update 450ms",
+        ours: "hz 100 first_update 450ms",
         ..statistical("pie-ecn", "pie limit 500 target 25ms tupdate 20ms ecn bytemode dq_rate_estimator")
     },
     Setup { ours: "limit 10239 hz 100 first_update 450ms", ..statistical("fq_pie-default", "fq_pie flows 2048") },
