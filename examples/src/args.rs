@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use tautline_base::Rate;
+use tautline_bql::LimitKind;
 use tautline_cc::Algorithm;
 use tautline_qdisc::words::Tree;
 use tautline_stack::{Pacing, TcpConfig, TsqLimit};
@@ -35,6 +36,9 @@ pub struct StackArgs {
     /// Queueing discipline, in tc's words: 'fq_codel limit 1000 target 5ms'; a tree too: 'tbf rate 1gbit burst 64kb latency 50ms; codel'
     #[arg(long, default_value = "fq_codel")]
     pub qdisc: Tree,
+    /// Limit on the bytes in the device ring: dql, none, bytes:N, push
+    #[arg(long, default_value_t)]
+    pub limit: LimitKind,
     /// TCP.
     #[command(flatten)]
     pub tcp: TcpArgs,

@@ -29,6 +29,9 @@ pub enum Failure {
     /// The discipline was refused.
     #[error(transparent)]
     Qdisc(#[from] tautline_qdisc::ParseError),
+    /// The limit was refused.
+    #[error(transparent)]
+    Limit(#[from] tautline_bql::ConfigError),
     /// The peer cannot be connected to.
     #[error(transparent)]
     Connect(#[from] ConnectError),

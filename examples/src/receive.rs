@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tautline_base::{Device, Instant, Packet, SocketId};
+use tautline_bql::Limit;
 use tautline_qdisc::{Qdisc, Stats};
 use tautline_rt::{Application, Next};
 use tautline_stack::{CloseReason, Event, Host, Recv, SocketError, TcpConfig, TcpInfo, Tracer};
@@ -53,8 +54,8 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 impl Receiving {
     /// Listens on `port`.
-    pub fn start<Q, D, T>(
-        host: &mut Host<Q, D, T>,
+    pub fn start<Q, D, T, L>(
+        host: &mut Host<Q, D, T, L>,
         port: u16,
         config: TcpConfig,
         (mut sink, json): (Sink, bool),
@@ -64,6 +65,7 @@ impl Receiving {
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
+        L: Limit,
     {
         let listener = host.listen(port, config)?;
         let block = sink.empty_block();
@@ -91,11 +93,12 @@ impl Receiving {
         }
     }
 
-    fn react<Q, D, T>(&mut self, host: &mut Host<Stats<Q>, D, T>, event: Event, now: Instant) -> Result<(), Failure>
+    fn react<Q, D, T, L>(&mut self, host: &mut Host<Stats<Q>, D, T, L>, event: Event, now: Instant) -> Result<(), Failure>
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
+        L: Limit,
     {
         match event {
             Event::Accepted { socket, .. } if matches!(self.stage, Stage::Listening) => {
@@ -115,11 +118,12 @@ impl Receiving {
         }
     }
 
-    fn read<Q, D, T>(&mut self, host: &mut Host<Stats<Q>, D, T>, now: Instant) -> Result<(), Failure>
+    fn read<Q, D, T, L>(&mut self, host: &mut Host<Stats<Q>, D, T, L>, now: Instant) -> Result<(), Failure>
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
+        L: Limit,
     {
         let Stage::Open { socket, ref mut reporter, ref mut heard } = self.stage else { return Ok(()) };
         loop {
@@ -161,13 +165,14 @@ impl Receiving {
     }
 }
 
-impl<Q, D, T> Application<Host<Stats<Q>, D, T>> for Receiving
+impl<Q, D, T, L> Application<Host<Stats<Q>, D, T, L>> for Receiving
 where
     D: Device,
     Q: Qdisc<Packet<D::Frame>>,
     T: Tracer,
+    L: Limit,
 {
-    fn on_event(&mut self, host: &mut Host<Stats<Q>, D, T>, event: Event, now: Instant) {
+    fn on_event(&mut self, host: &mut Host<Stats<Q>, D, T, L>, event: Event, now: Instant) {
         let socket = self.socket();
         if let Err(failure) = self.react(host, event, now) {
             if let Some(socket) = socket {
@@ -178,7 +183,7 @@ where
         }
     }
 
-    fn turn(&mut self, host: &mut Host<Stats<Q>, D, T>, now: Instant) -> Next {
+    fn turn(&mut self, host: &mut Host<Stats<Q>, D, T, L>, now: Instant) -> Next {
         match &mut self.stage {
             Stage::Listening => Next::Event,
             Stage::Open { socket, reporter, heard } => {

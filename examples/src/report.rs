@@ -154,9 +154,9 @@ impl Reporter {
     }
 
     /// Prints the line of the interval that ends now; `moved` says which bytes of the connection count.
-    pub fn line<Q, D, T>(
+    pub fn line<Q, D, T, L>(
         &mut self,
-        host: &Host<Stats<Q>, D, T>,
+        host: &Host<Stats<Q>, D, T, L>,
         socket: SocketId,
         moved: impl FnOnce(&TcpInfo) -> u64,
         now: Instant,
@@ -164,17 +164,19 @@ impl Reporter {
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
+        L: Limit,
     {
         let Some(info) = host.info(socket) else { return };
         let interval = self.interval(host, &info, moved(&info), now);
         if self.json { print_json(&interval) } else { interval.print() }
     }
 
-    fn interval<Q, D, T>(&mut self, host: &Host<Stats<Q>, D, T>, info: &TcpInfo, bytes: u64, now: Instant) -> Interval
+    fn interval<Q, D, T, L>(&mut self, host: &Host<Stats<Q>, D, T, L>, info: &TcpInfo, bytes: u64, now: Instant) -> Interval
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
+        L: Limit,
     {
         let (since, before) = std::mem::replace(&mut self.last, (now, bytes));
         let queue = host.port().qdisc().stats().clone();

@@ -5,6 +5,7 @@ use std::net::SocketAddrV4;
 use std::time::Duration;
 
 use tautline_base::{Device, Instant, Packet, SocketId};
+use tautline_bql::Limit;
 use tautline_qdisc::{Qdisc, Stats};
 use tautline_rt::{Application, Next};
 use tautline_stack::{Event, Host, Recv, SocketError, TcpConfig, TcpInfo, Tracer};
@@ -39,8 +40,8 @@ enum Stage {
 
 impl Sending {
     /// Begins to connect.
-    pub fn start<Q, D, T>(
-        host: &mut Host<Q, D, T>,
+    pub fn start<Q, D, T, L>(
+        host: &mut Host<Q, D, T, L>,
         remote: SocketAddrV4,
         config: TcpConfig,
         (source, json): (Source, bool),
@@ -50,6 +51,7 @@ impl Sending {
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
+        L: Limit,
     {
         let socket = host.connect(remote, config, now)?;
         Ok(Self { socket, source, json, sent: 0, stage: Stage::Connecting })
@@ -70,11 +72,12 @@ impl Sending {
     }
 
     /// Hands over data until the host takes no more.
-    fn pump<Q, D, T>(&mut self, host: &mut Host<Stats<Q>, D, T>, now: Instant) -> Result<(), Failure>
+    fn pump<Q, D, T, L>(&mut self, host: &mut Host<Stats<Q>, D, T, L>, now: Instant) -> Result<(), Failure>
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
+        L: Limit,
     {
         let Self { socket, source, sent, stage, .. } = self;
         let Stage::Open { ended, .. } = stage else { return Ok(()) };
@@ -100,11 +103,12 @@ impl Sending {
         Ok(())
     }
 
-    fn react<Q, D, T>(&mut self, host: &mut Host<Stats<Q>, D, T>, event: Event, now: Instant) -> Result<(), Failure>
+    fn react<Q, D, T, L>(&mut self, host: &mut Host<Stats<Q>, D, T, L>, event: Event, now: Instant) -> Result<(), Failure>
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
+        L: Limit,
     {
         match event {
             Event::Connected(_) => {
@@ -119,11 +123,12 @@ impl Sending {
     }
 
     /// The peer sends nothing but the end of its half, once it has read ours.
-    fn listen_for_the_end<Q, D, T>(&mut self, host: &mut Host<Stats<Q>, D, T>, now: Instant) -> Result<(), Failure>
+    fn listen_for_the_end<Q, D, T, L>(&mut self, host: &mut Host<Stats<Q>, D, T, L>, now: Instant) -> Result<(), Failure>
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
+        L: Limit,
     {
         let mut scrap = [0; 64];
         let found = loop {
@@ -144,13 +149,14 @@ impl Sending {
     }
 }
 
-impl<Q, D, T> Application<Host<Stats<Q>, D, T>> for Sending
+impl<Q, D, T, L> Application<Host<Stats<Q>, D, T, L>> for Sending
 where
     D: Device,
     Q: Qdisc<Packet<D::Frame>>,
     T: Tracer,
+    L: Limit,
 {
-    fn on_event(&mut self, host: &mut Host<Stats<Q>, D, T>, event: Event, now: Instant) {
+    fn on_event(&mut self, host: &mut Host<Stats<Q>, D, T, L>, event: Event, now: Instant) {
         if let Err(failure) = self.react(host, event, now) {
             // Already over, or it is now.
             let _ = host.abort(self.socket);
@@ -158,7 +164,7 @@ where
         }
     }
 
-    fn turn(&mut self, host: &mut Host<Stats<Q>, D, T>, now: Instant) -> Next {
+    fn turn(&mut self, host: &mut Host<Stats<Q>, D, T, L>, now: Instant) -> Next {
         match &mut self.stage {
             Stage::Connecting => Next::Event,
             Stage::Open { reporter, .. } => {

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use tautline_base::{Device, Frame, Packet, Pool, SocketId};
-use tautline_bql::{Dql, Port, Ring};
+use tautline_bql::{Limit, Port, Ring};
 use tautline_qdisc::{DynQdisc, Stats};
 use tautline_rt::{Application, Clock, Ended, EventLoop, Idle, stop_on_signals, system_seed};
 use tautline_stack::{Host, HostConfig, NoTrace, TcpInfo};
@@ -18,7 +18,7 @@ use crate::report::{Summary, gbit_per_s, micros, rounded};
 pub type Queue<F> = Stats<Box<dyn DynQdisc<Packet<F>>>>;
 
 /// The host of a session.
-pub type SessionHost<D> = Host<Queue<<D as Device>::Frame>, D, NoTrace>;
+pub type SessionHost<D> = Host<Queue<<D as Device>::Frame>, D, NoTrace, Box<dyn Limit>>;
 
 /// A host in real time.
 pub struct Session<D: Device> {
@@ -61,7 +61,7 @@ where
         let event_loop = EventLoop::new(Clock::start(), idle)?.gathering(args.gather.0);
         stop_on_signals(event_loop.stopper())?;
         let qdisc = args.qdisc.root().name();
-        let port = Port::new(Stats::new(args.qdisc.build()?), Ring::new(device, Dql::default()));
+        let port = Port::new(Stats::new(args.qdisc.build()?), Ring::new(device, args.limit.build()?));
         let config = HostConfig {
             mac,
             address: args.ip.address,
@@ -130,7 +130,7 @@ where
             tsq_throttles: info.tsq_throttles,
             qdisc_sojourn_us: micros(queue.sojourn.percentile(99)),
             drops: queue.drops(),
-            dql_limit_bytes: self.host.port().ring().limit().snapshot().limit.get(),
+            dql_limit_bytes: self.host.port().ring().limit().limit().get(),
             frames_in: stats.frames_in,
             bad_frames: stats.malformed,
             bad_checksums: stats.bad_checksum,

@@ -331,6 +331,10 @@ impl Limit for Dql {
     fn in_flight(&self) -> Bytes {
         bytes(self.queued.wrapping_sub(self.completed))
     }
+
+    fn as_dql(&self) -> Option<&Dql> {
+        Some(self)
+    }
 }
 
 /// `a - b` where both count from the same wrapping origin, or zero if `b` is ahead.

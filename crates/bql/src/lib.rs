@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `limit` | [`Limit`], what a limit is asked and told; [`Unlimited`] |
 //! | [`dql`] | [`Dql`]: dynamic queue limits |
+//! | `limit_kind` | [`LimitKind`]: one of them by name |
 //! | [`push`] | [`Push`]: push-based flow control, a limit that meters by rate |
 //! | `ring` | [`Ring`]: a device's transmit ring behind a limit; [`Slot`], the permission to put one packet |
 //! | `port` | [`Port`]: queueing discipline, limit and ring as one |
@@ -36,6 +37,7 @@ extern crate std;
 
 pub mod dql;
 mod limit;
+mod limit_kind;
 mod multi_port;
 mod port;
 pub mod push;
@@ -43,6 +45,7 @@ mod ring;
 
 pub use dql::{ConfigError, Dql};
 pub use limit::{Limit, Unlimited};
+pub use limit_kind::LimitKind;
 pub use multi_port::{MultiPort, TxStats, Waking};
 pub use port::Port;
 pub use push::Push;

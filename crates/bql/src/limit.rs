@@ -4,6 +4,8 @@ use alloc::boxed::Box;
 
 use tautline_base::{Bytes, Instant};
 
+use crate::dql::Dql;
+
 /// A limit on the bytes queued in a device and not yet completed.
 ///
 /// *Ask, then queue*: [`queued`](Self::queued) follows an [`available`](Self::available) that was true. The answer does not
@@ -31,6 +33,11 @@ pub trait Limit {
 
     /// Queued and not completed.
     fn in_flight(&self) -> Bytes;
+
+    /// The dynamic queue limit that this is, for its [snapshot](Dql::snapshot); `None` if it is of another kind.
+    fn as_dql(&self) -> Option<&Dql> {
+        None
+    }
 }
 
 impl<L: Limit + ?Sized> Limit for Box<L> {
@@ -60,6 +67,10 @@ impl<L: Limit + ?Sized> Limit for Box<L> {
 
     fn in_flight(&self) -> Bytes {
         (**self).in_flight()
+    }
+
+    fn as_dql(&self) -> Option<&Dql> {
+        (**self).as_dql()
     }
 }
 

@@ -89,6 +89,11 @@ impl<D: Device, L: Limit> Ring<D, L> {
     pub const fn limit(&self) -> &L {
         &self.limit
     }
+
+    /// The limit, for changing its settings.
+    pub const fn limit_mut(&mut self) -> &mut L {
+        &mut self.limit
+    }
 }
 
 /// The permission to put one packet into a ring.

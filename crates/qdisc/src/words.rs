@@ -36,6 +36,7 @@ pub use error::{ParseError, Problem};
 pub use kind::Kind;
 pub use options::Options;
 pub use tree::Tree;
+pub use units::parse_size;
 
 use cursor::joined;
 use tree::Script;

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tautline_base::{Device, Instant, Packet, Wake};
+use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
 use tautline_stack::{Event, Host, Tracer};
 
@@ -139,12 +140,13 @@ impl EventLoop {
     ///
     /// # Errors
     /// If the kernel refuses to wait.
-    pub fn run<Q, D, T, A>(&self, host: &mut Host<Q, D, T>, application: &mut A) -> io::Result<Ended>
+    pub fn run<Q, D, T, L, A>(&self, host: &mut Host<Q, D, T, L>, application: &mut A) -> io::Result<Ended>
     where
         D: Device + AsFd,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
-        A: Application<Host<Q, D, T>>,
+        L: Limit,
+        A: Application<Host<Q, D, T, L>>,
     {
         while !self.stopped.load(Ordering::Relaxed) {
             let now = self.clock.now();
@@ -194,11 +196,12 @@ impl EventLoop {
     ///
     /// # Errors
     /// If the kernel refuses to wait.
-    pub fn drain<Q, D, T>(&self, host: &mut Host<Q, D, T>, time: Duration) -> io::Result<()>
+    pub fn drain<Q, D, T, L>(&self, host: &mut Host<Q, D, T, L>, time: Duration) -> io::Result<()>
     where
         D: Device + AsFd,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
+        L: Limit,
     {
         let end = self.clock.now() + time;
         loop {
@@ -213,11 +216,12 @@ impl EventLoop {
     }
 
     /// Waits for input or until `until`; during traffic lets frames gather instead. False if the device has failed.
-    fn wait<Q, D, T>(&self, host: &Host<Q, D, T>, until: Option<Instant>, traffic: bool) -> io::Result<bool>
+    fn wait<Q, D, T, L>(&self, host: &Host<Q, D, T, L>, until: Option<Instant>, traffic: bool) -> io::Result<bool>
     where
         D: Device + AsFd,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
+        L: Limit,
     {
         let now = self.clock.now();
         let gather = traffic.then(|| now + self.gather);
@@ -252,12 +256,13 @@ impl EventLoop {
 }
 
 /// Events, the application's turn, one poll; again while the poll brings events.
-fn serve<Q, D, T, A>(host: &mut Host<Q, D, T>, application: &mut A, now: Instant) -> (Option<Wake>, Next)
+fn serve<Q, D, T, L, A>(host: &mut Host<Q, D, T, L>, application: &mut A, now: Instant) -> (Option<Wake>, Next)
 where
     D: Device,
     Q: Qdisc<Packet<D::Frame>>,
     T: Tracer,
-    A: Application<Host<Q, D, T>>,
+    L: Limit,
+    A: Application<Host<Q, D, T, L>>,
 {
     let mut pending = host.next_event();
     loop {

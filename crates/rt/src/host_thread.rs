@@ -8,6 +8,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use tautline_base::{Device, Packet};
+use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
 use tautline_stack::{Host, Tracer};
 
@@ -30,15 +31,16 @@ impl HostThread {
     ///
     /// # Errors
     /// Those of `make`, or if the process has no thread or file descriptor left.
-    pub fn spawn<Q, D, T>(
+    pub fn spawn<Q, D, T, L>(
         config: Config,
         idle: Idle,
-        make: impl FnOnce() -> io::Result<Host<Q, D, T>> + Send + 'static,
+        make: impl FnOnce() -> io::Result<Host<Q, D, T, L>> + Send + 'static,
     ) -> io::Result<(Self, Stack)>
     where
         D: Device + AsFd,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
+        L: Limit,
     {
         let (tell, told) = sync_channel(1);
         let thread = Builder::new().name("host".into()).spawn(move || {

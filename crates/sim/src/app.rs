@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::net::SocketAddrV4;
 
 use tautline_base::{Device, Instant, Packet, SocketId};
+use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
 use tautline_stack::{CloseReason, ConnectError, Event, Host, ListenError, Recv, SocketError, TcpConfig, TcpInfo, Tracer};
 
@@ -125,11 +126,12 @@ impl<S: Read> BulkSender<S> {
     }
 
     /// Hands over data until the host takes no more.
-    fn pump<Q, D, T>(&mut self, host: &mut Host<Q, D, T>, socket: SocketId) -> Result<(), AppError>
+    fn pump<Q, D, T, L>(&mut self, host: &mut Host<Q, D, T, L>, socket: SocketId) -> Result<(), AppError>
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
+        L: Limit,
     {
         while !self.chunk.ended {
             let Chunk { data, from, to, ended } = &mut self.chunk;
@@ -151,11 +153,12 @@ impl<S: Read> BulkSender<S> {
         Ok(())
     }
 
-    fn react<Q, D, T>(&mut self, host: &mut Host<Q, D, T>, event: Event, now: Instant) -> Result<(), AppError>
+    fn react<Q, D, T, L>(&mut self, host: &mut Host<Q, D, T, L>, event: Event, now: Instant) -> Result<(), AppError>
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
+        L: Limit,
     {
         match event {
             Event::Connected(socket) | Event::Writable(socket) => self.pump(host, socket),
@@ -174,21 +177,22 @@ impl<S: Read> BulkSender<S> {
     }
 }
 
-impl<Q, D, T, S> App<Host<Q, D, T>> for BulkSender<S>
+impl<Q, D, T, L, S> App<Host<Q, D, T, L>> for BulkSender<S>
 where
     D: Device,
     Q: Qdisc<Packet<D::Frame>>,
     T: Tracer,
+    L: Limit,
     S: Read,
 {
-    fn start(&mut self, host: &mut Host<Q, D, T>, now: Instant) {
+    fn start(&mut self, host: &mut Host<Q, D, T, L>, now: Instant) {
         self.progress = match host.connect(self.remote, self.config.clone(), now) {
             Ok(socket) => Progress::Open(socket),
             Err(error) => Progress::Failed(error.into()),
         };
     }
 
-    fn on_event(&mut self, host: &mut Host<Q, D, T>, event: Event, now: Instant) {
+    fn on_event(&mut self, host: &mut Host<Q, D, T, L>, event: Event, now: Instant) {
         if let Err(error) = self.react(host, event, now) {
             self.progress = Progress::Failed(error);
         }
@@ -240,11 +244,12 @@ impl<F: FnMut(&[u8])> BulkReceiver<F> {
         self.received
     }
 
-    fn read<Q, D, T>(&mut self, host: &mut Host<Q, D, T>, socket: SocketId, now: Instant) -> Result<(), AppError>
+    fn read<Q, D, T, L>(&mut self, host: &mut Host<Q, D, T, L>, socket: SocketId, now: Instant) -> Result<(), AppError>
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
+        L: Limit,
     {
         if now < self.reads_from {
             return Ok(());
@@ -265,11 +270,12 @@ impl<F: FnMut(&[u8])> BulkReceiver<F> {
         }
     }
 
-    fn react<Q, D, T>(&mut self, host: &mut Host<Q, D, T>, event: Event, now: Instant) -> Result<(), AppError>
+    fn react<Q, D, T, L>(&mut self, host: &mut Host<Q, D, T, L>, event: Event, now: Instant) -> Result<(), AppError>
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
+        L: Limit,
     {
         match event {
             Event::Accepted { socket, .. } => {
@@ -286,27 +292,28 @@ impl<F: FnMut(&[u8])> BulkReceiver<F> {
     }
 }
 
-impl<Q, D, T, F> App<Host<Q, D, T>> for BulkReceiver<F>
+impl<Q, D, T, L, F> App<Host<Q, D, T, L>> for BulkReceiver<F>
 where
     D: Device,
     Q: Qdisc<Packet<D::Frame>>,
     T: Tracer,
+    L: Limit,
     F: FnMut(&[u8]),
 {
-    fn start(&mut self, host: &mut Host<Q, D, T>, _now: Instant) {
+    fn start(&mut self, host: &mut Host<Q, D, T, L>, _now: Instant) {
         match host.listen(self.port, self.config.clone()) {
             Ok(listener) => self.listener = Some(listener),
             Err(error) => self.progress = Progress::Failed(error.into()),
         }
     }
 
-    fn on_event(&mut self, host: &mut Host<Q, D, T>, event: Event, now: Instant) {
+    fn on_event(&mut self, host: &mut Host<Q, D, T, L>, event: Event, now: Instant) {
         if let Err(error) = self.react(host, event, now) {
             self.progress = Progress::Failed(error);
         }
     }
 
-    fn on_call(&mut self, host: &mut Host<Q, D, T>, now: Instant) {
+    fn on_call(&mut self, host: &mut Host<Q, D, T, L>, now: Instant) {
         self.reads_from = Instant::ZERO;
         if let Some(socket) = self.socket()
             && let Err(error) = self.read(host, socket, now)

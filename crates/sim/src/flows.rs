@@ -3,6 +3,7 @@
 use std::net::SocketAddrV4;
 
 use tautline_base::{Device, Instant, Packet, SocketId};
+use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
 use tautline_stack::{Event, Host, Recv, TcpConfig, Tracer};
 
@@ -51,11 +52,12 @@ impl Flows {
         if let Role::Source { opened, .. } = self.role { opened } else { 0 }
     }
 
-    fn begin<Q, D, T>(&mut self, host: &mut Host<Q, D, T>, now: Instant) -> Result<(), AppError>
+    fn begin<Q, D, T, L>(&mut self, host: &mut Host<Q, D, T, L>, now: Instant) -> Result<(), AppError>
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
+        L: Limit,
     {
         match self.role {
             Role::Source { remote, count, .. } => {
@@ -70,11 +72,12 @@ impl Flows {
         Ok(())
     }
 
-    fn react<Q, D, T>(&mut self, host: &mut Host<Q, D, T>, event: Event) -> Result<(), AppError>
+    fn react<Q, D, T, L>(&mut self, host: &mut Host<Q, D, T, L>, event: Event) -> Result<(), AppError>
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
+        L: Limit,
     {
         match event {
             Event::Connected(socket) => {
@@ -89,21 +92,23 @@ impl Flows {
         }
     }
 
-    fn fill<Q, D, T>(&self, host: &mut Host<Q, D, T>, socket: SocketId) -> Result<(), AppError>
+    fn fill<Q, D, T, L>(&self, host: &mut Host<Q, D, T, L>, socket: SocketId) -> Result<(), AppError>
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
+        L: Limit,
     {
         while host.send(socket, &self.buffer)? > 0 {}
         Ok(())
     }
 
-    fn drain<Q, D, T>(&mut self, host: &mut Host<Q, D, T>, socket: SocketId) -> Result<(), AppError>
+    fn drain<Q, D, T, L>(&mut self, host: &mut Host<Q, D, T, L>, socket: SocketId) -> Result<(), AppError>
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
+        L: Limit,
     {
         while let Recv::Data(count) = host.recv(socket, &mut self.buffer)? {
             if let Role::Sink { received, .. } = &mut self.role {
@@ -114,17 +119,18 @@ impl Flows {
     }
 }
 
-impl<Q, D, T> App<Host<Q, D, T>> for Flows
+impl<Q, D, T, L> App<Host<Q, D, T, L>> for Flows
 where
     D: Device,
     Q: Qdisc<Packet<D::Frame>>,
     T: Tracer,
+    L: Limit,
 {
-    fn start(&mut self, host: &mut Host<Q, D, T>, now: Instant) {
+    fn start(&mut self, host: &mut Host<Q, D, T, L>, now: Instant) {
         self.failure = self.begin(host, now).err();
     }
 
-    fn on_event(&mut self, host: &mut Host<Q, D, T>, event: Event, _now: Instant) {
+    fn on_event(&mut self, host: &mut Host<Q, D, T, L>, event: Event, _now: Instant) {
         if let Err(error) = self.react(host, event) {
             self.failure = Some(error);
         }

@@ -18,7 +18,6 @@
 //! | [`flows`] | [`Flows`]: either end of many streams |
 //! | [`echo`] | [`EchoRequest`], and [`Echoes`], how long each took |
 //! | [`link`] | [`Link`]: rate, delay, queue, accidents; with a card, a router's way out |
-//! | `limit_kind` | [`LimitKind`]: which limit stands in front of a ring |
 //! | [`nic`] | [`SimNic`]: rings, line rate, interrupt moderation |
 //! | [`record`] | [`Record`]: hash, per-packet trace, pcapng of every packet event |
 //! | `event_queue` | [`EventQueue`]: what happens when |
@@ -32,7 +31,6 @@ mod config_error;
 pub mod echo;
 mod event_queue;
 pub mod flows;
-mod limit_kind;
 pub mod link;
 pub mod load;
 pub mod network;
@@ -47,10 +45,9 @@ pub use config_error::ConfigError;
 pub use echo::{EchoRequest, Echoes};
 pub use event_queue::EventQueue;
 pub use flows::Flows;
-pub use limit_kind::LimitKind;
 pub use link::{Buffer, CardConfig, Impairments, Link, LinkConfig, LinkEvent, LinkTracer, LinkWhat};
 pub use load::{Edge, Load, Look};
-pub use network::{End, Network, Stall, StallKind};
+pub use network::{End, Network, SimHost, Stall, StallKind};
 pub use nic::{Coalesce, NicConfig, SimNic};
 pub use pattern::{Check, Pattern};
 pub use record::{Capture, CaptureConfig, PacketTrace, Record, Solo, Tap, TraceHash};

@@ -22,7 +22,7 @@ use std::time::Duration;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 use tautline_base::{Bytes, Device, HeapFrame, Instant, Pool, Rate};
-use tautline_bql::{Dql, Limit, Port, Ring, dql};
+use tautline_bql::{Limit, LimitKind, Port, Ring};
 use tautline_qdisc::{Backlog, Kind, Ledger, Stats};
 use tautline_stack::{Host, HostConfig, TcpConfig};
 
@@ -30,7 +30,7 @@ use crate::config_error::ConfigError;
 use crate::echo::{EchoRequest, Echoes};
 use crate::flows::Flows;
 use crate::link::{Link, LinkConfig};
-use crate::network::Network;
+use crate::network::{Network, SimHost};
 use crate::nic::{NicConfig, SimNic};
 use crate::record::Tap;
 use crate::transfer::{HostQdisc, PORT, RECEIVER, SENDER, TransferError, address, mac};
@@ -50,8 +50,8 @@ pub struct Load {
     pub nics: [NicConfig; 2],
     /// The sender's discipline. Default `pfifo_fast`.
     pub qdisc: Kind,
-    /// The sender's dynamic queue limit.
-    pub dql: dql::Config,
+    /// The limit on the bytes in the sender's ring. Default dynamic queue limits.
+    pub ring_limit: LimitKind,
     /// Transmit frames of each host. Default 8192.
     pub frames: usize,
     /// The flows' TCP, at both ends. Default as ever, but with 64 KiB of send buffer.
@@ -76,7 +76,7 @@ impl Default for Load {
             links: Default::default(),
             nics: Default::default(),
             qdisc: Kind::PfifoFast(Default::default()),
-            dql: dql::Config::default(),
+            ring_limit: LimitKind::default(),
             frames: 8192,
             tcp: TcpConfig { send_buffer: Bytes::kib(64), backlog: 1024, ..TcpConfig::default() },
             warm_up: Duration::from_millis(100),
@@ -184,14 +184,14 @@ impl Load {
         })
     }
 
-    fn host(&self, number: usize, seed: u64, tap: Tap<Echoes>) -> Result<Host<HostQdisc, SimNic, Tap<Echoes>>, ConfigError> {
+    fn host(&self, number: usize, seed: u64, tap: Tap<Echoes>) -> Result<SimHost<HostQdisc, Echoes>, ConfigError> {
         let qdisc = if number == SENDER { self.qdisc.clone() } else { Kind::PfifoFast(Default::default()) };
         let qdisc = Stats::new(Ledger::new(qdisc.build()?));
         let nic = SimNic::new(self.nics[number].clone())?;
-        let limit = Dql::new(if number == SENDER { self.dql } else { dql::Config::default() })?;
+        let limit = if number == SENDER { self.ring_limit } else { LimitKind::default() };
         let pool = Pool::new((0..self.frames).map(|_| HeapFrame::new()).collect());
         let config = HostConfig { mac: mac(number), address: address(number), prefix: 24, gateway: None, seed };
-        Ok(Host::new(config, Port::new(qdisc, Ring::new(nic, limit)), pool, tap))
+        Ok(Host::new(config, Port::new(qdisc, Ring::new(nic, limit.build()?)), pool, tap))
     }
 
     /// Through a router, a request of the sender's; through a host, one that it must answer.

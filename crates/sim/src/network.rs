@@ -13,6 +13,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tautline_base::{HeapFrame, Instant, Packet, Reason, Wake};
+use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
 use tautline_stack::Host;
 
@@ -25,10 +26,13 @@ use crate::record::{LinkTap, Record, Tap};
 /// thousand.
 const SPIN_LIMIT: u32 = 100_000;
 
+/// The host of a simulation: behind any discipline and any limit, its events on record.
+pub type SimHost<Q, R> = Host<Q, SimNic, Tap<R>, Box<dyn Limit>>;
+
 /// One host and the program on it.
 pub struct End<Q, R, A> {
     /// The stack; its NIC is its device.
-    pub host: Host<Q, SimNic, Tap<R>>,
+    pub host: SimHost<Q, R>,
     /// The program.
     pub app: A,
     wake: Option<Wake>,
@@ -51,7 +55,7 @@ impl<Q, R, A> Network<Q, R, A>
 where
     Q: Qdisc<Packet<HeapFrame>>,
     R: Record,
-    A: App<Host<Q, SimNic, Tap<R>>>,
+    A: App<SimHost<Q, R>>,
 {
     /// Joins two hosts, which `build` makes: it is told each one's number and given its line to `recorder`. Programs start at
     /// time zero. `seed` is only told in errors.
@@ -59,7 +63,7 @@ where
         seed: u64,
         links: [Link; 2],
         recorder: R,
-        mut build: impl FnMut(usize, Tap<R>) -> Result<(Host<Q, SimNic, Tap<R>>, A), E>,
+        mut build: impl FnMut(usize, Tap<R>) -> Result<(SimHost<Q, R>, A), E>,
     ) -> Result<Self, E> {
         let recorder = Rc::new(RefCell::new(recorder));
         let mut end = |number| -> Result<_, E> {
@@ -273,11 +277,11 @@ impl<Q, R, A> Network<Q, R, A> {
 }
 
 /// Gives all events to the program. True if there were any.
-fn hear<Q, R, A>(host: &mut Host<Q, SimNic, Tap<R>>, app: &mut A, now: Instant) -> bool
+fn hear<Q, R, A>(host: &mut SimHost<Q, R>, app: &mut A, now: Instant) -> bool
 where
     Q: Qdisc<Packet<HeapFrame>>,
     R: Record,
-    A: App<Host<Q, SimNic, Tap<R>>>,
+    A: App<SimHost<Q, R>>,
 {
     let mut any = false;
     while let Some(event) = host.next_event() {

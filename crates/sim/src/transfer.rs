@@ -21,14 +21,14 @@ use std::time::Duration;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 use tautline_base::{Bytes, HeapFrame, Instant, Packet, Pool, Rate, Reason};
-use tautline_bql::{Dql, Port, Ring, dql};
+use tautline_bql::{LimitKind, Port, Ring};
 use tautline_qdisc::{DynQdisc, Kind, Ledger, QueueStats, Stats};
 use tautline_stack::{Event, Host, HostConfig, HostStats, TcpConfig, TcpInfo};
 
 use crate::app::{App, AppError, BulkReceiver, BulkSender, Program};
 use crate::config_error::ConfigError;
 use crate::link::{Link, LinkConfig, LinkStats};
-use crate::network::{Network, Stall};
+use crate::network::{Network, SimHost, Stall};
 use crate::nic::{NicConfig, NicStats, SimNic};
 use crate::pattern::{Check, Pattern};
 use crate::record::{Record, Tap, TraceHash};
@@ -59,8 +59,8 @@ pub struct Transfer {
     pub nic: NicConfig,
     /// The discipline of each host. Default `fq_codel`.
     pub qdisc: Kind,
-    /// The dynamic queue limit of each host.
-    pub dql: dql::Config,
+    /// The limit on the bytes in each host's ring. Default dynamic queue limits.
+    pub ring_limit: LimitKind,
     /// Transmit frames of each host. Default 4096.
     pub frames: usize,
     /// The sender's TCP.
@@ -81,7 +81,7 @@ impl Default for Transfer {
             links: Default::default(),
             nic: NicConfig::default(),
             qdisc: Kind::FqCodel(Default::default()),
-            dql: dql::Config::default(),
+            ring_limit: LimitKind::default(),
             frames: 4096,
             sender: TcpConfig::default(),
             receiver: TcpConfig::default(),
@@ -112,8 +112,8 @@ pub struct Outcome {
     pub links: [LinkStats; 2],
     /// Counters of the hosts' disciplines.
     pub queues: [QueueStats; 2],
-    /// The hosts' dynamic queue limits at the end.
-    pub dql: [dql::Snapshot; 2],
+    /// The limits on the bytes in the hosts' rings at the end.
+    pub ring_limits: [Bytes; 2],
     /// Hash over every packet event.
     pub trace_hash: u64,
     /// How many packet events there were.
@@ -226,15 +226,10 @@ impl Transfer {
         })
     }
 
-    fn host<R: Record>(
-        &self,
-        number: usize,
-        seed: u64,
-        tap: Tap<R>,
-    ) -> Result<Host<HostQdisc, SimNic, Tap<R>>, ConfigError> {
+    fn host<R: Record>(&self, number: usize, seed: u64, tap: Tap<R>) -> Result<SimHost<HostQdisc, R>, ConfigError> {
         let nic = SimNic::new(self.nic.clone())?;
         let qdisc = Stats::new(Ledger::new(self.qdisc.clone().build()?));
-        let port = Port::new(qdisc, Ring::new(nic, Dql::new(self.dql)?));
+        let port = Port::new(qdisc, Ring::new(nic, self.ring_limit.build()?));
         let pool = Pool::new((0..self.frames).map(|_| HeapFrame::new()).collect());
         let config = HostConfig { mac: mac(number), address: address(number), prefix: 24, gateway: None, seed };
         Ok(Host::new(config, port, pool, tap))
@@ -266,7 +261,7 @@ fn outcome<S: Read, F: FnMut(&[u8]), R: Record>(network: &TransferNetwork<S, F, 
         nics: hosts.map(|host| *host.port().ring().device().stats()),
         links: [SENDER, RECEIVER].map(|number| *network.link(number).stats()),
         queues: hosts.map(|host| host.port().qdisc().stats().clone()),
-        dql: hosts.map(|host| host.port().ring().limit().snapshot()),
+        ring_limits: hosts.map(|host| host.port().ring().limit().limit()),
         trace_hash: recorder.0.value(),
         events: recorder.0.events(),
         wakes: network.wakes().clone(),
@@ -284,27 +279,27 @@ pub enum TransferApp<S, F> {
     Receiver(BulkReceiver<F>),
 }
 
-impl<S, F, R> App<Host<HostQdisc, SimNic, Tap<R>>> for TransferApp<S, F>
+impl<S, F, R> App<SimHost<HostQdisc, R>> for TransferApp<S, F>
 where
     S: Read,
     F: FnMut(&[u8]),
     R: Record,
 {
-    fn start(&mut self, host: &mut Host<HostQdisc, SimNic, Tap<R>>, now: Instant) {
+    fn start(&mut self, host: &mut SimHost<HostQdisc, R>, now: Instant) {
         match self {
             Self::Sender(app) => app.start(host, now),
             Self::Receiver(app) => app.start(host, now),
         }
     }
 
-    fn on_event(&mut self, host: &mut Host<HostQdisc, SimNic, Tap<R>>, event: Event, now: Instant) {
+    fn on_event(&mut self, host: &mut SimHost<HostQdisc, R>, event: Event, now: Instant) {
         match self {
             Self::Sender(app) => app.on_event(host, event, now),
             Self::Receiver(app) => app.on_event(host, event, now),
         }
     }
 
-    fn on_call(&mut self, host: &mut Host<HostQdisc, SimNic, Tap<R>>, now: Instant) {
+    fn on_call(&mut self, host: &mut SimHost<HostQdisc, R>, now: Instant) {
         match self {
             Self::Sender(_) => {}
             Self::Receiver(app) => app.on_call(host, now),

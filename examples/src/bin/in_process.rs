@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Parser};
 use sha2::{Digest, Sha256};
 use tautline_base::{Bytes, Rate};
+use tautline_bql::LimitKind;
 use tautline_examples::args::{Rates, Size, TcpArgs, Times};
 use tautline_examples::failure::{Failure, exit_code};
 use tautline_examples::report::{self, Reporter, Verdict, gbit_per_s, rounded};
@@ -56,6 +57,9 @@ struct Args {
     /// Queueing discipline of both hosts, in tc's words
     #[arg(long, default_value = "fq_codel")]
     qdisc: Kind,
+    /// Limit on the bytes in the device rings: dql, none, bytes:N, push
+    #[arg(long, default_value_t)]
+    limit: LimitKind,
     #[command(flatten)]
     tcp: TcpArgs,
     /// One JSON object per line instead of text
@@ -80,6 +84,7 @@ impl Args {
             // The link is the bottleneck, not the cards.
             nic: NicConfig { rate: Rate::bytes_per_sec(rate.as_bytes_per_sec().saturating_mul(2)), ..NicConfig::default() },
             qdisc: self.qdisc.clone(),
+            ring_limit: self.limit,
             sender: self.tcp.config(),
             receiver: self.tcp.config(),
             limit: Duration::from_secs(24 * 3600),
@@ -115,7 +120,7 @@ impl Args {
             qdisc: self.qdisc.name(),
             retransmits: outcome.sender.retransmits,
             tsq_throttles: outcome.sender.tsq_throttles,
-            dql_limit_bytes: outcome.dql[SENDER].limit.get(),
+            dql_limit_bytes: outcome.ring_limits[SENDER].get(),
         };
         if !self.json {
             println!("sent     sha256 {sent}\nreceived sha256 {received}");

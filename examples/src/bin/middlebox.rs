@@ -6,11 +6,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use serde::Serialize;
 use tautline_base::{Device, Frame, HeapFrame, Instant, Packet};
-use tautline_bql::push::{self, Push};
-use tautline_bql::{Dql, Limit, Unlimited};
+use tautline_bql::{Limit, LimitKind};
 use tautline_examples::args::{DeviceKind, seconds};
 use tautline_examples::bridge::{Bridge, Queue, Received, Side};
 use tautline_examples::failure::{Failure, exit_code};
@@ -46,8 +45,8 @@ struct Args {
     /// Discipline of what leaves at the left interface
     #[arg(long)]
     to_left: Option<String>,
-    /// What limits the bytes in the device rings
-    #[arg(long, value_enum, default_value_t)]
+    /// Limit on the bytes in the device rings: dql, none, bytes:N, push
+    #[arg(long, default_value_t)]
     limit: LimitKind,
     /// Frames that may wait each way
     #[arg(long, default_value_t = 8192, value_parser = clap::value_parser!(u32).range(64..=1 << 20))]
@@ -61,28 +60,6 @@ struct Args {
     /// Look for work without ever sleeping; uses a whole core
     #[arg(long)]
     busy_poll: bool,
-}
-
-/// The limits there are.
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum LimitKind {
-    /// Dynamic queue limits
-    #[default]
-    Dql,
-    /// Push-based flow control
-    Push,
-    /// Only the room of the ring
-    None,
-}
-
-impl LimitKind {
-    fn make(self) -> Box<dyn Limit> {
-        match self {
-            Self::Dql => Box::new(Dql::default()),
-            Self::Push => Box::new(Push::new(push::Config::default()).expect("the default is valid")),
-            Self::None => Box::new(Unlimited::default()),
-        }
-    }
 }
 
 /// One way in the last second, and since the start.
@@ -227,7 +204,7 @@ where
     let words = |own: &Option<String>| own.clone().unwrap_or_else(|| args.qdisc.clone());
     let queue = |words: &str| -> Result<Queue<D::Frame>, Failure> { Ok(Stats::new(build::<Packet<D::Frame>>(words)?)) };
     let side = |(device, frames): Open<D>, words: &str| -> Result<Side<D>, Failure> {
-        Ok(Side::new(device, frames, queue(words)?, args.limit.make()))
+        Ok(Side::new(device, frames, queue(words)?, args.limit.build()?))
     };
     let bridge = Bridge::new(side(left, &words(&args.to_left))?, side(right, &words(&args.to_right))?, system_seed()?);
     let idle = if args.busy_poll { Idle::Spin } else { Idle::Sleep };

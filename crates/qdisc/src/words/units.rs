@@ -44,7 +44,7 @@ pub(crate) fn parse_time(text: &str) -> Option<Duration> {
 }
 
 /// Reads an amount of data: `32Mb` is 32 MiB, `1514` or `1514b` are bytes, `8mbit` is 1 MiB.
-pub(crate) fn parse_size(text: &str) -> Option<Bytes> {
+pub fn parse_size(text: &str) -> Option<Bytes> {
     let bytes = parse_with_unit(text, |unit| {
         Some(match unit {
             "b" | "" => 1,

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use atomic_waker::AtomicWaker;
 use rtrb::{Consumer, Producer, RingBuffer};
 use tautline_base::{Device, Packet, SocketId};
+use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
 use tautline_stack::{Host, Recv, Tracer};
 
@@ -117,11 +118,12 @@ impl HostEnd {
     }
 
     /// Moves what the application wrote to the host. A FIN follows the last byte.
-    pub(super) fn forward<Q, D, T>(&mut self, socket: SocketId, host: &mut Host<Q, D, T>)
+    pub(super) fn forward<Q, D, T, L>(&mut self, socket: SocketId, host: &mut Host<Q, D, T, L>)
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
+        L: Limit,
     {
         // Asked before the bytes are counted: the application wrote the last of them before it let go.
         let last = self.outgoing.is_abandoned();
@@ -147,11 +149,12 @@ impl HostEnd {
     }
 
     /// Moves what the host received to the application, through `scratch`.
-    pub(super) fn fetch<Q, D, T>(&mut self, socket: SocketId, host: &mut Host<Q, D, T>, scratch: &mut [u8])
+    pub(super) fn fetch<Q, D, T, L>(&mut self, socket: SocketId, host: &mut Host<Q, D, T, L>, scratch: &mut [u8])
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
+        L: Limit,
     {
         let mut moved = false;
         while self.shared.receive_end.get().is_none() {

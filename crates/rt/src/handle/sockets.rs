@@ -4,6 +4,7 @@ use std::net::SocketAddrV4;
 use std::sync::mpsc::Receiver;
 
 use tautline_base::{Device, Instant, Packet, SocketId};
+use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
 use tautline_stack::{Event, Host, TcpConfig, Tracer};
 
@@ -55,22 +56,24 @@ impl Sockets {
     }
 
     /// Resets every connection and closes every listener: before the host stops, so that no peer is left waiting.
-    pub fn abort_all<Q, D, T>(&mut self, host: &mut Host<Q, D, T>, now: Instant)
+    pub fn abort_all<Q, D, T, L>(&mut self, host: &mut Host<Q, D, T, L>, now: Instant)
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
+        L: Limit,
     {
         for Slot { id, .. } in std::mem::take(&mut self.slots).into_iter().flatten() {
             reset(id, host, now);
         }
     }
 
-    fn obey<Q, D, T>(&mut self, command: Command, host: &mut Host<Q, D, T>, now: Instant)
+    fn obey<Q, D, T, L>(&mut self, command: Command, host: &mut Host<Q, D, T, L>, now: Instant)
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
+        L: Limit,
     {
         match command {
             Command::Connect(connect) => {
@@ -104,11 +107,12 @@ impl Sockets {
     }
 
     /// Moves bytes both ways and lets go of a socket that its handles have let go of, or that is over.
-    fn serve<Q, D, T>(&mut self, id: SocketId, host: &mut Host<Q, D, T>, now: Instant)
+    fn serve<Q, D, T, L>(&mut self, id: SocketId, host: &mut Host<Q, D, T, L>, now: Instant)
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
+        L: Limit,
     {
         let Self { slots, scratch, .. } = self;
         let fate = match end(slots, id) {
@@ -128,11 +132,12 @@ impl Sockets {
         self.slots[id.index as usize] = None;
     }
 
-    fn accept<Q, D, T>(&mut self, listener: SocketId, socket: SocketId, host: &mut Host<Q, D, T>, now: Instant)
+    fn accept<Q, D, T, L>(&mut self, listener: SocketId, socket: SocketId, host: &mut Host<Q, D, T, L>, now: Instant)
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
+        L: Limit,
     {
         // A listener of ours is let go of in a turn, which comes after the events: this one is not ours.
         let Some(End::Listener(listener)) = self.end(listener) else { return };
@@ -163,24 +168,26 @@ fn end(slots: &mut [Option<Slot>], id: SocketId) -> Option<&mut End> {
 }
 
 /// Ends socket `id` at once and frees it.
-fn reset<Q, D, T>(id: SocketId, host: &mut Host<Q, D, T>, now: Instant)
+fn reset<Q, D, T, L>(id: SocketId, host: &mut Host<Q, D, T, L>, now: Instant)
 where
     D: Device,
     Q: Qdisc<Packet<D::Frame>>,
     T: Tracer,
+    L: Limit,
 {
     // Listeners have nothing to reset.
     let _ = host.abort(id);
     host.close(id, now);
 }
 
-impl<Q, D, T> Application<Host<Q, D, T>> for Sockets
+impl<Q, D, T, L> Application<Host<Q, D, T, L>> for Sockets
 where
     D: Device,
     Q: Qdisc<Packet<D::Frame>>,
     T: Tracer,
+    L: Limit,
 {
-    fn on_event(&mut self, host: &mut Host<Q, D, T>, event: Event, now: Instant) {
+    fn on_event(&mut self, host: &mut Host<Q, D, T, L>, event: Event, now: Instant) {
         let id = match event {
             Event::Accepted { listener, socket } => return self.accept(listener, socket, host, now),
             Event::Connected(id) => {
@@ -200,7 +207,7 @@ where
         self.serve(id, host, now);
     }
 
-    fn turn(&mut self, host: &mut Host<Q, D, T>, now: Instant) -> Next {
+    fn turn(&mut self, host: &mut Host<Q, D, T, L>, now: Instant) -> Next {
         for _ in 0..COMMANDS {
             let Ok(command) = self.commands.try_recv() else { return Next::Event };
             self.obey(command, host, now);

@@ -4,11 +4,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Rate};
+use tautline_bql::LimitKind;
 use tautline_qdisc::words::Tree;
 
 use crate::chance::Probability;
 use crate::config_error::ConfigError;
-use crate::limit_kind::LimitKind;
 use crate::nic::Coalesce;
 
 /// One direction of a link. The default is a perfect wire: no delay, faster than anything that feeds it.

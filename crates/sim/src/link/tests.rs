@@ -9,7 +9,8 @@ use tautline_base::{Bytes, Instant, Rate};
 use tautline_qdisc::DropReason;
 
 use super::{Buffer, CardConfig, Impairments, Link, LinkConfig, LinkEvent, LinkTracer, LinkWhat};
-use crate::{Coalesce, LimitKind, Probability};
+use crate::{Coalesce, Probability};
+use tautline_bql::LimitKind;
 
 fn link(config: LinkConfig) -> Link {
     Link::new(config, Pcg32::new(7, 7)).expect("valid")

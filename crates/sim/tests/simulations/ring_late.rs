@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::common::ms;
 use crate::rings::{DQL, Place, load, run, show};
 use tautline_base::Rate;
-use tautline_bql::dql;
-use tautline_sim::{CardConfig, Edge, LimitKind, Load};
+use tautline_bql::{LimitKind, dql};
+use tautline_sim::{CardConfig, Edge, Load};
 
 /// A router whose driver answers interrupts up to `late` late. The limit may fall every 2 ms, not every second: the run is as much
 /// shorter than the thesis'.

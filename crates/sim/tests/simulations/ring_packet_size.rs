@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::common::ms;
 use crate::rings::{DQL, Place, load, run, show};
-use tautline_sim::{LimitKind, Load, NicConfig};
+use tautline_bql::LimitKind;
+use tautline_sim::{Load, NicConfig};
 
 /// The median delay of echo messages with priority among packets of `mtu` bytes.
 fn delay(mtu: usize, limit: LimitKind) -> Duration {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::common::ms;
 use crate::rings::{Place, backlog, load, ring_bytes, run, show};
 use tautline_base::{Bytes, Rate};
-use tautline_bql::push;
-use tautline_sim::{Edge, LimitKind, LinkConfig, Load};
+use tautline_bql::{LimitKind, push};
+use tautline_sim::{Edge, LinkConfig, Load};
 
 /// 15 full frames.
 const DESIRED: Bytes = Bytes::new(15 * 1514);

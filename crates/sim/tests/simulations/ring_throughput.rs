@@ -3,7 +3,8 @@
 use crate::common::ms;
 use crate::rings::{Place, load, run, show};
 use tautline_base::Rate;
-use tautline_sim::{Coalesce, LimitKind, Load, NicConfig};
+use tautline_bql::LimitKind;
+use tautline_sim::{Coalesce, Load, NicConfig};
 
 /// An interrupt 1 ms after the first completion. The thesis' cards waited for 200 µs, and one of its TSO packets took up to sixteen
 /// descriptors; ours take one.

@@ -7,8 +7,8 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Rate};
-use tautline_bql::dql;
-use tautline_sim::{CardConfig, Edge, LimitKind, LinkConfig, Load, NicConfig};
+use tautline_bql::{LimitKind, dql};
+use tautline_sim::{CardConfig, Edge, LinkConfig, Load, NicConfig};
 use tautline_stack::{TcpConfig, TsqLimit};
 
 use crate::common::ms;
@@ -39,13 +39,8 @@ pub(crate) fn load(place: Place, qdisc: &str, ring: usize, limit: LimitKind) -> 
         }
         Place::Host => {
             let nic = NicConfig { tx_ring: ring, ..NicConfig::default() };
-            let dql = match limit {
-                LimitKind::Dql(config) => config,
-                // A host's limit is always dynamic: one that cannot fall below the largest is none.
-                _ => dql::Config { limit_min: dql::Config::default().limit_max, ..dql::Config::default() },
-            };
             let qdisc = qdisc.parse().expect("valid");
-            Load { links: [wire.clone(), wire], nics: [nic, NicConfig::default()], qdisc, dql, ..load }
+            Load { links: [wire.clone(), wire], nics: [nic, NicConfig::default()], qdisc, ring_limit: limit, ..load }
         }
     }
 }
@@ -71,7 +66,7 @@ pub(crate) fn run(load: &Load) -> Edge {
 pub(crate) fn show(what: impl Display, edge: &Edge) {
     let (ring, packets) = (ring_bytes(edge), backlog(edge));
     let (limit, spread) = edge.mean(|look| look.limit.get() as f64);
-    let limit = if limit < 1e9 { format!("limit {limit:.0} ± {spread:.0} B") } else { "no limit".to_owned() };
+    let limit = if limit < 1e18 { format!("limit {limit:.0} ± {spread:.0} B") } else { "no limit".to_owned() };
     let delays = [5, 50, 95].map(|percent| edge.delay(percent).as_micros());
     println!(
         "{what:<28} {:>9} of {:>9}  echo p5/50/95 {delays:?} µs  ring {ring:>7.0} B  qdisc {packets:>4.0} packets  {limit}",

@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use tautline_base::{Device, Instant, Packet, SocketId};
+use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
 
 use super::Host;
@@ -16,11 +17,12 @@ use crate::trace::Tracer;
 /// Local ports of active opens (Linux `ip_local_port_range`).
 const EPHEMERAL: std::ops::Range<u32> = 32_768..61_000;
 
-impl<Q, D, T> Host<Q, D, T>
+impl<Q, D, T, L> Host<Q, D, T, L>
 where
     D: Device,
     Q: Qdisc<Packet<D::Frame>>,
     T: Tracer,
+    L: Limit,
 {
     /// Accepts connections on `port`; each will behave as `config` says.
     pub fn listen(&mut self, port: u16, config: TcpConfig) -> Result<SocketId, ListenError> {
@@ -54,7 +56,7 @@ where
     }
 
     /// What a new connection is born with.
-    pub(super) fn opening(&self, tuple: Tuple, now: Instant) -> impl FnOnce(SocketId) -> Opening + use<Q, D, T> {
+    pub(super) fn opening(&self, tuple: Tuple, now: Instant) -> impl FnOnce(SocketId) -> Opening + use<Q, D, T, L> {
         let isn = self.key.initial_sequence(&tuple, now);
         let timestamp_offset = self.key.timestamp_offset(&tuple);
         let hashes = self.key.flow(self.config.address, &tuple);

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use tautline_base::{Device, Frame, Instant, Packet, Received, SocketId};
+use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
 
 use super::Host;
@@ -16,11 +17,12 @@ use crate::wire::{self, Flags, Mac, Malformed, Parsed, SACK_BLOCKS, Segment, Tcp
 /// Most frames taken from the device in one call.
 const RECEIVE_BUDGET: usize = 64;
 
-impl<Q, D, T> Host<Q, D, T>
+impl<Q, D, T, L> Host<Q, D, T, L>
 where
     D: Device,
     Q: Qdisc<Packet<D::Frame>>,
     T: Tracer,
+    L: Limit,
 {
     /// Takes up to 64 received frames from the device; returns how many. A full 64 means there may be more.
     pub fn receive(&mut self, now: Instant) -> usize {

@@ -13,7 +13,7 @@ mod walk;
 use std::collections::{HashMap, VecDeque};
 
 use tautline_base::{Device, Frame, Instant, Owner, Packet, Pool, SocketId};
-use tautline_bql::Port;
+use tautline_bql::{Dql, Limit, Port};
 use tautline_qdisc::{Drops, Qdisc};
 
 use crate::config::HostConfig;
@@ -31,13 +31,14 @@ use crate::wire::{Addresses, ETHERNET_HEADER, Mac};
 const MIN_MTU: usize = 68;
 
 /// One network stack: sockets above, a [`Port`] (discipline, limit, ring) below. `Q` is the discipline, `D` the device, `T` hears
-/// packet events. Single-threaded; one per core and device queue.
-pub struct Host<Q, D: Device, T = NoTrace> {
+/// packet events, `L` limits the bytes in the ring: [`Dql`], another, or `Box<dyn Limit>`. Single-threaded; one per core and device
+/// queue.
+pub struct Host<Q, D: Device, T = NoTrace, L = Dql> {
     config: HostConfig,
     mac: Mac,
     mtu: usize,
     key: Key,
-    port: Port<Q, D>,
+    port: Port<Q, D, L>,
     pool: Pool<D::Frame>,
     tracer: T,
     sockets: Sockets,
@@ -60,15 +61,16 @@ pub struct Host<Q, D: Device, T = NoTrace> {
     now: Instant,
 }
 
-impl<Q, D, T> Host<Q, D, T>
+impl<Q, D, T, L> Host<Q, D, T, L>
 where
     D: Device,
     Q: Qdisc<Packet<D::Frame>>,
     T: Tracer,
+    L: Limit,
 {
     /// A host on `port` that writes its packets into the frames of `pool`. Packets are no longer than the device's MTU, nor than
     /// a frame of the pool.
-    pub fn new(config: HostConfig, port: Port<Q, D>, mut pool: Pool<D::Frame>, tracer: T) -> Self {
+    pub fn new(config: HostConfig, port: Port<Q, D, L>, mut pool: Pool<D::Frame>, tracer: T) -> Self {
         let key = Key::from_seed(config.seed);
         let mut mtu = port.ring().device().mtu();
         if let Some(frame) = pool.take() {
@@ -107,12 +109,12 @@ where
     }
 
     /// Discipline, limit and ring.
-    pub fn port(&self) -> &Port<Q, D> {
+    pub fn port(&self) -> &Port<Q, D, L> {
         &self.port
     }
 
     /// Discipline, limit and ring.
-    pub fn port_mut(&mut self) -> &mut Port<Q, D> {
+    pub fn port_mut(&mut self) -> &mut Port<Q, D, L> {
         &mut self.port
     }
 

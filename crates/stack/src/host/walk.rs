@@ -15,6 +15,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Device, Ecn, Frame, Instant, Item, Owner, Packet, Reason, SocketId, Wake};
+use tautline_bql::Limit;
 use tautline_qdisc::{DropReason, Qdisc};
 
 use super::Host;
@@ -42,11 +43,12 @@ enum Stage {
     Later,
 }
 
-impl<Q, D, T> Host<Q, D, T>
+impl<Q, D, T, L> Host<Q, D, T, L>
 where
     D: Device,
     Q: Qdisc<Packet<D::Frame>>,
     T: Tracer,
+    L: Limit,
 {
     /// Lets time pass until `now`: completions are settled, deadlines take effect, segments are born and packets transmitted,
     /// at most 64 of each. Returns when to call again at the latest; `None` means not before the next input.
