@@ -1,5 +1,7 @@
 //! [`Config`]: what every controller is built from.
 
+use core::time::Duration;
+
 use tautline_base::Bytes;
 
 use crate::pacing::PacingRatios;
@@ -16,6 +18,14 @@ pub struct Config {
     /// Shrink the window after an idle time longer than a retransmission timeout. On (RFC 5681 §4.1, Linux
     /// `tcp_slow_start_after_idle`).
     pub slow_start_after_idle: bool,
+    /// Alternative backoff with ECN (RFC 8511): in congestion avoidance a mark leaves 0.85 of CUBIC's window and 0.8 of
+    /// Reno's, for the queue that marks is a short one. Off (the document is experimental, and Linux has none).
+    pub abe: bool,
+    /// The transport keeps to the pacing rate. On. Linux's HyStart expects twice as long a train of acknowledgements then.
+    pub paced: bool,
+    /// Resolution of the clock that Linux's CUBIC reads, one jiffy. 1 ms (`CONFIG_HZ=1000`). No other controller rounds
+    /// times; zero counts as a nanosecond.
+    pub tick: Duration,
     /// Seeds what a controller does by chance (the phase BBR begins with, the time between its probes). One per connection;
     /// the same seed and the same acknowledgements give the same connection.
     pub seed: u64,
@@ -24,6 +34,15 @@ pub struct Config {
 impl Config {
     /// The defaults for segments of `mss` bytes.
     pub fn new(mss: Bytes) -> Self {
-        Self { mss, initial_window: mss * 10, pacing: PacingRatios::default(), slow_start_after_idle: true, seed: 0 }
+        Self {
+            mss,
+            initial_window: mss * 10,
+            pacing: PacingRatios::default(),
+            slow_start_after_idle: true,
+            abe: false,
+            paced: true,
+            tick: Duration::from_millis(1),
+            seed: 0,
+        }
     }
 }

@@ -19,7 +19,7 @@ use tautline_base::{Bytes, Instant};
 
 use crate::config::Config;
 use crate::controller::{Ack, Congestion, Controller, Idle, Signal, Verdict};
-use crate::curve::{BETA, Curve, RENO_ALPHA};
+use crate::curve::{BETA, BETA_ECN, Curve, RENO_ALPHA};
 use crate::episode::Episode;
 use crate::hystart::HystartPlusPlus;
 use crate::pacing::WindowPacing;
@@ -92,16 +92,16 @@ impl<S: SlowStart> Cubic<S> {
 
 impl<S: SlowStart> State<S> {
     /// An acknowledgement that may open the window.
-    fn grow(&mut self, ack: &Ack) {
-        let left = if self.window.in_slow_start() { self.slow_start(ack) } else { ack.acked };
+    fn grow(&mut self, ack: &Ack, before: &Verdict) {
+        let left = if self.window.in_slow_start() { self.slow_start(ack, before) } else { ack.acked };
         if !self.window.in_slow_start() {
             self.avoid(ack, left);
         }
     }
 
     /// Slow start; returns what is left for congestion avoidance.
-    fn slow_start(&mut self, ack: &Ack) -> Bytes {
-        let step = self.slow_start.as_mut().map_or(Step::Grow(ack.acked), |slow_start| slow_start.on_ack(ack));
+    fn slow_start(&mut self, ack: &Ack, before: &Verdict) -> Bytes {
+        let step = self.slow_start.as_mut().map_or(Step::Grow(ack.acked), |slow_start| slow_start.on_ack(ack, before));
         match step {
             Step::Grow(bytes) if ack.cwnd_limited => self.window.slow_start(bytes),
             Step::Grow(_) => Bytes::ZERO,
@@ -156,7 +156,7 @@ impl<S: SlowStart> State<S> {
         self.window.grow(Bytes::new(u64::try_from(growth).unwrap_or(u64::MAX)));
     }
 
-    fn reduce(&mut self, signal: Signal) {
+    fn reduce(&mut self, signal: Signal, abe: bool) {
         let cwnd = self.segments();
         self.plateau = match (signal, self.plateau) {
             (Signal::Timeout, _) => None,
@@ -164,11 +164,13 @@ impl<S: SlowStart> State<S> {
             (_, Some(plateau)) if cwnd < plateau => Some(cwnd * (1.0 + BETA) / 2.0),
             _ => Some(cwnd),
         };
+        // RFC 8511 is for congestion avoidance: what overshot in slow start is cut in full.
+        let beta = if abe && signal == Signal::Ce && !self.window.in_slow_start() { BETA_ECN } else { BETA };
         self.prior = cwnd;
         self.epoch = None;
         self.slow_start = None;
         self.credit = 0;
-        let reduced = Bytes::new((self.window.cwnd.get() as f64 * BETA) as u64);
+        let reduced = Bytes::new((self.window.cwnd.get() as f64 * beta) as u64);
         // One segment after a mark, two after a loss (§4.6).
         self.window.cut(reduced, if signal == Signal::Ce { 1 } else { 2 });
     }
@@ -204,7 +206,7 @@ impl<S: SlowStart> Controller for Cubic<S> {
     fn on_ack(&mut self, ack: &Ack) {
         self.pacing.on_ack(ack);
         if self.episode.on_ack(ack) {
-            self.state.grow(ack);
+            self.state.grow(ack, &self.verdict);
         }
         self.conclude();
     }
@@ -213,7 +215,7 @@ impl<S: SlowStart> Controller for Cubic<S> {
         self.pacing.on_congestion(congestion.in_flight);
         if self.episode.on_signal(congestion.signal) {
             self.before = Some(self.state.clone());
-            self.state.reduce(congestion.signal);
+            self.state.reduce(congestion.signal, self.config.abe);
         }
         match congestion.signal {
             Signal::Timeout => self.state.window.restart(congestion.in_flight),

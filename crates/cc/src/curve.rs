@@ -9,6 +9,8 @@ use core::time::Duration;
 const C: f64 = 0.4;
 /// What a reduction leaves of the window (RFC 9438 §4.6).
 pub(crate) const BETA: f64 = 0.7;
+/// What a mark leaves of it with alternative backoff (RFC 8511 §3).
+pub(crate) const BETA_ECN: f64 = 0.85;
 /// Reno's growth per round trip that, with cuts to [`BETA`], averages the window of Reno with cuts to one half:
 /// `3 (1 - β) / (1 + β)`, which is 9/17 (RFC 9438 §4.3).
 pub(crate) const RENO_ALPHA: f64 = 9.0 / 17.0;

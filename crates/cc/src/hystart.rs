@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-use crate::controller::Ack;
+use crate::controller::{Ack, Verdict};
 use crate::slow_start::{SlowStart, Step};
 
 const MIN_RTT_THRESHOLD: Duration = Duration::from_millis(4);
@@ -85,7 +85,7 @@ impl Default for HystartPlusPlus {
 }
 
 impl SlowStart for HystartPlusPlus {
-    fn on_ack(&mut self, ack: &Ack) -> Step {
+    fn on_ack(&mut self, ack: &Ack, _before: &Verdict) -> Step {
         if ack.round_start {
             self.begin_round();
         }
@@ -109,6 +109,7 @@ fn rtt_threshold(last_round: Duration) -> Duration {
 mod tests {
     use super::*;
     use crate::controller::Phase;
+    use crate::pacing::{PacingRatios, WindowPacing};
     use tautline_base::{Bytes, Instant};
 
     fn ack(rtt: Option<Duration>, round_start: bool) -> Ack {
@@ -132,9 +133,14 @@ mod tests {
         }
     }
 
+    fn answer(hystart: &mut HystartPlusPlus, ack: &Ack) -> Step {
+        let mss = Bytes::new(1000);
+        hystart.on_ack(ack, &WindowPacing::new(PacingRatios::default(), mss).verdict(mss * 10, Bytes::MAX))
+    }
+
     /// A round of `samples` acknowledgements at `rtt_ms`; the last answer.
     fn round(hystart: &mut HystartPlusPlus, rtt_ms: u64, samples: u32) -> Step {
-        let steps = (0..samples).map(|i| hystart.on_ack(&ack(Some(Duration::from_millis(rtt_ms)), i == 0)));
+        let steps = (0..samples).map(|i| answer(hystart, &ack(Some(Duration::from_millis(rtt_ms)), i == 0)));
         steps.last().unwrap()
     }
 
@@ -152,7 +158,7 @@ mod tests {
         let mut hystart = HystartPlusPlus::new();
         assert_eq!(round(&mut hystart, 50, 10), Step::Grow(Bytes::new(1000)));
         assert_eq!(round(&mut hystart, 57, 7), Step::Grow(Bytes::new(1000)), "seven samples are too few");
-        assert_eq!(hystart.on_ack(&ack(Some(Duration::from_millis(57)), false)), Step::Grow(Bytes::new(250)));
+        assert_eq!(answer(&mut hystart, &ack(Some(Duration::from_millis(57)), false)), Step::Grow(Bytes::new(250)));
     }
 
     #[test]
@@ -186,7 +192,7 @@ mod tests {
     fn a_round_without_samples_raises_no_alarm() {
         let mut hystart = HystartPlusPlus::new();
         round(&mut hystart, 50, 10);
-        hystart.on_ack(&ack(None, true));
+        answer(&mut hystart, &ack(None, true));
         round(&mut hystart, 500, 10);
         assert!(!hystart.is_conservative());
     }

@@ -1,5 +1,5 @@
 //! NewReno (RFC 5681 §3.1, RFC 6582): doubles per round trip below the threshold, adds one segment per round trip above
-//! it, halves at a congestion signal.
+//! it, halves at a congestion signal. With [`Config::abe`] a mark in congestion avoidance leaves four fifths (RFC 8511).
 
 use tautline_base::{Bytes, Instant};
 
@@ -15,15 +15,16 @@ pub struct Reno {
     config: Config,
     pacing: WindowPacing,
     episode: Episode,
-    state: State,
+    state: Growth,
     /// The state before the last reduction that may prove spurious.
-    before: Option<State>,
+    before: Option<Growth>,
     verdict: Verdict,
 }
 
+/// A window that grows as Reno's does.
 #[derive(Clone, Copy, Debug)]
-struct State {
-    window: Window,
+pub(crate) struct Growth {
+    pub(crate) window: Window,
     /// Acknowledged in congestion avoidance and not yet turned into growth; below one window.
     credit: Bytes,
 }
@@ -31,10 +32,10 @@ struct State {
 impl Reno {
     /// A new connection's controller.
     pub fn new(config: &Config) -> Self {
-        let window = Window::new(config);
-        let pacing = WindowPacing::new(config.pacing, window.mss);
-        let verdict = pacing.verdict(window.cwnd, window.ssthresh);
-        let state = State { window, credit: Bytes::ZERO };
+        let state = Growth::new(config);
+        let Window { mss, cwnd, ssthresh } = state.window;
+        let pacing = WindowPacing::new(config.pacing, mss);
+        let verdict = pacing.verdict(cwnd, ssthresh);
         Self { config: *config, pacing, episode: Episode::Open, state, before: None, verdict }
     }
 
@@ -43,16 +44,38 @@ impl Reno {
         self.verdict = self.pacing.verdict(cwnd, ssthresh);
     }
 
-    fn reduce(&mut self) {
+    fn reduce(&mut self, signal: Signal) {
         self.before = Some(self.state);
-        let half = self.state.window.cwnd / 2;
-        self.state.window.cut(half, 2);
-        self.state.credit = Bytes::ZERO;
+        let Window { cwnd, .. } = self.state.window;
+        let abe = self.config.abe && signal == Signal::Ce && !self.state.window.in_slow_start();
+        self.state.cut(if abe { cwnd.saturating_sub(cwnd / 5) } else { cwnd / 2 });
     }
 }
 
-impl State {
-    fn grow(&mut self, acked: Bytes) {
+impl Growth {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self { window: Window::new(config), credit: Bytes::ZERO }
+    }
+
+    /// Threshold and window become `to`, at least two segments.
+    pub(crate) fn cut(&mut self, to: Bytes) {
+        self.window.cut(to, 2);
+        self.credit = Bytes::ZERO;
+    }
+
+    /// What was begun of the next segment is forgotten.
+    pub(crate) fn forget_credit(&mut self) {
+        self.credit = Bytes::ZERO;
+    }
+
+    /// The reduction from `before` to here was for nothing.
+    pub(crate) fn undo(&mut self, before: &Self) {
+        self.window.cwnd = self.window.cwnd.max(before.window.cwnd);
+        self.window.ssthresh = self.window.ssthresh.max(before.window.ssthresh);
+    }
+
+    /// `acked` bytes were acknowledged while the window limited the sender.
+    pub(crate) fn grow(&mut self, acked: Bytes) {
         let left = if self.window.in_slow_start() { self.window.slow_start(acked) } else { acked };
         // More than a window in one acknowledgement still opens the window by one segment only.
         self.credit += left.min(self.window.cwnd);
@@ -79,7 +102,7 @@ impl Controller for Reno {
     fn on_congestion(&mut self, congestion: &Congestion) {
         self.pacing.on_congestion(congestion.in_flight);
         if self.episode.on_signal(congestion.signal) {
-            self.reduce();
+            self.reduce(congestion.signal);
         }
         match congestion.signal {
             Signal::Timeout => self.state.window.restart(congestion.in_flight),
@@ -93,9 +116,7 @@ impl Controller for Reno {
     fn on_undo(&mut self, _now: Instant) {
         self.episode = Episode::Open;
         if let Some(before) = self.before.take() {
-            let window = &mut self.state.window;
-            window.cwnd = window.cwnd.max(before.window.cwnd);
-            window.ssthresh = window.ssthresh.max(before.window.ssthresh);
+            self.state.undo(&before);
         }
         self.conclude();
     }
@@ -104,7 +125,7 @@ impl Controller for Reno {
         self.pacing.on_idle();
         if self.config.slow_start_after_idle {
             self.state.window.decay(idle.idle, idle.rto, self.config.initial_window);
-            self.state.credit = Bytes::ZERO;
+            self.state.forget_credit();
         }
         self.conclude();
     }

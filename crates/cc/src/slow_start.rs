@@ -2,12 +2,12 @@
 
 use tautline_base::Bytes;
 
-use crate::controller::Ack;
+use crate::controller::{Ack, Verdict};
 
 /// A slow-start algorithm: sees every acknowledgement of the initial slow start.
 pub trait SlowStart: Clone + Send {
-    /// Takes an acknowledgement in and says what to do with the window.
-    fn on_ack(&mut self, ack: &Ack) -> Step;
+    /// Takes an acknowledgement in and says what to do with the window. `before`: window and rate in force until now.
+    fn on_ack(&mut self, ack: &Ack, before: &Verdict) -> Step;
 }
 
 /// A slow-start algorithm's answer to an acknowledgement.

@@ -6,7 +6,7 @@ use crate::support::{Flow, MSS, ack, average_window, config, idle, segments, sig
 use tautline_base::{Bytes, Instant};
 use tautline_cc::hystart::HystartPlusPlus;
 use tautline_cc::slow_start::{SlowStart, Step};
-use tautline_cc::{Ack, Controller, Cubic, Reno, Signal};
+use tautline_cc::{Ack, Controller, Cubic, Reno, Signal, Verdict};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -106,6 +106,21 @@ fn a_mark_may_leave_one_segment_and_a_loss_two() {
 }
 
 #[test]
+fn with_abe_a_mark_in_congestion_avoidance_leaves_more_than_a_loss() {
+    // RFC 8511: 0.85 instead of 0.7.
+    for (abe, kind, left) in [(true, Signal::Ce, 0.85), (true, Signal::Loss, 0.7), (false, Signal::Ce, 0.7)] {
+        let mut flow = Flow::new(Cubic::new(&tautline_cc::Config { abe, ..config(100) }), 100 * MS);
+        flow.signal(kind);
+        assert_eq!(segments(&flow.controller), 70.0, "slow start is cut in full");
+        flow.round();
+        let before = segments(&flow.controller);
+        flow.signal(kind);
+        let after = segments(&flow.controller) / before;
+        assert!((after - left).abs() < 1e-3, "{kind:?}, ABE {abe}: {after}");
+    }
+}
+
+#[test]
 fn after_a_timeout_the_curve_starts_on_its_plateau() {
     let mut flow = cut_to_70(100 * MS);
     flow.round();
@@ -192,7 +207,7 @@ fn hystart_leaves_before_the_loss_and_plain_slow_start_does_not() {
     #[derive(Clone)]
     struct Plain;
     impl SlowStart for Plain {
-        fn on_ack(&mut self, ack: &Ack) -> Step {
+        fn on_ack(&mut self, ack: &Ack, _before: &Verdict) -> Step {
             Step::Grow(ack.acked)
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::{Flow, MSS, ack, average_window, config, segments, signal};
 use tautline_base::{Bytes, Instant};
-use tautline_cc::{Ack, Controller, Phase, Reno, Signal};
+use tautline_cc::{Ack, Config, Controller, Phase, Reno, Signal};
 
 const RTT: Duration = Duration::from_millis(40);
 const NOW: Instant = Instant::from_secs(1);
@@ -101,6 +101,18 @@ fn a_spurious_loss_is_undone_and_a_mark_is_not() {
         reno.on_congestion(&signal(NOW, kind));
         reno.on_undo(NOW);
         assert_eq!(segments(&reno), after_undo, "{kind:?}");
+    }
+}
+
+#[test]
+fn with_abe_a_mark_in_congestion_avoidance_leaves_four_fifths() {
+    for (abe, kind, left) in [(true, Signal::Ce, 16.0), (true, Signal::Loss, 10.0), (false, Signal::Ce, 10.0)] {
+        let mut reno = Reno::new(&Config { abe, ..config(40) });
+        reno.on_congestion(&signal(NOW, kind));
+        assert_eq!(segments(&reno), 20.0, "slow start is cut in full");
+        reno.on_ack(&Ack { acked: Bytes::ZERO, ..ack(NOW, RTT) });
+        reno.on_congestion(&signal(NOW, kind));
+        assert_eq!(segments(&reno), left, "{kind:?}, ABE {abe}");
     }
 }
 
