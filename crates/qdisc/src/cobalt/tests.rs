@@ -64,7 +64,24 @@ fn a_pause_shortens_the_wait_in_linux_only() {
         // Within the interval both wait.
         let mut state = State { root: law::InverseRoot::ONE, ..aqm.fresh() };
         judge(&mut aqm, &mut state, 0, Duration::ZERO, ms(1000));
-        assert_eq!(signal_times(&mut aqm, &mut state, 0, 1050, 1151), [1150], "{start}");
+        for from in [1050, 1100] {
+            let (mut aqm, mut state) = (aqm.clone(), state.clone());
+            assert_eq!(signal_times(&mut aqm, &mut state, 0, from, from + 101), [from + 100], "{start}");
+        }
+    }
+}
+
+/// spec/qdisc.md §10.7: a schedule that lies behind is brought up to now by what passes, marked or not, but not by a drop: after a pause
+/// above the target marks come by the law, after one more for now; drops make up for all that was missed.
+#[test]
+fn a_late_mark_brings_the_schedule_up_to_now() {
+    for (tos, expected) in [(ECT0, [5000, 5001, 5038, 5074]), (0, [5000, 5001, 5002, 5003])] {
+        let mut aqm = aqm(Params::default());
+        let mut state = aqm.fresh();
+        judge(&mut aqm, &mut state, tos, Duration::ZERO, ms(999));
+        signal_times(&mut aqm, &mut state, tos, 1000, 1280);
+        assert_eq!(state.count(), 5);
+        assert_eq!(signal_times(&mut aqm, &mut state, tos, 5000, expected[3] + 1), expected, "{tos}");
     }
 }
 
@@ -76,6 +93,7 @@ fn the_count_decays_step_by_step() {
     judge(&mut aqm, &mut state, 0, Duration::ZERO, ms(999));
     signal_times(&mut aqm, &mut state, 0, 1000, 1280);
     assert_eq!(state.count(), 5);
+    assert!(state.is_active(ms(1_000_000)), "however late, five steps are still to be taken back");
     let young = |aqm: &mut Aqm, state: &mut State, at| judge(aqm, state, 0, Duration::ZERO, ms(at));
     // The next was due at 1323.2; from there 50, 57.7, 70.7, 100 ms.
     for (at, count) in [(1323, 5), (1324, 4), (1373, 4), (1374, 3), (1430, 3), (1431, 2), (1501, 2), (1502, 1), (1602, 0)] {
@@ -152,6 +170,43 @@ fn blue_is_paced() {
     });
     assert_eq!(steps.count(), 4095);
     assert!(!state.is_unresponsive() && !state.is_dropping() && state.count() == 0);
+}
+
+/// spec/qdisc.md §10.7: down, too, only once per target time, and only from above zero.
+#[test]
+fn an_empty_queue_lowers_blue_once_per_target_time() {
+    let mut aqm = aqm(Params::default());
+    let mut state = aqm.fresh();
+    assert!(!aqm.queue_empty(&mut state, ms(1000)), "it did not drop, so it does not cease to");
+    assert!(aqm.queue_full(&mut state, ms(1001)), "what was not lowered may be raised at once");
+    for (at, decrements) in [(1002, 0), (1006, 0), (1007, 1), (1012, 1), (1013, 2)] {
+        assert!(!aqm.queue_empty(&mut state, ms(at)));
+        assert_eq!(state.drop_probability(), 1.0 / 256.0 - f64::from(decrements) / 4096.0, "{at}");
+    }
+}
+
+/// What only BLUE remembers keeps a queue active too.
+#[test]
+fn an_unresponsive_queue_is_active() {
+    let aqm = aqm(Params::default());
+    assert!(!aqm.fresh().is_active(ms(1000)));
+    assert!(State { p_drop: 1, ..aqm.fresh() }.is_active(ms(1000)));
+}
+
+/// New parameters leave the dice where they are.
+#[test]
+fn a_change_does_not_throw_the_dice_anew() {
+    let [steady, changed] = [None, Some(Params { ecn: false, ..Params::default() })].map(|change| {
+        let mut aqm = Aqm::new(Params::default(), 5).expect("valid");
+        let mut state = State { p_drop: 1 << 31, ..aqm.fresh() };
+        let mut drops = |aqm: &mut Aqm| -> Vec<bool> {
+            (0..100).map(|_| judge(aqm, &mut state, 0, Duration::ZERO, ms(1000)).drop.is_some()).collect()
+        };
+        drops(&mut aqm);
+        change.into_iter().for_each(|params| aqm.set_params(params).expect("valid"));
+        drops(&mut aqm)
+    });
+    assert_eq!(steady, changed);
 }
 
 /// ECN does not save a packet from BLUE; the control law marks it.

@@ -108,6 +108,26 @@ fn the_memory_of_an_episode_ends_after_sixteen_intervals() {
     }
 }
 
+/// spec/qdisc.md §5: resumed while now − drop_next < 16 intervals, so no longer when they are just over.
+#[test]
+fn sixteen_intervals_to_the_nanosecond_are_too_late() {
+    for (early, resumed) in [(1, true), (0, false)] {
+        let mut aqm = Aqm::new(Params::default()).expect("valid");
+        let mut state = State::default();
+        signal_times(&mut aqm, &mut state, 0, 0, 572);
+        let Phase::Dropping { next, .. } = state.phase() else { panic!("ten signals were due") };
+        let entry = next + Duration::from_millis(1_600) - Duration::from_nanos(early);
+        let mut take = |now: Instant, delay| {
+            let mut source = Endless { now, delay: Duration::from_millis(delay), tos: 0 };
+            aqm.dequeue(&mut state, &mut source, now, &mut Drops::new()).expect("endless");
+        };
+        take(next, 0);
+        take(entry - Duration::from_millis(100), 10);
+        take(entry, 10);
+        assert_eq!((aqm.stats().dropped, state.count() > 1), (11, resumed), "{early} ns early");
+    }
+}
+
 /// An episode of a single signal has no pace to resume: the next begins with count 1 again.
 #[test]
 fn an_episode_of_one_signal_leaves_no_pace() {
@@ -278,6 +298,31 @@ fn mean_delay(codel: Params) -> Duration {
     }
     assert!(sent > 48_000, "the link stays busy: {sent}");
     total / sent
+}
+
+/// spec/qdisc.md §5: on Linux' clock of 1024 ns, 5 ms are 4882 ticks and show as 4999 µs.
+#[test]
+fn the_delay_shown_is_that_of_the_packet_judged_last() {
+    for (law, nanos) in [(Law::Rfc8289, 5_000_000), (Law::Linux, 4882 * 1024)] {
+        let codel = Params { law, ..Params::default() };
+        let mut queue = filled(Config { codel, ..Config::default() }, 2, 1514, 0);
+        for expected in [nanos, 0] {
+            queue.dequeue(Instant::from_nanos(expected), &mut Drops::new()).expect("queued");
+            assert_eq!(queue.stats().delay(), Duration::from_nanos(expected), "{law}");
+        }
+    }
+}
+
+/// New parameters leave the counters alone.
+#[test]
+fn a_change_keeps_the_counters() {
+    let mut aqm = Aqm::new(Params::default()).expect("valid");
+    signal_times(&mut aqm, &mut State::default(), 0, 0, 572);
+    let before = aqm.stats().clone();
+    assert_eq!(before.dropped, 10);
+    aqm.set_params(Params { ecn: true, ..Params::default() }).expect("valid");
+    assert!(aqm.params().ecn);
+    assert_eq!(*aqm.stats(), before);
 }
 
 #[test]
