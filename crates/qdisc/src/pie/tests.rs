@@ -428,6 +428,31 @@ fn the_meter_waits_for_a_backlog_and_for_time() {
     assert_eq!(meter.measure(law, 20_000, 1000, 3_000_000_010), 0, "the backlog fell below: no measurement runs");
 }
 
+/// spec/qdisc.md §8.2: a calm queue without probability has its burst allowance back and its rate forgotten; with the estimator only
+/// where a rate is known, since a measurement that has just begun is not a calm queue.
+#[test]
+fn linux_starts_anew_when_calm() {
+    let Ok(Kind::Pie(config)) = "pie law linux dq_rate_estimator max_burst 100ms first_update 15ms".parse() else {
+        panic!("pie parses")
+    };
+    let (mut queue, mut drops) = (Pie::new(config).expect("valid"), Drops::new());
+    (0..40).for_each(|id| queue.enqueue(Probe::new(id), Instant::ZERO, &mut drops));
+    for n in 0..=10 {
+        queue.dequeue(ms(10 * n), &mut drops).expect("queued");
+    }
+    assert!(queue.aqm.departure_rate(&queue.state) > 0, "eleven packets are a measurement, through six updates");
+    let judged = |queue: &mut Pie<Probe>, backlog| {
+        queue.state.steady(0.21, 0);
+        queue.state.accumulate(8.5);
+        queue.aqm.admit(&mut queue.state, &mut Probe::new(0), Bytes::new(backlog), ms(101))
+    };
+    assert_eq!(judged(&mut queue, 100_000), Verdict::Dropped, "which used up the burst");
+    queue.state.steady(0.0, 0);
+    queue.aqm.admit(&mut queue.state, &mut Probe::new(0), Bytes::ZERO, ms(120));
+    assert_eq!(queue.aqm.departure_rate(&queue.state), 0);
+    assert_eq!(judged(&mut queue, 100_000), Verdict::Pass, "another burst is let through");
+}
+
 /// The mean delay (ms) of a sender 10 ms away that doubles its window until the first loss and then adds one per round trip, over a
 /// link of 100 Mbit/s below which a device takes `burst` packets at a time, 50 ns apart. The buffer holds 121 ms.
 fn behind_a_device(pie: Params, burst: u64) -> f64 {
