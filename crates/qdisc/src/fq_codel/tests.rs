@@ -179,6 +179,51 @@ fn half_of_the_fattest_flow_is_dropped_from_its_head() {
     }
 }
 
+/// spec/qdisc.md §6: `tc`'s counters, after worked 2 and two turns; the largest packet is the largest that came through.
+#[test]
+fn the_counters_tell_what_happened() {
+    let (mut queue, [a, b, c]) = with_flows(Config { limit: 50, ..Config::default() });
+    put(&mut queue, a, 31, 1514);
+    put(&mut queue, c, 14, 1000);
+    put(&mut queue, b, 6, 500);
+    let counters = |queue: &FqCodel<Probe>| {
+        let all = queue.report().counters;
+        let names = ["drop_overlimit", "drop_overmemory", "new_flow_count", "new_flows_len", "old_flows_len", "memory_used"];
+        names.map(|name| match all.iter().find(|(counter, _)| *counter == name) {
+            Some((_, Value::Count(count))) => *count,
+            other => panic!("{name}: {other:?}"),
+        })
+    };
+    let memory = 15 * 1514 + 14 * 1000 + 6 * 500;
+    assert_eq!(counters(&queue), [16, 0, 3, 3, 0, memory]);
+    let turns = [a, c].map(|flow| (flow, queue.dequeue(ms(1), &mut Drops::new()).expect("queued").flow));
+    assert!(turns.iter().all(|(expected, flow)| expected == flow));
+    assert_eq!(counters(&queue), [16, 0, 3, 2, 1, memory - 2514]);
+    assert_eq!((queue.stats().max_packet, queue.stats().delay()), (Bytes::new(1514), Duration::from_millis(1)));
+}
+
+/// A lowered limit costs the fattest flow its oldest packets, half of its bytes at a time; a refused change changes nothing.
+#[test]
+fn a_lowered_limit_is_paid_by_the_fattest_flow() {
+    let (mut queue, [a, b]) = with_flows(Config::default());
+    let mut drops = Drops::new();
+    for id in 0..25 {
+        queue.enqueue(Probe::new(id).flow(if id < 20 { a } else { b }), Instant::ZERO, &mut drops);
+    }
+    for words in ["limit 10 flows 7", "limit 10 perturbation 7", "limit 10 drop_batch 0", "limit 10 interval 0"] {
+        queue.change(&mut Words::new(words), Instant::ZERO, &mut drops).expect_err(words);
+        assert_eq!((queue.backlog().packets, &queue.config), (25, &Config::default()), "{words}");
+    }
+    queue.change(&mut Words::new("limit 10 quantum 300 target 7ms"), Instant::ZERO, &mut drops).expect("valid");
+    assert!(drops.iter().all(|(_, reason)| *reason == DropReason::Overlimit));
+    assert!(ids(drops.drain().map(|(packet, _)| packet)).into_iter().eq(0..15));
+    assert_eq!((queue.packets_of(a), queue.packets_of(b), queue.counters.drop_overlimit), (5, 5, 15));
+    assert_eq!(queue.aqm.params().target, Duration::from_millis(7));
+    let order: Vec<_> = (0..4).map(|_| queue.dequeue(ms(1), &mut Drops::new()).expect("queued").flow).collect();
+    assert_eq!(order, [a, b, a, b]);
+    assert_eq!(queue.flow(b).deficit, -1214, "the second turn was worth the new quantum");
+}
+
 /// spec/qdisc.md §6, worked 3: a batch of 64 ends it although half would be 150.
 #[test]
 fn a_batch_bounds_the_drops() {
