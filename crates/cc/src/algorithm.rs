@@ -9,6 +9,7 @@ use core::str::FromStr;
 use crate::config::Config;
 use crate::controller::Controller;
 use crate::cubic::Cubic;
+use crate::cubic_linux::CubicLinux;
 use crate::reno::Reno;
 
 /// A congestion-control algorithm of this crate, named as `net.ipv4.tcp_congestion_control` names it.
@@ -19,17 +20,20 @@ pub enum Algorithm {
     /// CUBIC (RFC 9438) with HyStart++ (RFC 9406).
     #[default]
     Cubic,
+    /// CUBIC with HyStart as in Linux 6.1, for comparisons.
+    CubicLinux,
 }
 
 impl Algorithm {
     /// Every algorithm.
-    pub const ALL: [Self; 2] = [Self::Reno, Self::Cubic];
+    pub const ALL: [Self; 3] = [Self::Reno, Self::Cubic, Self::CubicLinux];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Reno => "reno",
             Self::Cubic => "cubic",
+            Self::CubicLinux => "cubic-linux",
         }
     }
 
@@ -38,6 +42,7 @@ impl Algorithm {
         match self {
             Self::Reno => Box::new(Reno::new(config)),
             Self::Cubic => Box::new(Cubic::new(config)),
+            Self::CubicLinux => Box::new(CubicLinux::new(config)),
         }
     }
 
@@ -133,6 +138,7 @@ mod tests {
     #[test]
     fn an_unknown_name_is_answered_with_the_known_ones() {
         let error = "vegas".parse::<Algorithm>().unwrap_err();
-        assert_eq!(error.to_string(), "unknown congestion control \"vegas\"; known: reno cubic");
+        let known = Algorithm::ALL.map(Algorithm::name).join(" ");
+        assert_eq!(error.to_string(), alloc::format!("unknown congestion control \"vegas\"; known: {known}"));
     }
 }

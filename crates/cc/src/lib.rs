@@ -7,8 +7,9 @@
 //! | `config` | [`Config`] |
 //! | [`reno`] | NewReno, RFC 5681 |
 //! | [`cubic`], [`curve`] | CUBIC, RFC 9438, and its growth function |
-//! | [`slow_start`], [`hystart`] | how a connection begins; HyStart++, RFC 9406 |
-//! | `window`, `episode` | what window-based controllers share |
+//! | [`cubic_linux`] | CUBIC as in Linux 6.1 |
+//! | [`slow_start`], [`hystart`], [`hystart_classic`] | how a connection begins; HyStart++, RFC 9406; HyStart as in Linux |
+//! | `window`, `packets`, `episode`, `round` | what window-based controllers share |
 //! | [`pacing`] | windows turned into rates |
 //! | `sampler` | [`Sampler`]: the delivery rate |
 //! | `windowed_max` | [`WindowedMax`]: the largest of recent samples |
@@ -34,11 +35,15 @@ mod algorithm;
 mod config;
 mod controller;
 pub mod cubic;
+pub mod cubic_linux;
 pub mod curve;
 mod episode;
 pub mod hystart;
+pub mod hystart_classic;
 pub mod pacing;
+mod packets;
 pub mod reno;
+mod round;
 mod sampler;
 pub mod slow_start;
 mod window;
@@ -48,6 +53,7 @@ pub use algorithm::{Algorithm, Factory, UnknownAlgorithm};
 pub use config::Config;
 pub use controller::{Ack, Congestion, Controller, Ecn, Idle, Loss, Model, Phase, Recovery, Signal, Verdict};
 pub use cubic::Cubic;
+pub use cubic_linux::CubicLinux;
 pub use pacing::{PacingRatios, burst, window_rate};
 pub use reno::Reno;
 pub use sampler::{RateSample, Sampler, SentRate};

@@ -71,6 +71,11 @@ impl WindowPacing {
         }
     }
 
+    /// Smoothed RTT, or what is assumed before the first.
+    pub(crate) fn srtt(&self) -> Duration {
+        self.srtt
+    }
+
     pub(crate) fn on_congestion(&mut self, in_flight: Bytes) {
         self.in_flight = in_flight;
     }

@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::controller::Verdict;
 
 /// Largest window in segments; far above what any path holds, far below what overflows.
-const LARGEST: u64 = 1 << 24;
+pub(crate) const LARGEST: u64 = 1 << 24;
 
 /// Window and threshold in bytes. `mss <= cwnd`; `ssthresh` is [`Bytes::MAX`] or at least two segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! The controllers as a transport meets them: worked numbers, average windows, and what must hold under any events.
 
 mod cubic;
+mod cubic_linux;
 mod properties;
 mod reno;
 mod support;

@@ -49,11 +49,12 @@ pub(crate) struct Flow<C> {
     pub(crate) controller: C,
     pub(crate) now: Instant,
     pub(crate) rtt: Duration,
+    delivered: Bytes,
 }
 
 impl<C: Controller> Flow<C> {
     pub(crate) fn new(controller: C, rtt: Duration) -> Self {
-        Self { controller, now: Instant::from_secs(1000), rtt }
+        Self { controller, now: Instant::from_secs(1000), rtt, delivered: Bytes::ZERO }
     }
 
     /// Sends one window; its acknowledgements come evenly spread over the following round trip. Returns the segments sent.
@@ -63,10 +64,18 @@ impl<C: Controller> Flow<C> {
         let end = self.now + self.rtt;
         for i in 0..sent {
             self.now += gap;
-            self.controller.on_ack(&Ack { round_start: i == 0, ..ack(self.now, self.rtt) });
+            self.delivered += MSS;
+            let (delivered, in_flight) = (self.delivered, MSS * (sent - 1));
+            self.controller.on_ack(&Ack { round_start: i == 0, delivered, in_flight, ..ack(self.now, self.rtt) });
         }
         self.now = end;
         sent
+    }
+
+    pub(crate) fn rounds(&mut self, rounds: u32) {
+        for _ in 0..rounds {
+            self.round();
+        }
     }
 
     pub(crate) fn signal(&mut self, kind: Signal) {

@@ -1,0 +1,103 @@
+//! HyStart as Linux's CUBIC has it since 5.16: leaves slow start when the acknowledgements of one round form a train as long
+//! as the path, or when the delay grows (Ha and Rhee, "Taming the elephants: new TCP slow start", 2011; `spec/tcp.md` §2.3).
+//!
+//! Unlike HyStart++ it decides at once, and compares with the lowest delay ever seen instead of the round before.
+
+use core::time::Duration;
+
+use tautline_base::{Bytes, Instant};
+
+use crate::config::Config;
+use crate::controller::{Ack, Verdict};
+use crate::round::Round;
+use crate::slow_start::{SlowStart, Step};
+
+/// Below this window, in segments, it does not look (`hystart_low_window`).
+const LOW_WINDOW: u64 = 16;
+/// Acknowledgements closer than this belong to one train (`hystart_ack_delta_us`).
+const TRAIN_GAP: Duration = Duration::from_millis(2);
+/// Acknowledgements held back by aggregation explain at most this much of a train ...
+const MOST_ACK_DELAY: Duration = Duration::from_millis(1);
+/// ... and no more than four of the largest super-packets take to leave.
+const AGGREGATE: Bytes = Bytes::kib(4 * 64);
+/// Delay samples of a round that are only collected.
+const SAMPLES: u32 = 8;
+/// The rise of the delay that counts is an eighth of it, within these bounds.
+const LEAST_RISE: Duration = Duration::from_millis(4);
+const MOST_RISE: Duration = Duration::from_millis(16);
+
+/// The state of HyStart of one connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Hystart {
+    low_window: Bytes,
+    paced: bool,
+    /// Lowest RTT so far.
+    delay_min: Option<Duration>,
+    round: Option<Observed>,
+}
+
+/// What was seen of a round.
+#[derive(Clone, Copy, Debug)]
+struct Observed {
+    round: Round,
+    since: Instant,
+    /// Last acknowledgement of the train that began the round.
+    train_end: Instant,
+    /// Lowest RTT.
+    lowest: Duration,
+    samples: u32,
+}
+
+impl Hystart {
+    /// The start of a connection.
+    pub fn new(config: &Config) -> Self {
+        Self { low_window: config.mss * LOW_WINDOW, paced: config.paced, delay_min: None, round: None }
+    }
+
+    /// The train of acknowledgements is as long as the path: a round trip if the sender paces, half of one if it sends in
+    /// bursts, and what aggregation of acknowledgements may have added.
+    fn train_is_long(&self, observed: &mut Observed, now: Instant, delay_min: Duration, before: &Verdict) -> bool {
+        if now - observed.train_end > TRAIN_GAP {
+            return false;
+        }
+        observed.train_end = now;
+        let length = delay_min.saturating_add((AGGREGATE / before.pacing_rate).min(MOST_ACK_DELAY));
+        now - observed.since > if self.paced { length } else { length / 2 }
+    }
+}
+
+impl Observed {
+    fn begin(ack: &Ack) -> Self {
+        Self { round: Round::after(ack), since: ack.now, train_end: ack.now, lowest: Duration::MAX, samples: 0 }
+    }
+
+    /// The round's lowest delay is well above the path's.
+    fn delay_grew(&mut self, rtt: Duration, delay_min: Duration) -> bool {
+        self.lowest = self.lowest.min(rtt);
+        if self.samples < SAMPLES {
+            self.samples += 1;
+            return false;
+        }
+        self.lowest > delay_min.saturating_add((delay_min / 8).clamp(LEAST_RISE, MOST_RISE))
+    }
+}
+
+impl SlowStart for Hystart {
+    fn on_ack(&mut self, ack: &Ack, before: &Verdict) -> Step {
+        let Some(rtt) = ack.rtt else { return Step::Grow(ack.acked) };
+        let delay_min = self.delay_min.map_or(rtt, |lowest| lowest.min(rtt));
+        self.delay_min = Some(delay_min);
+        if before.cwnd < self.low_window {
+            return Step::Grow(ack.acked);
+        }
+        let same_round = self.round.filter(|observed| !observed.round.is_passed(ack));
+        let mut observed = same_round.unwrap_or_else(|| Observed::begin(ack));
+        let long = self.train_is_long(&mut observed, ack.now, delay_min, before);
+        let leave = observed.delay_grew(rtt, delay_min) || long;
+        self.round = Some(observed);
+        if leave { Step::Leave } else { Step::Grow(ack.acked) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

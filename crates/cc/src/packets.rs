@@ -1,0 +1,173 @@
+//! [`PacketWindow`]: window and threshold counted in whole packets, as Linux counts them.
+//!
+//! The account of the transport is in bytes; what an acknowledgement covers is turned into packets here, and the remainder is
+//! kept for the next one. Otherwise the rules are those of [`Window`](crate::window::Window) in Linux's integers.
+
+use core::time::Duration;
+
+use tautline_base::Bytes;
+
+use crate::config::Config;
+use crate::controller::Verdict;
+use crate::window::LARGEST;
+
+/// Window and threshold in packets. `1 <= cwnd`; `ssthresh` is `None` before the first reduction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PacketWindow {
+    mss: Bytes,
+    pub(crate) cwnd: u64,
+    pub(crate) ssthresh: Option<u64>,
+    /// Acknowledged in congestion avoidance and not yet turned into growth (`snd_cwnd_cnt`).
+    credit: u64,
+    /// Acknowledged bytes that are no whole packet yet.
+    partial: Bytes,
+}
+
+impl PacketWindow {
+    pub(crate) fn new(config: &Config) -> Self {
+        let mss = config.mss.max(Bytes::new(1));
+        let cwnd = (config.initial_window / mss.get()).get().clamp(1, LARGEST);
+        Self { mss, cwnd, ssthresh: None, credit: 0, partial: Bytes::ZERO }
+    }
+
+    pub(crate) fn mss(&self) -> Bytes {
+        self.mss
+    }
+
+    /// Window and threshold in bytes.
+    pub(crate) fn in_bytes(&self) -> (Bytes, Bytes) {
+        (self.mss * self.cwnd, self.ssthresh.map_or(Bytes::MAX, |packets| self.mss * packets))
+    }
+
+    pub(crate) fn in_slow_start(&self) -> bool {
+        self.ssthresh.is_none_or(|ssthresh| self.cwnd < ssthresh)
+    }
+
+    /// How many packets `acked` bytes complete.
+    pub(crate) fn packets(&mut self, acked: Bytes) -> u64 {
+        let bytes = (self.partial + acked).get();
+        self.partial = Bytes::new(bytes % self.mss.get());
+        bytes / self.mss.get()
+    }
+
+    fn grow(&mut self, packets: u64) {
+        self.cwnd = self.cwnd.saturating_add(packets).min(LARGEST);
+    }
+
+    /// Opens the window by at most `packets` up to the threshold. Returns what is left for congestion avoidance.
+    pub(crate) fn slow_start(&mut self, packets: u64) -> u64 {
+        let room = self.ssthresh.map_or(u64::MAX, |ssthresh| ssthresh.saturating_sub(self.cwnd));
+        let used = packets.min(room);
+        self.grow(used);
+        packets - used
+    }
+
+    /// Opens the window by one packet for every `per` acknowledged. Credit from when more were needed is worth one packet.
+    pub(crate) fn avoid(&mut self, packets: u64, per: u64) {
+        if self.credit >= per {
+            self.credit = 0;
+            self.grow(1);
+        }
+        self.credit = self.credit.saturating_add(packets);
+        self.grow(self.credit / per);
+        self.credit %= per;
+    }
+
+    /// The threshold that a pause or a spurious reduction goes back to: three quarters of the window if that is more
+    /// (`tcp_current_ssthresh`).
+    fn remembered(&self) -> Option<u64> {
+        self.ssthresh.map(|ssthresh| ssthresh.max(self.cwnd / 2 + self.cwnd / 4))
+    }
+
+    /// Threshold and window become `packets`, at least two.
+    pub(crate) fn cut(&mut self, packets: u64) {
+        self.cwnd = packets.max(2);
+        self.ssthresh = Some(self.cwnd);
+        self.credit = 0;
+    }
+
+    /// After a retransmission timeout: room for one packet beyond what is still thought to be in flight.
+    pub(crate) fn restart(&mut self, in_flight: Bytes) {
+        self.cwnd = 1;
+        self.grow(in_flight.get().div_ceil(self.mss.get()));
+        self.credit = 0;
+    }
+
+    /// The reduction from `before` to here was for nothing.
+    pub(crate) fn undo(&mut self, before: &Self) {
+        self.cwnd = self.cwnd.max(before.cwnd);
+        self.ssthresh = self.ssthresh.and_then(|ssthresh| before.remembered().map(|before| before.max(ssthresh)));
+    }
+
+    /// Takes another controller's window and threshold over.
+    pub(crate) fn adopt(&mut self, before: &Verdict) {
+        let packets = |bytes: Bytes| (bytes / self.mss.get()).get();
+        self.cwnd = packets(before.cwnd).clamp(1, LARGEST);
+        self.ssthresh = (before.ssthresh < Bytes::MAX).then(|| packets(before.ssthresh).max(2));
+    }
+
+    /// Halves the window for every retransmission timeout but the first since the last packet was sent, down to the initial
+    /// window, and remembers three quarters of it as threshold.
+    pub(crate) fn decay(&mut self, since_sent: Duration, rto: Duration, initial: Bytes) {
+        let rto = rto.as_nanos().max(1);
+        let halvings = since_sent.as_nanos().div_ceil(rto).saturating_sub(1);
+        if halvings == 0 {
+            return;
+        }
+        self.ssthresh = self.remembered();
+        let floor = (initial / self.mss.get()).get().clamp(1, self.cwnd);
+        let halvings = u32::try_from(halvings).unwrap_or(u32::MAX);
+        self.cwnd = self.cwnd.checked_shr(halvings).unwrap_or(0).max(floor);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: Bytes = Bytes::new(1000);
+
+    fn window(packets: u64) -> PacketWindow {
+        PacketWindow::new(&Config { initial_window: MSS * packets, ..Config::new(MSS) })
+    }
+
+    #[test]
+    fn parts_of_packets_add_up() {
+        let mut window = window(10);
+        let counts = [400, 400, 400, 3_000].map(|bytes| window.packets(Bytes::new(bytes)));
+        assert_eq!(counts, [0, 0, 1, 3]);
+    }
+
+    #[test]
+    fn credit_from_a_larger_window_is_worth_one_packet() {
+        let mut window = window(10);
+        window.avoid(90, 100);
+        window.avoid(1, 20);
+        assert_eq!((window.cwnd, window.credit), (11, 1));
+    }
+
+    #[test]
+    fn a_pause_halves_per_timeout_after_the_first() {
+        // 80 packets, RTO 250 ms, a second since the last was sent: 40, 20, 10.
+        let mut paused = window(80);
+        paused.ssthresh = Some(20);
+        paused.decay(Duration::from_secs(1), Duration::from_millis(250), MSS * 10);
+        assert_eq!((paused.cwnd, paused.ssthresh), (10, Some(60)));
+        let mut short = window(80);
+        short.decay(Duration::from_millis(250), Duration::from_millis(250), MSS * 10);
+        assert_eq!(short, window(80));
+    }
+
+    #[test]
+    fn absurd_amounts_stay_within_bounds() {
+        let mut window = PacketWindow::new(&Config { initial_window: Bytes::MAX, ..Config::new(Bytes::ZERO) });
+        let packets = window.packets(Bytes::MAX);
+        window.slow_start(packets);
+        window.avoid(packets, 2);
+        window.avoid(packets, 2);
+        window.restart(Bytes::MAX);
+        assert_eq!(window.cwnd, LARGEST);
+        window.decay(Duration::MAX, Duration::ZERO, Bytes::ZERO);
+        assert_eq!(window.cwnd, 1);
+    }
+}
