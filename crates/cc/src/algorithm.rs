@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::str::FromStr;
 
+use crate::bbr3::{self, Bbr3};
 use crate::config::Config;
 use crate::controller::Controller;
 use crate::cubic::Cubic;
@@ -22,11 +23,15 @@ pub enum Algorithm {
     Cubic,
     /// CUBIC with HyStart as in Linux 6.1, for comparisons.
     CubicLinux,
+    /// BBRv3 (draft-ietf-ccwg-bbr).
+    Bbr3,
+    /// BBRv3 as Google's Linux branch has it.
+    Bbr3Linux,
 }
 
 impl Algorithm {
     /// Every algorithm.
-    pub const ALL: [Self; 3] = [Self::Reno, Self::Cubic, Self::CubicLinux];
+    pub const ALL: [Self; 5] = [Self::Reno, Self::Cubic, Self::CubicLinux, Self::Bbr3, Self::Bbr3Linux];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -34,6 +39,8 @@ impl Algorithm {
             Self::Reno => "reno",
             Self::Cubic => "cubic",
             Self::CubicLinux => "cubic-linux",
+            Self::Bbr3 => "bbr3",
+            Self::Bbr3Linux => "bbr3-linux",
         }
     }
 
@@ -43,6 +50,8 @@ impl Algorithm {
             Self::Reno => Box::new(Reno::new(config)),
             Self::Cubic => Box::new(Cubic::new(config)),
             Self::CubicLinux => Box::new(CubicLinux::new(config)),
+            Self::Bbr3 => Box::new(Bbr3::new(config)),
+            Self::Bbr3Linux => Box::new(Bbr3::with(config, bbr3::Config::linux_v3())),
         }
     }
 

@@ -8,6 +8,7 @@
 //! | [`reno`] | NewReno, RFC 5681 |
 //! | [`cubic`], [`curve`] | CUBIC, RFC 9438, and its growth function |
 //! | [`cubic_linux`] | CUBIC as in Linux 6.1 |
+//! | [`bbr3`] | BBRv3, draft-ietf-ccwg-bbr |
 //! | [`slow_start`], [`hystart`], [`hystart_classic`] | how a connection begins; HyStart++, RFC 9406; HyStart as in Linux |
 //! | `window`, `packets`, `episode`, `round` | what window-based controllers share |
 //! | [`pacing`] | windows turned into rates |
@@ -32,6 +33,7 @@
 extern crate alloc;
 
 mod algorithm;
+pub mod bbr3;
 mod config;
 mod controller;
 pub mod cubic;
@@ -50,6 +52,7 @@ mod window;
 mod windowed_max;
 
 pub use algorithm::{Algorithm, Factory, UnknownAlgorithm};
+pub use bbr3::Bbr3;
 pub use config::Config;
 pub use controller::{Ack, Congestion, Controller, Ecn, Idle, Loss, Model, Phase, Recovery, Signal, Verdict};
 pub use cubic::Cubic;

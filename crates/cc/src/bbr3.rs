@@ -1,0 +1,315 @@
+//! BBRv3 (draft-ietf-ccwg-bbr): a model of the path, bandwidth and round trip, steers the rate; losses bound the model.
+//!
+//! | section of the draft | here |
+//! |---|---|
+//! | Startup, Drain | `startup`, `drain`; `full_pipe` |
+//! | ProbeBW and its four states | `probe_bw`: `down`, `cruise`, `refill`, `up`; `wait` |
+//! | ProbeRTT | `probe_rtt`, `min_rtt` |
+//! | Updating Network Path Model Parameters | `rounds`, `aggregation` |
+//! | Updating the Model Upon Packet Loss | `signals`, `loss`, `bounds` |
+//! | Updating the Model Upon Detecting a Spurious Loss Recovery | `undo` |
+//! | Updating Control Parameters | `control` |
+//! | the constants | [`Config`] |
+//!
+//! Where the draft's text contradicts itself: gains belong to states and are looked up, never assigned; the flight that a
+//! probe waits for is compared with rounds as a number of segments; what has no value yet is `None`.
+//!
+//! The draft leaves ECN open, except that a mark is congestion. Here a mark counts as a loss does: in a probe it ends the
+//! probe, elsewhere it lowers the short-term bounds, in Startup it ends that.
+
+mod aggregation;
+mod bounds;
+mod control;
+mod drain;
+mod full_pipe;
+mod loss;
+mod min_rtt;
+mod params;
+mod probe_bw;
+mod probe_rtt;
+mod rounds;
+mod signals;
+mod startup;
+mod state;
+#[cfg(test)]
+mod tests;
+mod undo;
+
+use core::time::Duration;
+
+use tautline_base::{Bytes, Instant, Rate};
+
+use crate::controller::{Ack, Congestion, Controller, Idle, Loss, Model, Phase, Recovery, Signal, Verdict};
+use crate::windowed_max::WindowedMax;
+use aggregation::Aggregation;
+use bounds::{ShortTerm, bounded};
+use full_pipe::FullPipe;
+use min_rtt::MinRtt;
+pub use params::Config;
+use probe_bw::Probe;
+use probe_bw::wait::Dice;
+use probe_rtt::Throttled;
+use rounds::Rounds;
+use signals::Signals;
+use state::State;
+use undo::Undo;
+
+/// Round trip assumed before the first sample.
+const NOMINAL_RTT: Duration = Duration::from_millis(1);
+
+/// BBRv3 of one connection.
+#[derive(Clone, Debug)]
+pub struct Bbr3 {
+    config: Config,
+    mss: Bytes,
+    initial_window: Bytes,
+    dice: Dice,
+    state: State,
+    /// Delivered in all, as of the last acknowledgement.
+    delivered: Bytes,
+    rounds: Rounds,
+    full_pipe: FullPipe,
+    /// The highest delivery rate of the latest probing cycles, by `cycle`.
+    max_bw: WindowedMax<Rate>,
+    cycle: u64,
+    min_rtt: MinRtt,
+    aggregation: Aggregation,
+    signals: Signals,
+    probe: Probe,
+    /// Most that a probe has shown to be safe in flight; `None` until one found a limit.
+    longterm: Option<Bytes>,
+    shortterm: ShortTerm,
+    undo: Undo,
+    /// Losses were seen and the transport has not yet said that they are repaired.
+    recovering: bool,
+    /// Nothing was in flight, and nothing has been delivered since.
+    idle_restart: bool,
+    throttled: Option<Throttled>,
+    /// A round trip was seen.
+    paced_by_rtt: bool,
+    /// The bandwidth in force: the highest, within the short-term bound.
+    bw: Rate,
+    cwnd: Bytes,
+    /// The last window that neither losses nor ProbeRTT had a part in.
+    prior_cwnd: Bytes,
+    pacing_rate: Rate,
+    verdict: Verdict,
+}
+
+impl Bbr3 {
+    /// A new connection's controller with the draft's parameters.
+    pub fn new(connection: &crate::Config) -> Self {
+        Self::with(connection, Config::default())
+    }
+
+    /// A new connection's controller with parameters of choice.
+    pub fn with(connection: &crate::Config, config: Config) -> Self {
+        let mss = connection.mss.max(Bytes::new(1));
+        let mut bbr = Self {
+            config,
+            mss,
+            initial_window: connection.initial_window.max(mss),
+            dice: Dice(connection.seed),
+            state: State::Startup,
+            delivered: Bytes::ZERO,
+            rounds: Rounds::default(),
+            full_pipe: FullPipe::default(),
+            max_bw: WindowedMax::new(config.max_bw_cycles.saturating_sub(1)),
+            cycle: 0,
+            min_rtt: MinRtt::default(),
+            aggregation: Aggregation::new(),
+            signals: Signals::default(),
+            probe: Probe::default(),
+            longterm: None,
+            shortterm: ShortTerm::default(),
+            undo: Undo::default(),
+            recovering: false,
+            idle_restart: false,
+            throttled: None,
+            paced_by_rtt: false,
+            bw: Rate::ZERO,
+            cwnd: mss,
+            prior_cwnd: Bytes::ZERO,
+            pacing_rate: Rate::ZERO,
+            verdict: Verdict { cwnd: mss, ssthresh: Bytes::MAX, pacing_rate: Rate::MAX, burst: mss * 2 },
+        };
+        bbr.set_cwnd_within(connection.initial_window);
+        bbr.pacing_rate = bbr.initial_rate(NOMINAL_RTT);
+        bbr.conclude();
+        bbr
+    }
+
+    /// The highest bandwidth of the latest two probing cycles.
+    pub fn max_bw(&self) -> Rate {
+        self.max_bw.get().unwrap_or_default()
+    }
+
+    /// Bandwidth bound of the latest losses, until the next probe.
+    pub fn bw_shortterm(&self) -> Option<Rate> {
+        self.shortterm.bw
+    }
+
+    /// Bound of the latest losses on what is in flight, until the next probe.
+    pub fn inflight_shortterm(&self) -> Option<Bytes> {
+        self.shortterm.inflight
+    }
+
+    /// Most that a probe has shown to be safe in flight; `None` until one found a limit.
+    pub fn inflight_longterm(&self) -> Option<Bytes> {
+        self.longterm
+    }
+
+    /// The pipe was full at least once.
+    pub fn full_bw_reached(&self) -> bool {
+        self.full_pipe.reached
+    }
+
+    /// Excess of bunched acknowledgements that the window allows for.
+    pub fn extra_acked(&self) -> Bytes {
+        self.aggregation.extra()
+    }
+
+    /// Packet-timed round trips so far.
+    pub fn round_count(&self) -> u64 {
+        self.rounds.count
+    }
+
+    /// The bandwidth of the path, and what congestion says about it.
+    fn update_model(&mut self, ack: &Ack) {
+        self.signals.on_sample(ack.rate.as_ref(), ack.delivered);
+        self.rounds.on_sample(ack.rate.map(|sample| sample.prior_delivered), ack.delivered);
+        if let Some(sample) = ack.rate
+            && sample.rate > Rate::ZERO
+            && (!sample.app_limited || sample.rate >= self.max_bw())
+        {
+            self.max_bw.update(self.cycle, sample.rate);
+        }
+        self.adapt_lower_bounds();
+        self.aggregation.on_ack(ack.now, ack.acked, self.bw, self.cwnd, self.rounds.count);
+        if let Some(sample) = &ack.rate {
+            self.full_pipe.on_sample(sample, self.rounds.started, &self.config);
+        }
+    }
+
+    fn update_state(&mut self, ack: &Ack) {
+        self.check_startup_done(ack);
+        if self.full_pipe.reached {
+            self.aggregation.remember_longer(self.rounds.count, &self.config);
+        }
+        self.check_drain_done(ack);
+        self.update_probe_bw(ack);
+        let due = self.min_rtt.on_ack(ack, &self.config);
+        self.check_probe_rtt(ack, due);
+        self.signals.advance(ack.rate.as_ref());
+        self.bw = bounded(self.max_bw(), self.shortterm.bw);
+    }
+
+    fn update_control(&mut self, ack: &Ack) {
+        if !self.paced_by_rtt && ack.srtt > Duration::ZERO {
+            self.paced_by_rtt = true;
+            self.pacing_rate = self.initial_rate(ack.srtt);
+        }
+        self.set_pacing_rate(self.state.pacing_gain(&self.config));
+        self.set_cwnd(ack);
+    }
+
+    fn conclude(&mut self) {
+        let flight = self.inflight(self.max_bw(), 1.0).min(self.cwnd).max(self.mss * 2);
+        self.verdict = Verdict {
+            cwnd: self.cwnd,
+            // What has found its bandwidth is not in slow start.
+            ssthresh: if self.full_pipe.reached { flight } else { Bytes::MAX },
+            pacing_rate: self.pacing_rate,
+            burst: self.quantum(),
+        };
+    }
+}
+
+impl Controller for Bbr3 {
+    fn name(&self) -> &'static str {
+        self.config.name
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        let ack = &Ack { rate: ack.rate.map(|sample| self.throttled.map_or(sample, |by| by.judge(sample))), ..*ack };
+        self.delivered = ack.delivered;
+        if self.recovering && ack.phase == Phase::Open {
+            self.restore_cwnd();
+            self.recovering = false;
+        }
+        self.update_model(ack);
+        self.update_state(ack);
+        self.update_control(ack);
+        self.conclude();
+    }
+
+    fn on_lost(&mut self, loss: &Loss) {
+        self.handle_lost(loss);
+        self.conclude();
+    }
+
+    fn on_congestion(&mut self, congestion: &Congestion) {
+        if !self.recovering {
+            self.save();
+            self.recovering = true;
+        }
+        match congestion.signal {
+            Signal::Timeout => self.set_cwnd_within(congestion.in_flight + self.mss),
+            Signal::Ce => self.handle_mark(congestion),
+            Signal::Loss | Signal::LocalDrop => {}
+        }
+        self.conclude();
+    }
+
+    fn on_undo(&mut self, _now: Instant) {
+        self.restore();
+        self.conclude();
+    }
+
+    fn on_idle(&mut self, idle: &Idle) {
+        if idle.app_limited {
+            self.idle_restart = true;
+            self.aggregation.restart(idle.now);
+            if self.state.is_probe_bw() {
+                self.set_pacing_rate(1.0);
+            } else {
+                self.check_probe_rtt_done(idle.now);
+            }
+        }
+        self.conclude();
+    }
+
+    fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+
+    fn adopt(&mut self, before: &Verdict) {
+        self.set_cwnd_within(before.cwnd);
+        self.conclude();
+    }
+
+    fn model(&self) -> Model {
+        Model {
+            state: self.state.name(),
+            bandwidth: Some(self.bw),
+            min_rtt: self.min_rtt.get(),
+            pacing_gain: Some(self.state.pacing_gain(&self.config)),
+            cwnd_gain: Some(self.state.cwnd_gain(&self.config)),
+            alpha: None,
+        }
+    }
+
+    fn recovery(&self) -> Recovery {
+        Recovery::Controller
+    }
+}
+
+/// `gain` times `bytes`, rounded down.
+fn scale(bytes: Bytes, gain: f64) -> Bytes {
+    Bytes::new((bytes.get() as f64 * gain) as u64)
+}
+
+/// `gain` times `rate`, rounded down.
+fn scale_rate(rate: Rate, gain: f64) -> Rate {
+    Rate::bytes_per_sec((rate.as_bytes_per_sec() as f64 * gain) as u64)
+}

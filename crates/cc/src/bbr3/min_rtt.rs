@@ -1,0 +1,53 @@
+//! [`MinRtt`]: the round trip without queues, and when to look for it, draft-ietf-ccwg-bbr "ProbeRTT Logic".
+
+use core::time::Duration;
+
+use tautline_base::Instant;
+
+use super::params::Config;
+use crate::controller::Ack;
+
+/// A round trip and when it was measured, or last taken for granted.
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    rtt: Duration,
+    at: Instant,
+}
+
+/// Two filters in one: the lowest round trip since the last ProbeRTT, and over the last two of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct MinRtt {
+    long: Option<Measured>,
+    short: Option<Measured>,
+}
+
+impl MinRtt {
+    /// The estimate; `None` before the first sample.
+    pub(super) fn get(&self) -> Option<Duration> {
+        self.long.map(|long| long.rtt)
+    }
+
+    /// Takes the sample of `ack` in; whether it is time for ProbeRTT.
+    pub(super) fn on_ack(&mut self, ack: &Ack, config: &Config) -> bool {
+        let expired = self.short.is_some_and(|short| ack.now > short.at + config.probe_rtt_interval);
+        if let Some(rtt) = ack.rtt {
+            // What the receiver held back says how long it waited.
+            if self.short.is_none_or(|short| rtt < short.rtt || (expired && !ack.delayed)) {
+                self.short = Some(Measured { rtt, at: ack.now });
+            }
+        }
+        if let Some(short) = self.short
+            && self.long.is_none_or(|long| short.rtt < long.rtt || ack.now > long.at + config.min_rtt_window)
+        {
+            self.long = Some(short);
+        }
+        expired
+    }
+
+    /// The flight was small for long enough: the next ProbeRTT is an interval away.
+    pub(super) fn probed(&mut self, now: Instant) {
+        if let Some(short) = &mut self.short {
+            short.at = now;
+        }
+    }
+}

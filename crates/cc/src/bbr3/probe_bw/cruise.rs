@@ -1,0 +1,24 @@
+//! ProbeBW_CRUISE: sends as fast as is delivered until the next probe; losses lower the short-term bounds.
+
+use super::wait::Wait;
+use super::{Bbr3, State};
+use crate::bbr3::bounds::bounded;
+use crate::controller::Ack;
+
+impl Bbr3 {
+    pub(in crate::bbr3) fn enter_cruise(&mut self, wait: Wait) {
+        if self.config.cruise_clips_shortterm {
+            self.shortterm.inflight = self.shortterm.inflight.map(|inflight| bounded(inflight, self.longterm));
+        }
+        self.state = State::Cruise(wait);
+    }
+
+    pub(super) fn cruise(&mut self, wait: Wait, ack: &Ack) {
+        let wait = self.count_round(wait);
+        if self.probe_is_due(wait, ack) {
+            self.enter_refill();
+        } else {
+            self.state = State::Cruise(wait);
+        }
+    }
+}

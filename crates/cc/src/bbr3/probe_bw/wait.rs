@@ -1,0 +1,57 @@
+//! [`Wait`]: the time between two probes, draft-ietf-ccwg-bbr "Time Scale for Bandwidth Probing".
+//!
+//! By the clock two to three seconds; by rounds as many as Reno needs to come back from a loss, at most 63, so that Reno and
+//! CUBIC find as much time to grow in small pipes as they need. Both by chance, so that flows do not probe in step.
+
+use core::time::Duration;
+
+use tautline_base::{Bytes, Instant};
+
+use crate::bbr3::params::Config;
+
+/// A wait that has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::bbr3) struct Wait {
+    since: Instant,
+    length: Duration,
+    /// Rounds since it began, with a head start of none or one.
+    rounds: u64,
+}
+
+impl Wait {
+    /// A wait that begins `now`.
+    pub(in crate::bbr3) fn new(now: Instant, config: &Config, dice: &mut Dice) -> Self {
+        let rounds = dice.roll() >> 63;
+        let spread = (u128::from(dice.roll() >> 32) * config.probe_wait_spread.as_nanos()) >> 32;
+        let spread = Duration::from_nanos(u64::try_from(spread).unwrap_or(u64::MAX));
+        Self { since: now, length: config.probe_wait.saturating_add(spread), rounds }
+    }
+
+    pub(super) fn on_round(mut self) -> Self {
+        self.rounds = self.rounds.saturating_add(1);
+        self
+    }
+
+    /// The wait is over for a sender that wants `target` in flight.
+    pub(in crate::bbr3) fn is_over(&self, now: Instant, target: Bytes, mss: Bytes, config: &Config) -> bool {
+        now > self.since + self.length || self.rounds >= Self::rounds_for(target, mss, config)
+    }
+
+    /// Rounds between probes: one per segment, as Reno grows.
+    pub(in crate::bbr3) fn rounds_for(target: Bytes, mss: Bytes, config: &Config) -> u64 {
+        (target.get() / mss.get().max(1)).min(config.probe_rounds)
+    }
+}
+
+/// Chance by seed: Steele, Lea and Flood's SplitMix64.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::bbr3) struct Dice(pub(in crate::bbr3) u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+}

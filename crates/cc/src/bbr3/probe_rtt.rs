@@ -1,0 +1,97 @@
+//! ProbeRTT: keeps the flight small for a moment, to see the round trip without the sender's own queue, draft-ietf-ccwg-bbr
+//! "ProbeRTT".
+
+use tautline_base::{Bytes, Instant};
+
+use super::{Bbr3, State};
+use crate::controller::Ack;
+use crate::sampler::RateSample;
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ProbeRtt {
+    /// The flight is still too large.
+    Draining,
+    /// It is small: until then, and for a round.
+    Holding { until: Instant, round_done: bool },
+}
+
+/// What was sent in ProbeRTT, by what had been delivered at that time: its samples say nothing about the bandwidth.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Throttled {
+    from: Bytes,
+    to: Bytes,
+}
+
+impl Throttled {
+    /// The sample, app-limited if ProbeRTT was what limited it.
+    pub(super) fn judge(self, sample: RateSample) -> RateSample {
+        let throttled = (self.from..=self.to).contains(&sample.prior_delivered);
+        RateSample { app_limited: sample.app_limited || throttled, ..sample }
+    }
+}
+
+impl Bbr3 {
+    /// ProbeRTT, if it is `due`: entering, its course, and leaving.
+    pub(super) fn check_probe_rtt(&mut self, ack: &Ack, due: bool) {
+        if due && !self.idle_restart && !matches!(self.state, State::ProbeRtt(_)) {
+            self.save_cwnd();
+            self.state = State::ProbeRtt(ProbeRtt::Draining);
+            self.throttled = Some(Throttled { from: ack.delivered, to: ack.delivered });
+            self.stop_probing();
+        }
+        if let State::ProbeRtt(probe) = self.state {
+            self.hold_flight_small(probe, ack);
+        }
+        if ack.acked > Bytes::ZERO {
+            self.idle_restart = false;
+        }
+    }
+
+    fn hold_flight_small(&mut self, probe: ProbeRtt, ack: &Ack) {
+        if let Some(throttled) = &mut self.throttled {
+            throttled.to = ack.delivered + ack.in_flight;
+        }
+        match probe {
+            ProbeRtt::Draining if ack.in_flight <= self.probe_rtt_cwnd() => {
+                let until = ack.now + self.config.probe_rtt_duration;
+                self.state = State::ProbeRtt(ProbeRtt::Holding { until, round_done: false });
+                self.rounds.restart(ack.delivered);
+            }
+            ProbeRtt::Draining => {}
+            ProbeRtt::Holding { until, round_done } => {
+                let round_done = round_done || self.rounds.started;
+                self.state = State::ProbeRtt(ProbeRtt::Holding { until, round_done });
+                if round_done {
+                    self.check_probe_rtt_done(ack.now);
+                }
+            }
+        }
+    }
+
+    /// Leaves ProbeRTT if the flight was small for long enough. A connection that went idle in it need not wait for a round.
+    pub(super) fn check_probe_rtt_done(&mut self, now: Instant) {
+        let State::ProbeRtt(ProbeRtt::Holding { until, .. }) = self.state else { return };
+        if now > until {
+            self.min_rtt.probed(now);
+            self.restore_cwnd();
+            self.exit_probe_rtt(now);
+        }
+    }
+
+    /// To ProbeBW_CRUISE, for the queue is drained already; losses of ProbeRTT are no reason to stay slow.
+    fn exit_probe_rtt(&mut self, now: Instant) {
+        self.shortterm = Default::default();
+        if self.full_pipe.reached {
+            let wait = self.start_down(now);
+            self.enter_cruise(wait);
+        } else {
+            self.enter_startup();
+        }
+    }
+
+    /// The window in ProbeRTT.
+    pub(super) fn probe_rtt_cwnd(&self) -> Bytes {
+        self.bdp(self.config.probe_rtt_cwnd_gain).max(self.least())
+    }
+}

@@ -1,0 +1,67 @@
+//! [`Signals`]: what the latest round delivered and whether it lost anything, draft-ietf-ccwg-bbr "When not Probing for
+//! Bandwidth".
+
+use tautline_base::{Bytes, Instant, Rate};
+
+use crate::sampler::RateSample;
+
+/// The largest delivery of the present round, which begins anew at its first loss, and its losses.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Signals {
+    /// Something was lost in the present round.
+    pub(super) lossy: bool,
+    /// The present acknowledgement ends the round.
+    pub(super) round_ends: bool,
+    /// Fastest delivery.
+    pub(super) bw_latest: Rate,
+    /// Largest delivery.
+    pub(super) inflight_latest: Bytes,
+    /// Moments at which something was found lost. The draft counts runs of lost segments; as in Linux, what one
+    /// acknowledgement uncovers is taken for one run.
+    pub(super) moments: u32,
+    last_moment: Option<Instant>,
+    /// Delivered in all when the round began.
+    round_begin: Bytes,
+}
+
+impl Signals {
+    /// Near the start of an acknowledgement's processing.
+    pub(super) fn on_sample(&mut self, sample: Option<&RateSample>, delivered: Bytes) {
+        self.round_ends = false;
+        let Some(sample) = sample else { return };
+        self.bw_latest = self.bw_latest.max(sample.rate);
+        self.inflight_latest = self.inflight_latest.max(sample.delivered);
+        if sample.prior_delivered >= self.round_begin {
+            self.round_begin = delivered;
+            self.round_ends = true;
+        }
+    }
+
+    /// Near its end.
+    pub(super) fn advance(&mut self, sample: Option<&RateSample>) {
+        if let (true, Some(sample)) = (self.round_ends, sample) {
+            self.bw_latest = sample.rate;
+            self.inflight_latest = sample.delivered;
+            self.moments = 0;
+        }
+    }
+
+    /// A loss, or a mark.
+    pub(super) fn on_loss(&mut self, now: Instant, delivered: Bytes) {
+        if !self.lossy {
+            self.lossy = true;
+            self.round_begin = delivered;
+        }
+        if self.last_moment != Some(now) {
+            self.last_moment = Some(now);
+            self.moments = self.moments.saturating_add(1);
+        }
+    }
+
+    /// A new phase of the cycle begins: what was seen belongs to the old one.
+    pub(super) fn reset(&mut self) {
+        self.lossy = false;
+        self.bw_latest = Rate::ZERO;
+        self.inflight_latest = Bytes::ZERO;
+    }
+}
