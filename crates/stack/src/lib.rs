@@ -38,4 +38,4 @@ pub use socket::{CloseReason, ConnectError, Event, ListenError, Recv, SocketErro
 pub use stats::HostStats;
 pub use tcp::info::TcpInfo;
 pub use trace::{NoTrace, PacketEvent, Tracer, What};
-pub use tsq::TsqLimit;
+pub use tsq::{Clamp, TimeLimit, TsqLimit};

@@ -14,33 +14,83 @@ use tautline_base::{Bytes, Credit, Rate};
 pub enum TsqLimit {
     /// None: the connection fills the discipline as far as its window goes.
     Off,
-    /// What the pacing rate carries in `ticks` × 1/1024 s, at least two segments and at most `clamp`.
-    Time {
-        /// Time in units of 1/1024 s ("1 ms").
-        ticks: u32,
-        /// Upper bound of the limit.
-        clamp: Bytes,
-    },
+    /// What the pacing rate carries in some time, within bounds.
+    Time(TimeLimit),
+}
+
+/// What the pacing rate carries in `ticks` × 1/1024 s, at least two segments and at most the clamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeLimit {
+    /// Time in units of 1/1024 s ("1 ms"). Linux's pacing shift is 10 less its logarithm: 10 for 1, 7 for the 8 of Wi-Fi.
+    pub ticks: u32,
+    /// Upper bound of the limit (Linux `tcp_limit_output_bytes`).
+    pub clamp: Clamp,
+    /// Buffer memory that each segment is charged beyond its bytes on the wire. Linux charges `truesize`: 2304 for a full
+    /// Ethernet frame of 1514 bytes.
+    pub overhead: Bytes,
+    /// What the limit is multiplied by for a retransmission. Linux: 2.
+    pub retransmission: u32,
+}
+
+/// When the upper bound holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clamp {
+    /// For every connection.
+    Always(Bytes),
+    /// For connections without pacing; a paced one is bounded by its rate (Linux 5.0 to 6.15).
+    Unpaced(Bytes),
+}
+
+impl TimeLimit {
+    /// `truesize` of a full frame beyond its length, in Linux.
+    const TRUESIZE: Bytes = Bytes::new(2304 - 1514);
+
+    /// Algorithm 2 of paper 001 with `ms` milliseconds (of 1/1024 s), 128 KiB for each. With one clamp for all every variant
+    /// would be the same above 1 Gbit/s.
+    pub const fn paper_001(ms: u32) -> Self {
+        let clamp = Clamp::Always(Bytes::new((128 << 10) * ms as u64));
+        Self { ticks: ms, clamp, overhead: Bytes::ZERO, retransmission: 1 }
+    }
+
+    /// Linux 3.6, which introduced it: 1 ms and never more than 128 KiB.
+    pub const LINUX_3_6: Self = Self { overhead: Self::TRUESIZE, ..Self::paper_001(1) };
+
+    /// Linux 5.0 to 6.15: 1 MiB, for unpaced connections only.
+    pub const LINUX_6_12: Self = Self { clamp: Clamp::Unpaced(Bytes::mib(1)), retransmission: 2, ..Self::LINUX_3_6 };
+
+    /// Linux 6.16: 4 MiB, for all again.
+    pub const LINUX_6_16: Self = Self { clamp: Clamp::Always(Bytes::mib(4)), ..Self::LINUX_6_12 };
+
+    fn at(&self, rate: Rate, segment: Bytes, paced: bool) -> Bytes {
+        let in_time = Bytes::new((rate.as_bytes_per_sec() >> 10).saturating_mul(u64::from(self.ticks)));
+        let limit = in_time.max((segment + self.overhead) * 2);
+        match self.clamp {
+            Clamp::Unpaced(_) if paced => limit,
+            Clamp::Always(clamp) | Clamp::Unpaced(clamp) => limit.min(clamp),
+        }
+    }
 }
 
 impl TsqLimit {
-    /// `tcp_limit_output_bytes` of paper 001.
-    const CLAMP: Bytes = Bytes::kib(128);
+    /// The profiles by name. What Linux 5.10 does is what 6.12 does.
+    const PROFILES: [(&'static str, TimeLimit); 5] = [
+        ("paper-001", TimeLimit::paper_001(1)),
+        ("linux-3.6", TimeLimit::LINUX_3_6),
+        ("linux-5.10", TimeLimit::LINUX_6_12),
+        ("linux-6.12", TimeLimit::LINUX_6_12),
+        ("linux-6.16", TimeLimit::LINUX_6_16),
+    ];
 
-    /// `ms` milliseconds (of 1/1024 s) of the pacing rate. The clamp grows along: with a fixed one every variant would be the
-    /// same above 1 Gbit/s.
+    /// `ms` milliseconds as in [`TimeLimit::paper_001`].
     pub const fn millis(ms: u32) -> Self {
-        Self::Time { ticks: ms, clamp: Bytes::new(Self::CLAMP.get() * ms as u64) }
+        Self::Time(TimeLimit::paper_001(ms))
     }
 
-    /// The limit at `rate` with segments of `segment` bytes on the wire; `None` when there is none.
-    pub fn at(self, rate: Rate, segment: Bytes) -> Option<Bytes> {
+    /// The limit at `rate` with segments of `segment` bytes on the wire; `None` when there is none. `paced`: the connection is.
+    pub fn at(self, rate: Rate, segment: Bytes, paced: bool) -> Option<Bytes> {
         match self {
             Self::Off => None,
-            Self::Time { ticks, clamp } => {
-                let in_time = Bytes::new((rate.as_bytes_per_sec() >> 10).saturating_mul(u64::from(ticks)));
-                Some(in_time.max(segment * 2).min(clamp))
-            }
+            Self::Time(limit) => Some(limit.at(rate, segment, paced)),
         }
     }
 }
@@ -54,31 +104,57 @@ impl Default for TsqLimit {
 
 impl fmt::Display for TsqLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Off => f.write_str("off"),
-            Self::Time { ticks, .. } => write!(f, "{ticks}ms"),
+        let Self::Time(limit) = self else { return f.write_str("off") };
+        if *limit == TimeLimit::paper_001(limit.ticks) {
+            return write!(f, "{}ms", limit.ticks);
+        }
+        // Both of a pair are written by the later name.
+        let known = Self::PROFILES.iter().rev().find(|(_, profile)| TimeLimit { ticks: limit.ticks, ..*profile } == *limit);
+        match (known, limit.ticks) {
+            (Some((name, _)), 1) => f.write_str(name),
+            (Some((name, _)), ticks) => write!(f, "{name},{ticks}ms"),
+            (None, ticks) => write!(f, "{ticks}ms with other bounds"),
         }
     }
 }
 
-/// A TSQ setting that is neither `off` nor whole milliseconds.
+/// A TSQ setting that is not understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("TSQ limit {0:?} is not understood: write `off` or whole milliseconds such as `1ms`, up to `1000ms`")]
+#[error(
+    "TSQ limit {0:?} is not understood: write `off`, whole milliseconds such as `1ms`, up to `1000ms`, or a profile (paper-001, \
+     linux-3.6, linux-5.10, linux-6.12, linux-6.16), alone or with milliseconds as in `linux-6.12,8ms`"
+)]
 pub struct ParseTsqError(String);
 
 impl FromStr for TsqLimit {
     type Err = ParseTsqError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "off" {
-            return Ok(Self::Off);
-        }
-        text.strip_suffix("ms")
-            .and_then(|number| number.parse().ok())
-            .filter(|ms| (1..=1000).contains(ms))
-            .map(Self::millis)
-            .ok_or_else(|| ParseTsqError(text.to_owned()))
+        let millis =
+            |text: &str| text.strip_suffix("ms").and_then(|number| number.parse().ok()).filter(|ms| (1..=1000).contains(ms));
+        let profile = |name: &str| Self::PROFILES.iter().find(|(known, _)| *known == name).map(|(_, limit)| *limit);
+        let limit = match text.split_once(',') {
+            _ if text == "off" => return Ok(Self::Off),
+            Some((name, time)) => profile(name).zip(millis(time)).map(|(limit, ticks)| TimeLimit { ticks, ..limit }),
+            None => profile(text).or_else(|| millis(text).map(TimeLimit::paper_001)),
+        };
+        limit.map(Self::Time).ok_or_else(|| ParseTsqError(text.to_owned()))
     }
+}
+
+/// A segment asks to be placed below the socket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    /// The pacing rate.
+    pub(crate) rate: Rate,
+    /// A full segment on the wire.
+    pub(crate) segment: Bytes,
+    /// The connection is paced.
+    pub(crate) paced: bool,
+    /// It is a retransmission.
+    pub(crate) again: bool,
+    /// At most one segment is unacknowledged.
+    pub(crate) last: bool,
 }
 
 /// One connection's account below its socket.
@@ -96,9 +172,14 @@ impl Tsq {
     }
 
     /// Whether another segment may be placed below the socket. The test precedes the charge, so one segment may overshoot, as
-    /// in Linux. `last` marks a segment that would be alone in the network: it always passes (no deadlock on tiny limits).
-    pub(crate) fn admits(&mut self, rate: Rate, segment: Bytes, last: bool) -> bool {
-        let open = last || self.limit.at(rate, segment).is_none_or(|limit| self.charged <= limit);
+    /// in Linux. One that would be alone in the network always passes (no deadlock on tiny limits).
+    pub(crate) fn admits(&mut self, asked: Asked) -> bool {
+        let Asked { rate, segment, paced, again, last } = asked;
+        let factor = match self.limit {
+            TsqLimit::Time(limit) if again => u64::from(limit.retransmission),
+            _ => 1,
+        };
+        let open = last || self.limit.at(rate, segment, paced).is_none_or(|limit| self.charged <= limit * factor);
         if !open && !self.throttled {
             self.throttled = true;
             self.throttles += 1;
@@ -106,8 +187,13 @@ impl Tsq {
         open
     }
 
-    /// Charges `len` bytes. The credit travels in the packet.
+    /// Charges `len` bytes and what they cost beside. The credit travels in the packet.
     pub(crate) fn charge(&mut self, len: NonZeroU32) -> Credit {
+        let overhead = match self.limit {
+            TsqLimit::Off => 0,
+            TsqLimit::Time(limit) => u32::try_from(limit.overhead.get()).unwrap_or(u32::MAX),
+        };
+        let len = len.saturating_add(overhead);
         self.charged += Bytes::new(u64::from(len.get()));
         Credit::new(len)
     }
@@ -135,16 +221,20 @@ mod tests {
 
     const SEGMENT: Bytes = Bytes::new(1514);
 
+    fn asked(mbit: u64, last: bool) -> Asked {
+        Asked { rate: Rate::mbit(mbit), segment: SEGMENT, paced: true, again: false, last }
+    }
+
     #[test]
     fn limits_of_the_spec() {
         // spec/tcp.md §3.5: rate >> 10 at 100 and 1000 Mbit/s is 12.2 and 122 KB; below 10 Mbit/s two segments hold.
         let limit = TsqLimit::default();
-        assert_eq!(limit.at(Rate::mbit(1), SEGMENT), Some(SEGMENT * 2));
-        assert_eq!(limit.at(Rate::mbit(100), SEGMENT), Some(Bytes::new(12_207)));
-        assert_eq!(limit.at(Rate::gbit(1), SEGMENT), Some(Bytes::new(122_070)));
-        assert_eq!(limit.at(Rate::gbit(10), SEGMENT), Some(Bytes::kib(128)));
-        assert_eq!(TsqLimit::millis(4).at(Rate::mbit(100), SEGMENT), Some(Bytes::new(4 * 12_207)));
-        assert_eq!(TsqLimit::Off.at(Rate::mbit(1), SEGMENT), None);
+        assert_eq!(limit.at(Rate::mbit(1), SEGMENT, true), Some(SEGMENT * 2));
+        assert_eq!(limit.at(Rate::mbit(100), SEGMENT, true), Some(Bytes::new(12_207)));
+        assert_eq!(limit.at(Rate::gbit(1), SEGMENT, true), Some(Bytes::new(122_070)));
+        assert_eq!(limit.at(Rate::gbit(10), SEGMENT, true), Some(Bytes::kib(128)));
+        assert_eq!(TsqLimit::millis(4).at(Rate::mbit(100), SEGMENT, true), Some(Bytes::new(4 * 12_207)));
+        assert_eq!(TsqLimit::Off.at(Rate::mbit(1), SEGMENT, true), None);
     }
 
     #[test]
@@ -152,11 +242,11 @@ mod tests {
         let mut tsq = Tsq::new(TsqLimit::default());
         let len = NonZeroU32::new(1514).expect("not zero");
         let mut credits = Vec::new();
-        while tsq.admits(Rate::mbit(10), SEGMENT, false) {
+        while tsq.admits(asked(10, false)) {
             credits.push(tsq.charge(len));
         }
         assert_eq!(credits.len(), 3, "2 segments and the overshoot: Linux holds 9084 bytes per two flows");
-        assert!(!tsq.admits(Rate::mbit(10), SEGMENT, false));
+        assert!(!tsq.admits(asked(10, false)));
         assert_eq!(tsq.throttles(), 1);
         assert!(tsq.release(&credits.pop().expect("three were charged")));
         assert!(!tsq.release(&credits.pop().expect("three were charged")), "already woken");
@@ -165,19 +255,47 @@ mod tests {
 
     #[test]
     fn a_lone_segment_always_passes() {
-        let mut tsq = Tsq::new(TsqLimit::Time { ticks: 1, clamp: Bytes::ZERO });
+        let mut tsq = Tsq::new(TsqLimit::Time(TimeLimit { clamp: Clamp::Always(Bytes::ZERO), ..TimeLimit::paper_001(1) }));
         let _credit = tsq.charge(NonZeroU32::MIN);
-        assert!(!tsq.admits(Rate::mbit(1), SEGMENT, false));
-        assert!(tsq.admits(Rate::mbit(1), SEGMENT, true));
+        assert!(!tsq.admits(asked(1, false)));
+        assert!(tsq.admits(asked(1, true)));
     }
 
     #[test]
     fn settings_parse_and_print() {
-        for text in ["off", "1ms", "8ms"] {
+        for text in ["off", "1ms", "8ms", "linux-3.6", "linux-6.12", "linux-6.12,8ms", "linux-6.16,4ms"] {
             assert_eq!(text.parse::<TsqLimit>().expect("valid").to_string(), text);
         }
-        for text in ["", "1", "0ms", "ms", "1001ms", "-1ms"] {
+        for text in ["", "1", "0ms", "ms", "1001ms", "-1ms", "linux-6.12,", "linux-6.12,off", "linux-2.6", ",1ms"] {
             assert!(text.parse::<TsqLimit>().is_err(), "{text:?}");
+        }
+        assert_eq!("paper-001".parse(), Ok(TsqLimit::default()));
+        assert_eq!("linux-5.10".parse::<TsqLimit>(), "linux-6.12".parse());
+    }
+
+    /// spec/tcp.md §3.4: 128 KiB always, 1 MiB for the unpaced, 4 MiB always; Wi-Fi's pacing shift of 7 is 8 ms.
+    #[test]
+    fn clamps_of_the_kernels() {
+        let at = |text: &str, gbit, paced| text.parse::<TsqLimit>().expect("valid").at(Rate::gbit(gbit), SEGMENT, paced);
+        assert_eq!(at("linux-3.6", 40, true), Some(Bytes::kib(128)));
+        assert_eq!(at("linux-6.12", 40, true), Some(Bytes::new(4_882_812)));
+        assert_eq!(at("linux-6.12", 40, false), Some(Bytes::mib(1)));
+        assert_eq!(at("linux-6.16", 40, true), Some(Bytes::mib(4)));
+        assert_eq!(at("linux-6.12,8ms", 1, true), Some(Bytes::new(976_560)));
+    }
+
+    /// A full frame is charged 2304 bytes there, and a retransmission may go twice as far.
+    #[test]
+    fn linux_charges_memory_and_favours_retransmissions() {
+        let mut tsq = Tsq::new(TsqLimit::Time(TimeLimit::LINUX_6_12));
+        let len = NonZeroU32::new(1514).expect("not zero");
+        let mut held = 0;
+        for again in [false, true] {
+            while tsq.admits(Asked { again, ..asked(10, false) }) {
+                assert_eq!(tsq.charge(len).bytes(), 2304);
+                held += 1;
+            }
+            assert_eq!(held, if again { 5 } else { 3 });
         }
     }
 }

@@ -22,9 +22,10 @@ use super::Host;
 use crate::config::{Pacing, ToldOf};
 use crate::neighbour::Due;
 use crate::socket::Event;
-use crate::tcp::output::Plan;
+use crate::tcp::output::{Kind, Plan};
 use crate::tcp::{Connection, State};
 use crate::trace::{Tracer, What};
+use crate::tsq::Asked;
 use crate::wire;
 
 /// Most births, and most transmissions, in one poll.
@@ -405,8 +406,14 @@ fn gate(connection: &mut Connection, plan: &Plan, now: Instant) -> Result<Instan
             Pacing::Qdisc => departure = next.max(now),
         }
     }
-    let (rate, segment, last) = (connection.pacing_rate(), connection.full_frame(), connection.nearly_alone());
-    if plan.occupies() && !connection.tsq.admits(rate, segment, last) {
+    let asked = Asked {
+        rate: connection.pacing_rate(),
+        segment: connection.full_frame(),
+        paced: connection.config.pacing != Pacing::Off,
+        again: matches!(plan.kind, Kind::Again(_)),
+        last: connection.nearly_alone(),
+    };
+    if plan.occupies() && !connection.tsq.admits(asked) {
         return Err(Held::Throttled);
     }
     Ok(departure)

@@ -6,6 +6,7 @@ use tautline_base::{Bytes, Rate};
 
 use super::connection::{Connection, State};
 use super::recovery::Phase;
+use crate::config::Pacing;
 
 /// A connection at one moment.
 #[derive(Clone, Debug)]
@@ -92,7 +93,7 @@ impl Connection {
             spurious: self.totals.spurious,
             local_drops: self.totals.local_drops,
             tsq_charged: self.tsq.charged(),
-            tsq_limit: self.config.tsq.at(self.verdict.pacing_rate, self.full_frame()),
+            tsq_limit: self.config.tsq.at(self.verdict.pacing_rate, self.full_frame(), self.config.pacing != Pacing::Off),
             tsq_throttles: self.tsq.throttles(),
         }
     }
