@@ -13,6 +13,7 @@
 //! | `window`, `packets`, `episode`, `round` | what window-based controllers share |
 //! | [`pacing`] | windows turned into rates |
 //! | `sampler` | [`Sampler`]: the delivery rate |
+//! | `traced` | [`Traced`]: shows each event of a controller, as [`Row`]s of CSV |
 //! | `windowed_max` | [`WindowedMax`]: the largest of recent samples |
 //!
 //! Nothing here knows TCP: sequence numbers, timers and retransmissions are the transport's.
@@ -48,6 +49,7 @@ pub mod reno;
 mod round;
 mod sampler;
 pub mod slow_start;
+mod traced;
 mod window;
 mod windowed_max;
 
@@ -60,4 +62,5 @@ pub use cubic_linux::CubicLinux;
 pub use pacing::{PacingRatios, burst, window_rate};
 pub use reno::Reno;
 pub use sampler::{RateSample, Sampler, SentRate};
+pub use traced::{Row, Traced};
 pub use windowed_max::WindowedMax;

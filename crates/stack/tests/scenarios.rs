@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use pair::{DELAY, PORT, Pair};
 use tautline_base::{Bytes, Instant, Reason};
+use tautline_cc::Algorithm;
 use tautline_stack::{CloseReason, Event, Recv, TcpConfig};
 
 fn data(len: usize) -> Vec<u8> {
@@ -523,4 +524,19 @@ fn a_quiet_connection_gives_its_memory_back() {
     assert_eq!(wake.why, Reason::Idle);
     pair.run_for(wake.at - pair.now);
     assert_eq!(pair.hosts[1].poll(pair.now), None);
+}
+
+/// Linux `TCP_CONGESTION` on a live connection.
+#[test]
+fn another_controller_takes_over_with_the_window_of_the_one_before() {
+    let (mut pair, client, server) = Pair::connected(3, TcpConfig::default());
+    let payload = data(200_000);
+    assert_eq!(pair.transfer(0, client, server, &payload, Duration::from_secs(20)), payload);
+    let before = pair.hosts[0].info(client).expect("open");
+    assert!(before.cwnd > before.mss * 20, "the window has grown");
+    pair.hosts[0].set_congestion(client, Algorithm::Reno.factory()).expect("open");
+    let after = pair.hosts[0].info(client).expect("open");
+    assert_eq!((before.congestion, after.congestion), ("cubic", "reno"));
+    assert_eq!(after.cwnd, before.cwnd);
+    assert_eq!(pair.transfer(0, client, server, &payload, Duration::from_secs(20)), payload);
 }

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use tautline_base::{Device, Instant, Packet, SocketId};
 use tautline_bql::Limit;
+use tautline_cc::Factory;
 use tautline_qdisc::Qdisc;
 
 use super::Host;
@@ -121,6 +122,13 @@ where
     /// Ends a connection at once with a reset. A `Closed` event follows.
     pub fn abort(&mut self, id: SocketId) -> Result<(), SocketError> {
         self.sockets.connection_mut(id).ok_or(SocketError::NoSuchSocket)?.abort();
+        self.touch(id);
+        Ok(())
+    }
+
+    /// From now on `congestion` controls a connection. It begins with the window of the controller before it.
+    pub fn set_congestion(&mut self, id: SocketId, congestion: Factory) -> Result<(), SocketError> {
+        self.sockets.connection_mut(id).ok_or(SocketError::NoSuchSocket)?.set_congestion(congestion);
         self.touch(id);
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, Rate, SocketId};
-use tautline_cc::{Controller, Sampler, Verdict};
+use tautline_cc::{Controller, Factory, Sampler, Verdict};
 
 use super::receiver::Receiver;
 use super::recovery::Phase;
@@ -279,6 +279,19 @@ impl Connection {
             segment,
         });
         self.receiver.synchronised();
+        self.start_controller(segment);
+    }
+
+    /// From now on another algorithm has the say; it begins with the window of the one before (Linux `TCP_CONGESTION`).
+    pub(crate) fn set_congestion(&mut self, congestion: Factory) {
+        let before = self.verdict;
+        self.config.congestion = congestion;
+        self.start_controller(self.segment_size());
+        self.controller.adopt(&before);
+        self.verdict = self.controller.verdict();
+    }
+
+    fn start_controller(&mut self, segment: u64) {
         let config = controller_config(segment, self.isn, self.timestamp_offset);
         self.controller = self.config.congestion.build(&config);
         self.verdict = self.controller.verdict();

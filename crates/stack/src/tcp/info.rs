@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tautline_base::{Bytes, Rate};
+use tautline_cc::Model;
 
 use super::connection::{Connection, State};
 use super::recovery::Phase;
@@ -15,6 +16,8 @@ pub struct TcpInfo {
     pub state: &'static str,
     /// Congestion controller.
     pub congestion: &'static str,
+    /// What it believes.
+    pub model: Model,
     /// Congestion window.
     pub cwnd: Bytes,
     /// Slow-start threshold.
@@ -71,6 +74,7 @@ impl Connection {
         TcpInfo {
             state: self.state_name(),
             congestion: self.controller.name(),
+            model: self.controller.model(),
             cwnd: self.cwnd(),
             ssthresh: self.verdict.ssthresh,
             in_flight: Bytes::new(self.segments.in_flight()),

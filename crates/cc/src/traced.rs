@@ -1,0 +1,180 @@
+//! [`Traced`]: a wrapper that shows every event of a controller and what it answered, e.g. as lines of CSV.
+//!
+//! ```
+//! use tautline_base::{Bytes, Instant};
+//! use tautline_cc::{Algorithm, Config, Controller, Row, Signal, Congestion, Traced};
+//!
+//! let mut rows = Vec::new();
+//! let config = Config::new(Bytes::new(1448));
+//! let mut controller = Traced::new(Algorithm::Cubic.build(&config), |row: &Row| rows.push(row.to_string()));
+//! controller.on_congestion(&Congestion { now: Instant::from_secs(1), signal: Signal::Loss, in_flight: Bytes::new(14_480) });
+//! drop(controller);
+//! assert_eq!(rows, ["1.000000000,loss,,14480,,10136,10136,1520400000,,,"]);
+//! # assert_eq!(Row::HEAD.split(',').count(), rows[0].split(',').count());
+//! ```
+
+use alloc::boxed::Box;
+use core::fmt;
+use core::time::Duration;
+
+use tautline_base::{Bytes, Instant};
+
+use crate::controller::{Ack, Congestion, Controller, Ecn, Idle, Loss, Model, Recovery, Signal, Verdict};
+
+/// Something that happened, and what the controller thinks afterwards. `Display` writes a line of CSV without its end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Row {
+    /// When.
+    pub at: Instant,
+    /// What: `ack`, `loss`, `timeout`, `mark`, `local_drop`, `undo` or `start` (after a pause).
+    pub event: &'static str,
+    /// Newly delivered by it.
+    pub acked: Option<Bytes>,
+    /// In flight after it.
+    pub in_flight: Option<Bytes>,
+    /// Its RTT sample.
+    pub rtt: Option<Duration>,
+    /// The answer.
+    pub verdict: Verdict,
+    /// The belief behind it.
+    pub model: Model,
+}
+
+impl Row {
+    /// The columns of a line: seconds, event, bytes, bytes, seconds, bytes, bytes (empty: no threshold), bit/s, bit/s, seconds,
+    /// name.
+    pub const HEAD: &str = "time,event,acked,in_flight,rtt,cwnd,ssthresh,pacing_rate,bandwidth,min_rtt,state";
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = self.at.as_nanos();
+        write!(f, "{}.{:09},{},", nanos / 1_000_000_000, nanos % 1_000_000_000, self.event)?;
+        let Verdict { cwnd, ssthresh, pacing_rate, .. } = self.verdict;
+        cell(f, self.acked.map(Bytes::get))?;
+        cell(f, self.in_flight.map(Bytes::get))?;
+        cell(f, self.rtt.map(|rtt| rtt.as_secs_f64()))?;
+        write!(f, "{},", cwnd.get())?;
+        cell(f, (ssthresh < Bytes::MAX).then_some(ssthresh.get()))?;
+        write!(f, "{},", pacing_rate.as_bits_per_sec())?;
+        cell(f, self.model.bandwidth.map(|bandwidth| bandwidth.as_bits_per_sec()))?;
+        cell(f, self.model.min_rtt.map(|rtt| rtt.as_secs_f64()))?;
+        f.write_str(self.model.state)
+    }
+}
+
+fn cell(f: &mut fmt::Formatter<'_>, value: Option<impl fmt::Display>) -> fmt::Result {
+    match value {
+        Some(value) => write!(f, "{value},"),
+        None => f.write_str(","),
+    }
+}
+
+/// A controller whose every step `sink` sees.
+pub struct Traced<F> {
+    inner: Box<dyn Controller>,
+    sink: F,
+}
+
+impl<F: FnMut(&Row) + Send> Traced<F> {
+    /// Shows the steps of `inner` to `sink`.
+    pub fn new(inner: Box<dyn Controller>, sink: F) -> Self {
+        Self { inner, sink }
+    }
+
+    fn show(&mut self, at: Instant, event: &'static str, ack: Option<&Ack>, in_flight: Option<Bytes>) {
+        let (acked, rtt) = (ack.map(|ack| ack.acked), ack.and_then(|ack| ack.rtt));
+        let (verdict, model) = (self.inner.verdict(), self.inner.model());
+        (self.sink)(&Row { at, event, acked, in_flight, rtt, verdict, model });
+    }
+}
+
+impl<F: FnMut(&Row) + Send> Controller for Traced<F> {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        self.inner.on_ack(ack);
+        self.show(ack.now, "ack", Some(ack), Some(ack.in_flight));
+    }
+
+    fn on_congestion(&mut self, congestion: &Congestion) {
+        self.inner.on_congestion(congestion);
+        let event = match congestion.signal {
+            Signal::Loss => "loss",
+            Signal::Timeout => "timeout",
+            Signal::Ce => "mark",
+            Signal::LocalDrop => "local_drop",
+        };
+        self.show(congestion.now, event, None, Some(congestion.in_flight));
+    }
+
+    fn on_undo(&mut self, now: Instant) {
+        self.inner.on_undo(now);
+        self.show(now, "undo", None, None);
+    }
+
+    fn on_idle(&mut self, idle: &Idle) {
+        self.inner.on_idle(idle);
+        self.show(idle.now, "start", None, Some(Bytes::ZERO));
+    }
+
+    fn on_lost(&mut self, loss: &Loss) {
+        self.inner.on_lost(loss);
+    }
+
+    fn adopt(&mut self, before: &Verdict) {
+        self.inner.adopt(before);
+    }
+
+    fn verdict(&self) -> Verdict {
+        self.inner.verdict()
+    }
+
+    fn recovery(&self) -> Recovery {
+        self.inner.recovery()
+    }
+
+    fn ecn(&self) -> Ecn {
+        self.inner.ecn()
+    }
+
+    fn model(&self) -> Model {
+        self.inner.model()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+    use tautline_base::Rate;
+
+    #[test]
+    fn a_row_has_the_columns_of_its_head() {
+        let verdict = Verdict {
+            cwnd: Bytes::new(28_960),
+            ssthresh: Bytes::MAX,
+            pacing_rate: Rate::mbit(10),
+            burst: Bytes::new(3_000),
+        };
+        let model = Model {
+            state: "STARTUP",
+            bandwidth: Some(Rate::mbit(8)),
+            min_rtt: Some(Duration::from_millis(20)),
+            ..Model::default()
+        };
+        let row = Row {
+            at: Instant::from_millis(1_500),
+            event: "ack",
+            acked: Some(Bytes::new(1_448)),
+            in_flight: Some(Bytes::new(14_480)),
+            rtt: Some(Duration::from_micros(20_500)),
+            verdict,
+            model,
+        };
+        assert_eq!(row.to_string(), "1.500000000,ack,1448,14480,0.0205,28960,,10000000,8000000,0.02,STARTUP");
+        assert_eq!(row.to_string().split(',').count(), Row::HEAD.split(',').count());
+    }
+}
