@@ -62,7 +62,7 @@ pub struct TcpArgs {
     /// Congestion control: reno, cubic
     #[arg(long, default_value_t)]
     pub cc: Algorithm,
-    /// TCP Small Queues: so many milliseconds of the pacing rate, or off
+    /// TCP Small Queues: so many milliseconds of the pacing rate (1ms), a profile (paper-001, linux-6.12, ...), or off
     #[arg(long, default_value_t)]
     pub tsq: TsqLimit,
     /// Who spaces departures

@@ -9,6 +9,7 @@
 //! | [`session`] | a host on its device, its event loop, the end of a run |
 //! | [`send`], [`receive`] | the two applications |
 //! | [`source`], [`sink`] | where bytes come from and go to, and their SHA-256 |
+//! | [`trace`] | the steps of a congestion controller in a file |
 //! | [`report`] | live lines and summaries, as text or JSON |
 #![forbid(unsafe_code)]
 
@@ -22,3 +23,4 @@ pub mod send;
 pub mod session;
 pub mod sink;
 pub mod source;
+pub mod trace;

@@ -16,6 +16,7 @@ use tautline_examples::report;
 use tautline_examples::send::Sending;
 use tautline_examples::session::{Outcome, Session};
 use tautline_examples::source::{Limit, Source};
+use tautline_examples::trace::Trace;
 
 /// Sends a file, or generated data, to a TCP receiver.
 #[derive(Parser, Debug)]
@@ -35,6 +36,9 @@ struct Args {
     /// Send generated data for so many seconds
     #[arg(long, group = "data", value_parser = seconds)]
     seconds: Option<Duration>,
+    /// Write each step of the congestion controller to this file, as CSV
+    #[arg(long)]
+    cc_trace: Option<PathBuf>,
 }
 
 impl Args {
@@ -52,6 +56,7 @@ impl Args {
 struct Sender {
     args: Args,
     source: Source,
+    trace: Option<Trace>,
 }
 
 impl Job for Sender {
@@ -59,14 +64,19 @@ impl Job for Sender {
     where
         D: Device<Frame: Frame + Send + 'static> + AsFd,
     {
-        let Self { args: Args { stack, to, .. }, source } = self;
+        let Self { args: Args { stack, to, .. }, source, trace } = self;
         let json = stack.output.json;
         let mut session = Session::new(opened, &stack)?;
         session.announce(&format!("sending from {} to {to}", stack.ip.address));
         let now = session.event_loop.clock().now();
-        let mut sending = Sending::start(&mut session.host, to, stack.tcp.config(), (source, json), now)?;
+        let mut config = stack.tcp.config();
+        if let Some(trace) = &trace {
+            config.congestion = trace.trace(config.congestion);
+        }
+        let mut sending = Sending::start(&mut session.host, to, config, (source, json), now)?;
         session.run(&mut sending, |sending| Some(sending.socket()))?;
         let (bytes, time, info, sha256) = sending.finish().map_err(|failure| session.explain(failure))?;
+        trace.map_or(Ok(()), Trace::finish)?;
         session.summary(Outcome { role: "sender", bytes, time, info, sha256 }).publish(&stack.output)
     }
 }
@@ -74,6 +84,7 @@ impl Job for Sender {
 fn main() -> ExitCode {
     let args = Args::parse();
     let stack = args.stack.clone();
-    let result = args.source().and_then(|source| with_device(&stack, Sender { args, source }));
+    let opened = args.source().and_then(|source| Ok((source, args.cc_trace.as_deref().map(Trace::create).transpose()?)));
+    let result = opened.and_then(|(source, trace)| with_device(&stack, Sender { args, source, trace }));
     exit_code("sender", result)
 }
