@@ -72,6 +72,16 @@ impl Ecn {
             _ => Self::Ce,
         }
     }
+
+    /// The two bits as they stand in a TOS byte.
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::NotEct => 0b00,
+            Self::Ect1 => 0b01,
+            Self::Ect0 => 0b10,
+            Self::Ce => 0b11,
+        }
+    }
 }
 
 /// What a queueing discipline may know and do about a packet.

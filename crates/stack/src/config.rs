@@ -48,6 +48,8 @@ pub struct TcpConfig {
     pub time_wait: Duration,
     /// Half-open connections a listener holds; further SYNs are ignored. Default 128.
     pub backlog: usize,
+    /// Explicit congestion notification. Default [`EcnMode::Accept`] (Linux `tcp_ecn` = 2).
+    pub ecn: EcnMode,
     /// Which drops inside this host the connection hears of. Default: Linux's.
     pub told_of: ToldOf,
 }
@@ -66,6 +68,7 @@ impl Default for TcpConfig {
             syn_retries: 6,
             time_wait: Duration::from_secs(60),
             backlog: 128,
+            ecn: EcnMode::Accept,
             told_of: ToldOf::Enqueue,
         }
     }
@@ -80,6 +83,27 @@ pub enum Pacing {
     Internal,
     /// The discipline: segments are born with a departure stamp that FQ or CAKE honours.
     Qdisc,
+}
+
+/// Which congestion feedback connections agree to and ask for: the values of Linux's `net.ipv4.tcp_ecn` (RFC 3168, RFC 9768).
+///
+/// A controller that cannot do without marks raises it: DCTCP asks for classic ECN at least, and Prague accepts and asks for
+/// AccECN, unless the mode is [`Off`](Self::Off).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum EcnMode {
+    /// 0: none.
+    Off,
+    /// 1: classic ECN, both ways.
+    Request,
+    /// 2: classic ECN if the peer asks.
+    #[default]
+    Accept,
+    /// 3: AccECN, both ways; classic ECN with peers that know nothing better.
+    AccEcn,
+    /// 4: AccECN if the peer asks; asks for classic ECN itself.
+    AccEcnRequestClassic,
+    /// 5: AccECN if the peer asks.
+    AccEcnAccept,
 }
 
 /// Which local drops the sending connection is told of.

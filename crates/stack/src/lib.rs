@@ -32,10 +32,11 @@ pub mod trace;
 pub mod tsq;
 mod wire;
 
-pub use config::{HostConfig, Pacing, TcpConfig, ToldOf};
+pub use config::{EcnMode, HostConfig, Pacing, TcpConfig, ToldOf};
 pub use host::Host;
 pub use socket::{CloseReason, ConnectError, Event, ListenError, Recv, SocketError};
 pub use stats::HostStats;
+pub use tcp::ecn::EcnState;
 pub use tcp::info::TcpInfo;
 pub use trace::{NoTrace, PacketEvent, Tracer, What};
 pub use tsq::{Clamp, TimeLimit, TsqLimit};

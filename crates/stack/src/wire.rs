@@ -3,6 +3,8 @@
 //! Parsing never trusts a length and never panics; what is wrong comes back as a [`Malformed`] to be counted. Outgoing frames
 //! are written once, in place. The formats are RFC 826, 791, 792, 9293, 7323 (window scale, timestamps) and 2018 (SACK).
 
+mod ecn;
+
 use std::net::Ipv4Addr;
 
 use smoltcp::phy::{Checksum, ChecksumCapabilities};
@@ -11,6 +13,9 @@ use smoltcp::wire::{
     Icmpv4Packet, IpAddress, IpProtocol, Ipv4Packet, Ipv4Repr, TcpControl, TcpPacket, TcpRepr, TcpSeqNumber,
     TcpTimestampRepr,
 };
+use tautline_base::Ecn;
+
+pub(crate) use ecn::EcnFlags;
 
 /// Bytes of an Ethernet header.
 pub(crate) const ETHERNET_HEADER: usize = 14;
@@ -69,6 +74,9 @@ pub(crate) struct Segment<'a> {
     pub(crate) sack_permitted: bool,
     pub(crate) sack: [Option<(u32, u32)>; SACK_BLOCKS],
     pub(crate) timestamp: Option<(u32, u32)>,
+    pub(crate) ecn_flags: EcnFlags,
+    /// The ECN field of the packet it came in.
+    pub(crate) codepoint: Ecn,
     pub(crate) payload: &'a [u8],
 }
 
@@ -116,7 +124,7 @@ fn parse_ipv4(source_mac: Mac, payload: &[u8]) -> Result<Parsed<'_>, Malformed> 
     match packet.next_header() {
         IpProtocol::Icmp => parse_icmp(source, destination, source_mac, packet.payload()),
         IpProtocol::Tcp => {
-            let segment = parse_tcp(source, destination, packet.payload())?;
+            let segment = parse_tcp(source, destination, Ecn::of_tos(packet.ecn()), packet.payload())?;
             Ok(Parsed::Tcp { source, destination, segment })
         }
         _ => Ok(Parsed::Other),
@@ -134,7 +142,7 @@ fn parse_icmp(source: Ipv4Addr, destination: Ipv4Addr, source_mac: Mac, payload:
     Ok(Parsed::Echo { source, destination, source_mac, icmp: payload })
 }
 
-fn parse_tcp(source: Ipv4Addr, destination: Ipv4Addr, payload: &[u8]) -> Result<Segment<'_>, Malformed> {
+fn parse_tcp(source: Ipv4Addr, destination: Ipv4Addr, codepoint: Ecn, payload: &[u8]) -> Result<Segment<'_>, Malformed> {
     let packet = TcpPacket::new_checked(payload).map_err(|_| Malformed::Header)?;
     let (source, destination) = (IpAddress::Ipv4(source), IpAddress::Ipv4(destination));
     if !packet.verify_checksum(&source, &destination) {
@@ -156,6 +164,8 @@ fn parse_tcp(source: Ipv4Addr, destination: Ipv4Addr, payload: &[u8]) -> Result<
         sack_permitted: repr.sack_permitted,
         sack: repr.sack_ranges,
         timestamp: repr.timestamp.map(|t| (t.tsval, t.tsecr)),
+        ecn_flags: EcnFlags::new(packet.ns(), packet.cwr(), packet.ece()),
+        codepoint,
         payload: repr.payload,
     })
 }
@@ -189,6 +199,9 @@ pub(crate) struct TcpHeader {
     pub(crate) sack_permitted: bool,
     pub(crate) sack: [Option<(u32, u32)>; SACK_BLOCKS],
     pub(crate) timestamp: Option<(u32, u32)>,
+    pub(crate) ecn_flags: EcnFlags,
+    /// The ECN field of the packet it travels in.
+    pub(crate) codepoint: Ecn,
 }
 
 /// The control flag of an outgoing segment; ACK follows from the acknowledgement number.
@@ -228,12 +241,15 @@ pub(crate) fn write_tcp(frame: &mut [u8], addresses: &Addresses, header: &TcpHea
     };
     let tcp_header = repr.header_len();
     let tcp_len = tcp_header + payload.0.len() + payload.1.len();
-    let segment = write_ipv4(frame, addresses, IpProtocol::Tcp, tcp_len);
+    let segment = write_ipv4(frame, addresses, IpProtocol::Tcp, header.codepoint, tcp_len);
     segment[tcp_header..][..payload.0.len()].copy_from_slice(payload.0);
     segment[tcp_header + payload.0.len()..].copy_from_slice(payload.1);
     let (source, destination) = (IpAddress::Ipv4(addresses.source), IpAddress::Ipv4(addresses.destination));
     let mut packet = TcpPacket::new_unchecked(segment);
     repr.emit(&mut packet, &source, &destination, &no_checksums());
+    packet.set_ns(header.ecn_flags.ae());
+    packet.set_cwr(header.ecn_flags.cwr());
+    packet.set_ece(header.ecn_flags.ece());
     packet.fill_checksum(&source, &destination);
     ETHERNET_HEADER + IPV4_HEADER + tcp_len
 }
@@ -265,7 +281,7 @@ pub(crate) fn write_echo_reply(frame: &mut [u8], addresses: &Addresses, request:
     if len > frame.len() {
         return None;
     }
-    let message = write_ipv4(frame, addresses, IpProtocol::Icmp, request.len());
+    let message = write_ipv4(frame, addresses, IpProtocol::Icmp, Ecn::NotEct, request.len());
     message.copy_from_slice(request);
     let mut packet = Icmpv4Packet::new_unchecked(message);
     packet.set_msg_type(Icmpv4Message::EchoReply);
@@ -274,7 +290,13 @@ pub(crate) fn write_echo_reply(frame: &mut [u8], addresses: &Addresses, request:
 }
 
 /// Writes Ethernet and IPv4 headers for `payload_len` bytes of `protocol` and returns the payload's place.
-fn write_ipv4<'a>(frame: &'a mut [u8], addresses: &Addresses, protocol: IpProtocol, payload_len: usize) -> &'a mut [u8] {
+fn write_ipv4<'a>(
+    frame: &'a mut [u8],
+    addresses: &Addresses,
+    protocol: IpProtocol,
+    codepoint: Ecn,
+    payload_len: usize,
+) -> &'a mut [u8] {
     let (link, network) = frame[..ETHERNET_HEADER + IPV4_HEADER + payload_len].split_at_mut(ETHERNET_HEADER);
     EthernetRepr { src_addr: addresses.source_mac, dst_addr: addresses.destination_mac, ethertype: EthernetProtocol::Ipv4 }
         .emit(&mut EthernetFrame::new_unchecked(link));
@@ -286,5 +308,10 @@ fn write_ipv4<'a>(frame: &'a mut [u8], addresses: &Addresses, protocol: IpProtoc
         hop_limit: HOP_LIMIT,
     }
     .emit(&mut Ipv4Packet::new_unchecked(&mut *network), &no_checksums());
+    if codepoint != Ecn::NotEct {
+        let mut packet = Ipv4Packet::new_unchecked(&mut *network);
+        packet.set_ecn(codepoint.bits());
+        packet.fill_checksum();
+    }
     &mut network[IPV4_HEADER..]
 }

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use tautline_base::{Device, Frame, Instant, Packet, Received, SocketId};
+use tautline_base::{Device, Ecn, Frame, Instant, Packet, Received, SocketId};
 use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
 
@@ -12,7 +12,7 @@ use crate::socket::Event;
 use crate::sockets::Socket;
 use crate::tcp::{Connection, Reply, Tuple};
 use crate::trace::{Tracer, What};
-use crate::wire::{self, Flags, Mac, Malformed, Parsed, SACK_BLOCKS, Segment, TcpHeader};
+use crate::wire::{self, EcnFlags, Flags, Mac, Malformed, Parsed, SACK_BLOCKS, Segment, TcpHeader};
 
 /// Most frames taken from the device in one call.
 const RECEIVE_BUDGET: usize = 64;
@@ -195,6 +195,8 @@ where
             sack_permitted: false,
             sack: [None; SACK_BLOCKS],
             timestamp: None,
+            ecn_flags: EcnFlags::NONE,
+            codepoint: Ecn::NotEct,
         };
         let addresses = self.addresses_to(destination, destination_mac);
         self.answer(now, |frame| Some(wire::write_tcp(frame, &addresses, &header, (&[], &[]))));

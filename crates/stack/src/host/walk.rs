@@ -198,6 +198,7 @@ where
         let packet = Packet::new(frame, len)
             .with_owner(Owner { socket: id, segment }, credit)
             .with_hashes(flow, source, destination)
+            .with_tos(header.codepoint.bits(), 0)
             .with_departure(departure);
         self.enqueue(packet, now);
         true

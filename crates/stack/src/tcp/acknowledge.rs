@@ -31,6 +31,7 @@ impl Connection {
         let arrival = Arrival { now, echo: segment.timestamp.map(|(_, echo)| echo).filter(|_| timestamps) };
         let mut delivery = if advanced { self.advance(ack, arrival) } else { Delivery::default() };
         self.take_sack(segment, arrival, &mut delivery);
+        let marks = self.hear_of_marks(ack, segment, &delivery);
         self.learn_rtt(&delivery, arrival);
         if delivery.bytes == Bytes::ZERO && !advanced {
             self.count_duplicate(ack, segment, now);
@@ -38,10 +39,14 @@ impl Connection {
         if self.phase_is_spurious(&delivery, segment) {
             self.undo(now);
         }
+        self.leave_cwr();
         let lost = self.look_for_losses_from(now, recoverable);
         self.leave_recovery(advanced, now);
+        if marks.congestion {
+            self.reduce_for_marks(recoverable, now);
+        }
         if delivery.bytes > Bytes::ZERO {
-            self.tell_controller(&delivery, lost, prior_in_flight, now);
+            self.tell_controller(&delivery, marks.bytes, lost, prior_in_flight, now);
             self.reduce_proportionally(&delivery, advanced && lost == Bytes::ZERO);
         }
         if advanced {
@@ -123,8 +128,12 @@ impl Connection {
     fn undo(&mut self, now: Instant) {
         self.totals.spurious += 1;
         self.segments.nothing_lost();
-        self.controller.on_undo(now);
-        self.verdict = self.controller.verdict();
+        // Nothing was lost; but if marks came too, the network was congested all the same.
+        if matches!(&self.phase, Phase::Recovery(episode) if episode.undoable) {
+            self.controller.on_undo(now);
+            self.verdict = self.controller.verdict();
+            self.ecn.restored();
+        }
         self.phase = Phase::Open;
     }
 
@@ -146,7 +155,7 @@ impl Connection {
         let window = ReorderingWindow {
             min_rtt: self.rtt.min(),
             srtt: self.rtt.srtt(),
-            in_recovery: !matches!(self.phase, Phase::Open),
+            in_recovery: matches!(self.phase.report(), tautline_cc::Phase::Recovery | tautline_cc::Phase::Loss),
         };
         // RACK needs to know which segments arrived; without SACK it would condemn what the peer holds (RFC 8985 §3).
         let has_sack = self.agreed.as_ref().is_some_and(|agreed| agreed.sack);
@@ -158,18 +167,39 @@ impl Connection {
             self.duplicate_acks += 1;
             lost += Bytes::new(1);
         }
-        if lost > Bytes::ZERO && self.phase == Phase::Open {
-            self.enter_recovery(Signal::Loss, in_flight, recoverable, now);
+        if lost > Bytes::ZERO {
+            match &mut self.phase {
+                Phase::Open => self.enter_recovery(Signal::Loss, in_flight, recoverable, now),
+                Phase::Recovery(episode) if episode.is_cwr() => {
+                    episode.lose(self.nxt);
+                    self.tell_of_congestion(Signal::Loss, in_flight, now);
+                }
+                Phase::Recovery(_) | Phase::Loss { .. } => {}
+            }
         }
         lost
     }
 
-    fn enter_recovery(&mut self, signal: Signal, in_flight: Bytes, recoverable: Bytes, now: Instant) {
+    fn tell_of_congestion(&mut self, signal: Signal, in_flight: Bytes, now: Instant) {
         self.controller.on_congestion(&Congestion { now, signal, in_flight });
         self.verdict = self.controller.verdict();
+        self.ecn.reduced();
+    }
+
+    pub(super) fn enter_recovery(&mut self, signal: Signal, in_flight: Bytes, recoverable: Bytes, now: Instant) {
+        self.tell_of_congestion(signal, in_flight, now);
         self.phase = Phase::Recovery(Episode::new(signal, self.nxt, recoverable));
         // Until PRR has seen a delivery: one segment, the first retransmission.
         self.recovery_window = Bytes::new(self.segments.in_flight() + self.segment_size());
+    }
+
+    /// A reduction without loss is over when something sent after it is acknowledged, which the announcement of the reduction
+    /// travelled with; or nothing is left that could tell of older marks.
+    fn leave_cwr(&mut self) {
+        if matches!(&self.phase, Phase::Recovery(episode) if episode.is_cwr() && (self.una > episode.high || self.segments.is_empty()))
+        {
+            self.phase = Phase::Open;
+        }
     }
 
     /// Recovery is over when everything sent before it is acknowledged. Without SACK a partial acknowledgement names the next
@@ -177,6 +207,7 @@ impl Connection {
     fn leave_recovery(&mut self, advanced: bool, now: Instant) {
         let high = match &self.phase {
             Phase::Open => return,
+            Phase::Recovery(episode) if episode.is_cwr() => return,
             Phase::Recovery(episode) => episode.high,
             Phase::Loss { high } => *high,
         };
@@ -187,7 +218,7 @@ impl Connection {
         }
     }
 
-    fn tell_controller(&mut self, delivery: &Delivery, lost: Bytes, prior_in_flight: Bytes, now: Instant) {
+    fn tell_controller(&mut self, delivery: &Delivery, marked: Bytes, lost: Bytes, prior_in_flight: Bytes, now: Instant) {
         let rate = self.sampler.on_ack(now, self.rtt.min());
         let delivered = self.sampler.delivered();
         let round_start = rate.is_some_and(|sample| sample.prior_delivered >= self.flight.round_end);
@@ -210,7 +241,7 @@ impl Connection {
             cwnd_limited,
             round_start,
             phase: self.phase.report(),
-            marked: Bytes::ZERO,
+            marked,
             delayed: delivery.alone && prior_in_flight < Bytes::new(self.segment_size()),
             next_departure: self.pacer.next(),
         });

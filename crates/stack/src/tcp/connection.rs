@@ -6,6 +6,7 @@ use std::time::Duration;
 use tautline_base::{Bytes, Instant, Rate, SocketId};
 use tautline_cc::{Controller, Factory, Sampler, Verdict};
 
+use super::ecn::Ecn;
 use super::receiver::Receiver;
 use super::recovery::Phase;
 use super::rtt::RttEstimator;
@@ -173,6 +174,7 @@ pub(crate) struct Connection {
     pub(super) flight: Flight,
     pub(super) duplicate_acks: u32,
     pub(super) receiver: Receiver,
+    pub(super) ecn: Ecn,
     pub(super) timers: Timers,
     /// A reset is to be sent.
     pub(super) reset_due: bool,
@@ -246,17 +248,18 @@ impl Connection {
             rtt: RttEstimator::default(),
             sampler: Sampler::default(),
             verdict: controller.verdict(),
-            controller,
             phase: Phase::Open,
             recovery_window: Bytes::ZERO,
             flight: Flight::default(),
             duplicate_acks: 0,
             receiver: Receiver::new(config.receive_buffer.get()),
+            ecn: Ecn::new(config.ecn, controller.ecn()),
             timers: Timers::default(),
             reset_due: false,
             totals: Totals::default(),
             wants_room: false,
             wants_data: true,
+            controller,
             config,
         }
     }

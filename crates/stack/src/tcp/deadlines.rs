@@ -96,6 +96,9 @@ impl Connection {
         let in_flight = Bytes::new(self.segments.in_flight());
         self.controller.on_congestion(&Congestion { now, signal: Signal::Timeout, in_flight });
         self.verdict = self.controller.verdict();
+        if self.una > 0 {
+            self.ecn.reduced();
+        }
         self.phase = Phase::Loss { high: self.nxt };
         self.timers.reorder = None;
         self.timers.rto = Some(now + self.rto());

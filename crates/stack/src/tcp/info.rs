@@ -6,6 +6,7 @@ use tautline_base::{Bytes, Rate};
 use tautline_cc::Model;
 
 use super::connection::{Connection, State};
+use super::ecn::EcnState;
 use super::recovery::Phase;
 use crate::config::Pacing;
 
@@ -58,6 +59,14 @@ pub struct TcpInfo {
     pub timeouts: u64,
     /// Recoveries that proved spurious and were undone.
     pub spurious: u64,
+    /// What the ends agreed on about explicit congestion notification.
+    pub ecn: EcnState,
+    /// Segments of ours that the peer says arrived with a congestion mark (`delivered_ce`).
+    pub delivered_ce: u64,
+    /// Segments that arrived with a congestion mark.
+    pub received_ce: u64,
+    /// Reductions of the window for congestion marks, at most one a round trip.
+    pub ce_reductions: u64,
     /// Packets dropped inside this host that the connection was told of.
     pub local_drops: u64,
     /// Bytes below the socket: in discipline and ring.
@@ -95,6 +104,10 @@ impl Connection {
             retransmits: self.totals.retransmits,
             timeouts: self.totals.timeouts,
             spurious: self.totals.spurious,
+            ecn: self.ecn.state(),
+            delivered_ce: self.ecn.totals.delivered,
+            received_ce: self.ecn.totals.received,
+            ce_reductions: self.ecn.totals.reductions,
             local_drops: self.totals.local_drops,
             tsq_charged: self.tsq.charged(),
             tsq_limit: self.config.tsq.at(self.verdict.pacing_rate, self.full_frame(), self.config.pacing != Pacing::Off),

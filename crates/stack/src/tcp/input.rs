@@ -42,6 +42,7 @@ impl Connection {
     /// The SYN that created this connection.
     fn take_first_syn(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
         self.agree(segment, now);
+        self.ecn.on_syn(segment.ecn_flags, segment.codepoint);
         self.update_window_from_syn(segment);
         Reply::None
     }
@@ -71,6 +72,7 @@ impl Connection {
             (None, true, _) | (_, false, false) => Reply::None,
             (Some(true), false, true) => {
                 self.agree(segment, now);
+                self.ecn.on_syn_ack(segment.ecn_flags, segment.codepoint);
                 self.update_window_from_syn(segment);
                 self.state = State::Established;
                 self.happened.established = true;
@@ -81,6 +83,7 @@ impl Connection {
             (None, false, true) => {
                 // Simultaneous open: our SYN goes out again, as a SYN-ACK.
                 self.agree(segment, now);
+                self.ecn.on_syn(segment.ecn_flags, segment.codepoint);
                 self.update_window_from_syn(segment);
                 self.state = State::SynReceived { listener: None };
                 self.segments.lose_all(&mut Losses { now, sampler: &mut self.sampler, controller: &mut *self.controller });
@@ -134,11 +137,16 @@ impl Connection {
             self.challenge(segment, now);
             return Reply::None;
         };
+        if matches!(self.state, State::SynReceived { .. }) && ack > 0 {
+            let bare = segment.payload.is_empty() && segment.sack[0].is_none();
+            self.ecn.on_handshake_ack(segment.ecn_flags, bare);
+        }
         let reply = self.complete_open(ack);
         self.update_window(offset, ack, segment);
         self.note_life();
         self.process_acknowledgement(ack, segment, now);
         self.on_own_fin_acked(now);
+        self.take_mark(segment);
         self.take_text(offset, segment, now);
         reply
     }
@@ -207,12 +215,19 @@ impl Connection {
                     self.process_acknowledgement(1, segment, now);
                     self.receiver.owe_now();
                 }
+                _ if !self.ecn.on_syn_again(segment.ecn_flags, segment.codepoint) => {
+                    self.end(CloseReason::Reset);
+                    return Reply::Reset;
+                }
                 _ => {
                     // Repeat the SYN-ACK, unless it is still on its way out.
                     self.lose_head(now);
                 }
             }
         } else {
+            if segment.ack.is_some() && offset == 0 {
+                self.ecn.on_syn_ack_again(segment.codepoint);
+            }
             self.challenge(segment, now);
         }
         Reply::None

@@ -9,6 +9,7 @@
 //! | [`timers`], [`deadlines`] | the timers of a connection; what their expiry does |
 //! | [`segments`] | the retransmission queue, SACK scoreboard and RACK |
 //! | [`recovery`] | recovery phases and proportional rate reduction |
+//! | [`ecn`], [`marks`] | explicit congestion notification; where it meets the connection |
 //! | [`receiver`] | reassembly, window, delayed acknowledgements |
 //! | [`pages`] | received bytes at their places |
 //! | [`send_buffer`], [`rtt`], [`info`] | unacknowledged bytes; the RTT estimator; what a user may look at |
@@ -16,8 +17,10 @@
 pub(crate) mod acknowledge;
 pub(crate) mod connection;
 pub(crate) mod deadlines;
+pub(crate) mod ecn;
 pub(crate) mod info;
 pub(crate) mod input;
+mod marks;
 pub(crate) mod output;
 mod pages;
 mod receiver;

@@ -8,6 +8,7 @@ use tautline_base::{Bytes, Instant, SegmentId};
 use tautline_cc::{Idle, Recovery};
 
 use super::connection::{Connection, State};
+use super::ecn::Earlier;
 use super::receiver::Acknowledgement;
 use super::recovery::Phase;
 use super::timers::Persist;
@@ -33,6 +34,8 @@ pub(crate) enum Kind {
     Again(SegmentId),
     /// A pure acknowledgement.
     Ack,
+    /// A pure acknowledgement of what arrived before the marks changed.
+    Past(Earlier),
     /// A zero-window probe.
     Probe,
     /// A reset.
@@ -46,12 +49,12 @@ impl Plan {
     }
 
     /// It opens the connection.
-    fn syn(&self) -> bool {
+    pub(super) fn syn(&self) -> bool {
         self.occupies() && self.range.start == 0
     }
 
     /// The bytes of the application's stream in it.
-    fn payload(&self) -> Range<u64> {
+    pub(super) fn payload(&self) -> Range<u64> {
         self.range.start.max(1)..self.range.end - u64::from(self.fin)
     }
 }
@@ -66,7 +69,8 @@ impl Connection {
             _ => {
                 // SACK blocks need the room that data would take: such an acknowledgement goes alone, and first.
                 let sack_first = if self.receiver.out_of_order() > 0 { self.next_ack() } else { None };
-                sack_first
+                self.next_ecn_ack()
+                    .or(sack_first)
                     .or_else(|| self.next_retransmission())
                     .or_else(|| self.next_data(now))
                     .or_else(|| self.next_probe())
@@ -92,6 +96,12 @@ impl Connection {
     /// The acknowledgement that is owed now: it need not wait for data that is held back.
     pub(crate) fn next_ack(&self) -> Option<Plan> {
         (self.receiver.owed() == Acknowledgement::Now).then(|| self.bare(Kind::Ack))
+    }
+
+    /// What only a bare acknowledgement can tell, before anything else.
+    fn next_ecn_ack(&self) -> Option<Plan> {
+        let past = self.ecn.earlier().map(|earlier| self.bare(Kind::Past(earlier)));
+        past.or_else(|| self.ecn.owes_reflection().then(|| self.bare(Kind::Ack)))
     }
 
     fn next_probe(&self) -> Option<Plan> {
@@ -181,17 +191,22 @@ impl Connection {
         let own_scale = self.agreed.as_ref().map_or_else(|| self.own_scale(), |agreed| agreed.own_scale);
         let offset = match plan.kind {
             Kind::New | Kind::Again(_) => plan.range.start,
-            Kind::Ack | Kind::Reset => self.nxt,
+            Kind::Ack | Kind::Past(_) | Kind::Reset => self.nxt,
             // One below what is acknowledged: out of the window, so the peer must answer with its own.
             Kind::Probe => self.una.saturating_sub(1),
         };
         let answering = self.agreed.is_some();
+        let next = match plan.kind {
+            Kind::Past(earlier) => earlier.next,
+            _ => self.receiver.next(),
+        };
+        let (ecn_flags, codepoint) = self.ecn_fields(plan);
         let scaling = self.agreed.as_ref().is_none_or(|agreed| agreed.scaling);
         TcpHeader {
             source_port: self.tuple.local_port,
             destination_port: self.tuple.remote_port,
             seq: seq::to_wire(self.isn, offset),
-            ack: self.agreed.as_ref().map(|agreed| seq::to_wire(agreed.irs, self.receiver.next())),
+            ack: self.agreed.as_ref().map(|agreed| seq::to_wire(agreed.irs, next)),
             flags: self.flags(plan, syn),
             // Windows in SYNs are never scaled (RFC 7323 §2.2).
             window: self.receiver.advertise(if syn { 0 } else { own_scale }),
@@ -200,6 +215,8 @@ impl Connection {
             sack_permitted: syn && self.agreed.as_ref().is_none_or(|agreed| agreed.sack),
             sack: if answering && plan.kind == Kind::Ack { self.sack_option() } else { [None; SACK_BLOCKS] },
             timestamp: self.timestamp_option(syn, now),
+            ecn_flags,
+            codepoint,
         }
     }
 
@@ -244,9 +261,11 @@ impl Connection {
     /// Makes `plan` so: it departs at `departure` in a frame of `frame` bytes. Returns the segment it stands for.
     pub(crate) fn commit(&mut self, plan: &Plan, now: Instant, departure: Instant, frame: Bytes) -> Option<SegmentId> {
         self.totals.segments_out += 1;
-        if self.agreed.is_some() {
+        // An acknowledgement of the past leaves the present one owed.
+        if self.agreed.is_some() && !matches!(plan.kind, Kind::Past(_)) {
             self.receiver.acknowledged();
         }
+        self.note_ecn_sent(plan);
         if self.paces(plan) {
             self.pacer.departed(departure, frame, self.verdict.pacing_rate, self.verdict.burst);
         }
@@ -263,7 +282,7 @@ impl Connection {
                 }
                 None
             }
-            Kind::Ack => None,
+            Kind::Ack | Kind::Past(_) => None,
             Kind::Reset => {
                 self.reset_due = false;
                 None

@@ -196,6 +196,11 @@ impl Receiver {
         self.acknowledged
     }
 
+    /// The next `segments` segments are acknowledged at once.
+    pub(super) fn acknowledge_quickly(&mut self, segments: u32) {
+        self.quick = self.quick.max(segments);
+    }
+
     /// Demands an acknowledgement at once.
     pub(super) fn owe_now(&mut self) {
         self.acknowledgement = Acknowledgement::Now;

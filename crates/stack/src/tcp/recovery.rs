@@ -8,7 +8,7 @@ use tautline_cc::Signal;
 pub(super) enum Phase {
     /// No loss known.
     Open,
-    /// Fast recovery (or a reduction for a local drop) until everything sent before it is acknowledged.
+    /// Fast recovery (or a reduction for marks or a local drop) until everything sent before it is acknowledged.
     Recovery(Episode),
     /// After a timeout, until everything sent before it is acknowledged. The controller grows the window from the bottom.
     Loss { high: u64 },
@@ -19,7 +19,7 @@ impl Phase {
     pub(super) fn report(&self) -> tautline_cc::Phase {
         match self {
             Self::Open => tautline_cc::Phase::Open,
-            Self::Recovery(Episode { signal: Signal::Ce | Signal::LocalDrop, .. }) => tautline_cc::Phase::Cwr,
+            Self::Recovery(episode) if episode.is_cwr() => tautline_cc::Phase::Cwr,
             Self::Recovery(_) => tautline_cc::Phase::Recovery,
             Self::Loss { .. } => tautline_cc::Phase::Loss,
         }
@@ -36,6 +36,8 @@ pub(super) struct Episode {
     prr: Prr,
     /// Our timestamp when the first retransmission left, to recognise a spurious recovery (RFC 3522).
     pub(super) first_retransmission: Option<u32>,
+    /// The reduction may prove needless. False once a mark has told that it was not.
+    pub(super) undoable: bool,
 }
 
 impl Episode {
@@ -43,7 +45,19 @@ impl Episode {
     /// before the acknowledgement that started it.
     pub(super) fn new(signal: Signal, high: u64, outstanding: Bytes) -> Self {
         let prr = Prr { recover_fs: outstanding.max(Bytes::new(1)), ..Prr::default() };
-        Self { high, signal, prr, first_retransmission: None }
+        Self { high, signal, prr, first_retransmission: None, undoable: signal == Signal::Loss }
+    }
+
+    /// Nothing was lost in the network so far: marks, or drops inside this host, reduced the window.
+    pub(super) fn is_cwr(&self) -> bool {
+        matches!(self.signal, Signal::Ce | Signal::LocalDrop)
+    }
+
+    /// A loss in the network was found meanwhile: the episode lasts until what is sent by now is acknowledged. The window shrinks
+    /// once, not twice.
+    pub(super) fn lose(&mut self, high: u64) {
+        self.signal = Signal::Loss;
+        self.high = high;
     }
 
     /// An acknowledgement during the episode; the answer is the window.

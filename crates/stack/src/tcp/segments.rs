@@ -77,6 +77,10 @@ pub(super) struct Delivery {
     pub(super) latest_rtt: Option<Duration>,
     /// A segment that had been retransmitted was cumulatively acknowledged.
     pub(super) retransmission_acked: bool,
+    /// Segments newly delivered.
+    pub(super) packets: u64,
+    /// Our SYN was among them: the acknowledgement belongs to the handshake.
+    pub(super) opening: bool,
     /// One segment alone, sent once, and cumulatively: perhaps the receiver held its acknowledgement back.
     pub(super) alone: bool,
 }
@@ -288,6 +292,8 @@ impl Segments {
             self.in_flight -= record.len();
         }
         delivery.bytes += Bytes::new(record.len());
+        delivery.packets += 1;
+        delivery.opening |= record.range.start == 0;
         sampler.on_delivered(&record.sent, Bytes::new(record.len()), now);
         let rtt = now - record.sent.sent_at;
         if !record.retransmitted() {

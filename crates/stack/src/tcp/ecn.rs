@@ -1,0 +1,345 @@
+//! Explicit congestion notification of one connection (RFC 3168, RFC 8257, RFC 9768, RFC 9331): [`Ecn`] knows what the ends agreed
+//! on, which codepoint and flags a segment carries, and what arriving marks and echoes mean. Where it meets the connection is
+//! `marks`.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`handshake`] | what the flags of SYN and SYN-ACK mean |
+//! | [`classic`] | one flag: RFC 3168, and the exact echo of DCTCP |
+//! | [`accurate`] | a count: AccECN |
+
+mod accurate;
+mod classic;
+mod handshake;
+
+use tautline_base::{Bytes, Ecn as Codepoint};
+use tautline_cc::Ecn as Need;
+
+use accurate::Accurate;
+use classic::Classic;
+use handshake::{Feedback, Wishes};
+
+pub(super) use accurate::Newly;
+pub(super) use classic::{Earlier, Standing};
+
+use crate::config::EcnMode;
+use crate::wire::EcnFlags;
+
+/// SYNs that ask for classic ECN, and for AccECN: those after them do not ask, in case somebody on the way throws such SYNs away
+/// (Linux `tcp_ecn_fallback`; RFC 9768 §3.1.4.1).
+const CLASSIC_REQUESTS: u32 = 1;
+const ACCURATE_REQUESTS: u32 = 2;
+
+/// What the ends agreed on, for people to look at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum EcnState {
+    /// No ECN, or not yet.
+    #[default]
+    Off,
+    /// Classic ECN (RFC 3168).
+    Classic,
+    /// Accurate ECN (RFC 9768).
+    AccEcn,
+}
+
+/// How urgent an acknowledgement is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Urgency {
+    /// As ever.
+    None,
+    /// This and the next segment are acknowledged at once.
+    Quick,
+    /// Now.
+    Now,
+}
+
+/// What a segment is, as far as ECN cares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Carries {
+    /// Data that was never sent before.
+    Fresh,
+    /// Data again.
+    Again,
+    /// Nothing but an acknowledgement, or a probe. `bare`: without SACK blocks.
+    Nothing { bare: bool },
+    /// What came before the marks changed is acknowledged with the flag of that time.
+    Past(Earlier),
+}
+
+/// What an acknowledgement tells of marks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Marks {
+    /// The network signals congestion.
+    pub(super) congestion: bool,
+    /// Of the newly delivered bytes, what was marked.
+    pub(super) bytes: Bytes,
+}
+
+/// Totals for `info()`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Totals {
+    /// Packets that arrived with a mark.
+    pub(super) received: u64,
+    /// Packets of ours that the peer says arrived with a mark.
+    pub(super) delivered: u64,
+    /// Reductions of the window for marks.
+    pub(super) reductions: u64,
+}
+
+/// ECN of one connection.
+#[derive(Debug)]
+pub(super) struct Ecn {
+    wishes: Wishes,
+    need: Need,
+    mode: Mode,
+    /// Our data may be marked as capable.
+    capable: bool,
+    /// SYNs or SYN-ACKs sent.
+    opened: u32,
+    /// What the peer's latest SYN carried.
+    syn: Codepoint,
+    pub(super) totals: Totals,
+}
+
+#[derive(Debug)]
+enum Mode {
+    Off,
+    Classic(Classic),
+    Accurate(Accurate),
+}
+
+impl Ecn {
+    /// Nothing is agreed on yet.
+    pub(super) fn new(mode: EcnMode, need: Need) -> Self {
+        let wishes = Wishes::new(mode, need);
+        let totals = Totals::default();
+        Self { wishes, need, mode: Mode::Off, capable: false, opened: 0, syn: Codepoint::NotEct, totals }
+    }
+
+    /// What the ends agreed on.
+    pub(super) fn state(&self) -> EcnState {
+        match self.mode {
+            Mode::Off => EcnState::Off,
+            Mode::Classic(_) => EcnState::Classic,
+            Mode::Accurate(_) => EcnState::AccEcn,
+        }
+    }
+
+    /// The flags of our SYN.
+    pub(super) fn syn_flags(&self) -> EcnFlags {
+        let requests = match self.wishes.requests {
+            Some(Feedback::Classic) if self.opened >= CLASSIC_REQUESTS => None,
+            Some(Feedback::Accurate) if self.opened >= ACCURATE_REQUESTS => None,
+            requests => requests,
+        };
+        handshake::request(requests)
+    }
+
+    /// The flags of our SYN-ACK. The third one in AccECN mode carries none (RFC 9768 §3.2.3.2.2).
+    pub(super) fn syn_ack_flags(&self) -> EcnFlags {
+        match self.mode {
+            Mode::Off => EcnFlags::NONE,
+            Mode::Classic(_) => EcnFlags::ECE,
+            Mode::Accurate(_) if self.opened >= ACCURATE_REQUESTS => EcnFlags::NONE,
+            Mode::Accurate(_) => handshake::reflect(self.syn),
+        }
+    }
+
+    /// A SYN or SYN-ACK left. A passive end in AccECN mode that had to send one without flags cannot know what its peer makes of
+    /// it: it never sends capable packets (RFC 9768 §3.1.5).
+    pub(super) fn sent_syn(&mut self) {
+        if matches!(self.mode, Mode::Accurate(_)) && self.opened >= ACCURATE_REQUESTS {
+            self.capable = false;
+        }
+        self.opened = self.opened.saturating_add(1);
+    }
+
+    /// The peer's first SYN, at the passive end or crossing ours.
+    pub(super) fn on_syn(&mut self, flags: EcnFlags, codepoint: Codepoint) {
+        self.syn = codepoint;
+        // RFC 3168 §6.1.1 forbids the codepoint on a SYN: where one arrives with it, the field is not to be relied on (Linux).
+        // AccECN can tell: the peer learns of it.
+        let mangled = codepoint != Codepoint::NotEct && self.need == Need::Classic;
+        match handshake::on_syn(self.wishes.accepts, flags) {
+            Some(Feedback::Classic) if mangled => {}
+            feedback => self.agree(feedback),
+        }
+    }
+
+    /// The peer's SYN once more. False if it asks for another kind of feedback: then neither end could know which of them the
+    /// other one means (RFC 9768 §3.1.5).
+    pub(super) fn on_syn_again(&mut self, flags: EcnFlags, codepoint: Codepoint) -> bool {
+        self.syn = codepoint;
+        if self.wishes.accepts != Some(Feedback::Accurate) {
+            return true;
+        }
+        match (&self.mode, handshake::on_syn(self.wishes.accepts, flags)) {
+            (Mode::Accurate(_), None) => {
+                self.capable = false;
+                true
+            }
+            (Mode::Accurate(_), Some(Feedback::Classic)) | (Mode::Classic(_), Some(Feedback::Accurate)) => false,
+            _ => true,
+        }
+    }
+
+    /// The SYN-ACK that answers our SYN.
+    pub(super) fn on_syn_ack(&mut self, flags: EcnFlags, codepoint: Codepoint) {
+        self.agree(handshake::on_syn_ack(self.wishes.requests, flags));
+        if let Mode::Accurate(accurate) = &mut self.mode {
+            accurate.on_syn_ack(codepoint);
+            // Our SYN left without a codepoint.
+            self.capable &= handshake::reflected(flags).is_none_or(|arrived| arrived == Codepoint::NotEct);
+        }
+    }
+
+    /// Another SYN-ACK: our acknowledgement of the first one was lost. True if a bare acknowledgement has to answer it.
+    pub(super) fn on_syn_ack_again(&mut self, codepoint: Codepoint) {
+        if let Mode::Accurate(accurate) = &mut self.mode {
+            accurate.on_syn_ack(codepoint);
+        }
+    }
+
+    /// The first acknowledgement at the passive end; `bare`: without data and SACK blocks, so that it tells of the SYN-ACK
+    /// (RFC 9768 table 4). Our SYN-ACK left without a codepoint.
+    pub(super) fn on_handshake_ack(&mut self, flags: EcnFlags, bare: bool) {
+        let Mode::Accurate(accurate) = &mut self.mode else { return };
+        if !bare {
+            return;
+        }
+        if flags == EcnFlags::NONE {
+            self.capable = false;
+            accurate.distrust();
+            return;
+        }
+        let arrived = handshake::reflected(flags).unwrap_or(Codepoint::NotEct);
+        self.capable &= arrived == Codepoint::NotEct;
+        if arrived == Codepoint::Ce {
+            accurate.syn_ack_was_marked();
+        }
+    }
+
+    fn agree(&mut self, feedback: Option<Feedback>) {
+        self.mode = match feedback {
+            None => Mode::Off,
+            Some(Feedback::Classic) => Mode::Classic(Classic::new(self.need == Need::Dctcp)),
+            Some(Feedback::Accurate) => Mode::Accurate(Accurate::new()),
+        };
+        self.capable = match feedback {
+            None => false,
+            // Without a count of marks a scalable controller must not enter the queue of scalable traffic, and its answer to one
+            // flag is too weak for the other queue (RFC 9331 §4.3).
+            Some(Feedback::Classic) => self.need != Need::L4s,
+            Some(Feedback::Accurate) => true,
+        };
+    }
+
+    /// The codepoint of a segment.
+    pub(super) fn codepoint(&self, carries: Carries) -> Codepoint {
+        let capable = match carries {
+            Carries::Fresh => true,
+            // RFC 3168 §6.1.4–6.1.5 forbids the rest. Who answers to shares of marks is for networks that mark early and drop
+            // what they cannot mark (Linux: controllers that need ECN).
+            Carries::Again => self.need != Need::Classic,
+            Carries::Nothing { .. } | Carries::Past(_) => self.need == Need::Dctcp,
+        };
+        match self.need {
+            _ if !self.capable || !capable => Codepoint::NotEct,
+            Need::L4s => Codepoint::Ect1,
+            Need::Classic | Need::Dctcp => Codepoint::Ect0,
+        }
+    }
+
+    /// The flags of a segment other than a SYN or a reset.
+    pub(super) fn flags(&self, carries: Carries) -> EcnFlags {
+        match (&self.mode, carries) {
+            (Mode::Off, _) => EcnFlags::NONE,
+            (Mode::Classic(_), Carries::Past(Earlier { marked, .. })) => EcnFlags::new(false, false, marked),
+            (Mode::Classic(classic), _) => classic.flags(carries == Carries::Fresh),
+            (Mode::Accurate(accurate), _) => accurate.flags(carries == Carries::Nothing { bare: true }),
+        }
+    }
+
+    /// A segment with these flags left.
+    pub(super) fn sent(&mut self, carries: Carries) {
+        match &mut self.mode {
+            Mode::Off => {}
+            Mode::Classic(classic) => match carries {
+                Carries::Fresh => classic.nothing_to_say(),
+                Carries::Past(_) => classic.sent_earlier(),
+                Carries::Again | Carries::Nothing { .. } => {}
+            },
+            Mode::Accurate(accurate) => accurate.sent(carries == Carries::Nothing { bare: true }),
+        }
+    }
+
+    /// An acknowledgement of what came before the marks changed waits to be sent.
+    pub(super) fn earlier(&self) -> Option<Earlier> {
+        match &self.mode {
+            Mode::Classic(classic) => classic.earlier(),
+            Mode::Off | Mode::Accurate(_) => None,
+        }
+    }
+
+    /// A bare acknowledgement has to go before anything else: only that can tell what the SYN-ACK carried.
+    pub(super) fn owes_reflection(&self) -> bool {
+        matches!(&self.mode, Mode::Accurate(accurate) if accurate.owes_reflection())
+    }
+
+    /// An acceptable packet other than a SYN arrived. `data`: with payload.
+    pub(super) fn on_packet(&mut self, codepoint: Codepoint, flags: EcnFlags, data: bool, standing: Standing) -> Urgency {
+        let urgency = match &mut self.mode {
+            Mode::Off => return Urgency::None,
+            Mode::Classic(classic) if data => classic.on_data(codepoint, flags, standing),
+            // RFC 3168 §6.1.4: acknowledgements are not capable, so a mark on one is none.
+            Mode::Classic(_) => return Urgency::None,
+            Mode::Accurate(accurate) => accurate.on_packet(codepoint, data, standing.owes),
+        };
+        self.totals.received += u64::from(codepoint == Codepoint::Ce);
+        urgency
+    }
+
+    /// What an acknowledgement of our data tells of marks.
+    pub(super) fn on_acknowledgement(&mut self, flags: EcnFlags, newly: Newly) -> Marks {
+        let marks = match &mut self.mode {
+            Mode::Off => return Marks::default(),
+            Mode::Classic(_) if flags.ece() => Marks { congestion: true, bytes: newly.bytes },
+            Mode::Classic(_) => Marks::default(),
+            Mode::Accurate(accurate) => {
+                let packets = accurate.on_acknowledgement(flags, newly);
+                self.totals.delivered += packets;
+                Marks { congestion: packets > 0, bytes: share(newly, packets) }
+            }
+        };
+        if matches!(self.mode, Mode::Classic(_)) && marks.congestion {
+            self.totals.delivered += newly.packets;
+        }
+        if matches!(&self.mode, Mode::Accurate(accurate) if !accurate.trusted()) {
+            self.capable = false;
+        }
+        marks
+    }
+
+    /// The window was reduced for any reason: the peer may stop telling of marks (RFC 3168 §6.1.2). In AccECN mode nothing says so.
+    pub(super) fn reduced(&mut self) {
+        if let Mode::Classic(classic) = &mut self.mode {
+            classic.reduced();
+        }
+    }
+
+    /// The reduction was undone.
+    pub(super) fn restored(&mut self) {
+        if let Mode::Classic(classic) = &mut self.mode {
+            classic.nothing_to_say();
+        }
+    }
+}
+
+/// The bytes of `packets` among those newly delivered.
+fn share(newly: Newly, packets: u64) -> Bytes {
+    if packets >= newly.packets {
+        return newly.bytes;
+    }
+    let bytes = u128::from(newly.bytes.get()) * u128::from(packets) / u128::from(newly.packets.max(1));
+    Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,88 @@
+//! Where congestion marks meet a connection: those that arrive, those the peer tells of, and what our own segments carry
+//! (`spec/tcp.md` §1.10–1.11). What they mean is [`Ecn`](super::ecn::Ecn)'s.
+
+use tautline_base::{Bytes, Ecn as Codepoint, Instant};
+use tautline_cc::Signal;
+
+use super::connection::{Connection, State};
+use super::ecn::{Carries, Marks, Newly, Standing, Urgency};
+use super::output::{Kind, Plan};
+use super::receiver::Acknowledgement;
+use super::recovery::Phase;
+use super::segments::Delivery;
+use crate::wire::{EcnFlags, Segment};
+
+/// Segments acknowledged at once after a mark (Linux: 2).
+const QUICK: u32 = 2;
+
+impl Connection {
+    /// An acceptable segment arrived: its mark is to be told to the peer, perhaps at once.
+    pub(super) fn take_mark(&mut self, segment: &Segment<'_>) {
+        let owes = self.receiver.owed() != Acknowledgement::None;
+        let standing = Standing { next: self.receiver.next(), owes };
+        let data = !segment.payload.is_empty();
+        match self.ecn.on_packet(segment.codepoint, segment.ecn_flags, data, standing) {
+            Urgency::None => {}
+            Urgency::Quick => self.receiver.acknowledge_quickly(QUICK),
+            Urgency::Now => self.receiver.owe_now(),
+        }
+    }
+
+    /// What an acknowledgement up to offset `ack`, which delivered `delivery`, tells of marks. Flags of the handshake are no
+    /// echoes, and what is older than what was heard before is no news.
+    pub(super) fn hear_of_marks(&mut self, ack: u64, segment: &Segment<'_>, delivery: &Delivery) -> Marks {
+        let handshake = segment.syn || delivery.opening;
+        if handshake || ack < self.una {
+            return Marks::default();
+        }
+        let newly = Newly { packets: delivery.packets, bytes: delivery.bytes };
+        let marks = self.ecn.on_acknowledgement(segment.ecn_flags, newly);
+        if let (true, Phase::Recovery(episode)) = (marks.congestion, &mut self.phase) {
+            episode.undoable = false;
+        }
+        marks
+    }
+
+    /// One reduction for every window of marks: while a reduction is under way, and after a timeout, more of them change nothing.
+    pub(super) fn reduce_for_marks(&mut self, recoverable: Bytes, now: Instant) {
+        if self.phase == Phase::Open && !self.segments.is_empty() {
+            let in_flight = Bytes::new(self.segments.in_flight());
+            self.ecn.totals.reductions += 1;
+            self.enter_recovery(Signal::Ce, in_flight, recoverable, now);
+        }
+    }
+
+    /// What `plan` is, as far as ECN cares.
+    fn carries(&self, plan: &Plan) -> Carries {
+        match plan.kind {
+            Kind::Past(earlier) => Carries::Past(earlier),
+            Kind::New if !plan.payload().is_empty() => Carries::Fresh,
+            Kind::New | Kind::Again(_) => Carries::Again,
+            Kind::Ack | Kind::Probe | Kind::Reset => Carries::Nothing { bare: self.receiver.out_of_order() == 0 },
+        }
+    }
+
+    /// Flags and codepoint of `plan`.
+    pub(super) fn ecn_fields(&self, plan: &Plan) -> (EcnFlags, Codepoint) {
+        if plan.kind == Kind::Reset {
+            return (EcnFlags::NONE, Codepoint::NotEct);
+        }
+        if plan.syn() {
+            let active = matches!(self.state, State::SynSent);
+            let flags = if active { self.ecn.syn_flags() } else { self.ecn.syn_ack_flags() };
+            return (flags, Codepoint::NotEct);
+        }
+        let carries = self.carries(plan);
+        (self.ecn.flags(carries), self.ecn.codepoint(carries))
+    }
+
+    /// `plan` has left.
+    pub(super) fn note_ecn_sent(&mut self, plan: &Plan) {
+        if plan.syn() {
+            self.ecn.sent_syn();
+        } else if plan.kind != Kind::Reset {
+            let carries = self.carries(plan);
+            self.ecn.sent(carries);
+        }
+    }
+}
