@@ -37,10 +37,17 @@ impl Connection {
         }
         let newly = Newly { packets: delivery.packets, bytes: delivery.bytes };
         let marks = self.ecn.on_acknowledgement(segment.ecn_flags, newly);
-        if let (true, Phase::Recovery(episode)) = (marks.congestion, &mut self.phase) {
-            episode.undoable = false;
+        if marks.congestion {
+            self.make_reduction_final();
         }
         marks
+    }
+
+    /// A reduction that losses began was due in any case.
+    fn make_reduction_final(&mut self) {
+        if let Phase::Recovery(episode) = &mut self.phase {
+            episode.undoable = false;
+        }
     }
 
     /// One reduction for every window of marks: while a reduction is under way, and after a timeout, more of them change nothing.
@@ -50,6 +57,7 @@ impl Connection {
             self.ecn.totals.reductions += 1;
             self.enter_recovery(Signal::Ce, in_flight, recoverable, now);
         }
+        self.make_reduction_final();
     }
 
     /// What `plan` is, as far as ECN cares.

@@ -13,12 +13,20 @@ use tautline_stack::{Event, Recv, TcpConfig, TcpInfo};
 
 use crate::pair::{PORT, Pair, address};
 
-pub(crate) const FIN: u8 = 1;
-pub(crate) const SYN: u8 = 2;
-pub(crate) const RST: u8 = 4;
-pub(crate) const PSH: u8 = 8;
-pub(crate) const ACK: u8 = 16;
-pub(crate) const URG: u8 = 32;
+pub(crate) const FIN: u16 = 1;
+pub(crate) const SYN: u16 = 2;
+pub(crate) const RST: u16 = 4;
+pub(crate) const PSH: u16 = 8;
+pub(crate) const ACK: u16 = 16;
+pub(crate) const URG: u16 = 32;
+pub(crate) const ECE: u16 = 64;
+pub(crate) const CWR: u16 = 128;
+pub(crate) const AE: u16 = 256;
+
+/// ECN field of an IP header.
+pub(crate) const ECT0: u8 = 0b10;
+pub(crate) const ECT1: u8 = 0b01;
+pub(crate) const CE: u8 = 0b11;
 
 /// The side of the [`Pair`] that is under test; the test plays the other one.
 pub(crate) const HOST: usize = 1;
@@ -38,9 +46,11 @@ pub(crate) struct Segment {
     pub(crate) destination_port: u16,
     pub(crate) seq: u32,
     pub(crate) ack: u32,
-    pub(crate) flags: u8,
+    pub(crate) flags: u16,
     pub(crate) window: u16,
     pub(crate) urgent: u16,
+    /// The ECN field of its packet.
+    pub(crate) ecn: u8,
     pub(crate) options: Vec<u8>,
     pub(crate) payload: Vec<u8>,
 }
@@ -56,13 +66,16 @@ impl Segment {
         bytes.extend(self.destination_port.to_be_bytes());
         bytes.extend(self.seq.to_be_bytes());
         bytes.extend(self.ack.to_be_bytes());
-        bytes.extend([(5 + options.len() as u8 / 4) << 4, self.flags]);
+        bytes.extend([(5 + options.len() as u8 / 4) << 4 | (self.flags >> 8) as u8, self.flags as u8]);
         bytes.extend(self.window.to_be_bytes());
         bytes.extend([0; 2]);
         bytes.extend(self.urgent.to_be_bytes());
         bytes.extend(options);
         bytes.extend(&self.payload);
-        ipv4(TCP, &bytes)
+        let mut frame = ipv4(TCP, &bytes);
+        frame[15] = self.ecn;
+        seal(&mut frame);
+        frame
     }
 
     /// The segment in a frame of the host, if it holds one. Its checksums must be right.
@@ -81,9 +94,10 @@ impl Segment {
             destination_port: u16_at(2),
             seq: u32_at(4),
             ack: u32_at(8),
-            flags: tcp[13],
+            flags: u16::from(tcp[12] & 1) << 8 | u16::from(tcp[13]),
             window: u16_at(14),
             urgent: u16_at(18),
+            ecn: ip[1],
             options: tcp[20..header].to_vec(),
             payload: tcp[header..].to_vec(),
         })
@@ -229,7 +243,7 @@ impl Peer {
         peer
     }
 
-    fn accepted(&self) -> Option<SocketId> {
+    pub(crate) fn accepted(&self) -> Option<SocketId> {
         self.pair.events[HOST].iter().find_map(|event| match event {
             Event::Accepted { socket, .. } => Some(*socket),
             _ => None,
@@ -246,6 +260,7 @@ impl Peer {
             flags: ACK,
             window: WINDOW,
             urgent: 0,
+            ecn: 0,
             options: Vec::new(),
             payload: Vec::new(),
         }

@@ -91,12 +91,17 @@ fn host(side: usize, seed: u64) -> Stack {
 /// Sees every frame: side it comes from, its bytes. False drops it.
 pub type Filter = Box<dyn FnMut(usize, &[u8]) -> bool>;
 
+/// Changes a frame: side it comes from, its bytes.
+pub type Mangle = Box<dyn FnMut(usize, &mut [u8])>;
+
 /// Two hosts, the frames between them, and the events they reported.
 pub struct Pair {
     pub hosts: [Stack; 2],
     pub now: Instant,
     pub events: [Vec<Event>; 2],
     pub filter: Filter,
+    /// Changes the frames that passed the filter.
+    pub mangle: Mangle,
     /// Frames on the wire: arrival, side they go to, bytes.
     wire: VecDeque<(Instant, usize, Vec<u8>)>,
     /// Frames carried so far.
@@ -110,6 +115,7 @@ impl Pair {
             now: Instant::from_secs(1),
             events: [Vec::new(), Vec::new()],
             filter: Box::new(|_, _| true),
+            mangle: Box::new(|_, _| {}),
             wire: VecDeque::new(),
             carried: 0,
         }
@@ -167,9 +173,10 @@ impl Pair {
     }
 
     fn collect(&mut self, side: usize) {
-        while let Some(frame) = self.hosts[side].device_mut().sent.pop_front() {
+        while let Some(mut frame) = self.hosts[side].device_mut().sent.pop_front() {
             self.carried += 1;
             if (self.filter)(side, &frame) {
+                (self.mangle)(side, &mut frame);
                 self.wire.push_back((self.now + DELAY, 1 - side, frame));
             }
         }
