@@ -18,6 +18,8 @@
 //! | [`flows`] | [`Flows`]: either end of many streams |
 //! | [`echo`] | [`EchoRequest`], and [`Echoes`], how long each took |
 //! | [`link`] | [`Link`]: rate, delay, queue, accidents; with a card, a router's way out |
+//! | [`dyn_rlc`] | [`DynRlc`]: a limit with a delay target, experimental |
+//! | `ring_limit` | [`RingLimit`]: which limit stands in front of a ring |
 //! | [`nic`] | [`SimNic`]: rings, line rate, interrupt moderation |
 //! | [`record`] | [`Record`]: hash, per-packet trace, pcapng of every packet event |
 //! | `event_queue` | [`EventQueue`]: what happens when |
@@ -28,6 +30,7 @@ pub mod app;
 mod chance;
 mod classify;
 mod config_error;
+pub mod dyn_rlc;
 pub mod echo;
 mod event_queue;
 pub mod flows;
@@ -37,11 +40,13 @@ pub mod network;
 pub mod nic;
 mod pattern;
 pub mod record;
+mod ring_limit;
 pub mod transfer;
 
 pub use app::{App, AppError, BulkReceiver, BulkSender, Program};
 pub use chance::Probability;
 pub use config_error::ConfigError;
+pub use dyn_rlc::DynRlc;
 pub use echo::{EchoRequest, Echoes};
 pub use event_queue::EventQueue;
 pub use flows::Flows;
@@ -51,4 +56,5 @@ pub use network::{End, Network, SimHost, Stall, StallKind};
 pub use nic::{Coalesce, NicConfig, SimNic};
 pub use pattern::{Check, Pattern};
 pub use record::{Capture, CaptureConfig, PacketTrace, Record, Solo, Tap, TraceHash};
+pub use ring_limit::RingLimit;
 pub use transfer::{Outcome, Transfer, TransferError};

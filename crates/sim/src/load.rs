@@ -22,7 +22,7 @@ use std::time::Duration;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 use tautline_base::{Bytes, Device, HeapFrame, Instant, Pool, Rate};
-use tautline_bql::{Limit, LimitKind, Port, Ring};
+use tautline_bql::{Limit, Port, Ring};
 use tautline_qdisc::{Backlog, Kind, Ledger, Stats};
 use tautline_stack::{Host, HostConfig, TcpConfig};
 
@@ -33,6 +33,7 @@ use crate::link::{Link, LinkConfig};
 use crate::network::{Network, SimHost};
 use crate::nic::{NicConfig, SimNic};
 use crate::record::Tap;
+use crate::ring_limit::RingLimit;
 use crate::transfer::{HostQdisc, PORT, RECEIVER, SENDER, TransferError, address, mac};
 
 type LoadNetwork = Network<HostQdisc, Echoes, Flows>;
@@ -51,7 +52,7 @@ pub struct Load {
     /// The sender's discipline. Default `pfifo_fast`.
     pub qdisc: Kind,
     /// The limit on the bytes in the sender's ring. Default dynamic queue limits.
-    pub ring_limit: LimitKind,
+    pub ring_limit: RingLimit,
     /// Transmit frames of each host. Default 8192.
     pub frames: usize,
     /// The flows' TCP, at both ends. Default as ever, but with 64 KiB of send buffer.
@@ -76,7 +77,7 @@ impl Default for Load {
             links: Default::default(),
             nics: Default::default(),
             qdisc: Kind::PfifoFast(Default::default()),
-            ring_limit: LimitKind::default(),
+            ring_limit: RingLimit::default(),
             frames: 8192,
             tcp: TcpConfig { send_buffer: Bytes::kib(64), backlog: 1024, ..TcpConfig::default() },
             warm_up: Duration::from_millis(100),
@@ -188,7 +189,7 @@ impl Load {
         let qdisc = if number == SENDER { self.qdisc.clone() } else { Kind::PfifoFast(Default::default()) };
         let qdisc = Stats::new(Ledger::new(qdisc.build()?));
         let nic = SimNic::new(self.nics[number].clone())?;
-        let limit = if number == SENDER { self.ring_limit } else { LimitKind::default() };
+        let limit = if number == SENDER { self.ring_limit } else { RingLimit::default() };
         let pool = Pool::new((0..self.frames).map(|_| HeapFrame::new()).collect());
         let config = HostConfig { mac: mac(number), address: address(number), prefix: 24, gateway: None, seed };
         Ok(Host::new(config, Port::new(qdisc, Ring::new(nic, limit.build()?)), pool, tap))

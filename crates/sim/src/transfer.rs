@@ -21,7 +21,7 @@ use std::time::Duration;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 use tautline_base::{Bytes, HeapFrame, Instant, Packet, Pool, Rate, Reason};
-use tautline_bql::{LimitKind, Port, Ring};
+use tautline_bql::{Port, Ring};
 use tautline_qdisc::{DynQdisc, Kind, Ledger, QueueStats, Stats};
 use tautline_stack::{Event, Host, HostConfig, HostStats, TcpConfig, TcpInfo};
 
@@ -32,6 +32,7 @@ use crate::network::{Network, SimHost, Stall};
 use crate::nic::{NicConfig, NicStats, SimNic};
 use crate::pattern::{Check, Pattern};
 use crate::record::{Record, Tap, TraceHash};
+use crate::ring_limit::RingLimit;
 
 pub(crate) const PORT: u16 = 5001;
 
@@ -60,7 +61,7 @@ pub struct Transfer {
     /// The discipline of each host. Default `fq_codel`.
     pub qdisc: Kind,
     /// The limit on the bytes in each host's ring. Default dynamic queue limits.
-    pub ring_limit: LimitKind,
+    pub ring_limit: RingLimit,
     /// Transmit frames of each host. Default 4096.
     pub frames: usize,
     /// The sender's TCP.
@@ -81,7 +82,7 @@ impl Default for Transfer {
             links: Default::default(),
             nic: NicConfig::default(),
             qdisc: Kind::FqCodel(Default::default()),
-            ring_limit: LimitKind::default(),
+            ring_limit: RingLimit::default(),
             frames: 4096,
             sender: TcpConfig::default(),
             receiver: TcpConfig::default(),

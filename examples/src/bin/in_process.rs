@@ -84,7 +84,7 @@ impl Args {
             // The link is the bottleneck, not the cards.
             nic: NicConfig { rate: Rate::bytes_per_sec(rate.as_bytes_per_sec().saturating_mul(2)), ..NicConfig::default() },
             qdisc: self.qdisc.clone(),
-            ring_limit: self.limit,
+            ring_limit: self.limit.into(),
             sender: self.tcp.config(),
             receiver: self.tcp.config(),
             limit: Duration::from_secs(24 * 3600),

@@ -4,12 +4,12 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Rate};
-use tautline_bql::LimitKind;
 use tautline_qdisc::words::Tree;
 
 use crate::chance::Probability;
 use crate::config_error::ConfigError;
 use crate::nic::Coalesce;
+use crate::ring_limit::RingLimit;
 
 /// One direction of a link. The default is a perfect wire: no delay, faster than anything that feeds it.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,12 +55,12 @@ pub struct CardConfig {
     /// Longest the driver takes to answer an interrupt, drawn evenly from nothing to this: a processor that is busy. Default 0.
     pub late: Duration,
     /// The limit on the bytes in the ring. Default dynamic queue limits.
-    pub limit: LimitKind,
+    pub limit: RingLimit,
 }
 
 impl Default for CardConfig {
     fn default() -> Self {
-        Self { ring: 256, coalesce: Coalesce::default(), late: Duration::ZERO, limit: LimitKind::default() }
+        Self { ring: 256, coalesce: Coalesce::default(), late: Duration::ZERO, limit: RingLimit::default() }
     }
 }
 

@@ -6,11 +6,19 @@ use tautline_bql::LimitKind;
 use tautline_sim::{NicConfig, Outcome, Transfer};
 use tautline_stack::{TcpConfig, TsqLimit};
 
-fn with(ring_limit: LimitKind) -> Outcome {
+fn with(limit: LimitKind) -> Outcome {
     let nic = NicConfig { rate: Rate::mbit(100), ..NicConfig::default() };
     let sender = TcpConfig { tsq: TsqLimit::Off, ..TcpConfig::default() };
     let qdisc = "pfifo limit 1000".parse().expect("valid");
-    run(&Transfer { bytes: 8 << 20, links: long_wire(ms(20)), nic, qdisc, ring_limit, sender, ..Transfer::default() })
+    run(&Transfer {
+        bytes: 8 << 20,
+        links: long_wire(ms(20)),
+        nic,
+        qdisc,
+        ring_limit: limit.into(),
+        sender,
+        ..Transfer::default()
+    })
 }
 
 #[test]

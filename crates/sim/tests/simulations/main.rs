@@ -5,6 +5,7 @@ mod common;
 mod effect_codel;
 mod effect_cwnd;
 mod effect_dql;
+mod effect_dyn_rlc;
 mod effect_pacing;
 mod effect_rwnd;
 mod effect_tsq;

@@ -30,7 +30,7 @@ pub(crate) fn load(place: Place, qdisc: &str, ring: usize, limit: LimitKind) -> 
     let wire = LinkConfig { delay: Duration::from_micros(100), ..LinkConfig::default() };
     match place {
         Place::Router => {
-            let card = Some(CardConfig { ring, limit, ..CardConfig::default() });
+            let card = Some(CardConfig { ring, limit: limit.into(), ..CardConfig::default() });
             let queue = qdisc.parse().expect("valid");
             let fast = NicConfig { rate: Rate::gbit(10), ..NicConfig::default() };
             let tcp = TcpConfig { tsq: TsqLimit::Off, ..load.tcp };
@@ -40,7 +40,7 @@ pub(crate) fn load(place: Place, qdisc: &str, ring: usize, limit: LimitKind) -> 
         Place::Host => {
             let nic = NicConfig { tx_ring: ring, ..NicConfig::default() };
             let qdisc = qdisc.parse().expect("valid");
-            Load { links: [wire.clone(), wire], nics: [nic, NicConfig::default()], qdisc, ring_limit: limit, ..load }
+            Load { links: [wire.clone(), wire], nics: [nic, NicConfig::default()], qdisc, ring_limit: limit.into(), ..load }
         }
     }
 }

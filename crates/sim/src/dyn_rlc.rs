@@ -1,0 +1,170 @@
+//! [`DynRlc`], **experimental**: a limit that follows a delay target (Imputato's thesis, chapter 5, after Kumar, Francini, Panwar and
+//! Sharma, WCNC 2018; spec/qdisc.md §17).
+//!
+//! It stands for the dynamic buffer of an LTE bearer: a packet moves down to the radio link only while less than a threshold is stored
+//! there, and each period the threshold is moved so that packets stay stored for about the target. Neither the period nor the rule of the
+//! step is published; here the threshold is scaled by target / delay, and goes part of the way to what that gives.
+//!
+//! It lives in the simulator, as something to compare with, and nowhere else: a patent (US 11,425,592 B2) may read on the method. The
+//! thesis found it to depend on how the radio link reports, and dynamic queue limits to do better without a target.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tautline_base::{Bytes, Instant};
+use tautline_bql::Limit;
+
+use crate::config_error::ConfigError;
+
+/// Parameters of [`DynRlc`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// How long packets should be stored, above 0. Default 20 ms, the thesis' shorter one.
+    pub target: Duration,
+    /// Time between two looks at the delay, above 0. Default 100 ms: our choice.
+    pub period: Duration,
+    /// Which delay of a period counts. Default the mean.
+    pub metric: Metric,
+    /// The threshold never falls below, at least 1 byte. Default two full frames: our choice.
+    pub limit_min: Bytes,
+    /// The threshold begins here and never rises above: the physical buffer. Default 500 KB (thesis).
+    pub limit_max: Bytes,
+    /// The threshold goes this part of the way to its new place, at least 1, which is all of it. Default 2, half of the way: our choice.
+    pub smoothing: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            target: Duration::from_millis(20),
+            period: Duration::from_millis(100),
+            metric: Metric::Mean,
+            limit_min: Bytes::new(2 * 1514),
+            limit_max: Bytes::new(500_000),
+            smoothing: 2,
+        }
+    }
+}
+
+/// What is made of the delays of one period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// Their mean.
+    Mean,
+    /// The shortest.
+    Min,
+    /// The longest.
+    Max,
+}
+
+/// A limit that follows a delay target.
+#[derive(Clone, Debug)]
+pub struct DynRlc {
+    config: Config,
+    limit: Bytes,
+    in_flight: Bytes,
+    /// What is stored, oldest first: how much of it is left, since when.
+    stored: VecDeque<(Bytes, Instant)>,
+    seen: Option<Seen>,
+}
+
+/// The delays since `since`.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    since: Instant,
+    count: u32,
+    sum: Duration,
+    least: Duration,
+    most: Duration,
+}
+
+impl DynRlc {
+    /// A limit with nothing in flight, at the whole of the buffer.
+    ///
+    /// # Errors
+    /// If a parameter is out of range.
+    pub fn new(config: Config) -> Result<Self, ConfigError> {
+        let Config { target, period, limit_min, limit_max, smoothing, metric: _ } = config;
+        ConfigError::check(!target.is_zero(), "target", "0", "above 0")?;
+        ConfigError::check(!period.is_zero(), "period", "0", "above 0")?;
+        ConfigError::check(limit_min > Bytes::ZERO, "limit_min", limit_min, "at least 1 byte")?;
+        ConfigError::check(limit_min <= limit_max, "limit_max", limit_max, "no less than limit_min")?;
+        ConfigError::check(smoothing > 0, "smoothing", smoothing, "at least 1")?;
+        Ok(Self { config, limit: limit_max, in_flight: Bytes::ZERO, stored: VecDeque::new(), seen: None })
+    }
+
+    /// Something was stored for `delay`.
+    fn sample(&mut self, delay: Duration, now: Instant) {
+        let seen = self.seen.get_or_insert(Seen { since: now, count: 0, sum: Duration::ZERO, least: delay, most: delay });
+        seen.count = seen.count.saturating_add(1);
+        seen.sum = seen.sum.saturating_add(delay);
+        (seen.least, seen.most) = (seen.least.min(delay), seen.most.max(delay));
+    }
+
+    /// At the end of a period, moves the threshold.
+    fn adapt(&mut self, now: Instant) {
+        let Some(seen) = self.seen.filter(|seen| now >= seen.since + self.config.period) else { return };
+        self.seen = None;
+        let delay = match self.config.metric {
+            Metric::Mean => seen.sum / seen.count.max(1),
+            Metric::Min => seen.least,
+            Metric::Max => seen.most,
+        };
+        let Config { target, limit_min, limit_max, smoothing, .. } = self.config;
+        let scaled = u128::from(self.limit.get()).saturating_mul(target.as_nanos()) / delay.as_nanos().max(1);
+        let wanted = Bytes::new(u64::try_from(scaled).unwrap_or(u64::MAX)).clamp(limit_min, limit_max);
+        let part = u64::from(smoothing);
+        self.limit = if wanted > self.limit {
+            self.limit + (wanted - self.limit) / part
+        } else {
+            self.limit - (self.limit - wanted) / part
+        };
+    }
+}
+
+impl Limit for DynRlc {
+    fn available(&self, _now: Instant) -> bool {
+        self.in_flight < self.limit
+    }
+
+    fn opens_at(&self) -> Option<Instant> {
+        self.available(Instant::ZERO).then_some(Instant::ZERO)
+    }
+
+    fn queued(&mut self, bytes: Bytes, now: Instant) {
+        self.in_flight += bytes;
+        self.stored.push_back((bytes, now));
+    }
+
+    fn completed(&mut self, bytes: Bytes, now: Instant) {
+        let mut left = bytes.min(self.in_flight);
+        self.in_flight -= left;
+        while let Some((stored, since)) = self.stored.front_mut() {
+            if *stored > left {
+                *stored -= left;
+                break;
+            }
+            left -= *stored;
+            let delay = now - *since;
+            self.stored.pop_front();
+            self.sample(delay, now);
+        }
+        self.adapt(now);
+    }
+
+    fn reset(&mut self) {
+        (self.limit, self.in_flight, self.seen) = (self.config.limit_max, Bytes::ZERO, None);
+        self.stored.clear();
+    }
+
+    fn limit(&self) -> Bytes {
+        self.limit
+    }
+
+    fn in_flight(&self) -> Bytes {
+        self.in_flight
+    }
+}
+
+#[cfg(test)]
+mod tests;

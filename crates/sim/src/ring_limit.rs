@@ -1,0 +1,43 @@
+//! [`RingLimit`]: which limit stands in front of a ring, chosen when a simulation is set up.
+
+use tautline_bql::{Limit, LimitKind};
+
+use crate::config_error::ConfigError;
+use crate::dyn_rlc::{self, DynRlc};
+
+/// A limit on the bytes in a device, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RingLimit {
+    /// One that devices have too.
+    Device(LimitKind),
+    /// A delay target. Experimental, see [`dyn_rlc`].
+    DynRlc(dyn_rlc::Config),
+}
+
+impl Default for RingLimit {
+    /// Dynamic queue limits as Linux has them.
+    fn default() -> Self {
+        Self::Device(LimitKind::default())
+    }
+}
+
+impl From<LimitKind> for RingLimit {
+    fn from(kind: LimitKind) -> Self {
+        Self::Device(kind)
+    }
+}
+
+impl From<dyn_rlc::Config> for RingLimit {
+    fn from(config: dyn_rlc::Config) -> Self {
+        Self::DynRlc(config)
+    }
+}
+
+impl RingLimit {
+    pub(crate) fn build(&self) -> Result<Box<dyn Limit>, ConfigError> {
+        Ok(match self {
+            Self::Device(kind) => kind.build()?,
+            Self::DynRlc(config) => Box::new(DynRlc::new(*config)?),
+        })
+    }
+}
