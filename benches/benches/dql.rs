@@ -1,10 +1,11 @@
 //! What the limit costs per packet: one DQL update alone, and a packet's whole way through a port.
 
 use std::hint::black_box;
+use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use tautline_base::{Bytes, Device, Instant, Packet, Received};
-use tautline_bql::{Dql, Limit, Port, Ring, Unlimited};
+use tautline_bql::{Dql, Limit, LimitKind, Port, Ring, Unlimited, dql};
 use tautline_qdisc::{Drops, FqCodel, Pfifo, Qdisc, fq_codel, pfifo};
 
 const FRAME: Bytes = Bytes::new(1514);
@@ -54,16 +55,10 @@ impl Device for Sink {
 
 fn updates(c: &mut Criterion) {
     let mut group = c.benchmark_group("dql");
-    group.bench_function("available + queued + completed", |b| {
-        let mut dql = Dql::default();
-        let mut now = 0;
-        b.iter(|| {
-            now += 1_000;
-            if black_box(dql.available(Instant::from_nanos(now))) {
-                dql.queued(black_box(FRAME), Instant::from_nanos(now));
-            }
-            dql.completed(black_box(FRAME), Instant::from_nanos(now));
-        });
+    group.bench_function("available + queued + completed", |b| bench_update(b, Dql::default()));
+    let watching = dql::Config { stall_threshold: Some(Duration::from_millis(100)), ..dql::Config::default() };
+    group.bench_function("available + queued + completed, looking for stalls", |b| {
+        bench_update(b, Dql::new(watching).expect("in range"));
     });
     group.throughput(Throughput::Elements(BURST));
     group.bench_function("burst of 32, one completion", |b| {
@@ -81,6 +76,18 @@ fn updates(c: &mut Criterion) {
     group.finish();
 }
 
+/// One packet in and out.
+fn bench_update(b: &mut criterion::Bencher<'_>, mut dql: Dql) {
+    let mut now = 0;
+    b.iter(|| {
+        now += 1_000;
+        if black_box(dql.available(Instant::from_nanos(now))) {
+            dql.queued(black_box(FRAME), Instant::from_nanos(now));
+        }
+        dql.completed(black_box(FRAME), Instant::from_nanos(now));
+    });
+}
+
 fn ports(c: &mut Criterion) {
     let mut group = c.benchmark_group("port");
     group.throughput(Throughput::Elements(BURST));
@@ -88,6 +95,8 @@ fn ports(c: &mut Criterion) {
     let fifo = || Pfifo::new(pfifo::Config::default());
     group.bench_function("pfifo, no limit", |b| bench_port(b, fifo(), Unlimited::default()));
     group.bench_function("pfifo, dql", |b| bench_port(b, fifo(), Dql::default()));
+    let boxed = LimitKind::default().build().expect("the default is valid");
+    group.bench_function("pfifo, dql chosen at run time", |b| bench_port(b, fifo(), boxed));
     group.bench_function("fq_codel, dql, 1000 flows", |b| bench_port(b, fair(), Dql::default()));
     group.finish();
 }

@@ -11,6 +11,7 @@
 //! | `limit_kind` | [`LimitKind`]: one of them by name |
 //! | [`push`] | [`Push`]: push-based flow control, a limit that meters by rate |
 //! | `ring` | [`Ring`]: a device's transmit ring behind a limit; [`Slot`], the permission to put one packet |
+//! | `queue` | [`TxStats`]: what passed a ring and what stopped it |
 //! | `port` | [`Port`]: queueing discipline, limit and ring as one |
 //! | `multi_port` | [`MultiPort`]: the same for a device with several transmit queues |
 //!
@@ -41,12 +42,14 @@ mod limit_kind;
 mod multi_port;
 mod port;
 pub mod push;
+mod queue;
 mod ring;
 
 pub use dql::{ConfigError, Dql};
 pub use limit::{Limit, Unlimited};
 pub use limit_kind::LimitKind;
-pub use multi_port::{MultiPort, TxStats, Waking};
+pub use multi_port::{MultiPort, Waking};
 pub use port::Port;
 pub use push::Push;
+pub use queue::TxStats;
 pub use ring::{Ring, Slot};

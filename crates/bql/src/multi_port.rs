@@ -5,12 +5,13 @@
 
 use alloc::vec::Vec;
 
-use tautline_base::{Bytes, Device, Instant, Item, Packet};
+use tautline_base::{Device, Instant, Packet};
 use tautline_qdisc::mq::ByFlow;
 use tautline_qdisc::{Backlog, Drops, Mq, Qdisc};
 
 use crate::dql::Dql;
 use crate::limit::Limit;
+use crate::queue::{Queue, TxStats};
 use crate::ring::Ring;
 
 /// Packets of one queue before the next one has its turn.
@@ -25,28 +26,6 @@ pub enum Waking {
     /// The root, which serves its children in turn whatever queue their packets go to: the order among queues is the root's, and a
     /// full queue holds up all. Since nobody knows which queue the root's next packet is for, it is asked only while every queue has room.
     Root,
-}
-
-/// What one device queue counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TxStats {
-    /// Packets put.
-    pub packets: u64,
-    /// Their bytes.
-    pub bytes: Bytes,
-    /// Doorbells rung: one for all that a `transmit` put.
-    pub bulks: u64,
-    /// How often a `transmit` left packets behind because the queue was full or at its limit, and it was not so before.
-    pub stops: u64,
-}
-
-/// A device queue.
-struct Queue<D: Device, L> {
-    ring: Ring<D, L>,
-    stats: TxStats,
-    /// Put since the doorbell.
-    put: usize,
-    stopped: bool,
 }
 
 /// One discipline with a child for each device queue, over a ring for each.
@@ -67,10 +46,9 @@ where
 {
     /// `root` feeding `rings`, one for each of its children; `None` if their numbers differ.
     pub fn new(root: Mq<Packet<D::Frame>, Q, F>, rings: Vec<Ring<D, L>>, waking: Waking) -> Option<Self> {
-        let queue = |ring| Queue { ring, stats: TxStats::default(), put: 0, stopped: false };
         (rings.len() == root.queues()).then(|| Self {
             root,
-            queues: rings.into_iter().map(queue).collect(),
+            queues: rings.into_iter().map(Queue::new).collect(),
             waking,
             turn: 0,
         })
@@ -181,15 +159,8 @@ where
 
     /// The end of a `transmit` for one queue.
     fn settle(&mut self, number: usize, now: Instant) {
-        let waits = self.root.child(number).is_some_and(|child| !child.backlog().is_empty());
-        let queue = &mut self.queues[number];
-        if core::mem::take(&mut queue.put) > 0 {
-            queue.ring.doorbell(now);
-            queue.stats.bulks += 1;
-        }
-        let stopped = waits && !queue.ring.is_open(now);
-        queue.stats.stops += u64::from(stopped && !queue.stopped);
-        queue.stopped = stopped;
+        let Self { root, queues, .. } = self;
+        queues[number].settle(now, || root.child(number).is_some_and(|child| !child.backlog().is_empty()));
     }
 
     /// Appends every packet that queue `number` has completed to `done`; nothing if there is no such queue.
@@ -254,19 +225,7 @@ where
     pub fn reset(&mut self, drops: &mut Drops<Packet<D::Frame>>) {
         for queue in &mut self.queues {
             queue.ring.reset(drops);
-            (queue.put, queue.stopped) = (0, false);
+            queue.forget();
         }
-    }
-}
-
-impl<D: Device, L: Limit> Queue<D, L> {
-    /// Puts `packet` into the ring, which is open.
-    fn put(&mut self, packet: Packet<D::Frame>, now: Instant, show: impl FnOnce(&Packet<D::Frame>)) {
-        let bytes = packet.len();
-        let slot = self.ring.slot(now).expect("it was found open, and time did not pass");
-        slot.put_shown(packet, now, show);
-        self.put += 1;
-        self.stats.packets += 1;
-        self.stats.bytes += bytes;
     }
 }

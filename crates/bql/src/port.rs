@@ -7,12 +7,13 @@ use tautline_qdisc::{Backlog, Drops, Qdisc};
 
 use crate::dql::Dql;
 use crate::limit::Limit;
+use crate::queue::{Queue, TxStats};
 use crate::ring::Ring;
 
 /// A queueing discipline in front of a limited ring.
 pub struct Port<Q, D: Device, L = Dql> {
     qdisc: Q,
-    ring: Ring<D, L>,
+    queue: Queue<D, L>,
 }
 
 impl<Q, D, L> Port<Q, D, L>
@@ -23,7 +24,7 @@ where
 {
     /// `qdisc` feeding `ring`.
     pub const fn new(qdisc: Q, ring: Ring<D, L>) -> Self {
-        Self { qdisc, ring }
+        Self { qdisc, queue: Queue::new(ring) }
     }
 
     /// Hands a packet to the discipline. It may come out in `drops`, or others in its place.
@@ -43,29 +44,36 @@ where
     ) -> usize {
         let mut moved = 0;
         while moved < budget {
-            let Some(slot) = self.ring.slot(now) else { break };
+            if !self.queue.ring.is_open(now) {
+                break;
+            }
             let Some(packet) = self.qdisc.dequeue(now, drops) else { break };
-            slot.put_shown(packet, now, &mut on_ring);
+            self.queue.put(packet, now, &mut on_ring);
             moved += 1;
         }
-        self.ring.doorbell(now);
+        self.queue.settle(now, || !self.qdisc.backlog().is_empty());
         moved
     }
 
     /// Appends every completed packet to `done`.
     pub fn reap(&mut self, now: Instant, done: &mut Vec<Packet<D::Frame>>) {
-        self.ring.reap(now, done);
+        self.queue.ring.reap(now, done);
     }
 
     /// The earliest moment at which [`transmit`](Self::transmit) may move a packet; `None` while the ring is closed, which
     /// only a completion changes, and when nothing is queued.
     pub fn ready_at(&self) -> Option<Instant> {
-        Some(self.ring.opens_at()?.max(self.qdisc.ready_at()?))
+        Some(self.queue.ring.opens_at()?.max(self.qdisc.ready_at()?))
     }
 
     /// What waits in the discipline; the ring is not counted.
     pub fn backlog(&self) -> Backlog {
         self.qdisc.backlog()
+    }
+
+    /// What passed, and what stopped it.
+    pub const fn stats(&self) -> &TxStats {
+        &self.queue.stats
     }
 
     /// The discipline.
@@ -80,17 +88,18 @@ where
 
     /// The ring.
     pub const fn ring(&self) -> &Ring<D, L> {
-        &self.ring
+        &self.queue.ring
     }
 
     /// The ring, for its device.
     pub const fn ring_mut(&mut self) -> &mut Ring<D, L> {
-        &mut self.ring
+        &mut self.queue.ring
     }
 
     /// Resets the device and gives up every packet in it. What the discipline holds stays and is sent when the device
     /// comes back.
     pub fn reset(&mut self, drops: &mut Drops<Packet<D::Frame>>) {
-        self.ring.reset(drops);
+        self.queue.ring.reset(drops);
+        self.queue.forget();
     }
 }

@@ -33,6 +33,15 @@ impl<D: Device, L: Limit> Ring<D, L> {
         self.limit.available(now) && self.device.room() > 0
     }
 
+    /// What keeps it shut, if it is; the ring, if both do.
+    pub(crate) fn shut(&self, now: Instant) -> Option<Shut> {
+        match (self.device.room() > 0, self.limit.available(now)) {
+            (false, _) => Some(Shut::Ring),
+            (true, false) => Some(Shut::Limit),
+            (true, true) => None,
+        }
+    }
+
     /// The moment from which time alone opens it; `None` while only a completion can.
     pub fn opens_at(&self) -> Option<Instant> {
         if self.device.room() > 0 { self.limit.opens_at() } else { None }
@@ -94,6 +103,15 @@ impl<D: Device, L: Limit> Ring<D, L> {
     pub const fn limit_mut(&mut self) -> &mut L {
         &mut self.limit
     }
+}
+
+/// Why nothing may be put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shut {
+    /// The ring is full.
+    Ring,
+    /// The limit is reached.
+    Limit,
 }
 
 /// The permission to put one packet into a ring.

@@ -97,7 +97,10 @@ fn each_queue_counts_for_itself() {
     fill(&mut port, 0..8);
     transmit(&mut port, 64);
     transmit(&mut port, 64);
-    let stats = |packets, bulks, stops| TxStats { packets, bytes: Bytes::new(1514 * packets), bulks, stops };
+    let stats = |packets, bulks, ring_full| {
+        let bytes = Bytes::new(1514 * packets);
+        TxStats { packets, bytes, bulks, ring_full, limit_reached: 0 }
+    };
     assert_eq!(port.stats(0), Some(&stats(2, 1, 1)), "it stays stopped");
     assert_eq!(port.stats(1), Some(&stats(4, 1, 0)), "full, but nothing waits");
     assert_eq!(port.ring(0).map(|ring| ring.device().doorbells), Some(1));
@@ -113,6 +116,8 @@ fn a_limit_stops_its_queue_alone() {
     let mut port = port(&[64, 64], Waking::Child, Dql::default);
     fill(&mut port, 0..8);
     assert_eq!(transmit(&mut port, 64), BTreeMap::from([(0, vec![0]), (1, vec![1])]), "a limit of zero lets one through");
+    let stopped = [0, 1].map(|number| port.stats(number).map(|stats| (stats.ring_full, stats.limit_reached)));
+    assert_eq!(stopped, [Some((0, 1)); 2]);
     port.reap(1, LATER, &mut Vec::new());
     assert_eq!(port.transmit(LATER, 64, &mut Drops::new(), |queue, _| assert_eq!(queue, 1)), 2);
 }

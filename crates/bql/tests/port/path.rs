@@ -1,7 +1,7 @@
 //! The way of a packet through a port.
 
 use tautline_base::{Bytes, Frame, HeapFrame, Instant, Item, Packet, Rate};
-use tautline_bql::{Dql, Limit, Port, Ring, Unlimited, dql};
+use tautline_bql::{Dql, Limit, Port, Ring, TxStats, Unlimited, dql};
 use tautline_qdisc::Drops;
 
 use crate::wire::{Fifo, Wire, packet};
@@ -69,6 +69,36 @@ fn a_closed_ring_wants_no_wake() {
 #[test]
 fn an_empty_discipline_wants_no_wake() {
     assert_eq!(port(0, Unlimited::default()).ready_at(), None);
+}
+
+/// What passed and what stopped it: the ring, the limit, neither; each stop once, however often it is looked at.
+#[test]
+fn it_counts_what_passed_and_what_stopped_it() {
+    let stats = |packets, bulks, ring_full, limit_reached| {
+        let bytes = Bytes::new(1514 * packets);
+        TxStats { packets, bytes, bulks, ring_full, limit_reached }
+    };
+    let mut full = port(9, Unlimited::default());
+    transmit(&mut full, 3);
+    assert_eq!(*full.stats(), stats(3, 1, 0, 0), "there is room left");
+    transmit(&mut full, 9);
+    transmit(&mut full, 9);
+    assert_eq!(*full.stats(), stats(4, 2, 1, 0));
+    full.reap(LATER, &mut Vec::new());
+    full.transmit(LATER, 9, &mut Drops::new(), |_| {});
+    assert_eq!(*full.stats(), stats(8, 3, 2, 0), "it was open in between");
+    full.reset(&mut Drops::new());
+    transmit(&mut full, 9);
+    assert_eq!((*full.stats(), full.backlog().packets), (stats(9, 4, 2, 0), 0), "counters outlive a reset");
+
+    let mut limited = port(9, fixed(2000));
+    transmit(&mut limited, 9);
+    transmit(&mut limited, 9);
+    assert_eq!((*limited.stats(), limited.stats().stops()), (stats(2, 1, 0, 1), 1));
+
+    let mut empty = port(4, Unlimited::default());
+    transmit(&mut empty, 9);
+    assert_eq!(*empty.stats(), stats(4, 1, 0, 0), "full, but nothing waits");
 }
 
 /// Counts what it is told and limits nothing.
