@@ -95,8 +95,9 @@ fn ports(c: &mut Criterion) {
     let fifo = || Pfifo::new(pfifo::Config::default());
     group.bench_function("pfifo, no limit", |b| bench_port(b, fifo(), Unlimited::default()));
     group.bench_function("pfifo, dql", |b| bench_port(b, fifo(), Dql::default()));
-    let boxed = LimitKind::default().build().expect("the default is valid");
-    group.bench_function("pfifo, dql chosen at run time", |b| bench_port(b, fifo(), boxed));
+    group.bench_function("pfifo, dql chosen at run time", |b| {
+        bench_port(b, fifo(), LimitKind::default().build().expect("the default is valid"));
+    });
     group.bench_function("fq_codel, dql, 1000 flows", |b| bench_port(b, fair(), Dql::default()));
     group.finish();
 }
