@@ -28,7 +28,7 @@ Output with --json: one object per line. Every second and at the end, \"event\":
   qdisc_bytes           the same in bytes
   qdisc_sojourn_us      time that 99 % of this interval's packets stayed in it at most
   drops                 packets the discipline dropped so far
-  dql_limit_bytes       dynamic queue limit of the device ring
+  dql_limit_bytes       limit on the bytes in the device ring (--limit), null without one
   ring_bytes            bytes in the ring
 At the end \"event\":\"summary\" with role, path, mode, cc, qdisc, bytes, seconds, gbit_per_s, sha256, retransmits, timeouts,
 tsq_throttles, qdisc_sojourn_us (99 % of all packets), drops, dql_limit_bytes, frames_in, bad_frames, bad_checksums.
@@ -52,7 +52,7 @@ pub struct Interval {
     qdisc_bytes: u64,
     qdisc_sojourn_us: f64,
     drops: u64,
-    dql_limit_bytes: u64,
+    dql_limit_bytes: Option<u64>,
     ring_bytes: u64,
 }
 
@@ -89,8 +89,8 @@ pub struct Summary {
     pub qdisc_sojourn_us: f64,
     /// Packets the discipline dropped.
     pub drops: u64,
-    /// Dynamic queue limit at the end.
-    pub dql_limit_bytes: u64,
+    /// Limit on the bytes in the device ring at the end; none without one.
+    pub dql_limit_bytes: Option<u64>,
     /// Frames that arrived.
     pub frames_in: u64,
     /// Frames that were malformed.
@@ -120,8 +120,8 @@ pub struct Verdict {
     pub retransmits: u64,
     /// Times TSQ held the sender back.
     pub tsq_throttles: u64,
-    /// Dynamic queue limit of the sender at the end.
-    pub dql_limit_bytes: u64,
+    /// Limit on the bytes in the sender's device ring at the end; none without one.
+    pub dql_limit_bytes: Option<u64>,
 }
 
 /// Makes a line per interval of one transfer.
@@ -201,10 +201,15 @@ impl Reporter {
             qdisc_bytes: backlog.bytes.get(),
             qdisc_sojourn_us: micros(sojourn.percentile(99)),
             drops: self.queue.drops(),
-            dql_limit_bytes: limit.limit().get(),
+            dql_limit_bytes: limited(limit.limit()),
             ring_bytes: limit.in_flight().get(),
         }
     }
+}
+
+/// A limit as it is reported: `None` where there is none.
+pub fn limited(limit: Bytes) -> Option<u64> {
+    (limit < Bytes::MAX).then_some(limit.get())
 }
 
 impl Interval {
@@ -224,7 +229,7 @@ impl Interval {
             self.qdisc_sojourn_us,
             self.drops,
             self.retransmits,
-            short(self.dql_limit_bytes),
+            self.dql_limit_bytes.map_or_else(|| "none".to_owned(), short),
             short(self.ring_bytes),
         );
     }
@@ -244,14 +249,15 @@ impl Summary {
 
     fn print(&self) {
         let Self { role, path, mode, cc, qdisc, .. } = self;
+        let limit = self.dql_limit_bytes.map_or_else(|| "its ring".to_owned(), |limit| format!("{limit} bytes"));
         println!(
             "{role}: {} bytes in {:.3} s = {:.3} Gbit/s over {path} ({mode}), {cc}, {qdisc}",
             self.bytes, self.seconds, self.gbit_per_s
         );
         println!(
             "{role}: {} retransmits, {} timeouts, {} TSQ throttles, {} drops in the discipline, 99 % of packets at most {:.0} us in \
-             it, DQL limit {} bytes",
-            self.retransmits, self.timeouts, self.tsq_throttles, self.drops, self.qdisc_sojourn_us, self.dql_limit_bytes
+             it, device limited to {}",
+            self.retransmits, self.timeouts, self.tsq_throttles, self.drops, self.qdisc_sojourn_us, limit
         );
         if self.bad_checksums > 0 {
             println!(

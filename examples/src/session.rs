@@ -12,7 +12,7 @@ use tautline_stack::{Host, HostConfig, NoTrace, TcpInfo};
 use crate::args::StackArgs;
 use crate::failure::Failure;
 use crate::open::Opened;
-use crate::report::{Summary, gbit_per_s, micros, rounded};
+use crate::report::{Summary, gbit_per_s, limited, micros, rounded};
 
 /// The discipline of a session: any, counted.
 pub type Queue<F> = Stats<Box<dyn DynQdisc<Packet<F>>>>;
@@ -130,7 +130,7 @@ where
             tsq_throttles: info.tsq_throttles,
             qdisc_sojourn_us: micros(queue.sojourn.percentile(99)),
             drops: queue.drops(),
-            dql_limit_bytes: self.host.port().ring().limit().limit().get(),
+            dql_limit_bytes: limited(self.host.port().ring().limit().limit()),
             frames_in: stats.frames_in,
             bad_frames: stats.malformed,
             bad_checksums: stats.bad_checksum,

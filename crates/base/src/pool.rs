@@ -29,10 +29,12 @@ impl<F: Frame> Pool<F> {
         self.free.pop()
     }
 
-    /// Gives back a frame that never became a packet.
+    /// Gives back a frame. One beyond the pool's number ends here: it was [born](Frame::duplicate) when a discipline doubled a packet,
+    /// and if kept, each would make the pool grow.
     pub fn put_back(&mut self, frame: F) {
-        debug_assert!(self.free.len() < self.capacity, "a frame came back that this pool never handed out");
-        self.free.push(frame);
+        if self.free.len() < self.capacity {
+            self.free.push(frame);
+        }
     }
 
     /// Ends a packet: the frame becomes free; what the packet owed its sender is returned. Completed and dropped packets
@@ -54,8 +56,26 @@ impl<F: Frame> Pool<F> {
         self.capacity
     }
 
-    /// Frames that are in packets somewhere. Zero when a host is idle; anything else is a leak.
+    /// Frames that are in packets somewhere, less as many as a discipline doubled. Zero when a host is idle; anything else is a
+    /// leak.
     pub fn outstanding(&self) -> usize {
         self.capacity - self.free.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::HeapFrame;
+
+    #[test]
+    fn a_doubled_packets_frame_ends_where_it_comes_back_and_the_pool_does_not_grow() {
+        let mut pool = Pool::new((0..2).map(|_| HeapFrame::new()).collect());
+        let packet = Packet::new(pool.take().expect("two"), 60);
+        let double = crate::Item::duplicate(&packet).expect("heap memory");
+        for packet in [packet, double] {
+            let _nobody_waits = pool.settle(packet);
+            assert_eq!((pool.free(), pool.capacity(), pool.outstanding()), (2, 2, 0));
+        }
     }
 }

@@ -13,7 +13,7 @@ use tautline_base::{Bytes, Rate};
 use tautline_bql::LimitKind;
 use tautline_examples::args::{Rates, Size, TcpArgs, Times};
 use tautline_examples::failure::{Failure, exit_code};
-use tautline_examples::report::{self, Reporter, Verdict, gbit_per_s, rounded};
+use tautline_examples::report::{self, Reporter, Verdict, gbit_per_s, limited, rounded};
 use tautline_examples::sink::hex;
 use tautline_qdisc::Kind;
 use tautline_sim::nic::NicConfig;
@@ -120,7 +120,7 @@ impl Args {
             qdisc: self.qdisc.name(),
             retransmits: outcome.sender.retransmits,
             tsq_throttles: outcome.sender.tsq_throttles,
-            dql_limit_bytes: outcome.ring_limits[SENDER].get(),
+            dql_limit_bytes: limited(outcome.ring_limits[SENDER]),
         };
         if !self.json {
             println!("sent     sha256 {sent}\nreceived sha256 {received}");

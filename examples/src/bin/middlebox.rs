@@ -13,7 +13,7 @@ use tautline_bql::{Limit, LimitKind};
 use tautline_examples::args::{DeviceKind, seconds};
 use tautline_examples::bridge::{Bridge, Queue, Received, Side};
 use tautline_examples::failure::{Failure, exit_code};
-use tautline_examples::report::{micros, print_json, rounded};
+use tautline_examples::report::{limited, micros, print_json, rounded};
 use tautline_qdisc::{QueueStats, Stats, build};
 use tautline_rt::{Between, Clock, Ended, EventLoop, Idle, Tap, Turn, stop_on_signals, system_seed};
 
@@ -21,7 +21,10 @@ const EXAMPLES: &str = "\
 Examples:
   middlebox --left veth1 --right veth2 --qdisc 'cake bandwidth 20mbit'
   middlebox --left veth1 --right veth2 --to-right 'tbf rate 20mbit burst 5kb latency 1s; fq_codel' --to-left 'netem delay 20ms limit 4000'
-A discipline may be a whole tc script: commands separated by semicolons, `tc qdisc add dev X` may stay in front.";
+  middlebox --device tap --left tap0 --right tap1 --limit none
+A discipline may be a whole tc script: commands separated by semicolons, `tc qdisc add dev X` may stay in front.
+TAP interfaces that do not exist are made and live as long as the middlebox. Over AF_XDP `netem duplicate` doubles nothing: the \
+memory of a card has no frame to spare for a packet that never came in; --device tap doubles.";
 
 /// Forwards every frame between two interfaces, each way through a queueing discipline.
 #[derive(Parser, Debug)]
@@ -77,7 +80,7 @@ struct Line<'a> {
     backlog_bytes: u64,
     sojourn_p50_us: f64,
     sojourn_p99_us: f64,
-    limit_bytes: u64,
+    limit_bytes: Option<u64>,
     ring_bytes: u64,
     no_memory: u64,
     too_long: u64,
@@ -165,7 +168,7 @@ where
         backlog_bytes: backlog.bytes.get(),
         sojourn_p50_us: micros(sojourn.percentile(50)),
         sojourn_p99_us: micros(sojourn.percentile(99)),
-        limit_bytes: limit.limit().get(),
+        limit_bytes: limited(limit.limit()),
         ring_bytes: limit.in_flight().get(),
         no_memory: received.no_memory,
         too_long: received.too_long,
@@ -244,6 +247,10 @@ fn with_af_xdp(args: &Args) -> Result<(), Failure> {
             ..Config::default()
         })
     };
+    let words = [Some(&args.qdisc), args.to_right.as_ref(), args.to_left.as_ref()];
+    if words.into_iter().flatten().any(|words| words.split_whitespace().any(|word| word == "duplicate")) {
+        eprintln!("note: over AF_XDP `duplicate` doubles nothing, see --help");
+    }
     run(args, open(&args.left)?, open(&args.right)?, |device| device.failure().map(|failure| failure.to_string()))
 }
 

@@ -7,6 +7,7 @@ use crate::common::{impaired, long_wire, ms, path, percent, run, run_if_found, r
 use proptest::prelude::*;
 use tautline_base::{Instant, Rate, Reason};
 use tautline_cc::Algorithm;
+use tautline_qdisc::Kind;
 use tautline_sim::record::Fate;
 use tautline_sim::{Capture, CaptureConfig, Impairments, NicConfig, PacketTrace, StallKind, Transfer, TransferError};
 use tautline_stack::TcpConfig;
@@ -99,6 +100,18 @@ fn streams_survive_accidents_on_a_grid_of_seeds_and_paths() {
             }
         }
     }
+}
+
+/// A discipline of the host's own that doubles packets: what it bears comes to rest with the rest.
+#[test]
+fn a_discipline_may_double_packets() {
+    let qdisc: Kind = "netem delay 1ms duplicate 20%".parse().expect("valid");
+    let transfer = Transfer { bytes: 300_000, qdisc, links: path(50, ms(20)), ..Transfer::default() };
+    let outcome = transfer.run().expect("it comes to its end");
+    assert!(outcome.content_equal && outcome.outstanding == 0, "{} frames outstanding", outcome.outstanding);
+    let [host, _] = outcome.hosts;
+    let ended = host.completed + host.dropped;
+    assert!(ended > host.births * 11 / 10, "{ended} ends of {} births", host.births);
 }
 
 /// One accident at a time, and a lot of it.
