@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::str::FromStr;
 
+use crate::bbr::{self, Bbr};
 use crate::bbr3::{self, Bbr3};
 use crate::config::Config;
 use crate::controller::Controller;
@@ -23,6 +24,14 @@ pub enum Algorithm {
     Cubic,
     /// CUBIC with HyStart as in Linux 6.1, for comparisons.
     CubicLinux,
+    /// BBR version 1 with Linux's numbers.
+    Bbr,
+    /// BBR-n with the numbers of its paper: [`bbr::Params::bbrn_aqm`].
+    BbrnAqm,
+    /// BBR-n with the numbers of its repository's head: [`bbr::Params::bbrn_2023`].
+    Bbrn2023,
+    /// BBR-n with the numbers of its first patch, whose start may never end: [`bbr::Params::bbrn_first`].
+    BbrnFirst,
     /// BBRv3 (draft-ietf-ccwg-bbr).
     Bbr3,
     /// BBRv3 as Google's Linux branch has it.
@@ -31,7 +40,17 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// Every algorithm.
-    pub const ALL: [Self; 5] = [Self::Reno, Self::Cubic, Self::CubicLinux, Self::Bbr3, Self::Bbr3Linux];
+    pub const ALL: [Self; 9] = [
+        Self::Reno,
+        Self::Cubic,
+        Self::CubicLinux,
+        Self::Bbr,
+        Self::BbrnAqm,
+        Self::Bbrn2023,
+        Self::BbrnFirst,
+        Self::Bbr3,
+        Self::Bbr3Linux,
+    ];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -39,6 +58,10 @@ impl Algorithm {
             Self::Reno => "reno",
             Self::Cubic => "cubic",
             Self::CubicLinux => "cubic-linux",
+            Self::Bbr => "bbr",
+            Self::BbrnAqm => "bbrn-aqm",
+            Self::Bbrn2023 => "bbrn-2023",
+            Self::BbrnFirst => "bbrn-first",
             Self::Bbr3 => "bbr3",
             Self::Bbr3Linux => "bbr3-linux",
         }
@@ -50,6 +73,10 @@ impl Algorithm {
             Self::Reno => Box::new(Reno::new(config)),
             Self::Cubic => Box::new(Cubic::new(config)),
             Self::CubicLinux => Box::new(CubicLinux::new(config)),
+            Self::Bbr => Box::new(Bbr::new(config)),
+            Self::BbrnAqm => Box::new(Bbr::build(bbr::Params::bbrn_aqm(), config)),
+            Self::Bbrn2023 => Box::new(Bbr::build(bbr::Params::bbrn_2023(), config)),
+            Self::BbrnFirst => Box::new(Bbr::build(bbr::Params::bbrn_first(), config)),
             Self::Bbr3 => Box::new(Bbr3::new(config)),
             Self::Bbr3Linux => Box::new(Bbr3::with(config, bbr3::Config::linux_v3())),
         }

@@ -8,11 +8,13 @@
 //! | [`reno`] | NewReno, RFC 5681 |
 //! | [`cubic`], [`curve`] | CUBIC, RFC 9438, and its growth function |
 //! | [`cubic_linux`] | CUBIC as in Linux 6.1 |
+//! | [`bbr`] | BBR version 1 as in Linux, and BBR-n |
 //! | [`bbr3`] | BBRv3, draft-ietf-ccwg-bbr |
 //! | [`slow_start`], [`hystart`], [`hystart_classic`] | how a connection begins; HyStart++, RFC 9406; HyStart as in Linux |
 //! | `window`, `packets`, `episode`, `round` | what window-based controllers share |
 //! | [`pacing`] | windows turned into rates |
 //! | `sampler` | [`Sampler`]: the delivery rate |
+//! | `chance` | the randomness of a connection |
 //! | `traced` | [`Traced`]: shows each event of a controller, as [`Row`]s of CSV |
 //! | `windowed_max` | [`WindowedMax`]: the largest of recent samples |
 //!
@@ -34,7 +36,9 @@
 extern crate alloc;
 
 mod algorithm;
+pub mod bbr;
 pub mod bbr3;
+mod chance;
 mod config;
 mod controller;
 pub mod cubic;
@@ -54,6 +58,7 @@ mod window;
 mod windowed_max;
 
 pub use algorithm::{Algorithm, Factory, UnknownAlgorithm};
+pub use bbr::Bbr;
 pub use bbr3::Bbr3;
 pub use config::Config;
 pub use controller::{Ack, Congestion, Controller, Ecn, Idle, Loss, Model, Phase, Recovery, Signal, Verdict};

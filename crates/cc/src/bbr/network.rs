@@ -1,0 +1,103 @@
+//! What the model says about window and rate: gains, bandwidth-delay products in whole segments, and the room that bursts
+//! need.
+
+use core::time::Duration;
+
+use tautline_base::{Bytes, Rate};
+
+use super::{Bbr, Gain, Mode};
+use crate::controller::Ack;
+
+/// Largest window in segments, as for every controller here.
+pub(super) const LARGEST: u64 = 1 << 24;
+/// Round trip assumed before the first sample.
+pub(super) const NOMINAL_RTT: Duration = Duration::from_millis(1);
+/// No pacer is set slower than this: it would never learn a better rate.
+pub(super) const SLOWEST: Rate = Rate::bytes_per_sec(1);
+
+const NANOS: u128 = 1_000_000_000;
+
+impl Bbr {
+    /// The bandwidth to send at: the policer's if one was found. Zero before the first sample.
+    pub(super) fn model_rate(&self) -> Rate {
+        self.policer.rate().unwrap_or_else(|| self.bandwidth.get())
+    }
+
+    pub(super) fn pacing_gain(&self) -> Gain {
+        match self.mode {
+            Mode::Startup => self.params.startup_gain,
+            Mode::Drain => self.params.drain_gain,
+            // A policer punishes every probe.
+            Mode::ProbeBw(_) if self.policer.rate().is_some() => Gain::UNIT,
+            Mode::ProbeBw(cycle) => cycle.gain(&self.params.cycle),
+            Mode::ProbeRtt(_) => Gain::UNIT,
+        }
+    }
+
+    pub(super) fn cwnd_gain(&self) -> Gain {
+        match self.mode {
+            Mode::Startup | Mode::Drain => self.params.startup_gain,
+            Mode::ProbeBw(_) => self.params.cwnd_gain,
+            Mode::ProbeRtt(_) => Gain::UNIT,
+        }
+    }
+
+    /// `bandwidth` times `gain`, less the margin.
+    pub(super) fn paced(&self, bandwidth: Rate, gain: Gain) -> Rate {
+        gain.of(bandwidth).percent(100 - self.params.pacing_margin.min(99)).max(SLOWEST)
+    }
+
+    /// STARTUP's rate before there is a bandwidth: the window in `rtt`.
+    pub(super) fn initial_rate(&self, rtt: Duration) -> Rate {
+        self.paced(Rate::from_amount(self.cwnd, rtt), self.params.startup_gain)
+    }
+
+    pub(super) fn min_cwnd(&self) -> Bytes {
+        self.mss * self.params.min_cwnd
+    }
+
+    /// The window that the model allows.
+    pub(super) fn target(&self) -> Bytes {
+        let bandwidth = self.model_rate();
+        let bunches = if self.pipe.reached() {
+            self.aggregation.room(bandwidth, &self.params.aggregation).get() / self.mss.get()
+        } else {
+            0
+        };
+        self.with_bursts(self.product(bandwidth, self.cwnd_gain()).saturating_add(bunches))
+    }
+
+    /// What is in flight when `bandwidth` is used with `gain`.
+    pub(super) fn inflight(&self, bandwidth: Rate, gain: Gain) -> Bytes {
+        self.with_bursts(self.product(bandwidth, gain))
+    }
+
+    /// `gain` bandwidth-delay products in whole segments, rounded up. The initial window before a round trip is known.
+    fn product(&self, bandwidth: Rate, gain: Gain) -> u64 {
+        let Some(rtt) = self.min_rtt.get() else { return self.initial_window.get() / self.mss.get() };
+        let product = u128::from(bandwidth.as_bytes_per_sec()).saturating_mul(rtt.as_nanos());
+        let scaled = product.saturating_mul(u128::from(gain.as_256ths()));
+        u64::try_from(scaled.div_ceil(256 * NANOS * u128::from(self.mss.get()))).unwrap_or(u64::MAX)
+    }
+
+    /// Adds room for three bursts (one here, one at the receiver, one on the way), rounds up to even, which delayed
+    /// acknowledgements need, and lets the probing phase of a short path probe by two segments at least.
+    fn with_bursts(&self, segments: u64) -> Bytes {
+        let bursts = 3 * self.params.burst(self.pacing_rate, self.mss);
+        let even = segments.saturating_add(bursts).min(LARGEST).next_multiple_of(2);
+        let probe = if matches!(self.mode, Mode::ProbeBw(cycle) if cycle.probes()) { 2 } else { 0 };
+        self.mss * (even + probe).min(LARGEST)
+    }
+
+    /// How much of `in_flight` the network will hold when the next segment departs: less what it delivers until then, and,
+    /// if the gain means to fill it, with that burst.
+    pub(super) fn in_network(&self, ack: &Ack, in_flight: Bytes) -> Bytes {
+        let delivered = self.model_rate() * (ack.next_departure - ack.now);
+        let burst = if self.pacing_gain() > Gain::UNIT {
+            self.mss * self.params.burst(self.pacing_rate, self.mss)
+        } else {
+            Bytes::ZERO
+        };
+        (in_flight + burst).saturating_sub(delivered)
+    }
+}

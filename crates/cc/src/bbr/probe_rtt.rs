@@ -1,0 +1,57 @@
+//! [`ProbeRtt`]: the pause in which the queue drains, so that the round trip without it can be measured.
+
+use core::time::Duration;
+
+use tautline_base::Instant;
+
+/// How far the pause has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ProbeRtt {
+    /// More than the smallest window is still in flight.
+    Draining,
+    /// Held for a while and a round trip.
+    Holding { until: Instant, round_ended: bool },
+}
+
+impl ProbeRtt {
+    /// The flight has shrunk to the smallest window: from now on it is held for `duration`.
+    pub(super) fn drained(now: Instant, duration: Duration) -> Self {
+        Self::Holding { until: now + duration, round_ended: false }
+    }
+
+    /// A round trip has ended.
+    pub(super) fn on_round(&mut self) {
+        if let Self::Holding { round_ended, .. } = self {
+            *round_ended = true;
+        }
+    }
+
+    /// It was held long enough, and for a round trip.
+    pub(super) fn is_over(self, now: Instant) -> bool {
+        matches!(self, Self::Holding { round_ended: true, .. }) && self.time_is_over(now)
+    }
+
+    /// It was held long enough.
+    pub(super) fn time_is_over(self, now: Instant) -> bool {
+        matches!(self, Self::Holding { until, .. } if now > until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_holds_for_the_time_and_a_round_trip() {
+        let (begin, time) = (Instant::from_secs(1), Duration::from_millis(200));
+        let late = begin + time + Duration::from_nanos(1);
+        let mut probe = ProbeRtt::Draining;
+        probe.on_round();
+        assert!(!probe.time_is_over(late) && !probe.is_over(late));
+        probe = ProbeRtt::drained(begin, time);
+        assert!(!probe.time_is_over(begin + time));
+        assert!(probe.time_is_over(late) && !probe.is_over(late), "no round trip yet");
+        probe.on_round();
+        assert!(probe.is_over(late) && !probe.is_over(begin + time));
+    }
+}
