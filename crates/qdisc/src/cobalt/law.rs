@@ -58,7 +58,8 @@ impl InverseRoot {
         let bracket = (3u64 << 32).saturating_sub((count as u64).saturating_mul((x * x) >> 32));
         // A quarter of the bracket, so that the product fits 64 bits.
         let next = ((bracket >> 2) * x) >> 31;
-        Self(if next > u32::MAX as u64 { u32::MAX } else { next as u32 })
+        // The step from any root lands at one or below, for a count of one or more: it fits.
+        Self(next as u32)
     }
 
     /// Nanoseconds from one signal to the next: interval / √count.
@@ -107,6 +108,7 @@ mod tests {
                 assert!((f64::from(root.0) / ideal - 1.0).abs() < 0.002, "count {count}: {root:?} beside {ideal}");
             }
         }
+        assert_eq!(InverseRoot::ONE.newton(1), InverseRoot::ONE, "one stays");
         assert_eq!(InverseRoot::ONE.newton(u32::MAX), InverseRoot(0), "saturates");
         assert_eq!(InverseRoot::ONE.gap(u64::MAX), u64::MAX - (1 << 32), "no overflow");
     }

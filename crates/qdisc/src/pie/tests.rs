@@ -76,6 +76,16 @@ fn the_probability_climbs_as_computed() {
     }
 }
 
+/// What the state shows is the share: spec/qdisc.md §8, worked 1, n = 1 and 20.
+#[test]
+fn the_state_shows_a_share_of_one() {
+    for (p, expected) in [(901_599_218_750, 1.25122e-5), (course(Law::Linux, 20, 20)[19], 1.19934e-4), (ONE, 1.0)] {
+        let mut state = State::default();
+        state.set(p, 0);
+        assert!(near(state.probability(), expected, expected * 1e-5), "{}", state.probability());
+    }
+}
+
 /// spec/qdisc.md §8, worked 2: 30 ms.
 #[test]
 fn a_longer_delay_climbs_faster() {
@@ -258,7 +268,10 @@ fn drops_are_withheld_where_they_serve_nothing() {
         let delay = |nanos, p| move |constant: &mut Constant| constant.state.steady(p, law.tick(nanos));
         assert_eq!(judge(law, &delay(7_499_000, 0.19), 100_000), Verdict::Pass, "{law}");
         assert_eq!(judge(law, &delay(7_501_000, 0.19), 100_000), Verdict::Dropped, "{law}");
-        assert_eq!(judge(law, &delay(7_499_000, 0.21), 100_000), Verdict::Dropped, "{law}");
+        for (p, verdict) in [(ONE / 5 - 1, Verdict::Pass), (ONE / 5, Verdict::Dropped)] {
+            let young = |constant: &mut Constant| constant.state.set(p, law.tick(7_499_000));
+            assert_eq!(judge(law, &young, 100_000), verdict, "{law}");
+        }
     }
 }
 
@@ -440,7 +453,7 @@ fn linux_starts_anew_when_calm() {
     for n in 0..=10 {
         queue.dequeue(ms(10 * n), &mut drops).expect("queued");
     }
-    assert!(queue.aqm.departure_rate(&queue.state) > 0, "eleven packets are a measurement, through six updates");
+    assert_eq!(queue.aqm.departure_rate(&queue.state), 122_070, "eleven packets are a measurement, through six updates");
     let judged = |queue: &mut Pie<Probe>, backlog| {
         queue.state.steady(0.21, 0);
         queue.state.accumulate(8.5);
@@ -543,6 +556,29 @@ fn docsis_wakes_and_rests() {
     aqm.admit(&mut state, &mut Probe::new(0), Bytes::ZERO, ms(16 * 150));
     state.steady(0.5, 10_000_000);
     assert_eq!(judge(&mut aqm, &mut state, 3000, 16 * 150), Verdict::Pass, "inactive again");
+}
+
+/// RFC 8034: only quiet updates lead to rest: under a delay an active queue stays active, so that a drop opens no further burst, and a
+/// quiescent one does not become inactive.
+#[test]
+fn docsis_does_not_rest_under_a_delay() {
+    let mut aqm = Aqm::new(Params::docsis(Bytes::new(300_000))).expect("valid");
+    let mut state = State::default();
+    let judge = |aqm: &mut Aqm, state: &mut State, backlog, updates: u64| {
+        state.steady(0.5, 10_000_000);
+        aqm.admit(state, &mut Probe::new(0), Bytes::ZERO, ms(16 * updates));
+        state.accumulate(8.5);
+        aqm.admit(state, &mut Probe::new(0).sized(1024), Bytes::new(backlog), ms(16 * updates))
+    };
+    assert_eq!(judge(&mut aqm, &mut state, 100_000, 0), Verdict::Dropped, "a third of the buffer");
+    aqm.admit(&mut state, &mut Probe::new(0), Bytes::ZERO, ms(16 * 9));
+    for updates in [10, 11, 12] {
+        assert_eq!(judge(&mut aqm, &mut state, 3000, updates), Verdict::Dropped, "no further burst");
+    }
+    state.steady(0.0, 0);
+    aqm.admit(&mut state, &mut Probe::new(0), Bytes::ZERO, ms(16 * 20));
+    assert_eq!(judge(&mut aqm, &mut state, 3000, 150), Verdict::Dropped, "two seconds of delay are no rest");
+    assert_eq!(judge(&mut aqm, &mut state, 3000, 150), Verdict::Pass, "which opened a burst: it was quiescent");
 }
 
 /// RFC 8034: packets are chosen in proportion to their length, with at most 85 %.
