@@ -79,6 +79,26 @@ proptest! {
     }
 }
 
+/// A leap in which the delay passes the target, and what a leap leaves as the delay last seen: as of single updates.
+#[test]
+fn leaps_turn_and_end_where_steps_do() {
+    for (alpha, beta, start, first, growth, count) in
+        [(256.0, 0.0, 0.0, 100_000, 200_000, 78), (0.16, 3.2, 0.5, 15_000_000, 1000, 100)]
+    {
+        let mut single = Controller::new(&Config { alpha, beta, ..Config::default() });
+        single.steady(start, first);
+        let mut leaping = single.clone();
+        let one = |n| Delays { first: first + n * growth, growth: 0, count: 1 };
+        (0..count).for_each(|n| single.update(one(n)));
+        leaping.update(Delays { first, growth, count });
+        for controller in [&mut single, &mut leaping] {
+            controller.update(one(count));
+        }
+        let (stepped, leapt) = (single.probability(), leaping.probability());
+        assert!((ONE / 10..ONE / 10 * 9).contains(&stepped) && stepped.abs_diff(leapt) < 1000, "{stepped} {leapt}");
+    }
+}
+
 fn put(queue: &mut DualPi2<Probe>, tos: u8, packets: u32, len: u32) {
     let mut drops = Drops::new();
     for id in 0..packets {
@@ -288,8 +308,30 @@ fn limits_hold() {
     assert_eq!(reasons, [(1, DropReason::Overlimit), (2, DropReason::Memory), (0, DropReason::Memory)]);
     queue.enqueue(Probe::new(6).sized(1), Instant::ZERO, &mut drops);
     assert!(drops.drain().all(|(_, reason)| reason == DropReason::Memory));
+    assert_eq!(queue.report().overlimits, 6, "two and one refused, three that lowered limits cost");
     let config = Config { limit: 100, ..Config::default() };
     assert_eq!(config.memory(), Bytes::new(2 * 100 * 1514));
+}
+
+/// What fits the memory to the byte is let in; the counters tell of each queue what came, and of both how much they held at most.
+#[test]
+fn the_counters_tell_what_came() {
+    let memory_limit = Some(Bytes::new(3 * 1514));
+    let mut queue = DualPi2::new(Config { memory_limit, ..Config::default() }).expect("valid");
+    put(&mut queue, ECT1, 2, 1514);
+    put(&mut queue, NOT_ECT, 1, 1514);
+    let mut drops = Drops::new();
+    queue.enqueue(Probe::new(9).sized(1), Instant::ZERO, &mut drops);
+    assert!(drops.drain().map(|(packet, reason)| (packet.id, reason)).eq([(9, DropReason::Memory)]));
+    (0..2).for_each(|_| drop(queue.dequeue(Instant::ZERO, &mut drops).expect("queued")));
+    put(&mut queue, NOT_ECT, 1, 1000);
+    let report = queue.report();
+    for (name, expected) in
+        [("pkts_in_c", 2), ("pkts_in_l", 2), ("maxq", 3), ("max_memory_used", 3 * 1514), ("memory_used", 2514)]
+    {
+        let counter = report.counters.iter().find(|(counter, _)| *counter == name).map(|(_, value)| value);
+        assert_eq!(counter, Some(&Value::Count(expected)), "{name}");
+    }
 }
 
 /// Super-packets are split, unless they may not or cannot be; the account balances.

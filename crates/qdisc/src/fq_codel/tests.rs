@@ -339,6 +339,14 @@ fn worst_delay(mut queue: impl Qdisc<Probe>, sparse: u64, bulk: u64) -> Duration
     worst
 }
 
+/// SplitMix64 from seed 0, its first three numbers as published; each is the mix of a multiple of the golden ratio.
+#[test]
+fn hashes_are_mixed_by_splitmix64() {
+    let golden = 0x9e37_79b9_7f4a_7c15_u64;
+    let outputs = [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f];
+    assert_eq!([0, 1, 2].map(|n| crate::drr_plus::mix(golden.wrapping_mul(n))), outputs);
+}
+
 /// Another secret puts the flows into other queues; the same secret into the same.
 #[test]
 fn the_perturbation_moves_flows() {

@@ -143,6 +143,10 @@ fn the_packet_limit_holds_and_may_be_lowered() {
     assert!(drops.iter().all(|(_, reason)| *reason == DropReason::Memory));
     assert_eq!(drops.drain().count(), 2);
     assert_eq!((queue.inner().overlimit, queue.inner().overmemory), (4, 2));
+    let report = queue.report();
+    let shown = ["pkts_in", "dropped", "overlimit", "overmemory"]
+        .map(|name| report.counters.iter().find(|(counter, _)| *counter == name).map(|(_, value)| value.clone()));
+    assert_eq!((report.kind, shown), ("fq_pie", [5, 6, 4, 2].map(|count| Some(Value::Count(count)))));
 }
 
 #[test]
@@ -187,6 +191,7 @@ fn words_set_every_parameter_and_come_back() {
         perturbation: 42,
     };
     assert_eq!(config, expected);
+    assert!(config.options().iter().all(|(name, _)| config.help().contains(name)), "the help names every option");
     assert_eq!(config.options()[..5].len() + config.pie.options().len(), config.options().len());
     for words in ["fq_pie", "fq_pie linux hz 100", "fq_pie limit 50 quantum 300 bytemode"] {
         let kind: Kind = words.parse().expect(words);
