@@ -33,6 +33,12 @@ fn the_base_probability_is_that_of_linux() {
         controller.update(steady(20, 1));
         assert_eq!(controller.probability(), expected);
     }
+    let mut changed = Controller::new(&Config { alpha: 1.0, ..Config::default() });
+    changed.update(steady(20, 1));
+    let before = changed.probability();
+    changed = changed.with(&Config::default());
+    changed.update(steady(20, 1));
+    assert_eq!(changed.probability() - before, 3_437_500, "a change keeps the delay last seen");
     let mut queue = DualPi2::<Probe>::new(Config::default()).expect("valid");
     queue.controller.update(steady(20, 1));
     let p = queue.probability();
@@ -326,6 +332,7 @@ fn the_counters_tell_what_came() {
     (0..2).for_each(|_| drop(queue.dequeue(Instant::ZERO, &mut drops).expect("queued")));
     put(&mut queue, NOT_ECT, 1, 1000);
     let report = queue.report();
+    assert_eq!((report.kind, &report.options), ("dualpi2", &queue.config.options()));
     for (name, expected) in
         [("pkts_in_c", 2), ("pkts_in_l", 2), ("maxq", 3), ("max_memory_used", 3 * 1514), ("memory_used", 2514)]
     {

@@ -144,6 +144,7 @@ fn the_packet_limit_holds_and_may_be_lowered() {
     assert_eq!(drops.drain().count(), 2);
     assert_eq!((queue.inner().overlimit, queue.inner().overmemory), (4, 2));
     let report = queue.report();
+    assert_eq!(report.options, queue.inner().config.options());
     let shown = ["pkts_in", "dropped", "overlimit", "overmemory"]
         .map(|name| report.counters.iter().find(|(counter, _)| *counter == name).map(|(_, value)| value.clone()));
     assert_eq!((report.kind, shown), ("fq_pie", [5, 6, 4, 2].map(|count| Some(Value::Count(count)))));
@@ -198,4 +199,6 @@ fn words_set_every_parameter_and_come_back() {
         assert_eq!(kind.to_string().parse(), Ok(kind), "{words}");
     }
     assert_eq!("fq_pie linux".parse(), Ok(Kind::FqPie(Config::linux())));
+    let Ok(Kind::FqPie(config)) = "fq_pie seed 9 linux".parse() else { panic!("fq_pie parses") };
+    assert_eq!(config.pie, Params { seed: 9, ..Params::linux() }, "a seed is kept");
 }
