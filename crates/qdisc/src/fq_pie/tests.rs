@@ -143,6 +143,7 @@ fn the_packet_limit_holds_and_may_be_lowered() {
     assert!(drops.iter().all(|(_, reason)| *reason == DropReason::Memory));
     assert_eq!(drops.drain().count(), 2);
     assert_eq!((queue.inner().overlimit, queue.inner().overmemory), (4, 2));
+    assert_eq!((queue.ready_at(), queue.backlog().packets), (Some(Instant::ZERO), 1));
     let report = queue.report();
     assert_eq!(report.options, queue.inner().config.options());
     let shown = ["pkts_in", "dropped", "overlimit", "overmemory"]
