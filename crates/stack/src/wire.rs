@@ -15,7 +15,7 @@ use smoltcp::wire::{
 };
 use tautline_base::Ecn;
 
-pub(crate) use ecn::EcnFlags;
+pub(crate) use ecn::{EchoedBytes, EcnFlags, growth};
 
 /// Bytes of an Ethernet header.
 pub(crate) const ETHERNET_HEADER: usize = 14;
@@ -25,13 +25,13 @@ pub(crate) const IPV4_HEADER: usize = 20;
 pub(crate) const TCP_HEADER: usize = 20;
 /// Bytes a timestamp option takes in a data segment, padding included.
 pub(crate) const TIMESTAMP_OPTION: usize = 12;
-/// Bytes a SACK option takes without blocks, padding included, and bytes of a block.
-pub(crate) const SACK_OPTION: usize = 4;
-/// See [`SACK_OPTION`].
+/// Bytes of a SACK block.
 pub(crate) const SACK_BLOCK: usize = 8;
 /// Most SACK blocks in a segment (RFC 2018 §3 with the timestamp option present).
 pub(crate) const SACK_BLOCKS: usize = 3;
 const HOP_LIMIT: u8 = 64;
+/// The option that fills.
+const NO_OPERATION: u8 = 1;
 
 /// An Ethernet address.
 pub(crate) type Mac = EthernetAddress;
@@ -75,6 +75,7 @@ pub(crate) struct Segment<'a> {
     pub(crate) sack: [Option<(u32, u32)>; SACK_BLOCKS],
     pub(crate) timestamp: Option<(u32, u32)>,
     pub(crate) ecn_flags: EcnFlags,
+    pub(crate) echoed_bytes: Option<EchoedBytes>,
     /// The ECN field of the packet it came in.
     pub(crate) codepoint: Ecn,
     pub(crate) payload: &'a [u8],
@@ -165,6 +166,7 @@ fn parse_tcp(source: Ipv4Addr, destination: Ipv4Addr, codepoint: Ecn, payload: &
         sack: repr.sack_ranges,
         timestamp: repr.timestamp.map(|t| (t.tsval, t.tsecr)),
         ecn_flags: EcnFlags::new(packet.ns(), packet.cwr(), packet.ece()),
+        echoed_bytes: EchoedBytes::find(packet.options()),
         codepoint,
         payload: repr.payload,
     })
@@ -200,6 +202,7 @@ pub(crate) struct TcpHeader {
     pub(crate) sack: [Option<(u32, u32)>; SACK_BLOCKS],
     pub(crate) timestamp: Option<(u32, u32)>,
     pub(crate) ecn_flags: EcnFlags,
+    pub(crate) echoed_bytes: Option<EchoedBytes>,
     /// The ECN field of the packet it travels in.
     pub(crate) codepoint: Ecn,
 }
@@ -239,7 +242,8 @@ pub(crate) fn write_tcp(frame: &mut [u8], addresses: &Addresses, header: &TcpHea
         timestamp: header.timestamp.map(|(value, echo)| TcpTimestampRepr::new(value, echo)),
         payload: &[],
     };
-    let tcp_header = repr.header_len();
+    let others = repr.header_len();
+    let tcp_header = others + header.echoed_bytes.map_or(0, |option| option.padded_len());
     let tcp_len = tcp_header + payload.0.len() + payload.1.len();
     let segment = write_ipv4(frame, addresses, IpProtocol::Tcp, header.codepoint, tcp_len);
     segment[tcp_header..][..payload.0.len()].copy_from_slice(payload.0);
@@ -247,11 +251,31 @@ pub(crate) fn write_tcp(frame: &mut [u8], addresses: &Addresses, header: &TcpHea
     let (source, destination) = (IpAddress::Ipv4(addresses.source), IpAddress::Ipv4(addresses.destination));
     let mut packet = TcpPacket::new_unchecked(segment);
     repr.emit(&mut packet, &source, &destination, &no_checksums());
+    if let Some(option) = header.echoed_bytes {
+        packet.set_header_len(tcp_header as u8);
+        let (before, place) = packet.options_mut().split_at_mut(others - TCP_HEADER);
+        // The padding of the other options must not end the list.
+        let padding = others - TCP_HEADER - options_len(&repr);
+        let end = before.len();
+        before[end - padding..].fill(NO_OPERATION);
+        option.write(place);
+    }
     packet.set_ns(header.ecn_flags.ae());
     packet.set_cwr(header.ecn_flags.cwr());
     packet.set_ece(header.ecn_flags.ece());
     packet.fill_checksum(&source, &destination);
     ETHERNET_HEADER + IPV4_HEADER + tcp_len
+}
+
+/// Bytes of the options in `repr`, without padding.
+fn options_len(repr: &TcpRepr<'_>) -> usize {
+    let blocks = repr.sack_ranges.iter().flatten().count();
+    let sack = match blocks {
+        _ if repr.sack_permitted => 2,
+        0 => 0,
+        blocks => 2 + SACK_BLOCK * blocks,
+    };
+    repr.max_seg_size.map_or(0, |_| 4) + repr.window_scale.map_or(0, |_| 3) + sack + repr.timestamp.map_or(0, |_| 10)
 }
 
 /// Writes an ARP request for `target`, or a reply that `addresses.source` is at `addresses.source_mac`.

@@ -196,6 +196,7 @@ where
             sack: [None; SACK_BLOCKS],
             timestamp: None,
             ecn_flags: EcnFlags::NONE,
+            echoed_bytes: None,
             codepoint: Ecn::NotEct,
         };
         let addresses = self.addresses_to(destination, destination_mac);

@@ -23,7 +23,7 @@ pub(super) use accurate::Newly;
 pub(super) use classic::{Earlier, Standing};
 
 use crate::config::EcnMode;
-use crate::wire::EcnFlags;
+use crate::wire::{EchoedBytes, EcnFlags};
 
 /// SYNs that ask for classic ECN, and for AccECN: those after them do not ask, in case somebody on the way throws such SYNs away
 /// (Linux `tcp_ecn_fallback`; RFC 9768 §3.1.4.1).
@@ -58,9 +58,9 @@ pub(super) enum Urgency {
 pub(super) enum Carries {
     /// Data that was never sent before.
     Fresh,
-    /// Data again.
+    /// Data again, only a FIN, or a probe.
     Again,
-    /// Nothing but an acknowledgement, or a probe. `bare`: without SACK blocks.
+    /// Nothing but an acknowledgement. `bare`: without SACK blocks.
     Nothing { bare: bool },
     /// What came before the marks changed is acknowledged with the flag of that time.
     Past(Earlier),
@@ -145,6 +145,22 @@ impl Ecn {
         }
     }
 
+    /// The option in our SYN-ACK: the first one tries whether options pass (RFC 9768 §3.2.3.2.1).
+    pub(super) fn syn_ack_option(&self) -> Option<EchoedBytes> {
+        match &self.mode {
+            Mode::Accurate(accurate) if self.opened == 0 => Some(accurate.all_bytes()),
+            _ => None,
+        }
+    }
+
+    /// The option in a pure acknowledgement.
+    pub(super) fn option(&self) -> Option<EchoedBytes> {
+        match &self.mode {
+            Mode::Accurate(accurate) => accurate.option(),
+            Mode::Off | Mode::Classic(_) => None,
+        }
+    }
+
     /// A SYN or SYN-ACK left. A passive end in AccECN mode that had to send one without flags cannot know what its peer makes of
     /// it: it never sends capable packets (RFC 9768 §3.1.5).
     pub(super) fn sent_syn(&mut self) {
@@ -184,16 +200,17 @@ impl Ecn {
     }
 
     /// The SYN-ACK that answers our SYN.
-    pub(super) fn on_syn_ack(&mut self, flags: EcnFlags, codepoint: Codepoint) {
+    pub(super) fn on_syn_ack(&mut self, flags: EcnFlags, option: Option<EchoedBytes>, codepoint: Codepoint) {
         self.agree(handshake::on_syn_ack(self.wishes.requests, flags));
         if let Mode::Accurate(accurate) = &mut self.mode {
             accurate.on_syn_ack(codepoint);
+            accurate.on_first_option(option);
             // Our SYN left without a codepoint.
             self.capable &= handshake::reflected(flags).is_none_or(|arrived| arrived == Codepoint::NotEct);
         }
     }
 
-    /// Another SYN-ACK: our acknowledgement of the first one was lost. True if a bare acknowledgement has to answer it.
+    /// Another SYN-ACK: our acknowledgement of the first one was lost.
     pub(super) fn on_syn_ack_again(&mut self, codepoint: Codepoint) {
         if let Mode::Accurate(accurate) = &mut self.mode {
             accurate.on_syn_ack(codepoint);
@@ -202,8 +219,9 @@ impl Ecn {
 
     /// The first acknowledgement at the passive end; `bare`: without data and SACK blocks, so that it tells of the SYN-ACK
     /// (RFC 9768 table 4). Our SYN-ACK left without a codepoint.
-    pub(super) fn on_handshake_ack(&mut self, flags: EcnFlags, bare: bool) {
+    pub(super) fn on_handshake_ack(&mut self, flags: EcnFlags, option: Option<EchoedBytes>, bare: bool) {
         let Mode::Accurate(accurate) = &mut self.mode else { return };
+        accurate.on_first_option(option);
         if !bare {
             return;
         }
@@ -269,7 +287,10 @@ impl Ecn {
                 Carries::Past(_) => classic.sent_earlier(),
                 Carries::Again | Carries::Nothing { .. } => {}
             },
-            Mode::Accurate(accurate) => accurate.sent(carries == Carries::Nothing { bare: true }),
+            Mode::Accurate(accurate) => match carries {
+                Carries::Nothing { bare } => accurate.sent_bare(bare),
+                Carries::Fresh | Carries::Again | Carries::Past(_) => accurate.sent(),
+            },
         }
     }
 
@@ -286,11 +307,11 @@ impl Ecn {
         matches!(&self.mode, Mode::Accurate(accurate) if accurate.owes_reflection())
     }
 
-    /// An acceptable packet other than a SYN arrived. `data`: with payload.
-    pub(super) fn on_packet(&mut self, codepoint: Codepoint, flags: EcnFlags, data: bool, standing: Standing) -> Urgency {
+    /// An acceptable packet other than a SYN arrived with `data` bytes of payload.
+    pub(super) fn on_packet(&mut self, codepoint: Codepoint, flags: EcnFlags, data: u64, standing: Standing) -> Urgency {
         let urgency = match &mut self.mode {
             Mode::Off => return Urgency::None,
-            Mode::Classic(classic) if data => classic.on_data(codepoint, flags, standing),
+            Mode::Classic(classic) if data > 0 => classic.on_data(codepoint, flags, standing),
             // RFC 3168 §6.1.4: acknowledgements are not capable, so a mark on one is none.
             Mode::Classic(_) => return Urgency::None,
             Mode::Accurate(accurate) => accurate.on_packet(codepoint, data, standing.owes),
@@ -300,15 +321,15 @@ impl Ecn {
     }
 
     /// What an acknowledgement of our data tells of marks.
-    pub(super) fn on_acknowledgement(&mut self, flags: EcnFlags, newly: Newly) -> Marks {
+    pub(super) fn on_acknowledgement(&mut self, flags: EcnFlags, option: Option<EchoedBytes>, newly: Newly) -> Marks {
         let marks = match &mut self.mode {
             Mode::Off => return Marks::default(),
             Mode::Classic(_) if flags.ece() => Marks { congestion: true, bytes: newly.bytes },
             Mode::Classic(_) => Marks::default(),
             Mode::Accurate(accurate) => {
-                let packets = accurate.on_acknowledgement(flags, newly);
-                self.totals.delivered += packets;
-                Marks { congestion: packets > 0, bytes: share(newly, packets) }
+                let marked = accurate.on_acknowledgement(flags, option, newly);
+                self.totals.delivered += marked.packets;
+                Marks { congestion: marked.packets > 0, bytes: marked.bytes }
             }
         };
         if matches!(self.mode, Mode::Classic(_)) && marks.congestion {
@@ -333,13 +354,4 @@ impl Ecn {
             classic.nothing_to_say();
         }
     }
-}
-
-/// The bytes of `packets` among those newly delivered.
-fn share(newly: Newly, packets: u64) -> Bytes {
-    if packets >= newly.packets {
-        return newly.bytes;
-    }
-    let bytes = u128::from(newly.bytes.get()) * u128::from(packets) / u128::from(newly.packets.max(1));
-    Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX))
 }

@@ -72,7 +72,7 @@ impl Connection {
             (None, true, _) | (_, false, false) => Reply::None,
             (Some(true), false, true) => {
                 self.agree(segment, now);
-                self.ecn.on_syn_ack(segment.ecn_flags, segment.codepoint);
+                self.ecn.on_syn_ack(segment.ecn_flags, segment.echoed_bytes, segment.codepoint);
                 self.update_window_from_syn(segment);
                 self.state = State::Established;
                 self.happened.established = true;
@@ -139,7 +139,7 @@ impl Connection {
         };
         if matches!(self.state, State::SynReceived { .. }) && ack > 0 {
             let bare = segment.payload.is_empty() && segment.sack[0].is_none();
-            self.ecn.on_handshake_ack(segment.ecn_flags, bare);
+            self.ecn.on_handshake_ack(segment.ecn_flags, segment.echoed_bytes, bare);
         }
         let reply = self.complete_open(ack);
         self.update_window(offset, ack, segment);

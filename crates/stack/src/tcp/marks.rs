@@ -10,7 +10,7 @@ use super::output::{Kind, Plan};
 use super::receiver::Acknowledgement;
 use super::recovery::Phase;
 use super::segments::Delivery;
-use crate::wire::{EcnFlags, Segment};
+use crate::wire::{EchoedBytes, EcnFlags, Segment};
 
 /// Segments acknowledged at once after a mark (Linux: 2).
 const QUICK: u32 = 2;
@@ -20,7 +20,7 @@ impl Connection {
     pub(super) fn take_mark(&mut self, segment: &Segment<'_>) {
         let owes = self.receiver.owed() != Acknowledgement::None;
         let standing = Standing { next: self.receiver.next(), owes };
-        let data = !segment.payload.is_empty();
+        let data = segment.payload.len() as u64;
         match self.ecn.on_packet(segment.codepoint, segment.ecn_flags, data, standing) {
             Urgency::None => {}
             Urgency::Quick => self.receiver.acknowledge_quickly(QUICK),
@@ -35,8 +35,8 @@ impl Connection {
         if handshake || ack < self.una {
             return Marks::default();
         }
-        let newly = Newly { packets: delivery.packets, bytes: delivery.bytes };
-        let marks = self.ecn.on_acknowledgement(segment.ecn_flags, newly);
+        let newly = Newly { packets: delivery.packets, bytes: delivery.bytes, segment: self.segment_size() };
+        let marks = self.ecn.on_acknowledgement(segment.ecn_flags, segment.echoed_bytes, newly);
         if marks.congestion {
             self.make_reduction_final();
         }
@@ -65,8 +65,8 @@ impl Connection {
         match plan.kind {
             Kind::Past(earlier) => Carries::Past(earlier),
             Kind::New if !plan.payload().is_empty() => Carries::Fresh,
-            Kind::New | Kind::Again(_) => Carries::Again,
-            Kind::Ack | Kind::Probe | Kind::Reset => Carries::Nothing { bare: self.receiver.out_of_order() == 0 },
+            Kind::New | Kind::Again(_) | Kind::Probe => Carries::Again,
+            Kind::Ack | Kind::Reset => Carries::Nothing { bare: self.receiver.out_of_order() == 0 },
         }
     }
 
@@ -82,6 +82,15 @@ impl Connection {
         }
         let carries = self.carries(plan);
         (self.ecn.flags(carries), self.ecn.codepoint(carries))
+    }
+
+    /// The AccECN option of `plan`.
+    pub(super) fn echoed_bytes(&self, plan: &Plan) -> Option<EchoedBytes> {
+        match plan.kind {
+            Kind::Ack => self.ecn.option(),
+            _ if plan.syn() && !matches!(self.state, State::SynSent) => self.ecn.syn_ack_option(),
+            _ => None,
+        }
     }
 
     /// `plan` has left.

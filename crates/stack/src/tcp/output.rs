@@ -14,7 +14,10 @@ use super::recovery::Phase;
 use super::timers::Persist;
 use crate::config::Pacing;
 use crate::seq;
-use crate::wire::{Flags, IPV4_HEADER, SACK_BLOCK, SACK_BLOCKS, SACK_OPTION, TCP_HEADER, TIMESTAMP_OPTION, TcpHeader};
+use crate::wire::{EchoedBytes, Flags, IPV4_HEADER, SACK_BLOCK, SACK_BLOCKS, TCP_HEADER, TIMESTAMP_OPTION, TcpHeader};
+
+/// Most bytes of options in a TCP header (RFC 9293 §3.1).
+const OPTION_SPACE: usize = 40;
 
 /// A segment that may be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -201,6 +204,7 @@ impl Connection {
             _ => self.receiver.next(),
         };
         let (ecn_flags, codepoint) = self.ecn_fields(plan);
+        let echoed_bytes = self.echoed_bytes(plan);
         let scaling = self.agreed.as_ref().is_none_or(|agreed| agreed.scaling);
         TcpHeader {
             source_port: self.tuple.local_port,
@@ -213,9 +217,10 @@ impl Connection {
             window_scale: (syn && scaling).then_some(own_scale),
             mss: syn.then_some((self.mtu - IPV4_HEADER - TCP_HEADER).min(usize::from(u16::MAX)) as u16),
             sack_permitted: syn && self.agreed.as_ref().is_none_or(|agreed| agreed.sack),
-            sack: if answering && plan.kind == Kind::Ack { self.sack_option() } else { [None; SACK_BLOCKS] },
+            sack: if answering && plan.kind == Kind::Ack { self.sack_option(echoed_bytes) } else { [None; SACK_BLOCKS] },
             timestamp: self.timestamp_option(syn, now),
             ecn_flags,
+            echoed_bytes,
             codepoint,
         }
     }
@@ -237,11 +242,15 @@ impl Connection {
         }
     }
 
-    fn sack_option(&self) -> [Option<(u32, u32)>; SACK_BLOCKS] {
+    /// With `echoed_bytes` beside them there is room for two blocks (RFC 9768 §3.2.3.3).
+    fn sack_option(&self, echoed_bytes: Option<EchoedBytes>) -> [Option<(u32, u32)>; SACK_BLOCKS] {
         let mut option = [None; SACK_BLOCKS];
         if let Some(agreed) = self.agreed.as_ref().filter(|agreed| agreed.sack) {
             // Not even an acknowledgement may be longer than the MTU.
-            let room = self.mtu.saturating_sub(IPV4_HEADER + TCP_HEADER + TIMESTAMP_OPTION + SACK_OPTION);
+            let space = self.mtu.saturating_sub(IPV4_HEADER + TCP_HEADER).min(OPTION_SPACE);
+            // Kind and length of the SACK option take the room that pads the timestamp.
+            let others = TIMESTAMP_OPTION + echoed_bytes.map_or(0, |option| option.padded_len());
+            let room = space.saturating_sub(others);
             for (slot, block) in option.iter_mut().zip(self.receiver.sack_blocks().take(room / SACK_BLOCK)) {
                 *slot = Some((seq::to_wire(agreed.irs, block.start), seq::to_wire(agreed.irs, block.end)));
             }

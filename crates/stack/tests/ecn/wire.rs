@@ -32,7 +32,7 @@ fn between(mode: EcnMode) -> TcpConfig {
     TcpConfig { ecn: mode, ..TcpConfig::default() }
 }
 
-const NOTICED: [(EcnMode, EcnState); 1] = [(EcnMode::Request, EcnState::Classic)];
+const NOTICED: [(EcnMode, EcnState); 2] = [(EcnMode::Request, EcnState::Classic), (EcnMode::AccEcn, EcnState::AccEcn)];
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -55,6 +55,11 @@ fn marks_slow_the_sender_down_and_nothing_is_lost() {
         assert_eq!(receiver.received_ce, marks.get(), "{mode:?}");
         assert!(marks.get() > 10 && sender.ce_reductions > 3, "{} marks, {} reductions", marks.get(), sender.ce_reductions);
         assert_eq!((sender.retransmits, sender.timeouts), (0, 0), "{mode:?}");
+        if mode == EcnMode::AccEcn {
+            pair.run_for(Duration::from_millis(100));
+            let told = pair.hosts[0].info(client).unwrap().delivered_ce;
+            assert_eq!(told, marks.get(), "the count is exact");
+        }
     }
 }
 
