@@ -224,6 +224,8 @@ pub(crate) const SETUPS: &[Setup] = &[
         inputs: &ACKS,
         ..exact("cake-ack-aggressive", "cake bandwidth 1mbit besteffort flows ack-filter-aggressive")
     },
+    Setup { ..exact("cake-unlimited", "cake unlimited diffserv4 flows") },
+    Setup { shaped: false, ..exact("cake-autorate", "cake bandwidth 12mbit besteffort flows autorate-ingress") },
     Setup {
         ..statistical(
             "red-drop",
@@ -234,6 +236,13 @@ pub(crate) const SETUPS: &[Setup] = &[
         ..statistical(
             "red-adaptive",
             "red limit 400000 min 20000 max 120000 avpkt 1000 burst 40 probability 0.02 bandwidth 12mbit ecn adaptive",
+        )
+    },
+    Setup {
+        ours: "limit 599",
+        ..statistical(
+            "sfq-red",
+            "sfq limit 600 flows 200 depth 120 divisor 65536 redflowlimit 60000 min 8000 max 24000 avpkt 1000 burst 20 probability 0.1 ecn",
         )
     },
     Setup { ours: "hz 100 first_update 450ms", ..statistical("pie-default", "pie") },
@@ -257,6 +266,10 @@ pub(crate) const SETUPS: &[Setup] = &[
     Setup {
         shaped: false,
         ..statistical("netem-reorder", "netem limit 20000 delay 20ms 4ms 25% reorder 20% 50% gap 4 corrupt 2%")
+    },
+    Setup {
+        shaped: false,
+        ..statistical("netem-slots", "netem limit 20000 delay 5ms rate 20mbit slot 8ms 24ms packets 30 bytes 24000")
     },
 ];
 

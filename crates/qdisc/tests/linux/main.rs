@@ -63,9 +63,11 @@ fn tables() {
     let chosen = |setup: &&Setup| setup.name.starts_with(&only);
     println!("{}", tables::exact(&folder(), SETUPS.iter().filter(chosen).filter(|setup| !setup.has_dice())));
     println!("{}", tables::statistical(&folder(), SETUPS.iter().filter(chosen)));
+    println!("{}", tables::copies(&folder(), SETUPS.iter().filter(chosen)));
 }
 
-/// How far ours stays with the kernel if ties are decided as the kernel seems to have decided them.
+/// How far ours stays with the kernel if ties are decided as the kernel seems to have decided them; the default profile, which is
+/// really different, for comparison.
 #[test]
 #[ignore = "for whoever looks for a difference"]
 fn ties() {
@@ -74,10 +76,13 @@ fn ties() {
     for setup in SETUPS {
         for &input in setup.inputs.iter().filter(|&&input| setup.cell(input).starts_with(&only)) {
             let Some(run) = Run::new(&folder(), setup, input, seed) else { continue };
-            let (nudges, together) = ties::decide(&run, setup, seed);
-            let verdict = run.verdict(&run.nudged(setup, true, seed, &nudges));
-            let all = run.record.departures.len();
-            println!("{}: {together} of {all} departures are the kernel's, with {nudges:?}\n{verdict:?}", setup.cell(input));
+            let profiles = [true, false].into_iter().filter(|&linux| linux || setup.has_profile());
+            for linux in profiles {
+                let (nudges, together) = ties::decide(&run, setup, linux, seed);
+                let (name, all) = (setup.cell(input), run.record.departures.len());
+                let profile = if linux { "" } else { ", default" };
+                println!("{name}{profile}: {together} of {all} departures together with {} ties: {nudges:?}", nudges.len());
+            }
         }
     }
 }

@@ -17,6 +17,13 @@ pub(crate) struct Nudges {
     pub(crate) wakes: BTreeMap<usize, i64>,
 }
 
+impl Nudges {
+    /// How many choices are turned round.
+    pub(crate) fn len(&self) -> usize {
+        self.arrivals.len() + self.wakes.len()
+    }
+}
+
 /// What `qdisc` does with the packets of `trace` if they come at `arrivals` and the clock shows `start` at their beginning.
 ///
 /// The clock moves in steps of `step`: who asked to be woken is woken at the next.

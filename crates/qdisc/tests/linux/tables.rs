@@ -6,7 +6,9 @@ use std::path::Path;
 
 use crate::cells::{Input, Setup, Way};
 use crate::compare::Verdict;
+use crate::record::Departure;
 use crate::run::{Figures, Run};
+use crate::ties;
 
 /// Runs of the kernel and of ours, each with a seed of its own.
 const SEEDS: u32 = 10;
@@ -38,9 +40,10 @@ pub(crate) fn exact<'a>(folder: &Path, setups: impl Iterator<Item = &'a Setup>) 
                         run.map_or_else(String::new, |run| {
                             let verdict = run.verdict(&run.ours(setup, linux, 1));
                             apart = apart.max(verdict.apart[2]);
+                            let ties = if linux { decided(&run, setup, &verdict) } else { String::new() };
                             // Two flows in one of the kernel's queues are no fault of ours.
                             let collide = if run.record.collides() { " (flows collide)" } else { "" };
-                            shares(&verdict, linux) + collide
+                            shares(&verdict, linux) + &ties + collide
                         })
                     })
                     .collect();
@@ -50,6 +53,17 @@ pub(crate) fn exact<'a>(folder: &Path, setups: impl Iterator<Item = &'a Setup>) 
         }
     }
     text
+}
+
+/// What becomes of a cell that is not wholly the kernel's once ties are decided as the kernel did.
+fn decided(run: &Run, setup: &Setup, verdict: &Verdict) -> String {
+    if [verdict.fate, verdict.order, verdict.on_time] == [1.0; 3] {
+        return String::new();
+    }
+    let (nudges, _) = ties::decide(run, setup, true, 1);
+    let ties = if nudges.len() == 1 { "tie" } else { "ties" };
+    let verdict = run.verdict(&run.nudged(setup, true, 1, &nudges));
+    format!("; {} {ties} decided: {}", nudges.len(), shares(&verdict, false))
 }
 
 /// Same fate, same order, same time, in percent.
@@ -112,33 +126,67 @@ pub(crate) fn statistical<'a>(folder: &Path, setups: impl Iterator<Item = &'a Se
     for setup in setups.filter(|setup| setup.has_dice()) {
         for &input in setup.inputs {
             let runs: Vec<Run> = (1..=SEEDS).filter_map(|seed| Run::new(folder, setup, input, seed)).collect();
-            let Some(first) = runs.first().filter(|_| runs.len() > 1) else { continue };
-            let kernel: Vec<Figures> = runs.iter().map(|run| run.figures(&run.record.departures)).collect();
+            if runs.len() < 2 {
+                continue;
+            }
             let replays: Vec<_> = runs.iter().zip(1..).map(|(run, seed)| run.ours(setup, true, seed)).collect();
-            let ours: Vec<Figures> = runs.iter().zip(&replays).map(|(run, ours)| run.figures(ours)).collect();
-            let measure = |of: fn(&Figures) -> f64, share, is_count| {
-                let values = |figures: &[Figures]| figures.iter().map(of).collect::<Vec<f64>>();
-                Measure::new(&values(&kernel), &values(&ours), share, is_count)
-            };
-            let with_ours: Vec<Verdict> = runs.iter().zip(&replays).map(|(run, ours)| run.verdict(ours)).collect();
-            let with_itself: Vec<Verdict> = runs[1..].iter().map(|run| first.verdict(&run.record.departures)).collect();
-            writeln!(
-                text,
-                "| {} {} | {} | {} | {} | {} | {} | {} | {} |",
-                setup.name,
-                input.name(),
-                runs.len(),
-                measure(|figures| figures.lost, COUNTS_APART, true).cell(0),
-                measure(|figures| figures.marked, COUNTS_APART, true).cell(0),
-                measure(|figures| figures.median, DELAYS_APART, false).cell(2),
-                measure(|figures| figures.p95, DELAYS_APART, false).cell(2),
-                alike(&with_ours),
-                alike(&with_itself),
-            )
-            .expect("a string grows");
+            let name = format!("{} {}", setup.name, input.name());
+            let (line, holds) = row(&name, &runs, &replays);
+            text += &line;
+            if !holds && setup.is_exact() {
+                let decided = runs.iter().zip(1..).map(|(run, seed)| {
+                    let (nudges, _) = ties::decide(run, setup, true, seed);
+                    run.nudged(setup, true, seed, &nudges)
+                });
+                text += &row(&(name + ", ties decided"), &runs, &decided.collect::<Vec<_>>()).0;
+            }
         }
     }
     text
+}
+
+/// Copies that netem makes: a row for a trace, mean of the kernel, its 5 and 95 % points, mean of ours.
+pub(crate) fn copies<'a>(folder: &Path, setups: impl Iterator<Item = &'a Setup>) -> String {
+    let mut text = String::from("\n| setup, trace | seeds | copies |\n|---|---|---|\n");
+    for setup in setups.filter(|setup| setup.words.contains("duplicate")) {
+        for &input in setup.inputs {
+            let runs: Vec<Run> = (1..=SEEDS).filter_map(|seed| Run::new(folder, setup, input, seed)).collect();
+            if runs.len() < 2 {
+                continue;
+            }
+            let of = |run: &[Departure]| {
+                let packets: BTreeSet<u16> = run.iter().map(|packet| packet.id).collect();
+                (run.len() - packets.len()) as f64
+            };
+            let kernel: Vec<f64> = runs.iter().map(|run| of(&run.record.departures)).collect();
+            let ours: Vec<f64> = runs.iter().zip(1..).map(|(run, seed)| of(&run.ours(setup, true, seed))).collect();
+            let cell = Measure::new(&kernel, &ours, COUNTS_APART, true).cell(0);
+            writeln!(text, "| {} {} | {} | {cell} |", setup.name, input.name(), runs.len()).expect("a string grows");
+        }
+    }
+    text
+}
+
+/// A row of the table of those that roll dice, and whether all of it holds.
+fn row(name: &str, runs: &[Run], replays: &[Vec<Departure>]) -> (String, bool) {
+    let kernel: Vec<Figures> = runs.iter().map(|run| run.figures(&run.record.departures)).collect();
+    let ours: Vec<Figures> = runs.iter().zip(replays).map(|(run, ours)| run.figures(ours)).collect();
+    let measure = |of: fn(&Figures) -> f64, share, is_count| {
+        let values = |figures: &[Figures]| figures.iter().map(of).collect::<Vec<f64>>();
+        Measure::new(&values(&kernel), &values(&ours), share, is_count)
+    };
+    let measures = [
+        (measure(|figures| figures.lost, COUNTS_APART, true), 0),
+        (measure(|figures| figures.marked, COUNTS_APART, true), 0),
+        (measure(|figures| figures.median, DELAYS_APART, false), 2),
+        (measure(|figures| figures.p95, DELAYS_APART, false), 2),
+    ];
+    let cells: Vec<String> = measures.iter().map(|(measure, digits)| measure.cell(*digits)).collect();
+    let with_ours: Vec<Verdict> = runs.iter().zip(replays).map(|(run, ours)| run.verdict(ours)).collect();
+    let with_itself: Vec<Verdict> = runs[1..].iter().map(|run| runs[0].verdict(&run.record.departures)).collect();
+    let alike = [alike(&with_ours), alike(&with_itself)].join(" | ");
+    let row = format!("| {name} | {} | {} | {alike} |\n", runs.len(), cells.join(" | "));
+    (row, measures.iter().all(|(measure, _)| measure.holds))
 }
 
 /// Mean shares of same fate, order and time, in percent.
