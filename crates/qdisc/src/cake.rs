@@ -127,7 +127,7 @@ impl<P> Cake<P> {
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         config.check()?;
         let mut cake = Self {
-            rate: Rate::ZERO,
+            rate: config.bandwidth.at_first(),
             shaper: Shaper::default(),
             tins: (0..config.tins.count()).map(|tin| Tin::new(&config, tin)).collect(),
             current: 0,
@@ -163,7 +163,7 @@ impl<P> Cake<P> {
         self.rate = match self.config.bandwidth {
             Bandwidth::Unlimited => Rate::ZERO,
             Bandwidth::Shaped(rate) => rate,
-            Bandwidth::AutorateIngress => self.rate,
+            Bandwidth::AutorateIngress { .. } => self.rate,
         };
         self.shaper.set_rate(self.rate);
         for (number, tin) in self.tins.iter_mut().enumerate() {
@@ -222,6 +222,9 @@ impl<P: Item> Cake<P> {
         let Config { perturbation, overhead, .. } = config;
         let fixed = perturbation == self.config.perturbation;
         ConfigError::check(fixed, "perturbation", perturbation, "what it was at creation")?;
+        if config.bandwidth != self.config.bandwidth && config.bandwidth.at_first() > Rate::ZERO {
+            self.rate = config.bandwidth.at_first();
+        }
         if overhead != self.config.overhead {
             self.sizes.forget_lengths();
         }
@@ -492,7 +495,7 @@ impl<P: Item> Cake<P> {
 
     /// Follows the rate of the bottleneck, if asked to.
     fn estimate_rate(&mut self, now: Instant) {
-        if self.config.bandwidth != Bandwidth::AutorateIngress {
+        if !matches!(self.config.bandwidth, Bandwidth::AutorateIngress { .. }) {
             self.autorate.idle(now);
         } else if let Some(rate) = self.autorate.packet(now, self.config.profile) {
             self.rate = rate;

@@ -21,7 +21,20 @@ pub enum Bandwidth {
     /// This fast; best a little less than the bottleneck, so that the queue stands here.
     Shaped(Rate),
     /// To be found out from what arrives, for a queue behind the bottleneck: 15/16 of the peak that was seen.
-    AutorateIngress,
+    AutorateIngress {
+        /// What it is taken to be at first; zero: nobody knows, and nothing is held back until something is seen.
+        start: Rate,
+    },
+}
+
+impl Bandwidth {
+    /// The rate to begin with; zero for none.
+    pub(super) fn at_first(self) -> Rate {
+        match self {
+            Self::Unlimited => Rate::ZERO,
+            Self::Shaped(rate) | Self::AutorateIngress { start: rate } => rate,
+        }
+    }
 }
 
 /// What becomes of acknowledgements that a newer one in the same queue supersedes.

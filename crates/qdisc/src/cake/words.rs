@@ -36,7 +36,7 @@ impl Options for Config {
                 self.bandwidth = if rate == Rate::ZERO { Bandwidth::Unlimited } else { Bandwidth::Shaped(rate) };
             }
             "unlimited" => self.bandwidth = Bandwidth::Unlimited,
-            "autorate-ingress" => self.bandwidth = Bandwidth::AutorateIngress,
+            "autorate-ingress" => self.bandwidth = Bandwidth::AutorateIngress { start: self.bandwidth.at_first() },
             "rtt" => self.rtt = words.value(option, units::parse_time, TIME)?,
             "diffserv" => self.tins = Tins::Diffserv4,
             "nat" => self.nat = true,
@@ -67,11 +67,17 @@ impl Options for Config {
 
     fn options(&self) -> Vec<(&'static str, Value)> {
         let flag = |name| (name, Value::Flag(true));
-        let mut options = vec![match self.bandwidth {
-            Bandwidth::Unlimited => flag("unlimited"),
-            Bandwidth::Shaped(rate) => ("bandwidth", Value::Rate(rate)),
-            Bandwidth::AutorateIngress => flag("autorate-ingress"),
-        }];
+        let rate = self.bandwidth.at_first();
+        let is_autorate = matches!(self.bandwidth, Bandwidth::AutorateIngress { .. });
+        let mut options = vec![];
+        if rate > Rate::ZERO {
+            options.push(("bandwidth", Value::Rate(rate)));
+        } else if !is_autorate {
+            options.push(flag("unlimited"));
+        }
+        if is_autorate {
+            options.push(flag("autorate-ingress"));
+        }
         options.extend([
             flag(self.tins.name()),
             flag(self.isolation.name()),

@@ -7,6 +7,7 @@ use std::path::Path;
 use crate::cells::{Input, Setup, Way};
 use crate::compare::Verdict;
 use crate::record::Departure;
+use crate::replay::Nudges;
 use crate::run::{Figures, Run};
 use crate::ties;
 
@@ -134,11 +135,13 @@ pub(crate) fn statistical<'a>(folder: &Path, setups: impl Iterator<Item = &'a Se
             let (line, holds) = row(&name, &runs, &replays);
             text += &line;
             if !holds && setup.is_exact() {
-                let decided = runs.iter().zip(1..).map(|(run, seed)| {
-                    let (nudges, _) = ties::decide(run, setup, true, seed);
-                    run.nudged(setup, true, seed, &nudges)
-                });
-                text += &row(&(name + ", ties decided"), &runs, &decided.collect::<Vec<_>>()).0;
+                let decide = |(run, seed)| ties::decide(run, setup, true, seed).0;
+                let nudges: Vec<Nudges> = runs.iter().zip(1..).map(decide).collect();
+                let again = runs.iter().zip(1..).zip(&nudges);
+                let replays: Vec<_> = again.map(|((run, seed), nudges)| run.nudged(setup, true, seed, nudges)).collect();
+                if nudges.iter().any(|nudges| nudges.len() > 0) {
+                    text += &row(&(name + ", ties decided"), &runs, &replays).0;
+                }
             }
         }
     }

@@ -185,6 +185,17 @@ fn the_rate_follows_what_arrives() {
     }
 }
 
+/// A rate named beside `autorate-ingress` is where the search begins, also when it is named later.
+#[test]
+fn the_search_for_the_rate_begins_at_the_one_named() {
+    let (mut queue, mut drops) = (cake("besteffort bandwidth 10mbit autorate-ingress"), Drops::new());
+    assert_eq!(queue.inner().rate(), Some(Rate::mbit(10)));
+    queue.inner_mut().reconfigure(config("besteffort bandwidth 30mbit autorate-ingress"), ms(1), &mut drops).expect("valid");
+    assert_eq!(queue.inner().rate(), Some(Rate::mbit(30)));
+    queue.inner_mut().reconfigure(config("besteffort autorate-ingress"), ms(1), &mut drops).expect("valid");
+    assert_eq!(queue.inner().rate(), Some(Rate::mbit(30)), "kept where none is named");
+}
+
 /// One queue of a slot's first episode: as designed it waits an interval, in Linux the second packet is dropped.
 #[test]
 fn the_first_episode_is_patient_unless_linux_is_asked_for() {

@@ -68,7 +68,10 @@ fn every_name_of_tc_is_known() {
         assert_eq!(config(isolation.name()).isolation, isolation);
     }
     assert_eq!(config("diffserv").tins, Tins::Diffserv4);
-    assert_eq!(config("autorate-ingress").bandwidth, Bandwidth::AutorateIngress);
+    assert_eq!(config("autorate-ingress").bandwidth, Bandwidth::AutorateIngress { start: Rate::ZERO });
+    let start = Rate::mbit(9);
+    assert_eq!(config("bandwidth 9mbit autorate-ingress").bandwidth, Bandwidth::AutorateIngress { start });
+    assert_eq!(config("autorate-ingress bandwidth 9mbit").bandwidth, Bandwidth::Shaped(start));
     assert_eq!(config("bandwidth 0").bandwidth, Bandwidth::Unlimited);
     assert_eq!(config("ack-filter").ack_filter, AckFilter::On);
     let overhead = |words| config(words).overhead;
