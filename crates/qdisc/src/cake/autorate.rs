@@ -125,6 +125,16 @@ mod tests {
         assert!(first(Profile::Design) > 2_000_000, "{}", first(Profile::Design));
     }
 
+    /// Spec §10.5: the mean interval moves up by a quarter and down by a 256th of the way, pauses count as a second at most.
+    #[test]
+    fn the_interval_follows_pauses_at_once_and_bursts_slowly() {
+        let (mut autorate, pause) = (Autorate::default(), Instant::from_secs(1024));
+        autorate.packet(pause, Profile::Design);
+        assert_eq!(autorate.interval, LONGEST_PAUSE / 4);
+        autorate.packet(pause, Profile::Design);
+        assert_eq!(autorate.interval, LONGEST_PAUSE / 4 - LONGEST_PAUSE / 4 / 256);
+    }
+
     #[test]
     fn a_slower_bottleneck_is_noticed_slowly_and_extremes_are_survived() {
         let mut autorate = Autorate::default();

@@ -327,6 +327,25 @@ fn a_change_is_felt_at_once() {
     }
 }
 
+/// A change neither fills nor empties the buckets: 5000 bytes stay 5000 bytes, and what was spent is not earned twice.
+#[test]
+fn a_change_leaves_the_buckets_as_full_as_they_are() {
+    for config in [Config::default(), Config::linux()] {
+        let (mut queue, mut drops) = (htb(config, &[(1, 0, "rate 1mbit burst 5000 cburst 5000")]), Drops::new());
+        let change = |queue: &mut Ledger<Queue>, now| {
+            queue.change_class(class(1), &mut Words::new("rate 2mbit"), now, &mut Drops::new()).expect("valid");
+            queue.inner().tree.classes[0].tokens()
+        };
+        assert_eq!(change(&mut queue, Instant::ZERO), (20_000_000, 20_000_000), "5000 bytes at 2 Mbit/s");
+        fill(&mut queue, 1, 4, 2500);
+        let late = Instant::from_secs(10);
+        assert_eq!(ids(core::iter::from_fn(|| queue.dequeue(late, &mut drops))), [1; 3]);
+        assert_eq!(change(&mut queue, late), (-10_000_000, -10_000_000), "2500 bytes too many have left");
+        assert!(queue.dequeue(late, &mut drops).is_none());
+        assert_eq!(queue.ready_at(), Some(late + Duration::from_millis(10)));
+    }
+}
+
 #[test]
 fn a_leaf_that_holds_back_is_passed_over() {
     let (mut queue, mut drops) = (htb(Config::default(), &[(1, 0, "rate 10mbit"), (2, 0, "rate 10mbit")]), Drops::new());

@@ -194,7 +194,8 @@ fn only_the_first_segment_is_corrupted() {
     let (mut path, mut drops) = (words("netem corrupt 100% delay 5ms limit 2"), Drops::new());
     path.enqueue(Probe::new(7).sized(54 + 3000).of_segments(3), ms(0), &mut drops);
     assert_eq!(path.backlog(), Backlog { packets: 2, bytes: Bytes::new(2 * 1054) });
-    assert_eq!(drops.births().packets, 2);
+    let births = drops.births();
+    assert_eq!((births.packets, births.bytes), (2, Bytes::new(2 * 54)));
     assert_eq!(ids(drops.drain().map(|(packet, _)| packet)), [7]);
     assert_eq!(times(&mut path), [5000, 5000]);
 }
@@ -279,6 +280,11 @@ fn a_child_can_be_grafted() {
     );
     path.change_below(ClassId::new(1, 1), &mut Words::new("limit 1"), ms(1), &mut drops).expect("a child");
     assert_eq!(path.child().expect("a child").report().options, [("limit", Value::Packets(1))]);
+    let drr = crate::build("qdisc root handle 2: drr; class classid 2:1 drr").expect("valid");
+    path.graft(ClassId::new(1, 1), drr, &mut drops).expect("its class");
+    let mut change = |class| path.change_class(class, &mut Words::new("quantum 100"), ms(1), &mut drops);
+    change(ClassId::new(2, 1)).expect("a class below");
+    assert_eq!(change(ClassId::new(1, 1)).expect_err("no options").to_string(), "netem has no class 1:1");
 }
 
 #[test]

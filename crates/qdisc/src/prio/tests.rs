@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::discipline::DynQdisc;
+use crate::filter::Filter;
 use crate::ledger::Ledger;
 use crate::tbf::{self, Tbf};
 use crate::testing::{Probe, ids};
@@ -59,6 +60,39 @@ fn a_band_that_holds_back_is_passed_over() {
     assert_eq!(queue.dequeue(Instant::from_micros(1514 * 8), &mut drops).expect("open").id, 6);
     let words = &mut Words::new("limit 1");
     queue.change_below(ClassId::new(10, 1), words, Instant::ZERO, &mut drops).expect("a pfifo two levels down");
+    let drr = crate::build::<Probe>("qdisc root handle 2: drr; class classid 2:1 drr").expect("valid");
+    queue.inner_mut().graft(ClassId::new(1, 2), drr, &mut drops).expect("a band");
+    let words = &mut Words::new("quantum 100");
+    queue.change_class(ClassId::new(2, 1), words, Instant::ZERO, &mut drops).expect("a class two levels down");
+}
+
+/// spec/qdisc.md §15: a class that is no band means the band of priority 0.
+#[test]
+fn filters_choose_the_band() {
+    let mut queue = prio(Config::default());
+    let mut filters = Filters::default();
+    for (mark, class) in [(1, "1:1"), (2, "1:3"), (3, "1:4"), (4, "1:0")] {
+        let words = std::format!("handle {mark} fw classid {class}");
+        filters.add(Filter::from_words(&mut Words::new(&words)).expect("a rule")).expect("new");
+    }
+    queue.inner_mut().set_filters(filters);
+    for (mark, band) in [(1, 0), (2, 2), (3, 1), (4, 1), (0, 1)] {
+        queue.enqueue(Probe::new(0).marked(mark), Instant::ZERO, &mut Drops::new());
+        let held: Vec<usize> = (0..3).map(|band| queue.inner().bands.child(band).backlog().packets).collect();
+        assert_eq!(held.iter().position(|&packets| packets == 1), Some(band), "mark {mark}");
+        assert_eq!(drain(&mut queue), [0]);
+    }
+}
+
+/// What a shaper above is told is the packet that leaves next: who comes late into a higher band is before the others.
+#[test]
+fn the_first_of_the_highest_band_is_looked_at() {
+    let (mut queue, mut drops) = (prio(Config::default()), Drops::new());
+    assert_eq!(queue.peek_len(Instant::ZERO, &mut drops), None);
+    for (priority, len) in [(2, 100), (6, 200)] {
+        queue.enqueue(Probe::new(0).with_priority(priority).sized(len), Instant::ZERO, &mut drops);
+        assert_eq!(queue.peek_len(Instant::ZERO, &mut drops), Some(Bytes::new(len.into())));
+    }
 }
 
 #[test]

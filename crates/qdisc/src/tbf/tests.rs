@@ -95,7 +95,10 @@ fn a_smaller_bucket_drops_what_no_longer_fits_and_goes_on() {
     assert_eq!(queue.inner().lasting.tokens, 8_000_000, "the smaller bucket is full");
     assert_eq!(departures(&mut queue, &mut drops, Instant::ZERO), [(0, 0), (0, 3)]);
     assert_eq!(ids(drops.drain().map(|(packet, _)| packet)), [1, 2]);
-    assert_eq!(queue.inner().report().children[0].options, [("limit", Value::Size(Bytes::new(1000)))]);
+    let report = queue.inner().report();
+    assert_eq!(report.counters, [("drop_too_long", Value::Count(2)), ("split", Value::Count(0))]);
+    assert_eq!(report.children[0].options, [("limit", Value::Size(Bytes::new(1000)))]);
+    assert_eq!(report.id, None, "nobody gave it a name");
 }
 
 #[test]
@@ -104,6 +107,7 @@ fn the_discipline_below_can_be_replaced_and_changed() {
     let codel = || Codel::new(codel::Config { limit: 9, codel: Params::default() }).expect("valid");
     let mut queue = Tbf::new(config, codel()).expect("valid").with_handle(1);
     let mut drops = Drops::new();
+    assert_eq!(queue.report().id, Some(ClassId::new(1, 0)));
     for id in 0..5 {
         queue.enqueue(Probe::new(id), Instant::ZERO, &mut drops);
     }

@@ -116,3 +116,30 @@ fn errors_name_the_word_and_the_remedy() {
     let error = build::<Probe>("fq_codel red").err().expect("unknown").to_string();
     assert!(error.contains("quantum SIZE") && error.contains("target TIME"), "{error}");
 }
+
+/// Whoever mistypes an option is told all there are.
+#[test]
+fn help_names_every_option() {
+    for mut kind in Kind::all() {
+        let error = format!("{} bloat", kind.name()).parse::<Kind>().expect_err("no option").to_string();
+        let (_, help) = error.split_once("which takes: ").expect("the options");
+        for (option, _) in kind.options_mut().options() {
+            assert!(help.contains(option), "{}: {option} is not among {help}", kind.name());
+        }
+    }
+}
+
+/// What a discipline was made from is what its report says of it.
+#[test]
+fn kind_and_options_are_reported() {
+    for mut kind in Kind::all() {
+        if kind.name() == "tbf" {
+            kind = "tbf rate 1mbit burst 2kb limit 9kb mpu 64 overhead 4 linklayer atm".parse().expect("valid");
+        }
+        let report = kind.clone().build::<Probe>().expect("valid").report();
+        assert_eq!(report.kind, kind.name());
+        for option in kind.options_mut().options() {
+            assert!(report.options.contains(&option), "{kind}: {option:?} is not among {:?}", report.options);
+        }
+    }
+}
