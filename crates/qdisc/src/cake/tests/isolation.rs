@@ -231,6 +231,30 @@ fn a_collision_moves_the_count_from_host_to_host() {
     }
 }
 
+/// Spec §10.3: who finds an idle queue of its own, or takes over one in use, counts there for its hosts, not for those before.
+#[test]
+fn a_queue_counts_for_the_hosts_of_its_flow() {
+    let mut queue = cake("besteffort triple-isolate");
+    let tin = &mut queue.inner_mut().tins[0];
+    let mut hosts_of = |flow, host| {
+        let id = tin.queue_of(Hashes { flow, hosts: [host, host + 1] });
+        let hosts = tin.flows[id].hosts;
+        tin.wake(id, &mut Random::new(0));
+        (id, hosts)
+    };
+    // The queues of the first set, each in use from its first packet on.
+    for flow in 0..8u16 {
+        assert_eq!(hosts_of(flow.into(), 100), (flow, [Some(100), Some(101)]));
+    }
+    assert_eq!(hosts_of(3, 300), (3, [Some(100), Some(101)]), "in use: it stays with the hosts it has");
+    assert_eq!(hosts_of(3 + FLOWS as u32, 500), (3, [Some(500), Some(501)]), "taken over");
+    let tin = &mut queue.inner_mut().tins[0];
+    for host in [600, 700] {
+        let id = tin.queue_of(Hashes { flow: 9, hosts: [host, host + 1] });
+        assert_eq!((id, tin.flows[id].hosts), (9, [Some(host as u16), Some(host as u16 + 1)]), "idle");
+    }
+}
+
 /// Packets of tins that are no more find a place in others, in order, and with their time of arrival.
 #[test]
 fn tins_may_change_while_packets_wait() {
