@@ -169,6 +169,7 @@ fn words_are_those_of_tc() {
     assert_eq!(slow.limit(), Bytes::new(8758 + 20));
     let kind: Kind = "tbf rate 8bit buffer 1514 limit 3000".parse().expect("known");
     assert_eq!(kind.to_string(), "tbf rate 8bit burst 1514b limit 3000b frame 1514b");
+    assert_eq!("tbf rate 8bit burst 1514 limit 3000 linklayer ethernet".parse(), Ok(kind), "as always");
 }
 
 proptest! {
