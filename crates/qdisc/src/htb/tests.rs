@@ -363,6 +363,47 @@ fn a_leaf_that_holds_back_is_passed_over() {
     below(class(3)).expect_err("no such class");
 }
 
+/// A leaf that never gives what it holds, whatever moment it names.
+#[derive(Debug)]
+struct Stuck(Backlog, Option<Instant>);
+
+impl Qdisc<Probe> for Stuck {
+    fn enqueue(&mut self, packet: Probe, _now: Instant, _drops: &mut Drops<Probe>) {
+        self.0.add(packet.len());
+    }
+
+    fn dequeue(&mut self, _now: Instant, _drops: &mut Drops<Probe>) -> Option<Probe> {
+        None
+    }
+
+    fn ready_at(&self) -> Option<Instant> {
+        self.1
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.0
+    }
+}
+
+/// It is asked again later, in five seconds at the latest (spec/qdisc.md §13), never at once.
+#[test]
+fn a_leaf_that_gives_nothing_is_not_asked_without_end() {
+    let now = Instant::from_secs(9);
+    for (named, later) in [
+        (None, Duration::from_secs(5)),
+        (Some(Instant::ZERO), Duration::from_nanos(1)),
+        (Some(now), Duration::from_nanos(1)),
+        (Some(now + Duration::from_secs(2)), Duration::from_secs(2)),
+    ] {
+        let mut htb = Htb::new(1, Config::default()).expect("valid");
+        htb.add_class(class(1), None, parsed("rate 1mbit"), Stuck(Backlog::default(), named)).expect("valid");
+        htb.set_filters(by_mark(1));
+        htb.enqueue(Probe::new(1).marked(1), now, &mut Drops::new());
+        assert!(htb.dequeue(now, &mut Drops::new()).is_none());
+        assert_eq!(htb.ready_at(), Some(now + later), "{named:?}");
+    }
+}
+
 #[test]
 fn words_are_those_of_tc() {
     let kind: Kind = "htb".parse().expect("known");

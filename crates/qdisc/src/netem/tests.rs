@@ -186,6 +186,7 @@ fn corruption_flips_one_bit() {
     assert!(bits.iter().min() < Some(&8) && bits.iter().max() > Some(&31));
     put(&mut path, 1, 0, ms(0));
     assert_eq!(times(&mut path).len(), 1);
+    assert_eq!(path.report().counters[3], ("corrupted", Value::Count(50)), "what is empty has no bit");
 }
 
 /// A packet of three segments becomes three packets; their headers are born.
@@ -196,6 +197,7 @@ fn only_the_first_segment_is_corrupted() {
     assert_eq!(path.backlog(), Backlog { packets: 2, bytes: Bytes::new(2 * 1054) });
     let births = drops.births();
     assert_eq!((births.packets, births.bytes), (2, Bytes::new(2 * 54)));
+    assert_eq!(path.report().counters[5], ("split", Value::Count(1)));
     assert_eq!(ids(drops.drain().map(|(packet, _)| packet)), [7]);
     assert_eq!(times(&mut path), [5000, 5000]);
 }
