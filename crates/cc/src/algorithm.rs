@@ -12,6 +12,8 @@ use crate::config::Config;
 use crate::controller::Controller;
 use crate::cubic::Cubic;
 use crate::cubic_linux::CubicLinux;
+use crate::dctcp::Dctcp;
+use crate::prague::Prague;
 use crate::reno::Reno;
 
 /// A congestion-control algorithm of this crate, named as `net.ipv4.tcp_congestion_control` names it.
@@ -36,11 +38,15 @@ pub enum Algorithm {
     Bbr3,
     /// BBRv3 as Google's Linux branch has it.
     Bbr3Linux,
+    /// DCTCP (RFC 8257).
+    Dctcp,
+    /// Prague, for L4S (RFC 9330).
+    Prague,
 }
 
 impl Algorithm {
     /// Every algorithm.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Reno,
         Self::Cubic,
         Self::CubicLinux,
@@ -50,6 +56,8 @@ impl Algorithm {
         Self::BbrnFirst,
         Self::Bbr3,
         Self::Bbr3Linux,
+        Self::Dctcp,
+        Self::Prague,
     ];
 
     /// Its name.
@@ -64,6 +72,8 @@ impl Algorithm {
             Self::BbrnFirst => "bbrn-first",
             Self::Bbr3 => "bbr3",
             Self::Bbr3Linux => "bbr3-linux",
+            Self::Dctcp => "dctcp",
+            Self::Prague => "prague",
         }
     }
 
@@ -79,6 +89,8 @@ impl Algorithm {
             Self::BbrnFirst => Box::new(Bbr::build(bbr::Params::bbrn_first(), config)),
             Self::Bbr3 => Box::new(Bbr3::new(config)),
             Self::Bbr3Linux => Box::new(Bbr3::with(config, bbr3::Config::linux_v3())),
+            Self::Dctcp => Box::new(Dctcp::new(config)),
+            Self::Prague => Box::new(Prague::new(config)),
         }
     }
 

@@ -10,6 +10,7 @@
 //! | [`cubic_linux`] | CUBIC as in Linux 6.1 |
 //! | [`bbr`] | BBR version 1 as in Linux, and BBR-n |
 //! | [`bbr3`] | BBRv3, draft-ietf-ccwg-bbr |
+//! | [`dctcp`], [`prague`], `mark_share` | controllers that heed the share of congestion marks: RFC 8257, and L4S |
 //! | [`slow_start`], [`hystart`], [`hystart_classic`] | how a connection begins; HyStart++, RFC 9406; HyStart as in Linux |
 //! | `window`, `packets`, `episode`, `round` | what window-based controllers share |
 //! | [`pacing`] | windows turned into rates |
@@ -44,11 +45,14 @@ mod controller;
 pub mod cubic;
 pub mod cubic_linux;
 pub mod curve;
+pub mod dctcp;
 mod episode;
 pub mod hystart;
 pub mod hystart_classic;
+mod mark_share;
 pub mod pacing;
 mod packets;
+pub mod prague;
 pub mod reno;
 mod round;
 mod sampler;
@@ -64,7 +68,9 @@ pub use config::Config;
 pub use controller::{Ack, Congestion, Controller, Ecn, Idle, Loss, Model, Phase, Recovery, Signal, Verdict};
 pub use cubic::Cubic;
 pub use cubic_linux::CubicLinux;
+pub use dctcp::Dctcp;
 pub use pacing::{PacingRatios, burst, window_rate};
+pub use prague::Prague;
 pub use reno::Reno;
 pub use sampler::{RateSample, Sampler, SentRate};
 pub use traced::{Row, Traced};

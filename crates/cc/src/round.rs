@@ -17,6 +17,11 @@ impl Round {
         Self { end: ack.delivered + ack.in_flight }
     }
 
+    /// All of it is delivered.
+    pub(crate) fn is_over(&self, ack: &Ack) -> bool {
+        ack.delivered >= self.end
+    }
+
     /// All of it is delivered, and something sent later as well.
     pub(crate) fn is_passed(&self, ack: &Ack) -> bool {
         ack.delivered > self.end

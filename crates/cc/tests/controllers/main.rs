@@ -3,7 +3,10 @@
 mod bbr;
 mod cubic;
 mod cubic_linux;
+mod dctcp;
 mod path;
+mod prague;
 mod properties;
+mod reference;
 mod reno;
 mod support;

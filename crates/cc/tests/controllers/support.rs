@@ -59,6 +59,11 @@ impl<C: Controller> Flow<C> {
 
     /// Sends one window; its acknowledgements come evenly spread over the following round trip. Returns the segments sent.
     pub(crate) fn round(&mut self) -> u64 {
+        self.marked_round(0)
+    }
+
+    /// [`round`](Self::round), of which the first `marked` segments carry a mark.
+    pub(crate) fn marked_round(&mut self, marked: u64) -> u64 {
         let sent = (self.controller.verdict().cwnd.get() / MSS.get()).max(1);
         let gap = self.rtt / u32::try_from(sent).expect("windows in tests are small");
         let end = self.now + self.rtt;
@@ -66,7 +71,8 @@ impl<C: Controller> Flow<C> {
             self.now += gap;
             self.delivered += MSS;
             let (delivered, in_flight) = (self.delivered, MSS * (sent - 1));
-            self.controller.on_ack(&Ack { round_start: i == 0, delivered, in_flight, ..ack(self.now, self.rtt) });
+            let marked = if i < marked { MSS } else { Bytes::ZERO };
+            self.controller.on_ack(&Ack { round_start: i == 0, delivered, in_flight, marked, ..ack(self.now, self.rtt) });
         }
         self.now = end;
         sent
