@@ -347,6 +347,13 @@ fn hashes_are_mixed_by_splitmix64() {
     assert_eq!([0, 1, 2].map(|n| crate::drr_plus::mix(golden.wrapping_mul(n))), outputs);
 }
 
+/// spec/qdisc.md §6: Linux' arithmetic, the backlog of all queues before CoDel, new flows that are forgotten; the rest is the same.
+#[test]
+fn linux_differs_in_three_things() {
+    let words = "fq_codel law linux backlog qdisc emptied forgotten";
+    assert_eq!(words.parse(), Ok(crate::Kind::FqCodel(Config::linux())));
+}
+
 /// Another secret puts the flows into other queues; the same secret into the same.
 #[test]
 fn the_perturbation_moves_flows() {
