@@ -1,6 +1,8 @@
 //! The controllers as a transport meets them: worked numbers, average windows, and what must hold under any events.
 
 mod bbr;
+mod bbr3;
+mod bottleneck;
 mod cubic;
 mod cubic_linux;
 mod dctcp;
