@@ -25,8 +25,10 @@ pub(super) struct Stalls {
     /// Bit `t % 256` is set if something was queued in tick `t`, for the ticks of the word `newest` and the three before.
     queued_in: [u64; WORDS as usize],
     newest: u64,
-    /// Tick of the last completion; before the first, of the first object. `None` while nothing was queued.
-    last_reap: Option<u64>,
+    /// When something was queued last: its bit is set.
+    last_queued: Option<Tick>,
+    /// When something was completed last; before the first time, when something was queued first. `None` while nothing was.
+    last_reap: Option<Tick>,
     pub(super) count: u64,
     /// In ticks.
     longest: u64,
@@ -37,9 +39,10 @@ impl Stalls {
     pub(super) fn new(threshold: Duration) -> Self {
         let threshold = Instant::ZERO + threshold;
         Self {
-            threshold: ticks(threshold),
+            threshold: Tick::of(threshold).number,
             queued_in: [0; WORDS as usize],
             newest: 0,
+            last_queued: None,
             last_reap: None,
             count: 0,
             longest: 0,
@@ -53,30 +56,41 @@ impl Stalls {
 
     /// The device was reset; what was found stays.
     pub(super) fn reset(&mut self) {
-        (self.queued_in, self.last_reap) = ([0; WORDS as usize], None);
+        (self.queued_in, self.last_queued, self.last_reap) = ([0; WORDS as usize], None, None);
     }
 
-    /// Something was queued.
+    /// Something was queued. Only the first time in a tick takes more than a comparison.
     #[inline]
     pub(super) fn queued(&mut self, now: Instant) {
-        let now = ticks(now);
-        self.last_reap.get_or_insert(now);
-        let word = (now / WORD).max(self.newest);
+        if !self.last_queued.is_some_and(|tick| tick.holds(now)) {
+            self.mark(Tick::of(now));
+        }
+    }
+
+    fn mark(&mut self, tick: Tick) {
+        self.last_queued = Some(tick);
+        self.last_reap.get_or_insert(tick);
+        let word = (tick.number / WORD).max(self.newest);
         for stale in (self.newest + 1..=word).rev().take(WORDS as usize) {
             self.queued_in[(stale % WORDS) as usize] = 0;
         }
         self.newest = word;
-        self.queued_in[(word % WORDS) as usize] |= 1 << (now % WORD);
+        self.queued_in[(word % WORDS) as usize] |= 1 << (tick.number % WORD);
     }
 
-    /// Something was completed.
+    /// Something was completed. A second time in a tick comes too soon to tell of a stall.
     #[inline]
     pub(super) fn completed(&mut self, now: Instant) {
-        let now = ticks(now);
+        if !self.last_reap.is_some_and(|tick| tick.holds(now)) {
+            self.reap(Tick::of(now));
+        }
+    }
+
+    fn reap(&mut self, now: Tick) {
         if let Some(reaped) = self.last_reap.replace(now)
-            && now >= reaped.saturating_add(self.threshold)
+            && now.number >= reaped.number.saturating_add(self.threshold)
         {
-            self.look_back(reaped, now);
+            self.look_back(reaped.number, now.number);
         }
     }
 
@@ -95,8 +109,24 @@ impl Stalls {
     }
 }
 
-fn ticks(at: Instant) -> u64 {
-    at.as_nanos() / TICK.as_nanos() as u64
+/// A tick: its number, and the nanosecond at which it begins.
+#[derive(Clone, Copy, Debug)]
+struct Tick {
+    number: u64,
+    begins: u64,
+}
+
+impl Tick {
+    const NANOS: u64 = TICK.as_nanos() as u64;
+
+    fn of(at: Instant) -> Self {
+        let number = at.as_nanos() / Self::NANOS;
+        Self { number, begins: number * Self::NANOS }
+    }
+
+    fn holds(self, at: Instant) -> bool {
+        at.as_nanos().wrapping_sub(self.begins) < Self::NANOS
+    }
 }
 
 #[cfg(test)]
