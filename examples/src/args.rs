@@ -10,7 +10,7 @@ use tautline_base::Rate;
 use tautline_bql::LimitKind;
 use tautline_cc::Algorithm;
 use tautline_qdisc::words::Tree;
-use tautline_stack::{Pacing, TcpConfig, TsqLimit};
+use tautline_stack::{EcnMode, Pacing, TcpConfig, TsqLimit};
 
 /// Options of a stack on a device.
 #[derive(Args, Clone, Debug)]
@@ -68,6 +68,9 @@ pub struct TcpArgs {
     /// Who spaces departures
     #[arg(long, value_enum, default_value_t)]
     pub pacing: PacingKind,
+    /// Explicit congestion notification, in the meanings of net.ipv4.tcp_ecn
+    #[arg(long, value_enum, default_value_t)]
+    pub ecn: EcnKind,
     /// Timeouts of one segment before the connection is given up
     #[arg(long, default_value_t = 15)]
     pub retries: u32,
@@ -83,6 +86,7 @@ impl TcpArgs {
             congestion: self.cc.factory(),
             pacing: self.pacing.into(),
             tsq: self.tsq,
+            ecn: self.ecn.into(),
             retries: self.retries,
             syn_retries: self.syn_retries,
             ..TcpConfig::default()
@@ -145,6 +149,37 @@ impl From<PacingKind> for Pacing {
             PacingKind::Internal => Self::Internal,
             PacingKind::Off => Self::Off,
             PacingKind::Qdisc => Self::Qdisc,
+        }
+    }
+}
+
+/// Which congestion feedback is agreed to and asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum EcnKind {
+    /// None (0)
+    Off,
+    /// Classic ECN, both ways (1)
+    Request,
+    /// Classic ECN if the peer asks (2)
+    #[default]
+    Accept,
+    /// Accurate ECN, both ways (3)
+    Accecn,
+    /// Accurate ECN if the peer asks; asks for classic ECN (4)
+    AccecnRequestClassic,
+    /// Accurate ECN if the peer asks (5)
+    AccecnAccept,
+}
+
+impl From<EcnKind> for EcnMode {
+    fn from(kind: EcnKind) -> Self {
+        match kind {
+            EcnKind::Off => Self::Off,
+            EcnKind::Request => Self::Request,
+            EcnKind::Accept => Self::Accept,
+            EcnKind::Accecn => Self::AccEcn,
+            EcnKind::AccecnRequestClassic => Self::AccEcnRequestClassic,
+            EcnKind::AccecnAccept => Self::AccEcnAccept,
         }
     }
 }

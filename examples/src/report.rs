@@ -31,7 +31,9 @@ Output with --json: one object per line. Every second and at the end, \"event\":
   dql_limit_bytes       limit on the bytes in the device ring (--limit), null without one
   ring_bytes            bytes in the ring
 At the end \"event\":\"summary\" with role, path, mode, cc, qdisc, bytes, seconds, gbit_per_s, sha256, retransmits, timeouts,
-tsq_throttles, qdisc_sojourn_us (99 % of all packets), drops, dql_limit_bytes, frames_in, bad_frames, bad_checksums.
+tsq_throttles, qdisc_sojourn_us (99 % of all packets), drops, dql_limit_bytes, ecn (off, classic, accecn), ce_delivered
+(segments the peer says arrived with a congestion mark), ce_received (segments that did), ce_reductions (of the window, for
+marks), frames_in, bad_frames, bad_checksums.
 Rates and counters are those of this end. A failure is one line on standard error and a non-zero exit status.";
 
 /// How a transfer stands.
@@ -91,6 +93,14 @@ pub struct Summary {
     pub drops: u64,
     /// Limit on the bytes in the device ring at the end; none without one.
     pub dql_limit_bytes: Option<u64>,
+    /// What the ends agreed on about ECN: `off`, `classic` or `accecn`.
+    pub ecn: &'static str,
+    /// Segments the peer says arrived with a congestion mark.
+    pub ce_delivered: u64,
+    /// Segments that arrived with one.
+    pub ce_received: u64,
+    /// Reductions of the window for marks.
+    pub ce_reductions: u64,
     /// Frames that arrived.
     pub frames_in: u64,
     /// Frames that were malformed.
@@ -259,6 +269,12 @@ impl Summary {
              it, device limited to {}",
             self.retransmits, self.timeouts, self.tsq_throttles, self.drops, self.qdisc_sojourn_us, limit
         );
+        if self.ecn != "off" {
+            println!(
+                "{role}: ECN {}: {} marks delivered, {} received, {} reductions",
+                self.ecn, self.ce_delivered, self.ce_received, self.ce_reductions
+            );
+        }
         if self.bad_checksums > 0 {
             println!(
                 "{role}: {} frames had a wrong checksum. A Linux peer on a veth pair leaves checksums unfinished: \

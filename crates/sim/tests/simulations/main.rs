@@ -2,6 +2,7 @@
 //! the effect it is there for, shown by running the same scenario without it.
 
 mod common;
+mod ecn;
 mod effect_codel;
 mod effect_cwnd;
 mod effect_dql;

@@ -42,6 +42,17 @@ pub enum EcnState {
     AccEcn,
 }
 
+impl EcnState {
+    /// `off`, `classic` or `accecn`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Classic => "classic",
+            Self::AccEcn => "accecn",
+        }
+    }
+}
+
 /// How urgent an acknowledgement is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Urgency {

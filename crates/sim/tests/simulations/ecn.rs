@@ -1,0 +1,122 @@
+//! With explicit congestion notification a bottleneck says "slow down" by marking what it would have dropped: the same goodput and
+//! the same queue, and nothing to send again. Controllers that answer to the share of marks hold the queue far shorter still.
+
+use std::time::Duration;
+
+use crate::common::{long_wire, ms, path, run_recorded};
+use tautline_base::{Ecn, Instant, Rate};
+use tautline_cc::Algorithm;
+use tautline_sim::{LinkEvent, LinkWhat, NicConfig, Outcome, Record, Transfer};
+use tautline_stack::{EcnMode, EcnState, PacketEvent, TcpConfig, TsqLimit};
+
+/// How long data frames stayed in the queue of the link there, once the start was over.
+struct Sojourns {
+    after: Instant,
+    times: Vec<Duration>,
+    codepoints: Vec<Ecn>,
+}
+
+impl Sojourns {
+    fn after(start: Duration) -> Self {
+        Self { after: Instant::ZERO + start, times: Vec::new(), codepoints: Vec::new() }
+    }
+
+    fn percentile(&mut self, percent: usize) -> Duration {
+        self.times.sort();
+        self.times[self.times.len() * percent / 100]
+    }
+
+    fn carried(&self, codepoint: Ecn) -> bool {
+        self.codepoints.contains(&codepoint)
+    }
+}
+
+impl Record for Sojourns {
+    fn on_host(&mut self, _host: usize, _event: &PacketEvent, _frame: &[u8]) {}
+
+    fn on_link(&mut self, link: usize, event: &LinkEvent, frame: &[u8]) {
+        if let LinkWhat::Serialised { sojourn } = event.what
+            && link == 0
+            && event.at > self.after
+            && frame.len() > 1000
+        {
+            self.times.push(sojourn);
+            let codepoint = Ecn::of_tos(frame[15]);
+            if !self.carried(codepoint) {
+                self.codepoints.push(codepoint);
+            }
+        }
+    }
+}
+
+/// `bytes` through a router of `mbit` with `queue` over `rtt`, both ends in `mode`.
+fn at_router(cc: Algorithm, mode: EcnMode, queue: &str, mbit: u64, rtt: Duration, bytes: u64) -> (Outcome, Sojourns) {
+    let [mut there, back] = path(mbit, rtt);
+    there.queue = queue.parse().expect("valid");
+    let tcp = TcpConfig { ecn: mode, ..TcpConfig::default() };
+    let sender = TcpConfig { congestion: cc.factory(), ..tcp.clone() };
+    let transfer = Transfer { bytes, links: [there, back], sender, receiver: tcp, ..Transfer::default() };
+    run_recorded(&transfer, Sojourns::after(ms(1500)))
+}
+
+/// RFC 3168 and RFC 9768 with CUBIC: what CoDel dropped it marks now.
+#[test]
+fn marks_take_the_place_of_losses() {
+    for queue in ["codel limit 400 ecn", "fq_codel limit 400 ecn"] {
+        let run = |mode| at_router(Algorithm::Cubic, mode, queue, 10, ms(20), 8 << 20);
+        let (without, mut lossy) = run(EcnMode::Off);
+        let dropped = without.links[0].drops();
+        assert!(dropped > 0 && without.sender.retransmits >= dropped, "{queue}: {dropped} drops without ECN");
+        assert_eq!((without.links[0].marked, without.sender.ecn), (0, EcnState::Off));
+        for (mode, state) in [(EcnMode::Request, EcnState::Classic), (EcnMode::AccEcn, EcnState::AccEcn)] {
+            let (with, mut marked) = run(mode);
+            let marks = with.links[0].marked;
+            println!(
+                "{queue}, {mode:?}: {marks} marks, {} reductions, {:?}, {}; without: {dropped} drops, {:?}, {}",
+                with.sender.ce_reductions,
+                marked.percentile(50),
+                with.goodput,
+                lossy.percentile(50),
+                without.goodput
+            );
+            assert_eq!(with.sender.ecn, state);
+            assert_eq!(
+                (with.links[0].drops(), with.sender.retransmits, with.sender.timeouts),
+                (0, 0, 0),
+                "{queue}, {mode:?}"
+            );
+            assert!(marks > 0 && with.sender.ce_reductions > 0, "{queue}, {mode:?}: {marks} marks");
+            assert!(with.goodput >= without.goodput.percent(98), "{queue}: {} and {}", with.goodput, without.goodput);
+            assert!(marked.percentile(50) < lossy.percentile(50) + ms(5), "{queue}: the queue is as short");
+            assert!(marked.carried(Ecn::Ect0) && marked.carried(Ecn::Ce) && !marked.carried(Ecn::Ect1));
+        }
+    }
+}
+
+/// The host's own discipline marks too: the packet carries the mark out, and the peer echoes it.
+#[test]
+fn the_hosts_own_discipline_marks() {
+    let run = |mode| {
+        let nic = NicConfig { rate: Rate::mbit(10), ..NicConfig::default() };
+        let tcp = TcpConfig { ecn: mode, ..TcpConfig::default() };
+        let sender = TcpConfig { tsq: TsqLimit::Off, ..tcp.clone() };
+        let qdisc = "fq_codel limit 400 ecn".parse().expect("valid");
+        let links = long_wire(ms(20));
+        let transfer = Transfer { bytes: 8 << 20, links, nic, qdisc, sender, receiver: tcp, ..Transfer::default() };
+        run_recorded(&transfer, ()).0
+    };
+    let (without, with) = (run(EcnMode::Off), run(EcnMode::Request));
+    assert!(without.hosts[0].dropped > 0 && without.sender.retransmits > 0);
+    assert_eq!((with.hosts[0].dropped, with.sender.retransmits), (0, 0));
+    assert!(with.sender.delivered_ce > 0 && with.sender.ce_reductions > 0);
+    assert!(with.goodput >= without.goodput.percent(98), "{} and {}", with.goodput, without.goodput);
+}
+
+/// A path that takes everybody's marks away, and a queue that then has to drop: no worse than without ECN.
+#[test]
+fn a_queue_that_does_not_mark_is_answered_by_losses_as_ever() {
+    let run = |mode| at_router(Algorithm::Cubic, mode, "codel limit 400 noecn", 10, ms(20), 4 << 20).0;
+    let (without, with) = (run(EcnMode::Off), run(EcnMode::Request));
+    assert_eq!(with.links[0].drops(), without.links[0].drops());
+    assert_eq!(with.duration, without.duration, "packet by packet the same");
+}
