@@ -1,7 +1,9 @@
 //! Whole transfers in virtual time: they complete, leave nothing behind, repeat exactly; and each mechanism of the send path has
 //! the effect it is there for, shown by running the same scenario without it.
 
+mod cc_bbr3;
 mod common;
+mod competing;
 mod ecn;
 mod effect_codel;
 mod effect_cwnd;
