@@ -26,6 +26,10 @@ impl Sojourns {
         self.times[self.times.len() * percent / 100]
     }
 
+    fn mean(&self) -> Duration {
+        self.times.iter().sum::<Duration>() / self.times.len() as u32
+    }
+
     fn carried(&self, codepoint: Ecn) -> bool {
         self.codepoints.contains(&codepoint)
     }
@@ -119,4 +123,58 @@ fn a_queue_that_does_not_mark_is_answered_by_losses_as_ever() {
     let (without, with) = (run(EcnMode::Off), run(EcnMode::Request));
     assert_eq!(with.links[0].drops(), without.links[0].drops());
     assert_eq!(with.duration, without.duration, "packet by packet the same");
+}
+
+/// RFC 9331 and RFC 9332: Prague in DualPI2's low-latency queue waits less than a millisecond, at the goodput that CUBIC has in the
+/// classic queue with its fifteen.
+#[test]
+fn prague_keeps_the_low_latency_queue_of_dualpi2_below_a_millisecond() {
+    let run = |cc, mode| at_router(cc, mode, "dualpi2", 40, ms(10), 24 << 20);
+    let (scalable, mut low) = run(Algorithm::Prague, EcnMode::AccEcn);
+    let (classic, high) = run(Algorithm::Cubic, EcnMode::AccEcn);
+    let (low_mean, low_95, high_mean) = (low.mean(), low.percentile(95), high.mean());
+    println!(
+        "prague: mean {low_mean:?}, 95 % {low_95:?}, {}, {} marks, {} retransmits; cubic: mean {high_mean:?}, {}",
+        scalable.goodput, scalable.links[0].marked, scalable.sender.retransmits, classic.goodput
+    );
+    assert_eq!(scalable.sender.ecn, EcnState::AccEcn);
+    assert!(low.carried(Ecn::Ect1) && !low.carried(Ecn::Ect0) && !low.carried(Ecn::NotEct));
+    assert!(high.carried(Ecn::Ect0) && !high.carried(Ecn::Ect1));
+    assert_eq!((scalable.sender.retransmits, scalable.links[0].drops()), (0, 0));
+    assert!(low_mean < ms(1), "mean {low_mean:?}");
+    assert!(high_mean > 3 * low_mean, "the classic queue stands at {high_mean:?}");
+    assert!(scalable.goodput >= classic.goodput.percent(90), "{} and {}", scalable.goodput, classic.goodput);
+    // Without AccECN at the other end it may not enter that queue, and does not.
+    let (alone, there) = run(Algorithm::Prague, EcnMode::Accept);
+    assert_eq!(alone.sender.ecn, EcnState::Classic);
+    assert_eq!(there.codepoints, [Ecn::NotEct]);
+}
+
+/// RFC 8257: a queue that marks whatever waits longer than a threshold stays near it, and the link stays busy; who halves its window
+/// for every mark empties the queue each time.
+#[test]
+fn dctcp_keeps_a_step_marking_queue_near_its_threshold() {
+    let queue = "codel limit 1000 target 100ms interval 1s ce_threshold 2ms ecn";
+    let run = |cc| at_router(cc, EcnMode::Request, queue, 40, ms(10), 24 << 20);
+    let (with, mut near) = run(Algorithm::Dctcp);
+    let (without, mut swinging) = run(Algorithm::Reno);
+    let (median, high, low) = (near.percentile(50), near.percentile(95), near.percentile(10));
+    println!(
+        "dctcp: 10/50/95 % {low:?} {median:?} {high:?}, {}, {} marks, {} reductions; reno: 10/50/95 % {:?} {:?} {:?}, {}, {} marks",
+        with.goodput,
+        with.links[0].marked,
+        with.sender.ce_reductions,
+        swinging.percentile(10),
+        swinging.percentile(50),
+        swinging.percentile(95),
+        without.goodput,
+        without.links[0].marked
+    );
+    assert_eq!((with.sender.retransmits, with.links[0].drops()), (0, 0));
+    // One flow with a window of 40 packets swings by half of √80 packets, 1.4 ms, below the threshold (RFC 8257's references).
+    assert!((ms(1)..ms(3)).contains(&high), "{high:?}: the threshold is 2 ms");
+    assert!(median > high / 4, "{median:?}: a swing, not a collapse");
+    assert!(low > swinging.percentile(10), "{low:?}: it does not swing as far");
+    assert!(with.links[0].marked > without.links[0].marked, "many small answers, not few large ones");
+    assert!(with.goodput >= without.goodput.percent(120), "{} and {}", with.goodput, without.goodput);
 }
