@@ -2,12 +2,14 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`acks`] | a congestion controller and a steady path |
 //! | [`back_to_back`] | two devices without a wire between them |
 //! | [`bulk`] | our stack's two ends |
 //! | [`queue`] | a discipline with a standing backlog; every discipline's case |
 //! | [`smoltcp_bulk`] | smoltcp's two ends |
 #![forbid(unsafe_code)]
 
+pub mod acks;
 pub mod back_to_back;
 pub mod bulk;
 pub mod queue;

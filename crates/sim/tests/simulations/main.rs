@@ -2,6 +2,7 @@
 //! the effect it is there for, shown by running the same scenario without it.
 
 mod cc_bbr3;
+mod cc_window;
 mod common;
 mod competing;
 mod ecn;
