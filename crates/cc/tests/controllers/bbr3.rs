@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tautline_base::{Bytes, Rate};
 use tautline_cc::bbr3::Config as Params;
-use tautline_cc::{Bbr3, Config, Congestion, Controller, Signal};
+use tautline_cc::{Bbr3, Config, Congestion, Controller, Loss, Signal};
 
 use crate::bottleneck::Path;
 use crate::support::{MSS, signal};
@@ -317,6 +317,16 @@ fn a20_probe_rtt_of_startup_returns_to_it() {
 }
 
 #[test]
+fn rounds_of_probe_rtt_are_no_plateau() {
+    let params = Params { probe_rtt_interval: RTT * 5, ..Params::default() };
+    let rate = Rate::mbit(300);
+    let mut path = Path::new(Bbr3::with(&Config::new(MSS), params), rate, RTT, (rate * RTT) * 4);
+    path.reach("ProbeRTT");
+    assert!(path.run_until(ms(1_000), |path| path.state() != "ProbeRTT"));
+    assert_eq!((path.state(), path.controller.full_bw_reached()), ("Startup", false));
+}
+
+#[test]
 fn a21_losses_of_a_probe_bound_the_flight_once() {
     let mut path = path(50, 50);
     path.reach("ProbeBW_CRUISE");
@@ -335,6 +345,29 @@ fn a21_losses_of_a_probe_bound_the_flight_once() {
         });
         assert!(cuts <= 1, "{cuts} cuts in one probe");
     }
+}
+
+#[test]
+fn a_probe_is_cut_once_however_much_it_loses() {
+    let mut path = path(50, 400);
+    path.reach("ProbeBW_UP");
+    path.run(RTT);
+    let mut lose = |sent_in_flight| {
+        let loss = Loss {
+            now: path.now,
+            bytes: MSS,
+            sent_in_flight,
+            lost_since: MSS * 50,
+            prior_delivered: path.delivered,
+            app_limited: false,
+        };
+        path.controller.on_lost(&loss);
+        path.controller.inflight_longterm()
+    };
+    let bound = lose(MSS * 300);
+    // 299 before the segment; the rest was lost before it.
+    assert_eq!(bound, Some(MSS * 299));
+    assert_eq!(lose(MSS * 200), bound);
 }
 
 #[test]
