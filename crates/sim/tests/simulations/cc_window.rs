@@ -195,3 +195,15 @@ fn both_hystarts_leave_slow_start_with_fewer_drops_than_none() {
         }
     }
 }
+
+/// Linux's HyStart takes a train half as long for a full path when the sender does not pace; the transport tells it.
+#[test]
+fn hystart_is_told_whether_the_sender_paces() {
+    for (pacing, paced) in [(Pacing::Internal, true), (Pacing::Qdisc, true), (Pacing::Off, false)] {
+        let congestion = Factory::new(move |config| {
+            assert_eq!(config.paced, paced, "{pacing:?}");
+            Algorithm::CubicLinux.build(config)
+        });
+        run(&Transfer { sender: TcpConfig { congestion, pacing, ..TcpConfig::default() }, ..Transfer::default() });
+    }
+}

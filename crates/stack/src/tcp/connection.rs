@@ -13,7 +13,7 @@ use super::rtt::RttEstimator;
 use super::segments::Segments;
 use super::send_buffer::SendBuffer;
 use super::timers::Timers;
-use crate::config::TcpConfig;
+use crate::config::{Pacing, TcpConfig};
 use crate::pacer::Pacer;
 use crate::socket::{CloseReason, Recv, SocketError};
 use crate::tsq::Tsq;
@@ -223,7 +223,7 @@ impl Connection {
     fn new(opening: Opening, config: TcpConfig, state: State) -> Self {
         let Opening { id, tuple, isn, timestamp_offset, hashes, mtu } = opening;
         let segment = (mtu - IPV4_HEADER - TCP_HEADER - TIMESTAMP_OPTION) as u64;
-        let controller = config.congestion.build(&controller_config(segment, isn, timestamp_offset));
+        let controller = config.congestion.build(&controller_config(segment, config.pacing, isn, timestamp_offset));
         Self {
             id,
             tuple,
@@ -295,7 +295,7 @@ impl Connection {
     }
 
     fn start_controller(&mut self, segment: u64) {
-        let config = controller_config(segment, self.isn, self.timestamp_offset);
+        let config = controller_config(segment, self.config.pacing, self.isn, self.timestamp_offset);
         self.controller = self.config.congestion.build(&config);
         self.verdict = self.controller.verdict();
     }
@@ -484,7 +484,7 @@ impl Connection {
 }
 
 /// What a controller for segments of `segment` bytes is built from. Both numbers are random per connection, and so is its seed.
-fn controller_config(segment: u64, isn: u32, timestamp_offset: u32) -> tautline_cc::Config {
+fn controller_config(segment: u64, pacing: Pacing, isn: u32, timestamp_offset: u32) -> tautline_cc::Config {
     let seed = u64::from(isn) << 32 | u64::from(timestamp_offset);
-    tautline_cc::Config { seed, ..tautline_cc::Config::new(Bytes::new(segment)) }
+    tautline_cc::Config { seed, paced: pacing != Pacing::Off, ..tautline_cc::Config::new(Bytes::new(segment)) }
 }
