@@ -207,7 +207,7 @@ pub struct Verdict {
     pub cwnd: Bytes,
     /// Slow-start threshold; [`Bytes::MAX`] before the first reduction.
     pub ssthresh: Bytes,
-    /// The rate at which bytes may leave.
+    /// The rate at which bytes of payload may leave.
     pub pacing_rate: Rate,
     /// Most bytes that may leave back to back when the pacer is late.
     pub burst: Bytes,

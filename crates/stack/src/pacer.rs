@@ -1,6 +1,6 @@
 //! The pacer: when the next byte of a connection may leave (`spec/tcp.md` §3.2).
 //!
-//! Departures are spaced by `length / rate`. A pacer that is asked late catches up, by at most the verdict's burst: a host that
+//! Departures are spaced by `payload / rate`: headers come on top, as in Linux. A pacer that is asked late catches up, by at most the verdict's burst: a host that
 //! wakes every 50 µs could otherwise not fill a fast link.
 
 use std::time::Duration;
@@ -20,7 +20,7 @@ impl Pacer {
         self.next
     }
 
-    /// Notes that `len` bytes depart at `at`, at `rate`. Lateness beyond `burst` is forfeit.
+    /// Notes that `len` bytes of payload depart at `at`, at `rate`. Lateness beyond `burst` is forfeit.
     pub(crate) fn departed(&mut self, at: Instant, len: Bytes, rate: Rate, burst: Bytes) {
         let credit = (burst / rate).min(Duration::from_secs(1));
         self.next = self.next.max(at - credit) + len / rate;

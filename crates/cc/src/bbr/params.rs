@@ -142,12 +142,13 @@ const fn cycle(probe: Gain, drain: Gain) -> [Gain; CYCLE] {
     gains
 }
 
-/// BBR-n (Ahsan and Sajid): Linux's BBR with other numbers, for hosts whose queue is bounded by an AQM and TSQ.
+/// BBR-n (Ahsan and Sajid): Linux's BBR with other numbers, for hosts behind fair queueing.
 ///
 /// The published sources disagree on the numbers, so each set has a name. What they share: the draining phase no longer
-/// takes back what the probing one sent, so data in flight climbs to the window of two bandwidth-delay products; only an
-/// AQM (CAKE, FQ-CoDel) that drops or a small TSQ limit keeps the queue short. All are *only* numbers: the algorithm is
-/// BBR's. The TSQ limit that the patches change along with them is a parameter of the transport here.
+/// takes back what the probing one sent, so data in flight climbs to the window of two bandwidth-delay products and a
+/// product stands in the queue. Drops do not make it shorter, for BBR does not yield to them; fair queueing (CAKE, FQ-CoDel)
+/// keeps it from other flows. All are *only* numbers: the algorithm is BBR's. The TSQ limit that the patches change
+/// along with them is a parameter of the transport here.
 impl Params {
     /// The numbers of the repository "BBRn-AQM" that goes with the paper on the "golden pair" of BBR-n and CAKE: probe
     /// with 1.5, drain with 0.9. The paper's text supports these; they are this crate's BBR-n. Mean gain 1.05.

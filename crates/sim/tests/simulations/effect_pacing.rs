@@ -1,11 +1,18 @@
 //! Pacing spaces departures by the controller's rate; without it a window leaves in one burst.
 
+use std::time::Duration;
+
 use crate::common::{Departures, FRAME, Fixed, MSS, long_wire, ms, run_recorded};
 use tautline_base::{Bytes, Rate};
 use tautline_sim::{NicConfig, Transfer};
 use tautline_stack::{Pacing, TcpConfig, TsqLimit};
 
 const RATE: Rate = Rate::mbit(40);
+
+/// What the rate gives in `span`: it counts payload, frames count more.
+fn on_the_wire(span: Duration) -> u64 {
+    (RATE * span).get() * FRAME / MSS
+}
 
 fn departures(pacing: Pacing) -> (Departures, f64) {
     departures_under("pfifo", pacing)
@@ -25,7 +32,7 @@ fn departures_under(qdisc: &str, pacing: Pacing) -> (Departures, f64) {
 fn departures_keep_to_the_rate() {
     let (paced, seconds) = departures(Pacing::Internal);
     for span in [ms(1), ms(5), ms(20), ms(100)] {
-        let (most, budget) = (paced.most_within(span), (RATE * span).get());
+        let (most, budget) = (paced.most_within(span), on_the_wire(span));
         // The verdict's burst of two frames, and the frame that begins the span.
         assert!(most <= budget + 3 * FRAME, "{most} bytes within {span:?}, the rate gives {budget}");
     }
@@ -48,7 +55,7 @@ fn departure_stamps_are_kept_by_fq_and_by_no_fifo() {
     let (fq, seconds) = departures_under("fq", Pacing::Qdisc);
     let (fifo, _) = departures_under("pfifo", Pacing::Qdisc);
     let span = ms(5);
-    let (most, budget) = (fq.most_within(span), (RATE * span).get());
+    let (most, budget) = (fq.most_within(span), on_the_wire(span));
     assert!(most <= budget + 3 * FRAME, "{most} bytes within {span:?}, the rate gives {budget}");
     assert!(fifo.most_within(span) > 2 * most, "{} against {most} bytes", fifo.most_within(span));
     let ideal = (Bytes::mib(4) / RATE).as_secs_f64();

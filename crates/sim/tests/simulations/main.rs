@@ -1,10 +1,12 @@
 //! Whole transfers in virtual time: they complete, leave nothing behind, repeat exactly; and each mechanism of the send path has
 //! the effect it is there for, shown by running the same scenario without it.
 
+mod cc_bbr;
 mod cc_bbr3;
 mod cc_window;
 mod common;
 mod competing;
+mod contest;
 mod ecn;
 mod effect_codel;
 mod effect_cwnd;

@@ -14,7 +14,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use tautline_base::{Bytes, Device, Ecn, Frame, Instant, Item, Owner, Packet, Reason, SocketId, Wake};
+use tautline_base::{Device, Ecn, Frame, Instant, Item, Owner, Packet, Reason, SocketId, Wake};
 use tautline_bql::Limit;
 use tautline_qdisc::{DropReason, Qdisc};
 
@@ -192,7 +192,7 @@ where
         let connection = self.sockets.connection_mut(id).expect("looked up above");
         let header = connection.header(&plan, now);
         let len = wire::write_tcp(frame.bytes_mut(), &addresses, &header, connection.payload(&plan)) as u32;
-        let segment = connection.commit(&plan, now, departure, Bytes::new(u64::from(len)));
+        let segment = connection.commit(&plan, now, departure);
         let credit = NonZeroU32::new(len).filter(|_| plan.occupies()).map(|len| connection.tsq.charge(len));
         let (flow, source, destination) = connection.hashes;
         let packet = Packet::new(frame, len)

@@ -267,8 +267,8 @@ impl Connection {
         if payload.start >= payload.end { (&[], &[]) } else { self.buffer.slices(payload) }
     }
 
-    /// Makes `plan` so: it departs at `departure` in a frame of `frame` bytes. Returns the segment it stands for.
-    pub(crate) fn commit(&mut self, plan: &Plan, now: Instant, departure: Instant, frame: Bytes) -> Option<SegmentId> {
+    /// Makes `plan` so: it departs at `departure`. Returns the segment it stands for.
+    pub(crate) fn commit(&mut self, plan: &Plan, now: Instant, departure: Instant) -> Option<SegmentId> {
         self.totals.segments_out += 1;
         // An acknowledgement of the past leaves the present one owed.
         if self.agreed.is_some() && !matches!(plan.kind, Kind::Past(_)) {
@@ -276,7 +276,10 @@ impl Connection {
         }
         self.note_ecn_sent(plan);
         if self.paces(plan) {
-            self.pacer.departed(departure, frame, self.verdict.pacing_rate, self.verdict.burst);
+            // Windows and delivery rates count payload, and so must what is paced by them (as in Linux).
+            let payload = plan.payload();
+            let len = Bytes::new(payload.end.saturating_sub(payload.start));
+            self.pacer.departed(departure, len, self.verdict.pacing_rate, self.verdict.burst);
         }
         match plan.kind {
             Kind::New => Some(self.commit_new(plan, departure)),
