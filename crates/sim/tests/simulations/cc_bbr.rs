@@ -108,17 +108,20 @@ fn bbrn_stands_in_a_queue_of_its_own_making_and_fair_queueing_keeps_it_from_othe
     let [there, back] = links.clone();
     let queue: Buffer = "fq_codel".parse().expect("a discipline");
     let fair = [LinkConfig { queue, ..there }, back];
-    // Now and then a kilobyte, beside it.
-    let sparse = Contestant::new(Algorithm::Cubic).bursts(1_000, ms(100));
+    // Two segments now and then, beside it: the receiver acknowledges them at once.
+    let sparse = Contestant::new(Algorithm::Cubic).bursts(2 * MSS as usize, ms(100));
     let round_trip = |links, algorithm: Algorithm| {
         let looks = contest(links, &[Contestant::new(algorithm), sparse.clone()], secs(8), 1);
         looks.last().expect("the contest was looked at").flows[1].srtt
     };
-    assert!(round_trip(&links, Algorithm::Bbr) < ms(50));
+    // Twenty milliseconds more than the path: BBR measures the whole link, and the other flow comes on top.
+    let linux = round_trip(&links, Algorithm::Bbr);
+    println!("bbr: a round trip beside it takes {linux:?}");
+    assert!(linux < ms(65), "{linux:?}");
     for algorithm in [Algorithm::BbrnAqm, Algorithm::Bbrn2023] {
         let (fifo, fair) = (round_trip(&links, algorithm), round_trip(&fair, algorithm));
         println!("{algorithm}: a round trip beside it takes {fifo:?}, with fq_codel {fair:?}");
-        assert!(fifo > ms(70), "{algorithm}: {fifo:?}");
+        assert!(fifo > ms(80), "{algorithm}: {fifo:?}");
         assert!(fair < ms(45), "{algorithm}: {fair:?}");
     }
 }
