@@ -436,12 +436,12 @@ fn an_acknowledgement_does_not_wait_for_paced_data() {
         }
         true
     });
-    // Side 1 sends a little, which arrives while side 0 spaces out its first window.
-    let tick = Duration::from_micros(1);
+    // Side 1 sends a little, which arrives while side 0 spaces out its first window, and between two departures.
+    let (tick, between) = (Duration::from_micros(1), Duration::from_micros(100));
     pair.hosts[1].send(server, b"please acknowledge").expect("open");
-    pair.run_for(DELAY / 2);
+    pair.run_for(DELAY / 2 + between);
     pair.hosts[0].send(client, &data(400_000)).expect("open");
-    pair.run_for(DELAY / 2 - tick);
+    pair.run_for(DELAY / 2 - between - tick);
     let (before, bare) = sent.get();
     assert!(before > 1 && bare == 0, "{before} segments, {bare} acknowledgements");
     pair.run_for(2 * tick);

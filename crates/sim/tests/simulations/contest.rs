@@ -98,7 +98,7 @@ pub(crate) fn contest(links: &[LinkConfig; 2], contestants: &[Contestant], time:
 
 /// Payload that flow `number` delivered between `from` and `to`, over the time.
 pub(crate) fn goodput(looks: &[Look], number: usize, from: Duration, to: Duration) -> f64 {
-    let at = |time| looks.iter().find(|look| look.at >= time).or(looks.last()).expect("the contest was looked at");
+    let at = |time| looks.iter().find(|look| look.at >= time).or_else(|| looks.last()).expect("the contest was looked at");
     let acked = |time| at(time).flows.get(number).map_or(0, |info| info.bytes_acked);
     (acked(to) - acked(from)) as f64 * 8e-6 / (at(to).at - at(from).at).as_secs_f64()
 }
