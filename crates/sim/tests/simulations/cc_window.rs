@@ -94,7 +94,7 @@ fn ahead_of_the_rate(algorithm: Algorithm, pacing: Pacing) -> (u64, u64) {
         if let Some((then, rate, sent)) = last {
             // The rate may have changed within the step.
             let drained = (rate.max(info.pacing_rate) * (now - then)).get();
-            level = level.saturating_sub(drained) + (info.segments_out - sent) * FRAME;
+            level = level.saturating_sub(drained) + (info.segments_out - sent) * MSS;
             allowance = allowance.max(tautline_cc::burst(rate.max(info.pacing_rate), info.mss).get());
             worst = worst.max(level);
         }
