@@ -92,7 +92,7 @@ fn ahead_of_the_rate(algorithm: Algorithm, pacing: Pacing) -> (u64, u64) {
     let (mut level, mut worst, mut allowance) = (0_u64, 0_u64, 0_u64);
     watch_sender(&transfer, |now, info| {
         if let Some((then, rate, sent)) = last {
-            // The rate may have changed within the step.
+            // The rate counts payload, and may have changed within the step.
             let drained = (rate.max(info.pacing_rate) * (now - then)).get();
             level = level.saturating_sub(drained) + (info.segments_out - sent) * MSS;
             allowance = allowance.max(tautline_cc::burst(rate.max(info.pacing_rate), info.mss).get());
