@@ -181,7 +181,14 @@ impl Ecn {
         self.opened = self.opened.saturating_add(1);
     }
 
-    /// The peer's first SYN, at the passive end or crossing ours.
+    /// The peer's first SYN crosses ours: agreed is what both asked for, because neither SYN-ACK may promise more than the SYN did
+    /// (RFC 9768 §3.1.5).
+    pub(super) fn on_crossing_syn(&mut self, flags: EcnFlags, codepoint: Codepoint) {
+        self.wishes.accepts = self.wishes.accepts.min(self.wishes.requests);
+        self.on_syn(flags, codepoint);
+    }
+
+    /// The peer's first SYN.
     pub(super) fn on_syn(&mut self, flags: EcnFlags, codepoint: Codepoint) {
         self.syn = codepoint;
         // RFC 3168 §6.1.1 forbids the codepoint on a SYN: where one arrives with it, the field is not to be relied on (Linux).

@@ -83,7 +83,7 @@ impl Connection {
             (None, false, true) => {
                 // Simultaneous open: our SYN goes out again, as a SYN-ACK.
                 self.agree(segment, now);
-                self.ecn.on_syn(segment.ecn_flags, segment.codepoint);
+                self.ecn.on_crossing_syn(segment.ecn_flags, segment.codepoint);
                 self.update_window_from_syn(segment);
                 self.state = State::SynReceived { listener: None };
                 self.segments.lose_all(&mut Losses { now, sampler: &mut self.sampler, controller: &mut *self.controller });

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tautline_stack::{EcnMode, EcnState};
 
 use crate::peer::*;
-use crate::{config, data, opened_by_peer, opening, syn_ack};
+use crate::{config, data, opened_by_peer, opening, options, syn_ack};
 
 #[test]
 fn a_listener_agrees_by_default_and_does_not_when_told_so() {
@@ -80,5 +80,23 @@ fn a_syn_sent_again_does_not_ask_but_an_answer_to_the_first_one_counts() {
         assert_eq!(again.iter().map(|segment| segment.flags).collect::<Vec<_>>(), [SYN], "one second later, without");
         syn_ack(&mut peer, flags, 0);
         assert_eq!(peer.info().ecn, if flags == ECE { EcnState::Classic } else { EcnState::Off });
+    }
+}
+
+/// Simultaneous open: each end answers the other one's SYN, and neither promises more than its own SYN asked for.
+#[test]
+fn crossing_syns_agree_on_what_both_asked_for() {
+    for (mode, asked, answer, agreed) in [
+        (EcnMode::Accept, ECE | CWR, 0, EcnState::Off),
+        (EcnMode::Request, ECE | CWR, ECE, EcnState::Classic),
+        (EcnMode::Request, 0, 0, EcnState::Off),
+        (EcnMode::AccEcnRequestClassic, AE | ECE | CWR, ECE, EcnState::Classic),
+        (EcnMode::AccEcn, ECE | CWR, ECE, EcnState::Classic),
+        (EcnMode::AccEcn, AE | ECE | CWR, CWR, EcnState::AccEcn),
+    ] {
+        let (mut peer, _) = opening(config(mode));
+        let answers = peer.send(&Segment { flags: SYN | asked, seq: ISN, ack: 0, options: options(), ..peer.ack() });
+        assert_eq!(answers.iter().map(|segment| segment.flags).collect::<Vec<_>>(), [SYN | ACK | answer], "{mode:?}");
+        assert_eq!(peer.info().ecn, agreed, "{mode:?}");
     }
 }
