@@ -23,14 +23,14 @@ pub struct Flows {
 
 #[derive(Debug)]
 enum Role {
-    Source { remote: SocketAddrV4, count: usize, opened: usize },
+    Source { remote: SocketAddrV4, count: usize, opened: usize, first: Option<SocketId> },
     Sink { port: u16, received: u64 },
 }
 
 impl Flows {
     /// `count` connections to `remote` that always have something to send.
     pub fn source(remote: SocketAddrV4, count: usize, config: TcpConfig) -> Self {
-        Self::new(Role::Source { remote, count, opened: 0 }, config)
+        Self::new(Role::Source { remote, count, opened: 0, first: None }, config)
     }
 
     /// Takes whatever comes on `port`.
@@ -52,6 +52,11 @@ impl Flows {
         if let Role::Source { opened, .. } = self.role { opened } else { 0 }
     }
 
+    /// The first of its connections; none at the sink.
+    pub fn first(&self) -> Option<SocketId> {
+        if let Role::Source { first, .. } = self.role { first } else { None }
+    }
+
     fn begin<Q, D, T, L>(&mut self, host: &mut Host<Q, D, T, L>, now: Instant) -> Result<(), AppError>
     where
         D: Device,
@@ -59,14 +64,15 @@ impl Flows {
         T: Tracer,
         L: Limit,
     {
-        match self.role {
-            Role::Source { remote, count, .. } => {
-                for _ in 0..count {
-                    host.connect(remote, self.config.clone(), now)?;
+        match &mut self.role {
+            Role::Source { remote, count, first, .. } => {
+                for _ in 0..*count {
+                    let socket = host.connect(*remote, self.config.clone(), now)?;
+                    first.get_or_insert(socket);
                 }
             }
             Role::Sink { port, .. } => {
-                host.listen(port, self.config.clone())?;
+                host.listen(*port, self.config.clone())?;
             }
         }
         Ok(())

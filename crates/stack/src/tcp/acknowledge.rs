@@ -86,7 +86,7 @@ impl Connection {
     /// An acknowledgement that covers a retransmission says nothing by itself: what was sent once waited at the receiver behind
     /// the hole (Karn). The timestamp it echoes tells, in milliseconds, when it was caused (RFC 7323 §4).
     fn learn_rtt(&mut self, delivery: &Delivery, Arrival { now, echo }: Arrival) {
-        if !delivery.retransmission_acked {
+        if delivery.retransmission.is_none() {
             if let Some(rtt) = delivery.earliest_rtt {
                 self.rtt.sample(rtt, now);
             }
@@ -122,7 +122,10 @@ impl Connection {
     /// first retransmission (Eifel detection, RFC 3522).
     fn phase_is_spurious(&self, delivery: &Delivery, segment: &Segment<'_>) -> bool {
         let (Phase::Recovery(episode), Some((_, echo))) = (&self.phase, segment.timestamp) else { return false };
-        delivery.retransmission_acked && episode.first_retransmission.is_some_and(|first| seq::older(echo, first))
+        // A segment that an earlier episode sent again is acknowledged with an older echo although nothing was spurious.
+        episode.first_retransmission.is_some_and(|first| {
+            delivery.retransmission.is_some_and(|stamp| !seq::older(stamp, first)) && seq::older(echo, first)
+        })
     }
 
     fn undo(&mut self, now: Instant) {

@@ -75,8 +75,8 @@ pub(super) struct Delivery {
     pub(super) earliest_rtt: Option<Duration>,
     /// RTT of the segment sent latest among those sent once.
     pub(super) latest_rtt: Option<Duration>,
-    /// A segment that had been retransmitted was cumulatively acknowledged.
-    pub(super) retransmission_acked: bool,
+    /// Our timestamp in the latest retransmission of what was cumulatively acknowledged, if any of that was sent again.
+    pub(super) retransmission: Option<u32>,
     /// Segments newly delivered.
     pub(super) packets: u64,
     /// Our SYN was among them: the acknowledgement belongs to the handshake.
@@ -230,7 +230,10 @@ impl Segments {
         let mut delivery = Delivery::default();
         let before = (self.records.len(), self.sacked_count);
         while self.records.front().is_some_and(|record| record.range.end <= una) {
-            delivery.retransmission_acked |= self.records[0].retransmitted();
+            let Record { stamp, .. } = self.records[0];
+            if self.records[0].retransmitted() && delivery.retransmission.is_none_or(|latest| seq::older(latest, stamp)) {
+                delivery.retransmission = Some(stamp);
+            }
             self.deliver(0, arrival, sampler, &mut delivery);
             let record = self.records.pop_front().expect("the loop saw it");
             if record.state == State::Sacked {
@@ -239,7 +242,7 @@ impl Segments {
             }
             self.first = self.first.wrapping_add(1) & NUMBER_MASK;
         }
-        delivery.alone = before == (self.records.len() + 1, 0) && !delivery.retransmission_acked;
+        delivery.alone = before == (self.records.len() + 1, 0) && delivery.retransmission.is_none();
         // A partial acknowledgement of a segment (a middlebox resegmented) shortens it.
         if let Some(record) = self.records.front_mut().filter(|record| record.range.start < una) {
             match record.state {

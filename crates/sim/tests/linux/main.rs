@@ -1,0 +1,51 @@
+//! Our TCP beside that of Linux 6.1, through the same bottleneck.
+//!
+//! `scripts/validate-tcp` has the kernel send in simulated time (`validation/linux/tcp.py`), lets ours do the same in virtual
+//! time, and prints the tables of `docs/VALIDATION.md`. A few of the kernel's figures lie in `data/`, so that this test needs no
+//! kernel.
+
+mod cell;
+mod figures;
+mod ours;
+mod tables;
+
+use std::path::Path;
+use std::{env, fs};
+
+use figures::Recordings;
+use tautline_cc::{Factory, Row, Traced};
+
+/// Whether ours still does what the kernel did, as far as that lies in `data/`.
+#[test]
+fn the_kernel_is_followed() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/linux/data/tcp.csv");
+    let recordings = Recordings::parse(&fs::read_to_string(path).expect("the recordings lie beside this test"));
+    let rows = tables::compare(&recordings);
+    assert!(rows.len() >= 8, "only {} cells are recorded", rows.len());
+    let failed: Vec<_> = rows.iter().filter(|row| !row.holds()).map(ToString::to_string).collect();
+    assert!(failed.is_empty(), "{}\n{}", tables::HEAD, failed.join("\n"));
+}
+
+/// Writes the table of every recorded cell whose name begins with `ONLY`.
+#[test]
+#[ignore = "part of scripts/validate-tcp"]
+fn table() {
+    let path = env::var("TAUTLINE_RECORDINGS").expect("TAUTLINE_RECORDINGS names a file; run scripts/validate-tcp");
+    let mut recordings = Recordings::parse(&fs::read_to_string(path).expect("the file can be read"));
+    recordings.keep(&env::var("ONLY").unwrap_or_default());
+    let rows = tables::compare(&recordings);
+    println!("{}", tables::HEAD);
+    rows.iter().for_each(|row| println!("{row}"));
+    println!("\n{} of {} cells hold.", rows.iter().filter(|row| row.holds()).count(), rows.len());
+}
+
+/// What our controllers did in the cell that `ONLY` names, step by step.
+#[test]
+#[ignore = "for whoever looks for a difference"]
+fn trace() {
+    let cell = env::var("ONLY").expect("ONLY names a cell, e.g. bbr-1-codel-10-100-30");
+    println!("{}", Row::HEAD);
+    let print = |row: &Row| println!("{row}");
+    let wrap = |inner: Factory| Factory::new(move |config| Box::new(Traced::new(inner.build(config), print)));
+    println!("{:?}", ours::run_with(&cell.parse().expect("a cell"), 1, wrap));
+}

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Real Linux TCP through a bottleneck, in simulated time: one line of figures for each cell and seed.
+
+    tcp.py RIG OUT SEEDS CELL... : adds what OUT (a CSV file) does not hold yet
+
+A cell is CC-FLOWS-QDISC-MBIT-RTT-SECONDS, e.g. cubic-1-fq_codel-10-20-30. RIG is a folder as run.py wants it that also holds
+`sim-topo.sh` (the hosts A and B with the router R between them), `bin/qmon` (looks at the queue each 10 ms) and `bin/rttping`
+(an echo each 20 ms). The bottleneck is HTB with the discipline below, or CAKE's own shaper, on R towards B; all of the delay
+lies on the way back. Hosts send full segments one by one: no offloads, no discipline, no device that would hold TCP back.
+
+Columns: cell, seed, goodput Mbit/s, median and 95 % round trip of the echoes in ms, median backlog in bytes, drops, marks,
+mean time between reductions of the (first) window in s, retransmissions. Echoes, backlog and reductions leave the first two
+seconds out.
+"""
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, here)
+import rig  # noqa: E402
+
+WORDS = {
+    "pfifo100": "pfifo limit 100", "pfifo1000": "pfifo limit 1000", "codel": "codel", "fq_codel": "fq_codel", "pie": "pie",
+    "cake": "",
+}
+SKIP = 2.0
+
+
+def job(cell):
+    cc, flows, qdisc, mbit, rtt, seconds = cell.split("-")
+    burst = max(int(mbit) * 125, 1600)
+    if qdisc == "cake":
+        tree = [f"qdisc add dev r1 root handle 1: cake bandwidth {mbit}mbit"]
+    else:
+        tree = [
+            "qdisc add dev r1 root handle 1: htb default 1",
+            f"class add dev r1 parent 1: classid 1:1 htb rate {mbit}mbit quantum 1514 burst {burst} cburst {burst}",
+            f"qdisc add dev r1 parent 1:1 handle 10: {WORDS[qdisc]}",
+        ]
+    bottleneck = "\n".join(f"tc -n R {line} || exit 1" for line in tree)
+    return f"""
+. $RIG/sim-topo.sh
+{bottleneck}
+tc -n R qdisc add dev r0 root netem delay {rtt}ms limit 100000 || exit 1
+ip netns exec A ping -c 3 -i 0.2 10.91.2.1 >/dev/null
+ip netns exec B iperf3 -s -D -1 >/dev/null 2>&1 </dev/null; sleep 0.5
+ip netns exec R $RIG/bin/qmon r1 10 {int(seconds) + 1} >$LAB/qmon.csv &
+ip netns exec A $RIG/bin/rttping 10.91.2.1 0.02 {int(seconds) + 1} >$LAB/ping.txt 2>&1 &
+sleep 0.5
+ip netns exec A iperf3 -c 10.91.2.1 -t {seconds} -P {flows} -C {cc} -i 0.1 -J >$LAB/iperf.json
+sleep 1.5; tc -n R -s -d qdisc show dev r1 >$LAB/tc.txt
+"""
+
+
+def share(values, percent):
+    values = sorted(values)
+    return values[min(len(values) - 1, percent * len(values) // 100)] if values else 0
+
+
+def reductions(windows):
+    """Mean time between falls of the window by more than an eighth, from one for each tenth of a second."""
+    at = [i / 10 for i in range(1, len(windows)) if windows[i] < windows[i - 1] * 7 / 8 and i / 10 > SKIP]
+    return (at[-1] - at[0]) / (len(at) - 1) if len(at) > 2 else 0
+
+
+def figures(folder, flows):
+    result = json.load(open(f"{folder}/iperf.json"))
+    if "end" not in result or "sum_sent" not in result["end"]:
+        raise RuntimeError(result.get("error", "iperf3 gave no result"))
+    streams = [interval["streams"][0]["snd_cwnd"] for interval in result["intervals"]]
+    pattern = re.compile(r"\[([\d.]+)\].*time=([\d.]+)")
+    echoes = [(float(m[1]), float(m[2])) for m in map(pattern.match, open(f"{folder}/ping.txt")) if m]
+    begin = echoes[0][0] + 0.5 + SKIP
+    end = begin - SKIP + result["end"]["sum_sent"]["seconds"]
+    delays = [rtt for at, rtt in echoes if begin < at < end]
+    rows = list(csv.reader(open(f"{folder}/qmon.csv")))[1:]
+    leaves = {}
+    for row in rows:
+        leaves.setdefault((row[2], row[3]), []).append(row)
+    (_, leaf), = [(key, rows) for key, rows in leaves.items() if key[1] not in ("htb", "bql")][-1:]
+    start = float(leaf[0][0]) + 0.5
+    backlog = [int(row[4]) for row in leaf if SKIP < float(row[0]) - start < end - begin + SKIP]
+    text = open(f"{folder}/tc.txt").read()
+    marks = sum(int(number) for number in re.findall(r"ecn_mark (\d+)", text))
+    drops = int(leaf[-1][6])
+    return [
+        f"{result['end']['sum_received']['bits_per_second'] / 1e6:.3f}", f"{share(delays, 50):.3f}", f"{share(delays, 95):.3f}",
+        share(backlog, 50), drops, marks, f"{reductions(streams):.3f}", result["end"]["sum_sent"]["retransmits"],
+    ]
+
+
+def main():
+    folder, out, seeds, cells = os.path.abspath(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4:]
+    have = set()
+    if os.path.exists(out):
+        have = {tuple(row[:2]) for row in csv.reader(open(out))}
+    for seed in range(1, seeds + 1):
+        for cell in cells:
+            if (cell, str(seed)) in have:
+                continue
+            with rig.Boot(folder, seed, job(cell)) as run:
+                try:
+                    row = figures(run.folder, int(cell.split("-")[1]))
+                except (OSError, ValueError, KeyError, IndexError, RuntimeError) as error:
+                    print(f"{cell} seed {seed}: {error}\n{run.said}", file=sys.stderr)
+                    continue
+            with open(out, "a") as file:
+                csv.writer(file, lineterminator="\n").writerow([cell, seed, *row])
+
+
+main()
