@@ -1,0 +1,316 @@
+//! [`Adapter`]: a controller of `tautline-cc` behind quinn's congestion-control trait, for quinn 0.11.
+//!
+//! Recovery is RFC 9002 §7: one reduction per round trip, which ends when something sent after it is acknowledged; a probe
+//! timeout costs nothing, persistent congestion (§7.6) is answered as TCP's retransmission timeout.
+//!
+//! What the trait cannot say or use, and what is made of it:
+//!
+//! * The pacing rate is not asked for. quinn spreads 5/4 of the window over a smoothed round trip, in bursts of at least ten
+//!   datagrams. So the window told is no more than the pacing rate brings out in that time: the flight, if not its spacing,
+//!   is the controller's. Without that BBR would never drain what its start queued. It alters no window-based controller,
+//!   which paces above its window.
+//! * Spurious losses are not reported: `on_undo` is never called.
+//! * Losses come as one sum with the latest time of sending: `on_lost` is called once per batch, with that sum. They come
+//!   after the acknowledgement that revealed them, so [`Ack::lost`] is that of the acknowledgement before.
+//! * Limitation by the application is known as of now, not of the flight; quinn counts the peer's flow control as such too.
+//! * Marks are an event without a count: controllers that heed the share of marks are refused ([`NeedsMarks`]).
+//! * Bytes sent include datagrams that are never acknowledged. The flight is an estimate between acknowledgements, and an end
+//!   that sent only such datagrams does not notice that it was idle.
+//! * The MTU may change, the segment size of a controller may not: it stays that of the beginning. Only the smallest window
+//!   follows the MTU.
+
+mod sent;
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+use std::error::Error;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant as StdInstant};
+
+use quinn::congestion::{Controller as QuicController, ControllerFactory, ControllerMetrics};
+use tautline_base::{Bytes, Instant};
+use tautline_cc::{Ack, Algorithm, Config, Congestion, Controller, Ecn, Factory, Idle, Phase, Sampler, Signal, Verdict};
+
+use self::sent::SentTimes;
+
+/// quinn's congestion controller of one path.
+pub(crate) struct Adapter {
+    factory: Factory,
+    config: Config,
+    /// What the controller's clock counts from.
+    epoch: StdInstant,
+    /// Never locked: quinn wants `Sync`, and asks without `mut` only for what `verdict` holds.
+    controller: Mutex<Box<dyn Controller>>,
+    verdict: Verdict,
+    least_window: Bytes,
+    sampler: Sampler,
+    sent: SentTimes,
+    in_flight: Bytes,
+    batch: Batch,
+    /// Lost since the last acknowledgement was passed on.
+    lost: Bytes,
+    srtt: Duration,
+    min_rtt: Option<Duration>,
+    /// Time of sending of the latest packet that was acknowledged.
+    newest_acked: Instant,
+    /// Total delivered when the round is over.
+    round_end: Bytes,
+    recovery: Option<Recovery>,
+    /// Since when nothing is in flight, once something was.
+    idle_since: Option<Instant>,
+}
+
+/// Acknowledgements that came in one packet.
+#[derive(Debug, Default)]
+struct Batch {
+    packets: u64,
+    acked: Bytes,
+    newest_sent: Instant,
+    /// Total delivered when the newest was sent.
+    prior_delivered: Option<Bytes>,
+    smoothed: Duration,
+}
+
+/// The answer to a congestion signal; over when something sent after it began is acknowledged.
+#[derive(Clone, Copy, Debug)]
+struct Recovery {
+    began: Instant,
+    phase: Phase,
+}
+
+impl Adapter {
+    fn new(factory: Factory, config: Config, epoch: StdInstant) -> Self {
+        let controller = factory.build(&config);
+        Self {
+            verdict: controller.verdict(),
+            controller: Mutex::new(controller),
+            factory,
+            config,
+            epoch,
+            least_window: config.mss * 2,
+            sampler: Sampler::default(),
+            sent: SentTimes::default(),
+            in_flight: Bytes::ZERO,
+            batch: Batch::default(),
+            lost: Bytes::ZERO,
+            srtt: Duration::ZERO,
+            min_rtt: None,
+            newest_acked: Instant::ZERO,
+            round_end: Bytes::ZERO,
+            recovery: None,
+            idle_since: None,
+        }
+    }
+
+    /// Tells the controller something, and keeps its answer.
+    fn tell(&mut self, what: impl FnOnce(&mut dyn Controller)) {
+        let controller = self.controller.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut();
+        what(controller);
+        self.verdict = controller.verdict();
+    }
+
+    fn time(&self, instant: StdInstant) -> Instant {
+        Instant::ZERO + instant.saturating_duration_since(self.epoch)
+    }
+
+    /// One packet of `bytes` sent at `sent` was acknowledged; `smoothed` is the round trip before the batch it came in.
+    fn acked(&mut self, now: Instant, sent: Instant, bytes: Bytes, smoothed: Duration) {
+        let record = self.sent.find(sent);
+        if let Some(record) = &record {
+            self.sampler.on_delivered(record, bytes, now);
+        }
+        let batch = &mut self.batch;
+        if batch.packets == 0 || sent >= batch.newest_sent {
+            batch.newest_sent = sent;
+            batch.prior_delivered = record.map(|record| record.delivered);
+        }
+        batch.packets += 1;
+        batch.acked += bytes;
+        batch.smoothed = smoothed;
+    }
+
+    fn end_acks(&mut self, now: Instant, in_flight: Bytes, app_limited: bool) {
+        self.in_flight = in_flight;
+        let batch = std::mem::take(&mut self.batch);
+        if batch.packets == 0 {
+            return;
+        }
+        let rtt = self.measure(&batch, now);
+        let min_rtt = self.min_rtt.unwrap_or_default();
+        let rate = self.sampler.on_ack(now, min_rtt);
+        let delivered = self.sampler.delivered();
+        let round_start = batch.prior_delivered.is_some_and(|prior| prior >= self.round_end);
+        if round_start {
+            self.round_end = delivered;
+        }
+        if self.recovery.is_some_and(|recovery| batch.newest_sent > recovery.began) {
+            self.recovery = None;
+        }
+        let ack = Ack {
+            now,
+            acked: batch.acked,
+            lost: std::mem::take(&mut self.lost),
+            prior_in_flight: in_flight + batch.acked,
+            in_flight,
+            rtt,
+            srtt: self.srtt,
+            min_rtt,
+            delivered,
+            rate,
+            cwnd_limited: !app_limited,
+            round_start,
+            phase: self.recovery.map_or(Phase::Open, |recovery| recovery.phase),
+            marked: Bytes::ZERO,
+            delayed: batch.packets == 1 && batch.acked < self.config.mss,
+            next_departure: now,
+        };
+        self.tell(|controller| controller.on_ack(&ack));
+        self.sent.forget(self.newest_acked, now, self.srtt.max(rtt.unwrap_or_default()) * 2);
+        if app_limited {
+            self.sampler.mark_app_limited(in_flight);
+        }
+        self.idle_since = (in_flight == Bytes::ZERO).then_some(now);
+    }
+
+    /// The round trip of a batch, if it acknowledges something later than ever before (RFC 9002 §5.1).
+    fn measure(&mut self, batch: &Batch, now: Instant) -> Option<Duration> {
+        if batch.newest_sent <= self.newest_acked {
+            return None;
+        }
+        self.newest_acked = batch.newest_sent;
+        let rtt = now - batch.newest_sent;
+        // Before its first sample quinn's estimate is a guess, and its first sample follows this batch.
+        self.srtt = if self.min_rtt.is_none() { rtt } else { batch.smoothed };
+        self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));
+        Some(rtt)
+    }
+}
+
+impl QuicController for Adapter {
+    fn on_sent(&mut self, now: StdInstant, bytes: u64, _last_packet_number: u64) {
+        let now = self.time(now);
+        if let Some(since) = self.idle_since.take() {
+            // Smoothed round trip and four times its variation, which begins at half of it (RFC 9002 §5.3) and is not told.
+            let idle = Idle { now, idle: now - since, rto: self.srtt * 3, app_limited: true };
+            self.tell(|controller| controller.on_idle(&idle));
+        }
+        let first = self.in_flight == Bytes::ZERO;
+        self.in_flight += Bytes::new(bytes);
+        if !self.sent.extend(now, self.in_flight) {
+            let record = self.sampler.on_send(now, self.in_flight, first);
+            self.sent.push(record);
+        }
+    }
+
+    fn on_ack(&mut self, now: StdInstant, sent: StdInstant, bytes: u64, _: bool, rtt: &quinn_proto::RttEstimator) {
+        self.acked(self.time(now), self.time(sent), Bytes::new(bytes), rtt.get());
+    }
+
+    fn on_end_acks(&mut self, now: StdInstant, in_flight: u64, app_limited: bool, _largest: Option<u64>) {
+        self.end_acks(self.time(now), Bytes::new(in_flight), app_limited);
+    }
+
+    fn on_congestion_event(&mut self, now: StdInstant, sent: StdInstant, persistent: bool, lost_bytes: u64) {
+        let (now, sent, lost) = (self.time(now), self.time(sent), Bytes::new(lost_bytes));
+        self.in_flight = self.in_flight.saturating_sub(lost);
+        self.lost += lost;
+        if lost > Bytes::ZERO
+            && let Some(record) = self.sent.find(sent)
+        {
+            let loss = self.sampler.on_lost(&record, lost, now);
+            self.tell(|controller| controller.on_lost(&loss));
+        }
+        let (signal, phase) = match (persistent, lost) {
+            (true, _) => (Signal::Timeout, Phase::Loss),
+            (false, Bytes::ZERO) => (Signal::Ce, Phase::Cwr),
+            (false, _) => (Signal::Loss, Phase::Recovery),
+        };
+        let answered = self.recovery.is_some_and(|recovery| sent <= recovery.began);
+        if answered && !persistent {
+            return;
+        }
+        self.recovery = Some(Recovery { began: now, phase });
+        let congestion = Congestion { now, signal, in_flight: self.in_flight };
+        self.tell(|controller| controller.on_congestion(&congestion));
+    }
+
+    fn on_mtu_update(&mut self, new_mtu: u16) {
+        self.least_window = Bytes::new(new_mtu.into()) * 2;
+    }
+
+    /// The controller's window, or what its pacing rate sends in a round trip; at least two datagrams (RFC 9002 §7.2), for
+    /// quinn sends only what leaves some of it free.
+    fn window(&self) -> u64 {
+        let Verdict { cwnd, pacing_rate, .. } = self.verdict;
+        let paced = if self.srtt.is_zero() { Bytes::MAX } else { pacing_rate * self.srtt };
+        cwnd.min(paced).max(self.least_window).get()
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        let mut metrics = ControllerMetrics::default();
+        metrics.congestion_window = self.window();
+        metrics.ssthresh = (self.verdict.ssthresh < Bytes::MAX).then(|| self.verdict.ssthresh.get());
+        metrics.pacing_rate = Some(self.verdict.pacing_rate.as_bits_per_sec());
+        metrics
+    }
+
+    /// For another path, of which nothing was measured: a new controller that goes on from this one's window.
+    fn clone_box(&self) -> Box<dyn QuicController> {
+        let mut copy = Self::new(self.factory.clone(), self.config, self.epoch);
+        copy.least_window = self.least_window;
+        copy.tell(|controller| controller.adopt(&self.verdict));
+        Box::new(copy)
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.config.initial_window.get()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// Makes an [`Adapter`] for each path of each connection.
+#[derive(Debug)]
+pub(crate) struct AdapterFactory {
+    factory: Factory,
+    built: AtomicU64,
+}
+
+impl AdapterFactory {
+    /// A factory of `algorithm`'s controllers.
+    ///
+    /// # Errors
+    /// [`NeedsMarks`] if the algorithm needs what quinn does not tell.
+    pub(crate) fn new(algorithm: Algorithm) -> Result<Self, NeedsMarks> {
+        let factory = algorithm.factory();
+        match factory.build(&Config::new(Bytes::new(1200))).ecn() {
+            Ecn::Classic => Ok(Self { factory, built: AtomicU64::new(0) }),
+            Ecn::Dctcp | Ecn::L4s => Err(NeedsMarks(algorithm)),
+        }
+    }
+}
+
+impl ControllerFactory for AdapterFactory {
+    fn build(self: Arc<Self>, now: StdInstant, current_mtu: u16) -> Box<dyn QuicController> {
+        let seed = self.built.fetch_add(1, Ordering::Relaxed);
+        let config = Config { seed, ..Config::new(Bytes::new(current_mtu.into())) };
+        Box::new(Adapter::new(self.factory.clone(), config, now))
+    }
+}
+
+/// The algorithm lives on the share of marked bytes, and quinn tells only that there were marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NeedsMarks(pub(crate) Algorithm);
+
+impl fmt::Display for NeedsMarks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} needs the share of congestion marks, which quinn does not tell", self.0)
+    }
+}
+
+impl Error for NeedsMarks {}
