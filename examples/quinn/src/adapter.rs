@@ -13,27 +13,26 @@
 //! * Losses come as one sum with the latest time of sending: `on_lost` is called once per batch, with that sum. They come
 //!   after the acknowledgement that revealed them, so [`Ack::lost`] is that of the acknowledgement before.
 //! * Limitation by the application is known as of now, not of the flight; quinn counts the peer's flow control as such too.
-//! * Marks are an event without a count: controllers that heed the share of marks are refused ([`NeedsMarks`]).
+//! * Marks are an event without a count: controllers that heed the share of marks are refused ([`NeedsMarks`](factory::NeedsMarks)).
 //! * Bytes sent include datagrams that are never acknowledged. The flight is an estimate between acknowledgements, and an end
 //!   that sent only such datagrams does not notice that it was idle.
 //! * The MTU may change, the segment size of a controller may not: it stays that of the beginning. Only the smallest window
 //!   follows the MTU.
 
+mod factory;
 mod sent;
 #[cfg(test)]
 mod tests;
 
 use std::any::Any;
-use std::error::Error;
-use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant as StdInstant};
 
-use quinn::congestion::{Controller as QuicController, ControllerFactory, ControllerMetrics};
+use quinn::congestion::{Controller as QuicController, ControllerMetrics};
 use tautline_base::{Bytes, Instant};
-use tautline_cc::{Ack, Algorithm, Config, Congestion, Controller, Ecn, Factory, Idle, Phase, Sampler, Signal, Verdict};
+use tautline_cc::{Ack, Config, Congestion, Controller, Factory, Idle, Phase, Sampler, Signal, Verdict};
 
+pub(crate) use self::factory::AdapterFactory;
 use self::sent::SentTimes;
 
 /// quinn's congestion controller of one path.
@@ -273,44 +272,3 @@ impl QuicController for Adapter {
         self
     }
 }
-
-/// Makes an [`Adapter`] for each path of each connection.
-#[derive(Debug)]
-pub(crate) struct AdapterFactory {
-    factory: Factory,
-    built: AtomicU64,
-}
-
-impl AdapterFactory {
-    /// A factory of `algorithm`'s controllers.
-    ///
-    /// # Errors
-    /// [`NeedsMarks`] if the algorithm needs what quinn does not tell.
-    pub(crate) fn new(algorithm: Algorithm) -> Result<Self, NeedsMarks> {
-        let factory = algorithm.factory();
-        match factory.build(&Config::new(Bytes::new(1200))).ecn() {
-            Ecn::Classic => Ok(Self { factory, built: AtomicU64::new(0) }),
-            Ecn::Dctcp | Ecn::L4s => Err(NeedsMarks(algorithm)),
-        }
-    }
-}
-
-impl ControllerFactory for AdapterFactory {
-    fn build(self: Arc<Self>, now: StdInstant, current_mtu: u16) -> Box<dyn QuicController> {
-        let seed = self.built.fetch_add(1, Ordering::Relaxed);
-        let config = Config { seed, ..Config::new(Bytes::new(current_mtu.into())) };
-        Box::new(Adapter::new(self.factory.clone(), config, now))
-    }
-}
-
-/// The algorithm lives on the share of marked bytes, and quinn tells only that there were marks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NeedsMarks(pub(crate) Algorithm);
-
-impl fmt::Display for NeedsMarks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} needs the share of congestion marks, which quinn does not tell", self.0)
-    }
-}
-
-impl Error for NeedsMarks {}

@@ -3,6 +3,7 @@ use std::collections::VecDeque;
 use super::sent::MOST;
 use super::*;
 use tautline_base::Rate;
+use tautline_cc::Algorithm;
 
 const MTU: u64 = 1200;
 const RTT: u64 = 20;
