@@ -110,6 +110,7 @@ def main():
                     continue
             with open(out, "a") as file:
                 csv.writer(file, lineterminator="\n").writerow([cell, seed, *row])
+            have.add((cell, str(seed)))
 
 
 main()

@@ -17,6 +17,7 @@ use tautline_cc::{Factory, Row, Traced};
 
 /// Whether ours still does what the kernel did, as far as that lies in `data/`.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "minutes without optimisation; the tests of the release build have it")]
 fn the_kernel_is_followed() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/linux/data/tcp.csv");
     let recordings = Recordings::parse(&fs::read_to_string(path).expect("the recordings lie beside this test"));
