@@ -75,7 +75,7 @@ pub(super) struct Delivery {
     pub(super) earliest_rtt: Option<Duration>,
     /// RTT of the segment sent latest among those sent once.
     pub(super) latest_rtt: Option<Duration>,
-    /// Our timestamp in the latest retransmission of what was cumulatively acknowledged, if any of that was sent again.
+    /// Of what was cumulatively acknowledged and had been sent again, the earliest of our timestamps in those retransmissions.
     pub(super) retransmission: Option<u32>,
     /// Segments newly delivered.
     pub(super) packets: u64,
@@ -231,7 +231,8 @@ impl Segments {
         let before = (self.records.len(), self.sacked_count);
         while self.records.front().is_some_and(|record| record.range.end <= una) {
             let Record { stamp, .. } = self.records[0];
-            if self.records[0].retransmitted() && delivery.retransmission.is_none_or(|latest| seq::older(latest, stamp)) {
+            if self.records[0].retransmitted() && delivery.retransmission.is_none_or(|earliest| seq::older(stamp, earliest))
+            {
                 delivery.retransmission = Some(stamp);
             }
             self.deliver(0, arrival, sampler, &mut delivery);
