@@ -12,14 +12,16 @@ here = os.path.dirname(os.path.abspath(__file__))
 
 
 class Boot:
-    """One run of the kernel with `script`; what it wrote is in `folder` until the end of the `with`."""
+    """One run of the kernel with `script` beside copies of `files`; what it wrote is in `folder` until the end of the `with`."""
 
-    def __init__(self, rig, seed, script):
+    def __init__(self, rig, seed, script, files=()):
         # Its random numbers depend on its command line too, so the folder's name must always be the same.
         lane = os.environ.get("UML_CPU", "0") + os.environ.get("TAUTLINE_RUN", "")
         self.folder = f"{tempfile.gettempdir()}/tautline-validation-{lane}"
         subprocess.run(["rm", "-rf", self.folder], check=True)
         os.makedirs(self.folder)
+        for file in files:
+            subprocess.run(["cp", file, self.folder], check=True)
         with open(f"{self.folder}/job.sh", "w") as file:
             file.write(f"RIG={rig}\n{script}")
         environment = dict(os.environ, UML_SEED=str(seed), TMPDIR="/dev/shm")
