@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::common::{MSS, ms, path, percent, run};
-use crate::competing::{Share, Stream, compete};
+use crate::contest::{Contestant, Share, contest, shares};
 use tautline_base::{Bytes, Instant, Rate};
 use tautline_cc::bbr3::Config as Params;
 use tautline_cc::{Ack, Algorithm, Bbr3, Congestion, Controller, Factory, Idle, Loss, Recovery, Verdict};
@@ -151,8 +151,13 @@ fn buffered(bdp: f64) -> [LinkConfig; 2] {
     [LinkConfig::bottleneck(Rate::mbit(20), ms(20), ms((40.0 * bdp) as u64)), back]
 }
 
-fn stream(congestion: Factory, begins: u64) -> Stream {
-    Stream { congestion, begins: ms(begins) }
+fn stream(congestion: Factory, begins: u64) -> Contestant {
+    Contestant::new(congestion).after(ms(begins))
+}
+
+/// What each of `streams` achieved over `links` between `from` and `end`.
+fn compete(links: &[LinkConfig; 2], streams: &[Contestant], from: Duration, end: Duration) -> Vec<Share> {
+    shares(&contest(links, streams, end, 1), from)
 }
 
 /// What the first stream has of the goodput of both.
@@ -167,8 +172,8 @@ const SECOND: Duration = Duration::from_secs(1);
 #[test]
 fn two_flows_converge() {
     let share = |params| {
-        let flows = vec![stream(with(params), 0), stream(with(params), 3_000)];
-        share_of_first(&compete(buffered(1.0), flows, SECOND * 15, SECOND * 35))
+        let flows = [stream(with(params), 0), stream(with(params), 3_000)];
+        share_of_first(&compete(&buffered(1.0), &flows, SECOND * 15, SECOND * 35))
     };
     // Without a probe that asks for more and a phase that gives way, what the first one took remains.
     let rigid = Params { up_pacing_gain: 1.0, down_pacing_gain: 1.0, headroom: 0.0, ..Params::default() };
@@ -181,8 +186,8 @@ fn two_flows_converge() {
 #[test]
 fn cubic_and_bbr_leave_each_other_room() {
     let share = |params, bdp| {
-        let flows = vec![stream(with(params), 0), stream(Algorithm::Cubic.factory(), 0)];
-        share_of_first(&compete(buffered(bdp), flows, SECOND * 5, SECOND * 35))
+        let flows = [stream(with(params), 0), stream(Algorithm::Cubic.factory(), 0)];
+        share_of_first(&compete(&buffered(bdp), &flows, SECOND * 5, SECOND * 35))
     };
     let deaf = Params { loss_threshold: 1.0, beta: 1.0, ..Params::default() };
     let shares = [1.0, 4.0].map(|bdp| share(Params::default(), bdp));
@@ -196,8 +201,8 @@ fn cubic_and_bbr_leave_each_other_room() {
 #[test]
 fn losses_in_a_shallow_buffer_stay_few() {
     let retransmitted = |congestion: Factory| {
-        let flows = vec![stream(congestion.clone(), 0), stream(congestion, 100)];
-        let shares = compete(buffered(0.2), flows, SECOND * 3, SECOND * 18);
+        let flows = [stream(congestion.clone(), 0), stream(congestion, 100)];
+        let shares = compete(&buffered(0.2), &flows, SECOND * 3, SECOND * 18);
         share_of_first(&shares);
         (shares[0].retransmitted + shares[1].retransmitted) / 2.0
     };

@@ -96,6 +96,31 @@ pub(crate) fn contest(links: &[LinkConfig; 2], contestants: &[Contestant], time:
     looks
 }
 
+/// What one flow achieved in a part of a contest.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share {
+    /// Acknowledged payload over the time.
+    pub(crate) goodput: Rate,
+    /// Of the segments sent, the share that was sent again.
+    pub(crate) retransmitted: f64,
+}
+
+/// What each flow achieved from `from` to the last look.
+pub(crate) fn shares(looks: &[Look], from: Duration) -> Vec<Share> {
+    let before = looks.iter().find(|look| look.at >= from).expect("the contest was looked at");
+    let after = looks.last().expect("the contest was looked at");
+    assert_eq!(before.flows.len(), after.flows.len(), "every flow has begun");
+    let time = after.at - before.at;
+    let share = |(before, after): (&TcpInfo, &TcpInfo)| {
+        let sent = (after.segments_out - before.segments_out) as f64;
+        Share {
+            goodput: Rate::from_amount(Bytes::new(after.bytes_acked - before.bytes_acked), time),
+            retransmitted: (after.retransmits - before.retransmits) as f64 / sent.max(1.0),
+        }
+    };
+    before.flows.iter().zip(&after.flows).map(share).collect()
+}
+
 /// Payload that flow `number` delivered between `from` and `to`, over the time.
 pub(crate) fn goodput(looks: &[Look], number: usize, from: Duration, to: Duration) -> f64 {
     let at = |time| looks.iter().find(|look| look.at >= time).or_else(|| looks.last()).expect("the contest was looked at");

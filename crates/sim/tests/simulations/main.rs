@@ -5,7 +5,6 @@ mod cc_bbr;
 mod cc_bbr3;
 mod cc_window;
 mod common;
-mod competing;
 mod contest;
 mod ecn;
 mod effect_codel;
