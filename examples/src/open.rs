@@ -54,7 +54,7 @@ fn with_af_xdp(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
     let config = Config {
         interface: args.iface.clone(),
         queue: args.queue,
-        take: Take::Addresses(vec![args.ip.address]),
+        take: Take::Addresses(vec![args.ip.address.into()]),
         driver,
         ..Config::default()
     };

@@ -1,7 +1,7 @@
 //! [`Config`]: what a device is asked to be. [`Mode`]: what the kernel made of it.
 
 use core::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use crate::error::OpenError;
 use crate::program::MAX_ADDRESSES;
@@ -48,8 +48,9 @@ impl Default for Config {
 /// Which of an interface's packets come to the AF_XDP sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Take {
-    /// The packets and ARP requests for these IPv4 addresses, at least one: what an end host wants.
-    Addresses(Vec<Ipv4Addr>),
+    /// The packets to these addresses, and the ARP requests and neighbour solicitations for them; at least one: what an end host
+    /// wants.
+    Addresses(Vec<IpAddr>),
     /// Everything: what a bump in the wire wants. The kernel hears nothing on this interface any more.
     Everything,
 }
@@ -141,7 +142,7 @@ mod tests {
     use super::*;
 
     fn config() -> Config {
-        Config { take: Take::Addresses(vec![Ipv4Addr::new(10, 7, 0, 1)]), ..Config::default() }
+        Config { take: Take::Addresses(vec![IpAddr::from([10, 7, 0, 1])]), ..Config::default() }
     }
 
     fn refused(config: Config) -> &'static str {
@@ -156,7 +157,7 @@ mod tests {
         assert!(config().check().is_ok());
         assert_eq!(refused(Config::default()), "addresses");
         assert_eq!(
-            refused(Config { take: Take::Addresses(vec![Ipv4Addr::LOCALHOST; MAX_ADDRESSES + 1]), ..config() }),
+            refused(Config { take: Take::Addresses(vec![IpAddr::from([127, 0, 0, 1]); MAX_ADDRESSES + 1]), ..config() }),
             "addresses"
         );
         assert_eq!(refused(Config { transmit_frames: 0, ..config() }), "transmit_frames");

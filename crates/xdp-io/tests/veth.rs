@@ -147,7 +147,7 @@ fn one_attachment_serves_every_queue() {
     let open = |end: &End| {
         end.inside(|| {
             let attachment =
-                Arc::new(Attachment::new(&end.interface, &Take::Addresses(vec![end.address]), Driver::Auto).unwrap());
+                Arc::new(Attachment::new(&end.interface, &Take::Addresses(vec![end.address.into()]), Driver::Auto).unwrap());
             [0, 1].map(|queue| {
                 let config = Config { queue, ..end.config() };
                 let (device, frames) = XdpDevice::open_on(Arc::clone(&attachment), config).unwrap();
@@ -183,6 +183,29 @@ fn only_our_address_is_redirected() {
     assert_eq!(received.bytes()[12..14], [8, 6]);
     assert_eq!(received.bytes()[38..42], right.address.octets());
     port.device.recycle(received.frame);
+}
+
+/// The verifier has to like the program, and the kernel to send what it looks for.
+#[test]
+fn only_solicitations_for_our_ipv6_address_are_redirected() {
+    let pair = pair_or_skip!();
+    let Pair { left, right } = &pair;
+    for (end, address) in [(left, "fd00:77::a"), (right, "fd00:77::b")] {
+        end.exec(&["sh", "-c", &format!("echo 0 > /proc/sys/net/ipv6/conf/{}/disable_ipv6", end.interface)]);
+        end.ip(&["address", "add", &format!("{address}/64"), "dev", &end.interface, "nodad"]);
+    }
+    // Shares its group with the kernel's address, whose last 24 bits are the same.
+    let ours: std::net::Ipv6Addr = "fd00:77::1:0:0:b".parse().unwrap();
+    let config = Config { take: Take::Addresses(vec![ours.into()]), ..right.config() };
+    let (mut device, _frames) = right.inside(|| XdpDevice::open(config)).unwrap();
+    left.exec(&["ping", "-6", "-c", "2", "-i", "0.1", "-W", "2", "fd00:77::b"]);
+    assert_eq!(device.statistics().device.received, 0, "the kernel's traffic stays with the kernel");
+    let asks = ["netns", "exec", &left.namespace, "ping", "-6", "-c", "1", "-W", "1", &ours.to_string()];
+    let _ = std::process::Command::new("ip").args(asks).output();
+    let received = device.receive(NOW).expect("a solicitation");
+    assert_eq!(received.bytes()[12..14], [0x86, 0xdd]);
+    assert_eq!(received.bytes()[62..78], ours.octets());
+    device.recycle(received.frame);
 }
 
 /// An ICMP echo request from `from`'s address to the kernel's at the other end, as an Ethernet frame of 60 bytes.

@@ -1,6 +1,8 @@
 //! The program run by a small interpreter, which also refuses what the verifier would: reads outside the frame, unset
 //! registers, falling off the end.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use super::*;
 use crate::assembler as op;
 
@@ -92,9 +94,16 @@ fn run(code: &[Instruction], frame: &[u8]) -> Verdict {
 }
 
 const OURS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 7, 0, 1), Ipv4Addr::new(200, 255, 0, 129)];
+const OUR_IPV6: [Ipv6Addr; 2] =
+    [Ipv6Addr::new(0xfd00, 7, 0, 0, 0, 0, 0, 1), Ipv6Addr::new(0xfe80, 0, 0, 0, 0xa, 0xb, 0xc, 0xffff)];
+
+/// Of both families in turn.
+fn ours() -> Vec<IpAddr> {
+    OURS.into_iter().zip(OUR_IPV6).flat_map(|(v4, v6)| [v4.into(), v6.into()]).collect()
+}
 
 fn verdict(frame: &[u8]) -> Verdict {
-    run(&redirect_ours(&OURS, MAP_FD), frame)
+    run(&redirect_ours(&ours(), MAP_FD), frame)
 }
 
 fn redirected() -> Verdict {
@@ -116,6 +125,53 @@ fn arp(target: Ipv4Addr) -> Vec<u8> {
     frame([8, 6], 38, target, 42)
 }
 
+fn ipv6(next_header: u8, hop_limit: u8, to: Ipv6Addr) -> Vec<u8> {
+    let mut frame = vec![0xa5; 90];
+    frame[12..14].copy_from_slice(&[0x86, 0xdd]);
+    frame[20..22].copy_from_slice(&[next_header, hop_limit]);
+    frame[38..54].copy_from_slice(&to.octets());
+    frame
+}
+
+/// To the multicast group that `target` belongs to.
+fn solicitation(target: Ipv6Addr) -> Vec<u8> {
+    let [.., a, b, c] = target.octets();
+    let group = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, a, b, c];
+    let mut frame = ipv6(58, 255, group.into());
+    frame[54..56].copy_from_slice(&[135, 0]);
+    frame[62..78].copy_from_slice(&target.octets());
+    frame
+}
+
+#[test]
+fn our_ipv6_and_solicitations_are_redirected() {
+    for address in OUR_IPV6 {
+        assert_eq!(verdict(&ipv6(6, 64, address)), redirected());
+        assert_eq!(verdict(&ipv6(58, 255, address)), redirected(), "an advertisement, or an echo with a large hop limit");
+        assert_eq!(verdict(&ipv6(58, 255, address)[..62]), redirected(), "an empty echo");
+        assert_eq!(verdict(&solicitation(address)), redirected());
+    }
+}
+
+#[test]
+fn the_kernels_ipv6_passes() {
+    let mut words = OUR_IPV6[1].segments();
+    for (number, at) in [(7, 0), (1, 2), (1, 4), (0xfffe, 7)] {
+        let before = std::mem::replace(&mut words[at], number);
+        let other = Ipv6Addr::from(words);
+        assert_eq!(verdict(&ipv6(6, 64, other)), Verdict::Pass, "{other}");
+        assert_eq!(verdict(&solicitation(other)), Verdict::Pass, "{other}");
+        words[at] = before;
+    }
+    // The kernel shares our group: only the target tells whom it asks for.
+    let mut shared = solicitation(OUR_IPV6[1]);
+    shared[62..78].copy_from_slice(&Ipv6Addr::new(0xfe80, 0, 0, 0, 1, 2, 3, 0xffff).octets());
+    assert_eq!(verdict(&shared), Verdict::Pass);
+    let mut forwarded = solicitation(OUR_IPV6[0]);
+    forwarded[21] = 64;
+    assert_eq!(verdict(&forwarded), Verdict::Pass, "not from this link");
+}
+
 #[test]
 fn our_ipv4_and_arp_are_redirected() {
     for address in OURS {
@@ -131,7 +187,7 @@ fn everything_else_passes() {
         assert_eq!(verdict(&ipv4(address)), Verdict::Pass);
         assert_eq!(verdict(&arp(address)), Verdict::Pass);
     }
-    for ethertype in [[0x86, 0xdd], [0x81, 0x00], [0x00, 0x08], [0x08, 0x01], [0, 0]] {
+    for ethertype in [[0x81, 0x00], [0x00, 0x08], [0x08, 0x01], [0, 0]] {
         for at in [30, 38] {
             assert_eq!(verdict(&frame(ethertype, at, OURS[0], 60)), Verdict::Pass);
         }
@@ -146,8 +202,8 @@ fn our_address_elsewhere_in_the_packet_does_not_count() {
 
 #[test]
 fn truncated_frames_pass_and_are_never_read_past_their_end() {
-    for whole in [ipv4(OURS[0]), arp(OURS[0])] {
-        let needed = if whole[13] == 0 { 34 } else { 42 };
+    let (ipv6, solicitation) = (ipv6(6, 64, OUR_IPV6[0]), solicitation(OUR_IPV6[0]));
+    for (whole, needed) in [(ipv4(OURS[0]), 34), (arp(OURS[0]), 42), (ipv6, 54), (solicitation, 78)] {
         for len in 0..whole.len() {
             let expected = if len < needed { Verdict::Pass } else { redirected() };
             assert_eq!(verdict(&whole[..len]), expected, "{len} bytes");
@@ -157,10 +213,14 @@ fn truncated_frames_pass_and_are_never_read_past_their_end() {
 
 #[test]
 fn the_largest_program_still_works() {
-    let addresses: Vec<_> = (0..MAX_ADDRESSES as u8).map(|i| Ipv4Addr::new(10, 0, 0, i)).collect();
+    let addresses: Vec<_> = (0..MAX_ADDRESSES as u8).map(|i| Ipv4Addr::new(10, 0, 0, i).into()).collect();
     let code = redirect_ours(&addresses, MAP_FD);
-    assert_eq!(run(&code, &ipv4(addresses[MAX_ADDRESSES - 1])), redirected());
+    assert_eq!(run(&code, &ipv4(Ipv4Addr::new(10, 0, 0, 63))), redirected());
     assert_eq!(run(&code, &ipv4(Ipv4Addr::new(10, 0, 0, 64))), Verdict::Pass);
+    let addresses: Vec<_> = (0..MAX_ADDRESSES as u16).map(|i| Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, i).into()).collect();
+    let code = redirect_ours(&addresses, MAP_FD);
+    assert_eq!(run(&code, &ipv6(6, 64, Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 63))), redirected());
+    assert_eq!(run(&code, &ipv6(6, 64, Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 64))), Verdict::Pass);
 }
 
 #[test]

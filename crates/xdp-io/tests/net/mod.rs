@@ -123,7 +123,7 @@ impl End {
     pub(crate) fn config(&self) -> Config {
         Config {
             interface: self.interface.clone(),
-            take: tautline_xdp_io::Take::Addresses(vec![self.address]),
+            take: tautline_xdp_io::Take::Addresses(vec![self.address.into()]),
             ..Config::default()
         }
     }
