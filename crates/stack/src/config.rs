@@ -6,6 +6,7 @@ use std::time::Duration;
 use tautline_base::Bytes;
 use tautline_cc::{Algorithm, Factory};
 
+use crate::pacer::PacerConfig;
 use crate::tsq::TsqLimit;
 
 /// Identity of a host: one per device queue.
@@ -30,6 +31,8 @@ pub struct TcpConfig {
     pub congestion: Factory,
     /// Who spaces departures. Default: [`Pacing::Internal`].
     pub pacing: Pacing,
+    /// What the pacer forgives. Default: [`PacerConfig::default`]; Linux's is [`PacerConfig::linux`].
+    pub pacer: PacerConfig,
     /// How much may wait below the socket. Default: paper 001, algorithm 2.
     pub tsq: TsqLimit,
     /// Most bytes the application may have written that are not yet acknowledged. Default 4 MiB (Linux `tcp_wmem[2]`).
@@ -59,6 +62,7 @@ impl Default for TcpConfig {
         Self {
             congestion: Algorithm::Cubic.factory(),
             pacing: Pacing::Internal,
+            pacer: PacerConfig::default(),
             tsq: TsqLimit::default(),
             send_buffer: Bytes::mib(4),
             receive_buffer: Bytes::mib(6),

@@ -34,6 +34,7 @@ mod wire;
 
 pub use config::{EcnMode, HostConfig, Pacing, TcpConfig, ToldOf};
 pub use host::Host;
+pub use pacer::{CatchUp, PacerConfig};
 pub use socket::{CloseReason, ConnectError, Event, ListenError, Recv, SocketError};
 pub use stats::HostStats;
 pub use tcp::ecn::EcnState;

@@ -1,29 +1,72 @@
 //! The pacer: when the next byte of a connection may leave (`spec/tcp.md` §3.2).
 //!
-//! Departures are spaced by `payload / rate`: headers come on top, as in Linux. A pacer that is asked late catches up, by at most the verdict's burst: a host that
-//! wakes every 50 µs could otherwise not fill a fast link.
+//! Departures are spaced by `payload / rate`: headers come on top, as in Linux. A pacer that is asked late catches up: by the
+//! verdict's burst, for a host that wakes every 50 µs could otherwise not fill a fast link, or as Linux does.
 
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, Rate};
 
+/// What a pacer forgives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacerConfig {
+    /// How lateness is made up for. Default: [`CatchUp::Burst`].
+    pub catch_up: CatchUp,
+    /// Segments of data at the start of a connection that leave at once. Default 0; Linux 10.
+    pub unpaced: u64,
+}
+
+impl PacerConfig {
+    /// As `tcp_update_skb_after_send` does, for FQ and for the internal timer.
+    pub const fn linux() -> Self {
+        Self { catch_up: CatchUp::HalfSegment, unpaced: 10 }
+    }
+}
+
+/// What becomes of the time by which a segment left later than the pacer allowed, because the window or a slow host held it
+/// back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CatchUp {
+    /// It is credited, up to the burst of the controller's verdict.
+    #[default]
+    Burst,
+    /// It shortens the distance to the next segment by half at most, and is forgotten (Linux). A sender that waits for its
+    /// window is then paced all the same.
+    HalfSegment,
+}
+
 /// One connection's pacer.
 #[derive(Debug, Default)]
 pub(crate) struct Pacer {
+    config: PacerConfig,
     /// Earliest departure of the next segment.
     next: Instant,
+    /// Segments that still leave at once.
+    unpaced: u64,
 }
 
 impl Pacer {
+    pub(crate) fn new(config: PacerConfig) -> Self {
+        Self { config, next: Instant::ZERO, unpaced: config.unpaced }
+    }
+
     /// When the next segment may leave; in the past means now.
     pub(crate) fn next(&self) -> Instant {
         self.next
     }
 
-    /// Notes that `len` bytes of payload depart at `at`, at `rate`. Lateness beyond `burst` is forfeit.
+    /// Notes that `len` bytes of payload depart at `at`, at `rate`, of which `burst` may be caught up with.
     pub(crate) fn departed(&mut self, at: Instant, len: Bytes, rate: Rate, burst: Bytes) {
-        let credit = (burst / rate).min(Duration::from_secs(1));
-        self.next = self.next.max(at - credit) + len / rate;
+        if self.unpaced > 0 {
+            self.unpaced -= 1;
+            self.next = self.next.max(at);
+            return;
+        }
+        let distance = len / rate;
+        self.next = match self.config.catch_up {
+            CatchUp::Burst => self.next.max(at - (burst / rate).min(Duration::from_secs(1))) + distance,
+            CatchUp::HalfSegment => self.next.max(at) + (distance - (at - self.next).min(distance / 2)),
+        };
     }
 }
 
@@ -44,6 +87,35 @@ mod tests {
             now = pacer.next();
             pacer.departed(now, LEN, RATE, Bytes::ZERO);
         }
+    }
+
+    /// Late by a tenth, by half and by more than half of the 1 ms between segments: 0.9, 0.5 and 0.5 ms to the next.
+    #[test]
+    fn linux_forgives_half_a_segment() {
+        for (late, distance) in [(100, 900), (500, 500), (5_000, 500)] {
+            let mut pacer = Pacer::new(PacerConfig { unpaced: 0, ..PacerConfig::linux() });
+            let now = Instant::from_secs(1);
+            pacer.departed(now, LEN, RATE, LEN * 4);
+            pacer.next = now;
+            let now = now + Duration::from_micros(late);
+            pacer.departed(now, LEN, RATE, LEN * 4);
+            assert_eq!(pacer.next() - now, Duration::from_micros(distance), "late by {late} µs");
+            let now = pacer.next();
+            pacer.departed(now, LEN, RATE, LEN * 4);
+            assert_eq!(pacer.next() - now, Duration::from_millis(1), "what was not made up for is forgotten");
+        }
+    }
+
+    #[test]
+    fn linux_lets_the_first_ten_segments_go_at_once() {
+        let mut pacer = Pacer::new(PacerConfig::linux());
+        let now = Instant::from_secs(1);
+        let mut sent = 0;
+        while pacer.next() <= now {
+            pacer.departed(now, LEN, RATE, Bytes::ZERO);
+            sent += 1;
+        }
+        assert_eq!(sent, 11, "ten, and the one that is due");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use tautline_bql::{Dql, Limit, Port, Ring};
 use tautline_cc::{Algorithm, Config, Factory};
 use tautline_qdisc::{Ledger, PfifoFast, pfifo_fast};
 use tautline_sim::{EchoRequest, Echoes, Flows, Link, LinkConfig, Network, NicConfig, SimNic};
-use tautline_stack::{Host, HostConfig, Pacing, TcpConfig, TsqLimit};
+use tautline_stack::{Host, HostConfig, PacerConfig, Pacing, TcpConfig, TsqLimit};
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
@@ -98,6 +98,7 @@ fn tcp(cell: &Cell, wrap: &dyn Fn(Factory) -> Factory) -> TcpConfig {
     TcpConfig {
         congestion: wrap(Factory::new(move |config| algorithm.build(&Config { tick: TICK, ..*config }))),
         pacing,
+        pacer: PacerConfig::linux(),
         tsq: TsqLimit::Off,
         send_buffer: Bytes::mib(16),
         ..TcpConfig::default()

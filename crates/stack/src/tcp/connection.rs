@@ -231,7 +231,7 @@ impl Connection {
             place: Place::default(),
             happened: Happened::default(),
             tsq: Tsq::new(config.tsq),
-            pacer: Pacer::default(),
+            pacer: Pacer::new(config.pacer),
             orphan: false,
             state,
             mtu,
