@@ -312,9 +312,12 @@ impl Connection {
         match self.state {
             State::Established | State::FinWait1 | State::FinWait2 => {}
             State::Closed => return,
-            // The peer's FIN was taken already: repeat our acknowledgement.
-            _ => {
+            // The peer's FIN was taken already: repeat our acknowledgement, for which TIME-WAIT begins anew.
+            state => {
                 self.receiver.owe_now();
+                if state == State::TimeWait && segment.fin {
+                    self.enter_time_wait(now);
+                }
                 return;
             }
         }

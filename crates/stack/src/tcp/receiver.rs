@@ -229,13 +229,15 @@ impl Receiver {
     ///
     /// The right edge must not move left (RFC 9293 §3.8.6.2.1), so the value is rounded up where rounding down would, but never
     /// past the first unit beyond the buffer: else it would creep with every byte that arrives. Whatever was promised once is
-    /// accepted, so memory is bounded by the buffer and one unit.
+    /// accepted, so memory is bounded by the buffer and one unit. Nor does the edge move right by little: a segment, or half the
+    /// buffer, must have become free (RFC 9293 §3.8.6.2.2).
     pub(super) fn advertise(&mut self, scale: u8) -> u16 {
         let unit = 1u64 << scale;
         let end = (self.read + self.capacity).max(self.next);
         let promised = self.edge.max(self.next);
-        let units =
-            ((end - self.next) / unit).max((promised - self.next).div_ceil(unit)).min((end - self.next).div_ceil(unit));
+        let worthwhile = end.saturating_sub(promised) >= self.peer_segment.min(self.capacity / 2);
+        let offered = if worthwhile { (end - self.next) / unit } else { 0 };
+        let units = offered.max((promised - self.next).div_ceil(unit)).min((end - self.next).div_ceil(unit));
         let units = units.min(u64::from(u16::MAX));
         self.edge = self.edge.max(self.next + units * unit);
         units as u16

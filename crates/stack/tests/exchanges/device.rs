@@ -1,0 +1,76 @@
+//! A device that completes at once and keeps what was transmitted for the runner to look at.
+
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+
+use tautline_base::{Device, HeapFrame, Instant, Packet, Pool, Received};
+use tautline_bql::{Dql, Port, Ring};
+use tautline_qdisc::Pfifo;
+use tautline_stack::{Host, HostConfig, NoTrace};
+
+/// The side of an exchange that is under test.
+pub(crate) type Stack = Host<Pfifo<Packet<HeapFrame>>, Nic>;
+
+/// Our address, and the scripted peer's. Every address of this harness is made here and in `wire`.
+pub(crate) const OURS: Ipv4Addr = Ipv4Addr::new(10, 7, 0, 1);
+pub(crate) const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 7, 0, 2);
+pub(crate) const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+pub(crate) const THEIR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
+
+/// The device.
+pub(crate) struct Nic {
+    mtu: usize,
+    pub(crate) sent: VecDeque<Vec<u8>>,
+    done: Vec<Packet<HeapFrame>>,
+}
+
+impl Device for Nic {
+    type Frame = HeapFrame;
+
+    fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    fn room(&self) -> usize {
+        1024 - self.done.len()
+    }
+
+    fn put(&mut self, packet: Packet<HeapFrame>, _now: Instant) {
+        self.sent.push_back(packet.bytes().to_vec());
+        self.done.push(packet);
+    }
+
+    fn doorbell(&mut self, _now: Instant) {}
+
+    fn reap(&mut self, _now: Instant, done: &mut Vec<Packet<HeapFrame>>) {
+        done.append(&mut self.done);
+    }
+
+    fn announces_completions(&self) -> bool {
+        true
+    }
+
+    fn in_flight(&self) -> usize {
+        self.done.len()
+    }
+
+    fn receive(&mut self, _now: Instant) -> Option<Received<HeapFrame>> {
+        None
+    }
+
+    fn recycle(&mut self, _frame: HeapFrame) {}
+
+    fn reset(&mut self, lost: &mut Vec<Packet<HeapFrame>>) {
+        lost.append(&mut self.done);
+    }
+}
+
+/// A host on such a device.
+pub(crate) fn host(mtu: usize, seed: u64) -> Stack {
+    let config = HostConfig { mac: OUR_MAC, address: OURS, prefix: 24, gateway: None, seed };
+    let nic = Nic { mtu, sent: VecDeque::new(), done: Vec::new() };
+    let ring = Ring::new(nic, Dql::default());
+    let qdisc = Pfifo::new(tautline_qdisc::pfifo::Config::default());
+    let pool = Pool::new((0..512).map(|_| HeapFrame::new()).collect());
+    Host::new(config, Port::new(qdisc, ring), pool, NoTrace)
+}

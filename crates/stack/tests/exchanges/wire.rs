@@ -1,0 +1,189 @@
+//! Frames: written and read here from the RFCs, without the code under test. Checksums of what the host sends are verified.
+
+use crate::device::{OUR_MAC, OURS, THEIR_MAC, THEIRS};
+use crate::segment::{Choice, Segment};
+
+const ETHERNET: usize = 14;
+const TCP: u8 = 6;
+
+/// A TCP segment with the numbers of the wire.
+#[derive(Debug, Default)]
+pub(crate) struct Raw {
+    pub(crate) source_port: u16,
+    pub(crate) destination_port: u16,
+    pub(crate) seq: u32,
+    pub(crate) ack: u32,
+    pub(crate) flags: u16,
+    pub(crate) window: u16,
+    pub(crate) urgent: u16,
+    pub(crate) codepoint: u8,
+    pub(crate) options: Vec<u8>,
+    pub(crate) payload: Vec<u8>,
+}
+
+/// What the host sent.
+pub(crate) enum Sent {
+    /// Who has the peer's address?
+    Question,
+    Tcp(Raw),
+}
+
+impl Raw {
+    /// The frame that carries it to the host.
+    pub(crate) fn to_frame(&self, damaged: bool) -> Vec<u8> {
+        let mut options = self.options.clone();
+        options.resize(options.len().next_multiple_of(4), 0);
+        assert!(options.len() <= 40, "options fit the header");
+        let mut tcp = Vec::new();
+        tcp.extend(self.source_port.to_be_bytes());
+        tcp.extend(self.destination_port.to_be_bytes());
+        tcp.extend(self.seq.to_be_bytes());
+        tcp.extend(self.ack.to_be_bytes());
+        tcp.extend([(5 + options.len() as u8 / 4) << 4 | (self.flags >> 8) as u8, self.flags as u8]);
+        tcp.extend(self.window.to_be_bytes());
+        tcp.extend([0; 2]);
+        tcp.extend(self.urgent.to_be_bytes());
+        tcp.extend(options);
+        tcp.extend(&self.payload);
+        let mut ip = [0x45, self.codepoint, 0, 0, 0, 0, 0x40, 0, 64, TCP, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        ip[2..4].copy_from_slice(&((20 + tcp.len()) as u16).to_be_bytes());
+        ip[12..16].copy_from_slice(&THEIRS.octets());
+        ip[16..20].copy_from_slice(&OURS.octets());
+        let sum = checksum(&[&ip]);
+        ip[10..12].copy_from_slice(&sum.to_be_bytes());
+        let sum = checksum(&[&pseudo_header(&ip, tcp.len()), &tcp]) ^ u16::from(damaged);
+        tcp[16..18].copy_from_slice(&sum.to_be_bytes());
+        [&OUR_MAC[..], &THEIR_MAC, &[8, 0], &ip, &tcp].concat()
+    }
+}
+
+/// Understands a frame of the host.
+pub(crate) fn read(frame: &[u8]) -> Result<Sent, String> {
+    if frame[12..14] == [8, 6] {
+        return Ok(Sent::Question);
+    }
+    if frame[12..14] != [8, 0] || frame[ETHERNET + 9] != TCP {
+        return Err("neither ARP nor TCP".into());
+    }
+    let (ip, tcp) = frame[ETHERNET..].split_at(20);
+    if frame[..12] != [THEIR_MAC, OUR_MAC].concat() || ip[12..20] != [OURS.octets(), THEIRS.octets()].concat() {
+        return Err("wrong addresses".into());
+    }
+    if usize::from(u16::from_be_bytes([ip[2], ip[3]])) != 20 + tcp.len() {
+        return Err("wrong length in the IP header".into());
+    }
+    if checksum(&[ip]) != 0 || checksum(&[&pseudo_header(ip, tcp.len()), tcp]) != 0 {
+        return Err("wrong checksum".into());
+    }
+    let u16_at = |at: usize| u16::from_be_bytes([tcp[at], tcp[at + 1]]);
+    let u32_at = |at: usize| u32::from_be_bytes([tcp[at], tcp[at + 1], tcp[at + 2], tcp[at + 3]]);
+    let header = usize::from(tcp[12] >> 4) * 4;
+    Ok(Sent::Tcp(Raw {
+        source_port: u16_at(0),
+        destination_port: u16_at(2),
+        seq: u32_at(4),
+        ack: u32_at(8),
+        flags: u16_at(12) & 0x1ff,
+        window: u16_at(14),
+        urgent: u16_at(18),
+        codepoint: ip[1],
+        options: tcp[20..header].to_vec(),
+        payload: tcp[header..].to_vec(),
+    }))
+}
+
+/// The peer's answer to the question for its address.
+pub(crate) fn answer() -> Vec<u8> {
+    let head = [0, 1, 8, 0, 6, 4, 0, 2];
+    [&OUR_MAC[..], &THEIR_MAC, &[8, 6], &head, &THEIR_MAC, &THEIRS.octets(), &OUR_MAC, &OURS.octets()].concat()
+}
+
+/// How numbers of the wire and of a script differ: initial sequence numbers and the offset of the host's timestamps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    /// Initial sequence number of who sends the segment.
+    pub(crate) sender: u32,
+    /// Of who receives it.
+    pub(crate) receiver: u32,
+    /// What is subtracted from the sender's timestamps, and from the receiver's.
+    pub(crate) sender_clock: u32,
+    pub(crate) receiver_clock: u32,
+}
+
+impl Origin {
+    /// The options of `segment` as bytes.
+    pub(crate) fn options(&self, segment: &Segment) -> Vec<u8> {
+        segment.options.iter().flatten().flat_map(|option| self.option(option)).collect()
+    }
+
+    fn option(&self, option: &Choice) -> Vec<u8> {
+        let number = |value: i64, origin: u32| origin.wrapping_add(value as u32).to_be_bytes();
+        match option {
+            Choice::Mss(value) => [&[2, 4], &value.to_be_bytes()[..]].concat(),
+            Choice::Scale(shift) => vec![3, 3, *shift],
+            Choice::SackOk => vec![4, 2],
+            Choice::Sack(blocks) => {
+                let mut bytes = vec![5, 2 + 8 * blocks.len() as u8];
+                bytes.extend(
+                    blocks.iter().flat_map(|(a, b)| [number(*a, self.receiver), number(*b, self.receiver)].concat()),
+                );
+                bytes
+            }
+            Choice::Stamp(value, echo) => {
+                let value = number(value.unwrap_or(0), self.sender_clock);
+                let echo = number(echo.unwrap_or(0), self.receiver_clock);
+                [&[8, 10], &value[..], &echo].concat()
+            }
+            Choice::Other(kind, value) => [&[*kind, 2 + value.len() as u8], &value[..]].concat(),
+        }
+    }
+
+    /// The options in `bytes`.
+    pub(crate) fn parse_options(&self, bytes: &[u8]) -> Result<Vec<Choice>, String> {
+        let mut found = Vec::new();
+        let mut rest = bytes;
+        loop {
+            match rest {
+                [] => return Ok(found),
+                [0, padding @ ..] if padding.iter().all(|byte| *byte == 0) => return Ok(found),
+                [1, after @ ..] => rest = after,
+                [kind, len, ..] if (2..=rest.len()).contains(&usize::from(*len)) => {
+                    found.push(self.parse_option(*kind, &rest[2..usize::from(*len)])?);
+                    rest = &rest[usize::from(*len)..];
+                }
+                _ => return Err(format!("malformed options {bytes:02x?}")),
+            }
+        }
+    }
+
+    fn parse_option(&self, kind: u8, value: &[u8]) -> Result<Choice, String> {
+        let word = |at: usize| u32::from_be_bytes([value[at], value[at + 1], value[at + 2], value[at + 3]]);
+        let relative = |number: u32, origin: u32| i64::from(number.wrapping_sub(origin) as i32);
+        match (kind, value.len()) {
+            (2, 2) => Ok(Choice::Mss(u16::from_be_bytes([value[0], value[1]]))),
+            (3, 1) => Ok(Choice::Scale(value[0])),
+            (4, 0) => Ok(Choice::SackOk),
+            (5, len) if len > 0 && len % 8 == 0 => {
+                let edge = |at| relative(word(at), self.receiver);
+                Ok(Choice::Sack((0..len / 8).map(|block| (edge(8 * block), edge(8 * block + 4))).collect()))
+            }
+            (8, 8) => {
+                Ok(Choice::Stamp(Some(relative(word(0), self.sender_clock)), Some(relative(word(4), self.receiver_clock))))
+            }
+            (2..=5 | 8, _) => Err(format!("option {kind} with {} bytes", value.len())),
+            _ => Ok(Choice::Other(kind, value.to_vec())),
+        }
+    }
+}
+
+fn pseudo_header(ip: &[u8], len: usize) -> Vec<u8> {
+    [&ip[12..20], &[0, TCP], &(len as u16).to_be_bytes()].concat()
+}
+
+/// RFC 1071.
+fn checksum(parts: &[&[u8]]) -> u16 {
+    let bytes = parts.concat();
+    let sum: u32 = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0))).sum();
+    let folded = (sum >> 16) + (sum & 0xffff);
+    !((folded + (folded >> 16)) as u16)
+}
