@@ -37,6 +37,10 @@ pub enum Reason {
     DelayedAck,
     /// A zero-window probe is due.
     Persist,
+    /// A quiet peer is to be asked whether it lives.
+    Keepalive,
+    /// The peer has made no progress for as long as the application allows.
+    UserTimeout,
     /// A connection leaves TIME-WAIT or an orphan's FIN-WAIT-2.
     Close,
     /// A connection on which nothing arrives any more gives memory back.

@@ -45,12 +45,32 @@ pub struct TcpConfig {
     pub delayed_ack: Duration,
     /// Timeouts of one segment before the connection is given up. Default 15 (Linux `tcp_retries2`).
     pub retries: u32,
-    /// Timeouts of a SYN or SYN-ACK before giving up. Default 6 (Linux `tcp_syn_retries`).
+    /// Timeouts of a SYN before giving up. Default 6 (Linux `tcp_syn_retries`).
     pub syn_retries: u32,
-    /// How long a closed connection lingers in TIME-WAIT, and an orphan in FIN-WAIT-2. Default 60 s (Linux).
+    /// Timeouts of a SYN-ACK before giving up. Default 5 (Linux `tcp_synack_retries`).
+    pub syn_ack_retries: u32,
+    /// How long a closed connection lingers in TIME-WAIT. Default 60 s (Linux; RFC 9293 §3.4.2 has 2·MSL = 4 min).
     pub time_wait: Duration,
-    /// Half-open connections a listener holds; further SYNs are ignored. Default 128.
+    /// How long a closed connection waits in FIN-WAIT-2 for the peer's FIN. Default 60 s (Linux `tcp_fin_timeout`).
+    pub fin_wait: Duration,
+    /// Longest that what was sent may stay unacknowledged, or a closed window be probed, without any progress; then the connection
+    /// is given up, whatever `retries` says (RFC 5482's local timeout; Linux `TCP_USER_TIMEOUT`). Default none.
+    pub user_timeout: Option<Duration>,
+    /// Probes of a quiet peer. Default none (RFC 9293 §3.8.4).
+    pub keepalive: Option<Keepalive>,
+    /// What closing does with data that the peer does not yet have. `None`, the default: it is delivered in the background, with as
+    /// many retries as an orphan has. Zero: the peer gets a reset at once. Else it has so long to arrive, then the peer gets a reset.
+    pub linger: Option<Duration>,
+    /// Half-open connections a listener holds. Default 128.
     pub backlog: usize,
+    /// Opened connections a listener holds for an application that has not yet taken their [`Accepted`](crate::Event::Accepted)
+    /// event. When it is full, SYNs and the last acknowledgements of handshakes are ignored. Default 4096 (Linux `somaxconn`).
+    pub accept_queue: usize,
+    /// Whether a listener with a full backlog remembers SYNs in its answers. Default [`SynCookies::WhenFull`] (Linux
+    /// `tcp_syncookies` = 1).
+    pub syn_cookies: SynCookies,
+    /// Connections, half-open ones included, that a listener serves for one address at a time. Default no limit.
+    pub per_peer: Option<usize>,
     /// Explicit congestion notification. Default [`EcnMode::Accept`] (Linux `tcp_ecn` = 2).
     pub ecn: EcnMode,
     /// Which drops inside this host the connection hears of. Default: Linux's.
@@ -70,12 +90,51 @@ impl Default for TcpConfig {
             delayed_ack: Duration::from_millis(40),
             retries: 15,
             syn_retries: 6,
+            syn_ack_retries: 5,
             time_wait: Duration::from_secs(60),
+            fin_wait: Duration::from_secs(60),
+            user_timeout: None,
+            keepalive: None,
+            linger: None,
             backlog: 128,
+            accept_queue: 4096,
+            syn_cookies: SynCookies::WhenFull,
+            per_peer: None,
             ecn: EcnMode::Accept,
             told_of: ToldOf::Enqueue,
         }
     }
+}
+
+/// When a quiet peer is asked whether it lives (RFC 9293 §3.8.4, RFC 1122 §4.2.3.6). A peer whose host restarted answers with a
+/// reset; one that is gone answers nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keepalive {
+    /// Silence before the first probe. Default 2 h (Linux `tcp_keepalive_time`; RFC 1122's least).
+    pub idle: Duration,
+    /// Time between probes. Default 75 s (Linux `tcp_keepalive_intvl`).
+    pub interval: Duration,
+    /// Probes without an answer before the connection is given up. Default 9 (Linux `tcp_keepalive_probes`).
+    pub probes: u32,
+}
+
+impl Default for Keepalive {
+    fn default() -> Self {
+        Self { idle: Duration::from_secs(7_200), interval: Duration::from_secs(75), probes: 9 }
+    }
+}
+
+/// SYN cookies: the state of a half-open connection travels in the sequence number (and timestamp) of the SYN-ACK and comes back
+/// with the peer's acknowledgement, so that a flood of SYNs takes no memory (RFC 4987 §3.6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SynCookies {
+    /// A SYN that finds the backlog full is ignored.
+    Never,
+    /// A SYN that finds the backlog full is answered with a cookie. Only peers with timestamps keep window scaling, SACK and ECN.
+    #[default]
+    WhenFull,
+    /// Every SYN is. For tests.
+    Always,
 }
 
 /// Who spaces a connection's departures.

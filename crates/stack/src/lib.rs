@@ -32,7 +32,7 @@ pub mod trace;
 pub mod tsq;
 mod wire;
 
-pub use config::{EcnMode, HostConfig, Pacing, TcpConfig, ToldOf};
+pub use config::{EcnMode, HostConfig, Keepalive, Pacing, SynCookies, TcpConfig, ToldOf};
 pub use host::Host;
 pub use pacer::{CatchUp, PacerConfig};
 pub use socket::{CloseReason, ConnectError, Event, ListenError, Recv, SocketError};

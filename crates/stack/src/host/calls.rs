@@ -1,6 +1,7 @@
 //! What applications call: listen, connect, send, receive, close (RFC 9293 §3.9.1).
 
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
 
 use tautline_base::{Device, Instant, Packet, SocketId};
 use tautline_bql::Limit;
@@ -8,7 +9,7 @@ use tautline_cc::Factory;
 use tautline_qdisc::Qdisc;
 
 use super::Host;
-use crate::config::TcpConfig;
+use crate::config::{Keepalive, TcpConfig};
 use crate::socket::{ConnectError, Event, ListenError, Recv, SocketError};
 use crate::sockets::{Listener, Socket};
 use crate::tcp::info::TcpInfo;
@@ -130,6 +131,35 @@ where
     pub fn set_congestion(&mut self, id: SocketId, congestion: Factory) -> Result<(), SocketError> {
         self.sockets.connection_mut(id).ok_or(SocketError::NoSuchSocket)?.set_congestion(congestion);
         self.touch(id);
+        Ok(())
+    }
+
+    /// From now on a quiet peer is asked whether it lives (Linux `SO_KEEPALIVE`), or with `None` not.
+    pub fn set_keepalive(&mut self, id: SocketId, keepalive: Option<Keepalive>) -> Result<(), SocketError> {
+        let now = self.now;
+        self.sockets.connection_mut(id).ok_or(SocketError::NoSuchSocket)?.set_keepalive(keepalive, now);
+        self.touch(id);
+        Ok(())
+    }
+
+    /// From now on a connection that makes no progress for so long is given up (Linux `TCP_USER_TIMEOUT`); with `None` its retries
+    /// decide.
+    pub fn set_user_timeout(&mut self, id: SocketId, limit: Option<Duration>) -> Result<(), SocketError> {
+        self.sockets.connection_mut(id).ok_or(SocketError::NoSuchSocket)?.set_user_timeout(limit);
+        self.touch(id);
+        Ok(())
+    }
+
+    /// True: small segments no longer wait for acknowledgements (Linux `TCP_NODELAY`). What waits now goes.
+    pub fn set_nodelay(&mut self, id: SocketId, nodelay: bool) -> Result<(), SocketError> {
+        self.sockets.connection_mut(id).ok_or(SocketError::NoSuchSocket)?.set_nagle(!nodelay);
+        self.touch(id);
+        Ok(())
+    }
+
+    /// What [`close`](Self::close) does with data that was not delivered; see [`TcpConfig::linger`].
+    pub fn set_linger(&mut self, id: SocketId, linger: Option<Duration>) -> Result<(), SocketError> {
+        self.sockets.connection_mut(id).ok_or(SocketError::NoSuchSocket)?.set_linger(linger);
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use tautline_base::{Bytes, Instant, Rate, SocketId};
 use tautline_cc::{Controller, Factory, Sampler, Verdict};
 
 use super::ecn::Ecn;
+use super::liveness::Liveness;
 use super::receiver::Receiver;
 use super::recovery::Phase;
 use super::rtt::RttEstimator;
@@ -176,6 +177,7 @@ pub(crate) struct Connection {
     pub(super) receiver: Receiver,
     pub(super) ecn: Ecn,
     pub(super) timers: Timers,
+    pub(super) liveness: Liveness,
     /// A reset is to be sent.
     pub(super) reset_due: bool,
     pub(super) totals: Totals,
@@ -255,6 +257,7 @@ impl Connection {
             receiver: Receiver::new(config.receive_buffer.get()),
             ecn: Ecn::new(config.ecn, controller.ecn()),
             timers: Timers::default(),
+            liveness: Liveness::default(),
             reset_due: false,
             totals: Totals::default(),
             wants_room: false,
@@ -388,14 +391,17 @@ impl Connection {
     /// The application lets go. Unread data means the peer must learn that it was not read: a reset (RFC 9293 §3.10.4).
     pub(crate) fn release(&mut self, now: Instant) {
         self.orphan = true;
-        if self.receiver.readable() > 0 {
+        let at_once = self.config.linger == Some(Duration::ZERO) && self.state != State::TimeWait;
+        if self.receiver.readable() > 0 || at_once {
             self.abort();
         } else if self.state == State::SynSent && self.buffer.len() == 0 {
             self.end(CloseReason::Local);
         } else {
             self.shutdown();
-            if self.state == State::FinWait2 {
-                self.timers.close = Some(now + self.config.time_wait);
+            match self.state {
+                State::FinWait2 => self.timers.close = Some(now + self.config.fin_wait),
+                State::TimeWait | State::Closed => {}
+                _ => self.timers.close = self.linger_deadline(now),
             }
         }
     }

@@ -10,9 +10,9 @@ use super::segments::Losses;
 use super::timers::Timers;
 use crate::socket::CloseReason;
 
-/// Probes of a closed window that an orphan sends before it gives up, even if the peer answers (Linux `tcp_orphan_retries`): the
-/// peer could keep an abandoned connection for ever.
-const ORPHAN_PROBES: u32 = 8;
+/// Timeouts of an orphan's segment, and probes of a closed window that an orphan sends before it gives up even if the peer answers
+/// (Linux `tcp_orphan_retries`): the peer could keep an abandoned connection for ever.
+const ORPHAN_RETRIES: u32 = 8;
 
 impl Connection {
     /// The earliest deadline.
@@ -27,6 +27,7 @@ impl Connection {
             reorder.map(|at| Wake::new(at, Reason::Reorder)),
             persist.as_ref().filter(|persist| !persist.due).map(|persist| Wake::new(persist.at(), Reason::Persist)),
             close.map(|at| Wake::new(at, Reason::Close)),
+            self.liveness_deadline(),
             delayed,
         ];
         candidates.into_iter().flatten().min()
@@ -43,16 +44,26 @@ impl Connection {
             self.on_timeout(now);
         }
         self.probe_window(now);
+        self.check_liveness(now);
         if self.timers.close.is_some_and(|at| at <= now) {
             self.timers.close = None;
-            self.end(CloseReason::Finished);
+            self.close_is_over();
+        }
+    }
+
+    /// TIME-WAIT or FIN-WAIT-2 has lasted long enough, or the time to deliver what a released connection was given is over.
+    fn close_is_over(&mut self) {
+        match self.state {
+            State::TimeWait | State::FinWait2 => self.end(CloseReason::Finished),
+            _ => self.give_up(),
         }
     }
 
     /// A probe is due, unless the peer has been silent, or we have been abandoned, for too many of them.
     fn probe_window(&mut self, now: Instant) {
         let Some(persist) = self.timers.persist.as_mut().filter(|persist| persist.at() <= now) else { return };
-        if persist.unanswered() >= self.config.retries || (self.orphan && persist.probes() >= ORPHAN_PROBES) {
+        let silent = persist.unanswered() >= self.config.retries && self.config.user_timeout.is_none();
+        if silent || (self.orphan && persist.probes() >= ORPHAN_RETRIES) {
             self.give_up();
         } else {
             persist.due = true;
@@ -78,10 +89,12 @@ impl Connection {
             return;
         }
         let limit = match self.state {
-            State::SynSent | State::SynReceived { .. } => self.config.syn_retries,
+            State::SynSent | State::SynReceived { listener: None } => self.config.syn_retries,
+            State::SynReceived { .. } => self.config.syn_ack_retries,
+            _ if self.orphan => self.config.retries.min(ORPHAN_RETRIES),
             _ => self.config.retries,
         };
-        if self.flight.timeouts >= limit {
+        if self.flight.timeouts >= limit && !self.is_limited_by_time() {
             self.give_up();
             return;
         }

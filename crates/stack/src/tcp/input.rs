@@ -1,5 +1,7 @@
 //! What an arriving segment does (RFC 9293 §3.10.7 with RFC 5961 and RFC 7323; order of `spec/tcp.md` §1.3).
 
+use std::time::Duration;
+
 use tautline_base::{Instant, SocketId};
 
 use super::connection::{Connection, State};
@@ -10,10 +12,21 @@ use crate::socket::CloseReason;
 use crate::wire::Segment;
 
 /// Least time between two answers to segments that carry no data and do not fit (Linux `tcp_invalid_ratelimit`, 500 ms).
-const CHALLENGE_INTERVAL: std::time::Duration = std::time::Duration::from_millis(500);
+const CHALLENGE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How long a timestamp protects against older segments (Linux; RFC 7323 §5.5 allows 24 days). Afterwards it may have wrapped.
-const TIMESTAMP_VALIDITY: std::time::Duration = std::time::Duration::from_secs(2147);
+const TIMESTAMP_VALIDITY: Duration = Duration::from_secs(2147);
+
+/// How a segment's timestamp stands to those before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Age {
+    /// Not older, or not to be compared.
+    Fresh,
+    /// Older.
+    Old,
+    /// It has none although every segment must.
+    Missing,
+}
 
 /// What the host must do after a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,13 +71,10 @@ impl Connection {
     fn in_syn_sent(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
         let acceptable = segment.ack.map(|ack| seq::from_wire(self.isn, self.una, ack) == Some(1) && self.nxt == 1);
         match (acceptable, segment.rst, segment.syn) {
-            (Some(false), rst, _) => {
-                if rst {
-                    Reply::None
-                } else {
-                    Reply::Reset
-                }
-            }
+            (Some(false), true, _) => Reply::None,
+            (Some(false), false, _) => Reply::Reset,
+            // A timestamp that none of our SYNs carried: this answers somebody else's (Linux).
+            (Some(true), false, _) if !self.echoes_a_syn(segment, now) => Reply::Reset,
             (Some(true), true, _) => {
                 self.end(CloseReason::Refused);
                 Reply::None
@@ -76,7 +86,9 @@ impl Connection {
                 self.update_window_from_syn(segment);
                 self.state = State::Established;
                 self.happened.established = true;
+                self.liveness.hear(now);
                 self.process_acknowledgement(1, segment, now);
+                self.note_progress(now);
                 self.receiver.owe_now();
                 Reply::None
             }
@@ -92,34 +104,41 @@ impl Connection {
         }
     }
 
+    /// The echo is of a moment since our first SYN, or there is none.
+    fn echoes_a_syn(&self, segment: &Segment<'_>, now: Instant) -> bool {
+        let Some((_, echo)) = segment.timestamp.filter(|(_, echo)| *echo != 0) else { return true };
+        let first = self.timestamp(self.liveness.waiting_since.unwrap_or(now));
+        !seq::older(echo, first) && !seq::older(self.timestamp(now), echo)
+    }
+
     /// RFC 9293 §3.10.7.4 for every state in which both ends know each other's numbers.
     fn synchronised(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
-        let Some(agreed) = &mut self.agreed else { return Reply::None };
+        let Some(agreed) = &self.agreed else { return Reply::None };
         let irs = agreed.irs;
         let offset = seq::from_wire(irs, self.receiver.next(), segment.seq);
-        let valid = now - agreed.peer_timestamp_at < TIMESTAMP_VALIDITY;
-        let last_timestamp = agreed.peer_timestamp;
 
         // PAWS (RFC 7323 §5.3); resets are exempt.
-        if let Some(recent) = last_timestamp
-            && !segment.rst
-        {
-            match segment.timestamp {
-                Some((value, _)) if !valid || !seq::older(value, recent) => {}
-                Some(_) => {
-                    self.challenge(segment, now);
-                    return Reply::None;
-                }
-                // Once agreed on, the option is in every segment (RFC 7323 §3.2).
-                None => return Reply::None,
+        match self.age(segment, now) {
+            _ if segment.rst => {}
+            Age::Fresh => {}
+            Age::Old if self.is_harmless_duplicate(offset, segment) => {}
+            Age::Old => {
+                self.challenge(segment, now);
+                return Reply::None;
             }
+            // Once agreed on, the option is in every segment (RFC 7323 §3.2).
+            Age::Missing => return Reply::None,
         }
 
         let Some(offset) = offset.filter(|offset| self.fits_window(*offset, segment)) else {
-            if !segment.rst {
-                self.challenge(segment, now);
-            }
-            return Reply::None;
+            return match offset {
+                Some(offset) if segment.rst && self.resets(offset) => self.on_reset(offset, now),
+                _ if segment.rst => Reply::None,
+                _ => {
+                    self.challenge(segment, now);
+                    Reply::None
+                }
+            };
         };
         if segment.rst {
             return self.on_reset(offset, now);
@@ -142,13 +161,49 @@ impl Connection {
             self.ecn.on_handshake_ack(segment.ecn_flags, segment.echoed_bytes, bare);
         }
         let reply = self.complete_open(ack);
-        self.update_window(offset, ack, segment);
+        self.liveness.hear(now);
+        self.update_window(offset, ack, segment, now);
         self.note_life();
+        let una = self.una;
         self.process_acknowledgement(ack, segment, now);
+        if self.una > una {
+            self.note_progress(now);
+        }
         self.on_own_fin_acked(now);
         self.take_mark(segment);
         self.take_text(offset, segment, now);
         reply
+    }
+
+    /// How the segment's timestamp stands to those before. One tick of tolerance is for peers whose processors disagree (Linux).
+    fn age(&self, segment: &Segment<'_>, now: Instant) -> Age {
+        let agreed = self.agreed.as_ref();
+        let Some((recent, at)) = agreed.and_then(|agreed| Some((agreed.peer_timestamp?, agreed.peer_timestamp_at))) else {
+            return Age::Fresh;
+        };
+        let known = recent != 0 && now - at < TIMESTAMP_VALIDITY;
+        match segment.timestamp {
+            None => Age::Missing,
+            Some((value, _)) if known && recent.wrapping_sub(value) as i32 > 1 => Age::Old,
+            Some(_) => Age::Fresh,
+        }
+    }
+
+    /// A bare acknowledgement that says nothing new, overtaken on the way: not worth an answer (Linux). It is
+    /// no older than a timeout.
+    fn is_harmless_duplicate(&self, offset: Option<u64>, segment: &Segment<'_>) -> bool {
+        let Some(agreed) = &self.agreed else { return false };
+        let bare = segment.payload.is_empty() && !segment.syn && !segment.fin;
+        let acknowledges_nothing = segment.ack.is_some_and(|ack| seq::from_wire(self.isn, self.una, ack) == Some(self.una));
+        let window = u64::from(segment.window) << agreed.peer_scale;
+        let late = match (segment.timestamp, agreed.peer_timestamp) {
+            (Some((value, _)), Some(recent)) => Duration::from_millis(recent.wrapping_sub(value).into()),
+            _ => return false,
+        };
+        bare && offset == Some(self.receiver.next())
+            && acknowledges_nothing
+            && self.una + window == self.peer.edge
+            && late <= self.rto()
     }
 
     /// The timestamp we echo is that of the segment that last moved the left edge (RFC 7323 §4.3). Without agreement in the SYNs
@@ -156,7 +211,11 @@ impl Connection {
     fn note_timestamp(&mut self, offset: u64, segment: &Segment<'_>, now: Instant) {
         let moves_edge = offset <= self.receiver.acknowledged_up_to();
         let agreed = self.agreed.as_mut().filter(|agreed| agreed.peer_timestamp.is_some() && moves_edge);
-        if let (Some(agreed), Some((value, _))) = (agreed, segment.timestamp) {
+        if let (Some(agreed), Some((value, _))) = (agreed, segment.timestamp)
+            && agreed
+                .peer_timestamp
+                .is_none_or(|recent| !seq::older(value, recent) || now - agreed.peer_timestamp_at >= TIMESTAMP_VALIDITY)
+        {
             agreed.peer_timestamp = Some(value);
             agreed.peer_timestamp_at = now;
         }
@@ -184,9 +243,18 @@ impl Connection {
         }
     }
 
+    /// The numbers that reset: the next one expected; where the peer's highest SACK block from us ends, because it may have
+    /// closed a socket there; and just before its FIN's end, from an end that answers for a FIN it forgot (Linux).
+    fn resets(&self, offset: u64) -> bool {
+        let next = self.receiver.next();
+        let before_fin = offset + 1 == next && matches!(self.state, State::CloseWait | State::LastAck | State::Closing);
+        let highest = self.receiver.sack_blocks().map(|block| block.end).max();
+        offset == next || before_fin || highest == Some(offset)
+    }
+
     /// RFC 5961 §3.2: only an exact number resets; another one in the window is asked about.
     fn on_reset(&mut self, offset: u64, now: Instant) -> Reply {
-        if offset != self.receiver.next() {
+        if !self.resets(offset) {
             if self.timers.challenged.is_none_or(|last| now - last >= CHALLENGE_INTERVAL) {
                 self.timers.challenged = Some(now);
                 self.receiver.owe_now();
@@ -235,7 +303,7 @@ impl Connection {
 
     /// The stream offset an acknowledgement names, if it is one we may believe (RFC 5961 §5.2).
     fn acceptable_ack(&self, ack: u32) -> Option<u64> {
-        let lowest = self.una.saturating_sub(self.peer.largest);
+        let lowest = self.una.saturating_sub(self.peer.largest).max(self.una.min(1));
         seq::from_wire(self.isn, self.una, ack).filter(|ack| (lowest..=self.nxt).contains(ack))
     }
 
@@ -255,7 +323,7 @@ impl Connection {
     }
 
     /// RFC 9293 §3.10.7.4, "SND.WND": newer segments win; of equals, a larger or a zero window.
-    fn update_window(&mut self, offset: u64, ack: u64, segment: &Segment<'_>) {
+    fn update_window(&mut self, offset: u64, ack: u64, segment: &Segment<'_>, now: Instant) {
         let scale = self.agreed.as_ref().map_or(0, |agreed| agreed.peer_scale);
         let window = u64::from(segment.window) << scale;
         let (wl1, wl2) = self.peer.updated_by;
@@ -267,8 +335,8 @@ impl Connection {
         self.peer.moved = self.peer.edge != ack + window;
         self.peer.edge = ack + window;
         self.peer.largest = self.peer.largest.max(window);
-        if self.peer.edge > self.nxt {
-            self.timers.persist = None;
+        if self.peer.edge > self.nxt && self.timers.persist.take().is_some() {
+            self.note_progress(now);
         }
     }
 
@@ -292,7 +360,7 @@ impl Connection {
             State::FinWait1 => {
                 self.state = State::FinWait2;
                 if self.orphan {
-                    self.timers.close = Some(now + self.config.time_wait);
+                    self.timers.close = Some(now + self.config.fin_wait);
                 }
             }
             State::Closing => self.enter_time_wait(now),

@@ -7,6 +7,7 @@
 //! | [`acknowledge`] | what an acknowledgement does to the sender: delivery, loss, recovery, the controller |
 //! | [`output`] | what to send next: the plan, its commitment and its header |
 //! | [`timers`], [`deadlines`] | the timers of a connection; what their expiry does |
+//! | [`liveness`] | user timeout and keepalive |
 //! | [`segments`] | the retransmission queue, SACK scoreboard and RACK |
 //! | [`recovery`] | recovery phases and proportional rate reduction |
 //! | [`ecn`], [`marks`] | explicit congestion notification; where it meets the connection |
@@ -20,6 +21,7 @@ pub(crate) mod deadlines;
 pub(crate) mod ecn;
 pub(crate) mod info;
 pub(crate) mod input;
+mod liveness;
 mod marks;
 pub(crate) mod output;
 mod pages;

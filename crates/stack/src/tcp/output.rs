@@ -108,7 +108,8 @@ impl Connection {
     }
 
     fn next_probe(&self) -> Option<Plan> {
-        self.timers.persist.as_ref().is_some_and(|persist| persist.due).then(|| self.bare(Kind::Probe))
+        let due = self.liveness.probe_due || self.timers.persist.as_ref().is_some_and(|persist| persist.due);
+        due.then(|| self.bare(Kind::Probe))
     }
 
     fn next_retransmission(&mut self) -> Option<Plan> {
@@ -171,6 +172,7 @@ impl Connection {
     fn window_closed(&mut self, now: Instant) {
         self.flight.peer_limited = true;
         if self.segments.is_empty() && self.timers.persist.is_none() {
+            self.liveness.wait(now);
             self.timers.persist = Some(Persist::new(now, self.rto()));
         }
     }
@@ -292,6 +294,7 @@ impl Connection {
                 if let Some(persist) = &mut self.timers.persist {
                     persist.sent(now, rto);
                 }
+                self.liveness.probed(now);
                 None
             }
             Kind::Ack | Kind::Past(_) => None,
@@ -310,6 +313,7 @@ impl Connection {
             self.flight.small_end = plan.range.end;
         }
         self.nxt = plan.range.end;
+        self.liveness.wait(departure);
         self.timers.persist = None;
         if plan.fin {
             self.state = match self.state {

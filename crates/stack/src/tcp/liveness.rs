@@ -1,0 +1,143 @@
+//! Whether the peer is still there: the user timeout (RFC 5482, kept local), keepalive (RFC 9293 §3.8.4) and how long an abandoned
+//! connection may go on (`spec/tcp.md` §1.1–1.2, §1.13). Retransmission and window probing have their own limits, in `deadlines`.
+
+use std::time::Duration;
+
+use tautline_base::{Instant, Reason, Wake};
+
+use super::connection::{Connection, State};
+use crate::config::Keepalive;
+use crate::socket::CloseReason;
+
+/// What is known of the peer's presence.
+#[derive(Debug, Default)]
+pub(super) struct Liveness {
+    /// When a segment of the peer last came.
+    heard: Instant,
+    /// Since when something waits for the peer without progress: sent and not acknowledged, or held by its closed window.
+    pub(super) waiting_since: Option<Instant>,
+    /// Keepalive probes sent since the peer was last heard of, and when the last one was.
+    probes: u32,
+    probed: Instant,
+    /// A keepalive probe is to be sent now.
+    pub(super) probe_due: bool,
+}
+
+impl Liveness {
+    /// A segment of the peer came.
+    pub(super) fn hear(&mut self, now: Instant) {
+        self.heard = now;
+        self.probes = 0;
+        self.probe_due = false;
+    }
+
+    /// Something waits for the peer from now on, if nothing did before.
+    pub(super) fn wait(&mut self, now: Instant) {
+        self.waiting_since.get_or_insert(now);
+    }
+
+    /// A probe left, of a closed window or of a quiet peer.
+    pub(super) fn probed(&mut self, now: Instant) {
+        if std::mem::take(&mut self.probe_due) {
+            self.probes = self.probes.saturating_add(1);
+            self.probed = now;
+        }
+    }
+
+    fn next_probe(&self, keepalive: &Keepalive) -> Instant {
+        if self.probes == 0 { self.heard + keepalive.idle } else { self.probed + keepalive.interval }
+    }
+}
+
+impl Connection {
+    /// The acknowledgement of something new, or an opened window: whatever waits now waits since now.
+    pub(super) fn note_progress(&mut self, now: Instant) {
+        self.liveness.waiting_since = (!self.segments.is_empty()).then_some(now);
+    }
+
+    /// When the peer is asked whether it lives. What is outstanding asks by itself.
+    fn keepalive_at(&self) -> Option<Instant> {
+        let open = matches!(
+            self.state,
+            State::Established | State::FinWait1 | State::FinWait2 | State::CloseWait | State::Closing | State::LastAck
+        );
+        let quiet = self.segments.is_empty() && self.timers.persist.is_none() && !self.liveness.probe_due;
+        let keepalive = self.config.keepalive.as_ref().filter(|_| open && quiet)?;
+        Some(self.liveness.next_probe(keepalive))
+    }
+
+    fn user_timeout_at(&self) -> Option<Instant> {
+        Some(self.liveness.waiting_since? + self.config.user_timeout?)
+    }
+
+    /// The earlier of the two.
+    pub(super) fn liveness_deadline(&self) -> Option<Wake> {
+        if self.state == State::Closed || self.state == State::TimeWait {
+            return None;
+        }
+        let keepalive = self.keepalive_at().map(|at| Wake::new(at, Reason::Keepalive));
+        let timeout = self.user_timeout_at().map(|at| Wake::new(at, Reason::UserTimeout));
+        keepalive.into_iter().chain(timeout).min()
+    }
+
+    /// Lets both take effect.
+    pub(super) fn check_liveness(&mut self, now: Instant) {
+        if self.liveness_deadline().is_none_or(|wake| wake.at > now) {
+            return;
+        }
+        let out_of_time = self.user_timeout_at().is_some_and(|at| at <= now);
+        if out_of_time || self.keepalive_is_in_vain(now) {
+            self.give_up_and_say_so();
+        } else {
+            self.liveness.probe_due = true;
+        }
+    }
+
+    /// Enough probes went unanswered; with a user timeout it is the time that counts (Linux).
+    fn keepalive_is_in_vain(&self, now: Instant) -> bool {
+        let Some(keepalive) = self.config.keepalive else { return false };
+        match self.config.user_timeout {
+            Some(limit) => self.liveness.probes > 0 && now - self.liveness.heard >= limit,
+            None => self.liveness.probes >= keepalive.probes,
+        }
+    }
+
+    /// Timeouts and probes count no more when the application has set a time instead. A handshake is limited by both.
+    pub(super) fn is_limited_by_time(&self) -> bool {
+        self.config.user_timeout.is_some() && !matches!(self.state, State::SynSent | State::SynReceived { .. })
+    }
+
+    /// The peer may live after all, and nobody else would tell it.
+    fn give_up_and_say_so(&mut self) {
+        self.reset_due |= !matches!(self.state, State::SynSent | State::SynReceived { .. });
+        self.end(CloseReason::TimedOut);
+    }
+
+    /// A released connection has this long to deliver what was written, if its linger time is limited.
+    pub(super) fn linger_deadline(&self, now: Instant) -> Option<Instant> {
+        self.config.linger.map(|time: Duration| now + time)
+    }
+
+    /// From now on a quiet peer is asked for, or not.
+    pub(crate) fn set_keepalive(&mut self, keepalive: Option<Keepalive>, now: Instant) {
+        // A connection that has been quiet for long is not asked at once.
+        self.liveness.heard = self.liveness.heard.max(now);
+        self.liveness.probes = 0;
+        self.config.keepalive = keepalive;
+    }
+
+    /// From now on a peer that makes no progress is given up after `limit`.
+    pub(crate) fn set_user_timeout(&mut self, limit: Option<Duration>) {
+        self.config.user_timeout = limit;
+    }
+
+    /// Nagle's algorithm, or not.
+    pub(crate) fn set_nagle(&mut self, nagle: bool) {
+        self.config.nagle = nagle;
+    }
+
+    /// What closing does with data that was not delivered; see [`TcpConfig::linger`](crate::TcpConfig::linger).
+    pub(crate) fn set_linger(&mut self, linger: Option<Duration>) {
+        self.config.linger = linger;
+    }
+}
