@@ -6,7 +6,7 @@ use std::time::Duration;
 use tautline_base::{HeapFrame, Instant, Packet, Pool, SocketId};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::{FqCodel, fq_codel};
-use tautline_stack::{Event, Host, HostConfig, NoTrace, Recv, TcpConfig};
+use tautline_stack::{Cidr, Event, Host, HostConfig, NoTrace, Recv, TcpConfig};
 
 use crate::back_to_back::BackToBack;
 
@@ -92,13 +92,7 @@ fn address(side: u8) -> Ipv4Addr {
 }
 
 fn host(side: u8) -> Stack {
-    let config = HostConfig {
-        mac: [2, 0, 0, 0, 0, 1 + side],
-        address: address(side),
-        prefix: 24,
-        gateway: None,
-        seed: u64::from(side),
-    };
+    let config = HostConfig::new([2, 0, 0, 0, 0, 1 + side], u64::from(side)).address(Cidr::new(address(side), 24));
     let qdisc = FqCodel::new(fq_codel::Config::default()).expect("the default is valid");
     let port = Port::new(qdisc, Ring::new(BackToBack::new(), Dql::default()));
     let pool = Pool::new((0..1024).map(|_| HeapFrame::new()).collect());

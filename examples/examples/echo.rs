@@ -11,7 +11,7 @@ use tautline_qdisc::FqCodel;
 use tautline_qdisc::fq_codel::Config as FqCodelConfig;
 use tautline_rt::handle::Config;
 use tautline_rt::{Cable, HostThread, Idle, Stack, TcpListener, TcpStream, cable, system_seed};
-use tautline_stack::{Host, HostConfig, NoTrace};
+use tautline_stack::{Cidr, Host, HostConfig, NoTrace};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, split};
 
 const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 7, 0, 2), 7);
@@ -20,7 +20,7 @@ const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 7, 0, 2), 7);
 fn host(number: u8, device: Cable) -> io::Result<(HostThread, Stack)> {
     HostThread::spawn(Config::default(), Idle::Sleep, move || {
         let (mac, address) = ([2, 0, 0, 0, 0, number], Ipv4Addr::new(10, 7, 0, number));
-        let config = HostConfig { mac, address, prefix: 24, gateway: None, seed: system_seed()? };
+        let config = HostConfig::new(mac, system_seed()?).address(Cidr::new(address, 24));
         let qdisc = FqCodel::new(FqCodelConfig::default()).map_err(io::Error::other)?;
         let port = Port::new(qdisc, Ring::new(device, Dql::default()));
         Ok(Host::new(config, port, Pool::new((0..1024).map(|_| HeapFrame::new()).collect()), NoTrace))

@@ -1,6 +1,6 @@
 //! Command-line options common to both ends of a transfer.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tautline_base::Rate;
 use tautline_bql::LimitKind;
 use tautline_cc::Algorithm;
 use tautline_qdisc::words::Tree;
-use tautline_stack::{EcnMode, Pacing, TcpConfig, TsqLimit};
+use tautline_stack::{Cidr, EcnMode, Pacing, TcpConfig, TsqLimit};
 
 /// Options of a stack on a device.
 #[derive(Args, Clone, Debug)]
@@ -18,12 +18,12 @@ pub struct StackArgs {
     /// Network interface to use
     #[arg(long)]
     pub iface: String,
-    /// Our own address and prefix, e.g. 10.7.0.1/24. Not an address the kernel has
+    /// Our own address and prefix, e.g. 10.7.0.1/24 or 2001:db8::1/64; several may be given. Not an address the kernel has
+    #[arg(long, alias = "address", required = true)]
+    pub ip: Vec<Cidr>,
+    /// Where packets for other networks go: a router of each family at most
     #[arg(long)]
-    pub ip: Network,
-    /// Where packets for other networks go
-    #[arg(long)]
-    pub gateway: Option<Ipv4Addr>,
+    pub gateway: Vec<IpAddr>,
     /// Way to the network
     #[arg(long, value_enum, default_value_t)]
     pub device: DeviceKind,
@@ -184,33 +184,12 @@ impl From<EcnKind> for EcnMode {
     }
 }
 
-/// An address with the length of its network prefix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
-    /// The address.
-    pub address: Ipv4Addr,
-    /// Bits of the prefix, 1 to 32.
-    pub prefix: u8,
-}
-
 /// Text that is no value of the kind asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not understood: write {example}")]
 pub struct Misread {
     text: String,
     example: &'static str,
-}
-
-impl FromStr for Network {
-    type Err = Misread;
-
-    fn from_str(text: &str) -> Result<Self, Misread> {
-        let parts = text.split_once('/');
-        parts
-            .and_then(|(address, prefix)| Some(Self { address: address.parse().ok()?, prefix: prefix.parse().ok()? }))
-            .filter(|network| (1..=32).contains(&network.prefix))
-            .ok_or_else(|| Misread { text: text.to_owned(), example: "an address and its prefix, e.g. 10.7.0.1/24" })
-    }
 }
 
 /// An amount of data: a number, with K, M or G for powers of 1024.
@@ -281,12 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn networks_and_sizes_are_read_or_refused() {
-        let network = Network { address: Ipv4Addr::new(10, 7, 0, 1), prefix: 24 };
-        assert_eq!("10.7.0.1/24".parse(), Ok(network));
-        for text in ["10.7.0.1", "10.7.0.1/33", "10.7.0.1/0", "10.7.0/24", "/", ""] {
-            assert!(text.parse::<Network>().is_err(), "{text}");
-        }
+    fn amounts_are_read_or_refused() {
         assert_eq!("256M".parse(), Ok(Size(256 << 20)));
         assert_eq!("7".parse(), Ok(Size(7)));
         for text in ["", "M", "1T", "-1", "1.5M", "99999999999G"] {

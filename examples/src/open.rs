@@ -1,5 +1,6 @@
 //! [`with_device`]: opens AF_XDP or TAP, as the options say, and runs a job on it.
 
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 
 use tautline_base::{Device, Frame, HeapFrame};
@@ -54,7 +55,7 @@ fn with_af_xdp(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
     let config = Config {
         interface: args.iface.clone(),
         queue: args.queue,
-        take: Take::Addresses(vec![args.ip.address.into()]),
+        take: Take::Addresses(args.ip.iter().map(|own| own.address()).collect()),
         driver,
         ..Config::default()
     };
@@ -84,7 +85,7 @@ fn with_af_xdp(_args: &StackArgs, _job: impl Job) -> Result<(), Failure> {
 /// The kernel has the interface's own address; we are a neighbour behind it and need another one, locally administered.
 fn with_tap(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
     const FRAMES: usize = 2048;
-    let [a, b, c, d] = args.ip.address.octets();
+    let [a, b, c, d] = args.ip.first().map_or([0; 4], |own| last_bytes(own.address()));
     job.run(Opened {
         device: Tap::open(&args.iface)?,
         frames: (0..FRAMES).map(|_| HeapFrame::new()).collect(),
@@ -93,4 +94,12 @@ fn with_tap(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
         mode: "a system call per packet".to_owned(),
         failure: |_| None,
     })
+}
+
+/// What tells two addresses of one network apart.
+fn last_bytes(address: IpAddr) -> [u8; 4] {
+    match address {
+        IpAddr::V4(v4) => v4.octets(),
+        IpAddr::V6(v6) => (v6.to_bits() as u32).to_be_bytes(),
+    }
 }

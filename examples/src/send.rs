@@ -1,7 +1,7 @@
 //! [`Sending`]: connects, sends a source, closes its half and waits for the peer to close its own.
 
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tautline_base::{Device, Instant, Packet, SocketId};
@@ -42,7 +42,7 @@ impl Sending {
     /// Begins to connect.
     pub fn start<Q, D, T, L>(
         host: &mut Host<Q, D, T, L>,
-        remote: SocketAddrV4,
+        remote: SocketAddr,
         config: TcpConfig,
         (source, json): (Source, bool),
         now: Instant,

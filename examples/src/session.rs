@@ -7,7 +7,7 @@ use tautline_base::{Device, Frame, Packet, Pool, SocketId};
 use tautline_bql::{Limit, Port, Ring};
 use tautline_qdisc::{DynQdisc, Stats};
 use tautline_rt::{Application, Clock, Ended, EventLoop, Idle, stop_on_signals, system_seed};
-use tautline_stack::{Host, HostConfig, NoTrace, TcpInfo};
+use tautline_stack::{Host, HostConfig, NoTrace, Route, TcpInfo};
 
 use crate::args::StackArgs;
 use crate::failure::Failure;
@@ -63,11 +63,9 @@ where
         let qdisc = args.qdisc.root().name();
         let port = Port::new(Stats::new(args.qdisc.build()?), Ring::new(device, args.limit.build()?));
         let config = HostConfig {
-            mac,
-            address: args.ip.address,
-            prefix: args.ip.prefix,
-            gateway: args.gateway,
-            seed: system_seed()?,
+            addresses: args.ip.clone(),
+            routes: args.gateway.iter().copied().map(Route::default_via).collect(),
+            ..HostConfig::new(mac, system_seed()?)
         };
         let host = Host::new(config, port, Pool::new(frames), NoTrace);
         Ok(Self { host, event_loop, path, mode, qdisc, failure })

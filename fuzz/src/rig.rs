@@ -8,7 +8,7 @@ use arbitrary::Arbitrary;
 use tautline_base::{Bytes, Device, HeapFrame, Instant, Packet, Pool, SocketId};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::{FqCodel, Ledger, fq_codel};
-use tautline_stack::{Event, Host, HostConfig, NoTrace, Pacing, Recv, TcpConfig, TsqLimit};
+use tautline_stack::{Cidr, Event, Host, HostConfig, NoTrace, Pacing, Recv, TcpConfig, TsqLimit};
 
 use crate::frame::{self, FIN, HOST, HOST_MAC, PEER, PEER_MAC, RST, SYN, Tcp};
 use crate::nic::Nic;
@@ -109,7 +109,7 @@ pub struct Rig {
 impl Rig {
     /// A host that knows the peer's hardware address and listens.
     pub fn new(settings: &Settings, checks_contents: bool) -> Self {
-        let config = HostConfig { mac: HOST_MAC, address: HOST, prefix: 24, gateway: None, seed: settings.seed };
+        let config = HostConfig::new(HOST_MAC, settings.seed).address(Cidr::new(HOST, 24));
         let qdisc = FqCodel::new(fq_codel::Config::default()).expect("the default is valid");
         let port = Port::new(Ledger::new(qdisc), Ring::new(Nic::default(), Dql::default()));
         let pool = Pool::new((0..128).map(|_| HeapFrame::new()).collect());

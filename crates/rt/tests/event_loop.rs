@@ -10,7 +10,7 @@ use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::Pfifo;
 use tautline_rt::frame_device::{FrameDevice, FrameIo};
 use tautline_rt::{Application, Clock, Ended, EventLoop, Idle, Next, Tap, TapError, cable};
-use tautline_stack::{Event, Host, HostConfig, NoTrace, Recv, TcpConfig};
+use tautline_stack::{Cidr, Event, Host, HostConfig, NoTrace, Recv, TcpConfig};
 
 type Machine<S> = Host<Pfifo<Packet<HeapFrame>>, FrameDevice<S>, NoTrace>;
 
@@ -21,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 fn host<S: FrameIo>(device: FrameDevice<S>, last: u8) -> Machine<S> {
     let address = Ipv4Addr::new(10, 7, 0, last);
-    let config = HostConfig { mac: [2, 0, 0, 0, 0, last], address, prefix: 24, gateway: None, seed: last.into() };
+    let config = HostConfig::new([2, 0, 0, 0, 0, last], last.into()).address(Cidr::new(address, 24));
     let port = Port::new(Pfifo::new(Default::default()), Ring::new(device, Dql::default()));
     Host::new(config, port, Pool::new((0..512).map(|_| HeapFrame::new()).collect()), NoTrace)
 }
@@ -211,8 +211,8 @@ fn the_kernel_behind_a_tap_interface_gets_its_pings_answered() {
             answered
         }
     });
-    let address = ours.parse().expect("an address");
-    let config = HostConfig { mac: [2, 0, 0, 0, 0, 2], address, prefix: 24, gateway: None, seed: 1 };
+    let address: Ipv4Addr = ours.parse().expect("an address");
+    let config = HostConfig::new([2, 0, 0, 0, 0, 2], 1).address(Cidr::new(address, 24));
     let port = Port::new(Pfifo::new(Default::default()), Ring::new(device, Dql::default()));
     let frames = (0..64).map(|_| HeapFrame::new()).collect();
     let mut host: Machine<_> = Host::new(config, port, Pool::new(frames), NoTrace);

@@ -13,7 +13,7 @@ use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::{Pfifo, pfifo};
 use tautline_rt::handle::Config;
 use tautline_rt::{Application, Cable, Sockets, Stack, TcpListener, TcpStream, cable};
-use tautline_stack::{Host, HostConfig, NoTrace};
+use tautline_stack::{Cidr, Host, HostConfig, NoTrace};
 
 const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 7, 0, 2), 80);
 const BYTES: usize = 200_000;
@@ -37,8 +37,7 @@ struct End {
 impl End {
     fn new(device: Cable, number: u8, woken: &Arc<Flag>) -> (Stack, Self) {
         let address = Ipv4Addr::new(10, 7, 0, number);
-        let config =
-            HostConfig { mac: [2, 0, 0, 0, 0, number], address, prefix: 24, gateway: None, seed: u64::from(number) };
+        let config = HostConfig::new([2, 0, 0, 0, 0, number], u64::from(number)).address(Cidr::new(address, 24));
         let port = Port::new(Pfifo::new(pfifo::Config::default()), Ring::new(device, Dql::default()));
         let host = Host::new(config, port, Pool::new((0..512).map(|_| HeapFrame::new()).collect()), NoTrace);
         let (stack, sockets) = Stack::new(Config::default(), Waker::from(Arc::clone(woken)));

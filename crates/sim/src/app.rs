@@ -3,7 +3,7 @@
 //! They use nothing but the host's public calls, so they drive a host on any device.
 
 use std::io::{self, Read};
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use tautline_base::{Device, Instant, Packet, SocketId};
 use tautline_bql::Limit;
@@ -85,7 +85,7 @@ impl Progress {
 /// Connects, sends all that `source` yields, closes its half, waits for the peer to close its own.
 #[derive(Debug)]
 pub struct BulkSender<S> {
-    remote: SocketAddrV4,
+    remote: SocketAddr,
     config: TcpConfig,
     source: S,
     progress: Progress,
@@ -105,9 +105,9 @@ struct Chunk {
 
 impl<S: Read> BulkSender<S> {
     /// A sender of `source` to `remote`.
-    pub fn new(remote: SocketAddrV4, config: TcpConfig, source: S) -> Self {
+    pub fn new(remote: impl Into<SocketAddr>, config: TcpConfig, source: S) -> Self {
         let chunk = Chunk { data: vec![0; CHUNK].into(), from: 0, to: 0, ended: false };
-        Self { remote, config, source, progress: Progress::Waiting, chunk, sent: 0, last_info: None }
+        Self { remote: remote.into(), config, source, progress: Progress::Waiting, chunk, sent: 0, last_info: None }
     }
 
     /// The connection, once there is one and until it has ended.

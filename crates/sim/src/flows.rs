@@ -1,6 +1,6 @@
 //! [`Flows`]: many streams of one host at once, without end, and the host that takes them in.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use tautline_base::{Device, Instant, Packet, SocketId};
 use tautline_bql::Limit;
@@ -23,14 +23,14 @@ pub struct Flows {
 
 #[derive(Debug)]
 enum Role {
-    Source { remote: SocketAddrV4, count: usize, opened: usize, first: Option<SocketId> },
+    Source { remote: SocketAddr, count: usize, opened: usize, first: Option<SocketId> },
     Sink { port: u16, received: u64 },
 }
 
 impl Flows {
     /// `count` connections to `remote` that always have something to send.
-    pub fn source(remote: SocketAddrV4, count: usize, config: TcpConfig) -> Self {
-        Self::new(Role::Source { remote, count, opened: 0, first: None }, config)
+    pub fn source(remote: impl Into<SocketAddr>, count: usize, config: TcpConfig) -> Self {
+        Self::new(Role::Source { remote: remote.into(), count, opened: 0, first: None }, config)
     }
 
     /// Takes whatever comes on `port`.

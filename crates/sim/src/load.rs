@@ -24,7 +24,7 @@ use rand_pcg::Pcg32;
 use tautline_base::{Bytes, Device, HeapFrame, Instant, Pool, Rate};
 use tautline_bql::{Limit, Port, Ring};
 use tautline_qdisc::{Backlog, Kind, Ledger, Stats};
-use tautline_stack::{Host, HostConfig, TcpConfig};
+use tautline_stack::{Cidr, Host, HostConfig, TcpConfig};
 
 use crate::config_error::ConfigError;
 use crate::echo::{EchoRequest, Echoes};
@@ -191,7 +191,7 @@ impl Load {
         let nic = SimNic::new(self.nics[number].clone())?;
         let limit = if number == SENDER { self.ring_limit } else { RingLimit::default() };
         let pool = Pool::new((0..self.frames).map(|_| HeapFrame::new()).collect());
-        let config = HostConfig { mac: mac(number), address: address(number), prefix: 24, gateway: None, seed };
+        let config = HostConfig::new(mac(number), seed).address(Cidr::new(address(number), 24));
         Ok(Host::new(config, Port::new(qdisc, Ring::new(nic, limit.build()?)), pool, tap))
     }
 

@@ -23,7 +23,7 @@ use rand_pcg::Pcg32;
 use tautline_base::{Bytes, HeapFrame, Instant, Packet, Pool, Rate, Reason};
 use tautline_bql::{Port, Ring};
 use tautline_qdisc::{DynQdisc, Kind, Ledger, QueueStats, Stats};
-use tautline_stack::{Event, Host, HostConfig, HostStats, TcpConfig, TcpInfo};
+use tautline_stack::{Cidr, Event, Host, HostConfig, HostStats, TcpConfig, TcpInfo};
 
 use crate::app::{App, AppError, BulkReceiver, BulkSender, Program};
 use crate::config_error::ConfigError;
@@ -232,7 +232,7 @@ impl Transfer {
         let qdisc = Stats::new(Ledger::new(self.qdisc.clone().build()?));
         let port = Port::new(qdisc, Ring::new(nic, self.ring_limit.build()?));
         let pool = Pool::new((0..self.frames).map(|_| HeapFrame::new()).collect());
-        let config = HostConfig { mac: mac(number), address: address(number), prefix: 24, gateway: None, seed };
+        let config = HostConfig::new(mac(number), seed).address(Cidr::new(address(number), 24));
         Ok(Host::new(config, port, pool, tap))
     }
 }

@@ -1,27 +1,68 @@
 //! What a host and its connections are told at birth.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use tautline_base::Bytes;
 use tautline_cc::{Algorithm, Factory};
 
+use crate::address::{Cidr, Route};
 use crate::pacer::PacerConfig;
 use crate::tsq::TsqLimit;
 
 /// Identity of a host: one per device queue.
+///
+/// ```
+/// use tautline_stack::{Cidr, HostConfig, Route};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let gateway: std::net::IpAddr = "10.0.0.254".parse()?;
+/// let config = HostConfig::new([2, 0, 0, 0, 0, 1], 7)
+///     .address("10.0.0.1/24".parse::<Cidr>()?)
+///     .address("2001:db8::1/64".parse::<Cidr>()?)
+///     .gateway(gateway);
+/// assert_eq!(config.routes, [Route::default_via(gateway)]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct HostConfig {
     /// Our hardware address.
     pub mac: [u8; 6],
-    /// Our IPv4 address.
-    pub address: Ipv4Addr,
-    /// Length of the on-link prefix in bits, at most 32.
-    pub prefix: u8,
-    /// Where packets for other networks go; without one they are refused at `connect`.
-    pub gateway: Option<Ipv4Addr>,
+    /// Our addresses, of either family, each with the network it is in: the hosts of that network are on the link. One that is
+    /// not the address of a single host (unspecified, multicast, loopback) is left out.
+    pub addresses: Vec<Cidr>,
+    /// The way to networks that are not on the link; the longest prefix wins. What has no way is refused at `connect`.
+    pub routes: Vec<Route>,
     /// Seeds everything random: initial sequence numbers, ports, hash keys. Take it from the system's generator in production.
     pub seed: u64,
+}
+
+impl HostConfig {
+    /// A host without addresses.
+    pub fn new(mac: [u8; 6], seed: u64) -> Self {
+        Self { mac, addresses: Vec::new(), routes: Vec::new(), seed }
+    }
+
+    /// Also has `address`.
+    #[must_use]
+    pub fn address(mut self, address: impl Into<Cidr>) -> Self {
+        self.addresses.push(address.into());
+        self
+    }
+
+    /// Packets of the family of `via` for other networks go to `via`.
+    #[must_use]
+    pub fn gateway(self, via: impl Into<IpAddr>) -> Self {
+        self.route(Route::default_via(via))
+    }
+
+    /// Also knows `route`.
+    #[must_use]
+    pub fn route(mut self, route: Route) -> Self {
+        self.routes.push(route);
+        self
+    }
 }
 
 /// How one connection, or every connection of a listener, behaves.

@@ -4,7 +4,7 @@
 //! The key comes from the host's seed, so a simulation repeats exactly.
 
 use std::hash::{BuildHasher, Hash, Hasher};
-use std::net::Ipv4Addr;
+use std::net::SocketAddr;
 
 use siphasher::sip::SipHasher13;
 use tautline_base::Instant;
@@ -44,9 +44,9 @@ impl Key {
     }
 
     /// Hashes of flow, source host and destination host.
-    pub(crate) fn flow(&self, local: Ipv4Addr, tuple: &Tuple) -> (u64, u32, u32) {
-        let flow = self.hash(Use::Flow, (local, tuple));
-        (flow, self.hash(Use::Host, local) as u32, self.hash(Use::Host, tuple.remote) as u32)
+    pub(crate) fn flow(&self, tuple: &Tuple) -> (u64, u32, u32) {
+        let flow = self.hash(Use::Flow, tuple);
+        (flow, self.hash(Use::Host, tuple.local) as u32, self.hash(Use::Host, tuple.remote) as u32)
     }
 
     /// Initial sequence number: hash of the connection plus a clock of 64 ns (RFC 6528).
@@ -60,8 +60,8 @@ impl Key {
     }
 
     /// Where the search for a local port towards a peer begins (RFC 6056 §3.3.3).
-    pub(crate) fn port_offset(&self, remote: Ipv4Addr, port: u16) -> u32 {
-        self.hash(Use::Port, (remote, port)) as u32
+    pub(crate) fn port_offset(&self, remote: SocketAddr) -> u32 {
+        self.hash(Use::Port, remote) as u32
     }
 }
 

@@ -9,6 +9,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`host`] | [`Host`]: the walk ([`Host::poll`]), arriving frames, the application's calls |
+//! | [`address`] | [`Cidr`], [`Route`] |
 //! | [`config`] | [`HostConfig`], [`TcpConfig`] |
 //! | [`socket`] | events, read results, errors |
 //! | [`tsq`] | TCP Small Queues |
@@ -16,6 +17,8 @@
 //! | [`stats`] | [`HostStats`] |
 #![forbid(unsafe_code)]
 
+pub mod address;
+mod addressing;
 pub mod config;
 pub mod host;
 mod keyed;
@@ -32,6 +35,7 @@ pub mod trace;
 pub mod tsq;
 mod wire;
 
+pub use address::{BadCidr, Cidr, Route};
 pub use config::{EcnMode, HostConfig, Keepalive, Pacing, SynCookies, TcpConfig, ToldOf};
 pub use host::Host;
 pub use pacer::{CatchUp, PacerConfig};

@@ -4,7 +4,7 @@
 //! transfer does not pause.
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use tautline_base::{Instant, SocketId};
@@ -24,7 +24,7 @@ const FRESH: Duration = Duration::from_secs(60);
 /// The cache.
 #[derive(Debug)]
 pub(crate) struct Neighbours {
-    entries: HashMap<Ipv4Addr, Entry, Key>,
+    entries: HashMap<IpAddr, Entry, Key>,
     /// Entries without an answer; zero in steady state, so that nothing is scanned then.
     pending: usize,
     /// Connections whose question could not even be asked, because the cache is full of unanswered ones.
@@ -48,7 +48,7 @@ enum Entry {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Due {
     /// Questions to ask again.
-    pub(crate) ask: Vec<Ipv4Addr>,
+    pub(crate) ask: Vec<IpAddr>,
     /// Connections whose question went unanswered too often.
     pub(crate) failed: Vec<SocketId>,
     /// Connections that may try to ask now.
@@ -70,7 +70,7 @@ impl Neighbours {
     }
 
     /// Looks `address` up for `socket`, which waits if the address is not known.
-    pub(crate) fn look_up(&mut self, address: Ipv4Addr, socket: SocketId, now: Instant) -> Lookup {
+    pub(crate) fn look_up(&mut self, address: IpAddr, socket: SocketId, now: Instant) -> Lookup {
         match self.entries.get_mut(&address) {
             Some(Entry::Known { mac, since, asked, doubted }) => {
                 let stale = (*doubted || now - *since > FRESH) && asked.is_none_or(|at| now - at >= ASK_INTERVAL);
@@ -103,7 +103,7 @@ impl Neighbours {
     ///
     /// A host that asks for us will want an answer, so it is remembered (RFC 826). A trusted entry is not overturned by a
     /// different claim: that is how addresses are stolen. But the claim raises doubt: we ask, and the answer counts.
-    pub(crate) fn learn(&mut self, address: Ipv4Addr, mac: Mac, now: Instant) -> Vec<SocketId> {
+    pub(crate) fn learn(&mut self, address: IpAddr, mac: Mac, now: Instant) -> Vec<SocketId> {
         if !mac.is_unicast() {
             return Vec::new();
         }
@@ -187,9 +187,10 @@ impl Neighbours {
 mod tests {
     use super::*;
     use smoltcp::wire::EthernetAddress;
+    use std::net::Ipv4Addr;
     use std::num::NonZeroU32;
 
-    const PEER: Ipv4Addr = Ipv4Addr::new(10, 7, 0, 2);
+    const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 7, 0, 2));
     const MAC: Mac = EthernetAddress([2, 0, 0, 0, 0, 2]);
     const SOCKET: SocketId = SocketId { index: 0, generation: NonZeroU32::MIN };
 
@@ -237,7 +238,7 @@ mod tests {
     fn a_flood_of_addresses_stays_bounded() {
         let mut neighbours = Neighbours::new(Key::from_seed(1));
         for i in 0..10_000u32 {
-            neighbours.look_up(Ipv4Addr::from(0x0a07_0000 + i), SOCKET, Instant::from_nanos(u64::from(i)));
+            neighbours.look_up(Ipv4Addr::from(0x0a07_0000 + i).into(), SOCKET, Instant::from_nanos(u64::from(i)));
         }
         assert_eq!((neighbours.entries.len(), neighbours.pending), (CAPACITY, CAPACITY));
         // Who could not ask is told when there is room again.

@@ -95,11 +95,11 @@ pub enum ListenError {
 pub enum ConnectError {
     /// The address is unspecified, broadcast, multicast, our own, or the port is 0.
     #[error("{0} cannot be connected to: it must be another host's unicast address and a port from 1 to 65535")]
-    BadAddress(std::net::SocketAddrV4),
-    /// Off-link without a gateway.
-    #[error("{0} is not on our network and no gateway is configured")]
-    NoRoute(std::net::Ipv4Addr),
+    BadAddress(std::net::SocketAddr),
+    /// No address of ours is of its family, or it is off-link and no route leads there.
+    #[error("no route to {0}: it is not on a network of ours, and no gateway is configured")]
+    NoRoute(std::net::IpAddr),
     /// Every port of the range towards this peer is taken.
     #[error("all local ports towards {0} are in use; close connections or wait for TIME-WAIT to pass")]
-    NoPort(std::net::SocketAddrV4),
+    NoPort(std::net::SocketAddr),
 }

@@ -5,13 +5,13 @@
 
 mod ecn;
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use smoltcp::phy::{Checksum, ChecksumCapabilities};
 use smoltcp::wire::{
     ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol, EthernetRepr, Icmpv4Message,
-    Icmpv4Packet, IpAddress, IpProtocol, Ipv4Packet, Ipv4Repr, TcpControl, TcpPacket, TcpRepr, TcpSeqNumber,
-    TcpTimestampRepr,
+    Icmpv4Packet, IpAddress, IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr, TcpControl, TcpPacket, TcpRepr,
+    TcpSeqNumber, TcpTimestampRepr,
 };
 use tautline_base::Ecn;
 
@@ -21,6 +21,8 @@ pub(crate) use ecn::{EchoedBytes, EcnFlags, growth};
 pub(crate) const ETHERNET_HEADER: usize = 14;
 /// Bytes of an IPv4 header without options; we send none.
 pub(crate) const IPV4_HEADER: usize = 20;
+/// Bytes of an IPv6 header; we send no extensions.
+pub(crate) const IPV6_HEADER: usize = 40;
 /// Bytes of a TCP header without options.
 pub(crate) const TCP_HEADER: usize = 20;
 /// Bytes a timestamp option takes in a data segment, padding included.
@@ -51,9 +53,9 @@ pub(crate) enum Parsed<'a> {
     /// Somebody asks for, or tells, a hardware address.
     Arp { request: bool, sender_mac: Mac, sender: Ipv4Addr, target: Ipv4Addr },
     /// An ICMP echo request: identifier, sequence and data as they stand after the checksum.
-    Echo { source: Ipv4Addr, destination: Ipv4Addr, source_mac: Mac, icmp: &'a [u8] },
+    Echo { source: IpAddr, destination: IpAddr, source_mac: Mac, icmp: &'a [u8] },
     /// A TCP segment.
-    Tcp { source: Ipv4Addr, destination: Ipv4Addr, segment: Segment<'a> },
+    Tcp { source: IpAddr, destination: IpAddr, segment: Segment<'a> },
     /// Well-formed, but nothing we speak.
     Other,
 }
@@ -121,7 +123,7 @@ fn parse_ipv4(source_mac: Mac, payload: &[u8]) -> Result<Parsed<'_>, Malformed> 
     if packet.more_frags() || packet.frag_offset() != 0 {
         return Ok(Parsed::Other);
     }
-    let (source, destination) = (packet.src_addr(), packet.dst_addr());
+    let (source, destination) = (IpAddr::V4(packet.src_addr()), IpAddr::V4(packet.dst_addr()));
     match packet.next_header() {
         IpProtocol::Icmp => parse_icmp(source, destination, source_mac, packet.payload()),
         IpProtocol::Tcp => {
@@ -132,7 +134,7 @@ fn parse_ipv4(source_mac: Mac, payload: &[u8]) -> Result<Parsed<'_>, Malformed> 
     }
 }
 
-fn parse_icmp(source: Ipv4Addr, destination: Ipv4Addr, source_mac: Mac, payload: &[u8]) -> Result<Parsed<'_>, Malformed> {
+fn parse_icmp(source: IpAddr, destination: IpAddr, source_mac: Mac, payload: &[u8]) -> Result<Parsed<'_>, Malformed> {
     let packet = Icmpv4Packet::new_checked(payload).map_err(|_| Malformed::Header)?;
     if !packet.verify_checksum() {
         return Err(Malformed::Checksum);
@@ -143,9 +145,9 @@ fn parse_icmp(source: Ipv4Addr, destination: Ipv4Addr, source_mac: Mac, payload:
     Ok(Parsed::Echo { source, destination, source_mac, icmp: payload })
 }
 
-fn parse_tcp(source: Ipv4Addr, destination: Ipv4Addr, codepoint: Ecn, payload: &[u8]) -> Result<Segment<'_>, Malformed> {
+fn parse_tcp(source: IpAddr, destination: IpAddr, codepoint: Ecn, payload: &[u8]) -> Result<Segment<'_>, Malformed> {
     let packet = TcpPacket::new_checked(payload).map_err(|_| Malformed::Header)?;
-    let (source, destination) = (IpAddress::Ipv4(source), IpAddress::Ipv4(destination));
+    let (source, destination) = (IpAddress::from(source), IpAddress::from(destination));
     if !packet.verify_checksum(&source, &destination) {
         return Err(Malformed::Checksum);
     }
@@ -178,13 +180,20 @@ fn no_checksums() -> ChecksumCapabilities {
     capabilities
 }
 
-/// Link and network addresses of an outgoing packet.
+/// Link and network addresses of an outgoing packet, both of one family.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addresses {
     pub(crate) source_mac: Mac,
     pub(crate) destination_mac: Mac,
-    pub(crate) source: Ipv4Addr,
-    pub(crate) destination: Ipv4Addr,
+    pub(crate) source: IpAddr,
+    pub(crate) destination: IpAddr,
+}
+
+impl Addresses {
+    /// Bytes of the network header.
+    pub(crate) fn header_len(&self) -> usize {
+        if self.source.is_ipv4() { IPV4_HEADER } else { IPV6_HEADER }
+    }
 }
 
 /// The header of an outgoing TCP segment.
@@ -245,10 +254,11 @@ pub(crate) fn write_tcp(frame: &mut [u8], addresses: &Addresses, header: &TcpHea
     let others = repr.header_len();
     let tcp_header = others + header.echoed_bytes.map_or(0, |option| option.padded_len());
     let tcp_len = tcp_header + payload.0.len() + payload.1.len();
-    let segment = write_ipv4(frame, addresses, IpProtocol::Tcp, header.codepoint, tcp_len);
+    let segment = write_ip(frame, addresses, IpProtocol::Tcp, header.codepoint, tcp_len);
+    let len = ETHERNET_HEADER + addresses.header_len() + tcp_len;
     segment[tcp_header..][..payload.0.len()].copy_from_slice(payload.0);
     segment[tcp_header + payload.0.len()..].copy_from_slice(payload.1);
-    let (source, destination) = (IpAddress::Ipv4(addresses.source), IpAddress::Ipv4(addresses.destination));
+    let (source, destination) = (IpAddress::from(addresses.source), IpAddress::from(addresses.destination));
     let mut packet = TcpPacket::new_unchecked(segment);
     repr.emit(&mut packet, &source, &destination, &no_checksums());
     if let Some(option) = header.echoed_bytes {
@@ -264,7 +274,7 @@ pub(crate) fn write_tcp(frame: &mut [u8], addresses: &Addresses, header: &TcpHea
     packet.set_cwr(header.ecn_flags.cwr());
     packet.set_ece(header.ecn_flags.ece());
     packet.fill_checksum(&source, &destination);
-    ETHERNET_HEADER + IPV4_HEADER + tcp_len
+    len
 }
 
 /// Bytes of the options in `repr`, without padding.
@@ -278,14 +288,16 @@ fn options_len(repr: &TcpRepr<'_>) -> usize {
     repr.max_seg_size.map_or(0, |_| 4) + repr.window_scale.map_or(0, |_| 3) + sack + repr.timestamp.map_or(0, |_| 10)
 }
 
-/// Writes an ARP request for `target`, or a reply that `addresses.source` is at `addresses.source_mac`.
-pub(crate) fn write_arp(frame: &mut [u8], addresses: &Addresses, request: bool) -> usize {
+/// Writes an ARP request for `target`, or a reply that `addresses.source` is at `addresses.source_mac`; `None` unless both are of
+/// IPv4.
+pub(crate) fn write_arp(frame: &mut [u8], addresses: &Addresses, request: bool) -> Option<usize> {
+    let (IpAddr::V4(source), IpAddr::V4(destination)) = (addresses.source, addresses.destination) else { return None };
     let repr = ArpRepr::EthernetIpv4 {
         operation: if request { ArpOperation::Request } else { ArpOperation::Reply },
         source_hardware_addr: addresses.source_mac,
-        source_protocol_addr: addresses.source,
+        source_protocol_addr: source,
         target_hardware_addr: if request { EthernetAddress([0; 6]) } else { addresses.destination_mac },
-        target_protocol_addr: addresses.destination,
+        target_protocol_addr: destination,
     };
     let len = ETHERNET_HEADER + repr.buffer_len();
     let mut ethernet = EthernetFrame::new_unchecked(&mut frame[..len]);
@@ -296,16 +308,16 @@ pub(crate) fn write_arp(frame: &mut [u8], addresses: &Addresses, request: bool) 
     }
     .emit(&mut ethernet);
     repr.emit(&mut ArpPacket::new_unchecked(ethernet.payload_mut()));
-    len
+    Some(len)
 }
 
 /// Writes the reply to an echo request whose ICMP message is `request`; `None` if it would not fit the frame.
 pub(crate) fn write_echo_reply(frame: &mut [u8], addresses: &Addresses, request: &[u8]) -> Option<usize> {
-    let len = ETHERNET_HEADER + IPV4_HEADER + request.len();
+    let len = ETHERNET_HEADER + addresses.header_len() + request.len();
     if len > frame.len() {
         return None;
     }
-    let message = write_ipv4(frame, addresses, IpProtocol::Icmp, Ecn::NotEct, request.len());
+    let message = write_ip(frame, addresses, IpProtocol::Icmp, Ecn::NotEct, request.len());
     message.copy_from_slice(request);
     let mut packet = Icmpv4Packet::new_unchecked(message);
     packet.set_msg_type(Icmpv4Message::EchoReply);
@@ -313,29 +325,42 @@ pub(crate) fn write_echo_reply(frame: &mut [u8], addresses: &Addresses, request:
     Some(len)
 }
 
-/// Writes Ethernet and IPv4 headers for `payload_len` bytes of `protocol` and returns the payload's place.
-fn write_ipv4<'a>(
+/// Writes Ethernet and network headers for `payload_len` bytes of `protocol` and returns the payload's place.
+fn write_ip<'a>(
     frame: &'a mut [u8],
     addresses: &Addresses,
     protocol: IpProtocol,
     codepoint: Ecn,
     payload_len: usize,
 ) -> &'a mut [u8] {
-    let (link, network) = frame[..ETHERNET_HEADER + IPV4_HEADER + payload_len].split_at_mut(ETHERNET_HEADER);
-    EthernetRepr { src_addr: addresses.source_mac, dst_addr: addresses.destination_mac, ethertype: EthernetProtocol::Ipv4 }
+    let header = addresses.header_len();
+    let (link, network) = frame[..ETHERNET_HEADER + header + payload_len].split_at_mut(ETHERNET_HEADER);
+    let ethertype = if addresses.source.is_ipv4() { EthernetProtocol::Ipv4 } else { EthernetProtocol::Ipv6 };
+    EthernetRepr { src_addr: addresses.source_mac, dst_addr: addresses.destination_mac, ethertype }
         .emit(&mut EthernetFrame::new_unchecked(link));
-    Ipv4Repr {
-        src_addr: addresses.source,
-        dst_addr: addresses.destination,
-        next_header: protocol,
-        payload_len,
-        hop_limit: HOP_LIMIT,
+    match (addresses.source, addresses.destination) {
+        (IpAddr::V4(src_addr), IpAddr::V4(dst_addr)) => {
+            Ipv4Repr { src_addr, dst_addr, next_header: protocol, payload_len, hop_limit: HOP_LIMIT }
+                .emit(&mut Ipv4Packet::new_unchecked(&mut *network), &no_checksums());
+            if codepoint != Ecn::NotEct {
+                let mut packet = Ipv4Packet::new_unchecked(&mut *network);
+                packet.set_ecn(codepoint.bits());
+                packet.fill_checksum();
+            }
+        }
+        (source, destination) => {
+            let (src_addr, dst_addr) = (as_ipv6(source), as_ipv6(destination));
+            let mut packet = Ipv6Packet::new_unchecked(&mut *network);
+            Ipv6Repr { src_addr, dst_addr, next_header: protocol, payload_len, hop_limit: HOP_LIMIT }.emit(&mut packet);
+            packet.set_traffic_class(codepoint.bits());
+        }
     }
-    .emit(&mut Ipv4Packet::new_unchecked(&mut *network), &no_checksums());
-    if codepoint != Ecn::NotEct {
-        let mut packet = Ipv4Packet::new_unchecked(&mut *network);
-        packet.set_ecn(codepoint.bits());
-        packet.fill_checksum();
+    &mut network[header..]
+}
+
+fn as_ipv6(address: IpAddr) -> Ipv6Addr {
+    match address {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+        IpAddr::V6(v6) => v6,
     }
-    &mut network[IPV4_HEADER..]
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tautline_base::{Bytes, Device, Frame, HeapFrame, Instant, Packet, Pool, Received, SocketId};
 use tautline_bql::{Dql, Limit, Port, Ring};
 use tautline_qdisc::{FqCodel, fq_codel};
-use tautline_stack::{Event, Host, HostConfig, NoTrace, Recv, TcpConfig, TcpInfo};
+use tautline_stack::{Cidr, Event, Host, HostConfig, NoTrace, Recv, TcpConfig, TcpInfo};
 
 /// The system's allocator, counting the calls of each thread.
 struct Counting;
@@ -219,13 +219,7 @@ fn address(side: u8) -> Ipv4Addr {
 }
 
 fn host(side: u8, loses_one_in: Option<usize>) -> Host<FqCodel<Packet<HeapFrame>>, Nic> {
-    let config = HostConfig {
-        mac: [2, 0, 0, 0, 0, 1 + side],
-        address: address(side),
-        prefix: 24,
-        gateway: None,
-        seed: u64::from(side),
-    };
+    let config = HostConfig::new([2, 0, 0, 0, 0, 1 + side], u64::from(side)).address(Cidr::new(address(side), 24));
     let qdisc = FqCodel::new(fq_codel::Config::default()).expect("the default is valid");
     let port = Port::new(qdisc, Ring::new(Nic::new(loses_one_in), Dql::default()));
     let pool = Pool::new((0..1024).map(|_| HeapFrame::new()).collect());

@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tautline_base::{Device, Frame, Instant, Packet, Pool};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::{FqCodel, fq_codel};
-use tautline_stack::{Event, Host, HostConfig, NoTrace, Recv, TcpConfig};
+use tautline_stack::{Cidr, Event, Host, HostConfig, NoTrace, Recv, TcpConfig};
 use tautline_xdp_io::{UmemFrame, XdpDevice, interface_mac};
 
 use net::{End, Pair, write_frame};
@@ -157,7 +157,7 @@ fn open(end: &End) -> (XdpDevice, Vec<UmemFrame>) {
 fn host(end: &End, seed: u64) -> Stack {
     let (device, frames) = open(end);
     let mac = end.inside(|| interface_mac(&end.interface)).expect("the interface exists");
-    let config = HostConfig { mac, address: end.address, prefix: 24, gateway: None, seed };
+    let config = HostConfig::new(mac, seed).address(Cidr::new(end.address, 24));
     let qdisc = FqCodel::new(fq_codel::Config::default()).expect("the default is valid");
     Host::new(config, Port::new(qdisc, Ring::new(device, Dql::default())), Pool::new(frames), NoTrace)
 }

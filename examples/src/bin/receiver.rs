@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::fs::File;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -51,7 +52,8 @@ impl Job for Args {
         let mut session = Session::new(opened, &self.stack)?;
         let config = self.stack.tcp.config();
         let mut receiving = Receiving::start(&mut session.host, self.listen, config, (sink, json), patience)?;
-        session.announce(&format!("listening on {}:{}", self.stack.ip.address, self.listen));
+        let ends: Vec<_> = self.stack.ip.iter().map(|own| SocketAddr::new(own.address(), self.listen).to_string()).collect();
+        session.announce(&format!("listening on {}", ends.join(" and ")));
         session.run(&mut receiving, Receiving::socket)?;
         let (bytes, time, info, sha256) = receiving.finish().map_err(|failure| session.explain(failure))?;
         session.summary(Outcome { role: "receiver", bytes, time, info, sha256 }).publish(&self.stack.output)

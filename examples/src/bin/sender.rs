@@ -1,7 +1,7 @@
 //! Sends a file, or generated data, to a TCP receiver through the whole send path: TSQ, pacer, discipline, DQL, device ring.
 #![forbid(unsafe_code)]
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -24,9 +24,9 @@ use tautline_examples::trace::Trace;
 struct Args {
     #[command(flatten)]
     stack: StackArgs,
-    /// The receiver
+    /// The receiver: 10.7.0.2:5001 or [2001:db8::2]:5001
     #[arg(long)]
-    to: SocketAddrV4,
+    to: SocketAddr,
     /// File to send
     #[arg(long, group = "data")]
     file: Option<PathBuf>,
@@ -67,7 +67,7 @@ impl Job for Sender {
         let Self { args: Args { stack, to, .. }, source, trace } = self;
         let json = stack.output.json;
         let mut session = Session::new(opened, &stack)?;
-        session.announce(&format!("sending from {} to {to}", stack.ip.address));
+        session.announce(&format!("sending to {to}"));
         let now = session.event_loop.clock().now();
         let mut config = stack.tcp.config();
         if let Some(trace) = &trace {

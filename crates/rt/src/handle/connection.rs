@@ -1,6 +1,6 @@
 //! What the two sides of a connection share, and the host's end of it: how bytes pass between the rings and the host.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -18,7 +18,7 @@ use super::{Failure, Stack, TcpStream};
 #[derive(Debug)]
 pub(super) struct Shared {
     notice: Notice,
-    pub(super) peer: SocketAddrV4,
+    pub(super) peer: SocketAddr,
     /// The handshake is complete.
     pub(super) open: AtomicBool,
     /// The application wants the connection reset.
@@ -60,7 +60,7 @@ impl Shared {
 }
 
 /// Both ends of a new connection to `peer`.
-pub(super) fn pair(stack: &Stack, peer: SocketAddrV4) -> (TcpStream, HostEnd) {
+pub(super) fn pair(stack: &Stack, peer: SocketAddr) -> (TcpStream, HostEnd) {
     let shared = Arc::new(Shared {
         notice: Notice::default(),
         peer,

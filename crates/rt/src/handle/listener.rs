@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
@@ -91,12 +91,12 @@ impl TcpListener {
     ///
     /// # Errors
     /// [`Failure::HostGone`].
-    pub async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddrV4)> {
+    pub async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
         poll_fn(|context| self.poll_accept(context)).await
     }
 
     /// The next connection and its peer.
-    pub fn poll_accept(&mut self, context: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddrV4)>> {
+    pub fn poll_accept(&mut self, context: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         let Self { queue, line, .. } = self;
         wait_for(&line.acceptor, context, || {
             let end = line.end.get();
@@ -148,7 +148,7 @@ impl HostEnd {
     }
 
     /// Hands a new connection, the host's `socket`, to the application. `None` if too many are waiting already.
-    pub(super) fn hand_over(&mut self, socket: SocketId, peer: SocketAddrV4) -> Option<connection::HostEnd> {
+    pub(super) fn hand_over(&mut self, socket: SocketId, peer: SocketAddr) -> Option<connection::HostEnd> {
         let (stream, end) = connection::pair(&self.stack, peer);
         end.name(socket);
         end.opened();

@@ -1,6 +1,6 @@
 //! [`Sockets`]: the host's side of all handles. Each turn costs as much as there are sockets with something to do.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::mpsc::Receiver;
 
 use tautline_base::{Device, Instant, Packet, SocketId};
@@ -142,7 +142,7 @@ impl Sockets {
         // A listener of ours is let go of in a turn, which comes after the events: this one is not ours.
         let Some(End::Listener(listener)) = self.end(listener) else { return };
         let peer = host.peer(socket);
-        match peer.and_then(|peer: SocketAddrV4| listener.hand_over(socket, peer)) {
+        match peer.and_then(|peer: SocketAddr| listener.hand_over(socket, peer)) {
             Some(end) => self.insert(socket, End::Connection(end)),
             None => reset(socket, host, now),
         }

@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
@@ -48,7 +48,7 @@ impl TcpStream {
     ///
     /// # Errors
     /// [`Failure`]: refused, timed out, unreachable, a bad address, or the host is gone.
-    pub async fn connect(stack: &Stack, remote: SocketAddrV4) -> io::Result<Self> {
+    pub async fn connect(stack: &Stack, remote: impl Into<SocketAddr>) -> io::Result<Self> {
         Self::connect_with(stack, remote, stack.config().tcp.clone()).await
     }
 
@@ -56,15 +56,15 @@ impl TcpStream {
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
-    pub async fn connect_with(stack: &Stack, remote: SocketAddrV4, tcp: TcpConfig) -> io::Result<Self> {
-        let (mut stream, end) = pair(stack, remote);
+    pub async fn connect_with(stack: &Stack, remote: impl Into<SocketAddr>, tcp: TcpConfig) -> io::Result<Self> {
+        let (mut stream, end) = pair(stack, remote.into());
         stack.command(Command::Connect(Box::new(Connect { tcp, end })));
         poll_fn(|context| stream.write.poll_open(context)).await?;
         Ok(stream)
     }
 
     /// The other end.
-    pub fn peer_addr(&self) -> SocketAddrV4 {
+    pub fn peer_addr(&self) -> SocketAddr {
         self.read.peer_addr()
     }
 
@@ -100,7 +100,7 @@ impl TcpStream {
 
 impl OwnedReadHalf {
     /// The other end.
-    pub fn peer_addr(&self) -> SocketAddrV4 {
+    pub fn peer_addr(&self) -> SocketAddr {
         self.line.peer
     }
 
@@ -129,7 +129,7 @@ impl OwnedReadHalf {
 
 impl OwnedWriteHalf {
     /// The other end.
-    pub fn peer_addr(&self) -> SocketAddrV4 {
+    pub fn peer_addr(&self) -> SocketAddr {
         self.line.peer
     }
 

@@ -3,6 +3,7 @@
 mod world;
 
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tautline_base::Bytes;
@@ -32,7 +33,7 @@ fn a_mebibyte_there_and_back_is_equal() {
         let mut listener = world.listen().await;
         tokio::spawn(async move { echo(listener.accept().await.expect("accepted").0).await });
         let stream = world.connect().await;
-        assert_eq!(stream.peer_addr(), SERVER);
+        assert_eq!(stream.peer_addr(), SocketAddr::from(SERVER));
         let sent = noise(1 << 20);
         let (mut read, mut write) = stream.into_split();
         let writer = tokio::spawn({
@@ -157,7 +158,7 @@ fn a_port_without_listener_refuses() {
         assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
         let own = TcpStream::connect(&world.server, SERVER).await.expect_err("its own address");
         assert_eq!(own.kind(), ErrorKind::InvalidInput);
-        let elsewhere = "192.0.2.1:80".parse().expect("an address");
+        let elsewhere: SocketAddr = "192.0.2.1:80".parse().expect("an address");
         let error = TcpStream::connect(&world.client, elsewhere).await.expect_err("no gateway");
         assert_eq!(error.kind(), ErrorKind::NetworkUnreachable);
     });
@@ -298,7 +299,7 @@ fn cancelled_calls_lose_nothing() {
 #[test]
 fn a_cancelled_connect_is_taken_back() {
     World::new().run(async |world| {
-        let silent = "10.7.0.77:1".parse().expect("an address");
+        let silent: SocketAddr = "10.7.0.77:1".parse().expect("an address");
         let patience = Duration::from_millis(20);
         let connect = tokio::time::timeout(patience, TcpStream::connect(&world.client, silent)).await;
         assert!(connect.is_err(), "nobody is there");

@@ -10,7 +10,7 @@ use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::pfifo::{self, Pfifo};
 use tautline_rt::handle::Config;
 use tautline_rt::{Cable, HostThread, Idle, Stack, TcpListener, TcpStream, cable};
-use tautline_stack::{Host, HostConfig, NoTrace};
+use tautline_stack::{Cidr, Host, HostConfig, NoTrace};
 
 /// Where the server listens.
 pub(crate) const PORT: u16 = 5001;
@@ -95,13 +95,8 @@ pub(crate) fn noise(count: usize) -> Vec<u8> {
 type Queue = Pfifo<Packet<HeapFrame>>;
 
 fn host(device: Cable, number: u8) -> Host<Queue, Cable, NoTrace> {
-    let config = HostConfig {
-        mac: [2, 0, 0, 0, 0, number],
-        address: Ipv4Addr::new(10, 7, 0, number),
-        prefix: 24,
-        gateway: None,
-        seed: u64::from(number),
-    };
+    let config =
+        HostConfig::new([2, 0, 0, 0, 0, number], u64::from(number)).address(Cidr::new(Ipv4Addr::new(10, 7, 0, number), 24));
     let port = Port::new(Queue::new(pfifo::Config::default()), Ring::new(device, Dql::default()));
     Host::new(config, port, Pool::new((0..FRAMES).map(|_| HeapFrame::new()).collect()), NoTrace)
 }

@@ -11,7 +11,7 @@ use tautline_bql::{Dql, Limit, Port, Ring};
 use tautline_cc::{Algorithm, Config, Factory};
 use tautline_qdisc::{Ledger, PfifoFast, pfifo_fast};
 use tautline_sim::{EchoRequest, Echoes, Flows, Link, LinkConfig, Network, NicConfig, SimNic};
-use tautline_stack::{Host, HostConfig, PacerConfig, Pacing, TcpConfig, TsqLimit};
+use tautline_stack::{Cidr, Host, HostConfig, PacerConfig, Pacing, TcpConfig, TsqLimit};
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
@@ -50,8 +50,7 @@ pub(crate) fn run_with(cell: &Cell, seed: u64, wrap: impl Fn(Factory) -> Factory
         let limit: Box<dyn Limit> = Box::new(Dql::default());
         let port = Port::new(qdisc, Ring::new(SimNic::new(nic).expect("a card"), limit));
         let pool = Pool::new((0..16_384).map(|_| HeapFrame::new()).collect());
-        let config =
-            HostConfig { mac: mac(number), address: address(number), prefix: 24, gateway: None, seed: seeds.next_u64() };
+        let config = HostConfig::new(mac(number), seeds.next_u64()).address(Cidr::new(address(number), 24));
         Ok::<_, std::convert::Infallible>((Host::new(config, port, pool, tap), apps.next().expect("two hosts")))
     })
     .unwrap_or_else(|never| match never {});

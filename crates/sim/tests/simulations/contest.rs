@@ -11,7 +11,7 @@ use tautline_cc::Factory;
 use tautline_qdisc::{Kind, Ledger, Qdisc};
 use tautline_sim::LinkEvent;
 use tautline_sim::{App, AppError, Flows, Link, LinkConfig, Network, NicConfig, Program, Record, SimHost, SimNic};
-use tautline_stack::{Event, Host, HostConfig, PacketEvent, TcpConfig, TcpInfo};
+use tautline_stack::{Cidr, Event, Host, HostConfig, PacketEvent, TcpConfig, TcpInfo};
 
 use crate::common::ms;
 
@@ -75,7 +75,7 @@ pub(crate) fn contest(links: &[LinkConfig; 2], contestants: &[Contestant], time:
         let ring = Ring::new(nic, LimitKind::default().build().expect("a limit"));
         let pool = Pool::new((0..8192).map(|_| HeapFrame::new()).collect());
         let mac = [2, 0, 0, 0, 0, number as u8 + 1];
-        let config = HostConfig { mac, address: address(number), prefix: 24, gateway: None, seed: seeds.next_u64() };
+        let config = HostConfig::new(mac, seeds.next_u64()).address(Cidr::new(address(number), 24));
         Ok::<_, AppError>((Host::new(config, Port::new(qdisc, ring), pool, tap), apps.next().expect("two programs")))
     });
     let mut network = network.unwrap_or_else(|error| panic!("{error}"));

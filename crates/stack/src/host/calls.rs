@@ -1,6 +1,6 @@
 //! What applications call: listen, connect, send, receive, close (RFC 9293 §3.9.1).
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use tautline_base::{Device, Instant, Packet, SocketId};
@@ -40,17 +40,23 @@ where
     }
 
     /// Begins to connect to `remote`. A `Connected` or `Closed` event tells the outcome; data may be sent at once and waits.
-    pub fn connect(&mut self, remote: SocketAddrV4, config: TcpConfig, now: Instant) -> Result<SocketId, ConnectError> {
+    pub fn connect(
+        &mut self,
+        remote: impl Into<SocketAddr>,
+        config: TcpConfig,
+        now: Instant,
+    ) -> Result<SocketId, ConnectError> {
         let now = self.advance_clock(now);
-        let address = *remote.ip();
-        if remote.port() == 0 || !is_unicast(address) || address == self.config.address {
+        let remote = remote.into();
+        // The socket API's way to write an IPv4 address as one of IPv6 (RFC 4291 §2.5.5.2).
+        let address = remote.ip().to_canonical();
+        if remote.port() == 0 || !self.addressing.is_peer(address) {
             return Err(ConnectError::BadAddress(remote));
         }
-        if self.next_hop(address).is_none() {
-            return Err(ConnectError::NoRoute(address));
-        }
-        let tuple = self.free_tuple(remote).ok_or(ConnectError::NoPort(remote))?;
-        let opening = self.opening(tuple, now);
+        let next_hop = self.addressing.next_hop(address).ok_or(ConnectError::NoRoute(address))?;
+        let local = self.addressing.source_for(address).ok_or(ConnectError::NoRoute(address))?;
+        let tuple = self.free_tuple(local, SocketAddr::new(address, remote.port())).ok_or(ConnectError::NoPort(remote))?;
+        let opening = self.opening(tuple, next_hop, now);
         let id = self.sockets.insert(|id| Socket::Connection(Box::new(Connection::connect(opening(id), config))));
         self.demux.insert(tuple, id);
         self.touch(id);
@@ -58,31 +64,29 @@ where
     }
 
     /// What a new connection is born with.
-    pub(super) fn opening(&self, tuple: Tuple, now: Instant) -> impl FnOnce(SocketId) -> Opening + use<Q, D, T, L> {
+    pub(super) fn opening(
+        &self,
+        tuple: Tuple,
+        next_hop: IpAddr,
+        now: Instant,
+    ) -> impl FnOnce(SocketId) -> Opening + use<Q, D, T, L> {
         let isn = self.key.initial_sequence(&tuple, now);
         let timestamp_offset = self.key.timestamp_offset(&tuple);
-        let hashes = self.key.flow(self.config.address, &tuple);
+        let hashes = self.key.flow(&tuple);
         let mtu = self.mtu;
-        move |id| Opening { id, tuple, isn, timestamp_offset, hashes, mtu }
+        move |id| Opening { id, tuple, next_hop, isn, timestamp_offset, hashes, mtu }
     }
 
     /// A local port that is free towards `remote`, found from a keyed start (RFC 6056 §3.3.3).
-    fn free_tuple(&mut self, remote: SocketAddrV4) -> Option<Tuple> {
+    fn free_tuple(&mut self, local: IpAddr, remote: SocketAddr) -> Option<Tuple> {
         let count = EPHEMERAL.end - EPHEMERAL.start;
-        let offset = self.key.port_offset(*remote.ip(), remote.port());
+        let offset = self.key.port_offset(remote);
         (0..count).find_map(|_| {
             let local_port = (EPHEMERAL.start + offset.wrapping_add(self.next_port) % count) as u16;
             self.next_port = self.next_port.wrapping_add(1);
-            let tuple = Tuple { local_port, remote: *remote.ip(), remote_port: remote.port() };
+            let tuple = Tuple { local, remote: remote.ip(), local_port, remote_port: remote.port() };
             (!self.demux.contains_key(&tuple)).then_some(tuple)
         })
-    }
-
-    /// The on-link address that packets for `destination` go to.
-    pub(super) fn next_hop(&self, destination: Ipv4Addr) -> Option<Ipv4Addr> {
-        let shift = 32 - u32::from(self.config.prefix.min(32));
-        let network = |address: Ipv4Addr| u32::from(address).checked_shr(shift).unwrap_or(0);
-        if network(destination) == network(self.config.address) { Some(destination) } else { self.config.gateway }
     }
 
     /// Takes data to send; returns how much was taken. 0 means the buffer is full; a `Writable` event follows.
@@ -174,17 +178,17 @@ where
     }
 
     /// The peer of a connection.
-    pub fn peer(&self, id: SocketId) -> Option<SocketAddrV4> {
-        self.sockets.connection(id).map(|c| SocketAddrV4::new(c.tuple.remote, c.tuple.remote_port))
+    pub fn peer(&self, id: SocketId) -> Option<SocketAddr> {
+        self.sockets.connection(id).map(|connection| connection.tuple.peer())
+    }
+
+    /// Our end of a connection.
+    pub fn local(&self, id: SocketId) -> Option<SocketAddr> {
+        self.sockets.connection(id).map(|connection| connection.tuple.here())
     }
 
     /// How many sockets exist, those in TIME-WAIT included.
     pub fn socket_count(&self) -> usize {
         self.sockets.len()
     }
-}
-
-/// An address one host can have.
-pub(super) fn is_unicast(address: Ipv4Addr) -> bool {
-    !(address.is_unspecified() || address.is_broadcast() || address.is_multicast())
 }

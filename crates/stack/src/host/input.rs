@@ -1,13 +1,12 @@
 //! Arriving frames: parse, demultiplex, let the socket take it. Malformed, foreign and unsolicited frames are counted and dropped.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use tautline_base::{Device, Ecn, Frame, Instant, Packet, Received, SocketId};
 use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
 
 use super::Host;
-use super::calls::is_unicast;
 use crate::socket::Event;
 use crate::sockets::Socket;
 use crate::tcp::{Connection, Reply, Tuple};
@@ -48,12 +47,12 @@ where
             }
             Ok(Parsed::Echo { source, destination, source_mac, icmp }) => {
                 if self.concerns_us(frame, source, destination) {
-                    self.on_echo(source, source_mac, icmp, now);
+                    self.on_echo(source, destination, source_mac, icmp, now);
                 }
             }
             Ok(Parsed::Tcp { source, destination, segment }) => {
                 if self.concerns_us(frame, source, destination) {
-                    self.on_tcp(source, &segment, frame, now);
+                    self.on_tcp(source, destination, &segment, frame, now);
                 }
             }
             Ok(Parsed::Other) => self.stats.not_for_us += 1,
@@ -61,11 +60,10 @@ where
     }
 
     /// Addressed to us, by a host that can be answered.
-    fn concerns_us(&mut self, frame: &[u8], source: Ipv4Addr, destination: Ipv4Addr) -> bool {
+    fn concerns_us(&mut self, frame: &[u8], source: IpAddr, destination: IpAddr) -> bool {
         let ours = frame.get(..6) == Some(&self.config.mac[..])
-            && destination == self.config.address
-            && source != self.config.address
-            && is_unicast(source);
+            && self.addressing.is_own(destination)
+            && self.addressing.is_peer(source);
         if !ours {
             self.stats.not_for_us += 1;
         }
@@ -73,7 +71,8 @@ where
     }
 
     fn on_arp(&mut self, request: bool, sender_mac: Mac, sender: Ipv4Addr, target: Ipv4Addr, now: Instant) {
-        if target != self.config.address || sender == self.config.address || !is_unicast(sender) {
+        let (sender, target) = (IpAddr::V4(sender), IpAddr::V4(target));
+        if !self.addressing.is_own(target) || !self.addressing.is_peer(sender) {
             self.stats.not_for_us += 1;
             return;
         }
@@ -81,12 +80,12 @@ where
             self.touch(waiting);
         }
         if request && sender_mac.is_unicast() {
-            let addresses = self.addresses_to(sender, sender_mac);
-            self.answer(now, |frame| Some(wire::write_arp(frame, &addresses, false)));
+            let addresses = self.addresses_to(target, sender, sender_mac);
+            self.answer(now, |frame| wire::write_arp(frame, &addresses, false));
         }
     }
 
-    fn on_echo(&mut self, source: Ipv4Addr, source_mac: Mac, icmp: &[u8], now: Instant) {
+    fn on_echo(&mut self, source: IpAddr, destination: IpAddr, source_mac: Mac, icmp: &[u8], now: Instant) {
         if !source_mac.is_unicast() {
             self.stats.not_for_us += 1;
             return;
@@ -98,12 +97,17 @@ where
         if !self.has_frames_to_spare() {
             return;
         }
-        let addresses = self.addresses_to(source, source_mac);
+        let addresses = self.addresses_to(destination, source, source_mac);
         self.answer(now, |frame| wire::write_echo_reply(frame, &addresses, icmp));
     }
 
-    fn on_tcp(&mut self, source: Ipv4Addr, segment: &Segment<'_>, frame: &[u8], now: Instant) {
-        let tuple = Tuple { local_port: segment.destination_port, remote: source, remote_port: segment.source_port };
+    fn on_tcp(&mut self, source: IpAddr, destination: IpAddr, segment: &Segment<'_>, frame: &[u8], now: Instant) {
+        let tuple = Tuple {
+            local: destination,
+            remote: source,
+            local_port: segment.destination_port,
+            remote_port: segment.source_port,
+        };
         let mut found = self.demux.get(&tuple).copied();
         if let Some(id) = found
             && let Some(old) = self.sockets.connection_mut(id).filter(|old| old.may_be_replaced_by(segment))
@@ -120,7 +124,7 @@ where
             None if segment.syn && segment.ack.is_none() && !segment.rst => self.on_syn(tuple, segment, source_mac, now),
             None => {
                 self.stats.no_socket += 1;
-                self.reset(source, source_mac, segment, now);
+                self.reset(&tuple, source_mac, segment, now);
             }
         }
     }
@@ -128,10 +132,10 @@ where
     fn on_segment(&mut self, id: SocketId, segment: &Segment<'_>, source_mac: Mac, now: Instant) {
         let Some(connection) = self.sockets.connection_mut(id) else { return };
         let reply = connection.on_segment(segment, now);
-        let remote = connection.tuple.remote;
+        let tuple = connection.tuple;
         match reply {
             Reply::None => {}
-            Reply::Reset => self.reset(remote, source_mac, segment, now),
+            Reply::Reset => self.reset(&tuple, source_mac, segment, now),
             Reply::Accepted(listener) => self.hand_over(id, listener),
         }
         self.touch(id);
@@ -152,13 +156,13 @@ where
         let listening = self.listeners.get(&tuple.local_port).copied();
         let Some(id) = listening else {
             self.stats.no_socket += 1;
-            return self.reset(tuple.remote, source_mac, segment, now);
+            return self.reset(&tuple, source_mac, segment, now);
         };
-        if self.next_hop(tuple.remote).is_none() {
+        let Some(next_hop) = self.addressing.next_hop(tuple.remote) else {
             // There is no way back to the peer.
             self.stats.not_for_us += 1;
             return;
-        }
+        };
         let Some(listener) = self.sockets.listener_mut(id) else { return };
         if listener.pending >= listener.config.backlog {
             self.stats.backlog_full += 1;
@@ -166,7 +170,7 @@ where
         }
         listener.pending += 1;
         let config = listener.config.clone();
-        let opening = self.opening(tuple, now);
+        let opening = self.opening(tuple, next_hop, now);
         let connection =
             self.sockets.insert(|new| Socket::Connection(Box::new(Connection::accept(opening(new), config, id))));
         self.demux.insert(tuple, connection);
@@ -174,7 +178,7 @@ where
     }
 
     /// Answers a segment that no connection wants (RFC 9293 §3.10.7.1). A reset is never answered.
-    fn reset(&mut self, destination: Ipv4Addr, destination_mac: Mac, segment: &Segment<'_>, now: Instant) {
+    fn reset(&mut self, tuple: &Tuple, destination_mac: Mac, segment: &Segment<'_>, now: Instant) {
         if segment.rst || !destination_mac.is_unicast() || !self.has_frames_to_spare() {
             return;
         }
@@ -199,7 +203,7 @@ where
             echoed_bytes: None,
             codepoint: Ecn::NotEct,
         };
-        let addresses = self.addresses_to(destination, destination_mac);
+        let addresses = self.addresses_to(tuple.local, tuple.remote, destination_mac);
         self.answer(now, |frame| Some(wire::write_tcp(frame, &addresses, &header, (&[], &[]))));
     }
 

@@ -11,11 +11,13 @@ mod input;
 mod walk;
 
 use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
 
 use tautline_base::{Device, Frame, Instant, Owner, Packet, Pool, SocketId};
 use tautline_bql::{Dql, Limit, Port};
 use tautline_qdisc::{Drops, Qdisc};
 
+use crate::addressing::Addressing;
 use crate::config::HostConfig;
 use crate::keyed::Key;
 use crate::neighbour::Neighbours;
@@ -35,6 +37,7 @@ const MIN_MTU: usize = 68;
 /// queue.
 pub struct Host<Q, D: Device, T = NoTrace, L = Dql> {
     config: HostConfig,
+    addressing: Addressing,
     mac: Mac,
     mtu: usize,
     key: Key,
@@ -78,6 +81,7 @@ where
             pool.put_back(frame);
         }
         Self {
+            addressing: Addressing::new(&config),
             mac: smoltcp::wire::EthernetAddress(config.mac),
             mtu: mtu.max(MIN_MTU),
             key,
@@ -149,9 +153,9 @@ where
         self.now
     }
 
-    /// Addresses of a packet from us to `destination` at `destination_mac`.
-    fn addresses_to(&self, destination: std::net::Ipv4Addr, destination_mac: Mac) -> Addresses {
-        Addresses { source_mac: self.mac, destination_mac, source: self.config.address, destination }
+    /// Addresses of a packet from our `source` to `destination` at `destination_mac`.
+    fn addresses_to(&self, source: IpAddr, destination: IpAddr, destination_mac: Mac) -> Addresses {
+        Addresses { source_mac: self.mac, destination_mac, source, destination }
     }
 
     /// Tells the tracer, if one listens.

@@ -11,6 +11,7 @@
 //! 8 settle      frame to pool, credit to TSQ, connection runnable
 //! ```
 
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -180,15 +181,15 @@ where
             }
         };
         let Some((plan, departure)) = passed else { return false };
-        let remote = connection.tuple.remote;
-        let Some(destination_mac) = self.resolve(remote, id, now) else { return false };
+        let (local, remote, next_hop) = (connection.tuple.local, connection.tuple.remote, connection.next_hop);
+        let Some(destination_mac) = self.resolve(next_hop, id, now) else { return false };
         let Some(mut frame) = self.pool.take() else {
             self.starve(id);
             return false;
         };
 
         // All have agreed: from here on nothing is taken back.
-        let addresses = self.addresses_to(remote, destination_mac);
+        let addresses = self.addresses_to(local, remote, destination_mac);
         let connection = self.sockets.connection_mut(id).expect("looked up above");
         let header = connection.header(&plan, now);
         let len = wire::write_tcp(frame.bytes_mut(), &addresses, &header, connection.payload(&plan)) as u32;
@@ -213,9 +214,8 @@ where
         }
     }
 
-    /// The hardware address of the next hop towards `remote`, or `id` waits for it.
-    fn resolve(&mut self, remote: std::net::Ipv4Addr, id: SocketId, now: Instant) -> Option<wire::Mac> {
-        let next_hop = self.next_hop(remote)?;
+    /// The hardware address of `next_hop`, or `id` waits for it.
+    fn resolve(&mut self, next_hop: IpAddr, id: SocketId, now: Instant) -> Option<wire::Mac> {
         let lookup = self.neighbours.look_up(next_hop, id, now);
         if lookup.ask {
             self.ask_for(next_hop, now);
@@ -223,9 +223,10 @@ where
         lookup.mac
     }
 
-    fn ask_for(&mut self, address: std::net::Ipv4Addr, now: Instant) {
-        let addresses = self.addresses_to(address, wire::Mac::BROADCAST);
-        self.answer(now, |frame| Some(wire::write_arp(frame, &addresses, true)));
+    fn ask_for(&mut self, address: IpAddr, now: Instant) {
+        let Some(source) = self.addressing.source_for(address) else { return };
+        let addresses = self.addresses_to(source, address, wire::Mac::BROADCAST);
+        self.answer(now, |frame| wire::write_arp(frame, &addresses, true));
     }
 
     /// Step 4: the packet enters the discipline; what is dropped in its place is settled at once.

@@ -1,6 +1,6 @@
 //! One TCP connection: its state, its two halves, and what the application does to it (RFC 9293 §3.10.1–3.10.6).
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, Rate, SocketId};
@@ -14,6 +14,7 @@ use super::rtt::RttEstimator;
 use super::segments::Segments;
 use super::send_buffer::SendBuffer;
 use super::timers::Timers;
+use super::tuple::Tuple;
 use crate::config::{Pacing, TcpConfig};
 use crate::pacer::Pacer;
 use crate::socket::{CloseReason, Recv, SocketError};
@@ -26,14 +27,6 @@ const DEFAULT_MSS: u64 = 536;
 const MIN_MSS: u64 = 64;
 /// Largest window scale (RFC 7323 §2.3).
 const MAX_SCALE: u8 = 14;
-
-/// The two ends of a connection, as this host keys them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Tuple {
-    pub(crate) local_port: u16,
-    pub(crate) remote: Ipv4Addr,
-    pub(crate) remote_port: u16,
-}
 
 /// States of RFC 9293 §3.3.2 that a connection object can be in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +51,8 @@ pub(crate) enum State {
 pub(crate) struct Opening {
     pub(crate) id: SocketId,
     pub(crate) tuple: Tuple,
+    /// The neighbour its packets go to.
+    pub(crate) next_hop: IpAddr,
     /// Initial sequence number (RFC 6528).
     pub(crate) isn: u32,
     /// Added to the clock to form timestamps, random per connection.
@@ -144,6 +139,8 @@ pub(crate) struct Place {
 pub(crate) struct Connection {
     pub(crate) id: SocketId,
     pub(crate) tuple: Tuple,
+    /// The neighbour its packets go to.
+    pub(crate) next_hop: IpAddr,
     pub(crate) config: TcpConfig,
     pub(crate) hashes: (u64, u32, u32),
     pub(crate) place: Place,
@@ -223,12 +220,13 @@ impl Connection {
     }
 
     fn new(opening: Opening, config: TcpConfig, state: State) -> Self {
-        let Opening { id, tuple, isn, timestamp_offset, hashes, mtu } = opening;
+        let Opening { id, tuple, next_hop, isn, timestamp_offset, hashes, mtu } = opening;
         let segment = (mtu - IPV4_HEADER - TCP_HEADER - TIMESTAMP_OPTION) as u64;
         let controller = config.congestion.build(&controller_config(segment, config.pacing, isn, timestamp_offset));
         Self {
             id,
             tuple,
+            next_hop,
             hashes,
             place: Place::default(),
             happened: Happened::default(),

@@ -2,6 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`tuple`] | the two ends of a connection |
 //! | [`connection`] | the state of one connection and what the application does to it |
 //! | [`input`] | what an arriving segment does (RFC 9293 §3.10.7) |
 //! | [`acknowledge`] | what an acknowledgement does to the sender: delivery, loss, recovery, the controller |
@@ -31,6 +32,8 @@ mod rtt;
 mod segments;
 mod send_buffer;
 mod timers;
+mod tuple;
 
-pub(crate) use connection::{Connection, Opening, State, Tuple};
+pub(crate) use connection::{Connection, Opening, State};
 pub(crate) use input::Reply;
+pub(crate) use tuple::Tuple;

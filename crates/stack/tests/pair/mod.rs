@@ -11,7 +11,7 @@ use std::time::Duration;
 use tautline_base::{Device, HeapFrame, Instant, Packet, Pool, Received, SocketId};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::Pfifo;
-use tautline_stack::{Event, Host, HostConfig, Recv, TcpConfig};
+use tautline_stack::{Cidr, Event, Host, HostConfig, Recv, TcpConfig};
 
 pub const PORT: u16 = 5001;
 pub const DELAY: Duration = Duration::from_millis(5);
@@ -75,13 +75,7 @@ pub fn address(side: usize) -> Ipv4Addr {
 }
 
 fn host(side: usize, seed: u64) -> Stack {
-    let config = HostConfig {
-        mac: [2, 0, 0, 0, 0, 1 + side as u8],
-        address: address(side),
-        prefix: 24,
-        gateway: None,
-        seed: seed + side as u64,
-    };
+    let config = HostConfig::new([2, 0, 0, 0, 0, 1 + side as u8], seed + side as u64).address(Cidr::new(address(side), 24));
     let ring = Ring::new(Nic::default(), Dql::default());
     let qdisc = Pfifo::new(tautline_qdisc::pfifo::Config::default());
     let pool = Pool::new((0..512).map(|_| HeapFrame::new()).collect());

@@ -1,0 +1,47 @@
+//! [`Tuple`]: the two ends of a connection.
+
+use std::hash::{Hash, Hasher};
+use std::net::{IpAddr, SocketAddr};
+
+/// The two ends of a connection, as a host keys them. Both addresses are of one family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tuple {
+    pub(crate) local: IpAddr,
+    pub(crate) remote: IpAddr,
+    pub(crate) local_port: u16,
+    pub(crate) remote_port: u16,
+}
+
+impl Tuple {
+    /// The peer.
+    pub(crate) fn peer(&self) -> SocketAddr {
+        SocketAddr::new(self.remote, self.remote_port)
+    }
+
+    /// This end.
+    pub(crate) fn here(&self) -> SocketAddr {
+        SocketAddr::new(self.local, self.local_port)
+    }
+}
+
+/// In few and whole words, because every arriving segment is looked up: 12 bytes of IPv4, 36 of IPv6.
+impl Hash for Tuple {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match (self.local, self.remote) {
+            (IpAddr::V4(local), IpAddr::V4(remote)) => {
+                state.write_u64(u64::from(local.to_bits()) << 32 | u64::from(remote.to_bits()));
+            }
+            (local, remote) => {
+                for address in [local, remote] {
+                    let bits = match address {
+                        IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
+                        IpAddr::V6(v6) => v6.to_bits(),
+                    };
+                    state.write_u64((bits >> 64) as u64);
+                    state.write_u64(bits as u64);
+                }
+            }
+        }
+        state.write_u32(u32::from(self.local_port) << 16 | u32::from(self.remote_port));
+    }
+}
