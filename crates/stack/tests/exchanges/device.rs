@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use tautline_base::{Device, HeapFrame, Instant, Packet, Pool, Received};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::Pfifo;
-use tautline_stack::{Host, HostConfig, NoTrace};
+use tautline_stack::{Cidr, Host, HostConfig, NoTrace};
 
 /// The side of an exchange that is under test.
 pub(crate) type Stack = Host<Pfifo<Packet<HeapFrame>>, Nic>;
@@ -67,7 +67,7 @@ impl Device for Nic {
 
 /// A host on such a device.
 pub(crate) fn host(mtu: usize, seed: u64) -> Stack {
-    let config = HostConfig { mac: OUR_MAC, address: OURS, prefix: 24, gateway: None, seed };
+    let config = HostConfig::new(OUR_MAC, seed).address(Cidr::new(OURS, 24));
     let nic = Nic { mtu, sent: VecDeque::new(), done: Vec::new() };
     let ring = Ring::new(nic, Dql::default());
     let qdisc = Pfifo::new(tautline_qdisc::pfifo::Config::default());

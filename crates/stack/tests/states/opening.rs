@@ -10,8 +10,7 @@ use crate::peer::*;
 /// A host that has sent its SYN.
 fn connecting(config: TcpConfig) -> (Peer, Segment) {
     let mut peer = Peer::stranger(config.clone());
-    let remote = std::net::SocketAddr::from((address(1 - HOST), PEER_PORT)).to_string();
-    let remote = remote.parse().expect("it was one");
+    let remote = (address(1 - HOST), PEER_PORT);
     peer.socket = peer.pair.hosts[HOST].connect(remote, config, peer.pair.now).expect("the address is good");
     let sent = peer.run_for(Duration::from_millis(20));
     let [syn] = &sent[..] else { panic!("one SYN, not {sent:?}") };
