@@ -3,7 +3,7 @@
 //! Reads and writes take part in tokio's cooperative scheduling: a task whose connection always has something for it still
 //! yields to others. They are cancel safe; a byte is taken from the ring only when the call returns.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -30,6 +30,21 @@ impl AsyncWrite for OwnedWriteHalf {
         Poll::Ready(count)
     }
 
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        data: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let turn = ready!(poll_proceed(context));
+        let count = ready!(self.get_mut().poll_send_vectored(context, data));
+        turn.made_progress();
+        Poll::Ready(count)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
     /// The host's thread has been told of every byte already.
     fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
@@ -44,24 +59,37 @@ impl AsyncWrite for OwnedWriteHalf {
 
 impl AsyncRead for TcpStream {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let (read, _) = self.get_mut().halves();
+        let (read, _) = self.get_mut().split();
         Pin::new(read).poll_read(context, buffer)
     }
 }
 
 impl AsyncWrite for TcpStream {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        let (_, write) = self.get_mut().halves();
+        let (_, write) = self.get_mut().split();
         Pin::new(write).poll_write(context, data)
     }
 
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        data: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let (_, write) = self.get_mut().split();
+        Pin::new(write).poll_write_vectored(context, data)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let (_, write) = self.get_mut().halves();
+        let (_, write) = self.get_mut().split();
         Pin::new(write).poll_flush(context)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let (_, write) = self.get_mut().halves();
+        let (_, write) = self.get_mut().split();
         Pin::new(write).poll_shutdown(context)
     }
 }

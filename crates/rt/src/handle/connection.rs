@@ -1,17 +1,19 @@
 //! What the two sides of a connection share, and the host's end of it: how bytes pass between the rings and the host.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use atomic_waker::AtomicWaker;
 use rtrb::{Consumer, Producer, RingBuffer};
 use tautline_base::{Device, Packet, SocketId};
 use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
-use tautline_stack::{Host, Recv, Tracer};
+use tautline_stack::{CloseReason, Host, Recv, TcpConfig, Tracer};
 
 use super::doorbell::{self, Line, Notice};
+use super::options::Settings;
+use super::waiters::Waiters;
 use super::{Failure, Stack, TcpStream};
 
 /// State of a connection that both threads see.
@@ -19,14 +21,19 @@ use super::{Failure, Stack, TcpStream};
 pub(super) struct Shared {
     notice: Notice,
     pub(super) peer: SocketAddr,
+    /// Our end, once the host has named it.
+    local: OnceLock<SocketAddr>,
+    pub(super) settings: Settings,
     /// The handshake is complete.
     pub(super) open: AtomicBool,
     /// The application wants the connection reset.
     pub(super) abort: AtomicBool,
     /// The host found the receive ring full: the reader asks for attention when it has made room.
     pub(super) full: AtomicBool,
-    pub(super) reader: AtomicWaker,
-    pub(super) writer: AtomicWaker,
+    pub(super) reader: Waiters,
+    pub(super) writer: Waiters,
+    /// The application has heard why the connection failed.
+    heard: AtomicBool,
     /// Why nothing can be written any more.
     pub(super) send_end: OnceLock<Failure>,
     /// What follows the bytes in the receive ring: the end of the stream, or why there is none.
@@ -52,6 +59,35 @@ impl Shared {
         self.reader.wake();
     }
 
+    /// Our end.
+    pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.local.get().copied().ok_or_else(|| Failure::NotOpen.into())
+    }
+
+    /// What a call returns at the end of the connection; after a failure it has been heard.
+    pub(super) fn told(&self, end: Result<(), Failure>) -> io::Result<()> {
+        if end.is_err() {
+            self.heard.store(true, Ordering::Relaxed);
+        }
+        Ok(end?)
+    }
+
+    /// What a write returns that comes too late: the reason for the first call that hears of it, a broken pipe for later ones.
+    pub(super) fn told_again<T>(&self, why: Failure) -> io::Result<T> {
+        let heard = self.heard.swap(true, Ordering::Relaxed);
+        Err(match why {
+            Failure::Closed(why) if heard => Failure::Broken(why),
+            why => why,
+        }
+        .into())
+    }
+
+    /// Why the connection failed, for the first who asks or hears of it.
+    pub(super) fn take_failure(&self) -> Option<Failure> {
+        let failure = self.send_end.get().filter(|why| **why != Failure::Closed(CloseReason::Finished)).copied()?;
+        (!self.heard.swap(true, Ordering::Relaxed)).then_some(failure)
+    }
+
     /// Tells both halves that the connection failed.
     pub(super) fn fail(&self, why: Failure) {
         self.end_receiving(Err(why));
@@ -59,16 +95,19 @@ impl Shared {
     }
 }
 
-/// Both ends of a new connection to `peer`.
-pub(super) fn pair(stack: &Stack, peer: SocketAddr) -> (TcpStream, HostEnd) {
+/// Both ends of a new connection to `peer`, which begins as `tcp` says.
+pub(super) fn pair(stack: &Stack, peer: SocketAddr, tcp: &TcpConfig) -> (TcpStream, HostEnd) {
     let shared = Arc::new(Shared {
         notice: Notice::default(),
         peer,
+        local: OnceLock::new(),
+        settings: Settings::new(tcp),
         open: AtomicBool::new(false),
         abort: AtomicBool::new(false),
         full: AtomicBool::new(false),
-        reader: AtomicWaker::new(),
-        writer: AtomicWaker::new(),
+        reader: Waiters::default(),
+        writer: Waiters::default(),
+        heard: AtomicBool::new(false),
         send_end: OnceLock::new(),
         receive_end: OnceLock::new(),
     });
@@ -101,8 +140,12 @@ pub(super) enum Fate {
 }
 
 impl HostEnd {
-    /// Puts a name to the connection, see [`Notice::name`].
-    pub(super) fn name(&self, socket: SocketId) {
+    /// Puts a name to the connection, see [`Notice::name`], and our end's address.
+    pub(super) fn name(&self, socket: SocketId, local: Option<SocketAddr>) {
+        if let Some(local) = local {
+            // Set only here.
+            let _ = self.shared.local.set(local);
+        }
         self.shared.notice.name(socket);
     }
 
@@ -198,7 +241,7 @@ impl HostEnd {
         let released = self.outgoing.is_abandoned() && self.incoming.is_abandoned();
         let unread = self.incoming.slots() < self.incoming.buffer().capacity();
         let over = self.shared.send_end.get().is_some();
-        if self.shared.abort.load(Ordering::Acquire) || (released && unread) {
+        if self.shared.abort.load(Ordering::Acquire) || (released && (unread || self.shared.settings.resets())) {
             Fate::Reset
         } else if (released && (over || self.outgoing.is_empty())) || (over && self.shared.receive_end.get().is_some()) {
             Fate::Close

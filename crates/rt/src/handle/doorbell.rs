@@ -1,14 +1,17 @@
 //! How a handle tells the host's thread that there is something to do: a queue of [`Command`]s and a wake-up.
 //!
-//! Each socket is in the queue at most once, so the queue is bounded by the number of sockets, and the host's thread looks only
-//! at those that have something to do.
+//! Each socket asks for attention at most once at a time, so that part of the queue is bounded by the number of sockets, and the
+//! host's thread looks only at those that have something to do. Settings and questions come one for each call.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tautline_base::SocketId;
+use tautline_stack::TcpInfo;
 
+use super::answer::Answer;
+use super::options::Setting;
 use super::{Stack, listener, sockets};
 
 /// What a handle asks of the host's thread.
@@ -20,6 +23,10 @@ pub(super) enum Command {
     Listen(Box<listener::HostEnd>),
     /// Look at a socket: its handle did something.
     Attend(SocketId),
+    /// Change a setting of a connection.
+    Set(SocketId, Setting),
+    /// Tell about a connection.
+    Info(SocketId, Answer<TcpInfo>),
 }
 
 /// Whether a socket is in the queue.
@@ -66,6 +73,21 @@ pub(super) struct Line<S: Shared> {
 impl<S: Shared> Line<S> {
     pub(super) fn new(shared: Arc<S>, stack: Stack) -> Self {
         Self { shared, stack }
+    }
+
+    /// Both lead to the same socket.
+    pub(super) fn is_the_same_as(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// The host's name for the socket, once it has one.
+    pub(super) fn socket(&self) -> Option<SocketId> {
+        self.shared.notice().socket.get().copied()
+    }
+
+    /// Puts a command into the queue and wakes the host's thread.
+    pub(super) fn command(&self, command: Command) {
+        self.stack.command(command);
     }
 
     /// Asks the host's thread to look at the socket.

@@ -17,6 +17,12 @@ pub enum Failure {
     /// The host refused to listen.
     #[error(transparent)]
     Listen(ListenError),
+    /// The connection failed, and an earlier call has told why.
+    #[error("nothing can be written any more: {0}")]
+    Broken(CloseReason),
+    /// The host does not have the connection any more.
+    #[error("the connection is over; the host has forgotten it")]
+    NotOpen,
     /// This end has shut down its sending half.
     #[error("the sending half was shut down; nothing more can be written")]
     ShutDown,
@@ -34,7 +40,8 @@ impl Failure {
             Self::Closed(CloseReason::TimedOut) => ErrorKind::TimedOut,
             Self::Closed(CloseReason::Unreachable) => ErrorKind::HostUnreachable,
             Self::Closed(CloseReason::Aborted | CloseReason::Local) | Self::HostGone => ErrorKind::ConnectionAborted,
-            Self::Closed(CloseReason::Finished) | Self::ShutDown => ErrorKind::BrokenPipe,
+            Self::Closed(CloseReason::Finished) | Self::Broken(_) | Self::ShutDown => ErrorKind::BrokenPipe,
+            Self::NotOpen => ErrorKind::NotConnected,
             Self::Connect(ConnectError::NoRoute(_)) => ErrorKind::NetworkUnreachable,
             Self::Connect(ConnectError::NoPort(_)) => ErrorKind::AddrNotAvailable,
             Self::Connect(ConnectError::BadAddress(_)) | Self::Listen(ListenError::PortZero) => ErrorKind::InvalidInput,

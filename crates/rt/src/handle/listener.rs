@@ -1,24 +1,23 @@
 //! [`TcpListener`]: an application's handle to a listening port.
 
-use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 
-use atomic_waker::AtomicWaker;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use tautline_base::SocketId;
 use tautline_stack::TcpConfig;
 
 use super::doorbell::{self, Command, Line, Notice};
-use super::{Failure, Stack, TcpStream, connection, wait_for};
+use super::waiters::Waiters;
+use super::{Failure, Stack, TcpStream, connection};
 
 /// Waits for connections on a port. When it is dropped, the port is free again, and connections that nobody accepted are reset.
 #[derive(Debug)]
 pub struct TcpListener {
     // Dropped before the line rings, which is how the host's thread sees that it is gone.
-    queue: Consumer<Waiting>,
+    queue: Mutex<Consumer<Waiting>>,
     line: Line<Shared>,
     port: u16,
 }
@@ -39,7 +38,7 @@ impl Drop for Waiting {
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     notice: Notice,
-    acceptor: AtomicWaker,
+    acceptor: Waiters,
     /// The host listens.
     bound: OnceLock<()>,
     /// Why nothing more will be accepted.
@@ -68,18 +67,19 @@ impl TcpListener {
     pub async fn bind_with(stack: &Stack, port: u16, tcp: TcpConfig) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let (accepted, queue) = RingBuffer::new(stack.config().accept_queue.get());
-        let mut listener = Self { queue, line: Line::new(Arc::clone(&shared), stack.clone()), port };
+        let listener = Self { queue: Mutex::new(queue), line: Line::new(Arc::clone(&shared), stack.clone()), port };
         let end = HostEnd { shared, queue: accepted, stack: stack.clone(), port, tcp };
         stack.command(Command::Listen(Box::new(end)));
-        poll_fn(|context| listener.poll_bound(context)).await?;
+        listener.bound().await?;
         Ok(listener)
     }
 
-    fn poll_bound(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        wait_for(&self.line.acceptor, context, || match self.line.end.get() {
+    async fn bound(&self) -> io::Result<()> {
+        let bound = || match self.line.end.get() {
             Some(why) => Some(Err((*why).into())),
             None => self.line.bound.get().map(|()| Ok(())),
-        })
+        };
+        self.line.acceptor.wait(bound).await
     }
 
     /// The port.
@@ -87,27 +87,31 @@ impl TcpListener {
         self.port
     }
 
-    /// The next connection and its peer. Dropping the future loses nothing.
+    /// The next connection and its peer. Any number of tasks may wait; each connection goes to one of them. Dropping the future
+    /// loses nothing.
     ///
     /// # Errors
     /// [`Failure::HostGone`].
-    pub async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
-        poll_fn(|context| self.poll_accept(context)).await
+    pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        self.line.acceptor.wait(|| self.take()).await
     }
 
-    /// The next connection and its peer.
-    pub fn poll_accept(&mut self, context: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
-        let Self { queue, line, .. } = self;
-        wait_for(&line.acceptor, context, || {
-            let end = line.end.get();
-            match queue.pop().ok().and_then(|mut waiting| waiting.0.take()) {
-                Some(stream) => {
-                    let peer = stream.peer_addr();
-                    Some(Ok((stream, peer)))
-                }
-                None => end.map(|why| Err((*why).into())),
+    /// The next connection and its peer. The last task that called is woken.
+    pub fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+        self.line.acceptor.poll(context, || self.take())
+    }
+
+    fn take(&self) -> Option<io::Result<(TcpStream, SocketAddr)>> {
+        // Asked before the queue: the end is declared after the last connection.
+        let end = self.line.end.get();
+        let next = self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        match next.ok().and_then(|mut waiting| waiting.0.take()) {
+            Some(stream) => {
+                let peer = stream.peer_addr();
+                Some(peer.map(|peer| (stream, peer)))
             }
-        })
+            None => end.map(|why| Err((*why).into())),
+        }
     }
 }
 
@@ -148,9 +152,14 @@ impl HostEnd {
     }
 
     /// Hands a new connection, the host's `socket`, to the application. `None` if too many are waiting already.
-    pub(super) fn hand_over(&mut self, socket: SocketId, peer: SocketAddr) -> Option<connection::HostEnd> {
-        let (stream, end) = connection::pair(&self.stack, peer);
-        end.name(socket);
+    pub(super) fn hand_over(
+        &mut self,
+        socket: SocketId,
+        local: SocketAddr,
+        peer: SocketAddr,
+    ) -> Option<connection::HostEnd> {
+        let (stream, end) = connection::pair(&self.stack, peer, &self.tcp);
+        end.name(socket, Some(local));
         end.opened();
         match self.queue.push(Waiting(Some(stream))) {
             Ok(()) => {

@@ -7,37 +7,43 @@
 //!              ── one Attend per connection ──▶  and a wake-up of that thread
 //!              ◀──────────────────────── waker ──
 //! ```
-//! Nothing here reads a clock, needs a runtime or takes a lock: the handles poll (`std::task`), and the host's thread is woken by
-//! a [`Waker`]. So the same code runs in virtual time. [`tokio_net`](crate::tokio_net) adds tokio's traits.
+//! Nothing here reads a clock or needs a runtime: the handles poll (`std::task`), and the host's thread is woken by a [`Waker`]. So
+//! the same code runs in virtual time. No byte passes through a lock that the host's thread takes. [`tokio_net`](crate::tokio_net) adds tokio's traits.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`stream`] | [`TcpStream`] and its halves |
+//! | [`stream`], [`halves`] | [`TcpStream`] and its halves |
+//! | `options` | what can be set on, and asked of, an open connection |
 //! | [`listener`] | [`TcpListener`] |
 //! | [`sockets`] | [`Sockets`]: the host's side, an [`Application`](crate::Application) |
 //! | `connection` | what both sides of a connection share, and its rings |
+//! | `waiters`, `answer` | the tasks that wait for something; a question to the host's thread |
 //! | `doorbell` | how a handle tells the host's thread that there is something to do |
 //! | [`failure`] | [`Failure`]: every way a call can fail, as an `io::Error` |
 
+mod answer;
 mod connection;
 mod doorbell;
 pub mod failure;
+pub mod halves;
 pub mod listener;
+mod options;
 pub mod sockets;
 pub mod stream;
+mod waiters;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 
-use atomic_waker::AtomicWaker;
 use tautline_stack::TcpConfig;
 
 pub use failure::Failure;
+pub use halves::{OwnedReadHalf, OwnedWriteHalf, ReuniteError};
 pub use listener::TcpListener;
 pub use sockets::Sockets;
-pub use stream::{OwnedReadHalf, OwnedWriteHalf, TcpStream};
+pub use stream::TcpStream;
 
 use doorbell::Command;
 
@@ -92,13 +98,4 @@ impl Stack {
             self.host.wake_by_ref();
         }
     }
-}
-
-/// Waits until `ask` has an answer. It is asked again after the waker is in place: what happens before that wakes nobody.
-fn wait_for<T>(waker: &AtomicWaker, context: &Context<'_>, mut ask: impl FnMut() -> Option<T>) -> Poll<T> {
-    if let Some(answer) = ask() {
-        return Poll::Ready(answer);
-    }
-    waker.register(context.waker());
-    ask().map_or(Poll::Pending, Poll::Ready)
 }

@@ -80,7 +80,7 @@ impl Sockets {
                 let Connect { tcp, end } = *connect;
                 match host.connect(end.shared.peer, tcp, now) {
                     Ok(id) => {
-                        end.name(id);
+                        end.name(id, host.local(id));
                         self.insert(id, End::Connection(end));
                         self.serve(id, host, now);
                     }
@@ -95,6 +95,9 @@ impl Sockets {
                 }
                 Err(error) => end.end(Failure::Listen(error)),
             },
+            // Refused only by a connection that is over.
+            Command::Set(id, setting) => drop(setting.apply(id, host)),
+            Command::Info(id, answer) => answer.give(host.info(id).ok_or(Failure::NotOpen)),
             Command::Attend(id) => {
                 match self.end(id) {
                     Some(End::Connection(end)) => end.take_notice(),
@@ -141,8 +144,8 @@ impl Sockets {
     {
         // A listener of ours is let go of in a turn, which comes after the events: this one is not ours.
         let Some(End::Listener(listener)) = self.end(listener) else { return };
-        let peer = host.peer(socket);
-        match peer.and_then(|peer: SocketAddr| listener.hand_over(socket, peer)) {
+        let ends = host.local(socket).zip(host.peer(socket));
+        match ends.and_then(|(local, peer): (SocketAddr, SocketAddr)| listener.hand_over(socket, local, peer)) {
             Some(end) => self.insert(socket, End::Connection(end)),
             None => reset(socket, host, now),
         }

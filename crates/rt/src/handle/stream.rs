@@ -1,6 +1,5 @@
-//! [`TcpStream`]: an application's handle to a connection, and its two halves.
+//! [`TcpStream`]: an application's handle to a connection.
 
-use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -9,45 +8,46 @@ use std::task::{Context, Poll};
 use rtrb::{Consumer, Producer};
 use tautline_stack::TcpConfig;
 
+use super::Stack;
 use super::connection::{Shared, pair};
 use super::doorbell::{Command, Line};
+use super::halves::{OwnedReadHalf, OwnedWriteHalf};
 use super::sockets::Connect;
-use super::{Failure, Stack, wait_for};
 
 /// A connection. When it is dropped, what was written is still sent, and the connection closes in order; it is reset if
-/// received data was left unread.
+/// received data was left unread, or if [`set_zero_linger`](Self::set_zero_linger) asked for that.
+///
+/// It has the methods of tokio's `TcpStream`, with the same habits. What may be dropped half-way without losing or doubling
+/// anything:
+///
+/// | call | dropped before it returned |
+/// |---|---|
+/// | [`connect`](Self::connect) | the attempt is taken back; its port is free again |
+/// | `read`, [`peek`](Self::peek), [`readable`](Self::readable), [`info`](Self::info) | nothing was taken from the stream |
+/// | `write`, [`writable`](Self::writable), `flush` | nothing of the data was taken |
+/// | `shutdown` | the sending half is shut down or not; asking again is harmless |
+/// | `read_exact`, `read_to_end`, `write_all` | not safe, as with every stream of tokio's: an unknown part was moved |
+///
+/// Different from the kernel's sockets: a connection that failed says so in every later read, never as if it had ended in order.
 #[derive(Debug)]
 pub struct TcpStream {
     read: OwnedReadHalf,
     write: OwnedWriteHalf,
 }
 
-/// The receiving half of a [`TcpStream`].
-#[derive(Debug)]
-pub struct OwnedReadHalf {
-    // Dropped before the line rings, which is how the host's thread sees that it is gone.
-    ring: Consumer<u8>,
-    line: Line<Shared>,
-}
-
-/// The sending half of a [`TcpStream`]. When it is dropped, the peer reads the end of the stream after what was written.
-#[derive(Debug)]
-pub struct OwnedWriteHalf {
-    /// `None` once shut down. Dropped before the line rings, which is how the host's thread sees that it is gone.
-    ring: Option<Producer<u8>>,
-    line: Line<Shared>,
-}
-
 impl TcpStream {
     pub(super) fn new(read: Consumer<u8>, write: Producer<u8>, line: impl Fn() -> Line<Shared>) -> Self {
-        let (read, write) = (OwnedReadHalf { ring: read, line: line() }, OwnedWriteHalf { ring: Some(write), line: line() });
+        Self::of_halves(OwnedReadHalf::new(read, line()), OwnedWriteHalf::new(write, line()))
+    }
+
+    pub(super) fn of_halves(read: OwnedReadHalf, write: OwnedWriteHalf) -> Self {
         Self { read, write }
     }
 
     /// Connects to `remote`.
     ///
     /// # Errors
-    /// [`Failure`]: refused, timed out, unreachable, a bad address, or the host is gone.
+    /// [`Failure`](super::Failure): refused, timed out, unreachable, a bad address, or the host is gone.
     pub async fn connect(stack: &Stack, remote: impl Into<SocketAddr>) -> io::Result<Self> {
         Self::connect_with(stack, remote, stack.config().tcp.clone()).await
     }
@@ -57,15 +57,82 @@ impl TcpStream {
     /// # Errors
     /// As [`connect`](Self::connect).
     pub async fn connect_with(stack: &Stack, remote: impl Into<SocketAddr>, tcp: TcpConfig) -> io::Result<Self> {
-        let (mut stream, end) = pair(stack, remote.into());
+        let (stream, end) = pair(stack, remote.into(), &tcp);
         stack.command(Command::Connect(Box::new(Connect { tcp, end })));
-        poll_fn(|context| stream.write.poll_open(context)).await?;
+        stream.write.opened().await?;
         Ok(stream)
     }
 
-    /// The other end.
-    pub fn peer_addr(&self) -> SocketAddr {
-        self.read.peer_addr()
+    /// Waits until there is something to read: data, the end of the stream or an error. Any number of tasks may wait.
+    ///
+    /// # Errors
+    /// None; the result is tokio's.
+    pub async fn readable(&self) -> io::Result<()> {
+        self.read.readable().await
+    }
+
+    /// Waits until something can be written, or writing fails at once.
+    ///
+    /// # Errors
+    /// None; the result is tokio's.
+    pub async fn writable(&self) -> io::Result<()> {
+        self.write.writable().await
+    }
+
+    /// Reads what is there, without waiting. 0 bytes mean the end of the stream, unless `out` is empty.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if nothing is there, or why the connection failed.
+    pub fn try_read(&self, out: &mut [u8]) -> io::Result<usize> {
+        self.read.try_read(out)
+    }
+
+    /// As [`try_read`](Self::try_read) into several buffers, one after the other.
+    ///
+    /// # Errors
+    /// As [`try_read`](Self::try_read).
+    pub fn try_read_vectored(&self, out: &mut [io::IoSliceMut<'_>]) -> io::Result<usize> {
+        self.read.try_read_vectored(out)
+    }
+
+    /// Writes what fits, without waiting.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if nothing fits, or why nothing can be written any more.
+    pub fn try_write(&self, data: &[u8]) -> io::Result<usize> {
+        self.write.try_write(data)
+    }
+
+    /// As [`try_write`](Self::try_write) from several buffers, one after the other.
+    ///
+    /// # Errors
+    /// As [`try_write`](Self::try_write).
+    pub fn try_write_vectored(&self, data: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        self.write.try_write_vectored(data)
+    }
+
+    /// Copies what is there into `out` and leaves it in the stream; waits until something is. It sees no further than the
+    /// [receive ring](super::Config::receive_ring).
+    ///
+    /// # Errors
+    /// Why the connection failed.
+    pub async fn peek(&self, out: &mut [u8]) -> io::Result<usize> {
+        self.read.peek(out).await
+    }
+
+    /// As [`peek`](Self::peek).
+    pub fn poll_peek(&mut self, context: &mut Context<'_>, out: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.read.poll_peek(context, out)
+    }
+
+    /// Ready when there is something to read. The last task that called is woken.
+    pub fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.read.poll_read_ready(context)
+    }
+
+    /// Ready when something can be written. The last task that called is woken.
+    pub fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.write.poll_write_ready(context)
     }
 
     /// Reads into `out`. 0 bytes mean the end of the stream, unless `out` is empty.
@@ -85,80 +152,21 @@ impl TcpStream {
 
     /// Resets the connection: what was written and not yet received may be lost.
     pub fn abort(self) {
-        self.read.line.abort.store(true, Ordering::Release);
+        self.line().abort.store(true, Ordering::Release);
     }
 
-    /// The two halves, each usable on a thread of its own. The connection lives until both are dropped.
+    /// Two halves that borrow the stream: for reading and writing in one task at the same time.
+    pub fn split(&mut self) -> (&mut OwnedReadHalf, &mut OwnedWriteHalf) {
+        (&mut self.read, &mut self.write)
+    }
+
+    /// The two halves, each usable on a thread of its own. The connection lives until both are dropped. They can be
+    /// [reunited](OwnedReadHalf::reunite).
     pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
         (self.read, self.write)
     }
 
-    pub(crate) fn halves(&mut self) -> (&mut OwnedReadHalf, &mut OwnedWriteHalf) {
-        (&mut self.read, &mut self.write)
-    }
-}
-
-impl OwnedReadHalf {
-    /// The other end.
-    pub fn peer_addr(&self) -> SocketAddr {
-        self.line.peer
-    }
-
-    /// Reads into `out`. 0 bytes mean the end of the stream, unless `out` is empty.
-    pub fn poll_recv(&mut self, context: &mut Context<'_>, out: &mut [u8]) -> Poll<io::Result<usize>> {
-        let Self { ring, line } = self;
-        let read = wait_for(&line.reader, context, || {
-            // Asked before the bytes: the end is declared after the last of them.
-            let end = line.receive_end.get();
-            match ring.pop_partial_slice(out).0.len() {
-                0 if !out.is_empty() => end.map(|end| end.map(|()| 0).map_err(Into::into)),
-                count => Some(Ok(count)),
-            }
-        });
-        self.offer_room();
-        read
-    }
-
-    /// Lets the host's thread fill the ring again once half of it is free, if it had found it full.
-    fn offer_room(&self) {
-        if self.ring.slots() <= self.ring.buffer().capacity() / 2 && self.line.full.swap(false, Ordering::AcqRel) {
-            self.line.ring();
-        }
-    }
-}
-
-impl OwnedWriteHalf {
-    /// The other end.
-    pub fn peer_addr(&self) -> SocketAddr {
-        self.line.peer
-    }
-
-    /// Waits for the end of the handshake.
-    fn poll_open(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let line = &self.line;
-        wait_for(&line.writer, context, || match line.send_end.get() {
-            Some(why) => Some(Err((*why).into())),
-            None => line.open.load(Ordering::Acquire).then_some(Ok(())),
-        })
-    }
-
-    /// Writes some of `data`; the host's thread sends it on.
-    pub fn poll_send(&mut self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        let Self { ring, line } = self;
-        let Some(ring) = ring else { return Poll::Ready(Err(Failure::ShutDown.into())) };
-        let written = wait_for(&line.writer, context, || match line.send_end.get() {
-            Some(why) => Some(Err((*why).into())),
-            None => Some(ring.push_partial_slice(data).0.len()).filter(|count| *count > 0 || data.is_empty()).map(Ok),
-        });
-        if matches!(written, Poll::Ready(Ok(1..))) {
-            line.ring();
-        }
-        written
-    }
-
-    /// Closes this half: the peer reads the end of the stream after what was written.
-    pub fn finish(&mut self) {
-        self.ring = None;
-        self.line.ring();
+    pub(super) fn line(&self) -> &Line<Shared> {
+        self.read.line()
     }
 }

@@ -1,0 +1,324 @@
+//! The two halves of a [`TcpStream`], and how bytes pass between the application and the rings.
+//!
+//! A method that takes `&mut self` reaches its ring directly. One that takes `&self` goes through a lock among the tasks that
+//! share the handle; the host's thread never takes it.
+
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use rtrb::{Consumer, Producer};
+
+use super::connection::Shared;
+use super::doorbell::Line;
+use super::{Failure, TcpStream};
+
+/// The receiving half of a [`TcpStream`].
+#[derive(Debug)]
+pub struct OwnedReadHalf {
+    // Dropped before the line rings, which is how the host's thread sees that it is gone.
+    ring: Mutex<Consumer<u8>>,
+    line: Line<Shared>,
+}
+
+/// The sending half of a [`TcpStream`]. When it is dropped, the peer reads the end of the stream after what was written.
+#[derive(Debug)]
+pub struct OwnedWriteHalf {
+    /// `None` once shut down. Dropped before the line rings, which is how the host's thread sees that it is gone.
+    ring: Mutex<Option<Producer<u8>>>,
+    line: Line<Shared>,
+}
+
+/// Two halves that are not of the same stream.
+#[derive(Debug, thiserror::Error)]
+#[error("these halves belong to different connections")]
+pub struct ReuniteError(pub OwnedReadHalf, pub OwnedWriteHalf);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn own<T>(mutex: &mut Mutex<T>) -> &mut T {
+    mutex.get_mut().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn would_block<T>(answer: Option<io::Result<T>>) -> io::Result<T> {
+    answer.unwrap_or_else(|| Err(ErrorKind::WouldBlock.into()))
+}
+
+impl OwnedReadHalf {
+    pub(super) fn new(ring: Consumer<u8>, line: Line<Shared>) -> Self {
+        Self { ring: Mutex::new(ring), line }
+    }
+
+    /// Puts the stream together again.
+    ///
+    /// # Errors
+    /// If the halves come from different streams; they are given back.
+    #[expect(clippy::result_large_err, reason = "it gives the halves back, as tokio's does")]
+    pub fn reunite(self, write: OwnedWriteHalf) -> Result<TcpStream, ReuniteError> {
+        if self.line.is_the_same_as(&write.line) {
+            Ok(TcpStream::of_halves(self, write))
+        } else {
+            Err(ReuniteError(self, write))
+        }
+    }
+
+    /// Our end.
+    ///
+    /// # Errors
+    /// None; the result is tokio's.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.line.local_addr()
+    }
+
+    /// The other end.
+    ///
+    /// # Errors
+    /// None; the result is tokio's.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.line.peer)
+    }
+
+    /// As [`TcpStream::poll_recv`].
+    pub fn poll_recv(&mut self, context: &mut Context<'_>, out: &mut [u8]) -> Poll<io::Result<usize>> {
+        let Self { ring, line } = self;
+        let ring = own(ring);
+        let read = line.reader.poll(context, || take(ring, line, out));
+        offer_room(ring, line);
+        read
+    }
+
+    /// As [`TcpStream::peek`].
+    pub fn poll_peek(&mut self, context: &mut Context<'_>, out: &mut [u8]) -> Poll<io::Result<usize>> {
+        let Self { ring, line } = self;
+        let ring = own(ring);
+        line.reader.poll(context, || look(ring, line, out))
+    }
+
+    /// As [`TcpStream::poll_read_ready`].
+    pub fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.line.reader.poll(context, || self.is_readable())
+    }
+
+    /// As [`TcpStream::readable`].
+    ///
+    /// # Errors
+    /// None; the result is tokio's.
+    pub async fn readable(&self) -> io::Result<()> {
+        self.line.reader.wait(|| self.is_readable()).await
+    }
+
+    /// As [`TcpStream::peek`].
+    ///
+    /// # Errors
+    /// Why the connection failed.
+    pub async fn peek(&self, out: &mut [u8]) -> io::Result<usize> {
+        self.line.reader.wait(|| look(&mut lock(&self.ring), &self.line, out)).await
+    }
+
+    /// As [`TcpStream::try_read`].
+    ///
+    /// # Errors
+    /// [`WouldBlock`](ErrorKind::WouldBlock) if nothing is there, or why the connection failed.
+    pub fn try_read(&self, out: &mut [u8]) -> io::Result<usize> {
+        let mut ring = lock(&self.ring);
+        let read = would_block(take(&mut ring, &self.line, out));
+        offer_room(&ring, &self.line);
+        read
+    }
+
+    /// As [`TcpStream::try_read_vectored`].
+    ///
+    /// # Errors
+    /// As [`try_read`](Self::try_read).
+    pub fn try_read_vectored(&self, out: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let mut total = 0;
+        for part in out.iter_mut().filter(|part| !part.is_empty()) {
+            match self.try_read(part) {
+                Ok(count) => {
+                    total += count;
+                    if count < part.len() {
+                        break;
+                    }
+                }
+                Err(error) if total == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(total)
+    }
+
+    fn is_readable(&self) -> Option<io::Result<()>> {
+        (!lock(&self.ring).is_empty() || self.line.receive_end.get().is_some()).then_some(Ok(()))
+    }
+
+    pub(super) fn line(&self) -> &Line<Shared> {
+        &self.line
+    }
+}
+
+/// Moves bytes from the ring to `out`. `None` if there are none, and more may come.
+fn take(ring: &mut Consumer<u8>, line: &Shared, out: &mut [u8]) -> Option<io::Result<usize>> {
+    // Asked before the bytes: the end is declared after the last of them.
+    let end = line.receive_end.get();
+    match ring.pop_partial_slice(out).0.len() {
+        0 if !out.is_empty() => end.map(|end| line.told(*end).map(|()| 0)),
+        count => Some(Ok(count)),
+    }
+}
+
+/// As [`take`], but the bytes stay.
+fn look(ring: &mut Consumer<u8>, line: &Shared, out: &mut [u8]) -> Option<io::Result<usize>> {
+    let end = line.receive_end.get();
+    let count = out.len().min(ring.slots());
+    if count == 0 && !out.is_empty() {
+        return end.map(|end| line.told(*end).map(|()| 0));
+    }
+    let chunk = ring.read_chunk(count).expect("so many are there");
+    let (front, back) = chunk.as_slices();
+    out[..front.len()].copy_from_slice(front);
+    out[front.len()..count].copy_from_slice(back);
+    Some(Ok(count))
+}
+
+/// Lets the host's thread fill the ring again once half of it is free, if it had found it full.
+fn offer_room(ring: &Consumer<u8>, line: &Line<Shared>) {
+    if ring.slots() <= ring.buffer().capacity() / 2 && line.full.swap(false, Ordering::AcqRel) {
+        line.ring();
+    }
+}
+
+impl OwnedWriteHalf {
+    pub(super) fn new(ring: Producer<u8>, line: Line<Shared>) -> Self {
+        Self { ring: Mutex::new(Some(ring)), line }
+    }
+
+    /// Puts the stream together again.
+    ///
+    /// # Errors
+    /// If the halves come from different streams; they are given back.
+    #[expect(clippy::result_large_err, reason = "it gives the halves back, as tokio's does")]
+    pub fn reunite(self, read: OwnedReadHalf) -> Result<TcpStream, ReuniteError> {
+        read.reunite(self)
+    }
+
+    /// Our end.
+    ///
+    /// # Errors
+    /// None; the result is tokio's.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.line.local_addr()
+    }
+
+    /// The other end.
+    ///
+    /// # Errors
+    /// None; the result is tokio's.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.line.peer)
+    }
+
+    /// Waits for the end of the handshake.
+    pub(super) async fn opened(&self) -> io::Result<()> {
+        let line = &self.line;
+        let open = || match line.send_end.get() {
+            Some(why) => Some(line.told(Err(*why))),
+            None => line.open.load(Ordering::Acquire).then_some(Ok(())),
+        };
+        line.writer.wait(open).await
+    }
+
+    /// As [`TcpStream::poll_send`].
+    pub fn poll_send(&mut self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        let Self { ring, line } = self;
+        let ring = own(ring);
+        let written = line.writer.poll(context, || put(ring, line, &mut [IoSlice::new(data)].into_iter()));
+        ring_after(line, &written);
+        written
+    }
+
+    /// As [`poll_send`](Self::poll_send), from several buffers, one after the other.
+    pub fn poll_send_vectored(&mut self, context: &mut Context<'_>, data: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let Self { ring, line } = self;
+        let ring = own(ring);
+        let written = line.writer.poll(context, || put(ring, line, &mut data.iter().copied()));
+        ring_after(line, &written);
+        written
+    }
+
+    /// As [`TcpStream::poll_write_ready`].
+    pub fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.line.writer.poll(context, || self.is_writable())
+    }
+
+    /// As [`TcpStream::writable`].
+    ///
+    /// # Errors
+    /// None; the result is tokio's.
+    pub async fn writable(&self) -> io::Result<()> {
+        self.line.writer.wait(|| self.is_writable()).await
+    }
+
+    /// As [`TcpStream::try_write`].
+    ///
+    /// # Errors
+    /// [`WouldBlock`](ErrorKind::WouldBlock) if nothing fits, or why nothing can be written any more.
+    pub fn try_write(&self, data: &[u8]) -> io::Result<usize> {
+        self.try_write_vectored(&[IoSlice::new(data)])
+    }
+
+    /// As [`TcpStream::try_write_vectored`].
+    ///
+    /// # Errors
+    /// As [`try_write`](Self::try_write).
+    pub fn try_write_vectored(&self, data: &[IoSlice<'_>]) -> io::Result<usize> {
+        let written = put(&mut lock(&self.ring), &self.line, &mut data.iter().copied());
+        if matches!(written, Some(Ok(1..))) {
+            self.line.ring();
+        }
+        would_block(written)
+    }
+
+    /// Closes this half: the peer reads the end of the stream after what was written.
+    pub fn finish(&mut self) {
+        *own(&mut self.ring) = None;
+        self.line.ring();
+    }
+
+    fn is_writable(&self) -> Option<io::Result<()>> {
+        let room = lock(&self.ring).as_ref().is_none_or(|ring| !ring.is_full());
+        (room || self.line.send_end.get().is_some()).then_some(Ok(()))
+    }
+}
+
+/// Moves bytes of `parts`, in order, to the ring. `None` if it is full.
+fn put(
+    ring: &mut Option<Producer<u8>>,
+    line: &Shared,
+    parts: &mut dyn Iterator<Item = IoSlice<'_>>,
+) -> Option<io::Result<usize>> {
+    let Some(ring) = ring else { return Some(Err(Failure::ShutDown.into())) };
+    if let Some(why) = line.send_end.get() {
+        return Some(line.told_again(*why));
+    }
+    let (mut total, mut empty) = (0, true);
+    for part in parts {
+        let count = ring.push_partial_slice(&part).0.len();
+        total += count;
+        empty &= part.is_empty();
+        if count < part.len() {
+            break;
+        }
+    }
+    (total > 0 || empty).then_some(Ok(total))
+}
+
+/// Tells the host's thread of what was written.
+fn ring_after(line: &Line<Shared>, written: &Poll<io::Result<usize>>) {
+    if matches!(written, Poll::Ready(Ok(1..))) {
+        line.ring();
+    }
+}

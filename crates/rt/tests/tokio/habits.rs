@@ -1,0 +1,376 @@
+//! What tokio's own `TcpStream` and `TcpListener` can do, ours can, and it means the same.
+
+use std::io::{ErrorKind, IoSlice, IoSliceMut};
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+
+use tautline_cc::{Algorithm, Factory};
+use tautline_rt::handle::{Config, Failure};
+use tautline_rt::{Clock, TcpListener, TcpStream};
+use tautline_stack::{CloseReason, Keepalive};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::task::{JoinSet, yield_now};
+
+use super::world::{SERVER, World, config, noise};
+
+/// Both ends of a new connection.
+async fn pair(world: &World, listener: &TcpListener) -> (TcpStream, TcpStream) {
+    let (client, accepted) = tokio::join!(world.connect(), listener.accept());
+    (client, accepted.expect("accepted").0)
+}
+
+#[test]
+fn the_ends_know_each_other() {
+    World::new().run(async |world| {
+        let listener = world.listen().await;
+        let (client, server) = pair(world, &listener).await;
+        assert_eq!(client.local_addr().expect("open"), server.peer_addr().expect("open"));
+        assert_eq!(server.local_addr().expect("open"), SERVER.into());
+        let (read, write) = client.into_split();
+        assert_eq!(read.local_addr().expect("open"), write.local_addr().expect("open"));
+    });
+}
+
+#[test]
+fn a_shared_stream_reads_and_writes_without_waiting() {
+    World::new().run(async |world| {
+        let listener = world.listen().await;
+        let (client, server) = pair(world, &listener).await;
+        let mut out = [0; 8];
+        assert_eq!(server.try_read(&mut out).expect_err("nothing").kind(), ErrorKind::WouldBlock);
+        // Three tasks wait on one handle, and all of them are told.
+        let server = Arc::new(server);
+        let mut waiting = JoinSet::new();
+        for _ in 0..3 {
+            let server = Arc::clone(&server);
+            waiting.spawn(async move { server.readable().await.expect("readable") });
+        }
+        yield_now().await;
+        client.writable().await.expect("writable");
+        assert_eq!(
+            client.try_write_vectored(&[IoSlice::new(b"tau"), IoSlice::new(b""), IoSlice::new(b"tline")]).expect("room"),
+            8
+        );
+        while let Some(told) = waiting.join_next().await {
+            told.expect("no panic");
+        }
+        let (mut first, mut second) = ([0; 3], [0; 9]);
+        let mut parts = [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)];
+        assert_eq!(server.try_read_vectored(&mut parts).expect("there"), 8);
+        assert_eq!((&first, &second[..5]), (b"tau", &b"tline"[..]));
+        // A full ring says so, and is writable again once the other end has read.
+        let mut written = 0;
+        loop {
+            match client.try_write(&noise(10_000)) {
+                Ok(count) => written += count,
+                Err(error) => break assert_eq!(error.kind(), ErrorKind::WouldBlock),
+            }
+        }
+        let mut read = 0;
+        while read < written {
+            server.readable().await.expect("readable");
+            match server.try_read(&mut [0; 4096]) {
+                Ok(count) => read += count,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+            }
+        }
+        client.writable().await.expect("writable");
+        assert!(client.try_write(b"x").expect("room") == 1);
+    });
+}
+
+#[test]
+fn peeking_leaves_everything_in_place() {
+    World::new().run(async |world| {
+        let listener = world.listen().await;
+        let (mut client, mut server) = pair(world, &listener).await;
+        client.write_all(b"look twice").await.expect("written");
+        let mut out = [0; 4];
+        for _ in 0..2 {
+            assert_eq!(server.peek(&mut out).await.expect("there"), 4);
+            assert_eq!(&out, b"look");
+        }
+        let mut all = [0; 10];
+        server.read_exact(&mut all).await.expect("there");
+        assert_eq!(&all, b"look twice");
+        drop(client);
+        assert_eq!(server.peek(&mut out).await.expect("the end"), 0);
+        assert_eq!(server.read(&mut out).await.expect("the end"), 0);
+    });
+}
+
+#[test]
+fn halves_are_put_together_again() {
+    World::new().run(async |world| {
+        let listener = world.listen().await;
+        let (mut client, mut server) = pair(world, &listener).await;
+        let (other, _kept) = pair(world, &listener).await;
+        {
+            let (read, write) = client.split();
+            let (mut back, sent) = ([0; 2], noise(2));
+            let echo = async {
+                let mut block = [0; 2];
+                server.read_exact(&mut block).await.expect("there");
+                server.write_all(&block).await.expect("written");
+            };
+            let (read, written, ()) = tokio::join!(read.read_exact(&mut back), write.write_all(&sent), echo);
+            assert!(read.is_ok() && written.is_ok() && back[..] == sent);
+        }
+        let (read, write) = client.into_split();
+        let (other_read, other_write) = other.into_split();
+        let error = read.reunite(other_write).expect_err("of another stream");
+        let mut client = error.0.reunite(write).expect("of one stream");
+        let _other = other_read.reunite(error.1).expect("of one stream");
+        client.write_all(b"!").await.expect("written");
+        assert_eq!(server.read_u8().await.expect("there"), b'!');
+    });
+}
+
+#[test]
+fn vectored_writes_arrive_in_order() {
+    World::new().run(async |world| {
+        let listener = world.listen().await;
+        let (mut client, mut server) = pair(world, &listener).await;
+        assert!(tokio::io::AsyncWrite::is_write_vectored(&client));
+        let sent = noise(90_000);
+        let (front, back) = sent.split_at(7);
+        // More than the ring holds: the rest of the second part is not taken.
+        let count = client.write_vectored(&[IoSlice::new(front), IoSlice::new(back)]).await.expect("written");
+        assert_eq!(count, Config::default().send_ring.get());
+        client.write_all(&sent[count..]).await.expect("written");
+        let mut received = vec![0; sent.len()];
+        server.read_exact(&mut received).await.expect("there");
+        assert!(received == sent);
+    });
+}
+
+/// How long the second of two small writes takes, when the peer acknowledges as late as it may.
+fn second_small_write(nodelay: bool) -> Duration {
+    let mut config = config();
+    config.tcp.delayed_ack = Duration::from_millis(400);
+    let mut took = Duration::ZERO;
+    World::with(config).run(async |world| {
+        let listener = world.listen().await;
+        let (mut client, mut server) = pair(world, &listener).await;
+        client.set_nodelay(nodelay).expect("open");
+        assert_eq!(client.nodelay().expect("open"), nodelay);
+        // Until the peer has stopped acknowledging at once.
+        for _ in 0..40 {
+            client.write_u8(0).await.expect("written");
+            server.read_u8().await.expect("there");
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let clock = Clock::start();
+        let start = clock.now();
+        client.write_u8(1).await.expect("written");
+        server.read_u8().await.expect("there");
+        client.write_u8(2).await.expect("written");
+        server.read_u8().await.expect("there");
+        took = clock.now() - start;
+    });
+    took
+}
+
+#[test]
+fn nodelay_does_not_wait_for_acknowledgements() {
+    let (nagle, nodelay) = (second_small_write(false), second_small_write(true));
+    assert!(nagle >= Duration::from_millis(250) && nodelay < Duration::from_millis(200), "{nagle:?} and {nodelay:?}");
+}
+
+#[test]
+fn lingering_for_no_time_resets() {
+    World::new().run(async |world| {
+        let listener = world.listen().await;
+        for (zero, kind) in [(false, None), (true, Some(ErrorKind::ConnectionReset))] {
+            let (client, mut server) = pair(world, &listener).await;
+            assert_eq!(client.linger().expect("open"), None);
+            if zero {
+                client.set_zero_linger().expect("open");
+                assert_eq!(client.linger().expect("open"), Some(Duration::ZERO));
+            }
+            drop(client);
+            assert_eq!(server.read(&mut [0; 1]).await.err().map(|error| error.kind()), kind);
+        }
+    });
+}
+
+#[test]
+fn the_controller_changes_while_data_flows() {
+    World::new().run(async |world| {
+        let listener = world.listen().await;
+        let (mut client, mut server) = pair(world, &listener).await;
+        assert_eq!(client.info().await.expect("open").congestion, "cubic");
+        let sent = noise(1 << 20);
+        let received = async {
+            let mut received = vec![0; sent.len()];
+            server.read_exact(&mut received).await.map(|_| received)
+        };
+        let sending = async {
+            client.write_all(&sent[..500_000]).await?;
+            client.set_congestion("bbr")?;
+            client.write_all(&sent[500_000..]).await
+        };
+        let (received, sending) = tokio::join!(received, sending);
+        sending.expect("written");
+        assert!(received.expect("there") == sent);
+        let info = client.info().await.expect("open");
+        assert_eq!((info.congestion, info.state), ("bbr", "ESTABLISHED"));
+        assert!(info.bytes_acked > 900_000, "{}", info.bytes_acked);
+        let unknown = client.set_congestion("bic").expect_err("unknown");
+        assert_eq!(unknown.kind(), ErrorKind::InvalidInput);
+        assert!(unknown.to_string().contains("cubic"), "{unknown}");
+    });
+}
+
+#[test]
+fn a_connection_that_is_over_cannot_be_changed_or_asked() {
+    World::new().run(async |world| {
+        let listener = world.listen().await;
+        let (mut client, server) = pair(world, &listener).await;
+        server.abort();
+        assert_eq!(client.read(&mut [0; 1]).await.expect_err("reset").kind(), ErrorKind::ConnectionReset);
+        assert!(client.take_error().expect("asked").is_none(), "the read has told");
+        client.set_nodelay(true).expect("harmless");
+        let error = client.info().await.expect_err("over");
+        assert_eq!(error.kind(), ErrorKind::NotConnected);
+        let (client, server) = pair(world, &listener).await;
+        server.abort();
+        client.readable().await.expect("readable");
+        let error = client.take_error().expect("asked").expect("a reset");
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+        assert!(client.take_error().expect("asked").is_none());
+        let error = client.try_write(b"x").expect_err("broken");
+        assert_eq!(error.downcast::<Failure>().expect("a failure"), Failure::Broken(CloseReason::Reset));
+    });
+}
+
+#[test]
+fn after_the_peers_end_writing_goes_on() {
+    World::new().run(async |world| {
+        let listener = world.listen().await;
+        let (mut client, mut server) = pair(world, &listener).await;
+        server.shutdown().await.expect("shut down");
+        assert_eq!(client.read(&mut [0; 1]).await.expect("the end"), 0);
+        let sent = noise(100_000);
+        let (written, received) = tokio::join!(client.write_all(&sent), async {
+            let mut received = vec![0; sent.len()];
+            server.read_exact(&mut received).await.map(|_| received)
+        });
+        written.expect("the peer still reads");
+        assert!(received.expect("there") == sent);
+    });
+}
+
+#[test]
+fn tasks_share_a_listener() {
+    World::new().run(async |world| {
+        let listener = Arc::new(world.listen().await);
+        let mut acceptors = JoinSet::new();
+        for _ in 0..4 {
+            let listener = Arc::clone(&listener);
+            acceptors.spawn(async move { listener.accept().await.expect("accepted") });
+        }
+        yield_now().await;
+        let mut clients = Vec::new();
+        for _ in 0..4 {
+            clients.push(world.connect().await);
+        }
+        let mut peers: Vec<_> = acceptors.join_all().await.into_iter().map(|(_, peer)| peer).collect();
+        let mut known: Vec<_> = clients.iter().map(|client| client.local_addr().expect("open")).collect();
+        peers.sort();
+        known.sort();
+        assert_eq!(peers, known);
+    });
+}
+
+/// Every waiting call is polled once, dropped, and made again: nothing is lost, nothing comes twice.
+#[test]
+fn every_waiting_call_may_be_dropped() {
+    World::new().run(async |world| {
+        let listener = world.listen().await;
+        let (client, server) = pair(world, &listener).await;
+        let sent = noise(50_000);
+        let (mut offered, mut received, mut dropped) = (0, Vec::<u8>::new(), 0);
+        while received.len() < sent.len() {
+            // Each future sees exactly one poll.
+            let polls = std::future::poll_fn(|context| {
+                let mut out = [0; 64];
+                let waiting = [
+                    pin!(server.readable()).poll(context).is_pending(),
+                    pin!(server.peek(&mut out)).poll(context).is_pending(),
+                    pin!(client.writable()).poll(context).is_pending(),
+                    pin!(listener.accept()).poll(context).is_pending(),
+                    pin!(client.info()).poll(context).is_pending(),
+                ];
+                Poll::Ready(waiting.into_iter().filter(|pending| *pending).count())
+            });
+            dropped += polls.await;
+            if offered < sent.len() {
+                offered += client.try_write(&sent[offered..sent.len().min(offered + 333)]).unwrap_or(0);
+            }
+            let mut out = [0; 500];
+            let looked = server.peek(&mut out);
+            tokio::select! {
+                biased;
+                looked = looked => {
+                    let looked = looked.expect("there");
+                    let mut taken = [0; 500];
+                    let count = server.try_read(&mut taken[..looked]).expect("it was there a moment ago");
+                    assert_eq!(taken[..count], out[..count]);
+                    received.extend(&taken[..count]);
+                }
+                () = yield_now() => {}
+            }
+        }
+        assert!(received == sent && dropped > 100, "{dropped} futures were dropped");
+    });
+}
+
+#[test]
+fn failures_to_connect_are_told_apart() {
+    let mut config = config();
+    config.tcp.syn_retries = 0;
+    World::with(config).run(async |world| {
+        let listener = world.listen().await;
+        let _known = pair(world, &listener).await;
+        let silent: SocketAddr = "10.7.0.77:1".parse().expect("an address");
+        let error = TcpStream::connect(&world.client, silent).await.expect_err("nobody is there");
+        assert_eq!(error.kind(), ErrorKind::HostUnreachable);
+        world.stop_server();
+        // Its hardware address is known, but nobody answers any more.
+        let error = TcpStream::connect(&world.client, SERVER).await.expect_err("silence");
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+    });
+}
+
+/// A peer that vanishes is noticed by whoever asks, or waits no longer than so.
+#[test]
+fn a_vanished_peer_is_noticed() {
+    World::new().run(async |world| {
+        let listener = world.listen().await;
+        let (mut asks, other) = pair(world, &listener).await;
+        let (mut waits, _another) = pair(world, &listener).await;
+        let millis = Duration::from_millis;
+        let probes = Keepalive { idle: millis(100), interval: millis(50), probes: 3 };
+        asks.set_keepalive(Some(probes)).expect("open");
+        assert_eq!(asks.keepalive().expect("open"), Some(probes));
+        waits.set_user_timeout(Some(millis(300))).expect("open");
+        // A controller that takes its time holds the server's thread up.
+        let (release, held) = channel::<()>();
+        let held = Mutex::new(held);
+        let slow = Factory::new(move |config| {
+            let _ = held.lock().map(|held| held.recv());
+            Algorithm::Cubic.factory().build(config)
+        });
+        other.set_congestion_with(slow).expect("open");
+        waits.write_all(b"anybody?").await.expect("written");
+        let (asked, waited) = tokio::join!(asks.read_u8(), waits.read_u8());
+        assert_eq!(asked.expect_err("no answer").kind(), ErrorKind::TimedOut);
+        assert_eq!(waited.expect_err("no answer").kind(), ErrorKind::TimedOut);
+        drop(release);
+    });
+}
