@@ -18,6 +18,8 @@ use crate::wire::{self, Origin, Raw, Sent};
 const SERVICE: u16 = 5001;
 /// The peer's port when it connects.
 const PEER_PORT: u16 = 40_000;
+/// How much of a stream travels in one segment.
+const PIECE: usize = 1000;
 /// When a script begins on the host's clock.
 const BEGINNING: Instant = Instant::from_secs(1000);
 
@@ -103,6 +105,7 @@ impl Runner {
         }
         match &step.action {
             Action::Arrives(segment) => self.deliver(segment),
+            Action::Streams(segment) => self.stream(segment)?,
             Action::Call(call) => self.call(call)?,
             Action::Expect(fact) => self.expect(fact)?,
             Action::Reopen => self.flows[0].isn = None,
@@ -133,7 +136,7 @@ impl Runner {
         }
         let Some((left_at, segment)) = self.left.pop_front() else { return Err(format!("{expected}\n       got nothing")) };
         let late = if left_at > at { left_at - at } else { at - left_at };
-        let objection = asked.objection(&segment).or((late > tolerance).then_some("another time"));
+        let objection = asked.objection(&segment).or_else(|| (late > tolerance).then_some("another time"));
         match objection {
             None => Ok(()),
             Some(what) => Err(format!("{expected}\n       got {} > {segment}\n       {what}", print(left_at - BEGINNING))),
@@ -221,7 +224,7 @@ impl Runner {
             _ => None,
         });
         if let Some(stamp) = stamp {
-            flow.clock.get_or_insert(stamp.wrapping_sub(elapsed));
+            flow.clock.get_or_insert_with(|| stamp.wrapping_sub(elapsed));
         }
         let sender = flow.isn.unwrap_or(0);
         let origin = Origin { sender, receiver: peer_isn, sender_clock: flow.clock.unwrap_or(0), receiver_clock: 0 };
@@ -271,6 +274,19 @@ impl Runner {
             payload: text(segment.seq + i64::from(segment.flags & SYN != 0) - 1, segment.len),
         };
         self.host.deliver(&raw.to_frame(segment.damaged), self.now);
+    }
+
+    /// The peer sends `segment` in pieces. Nothing but bare acknowledgements may leave meanwhile.
+    fn stream(&mut self, segment: &Segment) -> Result<(), String> {
+        for start in (0..segment.len).step_by(PIECE) {
+            let len = PIECE.min(segment.len - start);
+            self.deliver(&Segment { seq: segment.seq + start as i64, len, ..segment.clone() });
+            self.settle();
+            if let Some((_, other)) = self.left.drain(..).find(|(_, left)| left.flags != ACK || left.len > 0) {
+                return Err(format!("expected bare acknowledgements\n       got {other}"));
+            }
+        }
+        Ok(())
     }
 
     fn call(&mut self, call: &Call) -> Result<(), String> {

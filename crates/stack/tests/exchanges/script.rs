@@ -28,6 +28,8 @@ pub(crate) struct Step {
 pub(crate) enum Action {
     /// The peer sends this.
     Arrives(Segment),
+    /// The peer sends this in pieces; the acknowledgements it draws are taken as they come.
+    Streams(Segment),
     /// The host must have sent this.
     Leaves(Segment),
     /// Nothing but the passing of time, in which nothing may leave.
@@ -129,6 +131,7 @@ fn action(text: &str) -> Result<Action, String> {
     let rest = rest.trim();
     let call = match (verb, rest) {
         ("<", segment) => return Segment::parse(segment).map(Action::Arrives),
+        ("stream", segment) => return Segment::parse(segment).map(Action::Streams),
         (">", segment) => return Segment::parse(segment).map(Action::Leaves),
         ("expect", fact) => return expectation(fact).map(Action::Expect),
         ("idle", "") => return Ok(Action::Idle),
