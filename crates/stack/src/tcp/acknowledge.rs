@@ -33,6 +33,9 @@ impl Connection {
         self.take_sack(segment, arrival, &mut delivery);
         let marks = self.hear_of_marks(ack, segment, &delivery);
         self.learn_rtt(&delivery, arrival);
+        if delivery.opening {
+            self.rtt.opened();
+        }
         if delivery.bytes == Bytes::ZERO && !advanced {
             self.count_duplicate(ack, segment, now);
         }
@@ -57,7 +60,8 @@ impl Connection {
 
     /// SND.UNA moves.
     fn advance(&mut self, ack: u64, arrival: Arrival) -> Delivery {
-        let delivery = self.segments.acknowledge(ack, arrival, &mut self.sampler);
+        let mut delivery = self.segments.acknowledge(ack, arrival, &mut self.sampler);
+        delivery.cumulative = true;
         self.totals.bytes_acked += ack - self.una;
         self.una = ack;
         self.buffer.acknowledge(ack);
@@ -225,7 +229,7 @@ impl Connection {
         let rate = self.sampler.on_ack(now, self.rtt.min());
         let delivered = self.sampler.delivered();
         let round_start = rate.is_some_and(|sample| sample.prior_delivered >= self.flight.round_end);
-        let cwnd_limited = self.window_limited();
+        let cwnd_limited = self.window_limited() && self.may_grow(delivery);
         if round_start {
             self.flight.round_end = delivered;
             self.flight.largest = self.segments.in_flight();
@@ -259,6 +263,12 @@ impl Connection {
         matches!(self.phase, Phase::Loss { .. })
             || self.flight.window_limited_until.is_some_and(|until| self.una <= until)
             || (slow_start && self.verdict.cwnd.get() < 2 * self.flight.largest)
+    }
+
+    /// What is acknowledged selectively before a loss is sure opens no window: in its place one segment each may leave, not two
+    /// (RFC 3042 §2, RFC 5681 §3.2). Controllers that need no window count everything.
+    fn may_grow(&self, delivery: &Delivery) -> bool {
+        delivery.cumulative || self.controller.recovery() != Recovery::Prr
     }
 
     fn reduce_proportionally(&mut self, delivery: &Delivery, safe: bool) {

@@ -295,8 +295,12 @@ impl Connection {
         self.verdict = self.controller.verdict();
     }
 
-    fn start_controller(&mut self, segment: u64) {
-        let config = controller_config(segment, self.config.pacing, self.isn, self.timestamp_offset);
+    /// A path on which opening took more than one repetition is entered with one segment (RFC 6928 §2, Linux).
+    pub(super) fn start_controller(&mut self, segment: u64) {
+        let mut config = controller_config(segment, self.config.pacing, self.isn, self.timestamp_offset);
+        if self.una == 0 && self.flight.timeouts > 1 {
+            config.initial_window = config.mss;
+        }
         self.controller = self.config.congestion.build(&config);
         self.verdict = self.controller.verdict();
     }

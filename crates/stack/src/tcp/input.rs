@@ -313,6 +313,10 @@ impl Connection {
             return Reply::None;
         }
         self.state = State::Established;
+        if self.flight.timeouts > 0 {
+            // What answers to timeouts of the SYN-ACK did to the window says nothing about data.
+            self.start_controller(self.segment_size());
+        }
         match listener {
             Some(listener) => Reply::Accepted(listener),
             None => {

@@ -6,6 +6,8 @@ use tautline_base::Instant;
 
 /// RTO before the first sample (RFC 6298 §2.1).
 pub(super) const INITIAL_RTO: Duration = Duration::from_secs(1);
+/// RTO of the first data if the handshake gave no sample because its SYN had to be sent again (RFC 6298 §5.7).
+const FALLBACK_RTO: Duration = Duration::from_secs(3);
 /// Floor of the variance term: RTO = SRTT + max(floor, 4 × deviation).
 const VARIANCE_FLOOR: Duration = Duration::from_millis(200);
 /// Largest RTO, backoff included.
@@ -14,10 +16,18 @@ pub(super) const MAX_RTO: Duration = Duration::from_secs(120);
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(300);
 
 /// Smoothed RTT, its mean deviation, and the lowest RTT of the last five minutes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct RttEstimator {
     smoothed: Option<Smoothed>,
+    /// RTO before the first sample.
+    initial: Duration,
     backoff: u32,
+}
+
+impl Default for RttEstimator {
+    fn default() -> Self {
+        Self { smoothed: None, initial: INITIAL_RTO, backoff: 0 }
+    }
 }
 
 #[derive(Debug)]
@@ -54,6 +64,14 @@ impl RttEstimator {
         s.srtt = s.srtt - s.srtt / 8 + rtt / 8;
     }
 
+    /// The handshake is over. If it gave no sample, the path may well be longer than the first guess.
+    pub(crate) fn opened(&mut self) {
+        if self.smoothed.is_none() {
+            self.initial = FALLBACK_RTO;
+            self.backoff = 0;
+        }
+    }
+
     /// The smoothed RTT; zero before the first sample.
     pub(crate) fn srtt(&self) -> Duration {
         self.smoothed.as_ref().map_or(Duration::ZERO, |s| s.srtt)
@@ -72,7 +90,7 @@ impl RttEstimator {
     /// The retransmission timeout, backed off.
     pub(crate) fn rto(&self) -> Duration {
         let base = match &self.smoothed {
-            None => INITIAL_RTO,
+            None => self.initial,
             Some(s) => s.srtt + VARIANCE_FLOOR.max(s.deviation * 4),
         };
         base.saturating_mul(1 << self.backoff.min(16)).min(MAX_RTO)

@@ -79,6 +79,8 @@ pub(super) struct Delivery {
     pub(super) retransmission: Option<u32>,
     /// Segments newly delivered.
     pub(super) packets: u64,
+    /// SND.UNA advanced.
+    pub(super) cumulative: bool,
     /// Our SYN was among them: the acknowledgement belongs to the handshake.
     pub(super) opening: bool,
     /// One segment alone, sent once, and cumulatively: perhaps the receiver held its acknowledgement back.
