@@ -23,6 +23,8 @@ enum Use {
     InitialSequence,
     Timestamp,
     Port,
+    Cookie,
+    CookieOfMinute,
 }
 
 impl Key {
@@ -52,6 +54,16 @@ impl Key {
     /// Initial sequence number: hash of the connection plus a clock of 64 ns (RFC 6528).
     pub(crate) fn initial_sequence(&self, tuple: &Tuple, now: Instant) -> u32 {
         (self.hash(Use::InitialSequence, tuple) as u32).wrapping_add((now.as_nanos() >> 6) as u32)
+    }
+
+    /// The part of a SYN cookie that stays the same for a connection.
+    pub(crate) fn cookie(&self, tuple: &Tuple) -> u32 {
+        self.hash(Use::Cookie, tuple) as u32
+    }
+
+    /// The part of a SYN cookie that changes every minute.
+    pub(crate) fn cookie_of_minute(&self, tuple: &Tuple, minute: u64) -> u32 {
+        self.hash(Use::CookieOfMinute, (tuple, minute)) as u32
     }
 
     /// Offset of a connection's timestamp clock (RFC 7323 §5.4).

@@ -11,6 +11,7 @@
 //! | [`host`] | [`Host`]: the walk ([`Host::poll`]), arriving frames, the application's calls |
 //! | [`address`] | [`Cidr`], [`Route`] |
 //! | [`config`] | [`HostConfig`], [`TcpConfig`] |
+//! | [`limits`] | [`Limits`]: what all connections together may hold |
 //! | [`socket`] | events, read results, errors |
 //! | [`tsq`] | TCP Small Queues |
 //! | [`trace`] | [`Tracer`]: every event in the life of every packet |
@@ -20,8 +21,10 @@
 pub mod address;
 mod addressing;
 pub mod config;
+mod cookies;
 pub mod host;
 mod keyed;
+pub mod limits;
 mod neighbour;
 mod pacer;
 mod queues;
@@ -31,6 +34,7 @@ pub mod socket;
 mod sockets;
 pub mod stats;
 mod tcp;
+mod time_wait;
 pub mod trace;
 pub mod tsq;
 mod wire;
@@ -38,6 +42,7 @@ mod wire;
 pub use address::{BadCidr, Cidr, Route};
 pub use config::{EcnMode, HostConfig, Keepalive, Pacing, SynCookies, TcpConfig, ToldOf};
 pub use host::Host;
+pub use limits::Limits;
 pub use pacer::{CatchUp, PacerConfig};
 pub use socket::{CloseReason, ConnectError, Event, ListenError, Recv, SocketError};
 pub use stats::HostStats;

@@ -73,6 +73,11 @@ impl RangeSet {
         self.ranges.len()
     }
 
+    /// Memory held, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        self.ranges.capacity() * size_of::<Range<u64>>()
+    }
+
     /// True when nothing is in the set.
     pub(crate) fn is_empty(&self) -> bool {
         self.ranges.is_empty()

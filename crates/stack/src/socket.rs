@@ -49,6 +49,9 @@ pub enum CloseReason {
     /// The peer did not answer within the retry limit.
     #[error("the peer stopped answering: every retransmission timed out")]
     TimedOut,
+    /// This host was short of memory, and the peer took nothing of what the connection held.
+    #[error("this host was short of memory and the peer took nothing of what it was sent")]
+    OutOfMemory,
     /// Nobody on the link answers for the next hop's address.
     #[error("no route to the peer: nobody on the link answers ARP for the next hop; check addresses and cabling")]
     Unreachable,

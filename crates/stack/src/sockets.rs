@@ -1,10 +1,14 @@
 //! The table of sockets: slots with generations, so that an old handle never reaches the slot's next tenant.
 
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
-use tautline_base::SocketId;
+use tautline_base::{Instant, SocketId};
 
 use crate::config::TcpConfig;
+use crate::keyed::Key;
 use crate::tcp::Connection;
 
 /// All sockets of a host.
@@ -19,18 +23,59 @@ struct Slot {
     tenant: Option<Socket>,
 }
 
-/// A socket. Connections are boxed: slots stay small, and idle slots hold nothing.
+/// A socket. They are boxed: slots stay small, and idle slots hold nothing.
 pub(crate) enum Socket {
-    Listener(Listener),
+    Listener(Box<Listener>),
     Connection(Box<Connection>),
 }
 
 /// Waits for connections on a port.
 pub(crate) struct Listener {
     pub(crate) port: u16,
-    pub(crate) config: TcpConfig,
+    /// Every connection shares it until it changes its own.
+    pub(crate) config: Arc<TcpConfig>,
     /// Connections that are half open.
     pub(crate) pending: usize,
+    /// Opened connections that the application has not been told of yet.
+    pub(crate) waiting: usize,
+    /// When a SYN was last answered with a cookie.
+    pub(crate) cookies_at: Option<Instant>,
+    /// Connections of each peer, if their number is limited.
+    pub(crate) peers: HashMap<IpAddr, usize, Key>,
+}
+
+impl Listener {
+    pub(crate) fn new(port: u16, config: TcpConfig, key: Key) -> Self {
+        let peers = HashMap::with_hasher(key);
+        Self { port, config: Arc::new(config), pending: 0, waiting: 0, cookies_at: None, peers }
+    }
+
+    /// The application has as many connections to take as it may leave waiting.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.waiting >= self.config.accept_queue
+    }
+
+    /// `peer` has as many connections as one may have.
+    pub(crate) fn has_enough_of(&self, peer: IpAddr) -> bool {
+        self.config.per_peer.is_some_and(|most| self.peers.get(&peer).copied().unwrap_or(0) >= most)
+    }
+
+    /// One connection of `peer` more.
+    pub(crate) fn count_in(&mut self, peer: IpAddr) {
+        if self.config.per_peer.is_some() {
+            *self.peers.entry(peer).or_default() += 1;
+        }
+    }
+
+    /// One less.
+    pub(crate) fn count_out(&mut self, peer: IpAddr) {
+        if let Some(count) = self.peers.get_mut(&peer) {
+            *count -= 1;
+            if *count == 0 {
+                self.peers.remove(&peer);
+            }
+        }
+    }
 }
 
 impl Sockets {
@@ -82,6 +127,14 @@ impl Sockets {
     }
 
     /// The listener `id` names.
+    pub(crate) fn listener(&self, id: SocketId) -> Option<&Listener> {
+        match self.tenant(id)? {
+            Socket::Listener(listener) => Some(listener),
+            Socket::Connection(_) => None,
+        }
+    }
+
+    /// The listener `id` names.
     pub(crate) fn listener_mut(&mut self, id: SocketId) -> Option<&mut Listener> {
         match self.tenant_mut(id)? {
             Socket::Listener(listener) => Some(listener),
@@ -102,7 +155,7 @@ mod tests {
     #[test]
     fn an_old_handle_does_not_reach_the_next_tenant() {
         let mut sockets = Sockets::default();
-        let listener = |_| Socket::Listener(Listener { port: 1, config: TcpConfig::default(), pending: 0 });
+        let listener = |_| Socket::Listener(Box::new(Listener::new(1, TcpConfig::default(), Key::from_seed(1))));
         let first = sockets.insert(listener);
         assert!(sockets.remove(first).is_some());
         let second = sockets.insert(listener);

@@ -14,8 +14,22 @@ pub struct HostStats {
     pub not_for_us: u64,
     /// Segments for which there is no connection or listener.
     pub no_socket: u64,
-    /// SYNs refused because a listener's backlog was full.
+    /// SYNs that found their listener's backlog full.
     pub backlog_full: u64,
+    /// Of those, answered with a SYN cookie.
+    pub cookies_sent: u64,
+    /// Connections opened by a SYN cookie that came back.
+    pub cookies_redeemed: u64,
+    /// SYNs, and last acknowledgements of handshakes, ignored because the application leaves too many connections waiting.
+    pub accept_queue_full: u64,
+    /// SYNs ignored because the peer has as many connections as one may have.
+    pub too_many_of_peer: u64,
+    /// Connections that were forgotten without TIME-WAIT because too many are in it.
+    pub time_wait_full: u64,
+    /// Connections reset when they were closed because too many closed ones still deliver.
+    pub too_many_orphans: u64,
+    /// Connections reset, and segments dropped, for want of buffer memory.
+    pub out_of_memory: u64,
     /// Packets written.
     pub births: u64,
     /// Packets given back by the device after transmission.

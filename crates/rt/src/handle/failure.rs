@@ -39,7 +39,9 @@ impl Failure {
             Self::Closed(CloseReason::Reset) => ErrorKind::ConnectionReset,
             Self::Closed(CloseReason::TimedOut) => ErrorKind::TimedOut,
             Self::Closed(CloseReason::Unreachable) => ErrorKind::HostUnreachable,
-            Self::Closed(CloseReason::Aborted | CloseReason::Local) | Self::HostGone => ErrorKind::ConnectionAborted,
+            Self::Closed(CloseReason::Aborted | CloseReason::Local | CloseReason::OutOfMemory) | Self::HostGone => {
+                ErrorKind::ConnectionAborted
+            }
             Self::Closed(CloseReason::Finished) | Self::Broken(_) | Self::ShutDown => ErrorKind::BrokenPipe,
             Self::NotOpen => ErrorKind::NotConnected,
             Self::Connect(ConnectError::NoRoute(_)) => ErrorKind::NetworkUnreachable,

@@ -10,7 +10,7 @@ use tautline_qdisc::Qdisc;
 
 use super::Host;
 use crate::config::{Keepalive, TcpConfig};
-use crate::socket::{ConnectError, Event, ListenError, Recv, SocketError};
+use crate::socket::{ConnectError, ListenError, Recv, SocketError};
 use crate::sockets::{Listener, Socket};
 use crate::tcp::info::TcpInfo;
 use crate::tcp::{Connection, Opening, Tuple};
@@ -34,7 +34,7 @@ where
         if self.listeners.contains_key(&port) {
             return Err(ListenError::InUse(port));
         }
-        let id = self.sockets.insert(|_| Socket::Listener(Listener { port, config, pending: 0 }));
+        let id = self.sockets.insert(|_| Socket::Listener(Box::new(Listener::new(port, config, self.key))));
         self.listeners.insert(port, id);
         Ok(id)
     }
@@ -56,21 +56,22 @@ where
         let next_hop = self.addressing.next_hop(address).ok_or(ConnectError::NoRoute(address))?;
         let local = self.addressing.source_for(address).ok_or(ConnectError::NoRoute(address))?;
         let tuple = self.free_tuple(local, SocketAddr::new(address, remote.port())).ok_or(ConnectError::NoPort(remote))?;
-        let opening = self.opening(tuple, next_hop, now);
+        let opening = self.opening(tuple, next_hop, None, now);
         let id = self.sockets.insert(|id| Socket::Connection(Box::new(Connection::connect(opening(id), config))));
         self.demux.insert(tuple, id);
         self.touch(id);
         Ok(id)
     }
 
-    /// What a new connection is born with.
+    /// What a new connection is born with; its initial sequence number may be given.
     pub(super) fn opening(
         &self,
         tuple: Tuple,
         next_hop: IpAddr,
+        isn: Option<u32>,
         now: Instant,
     ) -> impl FnOnce(SocketId) -> Opening + use<Q, D, T, L> {
-        let isn = self.key.initial_sequence(&tuple, now);
+        let isn = isn.unwrap_or_else(|| self.key.initial_sequence(&tuple, now));
         let timestamp_offset = self.key.timestamp_offset(&tuple);
         let hashes = self.key.flow(&tuple);
         let mtu = self.mtu;
@@ -85,7 +86,7 @@ where
             let local_port = (EPHEMERAL.start + offset.wrapping_add(self.next_port) % count) as u16;
             self.next_port = self.next_port.wrapping_add(1);
             let tuple = Tuple { local, remote: remote.ip(), local_port, remote_port: remote.port() };
-            (!self.demux.contains_key(&tuple)).then_some(tuple)
+            (!self.demux.contains_key(&tuple) && !self.time_waits.contains(&tuple)).then_some(tuple)
         })
     }
 
@@ -94,6 +95,7 @@ where
         let connection = self.sockets.connection_mut(id).ok_or(SocketError::NoSuchSocket)?;
         let taken = connection.write(data)?;
         self.runnable.push(connection);
+        self.charge(id);
         Ok(taken)
     }
 
@@ -103,6 +105,7 @@ where
         let read = connection.read(out)?;
         // Reading may have opened the window.
         self.runnable.push(connection);
+        self.charge(id);
         Ok(read)
     }
 
@@ -118,6 +121,7 @@ where
         let now = self.advance_clock(now);
         if let Some(connection) = self.sockets.connection_mut(id) {
             connection.release(now);
+            self.adopt(id);
             self.touch(id);
         } else if let Some(Socket::Listener(listener)) = self.sockets.remove(id) {
             self.listeners.remove(&listener.port);
@@ -167,11 +171,6 @@ where
         Ok(())
     }
 
-    /// The next event, oldest first.
-    pub fn next_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
-    }
-
     /// A look into a connection.
     pub fn info(&self, id: SocketId) -> Option<TcpInfo> {
         self.sockets.connection(id).map(Connection::info)
@@ -189,6 +188,6 @@ where
 
     /// How many sockets exist, those in TIME-WAIT included.
     pub fn socket_count(&self) -> usize {
-        self.sockets.len()
+        self.sockets.len() + self.time_waits.len()
     }
 }

@@ -7,11 +7,10 @@ use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
 
 use super::Host;
-use crate::socket::Event;
-use crate::sockets::Socket;
-use crate::tcp::{Connection, Reply, Tuple};
+use crate::tcp::{Reply, Tuple};
+use crate::time_wait::Answer;
 use crate::trace::{Tracer, What};
-use crate::wire::{self, EcnFlags, Flags, Mac, Malformed, Parsed, SACK_BLOCKS, Segment, TcpHeader};
+use crate::wire::{self, Addresses, EcnFlags, Flags, Mac, Malformed, Parsed, SACK_BLOCKS, Segment, TcpHeader};
 
 /// Most frames taken from the device in one call.
 const RECEIVE_BUDGET: usize = 64;
@@ -108,20 +107,33 @@ where
             local_port: segment.destination_port,
             remote_port: segment.source_port,
         };
-        let mut found = self.demux.get(&tuple).copied();
+        let (mut found, mut isn) = (self.demux.get(&tuple).copied(), None);
         if let Some(id) = found
             && let Some(old) = self.sockets.connection_mut(id).filter(|old| old.may_be_replaced_by(segment))
         {
             // What the application still holds can still be read; only the peer's address is given away.
+            isn = old.successors_isn();
             old.make_way();
             self.demux.remove(&tuple);
             self.touch(id);
             found = None;
         }
         let source_mac = Mac::from_bytes(&frame[6..12]);
+        if found.is_none()
+            && let Some(answer) = self.time_waits.on_segment(&tuple, segment, now)
+        {
+            match answer {
+                Answer::Nothing => return,
+                Answer::Acknowledge(header) => return self.answer_in_time_wait(&tuple, source_mac, &header, now),
+                Answer::Open { isn: after } => isn = Some(after),
+            }
+        }
         match found {
             Some(id) => self.on_segment(id, segment, source_mac, now),
-            None if segment.syn && segment.ack.is_none() && !segment.rst => self.on_syn(tuple, segment, source_mac, now),
+            None if segment.syn && segment.ack.is_none() && !segment.rst => {
+                self.on_syn(tuple, segment, source_mac, isn, now);
+            }
+            None if self.on_stray(tuple, segment, source_mac, now) => {}
             None => {
                 self.stats.no_socket += 1;
                 self.reset(&tuple, source_mac, segment, now);
@@ -129,7 +141,10 @@ where
         }
     }
 
-    fn on_segment(&mut self, id: SocketId, segment: &Segment<'_>, source_mac: Mac, now: Instant) {
+    pub(super) fn on_segment(&mut self, id: SocketId, segment: &Segment<'_>, source_mac: Mac, now: Instant) {
+        if self.must_wait(id, segment) {
+            return;
+        }
         let Some(connection) = self.sockets.connection_mut(id) else { return };
         let reply = connection.on_segment(segment, now);
         let tuple = connection.tuple;
@@ -141,44 +156,8 @@ where
         self.touch(id);
     }
 
-    /// Gives an opened connection to its listener's application; if the listener is gone, nobody will ever serve the peer.
-    fn hand_over(&mut self, id: SocketId, listener: SocketId) {
-        if self.sockets.listener_mut(listener).is_some() {
-            self.events.push_back(Event::Accepted { listener, socket: id });
-        } else if let Some(connection) = self.sockets.connection_mut(id) {
-            connection.orphan = true;
-            connection.abort();
-        }
-    }
-
-    /// A SYN for a port somebody may listen on.
-    fn on_syn(&mut self, tuple: Tuple, segment: &Segment<'_>, source_mac: Mac, now: Instant) {
-        let listening = self.listeners.get(&tuple.local_port).copied();
-        let Some(id) = listening else {
-            self.stats.no_socket += 1;
-            return self.reset(&tuple, source_mac, segment, now);
-        };
-        let Some(next_hop) = self.addressing.next_hop(tuple.remote) else {
-            // There is no way back to the peer.
-            self.stats.not_for_us += 1;
-            return;
-        };
-        let Some(listener) = self.sockets.listener_mut(id) else { return };
-        if listener.pending >= listener.config.backlog {
-            self.stats.backlog_full += 1;
-            return;
-        }
-        listener.pending += 1;
-        let config = listener.config.clone();
-        let opening = self.opening(tuple, next_hop, now);
-        let connection =
-            self.sockets.insert(|new| Socket::Connection(Box::new(Connection::accept(opening(new), config, id))));
-        self.demux.insert(tuple, connection);
-        self.on_segment(connection, segment, source_mac, now);
-    }
-
     /// Answers a segment that no connection wants (RFC 9293 §3.10.7.1). A reset is never answered.
-    fn reset(&mut self, tuple: &Tuple, destination_mac: Mac, segment: &Segment<'_>, now: Instant) {
+    pub(super) fn reset(&mut self, tuple: &Tuple, destination_mac: Mac, segment: &Segment<'_>, now: Instant) {
         if segment.rst || !destination_mac.is_unicast() || !self.has_frames_to_spare() {
             return;
         }
@@ -204,11 +183,23 @@ where
             codepoint: Ecn::NotEct,
         };
         let addresses = self.addresses_to(tuple.local, tuple.remote, destination_mac);
-        self.answer(now, |frame| Some(wire::write_tcp(frame, &addresses, &header, (&[], &[]))));
+        self.answer_with(&addresses, &header, now);
+    }
+
+    fn answer_in_time_wait(&mut self, tuple: &Tuple, destination_mac: Mac, header: &TcpHeader, now: Instant) {
+        if destination_mac.is_unicast() && self.has_frames_to_spare() {
+            let addresses = self.addresses_to(tuple.local, tuple.remote, destination_mac);
+            self.answer_with(&addresses, header, now);
+        }
+    }
+
+    /// Writes a segment without data that no connection owns.
+    pub(super) fn answer_with(&mut self, addresses: &Addresses, header: &TcpHeader, now: Instant) {
+        self.answer(now, |frame| Some(wire::write_tcp(frame, addresses, header, (&[], &[]))));
     }
 
     /// Strangers are answered only from plenty: a flood of them must not take the frames that connections need.
-    fn has_frames_to_spare(&mut self) -> bool {
+    pub(super) fn has_frames_to_spare(&mut self) -> bool {
         let spare = self.pool.free() > self.pool.capacity() / 4;
         self.stats.no_frame += u64::from(!spare);
         spare

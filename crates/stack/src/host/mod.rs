@@ -4,10 +4,14 @@
 //! |---|---|
 //! | `walk` | [`Host::poll`]: the walk of a packet from birth to settling |
 //! | `input` | arriving frames: ARP, ICMP echo, TCP |
+//! | `listening` | SYNs, SYN cookies, the accept queue |
+//! | `holding` | what connections hold together |
 //! | `calls` | what applications call |
 
 mod calls;
+mod holding;
 mod input;
+mod listening;
 mod walk;
 
 use std::collections::{HashMap, VecDeque};
@@ -17,6 +21,7 @@ use tautline_base::{Device, Frame, Instant, Owner, Packet, Pool, SocketId};
 use tautline_bql::{Dql, Limit, Port};
 use tautline_qdisc::{Drops, Qdisc};
 
+use self::holding::Holdings;
 use crate::addressing::Addressing;
 use crate::config::HostConfig;
 use crate::keyed::Key;
@@ -26,6 +31,7 @@ use crate::socket::Event;
 use crate::sockets::Sockets;
 use crate::stats::HostStats;
 use crate::tcp::Tuple;
+use crate::time_wait::TimeWaits;
 use crate::trace::{NoTrace, PacketEvent, Tracer, What, sequence_number};
 use crate::wire::{Addresses, ETHERNET_HEADER, Mac};
 
@@ -47,6 +53,8 @@ pub struct Host<Q, D: Device, T = NoTrace, L = Dql> {
     sockets: Sockets,
     demux: HashMap<Tuple, SocketId, Key>,
     listeners: HashMap<u16, SocketId, Key>,
+    time_waits: TimeWaits,
+    holdings: Holdings,
     neighbours: Neighbours,
     runnable: RunQueue,
     deadlines: TimeQueue,
@@ -91,6 +99,8 @@ where
             sockets: Sockets::default(),
             demux: HashMap::with_hasher(key),
             listeners: HashMap::with_hasher(key),
+            time_waits: TimeWaits::new(key),
+            holdings: Holdings::default(),
             neighbours: Neighbours::new(key),
             runnable: RunQueue::default(),
             deadlines: TimeQueue::default(),

@@ -102,6 +102,7 @@ where
                 self.watch_memory(id);
             }
         }
+        self.time_waits.on_deadline(now);
         self.ask_neighbours_again(now);
     }
 
@@ -335,6 +336,11 @@ where
             self.forget(id);
             return;
         }
+        if connection.state() == State::TimeWait && self.retire(id) {
+            return;
+        }
+        self.charge(id);
+        let Some(connection) = self.sockets.connection_mut(id) else { return };
         // What would be due at the end of time has overflowed: there it would be due again and again.
         if let Some(wake) = connection.next_deadline()
             && wake.at < END_OF_TIME
@@ -360,16 +366,6 @@ where
         }
     }
 
-    /// Frees a connection's slot.
-    pub(super) fn forget(&mut self, id: SocketId) {
-        if let Some(crate::sockets::Socket::Connection(connection)) = self.sockets.remove(id) {
-            // A newer connection may have taken the dead one's place.
-            if self.demux.get(&connection.tuple) == Some(&id) {
-                self.demux.remove(&connection.tuple);
-            }
-        }
-    }
-
     /// When to poll again.
     fn next_wake(&self, exhausted: bool, now: Instant) -> Option<Wake> {
         let device = self.port.ring().device();
@@ -381,6 +377,7 @@ where
             self.deadlines.next().map(|at| Wake::new(at, Reason::Rto)),
             self.neighbours.next_deadline().map(|at| Wake::new(at, Reason::Neighbour)),
             self.idling.next().map(|at| Wake::new(at, Reason::Idle)),
+            self.time_waits.next_deadline().map(|at| Wake::new(at, Reason::Close)),
             self.port.ready_at().map(|at| Wake::new(at, Reason::Qdisc)),
             reap.then_some(Wake::new(now + REAP_INTERVAL, Reason::Reap)),
         ];

@@ -1,6 +1,7 @@
 //! One TCP connection: its state, its two halves, and what the application does to it (RFC 9293 §3.10.1–3.10.6).
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, Rate, SocketId};
@@ -133,6 +134,14 @@ pub(crate) struct Place {
     pub(crate) armed: Option<Instant>,
     /// Counted in this listener's backlog.
     pub(crate) half_open_of: Option<SocketId>,
+    /// Counted among its peer's connections to this listener.
+    pub(crate) counted_at: Option<SocketId>,
+    /// Counted among the orphans.
+    pub(crate) counted_orphan: bool,
+    /// In the queue of those to reset when memory is short.
+    pub(crate) suspect: bool,
+    /// Bytes of buffers it was last charged for.
+    pub(crate) charged: u64,
 }
 
 /// One connection.
@@ -141,7 +150,8 @@ pub(crate) struct Connection {
     pub(crate) tuple: Tuple,
     /// The neighbour its packets go to.
     pub(crate) next_hop: IpAddr,
-    pub(crate) config: TcpConfig,
+    /// Shared with the listener and its other connections until it is changed.
+    pub(crate) config: Arc<TcpConfig>,
     pub(crate) hashes: (u64, u32, u32),
     pub(crate) place: Place,
     pub(crate) happened: Happened,
@@ -149,6 +159,8 @@ pub(crate) struct Connection {
     pub(crate) pacer: Pacer,
     /// The application has let go: no events, and the slot is freed when the connection ends.
     pub(crate) orphan: bool,
+    /// The host is short of memory.
+    pub(crate) pressed: bool,
     pub(super) state: State,
     pub(super) mtu: usize,
     pub(super) isn: u32,
@@ -209,17 +221,17 @@ pub(super) struct Flight {
 impl Connection {
     /// An active open: the SYN is the first thing it wants to send.
     pub(crate) fn connect(opening: Opening, config: TcpConfig) -> Self {
-        Self::new(opening, config, State::SynSent)
+        Self::new(opening, Arc::new(config), State::SynSent)
     }
 
     /// A passive open: a SYN arrived at `listener`; `input` will be told of it.
-    pub(crate) fn accept(opening: Opening, config: TcpConfig, listener: SocketId) -> Self {
+    pub(crate) fn accept(opening: Opening, config: Arc<TcpConfig>, listener: SocketId) -> Self {
         let mut connection = Self::new(opening, config, State::SynReceived { listener: Some(listener) });
         connection.place.half_open_of = Some(listener);
         connection
     }
 
-    fn new(opening: Opening, config: TcpConfig, state: State) -> Self {
+    pub(super) fn new(opening: Opening, config: Arc<TcpConfig>, state: State) -> Self {
         let Opening { id, tuple, next_hop, isn, timestamp_offset, hashes, mtu } = opening;
         let segment = (mtu - IPV4_HEADER - TCP_HEADER - TIMESTAMP_OPTION) as u64;
         let controller = config.congestion.build(&controller_config(segment, config.pacing, isn, timestamp_offset));
@@ -233,6 +245,7 @@ impl Connection {
             tsq: Tsq::new(config.tsq),
             pacer: Pacer::new(config.pacer),
             orphan: false,
+            pressed: false,
             state,
             mtu,
             isn,
@@ -289,7 +302,7 @@ impl Connection {
     /// From now on another algorithm has the say; it begins with the window of the one before (Linux `TCP_CONGESTION`).
     pub(crate) fn set_congestion(&mut self, congestion: Factory) {
         let before = self.verdict;
-        self.config.congestion = congestion;
+        Arc::make_mut(&mut self.config).congestion = congestion;
         self.start_controller(self.segment_size());
         self.controller.adopt(&before);
         self.verdict = self.controller.verdict();
@@ -305,9 +318,14 @@ impl Connection {
         self.verdict = self.controller.verdict();
     }
 
-    /// The shift that lets 16 bits express our whole buffer.
+    /// The shift of our windows.
     pub(super) fn own_scale(&self) -> u8 {
-        let buffer = self.config.receive_buffer.get();
+        Self::scale_for(&self.config)
+    }
+
+    /// The shift that lets 16 bits express the whole buffer of `config`.
+    pub(crate) fn scale_for(config: &TcpConfig) -> u8 {
+        let buffer = config.receive_buffer.get();
         (0..MAX_SCALE).find(|scale| buffer >> scale <= u64::from(u16::MAX)).unwrap_or(MAX_SCALE)
     }
 
@@ -350,7 +368,7 @@ impl Connection {
         match self.state {
             State::Closed | State::TimeWait => Err(SocketError::Closed),
             _ => {
-                let taken = self.buffer.write(data);
+                let taken = self.buffer.write(&data[..self.may_write(data.len())]);
                 self.wants_room = taken < data.len();
                 Ok(taken)
             }
@@ -433,28 +451,6 @@ impl Connection {
             _ if self.orphan && self.segments.is_empty() => self.end(CloseReason::Unreachable),
             _ => {}
         }
-    }
-
-    /// A new SYN of the same peer takes the place of a connection that is over. In TIME-WAIT it must be provably newer: its
-    /// sequence number is beyond what we received, or its timestamp is (RFC 9293 §3.10.7.4, RFC 6191).
-    pub(crate) fn may_be_replaced_by(&self, segment: &crate::wire::Segment<'_>) -> bool {
-        let opens = segment.syn && segment.ack.is_none() && !segment.rst;
-        if self.state == State::Closed {
-            return opens && !self.reset_due;
-        }
-        let (State::TimeWait, Some(agreed)) = (self.state, &self.agreed) else { return false };
-        let beyond = crate::seq::from_wire(agreed.irs, self.receiver.next(), segment.seq)
-            .is_some_and(|offset| offset > self.receiver.next());
-        let newer = match (agreed.peer_timestamp, segment.timestamp) {
-            (Some(ours), Some((theirs, _))) => crate::seq::older(ours, theirs),
-            _ => false,
-        };
-        opens && (beyond || newer)
-    }
-
-    /// Ends a connection whose place a new one takes.
-    pub(crate) fn make_way(&mut self) {
-        self.end(CloseReason::Finished);
     }
 
     /// When received data's memory goes, unless more arrives.

@@ -53,7 +53,7 @@ impl Connection {
     }
 
     /// The SYN that created this connection.
-    fn take_first_syn(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
+    pub(super) fn take_first_syn(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
         self.agree(segment, now);
         self.ecn.on_syn(segment.ecn_flags, segment.codepoint);
         self.update_window_from_syn(segment);
@@ -397,6 +397,10 @@ impl Connection {
         if self.orphan && fresh && !segment.payload.is_empty() {
             // Nobody will read this: the peer must know that it is lost.
             self.abort();
+            return;
+        }
+        if fresh && !segment.payload.is_empty() && self.has_no_memory_for(offset) {
+            self.receiver.owe_now();
             return;
         }
         let before = self.receiver.next();

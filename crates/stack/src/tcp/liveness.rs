@@ -1,6 +1,7 @@
 //! Whether the peer is still there: the user timeout (RFC 5482, kept local), keepalive (RFC 9293 §3.8.4) and how long an abandoned
 //! connection may go on (`spec/tcp.md` §1.1–1.2, §1.13). Retransmission and window probing have their own limits, in `deadlines`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tautline_base::{Instant, Reason, Wake};
@@ -123,21 +124,21 @@ impl Connection {
         // A connection that has been quiet for long is not asked at once.
         self.liveness.heard = self.liveness.heard.max(now);
         self.liveness.probes = 0;
-        self.config.keepalive = keepalive;
+        Arc::make_mut(&mut self.config).keepalive = keepalive;
     }
 
     /// From now on a peer that makes no progress is given up after `limit`.
     pub(crate) fn set_user_timeout(&mut self, limit: Option<Duration>) {
-        self.config.user_timeout = limit;
+        Arc::make_mut(&mut self.config).user_timeout = limit;
     }
 
     /// Nagle's algorithm, or not.
     pub(crate) fn set_nagle(&mut self, nagle: bool) {
-        self.config.nagle = nagle;
+        Arc::make_mut(&mut self.config).nagle = nagle;
     }
 
     /// What closing does with data that was not delivered; see [`TcpConfig::linger`](crate::TcpConfig::linger).
     pub(crate) fn set_linger(&mut self, linger: Option<Duration>) {
-        self.config.linger = linger;
+        Arc::make_mut(&mut self.config).linger = linger;
     }
 }

@@ -7,8 +7,10 @@
 //! | [`input`] | what an arriving segment does (RFC 9293 §3.10.7) |
 //! | [`acknowledge`] | what an acknowledgement does to the sender: delivery, loss, recovery, the controller |
 //! | [`output`] | what to send next: the plan, its commitment and its header |
+//! | [`succession`] | what is taken over from a cookie and left to TIME-WAIT |
 //! | [`timers`], [`deadlines`] | the timers of a connection; what their expiry does |
 //! | [`liveness`] | user timeout and keepalive |
+//! | [`memory`] | what its buffers hold |
 //! | [`segments`] | the retransmission queue, SACK scoreboard and RACK |
 //! | [`recovery`] | recovery phases and proportional rate reduction |
 //! | [`ecn`], [`marks`] | explicit congestion notification; where it meets the connection |
@@ -24,6 +26,7 @@ pub(crate) mod info;
 pub(crate) mod input;
 mod liveness;
 mod marks;
+mod memory;
 pub(crate) mod output;
 mod pages;
 mod receiver;
@@ -31,6 +34,7 @@ mod recovery;
 mod rtt;
 mod segments;
 mod send_buffer;
+mod succession;
 mod timers;
 mod tuple;
 

@@ -17,6 +17,8 @@ pub(super) struct Pages {
     pages: VecDeque<Option<Page>>,
     first: u64,
     spare: Vec<Page>,
+    /// Pages held, spare ones included.
+    held: usize,
 }
 
 impl Pages {
@@ -57,10 +59,8 @@ impl Pages {
     }
 
     /// Memory held, in bytes.
-    #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
-        let pages = self.pages.iter().flatten().count() + self.spare.len();
-        pages * PAGE as usize + (self.pages.capacity() + self.spare.capacity()) * size_of::<Option<Page>>()
+        self.held * PAGE as usize + (self.pages.capacity() + self.spare.capacity()) * size_of::<Option<Page>>()
     }
 
     /// True when no memory is held.
@@ -73,8 +73,13 @@ impl Pages {
         if at >= self.pages.len() {
             self.pages.resize_with(at + 1, || None);
         }
-        let spare = &mut self.spare;
-        self.pages[at].get_or_insert_with(|| spare.pop().unwrap_or_else(|| Box::new([0; PAGE as usize])))
+        let Self { spare, held, .. } = self;
+        self.pages[at].get_or_insert_with(|| {
+            spare.pop().unwrap_or_else(|| {
+                *held += 1;
+                Box::new([0; PAGE as usize])
+            })
+        })
     }
 }
 

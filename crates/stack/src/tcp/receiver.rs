@@ -252,6 +252,19 @@ impl Receiver {
         count
     }
 
+    /// Memory held, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        self.bytes.memory() + self.ahead.memory()
+    }
+
+    /// Drops everything that nobody has read.
+    pub(super) fn clear(&mut self) {
+        self.bytes.release_all();
+        self.ahead = RangeSet::default();
+        self.recent = [None; SACK_BLOCKS];
+        self.read = self.data_end();
+    }
+
     /// When a connection on which nothing arrives any more gives its memory back; `None` while it holds data, or none.
     pub(super) fn release_at(&self) -> Option<Instant> {
         (self.readable() == 0 && self.ahead.is_empty() && !self.bytes.is_empty()).then_some(self.keep_until)

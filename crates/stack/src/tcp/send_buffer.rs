@@ -56,6 +56,17 @@ impl SendBuffer {
         (&front[from.min(split)..to.min(split)], &back[from.max(split) - split..to.max(split) - split])
     }
 
+    /// Memory held, in bytes.
+    pub(super) fn memory(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Drops everything.
+    pub(super) fn clear(&mut self) {
+        self.start = self.end();
+        self.bytes = VecDeque::new();
+    }
+
     /// Releases the memory of an idle buffer.
     pub(super) fn shrink_if_idle(&mut self) {
         if self.bytes.is_empty() {

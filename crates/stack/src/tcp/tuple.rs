@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 
 /// The two ends of a connection, as a host keys them. Both addresses are of one family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Tuple {
     pub(crate) local: IpAddr,
     pub(crate) remote: IpAddr,

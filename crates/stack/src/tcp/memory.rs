@@ -1,0 +1,48 @@
+//! The memory of a connection's buffers, and how it does with less when the host is short of it.
+
+use super::connection::{Connection, State};
+use crate::socket::CloseReason;
+
+/// Written data that a connection may always hold, so that none comes to a stop for good (Linux guarantees a page).
+const LEAST_SEND: usize = 16 << 10;
+/// Received data that it may always hold.
+const LEAST_RECEIVE: usize = 8 << 10;
+
+impl Connection {
+    /// Bytes of memory in its buffers.
+    pub(crate) fn memory(&self) -> u64 {
+        (self.buffer.memory() + self.receiver.memory()) as u64
+    }
+
+    /// It holds memory for nobody, or for a peer that does not take what it asked for: the first to go when memory is short
+    /// (CVE-2008-4609).
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.state != State::Closed && (self.orphan || self.timers.persist.is_some()) && self.memory() > 0
+    }
+
+    /// It has data or a FIN that the peer does not have yet, or waits for the peer's FIN.
+    pub(crate) fn still_delivers(&self) -> bool {
+        !matches!(self.state, State::Closed | State::TimeWait)
+    }
+
+    /// The host needs its memory: ends, tells the peer, and drops what it holds.
+    pub(crate) fn starve(&mut self) {
+        self.reset_due |= !matches!(self.state, State::SynSent | State::TimeWait | State::Closed);
+        self.end(CloseReason::OutOfMemory);
+        self.buffer.clear();
+        self.receiver.clear();
+    }
+
+    /// How many of `wanted` bytes the application may write although memory is short.
+    pub(super) fn may_write(&self, wanted: usize) -> usize {
+        if self.pressed { wanted.min(LEAST_SEND.saturating_sub(self.buffer.len())) } else { wanted }
+    }
+
+    /// Memory is short, and there is no room for text at `offset`. What is in order and what the application will read at once
+    /// always has some, or nothing would ever move again.
+    pub(super) fn has_no_memory_for(&self, offset: u64) -> bool {
+        let in_order = offset <= self.receiver.next();
+        let held = if in_order { self.receiver.readable() } else { self.receiver.memory() };
+        self.pressed && held >= LEAST_RECEIVE
+    }
+}

@@ -1,0 +1,185 @@
+//! TIME-WAIT (RFC 9293 §3.6, RFC 1337, RFC 6191): what is kept of a connection that closed first and that nobody holds any more, so
+//! that its old segments do not disturb the next one between the same ports. A record, not a connection: about a tenth of the
+//! memory, and bounded in number.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::time::Duration;
+
+use tautline_base::{Ecn, Instant};
+
+use crate::keyed::Key;
+use crate::seq;
+use crate::tcp::Tuple;
+use crate::wire::{EcnFlags, Flags, SACK_BLOCKS, Segment, TcpHeader};
+
+/// Least time between two answers to one connection's stray segments (Linux `tcp_invalid_ratelimit`).
+const ANSWER_INTERVAL: Duration = Duration::from_millis(500);
+/// How far the next connection's initial number lies beyond the last number of the old one (Linux: a full unscaled window and 2).
+const STEP: u32 = 65_537;
+
+/// What remains of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Remains {
+    /// The next number expected of the peer, and the next one of ours.
+    pub(crate) expected: u32,
+    pub(crate) next: u32,
+    /// The window as advertised last.
+    pub(crate) window: u16,
+    /// The peer's latest timestamp and the offset of our clock, if the connection used them.
+    pub(crate) timestamps: Option<(u32, u32)>,
+    /// How long TIME-WAIT lasts since the last sign of life.
+    pub(crate) lasts: Duration,
+    pub(crate) until: Instant,
+}
+
+impl Remains {
+    /// The SYN is provably newer than the old connection: by its number or its timestamp (RFC 9293 §3.6.1, RFC 6191).
+    pub(crate) fn may_be_followed_by(&self, syn: &Segment<'_>) -> bool {
+        let beyond = seq::older(self.expected, syn.seq);
+        match (self.timestamps, syn.timestamp) {
+            (Some((recent, _)), Some((value, _))) => seq::older(recent, value) || beyond && value == recent,
+            _ => beyond,
+        }
+    }
+
+    /// A number beyond all of the old connection.
+    pub(crate) fn successors_isn(&self) -> u32 {
+        match self.next.wrapping_add(STEP) {
+            0 => 1,
+            isn => isn,
+        }
+    }
+}
+
+/// What an arriving segment is answered with.
+#[derive(Clone, Debug)]
+pub(crate) enum Answer {
+    Nothing,
+    /// This acknowledgement.
+    Acknowledge(Box<TcpHeader>),
+    /// It opens a new connection whose initial sequence number is beyond the old one's numbers.
+    Open {
+        isn: u32,
+    },
+}
+
+#[derive(Debug)]
+struct Record {
+    remains: Remains,
+    answered: Option<Instant>,
+    /// The moment of its entry in the queue.
+    armed: Instant,
+}
+
+/// All connections in TIME-WAIT that nobody holds.
+#[derive(Debug)]
+pub(crate) struct TimeWaits {
+    records: HashMap<Tuple, Record, Key>,
+    /// By the end, as known when the entry was made.
+    ends: BinaryHeap<Reverse<(Instant, Tuple)>>,
+}
+
+impl TimeWaits {
+    pub(crate) fn new(key: Key) -> Self {
+        Self { records: HashMap::with_hasher(key), ends: BinaryHeap::new() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    pub(crate) fn contains(&self, tuple: &Tuple) -> bool {
+        !self.records.is_empty() && self.records.contains_key(tuple)
+    }
+
+    /// Remembers a connection. False if there are `limit` already: then it is forgotten at once, as in Linux.
+    pub(crate) fn insert(&mut self, tuple: Tuple, remains: Remains, limit: usize) -> bool {
+        if self.records.len() >= limit {
+            return false;
+        }
+        let armed = remains.until;
+        self.ends.push(Reverse((armed, tuple)));
+        self.records.insert(tuple, Record { remains, answered: None, armed });
+        // Ports that are used again and again leave entries behind.
+        if self.ends.len() > 2 * self.records.len() + 64 {
+            let records = &self.records;
+            self.ends.retain(|Reverse((at, tuple))| records.get(tuple).is_some_and(|record| record.armed == *at));
+        }
+        true
+    }
+
+    /// What a segment means to a connection in TIME-WAIT; `None` if there is no such connection.
+    pub(crate) fn on_segment(&mut self, tuple: &Tuple, segment: &Segment<'_>, now: Instant) -> Option<Answer> {
+        if self.records.is_empty() {
+            return None;
+        }
+        let record = self.records.get_mut(tuple)?;
+        // RFC 1337: a reset must not cut TIME-WAIT short.
+        if segment.rst {
+            return Some(Answer::Nothing);
+        }
+        let Remains { expected, timestamps, lasts, .. } = record.remains;
+        let old = match (timestamps, segment.timestamp) {
+            (Some((recent, _)), Some((value, _))) => seq::older(value, recent),
+            _ => false,
+        };
+        if segment.syn && segment.ack.is_none() && record.remains.may_be_followed_by(segment) {
+            let isn = record.remains.successors_isn();
+            self.records.remove(tuple);
+            return Some(Answer::Open { isn });
+        }
+        if segment.ack.is_none() && !old {
+            return Some(Answer::Nothing);
+        }
+        record.remains.until = now + lasts;
+        let empty = segment.payload.is_empty() && !segment.syn && !segment.fin;
+        if !old && empty && segment.seq == expected {
+            return Some(Answer::Nothing);
+        }
+        if record.answered.is_some_and(|last| now - last < ANSWER_INTERVAL) {
+            return Some(Answer::Nothing);
+        }
+        record.answered = Some(now);
+        Some(Answer::Acknowledge(Box::new(acknowledgement(tuple, &record.remains, now))))
+    }
+
+    /// The next moment at which something may end.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.ends.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// Forgets those whose time is over.
+    pub(crate) fn on_deadline(&mut self, now: Instant) {
+        while self.next_deadline().is_some_and(|at| at <= now) {
+            let Some(Reverse((at, tuple))) = self.ends.pop() else { return };
+            let Some(record) = self.records.get_mut(&tuple).filter(|record| record.armed == at) else { continue };
+            if record.remains.until > at {
+                record.armed = record.remains.until;
+                self.ends.push(Reverse((record.armed, tuple)));
+            } else {
+                self.records.remove(&tuple);
+            }
+        }
+    }
+}
+
+/// The connection's numbers once more.
+fn acknowledgement(tuple: &Tuple, remains: &Remains, now: Instant) -> TcpHeader {
+    TcpHeader {
+        source_port: tuple.local_port,
+        destination_port: tuple.remote_port,
+        seq: remains.next,
+        ack: Some(remains.expected),
+        flags: Flags::None,
+        window: remains.window,
+        window_scale: None,
+        mss: None,
+        sack_permitted: false,
+        sack: [None; SACK_BLOCKS],
+        timestamp: remains.timestamps.map(|(echo, offset)| ((now.as_millis() as u32).wrapping_add(offset), echo)),
+        ecn_flags: EcnFlags::NONE,
+        echoed_bytes: None,
+        codepoint: Ecn::NotEct,
+    }
+}
