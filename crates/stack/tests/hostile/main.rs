@@ -5,6 +5,8 @@
 //! | [`parsing`] | headers that lie, options, checksums, addresses, fragments |
 //! | [`initial_sequence`] | streams whose numbers wrap at every place that has been got wrong somewhere |
 //! | [`blind`] | RFC 5961: resets, SYNs, acknowledgements and data of somebody who guesses |
+//! | [`floods`] | SYNs and acknowledgements without end: SYN cookies, the accept queue, limits per peer |
+//! | [`exhaustion`] | what a peer may hold for ever: memory, orphans, TIME-WAIT, ports |
 //! | [`receiving`] | tiny segments, overlaps, FINs, windows, urgent data |
 //! | [`sending`] | lies in SACK, acknowledgement tricks, window tricks |
 
@@ -13,6 +15,8 @@
 mod pair;
 
 mod blind;
+mod exhaustion;
+mod floods;
 mod initial_sequence;
 mod parsing;
 #[expect(dead_code, reason = "shared with the tests of ECN, which use another part of it")]

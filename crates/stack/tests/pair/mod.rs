@@ -93,6 +93,8 @@ pub struct Pair {
     pub hosts: [Stack; 2],
     pub now: Instant,
     pub events: [Vec<Event>; 2],
+    /// The application of a side takes no events.
+    pub deaf: [bool; 2],
     pub filter: Filter,
     /// Changes the frames that passed the filter.
     pub mangle: Mangle,
@@ -108,6 +110,7 @@ impl Pair {
             hosts: [host(0, seed), host(1, seed)],
             now: Instant::from_secs(1),
             events: [Vec::new(), Vec::new()],
+            deaf: [false; 2],
             filter: Box::new(|_, _| true),
             mangle: Box::new(|_, _| {}),
             wire: VecDeque::new(),
@@ -174,7 +177,9 @@ impl Pair {
                 self.wire.push_back((self.now + DELAY, 1 - side, frame));
             }
         }
-        while let Some(event) = self.hosts[side].next_event() {
+        while !self.deaf[side]
+            && let Some(event) = self.hosts[side].next_event()
+        {
             self.events[side].push(event);
         }
     }
