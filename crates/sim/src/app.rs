@@ -172,7 +172,7 @@ impl<S: Read> BulkSender<S> {
                 Ok(())
             }
             Event::Closed { why, .. } if !self.progress.is_done() => Err(AppError::Closed(why)),
-            Event::Closed { .. } | Event::Accepted { .. } => Ok(()),
+            Event::Closed { .. } | Event::Accepted { .. } | Event::Pong { .. } | Event::PingFailed { .. } => Ok(()),
         }
     }
 }
@@ -287,7 +287,11 @@ impl<F: FnMut(&[u8])> BulkReceiver<F> {
             }
             Event::Readable(socket) => self.read(host, socket, now),
             Event::Closed { why, .. } if !self.progress.is_done() => Err(AppError::Closed(why)),
-            Event::Closed { .. } | Event::Connected(_) | Event::Writable(_) => Ok(()),
+            Event::Closed { .. }
+            | Event::Connected(_)
+            | Event::Writable(_)
+            | Event::Pong { .. }
+            | Event::PingFailed { .. } => Ok(()),
         }
     }
 }

@@ -95,6 +95,7 @@ impl Flows {
             Event::Writable(socket) => self.fill(host, socket),
             Event::Accepted { socket, .. } | Event::Readable(socket) => self.drain(host, socket),
             Event::Closed { why, .. } => Err(AppError::Closed(why)),
+            Event::Pong { .. } | Event::PingFailed { .. } => Ok(()),
         }
     }
 

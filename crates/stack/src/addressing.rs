@@ -1,10 +1,12 @@
 //! What a host knows of addresses: its own, the way to others, and which of its own speaks to whom (RFC 6724 §5).
 
 use std::cmp::Reverse;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use crate::address::{Cidr, Route, Scope, common_bits, is_unicast};
-use crate::config::HostConfig;
+use crate::config::{HostConfig, LinkLocal};
+use crate::keyed::Key;
+use crate::wire::{IPV6_MIN_MTU, ndisc};
 
 /// A host's own addresses and its routing table.
 #[derive(Debug)]
@@ -15,9 +17,12 @@ pub(crate) struct Addressing {
 }
 
 impl Addressing {
-    /// Takes what is an address of one host from `config`; the rest cannot be ours.
-    pub(crate) fn new(config: &HostConfig) -> Self {
-        let own: Vec<Cidr> = config.addresses.iter().copied().filter(|own| is_unicast(own.address())).collect();
+    /// Takes what is an address of one host from `config`; the rest cannot be ours. Without an `mtu` for it there is no IPv6.
+    pub(crate) fn new(config: &HostConfig, mtu: usize, key: &Key) -> Self {
+        let speaks = |address: IpAddr| is_unicast(address) && (address.is_ipv4() || mtu >= IPV6_MIN_MTU);
+        let link_local = link_local(config, key).map(|address| Cidr::new(address, 64));
+        let own: Vec<Cidr> =
+            config.addresses.iter().copied().chain(link_local).filter(|own| speaks(own.address())).collect();
         let connected = own.iter().map(|own| (*own, None));
         let usable = |route: &&Route| route.to.address().is_ipv4() == route.via.is_ipv4() && is_unicast(route.via);
         let routed = config.routes.iter().filter(usable).map(|route| (route.to, Some(route.via)));
@@ -30,6 +35,18 @@ impl Addressing {
     /// Whether `address` is one of ours.
     pub(crate) fn is_own(&self, address: IpAddr) -> bool {
         self.own.iter().any(|own| own.address() == address)
+    }
+
+    /// Whether `target` is ours and `destination` a way to ask for it: itself, or the group it is in (RFC 4861 §7.2.1).
+    pub(crate) fn is_asked(&self, target: Ipv6Addr, destination: IpAddr) -> bool {
+        self.is_own(target.into()) && (destination == target || destination == ndisc::solicited_node(target))
+    }
+
+    /// Whether `address` can be that of a host on the link. What others claim of addresses elsewhere is of no use, and may be meant
+    /// to mislead (CVE-2008-2476).
+    pub(crate) fn is_neighbour(&self, address: IpAddr) -> bool {
+        let on_link = |(to, via): &(Cidr, Option<IpAddr>)| *via == Some(address) || (via.is_none() && to.contains(address));
+        self.is_peer(address) && self.routes.iter().any(on_link)
     }
 
     /// Whether `address` can be that of another host.
@@ -60,16 +77,55 @@ impl Addressing {
     }
 }
 
+/// The link-local address that `config` asks for.
+fn link_local(config: &HostConfig, key: &Key) -> Option<Ipv6Addr> {
+    const NETWORK: u128 = 0xfe80 << 112;
+    let [a, b, c, d, e, f] = config.mac;
+    let interface = match config.link_local {
+        LinkLocal::None => return None,
+        LinkLocal::FromMac => u64::from_be_bytes([a ^ 0x02, b, c, 0xff, 0xfe, d, e, f]),
+        LinkLocal::Private => key.interface(config.mac),
+    };
+    Some(Ipv6Addr::from_bits(NETWORK | u128::from(interface)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn addressing(addresses: &[&str], routes: &[(&str, &str)]) -> Addressing {
         let config = HostConfig::new([2, 0, 0, 0, 0, 1], 1);
+        let config = HostConfig { link_local: LinkLocal::None, ..config };
         let config = addresses.iter().fold(config, |config, text| config.address(text.parse::<Cidr>().unwrap()));
-        Addressing::new(&routes.iter().fold(config, |config, (to, via)| {
+        let config = routes.iter().fold(config, |config, (to, via)| {
             config.route(Route::new(to.parse::<Cidr>().unwrap(), via.parse::<IpAddr>().unwrap()))
-        }))
+        });
+        Addressing::new(&config, 1500, &Key::from_seed(1))
+    }
+
+    #[test]
+    fn the_link_local_address_comes_from_the_mac_or_the_secret_or_not_at_all() {
+        let own = |link_local, mtu| {
+            let config = HostConfig { link_local, ..HostConfig::new([0x52, 0x54, 0, 0xab, 0xcd, 0xef], 1) };
+            Addressing::new(&config, mtu, &Key::from_seed(1)).own
+        };
+        // RFC 4291 appendix A: the universal bit is turned round, ff:fe goes in the middle.
+        assert_eq!(own(LinkLocal::FromMac, 1500), ["fe80::5054:ff:feab:cdef/64".parse().unwrap()]);
+        let private = own(LinkLocal::Private, 1500);
+        assert!(
+            private[0].address() != own(LinkLocal::FromMac, 1500)[0].address() && private == own(LinkLocal::Private, 1500)
+        );
+        assert_eq!((own(LinkLocal::None, 1500), own(LinkLocal::FromMac, 1279)), (vec![], vec![]));
+    }
+
+    #[test]
+    fn a_neighbour_is_on_the_link() {
+        let table = addressing(&["10.7.0.1/24", "fe80::1/64"], &[("::/0", "2001:db8::fe")]);
+        for (text, expected) in
+            [("10.7.0.2", true), ("10.8.0.2", false), ("fe80::2", true), ("2001:db8::fe", true), ("2001:db8::2", false)]
+        {
+            assert_eq!(table.is_neighbour(ip(text)), expected, "{text}");
+        }
     }
 
     fn ip(text: &str) -> IpAddr {

@@ -30,18 +30,48 @@ pub struct HostConfig {
     /// Our hardware address.
     pub mac: [u8; 6],
     /// Our addresses, of either family, each with the network it is in: the hosts of that network are on the link. One that is
-    /// not the address of a single host (unspecified, multicast, loopback) is left out.
+    /// not the address of a single host (unspecified, multicast, loopback) is left out, and so is IPv6 on a device whose MTU is less
+    /// than the 1280 bytes IPv6 needs (RFC 8200 §5).
     pub addresses: Vec<Cidr>,
     /// The way to networks that are not on the link; the longest prefix wins. What has no way is refused at `connect`.
     pub routes: Vec<Route>,
+    /// How the IPv6 address comes about that every host has on its link. Default: [`LinkLocal::FromMac`].
+    pub link_local: LinkLocal,
+    /// The VLAN this host is in: frames carry its tag both ways (IEEE 802.1Q). Default none: frames without a tag, or with one that
+    /// only names a priority. Frames of other VLANs are not for us.
+    pub vlan: Option<u16>,
+    /// ICMP errors this host sends at most in a second, on average. Default 1000, in bursts of 50 (Linux `icmp_msgs_per_sec`,
+    /// `icmp_msgs_burst`).
+    pub icmp_errors_per_second: u32,
     /// Seeds everything random: initial sequence numbers, ports, hash keys. Take it from the system's generator in production.
     pub seed: u64,
 }
 
+/// How a host's link-local IPv6 address comes about (RFC 4291 §2.5.6). No address is tested for duplicates (RFC 4862 §5.4) before
+/// it is used; but whoever tests one of ours is told that it is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum LinkLocal {
+    /// There is none: the host speaks IPv6 only from [`HostConfig::addresses`].
+    None,
+    /// From the hardware address (RFC 4291 appendix A).
+    #[default]
+    FromMac,
+    /// From the host's secret, the same every time for one seed: it tells nothing of the hardware (in the spirit of RFC 7217).
+    Private,
+}
+
 impl HostConfig {
-    /// A host without addresses.
+    /// A host without addresses but for the link-local one.
     pub fn new(mac: [u8; 6], seed: u64) -> Self {
-        Self { mac, addresses: Vec::new(), routes: Vec::new(), seed }
+        Self {
+            mac,
+            addresses: Vec::new(),
+            routes: Vec::new(),
+            link_local: LinkLocal::default(),
+            vlan: None,
+            icmp_errors_per_second: 1000,
+            seed,
+        }
     }
 
     /// Also has `address`.

@@ -25,6 +25,9 @@ enum Use {
     Port,
     Cookie,
     CookieOfMinute,
+    Interface,
+    FlowLabel,
+    Budget,
 }
 
 impl Key {
@@ -69,6 +72,21 @@ impl Key {
     /// Offset of a connection's timestamp clock (RFC 7323 §5.4).
     pub(crate) fn timestamp_offset(&self, tuple: &Tuple) -> u32 {
         self.hash(Use::Timestamp, tuple) as u32
+    }
+
+    /// Names a connection to IPv6 routers: never 0, the same for all its life, and not to be foreseen (RFC 6437 §3).
+    pub(crate) fn flow_label(&self, tuple: &Tuple) -> u32 {
+        (self.hash(Use::FlowLabel, tuple) as u32 & 0xf_ffff).max(1)
+    }
+
+    /// The interface identifier of an address that tells nothing of the hardware.
+    pub(crate) fn interface(&self, mac: [u8; 6]) -> u64 {
+        self.hash(Use::Interface, mac)
+    }
+
+    /// Chance for a budget that others must not measure.
+    pub(crate) fn budget(&self, count: u64) -> u64 {
+        self.hash(Use::Budget, count)
     }
 
     /// Where the search for a local port towards a peer begins (RFC 6056 §3.3.3).

@@ -1,4 +1,4 @@
-//! Userspace TCP/IPv4 whose send path is in view: TCP Small Queues, pacer, queueing discipline, dynamic queue limit, ring.
+//! Userspace TCP over IPv4 and IPv6 whose send path is in view: TCP Small Queues, pacer, queueing discipline, dynamic queue limit, ring.
 //!
 //! A [`Host`] is one network stack on one device queue. It reads no clock and waits for nothing. Its driver's whole contract:
 //! *any number of inputs ([`Host::receive`], [`Host::deliver`], socket calls), one [`Host::poll`], then wait until the wake it
@@ -23,10 +23,12 @@ mod addressing;
 pub mod config;
 mod cookies;
 pub mod host;
+mod icmp_limit;
 mod keyed;
 pub mod limits;
 mod neighbour;
 mod pacer;
+mod pings;
 mod queues;
 mod ranges;
 mod seq;
@@ -40,11 +42,11 @@ pub mod tsq;
 mod wire;
 
 pub use address::{BadCidr, Cidr, Route};
-pub use config::{EcnMode, HostConfig, Keepalive, Pacing, SynCookies, TcpConfig, ToldOf};
+pub use config::{EcnMode, HostConfig, Keepalive, LinkLocal, Pacing, SynCookies, TcpConfig, ToldOf};
 pub use host::Host;
 pub use limits::Limits;
 pub use pacer::{CatchUp, PacerConfig};
-pub use socket::{CloseReason, ConnectError, Event, ListenError, Recv, SocketError};
+pub use socket::{CloseReason, ConnectError, Event, ListenError, PathError, PingError, Recv, SocketError};
 pub use stats::HostStats;
 pub use tcp::ecn::EcnState;
 pub use tcp::info::TcpInfo;

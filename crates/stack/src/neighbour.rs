@@ -1,7 +1,9 @@
-//! The neighbour cache: which hardware address answers for an IPv4 address (RFC 826, behaviour of RFC 1122 §2.3.2).
+//! The neighbour cache: which hardware address answers for an address, learnt by ARP (RFC 826, behaviour of RFC 1122 §2.3.2) or
+//! neighbour discovery (RFC 4861 §7.2, §7.3).
 //!
 //! It is bounded, and a trusted entry is not overturned by a mere claim. A stale entry stays in use while it is asked again, so a
-//! transfer does not pause.
+//! transfer does not pause. RFC 4861's states are here: INCOMPLETE is [`Entry::Asked`]; of what is [`Entry::Known`], REACHABLE is
+//! fresh, STALE is not, PROBE has been asked again; DELAY would only put the question off.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -51,8 +53,21 @@ pub(crate) struct Due {
     pub(crate) ask: Vec<IpAddr>,
     /// Connections whose question went unanswered too often.
     pub(crate) failed: Vec<SocketId>,
+    /// The addresses they asked for.
+    pub(crate) lost: Vec<IpAddr>,
     /// Connections that may try to ask now.
     pub(crate) retry: Vec<SocketId>,
+}
+
+/// How somebody comes to say where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// It asks us for ours.
+    Question,
+    /// It says that it was asked.
+    Answer,
+    /// It says so unasked, or does not want to be believed against others. No proof that it is there.
+    Announcement,
 }
 
 /// What is known about a neighbour.
@@ -60,7 +75,7 @@ pub(crate) struct Due {
 pub(crate) struct Lookup {
     /// Its hardware address, if known.
     pub(crate) mac: Option<Mac>,
-    /// An ARP request should be sent now.
+    /// It should be asked for now.
     pub(crate) ask: bool,
 }
 
@@ -69,8 +84,8 @@ impl Neighbours {
         Self { entries: HashMap::with_hasher(key), pending: 0, crowded: Vec::new() }
     }
 
-    /// Looks `address` up for `socket`, which waits if the address is not known.
-    pub(crate) fn look_up(&mut self, address: IpAddr, socket: SocketId, now: Instant) -> Lookup {
+    /// Looks `address` up for `socket`, which waits if the address is not known. `None` will look again by itself.
+    pub(crate) fn look_up(&mut self, address: IpAddr, socket: Option<SocketId>, now: Instant) -> Lookup {
         match self.entries.get_mut(&address) {
             Some(Entry::Known { mac, since, asked, doubted }) => {
                 let stale = (*doubted || now - *since > FRESH) && asked.is_none_or(|at| now - at >= ASK_INTERVAL);
@@ -80,30 +95,31 @@ impl Neighbours {
                 Lookup { mac: Some(*mac), ask: stale }
             }
             Some(Entry::Asked { waiting, .. }) => {
-                if !waiting.contains(&socket) {
-                    waiting.push(socket);
-                }
+                waiting.extend(socket.filter(|socket| !waiting.contains(socket)));
                 Lookup { mac: None, ask: false }
             }
             None => {
                 if self.entries.len() >= CAPACITY && !self.forget_oldest_answer() {
-                    if !self.crowded.contains(&socket) {
-                        self.crowded.push(socket);
-                    }
+                    self.crowded.extend(socket.filter(|socket| !self.crowded.contains(socket)));
                     return Lookup { mac: None, ask: false };
                 }
                 self.pending += 1;
-                self.entries.insert(address, Entry::Asked { attempts: 1, at: now, waiting: vec![socket] });
+                self.entries.insert(address, Entry::Asked { attempts: 1, at: now, waiting: socket.into_iter().collect() });
                 Lookup { mac: None, ask: true }
             }
         }
     }
 
-    /// `address` says it is at `mac`, in an answer or in a question of its own. Returns the connections that waited for it.
+    /// Whether the hardware address of `address` is known.
+    pub(crate) fn knows(&self, address: IpAddr) -> bool {
+        matches!(self.entries.get(&address), Some(Entry::Known { .. }))
+    }
+
+    /// `address` says it is at `mac`. Returns the connections that waited for it.
     ///
     /// A host that asks for us will want an answer, so it is remembered (RFC 826). A trusted entry is not overturned by a
     /// different claim: that is how addresses are stolen. But the claim raises doubt: we ask, and the answer counts.
-    pub(crate) fn learn(&mut self, address: IpAddr, mac: Mac, now: Instant) -> Vec<SocketId> {
+    pub(crate) fn learn(&mut self, address: IpAddr, mac: Mac, claim: Claim, now: Instant) -> Vec<SocketId> {
         if !mac.is_unicast() {
             return Vec::new();
         }
@@ -117,13 +133,14 @@ impl Neighbours {
             }
             Some(entry @ Entry::Known { .. }) => {
                 let Entry::Known { mac: trusted, asked, doubted, .. } = entry else { return Vec::new() };
-                if *trusted == mac || asked.is_some() {
-                    *entry = fresh;
-                } else {
-                    *doubted = true;
+                match claim {
+                    Claim::Announcement if *trusted == mac => {}
+                    _ if *trusted == mac => *entry = fresh,
+                    Claim::Answer if asked.is_some() => *entry = fresh,
+                    _ => *doubted = true,
                 }
             }
-            None if room => {
+            None if room && claim == Claim::Question => {
                 self.entries.insert(address, fresh);
             }
             None => {}
@@ -145,7 +162,7 @@ impl Neighbours {
 
     /// What is due at `now`.
     pub(crate) fn on_deadline(&mut self, now: Instant) -> Due {
-        let (mut ask, mut failed) = (Vec::new(), Vec::new());
+        let (mut ask, mut failed, mut lost) = (Vec::new(), Vec::new(), Vec::new());
         if self.next_deadline().is_none_or(|at| at > now) {
             return Due::default();
         }
@@ -157,6 +174,7 @@ impl Neighbours {
             }
             if *attempts >= ATTEMPTS {
                 failed.append(waiting);
+                lost.push(*address);
                 *pending -= 1;
                 return false;
             }
@@ -167,8 +185,9 @@ impl Neighbours {
         });
         ask.sort_unstable();
         failed.sort_unstable();
+        lost.sort_unstable();
         let retry = if self.entries.len() < CAPACITY { std::mem::take(&mut self.crowded) } else { Vec::new() };
-        Due { ask, failed, retry }
+        Due { ask, failed, lost, retry }
     }
 
     /// Makes room: the answer trusted longest goes. False when there is none, only questions.
@@ -193,17 +212,21 @@ mod tests {
     const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 7, 0, 2));
     const MAC: Mac = EthernetAddress([2, 0, 0, 0, 0, 2]);
     const SOCKET: SocketId = SocketId { index: 0, generation: NonZeroU32::MIN };
+    const WAITS: Option<SocketId> = Some(SOCKET);
 
     #[test]
     fn a_question_is_asked_three_times_a_second_apart() {
         let mut neighbours = Neighbours::new(Key::from_seed(1));
-        assert_eq!(neighbours.look_up(PEER, SOCKET, Instant::ZERO), Lookup { mac: None, ask: true });
-        assert_eq!(neighbours.look_up(PEER, SOCKET, Instant::ZERO), Lookup { mac: None, ask: false });
+        assert_eq!(neighbours.look_up(PEER, WAITS, Instant::ZERO), Lookup { mac: None, ask: true });
+        assert_eq!(neighbours.look_up(PEER, WAITS, Instant::ZERO), Lookup { mac: None, ask: false });
         let again = || Due { ask: vec![PEER], ..Due::default() };
         assert_eq!(neighbours.on_deadline(Instant::from_millis(999)), Due::default());
         assert_eq!(neighbours.on_deadline(Instant::from_secs(1)), again());
         assert_eq!(neighbours.on_deadline(Instant::from_secs(2)), again());
-        assert_eq!(neighbours.on_deadline(Instant::from_secs(3)), Due { failed: vec![SOCKET], ..Due::default() });
+        assert_eq!(
+            neighbours.on_deadline(Instant::from_secs(3)),
+            Due { failed: vec![SOCKET], lost: vec![PEER], ..Due::default() }
+        );
         assert_eq!(neighbours.next_deadline(), None);
     }
 
@@ -211,34 +234,60 @@ mod tests {
     fn a_trusted_entry_is_not_overturned() {
         const THIEF: Mac = EthernetAddress([2, 0, 0, 0, 0, 66]);
         let mut neighbours = Neighbours::new(Key::from_seed(1));
-        neighbours.learn(PEER, MAC, Instant::ZERO);
-        neighbours.learn(PEER, THIEF, Instant::ZERO);
+        neighbours.learn(PEER, MAC, Claim::Question, Instant::ZERO);
+        neighbours.learn(PEER, THIEF, Claim::Answer, Instant::ZERO);
         // The claim raises doubt. Asked for, the owner defends its address ...
-        assert_eq!(neighbours.look_up(PEER, SOCKET, Instant::ZERO), Lookup { mac: Some(MAC), ask: true });
-        neighbours.learn(PEER, MAC, Instant::ZERO);
-        assert_eq!(neighbours.look_up(PEER, SOCKET, Instant::ZERO), Lookup { mac: Some(MAC), ask: false });
+        assert_eq!(neighbours.look_up(PEER, WAITS, Instant::ZERO), Lookup { mac: Some(MAC), ask: true });
+        neighbours.learn(PEER, MAC, Claim::Answer, Instant::ZERO);
+        assert_eq!(neighbours.look_up(PEER, WAITS, Instant::ZERO), Lookup { mac: Some(MAC), ask: false });
         // ... or a new owner answers, as after a change of network cards.
-        neighbours.learn(PEER, THIEF, Instant::from_secs(9));
-        assert!(neighbours.look_up(PEER, SOCKET, Instant::from_secs(9)).ask);
-        neighbours.learn(PEER, THIEF, Instant::from_secs(9));
-        assert_eq!(neighbours.look_up(PEER, SOCKET, Instant::from_secs(9)).mac, Some(THIEF));
+        neighbours.learn(PEER, THIEF, Claim::Answer, Instant::from_secs(9));
+        assert!(neighbours.look_up(PEER, WAITS, Instant::from_secs(9)).ask);
+        neighbours.learn(PEER, THIEF, Claim::Answer, Instant::from_secs(9));
+        assert_eq!(neighbours.look_up(PEER, WAITS, Instant::from_secs(9)).mac, Some(THIEF));
+    }
+
+    #[test]
+    fn while_we_ask_neither_a_question_nor_an_announcement_is_an_answer() {
+        const THIEF: Mac = EthernetAddress([2, 0, 0, 0, 0, 66]);
+        let mut neighbours = Neighbours::new(Key::from_seed(1));
+        neighbours.learn(PEER, MAC, Claim::Question, Instant::ZERO);
+        assert!(neighbours.look_up(PEER, WAITS, Instant::from_secs(90)).ask);
+        for claim in [Claim::Question, Claim::Announcement] {
+            neighbours.learn(PEER, THIEF, claim, Instant::from_secs(90));
+            assert_eq!(neighbours.look_up(PEER, WAITS, Instant::from_secs(90)).mac, Some(MAC));
+        }
+        // Nor does an announcement make an old entry young.
+        neighbours.learn(PEER, MAC, Claim::Announcement, Instant::from_secs(91));
+        assert!(neighbours.look_up(PEER, WAITS, Instant::from_secs(92)).ask);
+    }
+
+    #[test]
+    fn who_is_not_known_is_remembered_only_for_a_question() {
+        let mut neighbours = Neighbours::new(Key::from_seed(1));
+        for claim in [Claim::Answer, Claim::Announcement] {
+            neighbours.learn(PEER, MAC, claim, Instant::ZERO);
+        }
+        assert!(neighbours.entries.is_empty());
+        neighbours.learn(PEER, MAC, Claim::Question, Instant::ZERO);
+        assert_eq!(neighbours.look_up(PEER, WAITS, Instant::ZERO).mac, Some(MAC));
     }
 
     #[test]
     fn a_stale_answer_is_used_while_it_is_asked_again() {
         let mut neighbours = Neighbours::new(Key::from_seed(1));
-        neighbours.look_up(PEER, SOCKET, Instant::ZERO);
-        assert_eq!(neighbours.learn(PEER, MAC, Instant::ZERO), [SOCKET]);
-        assert_eq!(neighbours.look_up(PEER, SOCKET, Instant::from_secs(9)), Lookup { mac: Some(MAC), ask: false });
-        assert_eq!(neighbours.look_up(PEER, SOCKET, Instant::from_secs(90)), Lookup { mac: Some(MAC), ask: true });
-        assert_eq!(neighbours.look_up(PEER, SOCKET, Instant::from_secs(90)), Lookup { mac: Some(MAC), ask: false });
+        neighbours.look_up(PEER, WAITS, Instant::ZERO);
+        assert_eq!(neighbours.learn(PEER, MAC, Claim::Answer, Instant::ZERO), [SOCKET]);
+        assert_eq!(neighbours.look_up(PEER, WAITS, Instant::from_secs(9)), Lookup { mac: Some(MAC), ask: false });
+        assert_eq!(neighbours.look_up(PEER, WAITS, Instant::from_secs(90)), Lookup { mac: Some(MAC), ask: true });
+        assert_eq!(neighbours.look_up(PEER, WAITS, Instant::from_secs(90)), Lookup { mac: Some(MAC), ask: false });
     }
 
     #[test]
     fn a_flood_of_addresses_stays_bounded() {
         let mut neighbours = Neighbours::new(Key::from_seed(1));
         for i in 0..10_000u32 {
-            neighbours.look_up(Ipv4Addr::from(0x0a07_0000 + i).into(), SOCKET, Instant::from_nanos(u64::from(i)));
+            neighbours.look_up(Ipv4Addr::from(0x0a07_0000 + i).into(), WAITS, Instant::from_nanos(u64::from(i)));
         }
         assert_eq!((neighbours.entries.len(), neighbours.pending), (CAPACITY, CAPACITY));
         // Who could not ask is told when there is room again.

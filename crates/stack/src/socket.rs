@@ -1,5 +1,8 @@
 //! What an application sees of a socket: events, read results, errors.
 
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
 use tautline_base::SocketId;
 
 /// Something happened that an application may act on. `Readable` and `Writable` are told once; they are told again after the
@@ -26,6 +29,66 @@ pub enum Event {
         /// How it ended.
         why: CloseReason,
     },
+    /// The reply to a [`ping`](crate::Host::ping), with the same data.
+    Pong {
+        /// Who replied.
+        from: IpAddr,
+        /// The ping's identifier.
+        identifier: u16,
+        /// The ping's number.
+        sequence: u16,
+        /// From the request's entry into the discipline to the reply.
+        rtt: Duration,
+    },
+    /// A ping did not get there, so somebody on the way says.
+    PingFailed {
+        /// Where it was to go.
+        to: IpAddr,
+        /// The ping's identifier.
+        identifier: u16,
+        /// The ping's number.
+        sequence: u16,
+        /// What happened to it.
+        why: PathError,
+    },
+}
+
+/// What a router or the peer's host says of packets of ours that did not arrive (RFC 792, RFC 4443). Anybody can say so: it is
+/// believed of what is in flight, and it ends only a connection that was never open (RFC 5461, RFC 5927).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// There is no way to the network or the host, or nobody on its link answers.
+    #[error("the host cannot be reached")]
+    HostUnreachable,
+    /// Nothing listens on the port.
+    #[error("nothing listens on the port")]
+    PortUnreachable,
+    /// A filter forbids it.
+    #[error("a filter forbids the packets")]
+    Prohibited,
+    /// The packet was longer than a link on the way carries.
+    #[error("the packets are too long for a link on the way")]
+    TooBig,
+    /// The packet passed too many routers.
+    #[error("the packets pass too many routers")]
+    TimeExceeded,
+    /// A header was not understood.
+    #[error("a header is not understood")]
+    Parameter,
+}
+
+/// Why `ping` was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PingError {
+    /// The address is unspecified, broadcast, multicast or our own.
+    #[error("{0} cannot be pinged: it must be another host's unicast address")]
+    BadAddress(IpAddr),
+    /// No address of ours is of its family, or it is off-link and no route leads there.
+    #[error("no route to {0}: it is not on a network of ours, and no gateway is configured")]
+    NoRoute(IpAddr),
+    /// The request would be longer than the MTU.
+    #[error("{0} bytes of data make an echo request longer than the MTU")]
+    TooLong(usize),
 }
 
 /// How a connection ended.
@@ -52,8 +115,10 @@ pub enum CloseReason {
     /// This host was short of memory, and the peer took nothing of what the connection held.
     #[error("this host was short of memory and the peer took nothing of what it was sent")]
     OutOfMemory,
-    /// Nobody on the link answers for the next hop's address.
-    #[error("no route to the peer: nobody on the link answers ARP for the next hop; check addresses and cabling")]
+    /// Nobody on the link answers for the next hop's address, or a router says that there is no way.
+    #[error(
+        "no route to the peer: nobody on the link answers for the next hop, or a router has no way; check addresses and cabling"
+    )]
     Unreachable,
 }
 
@@ -98,11 +163,11 @@ pub enum ListenError {
 pub enum ConnectError {
     /// The address is unspecified, broadcast, multicast, our own, or the port is 0.
     #[error("{0} cannot be connected to: it must be another host's unicast address and a port from 1 to 65535")]
-    BadAddress(std::net::SocketAddr),
+    BadAddress(SocketAddr),
     /// No address of ours is of its family, or it is off-link and no route leads there.
     #[error("no route to {0}: it is not on a network of ours, and no gateway is configured")]
-    NoRoute(std::net::IpAddr),
+    NoRoute(IpAddr),
     /// Every port of the range towards this peer is taken.
     #[error("all local ports towards {0} are in use; close connections or wait for TIME-WAIT to pass")]
-    NoPort(std::net::SocketAddr),
+    NoPort(SocketAddr),
 }

@@ -12,6 +12,12 @@ pub struct HostStats {
     pub bad_checksum: u64,
     /// Well-formed frames that are not for us or nothing we speak.
     pub not_for_us: u64,
+    /// Fragments. None is put together again: nothing spoken here needs it, and it is a memory attack (CVE-2018-5391).
+    pub fragments: u64,
+    /// ICMP errors about packets that no connection has in flight: forged, or late.
+    pub icmp_unbelieved: u64,
+    /// ICMP errors that this host did not send because it had sent too many.
+    pub icmp_limited: u64,
     /// Segments for which there is no connection or listener.
     pub no_socket: u64,
     /// SYNs that found their listener's backlog full.
@@ -36,6 +42,6 @@ pub struct HostStats {
     pub completed: u64,
     /// Packets dropped inside this host.
     pub dropped: u64,
-    /// Answers (ARP, echo, resets) not given because no frame was free.
+    /// Answers (ARP, neighbour discovery, echo, errors, resets) not given because no frame was free.
     pub no_frame: u64,
 }

@@ -75,12 +75,16 @@ impl<T: Tracer> Tracer for Option<T> {
     }
 }
 
-/// The TCP sequence number in an Ethernet/IPv4 frame; 0 if it holds none.
+/// The TCP sequence number in an Ethernet frame, tagged or not; 0 if it holds none.
 pub(crate) fn sequence_number(frame: &[u8]) -> u32 {
-    let is_tcp = frame.get(12..14) == Some(&[0x08, 0x00]) && frame.get(23) == Some(&6);
-    let header = frame.get(14).map_or(0, |first| usize::from(first & 0x0f) * 4);
-    match frame.get(14 + header + 4..14 + header + 8) {
-        Some(bytes) if is_tcp => u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]),
-        _ => 0,
+    let mut network = 14;
+    if frame.get(12..14) == Some(&[0x81, 0x00]) {
+        network += 4;
     }
+    let tcp = match (frame.get(network - 2..network), frame.get(network)) {
+        (Some([0x08, 0x00]), Some(first)) if frame.get(network + 9) == Some(&6) => network + usize::from(first & 0x0f) * 4,
+        (Some([0x86, 0xdd]), _) if frame.get(network + 6) == Some(&6) => network + 40,
+        _ => return 0,
+    };
+    frame.get(tcp + 4..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }

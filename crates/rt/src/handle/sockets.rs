@@ -206,6 +206,8 @@ where
                 socket
             }
             Event::Readable(id) | Event::Writable(id) => id,
+            // Of pings, which have no handle.
+            Event::Pong { .. } | Event::PingFailed { .. } => return,
         };
         self.serve(id, host, now);
     }

@@ -73,9 +73,9 @@ where
     ) -> impl FnOnce(SocketId) -> Opening + use<Q, D, T, L> {
         let isn = isn.unwrap_or_else(|| self.key.initial_sequence(&tuple, now));
         let timestamp_offset = self.key.timestamp_offset(&tuple);
-        let hashes = self.key.flow(&tuple);
+        let (hashes, flow_label) = (self.key.flow(&tuple), self.key.flow_label(&tuple));
         let mtu = self.mtu;
-        move |id| Opening { id, tuple, next_hop, isn, timestamp_offset, hashes, mtu }
+        move |id| Opening { id, tuple, next_hop, flow_label, isn, timestamp_offset, hashes, mtu }
     }
 
     /// A local port that is free towards `remote`, found from a keyed start (RFC 6056 §3.3.3).

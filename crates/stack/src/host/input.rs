@@ -1,7 +1,5 @@
 //! Arriving frames: parse, demultiplex, let the socket take it. Malformed, foreign and unsolicited frames are counted and dropped.
 
-use std::net::{IpAddr, Ipv4Addr};
-
 use tautline_base::{Device, Ecn, Frame, Instant, Packet, Received, SocketId};
 use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
@@ -10,7 +8,7 @@ use super::Host;
 use crate::tcp::{Reply, Tuple};
 use crate::time_wait::Answer;
 use crate::trace::{Tracer, What};
-use crate::wire::{self, Addresses, EcnFlags, Flags, Mac, Malformed, Parsed, SACK_BLOCKS, Segment, TcpHeader};
+use crate::wire::{self, Addresses, EcnFlags, Ends, Flags, Mac, Malformed, Parsed, SACK_BLOCKS, Segment, TcpHeader};
 
 /// Most frames taken from the device in one call.
 const RECEIVE_BUDGET: usize = 64;
@@ -38,72 +36,39 @@ where
         let now = self.advance_clock(now);
         self.stats.frames_in += 1;
         Self::trace(&mut self.tracer, now, What::Received, None, frame);
-        match wire::parse(frame) {
+        match wire::parse(frame, self.config.vlan) {
             Err(Malformed::Header) => self.stats.malformed += 1,
             Err(Malformed::Checksum) => self.stats.bad_checksum += 1,
             Ok(Parsed::Arp { request, sender_mac, sender, target }) => {
                 self.on_arp(request, sender_mac, sender, target, now);
             }
-            Ok(Parsed::Echo { source, destination, source_mac, icmp }) => {
-                if self.concerns_us(frame, source, destination) {
-                    self.on_echo(source, destination, source_mac, icmp, now);
+            Ok(Parsed::Tcp { ends, segment }) => {
+                if self.concerns_us(frame, &ends) {
+                    self.on_tcp(&ends, &segment, frame, now);
                 }
             }
-            Ok(Parsed::Tcp { source, destination, segment }) => {
-                if self.concerns_us(frame, source, destination) {
-                    self.on_tcp(source, destination, &segment, frame, now);
-                }
-            }
+            Ok(Parsed::Icmp { ends, message }) => self.on_icmp(frame, &ends, message, now),
+            Ok(Parsed::Transport { ends, protocol, packet }) => self.refuse(frame, &ends, protocol, packet, now),
+            Ok(Parsed::Fragment) => self.stats.fragments += 1,
             Ok(Parsed::Other) => self.stats.not_for_us += 1,
         }
     }
 
     /// Addressed to us, by a host that can be answered.
-    fn concerns_us(&mut self, frame: &[u8], source: IpAddr, destination: IpAddr) -> bool {
+    pub(super) fn concerns_us(&mut self, frame: &[u8], ends: &Ends) -> bool {
         let ours = frame.get(..6) == Some(&self.config.mac[..])
-            && self.addressing.is_own(destination)
-            && self.addressing.is_peer(source);
+            && self.addressing.is_own(ends.destination)
+            && self.addressing.is_peer(ends.source);
         if !ours {
             self.stats.not_for_us += 1;
         }
         ours
     }
 
-    fn on_arp(&mut self, request: bool, sender_mac: Mac, sender: Ipv4Addr, target: Ipv4Addr, now: Instant) {
-        let (sender, target) = (IpAddr::V4(sender), IpAddr::V4(target));
-        if !self.addressing.is_own(target) || !self.addressing.is_peer(sender) {
-            self.stats.not_for_us += 1;
-            return;
-        }
-        for waiting in self.neighbours.learn(sender, sender_mac, now) {
-            self.touch(waiting);
-        }
-        if request && sender_mac.is_unicast() {
-            let addresses = self.addresses_to(target, sender, sender_mac);
-            self.answer(now, |frame| wire::write_arp(frame, &addresses, false));
-        }
-    }
-
-    fn on_echo(&mut self, source: IpAddr, destination: IpAddr, source_mac: Mac, icmp: &[u8], now: Instant) {
-        if !source_mac.is_unicast() {
-            self.stats.not_for_us += 1;
-            return;
-        }
-        if wire::IPV4_HEADER + icmp.len() > self.mtu {
-            self.stats.not_for_us += 1;
-            return;
-        }
-        if !self.has_frames_to_spare() {
-            return;
-        }
-        let addresses = self.addresses_to(destination, source, source_mac);
-        self.answer(now, |frame| wire::write_echo_reply(frame, &addresses, icmp));
-    }
-
-    fn on_tcp(&mut self, source: IpAddr, destination: IpAddr, segment: &Segment<'_>, frame: &[u8], now: Instant) {
+    fn on_tcp(&mut self, ends: &Ends, segment: &Segment<'_>, frame: &[u8], now: Instant) {
         let tuple = Tuple {
-            local: destination,
-            remote: source,
+            local: ends.destination,
+            remote: ends.source,
             local_port: segment.destination_port,
             remote_port: segment.source_port,
         };
@@ -182,13 +147,13 @@ where
             echoed_bytes: None,
             codepoint: Ecn::NotEct,
         };
-        let addresses = self.addresses_to(tuple.local, tuple.remote, destination_mac);
+        let addresses = self.addresses_of(tuple, destination_mac);
         self.answer_with(&addresses, &header, now);
     }
 
     fn answer_in_time_wait(&mut self, tuple: &Tuple, destination_mac: Mac, header: &TcpHeader, now: Instant) {
         if destination_mac.is_unicast() && self.has_frames_to_spare() {
-            let addresses = self.addresses_to(tuple.local, tuple.remote, destination_mac);
+            let addresses = self.addresses_of(tuple, destination_mac);
             self.answer_with(&addresses, header, now);
         }
     }

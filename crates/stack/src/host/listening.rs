@@ -12,10 +12,7 @@ use crate::socket::Event;
 use crate::sockets::{Listener, Socket};
 use crate::tcp::{Connection, State, Tuple};
 use crate::trace::Tracer;
-use crate::wire::{EcnFlags, Flags, Mac, SACK_BLOCKS, Segment, TCP_HEADER, TcpHeader};
-
-/// Segment size of a peer that names none (RFC 9293 §3.7.1).
-const DEFAULT_MSS: u16 = 536;
+use crate::wire::{EcnFlags, Flags, Mac, SACK_BLOCKS, Segment, TcpHeader};
 
 /// What becomes of a SYN.
 enum Fate {
@@ -97,16 +94,16 @@ where
             ecn: ecn && syn.codepoint == Ecn::NotEct,
         });
         let clock = (now.as_millis() as u32).wrapping_add(self.key.timestamp_offset(tuple));
-        let addresses = self.addresses_to(tuple.local, tuple.remote, source_mac);
+        let addresses = self.addresses_of(&tuple, source_mac);
         let header = TcpHeader {
             source_port: tuple.local_port,
             destination_port: tuple.remote_port,
-            seq: cookies::issue(&self.key, tuple, syn.seq, syn.mss.unwrap_or(DEFAULT_MSS), now),
+            seq: cookies::issue(&self.key, tuple, syn.seq, syn.mss.unwrap_or(tuple.default_mss()), now),
             ack: Some(syn.seq.wrapping_add(1)),
             flags: Flags::Syn,
             window,
             window_scale: options.scale.map(|_| own_scale),
-            mss: Some((self.mtu - addresses.header_len() - TCP_HEADER).min(usize::from(u16::MAX)) as u16),
+            mss: Some((self.mtu - tuple.headers_len()).min(usize::from(u16::MAX)) as u16),
             sack_permitted: options.sack,
             sack: [None; SACK_BLOCKS],
             timestamp: syn.timestamp.map(|(value, _)| (cookies::stamp(clock, options), value)),

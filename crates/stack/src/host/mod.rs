@@ -3,15 +3,19 @@
 //! | module | holds |
 //! |---|---|
 //! | `walk` | [`Host::poll`]: the walk of a packet from birth to settling |
-//! | `input` | arriving frames: ARP, ICMP echo, TCP |
+//! | `input` | arriving frames; TCP |
+//! | `neighbours` | ARP and neighbour discovery |
+//! | `icmp` | echo and errors of both families |
 //! | `listening` | SYNs, SYN cookies, the accept queue |
 //! | `holding` | what connections hold together |
 //! | `calls` | what applications call |
 
 mod calls;
 mod holding;
+mod icmp;
 mod input;
 mod listening;
+mod neighbours;
 mod walk;
 
 use std::collections::{HashMap, VecDeque};
@@ -24,8 +28,10 @@ use tautline_qdisc::{Drops, Qdisc};
 use self::holding::Holdings;
 use crate::addressing::Addressing;
 use crate::config::HostConfig;
+use crate::icmp_limit::IcmpLimit;
 use crate::keyed::Key;
 use crate::neighbour::Neighbours;
+use crate::pings::Pings;
 use crate::queues::{RunQueue, TimeQueue};
 use crate::socket::Event;
 use crate::sockets::Sockets;
@@ -33,7 +39,7 @@ use crate::stats::HostStats;
 use crate::tcp::Tuple;
 use crate::time_wait::TimeWaits;
 use crate::trace::{NoTrace, PacketEvent, Tracer, What, sequence_number};
-use crate::wire::{Addresses, ETHERNET_HEADER, Mac};
+use crate::wire::{Addresses, ETHERNET_HEADER, HOP_LIMIT, Mac, VLAN_TAG};
 
 /// Every IPv4 link carries packets of this size (RFC 791).
 const MIN_MTU: usize = 68;
@@ -56,6 +62,8 @@ pub struct Host<Q, D: Device, T = NoTrace, L = Dql> {
     time_waits: TimeWaits,
     holdings: Holdings,
     neighbours: Neighbours,
+    pings: Pings,
+    icmp_limit: IcmpLimit,
     runnable: RunQueue,
     deadlines: TimeQueue,
     paced: TimeQueue,
@@ -85,13 +93,15 @@ where
         let key = Key::from_seed(config.seed);
         let mut mtu = port.ring().device().mtu();
         if let Some(frame) = pool.take() {
-            mtu = mtu.min(frame.bytes().len().saturating_sub(ETHERNET_HEADER));
+            let link = ETHERNET_HEADER + if config.vlan.is_some() { VLAN_TAG } else { 0 };
+            mtu = mtu.min(frame.bytes().len().saturating_sub(link));
             pool.put_back(frame);
         }
+        let mtu = mtu.max(MIN_MTU);
         Self {
-            addressing: Addressing::new(&config),
+            addressing: Addressing::new(&config, mtu, &key),
             mac: smoltcp::wire::EthernetAddress(config.mac),
-            mtu: mtu.max(MIN_MTU),
+            mtu,
             key,
             port,
             pool,
@@ -102,6 +112,8 @@ where
             time_waits: TimeWaits::new(key),
             holdings: Holdings::default(),
             neighbours: Neighbours::new(key),
+            pings: Pings::default(),
+            icmp_limit: IcmpLimit::new(config.icmp_errors_per_second, key),
             runnable: RunQueue::default(),
             deadlines: TimeQueue::default(),
             paced: TimeQueue::default(),
@@ -165,7 +177,14 @@ where
 
     /// Addresses of a packet from our `source` to `destination` at `destination_mac`.
     fn addresses_to(&self, source: IpAddr, destination: IpAddr, destination_mac: Mac) -> Addresses {
-        Addresses { source_mac: self.mac, destination_mac, source, destination }
+        let vlan = self.config.vlan;
+        Addresses { source_mac: self.mac, destination_mac, source, destination, hop_limit: HOP_LIMIT, flow_label: 0, vlan }
+    }
+
+    /// Addresses of a segment between the ends of `tuple`.
+    fn addresses_of(&self, tuple: &Tuple, destination_mac: Mac) -> Addresses {
+        let addresses = self.addresses_to(tuple.local, tuple.remote, destination_mac);
+        Addresses { flow_label: if tuple.local.is_ipv6() { self.key.flow_label(tuple) } else { 0 }, ..addresses }
     }
 
     /// Tells the tracer, if one listens.

@@ -11,7 +11,6 @@
 //! 8 settle      frame to pool, credit to TSQ, connection runnable
 //! ```
 
-use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -21,13 +20,12 @@ use tautline_qdisc::{DropReason, Qdisc};
 
 use super::Host;
 use crate::config::{Pacing, ToldOf};
-use crate::neighbour::Due;
 use crate::socket::Event;
 use crate::tcp::output::{Kind, Plan};
-use crate::tcp::{Connection, State};
+use crate::tcp::{Connection, State, Tuple};
 use crate::trace::{Tracer, What};
 use crate::tsq::Asked;
-use crate::wire;
+use crate::wire::{self, Addresses};
 
 /// Most births, and most transmissions, in one poll.
 const BUDGET: usize = 64;
@@ -116,22 +114,6 @@ where
         }
     }
 
-    fn ask_neighbours_again(&mut self, now: Instant) {
-        let Due { ask, failed, retry } = self.neighbours.on_deadline(now);
-        for id in retry {
-            self.touch(id);
-        }
-        for address in ask {
-            self.ask_for(address, now);
-        }
-        for id in failed {
-            if let Some(connection) = self.sockets.connection_mut(id) {
-                connection.on_silent_neighbour();
-                self.touch(id);
-            }
-        }
-    }
-
     /// Steps 1 to 4 for connections on the run queue. Returns how many segments were born.
     fn birth(&mut self, now: Instant) -> usize {
         let mut births = 0;
@@ -182,8 +164,9 @@ where
             }
         };
         let Some((plan, departure)) = passed else { return false };
-        let (local, remote, next_hop) = (connection.tuple.local, connection.tuple.remote, connection.next_hop);
-        let Some(destination_mac) = self.resolve(next_hop, id, now) else { return false };
+        let (Tuple { local, remote, .. }, next_hop, flow_label) =
+            (connection.tuple, connection.next_hop, connection.flow_label);
+        let Some(destination_mac) = self.resolve(next_hop, Some(id), now) else { return false };
         let Some(mut frame) = self.pool.take() else {
             self.starve(id);
             return false;
@@ -191,6 +174,7 @@ where
 
         // All have agreed: from here on nothing is taken back.
         let addresses = self.addresses_to(local, remote, destination_mac);
+        let addresses = Addresses { flow_label, ..addresses };
         let connection = self.sockets.connection_mut(id).expect("looked up above");
         let header = connection.header(&plan, now);
         let len = wire::write_tcp(frame.bytes_mut(), &addresses, &header, connection.payload(&plan)) as u32;
@@ -213,21 +197,6 @@ where
         {
             self.starved.push_back(id);
         }
-    }
-
-    /// The hardware address of `next_hop`, or `id` waits for it.
-    fn resolve(&mut self, next_hop: IpAddr, id: SocketId, now: Instant) -> Option<wire::Mac> {
-        let lookup = self.neighbours.look_up(next_hop, id, now);
-        if lookup.ask {
-            self.ask_for(next_hop, now);
-        }
-        lookup.mac
-    }
-
-    fn ask_for(&mut self, address: IpAddr, now: Instant) {
-        let Some(source) = self.addressing.source_for(address) else { return };
-        let addresses = self.addresses_to(source, address, wire::Mac::BROADCAST);
-        self.answer(now, |frame| wire::write_arp(frame, &addresses, true));
     }
 
     /// Step 4: the packet enters the discipline; what is dropped in its place is settled at once.

@@ -18,12 +18,10 @@ use super::timers::Timers;
 use super::tuple::Tuple;
 use crate::config::{Pacing, TcpConfig};
 use crate::pacer::Pacer;
-use crate::socket::{CloseReason, Recv, SocketError};
+use crate::socket::{CloseReason, PathError, Recv, SocketError};
 use crate::tsq::Tsq;
-use crate::wire::{ETHERNET_HEADER, IPV4_HEADER, TCP_HEADER, TIMESTAMP_OPTION};
+use crate::wire::{ETHERNET_HEADER, TIMESTAMP_OPTION};
 
-/// MSS assumed when the peer names none (RFC 9293 §3.7.1).
-const DEFAULT_MSS: u64 = 536;
 /// Smallest MSS we obey: below it a peer could make us send mostly headers (CVE-2019-11479).
 const MIN_MSS: u64 = 64;
 /// Largest window scale (RFC 7323 §2.3).
@@ -54,6 +52,8 @@ pub(crate) struct Opening {
     pub(crate) tuple: Tuple,
     /// The neighbour its packets go to.
     pub(crate) next_hop: IpAddr,
+    /// Its name to IPv6 routers.
+    pub(crate) flow_label: u32,
     /// Initial sequence number (RFC 6528).
     pub(crate) isn: u32,
     /// Added to the clock to form timestamps, random per connection.
@@ -150,6 +150,8 @@ pub(crate) struct Connection {
     pub(crate) tuple: Tuple,
     /// The neighbour its packets go to.
     pub(crate) next_hop: IpAddr,
+    /// Its name to IPv6 routers.
+    pub(crate) flow_label: u32,
     /// Shared with the listener and its other connections until it is changed.
     pub(crate) config: Arc<TcpConfig>,
     pub(crate) hashes: (u64, u32, u32),
@@ -187,6 +189,8 @@ pub(crate) struct Connection {
     pub(super) ecn: Ecn,
     pub(super) timers: Timers,
     pub(super) liveness: Liveness,
+    /// The latest that ICMP said of a segment in flight.
+    pub(super) path_error: Option<PathError>,
     /// A reset is to be sent.
     pub(super) reset_due: bool,
     pub(super) totals: Totals,
@@ -232,13 +236,14 @@ impl Connection {
     }
 
     pub(super) fn new(opening: Opening, config: Arc<TcpConfig>, state: State) -> Self {
-        let Opening { id, tuple, next_hop, isn, timestamp_offset, hashes, mtu } = opening;
-        let segment = (mtu - IPV4_HEADER - TCP_HEADER - TIMESTAMP_OPTION) as u64;
+        let Opening { id, tuple, next_hop, flow_label, isn, timestamp_offset, hashes, mtu } = opening;
+        let segment = (mtu - tuple.headers_len() - TIMESTAMP_OPTION) as u64;
         let controller = config.congestion.build(&controller_config(segment, config.pacing, isn, timestamp_offset));
         Self {
             id,
             tuple,
             next_hop,
+            flow_label,
             hashes,
             place: Place::default(),
             happened: Happened::default(),
@@ -269,6 +274,7 @@ impl Connection {
             ecn: Ecn::new(config.ecn, controller.ecn()),
             timers: Timers::default(),
             liveness: Liveness::default(),
+            path_error: None,
             reset_due: false,
             totals: Totals::default(),
             wants_room: false,
@@ -281,8 +287,8 @@ impl Connection {
     /// Fixes what the SYNs agreed on and starts the controller with the real segment size.
     pub(super) fn agree(&mut self, syn: &crate::wire::Segment<'_>, now: Instant) {
         let timestamps = syn.timestamp.is_some();
-        let own = (self.mtu - IPV4_HEADER - TCP_HEADER) as u64;
-        let peer = syn.mss.map_or(DEFAULT_MSS, u64::from).max(MIN_MSS);
+        let own = (self.mtu - self.tuple.headers_len()) as u64;
+        let peer = u64::from(syn.mss.unwrap_or(self.tuple.default_mss())).max(MIN_MSS);
         let segment = own.min(peer) - if timestamps { TIMESTAMP_OPTION as u64 } else { 0 };
         let scaling = syn.window_scale.is_some();
         self.agreed = Some(Agreed {
@@ -341,13 +347,13 @@ impl Connection {
 
     /// Most payload in a segment.
     pub(crate) fn segment_size(&self) -> u64 {
-        self.agreed.as_ref().map_or(DEFAULT_MSS, |agreed| agreed.segment)
+        self.agreed.as_ref().map_or(self.tuple.default_mss().into(), |agreed| agreed.segment)
     }
 
     /// A full segment's length on the wire.
     pub(crate) fn full_frame(&self) -> Bytes {
         let options = if self.agreed.as_ref().is_some_and(|a| a.peer_timestamp.is_some()) { TIMESTAMP_OPTION } else { 0 };
-        Bytes::new(self.segment_size() + (ETHERNET_HEADER + IPV4_HEADER + TCP_HEADER + options) as u64)
+        Bytes::new(self.segment_size() + (ETHERNET_HEADER + self.tuple.headers_len() + options) as u64)
     }
 
     /// The pacing rate in force.

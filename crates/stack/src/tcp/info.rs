@@ -9,6 +9,7 @@ use super::connection::{Connection, State};
 use super::ecn::EcnState;
 use super::recovery::Phase;
 use crate::config::Pacing;
+use crate::socket::PathError;
 
 /// A connection at one moment.
 #[derive(Clone, Debug)]
@@ -67,6 +68,8 @@ pub struct TcpInfo {
     pub received_ce: u64,
     /// Reductions of the window for congestion marks, at most one a round trip.
     pub ce_reductions: u64,
+    /// The latest that ICMP said of a segment in flight: it ends nothing that is open.
+    pub path_error: Option<PathError>,
     /// Packets dropped inside this host that the connection was told of.
     pub local_drops: u64,
     /// Bytes below the socket: in discipline and ring.
@@ -108,6 +111,7 @@ impl Connection {
             delivered_ce: self.ecn.totals.delivered,
             received_ce: self.ecn.totals.received,
             ce_reductions: self.ecn.totals.reductions,
+            path_error: self.path_error,
             local_drops: self.totals.local_drops,
             tsq_charged: self.tsq.charged(),
             tsq_limit: self.config.tsq.at(self.verdict.pacing_rate, self.full_frame(), self.config.pacing != Pacing::Off),

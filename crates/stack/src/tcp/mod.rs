@@ -14,11 +14,13 @@
 //! | [`segments`] | the retransmission queue, SACK scoreboard and RACK |
 //! | [`recovery`] | recovery phases and proportional rate reduction |
 //! | [`ecn`], [`marks`] | explicit congestion notification; where it meets the connection |
+//! | [`complaints`] | what ICMP says of our segments |
 //! | [`receiver`] | reassembly, window, delayed acknowledgements |
 //! | [`pages`] | received bytes at their places |
 //! | [`send_buffer`], [`rtt`], [`info`] | unacknowledged bytes; the RTT estimator; what a user may look at |
 
 pub(crate) mod acknowledge;
+mod complaints;
 pub(crate) mod connection;
 pub(crate) mod deadlines;
 pub(crate) mod ecn;

@@ -3,6 +3,8 @@
 use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 
+use crate::wire::{TCP_HEADER, ip_header_len};
+
 /// The two ends of a connection, as a host keys them. Both addresses are of one family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Tuple {
@@ -16,6 +18,16 @@ impl Tuple {
     /// The peer.
     pub(crate) fn peer(&self) -> SocketAddr {
         SocketAddr::new(self.remote, self.remote_port)
+    }
+
+    /// Bytes of network and TCP header, without options.
+    pub(crate) fn headers_len(&self) -> usize {
+        ip_header_len(self.local) + TCP_HEADER
+    }
+
+    /// MSS assumed when the peer names none (RFC 9293 §3.7.1).
+    pub(crate) fn default_mss(&self) -> u16 {
+        if self.local.is_ipv4() { 536 } else { 1220 }
     }
 
     /// This end.

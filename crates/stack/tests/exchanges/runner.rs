@@ -386,6 +386,8 @@ fn name(event: &Event) -> String {
         Event::Readable(_) => "readable".into(),
         Event::Writable(_) => "writable".into(),
         Event::Closed { why, .. } => format!("closed: {why}"),
+        Event::Pong { .. } => "pong".into(),
+        Event::PingFailed { why, .. } => format!("ping failed: {why}"),
     }
 }
 

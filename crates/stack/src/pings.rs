@@ -1,0 +1,129 @@
+//! Echo requests of ours that wait for a hardware address or a reply (RFC 792, RFC 4443 §4.1).
+//!
+//! Bounded: of too many, the oldest is forgotten. A reply counts only if it comes from where the request went, with its identifier,
+//! number and data.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use tautline_base::Instant;
+
+/// Most requests remembered.
+const CAPACITY: usize = 64;
+
+/// A request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ping {
+    pub(crate) from: IpAddr,
+    pub(crate) to: IpAddr,
+    pub(crate) next_hop: IpAddr,
+    pub(crate) identifier: u16,
+    pub(crate) sequence: u16,
+    pub(crate) data: Box<[u8]>,
+    /// When it entered the discipline.
+    pub(crate) sent: Option<Instant>,
+}
+
+impl Ping {
+    /// Identifier and number as they stand in the message.
+    pub(crate) fn label(&self) -> [u8; 4] {
+        let ([a, b], [c, d]) = (self.identifier.to_be_bytes(), self.sequence.to_be_bytes());
+        [a, b, c, d]
+    }
+}
+
+/// All of them, the oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Pings {
+    pings: VecDeque<Ping>,
+    /// How many are not sent yet.
+    waiting: usize,
+}
+
+impl Pings {
+    /// Adds a request that is not sent yet.
+    pub(crate) fn add(&mut self, ping: Ping) {
+        if self.pings.len() >= CAPACITY {
+            self.remove(0);
+        }
+        self.waiting += 1;
+        self.pings.push_back(ping);
+    }
+
+    fn remove(&mut self, index: usize) -> Option<Ping> {
+        let ping = self.pings.remove(index)?;
+        self.waiting -= usize::from(ping.sent.is_none());
+        Some(ping)
+    }
+
+    /// Whether any is to be sent.
+    pub(crate) fn any_waiting(&self) -> bool {
+        self.waiting > 0
+    }
+
+    /// Takes the oldest that is not sent yet and is `wanted`.
+    pub(crate) fn take_waiting(&mut self, wanted: impl Fn(&Ping) -> bool) -> Option<Ping> {
+        if self.waiting == 0 {
+            return None;
+        }
+        let index = self.pings.iter().position(|ping| ping.sent.is_none() && wanted(ping))?;
+        self.remove(index)
+    }
+
+    /// Puts a request back that was sent `at`.
+    pub(crate) fn sent(&mut self, ping: Ping, at: Instant) {
+        self.pings.push_back(Ping { sent: Some(at), ..ping });
+    }
+
+    /// The request that a reply from `from` answers: the reply's identifier, number and data are `rest`.
+    pub(crate) fn answered(&mut self, from: IpAddr, rest: &[u8]) -> Option<Ping> {
+        let (label, data) = rest.split_first_chunk::<4>()?;
+        let matches = |ping: &Ping| ping.to == from && ping.label() == *label && *ping.data == *data;
+        let index = self.pings.iter().position(|ping| ping.sent.is_some() && matches(ping))?;
+        self.remove(index)
+    }
+
+    /// The request to `to` that an error quotes with `label`.
+    pub(crate) fn failed(&mut self, to: IpAddr, label: [u8; 4]) -> Option<Ping> {
+        let index = self.pings.iter().position(|ping| ping.sent.is_some() && ping.to == to && ping.label() == label)?;
+        self.remove(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 7, 0, 2));
+
+    fn ping(sequence: u16) -> Ping {
+        let data = vec![7; 3].into();
+        Ping { from: PEER, to: PEER, next_hop: PEER, identifier: 0x0102, sequence, data, sent: None }
+    }
+
+    #[test]
+    fn only_its_own_reply_answers_a_ping() {
+        let mut pings = Pings::default();
+        pings.add(ping(3));
+        assert_eq!(pings.answered(PEER, &[1, 2, 0, 3, 7, 7, 7]), None, "it is not sent yet");
+        let waiting = pings.take_waiting(|_| true).expect("one waits");
+        assert!(!pings.any_waiting());
+        pings.sent(waiting, Instant::from_secs(1));
+        for lie in [&[1, 2, 0, 3, 7, 7][..], &[1, 2, 0, 3, 7, 7, 8], &[1, 2, 0, 4, 7, 7, 7], &[2, 2, 0, 3, 7, 7, 7], &[1, 2]]
+        {
+            assert_eq!(pings.answered(PEER, lie), None, "{lie:?}");
+        }
+        assert_eq!(pings.answered(Ipv4Addr::LOCALHOST.into(), &[1, 2, 0, 3, 7, 7, 7]), None);
+        assert!(pings.answered(PEER, &[1, 2, 0, 3, 7, 7, 7]).is_some());
+        assert_eq!(pings.answered(PEER, &[1, 2, 0, 3, 7, 7, 7]), None, "once");
+    }
+
+    #[test]
+    fn of_too_many_the_oldest_is_forgotten() {
+        let mut pings = Pings::default();
+        (0..1000).for_each(|sequence| pings.add(ping(sequence)));
+        assert_eq!((pings.pings.len(), pings.waiting), (CAPACITY, CAPACITY));
+        assert_eq!(pings.take_waiting(|_| true).map(|ping| ping.sequence), Some(1000 - CAPACITY as u16));
+    }
+}

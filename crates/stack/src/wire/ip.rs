@@ -1,0 +1,195 @@
+//! IPv4 (RFC 791) and IPv6 (RFC 8200), read and written.
+//!
+//! Fragments are refused: nothing we speak needs them, and reassembly is a memory attack (CVE-2018-5391). A fragment that is the
+//! whole packet (RFC 6946) is none. Extension headers are walked over as far as they ask nothing of us.
+
+use std::net::IpAddr;
+
+use smoltcp::wire::{EthernetProtocol, IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr};
+use tautline_base::Ecn;
+
+use super::{Addresses, Ends, IPV6_HEADER, Malformed, Parsed, as_ipv6, icmp, ip_header_len, no_checksums, tcp};
+
+/// Most extension headers walked over. More in one packet are an attack on whoever walks (RFC 8504 §5.3).
+const MAX_EXTENSIONS: usize = 8;
+/// Extension headers, by the number that announces them.
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+const DESTINATION_OPTIONS: u8 = 60;
+/// IPv4 options that would have us, or our answers, sent through routers of the sender's choice (RFC 791 §3.1).
+const LOOSE_SOURCE_ROUTE: u8 = 131;
+const STRICT_SOURCE_ROUTE: u8 = 137;
+
+/// Reads an IPv4 packet.
+pub(super) fn parse_ipv4(payload: &[u8]) -> Result<Parsed<'_>, Malformed> {
+    let packet = Ipv4Packet::new_checked(payload).map_err(|_| Malformed::Header)?;
+    if packet.version() != 4 {
+        return Err(Malformed::Header);
+    }
+    if !packet.verify_checksum() {
+        return Err(Malformed::Checksum);
+    }
+    if packet.more_frags() || packet.frag_offset() != 0 {
+        return Ok(Parsed::Fragment);
+    }
+    if source_routed(payload.get(super::IPV4_HEADER..usize::from(packet.header_len())).unwrap_or(&[])) {
+        return Ok(Parsed::Other);
+    }
+    let ends = Ends {
+        source: IpAddr::V4(packet.src_addr()),
+        destination: IpAddr::V4(packet.dst_addr()),
+        hop_limit: packet.hop_limit(),
+    };
+    match packet.next_header() {
+        IpProtocol::Icmp => Ok(Parsed::Icmp { ends, message: icmp::parse_v4(packet.payload())? }),
+        protocol => {
+            let whole = &payload[..usize::from(packet.total_len())];
+            transport(ends, protocol.into(), Ecn::of_tos(packet.ecn()), packet.payload(), whole)
+        }
+    }
+}
+
+fn source_routed(mut options: &[u8]) -> bool {
+    loop {
+        match *options {
+            [] | [0, ..] | [_] => return false,
+            [1, ..] => options = &options[1..],
+            [LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE, ..] => return true,
+            [_, len, ..] => match options.get(usize::from(len.max(2))..) {
+                Some(rest) => options = rest,
+                None => return false,
+            },
+        }
+    }
+}
+
+/// Reads an IPv6 packet.
+pub(super) fn parse_ipv6(payload: &[u8]) -> Result<Parsed<'_>, Malformed> {
+    let packet = Ipv6Packet::new_checked(payload).map_err(|_| Malformed::Header)?;
+    if packet.version() != 6 {
+        return Err(Malformed::Header);
+    }
+    let ends = Ends {
+        source: IpAddr::V6(packet.src_addr()),
+        destination: IpAddr::V6(packet.dst_addr()),
+        hop_limit: packet.hop_limit(),
+    };
+    let whole = &payload[..packet.total_len()];
+    let (protocol, fragmented, body) = match walk(packet.next_header().into(), &whole[IPV6_HEADER..])? {
+        Walk::Upper { protocol, fragmented, body } => (protocol, fragmented, body),
+        Walk::Fragment => return Ok(Parsed::Fragment),
+        Walk::Unknown => return Ok(Parsed::Other),
+    };
+    match IpProtocol::from(protocol) {
+        IpProtocol::Icmpv6 => {
+            let message = icmp::parse_v6(&ends, body)?;
+            // Neighbours are discovered in whole packets only (RFC 6980).
+            let refused = fragmented && matches!(message, icmp::Message::Neighbour(_));
+            Ok(if refused { Parsed::Fragment } else { Parsed::Icmp { ends, message } })
+        }
+        _ => transport(ends, protocol, Ecn::of_tos(packet.traffic_class()), body, whole),
+    }
+}
+
+fn transport<'a>(ends: Ends, protocol: u8, ecn: Ecn, body: &'a [u8], packet: &'a [u8]) -> Result<Parsed<'a>, Malformed> {
+    match IpProtocol::from(protocol) {
+        IpProtocol::Tcp => Ok(Parsed::Tcp { segment: tcp::parse_tcp(&ends, ecn, body)?, ends }),
+        // Of the other family, the end of the headers, and numbers that announce headers: nothing to answer.
+        IpProtocol::Icmp | IpProtocol::Icmpv6 | IpProtocol::Ipv6NoNxt => Ok(Parsed::Other),
+        _ => Ok(Parsed::Transport { ends, protocol, packet }),
+    }
+}
+
+/// Where a walk over extension headers ended.
+pub(super) enum Walk<'a> {
+    /// At what the packet carries.
+    Upper { protocol: u8, fragmented: bool, body: &'a [u8] },
+    /// At a part of a packet.
+    Fragment,
+    /// At something that must be understood and is not.
+    Unknown,
+}
+
+/// Walks over extension headers, beginning with a header of kind `next` at the start of `body`.
+pub(super) fn walk(mut next: u8, mut body: &[u8]) -> Result<Walk<'_>, Malformed> {
+    let mut fragmented = false;
+    for position in 0..=MAX_EXTENSIONS {
+        match next {
+            // Hop-by-hop options come first or not at all (RFC 8200 §4.1).
+            HOP_BY_HOP if position > 0 => return Ok(Walk::Unknown),
+            HOP_BY_HOP | DESTINATION_OPTIONS | ROUTING => {
+                let len = (usize::from(*body.get(1).ok_or(Malformed::Header)?) + 1) * 8;
+                let (header, rest) = body.split_at_checked(len).ok_or(Malformed::Header)?;
+                // A route that goes on is not to us (RFC 8200 §4.4).
+                let understood = if next == ROUTING { header[3] == 0 } else { may_be_skipped(&header[2..]) };
+                if !understood {
+                    return Ok(Walk::Unknown);
+                }
+                (next, body) = (header[0], rest);
+            }
+            FRAGMENT => {
+                let (header, rest) = body.split_first_chunk::<8>().ok_or(Malformed::Header)?;
+                // Offset and "more" are in bits 16 to 31, but for two that are reserved.
+                if u16::from_be_bytes([header[2], header[3]]) & !0b110 != 0 {
+                    return Ok(Walk::Fragment);
+                }
+                fragmented = true;
+                (next, body) = (header[0], rest);
+            }
+            protocol => return Ok(Walk::Upper { protocol, fragmented, body }),
+        }
+    }
+    Ok(Walk::Unknown)
+}
+
+/// Every option is padding, or says of itself that who does not know it may skip it (RFC 8200 §4.2).
+fn may_be_skipped(mut options: &[u8]) -> bool {
+    loop {
+        match *options {
+            [] => return true,
+            [0, ..] => options = &options[1..],
+            [kind, len, ..] if kind & 0b1100_0000 == 0 => match options.get(2 + usize::from(len)..) {
+                Some(rest) => options = rest,
+                None => return false,
+            },
+            _ => return false,
+        }
+    }
+}
+
+/// Writes link and network headers for `payload_len` bytes of `protocol` and returns the payload's place.
+pub(crate) fn write_ip<'a>(
+    frame: &'a mut [u8],
+    addresses: &Addresses,
+    protocol: IpProtocol,
+    codepoint: Ecn,
+    payload_len: usize,
+) -> &'a mut [u8] {
+    let header = ip_header_len(addresses.source);
+    let frame = &mut frame[..addresses.link_len() + header + payload_len];
+    let hop_limit = addresses.hop_limit;
+    let network = match (addresses.source, addresses.destination) {
+        (IpAddr::V4(src_addr), IpAddr::V4(dst_addr)) => {
+            let network = addresses.write_link(frame, EthernetProtocol::Ipv4);
+            Ipv4Repr { src_addr, dst_addr, next_header: protocol, payload_len, hop_limit }
+                .emit(&mut Ipv4Packet::new_unchecked(&mut *network), &no_checksums());
+            if codepoint != Ecn::NotEct {
+                let mut packet = Ipv4Packet::new_unchecked(&mut *network);
+                packet.set_ecn(codepoint.bits());
+                packet.fill_checksum();
+            }
+            network
+        }
+        (source, destination) => {
+            let network = addresses.write_link(frame, EthernetProtocol::Ipv6);
+            let (src_addr, dst_addr) = (as_ipv6(source), as_ipv6(destination));
+            let mut packet = Ipv6Packet::new_unchecked(&mut *network);
+            Ipv6Repr { src_addr, dst_addr, next_header: protocol, payload_len, hop_limit }.emit(&mut packet);
+            packet.set_traffic_class(codepoint.bits());
+            packet.set_flow_label(addresses.flow_label);
+            network
+        }
+    };
+    &mut network[header..]
+}
