@@ -114,7 +114,11 @@ impl Receiving {
                 host.close(socket, now);
                 Ok(())
             }
-            Event::Connected(_) | Event::Readable(_) | Event::Writable(_) => Ok(()),
+            Event::Connected(_)
+            | Event::Readable(_)
+            | Event::Writable(_)
+            | Event::Pong { .. }
+            | Event::PingFailed { .. } => Ok(()),
         }
     }
 

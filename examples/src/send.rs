@@ -118,7 +118,7 @@ impl Sending {
             Event::Writable(_) => self.pump(host, now),
             Event::Readable(_) => self.listen_for_the_end(host, now),
             Event::Closed { why, .. } if !matches!(self.stage, Stage::Done(..)) => Err(Failure::Closed(why)),
-            Event::Closed { .. } | Event::Accepted { .. } => Ok(()),
+            Event::Closed { .. } | Event::Accepted { .. } | Event::Pong { .. } | Event::PingFailed { .. } => Ok(()),
         }
     }
 
