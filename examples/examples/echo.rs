@@ -27,7 +27,7 @@ fn host(number: u8, device: Cable) -> io::Result<(HostThread, Stack)> {
     })
 }
 
-async fn serve(mut listener: TcpListener) -> io::Result<()> {
+async fn serve(listener: TcpListener) -> io::Result<()> {
     loop {
         let (stream, peer) = listener.accept().await?;
         println!("server: {peer} connected");

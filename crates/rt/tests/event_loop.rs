@@ -86,7 +86,7 @@ impl<S: FrameIo> Application<Machine<S>> for Receiver {
                 }
             },
             Event::Closed { .. } => self.over = true,
-            Event::Accepted { .. } | Event::Connected(_) | Event::Writable(_) => {}
+            _ => {}
         }
     }
 

@@ -211,7 +211,7 @@ impl Source {
                 self.flows.iter_mut().filter(|flow| flow.socket == Some(socket)).try_for_each(|flow| flow.fill(host))
             }
             Event::Closed { why, .. } => Err(AppError::Closed(why)),
-            Event::Accepted { .. } | Event::Readable(_) => Ok(()),
+            _ => Ok(()),
         }
     }
 }
