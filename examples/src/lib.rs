@@ -7,6 +7,7 @@
 //! | [`failure`] | every way a program can end badly, one line each |
 //! | [`open`] | AF_XDP or TAP, chosen at run time |
 //! | [`session`] | a host on its device, its event loop, the end of a run |
+//! | [`sockets`] | a program that only wants sockets, beside a stack on any device |
 //! | [`send`], [`receive`] | the two applications |
 //! | [`source`], [`sink`] | where bytes come from and go to, and their SHA-256 |
 //! | [`trace`] | the steps of a congestion controller in a file |
@@ -21,6 +22,7 @@ pub mod receive;
 pub mod report;
 pub mod send;
 pub mod session;
+pub mod sockets;
 pub mod sink;
 pub mod source;
 pub mod trace;

@@ -1,0 +1,76 @@
+//! [`with_sockets`]: a program that only wants sockets, on a stack on any device.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::sync::mpsc::channel;
+use std::task::Waker;
+use std::time::Duration;
+
+use tautline_base::{Device, Frame};
+use tautline_rt::handle::Config;
+use tautline_rt::{Ended, Stack};
+
+use crate::args::StackArgs;
+use crate::failure::Failure;
+use crate::open::{Job, Opened, with_device};
+use crate::session::Session;
+
+/// How long the host may take to say its last words.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// What a program is given: its way to sockets.
+#[derive(Debug)]
+pub struct Sockets {
+    /// The handle that opens them.
+    pub stack: Stack,
+    /// Our own addresses.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// Runs `program` on a thread of its own beside the stack, until it returns or a signal comes. Connections that are still open
+/// then are reset.
+///
+/// # Errors
+/// Those of the device and of the program.
+pub fn with_sockets<P>(args: &StackArgs, program: P) -> Result<(), Failure>
+where
+    P: FnOnce(Sockets) -> io::Result<()> + Send + 'static,
+{
+    with_device(args, Beside { args: args.clone(), program })
+}
+
+struct Beside<P> {
+    args: StackArgs,
+    program: P,
+}
+
+impl<P: FnOnce(Sockets) -> io::Result<()> + Send + 'static> Job for Beside<P> {
+    fn run<D>(self, opened: Opened<D>) -> Result<(), Failure>
+    where
+        D: Device<Frame: Frame + Send + 'static> + AsFd,
+    {
+        let Self { args, program } = self;
+        let mut session = Session::new(opened, &args)?;
+        let config = Config { tcp: args.tcp.config(), ..Config::default() };
+        let (stack, mut sockets) = Stack::new(config, Waker::from(session.event_loop.bell()));
+        session.announce("sockets");
+        let (stopper, addresses) = (session.event_loop.stopper(), args.ip.iter().map(|own| own.address()).collect());
+        let (tell, told) = channel();
+        std::thread::spawn(move || {
+            // Nobody listens if a signal came first.
+            let _ = tell.send(program(Sockets { stack, addresses }));
+            stopper.stop();
+        });
+        let ended = session.event_loop.run(&mut session.host, &mut sockets)?;
+        let now = session.event_loop.clock().now();
+        sockets.abort_all(&mut session.host, now);
+        // Whoever still waits for a socket hears that the host is gone, and the program ends.
+        drop(sockets);
+        session.event_loop.drain(&mut session.host, LAST_WORDS)?;
+        match ended {
+            Ended::DeviceFailed => Err(session.explain(Failure::Silent(Duration::ZERO))),
+            Ended::Application | Ended::Stopped => told.try_recv().map_or(Err(Failure::Interrupted), |end| end.map_err(Failure::Os)),
+        }
+    }
+}
