@@ -22,7 +22,7 @@ pub mod receive;
 pub mod report;
 pub mod send;
 pub mod session;
-pub mod sockets;
 pub mod sink;
+pub mod sockets;
 pub mod source;
 pub mod trace;

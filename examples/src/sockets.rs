@@ -70,7 +70,9 @@ impl<P: FnOnce(Sockets) -> io::Result<()> + Send + 'static> Job for Beside<P> {
         session.event_loop.drain(&mut session.host, LAST_WORDS)?;
         match ended {
             Ended::DeviceFailed => Err(session.explain(Failure::Silent(Duration::ZERO))),
-            Ended::Application | Ended::Stopped => told.try_recv().map_or(Err(Failure::Interrupted), |end| end.map_err(Failure::Os)),
+            Ended::Application | Ended::Stopped => {
+                told.try_recv().map_or(Err(Failure::Interrupted), |end| end.map_err(Failure::Os))
+            }
         }
     }
 }

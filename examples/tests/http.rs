@@ -22,8 +22,8 @@ const CONNECTIONS: usize = 100;
 
 fn host(number: u8, device: Cable) -> (HostThread, Stack) {
     HostThread::spawn(Config::default(), Idle::Sleep, move || {
-        let config = HostConfig::new([2, 0, 0, 0, 0, number], number.into())
-            .address(Cidr::new(Ipv4Addr::new(10, 7, 0, number), 24));
+        let config =
+            HostConfig::new([2, 0, 0, 0, 0, number], number.into()).address(Cidr::new(Ipv4Addr::new(10, 7, 0, number), 24));
         let qdisc = FqCodel::new(fq_codel::Config::default()).map_err(std::io::Error::other)?;
         let port = Port::new(qdisc, Ring::new(device, Dql::default()));
         Ok(Host::new(config, port, Pool::new((0..1024).map(|_| HeapFrame::new()).collect()), NoTrace))
