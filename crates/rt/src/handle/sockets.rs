@@ -40,7 +40,7 @@ struct Slot {
 #[derive(Debug)]
 enum End {
     Connection(connection::HostEnd),
-    Listener(listener::HostEnd),
+    Listener(Box<listener::HostEnd>),
 }
 
 /// A connection to be opened.
@@ -90,7 +90,7 @@ impl Sockets {
             Command::Listen(end) => match host.listen(end.port, end.tcp.clone()) {
                 Ok(id) => {
                     end.bound(id);
-                    self.insert(id, End::Listener(*end));
+                    self.insert(id, End::Listener(end));
                     self.serve(id, host, now);
                 }
                 Err(error) => end.end(Failure::Listen(error)),
