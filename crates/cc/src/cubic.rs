@@ -23,6 +23,7 @@ use crate::curve::{BETA, BETA_ECN, Curve, RENO_ALPHA};
 use crate::episode::Episode;
 use crate::hystart::HystartPlusPlus;
 use crate::pacing::WindowPacing;
+use crate::saved::Saved;
 use crate::slow_start::{SlowStart, Step};
 use crate::window::Window;
 
@@ -34,7 +35,7 @@ pub struct Cubic<S = HystartPlusPlus> {
     episode: Episode,
     state: State<S>,
     /// The state before the last reduction that may prove spurious.
-    before: Option<State<S>>,
+    before: Saved<State<S>>,
     verdict: Verdict,
 }
 
@@ -81,7 +82,7 @@ impl<S: SlowStart> Cubic<S> {
         let pacing = WindowPacing::new(config.pacing, window.mss);
         let verdict = pacing.verdict(window.cwnd, window.ssthresh);
         let state = State { window, prior: 0.0, plateau: None, epoch: None, slow_start: Some(slow_start), credit: 0 };
-        Self { config: *config, pacing, episode: Episode::Open, state, before: None, verdict }
+        Self { config: *config, pacing, episode: Episode::Open, state, before: Saved::nothing(), verdict }
     }
 
     fn conclude(&mut self) {
@@ -214,13 +215,13 @@ impl<S: SlowStart> Controller for Cubic<S> {
     fn on_congestion(&mut self, congestion: &Congestion) {
         self.pacing.on_congestion(congestion.in_flight);
         if self.episode.on_signal(congestion.signal) {
-            self.before = Some(self.state.clone());
+            self.before.keep(&self.state);
             self.state.reduce(congestion.signal, self.config.abe);
         }
         match congestion.signal {
             Signal::Timeout => self.state.window.restart(congestion.in_flight),
             // Marks and local drops are no guesses: there is nothing to undo.
-            Signal::Ce | Signal::LocalDrop => self.before = None,
+            Signal::Ce | Signal::LocalDrop => self.before.forget(),
             Signal::Loss => {}
         }
         self.conclude();

@@ -56,6 +56,7 @@ pub mod prague;
 pub mod reno;
 mod round;
 mod sampler;
+mod saved;
 pub mod slow_start;
 mod traced;
 mod window;

@@ -45,9 +45,9 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    pub(crate) fn new(port: u16, config: TcpConfig, key: Key) -> Self {
+    pub(crate) fn new(port: u16, config: Arc<TcpConfig>, key: Key) -> Self {
         let peers = HashMap::with_hasher(key);
-        Self { port, config: Arc::new(config), pending: 0, waiting: 0, cookies_at: None, peers }
+        Self { port, config, pending: 0, waiting: 0, cookies_at: None, peers }
     }
 
     /// The application has as many connections to take as it may leave waiting.
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn an_old_handle_does_not_reach_the_next_tenant() {
         let mut sockets = Sockets::default();
-        let listener = |_| Socket::Listener(Box::new(Listener::new(1, TcpConfig::default(), Key::from_seed(1))));
+        let listener = |_| Socket::Listener(Box::new(Listener::new(1, TcpConfig::default().into(), Key::from_seed(1))));
         let first = sockets.insert(listener);
         assert!(sockets.remove(first).is_some());
         let second = sockets.insert(listener);

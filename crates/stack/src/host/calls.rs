@@ -1,6 +1,7 @@
 //! What applications call: listen, connect, send, receive, close (RFC 9293 §3.9.1).
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tautline_base::{Device, Instant, Packet, SocketId};
@@ -26,24 +27,24 @@ where
     T: Tracer,
     L: Limit,
 {
-    /// Accepts connections on `port`; each will behave as `config` says.
-    pub fn listen(&mut self, port: u16, config: TcpConfig) -> Result<SocketId, ListenError> {
+    /// Accepts connections on `port`; each will behave as `config` says, and shares it.
+    pub fn listen(&mut self, port: u16, config: impl Into<Arc<TcpConfig>>) -> Result<SocketId, ListenError> {
         if port == 0 {
             return Err(ListenError::PortZero);
         }
         if self.listeners.contains_key(&port) {
             return Err(ListenError::InUse(port));
         }
-        let id = self.sockets.insert(|_| Socket::Listener(Box::new(Listener::new(port, config, self.key))));
+        let id = self.sockets.insert(|_| Socket::Listener(Box::new(Listener::new(port, config.into(), self.key))));
         self.listeners.insert(port, id);
         Ok(id)
     }
 
-    /// Begins to connect to `remote`. A `Connected` or `Closed` event tells the outcome; data may be sent at once and waits.
+    /// Begins to connect to `remote`. Many connections can share one `config`. A `Connected` or `Closed` event tells the outcome; data may be sent at once and waits.
     pub fn connect(
         &mut self,
         remote: impl Into<SocketAddr>,
-        config: TcpConfig,
+        config: impl Into<Arc<TcpConfig>>,
         now: Instant,
     ) -> Result<SocketId, ConnectError> {
         let now = self.advance_clock(now);
@@ -57,7 +58,7 @@ where
         let local = self.addressing.source_for(address).ok_or(ConnectError::NoRoute(address))?;
         let tuple = self.free_tuple(local, SocketAddr::new(address, remote.port())).ok_or(ConnectError::NoPort(remote))?;
         let opening = self.opening(tuple, next_hop, None, now);
-        let id = self.sockets.insert(|id| Socket::Connection(Box::new(Connection::connect(opening(id), config))));
+        let id = self.sockets.insert(|id| Socket::Connection(Box::new(Connection::connect(opening(id), config.into()))));
         self.demux.insert(tuple, id);
         self.touch(id);
         Ok(id)

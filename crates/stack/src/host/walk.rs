@@ -97,6 +97,7 @@ where
             if let Some(connection) = self.sockets.connection_mut(id) {
                 connection.place.idling = false;
                 connection.release_memory(now);
+                self.charge(id);
                 self.watch_memory(id);
             }
         }

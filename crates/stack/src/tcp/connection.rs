@@ -224,8 +224,8 @@ pub(super) struct Flight {
 
 impl Connection {
     /// An active open: the SYN is the first thing it wants to send.
-    pub(crate) fn connect(opening: Opening, config: TcpConfig) -> Self {
-        Self::new(opening, Arc::new(config), State::SynSent)
+    pub(crate) fn connect(opening: Opening, config: Arc<TcpConfig>) -> Self {
+        Self::new(opening, config, State::SynSent)
     }
 
     /// A passive open: a SYN arrived at `listener`; `input` will be told of it.
@@ -457,16 +457,6 @@ impl Connection {
             _ if self.orphan && self.segments.is_empty() => self.end(CloseReason::Unreachable),
             _ => {}
         }
-    }
-
-    /// When received data's memory goes, unless more arrives.
-    pub(crate) fn release_at(&self) -> Option<Instant> {
-        self.receiver.release_at()
-    }
-
-    /// Gives that memory back if its time has come.
-    pub(crate) fn release_memory(&mut self, now: Instant) {
-        self.receiver.release_memory(now);
     }
 
     /// A lost segment waits to be sent again.

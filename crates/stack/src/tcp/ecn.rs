@@ -116,7 +116,8 @@ pub(super) struct Ecn {
 enum Mode {
     Off,
     Classic(Classic),
-    Accurate(Accurate),
+    /// Boxed: few connections have it, and it is large.
+    Accurate(Box<Accurate>),
 }
 
 impl Ecn {
@@ -259,7 +260,7 @@ impl Ecn {
         self.mode = match feedback {
             None => Mode::Off,
             Some(Feedback::Classic) => Mode::Classic(Classic::new(self.need == Need::Dctcp)),
-            Some(Feedback::Accurate) => Mode::Accurate(Accurate::new()),
+            Some(Feedback::Accurate) => Mode::Accurate(Box::new(Accurate::new())),
         };
         self.capable = match feedback {
             None => false,

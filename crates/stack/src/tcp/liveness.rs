@@ -32,6 +32,11 @@ impl Liveness {
         self.probe_due = false;
     }
 
+    /// When a segment of the peer last came.
+    pub(super) fn heard(&self) -> Instant {
+        self.heard
+    }
+
     /// Something waits for the peer from now on, if nothing did before.
     pub(super) fn wait(&mut self, now: Instant) {
         self.waiting_since.get_or_insert(now);

@@ -1,5 +1,9 @@
 //! The memory of a connection's buffers, and how it does with less when the host is short of it.
 
+use std::time::Duration;
+
+use tautline_base::Instant;
+
 use super::connection::{Connection, State};
 use crate::socket::CloseReason;
 
@@ -7,11 +11,27 @@ use crate::socket::CloseReason;
 const LEAST_SEND: usize = 16 << 10;
 /// Received data that it may always hold.
 const LEAST_RECEIVE: usize = 8 << 10;
+/// How long records of segments are kept for the next ones.
+const KEEP: Duration = Duration::from_secs(1);
 
 impl Connection {
     /// Bytes of memory in its buffers.
     pub(crate) fn memory(&self) -> u64 {
         (self.buffer.memory() + self.receiver.memory()) as u64
+    }
+
+    /// When memory that a quiet connection keeps for what may come goes, unless something comes.
+    pub(crate) fn release_at(&self) -> Option<Instant> {
+        let records = self.segments.idles_with_memory().then(|| self.liveness.heard() + KEEP);
+        self.receiver.release_at().into_iter().chain(records).min()
+    }
+
+    /// Gives it back if its time has come.
+    pub(crate) fn release_memory(&mut self, now: Instant) {
+        self.receiver.release_memory(now);
+        if self.liveness.heard() + KEEP <= now {
+            self.segments.release_memory();
+        }
     }
 
     /// It holds memory for nobody, or for a peer that does not take what it asked for: the first to go when memory is short

@@ -151,6 +151,18 @@ impl Segments {
         self.records.len()
     }
 
+    /// Memory is held for segments to come although none is outstanding.
+    pub(super) fn idles_with_memory(&self) -> bool {
+        self.records.is_empty() && self.records.capacity() + self.order.capacity() + self.lost.capacity() > 0
+    }
+
+    /// Gives that memory back.
+    pub(super) fn release_memory(&mut self) {
+        if self.idles_with_memory() {
+            (self.records, self.order, self.lost) = Default::default();
+        }
+    }
+
     /// A copy of the oldest unacknowledged segment is still in this host.
     pub(super) fn head_in_host(&self) -> bool {
         self.records.front().is_some_and(|record| record.in_host > 0)

@@ -1,0 +1,218 @@
+//! What an idle connection costs: memory, to the byte, at both ends, after it has carried data both ways and fallen silent.
+//!
+//! With `--release` there are 100 000 of them, else fewer. `cargo bench -p tautline-benches --bench idle_connections` shows that
+//! they cost packets of others nothing.
+#![expect(unsafe_code, reason = "a counting allocator must implement GlobalAlloc, an unsafe trait")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tautline_base::{Device, HeapFrame, Instant, Packet, Pool, Received, SocketId};
+use tautline_bql::{Dql, Port, Ring};
+use tautline_qdisc::Pfifo;
+use tautline_stack::{Cidr, Event, Host, HostConfig, NoTrace, Recv, TcpConfig};
+
+/// The budget for one connection.
+const BUDGET: f64 = 2048.0;
+const CONNECTIONS: usize = if cfg!(debug_assertions) { 4_000 } else { 100_000 };
+/// Ports listened on: one has no more than 28 232 connections of one peer.
+const PORTS: usize = 4;
+/// Connections opened together.
+const BATCH: usize = 32;
+
+/// The system's allocator. What a thread allocates while it works for one of the hosts is counted as that host's.
+struct Counting;
+
+thread_local! {
+    /// 0: nobody's; 1 and 2: the hosts'.
+    static OWNER: Cell<usize> = const { Cell::new(0) };
+    static HELD: [Cell<isize>; 3] = const { [const { Cell::new(0) }; 3] };
+}
+
+fn count(bytes: isize) {
+    HELD.with(|held| {
+        let held = &held[OWNER.get()];
+        held.set(held.get() + bytes);
+    });
+}
+
+// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract. Counting touches
+// const-initialised thread-local cells only: it neither allocates nor unwinds.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: the caller keeps the contract of `alloc`, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: the caller keeps the contract of `dealloc`; `ptr` came from `System`.
+        unsafe { System.dealloc(ptr, layout) }
+    }
+
+    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        count(new_size as isize - layout.size() as isize);
+        // SAFETY: the caller keeps the contract of `realloc`; `ptr` came from `System`.
+        unsafe { System.realloc(ptr, layout, new_size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn on_account_of<R>(owner: usize, work: impl FnOnce() -> R) -> R {
+    let before = OWNER.replace(owner);
+    let result = work();
+    OWNER.set(before);
+    result
+}
+
+/// A device without a wire behind it; its memory is nobody's.
+#[derive(Default)]
+struct Nic {
+    sent: VecDeque<Vec<u8>>,
+    done: Vec<Packet<HeapFrame>>,
+}
+
+impl Device for Nic {
+    type Frame = HeapFrame;
+
+    fn mtu(&self) -> usize {
+        1500
+    }
+
+    fn room(&self) -> usize {
+        256 - self.done.len()
+    }
+
+    fn put(&mut self, packet: Packet<HeapFrame>, _now: Instant) {
+        on_account_of(0, || {
+            self.sent.push_back(packet.bytes().to_vec());
+            self.done.push(packet);
+        });
+    }
+
+    fn doorbell(&mut self, _now: Instant) {}
+
+    fn reap(&mut self, _now: Instant, done: &mut Vec<Packet<HeapFrame>>) {
+        on_account_of(0, || done.append(&mut self.done));
+    }
+
+    fn in_flight(&self) -> usize {
+        self.done.len()
+    }
+
+    fn receive(&mut self, _now: Instant) -> Option<Received<HeapFrame>> {
+        None
+    }
+
+    fn recycle(&mut self, _frame: HeapFrame) {}
+
+    fn reset(&mut self, lost: &mut Vec<Packet<HeapFrame>>) {
+        lost.append(&mut self.done);
+    }
+}
+
+type Stack = Host<Pfifo<Packet<HeapFrame>>, Nic>;
+
+fn address(side: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 7, 0, 1 + side as u8)
+}
+
+fn host(side: usize) -> Stack {
+    let config = HostConfig::new([2, 0, 0, 0, 0, 1 + side as u8], side as u64).address(Cidr::new(address(side), 24));
+    let port = Port::new(Pfifo::new(tautline_qdisc::pfifo::Config::default()), Ring::new(Nic::default(), Dql::default()));
+    let pool = Pool::new((0..512).map(|_| HeapFrame::new()).collect());
+    Host::new(config, port, pool, NoTrace)
+}
+
+/// Two hosts; whatever either does is on its own account.
+struct Rig {
+    hosts: [Stack; 2],
+    now: Instant,
+    accepted: Vec<SocketId>,
+}
+
+impl Rig {
+    fn on<R>(&mut self, side: usize, work: impl FnOnce(&mut Stack, Instant) -> R) -> R {
+        let host = &mut self.hosts[side];
+        on_account_of(1 + side, || work(host, self.now))
+    }
+
+    /// Lets `time` pass while frames cross in no time.
+    fn run_for(&mut self, time: Duration) {
+        let end = self.now + time;
+        loop {
+            let mut next = end;
+            for side in 0..2 {
+                let wake = self.on(side, |host, now| host.poll(now));
+                next = next.min(wake.map_or(end, |wake| wake.at.max(self.now)));
+                while let Some(frame) = self.hosts[side].device_mut().sent.pop_front() {
+                    self.on(1 - side, |host, now| host.deliver(&frame, now));
+                    next = self.now;
+                }
+                while let Some(event) = self.on(side, |host, _| host.next_event()) {
+                    if let Event::Accepted { socket, .. } = event {
+                        self.accepted.push(socket);
+                    }
+                }
+            }
+            if self.now >= end && next >= end {
+                return;
+            }
+            self.now = next;
+        }
+    }
+}
+
+fn held(side: usize) -> isize {
+    HELD.with(|held| held[1 + side].get())
+}
+
+#[test]
+fn an_idle_connection_stays_within_its_budget() {
+    let mut rig = Rig { hosts: [host(0), host(1)], now: Instant::from_secs(1), accepted: Vec::new() };
+    let config = Arc::new(TcpConfig::default());
+    for port in 0..PORTS {
+        rig.on(1, |host, _| host.listen(5000 + port as u16, config.clone())).expect("the port is free");
+    }
+    let mut clients = Vec::with_capacity(CONNECTIONS);
+    let mut buffer = [0; 2048];
+    let before = [held(0), held(1)];
+    while clients.len() < CONNECTIONS {
+        for _ in 0..BATCH {
+            let remote = SocketAddr::from((address(1), 5000 + (clients.len() % PORTS) as u16));
+            clients.push(rig.on(0, |host, now| host.connect(remote, config.clone(), now)).expect("a port is free"));
+        }
+        rig.run_for(Duration::from_millis(1));
+        // Every connection has worked: a request and its answer.
+        let ends: Vec<_> = [(0, &clients), (1, &rig.accepted)]
+            .into_iter()
+            .flat_map(|(side, sockets)| sockets[sockets.len() - BATCH..].iter().map(move |socket| (side, *socket)))
+            .collect();
+        for (side, socket) in ends.iter().copied() {
+            assert_eq!(rig.on(side, |host, _| host.send(socket, &[7; 2000])), Ok(2000));
+        }
+        rig.run_for(Duration::from_millis(100));
+        for (side, socket) in ends {
+            assert_eq!(rig.on(side, |host, _| host.recv(socket, &mut buffer)), Ok(Recv::Data(2000)));
+        }
+        rig.run_for(Duration::from_millis(50));
+    }
+    rig.run_for(Duration::from_secs(10));
+    let each = [0, 1].map(|side| (held(side) - before[side]) as f64 / clients.len() as f64);
+    println!("{} idle connections: {:.0} bytes each where opened, {:.0} where accepted", clients.len(), each[0], each[1]);
+    assert!(each.iter().all(|bytes| *bytes <= BUDGET), "{each:?} bytes a connection");
+    assert!(rig.hosts.iter_mut().all(|host| host.poll(rig.now).is_none()), "idle connections want nothing");
+    for (side, sockets) in [clients, rig.accepted.clone()].into_iter().enumerate() {
+        assert_eq!(rig.hosts[side].buffer_memory(), 0, "nor hold buffers");
+        let alive =
+            sockets.iter().all(|socket| rig.hosts[side].info(*socket).is_some_and(|info| info.state == "ESTABLISHED"));
+        assert!(alive);
+    }
+}
