@@ -31,6 +31,8 @@ pub enum Reason {
     Qdisc,
     /// A retransmission timeout.
     Rto,
+    /// A probe of the tail of a flight.
+    TailProbe,
     /// The reordering window of RACK runs out.
     Reorder,
     /// A delayed acknowledgement is due.

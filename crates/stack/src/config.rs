@@ -1,11 +1,14 @@
 //! What a host and its connections are told at birth.
 
+mod loss_recovery;
+
 use std::net::IpAddr;
 use std::time::Duration;
 
 use tautline_base::Bytes;
 use tautline_cc::{Algorithm, Factory};
 
+pub use self::loss_recovery::{LossRecovery, Prr, Reordering};
 use crate::address::{Cidr, Route};
 use crate::pacer::PacerConfig;
 use crate::tsq::TsqLimit;
@@ -146,6 +149,8 @@ pub struct TcpConfig {
     pub ecn: EcnMode,
     /// Which drops inside this host the connection hears of. Default: Linux's.
     pub told_of: ToldOf,
+    /// How losses are found and repaired. Default: Linux's, with RFC 9937.
+    pub loss_recovery: LossRecovery,
 }
 
 impl Default for TcpConfig {
@@ -173,6 +178,7 @@ impl Default for TcpConfig {
             per_peer: None,
             ecn: EcnMode::Accept,
             told_of: ToldOf::Enqueue,
+            loss_recovery: LossRecovery::default(),
         }
     }
 }

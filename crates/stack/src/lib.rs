@@ -42,7 +42,9 @@ pub mod tsq;
 mod wire;
 
 pub use address::{BadCidr, Cidr, Route};
-pub use config::{EcnMode, HostConfig, Keepalive, LinkLocal, Pacing, SynCookies, TcpConfig, ToldOf};
+pub use config::{
+    EcnMode, HostConfig, Keepalive, LinkLocal, LossRecovery, Pacing, Prr, Reordering, SynCookies, TcpConfig, ToldOf,
+};
 pub use host::Host;
 pub use limits::Limits;
 pub use pacer::{CatchUp, PacerConfig};

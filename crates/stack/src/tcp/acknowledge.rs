@@ -4,18 +4,15 @@
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, SegmentId};
-use tautline_cc::{Ack, Congestion, Recovery, Signal};
+use tautline_cc::{Ack, Recovery, Signal};
 use tautline_qdisc::DropReason;
 
 use super::connection::{Connection, State};
-use super::recovery::{Episode, Phase, PrrAck};
+use super::recovery::{Phase, PrrAck};
+use super::repair::Heard;
 use super::rtt::MAX_RTO;
-use super::segments::{Arrival, Delivery, Losses, ReorderingWindow};
-use crate::seq;
+use super::segments::{Arrival, DUP_THRESHOLD, Delivery, Losses};
 use crate::wire::Segment;
-
-/// Duplicate acknowledgements that mean a loss when the peer sends no SACK (RFC 5681 §3.2).
-const DUPLICATES: u32 = 3;
 
 impl Connection {
     /// Takes an acceptable acknowledgement up to offset `ack`, with its SACK blocks.
@@ -24,38 +21,60 @@ impl Connection {
         let prior_in_flight = Bytes::new(self.segments.in_flight());
         let recoverable = self.recoverable();
         let advanced = ack > self.una;
-        if self.segments.is_empty() && !advanced {
-            return;
-        }
-        let timestamps = self.agreed.as_ref().is_some_and(|agreed| agreed.peer_timestamp.is_some());
-        let arrival = Arrival { now, echo: segment.timestamp.map(|(_, echo)| echo).filter(|_| timestamps) };
+        let duplicate = self.take_duplicate(ack, segment);
+        let arrival = self.arrival(segment, now);
         let mut delivery = if advanced { self.advance(ack, arrival) } else { Delivery::default() };
         self.take_sack(segment, arrival, &mut delivery);
+        let nothing_new = delivery.bytes == Bytes::ZERO && !advanced && ack == self.una && !self.peer.moved;
+        let repeats = nothing_new && segment.payload.is_empty() && !segment.fin;
+        let heard = Heard { now, advanced, repeats, duplicate, delivery: &delivery, echo: arrival.echo, recoverable };
+        if self.segments.is_empty() && !advanced {
+            self.judge_tail_probe(ack, &heard);
+            self.repair(&heard);
+            return;
+        }
         let marks = self.hear_of_marks(ack, segment, &delivery);
         self.learn_rtt(&delivery, arrival);
         if delivery.opening {
             self.rtt.opened();
         }
-        if delivery.bytes == Bytes::ZERO && !advanced {
-            self.count_duplicate(ack, segment, now);
-        }
-        if self.phase_is_spurious(&delivery, segment) {
-            self.undo(now);
-        }
-        self.leave_cwr();
-        let lost = self.look_for_losses_from(now, recoverable);
-        self.leave_recovery(advanced, now);
+        self.segments.adapt_window(&delivery, self.sampler.delivered(), self.config.loss_recovery.reordering);
+        self.judge_tail_probe(ack, &heard);
+        let assumed = self.assume_arrivals(&heard);
+        let lost = self.repair(&heard);
         if marks.congestion {
             self.reduce_for_marks(recoverable, now);
         }
         if delivery.bytes > Bytes::ZERO {
             self.tell_controller(&delivery, marks.bytes, lost, prior_in_flight, now);
-            self.reduce_proportionally(&delivery, advanced && lost == Bytes::ZERO);
         }
+        self.reduce_proportionally(assumed, advanced && lost == Bytes::ZERO);
         if advanced {
             self.restart_timers(now);
+        } else if delivery.sacked {
+            self.schedule_tail_probe(now);
         }
         self.notice_room();
+    }
+
+    fn arrival(&self, segment: &Segment<'_>, now: Instant) -> Arrival {
+        let timestamps = self.agreed.as_ref().is_some_and(|agreed| agreed.peer_timestamp.is_some());
+        let echo = segment.timestamp.map(|(_, echo)| echo).filter(|_| timestamps);
+        Arrival { now, echo, mss: self.segment_size() }
+    }
+
+    /// What an acknowledgement says was delivered, as far as proportional rate reduction cares: without SACK, a duplicate
+    /// acknowledgement stands for a segment, which is not counted again when it is acknowledged (RFC 9937 §6.1).
+    fn assume_arrivals(&mut self, heard: &Heard<'_>) -> Bytes {
+        if self.has_sack() {
+            return heard.delivery.bytes;
+        }
+        if heard.repeats {
+            let arrived = self.segments.arrived_unnamed(self.segment_size());
+            return Bytes::new(if arrived { self.segment_size() } else { 0 });
+        }
+        let before = self.segments.named(heard.delivery.packets, self.phase.repairs());
+        heard.delivery.bytes.saturating_sub(Bytes::new(before))
     }
 
     /// SND.UNA moves.
@@ -65,20 +84,19 @@ impl Connection {
         self.totals.bytes_acked += ack - self.una;
         self.una = ack;
         self.buffer.acknowledge(ack);
-        self.duplicate_acks = 0;
         self.flight.timeouts = 0;
         delivery
     }
 
     /// Marks what the peer holds above SND.UNA. Blocks that are reversed, below SND.UNA or beyond SND.NXT are ignored.
     fn take_sack(&mut self, segment: &Segment<'_>, arrival: Arrival, delivery: &mut Delivery) {
-        if !self.agreed.as_ref().is_some_and(|agreed| agreed.sack) {
+        if !self.has_sack() {
             return;
         }
+        let outstanding = self.una..self.nxt;
         let mut blocks = segment.sack.map(|block| {
-            let (left, right) = block?;
-            let block = seq::from_wire(self.isn, self.una, left)?..seq::from_wire(self.isn, self.una, right)?;
-            (self.una < block.start && block.start < block.end && block.end <= self.nxt).then_some(block)
+            let block = self.offsets(block?)?;
+            (outstanding.start < block.start && block.start < block.end && block.end <= outstanding.end).then_some(block)
         });
         // The newest comes first. Taken in that order, two blocks of one acknowledgement would look like reordering.
         blocks.sort_unstable_by_key(|block| block.as_ref().map(|block| block.start));
@@ -89,7 +107,7 @@ impl Connection {
 
     /// An acknowledgement that covers a retransmission says nothing by itself: what was sent once waited at the receiver behind
     /// the hole (Karn). The timestamp it echoes tells, in milliseconds, when it was caused (RFC 7323 §4).
-    fn learn_rtt(&mut self, delivery: &Delivery, Arrival { now, echo }: Arrival) {
+    fn learn_rtt(&mut self, delivery: &Delivery, Arrival { now, echo, .. }: Arrival) {
         if delivery.retransmission.is_none() {
             if let Some(rtt) = delivery.earliest_rtt {
                 self.rtt.sample(rtt, now);
@@ -102,126 +120,6 @@ impl Connection {
             if rtt <= MAX_RTO {
                 self.rtt.coarse_sample(rtt);
             }
-        }
-    }
-
-    pub(super) fn lose_head(&mut self, now: Instant) {
-        self.segments.lose_head(&mut Losses { now, sampler: &mut self.sampler, controller: &mut *self.controller });
-    }
-
-    /// Duplicate acknowledgements stand in for SACK with peers that have none (RFC 6582). Window updates are none
-    /// (RFC 5681 §2).
-    fn count_duplicate(&mut self, ack: u64, segment: &Segment<'_>, now: Instant) {
-        let has_sack = self.agreed.as_ref().is_some_and(|agreed| agreed.sack);
-        if has_sack || ack != self.una || self.peer.moved || !segment.payload.is_empty() || segment.fin {
-            return;
-        }
-        self.duplicate_acks += 1;
-        if self.duplicate_acks == DUPLICATES {
-            self.lose_head(now);
-        }
-    }
-
-    /// The acknowledgement was caused by the original, not by our retransmission: the timestamp it echoes is older than our
-    /// first retransmission (Eifel detection, RFC 3522).
-    fn phase_is_spurious(&self, delivery: &Delivery, segment: &Segment<'_>) -> bool {
-        let (Phase::Recovery(episode), Some((_, echo))) = (&self.phase, segment.timestamp) else { return false };
-        // A segment that an earlier episode sent again is acknowledged with an older echo although nothing was spurious.
-        episode.first_retransmission.is_some_and(|first| {
-            delivery.retransmission.is_some_and(|stamp| !seq::older(stamp, first)) && seq::older(echo, first)
-        })
-    }
-
-    fn undo(&mut self, now: Instant) {
-        self.totals.spurious += 1;
-        self.segments.nothing_lost();
-        // Nothing was lost; but if marks came too, the network was congested all the same.
-        if matches!(&self.phase, Phase::Recovery(episode) if episode.undoable) {
-            self.controller.on_undo(now);
-            self.verdict = self.controller.verdict();
-            self.ecn.restored();
-        }
-        self.phase = Phase::Open;
-    }
-
-    /// The reordering window closed.
-    pub(super) fn look_for_losses(&mut self, now: Instant) {
-        let recoverable = self.recoverable();
-        self.look_for_losses_from(now, recoverable);
-    }
-
-    /// What is not yet reported delivered: what a recovery that begins now can still learn of.
-    fn recoverable(&self) -> Bytes {
-        Bytes::new(self.nxt - self.una - self.segments.sacked_bytes())
-    }
-
-    /// Detects losses; the first ones of an episode begin fast recovery. `recoverable` is what the episode can still report
-    /// delivered.
-    fn look_for_losses_from(&mut self, now: Instant, recoverable: Bytes) -> Bytes {
-        let in_flight = Bytes::new(self.segments.in_flight());
-        let window = ReorderingWindow {
-            min_rtt: self.rtt.min(),
-            srtt: self.rtt.srtt(),
-            in_recovery: matches!(self.phase.report(), tautline_cc::Phase::Recovery | tautline_cc::Phase::Loss),
-        };
-        // RACK needs to know which segments arrived; without SACK it would condemn what the peer holds (RFC 8985 §3).
-        let has_sack = self.agreed.as_ref().is_some_and(|agreed| agreed.sack);
-        let mut losses = Losses { now, sampler: &mut self.sampler, controller: &mut *self.controller };
-        let (mut lost, reorder) =
-            if has_sack { self.segments.detect_lost(now, window, &mut losses) } else { (Bytes::ZERO, None) };
-        self.timers.reorder = reorder;
-        if self.duplicate_acks == DUPLICATES {
-            self.duplicate_acks += 1;
-            lost += Bytes::new(1);
-        }
-        if lost > Bytes::ZERO {
-            match &mut self.phase {
-                Phase::Open => self.enter_recovery(Signal::Loss, in_flight, recoverable, now),
-                Phase::Recovery(episode) if episode.is_cwr() => {
-                    episode.lose(self.nxt);
-                    self.tell_of_congestion(Signal::Loss, in_flight, now);
-                }
-                Phase::Recovery(_) | Phase::Loss { .. } => {}
-            }
-        }
-        lost
-    }
-
-    fn tell_of_congestion(&mut self, signal: Signal, in_flight: Bytes, now: Instant) {
-        self.controller.on_congestion(&Congestion { now, signal, in_flight });
-        self.verdict = self.controller.verdict();
-        self.ecn.reduced();
-    }
-
-    pub(super) fn enter_recovery(&mut self, signal: Signal, in_flight: Bytes, recoverable: Bytes, now: Instant) {
-        self.tell_of_congestion(signal, in_flight, now);
-        self.phase = Phase::Recovery(Episode::new(signal, self.nxt, recoverable));
-        // Until PRR has seen a delivery: one segment, the first retransmission.
-        self.recovery_window = Bytes::new(self.segments.in_flight() + self.segment_size());
-    }
-
-    /// A reduction without loss is over when something sent after it is acknowledged, which the announcement of the reduction
-    /// travelled with; or nothing is left that could tell of older marks.
-    fn leave_cwr(&mut self) {
-        if matches!(&self.phase, Phase::Recovery(episode) if episode.is_cwr() && (self.una > episode.high || self.segments.is_empty()))
-        {
-            self.phase = Phase::Open;
-        }
-    }
-
-    /// Recovery is over when everything sent before it is acknowledged. Without SACK a partial acknowledgement names the next
-    /// hole (RFC 6582 §3.2).
-    fn leave_recovery(&mut self, advanced: bool, now: Instant) {
-        let high = match &self.phase {
-            Phase::Open => return,
-            Phase::Recovery(episode) if episode.is_cwr() => return,
-            Phase::Recovery(episode) => episode.high,
-            Phase::Loss { high } => *high,
-        };
-        if self.una >= high {
-            self.phase = Phase::Open;
-        } else if advanced && !self.agreed.as_ref().is_some_and(|agreed| agreed.sack) {
-            self.lose_head(now);
         }
     }
 
@@ -266,19 +164,23 @@ impl Connection {
     }
 
     /// What is acknowledged selectively before a loss is sure opens no window: in its place one segment each may leave, not two
-    /// (RFC 3042 §2, RFC 5681 §3.2). Controllers that need no window count everything.
+    /// (RFC 3042 §2, RFC 5681 §3.2), unless the path is known to reorder (Linux). Controllers that need no window count everything.
     fn may_grow(&self, delivery: &Delivery) -> bool {
-        delivery.cumulative || self.controller.recovery() != Recovery::Prr
+        let reorders = self.segments.reordering().0 > DUP_THRESHOLD;
+        delivery.cumulative || reorders || self.controller.recovery() != Recovery::Prr
     }
 
-    fn reduce_proportionally(&mut self, delivery: &Delivery, safe: bool) {
+    fn reduce_proportionally(&mut self, delivered: Bytes, safe: bool) {
+        if delivered == Bytes::ZERO {
+            return;
+        }
         let in_flight = Bytes::new(self.segments.in_flight());
         let mss = Bytes::new(self.segment_size());
         let ssthresh = self.verdict.ssthresh;
         if self.controller.recovery() == Recovery::Prr
             && let Phase::Recovery(episode) = &mut self.phase
         {
-            self.recovery_window = episode.on_ack(PrrAck { delivered: delivery.bytes, in_flight, ssthresh, safe, mss });
+            self.recovery_window = episode.on_ack(PrrAck { delivered, in_flight, ssthresh, safe, mss });
         }
     }
 
@@ -286,11 +188,13 @@ impl Connection {
     fn restart_timers(&mut self, now: Instant) {
         if self.segments.is_empty() {
             self.timers.rto = None;
+            self.timers.tail = None;
             self.timers.reorder = None;
             self.flight.idle_since = Some(now);
             self.buffer.shrink_if_idle();
         } else {
             self.timers.rto = Some(now + self.rto());
+            self.schedule_tail_probe(now);
         }
     }
 
@@ -320,9 +224,10 @@ impl Connection {
         }
     }
 
-    /// The application had nothing to send although the window was open: what is in flight says little about the path.
+    /// The application had nothing to send although the window was open: what is in flight says little about the path. Lost
+    /// segments that wait to be sent again are something to send.
     pub(crate) fn note_application_limited(&mut self, below_socket: Bytes) {
-        let nothing_waits = self.nxt >= self.buffer.end();
+        let nothing_waits = self.nxt >= self.buffer.end() && !self.segments.any_lost();
         if nothing_waits && below_socket == Bytes::ZERO && self.segments.in_flight() < self.cwnd().get() {
             self.sampler.mark_app_limited(Bytes::new(self.segments.in_flight()));
         }

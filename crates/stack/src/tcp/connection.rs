@@ -11,6 +11,7 @@ use super::ecn::Ecn;
 use super::liveness::Liveness;
 use super::receiver::Receiver;
 use super::recovery::Phase;
+use super::repair::Repair;
 use super::rtt::RttEstimator;
 use super::segments::Segments;
 use super::send_buffer::SendBuffer;
@@ -181,10 +182,10 @@ pub(crate) struct Connection {
     pub(super) controller: Box<dyn Controller>,
     pub(super) verdict: Verdict,
     pub(super) phase: Phase,
+    pub(super) repair: Repair,
     /// The window while PRR owns it.
     pub(super) recovery_window: Bytes,
     pub(super) flight: Flight,
-    pub(super) duplicate_acks: u32,
     pub(super) receiver: Receiver,
     pub(super) ecn: Ecn,
     pub(super) timers: Timers,
@@ -267,9 +268,9 @@ impl Connection {
             sampler: Sampler::default(),
             verdict: controller.verdict(),
             phase: Phase::Open,
+            repair: Repair::default(),
             recovery_window: Bytes::ZERO,
             flight: Flight::default(),
-            duplicate_acks: 0,
             receiver: Receiver::new(config.receive_buffer.get()),
             ecn: Ecn::new(config.ecn, controller.ecn()),
             timers: Timers::default(),

@@ -5,8 +5,9 @@ use tautline_cc::{Congestion, Signal};
 
 use super::connection::{Connection, State};
 use super::receiver::Acknowledgement;
-use super::recovery::Phase;
+use super::recovery::{Frto, Phase};
 use super::segments::Losses;
+use super::tail_probe::TailProbe;
 use super::timers::Timers;
 use crate::socket::CloseReason;
 
@@ -21,9 +22,10 @@ impl Connection {
             Acknowledgement::By(at) => Some(Wake::new(at, Reason::DelayedAck)),
             _ => None,
         };
-        let Timers { rto, reorder, persist, challenged: _, close } = &self.timers;
+        let Timers { rto, tail, reorder, persist, challenged: _, close } = &self.timers;
         let candidates = [
             rto.map(|at| Wake::new(at, Reason::Rto)),
+            tail.map(|at| Wake::new(at, Reason::TailProbe)),
             reorder.map(|at| Wake::new(at, Reason::Reorder)),
             persist.as_ref().filter(|persist| !persist.due).map(|persist| Wake::new(persist.at(), Reason::Persist)),
             close.map(|at| Wake::new(at, Reason::Close)),
@@ -39,6 +41,10 @@ impl Connection {
         if self.timers.reorder.is_some_and(|at| at <= now) {
             self.timers.reorder = None;
             self.look_for_losses(now);
+        }
+        // A probe of the tail comes first, and gives the timeout another chance not to come.
+        if self.timers.tail.is_some_and(|at| at <= now) {
+            self.on_tail_timeout(now);
         }
         if self.timers.rto.is_some_and(|at| at <= now) {
             self.on_timeout(now);
@@ -98,29 +104,48 @@ impl Connection {
             self.give_up();
             return;
         }
+        self.begin_again(now);
+        self.timers.reorder = None;
+        self.timers.rto = Some(now + self.rto());
+    }
+
+    /// What is lost is marked so; the window begins anew; perhaps it will turn out that nothing was lost (`spec/tcp.md` §1.10).
+    fn begin_again(&mut self, now: Instant) {
+        let first = self.flight.timeouts == 0;
+        let (repairs, high) = match self.phase {
+            Phase::Open => (false, self.una),
+            Phase::Recovery(episode) => (!episode.is_cwr(), episode.high),
+            Phase::Loss { high, .. } => (true, high),
+        };
+        // A window is reduced once. After a timeout that was followed by progress, another one is news.
+        let news = self.una >= high || (first && matches!(self.phase, Phase::Loss { .. }));
+        if news {
+            self.begin_undo(true);
+        }
+        self.repair.tail = TailProbe::None;
+        self.timers.tail = None;
         self.flight.timeouts += 1;
         self.flight.refused = false;
         self.totals.timeouts += 1;
         self.rtt.back_off();
-        if self.segments.reneged() {
-            self.segments.forget_sacks();
-        }
-        self.segments.lose_all(&mut Losses { now, sampler: &mut self.sampler, controller: &mut *self.controller });
+        let window = self.reordering_window();
+        let mut losses = Losses { now, sampler: &mut self.sampler, controller: &mut *self.controller };
+        self.segments.time_out(now, window, &mut losses);
         let in_flight = Bytes::new(self.segments.in_flight());
         self.controller.on_congestion(&Congestion { now, signal: Signal::Timeout, in_flight });
         self.verdict = self.controller.verdict();
         if self.una > 0 {
             self.ecn.reduced();
         }
-        self.phase = Phase::Loss { high: self.nxt };
-        self.timers.reorder = None;
-        self.timers.rto = Some(now + self.rto());
+        let asks = self.config.loss_recovery.frto && self.una > 0 && (!repairs || !first);
+        self.phase = Phase::Loss { high: self.nxt, frto: if asks { Frto::Listening } else { Frto::Off } };
     }
 
     /// TIME-WAIT begins, or begins anew.
     pub(super) fn enter_time_wait(&mut self, now: Instant) {
         self.state = State::TimeWait;
         self.timers.rto = None;
+        self.timers.tail = None;
         self.timers.persist = None;
         self.timers.close = Some(now + self.config.time_wait);
     }

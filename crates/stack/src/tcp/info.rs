@@ -78,11 +78,29 @@ pub struct TcpInfo {
     pub tsq_limit: Option<Bytes>,
     /// How often TSQ throttled the connection.
     pub tsq_throttles: u64,
+    /// Fast recoveries.
+    pub fast_recoveries: u64,
+    /// Probes of the tail of a flight (RFC 8985 §7).
+    pub tail_probes: u64,
+    /// Losses that a probe of the tail repaired.
+    pub tail_losses: u64,
+    /// Timeouts that proved spurious and were undone; also counted in `spurious`.
+    pub spurious_timeouts: u64,
+    /// Segments that the peer says arrived twice (`dsack_dups`).
+    pub duplicates: u64,
+    /// By how many segments the path displaces one (`reordering`).
+    pub reordering: u32,
+    /// Segments that came later than one sent after them (`reord_seen`).
+    pub reorderings: u32,
+    /// How much later than one sent after it a segment may arrive before it counts as lost.
+    pub reordering_window: Duration,
 }
 
 impl Connection {
     /// A snapshot.
     pub(crate) fn info(&self) -> TcpInfo {
+        let counts = &self.repair.counts;
+        let (reordering, reorderings) = self.segments.reordering();
         TcpInfo {
             state: self.state_name(),
             congestion: self.controller.name(),
@@ -116,6 +134,14 @@ impl Connection {
             tsq_charged: self.tsq.charged(),
             tsq_limit: self.config.tsq.at(self.verdict.pacing_rate, self.full_frame(), self.config.pacing != Pacing::Off),
             tsq_throttles: self.tsq.throttles(),
+            fast_recoveries: counts.recoveries,
+            tail_probes: counts.tail_probes,
+            tail_losses: counts.tail_losses,
+            spurious_timeouts: counts.spurious_timeouts,
+            duplicates: counts.duplicates,
+            reordering,
+            reorderings,
+            reordering_window: self.segments.window(self.reordering_window()),
         }
     }
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 use tautline_base::{Instant, SocketId};
 
 use super::connection::{Connection, State};
-use super::segments::Losses;
 use super::timers::Timers;
 use crate::seq;
 use crate::socket::CloseReason;
@@ -98,7 +97,7 @@ impl Connection {
                 self.ecn.on_crossing_syn(segment.ecn_flags, segment.codepoint);
                 self.update_window_from_syn(segment);
                 self.state = State::SynReceived { listener: None };
-                self.segments.lose_all(&mut Losses { now, sampler: &mut self.sampler, controller: &mut *self.controller });
+                self.lose_head(now);
                 Reply::None
             }
         }

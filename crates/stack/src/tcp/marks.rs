@@ -45,8 +45,8 @@ impl Connection {
 
     /// A reduction that losses began was due in any case.
     fn make_reduction_final(&mut self) {
-        if let Phase::Recovery(episode) = &mut self.phase {
-            episode.undoable = false;
+        if let Some(undo) = &mut self.repair.undo {
+            undo.restores = false;
         }
     }
 

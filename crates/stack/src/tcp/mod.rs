@@ -6,13 +6,14 @@
 //! | [`connection`] | the state of one connection and what the application does to it |
 //! | [`input`] | what an arriving segment does (RFC 9293 §3.10.7) |
 //! | [`acknowledge`] | what an acknowledgement does to the sender: delivery, loss, recovery, the controller |
+//! | [`repair`], [`recovery`] | between a loss and its repair; its phases, proportional rate reduction, what undoes it |
+//! | [`tail_probe`], [`duplicates`] | probes of the tail; segments the peer received twice |
 //! | [`output`] | what to send next: the plan, its commitment and its header |
 //! | [`succession`] | what is taken over from a cookie and left to TIME-WAIT |
 //! | [`timers`], [`deadlines`] | the timers of a connection; what their expiry does |
 //! | [`liveness`] | user timeout and keepalive |
 //! | [`memory`] | what its buffers hold |
 //! | [`segments`] | the retransmission queue, SACK scoreboard and RACK |
-//! | [`recovery`] | recovery phases and proportional rate reduction |
 //! | [`ecn`], [`marks`] | explicit congestion notification; where it meets the connection |
 //! | [`complaints`] | what ICMP says of our segments |
 //! | [`receiver`] | reassembly, window, delayed acknowledgements |
@@ -23,6 +24,7 @@ pub(crate) mod acknowledge;
 mod complaints;
 pub(crate) mod connection;
 pub(crate) mod deadlines;
+mod duplicates;
 pub(crate) mod ecn;
 pub(crate) mod info;
 pub(crate) mod input;
@@ -33,10 +35,12 @@ pub(crate) mod output;
 mod pages;
 mod receiver;
 mod recovery;
+mod repair;
 mod rtt;
 mod segments;
 mod send_buffer;
 mod succession;
+mod tail_probe;
 mod timers;
 mod tuple;
 

@@ -74,6 +74,8 @@ impl Connection {
                 let sack_first = if self.receiver.out_of_order() > 0 { self.next_ack() } else { None };
                 self.next_ecn_ack()
                     .or(sack_first)
+                    .or_else(|| self.next_tail_probe())
+                    .or_else(|| self.next_trial(now))
                     .or_else(|| self.next_retransmission())
                     .or_else(|| self.next_data(now))
                     .or_else(|| self.next_probe())
@@ -113,7 +115,7 @@ impl Connection {
     }
 
     fn next_retransmission(&mut self) -> Option<Plan> {
-        if self.flight.refused {
+        if self.flight.refused || self.tries_new_data() {
             return None;
         }
         let (id, range, fin) = self.segments.next_lost()?;
@@ -127,6 +129,30 @@ impl Connection {
         in_flight == 0 || in_flight + (range.end - range.start) <= self.cwnd().get()
     }
 
+    /// Forward RTO recovery sends new data first, if any may leave.
+    fn next_trial(&mut self, now: Instant) -> Option<Plan> {
+        if !self.tries_new_data() {
+            return None;
+        }
+        let fresh = self.next_data(now);
+        if fresh.is_none() {
+            self.nothing_to_try();
+        }
+        fresh
+    }
+
+    /// The application has written what was never sent, and the peer has room for it.
+    pub(super) fn has_new_data(&self) -> bool {
+        self.nxt < self.buffer.end().min(self.peer.edge)
+    }
+
+    /// The segment that comes next in the stream, as long as the peer's window allows.
+    pub(super) fn new_segment(&self) -> Plan {
+        let end = (self.nxt + self.segment_size()).min(self.buffer.end()).min(self.peer.edge.max(self.nxt));
+        let fin = self.fin == Some(end);
+        Plan { kind: Kind::New, range: self.nxt..end + u64::from(fin), fin }
+    }
+
     fn next_data(&mut self, now: Instant) -> Option<Plan> {
         if !matches!(self.state, State::Established | State::CloseWait) || self.flight.refused {
             return None;
@@ -136,22 +162,20 @@ impl Connection {
             return None;
         }
         self.restart_after_idle(now);
-        let end = (self.nxt + self.segment_size()).min(available).min(self.peer.edge.max(self.nxt));
-        let fin = self.fin == Some(end);
-        let range = self.nxt..end + u64::from(fin);
-        if range.is_empty() {
+        let plan = self.new_segment();
+        if plan.range.is_empty() {
             self.window_closed(now);
             return None;
         }
-        if self.holds_back(end, fin, available) {
+        if self.holds_back(plan.range.end - u64::from(plan.fin), plan.fin, available) {
             return None;
         }
-        if !self.fits_cwnd(&range) {
+        if !self.fits_cwnd(&plan.range) {
             self.flight.window_limited_until = Some(self.nxt);
             self.flight.peer_limited = false;
             return None;
         }
-        Some(Plan { kind: Kind::New, range, fin })
+        Some(plan)
     }
 
     /// Reasons to wait with a segment that is not full: Nagle's in Minshall's form, and the sender's silly-window rule
@@ -326,6 +350,8 @@ impl Connection {
         self.note_sent(len);
         let rto = self.rto();
         self.timers.rto.get_or_insert(departure + rto);
+        self.note_tail_probe(None);
+        self.schedule_tail_probe(departure);
         id
     }
 
@@ -337,9 +363,10 @@ impl Connection {
         self.segments.retransmitted(id, sent, timestamp);
         self.totals.retransmits += 1;
         self.note_sent(plan.range.end - plan.range.start);
-        if let Phase::Recovery(episode) = &mut self.phase {
-            episode.first_retransmission.get_or_insert(timestamp);
+        if let Some(undo) = &mut self.repair.undo {
+            undo.sent_again(timestamp);
         }
+        self.note_tail_probe(Some(timestamp));
         if plan.range.start == self.una || self.timers.rto.is_none() {
             self.timers.rto = Some(departure + self.rto());
         }

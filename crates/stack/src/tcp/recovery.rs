@@ -1,7 +1,14 @@
-//! Recovery states and proportional rate reduction (RFC 9937; `spec/tcp.md` §1.10).
+//! Recovery states (RFC 6675, RFC 5682, RFC 3522; `spec/tcp.md` §1.10): where a sender stands with losses, and what would prove that
+//! there were none.
+
+mod prr;
 
 use tautline_base::Bytes;
 use tautline_cc::Signal;
+
+pub(super) use self::prr::PrrAck;
+use self::prr::Reduction;
+use crate::seq;
 
 /// Where the sender stands with losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +18,11 @@ pub(super) enum Phase {
     /// Fast recovery (or a reduction for marks or a local drop) until everything sent before it is acknowledged.
     Recovery(Episode),
     /// After a timeout, until everything sent before it is acknowledged. The controller grows the window from the bottom.
-    Loss { high: u64 },
+    Loss {
+        /// Acknowledged up to here, it ends.
+        high: u64,
+        frto: Frto,
+    },
 }
 
 impl Phase {
@@ -24,6 +35,22 @@ impl Phase {
             Self::Loss { .. } => tautline_cc::Phase::Loss,
         }
     }
+
+    /// Losses are being repaired.
+    pub(super) fn repairs(&self) -> bool {
+        matches!(self.report(), tautline_cc::Phase::Recovery | tautline_cc::Phase::Loss)
+    }
+}
+
+/// Forward RTO recovery: finding out whether a timeout was spurious (RFC 5682 §3.1, with SACK).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Frto {
+    /// It is known, or not asked.
+    Off,
+    /// The head was sent again; the next acknowledgement may tell (step 2).
+    Listening,
+    /// The head arrived. New data is sent instead of retransmissions, to see whose acknowledgement comes (step 3).
+    TryingNew,
 }
 
 /// One fast recovery.
@@ -33,19 +60,13 @@ pub(super) struct Episode {
     pub(super) high: u64,
     /// What began it.
     signal: Signal,
-    prr: Prr,
-    /// Our timestamp when the first retransmission left, to recognise a spurious recovery (RFC 3522).
-    pub(super) first_retransmission: Option<u32>,
-    /// The reduction may prove needless. False once a mark has told that it was not.
-    pub(super) undoable: bool,
+    reduction: Reduction,
 }
 
 impl Episode {
-    /// Begins a recovery. `outstanding` is what this episode can still report delivered: SND.NXT − SND.UNA less what was SACKed
-    /// before the acknowledgement that started it.
-    pub(super) fn new(signal: Signal, high: u64, outstanding: Bytes) -> Self {
-        let prr = Prr { recover_fs: outstanding.max(Bytes::new(1)), ..Prr::default() };
-        Self { high, signal, prr, first_retransmission: None, undoable: signal == Signal::Loss }
+    /// Begins a recovery. `divisor` is what [`config::Prr`](crate::config::Prr) says.
+    pub(super) fn new(signal: Signal, high: u64, divisor: Bytes) -> Self {
+        Self { high, signal, reduction: Reduction::new(divisor) }
     }
 
     /// Nothing was lost in the network so far: marks, or drops inside this host, reduced the window.
@@ -62,115 +83,119 @@ impl Episode {
 
     /// An acknowledgement during the episode; the answer is the window.
     pub(super) fn on_ack(&mut self, ack: PrrAck) -> Bytes {
-        self.prr.on_ack(ack)
+        self.reduction.on_ack(ack)
     }
 
     /// Bytes were sent, new or again.
     pub(super) fn on_sent(&mut self, bytes: Bytes) {
-        self.prr.out += bytes;
+        self.reduction.on_sent(bytes);
     }
 }
 
-/// Proportional rate reduction: sends in proportion to what is delivered, so that the flight shrinks to `ssthresh` smoothly.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Prr {
-    delivered: Bytes,
-    out: Bytes,
-    recover_fs: Bytes,
+/// What would prove that the latest reduction was needless.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Undo {
+    /// SND.UNA when it began.
+    marker: u64,
+    /// Segments sent again since and not reported as duplicates; `None` before the first.
+    unexplained: Option<u32>,
+    /// Our timestamp in the first of them.
+    first: Option<u32>,
+    /// The window may be restored. False once a mark has told that the reduction was due in any case.
+    pub(super) restores: bool,
 }
 
-/// What PRR looks at.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PrrAck {
-    /// Delivered by this acknowledgement.
-    pub(super) delivered: Bytes,
-    /// In flight after it.
-    pub(super) in_flight: Bytes,
-    /// Where the window is to end.
-    pub(super) ssthresh: Bytes,
-    /// The acknowledgement advanced SND.UNA and revealed no further loss.
-    pub(super) safe: bool,
-    pub(super) mss: Bytes,
-}
+impl Undo {
+    /// A reduction begins at SND.UNA `marker`. `probe`: our timestamp in a probe of the tail whose fate is open.
+    pub(super) fn new(marker: u64, probe: Option<u32>, restores: bool) -> Self {
+        Self { marker, unexplained: probe.map(|_| 1), first: probe, restores }
+    }
 
-impl Prr {
-    fn on_ack(&mut self, ack: PrrAck) -> Bytes {
-        let PrrAck { delivered, in_flight, ssthresh, safe, mss } = ack;
-        self.delivered += delivered;
-        let mut send = if in_flight > ssthresh {
-            let product = u128::from(self.delivered.get()) * u128::from(ssthresh.get());
-            let proportional = u64::try_from(product.div_ceil(u128::from(self.recover_fs.get()))).unwrap_or(u64::MAX);
-            // Only whole segments leave, so the fraction that is due is rounded up to one.
-            (mss * proportional.div_ceil(mss.get())).saturating_sub(self.out)
-        } else {
-            let conservative = self.delivered.saturating_sub(self.out).max(delivered);
-            let grown = if safe { conservative + mss } else { conservative };
-            grown.min(ssthresh.saturating_sub(in_flight))
-        };
-        if self.out == Bytes::ZERO {
-            // The first retransmission always leaves.
-            send = send.max(mss);
+    /// A segment was sent again with our timestamp `stamp`.
+    pub(super) fn sent_again(&mut self, stamp: u32) {
+        self.unexplained = Some(self.unexplained.unwrap_or(0).saturating_add(1));
+        self.first.get_or_insert(stamp);
+    }
+
+    /// The peer received `segments` segments up to offset `end` twice (RFC 2883).
+    pub(super) fn came_twice(&mut self, end: u64, segments: u32) {
+        if end > self.marker {
+            self.unexplained = self.unexplained.map(|left| left.saturating_sub(segments));
         }
-        in_flight + send
     }
+
+    /// Everything that was sent again had arrived before (RFC 3708).
+    pub(super) fn all_came_twice(&self) -> bool {
+        self.unexplained == Some(0)
+    }
+
+    /// What was believed lost is acknowledged, and a retransmission did not cause it: it echoes a timestamp older than our first
+    /// one (Eifel detection, RFC 3522), or there was none.
+    pub(super) fn was_late(&self, proof: Proof) -> bool {
+        match self.first {
+            None => proof.believed_lost,
+            // A segment that an earlier episode sent again is acknowledged with an older echo although nothing was spurious.
+            Some(first) => {
+                proof.retransmission.is_some_and(|stamp| !seq::older(stamp, first))
+                    && proof.echo.is_some_and(|echo| seq::older(echo, first))
+            }
+        }
+    }
+
+    /// Where what was believed lost began.
+    pub(super) fn marker(&self) -> u64 {
+        self.marker
+    }
+}
+
+/// What an acknowledgement says about spurious retransmissions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Proof {
+    /// It delivered something that was believed lost and not sent again.
+    pub(super) believed_lost: bool,
+    /// Of what it acknowledges and had been sent again, the earliest of our timestamps.
+    pub(super) retransmission: Option<u32>,
+    /// The timestamp of ours that it echoes.
+    pub(super) echo: Option<u32>,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const MSS: u64 = 1000;
-
-    /// Runs a recovery of `flight` segments of which the first `lost` are lost; one SACK per acknowledgement, two of them before
-    /// the episode, no limited transmit. Returns the segments sent per acknowledgement.
-    fn recovery(flight: u64, lost: u64, ssthresh: u64) -> (Vec<u64>, u64) {
-        let mut episode = Episode::new(Signal::Loss, 0, Bytes::new((flight - 2) * MSS));
-        let mut in_flight = (flight - lost - 3) * MSS;
-        let mut sent = Vec::new();
-        for _ in 0..flight - lost - 2 {
-            let cwnd = episode.on_ack(PrrAck {
-                delivered: Bytes::new(MSS),
-                in_flight: Bytes::new(in_flight),
-                ssthresh: Bytes::new(ssthresh * MSS),
-                safe: false,
-                mss: Bytes::new(MSS),
-            });
-            let allowed = (cwnd.get() - in_flight) / MSS;
-            episode.on_sent(Bytes::new(allowed * MSS));
-            sent.push(allowed);
-            in_flight = (in_flight + allowed * MSS).saturating_sub(MSS);
-        }
-        (sent, in_flight / MSS + 1)
+    #[test]
+    fn a_reduction_is_needless_when_every_retransmission_came_twice() {
+        let mut undo = Undo::new(5000, None, true);
+        assert!(!undo.all_came_twice(), "nothing was sent again");
+        undo.came_twice(6000, 1);
+        undo.sent_again(100);
+        undo.sent_again(101);
+        undo.came_twice(5000, 9);
+        assert!(!undo.all_came_twice(), "a duplicate from before the reduction");
+        undo.came_twice(6000, 1);
+        assert!(!undo.all_came_twice());
+        undo.came_twice(7000, 1);
+        assert!(undo.all_came_twice());
     }
 
     #[test]
-    fn example_b_of_the_spec() {
-        // spec/tcp.md §1.10 example B: 20 out, the head lost, ssthresh 10, divisor 18.
-        let (sent, flight) = recovery(20, 1, 10);
-        assert_eq!(sent, [1, 1, 0, 1, 0, 1, 0, 1, 0, 1, 1, 0, 1, 0, 0, 1, 1]);
-        assert_eq!(flight, 10);
+    fn an_echo_from_before_the_first_retransmission_proves_it() {
+        let mut undo = Undo::new(5000, None, true);
+        let proof = |echo| Proof { believed_lost: false, retransmission: Some(101), echo: Some(echo) };
+        assert!(!undo.was_late(proof(50)), "nothing lost was acknowledged");
+        assert!(undo.was_late(Proof { believed_lost: true, ..proof(50) }));
+        undo.sent_again(100);
+        undo.sent_again(101);
+        assert!(undo.was_late(proof(99)) && !undo.was_late(proof(100)));
+        assert!(!undo.was_late(Proof { retransmission: Some(99), ..proof(98) }), "sent again in an earlier episode");
+        assert!(!undo.was_late(Proof { echo: None, ..proof(98) }));
     }
 
     #[test]
-    fn example_c_of_the_spec_sends_one_per_delivery_without_burst() {
-        // spec/tcp.md §1.10 example C: 20 out, 15 lost: below ssthresh at once, one retransmission per SACK.
-        let (sent, _) = recovery(20, 15, 10);
-        assert_eq!(sent, [1, 1, 1]);
-    }
-
-    #[test]
-    fn arithmetic_does_not_wrap() {
-        // Figures of ns-3's PRR test: 50 000 delivered and nothing sent, towards 100 000 from 50 000.
-        let mut prr = Prr { recover_fs: Bytes::new(1), ..Prr::default() };
-        let ack = |in_flight, delivered| PrrAck {
-            delivered: Bytes::new(delivered),
-            in_flight: Bytes::new(in_flight),
-            ssthresh: Bytes::new(100_000),
-            safe: false,
-            mss: Bytes::new(1000),
-        };
-        assert_eq!(prr.on_ack(ack(50_000, 1_000)), Bytes::new(51_000));
-        prr.out = Bytes::new(u64::MAX / 2);
-        assert_eq!(prr.on_ack(ack(200_000, 50_000)), Bytes::new(200_000));
+    fn a_probe_of_the_tail_counts_as_sent_again() {
+        let mut undo = Undo::new(5000, Some(90), true);
+        assert!(undo.was_late(Proof { believed_lost: false, retransmission: Some(90), echo: Some(89) }));
+        undo.came_twice(9000, 1);
+        assert!(undo.all_came_twice());
     }
 }

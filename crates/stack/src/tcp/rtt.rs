@@ -100,6 +100,11 @@ impl RttEstimator {
     pub(crate) fn back_off(&mut self) {
         self.backoff += 1;
     }
+
+    /// The timeout that doubled it was spurious (RFC 4015 §3.2).
+    pub(crate) fn end_back_off(&mut self) {
+        self.backoff = 0;
+    }
 }
 
 #[cfg(test)]

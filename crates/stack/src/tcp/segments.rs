@@ -1,8 +1,10 @@
 //! The retransmission queue: one record per segment sent and not yet cumulatively acknowledged, the SACK scoreboard over it, and
-//! RACK's loss detection (RFC 8985 §6 in Linux's form; `spec/tcp.md` §1.8).
+//! loss detection by [`rack`] (`spec/tcp.md` §1.8).
 //!
 //! Every step costs what it changes, not what is outstanding: segments are found by number or binary search, SACK blocks only
 //! touch what they newly cover, and loss detection walks a list in the order of transmission and stops at the first survivor.
+
+mod rack;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -13,13 +15,14 @@ use std::time::Duration;
 use tautline_base::{Bytes, Instant, SegmentId};
 use tautline_cc::{Controller, Sampler, SentRate};
 
+use self::rack::Rack;
+pub(super) use self::rack::{DUP_THRESHOLD, ReorderingWindow};
+use crate::config::Reordering;
 use crate::ranges::RangeSet;
 use crate::seq;
 
-/// Segments SACKed above a hole that prove a loss while no reordering has been seen (RFC 8985 §6.2 step 4).
-const DUP_THRESHOLD: usize = 3;
 /// Least time a reordering timer runs (Linux: 2 ms).
-const TIMER_SLACK: Duration = Duration::from_millis(2);
+pub(super) const TIMER_SLACK: Duration = Duration::from_millis(2);
 /// Running numbers wrap within 31 bits, so that a number plus one is never zero.
 const NUMBER_MASK: u32 = u32::MAX >> 1;
 
@@ -64,6 +67,8 @@ pub(super) struct Arrival {
     pub(super) now: Instant,
     /// The timestamp of ours that it echoes, if the connection uses them.
     pub(super) echo: Option<u32>,
+    /// Bytes in a full segment.
+    pub(super) mss: u64,
 }
 
 /// What one acknowledgement delivered.
@@ -77,14 +82,33 @@ pub(super) struct Delivery {
     pub(super) latest_rtt: Option<Duration>,
     /// Of what was cumulatively acknowledged and had been sent again, the earliest of our timestamps in those retransmissions.
     pub(super) retransmission: Option<u32>,
+    /// Where the lowest segment ends that was sent once only.
+    pub(super) original: Option<u64>,
     /// Segments newly delivered.
     pub(super) packets: u64,
     /// SND.UNA advanced.
     pub(super) cumulative: bool,
+    /// Something was newly delivered out of order.
+    pub(super) sacked: bool,
+    /// Something was delivered that was believed lost and had not been sent again.
+    pub(super) believed_lost: bool,
+    /// Most that had been delivered in all when one of them was sent.
+    pub(super) sent_when: Bytes,
     /// Our SYN was among them: the acknowledgement belongs to the handshake.
     pub(super) opening: bool,
     /// One segment alone, sent once, and cumulatively: perhaps the receiver held its acknowledgement back.
     pub(super) alone: bool,
+}
+
+/// What loss detection found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Bytes newly lost.
+    pub(super) bytes: Bytes,
+    /// A retransmission was among them.
+    pub(super) again: bool,
+    /// When the reordering window of the next one closes.
+    pub(super) look_again: Option<Instant>,
 }
 
 /// Where a segment that is found lost is reported.
@@ -107,9 +131,16 @@ pub(super) struct Segments {
     /// Running number of the first record.
     first: u32,
     in_flight: u64,
+    /// Retransmissions in flight.
+    again: usize,
+    lost_count: usize,
     sacked: RangeSet,
     sacked_count: usize,
     sacked_bytes: u64,
+    /// Segments that must have arrived out of order, of a size each, at a peer that does not say which.
+    unnamed: (u64, u64),
+    /// How many more of them are believed: no more than were outstanding when the first one was told of (RFC 5681 §3.2).
+    believed: Option<usize>,
     /// Numbers of records believed lost, lowest first; entries whose record moved on are skipped.
     lost: BinaryHeap<Reverse<u64>>,
     /// Transmissions in order of departure; entries whose record moved on are skipped.
@@ -117,23 +148,11 @@ pub(super) struct Segments {
     rack: Rack,
 }
 
-/// RACK's memory.
-#[derive(Debug, Default)]
-struct Rack {
-    /// Departure and end of the most recently sent segment that was delivered.
-    newest: Option<(Instant, u64)>,
-    rtt: Duration,
-    /// Lowest RTT of the path: a retransmission cannot have been answered sooner.
-    min_rtt: Duration,
-    /// Highest offset delivered, to notice reordering.
-    highest: u64,
-    reordering_seen: bool,
-}
-
 impl Segments {
     /// Bytes of sequence space in flight: sent, not delivered, not believed lost.
     pub(super) fn in_flight(&self) -> u64 {
-        self.in_flight
+        let (count, size) = self.unnamed;
+        self.in_flight.saturating_sub(count.saturating_mul(size))
     }
 
     /// True when everything sent is cumulatively acknowledged.
@@ -168,14 +187,67 @@ impl Segments {
         self.records.front().is_some_and(|record| record.in_host > 0)
     }
 
+    /// A copy of the newest segment is still in this host.
+    pub(super) fn tail_in_host(&self) -> bool {
+        self.records.back().is_some_and(|record| record.in_host > 0)
+    }
+
+    /// When the oldest unacknowledged segment was sent last.
+    pub(super) fn head_sent_at(&self) -> Option<Instant> {
+        self.records.front().map(|record| record.sent.sent_at)
+    }
+
     /// The peer reported the oldest segment as received out of order, yet does not acknowledge it: it has thrown it away.
     pub(super) fn reneged(&self) -> bool {
         self.records.front().is_some_and(|record| record.state == State::Sacked)
     }
 
-    /// Some segment is believed lost and was not sent again (or only was until lately).
+    /// Some segment is believed lost and was not sent again.
     pub(super) fn any_lost(&self) -> bool {
-        !self.lost.is_empty()
+        self.lost_count > 0
+    }
+
+    /// How many retransmissions are in flight.
+    pub(super) fn again(&self) -> usize {
+        self.again
+    }
+
+    /// A duplicate acknowledgement of a peer without SACK: some segment of `size` bytes has arrived beyond the hole (RFC 3042).
+    /// False if that is one more than can be.
+    pub(super) fn arrived_unnamed(&mut self, size: u64) -> bool {
+        // Somewhere there is a hole.
+        let outstanding = self.records.len().saturating_sub(1);
+        let believed = self.believed.get_or_insert(outstanding);
+        if *believed == 0 {
+            return false;
+        }
+        *believed -= 1;
+        let most = self.records.len().saturating_sub(self.lost_count.max(1)) as u64;
+        self.unnamed = ((self.unnamed.0 + 1).min(most), size);
+        true
+    }
+
+    /// Segments that must have arrived out of order at a peer that does not say which.
+    pub(super) fn unnamed(&self) -> u64 {
+        self.unnamed.0
+    }
+
+    /// A peer without SACK acknowledged `packets` segments. In recovery one of them was the hole, and the others had arrived before;
+    /// else nobody waits behind a hole any more. Returns how many bytes had been accounted before.
+    pub(super) fn named(&mut self, packets: u64, repairing: bool) -> u64 {
+        let (count, size) = self.unnamed;
+        if packets > 0 {
+            self.believed = None;
+        }
+        let left = if repairing { count.saturating_sub(packets.saturating_sub(1)) } else { 0 };
+        self.unnamed.0 = left.min((self.records.len().saturating_sub(self.lost_count.max(1))) as u64);
+        (count - left) * size
+    }
+
+    /// The segment before offset `end` was sent more than once.
+    pub(super) fn was_sent_again(&self, end: u64) -> bool {
+        let at = self.records.partition_point(|record| record.range.end < end);
+        self.records.get(at).is_some_and(|record| record.range.start < end && record.retransmitted())
     }
 
     /// Records a new segment.
@@ -199,11 +271,7 @@ impl Segments {
     pub(super) fn next_lost(&mut self) -> Option<(SegmentId, Range<u64>, bool)> {
         while let Some(&Reverse(start)) = self.lost.peek() {
             match self.position_at(start) {
-                Some(at) if self.records[at].state == State::Lost => {
-                    let record = &self.records[at];
-                    let number = self.number(at);
-                    return (record.in_host == 0).then(|| (id(number), record.range.clone(), record.fin));
-                }
+                Some(at) if self.records[at].state == State::Lost => return self.if_left_host(at),
                 _ => {
                     self.lost.pop();
                 }
@@ -212,17 +280,29 @@ impl Segments {
         None
     }
 
-    /// Records that a lost segment was sent again, with our timestamp `stamp`.
+    /// The segment sent last, if it is thought to be in flight and its copies have left the host.
+    pub(super) fn last_outstanding(&self) -> Option<(SegmentId, Range<u64>, bool)> {
+        let at = self.records.len().checked_sub(1)?;
+        (self.records[at].state == State::Outstanding).then(|| self.if_left_host(at))?
+    }
+
+    fn if_left_host(&self, at: usize) -> Option<(SegmentId, Range<u64>, bool)> {
+        let record = &self.records[at];
+        (record.in_host == 0).then(|| (id(self.number(at)), record.range.clone(), record.fin))
+    }
+
+    /// Records that a segment was sent again, with our timestamp `stamp`.
     pub(super) fn retransmitted(&mut self, segment: SegmentId, sent: SentRate, stamp: u32) {
         let Some(at) = self.position(segment) else { return };
+        debug_assert_ne!(self.records[at].state, State::Sacked, "what was delivered is not sent again");
+        self.uncount(at);
         let record = &mut self.records[at];
-        debug_assert_eq!(record.state, State::Lost, "only lost segments are sent again");
         record.state = State::Outstanding;
         record.sent = sent;
         record.transmissions = record.transmissions.saturating_add(1);
         record.stamp = stamp;
         record.in_host += 1;
-        self.in_flight += record.len();
+        self.count(at);
         self.order.push_back((number(segment), sent.sent_at));
     }
 
@@ -250,29 +330,24 @@ impl Segments {
                 delivery.retransmission = Some(stamp);
             }
             self.deliver(0, arrival, sampler, &mut delivery);
-            let record = self.records.pop_front().expect("the loop saw it");
-            if record.state == State::Sacked {
-                self.sacked_count -= 1;
-                self.sacked_bytes -= record.len();
-            }
+            self.uncount(0);
+            self.records.pop_front();
             self.first = self.first.wrapping_add(1) & NUMBER_MASK;
         }
         delivery.alone = before == (self.records.len() + 1, 0) && delivery.retransmission.is_none();
         // A partial acknowledgement of a segment (a middlebox resegmented) shortens it.
-        if let Some(record) = self.records.front_mut().filter(|record| record.range.start < una) {
-            match record.state {
-                State::Outstanding => self.in_flight -= una - record.range.start,
-                State::Sacked => self.sacked_bytes -= una - record.range.start,
-                State::Lost => {}
-            }
+        if self.records.front().is_some_and(|record| record.range.start < una) {
+            self.uncount(0);
+            let record = &mut self.records[0];
             delivery.bytes += Bytes::new(una - record.range.start);
-            let lost = record.state == State::Lost;
             record.range.start = una;
-            if lost {
+            if record.state == State::Lost {
                 self.lost.push(Reverse(una));
             }
+            self.count(0);
         }
         self.sacked.remove_below(una);
+        self.forget_past_transmissions();
         delivery
     }
 
@@ -292,9 +367,8 @@ impl Segments {
         while self.records.get(at).is_some_and(|record| record.range.start < touched.end) {
             if self.records[at].state != State::Sacked && self.sacked.contains(&self.records[at].range) {
                 self.deliver(at, arrival, sampler, delivery);
-                self.records[at].state = State::Sacked;
-                self.sacked_count += 1;
-                self.sacked_bytes += self.records[at].len();
+                self.turn(at, State::Sacked);
+                delivery.sacked = true;
             }
             at += 1;
         }
@@ -302,113 +376,102 @@ impl Segments {
 
     /// Accounts a segment that turns out to be delivered.
     fn deliver(&mut self, at: usize, arrival: Arrival, sampler: &mut Sampler, delivery: &mut Delivery) {
-        let (record, Arrival { now, echo }) = (&self.records[at], arrival);
+        let (record, Arrival { now, echo, mss }) = (&self.records[at], arrival);
         if record.state == State::Sacked {
             return;
-        }
-        if record.state == State::Outstanding {
-            self.in_flight -= record.len();
         }
         delivery.bytes += Bytes::new(record.len());
         delivery.packets += 1;
         delivery.opening |= record.range.start == 0;
+        delivery.believed_lost |= record.state == State::Lost;
+        delivery.sent_when = delivery.sent_when.max(record.sent.delivered);
         sampler.on_delivered(&record.sent, Bytes::new(record.len()), now);
         let rtt = now - record.sent.sent_at;
         if !record.retransmitted() {
             delivery.earliest_rtt = Some(delivery.earliest_rtt.map_or(rtt, |r| r.max(rtt)));
             delivery.latest_rtt = Some(delivery.latest_rtt.map_or(rtt, |r| r.min(rtt)));
-            self.rack.reordering_seen |= record.range.end < self.rack.highest;
+            delivery.original = Some(delivery.original.map_or(record.range.end, |end| end.min(record.range.end)));
+            if record.range.end < self.rack.highest {
+                self.rack.reordered(record.range.start, mss);
+            }
         }
         self.rack.highest = self.rack.highest.max(record.range.end);
         // What echoes a timestamp from before the retransmission, or came sooner than the path allows, acknowledges the original
         // (RFC 8985 §6.2 step 2).
         let echoes_older = echo.is_some_and(|echo| seq::older(echo, record.stamp));
         let of_original = record.retransmitted() && (echoes_older || rtt < self.rack.min_rtt);
-        let sent = (record.sent.sent_at, record.range.end);
-        if !of_original && self.rack.newest.is_none_or(|newest| newest < sent) {
-            self.rack.newest = Some(sent);
-            self.rack.rtt = rtt;
-        }
+        self.rack.advance(record.sent.sent_at, record.range.end, rtt, of_original);
     }
 
-    /// Marks segments lost that were sent so long before a delivered one that reordering cannot explain it. Returns the bytes
-    /// newly lost and, when some segments are still within the reordering window, when it closes.
-    pub(super) fn detect_lost(
-        &mut self,
-        now: Instant,
-        window: ReorderingWindow,
-        losses: &mut Losses<'_>,
-    ) -> (Bytes, Option<Instant>) {
+    /// Marks segments lost that were sent so long before a delivered one that reordering cannot explain it.
+    pub(super) fn detect_lost(&mut self, now: Instant, window: ReorderingWindow, losses: &mut Losses<'_>) -> Found {
         self.rack.min_rtt = window.min_rtt;
-        let Some((newest, newest_end)) = self.rack.newest else { return (Bytes::ZERO, None) };
-        let patience = self.rack.rtt + self.reordering_window(window);
-        let mut lost = 0;
+        let mut found = Found::default();
+        let Some(newest) = self.rack.newest else { return found };
+        let patience = self.rack.rtt + self.rack.window(window, self.sacked_count);
         while let Some(&(number, sent_at)) = self.order.front() {
-            let Some(at) = self.position(id(number)).filter(|at| {
-                let record = &self.records[*at];
-                record.state == State::Outstanding && record.sent.sent_at == sent_at
-            }) else {
+            let Some(at) = self.in_flight_since(number, sent_at) else {
                 self.order.pop_front();
                 continue;
             };
-            if (sent_at, self.records[at].range.end) >= (newest, newest_end) {
+            if (sent_at, self.records[at].range.end) >= newest {
                 break;
             }
             let deadline = sent_at + patience;
             if deadline > now {
-                return (Bytes::new(lost), Some(deadline + TIMER_SLACK));
+                found.look_again = Some(deadline + TIMER_SLACK);
+                break;
             }
-            lost += self.records[at].len();
+            found.bytes += Bytes::new(self.records[at].len());
+            found.again |= self.records[at].retransmitted();
             self.mark_lost(at, losses);
             self.order.pop_front();
         }
-        (Bytes::new(lost), None)
+        found
     }
 
-    /// How much later than a delivered segment's an earlier one's delivery may be before it counts as lost.
-    fn reordering_window(&self, window: ReorderingWindow) -> Duration {
-        if !self.rack.reordering_seen && (window.in_recovery || self.sacked_count >= DUP_THRESHOLD) {
-            return Duration::ZERO;
+    /// The retransmission timer expired: the oldest segment is lost, and so is what RACK has no more patience for. What was sent
+    /// lately may still arrive (Linux). If the peer has thrown away what it reported (RFC 2018 §8), nothing it reported counts.
+    pub(super) fn time_out(&mut self, now: Instant, window: ReorderingWindow, losses: &mut Losses<'_>) {
+        self.unnamed.0 = 0;
+        if self.reneged() {
+            self.forget_sacks();
         }
-        (window.min_rtt / 4).min(window.srtt)
-    }
-
-    /// The retransmission timer expired: everything undelivered is believed lost.
-    pub(super) fn lose_all(&mut self, losses: &mut Losses<'_>) -> Bytes {
-        let before = self.in_flight;
+        if !window.in_recovery {
+            self.rack.timed_out(self.sacked_count);
+        }
+        let patience = self.rack.rtt + self.rack.window(window, self.sacked_count);
         for at in 0..self.records.len() {
-            self.mark_lost(at, losses);
+            if at == 0 || self.records[at].sent.sent_at + patience <= now {
+                self.mark_lost(at, losses);
+            }
         }
-        Bytes::new(before)
     }
 
-    /// Without SACK three duplicate acknowledgements, or a partial one in recovery, condemn the oldest segment (RFC 6582).
+    /// The oldest segment is lost: without SACK, three duplicate acknowledgements or a partial one in recovery tell (RFC 6582).
     pub(super) fn lose_head(&mut self, losses: &mut Losses<'_>) -> Bytes {
-        let before = self.in_flight;
-        if !self.records.is_empty() {
-            self.mark_lost(0, losses);
-        }
-        Bytes::new(before - self.in_flight)
+        let len = self.records.front().map_or(0, Record::len);
+        let newly = !self.records.is_empty() && self.mark_lost(0, losses);
+        Bytes::new(if newly { len } else { 0 })
     }
 
-    /// Forgets what the peer reported out of order: it may have thrown it away (RFC 2018 §8), and a timeout must not trust it.
-    pub(super) fn forget_sacks(&mut self) {
+    fn forget_sacks(&mut self) {
         self.sacked.clear();
-        self.sacked_count = 0;
-        self.sacked_bytes = 0;
         for at in 0..self.records.len() {
             if self.records[at].state == State::Sacked {
-                self.records[at].state = State::Lost;
+                self.turn(at, State::Lost);
                 self.lost.push(Reverse(self.records[at].range.start));
             }
         }
     }
 
-    /// The last congestion signal was spurious: what is believed lost is in flight after all.
-    pub(super) fn nothing_lost(&mut self) {
-        for record in self.records.iter_mut().filter(|record| record.state == State::Lost) {
-            record.state = State::Outstanding;
-            self.in_flight += record.range.end - record.range.start;
+    /// The last congestion signal was spurious: what is believed lost is in flight after all. `late`: since what was found lost
+    /// from offset `late` on came late, the path reorders segments of size `mss`.
+    pub(super) fn nothing_lost(&mut self, late: Option<u64>, mss: u64) {
+        for at in 0..self.records.len() {
+            if self.records[at].state == State::Lost {
+                self.turn(at, State::Outstanding);
+            }
         }
         self.lost.clear();
         // Loss detection had taken them off its list; it walks in order of departure.
@@ -418,19 +481,100 @@ impl Segments {
             .collect();
         order.sort_by_key(|(_, sent_at)| *sent_at);
         self.order = order.into();
+        if let Some(late) = late {
+            self.rack.reordered(late, mss);
+        }
+    }
+
+    /// The peer reported a segment that arrived twice, which was not for a probe of the tail.
+    pub(super) fn duplicated(&mut self) {
+        self.rack.duplicated();
+    }
+
+    /// The reordering window follows what an acknowledgement told (RFC 8985 §6.2 step 4).
+    pub(super) fn adapt_window(&mut self, delivery: &Delivery, delivered: Bytes, policy: Reordering) {
+        if delivery.bytes > Bytes::ZERO {
+            self.rack.adapt(delivery.sent_when, delivered, policy);
+        }
+    }
+
+    /// A recovery has ended that was not for nothing.
+    pub(super) fn recovered(&mut self) {
+        self.rack.recovered();
+    }
+
+    /// By how many segments the path displaces one, and how often it did.
+    pub(super) fn reordering(&self) -> (u32, u32) {
+        (self.rack.degree, self.rack.reorderings)
+    }
+
+    /// The reordering window.
+    pub(super) fn window(&self, on: ReorderingWindow) -> Duration {
+        self.rack.window(on, self.sacked_count)
     }
 
     /// False if the segment was not in flight.
     fn mark_lost(&mut self, at: usize, losses: &mut Losses<'_>) -> bool {
-        let record = &mut self.records[at];
-        if record.state != State::Outstanding {
+        if self.records[at].state != State::Outstanding {
             return false;
         }
-        record.state = State::Lost;
-        self.in_flight -= record.range.end - record.range.start;
-        self.lost.push(Reverse(record.range.start));
+        self.turn(at, State::Lost);
+        self.lost.push(Reverse(self.records[at].range.start));
         losses.report(&self.records[at]);
         true
+    }
+
+    fn turn(&mut self, at: usize, state: State) {
+        self.uncount(at);
+        self.records[at].state = state;
+        self.count(at);
+    }
+
+    fn count(&mut self, at: usize) {
+        let record = &self.records[at];
+        match record.state {
+            State::Outstanding => {
+                self.in_flight += record.len();
+                self.again += usize::from(record.retransmitted());
+            }
+            State::Lost => self.lost_count += 1,
+            State::Sacked => {
+                self.sacked_count += 1;
+                self.sacked_bytes += record.len();
+            }
+        }
+    }
+
+    fn uncount(&mut self, at: usize) {
+        let record = &self.records[at];
+        match record.state {
+            State::Outstanding => {
+                self.in_flight -= record.len();
+                self.again -= usize::from(record.retransmitted());
+            }
+            State::Lost => self.lost_count -= 1,
+            State::Sacked => {
+                self.sacked_count -= 1;
+                self.sacked_bytes -= record.len();
+            }
+        }
+    }
+
+    /// Without SACK nobody walks the list of transmissions; it must not grow for ever.
+    fn forget_past_transmissions(&mut self) {
+        while let Some(&(number, sent_at)) = self.order.front()
+            && self.in_flight_since(number, sent_at).is_none()
+        {
+            self.order.pop_front();
+        }
+    }
+
+    /// Where the segment is whose transmission at `sent_at` is in flight.
+    fn in_flight_since(&self, number: u32, sent_at: Instant) -> Option<usize> {
+        self.position(id(number)).filter(|at| {
+            let record = &self.records[*at];
+            record.state == State::Outstanding && record.sent.sent_at == sent_at
+        })
     }
 
     fn number(&self, at: usize) -> u32 {
@@ -448,15 +592,6 @@ impl Segments {
     }
 }
 
-/// What RACK's reordering window depends on.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ReorderingWindow {
-    pub(super) min_rtt: Duration,
-    pub(super) srtt: Duration,
-    /// In fast or timeout recovery already.
-    pub(super) in_recovery: bool,
-}
-
 fn id(number: u32) -> SegmentId {
     SegmentId(NonZeroU32::MIN.saturating_add(number))
 }
@@ -466,142 +601,4 @@ fn number(segment: SegmentId) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use tautline_cc::Reno;
-
-    fn with_losses<T>(sampler: &mut Sampler, act: impl FnOnce(&mut Losses<'_>) -> T) -> T {
-        let mut controller = Reno::new(&tautline_cc::Config::new(Bytes::new(1000)));
-        act(&mut Losses { now: Instant::ZERO, sampler, controller: &mut controller })
-    }
-
-    fn detect_lost(
-        segments: &mut Segments,
-        sampler: &mut Sampler,
-        now: Instant,
-        window: ReorderingWindow,
-    ) -> (Bytes, Option<Instant>) {
-        with_losses(sampler, |losses| segments.detect_lost(now, window, losses))
-    }
-
-    fn sent(sampler: &mut Sampler, at: Instant) -> SentRate {
-        sampler.on_send(at, Bytes::new(1000), false)
-    }
-
-    /// An acknowledgement without timestamps.
-    fn plain(now: Instant) -> Arrival {
-        Arrival { now, echo: None }
-    }
-
-    fn at(millis: u64) -> Arrival {
-        plain(Instant::from_millis(millis))
-    }
-
-    fn window(min_rtt: u64, srtt: u64) -> ReorderingWindow {
-        ReorderingWindow { min_rtt: Duration::from_millis(min_rtt), srtt: Duration::from_millis(srtt), in_recovery: false }
-    }
-
-    /// Four segments of 1000 bytes sent at 0, 1, 2, 3 ms.
-    fn four(sampler: &mut Sampler) -> Segments {
-        let mut segments = Segments::default();
-        for i in 0..4 {
-            let record = sent(sampler, Instant::from_millis(i));
-            let id = segments.push(1 + i * 1000..1001 + i * 1000, false, record);
-            segments.left_host(id);
-        }
-        segments
-    }
-
-    #[test]
-    fn rack_example_of_the_spec() {
-        // spec/tcp.md §1.8: P1 lost; SACK(P2) at 41 ms arms the timer for 52 ms; SACK(P4) at 43 ms makes three, P1 is lost.
-        let mut sampler = Sampler::default();
-        let mut segments = four(&mut sampler);
-        let mut delivery = Delivery::default();
-        segments.sack(1001..2001, at(41), &mut sampler, &mut delivery);
-        assert_eq!(
-            detect_lost(&mut segments, &mut sampler, Instant::from_millis(41), window(40, 50)),
-            (Bytes::ZERO, Some(Instant::from_millis(52)))
-        );
-        segments.sack(2001..3001, at(42), &mut sampler, &mut delivery);
-        segments.sack(3001..4001, at(43), &mut sampler, &mut delivery);
-        assert_eq!(
-            detect_lost(&mut segments, &mut sampler, Instant::from_millis(43), window(40, 50)),
-            (Bytes::new(1000), None)
-        );
-        assert_eq!(segments.in_flight(), 0);
-        assert_eq!(delivery.bytes, Bytes::new(3000));
-    }
-
-    #[test]
-    fn reordering_widens_the_window() {
-        let mut sampler = Sampler::default();
-        let mut segments = four(&mut sampler);
-        let mut delivery = Delivery::default();
-        let now = Instant::from_millis(43);
-        segments.sack(3001..4001, plain(now), &mut sampler, &mut delivery);
-        segments.sack(2001..3001, plain(now), &mut sampler, &mut delivery);
-        segments.sack(1001..2001, plain(now), &mut sampler, &mut delivery);
-        let (lost, timer) = detect_lost(&mut segments, &mut sampler, now, window(40, 50));
-        assert_eq!(lost, Bytes::ZERO, "segments arrived out of order: three SACKs prove nothing");
-        assert_eq!(timer, Some(Instant::from_millis(52)));
-    }
-
-    #[test]
-    fn a_lost_segment_waits_for_its_copy_to_leave_the_host() {
-        let mut sampler = Sampler::default();
-        let mut segments = Segments::default();
-        let record = sent(&mut sampler, Instant::ZERO);
-        let id = segments.push(1..1001, false, record);
-        with_losses(&mut sampler, |losses| segments.lose_all(losses));
-        assert_eq!(segments.next_lost(), None);
-        segments.left_host(id);
-        assert_eq!(segments.next_lost(), Some((id, 1..1001, false)));
-        segments.retransmitted(id, record, 0);
-        assert_eq!(segments.in_flight(), 1000);
-        assert_eq!(segments.next_lost(), None);
-    }
-
-    /// The head is sent again at 100 ms; an acknowledgement of its original comes 45 ms later, no sooner than a round trip. If it were
-    /// taken for the retransmission's, everything sent before 100 ms would count as lost.
-    #[test]
-    fn an_echo_older_than_the_retransmission_is_of_the_original() {
-        for (echo, lost) in [(Some(99), 0), (Some(100), 3000), (None, 3000)] {
-            let mut sampler = Sampler::default();
-            let mut segments = four(&mut sampler);
-            segments.rack.min_rtt = Duration::from_millis(40);
-            with_losses(&mut sampler, |losses| segments.lose_head(losses));
-            let again = sent(&mut sampler, Instant::from_millis(100));
-            segments.retransmitted(id(0), again, 100);
-            let now = Instant::from_millis(145);
-            segments.acknowledge(1001, Arrival { now, echo }, &mut sampler);
-            assert_eq!(detect_lost(&mut segments, &mut sampler, now, window(40, 50)).0, Bytes::new(lost), "{echo:?}");
-        }
-    }
-
-    #[test]
-    fn numbers_survive_their_wrap() {
-        let mut sampler = Sampler::default();
-        let mut segments = Segments { first: NUMBER_MASK - 1, ..Segments::default() };
-        for i in 0..4u64 {
-            let record = sent(&mut sampler, Instant::from_millis(i));
-            let id = segments.push(i..i + 1, false, record);
-            assert_eq!(segments.position(id), Some(i as usize));
-        }
-        segments.acknowledge(3, at(9), &mut sampler);
-        assert_eq!((segments.first, segments.len(), segments.in_flight()), (1, 1, 1));
-    }
-
-    #[test]
-    fn partial_coverage_by_sack_delivers_only_whole_segments() {
-        let mut sampler = Sampler::default();
-        let mut segments = four(&mut sampler);
-        let mut delivery = Delivery::default();
-        let now = Instant::from_millis(50);
-        segments.sack(1500..2500, plain(now), &mut sampler, &mut delivery);
-        assert_eq!(delivery.bytes, Bytes::ZERO);
-        segments.sack(1001..1600, plain(now), &mut sampler, &mut delivery);
-        assert_eq!(delivery.bytes, Bytes::new(1000));
-        assert_eq!(segments.sacked_count, 1);
-    }
-}
+mod tests;

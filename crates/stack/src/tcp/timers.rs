@@ -11,6 +11,8 @@ use super::rtt::MAX_RTO;
 pub(super) struct Timers {
     /// Retransmission timeout of the oldest outstanding segment.
     pub(super) rto: Option<Instant>,
+    /// Probe of the tail.
+    pub(super) tail: Option<Instant>,
     /// End of RACK's reordering window.
     pub(super) reorder: Option<Instant>,
     /// Zero-window probing.

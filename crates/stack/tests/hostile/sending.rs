@@ -112,16 +112,19 @@ fn acknowledging_ahead_of_the_data_gains_nothing() {
     assert_eq!((after.bytes_acked, after.cwnd), (before.bytes_acked, before.cwnd));
 }
 
+/// With SACK they say nothing. Without it each stands for a segment that arrived (RFC 3042, RFC 5681 §3.2), but not for more than were
+/// outstanding.
 #[test]
-fn duplicate_acknowledgements_let_out_one_segment_and_no_flood() {
-    for options in [Vec::new(), sack_permitted()] {
+fn duplicate_acknowledgements_let_out_no_flood() {
+    for (options, most) in [(Vec::new(), 10), (sack_permitted(), 2)] {
         let mut peer = connected(options);
         peer.host_writes(200_000);
         let before = peer.info().in_flight;
         let sent: Vec<_> = (0..200).flat_map(|_| peer.send(&peer.ack())).collect();
         let bytes: usize = sent.iter().map(|segment| segment.payload.len()).sum();
-        assert!(bytes <= 2 * MSS as usize, "{bytes} bytes for 200 duplicates");
-        assert!(peer.info().in_flight <= before);
+        assert!(bytes <= most * MSS as usize, "{bytes} bytes for 200 duplicates");
+        // A probe of the tail may be one more than the window allows.
+        assert!(peer.info().in_flight <= before + Bytes::new(u64::from(MSS)));
     }
 }
 

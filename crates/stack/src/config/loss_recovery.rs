@@ -1,0 +1,56 @@
+//! [`LossRecovery`]: how a connection finds and repairs losses.
+
+use std::time::Duration;
+
+/// Which mechanisms find and repair losses, and how. The default is Linux's, with the standard's proportional rate reduction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LossRecovery {
+    /// Probes the tail of a flight when no acknowledgement comes, two round trips after the last one (RFC 8985 §7). Default on
+    /// (Linux `tcp_early_retrans` = 3).
+    pub tail_loss_probe: bool,
+    /// Longest a peer may hold back its acknowledgement of a lone segment: that much longer the probe of one waits. Default 200 ms
+    /// (Linux `TCP_RTO_MIN`; RFC 8985 §7.2 `WCDelAckT`).
+    pub max_ack_delay: Duration,
+    /// How much later than one sent after it a segment may arrive before it counts as lost. Default [`Reordering::Adaptive`]
+    /// (Linux `tcp_recovery` = 1).
+    pub reordering: Reordering,
+    /// After a timeout, sends new data to find out whether it was spurious (RFC 5682). Default on (Linux `tcp_frto` = 2).
+    pub frto: bool,
+    /// What fast recovery divides deliveries by. Default [`Prr::Rfc9937`].
+    pub prr: Prr,
+}
+
+impl Default for LossRecovery {
+    fn default() -> Self {
+        Self {
+            tail_loss_probe: true,
+            max_ack_delay: Duration::from_millis(200),
+            reordering: Reordering::Adaptive,
+            frto: true,
+            prr: Prr::Rfc9937,
+        }
+    }
+}
+
+/// RACK's reordering window (RFC 8985 §6.2 step 4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Reordering {
+    /// A quarter of the lowest RTT, and a quarter more for every round trip in which the peer reports a duplicate; at most the
+    /// smoothed RTT.
+    #[default]
+    Adaptive,
+    /// Always a quarter of the lowest RTT (Linux `tcp_recovery` = 3).
+    Static,
+    /// None: what is overtaken is lost. For experiments.
+    Ignored,
+}
+
+/// The flavour of proportional rate reduction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Prr {
+    /// Divides by what the recovery can still report delivered (RFC 9937's `RecoverFS`).
+    #[default]
+    Rfc9937,
+    /// Divides by the congestion window before the recovery (Linux, after RFC 6937).
+    Linux,
+}

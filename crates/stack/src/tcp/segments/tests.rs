@@ -1,0 +1,215 @@
+use super::*;
+use tautline_cc::Reno;
+
+fn with_losses<T>(sampler: &mut Sampler, act: impl FnOnce(&mut Losses<'_>) -> T) -> T {
+    let mut controller = Reno::new(&tautline_cc::Config::new(Bytes::new(1000)));
+    act(&mut Losses { now: Instant::ZERO, sampler, controller: &mut controller })
+}
+
+/// Bytes newly lost, and when to look again.
+fn detect_lost(
+    segments: &mut Segments,
+    sampler: &mut Sampler,
+    now: Instant,
+    window: ReorderingWindow,
+) -> (Bytes, Option<Instant>) {
+    let found = with_losses(sampler, |losses| segments.detect_lost(now, window, losses));
+    (found.bytes, found.look_again)
+}
+
+fn sent(sampler: &mut Sampler, at: Instant) -> SentRate {
+    sampler.on_send(at, Bytes::new(1000), false)
+}
+
+/// An acknowledgement without timestamps.
+fn plain(now: Instant) -> Arrival {
+    Arrival { now, echo: None, mss: 1000 }
+}
+
+fn at(millis: u64) -> Arrival {
+    plain(Instant::from_millis(millis))
+}
+
+fn window(min_rtt: u64, srtt: u64) -> ReorderingWindow {
+    ReorderingWindow {
+        min_rtt: Duration::from_millis(min_rtt),
+        srtt: Duration::from_millis(srtt),
+        in_recovery: false,
+        policy: Reordering::Adaptive,
+    }
+}
+
+/// Four segments of 1000 bytes sent at 0, 1, 2, 3 ms.
+fn four(sampler: &mut Sampler) -> Segments {
+    let mut segments = Segments::default();
+    for i in 0..4 {
+        let record = sent(sampler, Instant::from_millis(i));
+        let id = segments.push(1 + i * 1000..1001 + i * 1000, false, record);
+        segments.left_host(id);
+    }
+    segments
+}
+
+#[test]
+fn rack_example_of_the_spec() {
+    // spec/tcp.md §1.8: P1 lost; SACK(P2) at 41 ms arms the timer for 52 ms; SACK(P4) at 43 ms makes three, P1 is lost.
+    let mut sampler = Sampler::default();
+    let mut segments = four(&mut sampler);
+    let mut delivery = Delivery::default();
+    segments.sack(1001..2001, at(41), &mut sampler, &mut delivery);
+    assert_eq!(
+        detect_lost(&mut segments, &mut sampler, Instant::from_millis(41), window(40, 50)),
+        (Bytes::ZERO, Some(Instant::from_millis(52)))
+    );
+    segments.sack(2001..3001, at(42), &mut sampler, &mut delivery);
+    segments.sack(3001..4001, at(43), &mut sampler, &mut delivery);
+    assert_eq!(detect_lost(&mut segments, &mut sampler, Instant::from_millis(43), window(40, 50)), (Bytes::new(1000), None));
+    assert_eq!(segments.in_flight(), 0);
+    assert_eq!(delivery.bytes, Bytes::new(3000));
+}
+
+#[test]
+fn reordering_widens_the_window() {
+    let mut sampler = Sampler::default();
+    let mut segments = four(&mut sampler);
+    let mut delivery = Delivery::default();
+    let now = Instant::from_millis(43);
+    segments.sack(3001..4001, plain(now), &mut sampler, &mut delivery);
+    segments.sack(2001..3001, plain(now), &mut sampler, &mut delivery);
+    segments.sack(1001..2001, plain(now), &mut sampler, &mut delivery);
+    let (lost, timer) = detect_lost(&mut segments, &mut sampler, now, window(40, 50));
+    assert_eq!(lost, Bytes::ZERO, "segments arrived out of order: three SACKs prove nothing");
+    assert_eq!(timer, Some(Instant::from_millis(52)));
+}
+
+#[test]
+fn a_lost_segment_waits_for_its_copy_to_leave_the_host() {
+    let mut sampler = Sampler::default();
+    let mut segments = Segments::default();
+    let record = sent(&mut sampler, Instant::ZERO);
+    let id = segments.push(1..1001, false, record);
+    with_losses(&mut sampler, |losses| segments.lose_head(losses));
+    assert_eq!(segments.next_lost(), None);
+    segments.left_host(id);
+    assert_eq!(segments.next_lost(), Some((id, 1..1001, false)));
+    segments.retransmitted(id, record, 0);
+    assert_eq!(segments.in_flight(), 1000);
+    assert_eq!(segments.next_lost(), None);
+}
+
+/// The head is sent again at 100 ms; an acknowledgement of its original comes 45 ms later, no sooner than a round trip. If it were
+/// taken for the retransmission's, everything sent before 100 ms would count as lost.
+#[test]
+fn an_echo_older_than_the_retransmission_is_of_the_original() {
+    for (echo, lost) in [(Some(99), 0), (Some(100), 3000), (None, 3000)] {
+        let mut sampler = Sampler::default();
+        let mut segments = four(&mut sampler);
+        segments.rack.min_rtt = Duration::from_millis(40);
+        with_losses(&mut sampler, |losses| segments.lose_head(losses));
+        let again = sent(&mut sampler, Instant::from_millis(100));
+        segments.retransmitted(id(0), again, 100);
+        let now = Instant::from_millis(145);
+        segments.acknowledge(1001, Arrival { now, echo, mss: 1000 }, &mut sampler);
+        assert_eq!(detect_lost(&mut segments, &mut sampler, now, window(40, 50)).0, Bytes::new(lost), "{echo:?}");
+    }
+}
+
+#[test]
+fn numbers_survive_their_wrap() {
+    let mut sampler = Sampler::default();
+    let mut segments = Segments { first: NUMBER_MASK - 1, ..Segments::default() };
+    for i in 0..4u64 {
+        let record = sent(&mut sampler, Instant::from_millis(i));
+        let id = segments.push(i..i + 1, false, record);
+        assert_eq!(segments.position(id), Some(i as usize));
+    }
+    segments.acknowledge(3, at(9), &mut sampler);
+    assert_eq!((segments.first, segments.len(), segments.in_flight()), (1, 1, 1));
+}
+
+#[test]
+fn partial_coverage_by_sack_delivers_only_whole_segments() {
+    let mut sampler = Sampler::default();
+    let mut segments = four(&mut sampler);
+    let mut delivery = Delivery::default();
+    let now = Instant::from_millis(50);
+    segments.sack(1500..2500, plain(now), &mut sampler, &mut delivery);
+    assert_eq!(delivery.bytes, Bytes::ZERO);
+    segments.sack(1001..1600, plain(now), &mut sampler, &mut delivery);
+    assert_eq!(delivery.bytes, Bytes::new(1000));
+    assert_eq!(segments.sacked_count, 1);
+}
+
+#[test]
+fn a_timeout_condemns_the_head_and_what_rack_has_no_patience_for() {
+    let mut sampler = Sampler::default();
+    let mut segments = four(&mut sampler);
+    // A round trip of 200 ms is known; the head was sent at 0, the last segment at 150 ms.
+    segments.rack.rtt = Duration::from_millis(200);
+    let late = sent(&mut sampler, Instant::from_millis(150));
+    segments.push(4001..5001, false, late);
+    with_losses(&mut sampler, |losses| segments.time_out(Instant::from_millis(300), window(40, 50), losses));
+    assert_eq!((segments.lost_count, segments.in_flight()), (4, 1000), "what was sent 150 ms ago may still arrive");
+    segments.rack.rtt = Duration::from_secs(1);
+    let mut segments = four(&mut sampler);
+    segments.rack.rtt = Duration::from_secs(1);
+    with_losses(&mut sampler, |losses| segments.time_out(Instant::from_millis(300), window(40, 50), losses));
+    assert_eq!(segments.lost_count, 1, "the head in any case");
+}
+
+#[test]
+fn a_timeout_with_a_sacked_head_trusts_no_sack() {
+    let mut sampler = Sampler::default();
+    let mut segments = four(&mut sampler);
+    segments.sack(1..2001, at(41), &mut sampler, &mut Delivery::default());
+    with_losses(&mut sampler, |losses| segments.time_out(Instant::from_millis(300), window(40, 50), losses));
+    assert_eq!((segments.lost_count, segments.in_flight(), segments.sacked_bytes()), (4, 0, 0));
+    assert!(segments.sacked.is_empty());
+}
+
+#[test]
+fn accounts_agree_with_the_records() {
+    let mut sampler = Sampler::default();
+    let mut segments = four(&mut sampler);
+    with_losses(&mut sampler, |losses| segments.lose_head(losses));
+    assert_eq!((segments.again(), segments.any_lost(), segments.in_flight()), (0, true, 3000));
+    let again = sent(&mut sampler, Instant::from_millis(50));
+    segments.retransmitted(id(0), again, 50);
+    assert_eq!((segments.again(), segments.any_lost(), segments.in_flight()), (1, false, 4000));
+    assert!(segments.was_sent_again(1001) && !segments.was_sent_again(2001) && !segments.was_sent_again(9001));
+    // A probe of the tail is sent although nothing is lost.
+    segments.retransmitted(id(3), again, 50);
+    assert_eq!((segments.again(), segments.in_flight()), (2, 4000));
+    segments.acknowledge(1501, at(60), &mut sampler);
+    assert_eq!((segments.again(), segments.in_flight()), (1, 2500));
+    segments.acknowledge(4001, at(60), &mut sampler);
+    assert_eq!((segments.again(), segments.in_flight(), segments.any_lost()), (0, 0, false));
+}
+
+/// Without SACK nobody looks for losses in the list of transmissions.
+#[test]
+fn the_list_of_transmissions_does_not_grow_for_ever() {
+    let mut sampler = Sampler::default();
+    let mut segments = Segments::default();
+    for i in 0..1000 {
+        let record = sent(&mut sampler, Instant::from_millis(i));
+        segments.push(i * 1000..(i + 1) * 1000, false, record);
+        segments.acknowledge(i * 1000, at(i), &mut sampler);
+        assert!(segments.order.len() <= 2);
+    }
+}
+
+#[test]
+fn unnamed_arrivals_leave_room_for_a_hole() {
+    let mut sampler = Sampler::default();
+    let mut segments = four(&mut sampler);
+    for (believed, in_flight) in [(true, 3000), (true, 2000), (true, 1000), (false, 1000)] {
+        assert_eq!((segments.arrived_unnamed(1000), segments.in_flight()), (believed, in_flight));
+    }
+    // The hole is filled by a retransmission: it and one of the unnamed are acknowledged.
+    segments.acknowledge(2001, at(60), &mut sampler);
+    assert_eq!(segments.named(2, true), 1000);
+    assert_eq!(segments.in_flight(), 1000, "one hole of two segments");
+    assert_eq!(segments.named(0, false), 1000);
+    assert_eq!(segments.in_flight(), 2000);
+}

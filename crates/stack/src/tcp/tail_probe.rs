@@ -1,0 +1,129 @@
+//! Tail loss probes (RFC 8985 §7 with Linux's timeouts; `spec/tcp.md` §1.9): when no acknowledgement comes for two round trips, the
+//! last segment is sent again, or a new one, so that an acknowledgement tells of the loss and no timeout is needed.
+
+use tautline_base::{Bytes, Instant};
+use tautline_cc::{Recovery, Signal};
+
+use super::connection::{Connection, State};
+use super::output::{Kind, Plan};
+use super::recovery::Phase;
+use super::repair::Heard;
+use super::rtt::INITIAL_RTO;
+use super::segments::TIMER_SLACK;
+
+/// Where the probe of the present tail stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum TailProbe {
+    /// None was needed.
+    #[default]
+    None,
+    /// One is to be sent.
+    Due,
+    /// One was sent, and its fate is open.
+    Sent {
+        /// SND.NXT then.
+        high: u64,
+        /// Our timestamp in it, if it repeated the last segment.
+        again: Option<u32>,
+    },
+}
+
+impl Connection {
+    /// Restarts the timer of the probe, if the tail may need one: something is outstanding, nothing of it is known to be lost or to
+    /// have overtaken anything, and the last probe is answered.
+    pub(super) fn schedule_tail_probe(&mut self, now: Instant) {
+        self.timers.tail = self.tail_may_be_probed().then(|| self.tail_timeout(now));
+    }
+
+    fn tail_may_be_probed(&self) -> bool {
+        self.config.loss_recovery.tail_loss_probe
+            && self.has_sack()
+            && self.una > 0
+            && !self.segments.is_empty()
+            && self.segments.sacked_bytes() == 0
+            && !self.phase.repairs()
+            && self.repair.tail == TailProbe::None
+    }
+
+    /// Two round trips from now, and time for an acknowledgement that may be held back; never after the retransmission timeout.
+    fn tail_timeout(&self, now: Instant) -> Instant {
+        let srtt = self.rtt.srtt();
+        let at = if srtt.is_zero() {
+            now + INITIAL_RTO
+        } else {
+            let slack = if self.segments.len() == 1 { self.config.loss_recovery.max_ack_delay } else { TIMER_SLACK };
+            now + srtt * 2 + slack
+        };
+        self.timers.rto.map_or(at, |rto| at.min(rto))
+    }
+
+    /// The timer expired. From here on the retransmission timeout counts from when the oldest segment was sent.
+    pub(super) fn on_tail_timeout(&mut self, now: Instant) {
+        self.timers.tail = None;
+        if self.tail_may_be_probed() {
+            self.repair.tail = TailProbe::Due;
+        }
+        if let Some(sent_at) = self.segments.head_sent_at() {
+            self.timers.rto = Some((sent_at + self.rto()).max(now + TIMER_SLACK));
+        }
+    }
+
+    /// The probe that is due: new data whatever the congestion window, else the last segment again. What still lies in this host
+    /// cannot be acknowledged and needs no probe.
+    pub(super) fn next_tail_probe(&mut self) -> Option<Plan> {
+        if self.repair.tail != TailProbe::Due {
+            return None;
+        }
+        if self.segments.tail_in_host() {
+            self.repair.tail = TailProbe::None;
+            return None;
+        }
+        let fresh = matches!(self.state, State::Established | State::CloseWait).then(|| self.new_segment());
+        let plan = fresh.filter(|plan| !plan.range.is_empty() && !self.flight.refused).or_else(|| {
+            let (id, range, fin) = self.segments.last_outstanding().filter(|_| !self.segments.any_lost())?;
+            Some(Plan { kind: Kind::Again(id), range, fin })
+        });
+        if plan.is_none() {
+            self.repair.tail = TailProbe::None;
+        }
+        plan
+    }
+
+    /// A segment was sent, or sent `again` with that timestamp of ours. If a probe was due, this is it.
+    pub(super) fn note_tail_probe(&mut self, again: Option<u32>) {
+        if self.repair.tail == TailProbe::Due {
+            self.repair.tail = TailProbe::Sent { high: self.nxt, again };
+            self.repair.counts.tail_probes += 1;
+            self.timers.tail = None;
+        }
+    }
+
+    /// What an acknowledgement up to offset `ack` says of the probe (RFC 8985 §7.4). When a repetition of the last segment was needed
+    /// and nobody else noticed the loss, the congestion window pays for it all the same.
+    pub(super) fn judge_tail_probe(&mut self, ack: u64, heard: &Heard<'_>) {
+        let TailProbe::Sent { high, again } = self.repair.tail else {
+            if heard.advanced {
+                self.repair.tail = TailProbe::None;
+            }
+            return;
+        };
+        let both_arrived = heard.duplicate.is_some_and(|duplicate| duplicate.of_probe) || heard.repeats;
+        if ack < high {
+            return;
+        }
+        if again.is_none() || both_arrived {
+            self.repair.tail = TailProbe::None;
+        } else if ack > high {
+            self.repair.tail = TailProbe::None;
+            self.repair.counts.tail_losses += 1;
+            self.pay_for_tail(heard);
+        }
+    }
+
+    fn pay_for_tail(&mut self, heard: &Heard<'_>) {
+        if self.phase == Phase::Open && self.controller.recovery() == Recovery::Prr {
+            self.repair.undo = None;
+            self.tell_of_congestion(Signal::Loss, Bytes::new(self.segments.in_flight()), heard.now);
+        }
+    }
+}
