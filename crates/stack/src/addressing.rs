@@ -55,6 +55,23 @@ impl Addressing {
             && self.own.iter().all(|own| own.address() != address && own.broadcast().map(IpAddr::V4) != Some(address))
     }
 
+    /// Our addresses.
+    pub(crate) fn own(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.own.iter().map(|own| own.address())
+    }
+
+    /// Whether `address` means every host of a network of ours, or of the link.
+    pub(crate) fn is_broadcast(&self, address: IpAddr) -> bool {
+        self.source_of_broadcast(address).is_some()
+    }
+
+    /// Which of our addresses speaks to everybody at `address`, if that is a broadcast address.
+    pub(crate) fn source_of_broadcast(&self, address: IpAddr) -> Option<IpAddr> {
+        let IpAddr::V4(wanted) = address else { return None };
+        let speaks = |own: &&Cidr| own.address().is_ipv4() && (wanted.is_broadcast() || own.broadcast() == Some(wanted));
+        self.own.iter().find(speaks).map(|own| own.address())
+    }
+
     /// The neighbour that packets for `destination` go to: itself on the link, else a router.
     pub(crate) fn next_hop(&self, destination: IpAddr) -> Option<IpAddr> {
         let (_, via) = self.routes.iter().find(|(to, _)| to.contains(destination))?;

@@ -13,6 +13,7 @@
 //! | [`config`] | [`HostConfig`], [`TcpConfig`] |
 //! | [`limits`] | [`Limits`]: what all connections together may hold |
 //! | [`socket`] | events, read results, errors |
+//! | [`udp`] | datagram sockets |
 //! | [`tsq`] | TCP Small Queues |
 //! | [`trace`] | [`Tracer`]: every event in the life of every packet |
 //! | [`stats`] | [`HostStats`] |
@@ -39,6 +40,7 @@ mod tcp;
 mod time_wait;
 pub mod trace;
 pub mod tsq;
+pub mod udp;
 mod wire;
 
 pub use address::{BadCidr, Cidr, Route};
@@ -54,3 +56,4 @@ pub use tcp::ecn::EcnState;
 pub use tcp::info::TcpInfo;
 pub use trace::{NoTrace, PacketEvent, Tracer, What};
 pub use tsq::{Clamp, TimeLimit, TsqLimit};
+pub use udp::{BindError, SendError, UdpConfig, UdpInfo, UdpRecv};

@@ -7,7 +7,7 @@ use tautline_base::{Instant, SocketId};
 
 use crate::tcp::Connection;
 
-/// Connections that may have something to send, each at most once.
+/// Sockets that may have something to send, each at most once.
 #[derive(Debug, Default)]
 pub(crate) struct RunQueue {
     queue: VecDeque<SocketId>,
@@ -16,8 +16,13 @@ pub(crate) struct RunQueue {
 impl RunQueue {
     /// Adds `connection` unless it is queued already.
     pub(crate) fn push(&mut self, connection: &mut Connection) {
-        if !std::mem::replace(&mut connection.place.queued, true) {
-            self.queue.push_back(connection.id);
+        self.add(connection.id, &mut connection.place.queued);
+    }
+
+    /// Adds `id` unless its flag says that it is queued already.
+    pub(crate) fn add(&mut self, id: SocketId, queued: &mut bool) {
+        if !std::mem::replace(queued, true) {
+            self.queue.push_back(id);
         }
     }
 

@@ -10,6 +10,7 @@ use tautline_base::{Instant, SocketId};
 use crate::config::TcpConfig;
 use crate::keyed::Key;
 use crate::tcp::Connection;
+use crate::udp::socket::UdpSocket;
 
 /// All sockets of a host.
 #[derive(Default)]
@@ -27,6 +28,7 @@ struct Slot {
 pub(crate) enum Socket {
     Listener(Box<Listener>),
     Connection(Box<Connection>),
+    Udp(Box<UdpSocket>),
 }
 
 /// Waits for connections on a port.
@@ -114,7 +116,7 @@ impl Sockets {
     pub(crate) fn connection(&self, id: SocketId) -> Option<&Connection> {
         match self.tenant(id)? {
             Socket::Connection(connection) => Some(connection),
-            Socket::Listener(_) => None,
+            _ => None,
         }
     }
 
@@ -122,7 +124,7 @@ impl Sockets {
     pub(crate) fn connection_mut(&mut self, id: SocketId) -> Option<&mut Connection> {
         match self.tenant_mut(id)? {
             Socket::Connection(connection) => Some(connection),
-            Socket::Listener(_) => None,
+            _ => None,
         }
     }
 
@@ -130,7 +132,7 @@ impl Sockets {
     pub(crate) fn listener(&self, id: SocketId) -> Option<&Listener> {
         match self.tenant(id)? {
             Socket::Listener(listener) => Some(listener),
-            Socket::Connection(_) => None,
+            _ => None,
         }
     }
 
@@ -138,7 +140,32 @@ impl Sockets {
     pub(crate) fn listener_mut(&mut self, id: SocketId) -> Option<&mut Listener> {
         match self.tenant_mut(id)? {
             Socket::Listener(listener) => Some(listener),
-            Socket::Connection(_) => None,
+            _ => None,
+        }
+    }
+
+    /// The datagram socket `id` names.
+    pub(crate) fn udp(&self, id: SocketId) -> Option<&UdpSocket> {
+        match self.tenant(id)? {
+            Socket::Udp(socket) => Some(socket),
+            _ => None,
+        }
+    }
+
+    /// The datagram socket `id` names.
+    pub(crate) fn udp_mut(&mut self, id: SocketId) -> Option<&mut UdpSocket> {
+        match self.tenant_mut(id)? {
+            Socket::Udp(socket) => Some(socket),
+            _ => None,
+        }
+    }
+
+    /// Whether what `id` names is on the run queue, and whether it waits for a frame.
+    pub(crate) fn flags(&mut self, id: SocketId) -> Option<(&mut bool, &mut bool)> {
+        match self.tenant_mut(id)? {
+            Socket::Connection(connection) => Some((&mut connection.place.queued, &mut connection.place.starved)),
+            Socket::Udp(socket) => Some((&mut socket.place.queued, &mut socket.place.starved)),
+            Socket::Listener(_) => None,
         }
     }
 

@@ -9,6 +9,7 @@
 //! | [`ip`] | IPv4 and IPv6 headers, extension headers, fragments (RFC 791, RFC 8200) |
 //! | [`icmp`] | echo and errors of both families (RFC 792, RFC 4443) |
 //! | [`ndisc`] | neighbour discovery (RFC 4861) |
+//! | [`udp`] | datagrams (RFC 768) |
 //! | [`tcp`], [`ecn`] | TCP segments; what they say of congestion |
 
 mod arp;
@@ -17,6 +18,7 @@ pub(crate) mod icmp;
 mod ip;
 pub(crate) mod ndisc;
 mod tcp;
+pub(crate) mod udp;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -82,6 +84,8 @@ pub(crate) enum Parsed<'a> {
     Arp { request: bool, sender_mac: Mac, sender: Ipv4Addr, target: Ipv4Addr },
     /// A TCP segment.
     Tcp { ends: Ends, segment: Segment<'a> },
+    /// A datagram; `packet` begins with its IP header.
+    Udp { ends: Ends, datagram: udp::Datagram<'a>, packet: &'a [u8] },
     /// A message about the network.
     Icmp { ends: Ends, message: icmp::Message<'a> },
     /// A packet of a protocol that is somebody else's to understand; `packet` begins with its IP header.

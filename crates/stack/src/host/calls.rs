@@ -18,7 +18,7 @@ use crate::tcp::{Connection, Opening, Tuple};
 use crate::trace::Tracer;
 
 /// Local ports of active opens (Linux `ip_local_port_range`).
-const EPHEMERAL: std::ops::Range<u32> = 32_768..61_000;
+pub(super) const EPHEMERAL: std::ops::Range<u32> = 32_768..61_000;
 
 impl<Q, D, T, L> Host<Q, D, T, L>
 where
@@ -124,6 +124,8 @@ where
             connection.release(now);
             self.adopt(id);
             self.touch(id);
+        } else if self.sockets.udp(id).is_some() {
+            self.release_udp(id);
         } else if let Some(Socket::Listener(listener)) = self.sockets.remove(id) {
             self.listeners.remove(&listener.port);
         }

@@ -12,12 +12,12 @@ use crate::socket::{Event, PathError, PingError};
 use crate::tcp::Tuple;
 use crate::trace::Tracer;
 use crate::wire::icmp::{self, Complaint, ICMP_HEADER, Message, Problem, Refusal};
+use crate::wire::udp::PROTOCOL as UDP;
 use crate::wire::{Ends, Mac, ip_header_len};
 
 /// IP protocol numbers.
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
-const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
 /// Type of an echo request in each family.
 const ECHO_REQUESTS: [u8; 2] = [8, 128];
@@ -124,6 +124,7 @@ where
     fn on_complaint(&mut self, complaint: &Complaint, now: Instant) {
         let believed = match complaint.protocol {
             TCP => self.complain_to_connection(complaint, now),
+            UDP => self.complain_to_udp(complaint),
             ICMP | ICMPV6 => self.complain_to_ping(complaint),
             _ => false,
         };

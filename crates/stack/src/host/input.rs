@@ -47,6 +47,7 @@ where
                     self.on_tcp(&ends, &segment, frame, now);
                 }
             }
+            Ok(Parsed::Udp { ends, datagram, packet }) => self.on_datagram(frame, &ends, &datagram, packet, now),
             Ok(Parsed::Icmp { ends, message }) => self.on_icmp(frame, &ends, message, now),
             Ok(Parsed::Transport { ends, protocol, packet }) => self.refuse(frame, &ends, protocol, packet, now),
             Ok(Parsed::Fragment) => self.stats.fragments += 1,

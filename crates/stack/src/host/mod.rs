@@ -8,9 +8,11 @@
 //! | `icmp` | echo and errors of both families |
 //! | `listening` | SYNs, SYN cookies, the accept queue |
 //! | `holding` | what connections hold together |
+//! | `datagrams` | UDP: calls, arrivals, births |
 //! | `calls` | what applications call |
 
 mod calls;
+mod datagrams;
 mod holding;
 mod icmp;
 mod input;
@@ -59,6 +61,8 @@ pub struct Host<Q, D: Device, T = NoTrace, L = Dql> {
     sockets: Sockets,
     demux: HashMap<Tuple, SocketId, Key>,
     listeners: HashMap<u16, SocketId, Key>,
+    /// Datagram sockets by address and port; the unspecified IPv6 address stands for all of ours.
+    udp_ports: HashMap<(IpAddr, u16), SocketId, Key>,
     time_waits: TimeWaits,
     holdings: Holdings,
     neighbours: Neighbours,
@@ -109,6 +113,7 @@ where
             sockets: Sockets::default(),
             demux: HashMap::with_hasher(key),
             listeners: HashMap::with_hasher(key),
+            udp_ports: HashMap::with_hasher(key),
             time_waits: TimeWaits::new(key),
             holdings: Holdings::default(),
             neighbours: Neighbours::new(key),

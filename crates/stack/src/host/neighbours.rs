@@ -121,6 +121,11 @@ where
             if let Some(connection) = self.sockets.connection_mut(id) {
                 connection.on_silent_neighbour();
                 self.touch(id);
+            } else if let Some(socket) = self.sockets.udp_mut(id) {
+                socket.give_up_aside();
+                // It may have been let go of, and waited only for this.
+                self.runnable.add(id, &mut socket.place.queued);
+                self.tell_udp(id);
             }
         }
         for address in lost {

@@ -124,9 +124,9 @@ where
             let born = (0..quota).take_while(|_| self.birth_one(id, now)).count();
             births += born;
             if born == quota
-                && let Some(connection) = self.sockets.connection_mut(id)
+                && let Some((queued, _)) = self.sockets.flags(id)
             {
-                self.runnable.push(connection);
+                self.runnable.add(id, queued);
             }
             self.after(id);
         }
@@ -137,9 +137,8 @@ where
     fn next_runnable(&mut self) -> Option<SocketId> {
         let starved = if self.pool.free() > 0 { self.starved.pop_front() } else { None };
         let id = starved.or_else(|| self.runnable.pop())?;
-        if let Some(connection) = self.sockets.connection_mut(id) {
-            let place = &mut connection.place;
-            *(if starved.is_some() { &mut place.starved } else { &mut place.queued }) = false;
+        if let Some((queued_flag, starved_flag)) = self.sockets.flags(id) {
+            *(if starved.is_some() { starved_flag } else { queued_flag }) = false;
         }
         Some(id)
     }
@@ -147,7 +146,7 @@ where
     /// One segment of one connection through steps 1 to 4. False when something holds it back; whatever that was will make the
     /// connection runnable again.
     fn birth_one(&mut self, id: SocketId, now: Instant) -> bool {
-        let Some(connection) = self.sockets.connection_mut(id) else { return false };
+        let Some(connection) = self.sockets.connection_mut(id) else { return self.birth_datagram(id, now) };
         let Some(plan) = connection.next_segment(now) else {
             connection.note_application_limited(connection.tsq.charged());
             return false;
@@ -192,9 +191,9 @@ where
     }
 
     /// `id` waits for a free frame.
-    fn starve(&mut self, id: SocketId) {
-        if let Some(connection) = self.sockets.connection_mut(id)
-            && !std::mem::replace(&mut connection.place.starved, true)
+    pub(super) fn starve(&mut self, id: SocketId) {
+        if let Some((_, starved)) = self.sockets.flags(id)
+            && !std::mem::replace(starved, true)
         {
             self.starved.push_back(id);
         }
@@ -262,14 +261,18 @@ where
     /// Step 8: the one place where a packet ends, sent or dropped.
     fn settle(&mut self, packet: Packet<D::Frame>, sent: bool) {
         let settled = self.pool.settle(packet);
-        if let Some(owner) = settled.owner
-            && let Some(connection) = self.sockets.connection_mut(owner.socket)
-        {
+        let Some(owner) = settled.owner else { return };
+        if let Some(connection) = self.sockets.connection_mut(owner.socket) {
             let refused = connection.left_host(owner.segment, sent);
             let throttled = settled.credit.is_some_and(|credit| connection.tsq.release(&credit));
             if refused || throttled || connection.wants_retransmission() {
                 self.runnable.push(connection);
             }
+        } else if let Some((socket, credit)) = self.sockets.udp_mut(owner.socket).zip(settled.credit) {
+            if socket.release(&credit, sent) {
+                self.runnable.add(owner.socket, &mut socket.place.queued);
+            }
+            self.tell_udp(owner.socket);
         }
     }
 
@@ -285,6 +288,9 @@ where
         if let Some(connection) = self.sockets.connection_mut(id) {
             self.runnable.push(connection);
             self.after(id);
+        } else if let Some(socket) = self.sockets.udp_mut(id) {
+            socket.try_again();
+            self.runnable.add(id, &mut socket.place.queued);
         }
     }
 

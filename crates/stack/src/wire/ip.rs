@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use smoltcp::wire::{EthernetProtocol, IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr};
 use tautline_base::Ecn;
 
-use super::{Addresses, Ends, IPV6_HEADER, Malformed, Parsed, as_ipv6, icmp, ip_header_len, no_checksums, tcp};
+use super::{Addresses, Ends, IPV6_HEADER, Malformed, Parsed, as_ipv6, icmp, ip_header_len, no_checksums, tcp, udp};
 
 /// Most extension headers walked over. More in one packet are an attack on whoever walks (RFC 8504 §5.3).
 const MAX_EXTENSIONS: usize = 8;
@@ -95,6 +95,7 @@ pub(super) fn parse_ipv6(payload: &[u8]) -> Result<Parsed<'_>, Malformed> {
 fn transport<'a>(ends: Ends, protocol: u8, ecn: Ecn, body: &'a [u8], packet: &'a [u8]) -> Result<Parsed<'a>, Malformed> {
     match IpProtocol::from(protocol) {
         IpProtocol::Tcp => Ok(Parsed::Tcp { segment: tcp::parse_tcp(&ends, ecn, body)?, ends }),
+        IpProtocol::Udp => Ok(Parsed::Udp { datagram: udp::parse_udp(&ends, body)?, ends, packet }),
         // Of the other family, the end of the headers, and numbers that announce headers: nothing to answer.
         IpProtocol::Icmp | IpProtocol::Icmpv6 | IpProtocol::Ipv6NoNxt => Ok(Parsed::Other),
         _ => Ok(Parsed::Transport { ends, protocol, packet }),

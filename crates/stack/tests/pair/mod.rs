@@ -5,7 +5,7 @@
 #![expect(unreachable_pub, reason = "a module shared by test files; each is a crate of its own")]
 
 use std::collections::VecDeque;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::time::Duration;
 
 use tautline_base::{Device, HeapFrame, Instant, Packet, Pool, Received, SocketId};
@@ -74,8 +74,14 @@ pub fn address(side: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 7, 0, 1 + side as u8)
 }
 
+pub fn address_v6(side: usize) -> Ipv6Addr {
+    Ipv6Addr::new(0xfd07, 0, 0, 0, 0, 0, 0, 1 + side as u16)
+}
+
 fn host(side: usize, seed: u64) -> Stack {
-    let config = HostConfig::new([2, 0, 0, 0, 0, 1 + side as u8], seed + side as u64).address(Cidr::new(address(side), 24));
+    let config = HostConfig::new([2, 0, 0, 0, 0, 1 + side as u8], seed + side as u64)
+        .address(Cidr::new(address(side), 24))
+        .address(Cidr::new(address_v6(side), 64));
     let ring = Ring::new(Nic::default(), Dql::default());
     let qdisc = Pfifo::new(tautline_qdisc::pfifo::Config::default());
     let pool = Pool::new((0..512).map(|_| HeapFrame::new()).collect());

@@ -1,0 +1,268 @@
+//! [`UdpSocket`]: one datagram socket.
+
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU32;
+
+use tautline_base::{Bytes, Credit, SocketId};
+
+use super::queue::{Datagrams, Pieces};
+use super::{Datagram, SendError, UdpConfig, UdpInfo, UdpRecv};
+use crate::socket::PathError;
+use crate::wire::ip_header_len;
+use crate::wire::udp::UDP_HEADER;
+
+/// Most datagrams that wait for the hardware address of their next hop (Linux `unres_qlen` holds 101 packets a neighbour; here it
+/// is for all neighbours of a socket).
+const MOST_ASIDE: usize = 64;
+
+/// Where a datagram goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Label {
+    pub(crate) from: IpAddr,
+    pub(crate) to: SocketAddr,
+    pub(crate) broadcast: bool,
+}
+
+/// What the host keeps about a socket's place in its queues.
+#[derive(Debug, Default)]
+pub(crate) struct Place {
+    /// On the run queue.
+    pub(crate) queued: bool,
+    /// Among those that wait for a free frame.
+    pub(crate) starved: bool,
+}
+
+/// What is to be told to the application.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Happened {
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+}
+
+/// One socket.
+#[derive(Debug)]
+pub(crate) struct UdpSocket {
+    pub(crate) id: SocketId,
+    /// An unspecified address means all of ours: of IPv4 if it is IPv4's, of both families if it is IPv6's.
+    pub(crate) local: SocketAddr,
+    pub(crate) config: UdpConfig,
+    pub(crate) place: Place,
+    pub(crate) happened: Happened,
+    /// The application has let go: what it wrote is still sent.
+    pub(crate) orphan: bool,
+    remote: Option<SocketAddr>,
+    outgoing: Datagrams<Label>,
+    /// Datagrams whose next hop is not known yet.
+    aside: Datagrams<Label>,
+    /// How many of those are to be tried again.
+    retry: usize,
+    incoming: Datagrams<SocketAddr>,
+    /// Bytes on their way out, below the socket or not; those below it.
+    sending: u64,
+    below: u64,
+    throttled: bool,
+    failure: Option<PathError>,
+    wants_room: bool,
+    wants_data: bool,
+    totals: UdpInfo,
+}
+
+/// What a datagram counts on its way out.
+fn cost(label: &Label, len: usize) -> u64 {
+    (ip_header_len(label.to.ip()) + UDP_HEADER + len) as u64
+}
+
+impl UdpSocket {
+    pub(crate) fn new(id: SocketId, local: SocketAddr, config: UdpConfig) -> Self {
+        Self {
+            id,
+            local,
+            config,
+            place: Place::default(),
+            happened: Happened::default(),
+            orphan: false,
+            remote: None,
+            outgoing: Datagrams::default(),
+            aside: Datagrams::default(),
+            retry: 0,
+            incoming: Datagrams::default(),
+            sending: 0,
+            below: 0,
+            throttled: false,
+            failure: None,
+            wants_room: false,
+            wants_data: true,
+            totals: UdpInfo::default(),
+        }
+    }
+
+    /// From now on only `remote` is heard, and spoken to unless another destination is named.
+    pub(crate) fn connect(&mut self, remote: SocketAddr) {
+        self.remote = Some(remote);
+    }
+
+    pub(crate) fn remote(&self) -> Option<SocketAddr> {
+        self.remote
+    }
+
+    /// Takes a datagram to send.
+    pub(crate) fn send(&mut self, label: Label, payload: &[u8]) -> Result<(), SendError> {
+        let cost = cost(&label, payload.len());
+        // An empty socket takes any datagram, or a small buffer would never let one go.
+        if self.sending > 0 && self.sending + cost > self.config.send_buffer.get() {
+            self.wants_room = true;
+            return Err(SendError::Full);
+        }
+        self.sending += cost;
+        self.outgoing.push(label, (payload, &[]));
+        Ok(())
+    }
+
+    /// Gives a received datagram to the application.
+    pub(crate) fn recv(&mut self, out: &mut [u8]) -> UdpRecv {
+        if let Some(failure) = self.failure.take() {
+            return UdpRecv::Failed(failure);
+        }
+        let Some((from, (front, back))) = self.incoming.front() else {
+            self.wants_data = true;
+            return UdpRecv::Empty;
+        };
+        let whole = front.len() + back.len();
+        let len = whole.min(out.len());
+        let split = len.min(front.len());
+        out[..split].copy_from_slice(&front[..split]);
+        out[split..len].copy_from_slice(&back[..len - split]);
+        self.incoming.pop();
+        UdpRecv::Datagram(Datagram { len, whole, from })
+    }
+
+    /// Whether a datagram from `source` to `destination`, perhaps a `broadcast`, is for this socket.
+    pub(crate) fn hears(&self, source: SocketAddr, destination: IpAddr, broadcast: bool) -> bool {
+        let local = self.local.ip();
+        let all = local.is_unspecified() && (local.is_ipv6() || destination.is_ipv4());
+        let here = if broadcast { all && self.config.broadcast } else { all || local == destination };
+        here && self.remote.is_none_or(|remote| remote == source)
+    }
+
+    /// A datagram has arrived.
+    pub(crate) fn deliver(&mut self, from: SocketAddr, payload: &[u8]) {
+        let full = self.incoming.len() >= self.config.receive_datagrams
+            || self.incoming.bytes() + payload.len() > self.config.receive_buffer.as_usize();
+        if full {
+            self.totals.overflowed += 1;
+            return;
+        }
+        self.totals.received += 1;
+        self.incoming.push(from, (payload, &[]));
+        self.notice_data();
+    }
+
+    /// An earlier datagram did not arrive: the next call tells (Linux `SO_ERROR`).
+    pub(crate) fn fail(&mut self, failure: PathError) {
+        self.failure = Some(failure);
+        self.notice_data();
+    }
+
+    /// What the last datagram failed of, told once.
+    pub(crate) fn take_failure(&mut self) -> Option<PathError> {
+        self.failure.take()
+    }
+
+    fn notice_data(&mut self) {
+        self.happened.readable |= std::mem::replace(&mut self.wants_data, false);
+    }
+
+    /// The next datagram, unless too much waits below the socket: then the settling of one of its own makes it runnable again.
+    pub(crate) fn next(&mut self) -> Option<(Label, Pieces<'_>)> {
+        let front = if self.retry > 0 { self.aside.front() } else { self.outgoing.front() };
+        // The test precedes the charge, so one datagram may overshoot, as with TCP Small Queues.
+        if front.is_some() && self.below > 0 && self.config.below.is_some_and(|limit| self.below > limit.get()) {
+            self.totals.throttles += u64::from(!std::mem::replace(&mut self.throttled, true));
+            return None;
+        }
+        front
+    }
+
+    /// The datagram that [`next`](Self::next) told goes down; its credit travels in the packet.
+    pub(crate) fn departed(&mut self) -> Option<Credit> {
+        let from = if self.retry > 0 { &mut self.aside } else { &mut self.outgoing };
+        self.retry = self.retry.saturating_sub(1);
+        let len = from.front().map(|(_, (front, back))| front.len() + back.len())?;
+        let cost = cost(&from.pop()?, len);
+        self.below += cost;
+        self.totals.sent += 1;
+        NonZeroU32::new(u32::try_from(cost).unwrap_or(u32::MAX)).map(Credit::new)
+    }
+
+    /// The next hop of the datagram that [`next`](Self::next) told is not known yet: others need not wait for it.
+    pub(crate) fn set_aside(&mut self) {
+        let from = if self.retry > 0 { &mut self.aside } else { &mut self.outgoing };
+        let Some((label, (front, back))) = from.front() else { return };
+        let payload = [front, back].concat();
+        from.pop();
+        self.retry = self.retry.saturating_sub(1);
+        self.aside.push(label, (&payload, &[]));
+        if self.aside.len() > MOST_ASIDE {
+            self.give_up_one_aside();
+        }
+    }
+
+    /// A next hop may be known now.
+    pub(crate) fn try_again(&mut self) {
+        self.retry = self.aside.len();
+    }
+
+    /// Nobody answers for a next hop. All that wait are given up: which of them it was is not worth remembering.
+    pub(crate) fn give_up_aside(&mut self) {
+        while self.aside.len() > 0 {
+            self.give_up_one_aside();
+        }
+        self.retry = 0;
+        if self.remote.is_some() {
+            self.fail(PathError::HostUnreachable);
+        }
+    }
+
+    fn give_up_one_aside(&mut self) {
+        let Some((label, (front, back))) = self.aside.front() else { return };
+        let cost = cost(&label, front.len() + back.len());
+        self.aside.pop();
+        self.retry = self.retry.min(self.aside.len());
+        self.sending -= cost;
+        self.totals.unresolved += 1;
+        self.notice_room();
+    }
+
+    /// A packet has left the host, or was dropped in it. True if the socket has something that may go down now.
+    pub(crate) fn release(&mut self, credit: &Credit, sent: bool) -> bool {
+        let cost = u64::from(credit.bytes());
+        self.below = self.below.saturating_sub(cost);
+        self.sending = self.sending.saturating_sub(cost);
+        self.totals.local_drops += u64::from(!sent);
+        self.notice_room();
+        std::mem::take(&mut self.throttled)
+    }
+
+    /// Tells the application that there is room again, once half of the buffer is free.
+    fn notice_room(&mut self) {
+        if self.wants_room && self.sending <= self.config.send_buffer.get() / 2 {
+            self.wants_room = false;
+            self.happened.writable = true;
+        }
+    }
+
+    /// Nothing remains to be done for this socket.
+    pub(crate) fn finished(&self) -> bool {
+        self.orphan && self.outgoing.len() + self.aside.len() == 0
+    }
+
+    /// A snapshot.
+    pub(crate) fn info(&self) -> UdpInfo {
+        UdpInfo {
+            sending: Bytes::new(self.sending),
+            below: Bytes::new(self.below),
+            unread: Bytes::new(self.incoming.bytes() as u64),
+            ..self.totals
+        }
+    }
+}
