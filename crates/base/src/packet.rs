@@ -97,7 +97,7 @@ pub trait Item {
         self.len() == Bytes::ZERO
     }
 
-    /// When it entered the discipline that holds it.
+    /// When it entered the discipline, or the ring, that holds it.
     fn enqueued(&self) -> Instant;
 
     /// Notes when it entered.

@@ -130,6 +130,8 @@ impl<D: Device, L: Limit> Slot<'_, D, L> {
     pub fn put_shown(self, mut packet: Packet<D::Frame>, now: Instant, show: impl FnOnce(&Packet<D::Frame>)) {
         packet.finish();
         show(&packet);
+        // From here on it is the ring that holds it.
+        packet.set_enqueued(now);
         let Ring { device, limit, put, lost: _ } = self.ring;
         limit.queued(packet.len(), now);
         device.put(packet, now);

@@ -151,6 +151,8 @@ pub struct TcpConfig {
     pub told_of: ToldOf,
     /// How losses are found and repaired. Default: Linux's, with RFC 9937.
     pub loss_recovery: LossRecovery,
+    /// Keeps account of what the bytes waited for ([`Attribution`](crate::attribution::Attribution)). Default off.
+    pub attribution: bool,
 }
 
 impl Default for TcpConfig {
@@ -179,6 +181,7 @@ impl Default for TcpConfig {
             ecn: EcnMode::Accept,
             told_of: ToldOf::Enqueue,
             loss_recovery: LossRecovery::default(),
+            attribution: false,
         }
     }
 }

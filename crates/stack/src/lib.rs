@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`host`] | [`Host`]: the walk ([`Host::poll`]), arriving frames, the application's calls |
 //! | [`address`] | [`Cidr`], [`Route`] |
+//! | [`attribution`] | what the bytes of a connection waited for |
 //! | [`config`] | [`HostConfig`], [`TcpConfig`] |
 //! | [`limits`] | [`Limits`]: what all connections together may hold |
 //! | [`socket`] | events, read results, errors |
@@ -21,6 +22,7 @@
 
 pub mod address;
 mod addressing;
+pub mod attribution;
 pub mod config;
 mod cookies;
 pub mod host;

@@ -10,6 +10,7 @@ use tautline_cc::Factory;
 use tautline_qdisc::Qdisc;
 
 use super::Host;
+use crate::attribution::Attribution;
 use crate::config::{Keepalive, TcpConfig};
 use crate::socket::{ConnectError, ListenError, Recv, SocketError};
 use crate::sockets::{Listener, Socket};
@@ -35,6 +36,7 @@ where
         if self.listeners.contains_key(&port) {
             return Err(ListenError::InUse(port));
         }
+        self.attributing |= config.attribution;
         let id = self.sockets.insert(|_| Socket::Listener(Box::new(Listener::new(port, config.into(), self.key))));
         self.listeners.insert(port, id);
         Ok(id)
@@ -58,6 +60,7 @@ where
         let local = self.addressing.source_for(address).ok_or(ConnectError::NoRoute(address))?;
         let tuple = self.free_tuple(local, SocketAddr::new(address, remote.port())).ok_or(ConnectError::NoPort(remote))?;
         let opening = self.opening(tuple, next_hop, None, now);
+        self.attributing |= config.attribution;
         let id = self.sockets.insert(|id| Socket::Connection(Box::new(Connection::connect(opening(id), config.into()))));
         self.demux.insert(tuple, id);
         self.touch(id);
@@ -76,7 +79,7 @@ where
         let timestamp_offset = self.key.timestamp_offset(&tuple);
         let (hashes, flow_label) = (self.key.flow(&tuple), self.key.flow_label(&tuple));
         let mtu = self.mtu;
-        move |id| Opening { id, tuple, next_hop, flow_label, isn, timestamp_offset, hashes, mtu }
+        move |id| Opening { id, tuple, next_hop, flow_label, isn, timestamp_offset, hashes, mtu, now }
     }
 
     /// A local port that is free towards `remote`, found from a keyed start (RFC 6056 §3.3.3).
@@ -95,6 +98,7 @@ where
     pub fn send(&mut self, id: SocketId, data: &[u8]) -> Result<usize, SocketError> {
         let connection = self.sockets.connection_mut(id).ok_or(SocketError::NoSuchSocket)?;
         let taken = connection.write(data)?;
+        connection.note_written(self.now);
         self.runnable.push(connection);
         self.charge(id);
         Ok(taken)
@@ -177,6 +181,11 @@ where
     /// A look into a connection.
     pub fn info(&self, id: SocketId) -> Option<TcpInfo> {
         self.sockets.connection(id).map(Connection::info)
+    }
+
+    /// What the bytes of a connection waited for; `None` unless its configuration has it kept.
+    pub fn attribution(&self, id: SocketId) -> Option<&Attribution> {
+        self.sockets.connection(id).and_then(Connection::attribution)
     }
 
     /// The peer of a connection.

@@ -80,6 +80,8 @@ pub struct Host<Q, D: Device, T = NoTrace, L = Dql> {
     drops: Drops<Packet<D::Frame>>,
     done: Vec<Packet<D::Frame>>,
     stats: HostStats,
+    /// Some connection keeps account of what its bytes wait for.
+    attributing: bool,
     /// The latest time seen; time never runs backwards inside.
     now: Instant,
 }
@@ -129,6 +131,7 @@ where
             drops: Drops::new(),
             done: Vec::new(),
             stats: HostStats::default(),
+            attributing: false,
             now: Instant::ZERO,
             config,
         }

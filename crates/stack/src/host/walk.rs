@@ -19,8 +19,10 @@ use tautline_bql::Limit;
 use tautline_qdisc::{DropReason, Qdisc};
 
 use super::Host;
+use crate::attribution::{Attribution, Cause};
 use crate::config::{Pacing, ToldOf};
 use crate::socket::Event;
+use crate::sockets::Sockets;
 use crate::tcp::output::{Kind, Plan};
 use crate::tcp::{Connection, State, Tuple};
 use crate::trace::{Tracer, What};
@@ -69,6 +71,11 @@ where
         for packet in done.drain(..) {
             self.stats.completed += 1;
             Self::trace(&mut self.tracer, now, What::Completed, packet.owner(), packet.bytes());
+            if self.attributing
+                && let Some(attribution) = attribution_of(&mut self.sockets, packet.owner())
+            {
+                attribution.completed(packet.len().get(), packet.enqueued(), now);
+            }
             self.settle(packet, true);
         }
         self.done = done;
@@ -149,11 +156,13 @@ where
         let Some(connection) = self.sockets.connection_mut(id) else { return self.birth_datagram(id, now) };
         let Some(plan) = connection.next_segment(now) else {
             connection.note_application_limited(connection.tsq.charged());
+            connection.stand(Connection::obstacle, now);
             return false;
         };
         let passed = match gate(connection, &plan, now) {
             Ok(departure) => Some((plan, departure)),
             Err(held) => {
+                connection.stand(|_| held.cause(), now);
                 if let Held::Until(at) = held
                     && !std::mem::replace(&mut connection.place.paced, true)
                 {
@@ -164,6 +173,7 @@ where
             }
         };
         let Some((plan, departure)) = passed else { return false };
+        connection.stand(|_| Cause::Host, now);
         let (Tuple { local, remote, .. }, next_hop, flow_label) =
             (connection.tuple, connection.next_hop, connection.flow_label);
         let Some(destination_mac) = self.resolve(next_hop, Some(id), now) else { return false };
@@ -179,6 +189,7 @@ where
         let header = connection.header(&plan, now);
         let len = wire::write_tcp(frame.bytes_mut(), &addresses, &header, connection.payload(&plan)) as u32;
         let segment = connection.commit(&plan, now, departure);
+        connection.note_born(&plan, departure, now);
         let credit = NonZeroU32::new(len).filter(|_| plan.occupies()).map(|len| connection.tsq.charge(len));
         let (flow, source, destination) = connection.hashes;
         let packet = Packet::new(frame, len)
@@ -213,8 +224,11 @@ where
 
     /// Steps 5 and 6. Returns how many packets entered the ring.
     fn transmit(&mut self, now: Instant) -> usize {
-        let tracer = &mut self.tracer;
+        let Self { tracer, sockets, attributing, .. } = self;
         self.port.transmit(now, BUDGET, &mut self.drops, |packet| {
+            if *attributing && let Some(attribution) = attribution_of(sockets, packet.owner()) {
+                attribution.ringed(packet.len().get(), packet.enqueued(), packet.departure(), now);
+            }
             if T::ENABLED {
                 let owner = packet.owner();
                 // Nothing is born with CE: a packet that carries it now was marked by the discipline.
@@ -367,6 +381,21 @@ enum Held {
     Until(Instant),
     /// TSQ: a packet of this connection has to leave the host first.
     Throttled,
+}
+
+impl Held {
+    fn cause(&self) -> Cause {
+        match self {
+            Self::Until(_) => Cause::Pacer,
+            Self::Throttled => Cause::Tsq,
+        }
+    }
+}
+
+/// The account of the connection that sent a packet, if it carries sequence space and an account is kept.
+fn attribution_of(sockets: &mut Sockets, owner: Option<Owner>) -> Option<&mut Attribution> {
+    let owner = owner.filter(|owner| owner.segment.is_some())?;
+    sockets.connection_mut(owner.socket)?.attribution_mut()
 }
 
 /// Steps 2 and 3: the departure of `plan`, or what holds it back. Only sequence space is held back.

@@ -17,6 +17,7 @@ use super::segments::Segments;
 use super::send_buffer::SendBuffer;
 use super::timers::Timers;
 use super::tuple::Tuple;
+use crate::attribution::Attribution;
 use crate::config::{Pacing, TcpConfig};
 use crate::pacer::Pacer;
 use crate::socket::{CloseReason, PathError, Recv, SocketError};
@@ -63,6 +64,7 @@ pub(crate) struct Opening {
     pub(crate) hashes: (u64, u32, u32),
     /// Largest IP packet the device carries.
     pub(crate) mtu: usize,
+    pub(crate) now: Instant,
 }
 
 /// What the two ends agreed on.
@@ -160,6 +162,8 @@ pub(crate) struct Connection {
     pub(crate) happened: Happened,
     pub(crate) tsq: Tsq,
     pub(crate) pacer: Pacer,
+    /// What the bytes waited for, if that is kept.
+    pub(super) attribution: Option<Box<Attribution>>,
     /// The application has let go: no events, and the slot is freed when the connection ends.
     pub(crate) orphan: bool,
     /// The host is short of memory.
@@ -237,7 +241,7 @@ impl Connection {
     }
 
     pub(super) fn new(opening: Opening, config: Arc<TcpConfig>, state: State) -> Self {
-        let Opening { id, tuple, next_hop, flow_label, isn, timestamp_offset, hashes, mtu } = opening;
+        let Opening { id, tuple, next_hop, flow_label, isn, timestamp_offset, hashes, mtu, now } = opening;
         let segment = (mtu - tuple.headers_len() - TIMESTAMP_OPTION) as u64;
         let controller = config.congestion.build(&controller_config(segment, config.pacing, isn, timestamp_offset));
         Self {
@@ -250,6 +254,7 @@ impl Connection {
             happened: Happened::default(),
             tsq: Tsq::new(config.tsq),
             pacer: Pacer::new(config.pacer),
+            attribution: config.attribution.then(|| Box::new(Attribution::new(now))),
             orphan: false,
             pressed: false,
             state,

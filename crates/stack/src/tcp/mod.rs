@@ -18,6 +18,7 @@
 //! | [`complaints`] | what ICMP says of our segments |
 //! | [`receiver`] | reassembly, window, delayed acknowledgements |
 //! | [`pages`] | received bytes at their places |
+//! | [`standing`] | which obstacle the sender stands before |
 //! | [`send_buffer`], [`rtt`], [`info`] | unacknowledged bytes; the RTT estimator; what a user may look at |
 
 pub(crate) mod acknowledge;
@@ -39,6 +40,7 @@ mod repair;
 mod rtt;
 mod segments;
 mod send_buffer;
+mod standing;
 mod succession;
 mod tail_probe;
 mod timers;

@@ -124,7 +124,7 @@ impl Connection {
 
     /// The congestion window has room for `range`. With nothing in flight one segment always has: a FIN may make it one longer
     /// than the smallest window.
-    fn fits_cwnd(&self, range: &Range<u64>) -> bool {
+    pub(super) fn fits_cwnd(&self, range: &Range<u64>) -> bool {
         let in_flight = self.segments.in_flight();
         in_flight == 0 || in_flight + (range.end - range.start) <= self.cwnd().get()
     }
