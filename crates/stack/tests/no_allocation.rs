@@ -163,7 +163,9 @@ struct Bulk {
 
 impl Bulk {
     fn new(loses_one_in: Option<usize>) -> Self {
-        let config = TcpConfig { receive_buffer: Bytes::kib(512), send_buffer: Bytes::mib(1), ..TcpConfig::default() };
+        // What the bytes wait for is kept account of as well: not even that allocates.
+        let (receive_buffer, send_buffer) = (Bytes::kib(512), Bytes::mib(1));
+        let config = TcpConfig { receive_buffer, send_buffer, attribution: true, ..TcpConfig::default() };
         let mut hosts = [host(0, loses_one_in), host(1, None)];
         let now = Instant::from_secs(1);
         hosts[1].listen(PORT, config.clone()).expect("the port is free");

@@ -1,6 +1,7 @@
 //! Whole transfers in virtual time: they complete, leave nothing behind, repeat exactly; and each mechanism of the send path has
 //! the effect it is there for, shown by running the same scenario without it.
 
+mod attribution;
 mod cc_bbr;
 mod cc_bbr3;
 mod cc_window;
