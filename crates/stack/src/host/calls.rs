@@ -36,8 +36,9 @@ where
         if self.listeners.contains_key(&port) {
             return Err(ListenError::InUse(port));
         }
+        let config = config.into();
         self.attributing |= config.attribution;
-        let id = self.sockets.insert(|_| Socket::Listener(Box::new(Listener::new(port, config.into(), self.key))));
+        let id = self.sockets.insert(|_| Socket::Listener(Box::new(Listener::new(port, config, self.key))));
         self.listeners.insert(port, id);
         Ok(id)
     }
@@ -60,8 +61,9 @@ where
         let local = self.addressing.source_for(address).ok_or(ConnectError::NoRoute(address))?;
         let tuple = self.free_tuple(local, SocketAddr::new(address, remote.port())).ok_or(ConnectError::NoPort(remote))?;
         let opening = self.opening(tuple, next_hop, None, now);
+        let config = config.into();
         self.attributing |= config.attribution;
-        let id = self.sockets.insert(|id| Socket::Connection(Box::new(Connection::connect(opening(id), config.into()))));
+        let id = self.sockets.insert(|id| Socket::Connection(Box::new(Connection::connect(opening(id), config))));
         self.demux.insert(tuple, id);
         self.touch(id);
         Ok(id)
