@@ -1,7 +1,8 @@
 # Sourced by scripts/demo and scripts/check-cleanup: builds the examples; two network namespaces joined by a veth pair.
 #
 # After make_pair, $a and $b name the namespaces; the interface is va in $a and vb in $b; the kernels have 10.7.0.11 and
-# 10.7.0.12, and 10.7.0.1 and 10.7.0.2 are free for our stacks. Names end in the process number, so runs do not meet.
+# 10.7.0.12, and 10.7.0.1 and 10.7.0.2 are free for our stacks; of IPv6 the same with fd07:: for 10.7.0. Names end in the process
+# number, so runs do not meet.
 # shellcheck shell=bash
 
 a=tl-$(basename "$0")-a-$$ b=tl-$(basename "$0")-b-$$
@@ -43,7 +44,20 @@ switch_off_offloads() {
 kernel_addresses() { # INTERFACE_A INTERFACE_B
     ip -n "$a" addr add 10.7.0.11/24 dev "$1"
     ip -n "$b" addr add 10.7.0.12/24 dev "$2"
+    # Without duplicate address detection they can be used at once.
+    ip -n "$a" addr add fd07::11/64 dev "$1" nodad
+    ip -n "$b" addr add fd07::12/64 dev "$2" nodad
 }
+
+# The address of host number NUMBER in the network of the pair, as a URL has it with `url`.
+address() { # 4|6 NUMBER [url]
+    case $1${3:+u} in
+    4 | 4u) echo "10.7.0.$2" ;;
+    6) echo "fd07::$2" ;;
+    6u) echo "[fd07::$2]" ;;
+    esac
+}
+prefix() { [ "$1" = 4 ] && echo 24 || echo 64; } # 4|6
 
 remove_pair() {
     local namespace

@@ -147,6 +147,9 @@ pub struct TcpConfig {
     pub per_peer: Option<usize>,
     /// Explicit congestion notification. Default [`EcnMode::Accept`] (Linux `tcp_ecn` = 2).
     pub ecn: EcnMode,
+    /// Whether the path's MTU is searched for where routers do not tell it. Default [`MtuProbing::Off`] (Linux `tcp_mtu_probing` =
+    /// 0). What routers tell is believed in any case (RFC 1191, RFC 8201).
+    pub mtu_probing: MtuProbing,
     /// Which drops inside this host the connection hears of. Default: Linux's.
     pub told_of: ToldOf,
     /// How losses are found and repaired. Default: Linux's, with RFC 9937.
@@ -179,6 +182,7 @@ impl Default for TcpConfig {
             syn_cookies: SynCookies::WhenFull,
             per_peer: None,
             ecn: EcnMode::Accept,
+            mtu_probing: MtuProbing::Off,
             told_of: ToldOf::Enqueue,
             loss_recovery: LossRecovery::default(),
             attribution: false,
@@ -247,6 +251,18 @@ pub enum EcnMode {
     AccEcnRequestClassic,
     /// 5: AccECN if the peer asks.
     AccEcnAccept,
+}
+
+/// Packetization-layer path MTU discovery (RFC 4821): the values of Linux's `net.ipv4.tcp_mtu_probing`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MtuProbing {
+    /// 0: none.
+    #[default]
+    Off,
+    /// 1: once three timeouts in a row suggest that long packets vanish, segments become shorter; then longer ones are tried.
+    BlackHole,
+    /// 2: from the beginning: segments start at 1024 bytes of payload, and longer ones are tried.
+    Always,
 }
 
 /// Which local drops the sending connection is told of.

@@ -47,7 +47,8 @@ mod wire;
 
 pub use address::{BadCidr, Cidr, Route};
 pub use config::{
-    EcnMode, HostConfig, Keepalive, LinkLocal, LossRecovery, Pacing, Prr, Reordering, SynCookies, TcpConfig, ToldOf,
+    EcnMode, HostConfig, Keepalive, LinkLocal, LossRecovery, MtuProbing, Pacing, Prr, Reordering, SynCookies, TcpConfig,
+    ToldOf,
 };
 pub use host::Host;
 pub use limits::Limits;

@@ -103,7 +103,7 @@ where
                 }
                 None => self.stats.not_for_us += 1,
             },
-            Message::Error(complaint) => self.on_complaint(&complaint, now),
+            Message::Error(complaint) => self.on_complaint(&complaint),
             Message::Neighbour(_) | Message::Other => self.stats.not_for_us += 1,
         }
     }
@@ -121,9 +121,9 @@ where
     }
 
     /// Somebody says that a packet of ours did not arrive. Anybody can: only who saw the packet knows what is in flight.
-    fn on_complaint(&mut self, complaint: &Complaint, now: Instant) {
+    fn on_complaint(&mut self, complaint: &Complaint) {
         let believed = match complaint.protocol {
-            TCP => self.complain_to_connection(complaint, now),
+            TCP => self.complain_to_connection(complaint),
             UDP => self.complain_to_udp(complaint),
             ICMP | ICMPV6 => self.complain_to_ping(complaint),
             _ => false,
@@ -133,14 +133,14 @@ where
         }
     }
 
-    fn complain_to_connection(&mut self, complaint: &Complaint, now: Instant) -> bool {
+    fn complain_to_connection(&mut self, complaint: &Complaint) -> bool {
         let (local_port, remote_port) = complaint.ports();
         let tuple = Tuple { local: complaint.source, remote: complaint.destination, local_port, remote_port };
         let Some(id) = self.demux.get(&tuple).copied() else { return false };
         let believed = self
             .sockets
             .connection_mut(id)
-            .is_some_and(|connection| connection.on_complaint(complaint.what, complaint.seq(), now));
+            .is_some_and(|connection| connection.on_complaint(complaint.what, complaint.seq()));
         if believed {
             self.touch(id);
         }

@@ -50,6 +50,7 @@ impl Connection {
         }
         self.reduce_proportionally(assumed, advanced && lost == Bytes::ZERO);
         if advanced {
+            self.note_probe_delivered(now);
             self.restart_timers(now);
         } else if delivery.sacked {
             self.schedule_tail_probe(now);

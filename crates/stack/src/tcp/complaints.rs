@@ -1,8 +1,6 @@
 //! What routers and the peer's host say of our packets (ICMP errors), as RFC 5927 and RFC 5461 would have it: what is not about a
 //! segment in flight is forged or late; nothing ends a connection that is open.
 
-use tautline_base::Instant;
-
 use super::connection::{Connection, State};
 use crate::seq;
 use crate::socket::{CloseReason, PathError};
@@ -10,9 +8,12 @@ use crate::wire::icmp::Problem;
 
 impl Connection {
     /// Somebody says that the segment which began at `wire_seq` did not arrive. False if it was none of ours in flight.
-    pub(crate) fn on_complaint(&mut self, problem: Problem, wire_seq: u32, _now: Instant) -> bool {
-        let in_flight = seq::from_wire(self.isn, self.una, wire_seq).is_some_and(|at| (self.una..self.nxt).contains(&at));
-        if !in_flight {
+    pub(crate) fn on_complaint(&mut self, problem: Problem, wire_seq: u32) -> bool {
+        let at = seq::from_wire(self.isn, self.una, wire_seq).filter(|at| (self.una..self.nxt).contains(at));
+        let Some(at) = at else { return false };
+        if let Problem::TooBig { mtu } = problem
+            && !self.on_too_big(at, mtu)
+        {
             return false;
         }
         self.path_error = Some(PathError::from(problem));

@@ -9,6 +9,7 @@ use tautline_cc::{Controller, Factory, Sampler, Verdict};
 
 use super::ecn::Ecn;
 use super::liveness::Liveness;
+use super::path_mtu::PathMtu;
 use super::receiver::Receiver;
 use super::recovery::Phase;
 use super::repair::Repair;
@@ -83,7 +84,11 @@ pub(super) struct Agreed {
     pub(super) peer_timestamp: Option<u32>,
     /// When it came.
     pub(super) peer_timestamp_at: Instant,
-    /// Most payload bytes in a segment.
+    /// Bytes of TCP options in a data segment.
+    pub(super) options: usize,
+    /// Most payload bytes that both ends' links carry in a segment.
+    pub(super) most: u64,
+    /// Most payload bytes in a segment on the path as it is known.
     pub(super) segment: u64,
 }
 
@@ -194,6 +199,7 @@ pub(crate) struct Connection {
     pub(super) ecn: Ecn,
     pub(super) timers: Timers,
     pub(super) liveness: Liveness,
+    pub(super) path_mtu: PathMtu,
     /// The latest that ICMP said of a segment in flight.
     pub(super) path_error: Option<PathError>,
     /// A reset is to be sent.
@@ -280,6 +286,7 @@ impl Connection {
             ecn: Ecn::new(config.ecn, controller.ecn()),
             timers: Timers::default(),
             liveness: Liveness::default(),
+            path_mtu: PathMtu::new(mtu),
             path_error: None,
             reset_due: false,
             totals: Totals::default(),
@@ -305,6 +312,8 @@ impl Connection {
             sack: syn.sack_permitted,
             peer_timestamp: syn.timestamp.map(|(value, _)| value),
             peer_timestamp_at: now,
+            options: if timestamps { TIMESTAMP_OPTION } else { 0 },
+            most: segment,
             segment,
         });
         self.receiver.synchronised();

@@ -128,6 +128,7 @@ impl Connection {
         self.flight.refused = false;
         self.totals.timeouts += 1;
         self.rtt.back_off();
+        self.suspect_black_hole(now);
         let window = self.reordering_window();
         let mut losses = Losses { now, sampler: &mut self.sampler, controller: &mut *self.controller };
         self.segments.time_out(now, window, &mut losses);

@@ -40,6 +40,8 @@ pub struct TcpInfo {
     pub pacing_rate: Rate,
     /// Payload bytes per segment.
     pub mss: Bytes,
+    /// Longest IP packet sent, as far as the path's MTU is known.
+    pub path_mtu: Bytes,
     /// Window the peer offers, from SND.NXT.
     pub peer_window: Bytes,
     /// The peer's window, not ours, stopped the sender last.
@@ -115,6 +117,7 @@ impl Connection {
             rto: self.rtt.rto(),
             pacing_rate: self.verdict.pacing_rate,
             mss: Bytes::new(self.segment_size()),
+            path_mtu: Bytes::new(self.path_mtu.longest() as u64),
             peer_window: Bytes::new(self.peer.edge.saturating_sub(self.nxt)),
             peer_limited: self.flight.peer_limited,
             unacknowledged: Bytes::new(self.buffer.len() as u64),

@@ -17,6 +17,7 @@
 //! | [`ecn`], [`marks`] | explicit congestion notification; where it meets the connection |
 //! | [`complaints`] | what ICMP says of our segments |
 //! | [`receiver`] | reassembly, window, delayed acknowledgements |
+//! | [`path_mtu`] | how long a packet the path carries |
 //! | [`pages`] | received bytes at their places |
 //! | [`standing`] | which obstacle the sender stands before |
 //! | [`send_buffer`], [`rtt`], [`info`] | unacknowledged bytes; the RTT estimator; what a user may look at |
@@ -34,6 +35,7 @@ mod marks;
 mod memory;
 pub(crate) mod output;
 mod pages;
+mod path_mtu;
 mod receiver;
 mod recovery;
 mod repair;

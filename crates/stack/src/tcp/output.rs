@@ -148,7 +148,11 @@ impl Connection {
 
     /// The segment that comes next in the stream, as long as the peer's window allows.
     pub(super) fn new_segment(&self) -> Plan {
-        let end = (self.nxt + self.segment_size()).min(self.buffer.end()).min(self.peer.edge.max(self.nxt));
+        self.new_segment_of(self.segment_size())
+    }
+
+    fn new_segment_of(&self, size: u64) -> Plan {
+        let end = (self.nxt + size).min(self.buffer.end()).min(self.peer.edge.max(self.nxt));
         let fin = self.fin == Some(end);
         Plan { kind: Kind::New, range: self.nxt..end + u64::from(fin), fin }
     }
@@ -162,7 +166,8 @@ impl Connection {
             return None;
         }
         self.restart_after_idle(now);
-        let plan = self.new_segment();
+        let size = self.probe_size(available, now).unwrap_or(self.segment_size());
+        let plan = self.new_segment_of(size);
         if plan.range.is_empty() {
             self.window_closed(now);
             return None;
@@ -333,6 +338,9 @@ impl Connection {
         let len = plan.range.end - plan.range.start;
         let in_flight = Bytes::new(self.segments.in_flight() + len);
         let sent = self.sampler.on_send(departure, in_flight, self.segments.is_empty());
+        if len > self.segment_size() + u64::from(plan.fin) {
+            self.probe_sent(plan.range.start, len - u64::from(plan.fin));
+        }
         if !plan.fin && len < self.segment_size() {
             self.flight.small_end = plan.range.end;
         }

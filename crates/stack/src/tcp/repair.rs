@@ -220,7 +220,7 @@ impl Connection {
         let has_sack = self.agreed.as_ref().is_some_and(|agreed| agreed.sack);
         let found = if has_sack { self.segments.detect_lost(now, window, &mut losses) } else { Default::default() };
         self.timers.reorder = found.look_again;
-        let lost = known + found.bytes;
+        let lost = self.forgive_probe(known + found.bytes);
         if lost > Bytes::ZERO {
             match &mut self.phase {
                 Phase::Open => self.enter_recovery(Signal::Loss, in_flight, recoverable, now),

@@ -306,6 +306,58 @@ impl Segments {
         self.order.push_back((number(segment), sent.sent_at));
     }
 
+    /// The payload of the segment in flight that holds offset `at`; 0 if there is none.
+    pub(super) fn payload_at(&self, at: u64) -> u64 {
+        let place = self.records.partition_point(|record| record.range.end <= at);
+        self.records.get(place).map_or(0, |record| record.len() - u64::from(record.fin))
+    }
+
+    /// Segments of more payload than `limit` cannot have arrived: they are cut into pieces that are to be sent again. Nothing but
+    /// their length was wrong. All segments get new numbers, so that copies of the old ones that are still in the host answer for
+    /// nothing.
+    pub(super) fn cut(&mut self, limit: u64) {
+        let too_long = |record: &Record| record.len() - u64::from(record.fin) > limit && record.state != State::Sacked;
+        if !self.records.iter().any(too_long) {
+            return;
+        }
+        for at in 0..self.records.len() {
+            if too_long(&self.records[at]) {
+                self.turn(at, State::Lost);
+            }
+        }
+        let before = std::mem::take(&mut self.records);
+        let old_first = self.first;
+        self.first = self.first.wrapping_add(before.len() as u32) & NUMBER_MASK;
+        // Where each old record's first piece went, in the new queue.
+        let mut places = Vec::with_capacity(before.len());
+        for record in before {
+            places.push(self.records.len());
+            if !too_long(&record) {
+                self.records.push_back(Record { in_host: 0, ..record });
+                continue;
+            }
+            self.lost_count -= 1;
+            let end = record.range.end;
+            let mut start = record.range.start;
+            while start < end {
+                let whole = end - start <= limit + u64::from(record.fin);
+                let range = start..if whole { end } else { start + limit };
+                start = range.end;
+                self.lost.push(Reverse(range.start));
+                self.lost_count += 1;
+                let fin = record.fin && whole;
+                self.records.push_back(Record { range, fin, state: State::Lost, in_host: 0, ..record });
+            }
+        }
+        let (first, records) = (self.first, &self.records);
+        self.order.retain_mut(|(number, sent_at)| {
+            let old = (number.wrapping_sub(old_first) & NUMBER_MASK) as usize;
+            let place = places.get(old).copied().filter(|place| records[*place].sent.sent_at == *sent_at);
+            *number = first.wrapping_add(place.unwrap_or(0) as u32) & NUMBER_MASK;
+            place.is_some_and(|place| records[place].state != State::Lost)
+        });
+    }
+
     /// A copy of the segment has left the host, by transmission or drop.
     pub(super) fn left_host(&mut self, segment: SegmentId) {
         if let Some(at) = self.position(segment) {

@@ -74,14 +74,16 @@ pub fn address(side: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 7, 0, 1 + side as u8)
 }
 
+/// The address of `side` in IPv6.
 pub fn address_v6(side: usize) -> Ipv6Addr {
     Ipv6Addr::new(0xfd07, 0, 0, 0, 0, 0, 0, 1 + side as u16)
 }
 
-fn host(side: usize, seed: u64) -> Stack {
+fn host(side: usize, seed: u64, change: fn(HostConfig) -> HostConfig) -> Stack {
     let config = HostConfig::new([2, 0, 0, 0, 0, 1 + side as u8], seed + side as u64)
         .address(Cidr::new(address(side), 24))
         .address(Cidr::new(address_v6(side), 64));
+    let config = change(config);
     let ring = Ring::new(Nic::default(), Dql::default());
     let qdisc = Pfifo::new(tautline_qdisc::pfifo::Config::default());
     let pool = Pool::new((0..512).map(|_| HeapFrame::new()).collect());
@@ -112,8 +114,13 @@ pub struct Pair {
 
 impl Pair {
     pub fn new(seed: u64) -> Self {
+        Self::configured(seed, |config| config)
+    }
+
+    /// A pair whose hosts' configuration `change` has changed.
+    pub fn configured(seed: u64, change: fn(HostConfig) -> HostConfig) -> Self {
         Self {
-            hosts: [host(0, seed), host(1, seed)],
+            hosts: [host(0, seed, change), host(1, seed, change)],
             now: Instant::from_secs(1),
             events: [Vec::new(), Vec::new()],
             deaf: [false; 2],

@@ -1,0 +1,188 @@
+//! How long a packet the path carries: what routers say (RFC 1191, RFC 8201), believed as far as RFC 5927 §7 would have it, and what
+//! probes find where routers are silent (RFC 4821, in Linux's form: `spec/tcp.md` §1.13, `tcp_mtu_probing`).
+
+use std::time::Duration;
+
+use tautline_base::{Bytes, Instant};
+
+use super::connection::Connection;
+use super::recovery::Phase;
+use crate::config::MtuProbing;
+use crate::wire::{IPV6_MIN_MTU, TCP_HEADER, ip_header_len};
+
+/// Payload of a segment that almost every path carries: where the search begins (Linux `tcp_base_mss`).
+const BASE_MSS: usize = 1024;
+/// Least payload the search goes down to (Linux `tcp_mtu_probe_floor`).
+const FLOOR_MSS: usize = 48;
+/// The search is over when what is unknown is less than so many bytes (Linux `tcp_probe_threshold`).
+const THRESHOLD: usize = 8;
+/// How long after the search is over it begins again: the path may have changed (Linux `tcp_probe_interval`, RFC 4821 §7.7).
+const AGAIN: Duration = Duration::from_secs(600);
+/// Timeouts in a row that mean that long packets vanish (Linux `tcp_retries1`).
+const BLACK_HOLE: u32 = 3;
+/// Least window, in segments, that can spare one for a probe (Linux).
+const LEAST_WINDOW: u64 = 11;
+/// Segments that must follow a probe, so that its loss is noticed without a timeout, besides one more (Linux's reordering degree).
+const FOLLOWERS: u64 = 3;
+/// Routers of IPv4 that ask for less are not believed (`TRUST.md` row 18; Linux `min_pmtu` is 552).
+const IPV4_FLOOR: usize = 576;
+
+/// What is known of the path, in bytes of IP packets.
+#[derive(Debug)]
+pub(super) struct PathMtu {
+    /// The link of this host.
+    link: usize,
+    /// What a router said last.
+    told: usize,
+    /// The search, once it has begun: longer packets than the first are unproven, longer than the second do not arrive.
+    search: Option<(usize, usize)>,
+    /// The last search ended then.
+    settled: Option<Instant>,
+    /// The probe that is on its way: the offset of its first byte, of what follows it, and the packet's length.
+    probe: Option<(u64, u64, usize)>,
+}
+
+impl PathMtu {
+    /// Nothing is known but the link.
+    pub(super) fn new(link: usize) -> Self {
+        Self { link, told: link, search: None, settled: None, probe: None }
+    }
+
+    /// Longest packet to be sent.
+    pub(super) fn longest(&self) -> usize {
+        self.search.map_or(self.told, |(proven, _)| self.told.min(proven))
+    }
+}
+
+impl Connection {
+    /// A router says that a segment in flight, which began at offset `at`, was longer than the `claimed` bytes its link carries.
+    /// Lies that gain something are too small, and what is not shorter than the packet cannot be true.
+    pub(super) fn on_too_big(&mut self, at: u64, claimed: u32) -> bool {
+        let floor = if self.tuple.local.is_ipv4() { IPV4_FLOOR } else { IPV6_MIN_MTU };
+        let claimed = usize::try_from(claimed).unwrap_or(usize::MAX);
+        let sent = self.segments.payload_at(at) as usize + self.headers_with_options();
+        if claimed < floor || claimed >= sent {
+            return false;
+        }
+        self.path_mtu.told = self.path_mtu.told.min(claimed);
+        if let Some((proven, unfit)) = &mut self.path_mtu.search {
+            *unfit = (*unfit).min(claimed + 1);
+            *proven = (*proven).min(claimed);
+        }
+        self.path_mtu.probe = None;
+        self.use_path_mtu();
+        true
+    }
+
+    /// Headers of a data segment.
+    fn headers_with_options(&self) -> usize {
+        let agreed = self.agreed.as_ref();
+        ip_header_len(self.tuple.local) + TCP_HEADER + agreed.map_or(0, |agreed| agreed.options)
+    }
+
+    /// Segments are as long as the path now carries; what is on its way in longer ones is cut and sent again. That is no sign of
+    /// congestion (RFC 1191 §6.5, RFC 4821 §7.5).
+    fn use_path_mtu(&mut self) {
+        let room = self.path_mtu.longest().saturating_sub(self.headers_with_options()).max(1) as u64;
+        let Some(agreed) = &mut self.agreed else { return };
+        agreed.segment = agreed.most.min(room);
+        self.segments.cut(agreed.segment);
+    }
+
+    /// The retransmission timer expired once more. Long packets may be what vanishes.
+    pub(super) fn suspect_black_hole(&mut self, now: Instant) {
+        if let Some((.., length)) = self.path_mtu.probe.take() {
+            self.probe_failed(length);
+        }
+        if self.config.mtu_probing == MtuProbing::Off || self.flight.timeouts < BLACK_HOLE || self.agreed.is_none() {
+            return;
+        }
+        let headers = self.headers_with_options();
+        let link = self.path_mtu.link;
+        self.path_mtu.search = Some(match self.path_mtu.search {
+            None => ((BASE_MSS + headers).min(link), link + 1),
+            Some((proven, unfit)) => {
+                let halved = (proven.saturating_sub(headers) / 2).clamp(FLOOR_MSS, BASE_MSS) + headers;
+                (halved.min(link), unfit)
+            }
+        });
+        self.path_mtu.settled = Some(now);
+        self.use_path_mtu();
+    }
+
+    /// The length of payload that a probe may have now, if one is due: data and window allow it and what follows it, and nothing
+    /// else is wrong with the path.
+    pub(super) fn probe_size(&mut self, available: u64, now: Instant) -> Option<u64> {
+        if self.config.mtu_probing == MtuProbing::Off || self.path_mtu.probe.is_some() {
+            return None;
+        }
+        let agreed = self.agreed.as_ref()?;
+        let (segment, most) = (agreed.segment, agreed.most);
+        if self.path_mtu.search.is_none() {
+            if self.config.mtu_probing != MtuProbing::Always {
+                return None;
+            }
+            // Begins where almost every path carries the packets.
+            let headers = self.headers_with_options();
+            let link = self.path_mtu.link.min(most as usize + headers);
+            self.path_mtu.search = Some(((BASE_MSS + headers).min(link), link + 1));
+            self.use_path_mtu();
+            return None;
+        }
+        let calm = self.phase == Phase::Open && self.receiver.out_of_order() == 0 && !self.segments.any_lost();
+        let (proven, unfit) = self.path_mtu.search?;
+        if !calm || self.cwnd().get() < LEAST_WINDOW * segment {
+            return None;
+        }
+        if unfit.saturating_sub(proven) <= THRESHOLD {
+            let settled = *self.path_mtu.settled.get_or_insert(now);
+            if now - settled >= AGAIN {
+                // The path may carry more by now.
+                self.path_mtu.settled = None;
+                self.path_mtu.told = self.path_mtu.link;
+                let longest = self.path_mtu.link.min(most as usize + self.headers_with_options());
+                self.path_mtu.search = Some((proven, longest + 1));
+            }
+            return None;
+        }
+        let size = (proven + unfit) / 2;
+        let payload = size.checked_sub(self.headers_with_options()).map(|size| size as u64)?;
+        let needed = self.nxt + payload + (FOLLOWERS + 1) * segment;
+        (payload > segment && payload <= most && needed <= available.min(self.peer.edge)).then_some(payload)
+    }
+
+    /// A probe of `payload` bytes leaves, the first of them at offset `at`.
+    pub(super) fn probe_sent(&mut self, at: u64, payload: u64) {
+        self.path_mtu.probe = Some((at, at + payload, payload as usize + self.headers_with_options()));
+    }
+
+    /// Acknowledged up to SND.UNA: if the probe is, the path carries its length.
+    pub(super) fn note_probe_delivered(&mut self, now: Instant) {
+        let Some((.., length)) = self.path_mtu.probe.filter(|(_, end, _)| *end <= self.una) else { return };
+        self.path_mtu.probe = None;
+        if let Some((proven, _)) = &mut self.path_mtu.search {
+            *proven = length.max(*proven);
+        }
+        self.path_mtu.settled = Some(now);
+        self.use_path_mtu();
+    }
+
+    /// Of what is found lost, a probe that was alone in it says nothing of congestion. Returns what is left of `lost`.
+    pub(super) fn forgive_probe(&mut self, lost: Bytes) -> Bytes {
+        let Some((start, end, length)) = self.path_mtu.probe else { return lost };
+        if start != self.una || lost == Bytes::ZERO {
+            return lost;
+        }
+        let alone = lost == Bytes::new(end - start) && self.phase == Phase::Open;
+        self.path_mtu.probe = None;
+        self.probe_failed(length);
+        if alone { Bytes::ZERO } else { lost }
+    }
+
+    fn probe_failed(&mut self, length: usize) {
+        if let Some((proven, unfit)) = &mut self.path_mtu.search {
+            *unfit = length.max(*proven + 1);
+        }
+        self.use_path_mtu();
+    }
+}
