@@ -32,7 +32,7 @@ pub use cable::{Cable, cable};
 pub use clock::Clock;
 pub use entropy::system_seed;
 pub use event_loop::{Application, Between, Ended, EventLoop, Idle, Next, Stopper, Turn};
-pub use handle::{Sockets, Stack, TcpListener, TcpStream};
+pub use handle::{Sockets, Stack, TcpListener, TcpStream, UdpSocket};
 pub use host_thread::HostThread;
 pub use signals::stop_on_signals;
 pub use tap::{Tap, TapError};

@@ -3,16 +3,17 @@
 //! Each socket asks for attention at most once at a time, so that part of the queue is bounded by the number of sockets, and the
 //! host's thread looks only at those that have something to do. Settings and questions come one for each call.
 
+use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tautline_base::SocketId;
-use tautline_stack::TcpInfo;
+use tautline_stack::{TcpInfo, UdpInfo};
 
 use super::answer::Answer;
 use super::options::Setting;
-use super::{Stack, listener, sockets};
+use super::{Stack, listener, sockets, udp};
 
 /// What a handle asks of the host's thread.
 #[derive(Debug)]
@@ -21,6 +22,12 @@ pub(super) enum Command {
     Connect(Box<sockets::Connect>),
     /// Open a listener.
     Listen(Box<listener::HostEnd>),
+    /// Bind a datagram socket.
+    BindUdp(Box<udp::Bind>),
+    /// Connect a datagram socket.
+    ConnectUdp(SocketId, SocketAddr, Answer<()>),
+    /// Tell about a datagram socket.
+    UdpInfo(SocketId, Answer<UdpInfo>),
     /// Look at a socket: its handle did something.
     Attend(SocketId),
     /// Change a setting of a connection.

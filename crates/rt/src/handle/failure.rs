@@ -2,7 +2,8 @@
 
 use std::io::{self, ErrorKind};
 
-use tautline_stack::{CloseReason, ConnectError, ListenError};
+use tautline_stack::socket::PathError;
+use tautline_stack::{BindError, CloseReason, ConnectError, ListenError, SendError};
 
 /// Why a call failed. It is inside every `io::Error` of this module: `error.downcast::<Failure>()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -17,6 +18,15 @@ pub enum Failure {
     /// The host refused to listen.
     #[error(transparent)]
     Listen(ListenError),
+    /// The host refused to bind a datagram socket.
+    #[error(transparent)]
+    Bind(BindError),
+    /// The host refused to send a datagram.
+    #[error(transparent)]
+    Send(SendError),
+    /// An earlier datagram did not arrive.
+    #[error(transparent)]
+    Path(PathError),
     /// The connection failed, and an earlier call has told why.
     #[error("nothing can be written any more: {0}")]
     Broken(CloseReason),
@@ -47,7 +57,18 @@ impl Failure {
             Self::Connect(ConnectError::NoRoute(_)) => ErrorKind::NetworkUnreachable,
             Self::Connect(ConnectError::NoPort(_)) => ErrorKind::AddrNotAvailable,
             Self::Connect(ConnectError::BadAddress(_)) | Self::Listen(ListenError::PortZero) => ErrorKind::InvalidInput,
-            Self::Listen(ListenError::InUse(_)) => ErrorKind::AddrInUse,
+            Self::Listen(ListenError::InUse(_)) | Self::Bind(BindError::InUse(_)) => ErrorKind::AddrInUse,
+            Self::Bind(BindError::NotOurs(_) | BindError::NoPort) => ErrorKind::AddrNotAvailable,
+            Self::Send(SendError::NoSuchSocket | SendError::NotConnected) => ErrorKind::NotConnected,
+            Self::Send(SendError::Full) => ErrorKind::WouldBlock,
+            Self::Send(SendError::TooLong { .. } | SendError::BadAddress(_)) => ErrorKind::InvalidInput,
+            Self::Send(SendError::Broadcast(_)) => ErrorKind::PermissionDenied,
+            Self::Send(SendError::NoRoute(_)) => ErrorKind::NetworkUnreachable,
+            Self::Send(SendError::Path(why)) | Self::Path(why) => match why {
+                PathError::PortUnreachable => ErrorKind::ConnectionRefused,
+                PathError::TooBig => ErrorKind::InvalidInput,
+                _ => ErrorKind::HostUnreachable,
+            },
         }
     }
 }

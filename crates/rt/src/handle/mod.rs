@@ -15,6 +15,7 @@
 //! | [`stream`], [`halves`] | [`TcpStream`] and its halves |
 //! | `options` | what can be set on, and asked of, an open connection |
 //! | [`listener`] | [`TcpListener`] |
+//! | [`udp`], `records` | [`UdpSocket`]; datagrams between threads |
 //! | [`sockets`] | [`Sockets`]: the host's side, an [`Application`](crate::Application) |
 //! | `connection` | what both sides of a connection share, and its rings |
 //! | `waiters`, `answer` | the tasks that wait for something; a question to the host's thread |
@@ -28,8 +29,10 @@ pub mod failure;
 pub mod halves;
 pub mod listener;
 mod options;
+mod records;
 pub mod sockets;
 pub mod stream;
+pub mod udp;
 mod waiters;
 
 use std::num::NonZeroUsize;
@@ -37,13 +40,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::task::Waker;
 
-use tautline_stack::TcpConfig;
+use tautline_stack::{TcpConfig, UdpConfig};
 
 pub use failure::Failure;
 pub use halves::{OwnedReadHalf, OwnedWriteHalf, ReuniteError};
 pub use listener::TcpListener;
 pub use sockets::Sockets;
 pub use stream::TcpStream;
+pub use udp::UdpSocket;
 
 use doorbell::Command;
 
@@ -52,6 +56,8 @@ use doorbell::Command;
 pub struct Config {
     /// The host's end of each connection.
     pub tcp: TcpConfig,
+    /// The host's end of each datagram socket.
+    pub udp: UdpConfig,
     /// Bytes on their way from the application to the host, per connection. Default 64 KiB: the host has a buffer of its own
     /// ([`TcpConfig::send_buffer`]), this only has to cover the time until its thread runs.
     pub send_ring: NonZeroUsize,
@@ -65,7 +71,13 @@ impl Default for Config {
     fn default() -> Self {
         const RING: NonZeroUsize = NonZeroUsize::new(64 << 10).expect("not zero");
         const QUEUE: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
-        Self { tcp: TcpConfig::default(), send_ring: RING, receive_ring: RING, accept_queue: QUEUE }
+        Self {
+            tcp: TcpConfig::default(),
+            udp: UdpConfig::default(),
+            send_ring: RING,
+            receive_ring: RING,
+            accept_queue: QUEUE,
+        }
     }
 }
 

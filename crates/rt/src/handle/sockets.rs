@@ -10,7 +10,7 @@ use tautline_stack::{Event, Host, TcpConfig, Tracer};
 
 use super::connection::{self, Fate};
 use super::doorbell::Command;
-use super::{Failure, listener};
+use super::{Failure, listener, udp};
 use crate::event_loop::{Application, Next};
 
 /// Commands obeyed in one turn: a busy application must not keep the host from its packets.
@@ -41,6 +41,7 @@ struct Slot {
 enum End {
     Connection(connection::HostEnd),
     Listener(Box<listener::HostEnd>),
+    Udp(Box<udp::HostEnd>),
 }
 
 /// A connection to be opened.
@@ -95,6 +96,20 @@ impl Sockets {
                 }
                 Err(error) => end.end(Failure::Listen(error)),
             },
+            Command::BindUdp(bind) => {
+                let udp::Bind { local, udp, end } = *bind;
+                match host.udp_bind(local, udp) {
+                    Ok(id) => {
+                        let longest = [true, false].map(|v4| host.longest_datagram(v4));
+                        end.bound(id, host.udp_local(id).unwrap_or(local), longest.into());
+                        self.insert(id, End::Udp(Box::new(end)));
+                        self.serve(id, host, now);
+                    }
+                    Err(error) => end.refuse(Failure::Bind(error)),
+                }
+            }
+            Command::ConnectUdp(id, remote, answer) => answer.give(host.udp_connect(id, remote).map_err(Failure::Send)),
+            Command::UdpInfo(id, answer) => answer.give(host.udp_info(id).ok_or(Failure::NotOpen)),
             // Refused only by a connection that is over.
             Command::Set(id, setting) => drop(setting.apply(id, host)),
             Command::Info(id, answer) => answer.give(host.info(id).ok_or(Failure::NotOpen)),
@@ -102,6 +117,7 @@ impl Sockets {
                 match self.end(id) {
                     Some(End::Connection(end)) => end.take_notice(),
                     Some(End::Listener(end)) => end.take_notice(),
+                    Some(End::Udp(end)) => end.take_notice(),
                     None => return,
                 }
                 self.serve(id, host, now);
@@ -123,6 +139,13 @@ impl Sockets {
                 end.forward(id, host);
                 end.fetch(id, host, scratch);
                 end.fate()
+            }
+            Some(End::Udp(end)) => {
+                if end.serve(id, host, scratch) {
+                    Fate::Open
+                } else {
+                    Fate::Close
+                }
             }
             Some(End::Listener(end)) if end.released() => Fate::Close,
             Some(End::Listener(_)) | None => Fate::Open,

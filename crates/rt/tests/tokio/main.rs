@@ -1,5 +1,6 @@
 //! tokio sockets over two hosts, each on a thread of its own, joined by a cable. Every test ends in bounded time.
 
+mod datagrams;
 mod habits;
 mod world;
 

@@ -16,7 +16,7 @@ use crate::udp::socket::{Label, UdpSocket};
 use crate::udp::{BindError, SendError, UdpConfig, UdpInfo, UdpRecv};
 use crate::wire::icmp::Complaint;
 use crate::wire::udp::{self, UDP_HEADER};
-use crate::wire::{Ends, Mac, ip_header_len};
+use crate::wire::{Ends, IPV4_HEADER, IPV6_HEADER, Mac};
 
 /// Stands for all addresses of the host in the table of ports.
 const ALL: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
@@ -116,11 +116,17 @@ where
         if !broadcast && self.addressing.next_hop(to.ip()).is_none() {
             return Err(SendError::NoRoute(to));
         }
-        let most = (self.mtu.min(usize::from(u16::MAX)) - ip_header_len(to.ip())).saturating_sub(UDP_HEADER);
+        let most = self.longest_datagram(to.is_ipv4());
         if len > most {
             return Err(SendError::TooLong { len, most });
         }
         Ok(Label { from, to, broadcast })
+    }
+
+    /// Most payload of a datagram over IPv4, or IPv6.
+    pub fn longest_datagram(&self, ipv4: bool) -> usize {
+        let network = if ipv4 { IPV4_HEADER } else { IPV6_HEADER };
+        self.mtu.min(usize::from(u16::MAX)).saturating_sub(network + UDP_HEADER)
     }
 
     /// Reads the next datagram. What does not fit into `out` is cut off.

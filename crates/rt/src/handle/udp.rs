@@ -1,0 +1,457 @@
+//! [`UdpSocket`]: an application's handle to a datagram socket, and the host's end of it.
+
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Poll};
+
+use tautline_base::{Device, Packet, SocketId};
+use tautline_bql::Limit;
+use tautline_qdisc::Qdisc;
+use tautline_stack::{Host, SendError, Tracer, UdpConfig, UdpInfo, UdpRecv};
+
+use super::answer::question;
+use super::doorbell::{self, Command, Line, Notice};
+use super::records::{Giver, Taker, records};
+use super::waiters::Waiters;
+use super::{Failure, Stack};
+
+/// Datagrams that may be on their way between the threads, each way.
+const DATAGRAMS: usize = 512;
+/// No IP packet is longer.
+const LONGEST: usize = 65_535;
+
+/// A datagram socket. When it is dropped, what was sent still leaves, and the port is free.
+///
+/// It has the methods of tokio's `UdpSocket`, with the same habits: all of them take `&self`, so that tasks may share it in an `Arc`;
+/// a datagram goes to one of them. Every future may be dropped at any time: a datagram is taken, or given, only when the call
+/// returns.
+///
+/// Sending returns as soon as the host's thread can take the datagram from here. What only the host can say, that there is no route
+/// or that the peer refuses, a later call tells, once.
+#[derive(Debug)]
+pub struct UdpSocket {
+    // Dropped before the line rings, which is how the host's thread sees that they are gone.
+    incoming: Mutex<Taker>,
+    outgoing: Mutex<Giver>,
+    line: Line<Shared>,
+}
+
+/// State of a socket that both threads see.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    notice: Notice,
+    reader: Waiters,
+    writer: Waiters,
+    bound: OnceLock<Bound>,
+    remote: Mutex<Option<SocketAddr>>,
+    /// The host found the receive ring full: the reader asks for attention when it has made room.
+    full: AtomicBool,
+    /// There is something in `trouble`.
+    troubled: AtomicBool,
+    /// What a datagram met that was sent before.
+    trouble: Mutex<Option<Failure>>,
+    /// Why nothing goes any more.
+    end: OnceLock<Failure>,
+}
+
+/// What the host says of a new socket.
+#[derive(Clone, Copy, Debug)]
+struct Bound {
+    local: SocketAddr,
+    longest_v4: usize,
+    longest_v6: usize,
+}
+
+impl doorbell::Shared for Shared {
+    fn notice(&self) -> &Notice {
+        &self.notice
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    fn note(&self, trouble: Failure) {
+        *lock(&self.trouble) = Some(trouble);
+        self.troubled.store(true, Ordering::Release);
+        self.reader.wake();
+        self.writer.wake();
+    }
+
+    fn take_trouble(&self) -> Option<Failure> {
+        self.troubled.load(Ordering::Acquire).then(|| {
+            self.troubled.store(false, Ordering::Relaxed);
+            lock(&self.trouble).take()
+        })?
+    }
+
+    fn end(&self, why: Failure) {
+        let _ = self.end.set(why);
+        self.reader.wake();
+        self.writer.wake();
+    }
+}
+
+impl UdpSocket {
+    /// A socket on `local`: `0.0.0.0` means all IPv4 addresses of the host, `::` all of both families, port 0 any free one.
+    ///
+    /// # Errors
+    /// [`Failure`]: not the host's address, in use, or the host is gone.
+    pub async fn bind(stack: &Stack, local: impl Into<SocketAddr>) -> io::Result<Self> {
+        Self::bind_with(stack, local, stack.config().udp).await
+    }
+
+    /// A socket on `local` that behaves as `udp` says.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind).
+    pub async fn bind_with(stack: &Stack, local: impl Into<SocketAddr>, udp: UdpConfig) -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let (give, outgoing) = records(DATAGRAMS, stack.config().send_ring.get().max(LONGEST));
+        let (incoming, take) = records(DATAGRAMS, stack.config().receive_ring.get().max(LONGEST));
+        let line = Line::new(Arc::clone(&shared), stack.clone());
+        let socket = Self { incoming: Mutex::new(take), outgoing: Mutex::new(give), line };
+        let end = HostEnd { shared, outgoing, incoming };
+        stack.command(Command::BindUdp(Box::new(Bind { local: local.into(), udp, end })));
+        let line = &socket.line;
+        let bound = || match line.end.get() {
+            Some(why) => Some(Err(io::Error::from(*why))),
+            None => line.bound.get().map(|_| Ok(())),
+        };
+        line.writer.wait(bound).await?;
+        Ok(socket)
+    }
+
+    /// From now on only `remote` is heard, and [`send`](Self::send) speaks to it. What others sent before can still be read.
+    ///
+    /// # Errors
+    /// [`Failure::Send`]: what sending there would meet.
+    pub async fn connect(&self, remote: impl Into<SocketAddr>) -> io::Result<()> {
+        let remote = remote.into();
+        let (question, answer) = question();
+        self.line.command(Command::ConnectUdp(self.id()?, remote, answer));
+        question.answered().await?;
+        *lock(&self.line.remote) = Some(remote);
+        Ok(())
+    }
+
+    /// Where the socket is bound.
+    ///
+    /// # Errors
+    /// None; the result is tokio's.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.line.bound.get().map(|bound| bound.local).ok_or_else(|| Failure::NotOpen.into())
+    }
+
+    /// Whom the socket is connected to.
+    ///
+    /// # Errors
+    /// [`NotConnected`](ErrorKind::NotConnected) if to nobody.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        (*lock(&self.line.remote)).ok_or_else(|| Failure::Send(SendError::NotConnected).into())
+    }
+
+    /// What the socket has counted, and holds at the host.
+    ///
+    /// # Errors
+    /// [`Failure::HostGone`].
+    pub async fn info(&self) -> io::Result<UdpInfo> {
+        let (question, answer) = question();
+        self.line.command(Command::UdpInfo(self.id()?, answer));
+        Ok(question.answered().await?)
+    }
+
+    /// What an earlier datagram met, if no call has told yet (`SO_ERROR`).
+    ///
+    /// # Errors
+    /// None; the result is tokio's.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        Ok(self.line.take_trouble().map(Into::into))
+    }
+
+    fn id(&self) -> io::Result<SocketId> {
+        self.line.socket().ok_or_else(|| Failure::NotOpen.into())
+    }
+
+    /// Sends a datagram to whom the socket is connected to.
+    ///
+    /// # Errors
+    /// As [`send_to`](Self::send_to), and [`NotConnected`](ErrorKind::NotConnected).
+    pub async fn send(&self, data: &[u8]) -> io::Result<usize> {
+        self.line.writer.wait(|| self.give(data, None)).await
+    }
+
+    /// Sends a datagram to `to`. It is not fragmented: it must fit into a packet.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) if it is too long; what an earlier datagram met; [`Failure::HostGone`].
+    pub async fn send_to(&self, data: &[u8], to: impl Into<SocketAddr>) -> io::Result<usize> {
+        let to = to.into();
+        self.line.writer.wait(|| self.give(data, Some(to))).await
+    }
+
+    /// As [`send`](Self::send), without waiting.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send), and [`WouldBlock`](ErrorKind::WouldBlock) if there is no room.
+    pub fn try_send(&self, data: &[u8]) -> io::Result<usize> {
+        would_block(self.give(data, None))
+    }
+
+    /// As [`send_to`](Self::send_to), without waiting.
+    ///
+    /// # Errors
+    /// As [`send_to`](Self::send_to), and [`WouldBlock`](ErrorKind::WouldBlock) if there is no room.
+    pub fn try_send_to(&self, data: &[u8], to: impl Into<SocketAddr>) -> io::Result<usize> {
+        would_block(self.give(data, Some(to.into())))
+    }
+
+    /// As [`send_to`](Self::send_to). The last task that called is woken.
+    pub fn poll_send_to(&self, context: &mut Context<'_>, data: &[u8], to: SocketAddr) -> Poll<io::Result<usize>> {
+        self.line.writer.poll(context, || self.give(data, Some(to)))
+    }
+
+    /// As [`send`](Self::send). The last task that called is woken.
+    pub fn poll_send(&self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        self.line.writer.poll(context, || self.give(data, None))
+    }
+
+    /// The next datagram, cut off where `out` ends. Its length in `out`.
+    ///
+    /// # Errors
+    /// What an earlier datagram met; [`Failure::HostGone`].
+    pub async fn recv(&self, out: &mut [u8]) -> io::Result<usize> {
+        self.recv_from(out).await.map(|(count, _)| count)
+    }
+
+    /// The next datagram, cut off where `out` ends. Its length in `out`, and who sent it.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub async fn recv_from(&self, out: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.line.reader.wait(|| self.take(out, true)).await
+    }
+
+    /// As [`recv_from`](Self::recv_from); the datagram stays.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv).
+    pub async fn peek_from(&self, out: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.line.reader.wait(|| self.take(out, false)).await
+    }
+
+    /// As [`recv`](Self::recv), without waiting.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv), and [`WouldBlock`](ErrorKind::WouldBlock) if none is there.
+    pub fn try_recv(&self, out: &mut [u8]) -> io::Result<usize> {
+        self.try_recv_from(out).map(|(count, _)| count)
+    }
+
+    /// As [`recv_from`](Self::recv_from), without waiting.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv), and [`WouldBlock`](ErrorKind::WouldBlock) if none is there.
+    pub fn try_recv_from(&self, out: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        would_block(self.take(out, true))
+    }
+
+    /// As [`recv_from`](Self::recv_from). The last task that called is woken.
+    pub fn poll_recv_from(&self, context: &mut Context<'_>, out: &mut [u8]) -> Poll<io::Result<(usize, SocketAddr)>> {
+        self.line.reader.poll(context, || self.take(out, true))
+    }
+
+    /// Waits until there is a datagram, or a call would fail.
+    ///
+    /// # Errors
+    /// None; the result is tokio's.
+    pub async fn readable(&self) -> io::Result<()> {
+        self.line.reader.wait(|| self.is_readable()).await
+    }
+
+    /// Waits until a datagram of any length would be taken, or a call would fail.
+    ///
+    /// # Errors
+    /// None; the result is tokio's.
+    pub async fn writable(&self) -> io::Result<()> {
+        self.line.writer.wait(|| self.is_writable()).await
+    }
+
+    /// As [`readable`](Self::readable). The last task that called is woken.
+    pub fn poll_recv_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.line.reader.poll(context, || self.is_readable())
+    }
+
+    /// As [`writable`](Self::writable). The last task that called is woken.
+    pub fn poll_send_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.line.writer.poll(context, || self.is_writable())
+    }
+
+    fn is_readable(&self) -> Option<io::Result<()>> {
+        let something = !lock(&self.incoming).is_empty() || self.line.troubled.load(Ordering::Acquire);
+        (something || self.line.end.get().is_some()).then_some(Ok(()))
+    }
+
+    fn is_writable(&self) -> Option<io::Result<()>> {
+        let longest = self.line.bound.get().map_or(0, |bound| bound.longest_v4);
+        let something = lock(&self.outgoing).fits(longest) || self.line.troubled.load(Ordering::Acquire);
+        (something || self.line.end.get().is_some()).then_some(Ok(()))
+    }
+
+    fn take(&self, out: &mut [u8], pop: bool) -> Option<io::Result<(usize, SocketAddr)>> {
+        let line = &self.line;
+        if let Some(trouble) = line.take_trouble() {
+            return Some(Err(trouble.into()));
+        }
+        // Asked before the ring: the end is declared after the last datagram.
+        let end = line.end.get();
+        let mut incoming = lock(&self.incoming);
+        let Some((Some(from), _, count)) = incoming.look(out) else { return end.map(|why| Err((*why).into())) };
+        if pop {
+            incoming.pop();
+            if incoming.is_half_empty() && line.full.swap(false, Ordering::AcqRel) {
+                line.ring();
+            }
+        }
+        Some(Ok((count, from)))
+    }
+
+    fn give(&self, data: &[u8], to: Option<SocketAddr>) -> Option<io::Result<usize>> {
+        let line = &self.line;
+        if let Some(why) = line.end.get().copied().or_else(|| line.take_trouble()) {
+            return Some(Err(why.into()));
+        }
+        let remote = to.or_else(|| *lock(&line.remote));
+        let refused = match (remote, line.bound.get()) {
+            (None, _) => Some(SendError::NotConnected),
+            (Some(remote), Some(bound)) => {
+                let most = if remote.ip().to_canonical().is_ipv4() { bound.longest_v4 } else { bound.longest_v6 };
+                (data.len() > most).then_some(SendError::TooLong { len: data.len(), most })
+            }
+            (_, None) => None,
+        };
+        if let Some(why) = refused {
+            return Some(Err(Failure::Send(why).into()));
+        }
+        lock(&self.outgoing).give(to, data).then(|| {
+            line.ring();
+            Ok(data.len())
+        })
+    }
+}
+
+fn would_block<T>(answer: Option<io::Result<T>>) -> io::Result<T> {
+    answer.unwrap_or_else(|| Err(ErrorKind::WouldBlock.into()))
+}
+
+/// A socket to be bound.
+#[derive(Debug)]
+pub(super) struct Bind {
+    pub(super) local: SocketAddr,
+    pub(super) udp: UdpConfig,
+    pub(super) end: HostEnd,
+}
+
+/// The host's end of a socket. If it is dropped, the application hears that the host is gone, unless it was told of an end before.
+#[derive(Debug)]
+pub(super) struct HostEnd {
+    shared: Arc<Shared>,
+    outgoing: Taker,
+    incoming: Giver,
+}
+
+impl HostEnd {
+    /// The host has bound the socket, as `socket`.
+    pub(super) fn bound(&self, socket: SocketId, local: SocketAddr, (longest_v4, longest_v6): (usize, usize)) {
+        self.shared.notice.name(socket);
+        // Set only here.
+        let _ = self.shared.bound.set(Bound { local, longest_v4, longest_v6 });
+        self.shared.writer.wake();
+    }
+
+    /// The host refused.
+    pub(super) fn refuse(&self, why: Failure) {
+        self.shared.end(why);
+    }
+
+    /// See [`Notice::take`].
+    pub(super) fn take_notice(&self) {
+        self.shared.notice.take();
+    }
+
+    /// Moves datagrams both ways through `scratch`. False when the application has let go, and all that it sent is the host's.
+    pub(super) fn serve<Q, D, T, L>(&mut self, socket: SocketId, host: &mut Host<Q, D, T, L>, scratch: &mut [u8]) -> bool
+    where
+        D: Device,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+        L: Limit,
+    {
+        // Asked before the datagrams are counted: the application gave the last of them before it let go.
+        let released = self.outgoing.is_abandoned();
+        let mut moved = false;
+        while let Some((to, _, count)) = self.outgoing.look(scratch) {
+            match host.send_to(socket, &scratch[..count], to) {
+                // A `Writable` event follows.
+                Err(SendError::Full) => break,
+                // That was about an earlier one.
+                Err(SendError::Path(why)) => {
+                    self.shared.note(Failure::Path(why));
+                    continue;
+                }
+                Ok(()) => {}
+                Err(why) => self.shared.note(Failure::Send(why)),
+            }
+            self.outgoing.pop();
+            moved = true;
+        }
+        if moved {
+            self.shared.writer.wake();
+        }
+        self.fetch(socket, host, scratch);
+        !(released && self.outgoing.is_empty())
+    }
+
+    fn fetch<Q, D, T, L>(&mut self, socket: SocketId, host: &mut Host<Q, D, T, L>, scratch: &mut [u8])
+    where
+        D: Device,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+        L: Limit,
+    {
+        if self.incoming.is_abandoned() {
+            return;
+        }
+        let longest = self.shared.bound.get().map_or(LONGEST, |bound| bound.longest_v4).min(scratch.len());
+        let mut moved = false;
+        loop {
+            if !self.incoming.fits(longest) {
+                // Looked at again after the flag is set: the reader looks at the flag after it has made room.
+                self.shared.full.swap(true, Ordering::AcqRel);
+                if !self.incoming.fits(longest) {
+                    break;
+                }
+            }
+            match host.recv_from(socket, &mut scratch[..longest]) {
+                Ok(UdpRecv::Datagram(datagram)) => {
+                    moved |= self.incoming.give(Some(datagram.from), &scratch[..datagram.len])
+                }
+                Ok(UdpRecv::Failed(why)) => self.shared.note(Failure::Path(why)),
+                Ok(UdpRecv::Empty) | Err(_) => break,
+            }
+        }
+        if moved {
+            self.shared.reader.wake();
+        }
+    }
+}
+
+impl Drop for HostEnd {
+    fn drop(&mut self) {
+        self.shared.end(Failure::HostGone);
+    }
+}
