@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`bridge`] | a bump in the wire between two devices |
+//! | [`conversation`] | both directions of a connection, checked byte for byte |
 //! | [`args`] | command-line options common to both ends |
 //! | [`failure`] | every way a program can end badly, one line each |
 //! | [`open`] | AF_XDP or TAP, chosen at run time |
@@ -16,6 +17,7 @@
 
 pub mod args;
 pub mod bridge;
+pub mod conversation;
 pub mod failure;
 pub mod open;
 pub mod receive;

@@ -1,0 +1,186 @@
+//! A conversation over one TCP connection that proves both directions, on any stream with tokio's traits: the kernel's or ours.
+//!
+//! ```text
+//! caller                                                     answerer
+//!   how much each way, a seed (24 bytes, big endian)  ───▶
+//!   `up` bytes of the seed's pattern, end of stream   ───▶
+//!                                                     ◀───   SHA-256 of what arrived
+//!                                                     ◀───   `down` bytes of the next seed's pattern, end of stream
+//! ```
+//! The caller closes its half first, so the answer is given on a half-closed connection.
+
+use std::io;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::{sleep, timeout};
+
+/// Nothing may keep a conversation waiting for longer.
+const PATIENCE: Duration = Duration::from_secs(60);
+const BLOCK: usize = 16 << 10;
+
+/// What a caller wants of a conversation.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Bytes from the caller.
+    pub up: u64,
+    /// Bytes to the caller, beside 32 of digest.
+    pub down: u64,
+    /// Decides the bytes.
+    pub seed: u64,
+    /// The caller leaves the answer unread for so long: its window closes.
+    pub pause: Duration,
+}
+
+/// Opens the conversation and checks the answer.
+///
+/// # Errors
+/// Those of the stream; `InvalidData` if a byte is not what it should be; `TimedOut` if the peer is silent.
+pub async fn call(mut stream: impl AsyncRead + AsyncWrite + Unpin, plan: Plan) -> io::Result<()> {
+    let Plan { up, down, seed, pause } = plan;
+    let mut sent = Sha256::new();
+    let head: Vec<u8> = [up, down, seed].iter().flat_map(|number| number.to_be_bytes()).collect();
+    patiently(stream.write_all(&head)).await?;
+    send(&mut stream, up, seed, Some(&mut sent)).await?;
+    patiently(stream.shutdown()).await?;
+    sleep(pause).await;
+    let mut digest = [0; 32];
+    patiently(stream.read_exact(&mut digest)).await?;
+    if digest != *sent.finalize() {
+        return Err(wrong("the peer's digest is not ours"));
+    }
+    receive(&mut stream, down, seed.wrapping_add(1)).await?;
+    match patiently(stream.read(&mut [0])).await? {
+        0 => Ok(()),
+        _ => Err(wrong("the peer sent more than was asked for")),
+    }
+}
+
+/// Answers a conversation. Returns how many bytes it received and sent.
+///
+/// # Errors
+/// As [`call`].
+pub async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<(u64, u64)> {
+    let mut head = [0; 24];
+    patiently(stream.read_exact(&mut head)).await?;
+    let [up, down, seed] = std::array::from_fn(|i| u64::from_be_bytes(*head[8 * i..].first_chunk().expect("24 bytes")));
+    let (mut arrived, mut count) = (Sha256::new(), 0);
+    let mut block = vec![0; BLOCK];
+    loop {
+        let len = patiently(stream.read(&mut block)).await?;
+        if len == 0 {
+            break;
+        }
+        count += len as u64;
+        arrived.update(&block[..len]);
+    }
+    if count != up {
+        return Err(wrong("the stream ended early or late"));
+    }
+    patiently(stream.write_all(&arrived.finalize())).await?;
+    send(&mut stream, down, seed.wrapping_add(1), None).await?;
+    patiently(stream.shutdown()).await?;
+    Ok((up, down))
+}
+
+async fn send(
+    stream: &mut (impl AsyncWrite + Unpin),
+    bytes: u64,
+    seed: u64,
+    mut digest: Option<&mut Sha256>,
+) -> io::Result<()> {
+    let (mut pattern, mut left) = (Pattern(seed), bytes);
+    let mut block = vec![0; BLOCK];
+    while left > 0 {
+        let len = left.min(BLOCK as u64) as usize;
+        pattern.fill(&mut block);
+        if let Some(digest) = &mut digest {
+            digest.update(&block[..len]);
+        }
+        patiently(stream.write_all(&block[..len])).await?;
+        left -= len as u64;
+    }
+    Ok(())
+}
+
+async fn receive(stream: &mut (impl AsyncRead + Unpin), bytes: u64, seed: u64) -> io::Result<()> {
+    let (mut pattern, mut left) = (Pattern(seed), bytes);
+    let (mut expected, mut block) = (vec![0; BLOCK], vec![0; BLOCK]);
+    while left > 0 {
+        let len = left.min(BLOCK as u64) as usize;
+        pattern.fill(&mut expected);
+        patiently(stream.read_exact(&mut block[..len])).await?;
+        if block[..len] != expected[..len] {
+            return Err(wrong("a byte is not what was sent"));
+        }
+        left -= len as u64;
+    }
+    Ok(())
+}
+
+async fn patiently<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    timeout(PATIENCE, work).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}
+
+fn wrong(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+/// Bytes that depend on their place, so that none can be lost, doubled or moved unseen (SplitMix64).
+struct Pattern(u64);
+
+impl Pattern {
+    fn fill(&mut self, block: &mut [u8]) {
+        for word in block.as_chunks_mut::<8>().0 {
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            *word = (mixed ^ (mixed >> 31)).to_le_bytes();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::duplex;
+
+    use super::*;
+
+    const PLAN: Plan = Plan { up: 100_000, down: 70_001, seed: 7, pause: Duration::ZERO };
+
+    #[tokio::test]
+    async fn both_sides_agree() {
+        let (caller, answerer) = duplex(1000);
+        let (called, answered) = tokio::join!(call(caller, PLAN), answer(answerer));
+        called.unwrap();
+        assert_eq!(answered.unwrap(), (100_000, 70_001));
+    }
+
+    /// Passes on what `from` says to `to`, byte number `flip` with another value.
+    async fn garble(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, flip: usize) -> io::Result<()> {
+        let (mut at, mut block) = (0, [0; 512]);
+        loop {
+            let len = from.read(&mut block).await?;
+            if len == 0 {
+                return to.shutdown().await;
+            }
+            if let Some(byte) = flip.checked_sub(at).filter(|i| *i < len) {
+                block[byte] ^= 1;
+            }
+            at += len;
+            to.write_all(&block[..len]).await?;
+        }
+    }
+
+    #[tokio::test]
+    async fn one_wrong_byte_either_way_is_found() {
+        for (up, down) in [(50_000, usize::MAX), (usize::MAX, 40_000), (usize::MAX, 5)] {
+            let ((caller, outside), (inside, answerer)) = (duplex(1000), duplex(1000));
+            let ((a, b), (c, d)) = (tokio::io::split(outside), tokio::io::split(inside));
+            let relay = async { tokio::try_join!(garble(a, d, up), garble(c, b, down)) };
+            let (called, ..) = tokio::join!(call(caller, PLAN), answer(answerer), relay);
+            assert_eq!(called.unwrap_err().kind(), io::ErrorKind::InvalidData);
+        }
+    }
+}
