@@ -1,4 +1,4 @@
-//! What a link's discipline must know of a frame: flow, hosts, TOS, priority, read from its Ethernet, IPv4 and transport headers.
+//! What a link's discipline must know of a frame: flow, hosts, TOS, priority, read from its Ethernet, IP and transport headers.
 //!
 //! The hashes use one fixed key: a simulation must queue the same way every time.
 
@@ -9,11 +9,12 @@ use tautline_base::{HeapFrame, Packet};
 use tautline_qdisc::pfifo_fast::priority_of_tos;
 
 const ETHERTYPE_IPV4: &[u8] = &[0x08, 0x00];
+const ETHERTYPE_IPV6: &[u8] = &[0x86, 0xdd];
 const IP: usize = 14;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// A packet of the first `len` bytes of `frame`, with the metadata that its headers give. Other frames than IPv4 form one flow.
+/// A packet of the first `len` bytes of `frame`, with the metadata that its headers give. Other frames than IP form one flow.
 pub(crate) fn packet(frame: HeapFrame, len: u32) -> Packet<HeapFrame> {
     let packet = Packet::new(frame, len);
     match Headers::read(packet.bytes()) {
@@ -30,8 +31,15 @@ pub(crate) fn is_ipv4(frame: &[u8]) -> bool {
     frame.get(12..IP) == Some(ETHERTYPE_IPV4)
 }
 
-/// The TOS byte that an IPv4 frame carries.
+fn is_ipv6(frame: &[u8]) -> bool {
+    frame.get(12..IP) == Some(ETHERTYPE_IPV6)
+}
+
+/// The TOS byte, or traffic class, that an IP frame carries.
 pub(crate) fn tos(frame: &[u8]) -> Option<u8> {
+    if is_ipv6(frame) {
+        return Some(frame.get(IP)? << 4 | frame.get(IP + 1)? >> 4);
+    }
     if is_ipv4(frame) { frame.get(IP + 1).copied() } else { None }
 }
 
@@ -45,17 +53,19 @@ struct Headers {
 impl Headers {
     fn read(frame: &[u8]) -> Option<Self> {
         let tos = tos(frame)?;
-        let addresses = frame.get(IP + 12..IP + 20)?;
-        let protocol = *frame.get(IP + 9)?;
-        let header_len = usize::from(frame[IP] & 0x0f) * 4;
+        let (addresses, protocol, header_len) = if is_ipv6(frame) {
+            (frame.get(IP + 8..IP + 40)?, *frame.get(IP + 6)?, 40)
+        } else {
+            (frame.get(IP + 12..IP + 20)?, *frame.get(IP + 9)?, usize::from(frame[IP] & 0x0f) * 4)
+        };
         let ports = match protocol {
             TCP | UDP => frame.get(IP + header_len..IP + header_len + 4)?,
             _ => &[],
         };
         Some(Self {
             tos,
-            source: hash(&[&addresses[..4]]) as u32,
-            destination: hash(&[&addresses[4..]]) as u32,
+            source: hash(&[&addresses[..addresses.len() / 2]]) as u32,
+            destination: hash(&[&addresses[addresses.len() / 2..]]) as u32,
             flow: hash(&[addresses, &[protocol], ports]),
         })
     }
@@ -89,6 +99,21 @@ mod tests {
         assert_eq!(a.host_hashes(), b.host_hashes());
         assert_eq!(a.flow_hash(), tcp(1).flow_hash());
         assert_eq!(a.tos(), 0xba);
+    }
+
+    #[test]
+    fn ipv6_has_flows_hosts_and_a_class() {
+        let flow = |port: u8, host: u8| {
+            let mut frame = HeapFrame::new();
+            frame.bytes_mut()[12..16].copy_from_slice(&[0x86, 0xdd, 0x6b, 0xa0]);
+            (frame.bytes_mut()[20], frame.bytes_mut()[37], frame.bytes_mut()[55]) = (TCP, host, port);
+            let packet = packet(frame, 80);
+            (packet.flow_hash(), packet.host_hashes(), packet.tos())
+        };
+        let (a, b, c) = (flow(1, 1), flow(2, 1), flow(1, 2));
+        assert_ne!(a.0, b.0);
+        assert_eq!((a.1, a.2), (b.1, 0xba));
+        assert!(a.1.0 != c.1.0 && a.1.1 == c.1.1);
     }
 
     #[test]

@@ -57,4 +57,4 @@ pub use nic::{Coalesce, NicConfig, SimNic};
 pub use pattern::{Check, Pattern};
 pub use record::{Capture, CaptureConfig, PacketTrace, Record, Solo, Tap, TraceHash};
 pub use ring_limit::RingLimit;
-pub use transfer::{Outcome, Transfer, TransferError};
+pub use transfer::{Family, Outcome, Transfer, TransferError};

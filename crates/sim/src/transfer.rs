@@ -15,7 +15,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use rand_core::{Rng, SeedableRng};
@@ -47,11 +47,33 @@ pub type HostQdisc = Stats<Ledger<Box<dyn DynQdisc<Packet<HeapFrame>>>>>;
 /// The network of a transfer from a reader `S` into a closure `F`, recorded by a hash and an `R`.
 pub type TransferNetwork<S, F, R> = Network<HostQdisc, (TraceHash, R), TransferApp<S, F>>;
 
+/// A family of addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// IPv4.
+    #[default]
+    Ipv4,
+    /// IPv6.
+    Ipv6,
+}
+
+impl Family {
+    /// The address of a host.
+    fn address(self, number: usize) -> IpAddr {
+        match self {
+            Self::Ipv4 => address(number).into(),
+            Self::Ipv6 => Ipv6Addr::new(0xfd07, 0, 0, 0, 0, 0, 0, number as u16 + 1).into(),
+        }
+    }
+}
+
 /// One stream between two hosts.
 #[derive(Clone, Debug)]
 pub struct Transfer {
     /// Seeds everything random: accidents of the links, initial sequence numbers, hash keys, the data.
     pub seed: u64,
+    /// Whose addresses the hosts use; they have those of both. Default IPv4.
+    pub family: Family,
     /// Length of the stream. Default 1 MiB.
     pub bytes: u64,
     /// The link there and back. Default perfect wires.
@@ -78,6 +100,7 @@ impl Default for Transfer {
     fn default() -> Self {
         Self {
             seed: 1,
+            family: Family::default(),
             bytes: 1 << 20,
             links: Default::default(),
             nic: NicConfig::default(),
@@ -217,7 +240,7 @@ impl Transfer {
         let links =
             [Link::new(there.clone(), Pcg32::from_rng(&mut seeds))?, Link::new(back.clone(), Pcg32::from_rng(&mut seeds))?];
         let (sender, receiver) = (self.sender.clone(), self.receiver.clone());
-        let remote = SocketAddrV4::new(address(RECEIVER), PORT);
+        let remote = SocketAddr::new(self.family.address(RECEIVER), PORT);
         let receiver = BulkReceiver::new(PORT, receiver, sink).reading_from(self.reads_from);
         let apps = [TransferApp::Sender(BulkSender::new(remote, sender, source)), TransferApp::Receiver(receiver)];
         let mut apps = apps.into_iter();
@@ -232,7 +255,9 @@ impl Transfer {
         let qdisc = Stats::new(Ledger::new(self.qdisc.clone().build()?));
         let port = Port::new(qdisc, Ring::new(nic, self.ring_limit.build()?));
         let pool = Pool::new((0..self.frames).map(|_| HeapFrame::new()).collect());
-        let config = HostConfig::new(mac(number), seed).address(Cidr::new(address(number), 24));
+        let config = HostConfig::new(mac(number), seed)
+            .address(Cidr::new(address(number), 24))
+            .address(Cidr::new(Family::Ipv6.address(number), 64));
         Ok(Host::new(config, port, pool, tap))
     }
 }

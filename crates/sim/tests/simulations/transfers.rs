@@ -10,7 +10,7 @@ use tautline_cc::Algorithm;
 use tautline_qdisc::Kind;
 use tautline_sim::record::Fate;
 use tautline_sim::{
-    Capture, CaptureConfig, Impairments, LinkConfig, NicConfig, PacketTrace, StallKind, Transfer, TransferError,
+    Capture, CaptureConfig, Family, Impairments, LinkConfig, NicConfig, PacketTrace, StallKind, Transfer, TransferError,
 };
 use tautline_stack::TcpConfig;
 
@@ -102,6 +102,23 @@ fn streams_survive_accidents_on_a_grid_of_seeds_and_paths() {
             }
         }
     }
+}
+
+/// The same over IPv6, whose headers have no checksum of their own: bits that flip there are the link's business.
+#[test]
+fn streams_over_ipv6_survive_accidents() {
+    let accidents = Impairments { corrupt: percent(0.0), ..accidents() };
+    let mut retransmits = 0;
+    for (mbit, rtt, bytes) in [(10, ms(1), 400_000), (50, ms(20), 1 << 20), (100, ms(200), 200_000)] {
+        for seed in 1..=4 {
+            let transfer = Transfer { seed, family: Family::Ipv6, bytes, links: path(mbit, rtt), ..Transfer::default() };
+            let outcome = run(&impaired(transfer, accidents.clone()));
+            assert!(outcome.content_equal, "SEED={seed}");
+            retransmits += outcome.sender.retransmits;
+            assert_eq!(outcome.sender.mss.get(), 1500 - 60 - 12);
+        }
+    }
+    assert!(retransmits > 50, "{retransmits}");
 }
 
 /// A discipline of the host's own that doubles packets: what it bears comes to rest with the rest.
