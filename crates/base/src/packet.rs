@@ -221,6 +221,17 @@ pub struct Settled {
 const ETHERNET_HEADER: usize = 14;
 const ETHERTYPE_IPV4: [u8; 2] = [0x08, 0x00];
 const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
+const ETHERTYPE_VLAN: [u8; 2] = [0x81, 0x00];
+const VLAN_TAG: usize = 4;
+
+/// Where the network header of an Ethernet frame begins: behind the tag, if there is one.
+fn network_start(frame: &[u8]) -> usize {
+    if frame.get(ETHERNET_HEADER - 2..ETHERNET_HEADER) == Some(&ETHERTYPE_VLAN) {
+        ETHERNET_HEADER + VLAN_TAG
+    } else {
+        ETHERNET_HEADER
+    }
+}
 
 /// An outgoing packet: a frame and what the send path must know of it. At most 64 bytes, moved by value.
 #[derive(Debug)]
@@ -314,11 +325,12 @@ impl<F: Frame> Packet<F> {
     fn write_tos(&mut self) {
         let tos = self.tos;
         let Some(bytes) = self.frame.bytes_mut().get_mut(..self.len as usize) else { return };
-        let (Some(ethertype), Some(&first)) = (bytes.get(12..ETHERNET_HEADER), bytes.get(ETHERNET_HEADER)) else {
+        let start = network_start(bytes);
+        let (Some(ethertype), Some(&first)) = (bytes.get(start - 2..start), bytes.get(start)) else {
             return;
         };
-        if ethertype == ETHERTYPE_IPV4 && bytes.len() >= ETHERNET_HEADER + 20 {
-            let ip = &mut bytes[ETHERNET_HEADER..];
+        if ethertype == ETHERTYPE_IPV4 && bytes.len() >= start + 20 {
+            let ip = &mut bytes[start..];
             if ip[1] == tos {
                 return;
             }
@@ -329,8 +341,8 @@ impl<F: Frame> Packet<F> {
             sum = (sum & 0xffff) + (sum >> 16);
             ip[1] = tos;
             ip[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
-        } else if ethertype == ETHERTYPE_IPV6 && bytes.len() >= ETHERNET_HEADER + 40 {
-            let ip = &mut bytes[ETHERNET_HEADER..];
+        } else if ethertype == ETHERTYPE_IPV6 && bytes.len() >= start + 40 {
+            let ip = &mut bytes[start..];
             ip[0] = (ip[0] & 0xf0) | (tos >> 4);
             ip[1] = (ip[1] & 0x0f) | (tos << 4);
         }
@@ -380,6 +392,10 @@ impl<F: Frame> Item for Packet<F> {
 
     fn segments(&self) -> u16 {
         self.segments
+    }
+
+    fn network_offset(&self) -> usize {
+        network_start(self.bytes())
     }
 
     fn headers(&self) -> &[u8] {
@@ -470,6 +486,26 @@ mod tests {
         let flipped = original.bytes().iter().zip(copy.bytes()).map(|(a, b)| (a ^ b).count_ones()).sum::<u32>();
         assert_eq!((flipped, original.bytes()[14] ^ copy.bytes()[14]), (1, 1));
         assert!(!Packet::new((), 1514).corrupt(0) && !Packet::new(HeapFrame::new(), 0).corrupt(3));
+    }
+
+    #[test]
+    fn a_mark_goes_behind_the_tag_in_both_families() {
+        let plain = ipv4_packet(0b10);
+        let mut frame = HeapFrame::new();
+        let bytes = frame.bytes_mut();
+        bytes[12..18].copy_from_slice(&[0x81, 0, 0, 42, 8, 0]);
+        bytes[18..38].copy_from_slice(&plain.bytes()[14..34]);
+        let mut tagged = Packet::new(frame, 58).with_tos(0b10, 0);
+        assert_eq!((plain.network_offset(), tagged.network_offset()), (14, 18));
+        assert!(tagged.set_ce());
+        tagged.finish();
+        assert_eq!((tagged.bytes()[19], folded_sum(&tagged.bytes()[18..38])), (0b11, 0xffff));
+        let mut frame = HeapFrame::new();
+        frame.bytes_mut()[12..20].copy_from_slice(&[0x81, 0, 0, 42, 0x86, 0xdd, 0x60, 0x21]);
+        let mut tagged = Packet::new(frame, 80).with_tos(0b10, 0);
+        assert!(tagged.set_ce());
+        tagged.finish();
+        assert_eq!(tagged.bytes()[18..20], [0x60, 0x31]);
     }
 
     #[test]
