@@ -14,7 +14,7 @@ use tautline_stack::{Host, Tracer};
 
 use crate::clock::Clock;
 use crate::event_loop::{Ended, EventLoop, Idle, Stopper};
-use crate::handle::{Config, Stack};
+use crate::handle::{Config, Fixed, Rebuild, Stack};
 
 /// How long a host may take to say its last words.
 const LAST_WORDS: Duration = Duration::from_millis(200);
@@ -42,11 +42,32 @@ impl HostThread {
         T: Tracer,
         L: Limit,
     {
+        Self::spawn_with(config, idle, Fixed, make)
+    }
+
+    /// As [`spawn`](Self::spawn); with [`ByWords`](crate::ByWords), [`Stack::set_qdisc`] replaces the host's discipline.
+    ///
+    /// # Errors
+    /// As [`spawn`](Self::spawn).
+    pub fn spawn_with<Q, D, T, L, B>(
+        config: Config,
+        idle: Idle,
+        rebuild: B,
+        make: impl FnOnce() -> io::Result<Host<Q, D, T, L>> + Send + 'static,
+    ) -> io::Result<(Self, Stack)>
+    where
+        B: Rebuild<Q> + Send + 'static,
+        D: Device + AsFd,
+        Q: Qdisc<Packet<D::Frame>>,
+        T: Tracer,
+        L: Limit,
+    {
         let (tell, told) = sync_channel(1);
         let thread = Builder::new().name("host".into()).spawn(move || {
             let event_loop = EventLoop::new(Clock::start(), idle)?;
             let mut host = make()?;
-            let (stack, mut sockets) = Stack::new(config, Waker::from(event_loop.bell()));
+            let (stack, sockets) = Stack::new(config, Waker::from(event_loop.bell()));
+            let mut sockets = sockets.rebuilding(rebuild);
             // Nobody waits only if `spawn` panicked.
             let _ = tell.send((event_loop.stopper(), stack));
             let ended = event_loop.run(&mut host, &mut sockets)?;

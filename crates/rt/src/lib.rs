@@ -6,6 +6,7 @@
 //! | [`event_loop`] | [`EventLoop`]: drives a host with an [`Application`] on the calling thread |
 //! | [`clock`], [`wait`], [`bell`] | what the loop is made of: time, sleeping, being woken |
 //! | [`handle`], [`tokio_net`] | [`TcpStream`], [`TcpListener`]: sockets for async programs, with tokio's traits |
+//! | [`blocking`] | the same sockets for threads that wait |
 //! | [`host_thread`] | [`HostThread`]: a host on a thread of its own, for programs that only want sockets |
 //! | [`signals`] | [`stop_on_signals`]: Ctrl-C ends a loop in order |
 //! | [`tap`] | [`Tap`]: a TAP interface as a device |
@@ -15,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bell;
+pub mod blocking;
 pub mod cable;
 pub mod clock;
 pub mod entropy;
@@ -32,7 +34,7 @@ pub use cable::{Cable, cable};
 pub use clock::Clock;
 pub use entropy::system_seed;
 pub use event_loop::{Application, Between, Ended, EventLoop, Idle, Next, Stopper, Turn};
-pub use handle::{Sockets, Stack, TcpListener, TcpStream, UdpSocket};
+pub use handle::{ByWords, ListenerGroup, Sockets, Stack, TcpListener, TcpStream, UdpSocket};
 pub use host_thread::HostThread;
 pub use signals::stop_on_signals;
 pub use tap::{Tap, TapError};

@@ -50,7 +50,7 @@ pub use config::{
     EcnMode, HostConfig, Keepalive, LinkLocal, LossRecovery, MtuProbing, Pacing, Prr, Reordering, SynCookies, TcpConfig,
     ToldOf,
 };
-pub use host::Host;
+pub use host::{Host, Replaced, Stuck};
 pub use limits::Limits;
 pub use pacer::{CatchUp, PacerConfig};
 pub use socket::{CloseReason, ConnectError, Event, ListenError, PathError, PingError, Recv, SocketError};

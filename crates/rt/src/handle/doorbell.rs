@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tautline_base::SocketId;
-use tautline_stack::{TcpInfo, UdpInfo};
+use tautline_qdisc::words::Tree;
+use tautline_stack::{Replaced, TcpInfo, UdpInfo};
 
 use super::answer::Answer;
 use super::options::Setting;
@@ -28,6 +29,8 @@ pub(super) enum Command {
     ConnectUdp(SocketId, SocketAddr, Answer<()>),
     /// Tell about a datagram socket.
     UdpInfo(SocketId, Answer<UdpInfo>),
+    /// Replace the root discipline.
+    Qdisc(Box<Tree>, Answer<Replaced>),
     /// Look at a socket: its handle did something.
     Attend(SocketId),
     /// Change a setting of a connection.

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 
 use tautline_stack::socket::PathError;
-use tautline_stack::{BindError, CloseReason, ConnectError, ListenError, SendError};
+use tautline_stack::{BindError, CloseReason, ConnectError, ListenError, SendError, Stuck};
 
 /// Why a call failed. It is inside every `io::Error` of this module: `error.downcast::<Failure>()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,6 +33,15 @@ pub enum Failure {
     /// The host does not have the connection any more.
     #[error("the connection is over; the host has forgotten it")]
     NotOpen,
+    /// The discipline of this host was fixed when the program was compiled.
+    #[error("the discipline of this host cannot be replaced: drive it with `ByWords`")]
+    FixedQdisc,
+    /// The words describe a discipline with values that do not go together.
+    #[error("there is no such discipline: its values do not go together")]
+    BadQdisc,
+    /// The discipline in force does not give its packets up.
+    #[error(transparent)]
+    StuckQdisc(Stuck),
     /// This end has shut down its sending half.
     #[error("the sending half was shut down; nothing more can be written")]
     ShutDown,
@@ -53,6 +62,9 @@ impl Failure {
                 ErrorKind::ConnectionAborted
             }
             Self::Closed(CloseReason::Finished) | Self::Broken(_) | Self::ShutDown => ErrorKind::BrokenPipe,
+            Self::FixedQdisc => ErrorKind::Unsupported,
+            Self::BadQdisc => ErrorKind::InvalidInput,
+            Self::StuckQdisc(_) => ErrorKind::ResourceBusy,
             Self::NotOpen => ErrorKind::NotConnected,
             Self::Connect(ConnectError::NoRoute(_)) => ErrorKind::NetworkUnreachable,
             Self::Connect(ConnectError::NoPort(_)) => ErrorKind::AddrNotAvailable,

@@ -288,6 +288,12 @@ impl OwnedWriteHalf {
         self.line.ring();
     }
 
+    /// As [`finish`](Self::finish), for a handle that is shared.
+    pub(crate) fn finish_shared(&self) {
+        *lock(&self.ring) = None;
+        self.line.ring();
+    }
+
     fn is_writable(&self) -> Option<io::Result<()>> {
         let room = lock(&self.ring).as_ref().is_none_or(|ring| !ring.is_full());
         (room || self.line.send_end.get().is_some()).then_some(Ok(()))

@@ -38,7 +38,7 @@ impl Drop for Waiting {
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     notice: Notice,
-    acceptor: Waiters,
+    acceptor: Arc<Waiters>,
     /// The host listens.
     bound: OnceLock<()>,
     /// Why nothing more will be accepted.
@@ -65,7 +65,12 @@ impl TcpListener {
     /// # Errors
     /// As [`bind`](Self::bind).
     pub async fn bind_with(stack: &Stack, port: u16, tcp: TcpConfig) -> io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        Self::bind_for(stack, port, tcp, Arc::default()).await
+    }
+
+    /// As [`bind_with`](Self::bind_with); a new connection wakes `acceptor`.
+    pub(super) async fn bind_for(stack: &Stack, port: u16, tcp: TcpConfig, acceptor: Arc<Waiters>) -> io::Result<Self> {
+        let shared = Arc::new(Shared { acceptor, ..Shared::default() });
         let (accepted, queue) = RingBuffer::new(stack.config().accept_queue.get());
         let listener = Self { queue: Mutex::new(queue), line: Line::new(Arc::clone(&shared), stack.clone()), port };
         let end = HostEnd { shared, queue: accepted, stack: stack.clone(), port, tcp };
@@ -101,7 +106,7 @@ impl TcpListener {
         self.line.acceptor.poll(context, || self.take())
     }
 
-    fn take(&self) -> Option<io::Result<(TcpStream, SocketAddr)>> {
+    pub(super) fn take(&self) -> Option<io::Result<(TcpStream, SocketAddr)>> {
         // Asked before the queue: the end is declared after the last connection.
         let end = self.line.end.get();
         let next = self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop();

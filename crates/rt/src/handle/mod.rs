@@ -20,15 +20,19 @@
 //! | `connection` | what both sides of a connection share, and its rings |
 //! | `waiters`, `answer` | the tasks that wait for something; a question to the host's thread |
 //! | `doorbell` | how a handle tells the host's thread that there is something to do |
+//! | [`group`] | [`ListenerGroup`]: one port of many hosts |
+//! | [`rebuild`] | the host's discipline replaced while it runs |
 //! | [`failure`] | [`Failure`]: every way a call can fail, as an `io::Error` |
 
 mod answer;
 mod connection;
 mod doorbell;
 pub mod failure;
+pub mod group;
 pub mod halves;
 pub mod listener;
 mod options;
+pub mod rebuild;
 mod records;
 pub mod sockets;
 pub mod stream;
@@ -43,8 +47,10 @@ use std::task::Waker;
 use tautline_stack::{TcpConfig, UdpConfig};
 
 pub use failure::Failure;
+pub use group::ListenerGroup;
 pub use halves::{OwnedReadHalf, OwnedWriteHalf, ReuniteError};
 pub use listener::TcpListener;
+pub use rebuild::{ByWords, Fixed, Rebuild};
 pub use sockets::Sockets;
 pub use stream::TcpStream;
 pub use udp::UdpSocket;

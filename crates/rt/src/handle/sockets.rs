@@ -10,7 +10,7 @@ use tautline_stack::{Event, Host, TcpConfig, Tracer};
 
 use super::connection::{self, Fate};
 use super::doorbell::Command;
-use super::{Failure, listener, udp};
+use super::{Failure, Fixed, Rebuild, listener, udp};
 use crate::event_loop::{Application, Next};
 
 /// Commands obeyed in one turn: a busy application must not keep the host from its packets.
@@ -24,8 +24,9 @@ const SCRATCH: usize = 64 << 10;
 /// Sockets that were opened at the host directly are left alone: an application may keep a `Sockets` beside its own, and pass
 /// events and turns on.
 #[derive(Debug)]
-pub struct Sockets {
+pub struct Sockets<B = Fixed> {
     commands: Receiver<Command>,
+    rebuild: B,
     /// By the index of their socket.
     slots: Vec<Option<Slot>>,
     scratch: Box<[u8]>,
@@ -53,7 +54,15 @@ pub(super) struct Connect {
 
 impl Sockets {
     pub(super) fn new(commands: Receiver<Command>) -> Self {
-        Self { commands, slots: Vec::new(), scratch: vec![0; SCRATCH].into() }
+        Self { commands, rebuild: Fixed, slots: Vec::new(), scratch: vec![0; SCRATCH].into() }
+    }
+}
+
+impl<B> Sockets<B> {
+    /// With `rebuild`, [`Stack::set_qdisc`](super::Stack::set_qdisc) replaces the host's discipline.
+    pub fn rebuilding<R>(self, rebuild: R) -> Sockets<R> {
+        let Self { commands, slots, scratch, .. } = self;
+        Sockets { commands, rebuild, slots, scratch }
     }
 
     /// Resets every connection and closes every listener: before the host stops, so that no peer is left waiting.
@@ -75,6 +84,7 @@ impl Sockets {
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
         L: Limit,
+        B: Rebuild<Q>,
     {
         match command {
             Command::Connect(connect) => {
@@ -107,6 +117,11 @@ impl Sockets {
                     }
                     Err(error) => end.refuse(Failure::Bind(error)),
                 }
+            }
+            Command::Qdisc(tree, answer) => {
+                let replaced =
+                    self.rebuild.rebuild(&tree).and_then(|qdisc| host.set_qdisc(qdisc, now).map_err(Failure::StuckQdisc));
+                answer.give(replaced);
             }
             Command::ConnectUdp(id, remote, answer) => answer.give(host.udp_connect(id, remote).map_err(Failure::Send)),
             Command::UdpInfo(id, answer) => answer.give(host.udp_info(id).ok_or(Failure::NotOpen)),
@@ -206,8 +221,9 @@ where
     host.close(id, now);
 }
 
-impl<Q, D, T, L> Application<Host<Q, D, T, L>> for Sockets
+impl<Q, D, T, L, B> Application<Host<Q, D, T, L>> for Sockets<B>
 where
+    B: Rebuild<Q>,
     D: Device,
     Q: Qdisc<Packet<D::Frame>>,
     T: Tracer,

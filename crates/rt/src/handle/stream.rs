@@ -150,6 +150,11 @@ impl TcpStream {
         self.write.finish();
     }
 
+    /// As [`finish`](Self::finish), for a handle that is shared.
+    pub(crate) fn finish_shared(&self) {
+        self.write.finish_shared();
+    }
+
     /// Resets the connection: what was written and not yet received may be lost.
     pub fn abort(self) {
         self.line().abort.store(true, Ordering::Release);

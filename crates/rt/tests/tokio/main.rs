@@ -2,6 +2,7 @@
 
 mod datagrams;
 mod habits;
+mod hosts;
 mod world;
 
 use std::io::ErrorKind;

@@ -94,9 +94,12 @@ pub(crate) fn noise(count: usize) -> Vec<u8> {
 
 type Queue = Pfifo<Packet<HeapFrame>>;
 
+/// Host `number` of 10.7.0.0/24.
+pub(crate) fn identity(number: u8) -> HostConfig {
+    HostConfig::new([2, 0, 0, 0, 0, number], u64::from(number)).address(Cidr::new(Ipv4Addr::new(10, 7, 0, number), 24))
+}
+
 fn host(device: Cable, number: u8) -> Host<Queue, Cable, NoTrace> {
-    let config =
-        HostConfig::new([2, 0, 0, 0, 0, number], u64::from(number)).address(Cidr::new(Ipv4Addr::new(10, 7, 0, number), 24));
     let port = Port::new(Queue::new(pfifo::Config::default()), Ring::new(device, Dql::default()));
-    Host::new(config, port, Pool::new((0..FRAMES).map(|_| HeapFrame::new()).collect()), NoTrace)
+    Host::new(identity(number), port, Pool::new((0..FRAMES).map(|_| HeapFrame::new()).collect()), NoTrace)
 }

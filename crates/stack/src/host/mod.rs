@@ -9,6 +9,7 @@
 //! | `listening` | SYNs, SYN cookies, the accept queue |
 //! | `holding` | what connections hold together |
 //! | `datagrams` | UDP: calls, arrivals, births |
+//! | `replace` | another discipline while packets wait |
 //! | `calls` | what applications call |
 
 mod calls;
@@ -18,6 +19,7 @@ mod icmp;
 mod input;
 mod listening;
 mod neighbours;
+mod replace;
 mod walk;
 
 use std::collections::{HashMap, VecDeque};
@@ -28,6 +30,7 @@ use tautline_bql::{Dql, Limit, Port};
 use tautline_qdisc::{Drops, Qdisc};
 
 use self::holding::Holdings;
+pub use self::replace::{Replaced, Stuck};
 use crate::addressing::Addressing;
 use crate::config::HostConfig;
 use crate::icmp_limit::IcmpLimit;

@@ -290,6 +290,11 @@ where
         }
     }
 
+    /// Step 8 for packets dropped at no enqueue of their own.
+    pub(super) fn settle_later_drops(&mut self, now: Instant) {
+        self.settle_drops(Stage::Later, None, now);
+    }
+
     /// Every packet in discipline and device is given up, as after a device reset; connections hear of their losses.
     pub fn reset_device(&mut self, now: Instant) {
         let now = self.advance_clock(now);

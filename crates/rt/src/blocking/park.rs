@@ -1,0 +1,40 @@
+//! [`block_on`]: a thread waits for a future.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{Thread, current, park, park_timeout};
+use std::time::Duration;
+
+use crate::clock::Clock;
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits for `future`; `None` if that takes longer than `timeout`. The future is dropped then, and must be cancel safe.
+pub(super) fn block_on<F: Future>(future: F, timeout: Option<Duration>) -> Option<F::Output> {
+    let waker = Waker::from(Arc::new(Unpark(current())));
+    let mut future = pin!(future);
+    let clock = Clock::start();
+    let end = timeout.map(|timeout| clock.now() + timeout);
+    loop {
+        // A waker that was called before is remembered by the park: nothing is missed in between.
+        if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return Some(result);
+        }
+        match end.map(|end| end - clock.now()) {
+            None => park(),
+            Some(Duration::ZERO) => return None,
+            Some(rest) => park_timeout(rest),
+        }
+    }
+}

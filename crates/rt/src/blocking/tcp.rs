@@ -1,0 +1,206 @@
+//! [`TcpStream`] and [`TcpListener`] for threads that wait.
+
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::time::Duration;
+
+use super::{Patience, park};
+use crate::handle::{self, Stack};
+
+/// A connection. `&TcpStream` reads and writes too, so that threads may share one in an [`Arc`](std::sync::Arc).
+#[derive(Debug)]
+pub struct TcpStream {
+    handle: handle::TcpStream,
+    reading: Patience,
+    writing: Patience,
+}
+
+impl From<handle::TcpStream> for TcpStream {
+    fn from(handle: handle::TcpStream) -> Self {
+        Self { handle, reading: Patience::default(), writing: Patience::default() }
+    }
+}
+
+impl TcpStream {
+    /// Connects to `remote`, as long as the retries of [`TcpConfig`](tautline_stack::TcpConfig) last.
+    ///
+    /// # Errors
+    /// As [`handle::TcpStream::connect`].
+    pub fn connect(stack: &Stack, remote: impl Into<SocketAddr>) -> io::Result<Self> {
+        Patience::default().wait(handle::TcpStream::connect(stack, remote)).map(Self::from)
+    }
+
+    /// Connects to `remote` within `timeout`. An attempt that is given up leaves nothing behind.
+    ///
+    /// # Errors
+    /// [`TimedOut`](ErrorKind::TimedOut), or as [`connect`](Self::connect).
+    pub fn connect_timeout(stack: &Stack, remote: impl Into<SocketAddr>, timeout: Duration) -> io::Result<Self> {
+        let connected = park::block_on(handle::TcpStream::connect(stack, remote), Some(timeout));
+        connected.unwrap_or_else(|| Err(ErrorKind::TimedOut.into())).map(Self::from)
+    }
+
+    /// The handle, for everything that does not wait: options, addresses, `try_read`.
+    pub fn handle(&self) -> &handle::TcpStream {
+        &self.handle
+    }
+
+    /// The handle, for an async program.
+    pub fn into_handle(self) -> handle::TcpStream {
+        self.handle
+    }
+
+    /// How long a read may wait; then it fails with [`TimedOut`](ErrorKind::TimedOut), and nothing was read.
+    ///
+    /// # Errors
+    /// If the time is zero.
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.reading.set(timeout)
+    }
+
+    /// How long a write may wait; then it fails with [`TimedOut`](ErrorKind::TimedOut), and nothing was written.
+    ///
+    /// # Errors
+    /// If the time is zero.
+    pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.writing.set(timeout)
+    }
+
+    /// Copies what is there into `out` and leaves it in the stream.
+    ///
+    /// # Errors
+    /// As a read.
+    pub fn peek(&self, out: &mut [u8]) -> io::Result<usize> {
+        self.reading.wait(self.handle.peek(out))
+    }
+
+    /// Closes the sending half: the peer reads the end of the stream after what was written. The receiving half cannot be closed
+    /// alone: TCP has no message for it.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) for the receiving half.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        if how != Shutdown::Write {
+            return Err(io::Error::new(
+                ErrorKind::Unsupported,
+                "only the sending half can be shut down; drop the stream to end both",
+            ));
+        }
+        self.handle.finish_shared();
+        Ok(())
+    }
+}
+
+/// Tries until it is done, and waits for `ready` before every other try.
+fn until<T, R>(patience: &Patience, mut attempt: impl FnMut() -> io::Result<T>, ready: impl Fn() -> R) -> io::Result<T>
+where
+    R: Future<Output = io::Result<()>>,
+{
+    patience.wait(async {
+        loop {
+            match attempt() {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => ready().await?,
+                result => return result,
+            }
+        }
+    })
+}
+
+impl Read for &TcpStream {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        until(&self.reading, || self.handle.try_read(out), || self.handle.readable())
+    }
+
+    fn read_vectored(&mut self, out: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        until(&self.reading, || self.handle.try_read_vectored(out), || self.handle.readable())
+    }
+}
+
+impl Write for &TcpStream {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        until(&self.writing, || self.handle.try_write(data), || self.handle.writable())
+    }
+
+    fn write_vectored(&mut self, data: &[IoSlice<'_>]) -> io::Result<usize> {
+        until(&self.writing, || self.handle.try_write_vectored(data), || self.handle.writable())
+    }
+
+    /// The host's thread has been told of every byte already.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for TcpStream {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        (&*self).read(out)
+    }
+
+    fn read_vectored(&mut self, out: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        (&*self).read_vectored(out)
+    }
+}
+
+impl Write for TcpStream {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        (&*self).write(data)
+    }
+
+    fn write_vectored(&mut self, data: &[IoSlice<'_>]) -> io::Result<usize> {
+        (&*self).write_vectored(data)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Waits for connections on a port.
+#[derive(Debug)]
+pub struct TcpListener {
+    handle: handle::TcpListener,
+    patience: Patience,
+}
+
+impl TcpListener {
+    /// Listens on `port`.
+    ///
+    /// # Errors
+    /// As [`handle::TcpListener::bind`].
+    pub fn bind(stack: &Stack, port: u16) -> io::Result<Self> {
+        let handle = Patience::default().wait(handle::TcpListener::bind(stack, port))?;
+        Ok(Self { handle, patience: Patience::default() })
+    }
+
+    /// The next connection and its peer. Threads may share the listener.
+    ///
+    /// # Errors
+    /// [`TimedOut`](ErrorKind::TimedOut), or as [`handle::TcpListener::accept`].
+    pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        self.patience.wait(self.handle.accept()).map(|(stream, peer)| (stream.into(), peer))
+    }
+
+    /// How long [`accept`](Self::accept) may wait.
+    ///
+    /// # Errors
+    /// If the time is zero.
+    pub fn set_accept_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.patience.set(timeout)
+    }
+
+    /// One connection after the other, without end.
+    pub fn incoming(&self) -> Incoming<'_> {
+        Incoming(self)
+    }
+}
+
+/// See [`TcpListener::incoming`].
+#[derive(Debug)]
+pub struct Incoming<'a>(&'a TcpListener);
+
+impl Iterator for Incoming<'_> {
+    type Item = io::Result<TcpStream>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some(self.0.accept().map(|(stream, _)| stream))
+    }
+}

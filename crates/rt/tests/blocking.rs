@@ -1,0 +1,128 @@
+//! The sockets for threads that wait, without any runtime.
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4};
+use std::sync::Arc;
+use std::thread::{scope, spawn};
+use std::time::Duration;
+
+use tautline_base::{HeapFrame, Pool};
+use tautline_bql::{Dql, Port, Ring};
+use tautline_qdisc::{Pfifo, pfifo};
+use tautline_rt::blocking::{TcpListener, TcpStream, UdpSocket};
+use tautline_rt::handle::Config;
+use tautline_rt::{Cable, Clock, HostThread, Idle, Stack, cable};
+use tautline_stack::{Cidr, Host, HostConfig, NoTrace};
+
+const PORT: u16 = 7;
+const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 7, 0, 2), PORT);
+const SHORT: Duration = Duration::from_millis(50);
+
+fn host(device: Cable, number: u8) -> (HostThread, Stack) {
+    HostThread::spawn(Config::default(), Idle::Sleep, move || {
+        let config =
+            HostConfig::new([2, 0, 0, 0, 0, number], number.into()).address(Cidr::new(Ipv4Addr::new(10, 7, 0, number), 24));
+        let port = Port::new(Pfifo::new(pfifo::Config::default()), Ring::new(device, Dql::default()));
+        Ok(Host::new(config, port, Pool::new((0..512).map(|_| HeapFrame::new()).collect()), NoTrace))
+    })
+    .expect("a thread")
+}
+
+fn with_stacks(test: impl FnOnce(&Stack, &Stack)) {
+    let [left, right] = cable().expect("descriptors");
+    let ((left, client), (right, server)) = (host(left, 1), host(right, 2));
+    test(&client, &server);
+    left.stop().expect("ran to its end");
+    right.stop().expect("ran to its end");
+}
+
+#[test]
+fn lines_and_streams_go_there_and_back() {
+    with_stacks(|client, server| {
+        let listener = TcpListener::bind(server, PORT).expect("free");
+        scope(|threads| {
+            threads.spawn(|| {
+                let stream = listener.incoming().next().expect("endless").expect("accepted");
+                let mut reader = BufReader::new(&stream);
+                let mut line = String::new();
+                reader.read_line(&mut line).expect("a line");
+                (&stream).write_all(line.to_uppercase().as_bytes()).expect("written");
+                let mut rest = Vec::new();
+                reader.read_to_end(&mut rest).expect("to the end");
+                (&stream).write_all(&rest).expect("written");
+            });
+            let mut stream = TcpStream::connect(client, SERVER).expect("connected");
+            stream.handle().set_nodelay(true).expect("open");
+            stream.write_all(b"taut\n").expect("written");
+            let mut line = [0; 5];
+            assert_eq!(stream.peek(&mut line[..2]).expect("there"), 2);
+            stream.read_exact(&mut line).expect("there");
+            assert_eq!(&line, b"TAUT\n");
+            // Two threads, one stream.
+            let stream = Arc::new(stream);
+            let sent: Vec<u8> = (0..500_000u32).map(|at| (at ^ (at >> 9)) as u8).collect();
+            let writer = spawn({
+                let (stream, sent) = (Arc::clone(&stream), sent.clone());
+                move || {
+                    (&*stream).write_all(&sent).expect("written");
+                    stream.shutdown(Shutdown::Write).expect("open");
+                    assert_eq!((&*stream).write(b"x").expect_err("shut down").kind(), ErrorKind::BrokenPipe);
+                }
+            });
+            let mut received = Vec::new();
+            (&*stream).read_to_end(&mut received).expect("to the end");
+            writer.join().expect("no panic");
+            assert!(received == sent);
+            assert_eq!(stream.shutdown(Shutdown::Both).expect_err("not alone").kind(), ErrorKind::Unsupported);
+        });
+    });
+}
+
+#[test]
+fn whoever_sets_a_timeout_waits_no_longer() {
+    with_stacks(|client, server| {
+        let clock = Clock::start();
+        let silent: SocketAddr = "10.7.0.77:1".parse().expect("an address");
+        let error = TcpStream::connect_timeout(client, silent, SHORT).expect_err("nobody is there");
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        let listener = TcpListener::bind(server, PORT).expect("free");
+        listener.set_accept_timeout(Some(SHORT)).expect("not zero");
+        assert_eq!(listener.accept().expect_err("nobody").kind(), ErrorKind::TimedOut);
+        let mut stream = TcpStream::connect_timeout(client, SERVER, Duration::from_secs(10)).expect("connected");
+        let (mut peer, _) = listener.accept().expect("accepted");
+        stream.set_read_timeout(Some(SHORT)).expect("not zero");
+        assert_eq!(stream.set_read_timeout(Some(Duration::ZERO)).expect_err("zero").kind(), ErrorKind::InvalidInput);
+        assert_eq!(stream.read(&mut [0; 1]).expect_err("silence").kind(), ErrorKind::TimedOut);
+        // A read that timed out has taken nothing.
+        peer.write_all(b"late").expect("written");
+        let mut out = [0; 4];
+        stream.read_exact(&mut out).expect("there");
+        assert_eq!(&out, b"late");
+        stream.set_write_timeout(Some(SHORT)).expect("not zero");
+        let error = loop {
+            if let Err(error) = stream.write(&[0; 100_000]) {
+                break error;
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::TimedOut, "nobody reads");
+        let waited = clock.now().as_millis();
+        assert!(waited >= 200, "four timeouts took {waited} ms");
+    });
+}
+
+#[test]
+fn datagrams_with_patience() {
+    with_stacks(|client, server| {
+        let far = UdpSocket::bind(server, SERVER).expect("free");
+        let near = UdpSocket::bind(client, "0.0.0.0:0".parse::<SocketAddr>().expect("an address")).expect("free");
+        near.connect(SERVER).expect("a good address");
+        near.send(b"ping").expect("sent");
+        let mut out = [0; 10];
+        let (count, from) = far.recv_from(&mut out).expect("there");
+        assert_eq!(&out[..count], b"ping");
+        far.send_to(b"pong", from).expect("sent");
+        assert_eq!(near.recv(&mut out).expect("there"), 4);
+        near.set_read_timeout(Some(SHORT)).expect("not zero");
+        assert_eq!(near.recv(&mut out).expect_err("silence").kind(), ErrorKind::TimedOut);
+    });
+}

@@ -1,0 +1,118 @@
+//! Another discipline in the place of the one in force: what waited is not lost, not reordered, and not told as lost.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use tautline_base::{Device, HeapFrame, Instant, Packet, Pool, Received};
+use tautline_bql::{Dql, Port, Ring};
+use tautline_qdisc::{DynQdisc, build};
+use tautline_stack::{Cidr, Host, HostConfig, NoTrace, Replaced, UdpConfig};
+
+/// Keeps what it is given to send.
+#[derive(Default)]
+struct Nic {
+    sent: Vec<Vec<u8>>,
+    done: Vec<Packet<HeapFrame>>,
+    closed: bool,
+}
+
+impl Device for Nic {
+    type Frame = HeapFrame;
+
+    fn mtu(&self) -> usize {
+        1500
+    }
+
+    fn room(&self) -> usize {
+        if self.closed { 0 } else { 64 - self.done.len() }
+    }
+
+    fn put(&mut self, packet: Packet<HeapFrame>, _now: Instant) {
+        self.sent.push(packet.bytes().to_vec());
+        self.done.push(packet);
+    }
+
+    fn doorbell(&mut self, _now: Instant) {}
+
+    fn reap(&mut self, _now: Instant, done: &mut Vec<Packet<HeapFrame>>) {
+        done.append(&mut self.done);
+    }
+
+    fn in_flight(&self) -> usize {
+        self.done.len()
+    }
+
+    fn receive(&mut self, _now: Instant) -> Option<Received<HeapFrame>> {
+        None
+    }
+
+    fn recycle(&mut self, _frame: HeapFrame) {}
+
+    fn reset(&mut self, lost: &mut Vec<Packet<HeapFrame>>) {
+        lost.append(&mut self.done);
+    }
+}
+
+type Any = Box<dyn DynQdisc<Packet<HeapFrame>>>;
+
+fn qdisc(words: &str) -> Any {
+    build(words).expect("good words")
+}
+
+/// A host with `count` broadcasts waiting in its discipline, the number of each in its last byte.
+fn waiting(words: &str, count: u8) -> (Host<Any, Nic>, Instant) {
+    let config = HostConfig::new([2, 0, 0, 0, 0, 1], 1).address(Cidr::new(Ipv4Addr::new(10, 7, 0, 1), 24));
+    let port = Port::new(qdisc(words), Ring::new(Nic::default(), Dql::default()));
+    let mut host = Host::new(config, port, Pool::new((0..256).map(|_| HeapFrame::new()).collect()), NoTrace);
+    let udp = UdpConfig { broadcast: true, ..UdpConfig::default() };
+    let socket = host.udp_bind("0.0.0.0:9".parse::<SocketAddr>().expect("an address"), udp).expect("free");
+    let now = Instant::from_secs(100);
+    host.device_mut().closed = true;
+    for number in 0..count {
+        let data = [vec![0; 900], vec![number]].concat();
+        host.send_to(socket, &data, Some("10.7.0.255:9".parse().expect("an address"))).expect("taken");
+    }
+    host.poll(now);
+    host.poll(now);
+    assert_eq!(host.port().backlog().packets, usize::from(count));
+    (host, now)
+}
+
+/// The numbers of what the device sends from now on.
+fn sent(host: &mut Host<Any, Nic>, mut now: Instant) -> Vec<u8> {
+    host.device_mut().closed = false;
+    for _ in 0..10_000 {
+        match host.poll(now) {
+            Some(wake) => now = now.max(wake.at),
+            None => break,
+        }
+    }
+    assert_eq!(host.outstanding(), 0);
+    host.device_mut().sent.iter().map(|frame| *frame.last().expect("not empty")).collect()
+}
+
+#[test]
+fn what_waits_moves_over_in_order() {
+    let kinds =
+        ["pfifo", "fq_codel", "fq", "cake bandwidth 1mbit", "tbf rate 100kbit burst 2kb latency 100s; codel", "sfq", "pie"];
+    for old in kinds {
+        for new in kinds {
+            let (mut host, now) = waiting(old, 40);
+            let Replaced { moved, dropped } = host.set_qdisc(qdisc(new), now).expect("it gives its packets up");
+            assert_eq!((moved + dropped, host.stats().dropped), (40, dropped as u64), "{old} to {new}");
+            // An AQM behind a slow shaper drops, as it would have while they left one by one.
+            let shaped = old.contains("bandwidth") || old.contains("tbf");
+            assert!(dropped == 0 || shaped && dropped < 20, "{old} to {new}: {dropped}");
+            assert_eq!(host.port().qdisc().report().kind, new.split(' ').next().expect("a word"));
+            let sent = sent(&mut host, now);
+            assert!(sent.is_sorted() && sent.len() > 10, "{old} to {new}: {sent:?}");
+        }
+    }
+}
+
+#[test]
+fn what_finds_no_room_is_said() {
+    let (mut host, now) = waiting("pfifo limit 100", 40);
+    assert_eq!(host.set_qdisc(qdisc("pfifo limit 10"), now), Ok(Replaced { moved: 10, dropped: 30 }));
+    assert_eq!(host.stats().dropped, 30);
+    assert_eq!(sent(&mut host, now), (0..10).collect::<Vec<_>>());
+}
