@@ -364,7 +364,7 @@ impl Controller for Bbr {
             min_rtt: self.min_rtt.get(),
             pacing_gain: Some(self.pacing_gain().as_f64()),
             cwnd_gain: Some(self.cwnd_gain().as_f64()),
-            alpha: None,
+            ..Model::default()
         }
     }
 

@@ -295,7 +295,7 @@ impl Controller for Bbr3 {
             min_rtt: self.min_rtt.get(),
             pacing_gain: Some(self.state.pacing_gain(&self.config)),
             cwnd_gain: Some(self.state.cwnd_gain(&self.config)),
-            alpha: None,
+            ..Model::default()
         }
     }
 

@@ -165,6 +165,12 @@ pub struct Model {
     pub cwnd_gain: Option<f64>,
     /// Share of marked segments (DCTCP's and Prague's alpha).
     pub alpha: Option<f64>,
+    /// The window, in segments, that CUBIC's curve levels off at (`W_max`).
+    pub plateau: Option<f64>,
+    /// How long CUBIC's curve takes to get there from the beginning of its epoch (`K`).
+    pub k: Option<Duration>,
+    /// How long that epoch has lasted.
+    pub epoch: Option<Duration>,
 }
 
 /// A congestion signal.

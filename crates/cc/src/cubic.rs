@@ -18,7 +18,7 @@ use core::time::Duration;
 use tautline_base::{Bytes, Instant};
 
 use crate::config::Config;
-use crate::controller::{Ack, Congestion, Controller, Idle, Signal, Verdict};
+use crate::controller::{Ack, Congestion, Controller, Idle, Model, Signal, Verdict};
 use crate::curve::{BETA, BETA_ECN, Curve, RENO_ALPHA};
 use crate::episode::Episode;
 use crate::hystart::HystartPlusPlus;
@@ -248,6 +248,22 @@ impl<S: SlowStart> Controller for Cubic<S> {
             epoch.count_to(idle.now, false);
         }
         self.conclude();
+    }
+
+    fn model(&self) -> Model {
+        let State { slow_start, plateau, epoch, window, .. } = &self.state;
+        let state = match (slow_start, window.in_slow_start()) {
+            (_, false) => "avoidance",
+            (Some(start), true) if start.is_conservative() => "conservative-slow-start",
+            (_, true) => "slow-start",
+        };
+        Model {
+            state,
+            plateau: epoch.map(|epoch| epoch.curve.plateau()).or(*plateau),
+            k: epoch.and_then(|epoch| Duration::try_from_secs_f64(epoch.curve.k()).ok()),
+            epoch: epoch.map(|epoch| epoch.elapsed),
+            ..Model::default()
+        }
     }
 
     fn verdict(&self) -> Verdict {

@@ -85,6 +85,10 @@ impl Default for HystartPlusPlus {
 }
 
 impl SlowStart for HystartPlusPlus {
+    fn is_conservative(&self) -> bool {
+        Self::is_conservative(self)
+    }
+
     fn on_ack(&mut self, ack: &Ack, _before: &Verdict) -> Step {
         if ack.round_start {
             self.begin_round();

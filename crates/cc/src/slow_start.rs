@@ -8,6 +8,11 @@ use crate::controller::{Ack, Verdict};
 pub trait SlowStart: Clone + Send {
     /// Takes an acknowledgement in and says what to do with the window. `before`: window and rate in force until now.
     fn on_ack(&mut self, ack: &Ack, before: &Verdict) -> Step;
+
+    /// It suspects that the window is large enough, and opens it more slowly (RFC 9406).
+    fn is_conservative(&self) -> bool {
+        false
+    }
 }
 
 /// A slow-start algorithm's answer to an acknowledgement.

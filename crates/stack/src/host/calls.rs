@@ -182,7 +182,7 @@ where
 
     /// A look into a connection.
     pub fn info(&self, id: SocketId) -> Option<TcpInfo> {
-        self.sockets.connection(id).map(Connection::info)
+        self.sockets.connection(id).map(|connection| connection.info(self.now))
     }
 
     /// What the bytes of a connection waited for; `None` unless its configuration has it kept.

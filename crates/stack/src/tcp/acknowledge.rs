@@ -126,6 +126,10 @@ impl Connection {
 
     fn tell_controller(&mut self, delivery: &Delivery, marked: Bytes, lost: Bytes, prior_in_flight: Bytes, now: Instant) {
         let rate = self.sampler.on_ack(now, self.rtt.min());
+        self.totals.delivered += delivery.packets;
+        if let Some(sample) = rate {
+            self.totals.delivery_rate = Some((sample.rate, sample.app_limited));
+        }
         let delivered = self.sampler.delivered();
         let round_start = rate.is_some_and(|sample| sample.prior_delivered >= self.flight.round_end);
         let cwnd_limited = self.window_limited() && self.may_grow(delivery);

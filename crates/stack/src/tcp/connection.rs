@@ -125,6 +125,18 @@ pub(super) struct Totals {
     pub(super) timeouts: u64,
     pub(super) local_drops: u64,
     pub(super) spurious: u64,
+    /// Segments with payload, and their payload: first transmissions and retransmissions; arrivals.
+    pub(super) data_segments_out: u64,
+    pub(super) bytes_sent: u64,
+    pub(super) bytes_retransmitted: u64,
+    pub(super) data_segments_in: u64,
+    /// Segments the peer has reported, cumulatively or selectively.
+    pub(super) delivered: u64,
+    /// When payload last left, and last arrived.
+    pub(super) data_sent_at: Option<Instant>,
+    pub(super) data_received_at: Option<Instant>,
+    /// The latest delivery rate, and whether the application limited it.
+    pub(super) delivery_rate: Option<(Rate, bool)>,
 }
 
 /// What the host keeps about a connection's place in its queues.

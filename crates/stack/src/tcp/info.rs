@@ -1,13 +1,18 @@
 //! [`TcpInfo`]: what a user may look at, in the terms of Linux's `TCP_INFO` (`spec/tcp.md` §4) plus our own.
 
+mod ss;
+
 use std::time::Duration;
 
-use tautline_base::{Bytes, Rate};
+use tautline_base::{Bytes, Instant, Rate};
 use tautline_cc::Model;
+
+pub use ss::Ss;
 
 use super::connection::{Connection, State};
 use super::ecn::EcnState;
-use super::recovery::Phase;
+use super::recovery::{Phase, Reduction};
+use crate::attribution::Cause;
 use crate::config::Pacing;
 use crate::socket::PathError;
 
@@ -96,11 +101,94 @@ pub struct TcpInfo {
     pub reorderings: u32,
     /// How much later than one sent after it a segment may arrive before it counts as lost.
     pub reordering_window: Duration,
+    /// Where the sender stands with congestion signals (`ca_state`).
+    pub phase: tautline_cc::Phase,
+    /// Proportional rate reduction, while it owns the window.
+    pub reduction: Option<Reduction>,
+    /// Both ends use timestamps.
+    pub timestamps: bool,
+    /// The peer takes selective acknowledgements.
+    pub sack: bool,
+    /// Shifts of the peer's windows and of ours, if both ends scale them (`snd_wscale`, `rcv_wscale`).
+    pub scales: Option<(u8, u8)>,
+    /// Doublings of the retransmission timeout (`backoff`).
+    pub backoff: u32,
+    /// Timeouts since the peer last acknowledged anything new (`retransmits`).
+    pub timeouts_in_a_row: u32,
+    /// Probes of the peer's closed window (`probes`).
+    pub window_probes: u32,
+    /// Longest an acknowledgement of ours is held back (`ato`).
+    pub delayed_ack: Duration,
+    /// Largest segment of the peer (`rcv_mss`).
+    pub peer_mss: Bytes,
+    /// The segment size we name in our SYN (`advmss`).
+    pub advertised_mss: Bytes,
+    /// Largest IP packet (`pmtu`).
+    pub path_mtu: Bytes,
+    /// Segments sent and not cumulatively acknowledged (`unacked`).
+    pub segments_unacked: usize,
+    /// Of their bytes, those the peer holds (`sacked`), and those believed lost and not sent again (`lost`).
+    pub sacked: Bytes,
+    /// Believed lost and not sent again.
+    pub lost: Bytes,
+    /// Retransmissions in flight (`retrans`).
+    pub retransmissions_out: usize,
+    /// Written by the application and not yet sent (`notsent_bytes`).
+    pub unsent: Bytes,
+    /// Window we offer, from RCV.NXT (`rcv_wnd`).
+    pub receive_window: Bytes,
+    /// Most received bytes that may wait for the application (`rcv_space`).
+    pub receive_buffer: Bytes,
+    /// Separate ranges held beyond a hole (`rcv_ooopack`).
+    pub out_of_order: usize,
+    /// Payload sent, retransmissions included.
+    pub bytes_sent: u64,
+    /// Payload sent again (`bytes_retrans`).
+    pub bytes_retransmitted: u64,
+    /// Segments with payload sent.
+    pub data_segments_out: u64,
+    /// Segments with payload received.
+    pub data_segments_in: u64,
+    /// Segments of ours that the peer reported (`delivered`).
+    pub delivered: u64,
+    /// The latest delivery rate.
+    pub delivery_rate: Option<Rate>,
+    /// The application limited it (`delivery_rate_app_limited`).
+    pub app_limited: bool,
+    /// How long ago payload was last sent (`last_data_sent`), if ever.
+    pub last_sent: Option<Duration>,
+    /// How long ago payload was last received (`last_data_recv`), if ever.
+    pub last_received: Option<Duration>,
+    /// How long ago the peer was last heard of (`last_ack_recv`).
+    pub last_heard: Duration,
+    /// Until the pacer lets the next segment leave; zero means at once.
+    pub next_departure: Duration,
+    /// How long there has been something to send, and what stopped it; only kept with
+    /// [`TcpConfig::attribution`](crate::TcpConfig::attribution).
+    pub limited: Option<Limited>,
+}
+
+/// How long a connection has had data to send, once open (Linux's chronograph).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limited {
+    /// In all (`busy_time`).
+    pub busy: Duration,
+    /// Stopped by the peer's window (`rwnd_limited`).
+    pub peer_window: Duration,
+    /// By the congestion window.
+    pub cwnd: Duration,
+    /// By TCP Small Queues.
+    pub tsq: Duration,
+    /// By the pacer.
+    pub pacer: Duration,
 }
 
 impl Connection {
     /// A snapshot.
-    pub(crate) fn info(&self) -> TcpInfo {
+    pub(crate) fn info(&self, now: Instant) -> TcpInfo {
+        let agreed = self.agreed.as_ref();
+        let outstanding = Bytes::new(self.nxt.saturating_sub(self.una));
+        let (in_flight, sacked) = (Bytes::new(self.segments.in_flight()), Bytes::new(self.segments.sacked_bytes()));
         let counts = &self.repair.counts;
         let (reordering, reorderings) = self.segments.reordering();
         TcpInfo {
@@ -109,7 +197,7 @@ impl Connection {
             model: self.controller.model(),
             cwnd: self.cwnd(),
             ssthresh: self.verdict.ssthresh,
-            in_flight: Bytes::new(self.segments.in_flight()),
+            in_flight,
             recovering: self.phase != Phase::Open,
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.deviation(),
@@ -145,7 +233,54 @@ impl Connection {
             reordering,
             reorderings,
             reordering_window: self.segments.window(self.reordering_window()),
+            phase: self.phase.report(),
+            reduction: match &self.phase {
+                Phase::Recovery(episode) => Some(episode.reduction()),
+                Phase::Open | Phase::Loss { .. } => None,
+            },
+            timestamps: agreed.is_some_and(|agreed| agreed.peer_timestamp.is_some()),
+            sack: agreed.is_some_and(|agreed| agreed.sack),
+            scales: agreed.filter(|agreed| agreed.scaling).map(|agreed| (agreed.peer_scale, agreed.own_scale)),
+            backoff: self.rtt.backoff(),
+            timeouts_in_a_row: self.flight.timeouts,
+            window_probes: self.timers.persist.as_ref().map_or(0, |persist| persist.probes()),
+            delayed_ack: self.config.delayed_ack,
+            peer_mss: Bytes::new(self.receiver.peer_segment()),
+            advertised_mss: Bytes::new((self.mtu - self.tuple.headers_len()) as u64),
+            path_mtu: Bytes::new(self.mtu as u64),
+            segments_unacked: self.segments.len(),
+            sacked,
+            lost: outstanding.saturating_sub(in_flight).saturating_sub(sacked),
+            retransmissions_out: self.segments.again(),
+            unsent: Bytes::new(self.buffer.end().saturating_sub(self.nxt.max(1))),
+            receive_window: Bytes::new(self.receiver.edge().saturating_sub(self.receiver.next())),
+            receive_buffer: self.config.receive_buffer,
+            out_of_order: self.receiver.out_of_order(),
+            bytes_sent: self.totals.bytes_sent,
+            bytes_retransmitted: self.totals.bytes_retransmitted,
+            data_segments_out: self.totals.data_segments_out,
+            data_segments_in: self.totals.data_segments_in,
+            delivered: self.totals.delivered,
+            delivery_rate: self.totals.delivery_rate.map(|(rate, _)| rate),
+            app_limited: self.totals.delivery_rate.is_some_and(|(_, limited)| limited),
+            last_sent: self.totals.data_sent_at.map(|at| now - at),
+            last_received: self.totals.data_received_at.map(|at| now - at),
+            last_heard: now - self.liveness.heard(),
+            next_departure: self.pacer.next() - now,
+            limited: self.limited(),
         }
+    }
+
+    fn limited(&self) -> Option<Limited> {
+        let attribution = self.attribution()?;
+        let busy = Cause::OF_BYTES.into_iter().filter(|cause| *cause != Cause::Handshake);
+        Some(Limited {
+            busy: busy.map(|cause| attribution.stood(cause)).sum(),
+            peer_window: attribution.stood(Cause::PeerWindow),
+            cwnd: attribution.stood(Cause::Cwnd),
+            tsq: attribution.stood(Cause::Tsq),
+            pacer: attribution.stood(Cause::Pacer),
+        })
     }
 
     fn state_name(&self) -> &'static str {

@@ -402,6 +402,8 @@ impl Connection {
             self.receiver.owe_now();
             return;
         }
+        self.totals.data_segments_in += u64::from(!segment.payload.is_empty());
+        self.totals.data_received_at = Some(now);
         let before = self.receiver.next();
         let accepted = self.receiver.accept(offset, segment.payload, segment.fin, now + self.config.delayed_ack);
         self.totals.bytes_received += self.receiver.next() - before;

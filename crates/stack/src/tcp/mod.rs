@@ -37,7 +37,7 @@ pub(crate) mod output;
 mod pages;
 mod path_mtu;
 mod receiver;
-mod recovery;
+pub(crate) mod recovery;
 mod repair;
 mod rtt;
 mod segments;

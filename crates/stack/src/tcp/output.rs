@@ -300,7 +300,7 @@ impl Connection {
 
     /// Makes `plan` so: it departs at `departure`. Returns the segment it stands for.
     pub(crate) fn commit(&mut self, plan: &Plan, now: Instant, departure: Instant) -> Option<SegmentId> {
-        self.totals.segments_out += 1;
+        self.note_totals(plan, now);
         // An acknowledgement of the past leaves the present one owed.
         if self.agreed.is_some() && !matches!(plan.kind, Kind::Past(_)) {
             self.receiver.acknowledged();
@@ -331,6 +331,19 @@ impl Connection {
                 self.reset_due = false;
                 None
             }
+        }
+    }
+
+    fn note_totals(&mut self, plan: &Plan, now: Instant) {
+        let totals = &mut self.totals;
+        totals.segments_out += 1;
+        let payload = plan.payload();
+        if plan.occupies() && !payload.is_empty() {
+            let bytes = payload.end - payload.start;
+            totals.data_segments_out += 1;
+            totals.bytes_sent += bytes;
+            totals.bytes_retransmitted += if plan.kind == Kind::New { 0 } else { bytes };
+            totals.data_sent_at = Some(now);
         }
     }
 

@@ -114,7 +114,12 @@ impl Receiver {
         self.fin.is_some_and(|fin| self.next > fin)
     }
 
-    /// Bytes held above a hole.
+    /// Largest segment the peer has sent.
+    pub(super) fn peer_segment(&self) -> u64 {
+        self.peer_segment
+    }
+
+    /// Separate ranges held above a hole.
     pub(super) fn out_of_order(&self) -> usize {
         self.ahead.len()
     }

@@ -7,7 +7,7 @@ use tautline_base::Bytes;
 use tautline_cc::Signal;
 
 pub(super) use self::prr::PrrAck;
-use self::prr::Reduction;
+pub use self::prr::Reduction;
 use crate::seq;
 
 /// Where the sender stands with losses.
@@ -67,6 +67,11 @@ impl Episode {
     /// Begins a recovery. `divisor` is what [`config::Prr`](crate::config::Prr) says.
     pub(super) fn new(signal: Signal, high: u64, divisor: Bytes) -> Self {
         Self { high, signal, reduction: Reduction::new(divisor) }
+    }
+
+    /// The account of its rate reduction.
+    pub(super) fn reduction(&self) -> Reduction {
+        self.reduction
     }
 
     /// Nothing was lost in the network so far: marks, or drops inside this host, reduced the window.

@@ -96,6 +96,11 @@ impl RttEstimator {
         base.saturating_mul(1 << self.backoff.min(16)).min(MAX_RTO)
     }
 
+    /// How often the timeout is doubled.
+    pub(crate) fn backoff(&self) -> u32 {
+        self.backoff
+    }
+
     /// Doubles the timeout until the next sample.
     pub(crate) fn back_off(&mut self) {
         self.backoff += 1;

@@ -5,10 +5,13 @@ use tautline_base::Bytes;
 
 /// One recovery's account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Reduction {
-    delivered: Bytes,
-    out: Bytes,
-    divisor: Bytes,
+pub struct Reduction {
+    /// Delivered since it began (`prr_delivered`).
+    pub delivered: Bytes,
+    /// Sent since, new or again (`prr_out`).
+    pub out: Bytes,
+    /// What deliveries are divided by (`RecoverFS`).
+    pub divisor: Bytes,
 }
 
 /// What it looks at.

@@ -1,0 +1,159 @@
+//! What a connection tells of itself: `info()`, the line in the manner of `ss`, and what bytes wait for when the application writes
+//! little: the handshake, Nagle's algorithm, and the application itself. The mechanisms that make much wait are shown in
+//! simulations.
+
+#[expect(dead_code, reason = "of what tests share, these need little")]
+mod pair;
+
+use std::time::Duration;
+
+use pair::{DELAY, PORT, Pair};
+use tautline_base::SocketId;
+use tautline_stack::attribution::{Attribution, Cause};
+use tautline_stack::{TcpConfig, TcpInfo};
+
+fn config() -> TcpConfig {
+    TcpConfig { attribution: true, ..TcpConfig::default() }
+}
+
+fn attribution(pair: &Pair, socket: SocketId) -> &Attribution {
+    pair.hosts[0].attribution(socket).expect("the connection keeps account")
+}
+
+/// Twenty small writes, `gap` apart; what they waited for Nagle's algorithm on average.
+fn small_writes(nagle: bool, gap: Duration) -> (Duration, Duration) {
+    let (mut pair, client, _) = Pair::connected(3, TcpConfig { nagle, ..config() });
+    for _ in 0..20 {
+        assert_eq!(pair.hosts[0].send(client, &[7; 100]), Ok(100));
+        pair.run_for(gap);
+    }
+    pair.run_for(DELAY * 10);
+    let found = attribution(&pair, client);
+    assert_eq!(found.waits(Cause::Nagle).bytes(), 2000, "every byte counts");
+    (found.waits(Cause::Nagle).mean(), found.stood(Cause::Application))
+}
+
+#[test]
+fn small_segments_wait_for_nagle() {
+    let millis = Duration::from_millis(1);
+    let (waited, _) = small_writes(true, millis);
+    assert!(waited > DELAY / 2 && waited < DELAY * 2, "half a round trip of 10 ms on average: {waited:?}");
+    assert_eq!(small_writes(false, millis).0, Duration::ZERO);
+}
+
+#[test]
+fn a_quiet_application_is_what_the_connection_waits_for() {
+    let (_, quiet) = small_writes(false, Duration::from_millis(100));
+    assert!(quiet > Duration::from_millis(19 * 100), "{quiet:?}");
+    let (_, busy) = small_writes(false, Duration::ZERO);
+    assert!(busy < Duration::from_millis(150), "{busy:?}");
+}
+
+/// Waits for the host and for the handshake of 100 bytes, written before the connection is open or after.
+fn opening(before: bool) -> [Duration; 2] {
+    let mut pair = Pair::new(5);
+    pair.hosts[1].listen(PORT, TcpConfig::default()).expect("free");
+    let client = pair.connect(config());
+    if !before {
+        pair.run_for(DELAY * 8);
+    }
+    pair.hosts[0].send(client, &[1; 100]).expect("open");
+    pair.run_for(DELAY * 8);
+    [Cause::Host, Cause::Handshake].map(|cause| attribution(&pair, client).waits(cause).mean())
+}
+
+#[test]
+fn what_is_written_early_waits_for_the_handshake() {
+    // A round trip for the neighbour's address, one for the SYN.
+    assert_eq!(opening(true), [DELAY * 2; 2]);
+    assert_eq!(opening(false), [Duration::ZERO; 2]);
+}
+
+#[test]
+fn nobody_pays_who_did_not_ask() {
+    let (pair, client, _) = Pair::connected(3, TcpConfig::default());
+    assert!(pair.hosts[0].attribution(client).is_none());
+}
+
+/// A transfer of 300 000 bytes in which the segment that begins at byte 100 000 or just after is lost once.
+fn lossy_transfer() -> (Pair, SocketId, SocketId) {
+    let (mut pair, client, server) = Pair::connected(9, config());
+    let mut carried = 0;
+    pair.filter = Box::new(move |side, frame| {
+        let before = carried;
+        carried += if side == 0 { frame.len() } else { 0 };
+        !(before <= 100_000 && carried > 100_000)
+    });
+    let data: Vec<u8> = (0..300_000).map(|i| (i % 251) as u8).collect();
+    assert_eq!(pair.transfer(0, client, server, &data, Duration::from_secs(10)), data);
+    pair.run_for(DELAY * 10);
+    (pair, client, server)
+}
+
+fn info(pair: &Pair, side: usize, socket: SocketId) -> TcpInfo {
+    pair.hosts[side].info(socket).expect("open")
+}
+
+#[test]
+fn the_counters_of_both_ends_agree() {
+    let (pair, client, server) = lossy_transfer();
+    let (sender, receiver) = (info(&pair, 0, client), info(&pair, 1, server));
+    assert_eq!(sender.bytes_sent - sender.bytes_retransmitted, 300_000);
+    assert_eq!(receiver.bytes_received, 300_000);
+    assert_eq!((sender.retransmits, sender.bytes_retransmitted), (1, 1448));
+    assert_eq!(sender.data_segments_out, receiver.data_segments_in + 1, "one was lost");
+    assert_eq!(sender.delivered, sender.data_segments_out - 1 + 1, "the SYN counts, the lost copy does not");
+    assert_eq!((sender.segments_unacked, sender.unsent.get(), sender.lost.get(), sender.sacked.get()), (0, 0, 0, 0));
+    assert_eq!((sender.timestamps, sender.sack, sender.scales), (true, true, Some((7, 7))));
+    assert_eq!((sender.path_mtu.get(), sender.advertised_mss.get(), sender.mss.get()), (1500, 1460, 1448));
+    assert_eq!((receiver.peer_mss.get(), receiver.data_segments_out, receiver.last_sent), (1448, 0, None));
+    assert!(sender.last_sent.is_some_and(|ago| ago > DELAY * 9 && ago < DELAY * 20), "{:?}", sender.last_sent);
+    assert!(sender.delivery_rate.is_some());
+    let limited = sender.limited.expect("kept");
+    assert!(limited.cwnd + limited.pacer + limited.peer_window + limited.tsq <= limited.busy);
+    assert!(receiver.limited.is_some_and(|limited| limited.busy < DELAY), "it has nothing to send");
+}
+
+#[test]
+fn the_line_reads_as_ss_would_print_it() {
+    let (pair, client, server) = lossy_transfer();
+    let line = info(&pair, 0, client).ss().to_string();
+    for part in [
+        "ESTABLISHED ts sack cubic wscale:7,7 rto:2",
+        " ato:40 mss:1448 pmtu:1500 rcvmss:536 advmss:1460 cwnd:",
+        " bytes_sent:301448 ",
+        " bytes_retrans:1448",
+        " cubic:(state:avoidance,w_max:",
+        " send ",
+        " retrans:0/1",
+        " minrtt:10 ",
+        " tsq:(0/",
+        " rack:(window:2.5)",
+        " busy:",
+    ] {
+        assert!(line.contains(part), "{part:?} is not in {line}");
+    }
+    assert!(!line.contains("unacked") && !line.contains("lost:"), "{line}");
+    let line = info(&pair, 1, server).ss().to_string();
+    assert!(line.contains(" bytes_received:300000 ") && !line.contains("lastsnd"), "{line}");
+}
+
+#[test]
+fn a_recovery_is_told_of_while_it_lasts() {
+    let (mut pair, client, _) = Pair::connected(9, TcpConfig::default());
+    let mut frames = 0;
+    pair.filter = Box::new(move |side, frame| {
+        frames += usize::from(side == 0 && frame.len() > 1000);
+        frames != 1
+    });
+    pair.hosts[0].send(client, &[0; 100_000]).expect("open");
+    let mut told = None;
+    for _ in 0..40 {
+        pair.run_for(Duration::from_millis(1));
+        told =
+            told.or(info(&pair, 0, client).reduction.map(|reduction| (reduction, info(&pair, 0, client).ss().to_string())));
+    }
+    let (reduction, line) = told.expect("a recovery");
+    assert!(reduction.delivered <= reduction.divisor && reduction.out.get() > 0, "{reduction:?}");
+    assert!(line.contains(" prr:(delivered:") && line.contains(" phase:Recovery") && line.contains(" unacked:"), "{line}");
+}
