@@ -10,7 +10,7 @@ use std::time::Duration;
 use pair::{DELAY, PORT, Pair};
 use tautline_base::SocketId;
 use tautline_stack::attribution::{Attribution, Cause};
-use tautline_stack::{TcpConfig, TcpInfo};
+use tautline_stack::{LossRecovery, TcpConfig, TcpInfo};
 
 fn config() -> TcpConfig {
     TcpConfig { attribution: true, ..TcpConfig::default() }
@@ -77,7 +77,9 @@ fn nobody_pays_who_did_not_ask() {
 
 /// A transfer of 300 000 bytes in which the segment that begins at byte 100 000 or just after is lost once.
 fn lossy_transfer() -> (Pair, SocketId, SocketId) {
-    let (mut pair, client, server) = Pair::connected(9, config());
+    // A probe of the tail would be one more.
+    let loss_recovery = LossRecovery { tail_loss_probe: false, ..LossRecovery::default() };
+    let (mut pair, client, server) = Pair::connected(9, TcpConfig { loss_recovery, ..config() });
     let mut carried = 0;
     pair.filter = Box::new(move |side, frame| {
         let before = carried;

@@ -125,9 +125,8 @@ pub(super) struct Totals {
     pub(super) timeouts: u64,
     pub(super) local_drops: u64,
     pub(super) spurious: u64,
-    /// Segments with payload, and their payload: first transmissions and retransmissions; arrivals.
+    /// Segments with payload that left, the payload of those sent again, and segments with payload that arrived.
     pub(super) data_segments_out: u64,
-    pub(super) bytes_sent: u64,
     pub(super) bytes_retransmitted: u64,
     pub(super) data_segments_in: u64,
     /// Segments the peer has reported, cumulatively or selectively.

@@ -256,7 +256,7 @@ impl Connection {
             receive_window: Bytes::new(self.receiver.edge().saturating_sub(self.receiver.next())),
             receive_buffer: self.config.receive_buffer,
             out_of_order: self.receiver.out_of_order(),
-            bytes_sent: self.totals.bytes_sent,
+            bytes_sent: self.nxt.min(self.buffer.end()).saturating_sub(1) + self.totals.bytes_retransmitted,
             bytes_retransmitted: self.totals.bytes_retransmitted,
             data_segments_out: self.totals.data_segments_out,
             data_segments_in: self.totals.data_segments_in,

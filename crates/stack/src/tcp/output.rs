@@ -341,7 +341,6 @@ impl Connection {
         if plan.occupies() && !payload.is_empty() {
             let bytes = payload.end - payload.start;
             totals.data_segments_out += 1;
-            totals.bytes_sent += bytes;
             totals.bytes_retransmitted += if plan.kind == Kind::New { 0 } else { bytes };
             totals.data_sent_at = Some(now);
         }
