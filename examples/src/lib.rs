@@ -19,6 +19,7 @@ pub mod args;
 pub mod bridge;
 pub mod conversation;
 pub mod failure;
+pub mod introspection;
 pub mod open;
 pub mod receive;
 pub mod report;

@@ -34,6 +34,9 @@ At the end \"event\":\"summary\" with role, path, mode, cc, qdisc, bytes, second
 tsq_throttles, qdisc_sojourn_us (99 % of all packets), drops, dql_limit_bytes, ecn (off, classic, accecn), ce_delivered
 (segments the peer says arrived with a congestion mark), ce_received (segments that did), ce_reductions (of the window, for
 marks), frames_in, bad_frames, bad_checksums.
+With --info, \"event\":\"info\" before it: ss (the connection as `ss -tin` would print it), and waited_for: by cause, connection_us (how
+long the connection stood there), bytes, and how long they waited: mean_us, p50_us, p99_us, longest_us, histogram (pairs of where a
+bucket begins in us, and its bytes). Causes: application, handshake, cwnd, rwnd, nagle, tsq, pacer, host, qdisc, ring.
 Rates and counters are those of this end. A failure is one line on standard error and a non-zero exit status.";
 
 /// How a transfer stands.

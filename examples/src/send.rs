@@ -11,6 +11,7 @@ use tautline_rt::{Application, Next};
 use tautline_stack::{Event, Host, Recv, SocketError, TcpConfig, TcpInfo, Tracer};
 
 use crate::failure::Failure;
+use crate::introspection;
 use crate::report::Reporter;
 use crate::source::Source;
 
@@ -142,6 +143,9 @@ impl Sending {
             (found, &mut self.stage, host.info(self.socket))
         {
             reporter.line(host, self.socket, |info| info.bytes_acked, now);
+            if let Some(attribution) = host.attribution(self.socket) {
+                introspection::print(self.json, &info, attribution);
+            }
             self.stage = Stage::Done(Box::new(info), reporter.elapsed(now));
             host.close(self.socket, now);
         }

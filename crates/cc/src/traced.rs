@@ -9,7 +9,7 @@
 //! let mut controller = Traced::new(Algorithm::Cubic.build(&config), |row: &Row| rows.push(row.to_string()));
 //! controller.on_congestion(&Congestion { now: Instant::from_secs(1), signal: Signal::Loss, in_flight: Bytes::new(14_480) });
 //! drop(controller);
-//! assert_eq!(rows, ["1.000000000,loss,,14480,,10136,10136,139008000,,,"]);
+//! assert_eq!(rows, ["1.000000000,loss,,14480,,10136,10136,139008000,,,avoidance"]);
 //! # assert_eq!(Row::HEAD.split(',').count(), rows[0].split(',').count());
 //! ```
 

@@ -17,6 +17,7 @@ use tautline_examples::send::Sending;
 use tautline_examples::session::{Outcome, Session};
 use tautline_examples::source::{Limit, Source};
 use tautline_examples::trace::Trace;
+use tautline_stack::TcpConfig;
 
 /// Sends a file, or generated data, to a TCP receiver.
 #[derive(Parser, Debug)]
@@ -36,6 +37,9 @@ struct Args {
     /// Send generated data for so many seconds
     #[arg(long, group = "data", value_parser = seconds)]
     seconds: Option<Duration>,
+    /// Print at the end what the connection tells of itself, as ss would, and what its bytes waited for
+    #[arg(long)]
+    info: bool,
     /// Write each step of the congestion controller to this file, as CSV
     #[arg(long)]
     cc_trace: Option<PathBuf>,
@@ -64,12 +68,12 @@ impl Job for Sender {
     where
         D: Device<Frame: Frame + Send + 'static> + AsFd,
     {
-        let Self { args: Args { stack, to, .. }, source, trace } = self;
+        let Self { args: Args { stack, to, info: attribution, .. }, source, trace } = self;
         let json = stack.output.json;
         let mut session = Session::new(opened, &stack)?;
         session.announce(&format!("sending to {to}"));
         let now = session.event_loop.clock().now();
-        let mut config = stack.tcp.config();
+        let mut config = TcpConfig { attribution, ..stack.tcp.config() };
         if let Some(trace) = &trace {
             config.congestion = trace.trace(config.congestion);
         }

@@ -123,8 +123,6 @@ pub struct TcpInfo {
     pub peer_mss: Bytes,
     /// The segment size we name in our SYN (`advmss`).
     pub advertised_mss: Bytes,
-    /// Largest IP packet (`pmtu`).
-    pub path_mtu: Bytes,
     /// Segments sent and not cumulatively acknowledged (`unacked`).
     pub segments_unacked: usize,
     /// Of their bytes, those the peer holds (`sacked`), and those believed lost and not sent again (`lost`).
@@ -247,7 +245,6 @@ impl Connection {
             delayed_ack: self.config.delayed_ack,
             peer_mss: Bytes::new(self.receiver.peer_segment()),
             advertised_mss: Bytes::new((self.mtu - self.tuple.headers_len()) as u64),
-            path_mtu: Bytes::new(self.mtu as u64),
             segments_unacked: self.segments.len(),
             sacked,
             lost: outstanding.saturating_sub(in_flight).saturating_sub(sacked),

@@ -179,7 +179,7 @@ impl Ss<'_> {
     /// What Linux does not tell.
     fn ours(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let info = self.0;
-        let limit = info.tsq_limit.map_or("off".to_owned(), |limit| limit.get().to_string());
+        let limit = info.tsq_limit.map_or_else(|| "off".to_owned(), |limit| limit.get().to_string());
         write!(f, " tsq:({}/{limit},throttles:{})", info.tsq_charged.get(), info.tsq_throttles)?;
         if info.next_departure > Duration::ZERO {
             write!(f, " departs:{}", Ms(info.next_departure))?;
