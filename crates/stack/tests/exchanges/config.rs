@@ -2,7 +2,7 @@
 
 use tautline_base::Bytes;
 use tautline_cc::Algorithm;
-use tautline_stack::{EcnMode, Pacing, TcpConfig, TsqLimit};
+use tautline_stack::{EcnMode, Keepalive, Pacing, SynCookies, TcpConfig, TsqLimit};
 
 use crate::number::{duration, integer};
 
@@ -70,9 +70,33 @@ impl Config {
             "syn_retries" => tcp.syn_retries = integer(value)?,
             "time_wait" => tcp.time_wait = duration(value)?,
             "backlog" => tcp.backlog = integer(value)?,
+            "fin_wait" => tcp.fin_wait = duration(value)?,
+            "user_timeout" => tcp.user_timeout = Some(duration(value)?),
+            "linger" => tcp.linger = Some(duration(value)?),
+            "keepalive" => tcp.keepalive = Some(keepalive(value)?),
+            "tlp" => tcp.loss_recovery.tail_loss_probe = switch(value)?,
+            "frto" => tcp.loss_recovery.frto = switch(value)?,
+            "syn_cookies" => {
+                tcp.syn_cookies = match value {
+                    "never" => SynCookies::Never,
+                    "when-full" => SynCookies::WhenFull,
+                    "always" => SynCookies::Always,
+                    _ => return Err(format!("syn_cookies cannot be '{value}'")),
+                }
+            }
             _ => return Err(format!("nothing is called '{key}'")),
         }
         Ok(())
+    }
+}
+
+/// `IDLE,INTERVAL,PROBES`.
+fn keepalive(value: &str) -> Result<Keepalive, String> {
+    match value.split(',').collect::<Vec<_>>()[..] {
+        [idle, interval, probes] => {
+            Ok(Keepalive { idle: duration(idle)?, interval: duration(interval)?, probes: integer(probes)? })
+        }
+        _ => Err(format!("'{value}' is no IDLE,INTERVAL,PROBES")),
     }
 }
 
