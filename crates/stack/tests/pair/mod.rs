@@ -159,7 +159,10 @@ impl Pair {
         loop {
             let mut next = end;
             for side in 0..2 {
+                let mut polls = 0;
                 while let Some(wake) = self.hosts[side].poll(self.now) {
+                    polls += 1;
+                    assert!(polls < 10_000, "side {side} spins");
                     if wake.at > self.now {
                         next = next.min(wake.at);
                         break;
