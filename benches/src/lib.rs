@@ -5,6 +5,7 @@
 //! | [`acks`] | a congestion controller and a steady path |
 //! | [`back_to_back`] | two devices without a wire between them |
 //! | [`bulk`] | our stack's two ends |
+//! | [`idle`] | a conversation among idle connections |
 //! | [`queue`] | a discipline with a standing backlog; every discipline's case |
 //! | [`smoltcp_bulk`] | smoltcp's two ends |
 #![forbid(unsafe_code)]
@@ -12,9 +13,11 @@
 pub mod acks;
 pub mod back_to_back;
 pub mod bulk;
+pub mod idle;
 pub mod queue;
 pub mod smoltcp_bulk;
 
 pub use back_to_back::BackToBack;
 pub use bulk::Bulk;
+pub use idle::AmongIdle;
 pub use smoltcp_bulk::SmoltcpBulk;

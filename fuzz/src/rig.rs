@@ -8,7 +8,9 @@ use arbitrary::Arbitrary;
 use tautline_base::{Bytes, Device, HeapFrame, Instant, Packet, Pool, SocketId};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::{FqCodel, Ledger, fq_codel};
-use tautline_stack::{Cidr, Event, Host, HostConfig, NoTrace, Pacing, Recv, TcpConfig, TsqLimit};
+use tautline_stack::{
+    Cidr, Event, Host, HostConfig, Keepalive, Limits, NoTrace, Pacing, Recv, SynCookies, TcpConfig, TsqLimit,
+};
 
 use crate::frame::{self, FIN, HOST, HOST_MAC, PEER, PEER_MAC, RST, SYN, Tcp};
 use crate::nic::Nic;
@@ -71,6 +73,44 @@ pub enum Call {
     Connect,
 }
 
+/// How little a listener and its host may hold.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub struct Limited {
+    backlog: u8,
+    accept_queue: u8,
+    per_peer: Option<u8>,
+    cookies: u8,
+    user_timeout: Option<u16>,
+    linger: Option<u16>,
+    keepalive: bool,
+}
+
+impl Limited {
+    fn apply(&self, tcp: TcpConfig) -> TcpConfig {
+        let milliseconds = |time: u16| Duration::from_millis(time.into());
+        TcpConfig {
+            backlog: usize::from(self.backlog % 8),
+            accept_queue: usize::from(self.accept_queue % 8) + 1,
+            per_peer: self.per_peer.map(|most| usize::from(most % 8) + 1),
+            syn_cookies: [SynCookies::Never, SynCookies::WhenFull, SynCookies::Always][usize::from(self.cookies) % 3],
+            user_timeout: self.user_timeout.map(milliseconds),
+            linger: self.linger.map(milliseconds),
+            keepalive: self.keepalive.then(Keepalive::default),
+            ..tcp
+        }
+    }
+}
+
+/// A setting of a living connection.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub enum Setting {
+    Keepalive { idle: u16, interval: u8, probes: u8 },
+    NoKeepalive,
+    UserTimeout(Option<u16>),
+    Linger(Option<u16>),
+    Nodelay(bool),
+}
+
 /// The connection whose segments the peer sees.
 #[derive(Clone, Debug, Default)]
 pub struct Flow {
@@ -128,6 +168,48 @@ impl Rig {
         };
         rig.deliver(&frame::arp(1, PEER_MAC, PEER, HOST));
         rig
+    }
+
+    /// A host whose listener and connections may hold little.
+    pub fn limited(settings: &Settings, limited: &Limited) -> Self {
+        let mut rig = Self::new(settings, false);
+        rig.host.close(rig.listener, rig.now);
+        rig.config = limited.apply(settings.tcp());
+        rig.listener = rig.host.listen(LISTENING, rig.config.clone()).expect("the port is free again");
+        rig
+    }
+
+    /// Sets something of the newest socket.
+    pub fn set(&mut self, setting: Setting) {
+        let Some(&socket) = self.sockets.last() else { return };
+        let milliseconds = |time: u16| Duration::from_millis(time.into());
+        let _ = match setting {
+            Setting::Keepalive { idle, interval, probes } => {
+                let interval = Duration::from_millis(u64::from(interval) + 1);
+                let keepalive = Keepalive { idle: milliseconds(idle), interval, probes: probes.into() };
+                self.host.set_keepalive(socket, Some(keepalive))
+            }
+            Setting::NoKeepalive => self.host.set_keepalive(socket, None),
+            Setting::UserTimeout(limit) => self.host.set_user_timeout(socket, limit.map(milliseconds)),
+            Setting::Linger(time) => self.host.set_linger(socket, time.map(milliseconds)),
+            Setting::Nodelay(on) => self.host.set_nodelay(socket, on),
+        };
+        self.settle();
+    }
+
+    /// Limits what all connections hold together.
+    pub fn limit(&mut self, limits: Limits) {
+        self.host.set_limits(limits);
+        self.settle();
+    }
+
+    /// The driver's clock steps back.
+    pub fn step_back(&mut self, time: Duration) {
+        let now = self.now;
+        self.now = Instant::from_nanos(now.as_nanos().saturating_sub(time.as_nanos() as u64));
+        let _ = self.host.poll(self.now);
+        self.now = now;
+        self.settle();
     }
 
     /// The application connects to the peer.

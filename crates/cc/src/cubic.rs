@@ -30,7 +30,11 @@ use crate::window::Window;
 /// CUBIC of one connection.
 #[derive(Clone, Debug)]
 pub struct Cubic<S = HystartPlusPlus> {
-    config: Config,
+    /// Shrink the window after an idle time.
+    slow_start_after_idle: bool,
+    /// Alternative backoff with ECN.
+    abe: bool,
+    initial_window: Bytes,
     pacing: WindowPacing,
     episode: Episode,
     state: State<S>,
@@ -82,7 +86,17 @@ impl<S: SlowStart> Cubic<S> {
         let pacing = WindowPacing::new(config.pacing, window.mss);
         let verdict = pacing.verdict(window.cwnd, window.ssthresh);
         let state = State { window, prior: 0.0, plateau: None, epoch: None, slow_start: Some(slow_start), credit: 0 };
-        Self { config: *config, pacing, episode: Episode::Open, state, before: Saved::nothing(), verdict }
+        let Config { slow_start_after_idle, abe, initial_window, .. } = *config;
+        Self {
+            slow_start_after_idle,
+            abe,
+            initial_window,
+            pacing,
+            episode: Episode::Open,
+            state,
+            before: Saved::nothing(),
+            verdict,
+        }
     }
 
     fn conclude(&mut self) {
@@ -216,7 +230,7 @@ impl<S: SlowStart> Controller for Cubic<S> {
         self.pacing.on_congestion(congestion.in_flight);
         if self.episode.on_signal(congestion.signal) {
             self.before.keep(&self.state);
-            self.state.reduce(congestion.signal, self.config.abe);
+            self.state.reduce(congestion.signal, self.abe);
         }
         match congestion.signal {
             Signal::Timeout => self.state.window.restart(congestion.in_flight),
@@ -241,8 +255,8 @@ impl<S: SlowStart> Controller for Cubic<S> {
 
     fn on_idle(&mut self, idle: &Idle) {
         self.pacing.on_idle();
-        if self.config.slow_start_after_idle {
-            self.state.window.decay(idle.idle, idle.rto, self.config.initial_window);
+        if self.slow_start_after_idle {
+            self.state.window.decay(idle.idle, idle.rto, self.initial_window);
         }
         if let Some(epoch) = &mut self.state.epoch {
             epoch.count_to(idle.now, false);

@@ -158,28 +158,23 @@ pub(crate) struct Asked {
 }
 
 /// One connection's account below its socket.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Tsq {
-    limit: TsqLimit,
     charged: Bytes,
     throttled: bool,
     throttles: u64,
 }
 
 impl Tsq {
-    pub(crate) fn new(limit: TsqLimit) -> Self {
-        Self { limit, charged: Bytes::ZERO, throttled: false, throttles: 0 }
-    }
-
-    /// Whether another segment may be placed below the socket. The test precedes the charge, so one segment may overshoot, as
+    /// Whether `limit` lets another segment be placed below the socket. The test precedes the charge, so one segment may overshoot, as
     /// in Linux. One that would be alone in the network always passes (no deadlock on tiny limits).
-    pub(crate) fn admits(&mut self, asked: Asked) -> bool {
+    pub(crate) fn admits(&mut self, limit: &TsqLimit, asked: Asked) -> bool {
         let Asked { rate, segment, paced, again, last } = asked;
-        let factor = match self.limit {
+        let factor = match limit {
             TsqLimit::Time(limit) if again => u64::from(limit.retransmission),
             _ => 1,
         };
-        let open = last || self.limit.at(rate, segment, paced).is_none_or(|limit| self.charged <= limit * factor);
+        let open = last || limit.at(rate, segment, paced).is_none_or(|limit| self.charged <= limit * factor);
         if !open && !self.throttled {
             self.throttled = true;
             self.throttles += 1;
@@ -188,8 +183,8 @@ impl Tsq {
     }
 
     /// Charges `len` bytes and what they cost beside. The credit travels in the packet.
-    pub(crate) fn charge(&mut self, len: NonZeroU32) -> Credit {
-        let overhead = match self.limit {
+    pub(crate) fn charge(&mut self, limit: &TsqLimit, len: NonZeroU32) -> Credit {
+        let overhead = match limit {
             TsqLimit::Off => 0,
             TsqLimit::Time(limit) => u32::try_from(limit.overhead.get()).unwrap_or(u32::MAX),
         };
@@ -239,14 +234,14 @@ mod tests {
 
     #[test]
     fn throttles_one_segment_past_the_limit_and_wakes_once() {
-        let mut tsq = Tsq::new(TsqLimit::default());
+        let (limit, mut tsq) = (TsqLimit::default(), Tsq::default());
         let len = NonZeroU32::new(1514).expect("not zero");
         let mut credits = Vec::new();
-        while tsq.admits(asked(10, false)) {
-            credits.push(tsq.charge(len));
+        while tsq.admits(&limit, asked(10, false)) {
+            credits.push(tsq.charge(&limit, len));
         }
         assert_eq!(credits.len(), 3, "2 segments and the overshoot: Linux holds 9084 bytes per two flows");
-        assert!(!tsq.admits(asked(10, false)));
+        assert!(!tsq.admits(&limit, asked(10, false)));
         assert_eq!(tsq.throttles(), 1);
         assert!(tsq.release(&credits.pop().expect("three were charged")));
         assert!(!tsq.release(&credits.pop().expect("three were charged")), "already woken");
@@ -255,10 +250,11 @@ mod tests {
 
     #[test]
     fn a_lone_segment_always_passes() {
-        let mut tsq = Tsq::new(TsqLimit::Time(TimeLimit { clamp: Clamp::Always(Bytes::ZERO), ..TimeLimit::paper_001(1) }));
-        let _credit = tsq.charge(NonZeroU32::MIN);
-        assert!(!tsq.admits(asked(1, false)));
-        assert!(tsq.admits(asked(1, true)));
+        let (limit, mut tsq) =
+            (TsqLimit::Time(TimeLimit { clamp: Clamp::Always(Bytes::ZERO), ..TimeLimit::paper_001(1) }), Tsq::default());
+        let _credit = tsq.charge(&limit, NonZeroU32::MIN);
+        assert!(!tsq.admits(&limit, asked(1, false)));
+        assert!(tsq.admits(&limit, asked(1, true)));
     }
 
     #[test]
@@ -287,12 +283,12 @@ mod tests {
     /// A full frame is charged 2304 bytes there, and a retransmission may go twice as far.
     #[test]
     fn linux_charges_memory_and_favours_retransmissions() {
-        let mut tsq = Tsq::new(TsqLimit::Time(TimeLimit::LINUX_6_12));
+        let (limit, mut tsq) = (TsqLimit::Time(TimeLimit::LINUX_6_12), Tsq::default());
         let len = NonZeroU32::new(1514).expect("not zero");
         let mut held = 0;
         for again in [false, true] {
-            while tsq.admits(Asked { again, ..asked(10, false) }) {
-                assert_eq!(tsq.charge(len).bytes(), 2304);
+            while tsq.admits(&limit, Asked { again, ..asked(10, false) }) {
+                assert_eq!(tsq.charge(&limit, len).bytes(), 2304);
                 held += 1;
             }
             assert_eq!(held, if again { 5 } else { 3 });

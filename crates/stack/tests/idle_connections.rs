@@ -18,7 +18,8 @@ use tautline_stack::{Cidr, Event, Host, HostConfig, NoTrace, Recv, TcpConfig};
 
 /// The budget for one connection.
 const BUDGET: f64 = 2048.0;
-const CONNECTIONS: usize = if cfg!(debug_assertions) { 4_000 } else { 100_000 };
+/// The fewer fill the tables as well as the many.
+const CONNECTIONS: usize = if cfg!(debug_assertions) { 3_125 } else { 100_000 };
 /// Ports listened on: one has no more than 28 232 connections of one peer.
 const PORTS: usize = 4;
 /// Connections opened together.

@@ -94,11 +94,11 @@ where
             ecn: ecn && syn.codepoint == Ecn::NotEct,
         });
         let clock = (now.as_millis() as u32).wrapping_add(self.key.timestamp_offset(tuple));
-        let addresses = self.addresses_of(&tuple, source_mac);
+        let addresses = self.addresses_of(tuple, source_mac);
         let header = TcpHeader {
             source_port: tuple.local_port,
             destination_port: tuple.remote_port,
-            seq: cookies::issue(&self.key, tuple, syn.seq, syn.mss.unwrap_or(tuple.default_mss()), now),
+            seq: cookies::issue(&self.key, tuple, syn.seq, syn.mss.unwrap_or_else(|| tuple.default_mss()), now),
             ack: Some(syn.seq.wrapping_add(1)),
             flags: Flags::Syn,
             window,

@@ -190,7 +190,8 @@ where
         let len = wire::write_tcp(frame.bytes_mut(), &addresses, &header, connection.payload(&plan)) as u32;
         let segment = connection.commit(&plan, now, departure);
         connection.note_born(&plan, departure, now);
-        let credit = NonZeroU32::new(len).filter(|_| plan.occupies()).map(|len| connection.tsq.charge(len));
+        let credit =
+            NonZeroU32::new(len).filter(|_| plan.occupies()).map(|len| connection.tsq.charge(&connection.config.tsq, len));
         let (flow, source, destination) = connection.hashes;
         let packet = Packet::new(frame, len)
             .with_owner(Owner { socket: id, segment }, credit)
@@ -422,7 +423,7 @@ fn gate(connection: &mut Connection, plan: &Plan, now: Instant) -> Result<Instan
         again: matches!(plan.kind, Kind::Again(_)),
         last: connection.nearly_alone(),
     };
-    if plan.occupies() && !connection.tsq.admits(asked) {
+    if plan.occupies() && !connection.tsq.admits(&connection.config.tsq, asked) {
         return Err(Held::Throttled);
     }
     Ok(departure)

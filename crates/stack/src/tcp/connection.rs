@@ -269,7 +269,7 @@ impl Connection {
             hashes,
             place: Place::default(),
             happened: Happened::default(),
-            tsq: Tsq::new(config.tsq),
+            tsq: Tsq::default(),
             pacer: Pacer::new(config.pacer),
             attribution: config.attribution.then(|| Box::new(Attribution::new(now))),
             orphan: false,

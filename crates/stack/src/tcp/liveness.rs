@@ -17,9 +17,8 @@ pub(super) struct Liveness {
     heard: Instant,
     /// Since when something waits for the peer without progress: sent and not acknowledged, or held by its closed window.
     pub(super) waiting_since: Option<Instant>,
-    /// Keepalive probes sent since the peer was last heard of, and when the last one was.
+    /// Keepalive probes sent since the peer was last heard of.
     probes: u32,
-    probed: Instant,
     /// A keepalive probe is to be sent now.
     pub(super) probe_due: bool,
 }
@@ -43,15 +42,14 @@ impl Liveness {
     }
 
     /// A probe left, of a closed window or of a quiet peer.
-    pub(super) fn probed(&mut self, now: Instant) {
+    pub(super) fn probed(&mut self) {
         if std::mem::take(&mut self.probe_due) {
             self.probes = self.probes.saturating_add(1);
-            self.probed = now;
         }
     }
 
     fn next_probe(&self, keepalive: &Keepalive) -> Instant {
-        if self.probes == 0 { self.heard + keepalive.idle } else { self.probed + keepalive.interval }
+        self.heard + keepalive.idle + keepalive.interval.saturating_mul(self.probes)
     }
 }
 

@@ -323,7 +323,7 @@ impl Connection {
                 if let Some(persist) = &mut self.timers.persist {
                     persist.sent(now, rto);
                 }
-                self.liveness.probed(now);
+                self.liveness.probed();
                 None
             }
             Kind::Ack | Kind::Past(_) => None,

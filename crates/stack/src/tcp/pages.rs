@@ -13,12 +13,19 @@ type Page = Box<[u8; PAGE as usize]>;
 /// Pages that are done with are kept for the bytes to come: a stream in steady state allocates nothing.
 #[derive(Debug, Default)]
 pub(super) struct Pages {
-    /// Pages from number `first` on; `None` where nothing was written.
-    pages: VecDeque<Option<Page>>,
+    /// Number of the first page that may be there.
     first: u64,
+    /// Boxed: an idle connection has none.
+    held: Option<Box<Held>>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    /// Pages from the first number on; `None` where nothing was written.
+    pages: VecDeque<Option<Page>>,
     spare: Vec<Page>,
-    /// Pages held, spare ones included.
-    held: usize,
+    /// How many pages there are, spare ones included.
+    count: usize,
 }
 
 impl Pages {
@@ -34,10 +41,11 @@ impl Pages {
 
     /// Copies the bytes from `offset` on, which were written, to `out`.
     pub(super) fn read(&self, offset: u64, out: &mut [u8]) {
+        let Some(held) = &self.held else { return };
         let mut out = out;
         for (number, within) in split(offset..offset + out.len() as u64) {
             let (head, rest) = out.split_at_mut(within.len());
-            if let Some(Some(page)) = self.pages.get((number - self.first) as usize) {
+            if let Some(Some(page)) = held.pages.get((number - self.first) as usize) {
                 head.copy_from_slice(&page[within]);
             }
             out = rest;
@@ -47,36 +55,43 @@ impl Pages {
     /// Nothing below `offset` is needed any more.
     pub(super) fn release_below(&mut self, offset: u64) {
         let first = offset / PAGE;
+        let Some(held) = &mut self.held else {
+            self.first = self.first.max(first);
+            return;
+        };
         while self.first < first {
             self.first += 1;
-            self.spare.extend(self.pages.pop_front().flatten());
+            held.spare.extend(held.pages.pop_front().flatten());
         }
     }
 
     /// Nothing at all is needed: gives all memory back.
     pub(super) fn release_all(&mut self) {
-        *self = Self { first: self.first, ..Self::default() };
+        self.held = None;
     }
 
     /// Memory held, in bytes.
     pub(super) fn memory(&self) -> usize {
-        self.held * PAGE as usize + (self.pages.capacity() + self.spare.capacity()) * size_of::<Option<Page>>()
+        self.held.as_ref().map_or(0, |held| {
+            let slots = held.pages.capacity() + held.spare.capacity();
+            held.count * PAGE as usize + slots * size_of::<Option<Page>>() + size_of::<Held>()
+        })
     }
 
     /// True when no memory is held.
     pub(super) fn is_empty(&self) -> bool {
-        self.pages.capacity() == 0 && self.spare.capacity() == 0
+        self.held.is_none()
     }
 
     fn page_mut(&mut self, number: u64) -> &mut Page {
         let at = (number - self.first) as usize;
-        if at >= self.pages.len() {
-            self.pages.resize_with(at + 1, || None);
+        let Held { pages, spare, count } = &mut **self.held.get_or_insert_default();
+        if at >= pages.len() {
+            pages.resize_with(at + 1, || None);
         }
-        let Self { spare, held, .. } = self;
-        self.pages[at].get_or_insert_with(|| {
+        pages[at].get_or_insert_with(|| {
             spare.pop().unwrap_or_else(|| {
-                *held += 1;
+                *count += 1;
                 Box::new([0; PAGE as usize])
             })
         })

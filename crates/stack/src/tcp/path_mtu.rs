@@ -34,6 +34,12 @@ pub(super) struct PathMtu {
     link: usize,
     /// What a router said last.
     told: usize,
+    /// What probes have found. Boxed: few connections ever probe.
+    probing: Option<Box<Probing>>,
+}
+
+#[derive(Debug, Default)]
+struct Probing {
     /// The search, once it has begun: longer packets than the first are unproven, longer than the second do not arrive.
     search: Option<(usize, usize)>,
     /// The last search ended then.
@@ -45,12 +51,32 @@ pub(super) struct PathMtu {
 impl PathMtu {
     /// Nothing is known but the link.
     pub(super) fn new(link: usize) -> Self {
-        Self { link, told: link, search: None, settled: None, probe: None }
+        Self { link, told: link, probing: None }
     }
 
     /// Longest packet to be sent.
     pub(super) fn longest(&self) -> usize {
-        self.search.map_or(self.told, |(proven, _)| self.told.min(proven))
+        self.search().map_or(self.told, |(proven, _)| self.told.min(proven))
+    }
+
+    fn search(&self) -> Option<(usize, usize)> {
+        self.probing.as_ref()?.search
+    }
+
+    fn search_mut(&mut self) -> Option<&mut (usize, usize)> {
+        self.probing.as_mut()?.search.as_mut()
+    }
+
+    fn probe(&self) -> Option<(u64, u64, usize)> {
+        self.probing.as_ref()?.probe
+    }
+
+    fn take_probe(&mut self) -> Option<(u64, u64, usize)> {
+        self.probing.as_mut()?.probe.take()
+    }
+
+    fn probing(&mut self) -> &mut Probing {
+        self.probing.get_or_insert_default()
     }
 }
 
@@ -65,11 +91,11 @@ impl Connection {
             return false;
         }
         self.path_mtu.told = self.path_mtu.told.min(claimed);
-        if let Some((proven, unfit)) = &mut self.path_mtu.search {
+        if let Some((proven, unfit)) = self.path_mtu.search_mut() {
             *unfit = (*unfit).min(claimed + 1);
             *proven = (*proven).min(claimed);
         }
-        self.path_mtu.probe = None;
+        self.path_mtu.take_probe();
         self.use_path_mtu();
         true
     }
@@ -91,7 +117,7 @@ impl Connection {
 
     /// The retransmission timer expired once more. Long packets may be what vanishes.
     pub(super) fn suspect_black_hole(&mut self, now: Instant) {
-        if let Some((.., length)) = self.path_mtu.probe.take() {
+        if let Some((.., length)) = self.path_mtu.take_probe() {
             self.probe_failed(length);
         }
         if self.config.mtu_probing == MtuProbing::Off || self.flight.timeouts < BLACK_HOLE || self.agreed.is_none() {
@@ -99,49 +125,49 @@ impl Connection {
         }
         let headers = self.headers_with_options();
         let link = self.path_mtu.link;
-        self.path_mtu.search = Some(match self.path_mtu.search {
+        self.path_mtu.probing().search = Some(match self.path_mtu.search() {
             None => ((BASE_MSS + headers).min(link), link + 1),
             Some((proven, unfit)) => {
                 let halved = (proven.saturating_sub(headers) / 2).clamp(FLOOR_MSS, BASE_MSS) + headers;
                 (halved.min(link), unfit)
             }
         });
-        self.path_mtu.settled = Some(now);
+        self.path_mtu.probing().settled = Some(now);
         self.use_path_mtu();
     }
 
     /// The length of payload that a probe may have now, if one is due: data and window allow it and what follows it, and nothing
     /// else is wrong with the path.
     pub(super) fn probe_size(&mut self, available: u64, now: Instant) -> Option<u64> {
-        if self.config.mtu_probing == MtuProbing::Off || self.path_mtu.probe.is_some() {
+        if self.config.mtu_probing == MtuProbing::Off || self.path_mtu.probe().is_some() {
             return None;
         }
         let agreed = self.agreed.as_ref()?;
         let (segment, most) = (agreed.segment, agreed.most);
-        if self.path_mtu.search.is_none() {
+        if self.path_mtu.search().is_none() {
             if self.config.mtu_probing != MtuProbing::Always {
                 return None;
             }
             // Begins where almost every path carries the packets.
             let headers = self.headers_with_options();
             let link = self.path_mtu.link.min(most as usize + headers);
-            self.path_mtu.search = Some(((BASE_MSS + headers).min(link), link + 1));
+            self.path_mtu.probing().search = Some(((BASE_MSS + headers).min(link), link + 1));
             self.use_path_mtu();
             return None;
         }
         let calm = self.phase == Phase::Open && self.receiver.out_of_order() == 0 && !self.segments.any_lost();
-        let (proven, unfit) = self.path_mtu.search?;
+        let (proven, unfit) = self.path_mtu.search()?;
         if !calm || self.cwnd().get() < LEAST_WINDOW * segment {
             return None;
         }
         if unfit.saturating_sub(proven) <= THRESHOLD {
-            let settled = *self.path_mtu.settled.get_or_insert(now);
+            let settled = *self.path_mtu.probing().settled.get_or_insert(now);
             if now - settled >= AGAIN {
                 // The path may carry more by now.
-                self.path_mtu.settled = None;
+                self.path_mtu.probing().settled = None;
                 self.path_mtu.told = self.path_mtu.link;
                 let longest = self.path_mtu.link.min(most as usize + self.headers_with_options());
-                self.path_mtu.search = Some((proven, longest + 1));
+                self.path_mtu.probing().search = Some((proven, longest + 1));
             }
             return None;
         }
@@ -153,34 +179,34 @@ impl Connection {
 
     /// A probe of `payload` bytes leaves, the first of them at offset `at`.
     pub(super) fn probe_sent(&mut self, at: u64, payload: u64) {
-        self.path_mtu.probe = Some((at, at + payload, payload as usize + self.headers_with_options()));
+        self.path_mtu.probing().probe = Some((at, at + payload, payload as usize + self.headers_with_options()));
     }
 
     /// Acknowledged up to SND.UNA: if the probe is, the path carries its length.
     pub(super) fn note_probe_delivered(&mut self, now: Instant) {
-        let Some((.., length)) = self.path_mtu.probe.filter(|(_, end, _)| *end <= self.una) else { return };
-        self.path_mtu.probe = None;
-        if let Some((proven, _)) = &mut self.path_mtu.search {
+        let Some((.., length)) = self.path_mtu.probe().filter(|(_, end, _)| *end <= self.una) else { return };
+        self.path_mtu.take_probe();
+        if let Some((proven, _)) = self.path_mtu.search_mut() {
             *proven = length.max(*proven);
         }
-        self.path_mtu.settled = Some(now);
+        self.path_mtu.probing().settled = Some(now);
         self.use_path_mtu();
     }
 
     /// Of what is found lost, a probe that was alone in it says nothing of congestion. Returns what is left of `lost`.
     pub(super) fn forgive_probe(&mut self, lost: Bytes) -> Bytes {
-        let Some((start, end, length)) = self.path_mtu.probe else { return lost };
+        let Some((start, end, length)) = self.path_mtu.probe() else { return lost };
         if start != self.una || lost == Bytes::ZERO {
             return lost;
         }
         let alone = lost == Bytes::new(end - start) && self.phase == Phase::Open;
-        self.path_mtu.probe = None;
+        self.path_mtu.take_probe();
         self.probe_failed(length);
         if alone { Bytes::ZERO } else { lost }
     }
 
     fn probe_failed(&mut self, length: usize) {
-        if let Some((proven, unfit)) = &mut self.path_mtu.search {
+        if let Some((proven, unfit)) = self.path_mtu.search_mut() {
             *unfit = length.max(*proven + 1);
         }
         self.use_path_mtu();
