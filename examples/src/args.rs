@@ -10,7 +10,7 @@ use tautline_base::Rate;
 use tautline_bql::LimitKind;
 use tautline_cc::Algorithm;
 use tautline_qdisc::words::Tree;
-use tautline_stack::{Cidr, EcnMode, Pacing, TcpConfig, TsqLimit};
+use tautline_stack::{Cidr, EcnMode, MtuProbing, Pacing, TcpConfig, TsqLimit};
 
 /// Options of a stack on a device.
 #[derive(Args, Clone, Debug)]
@@ -71,6 +71,9 @@ pub struct TcpArgs {
     /// Explicit congestion notification, in the meanings of net.ipv4.tcp_ecn
     #[arg(long, value_enum, default_value_t)]
     pub ecn: EcnKind,
+    /// Search for the path's MTU where routers do not tell it, in the meanings of net.ipv4.tcp_mtu_probing
+    #[arg(long, value_enum, default_value_t)]
+    pub mtu_probing: ProbingKind,
     /// Timeouts of one segment before the connection is given up
     #[arg(long, default_value_t = 15)]
     pub retries: u32,
@@ -87,6 +90,7 @@ impl TcpArgs {
             pacing: self.pacing.into(),
             tsq: self.tsq,
             ecn: self.ecn.into(),
+            mtu_probing: self.mtu_probing.into(),
             retries: self.retries,
             syn_retries: self.syn_retries,
             ..TcpConfig::default()
@@ -180,6 +184,28 @@ impl From<EcnKind> for EcnMode {
             EcnKind::Accecn => Self::AccEcn,
             EcnKind::AccecnRequestClassic => Self::AccEcnRequestClassic,
             EcnKind::AccecnAccept => Self::AccEcnAccept,
+        }
+    }
+}
+
+/// When the path's MTU is searched for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ProbingKind {
+    /// Never (0)
+    #[default]
+    Off,
+    /// Once timeouts suggest that long packets vanish (1)
+    BlackHole,
+    /// From the beginning (2)
+    Always,
+}
+
+impl From<ProbingKind> for MtuProbing {
+    fn from(kind: ProbingKind) -> Self {
+        match kind {
+            ProbingKind::Off => Self::Off,
+            ProbingKind::BlackHole => Self::BlackHole,
+            ProbingKind::Always => Self::Always,
         }
     }
 }

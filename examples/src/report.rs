@@ -31,7 +31,7 @@ Output with --json: one object per line. Every second and at the end, \"event\":
   dql_limit_bytes       limit on the bytes in the device ring (--limit), null without one
   ring_bytes            bytes in the ring
 At the end \"event\":\"summary\" with role, path, mode, cc, qdisc, bytes, seconds, gbit_per_s, sha256, retransmits, timeouts,
-tsq_throttles, qdisc_sojourn_us (99 % of all packets), drops, dql_limit_bytes, ecn (off, classic, accecn), ce_delivered
+tsq_throttles, path_mtu (longest packet, as far as it is known), qdisc_sojourn_us (99 % of all packets), drops, dql_limit_bytes, ecn (off, classic, accecn), ce_delivered
 (segments the peer says arrived with a congestion mark), ce_received (segments that did), ce_reductions (of the window, for
 marks), frames_in, bad_frames, bad_checksums.
 With --info, \"event\":\"info\" before it: ss (the connection as `ss -tin` would print it), and waited_for: by cause, connection_us (how
@@ -90,6 +90,8 @@ pub struct Summary {
     pub timeouts: u64,
     /// Times TSQ held the connection back.
     pub tsq_throttles: u64,
+    /// Longest IP packet that the path carries, as far as it is known.
+    pub path_mtu: u64,
     /// 99th percentile of the time in the discipline.
     pub qdisc_sojourn_us: f64,
     /// Packets the discipline dropped.

@@ -126,6 +126,7 @@ where
             retransmits: info.retransmits,
             timeouts: info.timeouts,
             tsq_throttles: info.tsq_throttles,
+            path_mtu: info.path_mtu.get(),
             qdisc_sojourn_us: micros(queue.sojourn.percentile(99)),
             drops: queue.drops(),
             dql_limit_bytes: limited(self.host.port().ring().limit().limit()),

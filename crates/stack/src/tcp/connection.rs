@@ -312,7 +312,7 @@ impl Connection {
     pub(super) fn agree(&mut self, syn: &crate::wire::Segment<'_>, now: Instant) {
         let timestamps = syn.timestamp.is_some();
         let own = (self.mtu - self.tuple.headers_len()) as u64;
-        let peer = u64::from(syn.mss.unwrap_or(self.tuple.default_mss())).max(MIN_MSS);
+        let peer = u64::from(syn.mss.unwrap_or_else(|| self.tuple.default_mss())).max(MIN_MSS);
         let segment = own.min(peer) - if timestamps { TIMESTAMP_OPTION as u64 } else { 0 };
         let scaling = syn.window_scale.is_some();
         self.agreed = Some(Agreed {
@@ -373,7 +373,7 @@ impl Connection {
 
     /// Most payload in a segment.
     pub(crate) fn segment_size(&self) -> u64 {
-        self.agreed.as_ref().map_or(self.tuple.default_mss().into(), |agreed| agreed.segment)
+        self.agreed.as_ref().map_or_else(|| self.tuple.default_mss().into(), |agreed| agreed.segment)
     }
 
     /// A full segment's length on the wire.

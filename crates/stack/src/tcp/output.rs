@@ -166,7 +166,7 @@ impl Connection {
             return None;
         }
         self.restart_after_idle(now);
-        let size = self.probe_size(available, now).unwrap_or(self.segment_size());
+        let size = self.probe_size(available, now).unwrap_or_else(|| self.segment_size());
         let plan = self.new_segment_of(size);
         if plan.range.is_empty() {
             self.window_closed(now);
