@@ -6,8 +6,8 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`socket`] | one socket: its two queues and its account |
-//! | [`queue`] | datagrams in one ring of bytes |
+//! | `socket` | one socket: its two queues and its account |
+//! | `queue` | datagrams in one ring of bytes |
 
 pub(crate) mod queue;
 pub(crate) mod socket;
