@@ -12,7 +12,7 @@ use std::time::Duration;
 use tautline_base::{Bytes, Device, Frame, HeapFrame, Instant, Packet, Pool, Received, SocketId};
 use tautline_bql::{Dql, Limit, Port, Ring};
 use tautline_qdisc::{FqCodel, fq_codel};
-use tautline_stack::{Cidr, Event, Host, HostConfig, NoTrace, Recv, TcpConfig, TcpInfo};
+use tautline_stack::{Cidr, Event, Host, HostConfig, NoTrace, Recv, TcpConfig, TcpInfo, UdpConfig, UdpRecv};
 
 /// The system's allocator, counting the calls of each thread.
 struct Counting;
@@ -261,6 +261,40 @@ fn nor_does_a_transfer_with_losses() {
     if let Some(culprit) = culprit {
         panic!("{count} allocations in 20000 segments, the first at\n{culprit}");
     }
+}
+
+/// Datagrams as many as the line carries, for so many rounds; how many were read.
+fn datagrams(bulk: &mut Bulk, near: SocketId, far: SocketId, rounds: usize) -> usize {
+    let (to, mut buffer, mut read) = (SocketAddrV4::new(address(1), PORT).into(), [0; 2000], 0);
+    for _ in 0..rounds {
+        while bulk.hosts[0].send_to(near, &bulk.chunk[..1400], Some(to)).is_ok() {}
+        bulk.round();
+        while let Ok(UdpRecv::Datagram(_)) = bulk.hosts[1].recv_from(far, &mut buffer) {
+            read += 1;
+        }
+        while bulk.hosts[0].next_event().is_some() || bulk.hosts[1].next_event().is_some() {}
+    }
+    read
+}
+
+#[test]
+fn nor_do_datagrams() {
+    let mut bulk = Bulk::new(None);
+    let bind = |host: &mut Host<_, _>, port| {
+        host.udp_bind(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port), UdpConfig::default()).expect("free")
+    };
+    let [a, b] = &mut bulk.hosts;
+    let (near, far) = (bind(a, 0), bind(b, PORT));
+    datagrams(&mut bulk, near, far, 1000);
+    let before = CALLS.get();
+    CURIOUS.set(true);
+    let read = datagrams(&mut bulk, near, far, 1000);
+    CURIOUS.set(false);
+    let count = CALLS.get() - before;
+    if let Some(culprit) = CULPRIT.with(|culprit| culprit.borrow_mut().take()) {
+        panic!("{count} allocations for {read} datagrams, the first at\n{culprit}");
+    }
+    assert!(read > 7000, "the line was not full: {read}");
 }
 
 #[test]
