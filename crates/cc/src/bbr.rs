@@ -178,7 +178,7 @@ impl Bbr {
             self.aggregation.on_round(&self.params.aggregation);
         }
         let epoch = self.mss * self.params.aggregation.epoch;
-        self.aggregation.on_ack(ack.now, ack.acked, self.model_rate(), self.cwnd, epoch);
+        self.aggregation.on_ack(ack.now, ack.acked, self.model_rate(), self.mss, self.cwnd, epoch);
     }
 
     fn advance_cycle(&mut self, ack: &Ack) {

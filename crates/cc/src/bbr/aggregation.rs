@@ -5,6 +5,7 @@
 
 use tautline_base::{Bytes, Instant, Rate};
 
+use super::network::whole;
 use super::params::AggregationParams;
 
 /// The largest excess in two windows, of which one is being filled.
@@ -38,10 +39,10 @@ impl Aggregation {
         }
     }
 
-    /// `acked` was acknowledged at `now`. No excess above the window `cwnd` is believed; `epoch` acknowledged begin a new
-    /// epoch.
-    pub(super) fn on_ack(&mut self, now: Instant, acked: Bytes, bandwidth: Rate, cwnd: Bytes, epoch: Bytes) {
-        let mut expected = bandwidth * (now - self.epoch_began);
+    /// `acked` was acknowledged at `now`, where `bandwidth` explains whole segments of `mss`. No excess above the window `cwnd` is
+    /// believed; `epoch` acknowledged begin a new epoch.
+    pub(super) fn on_ack(&mut self, now: Instant, acked: Bytes, bandwidth: Rate, mss: Bytes, cwnd: Bytes, epoch: Bytes) {
+        let mut expected = whole(bandwidth * (now - self.epoch_began), mss);
         if self.epoch_acked <= expected || self.epoch_acked + acked >= epoch {
             self.restart(now);
             expected = Bytes::ZERO;
@@ -70,7 +71,7 @@ mod tests {
     fn room_after(times: &[u64], cwnd: u64) -> Vec<u64> {
         let (mut aggregation, params) = (Aggregation::new(), AggregationParams::default());
         let room = |at: &u64| {
-            aggregation.on_ack(Instant::from_millis(1000 + at), MSS * 20, BANDWIDTH, MSS * cwnd, MSS * params.epoch);
+            aggregation.on_ack(Instant::from_millis(1000 + at), MSS * 20, BANDWIDTH, MSS, MSS * cwnd, MSS * params.epoch);
             aggregation.room(BANDWIDTH, &params) / MSS.get()
         };
         times.iter().map(room).map(Bytes::get).collect()
@@ -97,7 +98,7 @@ mod tests {
     #[test]
     fn it_is_forgotten_after_two_windows() {
         let (mut aggregation, params) = (Aggregation::new(), AggregationParams::default());
-        aggregation.on_ack(Instant::from_secs(1), MSS * 20, BANDWIDTH, MSS * 100, MSS * params.epoch);
+        aggregation.on_ack(Instant::from_secs(1), MSS * 20, BANDWIDTH, MSS, MSS * 100, MSS * params.epoch);
         for round in 1..=10 {
             assert_eq!(aggregation.room(BANDWIDTH, &params), MSS * 20, "round {round}");
             aggregation.on_round(&params);

@@ -17,6 +17,11 @@ pub(super) const SLOWEST: Rate = Rate::bytes_per_sec(1);
 
 const NANOS: u128 = 1_000_000_000;
 
+/// The whole segments in `bytes`.
+pub(super) fn whole(bytes: Bytes, mss: Bytes) -> Bytes {
+    mss * (bytes.get() / mss.get().max(1))
+}
+
 impl Bbr {
     /// The bandwidth to send at: the policer's if one was found. Zero before the first sample.
     pub(super) fn model_rate(&self) -> Rate {
@@ -89,10 +94,10 @@ impl Bbr {
         self.mss * (even + probe).min(LARGEST)
     }
 
-    /// How much of `in_flight` the network will hold when the next segment departs: less what it delivers until then, and,
-    /// if the gain means to fill it, with that burst.
+    /// How much of `in_flight` the network will hold when the next segment departs: less the whole segments it delivers until
+    /// then, and, if the gain means to fill it, with that burst.
     pub(super) fn in_network(&self, ack: &Ack, in_flight: Bytes) -> Bytes {
-        let delivered = self.model_rate() * (ack.next_departure - ack.now);
+        let delivered = whole(self.model_rate() * (ack.next_departure - ack.now), self.mss);
         let burst = if self.pacing_gain() > Gain::UNIT {
             self.mss * self.params.burst(self.pacing_rate, self.mss)
         } else {
