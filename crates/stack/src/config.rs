@@ -111,6 +111,10 @@ pub struct TcpConfig {
     pub tsq: TsqLimit,
     /// Most bytes the application may have written that are not yet acknowledged. Default 4 MiB (Linux `tcp_wmem[2]`).
     pub send_buffer: Bytes,
+    /// What each segment in that buffer is charged beside its bytes until it is acknowledged, selectively or not. Default 0;
+    /// Linux charges the memory of its descriptors, 1280 bytes for a full Ethernet segment sent alone (`truesize` 2728), and
+    /// joins what is selectively acknowledged.
+    pub send_overhead: Bytes,
     /// Most received bytes the application may leave unread; bounds the window. Default 6 MiB (Linux `tcp_rmem[2]`).
     pub receive_buffer: Bytes,
     /// Nagle's algorithm in Minshall's form. Default on; `TCP_NODELAY` is `false`.
@@ -166,6 +170,7 @@ impl Default for TcpConfig {
             pacer: PacerConfig::default(),
             tsq: TsqLimit::default(),
             send_buffer: Bytes::mib(4),
+            send_overhead: Bytes::ZERO,
             receive_buffer: Bytes::mib(6),
             nagle: true,
             delayed_ack: Duration::from_millis(40),

@@ -26,8 +26,8 @@ const LOOK: Duration = Duration::from_millis(10);
 const WINDOW: u32 = 10;
 /// The kernel compared with counts 100 ticks a second (`HZ`).
 const TICK: Duration = Duration::from_millis(10);
-/// Linux's 4 MiB (`tcp_wmem[2]`) are of memory: 2728 bytes of it hold 1448 of payload when each packet is a buffer of its own.
-const SEND_BUFFER: Bytes = Bytes::new((4 << 20) * 1448 / 2728);
+/// What Linux's send buffer is charged for a full segment sent alone, beside its 1448 bytes.
+const SEND_OVERHEAD: Bytes = Bytes::new(1280);
 /// Looks between echo messages.
 const ECHO: u32 = 2;
 
@@ -101,7 +101,7 @@ fn tcp(cell: &Cell, wrap: &dyn Fn(Factory) -> Factory) -> TcpConfig {
         pacing,
         pacer: PacerConfig::linux(),
         tsq: TsqLimit::Off,
-        send_buffer: SEND_BUFFER,
+        send_overhead: SEND_OVERHEAD,
         ..TcpConfig::default()
     }
 }

@@ -427,7 +427,7 @@ impl Connection {
 
     /// Tells the application that there is room again, once a third of the buffer is free.
     pub(super) fn notice_room(&mut self) {
-        if self.wants_room && self.buffer.room() as u64 >= self.config.send_buffer.get() / 3 {
+        if self.wants_room && self.send_room() >= self.config.send_buffer / 3 {
             self.wants_room = false;
             self.happened.writable = true;
         }
