@@ -87,11 +87,12 @@ impl SlowStart for Hystart {
         let Some(rtt) = ack.rtt else { return Step::Grow(ack.acked) };
         let delay_min = self.delay_min.map_or(rtt, |lowest| lowest.min(rtt));
         self.delay_min = Some(delay_min);
-        if before.cwnd < self.low_window {
-            return Step::Grow(ack.acked);
-        }
         let same_round = self.round.filter(|observed| !observed.round.is_passed(ack));
         let mut observed = same_round.unwrap_or_else(|| Observed::begin(ack));
+        if before.cwnd < self.low_window {
+            self.round = Some(observed);
+            return Step::Grow(ack.acked);
+        }
         let long = self.train_is_long(&mut observed, ack.now, delay_min, before);
         let leave = observed.delay_grew(rtt, delay_min) || long;
         self.round = Some(observed);

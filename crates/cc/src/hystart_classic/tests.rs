@@ -103,3 +103,13 @@ fn small_windows_are_let_be() {
     assert_eq!(path.train(200, MS, MS), None);
     assert_eq!(path.ack(None), Step::Grow(MSS), "no sample, no look");
 }
+
+/// The train of a round begins with the round, and what came before the window was large enough is a gap in it.
+#[test]
+fn a_round_that_begins_below_the_least_window_has_no_train() {
+    let mut path = Path::new(15, false);
+    path.train(5, MS, 4 * MS);
+    path.window = 16;
+    assert_eq!(path.train(10, MS, 4 * MS), None, "the rest of the round");
+    assert_eq!(path.train(10, MS, 4 * MS), Some(3), "(4 + 1) / 2 ms into the next");
+}
