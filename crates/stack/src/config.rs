@@ -8,7 +8,7 @@ use std::time::Duration;
 use tautline_base::Bytes;
 use tautline_cc::{Algorithm, Factory};
 
-pub use self::loss_recovery::{LossRecovery, Prr, Reordering};
+pub use self::loss_recovery::{LossRecovery, Prr, Reordering, Successive};
 use crate::address::{Cidr, Route};
 use crate::pacer::PacerConfig;
 use crate::tsq::TsqLimit;

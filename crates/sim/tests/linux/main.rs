@@ -6,6 +6,7 @@
 
 mod cell;
 mod figures;
+mod iperf;
 mod ours;
 mod tables;
 

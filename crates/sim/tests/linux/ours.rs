@@ -6,18 +6,19 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
-use tautline_base::{Bytes, HeapFrame, Instant, Pool, Rate};
+use tautline_base::{Bytes, HeapFrame, Pool, Rate};
 use tautline_bql::{Dql, Limit, Port, Ring};
 use tautline_cc::{Algorithm, Config, Factory};
 use tautline_qdisc::{Ledger, PfifoFast, pfifo_fast};
-use tautline_sim::{EchoRequest, Echoes, Flows, Link, LinkConfig, Network, NicConfig, SimNic};
-use tautline_stack::{Cidr, Host, HostConfig, PacerConfig, Pacing, TcpConfig, TsqLimit};
+use tautline_sim::{EchoRequest, Echoes, Link, LinkConfig, Network, NicConfig, SimNic};
+use tautline_stack::{Cidr, Host, HostConfig, LossRecovery, PacerConfig, Pacing, TcpConfig, TsqLimit};
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
 use crate::cell::Cell;
 use crate::figures::{Figures, SKIP, period, share};
+use crate::iperf::Iperf;
 
 const PORT: u16 = 5201;
 /// Time between looks at the queue.
@@ -43,8 +44,8 @@ pub(crate) fn run_with(cell: &Cell, seed: u64, wrap: impl Fn(Factory) -> Factory
     let back = LinkConfig { delay: cell.rtt, ..LinkConfig::default() };
     let links = [there, back].map(|config| Link::new(config, Pcg32::from_rng(&mut seeds)).expect("a link"));
     let remote = SocketAddrV4::new(address(1), PORT);
-    let mut apps =
-        [Flows::source(remote, cell.flows, tcp(cell, &wrap)), Flows::sink(PORT, tcp(cell, &|same| same))].into_iter();
+    let client = Iperf::client(remote.into(), cell.rtt, cell.flows, tcp(cell, &wrap));
+    let mut apps = [client, Iperf::server(PORT, tcp(cell, &|same| same))].into_iter();
     let mut network = Network::new(seed, links, Echoes::default(), |number, tap| {
         // A veth pair: nothing waits in it.
         let nic = NicConfig { rate: Rate::MAX, tx_ring: 4096, rx_ring: 4096, ..NicConfig::default() };
@@ -57,10 +58,18 @@ pub(crate) fn run_with(cell: &Cell, seed: u64, wrap: impl Fn(Factory) -> Factory
     })
     .unwrap_or_else(|never| match never {});
 
+    let begin = loop {
+        match network.end(0).app.begin() {
+            Some(begin) => break begin,
+            None => network.step().expect("streams open"),
+        };
+    };
+    // The echoes and looks at the queue were timed by the start of the program, which then talked to its server for so long.
+    let early = cell.rtt * (4 + cell.flows as u32);
     let (mut backlog, mut windows) = (Vec::new(), Vec::new());
     let looks = (cell.duration.as_nanos() / LOOK.as_nanos()) as u32;
-    for look in 0..looks {
-        let now = Instant::ZERO + LOOK * look;
+    for look in 1..=looks {
+        let (since, now) = (LOOK * look, begin + LOOK * look);
         while network.next_event().is_none_or(|at| at < now) {
             network.step().expect("flows have no end");
         }
@@ -70,7 +79,7 @@ pub(crate) fn run_with(cell: &Cell, seed: u64, wrap: impl Fn(Factory) -> Factory
             let info = sender.app.first().and_then(|socket| sender.host.info(socket));
             windows.extend(info.map(|info| info.cwnd.get()));
         }
-        if LOOK * look < SKIP {
+        if since + early < SKIP || since + early > cell.duration {
             continue;
         }
         backlog.push(network.link(0).backlog().bytes.get() as f64);
@@ -81,7 +90,7 @@ pub(crate) fn run_with(cell: &Cell, seed: u64, wrap: impl Fn(Factory) -> Factory
     }
     let delays: Vec<_> = network.recorder().delays().iter().map(|delay| (*delay + cell.rtt).as_secs_f64() * 1e3).collect();
     Figures {
-        goodput: network.end(1).app.received() as f64 * 8.0 / 1e6 / cell.duration.as_secs_f64(),
+        goodput: network.end(1).app.received() as f64 * 8.0 / 1e6 / (cell.duration + cell.rtt).as_secs_f64(),
         rtt_median: share(delays.clone(), 50),
         rtt_95: share(delays, 95),
         backlog: share(backlog, 50),
@@ -102,6 +111,7 @@ fn tcp(cell: &Cell, wrap: &dyn Fn(Factory) -> Factory) -> TcpConfig {
         pacer: PacerConfig::linux(),
         tsq: TsqLimit::Off,
         send_overhead: SEND_OVERHEAD,
+        loss_recovery: LossRecovery::linux(),
         ..TcpConfig::default()
     }
 }

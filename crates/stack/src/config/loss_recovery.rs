@@ -18,6 +18,15 @@ pub struct LossRecovery {
     pub frto: bool,
     /// What fast recovery divides deliveries by. Default [`Prr::Rfc9937`].
     pub prr: Prr,
+    /// When losses of a later flight that a recovery leaves behind begin the next one. Default [`Successive::AtNextLoss`].
+    pub successive: Successive,
+}
+
+impl LossRecovery {
+    /// As Linux does all of it.
+    pub fn linux() -> Self {
+        Self { prr: Prr::Linux, successive: Successive::AtOnce, ..Self::default() }
+    }
 }
 
 impl Default for LossRecovery {
@@ -28,6 +37,7 @@ impl Default for LossRecovery {
             reordering: Reordering::Adaptive,
             frto: true,
             prr: Prr::Rfc9937,
+            successive: Successive::AtNextLoss,
         }
     }
 }
@@ -53,4 +63,15 @@ pub enum Prr {
     Rfc9937,
     /// Divides by the congestion window before the recovery (Linux, after RFC 6937).
     Linux,
+}
+
+/// What follows when a recovery ends while segments sent after its beginning are known to be lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Successive {
+    /// They are repaired, and the next loss that is found begins the next recovery: their losses were found while the window was
+    /// being reduced, and are answered (RFC 6675 §5).
+    #[default]
+    AtNextLoss,
+    /// The next recovery begins with the same acknowledgement, and reduces the window again (Linux).
+    AtOnce,
 }

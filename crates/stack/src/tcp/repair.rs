@@ -9,7 +9,7 @@ use super::duplicates::Duplicate;
 use super::recovery::{Episode, Frto, Phase, Proof, Undo};
 use super::segments::{Delivery, Losses, ReorderingWindow};
 use super::tail_probe::TailProbe;
-use crate::config::Prr;
+use crate::config::{Prr, Successive};
 
 /// What a sender remembers beside its phase.
 #[derive(Debug, Default)]
@@ -67,6 +67,7 @@ impl Connection {
     /// Goes on with whatever is under way and looks for losses. Returns how much was newly lost.
     pub(super) fn repair(&mut self, heard: &Heard<'_>) -> Bytes {
         self.leave_cwr();
+        let repaired = self.phase.repairs();
         let look = match self.phase {
             Phase::Recovery(episode) if episode.is_cwr() => true,
             Phase::Open => self.undo_if_all_came_twice(heard.now),
@@ -77,7 +78,14 @@ impl Connection {
             return Bytes::ZERO;
         }
         let head = self.condemn_head(heard);
-        self.find_losses(head, heard.recoverable, heard.now)
+        let successive = repaired && self.phase == Phase::Open && self.leaves_losses_behind();
+        self.find_losses(head, successive, heard.recoverable, heard.now)
+    }
+
+    /// What is still to be repaired begins the next recovery although nothing more is lost.
+    fn leaves_losses_behind(&self) -> bool {
+        let losses = self.segments.any_lost() || self.segments.again() > 0;
+        losses && self.config.loss_recovery.successive == Successive::AtOnce
     }
 
     /// A reduction without loss is over when something sent after it is acknowledged, which the announcement of the reduction
@@ -192,7 +200,7 @@ impl Connection {
     /// The reordering window closed.
     pub(super) fn look_for_losses(&mut self, now: Instant) {
         let recoverable = self.recoverable();
-        self.find_losses(Bytes::ZERO, recoverable, now);
+        self.find_losses(Bytes::ZERO, false, recoverable, now);
     }
 
     /// What is not yet reported delivered: what a recovery that begins now can still learn of.
@@ -211,8 +219,8 @@ impl Connection {
     }
 
     /// Detects losses beyond the `known` one; the first of an episode begin fast recovery. After a timeout, a retransmission that
-    /// is lost too begins one. `recoverable` is what the episode can still report delivered.
-    fn find_losses(&mut self, known: Bytes, recoverable: Bytes, now: Instant) -> Bytes {
+    /// is lost too begins one, and so does a `successive` recovery. `recoverable` is what the episode can still report delivered.
+    fn find_losses(&mut self, known: Bytes, successive: bool, recoverable: Bytes, now: Instant) -> Bytes {
         let in_flight = Bytes::new(self.segments.in_flight());
         let window = self.reordering_window();
         let mut losses = Losses { now, sampler: &mut self.sampler, controller: &mut *self.controller };
@@ -221,7 +229,7 @@ impl Connection {
         let found = if has_sack { self.segments.detect_lost(now, window, &mut losses) } else { Default::default() };
         self.timers.reorder = found.look_again;
         let lost = self.forgive_probe(known + found.bytes);
-        if lost > Bytes::ZERO {
+        if lost > Bytes::ZERO || successive {
             match &mut self.phase {
                 Phase::Open => self.enter_recovery(Signal::Loss, in_flight, recoverable, now),
                 Phase::Recovery(episode) if episode.is_cwr() => {
