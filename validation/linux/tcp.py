@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Real Linux TCP through a bottleneck, in simulated time: one line of figures for each cell and seed.
 
-    tcp.py RIG OUT SEEDS CELL... : adds what OUT (a CSV file) does not hold yet
+    tcp.py RIG OUT SEEDS CELL...      adds what OUT (a CSV file) does not hold yet
+    tcp.py --series RIG FOLDER CELL...  seed 1 over time, for plots.py: FOLDER/CELL.linux.csv
 
 A cell is CC-FLOWS-QDISC-MBIT-RTT-SECONDS, e.g. cubic-1-fq_codel-10-20-30. RIG is a folder as run.py wants it that also holds
 `sim-topo.sh` (the hosts A and B with the router R between them), `bin/qmon` (looks at the queue each 10 ms) and `bin/rttping`
@@ -93,7 +94,31 @@ def figures(folder, flows):
     ]
 
 
+def series(folder):
+    """Seconds since the data began, window of the first stream and backlog, each tenth of a second."""
+    result = json.load(open(f"{folder}/iperf.json"))
+    rows = [row for row in csv.reader(open(f"{folder}/qmon.csv"))][1:]
+    last = [row for row in rows if row[3] not in ("htb", "bql")][-1][2]
+    queue = [(float(row[0]), int(row[4])) for row in rows if row[2] == last]
+    # The first bytes in the queue tell when the data began.
+    begin = next(at for at, backlog in queue if backlog > 1000)
+    windows = [interval["streams"][0] for interval in result["intervals"]]
+    for i, window in enumerate(windows):
+        at = (i + 1) / 10
+        near = min(queue, key=lambda look: abs(look[0] - begin - at))
+        yield f"{at:.1f}", window["snd_cwnd"], near[1]
+
+
+def record_series():
+    folder, out, cells = os.path.abspath(sys.argv[2]), sys.argv[3], sys.argv[4:]
+    for cell in cells:
+        with rig.Boot(folder, 1, job(cell)) as run, open(f"{out}/{cell}.linux.csv", "w") as file:
+            csv.writer(file, lineterminator="\n").writerows(series(run.folder))
+
+
 def main():
+    if sys.argv[1] == "--series":
+        return record_series()
     folder, out, seeds, cells = os.path.abspath(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4:]
     have = set()
     if os.path.exists(out):

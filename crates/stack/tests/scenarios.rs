@@ -7,7 +7,7 @@ use std::time::Duration;
 use pair::{DELAY, PORT, Pair};
 use tautline_base::{Bytes, Instant, Reason};
 use tautline_cc::Algorithm;
-use tautline_stack::{CloseReason, Event, Recv, TcpConfig};
+use tautline_stack::{CloseReason, Event, Pacing, Recv, TcpConfig};
 
 fn data(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 31 % 251) as u8).collect()
@@ -539,4 +539,38 @@ fn another_controller_takes_over_with_the_window_of_the_one_before() {
     assert_eq!((before.congestion, after.congestion), ("cubic", "reno"));
     assert_eq!(after.cwnd, before.cwnd);
     assert_eq!(pair.transfer(0, client, server, &payload, Duration::from_secs(20)), payload);
+}
+
+/// A mebibyte for segments of 1448 bytes that cost 2728 each holds 556 575 bytes; what the peer reports out of order costs only
+/// its bytes.
+#[test]
+fn a_segment_is_charged_its_overhead_until_it_is_acknowledged_in_whatever_way() {
+    let config =
+        TcpConfig { send_buffer: Bytes::mib(1), send_overhead: Bytes::new(1280), pacing: Pacing::Off, ..TcpConfig::default() };
+    let (mut pair, client, _server) = Pair::connected(5, config);
+    let chunk = data(100_000);
+    let write = |pair: &mut Pair| {
+        let mut written = 0;
+        loop {
+            match pair.hosts[0].send(client, &chunk).expect("open") {
+                0 => return written,
+                taken => written += taken,
+            }
+        }
+    };
+    let most = (1 << 20) * 1448 / 2728;
+    let written = write(&mut pair);
+    assert!((most - 1448..=most).contains(&written), "{written} of {most}");
+    // The first segment is lost: nine of ten are reported, none is acknowledged.
+    let mut seen = 0;
+    pair.filter = Box::new(move |to, frame| {
+        let payload = to == 1 && frame.len() > 1000;
+        seen += usize::from(payload);
+        !(payload && seen == 1)
+    });
+    pair.run_for(DELAY * 3);
+    let info = pair.hosts[0].info(client).expect("open");
+    assert_eq!(info.bytes_acked, 0, "{info:?}");
+    let room = write(&mut pair) as u64;
+    assert!((9..=40).contains(&(room * 2728 / 1448 / 1280)), "{room} bytes of room after nine segments or so");
 }

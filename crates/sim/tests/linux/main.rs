@@ -49,5 +49,17 @@ fn trace() {
     println!("{}", Row::HEAD);
     let print = |row: &Row| println!("{row}");
     let wrap = |inner: Factory| Factory::new(move |config| Box::new(Traced::new(inner.build(config), print)));
-    println!("{:?}", ours::run_with(&cell.parse().expect("a cell"), 1, wrap));
+    println!("{:?}", ours::run_with(&cell.parse().expect("a cell"), 1, wrap).0);
+}
+
+/// Writes the window of the first flow and the backlog over time of the cells that `ONLY` names, for `validation/linux/plots.py`.
+#[test]
+#[ignore = "part of scripts/validate-tcp"]
+fn series() {
+    let folder = env::var("TAUTLINE_SERIES").expect("TAUTLINE_SERIES names a folder");
+    for cell in env::var("ONLY").expect("ONLY names cells").split_whitespace() {
+        let (_, looks) = ours::run_with(&cell.parse().expect("a cell"), 1, |same| same);
+        let rows: String = looks.iter().map(|(at, window, backlog)| format!("{at:.1},{window},{backlog}\n")).collect();
+        fs::write(Path::new(&folder).join(format!("{cell}.ours.csv")), rows).expect("the folder can be written to");
+    }
 }

@@ -34,11 +34,14 @@ const ECHO: u32 = 2;
 
 /// Runs `cell` with `seed`.
 pub(crate) fn run(cell: &Cell, seed: u64) -> Figures {
-    run_with(cell, seed, |congestion| congestion)
+    run_with(cell, seed, |congestion| congestion).0
 }
 
-/// Runs `cell` with `seed`, its controllers wrapped.
-pub(crate) fn run_with(cell: &Cell, seed: u64, wrap: impl Fn(Factory) -> Factory) -> Figures {
+/// Seconds since the beginning, window of the first flow and backlog, in bytes.
+pub(crate) type Look = (f64, u64, u64);
+
+/// Runs `cell` with `seed`, its controllers wrapped; what was seen each tenth of a second.
+pub(crate) fn run_with(cell: &Cell, seed: u64, wrap: impl Fn(Factory) -> Factory) -> (Figures, Vec<Look>) {
     let mut seeds = Pcg32::seed_from_u64(seed);
     let there = LinkConfig { queue: cell.tree(seed).parse().expect("a tree"), ..LinkConfig::default() };
     let back = LinkConfig { delay: cell.rtt, ..LinkConfig::default() };
@@ -66,7 +69,7 @@ pub(crate) fn run_with(cell: &Cell, seed: u64, wrap: impl Fn(Factory) -> Factory
     };
     // The echoes and looks at the queue were timed by the start of the program, which then talked to its server for so long.
     let early = cell.rtt * (4 + cell.flows as u32);
-    let (mut backlog, mut windows) = (Vec::new(), Vec::new());
+    let (mut backlog, mut windows, mut series) = (Vec::new(), Vec::new(), Vec::new());
     let looks = (cell.duration.as_nanos() / LOOK.as_nanos()) as u32;
     for look in 1..=looks {
         let (since, now) = (LOOK * look, begin + LOOK * look);
@@ -77,7 +80,9 @@ pub(crate) fn run_with(cell: &Cell, seed: u64, wrap: impl Fn(Factory) -> Factory
         if look % WINDOW == 0 {
             let sender = network.end(0);
             let info = sender.app.first().and_then(|socket| sender.host.info(socket));
-            windows.extend(info.map(|info| info.cwnd.get()));
+            let window = info.map_or(0, |info| info.cwnd.get());
+            windows.push(window);
+            series.push((since.as_secs_f64(), window, network.link(0).backlog().bytes.get()));
         }
         if since + early < SKIP || since + early > cell.duration {
             continue;
@@ -89,14 +94,15 @@ pub(crate) fn run_with(cell: &Cell, seed: u64, wrap: impl Fn(Factory) -> Factory
         }
     }
     let delays: Vec<_> = network.recorder().delays().iter().map(|delay| (*delay + cell.rtt).as_secs_f64() * 1e3).collect();
-    Figures {
+    let figures = Figures {
         goodput: network.end(1).app.received() as f64 * 8.0 / 1e6 / (cell.duration + cell.rtt).as_secs_f64(),
         rtt_median: share(delays.clone(), 50),
         rtt_95: share(delays, 95),
         backlog: share(backlog, 50),
         drops: network.link(0).stats().drops() as f64,
         period: period(&windows),
-    }
+    };
+    (figures, series)
 }
 
 fn tcp(cell: &Cell, wrap: &dyn Fn(Factory) -> Factory) -> TcpConfig {

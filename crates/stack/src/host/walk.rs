@@ -155,7 +155,6 @@ where
     fn birth_one(&mut self, id: SocketId, now: Instant) -> bool {
         let Some(connection) = self.sockets.connection_mut(id) else { return self.birth_datagram(id, now) };
         let Some(plan) = connection.next_segment(now) else {
-            connection.note_application_limited(connection.tsq.charged());
             connection.stand(Connection::obstacle, now);
             return false;
         };

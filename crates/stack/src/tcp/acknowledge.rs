@@ -229,11 +229,12 @@ impl Connection {
         }
     }
 
-    /// The application had no full segment to send although the window was open: what is in flight says little about the path.
-    /// Lost segments that wait to be sent again are something to send (`spec/tcp.md` §2.1).
-    pub(crate) fn note_application_limited(&mut self, below_socket: Bytes) {
+    /// The application writes. If it left no full segment to send although the window was open, what is in flight says little
+    /// about the path. Lost segments that wait to be sent again are something to send, and what waits below the socket is too
+    /// (`spec/tcp.md` §2.1).
+    pub(super) fn note_application_limited(&mut self) {
         let nothing_waits = self.nxt + self.segment_size() > self.buffer.end() && !self.segments.any_lost();
-        if nothing_waits && below_socket == Bytes::ZERO && self.segments.in_flight() < self.cwnd().get() {
+        if nothing_waits && self.tsq.charged() == Bytes::ZERO && self.segments.in_flight() < self.cwnd().get() {
             self.sampler.mark_app_limited(Bytes::new(self.segments.in_flight()));
         }
     }

@@ -400,6 +400,7 @@ impl Connection {
         match self.state {
             State::Closed | State::TimeWait => Err(SocketError::Closed),
             _ => {
+                self.note_application_limited();
                 let taken = self.buffer.write(&data[..self.may_write(data.len())]);
                 self.wants_room = taken < data.len();
                 Ok(taken)
