@@ -94,14 +94,15 @@ def figures(folder, flows):
     ]
 
 
-def series(folder):
+def series(folder, cell):
     """Seconds since the data began, window of the first stream and backlog, each tenth of a second."""
     result = json.load(open(f"{folder}/iperf.json"))
     rows = [row for row in csv.reader(open(f"{folder}/qmon.csv"))][1:]
     last = [row for row in rows if row[3] not in ("htb", "bql")][-1][2]
     queue = [(float(row[0]), int(row[4])) for row in rows if row[2] == last]
-    # The first bytes in the queue tell when the data began.
-    begin = next(at for at, backlog in queue if backlog > 1000)
+    # The looks begin half a second before the client, which talks to its server for so many round trips before it sends.
+    _, flows, _, _, rtt, _ = cell.split("-")
+    begin = queue[0][0] + 0.5 + (4 + int(flows)) * int(rtt) / 1000
     windows = [interval["streams"][0] for interval in result["intervals"]]
     for i, window in enumerate(windows):
         at = (i + 1) / 10
@@ -113,7 +114,7 @@ def record_series():
     folder, out, cells = os.path.abspath(sys.argv[2]), sys.argv[3], sys.argv[4:]
     for cell in cells:
         with rig.Boot(folder, 1, job(cell)) as run, open(f"{out}/{cell}.linux.csv", "w") as file:
-            csv.writer(file, lineterminator="\n").writerows(series(run.folder))
+            csv.writer(file, lineterminator="\n").writerows(series(run.folder, cell))
 
 
 def main():
