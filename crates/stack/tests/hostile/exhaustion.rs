@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tautline_base::{Bytes, SocketId};
+use tautline_base::{Bytes, Instant, SocketId};
 use tautline_stack::{CloseReason, ConnectError, Event, Limits, TcpConfig};
 
 use crate::pair::{DELAY, PORT, Pair, address};
@@ -239,4 +239,17 @@ fn ports_run_out_and_come_back() {
     let again = pair.hosts[0].connect(remote, TcpConfig::default(), pair.now).expect("one port is free");
     assert_ne!(again, gone, "the old handle names nothing");
     assert!(pair.hosts[0].info(gone).is_none());
+}
+
+/// The driver's clock jumps or steps back: nothing spins, nothing panics, and the connection goes on.
+#[test]
+fn a_clock_that_jumps_does_no_harm() {
+    for to in [0, 1, 999_000_000, 3_600_000_000_000, 30 * 86_400_000_000_000] {
+        let mut peer = Peer::connected(TcpConfig { nagle: false, ..TcpConfig::default() }, mss(1000));
+        peer.host_writes(10);
+        peer.pair.now = Instant::from_nanos(to);
+        peer.run_for(Duration::from_millis(1));
+        peer.send(&peer.acknowledges(10));
+        peer.still_works_at(0);
+    }
 }

@@ -213,3 +213,22 @@ fn probes_to_a_peer_that_fell_silent_end() {
         assert_eq!(peer.pair.hosts[HOST].outstanding(), 0);
     }
 }
+
+/// What a peer echoes is its own affair: segments sent once are timed by our clock, so no lie moves the timeout.
+#[test]
+fn an_echo_that_lies_does_not_move_the_timeout() {
+    let timeout_after = |echo: &dyn Fn(u32) -> u32| {
+        let mut peer = connected([sack_permitted(), timestamp(1, 0)].concat());
+        let sent = peer.host_writes(3_000);
+        let value = sent[0].option(8).map(|v| u32::from_be_bytes([v[0], v[1], v[2], v[3]])).expect("timestamps");
+        peer.run_for(Duration::from_millis(20));
+        peer.send(&Segment { options: timestamp(2, echo(value)), ..peer.acknowledges(3_000) });
+        peer.info().rto
+    };
+    let honest = timeout_after(&|value| value);
+    assert!((Duration::from_millis(200)..Duration::from_millis(400)).contains(&honest), "{honest:?}");
+    for by in [1, 1_000, 1 << 20, 1 << 31, 0u32.wrapping_sub(1), 0u32.wrapping_sub(100_000)] {
+        assert_eq!(timeout_after(&|value: u32| value.wrapping_add(by)), honest, "echo off by {}", by as i32);
+    }
+    assert_eq!(timeout_after(&|_| 0), honest);
+}
