@@ -117,6 +117,9 @@ pub struct TcpConfig {
     pub send_overhead: Bytes,
     /// Most received bytes the application may leave unread; bounds the window. Default 6 MiB (Linux `tcp_rmem[2]`).
     pub receive_buffer: Bytes,
+    /// Of `receive_buffer`, what a connection starts with. It follows what the application reads in a round trip; at or above
+    /// `receive_buffer`, it is that from the beginning. Default 64 KiB (half of Linux's `tcp_rmem[1]`, as with `tcp_adv_win_scale` 1).
+    pub receive_start: Bytes,
     /// Nagle's algorithm in Minshall's form. Default on; `TCP_NODELAY` is `false`.
     pub nagle: bool,
     /// Longest an acknowledgement is held back. Default 40 ms (Linux `TCP_DELACK_MIN`).
@@ -172,6 +175,7 @@ impl Default for TcpConfig {
             send_buffer: Bytes::mib(4),
             send_overhead: Bytes::ZERO,
             receive_buffer: Bytes::mib(6),
+            receive_start: Bytes::kib(64),
             nagle: true,
             delayed_ack: Duration::from_millis(40),
             retries: 15,

@@ -515,7 +515,7 @@ fn busy() -> Pair {
 /// What was received and read leaves no memory behind: a second after the last arrival the host wakes to give it back, once.
 #[test]
 fn a_quiet_connection_gives_its_memory_back() {
-    let (mut pair, client, server) = Pair::connected(5, TcpConfig::default());
+    let (mut pair, client, server) = Pair::connected(5, TcpConfig { receive_start: Bytes::mib(6), ..TcpConfig::default() });
     pair.hosts[0].send(client, &data(100_000)).expect("open");
     pair.run_for(Duration::from_secs(3));
     assert_eq!(pair.hosts[1].poll(pair.now), None, "unread data stays");

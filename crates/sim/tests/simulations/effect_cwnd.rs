@@ -8,8 +8,13 @@ use tautline_sim::transfer::{SENDER, TransferApp};
 use tautline_stack::TcpConfig;
 
 fn with_window(segments: u64) -> (u32, f64) {
-    let transfer =
-        Transfer { bytes: 4 << 20, links: long_wire(ms(20)), sender: window_only(segments), ..Transfer::default() };
+    let transfer = Transfer {
+        bytes: 4 << 20,
+        links: long_wire(ms(20)),
+        receiver: TcpConfig { receive_start: Bytes::mib(6), ..TcpConfig::default() },
+        sender: window_only(segments),
+        ..Transfer::default()
+    };
     let (outcome, flight) = run_recorded(&transfer, Flight::default());
     assert_eq!(outcome.sender.retransmits, 0);
     (flight.peak, outcome.duration.as_secs_f64())

@@ -6,7 +6,7 @@ use tautline_sim::Transfer;
 use tautline_stack::TcpConfig;
 
 fn with_buffer(receive_buffer: Bytes) -> Transfer {
-    let receiver = TcpConfig { receive_buffer, ..TcpConfig::default() };
+    let receiver = TcpConfig { receive_buffer, receive_start: receive_buffer, ..TcpConfig::default() };
     Transfer { bytes: 4 << 20, links: long_wire(ms(20)), sender: window_only(1 << 20), receiver, ..Transfer::default() }
 }
 

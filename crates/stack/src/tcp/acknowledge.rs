@@ -48,7 +48,8 @@ impl Connection {
         if delivery.bytes > Bytes::ZERO {
             self.tell_controller(&delivery, marks.bytes, lost, prior_in_flight, now);
         }
-        self.reduce_proportionally(assumed, advanced && lost == Bytes::ZERO);
+        let next_hole = lost > Bytes::ZERO && !self.has_sack();
+        self.reduce_proportionally(assumed, advanced && lost == Bytes::ZERO, next_hole);
         if advanced {
             self.note_probe_delivered(now);
             self.restart_timers(now);
@@ -61,7 +62,7 @@ impl Connection {
     fn arrival(&self, segment: &Segment<'_>, now: Instant) -> Arrival {
         let timestamps = self.agreed.as_ref().is_some_and(|agreed| agreed.peer_timestamp.is_some());
         let echo = segment.timestamp.map(|(_, echo)| echo).filter(|_| timestamps);
-        Arrival { now, echo, mss: self.segment_size() }
+        Arrival { now, echo, mss: self.segment_size(), min_rtt: self.rtt.min() }
     }
 
     /// What an acknowledgement says was delivered, as far as proportional rate reduction cares: without SACK, a duplicate
@@ -175,7 +176,9 @@ impl Connection {
         delivery.cumulative || reorders || self.controller.recovery() != Recovery::Prr
     }
 
-    fn reduce_proportionally(&mut self, delivered: Bytes, safe: bool) {
+    /// A `safe` acknowledgement advanced SND.UNA and revealed no loss. Without SACK one that revealed the `next_hole` lets the segment
+    /// there leave in any case (RFC 6582 §3.2 step 3).
+    fn reduce_proportionally(&mut self, delivered: Bytes, safe: bool, next_hole: bool) {
         if delivered == Bytes::ZERO {
             return;
         }
@@ -186,6 +189,9 @@ impl Connection {
             && let Phase::Recovery(episode) = &mut self.phase
         {
             self.recovery_window = episode.on_ack(PrrAck { delivered, in_flight, ssthresh, safe, mss });
+            if next_hole {
+                self.recovery_window = self.recovery_window.max(in_flight + mss);
+            }
         }
     }
 

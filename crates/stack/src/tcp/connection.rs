@@ -293,7 +293,7 @@ impl Connection {
             repair: Repair::default(),
             recovery_window: Bytes::ZERO,
             flight: Flight::default(),
-            receiver: Receiver::new(config.receive_buffer.get()),
+            receiver: Receiver::new(config.receive_start.get(), config.receive_buffer.get()),
             ecn: Ecn::new(config.ecn, controller.ecn()),
             timers: Timers::default(),
             liveness: Liveness::default(),

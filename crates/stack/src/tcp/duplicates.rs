@@ -31,8 +31,8 @@ impl Connection {
         }
         let segments = u32::try_from(len.div_ceil(self.segment_size())).unwrap_or(u32::MAX);
         let counts = &mut self.repair.counts;
-        counts.duplicates = counts.duplicates.saturating_add(u64::from(segments));
-        if counts.duplicates > self.totals.retransmits {
+        counts.duplicates = counts.duplicates.saturating_add(segments);
+        if u64::from(counts.duplicates) > self.totals.retransmits {
             return None;
         }
         let known = range.end <= self.una || self.segments.was_sent_again(range.end);

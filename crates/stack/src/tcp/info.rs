@@ -135,7 +135,7 @@ pub struct TcpInfo {
     pub unsent: Bytes,
     /// Window we offer, from RCV.NXT (`rcv_wnd`).
     pub receive_window: Bytes,
-    /// Most received bytes that may wait for the application (`rcv_space`).
+    /// Most received bytes that may ever wait for the application (`tcp_rmem[2]`).
     pub receive_buffer: Bytes,
     /// Separate ranges held beyond a hole (`rcv_ooopack`).
     pub out_of_order: usize,
@@ -161,6 +161,10 @@ pub struct TcpInfo {
     pub last_heard: Duration,
     /// Until the pacer lets the next segment leave; zero means at once.
     pub next_departure: Duration,
+    /// The most that may wait to be read, as far as it has grown (`rcv_space`).
+    pub receive_space: Bytes,
+    /// The round trip as it looks to the receiver (`rcv_rtt`); `None` before the first.
+    pub receive_rtt: Option<Duration>,
     /// How long there has been something to send, and what stopped it; only kept with
     /// [`TcpConfig::attribution`](crate::TcpConfig::attribution).
     pub limited: Option<Limited>,
@@ -188,6 +192,7 @@ impl Connection {
         let outstanding = Bytes::new(self.nxt.saturating_sub(self.una));
         let (in_flight, sacked) = (Bytes::new(self.segments.in_flight()), Bytes::new(self.segments.sacked_bytes()));
         let counts = &self.repair.counts;
+        let (receive_space, receive_rtt) = self.receiver.size();
         let (reordering, reorderings) = self.segments.reordering();
         TcpInfo {
             state: self.state_name(),
@@ -223,13 +228,15 @@ impl Connection {
             tsq_charged: self.tsq.charged(),
             tsq_limit: self.config.tsq.at(self.verdict.pacing_rate, self.full_frame(), self.config.pacing != Pacing::Off),
             tsq_throttles: self.tsq.throttles(),
-            fast_recoveries: counts.recoveries,
-            tail_probes: counts.tail_probes,
-            tail_losses: counts.tail_losses,
-            spurious_timeouts: counts.spurious_timeouts,
-            duplicates: counts.duplicates,
+            fast_recoveries: counts.recoveries.into(),
+            tail_probes: counts.tail_probes.into(),
+            tail_losses: counts.tail_losses.into(),
+            spurious_timeouts: counts.spurious_timeouts.into(),
+            duplicates: counts.duplicates.into(),
             reordering,
             reorderings,
+            receive_space: Bytes::new(receive_space),
+            receive_rtt,
             reordering_window: self.segments.window(self.reordering_window()),
             phase: self.phase.report(),
             reduction: match &self.phase {

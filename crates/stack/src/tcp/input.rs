@@ -5,6 +5,8 @@ use std::time::Duration;
 use tautline_base::{Instant, SocketId};
 
 use super::connection::{Connection, State};
+use super::receiver::QUICK_ACKS;
+use super::rtt::MAX_RTO;
 use super::timers::Timers;
 use crate::seq;
 use crate::socket::CloseReason;
@@ -134,6 +136,9 @@ impl Connection {
                 Some(offset) if segment.rst && self.resets(offset) => self.on_reset(offset, now),
                 _ if segment.rst => Reply::None,
                 _ => {
+                    if let Some(old) = offset.filter(|_| !segment.syn) {
+                        self.receiver.note_duplicate(old..old + segment.payload.len() as u64);
+                    }
                     self.challenge(segment, now);
                     Reply::None
                 }
@@ -404,6 +409,7 @@ impl Connection {
         }
         self.totals.data_segments_in += u64::from(!segment.payload.is_empty());
         self.totals.data_received_at = Some(now);
+        self.prepare_to_receive(segment, fresh, now);
         let before = self.receiver.next();
         let accepted = self.receiver.accept(offset, segment.payload, segment.fin, now + self.config.delayed_ack);
         self.totals.bytes_received += self.receiver.next() - before;
@@ -413,6 +419,25 @@ impl Connection {
         if accepted.finished {
             self.on_peer_fin(now);
         }
+    }
+
+    /// Before text is taken: how large the window shall be, and how quickly the peer hears of it. While segments come twice, it
+    /// needs every acknowledgement (Linux).
+    fn prepare_to_receive(&mut self, segment: &Segment<'_>, fresh: bool, now: Instant) {
+        if !fresh {
+            self.receiver.acknowledge_quickly(QUICK_ACKS);
+        }
+        if self.pressed {
+            return;
+        }
+        let timestamps = self.agreed.as_ref().is_some_and(|agreed| agreed.peer_timestamp.is_some());
+        let echo = segment.timestamp.filter(|_| timestamps).map(|(_, echo)| {
+            let age = self.timestamp(now).wrapping_sub(echo);
+            (echo, Duration::from_millis(age.into()))
+        });
+        let echo = echo.filter(|(_, age)| *age < MAX_RTO);
+        let lens = (segment.payload.len() as u64, self.segment_size());
+        self.receiver.right_size(self.config.receive_buffer.get(), now, lens, echo);
     }
 
     fn on_peer_fin(&mut self, now: Instant) {

@@ -18,6 +18,7 @@
 //! | [`complaints`] | what ICMP says of our segments |
 //! | [`receiver`] | reassembly, window, delayed acknowledgements |
 //! | [`path_mtu`] | how long a packet the path carries |
+//! | [`right_sizing`] | how large the receive window shall be |
 //! | [`pages`] | received bytes at their places |
 //! | [`standing`] | which obstacle the sender stands before |
 //! | [`send_buffer`], [`rtt`], [`info`] | unacknowledged bytes; the RTT estimator; what a user may look at |
@@ -39,6 +40,7 @@ mod path_mtu;
 mod receiver;
 pub(crate) mod recovery;
 mod repair;
+mod right_sizing;
 mod rtt;
 mod segments;
 mod send_buffer;

@@ -71,7 +71,8 @@ impl Connection {
             State::TimeWait => self.next_ack(),
             _ => {
                 // SACK blocks need the room that data would take: such an acknowledgement goes alone, and first.
-                let sack_first = if self.receiver.out_of_order() > 0 { self.next_ack() } else { None };
+                let reports = self.receiver.out_of_order() > 0 || self.receiver.has_duplicate();
+                let sack_first = if reports { self.next_ack() } else { None };
                 self.next_ecn_ack()
                     .or(sack_first)
                     .or_else(|| self.next_tail_probe())
@@ -282,7 +283,7 @@ impl Connection {
             // Kind and length of the SACK option take the room that pads the timestamp.
             let others = TIMESTAMP_OPTION + echoed_bytes.map_or(0, |option| option.padded_len());
             let room = space.saturating_sub(others);
-            for (slot, block) in option.iter_mut().zip(self.receiver.sack_blocks().take(room / SACK_BLOCK)) {
+            for (slot, block) in option.iter_mut().zip(self.receiver.reports().take(room / SACK_BLOCK)) {
                 *slot = Some((seq::to_wire(agreed.irs, block.start), seq::to_wire(agreed.irs, block.end)));
             }
         }

@@ -4,20 +4,22 @@
 //! bounded by the advertised window whatever the sizes and order of segments, and goes with what has arrived: a segment at the far
 //! end of the window costs its page or two. A connection that is quiet holds none.
 
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::time::Duration;
 
 use tautline_base::Instant;
 
 use super::pages::Pages;
+use super::right_sizing::RightSizing;
 use crate::ranges::RangeSet;
 use crate::wire::SACK_BLOCKS;
 
 /// Separate holes we keep track of. Beyond it a segment that would open another is refused: memory and time stay bounded when
 /// a peer sends every second byte.
 const MAX_RANGES: usize = 1024;
-/// Segments acknowledged at once after the start of a connection, so that the peer's slow start is not held back.
-const QUICK_ACKS: u32 = 16;
+/// Segments acknowledged at once at the start of a connection and after a duplicate, so that the peer's slow start is not held back.
+pub(super) const QUICK_ACKS: u32 = 16;
 /// How long memory is kept for what may arrive next, beyond the time an acknowledgement may be held back.
 const KEEP: Duration = Duration::from_secs(1);
 
@@ -35,12 +37,18 @@ pub(super) struct Receiver {
     /// Everything received above `next`.
     ahead: RangeSet,
     /// Latest arrivals above `next`, newest first: the order of SACK blocks.
-    recent: [Option<u64>; SACK_BLOCKS],
+    recent: [Option<NonZeroU64>; SACK_BLOCKS],
     /// Offset of the peer's FIN, once seen.
     fin: Option<u64>,
+    /// What arrived twice since the last acknowledgement (RFC 2883).
+    duplicate: Option<Box<Range<u64>>>,
     /// Right edge of the window we advertised last.
     edge: u64,
+    /// The window: at most `capacity`, which follows what the application reads; it opens by what arrives.
+    window: u64,
     capacity: u64,
+    /// `None` while the connection is quiet.
+    sizing: Option<Box<RightSizing>>,
     acknowledgement: Acknowledgement,
     quick: u32,
     /// Largest segment the peer has sent: the unit in which it fills its window.
@@ -70,8 +78,9 @@ pub(super) struct Accepted {
 }
 
 impl Receiver {
-    /// A receiver with room for `capacity` bytes.
-    pub(super) fn new(capacity: u64) -> Self {
+    /// A receiver with room for `start` bytes, and for up to `most` if the application reads fast.
+    pub(super) fn new(start: u64, most: u64) -> Self {
+        let capacity = start.min(most);
         Self {
             bytes: Pages::default(),
             keep_until: Instant::ZERO,
@@ -80,8 +89,11 @@ impl Receiver {
             ahead: RangeSet::default(),
             recent: [None; SACK_BLOCKS],
             fin: None,
+            duplicate: None,
             edge: 0,
+            window: capacity,
             capacity,
+            sizing: None,
             acknowledgement: Acknowledgement::None,
             quick: QUICK_ACKS,
             peer_segment: 536,
@@ -119,6 +131,30 @@ impl Receiver {
         self.peer_segment
     }
 
+    /// Text of `len` bytes arrives: once a round trip, the buffer follows what the application reads of the peer's segments of `mss`
+    /// bytes. `echo`: our timestamp that it echoes, sent so long ago. The
+    /// buffer grows to `most` bytes.
+    pub(super) fn right_size(&mut self, most: u64, now: Instant, (len, mss): (u64, u64), echo: Option<(u32, Duration)>) {
+        if self.capacity >= most {
+            return;
+        }
+        let (read, queued) = (self.read, self.readable() as u64);
+        // Ten segments are expected in a round trip: the peer's first flight.
+        let sizing = self.sizing.get_or_insert_with(|| Box::new(RightSizing::new(read, self.capacity.min(10 * mss))));
+        if let Some((echo, rtt)) = echo.filter(|_| len >= self.peer_segment) {
+            sizing.sample(echo, rtt);
+        }
+        sizing.on_progress(now, self.next, self.window);
+        if let Some(window) = sizing.on_arrival(now, read, queued, mss) {
+            self.capacity = self.capacity.max(window.min(most));
+        }
+    }
+
+    /// The most that may wait to be read, and the round trip as it looks from here.
+    pub(super) fn size(&self) -> (u64, Option<Duration>) {
+        (self.capacity, self.sizing.as_ref().and_then(|sizing| sizing.rtt()))
+    }
+
     /// Separate ranges held above a hole.
     pub(super) fn out_of_order(&self) -> usize {
         self.ahead.len()
@@ -143,15 +179,36 @@ impl Receiver {
         // Nothing exists past the FIN, and nothing may be stored past the window we advertised.
         let limit = self.fin.unwrap_or(u64::MAX).min(self.edge);
         let range = offset.max(self.next)..end.min(limit);
+        self.note_duplicate(offset..end);
         let in_order = offset <= self.next;
         self.peer_segment = self.peer_segment.max(payload.len() as u64);
         self.keep_until = deadline + KEEP;
+        if payload.len() as u64 * 2 > self.peer_segment {
+            self.window = (self.window + 2 * self.peer_segment).min(self.capacity);
+        }
         if !range.is_empty() && (in_order || self.ahead.len() < MAX_RANGES) {
             self.store(range, &payload[(offset.max(self.next) - offset) as usize..]);
         }
         let filled_gap = self.advance();
         self.owe(in_order && !filled_gap && !fin && !payload.is_empty(), deadline);
         Accepted { readable: self.data_end() > before, finished: self.finished() }
+    }
+
+    /// Text at the offsets `range` has arrived. What of it was there before is to be told the peer (RFC 2883).
+    pub(super) fn note_duplicate(&mut self, range: Range<u64>) {
+        let known = if range.start < self.next {
+            Some(range.start..range.end.min(self.next))
+        } else {
+            self.ahead.containing(range.start).map(|held| range.start..range.end.min(held.end))
+        };
+        if let Some(known) = known.filter(|known| !known.is_empty()) {
+            self.duplicate = Some(Box::new(known));
+        }
+    }
+
+    /// The peer is to be told of a duplicate.
+    pub(super) fn has_duplicate(&self) -> bool {
+        self.duplicate.is_some()
     }
 
     /// Writes the bytes of `range` that are not yet there.
@@ -227,6 +284,7 @@ impl Receiver {
     pub(super) fn acknowledged(&mut self) {
         self.acknowledgement = Acknowledgement::None;
         self.acknowledged = self.next;
+        self.duplicate = None;
         self.quick = self.quick.saturating_sub(1);
     }
 
@@ -238,9 +296,9 @@ impl Receiver {
     /// buffer, must have become free (RFC 9293 §3.8.6.2.2).
     pub(super) fn advertise(&mut self, scale: u8) -> u16 {
         let unit = 1u64 << scale;
-        let end = (self.read + self.capacity).max(self.next);
+        let end = (self.read + self.window).max(self.next);
         let promised = self.edge.max(self.next);
-        let worthwhile = end.saturating_sub(promised) >= self.peer_segment.min(self.capacity / 2);
+        let worthwhile = end.saturating_sub(promised) >= self.peer_segment.min(self.window / 2);
         let offered = if worthwhile { (end - self.next) / unit } else { 0 };
         let units = offered.max((promised - self.next).div_ceil(unit)).min((end - self.next).div_ceil(unit));
         let units = units.min(u64::from(u16::MAX));
@@ -272,13 +330,15 @@ impl Receiver {
 
     /// When a connection on which nothing arrives any more gives its memory back; `None` while it holds data, or none.
     pub(super) fn release_at(&self) -> Option<Instant> {
-        (self.readable() == 0 && self.ahead.is_empty() && !self.bytes.is_empty()).then_some(self.keep_until)
+        let holds = !self.bytes.is_empty() || self.sizing.is_some();
+        (self.readable() == 0 && self.ahead.is_empty() && holds).then_some(self.keep_until)
     }
 
     /// Gives the memory back if its time has come.
     pub(super) fn release_memory(&mut self, now: Instant) {
         if self.release_at().is_some_and(|at| at <= now) {
             self.bytes.release_all();
+            self.sizing = None;
         }
     }
 
@@ -286,25 +346,30 @@ impl Receiver {
     /// buffer (silly-window avoidance, RFC 9293 §3.8.6.2.2).
     pub(super) fn window_reopened(&self, scale: u8) -> bool {
         let expressible = u64::from(u16::MAX) << scale;
-        let free = self.capacity.saturating_sub(self.data_end() - self.read).min(expressible);
+        let free = self.window.saturating_sub(self.data_end() - self.read).min(expressible);
         let usable = self.edge.saturating_sub(self.next);
         let gain = free.saturating_sub(usable);
-        gain >= (2 * self.peer_segment).min(self.capacity / 2).max(1) && free >= 2 * usable
+        gain >= (2 * self.peer_segment).min(self.window / 2).max(1) && free >= 2 * usable
+    }
+
+    /// What to report to the peer: what arrived twice first, then what it fills and other SACK blocks (RFC 2883 §4).
+    pub(super) fn reports(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.duplicate.as_deref().cloned().into_iter().chain(self.sack_blocks())
     }
 
     /// SACK blocks, most recent first (RFC 2018 §4).
     pub(super) fn sack_blocks(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        self.recent.iter().flatten().filter_map(|offset| self.ahead.containing(*offset))
+        self.recent.iter().flatten().filter_map(|offset| self.ahead.containing(offset.get()))
     }
 }
 
 /// Puts `offset` first, and keeps only offsets that name different ranges.
-fn remember(recent: &mut [Option<u64>; SACK_BLOCKS], offset: u64, ahead: &RangeSet) {
-    let mut kept = [Some(offset), None, None];
+fn remember(recent: &mut [Option<NonZeroU64>; SACK_BLOCKS], offset: u64, ahead: &RangeSet) {
+    let mut kept = [NonZeroU64::new(offset), None, None];
     let mut len = 1;
     let mut seen = [ahead.containing(offset), None, None];
     for old in recent.iter().flatten() {
-        let range = ahead.containing(*old);
+        let range = ahead.containing(old.get());
         if len < SACK_BLOCKS && range.is_some() && !seen.contains(&range) {
             kept[len] = Some(*old);
             seen[len] = range;
@@ -322,7 +387,7 @@ mod tests {
     const LATER: Instant = Instant::from_secs(9);
 
     fn receiver(capacity: u64) -> Receiver {
-        let mut receiver = Receiver::new(capacity);
+        let mut receiver = Receiver::new(capacity, capacity);
         receiver.synchronised();
         receiver.advertise(0);
         receiver
@@ -500,5 +565,65 @@ mod tests {
         large.advertise(0);
         large.read(&mut [0; 1000]);
         assert!(!large.window_reopened(0));
+    }
+
+    #[test]
+    fn what_arrived_twice_is_reported_first_and_once() {
+        let mut receiver = receiver(1000);
+        receiver.accept(1, &text(1..51), false, LATER);
+        receiver.accept(101, &text(101..151), false, LATER);
+        receiver.accept(201, &text(201..251), false, LATER);
+        assert!(!receiver.has_duplicate());
+        // Below what is acknowledged, wholly and in part; above a hole, beside the block that holds it; beyond what is there.
+        for (range, blocks) in [
+            (11..31, vec![11..31, 201..251, 101..151]),
+            (31..61, vec![31..51, 201..251, 101..151]),
+            (111..131, vec![111..131, 101..151, 201..251]),
+            (241..261, vec![241..251, 201..261, 101..151]),
+        ] {
+            receiver.accept(range.start, &text(range), false, LATER);
+            assert_eq!(receiver.owed(), Acknowledgement::Now);
+            assert_eq!(receiver.reports().collect::<Vec<_>>(), blocks);
+            receiver.acknowledged();
+            assert_eq!(receiver.reports().collect::<Vec<_>>(), blocks[1..]);
+        }
+    }
+
+    #[test]
+    fn the_window_follows_what_is_read_and_opens_by_what_arrives() {
+        let mut receiver = Receiver::new(10_000, 100_000);
+        receiver.synchronised();
+        receiver.advertise(0);
+        let mut edge = receiver.edge();
+        assert_eq!(edge, 10_001);
+        let mut offset = 1;
+        for round in 1u32..=10 {
+            let now = Instant::from_millis(20 * u64::from(round));
+            while offset + 1000 <= edge {
+                receiver.right_size(100_000, now, (1000, 1000), Some((round, Duration::from_millis(20))));
+                receiver.accept(offset, &[7; 1000], false, LATER);
+                offset += 1000;
+            }
+            while receiver.read(&mut [0; 9000]) > 0 {}
+            receiver.advertise(0);
+            assert!(receiver.edge() >= edge, "the right edge never moves left");
+            assert!(receiver.edge() <= offset + receiver.capacity);
+            edge = receiver.edge();
+        }
+        // Ten thousand a round trip are no more than expected: the first flight is ten segments.
+        assert_eq!(receiver.size().0, 10_000);
+        let mut fast = Receiver::new(30_000, 100_000);
+        fast.synchronised();
+        fast.advertise(0);
+        fast.right_size(100_000, Instant::ZERO, (1000, 1000), Some((1, Duration::from_millis(20))));
+        for segment in 0..30 {
+            fast.accept(1 + segment * 1000, &[7; 1000], false, LATER);
+        }
+        while fast.read(&mut [0; 9000]) > 0 {}
+        fast.right_size(100_000, Instant::from_secs(1), (1000, 1000), None);
+        assert_eq!(fast.size().0, 100_000, "no more than allowed");
+        assert_eq!((fast.advertise(0), fast.window), (30_000, 30_000));
+        fast.accept(30_001, &[7; 1000], false, LATER);
+        assert_eq!(fast.window, 32_000, "two segments for each that arrives");
     }
 }

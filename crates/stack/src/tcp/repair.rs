@@ -24,15 +24,15 @@ pub(super) struct Repair {
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     /// Fast recoveries.
-    pub(super) recoveries: u64,
+    pub(super) recoveries: u32,
     /// Probes of the tail.
-    pub(super) tail_probes: u64,
+    pub(super) tail_probes: u32,
     /// Losses that only a probe of the tail repaired.
-    pub(super) tail_losses: u64,
+    pub(super) tail_losses: u32,
     /// Segments the peer says arrived twice.
-    pub(super) duplicates: u64,
+    pub(super) duplicates: u32,
     /// Timeouts that proved spurious.
-    pub(super) spurious_timeouts: u64,
+    pub(super) spurious_timeouts: u32,
 }
 
 /// What an acknowledgement told.
@@ -187,7 +187,7 @@ impl Connection {
             return Bytes::ZERO;
         }
         if heard.repeats {
-            condemned = !repairing && self.segments.unnamed() >= u64::from(self.segments.reordering().0);
+            condemned = !repairing && self.segments.unnamed() >= self.segments.reordering().0;
         }
         if condemned { self.lose_head(heard.now) } else { Bytes::ZERO }
     }

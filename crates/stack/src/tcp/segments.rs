@@ -69,6 +69,8 @@ pub(super) struct Arrival {
     pub(super) echo: Option<u32>,
     /// Bytes in a full segment.
     pub(super) mss: u64,
+    /// Lowest RTT of the path: a retransmission cannot have been answered sooner.
+    pub(super) min_rtt: Duration,
 }
 
 /// What one acknowledgement delivered.
@@ -132,15 +134,15 @@ pub(super) struct Segments {
     first: u32,
     in_flight: u64,
     /// Retransmissions in flight.
-    again: usize,
-    lost_count: usize,
+    again: u32,
+    lost_count: u32,
     sacked: RangeSet,
     sacked_count: usize,
     sacked_bytes: u64,
     /// Segments that must have arrived out of order, of a size each, at a peer that does not say which.
-    unnamed: (u64, u64),
+    unnamed: (u32, u32),
     /// How many more of them are believed: no more than were outstanding when the first one was told of (RFC 5681 §3.2).
-    believed: Option<usize>,
+    believed: Option<u32>,
     /// Numbers of records believed lost, lowest first; entries whose record moved on are skipped.
     lost: BinaryHeap<Reverse<u64>>,
     /// Transmissions in order of departure; entries whose record moved on are skipped.
@@ -152,7 +154,7 @@ impl Segments {
     /// Bytes of sequence space in flight: sent, not delivered, not believed lost.
     pub(super) fn in_flight(&self) -> u64 {
         let (count, size) = self.unnamed;
-        self.in_flight.saturating_sub(count.saturating_mul(size))
+        self.in_flight.saturating_sub(u64::from(count) * u64::from(size))
     }
 
     /// True when everything sent is cumulatively acknowledged.
@@ -209,26 +211,29 @@ impl Segments {
 
     /// How many retransmissions are in flight.
     pub(super) fn again(&self) -> usize {
-        self.again
+        self.again as usize
     }
 
     /// A duplicate acknowledgement of a peer without SACK: some segment of `size` bytes has arrived beyond the hole (RFC 3042).
     /// False if that is one more than can be.
     pub(super) fn arrived_unnamed(&mut self, size: u64) -> bool {
-        // Somewhere there is a hole.
-        let outstanding = self.records.len().saturating_sub(1);
+        let outstanding = self.records.len().saturating_sub(1) as u32;
         let believed = self.believed.get_or_insert(outstanding);
         if *believed == 0 {
             return false;
         }
         *believed -= 1;
-        let most = self.records.len().saturating_sub(self.lost_count.max(1)) as u64;
-        self.unnamed = ((self.unnamed.0 + 1).min(most), size);
+        self.unnamed = ((self.unnamed.0 + 1).min(self.beyond_a_hole()), size as u32);
         true
     }
 
+    /// How many segments can have arrived if at least one has not.
+    fn beyond_a_hole(&self) -> u32 {
+        (self.records.len() as u32).saturating_sub(self.lost_count.max(1))
+    }
+
     /// Segments that must have arrived out of order at a peer that does not say which.
-    pub(super) fn unnamed(&self) -> u64 {
+    pub(super) fn unnamed(&self) -> u32 {
         self.unnamed.0
     }
 
@@ -239,9 +244,10 @@ impl Segments {
         if packets > 0 {
             self.believed = None;
         }
-        let left = if repairing { count.saturating_sub(packets.saturating_sub(1)) } else { 0 };
-        self.unnamed.0 = left.min((self.records.len().saturating_sub(self.lost_count.max(1))) as u64);
-        (count - left) * size
+        let holes = u32::try_from(packets.saturating_sub(1)).unwrap_or(u32::MAX);
+        let left = if repairing { count.saturating_sub(holes) } else { 0 };
+        self.unnamed.0 = left.min(self.beyond_a_hole());
+        u64::from(count - left) * u64::from(size)
     }
 
     /// The segment before offset `end` was sent more than once.
@@ -428,7 +434,7 @@ impl Segments {
 
     /// Accounts a segment that turns out to be delivered.
     fn deliver(&mut self, at: usize, arrival: Arrival, sampler: &mut Sampler, delivery: &mut Delivery) {
-        let (record, Arrival { now, echo, mss }) = (&self.records[at], arrival);
+        let (record, Arrival { now, echo, mss, min_rtt }) = (&self.records[at], arrival);
         if record.state == State::Sacked {
             return;
         }
@@ -451,13 +457,12 @@ impl Segments {
         // What echoes a timestamp from before the retransmission, or came sooner than the path allows, acknowledges the original
         // (RFC 8985 §6.2 step 2).
         let echoes_older = echo.is_some_and(|echo| seq::older(echo, record.stamp));
-        let of_original = record.retransmitted() && (echoes_older || rtt < self.rack.min_rtt);
+        let of_original = record.retransmitted() && (echoes_older || rtt < min_rtt);
         self.rack.advance(record.sent.sent_at, record.range.end, rtt, of_original);
     }
 
     /// Marks segments lost that were sent so long before a delivered one that reordering cannot explain it.
     pub(super) fn detect_lost(&mut self, now: Instant, window: ReorderingWindow, losses: &mut Losses<'_>) -> Found {
-        self.rack.min_rtt = window.min_rtt;
         let mut found = Found::default();
         let Some(newest) = self.rack.newest else { return found };
         let patience = self.rack.rtt + self.rack.window(window, self.sacked_count);
@@ -587,7 +592,7 @@ impl Segments {
         match record.state {
             State::Outstanding => {
                 self.in_flight += record.len();
-                self.again += usize::from(record.retransmitted());
+                self.again += u32::from(record.retransmitted());
             }
             State::Lost => self.lost_count += 1,
             State::Sacked => {
@@ -602,7 +607,7 @@ impl Segments {
         match record.state {
             State::Outstanding => {
                 self.in_flight -= record.len();
-                self.again -= usize::from(record.retransmitted());
+                self.again -= u32::from(record.retransmitted());
             }
             State::Lost => self.lost_count -= 1,
             State::Sacked => {

@@ -64,7 +64,10 @@ impl Config {
             }
             "nagle" => tcp.nagle = switch(value)?,
             "send_buffer" => tcp.send_buffer = Bytes::new(integer(value)?),
-            "receive_buffer" => tcp.receive_buffer = Bytes::new(integer(value)?),
+            "receive_buffer" => {
+                tcp.receive_buffer = Bytes::new(integer(value)?);
+                tcp.receive_start = tcp.receive_buffer;
+            }
             "delayed_ack" => tcp.delayed_ack = duration(value)?,
             "retries" => tcp.retries = integer(value)?,
             "syn_retries" => tcp.syn_retries = integer(value)?,

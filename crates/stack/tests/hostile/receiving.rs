@@ -107,7 +107,8 @@ fn an_end_in_the_past_or_beyond_the_window_is_none() {
 #[test]
 fn the_edge_moves_left_by_rounding_only_and_the_buffer_holds_what_fits() {
     for buffer in [70_001, 100_003, 262_143, 1_000_001] {
-        let config = TcpConfig { receive_buffer: Bytes::new(buffer), ..TcpConfig::default() };
+        let config =
+            TcpConfig { receive_buffer: Bytes::new(buffer), receive_start: Bytes::new(buffer), ..TcpConfig::default() };
         let mut peer = Peer::connected(config, [mss(1460), scale(0)].concat());
         let shift = (0..15).find(|shift| buffer >> shift <= 65_535).expect("a small buffer");
         let mut edge = 0;
@@ -128,7 +129,7 @@ fn the_edge_moves_left_by_rounding_only_and_the_buffer_holds_what_fits() {
 #[test]
 fn single_bytes_cannot_push_the_window_open() {
     let buffer = 70_001;
-    let config = TcpConfig { receive_buffer: Bytes::new(buffer), ..TcpConfig::default() };
+    let config = TcpConfig { receive_buffer: Bytes::new(buffer), receive_start: Bytes::new(buffer), ..TcpConfig::default() };
     let mut peer = Peer::connected(config, [mss(1460), scale(0)].concat());
     let mut next = 0;
     while next < 69_990 {

@@ -3,6 +3,9 @@
 //! | module | follows |
 //! |---|---|
 //! | [`tail`] | RFC 8985 §7: probes of the tail |
+//! | [`timeout`] | RFC 6298, RFC 5682: timeouts, spurious ones |
+//! | [`duplicates`] | RFC 2883, RFC 3522, RFC 3708: needless retransmissions, and what undoes them |
+//! | [`without_sack`] | RFC 5681, RFC 3042, RFC 6582: peers that do not say what arrived |
 
 #[path = "../pair/mod.rs"]
 #[expect(dead_code, reason = "a module shared by test files, each of which uses a part of it")]
@@ -12,7 +15,10 @@ mod pair;
 #[expect(dead_code, reason = "shared with the tests of hostile peers, which use another part of it")]
 mod peer;
 
+mod duplicates;
 mod tail;
+mod timeout;
+mod without_sack;
 
 use std::time::Duration;
 

@@ -20,8 +20,6 @@ pub(super) struct Rack {
     /// Departure and end of the most recently sent segment that was delivered.
     pub(super) newest: Option<(Instant, u64)>,
     pub(super) rtt: Duration,
-    /// Lowest RTT of the path: a retransmission cannot have been answered sooner.
-    pub(super) min_rtt: Duration,
     /// Highest offset delivered, to notice reordering.
     pub(super) highest: u64,
     /// How often a segment came later than one sent after it.
@@ -43,7 +41,6 @@ impl Default for Rack {
         Self {
             newest: None,
             rtt: Duration::ZERO,
-            min_rtt: Duration::ZERO,
             highest: 0,
             reorderings: 0,
             degree: DUP_THRESHOLD,

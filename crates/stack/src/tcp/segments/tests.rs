@@ -23,7 +23,7 @@ fn sent(sampler: &mut Sampler, at: Instant) -> SentRate {
 
 /// An acknowledgement without timestamps.
 fn plain(now: Instant) -> Arrival {
-    Arrival { now, echo: None, mss: 1000 }
+    Arrival { now, echo: None, mss: 1000, min_rtt: Duration::ZERO }
 }
 
 fn at(millis: u64) -> Arrival {
@@ -104,12 +104,11 @@ fn an_echo_older_than_the_retransmission_is_of_the_original() {
     for (echo, lost) in [(Some(99), 0), (Some(100), 3000), (None, 3000)] {
         let mut sampler = Sampler::default();
         let mut segments = four(&mut sampler);
-        segments.rack.min_rtt = Duration::from_millis(40);
         with_losses(&mut sampler, |losses| segments.lose_head(losses));
         let again = sent(&mut sampler, Instant::from_millis(100));
         segments.retransmitted(id(0), again, 100);
         let now = Instant::from_millis(145);
-        segments.acknowledge(1001, Arrival { now, echo, mss: 1000 }, &mut sampler);
+        segments.acknowledge(1001, Arrival { now, echo, mss: 1000, min_rtt: Duration::from_millis(40) }, &mut sampler);
         assert_eq!(detect_lost(&mut segments, &mut sampler, now, window(40, 50)).0, Bytes::new(lost), "{echo:?}");
     }
 }

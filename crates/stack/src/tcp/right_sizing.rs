@@ -1,0 +1,126 @@
+//! Dynamic right-sizing of the receive window (Fisk & Feng 2001 as Linux does it; `spec/tcp.md` §1.12): whoever reads a window in a
+//! round trip gets room for the next, larger one, so that not the receiver limits the peer.
+
+use std::time::Duration;
+
+use tautline_base::Instant;
+
+/// What the application took in a round trip, and what follows for the window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RightSizing {
+    /// Round trips as they look from here: from an acknowledgement to the data that it let out.
+    rtt: Option<Duration>,
+    /// Our timestamp that was echoed last: one sample each.
+    echoed: Option<u32>,
+    /// The present round trip began then, when the application had read up to that offset.
+    since: Instant,
+    read: u64,
+    /// Most bytes it took in one.
+    space: u64,
+    /// When a window was offered, and the offset where it ended.
+    offered: Option<(Instant, u64)>,
+}
+
+impl RightSizing {
+    /// The application has read up to offset `read`, and is expected to take `space` bytes in a round trip.
+    pub(super) fn new(read: u64, space: u64) -> Self {
+        Self { rtt: None, echoed: None, since: Instant::ZERO, read, space: space.max(1), offered: None }
+    }
+
+    /// A full segment arrived that echoes our timestamp `echo`, sent `rtt` ago.
+    pub(super) fn sample(&mut self, echo: u32, rtt: Duration) {
+        if self.echoed.replace(echo) == Some(echo) {
+            return;
+        }
+        // The clock of timestamps ticks in milliseconds.
+        let rtt = rtt.max(Duration::from_millis(1));
+        // A lower sample counts at once: only the peer's pauses make one longer.
+        self.rtt = Some(self.rtt.map_or(rtt, |old| rtt.min(old - old / 8 + rtt / 8)));
+    }
+
+    /// All up to offset `next` has arrived; `window` bytes more are offered. A peer needs a round trip at least to fill a window: where
+    /// there are no timestamps, nothing else tells.
+    pub(super) fn on_progress(&mut self, now: Instant, next: u64, window: u64) {
+        match self.offered {
+            Some((_, end)) if next < end => return,
+            Some((since, _)) => {
+                let time = (now - since).max(Duration::from_millis(1));
+                self.rtt = Some(self.rtt.map_or(time, |rtt| rtt.min(time)));
+            }
+            None => {}
+        }
+        self.offered = Some((now, next.saturating_add(window)));
+    }
+
+    /// The round trip.
+    pub(super) fn rtt(&self) -> Option<Duration> {
+        self.rtt
+    }
+
+    /// Data arrives; the application has read up to offset `read` and left `queued` bytes unread. Once a round trip, the answer is the
+    /// window that the peer could fill in the next.
+    pub(super) fn on_arrival(&mut self, now: Instant, read: u64, queued: u64, mss: u64) -> Option<u64> {
+        let rtt = self.rtt?;
+        if now - self.since < rtt {
+            return None;
+        }
+        let taken = (read - self.read).saturating_sub(queued);
+        (self.since, self.read) = (now, read);
+        let more = taken.checked_sub(self.space).filter(|more| *more > 0)?;
+        let window = u128::from(taken) * 2 + u128::from(mss) * 16;
+        // The peer's window doubles while this answer travels.
+        let growth = window.saturating_mul(more.into()) / u128::from(self.space);
+        self.space = taken;
+        Some(u64::try_from(growth.saturating_mul(2).saturating_add(window)).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn example_of_the_spec() {
+        // spec/tcp.md §1.12: space 14480, copied 28960, advmss 1448 give 243 264 B.
+        let mut sizing = RightSizing::new(1, 14_480);
+        let at = |millis| Instant::from_millis(millis);
+        assert_eq!(sizing.on_arrival(at(1000), 1 + 28_960, 0, 1448), None, "no round trip is known");
+        sizing.sample(1, MS * 20);
+        assert_eq!(sizing.on_arrival(at(1000), 1 + 28_960, 0, 1448), Some(243_264));
+        assert_eq!(sizing.on_arrival(at(1019), 1 + 99_999, 0, 1448), None, "once a round trip");
+        assert_eq!(sizing.on_arrival(at(1020), 1 + 2 * 28_960, 0, 1448), None, "no more than before");
+        assert_eq!(sizing.on_arrival(at(1040), 1 + 4 * 28_960, 28_960, 1448), None, "what nobody reads counts against it");
+    }
+
+    #[test]
+    fn round_trips_fall_at_once_and_rise_slowly_and_each_echo_counts_once() {
+        let mut sizing = RightSizing::new(1, 1);
+        for (echo, millis, rtt) in [(1, 40, 40), (1, 10, 40), (2, 120, 50), (3, 10, 10), (4, 0, 1)] {
+            sizing.sample(echo, MS * millis);
+            assert_eq!(sizing.rtt(), Some(MS * rtt));
+        }
+    }
+
+    #[test]
+    fn the_time_to_fill_a_window_stands_in_for_timestamps() {
+        let mut sizing = RightSizing::new(1, 1);
+        for (millis, next, rtt) in [(0, 1, None), (30, 9_000, None), (40, 10_001, Some(40)), (99, 20_000, Some(40))] {
+            sizing.on_progress(Instant::from_millis(millis), next, 10_000);
+            assert_eq!(sizing.rtt(), rtt.map(|millis| MS * millis));
+        }
+        sizing.on_progress(Instant::from_millis(100), 20_001, 10_000);
+        sizing.on_progress(Instant::from_millis(110), 30_001, 10_000);
+        assert_eq!(sizing.rtt(), Some(MS * 10), "the least counts");
+    }
+
+    #[test]
+    fn nothing_wraps() {
+        let mut sizing = RightSizing::new(1, 0);
+        sizing.sample(0, Duration::MAX);
+        sizing.sample(1, Duration::ZERO);
+        assert_eq!(sizing.on_arrival(Instant::from_nanos(u64::MAX), u64::MAX, 0, u64::MAX), Some(u64::MAX));
+        assert_eq!(sizing.on_arrival(Instant::ZERO, u64::MAX, u64::MAX, 0), None);
+    }
+}

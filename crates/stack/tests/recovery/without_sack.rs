@@ -1,0 +1,55 @@
+//! RFC 5681, RFC 3042, RFC 6582: a peer that does not say what arrived.
+
+use super::*;
+
+fn connected() -> Peer {
+    Peer::connected(config(LossRecovery::default()), mss(MSS as u16))
+}
+
+/// RFC 3042: the first two duplicates let out a new segment each; RFC 5681 §3.2: the third makes the head lost.
+#[test]
+fn duplicates_let_out_new_data_and_then_the_lost_segment() {
+    let mut peer = connected();
+    assert_eq!(peer.host_writes(30 * MSS as usize).len(), 10);
+    let mut sent = Vec::new();
+    for _ in 0..3 {
+        let answers = peer.send(&peer.ack());
+        sent.push(numbers(&peer, &answers));
+    }
+    assert_eq!(sent, [vec![10], vec![11], vec![0]]);
+    assert_eq!(peer.info().fast_recoveries, 1);
+}
+
+/// RFC 6582 §3.2: a partial acknowledgement names the next hole; the window is reduced once; the end is where the recovery began.
+#[test]
+fn partial_acknowledgements_repair_one_hole_after_the_other() {
+    let mut peer = connected();
+    peer.host_writes(30 * MSS as usize);
+    for _ in 0..3 {
+        peer.send(&peer.ack());
+    }
+    let after_one = peer.info().ssthresh;
+    let mut again = Vec::new();
+    for hole in [3, 6] {
+        let sent = peer.send(&peer.acknowledges(hole * MSS));
+        again.extend(numbers(&peer, &sent).into_iter().filter(|number| *number < 10));
+    }
+    assert_eq!(again, [3, 6]);
+    assert!(peer.info().recovering);
+    peer.send(&peer.acknowledges(12 * MSS));
+    peer.send(&peer.acknowledges(13 * MSS));
+    let info = peer.info();
+    assert_eq!((info.recovering, info.fast_recoveries, info.timeouts, info.ssthresh), (false, 1, 0, after_one));
+}
+
+/// RFC 5681 §2.
+#[test]
+fn window_and_data_segments_are_no_duplicates() {
+    let mut peer = connected();
+    peer.host_writes(30 * MSS as usize);
+    for count in 0..5 {
+        let sent = peer.send(&peer.data(count * 10, b"0123456789"));
+        assert_eq!(numbers(&peer, &sent), [], "{count}");
+    }
+    assert_eq!(peer.info().fast_recoveries, 0);
+}
