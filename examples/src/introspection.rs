@@ -33,11 +33,14 @@ struct Waits {
 
 /// Prints both, as text or as one JSON object on a line.
 pub fn print(json: bool, info: &TcpInfo, attribution: &Attribution) {
-    let ss = info.ss().to_string();
-    if !json {
-        println!("{ss}\n{attribution}");
-        return;
+    if json {
+        print_json(&describe(info, attribution));
+    } else {
+        println!("{}\n{attribution}", info.ss());
     }
+}
+
+fn describe(info: &TcpInfo, attribution: &Attribution) -> Introspection {
     let waits = |cause| {
         let waits = attribution.waits(cause);
         Waits {
@@ -51,5 +54,38 @@ pub fn print(json: bool, info: &TcpInfo, attribution: &Attribution) {
         }
     };
     let waited_for = Cause::ALL.into_iter().map(|cause| (cause.name(), waits(cause))).collect();
-    print_json(&Introspection { event: "info", ss, waited_for });
+    Introspection { event: "info", ss: info.ss().to_string(), waited_for }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tautline_sim::Transfer;
+    use tautline_sim::transfer::{SENDER, TransferApp};
+    use tautline_stack::TcpConfig;
+
+    #[test]
+    fn every_cause_is_told_of_with_its_bytes() {
+        let sender = TcpConfig { attribution: true, ..TcpConfig::default() };
+        let mut told = None;
+        let watched = Transfer { bytes: 100_000, sender, ..Transfer::default() }.run_watched(|network| {
+            let end = network.end(SENDER);
+            if let TransferApp::Sender(app) = &end.app
+                && let Some(socket) = app.socket()
+                && let (Some(info), Some(attribution)) = (end.host.info(socket), end.host.attribution(socket))
+            {
+                told = Some(serde_json::to_value(describe(&info, attribution)).expect("JSON"));
+            }
+        });
+        watched.expect("the transfer completes");
+        let told = told.expect("the connection was open");
+        assert!(told["ss"].as_str().is_some_and(|line| line.contains(" cwnd:")), "{told}");
+        for cause in Cause::OF_BYTES {
+            let waits = &told["waited_for"][cause.name()];
+            assert!(waits["bytes"].as_u64() >= Some(100_000), "{cause}: {waits}");
+            let in_buckets: u64 =
+                waits["histogram"].as_array().expect("pairs").iter().filter_map(|pair| pair[1].as_u64()).sum();
+            assert_eq!(Some(in_buckets), waits["bytes"].as_u64(), "{cause}");
+        }
+    }
 }
