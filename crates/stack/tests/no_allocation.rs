@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::backtrace::Backtrace;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use tautline_base::{Bytes, Device, Frame, HeapFrame, Instant, Packet, Pool, Received, SocketId};
@@ -81,6 +81,10 @@ struct Nic {
 
 impl Nic {
     fn new(loses_one_in: Option<usize>) -> Self {
+        Self::to(address(1).into(), loses_one_in)
+    }
+
+    fn to(remote: IpAddr, loses_one_in: Option<usize>) -> Self {
         let frames = FRAMES_PER_ROUND * (DELAY + 2);
         Self {
             ring: VecDeque::with_capacity(RING),
@@ -163,13 +167,17 @@ struct Bulk {
 
 impl Bulk {
     fn new(loses_one_in: Option<usize>) -> Self {
+        Self::to(address(1).into(), loses_one_in)
+    }
+
+    fn to(remote: IpAddr, loses_one_in: Option<usize>) -> Self {
         // What the bytes wait for is kept account of as well: not even that allocates.
         let (receive_buffer, send_buffer) = (Bytes::kib(512), Bytes::mib(1));
         let config = TcpConfig { receive_buffer, send_buffer, attribution: true, ..TcpConfig::default() };
         let mut hosts = [host(0, loses_one_in), host(1, None)];
         let now = Instant::from_secs(1);
         hosts[1].listen(PORT, config.clone()).expect("the port is free");
-        let client = hosts[0].connect(SocketAddrV4::new(address(1), PORT), config, now).expect("the address is good");
+        let client = hosts[0].connect(SocketAddr::new(remote, PORT), config, now).expect("the address is good");
         let mut bulk = Self { hosts, client, server: client, now, chunk: vec![0x5a; 64 << 10] };
         bulk.server = loop {
             bulk.round();
@@ -220,8 +228,14 @@ fn address(side: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 7, 0, 1 + side)
 }
 
+fn address_v6(side: u8) -> Ipv6Addr {
+    Ipv6Addr::new(0xfd07, 0, 0, 0, 0, 0, 0, 1 + u16::from(side))
+}
+
 fn host(side: u8, loses_one_in: Option<usize>) -> Host<FqCodel<Packet<HeapFrame>>, Nic> {
-    let config = HostConfig::new([2, 0, 0, 0, 0, 1 + side], u64::from(side)).address(Cidr::new(address(side), 24));
+    let config = HostConfig::new([2, 0, 0, 0, 0, 1 + side], u64::from(side))
+        .address(Cidr::new(address(side), 24))
+        .address(Cidr::new(address_v6(side), 64));
     let qdisc = FqCodel::new(fq_codel::Config::default()).expect("the default is valid");
     let port = Port::new(qdisc, Ring::new(Nic::new(loses_one_in), Dql::default()));
     let pool = Pool::new((0..1024).map(|_| HeapFrame::new()).collect());
@@ -250,6 +264,15 @@ fn a_bulk_transfer_allocates_nothing_in_steady_state() {
     assert!(info.tsq_throttles > 100, "TSQ must be at work: {info:?}");
     assert_eq!(info.retransmits, 0, "{info:?}");
     assert!(bulk.hosts[0].port().ring().limit().limit() > Bytes::ZERO, "so must DQL");
+}
+
+#[test]
+fn nor_does_one_over_ipv6() {
+    let mut bulk = Bulk::to(address_v6(1).into(), None);
+    let (count, culprit) = allocations(&mut bulk, 20_000, 20_000);
+    if let Some(culprit) = culprit {
+        panic!("{count} allocations in 20000 segments, the first at\n{culprit}");
+    }
 }
 
 #[test]
