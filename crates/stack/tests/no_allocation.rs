@@ -81,10 +81,6 @@ struct Nic {
 
 impl Nic {
     fn new(loses_one_in: Option<usize>) -> Self {
-        Self::to(address(1).into(), loses_one_in)
-    }
-
-    fn to(remote: IpAddr, loses_one_in: Option<usize>) -> Self {
         let frames = FRAMES_PER_ROUND * (DELAY + 2);
         Self {
             ring: VecDeque::with_capacity(RING),
@@ -288,7 +284,7 @@ fn nor_does_a_transfer_with_losses() {
 
 /// Datagrams as many as the line carries, for so many rounds; how many were read.
 fn datagrams(bulk: &mut Bulk, near: SocketId, far: SocketId, rounds: usize) -> usize {
-    let (to, mut buffer, mut read) = (SocketAddrV4::new(address(1), PORT).into(), [0; 2000], 0);
+    let (to, mut buffer, mut read) = (SocketAddr::from((address(1), PORT)), [0; 2000], 0);
     for _ in 0..rounds {
         while bulk.hosts[0].send_to(near, &bulk.chunk[..1400], Some(to)).is_ok() {}
         bulk.round();
@@ -304,7 +300,7 @@ fn datagrams(bulk: &mut Bulk, near: SocketId, far: SocketId, rounds: usize) -> u
 fn nor_do_datagrams() {
     let mut bulk = Bulk::new(None);
     let bind = |host: &mut Host<_, _>, port| {
-        host.udp_bind(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port), UdpConfig::default()).expect("free")
+        host.udp_bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)), UdpConfig::default()).expect("free")
     };
     let [a, b] = &mut bulk.hosts;
     let (near, far) = (bind(a, 0), bind(b, PORT));

@@ -68,7 +68,7 @@ pub(crate) fn contest(links: &[LinkConfig; 2], contestants: &[Contestant], time:
     let mut seeds = Pcg32::seed_from_u64(seed);
     let links = links.clone().map(|link| Link::new(link, Pcg32::from_rng(&mut seeds)).expect("a link"));
     let source = Source { flows: contestants.iter().cloned().map(Flow::from).collect(), failure: None };
-    let mut apps = [Side::Source(source), Side::Sink(Flows::sink(PORT, TcpConfig::default()))].into_iter();
+    let mut apps = [Side::Source(source), Side::Sink(Box::new(Flows::sink(PORT, TcpConfig::default())))].into_iter();
     let network = Network::new(seed, links, Nothing, |number, tap| {
         let nic = SimNic::new(NicConfig { rate: Rate::gbit(10), ..NicConfig::default() }).expect("a card");
         let qdisc = Ledger::new(Kind::FqCodel(Default::default()).build().expect("a discipline"));
@@ -149,7 +149,7 @@ impl Record for Nothing {
 
 enum Side {
     Source(Source),
-    Sink(Flows),
+    Sink(Box<Flows>),
 }
 
 struct Source {

@@ -112,7 +112,7 @@ fn streams_over_ipv6_survive_accidents() {
     for (mbit, rtt, bytes) in [(10, ms(1), 400_000), (50, ms(20), 1 << 20), (100, ms(200), 200_000)] {
         for seed in 1..=4 {
             let transfer = Transfer { seed, family: Family::Ipv6, bytes, links: path(mbit, rtt), ..Transfer::default() };
-            let outcome = run(&impaired(transfer, accidents.clone()));
+            let outcome = run(&impaired(transfer, accidents));
             assert!(outcome.content_equal, "SEED={seed}");
             retransmits += outcome.sender.retransmits;
             assert_eq!(outcome.sender.mss.get(), 1500 - 60 - 12);
