@@ -13,6 +13,7 @@ mod effect_cwnd;
 mod effect_dql;
 mod effect_dyn_rlc;
 mod effect_pacing;
+mod effect_reordering;
 mod effect_right_sizing;
 mod effect_rwnd;
 mod effect_tsq;
