@@ -10,7 +10,7 @@ use tautline_base::Rate;
 use tautline_bql::LimitKind;
 use tautline_cc::Algorithm;
 use tautline_qdisc::words::Tree;
-use tautline_stack::{Cidr, EcnMode, MtuProbing, Pacing, TcpConfig, TsqLimit};
+use tautline_stack::{Cidr, EcnMode, Keepalive, MtuProbing, Pacing, TcpConfig, TsqLimit};
 
 /// Options of a stack on a device.
 #[derive(Args, Clone, Debug)]
@@ -74,6 +74,9 @@ pub struct TcpArgs {
     /// Search for the path's MTU where routers do not tell it, in the meanings of net.ipv4.tcp_mtu_probing
     #[arg(long, value_enum, default_value_t)]
     pub mtu_probing: ProbingKind,
+    /// Ask a silent peer whether it is still there after so many seconds, and as often
+    #[arg(long, value_parser = seconds)]
+    pub keepalive: Option<Duration>,
     /// Timeouts of one segment before the connection is given up
     #[arg(long, default_value_t = 15)]
     pub retries: u32,
@@ -91,6 +94,7 @@ impl TcpArgs {
             tsq: self.tsq,
             ecn: self.ecn.into(),
             mtu_probing: self.mtu_probing.into(),
+            keepalive: self.keepalive.map(|idle| Keepalive { idle, interval: idle, ..Keepalive::default() }),
             retries: self.retries,
             syn_retries: self.syn_retries,
             ..TcpConfig::default()

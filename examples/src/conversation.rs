@@ -31,6 +31,8 @@ pub struct Plan {
     pub seed: u64,
     /// The caller leaves the answer unread for so long: its window closes.
     pub pause: Duration,
+    /// The caller says nothing for so long before it sends: the connection is idle.
+    pub think: Duration,
 }
 
 /// Opens the conversation and checks the answer.
@@ -38,10 +40,11 @@ pub struct Plan {
 /// # Errors
 /// Those of the stream; `InvalidData` if a byte is not what it should be; `TimedOut` if the peer is silent.
 pub async fn call(mut stream: impl AsyncRead + AsyncWrite + Unpin, plan: Plan) -> io::Result<()> {
-    let Plan { up, down, seed, pause } = plan;
+    let Plan { up, down, seed, pause, think } = plan;
     let mut sent = Sha256::new();
     let head: Vec<u8> = [up, down, seed].iter().flat_map(|number| number.to_be_bytes()).collect();
     patiently(stream.write_all(&head)).await?;
+    sleep(think).await;
     send(&mut stream, up, seed, Some(&mut sent)).await?;
     patiently(stream.shutdown()).await?;
     sleep(pause).await;
@@ -147,7 +150,7 @@ mod tests {
 
     use super::*;
 
-    const PLAN: Plan = Plan { up: 100_000, down: 70_001, seed: 7, pause: Duration::ZERO };
+    const PLAN: Plan = Plan { up: 100_000, down: 70_001, seed: 7, pause: Duration::ZERO, think: Duration::ZERO };
 
     #[tokio::test]
     async fn both_sides_agree() {

@@ -102,6 +102,9 @@ struct Calls {
     /// How long each long one leaves its answer unread, so that its window closes
     #[arg(long, default_value = "0", value_parser = seconds)]
     pause: Duration,
+    /// How long each caller is silent before it sends
+    #[arg(long, default_value = "0", value_parser = seconds)]
+    think: Duration,
     /// Calls that are broken off by a reset, beside
     #[arg(long, default_value_t = 0)]
     resets: u64,
@@ -218,7 +221,7 @@ async fn call_all(net: Net, to: SocketAddr, calls: Calls) -> io::Result<Summary>
         let bytes = if number < calls.long { calls.long_bytes.0 } else { calls.short_bytes.0 };
         let pause = if number < calls.long { calls.pause } else { Duration::ZERO };
         // No two conversations are of one length.
-        let plan = Plan { up: bytes + number, down: bytes + 2 * number, seed: number << 32, pause };
+        let plan = Plan { up: bytes + number, down: bytes + 2 * number, seed: number << 32, pause, think: calls.think };
         tasks.spawn(async move {
             let _turn = if number < calls.long { None } else { turns.acquire().await.ok() };
             let stream = match net.connect(to).await {
