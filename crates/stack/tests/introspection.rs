@@ -152,8 +152,9 @@ fn a_recovery_is_told_of_while_it_lasts() {
     let mut told = None;
     for _ in 0..40 {
         pair.run_for(Duration::from_millis(1));
-        told =
-            told.or(info(&pair, 0, client).reduction.map(|reduction| (reduction, info(&pair, 0, client).ss().to_string())));
+        told = told.or_else(|| {
+            info(&pair, 0, client).reduction.map(|reduction| (reduction, info(&pair, 0, client).ss().to_string()))
+        });
     }
     let (reduction, line) = told.expect("a recovery");
     assert!(reduction.delivered <= reduction.divisor && reduction.out.get() > 0, "{reduction:?}");

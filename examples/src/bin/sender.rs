@@ -25,7 +25,7 @@ use tautline_stack::TcpConfig;
 struct Args {
     #[command(flatten)]
     stack: StackArgs,
-    /// The receiver: 10.7.0.2:5001 or [2001:db8::2]:5001
+    /// The receiver: `10.7.0.2:5001` or `[2001:db8::2]:5001`
     #[arg(long)]
     to: SocketAddr,
     /// File to send
