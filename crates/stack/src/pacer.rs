@@ -13,7 +13,7 @@ pub struct PacerConfig {
     /// How lateness is made up for. Default: [`CatchUp::Burst`].
     pub catch_up: CatchUp,
     /// Segments of data at the start of a connection that leave at once. Default 0; Linux 10.
-    pub unpaced: u64,
+    pub unpaced: u32,
 }
 
 impl PacerConfig {
@@ -38,16 +38,16 @@ pub enum CatchUp {
 /// One connection's pacer.
 #[derive(Debug, Default)]
 pub(crate) struct Pacer {
-    config: PacerConfig,
+    catch_up: CatchUp,
+    /// Segments that still leave at once.
+    unpaced: u32,
     /// Earliest departure of the next segment.
     next: Instant,
-    /// Segments that still leave at once.
-    unpaced: u64,
 }
 
 impl Pacer {
     pub(crate) fn new(config: PacerConfig) -> Self {
-        Self { config, next: Instant::ZERO, unpaced: config.unpaced }
+        Self { catch_up: config.catch_up, unpaced: config.unpaced, next: Instant::ZERO }
     }
 
     /// When the next segment may leave; in the past means now.
@@ -63,7 +63,7 @@ impl Pacer {
             return;
         }
         let distance = len / rate;
-        self.next = match self.config.catch_up {
+        self.next = match self.catch_up {
             CatchUp::Burst => self.next.max(at - (burst / rate).min(Duration::from_secs(1))) + distance,
             CatchUp::HalfSegment => self.next.max(at) + (distance - (at - self.next).min(distance / 2)),
         };

@@ -354,9 +354,12 @@ where
         if matches!(connection.state(), State::SynReceived { .. }) {
             return;
         }
-        let Some(listener) = connection.place.half_open_of.take() else { return };
+        if !std::mem::take(&mut connection.place.half_open) {
+            return;
+        }
         connection.orphan |= connection.state() == State::Closed;
-        if let Some(listener) = self.sockets.listener_mut(listener) {
+        let counted_at = connection.place.counted_at;
+        if let Some(listener) = counted_at.and_then(|at| self.sockets.listener_mut(at)) {
             listener.pending -= 1;
         }
     }

@@ -131,9 +131,9 @@ pub(super) struct Totals {
     pub(super) data_segments_in: u64,
     /// Segments the peer has reported, cumulatively or selectively.
     pub(super) delivered: u64,
-    /// When payload last left, and last arrived.
-    pub(super) data_sent_at: Option<Instant>,
-    pub(super) data_received_at: Option<Instant>,
+    /// When payload last left, and last arrived, if any has.
+    pub(super) data_sent_at: Instant,
+    pub(super) data_received_at: Instant,
     /// The latest delivery rate, and whether the application limited it.
     pub(super) delivery_rate: Option<(Rate, bool)>,
 }
@@ -151,10 +151,10 @@ pub(crate) struct Place {
     pub(crate) starved: bool,
     /// The earliest of its entries in the timer queue.
     pub(crate) armed: Option<Instant>,
-    /// Counted in this listener's backlog.
-    pub(crate) half_open_of: Option<SocketId>,
     /// Counted among its peer's connections to this listener.
     pub(crate) counted_at: Option<SocketId>,
+    /// Counted in that listener's backlog.
+    pub(crate) half_open: bool,
     /// Counted among the orphans.
     pub(crate) counted_orphan: bool,
     /// In the queue of those to reset when memory is short.
@@ -185,7 +185,6 @@ pub(crate) struct Connection {
     /// The host is short of memory.
     pub(crate) pressed: bool,
     pub(super) state: State,
-    pub(super) mtu: usize,
     pub(super) isn: u32,
     pub(super) timestamp_offset: u32,
     pub(super) agreed: Option<Agreed>,
@@ -253,7 +252,7 @@ impl Connection {
     /// A passive open: a SYN arrived at `listener`; `input` will be told of it.
     pub(crate) fn accept(opening: Opening, config: Arc<TcpConfig>, listener: SocketId) -> Self {
         let mut connection = Self::new(opening, config, State::SynReceived { listener: Some(listener) });
-        connection.place.half_open_of = Some(listener);
+        connection.place.half_open = true;
         connection
     }
 
@@ -275,7 +274,6 @@ impl Connection {
             orphan: false,
             pressed: false,
             state,
-            mtu,
             isn,
             timestamp_offset,
             agreed: None,
@@ -311,7 +309,7 @@ impl Connection {
     /// Fixes what the SYNs agreed on and starts the controller with the real segment size.
     pub(super) fn agree(&mut self, syn: &crate::wire::Segment<'_>, now: Instant) {
         let timestamps = syn.timestamp.is_some();
-        let own = (self.mtu - self.tuple.headers_len()) as u64;
+        let own = (self.path_mtu.link() - self.tuple.headers_len()) as u64;
         let peer = u64::from(syn.mss.unwrap_or_else(|| self.tuple.default_mss())).max(MIN_MSS);
         let segment = own.min(peer) - if timestamps { TIMESTAMP_OPTION as u64 } else { 0 };
         let scaling = syn.window_scale.is_some();

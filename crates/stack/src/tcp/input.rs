@@ -407,8 +407,10 @@ impl Connection {
             self.receiver.owe_now();
             return;
         }
-        self.totals.data_segments_in += u64::from(!segment.payload.is_empty());
-        self.totals.data_received_at = Some(now);
+        if !segment.payload.is_empty() {
+            self.totals.data_segments_in += 1;
+            self.totals.data_received_at = now;
+        }
         self.prepare_to_receive(segment, fresh, now);
         let before = self.receiver.next();
         let accepted = self.receiver.accept(offset, segment.payload, segment.fin, now + self.config.delayed_ack);

@@ -247,7 +247,7 @@ impl Connection {
             // Windows in SYNs are never scaled (RFC 7323 §2.2).
             window: self.receiver.advertise(if syn { 0 } else { own_scale }),
             window_scale: (syn && scaling).then_some(own_scale),
-            mss: syn.then_some((self.mtu - self.tuple.headers_len()).min(usize::from(u16::MAX)) as u16),
+            mss: syn.then_some((self.path_mtu.link() - self.tuple.headers_len()).min(usize::from(u16::MAX)) as u16),
             sack_permitted: syn && self.agreed.as_ref().is_none_or(|agreed| agreed.sack),
             sack: if answering && plan.kind == Kind::Ack { self.sack_option(echoed_bytes) } else { [None; SACK_BLOCKS] },
             timestamp: self.timestamp_option(syn, now),
@@ -279,7 +279,7 @@ impl Connection {
         let mut option = [None; SACK_BLOCKS];
         if let Some(agreed) = self.agreed.as_ref().filter(|agreed| agreed.sack) {
             // Not even an acknowledgement may be longer than the MTU.
-            let space = self.mtu.saturating_sub(self.tuple.headers_len()).min(OPTION_SPACE);
+            let space = self.path_mtu.link().saturating_sub(self.tuple.headers_len()).min(OPTION_SPACE);
             // Kind and length of the SACK option take the room that pads the timestamp.
             let others = TIMESTAMP_OPTION + echoed_bytes.map_or(0, |option| option.padded_len());
             let room = space.saturating_sub(others);
@@ -343,7 +343,7 @@ impl Connection {
             let bytes = payload.end - payload.start;
             totals.data_segments_out += 1;
             totals.bytes_retransmitted += if plan.kind == Kind::New { 0 } else { bytes };
-            totals.data_sent_at = Some(now);
+            totals.data_sent_at = now;
         }
     }
 

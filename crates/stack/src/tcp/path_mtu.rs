@@ -31,9 +31,9 @@ const IPV4_FLOOR: usize = 576;
 #[derive(Debug)]
 pub(super) struct PathMtu {
     /// The link of this host.
-    link: usize,
+    link: u32,
     /// What a router said last.
-    told: usize,
+    told: u32,
     /// What probes have found. Boxed: few connections ever probe.
     probing: Option<Box<Probing>>,
 }
@@ -51,12 +51,19 @@ struct Probing {
 impl PathMtu {
     /// Nothing is known but the link.
     pub(super) fn new(link: usize) -> Self {
+        let link = u32::try_from(link).unwrap_or(u32::MAX);
         Self { link, told: link, probing: None }
+    }
+
+    /// Longest packet of this host's link.
+    pub(super) fn link(&self) -> usize {
+        self.link as usize
     }
 
     /// Longest packet to be sent.
     pub(super) fn longest(&self) -> usize {
-        self.search().map_or(self.told, |(proven, _)| self.told.min(proven))
+        let told = self.told as usize;
+        self.search().map_or(told, |(proven, _)| told.min(proven))
     }
 
     fn search(&self) -> Option<(usize, usize)> {
@@ -85,15 +92,15 @@ impl Connection {
     /// Lies that gain something are too small, and what is not shorter than the packet cannot be true.
     pub(super) fn on_too_big(&mut self, at: u64, claimed: u32) -> bool {
         let floor = if self.tuple.local.is_ipv4() { IPV4_FLOOR } else { IPV6_MIN_MTU };
-        let claimed = usize::try_from(claimed).unwrap_or(usize::MAX);
         let sent = self.segments.payload_at(at) as usize + self.headers_with_options();
-        if claimed < floor || claimed >= sent {
+        let bytes = claimed as usize;
+        if bytes < floor || bytes >= sent {
             return false;
         }
         self.path_mtu.told = self.path_mtu.told.min(claimed);
         if let Some((proven, unfit)) = self.path_mtu.search_mut() {
-            *unfit = (*unfit).min(claimed + 1);
-            *proven = (*proven).min(claimed);
+            *unfit = (*unfit).min(bytes + 1);
+            *proven = (*proven).min(bytes);
         }
         self.path_mtu.take_probe();
         self.use_path_mtu();
@@ -124,7 +131,7 @@ impl Connection {
             return;
         }
         let headers = self.headers_with_options();
-        let link = self.path_mtu.link;
+        let link = self.path_mtu.link();
         self.path_mtu.probing().search = Some(match self.path_mtu.search() {
             None => ((BASE_MSS + headers).min(link), link + 1),
             Some((proven, unfit)) => {
@@ -150,7 +157,7 @@ impl Connection {
             }
             // Begins where almost every path carries the packets.
             let headers = self.headers_with_options();
-            let link = self.path_mtu.link.min(most as usize + headers);
+            let link = self.path_mtu.link().min(most as usize + headers);
             self.path_mtu.probing().search = Some(((BASE_MSS + headers).min(link), link + 1));
             self.use_path_mtu();
             return None;
@@ -166,7 +173,7 @@ impl Connection {
                 // The path may carry more by now.
                 self.path_mtu.probing().settled = None;
                 self.path_mtu.told = self.path_mtu.link;
-                let longest = self.path_mtu.link.min(most as usize + self.headers_with_options());
+                let longest = self.path_mtu.link().min(most as usize + self.headers_with_options());
                 self.path_mtu.probing().search = Some((proven, longest + 1));
             }
             return None;

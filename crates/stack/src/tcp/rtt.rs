@@ -16,18 +16,12 @@ pub(super) const MAX_RTO: Duration = Duration::from_secs(120);
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(300);
 
 /// Smoothed RTT, its mean deviation, and the lowest RTT of the last five minutes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RttEstimator {
     smoothed: Option<Smoothed>,
-    /// RTO before the first sample.
-    initial: Duration,
+    /// The handshake is over and gave no sample.
+    opened_without: bool,
     backoff: u32,
-}
-
-impl Default for RttEstimator {
-    fn default() -> Self {
-        Self { smoothed: None, initial: INITIAL_RTO, backoff: 0 }
-    }
 }
 
 #[derive(Debug)]
@@ -67,7 +61,7 @@ impl RttEstimator {
     /// The handshake is over. If it gave no sample, the path may well be longer than the first guess.
     pub(crate) fn opened(&mut self) {
         if self.smoothed.is_none() {
-            self.initial = FALLBACK_RTO;
+            self.opened_without = true;
             self.backoff = 0;
         }
     }
@@ -90,7 +84,8 @@ impl RttEstimator {
     /// The retransmission timeout, backed off.
     pub(crate) fn rto(&self) -> Duration {
         let base = match &self.smoothed {
-            None => self.initial,
+            None if self.opened_without => FALLBACK_RTO,
+            None => INITIAL_RTO,
             Some(s) => s.srtt + VARIANCE_FLOOR.max(s.deviation * 4),
         };
         base.saturating_mul(1 << self.backoff.min(16)).min(MAX_RTO)
