@@ -20,6 +20,7 @@ mod effect_tsq;
 mod endings;
 mod local_drops;
 mod profiles;
+mod recovery_grid;
 mod ring_fq_codel;
 mod ring_late;
 mod ring_latency;
