@@ -51,7 +51,7 @@ pub(crate) fn run(transfer: &Transfer) -> Outcome {
 #[track_caller]
 pub(crate) fn run_if_found(transfer: &Transfer) -> Option<Outcome> {
     match transfer.run() {
-        Err(error) if error.to_string().contains("nobody on the link answers ARP") => None,
+        Err(error) if error.to_string().contains("nobody on the link answers") => None,
         Err(error) => panic!("{error}"),
         Ok(outcome) => {
             clean(transfer, &outcome);
