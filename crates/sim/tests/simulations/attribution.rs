@@ -21,9 +21,10 @@ fn free() -> Transfer {
         attribution: true,
         ..TcpConfig::default()
     };
+    let receiver = TcpConfig { receive_start: Bytes::mib(6), ..TcpConfig::default() };
     let nic = NicConfig { rate: Rate::mbit(100), ..NicConfig::default() };
     let qdisc = "pfifo limit 10000".parse().expect("valid");
-    Transfer { bytes: BYTES, links: long_wire(ms(4)), nic, qdisc, sender, ..Transfer::default() }
+    Transfer { bytes: BYTES, links: long_wire(ms(4)), nic, qdisc, sender, receiver, ..Transfer::default() }
 }
 
 /// Where the sender's bytes waited, at the end of a transfer.
@@ -73,6 +74,7 @@ fn the_congestion_window() {
 fn the_window_of_the_peer() {
     let mut narrow = free();
     narrow.receiver.receive_buffer = Bytes::new(20_000);
+    narrow.receiver.receive_start = Bytes::new(20_000);
     shows(Cause::PeerWindow, &narrow, &free());
 }
 
