@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::common::{impaired, long_wire, ms, path, percent, run, run_if_found, run_recorded};
 use proptest::prelude::*;
-use tautline_base::{Instant, Rate, Reason};
+use tautline_base::{Bytes, Instant, Rate, Reason};
 use tautline_cc::Algorithm;
 use tautline_qdisc::Kind;
 use tautline_sim::record::Fate;
@@ -215,9 +215,11 @@ fn wakes_per_packet_are_bounded() {
 /// A reader that is away for a quarter of an hour costs a handful of probes.
 #[test]
 fn waiting_costs_nothing() {
-    let away =
-        Transfer { reads_from: Instant::from_secs(900), bytes: 8 << 20, links: long_wire(ms(20)), ..Transfer::default() };
-    let (away, here) = (run(&away), run(&Transfer { reads_from: Instant::ZERO, ..away }));
+    // A window that grows only where somebody reads would make the two runs differ in more than the waiting.
+    let receiver = TcpConfig { receive_start: Bytes::mib(6), ..TcpConfig::default() };
+    let (reads_from, links) = (Instant::from_secs(900), long_wire(ms(20)));
+    let away = Transfer { reads_from, bytes: 8 << 20, links, receiver, ..Transfer::default() };
+    let (away, here) = (run(&away), run(&Transfer { reads_from: Instant::ZERO, ..away.clone() }));
     assert!(away.duration > Duration::from_secs(900));
     assert!(away.wakes_total() < here.wakes_total() + 200, "{:?} against {:?}", away.wakes, here.wakes);
 }
