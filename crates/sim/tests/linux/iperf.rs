@@ -15,6 +15,9 @@ use tautline_stack::{Event, Host, Recv, TcpConfig, Tracer};
 
 /// What a stream says first.
 const COOKIE: usize = 37;
+/// How long after its TCP has acknowledged the last cookie the server says to begin: the acknowledgement comes first, while nothing is in
+/// flight, or the sender's rounds would be counted from the end of its first flight.
+const WAKING: Duration = Duration::from_micros(1);
 /// Bytes written and read in one call.
 const CHUNK: usize = 128 << 10;
 
@@ -75,7 +78,7 @@ impl Iperf {
                 if streams.len() < *count {
                     host.connect(*remote, self.config.clone(), now)?;
                 } else {
-                    *begin = Some(now + *rtt);
+                    *begin = Some(now + *rtt + WAKING);
                 }
             }
             (End::Client { began: true, .. }, Event::Writable(socket)) => while host.send(socket, &self.buffer)? > 0 {},
