@@ -10,7 +10,7 @@ use std::time::Duration;
 use pair::{DELAY, PORT, Pair};
 use tautline_base::SocketId;
 use tautline_stack::attribution::{Attribution, Cause};
-use tautline_stack::{LossRecovery, TcpConfig, TcpInfo};
+use tautline_stack::{LossRecovery, Pacing, TcpConfig, TcpInfo};
 
 fn config() -> TcpConfig {
     TcpConfig { attribution: true, ..TcpConfig::default() }
@@ -159,4 +159,23 @@ fn a_recovery_is_told_of_while_it_lasts() {
     let (reduction, line) = told.expect("a recovery");
     assert!(reduction.delivered <= reduction.divisor && reduction.out.get() > 0, "{reduction:?}");
     assert!(line.contains(" prr:(delivered:") && line.contains(" phase:Recovery") && line.contains(" unacked:"), "{line}");
+}
+
+/// Fifteen segments at once, and `late` bytes more when the first acknowledgements have come; whether the last delivery rate is the
+/// application's.
+fn last_rate_is_the_application_s(late: usize) -> bool {
+    let (mut pair, client, _) = Pair::connected(7, TcpConfig { pacing: Pacing::Off, nagle: false, ..config() });
+    pair.hosts[0].send(client, &[1; 15 * 1460]).expect("open");
+    pair.run_for(DELAY * 2 + DELAY / 2);
+    let info = pair.hosts[0].info(client).expect("open");
+    assert!(info.cwnd.get() > 15 * 1460, "the window is open, and nothing waits: {}", info.cwnd);
+    pair.hosts[0].send(client, &vec![1; late]).expect("open");
+    pair.run_for(DELAY * 20);
+    pair.hosts[0].info(client).expect("open").app_limited
+}
+
+#[test]
+fn who_writes_too_late_limits_the_flight_and_who_is_done_does_not() {
+    assert!(!last_rate_is_the_application_s(0));
+    assert!(last_rate_is_the_application_s(3 * 1460));
 }

@@ -5,6 +5,7 @@
 //! | [`tail`] | RFC 8985 §7: probes of the tail |
 //! | [`timeout`] | RFC 6298, RFC 5682: timeouts, spurious ones |
 //! | [`duplicates`] | RFC 2883, RFC 3522, RFC 3708: needless retransmissions, and what undoes them |
+//! | [`successive`] | RFC 6675 §5, Linux: what a recovery leaves behind |
 //! | [`without_sack`] | RFC 5681, RFC 3042, RFC 6582: peers that do not say what arrived |
 
 #[path = "../pair/mod.rs"]
@@ -16,6 +17,7 @@ mod pair;
 mod peer;
 
 mod duplicates;
+mod successive;
 mod tail;
 mod timeout;
 mod without_sack;
