@@ -38,6 +38,10 @@ pub trait Controller: Send {
     /// `TCP_CONGESTION` changes. A controller with no use for that starts anew.
     fn adopt(&mut self, _before: &Verdict) {}
 
+    /// For a retransmission timeout or more less than the window was in flight, although neither the window nor the send buffer
+    /// limited the sender. Never called during an episode. A controller that models the path has no use for it.
+    fn on_underuse(&mut self, _underuse: &Underuse) {}
+
     /// What it believes, for people to look at.
     fn model(&self) -> Model {
         Model::default()
@@ -134,6 +138,15 @@ pub struct Idle {
     pub rto: Duration,
     /// The application, not the peer's window, had nothing to send.
     pub app_limited: bool,
+}
+
+/// A window was not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Underuse {
+    /// When.
+    pub now: Instant,
+    /// Most bytes in flight meanwhile.
+    pub used: Bytes,
 }
 
 /// What a controller needs of explicit congestion notification, where the transport's configuration allows ECN at all.

@@ -18,7 +18,7 @@ use core::time::Duration;
 use tautline_base::{Bytes, Instant};
 
 use crate::config::Config;
-use crate::controller::{Ack, Congestion, Controller, Idle, Model, Signal, Verdict};
+use crate::controller::{Ack, Congestion, Controller, Idle, Model, Signal, Underuse, Verdict};
 use crate::curve::{BETA, BETA_ECN, Curve, RENO_ALPHA};
 use crate::episode::Episode;
 use crate::hystart::HystartPlusPlus;
@@ -278,6 +278,13 @@ impl<S: SlowStart> Controller for Cubic<S> {
             epoch: epoch.map(|epoch| epoch.elapsed),
             ..Model::default()
         }
+    }
+
+    fn on_underuse(&mut self, underuse: &Underuse) {
+        if self.slow_start_after_idle {
+            self.state.window.shrink_to_use(underuse.used, self.initial_window);
+        }
+        self.conclude();
     }
 
     fn verdict(&self) -> Verdict {

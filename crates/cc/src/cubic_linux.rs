@@ -13,7 +13,7 @@
 use tautline_base::Instant;
 
 use crate::config::Config;
-use crate::controller::{Ack, Congestion, Controller, Idle, Model, Signal, Verdict};
+use crate::controller::{Ack, Congestion, Controller, Idle, Model, Signal, Underuse, Verdict};
 use crate::episode::Episode;
 use crate::hystart_classic::Hystart;
 use crate::pacing::WindowPacing;
@@ -143,6 +143,13 @@ impl Controller for CubicLinux {
             self.window.decay(since_sent, idle.rto, self.config.initial_window);
         }
         self.growth.pause(since_sent, idle.now);
+        self.conclude();
+    }
+
+    fn on_underuse(&mut self, underuse: &Underuse) {
+        if self.config.slow_start_after_idle {
+            self.window.shrink_to_use(underuse.used, self.config.initial_window);
+        }
         self.conclude();
     }
 

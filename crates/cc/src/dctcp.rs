@@ -7,7 +7,7 @@
 use tautline_base::Instant;
 
 use crate::config::Config;
-use crate::controller::{Ack, Congestion, Controller, Ecn, Idle, Model, Phase, Signal, Verdict};
+use crate::controller::{Ack, Congestion, Controller, Ecn, Idle, Model, Phase, Signal, Underuse, Verdict};
 use crate::episode::Episode;
 use crate::mark_share::MarkShare;
 use crate::pacing::WindowPacing;
@@ -127,6 +127,14 @@ impl Controller for Dctcp {
         self.pacing.on_idle();
         if self.config.slow_start_after_idle {
             self.state.window.decay(idle.idle, idle.rto, self.config.initial_window);
+            self.state.forget_credit();
+        }
+        self.conclude();
+    }
+
+    fn on_underuse(&mut self, underuse: &Underuse) {
+        if self.config.slow_start_after_idle {
+            self.state.window.shrink_to_use(underuse.used, self.config.initial_window);
             self.state.forget_credit();
         }
         self.conclude();

@@ -66,7 +66,7 @@ pub use algorithm::{Algorithm, Factory, UnknownAlgorithm};
 pub use bbr::Bbr;
 pub use bbr3::Bbr3;
 pub use config::Config;
-pub use controller::{Ack, Congestion, Controller, Ecn, Idle, Loss, Model, Phase, Recovery, Signal, Verdict};
+pub use controller::{Ack, Congestion, Controller, Ecn, Idle, Loss, Model, Phase, Recovery, Signal, Underuse, Verdict};
 pub use cubic::Cubic;
 pub use cubic_linux::CubicLinux;
 pub use dctcp::Dctcp;

@@ -106,6 +106,16 @@ impl PacketWindow {
         self.ssthresh = (before.ssthresh < Bytes::MAX).then(|| packets(before.ssthresh).max(2));
     }
 
+    /// Goes half way to the `used` bytes of it, or to the initial window if that is more, and remembers three quarters of itself as
+    /// threshold (`tcp_cwnd_application_limited`).
+    pub(crate) fn shrink_to_use(&mut self, used: Bytes, initial: Bytes) {
+        let used = used.max(initial).get().div_ceil(self.mss.get()).max(1);
+        if used < self.cwnd {
+            self.ssthresh = self.remembered();
+            self.cwnd = (self.cwnd + used) / 2;
+        }
+    }
+
     /// Halves the window for every retransmission timeout but the first since the last packet was sent, down to the initial
     /// window, and remembers three quarters of it as threshold.
     pub(crate) fn decay(&mut self, since_sent: Duration, rto: Duration, initial: Bytes) {

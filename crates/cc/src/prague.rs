@@ -15,7 +15,7 @@ use core::time::Duration;
 use tautline_base::{Bytes, Instant};
 
 use crate::config::Config;
-use crate::controller::{Ack, Congestion, Controller, Ecn, Idle, Model, Phase, Recovery, Signal, Verdict};
+use crate::controller::{Ack, Congestion, Controller, Ecn, Idle, Model, Phase, Recovery, Signal, Underuse, Verdict};
 use crate::episode::Episode;
 use crate::mark_share::MarkShare;
 use crate::pacing::{PacingRatios, WindowPacing};
@@ -248,6 +248,13 @@ impl Controller for Prague {
         self.pacing.on_idle();
         if self.config.slow_start_after_idle {
             self.window.decay(idle.idle, idle.rto, self.config.initial_window);
+        }
+        self.conclude();
+    }
+
+    fn on_underuse(&mut self, underuse: &Underuse) {
+        if self.config.slow_start_after_idle {
+            self.window.shrink_to_use(underuse.used, self.config.initial_window);
         }
         self.conclude();
     }

@@ -4,7 +4,7 @@
 use tautline_base::{Bytes, Instant};
 
 use crate::config::Config;
-use crate::controller::{Ack, Congestion, Controller, Idle, Signal, Verdict};
+use crate::controller::{Ack, Congestion, Controller, Idle, Signal, Underuse, Verdict};
 use crate::episode::Episode;
 use crate::pacing::WindowPacing;
 use crate::window::Window;
@@ -125,6 +125,14 @@ impl Controller for Reno {
         self.pacing.on_idle();
         if self.config.slow_start_after_idle {
             self.state.window.decay(idle.idle, idle.rto, self.config.initial_window);
+            self.state.forget_credit();
+        }
+        self.conclude();
+    }
+
+    fn on_underuse(&mut self, underuse: &Underuse) {
+        if self.config.slow_start_after_idle {
+            self.state.window.shrink_to_use(underuse.used, self.config.initial_window);
             self.state.forget_credit();
         }
         self.conclude();

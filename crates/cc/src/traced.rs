@@ -19,14 +19,14 @@ use core::time::Duration;
 
 use tautline_base::{Bytes, Instant};
 
-use crate::controller::{Ack, Congestion, Controller, Ecn, Idle, Loss, Model, Recovery, Signal, Verdict};
+use crate::controller::{Ack, Congestion, Controller, Ecn, Idle, Loss, Model, Recovery, Signal, Underuse, Verdict};
 
 /// Something that happened, and what the controller thinks afterwards. `Display` writes a line of CSV without its end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
     /// When.
     pub at: Instant,
-    /// What: `ack`, `loss`, `timeout`, `mark`, `local_drop`, `undo` or `start` (after a pause).
+    /// What: `ack`, `loss`, `timeout`, `mark`, `local_drop`, `undo`, `start` (after a pause) or `underuse`.
     pub event: &'static str,
     /// Newly delivered by it.
     pub acked: Option<Bytes>,
@@ -118,6 +118,11 @@ impl<F: FnMut(&Row) + Send> Controller for Traced<F> {
     fn on_idle(&mut self, idle: &Idle) {
         self.inner.on_idle(idle);
         self.show(idle.now, "start", None, Some(Bytes::ZERO));
+    }
+
+    fn on_underuse(&mut self, underuse: &Underuse) {
+        self.inner.on_underuse(underuse);
+        self.show(underuse.now, "underuse", None, Some(underuse.used));
     }
 
     fn on_lost(&mut self, loss: &Loss) {

@@ -76,6 +76,16 @@ impl Window {
         let halvings = u32::try_from(timeouts).unwrap_or(u32::MAX);
         self.cwnd = Bytes::new(self.cwnd.get().checked_shr(halvings).unwrap_or(0)).max(floor);
     }
+
+    /// Goes half way to what was `used` of it, or to the initial window if that is more, and remembers three quarters of itself as
+    /// threshold (RFC 2861 §3.1 as Linux does it).
+    pub(crate) fn shrink_to_use(&mut self, used: Bytes, initial: Bytes) {
+        let used = used.max(initial).max(self.mss);
+        if used < self.cwnd {
+            self.ssthresh = self.ssthresh.max(self.cwnd / 4 * 3);
+            self.cwnd = (self.cwnd + used) / 2;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -106,6 +116,17 @@ mod tests {
             window.decay(Duration::from_millis(idle_ms), RTO, initial);
             assert_eq!(window.cwnd, Bytes::new(cwnd), "after {idle_ms} ms");
             assert_eq!(window.ssthresh, Bytes::new(if idle_ms < 300 { 50_000 } else { 60_000 }));
+        }
+    }
+
+    /// spec/tcp.md §1.13: (cwnd + max(used, IW)) / 2, and 3/4 of cwnd as threshold.
+    #[test]
+    fn what_is_not_used_is_halved() {
+        for (used, cwnd, ssthresh) in [(20, 50, 60), (0, 45, 60), (79, 79, 60), (80, 80, 50), (u64::MAX / 1000, 80, 50)] {
+            let (mut window, initial) = window(80);
+            window.ssthresh = Bytes::new(50_000);
+            window.shrink_to_use(Bytes::new(used * 1000), initial);
+            assert_eq!((window.cwnd / 1000, window.ssthresh), (Bytes::new(cwnd), Bytes::new(ssthresh * 1000)), "{used}");
         }
     }
 

@@ -111,6 +111,13 @@ pub struct TcpConfig {
     pub tsq: TsqLimit,
     /// Most bytes the application may have written that are not yet acknowledged. Default 4 MiB (Linux `tcp_wmem[2]`).
     pub send_buffer: Bytes,
+    /// Of `send_buffer`, what a connection starts with before it follows the congestion window, as in Linux: twice the memory that
+    /// a window takes in segments of their own. `None`, the default: all of it from the beginning. Linux starts with
+    /// [`LINUX_SEND_START`](Self::LINUX_SEND_START).
+    pub send_start: Option<Bytes>,
+    /// With less than that unsent the application may write more; it is told so with less than half of it unsent (Linux
+    /// `TCP_NOTSENT_LOWAT`, with the hysteresis of `tcp_stream_memory_free`). Default none (Linux `UINT_MAX`).
+    pub notsent_lowat: Option<Bytes>,
     /// What each segment in that buffer is charged beside its bytes until it is acknowledged, selectively or not. Default 0;
     /// Linux charges the memory of its descriptors, 1280 bytes for a full Ethernet segment sent alone (`truesize` 2728), and
     /// joins what is selectively acknowledged.
@@ -165,6 +172,11 @@ pub struct TcpConfig {
     pub attribution: bool,
 }
 
+impl TcpConfig {
+    /// What a send buffer starts with in Linux (`tcp_wmem[1]`).
+    pub const LINUX_SEND_START: Bytes = Bytes::kib(16);
+}
+
 impl Default for TcpConfig {
     fn default() -> Self {
         Self {
@@ -173,6 +185,8 @@ impl Default for TcpConfig {
             pacer: PacerConfig::default(),
             tsq: TsqLimit::default(),
             send_buffer: Bytes::mib(4),
+            send_start: None,
+            notsent_lowat: None,
             send_overhead: Bytes::ZERO,
             receive_buffer: Bytes::mib(6),
             receive_start: Bytes::kib(64),

@@ -577,3 +577,58 @@ fn a_segment_is_charged_its_overhead_until_it_is_acknowledged_in_whatever_way() 
     let (room, free) = (write(&mut pair) as u64, info.sacked.get() / 1448 * 1280 * 1448 / 2728);
     assert!(room.abs_diff(free) <= 2 * 1448, "{room} bytes of room after {}", info.sacked);
 }
+
+/// A window that the application leaves unused for longer than a timeout goes half way to what is used, and so on to the initial one;
+/// three quarters are remembered as threshold. Without validation (`slow_start_after_idle` off) it stays.
+#[test]
+fn an_unused_window_decays() {
+    let window = |validates| {
+        let build = move |config: &tautline_cc::Config| {
+            Algorithm::Reno.build(&tautline_cc::Config { slow_start_after_idle: validates, ..*config })
+        };
+        let config = TcpConfig { congestion: tautline_cc::Factory::new(build), nagle: false, ..TcpConfig::default() };
+        let (mut pair, client, server) = Pair::connected(5, config);
+        let payload = data(2_000_000);
+        assert_eq!(pair.transfer(0, client, server, &payload, Duration::from_secs(20)), payload);
+        let full = pair.hosts[0].info(client).expect("open").cwnd;
+        // A segment every 5 ms: something is always in flight, and it is little.
+        for _ in 0..1_000 {
+            assert_eq!(pair.hosts[0].send(client, &payload[..1000]), Ok(1000));
+            pair.run_for(Duration::from_millis(5));
+            pair.read(1, server);
+        }
+        (full, pair.hosts[0].info(client).expect("open"))
+    };
+    let (full, after) = window(true);
+    assert!(full > after.mss * 100, "{full}");
+    assert!(after.cwnd < after.mss * 12 && after.cwnd >= after.mss * 10, "{} of {full}", after.cwnd);
+    let (full, after) = window(false);
+    assert!(after.cwnd >= full, "{} of {full}", after.cwnd);
+}
+
+/// With 20 000 bytes allowed unsent, no more are taken beyond what leaves at once, and the next `Writable` comes with less than half
+/// of them left.
+#[test]
+fn what_is_unsent_bounds_what_may_be_written() {
+    let config = TcpConfig { notsent_lowat: Some(Bytes::new(20_000)), ..TcpConfig::default() };
+    let (mut pair, client, server) = Pair::connected(5, config);
+    let payload = data(400_000);
+    let (mut sent, mut received, mut told) = (0, Vec::new(), 0);
+    while received.len() < payload.len() {
+        // Only when told, but for the first time.
+        if sent == 0 || pair.events[0].iter().any(|event| *event == Event::Writable(client)) {
+            told += u32::from(sent > 0);
+            let unsent = pair.hosts[0].info(client).expect("open").unsent;
+            assert!(sent == 0 || unsent < Bytes::new(10_000), "{unsent} unsent");
+            pair.events[0].clear();
+            sent += pair.hosts[0].send(client, &payload[sent..]).expect("open");
+            assert!(pair.hosts[0].info(client).expect("open").unsent <= Bytes::new(20_000));
+        }
+        let before = pair.now;
+        pair.run_for(Duration::from_micros(100));
+        received.extend(pair.read(1, server).0);
+        assert!(before < Instant::from_secs(100), "{sent} sent, {} received", received.len());
+    }
+    assert_eq!(received, payload);
+    assert!(told >= 400_000 / 20_000 - 1, "{told}");
+}

@@ -16,6 +16,7 @@ mod effect_pacing;
 mod effect_reordering;
 mod effect_right_sizing;
 mod effect_rwnd;
+mod effect_send_buffer;
 mod effect_tsq;
 mod endings;
 mod local_drops;

@@ -161,7 +161,7 @@ impl Connection {
 
     /// Whether the flight being acknowledged was limited by the congestion window. In slow start a flight of more than half
     /// the window counts too, because pacing spreads it over the round (`spec/tcp.md` §1.13).
-    fn window_limited(&self) -> bool {
+    pub(super) fn window_limited(&self) -> bool {
         let slow_start = self.verdict.cwnd < self.verdict.ssthresh;
         // What a timeout condemned waits to be sent again: the window alone limits that.
         matches!(self.phase, Phase::Loss { .. })

@@ -216,7 +216,7 @@ pub(crate) struct Connection {
     pub(super) reset_due: bool,
     pub(super) totals: Totals,
     /// The application wrote less than it wanted and waits for room.
-    wants_room: bool,
+    pub(super) wants_room: bool,
     /// The application read everything and waits for more.
     pub(super) wants_data: bool,
 }
@@ -228,6 +228,10 @@ pub(super) struct Flight {
     pub(super) window_limited_until: Option<u64>,
     /// Most bytes in flight in this round.
     pub(super) largest: u64,
+    /// Most bytes in flight since the window last limited the sender, or since its use was last judged.
+    pub(super) used: u64,
+    /// When that was.
+    pub(super) judged: Instant,
     /// Delivered total at which the next round begins.
     pub(super) round_end: Bytes,
     /// End of the last segment sent that was shorter than full (Minshall's rule).
@@ -279,7 +283,7 @@ impl Connection {
             agreed: None,
             una: 0,
             nxt: 0,
-            buffer: SendBuffer::new(config.send_buffer.as_usize()),
+            buffer: SendBuffer::new(config.send_start.unwrap_or(Bytes::MAX).min(config.send_buffer).as_usize()),
             fin: None,
             // Before the peer speaks, only the SYN may leave.
             peer: PeerWindow { edge: 1, ..PeerWindow::default() },
@@ -327,6 +331,7 @@ impl Connection {
         });
         self.receiver.synchronised();
         self.start_controller(segment);
+        self.expand_send_buffer();
     }
 
     /// From now on another algorithm has the say; it begins with the window of the one before (Linux `TCP_CONGESTION`).
@@ -422,14 +427,6 @@ impl Connection {
             self.receiver.owe_now();
         }
         Ok(Recv::Data(count))
-    }
-
-    /// Tells the application that there is room again, once a third of the buffer is free.
-    pub(super) fn notice_room(&mut self) {
-        if self.wants_room && self.send_room() >= self.config.send_buffer / 3 {
-            self.wants_room = false;
-            self.happened.writable = true;
-        }
     }
 
     /// The application closes its sending half: a FIN follows the queued data, and the handshake if that is still under way.

@@ -133,6 +133,8 @@ pub struct TcpInfo {
     pub retransmissions_out: usize,
     /// Written by the application and not yet sent (`notsent_bytes`).
     pub unsent: Bytes,
+    /// The most that may be written and not acknowledged, as far as it has grown (`sk_sndbuf`).
+    pub send_buffer: Bytes,
     /// Window we offer, from RCV.NXT (`rcv_wnd`).
     pub receive_window: Bytes,
     /// Most received bytes that may ever wait for the application (`tcp_rmem[2]`).
@@ -256,7 +258,8 @@ impl Connection {
             sacked,
             lost: outstanding.saturating_sub(in_flight).saturating_sub(sacked),
             retransmissions_out: self.segments.again(),
-            unsent: Bytes::new(self.buffer.end().saturating_sub(self.nxt.max(1))),
+            unsent: self.unsent(),
+            send_buffer: Bytes::new(self.buffer.capacity() as u64),
             receive_window: Bytes::new(self.receiver.edge().saturating_sub(self.receiver.next())),
             receive_buffer: self.config.receive_buffer,
             out_of_order: self.receiver.out_of_order(),

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use tautline_base::{Bytes, Instant};
+use tautline_base::Instant;
 
 use super::connection::{Connection, State};
 use crate::socket::CloseReason;
 
 /// Written data that a connection may always hold, so that none comes to a stop for good (Linux guarantees a page).
-const LEAST_SEND: usize = 16 << 10;
+pub(super) const LEAST_SEND: usize = 16 << 10;
 /// Received data that it may always hold.
 const LEAST_RECEIVE: usize = 8 << 10;
 /// How long records of segments are kept for the next ones.
@@ -51,23 +51,6 @@ impl Connection {
         self.end(CloseReason::OutOfMemory);
         self.buffer.clear();
         self.receiver.clear();
-    }
-
-    /// How many of `wanted` bytes the application may write: as many as the send buffer has room for with their segments'
-    /// overhead, and few when memory is short.
-    pub(super) fn may_write(&self, wanted: usize) -> usize {
-        let (segment, overhead) = (u128::from(self.segment_size().max(1)), u128::from(self.config.send_overhead.get()));
-        let room = u128::from(self.send_room().get()) * segment / (segment + overhead);
-        let wanted = wanted.min(usize::try_from(room).unwrap_or(usize::MAX));
-        if self.pressed { wanted.min(LEAST_SEND.saturating_sub(self.buffer.len())) } else { wanted }
-    }
-
-    /// What of the send buffer is not charged for.
-    pub(super) fn send_room(&self) -> Bytes {
-        let held = Bytes::new(self.buffer.len() as u64);
-        let alone = held.get().saturating_sub(self.segments.sacked_bytes());
-        let charged = held + self.config.send_overhead * alone.div_ceil(self.segment_size().max(1));
-        self.config.send_buffer.saturating_sub(charged)
     }
 
     /// Memory is short, and there is no room for text at `offset`. What is in order and what the application will read at once

@@ -44,11 +44,13 @@ mod right_sizing;
 mod rtt;
 mod segments;
 mod send_buffer;
+mod send_space;
 mod standing;
 mod succession;
 mod tail_probe;
 mod timers;
 mod tuple;
+mod validation;
 
 pub(crate) use connection::{Connection, Opening, State};
 pub(crate) use input::Reply;

@@ -211,6 +211,7 @@ impl Connection {
     fn restart_after_idle(&mut self, now: Instant) {
         let Some(since) = self.flight.idle_since.take() else { return };
         let app_limited = self.sampler.app_limited();
+        self.window_validated(now);
         self.controller.on_idle(&Idle { now, idle: now - since, rto: self.rto(), app_limited });
         self.verdict = self.controller.verdict();
     }
@@ -369,6 +370,8 @@ impl Connection {
         let id = self.segments.push(plan.range.clone(), plan.fin, sent);
         self.flight.largest = self.flight.largest.max(self.segments.in_flight());
         self.note_sent(len);
+        self.validate_window(departure);
+        self.notice_sent();
         let rto = self.rto();
         self.timers.rto.get_or_insert(departure + rto);
         self.note_tail_probe(None);

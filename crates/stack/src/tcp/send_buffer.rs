@@ -25,6 +25,16 @@ impl SendBuffer {
         taken
     }
 
+    /// How many bytes it may hold.
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// It may hold `capacity` bytes, if it may not already hold more.
+    pub(super) fn expand(&mut self, capacity: usize) {
+        self.capacity = self.capacity.max(capacity);
+    }
+
     /// How many bytes fit.
     pub(super) fn room(&self) -> usize {
         self.capacity.saturating_sub(self.bytes.len())

@@ -1,0 +1,34 @@
+//! Congestion window validation (RFC 2861 §3.1, RFC 7661's concern; Linux `tcp_cwnd_validate`, `spec/tcp.md` §1.13): a window that an
+//! application leaves unused says less of the path the longer that lasts. Pauses with nothing in flight are `on_idle`'s.
+
+use tautline_base::{Bytes, Instant};
+use tautline_cc::Underuse;
+
+use super::connection::Connection;
+use super::recovery::Phase;
+
+impl Connection {
+    /// New data has left. When for a retransmission timeout less than the window was in flight, and neither the window nor the send
+    /// buffer was the reason, the controller hears how much was.
+    pub(super) fn validate_window(&mut self, now: Instant) {
+        if self.window_limited() {
+            self.window_validated(now);
+            return;
+        }
+        self.flight.used = self.flight.used.max(self.segments.in_flight());
+        if now - self.flight.judged < self.rto() {
+            return;
+        }
+        if self.phase == Phase::Open && !self.wants_room {
+            self.controller.on_underuse(&Underuse { now, used: Bytes::new(self.flight.used) });
+            self.verdict = self.controller.verdict();
+        }
+        self.window_validated(now);
+    }
+
+    /// What the window is worth is known anew.
+    pub(super) fn window_validated(&mut self, now: Instant) {
+        self.flight.used = 0;
+        self.flight.judged = now;
+    }
+}
