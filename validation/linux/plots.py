@@ -18,7 +18,7 @@ def nice(largest):
     """A round number at or above it."""
     step = 1
     while True:
-        for factor in (1, 2, 5):
+        for factor in (1, 1.5, 2, 3, 4, 5, 6, 8):
             if factor * step >= largest:
                 return factor * step
         step *= 10
