@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::common::{FRAME, MSS, ms, path, run, run_watched};
+use crate::common::{FRAME, MSS, ms, path, run, run_watched, wide};
 use tautline_base::{Bytes, Instant, Rate};
 use tautline_cc::hystart::HystartPlusPlus;
 use tautline_cc::hystart_classic::Hystart;
@@ -87,7 +87,7 @@ fn the_window_is_compared_with_bytes_in_flight_not_with_the_next_send() {
 /// How far departures ever were ahead of the pacing rate in force, in bytes; and the allowance of the last verdict.
 fn ahead_of_the_rate(algorithm: Algorithm, pacing: Pacing) -> (u64, u64) {
     let sender = TcpConfig { congestion: algorithm.factory(), pacing, ..TcpConfig::default() };
-    let transfer = Transfer { bytes: 6 << 20, links: path(50, ms(20)), sender, ..Transfer::default() };
+    let transfer = Transfer { bytes: 6 << 20, links: path(50, ms(20)), sender, receiver: wide(), ..Transfer::default() };
     let mut last: Option<(Instant, Rate, u64)> = None;
     let (mut level, mut worst, mut allowance) = (0_u64, 0_u64, 0_u64);
     watch_sender(&transfer, |now, info| {
@@ -181,7 +181,8 @@ fn both_hystarts_leave_slow_start_with_fewer_drops_than_none() {
             let sender = TcpConfig { congestion, ..TcpConfig::default() };
             let [_, back] = path(40, ms(50));
             let there = LinkConfig::bottleneck(Rate::mbit(40), ms(25), buffer);
-            run(&Transfer { bytes: 4 << 20, links: [there, back], sender, ..Transfer::default() }).links[0].drops() as f64
+            run(&Transfer { bytes: 4 << 20, links: [there, back], sender, receiver: wide(), ..Transfer::default() }).links[0]
+                .drops() as f64
         };
         let plain = drops(factory(|config| Cubic::with_slow_start(config, Plain)));
         assert!(plain > 100.0, "{plain} drops: the path hardly overflowed");

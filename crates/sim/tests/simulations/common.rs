@@ -136,6 +136,11 @@ impl Controller for Fixed {
     }
 }
 
+/// A receiver whose window does not open any more, and that acknowledges every second segment therefore.
+pub(crate) fn wide() -> TcpConfig {
+    TcpConfig { receive_start: Bytes::mib(6), ..TcpConfig::default() }
+}
+
 /// TCP with nothing in the way but the fixed window of `segments`.
 pub(crate) fn window_only(segments: u64) -> TcpConfig {
     let fixed = Fixed { cwnd: Bytes::new(segments * MSS), pacing_rate: Rate::MAX };

@@ -1,6 +1,6 @@
 //! Reordering without loss: RACK's window waits for what is late.
 
-use crate::common::{impaired, long_wire, ms, path, percent, run};
+use crate::common::{impaired, long_wire, ms, path, percent, run, wide};
 use tautline_sim::{Impairments, Outcome, Transfer};
 use tautline_stack::{LossRecovery, Reordering, TcpConfig};
 
@@ -11,7 +11,7 @@ fn reordered(share: f64, reordering: Reordering) -> Outcome {
     let [_, back] = long_wire(ms(20));
     let impair = Impairments { reorder: percent(share), reorder_delay: ms(4), ..Impairments::default() };
     let links = [there, back];
-    let transfer = Transfer { bytes: 8 << 20, links, sender, ..Transfer::default() };
+    let transfer = Transfer { bytes: 8 << 20, links, sender, receiver: wide(), ..Transfer::default() };
     run(&impaired(transfer, impair))
 }
 

@@ -4,13 +4,17 @@ use std::time::Duration;
 
 use crate::common::ms;
 use crate::rings::{Place, Table, backlog, load, ring_bytes};
+use tautline_base::Bytes;
 use tautline_sim::Load;
+use tautline_stack::TcpConfig;
 
 /// `pfifo` in place of `pfifo_fast`: it gives nobody priority, and a host's echo replies have it.
 fn table(place: Place) -> Table {
     let title = format!("002-F2.4, {place:?}: one FIFO, echo without priority");
     let table = Table::of(&title, |ring, limit| {
         let load = load(place, "pfifo limit 1000", ring, limit);
+        // The window is open: every second segment is acknowledged, as in a long transfer.
+        let load = Load { tcp: TcpConfig { receive_start: Bytes::mib(6), ..load.tcp }, ..load };
         // Above a router the flows fill, overflow and fill again, a round trip of up to 18 ms at a time.
         if place == Place::Router { Load { warm_up: ms(60), duration: ms(60), echo_every: ms(3), ..load } } else { load }
     });
