@@ -616,7 +616,7 @@ fn what_is_unsent_bounds_what_may_be_written() {
     let (mut sent, mut received, mut told) = (0, Vec::new(), 0);
     while received.len() < payload.len() {
         // Only when told, but for the first time.
-        if sent == 0 || pair.events[0].iter().any(|event| *event == Event::Writable(client)) {
+        if sent == 0 || pair.events[0].contains(&Event::Writable(client)) {
             told += u32::from(sent > 0);
             let unsent = pair.hosts[0].info(client).expect("open").unsent;
             assert!(sent == 0 || unsent < Bytes::new(10_000), "{unsent} unsent");
