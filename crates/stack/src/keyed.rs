@@ -102,3 +102,67 @@ impl BuildHasher for Key {
         SipHasher13::new_with_keys(self.0, self.1)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    const BUCKETS: usize = 4096;
+
+    /// A connection of any peer's choosing.
+    fn tuple(number: u32) -> Tuple {
+        let remote = Ipv4Addr::from_bits(0x0a00_0000 + (number >> 12)).into();
+        Tuple {
+            local: Ipv4Addr::new(10, 7, 0, 1).into(),
+            remote,
+            local_port: 80,
+            remote_port: 1024 + (number & 0xfff) as u16,
+        }
+    }
+
+    fn bucket(key: Key, number: u32) -> usize {
+        key.hash_one(tuple(number)) as usize % BUCKETS
+    }
+
+    /// How many of `numbers` share the fullest bucket.
+    fn longest(key: Key, numbers: impl Iterator<Item = u32>) -> usize {
+        let mut buckets = vec![0; BUCKETS];
+        numbers.for_each(|number| buckets[bucket(key, number)] += 1);
+        buckets.into_iter().max().unwrap_or(0)
+    }
+
+    /// TRUST: who floods a table needs its key. Addresses that all meet in one bucket of one host spread evenly over another's.
+    #[test]
+    fn a_flood_made_for_one_key_is_nothing_to_another() {
+        let (known, other) = (Key::from_seed(1), Key::from_seed(2));
+        let flood: Vec<u32> = (0..1 << 22).filter(|number| bucket(known, *number) == 0).collect();
+        assert!(flood.len() > 900, "{} of {BUCKETS} in one bucket", flood.len());
+        assert_eq!(longest(known, flood.iter().copied()), flood.len());
+        let chosen = longest(other, flood.iter().copied());
+        let random = longest(other, 0..flood.len() as u32);
+        assert!(chosen <= 2 * random, "{chosen} of a flood meet, {random} of as many others");
+    }
+
+    /// RFC 6528, RFC 6056, RFC 7323 §5.4: what one connection shows tells nothing of the next one's numbers, nor of another host's.
+    #[test]
+    fn numbers_of_neighbouring_connections_are_unrelated() {
+        let key = Key::from_seed(7);
+        type Shown = fn(&Key, u32) -> u32;
+        let shown: [Shown; 3] = [
+            |key, number| key.initial_sequence(&tuple(number), Instant::ZERO),
+            |key, number| key.timestamp_offset(&tuple(number)),
+            |key, number| key.port_offset(tuple(number).peer()),
+        ];
+        for show in shown {
+            // About half of the bits differ, between neighbours and between keys.
+            let differ = |a: u32, b: u32| (a ^ b).count_ones();
+            let between: u32 = (0..1000).map(|number| differ(show(&key, number), show(&key, number + 1))).sum();
+            let across: u32 = (0..1000).map(|number| differ(show(&key, number), show(&Key::from_seed(8), number))).sum();
+            for bits in [between, across] {
+                assert!((15_000..17_000).contains(&bits), "{bits} of 32 000 bits differ");
+            }
+        }
+    }
+}
