@@ -1,0 +1,148 @@
+//! A loop whose thread had no processor: what has arrived meanwhile is heard before timers speak.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixDatagram;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tautline_base::{Device, Frame, HeapFrame, Instant, Packet, Pool, Received, SocketId};
+use tautline_bql::{Dql, Port, Ring};
+use tautline_qdisc::Pfifo;
+use tautline_rt::{Application, Clock, Ended, EventLoop, Idle, Next};
+use tautline_stack::{Cidr, Event, Host, HostConfig, LossRecovery, TcpConfig};
+
+type Machine = Host<Pfifo<Packet<HeapFrame>>, Wire>;
+type Queue = Rc<RefCell<VecDeque<Vec<u8>>>>;
+
+const PORT: u16 = 5001;
+/// More than a batch of the loop.
+const JUNK: usize = 200;
+
+/// One end of a wire of any length; its descriptor never has anything to say.
+struct Wire {
+    inbox: Queue,
+    outbox: Queue,
+    done: Vec<Packet<HeapFrame>>,
+    descriptor: UnixDatagram,
+}
+
+impl Device for Wire {
+    type Frame = HeapFrame;
+
+    fn mtu(&self) -> usize {
+        1500
+    }
+
+    fn room(&self) -> usize {
+        1024 - self.done.len()
+    }
+
+    fn put(&mut self, packet: Packet<HeapFrame>, _now: Instant) {
+        self.outbox.borrow_mut().push_back(packet.bytes().to_vec());
+        self.done.push(packet);
+    }
+
+    fn doorbell(&mut self, _now: Instant) {}
+
+    fn reap(&mut self, _now: Instant, done: &mut Vec<Packet<HeapFrame>>) {
+        done.append(&mut self.done);
+    }
+
+    fn announces_completions(&self) -> bool {
+        true
+    }
+
+    fn in_flight(&self) -> usize {
+        self.done.len()
+    }
+
+    fn receive(&mut self, _now: Instant) -> Option<Received<HeapFrame>> {
+        let bytes = self.inbox.borrow_mut().pop_front()?;
+        let mut frame = HeapFrame::new();
+        frame.bytes_mut()[..bytes.len()].copy_from_slice(&bytes);
+        Some(Received { frame, start: 0, len: bytes.len() as u32 })
+    }
+
+    fn recycle(&mut self, _frame: HeapFrame) {}
+
+    fn reset(&mut self, lost: &mut Vec<Packet<HeapFrame>>) {
+        lost.append(&mut self.done);
+    }
+}
+
+impl AsFd for Wire {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+fn host(last: u8, inbox: &Queue, outbox: &Queue, descriptor: UnixDatagram) -> Machine {
+    let wire = Wire { inbox: Rc::clone(inbox), outbox: Rc::clone(outbox), done: Vec::new(), descriptor };
+    let address = Cidr::new(Ipv4Addr::new(10, 7, 0, last), 24);
+    let config = HostConfig::new([2, 0, 0, 0, 0, last], last.into()).address(address);
+    let port = Port::new(Pfifo::new(Default::default()), Ring::new(wire, Dql::default()));
+    Host::new(config, port, Pool::new((0..64).map(|_| HeapFrame::new()).collect()), tautline_stack::NoTrace)
+}
+
+/// Sends one byte and then has no processor for a while.
+struct Client {
+    socket: SocketId,
+    peer: Machine,
+    inbox: Queue,
+    /// When the byte was sent.
+    sent: Option<Instant>,
+    delayed: bool,
+    probes: u64,
+    acknowledged: bool,
+}
+
+impl Application<Machine> for Client {
+    fn on_event(&mut self, host: &mut Machine, event: Event, now: Instant) {
+        if event == Event::Connected(self.socket) {
+            assert_eq!(host.send(self.socket, &[1]).expect("open"), 1);
+            self.sent = Some(now);
+        }
+    }
+
+    fn turn(&mut self, host: &mut Machine, now: Instant) -> Next {
+        let info = host.info(self.socket).expect("a connection");
+        (self.probes, self.acknowledged) = (info.tail_probes, self.delayed && info.in_flight.get() == 0);
+        if self.acknowledged || self.sent.is_some_and(|at| now > at + Duration::from_secs(5)) {
+            return Next::Done;
+        }
+        // The byte left in the turn before this one; its acknowledgement comes after much else.
+        let left = info.in_flight.get() > 0;
+        if self.sent.is_some() && left && !std::mem::replace(&mut self.delayed, true) {
+            self.inbox.borrow_mut().extend(std::iter::repeat_n(vec![0; 60], JUNK));
+            self.peer.receive(now);
+            self.peer.poll(now);
+            std::thread::park_timeout(Duration::from_millis(100));
+        } else {
+            self.peer.receive(now);
+            self.peer.poll(now);
+        }
+        Next::At(now + Duration::from_micros(200))
+    }
+}
+
+#[test]
+fn an_acknowledgement_behind_a_batch_forestalls_the_probe() {
+    let (left, right): (Queue, Queue) = Default::default();
+    let (one, other) = UnixDatagram::pair().expect("descriptors");
+    let event_loop = EventLoop::new(Clock::start(), Idle::Sleep).expect("a descriptor");
+    let mut peer = host(2, &right, &left, other);
+    peer.listen(PORT, TcpConfig { delayed_ack: Duration::ZERO, ..TcpConfig::default() }).expect("the port is free");
+    let mut ours = host(1, &left, &right, one);
+    let loss_recovery = LossRecovery { max_ack_delay: Duration::ZERO, ..LossRecovery::default() };
+    let config = TcpConfig { loss_recovery, ..TcpConfig::default() };
+    let remote = SocketAddrV4::new(Ipv4Addr::new(10, 7, 0, 2), PORT);
+    let socket = ours.connect(remote, config, event_loop.clock().now()).expect("a good address");
+    let mut client =
+        Client { socket, peer, inbox: Rc::clone(&left), sent: None, delayed: false, probes: 0, acknowledged: false };
+    assert_eq!(event_loop.run(&mut ours, &mut client).expect("poll works"), Ended::Application);
+    assert!(client.delayed && client.acknowledged, "the byte was sent, and heard of");
+    assert_eq!(client.probes, 0, "what was acknowledged is not sent again");
+}
