@@ -76,21 +76,10 @@ impl Cause {
     ];
 
     /// Those that bytes wait for: all but the application, which has not written them yet.
-    pub const OF_BYTES: [Self; 9] = [
-        Self::Handshake,
-        Self::Cwnd,
-        Self::PeerWindow,
-        Self::Nagle,
-        Self::Tsq,
-        Self::Pacer,
-        Self::Host,
-        Self::Qdisc,
-        Self::Ring,
-    ];
+    pub const OF_BYTES: [Self; 9] = *Self::ALL.last_chunk().expect("the application is the first");
 
     /// Those above the discipline that bytes wait for.
-    const OF_SENDER: [Self; 7] =
-        [Self::Handshake, Self::Cwnd, Self::PeerWindow, Self::Nagle, Self::Tsq, Self::Pacer, Self::Host];
+    const OF_SENDER: [Self; 7] = *Self::OF_BYTES.first_chunk().expect("discipline and ring are the last");
 
     /// Its name in reports.
     pub const fn name(self) -> &'static str {
