@@ -59,7 +59,7 @@ pub struct StackArgs {
 /// Options of TCP.
 #[derive(Args, Clone, Debug)]
 pub struct TcpArgs {
-    /// Congestion control: reno, cubic
+    /// Congestion control: reno, cubic, cubic-linux, bbr, bbrn-aqm, bbrn-2023, bbrn-first, bbr3, bbr3-linux, dctcp, prague
     #[arg(long, default_value_t)]
     pub cc: Algorithm,
     /// TCP Small Queues: so many milliseconds of the pacing rate (1ms), a profile (paper-001, linux-6.12, ...), or off
