@@ -70,7 +70,10 @@ impl Connection {
         let repaired = self.phase.repairs();
         let look = match self.phase {
             Phase::Recovery(episode) if episode.is_cwr() => true,
-            Phase::Open => self.undo_if_all_came_twice(heard.now),
+            Phase::Open => {
+                self.undo_if_all_came_twice(heard.now);
+                true
+            }
             Phase::Recovery(episode) => self.go_on_recovering(episode.high, heard),
             Phase::Loss { high, frto } => self.go_on_after_timeout(high, frto, heard),
         };
@@ -104,8 +107,11 @@ impl Connection {
         if self.is_past(high) {
             if late {
                 self.undo(heard.now);
-            } else if !self.undo_if_all_came_twice(heard.now) || self.phase.repairs() {
-                self.end_recovery();
+            } else {
+                self.undo_if_all_came_twice(heard.now);
+                if self.phase.repairs() {
+                    self.end_recovery();
+                }
             }
         } else if late {
             if self.segments.again() > 0 {
@@ -154,12 +160,11 @@ impl Connection {
         true
     }
 
-    /// Undoes a reduction after which everything that was sent again turned out to have arrived before. Returns true.
-    fn undo_if_all_came_twice(&mut self, now: Instant) -> bool {
+    /// Undoes a reduction after which everything that was sent again turned out to have arrived before.
+    fn undo_if_all_came_twice(&mut self, now: Instant) {
         if self.repair.undo.is_some_and(|undo| undo.all_came_twice()) {
             self.undo(now);
         }
-        true
     }
 
     /// The latest reduction was needless.
