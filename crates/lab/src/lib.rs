@@ -1,0 +1,24 @@
+//! The lab: experiments as files, run in virtual time or on the wire, judged, drawn and written down.
+//!
+//! Data flows forward: a scenario file becomes a plan of points, each point a [`Run`], each run a [`Summary`], all runs of a row a
+//! [`RowResult`] with a verdict for each shape that its paper found.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`run`] | [`Run`], [`Series`], [`Quantity`]: what was recorded of one point |
+//! | [`summary`] | [`Summary`]: the numbers of a run; [`Estimate`]: the same over repetitions |
+//! | [`result`] | [`RowResult`]: a row with the numbers of its cells and its verdicts |
+//! | [`output`] | where each file of an output directory lies |
+//! | [`cli`] | the command line of `lab` |
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod output;
+pub mod result;
+pub mod run;
+pub mod summary;
+
+pub use output::Tree;
+pub use result::{Anova, CellResult, Judged, RowResult, Seen, Verdict};
+pub use run::{Cell, Path, Quantity, Run, Series};
+pub use summary::{Estimate, Summary};

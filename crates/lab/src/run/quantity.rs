@@ -1,0 +1,143 @@
+//! [`Quantity`]: what a series measures, and in which unit.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What a series measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Quantity {
+    /// Payload that the receiving program read in a sample interval, in Mbit/s. Stamped with the interval's end.
+    Goodput,
+    /// Round trip of an ICMP echo in ms, one point for each reply, at the time its request was sent.
+    Ping,
+    /// The latest round trip that TCP measured, in ms.
+    Rtt,
+    /// TCP's smoothed round trip in ms.
+    SmoothedRtt,
+    /// Congestion window in packets.
+    Cwnd,
+    /// Pacing rate in Mbit/s.
+    PacingRate,
+    /// Bytes below the socket, in discipline and ring.
+    TsqCharge,
+    /// The most of them that TCP Small Queues allows, in bytes.
+    TsqLimit,
+    /// From one program to the other, in ms, at the time of arrival.
+    OneWay,
+    /// One page with all its objects, in ms, at the time it was complete.
+    Fetch,
+    /// Waiting in the discipline, in packets.
+    Backlog,
+    /// Waiting in the discipline, in bytes.
+    BacklogBytes,
+    /// In the device's ring, in packets.
+    Ring,
+    /// In the device's ring, in bytes.
+    RingBytes,
+    /// The limit on the latter, in bytes.
+    RingLimit,
+    /// Packets that the discipline dropped in a sample interval.
+    Drops,
+    /// Packets that the discipline marked "congestion experienced" in a sample interval.
+    Marks,
+    /// Bytes that left the port in a sample interval.
+    Sent,
+    /// What the latest packet to leave had waited in the discipline, in ms.
+    Sojourn,
+}
+
+impl Quantity {
+    /// All, in order.
+    pub const ALL: [Self; 19] = [
+        Self::Goodput,
+        Self::Ping,
+        Self::Rtt,
+        Self::SmoothedRtt,
+        Self::Cwnd,
+        Self::PacingRate,
+        Self::TsqCharge,
+        Self::TsqLimit,
+        Self::OneWay,
+        Self::Fetch,
+        Self::Backlog,
+        Self::BacklogBytes,
+        Self::Ring,
+        Self::RingBytes,
+        Self::RingLimit,
+        Self::Drops,
+        Self::Marks,
+        Self::Sent,
+        Self::Sojourn,
+    ];
+
+    /// Its name in files and in checks of shapes.
+    pub const fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    /// What an axis of a plot says.
+    pub const fn title(self) -> &'static str {
+        self.row().1
+    }
+
+    /// The unit its values are in; what an axis of a plot says in brackets.
+    pub const fn unit(self) -> &'static str {
+        self.row().2
+    }
+
+    /// Whether values of several flows or ports at one time add up to one of all.
+    pub const fn adds_up(self) -> bool {
+        matches!(self, Self::Goodput | Self::Drops | Self::Marks | Self::Sent)
+    }
+
+    /// Whether a value counts what happened in a sample interval, so that all of them sum up to a total.
+    pub const fn counts(self) -> bool {
+        matches!(self, Self::Drops | Self::Marks | Self::Sent)
+    }
+
+    const fn row(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Goodput => ("goodput", "Goodput", "Mbit/s"),
+            Self::Ping => ("ping", "Ping", "ms"),
+            Self::Rtt => ("rtt", "TCP round trip", "ms"),
+            Self::SmoothedRtt => ("smoothed_rtt", "Smoothed TCP round trip", "ms"),
+            Self::Cwnd => ("cwnd", "Congestion window", "packets"),
+            Self::PacingRate => ("pacing_rate", "Pacing rate", "Mbit/s"),
+            Self::TsqCharge => ("tsq_charge", "Below the socket", "bytes"),
+            Self::TsqLimit => ("tsq_limit", "TSQ limit", "bytes"),
+            Self::OneWay => ("one_way", "One-way delay", "ms"),
+            Self::Fetch => ("fetch", "Page fetch", "ms"),
+            Self::Backlog => ("backlog", "Discipline backlog", "packets"),
+            Self::BacklogBytes => ("backlog_bytes", "Discipline backlog", "bytes"),
+            Self::Ring => ("ring", "Ring occupancy", "packets"),
+            Self::RingBytes => ("ring_bytes", "Ring occupancy", "bytes"),
+            Self::RingLimit => ("ring_limit", "Ring limit", "bytes"),
+            Self::Drops => ("drops", "Drops", "packets"),
+            Self::Marks => ("marks", "Marks", "packets"),
+            Self::Sent => ("sent", "Sent", "bytes"),
+            Self::Sojourn => ("sojourn", "Sojourn", "ms"),
+        }
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantity_is_written_by_its_name_and_all_stand_in_order() {
+        for quantity in Quantity::ALL {
+            assert_eq!(serde_json::to_value(quantity).expect("a word"), quantity.name());
+        }
+        assert!(Quantity::ALL.is_sorted(), "files are in this order");
+    }
+}
