@@ -1,10 +1,20 @@
-//! [`Tree`]: where each file of an output directory lies.
+//! What the lab writes: data files that other programs read, figures, and pages that show both beside what the papers found.
+//!
+//! | module | writes |
+//! |---|---|
+//! | [`plot`] | figures as SVG |
+//! | [`figure`] | which of them a row shows |
+//!
+//! [`Tree`] says where each file of an output directory lies:
 //!
 //! ```text
 //! lab-out/report.html
 //! lab-out/001-F4/result.json             numbers of all cells, verdicts
 //! lab-out/001-F4/L100M_NoTSQ/17.json     the run of a cell with seed 17; other formats beside it
 //! ```
+
+pub mod figure;
+pub mod plot;
 
 use std::path::{Path, PathBuf};
 

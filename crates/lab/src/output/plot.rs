@@ -1,0 +1,59 @@
+//! Figures as SVG text: pure functions of their data, so equal data make equal bytes.
+//!
+//! | figure | shows |
+//! |---|---|
+//! | [`Grouped`] | boxes (quantiles of samples) or bars (a mean and its confidence interval), by category and group |
+//! | [`Curves`] | time series in panels that share the time axis; cumulative distributions |
+//! | [`Trade`] | one quantity against another: throughput against latency |
+//!
+//! Every figure is light, carries units on its axes and names on its curves, and tells groups apart by the colours that Okabe and Ito
+//! chose for the colour-blind ("Color Universal Design", 2008). An axis is logarithmic where its values span more than two decades,
+//! unless the figure says otherwise. Samples that are not finite are left out; a figure without samples says so.
+
+mod axis;
+mod canvas;
+mod curves;
+mod grouped;
+mod quantile;
+mod trade;
+
+pub use curves::{Curve, Curves, CurvesPanel, Names, cumulative};
+pub use grouped::{Grouped, GroupedPanel, Mark};
+pub use quantile::{BoxSpan, Quantiles};
+pub use trade::{Spot, Trade};
+
+pub use axis::short;
+
+/// What an axis measures.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measure {
+    /// "Round trip of ping".
+    pub name: String,
+    /// "ms"; empty for a plain number.
+    pub unit: String,
+    /// Whether the axis is logarithmic; `None`: where its values span more than two decades.
+    pub log: Option<bool>,
+}
+
+impl Measure {
+    /// A measure whose axis is chosen by its values.
+    pub fn new(name: impl Into<String>, unit: impl Into<String>) -> Self {
+        Self { name: name.into(), unit: unit.into(), log: None }
+    }
+
+    /// "Round trip of ping, ms".
+    fn caption(&self) -> String {
+        if self.unit.is_empty() { self.name.clone() } else { format!("{}, {}", self.name, self.unit) }
+    }
+}
+
+/// Why a figure could not be drawn.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("figure {title:?}: {reason}")]
+pub struct PlotError {
+    title: String,
+    reason: String,
+}
+
+#[cfg(test)]
+mod tests;
