@@ -33,7 +33,9 @@ class Boot:
             f"init={rig}/sim-init.sh", f"lab={self.folder}", f"job={self.folder}/job.sh", "con=null", "con0=fd:0,fd:1",
             "noreboot", "quiet",
         ]
-        pin = ["nice", "-n", os.environ.get("UML_NICE", "0"), "taskset", "-c", os.environ.get("UML_CPU", "0")]
+        # The kernel's memory begins behind its program break. Where that lies is random unless -R forbids it, and with it the size
+        # of the memory, the limits made from it (tcp_mem) and in the end which of two processes runs first.
+        pin = ["nice", "-n", os.environ.get("UML_NICE", "0"), "setarch", "-R", "taskset", "-c", os.environ.get("UML_CPU", "0")]
         limit = float(os.environ.get("LIMIT", "900"))
         console = subprocess.run(pin + command, stdin=subprocess.DEVNULL, capture_output=True, env=environment, timeout=limit,
                                  text=True, errors="replace").stdout
