@@ -65,7 +65,7 @@ pub struct Load {
     pub look_every: Duration,
     /// Time between echo requests. Default 5 ms.
     pub echo_every: Duration,
-    /// Their TOS byte. Default 0. A host answers with priority whatever it says.
+    /// Their TOS byte, and that of a host's replies. Default 0.
     pub echo_tos: u8,
 }
 

@@ -159,6 +159,8 @@ pub struct TcpConfig {
     pub syn_cookies: SynCookies,
     /// Connections, half-open ones included, that a listener serves for one address at a time. Default no limit.
     pub per_peer: Option<usize>,
+    /// TOS byte, or traffic class, of every segment, but for its two bits of ECN; the local priority follows it (Linux `IP_TOS`). Default 0.
+    pub tos: u8,
     /// Explicit congestion notification. Default [`EcnMode::Accept`] (Linux `tcp_ecn` = 2).
     pub ecn: EcnMode,
     /// Whether the path's MTU is searched for where routers do not tell it. Default [`MtuProbing::Off`] (Linux `tcp_mtu_probing` =
@@ -204,6 +206,7 @@ impl Default for TcpConfig {
             accept_queue: 4096,
             syn_cookies: SynCookies::WhenFull,
             per_peer: None,
+            tos: 0,
             ecn: EcnMode::Accept,
             mtu_probing: MtuProbing::Off,
             told_of: ToldOf::Enqueue,

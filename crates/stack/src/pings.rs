@@ -19,6 +19,7 @@ pub(crate) struct Ping {
     pub(crate) next_hop: IpAddr,
     pub(crate) identifier: u16,
     pub(crate) sequence: u16,
+    pub(crate) tos: u8,
     pub(crate) data: Box<[u8]>,
     /// When it entered the discipline.
     pub(crate) sent: Option<Instant>,
@@ -99,7 +100,7 @@ mod tests {
 
     fn ping(sequence: u16) -> Ping {
         let data = vec![7; 3].into();
-        Ping { from: PEER, to: PEER, next_hop: PEER, identifier: 0x0102, sequence, data, sent: None }
+        Ping { from: PEER, to: PEER, next_hop: PEER, identifier: 0x0102, sequence, tos: 0, data, sent: None }
     }
 
     #[test]

@@ -27,7 +27,7 @@ use smoltcp::wire::{EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress}
 
 pub(crate) use arp::write_arp;
 pub(crate) use ecn::{EchoedBytes, EcnFlags, growth};
-pub(crate) use ip::write_ip;
+pub(crate) use ip::{ECN_BITS, write_ip};
 pub(crate) use tcp::{Flags, Segment, TcpHeader, write_tcp};
 
 /// Bytes of an Ethernet header without a tag.
@@ -75,6 +75,8 @@ pub(crate) struct Ends {
     pub(crate) source: IpAddr,
     pub(crate) destination: IpAddr,
     pub(crate) hop_limit: u8,
+    /// TOS byte, or traffic class.
+    pub(crate) tos: u8,
 }
 
 /// A received frame, understood.
@@ -128,6 +130,8 @@ pub(crate) struct Addresses {
     pub(crate) hop_limit: u8,
     /// Names the flow to IPv6 routers (RFC 6437).
     pub(crate) flow_label: u32,
+    /// TOS byte, or traffic class, but for its two bits of ECN.
+    pub(crate) tos: u8,
     /// The VLAN of the frame's tag, if it has one.
     pub(crate) vlan: Option<u16>,
 }

@@ -8,7 +8,7 @@ use tautline_base::Bytes;
 use tautline_sim::Load;
 use tautline_stack::TcpConfig;
 
-/// `pfifo` in place of `pfifo_fast`: it gives nobody priority, and a host's echo replies have it.
+/// `pfifo` in place of `pfifo_fast`: one queue for all.
 fn table(place: Place) -> Table {
     let title = format!("002-F2.4, {place:?}: one FIFO, echo without priority");
     let table = Table::of(&title, |ring, limit| {

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use tautline_base::{Device, Frame, Instant, Owner, Packet, SocketId};
 use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
+use tautline_qdisc::pfifo_fast::priority_of_tos;
 
 use super::Host;
 use super::calls::EPHEMERAL;
@@ -16,7 +17,7 @@ use crate::udp::socket::{Label, UdpSocket};
 use crate::udp::{BindError, SendError, UdpConfig, UdpInfo, UdpRecv};
 use crate::wire::icmp::Complaint;
 use crate::wire::udp::{self, UDP_HEADER};
-use crate::wire::{Ends, IPV4_HEADER, IPV6_HEADER, Mac};
+use crate::wire::{Addresses, ECN_BITS, Ends, IPV4_HEADER, IPV6_HEADER, Mac};
 
 /// Stands for all addresses of the host in the table of ports.
 const ALL: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
@@ -233,11 +234,14 @@ where
         let tuple = Tuple { local: from, remote: to.ip(), local_port, remote_port: to.port() };
         let (addresses, hashes) = (self.addresses_of(&tuple, mac), self.key.flow(&tuple));
         let Some(socket) = self.sockets.udp_mut(id) else { return false };
+        let tos = socket.config.tos & !ECN_BITS;
+        let addresses = Addresses { tos, ..addresses };
         let payload = socket.next().map_or((&[][..], &[][..]), |(_, payload)| payload);
         let len = udp::write_udp(frame.bytes_mut(), &addresses, (local_port, to.port()), payload) as u32;
         let packet = Packet::new(frame, len)
             .with_owner(Owner { socket: id, segment: None }, socket.departed())
             .with_hashes(hashes.0, hashes.1, hashes.2)
+            .with_tos(tos, priority_of_tos(tos))
             .with_departure(now);
         self.enqueue(packet, now);
         true

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use tautline_base::{Device, Instant, Packet};
 use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
+use tautline_qdisc::pfifo_fast::priority_of_tos;
 
 use super::Host;
 use crate::pings::Ping;
@@ -13,7 +14,7 @@ use crate::tcp::Tuple;
 use crate::trace::Tracer;
 use crate::wire::icmp::{self, Complaint, ICMP_HEADER, Message, Problem, Refusal};
 use crate::wire::udp::PROTOCOL as UDP;
-use crate::wire::{Ends, Mac, ip_header_len};
+use crate::wire::{Addresses, ECN_BITS, Ends, Mac, ip_header_len};
 
 /// IP protocol numbers.
 const ICMP: u8 = 1;
@@ -41,6 +42,22 @@ where
         data: &[u8],
         now: Instant,
     ) -> Result<(), PingError> {
+        self.ping_with_tos(to, 0, (identifier, sequence), data, now)
+    }
+
+    /// [`ping`](Self::ping) with a TOS byte, or traffic class, but for its two bits of ECN; the local priority follows it (Linux
+    /// `IP_TOS`). The reply has the same (RFC 1122 §3.2.2).
+    ///
+    /// # Errors
+    /// As [`ping`](Self::ping).
+    pub fn ping_with_tos(
+        &mut self,
+        to: impl Into<IpAddr>,
+        tos: u8,
+        (identifier, sequence): (u16, u16),
+        data: &[u8],
+        now: Instant,
+    ) -> Result<(), PingError> {
         let now = self.advance_clock(now);
         let to = to.into().to_canonical();
         if !self.addressing.is_peer(to) {
@@ -51,7 +68,7 @@ where
         if ip_header_len(to) + ICMP_HEADER + data.len() > self.mtu {
             return Err(PingError::TooLong(data.len()));
         }
-        self.pings.add(Ping { from, to, next_hop, identifier, sequence, data: data.into(), sent: None });
+        self.pings.add(Ping { from, to, next_hop, identifier, sequence, tos, data: data.into(), sent: None });
         // Asks for the hardware address, if it is not known.
         if self.resolve(next_hop, None, now).is_some() {
             self.send_pings(now);
@@ -69,8 +86,8 @@ where
             self.pings.take_waiting(|ping| neighbours.knows(ping.next_hop))
         } {
             let Some(mac) = self.resolve(ping.next_hop, None, now) else { return };
-            let addresses = self.addresses_to(ping.from, ping.to, mac);
-            self.answer(now, |frame| icmp::write_echo(frame, &addresses, false, [&ping.label(), &ping.data]));
+            let addresses = Addresses { tos: ping.tos, ..self.addresses_to(ping.from, ping.to, mac) };
+            self.send_echo(now, &addresses, false, [&ping.label(), &ping.data]);
             self.pings.sent(ping, now);
         }
     }
@@ -116,8 +133,18 @@ where
         }
         if self.has_frames_to_spare() {
             let addresses = self.addresses_to(ends.destination, ends.source, source_mac);
-            self.answer(now, |frame| icmp::write_echo(frame, &addresses, true, [rest, &[]]));
+            self.send_echo(now, &Addresses { tos: ends.tos, ..addresses }, true, [rest, &[]]);
         }
+    }
+
+    /// An echo message is a flow of its own between its two hosts, and as urgent as its TOS byte says.
+    fn send_echo(&mut self, now: Instant, addresses: &Addresses, reply: bool, rest: [&[u8]; 2]) {
+        let (local, remote) = (addresses.source, addresses.destination);
+        let hashes = self.key.flow(&Tuple { local, remote, local_port: 0, remote_port: 0 });
+        let tos = addresses.tos & !ECN_BITS;
+        let describe =
+            |packet: Packet<D::Frame>| packet.with_tos(tos, priority_of_tos(tos)).with_hashes(hashes.0, hashes.1, hashes.2);
+        self.answer_as(now, describe, |frame| icmp::write_echo(frame, addresses, reply, rest));
     }
 
     /// Somebody says that a packet of ours did not arrive. Anybody can: only who saw the packet knows what is in flight.

@@ -171,16 +171,25 @@ where
         spare
     }
 
-    /// Writes a packet that no connection owns and hands it to the discipline.
+    /// Writes a packet that no connection owns and hands it to the discipline as an urgent one.
     pub(super) fn answer(&mut self, now: Instant, write: impl FnOnce(&mut [u8]) -> Option<usize>) {
+        self.answer_as(now, |packet| packet.with_tos(0, CONTROL_PRIORITY), write);
+    }
+
+    /// Writes a packet that no connection owns and hands it to the discipline with what it must know of it.
+    pub(super) fn answer_as(
+        &mut self,
+        now: Instant,
+        describe: impl FnOnce(Packet<D::Frame>) -> Packet<D::Frame>,
+        write: impl FnOnce(&mut [u8]) -> Option<usize>,
+    ) {
         let Some(mut frame) = self.pool.take() else {
             self.stats.no_frame += 1;
             return;
         };
         match write(frame.bytes_mut()) {
             Some(len) => {
-                let packet = Packet::new(frame, len as u32).with_tos(0, CONTROL_PRIORITY);
-                self.enqueue(packet, now);
+                self.enqueue(describe(Packet::new(frame, len as u32)), now);
             }
             None => self.pool.put_back(frame),
         }

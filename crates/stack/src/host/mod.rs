@@ -189,7 +189,16 @@ where
     /// Addresses of a packet from our `source` to `destination` at `destination_mac`.
     fn addresses_to(&self, source: IpAddr, destination: IpAddr, destination_mac: Mac) -> Addresses {
         let vlan = self.config.vlan;
-        Addresses { source_mac: self.mac, destination_mac, source, destination, hop_limit: HOP_LIMIT, flow_label: 0, vlan }
+        Addresses {
+            source_mac: self.mac,
+            destination_mac,
+            source,
+            destination,
+            hop_limit: HOP_LIMIT,
+            flow_label: 0,
+            tos: 0,
+            vlan,
+        }
     }
 
     /// Addresses of a segment between the ends of `tuple`.

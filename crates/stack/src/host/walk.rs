@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use tautline_base::{Device, Ecn, Frame, Instant, Item, Owner, Packet, Reason, SocketId, Wake};
 use tautline_bql::Limit;
+use tautline_qdisc::pfifo_fast::priority_of_tos;
 use tautline_qdisc::{DropReason, Qdisc};
 
 use super::Host;
@@ -27,7 +28,7 @@ use crate::tcp::output::{Kind, Plan};
 use crate::tcp::{Connection, State, Tuple};
 use crate::trace::{Tracer, What};
 use crate::tsq::Asked;
-use crate::wire::{self, Addresses};
+use crate::wire::{self, Addresses, ECN_BITS};
 
 /// Most births, and most transmissions, in one poll.
 const BUDGET: usize = 64;
@@ -183,8 +184,9 @@ where
 
         // All have agreed: from here on nothing is taken back.
         let addresses = self.addresses_to(local, remote, destination_mac);
-        let addresses = Addresses { flow_label, ..addresses };
         let connection = self.sockets.connection_mut(id).expect("looked up above");
+        let tos = connection.config.tos & !ECN_BITS;
+        let addresses = Addresses { flow_label, tos, ..addresses };
         let header = connection.header(&plan, now);
         let len = wire::write_tcp(frame.bytes_mut(), &addresses, &header, connection.payload(&plan)) as u32;
         let segment = connection.commit(&plan, now, departure);
@@ -195,7 +197,7 @@ where
         let packet = Packet::new(frame, len)
             .with_owner(Owner { socket: id, segment }, credit)
             .with_hashes(flow, source, destination)
-            .with_tos(header.codepoint.bits(), 0)
+            .with_tos(tos | header.codepoint.bits(), priority_of_tos(tos))
             .with_departure(departure);
         self.enqueue(packet, now);
         true

@@ -33,6 +33,8 @@ pub struct TcpInfo {
     pub in_flight: Bytes,
     /// In fast or timeout recovery.
     pub recovering: bool,
+    /// Latest sample of the RTT; zero before the first.
+    pub latest_rtt: Duration,
     /// Smoothed RTT; zero before a sample.
     pub srtt: Duration,
     /// Mean deviation of the RTT.
@@ -204,6 +206,7 @@ impl Connection {
             ssthresh: self.verdict.ssthresh,
             in_flight,
             recovering: self.phase != Phase::Open,
+            latest_rtt: self.rtt.latest(),
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.deviation(),
             min_rtt: self.rtt.min(),

@@ -26,6 +26,7 @@ pub(crate) struct RttEstimator {
 
 #[derive(Debug)]
 struct Smoothed {
+    latest: Duration,
     srtt: Duration,
     deviation: Duration,
     min: Duration,
@@ -38,7 +39,7 @@ impl RttEstimator {
         let rtt = rtt.max(Duration::from_nanos(1));
         let Some(s) = &mut self.smoothed else {
             self.backoff = 0;
-            self.smoothed = Some(Smoothed { srtt: rtt, deviation: rtt / 2, min: rtt, min_at: now });
+            self.smoothed = Some(Smoothed { latest: rtt, srtt: rtt, deviation: rtt / 2, min: rtt, min_at: now });
             return;
         };
         if rtt <= s.min || now - s.min_at > MIN_RTT_WINDOW {
@@ -51,6 +52,7 @@ impl RttEstimator {
     pub(crate) fn coarse_sample(&mut self, rtt: Duration) {
         self.backoff = 0;
         let Some(s) = &mut self.smoothed else { return };
+        s.latest = rtt;
         let error = rtt.abs_diff(s.srtt);
         // A sample that lowers the RTT by more than the deviation says little about jitter: Linux gives it 1/8 the weight.
         let gain = if rtt < s.srtt && error > s.deviation { 32 } else { 4 };
@@ -64,6 +66,11 @@ impl RttEstimator {
             self.opened_without = true;
             self.backoff = 0;
         }
+    }
+
+    /// The latest sample; zero before the first.
+    pub(crate) fn latest(&self) -> Duration {
+        self.smoothed.as_ref().map_or(Duration::ZERO, |s| s.latest)
     }
 
     /// The smoothed RTT; zero before the first sample.
@@ -141,6 +148,15 @@ mod tests {
             estimator.sample(rtt, Instant::from_secs(1));
             assert!(estimator.rto() >= VARIANCE_FLOOR && estimator.rto() <= MAX_RTO);
         }
+    }
+
+    #[test]
+    fn the_latest_sample_is_told_beside_the_average() {
+        let mut estimator = RttEstimator::default();
+        assert_eq!(estimator.latest(), Duration::ZERO);
+        estimator.sample(Duration::from_millis(8), Instant::ZERO);
+        estimator.coarse_sample(Duration::from_millis(16));
+        assert_eq!((estimator.latest(), estimator.srtt()), (Duration::from_millis(16), Duration::from_millis(9)));
     }
 
     #[test]

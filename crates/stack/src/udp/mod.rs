@@ -33,6 +33,8 @@ pub struct UdpConfig {
     /// Most received datagrams the application may leave unread. Default 512: about as many small ones as Linux' accounting of
     /// buffer memory lets in.
     pub receive_datagrams: usize,
+    /// TOS byte, or traffic class, of every datagram, but for its two bits of ECN; the local priority follows it (Linux `IP_TOS`). Default 0.
+    pub tos: u8,
     /// Sends to, and receives from, broadcast addresses (`SO_BROADCAST`). Default off. Linux asks this only of senders.
     pub broadcast: bool,
 }
@@ -44,6 +46,7 @@ impl Default for UdpConfig {
             below: None,
             receive_buffer: Bytes::kib(208),
             receive_datagrams: 512,
+            tos: 0,
             broadcast: false,
         }
     }

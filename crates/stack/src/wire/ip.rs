@@ -21,6 +21,9 @@ const DESTINATION_OPTIONS: u8 = 60;
 const LOOSE_SOURCE_ROUTE: u8 = 131;
 const STRICT_SOURCE_ROUTE: u8 = 137;
 
+/// The bits of a TOS byte, or traffic class, that are not the application's (RFC 3168 §5).
+pub(crate) const ECN_BITS: u8 = 0b11;
+
 /// Reads an IPv4 packet.
 pub(super) fn parse_ipv4(payload: &[u8]) -> Result<Parsed<'_>, Malformed> {
     let packet = Ipv4Packet::new_checked(payload).map_err(|_| Malformed::Header)?;
@@ -40,6 +43,7 @@ pub(super) fn parse_ipv4(payload: &[u8]) -> Result<Parsed<'_>, Malformed> {
         source: IpAddr::V4(packet.src_addr()),
         destination: IpAddr::V4(packet.dst_addr()),
         hop_limit: packet.hop_limit(),
+        tos: packet.dscp() << 2 | packet.ecn(),
     };
     match packet.next_header() {
         IpProtocol::Icmp => Ok(Parsed::Icmp { ends, message: icmp::parse_v4(packet.payload())? }),
@@ -74,6 +78,7 @@ pub(super) fn parse_ipv6(payload: &[u8]) -> Result<Parsed<'_>, Malformed> {
         source: IpAddr::V6(packet.src_addr()),
         destination: IpAddr::V6(packet.dst_addr()),
         hop_limit: packet.hop_limit(),
+        tos: packet.traffic_class(),
     };
     let whole = &payload[..packet.total_len()];
     let (protocol, fragmented, body) = match walk(packet.next_header().into(), &whole[IPV6_HEADER..])? {
@@ -170,13 +175,15 @@ pub(crate) fn write_ip<'a>(
     let header = ip_header_len(addresses.source);
     let frame = &mut frame[..addresses.link_len() + header + payload_len];
     let hop_limit = addresses.hop_limit;
+    let tos = addresses.tos & !ECN_BITS | codepoint.bits();
     let network = match (addresses.source, addresses.destination) {
         (IpAddr::V4(src_addr), IpAddr::V4(dst_addr)) => {
             let network = addresses.write_link(frame, EthernetProtocol::Ipv4);
             Ipv4Repr { src_addr, dst_addr, next_header: protocol, payload_len, hop_limit }
                 .emit(&mut Ipv4Packet::new_unchecked(&mut *network), &no_checksums());
-            if codepoint != Ecn::NotEct {
+            if tos != 0 {
                 let mut packet = Ipv4Packet::new_unchecked(&mut *network);
+                packet.set_dscp(tos >> 2);
                 packet.set_ecn(codepoint.bits());
                 packet.fill_checksum();
             }
@@ -187,7 +194,7 @@ pub(crate) fn write_ip<'a>(
             let (src_addr, dst_addr) = (as_ipv6(source), as_ipv6(destination));
             let mut packet = Ipv6Packet::new_unchecked(&mut *network);
             Ipv6Repr { src_addr, dst_addr, next_header: protocol, payload_len, hop_limit }.emit(&mut packet);
-            packet.set_traffic_class(codepoint.bits());
+            packet.set_traffic_class(tos);
             packet.set_flow_label(addresses.flow_label);
             network
         }

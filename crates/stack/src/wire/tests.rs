@@ -21,6 +21,7 @@ fn addresses(source: &str, destination: &str) -> Addresses {
         destination,
         hop_limit: 64,
         flow_label: 0x12345,
+        tos: 36 << 2,
         vlan: None,
     }
 }
@@ -81,7 +82,7 @@ fn a_segment_is_read_as_it_was_written_in_both_families_and_in_a_vlan() {
             let addresses = Addresses { vlan, ..addresses(source, destination) };
             let frame = tcp_frame(&addresses);
             let Ok(Parsed::Tcp { ends, segment }) = parse(&frame, vlan) else { panic!("{frame:x?}") };
-            assert_eq!(ends, Ends { source: ip(source), destination: ip(destination), hop_limit: 64 });
+            assert_eq!(ends, Ends { source: ip(source), destination: ip(destination), hop_limit: 64, tos: 36 << 2 | 2 });
             assert_eq!((segment.payload, segment.seq, segment.ack), (&b"front and back"[..], 0xffff_fff0, Some(7)));
             assert_eq!((segment.codepoint, segment.timestamp, segment.sack[0]), (Ecn::Ect0, Some((3, 4)), Some((1, 2))));
             let sequence = crate::trace::sequence_number(&frame);

@@ -8,6 +8,7 @@ mod families;
 mod frames;
 mod path_mtu;
 mod pings;
+mod tos;
 mod vlan;
 
 use std::net::{IpAddr, SocketAddr};
