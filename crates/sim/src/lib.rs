@@ -14,7 +14,7 @@
 //! | [`transfer`] | [`Transfer`], the ready-made scenario, and its [`Outcome`] |
 //! | [`load`] | [`Load`], many flows and echo messages through one device edge, and what stands where: an [`Edge`] |
 //! | [`network`] | [`Network`]: two hosts over a link; jumps from event to event |
-//! | [`app`] | [`App`] and [`Program`], what runs on a host; [`BulkSender`], [`BulkReceiver`] |
+//! | [`app`] | [`App`] and [`Program`], what runs on a host; [`Programs`], many applications on one; [`BulkSender`], [`BulkReceiver`] |
 //! | [`flows`] | [`Flows`]: either end of many streams |
 //! | [`echo`] | [`EchoRequest`], and [`Echoes`], how long each took |
 //! | [`link`] | [`Link`]: rate, delay, queue, accidents; with a card, a router's way out |
@@ -43,7 +43,7 @@ pub mod record;
 mod ring_limit;
 pub mod transfer;
 
-pub use app::{App, AppError, BulkReceiver, BulkSender, Program};
+pub use app::{App, AppError, BulkReceiver, BulkSender, Flow, Meter, Program, Programs};
 pub use chance::Probability;
 pub use config_error::ConfigError;
 pub use dyn_rlc::DynRlc;

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::common::ms;
-use crate::rings::{DQL, Place, load, run, show};
+use crate::rings::{AF42, DQL, Place, load, run, show};
 use tautline_bql::LimitKind;
 use tautline_sim::{Load, NicConfig};
 
@@ -13,7 +13,7 @@ use tautline_sim::{Load, NicConfig};
 fn delay(mtu: usize, limit: LimitKind) -> Duration {
     let load = load(Place::Host, "pfifo_fast", 256, limit);
     let nics = load.nics.map(|nic| NicConfig { mtu, ..nic });
-    let edge = run(&Load { nics, warm_up: ms(25), duration: ms(15), echo_every: ms(1), ..load });
+    let edge = run(&Load { echo_tos: AF42, nics, warm_up: ms(25), duration: ms(15), echo_every: ms(1), ..load });
     show(format_args!("  {mtu} bytes, BQL {}", if limit == DQL { "on" } else { "off" }), &edge);
     edge.delay(50)
 }

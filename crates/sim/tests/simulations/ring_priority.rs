@@ -1,10 +1,7 @@
 //! 002-F2.5: an echo message with priority (AF42) overtakes everything in `pfifo_fast`, and nothing in the ring.
 
-use crate::rings::{Place, Table, load};
+use crate::rings::{AF42, Place, Table, load};
 use tautline_sim::Load;
-
-/// AF42 in the upper six bits of the TOS byte: band 0.
-const AF42: u8 = 36 << 2;
 
 fn check(place: Place) {
     let title = format!("002-F2.5, {place:?}: pfifo_fast, echo in band 0");

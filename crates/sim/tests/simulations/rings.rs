@@ -13,6 +13,9 @@ use tautline_stack::{TcpConfig, TsqLimit};
 
 use crate::common::ms;
 
+/// AF42 in the upper six bits of the TOS byte: band 0.
+pub(crate) const AF42: u8 = 36 << 2;
+
 /// Where the experiment takes place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {

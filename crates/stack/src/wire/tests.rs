@@ -98,7 +98,7 @@ fn a_segment_is_read_as_it_was_written_in_both_families_and_in_a_vlan() {
 fn an_ipv6_header_has_its_label_class_and_length() {
     let frame = tcp_frame(&addresses(V6[0], V6[1]));
     let len = (frame.len() - 54) as u16;
-    assert_eq!(frame[12..18], [0x86, 0xdd, 0x60, 0x21, 0x23, 0x45]);
+    assert_eq!(frame[12..18], [0x86, 0xdd, 0x69, 0x21, 0x23, 0x45]);
     assert_eq!((&frame[18..20], frame[20], frame[21]), (&len.to_be_bytes()[..], 6, 64));
 }
 

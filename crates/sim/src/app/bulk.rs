@@ -1,64 +1,17 @@
-//! [`App`] and [`Program`]: what runs on a simulated host; [`BulkSender`] and [`BulkReceiver`], the two that move a stream from one to the other.
-//!
-//! They use nothing but the host's public calls, so they drive a host on any device.
+//! [`BulkSender`] and [`BulkReceiver`]: the two programs that move a given stream from one host to another.
 
-use std::io::{self, Read};
+use std::io::Read;
 use std::net::SocketAddr;
 
 use tautline_base::{Device, Instant, Packet, SocketId};
 use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
-use tautline_stack::{CloseReason, ConnectError, Event, Host, ListenError, Recv, SocketError, TcpConfig, TcpInfo, Tracer};
+use tautline_stack::{Event, Host, Recv, TcpConfig, TcpInfo, Tracer};
+
+use super::{App, AppError, Program};
 
 /// Bytes moved between program and host in one call.
 const CHUNK: usize = 1 << 16;
-
-/// What a program does to its host `H`.
-pub trait App<H>: Program {
-    /// The simulation begins.
-    fn start(&mut self, host: &mut H, now: Instant);
-
-    /// The host has told of `event`.
-    fn on_event(&mut self, host: &mut H, event: Event, now: Instant);
-
-    /// It is time for what [`call_at`](Program::call_at) announced.
-    fn on_call(&mut self, _host: &mut H, _now: Instant) {}
-}
-
-/// How far a program is.
-pub trait Program {
-    /// When it wants to be called without an event.
-    fn call_at(&self) -> Option<Instant> {
-        None
-    }
-
-    /// True when the program has done what it was for.
-    fn is_done(&self) -> bool;
-
-    /// Why it cannot do it any more.
-    fn failure(&self) -> Option<&AppError>;
-}
-
-/// What ended a program early.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AppError {
-    /// The connection could not be begun.
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    /// The port could not be listened on.
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    /// A socket call was refused.
-    #[error(transparent)]
-    Socket(#[from] SocketError),
-    /// The connection ended before the stream did.
-    #[error("the connection ended early: {0}")]
-    Closed(CloseReason),
-    /// The data to send could not be read.
-    #[error("cannot read the data to send: {0}")]
-    Source(#[from] io::Error),
-}
 
 /// How far a stream has come.
 #[derive(Debug)]

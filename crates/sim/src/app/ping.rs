@@ -1,0 +1,166 @@
+//! [`PingConfig`]: ICMP echo at intervals, as `ping` does it.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use tautline_base::{Bytes, Instant};
+use tautline_stack::Event;
+
+use super::{AppError, Application, Flow, Programs, Sample, Scene, When};
+use crate::config_error::ConfigError;
+
+/// Longest datum: the payload of an Ethernet frame bounds it first, but where the host has a larger MTU.
+const LONGEST: u64 = u16::MAX as u64;
+
+/// Echo requests to one host. A host remembers 64 requests, those of all applications together: what comes back later is lost.
+#[derive(Clone, Debug)]
+pub struct PingConfig {
+    /// Its name.
+    pub flow: Flow,
+    /// Who answers.
+    pub to: IpAddr,
+    /// When it asks. Default from the beginning, without end.
+    pub when: When,
+    /// Time between requests, above 0. Default 200 ms (Flent's).
+    pub interval: Duration,
+    /// How many; default without end.
+    pub count: Option<u64>,
+    /// Data in each. Default 56 bytes (`ping`'s).
+    pub size: Bytes,
+    /// TOS byte of requests and replies. Default 0.
+    pub tos: u8,
+    /// A reply that takes longer does not count, above 0. Default 10 s.
+    pub timeout: Duration,
+}
+
+impl PingConfig {
+    /// Echo requests to `to`.
+    pub fn new(flow: impl Into<Flow>, to: IpAddr) -> Self {
+        Self {
+            flow: flow.into(),
+            to,
+            when: When::default(),
+            interval: Duration::from_millis(200),
+            count: None,
+            size: Bytes::new(56),
+            tos: 0,
+            timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Programs {
+    /// Also pings a host.
+    ///
+    /// # Errors
+    /// If a time is zero or the data too long for any packet.
+    pub fn ping(&mut self, config: PingConfig) -> Result<&mut Self, ConfigError> {
+        ConfigError::check(!config.interval.is_zero(), "interval", "0", "above 0")?;
+        ConfigError::check(!config.timeout.is_zero(), "timeout", "0", "above 0")?;
+        ConfigError::check(config.size.get() <= LONGEST, "size", config.size, "at most 65535 bytes")?;
+        let (flow, when) = (config.flow.clone(), config.when);
+        let data = vec![0; config.size.as_usize()].into();
+        self.add(flow, when, Ping { data, config, next_at: None, sent: 0, oldest: 0, waiting: VecDeque::new() })
+    }
+}
+
+struct Ping {
+    config: PingConfig,
+    data: Box<[u8]>,
+    /// When the next request is due; `None` before the first and after the last.
+    next_at: Option<Instant>,
+    sent: u64,
+    /// Number of the first of those that wait.
+    oldest: u64,
+    /// When each request was sent from the oldest that has no answer on; `None` has one.
+    waiting: VecDeque<Option<Instant>>,
+}
+
+impl Ping {
+    /// Takes the request out that `sequence`, the lower half of its number, names.
+    fn take(&mut self, sequence: u16) -> Option<Instant> {
+        let offset = sequence.wrapping_sub(self.oldest as u16);
+        let sent = self.waiting.get_mut(usize::from(offset))?.take()?;
+        self.settle();
+        Some(sent)
+    }
+
+    fn settle(&mut self) {
+        while let Some(None) = self.waiting.front() {
+            self.waiting.pop_front();
+            self.oldest += 1;
+        }
+    }
+
+    fn expires_at(&self) -> Option<Instant> {
+        self.waiting.front().copied().flatten().map(|sent| sent + self.config.timeout)
+    }
+
+    /// Asks once. What the host refuses for good ends it.
+    fn ask(&mut self, scene: &mut Scene<'_>, due: Instant) -> Result<(), AppError> {
+        scene.ping(self.config.to, self.config.tos, self.sent as u16, &self.data)?;
+        scene.measured.note_sent(self.data.len());
+        self.waiting.push_back(Some(scene.now));
+        self.sent += 1;
+        // After a pause of the whole machine nobody wants all that was missed at once.
+        let next = if due + self.config.interval > scene.now { due } else { scene.now } + self.config.interval;
+        self.next_at = self.config.count.is_none_or(|count| self.sent < count).then_some(next);
+        Ok(())
+    }
+}
+
+impl Application for Ping {
+    fn start(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+        match self.config.count {
+            Some(0) => Ok(()),
+            _ => self.ask(scene, scene.now),
+        }
+    }
+
+    fn stop(&mut self, _scene: &mut Scene<'_>) -> Result<(), AppError> {
+        self.next_at = None;
+        self.config.count = Some(self.sent);
+        Ok(())
+    }
+
+    fn on_event(&mut self, scene: &mut Scene<'_>, event: Event, _token: u32) -> Result<(), AppError> {
+        match event {
+            Event::Pong { sequence, rtt, .. } => {
+                if let Some(at) = self.take(sequence) {
+                    scene.measured.note_received(self.data.len(), scene.now);
+                    scene.measured.round_trips.push(Sample { at, took: rtt });
+                }
+            }
+            Event::PingFailed { sequence, why, .. } => {
+                let counts = self.take(sequence).is_some();
+                if counts {
+                    scene.measured.lost += 1;
+                    scene.fail(why);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn on_call(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+        while self.expires_at().is_some_and(|at| at <= scene.now) {
+            self.waiting[0] = None;
+            scene.measured.lost += 1;
+            self.settle();
+        }
+        match self.next_at {
+            Some(due) if due <= scene.now => self.ask(scene, due),
+            _ => Ok(()),
+        }
+    }
+
+    fn call_at(&self) -> Option<Instant> {
+        self.next_at.into_iter().chain(self.expires_at()).min()
+    }
+
+    fn is_done(&self) -> bool {
+        self.config.count.is_some_and(|count| self.sent >= count) && self.waiting.is_empty()
+    }
+}

@@ -1,0 +1,180 @@
+//! [`UploadConfig`]: a TCP stream, without end or of a given length, written in messages of a given size.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tautline_base::{Bytes, Instant, SocketId};
+use tautline_stack::{Event, Recv, TcpConfig};
+
+use super::programs::CHUNK;
+use super::{AppError, Application, Flow, Programs, Sample, Scene, When};
+use crate::config_error::ConfigError;
+
+/// What is sent. Nobody looks at it.
+static ZEROS: [u8; CHUNK] = [0; CHUNK];
+
+/// A TCP stream to a [sink](super::SinkConfig).
+#[derive(Clone, Debug)]
+pub struct UploadConfig {
+    /// Its name, at both ends.
+    pub flow: Flow,
+    /// The sink.
+    pub remote: SocketAddr,
+    /// When it sends. Default from the beginning, without end.
+    pub when: When,
+    /// How much it sends; default without end.
+    pub bytes: Option<Bytes>,
+    /// Bytes of one write, at least 1. What is written while the connection waits is joined to full segments; smaller ones leave
+    /// at once only without Nagle's algorithm, and if the window is open. Default 64 KiB.
+    pub message: Bytes,
+    /// What becomes of what is written and not delivered when its time is over. Default [`Ending::Deliver`].
+    pub ending: Ending,
+    /// Its TCP. Default: the stack's.
+    pub tcp: Arc<TcpConfig>,
+}
+
+/// How a stream ends when its time is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ending {
+    /// What is written is delivered, then both ends close.
+    #[default]
+    Deliver,
+    /// With a reset: nothing more is sent.
+    Reset,
+}
+
+impl UploadConfig {
+    /// A stream without end to `remote`.
+    pub fn new(flow: impl Into<Flow>, remote: SocketAddr) -> Self {
+        let (when, message) = (When::default(), Bytes::new(CHUNK as u64));
+        Self { flow: flow.into(), remote, when, bytes: None, message, ending: Ending::default(), tcp: Arc::default() }
+    }
+}
+
+impl Programs {
+    /// Also sends a stream.
+    ///
+    /// # Errors
+    /// If messages are empty.
+    pub fn upload(&mut self, config: UploadConfig) -> Result<&mut Self, ConfigError> {
+        ConfigError::check(config.message > Bytes::ZERO, "message", "0", "at least 1 byte")?;
+        let (flow, when) = (config.flow.clone(), config.when);
+        self.add(flow, when, Upload::new(config))
+    }
+}
+
+struct Upload {
+    config: UploadConfig,
+    socket: Option<SocketId>,
+    progress: Progress,
+    began: Instant,
+    /// Not yet written, if there is an end.
+    left: Option<u64>,
+    /// Of the present message, not yet written.
+    rest: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    Writing,
+    /// All is written; the peer has not closed yet.
+    Closing,
+    Done,
+}
+
+impl Upload {
+    fn new(config: UploadConfig) -> Self {
+        let left = config.bytes.map(Bytes::get);
+        Self { config, socket: None, progress: Progress::Writing, began: Instant::ZERO, left, rest: 0 }
+    }
+
+    /// Writes message after message until the host takes no more.
+    fn write(&mut self, scene: &mut Scene<'_>, socket: SocketId) -> Result<(), AppError> {
+        while self.progress == Progress::Writing {
+            if self.rest == 0 {
+                self.rest = self.config.message.get().min(self.left.unwrap_or(u64::MAX));
+            }
+            if self.rest == 0 {
+                return self.finish(scene, socket);
+            }
+            let size = self.rest.min(CHUNK as u64) as usize;
+            let taken = scene.send(socket, &ZEROS[..size])?;
+            if taken == 0 {
+                return Ok(());
+            }
+            self.rest -= taken as u64;
+            self.left = self.left.map(|left| left - taken as u64);
+        }
+        Ok(())
+    }
+
+    /// Nothing more is written.
+    fn finish(&mut self, scene: &mut Scene<'_>, socket: SocketId) -> Result<(), AppError> {
+        self.progress = Progress::Closing;
+        Ok(scene.host.shutdown(socket)?)
+    }
+
+    fn let_go(&mut self, scene: &mut Scene<'_>, socket: SocketId) {
+        scene.close(socket);
+        (self.socket, self.progress) = (None, Progress::Done);
+    }
+
+    fn read(&mut self, scene: &mut Scene<'_>, socket: SocketId) -> Result<(), AppError> {
+        loop {
+            match scene.recv(socket)? {
+                Recv::Data(_) => {}
+                Recv::Empty => return Ok(()),
+                Recv::EndOfStream => break,
+            }
+        }
+        if self.progress == Progress::Closing {
+            if self.left == Some(0) {
+                scene.measured.completions.push(Sample { at: self.began, took: scene.now - self.began });
+            }
+            self.let_go(scene, socket);
+        }
+        Ok(())
+    }
+}
+
+impl Application for Upload {
+    fn start(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+        self.began = scene.now;
+        self.socket = Some(scene.connect(self.config.remote, Arc::clone(&self.config.tcp), 0)?);
+        Ok(())
+    }
+
+    fn stop(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+        let Some(socket) = self.socket else { return Ok(()) };
+        match self.config.ending {
+            Ending::Reset => {
+                scene.host.abort(socket)?;
+                self.let_go(scene, socket);
+                Ok(())
+            }
+            Ending::Deliver if self.progress == Progress::Writing => self.finish(scene, socket),
+            Ending::Deliver => Ok(()),
+        }
+    }
+
+    fn on_event(&mut self, scene: &mut Scene<'_>, event: Event, _token: u32) -> Result<(), AppError> {
+        match event {
+            Event::Connected(socket) => {
+                scene.measured.connections += 1;
+                self.write(scene, socket)
+            }
+            Event::Writable(socket) => self.write(scene, socket),
+            Event::Readable(socket) => self.read(scene, socket),
+            Event::Closed { why, .. } => Err(AppError::Closed(why)),
+            Event::Accepted { .. } | Event::Pong { .. } | Event::PingFailed { .. } => Ok(()),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.progress == Progress::Done
+    }
+
+    fn connections(&self) -> &[SocketId] {
+        self.socket.as_slice()
+    }
+}
