@@ -315,6 +315,12 @@ impl<F: Frame> Packet<F> {
         &self.frame
     }
 
+    /// Puts other memory under the packet; the memory with the bytes that were under it is the caller's. So bytes are handed on without
+    /// a copy while the packet, with what it owes, ends where it came from.
+    pub fn replace_frame(&mut self, frame: F) -> F {
+        core::mem::replace(&mut self.frame, frame)
+    }
+
     /// Takes the packet apart. Only [`Pool::settle`](crate::Pool::settle) ends packets.
     pub(crate) fn dismantle(self) -> (F, Settled) {
         let Self { frame, owner, credit, len, .. } = self;

@@ -13,7 +13,8 @@
 //! |---|---|
 //! | [`transfer`] | [`Transfer`], the ready-made scenario, and its [`Outcome`] |
 //! | [`load`] | [`Load`], many flows and echo messages through one device edge, and what stands where: an [`Edge`] |
-//! | [`network`] | [`Network`]: two hosts over a link; jumps from event to event |
+//! | [`network`] | [`Network`]: hosts and routers, joined to a tree by links; jumps from event to event |
+//! | [`topology`] | [`Topology`](topology::Topology): a network as data, by names |
 //! | [`app`] | [`App`] and [`Program`], what runs on a host; [`Programs`], many applications on one; [`BulkSender`], [`BulkReceiver`] |
 //! | [`flows`] | [`Flows`]: either end of many streams |
 //! | [`echo`] | [`EchoRequest`], and [`Echoes`], how long each took |
@@ -51,8 +52,8 @@ pub use echo::{EchoRequest, Echoes};
 pub use event_queue::EventQueue;
 pub use flows::Flows;
 pub use link::{Buffer, CardConfig, Impairments, Link, LinkConfig, LinkEvent, LinkTracer, LinkWhat};
-pub use load::{Edge, Load, Look};
-pub use network::{End, Network, SimHost, Stall, StallKind};
+pub use load::{Edge, Load};
+pub use network::{End, HostQdisc, Look, Network, Node, PortId, SimHost, Stall, StallKind, topology};
 pub use nic::{Coalesce, NicConfig, SimNic};
 pub use pattern::{Check, Pattern};
 pub use record::{Capture, CaptureConfig, PacketTrace, Record, Solo, Tap, TraceHash};

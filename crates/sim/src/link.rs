@@ -58,6 +58,10 @@ pub struct LinkStats {
     pub dropped: [u64; DropReason::ALL.len()],
     /// Frames the queue marked "congestion experienced".
     pub marked: u64,
+    /// Frames that left: their last bit was on the wire, whatever became of them then.
+    pub sent: u64,
+    /// Bytes of those.
+    pub sent_bytes: Bytes,
     /// Frames lost in the air.
     pub lost: u64,
     /// Copies made.
@@ -113,6 +117,10 @@ impl Link {
         self.stats.entered += 1;
         tracer.record(&LinkEvent { at: now, what: LinkWhat::Entered }, bytes);
         let packet = self.copy(bytes);
+        self.queue_up(packet, now, tracer);
+    }
+
+    fn queue_up(&mut self, packet: Packet<HeapFrame>, now: Instant, tracer: &mut impl LinkTracer) {
         self.queue.enqueue(packet, now, &mut self.drops);
         self.settle_drops(now, tracer);
         let Backlog { packets, bytes } = self.queue.backlog();
@@ -121,15 +129,31 @@ impl Link {
         self.serialise(now, tracer);
     }
 
+    /// [`enter`](Self::enter) for a packet of another link, which gets an empty frame in exchange for the one that comes in: bytes
+    /// cross a router without being copied.
+    pub(crate) fn take_in(&mut self, packet: &mut Packet<HeapFrame>, now: Instant, tracer: &mut impl LinkTracer) {
+        self.stats.entered += 1;
+        tracer.record(&LinkEvent { at: now, what: LinkWhat::Entered }, packet.bytes());
+        let (spare, len) = (self.take_frame(), packet.bytes().len() as u32);
+        let frame = packet.replace_frame(spare);
+        self.queue_up(classify::packet(frame, len), now, tracer);
+    }
+
     /// Lets time pass until `now`; gives every frame that has arrived to `deliver`.
     pub fn advance(&mut self, now: Instant, tracer: &mut impl LinkTracer, mut deliver: impl FnMut(&[u8])) {
         self.serialise(now, tracer);
-        while let Some((at, packet)) = self.air.pop_due(now) {
-            self.stats.arrived += 1;
-            tracer.record(&LinkEvent { at, what: LinkWhat::Arrived }, packet.bytes());
+        while let Some(packet) = self.arrived(now, tracer) {
             deliver(packet.bytes());
             self.settle(packet);
         }
+    }
+
+    /// The next packet that has arrived by `now`; it must be [settled](Self::settle) here, with whatever frame.
+    pub(crate) fn arrived(&mut self, now: Instant, tracer: &mut impl LinkTracer) -> Option<Packet<HeapFrame>> {
+        let (at, packet) = self.air.pop_due(now)?;
+        self.stats.arrived += 1;
+        tracer.record(&LinkEvent { at, what: LinkWhat::Arrived }, packet.bytes());
+        Some(packet)
     }
 
     /// From now on other things go wrong. Frames in the air are past it.
@@ -176,7 +200,7 @@ impl Link {
     }
 
     /// Finishes what has been serialised by `now` and begins with what may go next.
-    fn serialise(&mut self, now: Instant, tracer: &mut impl LinkTracer) {
+    pub(crate) fn serialise(&mut self, now: Instant, tracer: &mut impl LinkTracer) {
         if let Some(mut card) = self.card.take() {
             self.work(&mut card, now, tracer);
             self.card = Some(card);
@@ -246,6 +270,8 @@ impl Link {
 
     /// The last bit is on the wire: the frame is lost, doubled, or on its way.
     fn launch(&mut self, packet: Packet<HeapFrame>, now: Instant, tracer: &mut impl LinkTracer) {
+        self.stats.sent += 1;
+        self.stats.sent_bytes += packet.len();
         if self.config.impair.loss.happens(&mut self.rng) {
             self.stats.lost += 1;
             tracer.record(&LinkEvent { at: now, what: LinkWhat::Lost }, packet.bytes());
@@ -309,7 +335,8 @@ impl Link {
         self.pool.take().expect("a frame was just added if none was free")
     }
 
-    fn settle(&mut self, packet: Packet<HeapFrame>) {
+    /// Ends a packet of this link.
+    pub(crate) fn settle(&mut self, packet: Packet<HeapFrame>) {
         let settled = self.pool.settle(packet);
         debug_assert!(settled.owner.is_none() && settled.credit.is_none(), "a link's packets belong to nobody");
     }

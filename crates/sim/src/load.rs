@@ -21,20 +21,20 @@ use std::time::Duration;
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
-use tautline_base::{Bytes, Device, HeapFrame, Instant, Pool, Rate};
-use tautline_bql::{Limit, Port, Ring};
-use tautline_qdisc::{Backlog, Kind, Ledger, Stats};
+use tautline_base::{Bytes, HeapFrame, Instant, Pool, Rate};
+use tautline_bql::{Port, Ring};
+use tautline_qdisc::{Kind, Ledger, Stats};
 use tautline_stack::{Cidr, Host, HostConfig, TcpConfig};
 
 use crate::config_error::ConfigError;
 use crate::echo::{EchoRequest, Echoes};
 use crate::flows::Flows;
 use crate::link::{Link, LinkConfig};
-use crate::network::{Network, SimHost};
+use crate::network::{HostQdisc, Look, Network, PortId, SimHost};
 use crate::nic::{NicConfig, SimNic};
 use crate::record::Tap;
 use crate::ring_limit::RingLimit;
-use crate::transfer::{HostQdisc, PORT, RECEIVER, SENDER, TransferError, address, mac};
+use crate::transfer::{PORT, RECEIVER, SENDER, TransferError, address, mac};
 
 type LoadNetwork = Network<HostQdisc, Echoes, Flows>;
 
@@ -89,17 +89,6 @@ impl Default for Load {
     }
 }
 
-/// What the edge held at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
-    /// Waiting in the discipline.
-    pub backlog: Backlog,
-    /// In the device's ring, packets and bytes.
-    pub ring: Backlog,
-    /// The limit on the latter.
-    pub limit: Bytes,
-}
-
 /// What was seen after the warm-up.
 #[derive(Clone, Debug)]
 pub struct Edge {
@@ -140,6 +129,10 @@ impl Load {
         ConfigError::check(!self.look_every.is_zero(), "look_every", "0", "above 0")?;
         ConfigError::check(!self.echo_every.is_zero(), "echo_every", "0", "above 0")?;
         let mut network = self.network()?;
+        let edge = match network.link(SENDER).ring() {
+            Some(_) => PortId::Link(SENDER),
+            None => PortId::Host(SENDER),
+        };
         let (begin, end) = (Instant::ZERO + self.warm_up, Instant::ZERO + self.warm_up + self.duration);
         let (mut look_at, mut echo_at, mut echoes) = (begin, begin, 0);
         let (mut looks, mut before) = (Vec::new(), None);
@@ -147,8 +140,8 @@ impl Load {
             let pause = look_at.min(echo_at);
             pass(&mut network, pause)?;
             if look_at == pause {
-                before.get_or_insert_with(|| passed(&network));
-                looks.push(look(&network));
+                before.get_or_insert_with(|| passed(&network, edge));
+                looks.push(network.look(edge));
                 look_at += self.look_every;
             }
             if echo_at == pause {
@@ -158,11 +151,8 @@ impl Load {
             }
         }
         let (received_before, carried_before) = before.unwrap_or_default();
-        let (received, carried) = passed(&network);
-        let drops = match network.link(SENDER).ring() {
-            Some(_) => network.link(SENDER).stats().drops(),
-            None => network.end(SENDER).host.stats().dropped,
-        };
+        let (received, carried) = passed(&network, edge);
+        let drops = network.look(edge).drops;
         let (_, echoes) = network.into_parts();
         let mut delays = echoes.delays().to_vec();
         delays.sort_unstable();
@@ -213,22 +203,6 @@ fn pass(network: &mut LoadNetwork, pause: Instant) -> Result<(), TransferError> 
 }
 
 /// Bytes that the receiving program has read, and bytes that have left the edge.
-fn passed(network: &LoadNetwork) -> (u64, u64) {
-    let nic = match network.link(SENDER).ring() {
-        Some(ring) => ring.device(),
-        None => network.end(SENDER).host.port().ring().device(),
-    };
-    (network.end(RECEIVER).app.received(), nic.stats().tx_bytes)
-}
-
-fn look(network: &LoadNetwork) -> Look {
-    let port = network.end(SENDER).host.port();
-    match network.link(SENDER).ring() {
-        Some(ring) => Look { backlog: network.link(SENDER).backlog(), ring: held(ring), limit: ring.limit().limit() },
-        None => Look { backlog: port.backlog(), ring: held(port.ring()), limit: port.ring().limit().limit() },
-    }
-}
-
-fn held<L: Limit>(ring: &Ring<SimNic, L>) -> Backlog {
-    Backlog { packets: ring.device().in_flight(), bytes: ring.device().ring_bytes() }
+fn passed(network: &LoadNetwork, edge: PortId) -> (u64, u64) {
+    (network.end(RECEIVER).app.received(), network.look(edge).sent.get())
 }

@@ -194,6 +194,26 @@ impl SimNic {
         self.stats.rx_frames += 1;
     }
 
+    /// [`arrive`](Self::arrive) for a packet of a link, which gets a free frame in exchange for the one that was received.
+    pub(crate) fn take_in(&mut self, packet: &mut Packet<HeapFrame>) {
+        let len = packet.bytes().len();
+        if len > self.config.mtu + ETHERNET_HEADER {
+            self.stats.rx_dropped += 1;
+            return;
+        }
+        let Some(free) = self.free.pop() else {
+            self.stats.rx_dropped += 1;
+            return;
+        };
+        self.received.push_back((packet.replace_frame(free), len as u32));
+        self.stats.rx_frames += 1;
+    }
+
+    /// True while a completion interrupt waits to be [taken](Self::take_interrupt).
+    pub(crate) fn interrupting(&self) -> bool {
+        self.interrupt
+    }
+
     /// Received frames that wait for the host.
     pub fn rx_waiting(&self) -> usize {
         self.received.len()

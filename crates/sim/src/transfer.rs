@@ -20,14 +20,15 @@ use std::time::Duration;
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
-use tautline_base::{Bytes, HeapFrame, Instant, Packet, Pool, Rate, Reason};
+use tautline_base::{Bytes, HeapFrame, Instant, Pool, Rate, Reason};
 use tautline_bql::{Port, Ring};
-use tautline_qdisc::{DynQdisc, Kind, Ledger, QueueStats, Stats};
+use tautline_qdisc::{Kind, Ledger, QueueStats, Stats};
 use tautline_stack::{Cidr, Event, Host, HostConfig, HostStats, TcpConfig, TcpInfo};
 
 use crate::app::{App, AppError, BulkReceiver, BulkSender, Program};
 use crate::config_error::ConfigError;
 use crate::link::{Link, LinkConfig, LinkStats};
+pub use crate::network::HostQdisc;
 use crate::network::{Network, SimHost, Stall};
 use crate::nic::{NicConfig, NicStats, SimNic};
 use crate::pattern::{Check, Pattern};
@@ -40,9 +41,6 @@ pub(crate) const PORT: u16 = 5001;
 pub const SENDER: usize = 0;
 /// The receiver's number in a [`Network`].
 pub const RECEIVER: usize = 1;
-
-/// The discipline of a simulated host: any, counted, its account checked after every call.
-pub type HostQdisc = Stats<Ledger<Box<dyn DynQdisc<Packet<HeapFrame>>>>>;
 
 /// The network of a transfer from a reader `S` into a closure `F`, recorded by a hash and an `R`.
 pub type TransferNetwork<S, F, R> = Network<HostQdisc, (TraceHash, R), TransferApp<S, F>>;
@@ -59,7 +57,7 @@ pub enum Family {
 
 impl Family {
     /// The address of a host.
-    fn address(self, number: usize) -> IpAddr {
+    pub(crate) fn address(self, number: usize) -> IpAddr {
         match self {
             Self::Ipv4 => address(number).into(),
             Self::Ipv6 => Ipv6Addr::new(0xfd07, 0, 0, 0, 0, 0, 0, number as u16 + 1).into(),
@@ -262,12 +260,16 @@ impl Transfer {
     }
 }
 
+/// The address of host `number`, in 10.7.0.0/16.
 pub(crate) fn address(number: usize) -> Ipv4Addr {
-    Ipv4Addr::new(10, 7, 0, number as u8 + 1)
+    let [high, low] = (number as u16).wrapping_add(1).to_be_bytes();
+    Ipv4Addr::new(10, 7, high, low)
 }
 
+/// The hardware address of host `number`.
 pub(crate) fn mac(number: usize) -> [u8; 6] {
-    [2, 0, 0, 0, 0, number as u8 + 1]
+    let [high, low] = (number as u16).wrapping_add(1).to_be_bytes();
+    [2, 0, 0, 0, high, low]
 }
 
 fn outcome<S: Read, F: FnMut(&[u8]), R: Record>(network: &TransferNetwork<S, F, R>, duration: Duration) -> Outcome {

@@ -1,0 +1,452 @@
+//! [`Network`]: hosts, each with a NIC, and routers, joined to a tree by the two directions of each link, in virtual time.
+//!
+//! Time jumps to the earliest thing that is due anywhere: a departure, an arrival, an interrupt, a host's wake, an application's
+//! call. What is due then happens in a fixed order (NICs, links, hosts, each by number), so a run depends on nothing but its inputs.
+//! An `agenda` knows who is due; nobody else is looked at.
+//!
+//! The engine is a driver like any other and keeps the driver's contract: inputs, one poll, then wait until the wake or the next
+//! input. Applications hear events before and after the poll; what they do is input for another one.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`topology`] | [`Topology`]: a network as data, by names |
+//! | `forwarding` | which link leads where |
+//! | `agenda` | when each part has something to do |
+//! | `look` | [`Look`]: what stands where, by the names of [`Port`](PortId)s |
+//! | `stall` | [`Stall`]: a simulation that does not come to its end |
+
+mod agenda;
+mod forwarding;
+mod look;
+mod stall;
+pub mod topology;
+
+use std::cell::{Ref, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tautline_base::{HeapFrame, Instant, Packet, Reason, Wake};
+use tautline_bql::Limit;
+use tautline_qdisc::Qdisc;
+use tautline_stack::Host;
+
+use crate::app::App;
+use crate::link::Link;
+use crate::nic::SimNic;
+use crate::record::{LinkTap, Record, Tap};
+
+use agenda::Agenda;
+pub use forwarding::Node;
+use forwarding::Wiring;
+use look::Names;
+pub use look::{HostQdisc, Look, PortId};
+pub use stall::{Stall, StallKind};
+pub use topology::Topology;
+
+/// Steps without time passing after which a simulation is taken to spin. A host handles 64 packets a poll, a ring holds a few
+/// thousand.
+const SPIN_LIMIT: u32 = 100_000;
+
+/// The host of a simulation: behind any discipline and any limit, its events on record.
+pub type SimHost<Q, R> = Host<Q, SimNic, Tap<R>, Box<dyn Limit>>;
+
+/// One host and the program on it.
+pub struct End<Q, R, A> {
+    /// The stack; its NIC is its device.
+    pub host: SimHost<Q, R>,
+    /// The program.
+    pub app: A,
+    wake: Option<Wake>,
+}
+
+/// Hosts and routers, and the links that join them.
+pub struct Network<Q, R, A> {
+    seed: u64,
+    now: Instant,
+    steps_at_now: u32,
+    ends: Vec<End<Q, R, A>>,
+    links: Vec<Link>,
+    wiring: Wiring,
+    names: Names,
+    agenda: Agenda,
+    /// Parts that somebody outside may have changed: what the agenda says of them is not true.
+    touched: Vec<Part>,
+    recorder: Rc<RefCell<R>>,
+    wakes: BTreeMap<Reason, u64>,
+    polls: u64,
+}
+
+/// A part of a network that has something to do now and then. Those that are due at the same time are served in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Nic(usize),
+    Link(usize),
+    Host(usize),
+}
+
+impl<Q, R, A> Network<Q, R, A>
+where
+    Q: Qdisc<Packet<HeapFrame>>,
+    R: Record,
+    A: App<SimHost<Q, R>>,
+{
+    /// Joins two hosts, which `build` makes: it is told each one's number and given its line to `recorder`. `links[0]` leads from
+    /// host 0 to host 1, `links[1]` back. Programs start at time zero. `seed` is only told in errors.
+    pub fn new<E>(
+        seed: u64,
+        links: [Link; 2],
+        recorder: R,
+        build: impl FnMut(usize, Tap<R>) -> Result<(SimHost<Q, R>, A), E>,
+    ) -> Result<Self, E> {
+        Self::join(seed, Wiring::pair(), Names::numbers(2), links.into(), recorder, build)
+    }
+
+    /// Puts hosts, which `build` makes, and `links` where `wiring` says.
+    fn join<E>(
+        seed: u64,
+        mut wiring: Wiring,
+        names: Names,
+        links: Vec<Link>,
+        recorder: R,
+        mut build: impl FnMut(usize, Tap<R>) -> Result<(SimHost<Q, R>, A), E>,
+    ) -> Result<Self, E> {
+        let recorder = Rc::new(RefCell::new(recorder));
+        let mut ends = Vec::with_capacity(wiring.hosts());
+        for number in 0..wiring.hosts() {
+            let (host, app) = build(number, Tap::new(number, &recorder))?;
+            wiring.register(host.config().mac, number);
+            ends.push(End { host, app, wake: None });
+        }
+        let agenda = Agenda::new(2 * ends.len() + links.len());
+        let (now, touched, wakes) = (Instant::ZERO, Vec::new(), BTreeMap::new());
+        let mut network =
+            Self { seed, now, steps_at_now: 0, ends, links, wiring, names, agenda, touched, recorder, wakes, polls: 0 };
+        for number in 0..network.ends.len() {
+            let End { host, app, .. } = &mut network.ends[number];
+            app.start(host, now);
+            network.serve(number);
+        }
+        for link in 0..network.links.len() {
+            network.plan(Part::Link(link));
+        }
+        Ok(network)
+    }
+
+    /// Runs until `done` says so after a step, or until all programs are done if it never does. `done` may look at everything.
+    ///
+    /// # Errors
+    /// If a program fails, nothing more can happen, time stands still, or `limit` of virtual time has passed.
+    pub fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&Self) -> bool) -> Result<(), Stall> {
+        let deadline = self.now + limit;
+        while !done(self) && !self.ends.iter().all(|end| end.app.is_done()) {
+            self.check()?;
+            if self.next_event().is_some_and(|at| at > deadline) {
+                return Err(self.stall(StallKind::Deadline));
+            }
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    /// Lets everything happen that is due before `until`.
+    ///
+    /// # Errors
+    /// If a program fails, or time stands still. That nothing is planned any more is none.
+    pub fn run_before(&mut self, until: Instant) -> Result<(), Stall> {
+        while self.next_event().is_some_and(|at| at < until) {
+            self.step()?;
+        }
+        self.check()
+    }
+
+    /// A frame from elsewhere enters the link that leaves host `number` at `now`, which must not be after the next event.
+    pub fn inject(&mut self, number: usize, frame: &[u8], now: Instant) {
+        let link = self.wiring.uplink(number);
+        let Self { links, recorder, .. } = self;
+        links[link].enter(frame, now, &mut LinkTap { link, recorder: &mut *recorder.borrow_mut() });
+        self.disturb(Part::Link(link));
+    }
+
+    /// Whether all programs can go on.
+    ///
+    /// # Errors
+    /// If one has failed.
+    pub fn check(&self) -> Result<(), Stall> {
+        match self.ends.iter().position(|end| end.app.failure().is_some()) {
+            Some(host) => Err(self.stall(StallKind::Failed { host })),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs until nothing is planned any more: connections have left TIME-WAIT, every frame is at rest.
+    ///
+    /// # Errors
+    /// If time stands still, or `limit` of virtual time has passed.
+    pub fn run_dry(&mut self, limit: Duration) -> Result<(), Stall> {
+        let deadline = self.now + limit;
+        while let Some(at) = self.next_event() {
+            if at > deadline {
+                return Err(self.stall(StallKind::Deadline));
+            }
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    /// Jumps to the next event and lets everything happen that is due.
+    ///
+    /// # Errors
+    /// If there is none, or if time stands still.
+    pub fn step(&mut self) -> Result<Instant, Stall> {
+        let Some(at) = self.next_event() else { return Err(self.stall(StallKind::Quiet)) };
+        self.steps_at_now = if at > self.now { 0 } else { self.steps_at_now + 1 };
+        if self.steps_at_now > SPIN_LIMIT {
+            return Err(self.stall(StallKind::Spinning));
+        }
+        self.now = self.now.max(at);
+        while let Some(part) = self.touched.pop() {
+            self.plan(part);
+        }
+        let mut from = 0;
+        while let Some(place) = self.agenda.due(from, self.now) {
+            match self.part(place) {
+                Part::Nic(number) => self.send_off(number),
+                Part::Link(number) => self.carry(number),
+                Part::Host(number) => self.answer(number),
+            }
+            from = place + 1;
+        }
+        Ok(self.now)
+    }
+
+    /// When the next thing happens: never before the present.
+    pub fn next_event(&self) -> Option<Instant> {
+        let touched = self.touched.iter().filter_map(|part| self.due_at(*part));
+        self.agenda.next().into_iter().chain(touched).min().map(|at| at.max(self.now))
+    }
+
+    /// Frames on the way anywhere: in hosts, NICs and links. Zero when all is quiet; anything else then is a leak.
+    pub fn outstanding(&self) -> usize {
+        let ends = self.ends.iter().map(|end| end.host.outstanding() + end.host.port().ring().device().outstanding());
+        ends.sum::<usize>() + self.links.iter().map(Link::outstanding).sum::<usize>()
+    }
+
+    /// What has departed from the NIC of host `number` enters its link.
+    fn send_off(&mut self, number: usize) {
+        let link = self.wiring.uplink(number);
+        let Self { now, ends, links, recorder, .. } = self;
+        let mut recorder = recorder.borrow_mut();
+        let tap = &mut LinkTap { link, recorder: &mut *recorder };
+        ends[number].host.device_mut().advance(*now, |bytes, at| links[link].enter(bytes, at, tap));
+        drop(recorder);
+        for part in [Part::Nic(number), Part::Link(link), Part::Host(number)] {
+            self.plan(part);
+        }
+    }
+
+    /// Link `number` does what is due; what has come to its end enters a NIC, or the next links.
+    fn carry(&mut self, number: usize) {
+        let Self { now, ends, links, wiring, recorder, touched, .. } = self;
+        let mut recording = recorder.borrow_mut();
+        let recorder = &mut *recording;
+        links[number].serialise(*now, &mut LinkTap { link: number, recorder });
+        while let Some(mut packet) = links[number].arrived(*now, &mut LinkTap { link: number, recorder }) {
+            match wiring.head(number) {
+                Node::Host(host) => {
+                    ends[host].host.device_mut().take_in(&mut packet);
+                    touched.push(Part::Host(host));
+                }
+                Node::Router(router) => {
+                    let mut ways = wiring.ways(router, number, packet.bytes()).peekable();
+                    while let Some(link) = ways.next() {
+                        let tap = &mut LinkTap { link, recorder };
+                        match ways.peek() {
+                            Some(_) => links[link].enter(packet.bytes(), *now, tap),
+                            None => links[link].take_in(&mut packet, *now, tap),
+                        }
+                        touched.push(Part::Link(link));
+                    }
+                }
+            }
+            links[number].settle(packet);
+        }
+        drop(recording);
+        self.plan(Part::Link(number));
+        while let Some(part) = self.touched.pop() {
+            self.plan(part);
+        }
+    }
+
+    /// Serves host `number`, which is due, and counts why.
+    fn answer(&mut self, number: usize) {
+        let End { host, app, wake } = &mut self.ends[number];
+        let nic = host.device_mut();
+        let (interrupt, arrived) = (nic.take_interrupt(), nic.rx_waiting() > 0);
+        let called = app.call_at().is_some_and(|at| at <= self.now);
+        let wake = wake.filter(|wake| wake.at <= self.now).map(|wake| wake.why);
+        let inputs =
+            [arrived.then_some(Reason::Link), interrupt.then_some(Reason::Reap), called.then_some(Reason::Application)];
+        if let Some(reason) = inputs.into_iter().chain([wake]).flatten().next() {
+            *self.wakes.entry(reason).or_default() += 1;
+            self.serve(number);
+        } else {
+            self.plan(Part::Host(number));
+        }
+    }
+
+    /// The driver's contract, with a program on top.
+    fn serve(&mut self, number: usize) {
+        let (now, End { host, app, wake }) = (self.now, &mut self.ends[number]);
+        host.receive(now);
+        if app.call_at().is_some_and(|at| at <= now) {
+            app.on_call(host, now);
+        }
+        loop {
+            hear(host, app, now);
+            *wake = host.poll(now);
+            self.polls += 1;
+            if !hear(host, app, now) {
+                break;
+            }
+        }
+        self.plan(Part::Nic(number));
+        self.plan(Part::Host(number));
+    }
+
+    /// Writes down when `part` is due.
+    fn plan(&mut self, part: Part) {
+        self.agenda.set(self.place(part), self.due_at(part));
+    }
+
+    /// When `part` has something to do; a moment in the past means at once.
+    fn due_at(&self, part: Part) -> Option<Instant> {
+        match part {
+            Part::Nic(number) => self.ends[number].host.port().ring().device().next_event(),
+            Part::Link(number) => self.links[number].next_event(),
+            Part::Host(number) => {
+                let End { host, app, wake } = &self.ends[number];
+                let nic = host.port().ring().device();
+                let input = (nic.interrupting() || nic.rx_waiting() > 0).then_some(self.now);
+                [input, wake.map(|wake| wake.at), app.call_at()].into_iter().flatten().min()
+            }
+        }
+    }
+
+    fn stall(&self, kind: StallKind) -> Stall {
+        let why = match kind {
+            StallKind::Failed { host } => self.ends[host].app.failure().map(ToString::to_string),
+            _ => None,
+        };
+        Stall { kind, seed: self.seed, at: self.now, outstanding: self.outstanding(), why }
+    }
+}
+
+impl<Q, R, A> Network<Q, R, A> {
+    /// The present.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// All hosts and their programs, by number.
+    pub fn ends(&self) -> &[End<Q, R, A>] {
+        &self.ends
+    }
+
+    /// Host `number` and its program.
+    pub fn end(&self, number: usize) -> &End<Q, R, A> {
+        &self.ends[number]
+    }
+
+    /// Host `number` and its program. Whoever calls the host must [`touch`](Self::touch) it afterwards.
+    pub fn end_mut(&mut self, number: usize) -> &mut End<Q, R, A> {
+        self.disturb(Part::Nic(number));
+        self.disturb(Part::Host(number));
+        &mut self.ends[number]
+    }
+
+    /// Host `number` was called from outside: it is polled at once.
+    pub fn touch(&mut self, number: usize) {
+        self.end_mut(number).wake = Some(Wake::new(self.now, Reason::Application));
+    }
+
+    /// All links: from the first end of the first cable to its second, back, and so on.
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// Link `number`. Where two hosts are all there is, it is the one that leaves host `number`.
+    pub fn link(&self, number: usize) -> &Link {
+        &self.links[number]
+    }
+
+    /// Link `number`, to be changed.
+    pub fn link_mut(&mut self, number: usize) -> &mut Link {
+        self.disturb(Part::Link(number));
+        &mut self.links[number]
+    }
+
+    /// What was recorded so far.
+    pub fn recorder(&self) -> Ref<'_, R> {
+        self.recorder.borrow()
+    }
+
+    /// How often a host was served, by the first reason there was: [`Reason::Link`] for arrivals, [`Reason::Reap`] for
+    /// completion interrupts, else the reason of its own wake.
+    pub fn wakes(&self) -> &BTreeMap<Reason, u64> {
+        &self.wakes
+    }
+
+    /// Polls of all hosts.
+    pub fn polls(&self) -> u64 {
+        self.polls
+    }
+
+    /// Where the agenda has `part`.
+    fn place(&self, part: Part) -> usize {
+        match part {
+            Part::Nic(number) => number,
+            Part::Link(number) => self.ends.len() + number,
+            Part::Host(number) => self.ends.len() + self.links.len() + number,
+        }
+    }
+
+    /// What the agenda has at `place`.
+    fn part(&self, place: usize) -> Part {
+        let (hosts, links) = (self.ends.len(), self.links.len());
+        match place {
+            nic if nic < hosts => Part::Nic(nic),
+            link if link < hosts + links => Part::Link(link - hosts),
+            host => Part::Host(host - hosts - links),
+        }
+    }
+
+    /// `part` may change behind our back: it is looked at again before anything else.
+    fn disturb(&mut self, part: Part) {
+        self.agenda.set(self.place(part), None);
+        self.touched.push(part);
+    }
+
+    /// Takes the network apart.
+    pub fn into_parts(self) -> (Vec<A>, R) {
+        let Self { ends, recorder, .. } = self;
+        let apps = ends.into_iter().map(|End { app, .. }| app).collect();
+        let recorder = Rc::into_inner(recorder).expect("the taps went with the hosts").into_inner();
+        (apps, recorder)
+    }
+}
+
+/// Gives all events to the program. True if there were any.
+fn hear<Q, R, A>(host: &mut SimHost<Q, R>, app: &mut A, now: Instant) -> bool
+where
+    Q: Qdisc<Packet<HeapFrame>>,
+    R: Record,
+    A: App<SimHost<Q, R>>,
+{
+    let mut any = false;
+    while let Some(event) = host.next_event() {
+        app.on_event(host, event, now);
+        any = true;
+    }
+    any
+}

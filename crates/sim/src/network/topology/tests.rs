@@ -1,0 +1,96 @@
+//! Tests of topologies: what is built, what is refused, and that everything sent arrives or is accounted for.
+
+use std::net::SocketAddrV4;
+use std::time::Duration;
+
+use tautline_base::{Bytes, Instant, Rate};
+use tautline_stack::TcpConfig;
+
+use super::{Cable, HostNode, Topology, TopologyError};
+use crate::{CardConfig, Flows, LinkConfig, Network, PortId, TraceHash};
+
+const PORT: u16 = 5001;
+
+fn wire(mbit: u64, delay_us: u64) -> LinkConfig {
+    LinkConfig { rate: Rate::mbit(mbit), delay: Duration::from_micros(delay_us), ..LinkConfig::default() }
+}
+
+/// A –100 Mbit/s, 0.1 ms– B –10 Mbit/s, 5 ms– C, B a router with a card (paper 002, §3.4).
+fn dumbbell() -> Topology {
+    let way_out = LinkConfig { card: Some(CardConfig::default()), ..wire(10, 5_000) };
+    Topology {
+        hosts: vec![HostNode::new("A"), HostNode::new("C")],
+        routers: vec!["B".into()],
+        cables: vec![
+            Cable::new(["A", "B"], [wire(100, 100), wire(100, 100)]),
+            Cable::new(["B", "C"], [way_out, wire(10, 5_000)]),
+        ],
+    }
+}
+
+/// `flows` streams from "A" to "C".
+fn upload(topology: &Topology, flows: usize) -> Network<super::HostQdisc, TraceHash, Flows> {
+    let server = SocketAddrV4::new(topology.address("C").expect("it is there"), PORT);
+    let tcp = TcpConfig { send_buffer: Bytes::kib(256), ..TcpConfig::default() };
+    let program = |node: &HostNode, _| match node.name.as_str() {
+        "A" => Flows::source(server, flows, tcp.clone()),
+        _ => Flows::sink(PORT, tcp.clone()),
+    };
+    topology.build(1, TraceHash::new(), program).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn a_bottleneck_behind_a_router_is_filled() {
+    let mut network = upload(&dumbbell(), 2);
+    network.run_before(Instant::from_secs(5)).expect("it runs");
+    let goodput = network.end(1).app.received() as f64 * 8e-6 / 5.0;
+    assert!((9.0..9.6).contains(&goodput), "{goodput} Mbit/s");
+    let ports: Vec<_> = network.ports().map(|port| network.port_name(port)).collect();
+    assert_eq!(ports, ["A", "C", "B>A", "B>C"]);
+    assert_eq!(network.port("B>C"), Some(PortId::Link(2)));
+    let [edge, wire, access] = ["B>C", "B>A", "A"].map(|name| network.look(network.port(name).expect("it is there")));
+    // Everything stands before the slow link, and what has left it is what C received, but for what is on the wire.
+    assert!(edge.backlog.packets > 10 && edge.ring.packets > 0, "{edge:?}");
+    assert!(wire.backlog.packets == 0 && access.ring.packets < 10, "{access:?}");
+    assert!(edge.sent.get() > 5 * 1_250_000 * 95 / 100 && edge.limit < Bytes::MAX, "{edge:?}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_hash() {
+    let run = || {
+        let mut network = upload(&dumbbell(), 3);
+        network.run_before(Instant::from_secs(1)).expect("it runs");
+        let recorder = network.recorder();
+        (recorder.value(), recorder.events())
+    };
+    assert_eq!(run(), run());
+}
+
+#[test]
+fn what_is_no_tree_is_refused_by_name() {
+    let refusal = |change: &dyn Fn(&mut Topology)| {
+        let mut topology = dumbbell();
+        change(&mut topology);
+        let network = topology.build(1, (), |_, _| Flows::sink(PORT, TcpConfig::default()));
+        network.map(|_| ()).expect_err("it should have been refused")
+    };
+    let node = |name: &str| name.to_string();
+    assert_eq!(refusal(&|t| t.routers.push("A".into())), TopologyError::Twice { name: node("A") });
+    assert_eq!(refusal(&|t| t.routers.push("A>B".into())), TopologyError::Name { name: node("A>B") });
+    let error = refusal(&|t| t.cables[1].between[1] = node("D"));
+    assert_eq!(error.to_string(), "a cable leads to `D`, which is no node: there are `A`, `B`, `C`");
+    let error = refusal(&|t| drop(t.cables.pop()));
+    assert_eq!(error, TopologyError::HostCables { host: node("C"), cables: 0 });
+    let error = refusal(&|t| t.cables.push(Cable::new(["A", "C"], [wire(1, 1), wire(1, 1)])));
+    assert_eq!(error, TopologyError::HostCables { host: node("A"), cables: 2 });
+    let error = refusal(&|t| t.cables.push(Cable::new(["B", "B"], [wire(1, 1), wire(1, 1)])));
+    assert_eq!(error, TopologyError::Loop { node: node("B") });
+    let error = refusal(&|t| t.routers.push("E".into()));
+    assert_eq!(error, TopologyError::Apart { from: node("A"), to: node("E") });
+    let error = refusal(&|t| t.cables[0].links[0].queue = "codel".parse().expect("words"));
+    assert_eq!(error, TopologyError::HostLink { host: node("A") });
+    let error = refusal(&|t| t.cables[1].links[0].rate = Rate::ZERO);
+    assert_eq!(error.to_string(), "`B>C`: `rate` must be above 0, not 0.0Kbit");
+    let error = refusal(&|t| t.hosts[1].nic.tx_ring = 0);
+    assert_eq!(error.to_string(), "`C`: `tx_ring` must be at least 1, not 0");
+}
