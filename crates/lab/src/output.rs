@@ -3,6 +3,7 @@
 //! | module | writes |
 //! |---|---|
 //! | [`plot`] | figures as SVG |
+//! | [`flent`] | data files for Flent |
 //! | [`figure`] | which of them a row shows |
 //!
 //! [`Tree`] says where each file of an output directory lies:
@@ -14,6 +15,7 @@
 //! ```
 
 pub mod figure;
+pub mod flent;
 pub mod plot;
 
 use std::path::{Path, PathBuf};

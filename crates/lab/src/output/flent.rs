@@ -1,0 +1,222 @@
+//! [`FlentTest`]: a run as a data file of [Flent](https://flent.org), which its GUI and command line plot and compare.
+//!
+//! The format is version 4: gzip around JSON with metadata, one shared axis of times, `results` on that axis for statistics, and
+//! `raw_values` with every sample for plots. Flent knows series only by the names that the test's own definition has, so a file names
+//! one of Flent's tests and [`layout`](self) says which series that one has.
+//!
+//! Times: Flent's flows start [`LEAD_IN`] seconds into a file and end as long before its end, and its statistics leave that time out.
+//! So the measured time of a run is put exactly there: what Flent computes over is what the lab computes over. Second 0 of every file
+//! is the same fixed date, for nothing in a run happened at any date.
+
+mod clock;
+mod file;
+mod layout;
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use flate2::{Compression, GzBuilder};
+use serde::{Deserialize, Serialize};
+
+use crate::run::{Path, Quantity, Run, Series};
+
+use clock::Clock;
+use file::{File, Sheet};
+use layout::Layout;
+
+/// Seconds before the measured time and after it: Flent's default `--delay`.
+pub const LEAD_IN: f64 = 5.0;
+
+/// Which of Flent's tests the flows of a row are, as a scenario file states it under `[flent]`.
+///
+/// Flows are named as in the scenario file; those of one name with `count` are taken in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlentTest {
+    /// Flent's name of the test: `tcp_4up`, `tcp_nup`, `rrul_be`.
+    pub test: String,
+    /// Flows that are uploads, in order. By default all with goodput but those whose name begins with `down`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uploads: Vec<String>,
+    /// Flows that are downloads, in order. By default those whose name begins with `down`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub downloads: Vec<String>,
+    /// Pings, ICMP first. By default all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pings: Vec<String>,
+    /// Ports whose queue statistics the file has. By default all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<String>,
+    /// Series of Flent with the flow that each is, where order does not tell: `"TCP upload BBR BE" = "bbr"`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub series: BTreeMap<String, String>,
+}
+
+/// Why a run is no data file of that test.
+#[derive(Debug, thiserror::Error)]
+pub enum FlentError {
+    /// Flent has no such test, or its series are not known here.
+    #[error("flent.test = {test:?} is none of {known}")]
+    UnknownTest {
+        /// As asked for.
+        test: String,
+        /// Those that are known.
+        known: String,
+    },
+    /// The test has another number of flows.
+    #[error("{test} has {wanted} {kind}, the run has {has}: take tcp_nup or tcp_ndown, or say which under [flent] series")]
+    Flows {
+        /// The test.
+        test: String,
+        /// "uploads" or "downloads".
+        kind: &'static str,
+        /// How many the test has.
+        wanted: usize,
+        /// How many the run has.
+        has: usize,
+    },
+    /// The file could not be written.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// A number could not be written.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+}
+
+impl FlentTest {
+    /// The name that Flent would give the file of `run`.
+    pub fn file_name(&self, run: &Run) -> String {
+        let title: String =
+            title(run).chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect();
+        format!("{}-2020-01-01T000000.000000.{title:.200}.flent.gz", self.test)
+    }
+
+    /// Writes `run` to `out`: equal runs as equal bytes.
+    ///
+    /// # Errors
+    /// [`FlentError`], before anything is written unless writing itself fails.
+    pub fn write(&self, run: &Run, out: impl Write) -> Result<(), FlentError> {
+        let file = self.file(run)?;
+        let mut gzip = GzBuilder::new().mtime(0).write(out, Compression::default());
+        serde_json::to_writer(&mut gzip, &file)?;
+        gzip.finish()?.flush()?;
+        Ok(())
+    }
+
+    fn file(&self, run: &Run) -> Result<File<'_>, FlentError> {
+        let clock = Clock::of(run);
+        let mut sheet = Sheet::new(clock);
+        let mut parameters = BTreeMap::new();
+        if self.test == "qdisc-stats" {
+            if let Some(port) = self.ports_of(run).first() {
+                sheet.lone_queue(run, port);
+            }
+        } else {
+            let layout = Layout::of(&self.test)
+                .ok_or_else(|| FlentError::UnknownTest { test: self.test.clone(), known: Layout::known() })?;
+            for (name, of) in self.flows(run, &layout, &mut parameters)? {
+                sheet.flow(run, name, &of);
+            }
+            for (name, of) in layout.pings().into_iter().zip(self.pings_of(run)) {
+                sheet.ping(run, name, &of);
+            }
+            let ports = self.ports_of(run);
+            let hosts: Vec<String> = ports.iter().map(|port| host(port)).collect();
+            for (port, host) in ports.iter().zip(&hosts) {
+                sheet.queue(run, port, host);
+            }
+            if !ports.is_empty() {
+                parameters.insert("qdisc_stats_hosts", hosts.join(","));
+                parameters.insert("qdisc_stats_interfaces", ports.join(","));
+            }
+        }
+        let world = match run.path {
+            Path::Sim => "in virtual time",
+            Path::Veth => "over veth",
+        };
+        let note = format!(
+            "tautline lab, {} {}, seed {}, {world}; measured time begins at second {LEAD_IN}",
+            run.scenario, run.cell, run.seed
+        );
+        Ok(sheet.finish(&self.test, note, parameters))
+    }
+
+    /// Flent's name and ours of each flow.
+    fn flows(
+        &self,
+        run: &Run,
+        layout: &Layout,
+        parameters: &mut BTreeMap<&'static str, String>,
+    ) -> Result<Vec<(String, String)>, FlentError> {
+        if !self.series.is_empty() {
+            return Ok(self.series.iter().map(|(name, of)| (name.clone(), of.clone())).collect());
+        }
+        let is_down = |series: &&Series| series.of.starts_with("down");
+        let all = |down| run.of(Quantity::Goodput).filter(|s| is_down(s) == down).map(|s| s.of.clone()).collect();
+        let named = |names: &[String]| expand(run, Quantity::Goodput, names);
+        let uploads = if self.uploads.is_empty() { all(false) } else { named(&self.uploads) };
+        let downloads = if self.downloads.is_empty() { all(true) } else { named(&self.downloads) };
+        let mut flows = Vec::new();
+        for (kind, parameter, names, series) in [
+            ("uploads", "upload_streams", uploads, layout.uploads()),
+            ("downloads", "download_streams", downloads, layout.downloads()),
+        ] {
+            let has = names.len();
+            let Some(theirs) = series.names(has) else {
+                return Err(FlentError::Flows { test: self.test.clone(), kind, wanted: series.count(), has });
+            };
+            if series.is_any() {
+                parameters.insert(parameter, has.to_string());
+            }
+            flows.extend(theirs.into_iter().zip(in_order(names)));
+        }
+        Ok(flows)
+    }
+
+    fn pings_of(&self, run: &Run) -> Vec<String> {
+        if self.pings.is_empty() {
+            return in_order(run.of(Quantity::Ping).map(|series| series.of.clone()).collect());
+        }
+        expand(run, Quantity::Ping, &self.pings)
+    }
+
+    fn ports_of(&self, run: &Run) -> Vec<String> {
+        if self.ports.is_empty() {
+            run.of(Quantity::Backlog).map(|series| series.of.clone()).collect()
+        } else {
+            self.ports.clone()
+        }
+    }
+}
+
+/// The title of a run in Flent's lists: "001-F4 L100M_TSQ 17".
+fn title(run: &Run) -> String {
+    format!("{} {} {}", run.scenario, run.cell, run.seed)
+}
+
+/// Every flow of these names, those with a number in order of it.
+fn expand(run: &Run, quantity: Quantity, names: &[String]) -> Vec<String> {
+    let of_name = |name: &String| -> Vec<String> {
+        let all = run.of(quantity).filter(|series| series.of == *name || series.group() == name);
+        in_order(all.map(|series| series.of.clone()).collect())
+    };
+    names.iter().flat_map(of_name).collect()
+}
+
+/// `upload-10` after `upload-9`.
+fn in_order(mut names: Vec<String>) -> Vec<String> {
+    let key = |name: &String| {
+        let (group, number) = name.split_once('-').unwrap_or((name, "0"));
+        (group.to_owned(), number.parse::<u64>().unwrap_or(0))
+    };
+    names.sort_by_cached_key(key);
+    names
+}
+
+/// A port's name as a host of Flent's, whose lists are joined by commas.
+fn host(port: &str) -> String {
+    port.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' }).collect()
+}
+
+#[cfg(test)]
+mod tests;
