@@ -5,10 +5,11 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`scenario`] | [`Scenario`]: a row as a file: topology, traffic, variations, what the paper found |
 //! | [`run`] | [`Run`], [`Series`], [`Quantity`]: what was recorded of one point |
 //! | [`summary`] | [`Summary`]: the numbers of a run; [`Estimate`]: the same over repetitions |
 //! | [`result`] | [`RowResult`]: a row with the numbers of its cells and its verdicts |
-//! | [`output`] | where each file of an output directory lies |
+//! | [`output`] | what is written: where each file lies, figures, pages |
 //! | [`cli`] | the command line of `lab` |
 #![forbid(unsafe_code)]
 
@@ -16,9 +17,11 @@ pub mod cli;
 pub mod output;
 pub mod result;
 pub mod run;
+pub mod scenario;
 pub mod summary;
 
 pub use output::Tree;
 pub use result::{Anova, CellResult, Judged, RowResult, Seen, Verdict};
 pub use run::{Cell, Path, Quantity, Run, Series};
+pub use scenario::{Scenario, ScenarioError, Shelf};
 pub use summary::{Estimate, Summary};

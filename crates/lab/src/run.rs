@@ -44,10 +44,10 @@ impl Run {
         self.of(quantity).find(|series| series.of == of)
     }
 
-    /// The points of `series` inside the measured time.
+    /// The points of `series` inside the measured time: after its beginning, for a point may stand for the interval before it.
     pub fn measured<'a>(&self, series: &'a Series) -> impl Iterator<Item = (f64, f64)> + 'a {
         let (begin, end) = (self.begin, self.end);
-        series.points.iter().copied().filter(move |(at, _)| (begin..=end).contains(at))
+        series.points.iter().copied().filter(move |(at, _)| *at > begin && *at <= end)
     }
 }
 

@@ -1,0 +1,187 @@
+//! [`Scenario`]: a row of the papers as a file: topology, traffic, variations, and what the paper found.
+//!
+//! A file is read in steps: its text and that of the files it is based on become one tree of values that know where they stand; each
+//! combination of its axes' values sets some of them; the result is read as a [`Document`] and checked. Every error names file, line,
+//! column and key, and says what would be accepted.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `source` | [`Shelf`], where files are read from; places in them |
+//! | `node`, `read` | values with places; typed reading of them |
+//! | [`document`] | [`Document`]: every key |
+//! | [`units`] | `"30s"`, `"10mbit"`, `"64kib"` |
+//! | `check` | what a type cannot say |
+//! | `error` | [`ScenarioError`] |
+
+mod check;
+pub mod document;
+mod error;
+mod node;
+mod read;
+mod source;
+#[cfg(test)]
+mod tests;
+pub mod units;
+
+use crate::run::Cell;
+
+pub use document::Document;
+pub use error::ScenarioError;
+pub use source::Shelf;
+
+use document::Axis;
+use error::Fault;
+use node::{Node, Step, listed};
+use source::Sources;
+
+/// Most cells that a scenario may have.
+const MOST_CELLS: usize = 10_000;
+
+/// A scenario, read and checked.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// What its file is called in errors.
+    pub file: String,
+    /// The variations: names, each with the names of its values.
+    pub axes: Vec<(String, Vec<String>)>,
+    /// Every combination of them, the last axis running fastest. Never empty.
+    pub cells: Vec<Variation>,
+    /// What the paper found.
+    pub shapes: Vec<Expected>,
+}
+
+/// One combination of the axes' values.
+#[derive(Clone, Debug)]
+pub struct Variation {
+    /// Which.
+    pub cell: Cell,
+    /// The file with these settings.
+    pub document: Document,
+    /// What a run of it depends on, in a form that is equal for equal experiments.
+    pub resolved: String,
+}
+
+/// A shape and where it is stated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// In words.
+    pub says: String,
+    /// As an expression.
+    pub check: String,
+    /// File of the expression.
+    pub file: String,
+    /// Its line.
+    pub line: usize,
+}
+
+impl Scenario {
+    /// Reads the file `name` of `shelf`.
+    ///
+    /// # Errors
+    /// If it, or a file it names, cannot be read, or says anything that is not understood or cannot be.
+    pub fn load(shelf: &Shelf, name: &str) -> Result<Self, ScenarioError> {
+        let mut sources = Sources::default();
+        let shown = shelf.shown(name);
+        let text = shelf.read(name).map_err(|message| ScenarioError {
+            file: shown.clone(),
+            at: None,
+            key: String::new(),
+            message,
+        })?;
+        let file = sources.add(shown.clone(), text);
+        let scenario = open(shelf, &mut sources, file).and_then(|root| build(&root, shown, &sources));
+        scenario.map_err(|fault| fault.resolve(&sources))
+    }
+
+    /// Whether the text is a scenario of its own, not only a base for others: it has an `id`.
+    pub fn is_whole(text: &str) -> bool {
+        Node::parse(text, 0).map_or(true, |root| root.get("id").is_some())
+    }
+
+    /// What is the same in all cells.
+    pub fn header(&self) -> &Document {
+        &self.cells[0].document
+    }
+}
+
+/// The tree of file number `file` over that of the file it is based on.
+fn open(shelf: &Shelf, sources: &mut Sources, file: usize) -> Result<Node, Fault> {
+    let mut root = Node::parse(sources.text(file), file)?;
+    let Some(base) = root.take("base") else { return Ok(root) };
+    let refuse = |message: String| Fault::new(message).at(base.place).under("base");
+    let name = base.string().ok_or_else(|| refuse("the name of a file in quotes is wanted".to_owned()))?;
+    let shown = shelf.shown(name);
+    if sources.is_open(&shown) {
+        return Err(refuse(format!("{shown} would be its own base")));
+    }
+    let text = shelf.read(name).map_err(|why| refuse(format!("{shown}: {why}")))?;
+    let file = sources.add(shown, text);
+    root.inherit(open(shelf, sources, file)?, &check::VARIABLE);
+    Ok(root)
+}
+
+fn build(root: &Node, file: String, sources: &Sources) -> Result<Scenario, Fault> {
+    let axes: Vec<Axis> = match root.get("axis") {
+        Some(node) => read::read(node).map_err(|fault| fault.under("axis"))?,
+        None => Vec::new(),
+    };
+    check::axes(root, &axes)?;
+    let count = axes.iter().try_fold(1usize, |count, axis| count.checked_mul(axis.value.len()));
+    if count.is_none_or(|count| count > MOST_CELLS) {
+        let place = root.place_of(&[Step::Key("axis")]);
+        return Err(Fault::new(format_args!("the axes make more than {MOST_CELLS} cells")).at(place).under("axis"));
+    }
+    let cells = (0..count.unwrap_or_default()).map(|number| vary(root, &axes, number)).collect::<Result<Vec<_>, _>>()?;
+    let shapes = cells[0].document.shape.iter().enumerate().map(|(number, shape)| {
+        let place = root.place_of(&[Step::Key("shape"), Step::Number(number), Step::Key("check")]);
+        let (file, line, _) = sources.locate(place);
+        Expected { says: shape.says.clone(), check: shape.check.clone(), file: file.to_owned(), line }
+    });
+    let shapes = shapes.collect();
+    let values = |axis: Axis| (axis.name, axis.value.into_iter().map(|value| value.name).collect());
+    Ok(Scenario { file, axes: axes.into_iter().map(values).collect(), cells, shapes })
+}
+
+/// Cell `number`, which counts through the axes' values, the last one running fastest.
+fn vary(root: &Node, axes: &[Axis], number: usize) -> Result<Variation, Fault> {
+    let mut root = root.clone();
+    let (mut rest, mut chosen) = (number, Vec::new());
+    for axis in axes.iter().rev() {
+        chosen.push(rest % axis.value.len());
+        rest /= axis.value.len();
+    }
+    chosen.reverse();
+    let cell = axes.iter().zip(&chosen).map(|(axis, value)| (axis.name.clone(), axis.value[*value].name.clone()));
+    let cell = Cell(cell.collect());
+    for (axis, value) in chosen.iter().enumerate() {
+        apply(&mut root, &axes[axis], axis, *value)?;
+    }
+    let told = |fault: Fault| {
+        if axes.is_empty() { fault } else { Fault { message: format!("{} (cell {cell})", fault.message), ..fault } }
+    };
+    let document: Document = read::read(&root).map_err(told)?;
+    check::document(&root, &document).map_err(told)?;
+    let parts = ["run", "host", "router", "link", "tcp", "flow"];
+    let resolved: serde_json::Map<_, _> =
+        parts.iter().filter_map(|part| Some(((*part).to_owned(), root.get(part)?.canonical()))).collect();
+    Ok(Variation { cell, document, resolved: serde_json::Value::Object(resolved).to_string() })
+}
+
+/// Applies what value number `value` of axis number `number` sets.
+fn apply(root: &mut Node, axis: &Axis, number: usize, value: usize) -> Result<(), Fault> {
+    let path = [Step::Key("axis"), Step::Number(number), Step::Key("value"), Step::Number(value), Step::Key("set")];
+    let Some(set) = root.at(&path).and_then(Node::table).cloned() else { return Ok(()) };
+    for (key, (place, to)) in &set {
+        let fault = |fault: Fault| {
+            let key = [axis.name.as_str(), axis.value[value].name.as_str(), "set", key];
+            key.into_iter().rev().fold(fault, |fault, step| fault.under(step)).under("axis").at(*place)
+        };
+        let first = key.split('.').next().unwrap_or_default();
+        if !check::VARIABLE.contains(&first) {
+            let allowed = listed(check::VARIABLE);
+            return Err(fault(Fault::new(format_args!("an axis cannot set `{first}`; it can set keys of {allowed}"))));
+        }
+        root.set(key, *place, to).map_err(fault)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! Flows: between hosts that exist, with the keys of their kind, within the time of the run.
+
+use super::super::document::{Document, Flow, FlowKind};
+use super::super::error::Fault;
+use super::super::node::{Step, listed};
+use super::network::is_host;
+use super::{Subject, check_name, tcp};
+
+use Step::{Key, Number};
+
+/// Most flows of one name.
+const MOST_FLOWS: usize = 10_000;
+/// Keys that every kind has.
+const COMMON: [&str; 8] = ["name", "kind", "from", "to", "count", "start", "spread", "stop"];
+
+/// Keys of one kind beyond the common ones, and which of them must be there.
+const fn keys(kind: FlowKind) -> (&'static str, &'static [&'static str], &'static [&'static str]) {
+    match kind {
+        FlowKind::Tcp => ("tcp", &["size", "tcp"], &[]),
+        FlowKind::Ping => ("ping", &["every", "size", "tos"], &["every"]),
+        FlowKind::Udp => ("udp", &["rate", "size", "tos"], &["rate", "size"]),
+        FlowKind::Onoff => ("onoff", &["rate", "size", "tos", "on", "off"], &["rate", "size", "on", "off"]),
+        FlowKind::Web => ("web", &["every", "objects", "size", "tcp"], &["objects", "size"]),
+    }
+}
+
+pub(super) fn check(subject: &Subject<'_>) -> Result<(), Fault> {
+    let flows = &subject.document.flow;
+    subject.require(!flows.is_empty(), &[], "no traffic: add a [[flow]]")?;
+    for (number, flow) in flows.iter().enumerate() {
+        let path = [Key("flow"), Number(number)];
+        let at = |key| [path[0], path[1], Key(key)];
+        check_name(subject, &flow.name, &at("name"))?;
+        let known = flows[..number].iter().all(|other| other.name != flow.name);
+        subject.require(known, &at("name"), "another flow has this name")?;
+        ends(subject, flow, number)?;
+        only_its_keys(subject, flow, number)?;
+        amounts(subject, flow, number)?;
+        tcp(subject, &flow.tcp, &at("tcp"))?;
+    }
+    Ok(())
+}
+
+fn ends(subject: &Subject<'_>, flow: &Flow, number: usize) -> Result<(), Fault> {
+    let Document { host, router, .. } = subject.document;
+    for (key, name) in [("from", &flow.from), ("to", &flow.to)] {
+        let path = [Key("flow"), Number(number), Key(key)];
+        let hosts = listed(host.iter().map(|host| &host.name));
+        let what = if router.iter().any(|router| router.name == *name) { "a router" } else { "no host" };
+        subject.require(is_host(subject.document, name), &path, format_args!("`{name}` is {what}; hosts: {hosts}"))?;
+    }
+    subject.require(flow.from != flow.to, &[Key("flow"), Number(number), Key("to")], "a flow joins two different hosts")
+}
+
+fn only_its_keys(subject: &Subject<'_>, flow: &Flow, number: usize) -> Result<(), Fault> {
+    let (kind, own, needed) = keys(flow.kind);
+    let path = [Key("flow"), Number(number)];
+    let written = subject.root.at(&path).and_then(|node| node.table()).into_iter().flatten();
+    for (key, _) in written {
+        let fits = COMMON.contains(&key.as_str()) || own.contains(&key.as_str());
+        let message = format!("flows of kind {kind} have no `{key}`; their own keys: {}", listed(own));
+        subject.require(fits, &[path[0], path[1], Key(key)], message)?;
+    }
+    for key in needed {
+        let there = subject.root.at(&[path[0], path[1], Key(key)]).is_some();
+        subject.require(there, &path, format_args!("the key `{key}` is missing: flows of kind {kind} need it"))?;
+    }
+    Ok(())
+}
+
+fn amounts(subject: &Subject<'_>, flow: &Flow, number: usize) -> Result<(), Fault> {
+    let at = |key| [Key("flow"), Number(number), Key(key)];
+    let count = flow.count.is_none_or(|count| count <= MOST_FLOWS);
+    subject.require(count, &at("count"), format_args!("a number from 0 to {MOST_FLOWS} is wanted"))?;
+    subject.above_zero(flow.rate, &at("rate"))?;
+    for (key, time) in [("every", flow.every), ("on", flow.on)] {
+        subject.require(time.is_none_or(|time| time.0.as_nanos() >= 1_000), &at(key), "at least 1us is wanted")?;
+    }
+    let size = flow.size.is_none_or(|size| match flow.kind {
+        FlowKind::Tcp | FlowKind::Web => size.0.get() > 0,
+        FlowKind::Ping | FlowKind::Udp | FlowKind::Onoff => (16..=1472).contains(&size.0.get()),
+    });
+    let wanted = match flow.kind {
+        FlowKind::Tcp | FlowKind::Web => "at least 1b is wanted",
+        FlowKind::Ping | FlowKind::Udp | FlowKind::Onoff => "from 16b to 1472b is wanted",
+    };
+    subject.require(size, &at("size"), wanted)?;
+    let objects = flow.objects.is_none_or(|objects| (1..=10_000).contains(&objects));
+    subject.require(objects, &at("objects"), "a number from 1 to 10000 is wanted")?;
+    let duration = subject.document.run.as_ref().map(|run| run.duration);
+    let stop = flow.stop.or(duration);
+    let message = match stop {
+        Some(stop) => format!("a time before {stop}, when it stops, is wanted"),
+        None => String::new(),
+    };
+    subject.require(flow.start.is_none_or(|start| stop.is_none_or(|stop| start < stop)), &at("start"), message)
+}

@@ -1,0 +1,423 @@
+//! [`Document`]: a scenario file as typed values: every key, its unit and its default. What is `None` was not written.
+//!
+//! `docs/lab.md` explains each key; the names here are those of the file.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+use tautline_bql::LimitKind;
+use tautline_cc::Algorithm;
+use tautline_qdisc::Tree;
+use tautline_sim::Probability;
+use tautline_stack::TsqLimit;
+
+use super::units::{Size, Speed, Time, Worded};
+use crate::output::figure::Figure;
+
+/// A table that describes a port (discipline and ring) beside other things; with `wire`, a cable's direction too. The keys of
+/// several such tables stand side by side in the file, so they do here.
+macro_rules! table {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $key:ident: $kind:ty,)* } port $(and $wire:ident)?) => {
+        table! { @ $(#[$about])* $name { $($(#[$doc])* $key: $kind,)* } $($wire)? }
+
+        impl $name {
+            /// The keys of its port.
+            pub fn port(&self) -> Port<'_> {
+                let Self { ring, coalesce_frames, coalesce_time, late, .. } = self;
+                let (qdisc, ring_limit) = (self.qdisc.as_ref(), self.ring_limit.as_ref());
+                let (coalesce_frames, coalesce_time) = (*coalesce_frames, *coalesce_time);
+                Port { qdisc, ring: *ring, ring_limit, coalesce_frames, coalesce_time, late: *late }
+            }
+        }
+    };
+    (@ $(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $key:ident: $kind:ty,)* } wire) => {
+        table! { @ $(#[$about])* $name {
+            $($(#[$doc])* $key: $kind,)*
+            /// How fast it is. Default: no limit.
+            rate: Option<Speed>,
+            /// Propagation delay. Default 0.
+            delay: Option<Time>,
+            /// Probability that a frame is lost. Default 0.
+            loss: Option<Worded<Probability>>,
+            /// That it arrives twice. Default 0.
+            duplicate: Option<Worded<Probability>>,
+            /// That a bit flips. Default 0.
+            corrupt: Option<Worded<Probability>>,
+            /// That it is held back for `reorder_delay`. Default 0.
+            reorder: Option<Worded<Probability>>,
+            /// How long. Default 1 ms.
+            reorder_delay: Option<Time>,
+        } }
+    };
+    (@ $(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $key:ident: $kind:ty,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, PartialEq, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            $($(#[$doc])* pub $key: $kind,)*
+            /// Discipline, in `tc`'s words.
+            pub qdisc: Option<Worded<Tree>>,
+            /// Descriptors of the transmit ring.
+            pub ring: Option<usize>,
+            /// The limit on the bytes in the ring: `dql`, `off`, `push`, or a size.
+            pub ring_limit: Option<RingLimitWord>,
+            /// Completions that cause an interrupt at once.
+            pub coalesce_frames: Option<u32>,
+            /// Longest a completion waits for more.
+            pub coalesce_time: Option<Time>,
+            /// Longest the driver takes to answer the interrupt.
+            pub late: Option<Time>,
+        }
+    };
+}
+
+/// A whole file, one cell's settings applied.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Document {
+    /// Row of the papers, e.g. `001-F4`.
+    pub id: String,
+    /// What is compared, in a line.
+    pub title: String,
+    /// The paper's number.
+    pub paper: String,
+    /// What the paper found, in our words, with its numbers.
+    pub claim: String,
+    /// Where we differ from the paper, and why.
+    pub note: Option<String>,
+    /// Whether it also runs on this machine's network.
+    #[serde(default)]
+    pub wire: bool,
+    /// The row is shown by another command.
+    pub elsewhere: Option<Elsewhere>,
+    /// Names of the numbers that the table shows.
+    #[serde(default)]
+    pub table: Vec<String>,
+    /// Times and repetitions.
+    pub run: Option<Times>,
+    /// Hosts.
+    #[serde(default)]
+    pub host: Vec<Host>,
+    /// Routers.
+    #[serde(default)]
+    pub router: Vec<Router>,
+    /// Cables.
+    #[serde(default)]
+    pub link: Vec<Link>,
+    /// TCP of all flows.
+    #[serde(default)]
+    pub tcp: Tcp,
+    /// Traffic.
+    #[serde(default)]
+    pub flow: Vec<Flow>,
+    /// Variations: names, each with the names of its values.
+    #[serde(default)]
+    pub axis: Vec<Axis>,
+    /// What the paper found, as expressions.
+    #[serde(default)]
+    pub shape: Vec<Shape>,
+    /// Analyses of variance.
+    #[serde(default)]
+    pub anova: Vec<Variance>,
+    /// What is drawn.
+    #[serde(default)]
+    pub figure: Vec<Figure>,
+}
+
+/// Why a row is not run by `lab`, and what shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Elsewhere {
+    /// What it needs: a Linux peer, wall-clock time.
+    pub needs: String,
+    /// The command.
+    pub command: String,
+}
+
+/// Times and repetitions.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Times {
+    /// When the run ends.
+    pub duration: Time,
+    /// When measuring begins.
+    pub warm_up: Time,
+    /// Runs of each cell. Default 3.
+    #[serde(default = "three")]
+    pub repetitions: usize,
+    /// Time between samples. Default 100 ms.
+    #[serde(default = "tenth")]
+    pub sample: Time,
+}
+
+fn three() -> usize {
+    3
+}
+
+fn tenth() -> Time {
+    Time(std::time::Duration::from_millis(100))
+}
+
+table! {
+    /// A host: a stack, its discipline and its card.
+    Host {
+        /// Its name.
+        name: String,
+        /// Line rate of the card. Default: the rate of its link.
+        nic_rate: Option<Speed>,
+        /// Longest IP packet. Default 1500 bytes.
+        mtu: Option<Size>,
+        /// Transmit frames of the stack. Default 8192.
+        frames: Option<usize>,
+    } port
+}
+
+/// A router: it forwards.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Router {
+    /// Its name.
+    pub name: String,
+}
+
+table! {
+    /// A cable. Its keys describe the way from the first end to the second; the port is the first end's, which must be a router.
+    Link {
+        /// The two ends.
+        between: (String, String),
+        /// What axes call it. Default: the names of its ends, joined by `-`.
+        name: Option<String>,
+        /// The way back, where it differs; what is not said is as on the way there, but for the port.
+        back: Option<Back>,
+    } port and wire
+}
+
+table! {
+    /// The way back over a cable.
+    Back {} port and wire
+}
+
+/// Keys of a port: its discipline and the ring behind it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Port<'a> {
+    /// Discipline.
+    pub qdisc: Option<&'a Worded<Tree>>,
+    /// Descriptors of the ring.
+    pub ring: Option<usize>,
+    /// Limit on the bytes in it.
+    pub ring_limit: Option<&'a RingLimitWord>,
+    /// Completions that cause an interrupt at once.
+    pub coalesce_frames: Option<u32>,
+    /// Longest a completion waits for more.
+    pub coalesce_time: Option<Time>,
+    /// Longest the driver takes to answer.
+    pub late: Option<Time>,
+}
+
+/// What `ring_limit` takes: `dql`, `off`, `push`, or a size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingLimitWord(pub LimitKind);
+
+impl FromStr for RingLimitWord {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let kind = match text {
+            "off" => Ok(LimitKind::Unlimited),
+            "dql" | "push" => text.parse::<LimitKind>().map_err(|error| error.to_string()),
+            size => size.parse().map(|Size(bytes)| LimitKind::fixed(bytes)).map_err(|_| {
+                format!("{text:?} is no limit of a ring: write dql, off, push, or a size with its unit, e.g. 3028b or 64kib")
+            }),
+        };
+        kind.map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for RingLimitWord {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Worded::deserialize(deserializer).map(|Worded(word)| word)
+    }
+}
+
+/// TCP of a flow. What is not said comes from `[tcp]`, then from the profile.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tcp {
+    /// What everything else defaults to.
+    pub profile: Option<Profile>,
+    /// Congestion control, by name.
+    pub congestion: Option<Worded<Algorithm>>,
+    /// How much may wait below the socket.
+    pub tsq: Option<Worded<TsqLimit>>,
+    /// Who spaces departures.
+    pub pacing: Option<PacingWord>,
+    /// Pacing rate in percent of window per round trip, in congestion avoidance. Default 120.
+    pub pacing_ca: Option<u32>,
+    /// The same in slow start. Default 200.
+    pub pacing_ss: Option<u32>,
+    /// Explicit congestion notification.
+    pub ecn: Option<EcnWord>,
+    /// Most bytes written and not acknowledged. Default 4 MiB.
+    pub send_buffer: Option<Size>,
+    /// Most bytes received and not read. Default 6 MiB.
+    pub receive_buffer: Option<Size>,
+    /// Of them, what a connection starts with. Default 64 KiB.
+    pub receive_start: Option<Size>,
+    /// Nagle's algorithm. Default on.
+    pub nagle: Option<bool>,
+    /// Longest an acknowledgement is held back. Default 40 ms.
+    pub delayed_ack: Option<Time>,
+}
+
+/// A set of TCP parameters by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum Profile {
+    /// This stack's own defaults: RFCs, and paper 001's algorithms 1 and 2.
+    #[default]
+    #[serde(rename = "tautline")]
+    Tautline,
+    /// Paper 001: its algorithms 1 and 2 with Linux's loss recovery and window growth.
+    #[serde(rename = "paper-001")]
+    Paper001,
+    /// Linux 5.10.
+    #[serde(rename = "linux-5.10")]
+    Linux510,
+    /// Linux 6.1.
+    #[serde(rename = "linux-6.1")]
+    Linux61,
+    /// Linux 6.16.
+    #[serde(rename = "linux-6.16")]
+    Linux616,
+}
+
+/// Who spaces departures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PacingWord {
+    /// The connection's own pacer.
+    Internal,
+    /// The discipline.
+    Qdisc,
+    /// Nobody.
+    Off,
+}
+
+/// Which congestion feedback is asked for and agreed to: the values of `net.ipv4.tcp_ecn`, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EcnWord {
+    /// None.
+    Off,
+    /// Classic, both ways.
+    Request,
+    /// Classic if the peer asks.
+    Accept,
+    /// AccECN, both ways.
+    AccEcn,
+}
+
+/// Traffic of one kind from one host to another.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flow {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: FlowKind,
+    /// The host that starts it, and sends.
+    pub from: String,
+    /// The host that answers or receives.
+    pub to: String,
+    /// How many of them. Default 1.
+    pub count: Option<usize>,
+    /// When it starts. Default 0.
+    pub start: Option<Time>,
+    /// Each starts at random up to so much later. Default 0.
+    pub spread: Option<Time>,
+    /// When it stops. Default: with the run.
+    pub stop: Option<Time>,
+    /// Time between requests of a ping, or from one page to the next.
+    pub every: Option<Time>,
+    /// Rate of UDP payload.
+    pub rate: Option<Speed>,
+    /// Payload of a datagram or of an echo request; bytes that a TCP flow sends before it ends.
+    pub size: Option<Size>,
+    /// TOS byte of ping and UDP. Default 0.
+    pub tos: Option<u8>,
+    /// Mean time that an on-off source sends.
+    pub on: Option<Time>,
+    /// Mean time that it is silent.
+    pub off: Option<Time>,
+    /// Objects of a page.
+    pub objects: Option<usize>,
+    /// TCP of this flow.
+    #[serde(default)]
+    pub tcp: Tcp,
+}
+
+/// What a flow is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FlowKind {
+    /// A TCP stream that always has something to send.
+    Tcp,
+    /// ICMP echo requests.
+    Ping,
+    /// Datagrams at a constant rate.
+    Udp,
+    /// Datagrams at a constant rate, at times.
+    Onoff,
+    /// Pages fetched by `from`, served by `to`.
+    Web,
+}
+
+/// A variation.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Axis {
+    /// Its name.
+    pub name: String,
+    /// Its values.
+    #[serde(default)]
+    pub value: Vec<AxisValue>,
+}
+
+/// One value of an axis.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AxisValue {
+    /// Its name.
+    pub name: String,
+    /// What it sets; applied to the document before this is read.
+    #[serde(default)]
+    pub set: BTreeMap<String, IgnoredAny>,
+}
+
+/// What the paper found.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shape {
+    /// In words.
+    pub says: String,
+    /// As an expression.
+    pub check: String,
+}
+
+/// An analysis of variance.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variance {
+    /// The number compared.
+    pub metric: String,
+    /// The axis whose values are the groups.
+    pub over: String,
+    /// Probability of seeing a difference where there is none. Default 0.05.
+    #[serde(default = "five_percent")]
+    pub alpha: f64,
+}
+
+fn five_percent() -> f64 {
+    0.05
+}

@@ -1,0 +1,95 @@
+//! [`ScenarioError`]: what is wrong in a scenario file, and where.
+
+use std::fmt;
+
+use super::source::{Place, Sources};
+
+/// What is wrong in a scenario file, and where: `scenarios/001-f4.toml:12:8: flow.upload.from: …`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScenarioError {
+    /// The file.
+    pub file: String,
+    /// Line and column from 1; `None` when the file cannot be read at all.
+    pub at: Option<(usize, usize)>,
+    /// The key, as an axis would write it; empty when it is about no key.
+    pub key: String,
+    /// What is wrong, and what would be accepted.
+    pub message: String,
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some((line, column)) = self.at {
+            write!(f, ":{line}:{column}")?;
+        }
+        if !self.key.is_empty() {
+            write!(f, ": {}", self.key)?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+impl std::error::Error for ScenarioError {}
+
+/// An error that does not yet know its sources, nor all of its key.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    pub(crate) place: Option<Place>,
+    pub(crate) key: Vec<String>,
+    pub(crate) message: String,
+}
+
+impl Fault {
+    pub(crate) fn new(message: impl fmt::Display) -> Self {
+        Self { place: None, key: Vec::new(), message: message.to_string() }
+    }
+
+    /// At `place`, if it does not know better.
+    pub(crate) fn at(mut self, place: Place) -> Self {
+        self.place.get_or_insert(place);
+        self
+    }
+
+    /// Under `key`, which leads to what it knows so far.
+    pub(crate) fn under(mut self, key: impl Into<String>) -> Self {
+        self.key.insert(0, key.into());
+        self
+    }
+
+    pub(crate) fn resolve(self, sources: &Sources) -> ScenarioError {
+        let (file, line, column) = sources.locate(self.place.unwrap_or(Place { file: 0, at: 0 }));
+        ScenarioError {
+            file: file.to_owned(),
+            at: Some((line, column)),
+            key: self.key.join("."),
+            message: self.message.trim_end().to_owned(),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl serde::de::Error for Fault {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self::new(message)
+    }
+
+    fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
+        Self::new(format_args!("there is no key `{field}` here; keys: {}", expected.join(", ")))
+    }
+
+    fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
+        Self::new(format_args!("`{variant}` is not known; allowed: {}", expected.join(", ")))
+    }
+
+    fn missing_field(field: &'static str) -> Self {
+        Self::new(format_args!("the key `{field}` is missing"))
+    }
+}

@@ -1,0 +1,103 @@
+//! [`Names`]: which numbers the runs of a scenario will have, before any is run, so that a misspelt name is found at once.
+
+use std::collections::BTreeMap;
+
+use super::STATISTICS;
+use crate::run::Quantity;
+use crate::scenario::Document;
+use crate::scenario::document::FlowKind;
+
+/// Names of the numbers that runs of a document will have.
+#[derive(Clone, Debug)]
+pub struct Names {
+    /// The flows or ports that each quantity is measured of.
+    groups: BTreeMap<&'static str, Vec<String>>,
+}
+
+impl Names {
+    /// Those of `document`.
+    pub fn of(document: &Document) -> Self {
+        let mut groups: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
+        let mut add = |quantities: &[Quantity], of: &str| {
+            for quantity in quantities {
+                groups.entry(quantity.name()).or_default().push(of.to_owned());
+            }
+        };
+        for flow in document.flow.iter().filter(|flow| flow.count != Some(0)) {
+            add(of_flow(flow.kind), &flow.name);
+        }
+        for host in &document.host {
+            add(&OF_PORT, &host.name);
+        }
+        for link in &document.link {
+            let (from, to) = &link.between;
+            for (from, to) in [(from, to), (to, from)] {
+                if document.router.iter().any(|router| router.name == *from) {
+                    add(&OF_PORT, &format!("{from}>{to}"));
+                }
+            }
+        }
+        Self { groups }
+    }
+
+    /// Whether a run will have the number `name`, if there is anything to measure.
+    ///
+    /// # Errors
+    /// What there is instead.
+    pub fn check(&self, name: &str) -> Result<(), String> {
+        let parts: Vec<&str> = name.split('.').collect();
+        let (quantity, group, statistic) = match parts[..] {
+            ["counters", _] => return Ok(()),
+            [quantity, statistic] => (quantity, None, statistic),
+            [quantity, group, statistic] => (quantity, Some(group), statistic),
+            _ => return Err(format!("`{name}` names no number: write e.g. ping.p50 or goodput.upload.total")),
+        };
+        let Some(groups) = self.groups.get(quantity) else {
+            let known: Vec<_> = self.groups.keys().copied().collect();
+            return Err(format!("nothing is measured as `{quantity}` here; there is {}, counters", known.join(", ")));
+        };
+        if let Some(group) = group.filter(|group| groups.iter().all(|known| known != group)) {
+            return Err(format!("`{quantity}` has no `{group}`; it has {}", groups.join(", ")));
+        }
+        let known = |statistic: &&&str| match **statistic {
+            "total" => quantity == "goodput" || Quantity::ALL.iter().any(|known| known.name() == quantity && known.counts()),
+            "fairness" => quantity == "goodput",
+            _ => true,
+        };
+        if STATISTICS.iter().filter(known).all(|known| *known != statistic) {
+            let known: Vec<_> = STATISTICS.iter().filter(known).copied().collect();
+            return Err(format!("`{statistic}` is no number of `{quantity}`; there is {}", known.join(", ")));
+        }
+        Ok(())
+    }
+}
+
+/// What is measured of every port.
+const OF_PORT: [Quantity; 9] = [
+    Quantity::Backlog,
+    Quantity::BacklogBytes,
+    Quantity::Ring,
+    Quantity::RingBytes,
+    Quantity::RingLimit,
+    Quantity::Drops,
+    Quantity::Marks,
+    Quantity::Sent,
+    Quantity::Sojourn,
+];
+
+fn of_flow(kind: FlowKind) -> &'static [Quantity] {
+    match kind {
+        FlowKind::Tcp => &[
+            Quantity::Goodput,
+            Quantity::Rtt,
+            Quantity::SmoothedRtt,
+            Quantity::Cwnd,
+            Quantity::PacingRate,
+            Quantity::TsqCharge,
+            Quantity::TsqLimit,
+        ],
+        FlowKind::Ping => &[Quantity::Ping],
+        FlowKind::Udp | FlowKind::Onoff => &[Quantity::Goodput, Quantity::OneWay],
+        FlowKind::Web => &[Quantity::Fetch],
+    }
+}
