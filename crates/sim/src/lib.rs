@@ -21,6 +21,7 @@
 //! | [`link`] | [`Link`]: rate, delay, queue, accidents; with a card, a router's way out |
 //! | [`dyn_rlc`] | [`DynRlc`]: a limit with a delay target, experimental |
 //! | `ring_limit` | [`RingLimit`]: which limit stands in front of a ring |
+//! | [`schedule`] | [`Schedule`]: rates that change, in steps or as a mahimahi [`Trace`] says |
 //! | [`nic`] | [`SimNic`]: rings, line rate, interrupt moderation |
 //! | [`record`] | [`Record`]: hash, per-packet trace, pcapng of every packet event |
 //! | `event_queue` | [`EventQueue`]: what happens when |
@@ -42,6 +43,7 @@ pub mod nic;
 mod pattern;
 pub mod record;
 mod ring_limit;
+pub mod schedule;
 pub mod transfer;
 
 pub use app::{App, AppError, BulkReceiver, BulkSender, Flow, Meter, Program, Programs};
@@ -58,4 +60,5 @@ pub use nic::{Coalesce, NicConfig, SimNic};
 pub use pattern::{Check, Pattern};
 pub use record::{Capture, CaptureConfig, PacketTrace, Record, Solo, Tap, TraceHash};
 pub use ring_limit::RingLimit;
+pub use schedule::{Schedule, Trace, TraceError};
 pub use transfer::{Family, Outcome, Transfer, TransferError};

@@ -21,6 +21,7 @@ use crate::classify;
 use crate::config_error::ConfigError;
 use crate::event_queue::EventQueue;
 use crate::nic::SimNic;
+use crate::schedule::Line;
 
 use card::Card;
 pub use config::{Buffer, CardConfig, Impairments, LinkConfig};
@@ -34,6 +35,7 @@ pub struct Link {
     config: LinkConfig,
     queue: Ledger<Box<dyn DynQdisc<Packet<HeapFrame>>>>,
     drops: Drops<Packet<HeapFrame>>,
+    line: Line,
     serialiser: Serialiser,
     card: Option<Box<Card>>,
     air: EventQueue<Packet<HeapFrame>>,
@@ -98,8 +100,9 @@ impl Link {
             }
             Buffer::Discipline(tree) => tree.build()?,
         };
-        let card = config.card.as_ref().map(|card| Card::new(card, config.rate, rng.clone())).transpose()?.map(Box::new);
+        let card = config.card.as_ref().map(|card| Card::new(card, &config, rng.clone())).transpose()?.map(Box::new);
         Ok(Self {
+            line: Line::new(config.rate, config.framing, config.schedule.clone()),
             config,
             queue: Ledger::new(queue),
             drops: Drops::new(),
@@ -247,7 +250,7 @@ impl Link {
     /// Takes the next packet from the queue and begins to serialise it. False when none may go.
     fn begin(&mut self, now: Instant, tracer: &mut impl LinkTracer) -> bool {
         let Some(packet) = self.next(now, tracer) else { return false };
-        let until = now + packet.len() / self.config.rate;
+        let until = self.line.departure(now, packet.len());
         self.serialiser = Serialiser::Busy { packet, until };
         true
     }

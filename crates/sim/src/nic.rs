@@ -11,6 +11,7 @@ use std::time::Duration;
 use tautline_base::{Bytes, Device, Frame, HeapFrame, Instant, Item, Packet, Rate, Received};
 
 use crate::config_error::ConfigError;
+use crate::schedule::{Line, Schedule};
 
 /// Ethernet header in bytes.
 const ETHERNET_HEADER: usize = 14;
@@ -26,6 +27,8 @@ pub struct NicConfig {
     pub rx_ring: usize,
     /// Line rate. Default 1 Gbit/s.
     pub rate: Rate,
+    /// How it changes. Default not at all.
+    pub schedule: Schedule,
     /// What each frame takes on the wire beyond its bytes. Default 24: preamble, FCS and gap (IEEE 802.3).
     pub framing: Bytes,
     /// When completions are announced.
@@ -39,6 +42,7 @@ impl Default for NicConfig {
             tx_ring: 256,
             rx_ring: 256,
             rate: Rate::gbit(1),
+            schedule: Schedule::Constant,
             framing: Bytes::new(24),
             coalesce: Coalesce::default(),
         }
@@ -52,6 +56,7 @@ impl NicConfig {
         ConfigError::check(self.tx_ring > 0, "tx_ring", self.tx_ring, "at least 1")?;
         ConfigError::check(self.rx_ring > 0, "rx_ring", self.rx_ring, "at least 1")?;
         ConfigError::check(self.rate > Rate::ZERO, "rate", self.rate, "above 0")?;
+        self.schedule.check()?;
         ConfigError::check(self.coalesce.frames > 0, "coalesce.frames", self.coalesce.frames, "at least 1")
     }
 }
@@ -109,6 +114,7 @@ pub struct SimNic {
     announced: usize,
     moderation: Moderation,
     interrupt: bool,
+    line: Line,
     /// When the wire is free again.
     wire_free_at: Instant,
     ring_bytes: Bytes,
@@ -138,6 +144,7 @@ impl SimNic {
             announced: 0,
             moderation: Moderation::Quiet,
             interrupt: false,
+            line: Line::new(config.rate, config.framing, config.schedule.clone()),
             wire_free_at: Instant::ZERO,
             ring_bytes: Bytes::ZERO,
             received: VecDeque::with_capacity(config.rx_ring),
@@ -280,7 +287,7 @@ impl Device for SimNic {
 
     fn doorbell(&mut self, now: Instant) {
         for packet in self.waiting.drain(..) {
-            let departs = self.wire_free_at.max(now) + (packet.len() + self.config.framing) / self.config.rate;
+            let departs = self.line.departure(self.wire_free_at.max(now), packet.len());
             self.wire_free_at = departs;
             self.sending.push_back((departs, packet));
         }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use rand_core::Rng;
 use rand_pcg::Pcg32;
-use tautline_base::{Bytes, HeapFrame, Instant, Packet, Rate};
+use tautline_base::{HeapFrame, Instant, Packet};
 use tautline_bql::{Limit, Ring};
 
-use super::config::CardConfig;
+use super::config::{CardConfig, LinkConfig};
 use crate::config_error::ConfigError;
 use crate::nic::{NicConfig, SimNic};
 
@@ -26,11 +26,12 @@ pub(super) struct Card {
 }
 
 impl Card {
-    pub(super) fn new(config: &CardConfig, rate: Rate, rng: Pcg32) -> Result<Self, ConfigError> {
+    /// The card that sends onto `link`.
+    pub(super) fn new(config: &CardConfig, link: &LinkConfig, rng: Pcg32) -> Result<Self, ConfigError> {
         let CardConfig { ring, coalesce, late, limit } = *config;
-        let mtu = HeapFrame::LEN - super::IP;
-        // It never receives, and the rate of a link counts no framing.
-        let nic = NicConfig { mtu, tx_ring: ring, rx_ring: 1, rate, framing: Bytes::ZERO, coalesce };
+        let (mtu, rate, schedule) = (HeapFrame::LEN - super::IP, link.rate, link.schedule.clone());
+        // It never receives.
+        let nic = NicConfig { mtu, tx_ring: ring, rx_ring: 1, rate, schedule, framing: link.framing, coalesce };
         Ok(Self { ring: Ring::new(SimNic::new(nic)?, limit.build()?), late, rng, answers_at: None, done: Vec::new() })
     }
 

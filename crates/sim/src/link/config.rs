@@ -10,12 +10,17 @@ use crate::chance::Probability;
 use crate::config_error::ConfigError;
 use crate::nic::Coalesce;
 use crate::ring_limit::RingLimit;
+use crate::schedule::Schedule;
 
 /// One direction of a link. The default is a perfect wire: no delay, faster than anything that feeds it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkConfig {
     /// How fast frames are serialised onto it, counting their bytes without FCS. Default [`Rate::MAX`].
     pub rate: Rate,
+    /// How the rate changes. Default not at all.
+    pub schedule: Schedule,
+    /// What each frame takes on the wire beyond its bytes: 24 on Ethernet, for preamble, FCS and gap. Default 0.
+    pub framing: Bytes,
     /// Propagation delay. Default 0.
     pub delay: Duration,
     /// Where frames wait for the serialiser.
@@ -28,8 +33,15 @@ pub struct LinkConfig {
 
 impl Default for LinkConfig {
     fn default() -> Self {
-        let (queue, impair) = (Buffer::default(), Impairments::default());
-        Self { rate: Rate::MAX, delay: Duration::ZERO, queue, card: None, impair }
+        Self {
+            rate: Rate::MAX,
+            schedule: Schedule::Constant,
+            framing: Bytes::ZERO,
+            delay: Duration::ZERO,
+            queue: Buffer::default(),
+            card: None,
+            impair: Impairments::default(),
+        }
     }
 }
 
@@ -41,11 +53,12 @@ impl LinkConfig {
     }
 
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        ConfigError::check(self.rate > Rate::ZERO, "rate", self.rate, "above 0")
+        ConfigError::check(self.rate > Rate::ZERO, "rate", self.rate, "above 0")?;
+        self.schedule.check()
     }
 }
 
-/// The card through which a router feeds a link. Its line rate is the link's.
+/// The card through which a router feeds a link. Its line is the link's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CardConfig {
     /// Descriptors of its ring, at least 1. Default 256 (Linux e1000e, igb).

@@ -197,7 +197,8 @@ proptest! {
         let [loss, duplicate, corrupt, reorder] = percent.map(|p| Probability::percent(p).expect("in range"));
         let impair = Impairments { loss, duplicate, corrupt, reorder, reorder_delay: Duration::from_micros(77) };
         let queue = Buffer::TailDrop { packets: limit, bytes: Bytes::MAX };
-        let config = LinkConfig { rate: Rate::gbit(1), delay: Duration::from_micros(50), queue, card: None, impair };
+        let delay = Duration::from_micros(50);
+        let config = LinkConfig { rate: Rate::gbit(1), delay, queue, impair, ..LinkConfig::default() };
         let mut link = Link::new(config, Pcg32::new(seed, 1)).expect("valid");
         let mut count = Count::default();
         let mut arrived = 0;

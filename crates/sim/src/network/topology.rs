@@ -43,6 +43,7 @@ use crate::link::{Buffer, Link, LinkConfig};
 use crate::nic::{NicConfig, SimNic};
 use crate::record::{Record, Tap};
 use crate::ring_limit::RingLimit;
+use crate::schedule::Schedule;
 use crate::transfer::{Family, address, mac};
 
 /// Most hosts of a network: each has an address of its own in 10.7.0.0/16.
@@ -89,8 +90,8 @@ pub struct Cable {
     pub between: [String; 2],
     /// From the first to the second, and back.
     ///
-    /// A link that leaves a host begins with the host's card, which sends at the rate of the link; it has no queue nor card of its
-    /// own. One that leaves a router is the router's way out: queue, card if it has one, wire.
+    /// A link that leaves a host begins with the host's card, which sends at the rate and by the schedule of the link, with framing of
+    /// its own; it has no queue nor card. One that leaves a router is the router's way out: queue, card if it has one, wire.
     pub links: [LinkConfig; 2],
 }
 
@@ -191,7 +192,7 @@ impl Topology {
         let wiring = Wiring::new(self.hosts.len(), self.routers.len(), &cables, |node| names.of(node).to_string())?;
         // Each part draws from a generator of its own, so a change in one does not shift the luck of another.
         let mut seeds = Pcg32::seed_from_u64(seed);
-        let (mut links, mut lines) = (Vec::new(), vec![Rate::MAX; self.hosts.len()]);
+        let (mut links, mut lines) = (Vec::new(), vec![(Rate::MAX, Schedule::Constant); self.hosts.len()]);
         for (Cable { between: [a, b], links: [there, back] }, [from, to]) in self.cables.iter().zip(&cables) {
             for (config, from, name) in [(there, from, (a, b)), (back, to, (b, a))] {
                 let mut config = config.clone();
@@ -199,7 +200,8 @@ impl Topology {
                     if config.queue != Buffer::default() || config.card.is_some() {
                         return Err(TopologyError::HostLink { host: self.hosts[host].name.clone() });
                     }
-                    lines[host] = std::mem::replace(&mut config.rate, Rate::MAX);
+                    let rate = std::mem::replace(&mut config.rate, Rate::MAX);
+                    lines[host] = (rate, std::mem::take(&mut config.schedule));
                 }
                 let refused = |error| TopologyError::Config { name: format!("{}>{}", name.0, name.1), error };
                 links.push(Link::new(config, Pcg32::from_rng(&mut seeds)).map_err(refused)?);
@@ -207,7 +209,7 @@ impl Topology {
         }
         Network::join(seed, wiring, names, links, recorder, |number, tap| {
             let node = &self.hosts[number];
-            let host = node.build(number, lines[number], seeds.next_u64(), tap);
+            let host = node.build(number, lines[number].clone(), seeds.next_u64(), tap);
             let host = host.map_err(|error| TopologyError::Config { name: node.name.clone(), error })?;
             Ok((host, program(node, number)))
         })
@@ -249,15 +251,17 @@ impl Topology {
 }
 
 impl HostNode {
-    /// The stack of host `number`, on a card that sends at no more than `line`.
+    /// The stack of host `number`, on a card that sends at no more than the rate `most`, as `schedule` changes it if it does.
     fn build<R: Record>(
         &self,
         number: usize,
-        line: Rate,
+        (most, schedule): (Rate, Schedule),
         seed: u64,
         tap: Tap<R>,
     ) -> Result<SimHost<HostQdisc, R>, ConfigError> {
-        let nic = SimNic::new(NicConfig { rate: self.nic.rate.min(line), ..self.nic.clone() })?;
+        let own = self.nic.clone();
+        let schedule = if schedule == Schedule::Constant { own.schedule } else { schedule };
+        let nic = SimNic::new(NicConfig { rate: own.rate.min(most), schedule, ..own })?;
         let qdisc = Stats::new(Ledger::new(self.qdisc.build()?));
         let port = Port::new(qdisc, Ring::new(nic, self.ring_limit.build()?));
         let pool = Pool::new((0..self.frames).map(|_| HeapFrame::new()).collect());
