@@ -6,6 +6,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`scenario`] | [`Scenario`]: a row as a file: topology, traffic, variations, what the paper found |
+//! | [`plan`] | [`Point`](plan::Point): one cell with one seed |
 //! | [`run`] | [`Run`], [`Series`], [`Quantity`]: what was recorded of one point |
 //! | [`summary`] | [`Summary`]: the numbers of a run; [`Estimate`]: the same over repetitions |
 //! | [`result`] | [`RowResult`]: a row with the numbers of its cells and its verdicts |
@@ -15,6 +16,7 @@
 
 pub mod cli;
 pub mod output;
+pub mod plan;
 pub mod result;
 pub mod run;
 pub mod scenario;

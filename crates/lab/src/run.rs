@@ -1,7 +1,17 @@
 //! [`Run`]: all that was recorded of one point, one cell of a row with one seed. It holds no wall-clock time, so equal points give
 //! equal bytes of JSON on any machine.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `quantity` | [`Quantity`] |
+//! | [`sim`] | a point run in virtual time |
+//! | `world`, `traffic`, `tcp` | what a document describes: its network, its applications, their TCP |
 
 mod quantity;
+pub mod sim;
+mod tcp;
+mod traffic;
+mod world;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,6 +19,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use quantity::Quantity;
+pub use sim::RunError;
 
 /// One point, run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -9,6 +9,7 @@ mod config;
 mod trace;
 
 use std::fmt;
+use std::time::Duration;
 
 use rand_core::Rng;
 use rand_pcg::Pcg32;
@@ -60,6 +61,8 @@ pub struct LinkStats {
     pub dropped: [u64; DropReason::ALL.len()],
     /// Frames the queue marked "congestion experienced".
     pub marked: u64,
+    /// How long the frame that the queue handed out last had waited in it.
+    pub sojourn: Duration,
     /// Frames that left: their last bit was on the wire, whatever became of them then.
     pub sent: u64,
     /// Bytes of those.
@@ -267,6 +270,7 @@ impl Link {
         }
         packet.finish();
         let sojourn = now - packet.enqueued();
+        self.stats.sojourn = sojourn;
         tracer.record(&tell(LinkWhat::Serialised { sojourn }), packet.bytes());
         Some(packet)
     }

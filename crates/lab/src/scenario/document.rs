@@ -200,7 +200,7 @@ table! {
 }
 
 /// Keys of a port: its discipline and the ring behind it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Port<'a> {
     /// Discipline.
     pub qdisc: Option<&'a Worded<Tree>>,
@@ -278,7 +278,7 @@ pub enum Profile {
     #[default]
     #[serde(rename = "tautline")]
     Tautline,
-    /// Paper 001: its algorithms 1 and 2 with Linux's loss recovery and window growth.
+    /// Paper 001: its algorithms 1 and 2 in a sender as Linux has it.
     #[serde(rename = "paper-001")]
     Paper001,
     /// Linux 5.10.
@@ -344,6 +344,8 @@ pub struct Flow {
     pub rate: Option<Speed>,
     /// Payload of a datagram or of an echo request; bytes that a TCP flow sends before it ends.
     pub size: Option<Size>,
+    /// Bytes of one write of a TCP flow. Default 64 KiB.
+    pub message: Option<Size>,
     /// TOS byte of ping and UDP. Default 0.
     pub tos: Option<u8>,
     /// Mean time that an on-off source sends.

@@ -73,8 +73,10 @@ impl Node {
                 Entry::Vacant(entry) => {
                     entry.insert((place, node));
                 }
-                Entry::Occupied(mut entry) if join => entry.get_mut().1.join(node),
-                Entry::Occupied(mut entry) => entry.get_mut().1.inherit(node, &[]),
+                Entry::Occupied(mut entry) => match &mut entry.get_mut().1 {
+                    own if join && own.array().is_some() => own.join(node),
+                    own => own.inherit(node, &[]),
+                },
             }
         }
     }

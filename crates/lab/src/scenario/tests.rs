@@ -243,7 +243,7 @@ fn errors_name_file_line_column_key_and_what_is_allowed() {
         (
             "kind = \"tcp\"",
             "kind = \"tcp\"\ntos = 4",
-            "it.toml:36:7: flow.upload.tos: flows of kind tcp have no `tos`; their own keys: size, tcp",
+            "it.toml:36:7: flow.upload.tos: flows of kind tcp have no `tos`; their own keys: size, message, tcp",
         ),
         (
             "kind = \"tcp\"",

@@ -1,5 +1,7 @@
 //! [`Look`]: what stands where at one moment, and what has passed; of any [port](PortId) of a network, at any time, by name.
 
+use std::time::Duration;
+
 use tautline_base::{Bytes, Device, HeapFrame, Packet};
 use tautline_bql::{Limit, Ring};
 use tautline_qdisc::{Backlog, DynQdisc, Ledger, Stats};
@@ -35,6 +37,8 @@ pub struct Look {
     pub drops: u64,
     /// Packets that the discipline marked "congestion experienced", of those that have left it.
     pub marks: u64,
+    /// How long the packet that the discipline handed out last had waited in it.
+    pub sojourn: Duration,
     /// Frames that have left: on the wire.
     pub sent_packets: u64,
     /// Bytes that have left, framing not counted.
@@ -123,6 +127,7 @@ fn look_at_host<R: Record, A>(end: &End<HostQdisc, R, A>) -> Look {
         limit: ring.limit().limit(),
         drops: end.host.stats().dropped,
         marks: counts.dequeued.ce.saturating_sub(counts.enqueued.ce),
+        sojourn: counts.sojourn.last,
         sent_packets: nic.tx_frames,
         sent: Bytes::new(nic.tx_bytes),
     }
@@ -134,8 +139,16 @@ fn look_at_link(link: &Link) -> Look {
         Some(ring) => (held(ring), ring.limit().limit()),
         None => (Backlog::default(), Bytes::MAX),
     };
-    let (sent_packets, sent) = (stats.sent, stats.sent_bytes);
-    Look { backlog: link.backlog(), ring, limit, drops: stats.drops(), marks: stats.marked, sent_packets, sent }
+    Look {
+        backlog: link.backlog(),
+        ring,
+        limit,
+        drops: stats.drops(),
+        marks: stats.marked,
+        sojourn: stats.sojourn,
+        sent_packets: stats.sent,
+        sent: stats.sent_bytes,
+    }
 }
 
 fn held<L: Limit>(ring: &Ring<SimNic, L>) -> Backlog {

@@ -16,7 +16,7 @@ const COMMON: [&str; 8] = ["name", "kind", "from", "to", "count", "start", "spre
 /// Keys of one kind beyond the common ones, and which of them must be there.
 const fn keys(kind: FlowKind) -> (&'static str, &'static [&'static str], &'static [&'static str]) {
     match kind {
-        FlowKind::Tcp => ("tcp", &["size", "tcp"], &[]),
+        FlowKind::Tcp => ("tcp", &["size", "message", "tcp"], &[]),
         FlowKind::Ping => ("ping", &["every", "size", "tos"], &["every"]),
         FlowKind::Udp => ("udp", &["rate", "size", "tos"], &["rate", "size"]),
         FlowKind::Onoff => ("onoff", &["rate", "size", "tos", "on", "off"], &["rate", "size", "on", "off"]),
@@ -85,6 +85,8 @@ fn amounts(subject: &Subject<'_>, flow: &Flow, number: usize) -> Result<(), Faul
         FlowKind::Ping | FlowKind::Udp | FlowKind::Onoff => "from 16b to 1472b is wanted",
     };
     subject.require(size, &at("size"), wanted)?;
+    let message = flow.message.is_none_or(|size| (1..=1 << 30).contains(&size.0.get()));
+    subject.require(message, &at("message"), "from 1b to 1gib is wanted")?;
     let objects = flow.objects.is_none_or(|objects| (1..=10_000).contains(&objects));
     subject.require(objects, &at("objects"), "a number from 1 to 10000 is wanted")?;
     let duration = subject.document.run.as_ref().map(|run| run.duration);

@@ -42,6 +42,7 @@ fn nodes(subject: &Subject<'_>) -> Result<(), Fault> {
         let frames = host.frames.is_none_or(|frames| (64..=MOST_FRAMES).contains(&frames));
         subject.require(frames, &at("frames"), format_args!("a number from 64 to {MOST_FRAMES} is wanted"))?;
         port(subject, host.port(), &path, 1)?;
+        subject.require(host.late.is_none(), &at("late"), "only a router's driver can be late: say it of a link")?;
     }
     Ok(())
 }

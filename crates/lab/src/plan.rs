@@ -1,0 +1,86 @@
+//! [`Point`]: one cell with one seed, the unit that is run; [`plan`]: all points of a scenario.
+
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use crate::run::{Cell, Path};
+use crate::scenario::{Document, Scenario, Variation};
+
+/// Seeds of one `--seed` are this far from those of the next.
+const STRIDE: u64 = 10_000;
+/// Hexadecimal digits of a point's id.
+const DIGITS: usize = 16;
+
+/// What is asked for beside the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// All seeds come from it.
+    pub seed: u64,
+    /// Runs of each cell; default what the file says.
+    pub repetitions: Option<usize>,
+    /// The world.
+    pub path: Path,
+}
+
+impl Default for Ask {
+    fn default() -> Self {
+        Self { seed: 1, repetitions: None, path: Path::Sim }
+    }
+}
+
+/// One cell with one seed.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// Hash of everything that determines the run: the cell's settings, the seed, the world, the version of this crate.
+    pub id: String,
+    /// Id of the scenario.
+    pub scenario: String,
+    /// Which cell.
+    pub cell: Cell,
+    /// Its place among the scenario's cells.
+    pub number: usize,
+    /// Seeds everything random in it.
+    pub seed: u64,
+    /// The world.
+    pub path: Path,
+    /// What to run.
+    pub document: Arc<Document>,
+}
+
+/// All points of `scenario`: cell by cell, for each the repetitions in order. Cells share seeds: what differs between them is not luck.
+pub fn plan(scenario: &Scenario, ask: Ask) -> Vec<Point> {
+    let own = scenario.header().run.as_ref().map_or(0, |run| run.repetitions);
+    let repetitions = ask.repetitions.unwrap_or(own) as u64;
+    let cells = scenario.cells.iter().enumerate();
+    let points = cells.flat_map(|(number, variation)| {
+        let document = Arc::new(variation.document.clone());
+        (0..repetitions).map(move |repetition| {
+            let seed = ask.seed.wrapping_mul(STRIDE).wrapping_add(repetition);
+            point(variation, Arc::clone(&document), number, seed, ask.path)
+        })
+    });
+    points.collect()
+}
+
+fn point(variation: &Variation, document: Arc<Document>, number: usize, seed: u64, path: Path) -> Point {
+    let world = match path {
+        Path::Sim => "sim",
+        Path::Veth => "veth",
+    };
+    let mut hash = Sha256::new();
+    for part in [env!("CARGO_PKG_VERSION"), world, &seed.to_string(), &variation.resolved] {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    let id: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    Point {
+        id: id[..DIGITS].to_owned(),
+        scenario: document.id.clone(),
+        cell: variation.cell.clone(),
+        number,
+        seed,
+        path,
+        document,
+    }
+}

@@ -1,0 +1,75 @@
+//! [`tcp`]: the TCP of a flow, from its profile, `[tcp]` and its own table.
+
+use tautline_base::Bytes;
+use tautline_cc::pacing::PacingRatios;
+use tautline_cc::{Algorithm, Config, Factory};
+use tautline_stack::{EcnMode, LossRecovery, PacerConfig, Pacing, TcpConfig, TsqLimit};
+
+use crate::scenario::document::{EcnWord, PacingWord, Profile, Tcp};
+
+/// What Linux charges a segment in the send buffer beside its bytes.
+const LINUX_SEND_OVERHEAD: Bytes = Bytes::new(1280);
+/// Half-open connections of a listener: all flows of a row may begin at once.
+const BACKLOG: usize = 16_384;
+
+/// The TCP that `own` and, where it says nothing, `common` describe.
+pub(super) fn tcp(own: &Tcp, common: &Tcp) -> TcpConfig {
+    macro_rules! said {
+        ($key:ident) => {
+            own.$key.or(common.$key)
+        };
+    }
+    let profile = said!(profile).unwrap_or_default();
+    let linux = profile != Profile::Tautline;
+    let asked = said!(congestion).map_or(Algorithm::Cubic, |word| word.0);
+    let algorithm = if linux && asked == Algorithm::Cubic { Algorithm::CubicLinux } else { asked };
+    let ratios = PacingRatios::default();
+    let (slow_start, avoidance) =
+        (said!(pacing_ss).unwrap_or(ratios.slow_start), said!(pacing_ca).unwrap_or(ratios.avoidance));
+    let pacing = PacingRatios { slow_start, avoidance };
+    let default = base(profile, algorithm);
+    TcpConfig {
+        congestion: Factory::new(move |config| algorithm.build(&Config { pacing, ..*config })),
+        pacing: said!(pacing).map_or(default.pacing, |word| match word {
+            PacingWord::Internal => Pacing::Internal,
+            PacingWord::Qdisc => Pacing::Qdisc,
+            PacingWord::Off => Pacing::Off,
+        }),
+        tsq: said!(tsq).map_or(default.tsq, |word| word.0),
+        ecn: said!(ecn).map_or(default.ecn, |word| match word {
+            EcnWord::Off => EcnMode::Off,
+            EcnWord::Request => EcnMode::Request,
+            EcnWord::Accept => EcnMode::Accept,
+            EcnWord::AccEcn => EcnMode::AccEcn,
+        }),
+        send_buffer: said!(send_buffer).map_or(default.send_buffer, |size| size.0),
+        receive_buffer: said!(receive_buffer).map_or(default.receive_buffer, |size| size.0),
+        receive_start: said!(receive_start).map_or(default.receive_start, |size| size.0),
+        nagle: said!(nagle).unwrap_or(default.nagle),
+        delayed_ack: said!(delayed_ack).map_or(default.delayed_ack, |time| time.0),
+        ..default
+    }
+}
+
+/// What a profile says.
+fn base(profile: Profile, algorithm: Algorithm) -> TcpConfig {
+    let tsq = match profile {
+        Profile::Tautline | Profile::Paper001 => Ok(TsqLimit::default()),
+        Profile::Linux510 => "linux-5.10".parse(),
+        Profile::Linux61 => "linux-6.12".parse(),
+        Profile::Linux616 => "linux-6.16".parse(),
+    };
+    let own = TcpConfig { backlog: BACKLOG, tsq: tsq.expect("the stack knows these names"), ..TcpConfig::default() };
+    if profile == Profile::Tautline {
+        return own;
+    }
+    // Linux paces whom it must: its window-based controllers leave spacing to fq, where there is one.
+    let windowed = matches!(algorithm, Algorithm::Reno | Algorithm::Cubic | Algorithm::CubicLinux | Algorithm::Dctcp);
+    TcpConfig {
+        pacing: if windowed { Pacing::Off } else { Pacing::Internal },
+        pacer: PacerConfig::linux(),
+        send_overhead: LINUX_SEND_OVERHEAD,
+        loss_recovery: LossRecovery::linux(),
+        ..own
+    }
+}

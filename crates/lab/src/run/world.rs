@@ -1,0 +1,134 @@
+//! [`topology`]: the simulated network that a document describes.
+
+use std::time::Duration;
+
+use tautline_base::Rate;
+use tautline_qdisc::{Kind, Tree};
+use tautline_sim::topology::{Cable, HostNode, Topology};
+use tautline_sim::{Buffer, CardConfig, Coalesce, Impairments, LinkConfig, NicConfig, Probability, RingLimit};
+
+use crate::scenario::Document;
+use crate::scenario::document::{Back, Host, Link, Port};
+use crate::scenario::units::{Speed, Time, Worded};
+
+/// The network of `document`, which has been checked.
+pub(super) fn topology(document: &Document) -> Topology {
+    Topology {
+        hosts: document.host.iter().map(host).collect(),
+        routers: document.router.iter().map(|router| router.name.clone()).collect(),
+        cables: document.link.iter().map(|link| cable(document, link)).collect(),
+        ..Topology::default()
+    }
+}
+
+fn host(host: &Host) -> HostNode {
+    let port = host.port();
+    let default = NicConfig::default();
+    let nic = NicConfig {
+        mtu: host.mtu.map_or(default.mtu, |size| size.0.as_usize()),
+        tx_ring: port.ring.unwrap_or(default.tx_ring),
+        rate: host.nic_rate.map_or(Rate::MAX, |speed| speed.0),
+        coalesce: coalesce(port),
+        ..default
+    };
+    let node = HostNode::new(host.name.clone());
+    HostNode { qdisc: qdisc(port), ring_limit: ring_limit(port), nic, frames: host.frames.unwrap_or(node.frames), ..node }
+}
+
+fn cable(document: &Document, link: &Link) -> Cable {
+    let (from, to) = &link.between;
+    let router = |name: &String| document.router.iter().any(|router| router.name == *name);
+    let wire = |of: Wire| LinkConfig { rate: of.rate, delay: of.delay, impair: of.impair, ..LinkConfig::default() };
+    let there = Wire::of(Said::from(link), Wire::PERFECT);
+    let back = link.back.as_ref();
+    let and_back = back.map_or(there, |back| Wire::of(Said::from(back), there));
+    let nothing = Port::default();
+    let links = [
+        with_port(wire(there), router(from), link.port()),
+        with_port(wire(and_back), router(to), back.map_or(nothing, Back::port)),
+    ];
+    Cable { between: [from.clone(), to.clone()], links }
+}
+
+/// A router's way out has a queue and a card; a host has its own.
+fn with_port(wire: LinkConfig, router: bool, port: Port<'_>) -> LinkConfig {
+    if !router {
+        return wire;
+    }
+    let default = CardConfig::default();
+    let ring = port.ring.unwrap_or(default.ring);
+    let late = port.late.map_or(default.late, |time| time.0);
+    let card = CardConfig { ring, coalesce: coalesce(port), late, limit: ring_limit(port), ..default };
+    LinkConfig { queue: Buffer::Discipline(qdisc(port)), card: (ring > 0).then_some(card), ..wire }
+}
+
+fn qdisc(port: Port<'_>) -> Tree {
+    port.qdisc.map_or_else(|| Kind::PfifoFast(Default::default()).into(), |words| words.0.clone())
+}
+
+fn ring_limit(port: Port<'_>) -> RingLimit {
+    port.ring_limit.map_or_else(RingLimit::default, |word| word.0.into())
+}
+
+fn coalesce(port: Port<'_>) -> Coalesce {
+    let default = Coalesce::default();
+    let frames = port.coalesce_frames.unwrap_or(default.frames);
+    Coalesce { frames, time: port.coalesce_time.map_or(default.time, |time| time.0) }
+}
+
+/// One direction of a cable, without the port before it.
+#[derive(Clone, Copy)]
+struct Wire {
+    rate: Rate,
+    delay: Duration,
+    impair: Impairments,
+}
+
+/// What a table says of it.
+struct Said {
+    rate: Option<Speed>,
+    delay: Option<Time>,
+    impair: [Option<Worded<Probability>>; 4],
+    reorder_delay: Option<Time>,
+}
+
+macro_rules! said {
+    ($($table:ty)*) => { $(
+        impl From<&$table> for Said {
+            fn from(table: &$table) -> Self {
+                let impair = [table.loss, table.duplicate, table.corrupt, table.reorder];
+                Self { rate: table.rate, delay: table.delay, impair, reorder_delay: table.reorder_delay }
+            }
+        }
+    )* };
+}
+
+said! { Link Back }
+
+impl Wire {
+    const PERFECT: Self = Self {
+        rate: Rate::MAX,
+        delay: Duration::ZERO,
+        impair: Impairments {
+            loss: Probability::NEVER,
+            duplicate: Probability::NEVER,
+            corrupt: Probability::NEVER,
+            reorder: Probability::NEVER,
+            reorder_delay: Duration::from_millis(1),
+        },
+    };
+
+    /// What is said, and else as `other`.
+    fn of(said: Said, other: Self) -> Self {
+        let [loss, duplicate, corrupt, reorder] = said.impair.map(|word| word.map(|word| word.0));
+        let impair = Impairments {
+            loss: loss.unwrap_or(other.impair.loss),
+            duplicate: duplicate.unwrap_or(other.impair.duplicate),
+            corrupt: corrupt.unwrap_or(other.impair.corrupt),
+            reorder: reorder.unwrap_or(other.impair.reorder),
+            reorder_delay: said.reorder_delay.map_or(other.impair.reorder_delay, |time| time.0),
+        };
+        let rate = said.rate.map_or(other.rate, |speed| speed.0);
+        Self { rate, delay: said.delay.map_or(other.delay, |time| time.0), impair }
+    }
+}
