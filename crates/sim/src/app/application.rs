@@ -15,7 +15,7 @@ use super::{AppError, HostCalls, Measured};
 pub struct When {
     /// It begins so long after the host's applications do. Default at once.
     pub start: Duration,
-    /// It ends so long after they began. Default never.
+    /// It ends so long after they began: what is due then is not done any more. Default never.
     pub stop: Option<Duration>,
 }
 

@@ -10,17 +10,25 @@
 //! | [`meter`] | [`Meter`]: what applications measured, flow by flow |
 //! | [`upload`], [`sink`] | a TCP stream and its end |
 //! | [`ping`] | ICMP echo |
+//! | [`datagrams`] | UDP at a constant rate or on and off, and its end |
+//! | [`requests`] | UDP questions and answers |
+//! | [`traffic`] | when messages are due |
+//! | `outstanding` | which requests have no reply yet |
 //! | [`bulk`] | [`BulkSender`], [`BulkReceiver`]: one given stream |
 //! | `owners` | whose socket it is |
 
 pub mod application;
 pub mod bulk;
 pub mod calls;
+pub mod datagrams;
 pub mod meter;
+mod outstanding;
 mod owners;
 pub mod ping;
 pub mod programs;
+pub mod requests;
 pub mod sink;
+pub mod traffic;
 pub mod upload;
 
 use std::io;
@@ -34,10 +42,13 @@ use tautline_stack::{
 pub use application::{Application, Scene, When};
 pub use bulk::{BulkReceiver, BulkSender};
 pub use calls::HostCalls;
+pub use datagrams::{DatagramSinkConfig, DatagramsConfig};
 pub use meter::{Failure, Flow, Measured, Meter, Sample};
 pub use ping::PingConfig;
 pub use programs::Programs;
+pub use requests::{Pace, RequestsConfig, ResponderConfig};
 pub use sink::SinkConfig;
+pub use traffic::{OnOff, Period, Traffic};
 pub use upload::{Ending, UploadConfig};
 
 /// What a program does to its host `H`.

@@ -1,12 +1,12 @@
 //! [`PingConfig`]: ICMP echo at intervals, as `ping` does it.
 
-use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant};
 use tautline_stack::Event;
 
+use super::outstanding::Outstanding;
 use super::{AppError, Application, Flow, Programs, Sample, Scene, When};
 use crate::config_error::ConfigError;
 
@@ -60,8 +60,9 @@ impl Programs {
         ConfigError::check(!config.timeout.is_zero(), "timeout", "0", "above 0")?;
         ConfigError::check(config.size.get() <= LONGEST, "size", config.size, "at most 65535 bytes")?;
         let (flow, when) = (config.flow.clone(), config.when);
+        let waiting = Outstanding::new(config.timeout);
         let data = vec![0; config.size.as_usize()].into();
-        self.add(flow, when, Ping { data, config, next_at: None, sent: 0, oldest: 0, waiting: VecDeque::new() })
+        self.add(flow, when, Ping { data, config, next_at: None, sent: 0, waiting })
     }
 }
 
@@ -71,37 +72,15 @@ struct Ping {
     /// When the next request is due; `None` before the first and after the last.
     next_at: Option<Instant>,
     sent: u64,
-    /// Number of the first of those that wait.
-    oldest: u64,
-    /// When each request was sent from the oldest that has no answer on; `None` has one.
-    waiting: VecDeque<Option<Instant>>,
+    waiting: Outstanding,
 }
 
 impl Ping {
-    /// Takes the request out that `sequence`, the lower half of its number, names.
-    fn take(&mut self, sequence: u16) -> Option<Instant> {
-        let offset = sequence.wrapping_sub(self.oldest as u16);
-        let sent = self.waiting.get_mut(usize::from(offset))?.take()?;
-        self.settle();
-        Some(sent)
-    }
-
-    fn settle(&mut self) {
-        while let Some(None) = self.waiting.front() {
-            self.waiting.pop_front();
-            self.oldest += 1;
-        }
-    }
-
-    fn expires_at(&self) -> Option<Instant> {
-        self.waiting.front().copied().flatten().map(|sent| sent + self.config.timeout)
-    }
-
     /// Asks once. What the host refuses for good ends it.
     fn ask(&mut self, scene: &mut Scene<'_>, due: Instant) -> Result<(), AppError> {
         scene.ping(self.config.to, self.config.tos, self.sent as u16, &self.data)?;
         scene.measured.note_sent(self.data.len());
-        self.waiting.push_back(Some(scene.now));
+        self.waiting.push(scene.now);
         self.sent += 1;
         // After a pause of the whole machine nobody wants all that was missed at once.
         let next = if due + self.config.interval > scene.now { due } else { scene.now } + self.config.interval;
@@ -127,13 +106,13 @@ impl Application for Ping {
     fn on_event(&mut self, scene: &mut Scene<'_>, event: Event, _token: u32) -> Result<(), AppError> {
         match event {
             Event::Pong { sequence, rtt, .. } => {
-                if let Some(at) = self.take(sequence) {
+                if let Some(at) = self.waiting.take_short(sequence) {
                     scene.measured.note_received(self.data.len(), scene.now);
                     scene.measured.round_trips.push(Sample { at, took: rtt });
                 }
             }
             Event::PingFailed { sequence, why, .. } => {
-                let counts = self.take(sequence).is_some();
+                let counts = self.waiting.take_short(sequence).is_some();
                 if counts {
                     scene.measured.lost += 1;
                     scene.fail(why);
@@ -145,11 +124,7 @@ impl Application for Ping {
     }
 
     fn on_call(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        while self.expires_at().is_some_and(|at| at <= scene.now) {
-            self.waiting[0] = None;
-            scene.measured.lost += 1;
-            self.settle();
-        }
+        scene.measured.lost += self.waiting.expire(scene.now);
         match self.next_at {
             Some(due) if due <= scene.now => self.ask(scene, due),
             _ => Ok(()),
@@ -157,7 +132,7 @@ impl Application for Ping {
     }
 
     fn call_at(&self) -> Option<Instant> {
-        self.next_at.into_iter().chain(self.expires_at()).min()
+        self.next_at.into_iter().chain(self.waiting.expires_at()).min()
     }
 
     fn is_done(&self) -> bool {

@@ -31,6 +31,7 @@ use tautline_qdisc::Qdisc;
 use tautline_stack::{Event, Host, TcpInfo, Tracer};
 
 use super::owners::Owners;
+use super::traffic::END_OF_TIME;
 use super::{App, AppError, Application, Flow, HostCalls, Meter, Program, Scene, When};
 use crate::config_error::ConfigError;
 
@@ -199,13 +200,13 @@ impl Programs {
             self.slots[number].stage = Stage::Working;
             self.tell(number, Call::Start, host, now);
         }
-        if self.slots[number].application.call_at().is_some_and(|at| at <= now) {
-            self.tell(number, Call::Time, host, now);
-        }
         let over = when.stop.is_some_and(|stop| began + stop <= now);
         if over && self.slots[number].stage == Stage::Working {
             self.slots[number].stage = Stage::Stopped;
             self.tell(number, Call::Stop, host, now);
+        }
+        if self.slots[number].application.call_at().is_some_and(|at| at <= now) {
+            self.tell(number, Call::Time, host, now);
         }
         self.arm(number);
     }
@@ -262,6 +263,7 @@ impl Programs {
             Stage::Stopped => slot.application.call_at(),
             Stage::Ended => None,
         };
+        let at = at.filter(|at| *at < END_OF_TIME);
         if at != slot.armed {
             slot.armed = at;
             self.calls.extend(at.map(|at| Reverse((at, number))));

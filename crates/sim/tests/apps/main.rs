@@ -1,6 +1,8 @@
 //! Applications of [`Programs`](tautline_sim::Programs) between two hosts in virtual time, one kind a file.
 
+mod datagrams;
 mod pings;
+mod requests;
 mod uploads;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -1,0 +1,185 @@
+//! [`DatagramsConfig`] and [`DatagramSinkConfig`]: UDP at a constant rate, always or on and off, and its end, which measures how
+//! long each datagram took.
+
+use std::net::{Ipv6Addr, SocketAddr};
+
+use tautline_base::{Instant, SocketId};
+use tautline_stack::udp::Datagram;
+use tautline_stack::{Event, SendError, UdpConfig, UdpRecv};
+
+use super::traffic::{Departures, read_stamp, stamp};
+use super::{AppError, Application, Flow, Programs, Sample, Scene, Traffic, When};
+use crate::config_error::ConfigError;
+
+/// Most datagrams in one call: others have their turn too.
+const BUDGET: usize = 64;
+
+/// All addresses of the host, of both families.
+pub(super) const fn anywhere(port: u16) -> SocketAddr {
+    SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)
+}
+
+/// Datagrams to a [sink](DatagramSinkConfig). Those for which the socket has no room are refused: nothing waits in the application.
+#[derive(Clone, Debug)]
+pub struct DatagramsConfig {
+    /// Its name, at both ends.
+    pub flow: Flow,
+    /// The sink.
+    pub remote: SocketAddr,
+    /// When it sends. Default from the beginning, without end.
+    pub when: When,
+    /// How much. What was due more than a second ago, because the whole machine stood still, is not sent any more.
+    pub traffic: Traffic,
+    /// Its socket. Default: the stack's.
+    pub udp: UdpConfig,
+}
+
+impl DatagramsConfig {
+    /// `traffic` to `remote`.
+    pub fn new(flow: impl Into<Flow>, remote: SocketAddr, traffic: Traffic) -> Self {
+        Self { flow: flow.into(), remote, when: When::default(), traffic, udp: UdpConfig::default() }
+    }
+}
+
+/// The end of datagrams. Senders on other machines need the same clock for their delays to mean anything.
+#[derive(Clone, Debug)]
+pub struct DatagramSinkConfig {
+    /// The name of what arrives.
+    pub flow: Flow,
+    /// Where it arrives.
+    pub port: u16,
+    /// When it takes any. Default always.
+    pub when: When,
+    /// Its socket. Default: the stack's.
+    pub udp: UdpConfig,
+}
+
+impl DatagramSinkConfig {
+    /// A sink on `port`.
+    pub fn new(flow: impl Into<Flow>, port: u16) -> Self {
+        Self { flow: flow.into(), port, when: When::default(), udp: UdpConfig::default() }
+    }
+}
+
+impl Programs {
+    /// Also sends datagrams.
+    ///
+    /// # Errors
+    /// If the traffic is impossible.
+    pub fn datagrams(&mut self, config: DatagramsConfig) -> Result<&mut Self, ConfigError> {
+        config.traffic.check()?;
+        let (flow, when) = (config.flow.clone(), config.when);
+        let payload = vec![0; config.traffic.size.as_usize()].into();
+        self.add(flow, when, Source { config, payload, stage: Stage::Waiting })
+    }
+
+    /// Also takes datagrams on a port.
+    ///
+    /// # Errors
+    /// If there are too many applications.
+    pub fn datagram_sink(&mut self, config: DatagramSinkConfig) -> Result<&mut Self, ConfigError> {
+        let (flow, when) = (config.flow.clone(), config.when);
+        self.add(flow, when, Sink { config, socket: None })
+    }
+}
+
+struct Source {
+    config: DatagramsConfig,
+    payload: Box<[u8]>,
+    stage: Stage,
+}
+
+enum Stage {
+    Waiting,
+    Sending { socket: SocketId, departures: Departures },
+    Done,
+}
+
+/// What becomes of a datagram that was to be sent. Only what can never be sent is an error.
+pub(super) fn note(scene: &mut Scene<'_>, outcome: Result<(), SendError>, bytes: usize) -> Result<(), AppError> {
+    match outcome {
+        Ok(()) => scene.measured.note_sent(bytes),
+        Err(SendError::Full) => scene.measured.refused += 1,
+        Err(SendError::Path(why)) => scene.fail(why),
+        Err(why) => return Err(why.into()),
+    }
+    Ok(())
+}
+
+impl Application for Source {
+    fn start(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+        let socket = scene.bind(anywhere(0), self.config.udp, 0)?;
+        self.stage = Stage::Sending { socket, departures: Departures::new(self.config.traffic.clone(), scene.now) };
+        Ok(())
+    }
+
+    /// What the socket has taken is still sent.
+    fn stop(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+        if let Stage::Sending { socket, .. } = std::mem::replace(&mut self.stage, Stage::Done) {
+            scene.close(socket);
+        }
+        Ok(())
+    }
+
+    fn on_event(&mut self, _scene: &mut Scene<'_>, _event: Event, _token: u32) -> Result<(), AppError> {
+        Ok(())
+    }
+
+    fn on_call(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+        let Stage::Sending { socket, departures } = &mut self.stage else { return Ok(()) };
+        for _ in 0..BUDGET {
+            let Some((due, number)) = departures.take(scene.now) else { break };
+            stamp(&mut self.payload, due, number);
+            let outcome = scene.host.send_to(*socket, &self.payload, self.config.remote);
+            note(scene, outcome, self.payload.len())?;
+        }
+        if departures.is_over() { self.stop(scene) } else { Ok(()) }
+    }
+
+    fn call_at(&self) -> Option<Instant> {
+        if let Stage::Sending { departures, .. } = &self.stage { departures.call_at() } else { None }
+    }
+
+    fn is_done(&self) -> bool {
+        matches!(self.stage, Stage::Done)
+    }
+}
+
+struct Sink {
+    config: DatagramSinkConfig,
+    socket: Option<SocketId>,
+}
+
+impl Application for Sink {
+    fn start(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+        self.socket = Some(scene.bind(anywhere(self.config.port), self.config.udp, 0)?);
+        Ok(())
+    }
+
+    fn stop(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+        if let Some(socket) = self.socket.take() {
+            scene.close(socket);
+        }
+        Ok(())
+    }
+
+    fn on_event(&mut self, scene: &mut Scene<'_>, event: Event, _token: u32) -> Result<(), AppError> {
+        let Event::Readable(socket) = event else { return Ok(()) };
+        loop {
+            match scene.host.recv_from(socket, scene.buffer)? {
+                UdpRecv::Datagram(Datagram { len, .. }) => {
+                    scene.measured.note_received(len, scene.now);
+                    let due = read_stamp(&scene.buffer[..len]).map(|(due, _)| due);
+                    let sample = due.map(|at| Sample { at, took: scene.now - at });
+                    scene.measured.one_way.extend(sample);
+                }
+                UdpRecv::Empty => return Ok(()),
+                UdpRecv::Failed(why) => scene.fail(why),
+            }
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,263 @@
+//! [`RequestsConfig`] and [`ResponderConfig`]: a question and an answer over UDP, like a DNS look-up, or the UDP ping of RRUL.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tautline_base::{Bytes, Instant, SocketId};
+use tautline_stack::udp::Datagram;
+use tautline_stack::{Event, UdpConfig, UdpRecv};
+
+use super::datagrams::{anywhere, note};
+use super::outstanding::Outstanding;
+use super::traffic::{read_stamp, stamp};
+use super::{AppError, Application, Flow, Programs, Sample, Scene, Traffic, When};
+use crate::config_error::ConfigError;
+
+/// Longest payload of any datagram.
+const LONGEST: usize = 65_507;
+
+/// Requests to a [responder](ResponderConfig).
+#[derive(Clone, Debug)]
+pub struct RequestsConfig {
+    /// Its name.
+    pub flow: Flow,
+    /// The responder.
+    pub remote: SocketAddr,
+    /// When it asks. Default from the beginning, without end.
+    pub when: When,
+    /// When the next request is due. Default every 200 ms.
+    pub pace: Pace,
+    /// How many; default without end.
+    pub count: Option<u64>,
+    /// Payload of a request, from 16 bytes. Default 32.
+    pub size: Bytes,
+    /// A reply that takes longer does not count, above 0. Default 10 s.
+    pub timeout: Duration,
+    /// Its socket. Default: the stack's.
+    pub udp: UdpConfig,
+}
+
+/// When the next request is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// So long after the one before, above 0.
+    Every(Duration),
+    /// As soon as the one before has its reply or is given up (netperf's `UDP_RR`).
+    AfterReply,
+}
+
+impl RequestsConfig {
+    /// Requests to `remote`.
+    pub fn new(flow: impl Into<Flow>, remote: SocketAddr) -> Self {
+        Self {
+            flow: flow.into(),
+            remote,
+            when: When::default(),
+            pace: Pace::Every(Duration::from_millis(200)),
+            count: None,
+            size: Bytes::new(32),
+            timeout: Duration::from_secs(10),
+            udp: UdpConfig::default(),
+        }
+    }
+}
+
+/// Answers requests.
+#[derive(Clone, Debug)]
+pub struct ResponderConfig {
+    /// Its name.
+    pub flow: Flow,
+    /// Where it is asked.
+    pub port: u16,
+    /// When it answers. Default always.
+    pub when: When,
+    /// Payload of a reply, from 16 bytes. Default as long as its request.
+    pub reply: Option<Bytes>,
+    /// Its socket. Default: the stack's.
+    pub udp: UdpConfig,
+}
+
+impl ResponderConfig {
+    /// Answers on `port`.
+    pub fn new(flow: impl Into<Flow>, port: u16) -> Self {
+        Self { flow: flow.into(), port, when: When::default(), reply: None, udp: UdpConfig::default() }
+    }
+}
+
+fn check_size(parameter: &'static str, size: Bytes) -> Result<(), ConfigError> {
+    let fits = (Traffic::LEAST..=Bytes::new(LONGEST as u64)).contains(&size);
+    ConfigError::check(fits, parameter, size, "from 16 to 65507 bytes")
+}
+
+impl Programs {
+    /// Also asks.
+    ///
+    /// # Errors
+    /// If a time is zero or a request too short or too long.
+    pub fn requests(&mut self, config: RequestsConfig) -> Result<&mut Self, ConfigError> {
+        check_size("size", config.size)?;
+        ConfigError::check(config.pace != Pace::Every(Duration::ZERO), "pace", "0", "above 0")?;
+        ConfigError::check(!config.timeout.is_zero(), "timeout", "0", "above 0")?;
+        let (flow, when) = (config.flow.clone(), config.when);
+        let payload = vec![0; config.size.as_usize()].into();
+        let waiting = Outstanding::new(config.timeout);
+        self.add(flow, when, Client { config, payload, socket: None, next_at: None, sent: 0, waiting })
+    }
+
+    /// Also answers.
+    ///
+    /// # Errors
+    /// If a reply is too short or too long.
+    pub fn responder(&mut self, config: ResponderConfig) -> Result<&mut Self, ConfigError> {
+        config.reply.map_or(Ok(()), |reply| check_size("reply", reply))?;
+        let (flow, when) = (config.flow.clone(), config.when);
+        self.add(flow, when, Responder { config, socket: None })
+    }
+}
+
+struct Client {
+    config: RequestsConfig,
+    payload: Box<[u8]>,
+    socket: Option<SocketId>,
+    /// When the next request is due; `None` while it waits for a reply, and after the last.
+    next_at: Option<Instant>,
+    sent: u64,
+    waiting: Outstanding,
+}
+
+impl Client {
+    fn is_over(&self) -> bool {
+        self.config.count.is_some_and(|count| self.sent >= count)
+    }
+
+    fn ask(&mut self, scene: &mut Scene<'_>, due: Instant) -> Result<(), AppError> {
+        let Some(socket) = self.socket else { return Ok(()) };
+        stamp(&mut self.payload, scene.now, self.waiting.next());
+        self.waiting.push(scene.now);
+        self.sent += 1;
+        self.next_at = match self.config.pace {
+            _ if self.is_over() => None,
+            // After a pause of the whole machine nobody wants all that was missed at once.
+            Pace::Every(time) => Some(if due + time > scene.now { due } else { scene.now } + time),
+            Pace::AfterReply => None,
+        };
+        let outcome = scene.host.send_to(socket, &self.payload, self.config.remote);
+        note(scene, outcome, self.payload.len())
+    }
+
+    /// A request has its reply, or never will.
+    fn settled(&mut self, scene: &mut Scene<'_>) {
+        if self.config.pace == Pace::AfterReply && !self.is_over() {
+            self.next_at = Some(scene.now);
+        }
+        if self.is_over()
+            && self.waiting.is_empty()
+            && let Some(socket) = self.socket.take()
+        {
+            scene.close(socket);
+        }
+    }
+}
+
+impl Application for Client {
+    fn start(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+        self.socket = Some(scene.bind(anywhere(0), self.config.udp, 0)?);
+        if !self.is_over() {
+            self.next_at = Some(scene.now);
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+        self.next_at = None;
+        self.config.count = Some(self.sent);
+        self.settled(scene);
+        Ok(())
+    }
+
+    fn on_event(&mut self, scene: &mut Scene<'_>, event: Event, _token: u32) -> Result<(), AppError> {
+        let Event::Readable(socket) = event else { return Ok(()) };
+        loop {
+            match scene.host.recv_from(socket, scene.buffer)? {
+                UdpRecv::Datagram(Datagram { len, from, .. }) => {
+                    let number = read_stamp(&scene.buffer[..len]).filter(|_| from == self.config.remote);
+                    if let Some(at) = number.and_then(|(_, number)| self.waiting.take(number)) {
+                        scene.measured.note_received(len, scene.now);
+                        scene.measured.round_trips.push(Sample { at, took: scene.now - at });
+                        self.settled(scene);
+                        if self.socket.is_none() {
+                            return Ok(());
+                        }
+                    }
+                }
+                UdpRecv::Empty => return Ok(()),
+                UdpRecv::Failed(why) => scene.fail(why),
+            }
+        }
+    }
+
+    fn on_call(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+        let lost = self.waiting.expire(scene.now);
+        if lost > 0 {
+            scene.measured.lost += lost;
+            self.settled(scene);
+        }
+        match self.next_at {
+            Some(due) if due <= scene.now => self.ask(scene, due),
+            _ => Ok(()),
+        }
+    }
+
+    fn call_at(&self) -> Option<Instant> {
+        self.next_at.into_iter().chain(self.waiting.expires_at()).min()
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_over() && self.waiting.is_empty()
+    }
+}
+
+struct Responder {
+    config: ResponderConfig,
+    socket: Option<SocketId>,
+}
+
+impl Application for Responder {
+    fn start(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+        self.socket = Some(scene.bind(anywhere(self.config.port), self.config.udp, 0)?);
+        Ok(())
+    }
+
+    fn stop(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+        if let Some(socket) = self.socket.take() {
+            scene.close(socket);
+        }
+        Ok(())
+    }
+
+    fn on_event(&mut self, scene: &mut Scene<'_>, event: Event, _token: u32) -> Result<(), AppError> {
+        let Event::Readable(socket) = event else { return Ok(()) };
+        loop {
+            match scene.host.recv_from(socket, scene.buffer)? {
+                UdpRecv::Datagram(Datagram { len, from, .. }) => {
+                    scene.measured.note_received(len, scene.now);
+                    let reply = self.config.reply.map_or(len, Bytes::as_usize);
+                    if reply > len {
+                        scene.buffer[len..reply].fill(0);
+                    }
+                    let outcome = scene.host.send_to(socket, &scene.buffer[..reply], from);
+                    // One bad address is not the end of the others.
+                    if let Err(why) = note(scene, outcome, reply) {
+                        scene.fail(why);
+                    }
+                }
+                UdpRecv::Empty => return Ok(()),
+                UdpRecv::Failed(why) => scene.fail(why),
+            }
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        true
+    }
+}
