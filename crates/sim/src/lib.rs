@@ -19,6 +19,7 @@
 //! | [`flows`] | [`Flows`]: either end of many streams |
 //! | [`echo`] | [`EchoRequest`], and [`Echoes`], how long each took |
 //! | [`link`] | [`Link`]: rate, delay, queue, accidents; with a card, a router's way out |
+//! | [`medium`] | [`Medium`](medium::Medium): shared air, Wi-Fi or LTE, which says when the cards on it send |
 //! | [`dyn_rlc`] | [`DynRlc`]: a limit with a delay target, experimental |
 //! | `ring_limit` | [`RingLimit`]: which limit stands in front of a ring |
 //! | [`schedule`] | [`Schedule`]: rates that change, in steps or as a mahimahi [`Trace`] says |
@@ -38,6 +39,7 @@ mod event_queue;
 pub mod flows;
 pub mod link;
 pub mod load;
+pub mod medium;
 pub mod network;
 pub mod nic;
 mod pattern;

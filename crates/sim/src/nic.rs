@@ -4,6 +4,11 @@
 //! Transmit: `put` fills the ring, `doorbell` starts transmission, the last bit of a packet leaves at its departure; the engine
 //! then calls [`SimNic::advance`], which shows the bytes to the wire. The packet itself completes here: it returns to the host at
 //! the next interrupt, which is moderated as `ethtool -C tx-frames/tx-usecs` would.
+//!
+//! A card on shared air ([`SimNic::await_grants`]) has no line rate: its frames leave when the [`medium`](crate::medium) takes
+//! them, and depart when they were acknowledged. The rest is the same.
+
+mod granted;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,6 +17,9 @@ use tautline_base::{Bytes, Device, Frame, HeapFrame, Instant, Item, Packet, Rate
 
 use crate::config_error::ConfigError;
 use crate::schedule::{Line, Schedule};
+
+use granted::Granted;
+pub use granted::{Discipline, Verdict};
 
 /// Ethernet header in bytes.
 const ETHERNET_HEADER: usize = 14;
@@ -23,6 +31,12 @@ pub struct NicConfig {
     pub mtu: usize,
     /// Descriptors of the transmit ring, at least 1. Default 256 (Linux e1000e, igb).
     pub tx_ring: usize,
+    /// Free descriptors, from 1 to `tx_ring`, at which a ring that was full takes packets again. Default 1. More makes a device that
+    /// stops and starts: it calls for packets in bursts of so many, as e1000e and tg3 do in different ways.
+    pub restart: usize,
+    /// Bytes that the transmit ring holds, at least one full frame, whatever their number. Default [`Bytes::MAX`]: descriptors alone
+    /// count. The buffer of an LTE bearer counts bytes.
+    pub ring_bytes: Bytes,
     /// Frames that may wait for the host, at least 1; more are dropped. Default 256 (Linux e1000e, igb).
     pub rx_ring: usize,
     /// Line rate. Default 1 Gbit/s.
@@ -40,6 +54,8 @@ impl Default for NicConfig {
         Self {
             mtu: 1500,
             tx_ring: 256,
+            restart: 1,
+            ring_bytes: Bytes::MAX,
             rx_ring: 256,
             rate: Rate::gbit(1),
             schedule: Schedule::Constant,
@@ -54,10 +70,21 @@ impl NicConfig {
         let largest = HeapFrame::LEN - ETHERNET_HEADER;
         ConfigError::check((68..=largest).contains(&self.mtu), "mtu", self.mtu, "from 68 to 2034 bytes")?;
         ConfigError::check(self.tx_ring > 0, "tx_ring", self.tx_ring, "at least 1")?;
+        ConfigError::check((1..=self.tx_ring).contains(&self.restart), "restart", self.restart, "from 1 to tx_ring")?;
+        ConfigError::check(
+            self.ring_bytes >= self.largest_frame(),
+            "ring_bytes",
+            self.ring_bytes,
+            "at least one full frame",
+        )?;
         ConfigError::check(self.rx_ring > 0, "rx_ring", self.rx_ring, "at least 1")?;
         ConfigError::check(self.rate > Rate::ZERO, "rate", self.rate, "above 0")?;
         self.schedule.check()?;
         ConfigError::check(self.coalesce.frames > 0, "coalesce.frames", self.coalesce.frames, "at least 1")
+    }
+
+    fn largest_frame(&self) -> Bytes {
+        Bytes::new((self.mtu + ETHERNET_HEADER) as u64)
     }
 }
 
@@ -105,6 +132,10 @@ pub struct NicStats {
 #[derive(Debug)]
 pub struct SimNic {
     config: NicConfig,
+    /// Set where a medium says when frames leave.
+    granted: Option<Box<Granted>>,
+    /// The ring was full and has not been emptied far enough since.
+    stopped: bool,
     /// Put, not yet started by a doorbell.
     waiting: VecDeque<Packet<HeapFrame>>,
     /// Started, with the time the last bit leaves.
@@ -138,6 +169,8 @@ impl SimNic {
     pub fn new(config: NicConfig) -> Result<Self, ConfigError> {
         config.check()?;
         Ok(Self {
+            granted: None,
+            stopped: false,
             waiting: VecDeque::with_capacity(config.tx_ring),
             sending: VecDeque::with_capacity(config.tx_ring),
             sent: VecDeque::with_capacity(config.tx_ring),
@@ -169,6 +202,13 @@ impl SimNic {
         if matches!(self.moderation, Moderation::Gathering { until, .. } if until <= now) {
             self.announce();
         }
+    }
+
+    /// Descriptors that may be filled, were it not for a stop.
+    fn free(&self) -> usize {
+        let free = self.config.tx_ring - self.in_flight();
+        let bytes = self.config.ring_bytes.saturating_sub(self.ring_bytes);
+        free.min((bytes.get() / self.config.largest_frame().get()) as usize)
     }
 
     /// When [`advance`](Self::advance) has something to do.
@@ -274,7 +314,7 @@ impl Device for SimNic {
     }
 
     fn room(&self) -> usize {
-        self.config.tx_ring - self.in_flight()
+        if self.stopped { 0 } else { self.free() }
     }
 
     fn put(&mut self, packet: Packet<HeapFrame>, _now: Instant) {
@@ -283,9 +323,16 @@ impl Device for SimNic {
         self.waiting.push_back(packet);
         self.stats.tx_ring_peak = self.stats.tx_ring_peak.max(self.in_flight());
         self.stats.tx_bytes_peak = self.stats.tx_bytes_peak.max(self.ring_bytes);
+        self.stopped = self.free() == 0;
     }
 
     fn doorbell(&mut self, now: Instant) {
+        if let Some(granted) = &mut self.granted {
+            for packet in self.waiting.drain(..) {
+                granted.enqueue(packet, now);
+            }
+            return self.settle_granted(now);
+        }
         for packet in self.waiting.drain(..) {
             let departs = self.line.departure(self.wire_free_at.max(now), packet.len());
             self.wire_free_at = departs;
@@ -299,6 +346,7 @@ impl Device for SimNic {
             self.ring_bytes -= packet.len();
             done.push(packet);
         }
+        self.stopped &= self.free() < self.config.restart;
     }
 
     fn announces_completions(&self) -> bool {
@@ -306,7 +354,8 @@ impl Device for SimNic {
     }
 
     fn in_flight(&self) -> usize {
-        self.waiting.len() + self.sending.len() + self.sent.len()
+        let granted = self.granted.as_ref().map_or(0, |granted| granted.len());
+        self.waiting.len() + granted + self.sending.len() + self.sent.len()
     }
 
     fn receive(&mut self, _now: Instant) -> Option<Received<HeapFrame>> {
@@ -322,7 +371,11 @@ impl Device for SimNic {
     fn reset(&mut self, lost: &mut Vec<Packet<HeapFrame>>) {
         lost.extend(self.sent.drain(..));
         lost.extend(self.sending.drain(..).map(|(_, packet)| packet));
+        if let Some(granted) = &mut self.granted {
+            granted.reset(lost);
+        }
         lost.extend(self.waiting.drain(..));
+        self.stopped = false;
         self.announced = 0;
         self.moderation = Moderation::Quiet;
         self.ring_bytes = Bytes::ZERO;

@@ -28,10 +28,11 @@ pub(super) struct Card {
 impl Card {
     /// The card that sends onto `link`.
     pub(super) fn new(config: &CardConfig, link: &LinkConfig, rng: Pcg32) -> Result<Self, ConfigError> {
-        let CardConfig { ring, coalesce, late, limit } = *config;
+        let CardConfig { ring, restart, ring_bytes, coalesce, late, limit } = *config;
         let (mtu, rate, schedule) = (HeapFrame::LEN - super::IP, link.rate, link.schedule.clone());
         // It never receives.
-        let nic = NicConfig { mtu, tx_ring: ring, rx_ring: 1, rate, schedule, framing: link.framing, coalesce };
+        let (tx_ring, rx_ring, framing) = (ring, 1, link.framing);
+        let nic = NicConfig { mtu, tx_ring, restart, ring_bytes, rx_ring, rate, schedule, framing, coalesce };
         Ok(Self { ring: Ring::new(SimNic::new(nic)?, limit.build()?), late, rng, answers_at: None, done: Vec::new() })
     }
 

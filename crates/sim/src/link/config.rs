@@ -63,6 +63,11 @@ impl LinkConfig {
 pub struct CardConfig {
     /// Descriptors of its ring, at least 1. Default 256 (Linux e1000e, igb).
     pub ring: usize,
+    /// Free descriptors at which a full ring takes packets again, as [`NicConfig::restart`](crate::NicConfig::restart). Default 1.
+    pub restart: usize,
+    /// Bytes that the ring holds, as [`NicConfig::ring_bytes`](crate::NicConfig::ring_bytes): room for full frames of 2048 bytes is
+    /// counted. Default [`Bytes::MAX`].
+    pub ring_bytes: Bytes,
     /// When it announces completions.
     pub coalesce: Coalesce,
     /// Longest the driver takes to answer an interrupt, drawn evenly from nothing to this: a processor that is busy. Default 0.
@@ -73,7 +78,8 @@ pub struct CardConfig {
 
 impl Default for CardConfig {
     fn default() -> Self {
-        Self { ring: 256, coalesce: Coalesce::default(), late: Duration::ZERO, limit: RingLimit::default() }
+        let (coalesce, limit) = (Coalesce::default(), RingLimit::default());
+        Self { ring: 256, restart: 1, ring_bytes: Bytes::MAX, coalesce, late: Duration::ZERO, limit }
     }
 }
 

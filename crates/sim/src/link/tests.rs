@@ -124,7 +124,7 @@ impl LinkTracer for Count {
 /// A router's way out at 1 Gbit/s: a ring of `ring`, an interrupt after `frames` completions or 1 ms.
 fn routed(ring: usize, frames: u32, late: Duration, limit: LimitKind) -> Link {
     let coalesce = Coalesce { frames, time: Duration::from_millis(1) };
-    let card = Some(CardConfig { ring, coalesce, late, limit: limit.into() });
+    let card = Some(CardConfig { ring, coalesce, late, limit: limit.into(), ..CardConfig::default() });
     link(LinkConfig { rate: Rate::gbit(1), card, ..LinkConfig::default() })
 }
 

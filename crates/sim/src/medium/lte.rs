@@ -1,0 +1,213 @@
+//! [`Lte`]: one cell of LTE, as paper 002 (thesis, §5.2) has it: a base station shares the resource blocks of every TTI, a
+//! millisecond, evenly among those with something to send or to receive.
+//!
+//! A card's ring is the RLC buffer of its bearer, in unacknowledged mode: 500 KB in the thesis
+//! ([`NicConfig::ring_bytes`](crate::NicConfig::ring_bytes)). Packets are cut to fill transport blocks; one completes, and arrives,
+//! when the TTI with its last byte is over. Downlink the base station sees the buffers. Uplink a station reports what it has, a
+//! grant answers, and it sends when that is due: with the defaults 5 to 6 ms after a packet came to an empty buffer.
+//!
+//! Not here: fading (a station's coding is constant), HARQ and losses (give the cables impairments and delay), several bearers, random
+//! access and scheduling requests (the first report goes out at once).
+
+mod bearer;
+mod config;
+mod scheduler;
+mod uplink;
+
+use std::time::Duration;
+
+use tautline_base::Instant;
+
+use super::Cards;
+use crate::config_error::ConfigError;
+
+use bearer::Bearer;
+pub use config::{LteConfig, Mcs, peak_rate, transport_block};
+use scheduler::RoundRobin;
+use uplink::Uplink;
+
+const TTI: Duration = Duration::from_millis(1);
+
+/// An LTE cell.
+#[derive(Debug)]
+pub struct Lte {
+    config: LteConfig,
+    stations: Vec<Station>,
+    /// The next TTI; `None` while nobody has anything.
+    next: Option<Instant>,
+    /// Those of the downlink and of the uplink.
+    schedulers: [RoundRobin; 2],
+    /// For one call.
+    needs: Vec<u32>,
+    shares: Vec<u32>,
+    stats: [LteStats; 2],
+}
+
+#[derive(Debug)]
+struct Station {
+    mcs: Mcs,
+    down: Bearer,
+    up: Bearer,
+    uplink: Uplink,
+}
+
+/// What was counted of one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LteStats {
+    /// Transport blocks sent.
+    pub transport_blocks: u64,
+    /// Resource blocks they took.
+    pub resource_blocks: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+    /// Bytes of those that were padding: more was granted than there was.
+    pub padding: u64,
+}
+
+impl LteStats {
+    fn add(&mut self, resource_blocks: u32, bytes: u64, padding: u64) {
+        self.transport_blocks += 1;
+        self.resource_blocks += u64::from(resource_blocks);
+        self.bytes += bytes;
+        self.padding += padding;
+    }
+}
+
+impl Lte {
+    /// A quiet cell of `stations`, each with its own coding or else that of `config`.
+    ///
+    /// # Errors
+    /// If a parameter is out of range.
+    pub fn new(config: LteConfig, stations: &[Option<Mcs>]) -> Result<Self, ConfigError> {
+        config.check()?;
+        for mcs in stations.iter().flatten() {
+            mcs.check()?;
+        }
+        let station = |mcs: &Option<Mcs>| Station {
+            mcs: mcs.unwrap_or(config.mcs),
+            down: Bearer::default(),
+            up: Bearer::default(),
+            uplink: Uplink::default(),
+        };
+        Ok(Self {
+            stations: stations.iter().map(station).collect(),
+            next: None,
+            schedulers: Default::default(),
+            needs: vec![0; stations.len()],
+            shares: vec![0; stations.len()],
+            stats: Default::default(),
+            config,
+        })
+    }
+
+    /// As [`Medium::advance`](super::Medium::advance). TTIs that are missed because time jumps are lost.
+    pub fn advance(&mut self, now: Instant, cards: &mut (impl Cards + ?Sized)) {
+        let first = if self.next.is_none() && self.anybody_waits(cards) { Some(boundary_from(now)) } else { self.next };
+        self.next = first;
+        let Some(tti) = first.filter(|first| *first <= now) else { return };
+        self.pass(tti, cards);
+        let active = self.stations.iter().any(Station::is_active) || self.anybody_waits(cards);
+        self.next = active.then(|| (tti + TTI).max(boundary_from(now)));
+        if self.next.is_some_and(|next| next <= tti) {
+            self.next = None;
+        }
+    }
+
+    /// As [`Medium::next_event`](super::Medium::next_event).
+    pub fn next_event(&self, cards: &(impl Cards + ?Sized)) -> Option<Instant> {
+        self.next.or_else(|| self.anybody_waits(cards).then_some(Instant::ZERO))
+    }
+
+    /// Cards on it: two for each station.
+    pub fn cards(&self) -> usize {
+        2 * self.stations.len()
+    }
+
+    /// What was counted of the downlink.
+    pub fn downlink(&self) -> &LteStats {
+        &self.stats[0]
+    }
+
+    /// What was counted of the uplink.
+    pub fn uplink(&self) -> &LteStats {
+        &self.stats[1]
+    }
+
+    /// The parameters.
+    pub fn config(&self) -> &LteConfig {
+        &self.config
+    }
+
+    fn anybody_waits(&self, cards: &(impl Cards + ?Sized)) -> bool {
+        (0..self.cards()).any(|card| cards.card(card).is_awaiting())
+    }
+
+    /// The TTI that begins at `now`.
+    fn pass(&mut self, now: Instant, cards: &mut (impl Cards + ?Sized)) {
+        for (number, station) in self.stations.iter_mut().enumerate() {
+            station.up.conclude(now, cards.card_mut(2 * number));
+            station.down.conclude(now, cards.card_mut(2 * number + 1));
+            station.uplink.hear(now);
+        }
+        self.send_down(now, cards);
+        self.grant_up(now);
+        self.send_up(now, cards);
+    }
+
+    fn send_down(&mut self, now: Instant, cards: &mut (impl Cards + ?Sized)) {
+        let Self { config, stations, schedulers: [scheduler, _], needs, shares, stats: [stats, _], .. } = self;
+        for (number, (station, need)) in stations.iter().zip(needs.iter_mut()).enumerate() {
+            let backlog = station.down.backlog(cards.card(2 * number + 1));
+            *need = if backlog == 0 { 0 } else { config::blocks_for(station.mcs.down, backlog + bearer::BLOCK_OVERHEAD) };
+        }
+        scheduler.share(config.resource_blocks, needs, shares);
+        for (number, (station, share)) in
+            stations.iter_mut().zip(shares.iter()).enumerate().filter(|(_, (_, share))| **share > 0)
+        {
+            let block = transport_block(station.mcs.down, *share);
+            let padding = station.down.send(block, now, cards.card_mut(2 * number + 1));
+            stats.add(*share, block.get(), padding);
+        }
+    }
+
+    /// Answers what was reported.
+    fn grant_up(&mut self, now: Instant) {
+        let Self { config, stations, schedulers: [_, scheduler], needs, shares, stats: [_, stats], .. } = self;
+        for (station, need) in stations.iter().zip(needs.iter_mut()) {
+            *need = config::blocks_for(station.mcs.up, station.uplink.wanted());
+        }
+        scheduler.share(config.resource_blocks, needs, shares);
+        for (station, share) in stations.iter_mut().zip(shares.iter()).filter(|(_, share)| **share > 0) {
+            station.uplink.grant(transport_block(station.mcs.up, *share), now + config.grant_delay);
+            stats.resource_blocks += u64::from(*share);
+        }
+    }
+
+    /// Stations send what they may, then report what is left.
+    fn send_up(&mut self, now: Instant, cards: &mut (impl Cards + ?Sized)) {
+        let [_, stats] = &mut self.stats;
+        for (number, station) in self.stations.iter_mut().enumerate() {
+            let card = cards.card_mut(2 * number);
+            while let Some(block) = station.uplink.due(now) {
+                let padding = station.up.send(block, now, card);
+                stats.add(0, block.get(), padding);
+            }
+            station.uplink.report(station.up.backlog(card), self.config.report_every, now);
+        }
+    }
+}
+
+impl Station {
+    fn is_active(&self) -> bool {
+        self.down.is_on_air() || self.up.is_on_air() || self.uplink.is_active()
+    }
+}
+
+/// The first boundary of a TTI that is not before `now`.
+fn boundary_from(now: Instant) -> Instant {
+    let tti = TTI.as_nanos() as u64;
+    Instant::from_nanos(now.as_nanos().div_ceil(tti).saturating_mul(tti))
+}
+
+#[cfg(test)]
+mod tests;

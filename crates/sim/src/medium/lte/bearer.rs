@@ -1,0 +1,60 @@
+//! [`Bearer`]: RLC in unacknowledged mode over one card: packets are cut to fill transport blocks (3GPP TS 36.322).
+
+use tautline_base::{Bytes, Instant};
+use tautline_qdisc::Backlog;
+
+use crate::nic::{SimNic, Verdict};
+
+/// MAC and RLC headers of a transport block: a subheader of three bytes, a sequence number of ten bits.
+pub(super) const BLOCK_OVERHEAD: u64 = 5;
+
+/// What a packet has beyond its IP bytes: the PDCP header with its sequence number of twelve bits, and its length in the block.
+const PACKET_OVERHEAD: u64 = 4;
+
+const ETHERNET: u64 = 14;
+
+/// One direction of a station's bearer. Its buffer is the card's ring.
+#[derive(Debug, Default)]
+pub(super) struct Bearer {
+    /// How much of the oldest packet was sent.
+    begun: u64,
+    on_air: bool,
+}
+
+impl Bearer {
+    /// Bytes that wait, with what they need around them.
+    pub(super) fn backlog(&self, card: &SimNic) -> u64 {
+        let Backlog { packets, bytes } = card.awaiting();
+        let around = (packets as u64).saturating_mul(ETHERNET.abs_diff(PACKET_OVERHEAD));
+        bytes.get().saturating_sub(around).saturating_sub(self.begun)
+    }
+
+    /// Fills a transport block from `card`. Returns how much of it is padding.
+    pub(super) fn send(&mut self, block: Bytes, now: Instant, card: &mut SimNic) -> u64 {
+        let mut left = block.get().saturating_sub(BLOCK_OVERHEAD);
+        let begun = &mut self.begun;
+        let completed = card.grant(now, usize::MAX, |len| {
+            let rest = (len.get().saturating_sub(ETHERNET) + PACKET_OVERHEAD).saturating_sub(*begun);
+            if rest <= left {
+                (left, *begun) = (left - rest, 0);
+                return true;
+            }
+            *begun += left;
+            left = 0;
+            false
+        });
+        self.on_air |= completed > 0;
+        left
+    }
+
+    /// The TTI is over: packets whose last byte was in its block have arrived.
+    pub(super) fn conclude(&mut self, at: Instant, card: &mut SimNic) {
+        if std::mem::take(&mut self.on_air) {
+            card.conclude(at, |_| Verdict::Acknowledged);
+        }
+    }
+
+    pub(super) fn is_on_air(&self) -> bool {
+        self.on_air
+    }
+}
