@@ -19,6 +19,12 @@ pub trait Device {
     /// Largest IP packet in bytes, link header not counted.
     fn mtu(&self) -> usize;
 
+    /// The packets of several segments that it takes, and cuts into frames of the MTU itself (TCP segmentation offload). Default none:
+    /// each packet is a frame.
+    fn tso(&self) -> Option<Tso> {
+        None
+    }
+
     /// How many packets the transmit ring accepts now.
     fn room(&self) -> usize;
 
@@ -50,6 +56,44 @@ pub trait Device {
 
     /// Stops transmission and appends every packet in flight to `lost`. Afterwards [`in_flight`](Self::in_flight) is zero.
     fn reset(&mut self, lost: &mut Vec<Packet<Self::Frame>>);
+}
+
+/// The packets of several TCP segments that a device takes. In such a packet headers stand once, before the payload of all; it is
+/// cut into segments of equal payload ([`Segmentation`](crate::Segmentation)), and only then checksummed: its TCP checksum covers the
+/// pseudo-header only (Linux's `CHECKSUM_PARTIAL`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tso {
+    /// Bytes of its IP packet, headers standing once (Linux `gso_max_size`).
+    pub max_size: u16,
+    /// Segments in it (Linux `gso_max_segs`).
+    pub max_segments: u16,
+}
+
+impl Tso {
+    /// As long as IPv4 can say, in any number of segments: Linux's default (`GSO_LEGACY_MAX_SIZE`, `GSO_MAX_SEGS`), less a byte that no
+    /// IPv4 packet has.
+    pub const MOST: Self = Self { max_size: u16::MAX, max_segments: u16::MAX };
+
+    /// Bytes a frame must have for the largest of these packets, with an Ethernet header and a VLAN tag.
+    pub const fn frame_len(&self) -> usize {
+        self.max_size as usize + LINK_HEADER
+    }
+
+    /// Such packets as fit frames of `len` bytes.
+    #[must_use]
+    pub const fn within(self, len: usize) -> Self {
+        let room = len.saturating_sub(LINK_HEADER);
+        if room < self.max_size as usize { Self { max_size: room as u16, ..self } } else { self }
+    }
+}
+
+/// Ethernet header and VLAN tag.
+const LINK_HEADER: usize = 18;
+
+impl Default for Tso {
+    fn default() -> Self {
+        Self::MOST
+    }
 }
 
 /// A received frame: memory and the part of it that was written.

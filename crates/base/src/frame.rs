@@ -1,6 +1,7 @@
 //! [`Frame`]: the memory a packet's bytes live in.
 
 use alloc::boxed::Box;
+use alloc::vec;
 
 /// A piece of memory that holds one Ethernet frame. Owning the value is owning the memory: frames are moved, never copied.
 ///
@@ -20,6 +21,20 @@ pub trait Frame {
     {
         None
     }
+
+    /// An empty piece of memory of the same kind for a packet of `len` bytes, for the pieces that a packet is split into. `None` if
+    /// the kind has no allocator at hand, or no memory is left.
+    fn allocate(&self, _len: usize) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
+
+    /// What a packet of `used` bytes in it costs a memory limit. Default: all of it.
+    fn memory(&self, used: usize) -> usize {
+        self.bytes().len().max(used)
+    }
 }
 
 impl Frame for () {
@@ -34,19 +49,38 @@ impl Frame for () {
     fn duplicate(&self) -> Option<Self> {
         Some(())
     }
+
+    fn allocate(&self, _len: usize) -> Option<Self> {
+        Some(())
+    }
 }
 
-/// A frame on the heap, for simulated devices and TAP.
+/// A frame on the heap, for simulated devices and TAP: of [`LEN`](Self::LEN) bytes, or a large one for packets that stand for several
+/// segments. A handle of eight bytes in either case.
 #[derive(Debug)]
-pub struct HeapFrame(Box<[u8; Self::LEN]>);
+pub struct HeapFrame(Box<Memory>);
+
+/// The bytes of an ordinary frame are where the handle leads, as nearly every packet's are.
+#[derive(Clone, Debug)]
+#[repr(C)]
+struct Memory {
+    large: Option<Box<[u8]>>,
+    ordinary: [u8; HeapFrame::LEN],
+}
 
 impl HeapFrame {
-    /// Bytes in a frame: as a UMEM chunk of half a page.
+    /// Bytes in an ordinary frame: as a UMEM chunk of half a page.
     pub const LEN: usize = 2048;
 
     /// A zeroed frame.
     pub fn new() -> Self {
-        Self(Box::new([0; Self::LEN]))
+        Self(Box::new(Memory { large: None, ordinary: [0; Self::LEN] }))
+    }
+
+    /// A zeroed frame of `len` bytes, an ordinary one if that is enough.
+    pub fn with_len(len: usize) -> Self {
+        let large = (len > Self::LEN).then(|| vec![0; len].into_boxed_slice());
+        Self(Box::new(Memory { large, ordinary: [0; Self::LEN] }))
     }
 }
 
@@ -58,14 +92,33 @@ impl Default for HeapFrame {
 
 impl Frame for HeapFrame {
     fn bytes(&self) -> &[u8] {
-        &self.0[..]
+        match &self.0.large {
+            None => &self.0.ordinary,
+            Some(large) => large,
+        }
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.0[..]
+        match &mut self.0.large {
+            None => &mut self.0.ordinary,
+            Some(large) => large,
+        }
     }
 
     fn duplicate(&self) -> Option<Self> {
         Some(Self(self.0.clone()))
+    }
+
+    fn allocate(&self, len: usize) -> Option<Self> {
+        Some(Self::with_len(len))
+    }
+
+    /// Of a large frame what is used, in ordinary ones: its unused rest is kept for whole packets, and the pool bounds how many of
+    /// them there are (Linux's `truesize` of such a packet is 1.02 of its bytes).
+    fn memory(&self, used: usize) -> usize {
+        match &self.0.large {
+            None => Self::LEN.max(used),
+            Some(large) => used.next_multiple_of(Self::LEN).min(large.len()).max(used),
+        }
     }
 }

@@ -11,6 +11,7 @@
 //! | [`frame`] | [`Frame`]: the memory behind a packet |
 //! | [`pool`] | [`Pool`]: the transmit frames, and the one place where a packet ends |
 //! | [`device`] | [`Device`]: rings that take packets and give them back |
+//! | [`segmentation`] | [`Segmentation`]: a packet of several TCP segments, cut into them |
 //! | [`wake`] | [`Wake`]: when to call again, and [`Reason`], why |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -21,14 +22,16 @@ pub mod device;
 pub mod frame;
 pub mod packet;
 pub mod pool;
+pub mod segmentation;
 pub mod time;
 pub mod units;
 pub mod wake;
 
-pub use device::{Device, Received};
+pub use device::{Device, Received, Tso};
 pub use frame::{Frame, HeapFrame};
 pub use packet::{Credit, Ecn, Item, Owner, Packet, SegmentId, Settled, SocketId};
 pub use pool::Pool;
+pub use segmentation::Segmentation;
 pub use time::Instant;
 pub use units::{Bytes, Rate};
 pub use wake::{Reason, Wake};

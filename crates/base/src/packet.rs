@@ -3,9 +3,11 @@
 //! A packet is moved, never cloned, and has two exits: a completion or a drop, which meet in [`Pool::settle`](crate::Pool::settle).
 //! What schedulers need rides in it, so they never touch the frame.
 
+use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
 use crate::frame::Frame;
+use crate::segmentation::{self, Segmentation};
 use crate::time::Instant;
 use crate::units::Bytes;
 
@@ -18,17 +20,33 @@ pub struct SocketId {
     pub generation: NonZeroU32,
 }
 
-/// Which segment of a connection a packet carries: the connection's own running number of its segment records.
+/// Which segment of a connection a packet carries: the connection's own running number of its segment records. A packet of several
+/// segments is named after the first; the others follow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SegmentId(pub NonZeroU32);
+
+impl SegmentId {
+    /// The segment `count` after this one. A connection's numbers stay within 31 bits and wrap there, so this is no overflow.
+    #[must_use]
+    pub const fn plus(self, count: u16) -> Self {
+        Self(self.0.saturating_add(count as u32))
+    }
+}
 
 /// Who sent a packet, so that settling can tell the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The sending socket.
     pub socket: SocketId,
-    /// The segment it carries; `None` for pure acknowledgements, probes and resets.
+    /// The segment it carries, or the first of several; `None` for pure acknowledgements, probes and resets.
     pub segment: Option<SegmentId>,
+}
+
+impl Owner {
+    /// The owner of the piece that is the packet's segment `index`.
+    fn of_segment(self, index: u16) -> Self {
+        Self { segment: self.segment.map(|first| first.plus(index)), ..self }
+    }
 }
 
 /// Bytes a connection was allowed to place below itself (TCP Small Queues). Linear: it is released exactly once, when its
@@ -46,6 +64,13 @@ impl Credit {
     /// How much was granted.
     pub const fn bytes(&self) -> u32 {
         self.0.get()
+    }
+
+    /// Takes a share of one in `parts` off it, for a piece of its packet; `None` if that is nothing, or would leave nothing.
+    fn share(&mut self, parts: u32) -> Option<Self> {
+        let share = NonZeroU32::new(self.0.get() / parts.max(1))?;
+        self.0 = NonZeroU32::new(self.0.get() - share.get())?;
+        Some(Self(share))
     }
 }
 
@@ -89,7 +114,8 @@ impl Ecn {
 /// Only [`len`](Self::len) has no default: a queue of byte counts (`impl Item for u32` in a test) is a valid queue. Disciplines
 /// stamp the arrival time themselves with [`set_enqueued`](Self::set_enqueued), so an `Item` must store it.
 pub trait Item {
-    /// Accounted length: on Ethernet the frame without FCS.
+    /// Accounted length: on Ethernet the frame without FCS; the frames of all its segments, each with its headers, if it stands for
+    /// several (Linux `qdisc_pkt_len`).
     fn len(&self) -> Bytes;
 
     /// True for a packet without bytes.
@@ -136,14 +162,14 @@ pub trait Item {
         Instant::ZERO
     }
 
-    /// Segments it stands for (GSO); at least 1.
+    /// Segments it stands for (GSO), all of the same payload but perhaps the last; at least 1.
     fn segments(&self) -> u16 {
         1
     }
 
     /// The bytes of every segment's headers, which splitting repeats. Default 54: Ethernet, IPv4, TCP without options.
     fn header_len(&self) -> Bytes {
-        Bytes::new(54)
+        Bytes::new(DEFAULT_HEADERS as u64)
     }
 
     /// The headers from the link layer on, for classifiers that parse. May be empty.
@@ -214,10 +240,14 @@ pub struct Settled {
     pub owner: Option<Owner>,
     /// The TSQ credit it held.
     pub credit: Option<Credit>,
+    /// How many segments it stood for.
+    pub segments: u16,
     /// Its length on the wire in bytes.
     pub len: u32,
 }
 
+/// Ethernet, IPv4, and TCP without options.
+const DEFAULT_HEADERS: usize = 54;
 const ETHERNET_HEADER: usize = 14;
 const ETHERTYPE_IPV4: [u8; 2] = [0x08, 0x00];
 const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
@@ -225,7 +255,7 @@ const ETHERTYPE_VLAN: [u8; 2] = [0x81, 0x00];
 const VLAN_TAG: usize = 4;
 
 /// Where the network header of an Ethernet frame begins: behind the tag, if there is one.
-fn network_start(frame: &[u8]) -> usize {
+pub(crate) fn network_start(frame: &[u8]) -> usize {
     if frame.get(ETHERNET_HEADER - 2..ETHERNET_HEADER) == Some(&ETHERTYPE_VLAN) {
         ETHERNET_HEADER + VLAN_TAG
     } else {
@@ -245,6 +275,7 @@ pub struct Packet<F> {
     enqueued: Instant,
     source_hash: u32,
     destination_hash: u32,
+    /// On the wire.
     len: u32,
     segments: u16,
     tos: u8,
@@ -270,6 +301,19 @@ impl<F: Frame> Packet<F> {
             tos: 0,
             priority: 0,
         }
+    }
+
+    /// Makes it a packet of `segments` TCP segments, whose frame holds their headers once and the payload of all, in equal parts
+    /// ([`Tso`](crate::Tso)). One that holds no TCP segment stays a packet of one.
+    pub fn with_segments(mut self, segments: u16) -> Self {
+        if segments > 1
+            && self.segments == 1
+            && let Some(header) = segmentation::header_len(self.bytes())
+        {
+            self.len = self.len.saturating_add(u32::from(segments - 1) * header as u32);
+            self.segments = segments;
+        }
+        self
     }
 
     /// Names the sender and attaches the credit it was granted.
@@ -305,9 +349,19 @@ impl<F: Frame> Packet<F> {
         self.owner
     }
 
-    /// The bytes on the wire.
+    /// The bytes on the wire. Of a packet of several segments: their headers, and the payload of all.
     pub fn bytes(&self) -> &[u8] {
-        self.frame.bytes().get(..self.len as usize).unwrap_or(&[])
+        self.frame.bytes().get(..self.used()).unwrap_or(&[])
+    }
+
+    /// Bytes of the frame that are in use.
+    fn used(&self) -> usize {
+        self.len as usize - usize::from(self.segments - 1) * self.repeated()
+    }
+
+    /// Bytes that every segment but the first repeats on the wire.
+    fn repeated(&self) -> usize {
+        if self.segments == 1 { 0 } else { segmentation::header_len(self.frame.bytes()).unwrap_or(0) }
     }
 
     /// The frame, for devices that address memory.
@@ -316,21 +370,42 @@ impl<F: Frame> Packet<F> {
     }
 
     /// Puts other memory under the packet; the memory with the bytes that were under it is the caller's. So bytes are handed on without
-    /// a copy while the packet, with what it owes, ends where it came from.
+    /// a copy while the packet, with what it owes, ends where it came from. For packets of one segment.
     pub fn replace_frame(&mut self, frame: F) -> F {
         core::mem::replace(&mut self.frame, frame)
     }
 
+    /// A packet in `frame` with the same metadata, but without owner or credit.
+    fn like(&self, frame: F) -> Self {
+        let Self { flow_hash, departure, enqueued, source_hash, destination_hash, len, segments, tos, priority, .. } = *self;
+        let (owner, credit) = (None, None);
+        Self {
+            frame,
+            owner,
+            credit,
+            flow_hash,
+            departure,
+            enqueued,
+            source_hash,
+            destination_hash,
+            len,
+            segments,
+            tos,
+            priority,
+        }
+    }
+
     /// Takes the packet apart. Only [`Pool::settle`](crate::Pool::settle) ends packets.
     pub(crate) fn dismantle(self) -> (F, Settled) {
-        let Self { frame, owner, credit, len, .. } = self;
-        (frame, Settled { owner, credit, len })
+        let Self { frame, owner, credit, segments, len, .. } = self;
+        (frame, Settled { owner, credit, segments, len })
     }
 
     /// Writes the TOS byte into the IP header; for IPv4 adjusts the checksum by the difference (RFC 1624 eqn. 3).
     fn write_tos(&mut self) {
         let tos = self.tos;
-        let Some(bytes) = self.frame.bytes_mut().get_mut(..self.len as usize) else { return };
+        let used = self.used();
+        let Some(bytes) = self.frame.bytes_mut().get_mut(..used) else { return };
         let start = network_start(bytes);
         let (Some(ethertype), Some(&first)) = (bytes.get(start - 2..start), bytes.get(start)) else {
             return;
@@ -369,7 +444,7 @@ impl<F: Frame> Item for Packet<F> {
     }
 
     fn memory(&self) -> Bytes {
-        Bytes::new(self.frame.bytes().len().max(self.len as usize) as u64)
+        Bytes::new(self.frame.memory(self.used()) as u64)
     }
 
     fn flow_hash(&self) -> u64 {
@@ -400,6 +475,10 @@ impl<F: Frame> Item for Packet<F> {
         self.segments
     }
 
+    fn header_len(&self) -> Bytes {
+        Bytes::new(segmentation::header_len(self.bytes()).unwrap_or(DEFAULT_HEADERS) as u64)
+    }
+
     fn network_offset(&self) -> usize {
         network_start(self.bytes())
     }
@@ -412,27 +491,39 @@ impl<F: Frame> Item for Packet<F> {
         self.priority = priority;
     }
 
+    /// Each piece has its share of the credit, and answers for its own segment. The last keeps the frame: it returns to the pool
+    /// that it came from.
+    fn split(mut self, each: &mut dyn FnMut(Self)) -> Result<(), Self> {
+        let count = self.segments;
+        let longest = Segmentation::new(self.bytes(), count).filter(|_| count > 1).map(|whole| whole.len_of(0));
+        let fits = |frame: &F| longest.is_some_and(|longest| frame.bytes().len() >= longest);
+        // All or nothing: memory for every piece first.
+        let frames = longest
+            .and_then(|longest| (1..count).map(|_| self.frame.allocate(longest).filter(fits)).collect::<Option<Vec<F>>>());
+        let Some(frames) = frames else { return Err(self) };
+        for (index, mut frame) in (0..).zip(frames) {
+            let whole = Segmentation::new(self.bytes(), count);
+            let len = whole.and_then(|whole| whole.write(usize::from(index), frame.bytes_mut())).unwrap_or(0);
+            let owner = self.owner.map(|owner| owner.of_segment(index));
+            let credit = self.credit.as_mut().and_then(|credit| credit.share(u32::from(count - index)));
+            each(Self { owner, credit, len: len as u32, segments: 1, ..self.like(frame) });
+        }
+        let used = self.used();
+        let last = self.frame.bytes_mut().get_mut(..used).and_then(|whole| Segmentation::keep_last(count, whole));
+        self.len = last.unwrap_or(used) as u32;
+        self.segments = 1;
+        self.owner = self.owner.map(|owner| owner.of_segment(count - 1));
+        each(self);
+        Ok(())
+    }
+
     fn duplicate(&self) -> Option<Self> {
-        let Self { flow_hash, departure, enqueued, source_hash, destination_hash, len, segments, tos, priority, .. } = *self;
-        let (frame, owner, credit) = (self.frame.duplicate()?, None, None);
-        Some(Self {
-            frame,
-            owner,
-            credit,
-            flow_hash,
-            departure,
-            enqueued,
-            source_hash,
-            destination_hash,
-            len,
-            segments,
-            tos,
-            priority,
-        })
+        Some(self.like(self.frame.duplicate()?))
     }
 
     fn corrupt(&mut self, bit: u64) -> bool {
-        let Some(bytes) = self.frame.bytes_mut().get_mut(..self.len as usize) else { return false };
+        let used = self.used();
+        let Some(bytes) = self.frame.bytes_mut().get_mut(..used) else { return false };
         let Some(bit) = bit.checked_rem(8 * bytes.len() as u64) else { return false };
         bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
         true

@@ -2,20 +2,57 @@
 
 use alloc::vec::Vec;
 
-use crate::frame::Frame;
+use crate::device::Tso;
+use crate::frame::{Frame, HeapFrame};
 use crate::packet::{Packet, Settled};
+
+/// Ordinary frames for each large one in a pool on the heap ...
+const ORDINARY_PER_LARGE: usize = 8;
+/// ... and the most large ones: 16 MiB, of which untouched ones take nothing.
+const MOST_LARGE: usize = 256;
 
 /// The frames a host may fill with outgoing packets. A frame is either here or in exactly one packet.
 #[derive(Debug)]
 pub struct Pool<F> {
     free: Vec<F>,
     capacity: usize,
+    /// Frames for packets that stand for several segments; `None` in a pool of a device that does not take such.
+    large: Option<Large<F>>,
+}
+
+#[derive(Debug)]
+struct Large<F> {
+    free: Vec<F>,
+    capacity: usize,
+    /// Bytes in each of them, and in no ordinary one.
+    len: usize,
+}
+
+impl Pool<HeapFrame> {
+    /// A pool of `frames` frames on the heap, and of large ones beside them if the device takes packets of several segments.
+    pub fn heap(frames: usize, tso: Option<Tso>) -> Self {
+        let pool = Self::new((0..frames).map(|_| HeapFrame::new()).collect());
+        let count = (frames / ORDINARY_PER_LARGE).clamp(1, MOST_LARGE);
+        match tso {
+            None => pool,
+            Some(tso) => pool.with_large((0..count).map(|_| HeapFrame::with_len(tso.frame_len())).collect()),
+        }
+    }
 }
 
 impl<F: Frame> Pool<F> {
     /// A pool of `frames`, all free.
     pub fn new(frames: Vec<F>) -> Self {
-        Self { capacity: frames.len(), free: frames }
+        Self { capacity: frames.len(), free: frames, large: None }
+    }
+
+    /// The same with `frames` for packets that stand for several segments ([`Device::tso`](crate::Device::tso)), all of one length,
+    /// longer than the ordinary ones. They are beside its [`capacity`](Self::capacity): without a free one a host writes ordinary
+    /// packets.
+    pub fn with_large(mut self, frames: Vec<F>) -> Self {
+        self.large =
+            frames.first().map(|first| first.bytes().len()).map(|len| Large { capacity: frames.len(), free: frames, len });
+        self
     }
 
     /// Enlarges the pool by one free frame.
@@ -29,11 +66,25 @@ impl<F: Frame> Pool<F> {
         self.free.pop()
     }
 
+    /// A free frame for a packet of several segments.
+    pub fn take_large(&mut self) -> Option<F> {
+        self.large.as_mut()?.free.pop()
+    }
+
+    /// Bytes that a packet of several segments may have now: those of a large frame, if one is free.
+    pub fn large_room(&self) -> Option<usize> {
+        self.large.as_ref().filter(|large| !large.free.is_empty()).map(|large| large.len)
+    }
+
     /// Gives back a frame. One beyond the pool's number ends here: it was [born](Frame::duplicate) when a discipline doubled a packet,
     /// and if kept, each would make the pool grow.
     pub fn put_back(&mut self, frame: F) {
-        if self.free.len() < self.capacity {
-            self.free.push(frame);
+        let (free, capacity) = match &mut self.large {
+            Some(large) if frame.bytes().len() >= large.len => (&mut large.free, large.capacity),
+            _ => (&mut self.free, self.capacity),
+        };
+        if free.len() < capacity {
+            free.push(frame);
         }
     }
 
@@ -46,12 +97,12 @@ impl<F: Frame> Pool<F> {
         settled
     }
 
-    /// Frames ready to be taken.
+    /// Ordinary frames ready to be taken.
     pub fn free(&self) -> usize {
         self.free.len()
     }
 
-    /// All frames, free or not.
+    /// All ordinary frames, free or not.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
@@ -59,7 +110,8 @@ impl<F: Frame> Pool<F> {
     /// Frames that are in packets somewhere, less as many as a discipline doubled. Zero when a host is idle; anything else is a
     /// leak.
     pub fn outstanding(&self) -> usize {
-        self.capacity - self.free.len()
+        let large = self.large.as_ref().map_or(0, |large| large.capacity - large.free.len());
+        self.capacity - self.free.len() + large
     }
 }
 
@@ -77,5 +129,20 @@ mod tests {
             let _nobody_waits = pool.settle(packet);
             assert_eq!((pool.free(), pool.capacity(), pool.outstanding()), (2, 2, 0));
         }
+    }
+
+    #[test]
+    fn large_frames_go_back_to_their_own() {
+        let tso = Tso { max_size: 65_535, max_segments: 64 };
+        let mut pool = Pool::heap(16, Some(tso));
+        assert_eq!((pool.free(), pool.large_room()), (16, Some(tso.frame_len())));
+        let frames = [pool.take_large().expect("two"), pool.take().expect("sixteen"), pool.take_large().expect("two")];
+        assert_eq!((pool.large_room(), pool.free(), pool.outstanding()), (None, 15, 3));
+        assert!(pool.take_large().is_none());
+        for frame in frames {
+            let _nobody_waits = pool.settle(Packet::new(frame, 60));
+        }
+        assert_eq!((pool.large_room(), pool.free(), pool.outstanding()), (Some(tso.frame_len()), 16, 0));
+        assert_eq!(Pool::heap(16, None).large_room(), None);
     }
 }

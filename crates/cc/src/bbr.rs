@@ -371,4 +371,9 @@ impl Controller for Bbr {
     fn recovery(&self) -> Owner {
         Owner::Controller
     }
+
+    /// Slow flows send single segments (Linux `bbr_min_tso_segs`).
+    fn packet_segments(&self, autosized: u64) -> u64 {
+        autosized.max(self.params.least_burst(self.pacing_rate))
+    }
 }

@@ -56,6 +56,12 @@ pub trait Controller: Send {
     fn recovery(&self) -> Recovery {
         Recovery::Prr
     }
+
+    /// How many segments may leave in one packet where the device cuts it (TSO). `autosized`: what the pacing rate carries in about a
+    /// millisecond, and more on short paths. Default: that, but two at least (Linux `tcp_min_tso_segs`).
+    fn packet_segments(&self, autosized: u64) -> u64 {
+        autosized.max(2)
+    }
 }
 
 /// What an acknowledgement brought. Amounts are in bytes of payload.

@@ -284,4 +284,9 @@ impl Controller for Prague {
             Episode::Open | Episode::TimedOut { .. } => Recovery::Controller,
         }
     }
+
+    /// A burst is short whatever the path (Prague's own `tso_segs`).
+    fn packet_segments(&self, _autosized: u64) -> u64 {
+        (self.verdict.burst.get() / self.window.mss.get()).max(1)
+    }
 }

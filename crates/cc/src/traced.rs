@@ -141,6 +141,10 @@ impl<F: FnMut(&Row) + Send> Controller for Traced<F> {
         self.inner.recovery()
     }
 
+    fn packet_segments(&self, autosized: u64) -> u64 {
+        self.inner.packet_segments(autosized)
+    }
+
     fn ecn(&self) -> Ecn {
         self.inner.ecn()
     }

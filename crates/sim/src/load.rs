@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
-use tautline_base::{Bytes, HeapFrame, Instant, Pool, Rate};
+use tautline_base::{Bytes, Instant, Pool, Rate};
 use tautline_bql::{Port, Ring};
 use tautline_qdisc::{Kind, Ledger, Stats};
 use tautline_stack::{Cidr, Host, HostConfig, TcpConfig};
@@ -180,7 +180,7 @@ impl Load {
         let qdisc = Stats::new(Ledger::new(qdisc.build()?));
         let nic = SimNic::new(self.nics[number].clone())?;
         let limit = if number == SENDER { self.ring_limit } else { RingLimit::default() };
-        let pool = Pool::new((0..self.frames).map(|_| HeapFrame::new()).collect());
+        let pool = Pool::heap(self.frames, self.nics[number].tso);
         let config = HostConfig::new(mac(number), seed).address(Cidr::new(address(number), 24));
         Ok(Host::new(config, Port::new(qdisc, Ring::new(nic, limit.build()?)), pool, tap))
     }

@@ -5,6 +5,9 @@
 //! then calls [`SimNic::advance`], which shows the bytes to the wire. The packet itself completes here: it returns to the host at
 //! the next interrupt, which is moderated as `ethtool -C tx-frames/tx-usecs` would.
 //!
+//! With [`NicConfig::tso`] a packet may stand for several segments. It takes one descriptor and completes once, with its last segment;
+//! the wire sees each as a frame of its own, one after the other at the line rate.
+//!
 //! A card on shared air ([`SimNic::await_grants`]) has no line rate: its frames leave when the [`medium`](crate::medium) takes
 //! them, and depart when they were acknowledged. The rest is the same.
 
@@ -13,7 +16,7 @@ mod granted;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tautline_base::{Bytes, Device, Frame, HeapFrame, Instant, Item, Packet, Rate, Received};
+use tautline_base::{Bytes, Device, Frame, HeapFrame, Instant, Item, Packet, Rate, Received, Segmentation, Tso};
 
 use crate::config_error::ConfigError;
 use crate::schedule::{Line, Schedule};
@@ -47,6 +50,8 @@ pub struct NicConfig {
     pub framing: Bytes,
     /// When completions are announced.
     pub coalesce: Coalesce,
+    /// Packets of several segments that the card cuts itself (`ethtool -K tso`); [`Tso::MOST`] is what Linux cards take. Default none.
+    pub tso: Option<Tso>,
 }
 
 impl Default for NicConfig {
@@ -61,6 +66,7 @@ impl Default for NicConfig {
             schedule: Schedule::Constant,
             framing: Bytes::new(24),
             coalesce: Coalesce::default(),
+            tso: None,
         }
     }
 }
@@ -112,8 +118,10 @@ impl Default for Coalesce {
 /// What a NIC counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NicStats {
-    /// Frames sent.
+    /// Frames sent, each segment of a packet of several counted.
     pub tx_frames: u64,
+    /// Packets sent: fewer than frames where packets stand for several segments.
+    pub tx_packets: u64,
     /// Bytes sent, framing not counted.
     pub tx_bytes: u64,
     /// Frames received and kept for the host.
@@ -138,8 +146,11 @@ pub struct SimNic {
     stopped: bool,
     /// Put, not yet started by a doorbell.
     waiting: VecDeque<Packet<HeapFrame>>,
-    /// Started, with the time the last bit leaves.
-    sending: VecDeque<(Instant, Packet<HeapFrame>)>,
+    /// Started; `left` segments of the first of them have left.
+    sending: VecDeque<Packet<HeapFrame>>,
+    left: u16,
+    /// When the last bit of each of their segments leaves that has not left.
+    departures: VecDeque<Instant>,
     /// Sent; the first `announced` of them may be reaped.
     sent: VecDeque<Packet<HeapFrame>>,
     announced: usize,
@@ -149,6 +160,8 @@ pub struct SimNic {
     /// When the wire is free again.
     wire_free_at: Instant,
     ring_bytes: Bytes,
+    /// The segment on the wire of a packet of several.
+    scratch: HeapFrame,
     received: VecDeque<(HeapFrame, u32)>,
     free: Vec<HeapFrame>,
     stats: NicStats,
@@ -173,6 +186,8 @@ impl SimNic {
             stopped: false,
             waiting: VecDeque::with_capacity(config.tx_ring),
             sending: VecDeque::with_capacity(config.tx_ring),
+            left: 0,
+            departures: VecDeque::with_capacity(config.tx_ring),
             sent: VecDeque::with_capacity(config.tx_ring),
             announced: 0,
             moderation: Moderation::Quiet,
@@ -180,6 +195,7 @@ impl SimNic {
             line: Line::new(config.rate, config.framing, config.schedule.clone()),
             wire_free_at: Instant::ZERO,
             ring_bytes: Bytes::ZERO,
+            scratch: HeapFrame::new(),
             received: VecDeque::with_capacity(config.rx_ring),
             free: (0..config.rx_ring).map(|_| HeapFrame::new()).collect(),
             stats: NicStats::default(),
@@ -190,13 +206,22 @@ impl SimNic {
     /// Lets time pass until `now`: shows every frame that has left to `wire`, with the time its last bit left, and announces
     /// completions that are due.
     pub fn advance(&mut self, now: Instant, mut wire: impl FnMut(&[u8], Instant)) {
-        while self.sending.front().is_some_and(|(departs, _)| *departs <= now)
-            && let Some((departs, packet)) = self.sending.pop_front()
+        while let Some(departs) = self.departures.front().copied().filter(|departs| *departs <= now)
+            && let Some(packet) = self.sending.front()
         {
-            wire(packet.bytes(), departs);
+            self.departures.pop_front();
+            let segments = packet.segments();
+            let bytes = segment(packet, self.left, &mut self.scratch);
+            wire(bytes, departs);
             self.stats.tx_frames += 1;
-            self.stats.tx_bytes += packet.bytes().len() as u64;
-            self.sent.push_back(packet);
+            self.stats.tx_bytes += bytes.len() as u64;
+            self.left += 1;
+            if self.left < segments {
+                continue;
+            }
+            self.left = 0;
+            self.stats.tx_packets += 1;
+            self.sent.extend(self.sending.pop_front());
             self.gather(departs);
         }
         if matches!(self.moderation, Moderation::Gathering { until, .. } if until <= now) {
@@ -213,7 +238,7 @@ impl SimNic {
 
     /// When [`advance`](Self::advance) has something to do.
     pub fn next_event(&self) -> Option<Instant> {
-        let departure = self.sending.front().map(|(departs, _)| *departs);
+        let departure = self.departures.front().copied();
         let announcement = match self.moderation {
             Moderation::Quiet => None,
             Moderation::Gathering { until, .. } => Some(until),
@@ -306,11 +331,26 @@ impl SimNic {
     }
 }
 
+/// Segment `index` of `packet` as the wire sees it, written into `scratch` if there are several.
+fn segment<'a>(packet: &'a Packet<HeapFrame>, index: u16, scratch: &'a mut HeapFrame) -> &'a [u8] {
+    if packet.segments() == 1 {
+        return packet.bytes();
+    }
+    let whole = Segmentation::new(packet.bytes(), packet.segments());
+    let len = whole.and_then(|whole| whole.write(index.into(), scratch.bytes_mut()));
+    len.map_or(packet.bytes(), |len| &scratch.bytes()[..len])
+}
+
 impl Device for SimNic {
     type Frame = HeapFrame;
 
     fn mtu(&self) -> usize {
         self.config.mtu
+    }
+
+    /// None on shared air: there the medium takes frames.
+    fn tso(&self) -> Option<Tso> {
+        self.config.tso.filter(|_| self.granted.is_none())
     }
 
     fn room(&self) -> usize {
@@ -334,9 +374,13 @@ impl Device for SimNic {
             return self.settle_granted(now);
         }
         for packet in self.waiting.drain(..) {
-            let departs = self.line.departure(self.wire_free_at.max(now), packet.len());
-            self.wire_free_at = departs;
-            self.sending.push_back((departs, packet));
+            // All of one length: a packet of several is whole.
+            let len = packet.len() / u64::from(packet.segments());
+            for _ in 0..packet.segments() {
+                self.wire_free_at = self.line.departure(self.wire_free_at.max(now), len);
+                self.departures.push_back(self.wire_free_at);
+            }
+            self.sending.push_back(packet);
         }
     }
 
@@ -370,7 +414,9 @@ impl Device for SimNic {
 
     fn reset(&mut self, lost: &mut Vec<Packet<HeapFrame>>) {
         lost.extend(self.sent.drain(..));
-        lost.extend(self.sending.drain(..).map(|(_, packet)| packet));
+        lost.extend(self.sending.drain(..));
+        self.departures.clear();
+        self.left = 0;
         if let Some(granted) = &mut self.granted {
             granted.reset(lost);
         }

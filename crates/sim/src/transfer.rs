@@ -252,7 +252,7 @@ impl Transfer {
         let nic = SimNic::new(self.nic.clone())?;
         let qdisc = Stats::new(Ledger::new(self.qdisc.clone().build()?));
         let port = Port::new(qdisc, Ring::new(nic, self.ring_limit.build()?));
-        let pool = Pool::new((0..self.frames).map(|_| HeapFrame::new()).collect());
+        let pool = Pool::heap(self.frames, self.nic.tso);
         let config = HostConfig::new(mac(number), seed)
             .address(Cidr::new(address(number), 24))
             .address(Cidr::new(Family::Ipv6.address(number), 64));

@@ -55,10 +55,10 @@ impl Pacer {
         self.next
     }
 
-    /// Notes that `len` bytes of payload depart at `at`, at `rate`, of which `burst` may be caught up with.
-    pub(crate) fn departed(&mut self, at: Instant, len: Bytes, rate: Rate, burst: Bytes) {
+    /// Notes that `len` bytes of payload depart at `at`, in so many segments, at `rate`, of which `burst` may be caught up with.
+    pub(crate) fn departed(&mut self, at: Instant, (len, segments): (Bytes, u32), rate: Rate, burst: Bytes) {
         if self.unpaced > 0 {
-            self.unpaced -= 1;
+            self.unpaced = self.unpaced.saturating_sub(segments);
             self.next = self.next.max(at);
             return;
         }
@@ -81,11 +81,11 @@ mod tests {
     fn a_punctual_pacer_spaces_by_the_rate() {
         let mut pacer = Pacer::default();
         let mut now = Instant::from_secs(1);
-        pacer.departed(now, LEN, RATE, Bytes::ZERO);
+        pacer.departed(now, (LEN, 1), RATE, Bytes::ZERO);
         for _ in 0..10 {
             assert_eq!(pacer.next() - now, Duration::from_millis(1));
             now = pacer.next();
-            pacer.departed(now, LEN, RATE, Bytes::ZERO);
+            pacer.departed(now, (LEN, 1), RATE, Bytes::ZERO);
         }
     }
 
@@ -95,13 +95,13 @@ mod tests {
         for (late, distance) in [(100, 900), (500, 500), (5_000, 500)] {
             let mut pacer = Pacer::new(PacerConfig { unpaced: 0, ..PacerConfig::linux() });
             let now = Instant::from_secs(1);
-            pacer.departed(now, LEN, RATE, LEN * 4);
+            pacer.departed(now, (LEN, 1), RATE, LEN * 4);
             pacer.next = now;
             let now = now + Duration::from_micros(late);
-            pacer.departed(now, LEN, RATE, LEN * 4);
+            pacer.departed(now, (LEN, 1), RATE, LEN * 4);
             assert_eq!(pacer.next() - now, Duration::from_micros(distance), "late by {late} µs");
             let now = pacer.next();
-            pacer.departed(now, LEN, RATE, LEN * 4);
+            pacer.departed(now, (LEN, 1), RATE, LEN * 4);
             assert_eq!(pacer.next() - now, Duration::from_millis(1), "what was not made up for is forgotten");
         }
     }
@@ -112,7 +112,7 @@ mod tests {
         let now = Instant::from_secs(1);
         let mut sent = 0;
         while pacer.next() <= now {
-            pacer.departed(now, LEN, RATE, Bytes::ZERO);
+            pacer.departed(now, (LEN, 1), RATE, Bytes::ZERO);
             sent += 1;
         }
         assert_eq!(sent, 11, "ten, and the one that is due");
@@ -124,7 +124,7 @@ mod tests {
         let now = Instant::from_secs(5);
         let mut sent = 0;
         while pacer.next() <= now {
-            pacer.departed(now, LEN, RATE, LEN * 4);
+            pacer.departed(now, (LEN, 1), RATE, LEN * 4);
             sent += 1;
         }
         assert_eq!(sent, 5, "the burst of four and the segment that is due");

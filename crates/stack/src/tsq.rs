@@ -147,7 +147,7 @@ impl FromStr for TsqLimit {
 pub(crate) struct Asked {
     /// The pacing rate.
     pub(crate) rate: Rate,
-    /// A full segment on the wire.
+    /// It on the wire, or a full segment if it is shorter.
     pub(crate) segment: Bytes,
     /// The connection is paced.
     pub(crate) paced: bool,

@@ -206,9 +206,14 @@ impl Params {
         ParamsError::check(self.aggregation.rounds > 0, "aggregation.rounds", "at least 1")
     }
 
+    /// The least number of segments that leave back to back at `rate`.
+    pub(super) fn least_burst(&self, rate: Rate) -> u64 {
+        if rate < self.min_burst_rate { 1 } else { self.min_burst }
+    }
+
     /// How much leaves back to back at `rate`, in segments of `mss` bytes.
     pub(super) fn burst(&self, rate: Rate, mss: Bytes) -> u64 {
-        let least = if rate < self.min_burst_rate { 1 } else { self.min_burst };
+        let least = self.least_burst(rate);
         let bytes = rate.as_bytes_per_sec().checked_shr(self.pacing_shift).unwrap_or(0).min(LARGEST_BURST.get());
         (bytes / mss.get()).clamp(least, MAX_BURST)
     }

@@ -122,8 +122,8 @@ impl Sizes {
         *self = Self { offset: self.offset, ..Self::default() };
     }
 
-    /// The length of `packet` on the link. A packet that stands for several segments weighs as they will: all but the last are
-    /// taken to be equally long.
+    /// The length of `packet` on the link. A packet that stands for several segments, whose length counts the headers of each, weighs as
+    /// they will: all but the last are taken to be equally long.
     pub(super) fn weigh(&mut self, overhead: Overhead, packet: &impl Item) -> u32 {
         let len = u32::try_from(packet.len().get()).unwrap_or(u32::MAX);
         let offset = u32::try_from(packet.network_offset()).unwrap_or(u32::MAX);
@@ -132,10 +132,11 @@ impl Sizes {
         if more == 0 {
             return self.weigh_one(overhead, len, offset);
         }
-        let header = u32::try_from(packet.header_len().get()).unwrap_or(u32::MAX).min(len);
-        let payload = (len - header).div_ceil(more + 1);
-        // Headers and payload of the last: what the whole holds, less the payload of the others.
-        let last = len - payload.saturating_mul(more).min(len - header);
+        let header = u32::try_from(packet.header_len().get()).unwrap_or(u32::MAX).min(len / (more + 1));
+        let whole = len - header * (more + 1);
+        let payload = whole.div_ceil(more + 1);
+        // What the others leave of the payload.
+        let last = header + whole.saturating_sub(payload.saturating_mul(more));
         let each = self.weigh_one(overhead, header + payload, offset);
         each.saturating_mul(more).saturating_add(self.weigh_one(overhead, last, offset))
     }
@@ -217,11 +218,11 @@ mod tests {
         let overhead = Overhead::of_link("pppoe-llcsnap").expect("known");
         let one = Sizes::default().weigh(overhead, &Probe::new(0).sized(1054));
         let mut sizes = Sizes::default();
-        assert_eq!(sizes.weigh(overhead, &Probe::new(0).sized(3054).of_segments(3)), 3 * one);
+        assert_eq!(sizes.weigh(overhead, &Probe::new(0).sized(3162).of_segments(3)), 3 * one);
         assert_eq!((sizes.network, sizes.adjusted), ((1040, 1040), (one, one)));
         // The last is shorter: 1000 + 1000 + 998.
         let last = Sizes::default().weigh(overhead, &Probe::new(0).sized(1052));
-        assert_eq!(sizes.weigh(overhead, &Probe::new(0).sized(3052).of_segments(3)), 2 * one + last);
+        assert_eq!(sizes.weigh(overhead, &Probe::new(0).sized(3160).of_segments(3)), 2 * one + last);
     }
 
     #[test]

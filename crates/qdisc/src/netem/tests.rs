@@ -189,14 +189,14 @@ fn corruption_flips_one_bit() {
     assert_eq!(path.report().counters[3], ("corrupted", Value::Count(50)), "what is empty has no bit");
 }
 
-/// A packet of three segments becomes three packets; their headers are born.
+/// A packet of three segments becomes three packets, which weigh what it did.
 #[test]
 fn only_the_first_segment_is_corrupted() {
     let (mut path, mut drops) = (words("netem corrupt 100% delay 5ms limit 2"), Drops::new());
-    path.enqueue(Probe::new(7).sized(54 + 3000).of_segments(3), ms(0), &mut drops);
+    path.enqueue(Probe::new(7).sized(3 * (54 + 1000)).of_segments(3), ms(0), &mut drops);
     assert_eq!(path.backlog(), Backlog { packets: 2, bytes: Bytes::new(2 * 1054) });
     let births = drops.births();
-    assert_eq!((births.packets, births.bytes), (2, Bytes::new(2 * 54)));
+    assert_eq!((births.packets, births.bytes), (2, Bytes::ZERO));
     assert_eq!(path.report().counters[5], ("split", Value::Count(1)));
     assert_eq!(ids(drops.drain().map(|(packet, _)| packet)), [7]);
     assert_eq!(times(&mut path), [5000, 5000]);

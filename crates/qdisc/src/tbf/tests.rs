@@ -73,8 +73,8 @@ fn the_peak_rate_spreads_a_burst() {
 fn what_does_not_fit_is_split_or_dropped() {
     let (mut queue, mut drops) = (tbf(config(1, 2000)), Drops::new());
     queue.enqueue(Probe::new(0).sized(2001), Instant::ZERO, &mut drops);
-    queue.enqueue(Probe::new(1).sized(54 + 3000).of_segments(3), Instant::ZERO, &mut drops);
-    queue.enqueue(Probe::new(2).sized(54 + 9000).of_segments(3), Instant::ZERO, &mut drops);
+    queue.enqueue(Probe::new(1).sized(3 * (54 + 1000)).of_segments(3), Instant::ZERO, &mut drops);
+    queue.enqueue(Probe::new(2).sized(3 * (54 + 3000)).of_segments(3), Instant::ZERO, &mut drops);
     let reasons: Vec<(u32, DropReason)> = drops.drain().map(|(packet, reason)| (packet.id, reason)).collect();
     assert_eq!(reasons, [0, 2, 2, 2].map(|id| (id, DropReason::TooLong)));
     assert_eq!(queue.backlog(), Backlog { packets: 3, bytes: Bytes::new(3 * 1054) });

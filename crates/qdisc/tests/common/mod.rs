@@ -148,16 +148,15 @@ impl Item for Probe {
         self.mark = mark;
     }
 
-    /// Every piece has the name of the whole; together they are longer by the repeated headers.
+    /// Every piece has the name of the whole; its length counts the headers of all.
     fn split(self, each: &mut dyn FnMut(Self)) -> Result<(), Self> {
         if self.segments <= 1 {
             return Err(self);
         }
-        let header = u32::try_from(self.header_len().get()).expect("short");
-        let (payload, segments) = (self.len.saturating_sub(header), u32::from(self.segments));
+        let segments = u32::from(self.segments);
         for piece in 0..segments {
-            let share = payload / segments + u32::from(piece < payload % segments);
-            each(Self { len: header + share, segments: 1, ..self.clone() });
+            let len = self.len / segments + u32::from(piece < self.len % segments);
+            each(Self { len, segments: 1, ..self.clone() });
         }
         Ok(())
     }

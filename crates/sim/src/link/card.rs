@@ -32,7 +32,7 @@ impl Card {
         let (mtu, rate, schedule) = (HeapFrame::LEN - super::IP, link.rate, link.schedule.clone());
         // It never receives.
         let (tx_ring, rx_ring, framing) = (ring, 1, link.framing);
-        let nic = NicConfig { mtu, tx_ring, restart, ring_bytes, rx_ring, rate, schedule, framing, coalesce };
+        let nic = NicConfig { mtu, tx_ring, restart, ring_bytes, rx_ring, rate, schedule, framing, coalesce, tso: None };
         Ok(Self { ring: Ring::new(SimNic::new(nic)?, limit.build()?), late, rng, answers_at: None, done: Vec::new() })
     }
 

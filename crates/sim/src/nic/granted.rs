@@ -68,7 +68,8 @@ impl SimNic {
         let Some(mut granted) = self.granted.take() else { return };
         while let Some((packet, arrived)) = granted.pop_settled() {
             if arrived {
-                self.sending.push_back((at, packet));
+                self.departures.push_back(at);
+                self.sending.push_back(packet);
             } else {
                 self.sent.push_back(packet);
                 self.gather(at);

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tautline_base::{Bytes, Device, HeapFrame, Instant, Packet, Pool, Rate};
+use tautline_base::{Bytes, Device, Frame, HeapFrame, Instant, Packet, Pool, Rate, Tso};
 
-use super::{Coalesce, NicConfig, SimNic};
+use super::{Coalesce, NicConfig, NicStats, SimNic};
 use crate::ConfigError;
 
 fn nic(coalesce: Coalesce) -> SimNic {
@@ -164,4 +164,35 @@ proptest! {
         prop_assert_eq!((nic.outstanding(), pool.outstanding()), (0, 0));
         prop_assert_eq!(nic.next_event(), None);
     }
+}
+
+/// Ethernet, IPv4 and TCP headers of 54 bytes, and 1196 of payload in each of `segments`: 1250 bytes on the wire.
+fn whole(segments: u16) -> Packet<HeapFrame> {
+    let len = 54 + 1196 * usize::from(segments);
+    let mut frame = HeapFrame::with_len(len);
+    let bytes = frame.bytes_mut();
+    bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
+    (bytes[23], bytes[46]) = (6, 0x50);
+    Packet::new(frame, len as u32).with_segments(segments)
+}
+
+#[test]
+fn segments_leave_one_by_one_and_complete_together() {
+    let config = NicConfig { framing: Bytes::ZERO, coalesce: Coalesce::OFF, tso: Some(Tso::MOST), ..NicConfig::default() };
+    let mut nic = SimNic::new(config).expect("valid");
+    nic.put(whole(3), Instant::ZERO);
+    nic.put(whole(1), Instant::ZERO);
+    assert_eq!((nic.in_flight(), nic.ring_bytes()), (2, Bytes::new(4 * 1250)));
+    nic.doorbell(Instant::ZERO);
+    let mut done = Vec::new();
+    for (micros, reaped) in [(10, 0), (20, 0), (30, 1), (40, 2)] {
+        let now = Instant::from_micros(micros);
+        assert_eq!(nic.next_event(), Some(now));
+        assert_eq!(departures(&mut nic, now), [micros]);
+        nic.reap(now, &mut done);
+        assert_eq!(done.len(), reaped, "at {micros} µs");
+    }
+    let NicStats { tx_frames, tx_packets, tx_bytes, .. } = *nic.stats();
+    assert_eq!((tx_frames, tx_packets, tx_bytes), (4, 2, 4 * 1250));
+    assert_eq!((nic.outstanding(), nic.ring_bytes()), (0, Bytes::ZERO));
 }

@@ -94,7 +94,7 @@ pub(crate) fn clean(transfer: &Transfer, outcome: &Outcome) {
     assert_eq!(outcome.received, transfer.bytes, "SEED={seed}");
     for (host, nic) in outcome.hosts.iter().zip(&outcome.nics) {
         assert_eq!(host.births, host.completed + host.dropped, "SEED={seed}: a packet has no end");
-        assert_eq!(host.completed, nic.tx_frames, "SEED={seed}: completions are what the NIC sent");
+        assert_eq!(host.completed, nic.tx_packets, "SEED={seed}: completions are what the NIC sent");
         assert_eq!(host.frames_in, nic.rx_frames, "SEED={seed}: the host saw what the NIC kept");
     }
     for (number, link) in outcome.links.iter().enumerate() {

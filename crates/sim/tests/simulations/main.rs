@@ -17,6 +17,7 @@ mod effect_reordering;
 mod effect_right_sizing;
 mod effect_rwnd;
 mod effect_send_buffer;
+mod effect_tso;
 mod effect_tsq;
 mod endings;
 mod local_drops;

@@ -155,7 +155,8 @@ where
     /// connection runnable again.
     fn birth_one(&mut self, id: SocketId, now: Instant) -> bool {
         let Some(connection) = self.sockets.connection_mut(id) else { return self.birth_datagram(id, now) };
-        let Some(plan) = connection.next_segment(now) else {
+        let most = self.tso.filter(|_| self.pool.large_room().is_some());
+        let Some(plan) = connection.next_segment(most, now) else {
             connection.stand(Connection::obstacle, now);
             return false;
         };
@@ -177,7 +178,8 @@ where
         let (Tuple { local, remote, .. }, next_hop, flow_label) =
             (connection.tuple, connection.next_hop, connection.flow_label);
         let Some(destination_mac) = self.resolve(next_hop, Some(id), now) else { return false };
-        let Some(mut frame) = self.pool.take() else {
+        let frame = if plan.segments > 1 { self.pool.take_large() } else { self.pool.take() };
+        let Some(mut frame) = frame else {
             self.starve(id);
             return false;
         };
@@ -188,13 +190,15 @@ where
         let tos = connection.config.tos & !ECN_BITS;
         let addresses = Addresses { flow_label, tos, ..addresses };
         let header = connection.header(&plan, now);
-        let len = wire::write_tcp(frame.bytes_mut(), &addresses, &header, connection.payload(&plan)) as u32;
+        let write = if plan.segments > 1 { wire::write_tso } else { wire::write_tcp };
+        let len = write(frame.bytes_mut(), &addresses, &header, connection.payload(&plan)) as u32;
         let segment = connection.commit(&plan, now, departure);
         connection.note_born(&plan, departure, now);
-        let credit =
-            NonZeroU32::new(len).filter(|_| plan.occupies()).map(|len| connection.tsq.charge(&connection.config.tsq, len));
+        let packet = Packet::new(frame, len).with_segments(plan.segments);
+        let on_wire = u32::try_from(packet.len().get()).ok().and_then(NonZeroU32::new);
+        let credit = on_wire.filter(|_| plan.occupies()).map(|len| connection.tsq.charge(&connection.config.tsq, len));
         let (flow, source, destination) = connection.hashes;
-        let packet = Packet::new(frame, len)
+        let packet = packet
             .with_owner(Owner { socket: id, segment }, credit)
             .with_hashes(flow, source, destination)
             .with_tos(tos | header.codepoint.bits(), priority_of_tos(tos))
@@ -253,14 +257,21 @@ where
             let owner = packet.owner();
             Self::trace(&mut self.tracer, now, What::Dropped(reason), owner, packet.bytes());
             if let Some(owner) = owner {
-                self.tell_of_drop(owner, stage, enqueued, reason, now);
+                self.tell_of_drop(owner, packet.segments(), (stage, enqueued), reason, now);
             }
             self.settle(packet, false);
         }
         self.drops = drops;
     }
 
-    fn tell_of_drop(&mut self, owner: Owner, stage: Stage, enqueued: Option<Owner>, reason: DropReason, now: Instant) {
+    fn tell_of_drop(
+        &mut self,
+        owner: Owner,
+        segments: u16,
+        (stage, enqueued): (Stage, Option<Owner>),
+        reason: DropReason,
+        now: Instant,
+    ) {
         let Some(connection) = self.sockets.connection_mut(owner.socket) else { return };
         let told = match connection.config.told_of {
             ToldOf::Nothing => false,
@@ -269,7 +280,7 @@ where
             ToldOf::Everything => true,
         };
         if told || reason == DropReason::Reset {
-            connection.on_local_drop(owner.segment, reason, now);
+            connection.on_local_drop(owner.segment, segments, reason, now);
             self.runnable.push(connection);
         }
     }
@@ -279,7 +290,7 @@ where
         let settled = self.pool.settle(packet);
         let Some(owner) = settled.owner else { return };
         if let Some(connection) = self.sockets.connection_mut(owner.socket) {
-            let refused = connection.left_host(owner.segment, sent);
+            let refused = connection.left_host(owner.segment, settled.segments, sent);
             let throttled = settled.credit.is_some_and(|credit| connection.tsq.release(&credit));
             if refused || throttled || connection.wants_retransmission() {
                 self.runnable.push(connection);
@@ -422,7 +433,7 @@ fn gate(connection: &mut Connection, plan: &Plan, now: Instant) -> Result<Instan
     }
     let asked = Asked {
         rate: connection.pacing_rate(),
-        segment: connection.full_frame(),
+        segment: connection.full_frame() * u64::from(plan.segments),
         paced: connection.config.pacing != Pacing::Off,
         again: matches!(plan.kind, Kind::Again(_)),
         last: connection.nearly_alone(),

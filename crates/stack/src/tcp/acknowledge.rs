@@ -209,22 +209,27 @@ impl Connection {
         }
     }
 
-    /// A packet of this connection has left the host, sent or dropped. True when that made room where one was refused.
-    pub(crate) fn left_host(&mut self, segment: Option<SegmentId>, sent: bool) -> bool {
+    /// A packet of this connection, of `count` segments, has left the host, sent or dropped. True when that made room where one was
+    /// refused.
+    pub(crate) fn left_host(&mut self, segment: Option<SegmentId>, count: u16, sent: bool) -> bool {
         if let Some(segment) = segment {
-            self.segments.left_host(segment);
+            self.segments.left_host(segment, count);
         }
         sent && std::mem::take(&mut self.flight.refused)
     }
 
-    /// A packet of this connection was dropped in this host, and the connection is told (Linux's NET_XMIT_DROP and CN): the
-    /// segment is lost for certain, and the local queue is congested.
-    pub(crate) fn on_local_drop(&mut self, segment: Option<SegmentId>, reason: DropReason, now: Instant) {
+    /// A packet of this connection, of `count` segments, was dropped in this host, and the connection is told (Linux's NET_XMIT_DROP and
+    /// CN): they are lost for certain, and the local queue is congested.
+    pub(crate) fn on_local_drop(&mut self, segment: Option<SegmentId>, count: u16, reason: DropReason, now: Instant) {
         self.totals.local_drops += 1;
         let Some(segment) = segment else { return };
         let in_flight = Bytes::new(self.segments.in_flight());
         let mut losses = Losses { now, sampler: &mut self.sampler, controller: &mut *self.controller };
-        if !self.segments.dropped_in_host(segment, &mut losses) {
+        let mut lost = false;
+        for place in 0..count {
+            lost |= self.segments.dropped_in_host(segment.plus(place), &mut losses);
+        }
+        if !lost {
             return;
         }
         // A device that was reset has room.

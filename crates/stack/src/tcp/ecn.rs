@@ -128,6 +128,11 @@ impl Ecn {
         Self { wishes, need, mode: Mode::Off, capable: false, opened: 0, syn: Codepoint::NotEct, totals }
     }
 
+    /// The next fresh data says that the window was reduced. That is for one segment; a device would repeat it in every one it cuts.
+    pub(super) fn says_cwr(&self) -> bool {
+        matches!(&self.mode, Mode::Classic(classic) if classic.says_cwr())
+    }
+
     /// What the ends agreed on.
     pub(super) fn state(&self) -> EcnState {
         match self.mode {

@@ -9,6 +9,7 @@
 //! | [`repair`], [`recovery`] | between a loss and its repair; its phases, proportional rate reduction, what undoes it |
 //! | [`tail_probe`], [`duplicates`] | probes of the tail; segments the peer received twice |
 //! | [`output`] | what to send next: the plan, its commitment and its header |
+//! | [`segmentation`] | how many segments leave in one packet |
 //! | [`succession`] | what is taken over from a cookie and left to TIME-WAIT |
 //! | [`timers`], [`deadlines`] | the timers of a connection; what their expiry does |
 //! | [`liveness`] | user timeout and keepalive |
@@ -42,6 +43,7 @@ pub(crate) mod recovery;
 mod repair;
 mod right_sizing;
 mod rtt;
+mod segmentation;
 mod segments;
 mod send_buffer;
 mod send_space;

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use tautline_base::{Bytes, Instant, SegmentId};
+use tautline_base::{Bytes, Instant, SegmentId, Tso};
 use tautline_cc::{Idle, Recovery};
 
 use super::connection::{Connection, State};
@@ -26,6 +26,8 @@ pub(crate) struct Plan {
     /// Its sequence space, SYN and FIN included.
     pub(crate) range: Range<u64>,
     pub(crate) fin: bool,
+    /// Segments of equal payload that it is made of.
+    pub(crate) segments: u16,
 }
 
 /// What a plan is for.
@@ -51,6 +53,11 @@ impl Plan {
         matches!(self.kind, Kind::New | Kind::Again(_))
     }
 
+    /// A segment again: its number, its range, whether it carries the FIN.
+    pub(super) fn again((id, range, fin): (SegmentId, Range<u64>, bool)) -> Self {
+        Self { kind: Kind::Again(id), range, fin, segments: 1 }
+    }
+
     /// It opens the connection.
     pub(super) fn syn(&self) -> bool {
         self.occupies() && self.range.start == 0
@@ -60,11 +67,24 @@ impl Plan {
     pub(super) fn payload(&self) -> Range<u64> {
         self.range.start.max(1)..self.range.end - u64::from(self.fin)
     }
+
+    /// The sequence space of each of its segments; a FIN is in the last.
+    fn pieces(&self) -> impl Iterator<Item = (Range<u64>, bool)> + use<> {
+        let Self { ref range, fin, segments, .. } = *self;
+        let (start, end) = (range.start, range.end);
+        let size = (end - u64::from(fin) - start) / u64::from(segments);
+        (1..=u64::from(segments)).map(move |number| {
+            let last = number == u64::from(segments);
+            (start + (number - 1) * size..if last { end } else { start + number * size }, fin && last)
+        })
+    }
 }
 
 impl Connection {
     /// The next segment this connection may send as far as TCP is concerned.
-    pub(crate) fn next_segment(&mut self, now: Instant) -> Option<Plan> {
+    ///
+    /// `most`: the device takes packets of several segments, of so many in all; then it may be more than one.
+    pub(crate) fn next_segment(&mut self, most: Option<Tso>, now: Instant) -> Option<Plan> {
         match self.state {
             State::Closed => self.reset_due.then(|| self.bare(Kind::Reset)),
             State::SynSent | State::SynReceived { .. } => self.next_syn(),
@@ -78,7 +98,7 @@ impl Connection {
                     .or_else(|| self.next_tail_probe())
                     .or_else(|| self.next_trial(now))
                     .or_else(|| self.next_retransmission())
-                    .or_else(|| self.next_data(now))
+                    .or_else(|| self.next_data(most, now))
                     .or_else(|| self.next_probe())
                     .or_else(|| self.next_ack())
             }
@@ -86,17 +106,17 @@ impl Connection {
     }
 
     fn bare(&self, kind: Kind) -> Plan {
-        Plan { kind, range: self.nxt..self.nxt, fin: false }
+        Plan { kind, range: self.nxt..self.nxt, fin: false, segments: 1 }
     }
 
     fn next_syn(&mut self) -> Option<Plan> {
         if self.nxt == 0 {
-            return Some(Plan { kind: Kind::New, range: 0..1, fin: false });
+            return Some(Plan { kind: Kind::New, range: 0..1, fin: false, segments: 1 });
         }
         if self.flight.refused {
             return None;
         }
-        self.segments.next_lost().map(|(id, range, fin)| Plan { kind: Kind::Again(id), range, fin })
+        self.segments.next_lost().map(Plan::again)
     }
 
     /// The acknowledgement that is owed now: it need not wait for data that is held back.
@@ -119,8 +139,8 @@ impl Connection {
         if self.flight.refused || self.tries_new_data() {
             return None;
         }
-        let (id, range, fin) = self.segments.next_lost()?;
-        self.fits_cwnd(&range).then_some(Plan { kind: Kind::Again(id), range, fin })
+        let lost = self.segments.next_lost()?;
+        self.fits_cwnd(&lost.1).then(|| Plan::again(lost))
     }
 
     /// The congestion window has room for `range`. With nothing in flight one segment always has: a FIN may make it one longer
@@ -135,7 +155,7 @@ impl Connection {
         if !self.tries_new_data() {
             return None;
         }
-        let fresh = self.next_data(now);
+        let fresh = self.next_data(None, now);
         if fresh.is_none() {
             self.nothing_to_try();
         }
@@ -152,13 +172,13 @@ impl Connection {
         self.new_segment_of(self.segment_size())
     }
 
-    fn new_segment_of(&self, size: u64) -> Plan {
+    pub(super) fn new_segment_of(&self, size: u64) -> Plan {
         let end = (self.nxt + size).min(self.buffer.end()).min(self.peer.edge.max(self.nxt));
         let fin = self.fin == Some(end);
-        Plan { kind: Kind::New, range: self.nxt..end + u64::from(fin), fin }
+        Plan { kind: Kind::New, range: self.nxt..end + u64::from(fin), fin, segments: 1 }
     }
 
-    fn next_data(&mut self, now: Instant) -> Option<Plan> {
+    fn next_data(&mut self, most: Option<Tso>, now: Instant) -> Option<Plan> {
         if !matches!(self.state, State::Established | State::CloseWait) || self.flight.refused {
             return None;
         }
@@ -177,11 +197,19 @@ impl Connection {
             return None;
         }
         if !self.fits_cwnd(&plan.range) {
-            self.flight.window_limited_until = Some(self.nxt);
-            self.flight.peer_limited = false;
+            self.cwnd_closed();
             return None;
         }
-        Some(plan)
+        match most {
+            Some(tso) if size == self.segment_size() => self.enlarge(plan, tso, now),
+            _ => Some(plan),
+        }
+    }
+
+    /// The congestion window stops the sender.
+    pub(super) fn cwnd_closed(&mut self) {
+        self.flight.window_limited_until = Some(self.nxt);
+        self.flight.peer_limited = false;
     }
 
     /// Reasons to wait with a segment that is not full: Nagle's in Minshall's form, and the sender's silly-window rule
@@ -312,7 +340,8 @@ impl Connection {
             // Windows and delivery rates count payload, and so must what is paced by them (as in Linux).
             let payload = plan.payload();
             let len = Bytes::new(payload.end.saturating_sub(payload.start));
-            self.pacer.departed(departure, len, self.verdict.pacing_rate, self.verdict.burst);
+            let segments = u32::from(plan.segments);
+            self.pacer.departed(departure, (len, segments), self.verdict.pacing_rate, self.verdict.burst);
         }
         match plan.kind {
             Kind::New => Some(self.commit_new(plan, departure)),
@@ -338,11 +367,11 @@ impl Connection {
 
     fn note_totals(&mut self, plan: &Plan, now: Instant) {
         let totals = &mut self.totals;
-        totals.segments_out += 1;
+        totals.segments_out += u64::from(plan.segments);
         let payload = plan.payload();
         if plan.occupies() && !payload.is_empty() {
             let bytes = payload.end - payload.start;
-            totals.data_segments_out += 1;
+            totals.data_segments_out += u64::from(plan.segments);
             totals.bytes_retransmitted += if plan.kind == Kind::New { 0 } else { bytes };
             totals.data_sent_at = now;
         }
@@ -350,9 +379,7 @@ impl Connection {
 
     fn commit_new(&mut self, plan: &Plan, departure: Instant) -> SegmentId {
         let len = plan.range.end - plan.range.start;
-        let in_flight = Bytes::new(self.segments.in_flight() + len);
-        let sent = self.sampler.on_send(departure, in_flight, self.segments.is_empty());
-        if len > self.segment_size() + u64::from(plan.fin) {
+        if plan.segments == 1 && len > self.segment_size() + u64::from(plan.fin) {
             self.probe_sent(plan.range.start, len - u64::from(plan.fin));
         }
         if !plan.fin && len < self.segment_size() {
@@ -367,7 +394,12 @@ impl Connection {
                 _ => State::FinWait1,
             };
         }
-        let id = self.segments.push(plan.range.clone(), plan.fin, sent);
+        let id = self.segments.next_id();
+        for (range, fin) in plan.pieces() {
+            let in_flight = Bytes::new(self.segments.in_flight() + (range.end - range.start));
+            let sent = self.sampler.on_send(departure, in_flight, self.segments.is_empty());
+            self.segments.push(range, fin, sent);
+        }
         self.flight.largest = self.flight.largest.max(self.segments.in_flight());
         self.note_sent(len);
         self.validate_window(departure);

@@ -108,7 +108,7 @@ impl Connection {
     }
 
     /// Headers of a data segment.
-    fn headers_with_options(&self) -> usize {
+    pub(super) fn headers_with_options(&self) -> usize {
         let agreed = self.agreed.as_ref();
         ip_header_len(self.tuple.local) + TCP_HEADER + agreed.map_or(0, |agreed| agreed.options)
     }

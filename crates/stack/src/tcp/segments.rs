@@ -256,9 +256,14 @@ impl Segments {
         self.records.get(at).is_some_and(|record| record.range.start < end && record.retransmitted())
     }
 
+    /// The number that the next new segment gets.
+    pub(super) fn next_id(&self) -> SegmentId {
+        id(self.number(self.records.len()))
+    }
+
     /// Records a new segment.
     pub(super) fn push(&mut self, range: Range<u64>, fin: bool, sent: SentRate) -> SegmentId {
-        let number = self.first.wrapping_add(self.records.len() as u32) & NUMBER_MASK;
+        let number = self.number(self.records.len());
         self.in_flight += range.end - range.start;
         self.order.push_back((number, sent.sent_at));
         self.records.push_back(Record {
@@ -364,10 +369,13 @@ impl Segments {
         });
     }
 
-    /// A copy of the segment has left the host, by transmission or drop.
-    pub(super) fn left_host(&mut self, segment: SegmentId) {
-        if let Some(at) = self.position(segment) {
-            self.records[at].in_host -= 1;
+    /// A copy of the segment, and of those that were in one packet with it, `count` in all, has left the host, by transmission or drop.
+    pub(super) fn left_host(&mut self, segment: SegmentId, count: u16) {
+        // Some may be acknowledged already: those before the first record.
+        for place in 0..count {
+            if let Some(at) = self.position(segment.plus(place)) {
+                self.records[at].in_host -= 1;
+            }
         }
     }
 

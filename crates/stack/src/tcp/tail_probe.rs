@@ -5,7 +5,7 @@ use tautline_base::{Bytes, Instant};
 use tautline_cc::{Recovery, Signal};
 
 use super::connection::{Connection, State};
-use super::output::{Kind, Plan};
+use super::output::Plan;
 use super::recovery::Phase;
 use super::repair::Heard;
 use super::rtt::INITIAL_RTO;
@@ -79,10 +79,9 @@ impl Connection {
             return None;
         }
         let fresh = matches!(self.state, State::Established | State::CloseWait).then(|| self.new_segment());
-        let plan = fresh.filter(|plan| !plan.range.is_empty() && !self.flight.refused).or_else(|| {
-            let (id, range, fin) = self.segments.last_outstanding().filter(|_| !self.segments.any_lost())?;
-            Some(Plan { kind: Kind::Again(id), range, fin })
-        });
+        let plan = fresh
+            .filter(|plan| !plan.range.is_empty() && !self.flight.refused)
+            .or_else(|| self.segments.last_outstanding().filter(|_| !self.segments.any_lost()).map(Plan::again));
         if plan.is_none() {
             self.repair.tail = TailProbe::None;
         }

@@ -2,6 +2,7 @@
 
 use smoltcp::wire::{IpProtocol, TcpControl, TcpPacket, TcpRepr, TcpSeqNumber, TcpTimestampRepr};
 use tautline_base::Ecn;
+use tautline_base::segmentation::leave_checksum;
 
 use super::{
     Addresses, EchoedBytes, EcnFlags, Ends, Malformed, SACK_BLOCK, SACK_BLOCKS, TCP_HEADER, network, no_checksums, write_ip,
@@ -98,6 +99,23 @@ pub(crate) enum Flags {
 /// # Panics
 /// If `frame` is shorter than the segment: segments are cut to the MTU, and frames hold an MTU.
 pub(crate) fn write_tcp(frame: &mut [u8], addresses: &Addresses, header: &TcpHeader, payload: (&[u8], &[u8])) -> usize {
+    let len = write_unchecked(frame, addresses, header, payload);
+    let (source, destination) = network(addresses.source, addresses.destination);
+    TcpPacket::new_unchecked(&mut frame[addresses.headers_len()..len]).fill_checksum(&source, &destination);
+    len
+}
+
+/// The same for a packet of several segments, of equal payload, which the device cuts and checksums ([`Tso`](tautline_base::Tso)).
+///
+/// # Panics
+/// If `frame` is shorter than the packet, or it longer than IP can say: packets are cut to what [`Tso`](tautline_base::Tso) allows.
+pub(crate) fn write_tso(frame: &mut [u8], addresses: &Addresses, header: &TcpHeader, payload: (&[u8], &[u8])) -> usize {
+    let len = write_unchecked(frame, addresses, header, payload);
+    leave_checksum(&mut frame[..len]);
+    len
+}
+
+fn write_unchecked(frame: &mut [u8], addresses: &Addresses, header: &TcpHeader, payload: (&[u8], &[u8])) -> usize {
     let repr = TcpRepr {
         src_port: header.source_port,
         dst_port: header.destination_port,
@@ -140,7 +158,6 @@ pub(crate) fn write_tcp(frame: &mut [u8], addresses: &Addresses, header: &TcpHea
     packet.set_ns(header.ecn_flags.ae());
     packet.set_cwr(header.ecn_flags.cwr());
     packet.set_ece(header.ecn_flags.ece());
-    packet.fill_checksum(&source, &destination);
     len
 }
 

@@ -139,10 +139,10 @@ fn idle_time_is_not_saved_up() {
 fn segments_are_split_unless_told_not_to() {
     for (words, pieces) in [("", 4), ("no-split-gso", 1)] {
         let (mut queue, mut drops) = (cake(words), Drops::new());
-        queue.enqueue(Probe::new(0).sized(54 + 4 * 1460).of_segments(4), ms(1), &mut drops);
+        queue.enqueue(Probe::new(0).sized(4 * (54 + 1460)).of_segments(4), ms(1), &mut drops);
         assert_eq!((queue.backlog().packets, count(&queue, 1, "pkts")), (pieces, pieces as u64));
-        assert_eq!(queue.backlog().bytes.get(), 4 * 1460 + 54 * pieces as u64);
-        assert_eq!(count(&queue, 1, "max_len"), 54 + 4 * 1460);
+        assert_eq!(queue.backlog().bytes.get(), 4 * (54 + 1460));
+        assert_eq!(count(&queue, 1, "max_len"), 4 * (54 + 1460));
         assert_eq!(departures(&mut queue, ms(1), ms(1), &mut drops).len(), pieces);
         queue.inner().verify();
     }

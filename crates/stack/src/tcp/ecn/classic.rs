@@ -109,6 +109,11 @@ impl Classic {
         EcnFlags::new(false, self.cwr_due && fresh, marked)
     }
 
+    /// The next fresh data says that the window was reduced.
+    pub(super) fn says_cwr(&self) -> bool {
+        self.cwr_due
+    }
+
     /// The window was reduced: the next fresh data says so.
     pub(super) fn reduced(&mut self) {
         self.cwr_due = true;

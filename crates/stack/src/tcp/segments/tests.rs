@@ -45,7 +45,7 @@ fn four(sampler: &mut Sampler) -> Segments {
     for i in 0..4 {
         let record = sent(sampler, Instant::from_millis(i));
         let id = segments.push(1 + i * 1000..1001 + i * 1000, false, record);
-        segments.left_host(id);
+        segments.left_host(id, 1);
     }
     segments
 }
@@ -90,7 +90,7 @@ fn a_lost_segment_waits_for_its_copy_to_leave_the_host() {
     let id = segments.push(1..1001, false, record);
     with_losses(&mut sampler, |losses| segments.lose_head(losses));
     assert_eq!(segments.next_lost(), None);
-    segments.left_host(id);
+    segments.left_host(id, 1);
     assert_eq!(segments.next_lost(), Some((id, 1..1001, false)));
     segments.retransmitted(id, record, 0);
     assert_eq!(segments.in_flight(), 1000);

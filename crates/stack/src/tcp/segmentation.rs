@@ -1,0 +1,125 @@
+//! How many segments leave in one packet where the device takes several (TSO): sized by the pacing rate, within both windows, and worth
+//! waiting for if the next acknowledgement makes it more (Linux `tcp_tso_autosize`, `tcp_tso_should_defer`; `spec/tcp.md` §1.13, §3.3).
+//!
+//! Such a packet is whole: each of its segments is full. What is left over leaves as an ordinary one, by Nagle's rule.
+
+use std::time::Duration;
+
+use tautline_base::{Bytes, Instant, Rate, Tso};
+
+use super::connection::Connection;
+use super::output::Plan;
+use super::recovery::Phase;
+use crate::tsq::TsqLimit;
+
+/// Every so many microseconds of the path's RTT halve what a packet may have beyond its share of the pacing rate (Linux
+/// `tcp_tso_rtt_log` = 9).
+const RTT_LOG: u32 = 9;
+/// A flow that has been quiet so long does not wait (Linux), nor does one whose next acknowledgement is farther away than that.
+const PATIENCE: Duration = Duration::from_millis(1);
+/// With this part of the window free there is no waiting (Linux `tcp_tso_win_divisor`).
+const WINDOW_PART: u64 = 3;
+
+/// How large a packet should be.
+#[derive(Clone, Copy, Debug)]
+struct Autosize {
+    rate: Rate,
+    /// What the rate carries in so many 1/1024 s, as TSQ counts (Linux's pacing shift is one for both).
+    ticks: u32,
+    min_rtt: Duration,
+}
+
+impl Autosize {
+    /// Segments of `mss` bytes: what the pacing rate carries in about a millisecond, and more on short paths, of the `max` bytes that a
+    /// packet may have. There a burst does little harm.
+    fn segments(&self, mss: u64, max: u64) -> u64 {
+        let paced = (self.rate.as_bytes_per_sec() >> 10).saturating_mul(u64::from(self.ticks));
+        let halvings = u32::try_from(self.min_rtt.as_micros() >> RTT_LOG).unwrap_or(u32::MAX);
+        let near = max.checked_shr(halvings).unwrap_or(0);
+        paced.saturating_add(near).min(max) / mss.max(1)
+    }
+}
+
+impl Connection {
+    /// `plan`, a segment that may leave, with more behind it as far as there are; `None` if it should wait for them.
+    pub(super) fn enlarge(&mut self, plan: Plan, tso: Tso, now: Instant) -> Option<Plan> {
+        let mss = self.segment_size();
+        let unsent = (self.buffer.end() - self.nxt) / mss;
+        let max = u64::from(tso.max_size);
+        let most = (max.saturating_sub(self.headers_with_options() as u64) / mss).min(u64::from(tso.max_segments));
+        let wanted = self.controller.packet_segments(self.autosize().segments(mss, max)).min(most).min(unsent);
+        if wanted <= 1 || self.ecn.says_cwr() {
+            return Some(plan);
+        }
+        let peer = self.peer.edge.saturating_sub(self.nxt);
+        let cwnd = self.cwnd().get().saturating_sub(self.segments.in_flight());
+        let last = self.fin.is_some_and(|fin| fin <= self.nxt + wanted * mss);
+        if peer.min(cwnd) < wanted * mss && !last && self.should_wait(peer.min(cwnd), now) {
+            if cwnd <= peer {
+                self.cwnd_closed();
+            } else {
+                self.flight.peer_limited = true;
+            }
+            return None;
+        }
+        // Two packets at least fill the window, so that there are acknowledgements to go by (Linux `tcp_cwnd_test`).
+        let half = (self.cwnd().get() / 2).max(mss);
+        let segments = wanted.min(peer.min(cwnd).min(half) / mss).max(1);
+        let plan = self.whole(segments);
+        // A FIN may be one byte too many.
+        Some(if segments > 1 && !self.fits_cwnd(&plan.range) { self.whole(segments - 1) } else { plan })
+    }
+
+    /// The next `segments` full segments, and the FIN if it follows.
+    fn whole(&self, segments: u64) -> Plan {
+        Plan { segments: u16::try_from(segments).unwrap_or(u16::MAX), ..self.new_segment_of(segments * self.segment_size()) }
+    }
+
+    fn autosize(&self) -> Autosize {
+        let ticks = match self.config.tsq {
+            TsqLimit::Time(limit) => limit.ticks,
+            TsqLimit::Off => 1,
+        };
+        Autosize { rate: self.verdict.pacing_rate, ticks, min_rtt: self.rtt.min() }
+    }
+
+    /// Whether a packet of only `room` bytes should wait for the next acknowledgement: it is near, and will make room for more.
+    fn should_wait(&self, room: u64, now: Instant) -> bool {
+        let window = self.cwnd().min(Bytes::new(self.peer.edge.saturating_sub(self.una))).get();
+        let srtt = self.rtt.srtt();
+        let expected = self.segments.head_sent_at().map(|sent| sent + srtt);
+        matches!(self.phase, Phase::Open)
+            && now - self.totals.data_sent_at <= PATIENCE
+            && room < window / WINDOW_PART
+            && expected.is_some_and(|at| at - now <= PATIENCE.min(srtt / 2))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table of spec/tcp.md §3.3: segments of 1448 bytes by rate and lowest RTT.
+    #[test]
+    fn sizes_of_the_spec() {
+        let micros = [50, 1_000, 2_000, 4_000, 40_000];
+        for (mbit, segments) in [(10, [45, 23, 6, 2, 2]), (100, [45, 31, 14, 8, 8]), (1000, [45; 5])] {
+            let sizes = micros.map(|micros| {
+                let autosize = Autosize { rate: Rate::mbit(mbit), ticks: 1, min_rtt: Duration::from_micros(micros) };
+                autosize.segments(1448, 65_536).max(2)
+            });
+            assert_eq!(sizes, segments, "{mbit} Mbit/s");
+        }
+    }
+
+    #[test]
+    fn wifis_eight_milliseconds_make_larger_packets_and_absurd_numbers_none() {
+        let autosize = Autosize { rate: Rate::mbit(20), ticks: 8, min_rtt: Duration::from_millis(40) };
+        assert_eq!(autosize.segments(1448, 65_536), (20_000_000 / 8 / 1024 * 8) / 1448);
+        for (rate, min_rtt) in [(Rate::ZERO, Duration::MAX), (Rate::MAX, Duration::ZERO)] {
+            let autosize = Autosize { rate, ticks: u32::MAX, min_rtt };
+            assert!(autosize.segments(1448, 65_536) <= 45);
+            autosize.segments(0, u64::MAX);
+        }
+    }
+}
