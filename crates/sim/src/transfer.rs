@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
-use tautline_base::{Bytes, HeapFrame, Instant, Pool, Rate, Reason};
+use tautline_base::{Bytes, Instant, Pool, Rate, Reason};
 use tautline_bql::{Port, Ring};
 use tautline_qdisc::{Kind, Ledger, QueueStats, Stats};
 use tautline_stack::{Cidr, Event, Host, HostConfig, HostStats, TcpConfig, TcpInfo};

@@ -28,7 +28,7 @@ use std::net::Ipv4Addr;
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
-use tautline_base::{HeapFrame, Pool, Rate};
+use tautline_base::{Pool, Rate};
 use tautline_bql::{Port, Ring};
 use tautline_qdisc::words::Tree;
 use tautline_qdisc::{Kind, Ledger, Stats};
@@ -264,7 +264,7 @@ impl HostNode {
         let nic = SimNic::new(NicConfig { rate: own.rate.min(most), schedule, ..own })?;
         let qdisc = Stats::new(Ledger::new(self.qdisc.build()?));
         let port = Port::new(qdisc, Ring::new(nic, self.ring_limit.build()?));
-        let pool = Pool::new((0..self.frames).map(|_| HeapFrame::new()).collect());
+        let pool = Pool::heap(self.frames, self.nic.tso);
         let config = HostConfig::new(mac(number), seed)
             .address(Cidr::new(address(number), 16))
             .address(Cidr::new(Family::Ipv6.address(number), 64));
