@@ -50,7 +50,8 @@ pub struct NicConfig {
     pub framing: Bytes,
     /// When completions are announced.
     pub coalesce: Coalesce,
-    /// Packets of several segments that the card cuts itself (`ethtool -K tso`); [`Tso::MOST`] is what Linux cards take. Default none.
+    /// Packets of several segments that the card cuts itself (`ethtool -K tso`); [`Tso::MOST`] is what Linux cards take. Each takes one
+    /// descriptor, and the last may exceed `ring_bytes`. Default none.
     pub tso: Option<Tso>,
 }
 

@@ -68,7 +68,7 @@ impl SimNic {
         let Some(mut granted) = self.granted.take() else { return };
         while let Some((packet, arrived)) = granted.pop_settled() {
             if arrived {
-                self.departures.push_back(at);
+                self.departures.extend(std::iter::repeat_n(at, packet.segments().into()));
                 self.sending.push_back(packet);
             } else {
                 self.sent.push_back(packet);

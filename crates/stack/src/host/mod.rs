@@ -25,7 +25,7 @@ mod walk;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
-use tautline_base::{Device, Frame, Instant, Owner, Packet, Pool, SocketId, Tso};
+use tautline_base::{Device, Frame, Instant, Owner, Packet, Pool, SocketId};
 use tautline_bql::{Dql, Limit, Port};
 use tautline_qdisc::{Drops, Qdisc};
 
@@ -57,8 +57,6 @@ pub struct Host<Q, D: Device, T = NoTrace, L = Dql> {
     addressing: Addressing,
     mac: Mac,
     mtu: usize,
-    /// The packets of several segments that the device takes and frames of the pool hold.
-    tso: Option<Tso>,
     key: Key,
     port: Port<Q, D, L>,
     pool: Pool<D::Frame>,
@@ -109,12 +107,10 @@ where
             pool.put_back(frame);
         }
         let mtu = mtu.max(MIN_MTU);
-        let tso = port.ring().device().tso().zip(pool.large_room()).map(|(tso, room)| tso.within(room));
         Self {
             addressing: Addressing::new(&config, mtu, &key),
             mac: smoltcp::wire::EthernetAddress(config.mac),
             mtu,
-            tso,
             key,
             port,
             pool,

@@ -155,7 +155,7 @@ where
     /// connection runnable again.
     fn birth_one(&mut self, id: SocketId, now: Instant) -> bool {
         let Some(connection) = self.sockets.connection_mut(id) else { return self.birth_datagram(id, now) };
-        let most = self.tso.filter(|_| self.pool.large_room().is_some());
+        let most = self.port.ring().device().tso().zip(self.pool.large_room()).map(|(tso, room)| tso.within(room));
         let Some(plan) = connection.next_segment(most, now) else {
             connection.stand(Connection::obstacle, now);
             return false;
