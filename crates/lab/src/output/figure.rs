@@ -1,10 +1,16 @@
 //! [`Figure`]: which figure of a row to draw, as a scenario file states it under `[[figure]]`.
 
+mod draw;
+mod facets;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::plot::BoxSpan;
+use super::plot::{BoxSpan, PlotError};
+use crate::run::Quantity;
+
+pub use draw::defaults;
 
 /// One figure of a row.
 ///
@@ -34,12 +40,15 @@ pub struct Figure {
     /// What boxes cover.
     #[serde(default, rename = "box")]
     pub span: BoxSpan,
-    /// The axis of the row whose values stand side by side, or are joined by `trade`. By default the last but one, or the only one.
+    /// The axis of the row whose values stand side by side, or are joined by `trade`. By default the last that is left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x: Option<String>,
-    /// The axis whose values are told apart by colour. By default the last of several.
+    /// The axis whose values are told apart by colour. By default the last, unless that is the only one left for `x`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub colour: Option<String>,
+    /// The axis whose values have a panel each; so have those of every axis left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub panel: Option<String>,
     /// Only the cells with these values of axes.
     #[serde(default, rename = "where", skip_serializing_if = "BTreeMap::is_empty")]
     pub only: BTreeMap<String, String>,
@@ -76,3 +85,118 @@ impl Kind {
         }
     }
 }
+
+/// Why a figure cannot be drawn.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FigureError {
+    /// The row has no such axis.
+    #[error("figure.{key} = {named:?} is no axis of the row; it has {axes}")]
+    Axis {
+        /// Key of the figure.
+        key: &'static str,
+        /// What it names.
+        named: String,
+        /// The row's axes.
+        axes: String,
+    },
+    /// What is to be shown is no quantity.
+    #[error("figure.show = {named:?} names no quantity; there is {known}")]
+    Show {
+        /// What it names.
+        named: String,
+        /// All quantities.
+        known: String,
+    },
+    /// A figure of this kind shows another number of things.
+    #[error("a figure of kind {kind} shows {wanted}, not {has}")]
+    Count {
+        /// The kind.
+        kind: &'static str,
+        /// How many it shows.
+        wanted: &'static str,
+        /// How many are asked for.
+        has: usize,
+    },
+    /// Drawing failed.
+    #[error(transparent)]
+    Plot(#[from] PlotError),
+}
+
+impl Figure {
+    /// Whether it can be drawn for a row with these axes.
+    ///
+    /// # Errors
+    /// What is wrong, with what would be right.
+    pub fn check(&self, axes: &[String]) -> Result<(), FigureError> {
+        let roles = [("x", &self.x), ("colour", &self.colour), ("panel", &self.panel)];
+        let named = roles.into_iter().filter_map(|(key, axis)| Some((key, axis.as_ref()?)));
+        for (key, named) in named.chain(self.only.keys().map(|axis| ("where", axis))) {
+            if !axes.contains(named) {
+                let axes = if axes.is_empty() { "none".to_owned() } else { axes.join(", ") };
+                return Err(FigureError::Axis { key, named: named.clone(), axes });
+            }
+        }
+        let (wanted, fits) = match self.kind {
+            Kind::Box | Kind::Cdf | Kind::Series | Kind::Bars => ("at least one", !self.show.is_empty()),
+            Kind::Trade => ("two", self.show.len() == 2),
+        };
+        if !fits {
+            return Err(FigureError::Count { kind: self.kind.name(), wanted, has: self.show.len() });
+        }
+        self.show.iter().try_for_each(|named| Shown::read(named).map(drop))
+    }
+}
+
+/// An entry of [`Figure::show`]: `ping`, `backlog.router>server`, `goodput.upload.total`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shown<'a> {
+    quantity: Quantity,
+    /// What follows the quantity, without its dot.
+    rest: Option<&'a str>,
+}
+
+impl<'a> Shown<'a> {
+    fn read(named: &'a str) -> Result<Self, FigureError> {
+        let (quantity, rest) = named.split_once('.').map_or((named, None), |(quantity, rest)| (quantity, Some(rest)));
+        let quantity = Quantity::ALL.into_iter().find(|known| known.name() == quantity).ok_or_else(|| {
+            FigureError::Show { named: named.to_owned(), known: Quantity::ALL.map(Quantity::name).join(", ") }
+        })?;
+        Ok(Self { quantity, rest })
+    }
+
+    /// The whole entry: `goodput.upload.total`.
+    fn path(&self) -> String {
+        self.rest.map_or_else(|| self.quantity.name().to_owned(), |rest| format!("{}.{rest}", self.quantity.name()))
+    }
+
+    /// "Discipline backlog of router>server".
+    fn title(&self) -> String {
+        self.rest.map_or_else(|| self.quantity.title().to_owned(), |rest| format!("{} of {rest}", self.quantity.title()))
+    }
+
+    /// For a number of the summary: "Goodput, upload total".
+    fn number_title(&self) -> String {
+        let words = self.rest.unwrap_or_default().split('.').map(|word| match word {
+            "p50" => "median".to_owned(),
+            word => match word.strip_prefix('p').and_then(|level| level.parse::<u8>().ok()) {
+                Some(level) => format!("{level}th percentile"),
+                None => word.to_owned(),
+            },
+        });
+        let words: Vec<String> = words.filter(|word| !word.is_empty()).collect();
+        if words.is_empty() {
+            self.quantity.title().to_owned()
+        } else {
+            format!("{}, {}", self.quantity.title(), words.join(" "))
+        }
+    }
+
+    /// The unit of a number of the summary.
+    fn number_unit(&self) -> &'static str {
+        let last = self.rest.and_then(|rest| rest.rsplit('.').next());
+        if matches!(last, Some("fairness" | "count")) { "" } else { self.quantity.unit() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

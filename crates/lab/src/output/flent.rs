@@ -35,15 +35,15 @@ pub const LEAD_IN: f64 = 5.0;
 pub struct FlentTest {
     /// Flent's name of the test: `tcp_4up`, `tcp_nup`, `rrul_be`.
     pub test: String,
-    /// Flows that are uploads, in order. By default all with goodput but those whose name begins with `down`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub uploads: Vec<String>,
-    /// Flows that are downloads, in order. By default those whose name begins with `down`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub downloads: Vec<String>,
-    /// Pings, ICMP first. By default all.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pings: Vec<String>,
+    /// The flow whose instances are uploads. By default all flows with goodput but those whose name begins with `down`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upload: Option<String>,
+    /// The flow whose instances are downloads. By default all whose name begins with `down`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub download: Option<String>,
+    /// The flow whose instances are pings, ICMP first. By default all pings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ping: Option<String>,
     /// Ports whose queue statistics the file has. By default all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<String>,
@@ -153,9 +153,10 @@ impl FlentTest {
         }
         let is_down = |series: &&Series| series.of.starts_with("down");
         let all = |down| run.of(Quantity::Goodput).filter(|s| is_down(s) == down).map(|s| s.of.clone()).collect();
-        let named = |names: &[String]| expand(run, Quantity::Goodput, names);
-        let uploads = if self.uploads.is_empty() { all(false) } else { named(&self.uploads) };
-        let downloads = if self.downloads.is_empty() { all(true) } else { named(&self.downloads) };
+        let named = |flow: &Option<String>, down| {
+            flow.as_ref().map_or_else(|| all(down), |name| instances(run, Quantity::Goodput, name))
+        };
+        let (uploads, downloads) = (named(&self.upload, false), named(&self.download, true));
         let mut flows = Vec::new();
         for (kind, parameter, names, series) in [
             ("uploads", "upload_streams", uploads, layout.uploads()),
@@ -174,10 +175,8 @@ impl FlentTest {
     }
 
     fn pings_of(&self, run: &Run) -> Vec<String> {
-        if self.pings.is_empty() {
-            return in_order(run.of(Quantity::Ping).map(|series| series.of.clone()).collect());
-        }
-        expand(run, Quantity::Ping, &self.pings)
+        let all = || run.of(Quantity::Ping).map(|series| series.of.clone()).collect();
+        in_order(self.ping.as_ref().map_or_else(all, |name| instances(run, Quantity::Ping, name)))
     }
 
     fn ports_of(&self, run: &Run) -> Vec<String> {
@@ -194,13 +193,9 @@ fn title(run: &Run) -> String {
     format!("{} {} {}", run.scenario, run.cell, run.seed)
 }
 
-/// Every flow of these names, those with a number in order of it.
-fn expand(run: &Run, quantity: Quantity, names: &[String]) -> Vec<String> {
-    let of_name = |name: &String| -> Vec<String> {
-        let all = run.of(quantity).filter(|series| series.of == *name || series.group() == name);
-        in_order(all.map(|series| series.of.clone()).collect())
-    };
-    names.iter().flat_map(of_name).collect()
+/// Every instance of a flow; also one by its own name.
+fn instances(run: &Run, quantity: Quantity, name: &str) -> Vec<String> {
+    run.of(quantity).filter(|series| series.of == name || series.group() == name).map(|series| series.of.clone()).collect()
 }
 
 /// `upload-10` after `upload-9`.

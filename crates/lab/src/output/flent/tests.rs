@@ -163,6 +163,8 @@ fn a_scenario_may_say_which_series_a_flow_is() {
     let series = [("TCP bbr 1", "upload-2"), ("TCP cubic 2", "upload-1")].map(|(a, b)| (a.to_owned(), b.to_owned())).into();
     let file = json(&FlentTest { series, ..test("tcp_4up_squarewave") }, &run(2, 0, 0));
     assert_eq!(names(&file["results"])[..2], ["TCP bbr 1", "TCP cubic 2"]);
+    let one = FlentTest { upload: Some("upload-2".to_owned()), ping: Some("ping".to_owned()), ..test("tcp_1up") };
+    assert_eq!(json(&one, &run(2, 0, 2))["raw_values"]["TCP upload"].as_array().map(Vec::len), Some(120));
     let only = FlentTest {
         uploads: vec!["upload".to_owned()],
         pings: vec!["ping-2".to_owned()],

@@ -1,0 +1,111 @@
+//! [`Facets`]: the cells of a row sorted into panels, categories and colours, as a figure says.
+
+use super::{Figure, Kind};
+use crate::result::{CellResult, RowResult};
+use crate::run::Run;
+
+/// A cell with what was recorded of it.
+#[derive(Clone, Copy)]
+pub(super) struct CellRuns<'a> {
+    pub(super) result: &'a CellResult,
+    runs: &'a [Run],
+}
+
+impl<'a> CellRuns<'a> {
+    /// Its repetitions, in order.
+    pub(super) fn runs(&self) -> impl Iterator<Item = &'a Run> {
+        let (result, runs) = (self.result, self.runs);
+        let of_seed = move |seed: &u64| runs.iter().find(|run| run.seed == *seed && run.cell == result.cell);
+        result.seeds.iter().filter_map(of_seed)
+    }
+}
+
+/// Which axis is drawn as what, and the cells that are.
+pub(super) struct Facets<'a> {
+    cells: Vec<CellRuns<'a>>,
+    x: Option<&'a str>,
+    colour: Option<&'a str>,
+    panels: Vec<&'a str>,
+}
+
+impl<'a> Facets<'a> {
+    pub(super) fn new(figure: &'a Figure, row: &'a RowResult, runs: &'a [Run]) -> Self {
+        let chosen =
+            |cell: &&CellResult| figure.only.iter().all(|(axis, value)| value_of(cell, axis) == Some(value.as_str()));
+        let cells = row.cells.iter().filter(chosen).map(|result| CellRuns { result, runs }).collect();
+        let given = [&figure.x, &figure.colour, &figure.panel].map(Option::as_deref);
+        let free = |axis: &&str| !figure.only.contains_key(*axis) && !given.contains(&Some(axis));
+        let mut free: Vec<&str> = row.axes.iter().map(String::as_str).filter(free).collect();
+        let [mut x, mut colour, panel] = given;
+        let wants_x = matches!(figure.kind, Kind::Box | Kind::Bars | Kind::Trade);
+        if colour.is_none() && (!wants_x || x.is_some() || free.len() > 1) {
+            colour = free.pop();
+        }
+        if wants_x && x.is_none() {
+            x = free.pop();
+        }
+        Self { cells, x: x.filter(|_| wants_x), colour, panels: panel.into_iter().chain(free).collect() }
+    }
+
+    /// Every panel with its name: the values of all axes that are neither categories nor colours. Never empty.
+    pub(super) fn panels(&self) -> Vec<(String, Self)> {
+        let name = |cell: &CellRuns<'_>| {
+            self.panels.iter().filter_map(|axis| value_of(cell.result, axis)).collect::<Vec<_>>().join(" · ")
+        };
+        let mut panels: Vec<(String, Self)> = Vec::new();
+        for cell in &self.cells {
+            let name = name(cell);
+            let place = panels.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
+                panels.push((name, Self { cells: Vec::new(), x: self.x, colour: self.colour, panels: Vec::new() }));
+                panels.len() - 1
+            });
+            panels[place].1.cells.push(*cell);
+        }
+        panels
+    }
+
+    /// Values of the axis of categories, in the row's order; one without a name if there is no such axis.
+    pub(super) fn categories(&self) -> Vec<&'a str> {
+        self.values(self.x)
+    }
+
+    /// Values of the axis of colours, as [`Self::categories`].
+    pub(super) fn colours(&self) -> Vec<&'a str> {
+        self.values(self.colour)
+    }
+
+    fn values(&self, axis: Option<&str>) -> Vec<&'a str> {
+        let Some(axis) = axis else { return vec![""] };
+        let mut values: Vec<&str> = Vec::new();
+        for value in self.cells.iter().filter_map(|cell| value_of(cell.result, axis)) {
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        }
+        values
+    }
+
+    /// The cells of a category and colour; several only if a panel was not cut out first.
+    pub(super) fn at(&self, category: &str, colour: &str) -> impl Iterator<Item = CellRuns<'a>> {
+        let is = |cell: &CellRuns<'_>, axis: Option<&str>, value: &str| {
+            axis.is_none_or(|axis| value_of(cell.result, axis) == Some(value))
+        };
+        self.cells.iter().filter(move |cell| is(cell, self.x, category) && is(cell, self.colour, colour)).copied()
+    }
+
+    /// All cells, in the row's order.
+    pub(super) fn cells(&self) -> &[CellRuns<'a>] {
+        &self.cells
+    }
+
+    /// The colour of a cell, as its place in [`Self::colours`].
+    pub(super) fn colour_of(&self, cell: &CellRuns<'_>, colours: &[&str]) -> usize {
+        let value = self.colour.and_then(|axis| value_of(cell.result, axis));
+        colours.iter().position(|colour| Some(*colour) == value).unwrap_or(0)
+    }
+}
+
+/// The value of an axis in a cell.
+fn value_of<'a>(cell: &'a CellResult, axis: &str) -> Option<&'a str> {
+    cell.cell.0.iter().find(|(name, _)| name == axis).map(|(_, value)| value.as_str())
+}
