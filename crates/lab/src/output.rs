@@ -12,6 +12,8 @@
 //! lab-out/report.html
 //! lab-out/001-F4/result.json             numbers of all cells, verdicts
 //! lab-out/001-F4/L100M_NoTSQ/17.json     the run of a cell with seed 17; other formats beside it
+//! lab-out/001-F4/figure-1.svg            the figures, in the scenario's order
+//! lab-out/001-F4@veth/                   the same row on the wire
 //! ```
 
 pub mod figure;
@@ -20,7 +22,7 @@ pub mod plot;
 
 use std::path::{Path, PathBuf};
 
-use crate::run::Run;
+use crate::run::{Cell, Path as World};
 
 /// An output directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,19 +39,22 @@ impl Tree {
         &self.0
     }
 
-    /// Directory of scenario `id`.
-    pub fn row(&self, id: &str) -> PathBuf {
-        self.0.join(id)
+    /// Directory of scenario `id` in one world.
+    pub fn row(&self, id: &str, world: World) -> PathBuf {
+        match world {
+            World::Sim => self.0.join(id),
+            World::Veth => self.0.join(format!("{id}@veth")),
+        }
     }
 
     /// Where the [`RowResult`](crate::RowResult) of scenario `id` is.
-    pub fn result(&self, id: &str) -> PathBuf {
-        self.row(id).join("result.json")
+    pub fn result(&self, id: &str, world: World) -> PathBuf {
+        self.row(id, world).join("result.json")
     }
 
-    /// The file of `run` with that `extension`, e.g. `json`, `csv`.
-    pub fn run(&self, run: &Run, extension: &str) -> PathBuf {
-        self.row(&run.scenario).join(run.cell.to_string()).join(format!("{}.{extension}", run.seed))
+    /// The file of the run of `cell` with `seed` and that `extension`, e.g. `json`, `csv`.
+    pub fn run(&self, id: &str, world: World, cell: &Cell, seed: u64, extension: &str) -> PathBuf {
+        self.row(id, world).join(cell.to_string()).join(format!("{seed}.{extension}"))
     }
 
     /// The report over all rows.
@@ -57,3 +62,6 @@ impl Tree {
         self.0.join("report.html")
     }
 }
+
+#[cfg(test)]
+mod fixture;

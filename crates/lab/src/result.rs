@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::output::figure::Figure;
+use crate::output::flent::FlentTest;
 use crate::run::{Cell, Path};
 use crate::summary::Estimate;
 
@@ -24,8 +26,12 @@ pub struct RowResult {
     pub axes: Vec<String>,
     /// Names of the numbers that the row's table shows, in order.
     pub table: Vec<String>,
-    /// Flent's name for the test that the flows are, if they are one.
-    pub flent: Option<String>,
+    /// Where we differ from the paper, and why.
+    pub note: Option<String>,
+    /// Flent's test that the flows are, if they are one.
+    pub flent: Option<FlentTest>,
+    /// What is drawn; nothing: what suits any row.
+    pub figures: Vec<Figure>,
     /// All cells, the last axis running fastest.
     pub cells: Vec<CellResult>,
     /// All shapes, in the file's order.

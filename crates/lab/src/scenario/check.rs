@@ -158,6 +158,28 @@ fn numbers(subject: &Subject<'_>) -> Result<(), Fault> {
         let at = |key| [Key("shape"), Number(number), Key(key)];
         subject.require(!shape.says.trim().is_empty(), &at("says"), "the shape in words is wanted")?;
     }
+    figures(subject)
+}
+
+/// Axes and quantities that figures name.
+fn figures(subject: &Subject<'_>) -> Result<(), Fault> {
+    let document = subject.document;
+    let axes: Vec<String> = document.axis.iter().map(|axis| axis.name.clone()).collect();
+    for (number, figure) in document.figure.iter().enumerate() {
+        let path = [Key("figure"), Number(number)];
+        figure.check(&axes).map_err(|why| subject.refuse(&path, why))?;
+        for (name, value) in &figure.only {
+            let values: Vec<&String> = document
+                .axis
+                .iter()
+                .filter(|axis| axis.name == *name)
+                .flat_map(|axis| &axis.value)
+                .map(|value| &value.name)
+                .collect();
+            let path = [path[0], path[1], Key("where"), Key(name)];
+            subject.require(values.contains(&value), &path, format_args!("`{name}` has the values {}", listed(&values)))?;
+        }
+    }
     Ok(())
 }
 

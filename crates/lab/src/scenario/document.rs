@@ -15,6 +15,7 @@ use tautline_stack::TsqLimit;
 
 use super::units::{Size, Speed, Time, Worded};
 use crate::output::figure::Figure;
+use crate::output::flent::FlentTest;
 
 /// A table that describes a port (discipline and ring) beside other things; with `wire`, a cable's direction too. The keys of
 /// several such tables stand side by side in the file, so they do here.
@@ -124,6 +125,8 @@ pub struct Document {
     /// What is drawn.
     #[serde(default)]
     pub figure: Vec<Figure>,
+    /// Flent's test that the flows are.
+    pub flent: Option<FlentTest>,
 }
 
 /// Why a row is not run by `lab`, and what shows it.

@@ -82,6 +82,9 @@ pub(super) fn write(
     at: (f64, f64),
     anchor: Anchor,
 ) -> Result<(), Error> {
+    if text.is_empty() {
+        return Ok(());
+    }
     let horizontal = match anchor {
         Anchor::Left => HPos::Left,
         Anchor::Middle => HPos::Center,
