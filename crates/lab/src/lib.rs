@@ -9,6 +9,7 @@
 //! | [`plan`] | [`Point`](plan::Point): one cell with one seed |
 //! | [`run`] | [`Run`], [`Series`], [`Quantity`]: what was recorded of one point |
 //! | [`summary`] | [`Summary`]: the numbers of a run; [`Estimate`]: the same over repetitions |
+//! | [`verdict`] | [`Check`](verdict::Check): whether a shape shows; analysis of variance |
 //! | [`result`] | [`RowResult`]: a row with the numbers of its cells and its verdicts |
 //! | [`output`] | what is written: where each file lies, figures, pages |
 //! | [`cli`] | the command line of `lab` |
@@ -21,6 +22,7 @@ pub mod result;
 pub mod run;
 pub mod scenario;
 pub mod summary;
+pub mod verdict;
 
 pub use output::Tree;
 pub use result::{Anova, CellResult, Judged, RowResult, Seen, Verdict};

@@ -24,6 +24,7 @@ mod tests;
 pub mod units;
 
 use crate::run::Cell;
+use crate::verdict::Check;
 
 pub use document::Document;
 pub use error::ScenarioError;
@@ -132,14 +133,19 @@ fn build(root: &Node, file: String, sources: &Sources) -> Result<Scenario, Fault
         return Err(Fault::new(format_args!("the axes make more than {MOST_CELLS} cells")).at(place).under("axis"));
     }
     let cells = (0..count.unwrap_or_default()).map(|number| vary(root, &axes, number)).collect::<Result<Vec<_>, _>>()?;
-    let shapes = cells[0].document.shape.iter().enumerate().map(|(number, shape)| {
-        let place = root.place_of(&[Step::Key("shape"), Step::Number(number), Step::Key("check")]);
-        let (file, line, _) = sources.locate(place);
-        Expected { says: shape.says.clone(), check: shape.check.clone(), file: file.to_owned(), line }
-    });
-    let shapes = shapes.collect();
     let values = |axis: Axis| (axis.name, axis.value.into_iter().map(|value| value.name).collect());
-    Ok(Scenario { file, axes: axes.into_iter().map(values).collect(), cells, shapes })
+    let axes: Vec<(String, Vec<String>)> = axes.into_iter().map(values).collect();
+    let shapes = cells[0].document.shape.iter().enumerate().map(|(number, shape)| {
+        let path = [Step::Key("shape"), Step::Number(number), Step::Key("check")];
+        let place = root.place_of(&path);
+        let refuse = |why: String| Fault { key: root.key_of(&path), ..Fault::new(why).at(place) };
+        let check = Check::read(&shape.check).map_err(refuse)?;
+        check.suits(&axes, &cells).map_err(refuse)?;
+        let (file, line, _) = sources.locate(place);
+        Ok(Expected { says: shape.says.clone(), check: shape.check.clone(), file: file.to_owned(), line })
+    });
+    let shapes = shapes.collect::<Result<_, Fault>>()?;
+    Ok(Scenario { file, axes, cells, shapes })
 }
 
 /// Cell `number`, which counts through the axes' values, the last one running fastest.

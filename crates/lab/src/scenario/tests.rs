@@ -299,6 +299,41 @@ fn errors_name_file_line_column_key_and_what_is_allowed() {
             "it.toml:5:10: table.1: `p51` is no number of `ping`; there is count, mean, sd, min, p10, ",
         ),
         ("says = \"fast is faster\"", "says = \"\"", "it.toml:57:8: shape.1.says: the shape in words is wanted"),
+        (
+            "cell[\"fast\"]",
+            "cell[\"fats\"]",
+            "it.toml:58:9: shape.1.check: axis `rate` has no value `fats`; it has slow, fast",
+        ),
+        (
+            "cell[\"fast\"].goodput.total >",
+            "cell[\"fast\"].goodput.totl >",
+            "it.toml:58:9: shape.1.check: `totl` is no number of `goodput`; there is count, ",
+        ),
+        (
+            "cell[\"fast\"].goodput.total >",
+            "cell[\"fast\"].pong.p50 >",
+            "it.toml:58:9: shape.1.check: nothing is measured as `pong` here",
+        ),
+        (
+            "cell[\"fast\"].goodput.total > cell[\"slow\"].goodput.total",
+            "1 > 2",
+            "it.toml:58:9: shape.1.check: it names no number: write e.g. cell[\"slow\"].ping.p50",
+        ),
+        (
+            "cell[\"fast\"].goodput.total >",
+            "cell[\"fast\"].goodput.total +",
+            "it.toml:58:9: shape.1.check: it must say yes or no",
+        ),
+        (
+            "cell[\"fast\"].goodput.total >",
+            "cell[\"fast\"].goodput.total > x +",
+            "it.toml:58:9: shape.1.check: Undeclared reference to 'x'",
+        ),
+        (
+            "cell[\"fast\"].goodput.total >",
+            "cell[\"fast\"].goodput.total > >",
+            "it.toml:58:9: shape.1.check: the expression is not understood: at column ",
+        ),
         ("[run]", "[run", "it.toml:7:"),
         ("[run]", "[anova]\nmetric = 1\n[run]", "it.toml:7:1: anova: invalid type: map, expected a sequence"),
         (

@@ -40,6 +40,19 @@ impl Names {
         Self { groups }
     }
 
+    /// Whether `path`, a number's name in steps, leads to a number or to several.
+    ///
+    /// # Errors
+    /// What there is instead.
+    pub fn suit(&self, path: &[String]) -> Result<(), String> {
+        let several = match path {
+            [quantity] => self.groups.contains_key(quantity.as_str()),
+            [quantity, group] => self.groups.get(quantity.as_str()).is_some_and(|groups| groups.contains(group)),
+            _ => false,
+        };
+        if several { Ok(()) } else { self.check(&path.join(".")) }
+    }
+
     /// Whether a run will have the number `name`, if there is anything to measure.
     ///
     /// # Errors

@@ -1,0 +1,199 @@
+//! [`Check`]: whether a shape that a paper found shows in the numbers. Shapes are expressions of CEL, the Common Expression Language:
+//! comparisons, arithmetic, `&&`, `||`, `all`, `exists` over `cell["L100M"]["TSQ"].ping.p50`.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `expression` | which numbers an expression names; whole numbers as numbers |
+//! | `variance` | analysis of variance |
+
+mod expression;
+#[cfg(test)]
+mod tests;
+mod variance;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+use cel::common::ast::IdedExpr;
+use cel::parser::Parser;
+use cel::{Context, ExecutionError, Value};
+
+use crate::result::{CellResult, Judged, Seen, Verdict};
+use crate::scenario::{Expected, Variation};
+use crate::summary::{Estimate, Names};
+
+pub use variance::variance;
+
+/// Longest expression.
+const LONGEST: usize = 4096;
+/// Deepest nesting of brackets in one.
+const DEEPEST: usize = 32;
+/// The name that all numbers are under.
+const ROOT: &str = "cell";
+
+/// A shape's expression, read.
+#[derive(Clone, Debug)]
+pub struct Check {
+    expression: IdedExpr,
+    /// Paths below `cell` that it names literally, in order of appearance.
+    paths: Vec<Vec<String>>,
+}
+
+impl Check {
+    /// Reads `text`.
+    ///
+    /// # Errors
+    /// What is not understood.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let mut depth = 0usize;
+        let deepest = text.chars().map(|c| {
+            depth = match c {
+                '(' | '[' | '{' => depth + 1,
+                ')' | ']' | '}' => depth.saturating_sub(1),
+                _ => depth,
+            };
+            depth
+        });
+        if text.len() > LONGEST || deepest.max().is_some_and(|deepest| deepest > DEEPEST) {
+            return Err(format!("an expression has at most {LONGEST} bytes, and brackets at most {DEEPEST} deep"));
+        }
+        let parsed = Parser::default().parse(text);
+        let mut expression = parsed.map_err(|errors| {
+            let messages = errors.errors.iter().map(|error| format!("at column {}: {}", error.pos.1, error.msg));
+            format!("the expression is not understood: {}", messages.collect::<Vec<_>>().join("; "))
+        })?;
+        expression::whole_numbers_as_numbers(&mut expression);
+        let mut paths = Vec::new();
+        expression::paths(&expression, &mut BTreeMap::new(), &mut |path| {
+            if path[0] == ROOT && !paths.contains(&path[1..].to_vec()) {
+                paths.push(path[1..].to_vec());
+            }
+        });
+        Ok(Self { expression, paths })
+    }
+
+    /// Checks that what it names there will be, and that it says yes or no.
+    ///
+    /// # Errors
+    /// What there is instead.
+    pub fn suits(&self, axes: &[(String, Vec<String>)], cells: &[Variation]) -> Result<(), String> {
+        if self.paths.is_empty() {
+            return Err(format!("it names no number: write e.g. {}", example(axes)));
+        }
+        for path in &self.paths {
+            suits(path, axes, cells)?;
+        }
+        let ones = self.paths.iter().map(|path| (path.clone(), 1.0));
+        match self.compute(ones.collect::<Vec<_>>().into_iter()) {
+            // A name that is put together while it is computed may be missing among the ones.
+            Ok(_) | Err(Trouble::Missing(_)) => Ok(()),
+            Err(trouble) => Err(trouble.to_string()),
+        }
+    }
+
+    /// Judges it over `cells`.
+    pub fn judge(&self, expected: &Expected, cells: &[CellResult]) -> Verdict {
+        let numbers =
+            cells.iter().flat_map(|cell| cell.numbers.iter().map(|(name, value)| (path_of(cell, name), value.mean)));
+        let judged = match self.compute(numbers) {
+            Ok(true) => Judged::Holds,
+            Ok(false) => Judged::DoesNotHold,
+            Err(trouble) => Judged::Error(trouble.to_string()),
+        };
+        let Expected { says, check, file, line } = expected.clone();
+        Verdict { says, check, file, line, judged, seen: self.seen(cells) }
+    }
+
+    /// The numbers it names, as far as there are any.
+    fn seen(&self, cells: &[CellResult]) -> Vec<Seen> {
+        let find = |path: &Vec<String>| -> Option<Seen> {
+            let axes = cells.first()?.cell.0.len();
+            let (cell, name) = (path.get(..axes)?, path.get(axes..)?);
+            let cell = cells.iter().find(|known| known.cell.values().eq(cell.iter().map(String::as_str)))?;
+            let value: &Estimate = cell.numbers.get(&name.join("."))?;
+            Some(Seen { name: path.join("."), value: *value })
+        };
+        self.paths.iter().filter_map(find).collect()
+    }
+
+    fn compute(&self, numbers: impl Iterator<Item = (Vec<String>, f64)>) -> Result<bool, Trouble> {
+        let mut tree = Branch::default();
+        for (path, value) in numbers {
+            tree.put(&path, value);
+        }
+        let mut context = Context::default();
+        context.add_variable_from_value(ROOT, tree.into_value());
+        match Value::resolve(&self.expression, &context) {
+            Ok(Value::Bool(answer)) => Ok(answer),
+            Ok(_) => Err(Trouble::Other("it must say yes or no: compare something".to_owned())),
+            Err(ExecutionError::NoSuchKey(name)) => Err(Trouble::Missing(name.to_string())),
+            Err(error) => Err(Trouble::Other(error.to_string())),
+        }
+    }
+}
+
+/// Why an expression cannot be computed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Trouble {
+    Missing(String),
+    Other(String),
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing(name) => write!(f, "there is no number `{name}`: nothing was measured"),
+            Self::Other(message) => f.write_str(message),
+        }
+    }
+}
+
+fn path_of(cell: &CellResult, name: &str) -> Vec<String> {
+    cell.cell.values().chain(name.split('.')).map(str::to_owned).collect()
+}
+
+/// Whether `path` leads to a number of one of `cells`, or to several.
+fn suits(path: &[String], axes: &[(String, Vec<String>)], cells: &[Variation]) -> Result<(), String> {
+    for ((axis, values), step) in axes.iter().zip(path) {
+        if !values.contains(step) {
+            return Err(format!("axis `{axis}` has no value `{step}`; it has {}", values.join(", ")));
+        }
+    }
+    let (Some(chosen), Some(name)) = (path.get(..axes.len()), path.get(axes.len()..)) else { return Ok(()) };
+    let cell = cells.iter().find(|cell| cell.cell.values().eq(chosen.iter().map(String::as_str)));
+    match cell {
+        Some(cell) if !name.is_empty() => Names::of(&cell.document).suit(name),
+        _ => Ok(()),
+    }
+}
+
+fn example(axes: &[(String, Vec<String>)]) -> String {
+    let steps = axes.iter().filter_map(|(_, values)| Some(format!("[{:?}]", values.first()?)));
+    format!("{ROOT}{}.ping.p50", steps.collect::<String>())
+}
+
+/// Numbers by path.
+#[derive(Debug, Default)]
+struct Branch {
+    value: Option<f64>,
+    below: HashMap<String, Branch>,
+}
+
+impl Branch {
+    fn put(&mut self, path: &[String], value: f64) {
+        match path {
+            [] => self.value = Some(value),
+            [step, rest @ ..] => self.below.entry(step.clone()).or_default().put(rest, value),
+        }
+    }
+
+    fn into_value(self) -> Value {
+        match self.value {
+            Some(value) if self.below.is_empty() => Value::Float(value),
+            _ => {
+                let below = self.below.into_iter().map(|(step, branch)| (step, branch.into_value()));
+                below.collect::<HashMap<String, Value>>().into()
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::run::Cell;
+use crate::scenario::document::Variance;
+
+fn cell(values: &[(&str, &str)], numbers: &[(&str, f64)]) -> CellResult {
+    let cell = Cell(values.iter().map(|(axis, value)| ((*axis).to_owned(), (*value).to_owned())).collect());
+    let estimate = |value: f64| Estimate { mean: value, lo: value, hi: value, count: 1 };
+    let numbers = numbers.iter().map(|(name, value)| ((*name).to_owned(), estimate(*value))).collect();
+    CellResult { cell, seeds: vec![1], numbers }
+}
+
+fn cells() -> Vec<CellResult> {
+    vec![
+        cell(&[("b", "L100M"), ("t", "TSQ")], &[("ping.p50", 2.0), ("backlog.router>server.mean", 7.0)]),
+        cell(&[("b", "L100M"), ("t", "NoTSQ")], &[("ping.p50", 60.0)]),
+    ]
+}
+
+fn judge(check: &str) -> Verdict {
+    let expected = Expected { says: "so".into(), check: check.into(), file: "f.toml".into(), line: 3 };
+    Check::read(check).unwrap_or_else(|error| panic!("{check}: {error}")).judge(&expected, &cells())
+}
+
+#[test]
+fn comparisons_hold_or_do_not_and_show_what_they_compared() {
+    let verdict = judge(r#"cell["L100M"]["NoTSQ"].ping.p50 > 10 * cell["L100M"]["TSQ"].ping.p50"#);
+    assert_eq!(verdict.judged, Judged::Holds);
+    let seen: Vec<_> = verdict.seen.iter().map(|seen| (seen.name.as_str(), seen.value.mean)).collect();
+    assert_eq!(seen, [("L100M.NoTSQ.ping.p50", 60.0), ("L100M.TSQ.ping.p50", 2.0)]);
+    assert_eq!(judge(r#"cell["L100M"]["TSQ"].ping.p50 == 3"#).judged, Judged::DoesNotHold);
+    assert_eq!(judge(r#"cell["L100M"]["TSQ"].backlog["router>server"].mean >= 7"#).judged, Judged::Holds);
+    assert_eq!(judge(r#"cell.L100M.TSQ.ping.p50 / 4 < 0.6 && 1 - 2 == -1 && size([1, 2]) == 2"#).judged, Judged::Holds);
+}
+
+#[test]
+fn a_variable_over_a_list_names_each_of_its_numbers() {
+    let verdict = judge(r#"["L100M"].all(b, ["TSQ", "NoTSQ"].all(t, cell[b][t].ping.p50 > 1))"#);
+    assert_eq!((verdict.judged, verdict.seen.len()), (Judged::Holds, 2));
+    let one = judge(r#"["TSQ", "NoTSQ"].exists_one(t, cell["L100M"][t].ping.p50 > 10)"#);
+    assert_eq!((one.judged, one.seen.len()), (Judged::Holds, 2));
+}
+
+#[test]
+fn what_cannot_be_computed_is_an_error_with_its_reason() {
+    let missing = judge(r#"cell["L100M"]["TSQ"].ping.p99 > 1"#).judged;
+    assert_eq!(missing, Judged::Error("there is no number `p99`: nothing was measured".to_owned()));
+    assert!(matches!(judge(r#"cell["L100M"]["TSQ"].ping.p50"#).judged, Judged::Error(why) if why.contains("yes or no")));
+    assert!(matches!(judge(r#"cell["L100M"]["TSQ"].ping > 1"#).judged, Judged::Error(_)));
+    for text in ["", "cell[", "1 +", "cell..x", "\"", "a b"] {
+        assert!(Check::read(text).is_err(), "{text}");
+    }
+    assert!(Check::read(&"(".repeat(100)).is_err() && Check::read(&"1+".repeat(5000)).is_err());
+}
+
+#[test]
+fn the_analysis_of_variance_is_fishers() {
+    // Groups 6 8 4 5 3 4, 8 12 9 11 6 8, 13 9 11 8 7 12: F(2, 15) = 9.3, F-crit 3.68 at 0.05, p = 0.0024.
+    let groups = [[6.0, 8.0, 4.0, 5.0, 3.0, 4.0], [8.0, 12.0, 9.0, 11.0, 6.0, 8.0], [13.0, 9.0, 11.0, 8.0, 7.0, 12.0]];
+    let cells: Vec<_> = ["a", "b", "c"].iter().map(|value| cell(&[("x", value)], &[])).collect();
+    let wanted = Variance { metric: "ping.mean".into(), over: "x".into(), alpha: 0.05 };
+    let analyses = variance(&wanted, &cells, |number, _| groups[number].to_vec());
+    let [anova] = &analyses[..] else { panic!("one analysis") };
+    assert!((anova.f - 9.264_705_882).abs() < 1e-6, "{anova:?}");
+    assert!((anova.f_crit - 3.682_320_344).abs() < 1e-3 && (anova.p - 0.002_398_777).abs() < 1e-6, "{anova:?}");
+    assert_eq!(variance(&wanted, &cells, |_, _| vec![1.0]), [], "one repetition says nothing of chance");
+    assert_eq!(variance(&wanted, &cells, |_, _| vec![1.0, 1.0]), [], "nothing varies");
+}
+
+proptest! {
+    #[test]
+    fn no_expression_panics(text in prop_oneof![
+        ".{0,60}",
+        "[a-z0-9\\[\\]().\"'+*/<>=&|!?:, -]{0,60}",
+        "(cell\\[\"L100M\"\\]|cell|1|\\(|\\)|\\.all\\(t, |\\.ping|\\.p50| > | \\+ | && |\\[|\\]|\"TSQ\"|,|'|\"){0,12}",
+    ]) {
+        if let Ok(check) = Check::read(&text) {
+            let expected = Expected { says: String::new(), check: text, file: String::new(), line: 1 };
+            let _verdict = check.judge(&expected, &cells());
+        }
+    }
+}
