@@ -1,16 +1,89 @@
 //! The command line of `lab`.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `list`, `show`, `run`, `compare` | one command each |
+//! | `table` | columns of text |
+//! | `progress` | how far a run is |
 
+mod compare;
+mod list;
+mod progress;
+mod run;
+mod show;
+mod table;
+
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Args, Parser, Subcommand};
+
+use crate::catalogue::Catalogue;
+use crate::scenario::{ScenarioError, Shelf};
 
 /// Experiments of the source papers: run, judged, drawn and written down
 #[derive(Debug, Parser)]
-#[command(name = "lab", version)]
-struct Cli {}
+#[command(name = "lab", version, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str =
+    "Exit codes: 0 every shape holds; 1 a shape does not hold; 2 the command line or a file is wrong, or a run failed.
+Scenario files are explained in docs/lab.md.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Every row, and what it needs
+    List(Library),
+    /// The parameters of a row, and what its paper found
+    Show(show::Show),
+    /// Run rows: their tables, and whether each shape holds
+    Run(run::RunArgs),
+    /// Two results side by side: output directories, rows, or cells
+    Compare(compare::Compare),
+}
+
+/// Where scenarios come from.
+#[derive(Args, Clone, Debug)]
+struct Library {
+    /// Directory of scenario files; default those that come with the program
+    #[arg(long, value_name = "DIR")]
+    scenarios: Option<PathBuf>,
+}
+
+impl Library {
+    fn open(&self) -> Result<Catalogue, ScenarioError> {
+        Catalogue::read(self.scenarios.clone().map_or(Shelf::Shipped, Shelf::Directory))
+    }
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// All is as expected.
+    Well,
+    /// A shape does not hold.
+    Otherwise,
+}
+
+type Failure = Box<dyn std::error::Error>;
 
 /// Does what the arguments of the process say.
 pub fn main() -> ExitCode {
-    let Cli {} = Cli::parse();
-    ExitCode::SUCCESS
+    let outcome = match Cli::parse().command {
+        Command::List(library) => list::list(&library),
+        Command::Show(show) => show.show(),
+        Command::Run(run) => run.run(),
+        Command::Compare(compare) => compare.compare(),
+    };
+    match outcome {
+        Ok(Ended::Well) => ExitCode::SUCCESS,
+        Ok(Ended::Otherwise) => ExitCode::from(1),
+        Err(failure) => {
+            eprintln!("lab: {failure}");
+            ExitCode::from(2)
+        }
+    }
 }

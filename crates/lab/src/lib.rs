@@ -6,19 +6,25 @@
 //! | module | holds |
 //! |---|---|
 //! | [`scenario`] | [`Scenario`]: a row as a file: topology, traffic, variations, what the paper found |
+//! | [`catalogue`] | which scenarios there are |
 //! | [`plan`] | [`Point`](plan::Point): one cell with one seed |
 //! | [`run`] | [`Run`], [`Series`], [`Quantity`]: what was recorded of one point |
+//! | [`execute`] | points run on all processors, and not again when they have been |
 //! | [`summary`] | [`Summary`]: the numbers of a run; [`Estimate`]: the same over repetitions |
 //! | [`verdict`] | [`Check`](verdict::Check): whether a shape shows; analysis of variance |
+//! | [`row`] | from summaries to a row, judged |
 //! | [`result`] | [`RowResult`]: a row with the numbers of its cells and its verdicts |
 //! | [`output`] | what is written: where each file lies, figures, pages |
 //! | [`cli`] | the command line of `lab` |
 #![forbid(unsafe_code)]
 
+pub mod catalogue;
 pub mod cli;
+pub mod execute;
 pub mod output;
 pub mod plan;
 pub mod result;
+pub mod row;
 pub mod run;
 pub mod scenario;
 pub mod summary;

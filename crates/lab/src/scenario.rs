@@ -94,9 +94,15 @@ impl Scenario {
         scenario.map_err(|fault| fault.resolve(&sources))
     }
 
-    /// Whether the text is a scenario of its own, not only a base for others: it has an `id`.
-    pub fn is_whole(text: &str) -> bool {
-        Node::parse(text, 0).map_or(true, |root| root.get("id").is_some())
+    /// The id of the scenario that `text` is; `None` if it is only a base for others. Errors call it `shown`.
+    ///
+    /// # Errors
+    /// If it is no TOML.
+    pub fn id_of(text: &str, shown: &str) -> Result<Option<String>, ScenarioError> {
+        let mut sources = Sources::default();
+        let file = sources.add(shown.to_owned(), text.to_owned());
+        let root = Node::parse(text, file).map_err(|fault| fault.resolve(&sources))?;
+        Ok(root.get("id").and_then(Node::string).map(str::to_owned))
     }
 
     /// What is the same in all cells.

@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use tautline_bql::LimitKind;
 use tautline_cc::Algorithm;
@@ -397,7 +396,7 @@ pub struct AxisValue {
     pub name: String,
     /// What it sets; applied to the document before this is read.
     #[serde(default)]
-    pub set: BTreeMap<String, IgnoredAny>,
+    pub set: BTreeMap<String, serde_json::Value>,
 }
 
 /// What the paper found.

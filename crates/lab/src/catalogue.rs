@@ -1,0 +1,57 @@
+//! [`Catalogue`]: which scenarios there are, by id.
+
+use std::path::Path;
+
+use crate::scenario::{Scenario, ScenarioError, Shelf};
+
+/// The scenarios of a shelf.
+#[derive(Clone, Debug)]
+pub struct Catalogue {
+    shelf: Shelf,
+    /// Id and file, in order of id.
+    entries: Vec<(String, String)>,
+}
+
+impl Catalogue {
+    /// Looks through `shelf`.
+    ///
+    /// # Errors
+    /// If it cannot be read, or a file of it is no TOML.
+    pub fn read(shelf: Shelf) -> Result<Self, ScenarioError> {
+        let failed = |file: String, message: String| ScenarioError { file, at: None, key: String::new(), message };
+        let names = shelf.names().map_err(|error| failed(shelf.shown(""), error.to_string()))?;
+        let mut entries = Vec::new();
+        for name in names {
+            let text = shelf.read(&name).map_err(|message| failed(shelf.shown(&name), message))?;
+            if let Some(id) = Scenario::id_of(&text, &shelf.shown(&name))? {
+                entries.push((id, name));
+            }
+        }
+        entries.sort();
+        Ok(Self { shelf, entries })
+    }
+
+    /// The ids, in order.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|(id, _)| id.as_str())
+    }
+
+    /// The scenario that `asked` means: an id, in any case, or the path of a file.
+    ///
+    /// # Errors
+    /// If there is none, or it is wrong.
+    pub fn load(&self, asked: &str) -> Result<Scenario, ScenarioError> {
+        if asked.ends_with(".toml") {
+            let path = Path::new(asked);
+            let directory = path.parent().unwrap_or(Path::new(""));
+            let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+            return Scenario::load(&Shelf::Directory(directory.into()), &name);
+        }
+        let Some((_, name)) = self.entries.iter().find(|(id, _)| id.eq_ignore_ascii_case(asked)) else {
+            let known = self.ids().collect::<Vec<_>>().join(", ");
+            let message = format!("no scenario has the id `{asked}`; there are {known}; or name a file *.toml");
+            return Err(ScenarioError { file: self.shelf.shown(""), at: None, key: String::new(), message });
+        };
+        Scenario::load(&self.shelf, name)
+    }
+}

@@ -1,0 +1,145 @@
+//! `lab compare`: two results side by side.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::table::{Table, estimate, number};
+use super::{Ended, Failure};
+use crate::result::{CellResult, RowResult};
+use crate::run::Cell;
+use crate::summary::Estimate;
+
+/// Arguments of `lab compare`.
+#[derive(Args, Debug)]
+pub(super) struct Compare {
+    /// An output directory, a row's directory in one, or a cell's in that
+    one: PathBuf,
+    /// The other of the same kind
+    other: PathBuf,
+    /// Numbers to compare; default those of the row's table
+    #[arg(long, value_name = "NAME")]
+    number: Vec<String>,
+}
+
+/// What a path holds.
+enum Held {
+    Rows(Vec<RowResult>),
+    Cell(Box<RowResult>, Cell),
+}
+
+impl Compare {
+    pub(super) fn compare(&self) -> Result<Ended, Failure> {
+        match (read(&self.one)?, read(&self.other)?) {
+            (Held::Rows(ones), Held::Rows(others)) => {
+                let mut compared = 0;
+                for one in &ones {
+                    for other in others.iter().filter(|other| {
+                        other.scenario == one.scenario && (ones.len() > 1 || other.path == one.path || others.len() == 1)
+                    }) {
+                        self.rows(one, other);
+                        compared += 1;
+                    }
+                }
+                if compared == 0 {
+                    return Err("they have no row in common".into());
+                }
+            }
+            (Held::Cell(one_row, one), Held::Cell(other_row, other)) => {
+                println!("{} {one}  against  {} {other}", one_row.scenario, other_row.scenario);
+                let mut table = head(0);
+                self.cell(&mut table, &[], self.names(&one_row), find(&one_row, &one), find(&other_row, &other));
+                println!("{table}");
+            }
+            _ => return Err("they are of different kinds: name two output directories, two rows or two cells".into()),
+        }
+        Ok(Ended::Well)
+    }
+
+    fn rows(&self, one: &RowResult, other: &RowResult) {
+        println!("{}  {}", one.scenario, one.title);
+        let mut table = head(one.axes.len());
+        for cell in &one.cells {
+            let values: Vec<&str> = cell.cell.values().collect();
+            self.cell(&mut table, &values, self.names(one), Some(cell), find(other, &cell.cell));
+        }
+        println!("{table}");
+        for (verdict, own) in
+            one.shapes.iter().filter_map(|own| Some((other.shapes.iter().find(|shape| shape.says == own.says)?, own)))
+        {
+            if verdict.judged != own.judged {
+                println!("the verdict differs: {}\n", own.says);
+            }
+        }
+    }
+
+    fn names<'a>(&'a self, row: &'a RowResult) -> &'a [String] {
+        if self.number.is_empty() { &row.table } else { &self.number }
+    }
+
+    fn cell(
+        &self,
+        table: &mut Table,
+        values: &[&str],
+        names: &[String],
+        one: Option<&CellResult>,
+        other: Option<&CellResult>,
+    ) {
+        for name in names {
+            let [one, other] = [one, other].map(|cell| cell.and_then(|cell| cell.numbers.get(name)));
+            let (difference, share) = match (one, other) {
+                (Some(one), Some(other)) => difference(one, other),
+                _ => ("–".to_owned(), "–".to_owned()),
+            };
+            let numbers = [estimate(one), estimate(other), difference, share];
+            table.row(values.iter().map(|value| (*value).to_owned()).chain([name.clone()]).chain(numbers));
+        }
+    }
+}
+
+fn head(axes: usize) -> Table {
+    let names = (0..axes).map(|_| "").chain(["number", "one", "other", "difference", "%"]);
+    Table::new(axes + 1, names)
+}
+
+/// Other less one, with the interval that the two confidence intervals leave it; a star where that does not hold zero.
+fn difference(one: &Estimate, other: &Estimate) -> (String, String) {
+    let (difference, halves) = (other.mean - one.mean, [one, other].map(|estimate| estimate.hi - estimate.mean));
+    let half = halves.iter().map(|half| half * half).sum::<f64>().sqrt();
+    let star = if half > 0.0 && difference.abs() > half { " *" } else { "" };
+    let share = if one.mean == 0.0 { "–".to_owned() } else { format!("{:+.1}", difference / one.mean * 100.0) };
+    (format!("{} ±{}{star}", number(difference), number(half)), share)
+}
+
+fn find<'a>(row: &'a RowResult, cell: &Cell) -> Option<&'a CellResult> {
+    row.cells.iter().find(|known| known.cell == *cell)
+}
+
+fn read(path: &Path) -> Result<Held, Failure> {
+    if path.join("result.json").is_file() {
+        return Ok(Held::Rows(vec![row(path)?]));
+    }
+    if let Some(parent) = path.parent().filter(|parent| parent.join("result.json").is_file()) {
+        let row = row(parent)?;
+        let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let found = row.cells.iter().find(|cell| cell.cell.to_string() == name).map(|cell| cell.cell.clone());
+        let cell = found.ok_or_else(|| format!("{} has no cell {name}", row.scenario))?;
+        return Ok(Held::Cell(Box::new(row), cell));
+    }
+    let entries = fs::read_dir(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let mut directories: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    directories.retain(|directory| directory.join("result.json").is_file());
+    directories.sort();
+    if directories.is_empty() {
+        return Err(format!("{}: no result.json in it or in a directory of it: run `lab run` first", path.display()).into());
+    }
+    Ok(Held::Rows(directories.iter().map(|directory| row(directory)).collect::<Result<_, _>>()?))
+}
+
+fn row(directory: &Path) -> Result<RowResult, Failure> {
+    let file = directory.join("result.json");
+    let told = |error: String| format!("{}: {error}", file.display());
+    let bytes = fs::read(&file).map_err(|error| told(error.to_string()))?;
+    Ok(serde_json::from_slice(&bytes).map_err(|error| told(error.to_string()))?)
+}

@@ -1,0 +1,134 @@
+//! `lab run`: runs rows, prints their tables and verdicts, writes their results.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::thread;
+
+use clap::Args;
+
+use super::progress::Progress;
+use super::table::{Table, estimate, number};
+use super::{Ended, Failure, Library};
+use crate::execute::{Execution, execute, write};
+use crate::output::Tree;
+use crate::plan::{Ask, Point, plan};
+use crate::result::{Judged, RowResult};
+use crate::run::Path;
+use crate::scenario::Scenario;
+
+/// Arguments of `lab run`.
+#[derive(Args, Debug)]
+pub(super) struct RunArgs {
+    /// Rows, or scenario files
+    #[arg(required_unless_present = "all")]
+    ids: Vec<String>,
+    /// Every row that needs no Linux peer and no wall clock
+    #[arg(long, conflicts_with = "ids")]
+    all: bool,
+    /// Runs of each cell; default what the scenario says
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    repetitions: Option<u16>,
+    /// One run of each cell
+    #[arg(long, conflicts_with = "repetitions")]
+    quick: bool,
+    /// All seeds come from it
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Directory of results
+    #[arg(long, value_name = "DIR", default_value = "lab-out")]
+    out: PathBuf,
+    /// Threads; default one for each processor
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    /// Run again what has been run before
+    #[arg(long)]
+    fresh: bool,
+    #[command(flatten)]
+    library: Library,
+}
+
+impl RunArgs {
+    pub(super) fn run(&self) -> Result<Ended, Failure> {
+        let catalogue = self.library.open()?;
+        let asked: Vec<&str> =
+            if self.all { catalogue.ids().collect() } else { self.ids.iter().map(String::as_str).collect() };
+        // Every file is read before anything runs: a mistake in the last shows at once.
+        let scenarios = asked.into_iter().map(|id| catalogue.load(id)).collect::<Result<Vec<_>, _>>()?;
+        let (here, elsewhere): (Vec<_>, Vec<_>) =
+            scenarios.into_iter().partition(|scenario| scenario.header().elsewhere.is_none());
+        let tree = Tree::new(&self.out);
+        let rows = self.rows(&here, &tree)?;
+        for row in &rows {
+            print(row);
+        }
+        for scenario in &elsewhere {
+            let header = scenario.header();
+            if let Some(other) = &header.elsewhere {
+                println!("{}  {}\n  not run here: it needs {}: {}\n", header.id, header.title, other.needs, other.command);
+            }
+        }
+        Ok(conclude(&rows))
+    }
+
+    fn rows(&self, scenarios: &[Scenario], tree: &Tree) -> Result<Vec<RowResult>, Failure> {
+        let repetitions = if self.quick { Some(1) } else { self.repetitions.map(usize::from) };
+        let ask = Ask { seed: self.seed, repetitions, path: Path::Sim };
+        let plans: Vec<Vec<Point>> = scenarios.iter().map(|scenario| plan(scenario, ask)).collect();
+        let points: Vec<Point> = plans.iter().flatten().cloned().collect();
+        let jobs = self.jobs.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
+        let progress = Progress::new(points.len());
+        let how = Execution { tree, jobs, fresh: self.fresh };
+        let summaries = execute(&points, &how, |_| Ok(()), |done| progress.tell(done));
+        progress.end();
+        let mut summaries = summaries?.into_iter();
+        let mut rows = Vec::new();
+        for (scenario, points) in scenarios.iter().zip(&plans) {
+            let own: Vec<_> = summaries.by_ref().take(points.len()).collect();
+            let row = crate::row::judge(scenario, ask.path, points, &own);
+            let file = tree.result(&row.scenario, row.path);
+            write(&file, &serde_json::to_vec_pretty(&row)?).map_err(|error| format!("{}: {error}", file.display()))?;
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+}
+
+/// Prints the row's table and its verdicts.
+fn print(row: &RowResult) {
+    println!("{}  {}\n{}\n", row.scenario, row.title, row.claim.trim());
+    let mut table = Table::new(row.axes.len(), row.axes.iter().chain(&row.table).cloned());
+    for cell in &row.cells {
+        let numbers = row.table.iter().map(|name| estimate(cell.numbers.get(name)));
+        table.row(cell.cell.values().map(str::to_owned).chain(numbers));
+    }
+    println!("{table}");
+    for anova in &row.anova {
+        let at: Vec<_> = anova.at.iter().map(|(_, value)| value.as_str()).collect();
+        let [f, f_crit] = [anova.f, anova.f_crit].map(number);
+        println!("{} over {} {}: F {f}, F-crit {f_crit}, p {:.2e}", anova.metric, anova.over, at.join(" "), anova.p);
+    }
+    for verdict in &row.shapes {
+        let word = match &verdict.judged {
+            Judged::Holds => "holds".to_owned(),
+            Judged::DoesNotHold => "DOES NOT HOLD".to_owned(),
+            Judged::Error(why) => format!("ERROR at {}:{}: {why}", verdict.file, verdict.line),
+        };
+        println!("{word}: {}", verdict.says);
+        println!("    {}", verdict.check.trim().replace('\n', "\n    "));
+        for seen in &verdict.seen {
+            println!("    {} = {}", seen.name, estimate(Some(&seen.value)));
+        }
+    }
+    println!();
+}
+
+/// Prints how many shapes hold, and names the others.
+fn conclude(rows: &[RowResult]) -> Ended {
+    let all = rows.iter().flat_map(|row| row.shapes.iter().map(move |verdict| (row, verdict)));
+    let others: Vec<_> = all.clone().filter(|(_, verdict)| verdict.judged != Judged::Holds).collect();
+    println!("{} of {} shapes hold", all.count() - others.len(), rows.iter().map(|row| row.shapes.len()).sum::<usize>());
+    for (row, verdict) in &others {
+        println!("  not {}: {}", row.scenario, verdict.says);
+    }
+    if others.is_empty() { Ended::Well } else { Ended::Otherwise }
+}

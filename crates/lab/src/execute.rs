@@ -1,0 +1,144 @@
+//! [`execute`]: runs points on several threads, each point on one; what has been run before is read again.
+//!
+//! A run is written beside its place and then moved there, so that whatever interrupts leaves whole files only, and the next time goes
+//! on where this one stopped.
+
+use std::fs;
+use std::io;
+use std::num::NonZeroUsize;
+use std::path::{Path as File, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::output::Tree;
+use crate::plan::Point;
+use crate::run::{Run, RunError, sim};
+use crate::summary::Summary;
+
+/// How to run.
+#[derive(Clone, Debug)]
+pub struct Execution<'a> {
+    /// Where runs are written.
+    pub tree: &'a Tree,
+    /// Threads.
+    pub jobs: NonZeroUsize,
+    /// Runs again what has been run before.
+    pub fresh: bool,
+}
+
+/// Why there is no summary of a point.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecuteError {
+    /// It could not be run.
+    #[error("{scenario} {cell}, seed {seed}: {error}")]
+    Run {
+        /// Of which scenario.
+        scenario: String,
+        /// Which cell.
+        cell: String,
+        /// Which seed.
+        seed: u64,
+        /// Why.
+        error: RunError,
+    },
+    /// It could not be written.
+    #[error("{file}: {error}")]
+    Write {
+        /// The file.
+        file: String,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+/// A point that is done.
+#[derive(Clone, Copy, Debug)]
+pub struct Done<'a> {
+    /// Which.
+    pub point: &'a Point,
+    /// How long it took; `None` when it had been run before.
+    pub took: Option<Duration>,
+}
+
+/// Runs `points`; the summaries are in their order. `also` writes what else there is to write of a new run; `tell` hears of each that is
+/// done. Both are called on any of the threads.
+///
+/// # Errors
+/// The first in order of the points. The others are run all the same.
+pub fn execute(
+    points: &[Point],
+    how: &Execution<'_>,
+    also: impl Fn(&Run) -> Result<(), ExecuteError> + Sync,
+    tell: impl Fn(Done<'_>) + Sync,
+) -> Result<Vec<Summary>, ExecuteError> {
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, Result<Summary, ExecuteError>)>> = Mutex::new(Vec::new());
+    let work = || {
+        while let Some((number, point)) = {
+            let n = next.fetch_add(1, Ordering::Relaxed);
+            points.get(n).map(|point| (n, point))
+        } {
+            let summary = one(point, how, &also, &tell);
+            done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((number, summary));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..how.jobs.get().min(points.len()) {
+            scope.spawn(work);
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, summary)| summary).collect()
+}
+
+fn one(
+    point: &Point,
+    how: &Execution<'_>,
+    also: &impl Fn(&Run) -> Result<(), ExecuteError>,
+    tell: &impl Fn(Done<'_>),
+) -> Result<Summary, ExecuteError> {
+    let file = how.tree.run(&point.scenario, point.path, &point.cell, point.seed, "json");
+    if let Some(run) = read(&file).filter(|run| !how.fresh && run.point == point.id) {
+        tell(Done { point, took: None });
+        return Ok(Summary::of(&run));
+    }
+    let began = Instant::now();
+    let run = sim::run(point).map_err(|error| ExecuteError::Run {
+        scenario: point.scenario.clone(),
+        cell: point.cell.to_string(),
+        seed: point.seed,
+        error,
+    })?;
+    also(&run)?;
+    let json = serde_json::to_vec(&run).map_err(|error| failed(&file, error.into()))?;
+    write(&file, &json).map_err(|error| failed(&file, error))?;
+    tell(Done { point, took: Some(began.elapsed()) });
+    Ok(Summary::of(&run))
+}
+
+/// The run in `file`, if there is a whole one.
+pub fn read(file: &File) -> Option<Run> {
+    serde_json::from_slice(&fs::read(file).ok()?).ok()
+}
+
+/// Writes `file` as a whole or not at all.
+///
+/// # Errors
+/// If the directory cannot be made or the file not be written.
+pub fn write(file: &File, bytes: &[u8]) -> io::Result<()> {
+    if let Some(directory) = file.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    let mut beside = file.as_os_str().to_owned();
+    beside.push(".part");
+    let beside = PathBuf::from(beside);
+    fs::write(&beside, bytes)?;
+    fs::rename(beside, file)
+}
+
+fn failed(file: &File, error: io::Error) -> ExecuteError {
+    ExecuteError::Write { file: file.display().to_string(), error }
+}

@@ -1,0 +1,57 @@
+//! [`judge`]: from the summaries of a scenario's points to its row: estimates over repetitions, verdicts, analyses of variance.
+
+use std::collections::BTreeMap;
+
+use crate::plan::Point;
+use crate::result::{CellResult, Judged, RowResult, Verdict};
+use crate::run::Path;
+use crate::scenario::{Expected, Scenario};
+use crate::summary::{Estimate, Summary};
+use crate::verdict::{Check, variance};
+
+/// The row of `scenario`, of which `points` were run with these `summaries`.
+pub fn judge(scenario: &Scenario, path: Path, points: &[Point], summaries: &[Summary]) -> RowResult {
+    let header = scenario.header();
+    let runs: Vec<_> = points.iter().zip(summaries).collect();
+    let of = |number: usize| runs.iter().filter(move |(point, _)| point.number == number);
+    let cells: Vec<CellResult> = scenario
+        .cells
+        .iter()
+        .enumerate()
+        .map(|(number, variation)| {
+            let mut values: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+            for (name, value) in of(number).flat_map(|(_, summary)| &summary.0) {
+                values.entry(name).or_default().push(*value);
+            }
+            let estimate = |(name, values): (&str, Vec<f64>)| Some((name.to_owned(), Estimate::of(&values)?));
+            let numbers = values.into_iter().filter_map(estimate).collect();
+            CellResult { cell: variation.cell.clone(), seeds: of(number).map(|(point, _)| point.seed).collect(), numbers }
+        })
+        .collect();
+    let observed = |number: usize, metric: &str| of(number).filter_map(|(_, summary)| summary.get(metric)).collect();
+    RowResult {
+        scenario: header.id.clone(),
+        title: header.title.clone(),
+        paper: header.paper.clone(),
+        claim: header.claim.clone(),
+        note: header.note.clone(),
+        path,
+        axes: scenario.axes.iter().map(|(axis, _)| axis.clone()).collect(),
+        table: header.table.clone(),
+        flent: header.flent.clone(),
+        figures: header.figure.clone(),
+        shapes: scenario.shapes.iter().map(|expected| verdict(expected, &cells)).collect(),
+        anova: header.anova.iter().flat_map(|wanted| variance(wanted, &cells, observed)).collect(),
+        cells,
+    }
+}
+
+fn verdict(expected: &Expected, cells: &[CellResult]) -> Verdict {
+    match Check::read(&expected.check) {
+        Ok(check) => check.judge(expected, cells),
+        Err(why) => {
+            let Expected { says, check, file, line } = expected.clone();
+            Verdict { says, check, file, line, judged: Judged::Error(why), seen: Vec::new() }
+        }
+    }
+}
