@@ -2,7 +2,6 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`bridge`] | a bump in the wire between two devices |
 //! | [`conversation`] | both directions of a connection, checked byte for byte |
 //! | [`args`] | command-line options common to both ends |
 //! | [`failure`] | every way a program can end badly, one line each |
@@ -16,7 +15,6 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
-pub mod bridge;
 pub mod conversation;
 pub mod failure;
 pub mod introspection;

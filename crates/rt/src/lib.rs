@@ -9,6 +9,7 @@
 //! | [`blocking`] | the same sockets for threads that wait |
 //! | [`host_thread`] | [`HostThread`]: a host on a thread of its own, for programs that only want sockets |
 //! | [`signals`] | [`stop_on_signals`]: Ctrl-C ends a loop in order |
+//! | [`bridge`] | [`Bridge`](bridge::Bridge): a bump in the wire between two devices, each way through a discipline |
 //! | [`tap`] | [`Tap`]: a TAP interface as a device |
 //! | [`mod@cable`] | [`cable()`]: two devices joined in memory |
 //! | [`frame_device`] | [`FrameDevice`](frame_device::FrameDevice): what those two share |
@@ -17,6 +18,7 @@
 
 pub mod bell;
 pub mod blocking;
+pub mod bridge;
 pub mod cable;
 pub mod clock;
 pub mod entropy;

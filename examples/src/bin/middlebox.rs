@@ -11,10 +11,10 @@ use serde::Serialize;
 use tautline_base::{Device, Frame, HeapFrame, Instant, Packet};
 use tautline_bql::{Limit, LimitKind};
 use tautline_examples::args::{DeviceKind, seconds};
-use tautline_examples::bridge::{Bridge, Queue, Received, Side};
 use tautline_examples::failure::{Failure, exit_code};
 use tautline_examples::report::{limited, micros, print_json, rounded};
 use tautline_qdisc::{QueueStats, Stats, build};
+use tautline_rt::bridge::{Bridge, Queue, Received, Side};
 use tautline_rt::{Between, Clock, Ended, EventLoop, Idle, Tap, Turn, stop_on_signals, system_seed};
 
 const EXAMPLES: &str = "\
