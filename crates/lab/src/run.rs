@@ -5,12 +5,14 @@
 //! |---|---|
 //! | `quantity` | [`Quantity`] |
 //! | [`sim`] | a point run in virtual time |
+//! | `watch` | what is seen of a run, in either world |
 //! | `world`, `traffic`, `tcp` | what a document describes: its network, its applications, their TCP |
 
 mod quantity;
 pub mod sim;
 mod tcp;
 mod traffic;
+mod watch;
 mod world;
 
 use std::collections::BTreeMap;

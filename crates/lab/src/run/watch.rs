@@ -1,0 +1,151 @@
+//! [`Watch`]: writes down what is to be seen of a run, in either world: ports and connections sample by sample, applications at the end.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tautline_base::{Bytes, Instant, Rate};
+use tautline_sim::app::{HostCalls, Measured};
+use tautline_sim::{Look, Programs};
+use tautline_stack::TcpInfo;
+
+use super::{Quantity, Series};
+
+/// What was seen so far.
+#[derive(Debug)]
+pub(super) struct Watch {
+    /// When the run began: zero on the time axis.
+    origin: Instant,
+    /// Time between samples.
+    sample: Duration,
+    /// What each port looked like at the last sample.
+    before: BTreeMap<String, Look>,
+    points: BTreeMap<(Quantity, String), Vec<(f64, f64)>>,
+    counters: BTreeMap<String, f64>,
+}
+
+impl Watch {
+    /// Nothing seen of a run that begins at `origin`.
+    pub(super) fn new(origin: Instant, sample: Duration) -> Self {
+        Self { origin, sample, before: BTreeMap::new(), points: BTreeMap::new(), counters: BTreeMap::new() }
+    }
+
+    /// The port called `name` looks so at `now`.
+    pub(super) fn port(&mut self, name: &str, look: Look, now: Instant) {
+        let at = self.seconds(now);
+        let before = self.before.insert(name.to_owned(), look);
+        let (drops, marks, sent) = before.map_or((0, 0, Bytes::ZERO), |look| (look.drops, look.marks, look.sent));
+        let mut note = |quantity, value| self.note(quantity, name, at, value);
+        note(Quantity::Backlog, look.backlog.packets as f64);
+        note(Quantity::BacklogBytes, look.backlog.bytes.get() as f64);
+        note(Quantity::Ring, look.ring.packets as f64);
+        note(Quantity::RingBytes, look.ring.bytes.get() as f64);
+        if look.limit < Bytes::MAX {
+            note(Quantity::RingLimit, look.limit.get() as f64);
+        }
+        note(Quantity::Drops, look.drops.saturating_sub(drops) as f64);
+        note(Quantity::Marks, look.marks.saturating_sub(marks) as f64);
+        note(Quantity::Sent, look.sent.saturating_sub(sent).get() as f64);
+        note(Quantity::Sojourn, millis(look.sojourn));
+    }
+
+    /// The connections of `programs` on `host` look so at `now`.
+    pub(super) fn connections(&mut self, programs: &Programs, host: &dyn HostCalls, now: Instant) {
+        let at = self.seconds(now);
+        for (flow, info) in programs.connections(host) {
+            // Only the end that sends has anything to tell.
+            if info.bytes_sent > 0 {
+                let name = flow.to_string();
+                of_connection(&info, |quantity, value| self.note(quantity, &name, at, value));
+            }
+        }
+    }
+
+    /// What the applications of a host measured until `until`, and what its connections and they counted.
+    pub(super) fn applications(&mut self, programs: &Programs, host: &dyn HostCalls, until: Instant) {
+        for measured in programs.meter().flows() {
+            self.of_application(measured, until);
+            self.count("ping_lost", measured.lost);
+            self.count("refused", measured.refused);
+        }
+        for (_, info) in programs.connections(host) {
+            self.count("retransmits", info.retransmits);
+            self.count("timeouts", info.timeouts);
+            self.count("fast_recoveries", info.fast_recoveries);
+            self.count("local_drops", info.local_drops);
+            self.count("tsq_throttles", info.tsq_throttles);
+        }
+    }
+
+    /// What another part of the same run has seen.
+    pub(super) fn join(&mut self, other: Self) {
+        self.before.extend(other.before);
+        self.points.extend(other.points);
+        for (name, by) in other.counters {
+            *self.counters.entry(name).or_default() += by;
+        }
+    }
+
+    /// Something is counted.
+    pub(super) fn count(&mut self, name: &str, by: u64) {
+        *self.counters.entry(name.to_owned()).or_default() += by as f64;
+    }
+
+    /// All series, in order of quantity and name, and all that was counted.
+    pub(super) fn finish(mut self) -> (Vec<Series>, BTreeMap<String, f64>) {
+        let packets = self.before.values().map(|look| look.sent_packets).sum();
+        self.count("packets", packets);
+        let of = |((quantity, of), points)| Series { quantity, of, points };
+        let series = self.points.into_iter().map(of).filter(|series| !series.points.is_empty()).collect();
+        (series, self.counters)
+    }
+
+    fn of_application(&mut self, measured: &Measured, until: Instant) {
+        let (name, sample) = (measured.flow.to_string(), self.sample);
+        if measured.received.bytes > 0 {
+            let mbit = |bytes: Bytes| bytes.get() as f64 * 8e-6 / sample.as_secs_f64();
+            let bins = measured.received_by_interval(until).map(|(begin, bytes)| (begin + sample, bytes));
+            for (end, bytes) in bins.filter(|(end, _)| *end <= until) {
+                self.note(Quantity::Goodput, &name, self.seconds(end), mbit(bytes));
+            }
+        }
+        for sample in &measured.round_trips {
+            self.note(Quantity::Ping, &name, self.seconds(sample.at), millis(sample.took));
+        }
+        for sample in &measured.one_way {
+            self.note(Quantity::OneWay, &name, self.seconds(sample.at + sample.took), millis(sample.took));
+        }
+    }
+
+    fn note(&mut self, quantity: Quantity, of: &str, at: f64, value: f64) {
+        match self.points.get_mut(&(quantity, of.to_owned())) {
+            Some(known) => known.push((at, value)),
+            None => {
+                self.points.insert((quantity, of.to_owned()), vec![(at, value)]);
+            }
+        }
+    }
+
+    fn seconds(&self, at: Instant) -> f64 {
+        (at - self.origin).as_secs_f64()
+    }
+}
+
+/// What a sender tells of itself.
+fn of_connection(info: &TcpInfo, mut note: impl FnMut(Quantity, f64)) {
+    if info.latest_rtt > Duration::ZERO {
+        note(Quantity::Rtt, millis(info.latest_rtt));
+        note(Quantity::SmoothedRtt, millis(info.srtt));
+    }
+    note(Quantity::Cwnd, info.cwnd.get() as f64 / info.mss.get().max(1) as f64);
+    if info.pacing_rate < Rate::MAX {
+        note(Quantity::PacingRate, info.pacing_rate.as_bytes_per_sec() as f64 * 8e-6);
+    }
+    note(Quantity::TsqCharge, info.tsq_charged.get() as f64);
+    if let Some(limit) = info.tsq_limit {
+        note(Quantity::TsqLimit, limit.get() as f64);
+    }
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_nanos() as f64 / 1e6
+}
