@@ -190,6 +190,11 @@ impl Link {
         self.card.as_deref().map(Card::ring)
     }
 
+    /// The card, if it has one, for the medium that it is on.
+    pub(crate) fn card_nic(&mut self) -> Option<&mut SimNic> {
+        self.card.as_deref_mut().map(|card| card.ring_mut().device_mut())
+    }
+
     /// Frames in the queue, on the serialiser or in the air.
     pub fn outstanding(&self) -> usize {
         self.pool.outstanding()

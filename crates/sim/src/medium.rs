@@ -18,7 +18,6 @@ pub mod wifi;
 
 use tautline_base::Instant;
 
-use crate::config_error::ConfigError;
 use crate::nic::SimNic;
 
 pub use lte::{Lte, LteConfig};
@@ -28,7 +27,10 @@ pub use wifi::{Wifi, WifiConfig};
 pub trait Cards {
     /// Card `number`.
     fn card(&self, number: usize) -> &SimNic;
+}
 
+/// The cards on a medium, to be served.
+pub trait CardsMut: Cards {
     /// Card `number`.
     fn card_mut(&mut self, number: usize) -> &mut SimNic;
 }
@@ -37,7 +39,9 @@ impl Cards for [SimNic] {
     fn card(&self, number: usize) -> &SimNic {
         &self[number]
     }
+}
 
+impl CardsMut for [SimNic] {
     fn card_mut(&mut self, number: usize) -> &mut SimNic {
         &mut self[number]
     }
@@ -55,7 +59,7 @@ pub enum Medium {
 impl Medium {
     /// Lets time pass until `now`: concludes what was on the air until then, takes what goes onto it now. Call it before the cards
     /// advance, and again whenever [`next_event`](Self::next_event) says so.
-    pub fn advance(&mut self, now: Instant, cards: &mut (impl Cards + ?Sized)) {
+    pub fn advance(&mut self, now: Instant, cards: &mut (impl CardsMut + ?Sized)) {
         match self {
             Self::Wifi(wifi) => wifi.advance(now, cards),
             Self::Lte(lte) => lte.advance(now, cards),
@@ -79,15 +83,11 @@ impl Medium {
     }
 
     /// Makes `card`, which must be at rest, one of its own.
-    ///
-    /// # Errors
-    /// If the discipline for its driver refuses a value.
-    pub fn join(&self, card: &mut SimNic) -> Result<(), ConfigError> {
+    pub fn join(&self, card: &mut SimNic) {
         card.await_grants(match self {
-            Self::Wifi(wifi) => wifi.driver_queue()?,
+            Self::Wifi(wifi) => wifi.driver_queue(),
             Self::Lte(_) => None,
         });
-        Ok(())
     }
 }
 

@@ -51,7 +51,10 @@ impl Card {
 
     /// When [`advance`](Self::advance) has something to do.
     pub(super) fn next_event(&self) -> Option<Instant> {
-        self.ring.device().next_event().into_iter().chain(self.answers_at).min()
+        let nic = self.ring.device();
+        // What a granted card drops or gives up interrupts while nobody looks.
+        let interrupt = nic.interrupting().then_some(Instant::ZERO);
+        nic.next_event().into_iter().chain(self.answers_at).chain(interrupt).min()
     }
 
     pub(super) fn ring(&self) -> &Ring<SimNic, Box<dyn Limit>> {

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use tautline_base::Instant;
 
-use super::Cards;
+use super::{Cards, CardsMut};
 use crate::config_error::ConfigError;
 
 use bearer::Bearer;
@@ -101,7 +101,7 @@ impl Lte {
     }
 
     /// As [`Medium::advance`](super::Medium::advance). TTIs that are missed because time jumps are lost.
-    pub fn advance(&mut self, now: Instant, cards: &mut (impl Cards + ?Sized)) {
+    pub fn advance(&mut self, now: Instant, cards: &mut (impl CardsMut + ?Sized)) {
         let first = if self.next.is_none() && self.anybody_waits(cards) { Some(boundary_from(now)) } else { self.next };
         self.next = first;
         let Some(tti) = first.filter(|first| *first <= now) else { return };
@@ -143,7 +143,7 @@ impl Lte {
     }
 
     /// The TTI that begins at `now`.
-    fn pass(&mut self, now: Instant, cards: &mut (impl Cards + ?Sized)) {
+    fn pass(&mut self, now: Instant, cards: &mut (impl CardsMut + ?Sized)) {
         for (number, station) in self.stations.iter_mut().enumerate() {
             station.up.conclude(now, cards.card_mut(2 * number));
             station.down.conclude(now, cards.card_mut(2 * number + 1));
@@ -154,7 +154,7 @@ impl Lte {
         self.send_up(now, cards);
     }
 
-    fn send_down(&mut self, now: Instant, cards: &mut (impl Cards + ?Sized)) {
+    fn send_down(&mut self, now: Instant, cards: &mut (impl CardsMut + ?Sized)) {
         let Self { config, stations, schedulers: [scheduler, _], needs, shares, stats: [stats, _], .. } = self;
         for (number, (station, need)) in stations.iter().zip(needs.iter_mut()).enumerate() {
             let backlog = station.down.backlog(cards.card(2 * number + 1));
@@ -184,7 +184,7 @@ impl Lte {
     }
 
     /// Stations send what they may, then report what is left.
-    fn send_up(&mut self, now: Instant, cards: &mut (impl Cards + ?Sized)) {
+    fn send_up(&mut self, now: Instant, cards: &mut (impl CardsMut + ?Sized)) {
         let [_, stats] = &mut self.stats;
         for (number, station) in self.stations.iter_mut().enumerate() {
             let card = cards.card_mut(2 * number);

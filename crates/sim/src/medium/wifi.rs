@@ -22,7 +22,7 @@ use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
 use tautline_base::{Bytes, Instant};
 
-use super::Cards;
+use super::{Cards, CardsMut};
 use crate::config_error::ConfigError;
 use crate::nic::{Discipline, SimNic, Verdict};
 
@@ -97,7 +97,7 @@ impl Wifi {
     }
 
     /// As [`Medium::advance`](super::Medium::advance).
-    pub fn advance(&mut self, now: Instant, cards: &mut (impl Cards + ?Sized)) {
+    pub fn advance(&mut self, now: Instant, cards: &mut (impl CardsMut + ?Sized)) {
         loop {
             match self.channel {
                 Channel::Busy { until } if until <= now => self.conclude(until, cards),
@@ -139,8 +139,8 @@ impl Wifi {
     }
 
     /// What a driver keeps its frames in, if not in the order of its ring.
-    pub(super) fn driver_queue(&self) -> Result<Option<Discipline>, ConfigError> {
-        Ok(self.config.driver.as_ref().map(|tree| tree.build()).transpose()?)
+    pub(super) fn driver_queue(&self) -> Option<Discipline> {
+        self.config.driver.as_ref().map(|tree| tree.build().expect("one was made when the parameters were checked"))
     }
 
     fn next_start(&self, since: Instant, cards: &(impl Cards + ?Sized)) -> Option<Instant> {
@@ -148,7 +148,7 @@ impl Wifi {
     }
 
     /// The channel is won: every winner sends an aggregate.
-    fn transmit(&mut self, since: Instant, now: Instant, cards: &mut (impl Cards + ?Sized)) {
+    fn transmit(&mut self, since: Instant, now: Instant, cards: &mut (impl CardsMut + ?Sized)) {
         let mut winners = std::mem::take(&mut self.winners);
         self.contention.win(since, now, |number| wants(number, self.links.len(), cards), &mut winners);
         let mut longest = Duration::ZERO;
@@ -202,7 +202,7 @@ impl Wifi {
     }
 
     /// The acknowledgement has come, or has not.
-    fn conclude(&mut self, at: Instant, cards: &mut (impl Cards + ?Sized)) {
+    fn conclude(&mut self, at: Instant, cards: &mut (impl CardsMut + ?Sized)) {
         let mut on_air = std::mem::take(&mut self.on_air);
         let collision = on_air.len() > 1;
         for (number, card) in on_air.drain(..) {

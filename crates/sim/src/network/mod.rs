@@ -1,7 +1,7 @@
 //! [`Network`]: hosts, each with a NIC, and routers, joined to a tree by the two directions of each link, in virtual time.
 //!
 //! Time jumps to the earliest thing that is due anywhere: a departure, an arrival, an interrupt, a host's wake, an application's
-//! call. What is due then happens in a fixed order (NICs, links, hosts, each by number), so a run depends on nothing but its inputs.
+//! call. What is due then happens in a fixed order (media, NICs, links, hosts, each by number), so a run depends on nothing but its inputs.
 //! An `agenda` knows who is due; nobody else is looked at.
 //!
 //! The engine is a driver like any other and keeps the driver's contract: inputs, one poll, then wait until the wake or the next
@@ -11,11 +11,13 @@
 //! |---|---|
 //! | [`topology`] | [`Topology`]: a network as data, by names |
 //! | `forwarding` | which link leads where |
+//! | `cell` | [`Cell`](topology::Cell): shared air as data; where the cards of a medium are |
 //! | `agenda` | when each part has something to do |
 //! | `look` | [`Look`]: what stands where, by the names of [`Port`](PortId)s |
 //! | `stall` | [`Stall`]: a simulation that does not come to its end |
 
 mod agenda;
+mod cell;
 mod forwarding;
 mod look;
 mod stall;
@@ -33,10 +35,12 @@ use tautline_stack::Host;
 
 use crate::app::App;
 use crate::link::Link;
+use crate::medium::{CardsMut, Medium};
 use crate::nic::SimNic;
 use crate::record::{LinkTap, Record, Tap};
 
 use agenda::Agenda;
+use cell::{OnAir, Places, PlacesMut};
 pub use forwarding::Node;
 use forwarding::Wiring;
 use look::Names;
@@ -67,6 +71,7 @@ pub struct Network<Q, R, A> {
     steps_at_now: u32,
     ends: Vec<End<Q, R, A>>,
     links: Vec<Link>,
+    media: Vec<OnAir>,
     wiring: Wiring,
     names: Names,
     agenda: Agenda,
@@ -80,6 +85,7 @@ pub struct Network<Q, R, A> {
 /// A part of a network that has something to do now and then. Those that are due at the same time are served in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
+    Medium(usize),
     Nic(usize),
     Link(usize),
     Host(usize),
@@ -99,7 +105,7 @@ where
         recorder: R,
         build: impl FnMut(usize, Tap<R>) -> Result<(SimHost<Q, R>, A), E>,
     ) -> Result<Self, E> {
-        Self::join(seed, Wiring::pair(), Names::numbers(2), links.into(), recorder, build)
+        Self::join(seed, Wiring::pair(), Names::numbers(2), links.into(), Vec::new(), recorder, build)
     }
 
     /// Puts hosts, which `build` makes, and `links` where `wiring` says.
@@ -107,7 +113,8 @@ where
         seed: u64,
         mut wiring: Wiring,
         names: Names,
-        links: Vec<Link>,
+        mut links: Vec<Link>,
+        media: Vec<OnAir>,
         recorder: R,
         mut build: impl FnMut(usize, Tap<R>) -> Result<(SimHost<Q, R>, A), E>,
     ) -> Result<Self, E> {
@@ -118,10 +125,27 @@ where
             wiring.register(host.config().mac, number);
             ends.push(End { host, app, wake: None });
         }
-        let agenda = Agenda::new(2 * ends.len() + links.len());
+        for OnAir { medium, cards } in &media {
+            let mut places = PlacesMut { cards, ends: &mut ends, links: &mut links };
+            (0..cards.len()).for_each(|number| medium.join(places.card_mut(number)));
+        }
+        let agenda = Agenda::new(media.len() + 2 * ends.len() + links.len());
         let (now, touched, wakes) = (Instant::ZERO, Vec::new(), BTreeMap::new());
-        let mut network =
-            Self { seed, now, steps_at_now: 0, ends, links, wiring, names, agenda, touched, recorder, wakes, polls: 0 };
+        let mut network = Self {
+            seed,
+            now,
+            steps_at_now: 0,
+            ends,
+            links,
+            media,
+            wiring,
+            names,
+            agenda,
+            touched,
+            recorder,
+            wakes,
+            polls: 0,
+        };
         for number in 0..network.ends.len() {
             let End { host, app, .. } = &mut network.ends[number];
             app.start(host, now);
@@ -211,6 +235,7 @@ where
         let mut from = 0;
         while let Some(place) = self.agenda.due(from, self.now) {
             match self.part(place) {
+                Part::Medium(number) => self.grant(number),
                 Part::Nic(number) => self.send_off(number),
                 Part::Link(number) => self.carry(number),
                 Part::Host(number) => self.answer(number),
@@ -230,6 +255,23 @@ where
     pub fn outstanding(&self) -> usize {
         let ends = self.ends.iter().map(|end| end.host.outstanding() + end.host.port().ring().device().outstanding());
         ends.sum::<usize>() + self.links.iter().map(Link::outstanding).sum::<usize>()
+    }
+
+    /// Medium `number` concludes and grants transmissions.
+    fn grant(&mut self, number: usize) {
+        let Self { now, ends, links, media, .. } = self;
+        let OnAir { medium, cards } = &mut media[number];
+        medium.advance(*now, &mut PlacesMut { cards, ends, links });
+        for card in 0..self.media[number].cards.len() {
+            match self.media[number].cards[card] {
+                PortId::Link(link) => self.plan(Part::Link(link)),
+                PortId::Host(host) => {
+                    self.plan(Part::Nic(host));
+                    self.plan(Part::Host(host));
+                }
+            }
+        }
+        self.plan(Part::Medium(number));
     }
 
     /// What has departed from the NIC of host `number` enters its link.
@@ -314,14 +356,22 @@ where
         self.plan(Part::Host(number));
     }
 
-    /// Writes down when `part` is due.
+    /// Writes down when `part` is due, and the medium that its card is on, which may have something to take.
     fn plan(&mut self, part: Part) {
         self.agenda.set(self.place(part), self.due_at(part));
+        if let Some(medium) = self.medium_of(part) {
+            self.agenda.set(self.place(medium), self.due_at(medium));
+        }
     }
 
     /// When `part` has something to do; a moment in the past means at once.
     fn due_at(&self, part: Part) -> Option<Instant> {
         match part {
+            Part::Medium(number) => {
+                let Self { ends, links, media, .. } = self;
+                let OnAir { medium, cards } = &media[number];
+                medium.next_event(&Places { cards, ends, links })
+            }
             Part::Nic(number) => self.ends[number].host.port().ring().device().next_event(),
             Part::Link(number) => self.links[number].next_event(),
             Part::Host(number) => {
@@ -386,6 +436,11 @@ impl<Q, R, A> Network<Q, R, A> {
         &mut self.links[number]
     }
 
+    /// Medium `number`, in the order of [`Topology::cells`], for what it counted.
+    pub fn medium(&self, number: usize) -> Option<&Medium> {
+        self.media.get(number).map(|air| &air.medium)
+    }
+
     /// What was recorded so far.
     pub fn recorder(&self) -> Ref<'_, R> {
         self.recorder.borrow()
@@ -404,15 +459,18 @@ impl<Q, R, A> Network<Q, R, A> {
 
     /// Where the agenda has `part`.
     fn place(&self, part: Part) -> usize {
+        let (media, hosts) = (self.media.len(), self.ends.len());
         match part {
-            Part::Nic(number) => number,
-            Part::Link(number) => self.ends.len() + number,
-            Part::Host(number) => self.ends.len() + self.links.len() + number,
+            Part::Medium(number) => number,
+            Part::Nic(number) => media + number,
+            Part::Link(number) => media + hosts + number,
+            Part::Host(number) => media + hosts + self.links.len() + number,
         }
     }
 
     /// What the agenda has at `place`.
     fn part(&self, place: usize) -> Part {
+        let Some(place) = place.checked_sub(self.media.len()) else { return Part::Medium(place) };
         let (hosts, links) = (self.ends.len(), self.links.len());
         match place {
             nic if nic < hosts => Part::Nic(nic),
@@ -421,10 +479,22 @@ impl<Q, R, A> Network<Q, R, A> {
         }
     }
 
+    /// The medium that the card of `part` is on.
+    fn medium_of(&self, part: Part) -> Option<Part> {
+        let card = match part {
+            Part::Nic(number) => PortId::Host(number),
+            Part::Link(number) => PortId::Link(number),
+            Part::Medium(_) | Part::Host(_) => return None,
+        };
+        self.media.iter().position(|air| air.cards.contains(&card)).map(Part::Medium)
+    }
+
     /// `part` may change behind our back: it is looked at again before anything else.
     fn disturb(&mut self, part: Part) {
-        self.agenda.set(self.place(part), None);
-        self.touched.push(part);
+        for part in [Some(part), self.medium_of(part)].into_iter().flatten() {
+            self.agenda.set(self.place(part), None);
+            self.touched.push(part);
+        }
     }
 
     /// Takes the network apart.

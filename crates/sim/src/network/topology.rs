@@ -15,6 +15,7 @@
 //!         Cable::new(["client", "router"], [wire(100), wire(100)]),
 //!         Cable::new(["router", "server"], [way_out, wire(100)]),
 //!     ],
+//!     ..Topology::default()
 //! };
 //! # let programs = |_: &HostNode, _: usize| tautline_sim::Flows::sink(1, Default::default());
 //! let network = topology.build(1, (), programs)?;
@@ -23,7 +24,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use rand_core::{Rng, SeedableRng};
@@ -34,8 +35,10 @@ use tautline_qdisc::words::Tree;
 use tautline_qdisc::{Kind, Ledger, Stats};
 use tautline_stack::{Cidr, Host, HostConfig};
 
+use super::cell::OnAir;
+pub use super::cell::{Air, Cell};
 use super::forwarding::{Node, Wiring};
-use super::look::{HostQdisc, Names};
+use super::look::{HostQdisc, Names, PortId};
 use super::{Network, SimHost};
 use crate::app::App;
 use crate::config_error::ConfigError;
@@ -58,6 +61,8 @@ pub struct Topology {
     pub routers: Vec<String>,
     /// What joins them. Cable `n` is the [links](Network::links) `2n` and `2n + 1`.
     pub cables: Vec<Cable>,
+    /// What air some of the cables stand for. Default none.
+    pub cells: Vec<Cell>,
 }
 
 /// A host: its stack's port, from the top.
@@ -160,6 +165,30 @@ pub enum TopologyError {
         /// How many there are.
         hosts: usize,
     },
+    /// A cell whose base and station are not joined.
+    #[error("there is no cable from `{from}` to `{to}`: a cell has one between its base and each station")]
+    NoCable {
+        /// One of them.
+        from: String,
+        /// The other.
+        to: String,
+    },
+    /// A link in a cell with nothing that could wait for the air.
+    #[error("`{from}>{to}` is on shared air, which takes frames out of a card: give the link a card")]
+    NoCard {
+        /// Where it begins.
+        from: String,
+        /// Where it leads.
+        to: String,
+    },
+    /// A cable in two cells, or twice in one.
+    #[error("`{from}>{to}` is on shared air twice: a card is in one cell, once")]
+    AirTwice {
+        /// Where it begins.
+        from: String,
+        /// Where it leads.
+        to: String,
+    },
     /// A parameter of a node or of the link from it was refused.
     #[error("`{name}`: {error}")]
     Config {
@@ -207,12 +236,50 @@ impl Topology {
                 links.push(Link::new(config, Pcg32::from_rng(&mut seeds)).map_err(refused)?);
             }
         }
-        Network::join(seed, wiring, names, links, recorder, |number, tap| {
+        let media = self.media(&nodes, &cables, &links, &mut seeds)?;
+        Network::join(seed, wiring, names, links, media, recorder, |number, tap| {
             let node = &self.hosts[number];
             let host = node.build(number, lines[number].clone(), seeds.next_u64(), tap);
             let host = host.map_err(|error| TopologyError::Config { name: node.name.clone(), error })?;
             Ok((host, program(node, number)))
         })
+    }
+
+    /// The cells over `cables`.
+    fn media(
+        &self,
+        nodes: &BTreeMap<&str, Node>,
+        cables: &[[Node; 2]],
+        links: &[Link],
+        seeds: &mut Pcg32,
+    ) -> Result<Vec<OnAir>, TopologyError> {
+        let mut taken = BTreeSet::new();
+        let mut card = |from: &str, to: &str| {
+            let ends = |[from, to]: [&str; 2]| (from.to_owned(), to.to_owned());
+            let (Some(begin), Some(end)) = (nodes.get(from), nodes.get(to)) else {
+                let name = if nodes.contains_key(from) { to } else { from };
+                return Err(TopologyError::Unknown { name: name.to_owned(), known: known(nodes) });
+            };
+            let mut ways = cables.iter().flat_map(|[a, b]| [(a, b), (b, a)]);
+            let Some(link) = ways.position(|way| way == (begin, end)) else {
+                let (from, to) = ends([from, to]);
+                return Err(TopologyError::NoCable { from, to });
+            };
+            let card = match *begin {
+                Node::Host(host) => PortId::Host(host),
+                Node::Router(_) if links[link].ring().is_some() => PortId::Link(link),
+                Node::Router(_) => {
+                    let (from, to) = ends([from, to]);
+                    return Err(TopologyError::NoCard { from, to });
+                }
+            };
+            if !taken.insert(card) {
+                let (from, to) = ends([from, to]);
+                return Err(TopologyError::AirTwice { from, to });
+            }
+            Ok(card)
+        };
+        self.cells.iter().map(|cell| cell.build(Pcg32::from_rng(seeds), &mut card)).collect()
     }
 
     /// Every node by its name.
@@ -241,13 +308,17 @@ impl Topology {
     /// The nodes at the ends of `cable`.
     fn ends(&self, cable: &Cable, nodes: &BTreeMap<&str, Node>) -> Result<[Node; 2], TopologyError> {
         let find = |name: &String| {
-            let known = || nodes.keys().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-            let unknown = || TopologyError::Unknown { name: name.clone(), known: known() };
+            let unknown = || TopologyError::Unknown { name: name.clone(), known: known(nodes) };
             nodes.get(name.as_str()).copied().ok_or_else(unknown)
         };
         let [a, b] = &cable.between;
         Ok([find(a)?, find(b)?])
     }
+}
+
+/// The names of `nodes`, for errors.
+fn known(nodes: &BTreeMap<&str, Node>) -> String {
+    nodes.keys().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 impl HostNode {

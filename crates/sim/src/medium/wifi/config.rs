@@ -8,6 +8,7 @@ use tautline_qdisc::words::Tree;
 use super::phy::{Phy, control};
 use crate::chance::Probability;
 use crate::config_error::ConfigError;
+use crate::nic::Discipline;
 
 /// A cell of IEEE 802.11n or ac. Times and windows are those of OFDM at 5 GHz and of best effort traffic (AC_BE).
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +60,9 @@ impl WifiConfig {
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         self.phy.check()?;
+        if let Some(driver) = &self.driver {
+            let _thrown_away: Discipline = driver.build()?;
+        }
         let Aggregate { frames, bytes, time } = self.aggregate;
         ConfigError::check((1..=64).contains(&frames), "aggregate.frames", frames, "from 1 to 64 (one Block ACK)")?;
         ConfigError::check(bytes > Bytes::ZERO, "aggregate.bytes", bytes, "above 0")?;

@@ -26,7 +26,7 @@ impl Bench {
         let count = medium.cards();
         let nics = (0..count).map(|_| {
             let mut nic = SimNic::new(NicConfig { coalesce: Coalesce::OFF, ..NicConfig::default() }).expect("valid");
-            medium.join(&mut nic).expect("valid");
+            medium.join(&mut nic);
             nic
         });
         let nics = nics.collect();

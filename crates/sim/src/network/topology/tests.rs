@@ -6,7 +6,8 @@ use std::time::Duration;
 use tautline_base::{Bytes, Instant, Rate};
 use tautline_stack::TcpConfig;
 
-use super::{Cable, HostNode, Topology, TopologyError};
+use super::{Cable, Cell, HostNode, Topology, TopologyError};
+use crate::medium::{LteConfig, Medium, WifiConfig};
 use crate::{CardConfig, Flows, LinkConfig, Network, PortId, TraceHash};
 
 const PORT: u16 = 5001;
@@ -25,6 +26,7 @@ fn dumbbell() -> Topology {
             Cable::new(["A", "B"], [wire(100, 100), wire(100, 100)]),
             Cable::new(["B", "C"], [way_out, wire(10, 5_000)]),
         ],
+        ..Topology::default()
     }
 }
 
@@ -93,4 +95,55 @@ fn what_is_no_tree_is_refused_by_name() {
     assert_eq!(error.to_string(), "`B>C`: `rate` must be above 0, not 0.0Kbit");
     let error = refusal(&|t| t.hosts[1].nic.tx_ring = 0);
     assert_eq!(error.to_string(), "`C`: `tx_ring` must be at least 1, not 0");
+}
+
+/// A station over shared air to B, a wire from there to C.
+fn cell() -> Topology {
+    let way_out = LinkConfig { card: Some(CardConfig::default()), ..LinkConfig::default() };
+    Topology {
+        cables: vec![
+            Cable::new(["A", "B"], [LinkConfig::default(), way_out]),
+            Cable::new(["B", "C"], [wire(1000, 100), wire(1000, 100)]),
+        ],
+        cells: vec![Cell::wifi("B", &["A"], WifiConfig::n())],
+        ..dumbbell()
+    }
+}
+
+#[test]
+fn a_cell_carries_what_its_cable_would() {
+    let mut network = upload(&cell(), 2);
+    network.run_before(Instant::from_millis(500)).expect("it runs");
+    let goodput = network.end(1).app.received() as f64 * 8e-6 / 0.5;
+    assert!((50.0..125.0).contains(&goodput), "{goodput} Mbit/s");
+    let Some(Medium::Wifi(wifi)) = network.medium(0) else { panic!("it is there") };
+    assert!(wifi.card_stats(0).expect("A's").mean_size() > 1.5);
+    assert!(wifi.card_stats(1).expect("B's").transmissions() > 100, "acknowledgements");
+    assert!(network.medium(1).is_none());
+}
+
+#[test]
+fn cells_that_cannot_be_are_refused() {
+    let broken = |change: fn(&mut Topology)| {
+        let mut topology = cell();
+        change(&mut topology);
+        let program = |_: &HostNode, _| Flows::sink(PORT, TcpConfig::default());
+        match topology.build(1, (), program) {
+            Err(error) => error.to_string(),
+            Ok(_) => panic!("it was built"),
+        }
+    };
+    for (change, says) in [
+        ((|t| t.cells[0].stations[0] = "D".into()) as fn(&mut Topology), "`D`, which is no node"),
+        (|t| t.cells[0].stations[0] = "B".into(), "no cable from `B` to `B`"),
+        (|t| t.cells[0].stations.push("A".into()), "`A>B` is on shared air twice"),
+        (|t| t.cells[0].stations.push("C".into()), "`B>C` is on shared air, which takes frames out of a card"),
+        (
+            |t| t.cells[0] = Cell::lte("B", &["A"], LteConfig { resource_blocks: 0, ..LteConfig::default() }),
+            "`air of B`: `resource_blocks` must be from 1 to 110, not 0",
+        ),
+    ] {
+        let error = broken(change);
+        assert!(error.contains(says), "{error}");
+    }
 }
