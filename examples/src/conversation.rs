@@ -131,10 +131,12 @@ fn wrong(what: &'static str) -> io::Error {
 }
 
 /// Bytes that depend on their place, so that none can be lost, doubled or moved unseen (SplitMix64).
-struct Pattern(u64);
+#[derive(Debug)]
+pub struct Pattern(pub u64);
 
 impl Pattern {
-    fn fill(&mut self, block: &mut [u8]) {
+    /// The next bytes, as many whole words of eight as fit into `block`.
+    pub fn fill(&mut self, block: &mut [u8]) {
         for word in block.as_chunks_mut::<8>().0 {
             self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
             let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
