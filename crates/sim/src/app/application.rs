@@ -137,6 +137,19 @@ impl Scene<'_> {
         }
     }
 
+    /// Reads and measures all there is. [`Recv::Empty`] or [`Recv::EndOfStream`] says what comes behind it.
+    ///
+    /// # Errors
+    /// What the host says.
+    pub fn recv_all(&mut self, socket: SocketId) -> Result<Recv, AppError> {
+        loop {
+            let read = self.recv(socket)?;
+            if !matches!(read, Recv::Data(_)) {
+                return Ok(read);
+            }
+        }
+    }
+
     /// Events of `socket` are told to this application, as of `token`.
     pub fn own(&mut self, socket: SocketId, token: u32) {
         self.owners.insert(socket, (self.number, token));

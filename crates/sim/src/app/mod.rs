@@ -12,15 +12,19 @@
 //! | [`ping`] | ICMP echo |
 //! | [`datagrams`] | UDP at a constant rate or on and off, and its end |
 //! | [`requests`] | UDP questions and answers |
+//! | [`messages`] | TCP messages at intervals, and their end |
+//! | [`web`], [`web_server`] | pages of many objects |
 //! | [`traffic`] | when messages are due |
 //! | `outstanding` | which requests have no reply yet |
 //! | [`bulk`] | [`BulkSender`], [`BulkReceiver`]: one given stream |
+//! | `slab` | what an application keeps of each of its connections |
 //! | `owners` | whose socket it is |
 
 pub mod application;
 pub mod bulk;
 pub mod calls;
 pub mod datagrams;
+pub mod messages;
 pub mod meter;
 mod outstanding;
 mod owners;
@@ -28,8 +32,11 @@ pub mod ping;
 pub mod programs;
 pub mod requests;
 pub mod sink;
+mod slab;
 pub mod traffic;
 pub mod upload;
+pub mod web;
+pub mod web_server;
 
 use std::io;
 use std::sync::Arc;
@@ -43,6 +50,7 @@ pub use application::{Application, Scene, When};
 pub use bulk::{BulkReceiver, BulkSender};
 pub use calls::HostCalls;
 pub use datagrams::{DatagramSinkConfig, DatagramsConfig};
+pub use messages::{MessageSinkConfig, MessagesConfig};
 pub use meter::{Failure, Flow, Measured, Meter, Sample};
 pub use ping::PingConfig;
 pub use programs::Programs;
@@ -50,6 +58,8 @@ pub use requests::{Pace, RequestsConfig, ResponderConfig};
 pub use sink::SinkConfig;
 pub use traffic::{OnOff, Period, Traffic};
 pub use upload::{Ending, UploadConfig};
+pub use web::{Page, WebConfig};
+pub use web_server::WebServerConfig;
 
 /// What a program does to its host `H`.
 pub trait App<H>: Program {

@@ -45,16 +45,10 @@ struct Sink {
 }
 
 fn read(scene: &mut Scene<'_>, socket: SocketId) -> Result<(), AppError> {
-    loop {
-        match scene.recv(socket)? {
-            Recv::Data(_) => {}
-            Recv::Empty => return Ok(()),
-            Recv::EndOfStream => {
-                scene.close(socket);
-                return Ok(());
-            }
-        }
+    if scene.recv_all(socket)? == Recv::EndOfStream {
+        scene.close(socket);
     }
+    Ok(())
 }
 
 impl Application for Sink {

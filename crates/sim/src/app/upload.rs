@@ -6,12 +6,9 @@ use std::sync::Arc;
 use tautline_base::{Bytes, Instant, SocketId};
 use tautline_stack::{Event, Recv, TcpConfig};
 
-use super::programs::CHUNK;
+use super::programs::{CHUNK, ZEROS};
 use super::{AppError, Application, Flow, Programs, Sample, Scene, When};
 use crate::config_error::ConfigError;
-
-/// What is sent. Nobody looks at it.
-static ZEROS: [u8; CHUNK] = [0; CHUNK];
 
 /// A TCP stream to a [sink](super::SinkConfig).
 #[derive(Clone, Debug)]
@@ -120,14 +117,7 @@ impl Upload {
     }
 
     fn read(&mut self, scene: &mut Scene<'_>, socket: SocketId) -> Result<(), AppError> {
-        loop {
-            match scene.recv(socket)? {
-                Recv::Data(_) => {}
-                Recv::Empty => return Ok(()),
-                Recv::EndOfStream => break,
-            }
-        }
-        if self.progress == Progress::Closing {
+        if scene.recv_all(socket)? == Recv::EndOfStream && self.progress == Progress::Closing {
             if self.left == Some(0) {
                 scene.measured.completions.push(Sample { at: self.began, took: scene.now - self.began });
             }

@@ -1,8 +1,11 @@
 //! Applications of [`Programs`](tautline_sim::Programs) between two hosts in virtual time, one kind a file.
 
 mod datagrams;
+mod messages;
+mod pages;
 mod pings;
 mod requests;
+mod together;
 mod uploads;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
