@@ -5,11 +5,13 @@ use tautline_cc::Algorithm;
 use tautline_stack::{EcnMode, Keepalive, Pacing, SynCookies, TcpConfig, TsqLimit};
 
 use crate::number::{duration, integer};
+use crate::wire::Family;
 
 /// A script's configuration. Where it differs from the defaults of the stack: Reno, neither pacing nor TSQ, so that what the window
 /// allows leaves at once.
 pub(crate) struct Config {
     pub(crate) tcp: TcpConfig,
+    pub(crate) family: Family,
     /// Largest IP packet of the device.
     pub(crate) mtu: usize,
     /// The peer's initial sequence number.
@@ -28,7 +30,7 @@ impl Config {
             ..TcpConfig::default()
         };
         let tolerance = std::time::Duration::from_micros(1);
-        let mut config = Self { tcp, mtu: 1500, peer_isn: 1_000_000, seed: 1, tolerance };
+        let mut config = Self { tcp, family: Family::V4, mtu: 1500, peer_isn: 1_000_000, seed: 1, tolerance };
         for (key, value) in settings {
             config.set(key, value)?;
         }
@@ -38,6 +40,13 @@ impl Config {
     fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         let tcp = &mut self.tcp;
         match key {
+            "family" => {
+                self.family = match value {
+                    "ipv4" => Family::V4,
+                    "ipv6" => Family::V6,
+                    _ => return Err(format!("family cannot be '{value}'")),
+                }
+            }
             "mtu" => self.mtu = integer(value)?,
             "peer_isn" => self.peer_isn = integer(value)?,
             "seed" => self.seed = integer(value)?,

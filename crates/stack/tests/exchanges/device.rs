@@ -1,19 +1,35 @@
 //! A device that completes at once and keeps what was transmitted for the runner to look at.
 
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use tautline_base::{Device, HeapFrame, Instant, Packet, Pool, Received};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::Pfifo;
 use tautline_stack::{Cidr, Host, HostConfig, NoTrace};
 
+use crate::wire::Family;
+
 /// The side of an exchange that is under test.
 pub(crate) type Stack = Host<Pfifo<Packet<HeapFrame>>, Nic>;
 
-/// Our address, and the scripted peer's. Every address of this harness is made here and in `wire`.
-pub(crate) const OURS: Ipv4Addr = Ipv4Addr::new(10, 7, 0, 1);
-pub(crate) const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 7, 0, 2);
+/// Our address.
+pub(crate) fn ours(family: Family) -> IpAddr {
+    address(family, 1)
+}
+
+/// The scripted peer's.
+pub(crate) fn theirs(family: Family) -> IpAddr {
+    address(family, 2)
+}
+
+fn address(family: Family, number: u8) -> IpAddr {
+    match family {
+        Family::V4 => Ipv4Addr::new(10, 7, 0, number).into(),
+        Family::V6 => Ipv6Addr::new(0xfd07, 0, 0, 0, 0, 0, 0, number.into()).into(),
+    }
+}
+
 pub(crate) const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 pub(crate) const THEIR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 
@@ -66,8 +82,9 @@ impl Device for Nic {
 }
 
 /// A host on such a device.
-pub(crate) fn host(mtu: usize, seed: u64) -> Stack {
-    let config = HostConfig::new(OUR_MAC, seed).address(Cidr::new(OURS, 24));
+pub(crate) fn host(mtu: usize, seed: u64, family: Family) -> Stack {
+    let prefix = if family == Family::V4 { 24 } else { 64 };
+    let config = HostConfig::new(OUR_MAC, seed).address(Cidr::new(ours(family), prefix));
     let nic = Nic { mtu, sent: VecDeque::new(), done: Vec::new() };
     let ring = Ring::new(nic, Dql::default());
     let qdisc = Pfifo::new(tautline_qdisc::pfifo::Config::default());

@@ -71,7 +71,7 @@ impl Runner {
     pub(crate) fn run(script: &Script) -> Result<(), Failure> {
         let fail = |why| Failure { line: 1, why, trace: Vec::new() };
         let config = Config::new(&script.config).map_err(fail)?;
-        let host = device::host(config.mtu, config.seed);
+        let host = device::host(config.mtu, config.seed, config.family);
         let mut runner = Self {
             config,
             host,
@@ -170,9 +170,9 @@ impl Runner {
     fn collect(&mut self) -> bool {
         let mut asked = false;
         while let Some(frame) = self.host.device_mut().sent.pop_front() {
-            match wire::read(&frame) {
+            match wire::read(&frame, self.config.family) {
                 Ok(Sent::Question) => {
-                    self.host.deliver(&wire::answer(), self.now);
+                    self.host.deliver(&wire::answer(self.config.family), self.now);
                     asked = true;
                 }
                 Ok(Sent::Tcp(raw)) => match self.relative(&raw) {
@@ -273,7 +273,7 @@ impl Runner {
             options: origin.options(segment),
             payload: text(segment.seq + i64::from(segment.flags & SYN != 0) - 1, segment.len),
         };
-        self.host.deliver(&raw.to_frame(segment.damaged), self.now);
+        self.host.deliver(&raw.to_frame(self.config.family, segment.damaged), self.now);
     }
 
     /// The peer sends `segment` in pieces. Nothing but bare acknowledgements may leave meanwhile.
@@ -297,7 +297,7 @@ impl Runner {
                 return Ok(());
             }
             Call::Connect => {
-                let remote = std::net::SocketAddrV4::new(device::THEIRS, SERVICE);
+                let remote = std::net::SocketAddr::new(device::theirs(self.config.family), SERVICE);
                 let socket = self.host.connect(remote, self.config.tcp.clone(), self.now).map_err(|e| e.to_string())?;
                 self.socket = Some(socket);
                 self.flows[0] = Flow { ours: None, theirs: SERVICE, isn: None, clock: None };

@@ -1,10 +1,39 @@
 //! Frames: written and read here from the RFCs, without the code under test. Checksums of what the host sends are verified.
 
-use crate::device::{OUR_MAC, OURS, THEIR_MAC, THEIRS};
+use std::net::IpAddr;
+
+use crate::device::{OUR_MAC, THEIR_MAC, ours, theirs};
 use crate::segment::{Choice, Segment};
 
 const ETHERNET: usize = 14;
 const TCP: u8 = 6;
+const ICMPV6: u8 = 58;
+
+/// What carries the segments of a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    V4,
+    V6,
+}
+
+impl Family {
+    /// What follows the addresses of a frame.
+    fn ether_type(self) -> [u8; 2] {
+        match self {
+            Self::V4 => [8, 0],
+            Self::V6 => [0x86, 0xdd],
+        }
+    }
+}
+
+/// The addresses of a packet from `from` to `to`, as they follow one another in either header.
+fn addresses(from: IpAddr, to: IpAddr) -> Vec<u8> {
+    match (from, to) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => [from.octets(), to.octets()].concat(),
+        (IpAddr::V6(from), IpAddr::V6(to)) => [from.octets(), to.octets()].concat(),
+        _ => unreachable!("both ends of a script are of one family"),
+    }
+}
 
 /// A TCP segment with the numbers of the wire.
 #[derive(Debug, Default)]
@@ -30,7 +59,7 @@ pub(crate) enum Sent {
 
 impl Raw {
     /// The frame that carries it to the host.
-    pub(crate) fn to_frame(&self, damaged: bool) -> Vec<u8> {
+    pub(crate) fn to_frame(&self, family: Family, damaged: bool) -> Vec<u8> {
         let mut options = self.options.clone();
         options.resize(options.len().next_multiple_of(4), 0);
         assert!(options.len() <= 40, "options fit the header");
@@ -45,34 +74,50 @@ impl Raw {
         tcp.extend(self.urgent.to_be_bytes());
         tcp.extend(options);
         tcp.extend(&self.payload);
-        let mut ip = [0x45, self.codepoint, 0, 0, 0, 0, 0x40, 0, 64, TCP, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        ip[2..4].copy_from_slice(&((20 + tcp.len()) as u16).to_be_bytes());
-        ip[12..16].copy_from_slice(&THEIRS.octets());
-        ip[16..20].copy_from_slice(&OURS.octets());
-        let sum = checksum(&[&ip]);
-        ip[10..12].copy_from_slice(&sum.to_be_bytes());
-        let sum = checksum(&[&pseudo_header(&ip, tcp.len()), &tcp]) ^ u16::from(damaged);
+        let ends = addresses(theirs(family), ours(family));
+        let sum = checksum(&[&pseudo_header(&ends, TCP, tcp.len()), &tcp]) ^ u16::from(damaged);
         tcp[16..18].copy_from_slice(&sum.to_be_bytes());
-        [&OUR_MAC[..], &THEIR_MAC, &[8, 0], &ip, &tcp].concat()
+        let ip = match family {
+            Family::V4 => {
+                let [high, low] = ((20 + tcp.len()) as u16).to_be_bytes();
+                let mut ip = [&[0x45, self.codepoint, high, low, 0, 0, 0x40, 0, 64, TCP, 0, 0][..], &ends].concat();
+                let sum = checksum(&[&ip]);
+                ip[10..12].copy_from_slice(&sum.to_be_bytes());
+                ip
+            }
+            Family::V6 => {
+                let [high, low] = (tcp.len() as u16).to_be_bytes();
+                [&[0x60 | self.codepoint >> 4, self.codepoint << 4, 0, 0, high, low, TCP, 64][..], &ends].concat()
+            }
+        };
+        [&OUR_MAC[..], &THEIR_MAC, &family.ether_type(), &ip, &tcp].concat()
     }
 }
 
 /// Understands a frame of the host.
-pub(crate) fn read(frame: &[u8]) -> Result<Sent, String> {
-    if frame[12..14] == [8, 6] {
+pub(crate) fn read(frame: &[u8], family: Family) -> Result<Sent, String> {
+    if is_question(frame, family) {
         return Ok(Sent::Question);
     }
-    if frame[12..14] != [8, 0] || frame[ETHERNET + 9] != TCP {
-        return Err("neither ARP nor TCP".into());
+    if frame[12..14] != family.ether_type() {
+        return Err("of another family".into());
     }
-    let (ip, tcp) = frame[ETHERNET..].split_at(20);
-    if frame[..12] != [THEIR_MAC, OUR_MAC].concat() || ip[12..20] != [OURS.octets(), THEIRS.octets()].concat() {
+    let (ip, tcp) = frame[ETHERNET..].split_at(if family == Family::V4 { 20 } else { 40 });
+    let (protocol, len, codepoint, ends) = match family {
+        Family::V4 => (ip[9], u16::from_be_bytes([ip[2], ip[3]]).checked_sub(20), ip[1], &ip[12..]),
+        Family::V6 => (ip[6], Some(u16::from_be_bytes([ip[4], ip[5]])), ip[0] << 4 | ip[1] >> 4, &ip[8..]),
+    };
+    if protocol != TCP {
+        return Err(format!("neither a question nor TCP, but protocol {protocol}"));
+    }
+    if frame[..12] != [THEIR_MAC, OUR_MAC].concat() || *ends != addresses(ours(family), theirs(family)) {
         return Err("wrong addresses".into());
     }
-    if usize::from(u16::from_be_bytes([ip[2], ip[3]])) != 20 + tcp.len() {
+    if len.map(usize::from) != Some(tcp.len()) {
         return Err("wrong length in the IP header".into());
     }
-    if checksum(&[ip]) != 0 || checksum(&[&pseudo_header(ip, tcp.len()), tcp]) != 0 {
+    let header = family == Family::V6 || checksum(&[ip]) == 0;
+    if !header || checksum(&[&pseudo_header(ends, TCP, tcp.len()), tcp]) != 0 {
         return Err("wrong checksum".into());
     }
     let u16_at = |at: usize| u16::from_be_bytes([tcp[at], tcp[at + 1]]);
@@ -86,16 +131,35 @@ pub(crate) fn read(frame: &[u8]) -> Result<Sent, String> {
         flags: u16_at(12) & 0x1ff,
         window: u16_at(14),
         urgent: u16_at(18),
-        codepoint: ip[1],
+        codepoint,
         options: tcp[20..header].to_vec(),
         payload: tcp[header..].to_vec(),
     }))
 }
 
+/// Whether a frame asks for the peer's address on the link: ARP, or a neighbour solicitation (RFC 4861 §4.3).
+fn is_question(frame: &[u8], family: Family) -> bool {
+    match family {
+        Family::V4 => frame[12..14] == [8, 6],
+        Family::V6 => frame[12..14] == [0x86, 0xdd] && frame[ETHERNET + 6] == ICMPV6 && frame[ETHERNET + 40] == 135,
+    }
+}
+
 /// The peer's answer to the question for its address.
-pub(crate) fn answer() -> Vec<u8> {
-    let head = [0, 1, 8, 0, 6, 4, 0, 2];
-    [&OUR_MAC[..], &THEIR_MAC, &[8, 6], &head, &THEIR_MAC, &THEIRS.octets(), &OUR_MAC, &OURS.octets()].concat()
+pub(crate) fn answer(family: Family) -> Vec<u8> {
+    let ends = addresses(theirs(family), ours(family));
+    let (from, to) = ends.split_at(ends.len() / 2);
+    match family {
+        Family::V4 => [&OUR_MAC[..], &THEIR_MAC, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 2], &THEIR_MAC, from, &OUR_MAC, to].concat(),
+        Family::V6 => {
+            // Solicited, overrides; the target and its address on the link (RFC 4861 §4.4).
+            let mut message = [&[136, 0, 0, 0, 0x60, 0, 0, 0][..], from, &[2, 1], &THEIR_MAC].concat();
+            let sum = checksum(&[&pseudo_header(&ends, ICMPV6, message.len()), &message]);
+            message[2..4].copy_from_slice(&sum.to_be_bytes());
+            let head = [0x60, 0, 0, 0, 0, message.len() as u8, ICMPV6, 255];
+            [&OUR_MAC[..], &THEIR_MAC, &family.ether_type(), &head, &ends, &message].concat()
+        }
+    }
 }
 
 /// How numbers of the wire and of a script differ: initial sequence numbers and the offset of the host's timestamps.
@@ -176,8 +240,10 @@ impl Origin {
     }
 }
 
-fn pseudo_header(ip: &[u8], len: usize) -> Vec<u8> {
-    [&ip[12..20], &[0, TCP], &(len as u16).to_be_bytes()].concat()
+/// What a checksum covers beside the packet: the addresses, the protocol, the length (RFC 9293 §3.1, RFC 8200 §8.1: the numbers
+/// are wider in IPv6, but the sum is the same).
+fn pseudo_header(ends: &[u8], protocol: u8, len: usize) -> Vec<u8> {
+    [ends, &[0, protocol], &(len as u16).to_be_bytes()].concat()
 }
 
 /// RFC 1071.
