@@ -59,7 +59,7 @@ impl Device for BackToBack {
         let mut frame = self.spare.pop().expect("the caller saw room");
         let bytes = packet.bytes();
         frame.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
-        self.sent.push_back(Received { frame, start: 0, len: bytes.len() as u32 });
+        self.sent.push_back(Received::new(frame, 0, bytes.len() as u32));
         self.done.push(packet);
     }
 

@@ -27,6 +27,9 @@ pub struct StackArgs {
     /// Way to the network
     #[arg(long, value_enum, default_value_t)]
     pub device: DeviceKind,
+    /// TAP: packets of several TCP segments, both ways, without checksums (TSO, and what the kernel need not cut)
+    #[arg(long)]
+    pub offload: bool,
     /// AF_XDP: where the XDP program runs
     #[arg(long, value_enum, default_value_t)]
     pub mode: Mode,

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 
-use tautline_base::{Device, Frame, HeapFrame};
+use tautline_base::{Device, Frame, Pool};
 use tautline_rt::Tap;
 
 #[cfg(feature = "af-xdp")]
@@ -16,7 +16,7 @@ pub struct Opened<D: Device> {
     /// The device.
     pub device: D,
     /// Frames for sending.
-    pub frames: Vec<D::Frame>,
+    pub pool: Pool<D::Frame>,
     /// Our hardware address.
     pub mac: [u8; 6],
     /// Name of the path: `af_xdp`, `tap`.
@@ -71,7 +71,7 @@ fn with_af_xdp(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
         mac: interface_mac(&args.iface)?,
         mode: device.mode().to_string(),
         device,
-        frames,
+        pool: Pool::new(frames),
         path: "af_xdp",
         failure: |device| device.failure().map(|failure| failure.to_string()),
     })
@@ -86,12 +86,17 @@ fn with_af_xdp(_args: &StackArgs, _job: impl Job) -> Result<(), Failure> {
 fn with_tap(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
     const FRAMES: usize = 2048;
     let [a, b, c, d] = args.ip.first().map_or([0; 4], |own| last_bytes(own.address()));
+    let (device, mode) = if args.offload {
+        (Tap::open_offloading(&args.iface)?, "a system call per packet of several segments")
+    } else {
+        (Tap::open(&args.iface)?, "a system call per packet")
+    };
     job.run(Opened {
-        device: Tap::open(&args.iface)?,
-        frames: (0..FRAMES).map(|_| HeapFrame::new()).collect(),
+        pool: Pool::heap(FRAMES, device.tso()),
+        device,
         mac: [0x02, 0x00, a, b, c, d],
         path: "tap",
-        mode: "a system call per packet".to_owned(),
+        mode: mode.to_owned(),
         failure: |_| None,
     })
 }

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use tautline_base::{Device, Frame, Packet, Pool, SocketId};
+use tautline_base::{Device, Frame, Packet, SocketId};
 use tautline_bql::{Limit, Port, Ring};
 use tautline_qdisc::{DynQdisc, Stats};
 use tautline_rt::{Application, Clock, Ended, EventLoop, Idle, stop_on_signals, system_seed};
@@ -56,7 +56,7 @@ where
 {
     /// Puts a host on an open device. Signals end it in order from now on.
     pub fn new(opened: Opened<D>, args: &StackArgs) -> Result<Self, Failure> {
-        let Opened { device, frames, mac, path, mode, failure } = opened;
+        let Opened { device, pool, mac, path, mode, failure } = opened;
         let idle = if args.busy_poll { Idle::Spin } else { Idle::Sleep };
         let event_loop = EventLoop::new(Clock::start(), idle)?.gathering(args.gather.0);
         stop_on_signals(event_loop.stopper())?;
@@ -67,7 +67,7 @@ where
             routes: args.gateway.iter().copied().map(Route::default_via).collect(),
             ..HostConfig::new(mac, system_seed()?)
         };
-        let host = Host::new(config, port, Pool::new(frames), NoTrace);
+        let host = Host::new(config, port, pool, NoTrace);
         Ok(Self { host, event_loop, path, mode, qdisc, failure })
     }
 

@@ -1,6 +1,7 @@
 //! [`Device`]: a transmit ring that takes packets and gives them back, and a receive ring that lends frames.
 
 use alloc::vec::Vec;
+use core::num::NonZeroU16;
 
 use crate::frame::Frame;
 use crate::packet::Packet;
@@ -106,9 +107,26 @@ pub struct Received<F> {
     pub start: u32,
     /// Bytes received, Ethernet header included.
     pub len: u32,
+    /// What the device, or the kernel behind it, has done already.
+    pub offload: Offload,
+}
+
+/// What was done to a received frame before it came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offload {
+    /// The checksum of what IP carries need not be looked at: it is known to be right, or the packet has never left this machine and has
+    /// none yet (Linux's `CHECKSUM_UNNECESSARY` and `CHECKSUM_PARTIAL`).
+    pub checksum_known: bool,
+    /// It is several TCP segments, joined or never cut (GRO): so many bytes of payload each but perhaps the last.
+    pub segment_size: Option<NonZeroU16>,
 }
 
 impl<F: Frame> Received<F> {
+    /// A frame as it was on the wire.
+    pub fn new(frame: F, start: u32, len: u32) -> Self {
+        Self { frame, start, len, offload: Offload::default() }
+    }
+
     /// The received bytes; empty if the device lied about their place.
     pub fn bytes(&self) -> &[u8] {
         let start = self.start as usize;

@@ -27,7 +27,7 @@ pub mod time;
 pub mod units;
 pub mod wake;
 
-pub use device::{Device, Received, Tso};
+pub use device::{Device, Offload, Received, Tso};
 pub use frame::{Frame, HeapFrame};
 pub use packet::{Credit, Ecn, Item, Owner, Packet, SegmentId, Settled, SocketId};
 pub use pool::Pool;

@@ -1,5 +1,5 @@
 //! [`Segmentation`]: cuts a packet that stands for several TCP segments into them, as a card with TSO does at its serialiser and a
-//! discipline in [`Item::split`](crate::Item::split).
+//! discipline in [`Item::split`](crate::Item::split). Datagrams that were sent as one (`UDP_SEGMENT`) are cut likewise.
 //!
 //! The headers are repeated; length, sequence number and checksums are each segment's own (RFC 9293 §3.1, RFC 791, RFC 8200). FIN and
 //! PSH are the last one's. The identification of IPv4 is repeated too: our packets are never fragmented (RFC 6864 §4.1).
@@ -9,25 +9,30 @@ use crate::packet::network_start;
 /// Bytes of a TCP header without options, and of an IPv6 header.
 const TCP_HEADER: usize = 20;
 const IPV6_HEADER: usize = 40;
-/// TCP's number in IP.
+/// Bytes of a UDP header.
+const UDP_HEADER: usize = 8;
+/// Their numbers in IP.
 const TCP: u8 = 6;
+const UDP: u8 = 17;
 /// FIN and PSH, in the byte of the flags.
 const LAST_ONLY: u8 = 0x01 | 0x08;
-/// Where TCP has its flags and its checksum.
+/// Where TCP has its flags and its checksum, and UDP its checksum.
 const FLAGS: usize = 13;
 const CHECKSUM: usize = 16;
+const UDP_CHECKSUM: usize = 6;
 
-/// Where the headers of a TCP segment in an Ethernet frame are.
+/// Where the headers of a TCP segment or a datagram in an Ethernet frame are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Headers {
     network: usize,
     transport: usize,
     payload: usize,
     ipv6: bool,
+    udp: bool,
 }
 
 impl Headers {
-    /// Those of `frame`; `None` if it holds no TCP segment.
+    /// Those of `frame`; `None` if it holds neither.
     fn of(frame: &[u8]) -> Option<Self> {
         let network = network_start(frame);
         let first = *frame.get(network)?;
@@ -36,34 +41,39 @@ impl Headers {
             6 => (network + IPV6_HEADER, *frame.get(network + 6)?, true),
             _ => return None,
         };
-        let offset = usize::from(*frame.get(transport + 12)? >> 4) * 4;
-        let payload = transport + offset;
-        (protocol == TCP && transport > network && offset >= TCP_HEADER && payload <= frame.len()).then_some(Self {
-            network,
-            transport,
-            payload,
-            ipv6,
-        })
+        let (offset, least) = match protocol {
+            TCP => (usize::from(*frame.get(transport + 12)? >> 4) * 4, TCP_HEADER),
+            UDP => (UDP_HEADER, UDP_HEADER),
+            _ => return None,
+        };
+        let (payload, udp) = (transport + offset, protocol == UDP);
+        let whole = transport > network && offset >= least && payload <= frame.len();
+        whole.then_some(Self { network, transport, payload, ipv6, udp })
     }
 
-    /// The one's complement sum of the pseudo-header, for a TCP segment of `len` bytes with its header.
+    /// Where the checksum is, counted from the transport header.
+    fn checksum(&self) -> usize {
+        if self.udp { UDP_CHECKSUM } else { CHECKSUM }
+    }
+
+    /// The one's complement sum of the pseudo-header, for `len` bytes from the transport header on.
     fn pseudo_sum(&self, frame: &[u8], len: usize) -> u64 {
         let addresses = if self.ipv6 { self.network + 8..self.network + 40 } else { self.network + 12..self.network + 20 };
-        sum(&frame[addresses]) + u64::from(TCP) + len as u64
+        sum(&frame[addresses]) + u64::from(if self.udp { UDP } else { TCP }) + len as u64
     }
 }
 
-/// The bytes that every segment of the TCP packet in the Ethernet frame `frame` repeats; `None` if it holds no TCP segment.
+/// The bytes that every segment of the packet in the Ethernet frame `frame` repeats; `None` if it holds nothing that can be cut.
 pub(crate) fn header_len(frame: &[u8]) -> Option<usize> {
     Headers::of(frame).map(|headers| headers.payload)
 }
 
 /// Writes the TCP checksum of a packet that is still to be cut, or to be checksummed by the device: the sum of the pseudo-header, as
-/// Linux leaves it to hardware (`CHECKSUM_PARTIAL`). False, and nothing changes, if `frame` holds no TCP segment.
+/// Linux leaves it to hardware (`CHECKSUM_PARTIAL`). False, and nothing changes, if `frame` holds neither TCP nor UDP.
 pub fn leave_checksum(frame: &mut [u8]) -> bool {
     let Some(headers) = Headers::of(frame) else { return false };
     let partial = fold(headers.pseudo_sum(frame, frame.len() - headers.transport));
-    frame[headers.transport + CHECKSUM..][..2].copy_from_slice(&partial.to_be_bytes());
+    frame[headers.transport + headers.checksum()..][..2].copy_from_slice(&partial.to_be_bytes());
     true
 }
 
@@ -91,12 +101,18 @@ pub struct Segmentation<'a> {
 }
 
 impl<'a> Segmentation<'a> {
-    /// The Ethernet frame `whole` as `segments` segments; `None` if it holds no TCP segment, or fewer bytes of payload than segments.
+    /// The Ethernet frame `whole` as `segments` segments; `None` if it holds nothing that can be cut, or fewer bytes of payload than
+    /// segments.
     pub fn new(whole: &'a [u8], segments: u16) -> Option<Self> {
+        let payload = whole.len() - Headers::of(whole)?.payload;
+        Self::of_size(whole, payload.div_ceil(usize::from(segments.max(1)))).filter(|cut| cut.count == usize::from(segments))
+    }
+
+    /// The same as segments of `size` bytes of payload each, but perhaps the last.
+    pub fn of_size(whole: &'a [u8], size: usize) -> Option<Self> {
         let headers = Headers::of(whole)?;
-        let size = (whole.len() - headers.payload).div_ceil(usize::from(segments.max(1)));
         let count = (whole.len() - headers.payload).div_ceil(size.max(1)).max(1);
-        (count == usize::from(segments)).then_some(Self { whole, headers, size, count })
+        Some(Self { whole, headers, size, count })
     }
 
     /// How many there are.
@@ -107,6 +123,21 @@ impl<'a> Segmentation<'a> {
     /// Bytes of headers that each repeats.
     pub fn header_len(&self) -> usize {
         self.headers.payload
+    }
+
+    /// Bytes of payload of each but perhaps the last.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Where the transport header begins, and the checksum in it.
+    pub fn checksum_at(&self) -> (usize, usize) {
+        (self.headers.transport, self.headers.checksum())
+    }
+
+    /// The packet is IPv6.
+    pub fn is_ipv6(&self) -> bool {
+        self.headers.ipv6
     }
 
     /// Bytes of the frame of segment `index`.
@@ -154,15 +185,24 @@ impl<'a> Segmentation<'a> {
             out[network + 10..network + 12].copy_from_slice(&checksum.to_be_bytes());
         }
         let pseudo = self.headers.pseudo_sum(out, len - transport);
-        let tcp = &mut out[transport..];
-        let first = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]);
-        tcp[4..8].copy_from_slice(&first.wrapping_add((index * self.size) as u32).to_be_bytes());
-        if index + 1 < self.count {
-            tcp[FLAGS] &= !LAST_ONLY;
+        let body = &mut out[transport..];
+        if self.headers.udp {
+            body[4..6].copy_from_slice(&((len - transport) as u16).to_be_bytes());
+        } else {
+            let first = u32::from_be_bytes([body[4], body[5], body[6], body[7]]);
+            body[4..8].copy_from_slice(&first.wrapping_add((index * self.size) as u32).to_be_bytes());
+            if index + 1 < self.count {
+                body[FLAGS] &= !LAST_ONLY;
+            }
         }
-        tcp[CHECKSUM..CHECKSUM + 2].fill(0);
-        let checksum = !fold(pseudo + sum(tcp));
-        tcp[CHECKSUM..CHECKSUM + 2].copy_from_slice(&checksum.to_be_bytes());
+        let at = self.headers.checksum();
+        body[at..at + 2].fill(0);
+        let checksum = match !fold(pseudo + sum(body)) {
+            // In a datagram zero would mean that there is none.
+            0 if self.headers.udp => u16::MAX,
+            checksum => checksum,
+        };
+        body[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
     }
 }
 

@@ -1,10 +1,10 @@
-//! [`FrameDevice`]: a file descriptor that passes one Ethernet frame per read and write, as a [`Device`].
+//! [`FrameDevice`]: a file descriptor that passes one Ethernet frame per read and write, or several as one, as a [`Device`].
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use tautline_base::{Device, Frame, HeapFrame, Instant, Packet, Received};
+use tautline_base::{Device, Frame, HeapFrame, Instant, Offload, Packet, Received, Segmentation, Tso};
 
 /// A non-blocking descriptor whose unit is one Ethernet frame.
 pub trait FrameIo: AsFd {
@@ -13,6 +13,39 @@ pub trait FrameIo: AsFd {
 
     /// Reads one frame.
     fn read_frame(&self, frame: &mut [u8]) -> io::Result<usize>;
+
+    /// The packets of several segments that it takes, and gives: frames to read into must have room for one.
+    fn tso(&self) -> Option<Tso> {
+        None
+    }
+
+    /// Writes one packet, of several segments if it takes such.
+    fn write_packet(&self, packet: &Packet<HeapFrame>) -> io::Result<usize> {
+        self.write_frame(packet.bytes())
+    }
+
+    /// Reads one frame, or several as one.
+    fn read_packet(&self, frame: &mut [u8]) -> io::Result<Arrival> {
+        self.read_frame(frame).map(|len| Arrival { len, unit: Unit::Frame(Offload::default()) })
+    }
+}
+
+/// What was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Its bytes.
+    pub len: usize,
+    /// What they are.
+    pub unit: Unit,
+}
+
+/// What the bytes that were read are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A frame, or TCP segments as one.
+    Frame(Offload),
+    /// Datagrams of so many bytes of payload as one: each is to arrive by itself.
+    Datagrams(usize),
 }
 
 /// Packets that may wait for the descriptor to take them.
@@ -21,12 +54,23 @@ const TRANSMIT_RING: usize = 256;
 /// What a device counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Frames the kernel took.
+    /// Frames the kernel took, each packet of several segments counted once.
     pub transmitted: u64,
     /// Frames the kernel refused for good, and which are lost.
     pub refused: u64,
-    /// Frames received.
+    /// Frames received, TCP segments that came as one counted once.
     pub received: u64,
+}
+
+/// Datagrams that arrived as one.
+#[derive(Debug)]
+struct Datagrams {
+    whole: HeapFrame,
+    len: usize,
+    /// Bytes of payload in each.
+    size: usize,
+    /// How many have been handed on.
+    taken: usize,
 }
 
 /// A device that writes each packet at the doorbell; the write is its completion.
@@ -37,6 +81,7 @@ pub struct FrameDevice<S> {
     waiting: VecDeque<Packet<HeapFrame>>,
     done: Vec<Packet<HeapFrame>>,
     spare: Vec<HeapFrame>,
+    datagrams: Option<Datagrams>,
     counters: Counters,
 }
 
@@ -44,7 +89,7 @@ impl<S: FrameIo> FrameDevice<S> {
     /// A device on `io` that carries IP packets of up to `mtu` bytes.
     pub(crate) fn new(io: S, mtu: usize) -> Self {
         let waiting = VecDeque::with_capacity(TRANSMIT_RING);
-        Self { io, mtu, waiting, done: Vec::new(), spare: Vec::new(), counters: Counters::default() }
+        Self { io, mtu, waiting, done: Vec::new(), spare: Vec::new(), datagrams: None, counters: Counters::default() }
     }
 
     /// What was counted.
@@ -52,10 +97,32 @@ impl<S: FrameIo> FrameDevice<S> {
         self.counters
     }
 
+    /// A frame to receive into.
+    fn spare_frame(&mut self) -> HeapFrame {
+        let len = self.io.tso().map_or(HeapFrame::LEN, |tso| tso.frame_len());
+        self.spare.pop().unwrap_or_else(|| HeapFrame::with_len(len))
+    }
+
+    /// The next of the datagrams that arrived as one.
+    fn next_datagram(&mut self) -> Option<Received<HeapFrame>> {
+        let mut datagrams = self.datagrams.take()?;
+        let mut frame = self.spare_frame();
+        let whole =
+            datagrams.whole.bytes().get(..datagrams.len).and_then(|bytes| Segmentation::of_size(bytes, datagrams.size));
+        let Some(len) = whole.and_then(|whole| whole.write(datagrams.taken, frame.bytes_mut())) else {
+            self.spare.extend([frame, datagrams.whole]);
+            return None;
+        };
+        datagrams.taken += 1;
+        self.datagrams = Some(datagrams);
+        self.counters.received += 1;
+        Some(Received::new(frame, 0, len as u32))
+    }
+
     /// Writes what waits, as far as the descriptor takes it.
     fn flush(&mut self) {
         while let Some(packet) = self.waiting.pop_front() {
-            match self.io.write_frame(packet.bytes()) {
+            match self.io.write_packet(&packet) {
                 Ok(_) => self.counters.transmitted += 1,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     self.waiting.push_front(packet);
@@ -74,6 +141,10 @@ impl<S: FrameIo> Device for FrameDevice<S> {
 
     fn mtu(&self) -> usize {
         self.mtu
+    }
+
+    fn tso(&self) -> Option<Tso> {
+        self.io.tso()
     }
 
     fn room(&self) -> usize {
@@ -99,11 +170,18 @@ impl<S: FrameIo> Device for FrameDevice<S> {
     }
 
     fn receive(&mut self, _now: Instant) -> Option<Received<HeapFrame>> {
-        let mut frame = self.spare.pop().unwrap_or_default();
-        match self.io.read_frame(frame.bytes_mut()) {
-            Ok(len) => {
+        if let Some(datagram) = self.next_datagram() {
+            return Some(datagram);
+        }
+        let mut frame = self.spare_frame();
+        match self.io.read_packet(frame.bytes_mut()) {
+            Ok(Arrival { len, unit: Unit::Frame(offload) }) => {
                 self.counters.received += 1;
-                Some(Received { frame, start: 0, len: len as u32 })
+                Some(Received { offload, ..Received::new(frame, 0, len as u32) })
+            }
+            Ok(Arrival { len, unit: Unit::Datagrams(size) }) => {
+                self.datagrams = Some(Datagrams { whole: frame, len, size, taken: 0 });
+                self.next_datagram()
             }
             Err(_) => {
                 self.spare.push(frame);
@@ -125,5 +203,59 @@ impl<S: FrameIo> Device for FrameDevice<S> {
 impl<S: FrameIo> AsFd for FrameDevice<S> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.io.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixDatagram;
+
+    /// Everything that comes is datagrams of 1000 bytes.
+    struct Datagrams1000(UnixDatagram);
+
+    impl AsFd for Datagrams1000 {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            self.0.as_fd()
+        }
+    }
+
+    impl FrameIo for Datagrams1000 {
+        fn write_frame(&self, frame: &[u8]) -> io::Result<usize> {
+            self.0.send(frame)
+        }
+
+        fn read_frame(&self, frame: &mut [u8]) -> io::Result<usize> {
+            self.0.recv(frame)
+        }
+
+        fn tso(&self) -> Option<Tso> {
+            Some(Tso::MOST)
+        }
+
+        fn read_packet(&self, frame: &mut [u8]) -> io::Result<Arrival> {
+            self.read_frame(frame).map(|len| Arrival { len, unit: Unit::Datagrams(1000) })
+        }
+    }
+
+    #[test]
+    fn datagrams_that_came_as_one_arrive_one_by_one() {
+        let (near, far) = UnixDatagram::pair().expect("descriptors");
+        near.set_nonblocking(true).expect("a socket");
+        let mut device = FrameDevice::new(Datagrams1000(near), 1500);
+        let mut whole = vec![0; 42 + 2500];
+        whole[12..15].copy_from_slice(&[8, 0, 0x45]);
+        whole[23] = 17;
+        for wrong in [&whole[..20], &whole] {
+            far.send(wrong).expect("room");
+        }
+        assert!(device.receive(Instant::ZERO).is_none(), "what cannot be cut is dropped");
+        for len in [1042, 1042, 542] {
+            let received = device.receive(Instant::ZERO).expect("three");
+            assert_eq!((received.len, received.offload), (len, Offload::default()));
+            device.recycle(received.frame);
+        }
+        assert!(device.receive(Instant::ZERO).is_none());
+        assert_eq!((device.counters().received, device.spare.len()), (3, 2));
     }
 }

@@ -1,19 +1,37 @@
 //! [`Tap`]: a TAP interface, whose far end is the kernel. Works where AF_XDP does not, at a system call per packet.
+//!
+//! With [`Tap::open_offloading`] a packet may stand for several TCP segments, both ways, and packets of the kernel's own come without
+//! checksums: a header of `virtio` precedes each and says so (`IFF_VNET_HDR`, `TUNSETOFFLOAD`; virtio 1.2 §5.1.6.2).
 
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::num::NonZeroU16;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-use tautline_base::HeapFrame;
-use tun_rs::{DeviceBuilder, Layer, SyncDevice};
+use tautline_base::{HeapFrame, Item, Offload, Packet, Segmentation, Tso};
+use tun_rs::{DeviceBuilder, Layer, SyncDevice, VIRTIO_NET_HDR_LEN, VirtioNetHdr};
 
-use crate::frame_device::{FrameDevice, FrameIo};
+use crate::frame_device::{Arrival, FrameDevice, FrameIo, Unit};
 
-/// A TAP interface as a device. The kernel finishes checksums and cuts large packets before they get here.
+/// A TAP interface as a device. Unless it offloads, the kernel finishes checksums and cuts large packets before they get here.
 pub type Tap = FrameDevice<TapIo>;
 
 /// The descriptor of a TAP interface.
-pub struct TapIo(SyncDevice);
+pub struct TapIo {
+    device: SyncDevice,
+    /// A `virtio` header precedes each packet.
+    offloading: bool,
+}
+
+/// The checksum covers the pseudo-header only (`VIRTIO_NET_HDR_F_NEEDS_CSUM`), or was found right (`..._DATA_VALID`).
+const NEEDS_CHECKSUM: u8 = 1;
+const CHECKSUM_VALID: u8 = 2;
+/// What a packet of several segments is (`VIRTIO_NET_HDR_GSO_...`), but for the bit that says that its TCP knows ECN.
+const NO_GSO: u8 = 0;
+const TCP_IPV4: u8 = 1;
+const TCP_IPV6: u8 = 4;
+const UDP: u8 = 5;
+const ECN: u8 = 0x80;
 
 /// Why a TAP interface could not be opened. Every message ends in the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -70,16 +88,29 @@ impl Tap {
     /// # Errors
     /// [`TapError`], each with its remedy.
     pub fn open(interface: &str) -> Result<Self, TapError> {
+        Self::attach(interface, false)
+    }
+
+    /// The same, and packets may stand for several TCP segments both ways: what the kernel sends need not be cut nor checksummed, and
+    /// neither need what a host with large frames in its pool ([`Pool::heap`](tautline_base::Pool::heap)) sends.
+    ///
+    /// # Errors
+    /// [`TapError`], each with its remedy.
+    pub fn open_offloading(interface: &str) -> Result<Self, TapError> {
+        Self::attach(interface, true)
+    }
+
+    fn attach(interface: &str, offloading: bool) -> Result<Self, TapError> {
         const LIMIT: usize = HeapFrame::LEN - 14;
         let because = |error| explain(interface, error);
         if !Path::new("/dev/net/tun").exists() {
             return Err(TapError::NoDriver);
         }
-        let builder = DeviceBuilder::new().name(interface).layer(Layer::L2).inherit_enable_state();
+        let builder = DeviceBuilder::new().name(interface).layer(Layer::L2).inherit_enable_state().offload(offloading);
         let device = builder.build_sync().map_err(because)?;
         device.set_nonblocking(true).map_err(because)?;
         match usize::from(device.mtu().map_err(because)?) {
-            mtu if mtu <= LIMIT => Ok(Self::new(TapIo(device), mtu)),
+            mtu if mtu <= LIMIT => Ok(Self::new(TapIo { device, offloading }, mtu)),
             mtu => Err(TapError::MtuTooLarge { interface: interface.to_owned(), mtu, limit: LIMIT }),
         }
     }
@@ -98,23 +129,103 @@ fn explain(interface: &str, error: io::Error) -> TapError {
 
 impl FrameIo for TapIo {
     fn write_frame(&self, frame: &[u8]) -> io::Result<usize> {
-        self.0.send(frame)
+        self.device.send(frame)
     }
 
     fn read_frame(&self, frame: &mut [u8]) -> io::Result<usize> {
-        self.0.recv(frame)
+        self.device.recv(frame)
+    }
+
+    fn tso(&self) -> Option<Tso> {
+        self.offloading.then_some(Tso::MOST)
+    }
+
+    fn write_packet(&self, packet: &Packet<HeapFrame>) -> io::Result<usize> {
+        if !self.offloading {
+            return self.write_frame(packet.bytes());
+        }
+        let mut header = [0; VIRTIO_NET_HDR_LEN];
+        header_of(packet).encode(&mut header)?;
+        self.device.send_vectored(&[IoSlice::new(&header), IoSlice::new(packet.bytes())])
+    }
+
+    fn read_packet(&self, frame: &mut [u8]) -> io::Result<Arrival> {
+        if !self.offloading {
+            return self.read_frame(frame).map(|len| Arrival { len, unit: Unit::Frame(Offload::default()) });
+        }
+        let mut header = [0; VIRTIO_NET_HDR_LEN];
+        let len = self.device.recv_vectored(&mut [IoSliceMut::new(&mut header), IoSliceMut::new(frame)])?;
+        Ok(Arrival { len: len.saturating_sub(header.len()), unit: unit_of(&VirtioNetHdr::decode(&header)?) })
+    }
+}
+
+/// What the kernel is told of `packet`.
+fn header_of(packet: &Packet<HeapFrame>) -> VirtioNetHdr {
+    let segments = packet.segments();
+    let Some(whole) = Segmentation::new(packet.bytes(), segments).filter(|_| segments > 1) else {
+        return VirtioNetHdr::default();
+    };
+    let (transport, checksum) = whole.checksum_at();
+    let short = |len: usize| u16::try_from(len).unwrap_or(u16::MAX);
+    VirtioNetHdr {
+        flags: NEEDS_CHECKSUM,
+        gso_type: if whole.is_ipv6() { TCP_IPV6 } else { TCP_IPV4 },
+        hdr_len: short(whole.header_len()),
+        gso_size: short(whole.size()),
+        csum_start: short(transport),
+        csum_offset: short(checksum),
+    }
+}
+
+/// What the kernel tells of a packet.
+fn unit_of(header: &VirtioNetHdr) -> Unit {
+    let checksum_known = header.flags & (NEEDS_CHECKSUM | CHECKSUM_VALID) != 0;
+    match header.gso_type & !ECN {
+        UDP => Unit::Datagrams(header.gso_size.into()),
+        kind => {
+            let segment_size = NonZeroU16::new(header.gso_size).filter(|_| kind != NO_GSO);
+            Unit::Frame(Offload { checksum_known, segment_size })
+        }
     }
 }
 
 impl AsFd for TapIo {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.device.as_fd()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tautline_base::Frame;
+
+    /// Virtio 1.2 §5.1.6.2: where the checksum begins and lies, how long the headers are, and each segment's payload.
+    #[test]
+    fn the_kernel_is_told_where_to_cut() {
+        let mut frame = HeapFrame::with_len(14 + 40 + 20 + 3000);
+        let bytes = frame.bytes_mut();
+        bytes[12..15].copy_from_slice(&[0x86, 0xdd, 0x60]);
+        (bytes[20], bytes[66]) = (6, 0x50);
+        let packet = Packet::new(frame, 3074).with_segments(3);
+        let VirtioNetHdr { flags, gso_type, hdr_len, gso_size, csum_start, csum_offset } = header_of(&packet);
+        assert_eq!((flags, gso_type, hdr_len, gso_size), (NEEDS_CHECKSUM, TCP_IPV6, 74, 1000));
+        assert_eq!((csum_start, csum_offset), (54, 16));
+        let single = header_of(&Packet::new(HeapFrame::new(), 60));
+        assert_eq!((single.flags, single.gso_type, single.gso_size), (0, NO_GSO, 0));
+    }
+
+    #[test]
+    fn what_the_kernel_tells_is_understood() {
+        let unit =
+            |flags, gso_type, gso_size| unit_of(&VirtioNetHdr { flags, gso_type, gso_size, ..VirtioNetHdr::default() });
+        let frame = |checksum_known, size| Unit::Frame(Offload { checksum_known, segment_size: NonZeroU16::new(size) });
+        assert_eq!(unit(0, NO_GSO, 0), frame(false, 0));
+        assert_eq!(unit(NEEDS_CHECKSUM, NO_GSO, 77), frame(true, 0));
+        assert_eq!(unit(NEEDS_CHECKSUM, TCP_IPV4 | ECN, 1448), frame(true, 1448));
+        assert_eq!(unit(CHECKSUM_VALID, TCP_IPV6, 0), frame(true, 0));
+        assert_eq!(unit(NEEDS_CHECKSUM, UDP, 1200), Unit::Datagrams(1200));
+    }
 
     #[test]
     fn the_kernels_answers_become_remedies() {

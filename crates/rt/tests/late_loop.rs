@@ -63,7 +63,7 @@ impl Device for Wire {
         let bytes = self.inbox.borrow_mut().pop_front()?;
         let mut frame = HeapFrame::new();
         frame.bytes_mut()[..bytes.len()].copy_from_slice(&bytes);
-        Some(Received { frame, start: 0, len: bytes.len() as u32 })
+        Some(Received::new(frame, 0, bytes.len() as u32))
     }
 
     fn recycle(&mut self, _frame: HeapFrame) {}

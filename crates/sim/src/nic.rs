@@ -405,7 +405,7 @@ impl Device for SimNic {
 
     fn receive(&mut self, _now: Instant) -> Option<Received<HeapFrame>> {
         let (frame, len) = self.received.pop_front()?;
-        Some(Received { frame, start: 0, len })
+        Some(Received::new(frame, 0, len))
     }
 
     fn recycle(&mut self, frame: HeapFrame) {

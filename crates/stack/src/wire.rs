@@ -24,6 +24,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use smoltcp::phy::{Checksum, ChecksumCapabilities};
 use smoltcp::wire::{EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress};
+use tautline_base::Offload;
 
 pub(crate) use arp::write_arp;
 pub(crate) use ecn::{EchoedBytes, EcnFlags, growth};
@@ -98,8 +99,8 @@ pub(crate) enum Parsed<'a> {
     Other,
 }
 
-/// Reads a frame of our VLAN.
-pub(crate) fn parse(frame: &[u8], vlan: Option<u16>) -> Result<Parsed<'_>, Malformed> {
+/// Reads a frame of our VLAN, with what was done to it before.
+pub(crate) fn parse(frame: &[u8], vlan: Option<u16>, offload: Offload) -> Result<Parsed<'_>, Malformed> {
     let ethernet = EthernetFrame::new_checked(frame).map_err(|_| Malformed::Header)?;
     let (mut ethertype, mut payload, mut tag) = (u16::from(ethernet.ethertype()), ethernet.payload(), None);
     if ethertype == TAGGED {
@@ -114,8 +115,8 @@ pub(crate) fn parse(frame: &[u8], vlan: Option<u16>) -> Result<Parsed<'_>, Malfo
     }
     match EthernetProtocol::from(ethertype) {
         EthernetProtocol::Arp => arp::parse_arp(payload),
-        EthernetProtocol::Ipv4 => ip::parse_ipv4(payload),
-        EthernetProtocol::Ipv6 => ip::parse_ipv6(payload),
+        EthernetProtocol::Ipv4 => ip::parse_ipv4(payload, offload),
+        EthernetProtocol::Ipv6 => ip::parse_ipv6(payload, offload),
         _ => Ok(Parsed::Other),
     }
 }

@@ -105,7 +105,7 @@ impl Nic {
             if !lost {
                 let mut frame = self.spare.pop().expect("as many frames as the wire holds");
                 frame.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
-                leaving.push(Received { frame, start: 0, len: bytes.len() as u32 });
+                leaving.push(Received::new(frame, 0, bytes.len() as u32));
             }
             self.done.push(packet);
         }

@@ -186,7 +186,7 @@ impl Device for XdpDevice {
     }
 
     fn receive(&mut self, _now: Instant) -> Option<Received<UmemFrame>> {
-        self.rings.receive().map(|(frame, start, len)| Received { frame, start, len })
+        self.rings.receive().map(|(frame, start, len)| Received::new(frame, start, len))
     }
 
     fn recycle(&mut self, frame: UmemFrame) {

@@ -32,7 +32,7 @@ fn whole(payload: usize, ipv6: bool, tagged: bool) -> Vec<u8> {
 /// Panics unless IP length and all checksums are right. Returns sequence number, flags and payload.
 fn check(frame: &[u8]) -> (u32, u8, &[u8]) {
     let headers = Headers::of(frame).expect("TCP");
-    let Headers { network, transport, payload, ipv6 } = headers;
+    let Headers { network, transport, payload, ipv6, .. } = headers;
     let field = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
     if ipv6 {
         assert_eq!(field(network + 4), frame.len() - transport);
@@ -78,11 +78,32 @@ fn what_holds_no_tcp_or_too_little_is_not_cut() {
     assert!(Segmentation::new(&tcp[..HEADERS + 1], 2).is_none());
     assert!(Segmentation::new(&tcp, 0).is_none());
     assert!(Segmentation::new(&tcp, u16::MAX).is_none());
-    let mut udp = tcp.clone();
-    udp[23] = 17;
-    assert!(Segmentation::new(&udp, 2).is_none() && !leave_checksum(&mut udp));
+    let mut icmp = tcp.clone();
+    icmp[23] = 1;
+    assert!(Segmentation::new(&icmp, 2).is_none() && !leave_checksum(&mut icmp));
     let mut short = [0; 60];
     assert_eq!(Segmentation::new(&tcp, 2).expect("TCP").write(0, &mut short), None);
+}
+
+/// 2500 bytes that a program sent with `UDP_SEGMENT` of 1000.
+#[test]
+fn datagrams_that_were_sent_as_one_are_cut() {
+    let mut whole = whole(0, false, false);
+    whole[23] = UDP;
+    whole.truncate(34);
+    whole.extend([0x13, 0x88, 0x9c, 0x40, 0, 0, 0, 0]);
+    whole.extend((0..2500).map(|byte| (byte % 251) as u8));
+    let segmentation = Segmentation::of_size(&whole, 1000).expect("UDP");
+    assert_eq!((segmentation.count(), segmentation.size(), segmentation.checksum_at()), (3, 1000, (34, 6)));
+    let (mut stream, mut out) = (Vec::new(), [0; 2048]);
+    for (index, payload) in [(0, 1000), (1, 1000), (2, 500)] {
+        let len = segmentation.write(index, &mut out).expect("fits");
+        assert_eq!((len, out[38..40].to_vec()), (42 + payload, ((8 + payload) as u16).to_be_bytes().to_vec()));
+        let headers = Headers::of(&out[..len]).expect("UDP");
+        assert_eq!(fold(headers.pseudo_sum(&out[..len], len - 34) + sum(&out[34..len])), 0xffff);
+        stream.extend_from_slice(&out[42..len]);
+    }
+    assert_eq!(stream, whole[42..]);
 }
 
 /// RFC 1071 §3: the sum of 00 01 f2 03 f4 f5 f6 f7 is ddf2.

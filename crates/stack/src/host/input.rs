@@ -1,6 +1,6 @@
 //! Arriving frames: parse, demultiplex, let the socket take it. Malformed, foreign and unsolicited frames are counted and dropped.
 
-use tautline_base::{Device, Ecn, Frame, Instant, Packet, Received, SocketId};
+use tautline_base::{Device, Ecn, Frame, Instant, Offload, Packet, Received, SocketId};
 use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
 
@@ -24,7 +24,7 @@ where
     pub fn receive(&mut self, now: Instant) -> usize {
         for taken in 0..RECEIVE_BUDGET {
             let Some(received) = self.device_mut().receive(now) else { return taken };
-            self.deliver(received.bytes(), now);
+            self.take_in(received.bytes(), received.offload, now);
             let Received { frame, .. } = received;
             self.device_mut().recycle(frame);
         }
@@ -33,10 +33,15 @@ where
 
     /// Takes one Ethernet frame.
     pub fn deliver(&mut self, frame: &[u8], now: Instant) {
+        self.take_in(frame, Offload::default(), now);
+    }
+
+    /// Takes one Ethernet frame, or several as one.
+    fn take_in(&mut self, frame: &[u8], offload: Offload, now: Instant) {
         let now = self.advance_clock(now);
         self.stats.frames_in += 1;
         Self::trace(&mut self.tracer, now, What::Received, None, frame);
-        match wire::parse(frame, self.config.vlan) {
+        match wire::parse(frame, self.config.vlan, offload) {
             Err(Malformed::Header) => self.stats.malformed += 1,
             Err(Malformed::Checksum) => self.stats.bad_checksum += 1,
             Ok(Parsed::Arp { request, sender_mac, sender, target }) => {

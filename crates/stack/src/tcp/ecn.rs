@@ -332,15 +332,21 @@ impl Ecn {
     }
 
     /// An acceptable packet other than a SYN arrived with `data` bytes of payload.
-    pub(super) fn on_packet(&mut self, codepoint: Codepoint, flags: EcnFlags, data: u64, standing: Standing) -> Urgency {
+    pub(super) fn on_packets(
+        &mut self,
+        codepoint: Codepoint,
+        flags: EcnFlags,
+        (packets, data): (u64, u64),
+        standing: Standing,
+    ) -> Urgency {
         let urgency = match &mut self.mode {
             Mode::Off => return Urgency::None,
             Mode::Classic(classic) if data > 0 => classic.on_data(codepoint, flags, standing),
             // RFC 3168 §6.1.4: acknowledgements are not capable, so a mark on one is none.
             Mode::Classic(_) => return Urgency::None,
-            Mode::Accurate(accurate) => accurate.on_packet(codepoint, data, standing.owes),
+            Mode::Accurate(accurate) => accurate.on_packets(codepoint, (packets, data), standing.owes),
         };
-        self.totals.received += u64::from(codepoint == Codepoint::Ce);
+        self.totals.received += if codepoint == Codepoint::Ce { packets } else { 0 };
         urgency
     }
 

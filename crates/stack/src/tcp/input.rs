@@ -43,7 +43,7 @@ pub(crate) enum Reply {
 impl Connection {
     /// Processes a segment addressed to this connection.
     pub(crate) fn on_segment(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
-        self.totals.segments_in += 1;
+        self.totals.segments_in += segment.count();
         match self.state {
             // Only the handle is left: to the peer, there is no such connection.
             State::Closed => Reply::Reset,
@@ -408,12 +408,13 @@ impl Connection {
             return;
         }
         if !segment.payload.is_empty() {
-            self.totals.data_segments_in += 1;
+            self.totals.data_segments_in += segment.count();
             self.totals.data_received_at = now;
         }
         self.prepare_to_receive(segment, fresh, now);
         let before = self.receiver.next();
-        let accepted = self.receiver.accept(offset, segment.payload, segment.fin, now + self.config.delayed_ack);
+        let accepted =
+            self.receiver.accept(offset, (segment.payload, segment.size as u64), segment.fin, now + self.config.delayed_ack);
         self.totals.bytes_received += self.receiver.next() - before;
         if (accepted.readable || accepted.finished) && std::mem::take(&mut self.wants_data) {
             self.happened.readable = true;

@@ -21,7 +21,7 @@ impl Connection {
         let owes = self.receiver.owed() != Acknowledgement::None;
         let standing = Standing { next: self.receiver.next(), owes };
         let data = segment.payload.len() as u64;
-        match self.ecn.on_packet(segment.codepoint, segment.ecn_flags, data, standing) {
+        match self.ecn.on_packets(segment.codepoint, segment.ecn_flags, (segment.count(), data), standing) {
             Urgency::None => {}
             Urgency::Quick => self.receiver.acknowledge_quickly(QUICK),
             Urgency::Now => self.receiver.owe_now(),

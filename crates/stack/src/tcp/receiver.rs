@@ -168,8 +168,9 @@ impl Receiver {
         }
     }
 
-    /// Takes the text of a segment at `offset`, cut to the window, and its FIN. `hold` is how long an acknowledgement may wait.
-    pub(super) fn accept(&mut self, offset: u64, payload: &[u8], fin: bool, deadline: Instant) -> Accepted {
+    /// Takes the text of a segment at `offset`, cut to the window, and its FIN; it may be several of `size` bytes as one. Until `deadline`
+    /// an acknowledgement may wait.
+    pub(super) fn accept(&mut self, offset: u64, (payload, size): (&[u8], u64), fin: bool, deadline: Instant) -> Accepted {
         let before = self.data_end();
         let end = offset + payload.len() as u64;
         // A FIN below what was received in order contradicts what the peer sent before.
@@ -181,10 +182,11 @@ impl Receiver {
         let range = offset.max(self.next)..end.min(limit);
         self.note_duplicate(offset..end);
         let in_order = offset <= self.next;
-        self.peer_segment = self.peer_segment.max(payload.len() as u64);
+        self.peer_segment = self.peer_segment.max(size);
         self.keep_until = deadline + KEEP;
         if payload.len() as u64 * 2 > self.peer_segment {
-            let wider = (self.window + 2 * self.peer_segment).min(self.capacity);
+            let segments = (payload.len() as u64 / self.peer_segment).max(1);
+            let wider = (self.window + 2 * self.peer_segment * segments).min(self.capacity);
             // Whoever fills a window that still opens is in slow start: it hears of each step at once (Linux's `tcp_grow_window`).
             if wider > self.window {
                 self.quick |= 1;
@@ -391,6 +393,28 @@ mod tests {
 
     const LATER: Instant = Instant::from_secs(9);
 
+    /// What came as one counts as the segments it is: the unit of acknowledgements and windows stays one of them, and one
+    /// acknowledgement answers for all.
+    #[test]
+    fn segments_that_come_as_one_are_acknowledged_once() {
+        let mut receiver = receiver(1 << 20);
+        receiver.quick = 0;
+        for (len, owed) in
+            [(1000, Acknowledgement::By(LATER)), (10_000, Acknowledgement::Now), (999, Acknowledgement::By(LATER))]
+        {
+            receiver.accept(receiver.next(), (&vec![7; len], 1000.min(len as u64)), false, LATER);
+            assert_eq!((receiver.peer_segment(), receiver.owed()), (1000, owed), "{len}");
+            if owed == Acknowledgement::Now {
+                receiver.acknowledged();
+            }
+        }
+    }
+
+    /// Text of one segment.
+    fn whole(payload: &[u8]) -> (&[u8], u64) {
+        (payload, payload.len() as u64)
+    }
+
     fn receiver(capacity: u64) -> Receiver {
         let mut receiver = Receiver::new(capacity, capacity);
         receiver.synchronised();
@@ -416,7 +440,7 @@ mod tests {
             let mut receiver = receiver(256);
             let mut read: Vec<u8> = Vec::new();
             for ((start, len), want) in segments.into_iter().chain((1..600).step_by(37).map(|s| (s, 40))).zip(reads.iter().cycle()) {
-                receiver.accept(start, &text(start..start + len), false, LATER);
+                receiver.accept(start, whole(&text(start..start + len)), false, LATER);
                 let mut out = vec![0; *want];
                 let got = receiver.read(&mut out);
                 read.extend(&out[..got]);
@@ -435,9 +459,9 @@ mod tests {
     #[test]
     fn fin_is_taken_in_order_and_nothing_after_it() {
         let mut receiver = receiver(100);
-        assert_eq!(receiver.accept(11, &text(11..21), true, LATER), Accepted { readable: false, finished: false });
-        assert_eq!(receiver.accept(21, b"after the end", false, LATER), Accepted::default());
-        assert_eq!(receiver.accept(1, &text(1..11), false, LATER), Accepted { readable: true, finished: true });
+        assert_eq!(receiver.accept(11, whole(&text(11..21)), true, LATER), Accepted { readable: false, finished: false });
+        assert_eq!(receiver.accept(21, whole(b"after the end"), false, LATER), Accepted::default());
+        assert_eq!(receiver.accept(1, whole(&text(1..11)), false, LATER), Accepted { readable: true, finished: true });
         assert_eq!(receiver.next(), 22);
         let mut out = [0; 64];
         assert_eq!(receiver.read(&mut out), 20);
@@ -447,20 +471,20 @@ mod tests {
     #[test]
     fn a_fin_below_what_was_received_is_ignored() {
         let mut receiver = receiver(100);
-        receiver.accept(1, &text(1..21), false, LATER);
+        receiver.accept(1, whole(&text(1..21)), false, LATER);
         receiver.read(&mut [0; 20]);
         for end in [0, 1, 5, 20] {
-            assert_eq!(receiver.accept(end, &[], true, LATER), Accepted::default(), "FIN at {end}");
+            assert_eq!(receiver.accept(end, whole(&[]), true, LATER), Accepted::default(), "FIN at {end}");
             assert_eq!(receiver.readable(), 0);
         }
-        assert!(receiver.accept(21, &[], true, LATER).finished);
+        assert!(receiver.accept(21, whole(&[]), true, LATER).finished);
     }
 
     #[test]
     fn the_first_copy_of_a_byte_wins() {
         let mut receiver = receiver(100);
-        receiver.accept(3, b"cd", false, LATER);
-        receiver.accept(1, b"abXY", false, LATER);
+        receiver.accept(3, whole(b"cd"), false, LATER);
+        receiver.accept(1, whole(b"abXY"), false, LATER);
         let mut out = [0; 4];
         assert_eq!(receiver.read(&mut out), 4);
         assert_eq!(&out, b"abcd");
@@ -473,13 +497,13 @@ mod tests {
         receiver.advertise(5);
         assert_eq!(receiver.bytes.memory(), 0);
         let far = (1 << 20) - 200;
-        receiver.accept(far, &text(far..far + 100), false, LATER);
+        receiver.accept(far, whole(&text(far..far + 100)), false, LATER);
         assert_eq!(receiver.out_of_order(), 1);
         let table = (1 << 20) / 64 * size_of::<usize>();
         // And the 64 bytes that say where both are.
         assert!(receiver.bytes.memory() <= 3 * 64 + 2 * table + 64, "{}", receiver.bytes.memory());
         // What was missing arrives: the far bytes are there.
-        receiver.accept(1, &text(1..far), false, LATER);
+        receiver.accept(1, whole(&text(1..far)), false, LATER);
         let mut out = vec![0; 1 << 20];
         assert_eq!(receiver.read(&mut out) as u64, far + 99);
         assert_eq!(out[..far as usize + 99], text(1..far + 100));
@@ -489,7 +513,7 @@ mod tests {
     fn a_quiet_connection_holds_no_memory() {
         let mut receiver = receiver(1 << 20);
         assert_eq!(receiver.release_at(), None);
-        receiver.accept(1, &text(1..5001), false, LATER);
+        receiver.accept(1, whole(&text(1..5001)), false, LATER);
         assert_eq!(receiver.release_at(), None, "there is something to read");
         receiver.release_memory(LATER + KEEP);
         receiver.read(&mut [0; 5000]);
@@ -499,14 +523,14 @@ mod tests {
         receiver.release_memory(at);
         assert_eq!((receiver.bytes.memory(), receiver.release_at()), (0, None));
         // Not even the page that was begun.
-        receiver.accept(5001, &text(5001..5002), false, LATER);
+        receiver.accept(5001, whole(&text(5001..5002)), false, LATER);
         receiver.read(&mut [0; 1]);
         receiver.release_memory(receiver.release_at().expect("there is memory"));
         assert_eq!(receiver.bytes.memory(), 0);
         // Out-of-order data is no silence.
-        receiver.accept(6001, &text(6001..6101), false, LATER);
+        receiver.accept(6001, whole(&text(6001..6101)), false, LATER);
         assert_eq!(receiver.release_at(), None);
-        receiver.accept(5002, &text(5002..6001), false, LATER);
+        receiver.accept(5002, whole(&text(5002..6001)), false, LATER);
         let mut out = [0; 1200];
         assert_eq!(receiver.read(&mut out), 1099);
         assert_eq!(out[..1099], text(5002..6101));
@@ -516,7 +540,7 @@ mod tests {
     fn every_second_byte_is_bounded() {
         let mut receiver = receiver(1 << 20);
         for i in 0..10_000 {
-            receiver.accept(3 + 2 * i, b"x", false, LATER);
+            receiver.accept(3 + 2 * i, whole(b"x"), false, LATER);
         }
         assert_eq!(receiver.out_of_order(), MAX_RANGES);
     }
@@ -525,9 +549,9 @@ mod tests {
     fn sack_reports_the_latest_first() {
         let mut receiver = receiver(1000);
         for start in [10, 30, 50, 70] {
-            receiver.accept(start, &text(start..start + 5), false, LATER);
+            receiver.accept(start, whole(&text(start..start + 5)), false, LATER);
         }
-        receiver.accept(35, &text(35..40), false, LATER);
+        receiver.accept(35, whole(&text(35..40)), false, LATER);
         let blocks: Vec<_> = receiver.sack_blocks().collect();
         assert_eq!(blocks, [30..40, 70..75, 50..55]);
     }
@@ -538,7 +562,7 @@ mod tests {
         receiver.quick = 0;
         receiver.acknowledged();
         let segment = vec![0; 1448];
-        receiver.accept(1, &segment, false, LATER);
+        receiver.accept(1, whole(&segment), false, LATER);
         assert_eq!(receiver.owed(), Acknowledgement::By(LATER));
         receiver.on_deadline(Instant::ZERO);
         assert_eq!(receiver.owed(), Acknowledgement::By(LATER));
@@ -546,7 +570,7 @@ mod tests {
         assert_eq!(receiver.owed(), Acknowledgement::Now);
         receiver.acknowledged();
         for start in [1449, 2897] {
-            receiver.accept(start, &segment, false, LATER);
+            receiver.accept(start, whole(&segment), false, LATER);
         }
         assert_eq!(receiver.owed(), Acknowledgement::Now);
     }
@@ -561,7 +585,7 @@ mod tests {
             receiver.advertise(0);
             let mut count = 0;
             for segment in 0..20 {
-                receiver.accept(1 + segment * 1000, &[7; 1000], false, LATER);
+                receiver.accept(1 + segment * 1000, whole(&[7; 1000]), false, LATER);
                 if receiver.owed() == Acknowledgement::Now {
                     receiver.acknowledged();
                     count += 1;
@@ -578,7 +602,7 @@ mod tests {
         let mut receiver = receiver(10_000);
         receiver.peer_segment = 1000;
         for segment in 0..10 {
-            receiver.accept(1 + segment * 1000, &[1; 1000], false, LATER);
+            receiver.accept(1 + segment * 1000, whole(&[1; 1000]), false, LATER);
         }
         receiver.advertise(0);
         assert!(!receiver.window_reopened(0));
@@ -588,7 +612,7 @@ mod tests {
         assert!(receiver.window_reopened(0));
         // More than 16 bits can say is no news.
         let mut large = self::receiver(1 << 20);
-        large.accept(1, &[1; 1000], false, LATER);
+        large.accept(1, whole(&[1; 1000]), false, LATER);
         large.advertise(0);
         large.read(&mut [0; 1000]);
         assert!(!large.window_reopened(0));
@@ -597,9 +621,9 @@ mod tests {
     #[test]
     fn what_arrived_twice_is_reported_first_and_once() {
         let mut receiver = receiver(1000);
-        receiver.accept(1, &text(1..51), false, LATER);
-        receiver.accept(101, &text(101..151), false, LATER);
-        receiver.accept(201, &text(201..251), false, LATER);
+        receiver.accept(1, whole(&text(1..51)), false, LATER);
+        receiver.accept(101, whole(&text(101..151)), false, LATER);
+        receiver.accept(201, whole(&text(201..251)), false, LATER);
         assert!(!receiver.has_duplicate());
         // Below what is acknowledged, wholly and in part; above a hole, beside the block that holds it; beyond what is there.
         for (range, blocks) in [
@@ -608,7 +632,7 @@ mod tests {
             (111..131, vec![111..131, 101..151, 201..251]),
             (241..261, vec![241..251, 201..261, 101..151]),
         ] {
-            receiver.accept(range.start, &text(range), false, LATER);
+            receiver.accept(range.start, whole(&text(range)), false, LATER);
             assert_eq!(receiver.owed(), Acknowledgement::Now);
             assert_eq!(receiver.reports().collect::<Vec<_>>(), blocks);
             receiver.acknowledged();
@@ -628,7 +652,7 @@ mod tests {
             let now = Instant::from_millis(20 * u64::from(round));
             while offset + 1000 <= edge {
                 receiver.right_size(100_000, now, (1000, 1000), Some((round, Duration::from_millis(20))));
-                receiver.accept(offset, &[7; 1000], false, LATER);
+                receiver.accept(offset, whole(&[7; 1000]), false, LATER);
                 offset += 1000;
             }
             while receiver.read(&mut [0; 9000]) > 0 {}
@@ -644,13 +668,13 @@ mod tests {
         fast.advertise(0);
         fast.right_size(100_000, Instant::ZERO, (1000, 1000), Some((1, Duration::from_millis(20))));
         for segment in 0..30 {
-            fast.accept(1 + segment * 1000, &[7; 1000], false, LATER);
+            fast.accept(1 + segment * 1000, whole(&[7; 1000]), false, LATER);
         }
         while fast.read(&mut [0; 9000]) > 0 {}
         fast.right_size(100_000, Instant::from_secs(1), (1000, 1000), None);
         assert_eq!(fast.size().0, 100_000, "no more than allowed");
         assert_eq!((fast.advertise(0), fast.window), (30_000, 30_000));
-        fast.accept(30_001, &[7; 1000], false, LATER);
+        fast.accept(30_001, whole(&[7; 1000]), false, LATER);
         assert_eq!(fast.window, 32_000, "two segments for each that arrives");
     }
 }

@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 use smoltcp::wire::{EthernetProtocol, IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr};
-use tautline_base::Ecn;
+use tautline_base::{Ecn, Offload};
 
 use super::{Addresses, Ends, IPV6_HEADER, Malformed, Parsed, as_ipv6, icmp, ip_header_len, no_checksums, tcp, udp};
 
@@ -25,7 +25,7 @@ const STRICT_SOURCE_ROUTE: u8 = 137;
 pub(crate) const ECN_BITS: u8 = 0b11;
 
 /// Reads an IPv4 packet.
-pub(super) fn parse_ipv4(payload: &[u8]) -> Result<Parsed<'_>, Malformed> {
+pub(super) fn parse_ipv4(payload: &[u8], offload: Offload) -> Result<Parsed<'_>, Malformed> {
     let packet = Ipv4Packet::new_checked(payload).map_err(|_| Malformed::Header)?;
     if packet.version() != 4 {
         return Err(Malformed::Header);
@@ -49,7 +49,7 @@ pub(super) fn parse_ipv4(payload: &[u8]) -> Result<Parsed<'_>, Malformed> {
         IpProtocol::Icmp => Ok(Parsed::Icmp { ends, message: icmp::parse_v4(packet.payload())? }),
         protocol => {
             let whole = &payload[..usize::from(packet.total_len())];
-            transport(ends, protocol.into(), Ecn::of_tos(packet.ecn()), packet.payload(), whole)
+            transport(ends, protocol.into(), (Ecn::of_tos(packet.ecn()), offload), packet.payload(), whole)
         }
     }
 }
@@ -69,7 +69,7 @@ fn source_routed(mut options: &[u8]) -> bool {
 }
 
 /// Reads an IPv6 packet.
-pub(super) fn parse_ipv6(payload: &[u8]) -> Result<Parsed<'_>, Malformed> {
+pub(super) fn parse_ipv6(payload: &[u8], offload: Offload) -> Result<Parsed<'_>, Malformed> {
     let packet = Ipv6Packet::new_checked(payload).map_err(|_| Malformed::Header)?;
     if packet.version() != 6 {
         return Err(Malformed::Header);
@@ -93,14 +93,20 @@ pub(super) fn parse_ipv6(payload: &[u8]) -> Result<Parsed<'_>, Malformed> {
             let refused = fragmented && matches!(message, icmp::Message::Neighbour(_));
             Ok(if refused { Parsed::Fragment } else { Parsed::Icmp { ends, message } })
         }
-        _ => transport(ends, protocol, Ecn::of_tos(packet.traffic_class()), body, whole),
+        _ => transport(ends, protocol, (Ecn::of_tos(packet.traffic_class()), offload), body, whole),
     }
 }
 
-fn transport<'a>(ends: Ends, protocol: u8, ecn: Ecn, body: &'a [u8], packet: &'a [u8]) -> Result<Parsed<'a>, Malformed> {
+fn transport<'a>(
+    ends: Ends,
+    protocol: u8,
+    (ecn, offload): (Ecn, Offload),
+    body: &'a [u8],
+    packet: &'a [u8],
+) -> Result<Parsed<'a>, Malformed> {
     match IpProtocol::from(protocol) {
-        IpProtocol::Tcp => Ok(Parsed::Tcp { segment: tcp::parse_tcp(&ends, ecn, body)?, ends }),
-        IpProtocol::Udp => Ok(Parsed::Udp { datagram: udp::parse_udp(&ends, body)?, ends, packet }),
+        IpProtocol::Tcp => Ok(Parsed::Tcp { segment: tcp::parse_tcp(&ends, ecn, offload, body)?, ends }),
+        IpProtocol::Udp => Ok(Parsed::Udp { datagram: udp::parse_udp(&ends, offload, body)?, ends, packet }),
         // Of the other family, the end of the headers, and numbers that announce headers: nothing to answer.
         IpProtocol::Icmp | IpProtocol::Icmpv6 | IpProtocol::Ipv6NoNxt => Ok(Parsed::Other),
         _ => Ok(Parsed::Transport { ends, protocol, packet }),

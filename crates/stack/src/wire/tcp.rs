@@ -1,8 +1,8 @@
 //! TCP segments, read and written (RFC 9293 §3.1, RFC 7323, RFC 2018, RFC 9768).
 
 use smoltcp::wire::{IpProtocol, TcpControl, TcpPacket, TcpRepr, TcpSeqNumber, TcpTimestampRepr};
-use tautline_base::Ecn;
 use tautline_base::segmentation::leave_checksum;
+use tautline_base::{Ecn, Offload};
 
 use super::{
     Addresses, EchoedBytes, EcnFlags, Ends, Malformed, SACK_BLOCK, SACK_BLOCKS, TCP_HEADER, network, no_checksums, write_ip,
@@ -32,13 +32,27 @@ pub(crate) struct Segment<'a> {
     /// The ECN field of the packet it came in.
     pub(crate) codepoint: Ecn,
     pub(crate) payload: &'a [u8],
+    /// How much of the payload was in each segment but perhaps the last, if it is several.
+    pub(crate) size: usize,
 }
 
-/// Reads the segment in the packet of `ends`, which came with `codepoint`.
-pub(super) fn parse_tcp<'a>(ends: &Ends, codepoint: Ecn, payload: &'a [u8]) -> Result<Segment<'a>, Malformed> {
+impl Segment<'_> {
+    /// How many segments it is.
+    pub(crate) fn count(&self) -> u64 {
+        self.payload.len().div_ceil(self.size.max(1)).max(1) as u64
+    }
+}
+
+/// Reads the segment in the packet of `ends`, which came with `codepoint`, or the several that are `offload`ed as one.
+pub(super) fn parse_tcp<'a>(
+    ends: &Ends,
+    codepoint: Ecn,
+    offload: Offload,
+    payload: &'a [u8],
+) -> Result<Segment<'a>, Malformed> {
     let packet = TcpPacket::new_checked(payload).map_err(|_| Malformed::Header)?;
     let (source, destination) = network(ends.source, ends.destination);
-    if !packet.verify_checksum(&source, &destination) {
+    if !offload.checksum_known && !packet.verify_checksum(&source, &destination) {
         return Err(Malformed::Checksum);
     }
     // The checksum has been looked at: a second look would cost as much as the copy of the payload.
@@ -61,6 +75,7 @@ pub(super) fn parse_tcp<'a>(ends: &Ends, codepoint: Ecn, payload: &'a [u8]) -> R
         echoed_bytes: EchoedBytes::find(packet.options()),
         codepoint,
         payload: repr.payload,
+        size: offload.segment_size.map_or(repr.payload.len(), |size| usize::from(size.get()).min(repr.payload.len())),
     })
 }
 

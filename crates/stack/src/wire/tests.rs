@@ -5,6 +5,11 @@ use super::icmp::{Complaint, Message, Problem, Refusal, write_echo, write_refusa
 use super::ndisc::{group_mac, solicited_node, write_neighbour};
 use super::*;
 
+/// As it was on the wire.
+fn parse(frame: &[u8], vlan: Option<u16>) -> Result<Parsed<'_>, Malformed> {
+    super::parse(frame, vlan, Offload::default())
+}
+
 const OURS: Mac = EthernetAddress([2, 0, 0, 0, 0, 1]);
 const THEIRS: Mac = EthernetAddress([2, 0, 0, 0, 0, 2]);
 
@@ -387,5 +392,20 @@ proptest! {
         frame.truncate(frame.len() - cut.min(frame.len()));
         let _ = parse(&frame, vlan.then_some(9));
         crate::trace::sequence_number(&frame);
+    }
+}
+
+/// What never left this machine has no checksum of its own yet; what came as one knows its segments.
+#[test]
+fn what_the_device_has_done_is_not_done_again() {
+    for [source, destination] in [V4, V6] {
+        let mut frame = tcp_frame(&addresses(source, destination));
+        assert!(tautline_base::segmentation::leave_checksum(&mut frame));
+        assert_eq!(parse(&frame, None).err(), Some(Malformed::Checksum));
+        for (size, expected) in [(None, (14, 1)), (Some(5), (5, 3)), (Some(2000), (14, 1))] {
+            let offload = Offload { checksum_known: true, segment_size: size.and_then(std::num::NonZeroU16::new) };
+            let Ok(Parsed::Tcp { segment, .. }) = super::parse(&frame, None, offload) else { panic!("{frame:x?}") };
+            assert_eq!((segment.size, segment.count()), expected);
+        }
     }
 }

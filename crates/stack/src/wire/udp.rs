@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use smoltcp::wire::{IpProtocol, UdpPacket};
-use tautline_base::Ecn;
+use tautline_base::{Ecn, Offload};
 
 use super::{Addresses, Ends, Malformed, network, write_ip};
 
@@ -21,11 +21,12 @@ pub(crate) struct Datagram<'a> {
 }
 
 /// Reads a datagram. A checksum of zero means that there is none: IPv4 leaves that to the sender, IPv6 does not.
-pub(super) fn parse_udp<'a>(ends: &Ends, body: &'a [u8]) -> Result<Datagram<'a>, Malformed> {
+pub(super) fn parse_udp<'a>(ends: &Ends, offload: Offload, body: &'a [u8]) -> Result<Datagram<'a>, Malformed> {
     let packet = UdpPacket::new_checked(body).map_err(|_| Malformed::Header)?;
     let (source, destination) = network(ends.source, ends.destination);
     let checked = match packet.checksum() {
         0 => matches!(ends.source, IpAddr::V4(_)),
+        _ if offload.checksum_known => true,
         _ => packet.verify_checksum(&source, &destination),
     };
     if !checked {

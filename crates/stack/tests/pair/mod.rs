@@ -58,7 +58,7 @@ impl Device for Nic {
         let bytes = self.arrived.pop_front()?;
         let mut frame = HeapFrame::new();
         tautline_base::Frame::bytes_mut(&mut frame)[..bytes.len()].copy_from_slice(&bytes);
-        Some(Received { frame, start: 0, len: bytes.len() as u32 })
+        Some(Received::new(frame, 0, bytes.len() as u32))
     }
 
     fn recycle(&mut self, _frame: HeapFrame) {}

@@ -149,8 +149,8 @@ impl Accurate {
         self.arrived.reflect.is_some()
     }
 
-    /// A packet other than a SYN arrived with `data` bytes of payload; `owes`: an acknowledgement waits to be sent.
-    pub(super) fn on_packet(&mut self, codepoint: Ecn, data: u64, owes: bool) -> Urgency {
+    /// Packets other than a SYN arrived, as one, with `data` bytes of payload; `owes`: an acknowledgement waits to be sent.
+    pub(super) fn on_packets(&mut self, codepoint: Ecn, (packets, data): (u64, u64), owes: bool) -> Urgency {
         let arrived = &mut self.arrived;
         match codepoint {
             Ecn::NotEct => {}
@@ -161,7 +161,7 @@ impl Accurate {
         let marked = codepoint == Ecn::Ce;
         let changed = marked && !arrived.last_marked;
         arrived.last_marked = marked;
-        arrived.packets += u64::from(marked);
+        arrived.packets += if marked { packets } else { 0 };
         let untold = arrived.packets - arrived.told;
         let enough = if data > 0 || owes { FORCES_ACK } else { FORCES_ACK_OF_ACKS };
         if marked && ((changed && data > 0) || untold >= enough) { Urgency::Now } else { Urgency::None }
@@ -291,7 +291,7 @@ mod tests {
     fn the_count_starts_at_five_and_wraps() {
         let mut receiver = Accurate::new();
         for count in [6, 7, 0, 1, 2] {
-            receiver.on_packet(Ecn::Ce, 1000, false);
+            receiver.on_packets(Ecn::Ce, (1, 1000), false);
             assert_eq!(receiver.flags(true), EcnFlags::from_bits(count));
         }
     }
@@ -299,16 +299,16 @@ mod tests {
     #[test]
     fn a_change_and_every_second_mark_ask_for_an_acknowledgement() {
         let mut receiver = Accurate::new();
-        assert_eq!(receiver.on_packet(Ecn::Ect0, 1000, false), Urgency::None);
-        assert_eq!(receiver.on_packet(Ecn::Ce, 1000, true), Urgency::Now, "marks begin");
+        assert_eq!(receiver.on_packets(Ecn::Ect0, (1, 1000), false), Urgency::None);
+        assert_eq!(receiver.on_packets(Ecn::Ce, (1, 1000), true), Urgency::Now, "marks begin");
         receiver.sent_bare(true);
-        assert_eq!(receiver.on_packet(Ecn::Ce, 1000, false), Urgency::None);
-        assert_eq!(receiver.on_packet(Ecn::Ce, 1000, true), Urgency::Now, "the second");
+        assert_eq!(receiver.on_packets(Ecn::Ce, (1, 1000), false), Urgency::None);
+        assert_eq!(receiver.on_packets(Ecn::Ce, (1, 1000), true), Urgency::Now, "the second");
         receiver.sent_bare(true);
-        assert_eq!(receiver.on_packet(Ecn::Ect0, 1000, false), Urgency::None, "marks end: no news");
+        assert_eq!(receiver.on_packets(Ecn::Ect0, (1, 1000), false), Urgency::None, "marks end: no news");
         // Marked acknowledgements: every third one is answered, so that two ends never answer each other's answers for long.
         let answers = [Ecn::Ce; 6].map(|codepoint| {
-            let urgency = receiver.on_packet(codepoint, 0, false);
+            let urgency = receiver.on_packets(codepoint, (1, 0), false);
             if urgency == Urgency::Now {
                 receiver.sent_bare(true);
             }
@@ -360,7 +360,7 @@ mod tests {
                 let (now, later) = rest.split_at(take.min(rest.len()));
                 rest = later;
                 for mark in now {
-                    receiver.on_packet(if *mark { Ecn::Ce } else { Ecn::Ect1 }, 1000, true);
+                    receiver.on_packets(if *mark { Ecn::Ce } else { Ecn::Ect1 }, (1, 1000), true);
                     marked += u64::from(*mark);
                 }
                 sender.on_acknowledgement(receiver.flags(true), None, newly(now.len() as u64));
@@ -390,7 +390,7 @@ mod tests {
                 let (now, later) = rest.split_at(take.min(rest.len()));
                 rest = later;
                 for mark in now {
-                    receiver.on_packet(if *mark { Ecn::Ce } else { Ecn::Ect1 }, 1000, true);
+                    receiver.on_packets(if *mark { Ecn::Ce } else { Ecn::Ect1 }, (1, 1000), true);
                     marked += u64::from(*mark);
                 }
                 let heard = sender.on_acknowledgement(receiver.flags(true), receiver.option(), newly(now.len() as u64));
@@ -405,14 +405,14 @@ mod tests {
     fn the_option_holds_what_has_ever_changed_and_only_news() {
         let mut receiver = Accurate::new();
         assert_eq!(receiver.option(), None);
-        receiver.on_packet(Ecn::Ect1, 1000, false);
+        receiver.on_packets(Ecn::Ect1, (1, 1000), false);
         let ect1 = EchoedBytes { ect1: Some(1001), ..EchoedBytes::default() };
         assert_eq!(receiver.option(), Some(ect1));
         receiver.sent();
         assert_eq!(receiver.option(), Some(ect1), "data left without it");
         receiver.sent_bare(true);
         assert_eq!(receiver.option(), None, "no news");
-        receiver.on_packet(Ecn::Ce, 500, false);
+        receiver.on_packets(Ecn::Ce, (1, 500), false);
         assert_eq!(receiver.option(), Some(EchoedBytes { ce: Some(500), ..ect1 }));
     }
 
