@@ -43,7 +43,7 @@ impl Catalogue {
     pub fn load(&self, asked: &str) -> Result<Scenario, ScenarioError> {
         if asked.ends_with(".toml") {
             let path = Path::new(asked);
-            let directory = path.parent().unwrap_or(Path::new(""));
+            let directory = path.parent().unwrap_or_else(|| Path::new(""));
             let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
             return Scenario::load(&Shelf::Directory(directory.into()), &name);
         }

@@ -41,7 +41,7 @@ pub enum ExecuteError {
         /// Which seed.
         seed: u64,
         /// Why.
-        error: RunError,
+        error: Box<RunError>,
     },
     /// It could not be written.
     #[error("{file}: {error}")]
@@ -76,10 +76,9 @@ pub fn execute(
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, Result<Summary, ExecuteError>)>> = Mutex::new(Vec::new());
     let work = || {
-        while let Some((number, point)) = {
-            let n = next.fetch_add(1, Ordering::Relaxed);
-            points.get(n).map(|point| (n, point))
-        } {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(point) = points.get(number) else { return };
             let summary = one(point, how, &also, &tell);
             done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((number, summary));
         }
@@ -110,7 +109,7 @@ fn one(
         scenario: point.scenario.clone(),
         cell: point.cell.to_string(),
         seed: point.seed,
-        error,
+        error: Box::new(error),
     })?;
     also(&run)?;
     let json = serde_json::to_vec(&run).map_err(|error| failed(&file, error.into()))?;

@@ -84,3 +84,29 @@ fn point(variation: &Variation, document: Arc<Document>, number: usize, seed: u6
         document,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Shelf;
+
+    #[test]
+    fn points_are_cells_times_seeds_and_their_ids_tell_them_apart() {
+        let scenario = Scenario::load(&Shelf::Shipped, "001-f4.toml").expect("it comes with the program");
+        let points = plan(&scenario, Ask { repetitions: Some(2), ..Ask::default() });
+        let seeds: Vec<_> = points.iter().map(|point| (point.number, point.seed)).collect();
+        assert_eq!(&seeds[..4], [(0, 10_000), (0, 10_001), (1, 10_000), (1, 10_001)]);
+        assert_eq!(seeds.len(), 2 * scenario.cells.len());
+        let mut ids: Vec<_> = points.iter().map(|point| point.id.clone()).collect();
+        assert_eq!(
+            ids,
+            plan(&scenario, Ask { repetitions: Some(2), ..Ask::default() }).into_iter().map(|p| p.id).collect::<Vec<_>>()
+        );
+        ids.extend(plan(&scenario, Ask { seed: 2, ..Ask::default() }).into_iter().map(|point| point.id));
+        ids.extend(plan(&scenario, Ask { path: Path::Veth, ..Ask::default() }).into_iter().map(|point| point.id));
+        let count = ids.len();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), count);
+    }
+}

@@ -33,15 +33,13 @@ impl Compare {
     pub(super) fn compare(&self) -> Result<Ended, Failure> {
         match (read(&self.one)?, read(&self.other)?) {
             (Held::Rows(ones), Held::Rows(others)) => {
-                let mut compared = 0;
-                for one in &ones {
-                    for other in others.iter().filter(|other| {
-                        other.scenario == one.scenario && (ones.len() > 1 || other.path == one.path || others.len() == 1)
-                    }) {
-                        self.rows(one, other);
-                        compared += 1;
-                    }
-                }
+                // Two rows may be of different worlds; in directories each is compared with its like.
+                let single = ones.len() == 1 && others.len() == 1;
+                let like = |one: &RowResult, other: &RowResult| {
+                    one.scenario == other.scenario && (single || one.path == other.path)
+                };
+                let pairs = ones.iter().filter_map(|one| Some((one, others.iter().find(|other| like(one, other))?)));
+                let compared = pairs.map(|(one, other)| self.rows(one, other)).count();
                 if compared == 0 {
                     return Err("they have no row in common".into());
                 }
@@ -65,10 +63,9 @@ impl Compare {
             self.cell(&mut table, &values, self.names(one), Some(cell), find(other, &cell.cell));
         }
         println!("{table}");
-        for (verdict, own) in
-            one.shapes.iter().filter_map(|own| Some((other.shapes.iter().find(|shape| shape.says == own.says)?, own)))
-        {
-            if verdict.judged != own.judged {
+        for own in &one.shapes {
+            let same = other.shapes.iter().find(|shape| shape.says == own.says);
+            if same.is_some_and(|same| same.judged != own.judged) {
                 println!("the verdict differs: {}\n", own.says);
             }
         }

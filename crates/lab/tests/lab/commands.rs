@@ -1,0 +1,85 @@
+//! What each command says and returns.
+
+use super::{SMALL, directory, lab, text};
+
+#[test]
+fn a_row_that_holds_returns_0_and_shows_its_numbers() {
+    let home = directory(SMALL);
+    let output = lab(home.path(), &["run", "S-1"]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
+    for part in [
+        "S-1  A small one",
+        "holds: the queue is short with TSQ",
+        "NoTSQ.ping.p50 = ",
+        "ping.mean over tsq : F ",
+        "2 of 2 shapes hold",
+    ] {
+        assert!(said.contains(part), "{part:?} in\n{said}");
+    }
+    assert!(home.path().join("lab-out/S-1/result.json").is_file());
+}
+
+#[test]
+fn a_shape_that_does_not_hold_returns_1_and_is_named() {
+    let home = directory(&SMALL.replace("> 3 * cell", "> 3000 * cell"));
+    let output = lab(home.path(), &["run", "S-1", "--quick"]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("DOES NOT HOLD: the queue is short with TSQ"), "{said}");
+    assert!(said.contains("1 of 2 shapes hold\n  not S-1: the queue is short with TSQ"), "{said}");
+}
+
+#[test]
+fn what_is_wrong_returns_2_and_says_where() {
+    let home = directory(&SMALL.replace("count = 2", "cuont = 2"));
+    for words in [&["run", "S-1"][..], &["run", "--all"], &["show", "S-1"], &["list"]] {
+        let output = lab(home.path(), words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(
+            text(&output.stderr).contains("small.toml:37:1: flow.upload: there is no key `cuont` here; keys: "),
+            "{words:?}"
+        );
+    }
+    let home = directory(SMALL);
+    let unknown = lab(home.path(), &["run", "S-2"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("no scenario has the id `S-2`; there are S-1"));
+    for words in [&["run"][..], &["run", "S-1", "--repetitions", "0"], &["run", "S-1", "--jobs", "0"], &["walk"]] {
+        assert_eq!(lab(home.path(), words).status.code(), Some(2), "{words:?}");
+    }
+}
+
+#[test]
+fn rows_are_listed_and_shown() {
+    let elsewhere = "id = \"S-2\"\ntitle = \"Another\"\npaper = \"000\"\nclaim = \"…\"\n\
+                     elsewhere = { needs = \"a Linux peer\", command = \"scripts/thing\" }\n";
+    let home = directory(SMALL);
+    std::fs::write(home.path().join("scenarios/other.toml"), elsewhere).expect("a file");
+    let list = text(&lab(home.path(), &["list"]).stdout);
+    assert!(list.contains("S-1") && list.contains("S-2  Another  a Linux peer  scripts/thing"), "{list}");
+    let shown = text(&lab(home.path(), &["show", "S-1"]).stdout);
+    for part in
+        ["flow.upload.count = 2", "link.client-router.delay = \"1ms\"", "tcp.tsq = \"off\"", "cell[\"NoTSQ\"].ping.p50 > 3"]
+    {
+        assert!(shown.contains(part), "{part:?} in\n{shown}");
+    }
+    let all = lab(home.path(), &["run", "--all", "--quick"]);
+    assert!(text(&all.stdout).contains("S-2  Another\n  not run here: it needs a Linux peer: scripts/thing"));
+}
+
+#[test]
+fn results_are_compared() {
+    let home = directory(SMALL);
+    lab(home.path(), &["run", "S-1", "--out", "one"]);
+    lab(home.path(), &["run", "S-1", "--out", "two", "--seed", "2"]);
+    let compare = |one: &str, two: &str| lab(home.path(), &["compare", one, two]);
+    let whole = compare("one", "two");
+    assert_eq!(whole.status.code(), Some(0), "{}", text(&whole.stderr));
+    assert!(text(&whole.stdout).contains("NoTSQ  ping.p50"), "{}", text(&whole.stdout));
+    let cells = text(&compare("one/S-1/TSQ", "one/S-1/NoTSQ").stdout);
+    assert!(cells.contains("S-1 TSQ  against  S-1 NoTSQ") && cells.contains(" *"), "{cells}");
+    for (one, two) in [("one", "one/S-1/TSQ"), ("nowhere", "one"), ("one/S-1/x", "one")] {
+        assert_eq!(compare(one, two).status.code(), Some(2), "{one} {two}");
+    }
+}
