@@ -176,7 +176,7 @@ fn example(axes: &[(String, Vec<String>)]) -> String {
 #[derive(Debug, Default)]
 struct Branch {
     value: Option<f64>,
-    below: HashMap<String, Branch>,
+    below: HashMap<String, Self>,
 }
 
 impl Branch {

@@ -5,10 +5,15 @@ use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 use crate::result::{Anova, CellResult};
 use crate::scenario::document::Variance;
 
+/// A value of the axis, and what was observed with it.
+type Group = (String, Vec<f64>);
+/// The values of the other axes.
+type Place = Vec<(String, String)>;
+
 /// For each combination of the other axes' values: whether the means of `wanted.metric` differ between the values of `wanted.over`. The
 /// observations are those of each repetition, `observed(cell number, metric)`. Where there are too few of them there is no analysis.
 pub fn variance(wanted: &Variance, cells: &[CellResult], observed: impl Fn(usize, &str) -> Vec<f64>) -> Vec<Anova> {
-    let mut analyses: Vec<(Vec<(String, String)>, Vec<(String, Vec<f64>)>)> = Vec::new();
+    let mut analyses: Vec<(Place, Vec<Group>)> = Vec::new();
     for (number, cell) in cells.iter().enumerate() {
         let (group, at): (Vec<_>, Vec<_>) = cell.cell.0.iter().cloned().partition(|(axis, _)| *axis == wanted.over);
         let Some((_, group)) = group.into_iter().next() else { continue };
@@ -21,7 +26,7 @@ pub fn variance(wanted: &Variance, cells: &[CellResult], observed: impl Fn(usize
     analyses.into_iter().filter_map(|(at, groups)| analyse(wanted, at, &groups)).collect()
 }
 
-fn analyse(wanted: &Variance, at: Vec<(String, String)>, groups: &[(String, Vec<f64>)]) -> Option<Anova> {
+fn analyse(wanted: &Variance, at: Place, groups: &[Group]) -> Option<Anova> {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let all: Vec<f64> = groups.iter().flat_map(|(_, values)| values.iter().copied()).collect();
     let (between_freedom, within_freedom) = (groups.len().checked_sub(1)?, all.len().checked_sub(groups.len())?);

@@ -37,7 +37,7 @@ fn what_is_wrong_returns_2_and_says_where() {
         let output = lab(home.path(), words);
         assert_eq!(output.status.code(), Some(2), "{words:?}");
         assert!(
-            text(&output.stderr).contains("small.toml:37:1: flow.upload: there is no key `cuont` here; keys: "),
+            text(&output.stderr).contains("small.toml:39:1: flow.upload: there is no key `cuont` here; keys: "),
             "{words:?}"
         );
     }
