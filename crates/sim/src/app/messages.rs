@@ -84,6 +84,12 @@ impl Programs {
     }
 }
 
+/// Writes the header of a message.
+pub(super) fn stamp_message(message: &mut [u8], due: Instant, number: u64) {
+    let label = number << 32 | message.len() as u64;
+    stamp(message, due, label);
+}
+
 struct Source {
     config: MessagesConfig,
     message: Box<[u8]>,
@@ -164,8 +170,7 @@ impl Application for Source {
                 scene.measured.refused += 1;
                 continue;
             }
-            let label = number << 32 | self.message.len() as u64;
-            stamp(&mut self.message, due, label);
+            stamp_message(&mut self.message, due, number);
             self.written = 0;
             self.write(scene)?;
         }

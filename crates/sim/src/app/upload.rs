@@ -6,8 +6,12 @@ use std::sync::Arc;
 use tautline_base::{Bytes, Instant, SocketId};
 use tautline_stack::{Event, Recv, TcpConfig};
 
+use super::messages::stamp_message;
 use super::programs::{CHUNK, ZEROS};
-use super::{AppError, Application, Flow, Programs, Sample, Scene, When};
+use super::{AppError, Application, Flow, Programs, Sample, Scene, Traffic, When};
+
+#[cfg(doc)]
+use super::MessageSinkConfig;
 use crate::config_error::ConfigError;
 
 /// A TCP stream to a [sink](super::SinkConfig).
@@ -24,6 +28,10 @@ pub struct UploadConfig {
     /// Bytes of one write, at least 1. What is written while the connection waits is joined to full segments; smaller ones leave
     /// at once only without Nagle's algorithm, and if the window is open. Default 64 KiB.
     pub message: Bytes,
+    /// Each message says when it was written, and the other end is a [`MessageSinkConfig`], which measures how long each took.
+    /// That includes its time in the send buffer: bound it with [`TcpConfig::notsent_lowat`] to see the network. Messages then have
+    /// from 16 bytes to 64 KiB, and `bytes` is a multiple of them. Default no.
+    pub stamped: bool,
     /// What becomes of what is written and not delivered when its time is over. Default [`Ending::Deliver`].
     pub ending: Ending,
     /// Its TCP. Default: the stack's.
@@ -44,7 +52,8 @@ impl UploadConfig {
     /// A stream without end to `remote`.
     pub fn new(flow: impl Into<Flow>, remote: SocketAddr) -> Self {
         let (when, message) = (When::default(), Bytes::new(CHUNK as u64));
-        Self { flow: flow.into(), remote, when, bytes: None, message, ending: Ending::default(), tcp: Arc::default() }
+        let (ending, tcp) = (Ending::default(), Arc::default());
+        Self { flow: flow.into(), remote, when, bytes: None, message, stamped: false, ending, tcp }
     }
 }
 
@@ -52,9 +61,15 @@ impl Programs {
     /// Also sends a stream.
     ///
     /// # Errors
-    /// If messages are empty.
+    /// If messages are empty, or cannot be stamped and are to be.
     pub fn upload(&mut self, config: UploadConfig) -> Result<&mut Self, ConfigError> {
         ConfigError::check(config.message > Bytes::ZERO, "message", "0", "at least 1 byte")?;
+        if config.stamped {
+            let size = (Traffic::LEAST.get()..=CHUNK as u64).contains(&config.message.get());
+            ConfigError::check(size, "message", config.message, "from 16 to 65536 bytes to be stamped")?;
+            let whole = config.bytes.is_none_or(|bytes| bytes.get().is_multiple_of(config.message.get()));
+            ConfigError::check(whole, "bytes", config.bytes.unwrap_or_default(), "whole messages")?;
+        }
         let (flow, when) = (config.flow.clone(), config.when);
         self.add(flow, when, Upload::new(config))
     }
@@ -69,6 +84,10 @@ struct Upload {
     left: Option<u64>,
     /// Of the present message, not yet written.
     rest: u64,
+    /// The present message, if it is stamped.
+    message: Box<[u8]>,
+    /// Messages begun.
+    number: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +101,9 @@ enum Progress {
 impl Upload {
     fn new(config: UploadConfig) -> Self {
         let left = config.bytes.map(Bytes::get);
-        Self { config, socket: None, progress: Progress::Writing, began: Instant::ZERO, left, rest: 0 }
+        let message = vec![0; if config.stamped { config.message.as_usize() } else { 0 }].into();
+        let (progress, began) = (Progress::Writing, Instant::ZERO);
+        Self { config, socket: None, progress, began, left, rest: 0, message, number: 0 }
     }
 
     /// Writes message after message until the host takes no more.
@@ -90,12 +111,17 @@ impl Upload {
         while self.progress == Progress::Writing {
             if self.rest == 0 {
                 self.rest = self.config.message.get().min(self.left.unwrap_or(u64::MAX));
+                if self.config.stamped {
+                    stamp_message(&mut self.message, scene.now, self.number);
+                }
+                self.number += 1;
             }
             if self.rest == 0 {
                 return self.finish(scene, socket);
             }
             let size = self.rest.min(CHUNK as u64) as usize;
-            let taken = scene.send(socket, &ZEROS[..size])?;
+            let data = if self.config.stamped { &self.message[self.message.len() - size..] } else { &ZEROS[..size] };
+            let taken = scene.send(socket, data)?;
             if taken == 0 {
                 return Ok(());
             }

@@ -4,6 +4,7 @@ mod datagrams;
 mod messages;
 mod pages;
 mod pings;
+mod priority;
 mod requests;
 mod together;
 mod uploads;

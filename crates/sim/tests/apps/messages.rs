@@ -71,6 +71,35 @@ fn a_message_that_finds_no_room_is_refused() {
     assert!(network.end(0).app.is_done());
 }
 
+/// The way of a bulk flow's own bytes, as the thesis has it.
+#[test]
+fn a_stamped_stream_tells_how_long_its_bytes_took() {
+    let median = |notsent_lowat| {
+        let (mut client, mut server) = (programs(), programs());
+        let tcp = TcpConfig { notsent_lowat, ..TcpConfig::default() }.into();
+        let upload = UploadConfig::new("bulk", port(PORT));
+        let (message, bytes) = (Bytes::new(1448), Some(Bytes::new(1448 * 2000)));
+        client.upload(UploadConfig { message, bytes, stamped: true, tcp, ..upload }).expect("valid");
+        server.message_sink(MessageSinkConfig::new("bulk", PORT)).expect("valid");
+        let network = run(bottleneck(Rate::mbit(10), ms(5)), [client, server], secs(6));
+        let (sent, received) = (measured(&network, 0, "bulk"), measured(&network, 1, "bulk"));
+        assert_eq!((received.one_way.len(), received.received.bytes, sent.sent.bytes), (2000, 2_896_000, 2_896_000));
+        assert_eq!(sent.completions.len(), 1);
+        let mut took: Vec<_> = received.one_way.iter().map(|sample| sample.took).collect();
+        took.sort();
+        took[1000]
+    };
+    // All is written at once and leaves in 2.4 s.
+    let with_buffer = median(None);
+    assert!(with_buffer > secs(1), "{with_buffer:?}");
+    // 5 ms of way, up to 12 of queue, up to 13 for 16 KiB not sent, and now and then a retransmission.
+    let network_only = median(Some(Bytes::kib(16)));
+    assert!(network_only > ms(8) && network_only < ms(40), "{network_only:?}");
+    let odd = UploadConfig { stamped: true, bytes: Some(Bytes::new(70_000)), ..UploadConfig::new("bulk", port(PORT)) };
+    assert!(programs().upload(odd.clone()).is_err());
+    assert!(programs().upload(UploadConfig { bytes: None, message: Bytes::new(15), ..odd }).is_err());
+}
+
 #[test]
 fn what_is_no_message_ends_its_connection_only() {
     let (mut client, mut server) = (programs(), programs());

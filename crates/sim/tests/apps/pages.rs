@@ -131,7 +131,7 @@ fn downloads_beside_it_make_a_page_slower() {
             let page = Page { objects: vec![Bytes::mib(100)] };
             client.web(WebConfig { page, ..WebConfig::new("bulk", port(8080)) }).expect("valid");
         }
-        let network = run(download(Rate::mbit(20), ms(10)), [client, server], secs(30));
+        let network = run(download(Rate::mbit(20), ms(10)), [client, server], secs(12));
         measured(&network, 0, "web").completions[0].took
     };
     let (alone, beside) = (took(0), took(4));

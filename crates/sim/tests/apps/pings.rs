@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use tautline_base::{Bytes, Rate};
-use tautline_sim::app::{PingConfig, SinkConfig, UploadConfig, When};
+use tautline_base::Bytes;
+use tautline_sim::app::{PingConfig, When};
 use tautline_sim::{Impairments, LinkConfig, Probability, Program};
-use tautline_stack::{TcpConfig, TsqLimit};
 
-use crate::{at, bottleneck, measured, ms, network, pass, port, programs, run, secs, server, wires};
+use crate::{at, measured, ms, network, pass, programs, run, secs, server, wires};
 
 fn ping() -> PingConfig {
     PingConfig { interval: ms(100), ..PingConfig::new("ping", server()) }
@@ -77,27 +76,6 @@ fn nobody_there_is_told_and_counted() {
     let off_link = measured(&network, 0, "off-link");
     assert!(off_link.failures[0].why.to_string().contains("no route"), "{:?}", off_link.failures);
     assert!(network.end(0).app.is_done());
-}
-
-#[test]
-fn a_ping_waits_behind_an_upload_in_a_fifo_unless_its_tos_gives_it_priority() {
-    const AF42: u8 = 36 << 2;
-    let median = |qdisc: &str, tos: u8| {
-        let (mut client, mut server) = (programs(), programs());
-        let tcp = TcpConfig { tsq: TsqLimit::Off, ..TcpConfig::default() }.into();
-        client.upload(UploadConfig { tcp, ..UploadConfig::new("upload", port(5001)) }).expect("valid");
-        client.ping(PingConfig { tos, interval: ms(20), ..ping() }).expect("valid");
-        server.sink(SinkConfig::new("upload", 5001)).expect("valid");
-        // A shaper at the host: 20 Mbit/s, 500 packets of 1514 bytes are 303 ms.
-        let mut network = network(1, bottleneck(Rate::mbit(100), ms(5)), qdisc, [client, server]);
-        pass(&mut network, at(secs(3)));
-        let mut took: Vec<_> = measured(&network, 0, "ping").round_trips.iter().map(|sample| sample.took).collect();
-        took.sort();
-        took[took.len() / 2]
-    };
-    let fifo = "tbf rate 20mbit burst 5kb latency 1s; pfifo_fast limit 500";
-    let (plain, urgent) = (median(fifo, 0), median(fifo, AF42));
-    assert!(plain > ms(100) && urgent < ms(20), "{plain:?} without, {urgent:?} with priority");
 }
 
 #[test]
