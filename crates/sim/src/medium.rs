@@ -51,7 +51,7 @@ impl CardsMut for [SimNic] {
 #[derive(Debug)]
 pub enum Medium {
     /// A cell of IEEE 802.11n or ac.
-    Wifi(Wifi),
+    Wifi(Box<Wifi>),
     /// A cell of LTE.
     Lte(Lte),
 }
@@ -93,7 +93,7 @@ impl Medium {
 
 impl From<Wifi> for Medium {
     fn from(wifi: Wifi) -> Self {
-        Self::Wifi(wifi)
+        Self::Wifi(Box::new(wifi))
     }
 }
 

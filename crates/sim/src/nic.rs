@@ -339,7 +339,7 @@ fn segment<'a>(packet: &'a Packet<HeapFrame>, index: u16, scratch: &'a mut HeapF
     }
     let whole = Segmentation::new(packet.bytes(), packet.segments());
     let len = whole.and_then(|whole| whole.write(index.into(), scratch.bytes_mut()));
-    len.map_or(packet.bytes(), |len| &scratch.bytes()[..len])
+    len.map_or_else(|| packet.bytes(), |len| &scratch.bytes()[..len])
 }
 
 impl Device for SimNic {

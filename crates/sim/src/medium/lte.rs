@@ -147,7 +147,7 @@ impl Lte {
         for (number, station) in self.stations.iter_mut().enumerate() {
             station.up.conclude(now, cards.card_mut(2 * number));
             station.down.conclude(now, cards.card_mut(2 * number + 1));
-            station.uplink.hear(now);
+            station.uplink.hear(self.config.counts_outstanding, now);
         }
         self.send_down(now, cards);
         self.grant_up(now);

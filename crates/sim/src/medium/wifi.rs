@@ -16,6 +16,7 @@ mod contention;
 mod phy;
 mod stats;
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use rand_core::SeedableRng;
@@ -24,7 +25,7 @@ use tautline_base::{Bytes, Instant};
 
 use super::{Cards, CardsMut};
 use crate::config_error::ConfigError;
-use crate::nic::{Discipline, SimNic, Verdict};
+use crate::nic::{Discipline, Verdict};
 
 pub use config::{Access, Aggregate, Backoff, Turn, WifiConfig};
 use contention::Contention;
@@ -38,6 +39,8 @@ pub struct Wifi {
     /// Among the access point, number 0, and the stations.
     contention: Contention,
     links: Vec<AirLink>,
+    /// What each contender has in its hardware, next first.
+    hardware: Vec<VecDeque<Made>>,
     channel: Channel,
     /// Contender and card of everything on the air.
     on_air: Vec<(usize, usize)>,
@@ -47,6 +50,8 @@ pub struct Wifi {
     last_served: usize,
     /// Air time of that one when it was: where those begin who had nothing for a while.
     virtual_time: Duration,
+    /// A driver's discipline held everything back when it was asked: nothing more is made ahead until the channel was won.
+    withheld: bool,
     rng: Pcg32,
     stats: WifiStats,
 }
@@ -55,6 +60,16 @@ pub struct Wifi {
 enum Channel {
     Idle { since: Instant },
     Busy { until: Instant },
+}
+
+/// An aggregate, ready for the air.
+#[derive(Clone, Copy, Debug)]
+struct Made {
+    /// Whose frames it holds.
+    card: usize,
+    frames: usize,
+    /// How long it keeps the channel busy, acknowledgement included.
+    busy: Duration,
 }
 
 /// One card's share of the air.
@@ -85,11 +100,13 @@ impl Wifi {
         Ok(Self {
             contention: Contention::new(config.access, stations.len() + 1, Pcg32::from_rng(&mut rng)),
             links: stations.iter().flat_map(|phy| [link(*phy), link(*phy)]).collect(),
+            hardware: vec![VecDeque::new(); stations.len() + 1],
             channel: Channel::Idle { since: Instant::ZERO },
             on_air: Vec::new(),
             winners: Vec::new(),
             last_served: 0,
             virtual_time: Duration::ZERO,
+            withheld: false,
             rng,
             stats: WifiStats::default(),
             config,
@@ -99,6 +116,9 @@ impl Wifi {
     /// As [`Medium::advance`](super::Medium::advance).
     pub fn advance(&mut self, now: Instant, cards: &mut (impl CardsMut + ?Sized)) {
         loop {
+            while let Some(number) = self.next_ahead(cards) {
+                self.make(number, now, cards);
+            }
             match self.channel {
                 Channel::Busy { until } if until <= now => self.conclude(until, cards),
                 Channel::Busy { .. } => return,
@@ -112,10 +132,11 @@ impl Wifi {
 
     /// As [`Medium::next_event`](super::Medium::next_event).
     pub fn next_event(&self, cards: &(impl Cards + ?Sized)) -> Option<Instant> {
-        match self.channel {
+        let next = match self.channel {
             Channel::Busy { until } => Some(until),
             Channel::Idle { since } => self.next_start(since, cards),
-        }
+        };
+        if self.next_ahead(cards).is_some() { Some(Instant::ZERO) } else { next }
     }
 
     /// Cards on it: two for each station.
@@ -144,18 +165,47 @@ impl Wifi {
     }
 
     fn next_start(&self, since: Instant, cards: &(impl Cards + ?Sized)) -> Option<Instant> {
-        self.contention.next_start(since, |number| wants(number, self.links.len(), cards))
+        self.contention.next_start(since, |number| self.wants(number, cards))
+    }
+
+    /// Whether contender `number` has something to send.
+    fn wants(&self, number: usize, cards: &(impl Cards + ?Sized)) -> bool {
+        !self.hardware[number].is_empty() || self.can_make(number, cards)
+    }
+
+    /// Whether an aggregate can be made for contender `number`: the access point, 0, of any odd card's frames, or station `i`, `i + 1`,
+    /// of its own.
+    fn can_make(&self, number: usize, cards: &(impl Cards + ?Sized)) -> bool {
+        let ready = |card: usize| cards.card(card).is_grantable(self.config.aggregate.frames);
+        match number.checked_sub(1) {
+            None => (1..self.links.len()).step_by(2).any(ready),
+            Some(station) => ready(2 * station),
+        }
+    }
+
+    /// The first contender for whom an aggregate can be made ahead of its time.
+    fn next_ahead(&self, cards: &(impl Cards + ?Sized)) -> Option<usize> {
+        let room = |number: &usize| !self.withheld && self.hardware[*number].len() < self.config.ahead;
+        (0..self.hardware.len()).filter(room).find(|number| self.can_make(*number, cards))
     }
 
     /// The channel is won: every winner sends an aggregate.
     fn transmit(&mut self, since: Instant, now: Instant, cards: &mut (impl CardsMut + ?Sized)) {
         let mut winners = std::mem::take(&mut self.winners);
-        self.contention.win(since, now, |number| wants(number, self.links.len(), cards), &mut winners);
+        let wanting = |number: usize| self.wants(number, cards);
+        // Who wants is asked before, for the asking borrows what winning changes.
+        winners.extend((0..self.hardware.len()).filter(|number| wanting(*number)));
+        self.contention.win(since, now, &mut winners);
         let mut longest = Duration::ZERO;
         for number in winners.drain(..) {
-            let card = if number == 0 { self.choose(cards) } else { 2 * (number - 1) };
-            let time = self.send(card, now, cards.card_mut(card));
-            longest = longest.max(time);
+            if self.hardware[number].is_empty() {
+                self.make(number, now, cards);
+            }
+            let Some(Made { card, frames, busy }) = self.hardware[number].front().copied() else { continue };
+            let link = &mut self.links[card];
+            link.stats.sizes[frames] += 1;
+            link.stats.airtime += busy;
+            longest = longest.max(busy);
             self.on_air.push((number, card));
         }
         self.winners = winners;
@@ -165,12 +215,37 @@ impl Wifi {
         self.channel = Channel::Busy { until: now + longest };
     }
 
-    /// Which card the access point sends with, of those that have something.
+    /// Makes an aggregate for contender `number`, which can.
+    fn make(&mut self, number: usize, now: Instant, cards: &mut (impl CardsMut + ?Sized)) {
+        let card = if number == 0 { self.choose(cards) } else { 2 * (number - 1) };
+        let Aggregate { frames, bytes: most, time } = self.config.aggregate;
+        let (config, link) = (&self.config, &mut self.links[card]);
+        let (mut count, mut bytes) = (0, Bytes::ZERO);
+        let nic = cards.card_mut(card);
+        nic.grant(now, frames, |len| {
+            let with = bytes + config.subframe(len);
+            let fits = count == 0 || (count < frames && with <= most && link.phy.duration(with) <= time);
+            if fits {
+                (count, bytes) = (count + 1, with);
+            }
+            fits
+        });
+        if count == 0 {
+            self.withheld = true;
+            return nic.conclude(now, |_| Verdict::Failed);
+        }
+        let busy = link.phy.duration(bytes) + config.response(count);
+        link.had = link.had.max(self.virtual_time).saturating_add(busy);
+        self.hardware[number].push_back(Made { card, frames: count, busy });
+    }
+
+    /// Which card the access point makes an aggregate of, of those that have something.
     fn choose(&mut self, cards: &(impl Cards + ?Sized)) -> usize {
-        let count = self.links.len() / 2;
+        let (count, window) = (self.links.len() / 2, self.config.aggregate.frames);
         // From the one after the last.
         let order = (1..=count).map(|step| (self.last_served + step) % count);
-        let mut waiting = order.filter(|station| cards.card(2 * station + 1).is_awaiting());
+        let ready = |card: usize| cards.card(card).is_grantable(window);
+        let mut waiting = order.filter(|station| ready(2 * station + 1));
         let station = match self.config.turn {
             Turn::RoundRobin => waiting.next(),
             Turn::Airtime => waiting.min_by_key(|station| self.links[2 * station + 1].had.max(self.virtual_time)),
@@ -181,31 +256,12 @@ impl Wifi {
         card
     }
 
-    /// Takes an aggregate from `nic` onto the air. Returns how long that keeps the channel busy, acknowledgement included.
-    fn send(&mut self, card: usize, now: Instant, nic: &mut SimNic) -> Duration {
-        let Aggregate { frames, bytes: most, time } = self.config.aggregate;
-        let (config, link) = (&self.config, &mut self.links[card]);
-        let (mut count, mut bytes) = (0, Bytes::ZERO);
-        nic.grant(now, frames, |len| {
-            let with = bytes + config.subframe(len);
-            let fits = count == 0 || (count < frames && with <= most && link.phy.duration(with) <= time);
-            if fits {
-                (count, bytes) = (count + 1, with);
-            }
-            fits
-        });
-        let busy = link.phy.duration(bytes) + config.response(count);
-        link.stats.sizes[count] += 1;
-        link.stats.airtime += busy;
-        link.had = link.had.max(self.virtual_time).saturating_add(busy);
-        busy
-    }
-
     /// The acknowledgement has come, or has not.
     fn conclude(&mut self, at: Instant, cards: &mut (impl CardsMut + ?Sized)) {
         let mut on_air = std::mem::take(&mut self.on_air);
         let collision = on_air.len() > 1;
         for (number, card) in on_air.drain(..) {
+            self.hardware[number].pop_front();
             let Self { config, rng, links, .. } = self;
             let stats = &mut links[card].stats;
             let mut any = false;
@@ -228,15 +284,8 @@ impl Wifi {
             }
         }
         self.on_air = on_air;
+        self.withheld = false;
         self.channel = Channel::Idle { since: at };
-    }
-}
-
-/// Whether contender `number` has something to send: the access point, 0, with any odd card, station `i`, `i + 1`, with its own.
-fn wants(number: usize, count: usize, cards: &(impl Cards + ?Sized)) -> bool {
-    match number.checked_sub(1) {
-        None => (1..count).step_by(2).any(|card| cards.card(card).is_awaiting()),
-        Some(station) => cards.card(2 * station).is_awaiting(),
     }
 }
 

@@ -39,6 +39,11 @@ impl SimNic {
         self.granted.as_ref().map_or_else(Backlog::default, |granted| granted.waiting())
     }
 
+    /// True when a frame waits for a grant that a window of so many frames lets go.
+    pub fn is_grantable(&self, window: usize) -> bool {
+        self.granted.as_ref().is_some_and(|granted| granted.may_take(window))
+    }
+
     /// True when a frame waits for a grant.
     pub fn is_awaiting(&self) -> bool {
         self.granted.as_ref().is_some_and(|granted| !granted.waiting().is_empty())
@@ -46,7 +51,7 @@ impl SimNic {
 
     /// The medium takes frames onto the air, those first that failed there before, while `fits` agrees with the length of the next
     /// one; it is asked once about each, and for the last time when it says no. `window` is the most that are taken from the oldest
-    /// unacknowledged one on. Returns how many were taken: none unless the card is granted.
+    /// unacknowledged one on. Returns how many were taken: none unless the card is granted. Every grant is [concluded](Self::conclude).
     pub fn grant(&mut self, now: Instant, window: usize, fits: impl FnMut(Bytes) -> bool) -> usize {
         let Some(granted) = &mut self.granted else { return 0 };
         let taken = granted.take(now, window, fits);
@@ -54,7 +59,7 @@ impl SimNic {
         taken
     }
 
-    /// The medium tells at `at` what became of the frames it took. `verdict` is asked in their order, with how often each was sent.
+    /// The medium tells at `at` what became of the frames that its oldest unconcluded grant took. `verdict` is asked in their order, with how often each was sent.
     /// What arrived, and nothing sent before it is missing, departs at `at`.
     pub fn conclude(&mut self, at: Instant, verdict: impl FnMut(u32) -> Verdict) {
         if let Some(granted) = &mut self.granted {
@@ -95,8 +100,11 @@ enum Queue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Waiting,
-    OnAir,
-    Settled { arrived: bool },
+    /// By which grant.
+    OnAir(u64),
+    Settled {
+        arrived: bool,
+    },
 }
 
 struct Held {
@@ -111,6 +119,9 @@ pub(super) struct Granted {
     window: VecDeque<Held>,
     /// Those of the window that wait.
     held: Backlog,
+    /// How many grants there were, and how many are concluded.
+    grants: u64,
+    concluded: u64,
     /// What the driver's discipline dropped.
     pub(super) drops: Drops<Packet<HeapFrame>>,
 }
@@ -120,7 +131,7 @@ impl Granted {
     pub(super) fn new(discipline: Option<Discipline>) -> Self {
         let ring = || Queue::Ring { frames: VecDeque::new(), backlog: Backlog::default() };
         let queue = discipline.map_or_else(ring, Queue::Discipline);
-        Self { queue, window: VecDeque::new(), held: Backlog::default(), drops: Drops::new() }
+        Self { queue, window: VecDeque::new(), held: Backlog::default(), grants: 0, concluded: 0, drops: Drops::new() }
     }
 
     pub(super) fn enqueue(&mut self, packet: Packet<HeapFrame>, now: Instant) {
@@ -139,6 +150,11 @@ impl Granted {
         Backlog { packets: queued.packets + self.held.packets, bytes: queued.bytes + self.held.bytes }
     }
 
+    /// True when a window of `longest` lets a frame go.
+    pub(super) fn may_take(&self, longest: usize) -> bool {
+        !self.held.is_empty() || (self.window.len() < longest && !self.queued().is_empty())
+    }
+
     fn queued(&self) -> Backlog {
         match &self.queue {
             Queue::Ring { backlog, .. } => *backlog,
@@ -150,6 +166,8 @@ impl Granted {
     /// window, counted from its oldest frame, is shorter than `longest`. Returns how many.
     pub(super) fn take(&mut self, now: Instant, longest: usize, mut fits: impl FnMut(Bytes) -> bool) -> usize {
         let mut taken = 0;
+        self.grants += 1;
+        let grant = self.grants;
         for held in &mut self.window {
             if self.held.is_empty() {
                 break;
@@ -159,7 +177,7 @@ impl Granted {
                     return taken;
                 }
                 self.held.remove(held.packet.len());
-                held.go();
+                held.go(grant);
                 taken += 1;
             }
         }
@@ -168,7 +186,7 @@ impl Granted {
             let mut held = Held { packet, tries: 0, place: Place::Waiting };
             let goes = fits(held.packet.len());
             if goes {
-                held.go();
+                held.go(grant);
                 taken += 1;
             } else {
                 self.held.add(held.packet.len());
@@ -197,9 +215,14 @@ impl Granted {
         }
     }
 
-    /// Settles what is on the air. `verdict` is told how often the frame was sent.
+    /// Settles what the oldest grant took. `verdict` is told how often the frame was sent.
     pub(super) fn conclude(&mut self, mut verdict: impl FnMut(u32) -> Verdict) {
-        for held in self.window.iter_mut().filter(|held| held.place == Place::OnAir) {
+        if self.concluded == self.grants {
+            return;
+        }
+        self.concluded += 1;
+        let grant = Place::OnAir(self.concluded);
+        for held in self.window.iter_mut().filter(|held| held.place == grant) {
             held.place = match verdict(held.tries) {
                 Verdict::Acknowledged => Place::Settled { arrived: true },
                 Verdict::Failed => {
@@ -226,6 +249,7 @@ impl Granted {
     pub(super) fn reset(&mut self, lost: &mut Vec<Packet<HeapFrame>>) {
         lost.extend(self.window.drain(..).map(|held| held.packet));
         self.held = Backlog::default();
+        self.concluded = self.grants;
         match &mut self.queue {
             Queue::Ring { frames, backlog } => {
                 lost.extend(frames.drain(..));
@@ -242,8 +266,8 @@ impl Granted {
 }
 
 impl Held {
-    fn go(&mut self) {
-        self.place = Place::OnAir;
+    fn go(&mut self, grant: u64) {
+        self.place = Place::OnAir(grant);
         self.tries = self.tries.saturating_add(1);
     }
 }

@@ -1,6 +1,9 @@
 //! Whole transfers in virtual time: they complete, leave nothing behind, repeat exactly; and each mechanism of the send path has
 //! the effect it is there for, shown by running the same scenario without it.
 
+mod air;
+mod air_lte;
+mod air_wifi;
 mod attribution;
 mod cc_bbr;
 mod cc_bbr3;

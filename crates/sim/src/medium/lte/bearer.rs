@@ -18,7 +18,8 @@ const ETHERNET: u64 = 14;
 pub(super) struct Bearer {
     /// How much of the oldest packet was sent.
     begun: u64,
-    on_air: bool,
+    /// Grants of the TTI that passes.
+    on_air: u32,
 }
 
 impl Bearer {
@@ -33,7 +34,7 @@ impl Bearer {
     pub(super) fn send(&mut self, block: Bytes, now: Instant, card: &mut SimNic) -> u64 {
         let mut left = block.get().saturating_sub(BLOCK_OVERHEAD);
         let begun = &mut self.begun;
-        let completed = card.grant(now, usize::MAX, |len| {
+        card.grant(now, usize::MAX, |len| {
             let rest = (len.get().saturating_sub(ETHERNET) + PACKET_OVERHEAD).saturating_sub(*begun);
             if rest <= left {
                 (left, *begun) = (left - rest, 0);
@@ -43,18 +44,18 @@ impl Bearer {
             left = 0;
             false
         });
-        self.on_air |= completed > 0;
+        self.on_air += 1;
         left
     }
 
     /// The TTI is over: packets whose last byte was in its block have arrived.
     pub(super) fn conclude(&mut self, at: Instant, card: &mut SimNic) {
-        if std::mem::take(&mut self.on_air) {
+        for _ in 0..std::mem::take(&mut self.on_air) {
             card.conclude(at, |_| Verdict::Acknowledged);
         }
     }
 
     pub(super) fn is_on_air(&self) -> bool {
-        self.on_air
+        self.on_air > 0
     }
 }

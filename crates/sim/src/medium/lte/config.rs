@@ -18,12 +18,17 @@ pub struct LteConfig {
     pub report_every: Duration,
     /// From a grant to the transmission that it permits; whole milliseconds. Default 4 ms (TS 36.213, clause 8: n + 4).
     pub grant_delay: Duration,
+    /// What is granted and not yet sent comes off what a station reports. Default false, as in ns-3's LTE model: the same bytes are granted
+    /// again in every TTI until they are sent, so a station with little in its buffer is never without a grant, and some are padding.
+    /// With it nothing is granted twice, and throughput is at most what is in the buffer per way of a report and a grant: too little
+    /// where dynamic queue limits keep the buffer short.
+    pub counts_outstanding: bool,
 }
 
 impl Default for LteConfig {
     fn default() -> Self {
         let (report_every, grant_delay) = (Duration::from_millis(1), Duration::from_millis(4));
-        Self { resource_blocks: 25, mcs: Mcs::default(), report_every, grant_delay }
+        Self { resource_blocks: 25, mcs: Mcs::default(), report_every, grant_delay, counts_outstanding: false }
     }
 }
 

@@ -24,12 +24,13 @@ pub(super) struct Uplink {
 }
 
 impl Uplink {
-    /// Reports arrive. One says what was waiting after that TTI's transmission; what is granted since comes off.
-    pub(super) fn hear(&mut self, now: Instant) {
+    /// Reports arrive. One says what was waiting after that TTI's transmission; what is granted comes off if `outstanding` counts.
+    pub(super) fn hear(&mut self, outstanding: bool, now: Instant) {
         while self.reports.front().is_some_and(|(at, _)| *at <= now)
             && let Some((_, reported)) = self.reports.pop_front()
         {
-            let granted: u64 = self.grants.iter().map(|(_, block)| payload(*block)).sum();
+            let grants = self.grants.iter().filter(|_| outstanding);
+            let granted: u64 = grants.map(|(_, block)| payload(*block)).sum();
             self.known = reported.saturating_sub(granted);
         }
     }
@@ -88,17 +89,17 @@ mod tests {
         let five = Duration::from_millis(5);
         uplink.report(3000, five, ms(0));
         uplink.report(9000, five, ms(1));
-        uplink.hear(ms(0));
+        uplink.hear(true, ms(0));
         assert_eq!(uplink.wanted(), 0);
-        uplink.hear(ms(1));
+        uplink.hear(true, ms(1));
         assert_eq!(uplink.wanted(), 3005);
         uplink.report(9000, five, ms(5));
-        uplink.hear(ms(6));
+        uplink.hear(true, ms(6));
         assert_eq!(uplink.wanted(), 9005);
         // Empty, then not: at once.
         uplink.report(0, five, ms(7));
         uplink.report(10, five, ms(8));
-        uplink.hear(ms(9));
+        uplink.hear(true, ms(9));
         assert_eq!(uplink.wanted(), 15);
     }
 
@@ -107,16 +108,23 @@ mod tests {
         let mut uplink = Uplink::default();
         let every = Duration::from_millis(1);
         uplink.report(3000, every, ms(0));
-        uplink.hear(ms(1));
+        uplink.hear(true, ms(1));
         uplink.grant(Bytes::new(1980), ms(5));
         assert_eq!(uplink.wanted(), 3000 - 1975 + 5);
         // The station still has all of it, and says so.
         uplink.report(3000, every, ms(1));
-        uplink.hear(ms(2));
+        uplink.hear(true, ms(2));
         assert_eq!(uplink.wanted(), 3000 - 1975 + 5);
         uplink.grant(Bytes::new(1980), ms(6));
         assert_eq!((uplink.wanted(), uplink.due(ms(4))), (0, None));
         assert_eq!((uplink.due(ms(5)), uplink.due(ms(5))), (Some(Bytes::new(1980)), None));
+        let mut generous = Uplink::default();
+        generous.report(3000, every, ms(0));
+        generous.hear(false, ms(1));
+        generous.grant(Bytes::new(1980), ms(5));
+        generous.report(3000, every, ms(1));
+        generous.hear(false, ms(2));
+        assert_eq!(generous.wanted(), 3005);
         assert!(uplink.is_active());
         assert_eq!(uplink.due(ms(6)), Some(Bytes::new(1980)));
         assert!(!uplink.is_active());

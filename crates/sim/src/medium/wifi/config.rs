@@ -29,6 +29,10 @@ pub struct WifiConfig {
     pub retries: u32,
     /// Whom the access point serves next.
     pub turn: Turn,
+    /// How many aggregates a sender has in its hardware before it wins the channel, made of what was there when they were made, the
+    /// one that is on the air among them. Default 0: an aggregate is made when the channel is won. ath9k has 2, and its aggregates are
+    /// that much shorter where the queue above is short.
+    pub ahead: usize,
     /// A discipline inside every driver, in place of the ring's order: frames leave it when an aggregate is made, as in mac80211,
     /// whose own is [`MAC80211`](Self::MAC80211). The ring must have room for what it is to hold. Default none.
     pub driver: Option<Tree>,
@@ -49,6 +53,7 @@ impl WifiConfig {
             error: Probability::NEVER,
             retries: 7,
             turn: Turn::RoundRobin,
+            ahead: 0,
             driver: None,
         }
     }

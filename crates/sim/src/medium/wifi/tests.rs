@@ -8,7 +8,7 @@ use tautline_base::{Bytes, Device, HeapFrame, Instant, Packet, Pool, Rate};
 use super::*;
 use crate::chance::Probability;
 use crate::medium::Medium;
-use crate::nic::{Coalesce, NicConfig};
+use crate::nic::{Coalesce, NicConfig, SimNic};
 
 /// A cell whose cards are kept full of frames of one length.
 struct Bench {
@@ -260,4 +260,37 @@ fn time_may_jump() {
     for now in [0, 1, u64::MAX / 2, 5, u64::MAX, u64::MAX] {
         bench.medium.advance(Instant::from_nanos(now), &mut bench.nics[..]);
     }
+}
+
+/// Ten frames that lie ready make one aggregate where it is made when the channel is won. Made ahead, one at a time comes first, for the
+/// hardware had room when it came; what follows while that is on the air goes together.
+#[test]
+fn aggregates_made_ahead_hold_what_was_there_then() {
+    let sizes = |ahead| {
+        let mut bench = Bench::new(calm(WifiConfig { ahead, ..WifiConfig::n() }), &[None]);
+        for _ in 0..10 {
+            bench.put(0, 1, 1514);
+            bench.medium.advance(bench.now, &mut bench.nics[..]);
+        }
+        while bench.step().is_some() {}
+        assert_eq!((bench.departed[0], bench.pool.outstanding()), (10 * 1514, 0));
+        bench.sizes(0)
+    };
+    assert_eq!(sizes(0), [(10, 1)]);
+    assert_eq!(sizes(1), [(1, 1), (9, 1)]);
+    assert_eq!(sizes(2), [(1, 2), (8, 1)]);
+}
+
+/// Two aggregates ahead share one Block ACK window of 64 frames, and survive failures in order.
+#[test]
+fn aggregates_made_ahead_share_the_window_and_fail_in_order() {
+    let error = Probability::percent(20.0).expect("valid");
+    let mut bench = Bench::new(WifiConfig { ahead: 2, error, ..WifiConfig::n() }, &[None, None]);
+    let rates = bench.saturate(&[0, 1, 2, 3], 1514, Duration::from_millis(500));
+    assert!(rates.iter().all(|rate| *rate > Rate::mbit(5)), "{rates:?}");
+    while bench.step().is_some() {}
+    assert_eq!(bench.pool.outstanding(), 0);
+    let mut calm = Bench::new(calm(WifiConfig { ahead: 2, ..WifiConfig::n() }), &[None]);
+    calm.saturate(&[0], 1514, Duration::from_millis(100));
+    assert!(calm.wifi().card_stats(0).expect("it exists").mean_size() < 33.0, "42 and then 22 of 64");
 }

@@ -101,6 +101,28 @@ fn what_failed_goes_first_and_holds_back_what_follows() {
 }
 
 #[test]
+fn grants_are_concluded_in_their_order() {
+    let (mut nic, mut pool) = (nic(quick(), None), pool(8));
+    put(&mut nic, &mut pool, 60..64, ms(0));
+    for _ in 0..2 {
+        let mut left = 3;
+        nic.grant(ms(1), 3, |_| {
+            left -= 1;
+            left > 0
+        });
+    }
+    assert_eq!((nic.awaiting().packets, nic.is_grantable(3), nic.is_grantable(4)), (1, false, true));
+    nic.conclude(ms(2), |_| Verdict::Acknowledged);
+    assert_eq!(departed(&mut nic, ms(2)), [60, 61]);
+    nic.conclude(ms(3), |_| Verdict::Failed);
+    nic.conclude(ms(3), |_| unreachable!("nothing is on the air"));
+    assert_eq!((departed(&mut nic, ms(3)), nic.awaiting().packets), (vec![], 2));
+    assert_eq!(nic.grant(ms(4), 3, |_| true), 2);
+    nic.conclude(ms(4), |_| Verdict::Acknowledged);
+    assert_eq!(departed(&mut nic, ms(4)), [62, 63]);
+}
+
+#[test]
 fn a_discipline_in_the_driver_chooses_and_what_it_drops_completes() {
     let (mut nic, mut pool) = (nic(quick(), Some("prio")), pool(8));
     let urgent = |packet: Packet<HeapFrame>| packet.with_tos(0x10, 6);
