@@ -1,0 +1,168 @@
+//! [`run`]: a point on this machine's own network, in real time: a network namespace for each node, a veth pair for each cable, our
+//! stack over AF_XDP or TAP in each host, and a bump in the wire ([`Bridge`](tautline_rt::bridge::Bridge)) for each router.
+//!
+//! What the wire has of its own is as it is here and not as the file says: rates and delays of cables, rings and interrupts of cards. The
+//! shapers and queues of the file are ours and the same as in virtual time. So a row belongs on the wire if its bottleneck is a
+//! shaper; a cable that is to delay by more than a millisecond, or to lose frames, is refused.
+//!
+//! Nothing of the machine's own is touched: everything is in namespaces whose names hold the process number, and they go when the
+//! run ends, however it ends.
+
+mod host;
+mod kernel_ping;
+mod namespaces;
+mod open;
+mod router;
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use tautline_base::Instant;
+use tautline_rt::{Clock, Stopper, stop_on_signals};
+
+use self::kernel_ping::KernelPing;
+use self::namespaces::Namespaces;
+use super::watch::Watch;
+use super::{Run, RunError};
+use crate::plan::Point;
+use crate::scenario::Document;
+use crate::scenario::document::{FlowKind, Link};
+
+/// Longest delay of a cable that is passed over: less than what a row's shapers make.
+const SHORT: Duration = Duration::from_millis(1);
+/// From the moment when every node is ready to the beginning of the run.
+const START: Duration = Duration::from_millis(200);
+
+/// What a node of the network is told.
+struct Node<'a> {
+    document: &'a Document,
+    seed: u64,
+    name: &'a str,
+    clock: Clock,
+}
+
+/// What a node says once its devices are open.
+type Ready = Result<Stopper, String>;
+
+/// Runs `point`.
+///
+/// # Errors
+/// If this is not root, a namespace or a device cannot be made, the network is none the wire can be, or it was interrupted.
+pub fn run(point: &Point) -> Result<Run, RunError> {
+    let document: &Document = &point.document;
+    let Some(times) = &document.run else { return Err(RunError::Elsewhere) };
+    check(document)?;
+    let namespaces = Namespaces::new(document).map_err(RunError::Wire)?;
+    let clock = Clock::start();
+    let (say_ready, ready) = mpsc::channel();
+    let (nodes, mut begin) = (document.host.len() + document.router.len(), Vec::new());
+    let outcome = thread::scope(|scope| {
+        let mut threads = Vec::new();
+        let hosts = document.host.iter().map(|host| (host.name.as_str(), true));
+        for (name, is_host) in hosts.chain(document.router.iter().map(|router| (router.name.as_str(), false))) {
+            let (begins, when) = mpsc::channel();
+            begin.push(begins);
+            let (say_ready, namespaces) = (say_ready.clone(), &namespaces);
+            let node = Node { document, seed: point.seed, name, clock };
+            threads.push(scope.spawn(move || {
+                let job = if is_host { host::run } else { router::run };
+                let outcome = namespaces.enter(name).and_then(|()| job(&node, namespaces, &say_ready, &when));
+                // The first to fail before it is ready says why here; afterwards nobody listens.
+                let _ = outcome.as_ref().is_err_and(|why| say_ready.send(Err(why.clone())).is_ok());
+                outcome
+            }));
+        }
+        let stoppers = (0..nodes).map(|_| ready.recv().map_err(|_| GONE.to_owned())?).collect::<Result<Vec<_>, _>>();
+        let started = stoppers.and_then(|stoppers| {
+            for stopper in stoppers {
+                stop_on_signals(stopper).map_err(|error| format!("signals cannot be handled: {error}"))?;
+            }
+            Ok(clock.now() + START)
+        });
+        // Without a beginning the nodes end at once.
+        let pings = started.as_ref().ok().map(|origin| {
+            begin.drain(..).for_each(|begin| drop(begin.send(*origin)));
+            kernel_ping(document, &namespaces, times.duration.0)
+        });
+        begin.clear();
+        let watches: Vec<_> =
+            threads.into_iter().map(|node| node.join().unwrap_or_else(|_| Err(GONE.to_owned()))).collect();
+        let mut watch = Watch::new(started?, times.sample.0);
+        for seen in watches {
+            watch.join(seen?);
+        }
+        if let Some(ping) = pings.transpose()?.flatten() {
+            ping.finish(&mut watch)?;
+        }
+        Ok(watch)
+    });
+    let (series, counters) = outcome.map_err(RunError::Wire)?.finish();
+    Ok(Run {
+        scenario: point.scenario.clone(),
+        point: point.id.clone(),
+        cell: point.cell.clone(),
+        seed: point.seed,
+        path: point.path,
+        begin: times.warm_up.0.as_secs_f64(),
+        end: times.duration.0.as_secs_f64(),
+        series,
+        counters,
+    })
+}
+
+/// What is said when a thread has ended without a word.
+const GONE: &str = "a node of the network ended without saying why";
+/// What a node says that was stopped.
+const INTERRUPTED: &str = "interrupted";
+
+/// Whether the wire can be what `document` says.
+fn check(document: &Document) -> Result<(), RunError> {
+    let refuse = |why: String| Err(RunError::Wire(why));
+    for link in &document.link {
+        let name = format!("{}-{}", link.between.0, link.between.1);
+        let back = link.back.as_ref();
+        let delay = link.delay.into_iter().chain(back.and_then(|back| back.delay)).map(|time| time.0).max();
+        if delay.is_some_and(|delay| delay > SHORT) {
+            return refuse(format!("link {name}: a veth pair cannot delay; put `netem delay` into a router's qdisc"));
+        }
+        let lossy = [link.loss, link.duplicate, link.corrupt, link.reorder].iter().any(Option::is_some);
+        let lossy_back = back.is_some_and(|back| [back.loss, back.duplicate, back.corrupt, back.reorder].iter().any(Option::is_some));
+        if lossy || lossy_back {
+            return refuse(format!("link {name}: a veth pair loses nothing; put `netem loss` into a router's qdisc"));
+        }
+    }
+    for router in &document.router {
+        let cables = links_of(document, &router.name).count();
+        if cables != 2 {
+            return refuse(format!("router {}: on the wire a router is a bump between 2 cables, not {cables}", router.name));
+        }
+    }
+    Ok(())
+}
+
+/// The cables of `node`, with their numbers.
+fn links_of<'a>(document: &'a Document, node: &'a str) -> impl Iterator<Item = (usize, &'a Link)> {
+    let links = document.link.iter().enumerate();
+    links.filter(move |(_, link)| link.between.0 == node || link.between.1 == node)
+}
+
+/// The address of our stack in a host: all are neighbours.
+fn address(document: &Document, host: &str) -> Option<IpAddr> {
+    let number = document.host.iter().position(|own| own.name == host)?;
+    Some(Ipv4Addr::new(10, 7, 0, u8::try_from(number + 1).ok()?).into())
+}
+
+/// The kernel in the first pinging host's namespace pings the kernel in the other's: through the routers, whose queues are thus
+/// measured by a program that is not ours; past the queue of the host itself.
+fn kernel_ping(document: &Document, namespaces: &Namespaces, time: Duration) -> Result<Option<KernelPing>, String> {
+    let ping = document.flow.iter().find(|flow| flow.kind == FlowKind::Ping);
+    let Some(ping) = ping.filter(|_| !document.router.is_empty()) else { return Ok(None) };
+    KernelPing::start(namespaces, &ping.from, &ping.to, time).map(Some)
+}
+
+/// Waits for the beginning. `None`: there will be none.
+fn beginning(when: &mpsc::Receiver<Instant>) -> Option<Instant> {
+    when.recv().ok()
+}

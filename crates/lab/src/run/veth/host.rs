@@ -1,0 +1,128 @@
+//! A host on the wire: our stack over a device, driven by an event loop, with the same programs as in virtual time.
+
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
+
+use tautline_base::{Bytes, Device, Instant, Packet, Pool};
+use tautline_bql::{Limit, Port, Ring};
+use tautline_qdisc::{Backlog, DynQdisc, Stats};
+use tautline_rt::{Application, Ended, EventLoop, Idle, Next};
+use tautline_sim::app::Program;
+use tautline_sim::{Look, Programs};
+use tautline_stack::{Cidr, Event, Host, HostConfig, NoTrace};
+
+use super::namespaces::Namespaces;
+use super::open::{Card, Wire};
+use super::{INTERRUPTED, Node, Ready, address, beginning, links_of};
+use crate::run::traffic::traffic;
+use crate::run::watch::Watch;
+use crate::run::world;
+
+/// The discipline of a host: any, counted.
+type Queue<F> = Stats<Box<dyn DynQdisc<Packet<F>>>>;
+type WireHost = Host<Queue<<Card as Device>::Frame>, Card, NoTrace, Box<dyn Limit>>;
+
+/// Hosts that open connections begin that much later than those that only listen.
+const HEAD_START: Duration = Duration::from_millis(50);
+
+/// Runs the host `node` from the beginning that `when` tells until its time is over; what was seen.
+pub(super) fn run(
+    node: &Node<'_>,
+    namespaces: &Namespaces,
+    say_ready: &Sender<Ready>,
+    when: &Receiver<Instant>,
+) -> Result<Watch, String> {
+    let Node { document, seed, name, clock } = *node;
+    let number = document.host.iter().position(|host| host.name == name).ok_or("no such host")?;
+    let own = address(document, name).ok_or("too many hosts for the wire")?;
+    let (link, _) = links_of(document, name).next().ok_or("a host without a cable")?;
+    let at = |error: &dyn std::fmt::Display| format!("host {name}: {error}");
+    let (device, frames) = <Card as Wire>::open(namespaces, name, link, Some(own)).map_err(|error| at(&error))?;
+    let node = world::host(&document.host[number]);
+    let queue = Stats::new(node.qdisc.build().map_err(|error| at(&error))?);
+    let limit = node.ring_limit.build().map_err(|error| at(&error))?;
+    let config = HostConfig::new([2, 0, 0, 0, 1, number as u8 + 1], seed.wrapping_add(number as u64)).address(Cidr::new(own, 24));
+    let mut host: WireHost = Host::new(config, Port::new(queue, Ring::new(device, limit)), Pool::new(frames), NoTrace);
+    let mut all = traffic(document, seed, |name| address(document, name)).map_err(|error| at(&error))?;
+    let programs = all.swap_remove(number);
+    let event_loop = EventLoop::new(clock, Idle::Sleep).map_err(|error| at(&error))?;
+    // Whoever waits for it has gone if another node failed.
+    let _ = say_ready.send(Ok(event_loop.stopper()));
+    let times = document.run.as_ref().ok_or("nothing to run")?;
+    let (duration, sample) = (times.duration.0, times.sample.0);
+    let Some(origin) = beginning(when) else { return Ok(Watch::new(Instant::ZERO, sample)) };
+    let begins = if document.flow.iter().any(|flow| flow.from == name) { origin + HEAD_START } else { origin };
+    let watch = Watch::new(origin, sample);
+    let mut live = Live { name, programs, watch, origin, begins, end: origin + duration, sample, look_at: origin + sample, begun: false };
+    match event_loop.run(&mut host, &mut live).map_err(|error| at(&error))? {
+        Ended::Application => {}
+        Ended::Stopped => return Err(INTERRUPTED.to_owned()),
+        Ended::DeviceFailed => return Err(at(&Wire::failure(host.device_mut()))),
+    }
+    if let Some(failure) = live.programs.failure() {
+        return Err(at(failure));
+    }
+    let Live { programs, mut watch, .. } = live;
+    let samples = u32::try_from(duration.as_nanos() / sample.as_nanos()).unwrap_or(u32::MAX);
+    watch.applications(&programs, &host, origin + sample * samples);
+    Ok(watch)
+}
+
+/// The programs of a host in real time, looked at sample by sample.
+struct Live<'a> {
+    name: &'a str,
+    programs: Programs,
+    watch: Watch,
+    origin: Instant,
+    /// When its programs begin.
+    begins: Instant,
+    end: Instant,
+    sample: Duration,
+    look_at: Instant,
+    begun: bool,
+}
+
+impl Application<WireHost> for Live<'_> {
+    fn on_event(&mut self, host: &mut WireHost, event: Event, now: Instant) {
+        self.programs.hear(host, event, now);
+    }
+
+    fn turn(&mut self, host: &mut WireHost, now: Instant) -> Next {
+        if now >= self.begins {
+            if !std::mem::replace(&mut self.begun, true) {
+                // Their time axis is everybody's.
+                self.programs.begin(host, self.origin);
+            }
+            self.programs.call(host, now);
+        }
+        while self.look_at <= now && self.look_at <= self.end {
+            self.watch.port(self.name, look(host), self.look_at);
+            self.watch.connections(&self.programs, host, self.look_at);
+            self.look_at += self.sample;
+        }
+        if now >= self.end || self.programs.failure().is_some() {
+            return Next::Done;
+        }
+        let call = if self.begun { self.programs.call_at() } else { Some(self.begins) };
+        Next::At([Some(self.look_at), Some(self.end), call].into_iter().flatten().min().unwrap_or(self.end))
+    }
+}
+
+fn look(host: &WireHost) -> Look {
+    Look { drops: host.stats().dropped, ..look_at(host.port()) }
+}
+
+/// What a port on the wire holds, and what has passed it.
+pub(super) fn look_at(port: &Port<Queue<<Card as Device>::Frame>, Card, Box<dyn Limit>>) -> Look {
+    let (ring, counts) = (port.ring(), port.qdisc().stats());
+    Look {
+        backlog: port.backlog(),
+        ring: Backlog { packets: ring.in_flight(), bytes: ring.limit().in_flight() },
+        limit: ring.limit().limit(),
+        drops: counts.drops(),
+        marks: counts.dequeued.ce.saturating_sub(counts.enqueued.ce),
+        sojourn: counts.sojourn.last,
+        sent_packets: counts.dequeued.packets,
+        sent: Bytes::new(counts.dequeued.bytes.get()),
+    }
+}

@@ -1,0 +1,97 @@
+//! A router on the wire: a bump between two cables, each way through the discipline and the limit of the file.
+
+use std::os::fd::BorrowedFd;
+use std::os::fd::AsFd;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
+
+use tautline_base::Instant;
+use tautline_qdisc::Stats;
+use tautline_rt::bridge::{Bridge, Side};
+use tautline_rt::{Between, Ended, EventLoop, Idle, Turn};
+
+use super::host::look_at;
+use super::namespaces::Namespaces;
+use super::open::{Card, Wire};
+use super::{INTERRUPTED, Node, Ready, beginning, links_of};
+use crate::run::watch::Watch;
+use crate::run::world;
+use crate::scenario::document::{Back, Link, Port};
+
+/// Runs the router `node` from the beginning that `when` tells until its time is over; what was seen.
+pub(super) fn run(
+    node: &Node<'_>,
+    namespaces: &Namespaces,
+    say_ready: &Sender<Ready>,
+    when: &Receiver<Instant>,
+) -> Result<Watch, String> {
+    let Node { document, seed, name, clock } = *node;
+    let at = |error: &dyn std::fmt::Display| format!("router {name}: {error}");
+    let side = |number: usize, link: &Link| -> Result<(String, Side<Card>), String> {
+        let (device, frames) = <Card as Wire>::open(namespaces, name, number, None).map_err(|error| at(&error))?;
+        let (neighbour, port) = way_out(name, link);
+        let queue = Stats::new(world::qdisc(port).build().map_err(|error| at(&error))?);
+        let limit = world::ring_limit(port).build().map_err(|error| at(&error))?;
+        Ok((format!("{name}>{neighbour}"), Side::new(device, frames, queue, limit)))
+    };
+    let mut sides = links_of(document, name).map(|(number, link)| side(number, link));
+    let (Some(left), Some(right)) = (sides.next(), sides.next()) else { return Err(at(&"two cables are wanted")) };
+    let ((left_name, left), (right_name, right)) = (left?, right?);
+    let event_loop = EventLoop::new(clock, Idle::Sleep).map_err(|error| at(&error))?;
+    // Whoever waits for it has gone if another node failed.
+    let _ = say_ready.send(Ok(event_loop.stopper()));
+    let times = document.run.as_ref().ok_or("nothing to run")?;
+    let (duration, sample) = (times.duration.0, times.sample.0);
+    let Some(origin) = beginning(when) else { return Ok(Watch::new(Instant::ZERO, sample)) };
+    let bridge = Bridge::new(left, right, seed);
+    let (watch, names) = (Watch::new(origin, sample), [left_name, right_name]);
+    let mut live = Live { names, bridge, watch, end: origin + duration, sample, look_at: origin + sample };
+    match event_loop.run_between(&mut live).map_err(|error| at(&error))? {
+        Ended::Application => Ok(live.watch),
+        Ended::Stopped => Err(INTERRUPTED.to_owned()),
+        Ended::DeviceFailed => Err(at(&"a device receives no more")),
+    }
+}
+
+/// The neighbour at the other end of `link`, and the port that leads there.
+fn way_out<'a>(router: &str, link: &'a Link) -> (&'a str, Port<'a>) {
+    let (from, to) = &link.between;
+    if from == router { (to, link.port()) } else { (from, link.back.as_ref().map_or_else(Port::default, Back::port)) }
+}
+
+/// A bridge in real time, looked at sample by sample.
+struct Live {
+    /// What leads left and right.
+    names: [String; 2],
+    bridge: Bridge<Card, Card>,
+    watch: Watch,
+    end: Instant,
+    sample: Duration,
+    look_at: Instant,
+}
+
+impl Between for Live {
+    fn turn(&mut self, now: Instant) -> Turn {
+        let more = self.bridge.turn(now);
+        while self.look_at <= now && self.look_at <= self.end {
+            let Bridge { left, right, .. } = &self.bridge;
+            for (name, side) in self.names.iter().zip([left, right]) {
+                self.watch.port(name, look_at(side.port()), self.look_at);
+            }
+            self.look_at += self.sample;
+        }
+        if now >= self.end {
+            return Turn::Done;
+        }
+        if more {
+            return Turn::Again;
+        }
+        let wake = self.bridge.wake(now).map(|wake| wake.at);
+        Turn::Wait(wake.into_iter().chain([self.look_at, self.end]).min())
+    }
+
+    fn devices(&self) -> [BorrowedFd<'_>; 2] {
+        let Bridge { left, right, .. } = &self.bridge;
+        [left, right].map(|side| side.port().ring().device().as_fd())
+    }
+}
