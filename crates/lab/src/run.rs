@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `quantity` | [`Quantity`] |
 //! | [`sim`] | a point run in virtual time |
+//! | [`veth`] | a point run on this machine's own network |
 //! | `watch` | what is seen of a run, in either world |
 //! | `world`, `traffic`, `tcp` | what a document describes: its network, its applications, their TCP |
 
@@ -12,6 +13,7 @@ mod quantity;
 pub mod sim;
 mod tcp;
 mod traffic;
+pub mod veth;
 mod watch;
 mod world;
 

@@ -34,7 +34,11 @@ impl From<dyn_rlc::Config> for RingLimit {
 }
 
 impl RingLimit {
-    pub(crate) fn build(&self) -> Result<Box<dyn Limit>, ConfigError> {
+    /// The limit itself, with nothing in flight.
+    ///
+    /// # Errors
+    /// If a parameter is out of range.
+    pub fn build(&self) -> Result<Box<dyn Limit>, ConfigError> {
         Ok(match self {
             Self::Device(kind) => kind.build()?,
             Self::DynRlc(config) => Box::new(DynRlc::new(*config)?),

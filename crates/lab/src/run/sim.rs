@@ -30,6 +30,9 @@ pub enum RunError {
     /// It got stuck.
     #[error(transparent)]
     Stall(#[from] Stall),
+    /// This machine's network is not, or cannot be, what is asked.
+    #[error("on the wire: {0}")]
+    Wire(String),
 }
 
 /// Runs `point`.

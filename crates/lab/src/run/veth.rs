@@ -83,12 +83,14 @@ pub fn run(point: &Point) -> Result<Run, RunError> {
         });
         // Without a beginning the nodes end at once.
         let pings = started.as_ref().ok().map(|origin| {
-            begin.drain(..).for_each(|begin| drop(begin.send(*origin)));
+            for begin in begin.drain(..) {
+                // A node that is gone has said why.
+                let _ = begin.send(*origin);
+            }
             kernel_ping(document, &namespaces, times.duration.0)
         });
         begin.clear();
-        let watches: Vec<_> =
-            threads.into_iter().map(|node| node.join().unwrap_or_else(|_| Err(GONE.to_owned()))).collect();
+        let watches: Vec<_> = threads.into_iter().map(|node| node.join().unwrap_or_else(|_| Err(GONE.to_owned()))).collect();
         let mut watch = Watch::new(started?, times.sample.0);
         for seen in watches {
             watch.join(seen?);
@@ -128,7 +130,8 @@ fn check(document: &Document) -> Result<(), RunError> {
             return refuse(format!("link {name}: a veth pair cannot delay; put `netem delay` into a router's qdisc"));
         }
         let lossy = [link.loss, link.duplicate, link.corrupt, link.reorder].iter().any(Option::is_some);
-        let lossy_back = back.is_some_and(|back| [back.loss, back.duplicate, back.corrupt, back.reorder].iter().any(Option::is_some));
+        let lossy_back =
+            back.is_some_and(|back| [back.loss, back.duplicate, back.corrupt, back.reorder].iter().any(Option::is_some));
         if lossy || lossy_back {
             return refuse(format!("link {name}: a veth pair loses nothing; put `netem loss` into a router's qdisc"));
         }

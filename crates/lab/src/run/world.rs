@@ -21,7 +21,7 @@ pub(super) fn topology(document: &Document) -> Topology {
     }
 }
 
-fn host(host: &Host) -> HostNode {
+pub(super) fn host(host: &Host) -> HostNode {
     let port = host.port();
     let default = NicConfig::default();
     let nic = NicConfig {
@@ -62,11 +62,11 @@ fn with_port(wire: LinkConfig, router: bool, port: Port<'_>) -> LinkConfig {
     LinkConfig { queue: Buffer::Discipline(qdisc(port)), card: (ring > 0).then_some(card), ..wire }
 }
 
-fn qdisc(port: Port<'_>) -> Tree {
+pub(super) fn qdisc(port: Port<'_>) -> Tree {
     port.qdisc.map_or_else(|| Kind::PfifoFast(Default::default()).into(), |words| words.0.clone())
 }
 
-fn ring_limit(port: Port<'_>) -> RingLimit {
+pub(super) fn ring_limit(port: Port<'_>) -> RingLimit {
     port.ring_limit.map_or_else(RingLimit::default, |word| word.0.into())
 }
 

@@ -41,7 +41,8 @@ pub(super) fn run(
     let node = world::host(&document.host[number]);
     let queue = Stats::new(node.qdisc.build().map_err(|error| at(&error))?);
     let limit = node.ring_limit.build().map_err(|error| at(&error))?;
-    let config = HostConfig::new([2, 0, 0, 0, 1, number as u8 + 1], seed.wrapping_add(number as u64)).address(Cidr::new(own, 24));
+    let config =
+        HostConfig::new([2, 0, 0, 0, 1, number as u8 + 1], seed.wrapping_add(number as u64)).address(Cidr::new(own, 24));
     let mut host: WireHost = Host::new(config, Port::new(queue, Ring::new(device, limit)), Pool::new(frames), NoTrace);
     let mut all = traffic(document, seed, |name| address(document, name)).map_err(|error| at(&error))?;
     let programs = all.swap_remove(number);
@@ -53,7 +54,17 @@ pub(super) fn run(
     let Some(origin) = beginning(when) else { return Ok(Watch::new(Instant::ZERO, sample)) };
     let begins = if document.flow.iter().any(|flow| flow.from == name) { origin + HEAD_START } else { origin };
     let watch = Watch::new(origin, sample);
-    let mut live = Live { name, programs, watch, origin, begins, end: origin + duration, sample, look_at: origin + sample, begun: false };
+    let mut live = Live {
+        name,
+        programs,
+        watch,
+        origin,
+        begins,
+        end: origin + duration,
+        sample,
+        look_at: origin + sample,
+        begun: false,
+    };
     match event_loop.run(&mut host, &mut live).map_err(|error| at(&error))? {
         Ended::Application => {}
         Ended::Stopped => return Err(INTERRUPTED.to_owned()),

@@ -30,8 +30,10 @@ impl KernelPing {
         let mut times: Vec<f64> = text.lines().filter_map(round_trip).collect();
         times.sort_by(f64::total_cmp);
         watch.count("kernel_ping_count", times.len() as u64);
-        for (name, percent) in [("kernel_ping_p50_us", 50.0), ("kernel_ping_p90_us", 90.0)] {
-            watch.count(name, (percentile(&times, percent) * 1000.0) as u64);
+        for (name, share) in [("kernel_ping_p50_us", 0.5), ("kernel_ping_p90_us", 0.9)] {
+            if let Some(time) = percentile(&times, share) {
+                watch.count(name, (time * 1000.0) as u64);
+            }
         }
         Ok(())
     }

@@ -42,7 +42,8 @@ impl Namespaces {
         for (number, host) in document.host.iter().enumerate() {
             let Some((link, _)) = links_of(document, &host.name).next() else { continue };
             let namespace = &made.names[&host.name];
-            let last = u8::try_from(number + 1).map_err(|_| format!("{} hosts are too many for the wire", document.host.len()))?;
+            let last =
+                u8::try_from(number + 1).map_err(|_| format!("{} hosts are too many for the wire", document.host.len()))?;
             let address = Ipv4Addr::new(10, 7, 1, last);
             ip(&format!("-n {namespace} address add {address}/24 dev {}", interface(link)))?;
             made.kernels.insert(host.name.clone(), address);

@@ -1,8 +1,9 @@
 //! Opens the end of a cable as a device: AF_XDP where it is built in, else TAP.
 
-use tautline_base::{Device, Frame};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
+
+use tautline_base::{Device, Frame};
 
 use super::namespaces::Namespaces;
 
@@ -13,13 +14,17 @@ const FRAMES: u32 = 8192;
 pub(super) trait Wire: Device<Frame: Frame + Send + 'static> + AsFd + Sized {
     /// Opens the end of cable number `link` in the namespace of `node`, which the calling thread is in, with frames to send. `own`: the
     /// address whose packets come to us; without one, all do.
-    fn open(namespaces: &Namespaces, node: &str, link: usize, own: Option<IpAddr>) -> Result<(Self, Vec<Self::Frame>), String>;
+    fn open(
+        namespaces: &Namespaces,
+        node: &str,
+        link: usize,
+        own: Option<IpAddr>,
+    ) -> Result<(Self, Vec<Self::Frame>), String>;
 
     /// Why it does not work any more.
     fn failure(&mut self) -> String;
 }
 
-#[cfg(not(feature = "af-xdp"))]
 mod tap {
     use tautline_base::HeapFrame;
     use tautline_rt::Tap;
@@ -27,7 +32,12 @@ mod tap {
     use super::{FRAMES, IpAddr, Namespaces, Wire};
 
     impl Wire for Tap {
-        fn open(namespaces: &Namespaces, node: &str, link: usize, _own: Option<IpAddr>) -> Result<(Self, Vec<HeapFrame>), String> {
+        fn open(
+            namespaces: &Namespaces,
+            node: &str,
+            link: usize,
+            _own: Option<IpAddr>,
+        ) -> Result<(Self, Vec<HeapFrame>), String> {
             let device = Self::open(&namespaces.tap(node, link)?).map_err(|error| error.to_string())?;
             Ok((device, (0..FRAMES).map(|_| HeapFrame::new()).collect()))
         }

@@ -1,7 +1,7 @@
 //! A router on the wire: a bump between two cables, each way through the discipline and the limit of the file.
 
-use std::os::fd::BorrowedFd;
 use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
