@@ -93,7 +93,7 @@ fn a_shaper_shapes_and_its_queue_delays_on_the_wire_too() {
     for run in &runs {
         let goodput = mean(run, Quantity::Goodput, "upload");
         assert!((16.0..=20.0).contains(&goodput), "{}: {goodput} Mbit/s through 20 Mbit/s", run.cell);
-        assert!(run.counters["kernel_ping_count"] > 5.0, "the system's own ping passes the router");
+        assert!(run.counters["kernel_ping_count"] > 5.0, "the system's own ping passes the router: {:?}", run.counters);
         assert!(run.get(Quantity::Cwnd, "upload").is_some_and(|series| series.points.len() > 20));
     }
     let [short, long] = runs.as_slice() else { panic!("two cells") };

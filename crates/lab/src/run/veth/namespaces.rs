@@ -84,6 +84,11 @@ impl Namespaces {
         ] {
             ip(&format!("-n {namespace} {words}"))?;
         }
+        // The port of a bridge has no address of its own.
+        if let Some(kernel) = self.kernels.get(node) {
+            ip(&format!("-n {namespace} address del {kernel}/24 dev {interface}"))?;
+            ip(&format!("-n {namespace} address add {kernel}/24 dev {bridge}"))?;
+        }
         Ok(tap)
     }
 }
