@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::output::Tree;
 use crate::plan::Point;
-use crate::run::{Run, RunError, sim};
+use crate::run::{Run, RunError, run};
 use crate::summary::Summary;
 
 /// How to run.
@@ -106,7 +106,7 @@ fn one(
     }
     #[expect(clippy::disallowed_methods, reason = "how long a run took is told to whoever waits, and stands in no file")]
     let began = Instant::now();
-    let run = sim::run(point).map_err(|error| ExecuteError::Run {
+    let run = run(point).map_err(|error| ExecuteError::Run {
         scenario: point.scenario.clone(),
         cell: point.cell.to_string(),
         seed: point.seed,

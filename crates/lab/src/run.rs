@@ -20,10 +20,13 @@ mod world;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 pub use quantity::Quantity;
 pub use sim::RunError;
+
+use crate::plan::Point;
 
 /// One point, run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -91,8 +94,19 @@ impl fmt::Display for Cell {
     }
 }
 
+/// Runs `point` in its world.
+///
+/// # Errors
+/// If a part refuses its parameters, the world cannot be what is asked, or an application fails.
+pub fn run(point: &Point) -> Result<Run, RunError> {
+    match point.path {
+        Path::Sim => sim::run(point),
+        Path::Veth => veth::run(point),
+    }
+}
+
 /// The world a point is run in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Path {
     /// Virtual time.

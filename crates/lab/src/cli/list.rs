@@ -21,8 +21,6 @@ pub(super) fn list(library: &Library) -> Result<Ended, Failure> {
         }
     }
     print!("{table}");
-    println!(
-        "\nW: also on the wire, by --path veth where this program has it. Not run here, but by a command of their own:\n{elsewhere}"
-    );
+    println!("\nW: also on the wire, by --path veth. Not run here, but by a command of their own:\n{elsewhere}");
     Ok(Ended::Well)
 }

@@ -22,7 +22,7 @@ pub(super) struct RunArgs {
     /// Rows, or scenario files
     #[arg(required_unless_present = "all")]
     ids: Vec<String>,
-    /// Every row that needs no Linux peer and no wall clock
+    /// Every row that needs no Linux peer and no wall clock; with --path veth, every row for the wire
     #[arg(long, conflicts_with = "ids")]
     all: bool,
     /// Runs of each cell; default what the scenario says
@@ -37,7 +37,10 @@ pub(super) struct RunArgs {
     /// Directory of results
     #[arg(long, value_name = "DIR", default_value = "lab-out")]
     out: PathBuf,
-    /// Threads; default one for each processor
+    /// Virtual time, or this machine's own network in namespaces (needs root; see README)
+    #[arg(long, value_enum, default_value_t)]
+    path: Path,
+    /// Threads; default one for each processor. On the wire always one: runs would share the processors
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
     /// Run again what has been run before
@@ -56,6 +59,7 @@ impl RunArgs {
         let scenarios = asked.into_iter().map(|id| catalogue.load(id)).collect::<Result<Vec<_>, _>>()?;
         let (here, elsewhere): (Vec<_>, Vec<_>) =
             scenarios.into_iter().partition(|scenario| scenario.header().elsewhere.is_none());
+        let here = self.for_path(here)?;
         let tree = Tree::new(&self.out);
         let rows = self.rows(&here, &tree)?;
         for row in &rows {
@@ -70,12 +74,29 @@ impl RunArgs {
         Ok(conclude(&rows))
     }
 
+    /// Those of `scenarios` that can be run in the world asked for.
+    fn for_path(&self, scenarios: Vec<Scenario>) -> Result<Vec<Scenario>, Failure> {
+        if self.path == Path::Sim {
+            return Ok(scenarios);
+        }
+        let (wire, other): (Vec<_>, Vec<_>) = scenarios.into_iter().partition(|scenario| scenario.header().wire);
+        match other.first() {
+            Some(scenario) if !self.all => {
+                let id = &scenario.header().id;
+                Err(format!("{id} is not for the wire: its file does not say `wire = true`, `lab list` marks those that do")
+                    .into())
+            }
+            _ => Ok(wire),
+        }
+    }
+
     fn rows(&self, scenarios: &[Scenario], tree: &Tree) -> Result<Vec<RowResult>, Failure> {
         let repetitions = if self.quick { Some(1) } else { self.repetitions.map(usize::from) };
-        let ask = Ask { seed: self.seed, repetitions, path: Path::Sim };
+        let ask = Ask { seed: self.seed, repetitions, path: self.path };
         let plans: Vec<Vec<Point>> = scenarios.iter().map(|scenario| plan(scenario, ask)).collect();
         let points: Vec<Point> = plans.iter().flatten().cloned().collect();
-        let jobs = self.jobs.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
+        let jobs = self.jobs.or_else(|| thread::available_parallelism().ok());
+        let jobs = jobs.filter(|_| self.path == Path::Sim).unwrap_or(NonZeroUsize::MIN);
         let progress = Progress::new(points.len());
         let how = Execution { tree, jobs, fresh: self.fresh };
         let summaries = execute(&points, &how, |_| Ok(()), |done| progress.tell(done));
