@@ -3,8 +3,11 @@
 //! | module | writes |
 //! |---|---|
 //! | [`plot`] | figures as SVG |
+//! | [`csv`] | samples in long form |
 //! | [`flent`] | data files for Flent |
 //! | [`figure`] | which of them a row shows |
+//! | [`sheet`] | rows read back, their figures drawn |
+//! | [`html`] | the report |
 //!
 //! [`Tree`] says where each file of an output directory lies:
 //!
@@ -16,9 +19,13 @@
 //! lab-out/001-F4@veth/                   the same row on the wire
 //! ```
 
+pub mod csv;
 pub mod figure;
 pub mod flent;
+pub mod html;
+mod numbers;
 pub mod plot;
+pub mod sheet;
 
 use std::path::{Path, PathBuf};
 

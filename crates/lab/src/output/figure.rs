@@ -198,5 +198,10 @@ impl<'a> Shown<'a> {
     }
 }
 
+/// A number of the summary in words, and its unit: `ping.p50` is "Ping, median" in "ms".
+pub fn describe(number: &str) -> (String, &'static str) {
+    Shown::read(number).map_or_else(|_| (number.to_owned(), ""), |shown| (shown.number_title(), shown.number_unit()))
+}
+
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,88 @@
+//! A run as CSV (RFC 4180) in long form: one sample to a line, so that files of many runs can simply be joined.
+//!
+//! | column | holds |
+//! |---|---|
+//! | `scenario` | id of the row, `001-F4` |
+//! | one for each axis, by its name | the cell's value |
+//! | `path` | `sim` or `veth` |
+//! | `seed` | the repetition's seed |
+//! | `quantity` | [`Quantity::name`](crate::Quantity::name): `goodput` |
+//! | `of` | flow with its number or port: `upload-1`, `router>server` |
+//! | `unit` | of the value: `Mbit/s` |
+//! | `measured` | 1 inside the measured time, 0 in the warm-up |
+//! | `time_s` | seconds from the start of the run |
+//! | `value` | the sample; empty if it is no number |
+
+use std::io::{self, Write};
+
+use crate::run::{Path, Run};
+
+/// Writes `run` to `out`, which should be buffered.
+///
+/// # Errors
+/// What `out` reports.
+pub fn write(run: &Run, mut out: impl Write) -> io::Result<()> {
+    write!(out, "scenario")?;
+    for (axis, _) in &run.cell.0 {
+        write!(out, ",{}", field(axis))?;
+    }
+    writeln!(out, ",path,seed,quantity,of,unit,measured,time_s,value")?;
+    let mut same = field(&run.scenario);
+    for value in run.cell.values() {
+        same = format!("{same},{}", field(value));
+    }
+    let path = match run.path {
+        Path::Sim => "sim",
+        Path::Veth => "veth",
+    };
+    for series in &run.series {
+        let (quantity, of) = (series.quantity, field(&series.of));
+        for (at, value) in &series.points {
+            let measured = u8::from((run.begin..=run.end).contains(at));
+            write!(out, "{same},{path},{},{quantity},{of},{},{measured},{at},", run.seed, quantity.unit())?;
+            if value.is_finite() {
+                write!(out, "{value}")?;
+            }
+            writeln!(out)?;
+        }
+    }
+    out.flush()
+}
+
+/// `text` as a field: in quotes if it holds what separates fields or lines.
+fn field(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::fixture;
+
+    fn lines(run: &Run) -> Vec<String> {
+        let mut out = Vec::new();
+        write(run, &mut out).expect("written");
+        String::from_utf8(out).expect("text").lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn each_sample_is_a_line_that_says_all_of_itself() {
+        let run = &fixture::runs()[0];
+        let lines = lines(run);
+        assert_eq!(lines[0], "scenario,bottleneck,tsq,path,seed,quantity,of,unit,measured,time_s,value");
+        assert_eq!(lines[1], "001-F4,L100M,TSQ,sim,1,goodput,upload-1,Mbit/s,0,0.1,48");
+        assert_eq!(lines[10], "001-F4,L100M,TSQ,sim,1,goodput,upload-1,Mbit/s,1,1,48");
+        assert_eq!(lines.len(), 1 + run.series.iter().map(|series| series.points.len()).sum::<usize>());
+    }
+
+    #[test]
+    fn separators_are_quoted_and_what_is_no_number_is_empty() {
+        let mut run = fixture::runs().remove(0);
+        run.scenario = "a,\"b\"".to_owned();
+        run.series.truncate(1);
+        run.series[0].points = vec![(0.1, f64::NAN), (0.2, 1e300)];
+        let lines = lines(&run);
+        assert!(lines[1].starts_with("\"a,\"\"b\"\"\",") && lines[1].ends_with(",0.1,"), "{}", lines[1]);
+        assert!(lines[2].ends_with("000"), "{}", lines[2]);
+    }
+}

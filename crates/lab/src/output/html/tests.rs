@@ -1,0 +1,74 @@
+use super::*;
+use crate::output::fixture;
+use crate::output::sheet::Drawn;
+use crate::result::RowResult;
+
+fn sheet() -> Sheet {
+    Sheet { worlds: vec![Drawn::new(fixture::row(), &fixture::runs()).expect("drawn")] }
+}
+
+#[test]
+fn a_row_shows_claim_figures_verdicts_numbers_and_how_to_run_it_again() {
+    let page = report(&[sheet()]);
+    for wanted in [
+        "Rows: 1. Shapes that the papers found: 1 of 3 hold.",
+        "<span class=\"score some\">1 of 3 hold</span>",
+        "With TSQ the round trip collapses on the local bottleneck only",
+        "class=\"holds\"><span class=\"mark\">✓</span><div>with TSQ the round trip",
+        "<b>117 (105 to 129)</b>",
+        "Does not hold:</span> and on the remote one",
+        "Cannot be computed (no `fetch`):",
+        "001-f4.toml:40",
+        "Where we differ",
+        "<pre><code>lab run 001-F4 --seed 0\n</code></pre>",
+        "<th>Ping, median<br><span class=\"unit\">ms</span></th>",
+        "<td>2.1<small>2 to 2.21</small></td>",
+        "<td>–</td>",
+        "0.05: differ",
+    ] {
+        assert!(page.contains(wanted), "{wanted}");
+    }
+    assert_eq!(page.matches("<svg").count(), 4, "bars, boxes, and the course on each bottleneck");
+}
+
+#[test]
+fn the_page_needs_nothing_beside_itself() {
+    let page = report(&[sheet()]);
+    for outside in ["<script", "<link", "<img", "@import", "url(", "src=", "http://", "https://"] {
+        let page = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+        assert!(!page.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn both_worlds_stand_side_by_side() {
+    let mut both = sheet();
+    let wire = RowResult { path: World::Veth, ..fixture::row() };
+    both.worlds.push(Drawn::new(wire, &fixture::runs()).expect("drawn"));
+    let page = report(&[both]);
+    for wanted in ["Does it hold?, in virtual time", "Does it hold?, on the wire (veth)", "lab run 001-F4 --seed 0 --path veth", "wire: 1 of 3 hold"] {
+        assert!(page.contains(wanted), "{wanted}");
+    }
+    assert_eq!(page.matches("<th>Ping, median").count(), 2);
+}
+
+#[test]
+fn text_of_files_is_only_text() {
+    let evil = "<script>alert('1')</script>\"&";
+    let mut row = fixture::row();
+    row.title = evil.to_owned();
+    row.claim = evil.to_owned();
+    row.note = Some(evil.to_owned());
+    row.shapes[0].says = evil.to_owned();
+    row.shapes[0].check = evil.to_owned();
+    row.shapes[2].judged = Judged::Error(evil.to_owned());
+    row.cells[0].cell.0[0].1 = evil.to_owned();
+    let page = report(&[Sheet { worlds: vec![Drawn::new(row, &fixture::runs()).expect("drawn")] }]);
+    assert!(!page.contains("<script") && page.contains("&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&quot;&amp;"));
+}
+
+#[test]
+fn equal_results_are_equal_pages_and_nothing_is_a_page_too() {
+    assert_eq!(report(&[sheet()]), report(&[sheet()]));
+    assert!(report(&[]).contains("Rows: 0."));
+}
