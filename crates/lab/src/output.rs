@@ -8,6 +8,7 @@
 //! | [`figure`] | which of them a row shows |
 //! | [`sheet`] | rows read back, their figures drawn |
 //! | [`html`] | the report |
+//! | [`gallery`] | `docs/experiments/` |
 //!
 //! [`Tree`] says where each file of an output directory lies:
 //!
@@ -22,6 +23,7 @@
 pub mod csv;
 pub mod figure;
 pub mod flent;
+pub mod gallery;
 pub mod html;
 mod numbers;
 pub mod plot;

@@ -63,6 +63,11 @@ pub fn plan(scenario: &Scenario, ask: Ask) -> Vec<Point> {
     points.collect()
 }
 
+/// The `--seed` that gives a point this seed.
+pub(crate) fn asked(seed: u64) -> u64 {
+    seed / STRIDE
+}
+
 fn point(variation: &Variation, document: Arc<Document>, number: usize, seed: u64, path: Path) -> Point {
     let world = match path {
         Path::Sim => "sim",

@@ -3,10 +3,10 @@
 
 use std::fmt::Write as _;
 
+use super::World;
 use super::numbers::{Column, columns, interval};
 use super::plot::short;
 use super::sheet::{Drawn, Sheet};
-use super::World;
 use crate::result::{Anova, CellResult, Judged, Verdict};
 use crate::summary::Estimate;
 
@@ -46,7 +46,9 @@ pub fn report(sheets: &[Sheet]) -> String {
     for sheet in sheets {
         article(&mut page, sheet);
     }
-    page.push_str("</main>\n<footer>Numbers are means over repetitions, with the 95 % confidence interval of the mean below. ");
+    page.push_str(
+        "</main>\n<footer>Numbers are means over repetitions, with the 95 % confidence interval of the mean below. ",
+    );
     page.push_str("Equal seeds give equal bytes in virtual time.</footer>\n</body>\n</html>\n");
     page
 }
@@ -135,7 +137,9 @@ fn shapes(page: &mut String, shapes: &[Verdict]) {
         let (class, mark, word) = match &shape.judged {
             Judged::Holds => ("holds", "✓", String::new()),
             Judged::DoesNotHold => ("fails", "✗", "<span class=\"word\">Does not hold:</span> ".to_owned()),
-            Judged::Error(why) => ("error", "!", format!("<span class=\"word\">Cannot be computed ({}):</span> ", escape(why))),
+            Judged::Error(why) => {
+                ("error", "!", format!("<span class=\"word\">Cannot be computed ({}):</span> ", escape(why)))
+            }
         };
         let _ = write!(page, "<li class=\"{class}\"><span class=\"mark\">{mark}</span><div>{word}{}", escape(&shape.says));
         if !shape.seen.is_empty() {
@@ -173,8 +177,10 @@ fn numbers(page: &mut String, sheet: &Sheet) {
     let two = sheet.worlds.len() > 1;
     for Column { title, unit, .. } in &columns {
         for drawn in &sheet.worlds {
-            let unit = if unit.is_empty() { String::new() } else { format!("<br><span class=\"unit\">{}</span>", escape(unit)) };
-            let world = if two { format!("<br><span class=\"unit\">{}</span>", world(drawn.row.path)) } else { String::new() };
+            let unit =
+                if unit.is_empty() { String::new() } else { format!("<br><span class=\"unit\">{}</span>", escape(unit)) };
+            let world =
+                if two { format!("<br><span class=\"unit\">{}</span>", world(drawn.row.path)) } else { String::new() };
             let _ = write!(page, "<th>{}{unit}{world}</th>", escape(title));
         }
     }
@@ -210,7 +216,8 @@ fn variance(page: &mut String, all: &[Anova]) {
     );
     for anova in all {
         let at: Vec<&str> = anova.at.iter().map(|(_, value)| value.as_str()).collect();
-        let means: Vec<String> = anova.groups.iter().map(|(name, mean)| format!("{} {}", escape(name), short(*mean))).collect();
+        let means: Vec<String> =
+            anova.groups.iter().map(|(name, mean)| format!("{} {}", escape(name), short(*mean))).collect();
         let verdict = if anova.p < anova.alpha { "differ" } else { "no difference shown" };
         let _ = writeln!(
             page,

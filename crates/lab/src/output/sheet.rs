@@ -1,4 +1,6 @@
 //! [`Sheet`]: a row as pages show it: its results in each world it was run in, with the figures drawn.
+//!
+//! Figures are drawn once, when the row has been run, and lie beside its result; pages are put together from those files.
 
 use std::fs;
 use std::io;
@@ -28,8 +30,10 @@ pub struct Drawn {
 }
 
 /// A drawn figure.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
+    /// Its file: `figure-2.svg`, or `figure-2-1.svg` for the first part of several.
+    pub file: String,
     /// SVG.
     pub svg: String,
     /// What stands below it; may be empty.
@@ -80,11 +84,15 @@ impl Drawn {
         let stated = row.figures.clone();
         let figures: Vec<Figure> = if stated.is_empty() { figure::defaults(&row, runs) } else { stated };
         let mut pictures = Vec::new();
-        for figure in figures {
-            let svg = figure.draw(&row, runs).map_err(|error| SheetError::Figure { row: row.scenario.clone(), error })?;
-            let last = svg.len().saturating_sub(1);
-            let caption = |number| if number == last { figure.caption.clone().unwrap_or_default() } else { String::new() };
-            pictures.extend(svg.into_iter().enumerate().map(|(number, svg)| Picture { svg, caption: caption(number) }));
+        for (number, figure) in figures.iter().enumerate() {
+            let parts = figure.draw(&row, runs).map_err(|error| SheetError::Figure { row: row.scenario.clone(), error })?;
+            let (number, last) = (number + 1, parts.len());
+            for (part, svg) in parts.into_iter().enumerate() {
+                let part = part + 1;
+                let file = if last == 1 { format!("figure-{number}.svg") } else { format!("figure-{number}-{part}.svg") };
+                let caption = if part == last { figure.caption.clone().unwrap_or_default() } else { String::new() };
+                pictures.push(Picture { file, svg, caption });
+            }
         }
         Ok(Self { row, figures: pictures })
     }
@@ -107,17 +115,59 @@ impl Drawn {
         (holds, self.row.shapes.len())
     }
 
-    /// Writes the figures beside the results: `figure-1.svg` and on.
+    /// Writes the figures beside the result, in place of those that were there.
     ///
     /// # Errors
-    /// When a file cannot be written.
+    /// When a file cannot be written or removed.
     pub fn write_figures(&self, tree: &Tree) -> Result<(), SheetError> {
-        for (number, picture) in self.figures.iter().enumerate() {
-            let file = tree.row(&self.row.scenario, self.row.path).join(format!("figure-{}.svg", number + 1));
+        let directory = tree.row(&self.row.scenario, self.row.path);
+        for file in figure_files(&directory)? {
+            fs::remove_file(&file).map_err(|error| SheetError::File { file, error })?;
+        }
+        for picture in &self.figures {
+            let file = directory.join(&picture.file);
             fs::write(&file, &picture.svg).map_err(|error| SheetError::File { file, error })?;
         }
         Ok(())
     }
+
+    /// A row with the figures that lie beside its result.
+    fn read(row: RowResult, directory: &Path) -> Result<Self, SheetError> {
+        let mut figures = Vec::new();
+        for file in figure_files(directory)? {
+            let svg = fs::read_to_string(&file).map_err(|error| SheetError::File { file: file.clone(), error })?;
+            let file = file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+            figures.push(Picture { file, svg, caption: String::new() });
+        }
+        for (number, figure) in row.figures.iter().enumerate() {
+            let of_figure = |picture: &&mut Picture| place(&picture.file).0 == number + 1;
+            if let (Some(caption), Some(last)) = (&figure.caption, figures.iter_mut().rfind(of_figure)) {
+                last.caption.clone_from(caption);
+            }
+        }
+        Ok(Self { row, figures })
+    }
+}
+
+/// Figure and part that a file's name says: 2 and 1 for `figure-2-1.svg`.
+fn place(file: &str) -> (usize, usize) {
+    let mut numbers =
+        file.trim_start_matches("figure-").trim_end_matches(".svg").split('-').map(|part| part.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
+/// The figures in a row's directory, in order.
+fn figure_files(directory: &Path) -> Result<Vec<PathBuf>, SheetError> {
+    let failed = |error| SheetError::File { file: directory.to_owned(), error };
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name().to_string_lossy().into_owned();
+        if name.starts_with("figure-") && name.ends_with(".svg") {
+            files.push(name);
+        }
+    }
+    files.sort_by_key(|name| place(name));
+    Ok(files.into_iter().map(|name| directory.join(name)).collect())
 }
 
 impl Sheet {
@@ -126,15 +176,15 @@ impl Sheet {
         &self.worlds[0]
     }
 
-    /// The sheets of all rows in a directory, in order of their ids. The runs of one row are in memory at a time.
+    /// The sheets of all rows in a directory, in order of their ids.
     ///
     /// # Errors
     /// When there are none, a file is missing or is not what it should be.
     pub fn read_all(tree: &Tree) -> Result<Vec<Self>, SheetError> {
         let mut sheets: Vec<Self> = Vec::new();
         for row in results(tree)? {
-            let runs = runs(tree, &row)?;
-            let drawn = Drawn::new(row, &runs)?;
+            let directory = tree.row(&row.scenario, row.path);
+            let drawn = Drawn::read(row, &directory)?;
             match sheets.last_mut() {
                 Some(sheet) if sheet.first().row.scenario == drawn.row.scenario => sheet.worlds.push(drawn),
                 _ => sheets.push(Self { worlds: vec![drawn] }),
@@ -165,7 +215,10 @@ fn results(tree: &Tree) -> Result<Vec<RowResult>, SheetError> {
 }
 
 /// The runs of a row, as its result names them.
-fn runs(tree: &Tree, row: &RowResult) -> Result<Vec<Run>, SheetError> {
+///
+/// # Errors
+/// When a file is missing or is not what it should be.
+pub fn runs(tree: &Tree, row: &RowResult) -> Result<Vec<Run>, SheetError> {
     let files = |cell: &CellResult| -> Vec<PathBuf> {
         cell.seeds.iter().map(|seed| tree.run(&row.scenario, row.path, &cell.cell, *seed, "json")).collect()
     };
@@ -189,4 +242,68 @@ fn order(id: &str) -> Vec<(u64, String)> {
         rest = &after[words..];
     }
     parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::fixture;
+
+    fn write<T: serde::Serialize>(file: &Path, content: &T) {
+        fs::create_dir_all(file.parent().expect("a directory")).expect("made");
+        fs::write(file, serde_json::to_vec(content).expect("JSON")).expect("written");
+    }
+
+    /// A directory with the results and runs of the fixture's row in both worlds, and of another row.
+    fn tree() -> (tempfile::TempDir, Tree) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let tree = Tree::new(directory.path());
+        let other = |id: &str, path| RowResult { scenario: id.to_owned(), path, ..fixture::row() };
+        for row in [other("001-F10", World::Sim), other("001-F4", World::Veth), fixture::row()] {
+            write(&tree.result(&row.scenario, row.path), &row);
+            for run in fixture::runs() {
+                write(&tree.run(&row.scenario, row.path, &run.cell, run.seed, "json"), &run);
+            }
+            let runs = runs(&tree, &row).expect("read");
+            Drawn::new(row, &runs).expect("drawn").write_figures(&tree).expect("written");
+        }
+        (directory, tree)
+    }
+
+    #[test]
+    fn what_was_drawn_is_read_back_in_order_of_ids_and_worlds() {
+        let (_directory, tree) = tree();
+        let sheets = Sheet::read_all(&tree).expect("read");
+        let ids: Vec<(&str, usize)> = sheets.iter().map(|s| (s.first().row.scenario.as_str(), s.worlds.len())).collect();
+        assert_eq!(ids, [("001-F4", 2), ("001-F10", 1)]);
+        assert_eq!(sheets[0].worlds.iter().map(|drawn| drawn.row.path).collect::<Vec<_>>(), [World::Sim, World::Veth]);
+        let files: Vec<&str> = sheets[0].first().figures.iter().map(|picture| picture.file.as_str()).collect();
+        assert_eq!(files, ["figure-1.svg", "figure-2.svg", "figure-3-1.svg", "figure-3-2.svg"]);
+        let again = Drawn::new(fixture::row(), &fixture::runs()).expect("drawn");
+        assert_eq!(sheets[0].first().figures, again.figures);
+    }
+
+    #[test]
+    fn figures_that_are_no_more_are_removed() {
+        let (_directory, tree) = tree();
+        let stated = "kind = 'box'\nshow = ['ping']\ncaption = 'Only this.'";
+        let row = RowResult { figures: vec![toml::from_str(stated).expect("a figure")], ..fixture::row() };
+        Drawn::new(row.clone(), &fixture::runs()).expect("drawn").write_figures(&tree).expect("written");
+        write(&tree.result(&row.scenario, row.path), &row);
+        let sheets = Sheet::read_all(&tree).expect("read");
+        assert_eq!(sheets[0].first().figures.len(), 1);
+        assert_eq!(sheets[0].first().figures[0].caption, "Only this.");
+    }
+
+    #[test]
+    fn what_is_missing_or_broken_is_named() {
+        let (directory, tree) = tree();
+        let result = tree.result("001-F4", World::Sim);
+        fs::write(&result, "{").expect("written");
+        let error = Sheet::read_all(&tree).expect_err("broken").to_string();
+        assert!(error.contains("001-F4/result.json") && error.contains("run the row again"), "{error}");
+        let nothing = Tree::new(directory.path().join("nothing"));
+        let error = Sheet::read_all(&nothing).expect_err("nothing").to_string();
+        assert!(error.contains("holds no results: run a row first"), "{error}");
+    }
 }
