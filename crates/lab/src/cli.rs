@@ -2,13 +2,14 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `list`, `show`, `run`, `compare` | one command each |
+//! | `list`, `show`, `run`, `report`, `compare` | one command each |
 //! | `table` | columns of text |
 //! | `progress` | how far a run is |
 
 mod compare;
 mod list;
 mod progress;
+mod report;
 mod run;
 mod show;
 mod table;
@@ -41,6 +42,8 @@ enum Command {
     Show(show::Show),
     /// Run rows: their tables, and whether each shape holds
     Run(run::RunArgs),
+    /// The report over all results of a directory; the gallery of figures
+    Report(report::Report),
     /// Two results side by side: output directories, rows, or cells
     Compare(compare::Compare),
 }
@@ -76,6 +79,7 @@ pub fn main() -> ExitCode {
         Command::List(library) => list::list(&library),
         Command::Show(show) => show.show(),
         Command::Run(run) => run.run(),
+        Command::Report(report) => report.report(),
         Command::Compare(compare) => compare.compare(),
     };
     match outcome {

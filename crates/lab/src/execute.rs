@@ -62,8 +62,8 @@ pub struct Done<'a> {
     pub took: Option<Duration>,
 }
 
-/// Runs `points`; the summaries are in their order. `also` writes what else there is to write of a new run; `tell` hears of each that is
-/// done. Both are called on any of the threads.
+/// Runs `points`; the summaries are in their order. `also` writes what else there is to write of each run, new or
+/// not; `tell` hears of each that is done. Both are called on any of the threads.
 ///
 /// # Errors
 /// The first in order of the points. The others are run all the same.
@@ -101,6 +101,7 @@ fn one(
 ) -> Result<Summary, ExecuteError> {
     let file = how.tree.run(&point.scenario, point.path, &point.cell, point.seed, "json");
     if let Some(run) = read(&file).filter(|run| !how.fresh && run.point == point.id) {
+        also(&run)?;
         tell(Done { point, took: None });
         return Ok(Summary::of(&run));
     }

@@ -3,6 +3,7 @@
 //! | module | writes |
 //! |---|---|
 //! | [`plot`] | figures as SVG |
+//! | [`beside`] | what lies beside each run |
 //! | [`csv`] | samples in long form |
 //! | [`flent`] | data files for Flent |
 //! | [`figure`] | which of them a row shows |
@@ -20,6 +21,7 @@
 //! lab-out/001-F4@veth/                   the same row on the wire
 //! ```
 
+pub mod beside;
 pub mod csv;
 pub mod figure;
 pub mod flent;

@@ -8,12 +8,14 @@ use clap::Args;
 
 use super::progress::Progress;
 use super::table::{Table, estimate, number};
-use super::{Ended, Failure, Library};
-use crate::execute::{Execution, execute, write};
+use super::{Ended, Failure, Library, report};
+use crate::execute::{ExecuteError, Execution, execute, write};
 use crate::output::Tree;
+use crate::output::beside::Beside;
+use crate::output::sheet::{Drawn, runs};
 use crate::plan::{Ask, Point, plan};
 use crate::result::{Judged, RowResult};
-use crate::run::Path;
+use crate::run::{Path, Run};
 use crate::scenario::Scenario;
 
 /// Arguments of `lab run`.
@@ -43,6 +45,9 @@ pub(super) struct RunArgs {
     /// Threads; default one for each processor. On the wire always one: runs would share the processors
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
+    /// Samples as CSV too
+    #[arg(long)]
+    csv: bool,
     /// Run again what has been run before
     #[arg(long)]
     fresh: bool,
@@ -70,6 +75,9 @@ impl RunArgs {
             if let Some(other) = &header.elsewhere {
                 println!("{}  {}\n  not run here: it needs {}: {}\n", header.id, header.title, other.needs, other.command);
             }
+        }
+        if !rows.is_empty() {
+            report::refresh(&tree)?;
         }
         Ok(conclude(&rows))
     }
@@ -99,7 +107,13 @@ impl RunArgs {
         let jobs = jobs.filter(|_| self.path == Path::Sim).unwrap_or(NonZeroUsize::MIN);
         let progress = Progress::new(points.len());
         let how = Execution { tree, jobs, fresh: self.fresh };
-        let summaries = execute(&points, &how, |_| Ok(()), |done| progress.tell(done));
+        let also = |run: &Run| {
+            let header = scenarios.iter().map(Scenario::header).find(|header| header.id == run.scenario);
+            let beside = Beside { flent: header.and_then(|header| header.flent.as_ref()), csv: self.csv };
+            let written = beside.write(tree, run);
+            written.map_err(|(file, error)| ExecuteError::Write { file: file.display().to_string(), error })
+        };
+        let summaries = execute(&points, &how, also, |done| progress.tell(done));
         progress.end();
         let mut summaries = summaries?.into_iter();
         let mut rows = Vec::new();
@@ -108,6 +122,8 @@ impl RunArgs {
             let row = crate::row::judge(scenario, ask.path, points, &own);
             let file = tree.result(&row.scenario, row.path);
             write(&file, &serde_json::to_vec_pretty(&row)?).map_err(|error| format!("{}: {error}", file.display()))?;
+            let drawn = Drawn::new(row.clone(), &runs(tree, &row)?)?;
+            drawn.write_figures(tree)?;
             rows.push(row);
         }
         Ok(rows)

@@ -45,6 +45,8 @@ fn run(bottleneck: &str, tsq: &str, seed: u64) -> Run {
         every(Quantity::Goodput, "upload-1", &|i| 47.0 + i % 3.0),
         every(Quantity::Goodput, "upload-2", &|i| 48.0 - i % 3.0),
         every(Quantity::Ping, "ping", &|i| level * (0.5 + (i + seed as f64) % 20.0 / 20.0)),
+        every(Quantity::Cwnd, "upload-1", &|i| 10.0 + i),
+        every(Quantity::Cwnd, "upload-2", &|i| 10.0 + i),
         every(Quantity::Backlog, "client", &|i| level * (i % 20.0) / 10.0),
         every(Quantity::Backlog, "router>server", &|_| 0.0),
     ];

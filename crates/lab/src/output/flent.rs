@@ -35,10 +35,10 @@ pub const LEAD_IN: f64 = 5.0;
 pub struct FlentTest {
     /// Flent's name of the test: `tcp_4up`, `tcp_nup`, `rrul_be`.
     pub test: String,
-    /// The flow whose instances are uploads. By default all flows with goodput but those whose name begins with `down`.
+    /// The flow whose instances are uploads. By default all of TCP but those whose name begins with `down`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upload: Option<String>,
-    /// The flow whose instances are downloads. By default all whose name begins with `down`.
+    /// The flow whose instances are downloads. By default all of TCP whose name begins with `down`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub download: Option<String>,
     /// The flow whose instances are pings, ICMP first. By default all pings.
@@ -152,9 +152,10 @@ impl FlentTest {
             return Ok(self.series.iter().map(|(name, of)| (name.clone(), of.clone())).collect());
         }
         let is_down = |series: &&Series| series.of.starts_with("down");
-        let all = |down| run.of(Quantity::Goodput).filter(|s| is_down(s) == down).map(|s| s.of.clone()).collect();
+        // A ping has goodput too, but no window.
+        let all = |down| run.of(Quantity::Cwnd).filter(|s| is_down(s) == down).map(|s| s.of.clone()).collect();
         let named = |flow: &Option<String>, down| {
-            flow.as_ref().map_or_else(|| all(down), |name| instances(run, Quantity::Goodput, name))
+            flow.as_ref().map_or_else(|| all(down), |name| instances(run, Quantity::Cwnd, name))
         };
         let (uploads, downloads) = (named(&self.upload, false), named(&self.download, true));
         let mut flows = Vec::new();
