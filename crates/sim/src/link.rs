@@ -247,10 +247,12 @@ impl Link {
         for packet in card.done.drain(..) {
             self.settle(packet);
         }
+        let (mut clock, copy) = (now, card.copy);
         while let Some(slot) = card.ring_mut().slot(now)
-            && let Some(packet) = self.next(now, tracer)
+            && let Some(packet) = self.next(clock, tracer)
         {
             slot.put(packet, now);
+            clock += copy;
         }
         card.ring_mut().doorbell(now);
     }

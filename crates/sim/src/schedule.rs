@@ -1,4 +1,4 @@
-//! [`Schedule`]: how a line's rate changes over time, in steps or as a recorded [`Trace`] says; [`Line`] is what serialises by it.
+//! [`Schedule`]: how a line's rate changes over time, in steps or as a recorded [`Trace`] says; `Line` is what serialises by it.
 //!
 //! A schedule counts from the beginning of virtual time. Bytes that were begun at one rate are finished at the next: a step in the
 //! middle of a frame changes its departure, no more and no less than the bytes that are left ask for.

@@ -17,6 +17,8 @@ use crate::nic::{NicConfig, SimNic};
 /// The card of a link.
 pub(super) struct Card {
     ring: Ring<SimNic, Box<dyn Limit>>,
+    /// What taking a packet from the queue takes.
+    pub(super) copy: Duration,
     late: Duration,
     /// What lateness is drawn from.
     rng: Pcg32,
@@ -28,12 +30,12 @@ pub(super) struct Card {
 impl Card {
     /// The card that sends onto `link`.
     pub(super) fn new(config: &CardConfig, link: &LinkConfig, rng: Pcg32) -> Result<Self, ConfigError> {
-        let CardConfig { ring, restart, ring_bytes, coalesce, late, limit } = *config;
+        let CardConfig { ring, restart, ring_bytes, copy, coalesce, late, limit } = *config;
         let (mtu, rate, schedule) = (HeapFrame::LEN - super::IP, link.rate, link.schedule.clone());
         // It never receives.
         let (tx_ring, rx_ring, framing) = (ring, 1, link.framing);
         let nic = NicConfig { mtu, tx_ring, restart, ring_bytes, rx_ring, rate, schedule, framing, coalesce, tso: None };
-        Ok(Self { ring: Ring::new(SimNic::new(nic)?, limit.build()?), late, rng, answers_at: None, done: Vec::new() })
+        Ok(Self { ring: Ring::new(SimNic::new(nic)?, limit.build()?), copy, late, rng, answers_at: None, done: Vec::new() })
     }
 
     /// Lets time pass until `now`: shows `wire` what has left; `done` then holds what the driver found completed.

@@ -68,6 +68,9 @@ pub struct CardConfig {
     /// Bytes that the ring holds, as [`NicConfig::ring_bytes`](crate::NicConfig::ring_bytes): room for full frames of 2048 bytes is
     /// counted. Default [`Bytes::MAX`].
     pub ring_bytes: Bytes,
+    /// What it takes to hand one packet from the queue to the ring: those of a burst are taken one after the other, which an estimator
+    /// of the departure rate sees. It keeps nothing else waiting. Default 0.
+    pub copy: Duration,
     /// When it announces completions.
     pub coalesce: Coalesce,
     /// Longest the driver takes to answer an interrupt, drawn evenly from nothing to this: a processor that is busy. Default 0.
@@ -79,7 +82,7 @@ pub struct CardConfig {
 impl Default for CardConfig {
     fn default() -> Self {
         let (coalesce, limit) = (Coalesce::default(), RingLimit::default());
-        Self { ring: 256, restart: 1, ring_bytes: Bytes::MAX, coalesce, late: Duration::ZERO, limit }
+        Self { ring: 256, restart: 1, ring_bytes: Bytes::MAX, copy: Duration::ZERO, coalesce, late: Duration::ZERO, limit }
     }
 }
 

@@ -26,6 +26,7 @@ mod endings;
 mod local_drops;
 mod profiles;
 mod recovery_grid;
+mod ring_bursts;
 mod ring_fq_codel;
 mod ring_late;
 mod ring_latency;
