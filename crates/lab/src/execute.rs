@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::output::Tree;
 use crate::plan::Point;
 use crate::run::{Run, RunError, run};
-use crate::summary::Summary;
+use crate::summary::Ran;
 
 /// How to run.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub struct Execution<'a> {
     pub fresh: bool,
 }
 
-/// Why there is no summary of a point.
+/// Why there is nothing of a point.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecuteError {
     /// It could not be run.
@@ -62,7 +62,7 @@ pub struct Done<'a> {
     pub took: Option<Duration>,
 }
 
-/// Runs `points`; the summaries are in their order. `also` writes what else there is to write of each run, new or
+/// Runs `points`; what is kept of them is in their order. `also` writes what else there is to write of each run, new or
 /// not; `tell` hears of each that is done. Both are called on any of the threads.
 ///
 /// # Errors
@@ -72,15 +72,15 @@ pub fn execute(
     how: &Execution<'_>,
     also: impl Fn(&Run) -> Result<(), ExecuteError> + Sync,
     tell: impl Fn(Done<'_>) + Sync,
-) -> Result<Vec<Summary>, ExecuteError> {
+) -> Result<Vec<Ran>, ExecuteError> {
     let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<(usize, Result<Summary, ExecuteError>)>> = Mutex::new(Vec::new());
+    let done: Mutex<Vec<(usize, Result<Ran, ExecuteError>)>> = Mutex::new(Vec::new());
     let work = || {
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(point) = points.get(number) else { return };
-            let summary = one(point, how, &also, &tell);
-            done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((number, summary));
+            let ran = one(point, how, &also, &tell);
+            done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((number, ran));
         }
     };
     thread::scope(|scope| {
@@ -90,7 +90,7 @@ pub fn execute(
     });
     let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     done.sort_by_key(|(number, _)| *number);
-    done.into_iter().map(|(_, summary)| summary).collect()
+    done.into_iter().map(|(_, ran)| ran).collect()
 }
 
 fn one(
@@ -98,12 +98,12 @@ fn one(
     how: &Execution<'_>,
     also: &impl Fn(&Run) -> Result<(), ExecuteError>,
     tell: &impl Fn(Done<'_>),
-) -> Result<Summary, ExecuteError> {
+) -> Result<Ran, ExecuteError> {
     let file = how.tree.run(&point.scenario, point.path, &point.cell, point.seed, "json");
     if let Some(run) = read(&file).filter(|run| !how.fresh && run.point == point.id) {
         also(&run)?;
         tell(Done { point, took: None });
-        return Ok(Summary::of(&run));
+        return Ok(Ran::of(&run, &point.document));
     }
     #[expect(clippy::disallowed_methods, reason = "how long a run took is told to whoever waits, and stands in no file")]
     let began = Instant::now();
@@ -117,7 +117,7 @@ fn one(
     let json = serde_json::to_vec(&run).map_err(|error| failed(&file, error.into()))?;
     write(&file, &json).map_err(|error| failed(&file, error))?;
     tell(Done { point, took: Some(began.elapsed()) });
-    Ok(Summary::of(&run))
+    Ok(Ran::of(&run, &point.document))
 }
 
 /// The run in `file`, if there is a whole one.

@@ -92,7 +92,7 @@ pub struct Seen {
 /// A one-way analysis of variance: whether the means of groups differ more than chance explains.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Anova {
-    /// The number compared, e.g. `ping.mean`.
+    /// The number compared, e.g. `ping.mean`, or the quantity whose single values are: `ping`.
     pub metric: String,
     /// The axis whose values are the groups.
     pub over: String,

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use crate::plan::Point;
-use crate::result::{CellResult, Judged, RowResult, Verdict};
+use crate::result::{Anova, CellResult, Judged, RowResult, Verdict};
 use crate::run::Path;
 use crate::scenario::{Expected, Scenario};
-use crate::summary::{Estimate, Summary};
+use crate::summary::{Estimate, Ran};
 use crate::verdict::{Check, variance};
 
-/// The row of `scenario`, of which `points` were run with these `summaries`.
-pub fn judge(scenario: &Scenario, path: Path, points: &[Point], summaries: &[Summary]) -> RowResult {
+/// The row of `scenario`, of which `points` were run and `ran` was kept.
+pub fn judge(scenario: &Scenario, path: Path, points: &[Point], ran: &[Ran]) -> RowResult {
     let header = scenario.header();
-    let runs: Vec<_> = points.iter().zip(summaries).collect();
+    let runs: Vec<_> = points.iter().zip(ran).collect();
     let of = |number: usize| runs.iter().filter(move |(point, _)| point.number == number);
     let cells: Vec<CellResult> = scenario
         .cells
@@ -20,7 +20,7 @@ pub fn judge(scenario: &Scenario, path: Path, points: &[Point], summaries: &[Sum
         .enumerate()
         .map(|(number, variation)| {
             let mut values: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-            for (name, value) in of(number).flat_map(|(_, summary)| &summary.0) {
+            for (name, value) in of(number).flat_map(|(_, ran)| &ran.summary.0) {
                 values.entry(name).or_default().push(*value);
             }
             let estimate = |(name, values): (&str, Vec<f64>)| Some((name.to_owned(), Estimate::of(&values)?));
@@ -28,7 +28,8 @@ pub fn judge(scenario: &Scenario, path: Path, points: &[Point], summaries: &[Sum
             CellResult { cell: variation.cell.clone(), seeds: of(number).map(|(point, _)| point.seed).collect(), numbers }
         })
         .collect();
-    let observed = |number: usize, metric: &str| of(number).filter_map(|(_, summary)| summary.get(metric)).collect();
+    let observed = |number: usize, metric: &str| of(number).flat_map(|(_, ran)| ran.observed(metric)).collect();
+    let anova: Vec<_> = header.anova.iter().flat_map(|wanted| variance(wanted, &cells, observed)).collect();
     RowResult {
         scenario: header.id.clone(),
         title: header.title.clone(),
@@ -40,15 +41,15 @@ pub fn judge(scenario: &Scenario, path: Path, points: &[Point], summaries: &[Sum
         table: header.table.clone(),
         flent: header.flent.clone(),
         figures: header.figure.clone(),
-        shapes: scenario.shapes.iter().map(|expected| verdict(expected, &cells)).collect(),
-        anova: header.anova.iter().flat_map(|wanted| variance(wanted, &cells, observed)).collect(),
+        shapes: scenario.shapes.iter().map(|expected| verdict(expected, &cells, &anova)).collect(),
+        anova,
         cells,
     }
 }
 
-fn verdict(expected: &Expected, cells: &[CellResult]) -> Verdict {
+fn verdict(expected: &Expected, cells: &[CellResult], anova: &[Anova]) -> Verdict {
     match Check::read(&expected.check) {
-        Ok(check) => check.judge(expected, cells),
+        Ok(check) => check.judge(expected, cells, anova),
         Err(why) => {
             let Expected { says, check, file, line } = expected.clone();
             Verdict { says, check, file, line, judged: Judged::Error(why), seen: Vec::new() }

@@ -5,9 +5,11 @@
 //! | `statistics` | percentiles, means, fairness of a list of values |
 //! | `names` | [`Names`]: which numbers a scenario will have |
 //! | `estimate` | [`Estimate`] |
+//! | `ran` | [`Ran`]: all that a row keeps of a run |
 
 mod estimate;
 mod names;
+mod ran;
 mod statistics;
 #[cfg(test)]
 mod tests;
@@ -20,6 +22,7 @@ use crate::run::{Quantity, Run, Series};
 
 pub use estimate::Estimate;
 pub use names::Names;
+pub use ran::Ran;
 pub use statistics::{jain, percentile};
 
 use statistics::distribution;

@@ -18,7 +18,7 @@ use cel::common::ast::IdedExpr;
 use cel::parser::Parser;
 use cel::{Context, ExecutionError, Value};
 
-use crate::result::{CellResult, Judged, Seen, Verdict};
+use crate::result::{Anova, CellResult, Judged, Seen, Verdict};
 use crate::scenario::{Expected, Variation};
 use crate::summary::{Estimate, Names};
 
@@ -30,12 +30,14 @@ const LONGEST: usize = 4096;
 const DEEPEST: usize = 32;
 /// The name that all numbers are under.
 const ROOT: &str = "cell";
+/// The name that analyses of variance are under, by the values of the other axes.
+const ANOVA: &str = "anova";
 
 /// A shape's expression, read.
 #[derive(Clone, Debug)]
 pub struct Check {
     expression: IdedExpr,
-    /// Paths below `cell` that it names literally, in order of appearance.
+    /// Paths from `cell` and `anova` that it names literally, in order of appearance.
     paths: Vec<Vec<String>>,
 }
 
@@ -65,8 +67,8 @@ impl Check {
         expression::whole_numbers_as_numbers(&mut expression);
         let mut paths = Vec::new();
         expression::paths(&expression, &mut BTreeMap::new(), &mut |path| {
-            if path[0] == ROOT && !paths.contains(&path[1..].to_vec()) {
-                paths.push(path[1..].to_vec());
+            if (path[0] == ROOT || path[0] == ANOVA) && !paths.contains(&path) {
+                paths.push(path);
             }
         });
         Ok(Self { expression, paths })
@@ -81,39 +83,37 @@ impl Check {
             return Err(format!("it names no number: write e.g. {}", example(axes)));
         }
         for path in &self.paths {
-            suits(path, axes, cells)?;
+            match &path[..] {
+                [root, path @ ..] if root == ROOT => suits(path, axes, cells)?,
+                [.., last] if FIELDS.contains(&last.as_str()) => {}
+                _ => return Err(format!("an analysis of variance has {}: write e.g. anova.p", FIELDS.join(", "))),
+            }
         }
-        let ones = self.paths.iter().map(|path| (path.clone(), 1.0));
-        match self.compute(ones.collect::<Vec<_>>().into_iter()) {
+        match self.compute(self.paths.iter().map(|path| (path.clone(), 1.0))) {
             // A name that is put together while it is computed may be missing among the ones.
             Ok(_) | Err(Trouble::Missing(_)) => Ok(()),
             Err(trouble) => Err(trouble.to_string()),
         }
     }
 
-    /// Judges it over `cells`.
-    pub fn judge(&self, expected: &Expected, cells: &[CellResult]) -> Verdict {
+    /// Judges it over `cells` and their analyses of variance.
+    pub fn judge(&self, expected: &Expected, cells: &[CellResult], anova: &[Anova]) -> Verdict {
         let numbers =
-            cells.iter().flat_map(|cell| cell.numbers.iter().map(|(name, value)| (path_of(cell, name), value.mean)));
-        let judged = match self.compute(numbers) {
+            cells.iter().flat_map(|cell| cell.numbers.iter().map(move |(name, value)| (path_of(cell, name), *value)));
+        // Of several with the same name the first is seen.
+        let analyses = anova.iter().rev().flat_map(paths_of);
+        let known: BTreeMap<Vec<String>, Estimate> = numbers.chain(analyses).collect();
+        let judged = match self.compute(known.iter().map(|(path, value)| (path.clone(), value.mean))) {
             Ok(true) => Judged::Holds,
             Ok(false) => Judged::DoesNotHold,
             Err(trouble) => Judged::Error(trouble.to_string()),
         };
+        let seen = self.paths.iter().filter_map(|path| {
+            let from = usize::from(path[0] == ROOT);
+            Some(Seen { name: path[from..].join("."), value: *known.get(path)? })
+        });
         let Expected { says, check, file, line } = expected.clone();
-        Verdict { says, check, file, line, judged, seen: self.seen(cells) }
-    }
-
-    /// The numbers it names, as far as there are any.
-    fn seen(&self, cells: &[CellResult]) -> Vec<Seen> {
-        let find = |path: &Vec<String>| -> Option<Seen> {
-            let axes = cells.first()?.cell.0.len();
-            let (cell, name) = (path.get(..axes)?, path.get(axes..)?);
-            let cell = cells.iter().find(|known| known.cell.values().eq(cell.iter().map(String::as_str)))?;
-            let value: &Estimate = cell.numbers.get(&name.join("."))?;
-            Some(Seen { name: path.join("."), value: *value })
-        };
-        self.paths.iter().filter_map(find).collect()
+        Verdict { says, check, file, line, judged, seen: seen.collect() }
     }
 
     fn compute(&self, numbers: impl Iterator<Item = (Vec<String>, f64)>) -> Result<bool, Trouble> {
@@ -121,8 +121,10 @@ impl Check {
         for (path, value) in numbers {
             tree.put(&path, value);
         }
+        let mut below = |root: &str| tree.below.remove(root).unwrap_or_default().into_value();
         let mut context = Context::default();
-        context.add_variable_from_value(ROOT, tree.into_value());
+        context.add_variable_from_value(ROOT, below(ROOT));
+        context.add_variable_from_value(ANOVA, below(ANOVA));
         match Value::resolve(&self.expression, &context) {
             Ok(Value::Bool(answer)) => Ok(answer),
             Ok(_) => Err(Trouble::Other("it must say yes or no: compare something".to_owned())),
@@ -148,8 +150,20 @@ impl fmt::Display for Trouble {
     }
 }
 
+/// What an analysis of variance has.
+const FIELDS: [&str; 3] = ["f", "f_crit", "p"];
+
 fn path_of(cell: &CellResult, name: &str) -> Vec<String> {
-    cell.cell.values().chain(name.split('.')).map(str::to_owned).collect()
+    [ROOT].into_iter().chain(cell.cell.values()).chain(name.split('.')).map(str::to_owned).collect()
+}
+
+/// Where the numbers of `anova` are, by the values of the other axes.
+fn paths_of(anova: &Anova) -> impl Iterator<Item = (Vec<String>, Estimate)> {
+    let exact = |value: f64| Estimate { mean: value, lo: value, hi: value, count: 1 };
+    let place: Vec<String> =
+        [ANOVA].into_iter().chain(anova.at.iter().map(|(_, value)| value.as_str())).map(str::to_owned).collect();
+    let values = FIELDS.into_iter().zip([anova.f, anova.f_crit, anova.p]);
+    values.map(move |(field, value)| ([&place[..], &[field.to_owned()]].concat(), exact(value)))
 }
 
 /// Whether `path` leads to a number of one of `cells`, or to several.

@@ -113,12 +113,12 @@ impl RunArgs {
             let written = beside.write(tree, run);
             written.map_err(|(file, error)| ExecuteError::Write { file: file.display().to_string(), error })
         };
-        let summaries = execute(&points, &how, also, |done| progress.tell(done));
+        let ran = execute(&points, &how, also, |done| progress.tell(done));
         progress.end();
-        let mut summaries = summaries?.into_iter();
+        let mut ran = ran?.into_iter();
         let mut rows = Vec::new();
         for (scenario, points) in scenarios.iter().zip(&plans) {
-            let own: Vec<_> = summaries.by_ref().take(points.len()).collect();
+            let own: Vec<_> = ran.by_ref().take(points.len()).collect();
             let row = crate::row::judge(scenario, ask.path, points, &own);
             let file = tree.result(&row.scenario, row.path);
             write(&file, &serde_json::to_vec_pretty(&row)?).map_err(|error| format!("{}: {error}", file.display()))?;

@@ -148,7 +148,9 @@ fn numbers(subject: &Subject<'_>) -> Result<(), Fault> {
     }
     for (number, anova) in document.anova.iter().enumerate() {
         let at = |key| [Key("anova"), Number(number), Key(key)];
-        names.check(&anova.metric).map_err(|why| subject.refuse(&at("metric"), why))?;
+        // A quantity alone means its single values.
+        let metric: Vec<String> = anova.metric.split('.').map(str::to_owned).collect();
+        names.suit(&metric).map_err(|why| subject.refuse(&at("metric"), why))?;
         let known = document.axis.iter().any(|axis| axis.name == anova.over);
         let axes = listed(document.axis.iter().map(|axis| &axis.name));
         subject.require(known, &at("over"), format_args!("no axis is named `{}`; axes: {axes}", anova.over))?;

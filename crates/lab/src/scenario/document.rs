@@ -413,7 +413,7 @@ pub struct Shape {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variance {
-    /// The number compared.
+    /// The number compared, one of each repetition; or a quantity, all values of which are.
     pub metric: String,
     /// The axis whose values are the groups.
     pub over: String,

@@ -62,6 +62,16 @@ fn what_does_not_add_up_is_pooled() {
 }
 
 #[test]
+fn single_values_are_kept_for_the_analysis_that_wants_them() {
+    let scenario = "id = \"x\"\ntitle = \"x\"\npaper = \"x\"\nclaim = \"x\"\n\
+                    anova = [{ metric = \"ping\", over = \"a\" }, { metric = \"ping.mean\", over = \"a\" }]";
+    let document: crate::scenario::Document = toml::from_str(scenario).expect("it is right");
+    let ran = Ran::of(&run(vec![series(Quantity::Ping, "ping", &[9.0, 1.0, 2.0, 3.0])]), &document);
+    assert_eq!((ran.observed("ping"), ran.observed("ping.mean")), (vec![1.0, 2.0, 3.0], vec![2.0]));
+    assert_eq!(ran.observed("rtt.mean"), [0.0; 0]);
+}
+
+#[test]
 fn the_interval_of_confidence_is_students() {
     // t(0.975; 2) = 4.302652729911275; the standard error of 1, 2, 3 is 1/√3.
     let estimate = Estimate::of(&[1.0, 2.0, 3.0]).expect("there are values");

@@ -20,7 +20,7 @@ fn cells() -> Vec<CellResult> {
 
 fn judge(check: &str) -> Verdict {
     let expected = Expected { says: "so".into(), check: check.into(), file: "f.toml".into(), line: 3 };
-    Check::read(check).unwrap_or_else(|error| panic!("{check}: {error}")).judge(&expected, &cells())
+    Check::read(check).unwrap_or_else(|error| panic!("{check}: {error}")).judge(&expected, &cells(), &[])
 }
 
 #[test]
@@ -68,6 +68,20 @@ fn the_analysis_of_variance_is_fishers() {
     assert_eq!(variance(&wanted, &cells, |_, _| vec![1.0, 1.0]), [], "nothing varies");
 }
 
+#[test]
+fn shapes_see_the_analysis_of_the_other_axes_values() {
+    let at = vec![("streams".to_owned(), "16".to_owned())];
+    let (metric, over, groups) = ("ping".to_owned(), "aqm".to_owned(), Vec::new());
+    let anova = Anova { metric, over, at, groups, f: 9.0, f_crit: 3.0, p: 0.01, alpha: 0.05 };
+    let check = r#"anova["16"].p < 0.05 && anova["16"].f > anova["16"].f_crit"#;
+    let expected = Expected { says: "so".into(), check: check.into(), file: "f.toml".into(), line: 3 };
+    let verdict = Check::read(check).expect("it is right").judge(&expected, &cells(), &[anova]);
+    assert_eq!(verdict.judged, Judged::Holds);
+    let seen: Vec<_> = verdict.seen.iter().map(|seen| (seen.name.as_str(), seen.value.mean)).collect();
+    assert_eq!(seen, [("anova.16.p", 0.01), ("anova.16.f", 9.0), ("anova.16.f_crit", 3.0)]);
+    assert!(Check::read("anova.q > 1").expect("it is read").suits(&[], &[]).is_err());
+}
+
 proptest! {
     #[test]
     fn no_expression_panics(text in prop_oneof![
@@ -77,7 +91,7 @@ proptest! {
     ]) {
         if let Ok(check) = Check::read(&text) {
             let expected = Expected { says: String::new(), check: text, file: String::new(), line: 1 };
-            let _verdict = check.judge(&expected, &cells());
+            let _verdict = check.judge(&expected, &cells(), &[]);
         }
     }
 }
