@@ -19,6 +19,9 @@ pub(super) struct Liveness {
     pub(super) waiting_since: Option<Instant>,
     /// Keepalive probes sent since the peer was last heard of.
     probes: u32,
+    /// When the latest of them left. The next one waits from there: a loop that comes late must not ask many times at once, and
+    /// take the missing answers for silence.
+    asked: Instant,
     /// A keepalive probe is to be sent now.
     pub(super) probe_due: bool,
 }
@@ -42,14 +45,15 @@ impl Liveness {
     }
 
     /// A probe left, of a closed window or of a quiet peer.
-    pub(super) fn probed(&mut self) {
+    pub(super) fn probed(&mut self, now: Instant) {
         if std::mem::take(&mut self.probe_due) {
             self.probes = self.probes.saturating_add(1);
+            self.asked = now;
         }
     }
 
     fn next_probe(&self, keepalive: &Keepalive) -> Instant {
-        self.heard + keepalive.idle + keepalive.interval.saturating_mul(self.probes)
+        if self.probes == 0 { self.heard + keepalive.idle } else { self.asked + keepalive.interval }
     }
 }
 

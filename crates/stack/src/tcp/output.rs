@@ -354,7 +354,7 @@ impl Connection {
                 if let Some(persist) = &mut self.timers.persist {
                     persist.sent(now, rto);
                 }
-                self.liveness.probed();
+                self.liveness.probed(now);
                 None
             }
             Kind::Ack | Kind::Past(_) => None,

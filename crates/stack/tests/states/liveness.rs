@@ -43,6 +43,20 @@ fn a_quiet_peer_is_asked_and_lives_as_long_as_it_answers() {
     assert_eq!(peer.state(), Some("ESTABLISHED"));
 }
 
+/// A machine that slept is no peer that is silent: it asks once, and waits for the answer.
+#[test]
+fn a_loop_that_comes_hours_late_asks_once() {
+    let mut peer = Peer::connected(keeping(), mss(1000));
+    peer.pair.now += Duration::from_secs(10_000);
+    let sent = peer.run_for(Duration::from_millis(1));
+    let [probe] = &sent[..] else { panic!("one probe, not {sent:?}") };
+    assert_eq!(probe.flags, ACK);
+    assert_eq!(peer.state(), Some("ESTABLISHED"));
+    assert_eq!(peer.send(&peer.ack()), []);
+    let (waited, _) = seconds_until_sent(&mut peer, 200).expect("a probe");
+    assert!((99..=101).contains(&waited), "asked after {waited} s");
+}
+
 #[test]
 fn a_silent_peer_is_given_up_after_the_probes() {
     let mut peer = Peer::connected(keeping(), mss(1000));
