@@ -53,7 +53,7 @@ pub use config::{
 pub use host::{Host, Replaced, Stuck};
 pub use limits::Limits;
 pub use pacer::{CatchUp, PacerConfig};
-pub use socket::{CloseReason, ConnectError, Event, ListenError, PathError, PingError, Recv, SocketError};
+pub use socket::{CloseReason, ConnectError, Event, ListenAt, ListenError, PathError, PingError, Recv, SocketError};
 pub use stats::HostStats;
 pub use tcp::ecn::EcnState;
 pub use tcp::info::{Limited, Ss, TcpInfo};

@@ -1,6 +1,6 @@
 //! What an application sees of a socket: events, read results, errors.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::time::Duration;
 
 use tautline_base::SocketId;
@@ -147,15 +147,64 @@ pub enum SocketError {
     Closed,
 }
 
+/// Where to listen: a port of the host, or of one of its addresses.
+///
+/// Made of a `u16`: connections to every address. Made of a [`SocketAddr`]: those to that address; `0.0.0.0` stands for every address
+/// of IPv4, `::` for every one of both families. What several listeners could take goes to the one that says most: the address
+/// before the family before the port alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ListenAt(SocketAddr);
+
+impl ListenAt {
+    /// The address, unspecified for more than one, and the port.
+    pub fn address(self) -> SocketAddr {
+        self.0
+    }
+}
+
+impl From<u16> for ListenAt {
+    fn from(port: u16) -> Self {
+        (Ipv6Addr::UNSPECIFIED, port).into()
+    }
+}
+
+impl<A: Into<IpAddr>> From<(A, u16)> for ListenAt {
+    fn from((address, port): (A, u16)) -> Self {
+        SocketAddr::new(address.into(), port).into()
+    }
+}
+
+impl From<SocketAddr> for ListenAt {
+    fn from(address: SocketAddr) -> Self {
+        // The socket API's way to write an IPv4 address as one of IPv6 (RFC 4291 §2.5.5.2).
+        Self(SocketAddr::new(address.ip().to_canonical(), address.port()))
+    }
+}
+
+impl From<SocketAddrV4> for ListenAt {
+    fn from(address: SocketAddrV4) -> Self {
+        SocketAddr::from(address).into()
+    }
+}
+
+impl From<SocketAddrV6> for ListenAt {
+    fn from(address: SocketAddrV6) -> Self {
+        SocketAddr::from(address).into()
+    }
+}
+
 /// Why `listen` was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListenError {
     /// Port 0 cannot be listened on.
     #[error("port 0 cannot be listened on: name a port from 1 to 65535")]
     PortZero,
-    /// Another listener has the port.
+    /// Another listener has the port, of the same address.
     #[error("port {0} is in use by another listener of this host")]
     InUse(u16),
+    /// It is none of this host's addresses.
+    #[error("{0} is not an address of this host")]
+    NotOurs(IpAddr),
 }
 
 /// Why `connect` was refused.

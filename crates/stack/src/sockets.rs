@@ -9,6 +9,7 @@ use tautline_base::{Instant, SocketId};
 
 use crate::config::TcpConfig;
 use crate::keyed::Key;
+use crate::socket::ListenAt;
 use crate::tcp::Connection;
 use crate::udp::socket::UdpSocket;
 
@@ -33,7 +34,7 @@ pub(crate) enum Socket {
 
 /// Waits for connections on a port.
 pub(crate) struct Listener {
-    pub(crate) port: u16,
+    pub(crate) at: ListenAt,
     /// Every connection shares it until it changes its own.
     pub(crate) config: Arc<TcpConfig>,
     /// Connections that are half open.
@@ -47,9 +48,9 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    pub(crate) fn new(port: u16, config: Arc<TcpConfig>, key: Key) -> Self {
+    pub(crate) fn new(at: ListenAt, config: Arc<TcpConfig>, key: Key) -> Self {
         let peers = HashMap::with_hasher(key);
-        Self { port, config, pending: 0, waiting: 0, cookies_at: None, peers }
+        Self { at, config, pending: 0, waiting: 0, cookies_at: None, peers }
     }
 
     /// The application has as many connections to take as it may leave waiting.
@@ -182,7 +183,8 @@ mod tests {
     #[test]
     fn an_old_handle_does_not_reach_the_next_tenant() {
         let mut sockets = Sockets::default();
-        let listener = |_| Socket::Listener(Box::new(Listener::new(1, TcpConfig::default().into(), Key::from_seed(1))));
+        let listener =
+            |_| Socket::Listener(Box::new(Listener::new(1.into(), TcpConfig::default().into(), Key::from_seed(1))));
         let first = sockets.insert(listener);
         assert!(sockets.remove(first).is_some());
         let second = sockets.insert(listener);

@@ -12,7 +12,7 @@ use tautline_qdisc::Qdisc;
 use super::Host;
 use crate::attribution::Attribution;
 use crate::config::{Keepalive, TcpConfig};
-use crate::socket::{ConnectError, ListenError, Recv, SocketError};
+use crate::socket::{ConnectError, ListenAt, ListenError, Recv, SocketError};
 use crate::sockets::{Listener, Socket};
 use crate::tcp::info::TcpInfo;
 use crate::tcp::{Connection, Opening, Tuple};
@@ -28,18 +28,27 @@ where
     T: Tracer,
     L: Limit,
 {
-    /// Accepts connections on `port`; each will behave as `config` says, and shares it.
-    pub fn listen(&mut self, port: u16, config: impl Into<Arc<TcpConfig>>) -> Result<SocketId, ListenError> {
-        if port == 0 {
+    /// Accepts connections on a port, of every address or of the one that is named; each will behave as `config` says, and shares
+    /// it.
+    ///
+    /// # Errors
+    /// [`ListenError`]: port 0, a port that is taken, an address that is not the host's.
+    pub fn listen(&mut self, at: impl Into<ListenAt>, config: impl Into<Arc<TcpConfig>>) -> Result<SocketId, ListenError> {
+        let at = at.into();
+        let address = at.address();
+        if address.port() == 0 {
             return Err(ListenError::PortZero);
         }
-        if self.listeners.contains_key(&port) {
-            return Err(ListenError::InUse(port));
+        if !address.ip().is_unspecified() && !self.addressing.is_own(address.ip()) {
+            return Err(ListenError::NotOurs(address.ip()));
+        }
+        if self.listeners.contains_key(&at) {
+            return Err(ListenError::InUse(address.port()));
         }
         let config = config.into();
         self.attributing |= config.attribution;
-        let id = self.sockets.insert(|_| Socket::Listener(Box::new(Listener::new(port, config, self.key))));
-        self.listeners.insert(port, id);
+        let id = self.sockets.insert(|_| Socket::Listener(Box::new(Listener::new(at, config, self.key))));
+        self.listeners.insert(at, id);
         Ok(id)
     }
 
@@ -133,7 +142,7 @@ where
         } else if self.sockets.udp(id).is_some() {
             self.release_udp(id);
         } else if let Some(Socket::Listener(listener)) = self.sockets.remove(id) {
-            self.listeners.remove(&listener.port);
+            self.listeners.remove(&listener.at);
         }
     }
 

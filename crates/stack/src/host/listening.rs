@@ -1,6 +1,8 @@
 //! SYNs and what a listener makes of them: half-open connections, SYN cookies, the queue of those the application has not taken,
 //! and limits of each (`spec/tcp.md` §1.4, RFC 4987).
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 use tautline_base::{Device, Ecn, Instant, Packet, SocketId};
 use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
@@ -31,7 +33,7 @@ where
     /// A SYN for a port somebody may listen on. The number of one that follows a connection in TIME-WAIT is given, and the queue's
     /// length does not stop it.
     pub(super) fn on_syn(&mut self, tuple: Tuple, segment: &Segment<'_>, source_mac: Mac, isn: Option<u32>, now: Instant) {
-        let listening = self.listeners.get(&tuple.local_port).copied();
+        let listening = self.listener_for(&tuple);
         let Some(id) = listening else {
             self.stats.no_socket += 1;
             return self.reset(&tuple, source_mac, segment, now);
@@ -55,6 +57,16 @@ where
         self.demux.insert(tuple, connection);
         self.count_in(connection, id);
         self.on_segment(connection, segment, source_mac, now);
+    }
+
+    /// Who listens for connections to the local end of `tuple`: at its very address, at all of the family, at all.
+    fn listener_for(&self, tuple: &Tuple) -> Option<SocketId> {
+        let family = match tuple.local {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let mut places = [tuple.local, family, Ipv6Addr::UNSPECIFIED.into()].into_iter();
+        places.find_map(|address| self.listeners.get(&(address, tuple.local_port).into()).copied())
     }
 
     fn fate(&mut self, id: SocketId, tuple: &Tuple, follows: bool) -> Fate {
@@ -119,7 +131,7 @@ where
     /// no other answer.
     pub(super) fn on_stray(&mut self, tuple: Tuple, segment: &Segment<'_>, source_mac: Mac, now: Instant) -> bool {
         let Some(ack) = segment.ack.filter(|_| !segment.syn && !segment.rst) else { return false };
-        let Some(id) = self.listeners.get(&tuple.local_port).copied() else { return false };
+        let Some(id) = self.listener_for(&tuple) else { return false };
         let lately = |listener: &Listener| listener.cookies_at.is_some_and(|at| now - at < cookies::VALIDITY);
         if !self.sockets.listener(id).is_some_and(lately) {
             return false;

@@ -38,7 +38,7 @@ use crate::keyed::Key;
 use crate::neighbour::Neighbours;
 use crate::pings::Pings;
 use crate::queues::{RunQueue, TimeQueue};
-use crate::socket::Event;
+use crate::socket::{Event, ListenAt};
 use crate::sockets::Sockets;
 use crate::stats::HostStats;
 use crate::tcp::Tuple;
@@ -63,7 +63,7 @@ pub struct Host<Q, D: Device, T = NoTrace, L = Dql> {
     tracer: T,
     sockets: Sockets,
     demux: HashMap<Tuple, SocketId, Key>,
-    listeners: HashMap<u16, SocketId, Key>,
+    listeners: HashMap<ListenAt, SocketId, Key>,
     /// Datagram sockets by address and port; the unspecified IPv6 address stands for all of ours.
     udp_ports: HashMap<(IpAddr, u16), SocketId, Key>,
     time_waits: TimeWaits,

@@ -6,6 +6,7 @@ mod pair;
 
 mod families;
 mod frames;
+mod listening;
 mod path_mtu;
 mod pings;
 mod tos;
