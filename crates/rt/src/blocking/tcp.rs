@@ -4,6 +4,8 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
 
+use tautline_stack::ListenAt;
+
 use super::{Patience, park};
 use crate::handle::{self, Stack};
 
@@ -162,12 +164,12 @@ pub struct TcpListener {
 }
 
 impl TcpListener {
-    /// Listens on `port`.
+    /// Listens on a port, named alone or with one of the host's addresses; see [`ListenAt`].
     ///
     /// # Errors
     /// As [`handle::TcpListener::bind`].
-    pub fn bind(stack: &Stack, port: u16) -> io::Result<Self> {
-        let handle = Patience::default().wait(handle::TcpListener::bind(stack, port))?;
+    pub fn bind(stack: &Stack, at: impl Into<ListenAt>) -> io::Result<Self> {
+        let handle = Patience::default().wait(handle::TcpListener::bind(stack, at))?;
         Ok(Self { handle, patience: Patience::default() })
     }
 

@@ -70,7 +70,9 @@ impl Failure {
             Self::Connect(ConnectError::NoPort(_)) => ErrorKind::AddrNotAvailable,
             Self::Connect(ConnectError::BadAddress(_)) | Self::Listen(ListenError::PortZero) => ErrorKind::InvalidInput,
             Self::Listen(ListenError::InUse(_)) | Self::Bind(BindError::InUse(_)) => ErrorKind::AddrInUse,
-            Self::Bind(BindError::NotOurs(_) | BindError::NoPort) => ErrorKind::AddrNotAvailable,
+            Self::Listen(ListenError::NotOurs(_)) | Self::Bind(BindError::NotOurs(_) | BindError::NoPort) => {
+                ErrorKind::AddrNotAvailable
+            }
             Self::Send(SendError::NoSuchSocket | SendError::NotConnected) => ErrorKind::NotConnected,
             Self::Send(SendError::Full) => ErrorKind::WouldBlock,
             Self::Send(SendError::TooLong { .. } | SendError::BadAddress(_)) => ErrorKind::InvalidInput,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
-use tautline_stack::TcpConfig;
+use tautline_stack::{ListenAt, TcpConfig};
 
 use super::waiters::Waiters;
 use super::{Failure, Stack, TcpListener, TcpStream};
@@ -22,16 +22,17 @@ pub struct ListenerGroup {
 }
 
 impl ListenerGroup {
-    /// Listens on `port` of every host.
+    /// Listens on a port of every host, or of an address that all of them have.
     ///
     /// # Errors
     /// As [`TcpListener::bind`]; then no host listens.
-    pub async fn bind(stacks: &[Stack], port: u16) -> io::Result<Self> {
+    pub async fn bind(stacks: &[Stack], at: impl Into<ListenAt>) -> io::Result<Self> {
+        let at = at.into();
         let acceptor = Arc::<Waiters>::default();
         let mut listeners = Vec::with_capacity(stacks.len());
         for stack in stacks {
             let tcp: TcpConfig = stack.config().tcp.clone();
-            listeners.push(TcpListener::bind_for(stack, port, tcp, Arc::clone(&acceptor)).await?);
+            listeners.push(TcpListener::bind_for(stack, at, tcp, Arc::clone(&acceptor)).await?);
         }
         Ok(Self { listeners, acceptor, turn: AtomicUsize::new(0) })
     }

@@ -13,6 +13,7 @@ use rtrb::{Consumer, Producer};
 
 use super::connection::Shared;
 use super::doorbell::Line;
+use super::readiness::{Interest, Ready};
 use super::{Failure, TcpStream};
 
 /// The receiving half of a [`TcpStream`].
@@ -152,7 +153,21 @@ impl OwnedReadHalf {
     }
 
     fn is_readable(&self) -> Option<io::Result<()>> {
-        (!lock(&self.ring).is_empty() || self.line.receive_end.get().is_some()).then_some(Ok(()))
+        self.readiness().is_readable().then_some(Ok(()))
+    }
+
+    pub(super) fn readiness(&self) -> Ready {
+        // Asked before the bytes: the end is declared after the last of them.
+        let read_closed = self.line.receive_end.get().is_some();
+        Ready { read: !lock(&self.ring).is_empty(), read_closed, ..Ready::default() }
+    }
+
+    /// As [`TcpStream::ready`], for this half.
+    ///
+    /// # Errors
+    /// None; the result is tokio's.
+    pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        self.line.reader.wait(|| self.readiness().of(interest).map(Ok)).await
     }
 
     pub(super) fn line(&self) -> &Line<Shared> {
@@ -295,8 +310,24 @@ impl OwnedWriteHalf {
     }
 
     fn is_writable(&self) -> Option<io::Result<()>> {
-        let room = lock(&self.ring).as_ref().is_none_or(|ring| !ring.is_full());
-        (room || self.line.send_end.get().is_some()).then_some(Ok(()))
+        self.readiness().is_writable().then_some(Ok(()))
+    }
+
+    pub(super) fn readiness(&self) -> Ready {
+        // There is no ring any more after the half was shut down.
+        let (write, shut) = match lock(&self.ring).as_ref() {
+            Some(ring) => (!ring.is_full(), false),
+            None => (false, true),
+        };
+        Ready { write, write_closed: shut || self.line.send_end.get().is_some(), ..Ready::default() }
+    }
+
+    /// As [`TcpStream::ready`], for this half.
+    ///
+    /// # Errors
+    /// None; the result is tokio's.
+    pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        self.line.writer.wait(|| self.readiness().of(interest).map(Ok)).await
     }
 }
 

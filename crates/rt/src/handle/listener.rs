@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use tautline_base::SocketId;
-use tautline_stack::TcpConfig;
+use tautline_stack::{ListenAt, TcpConfig};
 
 use super::doorbell::{self, Command, Line, Notice};
 use super::waiters::Waiters;
@@ -19,7 +19,7 @@ pub struct TcpListener {
     // Dropped before the line rings, which is how the host's thread sees that it is gone.
     queue: Mutex<Consumer<Waiting>>,
     line: Line<Shared>,
-    port: u16,
+    at: ListenAt,
 }
 
 /// A connection that nobody has accepted yet. If nobody ever does, its peer learns by a reset that it was not served.
@@ -52,28 +52,28 @@ impl doorbell::Shared for Shared {
 }
 
 impl TcpListener {
-    /// Listens on `port`.
+    /// Listens on a port, named alone or with one of the host's addresses; see [`ListenAt`].
     ///
     /// # Errors
-    /// [`Failure`]: the port is 0 or taken, or the host is gone.
-    pub async fn bind(stack: &Stack, port: u16) -> io::Result<Self> {
-        Self::bind_with(stack, port, stack.config().tcp.clone()).await
+    /// [`Failure`]: the port is 0 or taken, the address is not the host's, or the host is gone.
+    pub async fn bind(stack: &Stack, at: impl Into<ListenAt>) -> io::Result<Self> {
+        Self::bind_with(stack, at, stack.config().tcp.clone()).await
     }
 
-    /// Listens on `port`; its connections behave as `tcp` says.
+    /// As [`bind`](Self::bind); the connections behave as `tcp` says.
     ///
     /// # Errors
     /// As [`bind`](Self::bind).
-    pub async fn bind_with(stack: &Stack, port: u16, tcp: TcpConfig) -> io::Result<Self> {
-        Self::bind_for(stack, port, tcp, Arc::default()).await
+    pub async fn bind_with(stack: &Stack, at: impl Into<ListenAt>, tcp: TcpConfig) -> io::Result<Self> {
+        Self::bind_for(stack, at.into(), tcp, Arc::default()).await
     }
 
     /// As [`bind_with`](Self::bind_with); a new connection wakes `acceptor`.
-    pub(super) async fn bind_for(stack: &Stack, port: u16, tcp: TcpConfig, acceptor: Arc<Waiters>) -> io::Result<Self> {
+    pub(super) async fn bind_for(stack: &Stack, at: ListenAt, tcp: TcpConfig, acceptor: Arc<Waiters>) -> io::Result<Self> {
         let shared = Arc::new(Shared { acceptor, ..Shared::default() });
         let (accepted, queue) = RingBuffer::new(stack.config().accept_queue.get());
-        let listener = Self { queue: Mutex::new(queue), line: Line::new(Arc::clone(&shared), stack.clone()), port };
-        let end = HostEnd { shared, queue: accepted, stack: stack.clone(), port, tcp };
+        let listener = Self { queue: Mutex::new(queue), line: Line::new(Arc::clone(&shared), stack.clone()), at };
+        let end = HostEnd { shared, queue: accepted, stack: stack.clone(), at, tcp };
         stack.command(Command::Listen(Box::new(end)));
         listener.bound().await?;
         Ok(listener)
@@ -89,7 +89,15 @@ impl TcpListener {
 
     /// The port.
     pub fn port(&self) -> u16 {
-        self.port
+        self.at.address().port()
+    }
+
+    /// Where it listens; an unspecified address stands for more than one.
+    ///
+    /// # Errors
+    /// None; the result is tokio's.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.at.address())
     }
 
     /// The next connection and its peer. Any number of tasks may wait; each connection goes to one of them. Dropping the future
@@ -127,7 +135,7 @@ pub(super) struct HostEnd {
     shared: Arc<Shared>,
     queue: Producer<Waiting>,
     stack: Stack,
-    pub(super) port: u16,
+    pub(super) at: ListenAt,
     pub(super) tcp: TcpConfig,
 }
 

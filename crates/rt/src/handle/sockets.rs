@@ -98,7 +98,7 @@ impl<B> Sockets<B> {
                     Err(error) => end.shared.fail(Failure::Connect(error)),
                 }
             }
-            Command::Listen(end) => match host.listen(end.port, end.tcp.clone()) {
+            Command::Listen(end) => match host.listen(end.at, end.tcp.clone()) {
                 Ok(id) => {
                     end.bound(id);
                     self.insert(id, End::Listener(end));

@@ -1,7 +1,9 @@
 //! [`TcpStream`]: an application's handle to a connection.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
@@ -12,6 +14,7 @@ use super::Stack;
 use super::connection::{Shared, pair};
 use super::doorbell::{Command, Line};
 use super::halves::{OwnedReadHalf, OwnedWriteHalf};
+use super::readiness::{Interest, Ready};
 use super::sockets::Connect;
 
 /// A connection. When it is dropped, what was written is still sent, and the connection closes in order; it is reset if
@@ -77,6 +80,30 @@ impl TcpStream {
     /// None; the result is tokio's.
     pub async fn writable(&self) -> io::Result<()> {
         self.write.writable().await
+    }
+
+    /// Waits until one of the things asked for would not wait, and says which of them. Any number of tasks may wait.
+    ///
+    /// # Errors
+    /// None; the result is tokio's.
+    pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        let now = || (self.read.readiness() | self.write.readiness()).of(interest);
+        let (mut read, mut write) = (pin!(self.read.ready(interest)), pin!(self.write.ready(interest)));
+        poll_fn(|context| {
+            let read = interest.is_readable() && read.as_mut().poll(context).is_ready();
+            let write = interest.is_writable() && write.as_mut().poll(context).is_ready();
+            // Nothing is ready any more if whoever shares the stream was faster.
+            if read || write { Poll::Ready(Ok(now().unwrap_or_default())) } else { Poll::Pending }
+        })
+        .await
+    }
+
+    /// Lets `action` try something with the stream, if what is asked for would not wait.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if it would; those of `action`.
+    pub fn try_io<R>(&self, interest: Interest, action: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+        (self.read.readiness() | self.write.readiness()).try_io(interest, action)
     }
 
     /// Reads what is there, without waiting. 0 bytes mean the end of the stream, unless `out` is empty.

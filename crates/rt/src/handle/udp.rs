@@ -1,7 +1,9 @@
 //! [`UdpSocket`]: an application's handle to a datagram socket, and the host's end of it.
 
+use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
@@ -13,6 +15,7 @@ use tautline_stack::{Host, SendError, Tracer, UdpConfig, UdpInfo, UdpRecv};
 
 use super::answer::question;
 use super::doorbell::{self, Command, Line, Notice};
+use super::readiness::{Interest, Ready};
 use super::records::{Giver, Taker, records};
 use super::waiters::Waiters;
 use super::{Failure, Stack};
@@ -279,6 +282,35 @@ impl UdpSocket {
     /// None; the result is tokio's.
     pub async fn writable(&self) -> io::Result<()> {
         self.line.writer.wait(|| self.is_writable()).await
+    }
+
+    /// Waits until one of the things asked for would not wait, and says which of them. Any number of tasks may wait.
+    ///
+    /// # Errors
+    /// None; the result is tokio's.
+    pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        let now = || self.readiness().of(interest);
+        let mut read = pin!(self.line.reader.wait(|| now().map(|_| ())));
+        let mut write = pin!(self.line.writer.wait(|| now().map(|_| ())));
+        poll_fn(|context| {
+            let read = interest.is_readable() && read.as_mut().poll(context).is_ready();
+            let write = interest.is_writable() && write.as_mut().poll(context).is_ready();
+            // Nothing is ready any more if whoever shares the socket was faster.
+            if read || write { Poll::Ready(Ok(now().unwrap_or_default())) } else { Poll::Pending }
+        })
+        .await
+    }
+
+    /// Lets `action` try something with the socket, if what is asked for would not wait.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](ErrorKind::WouldBlock) if it would; those of `action`.
+    pub fn try_io<R>(&self, interest: Interest, action: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+        self.readiness().try_io(interest, action)
+    }
+
+    fn readiness(&self) -> Ready {
+        Ready { read: self.is_readable().is_some(), write: self.is_writable().is_some(), ..Ready::default() }
     }
 
     /// As [`readable`](Self::readable). The last task that called is woken.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tautline_base::Bytes;
-use tautline_rt::UdpSocket;
 use tautline_rt::handle::Failure;
+use tautline_rt::{Interest, UdpSocket};
 use tautline_stack::socket::PathError;
 use tautline_stack::{SendError, UdpConfig};
 use tokio::task::{JoinSet, yield_now};
@@ -49,6 +49,23 @@ fn datagrams_there_and_back() {
         assert_eq!(client.try_recv(&mut out).expect_err("nothing").kind(), ErrorKind::WouldBlock);
         let info = server.info().await.expect("open");
         assert_eq!((info.received, info.overflowed), (3, 0));
+    });
+}
+
+#[test]
+fn readiness_says_what_would_not_wait() {
+    World::new().run(async |world| {
+        let (client, server) = pair(world).await;
+        let ready = server.ready(Interest::READABLE | Interest::WRITABLE).await.expect("ready");
+        assert!(ready.is_writable() && !ready.is_readable());
+        let mut out = [0; 8];
+        let nothing = server.try_io(Interest::READABLE, || -> std::io::Result<()> { panic!("nothing is there") });
+        assert_eq!(nothing.expect_err("nothing").kind(), ErrorKind::WouldBlock);
+        let (ready, sent) = tokio::join!(server.ready(Interest::READABLE), client.send_to(b"taut", SERVER));
+        sent.expect("sent");
+        assert!(ready.expect("ready").is_readable());
+        let (count, _) = server.try_io(Interest::READABLE, || server.try_recv_from(&mut out)).expect("there");
+        assert_eq!(&out[..count], b"taut");
     });
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tautline_cc::{Algorithm, Factory};
 use tautline_rt::handle::{Config, Failure};
-use tautline_rt::{Clock, TcpListener, TcpStream};
+use tautline_rt::{Clock, Interest, TcpListener, TcpStream};
 use tautline_stack::{CloseReason, Keepalive};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::{JoinSet, yield_now};
@@ -80,6 +80,47 @@ fn a_shared_stream_reads_and_writes_without_waiting() {
         }
         client.writable().await.expect("writable");
         assert!(client.try_write(b"x").expect("room") == 1);
+    });
+}
+
+#[test]
+fn readiness_says_what_would_not_wait() {
+    World::new().run(async |world| {
+        let listener = world.listen().await;
+        let (mut client, server) = pair(world, &listener).await;
+        let both = Interest::READABLE | Interest::WRITABLE;
+        let ready = server.ready(both).await.expect("ready");
+        assert!(ready.is_writable() && !ready.is_readable() && !ready.is_write_closed());
+        let nothing = server.try_io(Interest::READABLE, || -> std::io::Result<()> { panic!("nothing is there") });
+        assert_eq!(nothing.expect_err("nothing").kind(), ErrorKind::WouldBlock);
+        // A task that waits is woken, and tries.
+        let (ready, written) = tokio::join!(server.ready(Interest::READABLE), client.write_all(b"taut"));
+        written.expect("written");
+        let ready = ready.expect("ready");
+        assert!(ready.is_readable() && !ready.is_read_closed());
+        let mut out = [0; 8];
+        assert_eq!(server.try_io(Interest::READABLE, || server.try_read(&mut out)).expect("there"), 4);
+        client.shutdown().await.expect("shut down");
+        let closed = server.ready(Interest::READABLE).await.expect("ready");
+        assert!(closed.is_read_closed() && closed.is_readable() && !closed.is_writable());
+        assert_eq!(server.try_io(Interest::READABLE, || server.try_read(&mut out)).expect("the end"), 0);
+        let shut = client.ready(Interest::WRITABLE).await.expect("ready");
+        assert!(shut.is_write_closed() && shut.is_writable());
+    });
+}
+
+#[test]
+fn a_listener_of_one_address() {
+    World::new().run(async |world| {
+        let listener = TcpListener::bind(&world.server, SERVER).await.expect("free");
+        assert_eq!(listener.local_addr().expect("bound"), SERVER.into());
+        let (client, accepted) = tokio::join!(world.connect(), listener.accept());
+        assert_eq!(accepted.expect("accepted").1, client.local_addr().expect("open"));
+        let elsewhere = TcpListener::bind(&world.server, ([192, 0, 2, 1], 80)).await.expect_err("not its address");
+        assert_eq!(elsewhere.kind(), ErrorKind::AddrNotAvailable);
+        // The port of all addresses is another place.
+        let all = world.listen().await;
+        assert_eq!(all.port(), SERVER.port());
     });
 }
 

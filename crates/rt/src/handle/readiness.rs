@@ -1,0 +1,128 @@
+//! [`Interest`] and [`Ready`]: what a task waits for, and what it may do now, in the words of tokio's types of these names. (Those
+//! come with tokio's own sockets, which nothing here needs.)
+
+use std::io::{self, ErrorKind};
+use std::ops::BitOr;
+
+/// What a task waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interest {
+    read: bool,
+    write: bool,
+}
+
+impl Interest {
+    /// Something to read, or the end of it.
+    pub const READABLE: Self = Self { read: true, write: false };
+    /// Room to write, or the end of it.
+    pub const WRITABLE: Self = Self { read: false, write: true };
+
+    /// Whether reading is waited for.
+    pub const fn is_readable(self) -> bool {
+        self.read
+    }
+
+    /// Whether writing is waited for.
+    pub const fn is_writable(self) -> bool {
+        self.write
+    }
+}
+
+impl BitOr for Interest {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self { read: self.read || other.read, write: self.write || other.write }
+    }
+}
+
+impl BitOr for Ready {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self {
+            read: self.read || other.read,
+            write: self.write || other.write,
+            read_closed: self.read_closed || other.read_closed,
+            write_closed: self.write_closed || other.write_closed,
+        }
+    }
+}
+
+/// What would not wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ready {
+    pub(super) read: bool,
+    pub(super) write: bool,
+    pub(super) read_closed: bool,
+    pub(super) write_closed: bool,
+}
+
+impl Ready {
+    /// Nothing is ready.
+    pub const fn is_empty(self) -> bool {
+        !self.is_readable() && !self.is_writable()
+    }
+
+    /// Reading would not wait: there is something, or nothing more will come.
+    pub const fn is_readable(self) -> bool {
+        self.read || self.read_closed
+    }
+
+    /// Writing would not wait: there is room, or nothing more can be written.
+    pub const fn is_writable(self) -> bool {
+        self.write || self.write_closed
+    }
+
+    /// Nothing more will arrive; what has is still there.
+    pub const fn is_read_closed(self) -> bool {
+        self.read_closed
+    }
+
+    /// Nothing more can be written.
+    pub const fn is_write_closed(self) -> bool {
+        self.write_closed
+    }
+
+    /// As much of it as `interest` asks for; `None` if that is nothing.
+    pub(super) fn of(self, interest: Interest) -> Option<Self> {
+        let kept = Self {
+            read: self.read && interest.read,
+            write: self.write && interest.write,
+            read_closed: self.read_closed && interest.read,
+            write_closed: self.write_closed && interest.write,
+        };
+        (!kept.is_empty()).then_some(kept)
+    }
+
+    /// Lets `action` try if that has a chance.
+    pub(super) fn try_io<R>(self, interest: Interest, action: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+        if self.of(interest).is_none() {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        action()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_asked_for_counts() {
+        let ready = Ready { write: true, read_closed: true, ..Ready::default() };
+        assert!(ready.is_readable() && ready.is_writable() && ready.is_read_closed() && !ready.is_write_closed());
+        let write = ready.of(Interest::WRITABLE).expect("room");
+        assert!(write.is_writable() && !write.is_readable());
+        assert_eq!(ready.of(Interest::READABLE | Interest::WRITABLE), Some(ready));
+        assert!(Ready { write: true, ..Ready::default() }.of(Interest::READABLE).is_none());
+    }
+
+    #[test]
+    fn what_is_not_ready_is_not_tried() {
+        let ready = Ready { write: true, ..Ready::default() };
+        assert_eq!(ready.try_io(Interest::WRITABLE, || Ok(1)).expect("tried"), 1);
+        let refused = ready.try_io(Interest::READABLE, || -> io::Result<()> { panic!("it has no chance") });
+        assert_eq!(refused.expect_err("not tried").kind(), ErrorKind::WouldBlock);
+    }
+}
