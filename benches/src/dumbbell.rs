@@ -1,0 +1,94 @@
+//! Simulated dumbbells: a fast way in, a router, a slow way out (paper 002, §3.4).
+
+use std::net::SocketAddrV4;
+use std::time::Duration;
+
+use tautline_base::{Bytes, Instant, Rate};
+use tautline_cc::Algorithm;
+use tautline_sim::topology::{Cable, HostNode, Topology};
+use tautline_sim::{Flows, LinkConfig, NicConfig};
+use tautline_stack::{Pacing, TcpConfig};
+
+const PORT: u16 = 5001;
+/// What the flows' start is given before it is measured.
+const WARM_UP: Duration = Duration::from_secs(1);
+
+/// A dumbbell and what is sent through it.
+#[derive(Clone, Debug)]
+pub struct Dumbbell {
+    /// New Reno flows from one host to the other.
+    pub flows: usize,
+    /// Rate and delay of the way to the router.
+    pub access: (Rate, Duration),
+    /// Rate and delay of the way behind it.
+    pub bottleneck: (Rate, Duration),
+    /// Virtual time.
+    pub duration: Duration,
+}
+
+/// What passed.
+#[derive(Clone, Copy, Debug)]
+pub struct Passed {
+    /// Packets that left the router by the bottleneck: data, not the acknowledgements that come back.
+    pub packets: u64,
+    /// Payload that the receiver read after the first second.
+    pub goodput: Rate,
+}
+
+impl Dumbbell {
+    /// The paper's: 100 Mbit/s and 0.1 ms, then 10 Mbit/s and 5 ms, for 100 s.
+    pub fn one() -> Self {
+        Self {
+            flows: 1,
+            access: (Rate::mbit(100), Duration::from_micros(100)),
+            bottleneck: (Rate::mbit(10), Duration::from_millis(5)),
+            duration: Duration::from_secs(100),
+        }
+    }
+
+    /// Ten flows through 1 Gbit/s for 10 s.
+    pub fn ten() -> Self {
+        Self {
+            flows: 10,
+            access: (Rate::gbit(10), Duration::from_micros(100)),
+            bottleneck: (Rate::gbit(1), Duration::from_millis(5)),
+            duration: Duration::from_secs(10),
+        }
+    }
+
+    /// Runs it.
+    ///
+    /// # Panics
+    /// If the simulation fails: its parameters are constants.
+    pub fn run(&self) -> Passed {
+        let wire = |(rate, delay)| LinkConfig { rate, delay, ..LinkConfig::default() };
+        let host = |name| HostNode {
+            nic: NicConfig { rate: Rate::MAX, framing: Bytes::ZERO, ..NicConfig::default() },
+            ..HostNode::new(name)
+        };
+        let (access, bottleneck) = (wire(self.access), wire(self.bottleneck));
+        let topology = Topology {
+            hosts: vec![host("A"), host("C")],
+            routers: vec!["B".into()],
+            cables: vec![
+                Cable::new(["A", "B"], [access.clone(), access]),
+                Cable::new(["B", "C"], [bottleneck.clone(), bottleneck]),
+            ],
+        };
+        let tcp = TcpConfig { congestion: Algorithm::Reno.into(), pacing: Pacing::Off, ..TcpConfig::default() };
+        let server = SocketAddrV4::new(topology.address("C").expect("one of the hosts"), PORT);
+        let program = |node: &HostNode, _| match node.name.as_str() {
+            "A" => Flows::source(server, self.flows, tcp.clone()),
+            _ => Flows::sink(PORT, tcp.clone()),
+        };
+        let mut network = topology.build(1, (), program).expect("constants");
+        let mut pass = |until| {
+            network.run_before(Instant::ZERO + until).expect("it runs");
+            let port = network.port("B>C").expect("one of the links");
+            (network.end(1).app.received(), network.look(port).sent_packets)
+        };
+        let (before, _) = pass(WARM_UP);
+        let (after, packets) = pass(self.duration);
+        Passed { packets, goodput: Rate::from_amount(Bytes::new(after - before), self.duration - WARM_UP) }
+    }
+}
