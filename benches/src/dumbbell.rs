@@ -74,6 +74,7 @@ impl Dumbbell {
                 Cable::new(["A", "B"], [access.clone(), access]),
                 Cable::new(["B", "C"], [bottleneck.clone(), bottleneck]),
             ],
+            ..Topology::default()
         };
         let tcp = TcpConfig { congestion: Algorithm::Reno.into(), pacing: Pacing::Off, ..TcpConfig::default() };
         let server = SocketAddrV4::new(topology.address("C").expect("one of the hosts"), PORT);

@@ -26,6 +26,14 @@ pub(crate) fn packet(frame: HeapFrame, len: u32) -> Packet<HeapFrame> {
     }
 }
 
+/// A packet of the first `len` bytes of `frame` for a queue that asks for nothing but its length.
+pub(crate) fn packet_in_order(frame: HeapFrame, len: u32) -> Packet<HeapFrame> {
+    let packet = Packet::new(frame, len);
+    // What it says of its TOS byte is written back when it leaves.
+    let tos = tos(packet.bytes()).unwrap_or_default();
+    packet.with_tos(tos, 0)
+}
+
 /// True for a frame whose IP packet is protected by checksums.
 pub(crate) fn is_ipv4(frame: &[u8]) -> bool {
     frame.get(12..IP) == Some(ETHERTYPE_IPV4)

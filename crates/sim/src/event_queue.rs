@@ -1,16 +1,20 @@
 //! [`EventQueue`]: what happens when, in virtual time.
 //!
-//! A binary heap over (time, order of insertion): events at the same instant come out in the order they went in, so a simulation
-//! never depends on how a heap breaks ties.
+//! Ordered by (time, order of insertion): events at the same instant come out in the order they went in, so a simulation never depends
+//! on how a heap breaks ties. Frames on a wire mostly arrive in the order in which they left: those that are planned after all others
+//! stand in a line, and only those that overtake go through a heap.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use tautline_base::Instant;
 
 /// Events to come, earliest first.
 #[derive(Debug)]
 pub struct EventQueue<E> {
+    /// In order.
+    line: VecDeque<Entry<E>>,
+    /// Those that were planned before the end of the line.
     heap: BinaryHeap<Reverse<Entry<E>>>,
     inserted: u64,
 }
@@ -18,36 +22,54 @@ pub struct EventQueue<E> {
 impl<E> EventQueue<E> {
     /// No events.
     pub const fn new() -> Self {
-        Self { heap: BinaryHeap::new(), inserted: 0 }
+        Self { line: VecDeque::new(), heap: BinaryHeap::new(), inserted: 0 }
     }
 
     /// Plans `event` at `at`.
     pub fn push(&mut self, at: Instant, event: E) {
-        self.heap.push(Reverse(Entry { at, order: self.inserted, event }));
+        let entry = Entry { at, order: self.inserted, event };
         self.inserted += 1;
+        match self.line.back() {
+            Some(last) if last.at > at => self.heap.push(Reverse(entry)),
+            _ => self.line.push_back(entry),
+        }
     }
 
     /// When the next event is due.
     pub fn next_at(&self) -> Option<Instant> {
-        self.heap.peek().map(|Reverse(entry)| entry.at)
+        match (self.line.front(), self.heap.peek()) {
+            (None, None) => None,
+            (Some(entry), None) | (None, Some(Reverse(entry))) => Some(entry.at),
+            (Some(first), Some(Reverse(overtaking))) => Some(first.at.min(overtaking.at)),
+        }
     }
 
     /// Takes the earliest event that is due at `now`, and when it was.
     pub fn pop_due(&mut self, now: Instant) -> Option<(Instant, E)> {
-        if self.next_at()? > now {
+        let overtaken = match (self.line.front(), self.heap.peek()) {
+            (first, Some(Reverse(overtaking))) => first.is_none_or(|first| overtaking < first),
+            (_, None) => false,
+        };
+        let next = if overtaken {
+            self.heap.peek().map(|Reverse(entry)| entry.at)
+        } else {
+            self.line.front().map(|entry| entry.at)
+        };
+        if next? > now {
             return None;
         }
-        self.heap.pop().map(|Reverse(entry)| (entry.at, entry.event))
+        let entry = if overtaken { self.heap.pop().map(|Reverse(entry)| entry) } else { self.line.pop_front() };
+        entry.map(|Entry { at, event, .. }| (at, event))
     }
 
     /// Events to come.
     pub fn len(&self) -> usize {
-        self.heap.len()
+        self.line.len() + self.heap.len()
     }
 
     /// True when nothing is planned.
     pub fn is_empty(&self) -> bool {
-        self.heap.is_empty()
+        self.line.is_empty() && self.heap.is_empty()
     }
 }
 
@@ -92,6 +114,8 @@ impl<E> Ord for Entry<E> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -107,5 +131,28 @@ mod tests {
         assert_eq!(due(4), [""; 0]);
         assert_eq!(due(5), ["late"]);
         assert!(queue.is_empty());
+    }
+
+    proptest! {
+        /// A line beside a heap is still in order: as if all were sorted each time.
+        #[test]
+        fn agrees_with_a_sorted_list(steps in prop::collection::vec((0..30_u64, any::<bool>()), 1..200)) {
+            let (mut queue, mut list, mut now) = (EventQueue::new(), Vec::new(), 0);
+            for (order, (time, pop)) in steps.into_iter().enumerate() {
+                if pop {
+                    now += time / 8;
+                    list.sort();
+                    let due = list.first().filter(|(at, _)| *at <= now).copied();
+                    due.iter().for_each(|_| drop(list.remove(0)));
+                    let popped = queue.pop_due(Instant::from_nanos(now)).map(|(at, event)| (at.as_nanos(), event));
+                    prop_assert_eq!(popped, due);
+                } else {
+                    queue.push(Instant::from_nanos(now + time), order);
+                    list.push((now + time, order));
+                }
+                prop_assert_eq!(queue.next_at().map(Instant::as_nanos), list.iter().min().map(|(at, _)| *at));
+                prop_assert_eq!((queue.len(), queue.is_empty()), (list.len(), list.is_empty()));
+            }
+        }
     }
 }

@@ -47,7 +47,14 @@ pub struct Link {
 
 enum Serialiser {
     Idle,
-    Busy { packet: Packet<HeapFrame>, until: Instant },
+    Busy {
+        packet: Packet<HeapFrame>,
+        until: Instant,
+    },
+    /// Nothing can happen to the frame any more, so it is in the air already, where it counts from `until` on.
+    Ahead {
+        until: Instant,
+    },
 }
 
 /// What a link counted.
@@ -63,7 +70,8 @@ pub struct LinkStats {
     pub marked: u64,
     /// How long the frame that the queue handed out last had waited in it.
     pub sojourn: Duration,
-    /// Frames that left: their last bit was on the wire, whatever became of them then.
+    /// Frames that left: their last bit was on the wire, whatever became of them then. Where nothing can go wrong, the one that is
+    /// leaving counts too.
     pub sent: u64,
     /// Bytes of those.
     pub sent_bytes: Bytes,
@@ -127,12 +135,51 @@ impl Link {
     }
 
     fn queue_up(&mut self, packet: Packet<HeapFrame>, now: Instant, tracer: &mut impl LinkTracer) {
+        if self.is_free(&packet, now) {
+            self.note_peaks(Backlog { packets: 1, bytes: packet.len() });
+            self.stats.sojourn = Duration::ZERO;
+            tracer.record(&LinkEvent { at: now, what: LinkWhat::Serialised { sojourn: Duration::ZERO } }, packet.bytes());
+            return self.send_ahead(packet, now);
+        }
         self.queue.enqueue(packet, now, &mut self.drops);
         self.settle_drops(now, tracer);
-        let Backlog { packets, bytes } = self.queue.backlog();
+        self.note_peaks(self.queue.backlog());
+        self.serialise(now, tracer);
+    }
+
+    fn note_peaks(&mut self, Backlog { packets, bytes }: Backlog) {
         self.stats.backlog_peak = self.stats.backlog_peak.max(packets);
         self.stats.bytes_peak = self.stats.bytes_peak.max(bytes);
-        self.serialise(now, tracer);
+    }
+
+    /// True when `packet` can pass by the queue: the wire is free, nobody waits, the queue would take it and could do nothing to it.
+    fn is_free(&self, packet: &Packet<HeapFrame>, now: Instant) -> bool {
+        let idle = match self.serialiser {
+            Serialiser::Idle => true,
+            Serialiser::Ahead { until } => until <= now,
+            Serialiser::Busy { .. } => false,
+        };
+        let takes = match self.config.queue {
+            Buffer::TailDrop { packets, bytes } => packets > 0 && packet.len() <= bytes,
+            Buffer::Discipline(_) => false,
+        };
+        idle && takes && self.sends_ahead() && self.queue.backlog().packets == 0
+    }
+
+    /// Whether a frame's fate is known when its first bit leaves, and nobody asks when its last does: a discipline may care that its
+    /// queue is found empty then.
+    fn sends_ahead(&self) -> bool {
+        let in_order = matches!(self.config.queue, Buffer::TailDrop { .. });
+        in_order && self.card.is_none() && self.config.impair.are_none()
+    }
+
+    /// The first bit of `packet` leaves now; it arrives when its last has crossed.
+    fn send_ahead(&mut self, packet: Packet<HeapFrame>, now: Instant) {
+        let until = self.line.departure(now, packet.len());
+        self.stats.sent += 1;
+        self.stats.sent_bytes += packet.len();
+        self.air.push(until + self.config.delay, packet);
+        self.serialiser = Serialiser::Ahead { until };
     }
 
     /// [`enter`](Self::enter) for a packet of another link, which gets an empty frame in exchange for the one that comes in: bytes
@@ -142,7 +189,8 @@ impl Link {
         tracer.record(&LinkEvent { at: now, what: LinkWhat::Entered }, packet.bytes());
         let (spare, len) = (self.take_frame(), packet.bytes().len() as u32);
         let frame = packet.replace_frame(spare);
-        self.queue_up(classify::packet(frame, len), now, tracer);
+        let packet = self.dress(frame, len);
+        self.queue_up(packet, now, tracer);
     }
 
     /// Lets time pass until `now`; gives every frame that has arrived to `deliver`.
@@ -172,12 +220,13 @@ impl Link {
         let serialiser = match (&self.card, &self.serialiser) {
             (Some(card), _) => {
                 let feed = card.ring().opens_at().and_then(|opens| Some(opens.max(self.queue.ready_at()?)));
-                card.next_event().into_iter().chain(feed).min()
+                earliest(card.next_event(), feed)
             }
             (None, Serialiser::Busy { until, .. }) => Some(*until),
+            (None, Serialiser::Ahead { until }) => self.queue.ready_at().map(|ready| ready.max(*until)),
             (None, Serialiser::Idle) => self.queue.ready_at(),
         };
-        serialiser.into_iter().chain(self.air.next_at()).min()
+        earliest(serialiser, self.air.next_at())
     }
 
     /// What waits in the queue.
@@ -229,6 +278,15 @@ impl Link {
                         return;
                     }
                 }
+                Serialiser::Ahead { until } if until > now => {
+                    self.serialiser = Serialiser::Ahead { until };
+                    return;
+                }
+                Serialiser::Ahead { until } => {
+                    if !self.begin(until, tracer) {
+                        return;
+                    }
+                }
                 Serialiser::Idle => {
                     if !self.begin(now, tracer) {
                         return;
@@ -260,6 +318,10 @@ impl Link {
     /// Takes the next packet from the queue and begins to serialise it. False when none may go.
     fn begin(&mut self, now: Instant, tracer: &mut impl LinkTracer) -> bool {
         let Some(packet) = self.next(now, tracer) else { return false };
+        if self.sends_ahead() {
+            self.send_ahead(packet, now);
+            return true;
+        }
         let until = self.line.departure(now, packet.len());
         self.serialiser = Serialiser::Busy { packet, until };
         true
@@ -338,7 +400,15 @@ impl Link {
         let len = bytes.len().min(HeapFrame::LEN);
         let mut frame = self.take_frame();
         frame.bytes_mut()[..len].copy_from_slice(&bytes[..len]);
-        classify::packet(frame, len as u32)
+        self.dress(frame, len as u32)
+    }
+
+    /// A packet with the metadata that the queue asks for.
+    fn dress(&self, frame: HeapFrame, len: u32) -> Packet<HeapFrame> {
+        match self.config.queue {
+            Buffer::TailDrop { .. } => classify::packet_in_order(frame, len),
+            Buffer::Discipline(_) => classify::packet(frame, len),
+        }
     }
 
     /// A free frame; the store grows to the most that was ever under way.
@@ -356,12 +426,23 @@ impl Link {
     }
 
     fn settle_drops(&mut self, now: Instant, tracer: &mut impl LinkTracer) {
+        if self.drops.is_empty() {
+            return;
+        }
         let Self { drops, pool, stats, .. } = self;
         for (packet, reason) in drops.drain() {
             stats.dropped[reason.index()] += 1;
             tracer.record(&LinkEvent { at: now, what: LinkWhat::Dropped(reason) }, packet.bytes());
             let _ownerless = pool.settle(packet);
         }
+    }
+}
+
+/// The earlier of two moments that may come.
+pub(crate) fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (moment, None) | (None, moment) => moment,
     }
 }
 

@@ -19,6 +19,7 @@ use std::time::Duration;
 use tautline_base::{Bytes, Device, Frame, HeapFrame, Instant, Item, Packet, Rate, Received, Segmentation, Tso};
 
 use crate::config_error::ConfigError;
+use crate::link::earliest;
 use crate::schedule::{Line, Schedule};
 
 use granted::Granted;
@@ -207,15 +208,25 @@ impl SimNic {
     /// Lets time pass until `now`: shows every frame that has left to `wire`, with the time its last bit left, and announces
     /// completions that are due.
     pub fn advance(&mut self, now: Instant, mut wire: impl FnMut(&[u8], Instant)) {
+        self.send_off(now, |frame, at| {
+            wire(frame.bytes(), at);
+        });
+    }
+
+    /// [`advance`](Self::advance), with frames that `wire` may take the memory of.
+    pub(crate) fn send_off(&mut self, now: Instant, mut wire: impl FnMut(Departing<'_>, Instant)) {
         while let Some(departs) = self.departures.front().copied().filter(|departs| *departs <= now)
-            && let Some(packet) = self.sending.front()
+            && let Some(packet) = self.sending.front_mut()
         {
             self.departures.pop_front();
             let segments = packet.segments();
-            let bytes = segment(packet, self.left, &mut self.scratch);
-            wire(bytes, departs);
+            let frame = match segments {
+                1 => Departing::Packet(packet),
+                _ => Departing::Segment(segment(packet, self.left, &mut self.scratch)),
+            };
             self.stats.tx_frames += 1;
-            self.stats.tx_bytes += bytes.len() as u64;
+            self.stats.tx_bytes += frame.bytes().len() as u64;
+            wire(frame, departs);
             self.left += 1;
             if self.left < segments {
                 continue;
@@ -244,7 +255,7 @@ impl SimNic {
             Moderation::Quiet => None,
             Moderation::Gathering { until, .. } => Some(until),
         };
-        departure.into_iter().chain(announcement).min()
+        earliest(departure, announcement)
     }
 
     /// True once per completion interrupt: the driver should poll its host.
@@ -340,6 +351,24 @@ fn segment<'a>(packet: &'a Packet<HeapFrame>, index: u16, scratch: &'a mut HeapF
     let whole = Segmentation::new(packet.bytes(), packet.segments());
     let len = whole.and_then(|whole| whole.write(index.into(), scratch.bytes_mut()));
     len.map_or_else(|| packet.bytes(), |len| &scratch.bytes()[..len])
+}
+
+/// A frame that leaves a card.
+pub(crate) enum Departing<'a> {
+    /// A packet, which completes with whatever memory is under it then.
+    Packet(&'a mut Packet<HeapFrame>),
+    /// A part of a packet.
+    Segment(&'a [u8]),
+}
+
+impl Departing<'_> {
+    /// What is on the wire.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Packet(packet) => packet.bytes(),
+            Self::Segment(bytes) => bytes,
+        }
+    }
 }
 
 impl Device for SimNic {

@@ -11,6 +11,7 @@ use tautline_base::{HeapFrame, Instant, Packet};
 use tautline_bql::{Limit, Ring};
 
 use super::config::{CardConfig, LinkConfig};
+use super::earliest;
 use crate::config_error::ConfigError;
 use crate::nic::{NicConfig, SimNic};
 
@@ -56,7 +57,7 @@ impl Card {
         let nic = self.ring.device();
         // What a granted card drops or gives up interrupts while nobody looks.
         let interrupt = nic.interrupting().then_some(Instant::ZERO);
-        nic.next_event().into_iter().chain(self.answers_at).chain(interrupt).min()
+        earliest(earliest(nic.next_event(), self.answers_at), interrupt)
     }
 
     pub(super) fn ring(&self) -> &Ring<SimNic, Box<dyn Limit>> {

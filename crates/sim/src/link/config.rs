@@ -132,9 +132,21 @@ pub struct Impairments {
     pub reorder_delay: Duration,
 }
 
-impl Default for Impairments {
-    fn default() -> Self {
+impl Impairments {
+    /// Nothing goes wrong.
+    pub const NONE: Self = {
         let never = Probability::NEVER;
         Self { loss: never, duplicate: never, corrupt: never, reorder: never, reorder_delay: Duration::from_millis(1) }
+    };
+
+    /// Whether anything can go wrong.
+    pub(crate) fn are_none(&self) -> bool {
+        Self { reorder_delay: Self::NONE.reorder_delay, ..*self } == Self::NONE
+    }
+}
+
+impl Default for Impairments {
+    fn default() -> Self {
+        Self::NONE
     }
 }

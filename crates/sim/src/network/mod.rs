@@ -28,15 +28,15 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use tautline_base::{HeapFrame, Instant, Packet, Reason, Wake};
+use tautline_base::{Frame, HeapFrame, Instant, Packet, Reason, Wake};
 use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
 use tautline_stack::Host;
 
 use crate::app::App;
-use crate::link::Link;
+use crate::link::{Link, earliest};
 use crate::medium::{CardsMut, Medium};
-use crate::nic::SimNic;
+use crate::nic::{Departing, SimNic};
 use crate::record::{LinkTap, Record, Tap};
 
 use agenda::Agenda;
@@ -280,10 +280,18 @@ where
         let Self { now, ends, links, recorder, .. } = self;
         let mut recorder = recorder.borrow_mut();
         let tap = &mut LinkTap { link, recorder: &mut *recorder };
-        ends[number].host.device_mut().advance(*now, |bytes, at| links[link].enter(bytes, at, tap));
+        let nic = ends[number].host.device_mut();
+        nic.send_off(*now, |frame, at| match frame {
+            // A recorder knows a packet by its memory until it has completed.
+            Departing::Packet(packet) if !R::ENABLED && is_ordinary(packet) => links[link].take_in(packet, at, tap),
+            frame => links[link].enter(frame.bytes(), at, tap),
+        });
+        let interrupts = nic.interrupting();
         drop(recorder);
-        for part in [Part::Nic(number), Part::Link(link), Part::Host(number)] {
-            self.plan(part);
+        self.plan(Part::Nic(number));
+        self.plan(Part::Link(link));
+        if interrupts {
+            self.plan(Part::Host(number));
         }
     }
 
@@ -359,7 +367,9 @@ where
     /// Writes down when `part` is due, and the medium that its card is on, which may have something to take.
     fn plan(&mut self, part: Part) {
         self.agenda.set(self.place(part), self.due_at(part));
-        if let Some(medium) = self.medium_of(part) {
+        if !self.media.is_empty()
+            && let Some(medium) = self.medium_of(part)
+        {
             self.agenda.set(self.place(medium), self.due_at(medium));
         }
     }
@@ -378,7 +388,7 @@ where
                 let End { host, app, wake } = &self.ends[number];
                 let nic = host.port().ring().device();
                 let input = (nic.interrupting() || nic.rx_waiting() > 0).then_some(self.now);
-                [input, wake.map(|wake| wake.at), app.call_at()].into_iter().flatten().min()
+                input.or_else(|| earliest(wake.map(|wake| wake.at), app.call_at()))
             }
         }
     }
@@ -504,6 +514,11 @@ impl<Q, R, A> Network<Q, R, A> {
         let recorder = Rc::into_inner(recorder).expect("the taps went with the hosts").into_inner();
         (apps, recorder)
     }
+}
+
+/// True when the packet's memory is like that of a link's.
+fn is_ordinary(packet: &Packet<HeapFrame>) -> bool {
+    packet.frame().bytes().len() == HeapFrame::LEN
 }
 
 /// Gives all events to the program. True if there were any.
