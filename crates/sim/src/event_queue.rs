@@ -143,7 +143,7 @@ mod tests {
                     now += time / 8;
                     list.sort();
                     let due = list.first().filter(|(at, _)| *at <= now).copied();
-                    due.iter().for_each(|_| drop(list.remove(0)));
+                    list.drain(..due.iter().len());
                     let popped = queue.pop_due(Instant::from_nanos(now)).map(|(at, event)| (at.as_nanos(), event));
                     prop_assert_eq!(popped, due);
                 } else {
