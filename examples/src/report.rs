@@ -36,7 +36,7 @@ tsq_throttles, path_mtu (longest packet, as far as it is known), qdisc_sojourn_u
 marks), frames_in, bad_frames, bad_checksums.
 With --info, \"event\":\"info\" before it: ss (the connection as `ss -tin` would print it), and waited_for: by cause, connection_us (how
 long the connection stood there), bytes, and how long they waited: mean_us, p50_us, p99_us, longest_us, histogram (pairs of where a
-bucket begins in us, and its bytes). Causes: application, handshake, cwnd, rwnd, nagle, tsq, pacer, host, qdisc, ring.
+bucket begins in us, and its bytes). Causes: application, sndbuf, handshake, cwnd, rwnd, nagle, tsq, pacer, host, qdisc, ring.
 Rates and counters are those of this end. A failure is one line on standard error and a non-zero exit status.";
 
 /// How a transfer stands.

@@ -40,6 +40,8 @@ pub use histogram::Histogram;
 pub enum Cause {
     /// The application: there is nothing to send.
     Application,
+    /// The send buffer: all that it holds is sent, and the application, which has more, cannot write it.
+    SendBuffer,
     /// The handshake.
     Handshake,
     /// The congestion window, or the repair of losses within it.
@@ -62,8 +64,9 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Application,
+        Self::SendBuffer,
         Self::Handshake,
         Self::Cwnd,
         Self::PeerWindow,
@@ -75,8 +78,8 @@ impl Cause {
         Self::Ring,
     ];
 
-    /// Those that bytes wait for: all but the application, which has not written them yet.
-    pub const OF_BYTES: [Self; 9] = *Self::ALL.last_chunk().expect("the application is the first");
+    /// Those that bytes wait for: all but the application and the send buffer, before which they are not written yet.
+    pub const OF_BYTES: [Self; 9] = *Self::ALL.last_chunk().expect("application and send buffer are the first");
 
     /// Those above the discipline that bytes wait for.
     const OF_SENDER: [Self; 7] = *Self::OF_BYTES.first_chunk().expect("discipline and ring are the last");
@@ -85,6 +88,7 @@ impl Cause {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Application => "application",
+            Self::SendBuffer => "sndbuf",
             Self::Handshake => "handshake",
             Self::Cwnd => "cwnd",
             Self::PeerWindow => "rwnd",
@@ -172,8 +176,8 @@ impl Attribution {
 
     /// The application wrote up to `end`.
     pub(crate) fn written(&mut self, end: u64, now: Instant) {
-        let standing = if self.standing == Cause::Application { Cause::Host } else { self.standing };
-        self.stand(standing, now);
+        let nothing = matches!(self.standing, Cause::Application | Cause::SendBuffer);
+        self.stand(if nothing { Cause::Host } else { self.standing }, now);
         let full = self.writes.len() == WRITES;
         match self.writes.back_mut() {
             Some(last) if last.end >= end => {}

@@ -8,7 +8,7 @@ mod pair;
 use std::time::Duration;
 
 use pair::{DELAY, PORT, Pair};
-use tautline_base::SocketId;
+use tautline_base::{Bytes, SocketId};
 use tautline_stack::attribution::{Attribution, Cause};
 use tautline_stack::{LossRecovery, Pacing, TcpConfig, TcpInfo};
 
@@ -112,8 +112,28 @@ fn the_counters_of_both_ends_agree() {
     assert!(sender.last_sent.is_some_and(|ago| ago > DELAY * 9 && ago < DELAY * 20), "{:?}", sender.last_sent);
     assert!(sender.delivery_rate.is_some());
     let limited = sender.limited.expect("kept");
-    assert!(limited.cwnd + limited.pacer + limited.peer_window + limited.tsq <= limited.busy);
+    assert!(limited.cwnd + limited.pacer + limited.peer_window + limited.send_buffer + limited.tsq <= limited.busy);
     assert!(receiver.limited.is_some_and(|limited| limited.busy < DELAY), "it has nothing to send");
+}
+
+/// What limits a transfer whose send buffer holds `size` bytes.
+fn through_a_buffer_of(size: u64) -> TcpInfo {
+    let config = TcpConfig { send_buffer: Bytes::new(size), pacing: Pacing::Off, ..config() };
+    let (mut pair, client, server) = Pair::connected(3, config);
+    let data: Vec<u8> = (0..100_000).map(|i| (i % 251) as u8).collect();
+    assert_eq!(pair.transfer(0, client, server, &data, Duration::from_secs(10)), data);
+    info(&pair, 0, client)
+}
+
+#[test]
+fn a_small_send_buffer_is_what_a_greedy_application_waits_for() {
+    let (narrow, wide) = (through_a_buffer_of(8_000), through_a_buffer_of(1 << 20));
+    let [narrowed, free] = [&narrow, &wide].map(|info| info.limited.expect("kept"));
+    // Less than the initial window every round trip.
+    assert!(narrowed.send_buffer > DELAY * 20 && narrowed.send_buffer > narrowed.busy / 2, "{narrowed:?}");
+    assert_eq!(free.send_buffer, Duration::ZERO, "{free:?}");
+    assert!(narrow.ss().to_string().contains(" sndbuf_limited:"), "{}", narrow.ss());
+    assert!(!wide.ss().to_string().contains("sndbuf_limited"), "{}", wide.ss());
 }
 
 #[test]
@@ -138,6 +158,7 @@ fn the_line_reads_as_ss_would_print_it() {
     assert!(!line.contains("unacked") && !line.contains("lost:"), "{line}");
     let line = info(&pair, 1, server).ss().to_string();
     assert!(line.contains(" bytes_received:300000 ") && !line.contains("lastsnd"), "{line}");
+    assert!(line.contains(" rcv_rtt:") && line.contains(" rcv_space:"), "{line}");
 }
 
 #[test]

@@ -174,13 +174,15 @@ pub struct TcpInfo {
     pub limited: Option<Limited>,
 }
 
-/// How long a connection has had data to send, once open (Linux's chronograph).
+/// How long a connection has had data to send, once open, or would have had in a larger buffer (Linux's chronograph).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limited {
     /// In all (`busy_time`).
     pub busy: Duration,
     /// Stopped by the peer's window (`rwnd_limited`).
     pub peer_window: Duration,
+    /// By the send buffer: all that it held was sent, and the application could not write more (`sndbuf_limited`).
+    pub send_buffer: Duration,
     /// By the congestion window.
     pub cwnd: Duration,
     /// By TCP Small Queues.
@@ -283,10 +285,12 @@ impl Connection {
 
     fn limited(&self) -> Option<Limited> {
         let attribution = self.attribution()?;
-        let busy = Cause::OF_BYTES.into_iter().filter(|cause| *cause != Cause::Handshake);
+        let idle = [Cause::Application, Cause::Handshake];
+        let busy = Cause::ALL.into_iter().filter(|cause| !idle.contains(cause));
         Some(Limited {
             busy: busy.map(|cause| attribution.stood(cause)).sum(),
             peer_window: attribution.stood(Cause::PeerWindow),
+            send_buffer: attribution.stood(Cause::SendBuffer),
             cwnd: attribution.stood(Cause::Cwnd),
             tsq: attribution.stood(Cause::Tsq),
             pacer: attribution.stood(Cause::Pacer),

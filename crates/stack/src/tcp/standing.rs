@@ -51,6 +51,7 @@ impl Connection {
         match self.state {
             State::SynSent | State::SynReceived { .. } => return Cause::Handshake,
             State::Established | State::CloseWait if self.nxt < available => {}
+            State::Established | State::CloseWait if self.wants_room => return Cause::SendBuffer,
             _ => return Cause::Application,
         }
         if self.flight.refused {

@@ -138,6 +138,7 @@ impl Ss<'_> {
         write!(f, " busy:{}ms", Ms(limited.busy))?;
         let shares = [
             ("rwnd_limited", limited.peer_window),
+            ("sndbuf_limited", limited.send_buffer),
             ("cwnd_limited", limited.cwnd),
             ("tsq_limited", limited.tsq),
             ("pacer_limited", limited.pacer),
@@ -167,7 +168,10 @@ impl Ss<'_> {
 
     fn windows(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let info = self.0;
-        write!(f, " rcv_space:{}", info.receive_buffer.get())?;
+        if let Some(rtt) = info.receive_rtt {
+            write!(f, " rcv_rtt:{}", Ms(rtt))?;
+        }
+        write!(f, " rcv_space:{}", info.receive_space.get())?;
         non_zero(f, &[("notsent", info.unsent.get())])?;
         if info.min_rtt > Duration::ZERO {
             write!(f, " minrtt:{}", Ms(info.min_rtt))?;
