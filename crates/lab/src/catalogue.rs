@@ -8,8 +8,8 @@ use crate::scenario::{Scenario, ScenarioError, Shelf};
 #[derive(Clone, Debug)]
 pub struct Catalogue {
     shelf: Shelf,
-    /// Id and file, in order of id.
-    entries: Vec<(String, String)>,
+    /// Id with aliases, and file; in order of id.
+    entries: Vec<(Vec<String>, String)>,
 }
 
 impl Catalogue {
@@ -23,8 +23,9 @@ impl Catalogue {
         let mut entries = Vec::new();
         for name in names {
             let text = shelf.read(&name).map_err(|message| failed(shelf.shown(&name), message))?;
-            if let Some(id) = Scenario::id_of(&text, &shelf.shown(&name))? {
-                entries.push((id, name));
+            let ids = Scenario::ids_of(&text, &shelf.shown(&name))?;
+            if !ids.is_empty() {
+                entries.push((ids, name));
             }
         }
         entries.sort();
@@ -33,7 +34,7 @@ impl Catalogue {
 
     /// The ids, in order.
     pub fn ids(&self) -> impl Iterator<Item = &str> {
-        self.entries.iter().map(|(id, _)| id.as_str())
+        self.entries.iter().map(|(ids, _)| ids[0].as_str())
     }
 
     /// The scenario that `asked` means: an id, in any case, or the path of a file.
@@ -47,7 +48,8 @@ impl Catalogue {
             let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
             return Scenario::load(&Shelf::Directory(directory.into()), &name);
         }
-        let Some((_, name)) = self.entries.iter().find(|(id, _)| id.eq_ignore_ascii_case(asked)) else {
+        let Some((_, name)) = self.entries.iter().find(|(ids, _)| ids.iter().any(|id| id.eq_ignore_ascii_case(asked)))
+        else {
             let known = self.ids().collect::<Vec<_>>().join(", ");
             let message = format!("no scenario has the id `{asked}`; there are {known}; or name a file *.toml");
             return Err(ScenarioError { file: self.shelf.shown(""), at: None, key: String::new(), message });

@@ -6,6 +6,14 @@
 //! | `table` | columns of text |
 //! | `progress` | how far a run is |
 
+/// Prints a line. Nobody listens any more when `lab list | head` has seen enough: that is no failure of ours.
+macro_rules! say {
+    ($($words:tt)*) => {{
+        use std::io::Write as _;
+        let _closed = writeln!(std::io::stdout(), $($words)*);
+    }};
+}
+
 mod compare;
 mod list;
 mod progress;

@@ -94,15 +94,18 @@ impl Scenario {
         scenario.map_err(|fault| fault.resolve(&sources))
     }
 
-    /// The id of the scenario that `text` is; `None` if it is only a base for others. Errors call it `shown`.
+    /// What the scenario that `text` is goes by: its id, then its aliases; nothing if it is only a base for others. Errors call it
+    /// `shown`.
     ///
     /// # Errors
     /// If it is no TOML.
-    pub fn id_of(text: &str, shown: &str) -> Result<Option<String>, ScenarioError> {
+    pub fn ids_of(text: &str, shown: &str) -> Result<Vec<String>, ScenarioError> {
         let mut sources = Sources::default();
         let file = sources.add(shown.to_owned(), text.to_owned());
         let root = Node::parse(text, file).map_err(|fault| fault.resolve(&sources))?;
-        Ok(root.get("id").and_then(Node::string).map(str::to_owned))
+        let Some(id) = root.get("id").and_then(Node::string) else { return Ok(Vec::new()) };
+        let aliases = root.get("aliases").and_then(Node::array).into_iter().flatten();
+        Ok([id].into_iter().chain(aliases.filter_map(Node::string)).map(str::to_owned).collect())
     }
 
     /// What is the same in all cells.

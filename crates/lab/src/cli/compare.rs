@@ -45,10 +45,10 @@ impl Compare {
                 }
             }
             (Held::Cell(one_row, one), Held::Cell(other_row, other)) => {
-                println!("{} {one}  against  {} {other}", one_row.scenario, other_row.scenario);
+                say!("{} {one}  against  {} {other}", one_row.scenario, other_row.scenario);
                 let mut table = head(0);
                 self.cell(&mut table, &[], self.names(&one_row), find(&one_row, &one), find(&other_row, &other));
-                println!("{table}");
+                say!("{table}");
             }
             _ => return Err("they are of different kinds: name two output directories, two rows or two cells".into()),
         }
@@ -56,17 +56,17 @@ impl Compare {
     }
 
     fn rows(&self, one: &RowResult, other: &RowResult) {
-        println!("{}  {}", one.scenario, one.title);
+        say!("{}  {}", one.scenario, one.title);
         let mut table = head(one.axes.len());
         for cell in &one.cells {
             let values: Vec<&str> = cell.cell.values().collect();
             self.cell(&mut table, &values, self.names(one), Some(cell), find(other, &cell.cell));
         }
-        println!("{table}");
+        say!("{table}");
         for own in &one.shapes {
             let same = other.shapes.iter().find(|shape| shape.says == own.says);
             if same.is_some_and(|same| same.judged != own.judged) {
-                println!("the verdict differs: {}\n", own.says);
+                say!("the verdict differs: {}\n", own.says);
             }
         }
     }

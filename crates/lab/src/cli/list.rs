@@ -20,7 +20,7 @@ pub(super) fn list(library: &Library) -> Result<Ended, Failure> {
             (None, None) => {}
         }
     }
-    print!("{table}");
-    println!("\nW: also on the wire, by --path veth. Not run here, but by a command of their own:\n{elsewhere}");
+    say!("{table}");
+    say!("W: also on the wire, by --path veth. Not run here, but by a command of their own:\n{elsewhere}");
     Ok(Ended::Well)
 }

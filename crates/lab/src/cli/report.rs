@@ -27,7 +27,7 @@ impl Report {
         write(&tree, &sheets)?;
         if let Some(directory) = &self.gallery {
             gallery::write(&sheets, directory)?;
-            println!("{}", directory.join("README.md").display());
+            say!("{}", directory.join("README.md").display());
         }
         Ok(Ended::Well)
     }
@@ -42,6 +42,6 @@ fn write(tree: &Tree, sheets: &[Sheet]) -> Result<(), Failure> {
     let file = tree.report();
     let failed = |file: &Path, error| format!("{}: {error}", file.display());
     fs::write(&file, html::report(sheets)).map_err(|error| failed(&file, error))?;
-    println!("{}", file.display());
+    say!("{}", file.display());
     Ok(())
 }

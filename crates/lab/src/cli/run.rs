@@ -73,7 +73,7 @@ impl RunArgs {
         for scenario in &elsewhere {
             let header = scenario.header();
             if let Some(other) = &header.elsewhere {
-                println!("{}  {}\n  not run here: it needs {}: {}\n", header.id, header.title, other.needs, other.command);
+                say!("{}  {}\n  not run here: it needs {}: {}\n", header.id, header.title, other.needs, other.command);
             }
         }
         if !rows.is_empty() {
@@ -132,17 +132,17 @@ impl RunArgs {
 
 /// Prints the row's table and its verdicts.
 fn print(row: &RowResult) {
-    println!("{}  {}\n{}\n", row.scenario, row.title, row.claim.trim());
+    say!("{}  {}\n{}\n", row.scenario, row.title, row.claim.trim());
     let mut table = Table::new(row.axes.len(), row.axes.iter().chain(&row.table).cloned());
     for cell in &row.cells {
         let numbers = row.table.iter().map(|name| estimate(cell.numbers.get(name)));
         table.row(cell.cell.values().map(str::to_owned).chain(numbers));
     }
-    println!("{table}");
+    say!("{table}");
     for anova in &row.anova {
         let at: Vec<_> = anova.at.iter().map(|(_, value)| value.as_str()).collect();
         let [f, f_crit] = [anova.f, anova.f_crit].map(number);
-        println!("{} over {} {}: F {f}, F-crit {f_crit}, p {:.2e}", anova.metric, anova.over, at.join(" "), anova.p);
+        say!("{} over {} {}: F {f}, F-crit {f_crit}, p {:.2e}", anova.metric, anova.over, at.join(" "), anova.p);
     }
     for verdict in &row.shapes {
         let word = match &verdict.judged {
@@ -150,22 +150,22 @@ fn print(row: &RowResult) {
             Judged::DoesNotHold => "DOES NOT HOLD".to_owned(),
             Judged::Error(why) => format!("ERROR at {}:{}: {why}", verdict.file, verdict.line),
         };
-        println!("{word}: {}", verdict.says);
-        println!("    {}", verdict.check.trim().replace('\n', "\n    "));
+        say!("{word}: {}", verdict.says);
+        say!("    {}", verdict.check.trim().replace('\n', "\n    "));
         for seen in &verdict.seen {
-            println!("    {} = {}", seen.name, estimate(Some(&seen.value)));
+            say!("    {} = {}", seen.name, estimate(Some(&seen.value)));
         }
     }
-    println!();
+    say!();
 }
 
 /// Prints how many shapes hold, and names the others.
 fn conclude(rows: &[RowResult]) -> Ended {
     let all = rows.iter().flat_map(|row| row.shapes.iter().map(move |verdict| (row, verdict)));
     let others: Vec<_> = all.clone().filter(|(_, verdict)| verdict.judged != Judged::Holds).collect();
-    println!("{} of {} shapes hold", all.count() - others.len(), rows.iter().map(|row| row.shapes.len()).sum::<usize>());
+    say!("{} of {} shapes hold", all.count() - others.len(), rows.iter().map(|row| row.shapes.len()).sum::<usize>());
     for (row, verdict) in &others {
-        println!("  not {}: {}", row.scenario, verdict.says);
+        say!("  not {}: {}", row.scenario, verdict.says);
     }
     if others.is_empty() { Ended::Well } else { Ended::Otherwise }
 }

@@ -18,27 +18,27 @@ impl Show {
     pub(super) fn show(&self) -> Result<Ended, Failure> {
         let scenario = self.library.open()?.load(&self.id)?;
         let header = scenario.header();
-        println!("{}  {}\npaper {}, {}\n\n{}", header.id, header.title, header.paper, scenario.file, header.claim.trim());
+        say!("{}  {}\npaper {}, {}\n\n{}", header.id, header.title, header.paper, scenario.file, header.claim.trim());
         if let Some(note) = &header.note {
-            println!("\n{}", note.trim());
+            say!("\n{}", note.trim());
         }
         if let Some(other) = &header.elsewhere {
-            println!("\nneeds {}: {}", other.needs, other.command);
+            say!("\nneeds {}: {}", other.needs, other.command);
             return Ok(Ended::Well);
         }
-        println!("\nparameters{}", if scenario.axes.is_empty() { "" } else { " of the first cell" });
+        say!("\nparameters{}", if scenario.axes.is_empty() { "" } else { " of the first cell" });
         let resolved: Value = serde_json::from_str(&scenario.cells[0].resolved)?;
         print(&resolved, &mut Vec::new());
         for axis in &header.axis {
-            println!("\naxis {}", axis.name);
+            say!("\naxis {}", axis.name);
             for value in &axis.value {
-                println!("  {}", value.name);
-                value.set.iter().for_each(|(key, to)| println!("    {key} = {to}"));
+                say!("  {}", value.name);
+                value.set.iter().for_each(|(key, to)| say!("    {key} = {to}"));
             }
         }
-        println!("\nshapes");
+        say!("\nshapes");
         for shape in &scenario.shapes {
-            println!("  {}\n    {}", shape.says, shape.check.trim().replace('\n', "\n    "));
+            say!("  {}\n    {}", shape.says, shape.check.trim().replace('\n', "\n    "));
         }
         Ok(Ended::Well)
     }
@@ -58,13 +58,13 @@ fn print(value: &Value, path: &mut Vec<String>) {
             for (number, value) in array.iter().enumerate() {
                 path.push(name(value).unwrap_or_else(|| (number + 1).to_string()));
                 if value.as_object().is_some_and(|table| table.len() == 1) {
-                    println!("  {}", path.join("."));
+                    say!("  {}", path.join("."));
                 }
                 print(value, path);
                 path.pop();
             }
         }
-        plain => println!("  {} = {plain}", path.join(".")),
+        plain => say!("  {} = {plain}", path.join(".")),
     }
 }
 

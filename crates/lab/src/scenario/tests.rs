@@ -130,8 +130,9 @@ fn a_base_gives_what_is_not_said() {
     assert_eq!((header.link[1].ring, header.link[1].rate.is_some(), header.link.len()), (Some(128), true, 2));
     assert_eq!(header.flow.iter().map(|flow| flow.name.as_str()).collect::<Vec<_>>(), ["upload", "ping", "more"]);
     assert!(scenario.shapes[0].file.ends_with("base.toml"), "{}", scenario.shapes[0].file);
-    let id = |text| Scenario::id_of(text, "x").expect("it is TOML");
-    assert_eq!((id(own), id(&base)), (Some("002".to_owned()), None));
+    let ids = |text| Scenario::ids_of(text, "x").expect("it is TOML");
+    assert_eq!((ids(own), ids(&base)), (vec!["002".to_owned()], Vec::new()));
+    assert_eq!(ids("id = \"1\"\naliases = [\"2\", \"3\"]"), ["1", "2", "3"]);
 }
 
 #[test]
@@ -387,8 +388,8 @@ fn every_scenario_that_comes_with_the_program_is_right() {
     assert!(!names.is_empty());
     for name in names {
         let text = Shelf::Shipped.read(&name).expect("it is listed");
-        let id = Scenario::id_of(&text, &name).unwrap_or_else(|error| panic!("{error}"));
-        if id.is_some()
+        let ids = Scenario::ids_of(&text, &name).unwrap_or_else(|error| panic!("{error}"));
+        if !ids.is_empty()
             && let Err(error) = Scenario::load(&Shelf::Shipped, &name)
         {
             panic!("{error}");
