@@ -391,7 +391,10 @@ impl Connection {
             // The peer's FIN was taken already: repeat our acknowledgement, for which TIME-WAIT begins anew.
             state => {
                 self.receiver.owe_now();
-                if state == State::TimeWait && segment.fin {
+                if state != State::TimeWait {
+                    // Its text came twice, as ever (RFC 2883).
+                    self.receiver.note_duplicate(offset..offset + segment.payload.len() as u64);
+                } else if segment.fin {
                     self.enter_time_wait(now);
                 }
                 return;
