@@ -10,10 +10,12 @@
 //! | `node`, `read` | values with places; typed reading of them |
 //! | [`document`] | [`Document`]: every key |
 //! | [`units`] | `"30s"`, `"10mbit"`, `"64kib"` |
+//! | `copies` | hosts that stand for several |
 //! | `check` | what a type cannot say |
 //! | `error` | [`ScenarioError`] |
 
 mod check;
+mod copies;
 pub mod document;
 mod error;
 mod node;
@@ -144,6 +146,7 @@ fn build(root: &Node, file: String, sources: &Sources) -> Result<Scenario, Fault
     let cells = (0..count.unwrap_or_default()).map(|number| vary(root, &axes, number)).collect::<Result<Vec<_>, _>>()?;
     let values = |axis: Axis| (axis.name, axis.value.into_iter().map(|value| value.name).collect());
     let axes: Vec<(String, Vec<String>)> = axes.into_iter().map(values).collect();
+    check::table(root, &cells)?;
     let shapes = cells[0].document.shape.iter().enumerate().map(|(number, shape)| {
         let path = [Step::Key("shape"), Step::Number(number), Step::Key("check")];
         let place = root.place_of(&path);
@@ -174,11 +177,11 @@ fn vary(root: &Node, axes: &[Axis], number: usize) -> Result<Variation, Fault> {
     let told = |fault: Fault| {
         if axes.is_empty() { fault } else { Fault { message: format!("{} (cell {cell})", fault.message), ..fault } }
     };
+    copies::expand(&mut root).map_err(told)?;
     let document: Document = read::read(&root).map_err(told)?;
     check::document(&root, &document).map_err(told)?;
-    let parts = ["run", "host", "router", "link", "tcp", "flow"];
     let resolved: serde_json::Map<_, _> =
-        parts.iter().filter_map(|part| Some(((*part).to_owned(), root.get(part)?.canonical()))).collect();
+        check::VARIABLE.iter().filter_map(|part| Some(((*part).to_owned(), root.get(part)?.canonical()))).collect();
     Ok(Variation { cell, document, resolved: serde_json::Value::Object(resolved).to_string() })
 }
 

@@ -3,10 +3,12 @@
 //! | module | holds |
 //! |---|---|
 //! | `statistics` | percentiles, means, fairness of a list of values |
+//! | `dips` | how often a series dips, and how far apart |
 //! | `names` | [`Names`]: which numbers a scenario will have |
 //! | `estimate` | [`Estimate`] |
 //! | `ran` | [`Ran`]: all that a row keeps of a run |
 
+mod dips;
 mod estimate;
 mod names;
 mod ran;
@@ -25,11 +27,14 @@ pub use names::Names;
 pub use ran::Ran;
 pub use statistics::{jain, percentile};
 
+use dips::dips;
 use statistics::distribution;
 
-/// What ends the name of a number. `total` and `fairness` only some quantities have.
-pub const STATISTICS: [&str; 14] =
-    ["count", "mean", "sd", "min", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "max", "total", "fairness"];
+/// What ends the name of a number. `total`, `fairness`, `dips` and `dip_gap` only some quantities have.
+pub const STATISTICS: [&str; 16] = [
+    "count", "mean", "sd", "min", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "max", "total", "fairness", "dips",
+    "dip_gap",
+];
 
 /// Numbers by name: `goodput.total`, `goodput.upload.total`, `ping.p50`, `backlog.router>server.mean`. No part of a name holds a dot.
 /// What cannot be computed, such as the mean of nothing, is absent.
@@ -37,6 +42,7 @@ pub const STATISTICS: [&str; 14] =
 /// Under a quantity's own name the values of all flows or ports are taken together, under a flow's name those of all its connections.
 /// Values that add up ([`Quantity::adds_up`]) are first summed for each moment: `goodput.p50` is the median of the sum. `total` is the
 /// mean of these sums for goodput, and their sum for what is counted; `fairness` is Jain's index of the connections' goodputs.
+/// `dips` counts how often round trips fell below half of their median, `dip_gap` is the mean time between two such dips in seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Summary(pub BTreeMap<String, f64>);
@@ -90,6 +96,12 @@ fn add(numbers: &mut BTreeMap<String, f64>, name: &str, run: &Run, quantity: Qua
         let each = series.iter().map(|series| mean(run.measured(series).map(|(_, value)| value)));
         add("total", Some(total / (values.len().max(1) as f64)));
         add("fairness", jain(&each.collect::<Vec<_>>()));
+    }
+    if quantity.dips() {
+        let points = series.iter().flat_map(|series| run.measured(series));
+        let (dips, gap) = dips(points);
+        add("dips", Some(dips as f64));
+        add("dip_gap", gap);
     }
     for (statistic, value) in distribution(values) {
         add(statistic, Some(value));

@@ -13,6 +13,7 @@ mod variance;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::Arc;
 
 use cel::common::ast::IdedExpr;
 use cel::parser::Parser;
@@ -23,6 +24,20 @@ use crate::scenario::{Expected, Variation};
 use crate::summary::{Estimate, Names};
 
 pub use variance::variance;
+
+/// Functions that shapes have beyond the language's own.
+fn functions(context: &mut Context<'_, '_>) {
+    let numbers = |list: Arc<Vec<Value>>| -> Vec<f64> {
+        let number = |value: &Value| if let Value::Float(number) = value { Some(*number) } else { None };
+        list.iter().filter_map(number).collect()
+    };
+    let added = [
+        context.add_function("abs", f64::abs),
+        context.add_function("max", move |list| numbers(list).into_iter().fold(f64::NAN, f64::max)),
+        context.add_function("min", move |list| numbers(list).into_iter().fold(f64::NAN, f64::min)),
+    ];
+    added.into_iter().for_each(|added| added.expect("the language has no such function"));
+}
 
 /// Longest expression.
 const LONGEST: usize = 4096;
@@ -125,6 +140,7 @@ impl Check {
         let mut context = Context::default();
         context.add_variable_from_value(ROOT, below(ROOT));
         context.add_variable_from_value(ANOVA, below(ANOVA));
+        functions(&mut context);
         match Value::resolve(&self.expression, &context) {
             Ok(Value::Bool(answer)) => Ok(answer),
             Ok(_) => Err(Trouble::Other("it must say yes or no: compare something".to_owned())),

@@ -47,11 +47,15 @@ pub enum Quantity {
     Sent,
     /// What the latest packet to leave had waited in the discipline, in ms.
     Sojourn,
+    /// How fast PIE takes the device to be, in Mbit/s, where it estimates it.
+    DepartureRate,
+    /// Probability with which PIE drops, 0 to 1.
+    DropProbability,
 }
 
 impl Quantity {
     /// All, in order.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::Goodput,
         Self::Ping,
         Self::Rtt,
@@ -71,6 +75,8 @@ impl Quantity {
         Self::Marks,
         Self::Sent,
         Self::Sojourn,
+        Self::DepartureRate,
+        Self::DropProbability,
     ];
 
     /// Its name in files and in checks of shapes.
@@ -98,6 +104,11 @@ impl Quantity {
         matches!(self, Self::Drops | Self::Marks | Self::Sent)
     }
 
+    /// Whether a series of it is searched for dips.
+    pub const fn dips(self) -> bool {
+        matches!(self, Self::Ping | Self::Rtt | Self::SmoothedRtt)
+    }
+
     const fn row(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Goodput => ("goodput", "Goodput", "Mbit/s"),
@@ -119,6 +130,8 @@ impl Quantity {
             Self::Marks => ("marks", "Marks", "packets"),
             Self::Sent => ("sent", "Sent", "bytes"),
             Self::Sojourn => ("sojourn", "Sojourn", "ms"),
+            Self::DepartureRate => ("departure_rate", "Departure rate (PIE)", "Mbit/s"),
+            Self::DropProbability => ("drop_probability", "Drop probability (PIE)", "share"),
         }
     }
 }

@@ -1,19 +1,24 @@
 //! [`run`]: a point in virtual time: builds the network, lets it run from sample to sample, and writes down what it looks like.
 
+mod segments;
+
 use std::net::IpAddr;
+use std::rc::Rc;
 use std::time::Duration;
 
 use tautline_base::Instant;
-use tautline_sim::topology::TopologyError;
-use tautline_sim::{ConfigError, HostQdisc, Network, Programs, Stall};
+use tautline_sim::topology::{HostNode, Topology, TopologyError};
+use tautline_sim::{ConfigError, HostQdisc, Network, PortId, Programs, Record, Stall};
 
 use super::Run;
 use super::traffic::traffic;
 use super::watch::Watch;
 use super::world::topology;
 use crate::plan::Point;
+use crate::scenario::document::Times;
+use segments::Segments;
 
-type World = Network<HostQdisc, (), Programs>;
+type World<R> = Network<HostQdisc, R, Programs>;
 
 /// Why a point gave no run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,19 +49,15 @@ pub fn run(point: &Point) -> Result<Run, RunError> {
     let Some(times) = &document.run else { return Err(RunError::Elsewhere) };
     let topology = topology(document);
     let address = |name: &str| topology.address(name).map(IpAddr::from);
-    let mut programs = traffic(document, point.seed, address)?.into_iter();
-    let mut network: World = topology.build(point.seed, (), |_, _| programs.next().expect("there is one for each host"))?;
-    let (duration, sample) = (times.duration.0, times.sample.0);
-    let mut watch = Watch::new(Instant::ZERO, sample);
-    let mut at = Duration::ZERO;
-    while at + sample <= duration {
-        at += sample;
-        network.run_before(Instant::ZERO + at)?;
-        look(&mut watch, &network, Instant::ZERO + at);
-    }
-    network.run_before(Instant::ZERO + duration)?;
-    for end in network.ends() {
-        watch.applications(&end.app, &end.host, Instant::ZERO + at);
+    let (programs, watched) = traffic(document, point.seed, address)?;
+    let mut watch = Watch::new(Instant::ZERO, times.sample.0);
+    if watched.is_empty() {
+        pass(point.seed, &topology, programs, (), times, &mut watch)?;
+    } else {
+        let segments = Segments::new(watched);
+        let seen = Rc::clone(&segments.seen);
+        pass(point.seed, &topology, programs, segments, times, &mut watch)?;
+        seen.borrow().iter().for_each(|(name, sample)| watch.one_way(name, *sample));
     }
     let (series, counters) = watch.finish();
     Ok(Run {
@@ -66,16 +67,46 @@ pub fn run(point: &Point) -> Result<Run, RunError> {
         seed: point.seed,
         path: point.path,
         begin: times.warm_up.0.as_secs_f64(),
-        end: duration.as_secs_f64(),
+        end: times.duration.0.as_secs_f64(),
         series,
         counters,
     })
 }
 
+/// Builds the network and lets its time pass.
+fn pass<R: Record>(
+    seed: u64,
+    topology: &Topology,
+    programs: Vec<Programs>,
+    recorder: R,
+    times: &Times,
+    watch: &mut Watch,
+) -> Result<(), RunError> {
+    let mut programs = programs.into_iter();
+    let next = |_: &HostNode, _| programs.next().expect("there is one for each host");
+    let mut network: World<R> = topology.build(seed, recorder, next)?;
+    let (duration, sample) = (times.duration.0, times.sample.0);
+    let mut at = Duration::ZERO;
+    while at + sample <= duration {
+        at += sample;
+        network.run_before(Instant::ZERO + at)?;
+        look(watch, &network, Instant::ZERO + at);
+    }
+    network.run_before(Instant::ZERO + duration)?;
+    for end in network.ends() {
+        watch.applications(&end.app, &end.host, Instant::ZERO + at);
+    }
+    Ok(())
+}
+
 /// What everything holds at `now`.
-fn look(watch: &mut Watch, network: &World, now: Instant) {
+fn look<R: Record>(watch: &mut Watch, network: &World<R>, now: Instant) {
     for port in network.ports() {
-        watch.port(&network.port_name(port), network.look(port), now);
+        let name = network.port_name(port);
+        watch.port(&name, network.look(port), now);
+        if let PortId::Link(number) = port {
+            watch.discipline(&name, &network.link(number).report(), now);
+        }
     }
     for end in network.ends() {
         watch.connections(&end.app, &end.host, now);

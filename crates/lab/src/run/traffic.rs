@@ -1,23 +1,29 @@
 //! [`traffic`]: the applications of each host, from the flows of a document.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
-use tautline_sim::app::{Flow, PingConfig, SinkConfig, UploadConfig, When};
+use tautline_base::{Bytes, Rate};
+use tautline_sim::app::{
+    DatagramSinkConfig, DatagramsConfig, Flow, MessageSinkConfig, MessagesConfig, OnOff, Page, Period, PingConfig,
+    SinkConfig, Traffic, UploadConfig, WebConfig, WebServerConfig, When,
+};
 use tautline_sim::{ConfigError, Programs};
 
 use super::tcp::tcp;
 use crate::scenario::Document;
-use crate::scenario::document::{Flow as Wanted, FlowKind};
+use crate::scenario::document::{Flow as Wanted, FlowKind, Over, Tcp};
 use crate::scenario::units::Time;
 
 /// The first port that anybody listens on; each connection has one of its own, so that each is measured by itself.
 const FIRST_PORT: u16 = 5001;
 
 /// The applications of each host of `document`, in its order; `address` tells where a host is. What is random is seeded by `seed`.
+/// Also the ports of the streams whose segments are to be followed, with their flows.
 ///
 /// # Errors
 /// If an application refuses a parameter.
@@ -25,24 +31,27 @@ pub(super) fn traffic(
     document: &Document,
     seed: u64,
     address: impl Fn(&str) -> Option<IpAddr>,
-) -> Result<Vec<Programs>, ConfigError> {
+) -> Result<(Vec<Programs>, BTreeMap<u16, String>), ConfigError> {
     let sample = document.run.as_ref().map_or(Duration::from_millis(100), |run| run.sample.0);
     let mut programs: Vec<Programs> = document.host.iter().map(|_| Programs::new(sample).strict()).collect();
     let mut rng = Pcg32::seed_from_u64(seed);
-    let mut port = FIRST_PORT;
+    let (mut port, mut watched) = (FIRST_PORT, BTreeMap::new());
     let place = |name: &str| document.host.iter().position(|host| host.name == name);
     for flow in &document.flow {
-        let (Some(from), Some(to), Some(server)) = (place(&flow.from), place(&flow.to), address(&flow.to)) else { continue };
-        let count = flow.count.unwrap_or(1);
         // Flows draw from generators of their own: another flow more does not shift the luck of the next.
         let mut rng = Pcg32::from_rng(&mut rng);
-        for number in 0..count {
-            let called = if count == 1 { Flow::new(&flow.name) } else { Flow::numbered(&flow.name, number as u32 + 1) };
+        let all: Vec<_> = flow.pairs().flat_map(|pair| std::iter::repeat_n(pair, flow.count.unwrap_or(1))).collect();
+        for (number, (from, to)) in all.iter().enumerate() {
+            let (Some(from), Some(to), Some(server)) = (place(from), place(to), address(to)) else { continue };
+            let called = if all.len() == 1 { Flow::new(&flow.name) } else { Flow::numbered(&flow.name, number as u32 + 1) };
             let when = when(flow, &mut rng);
+            let remote = SocketAddr::new(server, port);
             match flow.kind {
                 FlowKind::Tcp => {
+                    if flow.one_way {
+                        watched.insert(port, called.to_string());
+                    }
                     let tcp = Arc::new(tcp(&flow.tcp, &document.tcp));
-                    let remote = SocketAddr::new(server, port);
                     let default = UploadConfig::new(called.clone(), remote);
                     programs[from].upload(UploadConfig {
                         when,
@@ -52,7 +61,6 @@ pub(super) fn traffic(
                         ..default
                     })?;
                     programs[to].sink(SinkConfig { tcp, ..SinkConfig::new(called, port) })?;
-                    port = port.wrapping_add(1).max(FIRST_PORT);
                 }
                 FlowKind::Ping => {
                     let default = PingConfig::new(called, server);
@@ -64,11 +72,49 @@ pub(super) fn traffic(
                         ..default
                     })?;
                 }
-                FlowKind::Udp | FlowKind::Onoff | FlowKind::Web => {}
+                FlowKind::Onoff if flow.over == Some(Over::Tcp) => {
+                    let tcp =
+                        Arc::new(tcp(&Tcp { nagle: flow.tcp.nagle.or(Some(false)), ..flow.tcp.clone() }, &document.tcp));
+                    let traffic = datagrams(flow, &mut rng);
+                    let default = MessagesConfig::new(called.clone(), remote, traffic);
+                    programs[from].messages(MessagesConfig { when, tcp: Arc::clone(&tcp), ..default })?;
+                    programs[to].message_sink(MessageSinkConfig { tcp, ..MessageSinkConfig::new(called, port) })?;
+                }
+                FlowKind::Udp | FlowKind::Onoff => {
+                    let traffic = datagrams(flow, &mut rng);
+                    programs[from]
+                        .datagrams(DatagramsConfig { when, ..DatagramsConfig::new(called.clone(), remote, traffic) })?;
+                    programs[to].datagram_sink(DatagramSinkConfig::new(called, port))?;
+                }
+                FlowKind::Web => {
+                    let tcp =
+                        Arc::new(tcp(&Tcp { nagle: flow.tcp.nagle.or(Some(false)), ..flow.tcp.clone() }, &document.tcp));
+                    let total = flow.size.map_or(Bytes::new(1), |size| size.0);
+                    let default = WebConfig::new(called.clone(), remote);
+                    programs[from].web(WebConfig {
+                        when,
+                        page: Page::falling(flow.objects.unwrap_or(1), total),
+                        connections: flow.connections.unwrap_or(default.connections),
+                        pause: flow.every.map_or(default.pause, |time| time.0),
+                        tcp: Arc::clone(&tcp),
+                        ..default
+                    })?;
+                    programs[to].web_server(WebServerConfig { tcp, ..WebServerConfig::new(called, port) })?;
+                }
             }
+            port = port.wrapping_add(1).max(FIRST_PORT);
         }
     }
-    Ok(programs)
+    Ok((programs, watched))
+}
+
+/// What a source of datagrams or messages sends.
+fn datagrams(flow: &Wanted, rng: &mut Pcg32) -> Traffic {
+    let rate = flow.rate.map_or(Rate::ZERO, |speed| speed.0);
+    let bursts =
+        flow.on.zip(flow.off).map(|(on, off)| OnOff { on: Period::Exponential(on.0), off: Period::Exponential(off.0) });
+    let size = flow.size.map_or(Bytes::ZERO, |size| size.0);
+    Traffic { size, bursts, seed: rng.next_u64(), ..Traffic::new(rate) }
 }
 
 /// When one connection of `flow` is at work.

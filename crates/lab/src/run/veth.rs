@@ -161,8 +161,9 @@ fn address(document: &Document, host: &str) -> Option<IpAddr> {
 /// measured by a program that is not ours; past the queue of the host itself.
 fn kernel_ping(document: &Document, namespaces: &Namespaces, time: Duration) -> Result<Option<KernelPing>, String> {
     let ping = document.flow.iter().find(|flow| flow.kind == FlowKind::Ping);
-    let Some(ping) = ping.filter(|_| !document.router.is_empty()) else { return Ok(None) };
-    KernelPing::start(namespaces, &ping.from, &ping.to, time).map(Some)
+    let ends = ping.filter(|_| !document.router.is_empty()).and_then(|ping| ping.pairs().next());
+    let Some((from, to)) = ends else { return Ok(None) };
+    KernelPing::start(namespaces, from, to, time).map(Some)
 }
 
 /// Waits for the beginning. `None`: there will be none.

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, Rate};
-use tautline_sim::app::{HostCalls, Measured};
+use tautline_qdisc::{Report, Value};
+use tautline_sim::app::{HostCalls, Measured, Sample};
 use tautline_sim::{Look, Programs};
 use tautline_stack::TcpInfo;
 
@@ -48,6 +49,24 @@ impl Watch {
         note(Quantity::Sojourn, millis(look.sojourn));
     }
 
+    /// The discipline of the port called `name` tells of itself so at `now`.
+    pub(super) fn discipline(&mut self, name: &str, report: &Report, now: Instant) {
+        if report.kind != "pie" {
+            return;
+        }
+        let at = self.seconds(now);
+        for (counter, value) in &report.counters {
+            match (*counter, value) {
+                // In bytes per second; 0 where it goes by time stamps.
+                ("avg_dq_rate", Value::Count(rate)) if *rate > 0 => {
+                    self.note(Quantity::DepartureRate, name, at, *rate as f64 * 8e-6);
+                }
+                ("prob", Value::Share(probability)) => self.note(Quantity::DropProbability, name, at, *probability),
+                _ => {}
+            }
+        }
+    }
+
     /// The connections of `programs` on `host` look so at `now`.
     pub(super) fn connections(&mut self, programs: &Programs, host: &dyn HostCalls, now: Instant) {
         let at = self.seconds(now);
@@ -74,6 +93,11 @@ impl Watch {
             self.count("local_drops", info.local_drops);
             self.count("tsq_throttles", info.tsq_throttles);
         }
+    }
+
+    /// Something of the flow called `name` was on its way.
+    pub(super) fn one_way(&mut self, name: &str, sample: Sample) {
+        self.note(Quantity::OneWay, name, self.seconds(sample.at + sample.took), millis(sample.took));
     }
 
     /// What another part of the same run has seen.
@@ -112,7 +136,10 @@ impl Watch {
             self.note(Quantity::Ping, &name, self.seconds(sample.at), millis(sample.took));
         }
         for sample in &measured.one_way {
-            self.note(Quantity::OneWay, &name, self.seconds(sample.at + sample.took), millis(sample.took));
+            self.one_way(&name, *sample);
+        }
+        for sample in &measured.completions {
+            self.note(Quantity::Fetch, &name, self.seconds(sample.at + sample.took), millis(sample.took));
         }
     }
 

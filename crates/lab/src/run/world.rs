@@ -1,5 +1,7 @@
 //! [`topology`]: the simulated network that a document describes.
 
+mod air;
+
 use std::time::Duration;
 
 use tautline_base::Rate;
@@ -17,7 +19,7 @@ pub(super) fn topology(document: &Document) -> Topology {
         hosts: document.host.iter().map(host).collect(),
         routers: document.router.iter().map(|router| router.name.clone()).collect(),
         cables: document.link.iter().map(|link| cable(document, link)).collect(),
-        ..Topology::default()
+        cells: document.wifi.iter().map(air::wifi).chain(document.lte.iter().map(air::lte)).collect(),
     }
 }
 
@@ -27,6 +29,9 @@ pub(super) fn host(host: &Host) -> HostNode {
     let nic = NicConfig {
         mtu: host.mtu.map_or(default.mtu, |size| size.0.as_usize()),
         tx_ring: port.ring.unwrap_or(default.tx_ring),
+        ring_bytes: port.ring_bytes.map_or(default.ring_bytes, |size| size.0),
+        restart: port.restart.unwrap_or(default.restart),
+        framing: port.framing.map_or(default.framing, |size| size.0),
         rate: host.nic_rate.map_or(Rate::MAX, |speed| speed.0),
         coalesce: coalesce(port),
         ..default
@@ -57,9 +62,17 @@ fn with_port(wire: LinkConfig, router: bool, port: Port<'_>) -> LinkConfig {
     }
     let default = CardConfig::default();
     let ring = port.ring.unwrap_or(default.ring);
-    let late = port.late.map_or(default.late, |time| time.0);
-    let card = CardConfig { ring, coalesce: coalesce(port), late, limit: ring_limit(port), ..default };
-    LinkConfig { queue: Buffer::Discipline(qdisc(port)), card: (ring > 0).then_some(card), ..wire }
+    let card = CardConfig {
+        ring,
+        ring_bytes: port.ring_bytes.map_or(default.ring_bytes, |size| size.0),
+        restart: port.restart.unwrap_or(default.restart),
+        copy: port.copy.map_or(default.copy, |time| time.0),
+        coalesce: coalesce(port),
+        late: port.late.map_or(default.late, |time| time.0),
+        limit: ring_limit(port),
+    };
+    let framing = port.framing.map_or(wire.framing, |size| size.0);
+    LinkConfig { queue: Buffer::Discipline(qdisc(port)), card: (ring > 0).then_some(card), framing, ..wire }
 }
 
 pub(super) fn qdisc(port: Port<'_>) -> Tree {
@@ -67,7 +80,7 @@ pub(super) fn qdisc(port: Port<'_>) -> Tree {
 }
 
 pub(super) fn ring_limit(port: Port<'_>) -> RingLimit {
-    port.ring_limit.map_or_else(RingLimit::default, |word| word.0.into())
+    port.ring_limit.map_or_else(RingLimit::default, |word| word.0)
 }
 
 fn coalesce(port: Port<'_>) -> Coalesce {

@@ -1,10 +1,12 @@
 //! What a type cannot say of a document: names that must exist, a network that must be a tree, numbers with bounds.
 
+mod air;
 mod flows;
 mod network;
 
 use tautline_base::Rate;
 
+use super::Variation;
 use super::document::{Axis, Document, Tcp};
 use super::error::Fault;
 use super::node::{Node, Step, listed};
@@ -14,7 +16,7 @@ use crate::summary::{Names, STATISTICS};
 use Step::{Key, Number};
 
 /// What an axis can vary.
-pub(super) const VARIABLE: [&str; 6] = ["run", "host", "router", "link", "tcp", "flow"];
+pub(super) const VARIABLE: [&str; 8] = ["run", "host", "router", "link", "wifi", "lte", "tcp", "flow"];
 /// Most repetitions.
 const MOST_REPETITIONS: usize = 10_000;
 
@@ -90,6 +92,7 @@ pub(super) fn document(root: &Node, document: &Document) -> Result<(), Fault> {
     }
     times(&subject)?;
     network::check(&subject)?;
+    air::check(&subject)?;
     tcp(&subject, &document.tcp, &[Key("tcp")])?;
     flows::check(&subject)?;
     numbers(&subject)
@@ -139,13 +142,22 @@ fn tcp(subject: &Subject<'_>, tcp: &Tcp, path: &[Step<'_>]) -> Result<(), Fault>
     Ok(())
 }
 
-/// Names of numbers: in the table, in analyses of variance.
+/// Checks the names of the table's numbers: some cell must have each.
+pub(super) fn table(root: &Node, cells: &[Variation]) -> Result<(), Fault> {
+    let document = &cells[0].document;
+    let names: Vec<Names> = cells.iter().map(|cell| Names::of(&cell.document)).collect();
+    for (number, name) in document.table.iter().enumerate() {
+        if let Err(why) = names.iter().map(|names| names.check(name)).fold(Err(String::new()), |all, one| all.or(one)) {
+            return Err(Subject { root, document }.refuse(&[Key("table"), Number(number)], why));
+        }
+    }
+    Ok(())
+}
+
+/// Names of numbers in analyses of variance.
 fn numbers(subject: &Subject<'_>) -> Result<(), Fault> {
     let document = subject.document;
     let names = Names::of(document);
-    for (number, name) in document.table.iter().enumerate() {
-        names.check(name).map_err(|why| subject.refuse(&[Key("table"), Number(number)], why))?;
-    }
     for (number, anova) in document.anova.iter().enumerate() {
         let at = |key| [Key("anova"), Number(number), Key(key)];
         // A quantity alone means its single values.

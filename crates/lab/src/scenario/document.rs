@@ -2,19 +2,25 @@
 //!
 //! `docs/lab.md` explains each key; the names here are those of the file.
 
+mod air;
+
 use std::collections::BTreeMap;
+use std::fmt;
 use std::str::FromStr;
 
+use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use tautline_bql::LimitKind;
+use tautline_bql::{LimitKind, push};
 use tautline_cc::Algorithm;
 use tautline_qdisc::Tree;
-use tautline_sim::Probability;
+use tautline_sim::{Probability, RingLimit, dyn_rlc};
 use tautline_stack::TsqLimit;
 
 use super::units::{Size, Speed, Time, Worded};
 use crate::output::figure::Figure;
 use crate::output::flent::FlentTest;
+
+pub use air::{Guard, Lte, Standard, Width, Wifi};
 
 /// A table that describes a port (discipline and ring) beside other things; with `wire`, a cable's direction too. The keys of
 /// several such tables stand side by side in the file, so they do here.
@@ -25,10 +31,9 @@ macro_rules! table {
         impl $name {
             /// The keys of its port.
             pub fn port(&self) -> Port<'_> {
-                let Self { ring, coalesce_frames, coalesce_time, late, .. } = self;
+                let Self { ring, ring_bytes, restart, copy, framing, coalesce_frames, coalesce_time, late, .. } = *self;
                 let (qdisc, ring_limit) = (self.qdisc.as_ref(), self.ring_limit.as_ref());
-                let (coalesce_frames, coalesce_time) = (*coalesce_frames, *coalesce_time);
-                Port { qdisc, ring: *ring, ring_limit, coalesce_frames, coalesce_time, late: *late }
+                Port { qdisc, ring, ring_bytes, ring_limit, restart, copy, framing, coalesce_frames, coalesce_time, late }
             }
         }
     };
@@ -61,8 +66,16 @@ macro_rules! table {
             pub qdisc: Option<Worded<Tree>>,
             /// Descriptors of the transmit ring.
             pub ring: Option<usize>,
-            /// The limit on the bytes in the ring: `dql`, `off`, `push`, or a size.
+            /// Bytes that the ring has room for. Default no bound.
+            pub ring_bytes: Option<Size>,
+            /// The limit on the bytes in the ring: `dql`, `off`, `push`, `push:SIZE`, `dyn_rlc:TIME`, or a size.
             pub ring_limit: Option<RingLimitWord>,
+            /// A ring that was full takes nothing until so many descriptors are free. Default 1.
+            pub restart: Option<usize>,
+            /// What the driver of a router's card takes to write one packet into the ring. Default 0.
+            pub copy: Option<Time>,
+            /// What each frame takes on the wire beyond its bytes. Default 24 bytes at a host (Ethernet), 0 at a router.
+            pub framing: Option<Size>,
             /// Completions that cause an interrupt at once.
             pub coalesce_frames: Option<u32>,
             /// Longest a completion waits for more.
@@ -81,6 +94,9 @@ pub struct Document {
     pub id: String,
     /// What is compared, in a line.
     pub title: String,
+    /// Other rows, or figures of the papers, that this shows too.
+    #[serde(default)]
+    pub aliases: Vec<String>,
     /// The paper's number.
     pub paper: String,
     /// What the paper found, in our words, with its numbers.
@@ -106,6 +122,12 @@ pub struct Document {
     /// Cables.
     #[serde(default)]
     pub link: Vec<Link>,
+    /// Wi-Fi cells.
+    #[serde(default)]
+    pub wifi: Vec<Wifi>,
+    /// LTE cells.
+    #[serde(default)]
+    pub lte: Vec<Lte>,
     /// TCP of all flows.
     #[serde(default)]
     pub tcp: Tcp,
@@ -208,8 +230,16 @@ pub struct Port<'a> {
     pub qdisc: Option<&'a Worded<Tree>>,
     /// Descriptors of the ring.
     pub ring: Option<usize>,
+    /// Bytes that it has room for.
+    pub ring_bytes: Option<Size>,
     /// Limit on the bytes in it.
     pub ring_limit: Option<&'a RingLimitWord>,
+    /// Descriptors that must be free before a full one takes again.
+    pub restart: Option<usize>,
+    /// What the driver takes to write a packet into it.
+    pub copy: Option<Time>,
+    /// What each frame takes beyond its bytes.
+    pub framing: Option<Size>,
     /// Completions that cause an interrupt at once.
     pub coalesce_frames: Option<u32>,
     /// Longest a completion waits for more.
@@ -218,22 +248,35 @@ pub struct Port<'a> {
     pub late: Option<Time>,
 }
 
-/// What `ring_limit` takes: `dql`, `off`, `push`, or a size.
+/// What `ring_limit` takes: `dql`, `off`, `push`, `push:SIZE` (what should be in flight), `dyn_rlc:TIME` (the target), or a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RingLimitWord(pub LimitKind);
+pub struct RingLimitWord(pub RingLimit);
 
 impl FromStr for RingLimitWord {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let kind = match text {
-            "off" => Ok(LimitKind::Unlimited),
-            "dql" | "push" => text.parse::<LimitKind>().map_err(|error| error.to_string()),
-            size => size.parse().map(|Size(bytes)| LimitKind::fixed(bytes)).map_err(|_| {
-                format!("{text:?} is no limit of a ring: write dql, off, push, or a size with its unit, e.g. 3028b or 64kib")
-            }),
+        let limit = match text.split_once(':') {
+            None if text == "off" => Some(LimitKind::Unlimited.into()),
+            None if text == "dql" => Some(RingLimit::default()),
+            None if text == "push" => Some(LimitKind::from(push::Config::default()).into()),
+            None => text.parse().ok().map(|Size(bytes)| LimitKind::fixed(bytes).into()),
+            Some(("push", size)) => {
+                let desired = |Size(bytes)| push::Config { desired: Some(bytes), ..push::Config::default() };
+                size.parse().ok().map(|size| LimitKind::from(desired(size)).into())
+            }
+            Some(("dyn_rlc", time)) => {
+                let target = |Time(target)| dyn_rlc::Config { target, ..dyn_rlc::Config::default() };
+                time.parse().ok().map(|time| target(time).into())
+            }
+            Some(_) => None,
         };
-        kind.map(Self)
+        limit.map(Self).ok_or_else(|| {
+            format!(
+                "{text:?} is no limit of a ring: write dql, off, push, push:SIZE, dyn_rlc:TIME, or a size, with units, e.g. 3028b, \
+                 push:22710b, dyn_rlc:20ms"
+            )
+        })
     }
 }
 
@@ -328,10 +371,10 @@ pub struct Flow {
     pub name: String,
     /// What it is.
     pub kind: FlowKind,
-    /// The host that starts it, and sends.
-    pub from: String,
-    /// The host that answers or receives.
-    pub to: String,
+    /// The host that starts it, and sends; or several, each of which does.
+    pub from: Ends,
+    /// The host that answers or receives, or several.
+    pub to: Ends,
     /// How many of them. Default 1.
     pub count: Option<usize>,
     /// When it starts. Default 0.
@@ -354,11 +397,67 @@ pub struct Flow {
     pub on: Option<Time>,
     /// Mean time that it is silent.
     pub off: Option<Time>,
+    /// What an on-off source is carried by. Default UDP.
+    pub over: Option<Over>,
     /// Objects of a page.
     pub objects: Option<usize>,
+    /// Connections that fetch them side by side. Default 6, as browsers have.
+    pub connections: Option<usize>,
+    /// Of a TCP stream: how long each segment took, from its birth in one host to its arrival at the other, is measured too. Costs time.
+    #[serde(default)]
+    pub one_way: bool,
     /// TCP of this flow.
     #[serde(default)]
     pub tcp: Tcp,
+}
+
+impl Flow {
+    /// Every host that starts it with every host it leads to. Flows are numbered through these, `count` of each.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.from.0.iter().flat_map(|from| self.to.0.iter().map(move |to| (from.as_str(), to.as_str())))
+    }
+}
+
+/// A host, or several.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Ends(#[serde(deserialize_with = "one_or_more")] pub Vec<String>);
+
+fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    struct Names;
+
+    impl<'de> Visitor<'de> for Names {
+        type Value = Vec<String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("the name of a host in quotes, or several in brackets")
+        }
+
+        fn visit_str<E: Error>(self, name: &str) -> Result<Vec<String>, E> {
+            Ok(vec![name.to_owned()])
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut names: A) -> Result<Vec<String>, A::Error> {
+            let mut all = Vec::new();
+            while let Some(name) = names.next_element()? {
+                all.push(name);
+            }
+            Ok(all)
+        }
+    }
+
+    deserializer.deserialize_any(Names)
+}
+
+/// What an on-off source is carried by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Over {
+    /// Datagrams.
+    #[default]
+    Udp,
+    /// A TCP connection.
+    Tcp,
 }
 
 /// What a flow is.

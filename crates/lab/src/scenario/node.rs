@@ -57,6 +57,21 @@ impl Node {
         self.table()?.get(key).map(|(_, node)| node)
     }
 
+    /// The value of `key` of a table, to be changed.
+    pub(crate) fn value_mut(&mut self, key: &str) -> Option<&mut Value> {
+        let Value::Table(table) = &mut self.value else { return None };
+        table.get_mut(key).map(|(_, node)| &mut node.value)
+    }
+
+    /// The same with another word for `key`, which it has.
+    pub(crate) fn with(&self, key: &str, word: &str) -> Self {
+        let mut node = self.clone();
+        if let Some(value) = node.value_mut(key) {
+            *value = Value::String(word.to_owned());
+        }
+        node
+    }
+
     /// Removes `key` from a table.
     pub(crate) fn take(&mut self, key: &str) -> Option<Self> {
         let Value::Table(table) = &mut self.value else { return None };

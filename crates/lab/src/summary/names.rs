@@ -25,6 +25,9 @@ impl Names {
         };
         for flow in document.flow.iter().filter(|flow| flow.count != Some(0)) {
             add(of_flow(flow.kind), &flow.name);
+            if flow.one_way {
+                add(&[Quantity::OneWay], &flow.name);
+            }
         }
         for host in &document.host {
             add(&OF_PORT, &host.name);
@@ -75,6 +78,7 @@ impl Names {
         let known = |statistic: &&&str| match **statistic {
             "total" => quantity == "goodput" || Quantity::ALL.iter().any(|known| known.name() == quantity && known.counts()),
             "fairness" => quantity == "goodput",
+            "dips" | "dip_gap" => Quantity::ALL.iter().any(|known| known.name() == quantity && known.dips()),
             _ => true,
         };
         if STATISTICS.iter().filter(known).all(|known| *known != statistic) {
@@ -86,7 +90,7 @@ impl Names {
 }
 
 /// What is measured of every port.
-const OF_PORT: [Quantity; 9] = [
+const OF_PORT: [Quantity; 11] = [
     Quantity::Backlog,
     Quantity::BacklogBytes,
     Quantity::Ring,
@@ -96,6 +100,8 @@ const OF_PORT: [Quantity; 9] = [
     Quantity::Marks,
     Quantity::Sent,
     Quantity::Sojourn,
+    Quantity::DepartureRate,
+    Quantity::DropProbability,
 ];
 
 fn of_flow(kind: FlowKind) -> &'static [Quantity] {

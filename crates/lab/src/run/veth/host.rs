@@ -44,7 +44,7 @@ pub(super) fn run(
     let config =
         HostConfig::new([2, 0, 0, 0, 1, number as u8 + 1], seed.wrapping_add(number as u64)).address(Cidr::new(own, 24));
     let mut host: WireHost = Host::new(config, Port::new(queue, Ring::new(device, limit)), Pool::new(frames), NoTrace);
-    let mut all = traffic(document, seed, |name| address(document, name)).map_err(|error| at(&error))?;
+    let (mut all, _) = traffic(document, seed, |name| address(document, name)).map_err(|error| at(&error))?;
     let programs = all.swap_remove(number);
     let event_loop = EventLoop::new(clock, Idle::Sleep).map_err(|error| at(&error))?;
     // Whoever waits for it has gone if another node failed.
@@ -52,7 +52,11 @@ pub(super) fn run(
     let times = document.run.as_ref().ok_or("nothing to run")?;
     let (duration, sample) = (times.duration.0, times.sample.0);
     let Some(origin) = beginning(when) else { return Ok(Watch::new(Instant::ZERO, sample)) };
-    let begins = if document.flow.iter().any(|flow| flow.from == name) { origin + HEAD_START } else { origin };
+    let begins = if document.flow.iter().any(|flow| flow.from.0.iter().any(|from| from == name)) {
+        origin + HEAD_START
+    } else {
+        origin
+    };
     let watch = Watch::new(origin, sample);
     let mut live = Live {
         name,

@@ -16,11 +16,11 @@ const COMMON: [&str; 8] = ["name", "kind", "from", "to", "count", "start", "spre
 /// Keys of one kind beyond the common ones, and which of them must be there.
 const fn keys(kind: FlowKind) -> (&'static str, &'static [&'static str], &'static [&'static str]) {
     match kind {
-        FlowKind::Tcp => ("tcp", &["size", "message", "tcp"], &[]),
+        FlowKind::Tcp => ("tcp", &["size", "message", "one_way", "tcp"], &[]),
         FlowKind::Ping => ("ping", &["every", "size", "tos"], &["every"]),
         FlowKind::Udp => ("udp", &["rate", "size", "tos"], &["rate", "size"]),
-        FlowKind::Onoff => ("onoff", &["rate", "size", "tos", "on", "off"], &["rate", "size", "on", "off"]),
-        FlowKind::Web => ("web", &["every", "objects", "size", "tcp"], &["objects", "size"]),
+        FlowKind::Onoff => ("onoff", &["over", "rate", "size", "tos", "on", "off", "tcp"], &["rate", "size", "on", "off"]),
+        FlowKind::Web => ("web", &["every", "objects", "size", "connections", "tcp"], &["objects", "size"]),
     }
 }
 
@@ -43,13 +43,17 @@ pub(super) fn check(subject: &Subject<'_>) -> Result<(), Fault> {
 
 fn ends(subject: &Subject<'_>, flow: &Flow, number: usize) -> Result<(), Fault> {
     let Document { host, router, .. } = subject.document;
-    for (key, name) in [("from", &flow.from), ("to", &flow.to)] {
+    for (key, ends) in [("from", &flow.from), ("to", &flow.to)] {
         let path = [Key("flow"), Number(number), Key(key)];
-        let hosts = listed(host.iter().map(|host| &host.name));
-        let what = if router.iter().any(|router| router.name == *name) { "a router" } else { "no host" };
-        subject.require(is_host(subject.document, name), &path, format_args!("`{name}` is {what}; hosts: {hosts}"))?;
+        subject.require(!ends.0.is_empty(), &path, "at least one host is wanted")?;
+        for name in &ends.0 {
+            let hosts = listed(host.iter().map(|host| &host.name));
+            let what = if router.iter().any(|router| router.name == *name) { "a router" } else { "no host" };
+            subject.require(is_host(subject.document, name), &path, format_args!("`{name}` is {what}; hosts: {hosts}"))?;
+        }
     }
-    subject.require(flow.from != flow.to, &[Key("flow"), Number(number), Key("to")], "a flow joins two different hosts")
+    let apart = flow.pairs().all(|(from, to)| from != to);
+    subject.require(apart, &[Key("flow"), Number(number), Key("to")], "a flow joins two different hosts")
 }
 
 fn only_its_keys(subject: &Subject<'_>, flow: &Flow, number: usize) -> Result<(), Fault> {
@@ -89,6 +93,8 @@ fn amounts(subject: &Subject<'_>, flow: &Flow, number: usize) -> Result<(), Faul
     subject.require(message, &at("message"), "from 1b to 1gib is wanted")?;
     let objects = flow.objects.is_none_or(|objects| (1..=10_000).contains(&objects));
     subject.require(objects, &at("objects"), "a number from 1 to 10000 is wanted")?;
+    let connections = flow.connections.is_none_or(|connections| (1..=1000).contains(&connections));
+    subject.require(connections, &at("connections"), "a number from 1 to 1000 is wanted")?;
     let duration = subject.document.run.as_ref().map(|run| run.duration);
     let stop = flow.stop.or(duration);
     let message = match stop {

@@ -12,7 +12,8 @@ const LARGEST_RING: usize = 1 << 20;
 /// Most frames of a host: two gibibytes.
 const MOST_FRAMES: usize = 1 << 20;
 /// Keys of a port, in the order in which they are looked at.
-const PORT: [&str; 6] = ["qdisc", "ring", "ring_limit", "coalesce_frames", "coalesce_time", "late"];
+const PORT: [&str; 10] =
+    ["qdisc", "ring", "ring_bytes", "ring_limit", "restart", "copy", "framing", "coalesce_frames", "coalesce_time", "late"];
 
 pub(super) fn check(subject: &Subject<'_>) -> Result<(), Fault> {
     nodes(subject)?;
@@ -42,6 +43,7 @@ fn nodes(subject: &Subject<'_>) -> Result<(), Fault> {
         let frames = host.frames.is_none_or(|frames| (64..=MOST_FRAMES).contains(&frames));
         subject.require(frames, &at("frames"), format_args!("a number from 64 to {MOST_FRAMES} is wanted"))?;
         port(subject, host.port(), &path, 1)?;
+        subject.require(host.copy.is_none(), &at("copy"), "only a router's driver takes time: say it of a link")?;
         subject.require(host.late.is_none(), &at("late"), "only a router's driver can be late: say it of a link")?;
     }
     Ok(())
@@ -76,7 +78,11 @@ fn one_way(subject: &Subject<'_>, from: &str, keys: Port<'_>, path: &[Step<'_>])
         let written = PORT.into_iter().zip([
             keys.qdisc.is_some(),
             keys.ring.is_some(),
+            keys.ring_bytes.is_some(),
             keys.ring_limit.is_some(),
+            keys.restart.is_some(),
+            keys.copy.is_some(),
+            keys.framing.is_some(),
             keys.coalesce_frames.is_some(),
             keys.coalesce_time.is_some(),
             keys.late.is_some(),
@@ -97,6 +103,12 @@ fn port(subject: &Subject<'_>, port: Port<'_>, path: &[Step<'_>], smallest: usiz
     let at = |key| [path, &[Key(key)]].concat();
     let ring = port.ring.is_none_or(|ring| (smallest..=LARGEST_RING).contains(&ring));
     subject.require(ring, &at("ring"), format_args!("a number from {smallest} to {LARGEST_RING} is wanted"))?;
+    let bytes = port.ring_bytes.is_none_or(|bytes| bytes.0.get() >= 2048);
+    subject.require(bytes, &at("ring_bytes"), "at least 2kib is wanted")?;
+    let restart = port.restart.is_none_or(|restart| (1..=port.ring.unwrap_or(256)).contains(&restart));
+    subject.require(restart, &at("restart"), "a number from 1 to the length of the ring is wanted")?;
+    let framing = port.framing.is_none_or(|framing| framing.0.get() <= 1000);
+    subject.require(framing, &at("framing"), "at most 1000b are wanted")?;
     let frames = port.coalesce_frames.is_none_or(|frames| frames > 0);
     subject.require(frames, &at("coalesce_frames"), "at least 1 is wanted")
 }
