@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `list`, `show`, `run`, `report`, `compare` | one command each |
+//! | `list`, `show`, `run`, `report`, `sweep`, `compare` | one command each |
 //! | `table` | columns of text |
 //! | `progress` | how far a run is |
 
@@ -20,6 +20,7 @@ mod progress;
 mod report;
 mod run;
 mod show;
+mod sweep;
 mod table;
 
 use std::path::PathBuf;
@@ -52,6 +53,8 @@ enum Command {
     Run(run::RunArgs),
     /// The report over all results of a directory; the gallery of figures
     Report(report::Report),
+    /// Many points on many machines
+    Sweep(sweep::Sweep),
     /// Two results side by side: output directories, rows, or cells
     Compare(compare::Compare),
 }
@@ -88,6 +91,7 @@ pub fn main() -> ExitCode {
         Command::Show(show) => show.show(),
         Command::Run(run) => run.run(),
         Command::Report(report) => report.report(),
+        Command::Sweep(sweep) => sweep.sweep(),
         Command::Compare(compare) => compare.compare(),
     };
     match outcome {

@@ -12,6 +12,7 @@
 //! | [`execute`] | points run on all processors, and not again when they have been |
 //! | [`summary`] | [`Summary`]: the numbers of a run; [`Estimate`]: the same over repetitions |
 //! | [`verdict`] | [`Check`](verdict::Check): whether a shape shows; analysis of variance |
+//! | [`sweep`] | points as lines of a manifest, for many machines |
 //! | [`row`] | from summaries to a row, judged |
 //! | [`result`] | [`RowResult`]: a row with the numbers of its cells and its verdicts |
 //! | [`output`] | what is written: where each file lies, figures, pages |
@@ -28,6 +29,7 @@ pub mod row;
 pub mod run;
 pub mod scenario;
 pub mod summary;
+pub mod sweep;
 pub mod verdict;
 
 pub use output::Tree;

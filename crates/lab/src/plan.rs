@@ -46,6 +46,8 @@ pub struct Point {
     pub path: Path,
     /// What to run.
     pub document: Arc<Document>,
+    /// The settings that make the id: see [`Variation::resolved`].
+    pub resolved: Arc<str>,
 }
 
 /// All points of `scenario`: cell by cell, for each the repetitions in order. Cells share seeds: what differs between them is not luck.
@@ -69,25 +71,31 @@ pub(crate) fn asked(seed: u64) -> u64 {
 }
 
 fn point(variation: &Variation, document: Arc<Document>, number: usize, seed: u64, path: Path) -> Point {
-    let world = match path {
-        Path::Sim => "sim",
-        Path::Veth => "veth",
-    };
-    let mut hash = Sha256::new();
-    for part in [env!("CARGO_PKG_VERSION"), world, &seed.to_string(), &variation.resolved] {
-        hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part);
-    }
-    let id: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     Point {
-        id: id[..DIGITS].to_owned(),
+        id: id(&variation.resolved, seed, path),
         scenario: document.id.clone(),
         cell: variation.cell.clone(),
         number,
         seed,
         path,
         document,
+        resolved: variation.resolved.as_str().into(),
     }
+}
+
+/// The id of the point with these settings, run by this version of the crate.
+pub fn id(resolved: &str, seed: u64, path: Path) -> String {
+    let world = match path {
+        Path::Sim => "sim",
+        Path::Veth => "veth",
+    };
+    let mut hash = Sha256::new();
+    for part in [env!("CARGO_PKG_VERSION"), world, &seed.to_string(), resolved] {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    let id: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    id[..DIGITS].to_owned()
 }
 
 #[cfg(test)]
