@@ -15,6 +15,9 @@ pub(super) struct Report {
     /// Directory of results
     #[arg(long, value_name = "DIR", default_value = "lab-out")]
     out: PathBuf,
+    /// Draw the figures again, from the runs
+    #[arg(long)]
+    draw: bool,
     /// Write the gallery too: a page of Markdown for each paper, with figures
     #[arg(long, value_name = "DIR")]
     gallery: Option<PathBuf>,
@@ -23,6 +26,9 @@ pub(super) struct Report {
 impl Report {
     pub(super) fn report(&self) -> Result<Ended, Failure> {
         let tree = Tree::new(&self.out);
+        if self.draw {
+            Sheet::draw_all(&tree)?;
+        }
         let sheets = Sheet::read_all(&tree)?;
         write(&tree, &sheets)?;
         if let Some(directory) = &self.gallery {

@@ -143,8 +143,9 @@ fn shapes(page: &mut String, shapes: &[Verdict]) {
         };
         let _ = write!(page, "<li class=\"{class}\"><span class=\"mark\">{mark}</span><div>{word}{}", escape(&shape.says));
         if !shape.seen.is_empty() {
-            let seen = shape.seen.iter().map(|seen| format!("{} <b>{}</b>", escape(&seen.name), spread(&seen.value)));
-            let _ = write!(page, "<div class=\"seen\">{}</div>", seen.collect::<Vec<_>>().join("<br>"));
+            let seen =
+                shape.seen.iter().map(|seen| format!("<span>{} <b>{}</b></span>", escape(&seen.name), spread(&seen.value)));
+            let _ = write!(page, "<div class=\"seen\">{}</div>", seen.collect::<String>());
         }
         let _ = writeln!(
             page,

@@ -176,6 +176,18 @@ impl Sheet {
         &self.worlds[0]
     }
 
+    /// Draws the figures of all rows in a directory again. The runs of one row are in memory at a time.
+    ///
+    /// # Errors
+    /// When a file is missing or is not what it should be.
+    pub fn draw_all(tree: &Tree) -> Result<(), SheetError> {
+        for row in results(tree)? {
+            let runs = runs(tree, &row)?;
+            Drawn::new(row, &runs)?.write_figures(tree)?;
+        }
+        Ok(())
+    }
+
     /// The sheets of all rows in a directory, in order of their ids.
     ///
     /// # Errors
@@ -210,7 +222,7 @@ fn results(tree: &Tree) -> Result<Vec<RowResult>, SheetError> {
             rows.push(read(&file)?);
         }
     }
-    rows.sort_by(|a, b| (order(&a.scenario), a.path != World::Sim).cmp(&(order(&b.scenario), b.path != World::Sim)));
+    rows.sort_by_cached_key(|row| (order(&row.scenario), row.path != World::Sim));
     Ok(rows)
 }
 
@@ -279,6 +291,9 @@ mod tests {
         assert_eq!(sheets[0].worlds.iter().map(|drawn| drawn.row.path).collect::<Vec<_>>(), [World::Sim, World::Veth]);
         let files: Vec<&str> = sheets[0].first().figures.iter().map(|picture| picture.file.as_str()).collect();
         assert_eq!(files, ["figure-1.svg", "figure-2.svg", "figure-3-1.svg", "figure-3-2.svg"]);
+        fs::write(tree.row("001-F4", World::Sim).join("figure-1.svg"), "old").expect("written");
+        Sheet::draw_all(&tree).expect("drawn");
+        let sheets = Sheet::read_all(&tree).expect("read");
         let again = Drawn::new(fixture::row(), &fixture::runs()).expect("drawn");
         assert_eq!(sheets[0].first().figures, again.figures);
     }

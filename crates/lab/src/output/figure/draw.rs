@@ -100,7 +100,11 @@ impl Figure {
         let colours = facets.colours();
         // Without an axis of colours, colours are free to tell apart what is shown.
         let as_groups = shown.len() > 1 && colours == [""];
-        let groups = if as_groups { shown.iter().map(look.title).collect() } else { owned(&colours) };
+        let groups = if as_groups {
+            shown.iter().map(look.title).collect()
+        } else {
+            colours.iter().map(|colour| facets.colour_label(colour)).collect()
+        };
         let mut panels = Vec::new();
         for (part, facets) in facets.panels() {
             let categories = facets.categories();
@@ -143,7 +147,8 @@ impl Figure {
                 let samples: Vec<f64> = facets.at("", colour).flat_map(|cell| samples(&cell, shown)).collect();
                 let median = Quantiles::of(&samples, self.span).map_or_else(|| "no samples".to_owned(), |q| short(q.median));
                 let name = if shown.rest.is_some() || colour.is_empty() { shown.title() } else { String::new() };
-                let name: Vec<&str> = [colour, name.as_str()].into_iter().filter(|text| !text.is_empty()).collect();
+                let label = facets.colour_label(colour);
+                let name: Vec<&str> = [label.as_str(), name.as_str()].into_iter().filter(|text| !text.is_empty()).collect();
                 names.push(format!("{} ({median})", name.join(" ")));
                 let place = number * self.show.len() + curves.len() % self.show.len();
                 curves.push(Curve { name: String::new(), colour: place, points: cumulative(&samples) });
@@ -175,14 +180,18 @@ impl Figure {
                 let number = facets.colour_of(cell, &colours);
                 let matching: Vec<&Series> = matching(run, shown).collect();
                 if shown.quantity.adds_up() && matching.len() > 1 {
-                    curves.push(Curve { name: colours[number].to_owned(), colour: number, points: sum(&matching) });
+                    curves.push(Curve {
+                        name: facets.colour_label(colours[number]),
+                        colour: number,
+                        points: sum(&matching),
+                    });
                     continue;
                 }
                 for (place, series) in matching.into_iter().enumerate() {
                     // Flows of a lone cell are told apart; else colours tell cells apart, and one name for each is enough.
                     let (name, colour) = match (alone, place) {
                         (true, _) => (series.of.clone(), place),
-                        (false, 0) => (colours[number].to_owned(), number),
+                        (false, 0) => (facets.colour_label(colours[number]), number),
                         (false, _) => (String::new(), number),
                     };
                     most = most.max(colour + 1);
@@ -219,7 +228,7 @@ impl Figure {
             title: self.heading(&format!("{} against {}", shown[0].quantity.title(), shown[1].quantity.title()), part),
             x: self.measure(shown[1].number_title(), shown[1].number_unit()),
             y: self.measure(shown[0].number_title(), shown[0].number_unit()),
-            groups: facets.colours().iter().map(|colour| ((*colour).to_owned(), group(colour))).collect(),
+            groups: facets.colours().iter().map(|colour| (facets.colour_label(colour), group(colour))).collect(),
         };
         Ok(figure.svg()?)
     }
@@ -243,10 +252,6 @@ fn by_unit<'a>(shown: &[Shown<'a>], unit: impl Fn(&Shown<'a>) -> &'static str) -
         }
     }
     groups
-}
-
-fn owned(names: &[&str]) -> Vec<String> {
-    names.iter().map(|name| (*name).to_owned()).collect()
 }
 
 /// The series that an entry means: all of its quantity, or those of one flow with all its instances, or one.

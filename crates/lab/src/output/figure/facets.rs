@@ -50,7 +50,8 @@ impl<'a> Facets<'a> {
     /// Every panel with its name: the values of all axes that are neither categories nor colours. Never empty.
     pub(super) fn panels(&self) -> Vec<(String, Self)> {
         let name = |cell: &CellRuns<'_>| {
-            self.panels.iter().filter_map(|axis| value_of(cell.result, axis)).collect::<Vec<_>>().join(" · ")
+            let values = self.panels.iter().filter_map(|axis| Some(Self::label(axis, value_of(cell.result, axis)?)));
+            values.collect::<Vec<_>>().join(" · ")
         };
         let mut panels: Vec<(String, Self)> = Vec::new();
         for cell in &self.cells {
@@ -62,6 +63,17 @@ impl<'a> Facets<'a> {
             panels[place].1.cells.push(*cell);
         }
         panels
+    }
+
+    /// A value as a reader understands it without its axis: "bql off", "ring 128", but "CUBIC".
+    fn label(axis: &str, value: &str) -> String {
+        let bare = value.starts_with(|c: char| c.is_ascii_digit()) || ["on", "off", "yes", "no", "none"].contains(&value);
+        if bare { format!("{axis} {value}") } else { value.to_owned() }
+    }
+
+    /// The label of a value of the axis of colours.
+    pub(super) fn colour_label(&self, value: &str) -> String {
+        self.colour.map_or_else(|| value.to_owned(), |axis| Self::label(axis, value))
     }
 
     /// Values of the axis of categories, in the row's order; one without a name if there is no such axis.

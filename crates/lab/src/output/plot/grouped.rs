@@ -53,12 +53,14 @@ impl Mark {
     /// The values that the axis must hold.
     fn extent(&self) -> [f64; 3] {
         match *self {
-            Self::Box(q) => [q.whisker_low, q.median, q.whisker_high],
-            Self::Bar { mean, low, high } => [low, mean, high],
+            Self::Box(q) => [q.whisker_low, q.median, q.whisker_high * HEADROOM],
+            Self::Bar { mean, low, high } => [low, mean, high.max(mean) * HEADROOM],
         }
     }
 }
 
+/// Room above the highest mark for its number.
+const HEADROOM: f64 = 1.07;
 const PANEL_HEIGHT: f64 = 210.0;
 const MARGIN_LEFT: f64 = 52.0;
 const GAP: f64 = 26.0;
