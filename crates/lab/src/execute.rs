@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::output::Tree;
+use crate::output::{Tree, pcapng};
 use crate::plan::Point;
-use crate::run::{Run, RunError, run};
+use crate::run::{Path, Run, RunError, run};
 use crate::summary::Ran;
 
 /// How to run.
@@ -26,6 +26,8 @@ pub struct Execution<'a> {
     pub jobs: NonZeroUsize,
     /// Runs again what has been run before.
     pub fresh: bool,
+    /// Writes every packet of runs in virtual time into a pcapng file beside each.
+    pub pcapng: bool,
 }
 
 /// Why there is nothing of a point.
@@ -100,19 +102,28 @@ fn one(
     tell: &impl Fn(Done<'_>),
 ) -> Result<Ran, ExecuteError> {
     let file = how.tree.run(&point.scenario, point.path, &point.cell, point.seed, "json");
-    if let Some(run) = read(&file).filter(|run| !how.fresh && run.point == point.id) {
+    let capture = Some(file.with_extension("pcapng")).filter(|_| how.pcapng && point.path == Path::Sim);
+    let captured = capture.as_ref().is_none_or(|capture| capture.is_file());
+    if let Some(run) = read(&file).filter(|run| !how.fresh && captured && run.point == point.id) {
         also(&run)?;
         tell(Done { point, took: None });
         return Ok(Ran::of(&run, &point.document));
     }
     #[expect(clippy::disallowed_methods, reason = "how long a run took is told to whoever waits, and stands in no file")]
     let began = Instant::now();
-    let run = run(point).map_err(|error| ExecuteError::Run {
+    let refused = |error| ExecuteError::Run {
         scenario: point.scenario.clone(),
         cell: point.cell.to_string(),
         seed: point.seed,
         error: Box::new(error),
-    })?;
+    };
+    let run = match capture {
+        Some(capture) => pcapng::record(point, &capture).map_err(|error| match error {
+            pcapng::CaptureError::Run(error) => refused(error),
+            pcapng::CaptureError::Write(error) => failed(&capture, error),
+        })?,
+        None => run(point).map_err(refused)?,
+    };
     also(&run)?;
     let json = serde_json::to_vec(&run).map_err(|error| failed(&file, error.into()))?;
     write(&file, &json).map_err(|error| failed(&file, error))?;

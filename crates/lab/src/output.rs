@@ -6,6 +6,7 @@
 //! | [`beside`] | what lies beside each run |
 //! | [`csv`] | samples in long form |
 //! | [`flent`] | data files for Flent |
+//! | [`pcapng`] | every packet, for Wireshark |
 //! | [`figure`] | which of them a row shows |
 //! | [`sheet`] | rows read back, their figures drawn |
 //! | [`html`] | the report |
@@ -28,6 +29,7 @@ pub mod flent;
 pub mod gallery;
 pub mod html;
 mod numbers;
+pub mod pcapng;
 pub mod plot;
 pub mod sheet;
 

@@ -48,6 +48,9 @@ pub(super) struct RunArgs {
     /// Samples as CSV too
     #[arg(long)]
     csv: bool,
+    /// Every packet as pcapng too, one interface for each place it passes; in virtual time only
+    #[arg(long)]
+    pcapng: bool,
     /// Run again what has been run before
     #[arg(long)]
     fresh: bool,
@@ -106,7 +109,7 @@ impl RunArgs {
         let jobs = self.jobs.or_else(|| thread::available_parallelism().ok());
         let jobs = jobs.filter(|_| self.path == Path::Sim).unwrap_or(NonZeroUsize::MIN);
         let progress = Progress::new(points.len());
-        let how = Execution { tree, jobs, fresh: self.fresh };
+        let how = Execution { tree, jobs, fresh: self.fresh, pcapng: self.pcapng };
         let also = |run: &Run| {
             let header = scenarios.iter().map(Scenario::header).find(|header| header.id == run.scenario);
             let beside = Beside { flent: header.and_then(|header| header.flent.as_ref()), csv: self.csv };

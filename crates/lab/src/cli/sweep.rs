@@ -94,7 +94,7 @@ impl Sweep {
                 let points: Vec<_> = points.filter(|(number, _)| shard.has(*number)).map(|(_, point)| point).collect();
                 let jobs = jobs.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
                 let (tree, progress) = (Tree::new(out), Progress::new(points.len()));
-                let how = Execution { tree: &tree, jobs, fresh: *fresh };
+                let how = Execution { tree: &tree, jobs, fresh: *fresh, pcapng: false };
                 let ran = execute(&points, &how, |_| Ok(()), |done| progress.tell(done));
                 progress.end();
                 for (point, ran) in points.iter().zip(ran?) {

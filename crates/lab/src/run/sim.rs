@@ -45,22 +45,32 @@ pub enum RunError {
 /// # Errors
 /// If a part refuses its parameters, or an application fails.
 pub fn run(point: &Point) -> Result<Run, RunError> {
+    record(point, |_| ()).map(|(run, ())| run)
+}
+
+/// Runs `point` while a recorder, made for its topology, hears of every packet.
+///
+/// # Errors
+/// As [`run`].
+pub fn record<R: Record>(point: &Point, recorder: impl FnOnce(&Topology) -> R) -> Result<(Run, R), RunError> {
     let document = &point.document;
     let Some(times) = &document.run else { return Err(RunError::Elsewhere) };
     let topology = topology(document);
     let address = |name: &str| topology.address(name).map(IpAddr::from);
     let (programs, watched) = traffic(document, point.seed, address)?;
     let mut watch = Watch::new(Instant::ZERO, times.sample.0);
-    if watched.is_empty() {
-        pass(point.seed, &topology, programs, (), times, &mut watch)?;
+    let recorder = recorder(&topology);
+    let recorder = if watched.is_empty() {
+        pass(point.seed, &topology, programs, recorder, times, &mut watch)?
     } else {
         let segments = Segments::new(watched);
         let seen = Rc::clone(&segments.seen);
-        pass(point.seed, &topology, programs, segments, times, &mut watch)?;
+        let (recorder, _) = pass(point.seed, &topology, programs, (recorder, segments), times, &mut watch)?;
         seen.borrow().iter().for_each(|(name, sample)| watch.one_way(name, *sample));
-    }
+        recorder
+    };
     let (series, counters) = watch.finish();
-    Ok(Run {
+    let run = Run {
         scenario: point.scenario.clone(),
         point: point.id.clone(),
         cell: point.cell.clone(),
@@ -70,10 +80,11 @@ pub fn run(point: &Point) -> Result<Run, RunError> {
         end: times.duration.0.as_secs_f64(),
         series,
         counters,
-    })
+    };
+    Ok((run, recorder))
 }
 
-/// Builds the network and lets its time pass.
+/// Builds the network and lets its time pass; gives the recorder back.
 fn pass<R: Record>(
     seed: u64,
     topology: &Topology,
@@ -81,7 +92,7 @@ fn pass<R: Record>(
     recorder: R,
     times: &Times,
     watch: &mut Watch,
-) -> Result<(), RunError> {
+) -> Result<R, RunError> {
     let mut programs = programs.into_iter();
     let next = |_: &HostNode, _| programs.next().expect("there is one for each host");
     let mut network: World<R> = topology.build(seed, recorder, next)?;
@@ -96,7 +107,7 @@ fn pass<R: Record>(
     for end in network.ends() {
         watch.applications(&end.app, &end.host, Instant::ZERO + at);
     }
-    Ok(())
+    Ok(network.into_parts().1)
 }
 
 /// What everything holds at `now`.

@@ -49,6 +49,8 @@ impl Default for CaptureConfig {
 /// | `link0:wire` | serialised, with sojourn and verdict; doubled, damaged, held back |
 pub struct Capture<W: Write> {
     config: CaptureConfig,
+    /// Names of hosts and of links by number.
+    names: [Vec<String>; 2],
     writer: PcapNgWriter<W>,
     interfaces: HashMap<Point, u32>,
     /// Packets inside hosts.
@@ -80,7 +82,21 @@ impl<W: Write> Capture<W> {
     pub fn new(out: W, config: CaptureConfig) -> io::Result<Self> {
         let writer = PcapNgWriter::new(out).map_err(into_io)?;
         let interfaces = HashMap::new();
-        Ok(Self { config, writer, interfaces, inside: InHost::new(), marked_on_link: None, failure: None })
+        Ok(Self {
+            config,
+            names: [Vec::new(), Vec::new()],
+            writer,
+            interfaces,
+            inside: InHost::new(),
+            marked_on_link: None,
+            failure: None,
+        })
+    }
+
+    /// The same with names for hosts and links, in order of their numbers: interfaces are called `client:ring` and `router>server:wire`
+    /// instead of `host0:ring` and `link2:wire`.
+    pub fn named(self, hosts: Vec<String>, links: Vec<String>) -> Self {
+        Self { names: [hosts, links], ..self }
     }
 
     /// Ends the file.
@@ -125,8 +141,8 @@ impl<W: Write> Capture<W> {
             return Ok(*id);
         }
         let name = match point {
-            Point::Host(host, name) => format!("host{host}:{name}"),
-            Point::Link(link, name) => format!("link{link}:{name}"),
+            Point::Host(host, name) => format!("{}:{name}", self.names[0].get(host).unwrap_or(&format!("host{host}"))),
+            Point::Link(link, name) => format!("{}:{name}", self.names[1].get(link).unwrap_or(&format!("link{link}"))),
         };
         let options =
             vec![InterfaceDescriptionOption::IfName(name.into()), InterfaceDescriptionOption::IfTsResol(NANOSECONDS)];

@@ -100,7 +100,7 @@ impl Figure {
         let colours = facets.colours();
         // Without an axis of colours, colours are free to tell apart what is shown.
         let as_groups = shown.len() > 1 && colours == [""];
-        let groups = if as_groups {
+        let groups: Vec<String> = if as_groups {
             shown.iter().map(look.title).collect()
         } else {
             colours.iter().map(|colour| facets.colour_label(colour)).collect()

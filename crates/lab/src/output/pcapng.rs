@@ -1,0 +1,79 @@
+//! Every packet of a run in virtual time as pcapng, for Wireshark: an interface for each place that packets pass (`client:ring`,
+//! `router>server:wire`), with sojourn and verdict as comments. See [`Capture`].
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter};
+use std::path::Path;
+
+use tautline_sim::topology::Topology;
+use tautline_sim::{Capture, CaptureConfig};
+
+use crate::plan::Point;
+use crate::run::{Run, RunError, sim};
+
+/// Bytes kept of each packet: all headers with all options. A packet passes up to ten places; ten copies of its payload would tell no more.
+const KEPT: u32 = 160;
+
+/// Why there is no capture.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// The point could not be run.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The file could not be written.
+    #[error(transparent)]
+    Write(#[from] io::Error),
+}
+
+/// Runs `point` in virtual time and writes its packets to `file`, which is there only if all went well.
+///
+/// # Errors
+/// If the run fails, or writing does.
+pub fn record(point: &Point, file: &Path) -> Result<Run, CaptureError> {
+    if let Some(directory) = file.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    let config = CaptureConfig { snaplen: KEPT, ..CaptureConfig::default() };
+    let part = file.with_extension("pcapng.part");
+    let capture = Capture::new(BufWriter::new(File::create(&part)?), config)?;
+    let (run, capture) = sim::record(point, |topology| {
+        let (hosts, links) = names(topology);
+        capture.named(hosts, links)
+    })?;
+    capture.finish()?;
+    fs::rename(part, file)?;
+    Ok(run)
+}
+
+/// Names of hosts and links, in order of their numbers in the network.
+fn names(topology: &Topology) -> (Vec<String>, Vec<String>) {
+    let hosts = topology.hosts.iter().map(|host| host.name.clone()).collect();
+    let links = topology.cables.iter().flat_map(|cable| {
+        let [a, b] = &cable.between;
+        [format!("{a}>{b}"), format!("{b}>{a}")]
+    });
+    (hosts, links.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Ask, plan};
+    use crate::scenario::{Scenario, Shelf};
+
+    #[test]
+    fn a_run_is_the_same_with_a_capture_of_it_and_interfaces_bear_names() {
+        let shelf = Shelf::Directory(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/flent"));
+        let scenario = Scenario::load(&shelf, "tcp-nup.toml").expect("a scenario");
+        let point = plan(&scenario, Ask::default()).remove(0);
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("new/1.pcapng");
+        let captured = record(&point, &file).expect("captured");
+        assert!(captured == sim::run(&point).expect("run"), "hearing changes nothing");
+        let bytes = fs::read(&file).expect("a capture");
+        for name in ["client:ring", "router>server:wire", "router>server:drop", "server:received"] {
+            assert!(bytes.windows(name.len()).any(|window| window == name.as_bytes()), "{name}");
+        }
+        assert!(!file.with_extension("pcapng.part").exists());
+    }
+}
