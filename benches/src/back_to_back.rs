@@ -2,14 +2,16 @@
 //! completes at once. No queue, no delay: what remains is the cost of the stacks.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU16;
 
-use tautline_base::{Device, Frame, HeapFrame, Instant, Packet, Received};
+use tautline_base::{Device, Frame, HeapFrame, Instant, Item, Offload, Packet, Received, Segmentation, Tso};
 
 /// Descriptors of the transmit ring, and frames on the way.
 const RING: usize = 256;
 
 /// One of the two devices.
 pub struct BackToBack {
+    tso: Option<Tso>,
     done: Vec<Packet<HeapFrame>>,
     sent: VecDeque<Received<HeapFrame>>,
     arrived: VecDeque<Received<HeapFrame>>,
@@ -20,11 +22,18 @@ pub struct BackToBack {
 impl BackToBack {
     /// An idle device.
     pub fn new() -> Self {
+        Self::with_tso(None)
+    }
+
+    /// One that carries packets of several segments whole, as a pair of cards of one machine does.
+    pub fn with_tso(tso: Option<Tso>) -> Self {
+        let len = tso.map_or(HeapFrame::LEN, |tso| tso.frame_len());
         Self {
+            tso,
             done: Vec::with_capacity(RING),
             sent: VecDeque::with_capacity(RING),
             arrived: VecDeque::with_capacity(RING),
-            spare: (0..RING).map(|_| HeapFrame::new()).collect(),
+            spare: (0..RING).map(|_| HeapFrame::with_len(len)).collect(),
             read: Vec::with_capacity(RING),
         }
     }
@@ -51,6 +60,10 @@ impl Device for BackToBack {
         1500
     }
 
+    fn tso(&self) -> Option<Tso> {
+        self.tso
+    }
+
     fn room(&self) -> usize {
         self.spare.len().min(RING - self.done.len())
     }
@@ -59,7 +72,10 @@ impl Device for BackToBack {
         let mut frame = self.spare.pop().expect("the caller saw room");
         let bytes = packet.bytes();
         frame.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
-        self.sent.push_back(Received::new(frame, 0, bytes.len() as u32));
+        let whole = Segmentation::new(bytes, packet.segments()).filter(|_| packet.segments() > 1);
+        let size = whole.and_then(|whole| NonZeroU16::new(whole.size() as u16));
+        let offload = Offload { checksum_known: size.is_some(), segment_size: size };
+        self.sent.push_back(Received { offload, ..Received::new(frame, 0, bytes.len() as u32) });
         self.done.push(packet);
     }
 

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
-use tautline_base::{HeapFrame, Instant, Packet, Pool, SocketId};
+use tautline_base::{HeapFrame, Instant, Packet, Pool, SocketId, Tso};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::{FqCodel, fq_codel};
 use tautline_stack::{Cidr, Event, Host, HostConfig, NoTrace, Recv, TcpConfig};
@@ -31,7 +31,12 @@ pub struct Bulk {
 impl Bulk {
     /// Two hosts with an established connection that has left slow start's first rounds behind.
     pub fn new(config: TcpConfig) -> Self {
-        let mut hosts = [host(0), host(1)];
+        Self::with_tso(config, None)
+    }
+
+    /// The same over devices that carry packets of several segments.
+    pub fn with_tso(config: TcpConfig, tso: Option<Tso>) -> Self {
+        let mut hosts = [0, 1].map(|side| host(side, tso));
         let mut now = Instant::from_secs(1);
         hosts[1].listen(PORT, config.clone()).expect("the port is free");
         let remote = SocketAddrV4::new(address(1), PORT);
@@ -91,10 +96,10 @@ fn address(side: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 7, 0, 1 + side)
 }
 
-fn host(side: u8) -> Stack {
+fn host(side: u8, tso: Option<Tso>) -> Stack {
     let config = HostConfig::new([2, 0, 0, 0, 0, 1 + side], u64::from(side)).address(Cidr::new(address(side), 24));
     let qdisc = FqCodel::new(fq_codel::Config::default()).expect("the default is valid");
-    let port = Port::new(qdisc, Ring::new(BackToBack::new(), Dql::default()));
-    let pool = Pool::new((0..1024).map(|_| HeapFrame::new()).collect());
+    let port = Port::new(qdisc, Ring::new(BackToBack::with_tso(tso), Dql::default()));
+    let pool = Pool::heap(1024, tso);
     Host::new(config, port, pool, NoTrace)
 }

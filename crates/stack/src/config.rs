@@ -129,8 +129,12 @@ pub struct TcpConfig {
     pub receive_start: Bytes,
     /// Nagle's algorithm in Minshall's form. Default on; `TCP_NODELAY` is `false`.
     pub nagle: bool,
-    /// Longest an acknowledgement is held back. Default 40 ms (Linux `TCP_DELACK_MIN`).
+    /// How long an acknowledgement is held back; at least, if `delayed_ack_max` is longer. Default 40 ms (Linux `TCP_DELACK_MIN`).
     pub delayed_ack: Duration,
+    /// On paths whose round trip is longer than `delayed_ack`, the delay follows the time between arrivals, within a round trip and
+    /// this. Default 40 ms: it is the same everywhere, for on lossy paths of 200 ms longer ones cost up to 8 % of the goodput. Linux
+    /// has [`LINUX_DELAYED_ACK_MAX`](Self::LINUX_DELAYED_ACK_MAX).
+    pub delayed_ack_max: Duration,
     /// Timeouts of one segment before the connection is given up. Default 15 (Linux `tcp_retries2`).
     pub retries: u32,
     /// Timeouts of a SYN before giving up. Default 6 (Linux `tcp_syn_retries`).
@@ -175,6 +179,8 @@ pub struct TcpConfig {
 }
 
 impl TcpConfig {
+    /// The longest that Linux holds an acknowledgement back (`TCP_DELACK_MAX`).
+    pub const LINUX_DELAYED_ACK_MAX: Duration = Duration::from_millis(200);
     /// What a send buffer starts with in Linux (`tcp_wmem[1]`).
     pub const LINUX_SEND_START: Bytes = Bytes::kib(16);
 }
@@ -194,6 +200,7 @@ impl Default for TcpConfig {
             receive_start: Bytes::kib(64),
             nagle: true,
             delayed_ack: Duration::from_millis(40),
+            delayed_ack_max: Duration::from_millis(40),
             retries: 15,
             syn_retries: 6,
             syn_ack_retries: 5,

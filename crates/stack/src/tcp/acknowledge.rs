@@ -35,6 +35,7 @@ impl Connection {
         }
         let marks = self.hear_of_marks(ack, segment, &delivery);
         self.learn_rtt(&delivery, arrival);
+        self.rtt.acknowledged(self.una, self.nxt);
         if delivery.opening {
             self.rtt.opened();
         }

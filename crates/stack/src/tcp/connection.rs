@@ -7,6 +7,7 @@ use std::time::Duration;
 use tautline_base::{Bytes, Instant, Rate, SocketId};
 use tautline_cc::{Controller, Factory, Sampler, Verdict};
 
+use super::ack_delay::{AckDelay, Bounds};
 use super::ecn::Ecn;
 use super::liveness::Liveness;
 use super::path_mtu::PathMtu;
@@ -206,6 +207,7 @@ pub(crate) struct Connection {
     pub(super) recovery_window: Bytes,
     pub(super) flight: Flight,
     pub(super) receiver: Receiver,
+    pub(super) ack_delay: AckDelay,
     pub(super) ecn: Ecn,
     pub(super) timers: Timers,
     pub(super) liveness: Liveness,
@@ -295,6 +297,7 @@ impl Connection {
             repair: Repair::default(),
             recovery_window: Bytes::ZERO,
             flight: Flight::default(),
+            ack_delay: AckDelay::default(),
             receiver: Receiver::new(config.receive_start.get(), config.receive_buffer.get()),
             ecn: Ecn::new(config.ecn, controller.ecn()),
             timers: Timers::default(),
@@ -497,6 +500,12 @@ impl Connection {
             Phase::Recovery(_) if self.controller.recovery() == tautline_cc::Recovery::Prr => self.recovery_window,
             _ => self.verdict.cwnd,
         }
+    }
+
+    /// Within what an acknowledgement is delayed.
+    pub(super) fn ack_bounds(&self) -> Bounds {
+        let (least, most) = (self.config.delayed_ack, self.config.delayed_ack_max);
+        Bounds { least, most, srtt: self.rtt.srtt(), rto: self.rtt.rto() }
     }
 
     /// A retransmission timeout from now.

@@ -37,7 +37,9 @@ impl Connection {
 
     /// Lets every deadline that has passed take effect.
     pub(crate) fn on_deadline(&mut self, now: Instant) {
-        self.receiver.on_deadline(now);
+        if self.receiver.on_deadline(now) {
+            self.ack_delay.expired(self.ack_bounds());
+        }
         if self.timers.reorder.is_some_and(|at| at <= now) {
             self.timers.reorder = None;
             self.look_for_losses(now);

@@ -256,7 +256,7 @@ impl Connection {
             backoff: self.rtt.backoff(),
             timeouts_in_a_row: self.flight.timeouts,
             window_probes: self.timers.persist.as_ref().map_or(0, |persist| persist.probes()),
-            delayed_ack: self.config.delayed_ack,
+            delayed_ack: self.ack_delay.delay(self.ack_bounds()),
             peer_mss: Bytes::new(self.receiver.peer_segment()),
             advertised_mss: Bytes::new((self.path_mtu.link() - self.tuple.headers_len()) as u64),
             segments_unacked: self.segments.len(),

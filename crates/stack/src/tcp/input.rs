@@ -413,11 +413,12 @@ impl Connection {
         if !segment.payload.is_empty() {
             self.totals.data_segments_in += segment.count();
             self.totals.data_received_at = now;
+            self.ack_delay.arrived(now, self.ack_bounds());
         }
         self.prepare_to_receive(segment, fresh, now);
         let before = self.receiver.next();
-        let accepted =
-            self.receiver.accept(offset, (segment.payload, segment.size as u64), segment.fin, now + self.config.delayed_ack);
+        let text = (segment.payload, segment.size as u64);
+        let accepted = self.receiver.accept(offset, text, segment.fin, now + self.ack_delay.delay(self.ack_bounds()));
         self.totals.bytes_received += self.receiver.next() - before;
         if (accepted.readable || accepted.finished) && std::mem::take(&mut self.wants_data) {
             self.happened.readable = true;

@@ -18,12 +18,14 @@
 //! | [`ecn`], [`marks`] | explicit congestion notification; where it meets the connection |
 //! | [`complaints`] | what ICMP says of our segments |
 //! | [`receiver`] | reassembly, window, delayed acknowledgements |
+//! | [`ack_delay`] | how long they are delayed |
 //! | [`path_mtu`] | how long a packet the path carries |
 //! | [`right_sizing`] | how large the receive window shall be |
 //! | [`pages`] | received bytes at their places |
 //! | [`standing`] | which obstacle the sender stands before |
 //! | [`send_buffer`], [`rtt`], [`info`] | unacknowledged bytes; the RTT estimator; what a user may look at |
 
+mod ack_delay;
 pub(crate) mod acknowledge;
 mod complaints;
 pub(crate) mod connection;

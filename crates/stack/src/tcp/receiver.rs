@@ -280,11 +280,13 @@ impl Receiver {
         self.acknowledgement
     }
 
-    /// A delayed acknowledgement whose time has come is owed now.
-    pub(super) fn on_deadline(&mut self, now: Instant) {
-        if matches!(self.acknowledgement, Acknowledgement::By(deadline) if deadline <= now) {
+    /// A delayed acknowledgement whose time has come is owed now. True if there was one.
+    pub(super) fn on_deadline(&mut self, now: Instant) -> bool {
+        let due = matches!(self.acknowledgement, Acknowledgement::By(deadline) if deadline <= now);
+        if due {
             self.acknowledgement = Acknowledgement::Now;
         }
+        due
     }
 
     /// A segment with our current acknowledgement number and window left.

@@ -1,4 +1,7 @@
 //! Round-trip time and retransmission timeout (RFC 6298 with Linux's 200 ms variance floor; `spec/tcp.md` §1.7).
+//!
+//! As in Linux, the variance in the timeout is the largest deviation of a round trip, not the latest: it rises at once, and falls by a
+//! quarter of the difference once a round trip. What calm samples have made the deviation forget is thus remembered for a while.
 
 use std::time::Duration;
 
@@ -29,6 +32,12 @@ struct Smoothed {
     latest: Duration,
     srtt: Duration,
     deviation: Duration,
+    /// What the timeout adds: at least the floor.
+    variance: Duration,
+    /// The largest of this round, at least the floor.
+    largest: Duration,
+    /// Once more than this is acknowledged, the round is over.
+    round_end: Option<u64>,
     min: Duration,
     min_at: Instant,
 }
@@ -39,7 +48,17 @@ impl RttEstimator {
         let rtt = rtt.max(Duration::from_nanos(1));
         let Some(s) = &mut self.smoothed else {
             self.backoff = 0;
-            self.smoothed = Some(Smoothed { latest: rtt, srtt: rtt, deviation: rtt / 2, min: rtt, min_at: now });
+            let variance = VARIANCE_FLOOR.max(rtt / 2 * 4);
+            self.smoothed = Some(Smoothed {
+                latest: rtt,
+                srtt: rtt,
+                deviation: rtt / 2,
+                variance,
+                largest: variance,
+                round_end: None,
+                min: rtt,
+                min_at: now,
+            });
             return;
         };
         if rtt <= s.min || now - s.min_at > MIN_RTT_WINDOW {
@@ -58,6 +77,22 @@ impl RttEstimator {
         let gain = if rtt < s.srtt && error > s.deviation { 32 } else { 4 };
         s.deviation = s.deviation - s.deviation / gain + error / gain;
         s.srtt = s.srtt - s.srtt / 8 + rtt / 8;
+        s.largest = s.largest.max(s.deviation * 4);
+        s.variance = s.variance.max(s.largest);
+    }
+
+    /// The samples of an acknowledgement up to offset `una` have been taken; `next` is sent next. Perhaps a round is over.
+    pub(crate) fn acknowledged(&mut self, una: u64, next: u64) {
+        let Some(s) = &mut self.smoothed else { return };
+        match s.round_end {
+            Some(end) if una <= end => return,
+            Some(_) => {
+                s.variance -= s.variance.saturating_sub(s.largest) / 4;
+                s.largest = VARIANCE_FLOOR;
+            }
+            None => {}
+        }
+        s.round_end = Some(next);
     }
 
     /// The handshake is over. If it gave no sample, the path may well be longer than the first guess.
@@ -93,7 +128,7 @@ impl RttEstimator {
         let base = match &self.smoothed {
             None if self.opened_without => FALLBACK_RTO,
             None => INITIAL_RTO,
-            Some(s) => s.srtt + VARIANCE_FLOOR.max(s.deviation * 4),
+            Some(s) => s.srtt + s.variance,
         };
         base.saturating_mul(1 << self.backoff.min(16)).min(MAX_RTO)
     }
@@ -126,6 +161,28 @@ mod tests {
             estimator.sample(Duration::from_millis(rtt), Instant::ZERO);
             assert_eq!(estimator.rto(), Duration::from_millis(rto));
         }
+    }
+
+    /// Calm samples after a first one of 150 ms, whose deviation adds 300 ms: from the second round on a quarter of what is above the
+    /// floor goes, however many samples a round has. One that deviates counts at once.
+    #[test]
+    fn the_largest_deviation_of_a_round_is_remembered() {
+        let mut estimator = RttEstimator::default();
+        let rtt = Duration::from_millis(150);
+        estimator.sample(rtt, Instant::ZERO);
+        estimator.acknowledged(1, 10);
+        let timeouts = [1, 2, 3, 4].map(|round| {
+            for una in 10 * round - 8..=10 * round + 1 {
+                estimator.sample(rtt, Instant::from_secs(round));
+                estimator.acknowledged(una, 10 * (round + 1));
+            }
+            estimator.rto().as_nanos()
+        });
+        assert_eq!(timeouts, [450_000_000, 425_000_000, 406_250_000, 392_187_500]);
+        assert!(estimator.deviation() < Duration::from_millis(1), "the deviation itself has forgotten it");
+        estimator.sample(Duration::from_millis(550), Instant::from_secs(9));
+        assert_eq!(estimator.rto(), estimator.srtt() + estimator.deviation() * 4);
+        assert!(estimator.rto() > Duration::from_millis(590), "{:?}", estimator.rto());
     }
 
     #[test]

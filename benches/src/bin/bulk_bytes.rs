@@ -1,0 +1,26 @@
+//! So many mebibytes through both ends of a connection, to count instructions of by callgrind: `bulk_bytes MEBIBYTES [tso] [follow]`.
+//! The difference of two runs, per byte, is what a byte costs. `tso`: devices carry packets of several segments; `follow`: the send
+//! buffer follows the window.
+
+use std::env;
+use std::process::ExitCode;
+
+use tautline_base::Tso;
+use tautline_benches::bulk::Bulk;
+use tautline_stack::TcpConfig;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let Some(mebibytes) = arguments.first().and_then(|number| number.parse::<u64>().ok()) else {
+        eprintln!("usage: bulk_bytes MEBIBYTES [tso] [follow]");
+        return ExitCode::from(2);
+    };
+    let asked = |word: &str| arguments.iter().any(|argument| argument == word);
+    let send_start = asked("follow").then_some(TcpConfig::LINUX_SEND_START);
+    let config = TcpConfig { send_start, ..TcpConfig::default() };
+    let mut bulk = Bulk::with_tso(config, asked("tso").then_some(Tso::MOST));
+    let before = bulk.sender().stats().births;
+    let took = bulk.transfer(mebibytes << 20);
+    println!("{took:?} of virtual time, {} births", bulk.sender().stats().births - before);
+    ExitCode::SUCCESS
+}
