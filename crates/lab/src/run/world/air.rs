@@ -38,6 +38,7 @@ pub(super) fn wifi(cell: &Wifi) -> Cell {
     let config = WifiConfig {
         phy,
         aggregate,
+        ahead: cell.ahead.unwrap_or(default.ahead),
         error: cell.error.map_or(default.error, |word| word.0),
         driver: cell.driver.as_ref().map(|words| words.0.clone()),
         ..default
@@ -57,7 +58,7 @@ pub(super) fn lte(cell: &Lte) -> Cell {
         mcs,
         report_every: cell.report_every.map_or(default.report_every, |time| time.0),
         grant_delay: cell.grant_delay.map_or(default.grant_delay, |time| time.0),
-        ..default
+        counts_outstanding: cell.counts_outstanding.unwrap_or(default.counts_outstanding),
     };
     Cell { base: cell.base.clone(), stations: cell.stations.clone(), air: Air::Lte { config, stations: Vec::new() } }
 }

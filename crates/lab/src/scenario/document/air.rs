@@ -32,6 +32,8 @@ pub struct Wifi {
     pub aggregate_bytes: Option<Size>,
     /// Longest on the air. Default 5.484 ms.
     pub aggregate_time: Option<Time>,
+    /// Aggregates in a sender's hardware, made before the channel is won. Default 0; ath9k has 2.
+    pub ahead: Option<usize>,
     /// A frame of an aggregate fails. Default never.
     pub error: Option<Worded<Probability>>,
     /// A discipline inside every driver, in place of the ring's order. Default none.
@@ -96,4 +98,6 @@ pub struct Lte {
     pub report_every: Option<Time>,
     /// From a grant to its transmission. Default 4 ms.
     pub grant_delay: Option<Time>,
+    /// The base station takes what it has granted already off what a report says. Default false, as ns-3.
+    pub counts_outstanding: Option<bool>,
 }
