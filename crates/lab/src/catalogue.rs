@@ -42,11 +42,26 @@ impl Catalogue {
     /// # Errors
     /// If there is none, or it is wrong.
     pub fn load(&self, asked: &str) -> Result<Scenario, ScenarioError> {
+        let (shelf, name) = self.find(asked)?;
+        Scenario::load(&shelf, &name)
+    }
+
+    /// The same with more axes, for a sweep: see [`Scenario::grid`].
+    ///
+    /// # Errors
+    /// If there is none, or it or an axis is wrong.
+    pub fn grid(&self, asked: &str, axes: &[String]) -> Result<Scenario, ScenarioError> {
+        let (shelf, name) = self.find(asked)?;
+        Scenario::grid(&shelf, &name, axes)
+    }
+
+    /// Where the file is that `asked` means, and its name there.
+    fn find(&self, asked: &str) -> Result<(Shelf, String), ScenarioError> {
         if asked.ends_with(".toml") {
             let path = Path::new(asked);
             let directory = path.parent().unwrap_or_else(|| Path::new(""));
             let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-            return Scenario::load(&Shelf::Directory(directory.into()), &name);
+            return Ok((Shelf::Directory(directory.into()), name));
         }
         let Some((_, name)) = self.entries.iter().find(|(ids, _)| ids.iter().any(|id| id.eq_ignore_ascii_case(asked)))
         else {
@@ -54,6 +69,6 @@ impl Catalogue {
             let message = format!("no scenario has the id `{asked}`; there are {known}; or name a file *.toml");
             return Err(ScenarioError { file: self.shelf.shown(""), at: None, key: String::new(), message });
         };
-        Scenario::load(&self.shelf, name)
+        Ok((self.shelf.clone(), name.clone()))
     }
 }

@@ -75,24 +75,33 @@ pub fn execute(
     also: impl Fn(&Run) -> Result<(), ExecuteError> + Sync,
     tell: impl Fn(Done<'_>) + Sync,
 ) -> Result<Vec<Ran>, ExecuteError> {
-    let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, Result<Ran, ExecuteError>)>> = Mutex::new(Vec::new());
-    let work = || {
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(point) = points.get(number) else { return };
-            let ran = one(point, how, &also, &tell);
-            done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((number, ran));
-        }
-    };
-    thread::scope(|scope| {
-        for _ in 0..how.jobs.get().min(points.len()) {
-            scope.spawn(work);
-        }
+    on_threads(points.len(), how.jobs, |number| {
+        let ran = one(&points[number], how, &also, &tell);
+        done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((number, ran));
     });
     let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     done.sort_by_key(|(number, _)| *number);
     done.into_iter().map(|(_, ran)| ran).collect()
+}
+
+/// Does `work` for each number below `count`, in order, on `jobs` threads: each takes the next when it is done.
+pub(crate) fn on_threads(count: usize, jobs: NonZeroUsize, work: impl Fn(usize) + Sync) {
+    let next = AtomicUsize::new(0);
+    let all = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= count {
+                return;
+            }
+            work(number);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..jobs.get().min(count) {
+            scope.spawn(all);
+        }
+    });
 }
 
 fn one(

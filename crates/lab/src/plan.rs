@@ -12,6 +12,9 @@ const STRIDE: u64 = 10_000;
 /// Hexadecimal digits of a point's id.
 const DIGITS: usize = 16;
 
+/// The version that alone gives the same runs.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// What is asked for beside the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
@@ -85,12 +88,8 @@ fn point(variation: &Variation, document: Arc<Document>, number: usize, seed: u6
 
 /// The id of the point with these settings, run by this version of the crate.
 pub fn id(resolved: &str, seed: u64, path: Path) -> String {
-    let world = match path {
-        Path::Sim => "sim",
-        Path::Veth => "veth",
-    };
     let mut hash = Sha256::new();
-    for part in [env!("CARGO_PKG_VERSION"), world, &seed.to_string(), resolved] {
+    for part in [VERSION, path.name(), &seed.to_string(), resolved] {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }

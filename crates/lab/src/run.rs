@@ -116,6 +116,16 @@ pub enum Path {
     Veth,
 }
 
+impl Path {
+    /// As files write it: `sim`, `veth`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sim => "sim",
+            Self::Veth => "veth",
+        }
+    }
+}
+
 /// One quantity of one flow or port over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {

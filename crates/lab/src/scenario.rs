@@ -10,6 +10,7 @@
 //! | `node`, `read` | values with places; typed reading of them |
 //! | [`document`] | [`Document`]: every key |
 //! | [`units`] | `"30s"`, `"10mbit"`, `"64kib"` |
+//! | `grid` | axes that are given beside the file |
 //! | `copies` | hosts that stand for several |
 //! | `check` | what a type cannot say |
 //! | `error` | [`ScenarioError`] |
@@ -18,6 +19,7 @@ mod check;
 mod copies;
 pub mod document;
 mod error;
+mod grid;
 mod node;
 mod read;
 mod source;
@@ -35,7 +37,7 @@ pub use source::Shelf;
 use document::Axis;
 use error::Fault;
 use node::{Node, Step, listed};
-use source::Sources;
+use source::{Place, Sources};
 
 /// Most cells that a scenario may have.
 const MOST_CELLS: usize = 10_000;
@@ -64,6 +66,26 @@ pub struct Variation {
     pub resolved: String,
 }
 
+impl Variation {
+    /// The variation of scenario `id` whose settings are `resolved`, without what judges it. No file is read.
+    ///
+    /// # Errors
+    /// In words, with the key, if they are no settings.
+    pub fn from_resolved(id: &str, cell: Cell, resolved: &serde_json::Value) -> Result<Self, String> {
+        let told = |fault: Fault| {
+            let key = fault.key.join(".");
+            if key.is_empty() { fault.message } else { format!("{key}: {}", fault.message) }
+        };
+        let place = Place { file: 0, at: 0 };
+        let mut root = Node::of_canonical(resolved, place).map_err(told)?;
+        for (key, word) in [("id", id), ("title", id), ("paper", ""), ("claim", "")] {
+            let word = Node { value: node::Value::String(word.to_owned()), place };
+            root.set(key, place, &word).map_err(told)?;
+        }
+        settle(&root, cell).map_err(told)
+    }
+}
+
 /// A shape and where it is stated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
@@ -83,6 +105,23 @@ impl Scenario {
     /// # Errors
     /// If it, or a file it names, cannot be read, or says anything that is not understood or cannot be.
     pub fn load(shelf: &Shelf, name: &str) -> Result<Self, ScenarioError> {
+        Self::open(shelf, name, |_, _| Ok(()))
+    }
+
+    /// As [`load`](Self::load), for a sweep: with more axes behind its own, `[NAME:]KEY=VALUE,VALUE…` each, and without what judges
+    /// or shows the row, which is for its own cells.
+    ///
+    /// # Errors
+    /// The same, also of the axes.
+    pub fn grid(shelf: &Shelf, name: &str, axes: &[String]) -> Result<Self, ScenarioError> {
+        Self::open(shelf, name, |root, sources| grid::extend(root, axes, sources))
+    }
+
+    fn open(
+        shelf: &Shelf,
+        name: &str,
+        change: impl FnOnce(&mut Node, &mut Sources) -> Result<(), Fault>,
+    ) -> Result<Self, ScenarioError> {
         let mut sources = Sources::default();
         let shown = shelf.shown(name);
         let text = shelf.read(name).map_err(|message| ScenarioError {
@@ -92,8 +131,11 @@ impl Scenario {
             message,
         })?;
         let file = sources.add(shown.clone(), text);
-        let scenario = open(shelf, &mut sources, file).and_then(|root| build(&root, shown, &sources));
-        scenario.map_err(|fault| fault.resolve(&sources))
+        let root = open(shelf, &mut sources, file).and_then(|mut root| {
+            change(&mut root, &mut sources)?;
+            Ok(root)
+        });
+        root.and_then(|root| build(&root, shown, &sources)).map_err(|fault| fault.resolve(&sources))
     }
 
     /// What the scenario that `text` is goes by: its id, then its aliases; nothing if it is only a base for others. Errors call it
@@ -178,8 +220,13 @@ fn vary(root: &Node, axes: &[Axis], number: usize) -> Result<Variation, Fault> {
         if axes.is_empty() { fault } else { Fault { message: format!("{} (cell {cell})", fault.message), ..fault } }
     };
     copies::expand(&mut root).map_err(told)?;
-    let document: Document = read::read(&root).map_err(told)?;
-    check::document(&root, &document).map_err(told)?;
+    settle(&root, cell.clone()).map_err(told)
+}
+
+/// The variation that `root` is, with its settings applied and its copies made.
+fn settle(root: &Node, cell: Cell) -> Result<Variation, Fault> {
+    let document: Document = read::read(root)?;
+    check::document(root, &document)?;
     let resolved: serde_json::Map<_, _> =
         check::VARIABLE.iter().filter_map(|part| Some(((*part).to_owned(), root.get(part)?.canonical()))).collect();
     Ok(Variation { cell, document, resolved: serde_json::Value::Object(resolved).to_string() })

@@ -1,153 +1,235 @@
-//! `lab sweep`: points as lines of a manifest, run wherever there are processors, and put together again.
+//! `lab sweep`: many points planned as lines, run anywhere, joined to a table.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::error::Error;
+use std::io::{self, BufWriter, Read as _, Write};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
-use std::thread;
+use std::path::{Path as Name, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::{env, fs, thread};
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
 
-use super::progress::Progress;
 use super::{Ended, Failure, Library};
-use crate::execute::{Execution, execute, read};
-use crate::output::Tree;
-use crate::plan::{Ask, Point, plan};
-use crate::run::{Cell, Path};
-use crate::summary::Summary;
-use crate::sweep::{Line, Shard};
+use crate::plan::{Ask, plan};
+use crate::run::Path;
+use crate::sweep::table::Results;
+use crate::sweep::{Book, Manifest, Shard, dask, local, manifest, results};
 
 /// Arguments of `lab sweep`.
 #[derive(Args, Debug)]
 pub(super) struct Sweep {
     #[command(subcommand)]
-    step: Step,
+    command: Command,
 }
 
 #[derive(Debug, Subcommand)]
-enum Step {
-    /// Print the manifest: a self-contained point on each line
-    Plan {
-        /// Rows, or scenario files
-        #[arg(required = true)]
-        ids: Vec<String>,
-        /// Runs of each cell; default what the scenario says
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
-        repetitions: Option<u16>,
-        /// All seeds come from it
-        #[arg(long, value_name = "N", default_value_t = 1)]
-        seed: u64,
-        #[command(flatten)]
-        library: Library,
-    },
-    /// Run the points of a manifest; print the numbers of each as a line of JSON
-    Run {
-        /// The manifest; - is the standard input
-        manifest: PathBuf,
-        /// Only every n-th point, from the i-th on: i/n
-        #[arg(long, value_name = "I/N", default_value = "1/1")]
-        shard: Shard,
-        /// Directory of results
-        #[arg(long, value_name = "DIR", default_value = "lab-out")]
-        out: PathBuf,
-        /// Threads; default one for each processor
-        #[arg(long, value_name = "N")]
-        jobs: Option<NonZeroUsize>,
-        /// Run again what has been run before
-        #[arg(long)]
-        fresh: bool,
-    },
-    /// Print the numbers of all points of a manifest, run anywhere, as one CSV table
-    Merge {
-        /// The manifest; - is the standard input
-        manifest: PathBuf,
-        /// Directories of results
-        #[arg(long, value_name = "DIR", default_value = "lab-out")]
-        out: Vec<PathBuf>,
-    },
+enum Command {
+    /// Writes the points of a scenario's cells and seeds to standard output, a line each
+    Plan(PlanArgs),
+    /// Runs points; writes the numbers of each to standard output, a line each
+    Run(RunArgs),
+    /// Joins results to a table in CSV, on standard output
+    Merge(MergeArgs),
 }
 
-/// What is told of a point that is done.
-#[derive(Serialize)]
-struct Told<'a> {
-    id: &'a str,
-    scenario: &'a str,
-    cell: &'a Cell,
+#[derive(Args, Debug)]
+struct PlanArgs {
+    /// Rows, or scenario files
+    #[arg(required = true)]
+    ids: Vec<String>,
+    /// One more axis: a dotted key and its values. It goes by the key's last step, or by NAME
+    #[arg(long, value_name = "[NAME:]KEY=VALUE,...")]
+    set: Vec<String>,
+    /// Runs of each cell; default what the scenario says
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    repetitions: Option<u16>,
+    /// All seeds come from it
+    #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    numbers: &'a Summary,
+    /// Virtual time, or this machine's own network in namespaces
+    #[arg(long, value_enum, default_value_t)]
+    path: Path,
+    #[command(flatten)]
+    library: Library,
+}
+
+#[derive(Args, Debug)]
+struct RunArgs {
+    /// What `lab sweep plan` wrote; `-` is standard input
+    points: PathBuf,
+    /// Threads; default one for each processor. On the wire always one
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    /// Directory of results, written line by line. Points that it has are not run again
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Only every N-th point, from the I-th on, I from 1. Default what a job array of Slurm or an indexed Job of Kubernetes says
+    #[arg(long, value_name = "I/N")]
+    shard: Option<Shard>,
+    /// Run on the Dask cluster with this scheduler: tcp://host:8786. Needs Python 3 with `distributed`
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "jobs")]
+    dask: Option<String>,
+}
+
+#[derive(Args, Debug)]
+struct MergeArgs {
+    /// Directories or files of results
+    #[arg(required = true)]
+    results: Vec<PathBuf>,
+    /// The manifest: fails if any of its points has no result
+    #[arg(long, value_name = "FILE")]
+    points: Option<PathBuf>,
+    /// Means with their confidence intervals, a line for each number of each cell, in place of a line for each point
+    #[arg(long)]
+    cells: bool,
+    /// Only these numbers, e.g. goodput.total,ping.p50
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    numbers: Vec<String>,
 }
 
 impl Sweep {
     pub(super) fn sweep(&self) -> Result<Ended, Failure> {
-        match &self.step {
-            Step::Plan { ids, repetitions, seed, library } => {
-                let catalogue = library.open()?;
-                let ask = Ask { seed: *seed, repetitions: repetitions.map(usize::from), path: Path::Sim };
-                for id in ids {
-                    for point in plan(&catalogue.load(id)?, ask) {
-                        say!("{}", serde_json::to_string(&Line::of(&point)?)?);
-                    }
-                }
-            }
-            Step::Run { manifest, shard, out, jobs, fresh } => {
-                let points = points(manifest)?.into_iter().enumerate();
-                let points: Vec<_> = points.filter(|(number, _)| shard.has(*number)).map(|(_, point)| point).collect();
-                let jobs = jobs.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
-                let (tree, progress) = (Tree::new(out), Progress::new(points.len()));
-                let how = Execution { tree: &tree, jobs, fresh: *fresh, pcapng: false };
-                let ran = execute(&points, &how, |_| Ok(()), |done| progress.tell(done));
-                progress.end();
-                for (point, ran) in points.iter().zip(ran?) {
-                    let Point { id, scenario, cell, seed, .. } = point;
-                    let told = Told { id, scenario, cell, seed: *seed, numbers: &ran.summary };
-                    say!("{}", serde_json::to_string(&told)?);
-                }
-            }
-            Step::Merge { manifest, out } => return merge(&points(manifest)?, out),
+        match &self.command {
+            Command::Plan(plan) => plan.plan(),
+            Command::Run(run) => run.run(),
+            Command::Merge(merge) => merge.merge(),
         }
+    }
+}
+
+impl PlanArgs {
+    fn plan(&self) -> Result<Ended, Failure> {
+        let catalogue = self.library.open()?;
+        let ask = Ask { seed: self.seed, repetitions: self.repetitions.map(usize::from), path: self.path };
+        let mut points = Vec::new();
+        for id in &self.ids {
+            let scenario = catalogue.grid(id, &self.set)?;
+            let header = scenario.header();
+            if let Some(other) = &header.elsewhere {
+                let id = &header.id;
+                return Err(format!("{id} has nothing to run here; it needs {}: {}", other.needs, other.command).into());
+            }
+            if self.path == Path::Veth && !header.wire {
+                return Err(format!("{} is not for the wire: its file does not say `wire = true`", header.id).into());
+            }
+            points.extend(plan(&scenario, ask));
+        }
+        piped(manifest::write(&points, BufWriter::new(io::stdout().lock())))?;
+        eprintln!("{} points", points.len());
         Ok(Ended::Well)
     }
 }
 
-/// Prints every number of every point.
-fn merge(points: &[Point], out: &[PathBuf]) -> Result<Ended, Failure> {
-    let mut missing = 0;
-    say!("id,scenario,cell,seed,number,value");
-    for point in points {
-        let files = out.iter().map(|out| Tree::new(out).run(&point.scenario, point.path, &point.cell, point.seed, "json"));
-        let run = files.filter_map(|file| read(&file)).find(|run| run.point == point.id);
-        let Some(run) = run else {
-            missing += 1;
-            eprintln!("missing: {} {} seed {}", point.scenario, point.cell, point.seed);
-            continue;
+impl RunArgs {
+    fn run(&self) -> Result<Ended, Failure> {
+        let shard = match self.shard {
+            Some(shard) => shard,
+            None => Shard::of_environment(|name| env::var(name).ok())?,
         };
-        for (number, value) in Summary::of(&run).0 {
-            say!("{},{},{},{},{number},{value}", point.id, point.scenario, point.cell, point.seed);
+        let Manifest { file, mut entries } = open(&self.points, shard)?;
+        let all = entries.len();
+        let book = self.out.as_deref().map(|out| Book::open(out, shard)).transpose()?;
+        entries.retain(|entry| !book.as_ref().is_some_and(|book| book.finished.contains(&entry.id)));
+        let wire = entries.iter().any(|entry| entry.path == Path::Veth);
+        let jobs = self.jobs.or_else(|| thread::available_parallelism().ok());
+        let jobs = jobs.filter(|_| !wire).unwrap_or(NonZeroUsize::MIN);
+        let told = Mutex::new(Told { book, done: 0, failed: 0, unwritten: None });
+        let tell = |line: &str| told.lock().unwrap_or_else(PoisonError::into_inner).tell(line);
+        let clustered = match &self.dask {
+            Some(_) if wire => Err("points on the wire run on this machine: leave --dask out".to_owned()),
+            Some(_) if entries.is_empty() => Ok(()),
+            Some(address) => dask::run(&entries, address, tell),
+            None => {
+                local::run(&entries, &file, jobs, |line| match line {
+                    Ok(line) => tell(&line),
+                    Err(error) => {
+                        eprintln!("lab: {error}");
+                        told.lock().unwrap_or_else(PoisonError::into_inner).failed += 1;
+                    }
+                });
+                Ok(())
+            }
+        };
+        let Told { done, failed, unwritten, .. } = told.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some(error) = unwritten {
+            return Err(format!("{}: {error}", self.out.as_deref().unwrap_or_else(|| Name::new("")).display()).into());
+        }
+        eprintln!("{all} points: {} run before, {done} run now", all - entries.len());
+        clustered?;
+        match failed {
+            0 => Ok(Ended::Well),
+            failed => Err(format!("{failed} points failed").into()),
         }
     }
-    if missing > 0 {
-        return Err(format!("{missing} of {} points have not been run: `lab sweep run` goes on", points.len()).into());
-    }
-    Ok(Ended::Well)
 }
 
-/// The points of a manifest.
-fn points(manifest: &std::path::Path) -> Result<Vec<Point>, Failure> {
-    let named = |error: io::Error| format!("{}: {error}", manifest.display());
-    let input: Box<dyn Read> = match manifest.to_str() {
-        Some("-") => Box::new(io::stdin()),
-        _ => Box::new(std::fs::File::open(manifest).map_err(named)?),
-    };
-    let mut points = Vec::new();
-    for (number, line) in BufReader::new(input).lines().enumerate() {
-        let line = line.map_err(named)?;
-        if line.trim().is_empty() {
-            continue;
+/// What has been told of points so far.
+struct Told {
+    book: Option<Book>,
+    done: usize,
+    failed: usize,
+    unwritten: Option<io::Error>,
+}
+
+impl Told {
+    /// A point is finished: `line` goes into the book first, so that what others read is safe.
+    fn tell(&mut self, line: &str) {
+        self.done += 1;
+        let written = self.book.as_mut().map_or(Ok(()), |book| book.add(line)).and_then(|()| {
+            let mut out = io::stdout().lock();
+            piped(writeln!(out, "{line}").and_then(|()| out.flush()))
+        });
+        if let Err(error) = written {
+            self.unwritten.get_or_insert(error);
         }
-        let place = || format!("{}:{}", manifest.display(), number + 1);
-        let line: Line =
-            serde_json::from_str(&line).map_err(|error| format!("{}: not a line of `lab sweep plan`: {error}", place()))?;
-        points.push(line.point().map_err(|error| format!("{}: {error}", place()))?);
     }
-    Ok(points)
+}
+
+impl MergeArgs {
+    fn merge(&self) -> Result<Ended, Failure> {
+        let mut read = Vec::new();
+        for path in &self.results {
+            let failed = |path: &Name, error: io::Error| -> Box<dyn Error> { format!("{}: {error}", path.display()).into() };
+            for file in results::files(path).map_err(|error| failed(path, error))? {
+                let text = fs::read_to_string(&file).map_err(|error| failed(&file, error))?;
+                let name = file.display().to_string();
+                read.push((name.clone(), results::read(&text, &name)?));
+            }
+        }
+        let mut results = Results::join(read)?;
+        if let Some(points) = &self.points {
+            let Manifest { file, entries } = open(points, Shard::WHOLE)?;
+            let known = results.ids();
+            let missing: Vec<_> = entries.iter().filter(|entry| !known.contains(entry.id.as_str())).collect();
+            if let Some(first) = missing.first() {
+                let (missing, all, line) = (missing.len(), entries.len(), first.line);
+                return Err(format!("{file}:{line}: {missing} of {all} points have no result, this is the first").into());
+            }
+        }
+        if !self.numbers.is_empty() {
+            results.keep(&self.numbers)?;
+        }
+        let out = BufWriter::new(io::stdout().lock());
+        piped(if self.cells { results.cells(out) } else { results.points(out) })?;
+        Ok(Ended::Well)
+    }
+}
+
+/// The lines of the manifest `points` that are `shard`'s.
+fn open(points: &Name, shard: Shard) -> Result<Manifest, Failure> {
+    let (file, text) = if points == Name::new("-") {
+        let mut text = String::new();
+        ("standard input".to_owned(), io::stdin().lock().read_to_string(&mut text).map(|_| text))
+    } else {
+        (points.display().to_string(), fs::read_to_string(points))
+    };
+    Ok(Manifest::read(&text.map_err(|error| format!("{file}: {error}"))?, &file, shard)?)
+}
+
+/// Nobody reads any more: no failure of ours.
+fn piped(written: io::Result<()>) -> io::Result<()> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
 }

@@ -15,7 +15,7 @@
 
 use std::io::{self, Write};
 
-use crate::run::{Path, Run};
+use crate::run::Run;
 
 /// Writes `run` to `out`, which should be buffered.
 ///
@@ -31,10 +31,7 @@ pub fn write(run: &Run, mut out: impl Write) -> io::Result<()> {
     for value in run.cell.values() {
         same = format!("{same},{}", field(value));
     }
-    let path = match run.path {
-        Path::Sim => "sim",
-        Path::Veth => "veth",
-    };
+    let path = run.path.name();
     for series in &run.series {
         let (quantity, of) = (series.quantity, field(&series.of));
         for (at, value) in &series.points {
@@ -50,7 +47,7 @@ pub fn write(run: &Run, mut out: impl Write) -> io::Result<()> {
 }
 
 /// `text` as a field: in quotes if it holds what separates fields or lines.
-fn field(text: &str) -> String {
+pub(crate) fn field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 

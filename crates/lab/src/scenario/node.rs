@@ -193,6 +193,32 @@ impl Node {
         }
     }
 
+    /// The reverse of [`canonical`](Self::canonical). Places are not known: all are `place`.
+    pub(crate) fn of_canonical(value: &serde_json::Value, place: Place) -> Result<Self, Fault> {
+        use serde_json::Value as Json;
+        let value = match value {
+            Json::Null => return Err(Fault::new("null is no value")),
+            Json::Bool(boolean) => Value::Boolean(*boolean),
+            Json::Number(number) => match (number.as_i64(), number.as_f64()) {
+                (Some(integer), _) => Value::Integer(integer),
+                (None, Some(float)) if number.is_f64() => Value::Float(float),
+                _ => return Err(Fault::new("a whole number of up to 63 bits is wanted")),
+            },
+            Json::String(string) => Value::String(string.clone()),
+            Json::Array(array) => {
+                Value::Array(array.iter().map(|value| Self::of_canonical(value, place)).collect::<Result<_, _>>()?)
+            }
+            Json::Object(object) => {
+                let read = |(key, value): (&String, _)| {
+                    let node = Self::of_canonical(value, place).map_err(|fault| fault.under(key.as_str()))?;
+                    Ok((key.clone(), (place, node)))
+                };
+                Value::Table(object.iter().map(read).collect::<Result<_, Fault>>()?)
+            }
+        };
+        Ok(Self { value, place })
+    }
+
     /// The value without places, equal for equal values.
     pub(crate) fn canonical(&self) -> serde_json::Value {
         match &self.value {

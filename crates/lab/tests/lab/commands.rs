@@ -1,6 +1,6 @@
 //! What each command says and returns.
 
-use super::{SMALL, directory, lab, sweep, text};
+use super::{SMALL, directory, lab, text};
 
 #[test]
 fn a_row_that_holds_returns_0_and_shows_its_numbers() {
@@ -82,36 +82,4 @@ fn results_are_compared() {
     for (one, two) in [("one", "one/S-1/TSQ"), ("nowhere", "one"), ("one/S-1/x", "one")] {
         assert_eq!(compare(one, two).status.code(), Some(2), "{one} {two}");
     }
-}
-
-#[test]
-fn a_sweep_in_shards_is_the_same_as_a_run() {
-    let home = directory(SMALL);
-    let path = |name: &str| home.path().join(name).display().to_string();
-    let plan = lab(home.path(), &["sweep", "plan", "S-1"]);
-    let manifest = text(&plan.stdout);
-    assert_eq!(manifest.lines().count(), 4, "{}", text(&plan.stderr));
-    std::fs::write(home.path().join("points.jsonl"), &manifest).expect("a file");
-    let sweep = |words: &[&str]| sweep(home.path(), words);
-    let first = sweep(&["run", "points.jsonl", "--shard", "1/2", "--out", "sweep"]);
-    assert_eq!((first.status.code(), text(&first.stdout).lines().count()), (Some(0), 2), "{}", text(&first.stderr));
-    let early = sweep(&["merge", "points.jsonl", "--out", "sweep"]);
-    assert_eq!((early.status.code(), text(&early.stderr).matches("missing: ").count()), (Some(2), 2));
-    sweep(&["run", "points.jsonl", "--shard", "2/2", "--out", "sweep"]);
-    let whole = sweep(&["merge", "points.jsonl", "--out", "sweep"]);
-    assert_eq!(whole.status.code(), Some(0), "{}", text(&whole.stderr));
-    assert!(text(&whole.stdout).contains(",S-1,NoTSQ,10001,ping.p50,"), "{}", text(&whole.stdout));
-    lab(home.path(), &["run", "S-1", "--out", "run"]);
-    for (name, bytes) in super::files(&home.path().join("sweep")) {
-        assert_eq!(
-            std::fs::read(path("run") + "/" + &name.display().to_string()).expect("it was run too"),
-            bytes,
-            "{}",
-            name.display()
-        );
-    }
-    std::fs::write(home.path().join("points.jsonl"), manifest.replace("\"seed\":10000", "\"seed\":10002")).expect("a file");
-    let changed = sweep(&["run", "points.jsonl"]);
-    assert_eq!(changed.status.code(), Some(2));
-    assert!(text(&changed.stderr).contains("points.jsonl:1: its id is "), "{}", text(&changed.stderr));
 }

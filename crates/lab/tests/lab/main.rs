@@ -101,12 +101,6 @@ fn lab(directory: &Path, words: &[&str]) -> Output {
     command.output().expect("lab starts")
 }
 
-/// Runs `lab sweep` with these words: it takes all from the manifest.
-fn sweep(directory: &Path, words: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lab"));
-    command.current_dir(directory).arg("sweep").args(words).output().expect("lab starts")
-}
-
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("text")
 }
