@@ -125,7 +125,8 @@ impl Watch {
 
     fn of_application(&mut self, measured: &Measured, until: Instant) {
         let (name, sample) = (measured.flow.to_string(), self.sample);
-        if measured.received.bytes > 0 {
+        // The replies to pings are no goodput.
+        if measured.received.bytes > 0 && measured.round_trips.is_empty() {
             let mbit = |bytes: Bytes| bytes.get() as f64 * 8e-6 / sample.as_secs_f64();
             let bins = measured.received_by_interval(until).map(|(begin, bytes)| (begin + sample, bytes));
             for (end, bytes) in bins.filter(|(end, _)| *end <= until) {
