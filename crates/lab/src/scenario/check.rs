@@ -147,7 +147,8 @@ pub(super) fn table(root: &Node, cells: &[Variation]) -> Result<(), Fault> {
     let document = &cells[0].document;
     let names: Vec<Names> = cells.iter().map(|cell| Names::of(&cell.document)).collect();
     for (number, name) in document.table.iter().enumerate() {
-        if let Err(why) = names.iter().map(|names| names.check(name)).fold(Err(String::new()), |all, one| all.or(one)) {
+        let refusals: Result<Vec<_>, ()> = names.iter().map(|names| names.check(name).err().ok_or(())).collect();
+        if let Ok(Some(why)) = refusals.map(|mut all| all.pop()) {
             return Err(Subject { root, document }.refuse(&[Key("table"), Number(number)], why));
         }
     }

@@ -13,12 +13,9 @@ pub(super) fn expand(root: &mut Node) -> Result<(), Fault> {
     let mut several = Vec::new();
     for host in hosts {
         let (Some(copies), Some(name)) = (host.get("copies"), host.get("name").and_then(Node::string)) else { continue };
-        let count = match copies.value {
-            Value::Integer(count @ 1..=MOST_COPIES) => count,
-            _ => {
-                let message = format!("a number from 1 to {MOST_COPIES} is wanted");
-                return Err(Fault::new(message).at(copies.place).under("copies").under(name).under("host"));
-            }
+        let Value::Integer(count @ 1..=MOST_COPIES) = copies.value else {
+            let message = format!("a number from 1 to {MOST_COPIES} is wanted");
+            return Err(Fault::new(message).at(copies.place).under("copies").under(name).under("host"));
         };
         several.push((name.to_owned(), (1..=count).map(|number| format!("{name}{number}")).collect::<Vec<_>>()));
     }

@@ -141,8 +141,12 @@ impl<W: Write> Capture<W> {
             return Ok(*id);
         }
         let name = match point {
-            Point::Host(host, name) => format!("{}:{name}", self.names[0].get(host).unwrap_or(&format!("host{host}"))),
-            Point::Link(link, name) => format!("{}:{name}", self.names[1].get(link).unwrap_or(&format!("link{link}"))),
+            Point::Host(host, name) => {
+                self.names[0].get(host).map_or_else(|| format!("host{host}:{name}"), |known| format!("{known}:{name}"))
+            }
+            Point::Link(link, name) => {
+                self.names[1].get(link).map_or_else(|| format!("link{link}:{name}"), |known| format!("{known}:{name}"))
+            }
         };
         let options =
             vec![InterfaceDescriptionOption::IfName(name.into()), InterfaceDescriptionOption::IfTsResol(NANOSECONDS)];
