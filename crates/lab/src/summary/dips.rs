@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::percentile;
 
 /// Values of so many seconds are one: their median.
-const BIN: f64 = 0.2;
+const BIN: f64 = 0.1;
 /// A dip is below this share of the median of all.
 const DEPTH: f64 = 0.5;
 /// What begins within so many seconds of the end of a dip belongs to it.
