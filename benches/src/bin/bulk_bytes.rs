@@ -1,6 +1,7 @@
 //! So many mebibytes through both ends of a connection, to count instructions of by callgrind: `bulk_bytes MEBIBYTES [tso] [follow]`.
 //! The difference of two runs, per byte, is what a byte costs. `tso`: devices carry packets of several segments; `follow`: the send
 //! buffer follows the window.
+#![forbid(unsafe_code)]
 
 use std::env;
 use std::process::ExitCode;
