@@ -48,10 +48,12 @@ impl<F: Frame> Pool<F> {
 
     /// The same with `frames` for packets that stand for several segments ([`Device::tso`](crate::Device::tso)), all of one length,
     /// longer than the ordinary ones. They are beside its [`capacity`](Self::capacity): without a free one a host writes ordinary
-    /// packets.
+    /// packets. Frames that are no longer than ordinary ones are of no use, and left out: they could not be told apart when they come
+    /// back.
     pub fn with_large(mut self, frames: Vec<F>) -> Self {
-        self.large =
-            frames.first().map(|first| first.bytes().len()).map(|len| Large { capacity: frames.len(), free: frames, len });
+        let len = |frames: &[F]| frames.first().map_or(0, |first| first.bytes().len());
+        let (ordinary, len) = (len(&self.free), len(&frames));
+        self.large = (len > ordinary).then(|| Large { capacity: frames.len(), free: frames, len });
         self
     }
 
@@ -144,5 +146,16 @@ mod tests {
         }
         assert_eq!((pool.large_room(), pool.free(), pool.outstanding()), (Some(tso.frame_len()), 16, 0));
         assert_eq!(Pool::heap(16, None).large_room(), None);
+    }
+
+    #[test]
+    fn large_frames_no_longer_than_ordinary_ones_are_left_out() {
+        let tso = Tso { max_size: 1500, max_segments: 1 };
+        let mut pool = Pool::heap(8, Some(tso));
+        assert!(pool.take_large().is_none() && pool.large_room().is_none());
+        let frame = pool.take().expect("a free frame");
+        pool.put_back(frame);
+        assert_eq!(pool.outstanding(), 0);
+        assert!(Pool::heap(8, Some(Tso::MOST)).take_large().is_some());
     }
 }

@@ -6,6 +6,7 @@
 use std::fs;
 use std::io;
 use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
 use std::path::{Path as File, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -68,7 +69,7 @@ pub struct Done<'a> {
 /// not; `tell` hears of each that is done. Both are called on any of the threads.
 ///
 /// # Errors
-/// The first in order of the points. The others are run all the same.
+/// The first in order of the points. The others are run all the same, unless it was interrupted.
 pub fn execute(
     points: &[Point],
     how: &Execution<'_>,
@@ -78,15 +79,18 @@ pub fn execute(
     let done: Mutex<Vec<(usize, Result<Ran, ExecuteError>)>> = Mutex::new(Vec::new());
     on_threads(points.len(), how.jobs, |number| {
         let ran = one(&points[number], how, &also, &tell);
+        // Whoever interrupts one run does not want the next.
+        let interrupted = matches!(&ran, Err(ExecuteError::Run { error, .. }) if matches!(**error, RunError::Interrupted));
         done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((number, ran));
+        if interrupted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     done.sort_by_key(|(number, _)| *number);
     done.into_iter().map(|(_, ran)| ran).collect()
 }
 
-/// Does `work` for each number below `count`, in order, on `jobs` threads: each takes the next when it is done.
-pub(crate) fn on_threads(count: usize, jobs: NonZeroUsize, work: impl Fn(usize) + Sync) {
+/// Does `work` for each number below `count`, in order, on `jobs` threads: each takes the next when it is done, until one breaks off.
+pub(crate) fn on_threads(count: usize, jobs: NonZeroUsize, work: impl Fn(usize) -> ControlFlow<()> + Sync) {
     let next = AtomicUsize::new(0);
     let all = || {
         loop {
@@ -94,7 +98,9 @@ pub(crate) fn on_threads(count: usize, jobs: NonZeroUsize, work: impl Fn(usize) 
             if number >= count {
                 return;
             }
-            work(number);
+            if work(number).is_break() {
+                next.store(count, Ordering::Relaxed);
+            }
         }
     };
     thread::scope(|scope| {

@@ -38,6 +38,9 @@ pub enum RunError {
     /// This machine's network is not, or cannot be, what is asked.
     #[error("on the wire: {0}")]
     Wire(String),
+    /// A signal ended it.
+    #[error("interrupted")]
+    Interrupted,
 }
 
 /// Runs `point`.

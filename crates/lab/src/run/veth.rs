@@ -100,7 +100,8 @@ pub fn run(point: &Point) -> Result<Run, RunError> {
         }
         Ok(watch)
     });
-    let (series, counters) = outcome.map_err(RunError::Wire)?.finish();
+    let told = |why: String| if why == INTERRUPTED { RunError::Interrupted } else { RunError::Wire(why) };
+    let (series, counters) = outcome.map_err(told)?.finish();
     Ok(Run {
         scenario: point.scenario.clone(),
         point: point.id.clone(),

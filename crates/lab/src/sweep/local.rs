@@ -1,6 +1,7 @@
 //! [`run`]: lines run on this machine's processors, each on one.
 
 use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
 
 use super::manifest::{self, Entry};
 use super::{LineError, Outcome};
@@ -12,6 +13,7 @@ pub fn run(entries: &[Entry], file: &str, jobs: NonZeroUsize, tell: impl Fn(Resu
         let entry = &entries[number];
         let failed = |message| LineError { file: file.to_owned(), line: entry.line, message };
         tell(line(&entry.text).map_err(failed));
+        ControlFlow::Continue(())
     });
 }
 

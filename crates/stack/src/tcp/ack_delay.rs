@@ -23,35 +23,40 @@ pub(super) struct Bounds {
 /// The delay of one receiver's acknowledgements.
 #[derive(Debug, Default)]
 pub(super) struct AckDelay {
-    /// The last arrival, and the delay by then; `None` before the first.
-    arrival: Option<(Instant, Duration)>,
+    /// The last arrival, and the delay by then; `None` before the first, and of a delay that is fixed. Boxed, for few need it.
+    arrival: Option<Box<(Instant, Duration)>>,
 }
 
 impl AckDelay {
     /// Data arrives at `now`.
     pub(super) fn arrived(&mut self, now: Instant, bounds: Bounds) {
+        if bounds.most <= bounds.least {
+            return;
+        }
         let half = bounds.least / 2;
-        let delay = match self.arrival {
-            None => bounds.least,
-            Some((last, delay)) => match now - last {
-                gap if gap <= half => delay / 2 + half,
-                gap if gap < delay => (delay / 2 + gap).min(bounds.rto),
-                _ => delay,
-            },
-        };
-        self.arrival = Some((now, delay));
+        match self.arrival.as_deref_mut() {
+            None => self.arrival = Some(Box::new((now, bounds.least))),
+            Some((last, delay)) => {
+                *delay = match now - *last {
+                    gap if gap <= half => *delay / 2 + half,
+                    gap if gap < *delay => (*delay / 2 + gap).min(bounds.rto),
+                    _ => *delay,
+                };
+                *last = now;
+            }
+        }
     }
 
     /// Nothing came: an acknowledgement was sent because its time was up.
     pub(super) fn expired(&mut self, bounds: Bounds) {
-        if let Some((_, delay)) = &mut self.arrival {
+        if let Some((_, delay)) = self.arrival.as_deref_mut() {
             *delay = delay.saturating_mul(2).min(bounds.rto);
         }
     }
 
     /// How long the next acknowledgement may wait.
     pub(super) fn delay(&self, bounds: Bounds) -> Duration {
-        let delay = self.arrival.map_or(bounds.least, |(_, delay)| delay);
+        let delay = self.arrival.as_deref().map_or(bounds.least, |(_, delay)| *delay);
         delay.min(bounds.most.min(bounds.srtt)).max(bounds.least)
     }
 }

@@ -29,17 +29,33 @@ pub(crate) struct RttEstimator {
 
 #[derive(Debug)]
 struct Smoothed {
-    latest: Duration,
+    latest: Nanos,
     srtt: Duration,
     deviation: Duration,
     /// What the timeout adds: at least the floor.
-    variance: Duration,
+    variance: Nanos,
     /// The largest of this round, at least the floor.
-    largest: Duration,
+    largest: Nanos,
     /// Once more than this is acknowledged, the round is over.
     round_end: Option<u64>,
     min: Duration,
     min_at: Instant,
+}
+
+/// A [`Duration`] in half its bytes: an idle connection has a budget. 584 years are enough.
+#[derive(Clone, Copy, Debug)]
+struct Nanos(u64);
+
+impl From<Duration> for Nanos {
+    fn from(duration: Duration) -> Self {
+        Self(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Nanos> for Duration {
+    fn from(Nanos(nanos): Nanos) -> Self {
+        Self::from_nanos(nanos)
+    }
 }
 
 impl RttEstimator {
@@ -50,11 +66,11 @@ impl RttEstimator {
             self.backoff = 0;
             let variance = VARIANCE_FLOOR.max(rtt / 2 * 4);
             self.smoothed = Some(Smoothed {
-                latest: rtt,
+                latest: rtt.into(),
                 srtt: rtt,
                 deviation: rtt / 2,
-                variance,
-                largest: variance,
+                variance: variance.into(),
+                largest: variance.into(),
                 round_end: None,
                 min: rtt,
                 min_at: now,
@@ -71,14 +87,15 @@ impl RttEstimator {
     pub(crate) fn coarse_sample(&mut self, rtt: Duration) {
         self.backoff = 0;
         let Some(s) = &mut self.smoothed else { return };
-        s.latest = rtt;
+        s.latest = rtt.into();
         let error = rtt.abs_diff(s.srtt);
         // A sample that lowers the RTT by more than the deviation says little about jitter: Linux gives it 1/8 the weight.
         let gain = if rtt < s.srtt && error > s.deviation { 32 } else { 4 };
         s.deviation = s.deviation - s.deviation / gain + error / gain;
         s.srtt = s.srtt - s.srtt / 8 + rtt / 8;
-        s.largest = s.largest.max(s.deviation * 4);
-        s.variance = s.variance.max(s.largest);
+        let largest = Duration::from(s.largest).max(s.deviation * 4);
+        s.largest = largest.into();
+        s.variance = largest.max(s.variance.into()).into();
     }
 
     /// The samples of an acknowledgement up to offset `una` have been taken; `next` is sent next. Perhaps a round is over.
@@ -87,8 +104,9 @@ impl RttEstimator {
         match s.round_end {
             Some(end) if una <= end => return,
             Some(_) => {
-                s.variance -= s.variance.saturating_sub(s.largest) / 4;
-                s.largest = VARIANCE_FLOOR;
+                let variance = Duration::from(s.variance);
+                s.variance = (variance - variance.saturating_sub(s.largest.into()) / 4).into();
+                s.largest = VARIANCE_FLOOR.into();
             }
             None => {}
         }
@@ -105,7 +123,7 @@ impl RttEstimator {
 
     /// The latest sample; zero before the first.
     pub(crate) fn latest(&self) -> Duration {
-        self.smoothed.as_ref().map_or(Duration::ZERO, |s| s.latest)
+        self.smoothed.as_ref().map_or(Duration::ZERO, |s| s.latest.into())
     }
 
     /// The smoothed RTT; zero before the first sample.
@@ -128,7 +146,7 @@ impl RttEstimator {
         let base = match &self.smoothed {
             None if self.opened_without => FALLBACK_RTO,
             None => INITIAL_RTO,
-            Some(s) => s.srtt + s.variance,
+            Some(s) => s.srtt + Duration::from(s.variance),
         };
         base.saturating_mul(1 << self.backoff.min(16)).min(MAX_RTO)
     }
