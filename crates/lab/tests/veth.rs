@@ -69,10 +69,10 @@ fn mean(run: &Run, quantity: Quantity, of: &str) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Namespaces of this process.
-fn namespaces() -> usize {
+/// Namespaces of the process `id`.
+fn namespaces_of(id: u32) -> usize {
     let output = Command::new("ip").args(["netns", "list"]).output().expect("iproute2 is installed");
-    let own = format!("tl-lab-{}-", std::process::id());
+    let own = format!("tl-lab-{id}-");
     String::from_utf8_lossy(&output.stdout).lines().filter(|line| line.starts_with(&own)).count()
 }
 
@@ -89,7 +89,7 @@ fn a_shaper_shapes_and_its_queue_delays_on_the_wire_too() {
         .iter()
         .map(|point| veth::run(point).unwrap_or_else(|error| panic!("{error}")))
         .collect();
-    assert_eq!(namespaces(), 0, "namespaces go with the run");
+    assert_eq!(namespaces_of(std::process::id()), 0, "namespaces go with the run");
     for run in &runs {
         let goodput = mean(run, Quantity::Goodput, "upload");
         assert!((16.0..=20.0).contains(&goodput), "{}: {goodput} Mbit/s through 20 Mbit/s", run.cell);
@@ -112,4 +112,36 @@ fn what_the_wire_cannot_be_is_refused() {
     let point = &plan(&scenario, Ask { path: Path::Veth, ..Ask::default() })[0];
     let error = veth::run(point).expect_err("a veth pair does not delay").to_string();
     assert!(error.contains("client-router") && error.contains("netem delay"), "{error}");
+}
+
+#[test]
+fn one_signal_ends_the_run_the_rest_and_the_namespaces() {
+    if !is_root() {
+        println!("skipped: network namespaces need root");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("wire.toml"), ROW.replace("duration = \"3s\"", "duration = \"60s\"")).expect("a file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lab"));
+    command.args(["run", "wire", "--path", "veth", "--scenarios", "."]).current_dir(folder.path());
+    let mut child = command.spawn().expect("lab starts");
+    let id = child.id();
+    let begun = (0..100).any(|_| {
+        let all = namespaces_of(id) == 3;
+        // Signals are heard once every node is ready.
+        std::thread::park_timeout(std::time::Duration::from_millis(100));
+        all
+    });
+    assert!(begun, "a namespace for each node");
+    std::thread::park_timeout(std::time::Duration::from_secs(3));
+    let signalled = Command::new("kill").args(["-TERM", &id.to_string()]).status().expect("kill runs");
+    assert!(signalled.success());
+    // The row's other cell would take a minute.
+    let ended = (0..200).find_map(|_| {
+        std::thread::park_timeout(std::time::Duration::from_millis(100));
+        child.try_wait().expect("it can be asked")
+    });
+    let ended = ended.unwrap_or_else(|| panic!("it goes on: {:?}", child.kill()));
+    assert_eq!(ended.code(), Some(2), "an interrupted run is no result");
+    assert_eq!(namespaces_of(id), 0, "namespaces go with the run");
 }

@@ -1,6 +1,8 @@
 //! What each command says and returns.
 
-use super::{SMALL, directory, lab, text};
+use tautline_lab::run::{Quantity, Run};
+
+use super::{SMALL, directory, files, lab, text};
 
 #[test]
 fn a_row_that_holds_returns_0_and_shows_its_numbers() {
@@ -81,5 +83,22 @@ fn results_are_compared() {
     assert!(cells.contains("S-1 TSQ  against  S-1 NoTSQ") && cells.contains(" *"), "{cells}");
     for (one, two) in [("one", "one/S-1/TSQ"), ("nowhere", "one"), ("one/S-1/x", "one")] {
         assert_eq!(compare(one, two).status.code(), Some(2), "{one} {two}");
+    }
+}
+
+/// What comes back from a ping is no payload that anybody wanted.
+#[test]
+fn replies_to_pings_are_no_goodput() {
+    let home = directory(SMALL);
+    assert!(lab(home.path(), &["run", "S-1", "--quick", "--out", "out"]).status.code().is_some_and(|code| code < 2));
+    let runs: Vec<Run> = files(&home.path().join("out"))
+        .iter()
+        .filter(|(name, _)| name.extension().is_some_and(|kind| kind == "json") && !name.ends_with("result.json"))
+        .map(|(_, bytes)| serde_json::from_slice(bytes).expect("a run"))
+        .collect();
+    assert!(!runs.is_empty());
+    for run in &runs {
+        assert!(run.get(Quantity::Ping, "ping").is_some(), "{}: the ping was answered", run.cell);
+        assert!(run.of(Quantity::Goodput).all(|series| series.group() == "upload"), "{}", run.cell);
     }
 }
