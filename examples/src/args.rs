@@ -5,12 +5,32 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use tautline_base::Rate;
 use tautline_bql::LimitKind;
 use tautline_cc::Algorithm;
 use tautline_qdisc::words::Tree;
 use tautline_stack::{Cidr, EcnMode, Keepalive, MtuProbing, Pacing, TcpConfig, TsqLimit};
+
+/// Whose sockets a program uses that can use either, in the role `R`.
+#[derive(Subcommand, Debug)]
+pub enum Over<R: Subcommand> {
+    /// The kernel's
+    Kernel {
+        /// What to do.
+        #[command(subcommand)]
+        role: R,
+    },
+    /// Our stack's
+    Ours {
+        /// Our stack.
+        #[command(flatten)]
+        stack: Box<StackArgs>,
+        /// What to do.
+        #[command(subcommand)]
+        role: R,
+    },
+}
 
 /// Options of a stack on a device.
 #[derive(Args, Clone, Debug)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use serde::Serialize;
-use tautline_examples::args::StackArgs;
+use tautline_examples::args::Over;
 use tautline_examples::conversation::Pattern;
 use tautline_examples::failure::{Failure, exit_code};
 use tautline_examples::report::{print_json, rounded};
@@ -29,24 +29,7 @@ Examples:
 #[command(version, after_help = EXAMPLES)]
 struct Args {
     #[command(subcommand)]
-    over: Over,
-}
-
-#[derive(Subcommand, Debug)]
-enum Over {
-    /// Over the kernel's UDP
-    Kernel {
-        #[command(subcommand)]
-        role: Role,
-    },
-    /// Over our stack
-    Ours {
-        /// Our stack.
-        #[command(flatten)]
-        stack: Box<StackArgs>,
-        #[command(subcommand)]
-        role: Role,
-    },
+    over: Over<Role>,
 }
 
 #[derive(Subcommand, Clone, Debug)]

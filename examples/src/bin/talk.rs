@@ -15,7 +15,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use serde::Serialize;
 use tautline_base::{Device, Frame, Instant};
-use tautline_examples::args::{Size, StackArgs, seconds};
+use tautline_examples::args::{Over, Size, StackArgs, seconds};
 use tautline_examples::conversation::{Plan, answer, call};
 use tautline_examples::failure::{Failure, exit_code};
 use tautline_examples::open::{Job, Opened, with_device};
@@ -40,24 +40,7 @@ Examples:
 #[command(version, after_help = EXAMPLES)]
 struct Args {
     #[command(subcommand)]
-    over: Over,
-}
-
-#[derive(Subcommand, Debug)]
-enum Over {
-    /// Over the kernel's TCP
-    Kernel {
-        #[command(subcommand)]
-        role: Role,
-    },
-    /// Over our stack
-    Ours {
-        /// Our stack.
-        #[command(flatten)]
-        stack: Box<StackArgs>,
-        #[command(subcommand)]
-        role: Role,
-    },
+    over: Over<Role>,
 }
 
 #[derive(Subcommand, Clone, Debug)]
