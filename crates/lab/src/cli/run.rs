@@ -90,6 +90,11 @@ impl RunArgs {
         if self.path == Path::Sim {
             return Ok(scenarios);
         }
+        if self.pcapng {
+            return Err(
+                "--pcapng records virtual time only: leave it out, or look with tcpdump into the run's namespaces".into()
+            );
+        }
         let (wire, other): (Vec<_>, Vec<_>) = scenarios.into_iter().partition(|scenario| scenario.header().wire);
         match other.first() {
             Some(scenario) if !self.all => {
