@@ -1,12 +1,14 @@
 //! Simulated dumbbells: a fast way in, a router, a slow way out (paper 002, §3.4).
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, Rate};
 use tautline_cc::Algorithm;
+use tautline_sim::app::{SinkConfig, UploadConfig};
 use tautline_sim::topology::{Cable, HostNode, Topology};
-use tautline_sim::{Flows, LinkConfig, NicConfig};
+use tautline_sim::{Flow, LinkConfig, NicConfig, Programs};
 use tautline_stack::{Pacing, TcpConfig};
 
 const PORT: u16 = 5001;
@@ -17,7 +19,7 @@ const WARM_UP: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct Dumbbell {
     /// New Reno flows from one host to the other.
-    pub flows: usize,
+    pub flows: u32,
     /// Rate and delay of the way to the router.
     pub access: (Rate, Duration),
     /// Rate and delay of the way behind it.
@@ -77,19 +79,29 @@ impl Dumbbell {
             ..Topology::default()
         };
         let tcp = TcpConfig { congestion: Algorithm::Reno.into(), pacing: Pacing::Off, ..TcpConfig::default() };
-        let server = SocketAddrV4::new(topology.address("C").expect("one of the hosts"), PORT);
-        let program = |node: &HostNode, _| match node.name.as_str() {
-            "A" => Flows::source(server, self.flows, tcp.clone()),
-            _ => Flows::sink(PORT, tcp.clone()),
-        };
-        let mut network = topology.build(1, (), program).expect("constants");
+        let server = SocketAddr::new(topology.address("C").expect("one of the hosts").into(), PORT);
+        let mut network = topology.build(1, (), |node, _| self.programs(&node.name, server)).expect("constants");
         let mut pass = |until| {
             network.run_before(Instant::ZERO + until).expect("it runs");
             let port = network.port("B>C").expect("one of the links");
-            (network.end(1).app.received(), network.look(port).sent_packets)
+            (network.end(1).app.meter().flows()[0].received.bytes, network.look(port).sent_packets)
         };
         let (before, _) = pass(WARM_UP);
         let (after, packets) = pass(self.duration);
         Passed { packets, goodput: Rate::from_amount(Bytes::new(after - before), self.duration - WARM_UP) }
+    }
+    /// The flows begin on A and end on C.
+    fn programs(&self, host: &str, server: SocketAddr) -> Programs {
+        let tcp = Arc::new(TcpConfig { congestion: Algorithm::Reno.into(), pacing: Pacing::Off, ..TcpConfig::default() });
+        let mut programs = Programs::new(WARM_UP).strict();
+        if host == "A" {
+            for number in 1..=self.flows {
+                let upload = UploadConfig::new(Flow::numbered("upload", number), server);
+                programs.upload(UploadConfig { tcp: Arc::clone(&tcp), ..upload }).expect("room for it");
+            }
+        } else {
+            programs.sink(SinkConfig { tcp, ..SinkConfig::new("upload", PORT) }).expect("room for it");
+        }
+        programs
     }
 }

@@ -12,12 +12,9 @@
 //! | module | holds |
 //! |---|---|
 //! | [`transfer`] | [`Transfer`], the ready-made scenario, and its [`Outcome`] |
-//! | [`load`] | [`Load`], many flows and echo messages through one device edge, and what stands where: an [`Edge`] |
 //! | [`network`] | [`Network`]: hosts and routers, joined to a tree by links; jumps from event to event |
 //! | [`topology`] | [`Topology`](topology::Topology): a network as data, by names |
 //! | [`app`] | [`App`] and [`Program`], what runs on a host; [`Programs`], many applications on one; [`BulkSender`], [`BulkReceiver`] |
-//! | [`flows`] | [`Flows`]: either end of many streams |
-//! | [`echo`] | [`EchoRequest`], and [`Echoes`], how long each took |
 //! | [`link`] | [`Link`]: rate, delay, queue, accidents; with a card, a router's way out |
 //! | [`medium`] | [`Medium`](medium::Medium): shared air, Wi-Fi or LTE, which says when the cards on it send |
 //! | [`dyn_rlc`] | [`DynRlc`]: a limit with a delay target, experimental |
@@ -26,19 +23,17 @@
 //! | [`nic`] | [`SimNic`]: rings, line rate, interrupt moderation |
 //! | [`record`] | [`Record`]: hash, per-packet trace, pcapng of every packet event |
 //! | `event_queue` | [`EventQueue`]: what happens when |
-//! | `chance`, `pattern` | [`Probability`]; reproducible data |
+//! | `addresses`, `chance`, `pattern` | [`Family`]; [`Probability`]; reproducible data |
 #![forbid(unsafe_code)]
 
+mod addresses;
 pub mod app;
 mod chance;
 mod classify;
 mod config_error;
 pub mod dyn_rlc;
-pub mod echo;
 mod event_queue;
-pub mod flows;
 pub mod link;
-pub mod load;
 pub mod medium;
 pub mod network;
 pub mod nic;
@@ -48,19 +43,17 @@ mod ring_limit;
 pub mod schedule;
 pub mod transfer;
 
+pub use addresses::Family;
 pub use app::{App, AppError, BulkReceiver, BulkSender, Flow, Meter, Program, Programs};
 pub use chance::Probability;
 pub use config_error::ConfigError;
 pub use dyn_rlc::DynRlc;
-pub use echo::{EchoRequest, Echoes};
 pub use event_queue::EventQueue;
-pub use flows::Flows;
 pub use link::{Buffer, CardConfig, Impairments, Link, LinkConfig, LinkEvent, LinkTracer, LinkWhat};
-pub use load::{Edge, Load};
 pub use network::{End, HostQdisc, Look, Network, Node, PortId, SimHost, Stall, StallKind, topology};
 pub use nic::{Coalesce, NicConfig, SimNic};
 pub use pattern::{Check, Pattern};
 pub use record::{Capture, CaptureConfig, PacketTrace, Record, Solo, Tap, TraceHash};
 pub use ring_limit::RingLimit;
 pub use schedule::{Schedule, Trace, TraceError};
-pub use transfer::{Family, Outcome, Transfer, TransferError};
+pub use transfer::{Outcome, Transfer, TransferError};

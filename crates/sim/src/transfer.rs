@@ -15,27 +15,27 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use rand_core::{Rng, SeedableRng};
+use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
-use tautline_base::{Bytes, Instant, Pool, Rate, Reason};
-use tautline_bql::{Port, Ring};
-use tautline_qdisc::{Kind, Ledger, QueueStats, Stats};
-use tautline_stack::{Cidr, Event, Host, HostConfig, HostStats, TcpConfig, TcpInfo};
+use tautline_base::{Bytes, Instant, Rate, Reason};
+use tautline_qdisc::{Kind, QueueStats};
+use tautline_stack::{Event, HostStats, TcpConfig, TcpInfo};
 
-use crate::app::{App, AppError, BulkReceiver, BulkSender, Program};
+use crate::addresses::Family;
+use crate::app::{App, AppError, BulkReceiver, BulkSender, HostCalls, Program};
 use crate::config_error::ConfigError;
-use crate::link::{Link, LinkConfig, LinkStats};
-pub use crate::network::HostQdisc;
-use crate::network::{Network, SimHost, Stall};
-use crate::nic::{NicConfig, NicStats, SimNic};
+use crate::link::{LinkConfig, LinkStats};
+use crate::network::topology::HostNode;
+use crate::network::{HostQdisc, Network, Stall};
+use crate::nic::{NicConfig, NicStats};
 use crate::pattern::{Check, Pattern};
-use crate::record::{Record, Tap, TraceHash};
+use crate::record::{Record, TraceHash};
 use crate::ring_limit::RingLimit;
 
-pub(crate) const PORT: u16 = 5001;
+const PORT: u16 = 5001;
 
 /// The sender's number in a [`Network`].
 pub const SENDER: usize = 0;
@@ -44,26 +44,6 @@ pub const RECEIVER: usize = 1;
 
 /// The network of a transfer from a reader `S` into a closure `F`, recorded by a hash and an `R`.
 pub type TransferNetwork<S, F, R> = Network<HostQdisc, (TraceHash, R), TransferApp<S, F>>;
-
-/// A family of addresses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Family {
-    /// IPv4.
-    #[default]
-    Ipv4,
-    /// IPv6.
-    Ipv6,
-}
-
-impl Family {
-    /// The address of a host.
-    pub(crate) fn address(self, number: usize) -> IpAddr {
-        match self {
-            Self::Ipv4 => address(number).into(),
-            Self::Ipv6 => Ipv6Addr::new(0xfd07, 0, 0, 0, 0, 0, 0, number as u16 + 1).into(),
-        }
-    }
-}
 
 /// One stream between two hosts.
 #[derive(Clone, Debug)]
@@ -232,44 +212,24 @@ impl Transfer {
         sink: F,
         recorder: R,
     ) -> Result<TransferNetwork<S, F, R>, ConfigError> {
-        // Each part draws from a generator of its own, so a change in one does not shift the luck of another.
-        let mut seeds = Pcg32::seed_from_u64(self.seed);
-        let [there, back] = &self.links;
-        let links =
-            [Link::new(there.clone(), Pcg32::from_rng(&mut seeds))?, Link::new(back.clone(), Pcg32::from_rng(&mut seeds))?];
-        let (sender, receiver) = (self.sender.clone(), self.receiver.clone());
+        let node = |name| HostNode {
+            qdisc: self.qdisc.clone().into(),
+            ring_limit: self.ring_limit,
+            nic: self.nic.clone(),
+            frames: self.frames,
+            ..HostNode::new(name)
+        };
         let remote = SocketAddr::new(self.family.address(RECEIVER), PORT);
-        let receiver = BulkReceiver::new(PORT, receiver, sink).reading_from(self.reads_from);
-        let apps = [TransferApp::Sender(BulkSender::new(remote, sender, source)), TransferApp::Receiver(receiver)];
-        let mut apps = apps.into_iter();
-        Network::new(self.seed, links, (TraceHash::new(), recorder), |number, tap| {
-            let app = apps.next().expect("one program for each of two hosts");
-            Ok((self.host(number, seeds.next_u64(), tap)?, app))
-        })
+        let sender = BulkSender::new(remote, self.sender.clone(), source);
+        let receiver = BulkReceiver::new(PORT, self.receiver.clone(), sink).reading_from(self.reads_from);
+        Network::pair(
+            self.seed,
+            [node("sender"), node("receiver")],
+            self.links.clone(),
+            (TraceHash::new(), recorder),
+            [TransferApp::Sender(sender), TransferApp::Receiver(receiver)],
+        )
     }
-
-    fn host<R: Record>(&self, number: usize, seed: u64, tap: Tap<R>) -> Result<SimHost<HostQdisc, R>, ConfigError> {
-        let nic = SimNic::new(self.nic.clone())?;
-        let qdisc = Stats::new(Ledger::new(self.qdisc.clone().build()?));
-        let port = Port::new(qdisc, Ring::new(nic, self.ring_limit.build()?));
-        let pool = Pool::heap(self.frames, self.nic.tso);
-        let config = HostConfig::new(mac(number), seed)
-            .address(Cidr::new(address(number), 24))
-            .address(Cidr::new(Family::Ipv6.address(number), 64));
-        Ok(Host::new(config, port, pool, tap))
-    }
-}
-
-/// The address of host `number`, in 10.7.0.0/16.
-pub(crate) fn address(number: usize) -> Ipv4Addr {
-    let [high, low] = (number as u16).wrapping_add(1).to_be_bytes();
-    Ipv4Addr::new(10, 7, high, low)
-}
-
-/// The hardware address of host `number`.
-pub(crate) fn mac(number: usize) -> [u8; 6] {
-    let [high, low] = (number as u16).wrapping_add(1).to_be_bytes();
-    [2, 0, 0, 0, high, low]
 }
 
 fn outcome<S: Read, F: FnMut(&[u8]), R: Record>(network: &TransferNetwork<S, F, R>, duration: Duration) -> Outcome {
@@ -307,29 +267,24 @@ pub enum TransferApp<S, F> {
     Receiver(BulkReceiver<F>),
 }
 
-impl<S, F, R> App<SimHost<HostQdisc, R>> for TransferApp<S, F>
-where
-    S: Read,
-    F: FnMut(&[u8]),
-    R: Record,
-{
-    fn start(&mut self, host: &mut SimHost<HostQdisc, R>, now: Instant) {
+impl<H: HostCalls, S: Read, F: FnMut(&[u8])> App<H> for TransferApp<S, F> {
+    fn start(&mut self, host: &mut H, now: Instant) {
         match self {
             Self::Sender(app) => app.start(host, now),
             Self::Receiver(app) => app.start(host, now),
         }
     }
 
-    fn on_event(&mut self, host: &mut SimHost<HostQdisc, R>, event: Event, now: Instant) {
+    fn on_event(&mut self, host: &mut H, event: Event, now: Instant) {
         match self {
             Self::Sender(app) => app.on_event(host, event, now),
             Self::Receiver(app) => app.on_event(host, event, now),
         }
     }
 
-    fn on_call(&mut self, host: &mut SimHost<HostQdisc, R>, now: Instant) {
+    fn on_call(&mut self, host: &mut H, now: Instant) {
         match self {
-            Self::Sender(_) => {}
+            Self::Sender(app) => app.on_call(host, now),
             Self::Receiver(app) => app.on_call(host, now),
         }
     }

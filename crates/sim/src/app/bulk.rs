@@ -2,16 +2,13 @@
 
 use std::io::Read;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use tautline_base::{Device, Instant, Packet, SocketId};
-use tautline_bql::Limit;
-use tautline_qdisc::Qdisc;
-use tautline_stack::{Event, Host, Recv, TcpConfig, TcpInfo, Tracer};
+use tautline_base::{Instant, SocketId};
+use tautline_stack::{Event, Recv, TcpConfig, TcpInfo};
 
-use super::{App, AppError, Program};
-
-/// Bytes moved between program and host in one call.
-const CHUNK: usize = 1 << 16;
+use super::programs::CHUNK;
+use super::{App, AppError, HostCalls, Program};
 
 /// How far a stream has come.
 #[derive(Debug)]
@@ -39,7 +36,7 @@ impl Progress {
 #[derive(Debug)]
 pub struct BulkSender<S> {
     remote: SocketAddr,
-    config: TcpConfig,
+    config: Arc<TcpConfig>,
     source: S,
     progress: Progress,
     chunk: Chunk,
@@ -58,8 +55,9 @@ struct Chunk {
 
 impl<S: Read> BulkSender<S> {
     /// A sender of `source` to `remote`.
-    pub fn new(remote: impl Into<SocketAddr>, config: TcpConfig, source: S) -> Self {
+    pub fn new(remote: impl Into<SocketAddr>, config: impl Into<Arc<TcpConfig>>, source: S) -> Self {
         let chunk = Chunk { data: vec![0; CHUNK].into(), from: 0, to: 0, ended: false };
+        let config = config.into();
         Self { remote: remote.into(), config, source, progress: Progress::Waiting, chunk, sent: 0, last_info: None }
     }
 
@@ -79,13 +77,7 @@ impl<S: Read> BulkSender<S> {
     }
 
     /// Hands over data until the host takes no more.
-    fn pump<Q, D, T, L>(&mut self, host: &mut Host<Q, D, T, L>, socket: SocketId) -> Result<(), AppError>
-    where
-        D: Device,
-        Q: Qdisc<Packet<D::Frame>>,
-        T: Tracer,
-        L: Limit,
-    {
+    fn pump(&mut self, host: &mut impl HostCalls, socket: SocketId) -> Result<(), AppError> {
         while !self.chunk.ended {
             let Chunk { data, from, to, ended } = &mut self.chunk;
             if from == to {
@@ -106,13 +98,7 @@ impl<S: Read> BulkSender<S> {
         Ok(())
     }
 
-    fn react<Q, D, T, L>(&mut self, host: &mut Host<Q, D, T, L>, event: Event, now: Instant) -> Result<(), AppError>
-    where
-        D: Device,
-        Q: Qdisc<Packet<D::Frame>>,
-        T: Tracer,
-        L: Limit,
-    {
+    fn react(&mut self, host: &mut impl HostCalls, event: Event, now: Instant) -> Result<(), AppError> {
         match event {
             Event::Connected(socket) | Event::Writable(socket) => self.pump(host, socket),
             Event::Readable(socket) => {
@@ -130,22 +116,15 @@ impl<S: Read> BulkSender<S> {
     }
 }
 
-impl<Q, D, T, L, S> App<Host<Q, D, T, L>> for BulkSender<S>
-where
-    D: Device,
-    Q: Qdisc<Packet<D::Frame>>,
-    T: Tracer,
-    L: Limit,
-    S: Read,
-{
-    fn start(&mut self, host: &mut Host<Q, D, T, L>, now: Instant) {
-        self.progress = match host.connect(self.remote, self.config.clone(), now) {
+impl<H: HostCalls, S: Read> App<H> for BulkSender<S> {
+    fn start(&mut self, host: &mut H, now: Instant) {
+        self.progress = match host.connect(self.remote, Arc::clone(&self.config), now) {
             Ok(socket) => Progress::Open(socket),
             Err(error) => Progress::Failed(error.into()),
         };
     }
 
-    fn on_event(&mut self, host: &mut Host<Q, D, T, L>, event: Event, now: Instant) {
+    fn on_event(&mut self, host: &mut H, event: Event, now: Instant) {
         if let Err(error) = self.react(host, event, now) {
             self.progress = Progress::Failed(error);
         }
@@ -165,7 +144,7 @@ impl<S> Program for BulkSender<S> {
 /// Listens, gives all it receives on its first connection to `sink`, closes when the peer has closed.
 pub struct BulkReceiver<F> {
     port: u16,
-    config: TcpConfig,
+    config: Arc<TcpConfig>,
     sink: F,
     buffer: Box<[u8]>,
     reads_from: Instant,
@@ -176,8 +155,9 @@ pub struct BulkReceiver<F> {
 
 impl<F: FnMut(&[u8])> BulkReceiver<F> {
     /// A receiver on `port`.
-    pub fn new(port: u16, config: TcpConfig, sink: F) -> Self {
+    pub fn new(port: u16, config: impl Into<Arc<TcpConfig>>, sink: F) -> Self {
         let (buffer, reads_from) = (vec![0; CHUNK].into(), Instant::ZERO);
+        let config = config.into();
         Self { port, config, sink, buffer, reads_from, progress: Progress::Waiting, listener: None, received: 0 }
     }
 
@@ -197,13 +177,7 @@ impl<F: FnMut(&[u8])> BulkReceiver<F> {
         self.received
     }
 
-    fn read<Q, D, T, L>(&mut self, host: &mut Host<Q, D, T, L>, socket: SocketId, now: Instant) -> Result<(), AppError>
-    where
-        D: Device,
-        Q: Qdisc<Packet<D::Frame>>,
-        T: Tracer,
-        L: Limit,
-    {
+    fn read(&mut self, host: &mut impl HostCalls, socket: SocketId, now: Instant) -> Result<(), AppError> {
         if now < self.reads_from {
             return Ok(());
         }
@@ -223,13 +197,7 @@ impl<F: FnMut(&[u8])> BulkReceiver<F> {
         }
     }
 
-    fn react<Q, D, T, L>(&mut self, host: &mut Host<Q, D, T, L>, event: Event, now: Instant) -> Result<(), AppError>
-    where
-        D: Device,
-        Q: Qdisc<Packet<D::Frame>>,
-        T: Tracer,
-        L: Limit,
-    {
+    fn react(&mut self, host: &mut impl HostCalls, event: Event, now: Instant) -> Result<(), AppError> {
         match event {
             Event::Accepted { socket, .. } => {
                 if let Some(listener) = self.listener.take() {
@@ -249,28 +217,21 @@ impl<F: FnMut(&[u8])> BulkReceiver<F> {
     }
 }
 
-impl<Q, D, T, L, F> App<Host<Q, D, T, L>> for BulkReceiver<F>
-where
-    D: Device,
-    Q: Qdisc<Packet<D::Frame>>,
-    T: Tracer,
-    L: Limit,
-    F: FnMut(&[u8]),
-{
-    fn start(&mut self, host: &mut Host<Q, D, T, L>, _now: Instant) {
-        match host.listen(self.port, self.config.clone()) {
+impl<H: HostCalls, F: FnMut(&[u8])> App<H> for BulkReceiver<F> {
+    fn start(&mut self, host: &mut H, _now: Instant) {
+        match host.listen(self.port, Arc::clone(&self.config)) {
             Ok(listener) => self.listener = Some(listener),
             Err(error) => self.progress = Progress::Failed(error.into()),
         }
     }
 
-    fn on_event(&mut self, host: &mut Host<Q, D, T, L>, event: Event, now: Instant) {
+    fn on_event(&mut self, host: &mut H, event: Event, now: Instant) {
         if let Err(error) = self.react(host, event, now) {
             self.progress = Progress::Failed(error);
         }
     }
 
-    fn on_call(&mut self, host: &mut Host<Q, D, T, L>, now: Instant) {
+    fn on_call(&mut self, host: &mut H, now: Instant) {
         self.reads_from = Instant::ZERO;
         if let Some(socket) = self.socket()
             && let Err(error) = self.read(host, socket, now)

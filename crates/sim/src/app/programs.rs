@@ -25,10 +25,8 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tautline_base::{Device, Instant, Packet, SocketId};
-use tautline_bql::Limit;
-use tautline_qdisc::Qdisc;
-use tautline_stack::{Event, Host, TcpInfo, Tracer};
+use tautline_base::{Instant, SocketId};
+use tautline_stack::{Event, TcpInfo};
 
 use super::owners::Owners;
 use super::traffic::END_OF_TIME;
@@ -283,22 +281,16 @@ impl Programs {
     }
 }
 
-impl<Q, D, T, L> App<Host<Q, D, T, L>> for Programs
-where
-    D: Device,
-    Q: Qdisc<Packet<D::Frame>>,
-    T: Tracer,
-    L: Limit,
-{
-    fn start(&mut self, host: &mut Host<Q, D, T, L>, now: Instant) {
+impl<H: HostCalls> App<H> for Programs {
+    fn start(&mut self, host: &mut H, now: Instant) {
         self.begin(host, now);
     }
 
-    fn on_event(&mut self, host: &mut Host<Q, D, T, L>, event: Event, now: Instant) {
+    fn on_event(&mut self, host: &mut H, event: Event, now: Instant) {
         self.hear(host, event, now);
     }
 
-    fn on_call(&mut self, host: &mut Host<Q, D, T, L>, now: Instant) {
+    fn on_call(&mut self, host: &mut H, now: Instant) {
         self.call(host, now);
     }
 }

@@ -53,11 +53,6 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Hosts that are called by their numbers.
-    pub(super) fn numbers(hosts: usize) -> Self {
-        Self { hosts: (0..hosts).map(|host| host.to_string()).collect(), routers: Vec::new() }
-    }
-
     pub(super) fn of(&self, node: Node) -> &str {
         match node {
             Node::Host(number) => &self.hosts[number],

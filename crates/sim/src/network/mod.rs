@@ -14,12 +14,14 @@
 //! | `cell` | [`Cell`](topology::Cell): shared air as data; where the cards of a medium are |
 //! | `agenda` | when each part has something to do |
 //! | `look` | [`Look`]: what stands where, by the names of [`Port`](PortId)s |
+//! | `pair` | two hosts and the cable between them |
 //! | `stall` | [`Stall`]: a simulation that does not come to its end |
 
 mod agenda;
 mod cell;
 mod forwarding;
 mod look;
+mod pair;
 mod stall;
 pub mod topology;
 
@@ -97,17 +99,6 @@ where
     R: Record,
     A: App<SimHost<Q, R>>,
 {
-    /// Joins two hosts, which `build` makes: it is told each one's number and given its line to `recorder`. `links[0]` leads from
-    /// host 0 to host 1, `links[1]` back. Programs start at time zero. `seed` is only told in errors.
-    pub fn new<E>(
-        seed: u64,
-        links: [Link; 2],
-        recorder: R,
-        build: impl FnMut(usize, Tap<R>) -> Result<(SimHost<Q, R>, A), E>,
-    ) -> Result<Self, E> {
-        Self::join(seed, Wiring::pair(), Names::numbers(2), links.into(), Vec::new(), recorder, build)
-    }
-
     /// Puts hosts, which `build` makes, and `links` where `wiring` says.
     fn join<E>(
         seed: u64,

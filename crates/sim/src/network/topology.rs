@@ -17,7 +17,7 @@
 //!     ],
 //!     ..Topology::default()
 //! };
-//! # let programs = |_: &HostNode, _: usize| tautline_sim::Flows::sink(1, Default::default());
+//! let programs = |_: &HostNode, _: usize| tautline_sim::Programs::new(Duration::from_secs(1));
 //! let network = topology.build(1, (), programs)?;
 //! let bottleneck = network.port("router>server").expect("a router's way out is a port");
 //! assert_eq!(network.look(bottleneck).backlog.packets, 0);
@@ -40,6 +40,7 @@ pub use super::cell::{Air, Cell};
 use super::forwarding::{Node, Wiring};
 use super::look::{HostQdisc, Names, PortId};
 use super::{Network, SimHost};
+use crate::addresses::{Family, address, mac};
 use crate::app::App;
 use crate::config_error::ConfigError;
 use crate::link::{Buffer, Link, LinkConfig};
@@ -47,7 +48,6 @@ use crate::nic::{NicConfig, SimNic};
 use crate::record::{Record, Tap};
 use crate::ring_limit::RingLimit;
 use crate::schedule::Schedule;
-use crate::transfer::{Family, address, mac};
 
 /// Most hosts of a network: each has an address of its own in 10.7.0.0/16.
 const MOST_HOSTS: usize = 65_533;
@@ -323,7 +323,7 @@ fn known(nodes: &BTreeMap<&str, Node>) -> String {
 
 impl HostNode {
     /// The stack of host `number`, on a card that sends at no more than the rate `most`, as `schedule` changes it if it does.
-    fn build<R: Record>(
+    pub(super) fn build<R: Record>(
         &self,
         number: usize,
         (most, schedule): (Rate, Schedule),

@@ -3,24 +3,23 @@
 //! As in the kernel's: hosts send full segments one by one, no device or discipline of the sender's holds TCP back (so TSQ is
 //! off), CUBIC is not paced, BBR is; all of the delay lies on the way back.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use tautline_base::{Bytes, HeapFrame, Pool, Rate};
-use tautline_bql::{Dql, Limit, Port, Ring};
+use tautline_base::{Bytes, Instant, Rate};
 use tautline_cc::{Algorithm, Config, Factory};
-use tautline_qdisc::{Ledger, PfifoFast, pfifo_fast};
-use tautline_sim::{EchoRequest, Echoes, Link, LinkConfig, Network, NicConfig, SimNic};
-use tautline_stack::{Cidr, Host, HostConfig, LossRecovery, PacerConfig, Pacing, TcpConfig, TsqLimit};
-
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg32;
+use tautline_sim::app::{Pace, RequestsConfig, ResponderConfig, SinkConfig, When};
+use tautline_sim::topology::HostNode;
+use tautline_sim::{LinkConfig, Network, NicConfig, Programs};
+use tautline_stack::{LossRecovery, PacerConfig, Pacing, TcpConfig, TsqLimit};
 
 use crate::cell::Cell;
 use crate::figures::{Figures, SKIP, period, share};
 use crate::iperf::Iperf;
 
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 7, 0, 2);
 const PORT: u16 = 5201;
+const ECHO_PORT: u16 = 7;
 /// Time between looks at the queue.
 const LOOK: Duration = Duration::from_millis(10);
 /// Looks between looks at the window.
@@ -42,60 +41,55 @@ pub(crate) type Look = (f64, u64, u64);
 
 /// Runs `cell` with `seed`, its controllers wrapped; what was seen each tenth of a second.
 pub(crate) fn run_with(cell: &Cell, seed: u64, wrap: impl Fn(Factory) -> Factory) -> (Figures, Vec<Look>) {
-    let mut seeds = Pcg32::seed_from_u64(seed);
     let there = LinkConfig { queue: cell.tree(seed).parse().expect("a tree"), ..LinkConfig::default() };
     let back = LinkConfig { delay: cell.rtt, ..LinkConfig::default() };
-    let links = [there, back].map(|config| Link::new(config, Pcg32::from_rng(&mut seeds)).expect("a link"));
-    let remote = SocketAddrV4::new(address(1), PORT);
-    let client = Iperf::client(remote.into(), cell.rtt, cell.flows, tcp(cell, &wrap));
-    let mut apps = [client, Iperf::server(PORT, tcp(cell, &|same| same))].into_iter();
-    let mut network = Network::new(seed, links, Echoes::default(), |number, tap| {
-        // A veth pair: nothing waits in it.
-        let nic = NicConfig { rate: Rate::MAX, tx_ring: 4096, rx_ring: 4096, ..NicConfig::default() };
-        let qdisc = Ledger::new(PfifoFast::new(pfifo_fast::Config::default()));
-        let limit: Box<dyn Limit> = Box::new(Dql::default());
-        let port = Port::new(qdisc, Ring::new(SimNic::new(nic).expect("a card"), limit));
-        let pool = Pool::new((0..16_384).map(|_| HeapFrame::new()).collect());
-        let config = HostConfig::new(mac(number), seeds.next_u64()).address(Cidr::new(address(number), 24));
-        Ok::<_, std::convert::Infallible>((Host::new(config, port, pool, tap), apps.next().expect("two hosts")))
-    })
-    .unwrap_or_else(|never| match never {});
+    // A veth pair: nothing waits in it.
+    let nic = NicConfig { rate: Rate::MAX, tx_ring: 4096, rx_ring: 4096, ..NicConfig::default() };
+    let node = |name| HostNode { nic: nic.clone(), frames: 16_384, ..HostNode::new(name) };
+    let mut programs = [(); 2].map(|()| Programs::new(LOOK).strict());
+    let client = Iperf::new((SERVER, PORT).into(), cell.rtt, cell.flows, tcp(cell, &wrap));
+    programs[0].add("iperf".into(), When::default(), client).expect("room for it");
+    let sink = SinkConfig { tcp: tcp(cell, &|same| same).into(), ..SinkConfig::new("iperf", PORT) };
+    programs[1].sink(sink).expect("room for it");
+    programs[1].responder(ResponderConfig::new("echo", ECHO_PORT)).expect("room for it");
+    let nodes = ["client", "server"].map(node);
+    let mut network = Network::pair(seed, nodes, [there, back], (), programs).expect("a network");
 
-    let begin = loop {
-        match network.end(0).app.begin() {
-            Some(begin) => break begin,
-            None => network.step().expect("streams open"),
-        };
-    };
+    while network.end(0).app.meter().flows()[0].connections < cell.flows as u64 {
+        network.step().expect("streams open");
+    }
+    let begin = Iperf::begin(network.now(), cell.rtt);
     // The echoes and looks at the queue were timed by the start of the program, which then talked to its server for so long.
     let early = cell.rtt * (4 + cell.flows as u32);
-    let (mut backlog, mut windows, mut series) = (Vec::new(), Vec::new(), Vec::new());
     let looks = (cell.duration.as_nanos() / LOOK.as_nanos()) as u32;
+    let seen = |look: &u32| (SKIP..=cell.duration).contains(&(LOOK * *look + early));
+    if let Some(first) = (1..=looks).filter(seen).find(|look| look.is_multiple_of(ECHO)) {
+        let since = begin - Instant::ZERO;
+        let when = When { start: since + LOOK * first, stop: Some(since + cell.duration - early) };
+        let (pace, size) = (Pace::Every(LOOK * ECHO), Bytes::new(56));
+        let requests = RequestsConfig { when, pace, size, ..RequestsConfig::new("echo", (SERVER, ECHO_PORT).into()) };
+        network.end_mut(0).app.requests(requests).expect("a time above zero");
+    }
+    let (mut backlog, mut windows, mut series) = (Vec::new(), Vec::new(), Vec::new());
     for look in 1..=looks {
-        let (since, now) = (LOOK * look, begin + LOOK * look);
-        while network.next_event().is_none_or(|at| at < now) {
-            network.step().expect("flows have no end");
-        }
-        network.check().expect("connections last");
-        if look % WINDOW == 0 {
+        network.run_before(begin + LOOK * look).expect("connections last");
+        let queued = network.link(0).backlog().bytes.get();
+        if look.is_multiple_of(WINDOW) {
             let sender = network.end(0);
-            let info = sender.app.first().and_then(|socket| sender.host.info(socket));
-            let window = info.map_or(0, |info| info.cwnd.get());
+            let window = sender.app.connections(&sender.host).next().map_or(0, |(_, info)| info.cwnd.get());
             windows.push(window);
-            series.push((since.as_secs_f64(), window, network.link(0).backlog().bytes.get()));
+            series.push(((LOOK * look).as_secs_f64(), window, queued));
         }
-        if since + early < SKIP || since + early > cell.duration {
-            continue;
-        }
-        backlog.push(network.link(0).backlog().bytes.get() as f64);
-        if look % ECHO == 0 {
-            let request = EchoRequest { macs: [mac(0), mac(1)], addresses: [address(0), address(1)], tos: 0 };
-            network.inject(0, &request.frame((look / ECHO) as u16), now);
+        if seen(&look) {
+            backlog.push(queued as f64);
         }
     }
-    let delays: Vec<_> = network.recorder().delays().iter().map(|delay| (*delay + cell.rtt).as_secs_f64() * 1e3).collect();
+    let echoes = network.end(0).app.meter().flow(&"echo".into()).expect("it was added");
+    let delays: Vec<_> = echoes.round_trips.iter().map(|sample| sample.took.as_secs_f64() * 1e3).collect();
     let figures = Figures {
-        goodput: network.end(1).app.received() as f64 * 8.0 / 1e6 / (cell.duration + cell.rtt).as_secs_f64(),
+        goodput: network.end(1).app.meter().flows()[0].received.bytes as f64 * 8.0
+            / 1e6
+            / (cell.duration + cell.rtt).as_secs_f64(),
         rtt_median: share(delays.clone(), 50),
         rtt_95: share(delays, 95),
         backlog: share(backlog, 50),
@@ -120,12 +114,4 @@ fn tcp(cell: &Cell, wrap: &dyn Fn(Factory) -> Factory) -> TcpConfig {
         loss_recovery: LossRecovery::linux(),
         ..TcpConfig::default()
     }
-}
-
-fn address(number: usize) -> Ipv4Addr {
-    Ipv4Addr::new(10, 91, 1, number as u8 + 1)
-}
-
-fn mac(number: usize) -> [u8; 6] {
-    [2, 0, 0, 0, 0, number as u8 + 1]
 }

@@ -1,17 +1,16 @@
 //! Flows of different controllers that share one bottleneck, looked at every ten milliseconds.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg32;
-use tautline_base::{Bytes, HeapFrame, Instant, Packet, Pool, Rate, SocketId};
-use tautline_bql::{LimitKind, Port, Ring};
+use tautline_base::{Bytes, Instant, Rate, SocketId};
 use tautline_cc::Factory;
-use tautline_qdisc::{Kind, Ledger, Qdisc};
-use tautline_sim::LinkEvent;
-use tautline_sim::{App, AppError, Flows, Link, LinkConfig, Network, NicConfig, Program, Record, SimHost, SimNic};
-use tautline_stack::{Cidr, Event, Host, HostConfig, PacketEvent, TcpConfig, TcpInfo};
+use tautline_qdisc::words::Tree;
+use tautline_sim::app::{Application, Scene, SinkConfig, UploadConfig, When};
+use tautline_sim::topology::HostNode;
+use tautline_sim::{AppError, Flow, LinkConfig, Network, NicConfig, Programs};
+use tautline_stack::{Event, TcpConfig, TcpInfo};
 
 use crate::common::ms;
 
@@ -22,7 +21,7 @@ const CHUNK: usize = 1 << 16;
 #[derive(Clone)]
 pub(crate) struct Contestant {
     congestion: Factory,
-    begins: Instant,
+    begins: Duration,
     demand: Demand,
 }
 
@@ -40,17 +39,33 @@ enum Demand {
 impl Contestant {
     /// A flow without end from the beginning.
     pub(crate) fn new(congestion: impl Into<Factory>) -> Self {
-        Self { congestion: congestion.into(), begins: Instant::ZERO, demand: Demand::Endless }
+        Self { congestion: congestion.into(), begins: Duration::ZERO, demand: Demand::Endless }
     }
 
     /// It begins after `time`.
     pub(crate) fn after(self, time: Duration) -> Self {
-        Self { begins: Instant::ZERO + time, ..self }
+        Self { begins: time, ..self }
     }
 
     /// It sends `bytes`, then rests, and begins again `every` so often.
     pub(crate) fn bursts(self, bytes: usize, every: Duration) -> Self {
         Self { demand: Demand::Bursts { bytes, every }, ..self }
+    }
+
+    /// It sends on the host of `programs`.
+    fn join(&self, programs: &mut Programs, number: u32) {
+        let flow = Flow::numbered("contestant", number);
+        let when = When { start: self.begins, stop: None };
+        let congestion = self.congestion.clone();
+        let tcp = Arc::new(TcpConfig { congestion, send_buffer: Bytes::mib(4), ..TcpConfig::default() });
+        let joined = match self.demand {
+            Demand::Endless => programs.upload(UploadConfig { when, tcp, ..UploadConfig::new(flow, sink()) }),
+            Demand::Bursts { bytes, every } => {
+                let bursts = Bursts { bytes, every, tcp, socket: None, next: Instant::ZERO, left: 0 };
+                programs.add(flow, when, bursts)
+            }
+        };
+        joined.expect("room for it");
     }
 }
 
@@ -65,31 +80,20 @@ pub(crate) struct Look {
 
 /// Lets `contestants` send over `links` for `time`.
 pub(crate) fn contest(links: &[LinkConfig; 2], contestants: &[Contestant], time: Duration, seed: u64) -> Vec<Look> {
-    let mut seeds = Pcg32::seed_from_u64(seed);
-    let links = links.clone().map(|link| Link::new(link, Pcg32::from_rng(&mut seeds)).expect("a link"));
-    let source = Source { flows: contestants.iter().cloned().map(Flow::from).collect(), failure: None };
-    let mut apps = [Side::Source(source), Side::Sink(Box::new(Flows::sink(PORT, TcpConfig::default())))].into_iter();
-    let network = Network::new(seed, links, Nothing, |number, tap| {
-        let nic = SimNic::new(NicConfig { rate: Rate::gbit(10), ..NicConfig::default() }).expect("a card");
-        let qdisc = Ledger::new(Kind::FqCodel(Default::default()).build().expect("a discipline"));
-        let ring = Ring::new(nic, LimitKind::default().build().expect("a limit"));
-        let pool = Pool::new((0..8192).map(|_| HeapFrame::new()).collect());
-        let mac = [2, 0, 0, 0, 0, number as u8 + 1];
-        let config = HostConfig::new(mac, seeds.next_u64()).address(Cidr::new(address(number), 24));
-        Ok::<_, AppError>((Host::new(config, Port::new(qdisc, ring), pool, tap), apps.next().expect("two programs")))
-    });
-    let mut network = network.unwrap_or_else(|error| panic!("{error}"));
+    let mut programs = [(); 2].map(|()| Programs::new(ms(10)).strict());
+    contestants.iter().zip(1..).for_each(|(contestant, number)| contestant.join(&mut programs[0], number));
+    programs[1].sink(SinkConfig::new("contest", PORT)).expect("room for it");
+    let nic = NicConfig { rate: Rate::gbit(10), ..NicConfig::default() };
+    let qdisc: Tree = "fq_codel".parse().expect("a discipline");
+    let node = |name| HostNode { nic: nic.clone(), qdisc: qdisc.clone(), ..HostNode::new(name) };
+    let mut network = Network::pair(seed, ["A", "B"].map(node), links.clone(), (), programs).expect("a network");
     let mut looks = Vec::new();
     let mut look_at = Instant::ZERO;
     while look_at - Instant::ZERO < time {
         look_at += ms(10);
-        while network.next_event().is_some_and(|at| at < look_at) {
-            network.step().unwrap_or_else(|error| panic!("SEED={seed}: {error}"));
-        }
-        network.check().unwrap_or_else(|error| panic!("SEED={seed}: {error}"));
+        network.run_before(look_at).unwrap_or_else(|error| panic!("SEED={seed}: {error}"));
         let end = network.end(0);
-        let Side::Source(source) = &end.app else { continue };
-        let flows = source.flows.iter().filter_map(|flow| end.host.info(flow.socket?)).collect();
+        let flows = end.app.connections(&end.host).map(|(_, info)| info).collect();
         let queue = network.link(0).backlog().bytes.get();
         looks.push(Look { at: look_at - Instant::ZERO, flows, queue });
     }
@@ -134,155 +138,73 @@ pub(crate) fn mean_queue(looks: &[Look], from: Duration) -> f64 {
     seen.iter().sum::<f64>() / seen.len() as f64
 }
 
-fn address(number: usize) -> Ipv4Addr {
-    Ipv4Addr::new(10, 7, 0, number as u8 + 1)
+/// Where all of them send to.
+fn sink() -> SocketAddr {
+    (Ipv4Addr::new(10, 7, 0, 2), PORT).into()
 }
 
-/// Keeps no record.
-struct Nothing;
-
-impl Record for Nothing {
-    fn on_host(&mut self, _host: usize, _event: &PacketEvent, _frame: &[u8]) {}
-
-    fn on_link(&mut self, _link: usize, _event: &LinkEvent, _frame: &[u8]) {}
-}
-
-enum Side {
-    Source(Source),
-    Sink(Box<Flows>),
-}
-
-struct Source {
-    flows: Vec<Flow>,
-    failure: Option<AppError>,
-}
-
-struct Flow {
-    contestant: Contestant,
+/// Sends so much, rests, and begins again so often, on one connection.
+struct Bursts {
+    bytes: usize,
+    every: Duration,
+    tcp: Arc<TcpConfig>,
     socket: Option<SocketId>,
     /// When the next burst begins.
     next: Instant,
-    /// Bytes it may still send.
+    /// Bytes of this burst that are not yet written.
     left: usize,
 }
 
-impl From<Contestant> for Flow {
-    fn from(contestant: Contestant) -> Self {
-        let left = match contestant.demand {
-            Demand::Endless => usize::MAX,
-            Demand::Bursts { bytes, .. } => bytes,
-        };
-        Self { next: contestant.begins, contestant, socket: None, left }
-    }
-}
-
-impl Source {
-    fn begin<Q: Qdisc<Packet<HeapFrame>>, R: Record>(
-        &mut self,
-        host: &mut SimHost<Q, R>,
-        now: Instant,
-    ) -> Result<(), AppError> {
-        for flow in &mut self.flows {
-            if flow.socket.is_none() && flow.contestant.begins <= now {
-                let congestion = flow.contestant.congestion.clone();
-                let config = TcpConfig { congestion, send_buffer: Bytes::mib(4), ..TcpConfig::default() };
-                flow.socket = Some(host.connect(SocketAddrV4::new(address(1), PORT), config, now)?);
+impl Bursts {
+    fn write(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+        let Some(socket) = self.socket else { return Ok(()) };
+        while self.left > 0 {
+            let taken = scene.send(socket, &[0; CHUNK][..CHUNK.min(self.left)])?;
+            if taken == 0 {
+                break;
             }
-            if let Demand::Bursts { bytes, every } = flow.contestant.demand
-                && flow.next <= now
-            {
-                flow.next = now + every;
-                flow.left = bytes;
-                if flow.next > flow.contestant.begins + every {
-                    flow.fill(host)?;
-                }
-            }
+            self.left -= taken;
         }
         Ok(())
     }
+}
 
-    fn react<Q: Qdisc<Packet<HeapFrame>>, R: Record>(
-        &mut self,
-        host: &mut SimHost<Q, R>,
-        event: Event,
-    ) -> Result<(), AppError> {
+impl Application for Bursts {
+    fn start(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+        self.socket = Some(scene.connect(sink(), Arc::clone(&self.tcp), 0)?);
+        (self.next, self.left) = (scene.now + self.every, self.bytes);
+        Ok(())
+    }
+
+    fn stop(&mut self, _scene: &mut Scene<'_>) -> Result<(), AppError> {
+        Ok(())
+    }
+
+    fn on_event(&mut self, scene: &mut Scene<'_>, event: Event, _token: u32) -> Result<(), AppError> {
         match event {
-            Event::Connected(socket) | Event::Writable(socket) => {
-                self.flows.iter_mut().filter(|flow| flow.socket == Some(socket)).try_for_each(|flow| flow.fill(host))
-            }
+            Event::Connected(_) | Event::Writable(_) => self.write(scene),
             Event::Closed { why, .. } => Err(AppError::Closed(why)),
             _ => Ok(()),
         }
     }
-}
 
-impl Flow {
-    fn fill<Q: Qdisc<Packet<HeapFrame>>, R: Record>(&mut self, host: &mut SimHost<Q, R>) -> Result<(), AppError> {
-        let Some(socket) = self.socket else { return Ok(()) };
-        while self.left > 0 {
-            let taken = host.send(socket, &[0; CHUNK][..CHUNK.min(self.left)])?;
-            if taken == 0 {
-                break;
-            }
-            if let Demand::Bursts { .. } = self.contestant.demand {
-                self.left -= taken;
-            }
+    fn on_call(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
+        if self.next > scene.now {
+            return Ok(());
         }
-        Ok(())
+        (self.next, self.left) = (self.next + self.every, self.bytes);
+        self.write(scene)
     }
 
     fn call_at(&self) -> Option<Instant> {
-        match self.contestant.demand {
-            Demand::Endless => self.socket.is_none().then_some(self.contestant.begins),
-            Demand::Bursts { .. } => Some(self.next),
-        }
-    }
-}
-
-impl<Q: Qdisc<Packet<HeapFrame>>, R: Record> App<SimHost<Q, R>> for Side {
-    fn start(&mut self, host: &mut SimHost<Q, R>, now: Instant) {
-        match self {
-            Self::Source(source) => source.failure = source.begin(host, now).err(),
-            Self::Sink(sink) => sink.start(host, now),
-        }
-    }
-
-    fn on_event(&mut self, host: &mut SimHost<Q, R>, event: Event, now: Instant) {
-        match self {
-            Self::Source(source) => {
-                if let Err(error) = source.react(host, event) {
-                    source.failure = Some(error);
-                }
-            }
-            Self::Sink(sink) => sink.on_event(host, event, now),
-        }
-    }
-
-    fn on_call(&mut self, host: &mut SimHost<Q, R>, now: Instant) {
-        if let Self::Source(source) = self
-            && let Err(error) = source.begin(host, now)
-        {
-            source.failure = Some(error);
-        }
-    }
-}
-
-impl Program for Side {
-    fn call_at(&self) -> Option<Instant> {
-        match self {
-            Self::Source(source) => source.flows.iter().filter_map(Flow::call_at).min(),
-            Self::Sink(_) => None,
-        }
+        self.socket.map(|_| self.next)
     }
 
     fn is_done(&self) -> bool {
         false
     }
 
-    fn failure(&self) -> Option<&AppError> {
-        match self {
-            Self::Source(source) => source.failure.as_ref(),
-            Self::Sink(sink) => sink.failure(),
-        }
+    fn connections(&self) -> &[SocketId] {
+        self.socket.as_slice()
     }
 }

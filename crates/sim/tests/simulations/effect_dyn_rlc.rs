@@ -3,18 +3,19 @@
 use std::time::Duration;
 
 use crate::common::ms;
-use crate::rings::{Place, load, ring_bytes, run, show};
+use crate::load::{Edge, Load};
+use crate::rings::{Place, load, show};
 use tautline_base::Rate;
 use tautline_bql::LimitKind;
-use tautline_sim::{CardConfig, Edge, LinkConfig, Load, RingLimit, dyn_rlc};
+use tautline_sim::{CardConfig, RingLimit, dyn_rlc};
 
 /// A bearer of `rate` behind PIE, with a buffer of 500 KB.
 fn with(name: &str, rate: Rate, limit: RingLimit) -> Edge {
-    let load = load(Place::Router, "pie limit 1000", 330, LimitKind::Unlimited);
-    let [there, back] = load.links;
-    let card = there.card.map(|card| CardConfig { limit, ..card });
-    let links = [LinkConfig { rate, card, ..there }, back];
-    let edge = run(&Load { flows: 10, links, warm_up: ms(1200), duration: ms(400), echo_every: ms(10), ..load });
+    let mut load = load(Place::Router, "pie limit 1000", 330, LimitKind::Unlimited);
+    let way_out = load.way_out();
+    way_out.rate = rate;
+    way_out.card = way_out.card.map(|card| CardConfig { limit, ..card });
+    let edge = Load { flows: 10, warm_up: ms(1200), duration: ms(400), echo_every: ms(10), ..load }.run();
     show(format_args!("  {rate} {name}"), &edge);
     edge
 }
@@ -29,7 +30,7 @@ fn the_target_is_kept_at_any_rate_and_without_it_the_buffer_is_full() {
     for rate in [Rate::mbit(20), Rate::mbit(50)] {
         let off = with("no limit", rate, LimitKind::Unlimited.into());
         let dql = with("DQL", rate, RingLimit::default());
-        let stored = |edge: &Edge| Duration::from_secs_f64(ring_bytes(edge) / rate.as_bytes_per_sec() as f64);
+        let stored = |edge: &Edge| Duration::from_secs_f64(edge.ring_bytes() / rate.as_bytes_per_sec() as f64);
         assert!(stored(&off) > ms(70), "{:?}", stored(&off));
         for target in [ms(20), ms(40)] {
             let on = with(&format!("target {target:?}"), rate, to(target));

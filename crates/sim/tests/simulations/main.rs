@@ -23,6 +23,7 @@ mod effect_send_buffer;
 mod effect_tso;
 mod effect_tsq;
 mod endings;
+mod load;
 mod local_drops;
 mod profiles;
 mod recovery_grid;

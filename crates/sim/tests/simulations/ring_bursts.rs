@@ -5,18 +5,19 @@
 use std::time::Duration;
 
 use crate::common::ms;
-use crate::rings::{Place, backlog, load, run, show};
+use crate::load::{Edge, Load};
+use crate::rings::{Place, load, show};
 use tautline_base::Rate;
 use tautline_bql::LimitKind;
-use tautline_sim::{CardConfig, Edge, LinkConfig, Load};
+use tautline_sim::CardConfig;
 
 /// 25 flows, 64 KiB each and so not enough to fill the discipline, through 100 Mbit/s behind `qdisc`, over a card that wants `restart` free descriptors of 256 before it goes on.
 fn with(name: &str, qdisc: &str, restart: usize, limit: LimitKind) -> Edge {
-    let load = load(Place::Router, qdisc, 256, limit);
-    let [there, back] = load.links;
-    let card = there.card.map(|card| CardConfig { restart, copy: Duration::from_nanos(30), ..card });
-    let links = [LinkConfig { rate: Rate::mbit(100), card, ..there }, back];
-    let edge = run(&Load { flows: 25, links, warm_up: ms(3000), duration: ms(600), echo_every: ms(10), ..load });
+    let mut load = load(Place::Router, qdisc, 256, limit);
+    let way_out = load.way_out();
+    way_out.rate = Rate::mbit(100);
+    way_out.card = way_out.card.map(|card| CardConfig { restart, copy: Duration::from_nanos(30), ..card });
+    let edge = Load { flows: 25, warm_up: ms(3000), duration: ms(600), echo_every: ms(10), ..load }.run();
     show(format_args!("  {name}"), &edge);
     edge
 }
@@ -31,7 +32,7 @@ fn bursts_blind_the_estimator_of_the_departure_rate() {
     let stamps = with("timestamps, bursts of 20", STAMP, 20, LimitKind::Unlimited);
     assert!(bursts.drops < limited.drops / 4, "{} and {} drops", bursts.drops, limited.drops);
     for works in [&limited, &stamps] {
-        assert!(backlog(works) * 3.0 < backlog(&bursts), "{} against {}", backlog(works), backlog(&bursts));
+        assert!(works.backlog() * 3.0 < bursts.backlog(), "{} against {}", works.backlog(), bursts.backlog());
         assert!(works.carried >= Rate::mbit(95), "{}", works.carried);
     }
 }

@@ -3,19 +3,20 @@
 use std::time::Duration;
 
 use crate::common::ms;
-use crate::rings::{DQL, Place, load, run, show};
+use crate::load::{Edge, Load};
+use crate::rings::{DQL, Place, load, show};
 use tautline_base::Rate;
 use tautline_bql::{LimitKind, dql};
-use tautline_sim::{CardConfig, Edge, Load};
+use tautline_sim::CardConfig;
 
 /// A router whose driver answers interrupts up to `late` late. The limit may fall every 2 ms, not every second: the run is as much
 /// shorter than the thesis'.
 fn with(late: Duration) -> Edge {
     let limit = LimitKind::Dql(dql::Config { hold_time: ms(2), ..dql::Config::default() });
     let mut load = load(Place::Router, "fq_codel", 512, limit);
-    let card = load.links[0].card.take().expect("a router has a card");
-    load.links[0].card = Some(CardConfig { late, ..card });
-    let edge = run(&Load { duration: ms(60), ..load });
+    let way_out = load.way_out();
+    way_out.card = way_out.card.map(|card| CardConfig { late, ..card });
+    let edge = Load { duration: ms(60), ..load }.run();
     show(format_args!("  up to {late:?} late"), &edge);
     edge
 }
@@ -26,8 +27,8 @@ fn the_same_seed_gives_the_same_lateness() {
     let seeds = |seed| {
         let card = CardConfig { late: ms(1), ..CardConfig::default() };
         let mut load = load(Place::Router, "fq_codel", 512, DQL);
-        load.links[0].card = Some(card);
-        run(&Load { seed, flows: 10, warm_up: ms(10), duration: ms(10), ..load }).looks
+        load.way_out().card = Some(card);
+        Load { seed, flows: 10, warm_up: ms(10), duration: ms(10), ..load }.run().looks
     };
     assert_eq!(seeds(1), seeds(1));
     assert_ne!(seeds(1), seeds(2));

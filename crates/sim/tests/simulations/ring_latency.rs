@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::common::ms;
-use crate::rings::{Place, Table, backlog, load, ring_bytes};
+use crate::load::Load;
+use crate::rings::{Place, Table, load};
 use tautline_base::Bytes;
-use tautline_sim::Load;
 use tautline_stack::TcpConfig;
 
 /// `pfifo` in place of `pfifo_fast`: one queue for all.
@@ -41,8 +41,8 @@ fn at_a_host_ring_and_limit_only_move_what_waits() {
     let all: Vec<Duration> = table.off().iter().chain(&table.on()).map(|edge| edge.delay(50)).collect();
     let (least, most) = (all.iter().min().expect("five"), all.iter().max().expect("five"));
     assert!(*most < *least * 115 / 100, "{all:?}");
-    let [short, middle, long] = table.off().map(|edge| (ring_bytes(edge), backlog(edge)));
+    let [short, middle, long] = table.off().map(|edge| (edge.ring_bytes(), edge.backlog()));
     assert!(short.0 < middle.0 && middle.0 < long.0, "rings {short:?}, {middle:?}, {long:?}");
     assert!(short.1 > middle.1 && middle.1 > long.1, "disciplines {short:?}, {middle:?}, {long:?}");
-    assert!(table.on().iter().all(|edge| backlog(edge) > short.1), "with the limit all waits in the discipline");
+    assert!(table.on().iter().all(|edge| edge.backlog() > short.1), "with the limit all waits in the discipline");
 }

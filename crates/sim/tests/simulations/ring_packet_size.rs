@@ -5,15 +5,15 @@
 use std::time::Duration;
 
 use crate::common::ms;
-use crate::rings::{AF42, DQL, Place, load, run, show};
+use crate::load::Load;
+use crate::rings::{AF42, DQL, Place, load, show};
 use tautline_bql::LimitKind;
-use tautline_sim::{Load, NicConfig};
 
 /// The median delay of echo messages with priority among packets of `mtu` bytes.
 fn delay(mtu: usize, limit: LimitKind) -> Duration {
-    let load = load(Place::Host, "pfifo_fast", 256, limit);
-    let nics = load.nics.map(|nic| NicConfig { mtu, ..nic });
-    let edge = run(&Load { echo_tos: AF42, nics, warm_up: ms(25), duration: ms(15), echo_every: ms(1), ..load });
+    let mut load = load(Place::Host, "pfifo_fast", 256, limit);
+    load.topology.hosts.iter_mut().for_each(|host| host.nic.mtu = mtu);
+    let edge = Load { echo_tos: AF42, warm_up: ms(25), duration: ms(15), ..load }.run();
     show(format_args!("  {mtu} bytes, BQL {}", if limit == DQL { "on" } else { "off" }), &edge);
     edge.delay(50)
 }

@@ -1,7 +1,7 @@
 //! 002-F2.5: an echo message with priority (AF42) overtakes everything in `pfifo_fast`, and nothing in the ring.
 
+use crate::load::Load;
 use crate::rings::{AF42, Place, Table, load};
-use tautline_sim::Load;
 
 fn check(place: Place) {
     let title = format!("002-F2.5, {place:?}: pfifo_fast, echo in band 0");

@@ -1,18 +1,18 @@
 //! 002-F2.3: with coalesced completions a short ring runs dry before its packets are given back.
 
 use crate::common::ms;
-use crate::rings::{Place, load, run, show};
+use crate::rings::{Place, load, show};
 use tautline_base::Rate;
 use tautline_bql::LimitKind;
-use tautline_sim::{Coalesce, Load, NicConfig};
+use tautline_sim::Coalesce;
 
 /// An interrupt 1 ms after the first completion. The thesis' cards waited for 200 µs, and one of its TSO packets took up to sixteen
 /// descriptors; ours take one.
 fn goodput(ring: usize) -> Rate {
     let coalesce = Coalesce { frames: u32::MAX, time: ms(1) };
-    let load = load(Place::Host, "pfifo_fast", ring, LimitKind::Unlimited);
-    let [nic, receiver] = load.nics;
-    let edge = run(&Load { nics: [NicConfig { coalesce, ..nic }, receiver], ..load });
+    let mut load = load(Place::Host, "pfifo_fast", ring, LimitKind::Unlimited);
+    load.topology.hosts[0].nic.coalesce = coalesce;
+    let edge = load.run();
     show(format_args!("  ring {ring}"), &edge);
     edge.goodput
 }

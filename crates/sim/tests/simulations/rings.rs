@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use tautline_base::{Bytes, Rate};
 use tautline_bql::{LimitKind, dql};
-use tautline_sim::{CardConfig, Edge, LinkConfig, Load, NicConfig};
+use tautline_sim::topology::{Cable, HostNode, Topology};
+use tautline_sim::{CardConfig, LinkConfig, NicConfig};
 use tautline_stack::{TcpConfig, TsqLimit};
 
 use crate::common::ms;
+use crate::load::{Edge, Load};
 
 /// AF42 in the upper six bits of the TOS byte: band 0.
 pub(crate) const AF42: u8 = 36 << 2;
@@ -27,23 +29,53 @@ pub(crate) enum Place {
 
 /// 80 flows from a router's back, 100 of the host's own: enough to fill what they find without TSQ and with it. Through a ring of `ring` descriptors, behind `qdisc`.
 pub(crate) fn load(place: Place, qdisc: &str, ring: usize, limit: LimitKind) -> Load {
-    let load = Load { warm_up: ms(40), duration: ms(25), echo_every: ms(1), ..Load::default() };
-    let rate = Rate::gbit(1);
     // Both directions together: 200 µs, a switch or two away.
     let wire = LinkConfig { delay: Duration::from_micros(100), ..LinkConfig::default() };
+    let tcp = TcpConfig { send_buffer: Bytes::kib(64), backlog: 1024, ..TcpConfig::default() };
+    let host = |name, nic| HostNode { nic, ..HostNode::new(name) };
+    let load = Load {
+        seed: 1,
+        topology: Topology::default(),
+        edge: "sender",
+        // The sender answers, so that its own discipline and ring are on the way.
+        echo: ["receiver", "sender"],
+        echo_every: ms(1),
+        echo_tos: 0,
+        flows: 100,
+        tcp,
+        warm_up: ms(40),
+        duration: ms(25),
+    };
     match place {
         Place::Router => {
             let card = Some(CardConfig { ring, limit: limit.into(), ..CardConfig::default() });
             let queue = qdisc.parse().expect("valid");
+            let way_out = LinkConfig { rate: Rate::gbit(1), queue, card, ..wire.clone() };
             let fast = NicConfig { rate: Rate::gbit(10), ..NicConfig::default() };
-            let tcp = TcpConfig { tsq: TsqLimit::Off, ..load.tcp };
-            let links = [LinkConfig { rate, queue, card, ..wire.clone() }, wire];
-            Load { flows: 80, links, nics: [fast.clone(), fast], tcp, ..load }
+            let direct = || [LinkConfig::default(), LinkConfig::default()];
+            let topology = Topology {
+                hosts: ["sender", "receiver", "bystander"].map(|name| host(name, fast.clone())).into(),
+                routers: vec!["router".into()],
+                cables: vec![
+                    Cable::new(["sender", "router"], direct()),
+                    Cable::new(["router", "receiver"], [way_out, wire]),
+                    Cable::new(["bystander", "router"], direct()),
+                ],
+                ..Topology::default()
+            };
+            let (edge, echo) = ("router>receiver", ["bystander", "receiver"]);
+            Load { topology, edge, echo, flows: 80, tcp: TcpConfig { tsq: TsqLimit::Off, ..load.tcp }, ..load }
         }
         Place::Host => {
             let nic = NicConfig { tx_ring: ring, ..NicConfig::default() };
             let qdisc = qdisc.parse().expect("valid");
-            Load { links: [wire.clone(), wire], nics: [nic, NicConfig::default()], qdisc, ring_limit: limit.into(), ..load }
+            let sender = HostNode { qdisc, ring_limit: limit.into(), ..host("sender", nic) };
+            let topology = Topology {
+                hosts: vec![sender, HostNode::new("receiver")],
+                cables: vec![Cable::new(["sender", "receiver"], [wire.clone(), wire])],
+                ..Topology::default()
+            };
+            Load { topology, ..load }
         }
     }
 }
@@ -56,18 +88,9 @@ pub(crate) const DQL: LimitKind = LimitKind::Dql(dql::Config {
     stall_threshold: None,
 });
 
-#[track_caller]
-pub(crate) fn run(load: &Load) -> Edge {
-    let edge = load.run().unwrap_or_else(|error| panic!("{error}"));
-    let expected = load.duration.as_nanos() / load.echo_every.as_nanos();
-    let few = (edge.delays.len() as u128) * 2 < expected;
-    assert!(!few, "SEED={}: {} of {expected} echo messages came through", load.seed, edge.delays.len());
-    edge
-}
-
 /// A line of a table.
 pub(crate) fn show(what: impl Display, edge: &Edge) {
-    let (ring, packets) = (ring_bytes(edge), backlog(edge));
+    let (ring, packets) = (edge.ring_bytes(), edge.backlog());
     let (limit, spread) = edge.mean(|look| look.limit.get() as f64);
     let limit = if limit < 1e18 { format!("limit {limit:.0} ± {spread:.0} B") } else { "no limit".to_owned() };
     let delays = [5, 50, 95].map(|percent| edge.delay(percent).as_micros());
@@ -87,7 +110,7 @@ impl Table {
         println!("{title}");
         let runs = RINGS.map(|ring| (ring, false)).into_iter().chain([RINGS[0], RINGS[2]].map(|ring| (ring, true)));
         let edges = runs.map(|(ring, limited)| {
-            let edge = run(&make(ring, if limited { DQL } else { LimitKind::Unlimited }));
+            let edge = make(ring, if limited { DQL } else { LimitKind::Unlimited }).run();
             show(format_args!("  ring {ring} BQL {}", if limited { "on" } else { "off" }), &edge);
             (ring, limited, edge)
         });
@@ -122,10 +145,10 @@ impl Table {
     pub(crate) fn rings_full_without_and_short_with(&self) {
         for (edge, length) in self.off().iter().zip(RINGS) {
             let packets = edge.mean(|look| look.ring.packets as f64).0;
-            let all_in_it = backlog(edge) < 0.05 * packets;
+            let all_in_it = edge.backlog() < 0.05 * packets;
             assert!(packets > 0.95 * length as f64 || all_in_it, "{packets} of {length}");
         }
-        let [short, long] = self.on().map(ring_bytes);
+        let [short, long] = self.on().map(Edge::ring_bytes);
         assert!((short - long).abs() < 0.1 * long && long < 20_000.0, "{short} and {long} bytes");
     }
 
@@ -146,14 +169,4 @@ const RINGS: [usize; 3] = [128, 256, 512];
 /// What a ring of `packets` full frames takes at 1 Gbit/s.
 fn time_of(packets: u32) -> Duration {
     Bytes::new(1514) * packets.into() / Rate::gbit(1)
-}
-
-/// Mean bytes in the ring.
-pub(crate) fn ring_bytes(edge: &Edge) -> f64 {
-    edge.mean(|look| look.ring.bytes.get() as f64).0
-}
-
-/// Mean packets in the discipline.
-pub(crate) fn backlog(edge: &Edge) -> f64 {
-    edge.mean(|look| look.backlog.packets as f64).0
 }

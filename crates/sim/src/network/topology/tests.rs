@@ -1,14 +1,16 @@
 //! Tests of topologies: what is built, what is refused, and that everything sent arrives or is accounted for.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, Rate};
 use tautline_stack::TcpConfig;
 
 use super::{Cable, Cell, HostNode, Topology, TopologyError};
+use crate::app::{SinkConfig, UploadConfig};
 use crate::medium::{LteConfig, Medium, WifiConfig};
-use crate::{CardConfig, Flows, LinkConfig, Network, PortId, TraceHash};
+use crate::{CardConfig, Flow, LinkConfig, Network, PortId, Programs, TraceHash};
 
 const PORT: u16 = 5001;
 
@@ -30,22 +32,40 @@ fn dumbbell() -> Topology {
     }
 }
 
+/// No applications.
+fn idle(_: &HostNode, _: usize) -> Programs {
+    Programs::new(Duration::from_secs(1))
+}
+
 /// `flows` streams from "A" to "C".
-fn upload(topology: &Topology, flows: usize) -> Network<super::HostQdisc, TraceHash, Flows> {
-    let server = SocketAddrV4::new(topology.address("C").expect("it is there"), PORT);
-    let tcp = TcpConfig { send_buffer: Bytes::kib(256), ..TcpConfig::default() };
-    let program = |node: &HostNode, _| match node.name.as_str() {
-        "A" => Flows::source(server, flows, tcp.clone()),
-        _ => Flows::sink(PORT, tcp.clone()),
+fn upload(topology: &Topology, flows: u32) -> Network<super::HostQdisc, TraceHash, Programs> {
+    let server = SocketAddr::new(topology.address("C").expect("it is there").into(), PORT);
+    let tcp = Arc::new(TcpConfig { send_buffer: Bytes::kib(256), ..TcpConfig::default() });
+    let program = |node: &HostNode, number| {
+        let mut programs = idle(node, number).strict();
+        if node.name == "A" {
+            for number in 1..=flows {
+                let upload = UploadConfig::new(Flow::numbered("upload", number), server);
+                programs.upload(UploadConfig { tcp: Arc::clone(&tcp), ..upload }).expect("room for it");
+            }
+        } else {
+            programs.sink(SinkConfig { tcp: Arc::clone(&tcp), ..SinkConfig::new("upload", PORT) }).expect("room for it");
+        }
+        programs
     };
     topology.build(1, TraceHash::new(), program).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What "C" has read by `time`.
+fn received(network: &mut Network<super::HostQdisc, TraceHash, Programs>, time: Duration) -> u64 {
+    network.run_before(Instant::ZERO + time).expect("it runs");
+    network.end(1).app.meter().flows()[0].received.bytes
 }
 
 #[test]
 fn a_bottleneck_behind_a_router_is_filled() {
     let mut network = upload(&dumbbell(), 2);
-    network.run_before(Instant::from_secs(5)).expect("it runs");
-    let goodput = network.end(1).app.received() as f64 * 8e-6 / 5.0;
+    let goodput = received(&mut network, Duration::from_secs(5)) as f64 * 8e-6 / 5.0;
     assert!((9.0..9.6).contains(&goodput), "{goodput} Mbit/s");
     let ports: Vec<_> = network.ports().map(|port| network.port_name(port)).collect();
     assert_eq!(ports, ["A", "C", "B>A", "B>C"]);
@@ -73,7 +93,7 @@ fn what_is_no_tree_is_refused_by_name() {
     let refusal = |change: &dyn Fn(&mut Topology)| {
         let mut topology = dumbbell();
         change(&mut topology);
-        let network = topology.build(1, (), |_, _| Flows::sink(PORT, TcpConfig::default()));
+        let network = topology.build(1, (), idle);
         network.map(|_| ()).expect_err("it should have been refused")
     };
     let node = |name: &str| name.to_string();
@@ -113,8 +133,7 @@ fn cell() -> Topology {
 #[test]
 fn a_cell_carries_what_its_cable_would() {
     let mut network = upload(&cell(), 2);
-    network.run_before(Instant::from_millis(500)).expect("it runs");
-    let goodput = network.end(1).app.received() as f64 * 8e-6 / 0.5;
+    let goodput = received(&mut network, Duration::from_millis(500)) as f64 * 8e-6 / 0.5;
     assert!((50.0..125.0).contains(&goodput), "{goodput} Mbit/s");
     let Some(Medium::Wifi(wifi)) = network.medium(0) else { panic!("it is there") };
     assert!(wifi.card_stats(0).expect("A's").mean_size() > 1.5);
@@ -127,8 +146,7 @@ fn cells_that_cannot_be_are_refused() {
     let broken = |change: fn(&mut Topology)| {
         let mut topology = cell();
         change(&mut topology);
-        let program = |_: &HostNode, _| Flows::sink(PORT, TcpConfig::default());
-        match topology.build(1, (), program) {
+        match topology.build(1, (), idle) {
             Err(error) => error.to_string(),
             Ok(_) => panic!("it was built"),
         }
