@@ -78,7 +78,6 @@ impl Dumbbell {
             ],
             ..Topology::default()
         };
-        let tcp = TcpConfig { congestion: Algorithm::Reno.into(), pacing: Pacing::Off, ..TcpConfig::default() };
         let server = SocketAddr::new(topology.address("C").expect("one of the hosts").into(), PORT);
         let mut network = topology.build(1, (), |node, _| self.programs(&node.name, server)).expect("constants");
         let mut pass = |until| {

@@ -9,8 +9,8 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 use tautline_base::{Bytes, Rate};
 use tautline_sim::app::{
-    DatagramSinkConfig, DatagramsConfig, Flow, MessageSinkConfig, MessagesConfig, OnOff, Page, Period, PingConfig,
-    SinkConfig, Traffic, UploadConfig, WebConfig, WebServerConfig, When,
+    DatagramSinkConfig, DatagramsConfig, Flow, MessagesConfig, OnOff, Page, Period, PingConfig, SinkConfig, Traffic,
+    UploadConfig, WebConfig, WebServerConfig, When,
 };
 use tautline_sim::{ConfigError, Programs};
 
@@ -78,7 +78,7 @@ pub(super) fn traffic(
                     let traffic = datagrams(flow, &mut rng);
                     let default = MessagesConfig::new(called.clone(), remote, traffic);
                     programs[from].messages(MessagesConfig { when, tcp: Arc::clone(&tcp), ..default })?;
-                    programs[to].message_sink(MessageSinkConfig { tcp, ..MessageSinkConfig::new(called, port) })?;
+                    programs[to].message_sink(SinkConfig { tcp, ..SinkConfig::new(called, port) })?;
                 }
                 FlowKind::Udp | FlowKind::Onoff => {
                     let traffic = datagrams(flow, &mut rng);

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tautline_base::{Instant, SocketId};
-use tautline_stack::{Event, Recv, SocketError, TcpConfig, UdpConfig};
+use tautline_stack::udp::Datagram;
+use tautline_stack::{Event, Recv, SocketError, TcpConfig, UdpConfig, UdpRecv};
 
 use super::owners::Owners;
 use super::{AppError, HostCalls, Measured};
@@ -146,6 +147,20 @@ impl Scene<'_> {
             let read = self.recv(socket)?;
             if !matches!(read, Recv::Data(_)) {
                 return Ok(read);
+            }
+        }
+    }
+
+    /// Takes the next datagram into [`buffer`](Self::buffer), if there is one. Failures that the socket tells of are noted.
+    ///
+    /// # Errors
+    /// What the host says.
+    pub fn recv_from(&mut self, socket: SocketId) -> Result<Option<Datagram>, AppError> {
+        loop {
+            match self.host.recv_from(socket, self.buffer)? {
+                UdpRecv::Datagram(datagram) => return Ok(Some(datagram)),
+                UdpRecv::Empty => return Ok(None),
+                UdpRecv::Failed(why) => self.fail(why),
             }
         }
     }

@@ -5,8 +5,9 @@ use std::net::{Ipv6Addr, SocketAddr};
 
 use tautline_base::{Instant, SocketId};
 use tautline_stack::udp::Datagram;
-use tautline_stack::{Event, SendError, UdpConfig, UdpRecv};
+use tautline_stack::{Event, SendError, UdpConfig};
 
+use super::service::DatagramService;
 use super::traffic::{Departures, read_stamp, stamp};
 use super::{AppError, Application, Flow, Programs, Sample, Scene, Traffic, When};
 use crate::config_error::ConfigError;
@@ -78,8 +79,13 @@ impl Programs {
     /// # Errors
     /// If there are too many applications.
     pub fn datagram_sink(&mut self, config: DatagramSinkConfig) -> Result<&mut Self, ConfigError> {
-        let (flow, when) = (config.flow.clone(), config.when);
-        self.add(flow, when, Sink { config, socket: None })
+        let DatagramSinkConfig { flow, port, when, udp } = config;
+        let take = |scene: &mut Scene<'_>, _, Datagram { len, .. }| {
+            scene.measured.note_received(len, scene.now);
+            let due = read_stamp(&scene.buffer[..len]).map(|(due, _)| due);
+            scene.measured.one_way.extend(due.map(|at| Sample { at, took: scene.now - at }));
+        };
+        self.add(flow, when, DatagramService::new(port, udp, take))
     }
 }
 
@@ -142,44 +148,5 @@ impl Application for Source {
 
     fn is_done(&self) -> bool {
         matches!(self.stage, Stage::Done)
-    }
-}
-
-struct Sink {
-    config: DatagramSinkConfig,
-    socket: Option<SocketId>,
-}
-
-impl Application for Sink {
-    fn start(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        self.socket = Some(scene.bind(anywhere(self.config.port), self.config.udp, 0)?);
-        Ok(())
-    }
-
-    fn stop(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        if let Some(socket) = self.socket.take() {
-            scene.close(socket);
-        }
-        Ok(())
-    }
-
-    fn on_event(&mut self, scene: &mut Scene<'_>, event: Event, _token: u32) -> Result<(), AppError> {
-        let Event::Readable(socket) = event else { return Ok(()) };
-        loop {
-            match scene.host.recv_from(socket, scene.buffer)? {
-                UdpRecv::Datagram(Datagram { len, .. }) => {
-                    scene.measured.note_received(len, scene.now);
-                    let due = read_stamp(&scene.buffer[..len]).map(|(due, _)| due);
-                    let sample = due.map(|at| Sample { at, took: scene.now - at });
-                    scene.measured.one_way.extend(sample);
-                }
-                UdpRecv::Empty => return Ok(()),
-                UdpRecv::Failed(why) => scene.fail(why),
-            }
-        }
-    }
-
-    fn is_done(&self) -> bool {
-        true
     }
 }

@@ -15,6 +15,8 @@
 //! | [`messages`] | TCP messages at intervals, and their end |
 //! | [`web`], [`web_server`] | pages of many objects |
 //! | [`traffic`] | when messages are due |
+//! | `service` | who waits on a port, TCP or UDP |
+//! | `framing` | messages on a stream |
 //! | `outstanding` | which requests have no reply yet |
 //! | [`bulk`] | [`BulkSender`], [`BulkReceiver`]: one given stream |
 //! | `slab` | what an application keeps of each of its connections |
@@ -24,6 +26,7 @@ pub mod application;
 pub mod bulk;
 pub mod calls;
 pub mod datagrams;
+mod framing;
 pub mod messages;
 pub mod meter;
 mod outstanding;
@@ -31,6 +34,7 @@ mod owners;
 pub mod ping;
 pub mod programs;
 pub mod requests;
+mod service;
 pub mod sink;
 mod slab;
 pub mod traffic;
@@ -50,7 +54,7 @@ pub use application::{Application, Scene, When};
 pub use bulk::{BulkReceiver, BulkSender};
 pub use calls::HostCalls;
 pub use datagrams::{DatagramSinkConfig, DatagramsConfig};
-pub use messages::{MessageSinkConfig, MessagesConfig};
+pub use messages::MessagesConfig;
 pub use meter::{Failure, Flow, Measured, Meter, Sample};
 pub use ping::PingConfig;
 pub use programs::Programs;

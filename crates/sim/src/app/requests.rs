@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, SocketId};
 use tautline_stack::udp::Datagram;
-use tautline_stack::{Event, UdpConfig, UdpRecv};
+use tautline_stack::{Event, UdpConfig};
 
 use super::datagrams::{anywhere, note};
 use super::outstanding::Outstanding;
+use super::service::DatagramService;
 use super::traffic::{read_stamp, stamp};
 use super::{AppError, Application, Flow, Programs, Sample, Scene, Traffic, When};
 use crate::config_error::ConfigError;
@@ -110,8 +111,20 @@ impl Programs {
     /// If a reply is too short or too long.
     pub fn responder(&mut self, config: ResponderConfig) -> Result<&mut Self, ConfigError> {
         config.reply.map_or(Ok(()), |reply| check_size("reply", reply))?;
-        let (flow, when) = (config.flow.clone(), config.when);
-        self.add(flow, when, Responder { config, socket: None })
+        let ResponderConfig { flow, port, when, reply, udp } = config;
+        let answer = move |scene: &mut Scene<'_>, socket, Datagram { len, from, .. }| {
+            scene.measured.note_received(len, scene.now);
+            let reply = reply.map_or(len, Bytes::as_usize);
+            if reply > len {
+                scene.buffer[len..reply].fill(0);
+            }
+            let outcome = scene.host.send_to(socket, &scene.buffer[..reply], from);
+            // One bad address is not the end of the others.
+            if let Err(why) = note(scene, outcome, reply) {
+                scene.fail(why);
+            }
+        };
+        self.add(flow, when, DatagramService::new(port, udp, answer))
     }
 }
 
@@ -177,23 +190,18 @@ impl Application for Client {
 
     fn on_event(&mut self, scene: &mut Scene<'_>, event: Event, _token: u32) -> Result<(), AppError> {
         let Event::Readable(socket) = event else { return Ok(()) };
-        loop {
-            match scene.host.recv_from(socket, scene.buffer)? {
-                UdpRecv::Datagram(Datagram { len, from, .. }) => {
-                    let number = read_stamp(&scene.buffer[..len]).filter(|_| from == self.config.remote);
-                    if let Some(at) = number.and_then(|(_, number)| self.waiting.take(number)) {
-                        scene.measured.note_received(len, scene.now);
-                        scene.measured.round_trips.push(Sample { at, took: scene.now - at });
-                        self.settled(scene);
-                        if self.socket.is_none() {
-                            return Ok(());
-                        }
-                    }
+        while let Some(Datagram { len, from, .. }) = scene.recv_from(socket)? {
+            let number = read_stamp(&scene.buffer[..len]).filter(|_| from == self.config.remote);
+            if let Some(at) = number.and_then(|(_, number)| self.waiting.take(number)) {
+                scene.measured.note_received(len, scene.now);
+                scene.measured.round_trips.push(Sample { at, took: scene.now - at });
+                self.settled(scene);
+                if self.socket.is_none() {
+                    return Ok(());
                 }
-                UdpRecv::Empty => return Ok(()),
-                UdpRecv::Failed(why) => scene.fail(why),
             }
         }
+        Ok(())
     }
 
     fn on_call(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
@@ -214,50 +222,5 @@ impl Application for Client {
 
     fn is_done(&self) -> bool {
         self.is_over() && self.waiting.is_empty()
-    }
-}
-
-struct Responder {
-    config: ResponderConfig,
-    socket: Option<SocketId>,
-}
-
-impl Application for Responder {
-    fn start(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        self.socket = Some(scene.bind(anywhere(self.config.port), self.config.udp, 0)?);
-        Ok(())
-    }
-
-    fn stop(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        if let Some(socket) = self.socket.take() {
-            scene.close(socket);
-        }
-        Ok(())
-    }
-
-    fn on_event(&mut self, scene: &mut Scene<'_>, event: Event, _token: u32) -> Result<(), AppError> {
-        let Event::Readable(socket) = event else { return Ok(()) };
-        loop {
-            match scene.host.recv_from(socket, scene.buffer)? {
-                UdpRecv::Datagram(Datagram { len, from, .. }) => {
-                    scene.measured.note_received(len, scene.now);
-                    let reply = self.config.reply.map_or(len, Bytes::as_usize);
-                    if reply > len {
-                        scene.buffer[len..reply].fill(0);
-                    }
-                    let outcome = scene.host.send_to(socket, &scene.buffer[..reply], from);
-                    // One bad address is not the end of the others.
-                    if let Err(why) = note(scene, outcome, reply) {
-                        scene.fail(why);
-                    }
-                }
-                UdpRecv::Empty => return Ok(()),
-                UdpRecv::Failed(why) => scene.fail(why),
-            }
-        }
-    }
-
-    fn is_done(&self) -> bool {
-        true
     }
 }

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use tautline_base::SocketId;
-use tautline_stack::{CloseReason, Event, Recv, TcpConfig};
+use tautline_stack::{Recv, TcpConfig};
 
-use super::{AppError, Application, Flow, Programs, Scene, When};
+use super::service::{Attend, StreamService};
+use super::{Flow, Programs, When};
 use crate::config_error::ConfigError;
 
-/// The end of streams.
+/// The end of TCP streams, or of [messages](super::MessagesConfig) on them. For the delays of messages to mean anything, senders on other
+/// machines need the same clock.
 #[derive(Clone, Debug)]
 pub struct SinkConfig {
     /// The name of what arrives. Streams that are told apart have ports of their own.
@@ -34,59 +35,8 @@ impl Programs {
     /// # Errors
     /// If there are too many applications.
     pub fn sink(&mut self, config: SinkConfig) -> Result<&mut Self, ConfigError> {
-        let (flow, when) = (config.flow.clone(), config.when);
-        self.add(flow, when, Sink { config, listener: None })
-    }
-}
-
-struct Sink {
-    config: SinkConfig,
-    listener: Option<SocketId>,
-}
-
-fn read(scene: &mut Scene<'_>, socket: SocketId) -> Result<(), AppError> {
-    if scene.recv_all(socket)? == Recv::EndOfStream {
-        scene.close(socket);
-    }
-    Ok(())
-}
-
-impl Application for Sink {
-    fn start(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        self.listener = Some(scene.listen(self.config.port, Arc::clone(&self.config.tcp), 0)?);
-        Ok(())
-    }
-
-    fn stop(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        if let Some(listener) = self.listener.take() {
-            scene.close(listener);
-        }
-        Ok(())
-    }
-
-    /// One stream that breaks is not the end of the others.
-    fn on_event(&mut self, scene: &mut Scene<'_>, event: Event, _token: u32) -> Result<(), AppError> {
-        match event {
-            Event::Accepted { socket, .. } => {
-                scene.measured.connections += 1;
-                scene.own(socket, 0);
-                read(scene, socket)?;
-            }
-            Event::Readable(socket) => read(scene, socket)?,
-            Event::Closed { socket, why } => {
-                // What arrived before the end can still be read.
-                read(scene, socket)?;
-                if why != CloseReason::Finished {
-                    scene.fail(AppError::Closed(why));
-                }
-                scene.close(socket);
-            }
-            Event::Connected(_) | Event::Writable(_) | Event::Pong { .. } | Event::PingFailed { .. } => {}
-        }
-        Ok(())
-    }
-
-    fn is_done(&self) -> bool {
-        true
+        let SinkConfig { flow, port, when, tcp } = config;
+        let read: Attend<()> = |(), scene, socket| Ok(scene.recv_all(socket)? == Recv::EndOfStream);
+        self.add(flow, when, StreamService::new(port, tcp, read))
     }
 }

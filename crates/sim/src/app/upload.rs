@@ -6,12 +6,10 @@ use std::sync::Arc;
 use tautline_base::{Bytes, Instant, SocketId};
 use tautline_stack::{Event, Recv, TcpConfig};
 
-use super::messages::stamp_message;
+use super::framing::stamp_message;
 use super::programs::{CHUNK, ZEROS};
 use super::{AppError, Application, Flow, Programs, Sample, Scene, Traffic, When};
 
-#[cfg(doc)]
-use super::MessageSinkConfig;
 use crate::config_error::ConfigError;
 
 /// A TCP stream to a [sink](super::SinkConfig).
@@ -28,7 +26,7 @@ pub struct UploadConfig {
     /// Bytes of one write, at least 1. What is written while the connection waits is joined to full segments; smaller ones leave
     /// at once only without Nagle's algorithm, and if the window is open. Default 64 KiB.
     pub message: Bytes,
-    /// Each message says when it was written, and the other end is a [`MessageSinkConfig`], which measures how long each took.
+    /// Each message says when it was written, and the other end is a [sink of messages](Programs::message_sink), which measures how long each took.
     /// That includes its time in the send buffer: bound it with [`TcpConfig::notsent_lowat`] to see the network. Messages then have
     /// from 16 bytes to 64 KiB, and `bytes` is a multiple of them. Default no.
     pub stamped: bool,

@@ -15,8 +15,9 @@ use tautline_stack::udp::Datagram;
 use tautline_stack::{Event, Recv, UdpConfig, UdpRecv};
 
 use super::datagrams::{anywhere, note};
+use super::framing::HEADER;
 use super::traffic::{END_OF_TIME, read_stamp, stamp};
-use super::web_server::{HEADER, write_request};
+use super::web_server::write_request;
 use super::{AppError, Application, Programs, Sample, Scene};
 use crate::config_error::ConfigError;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tautline_base::{Bytes, Rate};
 use tautline_sim::Program;
-use tautline_sim::app::{MessageSinkConfig, MessagesConfig, SinkConfig, Traffic, UploadConfig, When};
+use tautline_sim::app::{MessagesConfig, SinkConfig, Traffic, UploadConfig, When};
 use tautline_stack::TcpConfig;
 
 use crate::{at, bottleneck, measured, ms, network, pass, port, programs, run, secs, wires};
@@ -21,7 +21,7 @@ fn each_takes_the_way_and_no_longer() {
     let (mut client, mut server) = (programs(), programs());
     let when = When { start: ms(100), stop: Some(ms(8100)) };
     client.messages(MessagesConfig { when, ..MessagesConfig::new("small", port(PORT), small()) }).expect("valid");
-    server.message_sink(MessageSinkConfig::new("small", PORT)).expect("valid");
+    server.message_sink(SinkConfig::new("small", PORT)).expect("valid");
     let network = run(wires(ms(10)), [client, server], secs(9));
     let (sent, received) = (measured(&network, 0, "small"), measured(&network, 1, "small"));
     assert_eq!((sent.sent.messages, sent.sent.bytes, sent.refused), (1000, 500_000, 0));
@@ -40,7 +40,7 @@ fn behind_a_stream_in_one_fifo_they_wait() {
     let (mut client, mut server) = (programs(), programs());
     client.messages(MessagesConfig::new("small", port(PORT), small())).expect("valid");
     client.upload(UploadConfig::new("bulk", port(5001))).expect("valid");
-    server.message_sink(MessageSinkConfig::new("small", PORT)).expect("valid");
+    server.message_sink(SinkConfig::new("small", PORT)).expect("valid");
     server.sink(SinkConfig::new("bulk", 5001)).expect("valid");
     let [there, back] = bottleneck(Rate::mbit(10), ms(5));
     let deep = tautline_sim::LinkConfig { queue: "pfifo limit 100".parse().expect("a queue"), ..there };
@@ -62,7 +62,7 @@ fn a_message_that_finds_no_room_is_refused() {
     let tcp = TcpConfig { send_buffer: Bytes::new(4000), nagle: false, ..TcpConfig::default() }.into();
     let traffic = Traffic { count: Some(2000), ..Traffic::new(Rate::mbit(20)) };
     client.messages(MessagesConfig { tcp, ..MessagesConfig::new("small", port(PORT), traffic) }).expect("valid");
-    server.message_sink(MessageSinkConfig::new("small", PORT)).expect("valid");
+    server.message_sink(SinkConfig::new("small", PORT)).expect("valid");
     let network = run(bottleneck(Rate::mbit(5), ms(5)), [client, server], secs(3));
     let (sent, received) = (measured(&network, 0, "small"), measured(&network, 1, "small"));
     assert_eq!(sent.sent.messages + sent.refused, 2000);
@@ -80,7 +80,7 @@ fn a_stamped_stream_tells_how_long_its_bytes_took() {
         let upload = UploadConfig::new("bulk", port(PORT));
         let (message, bytes) = (Bytes::new(1448), Some(Bytes::new(1448 * 2000)));
         client.upload(UploadConfig { message, bytes, stamped: true, tcp, ..upload }).expect("valid");
-        server.message_sink(MessageSinkConfig::new("bulk", PORT)).expect("valid");
+        server.message_sink(SinkConfig::new("bulk", PORT)).expect("valid");
         let network = run(bottleneck(Rate::mbit(10), ms(5)), [client, server], secs(6));
         let (sent, received) = (measured(&network, 0, "bulk"), measured(&network, 1, "bulk"));
         assert_eq!((received.one_way.len(), received.received.bytes, sent.sent.bytes), (2000, 2_896_000, 2_896_000));
@@ -105,7 +105,7 @@ fn what_is_no_message_ends_its_connection_only() {
     let (mut client, mut server) = (programs(), programs());
     client.upload(UploadConfig::new("bulk", port(PORT))).expect("valid");
     client.messages(MessagesConfig::new("small", port(PORT), small())).expect("valid");
-    server.message_sink(MessageSinkConfig::new("small", PORT)).expect("valid");
+    server.message_sink(SinkConfig::new("small", PORT)).expect("valid");
     let network = run(wires(ms(1)), [client, server], secs(1));
     let received = measured(&network, 1, "small");
     assert_eq!(

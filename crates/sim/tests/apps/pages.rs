@@ -157,6 +157,6 @@ fn nonsense_is_refused_and_strangers_are_told() {
     let server = measured(&network, 1, "web");
     assert_eq!(
         server.failures[0].why.to_string(),
-        "the peer does not keep to the protocol: a request is shorter than its header"
+        "the peer does not keep to the protocol: a message is shorter than its header"
     );
 }

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use tautline_base::{Bytes, Rate};
 use tautline_sim::app::{
-    DatagramSinkConfig, DatagramsConfig, MessageSinkConfig, MessagesConfig, PingConfig, Sample, SinkConfig, Traffic,
-    UploadConfig,
+    DatagramSinkConfig, DatagramsConfig, MessagesConfig, PingConfig, Sample, SinkConfig, Traffic, UploadConfig,
 };
 use tautline_stack::{TcpConfig, TsqLimit, UdpConfig};
 
@@ -34,7 +33,7 @@ fn medians(tos: u8) -> [Duration; 3] {
     client.messages(MessagesConfig { tcp, ..MessagesConfig::new("small", port(6000), traffic) }).expect("valid");
     server_side.sink(SinkConfig::new("upload", 5001)).expect("valid");
     server_side.datagram_sink(DatagramSinkConfig::new("udp", 7000)).expect("valid");
-    server_side.message_sink(MessageSinkConfig::new("small", 6000)).expect("valid");
+    server_side.message_sink(SinkConfig::new("small", 6000)).expect("valid");
     let qdisc = "tbf rate 20mbit burst 5kb latency 1s; pfifo_fast limit 500";
     let mut network = network(1, bottleneck(Rate::mbit(100), ms(5)), qdisc, [client, server_side]);
     pass(&mut network, at(secs(3)));

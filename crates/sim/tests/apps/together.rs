@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use tautline_base::{Bytes, Instant, Rate};
 use tautline_sim::app::{
-    DatagramSinkConfig, DatagramsConfig, MessageSinkConfig, MessagesConfig, Page, Period, PingConfig, RequestsConfig,
-    ResponderConfig, SinkConfig, Traffic, UploadConfig, WebConfig, WebServerConfig, When,
+    DatagramSinkConfig, DatagramsConfig, MessagesConfig, Page, Period, PingConfig, RequestsConfig, ResponderConfig,
+    SinkConfig, Traffic, UploadConfig, WebConfig, WebServerConfig, When,
 };
 use tautline_sim::{Flow, Impairments, LinkConfig, Probability, Program, Programs};
 
@@ -32,7 +32,7 @@ fn both(uploads: u32, rate: Rate) -> [Programs; 2] {
     client.web(WebConfig { when, page, pause: ms(200), ..WebConfig::new("web", port(80)) }).expect("valid");
     server_side.datagram_sink(DatagramSinkConfig::new("udp", 7000)).expect("valid");
     server_side.responder(ResponderConfig::new("dns", 53)).expect("valid");
-    server_side.message_sink(MessageSinkConfig::new("small", 6000)).expect("valid");
+    server_side.message_sink(SinkConfig::new("small", 6000)).expect("valid");
     server_side.web_server(WebServerConfig::new("web", 80)).expect("valid");
     [client, server_side]
 }

@@ -12,8 +12,8 @@ use tautline_stack::{
 
 use super::*;
 use crate::app::{
-    DatagramSinkConfig, DatagramsConfig, MessageSinkConfig, MessagesConfig, Period, PingConfig, RequestsConfig,
-    ResponderConfig, SinkConfig, Traffic, UploadConfig, WebConfig, WebServerConfig,
+    DatagramSinkConfig, DatagramsConfig, MessagesConfig, Period, PingConfig, RequestsConfig, ResponderConfig, SinkConfig,
+    Traffic, UploadConfig, WebConfig, WebServerConfig,
 };
 
 #[derive(Default)]
@@ -110,7 +110,7 @@ fn all() -> Programs {
         .and_then(|programs| programs.web(WebConfig { when, look_up: Some(remote()), ..WebConfig::new("web", remote()) }))
         .and_then(|programs| programs.sink(SinkConfig::new("sink", 1)))
         .and_then(|programs| programs.datagram_sink(DatagramSinkConfig::new("udp sink", 2)))
-        .and_then(|programs| programs.message_sink(MessageSinkConfig::new("message sink", 3)))
+        .and_then(|programs| programs.message_sink(SinkConfig::new("message sink", 3)))
         .and_then(|programs| programs.responder(ResponderConfig::new("responder", 4)))
         .and_then(|programs| programs.web_server(WebServerConfig::new("server", 5)))
         .expect("valid");
