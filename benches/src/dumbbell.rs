@@ -89,6 +89,7 @@ impl Dumbbell {
         let (after, packets) = pass(self.duration);
         Passed { packets, goodput: Rate::from_amount(Bytes::new(after - before), self.duration - WARM_UP) }
     }
+
     /// The flows begin on A and end on C.
     fn programs(&self, host: &str, server: SocketAddr) -> Programs {
         let tcp = Arc::new(TcpConfig { congestion: Algorithm::Reno.into(), pacing: Pacing::Off, ..TcpConfig::default() });
