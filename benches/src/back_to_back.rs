@@ -74,7 +74,7 @@ impl Device for BackToBack {
         frame.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
         let whole = Segmentation::new(bytes, packet.segments()).filter(|_| packet.segments() > 1);
         let size = whole.and_then(|whole| NonZeroU16::new(whole.size() as u16));
-        let offload = Offload { checksum_known: size.is_some(), segment_size: size };
+        let offload = Offload { checksum_known: size.is_some(), segment_size: size, ..Offload::default() };
         self.sent.push_back(Received { offload, ..Received::new(frame, 0, bytes.len() as u32) });
         self.done.push(packet);
     }

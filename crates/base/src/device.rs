@@ -26,6 +26,11 @@ pub trait Device {
         None
     }
 
+    /// Whether it writes what is still [`Due`](crate::Due) in a packet of one segment, so that nobody else needs to. Default no.
+    fn completes(&self) -> bool {
+        false
+    }
+
     /// How many packets the transmit ring accepts now.
     fn room(&self) -> usize;
 
@@ -117,6 +122,8 @@ pub struct Offload {
     /// The checksum of what IP carries need not be looked at: it is known to be right, or the packet has never left this machine and has
     /// none yet (Linux's `CHECKSUM_UNNECESSARY` and `CHECKSUM_PARTIAL`).
     pub checksum_known: bool,
+    /// The payload of the TCP segment is nothing but zeros, which need not be in the frame.
+    pub zeros: bool,
     /// It is several TCP segments, joined or never cut (GRO): so many bytes of payload each but perhaps the last.
     pub segment_size: Option<NonZeroU16>,
 }

@@ -29,7 +29,7 @@ pub mod wake;
 
 pub use device::{Device, Offload, Received, Tso};
 pub use frame::{Frame, HeapFrame};
-pub use packet::{Credit, Ecn, Item, Owner, Packet, SegmentId, Settled, SocketId};
+pub use packet::{Credit, Due, Ecn, Item, Owner, Packet, SegmentId, Settled, SocketId};
 pub use pool::Pool;
 pub use segmentation::Segmentation;
 pub use time::Instant;

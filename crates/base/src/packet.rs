@@ -246,6 +246,18 @@ pub struct Settled {
     pub len: u32,
 }
 
+/// What of a TCP segment in a frame is not written yet, because the device [completes](crate::Device::completes) it or nobody will look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Due {
+    /// All is as it will be on the wire.
+    #[default]
+    Nothing,
+    /// The checksum (Linux's `CHECKSUM_PARTIAL`).
+    Checksum,
+    /// The payload, which is nothing but zeros, and the checksum.
+    Zeros,
+}
+
 /// Ethernet, IPv4, and TCP without options.
 const DEFAULT_HEADERS: usize = 54;
 const ETHERNET_HEADER: usize = 14;
@@ -279,8 +291,13 @@ pub struct Packet<F> {
     len: u32,
     segments: u16,
     tos: u8,
-    priority: u8,
+    /// Four bits of priority, and above them what is [`Due`].
+    low: u8,
 }
+
+/// The bits of [`Packet::low`] that are the priority, and where the others begin.
+const PRIORITY: u8 = 0x0f;
+const DUE: u32 = 4;
 
 const _: () = assert!(size_of::<Packet<crate::frame::HeapFrame>>() <= 64, "a packet fits a cache line");
 
@@ -299,7 +316,7 @@ impl<F: Frame> Packet<F> {
             len,
             segments: 1,
             tos: 0,
-            priority: 0,
+            low: 0,
         }
     }
 
@@ -340,8 +357,34 @@ impl<F: Frame> Packet<F> {
     /// Sets the TOS byte that the headers already carry, and the local priority.
     pub fn with_tos(mut self, tos: u8, priority: u8) -> Self {
         self.tos = tos;
-        self.priority = priority;
+        crate::Item::set_priority(&mut self, priority);
         self
+    }
+
+    /// Says what of its bytes is not written yet. A packet of several segments owes its checksums in any case.
+    pub fn with_due(mut self, due: Due) -> Self {
+        self.low = (self.low & PRIORITY) | (due as u8) << DUE;
+        self
+    }
+
+    /// What of its bytes is not written yet.
+    pub fn due(&self) -> Due {
+        match self.low >> DUE {
+            0 => Due::Nothing,
+            1 => Due::Checksum,
+            _ => Due::Zeros,
+        }
+    }
+
+    /// Writes what is due: from here on its bytes are as on the wire.
+    pub fn complete(&mut self) {
+        let (due, used) = (self.due(), self.used());
+        self.low &= PRIORITY;
+        if due != Due::Nothing
+            && let Some(bytes) = self.frame.bytes_mut().get_mut(..used)
+        {
+            segmentation::complete(bytes, due == Due::Zeros);
+        }
     }
 
     /// Who sent it.
@@ -377,22 +420,9 @@ impl<F: Frame> Packet<F> {
 
     /// A packet in `frame` with the same metadata, but without owner or credit.
     fn like(&self, frame: F) -> Self {
-        let Self { flow_hash, departure, enqueued, source_hash, destination_hash, len, segments, tos, priority, .. } = *self;
+        let Self { flow_hash, departure, enqueued, source_hash, destination_hash, len, segments, tos, low, .. } = *self;
         let (owner, credit) = (None, None);
-        Self {
-            frame,
-            owner,
-            credit,
-            flow_hash,
-            departure,
-            enqueued,
-            source_hash,
-            destination_hash,
-            len,
-            segments,
-            tos,
-            priority,
-        }
+        Self { frame, owner, credit, flow_hash, departure, enqueued, source_hash, destination_hash, len, segments, tos, low }
     }
 
     /// Takes the packet apart. Only [`Pool::settle`](crate::Pool::settle) ends packets.
@@ -464,7 +494,7 @@ impl<F: Frame> Item for Packet<F> {
     }
 
     fn priority(&self) -> u8 {
-        self.priority
+        self.low & PRIORITY
     }
 
     fn departure(&self) -> Instant {
@@ -488,7 +518,7 @@ impl<F: Frame> Item for Packet<F> {
     }
 
     fn set_priority(&mut self, priority: u8) {
-        self.priority = priority;
+        self.low = (self.low & !PRIORITY) | (priority & PRIORITY);
     }
 
     /// Each piece has its share of the credit, and answers for its own segment. The last keeps the frame: it returns to the pool
@@ -521,7 +551,9 @@ impl<F: Frame> Item for Packet<F> {
         Some(self.like(self.frame.duplicate()?))
     }
 
+    /// What is due is written first: later it would hide the damage.
     fn corrupt(&mut self, bit: u64) -> bool {
+        self.complete();
         let used = self.used();
         let Some(bytes) = self.frame.bytes_mut().get_mut(..used) else { return false };
         let Some(bit) = bit.checked_rem(8 * bytes.len() as u64) else { return false };
@@ -583,6 +615,26 @@ mod tests {
         let flipped = original.bytes().iter().zip(copy.bytes()).map(|(a, b)| (a ^ b).count_ones()).sum::<u32>();
         assert_eq!((flipped, original.bytes()[14] ^ copy.bytes()[14]), (1, 1));
         assert!(!Packet::new((), 1514).corrupt(0) && !Packet::new(HeapFrame::new(), 0).corrupt(3));
+    }
+
+    /// One flipped bit must never be hidden by a checksum that is written later.
+    #[test]
+    fn a_packet_is_complete_before_it_is_damaged() {
+        let tcp = |due| {
+            let mut packet = ipv4_packet(0);
+            packet.frame.bytes_mut()[46] = 0x50;
+            Packet { len: 154, ..packet }.with_tos(0, 9).with_due(due)
+        };
+        let mut whole = tcp(Due::Checksum);
+        assert_eq!((whole.due(), whole.priority()), (Due::Checksum, 9));
+        whole.complete();
+        for due in [Due::Checksum, Due::Zeros] {
+            let mut damaged = tcp(due);
+            damaged.frame.bytes_mut()[100] = if due == Due::Zeros { 0x55 } else { 0 };
+            assert!(damaged.corrupt(8 * 120));
+            let flipped = whole.bytes().iter().zip(damaged.bytes()).map(|(a, b)| (a ^ b).count_ones()).sum::<u32>();
+            assert_eq!((flipped, damaged.due(), damaged.priority()), (1, Due::Nothing, 9));
+        }
     }
 
     #[test]

@@ -61,6 +61,19 @@ impl Headers {
         let addresses = if self.ipv6 { self.network + 8..self.network + 40 } else { self.network + 12..self.network + 20 };
         sum(&frame[addresses]) + u64::from(if self.udp { UDP } else { TCP }) + len as u64
     }
+
+    /// Writes the checksum of what IP carries in `frame`.
+    fn write_checksum(&self, frame: &mut [u8]) {
+        let pseudo = self.pseudo_sum(frame, frame.len() - self.transport);
+        let (body, at) = (&mut frame[self.transport..], self.checksum());
+        body[at..at + 2].fill(0);
+        let checksum = match !fold(pseudo + sum(body)) {
+            // In a datagram zero would mean that there is none.
+            0 if self.udp => u16::MAX,
+            checksum => checksum,
+        };
+        body[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+    }
 }
 
 /// The bytes that every segment of the packet in the Ethernet frame `frame` repeats; `None` if it holds nothing that can be cut.
@@ -75,6 +88,16 @@ pub fn leave_checksum(frame: &mut [u8]) -> bool {
     let partial = fold(headers.pseudo_sum(frame, frame.len() - headers.transport));
     frame[headers.transport + headers.checksum()..][..2].copy_from_slice(&partial.to_be_bytes());
     true
+}
+
+/// Writes the TCP or UDP checksum of a whole packet, whatever stands there, over its payload or over `zeros` in place of that. Nothing
+/// changes if `frame` holds neither.
+pub(crate) fn complete(frame: &mut [u8], zeros: bool) {
+    let Some(headers) = Headers::of(frame) else { return };
+    if zeros {
+        frame[headers.payload..].fill(0);
+    }
+    headers.write_checksum(frame);
 }
 
 /// A packet of several segments, to be written one by one.
@@ -184,7 +207,6 @@ impl<'a> Segmentation<'a> {
             let checksum = !fold(sum(&out[network..transport]));
             out[network + 10..network + 12].copy_from_slice(&checksum.to_be_bytes());
         }
-        let pseudo = self.headers.pseudo_sum(out, len - transport);
         let body = &mut out[transport..];
         if self.headers.udp {
             body[4..6].copy_from_slice(&((len - transport) as u16).to_be_bytes());
@@ -195,14 +217,7 @@ impl<'a> Segmentation<'a> {
                 body[FLAGS] &= !LAST_ONLY;
             }
         }
-        let at = self.headers.checksum();
-        body[at..at + 2].fill(0);
-        let checksum = match !fold(pseudo + sum(body)) {
-            // In a datagram zero would mean that there is none.
-            0 if self.headers.udp => u16::MAX,
-            checksum => checksum,
-        };
-        body[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+        self.headers.write_checksum(out);
     }
 }
 

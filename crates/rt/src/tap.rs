@@ -184,7 +184,7 @@ fn unit_of(header: &VirtioNetHdr) -> Unit {
         UDP => Unit::Datagrams(header.gso_size.into()),
         kind => {
             let segment_size = NonZeroU16::new(header.gso_size).filter(|_| kind != NO_GSO);
-            Unit::Frame(Offload { checksum_known, segment_size })
+            Unit::Frame(Offload { checksum_known, segment_size, ..Offload::default() })
         }
     }
 }
@@ -219,7 +219,9 @@ mod tests {
     fn what_the_kernel_tells_is_understood() {
         let unit =
             |flags, gso_type, gso_size| unit_of(&VirtioNetHdr { flags, gso_type, gso_size, ..VirtioNetHdr::default() });
-        let frame = |checksum_known, size| Unit::Frame(Offload { checksum_known, segment_size: NonZeroU16::new(size) });
+        let frame = |checksum_known, size| {
+            Unit::Frame(Offload { checksum_known, segment_size: NonZeroU16::new(size), ..Offload::default() })
+        };
         assert_eq!(unit(0, NO_GSO, 0), frame(false, 0));
         assert_eq!(unit(NEEDS_CHECKSUM, NO_GSO, 77), frame(true, 0));
         assert_eq!(unit(NEEDS_CHECKSUM, TCP_IPV4 | ECN, 1448), frame(true, 1448));

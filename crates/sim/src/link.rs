@@ -187,9 +187,9 @@ impl Link {
     pub(crate) fn take_in(&mut self, packet: &mut Packet<HeapFrame>, now: Instant, tracer: &mut impl LinkTracer) {
         self.stats.entered += 1;
         tracer.record(&LinkEvent { at: now, what: LinkWhat::Entered }, packet.bytes());
-        let (spare, len) = (self.take_frame(), packet.bytes().len() as u32);
+        let (spare, len, due) = (self.take_frame(), packet.bytes().len() as u32, packet.due());
         let frame = packet.replace_frame(spare);
-        let packet = self.dress(frame, len);
+        let packet = self.dress(frame, len).with_due(due);
         self.queue_up(packet, now, tracer);
     }
 
@@ -345,7 +345,7 @@ impl Link {
     }
 
     /// The last bit is on the wire: the frame is lost, doubled, or on its way.
-    fn launch(&mut self, packet: Packet<HeapFrame>, now: Instant, tracer: &mut impl LinkTracer) {
+    fn launch(&mut self, mut packet: Packet<HeapFrame>, now: Instant, tracer: &mut impl LinkTracer) {
         self.stats.sent += 1;
         self.stats.sent_bytes += packet.len();
         if self.config.impair.loss.happens(&mut self.rng) {
@@ -356,6 +356,7 @@ impl Link {
         if self.config.impair.duplicate.happens(&mut self.rng) {
             self.stats.duplicated += 1;
             tracer.record(&LinkEvent { at: now, what: LinkWhat::Duplicated }, packet.bytes());
+            packet.complete();
             let copy = self.copy(packet.bytes());
             self.fly(packet, now, tracer);
             return self.fly(copy, now, tracer);
@@ -379,10 +380,17 @@ impl Link {
     }
 
     /// Replaces `packet` by one that differs in one random bit of the IP packet.
-    fn flip_a_bit(&mut self, packet: Packet<HeapFrame>, now: Instant, tracer: &mut impl LinkTracer) -> Packet<HeapFrame> {
+    fn flip_a_bit(
+        &mut self,
+        mut packet: Packet<HeapFrame>,
+        now: Instant,
+        tracer: &mut impl LinkTracer,
+    ) -> Packet<HeapFrame> {
         let bits = (packet.bytes().len().saturating_sub(IP) * 8) as u64;
         // Multiply and shift: a draw below `bits` without a division's bias worth speaking of.
         let bit = (IP * 8) as u32 + ((u64::from(self.rng.next_u32()) * bits) >> 32) as u32;
+        // The receiver must find the damage.
+        packet.complete();
         let mut frame = self.take_frame();
         let (len, byte) = (packet.bytes().len(), bit as usize / 8);
         frame.bytes_mut()[..len].copy_from_slice(packet.bytes());

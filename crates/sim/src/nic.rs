@@ -16,7 +16,9 @@ mod granted;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tautline_base::{Bytes, Device, Frame, HeapFrame, Instant, Item, Packet, Rate, Received, Segmentation, Tso};
+use tautline_base::{
+    Bytes, Device, Due, Frame, HeapFrame, Instant, Item, Offload, Packet, Rate, Received, Segmentation, Tso,
+};
 
 use crate::config_error::ConfigError;
 use crate::link::earliest;
@@ -164,7 +166,9 @@ pub struct SimNic {
     ring_bytes: Bytes,
     /// The segment on the wire of a packet of several.
     scratch: HeapFrame,
-    received: VecDeque<(HeapFrame, u32)>,
+    /// Nobody reads frames on their way: what is due in them is never written.
+    unread: bool,
+    received: VecDeque<(HeapFrame, u32, Due)>,
     free: Vec<HeapFrame>,
     stats: NicStats,
 }
@@ -198,6 +202,7 @@ impl SimNic {
             wire_free_at: Instant::ZERO,
             ring_bytes: Bytes::ZERO,
             scratch: HeapFrame::new(),
+            unread: false,
             received: VecDeque::with_capacity(config.rx_ring),
             free: (0..config.rx_ring).map(|_| HeapFrame::new()).collect(),
             stats: NicStats::default(),
@@ -205,12 +210,15 @@ impl SimNic {
         })
     }
 
+    /// From now on what is [due](Device::completes) in frames stays unwritten, for nobody reads them but hosts with such cards.
+    pub(crate) fn leave_unwritten(&mut self) {
+        self.unread = true;
+    }
+
     /// Lets time pass until `now`: shows every frame that has left to `wire`, with the time its last bit left, and announces
     /// completions that are due.
     pub fn advance(&mut self, now: Instant, mut wire: impl FnMut(&[u8], Instant)) {
-        self.send_off(now, |frame, at| {
-            wire(frame.bytes(), at);
-        });
+        self.send_off(now, |mut frame, at| wire(frame.complete(), at));
     }
 
     /// [`advance`](Self::advance), with frames that `wire` may take the memory of.
@@ -274,7 +282,7 @@ impl SimNic {
             return;
         };
         frame.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
-        self.received.push_back((frame, bytes.len() as u32));
+        self.received.push_back((frame, bytes.len() as u32, Due::Nothing));
         self.stats.rx_frames += 1;
     }
 
@@ -289,7 +297,7 @@ impl SimNic {
             self.stats.rx_dropped += 1;
             return;
         };
-        self.received.push_back((packet.replace_frame(free), len as u32));
+        self.received.push_back((packet.replace_frame(free), len as u32, packet.due()));
         self.stats.rx_frames += 1;
     }
 
@@ -362,12 +370,20 @@ pub(crate) enum Departing<'a> {
 }
 
 impl Departing<'_> {
-    /// What is on the wire.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    /// What is on the wire, but for what is due.
+    fn bytes(&self) -> &[u8] {
         match self {
             Self::Packet(packet) => packet.bytes(),
             Self::Segment(bytes) => bytes,
         }
+    }
+
+    /// What is on the wire.
+    pub(crate) fn complete(&mut self) -> &[u8] {
+        if let Self::Packet(packet) = self {
+            packet.complete();
+        }
+        self.bytes()
     }
 }
 
@@ -381,6 +397,11 @@ impl Device for SimNic {
     /// None on shared air: there the medium takes frames.
     fn tso(&self) -> Option<Tso> {
         self.config.tso.filter(|_| self.granted.is_none())
+    }
+
+    /// As between the ends of a veth pair: a frame that is not damaged on its way needs no checksum.
+    fn completes(&self) -> bool {
+        self.unread
     }
 
     fn room(&self) -> usize {
@@ -433,8 +454,9 @@ impl Device for SimNic {
     }
 
     fn receive(&mut self, _now: Instant) -> Option<Received<HeapFrame>> {
-        let (frame, len) = self.received.pop_front()?;
-        Some(Received::new(frame, 0, len))
+        let (frame, len, due) = self.received.pop_front()?;
+        let offload = Offload { checksum_known: due > Due::Nothing, zeros: due == Due::Zeros, segment_size: None };
+        Some(Received { offload, ..Received::new(frame, 0, len) })
     }
 
     fn recycle(&mut self, frame: HeapFrame) {

@@ -29,7 +29,7 @@ use tautline_base::Offload;
 pub(crate) use arp::write_arp;
 pub(crate) use ecn::{EchoedBytes, EcnFlags, growth};
 pub(crate) use ip::{ECN_BITS, write_ip};
-pub(crate) use tcp::{Flags, Segment, TcpHeader, write_tcp, write_tso};
+pub(crate) use tcp::{Flags, Payload, Segment, TcpHeader, write_incomplete, write_tcp, write_tso};
 
 /// Bytes of an Ethernet header without a tag.
 pub(crate) const ETHERNET_HEADER: usize = 14;

@@ -110,7 +110,21 @@ impl Scene<'_> {
     /// # Errors
     /// What the host says.
     pub fn send(&mut self, socket: SocketId, data: &[u8]) -> Result<usize, AppError> {
-        match self.host.send(socket, data) {
+        let taken = self.host.send(socket, data);
+        self.note_sent(taken)
+    }
+
+    /// The same with `count` zeros.
+    ///
+    /// # Errors
+    /// What the host says.
+    pub fn send_zeros(&mut self, socket: SocketId, count: usize) -> Result<usize, AppError> {
+        let taken = self.host.send_zeros(socket, count);
+        self.note_sent(taken)
+    }
+
+    fn note_sent(&mut self, taken: Result<usize, SocketError>) -> Result<usize, AppError> {
+        match taken {
             Ok(0) | Err(SocketError::Closed) => Ok(0),
             Ok(taken) => {
                 self.measured.note_sent(taken);

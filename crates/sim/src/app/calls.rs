@@ -22,6 +22,9 @@ pub trait HostCalls {
     /// [`Host::send`].
     fn send(&mut self, socket: SocketId, data: &[u8]) -> Result<usize, SocketError>;
 
+    /// [`Host::send_zeros`].
+    fn send_zeros(&mut self, socket: SocketId, count: usize) -> Result<usize, SocketError>;
+
     /// [`Host::recv`].
     fn recv(&mut self, socket: SocketId, out: &mut [u8]) -> Result<Recv, SocketError>;
 
@@ -67,6 +70,10 @@ where
 
     fn send(&mut self, socket: SocketId, data: &[u8]) -> Result<usize, SocketError> {
         Self::send(self, socket, data)
+    }
+
+    fn send_zeros(&mut self, socket: SocketId, count: usize) -> Result<usize, SocketError> {
+        Self::send_zeros(self, socket, count)
     }
 
     fn recv(&mut self, socket: SocketId, out: &mut [u8]) -> Result<Recv, SocketError> {

@@ -36,9 +36,6 @@ use crate::config_error::ConfigError;
 /// Bytes moved between application and host in one call.
 pub(super) const CHUNK: usize = 1 << 16;
 
-/// What is sent where nobody looks at it.
-pub(super) static ZEROS: [u8; CHUNK] = [0; CHUNK];
-
 /// Applications of one host, and what they measured. What serves others (a sink, a server) is always done; the whole is done
 /// when all others are.
 pub struct Programs {

@@ -7,7 +7,7 @@ use tautline_base::{Bytes, Instant, SocketId};
 use tautline_stack::{Event, Recv, TcpConfig};
 
 use super::framing::stamp_message;
-use super::programs::{CHUNK, ZEROS};
+use super::programs::CHUNK;
 use super::{AppError, Application, Flow, Programs, Sample, Scene, Traffic, When};
 
 use crate::config_error::ConfigError;
@@ -118,8 +118,11 @@ impl Upload {
                 return self.finish(scene, socket);
             }
             let size = self.rest.min(CHUNK as u64) as usize;
-            let data = if self.config.stamped { &self.message[self.message.len() - size..] } else { &ZEROS[..size] };
-            let taken = scene.send(socket, data)?;
+            let taken = if self.config.stamped {
+                scene.send(socket, &self.message[self.message.len() - size..])?
+            } else {
+                scene.send_zeros(socket, size)?
+            };
             if taken == 0 {
                 return Ok(());
             }

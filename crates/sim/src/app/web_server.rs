@@ -6,7 +6,7 @@ use tautline_base::{Bytes, SocketId};
 use tautline_stack::{Recv, TcpConfig};
 
 use super::framing::{HEADER, Reader};
-use super::programs::ZEROS;
+use super::programs::CHUNK;
 use super::service::StreamService;
 use super::{AppError, Flow, Programs, Scene, When};
 use crate::config_error::ConfigError;
@@ -81,8 +81,7 @@ impl Visit {
             }
         }
         while self.owed > 0 {
-            let size = self.owed.min(ZEROS.len() as u64) as usize;
-            let taken = scene.send(socket, &ZEROS[..size])?;
+            let taken = scene.send_zeros(socket, self.owed.min(CHUNK as u64) as usize)?;
             if taken == 0 {
                 break;
             }

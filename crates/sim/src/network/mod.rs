@@ -112,7 +112,10 @@ where
         let recorder = Rc::new(RefCell::new(recorder));
         let mut ends = Vec::with_capacity(wiring.hosts());
         for number in 0..wiring.hosts() {
-            let (host, app) = build(number, Tap::new(number, &recorder))?;
+            let (mut host, app) = build(number, Tap::new(number, &recorder))?;
+            if !R::ENABLED {
+                host.device_mut().leave_unwritten();
+            }
             wiring.register(host.config().mac, number);
             ends.push(End { host, app, wake: None });
         }
@@ -275,7 +278,7 @@ where
         nic.send_off(*now, |frame, at| match frame {
             // A recorder knows a packet by its memory until it has completed.
             Departing::Packet(packet) if !R::ENABLED && is_ordinary(packet) => links[link].take_in(packet, at, tap),
-            frame => links[link].enter(frame.bytes(), at, tap),
+            mut frame => links[link].enter(frame.complete(), at, tap),
         });
         let interrupts = nic.interrupting();
         drop(recorder);
@@ -303,7 +306,10 @@ where
                     while let Some(link) = ways.next() {
                         let tap = &mut LinkTap { link, recorder };
                         match ways.peek() {
-                            Some(_) => links[link].enter(packet.bytes(), *now, tap),
+                            Some(_) => {
+                                packet.complete();
+                                links[link].enter(packet.bytes(), *now, tap);
+                            }
                             None => links[link].take_in(&mut packet, *now, tap),
                         }
                         touched.push(Part::Link(link));

@@ -107,8 +107,21 @@ where
 
     /// Takes data to send; returns how much was taken. 0 means the buffer is full; a `Writable` event follows.
     pub fn send(&mut self, id: SocketId, data: &[u8]) -> Result<usize, SocketError> {
+        self.take(id, |connection| connection.write(data))
+    }
+
+    /// [`send`](Self::send) with `count` zeros, which take no memory as long as nothing else waits to be sent: for whoever measures.
+    pub fn send_zeros(&mut self, id: SocketId, count: usize) -> Result<usize, SocketError> {
+        self.take(id, |connection| connection.write_zeros(count))
+    }
+
+    fn take(
+        &mut self,
+        id: SocketId,
+        write: impl FnOnce(&mut Connection) -> Result<usize, SocketError>,
+    ) -> Result<usize, SocketError> {
         let connection = self.sockets.connection_mut(id).ok_or(SocketError::NoSuchSocket)?;
-        let taken = connection.write(data)?;
+        let taken = write(connection)?;
         connection.note_written(self.now);
         self.runnable.push(connection);
         self.charge(id);

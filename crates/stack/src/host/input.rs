@@ -8,7 +8,9 @@ use super::Host;
 use crate::tcp::{Reply, Tuple};
 use crate::time_wait::Answer;
 use crate::trace::{Tracer, What};
-use crate::wire::{self, Addresses, EcnFlags, Ends, Flags, Mac, Malformed, Parsed, SACK_BLOCKS, Segment, TcpHeader};
+use crate::wire::{
+    self, Addresses, EcnFlags, Ends, Flags, Mac, Malformed, Parsed, Payload, SACK_BLOCKS, Segment, TcpHeader,
+};
 
 /// Most frames taken from the device in one call.
 const RECEIVE_BUDGET: usize = 64;
@@ -166,7 +168,7 @@ where
 
     /// Writes a segment without data that no connection owns.
     pub(super) fn answer_with(&mut self, addresses: &Addresses, header: &TcpHeader, now: Instant) {
-        self.answer(now, |frame| Some(wire::write_tcp(frame, addresses, header, (&[], &[]))));
+        self.answer(now, |frame| Some(wire::write_tcp(frame, addresses, header, Payload::EMPTY)));
     }
 
     /// Strangers are answered only from plenty: a flood of them must not take the frames that connections need.

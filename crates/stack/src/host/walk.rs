@@ -14,7 +14,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use tautline_base::{Device, Ecn, Frame, Instant, Item, Owner, Packet, Reason, SocketId, Wake};
+use tautline_base::{Device, Due, Ecn, Frame, Instant, Item, Owner, Packet, Reason, SocketId, Wake};
 use tautline_bql::Limit;
 use tautline_qdisc::pfifo_fast::priority_of_tos;
 use tautline_qdisc::{DropReason, Qdisc};
@@ -155,7 +155,9 @@ where
     /// connection runnable again.
     fn birth_one(&mut self, id: SocketId, now: Instant) -> bool {
         let Some(connection) = self.sockets.connection_mut(id) else { return self.birth_datagram(id, now) };
-        let most = self.port.ring().device().tso().zip(self.pool.large_room()).map(|(tso, room)| tso.within(room));
+        let device = self.port.ring().device();
+        let completes = device.completes();
+        let most = device.tso().zip(self.pool.large_room()).map(|(tso, room)| tso.within(room));
         let Some(plan) = connection.next_segment(most, now) else {
             connection.stand(Connection::obstacle, now);
             return false;
@@ -190,11 +192,15 @@ where
         let tos = connection.config.tos & !ECN_BITS;
         let addresses = Addresses { flow_label, tos, ..addresses };
         let header = connection.header(&plan, now);
-        let write = if plan.segments > 1 { wire::write_tso } else { wire::write_tcp };
-        let len = write(frame.bytes_mut(), &addresses, &header, connection.payload(&plan)) as u32;
+        let (bytes, payload) = (frame.bytes_mut(), connection.payload(&plan));
+        let (len, due) = match plan.segments {
+            1 if completes => wire::write_incomplete(bytes, &addresses, &header, payload),
+            1 => (wire::write_tcp(bytes, &addresses, &header, payload), Due::Nothing),
+            _ => (wire::write_tso(bytes, &addresses, &header, payload), Due::Nothing),
+        };
         let segment = connection.commit(&plan, now, departure);
         connection.note_born(&plan, departure, now);
-        let packet = Packet::new(frame, len).with_segments(plan.segments);
+        let packet = Packet::new(frame, len as u32).with_due(due).with_segments(plan.segments);
         let on_wire = u32::try_from(packet.len().get()).ok().and_then(NonZeroU32::new);
         let credit = on_wire.filter(|_| plan.occupies()).map(|len| connection.tsq.charge(&connection.config.tsq, len));
         let (flow, source, destination) = connection.hashes;

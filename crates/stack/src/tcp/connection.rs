@@ -400,6 +400,15 @@ impl Connection {
 
     /// Takes data from the application: how much was taken; 0 means the buffer is full and a `Writable` event will follow.
     pub(crate) fn write(&mut self, data: &[u8]) -> Result<usize, SocketError> {
+        self.take(data.len(), |buffer, most| buffer.write(&data[..most]))
+    }
+
+    /// The same with `count` zeros.
+    pub(crate) fn write_zeros(&mut self, count: usize) -> Result<usize, SocketError> {
+        self.take(count, SendBuffer::write_zeros)
+    }
+
+    fn take(&mut self, wanted: usize, write: impl FnOnce(&mut SendBuffer, usize) -> usize) -> Result<usize, SocketError> {
         if self.fin.is_some() {
             return Err(SocketError::Shutdown);
         }
@@ -407,8 +416,9 @@ impl Connection {
             State::Closed | State::TimeWait => Err(SocketError::Closed),
             _ => {
                 self.note_application_limited();
-                let taken = self.buffer.write(&data[..self.may_write(data.len())]);
-                self.wants_room = taken < data.len();
+                let most = self.may_write(wanted);
+                let taken = write(&mut self.buffer, most);
+                self.wants_room = taken < wanted;
                 Ok(taken)
             }
         }

@@ -14,7 +14,7 @@ use super::recovery::Phase;
 use super::timers::Persist;
 use crate::config::Pacing;
 use crate::seq;
-use crate::wire::{EchoedBytes, Flags, SACK_BLOCK, SACK_BLOCKS, TIMESTAMP_OPTION, TcpHeader};
+use crate::wire::{EchoedBytes, Flags, Payload, SACK_BLOCK, SACK_BLOCKS, TIMESTAMP_OPTION, TcpHeader};
 
 /// Most bytes of options in a TCP header (RFC 9293 §3.1).
 const OPTION_SPACE: usize = 40;
@@ -319,13 +319,13 @@ impl Connection {
         option
     }
 
-    /// The payload of `plan`, in at most two pieces.
-    pub(crate) fn payload(&self, plan: &Plan) -> (&[u8], &[u8]) {
+    /// The payload of `plan`.
+    pub(crate) fn payload(&self, plan: &Plan) -> Payload<'_> {
         if !plan.occupies() {
-            return (&[], &[]);
+            return Payload::EMPTY;
         }
         let payload = plan.payload();
-        if payload.start >= payload.end { (&[], &[]) } else { self.buffer.slices(payload) }
+        if payload.start >= payload.end { Payload::EMPTY } else { self.buffer.payload(payload) }
     }
 
     /// Makes `plan` so: it departs at `departure`. Returns the segment it stands for.

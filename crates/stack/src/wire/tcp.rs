@@ -2,11 +2,14 @@
 
 use smoltcp::wire::{IpProtocol, TcpControl, TcpPacket, TcpRepr, TcpSeqNumber, TcpTimestampRepr};
 use tautline_base::segmentation::leave_checksum;
-use tautline_base::{Ecn, Offload};
+use tautline_base::{Due, Ecn, Offload};
 
 use super::{
     Addresses, EchoedBytes, EcnFlags, Ends, Malformed, SACK_BLOCK, SACK_BLOCKS, TCP_HEADER, network, no_checksums, write_ip,
 };
+
+/// A payload of zeros that is not in its frame: no packet has more.
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// The option that fills.
 const NO_OPERATION: u8 = 1;
@@ -57,6 +60,10 @@ pub(super) fn parse_tcp<'a>(
     }
     // The checksum has been looked at: a second look would cost as much as the copy of the payload.
     let repr = TcpRepr::parse(&packet, &source, &destination, &no_checksums()).map_err(|_| Malformed::Header)?;
+    let payload = match offload.zeros {
+        true => &ZEROS[..repr.payload.len().min(ZEROS.len())],
+        false => repr.payload,
+    };
     Ok(Segment {
         source_port: repr.src_port,
         destination_port: repr.dst_port,
@@ -74,8 +81,8 @@ pub(super) fn parse_tcp<'a>(
         ecn_flags: EcnFlags::new(packet.ns(), packet.cwr(), packet.ece()),
         echoed_bytes: EchoedBytes::find(packet.options()),
         codepoint,
-        payload: repr.payload,
-        size: offload.segment_size.map_or(repr.payload.len(), |size| usize::from(size.get()).min(repr.payload.len())),
+        payload,
+        size: offload.segment_size.map_or(payload.len(), |size| usize::from(size.get()).min(payload.len())),
     })
 }
 
@@ -109,28 +116,83 @@ pub(crate) enum Flags {
     Rst,
 }
 
-/// Writes a TCP segment whose payload is `payload.0` followed by `payload.1`. Returns the frame's length.
+/// What a segment carries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Payload<'a> {
+    /// The first bytes, then the second.
+    Bytes(&'a [u8], &'a [u8]),
+    /// So many zeros.
+    Zeros(usize),
+}
+
+impl Payload<'_> {
+    /// None.
+    pub(crate) const EMPTY: Self = Self::Zeros(0);
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Bytes(front, back) => front.len() + back.len(),
+            Self::Zeros(count) => *count,
+        }
+    }
+
+    fn write(&self, place: &mut [u8]) {
+        match self {
+            Self::Bytes(front, back) => {
+                let (before, behind) = place.split_at_mut(front.len());
+                before.copy_from_slice(front);
+                behind.copy_from_slice(back);
+            }
+            Self::Zeros(_) => place.fill(0),
+        }
+    }
+}
+
+/// Writes a TCP segment. Returns the frame's length.
 ///
 /// # Panics
 /// If `frame` is shorter than the segment: segments are cut to the MTU, and frames hold an MTU.
-pub(crate) fn write_tcp(frame: &mut [u8], addresses: &Addresses, header: &TcpHeader, payload: (&[u8], &[u8])) -> usize {
-    let len = write_unchecked(frame, addresses, header, payload);
+pub(crate) fn write_tcp(frame: &mut [u8], addresses: &Addresses, header: &TcpHeader, payload: Payload<'_>) -> usize {
+    let (len, place) = write_headers(frame, addresses, header, payload.len());
+    payload.write(&mut frame[place..len]);
     let (source, destination) = network(addresses.source, addresses.destination);
     TcpPacket::new_unchecked(&mut frame[addresses.headers_len()..len]).fill_checksum(&source, &destination);
     len
+}
+
+/// The same for a device that [completes](tautline_base::Device::completes) the frame. Returns its length and what is left to write.
+///
+/// # Panics
+/// As [`write_tcp`].
+pub(crate) fn write_incomplete(
+    frame: &mut [u8],
+    addresses: &Addresses,
+    header: &TcpHeader,
+    payload: Payload<'_>,
+) -> (usize, Due) {
+    let (len, place) = write_headers(frame, addresses, header, payload.len());
+    match payload {
+        Payload::Zeros(_) => (len, Due::Zeros),
+        Payload::Bytes(..) => {
+            payload.write(&mut frame[place..len]);
+            (len, Due::Checksum)
+        }
+    }
 }
 
 /// The same for a packet of several segments, of equal payload, which the device cuts and checksums ([`Tso`](tautline_base::Tso)).
 ///
 /// # Panics
 /// If `frame` is shorter than the packet, or it longer than IP can say: packets are cut to what [`Tso`](tautline_base::Tso) allows.
-pub(crate) fn write_tso(frame: &mut [u8], addresses: &Addresses, header: &TcpHeader, payload: (&[u8], &[u8])) -> usize {
-    let len = write_unchecked(frame, addresses, header, payload);
+pub(crate) fn write_tso(frame: &mut [u8], addresses: &Addresses, header: &TcpHeader, payload: Payload<'_>) -> usize {
+    let (len, place) = write_headers(frame, addresses, header, payload.len());
+    payload.write(&mut frame[place..len]);
     leave_checksum(&mut frame[..len]);
     len
 }
 
-fn write_unchecked(frame: &mut [u8], addresses: &Addresses, header: &TcpHeader, payload: (&[u8], &[u8])) -> usize {
+/// Writes all headers but for the TCP checksum. Returns the length of the frame with `payload` bytes behind them, and where they begin.
+fn write_headers(frame: &mut [u8], addresses: &Addresses, header: &TcpHeader, payload: usize) -> (usize, usize) {
     let repr = TcpRepr {
         src_port: header.source_port,
         dst_port: header.destination_port,
@@ -153,11 +215,9 @@ fn write_unchecked(frame: &mut [u8], addresses: &Addresses, header: &TcpHeader, 
     };
     let others = repr.header_len();
     let tcp_header = others + header.echoed_bytes.map_or(0, |option| option.padded_len());
-    let tcp_len = tcp_header + payload.0.len() + payload.1.len();
+    let tcp_len = tcp_header + payload;
     let segment = write_ip(frame, addresses, IpProtocol::Tcp, header.codepoint, tcp_len);
     let len = addresses.headers_len() + tcp_len;
-    segment[tcp_header..][..payload.0.len()].copy_from_slice(payload.0);
-    segment[tcp_header + payload.0.len()..].copy_from_slice(payload.1);
     let (source, destination) = network(addresses.source, addresses.destination);
     let mut packet = TcpPacket::new_unchecked(segment);
     repr.emit(&mut packet, &source, &destination, &no_checksums());
@@ -173,7 +233,7 @@ fn write_unchecked(frame: &mut [u8], addresses: &Addresses, header: &TcpHeader, 
     packet.set_ns(header.ecn_flags.ae());
     packet.set_cwr(header.ecn_flags.cwr());
     packet.set_ece(header.ecn_flags.ece());
-    len
+    (len, len - payload)
 }
 
 /// Bytes of the options in `repr`, without padding.

@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use tautline_base::Ecn;
+use tautline_base::{Due, Ecn, Frame};
 
 use super::icmp::{Complaint, Message, Problem, Refusal, write_echo, write_refusal};
 use super::ndisc::{group_mac, solicited_node, write_neighbour};
@@ -55,7 +55,7 @@ fn header() -> TcpHeader {
 
 fn tcp_frame(addresses: &Addresses) -> Vec<u8> {
     let mut frame = vec![0xaa; 200];
-    let len = write_tcp(&mut frame, addresses, &header(), (b"front ", b"and back"));
+    let len = write_tcp(&mut frame, addresses, &header(), Payload::Bytes(b"front ", b"and back"));
     frame.truncate(len);
     frame
 }
@@ -403,9 +403,34 @@ fn what_the_device_has_done_is_not_done_again() {
         assert!(tautline_base::segmentation::leave_checksum(&mut frame));
         assert_eq!(parse(&frame, None).err(), Some(Malformed::Checksum));
         for (size, expected) in [(None, (14, 1)), (Some(5), (5, 3)), (Some(2000), (14, 1))] {
-            let offload = Offload { checksum_known: true, segment_size: size.and_then(std::num::NonZeroU16::new) };
+            let segment_size = size.and_then(std::num::NonZeroU16::new);
+            let offload = Offload { checksum_known: true, segment_size, ..Offload::default() };
             let Ok(Parsed::Tcp { segment, .. }) = super::parse(&frame, None, offload) else { panic!("{frame:x?}") };
             assert_eq!((segment.size, segment.count()), expected);
+        }
+    }
+}
+
+/// What the device completes is what would have been written at once; zeros need not be there to be read.
+#[test]
+fn an_incomplete_segment_is_completed_to_the_same_bytes() {
+    use tautline_base::{HeapFrame, Packet};
+
+    for [source, destination] in [V4, V6] {
+        let addresses = addresses(source, destination);
+        for (payload, due) in [(Payload::Bytes(b"front ", b"back"), Due::Checksum), (Payload::Zeros(10), Due::Zeros)] {
+            let mut whole = vec![0xaa; 200];
+            let len = write_tcp(&mut whole, &addresses, &header(), payload);
+            let mut frame = HeapFrame::new();
+            frame.bytes_mut().fill(0x55);
+            assert_eq!(write_incomplete(frame.bytes_mut(), &addresses, &header(), payload), (len, due));
+            let mut packet = Packet::new(frame, len as u32).with_due(due);
+            assert_eq!(parse(packet.bytes(), None).err(), Some(Malformed::Checksum));
+            let offload = Offload { checksum_known: true, zeros: due == Due::Zeros, ..Offload::default() };
+            let Ok(Parsed::Tcp { segment, .. }) = super::parse(packet.bytes(), None, offload) else { panic!("{packet:?}") };
+            assert_eq!(segment.payload, if due == Due::Zeros { &[0; 10] } else { b"front back" });
+            packet.complete();
+            assert_eq!((packet.bytes(), packet.due()), (&whole[..len], Due::Nothing));
         }
     }
 }

@@ -9,8 +9,9 @@ use tautline_stack::TcpConfig;
 
 use super::{Cable, Cell, HostNode, Topology, TopologyError};
 use crate::app::{SinkConfig, UploadConfig};
+use crate::link::LinkStats;
 use crate::medium::{LteConfig, Medium, WifiConfig};
-use crate::{CardConfig, Flow, LinkConfig, Network, PortId, Programs, TraceHash};
+use crate::{CardConfig, Flow, Impairments, LinkConfig, Network, PortId, Probability, Programs, Record, TraceHash};
 
 const PORT: u16 = 5001;
 
@@ -39,6 +40,10 @@ fn idle(_: &HostNode, _: usize) -> Programs {
 
 /// `flows` streams from "A" to "C".
 fn upload(topology: &Topology, flows: u32) -> Network<super::HostQdisc, TraceHash, Programs> {
+    record_upload(topology, flows, TraceHash::new())
+}
+
+fn record_upload<R: Record>(topology: &Topology, flows: u32, recorder: R) -> Network<super::HostQdisc, R, Programs> {
     let server = SocketAddr::new(topology.address("C").expect("it is there").into(), PORT);
     let tcp = Arc::new(TcpConfig { send_buffer: Bytes::kib(256), ..TcpConfig::default() });
     let program = |node: &HostNode, number| {
@@ -53,11 +58,28 @@ fn upload(topology: &Topology, flows: u32) -> Network<super::HostQdisc, TraceHas
         }
         programs
     };
-    topology.build(1, TraceHash::new(), program).unwrap_or_else(|error| panic!("{error}"))
+    topology.build(1, recorder, program).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Where nobody records, frames carry neither payload nor checksum, unless they were doubled or damaged: all comes out the same.
+#[test]
+fn whether_frames_are_written_whole_changes_nothing() {
+    fn outcome<R: Record>(topology: &Topology, recorder: R) -> (u64, Vec<LinkStats>, u64) {
+        let mut network = record_upload(topology, 2, recorder);
+        let received = received(&mut network, Duration::from_secs(4));
+        let refused = network.end(1).host.stats().bad_checksum;
+        assert!(refused > 10, "damage is found: {refused}");
+        (received, network.links().iter().map(|link| *link.stats()).collect(), refused)
+    }
+    let mut topology = dumbbell();
+    let percent = Probability::percent(1.0).expect("below 100");
+    let impair = Impairments { corrupt: percent, duplicate: percent, loss: percent, ..Impairments::NONE };
+    topology.cables.iter_mut().for_each(|cable| cable.links[0].impair = impair);
+    assert_eq!(outcome(&topology, TraceHash::new()), outcome(&topology, ()));
 }
 
 /// What "C" has read by `time`.
-fn received(network: &mut Network<super::HostQdisc, TraceHash, Programs>, time: Duration) -> u64 {
+fn received<R: Record>(network: &mut Network<super::HostQdisc, R, Programs>, time: Duration) -> u64 {
     network.run_before(Instant::ZERO + time).expect("it runs");
     network.end(1).app.meter().flows()[0].received.bytes
 }
