@@ -261,9 +261,15 @@ impl Link {
 
     /// Finishes what has been serialised by `now` and begins with what may go next.
     pub(crate) fn serialise(&mut self, now: Instant, tracer: &mut impl LinkTracer) {
-        if let Some(mut card) = self.card.take() {
-            self.work(&mut card, now, tracer);
-            self.card = Some(card);
+        if self.card.is_some() {
+            return self.work(now, tracer);
+        }
+        if let Serialiser::Ahead { until } = self.serialiser
+            && self.queue.backlog().packets == 0
+        {
+            if until <= now {
+                self.serialiser = Serialiser::Idle;
+            }
             return;
         }
         loop {
@@ -296,8 +302,9 @@ impl Link {
         }
     }
 
-    /// What `card` has sent is on its way, what its driver found completed comes to rest, and its ring is filled again.
-    fn work(&mut self, card: &mut Card, now: Instant, tracer: &mut impl LinkTracer) {
+    /// What the card has sent is on its way, what its driver found completed comes to rest, and its ring is filled again.
+    fn work(&mut self, now: Instant, tracer: &mut impl LinkTracer) {
+        let Some(mut card) = self.card.take() else { return };
         card.advance(now, |bytes, at| {
             let packet = self.copy(bytes);
             self.launch(packet, at, tracer);
@@ -313,10 +320,15 @@ impl Link {
             clock += copy;
         }
         card.ring_mut().doorbell(now);
+        self.card = Some(card);
     }
 
     /// Takes the next packet from the queue and begins to serialise it. False when none may go.
     fn begin(&mut self, now: Instant, tracer: &mut impl LinkTracer) -> bool {
+        // A discipline may care that it is found empty; a line does not.
+        if self.queue.backlog().packets == 0 && matches!(self.config.queue, Buffer::TailDrop { .. }) {
+            return false;
+        }
         let Some(packet) = self.next(now, tracer) else { return false };
         if self.sends_ahead() {
             self.send_ahead(packet, now);

@@ -148,6 +148,8 @@ pub struct SimNic {
     granted: Option<Box<Granted>>,
     /// The ring was full and has not been emptied far enough since.
     stopped: bool,
+    /// Packets put and not yet reaped, wherever they are.
+    in_flight: usize,
     /// Put, not yet started by a doorbell.
     waiting: VecDeque<Packet<HeapFrame>>,
     /// Started; `left` segments of the first of them have left.
@@ -190,6 +192,7 @@ impl SimNic {
         Ok(Self {
             granted: None,
             stopped: false,
+            in_flight: 0,
             waiting: VecDeque::with_capacity(config.tx_ring),
             sending: VecDeque::with_capacity(config.tx_ring),
             left: 0,
@@ -251,7 +254,10 @@ impl SimNic {
 
     /// Descriptors that may be filled, were it not for a stop.
     fn free(&self) -> usize {
-        let free = self.config.tx_ring - self.in_flight();
+        let free = self.config.tx_ring - self.in_flight;
+        if self.config.ring_bytes == Bytes::MAX {
+            return free;
+        }
         let bytes = self.config.ring_bytes.saturating_sub(self.ring_bytes);
         free.min((bytes.get() / self.config.largest_frame().get()) as usize)
     }
@@ -411,8 +417,9 @@ impl Device for SimNic {
     fn put(&mut self, packet: Packet<HeapFrame>, _now: Instant) {
         assert!(self.room() > 0, "put without room: the caller broke the contract of Device");
         self.ring_bytes += packet.len();
+        self.in_flight += 1;
         self.waiting.push_back(packet);
-        self.stats.tx_ring_peak = self.stats.tx_ring_peak.max(self.in_flight());
+        self.stats.tx_ring_peak = self.stats.tx_ring_peak.max(self.in_flight);
         self.stats.tx_bytes_peak = self.stats.tx_bytes_peak.max(self.ring_bytes);
         self.stopped = self.free() == 0;
     }
@@ -424,9 +431,9 @@ impl Device for SimNic {
             }
             return self.settle_granted(now);
         }
-        for packet in self.waiting.drain(..) {
+        while let Some(packet) = self.waiting.pop_front() {
             // All of one length: a packet of several is whole.
-            let len = packet.len() / u64::from(packet.segments());
+            let len = if packet.segments() == 1 { packet.len() } else { packet.len() / u64::from(packet.segments()) };
             for _ in 0..packet.segments() {
                 self.wire_free_at = self.line.departure(self.wire_free_at.max(now), len);
                 self.departures.push_back(self.wire_free_at);
@@ -436,9 +443,13 @@ impl Device for SimNic {
     }
 
     fn reap(&mut self, _now: Instant, done: &mut Vec<Packet<HeapFrame>>) {
-        let announced = std::mem::take(&mut self.announced);
-        for packet in self.sent.drain(..announced) {
+        if self.announced == 0 {
+            return;
+        }
+        for _ in 0..std::mem::take(&mut self.announced) {
+            let Some(packet) = self.sent.pop_front() else { break };
             self.ring_bytes -= packet.len();
+            self.in_flight -= 1;
             done.push(packet);
         }
         self.stopped &= self.free() < self.config.restart;
@@ -449,8 +460,7 @@ impl Device for SimNic {
     }
 
     fn in_flight(&self) -> usize {
-        let granted = self.granted.as_ref().map_or(0, |granted| granted.len());
-        self.waiting.len() + granted + self.sending.len() + self.sent.len()
+        self.in_flight
     }
 
     fn receive(&mut self, _now: Instant) -> Option<Received<HeapFrame>> {
@@ -473,7 +483,7 @@ impl Device for SimNic {
             granted.reset(lost);
         }
         lost.extend(self.waiting.drain(..));
-        self.stopped = false;
+        (self.stopped, self.in_flight) = (false, 0);
         self.announced = 0;
         self.moderation = Moderation::Quiet;
         self.ring_bytes = Bytes::ZERO;

@@ -80,7 +80,8 @@ pub struct Network<Q, R, A> {
     /// Parts that somebody outside may have changed: what the agenda says of them is not true.
     touched: Vec<Part>,
     recorder: Rc<RefCell<R>>,
-    wakes: BTreeMap<Reason, u64>,
+    /// How often a host was served for each reason there was.
+    wakes: Vec<(Reason, u64)>,
     polls: u64,
 }
 
@@ -124,7 +125,7 @@ where
             (0..cards.len()).for_each(|number| medium.join(places.card_mut(number)));
         }
         let agenda = Agenda::new(media.len() + 2 * ends.len() + links.len());
-        let (now, touched, wakes) = (Instant::ZERO, Vec::new(), BTreeMap::new());
+        let (now, touched, wakes) = (Instant::ZERO, Vec::new(), Vec::new());
         let mut network = Self {
             seed,
             now,
@@ -159,10 +160,11 @@ where
         let deadline = self.now + limit;
         while !done(self) && !self.ends.iter().all(|end| end.app.is_done()) {
             self.check()?;
-            if self.next_event().is_some_and(|at| at > deadline) {
-                return Err(self.stall(StallKind::Deadline));
+            match self.next_event() {
+                Some(at) if at > deadline => return Err(self.stall(StallKind::Deadline)),
+                Some(at) => self.step_to(at)?,
+                None => return Err(self.stall(StallKind::Quiet)),
             }
-            self.step()?;
         }
         Ok(())
     }
@@ -172,8 +174,8 @@ where
     /// # Errors
     /// If a program fails, or time stands still. That nothing is planned any more is none.
     pub fn run_before(&mut self, until: Instant) -> Result<(), Stall> {
-        while self.next_event().is_some_and(|at| at < until) {
-            self.step()?;
+        while let Some(at) = self.next_event().filter(|at| *at < until) {
+            self.step_to(at)?;
         }
         self.check()
     }
@@ -207,7 +209,7 @@ where
             if at > deadline {
                 return Err(self.stall(StallKind::Deadline));
             }
-            self.step()?;
+            self.step_to(at)?;
         }
         Ok(())
     }
@@ -218,6 +220,12 @@ where
     /// If there is none, or if time stands still.
     pub fn step(&mut self) -> Result<Instant, Stall> {
         let Some(at) = self.next_event() else { return Err(self.stall(StallKind::Quiet)) };
+        self.step_to(at)?;
+        Ok(self.now)
+    }
+
+    /// Lets everything happen that is due at `at`, which is the next event.
+    fn step_to(&mut self, at: Instant) -> Result<(), Stall> {
         self.steps_at_now = if at > self.now { 0 } else { self.steps_at_now + 1 };
         if self.steps_at_now > SPIN_LIMIT {
             return Err(self.stall(StallKind::Spinning));
@@ -236,13 +244,16 @@ where
             }
             from = place + 1;
         }
-        Ok(self.now)
+        Ok(())
     }
 
     /// When the next thing happens: never before the present.
     pub fn next_event(&self) -> Option<Instant> {
-        let touched = self.touched.iter().filter_map(|part| self.due_at(*part));
-        self.agenda.next().into_iter().chain(touched).min().map(|at| at.max(self.now))
+        let mut next = self.agenda.next();
+        for part in &self.touched {
+            next = earliest(next, self.due_at(*part));
+        }
+        next.map(|at| at.max(self.now))
     }
 
     /// Frames on the way anywhere: in hosts, NICs and links. Zero when all is quiet; anything else then is a leak.
@@ -282,10 +293,10 @@ where
         });
         let interrupts = nic.interrupting();
         drop(recorder);
-        self.plan(Part::Nic(number));
-        self.plan(Part::Link(link));
+        self.plan_nic(number);
+        self.plan_link(link);
         if interrupts {
-            self.plan(Part::Host(number));
+            self.plan_host(number);
         }
     }
 
@@ -319,7 +330,7 @@ where
             links[number].settle(packet);
         }
         drop(recording);
-        self.plan(Part::Link(number));
+        self.plan_link(number);
         while let Some(part) = self.touched.pop() {
             self.plan(part);
         }
@@ -335,10 +346,13 @@ where
         let inputs =
             [arrived.then_some(Reason::Link), interrupt.then_some(Reason::Reap), called.then_some(Reason::Application)];
         if let Some(reason) = inputs.into_iter().chain([wake]).flatten().next() {
-            *self.wakes.entry(reason).or_default() += 1;
+            match self.wakes.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, count)) => *count += 1,
+                None => self.wakes.push((reason, 1)),
+            }
             self.serve(number);
         } else {
-            self.plan(Part::Host(number));
+            self.plan_host(number);
         }
     }
 
@@ -357,13 +371,39 @@ where
                 break;
             }
         }
-        self.plan(Part::Nic(number));
-        self.plan(Part::Host(number));
+        self.plan_nic(number);
+        self.plan_host(number);
     }
 
     /// Writes down when `part` is due, and the medium that its card is on, which may have something to take.
     fn plan(&mut self, part: Part) {
-        self.agenda.set(self.place(part), self.due_at(part));
+        match part {
+            Part::Medium(_) => self.agenda.set(self.place(part), self.due_at(part)),
+            Part::Nic(number) => self.plan_nic(number),
+            Part::Link(number) => self.plan_link(number),
+            Part::Host(number) => self.plan_host(number),
+        }
+    }
+
+    #[inline]
+    fn plan_nic(&mut self, number: usize) {
+        self.agenda.set(self.place(Part::Nic(number)), self.nic_due_at(number));
+        self.plan_medium_of(Part::Nic(number));
+    }
+
+    #[inline]
+    fn plan_link(&mut self, number: usize) {
+        self.agenda.set(self.place(Part::Link(number)), self.links[number].next_event());
+        self.plan_medium_of(Part::Link(number));
+    }
+
+    #[inline]
+    fn plan_host(&mut self, number: usize) {
+        self.agenda.set(self.place(Part::Host(number)), self.host_due_at(number));
+    }
+
+    #[inline]
+    fn plan_medium_of(&mut self, part: Part) {
         if !self.media.is_empty()
             && let Some(medium) = self.medium_of(part)
         {
@@ -379,15 +419,23 @@ where
                 let OnAir { medium, cards } = &media[number];
                 medium.next_event(&Places { cards, ends, links })
             }
-            Part::Nic(number) => self.ends[number].host.port().ring().device().next_event(),
+            Part::Nic(number) => self.nic_due_at(number),
             Part::Link(number) => self.links[number].next_event(),
-            Part::Host(number) => {
-                let End { host, app, wake } = &self.ends[number];
-                let nic = host.port().ring().device();
-                let input = (nic.interrupting() || nic.rx_waiting() > 0).then_some(self.now);
-                input.or_else(|| earliest(wake.map(|wake| wake.at), app.call_at()))
-            }
+            Part::Host(number) => self.host_due_at(number),
         }
+    }
+
+    #[inline]
+    fn nic_due_at(&self, number: usize) -> Option<Instant> {
+        self.ends[number].host.port().ring().device().next_event()
+    }
+
+    #[inline]
+    fn host_due_at(&self, number: usize) -> Option<Instant> {
+        let End { host, app, wake } = &self.ends[number];
+        let nic = host.port().ring().device();
+        let input = (nic.interrupting() || nic.rx_waiting() > 0).then_some(self.now);
+        input.or_else(|| earliest(wake.map(|wake| wake.at), app.call_at()))
     }
 
     fn stall(&self, kind: StallKind) -> Stall {
@@ -455,8 +503,8 @@ impl<Q, R, A> Network<Q, R, A> {
 
     /// How often a host was served, by the first reason there was: [`Reason::Link`] for arrivals, [`Reason::Reap`] for
     /// completion interrupts, else the reason of its own wake.
-    pub fn wakes(&self) -> &BTreeMap<Reason, u64> {
-        &self.wakes
+    pub fn wakes(&self) -> BTreeMap<Reason, u64> {
+        self.wakes.iter().copied().collect()
     }
 
     /// Polls of all hosts.

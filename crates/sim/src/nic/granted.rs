@@ -240,11 +240,6 @@ impl Granted {
         self.window.pop_front().map(|held| (held.packet, arrived))
     }
 
-    /// Frames here, wherever they are.
-    pub(super) fn len(&self) -> usize {
-        self.queued().packets + self.window.len() + self.drops.len()
-    }
-
     /// Gives every frame up.
     pub(super) fn reset(&mut self, lost: &mut Vec<Packet<HeapFrame>>) {
         lost.extend(self.window.drain(..).map(|held| held.packet));
