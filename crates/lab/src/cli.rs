@@ -40,7 +40,8 @@ struct Cli {
 }
 
 const EXIT_CODES: &str =
-    "Exit codes: 0 every shape holds; 1 a shape does not hold; 2 the command line or a file is wrong, or a run failed.
+    "Exit codes: 0 every shape holds; 1 a shape does not hold; 2 the command line or a file is wrong, or a run failed; 3 shapes are not
+judged, for their cells were not run, and the others hold.
 Scenario files are explained in docs/lab.md.";
 
 #[derive(Debug, Subcommand)]
@@ -80,6 +81,8 @@ enum Ended {
     Well,
     /// A shape does not hold.
     Otherwise,
+    /// Of some shapes nothing can be told: their cells were not run. The others hold.
+    Partly,
 }
 
 type Failure = Box<dyn std::error::Error>;
@@ -97,6 +100,7 @@ pub fn main() -> ExitCode {
     match outcome {
         Ok(Ended::Well) => ExitCode::SUCCESS,
         Ok(Ended::Otherwise) => ExitCode::from(1),
+        Ok(Ended::Partly) => ExitCode::from(3),
         Err(failure) => {
             eprintln!("lab: {failure}");
             ExitCode::from(2)

@@ -146,6 +146,19 @@ fn one(
     Ok(Ran::of(&run, &point.document))
 }
 
+/// What is kept of those of `points` that have been run before, all points of their cell: part of a cell is none.
+pub fn known(points: &[Point], tree: &Tree) -> Vec<(Point, Ran)> {
+    let cells = points.chunk_by(|one, next| one.number == next.number);
+    let whole = cells.filter_map(|cell| {
+        let ran = |point: &Point| {
+            let run = read(&tree.run(&point.scenario, point.path, &point.cell, point.seed, "json"))?;
+            (run.point == point.id).then(|| (point.clone(), Ran::of(&run, &point.document)))
+        };
+        cell.iter().map(ran).collect::<Option<Vec<_>>>()
+    });
+    whole.flatten().collect()
+}
+
 /// The run in `file`, if there is a whole one.
 pub fn read(file: &File) -> Option<Run> {
     serde_json::from_slice(&fs::read(file).ok()?).ok()

@@ -8,6 +8,7 @@
 //! | [`scenario`] | [`Scenario`]: a row as a file: topology, traffic, variations, what the paper found |
 //! | [`catalogue`] | which scenarios there are |
 //! | [`plan`] | [`Point`](plan::Point): one cell with one seed |
+//! | [`select`](mod@select) | which cells of a row are meant |
 //! | [`run`] | [`Run`], [`Series`], [`Quantity`]: what was recorded of one point |
 //! | [`execute`] | points run on all processors, and not again when they have been |
 //! | [`summary`] | [`Summary`]: the numbers of a run; [`Estimate`]: the same over repetitions |
@@ -28,6 +29,7 @@ pub mod result;
 pub mod row;
 pub mod run;
 pub mod scenario;
+pub mod select;
 pub mod summary;
 pub mod sweep;
 pub mod verdict;

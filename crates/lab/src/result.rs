@@ -1,6 +1,7 @@
 //! [`RowResult`]: a row of the papers with the numbers of its cells and a verdict for each shape; what `result.json` holds.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -45,10 +46,60 @@ pub struct RowResult {
 pub struct CellResult {
     /// Which.
     pub cell: Cell,
-    /// The seed of each repetition: its files are named by it.
+    /// The seed of each repetition: its files are named by it. None: the cell was not run.
     pub seeds: Vec<u64>,
     /// Every number of the summaries.
     pub numbers: BTreeMap<String, Estimate>,
+}
+
+impl CellResult {
+    /// Whether there is anything of it.
+    pub fn was_run(&self) -> bool {
+        !self.seeds.is_empty()
+    }
+}
+
+impl RowResult {
+    /// The names of the cells that were not run.
+    pub fn not_run(&self) -> Vec<String> {
+        self.cells.iter().filter(|cell| !cell.was_run()).map(|cell| cell.cell.to_string()).collect()
+    }
+
+    /// How many of its shapes hold, and how many could be told at all.
+    pub fn score(&self) -> Score {
+        let count = |is: fn(&Judged) -> bool| self.shapes.iter().filter(|shape| is(&shape.judged)).count();
+        let holds = count(|judged| *judged == Judged::Holds);
+        Score { holds, not_judged: count(|judged| matches!(judged, Judged::NotRun(_))), all: self.shapes.len() }
+    }
+}
+
+/// How many shapes hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Score {
+    /// So many do.
+    pub holds: usize,
+    /// Of so many nothing can be told: their cells were not run.
+    pub not_judged: usize,
+    /// All there are.
+    pub all: usize,
+}
+
+/// "3 of 4 hold", "1 of 4 hold, 2 not judged".
+impl fmt::Display for Score {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} hold", self.holds, self.all)?;
+        if self.not_judged > 0 { write!(f, ", {} not judged", self.not_judged) } else { Ok(()) }
+    }
+}
+
+impl std::iter::Sum for Score {
+    fn sum<I: Iterator<Item = Self>>(scores: I) -> Self {
+        scores.fold(Self::default(), |sum, one| Self {
+            holds: sum.holds + one.holds,
+            not_judged: sum.not_judged + one.not_judged,
+            all: sum.all + one.all,
+        })
+    }
 }
 
 /// Whether a shape of the paper shows.
@@ -76,6 +127,8 @@ pub enum Judged {
     Holds,
     /// It does not.
     DoesNotHold,
+    /// These cells, which it looks at, were not run.
+    NotRun(Vec<String>),
     /// The expression cannot be computed, for this reason: a name that no number has, for instance.
     Error(String),
 }

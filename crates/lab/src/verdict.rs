@@ -54,6 +54,8 @@ pub struct Check {
     expression: IdedExpr,
     /// Paths from `cell` and `anova` that it names literally, in order of appearance.
     paths: Vec<Vec<String>>,
+    /// Whether it names others too, by names that are put together while it is computed.
+    others: bool,
 }
 
 impl Check {
@@ -80,13 +82,16 @@ impl Check {
             format!("the expression is not understood: {}", messages.collect::<Vec<_>>().join("; "))
         })?;
         expression::whole_numbers_as_numbers(&mut expression);
-        let mut paths = Vec::new();
+        let (mut paths, mut others) = (Vec::new(), false);
         expression::paths(&expression, &mut BTreeMap::new(), &mut |path| {
-            if (path[0] == ROOT || path[0] == ANOVA) && !paths.contains(&path) {
+            let ours = path[0] == ROOT || path[0] == ANOVA;
+            if ours && path.len() == 1 {
+                others = true;
+            } else if ours && !paths.contains(&path) {
                 paths.push(path);
             }
         });
-        Ok(Self { expression, paths })
+        Ok(Self { expression, paths, others })
     }
 
     /// Checks that what it names there will be, and that it says yes or no.
@@ -118,7 +123,9 @@ impl Check {
         // Of several with the same name the first is seen.
         let analyses = anova.iter().rev().flat_map(paths_of);
         let known: BTreeMap<Vec<String>, Estimate> = numbers.chain(analyses).collect();
+        let missing = self.missing(cells, &known);
         let judged = match self.compute(known.iter().map(|(path, value)| (path.clone(), value.mean))) {
+            _ if !missing.is_empty() => Judged::NotRun(missing),
             Ok(true) => Judged::Holds,
             Ok(false) => Judged::DoesNotHold,
             Err(trouble) => Judged::Error(trouble.to_string()),
@@ -129,6 +136,20 @@ impl Check {
         });
         let Expected { says, check, file, line } = expected.clone();
         Verdict { says, check, file, line, judged, seen: seen.collect() }
+    }
+
+    /// The cells that it looks at and that were not run. Whatever names are put together while it is computed may be of any cell, and so may
+    /// an analysis of variance that there is not.
+    fn missing(&self, cells: &[CellResult], known: &BTreeMap<Vec<String>, Estimate>) -> Vec<String> {
+        let looks_at = |cell: &CellResult| {
+            self.others
+                || self.paths.iter().any(|path| match &path[..] {
+                    // A path may end before the last axis: it means all cells below.
+                    [root, steps @ ..] if root == ROOT => cell.cell.values().zip(steps).all(|(value, step)| value == step),
+                    _ => !known.contains_key(path),
+                })
+        };
+        cells.iter().filter(|cell| !cell.was_run() && looks_at(cell)).map(|cell| cell.cell.to_string()).collect()
     }
 
     fn compute(&self, numbers: impl Iterator<Item = (Vec<String>, f64)>) -> Result<bool, Trouble> {

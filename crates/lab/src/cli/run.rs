@@ -9,14 +9,15 @@ use clap::Args;
 use super::progress::Progress;
 use super::table::{Table, estimate, number};
 use super::{Ended, Failure, Library, report};
-use crate::execute::{ExecuteError, Execution, execute, write};
+use crate::execute::{ExecuteError, Execution, execute, known, write};
 use crate::output::Tree;
 use crate::output::beside::Beside;
 use crate::output::sheet::{Drawn, runs};
 use crate::plan::{Ask, Point, plan};
-use crate::result::{Judged, RowResult};
+use crate::result::{Judged, RowResult, Score};
 use crate::run::{Path, Run};
 use crate::scenario::Scenario;
+use crate::select::select;
 
 /// Arguments of `lab run`.
 #[derive(Args, Debug)]
@@ -27,6 +28,10 @@ pub(super) struct RunArgs {
     /// Every row that needs no Linux peer and no wall clock; with --path veth, every row for the wire
     #[arg(long, conflicts_with = "ids")]
     all: bool,
+    /// Only these cells of the row: a cell (L100M_TSQ), a value (L100M), an axis with a value (tsq=TSQ), or several that must all be
+    /// true with commas between them. `lab show` names them. What was run before of the others still counts
+    #[arg(long, value_name = "CELL", conflicts_with = "all")]
+    cell: Vec<String>,
     /// Runs of each cell; default what the scenario says
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     repetitions: Option<u16>,
@@ -109,8 +114,14 @@ impl RunArgs {
     fn rows(&self, scenarios: &[Scenario], tree: &Tree) -> Result<Vec<RowResult>, Failure> {
         let repetitions = if self.quick { Some(1) } else { self.repetitions.map(usize::from) };
         let ask = Ask { seed: self.seed, repetitions, path: self.path };
-        let plans: Vec<Vec<Point>> = scenarios.iter().map(|scenario| plan(scenario, ask)).collect();
-        let points: Vec<Point> = plans.iter().flatten().cloned().collect();
+        // Of each row what is asked for, and the rest.
+        let parts = scenarios.iter().map(|scenario| {
+            let chosen = if self.cell.is_empty() { None } else { Some(select(scenario, &self.cell)?) };
+            let wanted = |point: &Point| chosen.as_ref().is_none_or(|chosen| chosen.contains(&point.number));
+            Ok(plan(scenario, ask).into_iter().partition(wanted))
+        });
+        let plans: Vec<(Vec<Point>, Vec<Point>)> = parts.collect::<Result<_, Failure>>()?;
+        let points: Vec<Point> = plans.iter().flat_map(|(wanted, _)| wanted).cloned().collect();
         let jobs = self.jobs.or_else(|| thread::available_parallelism().ok());
         let jobs = jobs.filter(|_| self.path == Path::Sim).unwrap_or(NonZeroUsize::MIN);
         let progress = Progress::new(points.len());
@@ -125,9 +136,11 @@ impl RunArgs {
         progress.end();
         let mut ran = ran?.into_iter();
         let mut rows = Vec::new();
-        for (scenario, points) in scenarios.iter().zip(&plans) {
-            let own: Vec<_> = ran.by_ref().take(points.len()).collect();
-            let row = crate::row::judge(scenario, ask.path, points, &own);
+        for (scenario, (wanted, rest)) in scenarios.iter().zip(plans) {
+            let count = wanted.len();
+            let own = wanted.into_iter().zip(ran.by_ref().take(count));
+            let (points, own): (Vec<_>, Vec<_>) = own.chain(known(&rest, tree)).unzip();
+            let row = crate::row::judge(scenario, ask.path, &points, &own);
             let file = tree.result(&row.scenario, row.path);
             write(&file, &serde_json::to_vec_pretty(&row)?).map_err(|error| format!("{}: {error}", file.display()))?;
             let drawn = Drawn::new(row.clone(), &runs(tree, &row)?)?;
@@ -142,11 +155,14 @@ impl RunArgs {
 fn print(row: &RowResult) {
     say!("{}  {}\n{}\n", row.scenario, row.title, row.claim.trim());
     let mut table = Table::new(row.axes.len(), row.axes.iter().chain(&row.table).cloned());
-    for cell in &row.cells {
+    for cell in row.cells.iter().filter(|cell| cell.was_run()) {
         let numbers = row.table.iter().map(|name| estimate(cell.numbers.get(name)));
         table.row(cell.cell.values().map(str::to_owned).chain(numbers));
     }
     say!("{table}");
+    if row.cells.iter().any(|cell| !cell.was_run()) {
+        say!("not run: {}\n", row.not_run().join(", "));
+    }
     for anova in &row.anova {
         let at: Vec<_> = anova.at.iter().map(|(_, value)| value.as_str()).collect();
         let [f, f_crit] = [anova.f, anova.f_crit].map(number);
@@ -156,6 +172,7 @@ fn print(row: &RowResult) {
         let word = match &verdict.judged {
             Judged::Holds => "holds".to_owned(),
             Judged::DoesNotHold => "DOES NOT HOLD".to_owned(),
+            Judged::NotRun(cells) => format!("not judged: cells not run: {}", cells.join(", ")),
             Judged::Error(why) => format!("ERROR at {}:{}: {why}", verdict.file, verdict.line),
         };
         say!("{word}: {}", verdict.says);
@@ -169,11 +186,18 @@ fn print(row: &RowResult) {
 
 /// Prints how many shapes hold, and names the others.
 fn conclude(rows: &[RowResult]) -> Ended {
-    let all = rows.iter().flat_map(|row| row.shapes.iter().map(move |verdict| (row, verdict)));
-    let others: Vec<_> = all.clone().filter(|(_, verdict)| verdict.judged != Judged::Holds).collect();
-    say!("{} of {} shapes hold", all.count() - others.len(), rows.iter().map(|row| row.shapes.len()).sum::<usize>());
-    for (row, verdict) in &others {
+    let all = || rows.iter().flat_map(|row| row.shapes.iter().map(move |verdict| (row, verdict)));
+    let score: Score = rows.iter().map(RowResult::score).sum();
+    say!("{} of {} shapes hold", score.holds, score.all);
+    for (row, verdict) in all().filter(|(_, verdict)| matches!(verdict.judged, Judged::DoesNotHold | Judged::Error(_))) {
         say!("  not {}: {}", row.scenario, verdict.says);
     }
-    if others.is_empty() { Ended::Well } else { Ended::Otherwise }
+    for (row, verdict) in all().filter(|(_, verdict)| matches!(verdict.judged, Judged::NotRun(_))) {
+        say!("  not judged {}: {}", row.scenario, verdict.says);
+    }
+    match score {
+        Score { holds, not_judged, all } if holds + not_judged < all => Ended::Otherwise,
+        Score { not_judged: 0, .. } => Ended::Well,
+        _ => Ended::Partly,
+    }
 }

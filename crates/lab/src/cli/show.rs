@@ -36,6 +36,10 @@ impl Show {
                 value.set.iter().for_each(|(key, to)| say!("    {key} = {to}"));
             }
         }
+        if !scenario.axes.is_empty() {
+            say!("\ncells, of which `lab run --cell` runs some");
+            scenario.cells.iter().for_each(|variation| say!("  {}", variation.cell));
+        }
         say!("\nshapes");
         for shape in &scenario.shapes {
             say!("  {}\n    {}", shape.says, shape.check.trim().replace('\n', "\n    "));

@@ -112,10 +112,8 @@ fn score(drawn: &Drawn) -> String {
         World::Sim => "",
         World::Veth => "on the wire: ",
     };
-    match drawn.score() {
-        (_, 0) => format!("{world}–"),
-        (holds, all) => format!("{world}{holds} of {all} hold"),
-    }
+    let score = drawn.row.score();
+    if score.all == 0 { format!("{world}–") } else { format!("{world}{score}") }
 }
 
 fn page(paper: &str, sheets: &[&Sheet]) -> String {
@@ -169,6 +167,7 @@ fn shapes(page: &mut String, shapes: &[Verdict]) {
         let (verdict, why) = match &shape.judged {
             Judged::Holds => ("holds", String::new()),
             Judged::DoesNotHold => ("**does not hold**", String::new()),
+            Judged::NotRun(cells) => ("not judged", format!(" (cells not run: {})", escape(&cells.join(", ")))),
             Judged::Error(why) => ("**error**", format!(" ({})", escape(why))),
         };
         let seen = shape.seen.iter().map(|seen| format!("`{}` = {}", code(&seen.name), short(seen.value.mean)));

@@ -7,7 +7,7 @@ use super::World;
 use super::numbers::{Column, columns, interval};
 use super::plot::short;
 use super::sheet::{Drawn, Sheet};
-use crate::result::{Anova, CellResult, Judged, Verdict};
+use crate::result::{Anova, CellResult, Judged, Score, Verdict};
 use crate::summary::Estimate;
 
 const STYLE: &str = include_str!("html/style.css");
@@ -22,11 +22,11 @@ pub fn report(sheets: &[Sheet]) -> String {
          </head>\n<body>\n"
     );
     let drawn = || sheets.iter().flat_map(|sheet| &sheet.worlds);
-    let (holds, all) = drawn().map(Drawn::score).fold((0, 0), |(a, b), (holds, all)| (a + holds, b + all));
+    let score: Score = drawn().map(|drawn| drawn.row.score()).sum();
     let _ = writeln!(
         page,
         "<header class=\"page\">\n<h1>Experiments of the source papers</h1>\n<p class=\"lead\">Rows: {}. Shapes that \
-         the papers found: {holds} of {all} hold.</p>\n<nav class=\"rows\">",
+         the papers found: {score}.</p>\n<nav class=\"rows\">",
         sheets.len()
     );
     for sheet in sheets {
@@ -55,10 +55,10 @@ pub fn report(sheets: &[Sheet]) -> String {
 
 /// "3 of 4 hold", coloured.
 fn score(drawn: &Drawn) -> String {
-    let (class, text) = match drawn.score() {
-        (_, 0) => ("none", "nothing to hold".to_owned()),
-        (holds, all) if holds == all => ("all", format!("{holds} of {all} hold")),
-        (holds, all) => ("some", format!("{holds} of {all} hold")),
+    let score = drawn.row.score();
+    let (class, text) = match score {
+        Score { all: 0, .. } => ("none", "nothing to hold".to_owned()),
+        Score { holds, all, .. } => (if holds == all { "all" } else { "some" }, score.to_string()),
     };
     let world = match drawn.row.path {
         World::Sim => "",
@@ -137,6 +137,10 @@ fn shapes(page: &mut String, shapes: &[Verdict]) {
         let (class, mark, word) = match &shape.judged {
             Judged::Holds => ("holds", "✓", String::new()),
             Judged::DoesNotHold => ("fails", "✗", "<span class=\"word\">Does not hold:</span> ".to_owned()),
+            Judged::NotRun(cells) => {
+                let cells = cells.iter().map(|cell| escape(cell)).collect::<Vec<_>>().join(", ");
+                ("unknown", "?", format!("<span class=\"word\">Not judged, cells not run ({cells}):</span> "))
+            }
             Judged::Error(why) => {
                 ("error", "!", format!("<span class=\"word\">Cannot be computed ({}):</span> ", escape(why)))
             }

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::figure::{self, Figure, FigureError};
 use super::{Tree, World};
-use crate::result::{CellResult, Judged, RowResult};
+use crate::result::{CellResult, RowResult};
 use crate::run::Run;
 
 /// A row in all worlds it was run in.
@@ -100,19 +100,15 @@ impl Drawn {
     /// The command that runs it again.
     pub fn command(&self) -> String {
         let row = &self.row;
-        let seed = row.cells.first().and_then(|cell| cell.seeds.first()).map_or(1, |seed| crate::plan::asked(*seed));
+        let seed = row.cells.iter().find_map(|cell| cell.seeds.first()).map_or(1, |seed| crate::plan::asked(*seed));
         let seed = if seed == 1 { String::new() } else { format!(" --seed {seed}") };
         let path = match row.path {
             World::Sim => "",
             World::Veth => " --path veth",
         };
-        format!("lab run {}{seed}{path}", row.scenario)
-    }
-
-    /// How many shapes hold, of how many.
-    pub fn score(&self) -> (usize, usize) {
-        let holds = self.row.shapes.iter().filter(|shape| shape.judged == Judged::Holds).count();
-        (holds, self.row.shapes.len())
+        let partly = row.cells.iter().any(|cell| !cell.was_run());
+        let cells = row.cells.iter().filter(|cell| partly && cell.was_run()).map(|cell| format!(" --cell {}", cell.cell));
+        format!("lab run {}{seed}{path}{}", row.scenario, cells.collect::<String>())
     }
 
     /// Writes the figures beside the result, in place of those that were there.

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 use cel::common::types::CelDouble;
 
-/// Calls `found` with every path of literal steps that begins with a name: `a["b"].c` is `a`, `b`, `c`. A variable that runs over a
-/// list of literal texts stands for each of them; `bound` holds the present ones.
+/// Calls `found` with every path of literal steps that begins with a name: `a["b"].c` is `a`, `b`, `c`; a name whose steps are put
+/// together while it is computed is a path of one step. A variable that runs over a list of literal texts stands for each of them;
+/// `bound` holds the present ones.
 pub(super) fn paths(of: &IdedExpr, bound: &mut BTreeMap<String, String>, found: &mut impl FnMut(Vec<String>)) {
     if let Some(path) = path(&of.expr, bound) {
         found(path);
@@ -24,6 +25,9 @@ pub(super) fn paths(of: &IdedExpr, bound: &mut BTreeMap<String, String>, found: 
             };
         }
         return paths(&all.result, bound, found);
+    }
+    if let Expr::Ident(name) = &of.expr {
+        return found(vec![name.clone()]);
     }
     parts(&of.expr).into_iter().for_each(|part| paths(part, bound, found));
 }

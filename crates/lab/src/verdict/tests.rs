@@ -54,6 +54,31 @@ fn what_cannot_be_computed_is_an_error_with_its_reason() {
     assert!(Check::read(&"(".repeat(100)).is_err() && Check::read(&"1+".repeat(5000)).is_err());
 }
 
+/// A shape is told of whole: short cuts of the language make none of it.
+#[test]
+fn a_shape_that_looks_at_a_cell_that_was_not_run_is_not_judged() {
+    let mut cells = cells();
+    cells[1] = CellResult { seeds: Vec::new(), numbers: BTreeMap::new(), ..cells[1].clone() };
+    let judge = |check: &str| {
+        let expected = Expected { says: "so".into(), check: check.into(), file: "f.toml".into(), line: 3 };
+        Check::read(check).unwrap_or_else(|error| panic!("{check}: {error}")).judge(&expected, &cells, &[]).judged
+    };
+    assert_eq!(judge(r#"cell["L100M"]["TSQ"].ping.p50 < 10"#), Judged::Holds);
+    assert_eq!(judge(r#"cell["L100M"]["TSQ"].ping.p50 > 10"#), Judged::DoesNotHold);
+    let not_run = Judged::NotRun(vec!["L100M_NoTSQ".to_owned()]);
+    for check in [
+        r#"cell["L100M"]["NoTSQ"].ping.p50 > 10 * cell["L100M"]["TSQ"].ping.p50"#,
+        r#"cell["L100M"]["TSQ"].ping.p50 < 10 || cell["L100M"]["NoTSQ"].ping.p50 < 10"#,
+        r#"["TSQ", "NoTSQ"].exists(t, cell["L100M"][t].ping.p50 < 10)"#,
+        r#"cell["L100M"]["TSQ"].ping.p50 < 10 && cell["L100M"].all(t, cell["L100M"][t].ping.p50 < 10)"#,
+        r#"cell["L100M"]["TSQ"].ping.p50 < 10 && cell.all(b, cell[b]["TSQ"].ping.p50 < 10)"#,
+        r#"cell["L100M"]["TSQ"].ping.p50 < 10 && ["TSQ"].all(t, cell["L100M"]["No" + t].ping.p50 > 10)"#,
+        "anova.p < 0.05",
+    ] {
+        assert_eq!(judge(check), not_run, "{check}");
+    }
+}
+
 #[test]
 fn the_analysis_of_variance_is_fishers() {
     // Groups 6 8 4 5 3 4, 8 12 9 11 6 8, 13 9 11 8 7 12: F(2, 15) = 9.3, F-crit 3.68 at 0.05, p = 0.0024.

@@ -71,6 +71,41 @@ fn rows_are_listed_and_shown() {
 }
 
 #[test]
+fn some_cells_are_run_and_the_rest_completes_the_row() {
+    let home = directory(SMALL);
+    let whole = lab(home.path(), &["run", "S-1", "--out", "whole"]);
+    assert_eq!(whole.status.code(), Some(0), "{}", text(&whole.stdout));
+    let part = lab(home.path(), &["run", "S-1", "--cell", "TSQ"]);
+    let said = text(&part.stdout);
+    assert_eq!(part.status.code(), Some(3), "{said}{}", text(&part.stderr));
+    for line in [
+        "\nnot run: NoTSQ\n",
+        "not judged: cells not run: NoTSQ: the queue is short with TSQ\n",
+        "not judged: cells not run: NoTSQ: the bottleneck is full\n",
+        "0 of 2 shapes hold\n  not judged S-1: the queue is short with TSQ\n",
+    ] {
+        assert!(said.contains(line), "{line:?} in\n{said}");
+    }
+    assert!(!said.contains("holds:") && !said.contains("F-crit"), "{said}");
+    assert!(!home.path().join("lab-out/S-1/NoTSQ").exists());
+    let rest = lab(home.path(), &["run", "S-1", "--cell", "tsq=notsq"]);
+    assert_eq!(rest.status.code(), Some(0), "{}", text(&rest.stdout));
+    assert!(text(&rest.stdout).contains("2 of 2 shapes hold"), "{}", text(&rest.stdout));
+    assert_eq!(text(&rest.stderr).matches("NoTSQ seed").count(), 2, "only what was asked for is run or read again");
+    assert!(!text(&rest.stderr).contains(" TSQ seed"));
+    assert_eq!(files(&home.path().join("whole")), files(&home.path().join("lab-out")), "in parts or at once: the same");
+    // Half of a cell's repetitions is no cell.
+    let more = lab(home.path(), &["run", "S-1", "--cell", "TSQ", "--repetitions", "3"]);
+    assert_eq!(more.status.code(), Some(3), "{}", text(&more.stdout));
+    for words in [&["run", "S-1", "--cell", "nothing"][..], &["run", "--all", "--cell", "TSQ"]] {
+        assert_eq!(lab(home.path(), words).status.code(), Some(2), "{words:?}");
+    }
+    let unknown = text(&lab(home.path(), &["run", "S-1", "--cell", "nothing"]).stderr);
+    assert!(unknown.contains("S-1 has no cell `nothing`; tsq is TSQ, NoTSQ"), "{unknown}");
+    assert!(text(&lab(home.path(), &["show", "S-1"]).stdout).contains("runs some\n  TSQ\n  NoTSQ\n"));
+}
+
+#[test]
 fn results_are_compared() {
     let home = directory(SMALL);
     lab(home.path(), &["run", "S-1", "--out", "one"]);

@@ -42,7 +42,7 @@ pub fn defaults(row: &RowResult, runs: &[Run]) -> Vec<Figure> {
 }
 
 impl Figure {
-    /// The figure as one or several SVG texts: what does not fit one is continued in the next.
+    /// The figure as one or several SVG texts: what does not fit one is continued in the next. None if no cell that it shows was run.
     ///
     /// # Errors
     /// When it does not suit the row.
@@ -50,6 +50,9 @@ impl Figure {
         self.check(&row.axes)?;
         let shown: Vec<Shown<'_>> = self.show.iter().map(|named| Shown::read(named)).collect::<Result<_, _>>()?;
         let facets = Facets::new(self, row, runs);
+        if facets.cells().is_empty() {
+            return Ok(Vec::new());
+        }
         match self.kind {
             Kind::Box => by_unit(&shown, |s| s.quantity.unit()).iter().map(|group| self.boxes(group, &facets)).collect(),
             Kind::Bars => by_unit(&shown, Shown::number_unit).iter().map(|group| self.bars(group, &facets)).collect(),

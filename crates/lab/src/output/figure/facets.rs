@@ -32,7 +32,8 @@ impl<'a> Facets<'a> {
     pub(super) fn new(figure: &'a Figure, row: &'a RowResult, runs: &'a [Run]) -> Self {
         let chosen =
             |cell: &&CellResult| figure.only.iter().all(|(axis, value)| value_of(cell, axis) == Some(value.as_str()));
-        let cells = row.cells.iter().filter(chosen).map(|result| CellRuns { result, runs }).collect();
+        let cells =
+            row.cells.iter().filter(|cell| cell.was_run()).filter(chosen).map(|result| CellRuns { result, runs }).collect();
         let given = [&figure.x, &figure.colour, &figure.panel].map(Option::as_deref);
         let free = |axis: &&str| !figure.only.contains_key(*axis) && !given.contains(&Some(axis));
         let mut free: Vec<&str> = row.axes.iter().map(String::as_str).filter(free).collect();
@@ -47,7 +48,8 @@ impl<'a> Facets<'a> {
         Self { cells, x: x.filter(|_| wants_x), colour, panels: panel.into_iter().chain(free).collect() }
     }
 
-    /// Every panel with its name: the values of all axes that are neither categories nor colours. Never empty.
+    /// Every panel with its name: the values of all axes that are neither categories nor colours. Empty only if no cell was
+    /// run.
     pub(super) fn panels(&self) -> Vec<(String, Self)> {
         let name = |cell: &CellRuns<'_>| {
             let values = self.panels.iter().filter_map(|axis| Some(Self::label(axis, value_of(cell.result, axis)?)));

@@ -31,6 +31,40 @@ fn a_row_shows_claim_figures_verdicts_numbers_and_how_to_run_it_again() {
     assert_eq!(page.matches("<svg").count(), 4, "bars, boxes, and the course on each bottleneck");
 }
 
+/// The fixture's row of which the cells without TSQ were not run.
+fn part() -> Drawn {
+    let mut row = fixture::row();
+    for cell in row.cells.iter_mut().filter(|cell| cell.cell.values().any(|value| value == "NoTSQ")) {
+        (cell.seeds, cell.numbers) = (Vec::new(), Default::default());
+    }
+    row.shapes[0].judged = Judged::NotRun(vec!["L100M_NoTSQ".to_owned()]);
+    let runs: Vec<_> = fixture::runs().into_iter().filter(|run| run.cell.values().all(|value| value != "NoTSQ")).collect();
+    Drawn::new(row, &runs).expect("drawn")
+}
+
+#[test]
+fn part_of_a_row_is_shown_as_part() {
+    let page = report(&[Sheet { worlds: vec![part()] }]);
+    for wanted in [
+        "0 of 3 hold, 1 not judged",
+        "Not judged, cells not run (L100M_NoTSQ):</span> with TSQ the round trip",
+        "lab run 001-F4 --seed 0 --cell L100M_TSQ --cell R100M_TSQ\n",
+    ] {
+        assert!(page.contains(wanted), "{wanted} in {page}");
+    }
+    assert!(page.contains("<svg") && !page.contains(">NoTSQ</text>"), "what was run is drawn");
+}
+
+#[test]
+fn a_figure_of_cells_that_were_not_run_is_left_out() {
+    let mut row = part().row;
+    let stated = |only: &str| format!("kind = 'bars'\nshow = ['goodput.total']\nwhere = {{ tsq = '{only}' }}");
+    row.figures = ["TSQ", "NoTSQ"].map(|only| toml::from_str(&stated(only)).expect("a figure")).into();
+    let runs: Vec<_> = fixture::runs().into_iter().filter(|run| run.cell.values().all(|value| value != "NoTSQ")).collect();
+    let drawn = Drawn::new(row, &runs).expect("drawn");
+    assert_eq!(drawn.figures.iter().map(|figure| figure.file.as_str()).collect::<Vec<_>>(), ["figure-1.svg"]);
+}
+
 #[test]
 fn the_page_needs_nothing_beside_itself() {
     let page = report(&[sheet()]);
