@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use crate::output::{Tree, pcapng};
 use crate::plan::Point;
-use crate::run::{Path, Run, RunError, run};
+use crate::run::{Run, RunError, run};
 use crate::summary::Ran;
 
 /// How to run.
@@ -27,7 +27,7 @@ pub struct Execution<'a> {
     pub jobs: NonZeroUsize,
     /// Runs again what has been run before.
     pub fresh: bool,
-    /// Writes every packet of runs in virtual time into a pcapng file beside each.
+    /// Writes every packet into a pcapng file beside each run.
     pub pcapng: bool,
 }
 
@@ -117,7 +117,7 @@ fn one(
     tell: &impl Fn(Done<'_>),
 ) -> Result<Ran, ExecuteError> {
     let file = how.tree.run(&point.scenario, point.path, &point.cell, point.seed, "json");
-    let capture = Some(file.with_extension("pcapng")).filter(|_| how.pcapng && point.path == Path::Sim);
+    let capture = Some(file.with_extension("pcapng")).filter(|_| how.pcapng);
     let captured = capture.as_ref().is_none_or(|capture| capture.is_file());
     if let Some(run) = read(&file).filter(|run| !how.fresh && captured && run.point == point.id) {
         also(&run)?;

@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn what_is_no_cell_is_refused_with_what_there_is() {
-        for wrong in ["L10M", "TSQ,NoTSQ", "tsq=L100M", "tsq", "", "=", "L100M_TSQ_"] {
+        for wrong in ["L10M", "TSQ,NoTSQ", "tsq=L100M", "bottleneck", "", "=", "L100M_TSQ_"] {
             let why = chosen(&["TSQ", wrong]).expect_err(wrong);
             assert!(
                 why.contains(&format!("no cell `{wrong}`")) && why.contains("bottleneck is ") && why.contains("L100M"),

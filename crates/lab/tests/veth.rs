@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use tautline_lab::output::pcapng;
 use tautline_lab::plan::{Ask, plan};
 use tautline_lab::run::{Path, Quantity, Run, veth};
 use tautline_lab::scenario::{Scenario, Shelf};
@@ -101,6 +102,34 @@ fn a_shaper_shapes_and_its_queue_delays_on_the_wire_too() {
     assert!(backlog(long) > 3.0 * backlog(short), "{} and {} packets", backlog(long), backlog(short));
     let ping = |run| mean(run, Quantity::Ping, "ping");
     assert!(ping(long) > 2.0 * ping(short), "{} and {} ms", ping(long), ping(short));
+}
+
+#[test]
+fn every_packet_on_the_wire_is_captured_where_it_passes() {
+    if !is_root() {
+        println!("skipped: network namespaces need root");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("wire.toml"), ROW).expect("it can be written to");
+    let scenario = Scenario::load(&Shelf::Directory(folder.path().into()), "wire.toml").expect("a good file");
+    let point = &plan(&scenario, Ask { path: Path::Veth, ..Ask::default() })[0];
+    let file = folder.path().join("out/wire.pcapng");
+    let run = pcapng::record(point, &file).unwrap_or_else(|error| panic!("{error}"));
+    let bytes = std::fs::read(&file).expect("a capture");
+    let count = |text: &str| bytes.windows(text.len()).filter(|window| *window == text.as_bytes()).count();
+    for place in ["qdisc-in", "ring", "completed", "received"] {
+        // The host's own, and that of the router's port towards it, whose name ends so.
+        for host in ["client", "server"] {
+            assert_eq!(count(&format!("{host}:{place}")), 2, "{host}:{place}");
+            assert_eq!(count(&format!("router>{host}:{place}")), 1, "router>{host}:{place}");
+        }
+    }
+    assert!(count("verdict=pass") > 1000 && count("in_ring=") > 1000, "packets bear what became of them");
+    let dropped = run.of(Quantity::Drops).flat_map(|series| &series.points).map(|(_, drops)| drops).sum::<f64>();
+    let told = count("verdict=drop reason=overlimit");
+    // The last sample is some time before the end, and packets are dropped until then.
+    assert!(dropped > 0.0 && told as f64 >= dropped && (told as f64) < dropped + 50.0, "{told} told, {dropped} counted");
 }
 
 #[test]

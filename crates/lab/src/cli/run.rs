@@ -53,7 +53,7 @@ pub(super) struct RunArgs {
     /// Samples as CSV too
     #[arg(long)]
     csv: bool,
-    /// Every packet as pcapng too, one interface for each place it passes; in virtual time only
+    /// Every packet as pcapng too, one interface for each place it passes
     #[arg(long)]
     pcapng: bool,
     /// Run again what has been run before
@@ -94,11 +94,6 @@ impl RunArgs {
     fn for_path(&self, scenarios: Vec<Scenario>) -> Result<Vec<Scenario>, Failure> {
         if self.path == Path::Sim {
             return Ok(scenarios);
-        }
-        if self.pcapng {
-            return Err(
-                "--pcapng records virtual time only: leave it out, or look with tcpdump into the run's namespaces".into()
-            );
         }
         let (wire, other): (Vec<_>, Vec<_>) = scenarios.into_iter().partition(|scenario| scenario.header().wire);
         match other.first() {

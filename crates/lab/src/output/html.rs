@@ -22,11 +22,11 @@ pub fn report(sheets: &[Sheet]) -> String {
          </head>\n<body>\n"
     );
     let drawn = || sheets.iter().flat_map(|sheet| &sheet.worlds);
-    let score: Score = drawn().map(|drawn| drawn.row.score()).sum();
+    let total: Score = drawn().map(|drawn| drawn.row.score()).sum();
     let _ = writeln!(
         page,
         "<header class=\"page\">\n<h1>Experiments of the source papers</h1>\n<p class=\"lead\">Rows: {}. Shapes that \
-         the papers found: {score}.</p>\n<nav class=\"rows\">",
+         the papers found: {total}.</p>\n<nav class=\"rows\">",
         sheets.len()
     );
     for sheet in sheets {

@@ -1,5 +1,5 @@
-//! Every packet of a run in virtual time as pcapng, for Wireshark: an interface for each place that packets pass (`client:ring`,
-//! `router>server:wire`), with sojourn and verdict as comments. See [`Capture`].
+//! Every packet of a run as pcapng, for Wireshark: an interface for each place that packets pass (`client:ring`, `router>server:drop`),
+//! with sojourn and verdict as comments. See [`Capture`].
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
@@ -9,10 +9,10 @@ use tautline_sim::topology::Topology;
 use tautline_sim::{Capture, CaptureConfig};
 
 use crate::plan::Point;
-use crate::run::{Run, RunError, sim};
+use crate::run::{Path as World, Run, RunError, sim, veth};
 
 /// Bytes kept of each packet: all headers with all options. A packet passes up to ten places; ten copies of its payload would tell no more.
-const KEPT: u32 = 160;
+pub(crate) const KEPT: u32 = 160;
 
 /// Why there is no capture.
 #[derive(Debug, thiserror::Error)]
@@ -25,11 +25,18 @@ pub enum CaptureError {
     Write(#[from] io::Error),
 }
 
-/// Runs `point` in virtual time and writes its packets to `file`, which is there only if all went well.
+/// Runs `point` in its world and writes its packets to `file`, which is there only if all went well.
 ///
 /// # Errors
 /// If the run fails, or writing does.
 pub fn record(point: &Point, file: &Path) -> Result<Run, CaptureError> {
+    match point.path {
+        World::Sim => in_virtual_time(point, file),
+        World::Veth => veth::record(point, file),
+    }
+}
+
+fn in_virtual_time(point: &Point, file: &Path) -> Result<Run, CaptureError> {
     if let Some(directory) = file.parent() {
         fs::create_dir_all(directory)?;
     }

@@ -12,20 +12,25 @@ mod host;
 mod kernel_ping;
 mod namespaces;
 mod open;
+mod recorder;
 mod router;
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use tautline_base::Instant;
 use tautline_rt::{Clock, Stopper, stop_on_signals};
+use tautline_stack::{NoTrace, Tracer};
 
 use self::kernel_ping::KernelPing;
 use self::namespaces::Namespaces;
+use self::recorder::Recorder;
 use super::watch::Watch;
 use super::{Run, RunError};
+use crate::output::pcapng::CaptureError;
 use crate::plan::Point;
 use crate::scenario::Document;
 use crate::scenario::document::{FlowKind, Link};
@@ -51,11 +56,37 @@ type Ready = Result<Stopper, String>;
 /// # Errors
 /// If this is not root, a namespace or a device cannot be made, the network is none the wire can be, or it was interrupted.
 pub fn run(point: &Point) -> Result<Run, RunError> {
+    run_traced(point, Clock::start(), |_| NoTrace)
+}
+
+/// Runs `point` and writes the packets that each node sees to `file`, which is there only if all went well.
+///
+/// # Errors
+/// As [`run`], and if the file cannot be written.
+pub fn record(point: &Point, file: &Path) -> Result<Run, CaptureError> {
+    let clock = Clock::start();
+    let recorder = Recorder::begin(file, places(&point.document), clock)?;
+    let run = run_traced(point, clock, |place| recorder.line(place))?;
+    recorder.finish()?;
+    Ok(run)
+}
+
+/// Hosts, and the ports of routers.
+fn places(document: &Document) -> Vec<String> {
+    let hosts = document.host.iter().map(|host| host.name.clone());
+    let ports = document.router.iter().flat_map(|router| {
+        let links = links_of(document, &router.name);
+        links.map(|(_, link)| router::port_name(&router.name, link))
+    });
+    hosts.chain(ports).collect()
+}
+
+/// Runs `point`; `tracer` gives who hears of the packets at a place.
+fn run_traced<T: Tracer + Send>(point: &Point, clock: Clock, tracer: impl Fn(&str) -> T + Sync) -> Result<Run, RunError> {
     let document: &Document = &point.document;
     let Some(times) = &document.run else { return Err(RunError::Elsewhere) };
     check(document)?;
     let namespaces = Namespaces::new(document).map_err(RunError::Wire)?;
-    let clock = Clock::start();
     let (say_ready, ready) = mpsc::channel();
     let (nodes, mut begin) = (document.host.len() + document.router.len(), Vec::new());
     let outcome = thread::scope(|scope| {
@@ -64,11 +95,13 @@ pub fn run(point: &Point) -> Result<Run, RunError> {
         for (name, is_host) in hosts.chain(document.router.iter().map(|router| (router.name.as_str(), false))) {
             let (begins, when) = mpsc::channel();
             begin.push(begins);
-            let (say_ready, namespaces) = (say_ready.clone(), &namespaces);
+            let (say_ready, namespaces, tracer) = (say_ready.clone(), &namespaces, &tracer);
             let node = Node { document, seed: point.seed, name, clock };
             threads.push(scope.spawn(move || {
-                let job = if is_host { host::run } else { router::run };
-                let outcome = namespaces.enter(name).and_then(|()| job(&node, namespaces, &say_ready, &when));
+                let outcome = namespaces.enter(name).and_then(|()| match is_host {
+                    true => host::run(&node, tracer, namespaces, &say_ready, &when),
+                    false => router::run(&node, tracer, namespaces, &say_ready, &when),
+                });
                 // The first to fail before it is ready says why here; afterwards nobody listens.
                 let _ = outcome.as_ref().is_err_and(|why| say_ready.send(Err(why.clone())).is_ok());
                 outcome

@@ -137,11 +137,3 @@ fn replies_to_pings_are_no_goodput() {
         assert!(run.of(Quantity::Goodput).all(|series| series.group() == "upload"), "{}", run.cell);
     }
 }
-
-#[test]
-fn packets_on_the_wire_are_not_recorded_and_who_asks_is_told() {
-    let home = directory(SMALL);
-    let output = lab(home.path(), &["run", "S-1", "--path", "veth", "--pcapng"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("tcpdump"), "{}", text(&output.stderr));
-}

@@ -10,9 +10,10 @@ use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
 use pcap_file::{DataLink, PcapError};
-use tautline_base::Instant;
+use tautline_base::{Ecn, Instant};
 use tautline_stack::{PacketEvent, What};
 
+use crate::classify;
 use crate::link::{LinkEvent, LinkWhat};
 use crate::record::Record;
 use crate::record::in_host::InHost;
@@ -71,6 +72,8 @@ enum Point {
 #[derive(Clone, Copy, Debug)]
 struct Stay {
     since: Instant,
+    /// It came with CE: a router's packets may.
+    came_marked: bool,
     marked: bool,
 }
 
@@ -159,11 +162,10 @@ impl<W: Write> Capture<W> {
 
     /// How long the packet has stayed where it is, and whether it was marked there; its next stay begins.
     fn leaves(&mut self, host: usize, event: &PacketEvent, frame: &[u8]) -> (Duration, bool) {
-        let next = Stay { since: event.at, marked: false };
-        match self.inside.find(host, frame).map(|stay| std::mem::replace(stay, next)) {
-            Some(Stay { since, marked }) => (event.at - since, marked),
-            None => (Duration::ZERO, false),
-        }
+        let Some(stay) = self.inside.find(host, frame) else { return (Duration::ZERO, false) };
+        let Stay { since, came_marked, marked } = *stay;
+        *stay = Stay { since: event.at, came_marked, marked: false };
+        (event.at - since, marked && !came_marked)
     }
 }
 
@@ -171,7 +173,10 @@ impl<W: Write> Record for Capture<W> {
     fn on_host(&mut self, host: usize, event: &PacketEvent, frame: &[u8]) {
         let at = event.at;
         match event.what {
-            What::Born => self.inside.begin(host, frame, Stay { since: at, marked: false }),
+            What::Born => {
+                let came_marked = classify::tos(frame).is_some_and(|tos| Ecn::of_tos(tos) == Ecn::Ce);
+                self.inside.begin(host, frame, Stay { since: at, came_marked, marked: false });
+            }
             What::Queued => self.write(at, Point::Host(host, "qdisc-in"), String::new(), frame),
             What::Marked => {
                 if let Some(stay) = self.inside.find(host, frame) {

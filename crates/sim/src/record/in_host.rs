@@ -6,7 +6,7 @@ use std::collections::HashMap;
 /// only finds the note and never shows in a result.
 #[derive(Debug)]
 pub(crate) struct InHost<N> {
-    notes: HashMap<(usize, *const u8), N>,
+    notes: HashMap<(usize, usize), N>,
 }
 
 impl<N> InHost<N> {
@@ -15,15 +15,15 @@ impl<N> InHost<N> {
     }
 
     pub(crate) fn begin(&mut self, host: usize, frame: &[u8], note: N) {
-        self.notes.insert((host, frame.as_ptr()), note);
+        self.notes.insert((host, frame.as_ptr().addr()), note);
     }
 
     pub(crate) fn find(&mut self, host: usize, frame: &[u8]) -> Option<&mut N> {
-        self.notes.get_mut(&(host, frame.as_ptr()))
+        self.notes.get_mut(&(host, frame.as_ptr().addr()))
     }
 
     pub(crate) fn end(&mut self, host: usize, frame: &[u8]) -> Option<N> {
-        self.notes.remove(&(host, frame.as_ptr()))
+        self.notes.remove(&(host, frame.as_ptr().addr()))
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -9,7 +9,7 @@ use tautline_qdisc::{Backlog, DynQdisc, Stats};
 use tautline_rt::{Application, Ended, EventLoop, Idle, Next};
 use tautline_sim::app::Program;
 use tautline_sim::{Look, Programs};
-use tautline_stack::{Cidr, Event, Host, HostConfig, NoTrace};
+use tautline_stack::{Cidr, Event, Host, HostConfig, Tracer};
 
 use super::namespaces::Namespaces;
 use super::open::{Card, Wire};
@@ -20,14 +20,15 @@ use crate::run::world;
 
 /// The discipline of a host: any, counted.
 type Queue<F> = Stats<Box<dyn DynQdisc<Packet<F>>>>;
-type WireHost = Host<Queue<<Card as Device>::Frame>, Card, NoTrace, Box<dyn Limit>>;
+type WireHost<T> = Host<Queue<<Card as Device>::Frame>, Card, T, Box<dyn Limit>>;
 
 /// Hosts that open connections begin that much later than those that only listen.
 const HEAD_START: Duration = Duration::from_millis(50);
 
-/// Runs the host `node` from the beginning that `when` tells until its time is over; what was seen.
-pub(super) fn run(
+/// Runs the host `node` from the beginning that `when` tells until its time is over; what was seen. `tracer` gives who hears of packets.
+pub(super) fn run<T: Tracer>(
     node: &Node<'_>,
+    tracer: impl Fn(&str) -> T,
     namespaces: &Namespaces,
     say_ready: &Sender<Ready>,
     when: &Receiver<Instant>,
@@ -43,7 +44,8 @@ pub(super) fn run(
     let limit = node.ring_limit.build().map_err(|error| at(&error))?;
     let config =
         HostConfig::new([2, 0, 0, 0, 1, number as u8 + 1], seed.wrapping_add(number as u64)).address(Cidr::new(own, 24));
-    let mut host: WireHost = Host::new(config, Port::new(queue, Ring::new(device, limit)), Pool::new(frames), NoTrace);
+    let port = Port::new(queue, Ring::new(device, limit));
+    let mut host: WireHost<T> = Host::new(config, port, Pool::new(frames), tracer(name));
     let (mut all, _) = traffic(document, seed, |name| address(document, name)).map_err(|error| at(&error))?;
     let programs = all.swap_remove(number);
     let event_loop = EventLoop::new(clock, Idle::Sleep).map_err(|error| at(&error))?;
@@ -97,12 +99,12 @@ struct Live<'a> {
     begun: bool,
 }
 
-impl Application<WireHost> for Live<'_> {
-    fn on_event(&mut self, host: &mut WireHost, event: Event, now: Instant) {
+impl<T: Tracer> Application<WireHost<T>> for Live<'_> {
+    fn on_event(&mut self, host: &mut WireHost<T>, event: Event, now: Instant) {
         self.programs.hear(host, event, now);
     }
 
-    fn turn(&mut self, host: &mut WireHost, now: Instant) -> Next {
+    fn turn(&mut self, host: &mut WireHost<T>, now: Instant) -> Next {
         if now >= self.begins {
             if !std::mem::replace(&mut self.begun, true) {
                 // Their time axis is everybody's.
@@ -123,7 +125,7 @@ impl Application<WireHost> for Live<'_> {
     }
 }
 
-fn look(host: &WireHost) -> Look {
+fn look<T: Tracer>(host: &WireHost<T>) -> Look {
     Look { drops: host.stats().dropped, ..look_at(host.port()) }
 }
 

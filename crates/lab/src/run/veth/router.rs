@@ -9,6 +9,7 @@ use tautline_base::Instant;
 use tautline_qdisc::Stats;
 use tautline_rt::bridge::{Bridge, Side};
 use tautline_rt::{Between, Ended, EventLoop, Idle, Turn};
+use tautline_stack::Tracer;
 
 use super::host::look_at;
 use super::namespaces::Namespaces;
@@ -18,21 +19,25 @@ use crate::run::watch::Watch;
 use crate::run::world;
 use crate::scenario::document::{Back, Link, Port};
 
-/// Runs the router `node` from the beginning that `when` tells until its time is over; what was seen.
-pub(super) fn run(
+/// Runs the router `node` from the beginning that `when` tells until its time is over; what was seen. `tracer` gives who hears of
+/// packets at each port.
+pub(super) fn run<T: Tracer>(
     node: &Node<'_>,
+    tracer: impl Fn(&str) -> T,
     namespaces: &Namespaces,
     say_ready: &Sender<Ready>,
     when: &Receiver<Instant>,
 ) -> Result<Watch, String> {
     let Node { document, seed, name, clock } = *node;
     let at = |error: &dyn std::fmt::Display| format!("router {name}: {error}");
-    let side = |number: usize, link: &Link| -> Result<(String, Side<Card>), String> {
+    let side = |number: usize, link: &Link| -> Result<(String, Side<Card, T>), String> {
         let (device, frames) = <Card as Wire>::open(namespaces, name, number, None).map_err(|error| at(&error))?;
-        let (neighbour, port) = way_out(name, link);
+        let port = way_out(name, link);
         let queue = Stats::new(world::qdisc(port).build().map_err(|error| at(&error))?);
         let limit = world::ring_limit(port).build().map_err(|error| at(&error))?;
-        Ok((format!("{name}>{neighbour}"), Side::new(device, frames, queue, limit)))
+        let port_name = port_name(name, link);
+        let tracer = tracer(&port_name);
+        Ok((port_name, Side::new(device, frames, queue, limit).traced(tracer)))
     };
     let mut sides = links_of(document, name).map(|(number, link)| side(number, link));
     let (Some(left), Some(right)) = (sides.next(), sides.next()) else { return Err(at(&"two cables are wanted")) };
@@ -53,24 +58,29 @@ pub(super) fn run(
     }
 }
 
-/// The neighbour at the other end of `link`, and the port that leads there.
-fn way_out<'a>(router: &str, link: &'a Link) -> (&'a str, Port<'a>) {
+/// What the port of `router` at `link` is called: `router>server`.
+pub(super) fn port_name(router: &str, link: &Link) -> String {
     let (from, to) = &link.between;
-    if from == router { (to, link.port()) } else { (from, link.back.as_ref().map_or_else(Port::default, Back::port)) }
+    format!("{router}>{}", if from == router { to } else { from })
+}
+
+/// The port of `router` at `link`.
+fn way_out<'a>(router: &str, link: &'a Link) -> Port<'a> {
+    if link.between.0 == router { link.port() } else { link.back.as_ref().map_or_else(Port::default, Back::port) }
 }
 
 /// A bridge in real time, looked at sample by sample.
-struct Live {
+struct Live<T: Tracer> {
     /// What leads left and right.
     names: [String; 2],
-    bridge: Bridge<Card, Card>,
+    bridge: Bridge<Card, Card, T>,
     watch: Watch,
     end: Instant,
     sample: Duration,
     look_at: Instant,
 }
 
-impl Between for Live {
+impl<T: Tracer> Between for Live<T> {
     fn turn(&mut self, now: Instant) -> Turn {
         let more = self.bridge.turn(now);
         while self.look_at <= now && self.look_at <= self.end {

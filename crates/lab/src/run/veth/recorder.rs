@@ -1,0 +1,162 @@
+//! [`Recorder`]: what every node of a run on the wire sees of packets, in one pcapng file as in virtual time: an interface for each place
+//! that packets pass. Nodes write under a lock; a thread of its own takes full buffers to the disk, so that no node waits for it unless
+//! it falls behind by all there are.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::SystemTime;
+
+use tautline_rt::Clock;
+use tautline_sim::{Capture, CaptureConfig, Record};
+use tautline_stack::{PacketEvent, Tracer};
+
+use crate::output::pcapng::KEPT;
+
+/// Bytes that are handed to the thread at once.
+const BUFFER: usize = 1 << 18;
+/// Buffers on their way to it: with those at both ends 4 MiB.
+const BUFFERS: usize = 14;
+
+/// The file of a run, while it is written.
+pub(super) struct Recorder {
+    file: PathBuf,
+    part: PathBuf,
+    places: Vec<String>,
+    capture: Arc<Mutex<Capture<Spool>>>,
+}
+
+impl Recorder {
+    /// Begins `file`, which is there only once [`finish`](Self::finish) has been called. `places`: hosts, and the ports of routers.
+    pub(super) fn begin(file: &Path, places: Vec<String>, clock: Clock) -> io::Result<Self> {
+        if let Some(directory) = file.parent() {
+            fs::create_dir_all(directory)?;
+        }
+        let part = file.with_extension("pcapng.part");
+        let config = CaptureConfig { snaplen: KEPT, epoch: epoch(clock) };
+        let capture = Capture::new(Spool::new(File::create(&part)?)?, config)?.named(places.clone(), Vec::new());
+        Ok(Self { file: file.to_owned(), part, places, capture: Arc::new(Mutex::new(capture)) })
+    }
+
+    /// The line of the place called `name`.
+    pub(super) fn line(&self, name: &str) -> Line {
+        let place = self.places.iter().position(|place| place == name).unwrap_or(self.places.len());
+        Line { place, capture: Arc::clone(&self.capture) }
+    }
+
+    /// Ends the file. All lines are gone.
+    pub(super) fn finish(self) -> io::Result<()> {
+        let capture = Arc::into_inner(self.capture).ok_or_else(|| io::Error::other("a node still writes"))?;
+        capture.into_inner().unwrap_or_else(PoisonError::into_inner).finish()?.finish()?;
+        fs::rename(self.part, self.file)
+    }
+}
+
+/// What a clock's zero is, as time since 1970.
+fn epoch(clock: Clock) -> std::time::Duration {
+    #[expect(clippy::disallowed_methods, reason = "stamps in the file are the wall clock's, as tcpdump's are")]
+    let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    wall.saturating_sub(std::time::Duration::from_nanos(clock.now().as_nanos()))
+}
+
+/// The line of one place to the recorder.
+#[derive(Clone)]
+pub(super) struct Line {
+    place: usize,
+    capture: Arc<Mutex<Capture<Spool>>>,
+}
+
+impl Tracer for Line {
+    fn record(&mut self, event: &PacketEvent, frame: &[u8]) {
+        self.capture.lock().unwrap_or_else(PoisonError::into_inner).on_host(self.place, event, frame);
+    }
+}
+
+/// Buffers bytes and hands them to a thread that writes them.
+struct Spool {
+    buffer: Vec<u8>,
+    full: Option<SyncSender<Vec<u8>>>,
+    writer: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Spool {
+    fn new(mut out: impl Write + Send + 'static) -> io::Result<Self> {
+        let (full, buffers) = sync_channel::<Vec<u8>>(BUFFERS);
+        let write = move || buffers.iter().try_for_each(|buffer| out.write_all(&buffer)).and_then(|()| out.flush());
+        let writer = thread::Builder::new().name("pcapng".into()).spawn(write)?;
+        Ok(Self { buffer: Vec::with_capacity(BUFFER), full: Some(full), writer: Some(writer) })
+    }
+
+    /// Waits until all is written; what writing met.
+    fn finish(mut self) -> io::Result<()> {
+        self.flush()?;
+        self.join()
+    }
+
+    fn join(&mut self) -> io::Result<()> {
+        self.full = None;
+        let written = self.writer.take().map_or(Ok(Ok(())), JoinHandle::join);
+        written.unwrap_or_else(|_| Err(io::Error::other("the writer of packets ended badly")))
+    }
+}
+
+impl Write for Spool {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.buffer.len() + bytes.len() > BUFFER {
+            self.flush()?;
+        }
+        self.buffer.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    /// Hands what there is to the thread, which has the reason if it takes no more.
+    fn flush(&mut self) -> io::Result<()> {
+        let full = std::mem::replace(&mut self.buffer, Vec::with_capacity(BUFFER));
+        match &self.full {
+            Some(to) if to.send(full).is_ok() => Ok(()),
+            _ => self.join().and_then(|()| Err(io::ErrorKind::BrokenPipe.into())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk with so much room, which tells what it took.
+    struct Disk(usize, std::sync::mpsc::Sender<usize>);
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
+            let _nobody_listens = self.1.send(bytes.len());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn all_that_is_written_reaches_the_disk() {
+        let (took, taken) = std::sync::mpsc::channel();
+        let mut spool = Spool::new(Disk(usize::MAX, took)).expect("a thread");
+        for _ in 0..10_000 {
+            spool.write_all(&[7; 1000]).expect("room");
+        }
+        spool.finish().expect("written");
+        assert_eq!(taken.iter().sum::<usize>(), 10_000_000);
+    }
+
+    #[test]
+    fn a_full_disk_is_told() {
+        let (took, _taken) = std::sync::mpsc::channel();
+        let mut spool = Spool::new(Disk(3 * BUFFER, took)).expect("a thread");
+        let written = (0..100).try_for_each(|_| spool.write_all(&[7; BUFFER]));
+        assert_eq!(written.and_then(|()| spool.finish()).expect_err("full").kind(), io::ErrorKind::StorageFull);
+    }
+}
