@@ -47,6 +47,13 @@ impl Bucket {
         (self.cost.nanos(len) - self.tokens).max(0)
     }
 
+    /// What it held at the last departure, as bytes at `rate`.
+    fn holds(&self, rate: Rate) -> Value {
+        let bytes =
+            (u128::from(self.tokens.unsigned_abs()) * u128::from(rate.as_bytes_per_sec()) + 500_000_000) / 1_000_000_000;
+        Value::Size(Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX)))
+    }
+
     /// Fills for `elapsed`, then pays for `len`.
     fn pay(&mut self, len: Bytes, elapsed: i64) {
         self.tokens = ((self.tokens + elapsed).min(self.depth) - self.cost.nanos(len)).max(0);
@@ -213,12 +220,20 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Tbf<P, Q> {
 impl<P, Q: Inspect> Inspect for Tbf<P, Q> {
     fn report(&self) -> Report {
         let Counters { too_long, split } = self.counters;
+        let mut counters = vec![
+            ("drop_too_long", Value::Count(too_long)),
+            ("split", Value::Count(split)),
+            ("tokens", self.lasting.holds(self.config.rate)),
+        ];
+        if let (Some(bucket), Some(config)) = (&self.peak, self.config.peak) {
+            counters.push(("peak_tokens", bucket.holds(config.rate)));
+        }
         Report {
             kind: "tbf",
             id: (self.handle > 0).then_some(ClassId::new(self.handle, 0)),
             options: self.config.options(),
             overlimits: self.overlimits,
-            counters: vec![("drop_too_long", Value::Count(too_long)), ("split", Value::Count(split))],
+            counters,
             children: vec![self.child.report()],
             ..Report::default()
         }

@@ -70,6 +70,19 @@ fn the_peak_rate_spreads_a_burst() {
 }
 
 #[test]
+fn the_report_tells_what_is_in_the_bucket() {
+    let (mut queue, mut drops) = (tbf(config(12, 9000)), Drops::new());
+    let tokens = |queue: &Ledger<Queue>| {
+        let report = queue.inner().report();
+        report.counters.iter().find(|(name, _)| *name == "tokens").map(|(_, value)| value.clone())
+    };
+    assert_eq!(tokens(&queue), Some(Value::Size(Bytes::new(9000))), "it begins full");
+    queue.enqueue(Probe::new(1).sized(1500), Instant::from_millis(1), &mut drops);
+    assert!(queue.dequeue(Instant::from_millis(1), &mut drops).is_some());
+    assert_eq!(tokens(&queue), Some(Value::Size(Bytes::new(7500))), "one packet has left");
+}
+
+#[test]
 fn what_does_not_fit_is_split_or_dropped() {
     let (mut queue, mut drops) = (tbf(config(1, 2000)), Drops::new());
     queue.enqueue(Probe::new(0).sized(2001), Instant::ZERO, &mut drops);
@@ -80,7 +93,8 @@ fn what_does_not_fit_is_split_or_dropped() {
     assert_eq!(queue.backlog(), Backlog { packets: 3, bytes: Bytes::new(3 * 1054) });
     assert_eq!(drops.births().packets, 4);
     let report = queue.inner().report();
-    assert_eq!(report.counters, [("drop_too_long", Value::Count(4)), ("split", Value::Count(2))]);
+    let tokens = ("tokens", Value::Size(Bytes::new(2000)));
+    assert_eq!(report.counters, [("drop_too_long", Value::Count(4)), ("split", Value::Count(2)), tokens]);
     assert_eq!(departures(&mut queue, &mut drops, Instant::ZERO).len(), 3);
 }
 
@@ -96,7 +110,8 @@ fn a_smaller_bucket_drops_what_no_longer_fits_and_goes_on() {
     assert_eq!(departures(&mut queue, &mut drops, Instant::ZERO), [(0, 0), (0, 3)]);
     assert_eq!(ids(drops.drain().map(|(packet, _)| packet)), [1, 2]);
     let report = queue.inner().report();
-    assert_eq!(report.counters, [("drop_too_long", Value::Count(2)), ("split", Value::Count(0))]);
+    let tokens = ("tokens", Value::Size(Bytes::ZERO));
+    assert_eq!(report.counters, [("drop_too_long", Value::Count(2)), ("split", Value::Count(0)), tokens]);
     assert_eq!(report.children[0].options, [("limit", Value::Size(Bytes::new(1000)))]);
     assert_eq!(report.id, None, "nobody gave it a name");
 }
