@@ -13,6 +13,7 @@ use tautline_bql::{Limit, LimitKind};
 use tautline_examples::args::{DeviceKind, seconds};
 use tautline_examples::failure::{Failure, exit_code};
 use tautline_examples::report::{limited, micros, print_json, rounded};
+use tautline_live::{PortState, Screen, Snapshot, View};
 use tautline_qdisc::{QueueStats, Stats, build};
 use tautline_rt::bridge::{Bridge, Queue, Received, Side};
 use tautline_rt::{Between, Clock, Ended, EventLoop, Idle, Tap, Turn, stop_on_signals, system_seed};
@@ -22,6 +23,7 @@ Examples:
   middlebox --left veth1 --right veth2 --qdisc 'cake bandwidth 20mbit'
   middlebox --left veth1 --right veth2 --to-right 'tbf rate 20mbit burst 5kb latency 1s; fq_codel' --to-left 'netem delay 20ms limit 4000'
   middlebox --device tap --left tap0 --right tap1 --limit none
+  middlebox --left veth1 --right veth2 --qdisc 'tbf rate 10mbit burst 1500kb limit 10mb; codel' --live
 A discipline may be a whole tc script: commands separated by semicolons, `tc qdisc add dev X` may stay in front.
 TAP interfaces that do not exist are made and live as long as the middlebox. Over AF_XDP `netem duplicate` doubles nothing: the \
 memory of a card has no frame to spare for a packet that never came in; --device tap doubles.";
@@ -60,6 +62,9 @@ struct Args {
     /// One JSON object per line instead of text
     #[arg(long)]
     json: bool,
+    /// The queues as they are now, on the whole terminal, instead of lines: q ends it. Lines all the same if the output is no terminal
+    #[arg(long, conflicts_with = "json")]
+    live: bool,
     /// Look for work without ever sleeping; uses a whole core
     #[arg(long)]
     busy_poll: bool,
@@ -123,20 +128,44 @@ struct Middlebox<D: Device> {
     since: Instant,
     end: Option<Instant>,
     before: [Box<QueueStats>; 2],
+    /// What is drawn on in place of lines, and what its ports are called: to the right, to the left.
+    screen: Option<(Screen, [String; 2])>,
 }
 
+/// From line to line.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// From picture to picture.
+const PICTURE: Duration = Duration::from_millis(200);
 
 impl<D: Device<Frame: Frame + Send + 'static>> Middlebox<D> {
+    fn interval(&self) -> Duration {
+        if self.screen.is_some() { PICTURE } else { INTERVAL }
+    }
+
     /// A line for each way about the interval that ends now.
     fn report(&mut self, event: &str, now: Instant) {
         let Bridge { left, right, .. } = &self.bridge;
+        if let Some((screen, [to_right, to_left])) = &self.screen {
+            let ports =
+                [(to_right, left, right), (to_left, right, left)].map(|(name, from, to)| picture(name, from.received(), to));
+            screen.show(Snapshot { at: now - self.begun, ports: ports.into() });
+            self.since = now;
+            return;
+        }
         let [there, back] = &mut self.before;
         for (way, from, to, before) in [("to_right", left, right, there), ("to_left", right, left, back)] {
             line(event, way, from.received(), to, before, (self.begun, self.since, now)).print(self.json);
         }
         self.since = now;
     }
+}
+
+/// The way out at `to`, as it is now.
+fn picture<D: Device<Frame: Frame + Send + 'static>>(name: &str, received: Received, to: &Side<D>) -> PortState {
+    let mut port = PortState::of(name, to.port());
+    let outside = [("no frame free", received.no_memory), ("too long", received.too_long)];
+    port.drops.extend(outside.into_iter().filter(|(_, count)| *count > 0).map(|(why, count)| (why.to_owned(), count)));
+    port
 }
 
 fn line<'a, D: Device>(
@@ -178,7 +207,7 @@ where
 impl<D: Device<Frame: Frame + Send + 'static> + AsFd> Between for Middlebox<D> {
     fn turn(&mut self, now: Instant) -> Turn {
         let more = self.bridge.turn(now);
-        if now >= self.since + INTERVAL {
+        if now >= self.since + self.interval() {
             self.report("interval", now);
         }
         if self.end.is_some_and(|end| now >= end) {
@@ -188,7 +217,7 @@ impl<D: Device<Frame: Frame + Send + 'static> + AsFd> Between for Middlebox<D> {
             return Turn::Again;
         }
         let wake = self.bridge.wake(now).map(|wake| wake.at);
-        Turn::Wait(wake.into_iter().chain([self.since + INTERVAL]).chain(self.end).min())
+        Turn::Wait(wake.into_iter().chain([self.since + self.interval()]).chain(self.end).min())
     }
 
     fn devices(&self) -> [BorrowedFd<'_>; 2] {
@@ -216,9 +245,18 @@ where
     let begun = event_loop.clock().now();
     let end = args.seconds.map(|time| begun + time);
     let before = [Box::default(), Box::default()];
-    let mut middlebox = Middlebox { bridge, json: args.json, begun, since: begun, end, before };
     eprintln!("listening: {} <-> {}; Ctrl-C ends", args.left, args.right);
-    let ended = event_loop.run_between(&mut middlebox)?;
+    let stopper = event_loop.stopper();
+    let screen = match args.live {
+        true => Screen::open(View::new(format!("{} <-> {}", args.left, args.right)), move || stopper.stop())?,
+        false => None,
+    };
+    let screen = screen.map(|screen| (screen, [format!("to right ({})", args.right), format!("to left ({})", args.left)]));
+    let mut middlebox = Middlebox { bridge, json: args.json, begun, since: begun, end, before, screen };
+    let ended = event_loop.run_between(&mut middlebox);
+    // The terminal is itself again before anything is printed.
+    middlebox.screen = None;
+    let ended = ended?;
     middlebox.before = [Box::default(), Box::default()];
     middlebox.since = begun;
     middlebox.report("summary", event_loop.clock().now());

@@ -1,0 +1,133 @@
+//! [`History`]: the last minutes of ports: how fast packets came and went, how long they stayed, the course of the queue.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tautline_qdisc::stats::Sojourn;
+
+use crate::snapshot::{Counted, PortState, Snapshot};
+
+/// Rates and times of stay are of the last second.
+const WINDOW: Duration = Duration::from_secs(1);
+/// Moments that the course of a queue has: more than any terminal is wide.
+const COURSE: usize = 512;
+
+/// What was seen of ports.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// Those of the last second, and the last before.
+    recent: VecDeque<Snapshot>,
+    /// Packets waiting at each port, the latest last.
+    courses: Vec<VecDeque<u64>>,
+}
+
+/// Packets and bits in a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Speed {
+    pub(crate) packets: f64,
+    pub(crate) bits: f64,
+}
+
+impl History {
+    /// Takes what is to be seen now. One that is not after the last begins anew.
+    pub fn push(&mut self, snapshot: Snapshot) {
+        let again =
+            self.recent.back().is_some_and(|last| snapshot.at <= last.at || snapshot.ports.len() != last.ports.len());
+        if again {
+            *self = Self::default();
+        }
+        self.courses.resize(snapshot.ports.len(), VecDeque::new());
+        for (course, port) in self.courses.iter_mut().zip(&snapshot.ports) {
+            if course.len() == COURSE {
+                course.pop_front();
+            }
+            course.push_back(port.backlog.packets as u64);
+        }
+        let begins = snapshot.at.saturating_sub(WINDOW);
+        while self.recent.get(1).is_some_and(|next| next.at <= begins) {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(snapshot);
+    }
+
+    /// The latest.
+    pub fn now(&self) -> Option<&Snapshot> {
+        self.recent.back()
+    }
+
+    /// The last `count` lengths of the queue of port number `port`, in packets, the latest last.
+    pub fn course(&self, port: usize, count: usize) -> Vec<u64> {
+        let course = self.courses.get(port).map(|course| course.iter().copied().skip(course.len().saturating_sub(count)));
+        course.map(Iterator::collect).unwrap_or_default()
+    }
+
+    /// How fast what `counted` tells of port number `port` grew in the last second.
+    pub(crate) fn speed(&self, port: usize, counted: impl Fn(&PortState) -> Counted) -> Speed {
+        let (Some(first), Some(last)) = (self.recent.front(), self.recent.back()) else { return Speed::default() };
+        let (Some(before), Some(now)) = (first.ports.get(port), last.ports.get(port)) else { return Speed::default() };
+        let (before, now, seconds) = (counted(before), counted(now), (last.at - first.at).as_secs_f64());
+        if seconds == 0.0 {
+            return Speed::default();
+        }
+        Speed {
+            packets: now.packets.saturating_sub(before.packets) as f64 / seconds,
+            bits: now.bytes.saturating_sub(before.bytes) as f64 * 8.0 / seconds,
+        }
+    }
+
+    /// How long packets stayed at port number `port` that left in the last second.
+    pub(crate) fn sojourn(&self, port: usize) -> Sojourn {
+        let (Some(first), Some(last)) = (self.recent.front(), self.recent.back()) else { return Sojourn::default() };
+        let (Some(before), Some(now)) = (first.ports.get(port), last.ports.get(port)) else { return Sojourn::default() };
+        let mut stayed = now.sojourn.clone();
+        if self.recent.len() > 1 {
+            let counts = stayed.histogram.iter_mut().zip(before.sojourn.histogram);
+            counts.for_each(|(count, before)| *count = count.saturating_sub(before));
+        }
+        stayed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64, packets: u64) -> Snapshot {
+        let sent = Counted { packets, bytes: packets * 1000 };
+        let mut port = PortState { sent, ..PortState::default() };
+        port.backlog.packets = packets as usize;
+        port.sojourn.histogram[20] = packets;
+        Snapshot { at: Duration::from_millis(millis), ports: vec![port] }
+    }
+
+    #[test]
+    fn speeds_and_stays_are_those_of_the_last_second() {
+        let mut history = History::default();
+        for (millis, packets) in [(0, 0), (250, 10), (500, 20), (750, 20), (1000, 20), (1250, 30), (1500, 120)] {
+            history.push(at(millis, packets));
+        }
+        let speed = history.speed(0, |port| port.sent);
+        assert_eq!(speed, Speed { packets: 100.0, bits: 800_000.0 });
+        assert_eq!(history.sojourn(0).count(), 100);
+        assert_eq!(history.course(0, 3), [20, 30, 120]);
+    }
+
+    #[test]
+    fn nothing_and_one_have_no_speed_and_time_that_steps_back_begins_anew() {
+        let mut history = History::default();
+        assert_eq!(history.speed(0, |port| port.sent), Speed::default());
+        history.push(at(5000, 7));
+        assert_eq!((history.speed(0, |port| port.sent), history.sojourn(0).count()), (Speed::default(), 7));
+        history.push(at(4000, 3));
+        assert_eq!((history.course(0, 10), history.now().map(|now| now.at)), (vec![3], Some(Duration::from_secs(4))));
+        assert_eq!(history.speed(9, |port| port.sent), Speed::default());
+    }
+
+    #[test]
+    fn the_course_is_bounded() {
+        let mut history = History::default();
+        (0..2000).for_each(|number| history.push(at(number, number)));
+        assert_eq!(history.course(0, 5000).len(), COURSE);
+        assert!(history.recent.len() <= 1002);
+    }
+}

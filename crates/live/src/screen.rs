@@ -1,0 +1,147 @@
+//! [`Screen`]: the terminal, for as long as the value lives. However this ends, by a key, a signal, an error or a panic on any thread, the
+//! terminal is as it was.
+
+use std::io::{self, IsTerminal};
+use std::panic;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+use crate::snapshot::Snapshot;
+use crate::view::{Key, View};
+
+/// How soon a key is noticed.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// A terminal that shows snapshots, until it is dropped.
+#[derive(Debug)]
+pub struct Screen {
+    snapshots: Option<SyncSender<Snapshot>>,
+    drawer: Option<JoinHandle<()>>,
+}
+
+impl Screen {
+    /// Takes the terminal that standard output is; `None` if it is none. `quit` is called, once, when somebody presses `q` or Ctrl-C or the
+    /// terminal fails, and at the end at the latest.
+    ///
+    /// # Errors
+    /// If the terminal cannot be set up; it is then as it was.
+    pub fn open(view: View, quit: impl FnOnce() + Send + 'static) -> io::Result<Option<Self>> {
+        if !io::stdout().is_terminal() {
+            return Ok(None);
+        }
+        // With a hook that gives the terminal back before a panic is told.
+        let mut terminal = ratatui::try_init().inspect_err(|_| ratatui::restore())?;
+        let taken = Taken { quit: Some(quit) };
+        stop_drawing_on_panic();
+        let (snapshots, shown) = sync_channel(1);
+        let draw = move || {
+            let _taken = taken;
+            // There is nobody to tell of a terminal that fails, but that it is over.
+            let _gone = show(&mut terminal, view, &shown);
+        };
+        let drawer = thread::Builder::new().name("screen".into()).spawn(draw)?;
+        Ok(Some(Self { snapshots: Some(snapshots), drawer: Some(drawer) }))
+    }
+
+    /// Shows `snapshot` soon. It is passed over while one before it waits to be drawn.
+    pub fn show(&self, snapshot: Snapshot) {
+        if let Some(snapshots) = &self.snapshots {
+            let _busy_or_gone = snapshots.try_send(snapshot);
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.snapshots = None;
+        // A panic there has been told, and the terminal given back, by its hook.
+        let _ = self.drawer.take().map(JoinHandle::join);
+    }
+}
+
+/// A terminal that is to be given back, and who is to be told then.
+struct Taken<F: FnOnce()> {
+    quit: Option<F>,
+}
+
+impl<F: FnOnce()> Drop for Taken<F> {
+    fn drop(&mut self) {
+        ratatui::restore();
+        if let Some(quit) = self.quit.take() {
+            quit();
+        }
+    }
+}
+
+/// True once any thread has panicked: the terminal has been given back, and what is drawn would cover what is told.
+static PANICKED: AtomicBool = AtomicBool::new(false);
+
+fn stop_drawing_on_panic() {
+    let before = panic::take_hook();
+    panic::set_hook(Box::new(move |why| {
+        PANICKED.store(true, Ordering::Relaxed);
+        before(why);
+    }));
+}
+
+/// Draws what comes until nobody sends any more, or somebody has had enough.
+fn show(terminal: &mut DefaultTerminal, mut view: View, shown: &Receiver<Snapshot>) -> io::Result<()> {
+    while !PANICKED.load(Ordering::Relaxed) {
+        terminal.draw(|frame| view.draw(frame))?;
+        match shown.recv_timeout(PATIENCE) {
+            Ok(snapshot) => view.push(snapshot),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        }
+        while event::poll(Duration::ZERO)? {
+            match event::read()? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => match meaning(key) {
+                    Some(Wish::Quit) => return Ok(()),
+                    Some(Wish::View(key)) => view.key(key),
+                    None => {}
+                },
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a key means.
+#[derive(Debug, PartialEq, Eq)]
+enum Wish {
+    Quit,
+    View(Key),
+}
+
+fn meaning(key: KeyEvent) -> Option<Wish> {
+    Some(match key.code {
+        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Wish::Quit,
+        KeyCode::Char('q' | 'Q') | KeyCode::Esc => Wish::Quit,
+        KeyCode::Tab | KeyCode::Right => Wish::View(Key::Next),
+        KeyCode::BackTab | KeyCode::Left => Wish::View(Key::Previous),
+        KeyCode::Up | KeyCode::Char('k') => Wish::View(Key::Up),
+        KeyCode::Down | KeyCode::Char('j') => Wish::View(Key::Down),
+        KeyCode::Char(' ' | 'p') => Wish::View(Key::Pause),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn q_and_control_c_end_it_and_c_alone_does_nothing() {
+        let key = |code, modifiers| meaning(KeyEvent::new(code, modifiers));
+        assert_eq!(key(KeyCode::Char('q'), KeyModifiers::NONE), Some(Wish::Quit));
+        assert_eq!(key(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Wish::Quit));
+        assert_eq!(key(KeyCode::Char('c'), KeyModifiers::NONE), None);
+        assert_eq!(key(KeyCode::Tab, KeyModifiers::NONE), Some(Wish::View(Key::Next)));
+    }
+}

@@ -1,0 +1,135 @@
+//! [`View`]: draws a [`History`]: a block for each port, and below them all that the discipline of the chosen port tells of itself.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `port` | the block of a port |
+//! | `tree` | the lines of a report |
+//! | `amounts` | numbers as people read them |
+
+mod amounts;
+mod port;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Paragraph};
+
+use crate::history::History;
+use crate::snapshot::Snapshot;
+
+/// Columns that a port's block wants; narrower terminals have fewer blocks beside each other.
+const COLUMNS: u16 = 46;
+/// Rows of the discipline's own lines that are kept as long as there is a port to leave out.
+const LEAST_TREE: u16 = 5;
+
+/// What somebody wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// The next port.
+    Next,
+    /// The one before.
+    Previous,
+    /// Further up in the discipline's lines.
+    Up,
+    /// Further down.
+    Down,
+    /// Nothing moves until it is pressed again.
+    Pause,
+}
+
+/// A drawing of ports.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    title: String,
+    history: History,
+    /// The port whose discipline is shown.
+    chosen: usize,
+    /// Lines of it that are scrolled away.
+    above: u16,
+    paused: bool,
+}
+
+impl View {
+    /// One with this title, of nothing so far.
+    pub fn new(title: impl Into<String>) -> Self {
+        Self { title: title.into(), ..Self::default() }
+    }
+
+    /// Takes what is to be seen now.
+    pub fn push(&mut self, snapshot: Snapshot) {
+        if !self.paused {
+            self.history.push(snapshot);
+        }
+    }
+
+    /// Does what somebody wants.
+    pub fn key(&mut self, key: Key) {
+        let ports = self.history.now().map_or(0, |now| now.ports.len()).max(1);
+        match key {
+            Key::Next => (self.chosen, self.above) = ((self.chosen + 1) % ports, 0),
+            Key::Previous => (self.chosen, self.above) = ((self.chosen + ports - 1) % ports, 0),
+            Key::Up => self.above = self.above.saturating_sub(1),
+            Key::Down => self.above = self.above.saturating_add(1),
+            Key::Pause => self.paused = !self.paused,
+        }
+    }
+
+    /// Draws it.
+    pub fn draw(&mut self, frame: &mut Frame<'_>) {
+        let [head, body] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(frame.area());
+        let Some(now) = self.history.now() else {
+            return frame.render_widget(Paragraph::new(format!("{}: nothing yet", self.title)), head);
+        };
+        self.chosen = self.chosen.min(now.ports.len().saturating_sub(1));
+        let time = format!("  {:.1} s{}", now.at.as_secs_f64(), if self.paused { ", paused" } else { "" });
+        let keys = "q quit  tab port  ↑↓ scroll  space pause";
+        let [left, right] = Layout::horizontal([Constraint::Min(0), Constraint::Length(40)]).areas(head);
+        let title = Span::styled(self.title.as_str(), Style::new().add_modifier(Modifier::BOLD));
+        frame.render_widget(Line::from(vec![title, Span::raw(time)]), left);
+        frame.render_widget(Line::styled(keys, Style::new().add_modifier(Modifier::DIM)).right_aligned(), right);
+        let rest = self.ports(frame, body);
+        self.tree(frame, rest);
+    }
+
+    /// The blocks of all ports that there is room for, the chosen among them; what is left below them.
+    fn ports(&self, frame: &mut Frame<'_>, area: Rect) -> Rect {
+        let count = self.history.now().map_or(0, |now| now.ports.len());
+        let beside = usize::from(area.width / COLUMNS).clamp(1, count.max(1));
+        let most = usize::from(area.height.saturating_sub(LEAST_TREE) / port::ROWS).max(1);
+        let rows = count.div_ceil(beside).min(most);
+        // The chosen one is in the last row at the latest.
+        let first_row = (self.chosen / beside + 1).saturating_sub(rows);
+        let [blocks, rest] =
+            Layout::vertical([Constraint::Length(port::ROWS * rows as u16), Constraint::Min(0)]).areas(area);
+        let lines = Layout::vertical(vec![Constraint::Length(port::ROWS); rows]).split(blocks);
+        for (row, line) in lines.iter().enumerate() {
+            let cells = Layout::horizontal(vec![Constraint::Fill(1); beside]).split(*line);
+            for (column, cell) in cells.iter().enumerate() {
+                let number = (first_row + row) * beside + column;
+                port::draw(frame, *cell, &self.history, number, number == self.chosen);
+            }
+        }
+        rest
+    }
+
+    /// What the chosen port's discipline tells of itself.
+    fn tree(&mut self, frame: &mut Frame<'_>, area: Rect) {
+        let Some(port) = self.history.now().and_then(|now| now.ports.get(self.chosen)) else { return };
+        let lines = tree::lines(&port.report);
+        let hidden = (lines.len() as u16).saturating_sub(area.height.saturating_sub(2));
+        self.above = self.above.min(hidden);
+        let title = match hidden {
+            0 => format!(" {}: its discipline ", port.name),
+            more => {
+                format!(" {}: its discipline, {} of {} lines above, ", port.name, self.above, lines.len())
+                    + &format!("{} below ", more - self.above)
+            }
+        };
+        let text: Vec<Line<'_>> = lines.into_iter().map(Line::raw).collect();
+        frame.render_widget(Paragraph::new(text).scroll((self.above, 0)).block(Block::bordered().title(title)), area);
+    }
+}
