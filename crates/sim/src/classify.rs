@@ -14,9 +14,8 @@ const IP: usize = 14;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// A packet of the first `len` bytes of `frame`, with the metadata that its headers give. Other frames than IP form one flow.
-pub(crate) fn packet(frame: HeapFrame, len: u32) -> Packet<HeapFrame> {
-    let packet = Packet::new(frame, len);
+/// `packet` with the metadata that its headers give. Other frames than IP form one flow.
+pub(crate) fn describe(packet: Packet<HeapFrame>) -> Packet<HeapFrame> {
     match Headers::read(packet.bytes()) {
         None => packet,
         Some(Headers { tos, source, destination, flow }) => {
@@ -26,9 +25,8 @@ pub(crate) fn packet(frame: HeapFrame, len: u32) -> Packet<HeapFrame> {
     }
 }
 
-/// A packet of the first `len` bytes of `frame` for a queue that asks for nothing but its length.
-pub(crate) fn packet_in_order(frame: HeapFrame, len: u32) -> Packet<HeapFrame> {
-    let packet = Packet::new(frame, len);
+/// The same for a queue that asks for nothing but its length.
+pub(crate) fn describe_in_order(packet: Packet<HeapFrame>) -> Packet<HeapFrame> {
     // What it says of its TOS byte is written back when it leaves.
     let tos = tos(packet.bytes()).unwrap_or_default();
     packet.with_tos(tos, 0)
@@ -97,7 +95,7 @@ mod tests {
         frame.bytes_mut()[23] = TCP;
         frame.bytes_mut()[26..34].copy_from_slice(&[10, 7, 0, 1, 10, 7, 0, 2]);
         frame.bytes_mut()[34..36].copy_from_slice(&source_port.to_be_bytes());
-        packet(frame, 60)
+        describe(Packet::new(frame, 60))
     }
 
     #[test]
@@ -115,7 +113,7 @@ mod tests {
             let mut frame = HeapFrame::new();
             frame.bytes_mut()[12..16].copy_from_slice(&[0x86, 0xdd, 0x6b, 0xa0]);
             (frame.bytes_mut()[20], frame.bytes_mut()[37], frame.bytes_mut()[55]) = (TCP, host, port);
-            let packet = packet(frame, 80);
+            let packet = describe(Packet::new(frame, 80));
             (packet.flow_hash(), packet.host_hashes(), packet.tos())
         };
         let (a, b, c) = (flow(1, 1), flow(2, 1), flow(1, 2));
@@ -127,7 +125,7 @@ mod tests {
     #[test]
     fn short_and_foreign_frames_are_one_flow() {
         for len in 0..38 {
-            assert_eq!(packet(HeapFrame::new(), len).flow_hash(), 0, "len {len}");
+            assert_eq!(describe(Packet::new(HeapFrame::new(), len)).flow_hash(), 0, "len {len}");
         }
     }
 }

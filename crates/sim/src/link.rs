@@ -21,7 +21,7 @@ use tautline_qdisc::{Backlog, DropReason, Drops, DynQdisc, Ledger, Qdisc, Report
 use crate::classify;
 use crate::config_error::ConfigError;
 use crate::event_queue::EventQueue;
-use crate::nic::SimNic;
+use crate::nic::{Departing, SimNic};
 use crate::schedule::Line;
 
 use card::Card;
@@ -131,7 +131,7 @@ impl Link {
         self.stats.entered += 1;
         tracer.record(&LinkEvent { at: now, what: LinkWhat::Entered }, bytes);
         let packet = self.copy(bytes);
-        self.queue_up(packet, now, tracer);
+        self.queue_up(self.describe(packet), now, tracer);
     }
 
     fn queue_up(&mut self, packet: Packet<HeapFrame>, now: Instant, tracer: &mut impl LinkTracer) {
@@ -187,10 +187,14 @@ impl Link {
     pub(crate) fn take_in(&mut self, packet: &mut Packet<HeapFrame>, now: Instant, tracer: &mut impl LinkTracer) {
         self.stats.entered += 1;
         tracer.record(&LinkEvent { at: now, what: LinkWhat::Entered }, packet.bytes());
+        let packet = self.take_over(packet);
+        self.queue_up(self.describe(packet), now, tracer);
+    }
+
+    /// A packet of this link with the bytes of another, which gets an empty frame for them.
+    fn take_over(&mut self, packet: &mut Packet<HeapFrame>) -> Packet<HeapFrame> {
         let (spare, len, due) = (self.take_frame(), packet.bytes().len() as u32, packet.due());
-        let frame = packet.replace_frame(spare);
-        let packet = self.dress(frame, len).with_due(due);
-        self.queue_up(packet, now, tracer);
+        Packet::new(packet.replace_frame(spare), len).with_due(due)
     }
 
     /// Lets time pass until `now`; gives every frame that has arrived to `deliver`.
@@ -305,8 +309,11 @@ impl Link {
     /// What the card has sent is on its way, what its driver found completed comes to rest, and its ring is filled again.
     fn work(&mut self, now: Instant, tracer: &mut impl LinkTracer) {
         let Some(mut card) = self.card.take() else { return };
-        card.advance(now, |bytes, at| {
-            let packet = self.copy(bytes);
+        card.advance(now, |frame, at| {
+            let packet = match frame {
+                Departing::Packet(packet) => self.take_over(packet),
+                Departing::Segment(bytes) => self.copy(bytes),
+            };
             self.launch(packet, at, tracer);
         });
         for packet in card.done.drain(..) {
@@ -420,14 +427,14 @@ impl Link {
         let len = bytes.len().min(HeapFrame::LEN);
         let mut frame = self.take_frame();
         frame.bytes_mut()[..len].copy_from_slice(&bytes[..len]);
-        self.dress(frame, len as u32)
+        Packet::new(frame, len as u32)
     }
 
-    /// A packet with the metadata that the queue asks for.
-    fn dress(&self, frame: HeapFrame, len: u32) -> Packet<HeapFrame> {
+    /// `packet` with the metadata that the queue asks for.
+    fn describe(&self, packet: Packet<HeapFrame>) -> Packet<HeapFrame> {
         match self.config.queue {
-            Buffer::TailDrop { .. } => classify::packet_in_order(frame, len),
-            Buffer::Discipline(_) => classify::packet(frame, len),
+            Buffer::TailDrop { .. } => classify::describe_in_order(packet),
+            Buffer::Discipline(_) => classify::describe(packet),
         }
     }
 

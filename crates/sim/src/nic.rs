@@ -247,7 +247,12 @@ impl SimNic {
             self.sent.extend(self.sending.pop_front());
             self.gather(departs);
         }
-        if matches!(self.moderation, Moderation::Gathering { until, .. } if until <= now) {
+        self.announce_due(now);
+    }
+
+    /// Announces completions that have waited for long enough.
+    pub(crate) fn announce_due(&mut self, now: Instant) {
+        if self.announces_at().is_some_and(|until| until <= now) {
             self.announce();
         }
     }
@@ -264,12 +269,20 @@ impl SimNic {
 
     /// When [`advance`](Self::advance) has something to do.
     pub fn next_event(&self) -> Option<Instant> {
-        let departure = self.departures.front().copied();
-        let announcement = match self.moderation {
+        earliest(self.departs_at(), self.announces_at())
+    }
+
+    /// When the next frame has left.
+    pub(crate) fn departs_at(&self) -> Option<Instant> {
+        self.departures.front().copied()
+    }
+
+    /// When completions are announced at the latest.
+    pub(crate) fn announces_at(&self) -> Option<Instant> {
+        match self.moderation {
             Moderation::Quiet => None,
             Moderation::Gathering { until, .. } => Some(until),
-        };
-        earliest(departure, announcement)
+        }
     }
 
     /// True once per completion interrupt: the driver should poll its host.

@@ -13,7 +13,7 @@ use tautline_bql::{Limit, Ring};
 use super::config::{CardConfig, LinkConfig};
 use super::earliest;
 use crate::config_error::ConfigError;
-use crate::nic::{NicConfig, SimNic};
+use crate::nic::{Departing, NicConfig, SimNic};
 
 /// The card of a link.
 pub(super) struct Card {
@@ -39,10 +39,10 @@ impl Card {
         Ok(Self { ring: Ring::new(SimNic::new(nic)?, limit.build()?), copy, late, rng, answers_at: None, done: Vec::new() })
     }
 
-    /// Lets time pass until `now`: shows `wire` what has left; `done` then holds what the driver found completed.
-    pub(super) fn advance(&mut self, now: Instant, wire: impl FnMut(&[u8], Instant)) {
+    /// Lets time pass until `now`: gives `wire` what has left; `done` then holds what the driver found completed.
+    pub(super) fn advance(&mut self, now: Instant, wire: impl FnMut(Departing<'_>, Instant)) {
         let nic = self.ring.device_mut();
-        nic.advance(now, wire);
+        nic.send_off(now, wire);
         if nic.take_interrupt() && self.answers_at.is_none() {
             self.answers_at = Some(now + lateness(self.late, &mut self.rng));
         }

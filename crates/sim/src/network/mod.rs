@@ -286,16 +286,19 @@ where
         let mut recorder = recorder.borrow_mut();
         let tap = &mut LinkTap { link, recorder: &mut *recorder };
         let nic = ends[number].host.device_mut();
-        nic.send_off(*now, |frame, at| match frame {
-            // A recorder knows a packet by its memory until it has completed.
-            Departing::Packet(packet) if !R::ENABLED && is_ordinary(packet) => links[link].take_in(packet, at, tap),
-            mut frame => links[link].enter(frame.complete(), at, tap),
+        let mut departed = false;
+        nic.send_off(*now, |frame, at| {
+            departed = true;
+            match frame {
+                // A recorder knows a packet by its memory until it has completed.
+                Departing::Packet(packet) if !R::ENABLED && is_ordinary(packet) => links[link].take_in(packet, at, tap),
+                mut frame => links[link].enter(frame.complete(), at, tap),
+            }
         });
-        let interrupts = nic.interrupting();
         drop(recorder);
         self.plan_nic(number);
-        self.plan_link(link);
-        if interrupts {
+        if departed {
+            self.plan_link(link);
             self.plan_host(number);
         }
     }
@@ -305,12 +308,13 @@ where
         let Self { now, ends, links, wiring, recorder, touched, .. } = self;
         let mut recording = recorder.borrow_mut();
         let recorder = &mut *recording;
+        let mut host_touched = None;
         links[number].serialise(*now, &mut LinkTap { link: number, recorder });
         while let Some(mut packet) = links[number].arrived(*now, &mut LinkTap { link: number, recorder }) {
             match wiring.head(number) {
                 Node::Host(host) => {
                     ends[host].host.device_mut().take_in(&mut packet);
-                    touched.push(Part::Host(host));
+                    host_touched = Some(host);
                 }
                 Node::Router(router) => {
                     let mut ways = wiring.ways(router, number, packet.bytes()).peekable();
@@ -323,7 +327,9 @@ where
                             }
                             None => links[link].take_in(&mut packet, *now, tap),
                         }
-                        touched.push(Part::Link(link));
+                        if touched.last() != Some(&Part::Link(link)) {
+                            touched.push(Part::Link(link));
+                        }
                     }
                 }
             }
@@ -331,6 +337,9 @@ where
         }
         drop(recording);
         self.plan_link(number);
+        if let Some(host) = host_touched {
+            self.plan_host(host);
+        }
         while let Some(part) = self.touched.pop() {
             self.plan(part);
         }
@@ -340,6 +349,7 @@ where
     fn answer(&mut self, number: usize) {
         let End { host, app, wake } = &mut self.ends[number];
         let nic = host.device_mut();
+        nic.announce_due(self.now);
         let (interrupt, arrived) = (nic.take_interrupt(), nic.rx_waiting() > 0);
         let called = app.call_at().is_some_and(|at| at <= self.now);
         let wake = wake.filter(|wake| wake.at <= self.now).map(|wake| wake.why);
@@ -427,7 +437,7 @@ where
 
     #[inline]
     fn nic_due_at(&self, number: usize) -> Option<Instant> {
-        self.ends[number].host.port().ring().device().next_event()
+        self.ends[number].host.port().ring().device().departs_at()
     }
 
     #[inline]
@@ -435,7 +445,7 @@ where
         let End { host, app, wake } = &self.ends[number];
         let nic = host.port().ring().device();
         let input = (nic.interrupting() || nic.rx_waiting() > 0).then_some(self.now);
-        input.or_else(|| earliest(wake.map(|wake| wake.at), app.call_at()))
+        input.or_else(|| earliest(earliest(nic.announces_at(), wake.map(|wake| wake.at)), app.call_at()))
     }
 
     fn stall(&self, kind: StallKind) -> Stall {
