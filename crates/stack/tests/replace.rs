@@ -1,56 +1,16 @@
 //! Another discipline in the place of the one in force: what waited is not lost, not reordered, and not told as lost.
 
+#[path = "pair/nic.rs"]
+mod nic;
+
 use std::net::{Ipv4Addr, SocketAddr};
 
-use tautline_base::{Device, HeapFrame, Instant, Packet, Pool, Received};
+use tautline_base::{HeapFrame, Instant, Packet, Pool};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::{DynQdisc, build};
 use tautline_stack::{Cidr, Host, HostConfig, NoTrace, Replaced, UdpConfig};
 
-/// Keeps what it is given to send.
-#[derive(Default)]
-struct Nic {
-    sent: Vec<Vec<u8>>,
-    done: Vec<Packet<HeapFrame>>,
-    closed: bool,
-}
-
-impl Device for Nic {
-    type Frame = HeapFrame;
-
-    fn mtu(&self) -> usize {
-        1500
-    }
-
-    fn room(&self) -> usize {
-        if self.closed { 0 } else { 64 - self.done.len() }
-    }
-
-    fn put(&mut self, packet: Packet<HeapFrame>, _now: Instant) {
-        self.sent.push(packet.bytes().to_vec());
-        self.done.push(packet);
-    }
-
-    fn doorbell(&mut self, _now: Instant) {}
-
-    fn reap(&mut self, _now: Instant, done: &mut Vec<Packet<HeapFrame>>) {
-        done.append(&mut self.done);
-    }
-
-    fn in_flight(&self) -> usize {
-        self.done.len()
-    }
-
-    fn receive(&mut self, _now: Instant) -> Option<Received<HeapFrame>> {
-        None
-    }
-
-    fn recycle(&mut self, _frame: HeapFrame) {}
-
-    fn reset(&mut self, lost: &mut Vec<Packet<HeapFrame>>) {
-        lost.append(&mut self.done);
-    }
-}
+use nic::Nic;
 
 type Any = Box<dyn DynQdisc<Packet<HeapFrame>>>;
 
@@ -66,7 +26,7 @@ fn waiting(words: &str, count: u8) -> (Host<Any, Nic>, Instant) {
     let udp = UdpConfig { broadcast: true, ..UdpConfig::default() };
     let socket = host.udp_bind("0.0.0.0:9".parse::<SocketAddr>().expect("an address"), udp).expect("free");
     let now = Instant::from_secs(100);
-    host.device_mut().closed = true;
+    host.device_mut().ring = 0;
     for number in 0..count {
         let data = [vec![0; 900], vec![number]].concat();
         host.send_to(socket, &data, Some("10.7.0.255:9".parse().expect("an address"))).expect("taken");
@@ -79,7 +39,7 @@ fn waiting(words: &str, count: u8) -> (Host<Any, Nic>, Instant) {
 
 /// The numbers of what the device sends from now on.
 fn sent(host: &mut Host<Any, Nic>, mut now: Instant) -> Vec<u8> {
-    host.device_mut().closed = false;
+    host.device_mut().ring = 64;
     for _ in 0..10_000 {
         match host.poll(now) {
             Some(wake) => now = now.max(wake.at),

@@ -10,9 +10,10 @@ use crate::config::Config;
 use crate::device::{self, Stack};
 use crate::facts::{self, Fact};
 use crate::number::print;
+use crate::raw::Segment as Raw;
 use crate::script::{Action, Call, Expectation, Script, Step};
 use crate::segment::{ACK, RST, SYN, Segment};
-use crate::wire::{self, Origin, Raw, Sent};
+use crate::wire::{self, Origin, Sent};
 
 /// The port the host listens on, and the one it connects to.
 const SERVICE: u16 = 5001;
@@ -243,7 +244,7 @@ impl Runner {
             ack: (raw.flags & ACK != 0).then(|| i64::from(raw.ack.wrapping_sub(peer_isn) as i32)),
             window: Some(raw.window),
             urgent: raw.urgent,
-            codepoint: raw.codepoint,
+            codepoint: raw.ecn,
             options: Some(origin.parse_options(&raw.options)?),
             from: foreign.then_some(raw.source_port),
             to: foreign.then_some(raw.destination_port),
@@ -269,11 +270,11 @@ impl Runner {
             flags: segment.flags,
             window: segment.window.unwrap_or(u16::MAX),
             urgent: segment.urgent,
-            codepoint: segment.codepoint,
+            ecn: segment.codepoint,
             options: origin.options(segment),
             payload: text(segment.seq + i64::from(segment.flags & SYN != 0) - 1, segment.len),
         };
-        self.host.deliver(&raw.to_frame(self.config.family, segment.damaged), self.now);
+        self.host.deliver(&wire::frame(&raw, self.config.family, segment.damaged), self.now);
     }
 
     /// The peer sends `segment` in pieces. Nothing but bare acknowledgements may leave meanwhile.

@@ -1,12 +1,12 @@
-//! Frames: written and read here from the RFCs, without the code under test. Checksums of what the host sends are verified.
+//! Frames: written and read here, without the code under test. Checksums of what the host sends are verified.
 
 use std::net::IpAddr;
 
 use crate::device::{OUR_MAC, THEIR_MAC, ours, theirs};
+use crate::raw::{Segment as Raw, TCP, checksum, pseudo_header};
 use crate::segment::{Choice, Segment};
 
 const ETHERNET: usize = 14;
-const TCP: u8 = 6;
 const ICMPV6: u8 = 58;
 
 /// What carries the segments of a script.
@@ -35,21 +35,6 @@ fn addresses(from: IpAddr, to: IpAddr) -> Vec<u8> {
     }
 }
 
-/// A TCP segment with the numbers of the wire.
-#[derive(Debug, Default)]
-pub(crate) struct Raw {
-    pub(crate) source_port: u16,
-    pub(crate) destination_port: u16,
-    pub(crate) seq: u32,
-    pub(crate) ack: u32,
-    pub(crate) flags: u16,
-    pub(crate) window: u16,
-    pub(crate) urgent: u16,
-    pub(crate) codepoint: u8,
-    pub(crate) options: Vec<u8>,
-    pub(crate) payload: Vec<u8>,
-}
-
 /// What the host sent.
 pub(crate) enum Sent {
     /// Who has the peer's address?
@@ -57,41 +42,26 @@ pub(crate) enum Sent {
     Tcp(Raw),
 }
 
-impl Raw {
-    /// The frame that carries it to the host.
-    pub(crate) fn to_frame(&self, family: Family, damaged: bool) -> Vec<u8> {
-        let mut options = self.options.clone();
-        options.resize(options.len().next_multiple_of(4), 0);
-        assert!(options.len() <= 40, "options fit the header");
-        let mut tcp = Vec::new();
-        tcp.extend(self.source_port.to_be_bytes());
-        tcp.extend(self.destination_port.to_be_bytes());
-        tcp.extend(self.seq.to_be_bytes());
-        tcp.extend(self.ack.to_be_bytes());
-        tcp.extend([(5 + options.len() as u8 / 4) << 4 | (self.flags >> 8) as u8, self.flags as u8]);
-        tcp.extend(self.window.to_be_bytes());
-        tcp.extend([0; 2]);
-        tcp.extend(self.urgent.to_be_bytes());
-        tcp.extend(options);
-        tcp.extend(&self.payload);
-        let ends = addresses(theirs(family), ours(family));
-        let sum = checksum(&[&pseudo_header(&ends, TCP, tcp.len()), &tcp]) ^ u16::from(damaged);
-        tcp[16..18].copy_from_slice(&sum.to_be_bytes());
-        let ip = match family {
-            Family::V4 => {
-                let [high, low] = ((20 + tcp.len()) as u16).to_be_bytes();
-                let mut ip = [&[0x45, self.codepoint, high, low, 0, 0, 0x40, 0, 64, TCP, 0, 0][..], &ends].concat();
-                let sum = checksum(&[&ip]);
-                ip[10..12].copy_from_slice(&sum.to_be_bytes());
-                ip
-            }
-            Family::V6 => {
-                let [high, low] = (tcp.len() as u16).to_be_bytes();
-                [&[0x60 | self.codepoint >> 4, self.codepoint << 4, 0, 0, high, low, TCP, 64][..], &ends].concat()
-            }
-        };
-        [&OUR_MAC[..], &THEIR_MAC, &family.ether_type(), &ip, &tcp].concat()
-    }
+/// The frame that carries `segment` to the host.
+pub(crate) fn frame(segment: &Raw, family: Family, damaged: bool) -> Vec<u8> {
+    let mut tcp = segment.to_bytes();
+    let ends = addresses(theirs(family), ours(family));
+    let sum = checksum(&[&pseudo_header(&ends, TCP, tcp.len()), &tcp]) ^ u16::from(damaged);
+    tcp[16..18].copy_from_slice(&sum.to_be_bytes());
+    let ip = match family {
+        Family::V4 => {
+            let [high, low] = ((20 + tcp.len()) as u16).to_be_bytes();
+            let mut ip = [&[0x45, segment.ecn, high, low, 0, 0, 0x40, 0, 64, TCP, 0, 0][..], &ends].concat();
+            let sum = checksum(&[&ip]);
+            ip[10..12].copy_from_slice(&sum.to_be_bytes());
+            ip
+        }
+        Family::V6 => {
+            let [high, low] = (tcp.len() as u16).to_be_bytes();
+            [&[0x60 | segment.ecn >> 4, segment.ecn << 4, 0, 0, high, low, TCP, 64][..], &ends].concat()
+        }
+    };
+    [&OUR_MAC[..], &THEIR_MAC, &family.ether_type(), &ip, &tcp].concat()
 }
 
 /// Understands a frame of the host.
@@ -120,21 +90,7 @@ pub(crate) fn read(frame: &[u8], family: Family) -> Result<Sent, String> {
     if !header || checksum(&[&pseudo_header(ends, TCP, tcp.len()), tcp]) != 0 {
         return Err("wrong checksum".into());
     }
-    let u16_at = |at: usize| u16::from_be_bytes([tcp[at], tcp[at + 1]]);
-    let u32_at = |at: usize| u32::from_be_bytes([tcp[at], tcp[at + 1], tcp[at + 2], tcp[at + 3]]);
-    let header = usize::from(tcp[12] >> 4) * 4;
-    Ok(Sent::Tcp(Raw {
-        source_port: u16_at(0),
-        destination_port: u16_at(2),
-        seq: u32_at(4),
-        ack: u32_at(8),
-        flags: u16_at(12) & 0x1ff,
-        window: u16_at(14),
-        urgent: u16_at(18),
-        codepoint,
-        options: tcp[20..header].to_vec(),
-        payload: tcp[header..].to_vec(),
-    }))
+    Ok(Sent::Tcp(Raw::from_bytes(tcp, codepoint)))
 }
 
 /// Whether a frame asks for the peer's address on the link: ARP, or a neighbour solicitation (RFC 4861 §4.3).
@@ -238,18 +194,4 @@ impl Origin {
             _ => Ok(Choice::Other(kind, value.to_vec())),
         }
     }
-}
-
-/// What a checksum covers beside the packet: the addresses, the protocol, the length (RFC 9293 §3.1, RFC 8200 §8.1: the numbers
-/// are wider in IPv6, but the sum is the same).
-fn pseudo_header(ends: &[u8], protocol: u8, len: usize) -> Vec<u8> {
-    [ends, &[0, protocol], &(len as u16).to_be_bytes()].concat()
-}
-
-/// RFC 1071.
-fn checksum(parts: &[&[u8]]) -> u16 {
-    let bytes = parts.concat();
-    let sum: u32 = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0))).sum();
-    let folded = (sum >> 16) + (sum & 0xffff);
-    !((folded + (folded >> 16)) as u16)
 }

@@ -172,7 +172,7 @@ fn wrong_checksums_are_counted_and_dropped() {
     let right = u16::from_be_bytes([good[50], good[51]]);
     assert!(right != 0 && right != u16::MAX, "the two forms of zero would be equal");
     // What a card with checksum offload leaves behind when nobody finishes its work.
-    let partial = !checksum(&[&pseudo_header(&good[14..34], good.len() - 34)]);
+    let partial = !checksum(&[&pseudo_header(&good[26..34], TCP, good.len() - 34)]);
     for wrong in [right ^ 1, right ^ 0x8000, 0, u16::MAX, partial] {
         let mut frame = good.clone();
         frame[50..52].copy_from_slice(&wrong.to_be_bytes());

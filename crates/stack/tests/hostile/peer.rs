@@ -1,7 +1,9 @@
 //! [`Peer`]: the other end of one connection, played by the test segment by segment.
 //!
-//! Segments are written and read here from the RFCs, without the code under test; the checksums of everything the host sends are
-//! verified.
+//! Segments are written and read without the code under test; the checksums of everything the host sends are verified.
+
+#[path = "../raw/mod.rs"]
+mod raw;
 
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -12,6 +14,7 @@ use tautline_base::SocketId;
 use tautline_stack::{Event, Recv, TcpConfig, TcpInfo};
 
 use crate::pair::{PORT, Pair, address};
+pub(crate) use raw::{Segment, TCP, checksum, pseudo_header};
 
 pub(crate) const FIN: u16 = 1;
 pub(crate) const SYN: u16 = 2;
@@ -37,42 +40,10 @@ pub(crate) const ISN: u32 = u32::MAX - 5_000;
 /// The window the peer offers.
 pub(crate) const WINDOW: u16 = 60_000;
 
-const TCP: u8 = 6;
-
-/// A TCP segment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Segment {
-    pub(crate) source_port: u16,
-    pub(crate) destination_port: u16,
-    pub(crate) seq: u32,
-    pub(crate) ack: u32,
-    pub(crate) flags: u16,
-    pub(crate) window: u16,
-    pub(crate) urgent: u16,
-    /// The ECN field of its packet.
-    pub(crate) ecn: u8,
-    pub(crate) options: Vec<u8>,
-    pub(crate) payload: Vec<u8>,
-}
-
 impl Segment {
     /// The frame that carries it from the peer to the host.
     pub(crate) fn to_frame(&self) -> Vec<u8> {
-        let mut options = self.options.clone();
-        options.resize(options.len().next_multiple_of(4), 0);
-        assert!(options.len() <= 40, "options fit the header");
-        let mut bytes = Vec::new();
-        bytes.extend(self.source_port.to_be_bytes());
-        bytes.extend(self.destination_port.to_be_bytes());
-        bytes.extend(self.seq.to_be_bytes());
-        bytes.extend(self.ack.to_be_bytes());
-        bytes.extend([(5 + options.len() as u8 / 4) << 4 | (self.flags >> 8) as u8, self.flags as u8]);
-        bytes.extend(self.window.to_be_bytes());
-        bytes.extend([0; 2]);
-        bytes.extend(self.urgent.to_be_bytes());
-        bytes.extend(options);
-        bytes.extend(&self.payload);
-        let mut frame = ipv4(TCP, &bytes);
+        let mut frame = ipv4(TCP, &self.to_bytes());
         frame[15] = self.ecn;
         seal(&mut frame);
         frame
@@ -85,22 +56,8 @@ impl Segment {
         }
         let (ip, tcp) = frame[14..].split_at(20);
         assert_eq!(checksum(&[ip]), 0, "IP checksum");
-        assert_eq!(checksum(&[&pseudo_header(ip, tcp.len()), tcp]), 0, "TCP checksum");
-        let u16_at = |at: usize| u16::from_be_bytes([tcp[at], tcp[at + 1]]);
-        let u32_at = |at: usize| u32::from_be_bytes([tcp[at], tcp[at + 1], tcp[at + 2], tcp[at + 3]]);
-        let header = usize::from(tcp[12] >> 4) * 4;
-        Some(Self {
-            source_port: u16_at(0),
-            destination_port: u16_at(2),
-            seq: u32_at(4),
-            ack: u32_at(8),
-            flags: u16::from(tcp[12] & 1) << 8 | u16::from(tcp[13]),
-            window: u16_at(14),
-            urgent: u16_at(18),
-            ecn: ip[1],
-            options: tcp[20..header].to_vec(),
-            payload: tcp[header..].to_vec(),
-        })
+        assert_eq!(checksum(&[&pseudo_header(&ip[12..], TCP, tcp.len()), tcp]), 0, "TCP checksum");
+        Some(Self::from_bytes(tcp, ip[1]))
     }
 
     /// The value of option `kind`, if it is there.
@@ -136,24 +93,9 @@ pub(crate) fn seal(frame: &mut [u8]) {
     if frame[23] == TCP {
         frame[50..52].fill(0);
         let (ip, tcp) = frame[14..].split_at(20);
-        let sum = checksum(&[&pseudo_header(ip, tcp.len()), tcp]);
+        let sum = checksum(&[&pseudo_header(&ip[12..], TCP, tcp.len()), tcp]);
         frame[50..52].copy_from_slice(&sum.to_be_bytes());
     }
-}
-
-/// What the TCP checksum covers besides the segment (RFC 9293 §3.1).
-pub(crate) fn pseudo_header(ip: &[u8], len: usize) -> Vec<u8> {
-    [&ip[12..20], &[0, TCP], &(len as u16).to_be_bytes()].concat()
-}
-
-/// The Internet checksum (RFC 1071) of `parts` one after the other, each but the last of even length.
-pub(crate) fn checksum(parts: &[&[u8]]) -> u16 {
-    let words = parts.iter().flat_map(|part| part.chunks(2));
-    let sum = words.fold(0u32, |sum, word| {
-        let sum = sum + u32::from(word[0]) * 256 + u32::from(*word.get(1).unwrap_or(&0));
-        (sum & 0xffff) + (sum >> 16)
-    });
-    !(sum as u16)
 }
 
 /// Options, as they stand on the wire.

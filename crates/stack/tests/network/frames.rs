@@ -2,15 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// The Internet checksum (RFC 1071) of `parts` one after the other, each but the last of even length.
-pub(crate) fn checksum(parts: &[&[u8]]) -> u16 {
-    let words = parts.iter().flat_map(|part| part.chunks(2));
-    let sum = words.fold(0u32, |sum, word| {
-        let sum = sum + u32::from(word[0]) * 256 + u32::from(*word.get(1).unwrap_or(&0));
-        (sum & 0xffff) + (sum >> 16)
-    });
-    !(sum as u16)
-}
+use crate::raw::checksum;
 
 pub(crate) fn is_ipv6(frame: &[u8]) -> bool {
     frame[12..14] == [0x86, 0xdd]

@@ -3,6 +3,9 @@
 #[path = "../pair/mod.rs"]
 #[expect(dead_code, reason = "a module shared by test files, each of which uses a part of it")]
 mod pair;
+#[path = "../raw/mod.rs"]
+#[expect(dead_code, reason = "shared with tests of connections")]
+mod raw;
 
 mod families;
 mod frames;

@@ -4,69 +4,21 @@
 //! random impairments) is `tautline-sim`'s.
 #![expect(unreachable_pub, reason = "a module shared by test files; each is a crate of its own")]
 
+mod nic;
+
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::time::Duration;
 
-use tautline_base::{Device, HeapFrame, Instant, Packet, Pool, Received, SocketId};
+use tautline_base::{HeapFrame, Instant, Packet, Pool, SocketId};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::Pfifo;
 use tautline_stack::{Cidr, Event, Host, HostConfig, Recv, TcpConfig};
 
+pub use nic::Nic;
+
 pub const PORT: u16 = 5001;
 pub const DELAY: Duration = Duration::from_millis(5);
-
-/// A device that completes at once; its transmitted frames wait to be carried.
-#[derive(Default)]
-pub struct Nic {
-    sent: VecDeque<Vec<u8>>,
-    done: Vec<Packet<HeapFrame>>,
-    /// It completes nothing any more.
-    pub stuck: bool,
-    arrived: VecDeque<Vec<u8>>,
-}
-
-impl Device for Nic {
-    type Frame = HeapFrame;
-
-    fn mtu(&self) -> usize {
-        1500
-    }
-
-    fn room(&self) -> usize {
-        256 - self.done.len()
-    }
-
-    fn put(&mut self, packet: Packet<HeapFrame>, _now: Instant) {
-        self.sent.push_back(packet.bytes().to_vec());
-        self.done.push(packet);
-    }
-
-    fn doorbell(&mut self, _now: Instant) {}
-
-    fn reap(&mut self, _now: Instant, done: &mut Vec<Packet<HeapFrame>>) {
-        if !self.stuck {
-            done.append(&mut self.done);
-        }
-    }
-
-    fn in_flight(&self) -> usize {
-        self.done.len()
-    }
-
-    fn receive(&mut self, _now: Instant) -> Option<Received<HeapFrame>> {
-        let bytes = self.arrived.pop_front()?;
-        let mut frame = HeapFrame::new();
-        tautline_base::Frame::bytes_mut(&mut frame)[..bytes.len()].copy_from_slice(&bytes);
-        Some(Received::new(frame, 0, bytes.len() as u32))
-    }
-
-    fn recycle(&mut self, _frame: HeapFrame) {}
-
-    fn reset(&mut self, lost: &mut Vec<Packet<HeapFrame>>) {
-        lost.append(&mut self.done);
-    }
-}
 
 pub type Stack = Host<Pfifo<Packet<HeapFrame>>, Nic>;
 
