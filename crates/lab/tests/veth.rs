@@ -1,11 +1,15 @@
 //! A point on this machine's own network: needs root and Linux, and says so where it does not run.
 
+mod home;
+
 use std::process::Command;
 
 use tautline_lab::output::pcapng;
-use tautline_lab::plan::{Ask, plan};
+use tautline_lab::plan::{Ask, Point, plan};
 use tautline_lab::run::{Path, Quantity, Run, veth};
 use tautline_lab::scenario::{Scenario, Shelf};
+
+use home::home;
 
 /// One upload and a ping through a router that shapes to 20 Mbit/s, with a short queue and with a long one.
 const ROW: &str = r#"
@@ -64,6 +68,13 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+/// What a scenario asks for on the wire.
+fn points(scenario: &str) -> Vec<Point> {
+    let folder = home(&[("wire.toml", scenario)]);
+    let scenario = Scenario::load(&Shelf::Directory(folder.path().into()), "wire.toml").expect("a good file");
+    plan(&scenario, Ask { path: Path::Veth, ..Ask::default() })
+}
+
 fn mean(run: &Run, quantity: Quantity, of: &str) -> f64 {
     let series = run.get(quantity, of).unwrap_or_else(|| panic!("no {quantity} of {of}"));
     let values: Vec<f64> = run.measured(series).map(|(_, value)| value).collect();
@@ -83,13 +94,8 @@ fn a_shaper_shapes_and_its_queue_delays_on_the_wire_too() {
         println!("skipped: network namespaces need root");
         return;
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    std::fs::write(folder.path().join("wire.toml"), ROW).expect("it can be written to");
-    let scenario = Scenario::load(&Shelf::Directory(folder.path().into()), "wire.toml").expect("a good file");
-    let runs: Vec<Run> = plan(&scenario, Ask { path: Path::Veth, ..Ask::default() })
-        .iter()
-        .map(|point| veth::run(point).unwrap_or_else(|error| panic!("{error}")))
-        .collect();
+    let runs: Vec<Run> =
+        points(ROW).iter().map(|point| veth::run(point).unwrap_or_else(|error| panic!("{error}"))).collect();
     assert_eq!(namespaces_of(std::process::id()), 0, "namespaces go with the run");
     for run in &runs {
         let goodput = mean(run, Quantity::Goodput, "upload");
@@ -110,12 +116,9 @@ fn every_packet_on_the_wire_is_captured_where_it_passes() {
         println!("skipped: network namespaces need root");
         return;
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    std::fs::write(folder.path().join("wire.toml"), ROW).expect("it can be written to");
-    let scenario = Scenario::load(&Shelf::Directory(folder.path().into()), "wire.toml").expect("a good file");
-    let point = &plan(&scenario, Ask { path: Path::Veth, ..Ask::default() })[0];
+    let folder = home::<&str>(&[]);
     let file = folder.path().join("out/wire.pcapng");
-    let run = pcapng::record(point, &file).unwrap_or_else(|error| panic!("{error}"));
+    let run = pcapng::record(&points(ROW)[0], &file).unwrap_or_else(|error| panic!("{error}"));
     let bytes = std::fs::read(&file).expect("a capture");
     let count = |text: &str| bytes.windows(text.len()).filter(|window| *window == text.as_bytes()).count();
     for place in ["qdisc-in", "ring", "completed", "received"] {
@@ -134,12 +137,8 @@ fn every_packet_on_the_wire_is_captured_where_it_passes() {
 
 #[test]
 fn what_the_wire_cannot_be_is_refused() {
-    let folder = tempfile::tempdir().expect("a folder");
     let slow = ROW.replace("between = [\"client\", \"router\"]", "between = [\"client\", \"router\"]\ndelay = \"20ms\"");
-    std::fs::write(folder.path().join("slow.toml"), slow).expect("it can be written to");
-    let scenario = Scenario::load(&Shelf::Directory(folder.path().into()), "slow.toml").expect("a good file");
-    let point = &plan(&scenario, Ask { path: Path::Veth, ..Ask::default() })[0];
-    let error = veth::run(point).expect_err("a veth pair does not delay").to_string();
+    let error = veth::run(&points(&slow)[0]).expect_err("a veth pair does not delay").to_string();
     assert!(error.contains("client-router") && error.contains("netem delay"), "{error}");
 }
 
@@ -149,8 +148,7 @@ fn one_signal_ends_the_run_the_rest_and_the_namespaces() {
         println!("skipped: network namespaces need root");
         return;
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    std::fs::write(folder.path().join("wire.toml"), ROW.replace("duration = \"3s\"", "duration = \"60s\"")).expect("a file");
+    let folder = home(&[("wire.toml", ROW.replace("duration = \"3s\"", "duration = \"60s\""))]);
     let mut command = Command::new(env!("CARGO_BIN_EXE_lab"));
     command.args(["run", "wire", "--path", "veth", "--scenarios", "."]).current_dir(folder.path());
     let mut child = command.spawn().expect("lab starts");

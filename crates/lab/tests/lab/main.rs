@@ -2,12 +2,16 @@
 
 mod commands;
 mod determinism;
+#[path = "../home/mod.rs"]
+mod home;
+mod sweep;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use home::home;
 use tempfile::TempDir;
 
 /// Two uploads over a local bottleneck of 5 Mbit/s for three seconds, with and without TCP Small Queues.
@@ -85,10 +89,7 @@ over = "tsq"
 
 /// A directory with a scenario in `scenarios/small.toml`.
 fn directory(scenario: &str) -> TempDir {
-    let directory = tempfile::tempdir().expect("a directory");
-    fs::create_dir(directory.path().join("scenarios")).expect("a directory in it");
-    fs::write(directory.path().join("scenarios/small.toml"), scenario).expect("a file in that");
-    directory
+    home(&[("scenarios/small.toml", scenario)])
 }
 
 /// Runs `lab` in `directory` with these words, and with its scenarios.

@@ -11,6 +11,10 @@ use tautline_lab::plan::{Ask, plan};
 use tautline_lab::scenario::Document;
 use tautline_lab::sweep::{Manifest, Shard, manifest, results, table};
 use tautline_lab::{Scenario, Shelf};
+use tempfile::TempDir;
+
+use super::home::home;
+use super::text;
 
 /// An upload over 2 Mbit/s for half a second.
 const SMALL: &str = r#"
@@ -61,10 +65,8 @@ says = "there is some"
 check = 'cell["reno"].goodput.total > 0'
 "#;
 
-fn directory() -> tempfile::TempDir {
-    let directory = tempfile::tempdir().expect("a directory");
-    fs::write(directory.path().join("small.toml"), SMALL).expect("a file");
-    directory
+fn directory() -> TempDir {
+    home(&[("small.toml", SMALL)])
 }
 
 /// Runs `lab sweep` with these words and this input, outside of any job array.
@@ -83,10 +85,6 @@ fn sweep(home: &Path, words: &[&str], input: &str) -> Output {
     // It may refuse its words before it reads.
     let _refused = child.stdin.take().expect("piped").write_all(input.as_bytes());
     child.wait_with_output().expect("it ends")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("text")
 }
 
 /// Its standard output, if all went well.

@@ -1,0 +1,176 @@
+//! Hosts, routers and cables, and the [`Port`]s on them.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer};
+use tautline_bql::{LimitKind, push};
+use tautline_qdisc::Tree;
+use tautline_sim::{Probability, RingLimit, dyn_rlc};
+
+use crate::scenario::units::{Size, Speed, Time, Worded};
+
+/// A table that describes a port (discipline and ring) beside other things; with `wire`, a cable's direction too. The keys of
+/// several such tables stand side by side in the file, so they do here.
+macro_rules! table {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $key:ident: $kind:ty,)* } port $(and $wire:ident)?) => {
+        table! { @ $(#[$about])* $name { $($(#[$doc])* $key: $kind,)* } $($wire)? }
+
+        impl $name {
+            /// The keys of its port.
+            pub fn port(&self) -> Port<'_> {
+                let Self { ring, ring_bytes, restart, copy, framing, coalesce_frames, coalesce_time, late, .. } = *self;
+                let (qdisc, ring_limit) = (self.qdisc.as_ref(), self.ring_limit.as_ref());
+                Port { qdisc, ring, ring_bytes, ring_limit, restart, copy, framing, coalesce_frames, coalesce_time, late }
+            }
+        }
+    };
+    (@ $(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $key:ident: $kind:ty,)* } wire) => {
+        table! { @ $(#[$about])* $name {
+            $($(#[$doc])* $key: $kind,)*
+            /// How fast it is. Default: no limit.
+            rate: Option<Speed>,
+            /// Propagation delay. Default 0.
+            delay: Option<Time>,
+            /// Probability that a frame is lost. Default 0.
+            loss: Option<Worded<Probability>>,
+            /// That it arrives twice. Default 0.
+            duplicate: Option<Worded<Probability>>,
+            /// That a bit flips. Default 0.
+            corrupt: Option<Worded<Probability>>,
+            /// That it is held back for `reorder_delay`. Default 0.
+            reorder: Option<Worded<Probability>>,
+            /// How long. Default 1 ms.
+            reorder_delay: Option<Time>,
+        } }
+    };
+    (@ $(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $key:ident: $kind:ty,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, PartialEq, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            $($(#[$doc])* pub $key: $kind,)*
+            /// Discipline, in `tc`'s words.
+            pub qdisc: Option<Worded<Tree>>,
+            /// Descriptors of the transmit ring.
+            pub ring: Option<usize>,
+            /// Bytes that the ring has room for. Default no bound.
+            pub ring_bytes: Option<Size>,
+            /// The limit on the bytes in the ring: `dql`, `off`, `push`, `push:SIZE`, `dyn_rlc:TIME`, or a size.
+            pub ring_limit: Option<RingLimitWord>,
+            /// A ring that was full takes nothing until so many descriptors are free. Default 1.
+            pub restart: Option<usize>,
+            /// What the driver of a router's card takes to write one packet into the ring. Default 0.
+            pub copy: Option<Time>,
+            /// What each frame takes on the wire beyond its bytes. Default 24 bytes at a host (Ethernet), 0 at a router.
+            pub framing: Option<Size>,
+            /// Completions that cause an interrupt at once.
+            pub coalesce_frames: Option<u32>,
+            /// Longest a completion waits for more.
+            pub coalesce_time: Option<Time>,
+            /// Longest the driver takes to answer the interrupt.
+            pub late: Option<Time>,
+        }
+    };
+}
+
+table! {
+    /// A host: a stack, its discipline and its card.
+    Host {
+        /// Its name.
+        name: String,
+        /// Line rate of the card. Default: the rate of its link.
+        nic_rate: Option<Speed>,
+        /// Longest IP packet. Default 1500 bytes.
+        mtu: Option<Size>,
+        /// Transmit frames of the stack. Default 8192.
+        frames: Option<usize>,
+    } port
+}
+
+/// A router: it forwards.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Router {
+    /// Its name.
+    pub name: String,
+}
+
+table! {
+    /// A cable. Its keys describe the way from the first end to the second; the port is the first end's, which must be a router.
+    Link {
+        /// The two ends.
+        between: (String, String),
+        /// What axes call it. Default: the names of its ends, joined by `-`.
+        name: Option<String>,
+        /// The way back, where it differs; what is not said is as on the way there, but for the port.
+        back: Option<Back>,
+    } port and wire
+}
+
+table! {
+    /// The way back over a cable.
+    Back {} port and wire
+}
+
+/// Keys of a port: its discipline and the ring behind it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Port<'a> {
+    /// Discipline.
+    pub qdisc: Option<&'a Worded<Tree>>,
+    /// Descriptors of the ring.
+    pub ring: Option<usize>,
+    /// Bytes that it has room for.
+    pub ring_bytes: Option<Size>,
+    /// Limit on the bytes in it.
+    pub ring_limit: Option<&'a RingLimitWord>,
+    /// Descriptors that must be free before a full one takes again.
+    pub restart: Option<usize>,
+    /// What the driver takes to write a packet into it.
+    pub copy: Option<Time>,
+    /// What each frame takes beyond its bytes.
+    pub framing: Option<Size>,
+    /// Completions that cause an interrupt at once.
+    pub coalesce_frames: Option<u32>,
+    /// Longest a completion waits for more.
+    pub coalesce_time: Option<Time>,
+    /// Longest the driver takes to answer.
+    pub late: Option<Time>,
+}
+
+/// What `ring_limit` takes: `dql`, `off`, `push`, `push:SIZE` (what should be in flight), `dyn_rlc:TIME` (the target), or a size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingLimitWord(pub RingLimit);
+
+impl FromStr for RingLimitWord {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let limit = match text.split_once(':') {
+            None if text == "off" => Some(LimitKind::Unlimited.into()),
+            None if text == "dql" => Some(RingLimit::default()),
+            None if text == "push" => Some(LimitKind::from(push::Config::default()).into()),
+            None => text.parse().ok().map(|Size(bytes)| LimitKind::fixed(bytes).into()),
+            Some(("push", size)) => {
+                let desired = |Size(bytes)| push::Config { desired: Some(bytes), ..push::Config::default() };
+                size.parse().ok().map(|size| LimitKind::from(desired(size)).into())
+            }
+            Some(("dyn_rlc", time)) => {
+                let target = |Time(target)| dyn_rlc::Config { target, ..dyn_rlc::Config::default() };
+                time.parse().ok().map(|time| target(time).into())
+            }
+            Some(_) => None,
+        };
+        limit.map(Self).ok_or_else(|| {
+            format!(
+                "{text:?} is no limit of a ring: write dql, off, push, push:SIZE, dyn_rlc:TIME, or a size, with units, e.g. 3028b, \
+                 push:22710b, dyn_rlc:20ms"
+            )
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for RingLimitWord {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Worded::deserialize(deserializer).map(|Worded(word)| word)
+    }
+}
