@@ -72,19 +72,7 @@ pub fn record<R: Record>(point: &Point, recorder: impl FnOnce(&Topology) -> R) -
         seen.borrow().iter().for_each(|(name, sample)| watch.one_way(name, *sample));
         recorder
     };
-    let (series, counters) = watch.finish();
-    let run = Run {
-        scenario: point.scenario.clone(),
-        point: point.id.clone(),
-        cell: point.cell.clone(),
-        seed: point.seed,
-        path: point.path,
-        begin: times.warm_up.0.as_secs_f64(),
-        end: times.duration.0.as_secs_f64(),
-        series,
-        counters,
-    };
-    Ok((run, recorder))
+    Ok((watch.finish(point, times), recorder))
 }
 
 /// Builds the network and lets its time pass; gives the recorder back.

@@ -134,18 +134,7 @@ fn run_traced<T: Tracer + Send>(point: &Point, clock: Clock, tracer: impl Fn(&st
         Ok(watch)
     });
     let told = |why: String| if why == INTERRUPTED { RunError::Interrupted } else { RunError::Wire(why) };
-    let (series, counters) = outcome.map_err(told)?.finish();
-    Ok(Run {
-        scenario: point.scenario.clone(),
-        point: point.id.clone(),
-        cell: point.cell.clone(),
-        seed: point.seed,
-        path: point.path,
-        begin: times.warm_up.0.as_secs_f64(),
-        end: times.duration.0.as_secs_f64(),
-        series,
-        counters,
-    })
+    Ok(outcome.map_err(told)?.finish(point, times))
 }
 
 /// What is said when a thread has ended without a word.

@@ -9,7 +9,9 @@ use tautline_sim::app::{HostCalls, Measured, Sample};
 use tautline_sim::{Look, Programs};
 use tautline_stack::TcpInfo;
 
-use super::{Quantity, Series};
+use super::{Quantity, Run, Series};
+use crate::plan::Point;
+use crate::scenario::document::Times;
 
 /// What was seen so far.
 #[derive(Debug)]
@@ -114,13 +116,22 @@ impl Watch {
         *self.counters.entry(name.to_owned()).or_default() += by as f64;
     }
 
-    /// All series, in order of quantity and name, and all that was counted.
-    pub(super) fn finish(mut self) -> (Vec<Series>, BTreeMap<String, f64>) {
+    /// The run of `point`: all series, in order of quantity and name, and all that was counted.
+    pub(super) fn finish(mut self, point: &Point, times: &Times) -> Run {
         let packets = self.before.values().map(|look| look.sent_packets).sum();
         self.count("packets", packets);
         let of = |((quantity, of), points)| Series { quantity, of, points };
-        let series = self.points.into_iter().map(of).filter(|series| !series.points.is_empty()).collect();
-        (series, self.counters)
+        Run {
+            scenario: point.scenario.clone(),
+            point: point.id.clone(),
+            cell: point.cell.clone(),
+            seed: point.seed,
+            path: point.path,
+            begin: times.warm_up.0.as_secs_f64(),
+            end: times.duration.0.as_secs_f64(),
+            series: self.points.into_iter().map(of).filter(|series| !series.points.is_empty()).collect(),
+            counters: self.counters,
+        }
     }
 
     fn of_application(&mut self, measured: &Measured, until: Instant) {
