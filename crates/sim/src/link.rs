@@ -193,7 +193,7 @@ impl Link {
 
     /// A packet of this link with the bytes of another, which gets an empty frame for them.
     fn take_over(&mut self, packet: &mut Packet<HeapFrame>) -> Packet<HeapFrame> {
-        let (spare, len, due) = (self.take_frame(), packet.bytes().len() as u32, packet.due());
+        let (spare, len, due) = (self.take_frame(), packet.len().get() as u32, packet.due());
         Packet::new(packet.replace_frame(spare), len).with_due(due)
     }
 
@@ -220,17 +220,22 @@ impl Link {
     }
 
     /// When [`advance`](Self::advance) has something to do.
+    #[inline]
     pub fn next_event(&self) -> Option<Instant> {
-        let serialiser = match (&self.card, &self.serialiser) {
-            (Some(card), _) => {
-                let feed = card.ring().opens_at().and_then(|opens| Some(opens.max(self.queue.ready_at()?)));
-                earliest(card.next_event(), feed)
-            }
-            (None, Serialiser::Busy { until, .. }) => Some(*until),
-            (None, Serialiser::Ahead { until }) => self.queue.ready_at().map(|ready| ready.max(*until)),
-            (None, Serialiser::Idle) => self.queue.ready_at(),
+        let serialiser = match &self.card {
+            Some(card) => self.card_event(card),
+            None => match &self.serialiser {
+                Serialiser::Busy { until, .. } => Some(*until),
+                Serialiser::Ahead { until } => self.queue.ready_at().map(|ready| ready.max(*until)),
+                Serialiser::Idle => self.queue.ready_at(),
+            },
         };
         earliest(serialiser, self.air.next_at())
+    }
+
+    fn card_event(&self, card: &Card) -> Option<Instant> {
+        let feed = card.ring().opens_at().and_then(|opens| Some(opens.max(self.queue.ready_at()?)));
+        earliest(card.next_event(), feed)
     }
 
     /// What waits in the queue.
@@ -264,17 +269,18 @@ impl Link {
     }
 
     /// Finishes what has been serialised by `now` and begins with what may go next.
+    #[inline]
     pub(crate) fn serialise(&mut self, now: Instant, tracer: &mut impl LinkTracer) {
+        match self.serialiser {
+            Serialiser::Ahead { until } if until > now => {}
+            Serialiser::Ahead { .. } if self.queue.backlog().packets == 0 => self.serialiser = Serialiser::Idle,
+            _ => self.go_on(now, tracer),
+        }
+    }
+
+    fn go_on(&mut self, now: Instant, tracer: &mut impl LinkTracer) {
         if self.card.is_some() {
             return self.work(now, tracer);
-        }
-        if let Serialiser::Ahead { until } = self.serialiser
-            && self.queue.backlog().packets == 0
-        {
-            if until <= now {
-                self.serialiser = Serialiser::Idle;
-            }
-            return;
         }
         loop {
             match std::mem::replace(&mut self.serialiser, Serialiser::Idle) {

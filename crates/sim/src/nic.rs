@@ -236,7 +236,10 @@ impl SimNic {
                 _ => Departing::Segment(segment(packet, self.left, &mut self.scratch)),
             };
             self.stats.tx_frames += 1;
-            self.stats.tx_bytes += frame.bytes().len() as u64;
+            self.stats.tx_bytes += match &frame {
+                Departing::Packet(packet) => packet.len().get(),
+                Departing::Segment(bytes) => bytes.len() as u64,
+            };
             wire(frame, departs);
             self.left += 1;
             if self.left < segments {
@@ -307,7 +310,7 @@ impl SimNic {
 
     /// [`arrive`](Self::arrive) for a packet of a link, which gets a free frame in exchange for the one that was received.
     pub(crate) fn take_in(&mut self, packet: &mut Packet<HeapFrame>) {
-        let len = packet.bytes().len();
+        let len = packet.len().as_usize();
         if len > self.config.mtu + ETHERNET_HEADER {
             self.stats.rx_dropped += 1;
             return;
@@ -389,20 +392,15 @@ pub(crate) enum Departing<'a> {
 }
 
 impl Departing<'_> {
-    /// What is on the wire, but for what is due.
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Packet(packet) => packet.bytes(),
-            Self::Segment(bytes) => bytes,
-        }
-    }
-
     /// What is on the wire.
     pub(crate) fn complete(&mut self) -> &[u8] {
-        if let Self::Packet(packet) = self {
-            packet.complete();
+        match self {
+            Self::Packet(packet) => {
+                packet.complete();
+                packet.bytes()
+            }
+            Self::Segment(bytes) => bytes,
         }
-        self.bytes()
     }
 }
 
