@@ -23,7 +23,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
     ("rt", &["base", "bql", "cc", "qdisc", "stack"]),
     ("smoltcp", &["base", "bql", "qdisc"]),
     ("live", &["base", "bql", "qdisc"]),
-    ("lab", &["base", "bql", "cc", "qdisc", "rt", "sim", "stack", "xdp-io"]),
+    ("lab", &["base", "bql", "cc", "live", "qdisc", "rt", "sim", "stack", "xdp-io"]),
 ];
 /// Packages with binaries, which may link AF_XDP.
 const MAY_LINK_XDP: [&str; 2] = ["examples", "lab"];

@@ -2,7 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `list`, `show`, `run`, `report`, `sweep`, `compare` | one command each |
+//! | `list`, `show`, `run`, `watch`, `report`, `sweep`, `compare` | one command each |
 //! | `table` | columns of text |
 //! | `progress` | how far a run is |
 
@@ -22,6 +22,7 @@ mod run;
 mod show;
 mod sweep;
 mod table;
+mod watch;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -52,6 +53,8 @@ enum Command {
     Show(show::Show),
     /// Run rows: their tables, and whether each shape holds
     Run(run::RunArgs),
+    /// A run in virtual time on the terminal, as fast as one likes to look: queues, rings, tokens, times of stay
+    Watch(watch::Watch),
     /// The report over all results of a directory; the gallery of figures
     Report(report::Report),
     /// Many points on many machines
@@ -93,6 +96,7 @@ pub fn main() -> ExitCode {
         Command::List(library) => list::list(&library),
         Command::Show(show) => show.show(),
         Command::Run(run) => run.run(),
+        Command::Watch(watch) => watch.watch(),
         Command::Report(report) => report.report(),
         Command::Sweep(sweep) => sweep.sweep(),
         Command::Compare(compare) => compare.compare(),

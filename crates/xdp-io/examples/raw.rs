@@ -5,6 +5,7 @@
 //! raw                                  on a veth pair of its own, in namespaces it makes and removes (root)
 //! raw --tx NETNS/IFACE --rx NETNS/IFACE  on a pair that is there
 //!     --seconds 5 --len 1514           how long, and frames of which size
+//!     --mac 02:00:00:00:00:02          to whom on the link: the frames are then whole IP packets, which a kernel between forwards
 //! ```
 //! One thread each side. The last line is JSON: frames and bits received per second, and what was lost on the way.
 
@@ -29,6 +30,7 @@ struct Options {
     ends: Option<(End, End)>,
     seconds: u64,
     len: u32,
+    mac: Option<[u8; 6]>,
 }
 
 struct Sent {
@@ -37,7 +39,7 @@ struct Sent {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let Options { ends, seconds, len } = options()?;
+    let Options { ends, seconds, len, mac } = options()?;
     if let Some(reason) = net::obstacle() {
         return Err(reason.into());
     }
@@ -46,7 +48,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let stop = AtomicBool::new(false);
     let (sent, received) = std::thread::scope(|scope| {
         let receiver = scope.spawn(|| to.inside(|| receive(to.config(), &stop)));
-        let sender = scope.spawn(|| from.inside(|| send(from.config(), to.address, len, Duration::from_secs(seconds))));
+        let sender =
+            scope.spawn(|| from.inside(|| send(from.config(), to.address, (len, mac), Duration::from_secs(seconds))));
         let sent = sender.join().expect("the sender does not panic");
         stop.store(true, Ordering::Relaxed);
         (sent, receiver.join().expect("the receiver does not panic"))
@@ -62,10 +65,15 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Keeps the ring full for `time`.
-fn send(config: Config, to: Ipv4Addr, len: u32, time: Duration) -> Result<Sent, String> {
+fn send(config: Config, to: Ipv4Addr, (len, mac): (u32, Option<[u8; 6]>), time: Duration) -> Result<Sent, String> {
     let (mut device, mut frames) = XdpDevice::open(config).map_err(|error| error.to_string())?;
     eprintln!("sender: {}", device.mode());
-    frames.iter_mut().for_each(|frame| write_frame(frame.bytes_mut(), len as usize, to, 0));
+    for frame in &mut frames {
+        write_frame(frame.bytes_mut(), len as usize, to, 0);
+        if let Some(mac) = mac {
+            make_routable(&mut frame.bytes_mut()[..len as usize], mac);
+        }
+    }
     let mut pool = Pool::new(frames);
     let mut done = Vec::new();
     let end = clock() + time;
@@ -82,6 +90,17 @@ fn send(config: Config, to: Ipv4Addr, len: u32, time: Duration) -> Result<Sent, 
     }
     let counters = device.statistics().device;
     Ok(Sent { frames: counters.transmitted, wakes: counters.wakes })
+}
+
+/// Makes `frame` one for `mac` whose IP header is right: the length of the whole, and a checksum.
+fn make_routable(frame: &mut [u8], mac: [u8; 6]) {
+    frame[..6].copy_from_slice(&mac);
+    let len = (frame.len() - 14) as u16;
+    frame[16..18].copy_from_slice(&len.to_be_bytes());
+    frame[24..26].fill(0);
+    let sum: u32 = frame[14..34].chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    frame[24..26].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
 }
 
 /// Counts frames until told to stop.
@@ -105,7 +124,7 @@ fn receive(config: Config, stop: &AtomicBool) -> Result<u64, String> {
 }
 
 fn options() -> Result<Options, Box<dyn Error>> {
-    let mut options = Options { ends: None, seconds: 5, len: 1514 };
+    let mut options = Options { ends: None, seconds: 5, len: 1514, mac: None };
     let (mut from, mut to) = (None, None);
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
@@ -115,6 +134,7 @@ fn options() -> Result<Options, Box<dyn Error>> {
             "--rx" => to = Some(end(&value, 2)?),
             "--seconds" => options.seconds = value.parse()?,
             "--len" => options.len = value.parse()?,
+            "--mac" => options.mac = Some(mac(&value).ok_or_else(|| format!("`{value}` is no link address"))?),
             _ => return Err(format!("unknown option {name}").into()),
         }
     }
@@ -127,6 +147,11 @@ fn options() -> Result<Options, Box<dyn Error>> {
         _ => return Err("--tx and --rx go together".into()),
     };
     Ok(options)
+}
+
+fn mac(text: &str) -> Option<[u8; 6]> {
+    let bytes: Option<Vec<u8>> = text.split(':').map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
+    bytes?.try_into().ok()
 }
 
 fn end(text: &str, host: u8) -> Result<End, String> {

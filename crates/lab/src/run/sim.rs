@@ -1,5 +1,6 @@
 //! [`run`]: a point in virtual time: builds the network, lets it run from sample to sample, and writes down what it looks like.
 
+mod live;
 mod segments;
 
 use std::net::IpAddr;
@@ -17,6 +18,8 @@ use super::world::topology;
 use crate::plan::Point;
 use crate::scenario::document::Times;
 use segments::Segments;
+
+pub use live::watch;
 
 type World<R> = Network<HostQdisc, R, Programs>;
 
@@ -84,9 +87,7 @@ fn pass<R: Record>(
     times: &Times,
     watch: &mut Watch,
 ) -> Result<R, RunError> {
-    let mut programs = programs.into_iter();
-    let next = |_: &HostNode, _| programs.next().expect("there is one for each host");
-    let mut network: World<R> = topology.build(seed, recorder, next)?;
+    let mut network = build(seed, topology, programs, recorder)?;
     let (duration, sample) = (times.duration.0, times.sample.0);
     let mut at = Duration::ZERO;
     while at + sample <= duration {
@@ -99,6 +100,17 @@ fn pass<R: Record>(
         watch.applications(&end.app, &end.host, Instant::ZERO + at);
     }
     Ok(network.into_parts().1)
+}
+
+fn build<R: Record>(
+    seed: u64,
+    topology: &Topology,
+    programs: Vec<Programs>,
+    recorder: R,
+) -> Result<World<R>, TopologyError> {
+    let mut programs = programs.into_iter();
+    let next = |_: &HostNode, _| programs.next().expect("there is one for each host");
+    topology.build(seed, recorder, next)
 }
 
 /// What everything holds at `now`.

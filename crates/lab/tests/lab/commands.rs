@@ -121,6 +121,20 @@ fn results_are_compared() {
     }
 }
 
+#[test]
+fn watching_needs_a_terminal_and_a_cell_that_there_is() {
+    let home = directory(SMALL);
+    for (words, why) in [
+        (&["watch", "S-1"][..], "draws on a terminal"),
+        (&["watch", "S-1", "--cell", "nothing"], "S-1 has no cell `nothing`"),
+        (&["watch", "S-1", "--speed", "0"], "from 0.0001 to 10000"),
+    ] {
+        let output = lab(home.path(), words);
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(why), "{words:?}: {said}");
+    }
+}
+
 /// What comes back from a ping is no payload that anybody wanted.
 #[test]
 fn replies_to_pings_are_no_goodput() {

@@ -30,13 +30,14 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, history: &History, number:
     let lengths = history.course(number, usize::from(course.width));
     let longest = lengths.iter().copied().max().unwrap_or_default();
     let load = format!("{} packets {}", port.backlog.packets, bytes(port.backlog.bytes.get()));
-    line(frame, queue, "queue", format!("{load}, at most {longest} below"));
+    line(frame, queue, "queue", format!("{load}, peak {longest}"));
     frame.render_widget(Sparkline::default().data(lengths).style(Style::new().fg(Color::Yellow)), course);
     self::ring(frame, ring, port);
     self::tokens(frame, tokens, port);
     let stayed = history.sojourn(number);
     let [half, most] = [50, 99].map(|percent| time(stayed.percentile(percent)));
-    line(frame, stay, "sojourn", format!("last {}, p50 ≤ {half}, p99 ≤ {most}", time(port.sojourn.last)));
+    let shares = if stayed.count() > 0 { format!(", p50 ≤ {half}, p99 ≤ {most}") } else { String::new() };
+    line(frame, stay, "sojourn", format!("last {}{shares}", time(port.sojourn.last)));
     let all: u64 = port.drops.iter().map(|(_, count)| count).sum();
     line(frame, drops, "drops", format!("{all}, marks {}", port.marks));
     let reasons: Vec<String> = port.drops.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
@@ -79,6 +80,8 @@ fn tokens(frame: &mut Frame<'_>, area: Rect, port: &PortState) {
             let text = format!("{} of {} ({whose}){others} ", bytes(held.get()), bytes(depth.get()));
             share(frame, area, ("tokens", text), held.get() as f64, depth.get() as f64);
         }
+        // As Linux has them.
+        (Value::Signed(ticks), _) => line(frame, area, "tokens", format!("{ticks} ticks of 64 ns ({whose}){others}")),
         (held, _) => line(frame, area, "tokens", format!("{held} ({whose}){others}")),
     }
 }

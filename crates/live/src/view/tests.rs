@@ -75,7 +75,7 @@ fn a_known_state_is_drawn_as_it_is() {
         "to right (eth1) · tbf",
         "to left (eth0) · ",
         "in      200 packets, 1.20 Mbit/s 100 /s",
-        "queue   12 packets 18.0 kB, at most 12 below",
+        "queue   12 packets 18.0 kB, peak 12",
         "ring    3 packets 4.50 kB of 9.00 kB",
         "drops   20, marks 2",
         "overlimit 20",

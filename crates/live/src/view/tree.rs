@@ -43,6 +43,7 @@ fn word(name: &str, value: &Value) -> String {
         Value::Flag(false) => String::new(),
         Value::Flag(true) => format!(" {name}"),
         Value::Share(share) => format!(" {name} {}", (share * 1e6).round() / 1e6),
+        Value::Time(value) => format!(" {name} {}", time(*value)),
         value => format!(" {name} {value}"),
     }
 }

@@ -1,0 +1,74 @@
+//! `lab watch`: a run in virtual time on the terminal, as fast as one likes to look.
+
+use std::ops::ControlFlow;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use clap::Args;
+use tautline_live::{Screen, View};
+use tautline_rt::Clock;
+
+use super::{Ended, Failure, Library};
+use crate::plan::{Ask, plan};
+use crate::run::sim;
+use crate::select::select;
+
+/// From picture to picture.
+const PICTURE: Duration = Duration::from_millis(100);
+
+/// Arguments of `lab watch`.
+#[derive(Args, Debug)]
+pub(super) struct Watch {
+    /// Row, or a scenario file
+    id: String,
+    /// Which cell, as `lab run` takes it; default the first
+    #[arg(long, value_name = "CELL")]
+    cell: Vec<String>,
+    /// The seed of the run comes from it
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Seconds of the run in a second: 0.1 is slow motion
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = speed)]
+    speed: f64,
+    #[command(flatten)]
+    library: Library,
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let speed: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    if (1e-4..=1e4).contains(&speed) { Ok(speed) } else { Err("from 0.0001 to 10000".to_owned()) }
+}
+
+impl Watch {
+    pub(super) fn watch(&self) -> Result<Ended, Failure> {
+        let scenario = self.library.open()?.load(&self.id)?;
+        let header = scenario.header();
+        if let Some(other) = &header.elsewhere {
+            return Err(format!("{} is not run here; it needs {}: {}", header.id, other.needs, other.command).into());
+        }
+        let cell = select(&scenario, &self.cell)?.first().copied().unwrap_or(0);
+        let points = plan(&scenario, Ask { seed: self.seed, repetitions: Some(1), ..Ask::default() });
+        let point = points.iter().find(|point| point.number == cell).ok_or("there is nothing to run")?;
+        let (quit, quits) = channel();
+        let title = format!("{} {} seed {}", point.scenario, point.cell, point.seed);
+        let screen = Screen::open(View::new(title), move || {
+            // Nobody listens any more at the end.
+            let _ = quit.send(());
+        })?;
+        let screen = screen.ok_or("lab watch draws on a terminal: `lab run --csv` writes what is to be seen")?;
+        let clock = Clock::start();
+        let begun = clock.now();
+        let mut over = false;
+        sim::watch(point, PICTURE.mul_f64(self.speed), |snapshot| {
+            let due = begun + snapshot.at.div_f64(self.speed);
+            screen.show(snapshot);
+            over = quits.recv_timeout(due - clock.now()) != Err(RecvTimeoutError::Timeout);
+            if over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        if !over {
+            // The last picture stays until somebody has seen it.
+            let _ = quits.recv();
+        }
+        Ok(Ended::Well)
+    }
+}
