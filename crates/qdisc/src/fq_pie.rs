@@ -76,7 +76,7 @@ impl Options for Config {
 
     fn help(&self) -> &'static str {
         "limit PACKETS, flows N, quantum SIZE, memory_limit SIZE, emptied waits|forgotten, perturbation N, target TIME, tupdate TIME, alpha SIXTEENTHS, \
-         beta SIXTEENTHS, ecn, noecn, bytemode, nobytemode, dq_rate_estimator, no_dq_rate_estimator, ecn_prob PERCENT, \
+         beta SIXTEENTHS, ecn, noecn, bytemode, nobytemode, dq_rate_estimator, no_dq_rate_estimator, dq_threshold SIZE, ecn_prob PERCENT, \
          max_burst TIME, mtu SIZE, law rfc8033|rfc8034|linux, active_above SIZE, hz N, first_update TIME, seed N, linux (all as \
          Linux does)"
     }

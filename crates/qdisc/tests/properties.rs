@@ -98,6 +98,7 @@ fn pie_params() -> impl Strategy<Value = pie::Params> {
             ecn,
             bytemode,
             delay: if estimator { pie::DelaySource::DepartureRate } else { pie::DelaySource::Timestamp },
+            dq_threshold: Bytes::new(seed % 20_000),
             law,
             seed,
             ..pie::Params::default()

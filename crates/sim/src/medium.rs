@@ -82,10 +82,10 @@ impl Medium {
         }
     }
 
-    /// Makes `card`, which must be at rest, one of its own.
-    pub fn join(&self, card: &mut SimNic) {
+    /// Makes `card`, which must be at rest, its own card `number`.
+    pub fn join(&self, number: usize, card: &mut SimNic) {
         card.await_grants(match self {
-            Self::Wifi(wifi) => wifi.driver_queue(),
+            Self::Wifi(wifi) => wifi.driver_queue(number),
             Self::Lte(_) => None,
         });
     }

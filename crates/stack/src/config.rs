@@ -109,6 +109,9 @@ pub struct TcpConfig {
     pub pacer: PacerConfig,
     /// How much may wait below the socket. Default: paper 001, algorithm 2.
     pub tsq: TsqLimit,
+    /// On short paths packets for the device to cut (TSO) may be larger than the pacing rate makes them: by the most a packet may have,
+    /// halved for every 2^this µs of the path's round trip. Default 9 (Linux `tcp_tso_rtt_log`); 0 is as before Linux 5.18, without.
+    pub tso_rtt_log: u32,
     /// Most bytes the application may have written that are not yet acknowledged. Default 4 MiB (Linux `tcp_wmem[2]`).
     pub send_buffer: Bytes,
     /// Of `send_buffer`, what a connection starts with before it follows the congestion window, as in Linux: twice the memory that
@@ -192,6 +195,7 @@ impl Default for TcpConfig {
             pacing: Pacing::Internal,
             pacer: PacerConfig::default(),
             tsq: TsqLimit::default(),
+            tso_rtt_log: 9,
             send_buffer: Bytes::mib(4),
             send_start: None,
             notsent_lowat: None,

@@ -64,10 +64,12 @@ fn base(profile: Profile, algorithm: Algorithm) -> TcpConfig {
         return own;
     }
     // Linux paces whom it must: its window-based controllers leave spacing to fq, where there is one.
+    let before_5_18 = matches!(profile, Profile::Paper001 | Profile::Linux510);
     let windowed = matches!(algorithm, Algorithm::Reno | Algorithm::Cubic | Algorithm::CubicLinux | Algorithm::Dctcp);
     TcpConfig {
         pacing: if windowed { Pacing::Off } else { Pacing::Internal },
         pacer: PacerConfig::linux(),
+        tso_rtt_log: if before_5_18 { 0 } else { own.tso_rtt_log },
         send_overhead: LINUX_SEND_OVERHEAD,
         loss_recovery: LossRecovery::linux(),
         ..own

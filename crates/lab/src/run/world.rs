@@ -4,7 +4,7 @@ mod air;
 
 use std::time::Duration;
 
-use tautline_base::Rate;
+use tautline_base::{Rate, Tso};
 use tautline_qdisc::{Kind, Tree};
 use tautline_sim::topology::{Cable, HostNode, Topology};
 use tautline_sim::{Buffer, CardConfig, Coalesce, Impairments, LinkConfig, NicConfig, Probability, RingLimit};
@@ -34,6 +34,7 @@ pub(super) fn host(host: &Host) -> HostNode {
         framing: port.framing.map_or(default.framing, |size| size.0),
         rate: host.nic_rate.map_or(Rate::MAX, |speed| speed.0),
         coalesce: coalesce(port),
+        tso: host.tso.unwrap_or(false).then_some(Tso::MOST),
         ..default
     };
     let node = HostNode::new(host.name.clone());

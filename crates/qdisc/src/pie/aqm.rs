@@ -200,7 +200,9 @@ impl Aqm {
                 state.delay = if backlog == 0 { 0 } else { stayed };
                 state.meter.gap(tick)
             }
-            DelaySource::DepartureRate => state.meter.measure(law, packet.len().get(), backlog, tick),
+            DelaySource::DepartureRate => {
+                state.meter.measure(law, self.params.dq_threshold.get(), packet.len().get(), backlog, tick)
+            }
         };
         if law == Law::Linux {
             self.spend(state, elapsed);

@@ -2,9 +2,6 @@
 
 use super::params::Law;
 
-/// A departure rate is measured only while at least so many bytes are queued, and over at least as many.
-pub(crate) const THRESHOLD: u64 = 1 << 14;
-
 /// Observes the dequeues of one queue; times in the law's ticks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Meter {
@@ -39,23 +36,24 @@ impl Meter {
         if let Watch::Dequeue { at } = before { now.saturating_sub(at) } else { 0 }
     }
 
-    /// Counts a packet of `len` that leaves `backlog` bytes behind; how long the measurement took that it ends, else 0.
+    /// Counts a packet of `len` that leaves `backlog` bytes behind; how long the measurement took that it ends, else 0. Measured is from
+    /// a backlog of `threshold` bytes on, and over at least as many.
     ///
     /// DIVERGES: rates and times are 64 bits wide; Linux' 32 overflow at a backlog of 16 MiB.
-    pub(crate) fn measure(&mut self, law: Law, len: u64, backlog: u64, now: u64) -> u64 {
+    pub(crate) fn measure(&mut self, law: Law, threshold: u64, len: u64, backlog: u64, now: u64) -> u64 {
         let (start, bytes) = match self.watch {
             Watch::Cycle { start, bytes } => (start, bytes),
-            Watch::Nothing | Watch::Dequeue { .. } if backlog >= THRESHOLD => (now, 0),
+            Watch::Nothing | Watch::Dequeue { .. } if backlog >= threshold => (now, 0),
             Watch::Nothing | Watch::Dequeue { .. } => return 0,
         };
         let (bytes, took) = (bytes.saturating_add(len), now.saturating_sub(start));
-        if bytes < THRESHOLD || took == 0 {
+        if bytes < threshold || took == 0 {
             self.watch = Watch::Cycle { start, bytes };
             return 0;
         }
         let sample = bytes.saturating_mul(scale(law)) / took;
         self.rate = if self.rate == 0 { sample } else { self.rate - self.rate / 8 + sample / 8 };
-        self.watch = if backlog < THRESHOLD { Watch::Nothing } else { Watch::Cycle { start: now, bytes: 0 } };
+        self.watch = if backlog < threshold { Watch::Nothing } else { Watch::Cycle { start: now, bytes: 0 } };
         took
     }
 

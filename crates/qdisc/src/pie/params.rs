@@ -74,7 +74,7 @@ pub enum DelaySource {
     /// By how long the last packet stayed. The default: right below every device.
     #[default]
     Timestamp,
-    /// By the backlog and an estimate of the departure rate, measured over at least 16 KiB. A device that takes packets in bursts makes
+    /// By the backlog and an estimate of the departure rate, measured over [`Params::dq_threshold`]. A device that takes packets in bursts makes
     /// the estimate far too high: a whole measurement fits into one burst, and PIE never drops.
     DepartureRate,
 }
@@ -102,6 +102,9 @@ pub struct Params {
     pub mtu: Bytes,
     /// Where the delay is taken from. Default [`DelaySource::Timestamp`].
     pub delay: DelaySource,
+    /// A departure rate is measured only while at least so many bytes are queued, and over at least as many. Default 16 KiB (RFC 8033:
+    /// 2^14; Linux' constant too, which once was 10 000 bytes).
+    pub dq_threshold: Bytes,
     /// Arithmetic and rules. Default [`Law::Rfc8033`].
     pub law: Law,
     /// Backlog from which on PIE becomes active; of [`Law::Rfc8034`] alone, which says a third of the buffer. Default 0.
@@ -128,6 +131,7 @@ impl Default for Params {
             bytemode: false,
             mtu: Bytes::new(1514),
             delay: DelaySource::Timestamp,
+            dq_threshold: Bytes::kib(16),
             law: Law::Rfc8033,
             active_above: Bytes::ZERO,
             hz: None,
@@ -211,6 +215,7 @@ impl Params {
             "nobytemode" => self.bytemode = false,
             "dq_rate_estimator" => self.delay = DelaySource::DepartureRate,
             "no_dq_rate_estimator" => self.delay = DelaySource::Timestamp,
+            "dq_threshold" => self.dq_threshold = words.value(option, units::parse_size, SIZE)?,
             "mtu" => self.mtu = words.value(option, units::parse_size, SIZE)?,
             "law" => self.law = words.value(option, parse_law, "rfc8033, rfc8034 or linux")?,
             "active_above" => self.active_above = words.value(option, units::parse_size, SIZE)?,
@@ -233,6 +238,7 @@ impl Params {
             flag(self.ecn, "ecn", "noecn"),
             flag(self.bytemode, "bytemode", "nobytemode"),
             flag(self.delay == DelaySource::DepartureRate, "dq_rate_estimator", "no_dq_rate_estimator"),
+            ("dq_threshold", Value::Size(self.dq_threshold)),
             ("ecn_prob", Value::Count(self.ecn_prob.into())),
             ("max_burst", Value::Time(self.max_burst)),
             ("mtu", Value::Size(self.mtu)),

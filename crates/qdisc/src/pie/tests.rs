@@ -398,7 +398,7 @@ fn late_updates_equal_punctual_ones() {
 fn departure_rates_are_those_of_linux() {
     let measure = |gap_nanos: u64, packets: u64, meter: &mut Meter, from: u64| {
         (0..packets).for_each(|n| {
-            meter.measure(Law::Linux, 1514, 100_000, (from + n * gap_nanos) >> 6);
+            meter.measure(Law::Linux, THRESHOLD, 1514, 100_000, (from + n * gap_nanos) >> 6);
         });
     };
     let mut meter = Meter::default();
@@ -406,11 +406,11 @@ fn departure_rates_are_those_of_linux() {
     assert_eq!((meter.raw(), meter.rate(Law::Linux)), (225, 13_732_910), "11 packets over 10 gaps");
     let mut later = Meter::default();
     // From the second cycle on 11 packets take 11 gaps.
-    later.measure(Law::Linux, 0, 100_000, 0);
+    later.measure(Law::Linux, THRESHOLD, 0, 100_000, 0);
     measure(121_120, 11, &mut later, 121_120);
     assert_eq!((later.raw(), later.rate(Law::Linux)), (204, 12_451_171));
     let mut slow = Meter::default();
-    slow.measure(Law::Linux, 0, 100_000, 0);
+    slow.measure(Law::Linux, THRESHOLD, 0, 100_000, 0);
     measure(12_112_000, 11, &mut slow, 12_112_000);
     assert_eq!((slow.raw(), slow.rate(Law::Linux)), (2, 122_070));
     let mut fooled = Meter::default();
@@ -418,27 +418,30 @@ fn departure_rates_are_those_of_linux() {
     assert!((28_000_000_000..30_000_000_000).contains(&fooled.rate(Law::Linux)), "{}", fooled.rate(Law::Linux));
     // The RFC's arithmetic on a clock of nanoseconds.
     let mut exact = Meter::default();
-    exact.measure(Law::Rfc8033, 0, 100_000, 0);
+    exact.measure(Law::Rfc8033, THRESHOLD, 0, 100_000, 0);
     (1..=11).for_each(|n| {
-        exact.measure(Law::Rfc8033, 1514, 100_000, n * 121_120);
+        exact.measure(Law::Rfc8033, THRESHOLD, 1514, 100_000, n * 121_120);
     });
     assert_eq!(exact.rate(Law::Rfc8033), 12_500_000);
     assert_eq!(exact.delay(Law::Rfc8033, 187_500), 15_000_000);
 }
+
+/// What a rate is measured over where nothing else is said.
+const THRESHOLD: u64 = 1 << 14;
 
 /// A rate is measured from a backlog of 16 KiB on, averaged by eighths, and not over no time.
 #[test]
 fn the_meter_waits_for_a_backlog_and_for_time() {
     let law = Law::Rfc8033;
     let mut meter = Meter::default();
-    assert_eq!((meter.measure(law, 20_000, 16_383, 0), meter.delay(law, 1000)), (0, 0));
-    assert_eq!(meter.measure(law, 20_000, 16_384, 10), 0, "no time has passed");
-    assert_eq!(meter.measure(law, 0, 16_384, 10), 0);
-    assert_eq!(meter.measure(law, 0, 16_384, 1_000_000_010), 1_000_000_000);
+    assert_eq!((meter.measure(law, THRESHOLD, 20_000, 16_383, 0), meter.delay(law, 1000)), (0, 0));
+    assert_eq!(meter.measure(law, THRESHOLD, 20_000, 16_384, 10), 0, "no time has passed");
+    assert_eq!(meter.measure(law, THRESHOLD, 0, 16_384, 10), 0);
+    assert_eq!(meter.measure(law, THRESHOLD, 0, 16_384, 1_000_000_010), 1_000_000_000);
     assert_eq!(meter.rate(law), 20_000);
-    assert_eq!(meter.measure(law, 40_000, 16_383, 2_000_000_010), 1_000_000_000);
+    assert_eq!(meter.measure(law, THRESHOLD, 40_000, 16_383, 2_000_000_010), 1_000_000_000);
     assert_eq!(meter.rate(law), 20_000 - 2_500 + 5_000, "an eighth of the new");
-    assert_eq!(meter.measure(law, 20_000, 1000, 3_000_000_010), 0, "the backlog fell below: no measurement runs");
+    assert_eq!(meter.measure(law, THRESHOLD, 20_000, 1000, 3_000_000_010), 0, "the backlog fell below: no measurement runs");
 }
 
 /// spec/qdisc.md §8.2: a calm queue without probability has its burst allowance back and its rate forgotten; with the estimator only
@@ -518,6 +521,17 @@ fn a_bursty_device_blinds_the_rate_estimator_but_not_the_time_stamps() {
             assert!((5.0..25.0).contains(&held), "{law} {delay:?} bursts of {burst}: {held} ms");
         }
     }
+}
+
+/// Effect, thesis §5.3.3 on a card whose bursts are of ten packets: one holds a whole measurement of 10 000 bytes, and none of 16 KiB.
+#[test]
+fn the_threshold_decides_which_bursts_blind_the_rate_estimator() {
+    let run = |dq_threshold| {
+        let pie = Params { law: Law::Linux, delay: DelaySource::DepartureRate, dq_threshold, ..Params::default() };
+        behind_a_device(pie, 10)
+    };
+    let (blind, held) = (run(Bytes::new(10_000)), run(Bytes::kib(16)));
+    assert!(blind > 50.0 && held < 25.0, "{blind} ms, {held} ms");
 }
 
 /// Effect: with gains of zero the buffer fills.
@@ -665,7 +679,7 @@ fn what_cannot_be_is_refused_by_name() {
 
 #[test]
 fn words_set_every_parameter_and_come_back() {
-    let words = "pie limit 7p target 1ms tupdate 2ms alpha 3 beta 4.5 ecn bytemode dq_rate_estimator ecn_prob 20 max_burst 5ms \
+    let words = "pie limit 7p target 1ms tupdate 2ms alpha 3 beta 4.5 ecn bytemode dq_rate_estimator dq_threshold 10000b ecn_prob 20 max_burst 5ms \
                  mtu 100 law rfc8034 active_above 6Kb hz 1000 first_update 8ms seed 9";
     let Ok(Kind::Pie(config)) = words.parse() else { panic!("pie parses") };
     let pie = Params {
@@ -679,6 +693,7 @@ fn words_set_every_parameter_and_come_back() {
         bytemode: true,
         mtu: Bytes::new(100),
         delay: DelaySource::DepartureRate,
+        dq_threshold: Bytes::new(10_000),
         law: Law::Rfc8034,
         active_above: Bytes::kib(6),
         hz: core::num::NonZeroU32::new(1000),

@@ -24,13 +24,13 @@ fn defaults_are_those_of_tc() {
         ),
         (
             "pie",
-            "pie limit 1000p target 15ms tupdate 15ms alpha 2 beta 20 noecn nobytemode no_dq_rate_estimator ecn_prob 10 \
+            "pie limit 1000p target 15ms tupdate 15ms alpha 2 beta 20 noecn nobytemode no_dq_rate_estimator dq_threshold 16Kb ecn_prob 10 \
              max_burst 150ms mtu 1514b law rfc8033 active_above 0b hz 0 first_update 15ms seed 0",
         ),
         (
             "fq_pie",
             "fq_pie limit 10240p flows 1024 quantum 1514b memory_limit 32Mb emptied waits target 15ms tupdate 15ms alpha 2 beta 20 noecn \
-             nobytemode no_dq_rate_estimator ecn_prob 10 max_burst 150ms mtu 1514b law rfc8033 active_above 0b hz 0 \
+             nobytemode no_dq_rate_estimator dq_threshold 16Kb ecn_prob 10 max_burst 150ms mtu 1514b law rfc8033 active_above 0b hz 0 \
              first_update 15ms seed 0",
         ),
         (

@@ -159,9 +159,11 @@ impl Wifi {
         &self.config
     }
 
-    /// What a driver keeps its frames in, if not in the order of its ring.
-    pub(super) fn driver_queue(&self) -> Option<Discipline> {
-        self.config.driver.as_ref().map(|tree| tree.build().expect("one was made when the parameters were checked"))
+    /// What the driver of card `number` keeps its frames in, if not in the order of its ring.
+    pub(super) fn driver_queue(&self, number: usize) -> Option<Discipline> {
+        let WifiConfig { driver, station_driver, .. } = &self.config;
+        let own = station_driver.as_ref().filter(|_| number.is_multiple_of(2));
+        own.or(driver.as_ref()).map(|tree| tree.build().expect("one was made when the parameters were checked"))
     }
 
     fn next_start(&self, since: Instant, cards: &(impl Cards + ?Sized)) -> Option<Instant> {

@@ -122,7 +122,7 @@ where
         }
         for OnAir { medium, cards } in &media {
             let mut places = PlacesMut { cards, ends: &mut ends, links: &mut links };
-            (0..cards.len()).for_each(|number| medium.join(places.card_mut(number)));
+            (0..cards.len()).for_each(|number| medium.join(number, places.card_mut(number)));
         }
         let agenda = Agenda::new(media.len() + 2 * ends.len() + links.len());
         let (now, touched, wakes) = (Instant::ZERO, Vec::new(), Vec::new());

@@ -12,9 +12,6 @@ use super::output::Plan;
 use super::recovery::Phase;
 use crate::tsq::TsqLimit;
 
-/// Every so many microseconds of the path's RTT halve what a packet may have beyond its share of the pacing rate (Linux
-/// `tcp_tso_rtt_log` = 9).
-const RTT_LOG: u32 = 9;
 /// A flow that has been quiet so long does not wait (Linux), nor does one whose next acknowledgement is farther away than that.
 const PATIENCE: Duration = Duration::from_millis(1);
 /// With this part of the window free there is no waiting (Linux `tcp_tso_win_divisor`).
@@ -27,6 +24,8 @@ struct Autosize {
     /// What the rate carries in so many 1/1024 s, as TSQ counts (Linux's pacing shift is one for both).
     ticks: u32,
     min_rtt: Duration,
+    /// 2^this microseconds of `min_rtt` halve what a packet may have beyond its share of the rate.
+    rtt_log: u32,
 }
 
 impl Autosize {
@@ -34,7 +33,8 @@ impl Autosize {
     /// packet may have. There a burst does little harm.
     fn segments(&self, mss: u64, max: u64) -> u64 {
         let paced = (self.rate.as_bytes_per_sec() >> 10).saturating_mul(u64::from(self.ticks));
-        let halvings = u32::try_from(self.min_rtt.as_micros() >> RTT_LOG).unwrap_or(u32::MAX);
+        let halvings = self.min_rtt.as_micros().checked_shr(self.rtt_log).unwrap_or(0);
+        let halvings = u32::try_from(halvings).unwrap_or(u32::MAX);
         let near = max.checked_shr(halvings).unwrap_or(0);
         paced.saturating_add(near).min(max) / mss.max(1)
     }
@@ -80,7 +80,7 @@ impl Connection {
             TsqLimit::Time(limit) => limit.ticks,
             TsqLimit::Off => 1,
         };
-        Autosize { rate: self.verdict.pacing_rate, ticks, min_rtt: self.rtt.min() }
+        Autosize { rate: self.verdict.pacing_rate, ticks, min_rtt: self.rtt.min(), rtt_log: self.config.tso_rtt_log }
     }
 
     /// Whether a packet of only `room` bytes should wait for the next acknowledgement: it is near, and will make room for more.
@@ -105,19 +105,30 @@ mod tests {
         let micros = [50, 1_000, 2_000, 4_000, 40_000];
         for (mbit, segments) in [(10, [45, 23, 6, 2, 2]), (100, [45, 31, 14, 8, 8]), (1000, [45; 5])] {
             let sizes = micros.map(|micros| {
-                let autosize = Autosize { rate: Rate::mbit(mbit), ticks: 1, min_rtt: Duration::from_micros(micros) };
+                let min_rtt = Duration::from_micros(micros);
+                let autosize = Autosize { rate: Rate::mbit(mbit), ticks: 1, min_rtt, rtt_log: 9 };
                 autosize.segments(1448, 65_536).max(2)
             });
             assert_eq!(sizes, segments, "{mbit} Mbit/s");
         }
     }
 
+    /// Before Linux 5.18 a short path made no difference: a millisecond of 25 Mbit/s is two segments.
+    #[test]
+    fn without_the_logarithm_only_the_rate_counts() {
+        for micros in [300, 4_000] {
+            let min_rtt = Duration::from_micros(micros);
+            let autosize = Autosize { rate: Rate::mbit(25), ticks: 1, min_rtt, rtt_log: 0 };
+            assert_eq!(autosize.segments(1448, 65_536), 2);
+        }
+    }
+
     #[test]
     fn wifis_eight_milliseconds_make_larger_packets_and_absurd_numbers_none() {
-        let autosize = Autosize { rate: Rate::mbit(20), ticks: 8, min_rtt: Duration::from_millis(40) };
+        let autosize = Autosize { rate: Rate::mbit(20), ticks: 8, min_rtt: Duration::from_millis(40), rtt_log: 9 };
         assert_eq!(autosize.segments(1448, 65_536), (20_000_000 / 8 / 1024 * 8) / 1448);
         for (rate, min_rtt) in [(Rate::ZERO, Duration::MAX), (Rate::MAX, Duration::ZERO)] {
-            let autosize = Autosize { rate, ticks: u32::MAX, min_rtt };
+            let autosize = Autosize { rate, ticks: u32::MAX, min_rtt, rtt_log: 9 };
             assert!(autosize.segments(1448, 65_536) <= 45);
             autosize.segments(0, u64::MAX);
         }

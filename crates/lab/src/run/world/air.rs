@@ -41,6 +41,7 @@ pub(super) fn wifi(cell: &Wifi) -> Cell {
         ahead: cell.ahead.unwrap_or(default.ahead),
         error: cell.error.map_or(default.error, |word| word.0),
         driver: cell.driver.as_ref().map(|words| words.0.clone()),
+        station_driver: cell.station_driver.as_ref().map(|words| words.0.clone()),
         ..default
     };
     Cell {

@@ -38,6 +38,8 @@ pub struct Wifi {
     pub error: Option<Worded<Probability>>,
     /// A discipline inside every driver, in place of the ring's order. Default none.
     pub driver: Option<Worded<Tree>>,
+    /// The stations' drivers have this one instead. Default the same.
+    pub station_driver: Option<Worded<Tree>>,
 }
 
 /// The standard.

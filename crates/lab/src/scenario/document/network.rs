@@ -84,6 +84,8 @@ table! {
         mtu: Option<Size>,
         /// Transmit frames of the stack. Default 8192.
         frames: Option<usize>,
+        /// The card cuts packets of several segments itself (TSO). Default false.
+        tso: Option<bool>,
     } port
 }
 

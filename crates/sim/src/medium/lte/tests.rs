@@ -22,7 +22,7 @@ impl Bench {
         let config =
             NicConfig { coalesce: Coalesce::OFF, ring_bytes: Bytes::new(500_000), tx_ring: 1024, ..NicConfig::default() };
         let mut nics: Vec<_> = (0..count).map(|_| SimNic::new(config.clone()).expect("valid")).collect();
-        nics.iter_mut().for_each(|nic| medium.join(nic));
+        nics.iter_mut().enumerate().for_each(|(number, nic)| medium.join(number, nic));
         let pool = Pool::new((0..count * 400).map(|_| HeapFrame::new()).collect());
         Self { medium, nics, pool, now: Instant::ZERO, departed: Vec::new() }
     }

@@ -36,6 +36,8 @@ pub struct WifiConfig {
     /// A discipline inside every driver, in place of the ring's order: frames leave it when an aggregate is made, as in mac80211,
     /// whose own is [`MAC80211`](Self::MAC80211). The ring must have room for what it is to hold. Default none.
     pub driver: Option<Tree>,
+    /// The stations' drivers have this one instead. Default none: theirs is `driver`.
+    pub station_driver: Option<Tree>,
 }
 
 impl WifiConfig {
@@ -55,6 +57,7 @@ impl WifiConfig {
             turn: Turn::RoundRobin,
             ahead: 0,
             driver: None,
+            station_driver: None,
         }
     }
 
@@ -65,7 +68,7 @@ impl WifiConfig {
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         self.phy.check()?;
-        if let Some(driver) = &self.driver {
+        for driver in self.driver.iter().chain(&self.station_driver) {
             let _thrown_away: Discipline = driver.build()?;
         }
         let Aggregate { frames, bytes, time } = self.aggregate;

@@ -24,9 +24,9 @@ impl Bench {
     fn new(config: WifiConfig, stations: &[Option<Phy>]) -> Self {
         let medium = Medium::from(Wifi::new(config, stations, Pcg32::new(7, 7)).expect("valid"));
         let count = medium.cards();
-        let nics = (0..count).map(|_| {
+        let nics = (0..count).map(|number| {
             let mut nic = SimNic::new(NicConfig { coalesce: Coalesce::OFF, ..NicConfig::default() }).expect("valid");
-            medium.join(&mut nic);
+            medium.join(number, &mut nic);
             nic
         });
         let nics = nics.collect();
@@ -248,6 +248,18 @@ fn mac80211s_own_queue_stands_in_the_driver() {
     bench.put(0, 100, 1514);
     while bench.step().is_some() {}
     assert_eq!((bench.departed[0], bench.pool.outstanding()), (100 * 1514, 0));
+}
+
+/// Of three frames a driver with room for two drops one; the access point's own driver, which has room, does not.
+#[test]
+fn a_stations_driver_may_be_another_than_the_access_points() {
+    let [driver, station_driver] = ["pfifo limit 100", "pfifo limit 2"].map(|words| Some(words.parse().expect("valid")));
+    let mut bench = Bench::new(calm(WifiConfig { driver, station_driver, ..WifiConfig::n() }), &[None]);
+    for card in [0, 1] {
+        bench.put(card, 3, 1514);
+    }
+    while bench.step().is_some() {}
+    assert_eq!((bench.departed[0], bench.departed[1]), (2 * 1514, 3 * 1514));
 }
 
 /// Time that jumps to its end is survived.
