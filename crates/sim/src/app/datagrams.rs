@@ -1,24 +1,19 @@
 //! [`DatagramsConfig`] and [`DatagramSinkConfig`]: UDP at a constant rate, always or on and off, and its end, which measures how
 //! long each datagram took.
 
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use tautline_base::{Instant, SocketId};
 use tautline_stack::udp::Datagram;
 use tautline_stack::{Event, SendError, UdpConfig};
 
-use super::service::DatagramService;
+use super::service::{DatagramService, anywhere};
 use super::traffic::{Departures, read_stamp, stamp};
 use super::{AppError, Application, Flow, Programs, Sample, Scene, Traffic, When};
 use crate::config_error::ConfigError;
 
 /// Most datagrams in one call: others have their turn too.
 const BUDGET: usize = 64;
-
-/// All addresses of the host, of both families.
-pub(super) const fn anywhere(port: u16) -> SocketAddr {
-    SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)
-}
 
 /// Datagrams to a [sink](DatagramSinkConfig). Those for which the socket has no room are refused: nothing waits in the application.
 #[derive(Clone, Debug)]

@@ -7,9 +7,9 @@ use tautline_base::{Bytes, Instant, SocketId};
 use tautline_stack::udp::Datagram;
 use tautline_stack::{Event, UdpConfig};
 
-use super::datagrams::{anywhere, note};
+use super::datagrams::note;
 use super::outstanding::Outstanding;
-use super::service::DatagramService;
+use super::service::{DatagramService, anywhere};
 use super::traffic::{read_stamp, stamp};
 use super::{AppError, Application, Flow, Programs, Sample, Scene, Traffic, When};
 use crate::config_error::ConfigError;

@@ -1,15 +1,20 @@
 //! [`StreamService`] and [`DatagramService`]: applications that wait on a port for whoever comes. Each is told what to do with what
 //! comes; who comes, stays and goes is the same for all. One that breaks is not the end of the others.
 
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use tautline_base::SocketId;
 use tautline_stack::udp::Datagram;
 use tautline_stack::{CloseReason, Event, TcpConfig, UdpConfig};
 
-use super::datagrams::anywhere;
 use super::slab::Slab;
 use super::{AppError, Application, Scene};
+
+/// All addresses of the host, of both families.
+pub(super) const fn anywhere(port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)
+}
 
 /// Reads and writes a connection of which `V` is kept, as far as it goes now. True when it has served its time.
 pub(super) type Attend<V> = fn(&mut V, &mut Scene<'_>, SocketId) -> Result<bool, AppError>;

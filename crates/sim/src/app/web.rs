@@ -14,8 +14,9 @@ use tautline_base::{Bytes, Instant, SocketId};
 use tautline_stack::udp::Datagram;
 use tautline_stack::{Event, Recv, UdpConfig, UdpRecv};
 
-use super::datagrams::{anywhere, note};
+use super::datagrams::note;
 use super::framing::HEADER;
+use super::service::anywhere;
 use super::traffic::{END_OF_TIME, read_stamp, stamp};
 use super::web_server::write_request;
 use super::{AppError, Application, Programs, Sample, Scene};
