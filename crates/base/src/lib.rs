@@ -11,6 +11,7 @@
 //! | [`frame`] | [`Frame`]: the memory behind a packet |
 //! | [`pool`] | [`Pool`]: the transmit frames, and the one place where a packet ends |
 //! | [`device`] | [`Device`]: rings that take packets and give them back |
+//! | [`checksum`] | the sum that the checksums of IP, TCP and UDP are made of |
 //! | [`segmentation`] | [`Segmentation`]: a packet of several TCP segments, cut into them |
 //! | [`wake`] | [`Wake`]: when to call again, and [`Reason`], why |
 #![no_std]
@@ -18,6 +19,7 @@
 
 extern crate alloc;
 
+pub mod checksum;
 pub mod device;
 pub mod frame;
 pub mod packet;

@@ -434,6 +434,12 @@ impl<F: Frame> Packet<F> {
     /// Writes the TOS byte into the IP header; for IPv4 adjusts the checksum by the difference (RFC 1624 eqn. 3).
     fn write_tos(&mut self) {
         let tos = self.tos;
+        // IPv4 without a tag whose header says so already: nearly every packet.
+        if let Some([.., 0x08, 0x00, _, written]) = self.frame.bytes().first_chunk::<16>()
+            && *written == tos
+        {
+            return;
+        }
         let used = self.used();
         let Some(bytes) = self.frame.bytes_mut().get_mut(..used) else { return };
         let start = network_start(bytes);

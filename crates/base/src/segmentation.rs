@@ -4,6 +4,7 @@
 //! The headers are repeated; length, sequence number and checksums are each segment's own (RFC 9293 §3.1, RFC 791, RFC 8200). FIN and
 //! PSH are the last one's. The identification of IPv4 is repeated too: our packets are never fragmented (RFC 6864 §4.1).
 
+use crate::checksum::{fold, sum};
 use crate::packet::network_start;
 
 /// Bytes of a TCP header without options, and of an IPv6 header.
@@ -59,7 +60,7 @@ impl Headers {
     /// The one's complement sum of the pseudo-header, for `len` bytes from the transport header on.
     fn pseudo_sum(&self, frame: &[u8], len: usize) -> u64 {
         let addresses = if self.ipv6 { self.network + 8..self.network + 40 } else { self.network + 12..self.network + 20 };
-        sum(&frame[addresses]) + u64::from(if self.udp { UDP } else { TCP }) + len as u64
+        u64::from(sum(&frame[addresses])) + u64::from(if self.udp { UDP } else { TCP }) + len as u64
     }
 
     /// Writes the checksum of what IP carries in `frame`.
@@ -67,7 +68,7 @@ impl Headers {
         let pseudo = self.pseudo_sum(frame, frame.len() - self.transport);
         let (body, at) = (&mut frame[self.transport..], self.checksum());
         body[at..at + 2].fill(0);
-        let checksum = match !fold(pseudo + sum(body)) {
+        let checksum = match !fold(pseudo + u64::from(sum(body))) {
             // In a datagram zero would mean that there is none.
             0 if self.udp => u16::MAX,
             checksum => checksum,
@@ -204,7 +205,7 @@ impl<'a> Segmentation<'a> {
         } else {
             out[network + 2..network + 4].copy_from_slice(&((len - network) as u16).to_be_bytes());
             out[network + 10..network + 12].fill(0);
-            let checksum = !fold(sum(&out[network..transport]));
+            let checksum = !sum(&out[network..transport]);
             out[network + 10..network + 12].copy_from_slice(&checksum.to_be_bytes());
         }
         let body = &mut out[transport..];
@@ -219,22 +220,6 @@ impl<'a> Segmentation<'a> {
         }
         self.headers.write_checksum(out);
     }
-}
-
-/// The sum of `bytes` as 16-bit words, not yet folded (RFC 1071): words of 32 bits fold to the same.
-fn sum(bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<4>();
-    let sum = words.iter().map(|word| u64::from(u32::from_be_bytes(*word))).sum::<u64>();
-    let mut last = [0; 4];
-    last[..rest.len()].copy_from_slice(rest);
-    sum + u64::from(u32::from_be_bytes(last))
-}
-
-fn fold(mut sum: u64) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
 }
 
 #[cfg(test)]

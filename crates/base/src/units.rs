@@ -45,6 +45,16 @@ impl Bytes {
         self.0 as usize
     }
 
+    /// The nanoseconds that `self` takes at `rate`, rounded up, [`u64::MAX`] at most: what division gives, as a number.
+    #[inline]
+    pub fn nanos_at(self, rate: Rate) -> u64 {
+        match self.0.checked_mul(NANOS_PER_SEC as u64) {
+            _ if rate.0 == 0 => u64::MAX,
+            Some(product) => product.div_ceil(rate.0),
+            None => u64::try_from((u128::from(self.0) * NANOS_PER_SEC).div_ceil(u128::from(rate.0))).unwrap_or(u64::MAX),
+        }
+    }
+
     /// `self - other`, or zero.
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
@@ -106,14 +116,7 @@ impl Div<Rate> for Bytes {
 
     /// The time `self` takes at `rate`, rounded up to the nanosecond. A stopped link never delivers: [`Duration::MAX`].
     fn div(self, rate: Rate) -> Duration {
-        if rate.0 == 0 {
-            return Duration::MAX;
-        }
-        let nanos = match self.0.checked_mul(NANOS_PER_SEC as u64) {
-            Some(product) => product.div_ceil(rate.0),
-            None => u64::try_from((u128::from(self.0) * NANOS_PER_SEC).div_ceil(u128::from(rate.0))).unwrap_or(u64::MAX),
-        };
-        Duration::from_nanos(nanos)
+        if rate.0 == 0 { Duration::MAX } else { Duration::from_nanos(self.nanos_at(rate)) }
     }
 }
 
@@ -180,21 +183,31 @@ impl Rate {
         if nanos == 0 {
             return Self::MAX;
         }
+        // A division of 128 bits is a call: up to 18 GB and 584 years, 64 bits do.
+        if let (Some(product), Ok(nanos)) = (amount.0.checked_mul(NANOS_PER_SEC as u64), u64::try_from(nanos)) {
+            return Self(product / nanos);
+        }
         Self(u64::try_from(u128::from(amount.0) * NANOS_PER_SEC / nanos).unwrap_or(u64::MAX))
     }
 
     /// `percent` hundredths of this rate, saturating.
     pub fn percent(self, percent: u32) -> Self {
+        if let Some(product) = self.0.checked_mul(percent.into()) {
+            return Self(product / 100);
+        }
         Self(u64::try_from(u128::from(self.0) * u128::from(percent) / 100).unwrap_or(u64::MAX))
     }
 }
 
-#[expect(clippy::suspicious_arithmetic_impl, reason = "a rate is per second, a duration in nanoseconds")]
 impl Mul<Duration> for Rate {
     type Output = Bytes;
 
     /// What this rate carries in `time`, rounded down, saturating.
     fn mul(self, time: Duration) -> Bytes {
+        let nanos = u64::try_from(time.as_nanos());
+        if let Some(product) = nanos.ok().and_then(|nanos| self.0.checked_mul(nanos)) {
+            return Bytes(product / NANOS_PER_SEC as u64);
+        }
         let product = u128::from(self.0).saturating_mul(time.as_nanos());
         Bytes(u64::try_from(product / NANOS_PER_SEC).unwrap_or(u64::MAX))
     }

@@ -31,6 +31,16 @@ pub(crate) struct Neighbours {
     pending: usize,
     /// Connections whose question could not even be asked, because the cache is full of unanswered ones.
     crowded: Vec<SocketId>,
+    /// The neighbour looked up last, if its entry needs no question: most hosts send nearly all to one. Forgotten when anything changes.
+    last: Option<Sure>,
+}
+
+/// A known neighbour that need not be asked for before `until`.
+#[derive(Clone, Copy, Debug)]
+struct Sure {
+    address: IpAddr,
+    mac: Mac,
+    until: Instant,
 }
 
 #[derive(Debug)]
@@ -81,16 +91,25 @@ pub(crate) struct Lookup {
 
 impl Neighbours {
     pub(crate) fn new(key: Key) -> Self {
-        Self { entries: HashMap::with_hasher(key), pending: 0, crowded: Vec::new() }
+        Self { entries: HashMap::with_hasher(key), pending: 0, crowded: Vec::new(), last: None }
+    }
+
+    /// The hardware address of `address` if it was the last looked up, and needs no question.
+    #[inline]
+    pub(crate) fn last(&self, address: &IpAddr, now: Instant) -> Option<Mac> {
+        self.last.as_ref().filter(|last| last.address == *address && now <= last.until).map(|last| last.mac)
     }
 
     /// Looks `address` up for `socket`, which waits if the address is not known. `None` will look again by itself.
     pub(crate) fn look_up(&mut self, address: IpAddr, socket: Option<SocketId>, now: Instant) -> Lookup {
+        self.last = None;
         match self.entries.get_mut(&address) {
             Some(Entry::Known { mac, since, asked, doubted }) => {
                 let stale = (*doubted || now - *since > FRESH) && asked.is_none_or(|at| now - at >= ASK_INTERVAL);
                 if stale {
                     *asked = Some(now);
+                } else if !*doubted && now - *since <= FRESH {
+                    self.last = Some(Sure { address, mac: *mac, until: *since + FRESH });
                 }
                 Lookup { mac: Some(*mac), ask: stale }
             }
@@ -123,6 +142,7 @@ impl Neighbours {
         if !mac.is_unicast() {
             return Vec::new();
         }
+        self.last = None;
         let fresh = Entry::Known { mac, since: now, asked: None, doubted: false };
         let room = self.entries.len() < CAPACITY;
         match self.entries.get_mut(&address) {
@@ -281,6 +301,30 @@ mod tests {
         assert_eq!(neighbours.look_up(PEER, WAITS, Instant::from_secs(9)), Lookup { mac: Some(MAC), ask: false });
         assert_eq!(neighbours.look_up(PEER, WAITS, Instant::from_secs(90)), Lookup { mac: Some(MAC), ask: true });
         assert_eq!(neighbours.look_up(PEER, WAITS, Instant::from_secs(90)), Lookup { mac: Some(MAC), ask: false });
+    }
+
+    /// What spares the table a look is as good as a look: never old, doubted, or another's.
+    #[test]
+    fn the_last_neighbour_is_remembered_while_nothing_is_to_be_asked() {
+        let mut neighbours = Neighbours::new(Key::from_seed(1));
+        neighbours.learn(PEER, MAC, Claim::Question, Instant::from_secs(1));
+        assert_eq!(neighbours.last(&PEER, Instant::from_secs(1)), None, "nobody has looked");
+        let look = |neighbours: &mut Neighbours, second| {
+            neighbours.look_up(PEER, WAITS, Instant::from_secs(second));
+            neighbours.last(&PEER, Instant::from_secs(second))
+        };
+        assert_eq!(look(&mut neighbours, 1), Some(MAC));
+        let others = IpAddr::V4(Ipv4Addr::new(10, 7, 0, 3));
+        assert_eq!([1, 61].map(|second| neighbours.last(&PEER, Instant::from_secs(second))), [Some(MAC); 2]);
+        assert_eq!(
+            (neighbours.last(&PEER, Instant::from_secs(62)), neighbours.last(&others, Instant::from_secs(1))),
+            (None, None)
+        );
+        neighbours.learn(PEER, EthernetAddress([2, 0, 0, 0, 0, 66]), Claim::Answer, Instant::from_secs(2));
+        assert_eq!(neighbours.last(&PEER, Instant::from_secs(2)), None);
+        assert_eq!(look(&mut neighbours, 3), None, "it is doubted");
+        neighbours.learn(PEER, MAC, Claim::Answer, Instant::from_secs(3));
+        assert_eq!(look(&mut neighbours, 62), Some(MAC));
     }
 
     #[test]

@@ -3,8 +3,6 @@
 //! Departures are spaced by `payload / rate`: headers come on top, as in Linux. A pacer that is asked late catches up: by the
 //! verdict's burst, for a host that wakes every 50 µs could otherwise not fill a fast link, or as Linux does.
 
-use std::time::Duration;
-
 use tautline_base::{Bytes, Instant, Rate};
 
 /// What a pacer forgives.
@@ -35,6 +33,9 @@ pub enum CatchUp {
     HalfSegment,
 }
 
+/// No burst is worth more than a second, in nanoseconds.
+const LONGEST_BURST: u64 = 1_000_000_000;
+
 /// One connection's pacer.
 #[derive(Debug, Default)]
 pub(crate) struct Pacer {
@@ -55,6 +56,18 @@ impl Pacer {
         self.next
     }
 
+    /// Where a departure at `at` stands in the schedule: as late as it is, but by no more than `burst` takes at `rate`, nor than a second.
+    fn caught_up(&self, at: Instant, rate: Rate, burst: Bytes) -> Instant {
+        let late = at.nanos_since(self.next);
+        // late <= burst / rate, rounded up: to multiply is cheap, to divide is not, and nearly every departure is within the burst.
+        let due = u128::from(late.saturating_sub(1)) * u128::from(rate.as_bytes_per_sec());
+        if late == 0 || (late <= LONGEST_BURST && due < u128::from(burst.get()) * u128::from(LONGEST_BURST)) {
+            return self.next;
+        }
+        let forgiven = burst.nanos_at(rate).min(LONGEST_BURST);
+        self.next.max(Instant::from_nanos(at.as_nanos().saturating_sub(forgiven)))
+    }
+
     /// Notes that `len` bytes of payload depart at `at`, in so many segments, at `rate`, of which `burst` may be caught up with.
     pub(crate) fn departed(&mut self, at: Instant, (len, segments): (Bytes, u32), rate: Rate, burst: Bytes) {
         if self.unpaced > 0 {
@@ -62,16 +75,18 @@ impl Pacer {
             self.next = self.next.max(at);
             return;
         }
-        let distance = len / rate;
+        let distance = len.nanos_at(rate);
         self.next = match self.catch_up {
-            CatchUp::Burst => self.next.max(at - (burst / rate).min(Duration::from_secs(1))) + distance,
-            CatchUp::HalfSegment => self.next.max(at) + (distance - (at - self.next).min(distance / 2)),
+            CatchUp::Burst => self.caught_up(at, rate, burst).after_nanos(distance),
+            CatchUp::HalfSegment => self.next.max(at).after_nanos(distance - at.nanos_since(self.next).min(distance / 2)),
         };
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const LEN: Bytes = Bytes::new(1_250);
@@ -116,6 +131,23 @@ mod tests {
             sent += 1;
         }
         assert_eq!(sent, 11, "ten, and the one that is due");
+    }
+
+    /// The short cut and the division agree on both sides of every border.
+    #[test]
+    fn the_burst_is_what_it_takes_at_the_rate() {
+        for (rate, burst) in
+            [(1_250_000, 5_000), (3, 2), (7, 1), (1, 1), (0, 1), (0, 0), (u64::MAX, 9), (1_000_000_007, 65_536)]
+        {
+            let (rate, burst) = (Rate::bytes_per_sec(rate), Bytes::new(burst));
+            let forgiven = (burst / rate).min(Duration::from_secs(1)).as_nanos() as u64;
+            for late in [0, 1, 2, forgiven.saturating_sub(1), forgiven, forgiven + 1, 1_000_000_000, 1_000_000_001] {
+                let next = Instant::from_secs(5);
+                let (pacer, at) = (Pacer { next, ..Pacer::default() }, next.after_nanos(late));
+                let expected = next.max(Instant::from_nanos(at.as_nanos() - forgiven));
+                assert_eq!(pacer.caught_up(at, rate, burst), expected, "{late} ns late at {rate:?} with {burst:?}");
+            }
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Frames to meaning and back, through `smoltcp::wire` where it has the format.
+//! Frames to meaning and back, through `smoltcp::wire` where it has the format. The few headers that every packet of a bulk flow has
+//! are read and written here, byte for byte as it would.
 //!
 //! Parsing never trusts a length and never panics; what is wrong comes back as a [`Malformed`] to be counted. Outgoing frames
 //! are written once, in place.
@@ -24,7 +25,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use smoltcp::phy::{Checksum, ChecksumCapabilities};
 use smoltcp::wire::{EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress};
-use tautline_base::Offload;
+use tautline_base::{Ecn, Offload};
 
 pub(crate) use arp::write_arp;
 pub(crate) use ecn::{EchoedBytes, EcnFlags, growth};
@@ -41,6 +42,8 @@ pub(crate) const IPV4_HEADER: usize = 20;
 pub(crate) const IPV6_HEADER: usize = 40;
 /// Bytes of a TCP header without options.
 pub(crate) const TCP_HEADER: usize = 20;
+/// Most bytes of options in a TCP header (RFC 9293 §3.1).
+pub(crate) const OPTION_SPACE: usize = 40;
 /// Bytes a timestamp option takes in a data segment, padding included.
 pub(crate) const TIMESTAMP_OPTION: usize = 12;
 /// Bytes of a SACK block.
@@ -55,6 +58,8 @@ pub(crate) const HOP_LIMIT: u8 = 64;
 pub(crate) const MAX_HOP_LIMIT: u8 = 255;
 /// Ethertype of a tagged frame.
 const TAGGED: u16 = 0x8100;
+/// Ethertype of IPv4, as it stands in a frame.
+const IPV4_ETHERTYPE: [u8; 2] = [0x08, 0x00];
 /// The bits of a tag that name the VLAN.
 const VLAN_ID: u16 = 0x0fff;
 
@@ -121,6 +126,22 @@ pub(crate) fn parse(frame: &[u8], vlan: Option<u16>, offload: Offload) -> Result
     }
 }
 
+/// Reads what nearly every frame is: a whole segment of an open connection, in an IPv4 packet, without tag, and right in everything.
+/// `None` if it is anything else, which is looked at closely.
+#[inline]
+pub(crate) fn parse_plain(frame: &[u8], vlan: Option<u16>, offload: Offload) -> Option<(Ends, Segment<'_>)> {
+    let (ethernet, packet) = frame.split_first_chunk::<ETHERNET_HEADER>()?;
+    if ethernet[12..] != IPV4_ETHERTYPE || vlan.is_some() {
+        return None;
+    }
+    let (ends, protocol, packet) = ip::plain_ipv4(packet)?;
+    if protocol != tcp::PROTOCOL {
+        return None;
+    }
+    let segment = tcp::parse_plain(&ends, Ecn::of_tos(ends.tos), offload, &packet[IPV4_HEADER..])?;
+    Some((ends, segment))
+}
+
 /// Link and network addresses of an outgoing packet, both of one family.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addresses {
@@ -150,16 +171,18 @@ impl Addresses {
 
     /// Writes the link header. Returns the rest of `frame`.
     fn write_link<'a>(&self, frame: &'a mut [u8], ethertype: EthernetProtocol) -> &'a mut [u8] {
-        let (link, rest) = frame.split_at_mut(self.link_len());
+        let ethertype = u16::from(ethertype).to_be_bytes();
+        let (link, mut rest) = frame.split_first_chunk_mut::<ETHERNET_HEADER>().expect("a frame holds its headers");
         link[..6].copy_from_slice(&self.destination_mac.0);
         link[6..12].copy_from_slice(&self.source_mac.0);
-        let mut at = 12;
+        link[12..].copy_from_slice(&ethertype);
         if let Some(vlan) = self.vlan {
-            link[12..14].copy_from_slice(&TAGGED.to_be_bytes());
-            link[14..16].copy_from_slice(&(vlan & VLAN_ID).to_be_bytes());
-            at += VLAN_TAG;
+            link[12..].copy_from_slice(&TAGGED.to_be_bytes());
+            let (tag, behind) = rest.split_first_chunk_mut::<VLAN_TAG>().expect("a frame holds its headers");
+            tag[..2].copy_from_slice(&(vlan & VLAN_ID).to_be_bytes());
+            tag[2..].copy_from_slice(&ethertype);
+            rest = behind;
         }
-        link[at..at + 2].copy_from_slice(&u16::from(ethertype).to_be_bytes());
         rest
     }
 }
@@ -175,6 +198,16 @@ fn network(source: IpAddr, destination: IpAddr) -> (IpAddress, IpAddress) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => (source.into(), destination.into()),
         (source, destination) => (as_ipv6(source).into(), as_ipv6(destination).into()),
     }
+}
+
+/// The sum of the pseudo-header of `len` bytes of `protocol` (RFC 9293 §3.1, RFC 8200 §8.1), not yet folded.
+#[inline]
+fn pseudo_sum(source: IpAddr, destination: IpAddr, protocol: u8, len: usize) -> u64 {
+    let of = |address| match address {
+        IpAddr::V4(address) => u64::from(Ipv4Addr::to_bits(address)),
+        IpAddr::V6(address) => address.octets().as_chunks().0.iter().map(|word| u64::from(u32::from_be_bytes(*word))).sum(),
+    };
+    of(source) + of(destination) + u64::from(protocol) + len as u64
 }
 
 fn as_ipv6(address: IpAddr) -> Ipv6Addr {

@@ -101,7 +101,7 @@ where
             let local_port = (EPHEMERAL.start + offset.wrapping_add(self.next_port) % count) as u16;
             self.next_port = self.next_port.wrapping_add(1);
             let tuple = Tuple { local, remote: remote.ip(), local_port, remote_port: remote.port() };
-            (!self.demux.contains_key(&tuple) && !self.time_waits.contains(&tuple)).then_some(tuple)
+            (!self.demux.contains(&tuple) && !self.time_waits.contains(&tuple)).then_some(tuple)
         })
     }
 
@@ -124,7 +124,9 @@ where
         let taken = write(connection)?;
         connection.note_written(self.now);
         self.runnable.push(connection);
-        self.charge(id);
+        if !self.holdings.are_settled_with(connection) {
+            self.charge(id);
+        }
         Ok(taken)
     }
 
@@ -134,7 +136,9 @@ where
         let read = connection.read(out)?;
         // Reading may have opened the window.
         self.runnable.push(connection);
-        self.charge(id);
+        if !self.holdings.are_settled_with(connection) {
+            self.charge(id);
+        }
         Ok(read)
     }
 

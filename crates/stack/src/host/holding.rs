@@ -27,6 +27,13 @@ impl Holdings {
     fn is_full(&self) -> bool {
         self.memory > self.limits.memory.get()
     }
+
+    /// A connection has been charged for what it holds, and there is room: as it is after nearly every segment.
+    #[inline]
+    pub(super) fn are_settled_with(&self, connection: &Connection) -> bool {
+        let known = connection.place.suspect || !connection.is_suspect();
+        known && connection.memory() == connection.place.charged && !connection.pressed && !self.is_full()
+    }
 }
 
 impl<Q, D, T, L> Host<Q, D, T, L>
@@ -52,9 +59,11 @@ where
         let Some(connection) = self.sockets.connection_mut(id) else { return };
         let holdings = &mut self.holdings;
         let memory = connection.memory();
+        let suspected = !connection.place.suspect && connection.is_suspect();
         holdings.memory = (holdings.memory + memory).saturating_sub(connection.place.charged);
         connection.place.charged = memory;
-        if connection.is_suspect() && !std::mem::replace(&mut connection.place.suspect, true) {
+        if suspected {
+            connection.place.suspect = true;
             holdings.suspects.push_back(id);
             self.forget_ended_suspects();
         }
@@ -108,7 +117,7 @@ where
         let Some(remains) = connection.remains() else { return false };
         let tuple = connection.tuple;
         self.forget(id);
-        if !self.demux.contains_key(&tuple) && !self.time_waits.insert(tuple, remains, self.holdings.limits.time_wait) {
+        if !self.demux.contains(&tuple) && !self.time_waits.insert(tuple, remains, self.holdings.limits.time_wait) {
             self.stats.time_wait_full += 1;
         }
         true
@@ -119,7 +128,7 @@ where
         let Some(Socket::Connection(connection)) = self.sockets.remove(id) else { return };
         let Connection { tuple, place, .. } = &*connection;
         // A newer connection may have taken the dead one's place.
-        if self.demux.get(tuple) == Some(&id) {
+        if self.demux.get(tuple) == Some(id) {
             self.demux.remove(tuple);
         }
         self.holdings.memory = self.holdings.memory.saturating_sub(place.charged);

@@ -163,7 +163,7 @@ where
     fn complain_to_connection(&mut self, complaint: &Complaint) -> bool {
         let (local_port, remote_port) = complaint.ports();
         let tuple = Tuple { local: complaint.source, remote: complaint.destination, local_port, remote_port };
-        let Some(id) = self.demux.get(&tuple).copied() else { return false };
+        let Some(id) = self.demux.get(&tuple) else { return false };
         let believed = self
             .sockets
             .connection_mut(id)

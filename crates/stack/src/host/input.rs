@@ -43,17 +43,16 @@ where
         let now = self.advance_clock(now);
         self.stats.frames_in += 1;
         Self::trace(&mut self.tracer, now, What::Received, None, frame);
+        if let Some((ends, segment)) = wire::parse_plain(frame, self.config.vlan, offload) {
+            return self.on_tcp(&ends, &segment, frame, now);
+        }
         match wire::parse(frame, self.config.vlan, offload) {
             Err(Malformed::Header) => self.stats.malformed += 1,
             Err(Malformed::Checksum) => self.stats.bad_checksum += 1,
             Ok(Parsed::Arp { request, sender_mac, sender, target }) => {
                 self.on_arp(request, sender_mac, sender, target, now);
             }
-            Ok(Parsed::Tcp { ends, segment }) => {
-                if self.concerns_us(frame, &ends) {
-                    self.on_tcp(&ends, &segment, frame, now);
-                }
-            }
+            Ok(Parsed::Tcp { ends, segment }) => self.on_tcp(&ends, &segment, frame, now),
             Ok(Parsed::Udp { ends, datagram, packet }) => self.on_datagram(frame, &ends, &datagram, packet, now),
             Ok(Parsed::Icmp { ends, message }) => self.on_icmp(frame, &ends, message, now),
             Ok(Parsed::Transport { ends, protocol, packet }) => self.refuse(frame, &ends, protocol, packet, now),
@@ -64,13 +63,16 @@ where
 
     /// Addressed to us, by a host that can be answered.
     pub(super) fn concerns_us(&mut self, frame: &[u8], ends: &Ends) -> bool {
-        let ours = frame.get(..6) == Some(&self.config.mac[..])
-            && self.addressing.is_own(ends.destination)
-            && self.addressing.is_peer(ends.source);
+        let ours =
+            self.is_to_our_mac(frame) && self.addressing.is_own(ends.destination) && self.addressing.is_peer(ends.source);
         if !ours {
             self.stats.not_for_us += 1;
         }
         ours
+    }
+
+    fn is_to_our_mac(&self, frame: &[u8]) -> bool {
+        frame.first_chunk::<6>() == Some(&self.config.mac)
     }
 
     fn on_tcp(&mut self, ends: &Ends, segment: &Segment<'_>, frame: &[u8], now: Instant) {
@@ -80,7 +82,13 @@ where
             local_port: segment.destination_port,
             remote_port: segment.source_port,
         };
-        let (mut found, mut isn) = (self.demux.get(&tuple).copied(), None);
+        let (mut found, mut isn) = (self.demux.find(&tuple), None);
+        // The ends of a connection were looked at when it was opened.
+        let concerns_us = if found.is_some() { self.is_to_our_mac(frame) } else { self.concerns_us(frame, ends) };
+        if !concerns_us {
+            self.stats.not_for_us += u64::from(found.is_some());
+            return;
+        }
         if let Some(id) = found
             && let Some(old) = self.sockets.connection_mut(id).filter(|old| old.may_be_replaced_by(segment))
         {
@@ -119,11 +127,12 @@ where
             return;
         }
         let Some(connection) = self.sockets.connection_mut(id) else { return };
-        let reply = connection.on_segment(segment, now);
-        let tuple = connection.tuple;
-        match reply {
+        match connection.on_segment(segment, now) {
             Reply::None => {}
-            Reply::Reset => self.reset(&tuple, source_mac, segment, now),
+            Reply::Reset => {
+                let tuple = connection.tuple;
+                self.reset(&tuple, source_mac, segment, now);
+            }
             Reply::Accepted(listener) => self.hand_over(id, listener),
         }
         self.touch(id);

@@ -10,10 +10,12 @@
 //! | `holding` | what connections hold together |
 //! | `datagrams` | UDP: calls, arrivals, births |
 //! | `replace` | another discipline while packets wait |
+//! | `demux` | whose a segment is |
 //! | `calls` | what applications call |
 
 mod calls;
 mod datagrams;
+mod demux;
 mod holding;
 mod icmp;
 mod input;
@@ -29,6 +31,7 @@ use tautline_base::{Device, Frame, Instant, Owner, Packet, Pool, SocketId};
 use tautline_bql::{Dql, Limit, Port};
 use tautline_qdisc::{Drops, Qdisc};
 
+use self::demux::Demux;
 use self::holding::Holdings;
 pub use self::replace::{Replaced, Stuck};
 use crate::addressing::Addressing;
@@ -62,7 +65,7 @@ pub struct Host<Q, D: Device, T = NoTrace, L = Dql> {
     pool: Pool<D::Frame>,
     tracer: T,
     sockets: Sockets,
-    demux: HashMap<Tuple, SocketId, Key>,
+    demux: Demux,
     listeners: HashMap<ListenAt, SocketId, Key>,
     /// Datagram sockets by address and port; the unspecified IPv6 address stands for all of ours.
     udp_ports: HashMap<(IpAddr, u16), SocketId, Key>,
@@ -116,7 +119,7 @@ where
             pool,
             tracer,
             sockets: Sockets::default(),
-            demux: HashMap::with_hasher(key),
+            demux: Demux::new(key),
             listeners: HashMap::with_hasher(key),
             udp_ports: HashMap::with_hasher(key),
             time_waits: TimeWaits::new(key),

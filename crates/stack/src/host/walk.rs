@@ -25,10 +25,10 @@ use crate::config::{Pacing, ToldOf};
 use crate::socket::Event;
 use crate::sockets::Sockets;
 use crate::tcp::output::{Kind, Plan};
-use crate::tcp::{Connection, State, Tuple};
+use crate::tcp::{Connection, State};
 use crate::trace::{Tracer, What};
 use crate::tsq::Asked;
-use crate::wire::{self, Addresses, ECN_BITS};
+use crate::wire::{self, Addresses, ECN_BITS, HOP_LIMIT};
 
 /// Most births, and most transmissions, in one poll.
 const BUDGET: usize = 64;
@@ -90,7 +90,7 @@ where
                 continue;
             }
             connection.place.armed = None;
-            if connection.next_deadline().is_some_and(|wake| wake.at <= now) {
+            if connection.next_deadline().is_some_and(|at| at <= now) {
                 connection.on_deadline(now);
             }
             self.touch(id);
@@ -110,15 +110,18 @@ where
             }
         }
         self.time_waits.on_deadline(now);
-        self.ask_neighbours_again(now);
+        if self.neighbours.next_deadline().is_some_and(|at| at <= now) {
+            self.ask_neighbours_again(now);
+        }
     }
 
     /// Notes when a connection's memory goes unless more arrives. An arrival only moves that later: one entry each is enough.
     fn watch_memory(&mut self, id: SocketId) {
         if let Some(connection) = self.sockets.connection_mut(id)
+            && !connection.place.idling
             && let Some(at) = connection.release_at().filter(|at| *at < END_OF_TIME)
-            && !std::mem::replace(&mut connection.place.idling, true)
         {
+            connection.place.idling = true;
             self.idling.push(at, id);
         }
     }
@@ -162,8 +165,8 @@ where
             connection.stand(Connection::obstacle, now);
             return false;
         };
-        let passed = match gate(connection, &plan, now) {
-            Ok(departure) => Some((plan, departure)),
+        let (plan, departure) = match gate(connection, &plan, now) {
+            Ok(departure) => (plan, departure),
             Err(held) => {
                 connection.stand(|_| held.cause(), now);
                 if let Held::Until(at) = held
@@ -172,14 +175,19 @@ where
                     self.paced.push(at, id);
                 }
                 // An acknowledgement does not wait for data.
-                connection.next_ack().map(|ack| (ack, now))
+                let Some(ack) = connection.next_ack() else { return false };
+                (ack, now)
             }
         };
-        let Some((plan, departure)) = passed else { return false };
         connection.stand(|_| Cause::Host, now);
-        let (Tuple { local, remote, .. }, next_hop, flow_label) =
-            (connection.tuple, connection.next_hop, connection.flow_label);
-        let Some(destination_mac) = self.resolve(next_hop, Some(id), now) else { return false };
+        let destination_mac = match self.neighbours.last(&connection.next_hop, now) {
+            Some(mac) => mac,
+            None => {
+                let next_hop = connection.next_hop;
+                let Some(mac) = self.resolve(next_hop, Some(id), now) else { return false };
+                mac
+            }
+        };
         let frame = if plan.segments > 1 { self.pool.take_large() } else { self.pool.take() };
         let Some(mut frame) = frame else {
             self.starve(id);
@@ -187,10 +195,18 @@ where
         };
 
         // All have agreed: from here on nothing is taken back.
-        let addresses = self.addresses_to(local, remote, destination_mac);
         let connection = self.sockets.connection_mut(id).expect("looked up above");
         let tos = connection.config.tos & !ECN_BITS;
-        let addresses = Addresses { flow_label, tos, ..addresses };
+        let addresses = Addresses {
+            source_mac: self.mac,
+            destination_mac,
+            source: connection.tuple.local,
+            destination: connection.tuple.remote,
+            hop_limit: HOP_LIMIT,
+            flow_label: connection.flow_label,
+            tos,
+            vlan: self.config.vlan,
+        };
         let header = connection.header(&plan, now);
         let (bytes, payload) = (frame.bytes_mut(), connection.payload(&plan));
         let (len, due) = match plan.segments {
@@ -334,7 +350,46 @@ where
 
     /// Passes on what happened to a connection, keeps its deadline armed, frees it when it is done.
     fn after(&mut self, id: SocketId) {
+        let Some(connection) = self.sockets.connection_mut(id) else { return };
+        let calm = !connection.place.half_open
+            && !connection.happened.anything()
+            && connection.still_delivers()
+            && self.holdings.are_settled_with(connection);
+        if !calm && !self.settle_affairs(id) {
+            return;
+        }
+        let Some(connection) = self.sockets.connection_mut(id) else { return };
+        // What would be due at the end of time has overflowed: there it would be due again and again.
+        if let Some(at) = connection.next_deadline()
+            && at < END_OF_TIME
+            && connection.place.armed.is_none_or(|armed| at < armed)
+        {
+            connection.place.armed = Some(at);
+            self.deadlines.push(at, id);
+        }
+        if !connection.place.idling {
+            self.watch_memory(id);
+        }
+    }
+
+    /// What a connection's change means to its listener, its application and the host's memory. False if it is gone.
+    fn settle_affairs(&mut self, id: SocketId) -> bool {
         self.note_opened(id);
+        self.tell(id);
+        let Some(connection) = self.sockets.connection_mut(id) else { return false };
+        if connection.finished() && connection.orphan {
+            self.forget(id);
+            return false;
+        }
+        if connection.state() == State::TimeWait && self.retire(id) {
+            return false;
+        }
+        self.charge(id);
+        true
+    }
+
+    /// Tells the application what happened to a connection, unless it has let go of it.
+    fn tell(&mut self, id: SocketId) {
         let Some(connection) = self.sockets.connection_mut(id) else { return };
         let happened = std::mem::take(&mut connection.happened);
         if !connection.orphan {
@@ -346,24 +401,6 @@ where
             ];
             self.events.extend(told.into_iter().flatten());
         }
-        if connection.finished() && connection.orphan {
-            self.forget(id);
-            return;
-        }
-        if connection.state() == State::TimeWait && self.retire(id) {
-            return;
-        }
-        self.charge(id);
-        let Some(connection) = self.sockets.connection_mut(id) else { return };
-        // What would be due at the end of time has overflowed: there it would be due again and again.
-        if let Some(wake) = connection.next_deadline()
-            && wake.at < END_OF_TIME
-            && connection.place.armed.is_none_or(|armed| wake.at < armed)
-        {
-            connection.place.armed = Some(wake.at);
-            self.deadlines.push(wake.at, id);
-        }
-        self.watch_memory(id);
     }
 
     /// A half-open connection that has opened or failed leaves its listener's backlog. One that failed was never the
@@ -388,17 +425,23 @@ where
         let device = self.port.ring().device();
         let runnable = !self.runnable.is_empty() || (!self.starved.is_empty() && self.pool.free() > 0);
         let reap = device.in_flight() > 0 && !device.announces_completions();
-        let candidates = [
-            (exhausted || runnable).then_some(Wake::new(now, Reason::Budget)),
-            self.paced.next().map(|at| Wake::new(at, Reason::Pacing)),
-            self.deadlines.next().map(|at| Wake::new(at, Reason::Rto)),
-            self.neighbours.next_deadline().map(|at| Wake::new(at, Reason::Neighbour)),
-            self.idling.next().map(|at| Wake::new(at, Reason::Idle)),
-            self.time_waits.next_deadline().map(|at| Wake::new(at, Reason::Close)),
-            self.port.ready_at().map(|at| Wake::new(at, Reason::Qdisc)),
-            reap.then_some(Wake::new(now + REAP_INTERVAL, Reason::Reap)),
-        ];
-        candidates.into_iter().flatten().min()
+        let mut next: Option<Wake> = None;
+        let mut consider = |at: Option<Instant>, why| {
+            if let Some(at) = at
+                && next.is_none_or(|next| Wake::new(at, why) < next)
+            {
+                next = Some(Wake::new(at, why));
+            }
+        };
+        consider((exhausted || runnable).then_some(now), Reason::Budget);
+        consider(self.paced.next(), Reason::Pacing);
+        consider(self.deadlines.next(), Reason::Rto);
+        consider(self.neighbours.next_deadline(), Reason::Neighbour);
+        consider(self.idling.next(), Reason::Idle);
+        consider(self.time_waits.next_deadline(), Reason::Close);
+        consider(self.port.ready_at(), Reason::Qdisc);
+        consider(reap.then_some(now + REAP_INTERVAL), Reason::Reap);
+        next
     }
 }
 

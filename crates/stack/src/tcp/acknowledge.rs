@@ -12,12 +12,17 @@ use super::recovery::{Phase, PrrAck};
 use super::repair::Heard;
 use super::rtt::MAX_RTO;
 use super::segments::{Arrival, DUP_THRESHOLD, Delivery, Losses};
+use super::tail_probe::TailProbe;
 use crate::wire::Segment;
 
 impl Connection {
     /// Takes an acceptable acknowledgement up to offset `ack`, with its SACK blocks.
     pub(super) fn process_acknowledgement(&mut self, ack: u64, segment: &Segment<'_>, now: Instant) {
         self.flight.refused = false;
+        if self.has_nothing_to_learn(ack, segment) {
+            self.timers.reorder = None;
+            return;
+        }
         let prior_in_flight = Bytes::new(self.segments.in_flight());
         let recoverable = self.recoverable();
         let advanced = ack > self.una;
@@ -58,6 +63,16 @@ impl Connection {
             self.schedule_tail_probe(now);
         }
         self.notice_room();
+    }
+
+    /// Nothing is outstanding, nor told of: as it is at the end that only receives, with every segment.
+    fn has_nothing_to_learn(&self, ack: u64, segment: &Segment<'_>) -> bool {
+        self.segments.is_empty()
+            && ack == self.una
+            && segment.sack[0].is_none()
+            && self.phase == Phase::Open
+            && self.repair.undo.is_none()
+            && self.repair.tail == TailProbe::None
     }
 
     fn arrival(&self, segment: &Segment<'_>, now: Instant) -> Arrival {
@@ -112,8 +127,8 @@ impl Connection {
     /// the hole (Karn). The timestamp it echoes tells, in milliseconds, when it was caused (RFC 7323 §4).
     fn learn_rtt(&mut self, delivery: &Delivery, Arrival { now, echo, .. }: Arrival) {
         if delivery.retransmission.is_none() {
-            if let Some(rtt) = delivery.earliest_rtt {
-                self.rtt.sample(rtt, now);
+            if let Some((earliest, _)) = delivery.sent_once {
+                self.rtt.sample(now - earliest, now);
             }
             return;
         }
@@ -145,7 +160,7 @@ impl Connection {
             lost,
             prior_in_flight,
             in_flight: Bytes::new(self.segments.in_flight()),
-            rtt: delivery.latest_rtt,
+            rtt: delivery.sent_once.map(|(_, latest)| now - latest),
             srtt: self.rtt.srtt(),
             min_rtt: self.rtt.min(),
             delivered,
@@ -205,7 +220,7 @@ impl Connection {
             self.flight.idle_since = Some(now);
             self.buffer.shrink_if_idle();
         } else {
-            self.timers.rto = Some(now + self.rto());
+            self.timers.rto = Some(self.rto_after(now));
             self.schedule_tail_probe(now);
         }
     }

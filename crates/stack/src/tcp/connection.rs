@@ -115,6 +115,13 @@ pub(crate) struct Happened {
     pub(crate) closed: Option<CloseReason>,
 }
 
+impl Happened {
+    /// There is something to tell.
+    pub(crate) fn anything(&self) -> bool {
+        self.established || self.readable || self.writable || self.closed.is_some()
+    }
+}
+
 /// Totals for `info()`.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
@@ -512,13 +519,24 @@ impl Connection {
         }
     }
 
+    /// The delay of acknowledgements follows the path. The bounds of one that does not are not worth their computation.
+    pub(super) fn ack_delay_varies(&self) -> bool {
+        self.config.delayed_ack_max > self.config.delayed_ack
+    }
+
     /// Within what an acknowledgement is delayed.
     pub(super) fn ack_bounds(&self) -> Bounds {
         let (least, most) = (self.config.delayed_ack, self.config.delayed_ack_max);
         Bounds { least, most, srtt: self.rtt.srtt(), rto: self.rtt.rto() }
     }
 
-    /// A retransmission timeout from now.
+    /// A retransmission timeout after `at`.
+    #[inline]
+    pub(super) fn rto_after(&self, at: Instant) -> Instant {
+        at.after_nanos(self.rtt.rto_nanos())
+    }
+
+    /// The retransmission timeout.
     pub(super) fn rto(&self) -> Duration {
         self.rtt.rto()
     }

@@ -1,6 +1,6 @@
 //! What the expiry of a connection's timers does (`spec/tcp.md` §1.7–1.8, §1.13).
 
-use tautline_base::{Bytes, Instant, Reason, Wake};
+use tautline_base::{Bytes, Instant};
 use tautline_cc::{Congestion, Signal};
 
 use super::connection::{Connection, State};
@@ -15,24 +15,26 @@ use crate::socket::CloseReason;
 /// (Linux `tcp_orphan_retries`): the peer could keep an abandoned connection for ever.
 const ORPHAN_RETRIES: u32 = 8;
 
+/// The earlier of two deadlines.
+#[inline]
+pub(super) fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
 impl Connection {
     /// The earliest deadline.
-    pub(crate) fn next_deadline(&self) -> Option<Wake> {
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let delayed = match self.receiver.owed() {
-            Acknowledgement::By(at) => Some(Wake::new(at, Reason::DelayedAck)),
+            Acknowledgement::By(at) => Some(at),
             _ => None,
         };
         let Timers { rto, tail, reorder, persist, challenged: _, close } = &self.timers;
-        let candidates = [
-            rto.map(|at| Wake::new(at, Reason::Rto)),
-            tail.map(|at| Wake::new(at, Reason::TailProbe)),
-            reorder.map(|at| Wake::new(at, Reason::Reorder)),
-            persist.as_ref().filter(|persist| !persist.due).map(|persist| Wake::new(persist.at(), Reason::Persist)),
-            close.map(|at| Wake::new(at, Reason::Close)),
-            self.liveness_deadline(),
-            delayed,
-        ];
-        candidates.into_iter().flatten().min()
+        let persist = persist.as_ref().filter(|persist| !persist.due).map(|persist| persist.at());
+        let rest = sooner(persist, sooner(*close, self.liveness_deadline()));
+        sooner(sooner(*rto, *tail), sooner(sooner(*reorder, delayed), rest))
     }
 
     /// Lets every deadline that has passed take effect.

@@ -133,6 +133,12 @@ impl Ecn {
         matches!(&self.mode, Mode::Classic(classic) if classic.says_cwr())
     }
 
+    /// The ends agreed on some ECN.
+    #[inline]
+    pub(super) fn agreed(&self) -> bool {
+        !matches!(self.mode, Mode::Off)
+    }
+
     /// What the ends agreed on.
     pub(super) fn state(&self) -> EcnState {
         match self.mode {

@@ -413,12 +413,15 @@ impl Connection {
         if !segment.payload.is_empty() {
             self.totals.data_segments_in += segment.count();
             self.totals.data_received_at = now;
-            self.ack_delay.arrived(now, self.ack_bounds());
+            if self.ack_delay_varies() {
+                self.ack_delay.arrived(now, self.ack_bounds());
+            }
         }
         self.prepare_to_receive(segment, fresh, now);
         let before = self.receiver.next();
         let text = (segment.payload, segment.size as u64);
-        let accepted = self.receiver.accept(offset, text, segment.fin, now + self.ack_delay.delay(self.ack_bounds()));
+        let delay = if self.ack_delay_varies() { self.ack_delay.delay(self.ack_bounds()) } else { self.config.delayed_ack };
+        let accepted = self.receiver.accept(offset, text, segment.fin, now + delay);
         self.totals.bytes_received += self.receiver.next() - before;
         if (accepted.readable || accepted.finished) && std::mem::take(&mut self.wants_data) {
             self.happened.readable = true;
@@ -434,7 +437,7 @@ impl Connection {
         if !fresh {
             self.receiver.acknowledge_quickly(QUICK_ACKS);
         }
-        if self.pressed {
+        if self.pressed || self.receiver.has_grown_to(self.config.receive_buffer.get()) {
             return;
         }
         let timestamps = self.agreed.as_ref().is_some_and(|agreed| agreed.peer_timestamp.is_some());

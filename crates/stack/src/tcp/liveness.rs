@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tautline_base::{Instant, Reason, Wake};
+use tautline_base::Instant;
 
 use super::connection::{Connection, State};
+use super::deadlines::sooner;
 use crate::config::Keepalive;
 use crate::socket::CloseReason;
 
@@ -79,18 +80,20 @@ impl Connection {
     }
 
     /// The earlier of the two.
-    pub(super) fn liveness_deadline(&self) -> Option<Wake> {
+    #[inline]
+    pub(super) fn liveness_deadline(&self) -> Option<Instant> {
+        if self.config.keepalive.is_none() && self.config.user_timeout.is_none() {
+            return None;
+        }
         if self.state == State::Closed || self.state == State::TimeWait {
             return None;
         }
-        let keepalive = self.keepalive_at().map(|at| Wake::new(at, Reason::Keepalive));
-        let timeout = self.user_timeout_at().map(|at| Wake::new(at, Reason::UserTimeout));
-        keepalive.into_iter().chain(timeout).min()
+        sooner(self.keepalive_at(), self.user_timeout_at())
     }
 
     /// Lets both take effect.
     pub(super) fn check_liveness(&mut self, now: Instant) {
-        if self.liveness_deadline().is_none_or(|wake| wake.at > now) {
+        if self.liveness_deadline().is_none_or(|at| at > now) {
             return;
         }
         let out_of_time = self.user_timeout_at().is_some_and(|at| at <= now);

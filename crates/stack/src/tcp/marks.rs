@@ -18,6 +18,9 @@ const QUICK: u32 = 2;
 impl Connection {
     /// An acceptable segment arrived: its mark is to be told to the peer, perhaps at once.
     pub(super) fn take_mark(&mut self, segment: &Segment<'_>) {
+        if !self.ecn.agreed() {
+            return;
+        }
         let owes = self.receiver.owed() != Acknowledgement::None;
         let standing = Standing { next: self.receiver.next(), owes };
         let data = segment.payload.len() as u64;
@@ -80,6 +83,9 @@ impl Connection {
             let flags = if active { self.ecn.syn_flags() } else { self.ecn.syn_ack_flags() };
             return (flags, Codepoint::NotEct);
         }
+        if !self.ecn.agreed() {
+            return (EcnFlags::NONE, Codepoint::NotEct);
+        }
         let carries = self.carries(plan);
         (self.ecn.flags(carries), self.ecn.codepoint(carries))
     }
@@ -97,7 +103,7 @@ impl Connection {
     pub(super) fn note_ecn_sent(&mut self, plan: &Plan) {
         if plan.syn() {
             self.ecn.sent_syn();
-        } else if plan.kind != Kind::Reset {
+        } else if self.ecn.agreed() && plan.kind != Kind::Reset {
             let carries = self.carries(plan);
             self.ecn.sent(carries);
         }

@@ -37,7 +37,7 @@ impl Connection {
     /// It holds memory for nobody, or for a peer that does not take what it asked for: the first to go when memory is short
     /// (CVE-2008-4609).
     pub(crate) fn is_suspect(&self) -> bool {
-        self.state != State::Closed && (self.orphan || self.timers.persist.is_some()) && self.memory() > 0
+        (self.orphan || self.timers.persist.is_some()) && self.state != State::Closed && self.memory() > 0
     }
 
     /// It has data or a FIN that the peer does not have yet, or waits for the peer's FIN.

@@ -11,13 +11,11 @@ use super::connection::{Connection, State};
 use super::ecn::Earlier;
 use super::receiver::Acknowledgement;
 use super::recovery::Phase;
+use super::tail_probe::TailProbe;
 use super::timers::Persist;
 use crate::config::Pacing;
 use crate::seq;
-use crate::wire::{EchoedBytes, Flags, Payload, SACK_BLOCK, SACK_BLOCKS, TIMESTAMP_OPTION, TcpHeader};
-
-/// Most bytes of options in a TCP header (RFC 9293 §3.1).
-const OPTION_SPACE: usize = 40;
+use crate::wire::{EchoedBytes, Flags, OPTION_SPACE, Payload, SACK_BLOCK, SACK_BLOCKS, TIMESTAMP_OPTION, TcpHeader};
 
 /// A segment that may be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,19 +88,40 @@ impl Connection {
             State::SynSent | State::SynReceived { .. } => self.next_syn(),
             State::TimeWait => self.next_ack(),
             _ => {
-                // SACK blocks need the room that data would take: such an acknowledgement goes alone, and first.
-                let reports = self.receiver.out_of_order() > 0 || self.receiver.has_duplicate();
-                let sack_first = if reports { self.next_ack() } else { None };
-                self.next_ecn_ack()
-                    .or(sack_first)
-                    .or_else(|| self.next_tail_probe())
-                    .or_else(|| self.next_trial(now))
-                    .or_else(|| self.next_retransmission())
-                    .or_else(|| self.next_data(most, now))
-                    .or_else(|| self.next_probe())
-                    .or_else(|| self.next_ack())
+                if self.may_have_something_urgent()
+                    && let Some(urgent) = self.next_urgent(now)
+                {
+                    return Some(urgent);
+                }
+                self.next_data(most, now).or_else(|| self.next_probe()).or_else(|| self.next_ack())
             }
         }
+    }
+
+    /// SACK blocks, or the report of a duplicate, wait for an acknowledgement.
+    fn has_reports(&self) -> bool {
+        self.receiver.out_of_order() > 0 || self.receiver.has_duplicate()
+    }
+
+    /// A glance that saves a connection without losses and marks the closer look.
+    #[inline]
+    fn may_have_something_urgent(&self) -> bool {
+        self.has_reports()
+            || self.ecn.agreed()
+            || self.repair.tail == TailProbe::Due
+            || self.tries_new_data()
+            || self.segments.any_lost()
+    }
+
+    /// What goes before new data.
+    fn next_urgent(&mut self, now: Instant) -> Option<Plan> {
+        // SACK blocks need the room that data would take: such an acknowledgement goes alone, and first.
+        let sack_first = if self.has_reports() { self.next_ack() } else { None };
+        self.next_ecn_ack()
+            .or(sack_first)
+            .or_else(|| self.next_tail_probe())
+            .or_else(|| self.next_trial(now))
+            .or_else(|| self.next_retransmission())
     }
 
     fn bare(&self, kind: Kind) -> Plan {
@@ -395,20 +414,29 @@ impl Connection {
             };
         }
         let id = self.segments.next_id();
-        for (range, fin) in plan.pieces() {
-            let in_flight = Bytes::new(self.segments.in_flight() + (range.end - range.start));
-            let sent = self.sampler.on_send(departure, in_flight, self.segments.is_empty());
-            self.segments.push(range, fin, sent);
+        if plan.segments == 1 {
+            self.record(plan.range.clone(), plan.fin, departure);
+        } else {
+            plan.pieces().for_each(|(range, fin)| self.record(range, fin, departure));
         }
         self.flight.largest = self.flight.largest.max(self.segments.in_flight());
         self.note_sent(len);
         self.validate_window(departure);
         self.notice_sent();
-        let rto = self.rto();
-        self.timers.rto.get_or_insert(departure + rto);
+        if self.timers.rto.is_none() {
+            self.timers.rto = Some(self.rto_after(departure));
+        }
         self.note_tail_probe(None);
         self.schedule_tail_probe(departure);
         id
+    }
+
+    /// A segment departs for the first time.
+    #[inline]
+    fn record(&mut self, range: Range<u64>, fin: bool, departure: Instant) {
+        let in_flight = Bytes::new(self.segments.in_flight() + (range.end - range.start));
+        let sent = self.sampler.on_send(departure, in_flight, self.segments.is_empty());
+        self.segments.push(range, fin, sent);
     }
 
     fn commit_again(&mut self, id: SegmentId, plan: &Plan, now: Instant, departure: Instant) {
@@ -424,7 +452,7 @@ impl Connection {
         }
         self.note_tail_probe(Some(timestamp));
         if plan.range.start == self.una || self.timers.rto.is_none() {
-            self.timers.rto = Some(departure + self.rto());
+            self.timers.rto = Some(self.rto_after(departure));
         }
     }
 

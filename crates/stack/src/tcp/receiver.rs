@@ -134,8 +134,13 @@ impl Receiver {
     /// Text of `len` bytes arrives: once a round trip, the buffer follows what the application reads of the peer's segments of `mss`
     /// bytes. `echo`: our timestamp that it echoes, sent so long ago. The
     /// buffer grows to `most` bytes.
+    #[inline]
+    pub(super) fn has_grown_to(&self, most: u64) -> bool {
+        self.capacity >= most
+    }
+
     pub(super) fn right_size(&mut self, most: u64, now: Instant, (len, mss): (u64, u64), echo: Option<(u32, Duration)>) {
-        if self.capacity >= most {
+        if self.has_grown_to(most) {
             return;
         }
         let (read, queued) = (self.read, self.readable() as u64);
@@ -185,7 +190,9 @@ impl Receiver {
         self.peer_segment = self.peer_segment.max(size);
         self.keep_until = deadline + KEEP;
         if payload.len() as u64 * 2 > self.peer_segment {
-            let segments = (payload.len() as u64 / self.peer_segment).max(1);
+            // A division is dear, and one segment is the rule.
+            let len = payload.len() as u64;
+            let segments = if len < 2 * self.peer_segment { 1 } else { len / self.peer_segment };
             let wider = (self.window + 2 * self.peer_segment * segments).min(self.capacity);
             // Whoever fills a window that still opens is in slow start: it hears of each step at once (Linux's `tcp_grow_window`).
             if wider > self.window {
@@ -304,14 +311,15 @@ impl Receiver {
     /// accepted, so memory is bounded by the buffer and one unit. Nor does the edge move right by little: a segment, or half the
     /// buffer, must have become free (RFC 9293 §3.8.6.2.2).
     pub(super) fn advertise(&mut self, scale: u8) -> u16 {
-        let unit = 1u64 << scale;
+        // In units, rounded up.
+        let ceil = |bytes: u64| (bytes >> scale) + u64::from(bytes & ((1 << scale) - 1) != 0);
         let end = (self.read + self.window).max(self.next);
         let promised = self.edge.max(self.next);
         let worthwhile = end.saturating_sub(promised) >= self.peer_segment.min(self.window / 2);
-        let offered = if worthwhile { (end - self.next) / unit } else { 0 };
-        let units = offered.max((promised - self.next).div_ceil(unit)).min((end - self.next).div_ceil(unit));
+        let offered = if worthwhile { (end - self.next) >> scale } else { 0 };
+        let units = offered.max(ceil(promised - self.next)).min(ceil(end - self.next));
         let units = units.min(u64::from(u16::MAX));
-        self.edge = self.edge.max(self.next + units * unit);
+        self.edge = self.edge.max(self.next + (units << scale));
         units as u16
     }
 

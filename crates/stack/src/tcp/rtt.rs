@@ -27,75 +27,65 @@ pub(crate) struct RttEstimator {
     backoff: u32,
 }
 
+/// Times are nanoseconds in 64 bits, 584 years at most: half the bytes of a [`Duration`], for an idle connection has a budget, and a
+/// fraction of its arithmetic, for every segment asks.
 #[derive(Debug)]
 struct Smoothed {
-    latest: Nanos,
-    srtt: Duration,
-    deviation: Duration,
+    latest: u64,
+    srtt: u64,
+    deviation: u64,
     /// What the timeout adds: at least the floor.
-    variance: Nanos,
+    variance: u64,
     /// The largest of this round, at least the floor.
-    largest: Nanos,
+    largest: u64,
     /// Once more than this is acknowledged, the round is over.
     round_end: Option<u64>,
-    min: Duration,
+    min: u64,
     min_at: Instant,
 }
 
-/// A [`Duration`] in half its bytes: an idle connection has a budget. 584 years are enough.
-#[derive(Clone, Copy, Debug)]
-struct Nanos(u64);
-
-impl From<Duration> for Nanos {
-    fn from(duration: Duration) -> Self {
-        Self(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
-    }
-}
-
-impl From<Nanos> for Duration {
-    fn from(Nanos(nanos): Nanos) -> Self {
-        Self::from_nanos(nanos)
-    }
+const fn nanos(duration: Duration) -> u64 {
+    duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos() as u64)
 }
 
 impl RttEstimator {
     /// Takes a sample from data that was sent once (Karn) and ends any backoff.
     pub(crate) fn sample(&mut self, rtt: Duration, now: Instant) {
-        let rtt = rtt.max(Duration::from_nanos(1));
+        let sample = nanos(rtt).max(1);
         let Some(s) = &mut self.smoothed else {
             self.backoff = 0;
-            let variance = VARIANCE_FLOOR.max(rtt / 2 * 4);
+            let variance = nanos(VARIANCE_FLOOR).max((sample / 2).saturating_mul(4));
             self.smoothed = Some(Smoothed {
-                latest: rtt.into(),
-                srtt: rtt,
-                deviation: rtt / 2,
-                variance: variance.into(),
-                largest: variance.into(),
+                latest: sample,
+                srtt: sample,
+                deviation: sample / 2,
+                variance,
+                largest: variance,
                 round_end: None,
-                min: rtt,
+                min: sample,
                 min_at: now,
             });
             return;
         };
-        if rtt <= s.min || now - s.min_at > MIN_RTT_WINDOW {
-            (s.min, s.min_at) = (rtt, now);
+        if sample <= s.min || now.nanos_since(s.min_at) > const { nanos(MIN_RTT_WINDOW) } {
+            (s.min, s.min_at) = (sample, now);
         }
-        self.coarse_sample(rtt);
+        self.coarse_sample(Duration::from_nanos(sample));
     }
 
     /// Takes a sample of coarse resolution, from timestamps: it ends any backoff and moves the average, not the minimum.
     pub(crate) fn coarse_sample(&mut self, rtt: Duration) {
         self.backoff = 0;
         let Some(s) = &mut self.smoothed else { return };
-        s.latest = rtt.into();
+        let rtt = nanos(rtt);
+        s.latest = rtt;
         let error = rtt.abs_diff(s.srtt);
         // A sample that lowers the RTT by more than the deviation says little about jitter: Linux gives it 1/8 the weight.
-        let gain = if rtt < s.srtt && error > s.deviation { 32 } else { 4 };
-        s.deviation = s.deviation - s.deviation / gain + error / gain;
+        let weight = if rtt < s.srtt && error > s.deviation { 32 } else { 4 };
+        s.deviation = s.deviation - s.deviation / weight + error / weight;
         s.srtt = s.srtt - s.srtt / 8 + rtt / 8;
-        let largest = Duration::from(s.largest).max(s.deviation * 4);
-        s.largest = largest.into();
-        s.variance = largest.max(s.variance.into()).into();
+        s.largest = s.largest.max(s.deviation.saturating_mul(4));
+        s.variance = s.variance.max(s.largest);
     }
 
     /// The samples of an acknowledgement up to offset `una` have been taken; `next` is sent next. Perhaps a round is over.
@@ -104,9 +94,8 @@ impl RttEstimator {
         match s.round_end {
             Some(end) if una <= end => return,
             Some(_) => {
-                let variance = Duration::from(s.variance);
-                s.variance = (variance - variance.saturating_sub(s.largest.into()) / 4).into();
-                s.largest = VARIANCE_FLOOR.into();
+                s.variance -= s.variance.saturating_sub(s.largest) / 4;
+                s.largest = const { nanos(VARIANCE_FLOOR) };
             }
             None => {}
         }
@@ -121,34 +110,48 @@ impl RttEstimator {
         }
     }
 
+    fn time(&self, which: impl FnOnce(&Smoothed) -> u64) -> Duration {
+        Duration::from_nanos(self.smoothed.as_ref().map_or(0, which))
+    }
+
     /// The latest sample; zero before the first.
     pub(crate) fn latest(&self) -> Duration {
-        self.smoothed.as_ref().map_or(Duration::ZERO, |s| s.latest.into())
+        self.time(|s| s.latest)
     }
 
     /// The smoothed RTT; zero before the first sample.
     pub(crate) fn srtt(&self) -> Duration {
-        self.smoothed.as_ref().map_or(Duration::ZERO, |s| s.srtt)
+        self.time(|s| s.srtt)
+    }
+
+    /// The same in nanoseconds.
+    pub(crate) fn srtt_nanos(&self) -> u64 {
+        self.smoothed.as_ref().map_or(0, |s| s.srtt)
     }
 
     /// The mean deviation; zero before the first sample.
     pub(crate) fn deviation(&self) -> Duration {
-        self.smoothed.as_ref().map_or(Duration::ZERO, |s| s.deviation)
+        self.time(|s| s.deviation)
     }
 
     /// The lowest recent RTT; zero before the first sample.
     pub(crate) fn min(&self) -> Duration {
-        self.smoothed.as_ref().map_or(Duration::ZERO, |s| s.min)
+        self.time(|s| s.min)
     }
 
     /// The retransmission timeout, backed off.
     pub(crate) fn rto(&self) -> Duration {
+        Duration::from_nanos(self.rto_nanos())
+    }
+
+    /// The same in nanoseconds.
+    pub(crate) fn rto_nanos(&self) -> u64 {
         let base = match &self.smoothed {
-            None if self.opened_without => FALLBACK_RTO,
-            None => INITIAL_RTO,
-            Some(s) => s.srtt + Duration::from(s.variance),
+            None if self.opened_without => const { nanos(FALLBACK_RTO) },
+            None => const { nanos(INITIAL_RTO) },
+            Some(s) => s.srtt.saturating_add(s.variance),
         };
-        base.saturating_mul(1 << self.backoff.min(16)).min(MAX_RTO)
+        base.saturating_mul(1 << self.backoff.min(16)).min(const { nanos(MAX_RTO) })
     }
 
     /// How often the timeout is doubled.

@@ -78,10 +78,8 @@ pub(super) struct Arrival {
 pub(super) struct Delivery {
     /// Newly delivered bytes, cumulative or selective.
     pub(super) bytes: Bytes,
-    /// RTT of the segment sent earliest among those sent once: what the retransmission timer learns from.
-    pub(super) earliest_rtt: Option<Duration>,
-    /// RTT of the segment sent latest among those sent once.
-    pub(super) latest_rtt: Option<Duration>,
+    /// When the earliest and the latest of those sent once were sent. The retransmission timer learns from the RTT of the earliest.
+    pub(super) sent_once: Option<(Instant, Instant)>,
     /// Of what was cumulatively acknowledged and had been sent again, the earliest of our timestamps in those retransmissions.
     pub(super) retransmission: Option<u32>,
     /// Where the lowest segment ends that was sent once only.
@@ -279,7 +277,12 @@ impl Segments {
     }
 
     /// The lowest lost segment, if its earlier copies have left the host: its range and whether it carries the FIN.
+    #[inline]
     pub(super) fn next_lost(&mut self) -> Option<(SegmentId, Range<u64>, bool)> {
+        if self.lost.is_empty() { None } else { self.lowest_lost() }
+    }
+
+    fn lowest_lost(&mut self) -> Option<(SegmentId, Range<u64>, bool)> {
         while let Some(&Reverse(start)) = self.lost.peek() {
             match self.position_at(start) {
                 Some(at) if self.records[at].state == State::Lost => return self.if_left_host(at),
@@ -452,10 +455,10 @@ impl Segments {
         delivery.believed_lost |= record.state == State::Lost;
         delivery.sent_when = delivery.sent_when.max(record.sent.delivered);
         sampler.on_delivered(&record.sent, Bytes::new(record.len()), now);
-        let rtt = now - record.sent.sent_at;
+        let sent_at = record.sent.sent_at;
         if !record.retransmitted() {
-            delivery.earliest_rtt = Some(delivery.earliest_rtt.map_or(rtt, |r| r.max(rtt)));
-            delivery.latest_rtt = Some(delivery.latest_rtt.map_or(rtt, |r| r.min(rtt)));
+            let (earliest, latest) = delivery.sent_once.unwrap_or((sent_at, sent_at));
+            delivery.sent_once = Some((earliest.min(sent_at), latest.max(sent_at)));
             delivery.original = Some(delivery.original.map_or(record.range.end, |end| end.min(record.range.end)));
             if record.range.end < self.rack.highest {
                 self.rack.reordered(record.range.start, mss);
@@ -464,9 +467,9 @@ impl Segments {
         self.rack.highest = self.rack.highest.max(record.range.end);
         // What echoes a timestamp from before the retransmission, or came sooner than the path allows, acknowledges the original
         // (RFC 8985 §6.2 step 2).
-        let echoes_older = echo.is_some_and(|echo| seq::older(echo, record.stamp));
-        let of_original = record.retransmitted() && (echoes_older || rtt < min_rtt);
-        self.rack.advance(record.sent.sent_at, record.range.end, rtt, of_original);
+        let echoes_older = || echo.is_some_and(|echo| seq::older(echo, record.stamp));
+        let of_original = record.retransmitted() && (echoes_older() || now - sent_at < min_rtt);
+        self.rack.advance(sent_at, record.range.end, now, of_original);
     }
 
     /// Marks segments lost that were sent so long before a delivered one that reordering cannot explain it.

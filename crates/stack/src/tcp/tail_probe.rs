@@ -31,6 +31,7 @@ pub(super) enum TailProbe {
 impl Connection {
     /// Restarts the timer of the probe, if the tail may need one: something is outstanding, nothing of it is known to be lost or to
     /// have overtaken anything, and the last probe is answered.
+    #[inline]
     pub(super) fn schedule_tail_probe(&mut self, now: Instant) {
         self.timers.tail = self.tail_may_be_probed().then(|| self.tail_timeout(now));
     }
@@ -47,12 +48,12 @@ impl Connection {
 
     /// Two round trips from now, and time for an acknowledgement that may be held back; never after the retransmission timeout.
     fn tail_timeout(&self, now: Instant) -> Instant {
-        let srtt = self.rtt.srtt();
-        let at = if srtt.is_zero() {
-            now + INITIAL_RTO
-        } else {
-            let slack = if self.segments.len() == 1 { self.config.loss_recovery.max_ack_delay } else { TIMER_SLACK };
-            now + srtt * 2 + slack
+        let at = match self.rtt.srtt_nanos() {
+            0 => now + INITIAL_RTO,
+            srtt if self.segments.len() == 1 => {
+                now.after_nanos(srtt.saturating_mul(2)) + self.config.loss_recovery.max_ack_delay
+            }
+            srtt => now.after_nanos(srtt.saturating_mul(2)) + TIMER_SLACK,
         };
         self.timers.rto.map_or(at, |rto| at.min(rto))
     }

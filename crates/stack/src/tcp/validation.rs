@@ -16,7 +16,7 @@ impl Connection {
             return;
         }
         self.flight.used = self.flight.used.max(self.segments.in_flight());
-        if now - self.flight.judged < self.rto() {
+        if now.nanos_since(self.flight.judged) < self.rtt.rto_nanos() {
             return;
         }
         if self.phase == Phase::Open && !self.wants_room {

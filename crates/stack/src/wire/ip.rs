@@ -3,12 +3,12 @@
 //! Fragments are refused: nothing we speak needs them, and reassembly is a memory attack (CVE-2018-5391). A fragment that is the
 //! whole packet (RFC 6946) is none. Extension headers are walked over as far as they ask nothing of us.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
-use smoltcp::wire::{EthernetProtocol, IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr};
-use tautline_base::{Ecn, Offload};
+use smoltcp::wire::{EthernetProtocol, IpProtocol, Ipv4Packet, Ipv6Packet, Ipv6Repr};
+use tautline_base::{Ecn, Offload, checksum};
 
-use super::{Addresses, Ends, IPV6_HEADER, Malformed, Parsed, as_ipv6, icmp, ip_header_len, no_checksums, tcp, udp};
+use super::{Addresses, Ends, IPV4_HEADER, IPV6_HEADER, Malformed, Parsed, as_ipv6, icmp, ip_header_len, tcp, udp};
 
 /// Most extension headers walked over. More in one packet are an attack on whoever walks (RFC 8504 §5.3).
 const MAX_EXTENSIONS: usize = 8;
@@ -36,7 +36,7 @@ pub(super) fn parse_ipv4(payload: &[u8], offload: Offload) -> Result<Parsed<'_>,
     if packet.more_frags() || packet.frag_offset() != 0 {
         return Ok(Parsed::Fragment);
     }
-    if source_routed(payload.get(super::IPV4_HEADER..usize::from(packet.header_len())).unwrap_or(&[])) {
+    if source_routed(payload.get(IPV4_HEADER..usize::from(packet.header_len())).unwrap_or(&[])) {
         return Ok(Parsed::Other);
     }
     let ends = Ends {
@@ -52,6 +52,31 @@ pub(super) fn parse_ipv4(payload: &[u8], offload: Offload) -> Result<Parsed<'_>,
             transport(ends, protocol.into(), (Ecn::of_tos(packet.ecn()), offload), packet.payload(), whole)
         }
     }
+}
+
+/// Reads what nearly every packet is: whole and right, without options, and no message about the network. `None` if it is anything else,
+/// which is looked at closely.
+#[inline]
+pub(super) fn plain_ipv4(payload: &[u8]) -> Option<(Ends, u8, &[u8])> {
+    let header = payload.first_chunk::<IPV4_HEADER>()?;
+    let [first, tos, len_high, len_low, _, _, fragment, offset, hop_limit, protocol, _, _, addresses @ ..] = *header;
+    let [a, b, c, d, e, f, g, h] = addresses;
+    let len = usize::from(u16::from_be_bytes([len_high, len_low]));
+    // The flag that forbids to fragment, and a reserved one, do not matter.
+    let plain = first == 0x45
+        && fragment & 0b0011_1111 == 0
+        && offset == 0
+        && protocol != u8::from(IpProtocol::Icmp)
+        && header_sum(header) == u16::MAX;
+    let whole = payload.get(..len).filter(|whole| plain && whole.len() >= IPV4_HEADER)?;
+    let (source, destination) = (Ipv4Addr::new(a, b, c, d).into(), Ipv4Addr::new(e, f, g, h).into());
+    Some((Ends { source, destination, hop_limit, tos }, protocol, whole))
+}
+
+/// The sum of all words of a header.
+#[inline]
+fn header_sum(header: &[u8; IPV4_HEADER]) -> u16 {
+    checksum::fold(header.as_chunks().0.iter().map(|word| u64::from(u32::from_be_bytes(*word))).sum())
 }
 
 fn source_routed(mut options: &[u8]) -> bool {
@@ -97,7 +122,7 @@ pub(super) fn parse_ipv6(payload: &[u8], offload: Offload) -> Result<Parsed<'_>,
     }
 }
 
-fn transport<'a>(
+pub(super) fn transport<'a>(
     ends: Ends,
     protocol: u8,
     (ecn, offload): (Ecn, Offload),
@@ -185,14 +210,21 @@ pub(crate) fn write_ip<'a>(
     let network = match (addresses.source, addresses.destination) {
         (IpAddr::V4(src_addr), IpAddr::V4(dst_addr)) => {
             let network = addresses.write_link(frame, EthernetProtocol::Ipv4);
-            Ipv4Repr { src_addr, dst_addr, next_header: protocol, payload_len, hop_limit }
-                .emit(&mut Ipv4Packet::new_unchecked(&mut *network), &no_checksums());
-            if tos != 0 {
-                let mut packet = Ipv4Packet::new_unchecked(&mut *network);
-                packet.set_dscp(tos >> 2);
-                packet.set_ecn(codepoint.bits());
-                packet.fill_checksum();
+            let len = (IPV4_HEADER + payload_len) as u16;
+            // No identification, not to be fragmented (RFC 6864 §4.1).
+            let words = [
+                u32::from_be_bytes([0x45, tos, 0, 0]) | u32::from(len),
+                0x4000,
+                u32::from_be_bytes([hop_limit, protocol.into(), 0, 0]),
+                src_addr.to_bits(),
+                dst_addr.to_bits(),
+            ];
+            let sum = !checksum::fold(words.iter().map(|word| u64::from(*word)).sum());
+            let header = network.first_chunk_mut::<IPV4_HEADER>().expect("a frame holds its headers");
+            for (place, word) in header.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+                *place = word.to_be_bytes();
             }
+            header[10..12].copy_from_slice(&sum.to_be_bytes());
             network
         }
         (source, destination) => {

@@ -1,17 +1,31 @@
 //! TCP segments, read and written (RFC 9293 §3.1, RFC 7323, RFC 2018, RFC 9768).
 
-use smoltcp::wire::{IpProtocol, TcpControl, TcpPacket, TcpRepr, TcpSeqNumber, TcpTimestampRepr};
+use smoltcp::wire::{IpProtocol, TcpControl, TcpPacket, TcpRepr};
 use tautline_base::segmentation::leave_checksum;
-use tautline_base::{Due, Ecn, Offload};
+use tautline_base::{Due, Ecn, Offload, checksum};
 
 use super::{
-    Addresses, EchoedBytes, EcnFlags, Ends, Malformed, SACK_BLOCK, SACK_BLOCKS, TCP_HEADER, network, no_checksums, write_ip,
+    Addresses, EchoedBytes, EcnFlags, Ends, Malformed, OPTION_SPACE, SACK_BLOCK, SACK_BLOCKS, TCP_HEADER, TIMESTAMP_OPTION,
+    network, no_checksums, pseudo_sum, write_ip,
 };
 
 /// A payload of zeros that is not in its frame: no packet has more.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
-/// The option that fills.
+/// The number that announces TCP.
+pub(super) const PROTOCOL: u8 = 6;
+/// Where the checksum is.
+const CHECKSUM: usize = 16;
+/// Control flags.
+const FIN: u8 = 1 << 0;
+const SYN: u8 = 1 << 1;
+const RST: u8 = 1 << 2;
+const PSH: u8 = 1 << 3;
+const ACK: u8 = 1 << 4;
+const ECE: u8 = 1 << 6;
+const CWR: u8 = 1 << 7;
+/// The option that ends the list, and the one that fills.
+const END: u8 = 0;
 const NO_OPERATION: u8 = 1;
 
 /// A TCP segment as received.
@@ -41,13 +55,30 @@ pub(crate) struct Segment<'a> {
 
 impl Segment<'_> {
     /// How many segments it is.
+    #[inline]
     pub(crate) fn count(&self) -> u64 {
+        if self.payload.len() <= self.size {
+            return 1;
+        }
         self.payload.len().div_ceil(self.size.max(1)).max(1) as u64
     }
 }
 
 /// Reads the segment in the packet of `ends`, which came with `codepoint`, or the several that are `offload`ed as one.
 pub(super) fn parse_tcp<'a>(
+    ends: &Ends,
+    codepoint: Ecn,
+    offload: Offload,
+    payload: &'a [u8],
+) -> Result<Segment<'a>, Malformed> {
+    match parse_plain(ends, codepoint, offload, payload) {
+        Some(segment) => Ok(segment),
+        None => parse_any(ends, codepoint, offload, payload),
+    }
+}
+
+/// Reads any segment.
+pub(super) fn parse_any<'a>(
     ends: &Ends,
     codepoint: Ecn,
     offload: Offload,
@@ -60,10 +91,7 @@ pub(super) fn parse_tcp<'a>(
     }
     // The checksum has been looked at: a second look would cost as much as the copy of the payload.
     let repr = TcpRepr::parse(&packet, &source, &destination, &no_checksums()).map_err(|_| Malformed::Header)?;
-    let payload = match offload.zeros {
-        true => &ZEROS[..repr.payload.len().min(ZEROS.len())],
-        false => repr.payload,
-    };
+    let payload = as_sent(offload, repr.payload);
     Ok(Segment {
         source_port: repr.src_port,
         destination_port: repr.dst_port,
@@ -82,8 +110,80 @@ pub(super) fn parse_tcp<'a>(
         echoed_bytes: EchoedBytes::find(packet.options()),
         codepoint,
         payload,
-        size: offload.segment_size.map_or(payload.len(), |size| usize::from(size.get()).min(payload.len())),
+        size: size_in(offload, payload),
     })
+}
+
+/// Reads what nearly every segment of an open connection is: an acknowledgement with or without data, with no option but a timestamp,
+/// and right. `None` if it is anything else, which is looked at closely (Van Jacobson's header prediction, one layer below).
+// Always: what it returns is large.
+#[inline(always)]
+pub(super) fn parse_plain<'a>(ends: &Ends, codepoint: Ecn, offload: Offload, bytes: &'a [u8]) -> Option<Segment<'a>> {
+    let (header, rest) = bytes.split_first_chunk::<TCP_HEADER>()?;
+    let (timestamp, payload) = match header[12] >> 4 {
+        5 => (None, rest),
+        8 => {
+            let (options, payload) = rest.split_first_chunk::<TIMESTAMP_OPTION>()?;
+            let words = match *options {
+                // As Linux writes it, and as we do.
+                [NO_OPERATION, NO_OPERATION, 8, 10, ..] => &options[4..],
+                [8, 10, .., END, _] => &options[2..],
+                _ => return None,
+            };
+            (Some((u32_at(words, 0), u32_at(words, 4))), payload)
+        }
+        _ => return None,
+    };
+    let [source_port, destination_port] = [0, 2].map(|at| u16_at(header, at));
+    if header[13] & (ACK | RST | SYN | FIN) != ACK || source_port == 0 || destination_port == 0 {
+        return None;
+    }
+    if !offload.checksum_known {
+        let sum = pseudo_sum(ends.source, ends.destination, PROTOCOL, bytes.len()) + u64::from(checksum::sum(bytes));
+        if checksum::fold(sum) != u16::MAX {
+            return None;
+        }
+    }
+    let payload = as_sent(offload, payload);
+    Some(Segment {
+        source_port,
+        destination_port,
+        seq: u32_at(header, 4),
+        ack: Some(u32_at(header, 8)),
+        syn: false,
+        fin: false,
+        rst: false,
+        window: u16_at(header, 14),
+        window_scale: None,
+        mss: None,
+        sack_permitted: false,
+        sack: [None; SACK_BLOCKS],
+        timestamp,
+        ecn_flags: EcnFlags::new(header[12] & 1 != 0, header[13] & CWR != 0, header[13] & ECE != 0),
+        echoed_bytes: None,
+        codepoint,
+        payload,
+        size: size_in(offload, payload),
+    })
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// The payload of a segment in whose frame there is `payload`.
+#[inline]
+fn as_sent(offload: Offload, payload: &[u8]) -> &[u8] {
+    if offload.zeros { &ZEROS[..payload.len().min(ZEROS.len())] } else { payload }
+}
+
+/// How much of `payload` was in each segment but perhaps the last.
+fn size_in(offload: Offload, payload: &[u8]) -> usize {
+    offload.segment_size.map_or(payload.len(), |size| usize::from(size.get()).min(payload.len()))
 }
 
 /// The header of an outgoing TCP segment.
@@ -141,10 +241,22 @@ impl Payload<'_> {
             Self::Bytes(front, back) => {
                 let (before, behind) = place.split_at_mut(front.len());
                 before.copy_from_slice(front);
-                behind.copy_from_slice(back);
+                // The send buffer's end is seldom in a segment.
+                if !back.is_empty() {
+                    behind.copy_from_slice(back);
+                }
             }
             Self::Zeros(_) => place.fill(0),
         }
+    }
+
+    /// Its part of the checksum. The second bytes begin in the middle of a word if the first end there: then they count the other way
+    /// round.
+    #[inline]
+    fn sum(&self) -> u64 {
+        let Self::Bytes(front, back) = self else { return 0 };
+        let rest = if back.is_empty() { 0 } else { checksum::sum(back) };
+        u64::from(checksum::sum(front)) + u64::from(if front.len() % 2 == 1 { rest.swap_bytes() } else { rest })
     }
 }
 
@@ -155,8 +267,12 @@ impl Payload<'_> {
 pub(crate) fn write_tcp(frame: &mut [u8], addresses: &Addresses, header: &TcpHeader, payload: Payload<'_>) -> usize {
     let (len, place) = write_headers(frame, addresses, header, payload.len());
     payload.write(&mut frame[place..len]);
-    let (source, destination) = network(addresses.source, addresses.destination);
-    TcpPacket::new_unchecked(&mut frame[addresses.headers_len()..len]).fill_checksum(&source, &destination);
+    let transport = addresses.headers_len();
+    // The payload is summed where it came from: reading back what was written just now waits for the stores (a sixth of copy and sum).
+    let sum = pseudo_sum(addresses.source, addresses.destination, PROTOCOL, len - transport)
+        + u64::from(checksum::sum(&frame[transport..place]))
+        + payload.sum();
+    frame[transport + CHECKSUM..][..2].copy_from_slice(&(!checksum::fold(sum)).to_be_bytes());
     len
 }
 
@@ -191,58 +307,113 @@ pub(crate) fn write_tso(frame: &mut [u8], addresses: &Addresses, header: &TcpHea
     len
 }
 
-/// Writes all headers but for the TCP checksum. Returns the length of the frame with `payload` bytes behind them, and where they begin.
+/// Writes all headers but for the TCP checksum, whose place is zero. Returns the length of the frame with `payload` bytes behind them, and
+/// where they begin.
 fn write_headers(frame: &mut [u8], addresses: &Addresses, header: &TcpHeader, payload: usize) -> (usize, usize) {
-    let repr = TcpRepr {
-        src_port: header.source_port,
-        dst_port: header.destination_port,
-        control: match header.flags {
-            Flags::None => TcpControl::None,
-            Flags::Psh => TcpControl::Psh,
-            Flags::Syn => TcpControl::Syn,
-            Flags::Fin => TcpControl::Fin,
-            Flags::Rst => TcpControl::Rst,
-        },
-        seq_number: TcpSeqNumber(header.seq as i32),
-        ack_number: header.ack.map(|ack| TcpSeqNumber(ack as i32)),
-        window_len: header.window,
-        window_scale: header.window_scale,
-        max_seg_size: header.mss,
-        sack_permitted: header.sack_permitted,
-        sack_ranges: header.sack,
-        timestamp: header.timestamp.map(|(value, echo)| TcpTimestampRepr::new(value, echo)),
-        payload: &[],
-    };
-    let others = repr.header_len();
-    let tcp_header = others + header.echoed_bytes.map_or(0, |option| option.padded_len());
-    let tcp_len = tcp_header + payload;
+    let options = Options::of(header);
+    let tcp_len = TCP_HEADER + options.len + payload;
     let segment = write_ip(frame, addresses, IpProtocol::Tcp, header.codepoint, tcp_len);
+    let (fixed, rest) = segment.split_first_chunk_mut::<TCP_HEADER>().expect("it was made to hold the header");
+    fixed[0..2].copy_from_slice(&header.source_port.to_be_bytes());
+    fixed[2..4].copy_from_slice(&header.destination_port.to_be_bytes());
+    fixed[4..8].copy_from_slice(&header.seq.to_be_bytes());
+    fixed[8..12].copy_from_slice(&header.ack.unwrap_or(0).to_be_bytes());
+    fixed[12] = ((TCP_HEADER + options.len) as u8 / 4) << 4 | u8::from(header.ecn_flags.ae());
+    fixed[13] = header.flag_bits();
+    fixed[14..16].copy_from_slice(&header.window.to_be_bytes());
+    // Checksum and urgent pointer.
+    fixed[16..20].fill(0);
+    options.write(&mut rest[..options.len]);
     let len = addresses.headers_len() + tcp_len;
-    let (source, destination) = network(addresses.source, addresses.destination);
-    let mut packet = TcpPacket::new_unchecked(segment);
-    repr.emit(&mut packet, &source, &destination, &no_checksums());
-    if let Some(option) = header.echoed_bytes {
-        packet.set_header_len(tcp_header as u8);
-        let (before, place) = packet.options_mut().split_at_mut(others - TCP_HEADER);
-        // The padding of the other options must not end the list.
-        let padding = others - TCP_HEADER - options_len(&repr);
-        let end = before.len();
-        before[end - padding..].fill(NO_OPERATION);
-        option.write(place);
-    }
-    packet.set_ns(header.ecn_flags.ae());
-    packet.set_cwr(header.ecn_flags.cwr());
-    packet.set_ece(header.ecn_flags.ece());
     (len, len - payload)
 }
 
-/// Bytes of the options in `repr`, without padding.
-fn options_len(repr: &TcpRepr<'_>) -> usize {
-    let blocks = repr.sack_ranges.iter().flatten().count();
-    let sack = match blocks {
-        _ if repr.sack_permitted => 2,
-        0 => 0,
-        blocks => 2 + SACK_BLOCK * blocks,
-    };
-    repr.max_seg_size.map_or(0, |_| 4) + repr.window_scale.map_or(0, |_| 3) + sack + repr.timestamp.map_or(0, |_| 10)
+impl TcpHeader {
+    /// CWR to FIN, in the byte after AE.
+    fn flag_bits(&self) -> u8 {
+        let control = match self.flags {
+            Flags::None => 0,
+            Flags::Psh => PSH,
+            Flags::Syn => SYN,
+            Flags::Fin => FIN,
+            Flags::Rst => RST,
+        };
+        let ack = if self.ack.is_some() { ACK } else { 0 };
+        control | ack | u8::from(self.ecn_flags.cwr()) << 7 | u8::from(self.ecn_flags.ece()) << 6
+    }
 }
+
+/// The options of a header, padded.
+struct Options {
+    bytes: [u8; OPTION_SPACE],
+    len: usize,
+}
+
+impl Options {
+    /// In the order of smoltcp. What pads must not end the list while AccECN's follows.
+    #[inline]
+    fn of(header: &TcpHeader) -> Self {
+        let mut options = Self { bytes: [END; OPTION_SPACE], len: 0 };
+        if let TcpHeader { mss: None, window_scale: None, sack_permitted: false, sack: [None, ..], .. } = header {
+            // Most segments have a timestamp and nothing else.
+        } else {
+            options.push_others(header);
+        }
+        if let Some((value, echo)) = header.timestamp {
+            options.push([8, 10]);
+            options.push(value.to_be_bytes());
+            options.push(echo.to_be_bytes());
+        }
+        match header.echoed_bytes {
+            None => options.len = options.len.next_multiple_of(4),
+            Some(echoed) => options.push_echoed(echoed),
+        }
+        options
+    }
+
+    fn push_others(&mut self, header: &TcpHeader) {
+        if let Some(mss) = header.mss {
+            let [high, low] = mss.to_be_bytes();
+            self.push([2, 4, high, low]);
+        }
+        if let Some(scale) = header.window_scale {
+            self.push([3, 3, scale]);
+        }
+        let blocks = header.sack.iter().flatten();
+        if header.sack_permitted {
+            self.push([4, 2]);
+        } else if header.ack.is_some() && header.sack[0].is_some() {
+            self.push([5, (2 + SACK_BLOCK * blocks.clone().count()) as u8]);
+            for (start, end) in blocks {
+                self.push(start.to_be_bytes());
+                self.push(end.to_be_bytes());
+            }
+        }
+    }
+
+    fn push_echoed(&mut self, echoed: EchoedBytes) {
+        let start = self.len.next_multiple_of(4);
+        self.bytes[self.len..start].fill(NO_OPERATION);
+        self.len = start + echoed.padded_len();
+        echoed.write(&mut self.bytes[start..self.len]);
+    }
+
+    #[inline]
+    fn push<const N: usize>(&mut self, option: [u8; N]) {
+        self.bytes[self.len..self.len + N].copy_from_slice(&option);
+        self.len += N;
+    }
+
+    /// Writes them to `place`, which is as long.
+    #[inline]
+    fn write(&self, place: &mut [u8]) {
+        // Of a size known beforehand, it is a move or two and no call.
+        match <&mut [u8; TIMESTAMP_OPTION]>::try_from(&mut *place) {
+            Ok(place) => place.copy_from_slice(&self.bytes[..TIMESTAMP_OPTION]),
+            Err(_) => place.copy_from_slice(&self.bytes[..self.len]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -63,11 +63,11 @@ pub(in crate::tcp) struct ReorderingWindow {
 }
 
 impl Rack {
-    /// A segment sent at `sent` that ends at `end` was delivered, its newest copy or (`of_original`) an older one.
-    pub(super) fn advance(&mut self, sent: Instant, end: u64, rtt: Duration, of_original: bool) {
+    /// A segment sent at `sent` that ends at `end` was delivered `now`, its newest copy or (`of_original`) an older one.
+    pub(super) fn advance(&mut self, sent: Instant, end: u64, now: Instant, of_original: bool) {
         if !of_original && self.newest.is_none_or(|newest| newest < (sent, end)) {
             self.newest = Some((sent, end));
-            self.rtt = rtt;
+            self.rtt = now - sent;
         }
     }
 
