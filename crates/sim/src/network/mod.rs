@@ -77,8 +77,12 @@ pub struct Network<Q, R, A> {
     wiring: Wiring,
     names: Names,
     agenda: Agenda,
+    /// The medium that each host's card is on, and each link's.
+    on_air: [Vec<Option<usize>>; 2],
     /// Parts that somebody outside may have changed: what the agenda says of them is not true.
     touched: Vec<Part>,
+    /// Media on which something may have changed in this step.
+    stirred: Vec<usize>,
     recorder: Rc<RefCell<R>>,
     /// How often a host was served for each reason there was.
     wakes: Vec<(Reason, u64)>,
@@ -125,7 +129,12 @@ where
             (0..cards.len()).for_each(|number| medium.join(number, places.card_mut(number)));
         }
         let agenda = Agenda::new(media.len() + 2 * ends.len() + links.len());
-        let (now, touched, wakes) = (Instant::ZERO, Vec::new(), Vec::new());
+        let air_of = |card| media.iter().position(|air| air.cards.contains(&card));
+        let on_air = [
+            (0..ends.len()).map(|host| air_of(PortId::Host(host))).collect(),
+            (0..links.len()).map(|link| air_of(PortId::Link(link))).collect(),
+        ];
+        let (now, touched, stirred, wakes) = (Instant::ZERO, Vec::new(), Vec::new(), Vec::new());
         let mut network = Self {
             seed,
             now,
@@ -136,7 +145,9 @@ where
             wiring,
             names,
             agenda,
+            on_air,
             touched,
+            stirred,
             recorder,
             wakes,
             polls: 0,
@@ -149,6 +160,7 @@ where
         for link in 0..network.links.len() {
             network.plan(Part::Link(link));
         }
+        network.plan_stirred();
         Ok(network)
     }
 
@@ -234,6 +246,7 @@ where
         while let Some(part) = self.touched.pop() {
             self.plan(part);
         }
+        self.plan_stirred();
         let mut from = 0;
         while let Some(place) = self.agenda.due(from, self.now) {
             match self.part(place) {
@@ -244,6 +257,7 @@ where
             }
             from = place + 1;
         }
+        self.plan_stirred();
         Ok(())
     }
 
@@ -412,12 +426,20 @@ where
         self.agenda.set(self.place(Part::Host(number)), self.host_due_at(number));
     }
 
+    /// A medium looks at all its cards, and comes before them: once a step is enough.
     #[inline]
     fn plan_medium_of(&mut self, part: Part) {
         if !self.media.is_empty()
             && let Some(medium) = self.medium_of(part)
+            && !self.stirred.contains(&medium)
         {
-            self.agenda.set(self.place(medium), self.due_at(medium));
+            self.stirred.push(medium);
+        }
+    }
+
+    fn plan_stirred(&mut self) {
+        while let Some(medium) = self.stirred.pop() {
+            self.plan(Part::Medium(medium));
         }
     }
 
@@ -545,18 +567,17 @@ impl<Q, R, A> Network<Q, R, A> {
     }
 
     /// The medium that the card of `part` is on.
-    fn medium_of(&self, part: Part) -> Option<Part> {
-        let card = match part {
-            Part::Nic(number) => PortId::Host(number),
-            Part::Link(number) => PortId::Link(number),
-            Part::Medium(_) | Part::Host(_) => return None,
-        };
-        self.media.iter().position(|air| air.cards.contains(&card)).map(Part::Medium)
+    fn medium_of(&self, part: Part) -> Option<usize> {
+        match part {
+            Part::Nic(number) => self.on_air[0][number],
+            Part::Link(number) => self.on_air[1][number],
+            Part::Medium(_) | Part::Host(_) => None,
+        }
     }
 
     /// `part` may change behind our back: it is looked at again before anything else.
     fn disturb(&mut self, part: Part) {
-        for part in [Some(part), self.medium_of(part)].into_iter().flatten() {
+        for part in [Some(part), self.medium_of(part).map(Part::Medium)].into_iter().flatten() {
             self.agenda.set(self.place(part), None);
             self.touched.push(part);
         }
