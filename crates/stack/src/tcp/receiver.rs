@@ -131,14 +131,14 @@ impl Receiver {
         self.peer_segment
     }
 
-    /// Text of `len` bytes arrives: once a round trip, the buffer follows what the application reads of the peer's segments of `mss`
-    /// bytes. `echo`: our timestamp that it echoes, sent so long ago. The
-    /// buffer grows to `most` bytes.
+    /// The buffer grows no further.
     #[inline]
     pub(super) fn has_grown_to(&self, most: u64) -> bool {
         self.capacity >= most
     }
 
+    /// Text of `len` bytes arrives: once a round trip, the buffer follows what the application reads of the peer's segments of `mss`
+    /// bytes. `echo`: our timestamp that it echoes, sent so long ago. The buffer grows to `most` bytes.
     pub(super) fn right_size(&mut self, most: u64, now: Instant, (len, mss): (u64, u64), echo: Option<(u32, Duration)>) {
         if self.has_grown_to(most) {
             return;
