@@ -3,6 +3,7 @@
 mod home;
 
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use tautline_lab::output::pcapng;
 use tautline_lab::plan::{Ask, Point, plan};
@@ -64,6 +65,9 @@ name = "long"
 set = { "link.router-server.qdisc" = "tbf rate 20mbit burst 10kb limit 10mb; pfifo limit 200" }
 "#;
 
+/// Who runs something on the wire: a process does one run at a time, and two would share the processors.
+static WIRE: Mutex<()> = Mutex::new(());
+
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
@@ -94,6 +98,7 @@ fn a_shaper_shapes_and_its_queue_delays_on_the_wire_too() {
         println!("skipped: network namespaces need root");
         return;
     }
+    let _wire = WIRE.lock().unwrap_or_else(PoisonError::into_inner);
     let runs: Vec<Run> =
         points(ROW).iter().map(|point| veth::run(point).unwrap_or_else(|error| panic!("{error}"))).collect();
     assert_eq!(namespaces_of(std::process::id()), 0, "namespaces go with the run");
@@ -116,6 +121,7 @@ fn every_packet_on_the_wire_is_captured_where_it_passes() {
         println!("skipped: network namespaces need root");
         return;
     }
+    let _wire = WIRE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = home::<&str>(&[]);
     let file = folder.path().join("out/wire.pcapng");
     let run = pcapng::record(&points(ROW)[0], &file).unwrap_or_else(|error| panic!("{error}"));
