@@ -52,6 +52,23 @@ fn a_packet_has_what_the_pacing_rate_carries_in_a_millisecond() {
     }
 }
 
+/// On a short path they may have more than that, unless the profile is of a kernel before 5.18.
+#[test]
+fn on_a_short_path_packets_are_larger_where_the_round_trip_counts() {
+    let largest = |tso_rtt_log| {
+        let transfer = Transfer {
+            bytes: 900 * MSS,
+            links: long_wire(ms(1)),
+            nic: card(Some(Tso::MOST), Rate::gbit(10)),
+            sender: TcpConfig { tso_rtt_log, ..fixed(Bytes::mib(8), Rate::mbit(10)) },
+            ..Transfer::default()
+        };
+        packets(&transfer).1.into_iter().max()
+    };
+    let (with, without) = (largest(TcpConfig::default().tso_rtt_log), largest(0));
+    assert!(with > Some(4) && without == Some(2), "{with:?}, {without:?}");
+}
+
 /// At the rate of the link the stream takes the same time, and the limits that count bytes see the same ones.
 #[test]
 fn fewer_births_carry_the_same_stream() {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tautline_base::{Bytes, Instant, Rate};
+use tautline_base::{Bytes, Device, Instant, Rate};
 use tautline_stack::TcpConfig;
 
 use super::{Cable, Cell, HostNode, Topology, TopologyError};
@@ -67,6 +67,8 @@ fn whether_frames_are_written_whole_changes_nothing() {
     fn outcome<R: Record>(topology: &Topology, recorder: R) -> (u64, Vec<LinkStats>, u64) {
         let mut network = record_upload(topology, 2, recorder);
         let received = received(&mut network, Duration::from_secs(4));
+        let cards = network.ends().iter().map(|end| end.host.port().ring().device());
+        assert!(cards.map(Device::completes).all(|unwritten| unwritten != R::ENABLED), "somebody reads them, or nobody");
         let refused = network.end(1).host.stats().bad_checksum;
         assert!(refused > 10, "damage is found: {refused}");
         (received, network.links().iter().map(|link| *link.stats()).collect(), refused)

@@ -55,7 +55,9 @@ fn theirs(addresses: &Addresses, header: &TcpHeader, payload: &[u8]) -> Vec<u8> 
 
 /// Of a SYN or of any other segment.
 fn header() -> impl Strategy<Value = TcpHeader> {
-    let numbers = (1u16.., 1u16.., any::<u32>(), any::<u32>(), any::<u16>(), any::<bool>());
+    // No port is 0, but somebody may say so.
+    let port = || prop_oneof![9 => 1u16.., 1 => Just(0)];
+    let numbers = (port(), port(), any::<u32>(), any::<u32>(), any::<u16>(), any::<bool>());
     let flags = prop::sample::select(vec![Flags::None, Flags::None, Flags::Psh, Flags::Syn, Flags::Fin, Flags::Rst]);
     let opening = (prop::option::of(0u8..15), prop::option::of(any::<u16>()), any::<bool>());
     let sack = prop::collection::vec(any::<(u32, u32)>(), 0..=3);
