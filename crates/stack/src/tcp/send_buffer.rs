@@ -81,7 +81,7 @@ impl SendBuffer {
         }
     }
 
-    /// Forgets everything below `offset`. An emptied buffer gives its memory back when it had grown large.
+    /// Forgets everything below `offset`.
     pub(super) fn acknowledge(&mut self, offset: u64) {
         let gone = offset.saturating_sub(self.start).min(self.len() as u64);
         match &mut self.held {
