@@ -146,3 +146,29 @@ impl Wire {
         Self { rate, delay: said.delay.map_or(other.delay, |time| time.0), impair }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Ask, plan};
+    use crate::scenario::{Scenario, Shelf};
+    use tautline_sim::topology::{Air, Cell};
+
+    #[test]
+    fn what_a_station_has_of_its_own_reaches_the_network() {
+        let scenario = Scenario::load(&Shelf::Shipped, "003-up.toml").expect("it comes with the program");
+        let mut own_drivers = 0;
+        for point in plan(&scenario, Ask { repetitions: Some(1), ..Ask::default() }) {
+            let mut document = (*point.document).clone();
+            document.host[0].tso = Some(true);
+            let Topology { hosts, cells, .. } = topology(&document);
+            assert_eq!((hosts[0].nic.tso, hosts[1].nic.tso), (Some(Tso::MOST), None), "only where the file says so");
+            let [Cell { air: Air::Wifi { config, .. }, .. }] = cells.as_slice() else { panic!("one cell of Wi-Fi") };
+            assert!(config.driver.is_some());
+            let own = point.cell.values().any(|value| value.starts_with("ring"));
+            assert_eq!(config.station_driver.is_some(), own, "{}", point.cell);
+            own_drivers += usize::from(own);
+        }
+        assert!(own_drivers > 0);
+    }
+}
