@@ -29,21 +29,9 @@ pub enum Reason {
     Pacing,
     /// The queueing discipline has a packet, or will have one then.
     Qdisc,
-    /// A retransmission timeout.
-    Rto,
-    /// A probe of the tail of a flight.
-    TailProbe,
-    /// The reordering window of RACK runs out.
-    Reorder,
-    /// A delayed acknowledgement is due.
-    DelayedAck,
-    /// A zero-window probe is due.
-    Persist,
-    /// A quiet peer is to be asked whether it lives.
-    Keepalive,
-    /// The peer has made no progress for as long as the application allows.
-    UserTimeout,
-    /// A connection leaves TIME-WAIT or an orphan's FIN-WAIT-2.
+    /// A timer of a connection: retransmission, tail probe, reordering, delayed acknowledgement, zero window, keepalive, closing.
+    Timer,
+    /// A connection leaves TIME-WAIT.
     Close,
     /// A connection on which nothing arrives any more gives memory back.
     Idle,

@@ -435,7 +435,7 @@ where
         };
         consider((exhausted || runnable).then_some(now), Reason::Budget);
         consider(self.paced.next(), Reason::Pacing);
-        consider(self.deadlines.next(), Reason::Rto);
+        consider(self.deadlines.next(), Reason::Timer);
         consider(self.neighbours.next_deadline(), Reason::Neighbour);
         consider(self.idling.next(), Reason::Idle);
         consider(self.time_waits.next_deadline(), Reason::Close);
