@@ -1,5 +1,6 @@
-//! What an acknowledgement costs in every controller, behind one `Box<dyn Controller>` as in a connection: one `on_ack` and one
-//! `verdict` on a steady path of a hundred segments. Instructions: `scripts/bench-cc`.
+//! What an acknowledgement costs in every controller, behind one `Box<dyn Controller>` as in a
+//! connection: one `on_ack` and one `verdict` on a steady path of a hundred segments. Instructions:
+//! `scripts/bench-cc`.
 
 use std::hint::black_box;
 

@@ -55,8 +55,13 @@ impl Device for Sink {
 
 fn updates(c: &mut Criterion) {
     let mut group = c.benchmark_group("dql");
-    group.bench_function("available + queued + completed", |b| bench_update(b, Dql::default()));
-    let watching = dql::Config { stall_threshold: Some(Duration::from_millis(100)), ..dql::Config::default() };
+    group.bench_function("available + queued + completed", |b| {
+        bench_update(b, Dql::default())
+    });
+    let watching = dql::Config {
+        stall_threshold: Some(Duration::from_millis(100)),
+        ..dql::Config::default()
+    };
     group.bench_function("available + queued + completed, looking for stalls", |b| {
         bench_update(b, Dql::new(watching).expect("in range"));
     });
@@ -93,18 +98,28 @@ fn ports(c: &mut Criterion) {
     group.throughput(Throughput::Elements(BURST));
     let fair = || FqCodel::new(fq_codel::Config::default()).expect("defaults are valid");
     let fifo = || Pfifo::new(pfifo::Config::default());
-    group.bench_function("pfifo, no limit", |b| bench_port(b, fifo(), Unlimited::default()));
+    group.bench_function("pfifo, no limit", |b| {
+        bench_port(b, fifo(), Unlimited::default())
+    });
     group.bench_function("pfifo, dql", |b| bench_port(b, fifo(), Dql::default()));
     group.bench_function("pfifo, dql chosen at run time", |b| {
-        bench_port(b, fifo(), LimitKind::default().build().expect("the default is valid"));
+        bench_port(
+            b,
+            fifo(),
+            LimitKind::default().build().expect("the default is valid"),
+        );
     });
-    group.bench_function("fq_codel, dql, 1000 flows", |b| bench_port(b, fair(), Dql::default()));
+    group.bench_function("fq_codel, dql, 1000 flows", |b| {
+        bench_port(b, fair(), Dql::default())
+    });
     group.finish();
 }
 
 /// Enqueues a burst, then transmits and reaps until all of it is done.
 fn bench_port(b: &mut criterion::Bencher<'_>, qdisc: impl Qdisc<Packet<()>>, limit: impl Limit) {
-    let sink = Sink { packets: Vec::with_capacity(256) };
+    let sink = Sink {
+        packets: Vec::with_capacity(256),
+    };
     let mut port = Port::new(qdisc, Ring::new(sink, limit));
     let (mut drops, mut done) = (Drops::new(), Vec::new());
     let (mut now, mut flow) = (0, 0_u64);
@@ -113,7 +128,8 @@ fn bench_port(b: &mut criterion::Bencher<'_>, qdisc: impl Qdisc<Packet<()>>, lim
         let at = Instant::from_nanos(now);
         for _ in 0..BURST {
             flow = (flow + 1) % FLOWS;
-            let packet = Packet::new((), 1514).with_hashes(flow.wrapping_mul(0x9e37_79b9_7f4a_7c15), 0, 0);
+            let packet =
+                Packet::new((), 1514).with_hashes(flow.wrapping_mul(0x9e37_79b9_7f4a_7c15), 0, 0);
             port.enqueue(packet, at, &mut drops);
         }
         while port.transmit(at, 64, &mut drops, |_| {}) > 0 {

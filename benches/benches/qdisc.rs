@@ -1,22 +1,25 @@
 //! What a packet costs in each discipline: one enqueue and one dequeue, with a standing backlog.
 //!
-//! Budgets (docs/DESIGN.md): fq_codel at most 50 ns with 1 000 flows and at most twice that with 65 536; pfifo_fast and CoDel at
-//! most 15 ns. Each discipline is measured as a concrete type, behind `Box<dyn>`, and inside a `Ledger`.
+//! Budgets (docs/DESIGN.md): fq_codel at most 50 ns with 1 000 flows and at most twice that with 65
+//! 536; pfifo_fast and CoDel at most 15 ns. Each discipline is measured as a concrete type, behind
+//! `Box<dyn>`, and inside a `Ledger`.
 //!
-//! `spread`: every packet belongs to another flow than the one before, and every flow has one packet queued, so that each
-//! call meets a flow and a packet that have left the nearest caches: the worst case. `turns`: the backlog stays at 1 000
-//! packets while arrivals go round all the flows. `overlimit`: every arrival exceeds the limit and costs the fattest flow a packet.
+//! `spread`: every packet belongs to another flow than the one before, and every flow has one
+//! packet queued, so that each call meets a flow and a packet that have left the nearest caches:
+//! the worst case. `turns`: the backlog stays at 1 000 packets while arrivals go round all the
+//! flows. `overlimit`: every arrival exceeds the limit and costs the fattest flow a packet.
 
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tautline_base::{Frame, Instant, Packet};
 use tautline_qdisc::{
-    Change, Codel, Drops, DynQdisc, FqCodel, Inspect, Ledger, Pfifo, PfifoFast, Qdisc, Stats, codel, fq_codel, pfifo,
-    pfifo_fast,
+    Change, Codel, Drops, DynQdisc, FqCodel, Inspect, Ledger, Pfifo, PfifoFast, Qdisc, Stats,
+    codel, fq_codel, pfifo, pfifo_fast,
 };
 
-/// A frame as large as a UMEM descriptor, so that packets have their real size, but without memory behind it.
+/// A frame as large as a UMEM descriptor, so that packets have their real size, but without memory
+/// behind it.
 struct Chunk {
     _address: u64,
 }
@@ -53,7 +56,13 @@ struct Rig<Q> {
 
 impl<Q: Qdisc<Pkt>> Rig<Q> {
     fn new(queue: Q, backlog: u64, flows: u64) -> Self {
-        let mut rig = Self { queue, drops: Drops::new(), now: 0, flow: 0, flows };
+        let mut rig = Self {
+            queue,
+            drops: Drops::new(),
+            now: 0,
+            flow: 0,
+            flows,
+        };
         for _ in 0..backlog {
             rig.enqueue();
         }
@@ -61,15 +70,26 @@ impl<Q: Qdisc<Pkt>> Rig<Q> {
     }
 
     fn enqueue(&mut self) {
-        self.queue.enqueue(packet(self.flow), Instant::from_nanos(self.now), &mut self.drops);
-        self.flow = if self.flow + 1 == self.flows { 0 } else { self.flow + 1 };
+        self.queue.enqueue(
+            packet(self.flow),
+            Instant::from_nanos(self.now),
+            &mut self.drops,
+        );
+        self.flow = if self.flow + 1 == self.flows {
+            0
+        } else {
+            self.flow + 1
+        };
     }
 
     /// One packet in, one out; a nanosecond passes, so that no AQM has a standing queue to act on.
     fn pair(&mut self) {
         self.now += 1;
         self.enqueue();
-        black_box(self.queue.dequeue(Instant::from_nanos(self.now), &mut self.drops));
+        black_box(
+            self.queue
+                .dequeue(Instant::from_nanos(self.now), &mut self.drops),
+        );
         debug_assert!(self.drops.is_empty());
     }
 
@@ -89,8 +109,14 @@ fn bench<Q: Qdisc<Pkt>>(c: &mut Criterion, id: BenchmarkId, queue: Q, backlog: u
 }
 
 /// Measures a discipline as itself, boxed, and in the two wrappers.
-fn forms<Q>(c: &mut Criterion, name: &str, case: &str, make: impl Fn() -> Q, backlog: u64, flows: u64)
-where
+fn forms<Q>(
+    c: &mut Criterion,
+    name: &str,
+    case: &str,
+    make: impl Fn() -> Q,
+    backlog: u64,
+    flows: u64,
+) where
     Q: Qdisc<Pkt> + Inspect + Change<Pkt> + Send + 'static,
 {
     let id = |form: &str| BenchmarkId::new(format!("{name}/{form}"), case);
@@ -103,24 +129,66 @@ where
 
 fn fq_codel(flows: u32, limit: u32) -> FqCodel<Pkt> {
     let memory_limit = tautline_base::Bytes::mib(1024);
-    FqCodel::new(fq_codel::Config { flows, limit, memory_limit, ..fq_codel::Config::default() }).expect("valid")
+    FqCodel::new(fq_codel::Config {
+        flows,
+        limit,
+        memory_limit,
+        ..fq_codel::Config::default()
+    })
+    .expect("valid")
 }
 
 fn pairs(c: &mut Criterion) {
-    let codel_config = || codel::Config { limit: 10_000, ..codel::Config::default() };
-    forms(c, "pfifo", "1000 queued", || Pfifo::new(pfifo::Config { limit: 10_000 }), 1000, 1000);
+    let codel_config = || codel::Config {
+        limit: 10_000,
+        ..codel::Config::default()
+    };
+    forms(
+        c,
+        "pfifo",
+        "1000 queued",
+        || Pfifo::new(pfifo::Config { limit: 10_000 }),
+        1000,
+        1000,
+    );
     forms(
         c,
         "pfifo_fast",
         "1000 queued",
-        || PfifoFast::new(pfifo_fast::Config { limit: 10_000, ..pfifo_fast::Config::default() }),
+        || {
+            PfifoFast::new(pfifo_fast::Config {
+                limit: 10_000,
+                ..pfifo_fast::Config::default()
+            })
+        },
         1000,
         1000,
     );
-    forms(c, "codel", "1000 queued", || Codel::new(codel_config()).expect("valid"), 1000, 1000);
+    forms(
+        c,
+        "codel",
+        "1000 queued",
+        || Codel::new(codel_config()).expect("valid"),
+        1000,
+        1000,
+    );
     for (flows, queues) in [(1000, 1024), (65_536, 65_536)] {
-        forms(c, "fq_codel", &format!("{flows} flows, turns"), || fq_codel(queues, 100_000), 1000, flows);
-        forms(c, "fq_codel", &format!("{flows} flows, spread"), || fq_codel(queues, 100_000), flows, flows);
+        forms(
+            c,
+            "fq_codel",
+            &format!("{flows} flows, turns"),
+            || fq_codel(queues, 100_000),
+            1000,
+            flows,
+        );
+        forms(
+            c,
+            "fq_codel",
+            &format!("{flows} flows, spread"),
+            || fq_codel(queues, 100_000),
+            flows,
+            flows,
+        );
     }
 }
 

@@ -3,14 +3,17 @@
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, Rate};
-use tautline_cc::{Ack, Algorithm, Config, Congestion, Controller, Phase, RateSample, Signal, Verdict};
+use tautline_cc::{
+    Ack, Algorithm, Config, Congestion, Controller, Phase, RateSample, Signal, Verdict,
+};
 
 const MSS: Bytes = Bytes::new(1448);
 /// Segments in flight; the path gives back one every 100 µs.
 const FLIGHT: u64 = 100;
 const SPACING: Duration = Duration::from_micros(100);
 const RTT: Duration = Duration::from_millis(10);
-/// A segment is lost after so many, one is marked after so many: windows stay near the flight, and no branch sleeps.
+/// A segment is lost after so many, one is marked after so many: windows stay near the flight, and
+/// no branch sleeps.
 const LOSS_EVERY: u64 = 5000;
 const MARK_EVERY: u64 = 400;
 
@@ -24,7 +27,11 @@ pub struct Acks {
 impl Acks {
     /// A new connection.
     pub fn new(algorithm: Algorithm) -> Self {
-        Self { controller: algorithm.build(&Config::new(MSS)), now: Instant::from_secs(1), count: 0 }
+        Self {
+            controller: algorithm.build(&Config::new(MSS)),
+            now: Instant::from_secs(1),
+            count: 0,
+        }
     }
 
     /// One acknowledgement of one segment.
@@ -34,9 +41,17 @@ impl Acks {
         let (now, delivered) = (self.now, MSS * self.count);
         let (in_flight, prior_delivered) = (MSS * FLIGHT, MSS * self.count.saturating_sub(FLIGHT));
         if self.count.is_multiple_of(LOSS_EVERY) {
-            self.controller.on_congestion(&Congestion { now, signal: Signal::Loss, in_flight });
+            self.controller.on_congestion(&Congestion {
+                now,
+                signal: Signal::Loss,
+                in_flight,
+            });
         }
-        let lost = if self.count.is_multiple_of(LOSS_EVERY) { MSS } else { Bytes::ZERO };
+        let lost = if self.count.is_multiple_of(LOSS_EVERY) {
+            MSS
+        } else {
+            Bytes::ZERO
+        };
         self.controller.on_ack(&Ack {
             now,
             acked: MSS,
@@ -59,7 +74,11 @@ impl Acks {
             cwnd_limited: true,
             round_start: self.count.is_multiple_of(FLIGHT),
             phase: Phase::Open,
-            marked: if self.count.is_multiple_of(MARK_EVERY) { MSS } else { Bytes::ZERO },
+            marked: if self.count.is_multiple_of(MARK_EVERY) {
+                MSS
+            } else {
+                Bytes::ZERO
+            },
             delayed: false,
             next_departure: now,
         });
@@ -71,16 +90,24 @@ impl Acks {
 mod tests {
     use super::*;
 
-    /// What is measured is a steady state: no controller runs away, and no window stops (that of a model may).
+    /// What is measured is a steady state: no controller runs away, and no window stops (that of a
+    /// model may).
     #[test]
     fn every_controller_stays_awake() {
         for algorithm in Algorithm::ALL {
             let mut acks = Acks::new(algorithm);
             let windows: Vec<Bytes> = (0..40_000).map(|_| acks.ack().cwnd).collect();
             let late = &windows[20_000..];
-            assert!(late.iter().all(|cwnd| (MSS * 2..MSS * 10_000).contains(cwnd)), "{algorithm}");
+            assert!(
+                late.iter()
+                    .all(|cwnd| (MSS * 2..MSS * 10_000).contains(cwnd)),
+                "{algorithm}"
+            );
             let modelled = algorithm.name().starts_with("bbr");
-            assert!(modelled || late.iter().any(|cwnd| cwnd != &late[0]), "{algorithm} stands still");
+            assert!(
+                modelled || late.iter().any(|cwnd| cwnd != &late[0]),
+                "{algorithm} stands still"
+            );
         }
     }
 }

@@ -1,10 +1,13 @@
-//! Two devices joined back to back in one thread: transmitting hands the bytes over without a copy, for a DMA engine's copy is not the
-//! processor's work, and completes at once. No queue, no delay: what remains is the cost of the stacks.
+//! Two devices joined back to back in one thread: transmitting hands the bytes over without a copy,
+//! for a DMA engine's copy is not the processor's work, and completes at once. No queue, no delay:
+//! what remains is the cost of the stacks.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU16;
 
-use tautline_base::{Device, Frame, HeapFrame, Instant, Item, Offload, Packet, Received, Segmentation, Tso};
+use tautline_base::{
+    Device, Frame, HeapFrame, Instant, Item, Offload, Packet, Received, Segmentation, Tso,
+};
 
 /// Descriptors of the transmit ring, and frames on the way.
 const RING: usize = 256;
@@ -38,7 +41,8 @@ impl BackToBack {
         }
     }
 
-    /// Carries everything `self` has sent to `peer`, and the frames it has read back. Returns how many frames were carried.
+    /// Carries everything `self` has sent to `peer`, and the frames it has read back. Returns how
+    /// many frames were carried.
     pub fn carry(&mut self, peer: &mut Self) -> usize {
         let carried = self.sent.len();
         peer.arrived.append(&mut self.sent);
@@ -77,11 +81,19 @@ impl Device for BackToBack {
         } else {
             // Frames of two lengths must not be confused: here the bytes are copied.
             frame.bytes_mut()[..len].copy_from_slice(packet.bytes());
-            let whole = Segmentation::new(packet.bytes(), packet.segments()).filter(|_| packet.segments() > 1);
+            let whole = Segmentation::new(packet.bytes(), packet.segments())
+                .filter(|_| packet.segments() > 1);
             let size = whole.and_then(|whole| NonZeroU16::new(whole.size() as u16));
-            offload = Offload { checksum_known: size.is_some(), segment_size: size, ..Offload::default() };
+            offload = Offload {
+                checksum_known: size.is_some(),
+                segment_size: size,
+                ..Offload::default()
+            };
         }
-        self.sent.push_back(Received { offload, ..Received::new(frame, 0, len as u32) });
+        self.sent.push_back(Received {
+            offload,
+            ..Received::new(frame, 0, len as u32)
+        });
         self.done.push(packet);
     }
 

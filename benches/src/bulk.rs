@@ -1,4 +1,5 @@
-//! A bulk flow between two stacks in one thread: ours with the whole send path in place, and smoltcp's.
+//! A bulk flow between two stacks in one thread: ours with the whole send path in place, and
+//! smoltcp's.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
@@ -12,7 +13,8 @@ use crate::back_to_back::BackToBack;
 
 /// Payload of a full segment with timestamps.
 pub const SEGMENT: u64 = 1448;
-/// Virtual time one round of polls takes. A poll handles 64 packets, so this is a host that keeps up with about 10 Gbit/s.
+/// Virtual time one round of polls takes. A poll handles 64 packets, so this is a host that keeps
+/// up with about 10 Gbit/s.
 const ROUND: Duration = Duration::from_micros(50);
 const PORT: u16 = 5001;
 
@@ -38,23 +40,35 @@ impl Bulk {
     pub fn with_tso(config: TcpConfig, tso: Option<Tso>) -> Self {
         let mut hosts = [0, 1].map(|side| host(side, tso));
         let mut now = Instant::from_secs(1);
-        hosts[1].listen(PORT, config.clone()).expect("the port is free");
+        hosts[1]
+            .listen(PORT, config.clone())
+            .expect("the port is free");
         let remote = SocketAddrV4::new(address(1), PORT);
-        let client = hosts[0].connect(remote, config, now).expect("the address is good");
+        let client = hosts[0]
+            .connect(remote, config, now)
+            .expect("the address is good");
         let server = loop {
             exchange(&mut hosts, &mut now);
             if let Some(Event::Accepted { socket, .. }) = hosts[1].next_event() {
                 break socket;
             }
         };
-        let mut bulk = Self { hosts, client, server, now, chunk: vec![0x5a; 64 << 10] };
+        let mut bulk = Self {
+            hosts,
+            client,
+            server,
+            now,
+            chunk: vec![0x5a; 64 << 10],
+        };
         bulk.transfer(32 << 20);
         bulk
     }
 
     /// The sending connection.
     pub fn info(&self) -> tautline_stack::TcpInfo {
-        self.hosts[0].info(self.client).expect("the connection lives as long as the rig")
+        self.hosts[0]
+            .info(self.client)
+            .expect("the connection lives as long as the rig")
     }
 
     /// The sending host.
@@ -69,7 +83,9 @@ impl Bulk {
         let mut buffer = [0; 64 << 10];
         while received < bytes {
             let want = self.chunk.len().min((bytes - sent) as usize);
-            sent += self.hosts[0].send(self.client, &self.chunk[..want]).expect("open") as u64;
+            sent += self.hosts[0]
+                .send(self.client, &self.chunk[..want])
+                .expect("open") as u64;
             exchange(&mut self.hosts, &mut self.now);
             while let Ok(Recv::Data(count)) = self.hosts[1].recv(self.server, &mut buffer) {
                 received += count as u64;
@@ -97,7 +113,8 @@ fn address(side: u8) -> Ipv4Addr {
 }
 
 fn host(side: u8, tso: Option<Tso>) -> Stack {
-    let config = HostConfig::new([2, 0, 0, 0, 0, 1 + side], u64::from(side)).address(Cidr::new(address(side), 24));
+    let config = HostConfig::new([2, 0, 0, 0, 0, 1 + side], u64::from(side))
+        .address(Cidr::new(address(side), 24));
     let qdisc = FqCodel::new(fq_codel::Config::default()).expect("the default is valid");
     let port = Port::new(qdisc, Ring::new(BackToBack::with_tso(tso), Dql::default()));
     let pool = Pool::heap(1024, tso);

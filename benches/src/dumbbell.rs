@@ -31,7 +31,8 @@ pub struct Dumbbell {
 /// What passed.
 #[derive(Clone, Copy, Debug)]
 pub struct Passed {
-    /// Packets that left the router by the bottleneck: data, not the acknowledgements that come back.
+    /// Packets that left the router by the bottleneck: data, not the acknowledgements that come
+    /// back.
     pub packets: u64,
     /// Payload that the receiver read after the first second.
     pub goodput: Rate,
@@ -63,9 +64,17 @@ impl Dumbbell {
     /// # Panics
     /// If the simulation fails: its parameters are constants.
     pub fn run(&self) -> Passed {
-        let wire = |(rate, delay)| LinkConfig { rate, delay, ..LinkConfig::default() };
+        let wire = |(rate, delay)| LinkConfig {
+            rate,
+            delay,
+            ..LinkConfig::default()
+        };
         let host = |name| HostNode {
-            nic: NicConfig { rate: Rate::MAX, framing: Bytes::ZERO, ..NicConfig::default() },
+            nic: NicConfig {
+                rate: Rate::MAX,
+                framing: Bytes::ZERO,
+                ..NicConfig::default()
+            },
             ..HostNode::new(name)
         };
         let (access, bottleneck) = (wire(self.access), wire(self.bottleneck));
@@ -78,29 +87,54 @@ impl Dumbbell {
             ],
             ..Topology::default()
         };
-        let server = SocketAddr::new(topology.address("C").expect("one of the hosts").into(), PORT);
-        let mut network = topology.build(1, (), |node, _| self.programs(&node.name, server)).expect("constants");
+        let server = SocketAddr::new(
+            topology.address("C").expect("one of the hosts").into(),
+            PORT,
+        );
+        let mut network = topology
+            .build(1, (), |node, _| self.programs(&node.name, server))
+            .expect("constants");
         let mut pass = |until| {
             network.run_before(Instant::ZERO + until).expect("it runs");
             let port = network.port("B>C").expect("one of the links");
-            (network.end(1).app.meter().flows()[0].received.bytes, network.look(port).sent_packets)
+            (
+                network.end(1).app.meter().flows()[0].received.bytes,
+                network.look(port).sent_packets,
+            )
         };
         let (before, _) = pass(WARM_UP);
         let (after, packets) = pass(self.duration);
-        Passed { packets, goodput: Rate::from_amount(Bytes::new(after - before), self.duration - WARM_UP) }
+        Passed {
+            packets,
+            goodput: Rate::from_amount(Bytes::new(after - before), self.duration - WARM_UP),
+        }
     }
 
     /// The flows begin on A and end on C.
     fn programs(&self, host: &str, server: SocketAddr) -> Programs {
-        let tcp = Arc::new(TcpConfig { congestion: Algorithm::Reno.into(), pacing: Pacing::Off, ..TcpConfig::default() });
+        let tcp = Arc::new(TcpConfig {
+            congestion: Algorithm::Reno.into(),
+            pacing: Pacing::Off,
+            ..TcpConfig::default()
+        });
         let mut programs = Programs::new(WARM_UP).strict();
         if host == "A" {
             for number in 1..=self.flows {
                 let upload = UploadConfig::new(Flow::numbered("upload", number), server);
-                programs.upload(UploadConfig { tcp: Arc::clone(&tcp), ..upload }).expect("room for it");
+                programs
+                    .upload(UploadConfig {
+                        tcp: Arc::clone(&tcp),
+                        ..upload
+                    })
+                    .expect("room for it");
             }
         } else {
-            programs.sink(SinkConfig { tcp, ..SinkConfig::new("upload", PORT) }).expect("room for it");
+            programs
+                .sink(SinkConfig {
+                    tcp,
+                    ..SinkConfig::new("upload", PORT)
+                })
+                .expect("room for it");
         }
         programs
     }

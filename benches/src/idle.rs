@@ -1,4 +1,5 @@
-//! Two hosts with idle connections between them, and one that is busy: what a packet of the busy one costs among the idle ones.
+//! Two hosts with idle connections between them, and one that is busy: what a packet of the busy
+//! one costs among the idle ones.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -37,15 +38,24 @@ impl AmongIdle {
         let mut hosts = [host(0), host(1)];
         let config = Arc::new(TcpConfig::default());
         for port in 0..PORTS as u16 {
-            hosts[1].listen(PORT + port, config.clone()).expect("the port is free");
+            hosts[1]
+                .listen(PORT + port, config.clone())
+                .expect("the port is free");
         }
         let now = Instant::from_secs(1);
-        let mut rig = Self { hosts, now, clients: Vec::new(), servers: Vec::new() };
+        let mut rig = Self {
+            hosts,
+            now,
+            clients: Vec::new(),
+            servers: Vec::new(),
+        };
         while rig.clients.len() < connections {
             for _ in 0..BATCH.min(connections - rig.clients.len()) {
                 let port = PORT + (rig.clients.len() % PORTS) as u16;
                 let remote = SocketAddr::from((address(1), port));
-                let client = rig.hosts[0].connect(remote, config.clone(), rig.now).expect("a port is free");
+                let client = rig.hosts[0]
+                    .connect(remote, config.clone(), rig.now)
+                    .expect("a port is free");
                 rig.clients.push(client);
             }
             while rig.servers.len() < rig.clients.len() {
@@ -59,13 +69,16 @@ impl AmongIdle {
         rig
     }
 
-    /// Requests and answers, one after the other, on the first connection: four packets each, with nothing else to do.
+    /// Requests and answers, one after the other, on the first connection: four packets each, with
+    /// nothing else to do.
     pub fn converse(&mut self, requests: usize) {
         let mut buffer = [0; MESSAGE];
         for _ in 0..requests {
             for (from, to) in [(0, 1), (1, 0)] {
                 let ends = [self.clients[0], self.servers[0]];
-                self.hosts[from].send(ends[from], &[7; MESSAGE]).expect("open");
+                self.hosts[from]
+                    .send(ends[from], &[7; MESSAGE])
+                    .expect("open");
                 let mut read = 0;
                 while read < MESSAGE {
                     self.round();
@@ -100,7 +113,8 @@ fn address(side: u8) -> std::net::Ipv4Addr {
 }
 
 fn host(side: u8) -> Stack {
-    let config = HostConfig::new([2, 0, 0, 0, 0, 1 + side], side.into()).address(Cidr::new(address(side), 24));
+    let config = HostConfig::new([2, 0, 0, 0, 0, 1 + side], side.into())
+        .address(Cidr::new(address(side), 24));
     let qdisc = FqCodel::new(fq_codel::Config::default()).expect("the default is valid");
     let port = Port::new(qdisc, Ring::new(BackToBack::new(), Dql::default()));
     let pool = Pool::new((0..1024).map(|_| HeapFrame::new()).collect());

@@ -1,10 +1,12 @@
-//! [`Standing`]: a discipline with a standing backlog, through which packets pass one by one; and [`CASES`], every discipline in a
-//! configuration that neither drops nor waits under that load, so that what is measured is queueing.
+//! [`Standing`]: a discipline with a standing backlog, through which packets pass one by one; and
+//! [`CASES`], every discipline in a configuration that neither drops nor waits under that load, so
+//! that what is measured is queueing.
 
 use tautline_base::{Frame, Instant, Packet};
 use tautline_qdisc::{Drops, Qdisc};
 
-/// A frame as large as a UMEM descriptor, so that packets have their real size, but without memory behind it.
+/// A frame as large as a UMEM descriptor, so that packets have their real size, but without memory
+/// behind it.
 #[derive(Debug)]
 pub struct Chunk {
     _address: u64,
@@ -25,27 +27,38 @@ pub type Pkt = Packet<Chunk>;
 
 /// Packets that wait.
 pub const BACKLOG: u64 = 1000;
-/// Time between two packets: 10 Gbit/s of full frames. The standing backlog then lasts 1.3 ms, which no AQM minds.
+/// Time between two packets: 10 Gbit/s of full frames. The standing backlog then lasts 1.3 ms,
+/// which no AQM minds.
 const SPACING: u64 = 1300;
 
-/// Every discipline: its name, and a script with which [`BACKLOG`] packets of up to 65 536 flows may wait.
+/// Every discipline: its name, and a script with which [`BACKLOG`] packets of up to 65 536 flows
+/// may wait.
 pub const CASES: &[(&str, &str)] = &[
     ("pfifo", "pfifo limit 10000"),
     ("bfifo", "bfifo limit 100mb"),
     ("pfifo_head_drop", "pfifo_head_drop limit 10000"),
     ("pfifo_fast", "pfifo_fast limit 10000"),
-    ("red", "red limit 100mb min 20mb max 60mb avpkt 1500 burst 20000 bandwidth 10gbit"),
+    (
+        "red",
+        "red limit 100mb min 20mb max 60mb avpkt 1500 burst 20000 bandwidth 10gbit",
+    ),
     ("blue", "blue limit 10000"),
     ("codel", "codel limit 10000"),
     ("cobalt", "cobalt limit 10000"),
     ("pie", "pie limit 10000"),
     ("dualpi2", "dualpi2 limit 10000"),
     ("sfq", "sfq limit 10000 divisor 65536 flows 65000"),
-    ("fq_codel", "fq_codel limit 100000 flows 65536 memory_limit 1gb"),
+    (
+        "fq_codel",
+        "fq_codel limit 100000 flows 65536 memory_limit 1gb",
+    ),
     ("fq_pie", "fq_pie limit 100000 flows 65536 memory_limit 1gb"),
     ("fq", "fq limit 100000 flow_limit 100000"),
     ("cake besteffort", "cake unlimited besteffort"),
-    ("cake shaped", "cake bandwidth 100gbit diffserv4 memlimit 1gb"),
+    (
+        "cake shaped",
+        "cake bandwidth 100gbit diffserv4 memlimit 1gb",
+    ),
     ("tbf", "tbf rate 100gbit burst 1mb limit 100mb"),
     ("prio", "prio; qdisc parent 1:2 pfifo limit 10000"),
     (
@@ -57,10 +70,14 @@ pub const CASES: &[(&str, &str)] = &[
         "htb default 2; class parent 1: classid 1:1 htb rate 100gbit; class parent 1:1 classid 1:2 htb rate 100gbit; qdisc parent 1:2 pfifo limit 10000",
     ),
     ("netem", "netem limit 10000"),
-    ("mq", "mq queues 2; qdisc parent 1:1 pfifo limit 10000; qdisc parent 1:2 pfifo limit 10000"),
+    (
+        "mq",
+        "mq queues 2; qdisc parent 1:1 pfifo limit 10000; qdisc parent 1:2 pfifo limit 10000",
+    ),
 ];
 
-/// Whether [`BACKLOG`] packets of so many flows may wait in the discipline: SFQ holds at most 127 packets of one flow.
+/// Whether [`BACKLOG`] packets of so many flows may wait in the discipline: SFQ holds at most 127
+/// packets of one flow.
 pub fn takes(name: &str, flows: u64) -> bool {
     name != "sfq" || flows > 1
 }
@@ -70,8 +87,9 @@ pub fn spread(flow: u64) -> u64 {
     flow.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
 }
 
-/// A discipline in which [`BACKLOG`] packets wait, while packets come and go. Each flow is between two hosts of its own: CAKE divides the
-/// quantum of a host's flows by their number, so a thousand flows of one host take a thousand turns for each packet, here as in Linux.
+/// A discipline in which [`BACKLOG`] packets wait, while packets come and go. Each flow is between
+/// two hosts of its own: CAKE divides the quantum of a host's flows by their number, so a thousand
+/// flows of one host take a thousand turns for each packet, here as in Linux.
 #[derive(Debug)]
 pub struct Standing<Q> {
     queue: Q,
@@ -84,7 +102,13 @@ pub struct Standing<Q> {
 impl<Q: Qdisc<Pkt>> Standing<Q> {
     /// Fills `queue`; arrivals go round `flows` flows.
     pub fn new(queue: Q, flows: u64) -> Self {
-        let mut standing = Self { queue, drops: Drops::new(), now: 1_000_000, flow: 0, flows };
+        let mut standing = Self {
+            queue,
+            drops: Drops::new(),
+            now: 1_000_000,
+            flow: 0,
+            flows,
+        };
         for _ in 0..BACKLOG {
             standing.enqueue();
         }
@@ -95,18 +119,27 @@ impl<Q: Qdisc<Pkt>> Standing<Q> {
     pub fn pair(&mut self) -> bool {
         self.now += SPACING;
         self.enqueue();
-        let out = self.queue.dequeue(Instant::from_nanos(self.now), &mut self.drops);
+        let out = self
+            .queue
+            .dequeue(Instant::from_nanos(self.now), &mut self.drops);
         out.is_some() && self.drops.is_empty()
     }
 
     fn enqueue(&mut self) {
-        let packet = Packet::new(Chunk { _address: self.flow }, 1514).with_hashes(
-            spread(self.flow),
-            self.flow as u32,
-            self.flow as u32,
-        );
-        self.queue.enqueue(packet, Instant::from_nanos(self.now), &mut self.drops);
-        self.flow = if self.flow + 1 == self.flows { 0 } else { self.flow + 1 };
+        let packet = Packet::new(
+            Chunk {
+                _address: self.flow,
+            },
+            1514,
+        )
+        .with_hashes(spread(self.flow), self.flow as u32, self.flow as u32);
+        self.queue
+            .enqueue(packet, Instant::from_nanos(self.now), &mut self.drops);
+        self.flow = if self.flow + 1 == self.flows {
+            0
+        } else {
+            self.flow + 1
+        };
     }
 }
 
@@ -118,11 +151,19 @@ mod tests {
     #[test]
     fn every_case_passes_every_packet() {
         for (name, script) in CASES {
-            for flows in [1, 1000, 65_536].into_iter().filter(|&flows| takes(name, flows)) {
-                let queue = tautline_qdisc::build::<Pkt>(script).unwrap_or_else(|error| panic!("{name}: {error}"));
+            for flows in [1, 1000, 65_536]
+                .into_iter()
+                .filter(|&flows| takes(name, flows))
+            {
+                let queue = tautline_qdisc::build::<Pkt>(script)
+                    .unwrap_or_else(|error| panic!("{name}: {error}"));
                 let mut standing = Standing::new(queue, flows);
                 assert!((0..5000).all(|_| standing.pair()), "{name}, {flows} flows");
-                assert_eq!(standing.queue.backlog().packets as u64, BACKLOG, "{name}, {flows} flows");
+                assert_eq!(
+                    standing.queue.backlog().packets as u64,
+                    BACKLOG,
+                    "{name}, {flows} flows"
+                );
             }
         }
     }

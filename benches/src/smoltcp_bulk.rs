@@ -1,4 +1,5 @@
-//! The same bulk flow through smoltcp 0.14: both ends in one thread, 1514-byte frames, checksums on, no queueing of any kind.
+//! The same bulk flow through smoltcp 0.14: both ends in one thread, 1514-byte frames, checksums
+//! on, no queueing of any kind.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -92,12 +93,24 @@ impl SmoltcpBulk {
         };
         let mut ends = [end(0, wire(0)), end(1, wire(1))];
         let [client, server] = &mut ends;
-        server.sockets.get_mut::<tcp::Socket<'_>>(server.handle).listen(PORT).expect("a fresh socket listens");
+        server
+            .sockets
+            .get_mut::<tcp::Socket<'_>>(server.handle)
+            .listen(PORT)
+            .expect("a fresh socket listens");
         let socket = client.sockets.get_mut::<tcp::Socket<'_>>(client.handle);
         socket
-            .connect(client.interface.context(), (Ipv4Address::new(10, 7, 0, 2), PORT), 40_000)
+            .connect(
+                client.interface.context(),
+                (Ipv4Address::new(10, 7, 0, 2), PORT),
+                40_000,
+            )
             .expect("a fresh socket connects");
-        let mut bulk = Self { ends, now: 0, chunk: vec![0x5a; 64 << 10] };
+        let mut bulk = Self {
+            ends,
+            now: 0,
+            chunk: vec![0x5a; 64 << 10],
+        };
         bulk.transfer(32 << 20);
         bulk
     }
@@ -115,8 +128,12 @@ impl SmoltcpBulk {
             if socket.can_send() {
                 sent += socket.send_slice(&self.chunk[..want]).expect("open") as u64;
             }
-            client.interface.poll(now, &mut client.wire, &mut client.sockets);
-            server.interface.poll(now, &mut server.wire, &mut server.sockets);
+            client
+                .interface
+                .poll(now, &mut client.wire, &mut client.sockets);
+            server
+                .interface
+                .poll(now, &mut server.wire, &mut server.sockets);
             let socket = server.sockets.get_mut::<tcp::Socket<'_>>(server.handle);
             while socket.can_recv() {
                 received += socket.recv_slice(&mut buffer).expect("open") as u64;
@@ -136,10 +153,17 @@ fn end(side: u8, mut wire: Wire) -> End {
     let mut interface = Interface::new(config, &mut wire, Instant::ZERO);
     interface.update_ip_addrs(|addresses| {
         let address = Ipv4Address::new(10, 7, 0, 1 + side);
-        addresses.push(IpCidr::new(address.into(), 24)).expect("room for one address");
+        addresses
+            .push(IpCidr::new(address.into(), 24))
+            .expect("room for one address");
     });
     let buffer = || tcp::SocketBuffer::new(vec![0; BUFFER]);
     let mut sockets = SocketSet::new(Vec::new());
     let handle = sockets.add(tcp::Socket::new(buffer(), buffer()));
-    End { wire, interface, sockets, handle }
+    End {
+        wire,
+        interface,
+        sockets,
+        handle,
+    }
 }

@@ -1,4 +1,5 @@
-//! Threads that wait, with `std::io`'s traits: no async runtime. Two hosts of this process that a cable joins; no privileges.
+//! Threads that wait, with `std::io`'s traits: no async runtime. Two hosts of this process that a
+//! cable joins; no privileges.
 //!
 //! `cargo run -p tautline-examples --example blocking`
 
@@ -23,7 +24,12 @@ fn host(number: u8, device: Cable) -> io::Result<(HostThread, Stack)> {
         let config = config.address(Cidr::new(Ipv4Addr::new(10, 7, 0, number), 24));
         let qdisc = FqCodel::new(fq_codel::Config::default()).map_err(io::Error::other)?;
         let port = Port::new(qdisc, Ring::new(device, Dql::default()));
-        Ok(Host::new(config, port, Pool::new((0..1024).map(|_| HeapFrame::new()).collect()), NoTrace))
+        Ok(Host::new(
+            config,
+            port,
+            Pool::new((0..1024).map(|_| HeapFrame::new()).collect()),
+            NoTrace,
+        ))
     })
 }
 

@@ -1,8 +1,9 @@
-//! CAKE in front of a UDP socket, as a VPN or a QUIC program would have it: `cargo run -p tautline-examples --no-default-features
-//! --example cake_udp`.
+//! CAKE in front of a UDP socket, as a VPN or a QUIC program would have it: `cargo run -p
+//! tautline-examples --no-default-features --example cake_udp`.
 //!
-//! A bulk flow offers far more than 8 Mbit/s, a sparse one sends a small datagram every 20 ms. CAKE holds the rate, so the queue
-//! stands here, where the sparse flow can pass it, and not in a modem, where nothing can.
+//! A bulk flow offers far more than 8 Mbit/s, a sparse one sends a small datagram every 20 ms. CAKE
+//! holds the rate, so the queue stands here, where the sparse flow can pass it, and not in a modem,
+//! where nothing can.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
@@ -46,20 +47,34 @@ impl Item for Datagram {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let (from, to) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
+    let (from, to) = (
+        UdpSocket::bind("127.0.0.1:0")?,
+        UdpSocket::bind("127.0.0.1:0")?,
+    );
     to.set_nonblocking(true)?;
     let bandwidth = Bandwidth::Shaped(Rate::mbit(8));
-    let mut queue = Cake::new(cake::Config { bandwidth, ..cake::Config::default() })?;
+    let mut queue = Cake::new(cake::Config {
+        bandwidth,
+        ..cake::Config::default()
+    })?;
     let (clock, waiter, bell) = (Clock::start(), Waiter::new(), Bell::new()?);
     let (start, mut drops, mut received) = (clock.now(), Drops::new(), 0);
     let (mut next, mut longest) = ([start; 2], [Duration::ZERO; 2]);
     while clock.now() - start < Duration::from_secs(2) {
         let now = clock.now();
         // Flow 0: 1200 bytes every half millisecond, 19 Mbit/s. Flow 1: 100 bytes every 20 ms.
-        for (flow, len, every) in [(0, 1200, Duration::from_micros(500)), (1, 100, Duration::from_millis(20))] {
+        for (flow, len, every) in [
+            (0, 1200, Duration::from_micros(500)),
+            (1, 100, Duration::from_millis(20)),
+        ] {
             while next[flow] <= now {
                 let payload = vec![0; len];
-                let packet = Datagram { payload, to: to.local_addr()?, flow: flow as u64, enqueued: now };
+                let packet = Datagram {
+                    payload,
+                    to: to.local_addr()?,
+                    flow: flow as u64,
+                    enqueued: now,
+                };
                 queue.enqueue(packet, now, &mut drops);
                 next[flow] += every;
             }
@@ -74,11 +89,22 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             received += len;
         }
         // Nothing to do until a datagram is offered, or CAKE lets the next one go.
-        let wake = queue.ready_at().into_iter().chain(next).min().unwrap_or(now);
+        let wake = queue
+            .ready_at()
+            .into_iter()
+            .chain(next)
+            .min()
+            .unwrap_or(now);
         waiter.wait(&[], bell.as_fd(), Some(wake - now))?;
     }
-    println!("received {:.2} Mbit/s of 8", received as f64 * 8.0 / 2.0 / 1e6);
-    println!("longest wait: bulk {:?}, sparse {:?}", longest[0], longest[1]);
+    println!(
+        "received {:.2} Mbit/s of 8",
+        received as f64 * 8.0 / 2.0 / 1e6
+    );
+    println!(
+        "longest wait: bulk {:?}, sparse {:?}",
+        longest[0], longest[1]
+    );
     println!("dropped: {}", drops.drain().count());
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! A tokio echo server and its client, on two hosts of this process that a cable joins. Needs no privileges.
+//! A tokio echo server and its client, on two hosts of this process that a cable joins. Needs no
+//! privileges.
 //!
 //! `cargo run -p tautline-examples --example echo`
 
@@ -23,7 +24,12 @@ fn host(number: u8, device: Cable) -> io::Result<(HostThread, Stack)> {
         let config = HostConfig::new(mac, system_seed()?).address(Cidr::new(address, 24));
         let qdisc = FqCodel::new(FqCodelConfig::default()).map_err(io::Error::other)?;
         let port = Port::new(qdisc, Ring::new(device, Dql::default()));
-        Ok(Host::new(config, port, Pool::new((0..1024).map(|_| HeapFrame::new()).collect()), NoTrace))
+        Ok(Host::new(
+            config,
+            port,
+            Pool::new((0..1024).map(|_| HeapFrame::new()).collect()),
+            NoTrace,
+        ))
     })
 }
 

@@ -1,6 +1,8 @@
-//! hyper fetches over our streams, on as many connections at a time as you like, and prints the SHA-256 of what it got.
+//! hyper fetches over our streams, on as many connections at a time as you like, and prints the
+//! SHA-256 of what it got.
 //!
-//! `cargo run -p tautline-examples --example http_client -- --iface tap0 --device tap --ip 10.7.0.2/24 --get 10.7.0.1:80/file`
+//! `cargo run -p tautline-examples --example http_client -- --iface tap0 --device tap --ip
+//! 10.7.0.2/24 --get 10.7.0.1:80/file`
 
 use std::collections::BTreeMap;
 use std::io;
@@ -49,25 +51,49 @@ impl FromStr for Page {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (server, path) = text.split_at(text.find('/').unwrap_or(text.len()));
-        let server = server.parse().map_err(|error| format!("{server}: {error}; write an address and a port"))?;
-        Ok(Self { server, path: if path.is_empty() { "/" } else { path }.to_owned() })
+        let server = server
+            .parse()
+            .map_err(|error| format!("{server}: {error}; write an address and a port"))?;
+        Ok(Self {
+            server,
+            path: if path.is_empty() { "/" } else { path }.to_owned(),
+        })
     }
 }
 
 async fn fetch(stack: Stack, page: Page, together: Arc<Barrier>) -> io::Result<String> {
     let stream = TcpStream::connect(&stack, page.server).await?;
     together.wait().await;
-    let (mut requests, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+    let (mut requests, connection) = http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(io::Error::other)?;
     let connection = tokio::spawn(connection);
-    let request = Request::get(&page.path).header(HOST, page.server.to_string()).body(Empty::<Bytes>::new());
-    let response = requests.send_request(request.map_err(io::Error::other)?).await.map_err(io::Error::other)?;
+    let request = Request::get(&page.path)
+        .header(HOST, page.server.to_string())
+        .body(Empty::<Bytes>::new());
+    let response = requests
+        .send_request(request.map_err(io::Error::other)?)
+        .await
+        .map_err(io::Error::other)?;
     if !response.status().is_success() {
-        return Err(io::Error::other(format!("{}: {}", page.path, response.status())));
+        return Err(io::Error::other(format!(
+            "{}: {}",
+            page.path,
+            response.status()
+        )));
     }
-    let body = response.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
+    let body = response
+        .into_body()
+        .collect()
+        .await
+        .map_err(io::Error::other)?
+        .to_bytes();
     drop(requests);
     connection.await?.map_err(io::Error::other)?;
-    Ok(Sha256::digest(&body).iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(Sha256::digest(&body)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect())
 }
 
 async fn fetch_all(stack: Stack, page: Page, connections: usize) -> io::Result<()> {
@@ -80,14 +106,22 @@ async fn fetch_all(stack: Stack, page: Page, connections: usize) -> io::Result<(
     while let Some(fetched) = fetches.join_next().await {
         *digests.entry(fetched??).or_default() += 1;
     }
-    digests.iter().for_each(|(digest, count)| println!("{digest} {count}"));
+    digests
+        .iter()
+        .for_each(|(digest, count)| println!("{digest} {count}"));
     Ok(())
 }
 
 fn main() -> ExitCode {
-    let Args { stack, get, connections } = Args::parse();
+    let Args {
+        stack,
+        get,
+        connections,
+    } = Args::parse();
     let program = move |Sockets { stack, .. }: Sockets| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()?;
         runtime.block_on(fetch_all(stack, get, connections))
     };
     exit_code("http_client", with_sockets(&stack, program))

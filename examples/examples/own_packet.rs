@@ -1,6 +1,7 @@
 //! A discipline over your own packet type: `cargo run --example own_packet`.
 //!
-//! All a queue needs to know of a packet is [`Item`]: its length and where its time of arrival is kept. Everything else has a default.
+//! All a queue needs to know of a packet is [`Item`]: its length and where its time of arrival is
+//! kept. Everything else has a default.
 
 use tautline_base::{Bytes, Instant, Item};
 use tautline_qdisc::{Drops, FqCodel, Qdisc, fq_codel};
@@ -37,10 +38,23 @@ fn main() -> Result<(), tautline_qdisc::ConfigError> {
     let (clock, mut drops) = (Clock::start(), Drops::new());
     let now = || clock.now();
     for flow in [1, 1, 1, 2] {
-        queue.enqueue(Datagram { payload: vec![0; 1200], flow, enqueued: Instant::ZERO }, now(), &mut drops);
+        queue.enqueue(
+            Datagram {
+                payload: vec![0; 1200],
+                flow,
+                enqueued: Instant::ZERO,
+            },
+            now(),
+            &mut drops,
+        );
     }
     while let Some(datagram) = queue.dequeue(now(), &mut drops) {
-        println!("send {} bytes of flow {} after {:?}", datagram.payload.len(), datagram.flow, now() - datagram.enqueued);
+        println!(
+            "send {} bytes of flow {} after {:?}",
+            datagram.payload.len(),
+            datagram.flow,
+            now() - datagram.enqueued
+        );
     }
     println!("{} dropped", drops.drain().count());
     Ok(())

@@ -1,5 +1,6 @@
-//! The poll-style interface, which is the host's own: inputs, one `poll`, then wait until the wake it returned. No thread, no runtime,
-//! no clock but the one this program counts; the two hosts' devices are two queues.
+//! The poll-style interface, which is the host's own: inputs, one `poll`, then wait until the wake
+//! it returned. No thread, no runtime, no clock but the one this program counts; the two hosts'
+//! devices are two queues.
 //!
 //! `cargo run -p tautline-examples --example polled`
 
@@ -60,8 +61,16 @@ type Machine = Host<FqCodel<Packet<HeapFrame>>, Wire>;
 fn host(number: u8) -> Result<Machine, Box<dyn std::error::Error>> {
     let config = HostConfig::new([2, 0, 0, 0, 0, number], number.into());
     let config = config.address(Cidr::new(Ipv4Addr::new(10, 7, 0, number), 24));
-    let port = Port::new(FqCodel::new(fq_codel::Config::default())?, Ring::new(Wire::default(), Dql::default()));
-    Ok(Host::new(config, port, Pool::new((0..256).map(|_| HeapFrame::new()).collect()), tautline_stack::NoTrace))
+    let port = Port::new(
+        FqCodel::new(fq_codel::Config::default())?,
+        Ring::new(Wire::default(), Dql::default()),
+    );
+    Ok(Host::new(
+        config,
+        port,
+        Pool::new((0..256).map(|_| HeapFrame::new()).collect()),
+        tautline_stack::NoTrace,
+    ))
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -82,7 +91,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     }
                     Event::Readable(socket) => {
                         while let Recv::Data(count) = host.recv(socket, &mut text)? {
-                            println!("{now:?} host {}: {}", side + 1, String::from_utf8_lossy(&text[..count]));
+                            println!(
+                                "{now:?} host {}: {}",
+                                side + 1,
+                                String::from_utf8_lossy(&text[..count])
+                            );
                             if side == 1 {
                                 host.send(socket, &text[..count])?;
                                 host.shutdown(socket)?;
@@ -108,7 +121,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         // Nothing to do now: wait until a host wants to be polled again.
         if carried == 0 {
-            let Some(wake) = wakes.into_iter().flatten().min() else { return Ok(()) };
+            let Some(wake) = wakes.into_iter().flatten().min() else {
+                return Ok(());
+            };
             now = now.max(wake.at);
         }
     }

@@ -1,7 +1,8 @@
-//! A queueing discipline alone, as a router or a VPN would use it: `cargo run --example qdisc_alone`.
+//! A queueing discipline alone, as a router or a VPN would use it: `cargo run --example
+//! qdisc_alone`.
 //!
-//! A bulk flow and a sparse one share fq_codel in front of a link of 10 Mbit/s. The bulk flow builds a queue, which CoDel cuts;
-//! the sparse flow does not wait behind it.
+//! A bulk flow and a sparse one share fq_codel in front of a link of 10 Mbit/s. The bulk flow
+//! builds a queue, which CoDel cuts; the sparse flow does not wait behind it.
 
 use tautline_base::{Instant, Item, Packet, Rate};
 use tautline_qdisc::{Drops, Inspect, Qdisc, Stats};
@@ -11,10 +12,15 @@ fn main() -> Result<(), tautline_qdisc::ParseError> {
     let mut drops = Drops::new();
     let (mut now, mut longest) = (Instant::ZERO, [0; 2]);
     for round in 0..10_000u32 {
-        // Flow 0 sends 1500 bytes every round, twice of that in every tenth; flow 1 sends 100 bytes in every twentieth.
+        // Flow 0 sends 1500 bytes every round, twice of that in every tenth; flow 1 sends 100 bytes
+        // in every twentieth.
         for (flow, len, every) in [(0, 1500, 1), (0, 1500, 10), (1, 100, 20)] {
             if round % every == 0 {
-                queue.enqueue(Packet::new((), len).with_hashes(flow, 0, 0), now, &mut drops);
+                queue.enqueue(
+                    Packet::new((), len).with_hashes(flow, 0, 0),
+                    now,
+                    &mut drops,
+                );
             }
         }
         if let Some(packet) = queue.dequeue(now, &mut drops) {
@@ -24,7 +30,10 @@ fn main() -> Result<(), tautline_qdisc::ParseError> {
         }
         drops.drain().for_each(drop);
     }
-    println!("longest wait: bulk flow {} us, sparse flow {} us", longest[0], longest[1]);
+    println!(
+        "longest wait: bulk flow {} us, sparse flow {} us",
+        longest[0], longest[1]
+    );
     for (name, value) in queue.report().counters {
         println!("{name:18} {value}");
     }

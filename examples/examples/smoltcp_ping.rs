@@ -1,11 +1,15 @@
-//! smoltcp with and without a discipline beneath it: `cargo run --release -p tautline-examples --example smoltcp_ping`.
+//! smoltcp with and without a discipline beneath it: `cargo run --release -p tautline-examples
+//! --example smoltcp_ping`.
 //!
-//! A smoltcp host uploads as fast as it can over a link of 10 Mbit/s and 20 ms, whose transmit ring holds 256 frames, and pings the
-//! other end meanwhile. Everything happens in virtual time. Printed for each way: goodput and round trips of the pings.
+//! A smoltcp host uploads as fast as it can over a link of 10 Mbit/s and 20 ms, whose transmit ring
+//! holds 256 frames, and pings the other end meanwhile. Everything happens in virtual time. Printed
+//! for each way: goodput and round trips of the pings.
 //!
 //! * *ring alone*: smoltcp as it is. Pings wait behind whatever fills the ring.
-//! * *fq_codel under a rate*: the device tells nothing, so a token bucket slightly below the link keeps the ring empty.
-//! * *fq_codel and DQL*: the device tells of its completions, so the dynamic queue limit keeps the ring short, without any setting.
+//! * *fq_codel under a rate*: the device tells nothing, so a token bucket slightly below the link
+//!   keeps the ring empty.
+//! * *fq_codel and DQL*: the device tells of its completions, so the dynamic queue limit keeps the
+//!   ring short, without any setting.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -54,12 +58,18 @@ impl Direction {
             let frame = self.ring.pop_front().expect("a frame is being sent");
             self.completed += frame.len() as u64;
             self.on_the_way.push_back((at + ONE_WAY, frame));
-            self.sent_at = self.ring.front().map(|next| at + Bytes::new(next.len() as u64) / RATE);
+            self.sent_at = self
+                .ring
+                .front()
+                .map(|next| at + Bytes::new(next.len() as u64) / RATE);
         }
     }
 
     fn next_event(&self) -> Option<Instant> {
-        self.sent_at.into_iter().chain(self.on_the_way.front().map(|&(at, _)| at)).min()
+        self.sent_at
+            .into_iter()
+            .chain(self.on_the_way.front().map(|&(at, _)| at))
+            .min()
     }
 }
 
@@ -146,23 +156,41 @@ impl Client for QueuedDevice<End, Queue, Dql> {
 
 fn interface(device: &mut impl Device, address: IpAddress, station: u8) -> Interface {
     let hardware = EthernetAddress([2, 0, 0, 0, 0, station]);
-    let mut interface = Interface::new(InterfaceConfig::new(hardware.into()), device, SmolInstant::ZERO);
+    let mut interface = Interface::new(
+        InterfaceConfig::new(hardware.into()),
+        device,
+        SmolInstant::ZERO,
+    );
     interface.update_ip_addrs(|all| all.push(IpCidr::new(address, 24)).expect("room for one"));
     interface
 }
 
 /// Uploads and pings for a while; bytes that arrived, and round trips in microseconds.
-fn run(out: &Rc<RefCell<Direction>>, back: &Rc<RefCell<Direction>>, mut client: impl Client) -> (u64, Vec<u64>) {
-    let mut server = End { out: back.clone(), into: out.clone() };
-    let (mut near, mut far) = (interface(&mut client, CLIENT, 1), interface(&mut server, SERVER, 2));
+fn run(
+    out: &Rc<RefCell<Direction>>,
+    back: &Rc<RefCell<Direction>>,
+    mut client: impl Client,
+) -> (u64, Vec<u64>) {
+    let mut server = End {
+        out: back.clone(),
+        into: out.clone(),
+    };
+    let (mut near, mut far) = (
+        interface(&mut client, CLIENT, 1),
+        interface(&mut server, SERVER, 2),
+    );
     let buffer = |bytes: usize| tcp::SocketBuffer::new(vec![0; bytes]);
     let mut upload = tcp::Socket::new(buffer(1 << 16), buffer(1 << 20));
     upload.set_congestion_control(tcp::CongestionControl::Cubic);
-    upload.connect(near.context(), (SERVER, 80), 49_152).expect("a free port");
-    // The window is smaller than the ring: smoltcp serves its sockets in order, and a ring that is full shuts out all but the first.
+    upload
+        .connect(near.context(), (SERVER, 80), 49_152)
+        .expect("a free port");
+    // The window is smaller than the ring: smoltcp serves its sockets in order, and a ring that is
+    // full shuts out all but the first.
     let mut sink = tcp::Socket::new(buffer(1 << 18), buffer(1 << 16));
     sink.listen(80).expect("a free port");
-    let packets = || icmp::PacketBuffer::new(vec![icmp::PacketMetadata::EMPTY; 64], vec![0; 64 * 64]);
+    let packets =
+        || icmp::PacketBuffer::new(vec![icmp::PacketMetadata::EMPTY; 64], vec![0; 64 * 64]);
     let mut ping = icmp::Socket::new(packets(), packets());
     ping.bind(icmp::Endpoint::Ident(7)).expect("bound once");
     let (mut here, mut there) = (SocketSet::new(vec![]), SocketSet::new(vec![]));
@@ -178,7 +206,8 @@ fn run(out: &Rc<RefCell<Direction>>, back: &Rc<RefCell<Direction>>, mut client: 
         let wake = client.drive(smol);
         far.poll(smol, &mut server, &mut there);
         let upload = here.get_mut::<tcp::Socket<'_>>(upload);
-        while upload.can_send() && upload.send(|room| (room.len(), room.len())).expect("open") > 0 {}
+        while upload.can_send() && upload.send(|room| (room.len(), room.len())).expect("open") > 0 {
+        }
         let sink = there.get_mut::<tcp::Socket<'_>>(sink);
         while sink.can_recv() {
             arrived += sink.recv(|data| (data.len(), data.len())).expect("open") as u64;
@@ -186,19 +215,29 @@ fn run(out: &Rc<RefCell<Direction>>, back: &Rc<RefCell<Direction>>, mut client: 
         let ping = here.get_mut::<icmp::Socket<'_>>(ping);
         while let Ok((reply, _)) = ping.recv() {
             let packet = Icmpv4Packet::new_checked(reply).expect("an echo reply");
-            if let Ok(Icmpv4Repr::EchoReply { data, .. }) = Icmpv4Repr::parse(&packet, &ChecksumCapabilities::default()) {
+            if let Ok(Icmpv4Repr::EchoReply { data, .. }) =
+                Icmpv4Repr::parse(&packet, &ChecksumCapabilities::default())
+            {
                 let sent = u64::from_be_bytes(data.try_into().expect("eight bytes"));
                 round_trips.push(now.as_nanos() / 1000 - sent);
             }
         }
         if now >= next_ping && ping.can_send() {
             let data = (now.as_nanos() / 1000).to_be_bytes();
-            let request = Icmpv4Repr::EchoRequest { ident: 7, seq_no: round_trips.len() as u16, data: &data };
+            let request = Icmpv4Repr::EchoRequest {
+                ident: 7,
+                seq_no: round_trips.len() as u16,
+                data: &data,
+            };
             let buffer = ping.send(request.buffer_len(), SERVER).expect("room");
-            request.emit(&mut Icmpv4Packet::new_unchecked(buffer), &ChecksumCapabilities::default());
+            request.emit(
+                &mut Icmpv4Packet::new_unchecked(buffer),
+                &ChecksumCapabilities::default(),
+            );
             next_ping += PING_EVERY;
         }
-        let delay = |delay: Option<smoltcp::time::Duration>| delay.map(|delay| now + Duration::from(delay));
+        let delay =
+            |delay: Option<smoltcp::time::Duration>| delay.map(|delay| now + Duration::from(delay));
         let times = [
             out.borrow().next_event(),
             back.borrow().next_event(),
@@ -208,34 +247,65 @@ fn run(out: &Rc<RefCell<Direction>>, back: &Rc<RefCell<Direction>>, mut client: 
             Some(next_ping),
         ];
         // Whole microseconds, as smoltcp counts, and never the same moment for ever.
-        let next = times.into_iter().flatten().min().unwrap_or(end).as_nanos().div_ceil(1000);
+        let next = times
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(end)
+            .as_nanos()
+            .div_ceil(1000);
         now = Instant::from_micros(next.max(now.as_nanos() / 1000 + 10));
     }
     (arrived, round_trips)
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    println!("{:28} {:>14} {:>12} {:>12} {:>12}", "way", "goodput Mbit/s", "ping p50 ms", "p95 ms", "max ms");
-    let frames = Config { frames: 2048, seed: 1 };
+    println!(
+        "{:28} {:>14} {:>12} {:>12} {:>12}",
+        "way", "goodput Mbit/s", "ping p50 ms", "p95 ms", "max ms"
+    );
+    let frames = Config {
+        frames: 2048,
+        seed: 1,
+    };
     for way in ["ring alone", "fq_codel under a rate", "fq_codel and DQL"] {
-        let (out, back) = (Rc::<RefCell<Direction>>::default(), Rc::<RefCell<Direction>>::default());
-        let end = End { out: out.clone(), into: back.clone() };
+        let (out, back) = (
+            Rc::<RefCell<Direction>>::default(),
+            Rc::<RefCell<Direction>>::default(),
+        );
+        let end = End {
+            out: out.clone(),
+            into: back.clone(),
+        };
         let (arrived, mut times) = match way {
             "ring alone" => run(&out, &back, end),
             "fq_codel under a rate" => {
-                let queue: Queue = tautline_qdisc::build("tbf rate 9.7mbit burst 3kb latency 1s; fq_codel")?;
+                let queue: Queue =
+                    tautline_qdisc::build("tbf rate 9.7mbit burst 3kb latency 1s; fq_codel")?;
                 run(&out, &back, QueuedDevice::new(end, queue, frames.clone()))
             }
             _ => {
                 let queue: Queue = tautline_qdisc::build("fq_codel")?;
-                run(&out, &back, QueuedDevice::with_limit(end, queue, Dql::default(), frames.clone()))
+                run(
+                    &out,
+                    &back,
+                    QueuedDevice::with_limit(end, queue, Dql::default(), frames.clone()),
+                )
             }
         };
         times.sort_unstable();
-        let at =
-            |percent: usize| times.get((times.len() * percent / 100).min(times.len() - 1)).map_or(0.0, |&t| t as f64 / 1e3);
+        let at = |percent: usize| {
+            times
+                .get((times.len() * percent / 100).min(times.len() - 1))
+                .map_or(0.0, |&t| t as f64 / 1e3)
+        };
         let goodput = arrived as f64 * 8.0 / RUN.as_secs_f64() / 1e6;
-        println!("{way:28} {goodput:14.2} {:12.1} {:12.1} {:12.1}", at(50), at(95), at(100));
+        println!(
+            "{way:28} {goodput:14.2} {:12.1} {:12.1} {:12.1}",
+            at(50),
+            at(95),
+            at(100)
+        );
     }
     Ok(())
 }

@@ -38,7 +38,8 @@ pub struct StackArgs {
     /// Network interface to use
     #[arg(long)]
     pub iface: String,
-    /// Our own address and prefix, e.g. 10.7.0.1/24 or 2001:db8::1/64; several may be given. Not an address the kernel has
+    /// Our own address and prefix, e.g. 10.7.0.1/24 or 2001:db8::1/64; several may be given. Not an
+    /// address the kernel has
     #[arg(long, alias = "address", required = true)]
     pub ip: Vec<Cidr>,
     /// Where packets for other networks go: a router of each family at most
@@ -47,7 +48,8 @@ pub struct StackArgs {
     /// Way to the network
     #[arg(long, value_enum, default_value_t)]
     pub device: DeviceKind,
-    /// TAP: packets of several TCP segments, both ways, without checksums (TSO, and what the kernel need not cut)
+    /// TAP: packets of several TCP segments, both ways, without checksums (TSO, and what the kernel
+    /// need not cut)
     #[arg(long)]
     pub offload: bool,
     /// AF_XDP: where the XDP program runs
@@ -56,7 +58,8 @@ pub struct StackArgs {
     /// AF_XDP: hardware queue
     #[arg(long, default_value_t = 0)]
     pub queue: u32,
-    /// Queueing discipline, in tc's words: 'fq_codel limit 1000 target 5ms'; a tree too: 'tbf rate 1gbit burst 64kb latency 50ms; codel'
+    /// Queueing discipline, in tc's words: 'fq_codel limit 1000 target 5ms'; a tree too: 'tbf rate
+    /// 1gbit burst 64kb latency 50ms; codel'
     #[arg(long, default_value = "fq_codel")]
     pub qdisc: Tree,
     /// Limit on the bytes in the device ring: dql, none, bytes:N, push
@@ -82,10 +85,12 @@ pub struct StackArgs {
 /// Options of TCP.
 #[derive(Args, Clone, Debug)]
 pub struct TcpArgs {
-    /// Congestion control: reno, cubic, cubic-linux, bbr, bbrn-aqm, bbrn-2023, bbrn-first, bbr3, bbr3-linux, dctcp, prague
+    /// Congestion control: reno, cubic, cubic-linux, bbr, bbrn-aqm, bbrn-2023, bbrn-first, bbr3,
+    /// bbr3-linux, dctcp, prague
     #[arg(long, default_value_t)]
     pub cc: Algorithm,
-    /// TCP Small Queues: so many milliseconds of the pacing rate (1ms), a profile (paper-001, linux-6.12, ...), or off
+    /// TCP Small Queues: so many milliseconds of the pacing rate (1ms), a profile (paper-001,
+    /// linux-6.12, ...), or off
     #[arg(long, default_value_t)]
     pub tsq: TsqLimit,
     /// Who spaces departures
@@ -94,7 +99,8 @@ pub struct TcpArgs {
     /// Explicit congestion notification, in the meanings of net.ipv4.tcp_ecn
     #[arg(long, value_enum, default_value_t)]
     pub ecn: EcnKind,
-    /// Search for the path's MTU where routers do not tell it, in the meanings of net.ipv4.tcp_mtu_probing
+    /// Search for the path's MTU where routers do not tell it, in the meanings of
+    /// net.ipv4.tcp_mtu_probing
     #[arg(long, value_enum, default_value_t)]
     pub mtu_probing: ProbingKind,
     /// Ask a silent peer whether it is still there after so many seconds, and as often
@@ -117,7 +123,11 @@ impl TcpArgs {
             tsq: self.tsq,
             ecn: self.ecn.into(),
             mtu_probing: self.mtu_probing.into(),
-            keepalive: self.keepalive.map(|idle| Keepalive { idle, interval: idle, ..Keepalive::default() }),
+            keepalive: self.keepalive.map(|idle| Keepalive {
+                idle,
+                interval: idle,
+                ..Keepalive::default()
+            }),
             retries: self.retries,
             syn_retries: self.syn_retries,
             ..TcpConfig::default()
@@ -261,10 +271,13 @@ impl FromStr for Size {
             "G" | "GiB" => Some(30),
             _ => None,
         };
-        shift.and_then(|shift| digits.parse::<u64>().ok()?.checked_mul(1 << shift)).map(Self).ok_or_else(|| Misread {
-            text: text.to_owned(),
-            example: "a number of bytes, with K, M or G for powers of 1024",
-        })
+        shift
+            .and_then(|shift| digits.parse::<u64>().ok()?.checked_mul(1 << shift))
+            .map(Self)
+            .ok_or_else(|| Misread {
+                text: text.to_owned(),
+                example: "a number of bytes, with K, M or G for powers of 1024",
+            })
     }
 }
 
@@ -276,9 +289,15 @@ impl FromStr for Rates {
     type Err = Misread;
 
     fn from_str(text: &str) -> Result<Self, Misread> {
-        with_unit(text, &[("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9), ("bit", 1.0)])
-            .map(|bits| Self(Rate::bits_per_sec(bits as u64)))
-            .ok_or_else(|| Misread { text: text.to_owned(), example: "a rate and its unit, e.g. 100mbit or 2.5gbit" })
+        with_unit(
+            text,
+            &[("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9), ("bit", 1.0)],
+        )
+        .map(|bits| Self(Rate::bits_per_sec(bits as u64)))
+        .ok_or_else(|| Misread {
+            text: text.to_owned(),
+            example: "a rate and its unit, e.g. 100mbit or 2.5gbit",
+        })
     }
 }
 
@@ -292,20 +311,35 @@ impl FromStr for Times {
     fn from_str(text: &str) -> Result<Self, Misread> {
         with_unit(text, &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)])
             .map(|nanos| Self(Duration::from_nanos(nanos as u64)))
-            .ok_or_else(|| Misread { text: text.to_owned(), example: "a time and its unit, e.g. 20ms or 150us" })
+            .ok_or_else(|| Misread {
+                text: text.to_owned(),
+                example: "a time and its unit, e.g. 20ms or 150us",
+            })
     }
 }
 
 /// A number that is not negative, times what its unit is worth. A unit is required: 20 of what?
 fn with_unit(text: &str, units: &[(&str, f64)]) -> Option<f64> {
-    let (digits, worth) = units.iter().find_map(|(unit, worth)| Some((text.strip_suffix(unit)?, worth)))?;
-    digits.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0).map(|number| number * worth)
+    let (digits, worth) = units
+        .iter()
+        .find_map(|(unit, worth)| Some((text.strip_suffix(unit)?, worth)))?;
+    digits
+        .parse::<f64>()
+        .ok()
+        .filter(|number| number.is_finite() && *number >= 0.0)
+        .map(|number| number * worth)
 }
 
 /// A time in seconds, fractions allowed.
 pub fn seconds(text: &str) -> Result<Duration, Misread> {
-    let misread = || Misread { text: text.to_owned(), example: "a number of seconds, e.g. 10 or 0.5" };
-    text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).ok_or_else(misread)
+    let misread = || Misread {
+        text: text.to_owned(),
+        example: "a number of seconds, e.g. 10 or 0.5",
+    };
+    text.parse()
+        .ok()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(misread)
 }
 
 #[cfg(test)]
@@ -322,7 +356,10 @@ mod tests {
         assert_eq!("2.5gbit".parse(), Ok(Rates(Rate::mbit(2500))));
         assert_eq!("150us".parse(), Ok(Times(Duration::from_micros(150))));
         for text in ["", "20", "ms", "-1ms", "infs", "NaNs", "mbit", "1mb"] {
-            assert!(text.parse::<Times>().is_err() && text.parse::<Rates>().is_err(), "{text}");
+            assert!(
+                text.parse::<Times>().is_err() && text.parse::<Rates>().is_err(),
+                "{text}"
+            );
         }
         assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
         assert!(seconds("-1").is_err() && seconds("inf").is_err());

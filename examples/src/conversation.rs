@@ -1,4 +1,5 @@
-//! A conversation over one TCP connection that proves both directions, on any stream with tokio's traits: the kernel's or ours.
+//! A conversation over one TCP connection that proves both directions, on any stream with tokio's
+//! traits: the kernel's or ours.
 //!
 //! ```text
 //! caller                                                     answerer
@@ -38,11 +39,21 @@ pub struct Plan {
 /// Opens the conversation and checks the answer.
 ///
 /// # Errors
-/// Those of the stream; `InvalidData` if a byte is not what it should be; `TimedOut` if the peer is silent.
+/// Those of the stream; `InvalidData` if a byte is not what it should be; `TimedOut` if the peer is
+/// silent.
 pub async fn call(mut stream: impl AsyncRead + AsyncWrite + Unpin, plan: Plan) -> io::Result<()> {
-    let Plan { up, down, seed, pause, think } = plan;
+    let Plan {
+        up,
+        down,
+        seed,
+        pause,
+        think,
+    } = plan;
     let mut sent = Sha256::new();
-    let head: Vec<u8> = [up, down, seed].iter().flat_map(|number| number.to_be_bytes()).collect();
+    let head: Vec<u8> = [up, down, seed]
+        .iter()
+        .flat_map(|number| number.to_be_bytes())
+        .collect();
     patiently(stream.write_all(&head)).await?;
     sleep(think).await;
     send(&mut stream, up, seed, Some(&mut sent)).await?;
@@ -67,7 +78,9 @@ pub async fn call(mut stream: impl AsyncRead + AsyncWrite + Unpin, plan: Plan) -
 pub async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<(u64, u64)> {
     let mut head = [0; 24];
     patiently(stream.read_exact(&mut head)).await?;
-    let [up, down, seed] = std::array::from_fn(|i| u64::from_be_bytes(*head[8 * i..].first_chunk().expect("24 bytes")));
+    let [up, down, seed] = std::array::from_fn(|i| {
+        u64::from_be_bytes(*head[8 * i..].first_chunk().expect("24 bytes"))
+    });
     let (mut arrived, mut count) = (Sha256::new(), 0);
     let mut block = vec![0; BLOCK];
     loop {
@@ -123,14 +136,17 @@ async fn receive(stream: &mut (impl AsyncRead + Unpin), bytes: u64, seed: u64) -
 }
 
 async fn patiently<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    timeout(PATIENCE, work).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    timeout(PATIENCE, work)
+        .await
+        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
 fn wrong(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// Bytes that depend on their place, so that none can be lost, doubled or moved unseen (SplitMix64).
+/// Bytes that depend on their place, so that none can be lost, doubled or moved unseen
+/// (SplitMix64).
 #[derive(Debug)]
 pub struct Pattern(pub u64);
 
@@ -152,7 +168,13 @@ mod tests {
 
     use super::*;
 
-    const PLAN: Plan = Plan { up: 100_000, down: 70_001, seed: 7, pause: Duration::ZERO, think: Duration::ZERO };
+    const PLAN: Plan = Plan {
+        up: 100_000,
+        down: 70_001,
+        seed: 7,
+        pause: Duration::ZERO,
+        think: Duration::ZERO,
+    };
 
     #[tokio::test]
     async fn both_sides_agree() {
@@ -163,7 +185,11 @@ mod tests {
     }
 
     /// Passes on what `from` says to `to`, byte number `flip` with another value.
-    async fn garble(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, flip: usize) -> io::Result<()> {
+    async fn garble(
+        mut from: impl AsyncRead + Unpin,
+        mut to: impl AsyncWrite + Unpin,
+        flip: usize,
+    ) -> io::Result<()> {
         let (mut at, mut block) = (0, [0; 512]);
         loop {
             let len = from.read(&mut block).await?;

@@ -88,13 +88,18 @@ impl Failure {
     }
 }
 
-/// The end of `main`: a failure is one line on standard error and a non-zero status; a shell's for an interrupt.
+/// The end of `main`: a failure is one line on standard error and a non-zero status; a shell's for
+/// an interrupt.
 pub fn exit_code(program: &str, result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{program}: {failure}");
-            if matches!(failure, Failure::Interrupted) { ExitCode::from(130) } else { ExitCode::FAILURE }
+            if matches!(failure, Failure::Interrupted) {
+                ExitCode::from(130)
+            } else {
+                ExitCode::FAILURE
+            }
         }
     }
 }

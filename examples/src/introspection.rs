@@ -1,4 +1,5 @@
-//! What `--info` prints at the end of a transfer: the connection in one line, and what its bytes waited for.
+//! What `--info` prints at the end of a transfer: the connection in one line, and what its bytes
+//! waited for.
 
 use std::collections::BTreeMap;
 
@@ -50,11 +51,21 @@ fn describe(info: &TcpInfo, attribution: &Attribution) -> Introspection {
             p50_us: micros(waits.percentile(50)),
             p99_us: micros(waits.percentile(99)),
             longest_us: micros(waits.longest()),
-            histogram: waits.buckets().map(|(start, bytes)| (micros(start), bytes)).collect(),
+            histogram: waits
+                .buckets()
+                .map(|(start, bytes)| (micros(start), bytes))
+                .collect(),
         }
     };
-    let waited_for = Cause::ALL.into_iter().map(|cause| (cause.name(), waits(cause))).collect();
-    Introspection { event: "info", ss: info.ss().to_string(), waited_for }
+    let waited_for = Cause::ALL
+        .into_iter()
+        .map(|cause| (cause.name(), waits(cause)))
+        .collect();
+    Introspection {
+        event: "info",
+        ss: info.ss().to_string(),
+        waited_for,
+    }
 }
 
 #[cfg(test)]
@@ -66,25 +77,43 @@ mod tests {
 
     #[test]
     fn every_cause_is_told_of_with_its_bytes() {
-        let sender = TcpConfig { attribution: true, ..TcpConfig::default() };
+        let sender = TcpConfig {
+            attribution: true,
+            ..TcpConfig::default()
+        };
         let mut told = None;
-        let watched = Transfer { bytes: 100_000, sender, ..Transfer::default() }.run_watched(|network| {
+        let watched = Transfer {
+            bytes: 100_000,
+            sender,
+            ..Transfer::default()
+        }
+        .run_watched(|network| {
             let end = network.end(SENDER);
             if let TransferApp::Sender(app) = &end.app
                 && let Some(socket) = app.socket()
-                && let (Some(info), Some(attribution)) = (end.host.info(socket), end.host.attribution(socket))
+                && let (Some(info), Some(attribution)) =
+                    (end.host.info(socket), end.host.attribution(socket))
             {
                 told = Some(serde_json::to_value(describe(&info, attribution)).expect("JSON"));
             }
         });
         watched.expect("the transfer completes");
         let told = told.expect("the connection was open");
-        assert!(told["ss"].as_str().is_some_and(|line| line.contains(" cwnd:")), "{told}");
+        assert!(
+            told["ss"]
+                .as_str()
+                .is_some_and(|line| line.contains(" cwnd:")),
+            "{told}"
+        );
         for cause in Cause::OF_BYTES {
             let waits = &told["waited_for"][cause.name()];
             assert!(waits["bytes"].as_u64() >= Some(100_000), "{cause}: {waits}");
-            let in_buckets: u64 =
-                waits["histogram"].as_array().expect("pairs").iter().filter_map(|pair| pair[1].as_u64()).sum();
+            let in_buckets: u64 = waits["histogram"]
+                .as_array()
+                .expect("pairs")
+                .iter()
+                .filter_map(|pair| pair[1].as_u64())
+                .sum();
             assert_eq!(Some(in_buckets), waits["bytes"].as_u64(), "{cause}");
         }
     }

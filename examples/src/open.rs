@@ -82,12 +82,19 @@ fn with_af_xdp(_args: &StackArgs, _job: impl Job) -> Result<(), Failure> {
     Err(Failure::NoAfXdp)
 }
 
-/// The kernel has the interface's own address; we are a neighbour behind it and need another one, locally administered.
+/// The kernel has the interface's own address; we are a neighbour behind it and need another one,
+/// locally administered.
 fn with_tap(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
     const FRAMES: usize = 2048;
-    let [a, b, c, d] = args.ip.first().map_or([0; 4], |own| last_bytes(own.address()));
+    let [a, b, c, d] = args
+        .ip
+        .first()
+        .map_or([0; 4], |own| last_bytes(own.address()));
     let (device, mode) = if args.offload {
-        (Tap::open_offloading(&args.iface)?, "a system call per packet of several segments")
+        (
+            Tap::open_offloading(&args.iface)?,
+            "a system call per packet of several segments",
+        )
     } else {
         (Tap::open(&args.iface)?, "a system call per packet")
     };

@@ -69,7 +69,16 @@ impl Receiving {
     {
         let listener = host.listen(port, config)?;
         let block = sink.empty_block();
-        Ok(Self { listener, sink, json, patience, block, filled: 0, received: 0, stage: Stage::Listening })
+        Ok(Self {
+            listener,
+            sink,
+            json,
+            patience,
+            block,
+            filled: 0,
+            received: 0,
+            stage: Stage::Listening,
+        })
     }
 
     /// The connection, while there is one.
@@ -89,11 +98,18 @@ impl Receiving {
                 Ok((self.received, time, *info, self.sink.finish()?))
             }
             Stage::Failed(failure) => Err(failure),
-            Stage::Listening | Stage::Open { .. } | Stage::Closing { .. } => Err(Failure::Interrupted),
+            Stage::Listening | Stage::Open { .. } | Stage::Closing { .. } => {
+                Err(Failure::Interrupted)
+            }
         }
     }
 
-    fn react<Q, D, T, L>(&mut self, host: &mut Host<Stats<Q>, D, T, L>, event: Event, now: Instant) -> Result<(), Failure>
+    fn react<Q, D, T, L>(
+        &mut self,
+        host: &mut Host<Stats<Q>, D, T, L>,
+        event: Event,
+        now: Instant,
+    ) -> Result<(), Failure>
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
@@ -103,10 +119,15 @@ impl Receiving {
         match event {
             Event::Accepted { socket, .. } if matches!(self.stage, Stage::Listening) => {
                 host.close(self.listener, now);
-                self.stage = Stage::Open { socket, reporter: Reporter::new(self.json, now), heard: now };
+                self.stage = Stage::Open {
+                    socket,
+                    reporter: Reporter::new(self.json, now),
+                    heard: now,
+                };
                 self.read(host, now)
             }
-            // One connection was asked for; another may have been accepted before the listener closed.
+            // One connection was asked for; another may have been accepted before the listener
+            // closed.
             Event::Accepted { socket, .. } => Ok(host.abort(socket)?),
             Event::Readable(socket) if Some(socket) == self.socket() => self.read(host, now),
             Event::Closed { socket, why } if Some(socket) == self.socket() => self.closed(why),
@@ -122,14 +143,25 @@ impl Receiving {
         }
     }
 
-    fn read<Q, D, T, L>(&mut self, host: &mut Host<Stats<Q>, D, T, L>, now: Instant) -> Result<(), Failure>
+    fn read<Q, D, T, L>(
+        &mut self,
+        host: &mut Host<Stats<Q>, D, T, L>,
+        now: Instant,
+    ) -> Result<(), Failure>
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
         L: Limit,
     {
-        let Stage::Open { socket, ref mut reporter, ref mut heard } = self.stage else { return Ok(()) };
+        let Stage::Open {
+            socket,
+            ref mut reporter,
+            ref mut heard,
+        } = self.stage
+        else {
+            return Ok(());
+        };
         loop {
             if self.filled == self.block.len() {
                 let next = self.sink.empty_block();
@@ -152,7 +184,12 @@ impl Receiving {
         let time = reporter.elapsed(now);
         host.shutdown(socket)?;
         if let Some(info) = host.info(socket) {
-            self.stage = Stage::Closing { socket, info: Box::new(info), time, until: now + FAREWELL };
+            self.stage = Stage::Closing {
+                socket,
+                info: Box::new(info),
+                time,
+                until: now + FAREWELL,
+            };
         }
         Ok(())
     }
@@ -190,7 +227,11 @@ where
     fn turn(&mut self, host: &mut Host<Stats<Q>, D, T, L>, now: Instant) -> Next {
         match &mut self.stage {
             Stage::Listening => Next::Event,
-            Stage::Open { socket, reporter, heard } => {
+            Stage::Open {
+                socket,
+                reporter,
+                heard,
+            } => {
                 if reporter.due() <= now {
                     reporter.line(host, *socket, |info| info.bytes_received, now);
                 }

@@ -1,4 +1,5 @@
-//! What the programs print: a line per second, a summary at the end; as text, or with `--json` one object per line.
+//! What the programs print: a line per second, a summary at the end; as text, or with `--json` one
+//! object per line.
 
 use std::time::Duration;
 
@@ -155,7 +156,12 @@ const INTERVAL: Duration = Duration::from_secs(1);
 impl Reporter {
     /// Begins when the connection is established.
     pub fn new(json: bool, now: Instant) -> Self {
-        Self { json, begun: now, last: (now, 0), queue: Box::default() }
+        Self {
+            json,
+            begun: now,
+            last: (now, 0),
+            queue: Box::default(),
+        }
     }
 
     /// When the next line is due.
@@ -168,7 +174,8 @@ impl Reporter {
         now - self.begun
     }
 
-    /// Prints the line of the interval that ends now; `moved` says which bytes of the connection count.
+    /// Prints the line of the interval that ends now; `moved` says which bytes of the connection
+    /// count.
     pub fn line<Q, D, T, L>(
         &mut self,
         host: &Host<Stats<Q>, D, T, L>,
@@ -181,12 +188,24 @@ impl Reporter {
         T: Tracer,
         L: Limit,
     {
-        let Some(info) = host.info(socket) else { return };
+        let Some(info) = host.info(socket) else {
+            return;
+        };
         let interval = self.interval(host, &info, moved(&info), now);
-        if self.json { print_json(&interval) } else { interval.print() }
+        if self.json {
+            print_json(&interval)
+        } else {
+            interval.print()
+        }
     }
 
-    fn interval<Q, D, T, L>(&mut self, host: &Host<Stats<Q>, D, T, L>, info: &TcpInfo, bytes: u64, now: Instant) -> Interval
+    fn interval<Q, D, T, L>(
+        &mut self,
+        host: &Host<Stats<Q>, D, T, L>,
+        info: &TcpInfo,
+        bytes: u64,
+        now: Instant,
+    ) -> Interval
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
@@ -197,7 +216,11 @@ impl Reporter {
         let queue = host.port().qdisc().stats().clone();
         let previous = std::mem::replace(&mut *self.queue, queue);
         let mut sojourn = self.queue.sojourn.clone();
-        sojourn.histogram.iter_mut().zip(previous.sojourn.histogram).for_each(|(count, before)| *count -= before);
+        sojourn
+            .histogram
+            .iter_mut()
+            .zip(previous.sojourn.histogram)
+            .for_each(|(count, before)| *count -= before);
         let (backlog, limit) = (host.port().backlog(), host.port().ring().limit());
         Interval {
             event: "interval",
@@ -229,7 +252,9 @@ pub fn limited(limit: Bytes) -> Option<u64> {
 
 impl Interval {
     fn print(&self) {
-        let pacing = self.pacing_gbit_per_s.map_or_else(|| "off".to_owned(), |rate| format!("{rate:.2}G"));
+        let pacing = self
+            .pacing_gbit_per_s
+            .map_or_else(|| "off".to_owned(), |rate| format!("{rate:.2}G"));
         println!(
             "{:6.1}s {:7.3} Gbit/s  cwnd {:>6}  srtt {:>7.0}us  pacing {:>7}  tsq {:>6}  qdisc {:>4}p {:>6} {:>6.0}us  \
              drops {}  retrans {}  dql {:>6}  ring {:>6}",
@@ -244,7 +269,8 @@ impl Interval {
             self.qdisc_sojourn_us,
             self.drops,
             self.retransmits,
-            self.dql_limit_bytes.map_or_else(|| "none".to_owned(), short),
+            self.dql_limit_bytes
+                .map_or_else(|| "none".to_owned(), short),
             short(self.ring_bytes),
         );
     }
@@ -258,13 +284,24 @@ impl Summary {
         } else {
             self.print()
         }
-        let Some(path) = &output.summary else { return Ok(()) };
+        let Some(path) = &output.summary else {
+            return Ok(());
+        };
         std::fs::write(path, json_line(self) + "\n").map_err(Failure::file(path))
     }
 
     fn print(&self) {
-        let Self { role, path, mode, cc, qdisc, .. } = self;
-        let limit = self.dql_limit_bytes.map_or_else(|| "its ring".to_owned(), |limit| format!("{limit} bytes"));
+        let Self {
+            role,
+            path,
+            mode,
+            cc,
+            qdisc,
+            ..
+        } = self;
+        let limit = self
+            .dql_limit_bytes
+            .map_or_else(|| "its ring".to_owned(), |limit| format!("{limit} bytes"));
         println!(
             "{role}: {} bytes in {:.3} s = {:.3} Gbit/s over {path} ({mode}), {cc}, {qdisc}",
             self.bytes, self.seconds, self.gbit_per_s
@@ -272,7 +309,12 @@ impl Summary {
         println!(
             "{role}: {} retransmits, {} timeouts, {} TSQ throttles, {} drops in the discipline, 99 % of packets at most {:.0} us in \
              it, device limited to {}",
-            self.retransmits, self.timeouts, self.tsq_throttles, self.drops, self.qdisc_sojourn_us, limit
+            self.retransmits,
+            self.timeouts,
+            self.tsq_throttles,
+            self.drops,
+            self.qdisc_sojourn_us,
+            limit
         );
         if self.ecn != "off" {
             println!(
@@ -304,7 +346,11 @@ fn json_line(value: &impl Serialize) -> String {
 
 /// Payload rate in 10⁹ bit/s; 0 if no time passed.
 pub fn gbit_per_s(bytes: u64, time: Duration) -> f64 {
-    if time.is_zero() { 0.0 } else { rounded(bytes as f64 * 8.0 / time.as_secs_f64() / 1e9) }
+    if time.is_zero() {
+        0.0
+    } else {
+        rounded(bytes as f64 * 8.0 / time.as_secs_f64() / 1e9)
+    }
 }
 
 /// Microseconds, to a tenth.

@@ -55,7 +55,13 @@ impl Sending {
         L: Limit,
     {
         let socket = host.connect(remote, config, now)?;
-        Ok(Self { socket, source, json, sent: 0, stage: Stage::Connecting })
+        Ok(Self {
+            socket,
+            source,
+            json,
+            sent: 0,
+            stage: Stage::Connecting,
+        })
     }
 
     /// The connection.
@@ -73,17 +79,31 @@ impl Sending {
     }
 
     /// Hands over data until the host takes no more.
-    fn pump<Q, D, T, L>(&mut self, host: &mut Host<Stats<Q>, D, T, L>, now: Instant) -> Result<(), Failure>
+    fn pump<Q, D, T, L>(
+        &mut self,
+        host: &mut Host<Stats<Q>, D, T, L>,
+        now: Instant,
+    ) -> Result<(), Failure>
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
         L: Limit,
     {
-        let Self { socket, source, sent, stage, .. } = self;
-        let Stage::Open { ended, .. } = stage else { return Ok(()) };
+        let Self {
+            socket,
+            source,
+            sent,
+            stage,
+            ..
+        } = self;
+        let Stage::Open { ended, .. } = stage else {
+            return Ok(());
+        };
         while !*ended {
-            let chunk = source.chunk(now).map_err(|error| Failure::Os(named("the data to send", error)))?;
+            let chunk = source
+                .chunk(now)
+                .map_err(|error| Failure::Os(named("the data to send", error)))?;
             if chunk.is_empty() {
                 host.shutdown(*socket)?;
                 *ended = true;
@@ -104,7 +124,12 @@ impl Sending {
         Ok(())
     }
 
-    fn react<Q, D, T, L>(&mut self, host: &mut Host<Stats<Q>, D, T, L>, event: Event, now: Instant) -> Result<(), Failure>
+    fn react<Q, D, T, L>(
+        &mut self,
+        host: &mut Host<Stats<Q>, D, T, L>,
+        event: Event,
+        now: Instant,
+    ) -> Result<(), Failure>
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
@@ -113,18 +138,30 @@ impl Sending {
     {
         match event {
             Event::Connected(_) => {
-                self.stage = Stage::Open { reporter: Reporter::new(self.json, now), ended: false };
+                self.stage = Stage::Open {
+                    reporter: Reporter::new(self.json, now),
+                    ended: false,
+                };
                 self.pump(host, now)
             }
             Event::Writable(_) => self.pump(host, now),
             Event::Readable(_) => self.listen_for_the_end(host, now),
-            Event::Closed { why, .. } if !matches!(self.stage, Stage::Done(..)) => Err(Failure::Closed(why)),
-            Event::Closed { .. } | Event::Accepted { .. } | Event::Pong { .. } | Event::PingFailed { .. } => Ok(()),
+            Event::Closed { why, .. } if !matches!(self.stage, Stage::Done(..)) => {
+                Err(Failure::Closed(why))
+            }
+            Event::Closed { .. }
+            | Event::Accepted { .. }
+            | Event::Pong { .. }
+            | Event::PingFailed { .. } => Ok(()),
         }
     }
 
     /// The peer sends nothing but the end of its half, once it has read ours.
-    fn listen_for_the_end<Q, D, T, L>(&mut self, host: &mut Host<Stats<Q>, D, T, L>, now: Instant) -> Result<(), Failure>
+    fn listen_for_the_end<Q, D, T, L>(
+        &mut self,
+        host: &mut Host<Stats<Q>, D, T, L>,
+        now: Instant,
+    ) -> Result<(), Failure>
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
@@ -139,8 +176,14 @@ impl Sending {
                 end => break end?,
             }
         };
-        if let (Recv::EndOfStream, Stage::Open { reporter, ended: true }, Some(info)) =
-            (found, &mut self.stage, host.info(self.socket))
+        if let (
+            Recv::EndOfStream,
+            Stage::Open {
+                reporter,
+                ended: true,
+            },
+            Some(info),
+        ) = (found, &mut self.stage, host.info(self.socket))
         {
             reporter.line(host, self.socket, |info| info.bytes_acked, now);
             if let Some(attribution) = host.attribution(self.socket) {

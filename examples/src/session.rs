@@ -56,23 +56,54 @@ where
 {
     /// Puts a host on an open device. Signals end it in order from now on.
     pub fn new(opened: Opened<D>, args: &StackArgs) -> Result<Self, Failure> {
-        let Opened { device, pool, mac, path, mode, failure } = opened;
-        let idle = if args.busy_poll { Idle::Spin } else { Idle::Sleep };
+        let Opened {
+            device,
+            pool,
+            mac,
+            path,
+            mode,
+            failure,
+        } = opened;
+        let idle = if args.busy_poll {
+            Idle::Spin
+        } else {
+            Idle::Sleep
+        };
         let event_loop = EventLoop::new(Clock::start(), idle)?.gathering(args.gather.0);
         stop_on_signals(event_loop.stopper())?;
         let qdisc = args.qdisc.root().name();
-        let port = Port::new(Stats::new(args.qdisc.build()?), Ring::new(device, args.limit.build()?));
+        let port = Port::new(
+            Stats::new(args.qdisc.build()?),
+            Ring::new(device, args.limit.build()?),
+        );
         let config = HostConfig {
             addresses: args.ip.clone(),
-            routes: args.gateway.iter().copied().map(Route::default_via).collect(),
+            routes: args
+                .gateway
+                .iter()
+                .copied()
+                .map(Route::default_via)
+                .collect(),
             ..HostConfig::new(mac, system_seed()?)
         };
         let host = Host::new(config, port, pool, NoTrace);
-        Ok(Self { host, event_loop, path, mode, qdisc, failure })
+        Ok(Self {
+            host,
+            event_loop,
+            path,
+            mode,
+            qdisc,
+            failure,
+        })
     }
 
-    /// Runs `application` to its end. `socket` tells its connection, which is reset if the end comes from outside.
-    pub fn run<A>(&mut self, application: &mut A, socket: fn(&A) -> Option<SocketId>) -> Result<(), Failure>
+    /// Runs `application` to its end. `socket` tells its connection, which is reset if the end
+    /// comes from outside.
+    pub fn run<A>(
+        &mut self,
+        application: &mut A,
+        socket: fn(&A) -> Option<SocketId>,
+    ) -> Result<(), Failure>
     where
         A: Application<SessionHost<D>>,
     {
@@ -86,11 +117,17 @@ where
         match ended {
             Ended::DeviceFailed => {
                 let why = (self.failure)(self.host.device_mut());
-                Err(Failure::Device(why.unwrap_or_else(|| "it receives no more".to_owned())))
+                Err(Failure::Device(
+                    why.unwrap_or_else(|| "it receives no more".to_owned()),
+                ))
             }
             Ended::Application | Ended::Stopped => {
                 self.event_loop.drain(&mut self.host, LAST_WORDS)?;
-                if ended == Ended::Stopped { Err(Failure::Interrupted) } else { Ok(()) }
+                if ended == Ended::Stopped {
+                    Err(Failure::Interrupted)
+                } else {
+                    Ok(())
+                }
             }
         }
     }
@@ -98,19 +135,30 @@ where
     /// A connection that failed may have failed because the device did.
     pub fn explain(&mut self, failure: Failure) -> Failure {
         match (self.failure)(self.host.device_mut()) {
-            Some(why) if matches!(failure, Failure::Closed(_) | Failure::Silent(_)) => Failure::Device(why),
+            Some(why) if matches!(failure, Failure::Closed(_) | Failure::Silent(_)) => {
+                Failure::Device(why)
+            }
             _ => failure,
         }
     }
 
     /// One line about what was opened, on standard error.
     pub fn announce(&self, doing: &str) {
-        eprintln!("{} over {} ({}), {}; Ctrl-C ends", doing, self.path, self.mode, self.qdisc);
+        eprintln!(
+            "{} over {} ({}), {}; Ctrl-C ends",
+            doing, self.path, self.mode, self.qdisc
+        );
     }
 
     /// What a transfer has come to.
     pub fn summary(&self, outcome: Outcome) -> Summary {
-        let Outcome { role, bytes, time, info, sha256 } = outcome;
+        let Outcome {
+            role,
+            bytes,
+            time,
+            info,
+            sha256,
+        } = outcome;
         let (stats, queue) = (self.host.stats(), self.host.port().qdisc().stats());
         Summary {
             event: "summary",

@@ -1,7 +1,8 @@
 //! [`Sink`]: takes the bytes of a transfer, hashes them and, if asked to, writes them to a file.
 //!
-//! Hashing and writing cost about as much as receiving. So that a transfer measures the network, blocks are kept in memory up to
-//! a budget and dealt with after it; beyond the budget the oldest block is dealt with at once.
+//! Hashing and writing cost about as much as receiving. So that a transfer measures the network,
+//! blocks are kept in memory up to a budget and dealt with after it; beyond the budget the oldest
+//! block is dealt with at once.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -26,8 +27,18 @@ pub struct Sink {
 impl Sink {
     /// A sink that keeps up to `budget` bytes for later.
     pub fn new(digest: bool, file: Option<File>, budget: u64) -> Self {
-        let budget = if digest || file.is_some() { usize::try_from(budget).unwrap_or(usize::MAX) / BLOCK } else { 0 };
-        Self { hasher: digest.then(Sha256::new), file, kept: VecDeque::new(), budget, spare: None }
+        let budget = if digest || file.is_some() {
+            usize::try_from(budget).unwrap_or(usize::MAX) / BLOCK
+        } else {
+            0
+        };
+        Self {
+            hasher: digest.then(Sha256::new),
+            file,
+            kept: VecDeque::new(),
+            budget,
+            spare: None,
+        }
     }
 
     /// A block of [`BLOCK`] bytes to be filled.
@@ -63,13 +74,19 @@ impl Sink {
         if let Some(hasher) = &mut self.hasher {
             hasher.update(block);
         }
-        self.file.as_mut().map_or(Ok(()), |file| file.write_all(block))
+        self.file
+            .as_mut()
+            .map_or(Ok(()), |file| file.write_all(block))
     }
 }
 
 /// A digest as people write it.
 pub fn hex(hasher: Sha256) -> String {
-    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hasher
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -87,7 +104,9 @@ mod tests {
                 block.truncate(BLOCK - usize::from(round));
                 sink.take(block).expect("no file is involved");
             }
-            sink.finish().expect("no file is involved").expect("asked for")
+            sink.finish()
+                .expect("no file is involved")
+                .expect("asked for")
         };
         assert_eq!(digest(0), digest(u64::MAX));
         assert_eq!(digest(2 * BLOCK as u64), digest(0));
@@ -95,7 +114,13 @@ mod tests {
 
     #[test]
     fn the_empty_stream_has_the_published_digest() {
-        let digest = Sink::new(true, None, 0).finish().expect("no file").expect("asked for");
-        assert_eq!(digest, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+        let digest = Sink::new(true, None, 0)
+            .finish()
+            .expect("no file")
+            .expect("asked for");
+        assert_eq!(
+            digest,
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+        );
     }
 }

@@ -28,8 +28,8 @@ pub struct Sockets {
     pub addresses: Vec<IpAddr>,
 }
 
-/// Runs `program` on a thread of its own beside the stack, until it returns or a signal comes. Connections that are still open
-/// then are reset.
+/// Runs `program` on a thread of its own beside the stack, until it returns or a signal comes.
+/// Connections that are still open then are reset.
 ///
 /// # Errors
 /// Those of the device and of the program.
@@ -37,7 +37,13 @@ pub fn with_sockets<P>(args: &StackArgs, program: P) -> Result<(), Failure>
 where
     P: FnOnce(Sockets) -> io::Result<()> + Send + 'static,
 {
-    with_device(args, Beside { args: args.clone(), program })
+    with_device(
+        args,
+        Beside {
+            args: args.clone(),
+            program,
+        },
+    )
 }
 
 struct Beside<P> {
@@ -52,10 +58,16 @@ impl<P: FnOnce(Sockets) -> io::Result<()> + Send + 'static> Job for Beside<P> {
     {
         let Self { args, program } = self;
         let mut session = Session::new(opened, &args)?;
-        let config = Config { tcp: args.tcp.config(), ..Config::default() };
+        let config = Config {
+            tcp: args.tcp.config(),
+            ..Config::default()
+        };
         let (stack, mut sockets) = Stack::new(config, Waker::from(session.event_loop.bell()));
         session.announce("sockets");
-        let (stopper, addresses) = (session.event_loop.stopper(), args.ip.iter().map(|own| own.address()).collect());
+        let (stopper, addresses) = (
+            session.event_loop.stopper(),
+            args.ip.iter().map(|own| own.address()).collect(),
+        );
         let (tell, told) = channel();
         std::thread::spawn(move || {
             // Nobody listens if a signal came first.
@@ -70,9 +82,9 @@ impl<P: FnOnce(Sockets) -> io::Result<()> + Send + 'static> Job for Beside<P> {
         session.event_loop.drain(&mut session.host, LAST_WORDS)?;
         match ended {
             Ended::DeviceFailed => Err(session.explain(Failure::Silent(Duration::ZERO))),
-            Ended::Application | Ended::Stopped => {
-                told.try_recv().map_or(Err(Failure::Interrupted), |end| end.map_err(Failure::Os))
-            }
+            Ended::Application | Ended::Stopped => told
+                .try_recv()
+                .map_or(Err(Failure::Interrupted), |end| end.map_err(Failure::Os)),
         }
     }
 }

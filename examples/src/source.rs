@@ -33,7 +33,8 @@ pub struct FileSource {
     digest: FileDigest,
 }
 
-/// How the digest of a file comes about. Hashing costs as much as sending, so it waits for the end where it can.
+/// How the digest of a file comes about. Hashing costs as much as sending, so it waits for the end
+/// where it can.
 #[derive(Debug)]
 enum FileDigest {
     None,
@@ -70,19 +71,33 @@ impl Source {
         let metadata = file.metadata().map_err(Failure::file(path))?;
         // A directory opens, but cannot be read.
         if metadata.is_dir() {
-            return Err(Failure::File { path: path.to_owned(), source: io::ErrorKind::IsADirectory.into() });
+            return Err(Failure::File {
+                path: path.to_owned(),
+                source: io::ErrorKind::IsADirectory.into(),
+            });
         }
         let digest = match (output.no_digest, metadata.is_file()) {
             (true, _) => FileDigest::None,
             (false, true) => FileDigest::Afterwards,
             (false, false) => FileDigest::Meanwhile(Sha256::new()),
         };
-        Ok(Self::File(FileSource { file, block: vec![0; BLOCK], left: 0..0, sent: 0, digest }))
+        Ok(Self::File(FileSource {
+            file,
+            block: vec![0; BLOCK],
+            left: 0..0,
+            sent: 0,
+            digest,
+        }))
     }
 
     /// Generated data up to `limit`.
     pub fn pattern(limit: Limit, output: &OutputArgs) -> Self {
-        Self::Pattern(PatternSource { block: noise(), sent: 0, limit, digest: !output.no_digest })
+        Self::Pattern(PatternSource {
+            block: noise(),
+            sent: 0,
+            limit,
+            digest: !output.no_digest,
+        })
     }
 
     /// The next bytes to send; none at the end.
@@ -153,7 +168,9 @@ impl PatternSource {
             Limit::Until(end) if now < end => u64::MAX,
             Limit::Until(_) => 0,
         };
-        let len = usize::try_from(left).unwrap_or(usize::MAX).min(BLOCK - from);
+        let len = usize::try_from(left)
+            .unwrap_or(usize::MAX)
+            .min(BLOCK - from);
         &self.block[from..from + len]
     }
 
@@ -185,7 +202,11 @@ mod tests {
 
     use super::*;
 
-    const OUTPUT: OutputArgs = OutputArgs { json: false, summary: None, no_digest: false };
+    const OUTPUT: OutputArgs = OutputArgs {
+        json: false,
+        summary: None,
+        no_digest: false,
+    };
 
     fn read_all(mut source: Source) -> (Vec<u8>, String) {
         let mut all = Vec::new();
@@ -217,9 +238,13 @@ mod tests {
         let (reader, mut writer) = io::pipe().expect("descriptors");
         let writing = std::thread::spawn(move || io::Write::write_all(&mut writer, &generated));
         let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
-        let (piped, on_the_way) = read_all(Source::file(Path::new(&path), &OUTPUT).expect("it is there"));
+        let (piped, on_the_way) =
+            read_all(Source::file(Path::new(&path), &OUTPUT).expect("it is there"));
         drop(reader);
-        writing.join().expect("no panic").expect("it was read to the end");
+        writing
+            .join()
+            .expect("no panic")
+            .expect("it was read to the end");
         assert_eq!((piped.len(), on_the_way), (len, digest));
     }
 
@@ -227,13 +252,22 @@ mod tests {
     fn data_for_a_time_ends_in_time() {
         let mut source = Source::pattern(Limit::Time(Duration::from_secs(1)), &OUTPUT);
         for (at, ended) in [(5_000, false), (5_999, false), (6_000, true)] {
-            assert_eq!(source.chunk(Instant::from_millis(at)).expect("generated").is_empty(), ended, "{at}");
+            assert_eq!(
+                source
+                    .chunk(Instant::from_millis(at))
+                    .expect("generated")
+                    .is_empty(),
+                ended,
+                "{at}"
+            );
         }
     }
 
     #[test]
     fn a_missing_file_is_named() {
-        let error = Source::file(Path::new("/no/such/file"), &OUTPUT).expect_err("missing").to_string();
+        let error = Source::file(Path::new("/no/such/file"), &OUTPUT)
+            .expect_err("missing")
+            .to_string();
         assert!(error.starts_with("/no/such/file: No such file"), "{error}");
         assert!(Source::file(Path::new("/"), &OUTPUT).is_err());
     }

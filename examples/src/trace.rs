@@ -33,9 +33,15 @@ impl Trace {
     /// Makes the file anew and writes its head.
     pub fn create(path: &Path) -> Result<Self, Failure> {
         let file = BufWriter::new(File::create(path).map_err(Failure::file(path))?);
-        let mut lines = Lines { file, result: Ok(()) };
+        let mut lines = Lines {
+            file,
+            result: Ok(()),
+        };
         lines.write(&Row::HEAD);
-        Ok(Self { path: path.to_owned(), file: Arc::new(Mutex::new(lines)) })
+        Ok(Self {
+            path: path.to_owned(),
+            file: Arc::new(Mutex::new(lines)),
+        })
     }
 
     /// Makes the controllers that `inner` makes, traced.
@@ -44,15 +50,23 @@ impl Trace {
         Factory::new(move |config| {
             let file = file.clone();
             // A poisoned lock means that another thread panicked between lines: the file is whole.
-            let sink = move |row: &Row| file.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).write(row);
+            let sink = move |row: &Row| {
+                file.lock()
+                    .unwrap_or_else(|poisoned| poisoned.into_inner())
+                    .write(row)
+            };
             Box::new(Traced::new(inner.build(config), sink))
         })
     }
 
     /// Writes what is left; says what went wrong on the way.
     pub fn finish(self) -> Result<(), Failure> {
-        let mut lines = self.file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let written = std::mem::replace(&mut lines.result, Ok(())).and_then(|()| lines.file.flush());
+        let mut lines = self
+            .file
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let written =
+            std::mem::replace(&mut lines.result, Ok(())).and_then(|()| lines.file.flush());
         written.map_err(Failure::file(&self.path))
     }
 }
@@ -67,14 +81,25 @@ mod tests {
     fn a_file_holds_its_head_and_a_line_for_each_event() {
         let path = std::env::temp_dir().join(format!("tautline-trace-{}.csv", std::process::id()));
         let trace = Trace::create(&path).unwrap();
-        let mut controller = trace.trace(Algorithm::Reno.factory()).build(&Config::new(Bytes::new(1448)));
+        let mut controller = trace
+            .trace(Algorithm::Reno.factory())
+            .build(&Config::new(Bytes::new(1448)));
         let pause = std::time::Duration::from_secs(1);
-        controller.on_idle(&Idle { now: Instant::from_secs(2), idle: pause, rto: pause, app_limited: true });
+        controller.on_idle(&Idle {
+            now: Instant::from_secs(2),
+            idle: pause,
+            rto: pause,
+            app_limited: true,
+        });
         trace.finish().unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         let lines: Vec<_> = text.lines().collect();
         assert_eq!((lines.len(), lines[0]), (2, Row::HEAD));
-        assert!(lines[1].starts_with("2.000000000,start,,0,,14480,,"), "{}", lines[1]);
+        assert!(
+            lines[1].starts_with("2.000000000,start,,0,,14480,,"),
+            "{}",
+            lines[1]
+        );
     }
 }

@@ -120,12 +120,28 @@ fn frame_of(step: &Step, rig: &Rig) -> Vec<u8> {
     let neighbour = |host: u8| Ipv4Addr::new(10, 7, 0, host);
     match step {
         Step::Bytes(bytes) => bytes.clone(),
-        Step::Ethernet { broadcast, kind, payload } => {
-            frame::ethernet(if *broadcast { [0xff; 6] } else { HOST_MAC }, *kind, payload)
-        }
-        Step::Arp { answer, multicast, sender, target } => {
+        Step::Ethernet {
+            broadcast,
+            kind,
+            payload,
+        } => frame::ethernet(
+            if *broadcast { [0xff; 6] } else { HOST_MAC },
+            *kind,
+            payload,
+        ),
+        Step::Arp {
+            answer,
+            multicast,
+            sender,
+            target,
+        } => {
             let mac = [PEER_MAC[0] | u8::from(*multicast), 0, 0, 0, 0, *sender];
-            frame::arp(1 + u16::from(*answer), mac, neighbour(*sender), neighbour(*target))
+            frame::arp(
+                1 + u16::from(*answer),
+                mac,
+                neighbour(*sender),
+                neighbour(*target),
+            )
         }
         Step::Ipv4 { protocol, payload } => frame::ipv4(*protocol, payload),
         Step::Echo { kind, len } => {
@@ -136,8 +152,20 @@ fn frame_of(step: &Step, rig: &Rig) -> Vec<u8> {
             frame::ipv4(1, &message)
         }
         Step::Segment { segment, flaw } => flaw.apply(segment.on(&rig.flow).to_frame()),
-        Step::Opening { source, port, seq, ack, flags, options, listening } => {
-            let destination_port = if *listening { tautline_fuzz::rig::LISTENING } else { 9 };
+        Step::Opening {
+            source,
+            port,
+            seq,
+            ack,
+            flags,
+            options,
+            listening,
+        } => {
+            let destination_port = if *listening {
+                tautline_fuzz::rig::LISTENING
+            } else {
+                9
+            };
             let segment = Tcp {
                 source_port: *port,
                 destination_port,
@@ -150,7 +178,9 @@ fn frame_of(step: &Step, rig: &Rig) -> Vec<u8> {
             };
             from(neighbour(*source), segment.to_frame())
         }
-        Step::Call(_) | Step::Milliseconds(_) | Step::Hold(_) => unreachable!("these are no frames"),
+        Step::Call(_) | Step::Milliseconds(_) | Step::Hold(_) => {
+            unreachable!("these are no frames")
+        }
     }
 }
 
@@ -160,7 +190,9 @@ fn from(source: Ipv4Addr, mut frame: Vec<u8>) -> Vec<u8> {
     reseal(&mut frame);
     let (before, after) = (PEER.octets()[3], source.octets()[3]);
     // The addresses differ in their last byte only: the low half of a word of the pseudo-header.
-    let sum = u32::from(!u16::from_be_bytes([frame[50], frame[51]])) + u32::from(!u16::from(before)) + u32::from(after);
+    let sum = u32::from(!u16::from_be_bytes([frame[50], frame[51]]))
+        + u32::from(!u16::from(before))
+        + u32::from(after);
     let sum = (sum & 0xffff) + (sum >> 16);
     frame[50..52].copy_from_slice(&(!((sum & 0xffff) as u16 + (sum >> 16) as u16)).to_be_bytes());
     debug_assert_eq!(frame[30..34], HOST.octets());

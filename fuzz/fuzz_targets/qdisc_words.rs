@@ -1,4 +1,5 @@
-//! Any text as a tc script, then any traffic, time and changes through what it describes: nothing panics, spins, or loses a packet.
+//! Any text as a tc script, then any traffic, time and changes through what it describes: nothing
+//! panics, spins, or loses a packet.
 #![no_main]
 
 use arbitrary::Arbitrary;
@@ -46,7 +47,14 @@ const KNOWN: &[&str] = &[
 
 #[derive(Arbitrary, Debug)]
 enum Step<'a> {
-    Enqueue { flow: u8, len: u16, tos: u8, priority: u8, departure: u32, headers: &'a [u8] },
+    Enqueue {
+        flow: u8,
+        len: u16,
+        tos: u8,
+        priority: u8,
+        departure: u32,
+        headers: &'a [u8],
+    },
     Dequeue,
     Wait,
     Advance(u32),
@@ -125,18 +133,38 @@ fuzz_target!(|input: Input<'_>| {
         Ok(tree) => tree,
         Err(error) => {
             let _ = (error.to_string(), error.pointing_at(&script).to_string());
-            assert!(script.get(error.at.clone()).is_some(), "an error points into the text");
+            assert!(
+                script.get(error.at.clone()).is_some(),
+                "an error points into the text"
+            );
             return;
         }
     };
     let printed = tree.to_string();
     assert_eq!(printed.parse::<Tree>().as_ref(), Ok(&tree), "{printed}");
-    let Ok(built) = tree.build::<Packet>() else { return };
-    let (mut queue, mut drops, mut now) = (Stats::new(Ledger::new(built)), Drops::new(), Instant::from_millis(1));
+    let Ok(built) = tree.build::<Packet>() else {
+        return;
+    };
+    let (mut queue, mut drops, mut now) = (
+        Stats::new(Ledger::new(built)),
+        Drops::new(),
+        Instant::from_millis(1),
+    );
     for step in input.steps {
         match step {
-            Step::Enqueue { flow, len, tos, priority, departure, headers } => {
-                let departure = if departure % 4 == 0 { now + std::time::Duration::from_nanos(departure.into()) } else { Instant::ZERO };
+            Step::Enqueue {
+                flow,
+                len,
+                tos,
+                priority,
+                departure,
+                headers,
+            } => {
+                let departure = if departure % 4 == 0 {
+                    now + std::time::Duration::from_nanos(departure.into())
+                } else {
+                    Instant::ZERO
+                };
                 let packet = Packet {
                     len: u32::from(len),
                     flow,
@@ -151,7 +179,10 @@ fuzz_target!(|input: Input<'_>| {
             Step::Dequeue => {
                 if queue.dequeue(now, &mut drops).is_none() && !queue.backlog().is_empty() {
                     let ready = queue.ready_at().expect("something is queued");
-                    assert!(ready > now, "{script}: asks to be called again at once, for ever");
+                    assert!(
+                        ready > now,
+                        "{script}: asks to be called again at once, for ever"
+                    );
                 }
             }
             Step::Wait => now = queue.ready_at().map_or(now, |at| at.max(now)),

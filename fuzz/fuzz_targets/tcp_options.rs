@@ -1,4 +1,5 @@
-//! A valid handshake with any options, then segments with any flags and options near the window, checksums right.
+//! A valid handshake with any options, then segments with any flags and options near the window,
+//! checksums right.
 #![no_main]
 
 use std::time::Duration;
@@ -62,7 +63,12 @@ impl Handshake {
         if self.by_peer {
             let syn = self.segment(REMOTE, LISTENING, self.isn, None);
             rig.deliver(&syn.to_frame());
-            let acknowledgement = self.segment(REMOTE, LISTENING, self.isn.wrapping_add(1), Some(rig.flow.host_next));
+            let acknowledgement = self.segment(
+                REMOTE,
+                LISTENING,
+                self.isn.wrapping_add(1),
+                Some(rig.flow.host_next),
+            );
             rig.deliver(&acknowledgement.to_frame());
         } else {
             rig.connect();
@@ -70,7 +76,10 @@ impl Handshake {
             if self.scale.is_none() {
                 rig.flow.scale = 0;
             }
-            let answer = Tcp { flags: SYN | ACK, ..self.segment(REMOTE, port, self.isn, Some(expected)) };
+            let answer = Tcp {
+                flags: SYN | ACK,
+                ..self.segment(REMOTE, port, self.isn, Some(expected))
+            };
             rig.deliver(&answer.to_frame());
         }
         rig.flow.peer_isn = self.isn;

@@ -1,6 +1,7 @@
-//! Many connections at once, opened by SYN cookies or not, with limits so small that everything runs out: segments near what the
-//! newest one expects, SYNs and stray segments from anywhere, settings changed while connections live, and time that stands still,
-//! creeps, jumps by hours or steps back.
+//! Many connections at once, opened by SYN cookies or not, with limits so small that everything
+//! runs out: segments near what the newest one expects, SYNs and stray segments from anywhere,
+//! settings changed while connections live, and time that stands still, creeps, jumps by hours or
+//! steps back.
 #![no_main]
 
 use std::time::Duration;
@@ -59,20 +60,33 @@ fuzz_target!(|input: Input| {
                 let frame = segment.on(&rig.flow).to_frame();
                 rig.deliver(&frame);
             }
-            Step::Stray { port, seq, ack, flags, payload } => {
+            Step::Stray {
+                port,
+                seq,
+                ack,
+                flags,
+                payload,
+            } => {
                 let payload = vec![0; usize::from(*payload)];
                 let segment = segment(*port, *seq, *ack, *flags);
                 rig.deliver(&Tcp { payload, ..segment }.to_frame());
             }
             Step::Open { port, isn, options } => {
-                let syn = Tcp { options: options.clone(), ..segment(*port, *isn, 0, 2) };
+                let syn = Tcp {
+                    options: options.clone(),
+                    ..segment(*port, *isn, 0, 2)
+                };
                 rig.deliver(&syn.to_frame());
                 let acknowledgement = segment(*port, isn.wrapping_add(1), rig.flow.host_next, 16);
                 rig.deliver(&acknowledgement.to_frame());
             }
             Step::Call(call) => rig.call(*call),
             Step::Setting(setting) => rig.set(*setting),
-            Step::Limits { time_wait, orphans, memory } => rig.limit(Limits {
+            Step::Limits {
+                time_wait,
+                orphans,
+                memory,
+            } => rig.limit(Limits {
                 time_wait: usize::from(*time_wait),
                 orphans: usize::from(*orphans),
                 memory: Bytes::new(u64::from(*memory)),
@@ -89,5 +103,14 @@ fuzz_target!(|input: Input| {
 fn segment(port: u8, seq: u32, ack: u32, flags: u8) -> Tcp {
     let source_port = u16::from(port % 16) + 1;
     let (options, payload) = (Vec::new(), Vec::new());
-    Tcp { source_port, destination_port: LISTENING, seq, ack, flags, window: 2_000, options, payload }
+    Tcp {
+        source_port,
+        destination_port: LISTENING,
+        seq,
+        ack,
+        flags,
+        window: 2_000,
+        options,
+        payload,
+    }
 }

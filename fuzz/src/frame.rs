@@ -1,4 +1,5 @@
-//! Frames from the peer to the host, with right checksums, and frames of the host taken apart, their checksums verified.
+//! Frames from the peer to the host, with right checksums, and frames of the host taken apart,
+//! their checksums verified.
 //!
 //! Written from RFC 791, 826 and 9293 without the code under test.
 
@@ -39,7 +40,9 @@ pub struct Tcp {
 impl Tcp {
     /// Sequence space it takes.
     pub fn len(&self) -> u32 {
-        self.payload.len() as u32 + u32::from(self.flags & SYN != 0) + u32::from(self.flags & FIN != 0)
+        self.payload.len() as u32
+            + u32::from(self.flags & SYN != 0)
+            + u32::from(self.flags & FIN != 0)
     }
 
     /// True for a segment that takes no sequence space.
@@ -55,7 +58,9 @@ impl Tcp {
                 [0, ..] | [] | [_] => return None,
                 [1, after @ ..] => rest = after,
                 [found, len, ..] => {
-                    let value = rest.get(2..usize::from(*len)).expect("the host's options are well-formed");
+                    let value = rest
+                        .get(2..usize::from(*len))
+                        .expect("the host's options are well-formed");
                     if *found == kind {
                         return Some(value);
                     }
@@ -95,12 +100,17 @@ impl Tcp {
         }
         let (ip, tcp) = frame[14..].split_at(20);
         assert_eq!(checksum(&[ip]), 0, "the host wrote a wrong IP checksum");
-        assert_eq!(usize::from(u16::from_be_bytes([ip[2], ip[3]])), frame.len() - 14, "the host wrote a wrong length");
+        assert_eq!(
+            usize::from(u16::from_be_bytes([ip[2], ip[3]])),
+            frame.len() - 14,
+            "the host wrote a wrong length"
+        );
         let address = |at: usize| Ipv4Addr::new(ip[at], ip[at + 1], ip[at + 2], ip[at + 3]);
         let sum = checksum(&[&pseudo_header(address(12), address(16), tcp.len()), tcp]);
         assert_eq!(sum, 0, "the host wrote a wrong TCP checksum");
         let u16_at = |at: usize| u16::from_be_bytes([tcp[at], tcp[at + 1]]);
-        let u32_at = |at: usize| u32::from_be_bytes([tcp[at], tcp[at + 1], tcp[at + 2], tcp[at + 3]]);
+        let u32_at =
+            |at: usize| u32::from_be_bytes([tcp[at], tcp[at + 1], tcp[at + 2], tcp[at + 3]]);
         let header = usize::from(tcp[12] >> 4) * 4;
         Some(Self {
             source_port: u16_at(0),
@@ -117,12 +127,20 @@ impl Tcp {
 
 fn pseudo_header(source: Ipv4Addr, destination: Ipv4Addr, len: usize) -> Vec<u8> {
     let len = (len as u16).to_be_bytes();
-    [&source.octets()[..], &destination.octets(), &[0, PROTOCOL_TCP], &len].concat()
+    [
+        &source.octets()[..],
+        &destination.octets(),
+        &[0, PROTOCOL_TCP],
+        &len,
+    ]
+    .concat()
 }
 
 /// An IPv4 packet from the peer to the host, in its frame.
 pub fn ipv4(protocol: u8, payload: &[u8]) -> Vec<u8> {
-    let mut header = [0x45, 0, 0, 0, 0, 0, 0, 0, 64, protocol, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let mut header = [
+        0x45, 0, 0, 0, 0, 0, 0, 0, 64, protocol, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    ];
     header[2..4].copy_from_slice(&((20 + payload.len()) as u16).to_be_bytes());
     header[12..16].copy_from_slice(&PEER.octets());
     header[16..20].copy_from_slice(&HOST.octets());
@@ -138,11 +156,19 @@ pub fn ethernet(to: [u8; 6], kind: u16, payload: &[u8]) -> Vec<u8> {
 
 /// An ARP packet: `operation` 1 asks, 2 answers; `sender` claims to be at `mac`.
 pub fn arp(operation: u16, mac: [u8; 6], sender: Ipv4Addr, target: Ipv4Addr) -> Vec<u8> {
-    let payload = [&[0, 1, 8, 0, 6, 4][..], &operation.to_be_bytes(), &mac, &sender.octets(), &HOST_MAC, &target.octets()];
+    let payload = [
+        &[0, 1, 8, 0, 6, 4][..],
+        &operation.to_be_bytes(),
+        &mac,
+        &sender.octets(),
+        &HOST_MAC,
+        &target.octets(),
+    ];
     ethernet([0xff; 6], ARP, &payload.concat())
 }
 
-/// The Internet checksum (RFC 1071) of `parts` one after the other, each but the last of even length.
+/// The Internet checksum (RFC 1071) of `parts` one after the other, each but the last of even
+/// length.
 pub fn checksum(parts: &[&[u8]]) -> u16 {
     let words = parts.iter().flat_map(|part| part.chunks(2));
     let sum = words.fold(0u32, |sum, word| {

@@ -1,4 +1,5 @@
-//! What the fuzz targets share: a host on a device in memory, frames to throw at it, and what must hold whatever is thrown.
+//! What the fuzz targets share: a host on a device in memory, frames to throw at it, and what must
+//! hold whatever is thrown.
 //!
 //! | module | holds |
 //! |---|---|

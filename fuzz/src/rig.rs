@@ -1,5 +1,6 @@
-//! [`Rig`]: the host under test. Whatever it is given, it must neither panic nor spin nor leak, answer with few packets, write
-//! right checksums, send what its application wrote, and hand over what its peer sent.
+//! [`Rig`]: the host under test. Whatever it is given, it must neither panic nor spin nor leak,
+//! answer with few packets, write right checksums, send what its application wrote, and hand over
+//! what its peer sent.
 
 use std::net::SocketAddrV4;
 use std::time::Duration;
@@ -9,7 +10,8 @@ use tautline_base::{Bytes, Device, HeapFrame, Instant, Packet, Pool, SocketId};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::{FqCodel, Ledger, fq_codel};
 use tautline_stack::{
-    Cidr, Event, Host, HostConfig, Keepalive, Limits, NoTrace, Pacing, Recv, SynCookies, TcpConfig, TsqLimit,
+    Cidr, Event, Host, HostConfig, Keepalive, Limits, NoTrace, Pacing, Recv, SynCookies, TcpConfig,
+    TsqLimit,
 };
 
 use crate::frame::{self, FIN, HOST, HOST_MAC, PEER, PEER_MAC, RST, SYN, Tcp};
@@ -24,7 +26,8 @@ pub const REMOTE: u16 = 80;
 const PER_POLL: usize = 64;
 /// Polls at one instant: a full send buffer of the smallest segments, one per poll.
 const POLLS_AT_ONE_INSTANT: usize = 4_000;
-/// Wakes followed one by one when time passes; then time jumps, as under a driver that was not scheduled.
+/// Wakes followed one by one when time passes; then time jumps, as under a driver that was not
+/// scheduled.
 const WAKES: usize = 64;
 /// Wakes until everything is over once nobody holds a socket any more.
 const LAST_WAKES: usize = 20_000;
@@ -54,7 +57,11 @@ impl Settings {
             send_buffer: Bytes::new(u64::from(self.send_buffer) + 1),
             nagle: self.nagle,
             pacing: [Pacing::Off, Pacing::Internal, Pacing::Qdisc][usize::from(self.pacing) % 3],
-            tsq: if self.tsq { TsqLimit::default() } else { TsqLimit::Off },
+            tsq: if self.tsq {
+                TsqLimit::default()
+            } else {
+                TsqLimit::Off
+            },
             retries: 3,
             syn_retries: 2,
             ..TcpConfig::default()
@@ -92,7 +99,8 @@ impl Limited {
             backlog: usize::from(self.backlog % 8),
             accept_queue: usize::from(self.accept_queue % 8) + 1,
             per_peer: self.per_peer.map(|most| usize::from(most % 8) + 1),
-            syn_cookies: [SynCookies::Never, SynCookies::WhenFull, SynCookies::Always][usize::from(self.cookies) % 3],
+            syn_cookies: [SynCookies::Never, SynCookies::WhenFull, SynCookies::Always]
+                [usize::from(self.cookies) % 3],
             user_timeout: self.user_timeout.map(milliseconds),
             linger: self.linger.map(milliseconds),
             keepalive: self.keepalive.then(Keepalive::default),
@@ -153,15 +161,24 @@ impl Rig {
     pub fn new(settings: &Settings, checks_contents: bool) -> Self {
         let config = HostConfig::new(HOST_MAC, settings.seed).address(Cidr::new(HOST, 24));
         let qdisc = FqCodel::new(fq_codel::Config::default()).expect("the default is valid");
-        let port = Port::new(Ledger::new(qdisc), Ring::new(Nic::default(), Dql::default()));
+        let port = Port::new(
+            Ledger::new(qdisc),
+            Ring::new(Nic::default(), Dql::default()),
+        );
         let pool = Pool::new((0..128).map(|_| HeapFrame::new()).collect());
         let mut host = Host::new(config, port, pool, NoTrace);
-        let listener = host.listen(LISTENING, settings.tcp()).expect("the port is free");
+        let listener = host
+            .listen(LISTENING, settings.tcp())
+            .expect("the port is free");
         let mut rig = Self {
             host,
             config: settings.tcp(),
             now: Instant::from_secs(1),
-            flow: Flow { peer_port: REMOTE, host_port: LISTENING, ..Flow::default() },
+            flow: Flow {
+                peer_port: REMOTE,
+                host_port: LISTENING,
+                ..Flow::default()
+            },
             listener,
             sockets: Vec::new(),
             held: 0,
@@ -178,22 +195,37 @@ impl Rig {
         let mut rig = Self::new(settings, false);
         rig.host.close(rig.listener, rig.now);
         rig.config = limited.apply(settings.tcp());
-        rig.listener = rig.host.listen(LISTENING, rig.config.clone()).expect("the port is free again");
+        rig.listener = rig
+            .host
+            .listen(LISTENING, rig.config.clone())
+            .expect("the port is free again");
         rig
     }
 
     /// Sets something of the newest socket.
     pub fn set(&mut self, setting: Setting) {
-        let Some(&socket) = self.sockets.last() else { return };
+        let Some(&socket) = self.sockets.last() else {
+            return;
+        };
         let milliseconds = |time: u16| Duration::from_millis(time.into());
         let _ = match setting {
-            Setting::Keepalive { idle, interval, probes } => {
+            Setting::Keepalive {
+                idle,
+                interval,
+                probes,
+            } => {
                 let interval = Duration::from_millis(u64::from(interval) + 1);
-                let keepalive = Keepalive { idle: milliseconds(idle), interval, probes: probes.into() };
+                let keepalive = Keepalive {
+                    idle: milliseconds(idle),
+                    interval,
+                    probes: probes.into(),
+                };
                 self.host.set_keepalive(socket, Some(keepalive))
             }
             Setting::NoKeepalive => self.host.set_keepalive(socket, None),
-            Setting::UserTimeout(limit) => self.host.set_user_timeout(socket, limit.map(milliseconds)),
+            Setting::UserTimeout(limit) => {
+                self.host.set_user_timeout(socket, limit.map(milliseconds))
+            }
             Setting::Linger(time) => self.host.set_linger(socket, time.map(milliseconds)),
             Setting::Nodelay(on) => self.host.set_nodelay(socket, on),
         };
@@ -218,7 +250,11 @@ impl Rig {
     /// The application connects to the peer.
     pub fn connect(&mut self) {
         let remote = SocketAddrV4::new(PEER, REMOTE);
-        self.sockets.push(self.host.connect(remote, self.config.clone(), self.now).expect("the address is good"));
+        self.sockets.push(
+            self.host
+                .connect(remote, self.config.clone(), self.now)
+                .expect("the address is good"),
+        );
         (self.written, self.read) = (0, 0);
         self.settle();
     }
@@ -232,16 +268,23 @@ impl Rig {
     pub fn deliver(&mut self, frame: &[u8]) {
         let before = self.host.stats().births;
         self.host.deliver(frame, self.now);
-        assert!(self.host.stats().births <= before + 1, "more than one packet written before the poll");
+        assert!(
+            self.host.stats().births <= before + 1,
+            "more than one packet written before the poll"
+        );
         self.settle();
     }
 
     /// The application does something with its newest socket.
     pub fn call(&mut self, call: Call) {
-        let Some(&socket) = self.sockets.last() else { return };
+        let Some(&socket) = self.sockets.last() else {
+            return;
+        };
         match call {
             Call::Write(len) => {
-                let data: Vec<u8> = (0..u32::from(len)).map(|i| pattern(self.written.wrapping_add(i))).collect();
+                let data: Vec<u8> = (0..u32::from(len))
+                    .map(|i| pattern(self.written.wrapping_add(i)))
+                    .collect();
                 self.written += self.host.send(socket, &data).unwrap_or(0) as u32;
             }
             Call::Read(len) => self.read(socket, len),
@@ -256,9 +299,15 @@ impl Rig {
 
     fn read(&mut self, socket: SocketId, len: u16) {
         let mut buffer = vec![0; usize::from(len)];
-        let Ok(Recv::Data(count)) = self.host.recv(socket, &mut buffer) else { return };
+        let Ok(Recv::Data(count)) = self.host.recv(socket, &mut buffer) else {
+            return;
+        };
         for byte in &buffer[..count] {
-            assert!(!self.checks_contents || *byte == pattern(self.read), "the host invented byte {}", self.read);
+            assert!(
+                !self.checks_contents || *byte == pattern(self.read),
+                "the host invented byte {}",
+                self.read
+            );
             self.read = self.read.wrapping_add(1);
         }
     }
@@ -291,7 +340,11 @@ impl Rig {
             assert!(polls < POLLS_AT_ONE_INSTANT, "the host spins");
             let wake = self.host.poll(self.now);
             let sent = std::mem::take(&mut self.host.device_mut().sent);
-            assert!(sent.len() <= PER_POLL, "a poll transmitted {} frames", sent.len());
+            assert!(
+                sent.len() <= PER_POLL,
+                "a poll transmitted {} frames",
+                sent.len()
+            );
             for frame in sent {
                 control += usize::from(!self.observe(&frame));
             }
@@ -303,9 +356,16 @@ impl Rig {
         self.collect_events();
         let bound = waiting + 4 + 4 * self.held.max(self.host.socket_count());
         self.held = self.host.socket_count();
-        assert!(control <= bound, "{control} packets without data in answer to one input");
+        assert!(
+            control <= bound,
+            "{control} packets without data in answer to one input"
+        );
         if !self.host.device_mut().hold && self.config.pacing != Pacing::Qdisc {
-            assert_eq!(self.host.outstanding(), 0, "a frame is neither queued nor in the device");
+            assert_eq!(
+                self.host.outstanding(),
+                0,
+                "a frame is neither queued nor in the device"
+            );
         }
     }
 
@@ -321,14 +381,20 @@ impl Rig {
     /// The peer sees a frame. True if it carries data.
     fn observe(&mut self, frame: &[u8]) -> bool {
         assert!(frame.len() <= 1514, "a frame of {} bytes", frame.len());
-        let Some(segment) = Tcp::from_frame(frame) else { return false };
+        let Some(segment) = Tcp::from_frame(frame) else {
+            return false;
+        };
         let flow = &mut self.flow;
         if segment.flags & SYN != 0 {
             let incarnation = Flow {
                 host_port: segment.source_port,
                 peer_port: segment.destination_port,
                 host_isn: segment.seq,
-                peer_isn: if segment.ack == 0 { flow.peer_isn } else { segment.ack.wrapping_sub(1) },
+                peer_isn: if segment.ack == 0 {
+                    flow.peer_isn
+                } else {
+                    segment.ack.wrapping_sub(1)
+                },
                 host_next: segment.seq.wrapping_add(1),
                 host_ack: segment.ack,
                 edge: None,
@@ -365,33 +431,53 @@ impl Rig {
             for socket in std::mem::take(&mut self.sockets) {
                 self.host.close(socket, self.now);
             }
-            let Some(wake) = self.host.poll(self.now) else { break };
+            let Some(wake) = self.host.poll(self.now) else {
+                break;
+            };
             self.now = self.now.max(wake.at);
             self.settle();
         }
         self.settle();
         assert_eq!(self.host.outstanding(), 0, "frames leaked");
-        assert_eq!(self.host.port().ring().device().in_flight(), 0, "the device keeps frames");
+        assert_eq!(
+            self.host.port().ring().device().in_flight(),
+            0,
+            "the device keeps frames"
+        );
         assert_eq!(self.host.socket_count(), 0, "sockets leaked");
     }
 }
 
-/// What holds for every segment of a connection: it repeats the application's bytes, and the window's right edge stays or moves
-/// right (RFC 9293 §3.8.6.2.1), but for what is lost when it is written in units of 2^scale (RFC 7323 §2.4).
+/// What holds for every segment of a connection: it repeats the application's bytes, and the
+/// window's right edge stays or moves right (RFC 9293 §3.8.6.2.1), but for what is lost when it is
+/// written in units of 2^scale (RFC 7323 §2.4).
 fn check(flow: &mut Flow, segment: &Tcp, written: u32) {
     let first = segment.seq.wrapping_sub(flow.host_isn).wrapping_sub(1);
     for (i, byte) in segment.payload.iter().enumerate() {
         let offset = first.wrapping_add(i as u32);
         assert!(offset < written, "the host sent byte {offset} of {written}");
-        assert_eq!(*byte, pattern(offset), "the host sent another byte {offset} than its application wrote");
+        assert_eq!(
+            *byte,
+            pattern(offset),
+            "the host sent another byte {offset} than its application wrote"
+        );
     }
     if segment.flags & FIN != 0 {
-        assert_eq!(first.wrapping_add(segment.payload.len() as u32), written, "a FIN before the end of the data");
+        assert_eq!(
+            first.wrapping_add(segment.payload.len() as u32),
+            written,
+            "a FIN before the end of the data"
+        );
     }
-    let edge = segment.ack.wrapping_add(u32::from(segment.window) << flow.scale);
+    let edge = segment
+        .ack
+        .wrapping_add(u32::from(segment.window) << flow.scale);
     let furthest = flow.edge.get_or_insert(edge);
     let retracted = furthest.wrapping_sub(edge) as i32;
-    assert!(retracted < 1 << flow.scale, "the window's right edge moved left by {retracted}");
+    assert!(
+        retracted < 1 << flow.scale,
+        "the window's right edge moved left by {retracted}"
+    );
     if retracted < 0 {
         *furthest = edge;
     }

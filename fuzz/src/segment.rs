@@ -1,4 +1,5 @@
-//! [`Segment`]: a TCP segment near what a connection expects, with any flags and options; checksums right.
+//! [`Segment`]: a TCP segment near what a connection expects, with any flags and options; checksums
+//! right.
 
 use arbitrary::Arbitrary;
 
@@ -79,8 +80,8 @@ pub enum Flags {
 }
 
 impl Segment {
-    /// The segment on `flow`. What it carries at a place of the stream is what [`pattern`] has there, so that everything the
-    /// host's application reads can be checked.
+    /// The segment on `flow`. What it carries at a place of the stream is what [`pattern`] has
+    /// there, so that everything the host's application reads can be checked.
     pub fn on(&self, flow: &Flow) -> Tcp {
         let seq = self.seq.to(flow.host_ack);
         let len = usize::from(self.payload) % 1461;
@@ -97,7 +98,9 @@ impl Segment {
             },
             window: self.window,
             options: self.options(flow),
-            payload: (0..len as u32).map(|i| pattern(first.wrapping_add(i))).collect(),
+            payload: (0..len as u32)
+                .map(|i| pattern(first.wrapping_add(i)))
+                .collect(),
         }
     }
 
@@ -107,8 +110,15 @@ impl Segment {
             match self.stamp {
                 Stamp::Right => timestamp(&mut bytes, value, echo),
                 Stamp::Missing => {}
-                Stamp::Off { value: by, echo: echo_by } => {
-                    timestamp(&mut bytes, value.wrapping_add_signed(by), echo.wrapping_add_signed(echo_by));
+                Stamp::Off {
+                    value: by,
+                    echo: echo_by,
+                } => {
+                    timestamp(
+                        &mut bytes,
+                        value.wrapping_add_signed(by),
+                        echo.wrapping_add_signed(echo_by),
+                    );
                 }
             }
         }
@@ -137,7 +147,11 @@ impl Choice {
                 }
             }
             Self::Timestamp { value, echo } => timestamp(bytes, *value, *echo),
-            Self::Odd { kind, length, value } => {
+            Self::Odd {
+                kind,
+                length,
+                value,
+            } => {
                 bytes.extend([*kind, *length]);
                 bytes.extend(value.iter().take(38));
             }

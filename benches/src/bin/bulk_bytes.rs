@@ -1,6 +1,8 @@
-//! So many mebibytes through both ends of a connection, to count instructions of by callgrind (`scripts/bench-bulk`):
-//! `bulk_bytes MEBIBYTES [tso] [follow]`, or `bulk_bytes MEBIBYTES smoltcp`. The difference of two runs, per byte, is what a byte costs.
-//! `tso`: devices carry packets of several segments; `follow`: the send buffer follows the window; `smoltcp`: both ends are smoltcp's.
+//! So many mebibytes through both ends of a connection, to count instructions of by callgrind
+//! (`scripts/bench-bulk`): `bulk_bytes MEBIBYTES [tso] [follow]`, or `bulk_bytes MEBIBYTES
+//! smoltcp`. The difference of two runs, per byte, is what a byte costs. `tso`: devices carry
+//! packets of several segments; `follow`: the send buffer follows the window; `smoltcp`: both ends
+//! are smoltcp's.
 #![forbid(unsafe_code)]
 
 use std::env;
@@ -13,7 +15,10 @@ use tautline_stack::TcpConfig;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let Some(mebibytes) = arguments.first().and_then(|number| number.parse::<u64>().ok()) else {
+    let Some(mebibytes) = arguments
+        .first()
+        .and_then(|number| number.parse::<u64>().ok())
+    else {
         eprintln!("usage: bulk_bytes MEBIBYTES [tso] [follow] | MEBIBYTES smoltcp");
         return ExitCode::from(2);
     };
@@ -23,10 +28,16 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let send_start = asked("follow").then_some(TcpConfig::LINUX_SEND_START);
-    let config = TcpConfig { send_start, ..TcpConfig::default() };
+    let config = TcpConfig {
+        send_start,
+        ..TcpConfig::default()
+    };
     let mut bulk = Bulk::with_tso(config, asked("tso").then_some(Tso::MOST));
     let before = bulk.sender().stats().births;
     let took = bulk.transfer(mebibytes << 20);
-    println!("{took:?} of virtual time, {} births", bulk.sender().stats().births - before);
+    println!(
+        "{took:?} of virtual time, {} births",
+        bulk.sender().stats().births - before
+    );
     ExitCode::SUCCESS
 }

@@ -1,4 +1,5 @@
-//! So many acknowledgements through one controller, for `scripts/bench-cc` to count instructions of: `controller_acks NAME COUNT`.
+//! So many acknowledgements through one controller, for `scripts/bench-cc` to count instructions
+//! of: `controller_acks NAME COUNT`.
 #![forbid(unsafe_code)]
 
 use std::hint::black_box;
@@ -10,7 +11,9 @@ use tautline_cc::Algorithm;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [name, count] = arguments.as_slice() else {
-        Algorithm::ALL.iter().for_each(|algorithm| println!("{algorithm}"));
+        Algorithm::ALL
+            .iter()
+            .for_each(|algorithm| println!("{algorithm}"));
         return ExitCode::SUCCESS;
     };
     let (Ok(algorithm), Ok(count)) = (name.parse::<Algorithm>(), count.parse::<u64>()) else {

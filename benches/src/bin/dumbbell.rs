@@ -1,5 +1,5 @@
-//! A simulated dumbbell, for `scripts/bench-ns3` to time beside ns-3's: `dumbbell one|ten SECONDS`. Prints packets through the
-//! bottleneck and Mbit/s of goodput.
+//! A simulated dumbbell, for `scripts/bench-ns3` to time beside ns-3's: `dumbbell one|ten SECONDS`.
+//! Prints packets through the bottleneck and Mbit/s of goodput.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -14,8 +14,14 @@ fn main() -> ExitCode {
         ["ten", seconds] => (Dumbbell::ten(), seconds.parse()),
         _ => return usage(),
     };
-    let Ok(seconds @ 2..=1000) = seconds else { return usage() };
-    let Passed { packets, goodput } = Dumbbell { duration: Duration::from_secs(seconds), ..case }.run();
+    let Ok(seconds @ 2..=1000) = seconds else {
+        return usage();
+    };
+    let Passed { packets, goodput } = Dumbbell {
+        duration: Duration::from_secs(seconds),
+        ..case
+    }
+    .run();
     println!("{packets} {:.3}", goodput.as_bits_per_sec() as f64 / 1e6);
     ExitCode::SUCCESS
 }

@@ -1,4 +1,5 @@
-//! So many packets through one discipline, for `scripts/bench-qdisc` to count instructions of: `qdisc_pairs SCRIPT FLOWS PAIRS`.
+//! So many packets through one discipline, for `scripts/bench-qdisc` to count instructions of:
+//! `qdisc_pairs SCRIPT FLOWS PAIRS`.
 #![forbid(unsafe_code)]
 
 use std::hint::black_box;
@@ -9,7 +10,9 @@ use tautline_benches::queue::{CASES, Pkt, Standing};
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [script, flows, pairs] = arguments.as_slice() else {
-        CASES.iter().for_each(|(name, script)| println!("{name}\t{script}"));
+        CASES
+            .iter()
+            .for_each(|(name, script)| println!("{name}\t{script}"));
         return ExitCode::SUCCESS;
     };
     let (Ok(flows), Ok(pairs)) = (flows.parse::<u64>(), pairs.parse::<u64>()) else {
@@ -20,7 +23,11 @@ fn main() -> ExitCode {
         Ok(queue) => {
             let mut standing = Standing::new(queue, flows.max(1));
             let passed = (0..pairs).filter(|_| black_box(standing.pair())).count() as u64;
-            if passed == pairs { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+            if passed == pairs {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            }
         }
         Err(error) => {
             eprintln!("{}", error.pointing_at(script));

@@ -1,13 +1,14 @@
 //! The sum whose complement is the checksum of IPv4, TCP, UDP and ICMP (RFC 1071).
 //!
-//! It may be taken in words of any size and of either byte order, the order of the result apart (RFC 1071 §2 (B), (C)): here eight bytes
-//! at a time, in a loop that the compiler makes vectors of.
+//! It may be taken in words of any size and of either byte order, the order of the result apart
+//! (RFC 1071 §2 (B), (C)): here eight bytes at a time, in a loop that the compiler makes vectors
+//! of.
 
 /// Below that many bytes vectors do not pay.
 const SMALL: usize = 96;
 
-/// The one's complement sum of `bytes` as 16-bit words, most significant byte first; an odd last byte is followed by a zero. 0 only if
-/// every byte is.
+/// The one's complement sum of `bytes` as 16-bit words, most significant byte first; an odd last
+/// byte is followed by a zero. 0 only if every byte is.
 ///
 /// ```
 /// use tautline_base::checksum::{fold, sum};
@@ -19,9 +20,13 @@ const SMALL: usize = 96;
 pub fn sum(bytes: &[u8]) -> u16 {
     let (words, rest) = bytes.as_chunks::<8>();
     if bytes.len() < SMALL {
-        return u16::from_be(fold(halves(end(words.iter().fold(0, |sum, word| carry(sum, *word)), rest))));
+        return u16::from_be(fold(halves(end(
+            words.iter().fold(0, |sum, word| carry(sum, *word)),
+            rest,
+        ))));
     }
-    // Two sums side by side, of the first and the second half, keep the processor's units busier than one (3/4 of the time).
+    // Two sums side by side, of the first and the second half, keep the processor's units busier
+    // than one (3/4 of the time).
     let (first, second) = words.split_at(words.len() / 2);
     let (mut one, mut other) = (Sum::default(), Sum::default());
     for (word, second_word) in first.iter().zip(second) {
@@ -58,8 +63,9 @@ const fn halves(word: u64) -> u64 {
     (word & 0xffff_ffff) + (word >> 32)
 }
 
-/// Whole words are summed and may wrap. What wrapped is known from the sum of their upper halves alone, kept beside it, which does not
-/// wrap below 2³² words. That is two additions and a shift a word, and no carries.
+/// Whole words are summed and may wrap. What wrapped is known from the sum of their upper halves
+/// alone, kept beside it, which does not wrap below 2³² words. That is two additions and a shift a
+/// word, and no carries.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     whole: u64,
@@ -97,8 +103,11 @@ mod tests {
 
     /// Word by word, as RFC 1071 §4.1 does it.
     fn plain(bytes: &[u8]) -> u16 {
-        let word = |pair: &[u8]| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u32::from(*low));
-        bytes.chunks(2).map(word).fold(0, |sum, word| ((sum + word) & 0xffff) + ((sum + word) >> 16)) as u16
+        let word =
+            |pair: &[u8]| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u32::from(*low));
+        bytes.chunks(2).map(word).fold(0, |sum, word| {
+            ((sum + word) & 0xffff) + ((sum + word) >> 16)
+        }) as u16
     }
 
     #[test]
@@ -116,7 +125,9 @@ mod tests {
     fn it_is_that_of_16_bit_words() {
         let mut state = 1u64;
         let bytes: Vec<u8> = core::iter::repeat_with(|| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
             (state >> 56) as u8
         })
         .take(3000)
@@ -134,7 +145,11 @@ mod tests {
         for shift in 0..64 {
             for near in [0, 1, 0xfffe, 0xffff, 0x1_0000, u64::MAX] {
                 let sum = (1u64 << shift).wrapping_add(near);
-                assert_eq!((u64::from(fold(sum)) % 0xffff, fold(sum) == 0), (sum % 0xffff, sum == 0), "{sum:x}");
+                assert_eq!(
+                    (u64::from(fold(sum)) % 0xffff, fold(sum) == 0),
+                    (sum % 0xffff, sum == 0),
+                    "{sum:x}"
+                );
             }
         }
         assert_eq!(fold(0), 0);

@@ -1,4 +1,5 @@
-//! [`Device`]: a transmit ring that takes packets and gives them back, and a receive ring that lends frames.
+//! [`Device`]: a transmit ring that takes packets and gives them back, and a receive ring that
+//! lends frames.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU16;
@@ -9,10 +10,12 @@ use crate::time::Instant;
 
 /// A network device as the host sees it: AF_XDP socket, TAP, simulated NIC.
 ///
-/// Transmit: *permission first, work second*. Whoever calls [`put`](Self::put) has seen [`room`](Self::room) above zero, so
-/// putting cannot fail. The device owns a packet from `put` until `reap` or `reset` gives it back; it loses none.
+/// Transmit: *permission first, work second*. Whoever calls [`put`](Self::put) has seen
+/// [`room`](Self::room) above zero, so putting cannot fail. The device owns a packet from `put`
+/// until `reap` or `reset` gives it back; it loses none.
 ///
-/// Receive: the device lends a frame; the caller reads it and gives it back with [`recycle`](Self::recycle).
+/// Receive: the device lends a frame; the caller reads it and gives it back with
+/// [`recycle`](Self::recycle).
 pub trait Device {
     /// The memory of this device's packets.
     type Frame: Frame;
@@ -20,13 +23,14 @@ pub trait Device {
     /// Largest IP packet in bytes, link header not counted.
     fn mtu(&self) -> usize;
 
-    /// The packets of several segments that it takes, and cuts into frames of the MTU itself (TCP segmentation offload). Default none:
-    /// each packet is a frame.
+    /// The packets of several segments that it takes, and cuts into frames of the MTU itself (TCP
+    /// segmentation offload). Default none: each packet is a frame.
     fn tso(&self) -> Option<Tso> {
         None
     }
 
-    /// Whether it writes what is still [`Due`](crate::Due) in a packet of one segment, so that nobody else needs to. Default no.
+    /// Whether it writes what is still [`Due`](crate::Due) in a packet of one segment, so that
+    /// nobody else needs to. Default no.
     fn completes(&self) -> bool {
         false
     }
@@ -34,7 +38,8 @@ pub trait Device {
     /// How many packets the transmit ring accepts now.
     fn room(&self) -> usize;
 
-    /// Places a packet in the transmit ring. It may stay unsent until the [`doorbell`](Self::doorbell).
+    /// Places a packet in the transmit ring. It may stay unsent until the
+    /// [`doorbell`](Self::doorbell).
     ///
     /// # Panics
     /// If there is no [`room`](Self::room): the caller broke the contract.
@@ -46,7 +51,8 @@ pub trait Device {
     /// Appends every packet whose transmission has completed to `done`.
     fn reap(&mut self, now: Instant, done: &mut Vec<Packet<Self::Frame>>);
 
-    /// True when the driver is woken by every completion (a simulated interrupt), so that nobody needs to look for them.
+    /// True when the driver is woken by every completion (a simulated interrupt), so that nobody
+    /// needs to look for them.
     fn announces_completions(&self) -> bool {
         false
     }
@@ -60,12 +66,14 @@ pub trait Device {
     /// Gives a received frame back for reuse.
     fn recycle(&mut self, frame: Self::Frame);
 
-    /// Stops transmission and appends every packet in flight to `lost`. Afterwards [`in_flight`](Self::in_flight) is zero.
+    /// Stops transmission and appends every packet in flight to `lost`. Afterwards
+    /// [`in_flight`](Self::in_flight) is zero.
     fn reset(&mut self, lost: &mut Vec<Packet<Self::Frame>>);
 }
 
-/// The packets of several TCP segments that a device takes. In such a packet headers stand once, before the payload of all; it is
-/// cut into segments of equal payload ([`Segmentation`](crate::Segmentation)), and only then checksummed: its TCP checksum covers the
+/// The packets of several TCP segments that a device takes. In such a packet headers stand once,
+/// before the payload of all; it is cut into segments of equal payload
+/// ([`Segmentation`](crate::Segmentation)), and only then checksummed: its TCP checksum covers the
 /// pseudo-header only (Linux's `CHECKSUM_PARTIAL`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tso {
@@ -76,11 +84,15 @@ pub struct Tso {
 }
 
 impl Tso {
-    /// As long as IPv4 can say, in any number of segments: Linux's default (`GSO_LEGACY_MAX_SIZE`, `GSO_MAX_SEGS`), less a byte that no
-    /// IPv4 packet has.
-    pub const MOST: Self = Self { max_size: u16::MAX, max_segments: u16::MAX };
+    /// As long as IPv4 can say, in any number of segments: Linux's default (`GSO_LEGACY_MAX_SIZE`,
+    /// `GSO_MAX_SEGS`), less a byte that no IPv4 packet has.
+    pub const MOST: Self = Self {
+        max_size: u16::MAX,
+        max_segments: u16::MAX,
+    };
 
-    /// Bytes a frame must have for the largest of these packets, with an Ethernet header and a VLAN tag.
+    /// Bytes a frame must have for the largest of these packets, with an Ethernet header and a VLAN
+    /// tag.
     pub const fn frame_len(&self) -> usize {
         self.max_size as usize + LINK_HEADER
     }
@@ -89,7 +101,14 @@ impl Tso {
     #[must_use]
     pub const fn within(self, len: usize) -> Self {
         let room = len.saturating_sub(LINK_HEADER);
-        if room < self.max_size as usize { Self { max_size: room as u16, ..self } } else { self }
+        if room < self.max_size as usize {
+            Self {
+                max_size: room as u16,
+                ..self
+            }
+        } else {
+            self
+        }
     }
 }
 
@@ -119,24 +138,34 @@ pub struct Received<F> {
 /// What was done to a received frame before it came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
-    /// The checksum of what IP carries need not be looked at: it is known to be right, or the packet has never left this machine and has
-    /// none yet (Linux's `CHECKSUM_UNNECESSARY` and `CHECKSUM_PARTIAL`).
+    /// The checksum of what IP carries need not be looked at: it is known to be right, or the
+    /// packet has never left this machine and has none yet (Linux's `CHECKSUM_UNNECESSARY` and
+    /// `CHECKSUM_PARTIAL`).
     pub checksum_known: bool,
     /// The payload of the TCP segment is nothing but zeros, which need not be in the frame.
     pub zeros: bool,
-    /// It is several TCP segments, joined or never cut (GRO): so many bytes of payload each but perhaps the last.
+    /// It is several TCP segments, joined or never cut (GRO): so many bytes of payload each but
+    /// perhaps the last.
     pub segment_size: Option<NonZeroU16>,
 }
 
 impl<F: Frame> Received<F> {
     /// A frame as it was on the wire.
     pub fn new(frame: F, start: u32, len: u32) -> Self {
-        Self { frame, start, len, offload: Offload::default() }
+        Self {
+            frame,
+            start,
+            len,
+            offload: Offload::default(),
+        }
     }
 
     /// The received bytes; empty if the device lied about their place.
     pub fn bytes(&self) -> &[u8] {
         let start = self.start as usize;
-        self.frame.bytes().get(start..start + self.len as usize).unwrap_or(&[])
+        self.frame
+            .bytes()
+            .get(start..start + self.len as usize)
+            .unwrap_or(&[])
     }
 }

@@ -3,9 +3,11 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
-/// A piece of memory that holds one Ethernet frame. Owning the value is owning the memory: frames are moved, never copied.
+/// A piece of memory that holds one Ethernet frame. Owning the value is owning the memory: frames
+/// are moved, never copied.
 ///
-/// A device hands out each of its frames once (a UMEM chunk, a heap buffer); `()` stands for "no bytes" in queue-only tests.
+/// A device hands out each of its frames once (a UMEM chunk, a heap buffer); `()` stands for "no
+/// bytes" in queue-only tests.
 pub trait Frame {
     /// The whole memory, however much of it a packet uses.
     fn bytes(&self) -> &[u8];
@@ -13,8 +15,9 @@ pub trait Frame {
     /// The whole memory, for writing.
     fn bytes_mut(&mut self) -> &mut [u8];
 
-    /// Another piece of memory of the same kind holding the same bytes, for packets that a discipline doubles. `None` if the
-    /// kind has no allocator at hand, as a UMEM chunk has none, or no memory is left.
+    /// Another piece of memory of the same kind holding the same bytes, for packets that a
+    /// discipline doubles. `None` if the kind has no allocator at hand, as a UMEM chunk has none,
+    /// or no memory is left.
     fn duplicate(&self) -> Option<Self>
     where
         Self: Sized,
@@ -22,8 +25,8 @@ pub trait Frame {
         None
     }
 
-    /// An empty piece of memory of the same kind for a packet of `len` bytes, for the pieces that a packet is split into. `None` if
-    /// the kind has no allocator at hand, or no memory is left.
+    /// An empty piece of memory of the same kind for a packet of `len` bytes, for the pieces that a
+    /// packet is split into. `None` if the kind has no allocator at hand, or no memory is left.
     fn allocate(&self, _len: usize) -> Option<Self>
     where
         Self: Sized,
@@ -55,8 +58,8 @@ impl Frame for () {
     }
 }
 
-/// A frame on the heap, for simulated devices and TAP: of [`LEN`](Self::LEN) bytes, or a large one for packets that stand for several
-/// segments. A handle of eight bytes in either case.
+/// A frame on the heap, for simulated devices and TAP: of [`LEN`](Self::LEN) bytes, or a large one
+/// for packets that stand for several segments. A handle of eight bytes in either case.
 #[derive(Debug)]
 pub struct HeapFrame(Box<Memory>);
 
@@ -74,13 +77,19 @@ impl HeapFrame {
 
     /// A zeroed frame.
     pub fn new() -> Self {
-        Self(Box::new(Memory { large: None, ordinary: [0; Self::LEN] }))
+        Self(Box::new(Memory {
+            large: None,
+            ordinary: [0; Self::LEN],
+        }))
     }
 
     /// A zeroed frame of `len` bytes, an ordinary one if that is enough.
     pub fn with_len(len: usize) -> Self {
         let large = (len > Self::LEN).then(|| vec![0; len].into_boxed_slice());
-        Self(Box::new(Memory { large, ordinary: [0; Self::LEN] }))
+        Self(Box::new(Memory {
+            large,
+            ordinary: [0; Self::LEN],
+        }))
     }
 }
 
@@ -113,8 +122,9 @@ impl Frame for HeapFrame {
         Some(Self::with_len(len))
     }
 
-    /// Of a large frame what is used, in ordinary ones: its unused rest is kept for whole packets, and the pool bounds how many of
-    /// them there are (Linux's `truesize` of such a packet is 1.02 of its bytes).
+    /// Of a large frame what is used, in ordinary ones: its unused rest is kept for whole packets,
+    /// and the pool bounds how many of them there are (Linux's `truesize` of such a packet is 1.02
+    /// of its bytes).
     fn memory(&self, used: usize) -> usize {
         match &self.0.large {
             None => Self::LEN.max(used),

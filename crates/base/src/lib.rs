@@ -1,7 +1,8 @@
 //! The words every tautline crate speaks: time, units, packets, devices, wake-ups.
 //!
-//! Nothing here decides anything. A stranger who writes a device, a discipline or a controller needs this crate and no other,
-//! so it has no dependencies, no features, no `unsafe`, and runs on `no_std` + `alloc`.
+//! Nothing here decides anything. A stranger who writes a device, a discipline or a controller
+//! needs this crate and no other, so it has no dependencies, no features, no `unsafe`, and runs on
+//! `no_std` + `alloc`.
 //!
 //! | module | holds |
 //! |---|---|

@@ -1,7 +1,9 @@
-//! [`Packet`]: the linear packet that crosses the send path, and [`Item`]: all that a queueing discipline may ask of one.
+//! [`Packet`]: the linear packet that crosses the send path, and [`Item`]: all that a queueing
+//! discipline may ask of one.
 //!
-//! A packet is moved, never cloned, and has two exits: a completion or a drop, which meet in [`Pool::settle`](crate::Pool::settle).
-//! What schedulers need rides in it, so they never touch the frame.
+//! A packet is moved, never cloned, and has two exits: a completion or a drop, which meet in
+//! [`Pool::settle`](crate::Pool::settle). What schedulers need rides in it, so they never touch the
+//! frame.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -11,7 +13,8 @@ use crate::segmentation::{self, Segmentation};
 use crate::time::Instant;
 use crate::units::Bytes;
 
-/// A socket of a host: slot index and generation, so that an old handle never reaches the slot's next tenant.
+/// A socket of a host: slot index and generation, so that an old handle never reaches the slot's
+/// next tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SocketId {
     /// Slot in the host's table.
@@ -20,13 +23,14 @@ pub struct SocketId {
     pub generation: NonZeroU32,
 }
 
-/// Which segment of a connection a packet carries: the connection's own running number of its segment records. A packet of several
-/// segments is named after the first; the others follow it.
+/// Which segment of a connection a packet carries: the connection's own running number of its
+/// segment records. A packet of several segments is named after the first; the others follow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SegmentId(pub NonZeroU32);
 
 impl SegmentId {
-    /// The segment `count` after this one. A connection's numbers stay within 31 bits and wrap there, so this is no overflow.
+    /// The segment `count` after this one. A connection's numbers stay within 31 bits and wrap
+    /// there, so this is no overflow.
     #[must_use]
     pub const fn plus(self, count: u16) -> Self {
         Self(self.0.saturating_add(count as u32))
@@ -38,19 +42,23 @@ impl SegmentId {
 pub struct Owner {
     /// The sending socket.
     pub socket: SocketId,
-    /// The segment it carries, or the first of several; `None` for pure acknowledgements, probes and resets.
+    /// The segment it carries, or the first of several; `None` for pure acknowledgements, probes
+    /// and resets.
     pub segment: Option<SegmentId>,
 }
 
 impl Owner {
     /// The owner of the piece that is the packet's segment `index`.
     fn of_segment(self, index: u16) -> Self {
-        Self { segment: self.segment.map(|first| first.plus(index)), ..self }
+        Self {
+            segment: self.segment.map(|first| first.plus(index)),
+            ..self
+        }
     }
 }
 
-/// Bytes a connection was allowed to place below itself (TCP Small Queues). Linear: it is released exactly once, when its
-/// packet ends.
+/// Bytes a connection was allowed to place below itself (TCP Small Queues). Linear: it is released
+/// exactly once, when its packet ends.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a credit must travel in a packet or be released"]
 pub struct Credit(NonZeroU32);
@@ -66,7 +74,8 @@ impl Credit {
         self.0.get()
     }
 
-    /// Takes a share of one in `parts` off it, for a piece of its packet; `None` if that is nothing, or would leave nothing.
+    /// Takes a share of one in `parts` off it, for a piece of its packet; `None` if that is
+    /// nothing, or would leave nothing.
     fn share(&mut self, parts: u32) -> Option<Self> {
         let share = NonZeroU32::new(self.0.get() / parts.max(1))?;
         self.0 = NonZeroU32::new(self.0.get() - share.get())?;
@@ -111,11 +120,12 @@ impl Ecn {
 
 /// What a queueing discipline may know and do about a packet.
 ///
-/// Only [`len`](Self::len) has no default: a queue of byte counts (`impl Item for u32` in a test) is a valid queue. Disciplines
-/// stamp the arrival time themselves with [`set_enqueued`](Self::set_enqueued), so an `Item` must store it.
+/// Only [`len`](Self::len) has no default: a queue of byte counts (`impl Item for u32` in a test)
+/// is a valid queue. Disciplines stamp the arrival time themselves with
+/// [`set_enqueued`](Self::set_enqueued), so an `Item` must store it.
 pub trait Item {
-    /// Accounted length: on Ethernet the frame without FCS; the frames of all its segments, each with its headers, if it stands for
-    /// several (Linux `qdisc_pkt_len`).
+    /// Accounted length: on Ethernet the frame without FCS; the frames of all its segments, each
+    /// with its headers, if it stands for several (Linux `qdisc_pkt_len`).
     fn len(&self) -> Bytes;
 
     /// True for a packet without bytes.
@@ -167,7 +177,8 @@ pub trait Item {
         1
     }
 
-    /// The bytes of every segment's headers, which splitting repeats. Default 54: Ethernet, IPv4, TCP without options.
+    /// The bytes of every segment's headers, which splitting repeats. Default 54: Ethernet, IPv4,
+    /// TCP without options.
     fn header_len(&self) -> Bytes {
         Bytes::new(DEFAULT_HEADERS as u64)
     }
@@ -193,11 +204,12 @@ pub trait Item {
     /// Rewrites the mark.
     fn set_mark(&mut self, _mark: u32) {}
 
-    /// Splits a packet that stands for several segments into packets of one segment each, handed to `each` in order; every
-    /// piece carries the metadata of the whole.
+    /// Splits a packet that stands for several segments into packets of one segment each, handed to
+    /// `each` in order; every piece carries the metadata of the whole.
     ///
     /// # Errors
-    /// The packet itself, untouched, if it cannot be split: it is one segment, or there is no memory for the pieces.
+    /// The packet itself, untouched, if it cannot be split: it is one segment, or there is no
+    /// memory for the pieces.
     fn split(self, _each: &mut dyn FnMut(Self)) -> Result<(), Self>
     where
         Self: Sized,
@@ -205,7 +217,8 @@ pub trait Item {
         Err(self)
     }
 
-    /// A copy with the same bytes and metadata but without owner or credit; `None` if there is no memory for it.
+    /// A copy with the same bytes and metadata but without owner or credit; `None` if there is no
+    /// memory for it.
     fn duplicate(&self) -> Option<Self>
     where
         Self: Sized,
@@ -213,13 +226,14 @@ pub trait Item {
         None
     }
 
-    /// Flips the bit number `bit`, counted modulo the packet's length in bits. False if it has no bytes to flip.
+    /// Flips the bit number `bit`, counted modulo the packet's length in bits. False if it has no
+    /// bytes to flip.
     fn corrupt(&mut self, _bit: u64) -> bool {
         false
     }
 
-    /// Marks "congestion experienced" if the transport understands it. True when the packet now carries CE, also when it
-    /// already did; false (and nothing changes) for Not-ECT.
+    /// Marks "congestion experienced" if the transport understands it. True when the packet now
+    /// carries CE, also when it already did; false (and nothing changes) for Not-ECT.
     fn set_ce(&mut self) -> bool {
         if Ecn::of_tos(self.tos()) == Ecn::NotEct {
             return false;
@@ -228,7 +242,8 @@ pub trait Item {
         true
     }
 
-    /// Called once when the packet leaves for the device: folds metadata changes (TOS, CE) into the bytes.
+    /// Called once when the packet leaves for the device: folds metadata changes (TOS, CE) into the
+    /// bytes.
     fn finish(&mut self) {}
 }
 
@@ -246,7 +261,8 @@ pub struct Settled {
     pub len: u32,
 }
 
-/// What of a TCP segment in a frame is not written yet, because the device [completes](crate::Device::completes) it or nobody will look.
+/// What of a TCP segment in a frame is not written yet, because the device
+/// [completes](crate::Device::completes) it or nobody will look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Due {
     /// All is as it will be on the wire.
@@ -275,7 +291,8 @@ pub(crate) fn network_start(frame: &[u8]) -> usize {
     }
 }
 
-/// An outgoing packet: a frame and what the send path must know of it. At most 64 bytes, moved by value.
+/// An outgoing packet: a frame and what the send path must know of it. At most 64 bytes, moved by
+/// value.
 #[derive(Debug)]
 #[must_use = "a packet ends only by completion or drop: pass it on"]
 pub struct Packet<F> {
@@ -299,7 +316,10 @@ pub struct Packet<F> {
 const PRIORITY: u8 = 0x0f;
 const DUE: u32 = 4;
 
-const _: () = assert!(size_of::<Packet<crate::frame::HeapFrame>>() <= 64, "a packet fits a cache line");
+const _: () = assert!(
+    size_of::<Packet<crate::frame::HeapFrame>>() <= 64,
+    "a packet fits a cache line"
+);
 
 impl<F: Frame> Packet<F> {
     /// A packet whose bytes are the first `len` of `frame`, with no owner and neutral metadata.
@@ -320,14 +340,17 @@ impl<F: Frame> Packet<F> {
         }
     }
 
-    /// Makes it a packet of `segments` TCP segments, whose frame holds their headers once and the payload of all, in equal parts
-    /// ([`Tso`](crate::Tso)). One that holds no TCP segment stays a packet of one.
+    /// Makes it a packet of `segments` TCP segments, whose frame holds their headers once and the
+    /// payload of all, in equal parts ([`Tso`](crate::Tso)). One that holds no TCP segment stays a
+    /// packet of one.
     pub fn with_segments(mut self, segments: u16) -> Self {
         if segments > 1
             && self.segments == 1
             && let Some(header) = segmentation::header_len(self.bytes())
         {
-            self.len = self.len.saturating_add(u32::from(segments - 1) * header as u32);
+            self.len = self
+                .len
+                .saturating_add(u32::from(segments - 1) * header as u32);
             self.segments = segments;
         }
         self
@@ -361,7 +384,8 @@ impl<F: Frame> Packet<F> {
         self
     }
 
-    /// Says what of its bytes is not written yet. A packet of several segments owes its checksums in any case.
+    /// Says what of its bytes is not written yet. A packet of several segments owes its checksums
+    /// in any case.
     pub fn with_due(mut self, due: Due) -> Self {
         self.low = (self.low & PRIORITY) | (due as u8) << DUE;
         self
@@ -392,7 +416,8 @@ impl<F: Frame> Packet<F> {
         self.owner
     }
 
-    /// The bytes on the wire. Of a packet of several segments: their headers, and the payload of all.
+    /// The bytes on the wire. Of a packet of several segments: their headers, and the payload of
+    /// all.
     pub fn bytes(&self) -> &[u8] {
         self.frame.bytes().get(..self.used()).unwrap_or(&[])
     }
@@ -404,7 +429,11 @@ impl<F: Frame> Packet<F> {
 
     /// Bytes that every segment but the first repeats on the wire.
     fn repeated(&self) -> usize {
-        if self.segments == 1 { 0 } else { segmentation::header_len(self.frame.bytes()).unwrap_or(0) }
+        if self.segments == 1 {
+            0
+        } else {
+            segmentation::header_len(self.frame.bytes()).unwrap_or(0)
+        }
     }
 
     /// The frame, for devices that address memory.
@@ -412,26 +441,67 @@ impl<F: Frame> Packet<F> {
         &self.frame
     }
 
-    /// Puts other memory under the packet; the memory with the bytes that were under it is the caller's. So bytes are handed on without
-    /// a copy while the packet, with what it owes, ends where it came from. For packets of one segment.
+    /// Puts other memory under the packet; the memory with the bytes that were under it is the
+    /// caller's. So bytes are handed on without a copy while the packet, with what it owes, ends
+    /// where it came from. For packets of one segment.
     pub fn replace_frame(&mut self, frame: F) -> F {
         core::mem::replace(&mut self.frame, frame)
     }
 
     /// A packet in `frame` with the same metadata, but without owner or credit.
     fn like(&self, frame: F) -> Self {
-        let Self { flow_hash, departure, enqueued, source_hash, destination_hash, len, segments, tos, low, .. } = *self;
+        let Self {
+            flow_hash,
+            departure,
+            enqueued,
+            source_hash,
+            destination_hash,
+            len,
+            segments,
+            tos,
+            low,
+            ..
+        } = *self;
         let (owner, credit) = (None, None);
-        Self { frame, owner, credit, flow_hash, departure, enqueued, source_hash, destination_hash, len, segments, tos, low }
+        Self {
+            frame,
+            owner,
+            credit,
+            flow_hash,
+            departure,
+            enqueued,
+            source_hash,
+            destination_hash,
+            len,
+            segments,
+            tos,
+            low,
+        }
     }
 
     /// Takes the packet apart. Only [`Pool::settle`](crate::Pool::settle) ends packets.
     pub(crate) fn dismantle(self) -> (F, Settled) {
-        let Self { frame, owner, credit, segments, len, .. } = self;
-        (frame, Settled { owner, credit, segments, len })
+        let Self {
+            frame,
+            owner,
+            credit,
+            segments,
+            len,
+            ..
+        } = self;
+        (
+            frame,
+            Settled {
+                owner,
+                credit,
+                segments,
+                len,
+            },
+        )
     }
 
-    /// Writes the TOS byte into the IP header; for IPv4 adjusts the checksum by the difference (RFC 1624 eqn. 3).
+    /// Writes the TOS byte into the IP header; for IPv4 adjusts the checksum by the difference (RFC
+    /// 1624 eqn. 3).
     fn write_tos(&mut self) {
         let tos = self.tos;
         // IPv4 without a tag whose header says so already: nearly every packet.
@@ -441,9 +511,12 @@ impl<F: Frame> Packet<F> {
             return;
         }
         let used = self.used();
-        let Some(bytes) = self.frame.bytes_mut().get_mut(..used) else { return };
+        let Some(bytes) = self.frame.bytes_mut().get_mut(..used) else {
+            return;
+        };
         let start = network_start(bytes);
-        let (Some(ethertype), Some(&first)) = (bytes.get(start - 2..start), bytes.get(start)) else {
+        let (Some(ethertype), Some(&first)) = (bytes.get(start - 2..start), bytes.get(start))
+        else {
             return;
         };
         if ethertype == ETHERTYPE_IPV4 && bytes.len() >= start + 20 {
@@ -527,25 +600,47 @@ impl<F: Frame> Item for Packet<F> {
         self.low = (self.low & !PRIORITY) | (priority & PRIORITY);
     }
 
-    /// Each piece has its share of the credit, and answers for its own segment. The last keeps the frame: it returns to the pool
-    /// that it came from.
+    /// Each piece has its share of the credit, and answers for its own segment. The last keeps the
+    /// frame: it returns to the pool that it came from.
     fn split(mut self, each: &mut dyn FnMut(Self)) -> Result<(), Self> {
         let count = self.segments;
-        let longest = Segmentation::new(self.bytes(), count).filter(|_| count > 1).map(|whole| whole.len_of(0));
+        let longest = Segmentation::new(self.bytes(), count)
+            .filter(|_| count > 1)
+            .map(|whole| whole.len_of(0));
         let fits = |frame: &F| longest.is_some_and(|longest| frame.bytes().len() >= longest);
         // All or nothing: memory for every piece first.
-        let frames = longest
-            .and_then(|longest| (1..count).map(|_| self.frame.allocate(longest).filter(fits)).collect::<Option<Vec<F>>>());
-        let Some(frames) = frames else { return Err(self) };
+        let frames = longest.and_then(|longest| {
+            (1..count)
+                .map(|_| self.frame.allocate(longest).filter(fits))
+                .collect::<Option<Vec<F>>>()
+        });
+        let Some(frames) = frames else {
+            return Err(self);
+        };
         for (index, mut frame) in (0..).zip(frames) {
             let whole = Segmentation::new(self.bytes(), count);
-            let len = whole.and_then(|whole| whole.write(usize::from(index), frame.bytes_mut())).unwrap_or(0);
+            let len = whole
+                .and_then(|whole| whole.write(usize::from(index), frame.bytes_mut()))
+                .unwrap_or(0);
             let owner = self.owner.map(|owner| owner.of_segment(index));
-            let credit = self.credit.as_mut().and_then(|credit| credit.share(u32::from(count - index)));
-            each(Self { owner, credit, len: len as u32, segments: 1, ..self.like(frame) });
+            let credit = self
+                .credit
+                .as_mut()
+                .and_then(|credit| credit.share(u32::from(count - index)));
+            each(Self {
+                owner,
+                credit,
+                len: len as u32,
+                segments: 1,
+                ..self.like(frame)
+            });
         }
         let used = self.used();
-        let last = self.frame.bytes_mut().get_mut(..used).and_then(|whole| Segmentation::keep_last(count, whole));
+        let last = self
+            .frame
+            .bytes_mut()
+            .get_mut(..used)
+            .and_then(|whole| Segmentation::keep_last(count, whole));
         self.len = last.unwrap_or(used) as u32;
         self.segments = 1;
         self.owner = self.owner.map(|owner| owner.of_segment(count - 1));
@@ -561,8 +656,12 @@ impl<F: Frame> Item for Packet<F> {
     fn corrupt(&mut self, bit: u64) -> bool {
         self.complete();
         let used = self.used();
-        let Some(bytes) = self.frame.bytes_mut().get_mut(..used) else { return false };
-        let Some(bit) = bit.checked_rem(8 * bytes.len() as u64) else { return false };
+        let Some(bytes) = self.frame.bytes_mut().get_mut(..used) else {
+            return false;
+        };
+        let Some(bit) = bit.checked_rem(8 * bytes.len() as u64) else {
+            return false;
+        };
         bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
         true
     }
@@ -579,7 +678,10 @@ mod tests {
 
     /// Sum of all 16-bit words of a header; 0xffff when the checksum is right.
     fn folded_sum(header: &[u8]) -> u16 {
-        let mut sum: u32 = header.chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
+        let mut sum: u32 = header
+            .chunks(2)
+            .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])))
+            .sum();
         while sum > 0xffff {
             sum = (sum & 0xffff) + (sum >> 16);
         }
@@ -590,7 +692,9 @@ mod tests {
         let mut frame = HeapFrame::new();
         let bytes = frame.bytes_mut();
         bytes[12..14].copy_from_slice(&ETHERTYPE_IPV4);
-        let header = [0x45, tos, 0, 40, 0x12, 0x34, 0x40, 0, 64, 6, 0, 0, 10, 7, 0, 1, 10, 7, 0, 2];
+        let header = [
+            0x45, tos, 0, 40, 0x12, 0x34, 0x40, 0, 64, 6, 0, 0, 10, 7, 0, 1, 10, 7, 0, 2,
+        ];
         bytes[14..34].copy_from_slice(&header);
         let checksum = !folded_sum(&header);
         bytes[24..26].copy_from_slice(&checksum.to_be_bytes());
@@ -613,12 +717,20 @@ mod tests {
     fn a_duplicate_has_the_bytes_but_no_owner_and_corruption_flips_one_bit() {
         let original = ipv4_packet(0xb8).with_hashes(7, 8, 9);
         let mut copy = original.duplicate().expect("heap memory");
-        assert_eq!((copy.bytes(), copy.flow_hash(), copy.tos()), (original.bytes(), 7, 0xb8));
+        assert_eq!(
+            (copy.bytes(), copy.flow_hash(), copy.tos()),
+            (original.bytes(), 7, 0xb8)
+        );
         assert!(copy.owner().is_none());
         assert!(copy.dismantle().1.credit.is_none());
         copy = original.duplicate().expect("heap memory");
         assert!(copy.corrupt(8 * 54 + 8 * 14));
-        let flipped = original.bytes().iter().zip(copy.bytes()).map(|(a, b)| (a ^ b).count_ones()).sum::<u32>();
+        let flipped = original
+            .bytes()
+            .iter()
+            .zip(copy.bytes())
+            .map(|(a, b)| (a ^ b).count_ones())
+            .sum::<u32>();
         assert_eq!((flipped, original.bytes()[14] ^ copy.bytes()[14]), (1, 1));
         assert!(!Packet::new((), 1514).corrupt(0) && !Packet::new(HeapFrame::new(), 0).corrupt(3));
     }
@@ -638,8 +750,16 @@ mod tests {
             let mut damaged = tcp(due);
             damaged.frame.bytes_mut()[100] = if due == Due::Zeros { 0x55 } else { 0 };
             assert!(damaged.corrupt(8 * 120));
-            let flipped = whole.bytes().iter().zip(damaged.bytes()).map(|(a, b)| (a ^ b).count_ones()).sum::<u32>();
-            assert_eq!((flipped, damaged.due(), damaged.priority()), (1, Due::Nothing, 9));
+            let flipped = whole
+                .bytes()
+                .iter()
+                .zip(damaged.bytes())
+                .map(|(a, b)| (a ^ b).count_ones())
+                .sum::<u32>();
+            assert_eq!(
+                (flipped, damaged.due(), damaged.priority()),
+                (1, Due::Nothing, 9)
+            );
         }
     }
 
@@ -654,7 +774,10 @@ mod tests {
         assert_eq!((plain.network_offset(), tagged.network_offset()), (14, 18));
         assert!(tagged.set_ce());
         tagged.finish();
-        assert_eq!((tagged.bytes()[19], folded_sum(&tagged.bytes()[18..38])), (0b11, 0xffff));
+        assert_eq!(
+            (tagged.bytes()[19], folded_sum(&tagged.bytes()[18..38])),
+            (0b11, 0xffff)
+        );
         let mut frame = HeapFrame::new();
         frame.bytes_mut()[12..20].copy_from_slice(&[0x81, 0, 0, 42, 0x86, 0xdd, 0x60, 0x21]);
         let mut tagged = Packet::new(frame, 80).with_tos(0b10, 0);

@@ -1,6 +1,7 @@
 //! Time as a value: [`Instant`], nanoseconds since an epoch the caller chooses.
 //!
-//! No crate but `rt` and `xdp-io` reads a clock; everything else is handed `now`. The same code therefore runs in virtual time.
+//! No crate but `rt` and `xdp-io` reads a clock; everything else is handed `now`. The same code
+//! therefore runs in virtual time.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
@@ -51,7 +52,8 @@ impl Instant {
         self.0 / 1_000_000
     }
 
-    /// The point `nanos` nanoseconds later: what adding a [`Duration`] does, without taking one apart.
+    /// The point `nanos` nanoseconds later: what adding a [`Duration`] does, without taking one
+    /// apart.
     #[inline]
     #[must_use]
     pub const fn after_nanos(self, nanos: u64) -> Self {
@@ -108,7 +110,12 @@ impl Sub for Instant {
 
 impl fmt::Display for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:09}s", self.0 / 1_000_000_000, self.0 % 1_000_000_000)
+        write!(
+            f,
+            "{}.{:09}s",
+            self.0 / 1_000_000_000,
+            self.0 % 1_000_000_000
+        )
     }
 }
 
@@ -118,12 +125,21 @@ mod tests {
 
     #[test]
     fn a_clock_that_steps_back_gives_zero() {
-        assert_eq!(Instant::from_millis(1) - Instant::from_millis(2), Duration::ZERO);
-        assert_eq!(Instant::from_millis(1) - Duration::from_secs(1), Instant::ZERO);
+        assert_eq!(
+            Instant::from_millis(1) - Instant::from_millis(2),
+            Duration::ZERO
+        );
+        assert_eq!(
+            Instant::from_millis(1) - Duration::from_secs(1),
+            Instant::ZERO
+        );
     }
 
     #[test]
     fn the_far_future_saturates() {
-        assert_eq!(Instant::from_secs(1) + Duration::MAX, Instant::from_nanos(u64::MAX));
+        assert_eq!(
+            Instant::from_secs(1) + Duration::MAX,
+            Instant::from_nanos(u64::MAX)
+        );
     }
 }

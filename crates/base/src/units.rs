@@ -1,7 +1,7 @@
 //! [`Bytes`] and [`Rate`]: integers that know what they count.
 //!
-//! Only operators that mean something exist. Rounding follows one rule: *a link is never faster than its rate*, so a
-//! transmission time rounds up and an amount carried in a time rounds down.
+//! Only operators that mean something exist. Rounding follows one rule: *a link is never faster
+//! than its rate*, so a transmission time rounds up and an amount carried in a time rounds down.
 
 use core::fmt;
 use core::iter::Sum;
@@ -45,13 +45,17 @@ impl Bytes {
         self.0 as usize
     }
 
-    /// The nanoseconds that `self` takes at `rate`, rounded up, [`u64::MAX`] at most: what division gives, as a number.
+    /// The nanoseconds that `self` takes at `rate`, rounded up, [`u64::MAX`] at most: what division
+    /// gives, as a number.
     #[inline]
     pub fn nanos_at(self, rate: Rate) -> u64 {
         match self.0.checked_mul(NANOS_PER_SEC as u64) {
             _ if rate.0 == 0 => u64::MAX,
             Some(product) => product.div_ceil(rate.0),
-            None => u64::try_from((u128::from(self.0) * NANOS_PER_SEC).div_ceil(u128::from(rate.0))).unwrap_or(u64::MAX),
+            None => {
+                u64::try_from((u128::from(self.0) * NANOS_PER_SEC).div_ceil(u128::from(rate.0)))
+                    .unwrap_or(u64::MAX)
+            }
         }
     }
 
@@ -81,7 +85,8 @@ impl Sub for Bytes {
     type Output = Self;
 
     /// # Panics
-    /// If `other` is larger: more left an account than ever entered it, which is a bug in the account.
+    /// If `other` is larger: more left an account than ever entered it, which is a bug in the
+    /// account.
     #[inline]
     fn sub(self, other: Self) -> Self {
         Self(self.0.checked_sub(other.0).expect("byte ledger underflow"))
@@ -114,9 +119,14 @@ impl Div<u64> for Bytes {
 impl Div<Rate> for Bytes {
     type Output = Duration;
 
-    /// The time `self` takes at `rate`, rounded up to the nanosecond. A stopped link never delivers: [`Duration::MAX`].
+    /// The time `self` takes at `rate`, rounded up to the nanosecond. A stopped link never
+    /// delivers: [`Duration::MAX`].
     fn div(self, rate: Rate) -> Duration {
-        if rate.0 == 0 { Duration::MAX } else { Duration::from_nanos(self.nanos_at(rate)) }
+        if rate.0 == 0 {
+            Duration::MAX
+        } else {
+            Duration::from_nanos(self.nanos_at(rate))
+        }
     }
 }
 
@@ -184,7 +194,10 @@ impl Rate {
             return Self::MAX;
         }
         // A division of 128 bits is a call: up to 18 GB and 584 years, 64 bits do.
-        if let (Some(product), Ok(nanos)) = (amount.0.checked_mul(NANOS_PER_SEC as u64), u64::try_from(nanos)) {
+        if let (Some(product), Ok(nanos)) = (
+            amount.0.checked_mul(NANOS_PER_SEC as u64),
+            u64::try_from(nanos),
+        ) {
             return Self(product / nanos);
         }
         Self(u64::try_from(u128::from(amount.0) * NANOS_PER_SEC / nanos).unwrap_or(u64::MAX))
@@ -218,8 +231,18 @@ impl fmt::Display for Rate {
         let bits = self.as_bits_per_sec();
         match bits {
             0..1_000_000 => write!(f, "{}.{:01}Kbit", bits / 1_000, bits % 1_000 / 100),
-            1_000_000..1_000_000_000 => write!(f, "{}.{:02}Mbit", bits / 1_000_000, bits % 1_000_000 / 10_000),
-            _ => write!(f, "{}.{:02}Gbit", bits / 1_000_000_000, bits % 1_000_000_000 / 10_000_000),
+            1_000_000..1_000_000_000 => write!(
+                f,
+                "{}.{:02}Mbit",
+                bits / 1_000_000,
+                bits % 1_000_000 / 10_000
+            ),
+            _ => write!(
+                f,
+                "{}.{:02}Gbit",
+                bits / 1_000_000_000,
+                bits % 1_000_000_000 / 10_000_000
+            ),
         }
     }
 }
@@ -231,15 +254,27 @@ mod tests {
     #[test]
     fn transmission_time_rounds_up_and_volume_down() {
         // 1514 bytes at 100 Mbit/s are exactly 121.12 µs (spec/qdisc.md, CAKE worked 1).
-        assert_eq!(Bytes::new(1514) / Rate::mbit(100), Duration::from_nanos(121_120));
-        assert_eq!(Bytes::new(1) / Rate::bytes_per_sec(3), Duration::from_nanos(333_333_334));
-        assert_eq!(Rate::bytes_per_sec(3) * Duration::from_nanos(333_333_333), Bytes::ZERO);
+        assert_eq!(
+            Bytes::new(1514) / Rate::mbit(100),
+            Duration::from_nanos(121_120)
+        );
+        assert_eq!(
+            Bytes::new(1) / Rate::bytes_per_sec(3),
+            Duration::from_nanos(333_333_334)
+        );
+        assert_eq!(
+            Rate::bytes_per_sec(3) * Duration::from_nanos(333_333_333),
+            Bytes::ZERO
+        );
     }
 
     #[test]
     fn extremes_do_not_overflow() {
         assert_eq!(Bytes::MAX / Rate::ZERO, Duration::MAX);
-        assert_eq!(Bytes::MAX / Rate::bytes_per_sec(1), Duration::from_nanos(u64::MAX));
+        assert_eq!(
+            Bytes::MAX / Rate::bytes_per_sec(1),
+            Duration::from_nanos(u64::MAX)
+        );
         assert_eq!(Rate::MAX * Duration::MAX, Bytes::MAX);
         assert_eq!(Rate::from_amount(Bytes::new(1), Duration::ZERO), Rate::MAX);
     }

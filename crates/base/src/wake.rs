@@ -2,7 +2,8 @@
 
 use crate::time::Instant;
 
-/// When a component must be polled again at the latest, and what for. Polling earlier is always allowed.
+/// When a component must be polled again at the latest, and what for. Polling earlier is always
+/// allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wake {
     /// The latest useful moment; in the past means "at once".
@@ -29,7 +30,8 @@ pub enum Reason {
     Pacing,
     /// The queueing discipline has a packet, or will have one then.
     Qdisc,
-    /// A timer of a connection: retransmission, tail probe, reordering, delayed acknowledgement, zero window, keepalive, closing.
+    /// A timer of a connection: retransmission, tail probe, reordering, delayed acknowledgement,
+    /// zero window, keepalive, closing.
     Timer,
     /// A connection leaves TIME-WAIT.
     Close,

@@ -1,4 +1,5 @@
-//! Rules of the workspace that no compiler checks: which crate sees which, features, licences, documentation, unsafe code.
+//! Rules of the workspace that no compiler checks: which crate sees which, features, licences,
+//! documentation, unsafe code.
 //!
 //! The facts come from `cargo metadata`; the rules are those of `ARCHITECTURE.md`.
 
@@ -10,8 +11,8 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-/// What each crate may depend on, of this workspace. `sim` and `rt` never see each other, neither do `cc` and `qdisc`; `lab` uses
-/// both `sim` and `rt`, for the same experiment in either world.
+/// What each crate may depend on, of this workspace. `sim` and `rt` never see each other, neither
+/// do `cc` and `qdisc`; `lab` uses both `sim` and `rt`, for the same experiment in either world.
 const ARROWS: [(&str, &[&str]); 11] = [
     ("base", &[]),
     ("cc", &["base"]),
@@ -23,7 +24,12 @@ const ARROWS: [(&str, &[&str]); 11] = [
     ("rt", &["base", "bql", "cc", "qdisc", "stack"]),
     ("smoltcp", &["base", "bql", "qdisc"]),
     ("live", &["base", "bql", "qdisc"]),
-    ("lab", &["base", "bql", "cc", "live", "qdisc", "rt", "sim", "stack", "xdp-io"]),
+    (
+        "lab",
+        &[
+            "base", "bql", "cc", "live", "qdisc", "rt", "sim", "stack", "xdp-io",
+        ],
+    ),
 ];
 /// Packages with binaries, which may link AF_XDP.
 const MAY_LINK_XDP: [&str; 2] = ["examples", "lab"];
@@ -31,12 +37,34 @@ const MAY_LINK_XDP: [&str; 2] = ["examples", "lab"];
 const NO_STD: [(&str, &[&str]); 4] = [
     ("base", &[]),
     ("cc", &["base", "libm"]),
-    ("qdisc", &["base", "libm", "rand_core", "rand_pcg", "serde_core", "siphasher"]),
-    ("bql", &["base", "libm", "qdisc", "rand_core", "rand_pcg", "serde_core", "siphasher"]),
+    (
+        "qdisc",
+        &[
+            "base",
+            "libm",
+            "rand_core",
+            "rand_pcg",
+            "serde_core",
+            "siphasher",
+        ],
+    ),
+    (
+        "bql",
+        &[
+            "base",
+            "libm",
+            "qdisc",
+            "rand_core",
+            "rand_pcg",
+            "serde_core",
+            "siphasher",
+        ],
+    ),
 ];
 /// A target without `std`: `rustup target add x86_64-unknown-none`.
 const BARE_TARGET: &str = "x86_64-unknown-none";
-/// Licences that a program under MIT or Apache-2.0 may include without further duties than naming their holders.
+/// Licences that a program under MIT or Apache-2.0 may include without further duties than naming
+/// their holders.
 const LICENCES: [&str; 11] = [
     "0BSD",
     "Apache-2.0",
@@ -64,25 +92,48 @@ struct Metadata {
 
 impl Metadata {
     fn read() -> Self {
-        // For the one platform that AF_XDP and TAP exist on; others would only add crates that are never built here.
-        let args = ["metadata", "--format-version=1", "--locked", "--filter-platform=x86_64-unknown-linux-gnu"];
+        // For the one platform that AF_XDP and TAP exist on; others would only add crates that are
+        // never built here.
+        let args = [
+            "metadata",
+            "--format-version=1",
+            "--locked",
+            "--filter-platform=x86_64-unknown-linux-gnu",
+        ];
         let output = cargo().args(args).output().expect("cargo runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         let json: Value = serde_json::from_slice(&output.stdout).expect("cargo writes JSON");
-        let packages = list(&json["packages"]).map(|package| (text(&package["id"]), package.clone())).collect();
+        let packages = list(&json["packages"])
+            .map(|package| (text(&package["id"]), package.clone()))
+            .collect();
         let normal = list(&json["resolve"]["nodes"])
             .map(|node| {
-                let normal = list(&node["deps"]).filter(|dep| list(&dep["dep_kinds"]).any(|kind| kind["kind"].is_null()));
-                (text(&node["id"]), normal.map(|dep| text(&dep["pkg"])).collect())
+                let normal = list(&node["deps"])
+                    .filter(|dep| list(&dep["dep_kinds"]).any(|kind| kind["kind"].is_null()));
+                (
+                    text(&node["id"]),
+                    normal.map(|dep| text(&dep["pkg"])).collect(),
+                )
             })
             .collect();
         let members = list(&json["workspace_members"]).map(text).collect();
-        Self { root: text(&json["workspace_root"]).into(), packages, members, normal }
+        Self {
+            root: text(&json["workspace_root"]).into(),
+            packages,
+            members,
+            normal,
+        }
     }
 
     /// The members: short name and package.
     fn members(&self) -> impl Iterator<Item = (String, &Value)> {
-        self.members.iter().map(|id| (self.name(id), &self.packages[id]))
+        self.members
+            .iter()
+            .map(|id| (self.name(id), &self.packages[id]))
     }
 
     /// A package's name, ours without the common prefix.
@@ -93,7 +144,11 @@ impl Metadata {
 
     /// Names of everything `crate_name` depends on, at any depth.
     fn tree(&self, crate_name: &str) -> Vec<String> {
-        let root = self.members.iter().find(|id| self.name(id) == crate_name).expect("a member of that name");
+        let root = self
+            .members
+            .iter()
+            .find(|id| self.name(id) == crate_name)
+            .expect("a member of that name");
         let (mut seen, mut open) = (Vec::new(), self.normal[root].clone());
         while let Some(id) = open.pop() {
             let name = self.name(&id);
@@ -125,7 +180,11 @@ fn text(value: &Value) -> String {
 fn declared(package: &Value) -> Vec<String> {
     list(&package["dependencies"])
         .filter(|dependency| dependency["kind"].is_null())
-        .filter_map(|dependency| text(&dependency["name"]).strip_prefix("tautline-").map(str::to_owned))
+        .filter_map(|dependency| {
+            text(&dependency["name"])
+                .strip_prefix("tautline-")
+                .map(str::to_owned)
+        })
         .collect()
 }
 
@@ -134,11 +193,17 @@ fn every_crate_sees_only_what_lies_below_it() {
     for (name, package) in METADATA.members() {
         let Some((_, allowed)) = ARROWS.iter().find(|(crate_name, _)| *crate_name == name) else {
             let place = text(&package["manifest_path"]);
-            assert!(!place.contains("/crates/"), "{name} has no line in the table of arrows");
+            assert!(
+                !place.contains("/crates/"),
+                "{name} has no line in the table of arrows"
+            );
             continue;
         };
         for seen in declared(package) {
-            assert!(allowed.contains(&seen.as_str()), "{name} must not see {seen}");
+            assert!(
+                allowed.contains(&seen.as_str()),
+                "{name} must not see {seen}"
+            );
         }
     }
 }
@@ -155,16 +220,31 @@ fn every_crate_of_the_table_exists() {
 fn only_packages_with_binaries_link_af_xdp() {
     for (name, package) in METADATA.members() {
         let links = declared(package).iter().any(|seen| seen == "xdp-io");
-        assert!(!links || MAY_LINK_XDP.contains(&name.as_str()), "{name} must not link xdp-io");
+        assert!(
+            !links || MAY_LINK_XDP.contains(&name.as_str()),
+            "{name} must not link xdp-io"
+        );
     }
 }
 
 #[test]
 fn no_feature_changes_behaviour() {
     for (name, package) in METADATA.members() {
-        let features: Vec<_> = package["features"].as_object().expect("a map").keys().map(String::as_str).collect();
-        let available: &[&str] = if MAY_LINK_XDP.contains(&name.as_str()) { &["af-xdp", "default"] } else { &[] };
-        assert!(features.iter().all(|feature| available.contains(feature)), "{name} has features {features:?}");
+        let features: Vec<_> = package["features"]
+            .as_object()
+            .expect("a map")
+            .keys()
+            .map(String::as_str)
+            .collect();
+        let available: &[&str] = if MAY_LINK_XDP.contains(&name.as_str()) {
+            &["af-xdp", "default"]
+        } else {
+            &[]
+        };
+        assert!(
+            features.iter().all(|feature| available.contains(feature)),
+            "{name} has features {features:?}"
+        );
     }
 }
 
@@ -172,26 +252,45 @@ fn no_feature_changes_behaviour() {
 fn the_crates_without_std_depend_on_nothing_that_needs_it() {
     for (name, expected) in NO_STD {
         assert_eq!(METADATA.tree(name), expected, "{name}");
-        let root = fs::read_to_string(METADATA.root.join("crates").join(name).join("src/lib.rs")).expect("a library");
+        let root = fs::read_to_string(METADATA.root.join("crates").join(name).join("src/lib.rs"))
+            .expect("a library");
         assert!(root.lines().any(|line| line == "#![no_std]"), "{name}");
     }
 }
 
-/// Where the bare target is installed, the crates are compiled for it; elsewhere the test above is all there is.
+/// Where the bare target is installed, the crates are compiled for it; elsewhere the test above is
+/// all there is.
 #[test]
 fn the_crates_without_std_compile_where_there_is_none() {
-    let rustc = Command::new("rustc").args(["--print=target-libdir", "--target", BARE_TARGET]).output().expect("rustc runs");
+    let rustc = Command::new("rustc")
+        .args(["--print=target-libdir", "--target", BARE_TARGET])
+        .output()
+        .expect("rustc runs");
     if !Path::new(String::from_utf8_lossy(&rustc.stdout).trim()).exists() {
         eprintln!("not checked: {BARE_TARGET} is not installed; `rustup target add {BARE_TARGET}`");
         return;
     }
-    let packages = NO_STD.iter().flat_map(|(name, _)| ["-p".to_owned(), format!("tautline-{name}")]);
+    let packages = NO_STD
+        .iter()
+        .flat_map(|(name, _)| ["-p".to_owned(), format!("tautline-{name}")]);
     let output = cargo()
-        .args(["check", "--locked", "--quiet", "--target", BARE_TARGET, "--target-dir", env!("CARGO_TARGET_TMPDIR")])
+        .args([
+            "check",
+            "--locked",
+            "--quiet",
+            "--target",
+            BARE_TARGET,
+            "--target-dir",
+            env!("CARGO_TARGET_TMPDIR"),
+        ])
         .args(packages)
         .output()
         .expect("cargo runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 #[test]
@@ -199,21 +298,30 @@ fn every_module_says_what_it_is_for() {
     for directory in ["crates", "examples", "benches"] {
         for file in sources(&METADATA.root.join(directory)) {
             let source = fs::read_to_string(&file).expect("a source file");
-            assert!(source.starts_with("//! ") || exempt(&file), "{} does not begin with `//!`", file.display());
+            assert!(
+                source.starts_with("//! ") || exempt(&file),
+                "{} does not begin with `//!`",
+                file.display()
+            );
         }
     }
 }
 
 /// Unit tests in a file of their own, and the roots of test programs, say it by their name.
 fn exempt(file: &Path) -> bool {
-    file.file_name().is_some_and(|name| name == "tests.rs" || name == "main.rs")
+    file.file_name()
+        .is_some_and(|name| name == "tests.rs" || name == "main.rs")
 }
 
 fn sources(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
+    let entries = fs::read_dir(directory)
+        .expect("a directory")
+        .map(|entry| entry.expect("an entry").path());
     entries
         .flat_map(|path| match path {
-            _ if path.is_dir() && path.file_name().is_some_and(|name| name != "target") => sources(&path),
+            _ if path.is_dir() && path.file_name().is_some_and(|name| name != "target") => {
+                sources(&path)
+            }
             _ if path.extension().is_some_and(|extension| extension == "rs") => vec![path],
             _ => Vec::new(),
         })
@@ -223,10 +331,15 @@ fn sources(directory: &Path) -> Vec<PathBuf> {
 #[test]
 fn only_the_af_xdp_crate_may_hold_unsafe_code() {
     for (name, package) in METADATA.members().filter(|(name, _)| name != "xdp-io") {
-        let ships = |target: &&Value| list(&target["kind"]).any(|kind| kind == "lib" || kind == "bin");
+        let ships =
+            |target: &&Value| list(&target["kind"]).any(|kind| kind == "lib" || kind == "bin");
         for target in list(&package["targets"]).filter(ships) {
             let source = fs::read_to_string(text(&target["src_path"])).expect("a source file");
-            assert!(source.lines().any(|line| line == "#![forbid(unsafe_code)]"), "{name}: {}", target["name"]);
+            assert!(
+                source.lines().any(|line| line == "#![forbid(unsafe_code)]"),
+                "{name}: {}",
+                target["name"]
+            );
         }
     }
 }
@@ -235,31 +348,50 @@ fn only_the_af_xdp_crate_may_hold_unsafe_code() {
 fn every_dependency_comes_under_a_permissive_licence() {
     for package in METADATA.packages.values() {
         let name = text(&package["name"]);
-        let licence = package["license"].as_str().unwrap_or_else(|| panic!("{name} names no licence"));
+        let licence = package["license"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{name} names no licence"));
         assert!(permits(licence), "{name} comes under {licence:?}");
     }
 }
 
-/// Whether an SPDX expression, or the older notation with a slash, offers terms we accept. `AND` binds tighter than `OR`; of
-/// parentheses only those around alternatives occur.
+/// Whether an SPDX expression, or the older notation with a slash, offers terms we accept. `AND`
+/// binds tighter than `OR`; of parentheses only those around alternatives occur.
 fn permits(expression: &str) -> bool {
     let conjunction = |all: &str| {
         all.split(" AND ").all(|term| {
             let term = term.trim_matches(|c| c == '(' || c == ')' || c == ' ');
-            term.split(" OR ").any(|licence| LICENCES.contains(&licence))
+            term.split(" OR ")
+                .any(|licence| LICENCES.contains(&licence))
         })
     };
     let expression = expression.replace(" / ", " OR ").replace('/', " OR ");
-    if expression.contains('(') { conjunction(&expression) } else { expression.split(" OR ").any(conjunction) }
+    if expression.contains('(') {
+        conjunction(&expression)
+    } else {
+        expression.split(" OR ").any(conjunction)
+    }
 }
 
 #[test]
 fn licence_expressions_are_understood() {
-    for accepted in ["MIT", "MIT/Apache-2.0", "LGPL-2.1 OR BSD-2-Clause", "(MIT OR GPL-2.0) AND Unicode-3.0", "MIT AND ISC"]
-    {
+    for accepted in [
+        "MIT",
+        "MIT/Apache-2.0",
+        "LGPL-2.1 OR BSD-2-Clause",
+        "(MIT OR GPL-2.0) AND Unicode-3.0",
+        "MIT AND ISC",
+    ] {
         assert!(permits(accepted), "{accepted}");
     }
-    for refused in ["GPL-2.0", "GPL-3.0-or-later", "MIT AND GPL-2.0", "(MIT OR ISC) AND GPL-2.0", "LGPL-2.1", ""] {
+    for refused in [
+        "GPL-2.0",
+        "GPL-3.0-or-later",
+        "MIT AND GPL-2.0",
+        "(MIT OR ISC) AND GPL-2.0",
+        "LGPL-2.1",
+        "",
+    ] {
         assert!(!permits(refused), "{refused}");
     }
 }

@@ -1,19 +1,20 @@
 //! [`Dql`]: dynamic queue limits, by the rule of Linux' `lib/dynamic_queue_limits.c`.
 //!
-//! Between two completions the limit must cover what the hardware can transmit. Two symptoms are looked for at each
-//! completion:
+//! Between two completions the limit must cover what the hardware can transmit. Two symptoms are
+//! looked for at each completion:
 //!
-//! * *starved*: more had been let in than the limit, and all of it is gone. The queue ran dry, or would have, so the
-//!   limit grows by what was missing;
-//! * *busy*: something was in the device all the time. What then was left over is slack; after a hold time the limit shrinks
-//!   by the least slack seen, and so never by more than was spare in the worst moment.
+//! * *starved*: more had been let in than the limit, and all of it is gone. The queue ran dry, or
+//!   would have, so the limit grows by what was missing;
+//! * *busy*: something was in the device all the time. What then was left over is slack; after a
+//!   hold time the limit shrinks by the least slack seen, and so never by more than was spare in
+//!   the worst moment.
 //!
-//! The printed pseudo-code of Imputato's thesis (figure 2.1) lacks two negations: its line 7 must read "over the limit and
-//! *not* in progress", its line 11 "and *not* all previous completed". Its prose and figure 2.2 are right, and are tests
-//! here.
+//! The printed pseudo-code of Imputato's thesis (figure 2.1) lacks two negations: its line 7 must
+//! read "over the limit and *not* in progress", its line 11 "and *not* all previous completed". Its
+//! prose and figure 2.2 are right, and are tests here.
 //!
-//! Counters are 32 bits wide and wrap, as the kernel's; amounts in flight stay below 2³¹, which the largest limit and the
-//! largest object guarantee.
+//! Counters are 32 bits wide and wrap, as the kernel's; amounts in flight stay below 2³¹, which the
+//! largest limit and the largest object guarantee.
 
 mod stall;
 
@@ -41,8 +42,8 @@ pub struct Config {
     pub limit_max: Bytes,
     /// `hold_time`: slack is watched for so long before the limit shrinks by it. 1 s (Linux).
     pub hold_time: Duration,
-    /// `stall_thrs`: something queued for so long without a completion is counted as a stall; 16 ms to 512 ms, in steps of 4 ms.
-    /// Off (Linux).
+    /// `stall_thrs`: something queued for so long without a completion is counted as a stall; 16 ms
+    /// to 512 ms, in steps of 4 ms. Off (Linux).
     pub stall_threshold: Option<Duration>,
 }
 
@@ -70,7 +71,11 @@ pub struct ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` must be {}, not {}", self.parameter, self.allowed, self.value)
+        write!(
+            f,
+            "`{}` must be {}, not {}",
+            self.parameter, self.allowed, self.value
+        )
     }
 }
 
@@ -95,7 +100,8 @@ pub struct Snapshot {
     pub stall_cnt: u64,
     /// The longest of them.
     pub stall_max: Duration,
-    /// Completions of more than was in flight. Not in sysfs, where this is a kernel bug; here a device may lie.
+    /// Completions of more than was in flight. Not in sysfs, where this is a kernel bug; here a
+    /// device may lie.
     pub overruns: u64,
 }
 
@@ -154,27 +160,41 @@ impl Dql {
     /// A queue with nothing in flight, its limit at the minimum.
     ///
     /// # Errors
-    /// A `limit_max` above the largest possible, a `limit_min` above `limit_max`, or a stall threshold out of range.
+    /// A `limit_max` above the largest possible, a `limit_min` above `limit_max`, or a stall
+    /// threshold out of range.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         let mut dql = Self::default();
         dql.reconfigure(config)?;
         Ok(dql)
     }
 
-    /// Takes new parameters while the queue runs. The limit moves at once if it lies outside the new bounds; a stall detector that
-    /// gets another threshold begins anew.
+    /// Takes new parameters while the queue runs. The limit moves at once if it lies outside the
+    /// new bounds; a stall detector that gets another threshold begins anew.
     ///
     /// # Errors
     /// As [`new`](Self::new); then nothing changes.
     pub fn reconfigure(&mut self, config: Config) -> Result<(), ConfigError> {
-        let Config { limit_min, limit_max, hold_time, stall_threshold } = config;
+        let Config {
+            limit_min,
+            limit_max,
+            hold_time,
+            stall_threshold,
+        } = config;
         let limit_max = at_most(LARGEST_LIMIT, "limit_max", limit_max)?;
         let limit_min = at_most(limit_max, "limit_min", limit_min)?;
         if let Some(threshold) = stall_threshold
-            && !stall::THRESHOLDS.contains(&((threshold.as_nanos() / stall::TICK.as_nanos()) as u64))
+            && !stall::THRESHOLDS
+                .contains(&((threshold.as_nanos() / stall::TICK.as_nanos()) as u64))
         {
-            let (value, allowed) = (alloc::format!("{threshold:?}"), "from 16ms to 512ms, or off".to_string());
-            return Err(ConfigError { parameter: "stall_thrs", value, allowed });
+            let (value, allowed) = (
+                alloc::format!("{threshold:?}"),
+                "from 16ms to 512ms, or off".to_string(),
+            );
+            return Err(ConfigError {
+                parameter: "stall_thrs",
+                value,
+                allowed,
+            });
         }
         if stall_threshold.unwrap_or_default() != self.stall_threshold {
             self.stalls = stall_threshold.map(Stalls::new);
@@ -236,7 +256,11 @@ impl Dql {
 
     /// Judges the completion of `amount` bytes, which `self.completed` does not yet include.
     fn judge(&self, amount: u32, over: u32) -> Finding {
-        let Previous { queued, over: previous_over, last_object } = self.previous;
+        let Previous {
+            queued,
+            over: previous_over,
+            last_object,
+        } = self.previous;
         let completed = self.completed.wrapping_add(amount);
         let in_progress = self.queued != completed;
         let previously_in_progress = queued != self.completed;
@@ -249,9 +273,17 @@ impl Dql {
             return Finding::Idle;
         }
         // A limit of twice a batch refills the device while it works on the batch before.
-        let beyond_two_batches = positive(self.limit.wrapping_add(previous_over), amount.wrapping_mul(2));
-        // The part of the last object below the limit was not needed, or the object would not have been let in.
-        let of_last_object = if previous_over > 0 { positive(last_object, previous_over) } else { 0 };
+        let beyond_two_batches = positive(
+            self.limit.wrapping_add(previous_over),
+            amount.wrapping_mul(2),
+        );
+        // The part of the last object below the limit was not needed, or the object would not have
+        // been let in.
+        let of_last_object = if previous_over > 0 {
+            positive(last_object, previous_over)
+        } else {
+            0
+        };
         Finding::Busy(beyond_two_batches.max(of_last_object))
     }
 
@@ -259,17 +291,29 @@ impl Dql {
     fn answer(&mut self, finding: Finding, now: Instant) -> u32 {
         match finding {
             Finding::Starved(shortage) => {
-                self.window = Some(Window { start: now, lowest: None });
+                self.window = Some(Window {
+                    start: now,
+                    lowest: None,
+                });
                 self.limit.saturating_add(shortage)
             }
             Finding::Busy(slack) => {
-                let Window { start, lowest } = self.window.unwrap_or(Window { start: now, lowest: None });
+                let Window { start, lowest } = self.window.unwrap_or(Window {
+                    start: now,
+                    lowest: None,
+                });
                 let lowest = lowest.map_or(slack, |lowest| lowest.min(slack));
                 if now - start > self.hold_time {
-                    self.window = Some(Window { start: now, lowest: None });
+                    self.window = Some(Window {
+                        start: now,
+                        lowest: None,
+                    });
                     return self.limit.saturating_sub(lowest);
                 }
-                self.window = Some(Window { start, lowest: Some(lowest) });
+                self.window = Some(Window {
+                    start,
+                    lowest: Some(lowest),
+                });
                 self.limit
             }
             Finding::Idle => self.limit,
@@ -285,7 +329,10 @@ impl Default for Dql {
 
 impl Limit for Dql {
     fn available(&self, _now: Instant) -> bool {
-        self.limit.wrapping_add(self.completed).wrapping_sub(self.queued) as i32 >= 0
+        self.limit
+            .wrapping_add(self.completed)
+            .wrapping_sub(self.queued) as i32
+            >= 0
     }
 
     fn opens_at(&self) -> Option<Instant> {
@@ -293,8 +340,14 @@ impl Limit for Dql {
     }
 
     fn queued(&mut self, bytes: Bytes, now: Instant) {
-        debug_assert!(bytes.get() <= LARGEST_OBJECT.into(), "an object of {bytes} is larger than DQL can count");
-        self.window.get_or_insert(Window { start: now, lowest: None });
+        debug_assert!(
+            bytes.get() <= LARGEST_OBJECT.into(),
+            "an object of {bytes} is larger than DQL can count"
+        );
+        self.window.get_or_insert(Window {
+            start: now,
+            lowest: None,
+        });
         self.last_object = bytes.get() as u32;
         if let Some(stalls) = &mut self.stalls {
             stalls.queued(now);
@@ -309,19 +362,34 @@ impl Limit for Dql {
         }
         let over = self.over();
         let finding = self.judge(amount, over);
-        let limit = self.answer(finding, now).clamp(self.limit_min, self.limit_max);
+        let limit = self
+            .answer(finding, now)
+            .clamp(self.limit_min, self.limit_max);
         let over = if limit == self.limit { over } else { 0 };
         self.limit = limit;
         self.completed = self.completed.wrapping_add(amount);
-        self.previous = Previous { queued: self.queued, over, last_object: self.last_object };
+        self.previous = Previous {
+            queued: self.queued,
+            over,
+            last_object: self.last_object,
+        };
     }
 
     fn reset(&mut self) {
-        let Self { overruns, stall_threshold, .. } = *self;
+        let Self {
+            overruns,
+            stall_threshold,
+            ..
+        } = *self;
         let mut stalls = self.stalls.take();
         stalls.iter_mut().for_each(Stalls::reset);
         let limits = Self::with_limits(self.limit_min, self.limit_max, self.hold_time);
-        *self = Self { overruns, stall_threshold, stalls, ..limits };
+        *self = Self {
+            overruns,
+            stall_threshold,
+            stalls,
+            ..limits
+        };
     }
 
     fn limit(&self) -> Bytes {
@@ -348,11 +416,14 @@ fn bytes(amount: u32) -> Bytes {
 
 /// `value` as the kernel's 32 bits, if it is no larger than `largest`.
 fn at_most(largest: u32, parameter: &'static str, value: Bytes) -> Result<u32, ConfigError> {
-    u32::try_from(value.get()).ok().filter(|&value| value <= largest).ok_or_else(|| ConfigError {
-        parameter,
-        value: value.to_string(),
-        allowed: alloc::format!("at most {}", bytes(largest)),
-    })
+    u32::try_from(value.get())
+        .ok()
+        .filter(|&value| value <= largest)
+        .ok_or_else(|| ConfigError {
+            parameter,
+            value: value.to_string(),
+            allowed: alloc::format!("at most {}", bytes(largest)),
+        })
 }
 
 #[cfg(test)]

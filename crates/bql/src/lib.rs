@@ -1,8 +1,9 @@
 //! The limited device ring: how much may stand in front of the hardware, and the only door to it.
 //!
-//! A ring that is always full adds its whole length to every packet's delay; a ring that runs dry wastes the link. Dynamic
-//! queue limits ([`Dql`], the algorithm behind Linux' byte queue limits) find the least amount of bytes that keeps the
-//! link busy, from nothing but the sizes of what is queued and completed.
+//! A ring that is always full adds its whole length to every packet's delay; a ring that runs dry
+//! wastes the link. Dynamic queue limits ([`Dql`], the algorithm behind Linux' byte queue limits)
+//! find the least amount of bytes that keeps the link busy, from nothing but the sizes of what is
+//! queued and completed.
 //!
 //! | module | holds |
 //! |---|---|
@@ -15,7 +16,8 @@
 //! | `port` | [`Port`]: queueing discipline, limit and ring as one |
 //! | `multi_port` | [`MultiPort`]: the same for a device with several transmit queues |
 //!
-//! Use [`Dql`] alone in a driver; [`Ring`] when something else schedules; [`Port`] for the whole way down.
+//! Use [`Dql`] alone in a driver; [`Ring`] when something else schedules; [`Port`] for the whole
+//! way down.
 //!
 //! ```
 //! use tautline_base::{Bytes, Instant};

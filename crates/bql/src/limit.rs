@@ -8,21 +8,23 @@ use crate::dql::Dql;
 
 /// A limit on the bytes queued in a device and not yet completed.
 ///
-/// *Ask, then queue*: [`queued`](Self::queued) follows an [`available`](Self::available) that was true. The answer does not
-/// depend on the size to come, so one object may overshoot the limit; a limit of zero still lets one through.
+/// *Ask, then queue*: [`queued`](Self::queued) follows an [`available`](Self::available) that was
+/// true. The answer does not depend on the size to come, so one object may overshoot the limit; a
+/// limit of zero still lets one through.
 pub trait Limit {
     /// True when another object may be queued at `now`.
     fn available(&self, now: Instant) -> bool;
 
-    /// The moment from which time alone makes it [`available`](Self::available): [`Instant::ZERO`] when it is, `None` when only a
-    /// completion can. Limits that meter by amount never answer with a later moment; those that meter by rate do.
+    /// The moment from which time alone makes it [`available`](Self::available): [`Instant::ZERO`]
+    /// when it is, `None` when only a completion can. Limits that meter by amount never answer with
+    /// a later moment; those that meter by rate do.
     fn opens_at(&self) -> Option<Instant>;
 
     /// `bytes` bytes were handed to the device.
     fn queued(&mut self, bytes: Bytes, now: Instant);
 
-    /// The device is done with `bytes` bytes. Call once per batch of completions, not once per packet, and not for
-    /// nothing: the size of the batches is what a limit learns from.
+    /// The device is done with `bytes` bytes. Call once per batch of completions, not once per
+    /// packet, and not for nothing: the size of the batches is what a limit learns from.
     fn completed(&mut self, bytes: Bytes, now: Instant);
 
     /// The device was reset and holds nothing.
@@ -34,7 +36,8 @@ pub trait Limit {
     /// Queued and not completed.
     fn in_flight(&self) -> Bytes;
 
-    /// The dynamic queue limit that this is, for its [snapshot](Dql::snapshot); `None` if it is of another kind.
+    /// The dynamic queue limit that this is, for its [snapshot](Dql::snapshot); `None` if it is of
+    /// another kind.
     fn as_dql(&self) -> Option<&Dql> {
         None
     }

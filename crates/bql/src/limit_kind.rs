@@ -1,4 +1,5 @@
-//! [`LimitKind`]: which limit stands in front of a ring, chosen at run time: on a command line, in the set-up of a simulation.
+//! [`LimitKind`]: which limit stands in front of a ring, chosen at run time: on a command line, in
+//! the set-up of a simulation.
 
 use alloc::boxed::Box;
 use alloc::string::ToString;
@@ -12,7 +13,8 @@ use crate::dql::{self, ConfigError, Dql};
 use crate::limit::{Limit, Unlimited};
 use crate::push::{self, Push};
 
-/// A limit on the bytes in a device, by name: `none`, `dql`, `bytes:N`, `push`. Its default is `dql` as Linux has it.
+/// A limit on the bytes in a device, by name: `none`, `dql`, `bytes:N`, `push`. Its default is
+/// `dql` as Linux has it.
 ///
 /// ```
 /// use tautline_bql::{Limit, LimitKind};
@@ -35,9 +37,14 @@ pub enum LimitKind {
 const WORDS: &str = "`dql`, `none`, `push`, or `bytes:N` with a size as 3028 or 64k";
 
 impl LimitKind {
-    /// Always `bytes`, whatever the device does: as in Linux, dynamic queue limits that cannot move.
+    /// Always `bytes`, whatever the device does: as in Linux, dynamic queue limits that cannot
+    /// move.
     pub fn fixed(bytes: Bytes) -> Self {
-        Self::Dql(dql::Config { limit_min: bytes, limit_max: bytes, ..dql::Config::default() })
+        Self::Dql(dql::Config {
+            limit_min: bytes,
+            limit_max: bytes,
+            ..dql::Config::default()
+        })
     }
 
     /// The limit, with nothing in flight.
@@ -96,7 +103,9 @@ impl fmt::Display for LimitKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unlimited => f.write_str("none"),
-            Self::Dql(config) if config.limit_min == config.limit_max => write!(f, "bytes:{}", config.limit_min.get()),
+            Self::Dql(config) if config.limit_min == config.limit_max => {
+                write!(f, "bytes:{}", config.limit_min.get())
+            }
             Self::Dql(_) => f.write_str("dql"),
             Self::Push(_) => f.write_str("push"),
         }
@@ -116,12 +125,23 @@ mod tests {
             assert_eq!(text.parse::<LimitKind>().expect(text).to_string(), text);
         }
         assert_eq!("bytes:64k".parse(), Ok(LimitKind::fixed(Bytes::kib(64))));
-        for text in ["", "DQL", "bytes", "bytes:", "bytes:-1", "bytes:x", "push:1"] {
+        for text in [
+            "", "DQL", "bytes", "bytes:", "bytes:-1", "bytes:x", "push:1",
+        ] {
             let error = text.parse::<LimitKind>().expect_err(text).to_string();
-            assert!(error.starts_with("`limit` must be `dql`, `none`") && error.ends_with(text), "{error}");
+            assert!(
+                error.starts_with("`limit` must be `dql`, `none`") && error.ends_with(text),
+                "{error}"
+            );
         }
-        let error = "bytes:2gb".parse::<LimitKind>().expect_err("more than 32 bits can count").to_string();
-        assert_eq!(error, "`limit_max` must be at most 1879048192b, not 2147483648b");
+        let error = "bytes:2gb"
+            .parse::<LimitKind>()
+            .expect_err("more than 32 bits can count")
+            .to_string();
+        assert_eq!(
+            error,
+            "`limit_max` must be at most 1879048192b, not 2147483648b"
+        );
     }
 
     /// What each lets into a device that completes nothing.
@@ -136,7 +156,10 @@ mod tests {
             }
             limit.in_flight().get() / 1514
         };
-        assert_eq!(["none", "dql", "push", "bytes:15140", "bytes:0"].map(let_in), [100, 1, 1, 11, 1]);
+        assert_eq!(
+            ["none", "dql", "push", "bytes:15140", "bytes:0"].map(let_in),
+            [100, 1, 1, 11, 1]
+        );
     }
 
     #[test]

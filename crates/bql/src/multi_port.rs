@@ -1,7 +1,9 @@
-//! [`MultiPort`]: the way down of one device with several transmit queues: one root discipline, a limited ring for each queue.
+//! [`MultiPort`]: the way down of one device with several transmit queues: one root discipline, a
+//! limited ring for each queue.
 //!
-//! A queue that has room again wakes the child that feeds it or the root above all (paper 002, §3.3; [`Waking`]). Either way room comes
-//! first, as with [`Port`](crate::Port): nothing is dequeued that could not be put at once.
+//! A queue that has room again wakes the child that feeds it or the root above all (paper 002,
+//! §3.3; [`Waking`]). Either way room comes first, as with [`Port`](crate::Port): nothing is
+//! dequeued that could not be put at once.
 
 use alloc::vec::Vec;
 
@@ -23,8 +25,9 @@ pub enum Waking {
     /// The child that feeds it, and no other: a full queue holds up nobody else. Linux' `mq`.
     #[default]
     Child,
-    /// The root, which serves its children in turn whatever queue their packets go to: the order among queues is the root's, and a
-    /// full queue holds up all. Since nobody knows which queue the root's next packet is for, it is asked only while every queue has room.
+    /// The root, which serves its children in turn whatever queue their packets go to: the order
+    /// among queues is the root's, and a full queue holds up all. Since nobody knows which queue
+    /// the root's next packet is for, it is asked only while every queue has room.
     Root,
 }
 
@@ -45,7 +48,11 @@ where
     F: Fn(&Packet<D::Frame>, usize) -> usize,
 {
     /// `root` feeding `rings`, one for each of its children; `None` if their numbers differ.
-    pub fn new(root: Mq<Packet<D::Frame>, Q, F>, rings: Vec<Ring<D, L>>, waking: Waking) -> Option<Self> {
+    pub fn new(
+        root: Mq<Packet<D::Frame>, Q, F>,
+        rings: Vec<Ring<D, L>>,
+        waking: Waking,
+    ) -> Option<Self> {
         (rings.len() == root.queues()).then(|| Self {
             root,
             queues: rings.into_iter().map(Queue::new).collect(),
@@ -55,13 +62,19 @@ where
     }
 
     /// Hands a packet to the discipline. It may come out in `drops`, or others in its place.
-    pub fn enqueue(&mut self, packet: Packet<D::Frame>, now: Instant, drops: &mut Drops<Packet<D::Frame>>) {
+    pub fn enqueue(
+        &mut self,
+        packet: Packet<D::Frame>,
+        now: Instant,
+        drops: &mut Drops<Packet<D::Frame>>,
+    ) {
         self.root.enqueue(packet, now, drops);
     }
 
-    /// Moves up to `budget` packets from the discipline into the rings, room first, then rings each doorbell once. `on_ring` sees each
-    /// packet as it will be on the wire, and its queue. Returns how many were moved: less than `budget` means that nobody who has
-    /// room has something to send now.
+    /// Moves up to `budget` packets from the discipline into the rings, room first, then rings each
+    /// doorbell once. `on_ring` sees each packet as it will be on the wire, and its queue. Returns
+    /// how many were moved: less than `budget` means that nobody who has room has something to send
+    /// now.
     pub fn transmit(
         &mut self,
         now: Instant,
@@ -77,7 +90,8 @@ where
         moved
     }
 
-    /// [`transmit`](Self::transmit) for one queue, as when it alone told of completions. With [`Waking::Root`] that wakes all.
+    /// [`transmit`](Self::transmit) for one queue, as when it alone told of completions. With
+    /// [`Waking::Root`] that wakes all.
     pub fn transmit_from(
         &mut self,
         number: usize,
@@ -160,30 +174,45 @@ where
     /// The end of a `transmit` for one queue.
     fn settle(&mut self, number: usize, now: Instant) {
         let Self { root, queues, .. } = self;
-        queues[number].settle(now, || root.child(number).is_some_and(|child| !child.backlog().is_empty()));
+        queues[number].settle(now, || {
+            root.child(number)
+                .is_some_and(|child| !child.backlog().is_empty())
+        });
     }
 
-    /// Appends every packet that queue `number` has completed to `done`; nothing if there is no such queue.
+    /// Appends every packet that queue `number` has completed to `done`; nothing if there is no
+    /// such queue.
     pub fn reap(&mut self, number: usize, now: Instant, done: &mut Vec<Packet<D::Frame>>) {
         if let Some(queue) = self.queues.get_mut(number) {
             queue.ring.reap(now, done);
         }
     }
 
-    /// The earliest moment at which [`transmit`](Self::transmit) may move a packet; `None` while only a completion changes that, and
-    /// when nothing is queued.
+    /// The earliest moment at which [`transmit`](Self::transmit) may move a packet; `None` while
+    /// only a completion changes that, and when nothing is queued.
     pub fn ready_at(&self) -> Option<Instant> {
         match self.waking {
-            Waking::Child => (0..self.queues.len()).filter_map(|number| self.ready_at_of(number)).min(),
-            Waking::Root => {
-                self.queues.iter().try_fold(self.root.ready_at()?, |at, queue| Some(at.max(queue.ring.opens_at()?)))
-            }
+            Waking::Child => (0..self.queues.len())
+                .filter_map(|number| self.ready_at_of(number))
+                .min(),
+            Waking::Root => self
+                .queues
+                .iter()
+                .try_fold(self.root.ready_at()?, |at, queue| {
+                    Some(at.max(queue.ring.opens_at()?))
+                }),
         }
     }
 
     /// [`ready_at`](Self::ready_at) for queue `number` and its child.
     pub fn ready_at_of(&self, number: usize) -> Option<Instant> {
-        Some(self.queues.get(number)?.ring.opens_at()?.max(self.root.ready_at_of(number)?))
+        Some(
+            self.queues
+                .get(number)?
+                .ring
+                .opens_at()?
+                .max(self.root.ready_at_of(number)?),
+        )
     }
 
     /// What waits in the discipline; the rings are not counted.

@@ -24,17 +24,26 @@ where
 {
     /// `qdisc` feeding `ring`.
     pub const fn new(qdisc: Q, ring: Ring<D, L>) -> Self {
-        Self { qdisc, queue: Queue::new(ring) }
+        Self {
+            qdisc,
+            queue: Queue::new(ring),
+        }
     }
 
     /// Hands a packet to the discipline. It may come out in `drops`, or others in its place.
-    pub fn enqueue(&mut self, packet: Packet<D::Frame>, now: Instant, drops: &mut Drops<Packet<D::Frame>>) {
+    pub fn enqueue(
+        &mut self,
+        packet: Packet<D::Frame>,
+        now: Instant,
+        drops: &mut Drops<Packet<D::Frame>>,
+    ) {
         self.qdisc.enqueue(packet, now, drops);
     }
 
-    /// Moves up to `budget` packets from the discipline into the ring, room first, and rings the doorbell once. `on_ring`
-    /// sees each packet as it will be on the wire. Returns how many were moved: less than `budget` means that the ring is
-    /// full or the discipline has nothing to send now.
+    /// Moves up to `budget` packets from the discipline into the ring, room first, and rings the
+    /// doorbell once. `on_ring` sees each packet as it will be on the wire. Returns how many were
+    /// moved: less than `budget` means that the ring is full or the discipline has nothing to send
+    /// now.
     pub fn transmit(
         &mut self,
         now: Instant,
@@ -47,7 +56,9 @@ where
             if !self.queue.ring.is_open(now) {
                 break;
             }
-            let Some(packet) = self.qdisc.dequeue(now, drops) else { break };
+            let Some(packet) = self.qdisc.dequeue(now, drops) else {
+                break;
+            };
             self.queue.put(packet, now, &mut on_ring);
             moved += 1;
         }
@@ -60,8 +71,8 @@ where
         self.queue.ring.reap(now, done);
     }
 
-    /// The earliest moment at which [`transmit`](Self::transmit) may move a packet; `None` while the ring is closed, which
-    /// only a completion changes, and when nothing is queued.
+    /// The earliest moment at which [`transmit`](Self::transmit) may move a packet; `None` while
+    /// the ring is closed, which only a completion changes, and when nothing is queued.
     pub fn ready_at(&self) -> Option<Instant> {
         Some(self.queue.ring.opens_at()?.max(self.qdisc.ready_at()?))
     }
@@ -96,8 +107,8 @@ where
         &mut self.queue.ring
     }
 
-    /// Resets the device and gives up every packet in it. What the discipline holds stays and is sent when the device
-    /// comes back.
+    /// Resets the device and gives up every packet in it. What the discipline holds stays and is
+    /// sent when the device comes back.
     pub fn reset(&mut self, drops: &mut Drops<Packet<D::Frame>>) {
         self.queue.ring.reset(drops);
         self.queue.forget();

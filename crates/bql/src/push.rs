@@ -1,18 +1,21 @@
-//! [`Push`]: push-based flow control (Imputato's thesis, eq. 5.1): the discipline above sets the pace of its own packets instead of
-//! being asked for more whenever the ring has room.
+//! [`Push`]: push-based flow control (Imputato's thesis, eq. 5.1): the discipline above sets the
+//! pace of its own packets instead of being asked for more whenever the ring has room.
 //!
 //! *dequeue rate = service rate + k · (desired − in flight)*
 //!
-//! A ring that pulls is refilled in bursts as large as its interrupts are coarse, so whatever watches the departures above it (PIE's
-//! rate estimator) sees bursts, not the link. Here packets leave the discipline evenly, slightly faster than the device serves while
-//! too little is in flight and slightly slower while too much is; what is in flight settles at `desired`.
+//! A ring that pulls is refilled in bursts as large as its interrupts are coarse, so whatever
+//! watches the departures above it (PIE's rate estimator) sees bursts, not the link. Here packets
+//! leave the discipline evenly, slightly faster than the device serves while too little is in
+//! flight and slightly slower while too much is; what is in flight settles at `desired`.
 //!
-//! Stability: an excess decays by exp(−k·t). Corrected every h seconds it becomes (1 − k·h) of itself: stable for k·h < 2, without
-//! overshoot for k·h ≤ 1. Seen τ late, it does not oscillate for k·τ ≤ 1/e and is stable for k·τ < π/2. So k must stay below about
-//! 1 / (3 · time between completions): the default of 200 per second suits interrupts up to 1.8 ms apart.
+//! Stability: an excess decays by exp(−k·t). Corrected every h seconds it becomes (1 − k·h) of
+//! itself: stable for k·h < 2, without overshoot for k·h ≤ 1. Seen τ late, it does not oscillate
+//! for k·τ ≤ 1/e and is stable for k·τ < π/2. So k must stay below about 1 / (3 · time between
+//! completions): the default of 200 per second suits interrupts up to 1.8 ms apart.
 //!
-//! The service rate is learnt from completions while the device is busy; until the first such completion, [`Dql`] limits. An empty
-//! device always takes a packet, so a wrong estimate delays, but never blocks.
+//! The service rate is learnt from completions while the device is busy; until the first such
+//! completion, [`Dql`] limits. An empty device always takes a packet, so a wrong estimate delays,
+//! but never blocks.
 
 use alloc::string::ToString;
 use core::time::Duration;
@@ -27,13 +30,17 @@ use crate::limit::Limit;
 pub struct Config {
     /// k: the share of the excess that is corrected per second. 200.
     pub gain: u32,
-    /// What should be in flight; `None`: twice what one completion brings, but at least two full frames.
+    /// What should be in flight; `None`: twice what one completion brings, but at least two full
+    /// frames.
     pub desired: Option<Bytes>,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { gain: 200, desired: None }
+        Self {
+            gain: 200,
+            desired: None,
+        }
     }
 }
 
@@ -72,12 +79,22 @@ impl Push {
     /// # Errors
     /// If `gain` is zero, or `desired` is less than two full frames.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
-        let refuse = |parameter, value, allowed: &str| Err(ConfigError { parameter, value, allowed: allowed.to_string() });
+        let refuse = |parameter, value, allowed: &str| {
+            Err(ConfigError {
+                parameter,
+                value,
+                allowed: allowed.to_string(),
+            })
+        };
         if config.gain == 0 {
             return refuse("gain", config.gain.to_string(), "at least 1 per second");
         }
         if let Some(desired) = config.desired.filter(|&desired| desired < LEAST_DESIRED) {
-            return refuse("desired", desired.to_string(), "at least 3028b, two full frames");
+            return refuse(
+                "desired",
+                desired.to_string(),
+                "at least 3028b, two full frames",
+            );
         }
         Ok(Self {
             config,
@@ -90,21 +107,30 @@ impl Push {
         })
     }
 
-    /// The rate at which the device serves, once it was seen; eq. 5.1's estimate of what is available.
+    /// The rate at which the device serves, once it was seen; eq. 5.1's estimate of what is
+    /// available.
     pub fn service_rate(&self) -> Option<Rate> {
         self.service.map(|service| service.rate)
     }
 
     /// What should be in flight.
     pub fn desired(&self) -> Bytes {
-        let learnt = self.service.map_or(Bytes::ZERO, |service| service.batch * 2);
-        self.config.desired.unwrap_or_else(|| learnt.max(LEAST_DESIRED))
+        let learnt = self
+            .service
+            .map_or(Bytes::ZERO, |service| service.batch * 2);
+        self.config
+            .desired
+            .unwrap_or_else(|| learnt.max(LEAST_DESIRED))
     }
 
     /// The pace that eq. 5.1 sets now; `None` while the service rate is unknown.
     pub fn pace(&self) -> Option<Rate> {
         let service = self.service?.rate.as_bytes_per_sec();
-        let (desired, in_flight, gain) = (self.desired().get(), self.in_flight.get(), u64::from(self.config.gain));
+        let (desired, in_flight, gain) = (
+            self.desired().get(),
+            self.in_flight.get(),
+            u64::from(self.config.gain),
+        );
         let faster = desired.saturating_sub(in_flight).saturating_mul(gain);
         let slower = in_flight.saturating_sub(desired).saturating_mul(gain);
         let pace = service.saturating_add(faster).saturating_sub(slower);
@@ -119,11 +145,17 @@ impl Push {
         if now <= since {
             return;
         }
-        let seen = Service { rate: Rate::from_amount(self.uncounted, now - since), batch: self.uncounted };
+        let seen = Service {
+            rate: Rate::from_amount(self.uncounted, now - since),
+            batch: self.uncounted,
+        };
         self.service = Some(match self.service {
             None => seen,
             Some(Service { rate, batch }) => Service {
-                rate: Rate::bytes_per_sec(average(rate.as_bytes_per_sec(), seen.rate.as_bytes_per_sec())),
+                rate: Rate::bytes_per_sec(average(
+                    rate.as_bytes_per_sec(),
+                    seen.rate.as_bytes_per_sec(),
+                )),
                 batch: Bytes::new(average(batch.get(), seen.batch.get())),
             },
         });
@@ -134,7 +166,11 @@ impl Push {
 
 /// An exponential average with weight 1/8, rounded towards the sample so that it arrives.
 fn average(average: u64, sample: u64) -> u64 {
-    if sample > average { average + (sample - average).div_ceil(8) } else { average - (average - sample).div_ceil(8) }
+    if sample > average {
+        average + (sample - average).div_ceil(8)
+    } else {
+        average - (average - sample).div_ceil(8)
+    }
 }
 
 impl Limit for Push {
@@ -159,7 +195,8 @@ impl Limit for Push {
         self.busy_since.get_or_insert(now);
         self.in_flight += bytes;
         if let Some(pace) = self.pace() {
-            // Late callers are not owed the time they missed: that would be the burst this limit exists to avoid.
+            // Late callers are not owed the time they missed: that would be the burst this limit
+            // exists to avoid.
             self.next = self.next.max(now) + (bytes / pace).min(Duration::from_secs(1));
         }
     }
@@ -181,7 +218,11 @@ impl Limit for Push {
 
     /// What it lets the bytes in flight settle at.
     fn limit(&self) -> Bytes {
-        if self.service.is_some() { self.desired() } else { self.start.limit() }
+        if self.service.is_some() {
+            self.desired()
+        } else {
+            self.start.limit()
+        }
     }
 
     fn in_flight(&self) -> Bytes {
@@ -198,8 +239,15 @@ mod tests {
     const FRAME: Bytes = Bytes::new(1514);
 
     fn known(gain: u32, desired: u64, in_flight: u64) -> Push {
-        let mut push = Push::new(Config { gain, desired: Some(Bytes::new(desired)) }).expect("valid");
-        push.service = Some(Service { rate: Rate::bytes_per_sec(12_500_000), batch: FRAME });
+        let mut push = Push::new(Config {
+            gain,
+            desired: Some(Bytes::new(desired)),
+        })
+        .expect("valid");
+        push.service = Some(Service {
+            rate: Rate::bytes_per_sec(12_500_000),
+            batch: FRAME,
+        });
         push.in_flight = Bytes::new(in_flight);
         push
     }
@@ -207,25 +255,42 @@ mod tests {
     /// spec/qdisc.md §17, worked: 12.5 MB/s, 15 140 bytes desired, 30 280 in flight, k = 200/s.
     #[test]
     fn the_worked_example_of_equation_5_1() {
-        assert_eq!(known(200, 15_140, 30_280).pace(), Some(Rate::bytes_per_sec(9_472_000)));
-        assert_eq!(known(200, 15_140, 15_140).pace(), Some(Rate::bytes_per_sec(12_500_000)));
-        assert_eq!(known(200, 15_140, 0).pace(), Some(Rate::bytes_per_sec(15_528_000)));
-        assert_eq!(known(200, 15_140, 10 << 20).pace(), Some(Rate::bytes_per_sec(12_500_000 / 8)), "never stops");
+        assert_eq!(
+            known(200, 15_140, 30_280).pace(),
+            Some(Rate::bytes_per_sec(9_472_000))
+        );
+        assert_eq!(
+            known(200, 15_140, 15_140).pace(),
+            Some(Rate::bytes_per_sec(12_500_000))
+        );
+        assert_eq!(
+            known(200, 15_140, 0).pace(),
+            Some(Rate::bytes_per_sec(15_528_000))
+        );
+        assert_eq!(
+            known(200, 15_140, 10 << 20).pace(),
+            Some(Rate::bytes_per_sec(12_500_000 / 8)),
+            "never stops"
+        );
     }
 
-    /// A fluid device serves 12.5 MB/s; the excess of 15 140 bytes is 1/e of itself, 5570 bytes, after 1/k = 5 ms.
+    /// A fluid device serves 12.5 MB/s; the excess of 15 140 bytes is 1/e of itself, 5570 bytes,
+    /// after 1/k = 5 ms.
     #[test]
     fn an_excess_decays_by_e_in_a_time_of_one_over_k() {
         let (mut in_flight, step) = (30_280.0_f64, 1e-5);
         for _ in 0..500 {
-            let pace = known(200, 15_140, in_flight as u64).pace().expect("known").as_bytes_per_sec();
+            let pace = known(200, 15_140, in_flight as u64)
+                .pace()
+                .expect("known")
+                .as_bytes_per_sec();
             in_flight += (pace as f64 - 12.5e6) * step;
         }
         assert!((in_flight - 15_140.0 - 5570.0).abs() < 60.0, "{in_flight}");
     }
 
-    /// Drives `push` with a saturating producer and a device of `rate` that completes every `interval`; the bytes in flight right
-    /// before each completion.
+    /// Drives `push` with a saturating producer and a device of `rate` that completes every
+    /// `interval`; the bytes in flight right before each completion.
     fn saturate(push: &mut Push, rate: Rate, interval: Duration, rounds: u32) -> Vec<u64> {
         let (mut now, mut seen, mut owed) = (Instant::from_millis(1), Vec::new(), Bytes::ZERO);
         for _ in 0..rounds {
@@ -244,7 +309,11 @@ mod tests {
             if done > 0 {
                 push.completed(Bytes::new(done), now);
             }
-            owed = if push.in_flight() == Bytes::ZERO { Bytes::ZERO } else { owed - Bytes::new(done) };
+            owed = if push.in_flight() == Bytes::ZERO {
+                Bytes::ZERO
+            } else {
+                owed - Bytes::new(done)
+            };
         }
         seen
     }
@@ -252,23 +321,54 @@ mod tests {
     #[test]
     fn what_is_in_flight_settles_at_what_is_desired_while_the_device_stays_busy() {
         let desired = Bytes::new(20 * 1514);
-        let mut push = Push::new(Config { gain: 200, desired: Some(desired) }).expect("valid");
-        let seen = saturate(&mut push, Rate::bytes_per_sec(12_500_000), Duration::from_micros(500), 2000);
+        let mut push = Push::new(Config {
+            gain: 200,
+            desired: Some(desired),
+        })
+        .expect("valid");
+        let seen = saturate(
+            &mut push,
+            Rate::bytes_per_sec(12_500_000),
+            Duration::from_micros(500),
+            2000,
+        );
         let settled = &seen[1000..];
-        assert!(settled.iter().all(|&bytes| bytes > 5 * 1514 && bytes < 35 * 1514), "{:?}", settled.iter().max());
+        assert!(
+            settled
+                .iter()
+                .all(|&bytes| bytes > 5 * 1514 && bytes < 35 * 1514),
+            "{:?}",
+            settled.iter().max()
+        );
         let rate = push.service_rate().expect("seen").as_bytes_per_sec();
         assert!((11_900_000..13_100_000).contains(&rate), "{rate}");
     }
 
     #[test]
     fn too_little_or_no_gain_is_refused() {
-        assert_eq!(Push::new(Config { gain: 0, desired: None }).expect_err("no gain").parameter, "gain");
-        let error = Push::new(Config { gain: 1, desired: Some(FRAME) }).expect_err("one frame");
-        assert_eq!(error.to_string(), "`desired` must be at least 3028b, two full frames, not 1514b");
+        assert_eq!(
+            Push::new(Config {
+                gain: 0,
+                desired: None
+            })
+            .expect_err("no gain")
+            .parameter,
+            "gain"
+        );
+        let error = Push::new(Config {
+            gain: 1,
+            desired: Some(FRAME),
+        })
+        .expect_err("one frame");
+        assert_eq!(
+            error.to_string(),
+            "`desired` must be at least 3028b, two full frames, not 1514b"
+        );
     }
 
     proptest! {
-        /// Whatever happens: an empty device is open, nothing overflows, and `opens_at` agrees with `available`.
+        /// Whatever happens: an empty device is open, nothing overflows, and `opens_at` agrees with
+        /// `available`.
         #[test]
         fn it_never_blocks_an_empty_device(events in proptest::collection::vec((0..3u8, 0..100_000u64, any::<u32>()), 0..300)) {
             let mut push = Push::new(Config::default()).expect("valid");

@@ -1,4 +1,5 @@
-//! [`Queue`]: a ring, and what passed it and what stopped it: what [`Port`](crate::Port) and [`MultiPort`](crate::MultiPort) share.
+//! [`Queue`]: a ring, and what passed it and what stopped it: what [`Port`](crate::Port) and
+//! [`MultiPort`](crate::MultiPort) share.
 
 use tautline_base::{Bytes, Device, Instant, Item, Packet};
 
@@ -7,7 +8,8 @@ use crate::ring::{Ring, Shut};
 
 /// What one device queue counted.
 ///
-/// There is no count of requeues, as Linux has: room comes first, so nothing is ever dequeued and put back.
+/// There is no count of requeues, as Linux has: room comes first, so nothing is ever dequeued and
+/// put back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TxStats {
     /// Packets put.
@@ -16,9 +18,11 @@ pub struct TxStats {
     pub bytes: Bytes,
     /// Doorbells rung: one for all that a `transmit` put.
     pub bulks: u64,
-    /// How often a `transmit` left packets behind because the ring was full, counted once until it was open again.
+    /// How often a `transmit` left packets behind because the ring was full, counted once until it
+    /// was open again.
     pub ring_full: u64,
-    /// How often one left packets behind because the limit was reached, counted once until it was open again.
+    /// How often one left packets behind because the limit was reached, counted once until it was
+    /// open again.
     pub limit_reached: u64,
 }
 
@@ -40,8 +44,19 @@ pub(crate) struct Queue<D: Device, L> {
 
 impl<D: Device, L> Queue<D, L> {
     pub(crate) const fn new(ring: Ring<D, L>) -> Self {
-        let stats = TxStats { packets: 0, bytes: Bytes::ZERO, bulks: 0, ring_full: 0, limit_reached: 0 };
-        Self { ring, stats, put: 0, stopped: false }
+        let stats = TxStats {
+            packets: 0,
+            bytes: Bytes::ZERO,
+            bulks: 0,
+            ring_full: 0,
+            limit_reached: 0,
+        };
+        Self {
+            ring,
+            stats,
+            put: 0,
+            stopped: false,
+        }
     }
 
     /// Nothing is in the ring any more.
@@ -53,9 +68,17 @@ impl<D: Device, L> Queue<D, L> {
 impl<D: Device, L: Limit> Queue<D, L> {
     /// Puts `packet` into the ring, which is open.
     #[inline]
-    pub(crate) fn put(&mut self, packet: Packet<D::Frame>, now: Instant, show: impl FnOnce(&Packet<D::Frame>)) {
+    pub(crate) fn put(
+        &mut self,
+        packet: Packet<D::Frame>,
+        now: Instant,
+        show: impl FnOnce(&Packet<D::Frame>),
+    ) {
         let bytes = packet.len();
-        let slot = self.ring.slot(now).expect("it was found open, and time did not pass");
+        let slot = self
+            .ring
+            .slot(now)
+            .expect("it was found open, and time did not pass");
         slot.put_shown(packet, now, show);
         self.put += 1;
         self.stats.packets += 1;

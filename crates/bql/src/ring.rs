@@ -1,7 +1,8 @@
 //! [`Ring`]: a device's transmit ring behind a limit, entered through a [`Slot`].
 //!
-//! Linux lets a driver take a packet, then stops its queue, and takes back what did not fit. Here room comes first: a
-//! `Slot` is a borrow of the ring with room in it and the limit not reached, so nothing is ever dequeued and put back.
+//! Linux lets a driver take a packet, then stops its queue, and takes back what did not fit. Here
+//! room comes first: a `Slot` is a borrow of the ring with room in it and the limit not reached, so
+//! nothing is ever dequeued and put back.
 
 use alloc::vec::Vec;
 
@@ -25,7 +26,12 @@ pub struct Ring<D: Device, L = Dql> {
 impl<D: Device, L: Limit> Ring<D, L> {
     /// The ring of `device`, which must be empty, behind `limit`.
     pub const fn new(device: D, limit: L) -> Self {
-        Self { device, limit, put: false, lost: Vec::new() }
+        Self {
+            device,
+            limit,
+            put: false,
+            lost: Vec::new(),
+        }
     }
 
     /// True when a packet may be put: the device has room and the limit is not reached.
@@ -44,7 +50,11 @@ impl<D: Device, L: Limit> Ring<D, L> {
 
     /// The moment from which time alone opens it; `None` while only a completion can.
     pub fn opens_at(&self) -> Option<Instant> {
-        if self.device.room() > 0 { self.limit.opens_at() } else { None }
+        if self.device.room() > 0 {
+            self.limit.opens_at()
+        } else {
+            None
+        }
     }
 
     /// The permission to put one packet, if there is room for it.
@@ -74,7 +84,8 @@ impl<D: Device, L: Limit> Ring<D, L> {
         self.device.in_flight()
     }
 
-    /// Resets the device, gives every packet in it up, then resets the limit, which must never count what is gone.
+    /// Resets the device, gives every packet in it up, then resets the limit, which must never
+    /// count what is gone.
     pub fn reset(&mut self, drops: &mut Drops<Packet<D::Frame>>) {
         self.device.reset(&mut self.lost);
         for packet in self.lost.drain(..) {
@@ -89,7 +100,8 @@ impl<D: Device, L: Limit> Ring<D, L> {
         &self.device
     }
 
-    /// The device, for receiving and for its own settings. Transmitting past the ring would confuse the limit.
+    /// The device, for receiving and for its own settings. Transmitting past the ring would confuse
+    /// the limit.
     pub const fn device_mut(&mut self) -> &mut D {
         &mut self.device
     }
@@ -121,18 +133,29 @@ pub struct Slot<'a, D: Device, L> {
 }
 
 impl<D: Device, L: Limit> Slot<'_, D, L> {
-    /// Puts `packet` into the ring: its bytes are finished, the limit counts it, the device owns it.
+    /// Puts `packet` into the ring: its bytes are finished, the limit counts it, the device owns
+    /// it.
     pub fn put(self, packet: Packet<D::Frame>, now: Instant) {
         self.put_shown(packet, now, |_| {});
     }
 
     /// [`put`](Self::put), with a look at the packet as it will be on the wire.
-    pub fn put_shown(self, mut packet: Packet<D::Frame>, now: Instant, show: impl FnOnce(&Packet<D::Frame>)) {
+    pub fn put_shown(
+        self,
+        mut packet: Packet<D::Frame>,
+        now: Instant,
+        show: impl FnOnce(&Packet<D::Frame>),
+    ) {
         packet.finish();
         show(&packet);
         // From here on it is the ring that holds it.
         packet.set_enqueued(now);
-        let Ring { device, limit, put, lost: _ } = self.ring;
+        let Ring {
+            device,
+            limit,
+            put,
+            lost: _,
+        } = self.ring;
         limit.queued(packet.len(), now);
         device.put(packet, now);
         *put = true;

@@ -1,4 +1,5 @@
-//! [`Algorithm`]: the controllers of this crate by name, and [`Factory`], which also makes a stranger's.
+//! [`Algorithm`]: the controllers of this crate by name, and [`Factory`], which also makes a
+//! stranger's.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -16,7 +17,8 @@ use crate::dctcp::Dctcp;
 use crate::prague::Prague;
 use crate::reno::Reno;
 
-/// A congestion-control algorithm of this crate, named as `net.ipv4.tcp_congestion_control` names it.
+/// A congestion-control algorithm of this crate, named as `net.ipv4.tcp_congestion_control` names
+/// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Algorithm {
     /// NewReno (RFC 5681, RFC 6582).
@@ -32,7 +34,8 @@ pub enum Algorithm {
     BbrnAqm,
     /// BBR-n with the numbers of its repository's head: [`bbr::Params::bbrn_2023`].
     Bbrn2023,
-    /// BBR-n with the numbers of its first patch, whose start may never end: [`bbr::Params::bbrn_first`].
+    /// BBR-n with the numbers of its first patch, whose start may never end:
+    /// [`bbr::Params::bbrn_first`].
     BbrnFirst,
     /// BBRv3 (draft-ietf-ccwg-bbr).
     Bbr3,
@@ -110,7 +113,9 @@ impl FromStr for Algorithm {
     type Err = UnknownAlgorithm;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let known = Self::ALL.into_iter().find(|algorithm| algorithm.name() == name);
+        let known = Self::ALL
+            .into_iter()
+            .find(|algorithm| algorithm.name() == name);
         known.ok_or_else(|| UnknownAlgorithm { name: name.into() })
     }
 }
@@ -125,13 +130,16 @@ pub struct UnknownAlgorithm {
 impl fmt::Display for UnknownAlgorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "unknown congestion control \"{}\"; known:", self.name)?;
-        Algorithm::ALL.iter().try_for_each(|known| write!(f, " {known}"))
+        Algorithm::ALL
+            .iter()
+            .try_for_each(|known| write!(f, " {known}"))
     }
 }
 
 impl core::error::Error for UnknownAlgorithm {}
 
-/// Makes a controller for each new connection: one of [`Algorithm`], or any other implementation of [`Controller`].
+/// Makes a controller for each new connection: one of [`Algorithm`], or any other implementation of
+/// [`Controller`].
 #[derive(Clone)]
 pub struct Factory(
     #[expect(clippy::type_complexity, reason = "the only place that spells it")]
@@ -179,7 +187,10 @@ mod tests {
         for algorithm in Algorithm::ALL {
             assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
             let config = Config::new(Bytes::new(1448));
-            assert_eq!(Factory::from(algorithm).build(&config).name(), algorithm.name());
+            assert_eq!(
+                Factory::from(algorithm).build(&config).name(),
+                algorithm.name()
+            );
         }
     }
 
@@ -187,6 +198,9 @@ mod tests {
     fn an_unknown_name_is_answered_with_the_known_ones() {
         let error = "vegas".parse::<Algorithm>().unwrap_err();
         let known = Algorithm::ALL.map(Algorithm::name).join(" ");
-        assert_eq!(error.to_string(), alloc::format!("unknown congestion control \"vegas\"; known: {known}"));
+        assert_eq!(
+            error.to_string(),
+            alloc::format!("unknown congestion control \"vegas\"; known: {known}")
+        );
     }
 }

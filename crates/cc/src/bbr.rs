@@ -1,8 +1,10 @@
-//! BBR version 1 as in Linux (`tcp_bbr.c`; Cardwell et al., "BBR: Congestion-Based Congestion Control", ACM Queue 2016;
-//! draft-cardwell-iccrg-bbr-congestion-control-00), and BBR-n as parameters of it.
+//! BBR version 1 as in Linux (`tcp_bbr.c`; Cardwell et al., "BBR: Congestion-Based Congestion
+//! Control", ACM Queue 2016; draft-cardwell-iccrg-bbr-congestion-control-00), and BBR-n as
+//! parameters of it.
 //!
-//! It models the path by two numbers that it measures one at a time, the bandwidth and the round trip without queues, and
-//! sends at the one with about two products of both in flight. Losses and marks do not move it.
+//! It models the path by two numbers that it measures one at a time, the bandwidth and the round
+//! trip without queues, and sends at the one with about two products of both in flight. Losses and
+//! marks do not move it.
 //!
 //! | module | holds |
 //! |---|---|
@@ -16,15 +18,18 @@
 //! | `recovery` | packet conservation |
 //! | `network` | what the model says about the window: bandwidth-delay products, bursts |
 //!
-//! Where Linux counts packets this counts bytes, and where it multiplies by 2²⁴ per microsecond this computes exactly.
-//! One thing is not as in Linux: the window that PROBE_RTT returns to is the one it left, where Linux takes a larger one of
-//! the last loss recovery if there was one; the target bounds both.
+//! Where Linux counts packets this counts bytes, and where it multiplies by 2²⁴ per microsecond
+//! this computes exactly. One thing is not as in Linux: the window that PROBE_RTT returns to is the
+//! one it left, where Linux takes a larger one of the last loss recovery if there was one; the
+//! target bounds both.
 
 use tautline_base::{Bytes, Instant, Rate};
 
 use crate::chance::Chance;
 use crate::config::Config;
-use crate::controller::{Ack, Congestion, Controller, Idle, Loss, Model, Recovery as Owner, Signal, Verdict};
+use crate::controller::{
+    Ack, Congestion, Controller, Idle, Loss, Model, Recovery as Owner, Signal, Verdict,
+};
 
 mod aggregation;
 mod bandwidth;
@@ -69,7 +74,8 @@ pub struct Bbr {
     recovery: Recovery,
     /// As of the last delivery, but with all that was found lost since.
     totals: Totals,
-    /// Nothing was delivered since transmission began again: an old round trip time is no reason to pause.
+    /// Nothing was delivered since transmission began again: an old round trip time is no reason to
+    /// pause.
     idle_restart: bool,
     /// The initial pacing rate was corrected by a measured round trip.
     seen_rtt: bool,
@@ -123,7 +129,11 @@ impl Bbr {
             policer: Policer::Unsuspected,
             aggregation: Aggregation::new(),
             recovery: Recovery::new(),
-            totals: Totals { at: Instant::ZERO, delivered: Bytes::ZERO, lost: Bytes::ZERO },
+            totals: Totals {
+                at: Instant::ZERO,
+                delivered: Bytes::ZERO,
+                lost: Bytes::ZERO,
+            },
             idle_restart: false,
             seen_rtt: false,
             cwnd: initial_window,
@@ -141,7 +151,11 @@ impl Bbr {
     /// Takes in what `ack` says about the path, in Linux's order.
     fn learn(&mut self, ack: &Ack) {
         let mut round_start = false;
-        self.totals = Totals { at: ack.now, delivered: ack.delivered, ..self.totals };
+        self.totals = Totals {
+            at: ack.now,
+            delivered: ack.delivered,
+            ..self.totals
+        };
         if let Some(sample) = &ack.rate {
             round_start = self.rounds.on_sample(sample.prior_delivered, ack.delivered);
             if round_start {
@@ -164,7 +178,13 @@ impl Bbr {
 
     fn suspect(&mut self, losing: bool, app_limited: bool, round_start: bool) {
         let probing_bw = matches!(self.mode, Mode::ProbeBw(_));
-        let evidence = Evidence { totals: self.totals, losing, app_limited, round_start, probing_bw };
+        let evidence = Evidence {
+            totals: self.totals,
+            losing,
+            app_limited,
+            round_start,
+            probing_bw,
+        };
         if self.policer.on_evidence(&evidence, &self.params.policer) {
             self.probe_bw(self.totals.at);
         }
@@ -178,11 +198,20 @@ impl Bbr {
             self.aggregation.on_round(&self.params.aggregation);
         }
         let epoch = self.mss * self.params.aggregation.epoch;
-        self.aggregation.on_ack(ack.now, ack.acked, self.model_rate(), self.mss, self.cwnd, epoch);
+        self.aggregation.on_ack(
+            ack.now,
+            ack.acked,
+            self.model_rate(),
+            self.mss,
+            self.cwnd,
+            epoch,
+        );
     }
 
     fn advance_cycle(&mut self, ack: &Ack) {
-        let Mode::ProbeBw(mut cycle) = self.mode else { return };
+        let Mode::ProbeBw(mut cycle) = self.mode else {
+            return;
+        };
         let gain = self.pacing_gain();
         let in_network = self.in_network(ack, ack.prior_in_flight);
         cycle.on_ack(Progress {
@@ -244,8 +273,8 @@ impl Bbr {
         }
     }
 
-    /// Follows the model, slower only once the pipe was full: before that a low estimate may only mean that too little was
-    /// sent.
+    /// Follows the model, slower only once the pipe was full: before that a low estimate may only
+    /// mean that too little was sent.
     fn pace(&mut self, gain: Gain) {
         let rate = self.paced(self.model_rate(), gain);
         if self.pipe.reached() || rate > self.pacing_rate {
@@ -303,7 +332,8 @@ impl Controller for Bbr {
     }
 
     fn on_congestion(&mut self, congestion: &Congestion) {
-        self.recovery.save(self.cwnd, !matches!(self.mode, Mode::ProbeRtt(_)));
+        self.recovery
+            .save(self.cwnd, !matches!(self.mode, Mode::ProbeRtt(_)));
         if congestion.signal != Signal::Timeout {
             return;
         }
@@ -314,8 +344,8 @@ impl Controller for Bbr {
         self.cwnd = (congestion.in_flight + self.mss).min(self.mss * network::LARGEST);
     }
 
-    /// What was lost was not: neither is there a policer, nor does the loss explain a bandwidth that did not grow. The
-    /// window returns with the next acknowledgement, as after any recovery.
+    /// What was lost was not: neither is there a policer, nor does the loss explain a bandwidth
+    /// that did not grow. The window returns with the next acknowledgement, as after any recovery.
     fn on_undo(&mut self, _now: Instant) {
         self.pipe.on_undo();
         self.policer = Policer::Unsuspected;
@@ -345,7 +375,8 @@ impl Controller for Bbr {
         }
     }
 
-    /// Keeps the window and goes on at the rate until a round trip time is known; begins with STARTUP.
+    /// Keeps the window and goes on at the rate until a round trip time is known; begins with
+    /// STARTUP.
     fn adopt(&mut self, before: &Verdict) {
         self.cwnd = before.cwnd.clamp(self.mss, self.mss * network::LARGEST);
         self.pacing_rate = before.pacing_rate.max(network::SLOWEST);

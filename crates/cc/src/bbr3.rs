@@ -1,4 +1,5 @@
-//! BBRv3 (draft-ietf-ccwg-bbr): a model of the path, bandwidth and round trip, steers the rate; losses bound the model.
+//! BBRv3 (draft-ietf-ccwg-bbr): a model of the path, bandwidth and round trip, steers the rate;
+//! losses bound the model.
 //!
 //! | section of the draft | here |
 //! |---|---|
@@ -11,11 +12,13 @@
 //! | Updating Control Parameters | `control` |
 //! | the constants | [`Config`] |
 //!
-//! Where the draft's text contradicts itself: gains belong to states and are looked up, never assigned; the flight that a
-//! probe waits for is compared with rounds as a number of segments; what has no value yet is `None`.
+//! Where the draft's text contradicts itself: gains belong to states and are looked up, never
+//! assigned; the flight that a probe waits for is compared with rounds as a number of segments;
+//! what has no value yet is `None`.
 //!
-//! The draft leaves ECN open, except that a mark is congestion. Here a mark counts as a loss does: in a probe it ends the
-//! probe, elsewhere it lowers the short-term bounds, in Startup it ends that.
+//! The draft leaves ECN open, except that a mark is congestion. Here a mark counts as a loss does:
+//! in a probe it ends the probe, elsewhere it lowers the short-term bounds, in Startup it ends
+//! that.
 
 mod aggregation;
 mod bounds;
@@ -39,7 +42,9 @@ use core::time::Duration;
 
 use tautline_base::{Bytes, Instant, Rate};
 
-use crate::controller::{Ack, Congestion, Controller, Idle, Loss, Model, Phase, Recovery, Signal, Verdict};
+use crate::controller::{
+    Ack, Congestion, Controller, Idle, Loss, Model, Phase, Recovery, Signal, Verdict,
+};
 use crate::windowed_max::WindowedMax;
 use aggregation::Aggregation;
 use bounds::{ShortTerm, bounded};
@@ -131,7 +136,12 @@ impl Bbr3 {
             cwnd: mss,
             prior_cwnd: Bytes::ZERO,
             pacing_rate: Rate::ZERO,
-            verdict: Verdict { cwnd: mss, ssthresh: Bytes::MAX, pacing_rate: Rate::MAX, burst: mss * 2 },
+            verdict: Verdict {
+                cwnd: mss,
+                ssthresh: Bytes::MAX,
+                pacing_rate: Rate::MAX,
+                burst: mss * 2,
+            },
         };
         bbr.set_cwnd_within(connection.initial_window);
         bbr.pacing_rate = bbr.initial_rate(NOMINAL_RTT);
@@ -177,7 +187,8 @@ impl Bbr3 {
     /// The bandwidth of the path, and what congestion says about it.
     fn update_model(&mut self, ack: &Ack) {
         self.signals.on_sample(ack.rate.as_ref(), ack.delivered);
-        self.rounds.on_sample(ack.rate.map(|sample| sample.prior_delivered), ack.delivered);
+        self.rounds
+            .on_sample(ack.rate.map(|sample| sample.prior_delivered), ack.delivered);
         if let Some(sample) = ack.rate
             && sample.rate > Rate::ZERO
             && (!sample.app_limited || sample.rate >= self.max_bw())
@@ -185,16 +196,19 @@ impl Bbr3 {
             self.max_bw.update(self.cycle, sample.rate);
         }
         self.adapt_lower_bounds();
-        self.aggregation.on_ack(ack.now, ack.acked, self.bw, self.cwnd, self.rounds.count);
+        self.aggregation
+            .on_ack(ack.now, ack.acked, self.bw, self.cwnd, self.rounds.count);
         if let Some(sample) = &ack.rate {
-            self.full_pipe.on_sample(sample, self.rounds.started, &self.config);
+            self.full_pipe
+                .on_sample(sample, self.rounds.started, &self.config);
         }
     }
 
     fn update_state(&mut self, ack: &Ack) {
         self.check_startup_done(ack);
         if self.full_pipe.reached {
-            self.aggregation.remember_longer(self.rounds.count, &self.config);
+            self.aggregation
+                .remember_longer(self.rounds.count, &self.config);
         }
         self.check_drain_done(ack);
         self.update_probe_bw(ack);
@@ -214,11 +228,18 @@ impl Bbr3 {
     }
 
     fn conclude(&mut self) {
-        let flight = self.inflight(self.max_bw(), 1.0).min(self.cwnd).max(self.mss * 2);
+        let flight = self
+            .inflight(self.max_bw(), 1.0)
+            .min(self.cwnd)
+            .max(self.mss * 2);
         self.verdict = Verdict {
             cwnd: self.cwnd,
             // What has found its bandwidth is not in slow start.
-            ssthresh: if self.full_pipe.reached { flight } else { Bytes::MAX },
+            ssthresh: if self.full_pipe.reached {
+                flight
+            } else {
+                Bytes::MAX
+            },
             pacing_rate: self.pacing_rate,
             burst: self.quantum(),
         };
@@ -231,7 +252,12 @@ impl Controller for Bbr3 {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        let ack = &Ack { rate: ack.rate.map(|sample| self.throttled.map_or(sample, |by| by.judge(sample))), ..*ack };
+        let ack = &Ack {
+            rate: ack
+                .rate
+                .map(|sample| self.throttled.map_or(sample, |by| by.judge(sample))),
+            ..*ack
+        };
         self.delivered = ack.delivered;
         if self.recovering && ack.phase == Phase::Open {
             self.restore_cwnd();

@@ -1,6 +1,7 @@
 //! [`Chance`]: the little randomness that controllers need, from the seed of their connection.
 
-/// A generator of random numbers: Weyl's sequence through a mixer (Steele, Lea and Flood's SplitMix, 2014).
+/// A generator of random numbers: Weyl's sequence through a mixer (Steele, Lea and Flood's
+/// SplitMix, 2014).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chance(u64);
 
@@ -26,6 +27,9 @@ mod tests {
     fn neighbouring_seeds_give_unlike_numbers() {
         let mut counts = [0; 7];
         (0..7000).for_each(|seed| counts[(Chance::new(seed).next() % 7) as usize] += 1);
-        assert!(counts.iter().all(|count| (850..1150).contains(count)), "{counts:?}");
+        assert!(
+            counts.iter().all(|count| (850..1150).contains(count)),
+            "{counts:?}"
+        );
     }
 }

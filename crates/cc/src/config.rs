@@ -11,23 +11,27 @@ use crate::pacing::PacingRatios;
 pub struct Config {
     /// Sender maximum segment size in bytes of payload; zero counts as one byte.
     pub mss: Bytes,
-    /// Window of a new connection, and the window to restart from after idling. Ten segments (RFC 6928 §2).
+    /// Window of a new connection, and the window to restart from after idling. Ten segments (RFC
+    /// 6928 §2).
     pub initial_window: Bytes,
     /// Pacing gains. 200 % and 120 % (Linux `tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`).
     pub pacing: PacingRatios,
-    /// Shrink the window after an idle time longer than a retransmission timeout. On (RFC 5681 §4.1, Linux
-    /// `tcp_slow_start_after_idle`).
+    /// Shrink the window after an idle time longer than a retransmission timeout. On (RFC 5681
+    /// §4.1, Linux `tcp_slow_start_after_idle`).
     pub slow_start_after_idle: bool,
-    /// Alternative backoff with ECN (RFC 8511): in congestion avoidance a mark leaves 0.85 of CUBIC's window and 0.8 of
-    /// Reno's, for the queue that marks is a short one. Off (the document is experimental, and Linux has none).
+    /// Alternative backoff with ECN (RFC 8511): in congestion avoidance a mark leaves 0.85 of
+    /// CUBIC's window and 0.8 of Reno's, for the queue that marks is a short one. Off (the document
+    /// is experimental, and Linux has none).
     pub abe: bool,
-    /// The transport keeps to the pacing rate. On. Linux's HyStart expects twice as long a train of acknowledgements then.
+    /// The transport keeps to the pacing rate. On. Linux's HyStart expects twice as long a train of
+    /// acknowledgements then.
     pub paced: bool,
-    /// Resolution of the clock that Linux's CUBIC reads, one jiffy. 1 ms (`CONFIG_HZ=1000`). No other controller rounds
-    /// times; zero counts as a nanosecond.
+    /// Resolution of the clock that Linux's CUBIC reads, one jiffy. 1 ms (`CONFIG_HZ=1000`). No
+    /// other controller rounds times; zero counts as a nanosecond.
     pub tick: Duration,
-    /// Seeds what a controller does by chance (the phase BBR begins with, the time between its probes). One per connection;
-    /// the same seed and the same acknowledgements give the same connection.
+    /// Seeds what a controller does by chance (the phase BBR begins with, the time between its
+    /// probes). One per connection; the same seed and the same acknowledgements give the same
+    /// connection.
     pub seed: u64,
 }
 

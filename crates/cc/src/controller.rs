@@ -1,7 +1,8 @@
 //! [`Controller`]: told structs, answers with one.
 //!
-//! The transport reports what happened ([`Ack`], [`Congestion`], undo, idle); the controller answers every question with one
-//! [`Verdict`], whose pacing rate is mandatory, so no sender can forget it.
+//! The transport reports what happened ([`Ack`], [`Congestion`], undo, idle); the controller
+//! answers every question with one [`Verdict`], whose pacing rate is mandatory, so no sender can
+//! forget it.
 
 use core::time::Duration;
 
@@ -17,8 +18,8 @@ pub trait Controller: Send {
     /// Data was newly acknowledged, cumulatively or selectively.
     fn on_ack(&mut self, ack: &Ack);
 
-    /// The path or the local host signalled congestion. Called once per episode (fast recovery, window of CE marks), and
-    /// once per expiry for timeouts.
+    /// The path or the local host signalled congestion. Called once per episode (fast recovery,
+    /// window of CE marks), and once per expiry for timeouts.
     fn on_congestion(&mut self, congestion: &Congestion);
 
     /// The last congestion signal proved spurious: restore what it cost.
@@ -30,16 +31,18 @@ pub trait Controller: Send {
     /// The answer, valid until the next call.
     fn verdict(&self) -> Verdict;
 
-    /// One segment was found lost, by acknowledgements, a timer or a drop inside this host. Called for each, before the
-    /// [`on_ack`](Self::on_ack) or [`on_congestion`](Self::on_congestion) of the same moment.
+    /// One segment was found lost, by acknowledgements, a timer or a drop inside this host. Called
+    /// for each, before the [`on_ack`](Self::on_ack) or [`on_congestion`](Self::on_congestion) of
+    /// the same moment.
     fn on_lost(&mut self, _loss: &Loss) {}
 
-    /// Takes a live connection over from another controller: starts from its window, as Linux does when
-    /// `TCP_CONGESTION` changes. A controller with no use for that starts anew.
+    /// Takes a live connection over from another controller: starts from its window, as Linux does
+    /// when `TCP_CONGESTION` changes. A controller with no use for that starts anew.
     fn adopt(&mut self, _before: &Verdict) {}
 
-    /// For a retransmission timeout or more less than the window was in flight, although neither the window nor the send buffer
-    /// limited the sender. Never called during an episode. A controller that models the path has no use for it.
+    /// For a retransmission timeout or more less than the window was in flight, although neither
+    /// the window nor the send buffer limited the sender. Never called during an episode. A
+    /// controller that models the path has no use for it.
     fn on_underuse(&mut self, _underuse: &Underuse) {}
 
     /// What it believes, for people to look at.
@@ -57,8 +60,9 @@ pub trait Controller: Send {
         Recovery::Prr
     }
 
-    /// How many segments may leave in one packet where the device cuts it (TSO). `autosized`: what the pacing rate carries in about a
-    /// millisecond, and more on short paths. Default: that, but two at least (Linux `tcp_min_tso_segs`).
+    /// How many segments may leave in one packet where the device cuts it (TSO). `autosized`: what
+    /// the pacing rate carries in about a millisecond, and more on short paths. Default: that, but
+    /// two at least (Linux `tcp_min_tso_segs`).
     fn packet_segments(&self, autosized: u64) -> u64 {
         autosized.max(2)
     }
@@ -87,7 +91,8 @@ pub struct Ack {
     pub delivered: Bytes,
     /// Delivery-rate sample, if this acknowledgement gave a valid one.
     pub rate: Option<RateSample>,
-    /// The sender was limited by the window (not by the application) in the flight this acknowledges.
+    /// The sender was limited by the window (not by the application) in the flight this
+    /// acknowledges.
     pub cwnd_limited: bool,
     /// A new round trip began with this acknowledgement.
     pub round_start: bool,
@@ -95,24 +100,28 @@ pub struct Ack {
     pub phase: Phase,
     /// Of `acked`, what arrived with a congestion mark as far as the peer's echoes tell.
     pub marked: Bytes,
-    /// Perhaps held back by the receiver: a lone segment that was less than full. Such a sample says little about the path.
+    /// Perhaps held back by the receiver: a lone segment that was less than full. Such a sample
+    /// says little about the path.
     pub delayed: bool,
-    /// When the pacer lets the next segment go; not after `now` if at once. What departs until then counts as in flight
-    /// although it is not in the network.
+    /// When the pacer lets the next segment go; not after `now` if at once. What departs until then
+    /// counts as in flight although it is not in the network.
     pub next_departure: Instant,
 }
 
-/// Where the transport stands between a congestion signal and its end (Linux `tcp_ca_state`; Disorder counts as open).
+/// Where the transport stands between a congestion signal and its end (Linux `tcp_ca_state`;
+/// Disorder counts as open).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
     /// No signal is being answered.
     #[default]
     Open,
-    /// The window shrinks because of a mark or of a drop inside this host; nothing is lost in the network.
+    /// The window shrinks because of a mark or of a drop inside this host; nothing is lost in the
+    /// network.
     Cwr,
     /// Fast recovery. The window of window-based controllers stands still, because PRR owns it.
     Recovery,
-    /// After a retransmission timeout, until all that was sent before it is acknowledged. The window grows by slow start.
+    /// After a retransmission timeout, until all that was sent before it is acknowledged. The
+    /// window grows by slow start.
     Loss,
 }
 
@@ -155,17 +164,19 @@ pub struct Underuse {
     pub used: Bytes,
 }
 
-/// What a controller needs of explicit congestion notification, where the transport's configuration allows ECN at all.
+/// What a controller needs of explicit congestion notification, where the transport's configuration
+/// allows ECN at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Ecn {
-    /// One reduction per window of marks: data carries ECT(0), echoes follow RFC 3168 unless the ends agreed on AccECN.
+    /// One reduction per window of marks: data carries ECT(0), echoes follow RFC 3168 unless the
+    /// ends agreed on AccECN.
     #[default]
     Classic,
-    /// The share of marked bytes: data carries ECT(0), retransmissions and pure acknowledgements too, and echoes follow
-    /// RFC 8257 §3.2 or AccECN. Only for networks under one administration.
+    /// The share of marked bytes: data carries ECT(0), retransmissions and pure acknowledgements
+    /// too, and echoes follow RFC 8257 §3.2 or AccECN. Only for networks under one administration.
     Dctcp,
-    /// The share of marked bytes, and the queues of L4S (RFC 9331): data carries ECT(1), and AccECN (RFC 9768) is required;
-    /// without it, no data is marked as ECN-capable.
+    /// The share of marked bytes, and the queues of L4S (RFC 9331): data carries ECT(1), and AccECN
+    /// (RFC 9768) is required; without it, no data is marked as ECN-capable.
     L4s,
 }
 
@@ -199,7 +210,8 @@ pub struct Congestion {
     pub now: Instant,
     /// What it was.
     pub signal: Signal,
-    /// In flight when it was seen; for a timeout, what is still thought to be once it has condemned the rest.
+    /// In flight when it was seen; for a timeout, what is still thought to be once it has condemned
+    /// the rest.
     pub in_flight: Bytes,
 }
 

@@ -49,8 +49,8 @@ struct State<S> {
     window: Window,
     /// Window before the last reduction, or at the end of the first slow start, in segments.
     prior: f64,
-    /// Plateau of the curve in segments; `None` after a timeout or a slow start without loss, when the next epoch begins
-    /// on its plateau.
+    /// Plateau of the curve in segments; `None` after a timeout or a slow start without loss, when
+    /// the next epoch begins on its plateau.
     plateau: Option<f64>,
     /// The congestion-avoidance epoch, from its first acknowledgement.
     epoch: Option<Epoch>,
@@ -85,8 +85,20 @@ impl<S: SlowStart> Cubic<S> {
         let window = Window::new(config);
         let pacing = WindowPacing::new(config.pacing, window.mss);
         let verdict = pacing.verdict(window.cwnd, window.ssthresh);
-        let state = State { window, prior: 0.0, plateau: None, epoch: None, slow_start: Some(slow_start), credit: 0 };
-        let Config { slow_start_after_idle, abe, initial_window, .. } = *config;
+        let state = State {
+            window,
+            prior: 0.0,
+            plateau: None,
+            epoch: None,
+            slow_start: Some(slow_start),
+            credit: 0,
+        };
+        let Config {
+            slow_start_after_idle,
+            abe,
+            initial_window,
+            ..
+        } = *config;
         Self {
             slow_start_after_idle,
             abe,
@@ -108,7 +120,11 @@ impl<S: SlowStart> Cubic<S> {
 impl<S: SlowStart> State<S> {
     /// An acknowledgement that may open the window.
     fn grow(&mut self, ack: &Ack, before: &Verdict) {
-        let left = if self.window.in_slow_start() { self.slow_start(ack, before) } else { ack.acked };
+        let left = if self.window.in_slow_start() {
+            self.slow_start(ack, before)
+        } else {
+            ack.acked
+        };
         if !self.window.in_slow_start() {
             self.avoid(ack, left);
         }
@@ -116,7 +132,12 @@ impl<S: SlowStart> State<S> {
 
     /// Slow start; returns what is left for congestion avoidance.
     fn slow_start(&mut self, ack: &Ack, before: &Verdict) -> Bytes {
-        let step = self.slow_start.as_mut().map_or(Step::Grow(ack.acked), |slow_start| slow_start.on_ack(ack, before));
+        let step = self
+            .slow_start
+            .as_mut()
+            .map_or(Step::Grow(ack.acked), |slow_start| {
+                slow_start.on_ack(ack, before)
+            });
         match step {
             Step::Grow(bytes) if ack.cwnd_limited => self.window.slow_start(bytes),
             Step::Grow(_) => Bytes::ZERO,
@@ -129,7 +150,8 @@ impl<S: SlowStart> State<S> {
         }
     }
 
-    /// Congestion avoidance: towards the curve one round trip ahead, or level with Reno where Reno is ahead.
+    /// Congestion avoidance: towards the curve one round trip ahead, or level with Reno where Reno
+    /// is ahead.
     fn avoid(&mut self, ack: &Ack, acked: Bytes) {
         let cwnd = self.segments();
         let mut epoch = match self.epoch {
@@ -142,7 +164,10 @@ impl<S: SlowStart> State<S> {
             if epoch.curve.window(epoch.elapsed) < epoch.reno_estimate {
                 self.follow_reno(epoch.reno_estimate, acked);
             } else {
-                self.follow_curve(epoch.curve.window(epoch.elapsed.saturating_add(ack.srtt)), acked);
+                self.follow_curve(
+                    epoch.curve.window(epoch.elapsed.saturating_add(ack.srtt)),
+                    acked,
+                );
             }
         }
         self.epoch = Some(epoch);
@@ -151,43 +176,58 @@ impl<S: SlowStart> State<S> {
     fn begin_epoch(&mut self, now: Instant, cwnd: f64) -> Epoch {
         let curve = Curve::through(self.plateau.unwrap_or(cwnd), cwnd);
         self.plateau = Some(curve.plateau());
-        Epoch { curve, elapsed: Duration::ZERO, counted_to: now, reno_estimate: cwnd }
+        Epoch {
+            curve,
+            elapsed: Duration::ZERO,
+            counted_to: now,
+            reno_estimate: cwnd,
+        }
     }
 
-    /// Opens the window to Reno's. One acknowledgement opens it by at most half of what it covers, as the curve does: the
-    /// estimate may be far ahead when the window was held back meanwhile.
+    /// Opens the window to Reno's. One acknowledgement opens it by at most half of what it covers,
+    /// as the curve does: the estimate may be far ahead when the window was held back meanwhile.
     fn follow_reno(&mut self, reno_estimate: f64, acked: Bytes) {
         let goal = Bytes::new((reno_estimate * self.window.mss.get() as f64) as u64);
-        self.window.grow(goal.saturating_sub(self.window.cwnd).min(acked / 2));
+        self.window
+            .grow(goal.saturating_sub(self.window.cwnd).min(acked / 2));
     }
 
-    /// Opens the window by `(target - cwnd) / cwnd` per byte acknowledged, target at most 1.5 windows.
+    /// Opens the window by `(target - cwnd) / cwnd` per byte acknowledged, target at most 1.5
+    /// windows.
     fn follow_curve(&mut self, target: f64, acked: Bytes) {
         let cwnd = self.window.cwnd.get();
-        let target = ((target * self.window.mss.get() as f64) as u64).clamp(cwnd, cwnd.saturating_add(cwnd / 2));
+        let target = ((target * self.window.mss.get() as f64) as u64)
+            .clamp(cwnd, cwnd.saturating_add(cwnd / 2));
         self.credit += u128::from(target - cwnd) * u128::from(acked.get().min(cwnd));
         let growth = self.credit / u128::from(cwnd);
         self.credit %= u128::from(cwnd);
-        self.window.grow(Bytes::new(u64::try_from(growth).unwrap_or(u64::MAX)));
+        self.window
+            .grow(Bytes::new(u64::try_from(growth).unwrap_or(u64::MAX)));
     }
 
     fn reduce(&mut self, signal: Signal, abe: bool) {
         let cwnd = self.segments();
         self.plateau = match (signal, self.plateau) {
             (Signal::Timeout, _) => None,
-            // Fast convergence: a window that stays below its last plateau makes room for newer flows.
+            // Fast convergence: a window that stays below its last plateau makes room for newer
+            // flows.
             (_, Some(plateau)) if cwnd < plateau => Some(cwnd * (1.0 + BETA) / 2.0),
             _ => Some(cwnd),
         };
         // RFC 8511 is for congestion avoidance: what overshot in slow start is cut in full.
-        let beta = if abe && signal == Signal::Ce && !self.window.in_slow_start() { BETA_ECN } else { BETA };
+        let beta = if abe && signal == Signal::Ce && !self.window.in_slow_start() {
+            BETA_ECN
+        } else {
+            BETA
+        };
         self.prior = cwnd;
         self.epoch = None;
         self.slow_start = None;
         self.credit = 0;
         let reduced = Bytes::new((self.window.cwnd.get() as f64 * beta) as u64);
         // One segment after a mark, two after a loss (§4.6).
-        self.window.cut(reduced, if signal == Signal::Ce { 1 } else { 2 });
+        self.window
+            .cut(reduced, if signal == Signal::Ce { 1 } else { 2 });
     }
 
     /// The window in segments.
@@ -205,10 +245,14 @@ impl Epoch {
         self.counted_to = now;
     }
 
-    /// Advances Reno's window by `acked`: less than a segment per window until it is back at the window before the cut, to
-    /// make up for the gentler cut; one segment from then on.
+    /// Advances Reno's window by `acked`: less than a segment per window until it is back at the
+    /// window before the cut, to make up for the gentler cut; one segment from then on.
     fn advance_reno(&mut self, acked: Bytes, cwnd: Bytes, prior: f64) {
-        let alpha = if self.reno_estimate >= prior { 1.0 } else { RENO_ALPHA };
+        let alpha = if self.reno_estimate >= prior {
+            1.0
+        } else {
+            RENO_ALPHA
+        };
         self.reno_estimate += alpha * acked.get() as f64 / cwnd.get() as f64;
     }
 }
@@ -256,7 +300,9 @@ impl<S: SlowStart> Controller for Cubic<S> {
     fn on_idle(&mut self, idle: &Idle) {
         self.pacing.on_idle();
         if self.slow_start_after_idle {
-            self.state.window.decay(idle.idle, idle.rto, self.initial_window);
+            self.state
+                .window
+                .decay(idle.idle, idle.rto, self.initial_window);
         }
         if let Some(epoch) = &mut self.state.epoch {
             epoch.count_to(idle.now, false);
@@ -265,7 +311,13 @@ impl<S: SlowStart> Controller for Cubic<S> {
     }
 
     fn model(&self) -> Model {
-        let State { slow_start, plateau, epoch, window, .. } = &self.state;
+        let State {
+            slow_start,
+            plateau,
+            epoch,
+            window,
+            ..
+        } = &self.state;
         let state = match (slow_start, window.in_slow_start()) {
             (_, false) => "avoidance",
             (Some(start), true) if start.is_conservative() => "conservative-slow-start",
@@ -282,7 +334,9 @@ impl<S: SlowStart> Controller for Cubic<S> {
 
     fn on_underuse(&mut self, underuse: &Underuse) {
         if self.slow_start_after_idle {
-            self.state.window.shrink_to_use(underuse.used, self.initial_window);
+            self.state
+                .window
+                .shrink_to_use(underuse.used, self.initial_window);
         }
         self.conclude();
     }

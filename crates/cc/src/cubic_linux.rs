@@ -87,7 +87,9 @@ impl CubicLinux {
                 return;
             }
         }
-        let per = self.growth.packets_per_growth(self.window.cwnd, packets, now);
+        let per = self
+            .growth
+            .packets_per_growth(self.window.cwnd, packets, now);
         self.window.avoid(packets, per);
     }
 }
@@ -137,10 +139,13 @@ impl Controller for CubicLinux {
 
     fn on_idle(&mut self, idle: &Idle) {
         self.pacing.on_idle();
-        // Linux counts from the last transmission, which is a round trip before nothing was in flight.
-        let since_sent = (idle.now - self.last_sent).min(idle.idle.saturating_add(self.pacing.srtt()));
+        // Linux counts from the last transmission, which is a round trip before nothing was in
+        // flight.
+        let since_sent =
+            (idle.now - self.last_sent).min(idle.idle.saturating_add(self.pacing.srtt()));
         if self.config.slow_start_after_idle {
-            self.window.decay(since_sent, idle.rto, self.config.initial_window);
+            self.window
+                .decay(since_sent, idle.rto, self.config.initial_window);
         }
         self.growth.pause(since_sent, idle.now);
         self.conclude();
@@ -148,7 +153,8 @@ impl Controller for CubicLinux {
 
     fn on_underuse(&mut self, underuse: &Underuse) {
         if self.config.slow_start_after_idle {
-            self.window.shrink_to_use(underuse.used, self.config.initial_window);
+            self.window
+                .shrink_to_use(underuse.used, self.config.initial_window);
         }
         self.conclude();
     }
@@ -163,7 +169,15 @@ impl Controller for CubicLinux {
     }
 
     fn model(&self) -> Model {
-        let state = if self.window.in_slow_start() { "slow-start" } else { "avoidance" };
-        Model { state, min_rtt: self.growth.delay_min(), ..Model::default() }
+        let state = if self.window.in_slow_start() {
+            "slow-start"
+        } else {
+            "avoidance"
+        };
+        Model {
+            state,
+            min_rtt: self.growth.delay_min(),
+            ..Model::default()
+        }
     }
 }

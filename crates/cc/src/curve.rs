@@ -1,7 +1,7 @@
 //! CUBIC's window growth function (RFC 9438 §4.2): `W(t) = C (t - K)³ + W_max`.
 //!
-//! The only floating-point law of CUBIC, kept apart so that it can be tested alone. Windows are in segments, times in
-//! seconds.
+//! The only floating-point law of CUBIC, kept apart so that it can be tested alone. Windows are in
+//! segments, times in seconds.
 
 use core::time::Duration;
 
@@ -11,16 +11,18 @@ const C: f64 = 0.4;
 pub(crate) const BETA: f64 = 0.7;
 /// What a mark leaves of it with alternative backoff (RFC 8511 §3).
 pub(crate) const BETA_ECN: f64 = 0.85;
-/// Reno's growth per round trip that, with cuts to [`BETA`], averages the window of Reno with cuts to one half:
-/// `3 (1 - β) / (1 + β)`, which is 9/17 (RFC 9438 §4.3).
+/// Reno's growth per round trip that, with cuts to [`BETA`], averages the window of Reno with cuts
+/// to one half: `3 (1 - β) / (1 + β)`, which is 9/17 (RFC 9438 §4.3).
 pub(crate) const RENO_ALPHA: f64 = 9.0 / 17.0;
 
-/// Beyond this distance from the plateau, in seconds, the curve is cut off; no connection sees the difference.
+/// Beyond this distance from the plateau, in seconds, the curve is cut off; no connection sees the
+/// difference.
 const FARTHEST: f64 = 1e5;
 /// Largest window in segments.
 const LARGEST: f64 = (1 << 24) as f64;
 
-/// The cubic through the window at the start of an epoch (`t = 0`) with its plateau at `W_max`, which it reaches at `t = K`.
+/// The cubic through the window at the start of an epoch (`t = 0`) with its plateau at `W_max`,
+/// which it reaches at `t = K`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Curve {
     plateau: f64,
@@ -28,11 +30,14 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// The curve that starts at `start` segments and levels out at `plateau`. A start above the plateau moves the plateau
-    /// there.
+    /// The curve that starts at `start` segments and levels out at `plateau`. A start above the
+    /// plateau moves the plateau there.
     pub fn through(plateau: f64, start: f64) -> Self {
         let plateau = plateau.max(start);
-        Self { plateau, k: libm::cbrt((plateau - start) / C) }
+        Self {
+            plateau,
+            k: libm::cbrt((plateau - start) / C),
+        }
     }
 
     /// `W_max` in segments.
@@ -76,7 +81,11 @@ mod tests {
             (10.0, 177.4),
         ];
         for (t, window) in table {
-            assert!((at(&curve, t) - window).abs() < 0.05, "W({t}) = {} and not {window}", at(&curve, t));
+            assert!(
+                (at(&curve, t) - window).abs() < 0.05,
+                "W({t}) = {} and not {window}",
+                at(&curve, t)
+            );
         }
     }
 

@@ -1,13 +1,15 @@
-//! DCTCP (RFC 8257): cuts the window by half the share of marked bytes instead of by half. For networks under one
-//! administration whose switches mark at a shallow threshold.
+//! DCTCP (RFC 8257): cuts the window by half the share of marked bytes instead of by half. For
+//! networks under one administration whose switches mark at a shallow threshold.
 //!
-//! Between marks it grows as Reno does, and a loss costs half the window (§3.5); without ECN it is Reno. As in Linux a
-//! reduction is a whole number of segments.
+//! Between marks it grows as Reno does, and a loss costs half the window (§3.5); without ECN it is
+//! Reno. As in Linux a reduction is a whole number of segments.
 
 use tautline_base::Instant;
 
 use crate::config::Config;
-use crate::controller::{Ack, Congestion, Controller, Ecn, Idle, Model, Phase, Signal, Underuse, Verdict};
+use crate::controller::{
+    Ack, Congestion, Controller, Ecn, Idle, Model, Phase, Signal, Underuse, Verdict,
+};
 use crate::episode::Episode;
 use crate::mark_share::MarkShare;
 use crate::pacing::WindowPacing;
@@ -34,7 +36,11 @@ impl Dctcp {
     /// A new connection's controller.
     pub fn new(config: &Config) -> Self {
         let state = Growth::new(config);
-        let Window { mss, cwnd, ssthresh } = state.window;
+        let Window {
+            mss,
+            cwnd,
+            ssthresh,
+        } = state.window;
         let pacing = WindowPacing::new(config.pacing, mss);
         Self {
             config: *config,
@@ -68,13 +74,15 @@ impl Dctcp {
         let Window { mss, cwnd, .. } = self.state.window;
         if signal == Signal::Ce {
             let segments = (cwnd / mss.get()).get();
-            self.state.cut(cwnd.saturating_sub(mss * self.alpha.half_of(segments)));
+            self.state
+                .cut(cwnd.saturating_sub(mss * self.alpha.half_of(segments)));
         } else {
             self.state.cut(cwnd / 2);
         }
     }
 
-    /// Marks cost little where the share is small; a loss in the same window still costs half of it.
+    /// Marks cost little where the share is small; a loss in the same window still costs half of
+    /// it.
     fn marked_only(&self) -> bool {
         self.episode == Episode::Reduced { by: Signal::Ce }
     }
@@ -126,7 +134,9 @@ impl Controller for Dctcp {
     fn on_idle(&mut self, idle: &Idle) {
         self.pacing.on_idle();
         if self.config.slow_start_after_idle {
-            self.state.window.decay(idle.idle, idle.rto, self.config.initial_window);
+            self.state
+                .window
+                .decay(idle.idle, idle.rto, self.config.initial_window);
             self.state.forget_credit();
         }
         self.conclude();
@@ -134,7 +144,9 @@ impl Controller for Dctcp {
 
     fn on_underuse(&mut self, underuse: &Underuse) {
         if self.config.slow_start_after_idle {
-            self.state.window.shrink_to_use(underuse.used, self.config.initial_window);
+            self.state
+                .window
+                .shrink_to_use(underuse.used, self.config.initial_window);
             self.state.forget_credit();
         }
         self.conclude();
@@ -150,7 +162,10 @@ impl Controller for Dctcp {
     }
 
     fn model(&self) -> Model {
-        Model { alpha: Some(self.alpha.fraction()), ..Model::default() }
+        Model {
+            alpha: Some(self.alpha.fraction()),
+            ..Model::default()
+        }
     }
 
     fn ecn(&self) -> Ecn {

@@ -1,8 +1,9 @@
-//! [`Episode`]: one congestion signal costs one reduction, however often the same window signals again.
+//! [`Episode`]: one congestion signal costs one reduction, however often the same window signals
+//! again.
 //!
-//! RFC 5681 §3.1 (`ssthresh` is held when a timeout repeats), RFC 6582, and Linux: a second signal during the recovery of
-//! the same window does not cut again, and after a timeout the window grows by slow start although the loss is still being
-//! repaired.
+//! RFC 5681 §3.1 (`ssthresh` is held when a timeout repeats), RFC 6582, and Linux: a second signal
+//! during the recovery of the same window does not cut again, and after a timeout the window grows
+//! by slow start although the loss is still being repaired.
 
 use crate::controller::{Ack, Phase, Signal};
 
@@ -22,8 +23,8 @@ impl Episode {
     pub(crate) fn on_signal(&mut self, signal: Signal) -> bool {
         let new = match *self {
             Self::Open | Self::TimedOut { progress: true } => true,
-            // The transport reports each episode once: the next one of a kind began although no acknowledgement came
-            // between.
+            // The transport reports each episode once: the next one of a kind began although no
+            // acknowledgement came between.
             Self::Reduced { by } => by == signal,
             Self::TimedOut { progress: false } => signal == Signal::Loss,
         };
@@ -57,7 +58,11 @@ mod tests {
 
     #[test]
     fn another_kind_of_signal_in_the_same_window_does_not_cut_again() {
-        for (first, second) in [(Signal::Loss, Signal::Ce), (Signal::Ce, Signal::Loss), (Signal::Loss, Signal::Timeout)] {
+        for (first, second) in [
+            (Signal::Loss, Signal::Ce),
+            (Signal::Ce, Signal::Loss),
+            (Signal::Loss, Signal::Timeout),
+        ] {
             let mut episode = Episode::Open;
             assert!(episode.on_signal(first));
             assert!(!episode.on_signal(second), "{second:?} after {first:?}");

@@ -1,8 +1,9 @@
 //! HyStart++ (RFC 9406): leaves slow start when the path's delay grows, before it overflows.
 //!
-//! §4.2: the lowest RTT of a round is compared with that of the round before. A clear rise leads into *conservative slow
-//! start* (CSS): a quarter of the growth for at most five rounds. If the RTT falls back below the level that raised the
-//! alarm, it was jitter, and slow start resumes. `L` is infinite, as the document allows for paced senders.
+//! §4.2: the lowest RTT of a round is compared with that of the round before. A clear rise leads
+//! into *conservative slow start* (CSS): a quarter of the growth for at most five rounds. If the
+//! RTT falls back below the level that raised the alarm, it was jitter, and slow start resumes. `L`
+//! is infinite, as the document allows for paced senders.
 
 use core::time::Duration;
 
@@ -42,7 +43,12 @@ enum Phase {
 impl HystartPlusPlus {
     /// The start of a connection.
     pub const fn new() -> Self {
-        Self { phase: Phase::SlowStart, last_round: None, this_round: None, samples: 0 }
+        Self {
+            phase: Phase::SlowStart,
+            last_round: None,
+            this_round: None,
+            samples: 0,
+        }
     }
 
     /// True in conservative slow start.
@@ -69,10 +75,17 @@ impl HystartPlusPlus {
             return;
         }
         match (self.phase, self.last_round) {
-            (Phase::SlowStart, Some(last)) if lowest >= last.saturating_add(rtt_threshold(last)) => {
-                self.phase = Phase::Conservative { baseline: lowest, rounds: 1 };
+            (Phase::SlowStart, Some(last))
+                if lowest >= last.saturating_add(rtt_threshold(last)) =>
+            {
+                self.phase = Phase::Conservative {
+                    baseline: lowest,
+                    rounds: 1,
+                };
             }
-            (Phase::Conservative { baseline, .. }, _) if lowest < baseline => self.phase = Phase::SlowStart,
+            (Phase::Conservative { baseline, .. }, _) if lowest < baseline => {
+                self.phase = Phase::SlowStart
+            }
             _ => {}
         }
     }
@@ -139,21 +152,32 @@ mod tests {
 
     fn answer(hystart: &mut HystartPlusPlus, ack: &Ack) -> Step {
         let mss = Bytes::new(1000);
-        hystart.on_ack(ack, &WindowPacing::new(PacingRatios::default(), mss).verdict(mss * 10, Bytes::MAX))
+        hystart.on_ack(
+            ack,
+            &WindowPacing::new(PacingRatios::default(), mss).verdict(mss * 10, Bytes::MAX),
+        )
     }
 
     /// A round of `samples` acknowledgements at `rtt_ms`; the last answer.
     fn round(hystart: &mut HystartPlusPlus, rtt_ms: u64, samples: u32) -> Step {
-        let steps = (0..samples).map(|i| answer(hystart, &ack(Some(Duration::from_millis(rtt_ms)), i == 0)));
+        let steps = (0..samples)
+            .map(|i| answer(hystart, &ack(Some(Duration::from_millis(rtt_ms)), i == 0)));
         steps.last().unwrap()
     }
 
     #[test]
     fn the_threshold_is_an_eighth_within_bounds() {
-        for (rtt_us, threshold_us) in
-            [(10_000, 4_000), (50_000, 6_250), (100_000, 12_500), (128_000, 16_000), (1_000_000, 16_000)]
-        {
-            assert_eq!(rtt_threshold(Duration::from_micros(rtt_us)), Duration::from_micros(threshold_us));
+        for (rtt_us, threshold_us) in [
+            (10_000, 4_000),
+            (50_000, 6_250),
+            (100_000, 12_500),
+            (128_000, 16_000),
+            (1_000_000, 16_000),
+        ] {
+            assert_eq!(
+                rtt_threshold(Duration::from_micros(rtt_us)),
+                Duration::from_micros(threshold_us)
+            );
         }
     }
 
@@ -161,8 +185,15 @@ mod tests {
     fn a_rise_of_the_rtt_slows_the_growth_to_a_quarter() {
         let mut hystart = HystartPlusPlus::new();
         assert_eq!(round(&mut hystart, 50, 10), Step::Grow(Bytes::new(1000)));
-        assert_eq!(round(&mut hystart, 57, 7), Step::Grow(Bytes::new(1000)), "seven samples are too few");
-        assert_eq!(answer(&mut hystart, &ack(Some(Duration::from_millis(57)), false)), Step::Grow(Bytes::new(250)));
+        assert_eq!(
+            round(&mut hystart, 57, 7),
+            Step::Grow(Bytes::new(1000)),
+            "seven samples are too few"
+        );
+        assert_eq!(
+            answer(&mut hystart, &ack(Some(Duration::from_millis(57)), false)),
+            Step::Grow(Bytes::new(250))
+        );
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! HyStart as Linux's CUBIC has it since 5.16: leaves slow start when the acknowledgements of one round form a train as long
-//! as the path, or when the delay grows (Ha and Rhee, "Taming the elephants: new TCP slow start", 2011; `spec/tcp.md` §2.3).
+//! HyStart as Linux's CUBIC has it since 5.16: leaves slow start when the acknowledgements of one
+//! round form a train as long as the path, or when the delay grows (Ha and Rhee, "Taming the
+//! elephants: new TCP slow start", 2011; `spec/tcp.md` §2.3).
 //!
-//! Unlike HyStart++ it decides at once, and compares with the lowest delay ever seen instead of the round before.
+//! Unlike HyStart++ it decides at once, and compares with the lowest delay ever seen instead of the
+//! round before.
 
 use core::time::Duration;
 
@@ -51,12 +53,23 @@ struct Observed {
 impl Hystart {
     /// The start of a connection.
     pub fn new(config: &Config) -> Self {
-        Self { low_window: config.mss * LOW_WINDOW, paced: config.paced, delay_min: None, round: None }
+        Self {
+            low_window: config.mss * LOW_WINDOW,
+            paced: config.paced,
+            delay_min: None,
+            round: None,
+        }
     }
 
-    /// The train of acknowledgements is as long as the path: a round trip if the sender paces, half of one if it sends in
-    /// bursts, and what aggregation of acknowledgements may have added.
-    fn train_is_long(&self, observed: &mut Observed, now: Instant, delay_min: Duration, before: &Verdict) -> bool {
+    /// The train of acknowledgements is as long as the path: a round trip if the sender paces, half
+    /// of one if it sends in bursts, and what aggregation of acknowledgements may have added.
+    fn train_is_long(
+        &self,
+        observed: &mut Observed,
+        now: Instant,
+        delay_min: Duration,
+        before: &Verdict,
+    ) -> bool {
         if now - observed.train_end > TRAIN_GAP {
             return false;
         }
@@ -68,7 +81,13 @@ impl Hystart {
 
 impl Observed {
     fn begin(ack: &Ack) -> Self {
-        Self { round: Round::after(ack), since: ack.now, train_end: ack.now, lowest: Duration::MAX, samples: 0 }
+        Self {
+            round: Round::after(ack),
+            since: ack.now,
+            train_end: ack.now,
+            lowest: Duration::MAX,
+            samples: 0,
+        }
     }
 
     /// The round's lowest delay is well above the path's.
@@ -84,7 +103,9 @@ impl Observed {
 
 impl SlowStart for Hystart {
     fn on_ack(&mut self, ack: &Ack, before: &Verdict) -> Step {
-        let Some(rtt) = ack.rtt else { return Step::Grow(ack.acked) };
+        let Some(rtt) = ack.rtt else {
+            return Step::Grow(ack.acked);
+        };
         let delay_min = self.delay_min.map_or(rtt, |lowest| lowest.min(rtt));
         self.delay_min = Some(delay_min);
         let same_round = self.round.filter(|observed| !observed.round.is_passed(ack));
@@ -96,7 +117,11 @@ impl SlowStart for Hystart {
         let long = self.train_is_long(&mut observed, ack.now, delay_min, before);
         let leave = observed.delay_grew(rtt, delay_min) || long;
         self.round = Some(observed);
-        if leave { Step::Leave } else { Step::Grow(ack.acked) }
+        if leave {
+            Step::Leave
+        } else {
+            Step::Grow(ack.acked)
+        }
     }
 }
 

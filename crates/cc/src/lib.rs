@@ -1,4 +1,5 @@
-//! Congestion control for any transport: it is told what acknowledgements brought, and answers with a window and a rate.
+//! Congestion control for any transport: it is told what acknowledgements brought, and answers with
+//! a window and a rate.
 //!
 //! | module | holds |
 //! |---|---|
@@ -66,7 +67,9 @@ pub use algorithm::{Algorithm, Factory, UnknownAlgorithm};
 pub use bbr::Bbr;
 pub use bbr3::Bbr3;
 pub use config::Config;
-pub use controller::{Ack, Congestion, Controller, Ecn, Idle, Loss, Model, Phase, Recovery, Signal, Underuse, Verdict};
+pub use controller::{
+    Ack, Congestion, Controller, Ecn, Idle, Loss, Model, Phase, Recovery, Signal, Underuse, Verdict,
+};
 pub use cubic::Cubic;
 pub use cubic_linux::CubicLinux;
 pub use dctcp::Dctcp;

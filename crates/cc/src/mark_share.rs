@@ -19,7 +19,11 @@ impl<const BITS: u32> MarkShare<BITS> {
     const ONE: u64 = 1 << BITS;
 
     pub(crate) const fn new() -> Self {
-        Self { alpha: Self::ONE, acked: Bytes::ZERO, marked: Bytes::ZERO }
+        Self {
+            alpha: Self::ONE,
+            acked: Bytes::ZERO,
+            marked: Bytes::ZERO,
+        }
     }
 
     /// Counts what `ack` brought in this window.
@@ -33,7 +37,8 @@ impl<const BITS: u32> MarkShare<BITS> {
         let fall = self.alpha >> GAIN_SHIFT;
         // Too small to fall by a sixteenth, it vanishes.
         self.alpha -= if fall == 0 { self.alpha } else { fall };
-        let share = (u128::from(self.marked.get()) << (BITS - GAIN_SHIFT)) / u128::from(self.acked.get().max(1));
+        let share = (u128::from(self.marked.get()) << (BITS - GAIN_SHIFT))
+            / u128::from(self.acked.get().max(1));
         self.alpha = (self.alpha + share as u64).min(Self::ONE);
         self.forget();
     }
@@ -84,9 +89,13 @@ mod tests {
     fn it_converges_on_the_share_and_vanishes_without_marks() {
         for percent in [1, 10, 50, 100] {
             let fine = windows::<20>(percent, 400).fraction();
-            assert!((fine - percent as f64 / 100.0).abs() < 1e-4, "{percent} %: {fine}");
+            assert!(
+                (fine - percent as f64 / 100.0).abs() < 1e-4,
+                "{percent} %: {fine}"
+            );
         }
-        // In tenths of a percent what falls and what rises is rounded: Linux's DCTCP sees 15/1024 to 1/1024 too much.
+        // In tenths of a percent what falls and what rises is rounded: Linux's DCTCP sees 15/1024
+        // to 1/1024 too much.
         let coarse = windows::<10>(10, 400).fraction();
         assert!((0.1..0.115).contains(&coarse), "{coarse}");
         assert_eq!(windows::<10>(0, 200).raw(), 0);

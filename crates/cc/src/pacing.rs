@@ -1,10 +1,10 @@
-//! Pacing rates of window-based controllers: algorithm 1 of Grazia, Klapez and Casoni, "The New TCP Modules on the Block"
-//! (2021), as Linux refines it.
+//! Pacing rates of window-based controllers: algorithm 1 of Grazia, Klapez and Casoni, "The New TCP
+//! Modules on the Block" (2021), as Linux refines it.
 //!
-//! The window spread over a smoothed round trip, times a gain: 200 % while the window is below half the slow-start
-//! threshold, so that it can double in the next round; 120 % above, so that it can still probe. Linux takes the larger of
-//! window and flight (after a cut the flight is still the larger one) and the *smoothed* RTT where the paper says base
-//! RTT.
+//! The window spread over a smoothed round trip, times a gain: 200 % while the window is below half
+//! the slow-start threshold, so that it can double in the next round; 120 % above, so that it can
+//! still probe. Linux takes the larger of window and flight (after a cut the flight is still the
+//! larger one) and the *smoothed* RTT where the paper says base RTT.
 
 use core::time::Duration;
 
@@ -25,7 +25,8 @@ const SLOWEST: Rate = Rate::bytes_per_sec(1);
 /// Pacing gains in percent of window per round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacingRatios {
-    /// While the window is below half the slow-start threshold. 200 % (Linux `tcp_pacing_ss_ratio`).
+    /// While the window is below half the slow-start threshold. 200 % (Linux
+    /// `tcp_pacing_ss_ratio`).
     pub slow_start: u32,
     /// Above it. 120 % (Linux `tcp_pacing_ca_ratio`).
     pub avoidance: u32,
@@ -33,19 +34,38 @@ pub struct PacingRatios {
 
 impl Default for PacingRatios {
     fn default() -> Self {
-        Self { slow_start: 200, avoidance: 120 }
+        Self {
+            slow_start: 200,
+            avoidance: 120,
+        }
     }
 }
 
-/// The rate that sends `max(cwnd, in_flight)` per smoothed round trip, times the gain of the phase. [`Rate::MAX`] when
-/// `srtt` is zero; never zero, whatever `srtt` is, for a stopped sender would never learn a better one.
-pub fn window_rate(cwnd: Bytes, in_flight: Bytes, ssthresh: Bytes, srtt: Duration, ratios: PacingRatios) -> Rate {
-    let percent = if cwnd < ssthresh / 2 { ratios.slow_start } else { ratios.avoidance };
+/// The rate that sends `max(cwnd, in_flight)` per smoothed round trip, times the gain of the phase.
+/// [`Rate::MAX`] when `srtt` is zero; never zero, whatever `srtt` is, for a stopped sender would
+/// never learn a better one.
+pub fn window_rate(
+    cwnd: Bytes,
+    in_flight: Bytes,
+    ssthresh: Bytes,
+    srtt: Duration,
+    ratios: PacingRatios,
+) -> Rate {
+    let percent = if cwnd < ssthresh / 2 {
+        ratios.slow_start
+    } else {
+        ratios.avoidance
+    };
     let rate = Rate::from_amount(cwnd.max(in_flight), srtt);
-    if rate == Rate::MAX { rate } else { rate.percent(percent).max(SLOWEST) }
+    if rate == Rate::MAX {
+        rate
+    } else {
+        rate.percent(percent).max(SLOWEST)
+    }
 }
 
-/// How much may leave back to back at `rate`: one millisecond's worth, at least two segments, at most 64 KiB.
+/// How much may leave back to back at `rate`: one millisecond's worth, at least two segments, at
+/// most 64 KiB.
 pub fn burst(rate: Rate, mss: Bytes) -> Bytes {
     (rate * BURST_TIME).min(LARGEST_BURST).max(mss * 2)
 }
@@ -61,7 +81,12 @@ pub(crate) struct WindowPacing {
 
 impl WindowPacing {
     pub(crate) fn new(ratios: PacingRatios, mss: Bytes) -> Self {
-        Self { ratios, mss, in_flight: Bytes::ZERO, srtt: NOMINAL_RTT }
+        Self {
+            ratios,
+            mss,
+            in_flight: Bytes::ZERO,
+            srtt: NOMINAL_RTT,
+        }
     }
 
     pub(crate) fn on_ack(&mut self, ack: &Ack) {
@@ -86,7 +111,12 @@ impl WindowPacing {
 
     pub(crate) fn verdict(&self, cwnd: Bytes, ssthresh: Bytes) -> Verdict {
         let pacing_rate = window_rate(cwnd, self.in_flight, ssthresh, self.srtt, self.ratios);
-        Verdict { cwnd, ssthresh, pacing_rate, burst: burst(pacing_rate, self.mss) }
+        Verdict {
+            cwnd,
+            ssthresh,
+            pacing_rate,
+            burst: burst(pacing_rate, self.mss),
+        }
     }
 }
 
@@ -98,7 +128,13 @@ mod tests {
     const RTT: Duration = Duration::from_millis(40);
 
     fn rate(cwnd: u64, in_flight: u64, ssthresh: Bytes) -> Rate {
-        window_rate(MSS * cwnd, MSS * in_flight, ssthresh, RTT, PacingRatios::default())
+        window_rate(
+            MSS * cwnd,
+            MSS * in_flight,
+            ssthresh,
+            RTT,
+            PacingRatios::default(),
+        )
     }
 
     #[test]
@@ -121,7 +157,10 @@ mod tests {
 
     #[test]
     fn no_round_trip_time_means_no_pacing() {
-        assert_eq!(window_rate(MSS, MSS, MSS, Duration::ZERO, PacingRatios::default()), Rate::MAX);
+        assert_eq!(
+            window_rate(MSS, MSS, MSS, Duration::ZERO, PacingRatios::default()),
+            Rate::MAX
+        );
     }
 
     #[test]
@@ -136,6 +175,10 @@ mod tests {
         assert_eq!(burst(Rate::mbit(1), MSS), MSS * 2);
         assert_eq!(burst(Rate::mbit(100), MSS), Bytes::new(12_500));
         assert_eq!(burst(Rate::MAX, MSS), Bytes::kib(64));
-        assert_eq!(burst(Rate::MAX, Bytes::kib(48)), Bytes::kib(96), "two segments come first");
+        assert_eq!(
+            burst(Rate::MAX, Bytes::kib(48)),
+            Bytes::kib(96),
+            "two segments come first"
+        );
     }
 }

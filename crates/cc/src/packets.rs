@@ -1,7 +1,8 @@
 //! [`PacketWindow`]: window and threshold counted in whole packets, as Linux counts them.
 //!
-//! The account of the transport is in bytes; what an acknowledgement covers is turned into packets here, and the remainder is
-//! kept for the next one. Otherwise the rules are those of [`Window`](crate::window::Window) in Linux's integers.
+//! The account of the transport is in bytes; what an acknowledgement covers is turned into packets
+//! here, and the remainder is kept for the next one. Otherwise the rules are those of
+//! [`Window`](crate::window::Window) in Linux's integers.
 
 use core::time::Duration;
 
@@ -27,7 +28,13 @@ impl PacketWindow {
     pub(crate) fn new(config: &Config) -> Self {
         let mss = config.mss.max(Bytes::new(1));
         let cwnd = (config.initial_window / mss.get()).get().clamp(1, LARGEST);
-        Self { mss, cwnd, ssthresh: None, credit: 0, partial: Bytes::ZERO }
+        Self {
+            mss,
+            cwnd,
+            ssthresh: None,
+            credit: 0,
+            partial: Bytes::ZERO,
+        }
     }
 
     pub(crate) fn mss(&self) -> Bytes {
@@ -36,7 +43,11 @@ impl PacketWindow {
 
     /// Window and threshold in bytes.
     pub(crate) fn in_bytes(&self) -> (Bytes, Bytes) {
-        (self.mss * self.cwnd, self.ssthresh.map_or(Bytes::MAX, |packets| self.mss * packets))
+        (
+            self.mss * self.cwnd,
+            self.ssthresh
+                .map_or(Bytes::MAX, |packets| self.mss * packets),
+        )
     }
 
     pub(crate) fn in_slow_start(&self) -> bool {
@@ -54,15 +65,19 @@ impl PacketWindow {
         self.cwnd = self.cwnd.saturating_add(packets).min(LARGEST);
     }
 
-    /// Opens the window by at most `packets` up to the threshold. Returns what is left for congestion avoidance.
+    /// Opens the window by at most `packets` up to the threshold. Returns what is left for
+    /// congestion avoidance.
     pub(crate) fn slow_start(&mut self, packets: u64) -> u64 {
-        let room = self.ssthresh.map_or(u64::MAX, |ssthresh| ssthresh.saturating_sub(self.cwnd));
+        let room = self
+            .ssthresh
+            .map_or(u64::MAX, |ssthresh| ssthresh.saturating_sub(self.cwnd));
         let used = packets.min(room);
         self.grow(used);
         packets - used
     }
 
-    /// Opens the window by one packet for every `per` acknowledged. Credit from when more were needed is worth one packet.
+    /// Opens the window by one packet for every `per` acknowledged. Credit from when more were
+    /// needed is worth one packet.
     pub(crate) fn avoid(&mut self, packets: u64, per: u64) {
         if self.credit >= per {
             self.credit = 0;
@@ -73,10 +88,11 @@ impl PacketWindow {
         self.credit %= per;
     }
 
-    /// The threshold that a pause or a spurious reduction goes back to: three quarters of the window if that is more
-    /// (`tcp_current_ssthresh`).
+    /// The threshold that a pause or a spurious reduction goes back to: three quarters of the
+    /// window if that is more (`tcp_current_ssthresh`).
     fn remembered(&self) -> Option<u64> {
-        self.ssthresh.map(|ssthresh| ssthresh.max(self.cwnd / 2 + self.cwnd / 4))
+        self.ssthresh
+            .map(|ssthresh| ssthresh.max(self.cwnd / 2 + self.cwnd / 4))
     }
 
     /// Threshold and window become `packets`, at least two.
@@ -86,7 +102,8 @@ impl PacketWindow {
         self.credit = 0;
     }
 
-    /// After a retransmission timeout: room for one packet beyond what is still thought to be in flight.
+    /// After a retransmission timeout: room for one packet beyond what is still thought to be in
+    /// flight.
     pub(crate) fn restart(&mut self, in_flight: Bytes) {
         self.cwnd = 1;
         self.grow(in_flight.get().div_ceil(self.mss.get()));
@@ -96,7 +113,9 @@ impl PacketWindow {
     /// The reduction from `before` to here was for nothing.
     pub(crate) fn undo(&mut self, before: &Self) {
         self.cwnd = self.cwnd.max(before.cwnd);
-        self.ssthresh = self.ssthresh.and_then(|ssthresh| before.remembered().map(|before| before.max(ssthresh)));
+        self.ssthresh = self
+            .ssthresh
+            .and_then(|ssthresh| before.remembered().map(|before| before.max(ssthresh)));
     }
 
     /// Takes another controller's window and threshold over.
@@ -106,8 +125,8 @@ impl PacketWindow {
         self.ssthresh = (before.ssthresh < Bytes::MAX).then(|| packets(before.ssthresh).max(2));
     }
 
-    /// Goes half way to the `used` bytes of it, or to the initial window if that is more, and remembers three quarters of itself as
-    /// threshold (`tcp_cwnd_application_limited`).
+    /// Goes half way to the `used` bytes of it, or to the initial window if that is more, and
+    /// remembers three quarters of itself as threshold (`tcp_cwnd_application_limited`).
     pub(crate) fn shrink_to_use(&mut self, used: Bytes, initial: Bytes) {
         let used = used.max(initial).get().div_ceil(self.mss.get()).max(1);
         if used < self.cwnd {
@@ -116,8 +135,8 @@ impl PacketWindow {
         }
     }
 
-    /// Halves the window for every retransmission timeout but the first since the last packet was sent, down to the initial
-    /// window, and remembers three quarters of it as threshold.
+    /// Halves the window for every retransmission timeout but the first since the last packet was
+    /// sent, down to the initial window, and remembers three quarters of it as threshold.
     pub(crate) fn decay(&mut self, since_sent: Duration, rto: Duration, initial: Bytes) {
         let rto = rto.as_nanos().max(1);
         let halvings = since_sent.as_nanos().div_ceil(rto).saturating_sub(1);
@@ -138,7 +157,10 @@ mod tests {
     const MSS: Bytes = Bytes::new(1000);
 
     fn window(packets: u64) -> PacketWindow {
-        PacketWindow::new(&Config { initial_window: MSS * packets, ..Config::new(MSS) })
+        PacketWindow::new(&Config {
+            initial_window: MSS * packets,
+            ..Config::new(MSS)
+        })
     }
 
     #[test]
@@ -164,13 +186,20 @@ mod tests {
         paused.decay(Duration::from_secs(1), Duration::from_millis(250), MSS * 10);
         assert_eq!((paused.cwnd, paused.ssthresh), (10, Some(60)));
         let mut short = window(80);
-        short.decay(Duration::from_millis(250), Duration::from_millis(250), MSS * 10);
+        short.decay(
+            Duration::from_millis(250),
+            Duration::from_millis(250),
+            MSS * 10,
+        );
         assert_eq!(short, window(80));
     }
 
     #[test]
     fn absurd_amounts_stay_within_bounds() {
-        let mut window = PacketWindow::new(&Config { initial_window: Bytes::MAX, ..Config::new(Bytes::ZERO) });
+        let mut window = PacketWindow::new(&Config {
+            initial_window: Bytes::MAX,
+            ..Config::new(Bytes::ZERO)
+        });
         let packets = window.packets(Bytes::MAX);
         window.slow_start(packets);
         window.avoid(packets, 2);

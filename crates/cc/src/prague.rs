@@ -1,21 +1,25 @@
-//! Prague (draft-briscoe-iccrg-prague-congestion-control, with the constants of the reference implementation;
-//! `spec/tcp.md` §2.7): DCTCP made fit for the Internet, the scalable controller of L4S (RFC 9330, RFC 9331).
+//! Prague (draft-briscoe-iccrg-prague-congestion-control, with the constants of the reference
+//! implementation; `spec/tcp.md` §2.7): DCTCP made fit for the Internet, the scalable controller of
+//! L4S (RFC 9330, RFC 9331).
 //!
 //! What it adds to DCTCP:
 //!
 //! - Feedback is exact (AccECN), data carries ECT(1), and the share of marks has twenty bits.
-//! - Marked bytes do not open the window; the others do, all the time, also in the round after a reduction.
-//! - Once a connection is 500 round trips old, one with a short path grows and yields as if its path were 25 ms long, or it
-//!   would starve those with long ones.
-//! - It is paced without surplus, and a late pacer may catch up by a quarter of a millisecond only: the queues it aims at are
-//!   that short.
+//! - Marked bytes do not open the window; the others do, all the time, also in the round after a
+//!   reduction.
+//! - Once a connection is 500 round trips old, one with a short path grows and yields as if its
+//!   path were 25 ms long, or it would starve those with long ones.
+//! - It is paced without surplus, and a late pacer may catch up by a quarter of a millisecond only:
+//!   the queues it aims at are that short.
 
 use core::time::Duration;
 
 use tautline_base::{Bytes, Instant};
 
 use crate::config::Config;
-use crate::controller::{Ack, Congestion, Controller, Ecn, Idle, Model, Phase, Recovery, Signal, Underuse, Verdict};
+use crate::controller::{
+    Ack, Congestion, Controller, Ecn, Idle, Model, Phase, Recovery, Signal, Underuse, Verdict,
+};
 use crate::episode::Episode;
 use crate::mark_share::MarkShare;
 use crate::pacing::{PacingRatios, WindowPacing};
@@ -81,7 +85,10 @@ struct Period {
 
 impl Period {
     fn after(ack: &Ack) -> Self {
-        Self { round: Round::after(ack), since: ack.now }
+        Self {
+            round: Round::after(ack),
+            since: ack.now,
+        }
     }
 
     fn is_over(&self, ack: &Ack, virtual_rtt: Duration) -> bool {
@@ -106,10 +113,15 @@ impl Clock {
     }
 
     fn virtual_rtt(&self) -> Duration {
-        if self.pretends() { VIRTUAL_RTT } else { self.srtt }
+        if self.pretends() {
+            VIRTUAL_RTT
+        } else {
+            self.srtt
+        }
     }
 
-    /// What additive increase is scaled by, in 2⁻²⁰: `(rtt / 25 ms)²` gives the growth per second of a path of 25 ms.
+    /// What additive increase is scaled by, in 2⁻²⁰: `(rtt / 25 ms)²` gives the growth per second
+    /// of a path of 25 ms.
     fn increase_scale(&self) -> u128 {
         if !self.pretends() {
             return 1 << FRACTION_BITS;
@@ -122,7 +134,10 @@ impl Clock {
 impl Marks {
     /// Takes an acknowledgement in; true when a reduction is due.
     fn on_ack(&mut self, ack: &Ack, virtual_rtt: Duration) -> bool {
-        if self.reduced.is_some_and(|period| period.is_over(ack, virtual_rtt)) {
+        if self
+            .reduced
+            .is_some_and(|period| period.is_over(ack, virtual_rtt))
+        {
             self.reduced = None;
         }
         let marked = core::mem::take(&mut self.signalled) || ack.marked.get() > 0;
@@ -150,21 +165,53 @@ impl Prague {
     /// A new connection's controller.
     pub fn new(config: &Config) -> Self {
         let window = Window::new(config);
-        let ratios = PacingRatios { avoidance: AVOIDANCE_PERCENT, ..config.pacing };
+        let ratios = PacingRatios {
+            avoidance: AVOIDANCE_PERCENT,
+            ..config.pacing
+        };
         let pacing = WindowPacing::new(ratios, window.mss);
-        let marks = Marks { alpha: MarkShare::new(), seen: false, signalled: false, observed: None, reduced: None };
-        let clock = Clock { round: None, rounds: 0, srtt: pacing.srtt() };
+        let marks = Marks {
+            alpha: MarkShare::new(),
+            seen: false,
+            signalled: false,
+            observed: None,
+            reduced: None,
+        };
+        let clock = Clock {
+            round: None,
+            rounds: 0,
+            srtt: pacing.srtt(),
+        };
         let verdict = pacing.verdict(window.cwnd, window.ssthresh);
         let episode = Episode::Open;
-        let mut prague = Self { config: *config, pacing, episode, window, fraction: 0, before: None, marks, clock, verdict };
+        let mut prague = Self {
+            config: *config,
+            pacing,
+            episode,
+            window,
+            fraction: 0,
+            before: None,
+            marks,
+            clock,
+            verdict,
+        };
         prague.conclude();
         prague
     }
 
     fn conclude(&mut self) {
-        let Window { mss, cwnd, ssthresh } = self.window;
+        let Window {
+            mss,
+            cwnd,
+            ssthresh,
+        } = self.window;
         let verdict = self.pacing.verdict(cwnd, ssthresh);
-        self.verdict = Verdict { burst: (verdict.pacing_rate * BURST_TIME).min(verdict.burst).max(mss), ..verdict };
+        self.verdict = Verdict {
+            burst: (verdict.pacing_rate * BURST_TIME)
+                .min(verdict.burst)
+                .max(mss),
+            ..verdict
+        };
     }
 
     /// Window and threshold become `to`, at least two segments.
@@ -181,13 +228,21 @@ impl Prague {
 
     /// Opens the window for what arrived without a mark.
     fn grow(&mut self, unmarked: Bytes) {
-        let left = if self.window.in_slow_start() { self.window.slow_start(unmarked) } else { unmarked };
-        let (cwnd, mss) = (u128::from(self.window.cwnd.get()), u128::from(self.window.mss.get()));
+        let left = if self.window.in_slow_start() {
+            self.window.slow_start(unmarked)
+        } else {
+            unmarked
+        };
+        let (cwnd, mss) = (
+            u128::from(self.window.cwnd.get()),
+            u128::from(self.window.mss.get()),
+        );
         let step = u128::from(left.get()).min(cwnd) * mss * self.clock.increase_scale() / cwnd;
         // One segment at most, in 2⁻²⁰ bytes.
         let grown = u128::from(self.fraction) + step;
         self.fraction = (grown & ((1 << FRACTION_BITS) - 1)) as u64;
-        self.window.grow(Bytes::new((grown >> FRACTION_BITS) as u64));
+        self.window
+            .grow(Bytes::new((grown >> FRACTION_BITS) as u64));
     }
 }
 
@@ -247,14 +302,16 @@ impl Controller for Prague {
     fn on_idle(&mut self, idle: &Idle) {
         self.pacing.on_idle();
         if self.config.slow_start_after_idle {
-            self.window.decay(idle.idle, idle.rto, self.config.initial_window);
+            self.window
+                .decay(idle.idle, idle.rto, self.config.initial_window);
         }
         self.conclude();
     }
 
     fn on_underuse(&mut self, underuse: &Underuse) {
         if self.config.slow_start_after_idle {
-            self.window.shrink_to_use(underuse.used, self.config.initial_window);
+            self.window
+                .shrink_to_use(underuse.used, self.config.initial_window);
         }
         self.conclude();
     }
@@ -269,8 +326,16 @@ impl Controller for Prague {
     }
 
     fn model(&self) -> Model {
-        let state = if self.clock.pretends() { "rtt-independent" } else { "" };
-        Model { state, alpha: Some(self.marks.alpha.fraction()), ..Model::default() }
+        let state = if self.clock.pretends() {
+            "rtt-independent"
+        } else {
+            ""
+        };
+        Model {
+            state,
+            alpha: Some(self.marks.alpha.fraction()),
+            ..Model::default()
+        }
     }
 
     fn ecn(&self) -> Ecn {

@@ -1,5 +1,6 @@
-//! NewReno (RFC 5681 §3.1, RFC 6582): doubles per round trip below the threshold, adds one segment per round trip above
-//! it, halves at a congestion signal. With [`Config::abe`] a mark in congestion avoidance leaves four fifths (RFC 8511).
+//! NewReno (RFC 5681 §3.1, RFC 6582): doubles per round trip below the threshold, adds one segment
+//! per round trip above it, halves at a congestion signal. With [`Config::abe`] a mark in
+//! congestion avoidance leaves four fifths (RFC 8511).
 
 use tautline_base::{Bytes, Instant};
 
@@ -33,10 +34,21 @@ impl Reno {
     /// A new connection's controller.
     pub fn new(config: &Config) -> Self {
         let state = Growth::new(config);
-        let Window { mss, cwnd, ssthresh } = state.window;
+        let Window {
+            mss,
+            cwnd,
+            ssthresh,
+        } = state.window;
         let pacing = WindowPacing::new(config.pacing, mss);
         let verdict = pacing.verdict(cwnd, ssthresh);
-        Self { config: *config, pacing, episode: Episode::Open, state, before: None, verdict }
+        Self {
+            config: *config,
+            pacing,
+            episode: Episode::Open,
+            state,
+            before: None,
+            verdict,
+        }
     }
 
     fn conclude(&mut self) {
@@ -48,13 +60,20 @@ impl Reno {
         self.before = Some(self.state);
         let Window { cwnd, .. } = self.state.window;
         let abe = self.config.abe && signal == Signal::Ce && !self.state.window.in_slow_start();
-        self.state.cut(if abe { cwnd.saturating_sub(cwnd / 5) } else { cwnd / 2 });
+        self.state.cut(if abe {
+            cwnd.saturating_sub(cwnd / 5)
+        } else {
+            cwnd / 2
+        });
     }
 }
 
 impl Growth {
     pub(crate) fn new(config: &Config) -> Self {
-        Self { window: Window::new(config), credit: Bytes::ZERO }
+        Self {
+            window: Window::new(config),
+            credit: Bytes::ZERO,
+        }
     }
 
     /// Threshold and window become `to`, at least two segments.
@@ -76,7 +95,11 @@ impl Growth {
 
     /// `acked` bytes were acknowledged while the window limited the sender.
     pub(crate) fn grow(&mut self, acked: Bytes) {
-        let left = if self.window.in_slow_start() { self.window.slow_start(acked) } else { acked };
+        let left = if self.window.in_slow_start() {
+            self.window.slow_start(acked)
+        } else {
+            acked
+        };
         // More than a window in one acknowledgement still opens the window by one segment only.
         self.credit += left.min(self.window.cwnd);
         if self.credit >= self.window.cwnd {
@@ -124,7 +147,9 @@ impl Controller for Reno {
     fn on_idle(&mut self, idle: &Idle) {
         self.pacing.on_idle();
         if self.config.slow_start_after_idle {
-            self.state.window.decay(idle.idle, idle.rto, self.config.initial_window);
+            self.state
+                .window
+                .decay(idle.idle, idle.rto, self.config.initial_window);
             self.state.forget_credit();
         }
         self.conclude();
@@ -132,7 +157,9 @@ impl Controller for Reno {
 
     fn on_underuse(&mut self, underuse: &Underuse) {
         if self.config.slow_start_after_idle {
-            self.state.window.shrink_to_use(underuse.used, self.config.initial_window);
+            self.state
+                .window
+                .shrink_to_use(underuse.used, self.config.initial_window);
             self.state.forget_credit();
         }
         self.conclude();

@@ -14,7 +14,9 @@ pub(crate) struct Round {
 impl Round {
     /// What is in flight after `ack`.
     pub(crate) fn after(ack: &Ack) -> Self {
-        Self { end: ack.delivered + ack.in_flight }
+        Self {
+            end: ack.delivered + ack.in_flight,
+        }
     }
 
     /// All of it is delivered.

@@ -1,8 +1,9 @@
 //! Delivery-rate sampling (draft-cheng-iccrg-delivery-rate-estimation; `tcp_rate.c` behaviour).
 //!
-//! Every segment carries away a copy of the connection's delivery state; when it is delivered, the difference between then
-//! and now is a measurement: so much was delivered in so long. The interval is the longer of the time the flight took to
-//! leave and the time its acknowledgements took to come, so bunched acknowledgements do not inflate the rate.
+//! Every segment carries away a copy of the connection's delivery state; when it is delivered, the
+//! difference between then and now is a measurement: so much was delivered in so long. The interval
+//! is the longer of the time the flight took to leave and the time its acknowledgements took to
+//! come, so bunched acknowledgements do not inflate the rate.
 
 use core::time::Duration;
 
@@ -62,8 +63,9 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// A segment is transmitted, or transmitted again, to depart at `departure` (the pacer's stamp, not the time of the
-    /// call); `in_flight` counts it. `first`: no other segment is unacknowledged. Returns what the segment record must keep.
+    /// A segment is transmitted, or transmitted again, to depart at `departure` (the pacer's stamp,
+    /// not the time of the call); `in_flight` counts it. `first`: no other segment is
+    /// unacknowledged. Returns what the segment record must keep.
     pub fn on_send(&mut self, departure: Instant, in_flight: Bytes, first: bool) -> SentRate {
         if first {
             self.first_sent_at = departure;
@@ -80,12 +82,15 @@ impl Sampler {
         }
     }
 
-    /// A segment of `bytes` bytes was acknowledged or selectively acknowledged for the first time. Call once per segment, in
-    /// sequence order, before [`on_ack`](Self::on_ack).
+    /// A segment of `bytes` bytes was acknowledged or selectively acknowledged for the first time.
+    /// Call once per segment, in sequence order, before [`on_ack`](Self::on_ack).
     pub fn on_delivered(&mut self, sent: &SentRate, bytes: Bytes, now: Instant) {
         self.delivered += bytes;
         self.delivered_at = now;
-        if self.newest.is_none_or(|newest| sent.sent_at >= newest.sent_at) {
+        if self
+            .newest
+            .is_none_or(|newest| sent.sent_at >= newest.sent_at)
+        {
             self.newest = Some(*sent);
             self.first_sent_at = sent.sent_at;
         }
@@ -104,10 +109,14 @@ impl Sampler {
         }
     }
 
-    /// Every segment of one acknowledgement has been reported: the sample it gives. `None` if it delivered nothing, or if
-    /// the interval is shorter than `min_rtt`, which only an acknowledgement of an earlier copy can cause.
+    /// Every segment of one acknowledgement has been reported: the sample it gives. `None` if it
+    /// delivered nothing, or if the interval is shorter than `min_rtt`, which only an
+    /// acknowledgement of an earlier copy can cause.
     pub fn on_ack(&mut self, now: Instant, min_rtt: Duration) -> Option<RateSample> {
-        if self.app_limited_until.is_some_and(|end| self.delivered > end) {
+        if self
+            .app_limited_until
+            .is_some_and(|end| self.delivered > end)
+        {
             self.app_limited_until = None;
         }
         let sent = self.newest.take()?;
@@ -129,8 +138,8 @@ impl Sampler {
         })
     }
 
-    /// The application has nothing more to send and nothing of the connection waits in the host: what is sent until the
-    /// present flight is delivered says nothing about the path's capacity.
+    /// The application has nothing more to send and nothing of the connection waits in the host:
+    /// what is sent until the present flight is delivered says nothing about the path's capacity.
     pub fn mark_app_limited(&mut self, in_flight: Bytes) {
         self.app_limited_until = Some(self.delivered + in_flight);
     }
@@ -160,7 +169,9 @@ mod tests {
 
     /// Ten segments, one per millisecond from `start`.
     fn flight(sampler: &mut Sampler, start: u64) -> Vec<SentRate> {
-        (0..10).map(|i| sampler.on_send(ms(start + i), SEGMENT, i == 0 && start == 0)).collect()
+        (0..10)
+            .map(|i| sampler.on_send(ms(start + i), SEGMENT, i == 0 && start == 0))
+            .collect()
     }
 
     #[test]
@@ -173,7 +184,8 @@ mod tests {
             sampler.on_ack(ms(10 + i), RTT);
             second.push(sampler.on_send(ms(10 + i), SEGMENT, false));
         }
-        // Segment 10 left when one segment was delivered, at 10 ms, and arrives when ten are, plus itself.
+        // Segment 10 left when one segment was delivered, at 10 ms, and arrives when ten are, plus
+        // itself.
         sampler.on_delivered(&second[0], SEGMENT, ms(20));
         let sample = sampler.on_ack(ms(20), RTT).unwrap();
         assert_eq!(sample.delivered, SEGMENT * 10);
@@ -195,7 +207,11 @@ mod tests {
         }
         let sample = sampler.on_ack(ms(19), RTT).unwrap();
         assert_eq!(sample.delivered, SEGMENT * 10);
-        assert_eq!(sample.interval, Duration::from_millis(19), "acknowledgement phase since the flight began");
+        assert_eq!(
+            sample.interval,
+            Duration::from_millis(19),
+            "acknowledgement phase since the flight began"
+        );
     }
 
     #[test]
@@ -206,7 +222,10 @@ mod tests {
         sampler.on_ack(ms(10), RTT);
         // Paced far apart, while the acknowledgement clock stood at 10 ms.
         let late = sampler.on_send(ms(60), SEGMENT, false);
-        let mut sampler = Sampler { delivered_at: ms(60), ..sampler };
+        let mut sampler = Sampler {
+            delivered_at: ms(60),
+            ..sampler
+        };
         sampler.on_delivered(&late, SEGMENT, ms(61));
         let sample = sampler.on_ack(ms(61), RTT).unwrap();
         assert_eq!(sample.interval, Duration::from_millis(60));
@@ -218,7 +237,11 @@ mod tests {
         let sent = sampler.on_send(ms(0), SEGMENT, true);
         sampler.on_delivered(&sent, SEGMENT, ms(9));
         assert_eq!(sampler.on_ack(ms(9), RTT), None);
-        assert_eq!(sampler.delivered(), SEGMENT, "delivered counts all the same");
+        assert_eq!(
+            sampler.delivered(),
+            SEGMENT,
+            "delivered counts all the same"
+        );
     }
 
     #[test]
@@ -238,7 +261,10 @@ mod tests {
         let again = sampler.on_send(ms(30), SEGMENT, false);
         sampler.on_delivered(&again, SEGMENT, ms(40));
         sampler.on_delivered(&lost, SEGMENT, ms(40));
-        assert_eq!(sampler.on_ack(ms(40), RTT).unwrap().prior_delivered, SEGMENT);
+        assert_eq!(
+            sampler.on_ack(ms(40), RTT).unwrap().prior_delivered,
+            SEGMENT
+        );
     }
 
     #[test]
@@ -249,9 +275,15 @@ mod tests {
         let limited = sampler.on_send(ms(1), SEGMENT, false);
         for (sent, at, app_limited) in [(before, 10, false), (limited, 20, true)] {
             sampler.on_delivered(&sent, SEGMENT, ms(at));
-            assert_eq!(sampler.on_ack(ms(at), RTT).unwrap().app_limited, app_limited);
+            assert_eq!(
+                sampler.on_ack(ms(at), RTT).unwrap().app_limited,
+                app_limited
+            );
         }
-        assert!(!sampler.on_send(ms(21), SEGMENT, true).app_limited, "the marked flight is delivered");
+        assert!(
+            !sampler.on_send(ms(21), SEGMENT, true).app_limited,
+            "the marked flight is delivered"
+        );
     }
 
     #[test]
@@ -268,15 +300,27 @@ mod tests {
     #[test]
     fn a_loss_and_a_sample_tell_what_was_lost_since_their_segment_was_sent() {
         let mut sampler = Sampler::default();
-        let sent: Vec<_> = (0..4).map(|i| sampler.on_send(ms(i), SEGMENT * (i + 1), i == 0)).collect();
+        let sent: Vec<_> = (0..4)
+            .map(|i| sampler.on_send(ms(i), SEGMENT * (i + 1), i == 0))
+            .collect();
         let first = sampler.on_lost(&sent[0], SEGMENT, ms(10));
         assert_eq!((first.lost_since, first.sent_in_flight), (SEGMENT, SEGMENT));
         let second = sampler.on_lost(&sent[1], SEGMENT, ms(10));
-        assert_eq!((second.lost_since, second.sent_in_flight), (SEGMENT * 2, SEGMENT * 2));
+        assert_eq!(
+            (second.lost_since, second.sent_in_flight),
+            (SEGMENT * 2, SEGMENT * 2)
+        );
         let after = sampler.on_send(ms(11), SEGMENT * 3, false);
-        assert_eq!(sampler.on_lost(&after, SEGMENT, ms(30)).lost_since, SEGMENT, "earlier losses are not its concern");
+        assert_eq!(
+            sampler.on_lost(&after, SEGMENT, ms(30)).lost_since,
+            SEGMENT,
+            "earlier losses are not its concern"
+        );
         sampler.on_delivered(&sent[3], SEGMENT, ms(31));
         let sample = sampler.on_ack(ms(31), RTT).unwrap();
-        assert_eq!((sample.lost, sample.sent_in_flight), (SEGMENT * 3, SEGMENT * 4));
+        assert_eq!(
+            (sample.lost, sample.sent_in_flight),
+            (SEGMENT * 3, SEGMENT * 4)
+        );
     }
 }

@@ -2,8 +2,9 @@
 
 use alloc::boxed::Box;
 
-/// At most one value. Its memory is taken when the first one is kept and serves all later ones, so that keeping one per episode of
-/// congestion allocates once in the life of a connection, and never for the many that meet none.
+/// At most one value. Its memory is taken when the first one is kept and serves all later ones, so
+/// that keeping one per episode of congestion allocates once in the life of a connection, and never
+/// for the many that meet none.
 #[derive(Clone, Debug)]
 pub(crate) struct Saved<T> {
     memory: Option<Box<T>>,
@@ -13,7 +14,10 @@ pub(crate) struct Saved<T> {
 impl<T: Clone> Saved<T> {
     /// Nothing is kept.
     pub(crate) const fn nothing() -> Self {
-        Self { memory: None, valid: false }
+        Self {
+            memory: None,
+            valid: false,
+        }
     }
 
     /// Keeps `value` in place of what was kept before.
@@ -32,7 +36,11 @@ impl<T: Clone> Saved<T> {
 
     /// Gives it back.
     pub(crate) fn take(&mut self) -> Option<T> {
-        if core::mem::take(&mut self.valid) { self.memory.as_deref().cloned() } else { None }
+        if core::mem::take(&mut self.valid) {
+            self.memory.as_deref().cloned()
+        } else {
+            None
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! [`SlowStart`]: how a window opens before the first congestion signal, as a part that can be exchanged.
+//! [`SlowStart`]: how a window opens before the first congestion signal, as a part that can be
+//! exchanged.
 
 use tautline_base::Bytes;
 
@@ -6,7 +7,8 @@ use crate::controller::{Ack, Verdict};
 
 /// A slow-start algorithm: sees every acknowledgement of the initial slow start.
 pub trait SlowStart: Clone + Send {
-    /// Takes an acknowledgement in and says what to do with the window. `before`: window and rate in force until now.
+    /// Takes an acknowledgement in and says what to do with the window. `before`: window and rate
+    /// in force until now.
     fn on_ack(&mut self, ack: &Ack, before: &Verdict) -> Step;
 
     /// It suspects that the window is large enough, and opens it more slowly (RFC 9406).

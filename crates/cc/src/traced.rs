@@ -1,4 +1,5 @@
-//! [`Traced`]: a wrapper that shows every event of a controller and what it answered, e.g. as lines of CSV.
+//! [`Traced`]: a wrapper that shows every event of a controller and what it answered, e.g. as lines
+//! of CSV.
 //!
 //! ```
 //! use tautline_base::{Bytes, Instant};
@@ -19,14 +20,18 @@ use core::time::Duration;
 
 use tautline_base::{Bytes, Instant};
 
-use crate::controller::{Ack, Congestion, Controller, Ecn, Idle, Loss, Model, Recovery, Signal, Underuse, Verdict};
+use crate::controller::{
+    Ack, Congestion, Controller, Ecn, Idle, Loss, Model, Recovery, Signal, Underuse, Verdict,
+};
 
-/// Something that happened, and what the controller thinks afterwards. `Display` writes a line of CSV without its end.
+/// Something that happened, and what the controller thinks afterwards. `Display` writes a line of
+/// CSV without its end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
     /// When.
     pub at: Instant,
-    /// What: `ack`, `loss`, `timeout`, `mark`, `local_drop`, `undo`, `start` (after a pause) or `underuse`.
+    /// What: `ack`, `loss`, `timeout`, `mark`, `local_drop`, `undo`, `start` (after a pause) or
+    /// `underuse`.
     pub event: &'static str,
     /// Newly delivered by it.
     pub acked: Option<Bytes>,
@@ -41,23 +46,40 @@ pub struct Row {
 }
 
 impl Row {
-    /// The columns of a line: seconds, event, bytes, bytes, seconds, bytes, bytes (empty: no threshold), bit/s, bit/s, seconds,
-    /// name.
-    pub const HEAD: &str = "time,event,acked,in_flight,rtt,cwnd,ssthresh,pacing_rate,bandwidth,min_rtt,state";
+    /// The columns of a line: seconds, event, bytes, bytes, seconds, bytes, bytes (empty: no
+    /// threshold), bit/s, bit/s, seconds, name.
+    pub const HEAD: &str =
+        "time,event,acked,in_flight,rtt,cwnd,ssthresh,pacing_rate,bandwidth,min_rtt,state";
 }
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nanos = self.at.as_nanos();
-        write!(f, "{}.{:09},{},", nanos / 1_000_000_000, nanos % 1_000_000_000, self.event)?;
-        let Verdict { cwnd, ssthresh, pacing_rate, .. } = self.verdict;
+        write!(
+            f,
+            "{}.{:09},{},",
+            nanos / 1_000_000_000,
+            nanos % 1_000_000_000,
+            self.event
+        )?;
+        let Verdict {
+            cwnd,
+            ssthresh,
+            pacing_rate,
+            ..
+        } = self.verdict;
         cell(f, self.acked.map(Bytes::get))?;
         cell(f, self.in_flight.map(Bytes::get))?;
         cell(f, self.rtt.map(|rtt| rtt.as_secs_f64()))?;
         write!(f, "{},", cwnd.get())?;
         cell(f, (ssthresh < Bytes::MAX).then_some(ssthresh.get()))?;
         write!(f, "{},", pacing_rate.as_bits_per_sec())?;
-        cell(f, self.model.bandwidth.map(|bandwidth| bandwidth.as_bits_per_sec()))?;
+        cell(
+            f,
+            self.model
+                .bandwidth
+                .map(|bandwidth| bandwidth.as_bits_per_sec()),
+        )?;
         cell(f, self.model.min_rtt.map(|rtt| rtt.as_secs_f64()))?;
         f.write_str(self.model.state)
     }
@@ -82,10 +104,24 @@ impl<F: FnMut(&Row) + Send> Traced<F> {
         Self { inner, sink }
     }
 
-    fn show(&mut self, at: Instant, event: &'static str, ack: Option<&Ack>, in_flight: Option<Bytes>) {
+    fn show(
+        &mut self,
+        at: Instant,
+        event: &'static str,
+        ack: Option<&Ack>,
+        in_flight: Option<Bytes>,
+    ) {
         let (acked, rtt) = (ack.map(|ack| ack.acked), ack.and_then(|ack| ack.rtt));
         let (verdict, model) = (self.inner.verdict(), self.inner.model());
-        (self.sink)(&Row { at, event, acked, in_flight, rtt, verdict, model });
+        (self.sink)(&Row {
+            at,
+            event,
+            acked,
+            in_flight,
+            rtt,
+            verdict,
+            model,
+        });
     }
 }
 
@@ -183,7 +219,13 @@ mod tests {
             verdict,
             model,
         };
-        assert_eq!(row.to_string(), "1.500000000,ack,1448,14480,0.0205,28960,,10000000,8000000,0.02,STARTUP");
-        assert_eq!(row.to_string().split(',').count(), Row::HEAD.split(',').count());
+        assert_eq!(
+            row.to_string(),
+            "1.500000000,ack,1448,14480,0.0205,28960,,10000000,8000000,0.02,STARTUP"
+        );
+        assert_eq!(
+            row.to_string().split(',').count(),
+            Row::HEAD.split(',').count()
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! [`Window`]: congestion window and slow-start threshold, with the rules every window-based controller shares (RFC 5681
-//! §3.1, §4.1).
+//! [`Window`]: congestion window and slow-start threshold, with the rules every window-based
+//! controller shares (RFC 5681 §3.1, §4.1).
 
 use core::time::Duration;
 
@@ -11,7 +11,8 @@ use crate::controller::Verdict;
 /// Largest window in segments; far above what any path holds, far below what overflows.
 pub(crate) const LARGEST: u64 = 1 << 24;
 
-/// Window and threshold in bytes. `mss <= cwnd`; `ssthresh` is [`Bytes::MAX`] or at least two segments.
+/// Window and threshold in bytes. `mss <= cwnd`; `ssthresh` is [`Bytes::MAX`] or at least two
+/// segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) mss: Bytes,
@@ -22,7 +23,11 @@ pub(crate) struct Window {
 impl Window {
     pub(crate) fn new(config: &Config) -> Self {
         let mss = config.mss.max(Bytes::new(1));
-        let mut window = Self { mss, cwnd: mss, ssthresh: Bytes::MAX };
+        let mut window = Self {
+            mss,
+            cwnd: mss,
+            ssthresh: Bytes::MAX,
+        };
         window.grow(config.initial_window.saturating_sub(mss));
         window
     }
@@ -36,22 +41,23 @@ impl Window {
         self.cwnd = (self.cwnd + bytes).min(self.mss * LARGEST);
     }
 
-    /// Opens the window by at most `bytes` up to `ssthresh`. Returns what is left for congestion avoidance.
+    /// Opens the window by at most `bytes` up to `ssthresh`. Returns what is left for congestion
+    /// avoidance.
     pub(crate) fn slow_start(&mut self, bytes: Bytes) -> Bytes {
         let used = bytes.min(self.ssthresh.saturating_sub(self.cwnd));
         self.grow(used);
         bytes.saturating_sub(used)
     }
 
-    /// Sets the threshold to `ssthresh`, at least two segments, and the window to no more than `ssthresh`, but `least`
-    /// segments.
+    /// Sets the threshold to `ssthresh`, at least two segments, and the window to no more than
+    /// `ssthresh`, but `least` segments.
     pub(crate) fn cut(&mut self, ssthresh: Bytes, least: u64) {
         self.ssthresh = ssthresh.max(self.mss * 2);
         self.cwnd = ssthresh.max(self.mss * least);
     }
 
-    /// After a retransmission timeout: room for one segment beyond what is still thought to be in flight, whatever that
-    /// is, or the lost one could not be sent.
+    /// After a retransmission timeout: room for one segment beyond what is still thought to be in
+    /// flight, whatever that is, or the lost one could not be sent.
     pub(crate) fn restart(&mut self, in_flight: Bytes) {
         self.cwnd = Bytes::ZERO;
         self.grow(in_flight + self.mss);
@@ -64,8 +70,9 @@ impl Window {
         self.grow(before.cwnd.saturating_sub(self.mss));
     }
 
-    /// Halves the window for every retransmission timeout spent idle, down to the initial window, and remembers three
-    /// quarters of it as threshold (RFC 5681 §4.1 as Linux does it, after RFC 2861).
+    /// Halves the window for every retransmission timeout spent idle, down to the initial window,
+    /// and remembers three quarters of it as threshold (RFC 5681 §4.1 as Linux does it, after RFC
+    /// 2861).
     pub(crate) fn decay(&mut self, idle: Duration, rto: Duration, initial: Bytes) {
         let timeouts = idle.as_nanos() / rto.as_nanos().max(1);
         let floor = initial.max(self.mss).min(self.cwnd);
@@ -77,8 +84,8 @@ impl Window {
         self.cwnd = Bytes::new(self.cwnd.get().checked_shr(halvings).unwrap_or(0)).max(floor);
     }
 
-    /// Goes half way to what was `used` of it, or to the initial window if that is more, and remembers three quarters of itself as
-    /// threshold (RFC 2861 §3.1 as Linux does it).
+    /// Goes half way to what was `used` of it, or to the initial window if that is more, and
+    /// remembers three quarters of itself as threshold (RFC 2861 §3.1 as Linux does it).
     pub(crate) fn shrink_to_use(&mut self, used: Bytes, initial: Bytes) {
         let used = used.max(initial).max(self.mss);
         if used < self.cwnd {
@@ -95,7 +102,10 @@ mod tests {
     const RTO: Duration = Duration::from_millis(300);
 
     fn window(segments: u64) -> (Window, Bytes) {
-        let config = Config { initial_window: Bytes::new(1000) * segments, ..Config::new(Bytes::new(1000)) };
+        let config = Config {
+            initial_window: Bytes::new(1000) * segments,
+            ..Config::new(Bytes::new(1000))
+        };
         (Window::new(&config), Bytes::new(10_000))
     }
 
@@ -110,23 +120,41 @@ mod tests {
 
     #[test]
     fn idling_halves_the_window_per_timeout() {
-        for (idle_ms, cwnd) in [(299, 80_000), (300, 40_000), (900, 10_000), (u64::MAX, 10_000)] {
+        for (idle_ms, cwnd) in [
+            (299, 80_000),
+            (300, 40_000),
+            (900, 10_000),
+            (u64::MAX, 10_000),
+        ] {
             let (mut window, initial) = window(80);
             window.ssthresh = Bytes::new(50_000);
             window.decay(Duration::from_millis(idle_ms), RTO, initial);
             assert_eq!(window.cwnd, Bytes::new(cwnd), "after {idle_ms} ms");
-            assert_eq!(window.ssthresh, Bytes::new(if idle_ms < 300 { 50_000 } else { 60_000 }));
+            assert_eq!(
+                window.ssthresh,
+                Bytes::new(if idle_ms < 300 { 50_000 } else { 60_000 })
+            );
         }
     }
 
     /// spec/tcp.md §1.13: (cwnd + max(used, IW)) / 2, and 3/4 of cwnd as threshold.
     #[test]
     fn what_is_not_used_is_halved() {
-        for (used, cwnd, ssthresh) in [(20, 50, 60), (0, 45, 60), (79, 79, 60), (80, 80, 50), (u64::MAX / 1000, 80, 50)] {
+        for (used, cwnd, ssthresh) in [
+            (20, 50, 60),
+            (0, 45, 60),
+            (79, 79, 60),
+            (80, 80, 50),
+            (u64::MAX / 1000, 80, 50),
+        ] {
             let (mut window, initial) = window(80);
             window.ssthresh = Bytes::new(50_000);
             window.shrink_to_use(Bytes::new(used * 1000), initial);
-            assert_eq!((window.cwnd / 1000, window.ssthresh), (Bytes::new(cwnd), Bytes::new(ssthresh * 1000)), "{used}");
+            assert_eq!(
+                (window.cwnd / 1000, window.ssthresh),
+                (Bytes::new(cwnd), Bytes::new(ssthresh * 1000)),
+                "{used}"
+            );
         }
     }
 

@@ -1,8 +1,9 @@
 //! [`WindowedMax`]: the largest of recent samples in constant memory and time.
 //!
-//! Kathleen Nichols' algorithm as Linux's `win_minmax` has it: the best, second best and third best sample are kept, each
-//! newer than the one before; when the best grows too old the second takes its place. The answer may be a sample somewhat
-//! below the true maximum of the window, never one above it or outside the window.
+//! Kathleen Nichols' algorithm as Linux's `win_minmax` has it: the best, second best and third best
+//! sample are kept, each newer than the one before; when the best grows too old the second takes
+//! its place. The answer may be a sample somewhat below the true maximum of the window, never one
+//! above it or outside the window.
 
 /// A sample and when it was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +12,8 @@ struct Sample<T> {
     value: T,
 }
 
-/// The largest sample of the last `window` units of time; the unit is the caller's (rounds, probe cycles, nanoseconds).
+/// The largest sample of the last `window` units of time; the unit is the caller's (rounds, probe
+/// cycles, nanoseconds).
 #[derive(Clone, Copy, Debug)]
 pub struct WindowedMax<T> {
     window: u64,
@@ -40,7 +42,9 @@ impl<T: Copy + PartialOrd> WindowedMax<T> {
         let sample = Sample { at, value };
         let mut best = match self.best {
             // A new best, or nothing left in the window.
-            Some(best) if value < best[0].value && at.saturating_sub(best[2].at) <= self.window => best,
+            Some(best) if value < best[0].value && at.saturating_sub(best[2].at) <= self.window => {
+                best
+            }
             _ => [sample; 3],
         };
         if value >= best[1].value {
@@ -53,7 +57,8 @@ impl<T: Copy + PartialOrd> WindowedMax<T> {
         self.get().unwrap_or(value)
     }
 
-    /// Lets the best go when it has left the window, and makes sure that the runners-up come from later parts of it.
+    /// Lets the best go when it has left the window, and makes sure that the runners-up come from
+    /// later parts of it.
     fn age(&self, mut best: [Sample<T>; 3], sample: Sample<T>) -> [Sample<T>; 3] {
         let age = sample.at.saturating_sub(best[0].at);
         if age > self.window {
@@ -81,7 +86,14 @@ mod tests {
     fn the_best_goes_when_it_is_older_than_the_window() {
         let mut filter = WindowedMax::new(10);
         assert_eq!(filter.get(), None);
-        for (at, value, largest) in [(0, 90, 90), (3, 60, 90), (6, 50, 90), (10, 40, 90), (11, 30, 60), (14, 20, 50)] {
+        for (at, value, largest) in [
+            (0, 90, 90),
+            (3, 60, 90),
+            (6, 50, 90),
+            (10, 40, 90),
+            (11, 30, 60),
+            (14, 20, 50),
+        ] {
             assert_eq!(filter.update(at, value), largest, "at {at}");
         }
     }

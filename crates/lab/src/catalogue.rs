@@ -18,11 +18,20 @@ impl Catalogue {
     /// # Errors
     /// If it cannot be read, or a file of it is no TOML.
     pub fn read(shelf: Shelf) -> Result<Self, ScenarioError> {
-        let failed = |file: String, message: String| ScenarioError { file, at: None, key: String::new(), message };
-        let names = shelf.names().map_err(|error| failed(shelf.shown(""), error.to_string()))?;
+        let failed = |file: String, message: String| ScenarioError {
+            file,
+            at: None,
+            key: String::new(),
+            message,
+        };
+        let names = shelf
+            .names()
+            .map_err(|error| failed(shelf.shown(""), error.to_string()))?;
         let mut entries = Vec::new();
         for name in names {
-            let text = shelf.read(&name).map_err(|message| failed(shelf.shown(&name), message))?;
+            let text = shelf
+                .read(&name)
+                .map_err(|message| failed(shelf.shown(&name), message))?;
             let ids = Scenario::ids_of(&text, &shelf.shown(&name))?;
             if !ids.is_empty() {
                 entries.push((ids, name));
@@ -60,14 +69,26 @@ impl Catalogue {
         if asked.ends_with(".toml") {
             let path = Path::new(asked);
             let directory = path.parent().unwrap_or_else(|| Path::new(""));
-            let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+            let name = path
+                .file_name()
+                .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
             return Ok((Shelf::Directory(directory.into()), name));
         }
-        let Some((_, name)) = self.entries.iter().find(|(ids, _)| ids.iter().any(|id| id.eq_ignore_ascii_case(asked)))
+        let Some((_, name)) = self
+            .entries
+            .iter()
+            .find(|(ids, _)| ids.iter().any(|id| id.eq_ignore_ascii_case(asked)))
         else {
             let known = self.ids().collect::<Vec<_>>().join(", ");
-            let message = format!("no scenario has the id `{asked}`; there are {known}; or name a file *.toml");
-            return Err(ScenarioError { file: self.shelf.shown(""), at: None, key: String::new(), message });
+            let message = format!(
+                "no scenario has the id `{asked}`; there are {known}; or name a file *.toml"
+            );
+            return Err(ScenarioError {
+                file: self.shelf.shown(""),
+                at: None,
+                key: String::new(),
+                message,
+            });
         };
         Ok((self.shelf.clone(), name.clone()))
     }

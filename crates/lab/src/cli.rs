@@ -6,7 +6,8 @@
 //! | `table` | columns of text |
 //! | `progress` | how far a run is |
 
-/// Prints a line. Nobody listens any more when `lab list | head` has seen enough: that is no failure of ours.
+/// Prints a line. Nobody listens any more when `lab list | head` has seen enough: that is no
+/// failure of ours.
 macro_rules! say {
     ($($words:tt)*) => {{
         use std::io::Write as _;
@@ -53,7 +54,8 @@ enum Command {
     Show(show::Show),
     /// Run rows: their tables, and whether each shape holds
     Run(run::RunArgs),
-    /// A run in virtual time on the terminal, as fast as one likes to look: queues, rings, tokens, times of stay
+    /// A run in virtual time on the terminal, as fast as one likes to look: queues, rings, tokens,
+    /// times of stay
     Watch(watch::Watch),
     /// The report over all results of a directory; the gallery of figures
     Report(report::Report),
@@ -73,7 +75,11 @@ struct Library {
 
 impl Library {
     fn open(&self) -> Result<Catalogue, ScenarioError> {
-        Catalogue::read(self.scenarios.clone().map_or(Shelf::Shipped, Shelf::Directory))
+        Catalogue::read(
+            self.scenarios
+                .clone()
+                .map_or(Shelf::Shipped, Shelf::Directory),
+        )
     }
 }
 

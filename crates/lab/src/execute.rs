@@ -1,7 +1,8 @@
-//! [`execute`]: runs points on several threads, each point on one; what has been run before is read again.
+//! [`execute`]: runs points on several threads, each point on one; what has been run before is read
+//! again.
 //!
-//! A run is written beside its place and then moved there, so that whatever interrupts leaves whole files only, and the next time goes
-//! on where this one stopped.
+//! A run is written beside its place and then moved there, so that whatever interrupts leaves whole
+//! files only, and the next time goes on where this one stopped.
 
 use std::fs;
 use std::io;
@@ -65,8 +66,9 @@ pub struct Done<'a> {
     pub took: Option<Duration>,
 }
 
-/// Runs `points`; what is kept of them is in their order. `also` writes what else there is to write of each run, new or
-/// not; `tell` hears of each that is done. Both are called on any of the threads.
+/// Runs `points`; what is kept of them is in their order. `also` writes what else there is to write
+/// of each run, new or not; `tell` hears of each that is done. Both are called on any of the
+/// threads.
 ///
 /// # Errors
 /// The first in order of the points. The others are run all the same, unless it was interrupted.
@@ -81,16 +83,29 @@ pub fn execute(
         let ran = one(&points[number], how, &also, &tell);
         // Whoever interrupts one run does not want the next.
         let interrupted = matches!(&ran, Err(ExecuteError::Run { error, .. }) if matches!(**error, RunError::Interrupted));
-        done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((number, ran));
-        if interrupted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        done.lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .push((number, ran));
+        if interrupted {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     });
-    let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut done = done
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     done.sort_by_key(|(number, _)| *number);
     done.into_iter().map(|(_, ran)| ran).collect()
 }
 
-/// Does `work` for each number below `count`, in order, on `jobs` threads: each takes the next when it is done, until one breaks off.
-pub(crate) fn on_threads(count: usize, jobs: NonZeroUsize, work: impl Fn(usize) -> ControlFlow<()> + Sync) {
+/// Does `work` for each number below `count`, in order, on `jobs` threads: each takes the next when
+/// it is done, until one breaks off.
+pub(crate) fn on_threads(
+    count: usize,
+    jobs: NonZeroUsize,
+    work: impl Fn(usize) -> ControlFlow<()> + Sync,
+) {
     let next = AtomicUsize::new(0);
     let all = || {
         loop {
@@ -116,7 +131,9 @@ fn one(
     also: &impl Fn(&Run) -> Result<(), ExecuteError>,
     tell: &impl Fn(Done<'_>),
 ) -> Result<Ran, ExecuteError> {
-    let file = how.tree.run(&point.scenario, point.path, &point.cell, point.seed, "json");
+    let file = how
+        .tree
+        .run(&point.scenario, point.path, &point.cell, point.seed, "json");
     let capture = Some(file.with_extension("pcapng")).filter(|_| how.pcapng);
     let captured = capture.as_ref().is_none_or(|capture| capture.is_file());
     if let Some(run) = read(&file).filter(|run| !how.fresh && captured && run.point == point.id) {
@@ -124,7 +141,10 @@ fn one(
         tell(Done { point, took: None });
         return Ok(Ran::of(&run, &point.document));
     }
-    #[expect(clippy::disallowed_methods, reason = "how long a run took is told to whoever waits, and stands in no file")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "how long a run took is told to whoever waits, and stands in no file"
+    )]
     let began = Instant::now();
     let refused = |error| ExecuteError::Run {
         scenario: point.scenario.clone(),
@@ -142,16 +162,21 @@ fn one(
     also(&run)?;
     let json = serde_json::to_vec(&run).map_err(|error| failed(&file, error.into()))?;
     write(&file, &json).map_err(|error| failed(&file, error))?;
-    tell(Done { point, took: Some(began.elapsed()) });
+    tell(Done {
+        point,
+        took: Some(began.elapsed()),
+    });
     Ok(Ran::of(&run, &point.document))
 }
 
-/// What is kept of those of `points` that have been run before, all points of their cell: part of a cell is none.
+/// What is kept of those of `points` that have been run before, all points of their cell: part of a
+/// cell is none.
 pub fn known(points: &[Point], tree: &Tree) -> Vec<(Point, Ran)> {
     let cells = points.chunk_by(|one, next| one.number == next.number);
     let whole = cells.filter_map(|cell| {
         let ran = |point: &Point| {
-            let run = read(&tree.run(&point.scenario, point.path, &point.cell, point.seed, "json"))?;
+            let run =
+                read(&tree.run(&point.scenario, point.path, &point.cell, point.seed, "json"))?;
             (run.point == point.id).then(|| (point.clone(), Ran::of(&run, &point.document)))
         };
         cell.iter().map(ran).collect::<Option<Vec<_>>>()
@@ -180,5 +205,8 @@ pub fn write(file: &File, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn failed(file: &File, error: io::Error) -> ExecuteError {
-    ExecuteError::Write { file: file.display().to_string(), error }
+    ExecuteError::Write {
+        file: file.display().to_string(),
+        error,
+    }
 }

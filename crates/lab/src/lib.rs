@@ -1,7 +1,9 @@
-//! The lab: experiments as files, run in virtual time or on the wire, judged, drawn and written down.
+//! The lab: experiments as files, run in virtual time or on the wire, judged, drawn and written
+//! down.
 //!
-//! Data flows forward: a scenario file becomes a plan of points, each point a [`Run`], each run a [`Summary`], all runs of a row a
-//! [`RowResult`] with a verdict for each shape that its paper found.
+//! Data flows forward: a scenario file becomes a plan of points, each point a [`Run`], each run a
+//! [`Summary`], all runs of a row a [`RowResult`] with a verdict for each shape that its paper
+//! found.
 //!
 //! | module | holds |
 //! |---|---|

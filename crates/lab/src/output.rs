@@ -1,4 +1,5 @@
-//! What the lab writes: data files that other programs read, figures, and pages that show both beside what the papers found.
+//! What the lab writes: data files that other programs read, figures, and pages that show both
+//! beside what the papers found.
 //!
 //! | module | writes |
 //! |---|---|
@@ -67,7 +68,9 @@ impl Tree {
 
     /// The file of the run of `cell` with `seed` and that `extension`, e.g. `json`, `csv`.
     pub fn run(&self, id: &str, world: World, cell: &Cell, seed: u64, extension: &str) -> PathBuf {
-        self.row(id, world).join(cell.to_string()).join(format!("{seed}.{extension}"))
+        self.row(id, world)
+            .join(cell.to_string())
+            .join(format!("{seed}.{extension}"))
     }
 
     /// The report over all rows.

@@ -28,14 +28,19 @@ pub struct Ask {
 
 impl Default for Ask {
     fn default() -> Self {
-        Self { seed: 1, repetitions: None, path: Path::Sim }
+        Self {
+            seed: 1,
+            repetitions: None,
+            path: Path::Sim,
+        }
     }
 }
 
 /// One cell with one seed.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// Hash of everything that determines the run: the cell's settings, the seed, the world, the version of this crate.
+    /// Hash of everything that determines the run: the cell's settings, the seed, the world, the
+    /// version of this crate.
     pub id: String,
     /// Id of the scenario.
     pub scenario: String,
@@ -53,9 +58,14 @@ pub struct Point {
     pub resolved: Arc<str>,
 }
 
-/// All points of `scenario`: cell by cell, for each the repetitions in order. Cells share seeds: what differs between them is not luck.
+/// All points of `scenario`: cell by cell, for each the repetitions in order. Cells share seeds:
+/// what differs between them is not luck.
 pub fn plan(scenario: &Scenario, ask: Ask) -> Vec<Point> {
-    let own = scenario.header().run.as_ref().map_or(0, |run| run.repetitions);
+    let own = scenario
+        .header()
+        .run
+        .as_ref()
+        .map_or(0, |run| run.repetitions);
     let repetitions = ask.repetitions.unwrap_or(own) as u64;
     let cells = scenario.cells.iter().enumerate();
     let points = cells.flat_map(|(number, variation)| {
@@ -73,7 +83,13 @@ pub(crate) fn asked(seed: u64) -> u64 {
     seed / STRIDE
 }
 
-fn point(variation: &Variation, document: Arc<Document>, number: usize, seed: u64, path: Path) -> Point {
+fn point(
+    variation: &Variation,
+    document: Arc<Document>,
+    number: usize,
+    seed: u64,
+    path: Path,
+) -> Point {
     Point {
         id: id(&variation.resolved, seed, path),
         scenario: document.id.clone(),
@@ -93,7 +109,11 @@ pub fn id(resolved: &str, seed: u64, path: Path) -> String {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
-    let id: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let id: String = hash
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     id[..DIGITS].to_owned()
 }
 
@@ -104,18 +124,60 @@ mod tests {
 
     #[test]
     fn points_are_cells_times_seeds_and_their_ids_tell_them_apart() {
-        let scenario = Scenario::load(&Shelf::Shipped, "001-f4.toml").expect("it comes with the program");
-        let points = plan(&scenario, Ask { repetitions: Some(2), ..Ask::default() });
-        let seeds: Vec<_> = points.iter().map(|point| (point.number, point.seed)).collect();
-        assert_eq!(&seeds[..4], [(0, 10_000), (0, 10_001), (1, 10_000), (1, 10_001)]);
+        let scenario =
+            Scenario::load(&Shelf::Shipped, "001-f4.toml").expect("it comes with the program");
+        let points = plan(
+            &scenario,
+            Ask {
+                repetitions: Some(2),
+                ..Ask::default()
+            },
+        );
+        let seeds: Vec<_> = points
+            .iter()
+            .map(|point| (point.number, point.seed))
+            .collect();
+        assert_eq!(
+            &seeds[..4],
+            [(0, 10_000), (0, 10_001), (1, 10_000), (1, 10_001)]
+        );
         assert_eq!(seeds.len(), 2 * scenario.cells.len());
         let mut ids: Vec<_> = points.iter().map(|point| point.id.clone()).collect();
         assert_eq!(
             ids,
-            plan(&scenario, Ask { repetitions: Some(2), ..Ask::default() }).into_iter().map(|p| p.id).collect::<Vec<_>>()
+            plan(
+                &scenario,
+                Ask {
+                    repetitions: Some(2),
+                    ..Ask::default()
+                }
+            )
+            .into_iter()
+            .map(|p| p.id)
+            .collect::<Vec<_>>()
         );
-        ids.extend(plan(&scenario, Ask { seed: 2, ..Ask::default() }).into_iter().map(|point| point.id));
-        ids.extend(plan(&scenario, Ask { path: Path::Veth, ..Ask::default() }).into_iter().map(|point| point.id));
+        ids.extend(
+            plan(
+                &scenario,
+                Ask {
+                    seed: 2,
+                    ..Ask::default()
+                },
+            )
+            .into_iter()
+            .map(|point| point.id),
+        );
+        ids.extend(
+            plan(
+                &scenario,
+                Ask {
+                    path: Path::Veth,
+                    ..Ask::default()
+                },
+            )
+            .into_iter()
+            .map(|point| point.id),
+        );
         let count = ids.len();
         ids.sort();
         ids.dedup();

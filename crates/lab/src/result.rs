@@ -1,4 +1,5 @@
-//! [`RowResult`]: a row of the papers with the numbers of its cells and a verdict for each shape; what `result.json` holds.
+//! [`RowResult`]: a row of the papers with the numbers of its cells and a verdict for each shape;
+//! what `result.json` holds.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -62,14 +63,23 @@ impl CellResult {
 impl RowResult {
     /// The names of the cells that were not run.
     pub fn not_run(&self) -> Vec<String> {
-        self.cells.iter().filter(|cell| !cell.was_run()).map(|cell| cell.cell.to_string()).collect()
+        self.cells
+            .iter()
+            .filter(|cell| !cell.was_run())
+            .map(|cell| cell.cell.to_string())
+            .collect()
     }
 
     /// How many of its shapes hold, and how many could be told at all.
     pub fn score(&self) -> Score {
-        let count = |is: fn(&Judged) -> bool| self.shapes.iter().filter(|shape| is(&shape.judged)).count();
+        let count =
+            |is: fn(&Judged) -> bool| self.shapes.iter().filter(|shape| is(&shape.judged)).count();
         let holds = count(|judged| *judged == Judged::Holds);
-        Score { holds, not_judged: count(|judged| matches!(judged, Judged::NotRun(_))), all: self.shapes.len() }
+        Score {
+            holds,
+            not_judged: count(|judged| matches!(judged, Judged::NotRun(_))),
+            all: self.shapes.len(),
+        }
     }
 }
 
@@ -88,7 +98,11 @@ pub struct Score {
 impl fmt::Display for Score {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {} hold", self.holds, self.all)?;
-        if self.not_judged > 0 { write!(f, ", {} not judged", self.not_judged) } else { Ok(()) }
+        if self.not_judged > 0 {
+            write!(f, ", {} not judged", self.not_judged)
+        } else {
+            Ok(())
+        }
     }
 }
 

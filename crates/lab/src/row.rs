@@ -1,4 +1,5 @@
-//! [`judge`]: from the summaries of a scenario's points to its row: estimates over repetitions, verdicts, analyses of variance.
+//! [`judge`]: from the summaries of a scenario's points to its row: estimates over repetitions,
+//! verdicts, analyses of variance.
 
 use std::collections::BTreeMap;
 
@@ -23,13 +24,26 @@ pub fn judge(scenario: &Scenario, path: Path, points: &[Point], ran: &[Ran]) -> 
             for (name, value) in of(number).flat_map(|(_, ran)| &ran.summary.0) {
                 values.entry(name).or_default().push(*value);
             }
-            let estimate = |(name, values): (&str, Vec<f64>)| Some((name.to_owned(), Estimate::of(&values)?));
+            let estimate =
+                |(name, values): (&str, Vec<f64>)| Some((name.to_owned(), Estimate::of(&values)?));
             let numbers = values.into_iter().filter_map(estimate).collect();
-            CellResult { cell: variation.cell.clone(), seeds: of(number).map(|(point, _)| point.seed).collect(), numbers }
+            CellResult {
+                cell: variation.cell.clone(),
+                seeds: of(number).map(|(point, _)| point.seed).collect(),
+                numbers,
+            }
         })
         .collect();
-    let observed = |number: usize, metric: &str| of(number).flat_map(|(_, ran)| ran.observed(metric)).collect();
-    let anova: Vec<_> = header.anova.iter().flat_map(|wanted| variance(wanted, &cells, observed)).collect();
+    let observed = |number: usize, metric: &str| {
+        of(number)
+            .flat_map(|(_, ran)| ran.observed(metric))
+            .collect()
+    };
+    let anova: Vec<_> = header
+        .anova
+        .iter()
+        .flat_map(|wanted| variance(wanted, &cells, observed))
+        .collect();
     RowResult {
         scenario: header.id.clone(),
         title: header.title.clone(),
@@ -41,7 +55,11 @@ pub fn judge(scenario: &Scenario, path: Path, points: &[Point], ran: &[Ran]) -> 
         table: header.table.clone(),
         flent: header.flent.clone(),
         figures: header.figure.clone(),
-        shapes: scenario.shapes.iter().map(|expected| verdict(expected, &cells, &anova)).collect(),
+        shapes: scenario
+            .shapes
+            .iter()
+            .map(|expected| verdict(expected, &cells, &anova))
+            .collect(),
         anova,
         cells,
     }
@@ -51,8 +69,20 @@ fn verdict(expected: &Expected, cells: &[CellResult], anova: &[Anova]) -> Verdic
     match Check::read(&expected.check) {
         Ok(check) => check.judge(expected, cells, anova),
         Err(why) => {
-            let Expected { says, check, file, line } = expected.clone();
-            Verdict { says, check, file, line, judged: Judged::Error(why), seen: Vec::new() }
+            let Expected {
+                says,
+                check,
+                file,
+                line,
+            } = expected.clone();
+            Verdict {
+                says,
+                check,
+                file,
+                line,
+                judged: Judged::Error(why),
+                seen: Vec::new(),
+            }
         }
     }
 }

@@ -1,5 +1,5 @@
-//! [`Run`]: all that was recorded of one point, one cell of a row with one seed. It holds no wall-clock time, so equal points give
-//! equal bytes of JSON on any machine.
+//! [`Run`]: all that was recorded of one point, one cell of a row with one seed. It holds no
+//! wall-clock time, so equal points give equal bytes of JSON on any machine.
 //!
 //! | module | holds |
 //! |---|---|
@@ -54,7 +54,9 @@ pub struct Run {
 impl Run {
     /// The series of `quantity`, in order of name.
     pub fn of(&self, quantity: Quantity) -> impl Iterator<Item = &Series> {
-        self.series.iter().filter(move |series| series.quantity == quantity)
+        self.series
+            .iter()
+            .filter(move |series| series.quantity == quantity)
     }
 
     /// The series of `quantity` for the flow or port named `of`.
@@ -62,14 +64,20 @@ impl Run {
         self.of(quantity).find(|series| series.of == of)
     }
 
-    /// The points of `series` inside the measured time: after its beginning, for a point may stand for the interval before it.
+    /// The points of `series` inside the measured time: after its beginning, for a point may stand
+    /// for the interval before it.
     pub fn measured<'a>(&self, series: &'a Series) -> impl Iterator<Item = (f64, f64)> + 'a {
         let (begin, end) = (self.begin, self.end);
-        series.points.iter().copied().filter(move |(at, _)| *at > begin && *at <= end)
+        series
+            .points
+            .iter()
+            .copied()
+            .filter(move |(at, _)| *at > begin && *at <= end)
     }
 }
 
-/// The value of each axis, in order of the axes: `[("bottleneck", "L100M"), ("tsq", "NoTSQ")]`. Empty for a row without axes.
+/// The value of each axis, in order of the axes: `[("bottleneck", "L100M"), ("tsq", "NoTSQ")]`.
+/// Empty for a row without axes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Cell(pub Vec<(String, String)>);
@@ -131,8 +139,9 @@ impl Path {
 pub struct Series {
     /// What was measured; tells the unit.
     pub quantity: Quantity,
-    /// Whose: a flow by name, with its number if there are several (`upload-1`, `ping`); or a port by the node it is on (`client`), a
-    /// router's by the node it leads to as well (`router>server`).
+    /// Whose: a flow by name, with its number if there are several (`upload-1`, `ping`); or a port
+    /// by the node it is on (`client`), a router's by the node it leads to as well
+    /// (`router>server`).
     pub of: String,
     /// Time in seconds from the start of the run, and value. In order of time.
     pub points: Vec<(f64, f64)>,

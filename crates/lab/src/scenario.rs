@@ -1,8 +1,10 @@
-//! [`Scenario`]: a row of the papers as a file: topology, traffic, variations, and what the paper found.
+//! [`Scenario`]: a row of the papers as a file: topology, traffic, variations, and what the paper
+//! found.
 //!
-//! A file is read in steps: its text and that of the files it is based on become one tree of values that know where they stand; each
-//! combination of its axes' values sets some of them; the result is read as a [`Document`] and checked. Every error names file, line,
-//! column and key, and says what would be accepted.
+//! A file is read in steps: its text and that of the files it is based on become one tree of values
+//! that know where they stand; each combination of its axes' values sets some of them; the result
+//! is read as a [`Document`] and checked. Every error names file, line, column and key, and says
+//! what would be accepted.
 //!
 //! | module | holds |
 //! |---|---|
@@ -67,19 +69,31 @@ pub struct Variation {
 }
 
 impl Variation {
-    /// The variation of scenario `id` whose settings are `resolved`, without what judges it. No file is read.
+    /// The variation of scenario `id` whose settings are `resolved`, without what judges it. No
+    /// file is read.
     ///
     /// # Errors
     /// In words, with the key, if they are no settings.
-    pub fn from_resolved(id: &str, cell: Cell, resolved: &serde_json::Value) -> Result<Self, String> {
+    pub fn from_resolved(
+        id: &str,
+        cell: Cell,
+        resolved: &serde_json::Value,
+    ) -> Result<Self, String> {
         let told = |fault: Fault| {
             let key = fault.key.join(".");
-            if key.is_empty() { fault.message } else { format!("{key}: {}", fault.message) }
+            if key.is_empty() {
+                fault.message
+            } else {
+                format!("{key}: {}", fault.message)
+            }
         };
         let place = Place { file: 0, at: 0 };
         let mut root = Node::of_canonical(resolved, place).map_err(told)?;
         for (key, word) in [("id", id), ("title", id), ("paper", ""), ("claim", "")] {
-            let word = Node { value: node::Value::String(word.to_owned()), place };
+            let word = Node {
+                value: node::Value::String(word.to_owned()),
+                place,
+            };
             root.set(key, place, &word).map_err(told)?;
         }
         settle(&root, cell).map_err(told)
@@ -103,18 +117,22 @@ impl Scenario {
     /// Reads the file `name` of `shelf`.
     ///
     /// # Errors
-    /// If it, or a file it names, cannot be read, or says anything that is not understood or cannot be.
+    /// If it, or a file it names, cannot be read, or says anything that is not understood or cannot
+    /// be.
     pub fn load(shelf: &Shelf, name: &str) -> Result<Self, ScenarioError> {
         Self::open(shelf, name, |_, _| Ok(()))
     }
 
-    /// As [`load`](Self::load), for a sweep: with more axes behind its own, `[NAME:]KEY=VALUE,VALUE…` each, and without what judges
-    /// or shows the row, which is for its own cells.
+    /// As [`load`](Self::load), for a sweep: with more axes behind its own,
+    /// `[NAME:]KEY=VALUE,VALUE…` each, and without what judges or shows the row, which is for its
+    /// own cells.
     ///
     /// # Errors
     /// The same, also of the axes.
     pub fn grid(shelf: &Shelf, name: &str, axes: &[String]) -> Result<Self, ScenarioError> {
-        Self::open(shelf, name, |root, sources| grid::extend(root, axes, sources))
+        Self::open(shelf, name, |root, sources| {
+            grid::extend(root, axes, sources)
+        })
     }
 
     fn open(
@@ -135,11 +153,12 @@ impl Scenario {
             change(&mut root, &mut sources)?;
             Ok(root)
         });
-        root.and_then(|root| build(&root, shown, &sources)).map_err(|fault| fault.resolve(&sources))
+        root.and_then(|root| build(&root, shown, &sources))
+            .map_err(|fault| fault.resolve(&sources))
     }
 
-    /// What the scenario that `text` is goes by: its id, then its aliases; nothing if it is only a base for others. Errors call it
-    /// `shown`.
+    /// What the scenario that `text` is goes by: its id, then its aliases; nothing if it is only a
+    /// base for others. Errors call it `shown`.
     ///
     /// # Errors
     /// If it is no TOML.
@@ -147,9 +166,19 @@ impl Scenario {
         let mut sources = Sources::default();
         let file = sources.add(shown.to_owned(), text.to_owned());
         let root = Node::parse(text, file).map_err(|fault| fault.resolve(&sources))?;
-        let Some(id) = root.get("id").and_then(Node::string) else { return Ok(Vec::new()) };
-        let aliases = root.get("aliases").and_then(Node::array).into_iter().flatten();
-        Ok([id].into_iter().chain(aliases.filter_map(Node::string)).map(str::to_owned).collect())
+        let Some(id) = root.get("id").and_then(Node::string) else {
+            return Ok(Vec::new());
+        };
+        let aliases = root
+            .get("aliases")
+            .and_then(Node::array)
+            .into_iter()
+            .flatten();
+        Ok([id]
+            .into_iter()
+            .chain(aliases.filter_map(Node::string))
+            .map(str::to_owned)
+            .collect())
     }
 
     /// What is the same in all cells.
@@ -161,14 +190,20 @@ impl Scenario {
 /// The tree of file number `file` over that of the file it is based on.
 fn open(shelf: &Shelf, sources: &mut Sources, file: usize) -> Result<Node, Fault> {
     let mut root = Node::parse(sources.text(file), file)?;
-    let Some(base) = root.take("base") else { return Ok(root) };
+    let Some(base) = root.take("base") else {
+        return Ok(root);
+    };
     let refuse = |message: String| Fault::new(message).at(base.place).under("base");
-    let name = base.string().ok_or_else(|| refuse("the name of a file in quotes is wanted".to_owned()))?;
+    let name = base
+        .string()
+        .ok_or_else(|| refuse("the name of a file in quotes is wanted".to_owned()))?;
     let shown = shelf.shown(name);
     if sources.is_open(&shown) {
         return Err(refuse(format!("{shown} would be its own base")));
     }
-    let text = shelf.read(name).map_err(|why| refuse(format!("{shown}: {why}")))?;
+    let text = shelf
+        .read(name)
+        .map_err(|why| refuse(format!("{shown}: {why}")))?;
     let file = sources.add(shown, text);
     root.inherit(open(shelf, sources, file)?, &check::VARIABLE);
     Ok(root)
@@ -180,26 +215,57 @@ fn build(root: &Node, file: String, sources: &Sources) -> Result<Scenario, Fault
         None => Vec::new(),
     };
     check::axes(root, &axes)?;
-    let count = axes.iter().try_fold(1usize, |count, axis| count.checked_mul(axis.value.len()));
+    let count = axes
+        .iter()
+        .try_fold(1usize, |count, axis| count.checked_mul(axis.value.len()));
     if count.is_none_or(|count| count > MOST_CELLS) {
         let place = root.place_of(&[Step::Key("axis")]);
-        return Err(Fault::new(format_args!("the axes make more than {MOST_CELLS} cells")).at(place).under("axis"));
+        return Err(
+            Fault::new(format_args!("the axes make more than {MOST_CELLS} cells"))
+                .at(place)
+                .under("axis"),
+        );
     }
-    let cells = (0..count.unwrap_or_default()).map(|number| vary(root, &axes, number)).collect::<Result<Vec<_>, _>>()?;
-    let values = |axis: Axis| (axis.name, axis.value.into_iter().map(|value| value.name).collect());
+    let cells = (0..count.unwrap_or_default())
+        .map(|number| vary(root, &axes, number))
+        .collect::<Result<Vec<_>, _>>()?;
+    let values = |axis: Axis| {
+        (
+            axis.name,
+            axis.value.into_iter().map(|value| value.name).collect(),
+        )
+    };
     let axes: Vec<(String, Vec<String>)> = axes.into_iter().map(values).collect();
     check::table(root, &cells)?;
-    let shapes = cells[0].document.shape.iter().enumerate().map(|(number, shape)| {
-        let path = [Step::Key("shape"), Step::Number(number), Step::Key("check")];
-        let place = root.place_of(&path);
-        let refuse = |why: String| Fault { key: root.key_of(&path), ..Fault::new(why).at(place) };
-        let check = Check::read(&shape.check).map_err(refuse)?;
-        check.suits(&axes, &cells).map_err(refuse)?;
-        let (file, line, _) = sources.locate(place);
-        Ok(Expected { says: shape.says.clone(), check: shape.check.clone(), file: file.to_owned(), line })
-    });
+    let shapes = cells[0]
+        .document
+        .shape
+        .iter()
+        .enumerate()
+        .map(|(number, shape)| {
+            let path = [Step::Key("shape"), Step::Number(number), Step::Key("check")];
+            let place = root.place_of(&path);
+            let refuse = |why: String| Fault {
+                key: root.key_of(&path),
+                ..Fault::new(why).at(place)
+            };
+            let check = Check::read(&shape.check).map_err(refuse)?;
+            check.suits(&axes, &cells).map_err(refuse)?;
+            let (file, line, _) = sources.locate(place);
+            Ok(Expected {
+                says: shape.says.clone(),
+                check: shape.check.clone(),
+                file: file.to_owned(),
+                line,
+            })
+        });
     let shapes = shapes.collect::<Result<_, Fault>>()?;
-    Ok(Scenario { file, axes, cells, shapes })
+    Ok(Scenario {
+        file,
+        axes,
+        cells,
+        shapes,
+    })
 }
 
 /// Cell `number`, which counts through the axes' values, the last one running fastest.
@@ -211,13 +277,23 @@ fn vary(root: &Node, axes: &[Axis], number: usize) -> Result<Variation, Fault> {
         rest /= axis.value.len();
     }
     chosen.reverse();
-    let cell = axes.iter().zip(&chosen).map(|(axis, value)| (axis.name.clone(), axis.value[*value].name.clone()));
+    let cell = axes
+        .iter()
+        .zip(&chosen)
+        .map(|(axis, value)| (axis.name.clone(), axis.value[*value].name.clone()));
     let cell = Cell(cell.collect());
     for (axis, value) in chosen.iter().enumerate() {
         apply(&mut root, &axes[axis], axis, *value)?;
     }
     let told = |fault: Fault| {
-        if axes.is_empty() { fault } else { Fault { message: format!("{} (cell {cell})", fault.message), ..fault } }
+        if axes.is_empty() {
+            fault
+        } else {
+            Fault {
+                message: format!("{} (cell {cell})", fault.message),
+                ..fault
+            }
+        }
     };
     copies::expand(&mut root).map_err(told)?;
     settle(&root, cell.clone()).map_err(told)
@@ -227,24 +303,49 @@ fn vary(root: &Node, axes: &[Axis], number: usize) -> Result<Variation, Fault> {
 fn settle(root: &Node, cell: Cell) -> Result<Variation, Fault> {
     let document: Document = read::read(root)?;
     check::document(root, &document)?;
-    let resolved: serde_json::Map<_, _> =
-        check::VARIABLE.iter().filter_map(|part| Some(((*part).to_owned(), root.get(part)?.canonical()))).collect();
-    Ok(Variation { cell, document, resolved: serde_json::Value::Object(resolved).to_string() })
+    let resolved: serde_json::Map<_, _> = check::VARIABLE
+        .iter()
+        .filter_map(|part| Some(((*part).to_owned(), root.get(part)?.canonical())))
+        .collect();
+    Ok(Variation {
+        cell,
+        document,
+        resolved: serde_json::Value::Object(resolved).to_string(),
+    })
 }
 
 /// Applies what value number `value` of axis number `number` sets.
 fn apply(root: &mut Node, axis: &Axis, number: usize, value: usize) -> Result<(), Fault> {
-    let path = [Step::Key("axis"), Step::Number(number), Step::Key("value"), Step::Number(value), Step::Key("set")];
-    let Some(set) = root.at(&path).and_then(Node::table).cloned() else { return Ok(()) };
+    let path = [
+        Step::Key("axis"),
+        Step::Number(number),
+        Step::Key("value"),
+        Step::Number(value),
+        Step::Key("set"),
+    ];
+    let Some(set) = root.at(&path).and_then(Node::table).cloned() else {
+        return Ok(());
+    };
     for (key, (place, to)) in &set {
         let fault = |fault: Fault| {
-            let key = [axis.name.as_str(), axis.value[value].name.as_str(), "set", key];
-            key.into_iter().rev().fold(fault, |fault, step| fault.under(step)).under("axis").at(*place)
+            let key = [
+                axis.name.as_str(),
+                axis.value[value].name.as_str(),
+                "set",
+                key,
+            ];
+            key.into_iter()
+                .rev()
+                .fold(fault, |fault, step| fault.under(step))
+                .under("axis")
+                .at(*place)
         };
         let first = key.split('.').next().unwrap_or_default();
         if !check::VARIABLE.contains(&first) {
             let allowed = listed(check::VARIABLE);
-            return Err(fault(Fault::new(format_args!("an axis cannot set `{first}`; it can set keys of {allowed}"))));
+            return Err(fault(Fault::new(format_args!(
+                "an axis cannot set `{first}`; it can set keys of {allowed}"
+            ))));
         }
         root.set(key, *place, to).map_err(fault)?;
     }

@@ -1,4 +1,5 @@
-//! [`Summary`]: the numbers of one run, by dotted name; [`Estimate`]: one such number over repetitions.
+//! [`Summary`]: the numbers of one run, by dotted name; [`Estimate`]: one such number over
+//! repetitions.
 //!
 //! | module | holds |
 //! |---|---|
@@ -30,19 +31,23 @@ pub use statistics::{jain, percentile};
 use dips::dips;
 use statistics::distribution;
 
-/// What ends the name of a number. `total`, `fairness`, `dips` and `dip_gap` only some quantities have.
+/// What ends the name of a number. `total`, `fairness`, `dips` and `dip_gap` only some quantities
+/// have.
 pub const STATISTICS: [&str; 16] = [
-    "count", "mean", "sd", "min", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "max", "total", "fairness", "dips",
-    "dip_gap",
+    "count", "mean", "sd", "min", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "max", "total",
+    "fairness", "dips", "dip_gap",
 ];
 
-/// Numbers by name: `goodput.total`, `goodput.upload.total`, `ping.p50`, `backlog.router>server.mean`. No part of a name holds a dot.
-/// What cannot be computed, such as the mean of nothing, is absent.
+/// Numbers by name: `goodput.total`, `goodput.upload.total`, `ping.p50`,
+/// `backlog.router>server.mean`. No part of a name holds a dot. What cannot be computed, such as
+/// the mean of nothing, is absent.
 ///
-/// Under a quantity's own name the values of all flows or ports are taken together, under a flow's name those of all its connections.
-/// Values that add up ([`Quantity::adds_up`]) are first summed for each moment: `goodput.p50` is the median of the sum. `total` is the
-/// mean of these sums for goodput, and their sum for what is counted; `fairness` is Jain's index of the connections' goodputs.
-/// `dips` counts how often round trips fell below half of their median, `dip_gap` is the mean time between two such dips in seconds.
+/// Under a quantity's own name the values of all flows or ports are taken together, under a flow's
+/// name those of all its connections. Values that add up ([`Quantity::adds_up`]) are first summed
+/// for each moment: `goodput.p50` is the median of the sum. `total` is the mean of these sums for
+/// goodput, and their sum for what is counted; `fairness` is Jain's index of the connections'
+/// goodputs. `dips` counts how often round trips fell below half of their median, `dip_gap` is the
+/// mean time between two such dips in seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Summary(pub BTreeMap<String, f64>);
@@ -62,10 +67,20 @@ impl Summary {
                 groups.entry(series.group()).or_default().push(series);
             }
             for (group, series) in groups {
-                add(&mut numbers, &format!("{quantity}.{group}"), run, quantity, &series);
+                add(
+                    &mut numbers,
+                    &format!("{quantity}.{group}"),
+                    run,
+                    quantity,
+                    &series,
+                );
             }
         }
-        numbers.extend(run.counters.iter().map(|(name, value)| (format!("counters.{name}"), *value)));
+        numbers.extend(
+            run.counters
+                .iter()
+                .map(|(name, value)| (format!("counters.{name}"), *value)),
+        );
         numbers.retain(|_, value| value.is_finite());
         Self(numbers)
     }
@@ -77,11 +92,21 @@ impl Summary {
 }
 
 /// Adds the numbers of `series`, all of one `quantity`, under `name`.
-fn add(numbers: &mut BTreeMap<String, f64>, name: &str, run: &Run, quantity: Quantity, series: &[&Series]) {
+fn add(
+    numbers: &mut BTreeMap<String, f64>,
+    name: &str,
+    run: &Run,
+    quantity: Quantity,
+    series: &[&Series],
+) {
     let values = if quantity.adds_up() {
         sums(run, series)
     } else {
-        series.iter().flat_map(|series| run.measured(series)).map(|(_, value)| value).collect()
+        series
+            .iter()
+            .flat_map(|series| run.measured(series))
+            .map(|(_, value)| value)
+            .collect()
     };
     let mut add = |statistic: &str, value: Option<f64>| {
         if let Some(value) = value {
@@ -93,7 +118,9 @@ fn add(numbers: &mut BTreeMap<String, f64>, name: &str, run: &Run, quantity: Qua
         add("total", Some(total));
     }
     if quantity == Quantity::Goodput {
-        let each = series.iter().map(|series| mean(run.measured(series).map(|(_, value)| value)));
+        let each = series
+            .iter()
+            .map(|series| mean(run.measured(series).map(|(_, value)| value)));
         add("total", Some(total / (values.len().max(1) as f64)));
         add("fairness", jain(&each.collect::<Vec<_>>()));
     }
@@ -121,5 +148,9 @@ fn sums(run: &Run, series: &[&Series]) -> Vec<f64> {
 /// Zero for no values: a connection that never sent has no goodput.
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) = values.fold((0.0, 0u32), |(sum, count), value| (sum + value, count + 1));
-    if count == 0 { 0.0 } else { sum / f64::from(count) }
+    if count == 0 {
+        0.0
+    } else {
+        sum / f64::from(count)
+    }
 }

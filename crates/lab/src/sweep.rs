@@ -1,8 +1,10 @@
-//! Sweeps: many points planned on one machine and run on any, as lines of JSON that everything can carry.
+//! Sweeps: many points planned on one machine and run on any, as lines of JSON that everything can
+//! carry.
 //!
-//! A manifest holds one point on each line, complete in itself: any `lab` of the same version can run any line. A result is a line too,
-//! equal byte for byte wherever it was run. Points go by their ids, so a line that was run twice does no harm, and what was interrupted
-//! goes on where it stopped.
+//! A manifest holds one point on each line, complete in itself: any `lab` of the same version can
+//! run any line. A result is a line too, equal byte for byte wherever it was run. Points go by
+//! their ids, so a line that was run twice does no harm, and what was interrupted goes on where it
+//! stopped.
 //!
 //! | module | holds |
 //! |---|---|

@@ -1,5 +1,6 @@
-//! [`Check`]: whether a shape that a paper found shows in the numbers. Shapes are expressions of CEL, the Common Expression Language:
-//! comparisons, arithmetic, `&&`, `||`, `all`, `exists` over `cell["L100M"]["TSQ"].ping.p50`.
+//! [`Check`]: whether a shape that a paper found shows in the numbers. Shapes are expressions of
+//! CEL, the Common Expression Language: comparisons, arithmetic, `&&`, `||`, `all`, `exists` over
+//! `cell["L100M"]["TSQ"].ping.p50`.
 //!
 //! | module | holds |
 //! |---|---|
@@ -28,15 +29,27 @@ pub use variance::variance;
 /// Functions that shapes have beyond the language's own.
 fn functions(context: &mut Context<'_, '_>) {
     let numbers = |list: Arc<Vec<Value>>| -> Vec<f64> {
-        let number = |value: &Value| if let Value::Float(number) = value { Some(*number) } else { None };
+        let number = |value: &Value| {
+            if let Value::Float(number) = value {
+                Some(*number)
+            } else {
+                None
+            }
+        };
         list.iter().filter_map(number).collect()
     };
     let added = [
         context.add_function("abs", f64::abs),
-        context.add_function("max", move |list| numbers(list).into_iter().fold(f64::NAN, f64::max)),
-        context.add_function("min", move |list| numbers(list).into_iter().fold(f64::NAN, f64::min)),
+        context.add_function("max", move |list| {
+            numbers(list).into_iter().fold(f64::NAN, f64::max)
+        }),
+        context.add_function("min", move |list| {
+            numbers(list).into_iter().fold(f64::NAN, f64::min)
+        }),
     ];
-    added.into_iter().for_each(|added| added.expect("the language has no such function"));
+    added
+        .into_iter()
+        .for_each(|added| added.expect("the language has no such function"));
 }
 
 /// Longest expression.
@@ -74,12 +87,20 @@ impl Check {
             depth
         });
         if text.len() > LONGEST || deepest.max().is_some_and(|deepest| deepest > DEEPEST) {
-            return Err(format!("an expression has at most {LONGEST} bytes, and brackets at most {DEEPEST} deep"));
+            return Err(format!(
+                "an expression has at most {LONGEST} bytes, and brackets at most {DEEPEST} deep"
+            ));
         }
         let parsed = Parser::default().parse(text);
         let mut expression = parsed.map_err(|errors| {
-            let messages = errors.errors.iter().map(|error| format!("at column {}: {}", error.pos.1, error.msg));
-            format!("the expression is not understood: {}", messages.collect::<Vec<_>>().join("; "))
+            let messages = errors
+                .errors
+                .iter()
+                .map(|error| format!("at column {}: {}", error.pos.1, error.msg));
+            format!(
+                "the expression is not understood: {}",
+                messages.collect::<Vec<_>>().join("; ")
+            )
         })?;
         expression::whole_numbers_as_numbers(&mut expression);
         let (mut paths, mut others) = (Vec::new(), false);
@@ -91,7 +112,11 @@ impl Check {
                 paths.push(path);
             }
         });
-        Ok(Self { expression, paths, others })
+        Ok(Self {
+            expression,
+            paths,
+            others,
+        })
     }
 
     /// Checks that what it names there will be, and that it says yes or no.
@@ -106,7 +131,12 @@ impl Check {
             match &path[..] {
                 [root, path @ ..] if root == ROOT => suits(path, axes, cells)?,
                 [.., last] if FIELDS.contains(&last.as_str()) => {}
-                _ => return Err(format!("an analysis of variance has {}: write e.g. anova.p", FIELDS.join(", "))),
+                _ => {
+                    return Err(format!(
+                        "an analysis of variance has {}: write e.g. anova.p",
+                        FIELDS.join(", ")
+                    ));
+                }
             }
         }
         match self.compute(self.paths.iter().map(|path| (path.clone(), 1.0))) {
@@ -118,38 +148,69 @@ impl Check {
 
     /// Judges it over `cells` and their analyses of variance.
     pub fn judge(&self, expected: &Expected, cells: &[CellResult], anova: &[Anova]) -> Verdict {
-        let numbers =
-            cells.iter().flat_map(|cell| cell.numbers.iter().map(move |(name, value)| (path_of(cell, name), *value)));
+        let numbers = cells.iter().flat_map(|cell| {
+            cell.numbers
+                .iter()
+                .map(move |(name, value)| (path_of(cell, name), *value))
+        });
         // Of several with the same name the first is seen.
         let analyses = anova.iter().rev().flat_map(paths_of);
         let known: BTreeMap<Vec<String>, Estimate> = numbers.chain(analyses).collect();
         let missing = self.missing(cells, &known);
-        let judged = match self.compute(known.iter().map(|(path, value)| (path.clone(), value.mean))) {
-            _ if !missing.is_empty() => Judged::NotRun(missing),
-            Ok(true) => Judged::Holds,
-            Ok(false) => Judged::DoesNotHold,
-            Err(trouble) => Judged::Error(trouble.to_string()),
-        };
+        let judged =
+            match self.compute(known.iter().map(|(path, value)| (path.clone(), value.mean))) {
+                _ if !missing.is_empty() => Judged::NotRun(missing),
+                Ok(true) => Judged::Holds,
+                Ok(false) => Judged::DoesNotHold,
+                Err(trouble) => Judged::Error(trouble.to_string()),
+            };
         let seen = self.paths.iter().filter_map(|path| {
             let from = usize::from(path[0] == ROOT);
-            Some(Seen { name: path[from..].join("."), value: *known.get(path)? })
+            Some(Seen {
+                name: path[from..].join("."),
+                value: *known.get(path)?,
+            })
         });
-        let Expected { says, check, file, line } = expected.clone();
-        Verdict { says, check, file, line, judged, seen: seen.collect() }
+        let Expected {
+            says,
+            check,
+            file,
+            line,
+        } = expected.clone();
+        Verdict {
+            says,
+            check,
+            file,
+            line,
+            judged,
+            seen: seen.collect(),
+        }
     }
 
-    /// The cells that it looks at and that were not run. Whatever names are put together while it is computed may be of any cell, and so may
-    /// an analysis of variance that there is not.
-    fn missing(&self, cells: &[CellResult], known: &BTreeMap<Vec<String>, Estimate>) -> Vec<String> {
+    /// The cells that it looks at and that were not run. Whatever names are put together while it
+    /// is computed may be of any cell, and so may an analysis of variance that there is not.
+    fn missing(
+        &self,
+        cells: &[CellResult],
+        known: &BTreeMap<Vec<String>, Estimate>,
+    ) -> Vec<String> {
         let looks_at = |cell: &CellResult| {
             self.others
                 || self.paths.iter().any(|path| match &path[..] {
                     // A path may end before the last axis: it means all cells below.
-                    [root, steps @ ..] if root == ROOT => cell.cell.values().zip(steps).all(|(value, step)| value == step),
+                    [root, steps @ ..] if root == ROOT => cell
+                        .cell
+                        .values()
+                        .zip(steps)
+                        .all(|(value, step)| value == step),
                     _ => !known.contains_key(path),
                 })
         };
-        cells.iter().filter(|cell| !cell.was_run() && looks_at(cell)).map(|cell| cell.cell.to_string()).collect()
+        cells
+            .iter()
+            .filter(|cell| !cell.was_run() && looks_at(cell))
+            .map(|cell| cell.cell.to_string())
+            .collect()
     }
 
     fn compute(&self, numbers: impl Iterator<Item = (Vec<String>, f64)>) -> Result<bool, Trouble> {
@@ -164,7 +225,9 @@ impl Check {
         functions(&mut context);
         match Value::resolve(&self.expression, &context) {
             Ok(Value::Bool(answer)) => Ok(answer),
-            Ok(_) => Err(Trouble::Other("it must say yes or no: compare something".to_owned())),
+            Ok(_) => Err(Trouble::Other(
+                "it must say yes or no: compare something".to_owned(),
+            )),
             Err(ExecutionError::NoSuchKey(name)) => Err(Trouble::Missing(name.to_string())),
             Err(error) => Err(Trouble::Other(error.to_string())),
         }
@@ -191,27 +254,51 @@ impl fmt::Display for Trouble {
 const FIELDS: [&str; 3] = ["f", "f_crit", "p"];
 
 fn path_of(cell: &CellResult, name: &str) -> Vec<String> {
-    [ROOT].into_iter().chain(cell.cell.values()).chain(name.split('.')).map(str::to_owned).collect()
+    [ROOT]
+        .into_iter()
+        .chain(cell.cell.values())
+        .chain(name.split('.'))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Where the numbers of `anova` are, by the values of the other axes.
 fn paths_of(anova: &Anova) -> impl Iterator<Item = (Vec<String>, Estimate)> {
-    let exact = |value: f64| Estimate { mean: value, lo: value, hi: value, count: 1 };
-    let place: Vec<String> =
-        [ANOVA].into_iter().chain(anova.at.iter().map(|(_, value)| value.as_str())).map(str::to_owned).collect();
+    let exact = |value: f64| Estimate {
+        mean: value,
+        lo: value,
+        hi: value,
+        count: 1,
+    };
+    let place: Vec<String> = [ANOVA]
+        .into_iter()
+        .chain(anova.at.iter().map(|(_, value)| value.as_str()))
+        .map(str::to_owned)
+        .collect();
     let values = FIELDS.into_iter().zip([anova.f, anova.f_crit, anova.p]);
     values.map(move |(field, value)| ([&place[..], &[field.to_owned()]].concat(), exact(value)))
 }
 
 /// Whether `path` leads to a number of one of `cells`, or to several.
-fn suits(path: &[String], axes: &[(String, Vec<String>)], cells: &[Variation]) -> Result<(), String> {
+fn suits(
+    path: &[String],
+    axes: &[(String, Vec<String>)],
+    cells: &[Variation],
+) -> Result<(), String> {
     for ((axis, values), step) in axes.iter().zip(path) {
         if !values.contains(step) {
-            return Err(format!("axis `{axis}` has no value `{step}`; it has {}", values.join(", ")));
+            return Err(format!(
+                "axis `{axis}` has no value `{step}`; it has {}",
+                values.join(", ")
+            ));
         }
     }
-    let (Some(chosen), Some(name)) = (path.get(..axes.len()), path.get(axes.len()..)) else { return Ok(()) };
-    let cell = cells.iter().find(|cell| cell.cell.values().eq(chosen.iter().map(String::as_str)));
+    let (Some(chosen), Some(name)) = (path.get(..axes.len()), path.get(axes.len()..)) else {
+        return Ok(());
+    };
+    let cell = cells
+        .iter()
+        .find(|cell| cell.cell.values().eq(chosen.iter().map(String::as_str)));
     match cell {
         Some(cell) if !name.is_empty() => Names::of(&cell.document).suit(name),
         _ => Ok(()),
@@ -219,7 +306,9 @@ fn suits(path: &[String], axes: &[(String, Vec<String>)], cells: &[Variation]) -
 }
 
 fn example(axes: &[(String, Vec<String>)]) -> String {
-    let steps = axes.iter().filter_map(|(_, values)| Some(format!("[{:?}]", values.first()?)));
+    let steps = axes
+        .iter()
+        .filter_map(|(_, values)| Some(format!("[{:?}]", values.first()?)));
     format!("{ROOT}{}.ping.p50", steps.collect::<String>())
 }
 
@@ -242,7 +331,10 @@ impl Branch {
         match self.value {
             Some(value) if self.below.is_empty() => Value::Float(value),
             _ => {
-                let below = self.below.into_iter().map(|(step, branch)| (step, branch.into_value()));
+                let below = self
+                    .below
+                    .into_iter()
+                    .map(|(step, branch)| (step, branch.into_value()));
                 below.collect::<HashMap<String, Value>>().into()
             }
         }

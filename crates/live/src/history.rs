@@ -1,4 +1,5 @@
-//! [`History`]: the last minutes of ports: how fast packets came and went, how long they stayed, the course of the queue.
+//! [`History`]: the last minutes of ports: how fast packets came and went, how long they stayed,
+//! the course of the queue.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -31,8 +32,10 @@ pub(crate) struct Speed {
 impl History {
     /// Takes what is to be seen now. One that is not after the last begins anew.
     pub fn push(&mut self, snapshot: Snapshot) {
-        let again =
-            self.recent.back().is_some_and(|last| snapshot.at <= last.at || snapshot.ports.len() != last.ports.len());
+        let again = self
+            .recent
+            .back()
+            .is_some_and(|last| snapshot.at <= last.at || snapshot.ports.len() != last.ports.len());
         if again {
             *self = Self::default();
         }
@@ -57,15 +60,28 @@ impl History {
 
     /// The last `count` lengths of the queue of port number `port`, in packets, the latest last.
     pub fn course(&self, port: usize, count: usize) -> Vec<u64> {
-        let course = self.courses.get(port).map(|course| course.iter().copied().skip(course.len().saturating_sub(count)));
+        let course = self.courses.get(port).map(|course| {
+            course
+                .iter()
+                .copied()
+                .skip(course.len().saturating_sub(count))
+        });
         course.map(Iterator::collect).unwrap_or_default()
     }
 
     /// How fast what `counted` tells of port number `port` grew in the last second.
     pub(crate) fn speed(&self, port: usize, counted: impl Fn(&PortState) -> Counted) -> Speed {
-        let (Some(first), Some(last)) = (self.recent.front(), self.recent.back()) else { return Speed::default() };
-        let (Some(before), Some(now)) = (first.ports.get(port), last.ports.get(port)) else { return Speed::default() };
-        let (before, now, seconds) = (counted(before), counted(now), (last.at - first.at).as_secs_f64());
+        let (Some(first), Some(last)) = (self.recent.front(), self.recent.back()) else {
+            return Speed::default();
+        };
+        let (Some(before), Some(now)) = (first.ports.get(port), last.ports.get(port)) else {
+            return Speed::default();
+        };
+        let (before, now, seconds) = (
+            counted(before),
+            counted(now),
+            (last.at - first.at).as_secs_f64(),
+        );
         if seconds == 0.0 {
             return Speed::default();
         }
@@ -77,8 +93,12 @@ impl History {
 
     /// How long packets stayed at port number `port` that left in the last second.
     pub(crate) fn sojourn(&self, port: usize) -> Sojourn {
-        let (Some(first), Some(last)) = (self.recent.front(), self.recent.back()) else { return Sojourn::default() };
-        let (Some(before), Some(now)) = (first.ports.get(port), last.ports.get(port)) else { return Sojourn::default() };
+        let (Some(first), Some(last)) = (self.recent.front(), self.recent.back()) else {
+            return Sojourn::default();
+        };
+        let (Some(before), Some(now)) = (first.ports.get(port), last.ports.get(port)) else {
+            return Sojourn::default();
+        };
         let mut stayed = now.sojourn.clone();
         if self.recent.len() > 1 {
             let counts = stayed.histogram.iter_mut().zip(before.sojourn.histogram);
@@ -93,21 +113,44 @@ mod tests {
     use super::*;
 
     fn at(millis: u64, packets: u64) -> Snapshot {
-        let sent = Counted { packets, bytes: packets * 1000 };
-        let mut port = PortState { sent, ..PortState::default() };
+        let sent = Counted {
+            packets,
+            bytes: packets * 1000,
+        };
+        let mut port = PortState {
+            sent,
+            ..PortState::default()
+        };
         port.backlog.packets = packets as usize;
         port.sojourn.histogram[20] = packets;
-        Snapshot { at: Duration::from_millis(millis), ports: vec![port] }
+        Snapshot {
+            at: Duration::from_millis(millis),
+            ports: vec![port],
+        }
     }
 
     #[test]
     fn speeds_and_stays_are_those_of_the_last_second() {
         let mut history = History::default();
-        for (millis, packets) in [(0, 0), (250, 10), (500, 20), (750, 20), (1000, 20), (1250, 30), (1500, 120)] {
+        for (millis, packets) in [
+            (0, 0),
+            (250, 10),
+            (500, 20),
+            (750, 20),
+            (1000, 20),
+            (1250, 30),
+            (1500, 120),
+        ] {
             history.push(at(millis, packets));
         }
         let speed = history.speed(0, |port| port.sent);
-        assert_eq!(speed, Speed { packets: 100.0, bits: 800_000.0 });
+        assert_eq!(
+            speed,
+            Speed {
+                packets: 100.0,
+                bits: 800_000.0
+            }
+        );
         assert_eq!(history.sojourn(0).count(), 100);
         assert_eq!(history.course(0, 3), [20, 30, 120]);
     }
@@ -117,9 +160,18 @@ mod tests {
         let mut history = History::default();
         assert_eq!(history.speed(0, |port| port.sent), Speed::default());
         history.push(at(5000, 7));
-        assert_eq!((history.speed(0, |port| port.sent), history.sojourn(0).count()), (Speed::default(), 7));
+        assert_eq!(
+            (
+                history.speed(0, |port| port.sent),
+                history.sojourn(0).count()
+            ),
+            (Speed::default(), 7)
+        );
         history.push(at(4000, 3));
-        assert_eq!((history.course(0, 10), history.now().map(|now| now.at)), (vec![3], Some(Duration::from_secs(4))));
+        assert_eq!(
+            (history.course(0, 10), history.now().map(|now| now.at)),
+            (vec![3], Some(Duration::from_secs(4)))
+        );
         assert_eq!(history.speed(9, |port| port.sent), Speed::default());
     }
 

@@ -1,5 +1,5 @@
-//! [`Screen`]: the terminal, for as long as the value lives. However this ends, by a key, a signal, an error or a panic on any thread, the
-//! terminal is as it was.
+//! [`Screen`]: the terminal, for as long as the value lives. However this ends, by a key, a signal,
+//! an error or a panic on any thread, the terminal is as it was.
 
 use std::io::{self, IsTerminal};
 use std::panic;
@@ -25,8 +25,8 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal that standard output is; `None` if it is none. `quit` is called, once, when somebody presses `q` or Ctrl-C or the
-    /// terminal fails, and at the end at the latest.
+    /// Takes the terminal that standard output is; `None` if it is none. `quit` is called, once,
+    /// when somebody presses `q` or Ctrl-C or the terminal fails, and at the end at the latest.
     ///
     /// # Errors
     /// If the terminal cannot be set up; it is then as it was.
@@ -45,7 +45,10 @@ impl Screen {
             let _gone = show(&mut terminal, view, &shown);
         };
         let drawer = thread::Builder::new().name("screen".into()).spawn(draw)?;
-        Ok(Some(Self { snapshots: Some(snapshots), drawer: Some(drawer) }))
+        Ok(Some(Self {
+            snapshots: Some(snapshots),
+            drawer: Some(drawer),
+        }))
     }
 
     /// Shows `snapshot` soon. It is passed over while one before it waits to be drawn.
@@ -78,7 +81,8 @@ impl<F: FnOnce()> Drop for Taken<F> {
     }
 }
 
-/// True once any thread has panicked: the terminal has been given back, and what is drawn would cover what is told.
+/// True once any thread has panicked: the terminal has been given back, and what is drawn would
+/// cover what is told.
 static PANICKED: AtomicBool = AtomicBool::new(false);
 
 fn stop_drawing_on_panic() {
@@ -90,7 +94,11 @@ fn stop_drawing_on_panic() {
 }
 
 /// Draws what comes until nobody sends any more, or somebody has had enough.
-fn show(terminal: &mut DefaultTerminal, mut view: View, shown: &Receiver<Snapshot>) -> io::Result<()> {
+fn show(
+    terminal: &mut DefaultTerminal,
+    mut view: View,
+    shown: &Receiver<Snapshot>,
+) -> io::Result<()> {
     while !PANICKED.load(Ordering::Relaxed) {
         terminal.draw(|frame| view.draw(frame))?;
         match shown.recv_timeout(PATIENCE) {
@@ -139,9 +147,18 @@ mod tests {
     #[test]
     fn q_and_control_c_end_it_and_c_alone_does_nothing() {
         let key = |code, modifiers| meaning(KeyEvent::new(code, modifiers));
-        assert_eq!(key(KeyCode::Char('q'), KeyModifiers::NONE), Some(Wish::Quit));
-        assert_eq!(key(KeyCode::Char('c'), KeyModifiers::CONTROL), Some(Wish::Quit));
+        assert_eq!(
+            key(KeyCode::Char('q'), KeyModifiers::NONE),
+            Some(Wish::Quit)
+        );
+        assert_eq!(
+            key(KeyCode::Char('c'), KeyModifiers::CONTROL),
+            Some(Wish::Quit)
+        );
         assert_eq!(key(KeyCode::Char('c'), KeyModifiers::NONE), None);
-        assert_eq!(key(KeyCode::Tab, KeyModifiers::NONE), Some(Wish::View(Key::Next)));
+        assert_eq!(
+            key(KeyCode::Tab, KeyModifiers::NONE),
+            Some(Wish::View(Key::Next))
+        );
     }
 }

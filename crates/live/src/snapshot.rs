@@ -59,14 +59,25 @@ impl PortState {
         L: Limit,
     {
         let (stats, ring) = (port.qdisc().stats(), port.ring());
-        let drops = DropReason::ALL.into_iter().map(|reason| (reason.to_string(), stats.dropped_for(reason).packets));
+        let drops = DropReason::ALL
+            .into_iter()
+            .map(|reason| (reason.to_string(), stats.dropped_for(reason).packets));
         let limit = ring.limit().limit();
         Self {
             name: name.into(),
-            taken: Counted { packets: stats.enqueued.packets, bytes: stats.enqueued.bytes.get() },
-            sent: Counted { packets: stats.dequeued.packets, bytes: stats.dequeued.bytes.get() },
+            taken: Counted {
+                packets: stats.enqueued.packets,
+                bytes: stats.enqueued.bytes.get(),
+            },
+            sent: Counted {
+                packets: stats.dequeued.packets,
+                bytes: stats.dequeued.bytes.get(),
+            },
             backlog: port.backlog(),
-            ring: Backlog { packets: ring.in_flight(), bytes: ring.limit().in_flight() },
+            ring: Backlog {
+                packets: ring.in_flight(),
+                bytes: ring.limit().in_flight(),
+            },
             ring_limit: (limit < Bytes::MAX).then_some(limit),
             marks: stats.dequeued.ce.saturating_sub(stats.enqueued.ce),
             drops: drops.filter(|(_, count)| *count > 0).collect(),
@@ -75,7 +86,8 @@ impl PortState {
         }
     }
 
-    /// Buckets of its discipline and of all below it: whose, what is in it, and how much it holds if that is known.
+    /// Buckets of its discipline and of all below it: whose, what is in it, and how much it holds
+    /// if that is known.
     pub fn buckets(&self) -> Vec<(String, Value, Option<Value>)> {
         let mut buckets = Vec::new();
         add_buckets(&self.report, &mut buckets);
@@ -84,16 +96,31 @@ impl PortState {
 }
 
 /// What counters of buckets are called, and the options that say how much they hold.
-const TOKENS: [(&str, &str); 4] =
-    [("tokens", "burst"), ("peak_tokens", "minburst"), ("ctokens", "cburst"), ("ptokens", "minburst")];
+const TOKENS: [(&str, &str); 4] = [
+    ("tokens", "burst"),
+    ("peak_tokens", "minburst"),
+    ("ctokens", "cburst"),
+    ("ptokens", "minburst"),
+];
 
 fn add_buckets(report: &Report, buckets: &mut Vec<(String, Value, Option<Value>)>) {
-    let whose = report.id.map_or_else(|| report.kind.to_owned(), |id| format!("{} {id}", report.kind));
+    let whose = report.id.map_or_else(
+        || report.kind.to_owned(),
+        |id| format!("{} {id}", report.kind),
+    );
     for (name, value) in &report.counters {
         if let Some((_, depth)) = TOKENS.into_iter().find(|(tokens, _)| tokens == name) {
-            let depth = report.options.iter().find(|(option, _)| *option == depth).map(|(_, value)| value.clone());
+            let depth = report
+                .options
+                .iter()
+                .find(|(option, _)| *option == depth)
+                .map(|(_, value)| value.clone());
             buckets.push((format!("{whose} {name}"), value.clone(), depth));
         }
     }
-    report.classes.iter().chain(&report.children).for_each(|below| add_buckets(below, buckets));
+    report
+        .classes
+        .iter()
+        .chain(&report.children)
+        .for_each(|below| add_buckets(below, buckets));
 }

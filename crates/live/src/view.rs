@@ -1,4 +1,5 @@
-//! [`View`]: draws a [`History`]: a block for each port, and below them all that the discipline of the chosen port tells of itself.
+//! [`View`]: draws a [`History`]: a block for each port, and below them all that the discipline of
+//! the chosen port tells of itself.
 //!
 //! | module | holds |
 //! |---|---|
@@ -56,7 +57,10 @@ pub struct View {
 impl View {
     /// One with this title, of nothing so far.
     pub fn new(title: impl Into<String>) -> Self {
-        Self { title: title.into(), ..Self::default() }
+        Self {
+            title: title.into(),
+            ..Self::default()
+        }
     }
 
     /// Takes what is to be seen now.
@@ -80,22 +84,36 @@ impl View {
 
     /// Draws it.
     pub fn draw(&mut self, frame: &mut Frame<'_>) {
-        let [head, body] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(frame.area());
+        let [head, body] =
+            Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(frame.area());
         let Some(now) = self.history.now() else {
-            return frame.render_widget(Paragraph::new(format!("{}: nothing yet", self.title)), head);
+            return frame
+                .render_widget(Paragraph::new(format!("{}: nothing yet", self.title)), head);
         };
         self.chosen = self.chosen.min(now.ports.len().saturating_sub(1));
-        let time = format!("  {:.1} s{}", now.at.as_secs_f64(), if self.paused { ", paused" } else { "" });
+        let time = format!(
+            "  {:.1} s{}",
+            now.at.as_secs_f64(),
+            if self.paused { ", paused" } else { "" }
+        );
         let keys = "q quit  tab port  ↑↓ scroll  space pause";
-        let [left, right] = Layout::horizontal([Constraint::Min(0), Constraint::Length(40)]).areas(head);
-        let title = Span::styled(self.title.as_str(), Style::new().add_modifier(Modifier::BOLD));
+        let [left, right] =
+            Layout::horizontal([Constraint::Min(0), Constraint::Length(40)]).areas(head);
+        let title = Span::styled(
+            self.title.as_str(),
+            Style::new().add_modifier(Modifier::BOLD),
+        );
         frame.render_widget(Line::from(vec![title, Span::raw(time)]), left);
-        frame.render_widget(Line::styled(keys, Style::new().add_modifier(Modifier::DIM)).right_aligned(), right);
+        frame.render_widget(
+            Line::styled(keys, Style::new().add_modifier(Modifier::DIM)).right_aligned(),
+            right,
+        );
         let rest = self.ports(frame, body);
         self.tree(frame, rest);
     }
 
-    /// The blocks of all ports that there is room for, the chosen among them; what is left below them.
+    /// The blocks of all ports that there is room for, the chosen among them; what is left below
+    /// them.
     fn ports(&self, frame: &mut Frame<'_>, area: Rect) -> Rect {
         let count = self.history.now().map_or(0, |now| now.ports.len());
         let beside = usize::from(area.width / COLUMNS).clamp(1, count.max(1));
@@ -103,8 +121,11 @@ impl View {
         let rows = count.div_ceil(beside).min(most);
         // The chosen one is in the last row at the latest.
         let first_row = (self.chosen / beside + 1).saturating_sub(rows);
-        let [blocks, rest] =
-            Layout::vertical([Constraint::Length(port::ROWS * rows as u16), Constraint::Min(0)]).areas(area);
+        let [blocks, rest] = Layout::vertical([
+            Constraint::Length(port::ROWS * rows as u16),
+            Constraint::Min(0),
+        ])
+        .areas(area);
         let lines = Layout::vertical(vec![Constraint::Length(port::ROWS); rows]).split(blocks);
         for (row, line) in lines.iter().enumerate() {
             let cells = Layout::horizontal(vec![Constraint::Fill(1); beside]).split(*line);
@@ -118,18 +139,33 @@ impl View {
 
     /// What the chosen port's discipline tells of itself.
     fn tree(&mut self, frame: &mut Frame<'_>, area: Rect) {
-        let Some(port) = self.history.now().and_then(|now| now.ports.get(self.chosen)) else { return };
+        let Some(port) = self
+            .history
+            .now()
+            .and_then(|now| now.ports.get(self.chosen))
+        else {
+            return;
+        };
         let lines = tree::lines(&port.report);
         let hidden = (lines.len() as u16).saturating_sub(area.height.saturating_sub(2));
         self.above = self.above.min(hidden);
         let title = match hidden {
             0 => format!(" {}: its discipline ", port.name),
             more => {
-                format!(" {}: its discipline, {} of {} lines above, ", port.name, self.above, lines.len())
-                    + &format!("{} below ", more - self.above)
+                format!(
+                    " {}: its discipline, {} of {} lines above, ",
+                    port.name,
+                    self.above,
+                    lines.len()
+                ) + &format!("{} below ", more - self.above)
             }
         };
         let text: Vec<Line<'_>> = lines.into_iter().map(Line::raw).collect();
-        frame.render_widget(Paragraph::new(text).scroll((self.above, 0)).block(Block::bordered().title(title)), area);
+        frame.render_widget(
+            Paragraph::new(text)
+                .scroll((self.above, 0))
+                .block(Block::bordered().title(title)),
+            area,
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! [`Bfifo`]: first in, first out, bounded in bytes, dropping the newcomer that does not fit (`tc`'s `bfifo`).
+//! [`Bfifo`]: first in, first out, bounded in bytes, dropping the newcomer that does not fit
+//! (`tc`'s `bfifo`).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -16,13 +17,16 @@ pub type Bfifo<P> = Fifo<P, Config>;
 /// Parameters of [`Bfifo`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Bytes it holds at most. Default 1000 frames of 1514, the transmit queue of a Linux Ethernet device.
+    /// Bytes it holds at most. Default 1000 frames of 1514, the transmit queue of a Linux Ethernet
+    /// device.
     pub limit: Bytes,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { limit: Bytes::new(1000 * 1514) }
+        Self {
+            limit: Bytes::new(1000 * 1514),
+        }
     }
 }
 

@@ -1,8 +1,10 @@
-//! [`Blue`]: a FIFO that signals with a probability learnt from overflow and emptiness (W. Feng, K. Shin, D. Kandlur, D. Saha, "The BLUE
-//! active queue management algorithms", IEEE/ACM Transactions on Networking, 2002).
+//! [`Blue`]: a FIFO that signals with a probability learnt from overflow and emptiness (W. Feng, K.
+//! Shin, D. Kandlur, D. Saha, "The BLUE active queue management algorithms", IEEE/ACM Transactions
+//! on Networking, 2002).
 //!
-//! RED concludes from the length of the queue how many senders to tell; with many senders the length says little. BLUE remembers what
-//! probability it took: each time the buffer overflows it signals more, each time the link finds nothing to send it signals less.
+//! RED concludes from the length of the queue how many senders to tell; with many senders the
+//! length says little. BLUE remembers what probability it took: each time the buffer overflows it
+//! signals more, each time the link finds nothing to send it signals less.
 //! [`Cobalt`](crate::Cobalt) uses the same idea against senders that do not answer.
 //!
 //! | module | holds |
@@ -32,16 +34,19 @@ use crate::words::{NUMBER, Options, PACKETS, ParseError, TIME, Word, Words, unit
 /// Parameters of [`Blue`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Packets it holds at most. Default 1000, the transmit queue length of a Linux Ethernet device.
+    /// Packets it holds at most. Default 1000, the transmit queue length of a Linux Ethernet
+    /// device.
     pub limit: u32,
-    /// A packet that finds more than so many is taken for an overflow too, which keeps room for bursts and the delay low. Default
-    /// none: only a real overflow is one.
+    /// A packet that finds more than so many is taken for an overflow too, which keeps room for
+    /// bursts and the delay low. Default none: only a real overflow is one.
     pub threshold: Option<u32>,
     /// What the probability rises by. Default 0.02 (Feng et al., section III).
     pub d1: f64,
-    /// What it falls by; much less than `d1`, since a queue runs empty more easily than it overflows. Default 0.002 (Feng et al.).
+    /// What it falls by; much less than `d1`, since a queue runs empty more easily than it
+    /// overflows. Default 0.002 (Feng et al.).
     pub d2: f64,
-    /// Time between two moves, in which the last one can show its effect. Default 100 ms (Feng et al.).
+    /// Time between two moves, in which the last one can show its effect. Default 100 ms (Feng et
+    /// al.).
     pub freeze_time: Duration,
     /// Mark instead of dropping where the packet allows it. Default off, as in Linux' AQMs.
     pub ecn: bool,
@@ -69,7 +74,12 @@ impl Config {
             ConfigError::check((0.0..=1.0).contains(&step), name, step, "from 0 to 1")?;
         }
         let freeze = self.freeze_time;
-        ConfigError::check(!freeze.is_zero(), "freeze_time", units::time(freeze), "above 0")
+        ConfigError::check(
+            !freeze.is_zero(),
+            "freeze_time",
+            units::time(freeze),
+            "above 0",
+        )
     }
 }
 
@@ -87,8 +97,15 @@ impl Options for Config {
         match option.text {
             "limit" => self.limit = words.value(option, units::parse_packets, PACKETS)?,
             "threshold" => {
-                let parse = |text: &str| if text == "none" { Some(None) } else { units::parse_packets(text).map(Some) };
-                self.threshold = words.value(option, parse, "a number of packets, e.g. 200, or none")?;
+                let parse = |text: &str| {
+                    if text == "none" {
+                        Some(None)
+                    } else {
+                        units::parse_packets(text).map(Some)
+                    }
+                };
+                self.threshold =
+                    words.value(option, parse, "a number of packets, e.g. 200, or none")?;
             }
             "d1" => self.d1 = words.value(option, units::parse_share, STEP)?,
             "d2" => self.d2 = words.value(option, units::parse_share, STEP)?,
@@ -103,7 +120,10 @@ impl Options for Config {
 
     fn options(&self) -> Vec<(&'static str, Value)> {
         let mut options = vec![("limit", Value::Packets(self.limit.into()))];
-        options.extend(self.threshold.map(|packets| ("threshold", Value::Packets(packets.into()))));
+        options.extend(
+            self.threshold
+                .map(|packets| ("threshold", Value::Packets(packets.into()))),
+        );
         options.extend([
             ("d1", Value::Share(self.d1)),
             ("d2", Value::Share(self.d2)),
@@ -146,7 +166,9 @@ impl<P> Blue<P> {
         Ok(Self {
             aqm: Aqm::new(config.d1, config.d2, config.freeze_time),
             random: Random::new(config.seed),
-            queue: Pfifo::new(pfifo::Config { limit: config.limit }),
+            queue: Pfifo::new(pfifo::Config {
+                limit: config.limit,
+            }),
             stats: Stats::default(),
             config,
         })
@@ -164,15 +186,31 @@ impl<P> Blue<P> {
 }
 
 impl<P: Item> Blue<P> {
-    /// Takes new parameters; the probability is kept. Packets above a lowered limit are dropped at the head.
+    /// Takes new parameters; the probability is kept. Packets above a lowered limit are dropped at
+    /// the head.
     ///
     /// # Errors
-    /// As [`new`](Self::new), or if `seed` differs: the dice are thrown already. Then nothing changes.
-    pub fn reconfigure(&mut self, config: Config, now: Instant, drops: &mut Drops<P>) -> Result<(), ConfigError> {
+    /// As [`new`](Self::new), or if `seed` differs: the dice are thrown already. Then nothing
+    /// changes.
+    pub fn reconfigure(
+        &mut self,
+        config: Config,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ConfigError> {
         config.check()?;
-        ConfigError::check(config.seed == self.config.seed, "seed", config.seed, "what it was at creation")?;
-        self.aqm = self.aqm.with_steps(config.d1, config.d2, config.freeze_time);
-        self.queue.reconfigure(pfifo::Config { limit: config.limit });
+        ConfigError::check(
+            config.seed == self.config.seed,
+            "seed",
+            config.seed,
+            "what it was at creation",
+        )?;
+        self.aqm = self
+            .aqm
+            .with_steps(config.d1, config.d2, config.freeze_time);
+        self.queue.reconfigure(pfifo::Config {
+            limit: config.limit,
+        });
         self.config = config;
         while self.queue.backlog().packets > self.config.limit as usize
             && let Some(packet) = self.queue.dequeue(now, drops)
@@ -185,10 +223,16 @@ impl<P: Item> Blue<P> {
 }
 
 impl<P: Item> Change<P> for Blue<P> {
-    fn change(&mut self, words: &mut Words<'_>, now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
+    fn change(
+        &mut self,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
         let mut config = self.config.clone();
         words.apply(&mut config)?;
-        self.reconfigure(config, now, drops).map_err(|error| words.refused("blue", error))
+        self.reconfigure(config, now, drops)
+            .map_err(|error| words.refused("blue", error))
     }
 }
 
@@ -197,7 +241,11 @@ impl<P: Item> Qdisc<P> for Blue<P> {
         let held = self.queue.backlog().packets;
         if held == 0 {
             self.aqm.empty(now);
-        } else if self.config.threshold.is_some_and(|most| held > most as usize) {
+        } else if self
+            .config
+            .threshold
+            .is_some_and(|most| held > most as usize)
+        {
             self.aqm.overflow(now);
         }
         if self.random.chance(self.aqm.probability()) {
@@ -235,7 +283,11 @@ impl<P: Item> Qdisc<P> for Blue<P> {
 
 impl<P> Inspect for Blue<P> {
     fn report(&self) -> Report {
-        let Stats { marked, early, overlimit } = self.stats;
+        let Stats {
+            marked,
+            early,
+            overlimit,
+        } = self.stats;
         Report {
             kind: "blue",
             options: self.config.options(),

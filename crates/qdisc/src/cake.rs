@@ -1,9 +1,11 @@
-//! [`Cake`]: shaper, classes of service, fair queues with host isolation and COBALT in one (`tc`'s `cake`; spec §10).
+//! [`Cake`]: shaper, classes of service, fair queues with host isolation and COBALT in one (`tc`'s
+//! `cake`; spec §10).
 //!
-//! The link is held at its rate by a clock (`shaper`), in bytes as the link beyond frames them (`overhead`). It is divided into tins
-//! (`diffserv`), each with 1024 queues that flows find by hash in sets of eight (`hash`, `tin`). Deficit round robin shares a tin
-//! between hosts and between the flows of a host (`hosts`); flows that send little go first. Every queue has a COBALT; when memory
-//! runs out, the longest queue loses its head.
+//! The link is held at its rate by a clock (`shaper`), in bytes as the link beyond frames them
+//! (`overhead`). It is divided into tins (`diffserv`), each with 1024 queues that flows find by
+//! hash in sets of eight (`hash`, `tin`). Deficit round robin shares a tin between hosts and
+//! between the flows of a host (`hosts`); flows that send little go first. Every queue has a
+//! COBALT; when memory runs out, the longest queue loses its head.
 //!
 //! | module | holds |
 //! |---|---|
@@ -115,7 +117,10 @@ impl Place {
     }
 
     fn of_number(number: usize) -> Self {
-        Self { tin: number / FLOWS, flow: (number % FLOWS) as FlowId }
+        Self {
+            tin: number / FLOWS,
+            flow: (number % FLOWS) as FlowId,
+        }
     }
 }
 
@@ -129,7 +134,9 @@ impl<P> Cake<P> {
         let mut cake = Self {
             rate: config.bandwidth.at_first(),
             shaper: Shaper::default(),
-            tins: (0..config.tins.count()).map(|tin| Tin::new(&config, tin)).collect(),
+            tins: (0..config.tins.count())
+                .map(|tin| Tin::new(&config, tin))
+                .collect(),
             current: 0,
             packets: Slab::with_capacity(FIRST_CAPACITY),
             weights: Bounds::new(MAX_TINS * FLOWS),
@@ -152,8 +159,9 @@ impl<P> Cake<P> {
         Some(self.rate).filter(|_| self.shaper.is_limited())
     }
 
-    /// Takes new rules that decide before the hash does: the minor number of a class names the queue, the major one the host at both
-    /// ends, each from 1 to 1024 (0 leaves it to the hash). The tin is that of the code point or mark all the same.
+    /// Takes new rules that decide before the hash does: the minor number of a class names the
+    /// queue, the major one the host at both ends, each from 1 to 1024 (0 leaves it to the hash).
+    /// The tin is that of the code point or mark all the same.
     pub fn set_filters(&mut self, filters: Filters) {
         self.filters = filters;
     }
@@ -187,10 +195,18 @@ impl<P> Cake<P> {
         self.turn_by_clock(now)
     }
 
-    /// The last of the tins that are below their share, which is the most urgent; if there is none, the one that will be first.
+    /// The last of the tins that are below their share, which is the most urgent; if there is none,
+    /// the one that will be first.
     fn turn_by_clock(&self, now: Instant) -> Option<usize> {
-        let active = self.tins.iter().enumerate().filter(|(_, tin)| tin.is_active());
-        active.rev().min_by_key(|(_, tin)| tin.clock.next.max(now)).map(|(number, _)| number)
+        let active = self
+            .tins
+            .iter()
+            .enumerate()
+            .filter(|(_, tin)| tin.is_active());
+        active
+            .rev()
+            .min_by_key(|(_, tin)| tin.clock.next.max(now))
+            .map(|(number, _)| number)
     }
 
     /// Deficit round robin between tins.
@@ -212,16 +228,32 @@ impl<P> Cake<P> {
 }
 
 impl<P: Item> Cake<P> {
-    /// Takes new parameters. What exceeds a lowered memory limit is dropped from the longest queues; packets of tins that are no more
-    /// join others. A new seed begins with the next instance.
+    /// Takes new parameters. What exceeds a lowered memory limit is dropped from the longest
+    /// queues; packets of tins that are no more join others. A new seed begins with the next
+    /// instance.
     ///
     /// # Errors
-    /// As [`new`](Self::new), or if `perturbation` differs: it is fixed while packets lie in the queues. Then nothing changes.
-    pub fn reconfigure(&mut self, config: Config, now: Instant, drops: &mut Drops<P>) -> Result<(), ConfigError> {
+    /// As [`new`](Self::new), or if `perturbation` differs: it is fixed while packets lie in the
+    /// queues. Then nothing changes.
+    pub fn reconfigure(
+        &mut self,
+        config: Config,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ConfigError> {
         config.check()?;
-        let Config { perturbation, overhead, .. } = config;
+        let Config {
+            perturbation,
+            overhead,
+            ..
+        } = config;
         let fixed = perturbation == self.config.perturbation;
-        ConfigError::check(fixed, "perturbation", perturbation, "what it was at creation")?;
+        ConfigError::check(
+            fixed,
+            "perturbation",
+            perturbation,
+            "what it was at creation",
+        )?;
         if config.bandwidth != self.config.bandwidth && config.bandwidth.at_first() > Rate::ZERO {
             self.rate = config.bandwidth.at_first();
         }
@@ -231,7 +263,9 @@ impl<P: Item> Cake<P> {
         self.config = config;
         let homeless = self.change_tins();
         self.configure();
-        self.tins.iter_mut().for_each(|tin| tin.isolate(self.config.isolation));
+        self.tins
+            .iter_mut()
+            .for_each(|tin| tin.isolate(self.config.isolation));
         for packet in homeless {
             self.rehome(packet);
         }
@@ -249,30 +283,47 @@ impl<P: Item> Cake<P> {
             }
         }
         self.tins.truncate(count);
-        self.tins.extend((self.tins.len()..count).map(|tin| Tin::new(&self.config, tin)));
+        self.tins
+            .extend((self.tins.len()..count).map(|tin| Tin::new(&self.config, tin)));
         self.current = self.current.min(count - 1);
         homeless
     }
 
-    /// Puts a packet that has been in another tin where it belongs now. It keeps its time of arrival, and is not counted again.
+    /// Puts a packet that has been in another tin where it belongs now. It keeps its time of
+    /// arrival, and is not counted again.
     fn rehome(&mut self, mut item: Weighed<P>) {
         let tin = self.tin_of(&mut item.packet);
-        let hashes = Hashes::of(&item.packet, self.config.isolation, self.config.perturbation);
-        let place = Place { tin, flow: self.tins[tin].queue_of(hashes) };
+        let hashes = Hashes::of(
+            &item.packet,
+            self.config.isolation,
+            self.config.perturbation,
+        );
+        let place = Place {
+            tin,
+            flow: self.tins[tin].queue_of(hashes),
+        };
         self.put(place, item);
         self.tins[tin].wake(place.flow, &mut self.random);
     }
 
     /// The tin of a packet; clears its code point if asked to.
     fn tin_of(&self, packet: &mut P) -> usize {
-        let Config { tins, wash, fwmark, .. } = self.config;
+        let Config {
+            tins, wash, fwmark, ..
+        } = self.config;
         let dscp = diffserv::dscp(packet);
         if wash {
             diffserv::wash(packet);
         }
-        let marked = (packet.mark() & fwmark).checked_shr(fwmark.trailing_zeros()).unwrap_or(0) as usize;
-        let by_mark = marked.checked_sub(1).and_then(|mark| tins.order().get(mark).copied());
-        by_mark.filter(|_| tins != Tins::BestEffort).unwrap_or_else(|| tins.tin_of(dscp))
+        let marked = (packet.mark() & fwmark)
+            .checked_shr(fwmark.trailing_zeros())
+            .unwrap_or(0) as usize;
+        let by_mark = marked
+            .checked_sub(1)
+            .and_then(|mark| tins.order().get(mark).copied());
+        by_mark
+            .filter(|_| tins != Tins::BestEffort)
+            .unwrap_or_else(|| tins.tin_of(dscp))
     }
 
     /// Appends a packet to a queue.
@@ -290,7 +341,9 @@ impl<P: Item> Cake<P> {
 
     /// Takes the packet at the head of a queue.
     fn take(&mut self, place: Place) -> Option<Weighed<P>> {
-        let item = self.packets.pop_front(&mut self.tins[place.tin].flows[place.flow].queue)?;
+        let item = self
+            .packets
+            .pop_front(&mut self.tins[place.tin].flows[place.flow].queue)?;
         self.note_gone(place, &item);
         Some(item)
     }
@@ -315,11 +368,24 @@ impl<P: Item> Cake<P> {
         counters.packets += 1;
         counters.bytes += packet.len();
         self.autorate.arrive(packet.len());
-        self.put(place, Weighed { packet, weight, pure_ack });
+        self.put(
+            place,
+            Weighed {
+                packet,
+                weight,
+                pure_ack,
+            },
+        );
     }
 
     /// Takes an arrived packet in, in pieces if it is to be split and can be. Whether it was.
-    fn arrive_split(&mut self, place: Place, packet: P, now: Instant, drops: &mut Drops<P>) -> bool {
+    fn arrive_split(
+        &mut self,
+        place: Place,
+        packet: P,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> bool {
         // DIVERGES: Linux drops a packet that it cannot split.
         let whole = packet.len();
         let (mut pieces, mut bytes) = (0u64, Bytes::ZERO);
@@ -353,10 +419,15 @@ impl<P: Item> Cake<P> {
             let tins = &self.tins;
             let weight = |number| {
                 let place = Place::of_number(number);
-                tins.get(place.tin).map_or(0, |tin| tin.flows[place.flow].weight())
+                tins.get(place.tin)
+                    .map_or(0, |tin| tin.flows[place.flow].weight())
             };
-            let Some(place) = self.weights.largest(weight).map(Place::of_number) else { return };
-            let Some(Weighed { packet, weight, .. }) = self.take(place) else { return };
+            let Some(place) = self.weights.largest(weight).map(Place::of_number) else {
+                return;
+            };
+            let Some(Weighed { packet, weight, .. }) = self.take(place) else {
+                return;
+            };
             let tin = &mut self.tins[place.tin];
             let began = tin.aqm.queue_full(&mut tin.flows[place.flow].cobalt, now);
             tin.counters.unresponsive += usize::from(began);
@@ -368,8 +439,15 @@ impl<P: Item> Cake<P> {
         }
     }
 
-    /// Takes the next packet of the flow whose turn it is in `tin`; `None` if that flow has none left, and another turn is to be taken.
-    fn serve(&mut self, tin: usize, first: &mut bool, now: Instant, drops: &mut Drops<P>) -> Option<P> {
+    /// Takes the next packet of the flow whose turn it is in `tin`; `None` if that flow has none
+    /// left, and another turn is to be taken.
+    fn serve(
+        &mut self,
+        tin: usize,
+        first: &mut bool,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Option<P> {
         let mut passed = 0;
         loop {
             let flow = self.tins[tin].turn(core::mem::take(first))?;
@@ -384,14 +462,28 @@ impl<P: Item> Cake<P> {
             }
             let place = Place { tin, flow };
             loop {
-                let Some(Weighed { mut packet, weight, .. }) = self.take(place) else {
+                let Some(Weighed {
+                    mut packet, weight, ..
+                }) = self.take(place)
+                else {
                     self.tins[tin].rest(flow, now);
                     return None;
                 };
-                let Tin { aqm, flows, census, counters, .. } = &mut self.tins[tin];
-                let bulk_flows = if self.config.ingress { census.bulk as u32 } else { 0 };
+                let Tin {
+                    aqm,
+                    flows,
+                    census,
+                    counters,
+                    ..
+                } = &mut self.tins[tin];
+                let bulk_flows = if self.config.ingress {
+                    census.bulk as u32
+                } else {
+                    0
+                };
                 let verdict = aqm.judge(&mut flows[flow].cobalt, &mut packet, bulk_flows, now);
-                // The last packet of a queue is never dropped: that would cost its sender a timeout and shorten no queue.
+                // The last packet of a queue is never dropped: that would cost its sender a timeout
+                // and shorten no queue.
                 let Some(reason) = verdict.drop.filter(|_| !flows[flow].queue.is_empty()) else {
                     counters.marks += u64::from(verdict.marked);
                     self.tins[tin].note_delay(packet.enqueued(), now);
@@ -412,10 +504,16 @@ impl<P: Item> Cake<P> {
 }
 
 impl<P: Item> Change<P> for Cake<P> {
-    fn change(&mut self, words: &mut Words<'_>, now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
+    fn change(
+        &mut self,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
         let mut config = self.config.clone();
         words.apply(&mut config)?;
-        self.reconfigure(config, now, drops).map_err(|error| words.refused("cake", error))
+        self.reconfigure(config, now, drops)
+            .map_err(|error| words.refused("cake", error))
     }
 }
 
@@ -431,16 +529,21 @@ impl<P: Item> Qdisc<P> for Cake<P> {
             hashes = hashes.decided(class);
         }
         let tin = &mut self.tins[number];
-        let place = Place { tin: number, flow: tin.queue_of(hashes) };
+        let place = Place {
+            tin: number,
+            flow: tin.queue_of(hashes),
+        };
         tin.counters.max_len = tin.counters.max_len.max(packet.len());
         if tin.bytes == Bytes::ZERO {
             tin.clock.restart(now);
             if self.backlog.is_empty() {
-                self.overlimits += u64::from(self.shaper.is_limited() && self.shaper.is_closed(now));
+                self.overlimits +=
+                    u64::from(self.shaper.is_limited() && self.shaper.is_closed(now));
                 self.shaper.restart(now);
             }
         }
-        if !self.arrive_split(place, packet, now, drops) && self.config.ack_filter != AckFilter::Off {
+        if !self.arrive_split(place, packet, now, drops) && self.config.ack_filter != AckFilter::Off
+        {
             self.filter_acks(place, now, drops);
         }
         self.estimate_rate(now);
@@ -461,7 +564,11 @@ impl<P: Item> Qdisc<P> for Cake<P> {
     }
 
     fn ready_at(&self) -> Option<Instant> {
-        let opens = if self.shaper.is_limited() { self.shaper.opens_at() } else { Instant::ZERO };
+        let opens = if self.shaper.is_limited() {
+            self.shaper.opens_at()
+        } else {
+            Instant::ZERO
+        };
         (!self.backlog.is_empty()).then_some(opens)
     }
 
@@ -475,15 +582,25 @@ impl<P: Item> Cake<P> {
     fn filter_acks(&mut self, place: Place, now: Instant, drops: &mut Drops<P>) {
         let aggressive = self.config.ack_filter == AckFilter::Aggressive;
         let flow = &mut self.tins[place.tin].flows[place.flow];
-        let Some((last, newest)) = self.packets.back(flow.queue) else { return };
-        // Without other acknowledgements there is nothing to look for, however many packets the queue has.
+        let Some((last, newest)) = self.packets.back(flow.queue) else {
+            return;
+        };
+        // Without other acknowledgements there is nothing to look for, however many packets the
+        // queue has.
         if flow.pure_acks == u32::from(newest.pure_ack) {
             return;
         }
-        let older = self.packets.iter(flow.queue).take_while(|(at, _)| *at != last);
+        let older = self
+            .packets
+            .iter(flow.queue)
+            .take_while(|(at, _)| *at != last);
         let older = older.map(|(at, item)| (at, &item.packet));
-        let Some(before) = ack_filter::superseded(older, &newest.packet, aggressive) else { return };
-        let Some(item) = self.packets.take_after(&mut flow.queue, before) else { return };
+        let Some(before) = ack_filter::superseded(older, &newest.packet, aggressive) else {
+            return;
+        };
+        let Some(item) = self.packets.take_after(&mut flow.queue, before) else {
+            return;
+        };
         self.note_gone(place, &item);
         let Weighed { packet, weight, .. } = item;
         self.tins[place.tin].counters.ack_drops += 1;

@@ -1,8 +1,9 @@
 //! [`Children`]: the disciplines below one parent, by class, and what they hold together.
 //!
-//! A parent's backlog is that of its children. It is not counted a second time where drops inside a child would have to be
-//! reported upwards (the source of most faults of this kind in Linux), but read off the child after every call; the total follows
-//! by the difference, so that no call asks more than one child.
+//! A parent's backlog is that of its children. It is not counted a second time where drops inside a
+//! child would have to be reported upwards (the source of most faults of this kind in Linux), but
+//! read off the child after every call; the total follows by the difference, so that no call asks
+//! more than one child.
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;
@@ -17,7 +18,8 @@ use crate::flush::flush;
 use crate::report::{Common, Report};
 use crate::words::{ParseError, Problem, Words};
 
-/// Disciplines in the order of their classes' numbers; a position among them changes only when one is added or removed.
+/// Disciplines in the order of their classes' numbers; a position among them changes only when one
+/// is added or removed.
 #[derive(Debug)]
 pub(crate) struct Children<P, Q> {
     handle: u16,
@@ -38,17 +40,32 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
     /// No children yet, of a discipline called `handle`.
     pub(crate) fn new(handle: u16) -> Self {
         let (minors, children) = (Vec::new(), Vec::new());
-        Self { handle, minors, children, total: Backlog::default(), packets: PhantomData }
+        Self {
+            handle,
+            minors,
+            children,
+            total: Backlog::default(),
+            packets: PhantomData,
+        }
     }
 
     /// Adds `queue` as the discipline of `class`; where it now stands.
     pub(crate) fn insert(&mut self, class: ClassId, queue: Q) -> Result<usize, ConfigError> {
         let own = class.major == self.handle && class.minor > 0;
-        ConfigError::check(own, "classid", class, "a class of the discipline it is added to")?;
+        ConfigError::check(
+            own,
+            "classid",
+            class,
+            "a class of the discipline it is added to",
+        )?;
         let Err(at) = self.minors.binary_search(&class.minor) else {
-            return ConfigError::check(false, "classid", class, "a class that does not exist yet").map(|()| 0);
+            return ConfigError::check(false, "classid", class, "a class that does not exist yet")
+                .map(|()| 0);
         };
-        let common = Common { backlog: queue.backlog(), ..Common::default() };
+        let common = Common {
+            backlog: queue.backlog(),
+            ..Common::default()
+        };
         self.total = sum(self.total, common.backlog);
         self.minors.insert(at, class.minor);
         self.children.insert(at, Child { queue, common });
@@ -60,7 +77,10 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
         self.with(at, drops, |queue, drops| flush(queue, drops));
         self.minors.remove(at);
         let Backlog { packets, bytes } = self.children.remove(at).common.backlog;
-        self.total = Backlog { packets: self.total.packets - packets, bytes: self.total.bytes - bytes };
+        self.total = Backlog {
+            packets: self.total.packets - packets,
+            bytes: self.total.bytes - bytes,
+        };
     }
 
     /// Puts `queue` in the place of the one at `at`, whose packets go to `drops`.
@@ -73,12 +93,24 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
 
     /// Where the discipline of `class` stands.
     pub(crate) fn find(&self, class: ClassId) -> Option<usize> {
-        if class.major == self.handle { self.minors.binary_search(&class.minor).ok() } else { None }
+        if class.major == self.handle {
+            self.minors.binary_search(&class.minor).ok()
+        } else {
+            None
+        }
     }
 
     /// As [`find`](Self::find), for a call that must name an existing class.
-    pub(crate) fn known(&self, class: ClassId, parameter: &'static str) -> Result<usize, ConfigError> {
-        let refused = || ConfigError { parameter, value: alloc::format!("{class}"), allowed: "an existing class" };
+    pub(crate) fn known(
+        &self,
+        class: ClassId,
+        parameter: &'static str,
+    ) -> Result<usize, ConfigError> {
+        let refused = || ConfigError {
+            parameter,
+            value: alloc::format!("{class}"),
+            allowed: "an existing class",
+        };
         self.find(class).ok_or_else(refused)
     }
 
@@ -130,13 +162,23 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
 
     /// The length of the packet that the one at `at` would give next.
     #[inline]
-    pub(crate) fn peek_len(&mut self, at: usize, now: Instant, drops: &mut Drops<P>) -> Option<Bytes> {
+    pub(crate) fn peek_len(
+        &mut self,
+        at: usize,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Option<Bytes> {
         self.with(at, drops, |queue, drops| queue.peek_len(now, drops))
     }
 
     /// Does `call` to the one at `at` and notes what it holds afterwards.
     #[inline]
-    pub(crate) fn with<R>(&mut self, at: usize, drops: &mut Drops<P>, call: impl FnOnce(&mut Q, &mut Drops<P>) -> R) -> R {
+    pub(crate) fn with<R>(
+        &mut self,
+        at: usize,
+        drops: &mut Drops<P>,
+        call: impl FnOnce(&mut Q, &mut Drops<P>) -> R,
+    ) -> R {
         let (child, before) = (&mut self.children[at], drops.len());
         let result = call(&mut child.queue, drops);
         child.common.drops += (drops.len() - before) as u64;
@@ -154,18 +196,28 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
     /// The total, with what the one at `at` really holds.
     #[inline]
     fn total_with(&self, at: usize) -> Backlog {
-        let Child { queue, common: Common { backlog: noted, .. } } = &self.children[at];
+        let Child {
+            queue,
+            common: Common { backlog: noted, .. },
+        } = &self.children[at];
         let Backlog { packets, bytes } = sum(self.total, queue.backlog());
-        Backlog { packets: packets - noted.packets, bytes: bytes - noted.bytes }
+        Backlog {
+            packets: packets - noted.packets,
+            bytes: bytes - noted.bytes,
+        }
     }
 }
 
 fn sum(one: Backlog, other: Backlog) -> Backlog {
-    Backlog { packets: one.packets + other.packets, bytes: one.bytes + other.bytes }
+    Backlog {
+        packets: one.packets + other.packets,
+        bytes: one.bytes + other.bytes,
+    }
 }
 
 impl<P: Item, Q: Qdisc<P> + Change<P>> Children<P, Q> {
-    /// Changes the discipline of `class`, or of a class further down; `kind` is the discipline that knows it not.
+    /// Changes the discipline of `class`, or of a class further down; `kind` is the discipline that
+    /// knows it not.
     pub(crate) fn change_below(
         &mut self,
         kind: &'static str,
@@ -176,13 +228,14 @@ impl<P: Item, Q: Qdisc<P> + Change<P>> Children<P, Q> {
     ) -> Result<(), ParseError> {
         match self.find(class) {
             Some(at) => self.with(at, drops, |queue, drops| queue.change(words, now, drops)),
-            None => {
-                self.ask_each(kind, class, words, drops, |queue, words, drops| queue.change_below(class, words, now, drops))
-            }
+            None => self.ask_each(kind, class, words, drops, |queue, words, drops| {
+                queue.change_below(class, words, now, drops)
+            }),
         }
     }
 
-    /// Changes a class of a discipline further down; `kind` is the discipline that knows it not among its own.
+    /// Changes a class of a discipline further down; `kind` is the discipline that knows it not
+    /// among its own.
     pub(crate) fn change_class_below(
         &mut self,
         kind: &'static str,
@@ -191,7 +244,9 @@ impl<P: Item, Q: Qdisc<P> + Change<P>> Children<P, Q> {
         now: Instant,
         drops: &mut Drops<P>,
     ) -> Result<(), ParseError> {
-        self.ask_each(kind, class, words, drops, |queue, words, drops| queue.change_class(class, words, now, drops))
+        self.ask_each(kind, class, words, drops, |queue, words, drops| {
+            queue.change_class(class, words, now, drops)
+        })
     }
 
     /// The answer of the first child that knows `class`.
@@ -205,11 +260,20 @@ impl<P: Item, Q: Qdisc<P> + Change<P>> Children<P, Q> {
     ) -> Result<(), ParseError> {
         for at in 0..self.children.len() {
             let result = self.with(at, drops, |queue, drops| call(queue, words, drops));
-            if !matches!(&result, Err(ParseError { problem: Problem::NoClass { .. }, .. })) {
+            if !matches!(
+                &result,
+                Err(ParseError {
+                    problem: Problem::NoClass { .. },
+                    ..
+                })
+            ) {
                 return result;
             }
         }
-        Err(ParseError { at: words.here(), problem: Problem::NoClass { kind, class } })
+        Err(ParseError {
+            at: words.here(),
+            problem: Problem::NoClass { kind, class },
+        })
     }
 }
 
@@ -218,7 +282,16 @@ impl<P: Item, Q: Qdisc<P> + Inspect> Children<P, Q> {
     pub(crate) fn report(&self, kind: &'static str, at: usize) -> Report {
         let Child { queue, common } = &self.children[at];
         let id = Some(ClassId::new(self.handle, self.minors[at]));
-        let common = Some(Common { backlog: queue.backlog(), ..*common });
-        Report { kind, id, common, children: alloc::vec![queue.report()], ..Report::default() }
+        let common = Some(Common {
+            backlog: queue.backlog(),
+            ..*common
+        });
+        Report {
+            kind,
+            id,
+            common,
+            children: alloc::vec![queue.report()],
+            ..Report::default()
+        }
     }
 }

@@ -1,10 +1,11 @@
-//! [`ClassId`]: the name of a class or of a discipline's handle, as `tc` writes it: `1:10`, `8001:`.
+//! [`ClassId`]: the name of a class or of a discipline's handle, as `tc` writes it: `1:10`,
+//! `8001:`.
 
 use core::fmt;
 use core::str::FromStr;
 
-/// A class of a discipline: the discipline's handle (major) and the class's number in it (minor), both written in hexadecimal.
-/// Minor 0 names the discipline itself.
+/// A class of a discipline: the discipline's handle (major) and the class's number in it (minor),
+/// both written in hexadecimal. Minor 0 names the discipline itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId {
     /// Handle of the discipline.
@@ -21,7 +22,10 @@ impl ClassId {
 
     /// The discipline this class belongs to.
     pub const fn discipline(self) -> Self {
-        Self { major: self.major, minor: 0 }
+        Self {
+            major: self.major,
+            minor: 0,
+        }
     }
 }
 
@@ -48,10 +52,21 @@ impl FromStr for ClassId {
             if !plain {
                 return Err(NoClassId);
             }
-            if digits.is_empty() { Ok(0) } else { u16::from_str_radix(digits, 16).map_err(|_| NoClassId) }
+            if digits.is_empty() {
+                Ok(0)
+            } else {
+                u16::from_str_radix(digits, 16).map_err(|_| NoClassId)
+            }
         };
-        let class = Self { major: number(major)?, minor: number(minor)? };
-        if class == Self::default() { Err(NoClassId) } else { Ok(class) }
+        let class = Self {
+            major: number(major)?,
+            minor: number(minor)?,
+        };
+        if class == Self::default() {
+            Err(NoClassId)
+        } else {
+            Ok(class)
+        }
     }
 }
 
@@ -62,9 +77,11 @@ mod tests {
 
     #[test]
     fn names_are_hexadecimal() {
-        for (text, class) in
-            [("1:", ClassId::new(1, 0)), ("1:10", ClassId::new(1, 16)), ("ffff:fff1", ClassId::new(0xffff, 0xfff1))]
-        {
+        for (text, class) in [
+            ("1:", ClassId::new(1, 0)),
+            ("1:10", ClassId::new(1, 16)),
+            ("ffff:fff1", ClassId::new(0xffff, 0xfff1)),
+        ] {
             assert_eq!(text.parse(), Ok(class));
             assert_eq!(class.to_string(), text);
         }

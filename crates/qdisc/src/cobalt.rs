@@ -1,8 +1,9 @@
 //! [`Cobalt`]: one FIFO under COBALT, the AQM of CAKE ("CoDel and BLUE alternate"; spec §10.7).
 //!
-//! CoDel tells senders that answer; its count decays step by step when the delay falls, so that a queue which returns soon is told
-//! off at the pace it was used to. BLUE cuts back senders that do not answer: each time the queue overflows it drops with a higher
-//! probability, whether a packet could be marked or not.
+//! CoDel tells senders that answer; its count decays step by step when the delay falls, so that a
+//! queue which returns soon is told off at the pace it was used to. BLUE cuts back senders that do
+//! not answer: each time the queue overflows it drops with a higher probability, whether a packet
+//! could be marked or not.
 //!
 //! | module | holds |
 //! |---|---|
@@ -35,7 +36,8 @@ use crate::words::{NUMBER, Options, PACKETS, ParseError, Word, Words, units};
 /// Parameters of [`Cobalt`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Packets it holds at most; what is above is dropped at the tail and told to BLUE. Default 1000 (ns-3).
+    /// Packets it holds at most; what is above is dropped at the tail and told to BLUE. Default
+    /// 1000 (ns-3).
     pub limit: u32,
     /// Parameters of the algorithm.
     pub cobalt: Params,
@@ -45,20 +47,38 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { limit: 1000, cobalt: Params::default(), seed: 0 }
+        Self {
+            limit: 1000,
+            cobalt: Params::default(),
+            seed: 0,
+        }
     }
 }
 
 impl Config {
     /// As a queue of Linux 6.1's CAKE behaves.
     pub fn linux() -> Self {
-        Self { cobalt: Params { start: Start::Linux, ..Params::default() }, ..Self::default() }
+        Self {
+            cobalt: Params {
+                start: Start::Linux,
+                ..Params::default()
+            },
+            ..Self::default()
+        }
     }
 
-    /// As ns-3's `CobaltQueueDisc` behaves: a delay above 400 ms counts as a full queue, and nothing is marked unless asked.
+    /// As ns-3's `CobaltQueueDisc` behaves: a delay above 400 ms counts as a full queue, and
+    /// nothing is marked unless asked.
     pub fn ns3() -> Self {
-        let cobalt = Params { blue_threshold: Some(Duration::from_millis(400)), ecn: false, ..Params::default() };
-        Self { cobalt, ..Self::default() }
+        let cobalt = Params {
+            blue_threshold: Some(Duration::from_millis(400)),
+            ecn: false,
+            ..Params::default()
+        };
+        Self {
+            cobalt,
+            ..Self::default()
+        }
     }
 }
 
@@ -118,7 +138,14 @@ impl<P> Cobalt<P> {
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         let aqm = Aqm::new(config.cobalt.clone(), config.seed)?;
         let (state, counters) = (aqm.fresh(), Counters::default());
-        Ok(Self { config, aqm, state, packets: VecDeque::new(), backlog: Backlog::default(), counters })
+        Ok(Self {
+            config,
+            aqm,
+            state,
+            packets: VecDeque::new(),
+            backlog: Backlog::default(),
+            counters,
+        })
     }
 
     /// Where the queue stands.
@@ -128,7 +155,8 @@ impl<P> Cobalt<P> {
 }
 
 impl<P: Item> Cobalt<P> {
-    /// Takes new parameters; a new seed begins with the next queue. Packets above a lowered limit are dropped at the head.
+    /// Takes new parameters; a new seed begins with the next queue. Packets above a lowered limit
+    /// are dropped at the head.
     ///
     /// # Errors
     /// As [`new`](Self::new); then nothing changes.
@@ -152,10 +180,16 @@ impl<P: Item> Cobalt<P> {
 }
 
 impl<P: Item> Change<P> for Cobalt<P> {
-    fn change(&mut self, words: &mut Words<'_>, _now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
+    fn change(
+        &mut self,
+        words: &mut Words<'_>,
+        _now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
         let mut config = self.config.clone();
         words.apply(&mut config)?;
-        self.reconfigure(config, drops).map_err(|error| words.refused("cobalt", error))
+        self.reconfigure(config, drops)
+            .map_err(|error| words.refused("cobalt", error))
     }
 }
 
@@ -174,7 +208,8 @@ impl<P: Item> Qdisc<P> for Cobalt<P> {
     fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
         while let Some(mut packet) = self.pop() {
             let verdict = self.aqm.judge(&mut self.state, &mut packet, 0, now);
-            // The last packet is never dropped: that would cost its sender a timeout and shorten no queue.
+            // The last packet is never dropped: that would cost its sender a timeout and shorten no
+            // queue.
             let Some(reason) = verdict.drop.filter(|_| !self.packets.is_empty()) else {
                 self.counters.ecn_mark += u64::from(verdict.marked);
                 return Some(packet);
@@ -200,7 +235,12 @@ impl<P: Item> Qdisc<P> for Cobalt<P> {
 
 impl<P> Inspect for Cobalt<P> {
     fn report(&self) -> Report {
-        let Counters { drop_target, drop_blue, drop_overlimit, ecn_mark } = self.counters;
+        let Counters {
+            drop_target,
+            drop_blue,
+            drop_overlimit,
+            ecn_mark,
+        } = self.counters;
         let counters = vec![
             ("count", Value::Count(self.state.count().into())),
             ("dropping", Value::Flag(self.state.is_dropping())),
@@ -210,6 +250,11 @@ impl<P> Inspect for Cobalt<P> {
             ("drop_overlimit", Value::Count(drop_overlimit)),
             ("ecn_mark", Value::Count(ecn_mark)),
         ];
-        Report { kind: "cobalt", options: self.config.options(), counters, ..Report::default() }
+        Report {
+            kind: "cobalt",
+            options: self.config.options(),
+            counters,
+            ..Report::default()
+        }
     }
 }

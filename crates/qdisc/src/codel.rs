@@ -31,7 +31,8 @@ use crate::words::{Options, PACKETS, ParseError, Word, Words, units};
 /// Parameters of [`Codel`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Packets it holds at most; what is above is dropped at the tail, unseen by the algorithm. Default 1000 (Linux).
+    /// Packets it holds at most; what is above is dropped at the tail, unseen by the algorithm.
+    /// Default 1000 (Linux).
     pub limit: u32,
     /// Parameters of the algorithm.
     pub codel: Params,
@@ -39,14 +40,23 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { limit: 1000, codel: Params::default() }
+        Self {
+            limit: 1000,
+            codel: Params::default(),
+        }
     }
 }
 
 impl Config {
     /// As Linux' `codel` behaves, its control law included.
     pub fn linux() -> Self {
-        Self { codel: Params { law: Law::Linux, ..Params::default() }, ..Self::default() }
+        Self {
+            codel: Params {
+                law: Law::Linux,
+                ..Params::default()
+            },
+            ..Self::default()
+        }
     }
 }
 
@@ -63,7 +73,12 @@ impl Options for Config {
     fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
         match option.text {
             "limit" => self.limit = words.value(option, units::parse_packets, PACKETS)?,
-            "linux" => *self = Self { limit: self.limit, ..Self::linux() },
+            "linux" => {
+                *self = Self {
+                    limit: self.limit,
+                    ..Self::linux()
+                }
+            }
             _ => return self.codel.set(option, words),
         }
         Ok(true)
@@ -131,10 +146,16 @@ impl<P: Item> Codel<P> {
 }
 
 impl<P: Item> Change<P> for Codel<P> {
-    fn change(&mut self, words: &mut Words<'_>, _now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
+    fn change(
+        &mut self,
+        words: &mut Words<'_>,
+        _now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
         let mut config = self.config.clone();
         words.apply(&mut config)?;
-        self.reconfigure(config, drops).map_err(|error| words.refused("codel", error))
+        self.reconfigure(config, drops)
+            .map_err(|error| words.refused("codel", error))
     }
 }
 
@@ -149,7 +170,8 @@ impl<P: Item> Qdisc<P> for Codel<P> {
     }
 
     fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
-        self.aqm.dequeue(&mut self.state, &mut self.queue, now, drops)
+        self.aqm
+            .dequeue(&mut self.state, &mut self.queue, now, drops)
     }
 
     fn ready_at(&self) -> Option<Instant> {
@@ -164,10 +186,18 @@ impl<P: Item> Qdisc<P> for Codel<P> {
 impl<P> Inspect for Codel<P> {
     fn report(&self) -> Report {
         let dropping = matches!(self.state.phase(), Phase::Dropping { .. });
-        let mut counters = vec![("count", Value::Count(self.state.count().into())), ("dropping", Value::Flag(dropping))];
+        let mut counters = vec![
+            ("count", Value::Count(self.state.count().into())),
+            ("dropping", Value::Flag(dropping)),
+        ];
         counters.extend(self.aqm.stats().counters());
         counters.push(("drop_overlimit", Value::Count(self.drop_overlimit)));
-        Report { kind: "codel", options: self.config.options(), counters, ..Report::default() }
+        Report {
+            kind: "codel",
+            options: self.config.options(),
+            counters,
+            ..Report::default()
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! [`ConfigError`]: a parameter that a discipline refuses at construction, so that nothing is left to check per packet.
+//! [`ConfigError`]: a parameter that a discipline refuses at construction, so that nothing is left
+//! to check per packet.
 
 use alloc::string::{String, ToString};
 use core::error::Error;
@@ -23,13 +24,25 @@ impl ConfigError {
         value: impl fmt::Display,
         allowed: &'static str,
     ) -> Result<(), Self> {
-        if holds { Ok(()) } else { Err(Self { parameter, value: value.to_string(), allowed }) }
+        if holds {
+            Ok(())
+        } else {
+            Err(Self {
+                parameter,
+                value: value.to_string(),
+                allowed,
+            })
+        }
     }
 }
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` must be {}, not {}", self.parameter, self.allowed, self.value)
+        write!(
+            f,
+            "`{}` must be {}, not {}",
+            self.parameter, self.allowed, self.value
+        )
     }
 }
 

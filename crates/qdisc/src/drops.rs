@@ -79,8 +79,8 @@ impl fmt::Display for DropReason {
     }
 }
 
-/// Packets dropped during one or more calls. The caller owns the vector and reuses it, so dropping allocates nothing in
-/// steady state; it must [`drain`](Self::drain) it and settle what comes out.
+/// Packets dropped during one or more calls. The caller owns the vector and reuses it, so dropping
+/// allocates nothing in steady state; it must [`drain`](Self::drain) it and settle what comes out.
 #[derive(Debug)]
 pub struct Drops<P> {
     dropped: Vec<(P, DropReason)>,
@@ -90,7 +90,13 @@ pub struct Drops<P> {
 impl<P> Drops<P> {
     /// An empty sink.
     pub const fn new() -> Self {
-        Self { dropped: Vec::new(), births: Tally { packets: 0, bytes: Bytes::ZERO } }
+        Self {
+            dropped: Vec::new(),
+            births: Tally {
+                packets: 0,
+                bytes: Bytes::ZERO,
+            },
+        }
     }
 
     /// Drops `packet` because of `reason`.
@@ -98,9 +104,9 @@ impl<P> Drops<P> {
         self.dropped.push((packet, reason));
     }
 
-    /// Notes that a discipline made packets itself: a split into `n` pieces bears `n - 1` packets and the bytes of their
-    /// headers, a duplicate bears one packet and its length. Without this note an account around the discipline would not
-    /// balance.
+    /// Notes that a discipline made packets itself: a split into `n` pieces bears `n - 1` packets
+    /// and the bytes of their headers, a duplicate bears one packet and its length. Without this
+    /// note an account around the discipline would not balance.
     pub fn note_births(&mut self, packets: u64, bytes: Bytes) {
         self.births.packets += packets;
         self.births.bytes += bytes;

@@ -1,10 +1,13 @@
-//! [`Drr`]: deficit round robin among classes (Shreedhar and Varghese 1996; spec/qdisc.md §15; `tc`'s `drr`).
+//! [`Drr`]: deficit round robin among classes (Shreedhar and Varghese 1996; spec/qdisc.md §15;
+//! `tc`'s `drr`).
 //!
-//! A class in turn sends while its head fits its deficit; if it does not, the deficit grows by the quantum and the next class has
-//! its turn. So each gets bytes in proportion to its quantum, whatever the sizes of its packets. A class that runs empty
-//! loses what is left of its deficit. Packets that no filter puts into a class are dropped.
+//! A class in turn sends while its head fits its deficit; if it does not, the deficit grows by the
+//! quantum and the next class has its turn. So each gets bytes in proportion to its quantum,
+//! whatever the sizes of its packets. A class that runs empty loses what is left of its deficit.
+//! Packets that no filter puts into a class are dropped.
 //!
-//! Linux stops when the class in turn has packets but none to give (a shaper below it); here it is passed over.
+//! Linux stops when the class in turn has packets but none to give (a shaper below it); here it is
+//! passed over.
 
 mod params;
 #[cfg(test)]
@@ -55,18 +58,41 @@ impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
     /// A discipline called `handle`, without classes yet: it drops everything.
     pub fn new(handle: u16) -> Self {
         let (filters, children) = (Filters::default(), Children::new(handle));
-        Self { filters, children, classes: Vec::new(), active: VecDeque::new(), closed_until: None }
+        Self {
+            filters,
+            children,
+            classes: Vec::new(),
+            active: VecDeque::new(),
+            closed_until: None,
+        }
     }
 
     /// Adds `class` with the discipline `child`, which must be empty.
     ///
     /// # Errors
-    /// If the class exists or is not of this discipline, or `quantum` is zero. Then nothing changes.
-    pub fn add_class(&mut self, class: ClassId, config: ClassConfig, child: Q) -> Result<(), ConfigError> {
+    /// If the class exists or is not of this discipline, or `quantum` is zero. Then nothing
+    /// changes.
+    pub fn add_class(
+        &mut self,
+        class: ClassId,
+        config: ClassConfig,
+        child: Q,
+    ) -> Result<(), ConfigError> {
         config.check()?;
         let at = self.children.insert(class, Parked::new(child))?;
-        self.classes.insert(at, Class { config, deficit: Bytes::ZERO, active: false, too_long: None });
-        self.active.iter_mut().filter(|other| **other >= at).for_each(|other| *other += 1);
+        self.classes.insert(
+            at,
+            Class {
+                config,
+                deficit: Bytes::ZERO,
+                active: false,
+                too_long: None,
+            },
+        );
+        self.active
+            .iter_mut()
+            .filter(|other| **other >= at)
+            .for_each(|other| *other += 1);
         self.active.reserve(self.classes.len() - self.active.len());
         Ok(())
     }
@@ -75,7 +101,12 @@ impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
     ///
     /// # Errors
     /// If there is no such class, or `quantum` is zero. Then nothing changes.
-    pub fn change_class_config(&mut self, class: ClassId, config: ClassConfig, _now: Instant) -> Result<(), ConfigError> {
+    pub fn change_class_config(
+        &mut self,
+        class: ClassId,
+        config: ClassConfig,
+        _now: Instant,
+    ) -> Result<(), ConfigError> {
         config.check()?;
         let at = self.children.known(class, "classid")?;
         self.classes[at].config = config;
@@ -86,20 +117,33 @@ impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
     ///
     /// # Errors
     /// If there is no such class.
-    pub fn remove_class(&mut self, class: ClassId, drops: &mut Drops<P>) -> Result<(), ConfigError> {
+    pub fn remove_class(
+        &mut self,
+        class: ClassId,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ConfigError> {
         let at = self.children.known(class, "classid")?;
         self.children.remove(at, drops);
         self.classes.remove(at);
         self.active.retain(|other| *other != at);
-        self.active.iter_mut().filter(|other| **other > at).for_each(|other| *other -= 1);
+        self.active
+            .iter_mut()
+            .filter(|other| **other > at)
+            .for_each(|other| *other -= 1);
         Ok(())
     }
 
-    /// Replaces the discipline of a class by `child`, which must be empty; what waited there goes to `drops`.
+    /// Replaces the discipline of a class by `child`, which must be empty; what waited there goes
+    /// to `drops`.
     ///
     /// # Errors
     /// If there is no such class.
-    pub fn graft(&mut self, class: ClassId, child: Q, drops: &mut Drops<P>) -> Result<(), ConfigError> {
+    pub fn graft(
+        &mut self,
+        class: ClassId,
+        child: Q,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ConfigError> {
         let at = self.children.known(class, "parent")?;
         self.children.replace(at, Parked::new(child), drops);
         Ok(())
@@ -122,16 +166,34 @@ impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
         self.closed_until = None;
     }
 
-    /// Gives the classes whose heads are too long the quanta of the rounds that would pass before the first of them fits.
+    /// Gives the classes whose heads are too long the quanta of the rounds that would pass before
+    /// the first of them fits.
     fn skip_rounds(&mut self) {
-        let Self { classes, active, .. } = self;
+        let Self {
+            classes, active, ..
+        } = self;
         let rounds = active.iter().filter_map(|&at| {
-            let Class { config, deficit, too_long, .. } = &classes[at];
-            Some((*too_long)?.saturating_sub(*deficit).get().div_ceil(config.quantum.get()))
+            let Class {
+                config,
+                deficit,
+                too_long,
+                ..
+            } = &classes[at];
+            Some(
+                (*too_long)?
+                    .saturating_sub(*deficit)
+                    .get()
+                    .div_ceil(config.quantum.get()),
+            )
         });
         let rounds = rounds.min().unwrap_or(0);
         for &at in active.iter() {
-            let Class { config, deficit, too_long, .. } = &mut classes[at];
+            let Class {
+                config,
+                deficit,
+                too_long,
+                ..
+            } = &mut classes[at];
             if too_long.is_some() {
                 *deficit += config.quantum * rounds;
             }
@@ -142,10 +204,15 @@ impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
     fn one_round(&mut self, now: Instant, drops: &mut Drops<P>) -> Round<P> {
         let mut grown = false;
         for _ in 0..self.active.len() {
-            let Some(&at) = self.active.front() else { break };
+            let Some(&at) = self.active.front() else {
+                break;
+            };
             let class = &mut self.classes[at];
             // An empty packet counts as a byte, or a class of them would have its turn for ever.
-            let head = self.children.peek_len(at, now, drops).map(|len| len.max(Bytes::new(1)));
+            let head = self
+                .children
+                .peek_len(at, now, drops)
+                .map(|len| len.max(Bytes::new(1)));
             class.too_long = head.filter(|len| *len > class.deficit);
             match head {
                 Some(len) if len <= class.deficit => {
@@ -204,7 +271,11 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Drr<P, Q> {
                 Round::Closed => break,
             }
         }
-        let opens = self.active.iter().filter_map(|&at| self.children.child(at).ready_at()).min();
+        let opens = self
+            .active
+            .iter()
+            .filter_map(|&at| self.children.child(at).ready_at())
+            .min();
         self.closed_until = opens.map(|opens| opens.max(now + Duration::from_nanos(1)));
         None
     }
@@ -236,7 +307,12 @@ impl<P: Item, Q: Qdisc<P> + Inspect> Inspect for Drr<P, Q> {
 
 impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for Drr<P, Q> {
     /// It has no options.
-    fn change(&mut self, words: &mut Words<'_>, _now: Instant, _drops: &mut Drops<P>) -> Result<(), ParseError> {
+    fn change(
+        &mut self,
+        words: &mut Words<'_>,
+        _now: Instant,
+        _drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
         words.apply(&mut Config {})
     }
 
@@ -249,11 +325,14 @@ impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for Drr<P, Q> {
     ) -> Result<(), ParseError> {
         let Some(at) = self.children.find(class) else {
             self.closed_until = None;
-            return self.children.change_class_below("drr", class, words, now, drops);
+            return self
+                .children
+                .change_class_below("drr", class, words, now, drops);
         };
         let mut config = self.classes[at].config.clone();
         words.apply(&mut config)?;
-        self.change_class_config(class, config, now).map_err(|error| words.refused("drr", error))
+        self.change_class_config(class, config, now)
+            .map_err(|error| words.refused("drr", error))
     }
 
     fn change_below(

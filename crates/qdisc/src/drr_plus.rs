@@ -1,8 +1,10 @@
-//! [`FairQueue`]: deficit round robin with two lists over many queues (RFC 8290 §4; spec/qdisc.md §6), as fq_codel and fq_pie share it.
+//! [`FairQueue`]: deficit round robin with two lists over many queues (RFC 8290 §4; spec/qdisc.md
+//! §6), as fq_codel and fq_pie share it.
 //!
-//! Packets are spread by flow hash over a fixed number of queues, each with the state of an AQM. A flow that has just become active
-//! stands on a list that is served first. What a packet has to endure when it comes or goes is the discipline's business; here is the
-//! order, the account, and the fattest flow.
+//! Packets are spread by flow hash over a fixed number of queues, each with the state of an AQM. A
+//! flow that has just become active stands on a list that is served first. What a packet has to
+//! endure when it comes or goes is the discipline's business; here is the order, the account, and
+//! the fattest flow.
 
 pub(crate) mod bounds;
 mod flow;
@@ -23,7 +25,8 @@ use crate::words::units;
 
 pub(crate) use flow::{Flow, Flows, List};
 
-/// A flow never owes more than this, however large its packets: it bounds the turns that pass before it may send again.
+/// A flow never owes more than this, however large its packets: it bounds the turns that pass
+/// before it may send again.
 const MAX_DEBT: Bytes = Bytes::mib(1);
 
 /// Places for packets before the first growth; the slab then doubles, up to the largest backlog.
@@ -32,11 +35,12 @@ const FIRST_CAPACITY: usize = 256;
 /// What becomes of a new flow whose queue ran empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Emptied {
-    /// It waits once among the old flows, with what is left of its deficit (RFC 8290 §4.2). The default.
+    /// It waits once among the old flows, with what is left of its deficit (RFC 8290 §4.2). The
+    /// default.
     #[default]
     Waits,
-    /// It does so if there are old flows, else it is forgotten at once and comes back as a new flow with a full quantum, as in
-    /// Linux. While no flow is old, new flows then share less evenly.
+    /// It does so if there are old flows, else it is forgotten at once and comes back as a new flow
+    /// with a full quantum, as in Linux. While no flow is old, new flows then share less evenly.
     Forgotten,
 }
 
@@ -51,7 +55,9 @@ impl fmt::Display for Emptied {
 
 impl Emptied {
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        [Self::Waits, Self::Forgotten].into_iter().find(|emptied| emptied.to_string() == text)
+        [Self::Waits, Self::Forgotten]
+            .into_iter()
+            .find(|emptied| emptied.to_string() == text)
     }
 }
 
@@ -78,9 +84,19 @@ pub(crate) struct Shape {
 impl Shape {
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let Self { flows, quantum, .. } = self;
-        ConfigError::check((1..=65_536).contains(flows), "flows", flows, "from 1 to 65536")?;
+        ConfigError::check(
+            (1..=65_536).contains(flows),
+            "flows",
+            flows,
+            "from 1 to 65536",
+        )?;
         let quanta = Bytes::new(64)..=MAX_DEBT;
-        ConfigError::check(quanta.contains(quantum), "quantum", units::size(*quantum), "from 64b to 1Mb")
+        ConfigError::check(
+            quanta.contains(quantum),
+            "quantum",
+            units::size(*quantum),
+            "from 64b to 1Mb",
+        )
     }
 
     fn quantum(&self) -> i32 {
@@ -126,18 +142,25 @@ impl<P, S: Clone + Default> FairQueue<P, S> {
 }
 
 impl<P, S> FairQueue<P, S> {
-    /// Takes new parameters, but keeps the number of queues and the perturbation: they are fixed while packets lie in the queues.
+    /// Takes new parameters, but keeps the number of queues and the perturbation: they are fixed
+    /// while packets lie in the queues.
     pub(crate) fn reshape(&mut self, shape: Shape) -> Result<(), ConfigError> {
         shape.check()?;
         let fixed = "what it was at creation";
         ConfigError::check(shape.flows == self.shape.flows, "flows", shape.flows, fixed)?;
-        ConfigError::check(shape.perturbation == self.shape.perturbation, "perturbation", shape.perturbation, fixed)?;
+        ConfigError::check(
+            shape.perturbation == self.shape.perturbation,
+            "perturbation",
+            shape.perturbation,
+            fixed,
+        )?;
         self.quantum = shape.quantum();
         self.shape = shape;
         Ok(())
     }
 
-    /// The queue of a flow: the mixed hash scaled to the number of queues, which is fair for any number.
+    /// The queue of a flow: the mixed hash scaled to the number of queues, which is fair for any
+    /// number.
     #[inline]
     pub(crate) fn queue_of(&self, flow_hash: u64) -> Index {
         let mixed = mix(flow_hash ^ self.shape.perturbation) >> 32;
@@ -171,7 +194,8 @@ impl<P, S> FairQueue<P, S> {
         if self.held.backlog.packets >= self.shape.limit as usize {
             return Some(DropReason::Overlimit);
         }
-        (memory > self.shape.memory_limit.saturating_sub(self.held.memory)).then_some(DropReason::Memory)
+        (memory > self.shape.memory_limit.saturating_sub(self.held.memory))
+            .then_some(DropReason::Memory)
     }
 
     /// The counters in `tc`'s names.
@@ -179,8 +203,14 @@ impl<P, S> FairQueue<P, S> {
         [
             ("memory_used", Value::Count(self.held.memory.get())),
             ("new_flow_count", Value::Count(self.new_flow_count)),
-            ("new_flows_len", Value::Count(self.new_flows.count(&self.flows) as u64)),
-            ("old_flows_len", Value::Count(self.old_flows.count(&self.flows) as u64)),
+            (
+                "new_flows_len",
+                Value::Count(self.new_flows.count(&self.flows) as u64),
+            ),
+            (
+                "old_flows_len",
+                Value::Count(self.old_flows.count(&self.flows) as u64),
+            ),
         ]
     }
 
@@ -193,8 +223,14 @@ impl<P, S> FairQueue<P, S> {
 
     /// Takes the flow at the head of `from` and puts it at the end of the old flows, or on no list.
     fn move_head(&mut self, from: List, to: List) {
-        let source = if from == List::New { &mut self.new_flows } else { &mut self.old_flows };
-        let at = source.pop_front(&self.flows).expect("the flow whose turn it is heads its list");
+        let source = if from == List::New {
+            &mut self.new_flows
+        } else {
+            &mut self.old_flows
+        };
+        let at = source
+            .pop_front(&self.flows)
+            .expect("the flow whose turn it is heads its list");
         self.flows[at].list = to;
         if to == List::Old {
             self.old_flows.push_back(&mut self.flows, at);
@@ -204,8 +240,18 @@ impl<P, S> FairQueue<P, S> {
     /// The state and the queue of a flow.
     #[inline]
     pub(crate) fn flow(&mut self, at: Index) -> (&mut S, FlowQueue<'_, P>) {
-        let Flow { queue, bytes, aqm, .. } = &mut self.flows[at];
-        (aqm, FlowQueue { packets: &mut self.packets, queue, bytes, held: &mut self.held })
+        let Flow {
+            queue, bytes, aqm, ..
+        } = &mut self.flows[at];
+        (
+            aqm,
+            FlowQueue {
+                packets: &mut self.packets,
+                queue,
+                bytes,
+                held: &mut self.held,
+            },
+        )
     }
 
     /// The state and the queue of the flow with most bytes; `None` if all are empty.
@@ -215,7 +261,8 @@ impl<P, S> FairQueue<P, S> {
     }
 }
 
-/// The output function of SplitMix64: every bit of the hash and of the secret reaches the upper half, which chooses the queue.
+/// The output function of SplitMix64: every bit of the hash and of the secret reaches the upper
+/// half, which chooses the queue.
 #[inline]
 pub(crate) fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -259,7 +306,8 @@ impl<P: Item> Source<P> for FlowQueue<'_, P> {
 }
 
 impl<P: Item, S> FairQueue<P, S> {
-    /// Appends `packet` to the queue `at`, and the flow to the new ones if it had no turn to wait for.
+    /// Appends `packet` to the queue `at`, and the flow to the new ones if it had no turn to wait
+    /// for.
     #[inline]
     pub(crate) fn push(&mut self, at: Index, packet: P) {
         let len = packet.len();
@@ -275,9 +323,13 @@ impl<P: Item, S> FairQueue<P, S> {
         }
     }
 
-    /// The packet whose turn it is. `take` takes it from the flow's queue, after whatever the AQM drops ahead of it.
+    /// The packet whose turn it is. `take` takes it from the flow's queue, after whatever the AQM
+    /// drops ahead of it.
     #[inline]
-    pub(crate) fn dequeue(&mut self, mut take: impl FnMut(&mut S, &mut FlowQueue<'_, P>) -> Option<P>) -> Option<P> {
+    pub(crate) fn dequeue(
+        &mut self,
+        mut take: impl FnMut(&mut S, &mut FlowQueue<'_, P>) -> Option<P>,
+    ) -> Option<P> {
         loop {
             let (at, list) = self.turn()?;
             if self.flows[at].deficit <= 0 {
@@ -292,8 +344,10 @@ impl<P: Item, S> FairQueue<P, S> {
                 self.flows[at].deficit -= len;
                 return head;
             }
-            // A new flow that ran empty waits once among the old flows, or it could come back ahead of them for ever.
-            let waits = list == List::New && (self.shape.emptied == Emptied::Waits || self.old_flows.front().is_some());
+            // A new flow that ran empty waits once among the old flows, or it could come back ahead
+            // of them for ever.
+            let waits = list == List::New
+                && (self.shape.emptied == Emptied::Waits || self.old_flows.front().is_some());
             let to = if waits { List::Old } else { List::Idle };
             self.move_head(list, to);
         }

@@ -1,10 +1,11 @@
-//! [`DualPi2`]: two queues coupled so that classic and scalable congestion controls share a link fairly, the scalable ones without
-//! its delay (L4S: RFC 9332; `tc`'s `dualpi2`).
+//! [`DualPi2`]: two queues coupled so that classic and scalable congestion controls share a link
+//! fairly, the scalable ones without its delay (L4S: RFC 9332; `tc`'s `dualpi2`).
 //!
-//! One base probability follows the delay of both queues. A packet of the classic queue is dropped or marked with its square, one of
-//! the low-latency queue is marked with a multiple of it, so that a Reno-like flow and one that halves per mark get the same rate.
-//! Besides, the low-latency queue marks at once what has stayed a millisecond. It is served first, but for a share of the link that
-//! is the classic queue's while both hold packets.
+//! One base probability follows the delay of both queues. A packet of the classic queue is dropped
+//! or marked with its square, one of the low-latency queue is marked with a multiple of it, so that
+//! a Reno-like flow and one that halves per mark get the same rate. Besides, the low-latency queue
+//! marks at once what has stayed a millisecond. It is served first, but for a share of the link
+//! that is the classic queue's while both hold packets.
 //!
 //! | module | holds |
 //! |---|---|
@@ -47,7 +48,8 @@ pub struct DualPi2<P> {
     classic: Queue<P>,
     low: Queue<P>,
     memory: Bytes,
-    /// Bytes that the low-latency queue is ahead of its share; the classic queue's turn is while it is positive.
+    /// Bytes that the low-latency queue is ahead of its share; the classic queue's turn is while it
+    /// is positive.
     credit: i64,
     /// Likelihoods of the packets since the last mark, where marks are spread evenly.
     recur: [f64; 2],
@@ -84,7 +86,8 @@ impl<P> DualPi2<P> {
     /// Empty queues. Their clock starts with the first call.
     ///
     /// # Errors
-    /// If `tupdate`, `alpha`, `beta`, `coupling_factor`, `classic_protection` or `mtu` is outside its range.
+    /// If `tupdate`, `alpha`, `beta`, `coupling_factor`, `classic_protection` or `mtu` is outside
+    /// its range.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         config.check()?;
         Ok(Self {
@@ -103,13 +106,15 @@ impl<P> DualPi2<P> {
         })
     }
 
-    /// Sets rules for packets that do not identify themselves as low-latency by ECN: those they assign to class `1` of any discipline
-    /// go to the low-latency queue all the same. There, one that cannot be marked is dropped where it would be.
+    /// Sets rules for packets that do not identify themselves as low-latency by ECN: those they
+    /// assign to class `1` of any discipline go to the low-latency queue all the same. There, one
+    /// that cannot be marked is dropped where it would be.
     pub fn set_filters(&mut self, filters: Filters) {
         self.filters = filters;
     }
 
-    /// The base probability: its square is a classic packet's, `coupling` times it a low-latency packet's.
+    /// The base probability: its square is a classic packet's, `coupling` times it a low-latency
+    /// packet's.
     pub fn probability(&self) -> f64 {
         f64::from(self.controller.probability()) / f64::from(ONE)
     }
@@ -118,11 +123,14 @@ impl<P> DualPi2<P> {
 /// An idle link owes the low-latency queue as much as its share exceeds the other by.
 fn initial_credit(config: &Config) -> i64 {
     let share = i64::from(config.classic_protection);
-    i64::try_from(config.mtu.get()).unwrap_or(i64::MAX).saturating_mul(2 * share - 100)
+    i64::try_from(config.mtu.get())
+        .unwrap_or(i64::MAX)
+        .saturating_mul(2 * share - 100)
 }
 
 impl<P: Item> DualPi2<P> {
-    /// Takes new parameters. What exceeds lowered limits is dropped at the head of the classic queue, then of the other.
+    /// Takes new parameters. What exceeds lowered limits is dropped at the head of the classic
+    /// queue, then of the other.
     ///
     /// # Errors
     /// As [`new`](Self::new); then nothing changes.
@@ -135,7 +143,9 @@ impl<P: Item> DualPi2<P> {
         }
         self.config = config;
         while let Some(reason) = self.exceeded() {
-            let Some(packet) = self.take(Side::Classic).or_else(|| self.take(Side::Low)) else { break };
+            let Some(packet) = self.take(Side::Classic).or_else(|| self.take(Side::Low)) else {
+                break;
+            };
             self.counters.overlimits += 1;
             drops.push(packet, reason);
         }
@@ -174,20 +184,32 @@ impl<P: Item> DualPi2<P> {
         }
     }
 
-    /// Makes the updates that were due up to `now`. The packets at the heads are those that a timer would have seen.
+    /// Makes the updates that were due up to `now`. The packets at the heads are those that a timer
+    /// would have seen.
     fn catch_up(&mut self, now: Instant) {
         let count = self.ticker.count(now);
         let due = count - self.updated;
-        let Some(last) = self.ticker.last().filter(|_| due > 0) else { return };
+        let Some(last) = self.ticker.last().filter(|_| due > 0) else {
+            return;
+        };
         self.updated = count;
         let period = u64::try_from(self.config.tupdate.as_nanos()).unwrap_or(u64::MAX);
-        let first = Instant::from_nanos(last.as_nanos().saturating_sub(period.saturating_mul(due - 1)));
-        let delays = |at: Instant| [&self.classic, &self.low].map(|queue| queue.front().map(|head| at - head.enqueued()));
+        let first = Instant::from_nanos(
+            last.as_nanos()
+                .saturating_sub(period.saturating_mul(due - 1)),
+        );
+        let delays = |at: Instant| {
+            [&self.classic, &self.low].map(|queue| queue.front().map(|head| at - head.enqueued()))
+        };
         let delay = delays(first).into_iter().flatten().max();
         let growth = if delay.is_some() { period } else { 0 };
         let first = u64::try_from(delay.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX);
         self.counters.delays = delays(last).map(Option::unwrap_or_default);
-        self.controller.update(Delays { first, growth, count: due });
+        self.controller.update(Delays {
+            first,
+            growth,
+            count: due,
+        });
     }
 
     /// Queues a packet that is one segment, or stays whole.
@@ -217,8 +239,8 @@ impl<P: Item> DualPi2<P> {
         self.counters.max_memory = self.counters.max_memory.max(self.memory);
     }
 
-    /// What the base probability makes of a packet while `backlog` is queued. With a ramp the low-latency queue's own likelihood takes
-    /// part here.
+    /// What the base probability makes of a packet while `backlog` is queued. With a ramp the
+    /// low-latency queue's own likelihood takes part here.
     fn coupled(&mut self, side: Side, backlog: Bytes, packet: &P, now: Instant) -> Fate {
         let ramp = matches!(self.config.native, Native::Ramp { .. });
         let short = backlog.get() < self.config.mtu.get().saturating_mul(2);
@@ -231,7 +253,11 @@ impl<P: Item> DualPi2<P> {
         match side {
             Side::Classic if !self.squared(base) => Fate::Pass,
             Side::Classic if overload => Fate::Drop,
-            Side::Low if overload && !short && self.rolls(base.into()) && self.rolls(base.into()) => Fate::Drop,
+            Side::Low
+                if overload && !short && self.rolls(base.into()) && self.rolls(base.into()) =>
+            {
+                Fate::Drop
+            }
             Side::Low if overload => Fate::Mark,
             Side::Low if !self.low_marks(linked, packet, now) => Fate::Pass,
             Side::Classic | Side::Low => Fate::Mark,
@@ -245,13 +271,17 @@ impl<P: Item> DualPi2<P> {
                 let p = f64::from(base) / f64::from(ONE);
                 self.recurs(Side::Classic, p * p)
             }
-            Native::Delay(_) | Native::Packets(_) => self.rolls(base.into()) && self.rolls(base.into()),
+            Native::Delay(_) | Native::Packets(_) => {
+                self.rolls(base.into()) && self.rolls(base.into())
+            }
         }
     }
 
     /// Whether a low-latency packet is chosen by the coupled likelihood, or the ramp.
     fn low_marks(&mut self, linked: u64, packet: &P, now: Instant) -> bool {
-        let Native::Ramp { min, range } = self.config.native else { return self.rolls(linked) };
+        let Native::Ramp { min, range } = self.config.native else {
+            return self.rolls(linked);
+        };
         let alone = self.low.held().packets < self.config.min_qlen_step as usize;
         let above = (now - packet.enqueued()).saturating_sub(min);
         let native = match () {
@@ -300,7 +330,8 @@ impl<P: Item> DualPi2<P> {
         above && left >= self.config.min_qlen_step as usize
     }
 
-    /// The queue whose turn it is, and what sending a byte from it adds to the credit; `None` if both are empty.
+    /// The queue whose turn it is, and what sending a byte from it adds to the credit; `None` if
+    /// both are empty.
     fn turn(&self) -> Option<(Side, i64)> {
         let share = i64::from(self.config.classic_protection);
         match (self.classic.held().is_empty(), self.low.held().is_empty()) {
@@ -364,21 +395,38 @@ impl<P: Item> Qdisc<P> for DualPi2<P> {
 
     fn backlog(&self) -> Backlog {
         let (classic, low) = (self.classic.held(), self.low.held());
-        Backlog { packets: classic.packets + low.packets, bytes: classic.bytes + low.bytes }
+        Backlog {
+            packets: classic.packets + low.packets,
+            bytes: classic.bytes + low.bytes,
+        }
     }
 }
 
 impl<P: Item> Change<P> for DualPi2<P> {
-    fn change(&mut self, words: &mut Words<'_>, _now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
+    fn change(
+        &mut self,
+        words: &mut Words<'_>,
+        _now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
         let mut config = self.config.clone();
         words.apply(&mut config)?;
-        self.reconfigure(config, drops).map_err(|error| words.refused("dualpi2", error))
+        self.reconfigure(config, drops)
+            .map_err(|error| words.refused("dualpi2", error))
     }
 }
 
 impl<P> Inspect for DualPi2<P> {
     fn report(&self) -> Report {
-        let Counters { packets_in, max_queue, max_memory, ecn_mark, step_mark, overlimits, delays } = self.counters;
+        let Counters {
+            packets_in,
+            max_queue,
+            max_memory,
+            ecn_mark,
+            step_mark,
+            overlimits,
+            delays,
+        } = self.counters;
         let counters = vec![
             ("prob", Value::Share(self.probability())),
             ("delay_c", Value::Time(delays[0])),
@@ -392,6 +440,12 @@ impl<P> Inspect for DualPi2<P> {
             ("memory_used", Value::Count(self.memory.get())),
             ("max_memory_used", Value::Count(max_memory.get())),
         ];
-        Report { kind: "dualpi2", options: self.config.options(), overlimits, counters, ..Report::default() }
+        Report {
+            kind: "dualpi2",
+            options: self.config.options(),
+            overlimits,
+            counters,
+            ..Report::default()
+        }
     }
 }

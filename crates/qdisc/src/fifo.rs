@@ -1,8 +1,9 @@
-//! [`Fifo`]: first in, first out, within whatever [`Bound`] it is given; [`Pfifo`](crate::Pfifo), [`Bfifo`](crate::Bfifo) and
-//! [`PfifoHeadDrop`](crate::PfifoHeadDrop) are this with `tc`'s parameters (spec/qdisc.md §3).
+//! [`Fifo`]: first in, first out, within whatever [`Bound`] it is given; [`Pfifo`](crate::Pfifo),
+//! [`Bfifo`](crate::Bfifo) and [`PfifoHeadDrop`](crate::PfifoHeadDrop) are this with `tc`'s
+//! parameters (spec/qdisc.md §3).
 //!
-//! With the [`Config`] of this module it is bounded in packets and in bytes at once, as the buffer of a switch port or a modem is;
-//! `tc` has no such thing.
+//! With the [`Config`] of this module it is bounded in packets and in bytes at once, as the buffer
+//! of a switch port or a modem is; `tc` has no such thing.
 
 #[cfg(test)]
 mod tests;
@@ -34,8 +35,8 @@ pub trait Bound: Options + Clone {
 pub enum Victim {
     /// The packet that came last: the queue stays as it is.
     Newcomer,
-    /// The packets that waited longest, as many as it takes: the queue holds what is newest. A packet that would not fit an empty
-    /// queue is dropped itself.
+    /// The packets that waited longest, as many as it takes: the queue holds what is newest. A
+    /// packet that would not fit an empty queue is dropped itself.
     Oldest,
 }
 
@@ -51,7 +52,12 @@ pub struct Fifo<P, B = Config> {
 impl<P, B> Fifo<P, B> {
     /// An empty FIFO. Every configuration is valid; one that admits nothing drops everything.
     pub fn new(config: B) -> Self {
-        Self { config, queue: VecDeque::new(), backlog: Backlog::default(), drop_overlimit: 0 }
+        Self {
+            config,
+            queue: VecDeque::new(),
+            backlog: Backlog::default(),
+            drop_overlimit: 0,
+        }
     }
 
     /// Takes new parameters. Packets above a lowered limit stay.
@@ -66,12 +72,15 @@ impl<P, B> Fifo<P, B> {
 }
 
 impl<P: Item, B: Bound> Fifo<P, B> {
-    /// Drops the oldest until `len` more bytes fit; false if even an empty queue has no place for them.
+    /// Drops the oldest until `len` more bytes fit; false if even an empty queue has no place for
+    /// them.
     fn make_room(&mut self, len: Bytes, drops: &mut Drops<P>) -> bool {
-        if self.config.victim() == Victim::Newcomer || !self.config.admits(Backlog::default(), len) {
+        if self.config.victim() == Victim::Newcomer || !self.config.admits(Backlog::default(), len)
+        {
             return false;
         }
-        // DIVERGES: Linux drops a single packet and stays above a limit that was lowered; here the limit holds after every call.
+        // DIVERGES: Linux drops a single packet and stays above a limit that was lowered; here the
+        // limit holds after every call.
         while !self.config.admits(self.backlog, len)
             && let Some(oldest) = self.pop()
         {
@@ -129,7 +138,12 @@ impl<P, B: Bound> Inspect for Fifo<P, B> {
 }
 
 impl<P: Item, B: Bound> Change<P> for Fifo<P, B> {
-    fn change(&mut self, words: &mut Words<'_>, _now: Instant, _drops: &mut Drops<P>) -> Result<(), ParseError> {
+    fn change(
+        &mut self,
+        words: &mut Words<'_>,
+        _now: Instant,
+        _drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
         let mut config = self.config.clone();
         words.apply(&mut config)?;
         self.reconfigure(config);
@@ -140,7 +154,8 @@ impl<P: Item, B: Bound> Change<P> for Fifo<P, B> {
 /// Parameters of a [`Fifo`] bounded in packets and in bytes, whichever is reached first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Packets it holds at most. Default 1000, the transmit queue length of a Linux Ethernet device.
+    /// Packets it holds at most. Default 1000, the transmit queue length of a Linux Ethernet
+    /// device.
     pub packets: Option<u32>,
     /// Bytes it holds at most. Default unlimited.
     pub bytes: Option<Bytes>,
@@ -150,7 +165,11 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { packets: Some(1000), bytes: None, victim: Victim::Newcomer }
+        Self {
+            packets: Some(1000),
+            bytes: None,
+            victim: Victim::Newcomer,
+        }
     }
 }
 
@@ -181,7 +200,11 @@ impl Options for Config {
         match option.text {
             "packets" => {
                 let packets = |text: &str| unless_unlimited(text, units::parse_packets);
-                self.packets = words.value(option, packets, "a number of packets, e.g. 1000, or unlimited")?;
+                self.packets = words.value(
+                    option,
+                    packets,
+                    "a number of packets, e.g. 1000, or unlimited",
+                )?;
             }
             "bytes" => {
                 let bytes = |text: &str| unless_unlimited(text, units::parse_size);
@@ -195,9 +218,17 @@ impl Options for Config {
 
     fn options(&self) -> Vec<(&'static str, Value)> {
         let unlimited = || Value::word(UNLIMITED);
-        let victim = if self.victim == Victim::Oldest { "head" } else { "tail" };
+        let victim = if self.victim == Victim::Oldest {
+            "head"
+        } else {
+            "tail"
+        };
         vec![
-            ("packets", self.packets.map_or_else(unlimited, |most| Value::Packets(most.into()))),
+            (
+                "packets",
+                self.packets
+                    .map_or_else(unlimited, |most| Value::Packets(most.into())),
+            ),
             ("bytes", self.bytes.map_or_else(unlimited, Value::Size)),
             ("drop", Value::word(victim)),
         ]
@@ -206,7 +237,11 @@ impl Options for Config {
 
 /// Reads a limit that may be absent.
 fn unless_unlimited<T>(text: &str, parse: impl FnOnce(&str) -> Option<T>) -> Option<Option<T>> {
-    if text == UNLIMITED { Some(None) } else { parse(text).map(Some) }
+    if text == UNLIMITED {
+        Some(None)
+    } else {
+        parse(text).map(Some)
+    }
 }
 
 fn parse_victim(text: &str) -> Option<Victim> {

@@ -1,4 +1,5 @@
-//! [`Filters`]: which class a packet belongs to, by rules in order, as `tc filter` gives them (spec §2).
+//! [`Filters`]: which class a packet belongs to, by rules in order, as `tc filter` gives them (spec
+//! §2).
 //!
 //! ```
 //! use tautline_qdisc::Words;
@@ -69,7 +70,8 @@ const FIRST_PREFERENCE: u16 = 0xc000;
 pub enum Verdict {
     /// It belongs to this class.
     Class(ClassId),
-    /// No rule says anything, or the one that decides names no class: the discipline decides by itself.
+    /// No rule says anything, or the one that decides names no class: the discipline decides by
+    /// itself.
     Continue,
     /// It is to be dropped.
     Drop,
@@ -78,8 +80,9 @@ pub enum Verdict {
 /// A rule: which packets, and what becomes of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
-    /// Rules of lower preference are tried first, those of the same in the order they were added. `None`: one less than the lowest so far,
-    /// from 49152 on, as in Linux; a rule without preference goes before all others.
+    /// Rules of lower preference are tried first, those of the same in the order they were added.
+    /// `None`: one less than the lowest so far, from 49152 on, as in Linux; a rule without
+    /// preference goes before all others.
     pub preference: Option<u16>,
     /// The packets it looks at.
     pub protocol: Protocol,
@@ -110,7 +113,13 @@ pub enum Matcher {
 impl Filter {
     /// A rule for the packets that `matcher` recognises, which puts them into `class`.
     pub fn new(matcher: Matcher, class: Option<ClassId>) -> Self {
-        Self { preference: None, protocol: Protocol::All, matcher, class, actions: Vec::new() }
+        Self {
+            preference: None,
+            protocol: Protocol::All,
+            matcher,
+            class,
+            actions: Vec::new(),
+        }
     }
 
     /// True if it decides something when what it links to does not.
@@ -156,7 +165,12 @@ impl PartialEq for Filters {
 impl Filters {
     /// No rules; `random` shares will be drawn from the sequence of `seed`.
     pub fn new(seed: u64) -> Self {
-        Self { rules: Vec::new(), order: Vec::new(), tables: Tables::default(), dice: Random::new(seed) }
+        Self {
+            rules: Vec::new(),
+            order: Vec::new(),
+            tables: Tables::default(),
+            dice: Random::new(seed),
+        }
     }
 
     /// The rules, in the order they were added.
@@ -172,29 +186,41 @@ impl Filters {
     /// Adds a rule, or a table for `u32` rules.
     ///
     /// # Errors
-    /// If a value is out of range, or a table that the rule stands in or links to does not exist. Nothing is added then.
+    /// If a value is out of range, or a table that the rule stands in or links to does not exist.
+    /// Nothing is added then.
     pub fn add(&mut self, mut filter: Filter) -> Result<(), ConfigError> {
         self.check(&filter)?;
-        let lowest = self.order.first().and_then(|first| self.rules[*first].filter.preference);
+        let lowest = self
+            .order
+            .first()
+            .and_then(|first| self.rules[*first].filter.preference);
         let ahead = lowest.map_or(FIRST_PREFERENCE, |lowest| lowest.saturating_sub(1).max(1));
         filter.preference.get_or_insert(ahead);
         let memories = filter.actions.iter().map(Action::memory).collect();
-        self.rules.push(Rule { filter, memories, tried: 0, hits: 0 });
+        self.rules.push(Rule {
+            filter,
+            memories,
+            tried: 0,
+            hits: 0,
+        });
         self.file(self.rules.len() - 1);
         Ok(())
     }
 
-    /// Removes the rules of `preference`, tables of theirs too; says how many there were. Links to a table that is gone lead nowhere.
+    /// Removes the rules of `preference`, tables of theirs too; says how many there were. Links to
+    /// a table that is gone lead nowhere.
     pub fn remove(&mut self, preference: u16) -> usize {
         let before = self.rules.len();
-        self.rules.retain(|rule| rule.filter.preference != Some(preference));
+        self.rules
+            .retain(|rule| rule.filter.preference != Some(preference));
         self.order.clear();
         self.tables = Tables::default();
         (0..self.rules.len()).for_each(|index| self.file(index));
         before - self.rules.len()
     }
 
-    /// Packets that the rules decided about, or did something to, rule by rule in the order of [`iter`](Self::iter).
+    /// Packets that the rules decided about, or did something to, rule by rule in the order of
+    /// [`iter`](Self::iter).
     pub fn hits(&self) -> impl Iterator<Item = u64> {
         self.rules.iter().map(|rule| rule.hits)
     }
@@ -204,12 +230,16 @@ impl Filters {
         let preference = self.rules[index].filter.preference;
         match &self.rules[index].filter.matcher {
             Matcher::Table(table) => self.tables.add(*table),
-            Matcher::U32(Selector { place: Some(place), .. }) => {
+            Matcher::U32(Selector {
+                place: Some(place), ..
+            }) => {
                 // One whose table was removed is not found any more.
                 self.tables.append(*place, index);
             }
             _ => {
-                let at = self.order.partition_point(|other| self.rules[*other].filter.preference <= preference);
+                let at = self
+                    .order
+                    .partition_point(|other| self.rules[*other].filter.preference <= preference);
                 self.order.insert(at, index);
             }
         }
@@ -228,7 +258,10 @@ impl Filters {
             }
             Matcher::U32(selector) => {
                 if let Some(Place { table, bucket }) = selector.place {
-                    let exists = self.tables.divisor(table).is_some_and(|divisor| usize::from(bucket) < divisor);
+                    let exists = self
+                        .tables
+                        .divisor(table)
+                        .is_some_and(|divisor| usize::from(bucket) < divisor);
                     ConfigError::check(
                         exists,
                         "ht",
@@ -236,11 +269,22 @@ impl Filters {
                         "a list of a table made before",
                     )?;
                 }
-                let odd = selector.keys.iter().find(|key| key.at & 3 != 0).map_or(0, |key| key.at);
+                let odd = selector
+                    .keys
+                    .iter()
+                    .find(|key| key.at & 3 != 0)
+                    .map_or(0, |key| key.at);
                 ConfigError::check(odd == 0, "at", odd, "a multiple of 4")?;
-                let Some(link) = selector.link else { return Ok(()) };
+                let Some(link) = selector.link else {
+                    return Ok(());
+                };
                 let exists = self.tables.divisor(link.table).is_some();
-                ConfigError::check(exists, "link", format_args!("{:x}:", link.table), "a table made before")?;
+                ConfigError::check(
+                    exists,
+                    "link",
+                    format_args!("{:x}:", link.table),
+                    "a table made before",
+                )?;
                 let shift = link.offset.field.map_or(0, |field| field.shift);
                 ConfigError::check(shift < 16, "shift", shift, "from 0 to 15")
             }
@@ -250,20 +294,33 @@ impl Filters {
 }
 
 impl Inspect for Filters {
-    /// A child for each rule, in the order they were added: its words, how many packets it was tried on and how many it matched.
+    /// A child for each rule, in the order they were added: its words, how many packets it was
+    /// tried on and how many it matched.
     fn report(&self) -> Report {
         let child = |rule: &Rule| {
-            let exceeded =
-                rule.memories.iter().map(|memory| if let Memory::Bucket(bucket) = memory { bucket.exceeded } else { 0 });
+            let exceeded = rule.memories.iter().map(|memory| {
+                if let Memory::Bucket(bucket) = memory {
+                    bucket.exceeded
+                } else {
+                    0
+                }
+            });
             Report {
                 kind: "filter",
                 id: rule.filter.class,
                 options: alloc::vec![("rule", Value::word(rule.filter.to_string()))],
                 overlimits: exceeded.sum(),
-                counters: alloc::vec![("rule_hit", Value::Count(rule.tried)), ("success", Value::Count(rule.hits))],
+                counters: alloc::vec![
+                    ("rule_hit", Value::Count(rule.tried)),
+                    ("success", Value::Count(rule.hits))
+                ],
                 ..Report::default()
             }
         };
-        Report { kind: "filters", children: self.rules.iter().map(child).collect(), ..Report::default() }
+        Report {
+            kind: "filters",
+            children: self.rules.iter().map(child).collect(),
+            ..Report::default()
+        }
     }
 }

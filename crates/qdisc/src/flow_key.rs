@@ -1,8 +1,10 @@
-//! [`FlowKey`]: what schedulers must know of a frame, read from its bytes once, with hashes that nobody else can compute.
+//! [`FlowKey`]: what schedulers must know of a frame, read from its bytes once, with hashes that
+//! nobody else can compute.
 //!
-//! Programs that queue frames they did not make (a router, a VPN, an adapter beneath another stack) look at each as it comes in and
-//! put what they learn into the packet. The hashes are SipHash-1-3 under a secret key, so that nobody can choose addresses and
-//! ports that share a queue (spec/qdisc.md §2, TRUST: hash flooding).
+//! Programs that queue frames they did not make (a router, a VPN, an adapter beneath another stack)
+//! look at each as it comes in and put what they learn into the packet. The hashes are SipHash-1-3
+//! under a secret key, so that nobody can choose addresses and ports that share a queue
+//! (spec/qdisc.md §2, TRUST: hash flooding).
 
 use core::hash::{Hash, Hasher};
 
@@ -54,11 +56,17 @@ impl FlowKey {
         let headers = Headers::read(frame, ETHERNET);
         let Some(ip) = headers.ip else {
             let link = frame.get(..ETHERNET).unwrap_or(frame);
-            return Known { flow: self.hash(&Use::Link, link), ..Known::default() };
+            return Known {
+                flow: self.hash(&Use::Link, link),
+                ..Known::default()
+            };
         };
         let tos = ip.tos(frame);
         Known {
-            flow: self.hash(&Use::Flow, (ip.source, ip.destination, ip.protocol, ip.ports)),
+            flow: self.hash(
+                &Use::Flow,
+                (ip.source, ip.destination, ip.protocol, ip.ports),
+            ),
             source: self.hash(&Use::Host, ip.source) as u32,
             destination: self.hash(&Use::Host, ip.destination) as u32,
             tos,
@@ -94,13 +102,27 @@ mod tests {
         let key = FlowKey::from_seed(1);
         let one = key.look(&udp(0x10, [192, 0, 2, 1], 1000));
         assert_eq!((one.tos, one.priority), (0x10, 6));
-        let (other_port, other_host) =
-            (key.look(&udp(0x10, [192, 0, 2, 1], 1001)), key.look(&udp(0x10, [192, 0, 2, 2], 1000)));
+        let (other_port, other_host) = (
+            key.look(&udp(0x10, [192, 0, 2, 1], 1001)),
+            key.look(&udp(0x10, [192, 0, 2, 2], 1000)),
+        );
         assert!(one.flow != other_port.flow && one.flow != other_host.flow);
-        assert_eq!((one.source, one.destination), (other_port.source, other_port.destination));
+        assert_eq!(
+            (one.source, one.destination),
+            (other_port.source, other_port.destination)
+        );
         assert!(one.source != other_host.source && one.destination == other_host.destination);
-        assert_eq!(one.flow, key.look(&udp(0x20, [192, 0, 2, 1], 1000)).flow, "the class is not part of the flow");
-        assert_ne!(one.flow, FlowKey::from_seed(2).look(&udp(0x10, [192, 0, 2, 1], 1000)).flow);
+        assert_eq!(
+            one.flow,
+            key.look(&udp(0x20, [192, 0, 2, 1], 1000)).flow,
+            "the class is not part of the flow"
+        );
+        assert_ne!(
+            one.flow,
+            FlowKey::from_seed(2)
+                .look(&udp(0x10, [192, 0, 2, 1], 1000))
+                .flow
+        );
     }
 
     #[test]

@@ -1,14 +1,17 @@
 //! [`Fq`]: flow queueing that keeps departure times (spec/qdisc.md §7; `tc`'s `fq`).
 //!
-//! Each flow has a queue of its own, in order of departure: of [`Item::departure`], or of arrival if the packet names none. Deficit
-//! round robin shares the link by bytes among the flows whose first packet is due. A flow whose first packet must wait is throttled:
-//! it costs nothing until its time has come. This is the discipline for a stack that paces by departure times; it can also pace
-//! every flow itself, by `maxrate`.
+//! Each flow has a queue of its own, in order of departure: of [`Item::departure`], or of arrival
+//! if the packet names none. Deficit round robin shares the link by bytes among the flows whose
+//! first packet is due. A flow whose first packet must wait is throttled: it costs nothing until
+//! its time has come. This is the discipline for a stack that paces by departure times; it can also
+//! pace every flow itself, by `maxrate`.
 //!
-//! Flows are served in three bands by weight. A packet that finds every queue empty or throttled takes a short cut past all flows.
-//! [`Config::linux`] is the older form, which the kernel had up to 6.6: no bands, one limit, a FIFO for control packets.
+//! Flows are served in three bands by weight. A packet that finds every queue empty or throttled
+//! takes a short cut past all flows. [`Config::linux`] is the older form, which the kernel had up
+//! to 6.6: no bands, one limit, a FIFO for control packets.
 //!
-//! A packet costs a look into a hash table; only packets that leave late or arrive out of order cost O(log n).
+//! A packet costs a look into a hash table; only packets that leave late or arrive out of order
+//! cost O(log n).
 
 mod flow;
 mod params;
@@ -46,7 +49,8 @@ const CONTROL: u8 = 7;
 /// Packets that may take the short cut while flows wait for their time; more compete as flows.
 const SHORT_CUT: usize = 8;
 
-/// A flow or band never owes more than this, however large its packets: it bounds the turns that pass before it may send again.
+/// A flow or band never owes more than this, however large its packets: it bounds the turns that
+/// pass before it may send again.
 const MAX_DEBT: Bytes = Bytes::mib(1);
 
 /// No packet delays the next of its flow by more (Linux).
@@ -67,7 +71,8 @@ pub struct Fq<P> {
     throttled: Throttled,
     /// Flows that hold packets.
     holding: usize,
-    /// The latest moment seen: what arrives while the clock stands or steps back still stands behind what came before.
+    /// The latest moment seen: what arrives while the clock stands or steps back still stands
+    /// behind what came before.
     clock: Instant,
     backlog: Backlog,
     counters: Counters,
@@ -133,7 +138,9 @@ impl<P> Fq<P> {
 
     /// The flow whose turn it is.
     fn turn(&mut self) -> Option<(Index, Place)> {
-        let Priorities::Bands(Weighted { weights, .. }) = &self.config.priorities else { return self.bands[0].front() };
+        let Priorities::Bands(Weighted { weights, .. }) = &self.config.priorities else {
+            return self.bands[0].front();
+        };
         let mut found_empty = 0;
         loop {
             let band = &self.bands[self.band];
@@ -148,15 +155,21 @@ impl<P> Fq<P> {
             self.band = (self.band + 1) % BANDS;
             let (band, weight) = (&mut self.bands[self.band], signed(weights[self.band]));
             band.credit = band.credit.saturating_add(weight).min(weight);
-            // A band in debt says nothing about what it holds: only a round in which all may send shows that none can.
+            // A band in debt says nothing about what it holds: only a round in which all may send
+            // shows that none can.
             found_empty = if band.credit > 0 { found_empty + 1 } else { 0 };
         }
     }
 
-    /// Takes the flow `at`, which heads list `from`, and puts it at the end of the old flows, or on no list.
+    /// Takes the flow `at`, which heads list `from`, and puts it at the end of the old flows, or on
+    /// no list.
     fn move_head(&mut self, at: Index, from: Place, to: Place) {
         let band = &mut self.bands[usize::from(self.flows[at].band)];
-        let list = if from == Place::New { &mut band.new_flows } else { &mut band.old_flows };
+        let list = if from == Place::New {
+            &mut band.new_flows
+        } else {
+            &mut band.old_flows
+        };
         list.pop_front(&self.flows);
         self.flows[at].place = to;
         if to == Place::Old {
@@ -166,20 +179,29 @@ impl<P> Fq<P> {
 
     /// Puts the first of the throttled flows back among the others.
     fn release_first(&mut self) {
-        let Some(at) = self.throttled.pop(&mut self.flows) else { return };
+        let Some(at) = self.throttled.pop(&mut self.flows) else {
+            return;
+        };
         let band = usize::from(self.flows[at].band);
         self.bands[band].old_flows.push_back(&mut self.flows, at);
     }
 
     /// Puts back the throttled flows whose time has come.
     fn release(&mut self, now: Instant) {
-        let Some(earliest) = self.throttled.earliest() else { return };
+        let Some(earliest) = self.throttled.earliest() else {
+            return;
+        };
         let due = now + self.config.offload_horizon;
         if earliest <= due {
             let late = u64::try_from((now - earliest).as_nanos()).unwrap_or(u64::MAX);
-            self.counters.latency = self.counters.latency - (self.counters.latency >> 3) + (late >> 3);
+            self.counters.latency =
+                self.counters.latency - (self.counters.latency >> 3) + (late >> 3);
         }
-        while self.throttled.earliest().is_some_and(|earliest| earliest <= due) {
+        while self
+            .throttled
+            .earliest()
+            .is_some_and(|earliest| earliest <= due)
+        {
             self.release_first();
         }
     }
@@ -189,8 +211,16 @@ impl<P> Fq<P> {
         self.config.maxrate.filter(|_| self.config.pacing)
     }
 
-    /// Notes when the next packet of the flow may leave, after one of `len` left that was allowed to leave at `allowed`.
-    fn pace(&mut self, at: Index, len: Bytes, names_departure: bool, allowed: Instant, now: Instant) {
+    /// Notes when the next packet of the flow may leave, after one of `len` left that was allowed
+    /// to leave at `allowed`.
+    fn pace(
+        &mut self,
+        at: Index,
+        len: Bytes,
+        names_departure: bool,
+        allowed: Instant,
+        now: Instant,
+    ) {
         let Some(rate) = self.rate() else { return };
         let flow = &mut self.flows[at];
         let mut charge = len;
@@ -221,7 +251,8 @@ fn signed(amount: Bytes) -> i32 {
     i32::try_from(amount.get()).expect("checked to be below 2 GiB")
 }
 
-/// What sending `len` costs: something even if it is empty, or a flow of empty packets would have its turn for ever.
+/// What sending `len` costs: something even if it is empty, or a flow of empty packets would have
+/// its turn for ever.
 fn cost(len: Bytes) -> i32 {
     signed(len.clamp(Bytes::new(1), MAX_DEBT))
 }
@@ -235,18 +266,24 @@ impl<P: Item> Fq<P> {
         if packet.departure() > now || self.config.maxrate.is_some() {
             return false;
         }
-        // Nothing that is due may be overtaken: neither flows on the lists nor throttled ones that are late.
+        // Nothing that is due may be overtaken: neither flows on the lists nor throttled ones that
+        // are late.
         let due = now + self.config.offload_horizon;
         self.backlog.is_empty()
             || self.holding == self.throttled.len()
                 && self.internal.len() < SHORT_CUT
-                && self.throttled.earliest().is_none_or(|earliest| earliest > due)
+                && self
+                    .throttled
+                    .earliest()
+                    .is_none_or(|earliest| earliest > due)
     }
 
     /// The band of a packet that finds its flow idle.
     fn band_of(&self, packet: &P) -> usize {
         match &self.config.priorities {
-            Priorities::Bands(Weighted { priomap, .. }) => priomap[usize::from(packet.priority() & 15)].into(),
+            Priorities::Bands(Weighted { priomap, .. }) => {
+                priomap[usize::from(packet.priority() & 15)].into()
+            }
             Priorities::Control => 0,
         }
     }
@@ -262,17 +299,25 @@ impl<P: Item> Fq<P> {
         Some(packet)
     }
 
-    /// Takes new parameters. What exceeds a lowered limit is dropped: of each flow at its head, of all flows in turn.
+    /// Takes new parameters. What exceeds a lowered limit is dropped: of each flow at its head, of
+    /// all flows in turn.
     ///
     /// # Errors
-    /// As [`new`](Self::new), or if `orphan_mask` differs or bands are wanted where there were none, or the reverse: packets of a
-    /// flow would no longer stand in one queue. Then nothing changes.
+    /// As [`new`](Self::new), or if `orphan_mask` differs or bands are wanted where there were
+    /// none, or the reverse: packets of a flow would no longer stand in one queue. Then nothing
+    /// changes.
     pub fn reconfigure(&mut self, config: Config, drops: &mut Drops<P>) -> Result<(), ConfigError> {
         config.check()?;
         let fixed = "what it was at creation";
         let mask = config.orphan_mask.unwrap_or(u32::MAX);
-        ConfigError::check(config.orphan_mask == self.config.orphan_mask, "orphan_mask", mask, fixed)?;
-        let [was, is] = [&self.config, &config].map(|config| config.priorities == Priorities::Control);
+        ConfigError::check(
+            config.orphan_mask == self.config.orphan_mask,
+            "orphan_mask",
+            mask,
+            fixed,
+        )?;
+        let [was, is] =
+            [&self.config, &config].map(|config| config.priorities == Priorities::Control);
         ConfigError::check(was == is, "linux", is, fixed)?;
         if config.buckets != self.config.buckets {
             self.flows.resize(config.buckets as usize);
@@ -340,13 +385,19 @@ impl<P: Item> Fq<P> {
         drops.push(packet, DropReason::Overlimit);
     }
 
-    /// When `packet` is to leave: at its departure, or at once. `None` if that lies beyond the horizon and is not accepted.
+    /// When `packet` is to leave: at its departure, or at once. `None` if that lies beyond the
+    /// horizon and is not accepted.
     fn time_of(&mut self, packet: &P, now: Instant) -> Option<Instant> {
         let horizon = now + self.config.horizon;
         if packet.departure() <= horizon {
-            // DIVERGES: Linux lets a packet whose departure has passed overtake those that arrived before it and are due as well.
+            // DIVERGES: Linux lets a packet whose departure has passed overtake those that arrived
+            // before it and are due as well.
             let named = packet.departure() != Instant::ZERO && self.config.is_linux();
-            return Some(if named { packet.departure() } else { packet.departure().max(self.clock) });
+            return Some(if named {
+                packet.departure()
+            } else {
+                packet.departure().max(self.clock)
+            });
         }
         match self.config.beyond_horizon {
             BeyondHorizon::Drop => {
@@ -372,14 +423,17 @@ impl<P: Item> Fq<P> {
         if known >= 2 * self.config.buckets as usize && known - held > known / 2 {
             self.flows.forget_some(now);
         }
-        self.flows.add(key, signed(self.config.initial_quantum), now)
+        self.flows
+            .add(key, signed(self.config.initial_quantum), now)
     }
 
     /// Puts `packet` into its flow, if that and its band have room.
     fn enqueue_in_flow(&mut self, packet: P, time: Instant, now: Instant, drops: &mut Drops<P>) {
         let key = self.key_of(&packet);
         let found = self.flows.find(key);
-        let active = found.map(|at| &self.flows[at]).filter(|flow| !matches!(flow.place, Place::Idle { .. }));
+        let active = found
+            .map(|at| &self.flows[at])
+            .filter(|flow| !matches!(flow.place, Place::Idle { .. }));
         let band = active.map_or_else(|| self.band_of(&packet), |flow| flow.band.into());
         if self.held_by(band) >= self.config.limit as usize {
             return self.drop_for_limit(packet, band, drops);
@@ -418,16 +472,23 @@ impl<P: Item> Fq<P> {
     }
 }
 
-/// When `packet`, queued for `time`, may leave at the earliest: at any time if it names no departure, even if the clock stepped back.
+/// When `packet`, queued for `time`, may leave at the earliest: at any time if it names no
+/// departure, even if the clock stepped back.
 fn due(packet: &impl Item, time: Instant) -> Instant {
     packet.departure().min(time)
 }
 
 impl<P: Item> Change<P> for Fq<P> {
-    fn change(&mut self, words: &mut Words<'_>, _now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
+    fn change(
+        &mut self,
+        words: &mut Words<'_>,
+        _now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
         let mut config = self.config.clone();
         words.apply(&mut config)?;
-        self.reconfigure(config, drops).map_err(|error| words.refused("fq", error))
+        self.reconfigure(config, drops)
+            .map_err(|error| words.refused("fq", error))
     }
 }
 
@@ -439,7 +500,9 @@ impl<P: Item> Qdisc<P> for Fq<P> {
         if self.held_by(band) >= self.config.limit as usize {
             return self.drop_for_limit(packet, band, drops);
         }
-        let Some(time) = self.time_of(&packet, now) else { return drops.push(packet, DropReason::Horizon) };
+        let Some(time) = self.time_of(&packet, now) else {
+            return drops.push(packet, DropReason::Horizon);
+        };
         if self.passes_by(&packet, now) {
             self.counters.internal += 1;
             self.backlog.add(packet.len());
@@ -472,13 +535,26 @@ impl<P: Item> Qdisc<P> for Fq<P> {
                 continue;
             }
             let Some((time, packet)) = self.packets.front(flow.queue) else {
-                // A new flow that ran empty waits once among the old flows, or it could come back ahead of them for ever.
+                // A new flow that ran empty waits once among the old flows, or it could come back
+                // ahead of them for ever.
                 let waits = list == Place::New && !self.bands[band].old_flows.is_empty();
-                self.move_head(at, list, if waits { Place::Old } else { Place::Idle { since: now } });
+                self.move_head(
+                    at,
+                    list,
+                    if waits {
+                        Place::Old
+                    } else {
+                        Place::Idle { since: now }
+                    },
+                );
                 continue;
             };
             let (due, names_departure) = (due(packet, time), packet.departure() != Instant::ZERO);
-            let time_next = if rated || linux { flow.time_next } else { Instant::ZERO };
+            let time_next = if rated || linux {
+                flow.time_next
+            } else {
+                Instant::ZERO
+            };
             let allowed = due.max(time_next);
             if allowed > now + self.config.offload_horizon {
                 if linux {
@@ -492,7 +568,12 @@ impl<P: Item> Qdisc<P> for Fq<P> {
             }
             let mut packet = self.pop(at)?;
             let late = now - time.max(time_next);
-            if self.config.ce_threshold.is_some_and(|threshold| late > threshold) && packet.set_ce() {
+            if self
+                .config
+                .ce_threshold
+                .is_some_and(|threshold| late > threshold)
+                && packet.set_ce()
+            {
                 self.counters.ce_mark += 1;
             }
             let cost = cost(packet.len());
@@ -509,7 +590,9 @@ impl<P: Item> Qdisc<P> for Fq<P> {
         }
         let waits = self.internal.is_empty() && self.holding == self.throttled.len();
         let earliest = self.throttled.earliest().filter(|_| waits);
-        Some(earliest.map_or(Instant::ZERO, |earliest| earliest - self.config.offload_horizon + self.config.timer_slack))
+        Some(earliest.map_or(Instant::ZERO, |earliest| {
+            earliest - self.config.offload_horizon + self.config.timer_slack
+        }))
     }
 
     fn backlog(&self) -> Backlog {
@@ -520,9 +603,20 @@ impl<P: Item> Qdisc<P> for Fq<P> {
 impl<P> Inspect for Fq<P> {
     fn report(&self) -> Report {
         let count = |number: usize| Value::Count(number as u64);
-        let Counters { internal, throttled, latency, ce_mark, flows_plimit, pkts_too_long, horizon_drops, horizon_caps } =
-            self.counters;
-        let next = self.throttled.earliest().map_or(Duration::ZERO, |earliest| earliest - self.clock);
+        let Counters {
+            internal,
+            throttled,
+            latency,
+            ce_mark,
+            flows_plimit,
+            pkts_too_long,
+            horizon_drops,
+            horizon_caps,
+        } = self.counters;
+        let next = self
+            .throttled
+            .earliest()
+            .map_or(Duration::ZERO, |earliest| earliest - self.clock);
         let by_band = |get: fn(&Band) -> u64| Value::List(self.bands.iter().map(get).collect());
         let passed_by = match self.config.priorities {
             Priorities::Bands(_) => "fastpath",
@@ -547,6 +641,11 @@ impl<P> Inspect for Fq<P> {
             counters.push(("band_drops", by_band(|band| band.drops)));
             counters.push(("band_pkt_count", by_band(|band| band.packets as u64)));
         }
-        Report { kind: "fq", options: self.config.options(), counters, ..Report::default() }
+        Report {
+            kind: "fq",
+            options: self.config.options(),
+            counters,
+            ..Report::default()
+        }
     }
 }

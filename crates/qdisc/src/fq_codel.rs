@@ -1,12 +1,14 @@
 //! [`FqCodel`]: flow queueing with CoDel on every queue (RFC 8290; `tc`'s `fq_codel`).
 //!
-//! Packets are spread by flow hash over a fixed number of queues. Deficit round robin shares the link by bytes; a flow that has just
-//! become active stands on a list that is served first, so flows that send little are hardly delayed. When the whole exceeds
-//! its limit, the queue with most bytes loses packets at its head.
+//! Packets are spread by flow hash over a fixed number of queues. Deficit round robin shares the
+//! link by bytes; a flow that has just become active stands on a list that is served first, so
+//! flows that send little are hardly delayed. When the whole exceeds its limit, the queue with most
+//! bytes loses packets at its head.
 //!
-//! The packets of all queues lie in one slab and are linked by index, so nothing is allocated per packet. The cost of a packet
-//! does not depend on the number of flows, also when the limit is exceeded with every packet: the fattest flow is found by
-//! bounds, not by a scan. All this is shared with fq_pie and lies in `drr_plus`; here is what makes it fq_codel.
+//! The packets of all queues lie in one slab and are linked by index, so nothing is allocated per
+//! packet. The cost of a packet does not depend on the number of flows, also when the limit is
+//! exceeded with every packet: the fattest flow is found by bounds, not by a scan. All this is
+//! shared with fq_pie and lies in `drr_plus`; here is what makes it fq_codel.
 
 #[cfg(test)]
 mod tests;
@@ -30,12 +32,14 @@ use crate::words::{NUMBER, Options, PACKETS, ParseError, SIZE, Word, Words, unit
 /// Which backlog CoDel compares with one MTU before it concludes that a queue stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BacklogScope {
-    /// The flow's own queue: each queue is a CoDel by itself (RFC 8290 §4). The default: the only packet of a sparse flow is
-    /// never dropped, which would cost its sender a timeout and would shorten no queue.
+    /// The flow's own queue: each queue is a CoDel by itself (RFC 8290 §4). The default: the only
+    /// packet of a sparse flow is never dropped, which would cost its sender a timeout and would
+    /// shorten no queue.
     #[default]
     Queue,
-    /// All queues together, as in Linux: CoDel also drops a flow's only packet while others are backlogged. Keeps the delay lower
-    /// when there are more flows than the link can carry packets in a target time.
+    /// All queues together, as in Linux: CoDel also drops a flow's only packet while others are
+    /// backlogged. Keeps the delay lower when there are more flows than the link can carry packets
+    /// in a target time.
     Qdisc,
 }
 
@@ -67,8 +71,9 @@ pub struct Config {
     pub backlog: BacklogScope,
     /// What becomes of a new flow that ran empty. Default [`Emptied::Waits`].
     pub emptied: Emptied,
-    /// This instance's secret, a random number: it moves the flows to other queues, so that nobody can aim at one
-    /// (RFC 8290 §4.1). Default 0, which is as good while the flow hash itself is keyed and the key is kept.
+    /// This instance's secret, a random number: it moves the flows to other queues, so that nobody
+    /// can aim at one (RFC 8290 §4.1). Default 0, which is as good while the flow hash itself is
+    /// keyed and the key is kept.
     pub perturbation: u64,
 }
 
@@ -80,7 +85,10 @@ impl Default for Config {
             quantum: Bytes::new(1514),
             memory_limit: Bytes::mib(32),
             drop_batch: 64,
-            codel: Params { ecn: true, ..Params::default() },
+            codel: Params {
+                ecn: true,
+                ..Params::default()
+            },
             backlog: BacklogScope::default(),
             emptied: Emptied::default(),
             perturbation: 0,
@@ -93,7 +101,10 @@ impl Config {
     pub fn linux() -> Self {
         let default = Self::default();
         Self {
-            codel: Params { law: Law::Linux, ..default.codel },
+            codel: Params {
+                law: Law::Linux,
+                ..default.codel
+            },
             backlog: BacklogScope::Qdisc,
             emptied: Emptied::Forgotten,
             ..default
@@ -102,12 +113,32 @@ impl Config {
 
     fn check(&self) -> Result<(), ConfigError> {
         self.shape().check()?;
-        ConfigError::check(self.drop_batch >= 1, "drop_batch", self.drop_batch, "at least 1")
+        ConfigError::check(
+            self.drop_batch >= 1,
+            "drop_batch",
+            self.drop_batch,
+            "at least 1",
+        )
     }
 
     fn shape(&self) -> Shape {
-        let Self { limit, flows, quantum, memory_limit, perturbation, emptied, .. } = *self;
-        Shape { limit, flows, quantum, memory_limit, perturbation, emptied }
+        let Self {
+            limit,
+            flows,
+            quantum,
+            memory_limit,
+            perturbation,
+            emptied,
+            ..
+        } = *self;
+        Shape {
+            limit,
+            flows,
+            quantum,
+            memory_limit,
+            perturbation,
+            emptied,
+        }
     }
 }
 
@@ -128,12 +159,21 @@ impl Options for Config {
             "flows" => self.flows = words.value(option, |text| text.parse().ok(), NUMBER)?,
             "quantum" => self.quantum = words.value(option, units::parse_size, SIZE)?,
             "memory_limit" => self.memory_limit = words.value(option, units::parse_size, SIZE)?,
-            "drop_batch" => self.drop_batch = words.value(option, |text| text.parse().ok(), NUMBER)?,
+            "drop_batch" => {
+                self.drop_batch = words.value(option, |text| text.parse().ok(), NUMBER)?
+            }
             "backlog" => self.backlog = words.value(option, parse_scope, "queue or qdisc")?,
-            "perturbation" => self.perturbation = words.value(option, units::parse_integer, NUMBER)?,
+            "perturbation" => {
+                self.perturbation = words.value(option, units::parse_integer, NUMBER)?
+            }
             "emptied" => self.emptied = words.value(option, Emptied::parse, EMPTIED)?,
             "linux" => {
-                let Self { codel, backlog, emptied, .. } = Self::linux();
+                let Self {
+                    codel,
+                    backlog,
+                    emptied,
+                    ..
+                } = Self::linux();
                 (self.codel.law, self.backlog, self.emptied) = (codel.law, backlog, emptied);
             }
             _ => return self.codel.set(option, words),
@@ -157,7 +197,9 @@ impl Options for Config {
 }
 
 fn parse_scope(text: &str) -> Option<BacklogScope> {
-    [BacklogScope::Queue, BacklogScope::Qdisc].into_iter().find(|scope| scope.to_string() == text)
+    [BacklogScope::Queue, BacklogScope::Qdisc]
+        .into_iter()
+        .find(|scope| scope.to_string() == text)
 }
 
 /// Fair queues under CoDel.
@@ -218,11 +260,15 @@ impl<P: Item> Source<P> for Scoped<'_, '_, P> {
 }
 
 impl<P: Item> FqCodel<P> {
-    /// Drops from the head of the flow with most bytes until half of them are gone, but at most a batch.
+    /// Drops from the head of the flow with most bytes until half of them are gone, but at most a
+    /// batch.
     ///
     /// The RFC speaks of half the packets; Linux halves bytes, which is what makes a flow fat.
     fn drop_from_fattest(&mut self, reason: DropReason, drops: &mut Drops<P>) {
-        let (codel, mut source) = self.queues.fattest().expect("a limit is exceeded, so some flow holds packets");
+        let (codel, mut source) = self
+            .queues
+            .fattest()
+            .expect("a limit is exceeded, so some flow holds packets");
         let enough = source.backlog() - source.backlog() / 2;
         let mut dropped = 0;
         while dropped < self.config.drop_batch
@@ -244,8 +290,8 @@ impl<P: Item> FqCodel<P> {
     /// Takes new parameters. What exceeds a lowered limit is dropped from the fattest flows.
     ///
     /// # Errors
-    /// As [`new`](Self::new), or if `flows` or `perturbation` differ: they are fixed while packets lie in the queues. Then nothing
-    /// changes.
+    /// As [`new`](Self::new), or if `flows` or `perturbation` differ: they are fixed while packets
+    /// lie in the queues. Then nothing changes.
     pub fn reconfigure(&mut self, config: Config, drops: &mut Drops<P>) -> Result<(), ConfigError> {
         config.check()?;
         let mut aqm = self.aqm.clone();
@@ -260,7 +306,8 @@ impl<P: Item> FqCodel<P> {
     /// Drops until every limit holds.
     #[inline]
     fn keep_limits(&mut self, drops: &mut Drops<P>) {
-        // DIVERGES: Linux drops one batch and may stay above its memory limit; here the limits hold after every call.
+        // DIVERGES: Linux drops one batch and may stay above its memory limit; here the limits hold
+        // after every call.
         while let Some(reason) = self.queues.exceeded() {
             self.drop_from_fattest(reason, drops);
         }
@@ -268,10 +315,16 @@ impl<P: Item> FqCodel<P> {
 }
 
 impl<P: Item> Change<P> for FqCodel<P> {
-    fn change(&mut self, words: &mut Words<'_>, _now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
+    fn change(
+        &mut self,
+        words: &mut Words<'_>,
+        _now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
         let mut config = self.config.clone();
         words.apply(&mut config)?;
-        self.reconfigure(config, drops).map_err(|error| words.refused("fq_codel", error))
+        self.reconfigure(config, drops)
+            .map_err(|error| words.refused("fq_codel", error))
     }
 }
 
@@ -285,7 +338,8 @@ impl<P: Item> Qdisc<P> for FqCodel<P> {
 
     fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
         let (aqm, scope) = (&mut self.aqm, self.config.backlog);
-        self.queues.dequeue(|codel, queue| aqm.dequeue(codel, &mut Scoped { queue, scope }, now, drops))
+        self.queues
+            .dequeue(|codel, queue| aqm.dequeue(codel, &mut Scoped { queue, scope }, now, drops))
     }
 
     fn ready_at(&self) -> Option<Instant> {
@@ -299,11 +353,21 @@ impl<P: Item> Qdisc<P> for FqCodel<P> {
 
 impl<P> Inspect for FqCodel<P> {
     fn report(&self) -> Report {
-        let Counters { drop_overlimit, drop_overmemory } = self.counters;
+        let Counters {
+            drop_overlimit,
+            drop_overmemory,
+        } = self.counters;
         let mut counters = self.aqm.stats().counters().to_vec();
-        counters
-            .extend([("drop_overlimit", Value::Count(drop_overlimit)), ("drop_overmemory", Value::Count(drop_overmemory))]);
+        counters.extend([
+            ("drop_overlimit", Value::Count(drop_overlimit)),
+            ("drop_overmemory", Value::Count(drop_overmemory)),
+        ]);
         counters.extend(self.queues.counters());
-        Report { kind: "fq_codel", options: self.config.options(), counters, ..Report::default() }
+        Report {
+            kind: "fq_codel",
+            options: self.config.options(),
+            counters,
+            ..Report::default()
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! [`FqPie`]: flow queueing with PIE on every queue (`tc`'s `fq_pie`; spec/qdisc.md §9).
 //!
-//! The queues, their lists and their turns are those of [`FqCodel`](crate::FqCodel) (`drr_plus`). Each has a PIE of its own, which sees
-//! the flow's backlog and the delay of the flow's packets; packets are judged when they arrive. A flow's probability is updated when the
-//! flow is touched next, as often as has fallen due, so that idle flows cost nothing.
+//! The queues, their lists and their turns are those of [`FqCodel`](crate::FqCodel) (`drr_plus`).
+//! Each has a PIE of its own, which sees the flow's backlog and the delay of the flow's packets;
+//! packets are judged when they arrive. A flow's probability is updated when the flow is touched
+//! next, as often as has fallen due, so that idle flows cost nothing.
 
 #[cfg(test)]
 mod tests;
@@ -32,14 +33,16 @@ pub struct Config {
     pub flows: u32,
     /// Bytes a flow sends per turn, 64 to 1 MiB. Default 1514, one Ethernet frame (Linux).
     pub quantum: Bytes,
-    /// Memory all queues hold at most. Default 32 MiB (Linux, which counts packets beyond it and queues them all the same).
+    /// Memory all queues hold at most. Default 32 MiB (Linux, which counts packets beyond it and
+    /// queues them all the same).
     pub memory_limit: Bytes,
     /// PIE of every queue. Default as [`Params`].
     pub pie: Params,
     /// What becomes of a new flow that ran empty. Default [`Emptied::Waits`].
     pub emptied: Emptied,
-    /// This instance's secret, a random number: it moves the flows to other queues, so that nobody can aim at one. Default 0, which is
-    /// as good while the flow hash itself is keyed and the key is kept.
+    /// This instance's secret, a random number: it moves the flows to other queues, so that nobody
+    /// can aim at one. Default 0, which is as good while the flow hash itself is keyed and the key
+    /// is kept.
     pub perturbation: u64,
 }
 
@@ -58,14 +61,34 @@ impl Default for Config {
 }
 
 impl Config {
-    /// As Linux' `fq_pie` behaves, with a timer of 250 ticks per second, but for the memory limit, which holds.
+    /// As Linux' `fq_pie` behaves, with a timer of 250 ticks per second, but for the memory limit,
+    /// which holds.
     pub fn linux() -> Self {
-        Self { pie: Params::linux(), emptied: Emptied::Forgotten, ..Self::default() }
+        Self {
+            pie: Params::linux(),
+            emptied: Emptied::Forgotten,
+            ..Self::default()
+        }
     }
 
     fn shape(&self) -> Shape {
-        let Self { limit, flows, quantum, memory_limit, perturbation, emptied, .. } = *self;
-        Shape { limit, flows, quantum, memory_limit, perturbation, emptied }
+        let Self {
+            limit,
+            flows,
+            quantum,
+            memory_limit,
+            perturbation,
+            emptied,
+            ..
+        } = *self;
+        Shape {
+            limit,
+            flows,
+            quantum,
+            memory_limit,
+            perturbation,
+            emptied,
+        }
     }
 }
 
@@ -87,10 +110,15 @@ impl Options for Config {
             "flows" => self.flows = words.value(option, |text| text.parse().ok(), NUMBER)?,
             "quantum" => self.quantum = words.value(option, units::parse_size, SIZE)?,
             "memory_limit" => self.memory_limit = words.value(option, units::parse_size, SIZE)?,
-            "perturbation" => self.perturbation = words.value(option, units::parse_integer, NUMBER)?,
+            "perturbation" => {
+                self.perturbation = words.value(option, units::parse_integer, NUMBER)?
+            }
             "emptied" => self.emptied = words.value(option, Emptied::parse, EMPTIED)?,
             "linux" => {
-                self.pie = Params { seed: self.pie.seed, ..Params::linux() };
+                self.pie = Params {
+                    seed: self.pie.seed,
+                    ..Params::linux()
+                };
                 self.emptied = Emptied::Forgotten;
             }
             _ => return self.pie.set(option, words),
@@ -152,11 +180,12 @@ impl<P> FqPie<P> {
 }
 
 impl<P: Item> FqPie<P> {
-    /// Takes new parameters. What exceeds a lowered limit is dropped from the heads of the fattest flows.
+    /// Takes new parameters. What exceeds a lowered limit is dropped from the heads of the fattest
+    /// flows.
     ///
     /// # Errors
-    /// As [`new`](Self::new) and [`Aqm::set_params`], or if `flows` or `perturbation` differ: they are fixed while packets lie in the
-    /// queues. Then nothing changes.
+    /// As [`new`](Self::new) and [`Aqm::set_params`], or if `flows` or `perturbation` differ: they
+    /// are fixed while packets lie in the queues. Then nothing changes.
     pub fn reconfigure(&mut self, config: Config, drops: &mut Drops<P>) -> Result<(), ConfigError> {
         let mut aqm = self.aqm.clone();
         aqm.set_params(config.pie.clone())?;
@@ -173,10 +202,16 @@ impl<P: Item> FqPie<P> {
 }
 
 impl<P: Item> Change<P> for FqPie<P> {
-    fn change(&mut self, words: &mut Words<'_>, _now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
+    fn change(
+        &mut self,
+        words: &mut Words<'_>,
+        _now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
         let mut config = self.config.clone();
         words.apply(&mut config)?;
-        self.reconfigure(config, drops).map_err(|error| words.refused("fq_pie", error))
+        self.reconfigure(config, drops)
+            .map_err(|error| words.refused("fq_pie", error))
     }
 }
 
@@ -200,7 +235,8 @@ impl<P: Item> Qdisc<P> for FqPie<P> {
 
     fn dequeue(&mut self, now: Instant, _drops: &mut Drops<P>) -> Option<P> {
         let aqm = &mut self.aqm;
-        self.queues.dequeue(|state, queue| aqm.dequeue(state, queue, now))
+        self.queues
+            .dequeue(|state, queue| aqm.dequeue(state, queue, now))
     }
 
     fn ready_at(&self) -> Option<Instant> {
@@ -217,12 +253,20 @@ impl<P> Inspect for FqPie<P> {
         let Stats { dropped, ecn_mark } = *self.aqm.stats();
         let mut counters = vec![
             ("pkts_in", Value::Count(self.packets_in)),
-            ("dropped", Value::Count(dropped + self.overlimit + self.overmemory)),
+            (
+                "dropped",
+                Value::Count(dropped + self.overlimit + self.overmemory),
+            ),
             ("overlimit", Value::Count(self.overlimit)),
             ("overmemory", Value::Count(self.overmemory)),
             ("ecn_mark", Value::Count(ecn_mark)),
         ];
         counters.extend(self.queues.counters());
-        Report { kind: "fq_pie", options: self.config.options(), counters, ..Report::default() }
+        Report {
+            kind: "fq_pie",
+            options: self.config.options(),
+            counters,
+            ..Report::default()
+        }
     }
 }

@@ -1,12 +1,15 @@
-//! [`Htb`]: hierarchical token buckets, a link shared out among a tree of classes (spec/qdisc.md §13; `tc`'s `htb`).
+//! [`Htb`]: hierarchical token buckets, a link shared out among a tree of classes (spec/qdisc.md
+//! §13; `tc`'s `htb`).
 //!
-//! Each class has a rate that it is guaranteed and a ceiling. A leaf below its rate sends by its own right; above it, up to its
-//! ceiling, what its ancestors lend, the nearest first, lower priorities' numbers before higher ones, equal ones in turn by their
-//! quantum. Packets that belong to no class leave at once, before all others. Arithmetic and order of service are Linux 6.1's.
+//! Each class has a rate that it is guaranteed and a ceiling. A leaf below its rate sends by its
+//! own right; above it, up to its ceiling, what its ancestors lend, the nearest first, lower
+//! priorities' numbers before higher ones, equal ones in turn by their quantum. Packets that belong
+//! to no class leave at once, before all others. Arithmetic and order of service are Linux 6.1's.
 //!
-//! The cost of a packet grows with the depth of the tree and the logarithm of the number of classes. Only leaves whose own disciplines
-//! hold packets back (a shaper below a shaper) are asked one after the other. A packet's local priority has four bits and names
-//! no class, so classification begins with the filters.
+//! The cost of a packet grows with the depth of the tree and the logarithm of the number of
+//! classes. Only leaves whose own disciplines hold packets back (a shaper below a shaper) are asked
+//! one after the other. A packet's local priority has four bits and names no class, so
+//! classification begins with the filters.
 //!
 //! | module | holds |
 //! |---|---|
@@ -59,8 +62,8 @@ pub struct Htb<P, Q> {
     config: Config,
     filters: Filters,
     tree: Tree,
-    /// Beside the classes of the tree, in the same order. A class with classes below it keeps the discipline it was given, empty, for the
-    /// time when they are gone.
+    /// Beside the classes of the tree, in the same order. A class with classes below it keeps the
+    /// discipline it was given, empty, for the time when they are gone.
     children: Children<P, Q>,
     direct: VecDeque<P>,
     direct_backlog: Backlog,
@@ -95,7 +98,8 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
         })
     }
 
-    /// Takes new parameters. Packets above a lowered limit stay; quanta and buckets follow when their class is next changed.
+    /// Takes new parameters. Packets above a lowered limit stay; quanta and buckets follow when
+    /// their class is next changed.
     ///
     /// # Errors
     /// As [`new`](Self::new). Then nothing changes.
@@ -105,13 +109,13 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
         Ok(())
     }
 
-    /// Adds `class` below `parent`, or at the top, with the discipline `child`, which must be empty. The discipline of a parent that was
-    /// a leaf rests until the parent is one again.
+    /// Adds `class` below `parent`, or at the top, with the discipline `child`, which must be
+    /// empty. The discipline of a parent that was a leaf rests until the parent is one again.
     ///
     /// # Errors
-    /// If the class exists or is not of this discipline, there is no such parent, the parent holds packets (let it run empty or
-    /// [`graft`](Self::graft) an empty discipline), the tree would be deeper than eight classes, or a value of `config` is out of its
-    /// range. Then nothing changes.
+    /// If the class exists or is not of this discipline, there is no such parent, the parent holds
+    /// packets (let it run empty or [`graft`](Self::graft) an empty discipline), the tree would be
+    /// deeper than eight classes, or a value of `config` is out of its range. Then nothing changes.
     pub fn add_class(
         &mut self,
         class: ClassId,
@@ -120,11 +124,23 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
         child: Q,
     ) -> Result<(), ConfigError> {
         config.check()?;
-        let above = parent.map(|parent| self.children.known(parent, "parent")).transpose()?;
+        let above = parent
+            .map(|parent| self.children.known(parent, "parent"))
+            .transpose()?;
         if let (Some(above), Some(parent)) = (above, parent) {
-            ConfigError::check(self.tree.admits_below(above), "parent", parent, "at most seven classes deep")?;
+            ConfigError::check(
+                self.tree.admits_below(above),
+                "parent",
+                parent,
+                "at most seven classes deep",
+            )?;
             let empty = self.children.held(above).is_empty();
-            ConfigError::check(empty, "parent", parent, "a class without packets of its own")?;
+            ConfigError::check(
+                empty,
+                "parent",
+                parent,
+                "a class without packets of its own",
+            )?;
         }
         let at = self.children.insert(class, child)?;
         self.tree.add(at, above, config, &self.config);
@@ -135,7 +151,12 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
     ///
     /// # Errors
     /// If there is no such class, or a value is out of its range. Then nothing changes.
-    pub fn change_class_config(&mut self, class: ClassId, config: ClassConfig, now: Instant) -> Result<(), ConfigError> {
+    pub fn change_class_config(
+        &mut self,
+        class: ClassId,
+        config: ClassConfig,
+        now: Instant,
+    ) -> Result<(), ConfigError> {
         config.check()?;
         let at = self.children.known(class, "classid")?;
         self.tree.change(at, config, &self.config, now);
@@ -147,7 +168,11 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
     ///
     /// # Errors
     /// If there is no such class, or it has classes below it. Then nothing changes.
-    pub fn remove_class(&mut self, class: ClassId, drops: &mut Drops<P>) -> Result<(), ConfigError> {
+    pub fn remove_class(
+        &mut self,
+        class: ClassId,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ConfigError> {
         let at = self.children.known(class, "classid")?;
         let leaf = self.tree.classes[at].is_leaf();
         ConfigError::check(leaf, "classid", class, "a class without classes below it")?;
@@ -157,11 +182,17 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
         Ok(())
     }
 
-    /// Replaces the discipline of a class by `child`, which must be empty; what waited there goes to `drops`.
+    /// Replaces the discipline of a class by `child`, which must be empty; what waited there goes
+    /// to `drops`.
     ///
     /// # Errors
     /// If there is no such class, or it has classes below it. Then nothing changes.
-    pub fn graft(&mut self, class: ClassId, child: Q, drops: &mut Drops<P>) -> Result<(), ConfigError> {
+    pub fn graft(
+        &mut self,
+        class: ClassId,
+        child: Q,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ConfigError> {
         let at = self.children.known(class, "parent")?;
         let leaf = self.tree.classes[at].is_leaf();
         ConfigError::check(leaf, "parent", class, "a class without classes below it")?;
@@ -170,16 +201,25 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
         Ok(())
     }
 
-    /// Sets the rules that choose a class. One that names the discipline itself (`1:`) lets a packet leave unshaped.
+    /// Sets the rules that choose a class. One that names the discipline itself (`1:`) lets a
+    /// packet leave unshaped.
     pub fn set_filters(&mut self, filters: Filters) {
         self.filters = filters;
     }
 
-    /// Where `packet` goes: to the leaf that a filter names, else to the default class, else past all classes.
+    /// Where `packet` goes: to the leaf that a filter names, else to the default class, else past
+    /// all classes.
     fn classify(&mut self, packet: &mut P, now: Instant) -> Target {
-        let leaf = |class| self.children.find(class).filter(|&at| self.tree.classes[at].is_leaf());
+        let leaf = |class| {
+            self.children
+                .find(class)
+                .filter(|&at| self.tree.classes[at].is_leaf())
+        };
         let default = || {
-            let class = self.config.default.map(|minor| ClassId { minor, ..self.children.handle() });
+            let class = self.config.default.map(|minor| ClassId {
+                minor,
+                ..self.children.handle()
+            });
             class.and_then(leaf).map_or(Target::Direct, Target::Class)
         };
         match self.filters.classify(packet, now) {
@@ -209,7 +249,8 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
         self.direct.push_back(packet);
     }
 
-    /// A packet that may leave at `level` and `prio`; `opens` learns when the disciplines that hold theirs back will give one.
+    /// A packet that may leave at `level` and `prio`; `opens` learns when the disciplines that hold
+    /// theirs back will give one.
     fn dequeue_at(
         &mut self,
         (level, prio): (usize, usize),
@@ -240,7 +281,10 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
                 self.tree.pay(at, level, packet.len(), packet.segments());
                 return Some(packet);
             }
-            *opens = [*opens, self.children.child(at).ready_at()].into_iter().flatten().min();
+            *opens = [*opens, self.children.child(at).ready_at()]
+                .into_iter()
+                .flatten()
+                .min();
             self.tree.end_turn(at, level, prio);
             at = self.tree.leaf_in_turn(level, prio)?;
             if at == first {
@@ -278,8 +322,13 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Htb<P, Q> {
                 }
             }
         }
-        let event = [self.tree.waiting.next_event(), opens].into_iter().flatten().min();
-        self.closed_until = Some(event.map_or(now + LONGEST_WAIT, |event| event.max(now + Duration::from_nanos(1))));
+        let event = [self.tree.waiting.next_event(), opens]
+            .into_iter()
+            .flatten()
+            .min();
+        self.closed_until = Some(event.map_or(now + LONGEST_WAIT, |event| {
+            event.max(now + Duration::from_nanos(1))
+        }));
         None
     }
 
@@ -292,15 +341,24 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Htb<P, Q> {
 
     fn backlog(&self) -> Backlog {
         let (direct, children) = (self.direct_backlog, self.children.backlog());
-        Backlog { packets: direct.packets + children.packets, bytes: direct.bytes + children.bytes }
+        Backlog {
+            packets: direct.packets + children.packets,
+            bytes: direct.bytes + children.bytes,
+        }
     }
 }
 
 impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for Htb<P, Q> {
-    fn change(&mut self, words: &mut Words<'_>, _now: Instant, _drops: &mut Drops<P>) -> Result<(), ParseError> {
+    fn change(
+        &mut self,
+        words: &mut Words<'_>,
+        _now: Instant,
+        _drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
         let mut config = self.config.clone();
         words.apply(&mut config)?;
-        self.reconfigure(config).map_err(|error| words.refused("htb", error))
+        self.reconfigure(config)
+            .map_err(|error| words.refused("htb", error))
     }
 
     fn change_class(
@@ -312,11 +370,14 @@ impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for Htb<P, Q> {
     ) -> Result<(), ParseError> {
         self.closed_until = None;
         let Some(at) = self.children.find(class) else {
-            return self.children.change_class_below("htb", class, words, now, drops);
+            return self
+                .children
+                .change_class_below("htb", class, words, now, drops);
         };
         let mut config = self.tree.classes[at].config.clone();
         words.apply(&mut config)?;
-        self.change_class_config(class, config, now).map_err(|error| words.refused("htb", error))
+        self.change_class_config(class, config, now)
+            .map_err(|error| words.refused("htb", error))
     }
 
     fn change_below(
@@ -327,8 +388,15 @@ impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for Htb<P, Q> {
         drops: &mut Drops<P>,
     ) -> Result<(), ParseError> {
         self.closed_until = None;
-        if self.children.find(class).is_some_and(|at| !self.tree.classes[at].is_leaf()) {
-            return Err(ParseError { at: words.here(), problem: Problem::NoClass { kind: "htb", class } });
+        if self
+            .children
+            .find(class)
+            .is_some_and(|at| !self.tree.classes[at].is_leaf())
+        {
+            return Err(ParseError {
+                at: words.here(),
+                problem: Problem::NoClass { kind: "htb", class },
+            });
         }
         self.children.change_below("htb", class, words, now, drops)
     }

@@ -1,7 +1,8 @@
 //! [`Index`], [`Links`] and [`Chain`]: singly linked queues threaded through an array by index.
 //!
-//! fq_codel keeps its packets and its flows in two arrays; every queue of packets and every list of flows is a chain through one
-//! of them. Linking by index costs no allocation per packet and needs no `unsafe`.
+//! fq_codel keeps its packets and its flows in two arrays; every queue of packets and every list of
+//! flows is a chain through one of them. Linking by index costs no allocation per packet and needs
+//! no `unsafe`.
 
 use core::num::NonZeroU32;
 
@@ -13,7 +14,9 @@ impl Index {
     /// The index of `position`.
     #[inline]
     pub(crate) fn new(position: usize) -> Self {
-        let stored = u32::try_from(position).ok().and_then(|position| NonZeroU32::MIN.checked_add(position));
+        let stored = u32::try_from(position)
+            .ok()
+            .and_then(|position| NonZeroU32::MIN.checked_add(position));
         Self(stored.expect("an array of four thousand million packets does not fit in memory"))
     }
 
@@ -78,8 +81,14 @@ impl Chain {
     }
 
     /// Unlinks the element after `before`, the first if that is `None`. `before` is in this chain.
-    pub(crate) fn remove_after(&mut self, links: &mut impl Links, before: Option<Index>) -> Option<Index> {
-        let Some(before) = before else { return self.pop_front(links) };
+    pub(crate) fn remove_after(
+        &mut self,
+        links: &mut impl Links,
+        before: Option<Index>,
+    ) -> Option<Index> {
+        let Some(before) = before else {
+            return self.pop_front(links);
+        };
         let (first, last) = self.ends?;
         let at = links.next(before)?;
         links.set_next(before, links.next(at));

@@ -13,7 +13,8 @@ use crate::words::{ParseError, Words};
 ///
 /// *in + born = out + dropped + backlog*
 ///
-/// A discipline that loses, invents or miscounts a packet is caught in the call that does it. Wrap it while it is empty.
+/// A discipline that loses, invents or miscounts a packet is caught in the call that does it. Wrap
+/// it while it is empty.
 ///
 /// # Panics
 /// Its `enqueue` and `dequeue` panic when the account does not balance.
@@ -34,7 +35,10 @@ struct Mark {
 
 impl Mark {
     fn of<P>(drops: &Drops<P>) -> Self {
-        Self { drops: drops.len(), births: drops.births() }
+        Self {
+            drops: drops.len(),
+            births: drops.births(),
+        }
     }
 }
 
@@ -42,7 +46,13 @@ impl<Q> Ledger<Q> {
     /// Opens an account around `inner`, which must be empty.
     pub fn new(inner: Q) -> Self {
         let zero = Tally::default();
-        Self { inner, entered: zero, born: zero, left: zero, dropped: zero }
+        Self {
+            inner,
+            entered: zero,
+            born: zero,
+            left: zero,
+            dropped: zero,
+        }
     }
 
     /// The wrapped discipline.
@@ -50,7 +60,8 @@ impl<Q> Ledger<Q> {
         &self.inner
     }
 
-    /// The wrapped discipline, to look at or steer; packets that enter or leave behind the account's back break it.
+    /// The wrapped discipline, to look at or steer; packets that enter or leave behind the
+    /// account's back break it.
     pub fn inner_mut(&mut self) -> &mut Q {
         &mut self.inner
     }
@@ -72,9 +83,16 @@ impl<Q> Ledger<Q> {
         let births = drops.births();
         self.born.packets += births.packets - mark.births.packets;
         self.born.bytes += births.bytes - mark.births.bytes;
-        let Self { inner, entered, born, left, dropped } = self;
+        let Self {
+            inner,
+            entered,
+            born,
+            left,
+            dropped,
+        } = self;
         let Backlog { packets, bytes } = inner.backlog();
-        let balanced = entered.packets + born.packets == left.packets + dropped.packets + packets as u64
+        let balanced = entered.packets + born.packets
+            == left.packets + dropped.packets + packets as u64
             && entered.bytes + born.bytes == left.bytes + dropped.bytes + bytes;
         assert!(
             balanced,
@@ -128,7 +146,12 @@ impl<Q: Inspect> Inspect for Ledger<Q> {
 }
 
 impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for Ledger<Q> {
-    fn change(&mut self, words: &mut Words<'_>, now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
+    fn change(
+        &mut self,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
         let mark = Mark::of(drops);
         let result = self.inner.change(words, now, drops);
         self.balance("change", now, drops, &mark);
@@ -198,7 +221,11 @@ mod tests {
 
         fn dequeue(&mut self, now: Instant, drops: &mut Drops<Probe>) -> Option<Probe> {
             let packet = self.fifo.dequeue(now, drops)?;
-            Some(if self.fault == Fault::Shrinks { packet.sized(1) } else { packet })
+            Some(if self.fault == Fault::Shrinks {
+                packet.sized(1)
+            } else {
+                packet
+            })
         }
 
         fn ready_at(&self) -> Option<Instant> {
@@ -218,8 +245,10 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "packet ledger broken by enqueue at 0.000000000s: in 1p 1514b + born 0p 0b is not \
-                               out 0p 0b + dropped 0p 0b + backlog 0p 0b")]
+    #[should_panic(
+        expected = "packet ledger broken by enqueue at 0.000000000s: in 1p 1514b + born 0p 0b is not \
+                               out 0p 0b + dropped 0p 0b + backlog 0p 0b"
+    )]
     fn a_lost_packet_is_caught() {
         one_in_one_out(Fault::Swallows);
     }
@@ -248,7 +277,13 @@ mod tests {
         let boxed: Box<dyn Qdisc<Probe>> = Box::new(Pfifo::new(Config { limit: 0 }));
         let mut ledger = Ledger::new(boxed);
         ledger.enqueue(Probe::new(0), Instant::ZERO, &mut drops);
-        assert_eq!(ledger.dropped, Tally { packets: 1, bytes: Bytes::new(1514) });
+        assert_eq!(
+            ledger.dropped,
+            Tally {
+                packets: 1,
+                bytes: Bytes::new(1514)
+            }
+        );
     }
 
     #[test]
@@ -258,9 +293,18 @@ mod tests {
         for id in 0..10 {
             ledger.enqueue(Probe::new(id), Instant::ZERO, &mut drops);
         }
-        crate::change_tree(&mut ledger, "qdisc change parent 1:2 fq_codel limit 3", Instant::ZERO, &mut drops)
-            .expect("valid");
-        assert_eq!((ledger.backlog().packets, ledger.dropped.packets), (2, 8), "half of ten, then half of five");
+        crate::change_tree(
+            &mut ledger,
+            "qdisc change parent 1:2 fq_codel limit 3",
+            Instant::ZERO,
+            &mut drops,
+        )
+        .expect("valid");
+        assert_eq!(
+            (ledger.backlog().packets, ledger.dropped.packets),
+            (2, 8),
+            "half of ten, then half of five"
+        );
         ledger.dequeue(Instant::ZERO, &mut drops).expect("queued");
     }
 }

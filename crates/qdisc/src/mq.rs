@@ -1,15 +1,19 @@
 //! [`Mq`]: one discipline for each transmit queue of a device (spec/qdisc.md §15; `tc`'s `mq`).
 //!
-//! It queues nothing itself. Which queue a packet belongs to follows from its flow, so flows keep their order, or from a function of
-//! the caller's. Class *n* + 1 is that of queue *n*; any discipline can stand there.
+//! It queues nothing itself. Which queue a packet belongs to follows from its flow, so flows keep
+//! their order, or from a function of the caller's. Class *n* + 1 is that of queue *n*; any
+//! discipline can stand there.
 //!
-//! A device that has room again can wake one of two things (paper 002, §3.3: the wake mode of a root queue disc):
+//! A device that has room again can wake one of two things (paper 002, §3.3: the wake mode of a
+//! root queue disc):
 //!
-//! - **The child** (wake-child), for which this discipline is made: each device queue is fed from its own child and from no other.
-//!   [`queue_of`](Mq::queue_of) says which one a packet goes to, [`dequeue_from`](Mq::dequeue_from) and
-//!   [`ready_at_of`](Mq::ready_at_of) serve one device queue. A queue that is full does not hold up the others.
-//! - **The root** (wake-root): driven as a [`Qdisc`], it serves its children in turn, a packet each, for a device with one queue, or one
-//!   that spreads packets by itself. A device queue that is full then stops the packets for all.
+//! - **The child** (wake-child), for which this discipline is made: each device queue is fed from
+//!   its own child and from no other. [`queue_of`](Mq::queue_of) says which one a packet goes to,
+//!   [`dequeue_from`](Mq::dequeue_from) and [`ready_at_of`](Mq::ready_at_of) serve one device
+//!   queue. A queue that is full does not hold up the others.
+//! - **The root** (wake-root): driven as a [`Qdisc`], it serves its children in turn, a packet
+//!   each, for a device with one queue, or one that spreads packets by itself. A device queue that
+//!   is full then stops the packets for all.
 
 #[cfg(test)]
 mod tests;
@@ -73,7 +77,8 @@ fn by_flow<P: Item>(packet: &P, queues: usize) -> usize {
 /// Chooses by flow.
 pub type ByFlow<P> = fn(&P, usize) -> usize;
 
-/// One discipline for each device queue. `F` chooses among so many queues; what it says is taken modulo their number.
+/// One discipline for each device queue. `F` chooses among so many queues; what it says is taken
+/// modulo their number.
 #[derive(Debug)]
 pub struct Mq<P, Q, F = ByFlow<P>> {
     queues: Children<P, Q>,
@@ -97,19 +102,33 @@ impl<P: Item> Mq<P, Box<dyn DynQdisc<P>>> {
     ///
     /// # Errors
     /// If `queues` is outside its range.
-    pub fn with(handle: u16, config: &Config, child: impl FnMut() -> Box<dyn DynQdisc<P>>) -> Result<Self, ConfigError> {
+    pub fn with(
+        handle: u16,
+        config: &Config,
+        child: impl FnMut() -> Box<dyn DynQdisc<P>>,
+    ) -> Result<Self, ConfigError> {
         check(config.queues.into())?;
-        Self::new(handle, core::iter::repeat_with(child).take(config.queues.into()).collect())
+        Self::new(
+            handle,
+            core::iter::repeat_with(child)
+                .take(config.queues.into())
+                .collect(),
+        )
     }
 }
 
 fn check(queues: usize) -> Result<(), ConfigError> {
-    ConfigError::check((1..=4096).contains(&queues), "queues", queues, "from 1 to 4096")
+    ConfigError::check(
+        (1..=4096).contains(&queues),
+        "queues",
+        queues,
+        "from 1 to 4096",
+    )
 }
 
 impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> Mq<P, Q, F> {
-    /// As [`new`](Mq::new), but the queue of a packet is what `choose` says, given the packet and the number of queues. To keep flows
-    /// in order it must say the same for all packets of a flow.
+    /// As [`new`](Mq::new), but the queue of a packet is what `choose` says, given the packet and
+    /// the number of queues. To keep flows in order it must say the same for all packets of a flow.
     ///
     /// # Errors
     /// As [`new`](Mq::new).
@@ -119,7 +138,11 @@ impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> Mq<P, Q, F> {
         for (minor, child) in (1..).zip(children) {
             queues.insert(ClassId::new(handle, minor), child)?;
         }
-        Ok(Self { queues, choose, turn: 0 })
+        Ok(Self {
+            queues,
+            choose,
+            turn: 0,
+        })
     }
 
     /// The device queue of `packet`.
@@ -154,14 +177,21 @@ impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> Mq<P, Q, F> {
     ///
     /// # Errors
     /// If there is no such class. Then nothing changes.
-    pub fn graft(&mut self, class: ClassId, child: Q, drops: &mut Drops<P>) -> Result<(), ConfigError> {
+    pub fn graft(
+        &mut self,
+        class: ClassId,
+        child: Q,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ConfigError> {
         let queue = self.queues.known(class, "parent")?;
         self.queues.replace(queue, child, drops);
         Ok(())
     }
 
     fn config(&self) -> Config {
-        Config { queues: u16::try_from(self.queues.len()).expect("checked to be at most 4096") }
+        Config {
+            queues: u16::try_from(self.queues.len()).expect("checked to be at most 4096"),
+        }
     }
 
     /// Takes new parameters; there is none that a running device could change.
@@ -169,7 +199,12 @@ impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> Mq<P, Q, F> {
     /// # Errors
     /// If `queues` differs.
     pub fn reconfigure(&mut self, config: &Config) -> Result<(), ConfigError> {
-        ConfigError::check(*config == self.config(), "queues", config.queues, "what it was at creation")
+        ConfigError::check(
+            *config == self.config(),
+            "queues",
+            config.queues,
+            "what it was at creation",
+        )
     }
 }
 
@@ -192,7 +227,9 @@ impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> Qdisc<P> for Mq<P, Q, F> {
     }
 
     fn ready_at(&self) -> Option<Instant> {
-        (0..self.queues.len()).filter_map(|queue| self.queues.child(queue).ready_at()).min()
+        (0..self.queues.len())
+            .filter_map(|queue| self.queues.child(queue).ready_at())
+            .min()
     }
 
     fn backlog(&self) -> Backlog {
@@ -203,9 +240,16 @@ impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> Qdisc<P> for Mq<P, Q, F> {
 impl<P: Item, Q: Qdisc<P> + Inspect, F: Fn(&P, usize) -> usize> Inspect for Mq<P, Q, F> {
     /// What passed is the sum over all queues, as in Linux.
     fn report(&self) -> Report {
-        let classes: Vec<Report> = (0..self.queues.len()).map(|queue| self.queues.report("mq", queue)).collect();
+        let classes: Vec<Report> = (0..self.queues.len())
+            .map(|queue| self.queues.report("mq", queue))
+            .collect();
         let sum = |sum: Common, class: &Report| {
-            let Common { sent_bytes, sent_packets, drops, .. } = class.common.unwrap_or_default();
+            let Common {
+                sent_bytes,
+                sent_packets,
+                drops,
+                ..
+            } = class.common.unwrap_or_default();
             Common {
                 sent_bytes: sum.sent_bytes + sent_bytes,
                 sent_packets: sum.sent_packets + sent_packets,
@@ -213,14 +257,25 @@ impl<P: Item, Q: Qdisc<P> + Inspect, F: Fn(&P, usize) -> usize> Inspect for Mq<P
                 backlog: sum.backlog,
             }
         };
-        let common = Common { backlog: self.queues.backlog(), ..Common::default() };
+        let common = Common {
+            backlog: self.queues.backlog(),
+            ..Common::default()
+        };
         Report {
             kind: "mq",
             id: Some(self.queues.handle()),
             options: self.config().options(),
             common: Some(classes.iter().fold(common, sum)),
-            overlimits: classes.iter().flat_map(|class| &class.children).map(|child| child.overlimits).sum(),
-            requeues: classes.iter().flat_map(|class| &class.children).map(|child| child.requeues).sum(),
+            overlimits: classes
+                .iter()
+                .flat_map(|class| &class.children)
+                .map(|child| child.overlimits)
+                .sum(),
+            requeues: classes
+                .iter()
+                .flat_map(|class| &class.children)
+                .map(|child| child.requeues)
+                .sum(),
             classes,
             ..Report::default()
         }
@@ -228,10 +283,16 @@ impl<P: Item, Q: Qdisc<P> + Inspect, F: Fn(&P, usize) -> usize> Inspect for Mq<P
 }
 
 impl<P: Item, Q: Qdisc<P> + Change<P>, F: Fn(&P, usize) -> usize> Change<P> for Mq<P, Q, F> {
-    fn change(&mut self, words: &mut Words<'_>, _now: Instant, _drops: &mut Drops<P>) -> Result<(), ParseError> {
+    fn change(
+        &mut self,
+        words: &mut Words<'_>,
+        _now: Instant,
+        _drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
         let mut config = self.config();
         words.apply(&mut config)?;
-        self.reconfigure(&config).map_err(|error| words.refused("mq", error))
+        self.reconfigure(&config)
+            .map_err(|error| words.refused("mq", error))
     }
 
     /// Its own classes have no options; classes further down may.
@@ -243,9 +304,13 @@ impl<P: Item, Q: Qdisc<P> + Change<P>, F: Fn(&P, usize) -> usize> Change<P> for 
         drops: &mut Drops<P>,
     ) -> Result<(), ParseError> {
         if class.major == self.queues.handle().major {
-            return Err(ParseError { at: words.here(), problem: Problem::NoClass { kind: "mq", class } });
+            return Err(ParseError {
+                at: words.here(),
+                problem: Problem::NoClass { kind: "mq", class },
+            });
         }
-        self.queues.change_class_below("mq", class, words, now, drops)
+        self.queues
+            .change_class_below("mq", class, words, now, drops)
     }
 
     fn change_below(

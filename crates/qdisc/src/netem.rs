@@ -1,8 +1,10 @@
-//! [`Netem`]: an emulated path: delay, loss, duplicates, corruption, reordering, a link, windows (spec/qdisc.md §14; `tc`'s `netem`).
+//! [`Netem`]: an emulated path: delay, loss, duplicates, corruption, reordering, a link, windows
+//! (spec/qdisc.md §14; `tc`'s `netem`).
 //!
-//! For every packet, in this order: it may come twice; it may be lost, or marked instead; one bit of it may be flipped; it is dropped
-//! if the path is full; then it is given the time at which it leaves. Packets leave in order of these times, so jitter reorders
-//! them. When a packet's time has come it goes to the discipline below, if there is one, which decides what leaves then.
+//! For every packet, in this order: it may come twice; it may be lost, or marked instead; one bit
+//! of it may be flipped; it is dropped if the path is full; then it is given the time at which it
+//! leaves. Packets leave in order of these times, so jitter reorders them. When a packet's time has
+//! come it goes to the discipline below, if there is one, which decides what leaves then.
 //!
 //! Everything random follows from the seed.
 
@@ -34,7 +36,9 @@ use delay::Spread;
 use dice::Dice;
 
 pub use delay::{Distribution, NoDistribution};
-pub use params::{Cells, Chance, Config, Draw, GilbertElliott, Link, Loss, Reorder, Slots, Spacing, States};
+pub use params::{
+    Cells, Chance, Config, Draw, GilbertElliott, Link, Loss, Reorder, Slots, Spacing, States,
+};
 
 /// An emulated path, with or without a discipline at its end.
 #[derive(Debug)]
@@ -84,15 +88,30 @@ struct Window {
 impl Window {
     /// The first one is open.
     fn new(slots: &Slots, draw: Draw) -> Self {
-        let Slots { every, packets, bytes } = *slots;
+        let Slots {
+            every,
+            packets,
+            bytes,
+        } = *slots;
         let spacing = match every {
             Spacing::Range { min, max } => {
                 let half = (max - min) / 2;
                 Spread::new(min + half, half, Distribution::Uniform, draw)
             }
-            Spacing::Spread { distribution, delay, jitter } => Spread::new(delay, jitter, distribution, draw),
+            Spacing::Spread {
+                distribution,
+                delay,
+                jitter,
+            } => Spread::new(delay, jitter, distribution, draw),
         };
-        let mut window = Self { spacing, packets, bytes, opens: Instant::ZERO, packets_left: 0, bytes_left: Bytes::ZERO };
+        let mut window = Self {
+            spacing,
+            packets,
+            bytes,
+            opens: Instant::ZERO,
+            packets_left: 0,
+            bytes_left: Bytes::ZERO,
+        };
         window.refill();
         window
     }
@@ -152,13 +171,21 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
         Ok(Self {
             handle: 0,
             dice: Dice::new(&config),
-            delay: Spread::new(config.delay, config.jitter, config.distribution, config.draw),
+            delay: Spread::new(
+                config.delay,
+                config.jitter,
+                config.distribution,
+                config.draw,
+            ),
             since_overtaking: 0,
             overtaking: VecDeque::new(),
             packets: Timed::new(),
             queue: Timeline::default(),
             last_leaves: Instant::ZERO,
-            window: config.slots.as_ref().map(|slots| Window::new(slots, config.draw)),
+            window: config
+                .slots
+                .as_ref()
+                .map(|slots| Window::new(slots, config.draw)),
             backlog: Backlog::default(),
             pieces: VecDeque::new(),
             child,
@@ -181,8 +208,18 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
     ///
     /// # Errors
     /// If `class` is not its class, `handle:1`. Then nothing changes.
-    pub fn graft(&mut self, class: ClassId, child: Q, drops: &mut Drops<P>) -> Result<(), ConfigError> {
-        ConfigError::check(class == ClassId::new(self.handle, 1), "parent", class, "the one class of netem, handle:1")?;
+    pub fn graft(
+        &mut self,
+        class: ClassId,
+        child: Q,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ConfigError> {
+        ConfigError::check(
+            class == ClassId::new(self.handle, 1),
+            "parent",
+            class,
+            "the one class of netem, handle:1",
+        )?;
         if let Some(mut old) = self.child.replace(child) {
             flush(&mut old, drops);
         }
@@ -199,9 +236,17 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
             self.dice = Dice::new(&config);
         }
         self.dice.set(&config);
-        self.delay = Spread::new(config.delay, config.jitter, config.distribution, config.draw);
+        self.delay = Spread::new(
+            config.delay,
+            config.jitter,
+            config.distribution,
+            config.draw,
+        );
         if (config.slots, config.draw) != (self.config.slots, self.config.draw) {
-            self.window = config.slots.as_ref().map(|slots| Window::new(slots, config.draw));
+            self.window = config
+                .slots
+                .as_ref()
+                .map(|slots| Window::new(slots, config.draw));
         }
         self.config = config;
         Ok(())
@@ -221,7 +266,11 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
             return drops.push(packet, DropReason::Loss);
         }
         // Of a packet that comes twice, the loss takes one.
-        let copy = if twice && !lost { packet.duplicate() } else { None };
+        let copy = if twice && !lost {
+            packet.duplicate()
+        } else {
+            None
+        };
         if self.dice.corrupt.happens(&mut self.dice.random) {
             packet = self.corrupted(packet, drops);
         }
@@ -237,8 +286,8 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
         }
     }
 
-    /// `packet` with one bit flipped. Of a packet that stands for several segments only the first is hit: the others wait in
-    /// `pieces`.
+    /// `packet` with one bit flipped. Of a packet that stands for several segments only the first
+    /// is hit: the others wait in `pieces`.
     fn corrupted(&mut self, packet: P, drops: &mut Drops<P>) -> P {
         let (whole, mut bytes) = (packet.len(), Bytes::ZERO);
         let pieces = &mut self.pieces;
@@ -249,7 +298,10 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
         let mut first = match split {
             Ok(()) => {
                 self.counters.split += 1;
-                drops.note_births((pieces.len() as u64).saturating_sub(1), bytes.saturating_sub(whole));
+                drops.note_births(
+                    (pieces.len() as u64).saturating_sub(1),
+                    bytes.saturating_sub(whole),
+                );
                 pieces.pop_front().expect("a packet is split into some")
             }
             Err(packet) => packet,
@@ -270,26 +322,42 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
             self.backlog.add(len);
             return self.overtaking.push_front(packet);
         }
-        let number = if self.delay.is_fixed() { 0 } else { self.dice.delay.next(&mut self.dice.random) };
+        let number = if self.delay.is_fixed() {
+            0
+        } else {
+            self.dice.delay.next(&mut self.dice.random)
+        };
         let mut leaves = after(now, self.delay.at(number));
         let empty = self.packets.front(self.queue).is_none();
         if let Some(link) = &self.config.link {
-            // The link is busy until the last packet left. Waiting for it counts as part of the delay.
+            // The link is busy until the last packet left. Waiting for it counts as part of the
+            // delay.
             if !empty {
                 leaves = leaves.max(self.last_leaves);
             }
             leaves += link.time(len);
         }
-        self.last_leaves = if empty { leaves } else { leaves.max(self.last_leaves) };
+        self.last_leaves = if empty {
+            leaves
+        } else {
+            leaves.max(self.last_leaves)
+        };
         self.backlog.add(len);
         self.packets.push(&mut self.queue, leaves, packet);
     }
 
     /// Whether the next packet is one that overtakes.
     fn overtakes(&mut self) -> bool {
-        let Some(Reorder { gap, .. }) = self.config.reorder else { return false };
-        let overtakes = self.since_overtaking >= gap - 1 && self.dice.reorder.happens(&mut self.dice.random);
-        self.since_overtaking = if overtakes { 0 } else { self.since_overtaking.saturating_add(1) };
+        let Some(Reorder { gap, .. }) = self.config.reorder else {
+            return false;
+        };
+        let overtakes =
+            self.since_overtaking >= gap - 1 && self.dice.reorder.happens(&mut self.dice.random);
+        self.since_overtaking = if overtakes {
+            0
+        } else {
+            self.since_overtaking.saturating_add(1)
+        };
         self.counters.overtook += u64::from(overtakes);
         overtakes
     }
@@ -340,21 +408,40 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Netem<P, Q> {
         if !self.overtaking.is_empty() {
             return Some(Instant::ZERO);
         }
-        let opens = self.window.as_ref().map_or(Instant::ZERO, |window| window.opens);
-        let first = self.packets.front(self.queue).map(|(leaves, _)| leaves.max(opens));
+        let opens = self
+            .window
+            .as_ref()
+            .map_or(Instant::ZERO, |window| window.opens);
+        let first = self
+            .packets
+            .front(self.queue)
+            .map(|(leaves, _)| leaves.max(opens));
         let below = self.child.as_ref().and_then(Q::ready_at);
         first.into_iter().chain(below).min()
     }
 
     fn backlog(&self) -> Backlog {
-        let Backlog { packets, bytes } = self.child.as_ref().map_or_else(Backlog::default, Q::backlog);
-        Backlog { packets: self.backlog.packets + packets, bytes: self.backlog.bytes + bytes }
+        let Backlog { packets, bytes } = self
+            .child
+            .as_ref()
+            .map_or_else(Backlog::default, Q::backlog);
+        Backlog {
+            packets: self.backlog.packets + packets,
+            bytes: self.backlog.bytes + bytes,
+        }
     }
 }
 
 impl<P, Q: Inspect> Inspect for Netem<P, Q> {
     fn report(&self) -> Report {
-        let Counters { lost, ecn_mark, duplicated, corrupted, overtook, split } = self.counters;
+        let Counters {
+            lost,
+            ecn_mark,
+            duplicated,
+            corrupted,
+            overtook,
+            split,
+        } = self.counters;
         Report {
             kind: "netem",
             id: (self.handle > 0).then_some(ClassId::new(self.handle, 0)),
@@ -375,10 +462,16 @@ impl<P, Q: Inspect> Inspect for Netem<P, Q> {
 }
 
 impl<P: Item, Q: Qdisc<P> + Inspect + Change<P>> Change<P> for Netem<P, Q> {
-    fn change(&mut self, words: &mut Words<'_>, _now: Instant, _drops: &mut Drops<P>) -> Result<(), ParseError> {
+    fn change(
+        &mut self,
+        words: &mut Words<'_>,
+        _now: Instant,
+        _drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
         let mut config = self.config.clone();
         words.apply(&mut config)?;
-        self.reconfigure(config).map_err(|error| words.refused("netem", error))
+        self.reconfigure(config)
+            .map_err(|error| words.refused("netem", error))
     }
 
     /// Its one class has no options of its own; classes below may.
@@ -390,8 +483,16 @@ impl<P: Item, Q: Qdisc<P> + Inspect + Change<P>> Change<P> for Netem<P, Q> {
         drops: &mut Drops<P>,
     ) -> Result<(), ParseError> {
         match &mut self.child {
-            Some(child) if class.major != self.handle => child.change_class(class, words, now, drops),
-            _ => Err(ParseError { at: words.here(), problem: Problem::NoClass { kind: "netem", class } }),
+            Some(child) if class.major != self.handle => {
+                child.change_class(class, words, now, drops)
+            }
+            _ => Err(ParseError {
+                at: words.here(),
+                problem: Problem::NoClass {
+                    kind: "netem",
+                    class,
+                },
+            }),
         }
     }
 
@@ -405,7 +506,13 @@ impl<P: Item, Q: Qdisc<P> + Inspect + Change<P>> Change<P> for Netem<P, Q> {
         match &mut self.child {
             Some(child) if class == ClassId::new(self.handle, 1) => child.change(words, now, drops),
             Some(child) => child.change_below(class, words, now, drops),
-            None => Err(ParseError { at: words.here(), problem: Problem::NoClass { kind: "netem", class } }),
+            None => Err(ParseError {
+                at: words.here(),
+                problem: Problem::NoClass {
+                    kind: "netem",
+                    class,
+                },
+            }),
         }
     }
 }

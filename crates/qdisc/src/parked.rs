@@ -1,9 +1,12 @@
-//! [`Parked`]: a discipline whose next packet can be looked at before it is taken, for parents that need its length.
+//! [`Parked`]: a discipline whose next packet can be looked at before it is taken, for parents that
+//! need its length.
 //!
-//! FIFOs and strict priorities can be looked into ([`Qdisc::peek_len`]), and a packet of a higher band that comes meanwhile still goes
-//! first. There is no way to look into a discipline that drops at dequeue without letting it decide. There, looking takes the
-//! packet out for good and keeps it here, counted in the backlog here but not in the limits of the discipline; taking it later asks
-//! the discipline nothing. Its sojourn time was judged when it was looked at: while it waits here it ages unmeasured, as in Linux.
+//! FIFOs and strict priorities can be looked into ([`Qdisc::peek_len`]), and a packet of a higher
+//! band that comes meanwhile still goes first. There is no way to look into a discipline that drops
+//! at dequeue without letting it decide. There, looking takes the packet out for good and keeps it
+//! here, counted in the backlog here but not in the limits of the discipline; taking it later asks
+//! the discipline nothing. Its sojourn time was judged when it was looked at: while it waits here
+//! it ages unmeasured, as in Linux.
 
 use tautline_base::{Bytes, Instant, Item};
 
@@ -23,7 +26,10 @@ pub struct Parked<P, Q> {
 impl<P: Item, Q: Qdisc<P>> Parked<P, Q> {
     /// Wraps `inner`.
     pub fn new(inner: Q) -> Self {
-        Self { inner, parked: None }
+        Self {
+            inner,
+            parked: None,
+        }
     }
 
     /// The packet that was looked at and had to be taken out for that.
@@ -43,11 +49,17 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Parked<P, Q> {
     }
 
     fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
-        self.parked.take().or_else(|| self.inner.dequeue(now, drops))
+        self.parked
+            .take()
+            .or_else(|| self.inner.dequeue(now, drops))
     }
 
     fn ready_at(&self) -> Option<Instant> {
-        if self.parked.is_some() { Some(Instant::ZERO) } else { self.inner.ready_at() }
+        if self.parked.is_some() {
+            Some(Instant::ZERO)
+        } else {
+            self.inner.ready_at()
+        }
     }
 
     fn backlog(&self) -> Backlog {
@@ -58,7 +70,8 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Parked<P, Q> {
         backlog
     }
 
-    /// Here `None` means that there is none to give: a shaper may be closed, an AQM may just have dropped everything.
+    /// Here `None` means that there is none to give: a shaper may be closed, an AQM may just have
+    /// dropped everything.
     fn peek_len(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<Bytes> {
         if self.parked.is_none() {
             // Asked once: each parent that asked twice would double the calls to whatever is below.
@@ -78,7 +91,12 @@ impl<P, Q: Inspect> Inspect for Parked<P, Q> {
 }
 
 impl<P: Item, Q: Change<P>> Change<P> for Parked<P, Q> {
-    fn change(&mut self, words: &mut Words<'_>, now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
+    fn change(
+        &mut self,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
         self.inner.change(words, now, drops)
     }
 
@@ -116,61 +134,103 @@ mod tests {
 
     #[test]
     fn a_packet_looked_at_stays_counted_and_comes_next() {
-        let (mut queue, mut drops) = (Ledger::new(Parked::new(Pfifo::new(Config { limit: 2 }))), Drops::new());
+        let (mut queue, mut drops) = (
+            Ledger::new(Parked::new(Pfifo::new(Config { limit: 2 }))),
+            Drops::new(),
+        );
         for id in 0..2 {
             queue.enqueue(Probe::new(id).sized(100 + id), Instant::ZERO, &mut drops);
         }
         let before = queue.backlog();
         for _ in 0..2 {
-            assert_eq!(queue.peek_len(Instant::ZERO, &mut drops), Some(Bytes::new(100)));
+            assert_eq!(
+                queue.peek_len(Instant::ZERO, &mut drops),
+                Some(Bytes::new(100))
+            );
             assert_eq!(queue.backlog(), before);
         }
         for id in 0..2 {
             assert_eq!(queue.ready_at(), Some(Instant::ZERO));
-            assert_eq!(queue.dequeue(Instant::ZERO, &mut drops).map(|packet| packet.id), Some(id));
+            assert_eq!(
+                queue
+                    .dequeue(Instant::ZERO, &mut drops)
+                    .map(|packet| packet.id),
+                Some(id)
+            );
         }
         assert_eq!(queue.ready_at(), None);
         assert!(queue.peek_len(Instant::ZERO, &mut drops).is_none() && queue.backlog().is_empty());
     }
 
-    /// As Linux' shapers over its default discipline: who comes late into a higher band still goes first.
+    /// As Linux' shapers over its default discipline: who comes late into a higher band still goes
+    /// first.
     #[test]
     fn strict_priorities_are_looked_into() {
         let mut queue = Ledger::new(Parked::new(PfifoFast::new(pfifo_fast::Config::default())));
         let mut drops = Drops::new();
         queue.enqueue(Probe::new(0).sized(100), Instant::ZERO, &mut drops);
-        assert_eq!(queue.peek_len(Instant::ZERO, &mut drops), Some(Bytes::new(100)));
-        queue.enqueue(Probe::new(1).sized(101).with_priority(6), Instant::ZERO, &mut drops);
-        assert_eq!(queue.peek_len(Instant::ZERO, &mut drops), Some(Bytes::new(101)));
+        assert_eq!(
+            queue.peek_len(Instant::ZERO, &mut drops),
+            Some(Bytes::new(100))
+        );
+        queue.enqueue(
+            Probe::new(1).sized(101).with_priority(6),
+            Instant::ZERO,
+            &mut drops,
+        );
+        assert_eq!(
+            queue.peek_len(Instant::ZERO, &mut drops),
+            Some(Bytes::new(101))
+        );
         assert!(queue.inner().parked().is_none());
-        assert_eq!([0; 2].map(|_| queue.dequeue(Instant::ZERO, &mut drops).map(|packet| packet.id)), [Some(1), Some(0)]);
+        assert_eq!(
+            [0; 2].map(|_| queue
+                .dequeue(Instant::ZERO, &mut drops)
+                .map(|packet| packet.id)),
+            [Some(1), Some(0)]
+        );
     }
 
     /// What cannot be looked into gives its packet up: it goes next, whoever comes.
     #[test]
     fn an_aqm_gives_up_the_packet_that_is_looked_at() {
-        let mut queue = Ledger::new(Parked::new(Codel::new(codel::Config::default()).expect("valid")));
+        let mut queue = Ledger::new(Parked::new(
+            Codel::new(codel::Config::default()).expect("valid"),
+        ));
         let mut drops = Drops::new();
         for id in 0..2 {
             queue.enqueue(Probe::new(id), Instant::ZERO, &mut drops);
         }
         assert!(queue.peek_len(Instant::ZERO, &mut drops).is_some());
         assert_eq!(queue.inner().parked().map(|packet| packet.id), Some(0));
-        assert_eq!((queue.backlog().packets, queue.inner().inner().backlog().packets), (2, 1));
+        assert_eq!(
+            (
+                queue.backlog().packets,
+                queue.inner().inner().backlog().packets
+            ),
+            (2, 1)
+        );
     }
 
-    /// As many calls at the bottom however deep it lies: a parent that asked twice would double them at every level.
+    /// As many calls at the bottom however deep it lies: a parent that asked twice would double
+    /// them at every level.
     #[test]
     fn looking_costs_no_more_than_the_depth() {
         let root = "qdisc handle 1: tbf rate 1gbit burst 1mb limit 1mb".to_string();
-        let below = |tree, above: u32| std::format!("{tree}; qdisc parent {above:x}:1 handle {:x}: prio", above + 1);
+        let below = |tree, above: u32| {
+            std::format!(
+                "{tree}; qdisc parent {above:x}:1 handle {:x}: prio",
+                above + 1
+            )
+        };
         let deep = (1..16).fold(root, below);
         let mut queue = build::<Probe>(&deep).expect("a tree");
         let mut drops = Drops::new();
         for id in 0..100 {
             queue.enqueue(Probe::new(id).with_priority(6), Instant::ZERO, &mut drops);
         }
-        let left = core::iter::from_fn(|| queue.dequeue(Instant::ZERO, &mut drops)).map(|packet| packet.id);
+        let left = core::iter::from_fn(|| queue.dequeue(Instant::ZERO, &mut drops))
+            .map(|packet| packet.id);
         assert!(left.eq(0..100));
     }
 }

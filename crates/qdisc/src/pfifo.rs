@@ -1,4 +1,5 @@
-//! [`Pfifo`]: first in, first out, bounded in packets, dropping the newcomer when full (`tc`'s `pfifo`).
+//! [`Pfifo`]: first in, first out, bounded in packets, dropping the newcomer when full (`tc`'s
+//! `pfifo`).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -16,7 +17,8 @@ pub type Pfifo<P> = Fifo<P, Config>;
 /// Parameters of [`Pfifo`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Packets it holds at most. Default 1000, the transmit queue length of a Linux Ethernet device.
+    /// Packets it holds at most. Default 1000, the transmit queue length of a Linux Ethernet
+    /// device.
     pub limit: u32,
 }
 

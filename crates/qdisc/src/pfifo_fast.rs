@@ -1,7 +1,8 @@
-//! [`PfifoFast`]: three FIFOs in strict priority, Linux's default discipline for a single-queue device (`tc`'s `pfifo_fast`).
+//! [`PfifoFast`]: three FIFOs in strict priority, Linux's default discipline for a single-queue
+//! device (`tc`'s `pfifo_fast`).
 //!
-//! Linux gives each band a ring of its own, so the three together hold up to three limits; ns-3 shares one limit among them. This
-//! follows Linux. The priomap is fixed, as it is there.
+//! Linux gives each band a ring of its own, so the three together hold up to three limits; ns-3
+//! shares one limit among them. This follows Linux. The priomap is fixed, as it is there.
 
 use alloc::string::ToString;
 use alloc::vec;
@@ -19,12 +20,14 @@ use crate::words::{Options, PACKETS, ParseError, Word, Words, units};
 /// Number of bands; band 0 is served first.
 pub const BANDS: usize = 3;
 
-/// Band of each local priority (`Item::priority`): `tc`'s `priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1`.
+/// Band of each local priority (`Item::priority`): `tc`'s `priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1
+/// 1`.
 pub const PRIOMAP: [u8; 16] = [1, 2, 2, 2, 1, 2, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1];
 
-/// Local priority that Linux derives from a TOS byte (when an application sets `IP_TOS`, when it forwards IPv4): best effort
-/// 0, bulk 2, interactive 6, interactive bulk 4. Only the four bits of the old TOS definition count; with today's meaning of the
-/// byte these are the lower three DSCP bits and one ECN bit, and the latter changes nothing.
+/// Local priority that Linux derives from a TOS byte (when an application sets `IP_TOS`, when it
+/// forwards IPv4): best effort 0, bulk 2, interactive 6, interactive bulk 4. Only the four bits of
+/// the old TOS definition count; with today's meaning of the byte these are the lower three DSCP
+/// bits and one ECN bit, and the latter changes nothing.
 pub const fn priority_of_tos(tos: u8) -> u8 {
     const BY_DELAY_AND_THROUGHPUT: [u8; 4] = [0, 2, 6, 4];
     BY_DELAY_AND_THROUGHPUT[(tos as usize & 0x18) >> 3]
@@ -33,7 +36,8 @@ pub const fn priority_of_tos(tos: u8) -> u8 {
 /// Parameters of [`PfifoFast`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Packets each band holds at most. Default 1000, the transmit queue length of a Linux Ethernet device.
+    /// Packets each band holds at most. Default 1000, the transmit queue length of a Linux Ethernet
+    /// device.
     pub limit: u32,
     /// When the place of a packet that left is free again. Default [`Places::AtOnce`].
     pub places: Places,
@@ -41,14 +45,20 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { limit: 1000, places: Places::AtOnce }
+        Self {
+            limit: 1000,
+            places: Places::AtOnce,
+        }
     }
 }
 
 impl Config {
     /// As Linux behaves: with [`Places::Batched`].
     pub fn linux() -> Self {
-        Self { places: Places::Batched, ..Self::default() }
+        Self {
+            places: Places::Batched,
+            ..Self::default()
+        }
     }
 }
 
@@ -58,9 +68,9 @@ pub enum Places {
     /// At once: a band holds its limit.
     #[default]
     AtOnce,
-    /// When 16 packets have left, or the last place of the ring, as in Linux since 4.16, whose rings spare the two processors a
-    /// cache line that way: a full band of `limit` packets may refuse a newcomer up to 15 packets early. Rings of fewer than 32
-    /// places are not batched.
+    /// When 16 packets have left, or the last place of the ring, as in Linux since 4.16, whose
+    /// rings spare the two processors a cache line that way: a full band of `limit` packets may
+    /// refuse a newcomer up to 15 packets early. Rings of fewer than 32 places are not batched.
     Batched,
 }
 
@@ -74,7 +84,9 @@ impl fmt::Display for Places {
 }
 
 fn parse_places(text: &str) -> Option<Places> {
-    [Places::AtOnce, Places::Batched].into_iter().find(|places| places.to_string() == text)
+    [Places::AtOnce, Places::Batched]
+        .into_iter()
+        .find(|places| places.to_string() == text)
 }
 
 /// Packets whose places Linux' rings free together: two cache lines of pointers.
@@ -123,7 +135,10 @@ impl Options for Config {
     }
 
     fn options(&self) -> Vec<(&'static str, Value)> {
-        vec![("limit", Value::Packets(self.limit.into())), ("places", Value::Word(self.places.to_string()))]
+        vec![
+            ("limit", Value::Packets(self.limit.into())),
+            ("places", Value::Word(self.places.to_string())),
+        ]
     }
 }
 
@@ -140,14 +155,20 @@ impl<P> PfifoFast<P> {
     pub fn new(config: Config) -> Self {
         let limit = config.limit;
         let bands = core::array::from_fn(|_| Pfifo::new(pfifo::Config { limit }));
-        Self { config, bands, rings: [Ring::default(); BANDS] }
+        Self {
+            config,
+            bands,
+            rings: [Ring::default(); BANDS],
+        }
     }
 
     /// Takes new parameters. Packets above a lowered limit stay.
     pub fn reconfigure(&mut self, config: Config) {
         let limit = config.limit;
         (self.config, self.rings) = (config, [Ring::default(); BANDS]);
-        self.bands.iter_mut().for_each(|band| band.reconfigure(pfifo::Config { limit }));
+        self.bands
+            .iter_mut()
+            .for_each(|band| band.reconfigure(pfifo::Config { limit }));
     }
 }
 
@@ -158,14 +179,19 @@ impl<P: Item> Qdisc<P> for PfifoFast<P> {
         if self.rings[band].spent == 0 {
             return fifo.enqueue(packet, now, drops);
         }
-        fifo.reconfigure(pfifo::Config { limit: limit.saturating_sub(self.rings[band].spent) });
+        fifo.reconfigure(pfifo::Config {
+            limit: limit.saturating_sub(self.rings[band].spent),
+        });
         fifo.enqueue(packet, now, drops);
         fifo.reconfigure(pfifo::Config { limit });
     }
 
     fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
-        let (ring, packet) =
-            self.bands.iter_mut().zip(&mut self.rings).find_map(|(band, ring)| Some((ring, band.dequeue(now, drops)?)))?;
+        let (ring, packet) = self
+            .bands
+            .iter_mut()
+            .zip(&mut self.rings)
+            .find_map(|(band, ring)| Some((ring, band.dequeue(now, drops)?)))?;
         if self.config.places == Places::Batched {
             ring.read(self.config.limit);
         }
@@ -179,12 +205,17 @@ impl<P: Item> Qdisc<P> for PfifoFast<P> {
     fn backlog(&self) -> Backlog {
         self.bands.iter().fold(Backlog::default(), |sum, band| {
             let band = band.backlog();
-            Backlog { packets: sum.packets + band.packets, bytes: sum.bytes + band.bytes }
+            Backlog {
+                packets: sum.packets + band.packets,
+                bytes: sum.bytes + band.bytes,
+            }
         })
     }
 
     fn peek_len(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<Bytes> {
-        self.bands.iter_mut().find_map(|band| band.peek_len(now, drops))
+        self.bands
+            .iter_mut()
+            .find_map(|band| band.peek_len(now, drops))
     }
 }
 
@@ -192,7 +223,10 @@ impl<P> Inspect for PfifoFast<P> {
     fn report(&self) -> Report {
         // What cannot be chosen is shown nevertheless, as in Linux.
         let priomap = PRIOMAP.iter().map(|&band| band.into()).collect();
-        let mut options = vec![("bands", Value::Count(3)), ("priomap", Value::List(priomap))];
+        let mut options = vec![
+            ("bands", Value::Count(3)),
+            ("priomap", Value::List(priomap)),
+        ];
         options.extend(self.config.options());
         Report {
             kind: "pfifo_fast",
@@ -204,7 +238,12 @@ impl<P> Inspect for PfifoFast<P> {
 }
 
 impl<P: Item> Change<P> for PfifoFast<P> {
-    fn change(&mut self, words: &mut Words<'_>, _now: Instant, _drops: &mut Drops<P>) -> Result<(), ParseError> {
+    fn change(
+        &mut self,
+        words: &mut Words<'_>,
+        _now: Instant,
+        _drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
         let mut config = self.config.clone();
         words.apply(&mut config)?;
         self.reconfigure(config);
@@ -218,7 +257,9 @@ mod tests {
     use crate::testing::{Probe, ids};
 
     fn drain(fifo: &mut PfifoFast<Probe>) -> Vec<u32> {
-        ids(core::iter::from_fn(|| fifo.dequeue(Instant::ZERO, &mut Drops::new())))
+        ids(core::iter::from_fn(|| {
+            fifo.dequeue(Instant::ZERO, &mut Drops::new())
+        }))
     }
 
     /// spec/qdisc.md §3, worked: priorities 0, 2, 6, 0 leave as C, A, D, B.
@@ -226,7 +267,11 @@ mod tests {
     fn bands_leave_in_strict_priority_and_in_order() {
         let (mut fifo, mut drops) = (PfifoFast::new(Config::default()), Drops::new());
         for (id, priority) in [(b'A', 0), (b'B', 2), (b'C', 6), (b'D', 0)] {
-            fifo.enqueue(Probe::new(id.into()).with_priority(priority), Instant::ZERO, &mut drops);
+            fifo.enqueue(
+                Probe::new(id.into()).with_priority(priority),
+                Instant::ZERO,
+                &mut drops,
+            );
         }
         assert_eq!(drain(&mut fifo), [b'C', b'A', b'D', b'B'].map(u32::from));
         assert!(drops.is_empty());
@@ -235,30 +280,54 @@ mod tests {
     /// Linux: each band has the whole limit to itself, and only the full band drops.
     #[test]
     fn the_limit_is_per_band() {
-        let (mut fifo, mut drops) = (PfifoFast::new(Config { limit: 2, ..Config::default() }), Drops::new());
+        let (mut fifo, mut drops) = (
+            PfifoFast::new(Config {
+                limit: 2,
+                ..Config::default()
+            }),
+            Drops::new(),
+        );
         for id in 0..9 {
             let priority = [0, 2, 6][id as usize % 3];
-            fifo.enqueue(Probe::new(id).with_priority(priority), Instant::ZERO, &mut drops);
+            fifo.enqueue(
+                Probe::new(id).with_priority(priority),
+                Instant::ZERO,
+                &mut drops,
+            );
         }
         assert_eq!(ids(drops.drain().map(|(packet, _)| packet)), [6, 7, 8]);
         assert_eq!(fifo.backlog().packets, 6);
     }
 
-    /// Linux, seen in traces: a full ring of 40 has no place again before 16 packets have left, or its end was read.
+    /// Linux, seen in traces: a full ring of 40 has no place again before 16 packets have left, or
+    /// its end was read.
     #[test]
     fn linux_frees_places_in_batches() {
-        let (mut fifo, mut drops) = (PfifoFast::new(Config { limit: 40, ..Config::linux() }), Drops::new());
+        let (mut fifo, mut drops) = (
+            PfifoFast::new(Config {
+                limit: 40,
+                ..Config::linux()
+            }),
+            Drops::new(),
+        );
         let mut fill = |fifo: &mut PfifoFast<Probe>| {
             (0..99).for_each(|id| fifo.enqueue(Probe::new(id), Instant::ZERO, &mut drops));
             99 - drops.drain().count()
         };
         assert_eq!(fill(&mut fifo), 40);
         let mut taken = |fifo: &mut PfifoFast<Probe>, count| {
-            (0..count).for_each(|_| assert!(fifo.dequeue(Instant::ZERO, &mut Drops::new()).is_some()));
+            (0..count)
+                .for_each(|_| assert!(fifo.dequeue(Instant::ZERO, &mut Drops::new()).is_some()));
             fill(fifo)
         };
-        assert_eq!([15, 1, 16, 7, 1].map(|count| taken(&mut fifo, count)), [0, 16, 16, 0, 8]);
-        let mut small = PfifoFast::new(Config { limit: 31, ..Config::linux() });
+        assert_eq!(
+            [15, 1, 16, 7, 1].map(|count| taken(&mut fifo, count)),
+            [0, 16, 16, 0, 8]
+        );
+        let mut small = PfifoFast::new(Config {
+            limit: 31,
+            ..Config::linux()
+        });
         assert_eq!([taken(&mut small, 0), taken(&mut small, 1)], [31, 1]);
     }
 
@@ -288,16 +357,25 @@ mod tests {
         }
     }
 
-    /// ns-3's pfifo-fast suite: TOS 00-06 to band 1, 08-0e to 2, 10-16 to 0, 18-1e to 1; AFx1 to 2, AFx2 to 0, AFx3, CSn, EF to 1.
+    /// ns-3's pfifo-fast suite: TOS 00-06 to band 1, 08-0e to 2, 10-16 to 0, 18-1e to 1; AFx1 to 2,
+    /// AFx2 to 0, AFx3, CSn, EF to 1.
     #[test]
     fn tos_and_dscp_reach_the_bands_that_ns3_expects() {
         let band = |tos| PRIOMAP[usize::from(priority_of_tos(tos))];
         for tos in 0..0x20 {
-            assert_eq!(band(tos), [1, 2, 0, 1][usize::from(tos) >> 3], "tos {tos:#x}");
+            assert_eq!(
+                band(tos),
+                [1, 2, 0, 1][usize::from(tos) >> 3],
+                "tos {tos:#x}"
+            );
         }
         for class in 1..=4u8 {
             for (precedence, expected) in [(1, 2), (2, 0), (3, 1)] {
-                assert_eq!(band((class << 3 | precedence << 1) << 2), expected, "AF{class}{precedence}");
+                assert_eq!(
+                    band((class << 3 | precedence << 1) << 2),
+                    expected,
+                    "AF{class}{precedence}"
+                );
             }
         }
         for dscp in (0..8).map(|class| class << 3).chain([46]) {

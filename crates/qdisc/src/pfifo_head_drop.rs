@@ -1,5 +1,6 @@
-//! [`PfifoHeadDrop`]: first in, first out, bounded in packets, dropping the oldest when full (`tc`'s `pfifo_head_drop`). The sender
-//! learns of the loss a whole queue earlier, and what is delivered is fresh.
+//! [`PfifoHeadDrop`]: first in, first out, bounded in packets, dropping the oldest when full
+//! (`tc`'s `pfifo_head_drop`). The sender learns of the loss a whole queue earlier, and what is
+//! delivered is fresh.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -17,7 +18,8 @@ pub type PfifoHeadDrop<P> = Fifo<P, Config>;
 /// Parameters of [`PfifoHeadDrop`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Packets it holds at most; with 0 the newcomer is dropped. Default 1000, the transmit queue length of a Linux Ethernet device.
+    /// Packets it holds at most; with 0 the newcomer is dropped. Default 1000, the transmit queue
+    /// length of a Linux Ethernet device.
     pub limit: u32,
 }
 

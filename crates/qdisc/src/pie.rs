@@ -1,4 +1,5 @@
-//! [`Pie`]: proportional integral controller enhanced (RFC 8033; RFC 8034 for DOCSIS; `tc`'s `pie`).
+//! [`Pie`]: proportional integral controller enhanced (RFC 8033; RFC 8034 for DOCSIS; `tc`'s
+//! `pie`).
 //!
 //! | module | holds |
 //! |---|---|
@@ -41,19 +42,28 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { limit: 1000, pie: Params::default() }
+        Self {
+            limit: 1000,
+            pie: Params::default(),
+        }
     }
 }
 
 impl Config {
     /// As Linux' `pie` behaves, with a timer of 250 ticks per second.
     pub fn linux() -> Self {
-        Self { pie: Params::linux(), ..Self::default() }
+        Self {
+            pie: Params::linux(),
+            ..Self::default()
+        }
     }
 
     /// As RFC 8034 asks of a DOCSIS modem that buffers `limit` full packets.
     pub fn docsis(limit: u32) -> Self {
-        Self { limit, pie: Params::docsis(Bytes::new(1514) * u64::from(limit)) }
+        Self {
+            limit,
+            pie: Params::docsis(Bytes::new(1514) * u64::from(limit)),
+        }
     }
 }
 
@@ -71,8 +81,18 @@ impl Options for Config {
     fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
         match option.text {
             "limit" => self.limit = words.value(option, units::parse_packets, PACKETS)?,
-            "linux" => self.pie = Params { seed: self.pie.seed, ..Params::linux() },
-            "docsis" => self.pie = Params { seed: self.pie.seed, ..Self::docsis(self.limit).pie },
+            "linux" => {
+                self.pie = Params {
+                    seed: self.pie.seed,
+                    ..Params::linux()
+                }
+            }
+            "docsis" => {
+                self.pie = Params {
+                    seed: self.pie.seed,
+                    ..Self::docsis(self.limit).pie
+                }
+            }
             _ => return self.pie.set(option, words),
         }
         Ok(true)
@@ -92,8 +112,8 @@ pub struct Pie<P> {
     aqm: Aqm,
     state: State,
     queue: Queue<P>,
-    /// Only with [`Law::Linux`]: a packet that a parent has looked at. For Linux it has left, as far as rate and delay are concerned,
-    /// and still counts in backlog and limit.
+    /// Only with [`Law::Linux`]: a packet that a parent has looked at. For Linux it has left, as
+    /// far as rate and delay are concerned, and still counts in backlog and limit.
     looked_at: Option<P>,
     packets_in: u64,
     overlimit: u64,
@@ -156,10 +176,16 @@ impl<P: Item> Pie<P> {
 }
 
 impl<P: Item> Change<P> for Pie<P> {
-    fn change(&mut self, words: &mut Words<'_>, _now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
+    fn change(
+        &mut self,
+        words: &mut Words<'_>,
+        _now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
         let mut config = self.config.clone();
         words.apply(&mut config)?;
-        self.reconfigure(config, drops).map_err(|error| words.refused("pie", error))
+        self.reconfigure(config, drops)
+            .map_err(|error| words.refused("pie", error))
     }
 }
 
@@ -171,7 +197,11 @@ impl<P: Item> Qdisc<P> for Pie<P> {
             self.aqm.overflowed(&mut self.state);
             return drops.push(packet, DropReason::Overlimit);
         }
-        if self.aqm.admit(&mut self.state, &mut packet, held.bytes, now) == Verdict::Dropped {
+        if self
+            .aqm
+            .admit(&mut self.state, &mut packet, held.bytes, now)
+            == Verdict::Dropped
+        {
             return drops.push(packet, DropReason::Early);
         }
         packet.set_enqueued(now);
@@ -183,7 +213,9 @@ impl<P: Item> Qdisc<P> for Pie<P> {
     fn dequeue(&mut self, now: Instant, _drops: &mut Drops<P>) -> Option<P> {
         let held = self.held().bytes;
         self.aqm.catch_up(&mut self.state, held, now);
-        self.looked_at.take().or_else(|| self.aqm.dequeue(&mut self.state, &mut self.queue, now))
+        self.looked_at
+            .take()
+            .or_else(|| self.aqm.dequeue(&mut self.state, &mut self.queue, now))
     }
 
     fn ready_at(&self) -> Option<Instant> {
@@ -211,13 +243,21 @@ impl<P> Inspect for Pie<P> {
         let counters = vec![
             ("prob", Value::Share(self.state.probability())),
             ("delay", Value::Time(self.aqm.delay(&self.state))),
-            ("avg_dq_rate", Value::Count(self.aqm.departure_rate(&self.state))),
+            (
+                "avg_dq_rate",
+                Value::Count(self.aqm.departure_rate(&self.state)),
+            ),
             ("pkts_in", Value::Count(self.packets_in)),
             ("overlimit", Value::Count(self.overlimit)),
             ("dropped", Value::Count(dropped + self.overlimit)),
             ("maxq", Value::Count(self.max_queue as u64)),
             ("ecn_mark", Value::Count(ecn_mark)),
         ];
-        Report { kind: "pie", options: self.config.options(), counters, ..Report::default() }
+        Report {
+            kind: "pie",
+            options: self.config.options(),
+            counters,
+            ..Report::default()
+        }
     }
 }

@@ -1,8 +1,10 @@
-//! [`Prio`]: bands in strict priority, each with a discipline of its own (spec/qdisc.md §15; `tc`'s `prio`).
+//! [`Prio`]: bands in strict priority, each with a discipline of its own (spec/qdisc.md §15; `tc`'s
+//! `prio`).
 //!
-//! A band is served while no lower-numbered one yields a packet; one that holds packets back (a shaper) is passed over. Filters
-//! choose the band, by class: band *n* is class *n* + 1. Without one that decides, the priomap does. A packet's local
-//! priority has four bits and can name no class, so the first step of Linux' classification does not arise.
+//! A band is served while no lower-numbered one yields a packet; one that holds packets back (a
+//! shaper) is passed over. Filters choose the band, by class: band *n* is class *n* + 1. Without
+//! one that decides, the priomap does. A packet's local priority has four bits and can name no
+//! class, so the first step of Linux' classification does not arise.
 
 #[cfg(test)]
 mod tests;
@@ -35,14 +37,24 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { bands: 3, priomap: PRIOMAP }
+        Self {
+            bands: 3,
+            priomap: PRIOMAP,
+        }
     }
 }
 
 impl Config {
     fn check(&self) -> Result<(), ConfigError> {
-        ConfigError::check((2..=16).contains(&self.bands), "bands", self.bands, "from 2 to 16")?;
-        self.priomap.iter().try_for_each(|band| ConfigError::check(*band < self.bands, "priomap", band, "less than `bands`"))
+        ConfigError::check(
+            (2..=16).contains(&self.bands),
+            "bands",
+            self.bands,
+            "from 2 to 16",
+        )?;
+        self.priomap.iter().try_for_each(|band| {
+            ConfigError::check(*band < self.bands, "priomap", band, "less than `bands`")
+        })
     }
 }
 
@@ -60,7 +72,11 @@ impl Options for Config {
         match option.text {
             "bands" => self.bands = words.value(option, |text| text.parse().ok(), NUMBER)?,
             "priomap" => {
-                let is_number = |words: &Words<'_>| words.peek().is_some_and(|word| word.text.parse::<u8>().is_ok());
+                let is_number = |words: &Words<'_>| {
+                    words
+                        .peek()
+                        .is_some_and(|word| word.text.parse::<u8>().is_ok())
+                };
                 for (priority, band) in self.priomap.iter_mut().enumerate() {
                     if priority == 0 || is_number(words) {
                         *band = words.value(option, |text| text.parse().ok(), NUMBER)?;
@@ -76,7 +92,10 @@ impl Options for Config {
 
     fn options(&self) -> Vec<(&'static str, Value)> {
         let priomap = self.priomap.iter().map(|&band| band.into()).collect();
-        vec![("bands", Value::Count(self.bands.into())), ("priomap", Value::List(priomap))]
+        vec![
+            ("bands", Value::Count(self.bands.into())),
+            ("priomap", Value::List(priomap)),
+        ]
     }
 }
 
@@ -96,15 +115,25 @@ impl<P: Item, Q: Qdisc<P>> Prio<P, Q> {
     pub fn new(handle: u16, config: Config, children: Vec<Q>) -> Result<Self, ConfigError> {
         config.check()?;
         let one_each = children.len() == usize::from(config.bands);
-        ConfigError::check(one_each, "bands", config.bands, "the number of disciplines given")?;
+        ConfigError::check(
+            one_each,
+            "bands",
+            config.bands,
+            "the number of disciplines given",
+        )?;
         let mut bands = Children::new(handle);
         for (minor, child) in (1..).zip(children) {
             bands.insert(ClassId::new(handle, minor), Parked::new(child))?;
         }
-        Ok(Self { config, filters: Filters::default(), bands })
+        Ok(Self {
+            config,
+            filters: Filters::default(),
+            bands,
+        })
     }
 
-    /// Takes new parameters. New bands hold what `make` makes; the packets of bands that are no more go to `drops`.
+    /// Takes new parameters. New bands hold what `make` makes; the packets of bands that are no
+    /// more go to `drops`.
     ///
     /// # Errors
     /// If `bands` or `priomap` is outside its range. Then nothing changes.
@@ -120,7 +149,10 @@ impl<P: Item, Q: Qdisc<P>> Prio<P, Q> {
             self.bands.remove(self.bands.len() - 1, drops);
         }
         for minor in self.bands.len() as u16 + 1..=bands as u16 {
-            self.bands.insert(ClassId::new(self.bands.handle().major, minor), Parked::new(make()))?;
+            self.bands.insert(
+                ClassId::new(self.bands.handle().major, minor),
+                Parked::new(make()),
+            )?;
         }
         self.config = config;
         Ok(())
@@ -135,20 +167,35 @@ impl<P: Item, Q: Qdisc<P>> Prio<P, Q> {
     ///
     /// # Errors
     /// If there is no such class. Then nothing changes.
-    pub fn graft(&mut self, class: ClassId, child: Q, drops: &mut Drops<P>) -> Result<(), ConfigError> {
+    pub fn graft(
+        &mut self,
+        class: ClassId,
+        child: Q,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ConfigError> {
         let band = self.bands.known(class, "parent")?;
         self.bands.replace(band, Parked::new(child), drops);
         Ok(())
     }
 
-    /// The band of `packet`; `None` if a filter drops it. A class that is no band means the band of priority 0.
+    /// The band of `packet`; `None` if a filter drops it. A class that is no band means the band of
+    /// priority 0.
     fn classify(&mut self, packet: &mut P, now: Instant) -> Option<usize> {
         match self.filters.classify(packet, now) {
             Verdict::Drop => None,
-            Verdict::Continue => Some(self.config.priomap[usize::from(packet.priority() & 15)].into()),
+            Verdict::Continue => {
+                Some(self.config.priomap[usize::from(packet.priority() & 15)].into())
+            }
             Verdict::Class(class) => {
                 let band = class.minor.wrapping_sub(1);
-                Some(if band < self.config.bands.into() { band } else { self.config.priomap[0].into() }.into())
+                Some(
+                    if band < self.config.bands.into() {
+                        band
+                    } else {
+                        self.config.priomap[0].into()
+                    }
+                    .into(),
+                )
             }
         }
     }
@@ -167,7 +214,9 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Prio<P, Q> {
     }
 
     fn ready_at(&self) -> Option<Instant> {
-        (0..self.bands.len()).filter_map(|band| self.bands.child(band).ready_at()).min()
+        (0..self.bands.len())
+            .filter_map(|band| self.bands.child(band).ready_at())
+            .min()
     }
 
     fn backlog(&self) -> Backlog {
@@ -186,7 +235,9 @@ impl<P: Item, Q: Qdisc<P> + Inspect> Inspect for Prio<P, Q> {
             kind: "prio",
             id: Some(self.bands.handle()),
             options: self.config.options(),
-            classes: (0..self.bands.len()).map(|band| self.bands.report("prio", band)).collect(),
+            classes: (0..self.bands.len())
+                .map(|band| self.bands.report("prio", band))
+                .collect(),
             ..Report::default()
         }
     }
@@ -194,11 +245,17 @@ impl<P: Item, Q: Qdisc<P> + Inspect> Inspect for Prio<P, Q> {
 
 impl<P: Item, Q: Qdisc<P> + Change<P> + From<Pfifo<P>>> Change<P> for Prio<P, Q> {
     /// As [`reconfigure`](Self::reconfigure); a new band holds a `pfifo`, as in Linux.
-    fn change(&mut self, words: &mut Words<'_>, _now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
+    fn change(
+        &mut self,
+        words: &mut Words<'_>,
+        _now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
         let mut config = self.config.clone();
         words.apply(&mut config)?;
         let fifo = || Pfifo::new(pfifo::Config::default()).into();
-        self.reconfigure(config, fifo, drops).map_err(|error| words.refused("prio", error))
+        self.reconfigure(config, fifo, drops)
+            .map_err(|error| words.refused("prio", error))
     }
 
     /// Its own classes have no options; classes further down may.
@@ -210,9 +267,16 @@ impl<P: Item, Q: Qdisc<P> + Change<P> + From<Pfifo<P>>> Change<P> for Prio<P, Q>
         drops: &mut Drops<P>,
     ) -> Result<(), ParseError> {
         if class.major == self.bands.handle().major {
-            return Err(ParseError { at: words.here(), problem: Problem::NoClass { kind: "prio", class } });
+            return Err(ParseError {
+                at: words.here(),
+                problem: Problem::NoClass {
+                    kind: "prio",
+                    class,
+                },
+            });
         }
-        self.bands.change_class_below("prio", class, words, now, drops)
+        self.bands
+            .change_class_below("prio", class, words, now, drops)
     }
 
     fn change_below(

@@ -1,4 +1,5 @@
-//! [`Queue`]: packets in order of arrival and their account, for disciplines that put an AQM on one queue.
+//! [`Queue`]: packets in order of arrival and their account, for disciplines that put an AQM on one
+//! queue.
 
 use alloc::collections::VecDeque;
 
@@ -17,7 +18,10 @@ pub(crate) struct Queue<P> {
 impl<P> Queue<P> {
     /// An empty queue.
     pub(crate) fn new() -> Self {
-        Self { packets: VecDeque::new(), backlog: Backlog::default() }
+        Self {
+            packets: VecDeque::new(),
+            backlog: Backlog::default(),
+        }
     }
 
     /// What is queued.

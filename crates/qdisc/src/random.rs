@@ -1,5 +1,5 @@
-//! [`Random`]: the dice of the disciplines that throw any: a generator whose sequence is the same on every machine, seeded per
-//! instance.
+//! [`Random`]: the dice of the disciplines that throw any: a generator whose sequence is the same
+//! on every machine, seeded per instance.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -65,7 +65,10 @@ mod tests {
             heads += usize::from(random.chance(0.25));
             assert!((0.0..1.0).contains(&random.unit()));
         }
-        assert!(hits.iter().all(|hit| (1800..2200).contains(hit)), "{hits:?}");
+        assert!(
+            hits.iter().all(|hit| (1800..2200).contains(hit)),
+            "{hits:?}"
+        );
         assert!((2300..2700).contains(&heads), "{heads}");
         assert_eq!(random.below(0), 0);
         assert!(random.chance(1.0) && !random.chance(0.0));

@@ -1,8 +1,10 @@
-//! What a packet costs at a rate, in nanoseconds, as Linux reckons it for its shapers: [`Tbf`](crate::Tbf) and [`Htb`](crate::Htb)
-//! (spec/qdisc.md §12). CAKE has a conversion of its own.
+//! What a packet costs at a rate, in nanoseconds, as Linux reckons it for its shapers:
+//! [`Tbf`](crate::Tbf) and [`Htb`](crate::Htb) (spec/qdisc.md §12). CAKE has a conversion of its
+//! own.
 //!
-//! A rate becomes a multiplier and a shift chosen once, so that a packet costs one multiplication. The multiplier has 32
-//! significant bits; the time is rounded down, at 10 Gbit/s by 0.02 % of a full frame.
+//! A rate becomes a multiplier and a shift chosen once, so that a packet costs one multiplication.
+//! The multiplier has 32 significant bits; the time is rounded down, at 10 Gbit/s by 0.02 % of a
+//! full frame.
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -46,7 +48,10 @@ pub struct Framing {
 impl Framing {
     /// What a packet of `len` occupies.
     fn on_the_wire(self, len: Bytes) -> u64 {
-        let framed = len.get().saturating_add(self.overhead.into()).max(self.mpu.into());
+        let framed = len
+            .get()
+            .saturating_add(self.overhead.into())
+            .max(self.mpu.into());
         match self.linklayer {
             LinkLayer::Ethernet => framed,
             LinkLayer::Atm => framed.div_ceil(48).saturating_mul(53),
@@ -54,14 +59,22 @@ impl Framing {
     }
 
     /// Sets `option` if it is one of these; see [`Options::set`](crate::words::Options::set).
-    pub(crate) fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
+    pub(crate) fn set(
+        &mut self,
+        option: Word<'_>,
+        words: &mut Words<'_>,
+    ) -> Result<bool, ParseError> {
         match option.text {
             "mpu" => {
-                let small = |text: &str| units::parse_size(text).and_then(|size| u16::try_from(size.get()).ok());
+                let small = |text: &str| {
+                    units::parse_size(text).and_then(|size| u16::try_from(size.get()).ok())
+                };
                 self.mpu = words.value(option, small, SIZE)?;
             }
             "overhead" => self.overhead = words.value(option, |text| text.parse().ok(), NUMBER)?,
-            "linklayer" => self.linklayer = words.value(option, parse_linklayer, "ethernet, atm or adsl")?,
+            "linklayer" => {
+                self.linklayer = words.value(option, parse_linklayer, "ethernet, atm or adsl")?
+            }
             _ => return Ok(false),
         }
         Ok(true)
@@ -69,13 +82,23 @@ impl Framing {
 
     /// What differs from the default, as `tc` shows it.
     pub(crate) fn options(self) -> Vec<(&'static str, Value)> {
-        let Self { overhead, mpu, linklayer } = self;
+        let Self {
+            overhead,
+            mpu,
+            linklayer,
+        } = self;
         let all = [
             (mpu > 0, "mpu", Value::Size(Bytes::new(mpu.into()))),
             (overhead > 0, "overhead", Value::Count(overhead.into())),
-            (linklayer != LinkLayer::Ethernet, "linklayer", Value::word(linklayer.to_string())),
+            (
+                linklayer != LinkLayer::Ethernet,
+                "linklayer",
+                Value::word(linklayer.to_string()),
+            ),
         ];
-        all.into_iter().filter_map(|(differs, name, value)| differs.then_some((name, value))).collect()
+        all.into_iter()
+            .filter_map(|(differs, name, value)| differs.then_some((name, value)))
+            .collect()
     }
 }
 
@@ -105,13 +128,18 @@ impl Cost {
             factor <<= 1;
             shift += 1;
         }
-        Self { mult: u32::try_from(factor / per_second).unwrap_or(u32::MAX), shift, framing }
+        Self {
+            mult: u32::try_from(factor / per_second).unwrap_or(u32::MAX),
+            shift,
+            framing,
+        }
     }
 
     /// Nanoseconds that a packet of `len` takes, at most half the range of an `i64`.
     #[inline]
     pub(crate) fn nanos(&self, len: Bytes) -> i64 {
-        let nanos = (u128::from(self.framing.on_the_wire(len)) * u128::from(self.mult)) >> self.shift;
+        let nanos =
+            (u128::from(self.framing.on_the_wire(len)) * u128::from(self.mult)) >> self.shift;
         i64::try_from(nanos).unwrap_or(i64::MAX).min(i64::MAX / 2)
     }
 }
@@ -145,16 +173,41 @@ mod tests {
     #[test]
     fn framing_adds_overhead_then_the_least_then_cells() {
         let at = |framing| Cost::new(Rate::mbit(1), framing).nanos(Bytes::new(40)) / 8000;
-        let plain = Framing { overhead: 8, mpu: 0, linklayer: LinkLayer::Ethernet };
+        let plain = Framing {
+            overhead: 8,
+            mpu: 0,
+            linklayer: LinkLayer::Ethernet,
+        };
         assert_eq!(at(plain), 48);
         assert_eq!(at(Framing { mpu: 64, ..plain }), 64);
-        assert_eq!(at(Framing { linklayer: LinkLayer::Atm, ..plain }), 53);
-        assert_eq!(at(Framing { overhead: 9, linklayer: LinkLayer::Atm, ..plain }), 106);
-        assert_eq!(at(Framing { mpu: 64, linklayer: LinkLayer::Atm, ..plain }), 106);
+        assert_eq!(
+            at(Framing {
+                linklayer: LinkLayer::Atm,
+                ..plain
+            }),
+            53
+        );
+        assert_eq!(
+            at(Framing {
+                overhead: 9,
+                linklayer: LinkLayer::Atm,
+                ..plain
+            }),
+            106
+        );
+        assert_eq!(
+            at(Framing {
+                mpu: 64,
+                linklayer: LinkLayer::Atm,
+                ..plain
+            }),
+            106
+        );
     }
 
     proptest! {
-        /// Never above the true time, below it by less than a share of 2⁻³¹ and a nanosecond; never a panic.
+        /// Never above the true time, below it by less than a share of 2⁻³¹ and a nanosecond; never
+        /// a panic.
         #[test]
         fn the_time_is_true(bytes in 1..u64::MAX, len: u64, lenshift in 0u32..64, rateshift in 0u32..64) {
             let (rate, len) = (Rate::bytes_per_sec((bytes >> rateshift).max(1)), Bytes::new(len >> lenshift));

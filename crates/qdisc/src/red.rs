@@ -1,7 +1,8 @@
 //! [`Red`]: random early detection (Floyd and Jacobson 1993; `tc`'s `red`; spec/qdisc.md §4).
 //!
-//! A moving average of the backlog decides: below a threshold nothing happens, above it arriving packets are marked or dropped with a
-//! probability that rises with the average, so that senders slow down before the queue is full and not all at once.
+//! A moving average of the backlog decides: below a threshold nothing happens, above it arriving
+//! packets are marked or dropped with a probability that rises with the average, so that senders
+//! slow down before the queue is full and not all at once.
 //!
 //! | module | holds |
 //! |---|---|
@@ -76,7 +77,9 @@ impl<P> Red<P> {
     /// # Errors
     /// If a parameter is out of range, or two of them contradict each other.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
-        let queue = Bfifo::new(bfifo::Config { limit: config.limit });
+        let queue = Bfifo::new(bfifo::Config {
+            limit: config.limit,
+        });
         let mut red = Self::over(config, queue)?;
         red.child.resize = Some(|queue, limit| queue.reconfigure(bfifo::Config { limit }));
         Ok(red)
@@ -84,7 +87,8 @@ impl<P> Red<P> {
 }
 
 impl<P, Q> Red<P, Q> {
-    /// RED in front of `queue`, which is empty and has a limit of its own; RED's is only what thresholds are derived from.
+    /// RED in front of `queue`, which is empty and has a limit of its own; RED's is only what
+    /// thresholds are derived from.
     ///
     /// # Errors
     /// As [`new`](Red::new).
@@ -95,7 +99,11 @@ impl<P, Q> Red<P, Q> {
             aqm: Aqm::new(&config.red, config.limit)?,
             state: State::default(),
             random: Random::new(config.seed),
-            child: Child { queue, resize: None, packets: core::marker::PhantomData },
+            child: Child {
+                queue,
+                resize: None,
+                packets: core::marker::PhantomData,
+            },
             stats: Stats::default(),
             config,
         })
@@ -106,13 +114,20 @@ impl<P, Q> Red<P, Q> {
         Self { handle, ..self }
     }
 
-    /// Takes new parameters; the average is kept, an adapted probability begins anew. The child keeps what it holds.
+    /// Takes new parameters; the average is kept, an adapted probability begins anew. The child
+    /// keeps what it holds.
     ///
     /// # Errors
-    /// As [`new`](Red::new), or if `seed` differs: the dice are thrown already. Then nothing changes.
+    /// As [`new`](Red::new), or if `seed` differs: the dice are thrown already. Then nothing
+    /// changes.
     pub fn reconfigure(&mut self, config: Config) -> Result<(), ConfigError> {
         config.check()?;
-        ConfigError::check(config.seed == self.config.seed, "seed", config.seed, "what it was at creation")?;
+        ConfigError::check(
+            config.seed == self.config.seed,
+            "seed",
+            config.seed,
+            "what it was at creation",
+        )?;
         let aqm = Aqm::new(&config.red, config.limit)?;
         self.aqm.hand_over(&mut self.state, &aqm);
         if let Some(resize) = self.child.resize {
@@ -145,11 +160,26 @@ impl<P, Q> Red<P, Q> {
     /// Tells the sender of a packet that met congestion; false if that takes dropping it.
     fn signal(&mut self, congestion: Congestion, packet: &mut impl Item) -> bool {
         self.stats.overlimits += 1;
-        let Config { ecn, harddrop, nodrop, .. } = self.config;
+        let Config {
+            ecn,
+            harddrop,
+            nodrop,
+            ..
+        } = self.config;
         let forced = congestion == Congestion::Forced;
         let may_mark = ecn && !(forced && harddrop);
-        let Stats { prob_mark, forced_mark, prob_drop, forced_drop, .. } = &mut self.stats;
-        let (marks, drops) = if forced { (forced_mark, forced_drop) } else { (prob_mark, prob_drop) };
+        let Stats {
+            prob_mark,
+            forced_mark,
+            prob_drop,
+            forced_drop,
+            ..
+        } = &mut self.stats;
+        let (marks, drops) = if forced {
+            (forced_mark, forced_drop)
+        } else {
+            (prob_mark, prob_drop)
+        };
         if may_mark && packet.set_ce() {
             *marks += 1;
             return true;
@@ -163,7 +193,8 @@ impl<P, Q> Red<P, Q> {
 }
 
 impl<P: Item, Q: Qdisc<P>> Red<P, Q> {
-    /// Linux notes it at the next dequeue, which finds nothing; who is told by `ready_at` never makes that one.
+    /// Linux notes it at the next dequeue, which finds nothing; who is told by `ready_at` never
+    /// makes that one.
     fn note_idle(&mut self, now: Instant) {
         if self.child.queue.backlog().is_empty() {
             self.state.begin_idle(now);
@@ -177,7 +208,9 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Red<P, Q> {
             self.aqm.adapt(&self.state, now);
         }
         let backlog = self.child.queue.backlog().bytes;
-        let congestion = self.aqm.arrive(&mut self.state, backlog, now, &mut self.random);
+        let congestion = self
+            .aqm
+            .arrive(&mut self.state, backlog, now, &mut self.random);
         if congestion != Congestion::None && !self.signal(congestion, &mut packet) {
             drops.push(packet, DropReason::Early);
         } else {
@@ -210,7 +243,14 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Red<P, Q> {
 
 impl<P, Q: Inspect> Inspect for Red<P, Q> {
     fn report(&self) -> Report {
-        let Stats { prob_mark, forced_mark, prob_drop, forced_drop, pdrop, overlimits } = self.stats;
+        let Stats {
+            prob_mark,
+            forced_mark,
+            prob_drop,
+            forced_drop,
+            pdrop,
+            overlimits,
+        } = self.stats;
         Report {
             kind: "red",
             id: (self.handle > 0).then_some(ClassId::new(self.handle, 0)),
@@ -231,10 +271,16 @@ impl<P, Q: Inspect> Inspect for Red<P, Q> {
 }
 
 impl<P: Item, Q: Change<P>> Change<P> for Red<P, Q> {
-    fn change(&mut self, words: &mut Words<'_>, _now: Instant, _drops: &mut Drops<P>) -> Result<(), ParseError> {
+    fn change(
+        &mut self,
+        words: &mut Words<'_>,
+        _now: Instant,
+        _drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
         let mut config = self.config.clone();
         words.apply(&mut config)?;
-        self.reconfigure(config).map_err(|error| words.refused("red", error))
+        self.reconfigure(config)
+            .map_err(|error| words.refused("red", error))
     }
 
     /// Its one class has no options of its own; classes below may.
@@ -246,7 +292,10 @@ impl<P: Item, Q: Change<P>> Change<P> for Red<P, Q> {
         drops: &mut Drops<P>,
     ) -> Result<(), ParseError> {
         if class.major == self.handle {
-            return Err(ParseError { at: words.here(), problem: Problem::NoClass { kind: "red", class } });
+            return Err(ParseError {
+                at: words.here(),
+                problem: Problem::NoClass { kind: "red", class },
+            });
         }
         self.child.queue.change_class(class, words, now, drops)
     }

@@ -1,7 +1,8 @@
-//! [`Report`]: what a discipline tells about itself, with everything that `tc -s -d qdisc show` prints and its JSON holds.
+//! [`Report`]: what a discipline tells about itself, with everything that `tc -s -d qdisc show`
+//! prints and its JSON holds.
 //!
-//! It prints (`Display`) as `tc` 6.1 does and serializes (`serde::Serialize`) into the shape of `tc -s -j qdisc`; both also say
-//! what `tc` cannot: how long packets stayed.
+//! It prints (`Display`) as `tc` 6.1 does and serializes (`serde::Serialize`) into the shape of `tc
+//! -s -j qdisc`; both also say what `tc` cannot: how long packets stayed.
 //!
 //! | module | holds |
 //! |---|---|
@@ -44,13 +45,16 @@ pub struct Report {
     pub kind: &'static str,
     /// The discipline's handle (`1:`) or the class's name (`1:10`), if it stands in a tree.
     pub id: Option<ClassId>,
-    /// Of a class: the class above it. `None` for a class right below its discipline, and where classes are nested in `classes`.
+    /// Of a class: the class above it. `None` for a class right below its discipline, and where
+    /// classes are nested in `classes`.
     pub parent: Option<ClassId>,
     /// Parameters, in `tc`'s names, order and units.
     pub options: Vec<(&'static str, Value)>,
-    /// The counters of everything that passes packets; filled in by [`Stats`](crate::Stats) around the discipline.
+    /// The counters of everything that passes packets; filled in by [`Stats`](crate::Stats) around
+    /// the discipline.
     pub common: Option<Common>,
-    /// Times it was tried to send while the discipline held packets back (shapers), or congestion was signalled (RED).
+    /// Times it was tried to send while the discipline held packets back (shapers), or congestion
+    /// was signalled (RED).
     pub overlimits: u64,
     /// Packets put back.
     pub requeues: u64,
@@ -60,19 +64,22 @@ pub struct Report {
     pub sojourn: Option<Sojourn>,
     /// What passed flow by flow. Filled in by [`FlowStats`](crate::stats::FlowStats).
     pub flows: Vec<Flow>,
-    /// Reports of its classes (HTB's classes, CAKE's tins), each with the discipline below it among its `children`.
+    /// Reports of its classes (HTB's classes, CAKE's tins), each with the discipline below it among
+    /// its `children`.
     pub classes: Vec<Self>,
     /// Reports of disciplines below or wrapped.
     pub children: Vec<Self>,
 }
 
 impl Report {
-    /// The disciplines alone: prints as `tc -s -d qdisc show`, serializes as `tc -s -j qdisc show`, an array of objects.
+    /// The disciplines alone: prints as `tc -s -d qdisc show`, serializes as `tc -s -j qdisc show`,
+    /// an array of objects.
     pub fn qdisc_show(&self) -> QdiscShow<'_> {
         QdiscShow(self)
     }
 
-    /// The classes alone: prints as `tc -s -d class show`, serializes as `tc -s -j class show`, an array of objects.
+    /// The classes alone: prints as `tc -s -d class show`, serializes as `tc -s -j class show`, an
+    /// array of objects.
     pub fn class_show(&self) -> ClassShow<'_> {
         ClassShow(self)
     }
@@ -117,7 +124,8 @@ pub enum Value {
     Rate(Rate),
     /// A share of one: `0.02`, or `2%` where `tc` prints percents.
     Share(f64),
-    /// A word that stands alone in text (`ecn`), `true` or `false` in JSON. False prints nothing in text.
+    /// A word that stands alone in text (`ecn`), `true` or `false` in JSON. False prints nothing in
+    /// text.
     Flag(bool),
     /// A name: `rfc8289`.
     Word(String),
@@ -148,7 +156,8 @@ impl Value {
 }
 
 impl fmt::Display for Value {
-    /// As `tc` prints it. A flag that is off prints nothing, one that is on nothing either: its name says all.
+    /// As `tc` prints it. A flag that is off prints nothing, one that is on nothing either: its
+    /// name says all.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Count(count) => write!(f, "{count}"),

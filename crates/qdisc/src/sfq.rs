@@ -1,11 +1,12 @@
 //! [`Sfq`]: stochastic fairness queueing (McKenney 1990; `tc`'s `sfq`).
 //!
-//! Flows are spread by hash over buckets and served in turn, a quantum of bytes each. When all together hold too many packets, the flow
-//! with most of them loses one. Optionally each flow's queue is governed by [RED](crate::red), and the hash gets a new key from time to
-//! time, so that flows which share a bucket do not for long.
+//! Flows are spread by hash over buckets and served in turn, a quantum of bytes each. When all
+//! together hold too many packets, the flow with most of them loses one. Optionally each flow's
+//! queue is governed by [RED](crate::red), and the hash gets a new key from time to time, so that
+//! flows which share a bucket do not for long.
 //!
-//! As in Linux since 3.3. A turn is counted in bytes; kernels without the repair of 6.13 (stable ones have it) count in eighths, rounding
-//! every packet up to a multiple of eight bytes.
+//! As in Linux since 3.3. A turn is counted in bytes; kernels without the repair of 6.13 (stable
+//! ones have it) count in eighths, rounding every packet up to a multiple of eight bytes.
 //!
 //! | module | holds |
 //! |---|---|
@@ -39,7 +40,8 @@ use crate::words::{ParseError, Words};
 use depths::Depths;
 use packets::{Packets, Queue};
 
-/// A flow never owes more than this, however large its packets: it bounds the turns that pass before it may send again.
+/// A flow never owes more than this, however large its packets: it bounds the turns that pass
+/// before it may send again.
 const MAX_DEBT: Bytes = Bytes::mib(1);
 
 /// Flows served in turn, the longest of which pays for overload.
@@ -129,11 +131,19 @@ fn tables(config: &Config) -> (Box<[Option<Index>]>, Flows, Depths) {
     // Flows without a bucket never hold any packets.
     let flows = config.flows.min(config.divisor) as usize;
     let buckets = vec![None; config.divisor as usize].into_boxed_slice();
-    (buckets, Flows(vec![Flow::default(); flows].into_boxed_slice()), Depths::new(flows, config.depth as usize))
+    (
+        buckets,
+        Flows(vec![Flow::default(); flows].into_boxed_slice()),
+        Depths::new(flows, config.depth as usize),
+    )
 }
 
 fn aqm(config: &Config) -> Result<Option<Aqm>, ConfigError> {
-    config.red.as_ref().map(|flow| Aqm::new(&flow.red, flow.limit)).transpose()
+    config
+        .red
+        .as_ref()
+        .map(|flow| Aqm::new(&flow.red, flow.limit))
+        .transpose()
 }
 
 /// The quantum as flows count it.
@@ -141,7 +151,8 @@ fn allotment(config: &Config) -> i64 {
     i64::try_from(config.quantum.get()).expect("checked to be at most 1 MiB")
 }
 
-/// What sending `len` costs: something even if it is empty, or a flow of empty packets would have its turn for ever.
+/// What sending `len` costs: something even if it is empty, or a flow of empty packets would have
+/// its turn for ever.
 fn cost(len: Bytes) -> i64 {
     i64::try_from(len.clamp(Bytes::new(1), MAX_DEBT).get()).expect("at most 1 MiB")
 }
@@ -158,7 +169,10 @@ impl<P> Sfq<P> {
         Ok(Self {
             quantum: allotment(&config),
             aqm: aqm(&config)?,
-            hash: Hash { key: random.bits64(), until: None },
+            hash: Hash {
+                key: random.bits64(),
+                until: None,
+            },
             random,
             buckets,
             flows,
@@ -186,7 +200,10 @@ impl<P> Sfq<P> {
     fn open(&mut self, bucket: usize) -> Option<Index> {
         let at = self.depths.first(0)?;
         self.buckets[bucket] = Some(at);
-        *self.flows.at(at) = Flow { bucket, ..Flow::default() };
+        *self.flows.at(at) = Flow {
+            bucket,
+            ..Flow::default()
+        };
         Some(at)
     }
 
@@ -199,14 +216,21 @@ impl<P> Sfq<P> {
 }
 
 impl<P: Item> Sfq<P> {
-    /// Takes new parameters. When the flows, the buckets or the depth change, all packets are sorted anew. What exceeds a lowered
-    /// limit is dropped where this discipline always drops: from the longest flow, at the tail unless `headdrop`.
+    /// Takes new parameters. When the flows, the buckets or the depth change, all packets are
+    /// sorted anew. What exceeds a lowered limit is dropped where this discipline always drops:
+    /// from the longest flow, at the tail unless `headdrop`.
     ///
     /// # Errors
-    /// As [`new`](Self::new), or if `seed` differs: the dice are thrown already. Then nothing changes.
+    /// As [`new`](Self::new), or if `seed` differs: the dice are thrown already. Then nothing
+    /// changes.
     pub fn reconfigure(&mut self, config: Config, drops: &mut Drops<P>) -> Result<(), ConfigError> {
         config.check()?;
-        ConfigError::check(config.seed == self.config.seed, "seed", config.seed, "what it was at creation")?;
+        ConfigError::check(
+            config.seed == self.config.seed,
+            "seed",
+            config.seed,
+            "what it was at creation",
+        )?;
         let aqm = aqm(&config)?;
         for flow in &mut self.flows.0 {
             match (&self.aqm, &aqm) {
@@ -228,14 +252,22 @@ impl<P: Item> Sfq<P> {
 
     /// Gives the hash a new key when the old one has been used for its time.
     fn perturb(&mut self, now: Instant, drops: &mut Drops<P>) {
-        let Some(period) = self.config.perturb else { return };
+        let Some(period) = self.config.perturb else {
+            return;
+        };
         // A clock that stepped back does not keep a key for as long as it stepped.
-        let until = self.hash.until.map_or(now + period, |until| until.min(now + period));
+        let until = self
+            .hash
+            .until
+            .map_or(now + period, |until| until.min(now + period));
         if now < until {
             self.hash.until = Some(until);
             return;
         }
-        self.hash = Hash { key: self.random.bits64(), until: Some(now + period) };
+        self.hash = Hash {
+            key: self.random.bits64(),
+            until: Some(now + period),
+        };
         self.stats.perturbed += 1;
         let all = self.gather();
         self.scatter(all, drops);
@@ -253,7 +285,8 @@ impl<P: Item> Sfq<P> {
         all
     }
 
-    /// Sorts packets into flows by the hash as it is now. What finds no place is dropped; each flow keeps its order.
+    /// Sorts packets into flows by the hash as it is now. What finds no place is dropped; each flow
+    /// keeps its order.
     fn scatter(&mut self, mut all: Queue, drops: &mut Drops<P>) {
         while let Some(packet) = self.packets.pop_front(&mut all) {
             self.backlog.remove(packet.len());
@@ -286,8 +319,8 @@ impl<P: Item> Sfq<P> {
         drops.push(packet, reason);
     }
 
-    /// Puts a packet at the end of its flow, and a flow that had none at the end of the turns: to serve new flows first would starve the
-    /// old ones.
+    /// Puts a packet at the end of its flow, and a flow that had none at the end of the turns: to
+    /// serve new flows first would starve the old ones.
     fn append(&mut self, at: Index, packet: P) {
         let (len, flow) = (packet.len(), self.flows.at(at));
         self.packets.push_back(&mut flow.queue, packet);
@@ -303,7 +336,11 @@ impl<P: Item> Sfq<P> {
     /// Takes a packet from a flow, which stays open.
     fn remove(&mut self, at: Index, head: bool) -> Option<P> {
         let flow = self.flows.at(at);
-        let end = if head { Packets::pop_front } else { Packets::pop_back };
+        let end = if head {
+            Packets::pop_front
+        } else {
+            Packets::pop_back
+        };
         let packet = end(&mut self.packets, &mut flow.queue)?;
         flow.bytes -= packet.len();
         self.backlog.remove(packet.len());
@@ -311,11 +348,18 @@ impl<P: Item> Sfq<P> {
         Some(packet)
     }
 
-    /// A flow must lose a packet: the newcomer, or the oldest in favour of the newcomer. Its length stays.
+    /// A flow must lose a packet: the newcomer, or the oldest in favour of the newcomer. Its length
+    /// stays.
     fn replace(&mut self, at: Index, packet: P, reason: DropReason, drops: &mut Drops<P>) {
         let flow = self.flows.at(at);
-        let oldest = if self.config.headdrop { self.packets.pop_front(&mut flow.queue) } else { None };
-        let Some(oldest) = oldest else { return self.refuse(packet, reason, drops) };
+        let oldest = if self.config.headdrop {
+            self.packets.pop_front(&mut flow.queue)
+        } else {
+            None
+        };
+        let Some(oldest) = oldest else {
+            return self.refuse(packet, reason, drops);
+        };
         flow.bytes = flow.bytes - oldest.len() + packet.len();
         self.backlog.remove(oldest.len());
         self.backlog.add(packet.len());
@@ -327,12 +371,25 @@ impl<P: Item> Sfq<P> {
     fn signal(&mut self, at: Index, congestion: Congestion, packet: &mut P) -> bool {
         self.stats.overlimits += 1;
         let forced = congestion == Congestion::Forced;
-        let Stats { prob_mark, prob_mark_head, prob_drop, forced_mark, forced_mark_head, forced_drop, .. } = &mut self.stats;
+        let Stats {
+            prob_mark,
+            prob_mark_head,
+            prob_drop,
+            forced_mark,
+            forced_mark_head,
+            forced_drop,
+            ..
+        } = &mut self.stats;
         let (mark, mark_head, drop) = match forced {
             true => (forced_mark, forced_mark_head, forced_drop),
             false => (prob_mark, prob_mark_head, prob_drop),
         };
-        if self.config.red.as_ref().is_some_and(|red| red.ecn && !(forced && red.harddrop)) {
+        if self
+            .config
+            .red
+            .as_ref()
+            .is_some_and(|red| red.ecn && !(forced && red.harddrop))
+        {
             let queue = self.flows.at(at).queue;
             if self.config.headdrop && self.packets.front_mut(queue).is_some_and(Item::set_ce) {
                 *mark_head += 1;
@@ -362,14 +419,20 @@ impl<P: Item> Sfq<P> {
         self.append(at, packet);
     }
 
-    /// Drops from the longest flow until the limit holds. Of several, the one that came to its length last pays; when all have but one
-    /// packet, the one whose turn it is.
+    /// Drops from the longest flow until the limit holds. Of several, the one that came to its
+    /// length last pays; when all have but one packet, the one whose turn it is.
     fn keep_limit(&mut self, drops: &mut Drops<P>) {
         while self.backlog.packets > self.config.limit as usize {
             let longest = self.depths.longest();
-            let at = if longest > 1 { self.depths.first(longest) } else { self.turns.front() };
+            let at = if longest > 1 {
+                self.depths.first(longest)
+            } else {
+                self.turns.front()
+            };
             let Some(at) = at else { return };
-            let Some(packet) = self.remove(at, self.config.headdrop) else { return };
+            let Some(packet) = self.remove(at, self.config.headdrop) else {
+                return;
+            };
             if longest == 1 {
                 self.close();
             }
@@ -441,16 +504,24 @@ impl<P> Inspect for Sfq<P> {
             kind: "sfq",
             options: self.config.shown(),
             overlimits: stats.overlimits,
-            counters: counters.map(|(name, count)| (name, Value::Count(count))).into(),
+            counters: counters
+                .map(|(name, count)| (name, Value::Count(count)))
+                .into(),
             ..Report::default()
         }
     }
 }
 
 impl<P: Item> Change<P> for Sfq<P> {
-    fn change(&mut self, words: &mut Words<'_>, _now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
+    fn change(
+        &mut self,
+        words: &mut Words<'_>,
+        _now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
         let mut config = self.config.clone();
         words.apply(&mut config)?;
-        self.reconfigure(config, drops).map_err(|error| words.refused("sfq", error))
+        self.reconfigure(config, drops)
+            .map_err(|error| words.refused("sfq", error))
     }
 }

@@ -1,7 +1,7 @@
 //! [`Slab`]: one array that holds the packets of many queues.
 //!
-//! It grows to the largest backlog seen and then never allocates again; a freed place is the first to be used again, while it
-//! is still in the cache.
+//! It grows to the largest backlog seen and then never allocates again; a freed place is the first
+//! to be used again, while it is still in the cache.
 
 use alloc::vec::Vec;
 
@@ -24,7 +24,10 @@ struct Node<P> {
 impl<P> Slab<P> {
     /// An empty slab with room for `capacity` packets before it grows.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
-        Self { nodes: Vec::with_capacity(capacity), free: None }
+        Self {
+            nodes: Vec::with_capacity(capacity),
+            free: None,
+        }
     }
 
     /// Appends `packet` to `queue`.
@@ -39,7 +42,8 @@ impl<P> Slab<P> {
         self.remove(at)
     }
 
-    /// Takes the packet after `before`, the first of `queue` if that is `None`. `before` is in `queue`.
+    /// Takes the packet after `before`, the first of `queue` if that is `None`. `before` is in
+    /// `queue`.
     pub(crate) fn take_after(&mut self, queue: &mut Chain, before: Option<Index>) -> Option<P> {
         let at = queue.remove_after(self, before)?;
         self.remove(at)
@@ -96,7 +100,10 @@ mod tests {
         let (mut even, mut odd) = (Chain::default(), Chain::default());
         for round in 0..3 {
             for number in 0..10 {
-                slab.push_back(if number % 2 == 0 { &mut even } else { &mut odd }, (round, number));
+                slab.push_back(
+                    if number % 2 == 0 { &mut even } else { &mut odd },
+                    (round, number),
+                );
             }
             for number in [0, 2, 4, 6, 8] {
                 assert_eq!(slab.pop_front(&mut even), Some((round, number)));
@@ -112,11 +119,18 @@ mod tests {
         let (mut slab, mut queue) = (Slab::with_capacity(0), Chain::default());
         for victim in 0..4 {
             (0..4).for_each(|number| slab.push_back(&mut queue, number));
-            let before = slab.iter(queue).take_while(|(_, number)| **number < victim).last().map(|(at, _)| at);
+            let before = slab
+                .iter(queue)
+                .take_while(|(_, number)| **number < victim)
+                .last()
+                .map(|(at, _)| at);
             assert_eq!(slab.take_after(&mut queue, before), Some(victim));
             slab.push_back(&mut queue, 4);
             let rest = core::iter::from_fn(|| slab.pop_front(&mut queue));
-            assert!(rest.eq((0..5).filter(|number| *number != victim)), "{victim}");
+            assert!(
+                rest.eq((0..5).filter(|number| *number != victim)),
+                "{victim}"
+            );
         }
         assert_eq!(slab.take_after(&mut queue, None), None);
         assert_eq!(slab.nodes.len(), 4);

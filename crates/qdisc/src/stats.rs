@@ -1,5 +1,5 @@
-//! [`Stats`]: counts what passes a discipline, as the common lines of `tc -s qdisc` do, and how long it stayed; [`FlowStats`],
-//! the same flow by flow.
+//! [`Stats`]: counts what passes a discipline, as the common lines of `tc -s qdisc` do, and how
+//! long it stayed; [`FlowStats`], the same flow by flow.
 
 mod flows;
 
@@ -47,7 +47,8 @@ pub struct Passed {
     pub segments: u64,
     /// Accounted length.
     pub bytes: Bytes,
-    /// Packets that carried CE here. What the discipline marked itself is the difference between out and in, once it is empty.
+    /// Packets that carried CE here. What the discipline marked itself is the difference between
+    /// out and in, once it is empty.
     pub ce: u64,
 }
 
@@ -92,7 +93,11 @@ pub struct Sojourn {
 
 impl Default for Sojourn {
     fn default() -> Self {
-        Self { last: Duration::ZERO, max: Duration::ZERO, histogram: [0; 64] }
+        Self {
+            last: Duration::ZERO,
+            max: Duration::ZERO,
+            histogram: [0; 64],
+        }
     }
 }
 
@@ -106,7 +111,10 @@ impl Sojourn {
 
     fn absorb(&mut self, other: &Self) {
         self.max = self.max.max(other.max);
-        self.histogram.iter_mut().zip(other.histogram).for_each(|(count, more)| *count += more);
+        self.histogram
+            .iter_mut()
+            .zip(other.histogram)
+            .for_each(|(count, more)| *count += more);
     }
 
     /// Packets that were measured.
@@ -114,7 +122,8 @@ impl Sojourn {
         self.histogram.iter().sum()
     }
 
-    /// An upper bound, at most twice too large, of the time that `percent` of the packets did not exceed. Zero if none passed.
+    /// An upper bound, at most twice too large, of the time that `percent` of the packets did not
+    /// exceed. Zero if none passed.
     pub fn percentile(&self, percent: u8) -> Duration {
         let wanted = (u128::from(self.count()) * u128::from(percent)).div_ceil(100);
         let mut seen = 0;
@@ -122,19 +131,29 @@ impl Sojourn {
             seen += u128::from(count);
             seen >= wanted.max(1)
         });
-        bucket.map_or(Duration::ZERO, |log| Duration::from_nanos(u64::MAX >> (63 - log)).min(self.max))
+        bucket.map_or(Duration::ZERO, |log| {
+            Duration::from_nanos(u64::MAX >> (63 - log)).min(self.max)
+        })
     }
 }
 
 impl<Q> Stats<Q> {
     /// Counts what passes `inner` from now on.
     pub fn new(inner: Q) -> Self {
-        Self { inner, name: None, stats: QueueStats::default(), backlog: Backlog::default() }
+        Self {
+            inner,
+            name: None,
+            stats: QueueStats::default(),
+            backlog: Backlog::default(),
+        }
     }
 
     /// Gives the discipline a name in its report: the handle it has in a tree.
     pub fn named(self, handle: ClassId) -> Self {
-        Self { name: Some(handle), ..self }
+        Self {
+            name: Some(handle),
+            ..self
+        }
     }
 
     /// What passed.
@@ -147,9 +166,14 @@ impl<Q> Stats<Q> {
         &self.inner
     }
 
-    /// Does `call` to the wrapped discipline, and notes what it dropped and what it holds afterwards.
+    /// Does `call` to the wrapped discipline, and notes what it dropped and what it holds
+    /// afterwards.
     #[inline]
-    fn noting<P: Item, R>(&mut self, drops: &mut Drops<P>, call: impl FnOnce(&mut Q, &mut Drops<P>) -> R) -> R
+    fn noting<P: Item, R>(
+        &mut self,
+        drops: &mut Drops<P>,
+        call: impl FnOnce(&mut Q, &mut Drops<P>) -> R,
+    ) -> R
     where
         Q: Qdisc<P>,
     {
@@ -195,9 +219,12 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Stats<Q> {
 }
 
 impl<Q: Inspect> Inspect for Stats<Q> {
-    /// The report of the wrapped discipline, with the common counters and the times of stay filled in.
+    /// The report of the wrapped discipline, with the common counters and the times of stay filled
+    /// in.
     fn report(&self) -> Report {
-        let QueueStats { dequeued, sojourn, .. } = &self.stats;
+        let QueueStats {
+            dequeued, sojourn, ..
+        } = &self.stats;
         let common = Common {
             sent_bytes: dequeued.bytes,
             sent_packets: dequeued.segments,
@@ -205,12 +232,22 @@ impl<Q: Inspect> Inspect for Stats<Q> {
             backlog: self.backlog,
         };
         let report = self.inner.report();
-        Report { id: self.name.or(report.id), common: Some(common), sojourn: Some(sojourn.clone()), ..report }
+        Report {
+            id: self.name.or(report.id),
+            common: Some(common),
+            sojourn: Some(sojourn.clone()),
+            ..report
+        }
     }
 }
 
 impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for Stats<Q> {
-    fn change(&mut self, words: &mut Words<'_>, now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
+    fn change(
+        &mut self,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
         self.noting(drops, |inner, drops| inner.change(words, now, drops))
     }
 
@@ -221,7 +258,9 @@ impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for Stats<Q> {
         now: Instant,
         drops: &mut Drops<P>,
     ) -> Result<(), ParseError> {
-        self.noting(drops, |inner, drops| inner.change_class(class, words, now, drops))
+        self.noting(drops, |inner, drops| {
+            inner.change_class(class, words, now, drops)
+        })
     }
 
     fn change_below(
@@ -231,7 +270,9 @@ impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for Stats<Q> {
         now: Instant,
         drops: &mut Drops<P>,
     ) -> Result<(), ParseError> {
-        self.noting(drops, |inner, drops| inner.change_below(class, words, now, drops))
+        self.noting(drops, |inner, drops| {
+            inner.change_below(class, words, now, drops)
+        })
     }
 }
 
@@ -246,24 +287,67 @@ mod tests {
     /// One packet overlimit, one CE before, one marked inside, one untouched.
     #[test]
     fn packets_drops_marks_and_times_are_counted() {
-        let codel = Params { ce_threshold: Some(CeThreshold::all(Duration::from_millis(1))), ..Params::default() };
+        let codel = Params {
+            ce_threshold: Some(CeThreshold::all(Duration::from_millis(1))),
+            ..Params::default()
+        };
         let queue = Codel::new(codel::Config { limit: 3, codel }).expect("valid");
         let (mut stats, mut drops) = (Stats::new(queue), Drops::new());
         for (id, tos) in [(0, 3), (1, ECT0), (2, 0), (3, 0)] {
-            stats.enqueue(Probe::new(id).sized(100).tos(tos), Instant::from_millis(1), &mut drops);
+            stats.enqueue(
+                Probe::new(id).sized(100).tos(tos),
+                Instant::from_millis(1),
+                &mut drops,
+            );
         }
         for millis in [1, 3, 5] {
-            stats.dequeue(Instant::from_millis(millis), &mut drops).expect("queued");
+            stats
+                .dequeue(Instant::from_millis(millis), &mut drops)
+                .expect("queued");
         }
-        let QueueStats { enqueued, dequeued, sojourn, .. } = stats.stats();
-        assert_eq!(*enqueued, Passed { packets: 4, segments: 4, bytes: Bytes::new(400), ce: 1 });
-        assert_eq!(*dequeued, Passed { packets: 3, segments: 3, bytes: Bytes::new(300), ce: 2 });
+        let QueueStats {
+            enqueued,
+            dequeued,
+            sojourn,
+            ..
+        } = stats.stats();
+        assert_eq!(
+            *enqueued,
+            Passed {
+                packets: 4,
+                segments: 4,
+                bytes: Bytes::new(400),
+                ce: 1
+            }
+        );
+        assert_eq!(
+            *dequeued,
+            Passed {
+                packets: 3,
+                segments: 3,
+                bytes: Bytes::new(300),
+                ce: 2
+            }
+        );
         assert_eq!(stats.stats().dropped_for(DropReason::Overlimit).packets, 1);
         assert_eq!(stats.stats().drops(), 1);
-        assert_eq!((sojourn.last, sojourn.max), (Duration::from_millis(4), Duration::from_millis(4)));
-        assert_eq!((sojourn.histogram[0], sojourn.histogram[20], sojourn.histogram[21]), (1, 1, 1));
+        assert_eq!(
+            (sojourn.last, sojourn.max),
+            (Duration::from_millis(4), Duration::from_millis(4))
+        );
+        assert_eq!(
+            (
+                sojourn.histogram[0],
+                sojourn.histogram[20],
+                sojourn.histogram[21]
+            ),
+            (1, 1, 1)
+        );
         let report = stats.report();
-        assert_eq!((report.kind, report.common.expect("counted").drops), ("codel", 1));
+        assert_eq!(
+            (report.kind, report.common.expect("counted").drops),
+            ("codel", 1)
+        );
         assert_eq!(report.sojourn.as_ref(), Some(&stats.stats().sojourn));
     }
 

@@ -1,8 +1,8 @@
 //! [`Tbf`]: token bucket filter, a shaper for a whole link (spec/qdisc.md §12; `tc`'s `tbf`).
 //!
-//! Time fills a bucket; a packet leaves when the bucket holds the time it takes at the rate. A pause so earns a burst, never more
-//! than the bucket. A second bucket, if there is one, bounds the speed within a burst. The arithmetic is Linux's to the
-//! nanosecond.
+//! Time fills a bucket; a packet leaves when the bucket holds the time it takes at the rate. A
+//! pause so earns a burst, never more than the bucket. A second bucket, if there is one, bounds the
+//! speed within a burst. The arithmetic is Linux's to the nanosecond.
 
 mod params;
 #[cfg(test)]
@@ -39,7 +39,11 @@ impl Bucket {
     fn new(rate: Rate, burst: Bytes, framing: Framing) -> Self {
         let cost = Cost::new(rate, framing);
         let depth = cost.nanos(burst);
-        Self { cost, depth, tokens: depth }
+        Self {
+            cost,
+            depth,
+            tokens: depth,
+        }
     }
 
     /// Nanoseconds until it holds enough for `len`.
@@ -49,8 +53,9 @@ impl Bucket {
 
     /// What it held at the last departure, as bytes at `rate`.
     fn holds(&self, rate: Rate) -> Value {
-        let bytes =
-            (u128::from(self.tokens.unsigned_abs()) * u128::from(rate.as_bytes_per_sec()) + 500_000_000) / 1_000_000_000;
+        let bytes = (u128::from(self.tokens.unsigned_abs()) * u128::from(rate.as_bytes_per_sec())
+            + 500_000_000)
+            / 1_000_000_000;
         Value::Size(Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX)))
     }
 
@@ -70,7 +75,8 @@ pub struct Tbf<P, Q> {
     /// When the buckets were last filled.
     filled: Instant,
     child: Parked<P, Q>,
-    /// When the buckets hold enough for the packet looked at last; until something comes or leaves, that is the next.
+    /// When the buckets hold enough for the packet looked at last; until something comes or leaves,
+    /// that is the next.
     opens: Option<Instant>,
     overlimits: u64,
     counters: Counters,
@@ -83,10 +89,12 @@ struct Counters {
 }
 
 impl<P: Item, Q: Qdisc<P>> Tbf<P, Q> {
-    /// A shaper with full buckets around `child`. In Linux that is a `bfifo` of [`Config::limit`] bytes.
+    /// A shaper with full buckets around `child`. In Linux that is a `bfifo` of [`Config::limit`]
+    /// bytes.
     ///
     /// # Errors
-    /// If there is no `rate`, a bucket holds less than one `frame`, or `peakrate` is not above `rate`.
+    /// If there is no `rate`, a bucket holds less than one `frame`, or `peakrate` is not above
+    /// `rate`.
     pub fn new(config: Config, child: Q) -> Result<Self, ConfigError> {
         config.check()?;
         let (lasting, peak) = buckets(&config);
@@ -109,8 +117,8 @@ impl<P: Item, Q: Qdisc<P>> Tbf<P, Q> {
         Self { handle, ..self }
     }
 
-    /// Takes new parameters. The buckets keep what they hold, as far as it fits. What waits stays, but for packets that no longer
-    /// fit the bucket: they are dropped when their turn comes.
+    /// Takes new parameters. The buckets keep what they hold, as far as it fits. What waits stays,
+    /// but for packets that no longer fit the bucket: they are dropped when their turn comes.
     ///
     /// # Errors
     /// As [`new`](Self::new). Then nothing changes.
@@ -130,8 +138,18 @@ impl<P: Item, Q: Qdisc<P>> Tbf<P, Q> {
     ///
     /// # Errors
     /// If `class` is not its class, `handle:1`. Then nothing changes.
-    pub fn graft(&mut self, class: ClassId, child: Q, drops: &mut Drops<P>) -> Result<(), ConfigError> {
-        ConfigError::check(class == ClassId::new(self.handle, 1), "parent", class, "the one class of tbf, handle:1")?;
+    pub fn graft(
+        &mut self,
+        class: ClassId,
+        child: Q,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ConfigError> {
+        ConfigError::check(
+            class == ClassId::new(self.handle, 1),
+            "parent",
+            class,
+            "the one class of tbf, handle:1",
+        )?;
         flush(&mut self.child, drops);
         self.child = Parked::new(child);
         self.opens = None;
@@ -140,14 +158,24 @@ impl<P: Item, Q: Qdisc<P>> Tbf<P, Q> {
 
     /// When a packet of `len` may leave.
     fn opens(&self, len: Bytes) -> Instant {
-        let lacks = self.lasting.lacks(len).max(self.peak.as_ref().map_or(0, |peak| peak.lacks(len)));
-        if lacks == 0 { Instant::ZERO } else { self.filled + Duration::from_nanos(lacks.unsigned_abs()) }
+        let lacks = self
+            .lasting
+            .lacks(len)
+            .max(self.peak.as_ref().map_or(0, |peak| peak.lacks(len)));
+        if lacks == 0 {
+            Instant::ZERO
+        } else {
+            self.filled + Duration::from_nanos(lacks.unsigned_abs())
+        }
     }
 }
 
 fn buckets(config: &Config) -> (Bucket, Option<Bucket>) {
     let bucket = |rate, burst| Bucket::new(rate, burst, config.framing);
-    (bucket(config.rate, config.burst), config.peak.map(|peak| bucket(peak.rate, peak.mtu)))
+    (
+        bucket(config.rate, config.burst),
+        config.peak.map(|peak| bucket(peak.rate, peak.mtu)),
+    )
 }
 
 impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Tbf<P, Q> {
@@ -158,7 +186,9 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Tbf<P, Q> {
             return self.child.enqueue(packet, now, drops);
         }
         let (mut pieces, mut bytes) = (0u64, Bytes::ZERO);
-        let Self { child, counters, .. } = self;
+        let Self {
+            child, counters, ..
+        } = self;
         let whole = packet.split(&mut |piece| {
             pieces += 1;
             bytes += piece.len();
@@ -198,7 +228,9 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Tbf<P, Q> {
                 self.opens = Some(opens);
                 return None;
             }
-            let elapsed = i64::try_from((now - self.filled).as_nanos()).unwrap_or(i64::MAX).min(self.lasting.depth);
+            let elapsed = i64::try_from((now - self.filled).as_nanos())
+                .unwrap_or(i64::MAX)
+                .min(self.lasting.depth);
             self.lasting.pay(len, elapsed);
             if let Some(peak) = &mut self.peak {
                 peak.pay(len, elapsed);
@@ -241,11 +273,18 @@ impl<P, Q: Inspect> Inspect for Tbf<P, Q> {
 }
 
 impl<P: Item, Q: Qdisc<P> + Inspect + Change<P>> Change<P> for Tbf<P, Q> {
-    /// As [`reconfigure`](Self::reconfigure); the limit is told to the discipline below if that is a `bfifo`, as in Linux.
-    fn change(&mut self, words: &mut Words<'_>, now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
+    /// As [`reconfigure`](Self::reconfigure); the limit is told to the discipline below if that is
+    /// a `bfifo`, as in Linux.
+    fn change(
+        &mut self,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
         let mut config = self.config.clone();
         words.apply(&mut config)?;
-        self.reconfigure(config).map_err(|error| words.refused("tbf", error))?;
+        self.reconfigure(config)
+            .map_err(|error| words.refused("tbf", error))?;
         if self.child.report().kind == "bfifo" {
             let limit = format!("limit {}", self.config.limit().get());
             self.child.change(&mut Words::new(&limit), now, drops)?;
@@ -262,7 +301,10 @@ impl<P: Item, Q: Qdisc<P> + Inspect + Change<P>> Change<P> for Tbf<P, Q> {
         drops: &mut Drops<P>,
     ) -> Result<(), ParseError> {
         if class.major == self.handle {
-            return Err(ParseError { at: words.here(), problem: Problem::NoClass { kind: "tbf", class } });
+            return Err(ParseError {
+                at: words.here(),
+                problem: Problem::NoClass { kind: "tbf", class },
+            });
         }
         self.opens = None;
         self.child.change_class(class, words, now, drops)

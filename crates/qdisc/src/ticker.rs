@@ -1,4 +1,5 @@
-//! [`Ticker`]: when a periodic update was due, for disciplines that make theirs late, when they are touched.
+//! [`Ticker`]: when a periodic update was due, for disciplines that make theirs late, when they are
+//! touched.
 
 use core::time::Duration;
 
@@ -16,12 +17,21 @@ pub(crate) struct Ticker {
 impl Ticker {
     /// Due `first` after the first call, and then every `period`, which is not zero.
     pub(crate) fn new(first: Duration, period: Duration) -> Self {
-        Self { first, period, next: None, count: 0 }
+        Self {
+            first,
+            period,
+            next: None,
+            count: 0,
+        }
     }
 
     /// The same with another period from the next time on.
     pub(crate) fn with(&self, first: Duration, period: Duration) -> Self {
-        Self { first, period, ..self.clone() }
+        Self {
+            first,
+            period,
+            ..self.clone()
+        }
     }
 
     /// How many times it was due up to `now`. A clock that steps far back starts it again.
@@ -37,7 +47,9 @@ impl Ticker {
     }
 
     fn pass(&mut self, next: Instant, now: Instant) {
-        let period = u64::try_from(self.period.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let period = u64::try_from(self.period.as_nanos())
+            .unwrap_or(u64::MAX)
+            .max(1);
         let due = (now.as_nanos() - next.as_nanos()) / period + 1;
         self.count = self.count.saturating_add(due);
         self.next = Some(next + Duration::from_nanos(period.saturating_mul(due)));
@@ -57,7 +69,15 @@ mod tests {
     fn it_counts_what_has_passed() {
         let ms = Instant::from_millis;
         let mut ticker = Ticker::new(Duration::from_millis(500), Duration::from_millis(20));
-        for (millis, count) in [(1000, 0), (1499, 0), (1500, 1), (1519, 1), (1520, 2), (1520, 2), (2520, 52)] {
+        for (millis, count) in [
+            (1000, 0),
+            (1499, 0),
+            (1500, 1),
+            (1519, 1),
+            (1520, 2),
+            (1520, 2),
+            (2520, 52),
+        ] {
             assert_eq!(ticker.count(ms(millis)), count, "{millis}");
         }
         assert_eq!(ticker.last(), Some(ms(2520)));

@@ -1,8 +1,10 @@
-//! [`Timed`]: one array that holds the packets of many queues, each queue in the order of its packets' times.
+//! [`Timed`]: one array that holds the packets of many queues, each queue in the order of its
+//! packets' times.
 //!
-//! Times mostly grow, so a queue is a list to which a packet is appended in one step if it is no earlier than the last. The few that
-//! are earlier go into a pairing heap beside the list, threaded through the same array. What leaves is the earlier of the two heads;
-//! equal times leave in order of arrival. Nothing is allocated once the array is as large as the largest backlog.
+//! Times mostly grow, so a queue is a list to which a packet is appended in one step if it is no
+//! earlier than the last. The few that are earlier go into a pairing heap beside the list, threaded
+//! through the same array. What leaves is the earlier of the two heads; equal times leave in order
+//! of arrival. Nothing is allocated once the array is as large as the largest backlog.
 
 use alloc::vec::Vec;
 
@@ -41,13 +43,21 @@ pub(crate) struct Timeline {
 impl<P> Timed<P> {
     /// An empty array.
     pub(crate) const fn new() -> Self {
-        Self { nodes: Vec::new(), free: None, arrivals: 0 }
+        Self {
+            nodes: Vec::new(),
+            free: None,
+            arrivals: 0,
+        }
     }
 
     /// Adds `packet` to `queue` behind all that are no later than `time`.
     pub(crate) fn push(&mut self, queue: &mut Timeline, time: Instant, packet: P) {
         let at = self.insert(time, packet);
-        if queue.in_order.back().is_some_and(|last| time < self.nodes[last.get()].time) {
+        if queue
+            .in_order
+            .back()
+            .is_some_and(|last| time < self.nodes[last.get()].time)
+        {
             queue.overtaking = Some(queue.overtaking.map_or(at, |root| self.meld(root, at)));
         } else {
             queue.in_order.push_back(self, at);
@@ -76,7 +86,11 @@ impl<P> Timed<P> {
 
     fn first(&self, queue: Timeline) -> Option<Index> {
         match (queue.in_order.front(), queue.overtaking) {
-            (Some(one), Some(other)) => Some(if self.key(other) < self.key(one) { other } else { one }),
+            (Some(one), Some(other)) => Some(if self.key(other) < self.key(one) {
+                other
+            } else {
+                one
+            }),
             (one, other) => one.or(other),
         }
     }
@@ -87,7 +101,13 @@ impl<P> Timed<P> {
     }
 
     fn insert(&mut self, time: Instant, packet: P) -> Index {
-        let node = Node { time, arrival: self.arrivals, next: None, child: None, packet: Some(packet) };
+        let node = Node {
+            time,
+            arrival: self.arrivals,
+            next: None,
+            child: None,
+            packet: Some(packet),
+        };
         self.arrivals += 1;
         if let Some(at) = self.free {
             self.free = core::mem::replace(&mut self.nodes[at.get()], node).next;
@@ -99,13 +119,17 @@ impl<P> Timed<P> {
 
     /// Joins two heaps: the later root becomes the first child of the earlier.
     fn meld(&mut self, one: Index, other: Index) -> Index {
-        let (root, child) = if self.key(other) < self.key(one) { (other, one) } else { (one, other) };
+        let (root, child) = if self.key(other) < self.key(one) {
+            (other, one)
+        } else {
+            (one, other)
+        };
         self.nodes[child.get()].next = self.nodes[root.get()].child.replace(child);
         root
     }
 
-    /// The heap under `root`, without it: its children are joined in pairs from the first to the last, the pairs from the last to
-    /// the first.
+    /// The heap under `root`, without it: its children are joined in pairs from the first to the
+    /// last, the pairs from the last to the first.
     fn without_root(&mut self, root: Index) -> Option<Index> {
         let mut rest = self.nodes[root.get()].child.take();
         let mut pairs = None;

@@ -1,6 +1,8 @@
-//! [`build`]: a discipline from words, as one would give them to `tc qdisc add`: `fq_codel limit 10240 target 5ms`.
+//! [`build`]: a discipline from words, as one would give them to `tc qdisc add`: `fq_codel limit
+//! 10240 target 5ms`.
 //!
-//! This is the outer seam, for command lines and configuration files. Programs that know what they want construct the type.
+//! This is the outer seam, for command lines and configuration files. Programs that know what they
+//! want construct the type.
 //!
 //! | module | holds |
 //! |---|---|
@@ -52,7 +54,8 @@ pub(crate) const RATE: &str = "a rate, e.g. 20mbit, 1gbit";
 /// What is said to be expected where a whole number stands.
 pub(crate) const NUMBER: &str = "a whole number, e.g. 64";
 
-/// Makes the discipline that `words` describe: its kind, then options and their values; or a whole [`Tree`], command by command.
+/// Makes the discipline that `words` describe: its kind, then options and their values; or a whole
+/// [`Tree`], command by command.
 ///
 /// ```
 /// use tautline_base::Packet;
@@ -62,7 +65,8 @@ pub(crate) const NUMBER: &str = "a whole number, e.g. 64";
 /// ```
 ///
 /// # Errors
-/// If a word is unknown, a value is missing or does not fit; the message names the word and says what would be accepted.
+/// If a word is unknown, a value is missing or does not fit; the message names the word and says
+/// what would be accepted.
 pub fn build<P: Item + Send + 'static>(words: &str) -> Result<Box<dyn DynQdisc<P>>, ParseError> {
     Script::read(&joined(words))?.build()
 }

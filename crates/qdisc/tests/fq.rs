@@ -29,26 +29,46 @@ enum Event {
 }
 
 fn enqueue() -> impl Strategy<Value = Event> {
-    let len = prop_oneof![Just(0u32), 40..1515u32, Just(1514), Just(65_535), Just(u32::MAX)];
+    let len = prop_oneof![
+        Just(0u32),
+        40..1515u32,
+        Just(1514),
+        Just(65_535),
+        Just(u32::MAX)
+    ];
     let nanos = prop_oneof![-5_000_000..20_000_000i64, Just(30_000_000_000)];
-    (0..6u64, len, 0..16u8, prop::option::of(nanos)).prop_map(|(flow, len, priority, departs_in)| Event::Enqueue {
-        flow,
-        len,
-        priority,
-        departs_in,
-    })
+    (0..6u64, len, 0..16u8, prop::option::of(nanos)).prop_map(
+        |(flow, len, priority, departs_in)| Event::Enqueue {
+            flow,
+            len,
+            priority,
+            departs_in,
+        },
+    )
 }
 
 fn event() -> impl Strategy<Value = Event> {
     let advance =
-        prop_oneof![4 => 0..8_000_000u64, 1 => Just(100_000_000), 1 => Just(4_000_000_000)].prop_map(Event::Advance);
+        prop_oneof![4 => 0..8_000_000u64, 1 => Just(100_000_000), 1 => Just(4_000_000_000)]
+            .prop_map(Event::Advance);
     prop_oneof![12 => enqueue(), 10 => Just(Event::Dequeue), 5 => advance, 1 => config(false).prop_map(Event::Reconfigure)]
 }
 
 fn config(linux: bool) -> impl Strategy<Value = Config> {
-    let limits = (prop_oneof![Just(0u32), 1..8u32, Just(10_000)], prop_oneof![Just(0u32), 1..5u32, Just(100)]);
-    let quanta = (prop_oneof![Just(64), Just(3028)], prop_oneof![Just(0), Just(15_140)]);
-    let rate = prop::option::of(prop_oneof![Just(Rate::ZERO), Just(Rate::kbit(500)), Just(Rate::mbit(10)), Just(Rate::MAX)]);
+    let limits = (
+        prop_oneof![Just(0u32), 1..8u32, Just(10_000)],
+        prop_oneof![Just(0u32), 1..5u32, Just(100)],
+    );
+    let quanta = (
+        prop_oneof![Just(64), Just(3028)],
+        prop_oneof![Just(0), Just(15_140)],
+    );
+    let rate = prop::option::of(prop_oneof![
+        Just(Rate::ZERO),
+        Just(Rate::kbit(500)),
+        Just(Rate::mbit(10)),
+        Just(Rate::MAX)
+    ]);
     (limits, quanta, rate, any::<bool>(), 1..4u32, any::<bool>()).prop_map(
         move |((limit, flow_limit), (quantum, initial), maxrate, pacing, buckets, cap)| Config {
             limit,
@@ -59,18 +79,26 @@ fn config(linux: bool) -> impl Strategy<Value = Config> {
             pacing,
             buckets,
             orphan_mask: None,
-            beyond_horizon: if cap { BeyondHorizon::Cap } else { BeyondHorizon::Drop },
+            beyond_horizon: if cap {
+                BeyondHorizon::Cap
+            } else {
+                BeyondHorizon::Drop
+            },
             priorities: if linux {
                 Priorities::Control
             } else {
-                Priorities::Bands(Weighted { weights: [Bytes::kib(16); BANDS], ..Weighted::default() })
+                Priorities::Bands(Weighted {
+                    weights: [Bytes::kib(16); BANDS],
+                    ..Weighted::default()
+                })
             },
             ..Config::default()
         },
     )
 }
 
-/// A queue, the clock, and when each packet inside may leave, by flow in the order in which they must.
+/// A queue, the clock, and when each packet inside may leave, by flow in the order in which they
+/// must.
 struct Rig {
     queue: Ledger<Fq<Probe>>,
     config: Config,
@@ -83,7 +111,14 @@ struct Rig {
 impl Rig {
     fn new(config: Config) -> Self {
         let queue = Ledger::new(Fq::new(config.clone()).expect("valid"));
-        Self { queue, config, drops: Drops::new(), now: Instant::from_secs(1), inside: BTreeMap::new(), next_id: 0 }
+        Self {
+            queue,
+            config,
+            drops: Drops::new(),
+            now: Instant::from_secs(1),
+            inside: BTreeMap::new(),
+            next_id: 0,
+        }
     }
 
     /// The queue a packet's order is kept in: its flow, or that of control packets.
@@ -95,7 +130,12 @@ impl Rig {
     fn step(&mut self, event: &Event) -> Option<Probe> {
         let mut out = None;
         match event {
-            Event::Enqueue { flow, len, priority, departs_in } => {
+            Event::Enqueue {
+                flow,
+                len,
+                priority,
+                departs_in,
+            } => {
                 let departure = departs_in.map_or(Instant::ZERO, |nanos| {
                     if nanos < 0 {
                         self.now - Duration::from_nanos(nanos.unsigned_abs())
@@ -103,10 +143,16 @@ impl Rig {
                         self.now + Duration::from_nanos(nanos as u64)
                     }
                 });
-                let packet = Probe::new(self.next_id).flow(*flow).sized(*len).with_priority(*priority).departing(departure);
+                let packet = Probe::new(self.next_id)
+                    .flow(*flow)
+                    .sized(*len)
+                    .with_priority(*priority)
+                    .departing(departure);
                 let lane = self.lane(&packet);
-                // Linux 6.1 sorts by departures that have passed, too; the default takes them for "now".
-                let past_counts = self.config.priorities == Priorities::Control && departure > Instant::ZERO;
+                // Linux 6.1 sorts by departures that have passed, too; the default takes them for
+                // "now".
+                let past_counts =
+                    self.config.priorities == Priorities::Control && departure > Instant::ZERO;
                 let time = if lane == u64::MAX {
                     Instant::ZERO
                 } else {
@@ -122,25 +168,43 @@ impl Rig {
             Event::Dequeue => {
                 out = self.queue.dequeue(self.now, &mut self.drops);
                 let ready = self.queue.ready_at();
-                assert!(out.is_some() || ready.is_none_or(|ready| ready > self.now), "nothing to do now");
+                assert!(
+                    out.is_some() || ready.is_none_or(|ready| ready > self.now),
+                    "nothing to do now"
+                );
             }
             Event::Advance(nanos) => self.now += Duration::from_nanos(*nanos),
             Event::Reconfigure(config) => {
-                let config = Config { priorities: self.config.priorities.clone(), ..config.clone() };
+                let config = Config {
+                    priorities: self.config.priorities.clone(),
+                    ..config.clone()
+                };
                 // Through the words, so that the account sees what is dropped.
                 let words = Kind::Fq(config.clone()).to_string();
-                let words = words.strip_prefix("fq").expect("its name").replace("linux", "");
-                let unlimited = if config.maxrate.is_none() { " maxrate unlimited" } else { "" };
+                let words = words
+                    .strip_prefix("fq")
+                    .expect("its name")
+                    .replace("linux", "");
+                let unlimited = if config.maxrate.is_none() {
+                    " maxrate unlimited"
+                } else {
+                    ""
+                };
                 let pacing = if config.pacing { " pacing" } else { "" };
                 let words = words + unlimited + pacing;
-                self.queue.change(&mut Words::new(&words), self.now, &mut self.drops).expect(&words);
+                self.queue
+                    .change(&mut Words::new(&words), self.now, &mut self.drops)
+                    .expect(&words);
                 self.config = config;
             }
         }
         let dropped: Vec<Probe> = self.drops.drain().map(|(packet, _)| packet).collect();
         for packet in dropped {
             let queue = self.inside.entry(self.lane(&packet)).or_default();
-            let at = queue.iter().position(|(_, id)| *id == packet.id).expect("dropped once");
+            let at = queue
+                .iter()
+                .position(|(_, id)| *id == packet.id)
+                .expect("dropped once");
             queue.remove(at);
         }
         if let Some(packet) = &out {
@@ -158,8 +222,14 @@ impl Rig {
         assert_eq!(self.queue.backlog().packets, held);
         assert_eq!(self.queue.ready_at().is_some(), held > 0);
         let short_cut = 8;
-        let bands = if self.config.priorities == Priorities::Control { 1 } else { BANDS };
-        assert!(held <= bands * self.config.limit as usize + if bands == 1 { 0 } else { short_cut });
+        let bands = if self.config.priorities == Priorities::Control {
+            1
+        } else {
+            BANDS
+        };
+        assert!(
+            held <= bands * self.config.limit as usize + if bands == 1 { 0 } else { short_cut }
+        );
         for (&lane, queue) in &self.inside {
             assert!(lane == u64::MAX || queue.len() <= self.config.flow_limit as usize + short_cut);
         }
@@ -200,7 +270,8 @@ proptest! {
             latest = latest.max(now);
             if dequeue {
                 match queue.dequeue(now, &mut drops) {
-                    // What was due when it came passes by the flows, also if the clock then steps back.
+                    // What was due when it came passes by the flows, also if the clock then steps
+                    // back.
                     Some(packet) => {
                         let due = packet.departure().min(packet.enqueued() + Duration::from_secs(10));
                         prop_assert!(due <= latest || control && packet.priority() == 7);
@@ -216,7 +287,8 @@ proptest! {
         prop_assert!(queue.backlog().is_empty());
     }
 
-    /// A flow that always has packets sends its first quantum, then no more than the rate, however late the wake-ups.
+    /// A flow that always has packets sends its first quantum, then no more than the rate, however
+    /// late the wake-ups.
     #[test]
     fn a_maxrate_holds_in_the_long_run(
         mbit in 1..200u64,
@@ -243,7 +315,8 @@ proptest! {
         prop_assert!(queue.backlog().is_empty());
     }
 
-    /// Backlogged flows of one band get the same bytes, but for the first quantum, a quantum, and a packet.
+    /// Backlogged flows of one band get the same bytes, but for the first quantum, a quantum, and a
+    /// packet.
     #[test]
     fn flows_share_by_bytes(lens in vec(60..1515u32, 2..6), turns in 1..300usize) {
         let config = Config { flow_limit: 1000, initial_quantum: Bytes::new(3028), ..Config::linux() };
@@ -269,8 +342,16 @@ fn departures_are_what_spaces_packets() {
     let leave = |spaced: bool| {
         let (mut queue, mut drops) = (Fq::new(Config::default()).expect("valid"), Drops::new());
         for id in 0..10u32 {
-            let departure = if spaced { Instant::from_millis(1 + u64::from(id)) } else { Instant::ZERO };
-            queue.enqueue(Probe::new(id).departing(departure), Instant::ZERO, &mut drops);
+            let departure = if spaced {
+                Instant::from_millis(1 + u64::from(id))
+            } else {
+                Instant::ZERO
+            };
+            queue.enqueue(
+                Probe::new(id).departing(departure),
+                Instant::ZERO,
+                &mut drops,
+            );
         }
         let mut now = Instant::ZERO;
         while let Some(ready) = queue.ready_at() {

@@ -1,4 +1,5 @@
-//! netem under random traffic, clocks and changes, with and without a discipline below (spec/qdisc.md §14, invariants).
+//! netem under random traffic, clocks and changes, with and without a discipline below
+//! (spec/qdisc.md §14, invariants).
 
 mod common;
 
@@ -9,7 +10,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tautline_base::{Bytes, Instant, Rate};
 use tautline_qdisc::netem::{
-    Cells, Chance, Config, Distribution, Draw, GilbertElliott, Link, Loss, Netem, Reorder, Slots, Spacing, States,
+    Cells, Chance, Config, Distribution, Draw, GilbertElliott, Link, Loss, Netem, Reorder, Slots,
+    Spacing, States,
 };
 use tautline_qdisc::{Change, DropReason, Drops, DynQdisc, Kind, Ledger, Qdisc, Words, build};
 
@@ -24,22 +26,32 @@ fn share() -> impl Strategy<Value = f64> {
 }
 
 fn chance() -> impl Strategy<Value = Chance> {
-    (share(), share()).prop_map(|(probability, correlation)| Chance { probability, correlation })
+    (share(), share()).prop_map(|(probability, correlation)| Chance {
+        probability,
+        correlation,
+    })
 }
 
 fn loss() -> impl Strategy<Value = Loss> {
     let half = || share().prop_map(|share| share / 2.0);
     prop_oneof![
         chance().prop_map(Loss::Random),
-        (half(), half(), half(), share(), half()).prop_map(|(p13, p31, p32, p23, p14)| Loss::States(States {
-            p13,
-            p31,
-            p32,
-            p23,
-            p14
-        })),
+        (half(), half(), half(), share(), half()).prop_map(|(p13, p31, p32, p23, p14)| {
+            Loss::States(States {
+                p13,
+                p31,
+                p32,
+                p23,
+                p14,
+            })
+        }),
         (share(), share(), share(), share()).prop_map(|(to_bad, to_good, bad_loss, good_loss)| {
-            Loss::GilbertElliott(GilbertElliott { to_bad, to_good, bad_loss, good_loss })
+            Loss::GilbertElliott(GilbertElliott {
+                to_bad,
+                to_good,
+                bad_loss,
+                good_loss,
+            })
         }),
     ]
 }
@@ -54,31 +66,63 @@ fn distribution() -> impl Strategy<Value = Distribution> {
 }
 
 fn link() -> impl Strategy<Value = Link> {
-    let rate = prop_oneof![Just(Rate::mbit(10)), Just(Rate::MAX), Just(Rate::bytes_per_sec(1))];
-    let cells = prop::option::of((1..100u32, -9..9i32).prop_map(|(size, overhead)| Cells { size, overhead }));
-    (rate, -100..100i32, cells).prop_map(|(rate, packet_overhead, cells)| Link { rate, packet_overhead, cells })
+    let rate = prop_oneof![
+        Just(Rate::mbit(10)),
+        Just(Rate::MAX),
+        Just(Rate::bytes_per_sec(1))
+    ];
+    let cells = prop::option::of(
+        (1..100u32, -9..9i32).prop_map(|(size, overhead)| Cells { size, overhead }),
+    );
+    (rate, -100..100i32, cells).prop_map(|(rate, packet_overhead, cells)| Link {
+        rate,
+        packet_overhead,
+        cells,
+    })
 }
 
 fn slots() -> impl Strategy<Value = Slots> {
     let every = prop_oneof![
-        (time(), time()).prop_map(|(one, other)| Spacing::Range { min: one.min(other), max: one.max(other) }),
-        (distribution(), time(), time()).prop_map(|(distribution, delay, jitter)| Spacing::Spread {
-            distribution,
-            delay,
-            jitter
+        (time(), time()).prop_map(|(one, other)| Spacing::Range {
+            min: one.min(other),
+            max: one.max(other)
+        }),
+        (distribution(), time(), time()).prop_map(|(distribution, delay, jitter)| {
+            Spacing::Spread {
+                distribution,
+                delay,
+                jitter,
+            }
         }),
     ];
-    (every, prop::option::of(1..5u32), prop::option::of((1..9000u64).prop_map(Bytes::new)))
-        .prop_map(|(every, packets, bytes)| Slots { every, packets, bytes })
+    (
+        every,
+        prop::option::of(1..5u32),
+        prop::option::of((1..9000u64).prop_map(Bytes::new)),
+    )
+        .prop_map(|(every, packets, bytes)| Slots {
+            every,
+            packets,
+            bytes,
+        })
 }
 
 /// Boxed: its type is too large for the stack of a test's thread.
 fn config() -> BoxedStrategy<Config> {
     let delays = (time(), time(), share(), distribution(), any::<bool>());
     let fates = (loss(), any::<bool>(), chance(), chance());
-    let order = prop::option::of((chance(), 1..5u32).prop_map(|(chance, gap)| Reorder { chance, gap }));
+    let order =
+        prop::option::of((chance(), 1..5u32).prop_map(|(chance, gap)| Reorder { chance, gap }));
     let limit = prop_oneof![Just(0u32), 1..20u32, Just(1000)];
-    (limit, delays, fates, order, prop::option::of(link()), prop::option::of(slots()), any::<u64>())
+    (
+        limit,
+        delays,
+        fates,
+        order,
+        prop::option::of(link()),
+        prop::option::of(slots()),
+        any::<u64>(),
+    )
         .prop_map(
             |(
                 limit,
@@ -94,7 +138,11 @@ fn config() -> BoxedStrategy<Config> {
                     delay,
                     jitter,
                     delay_correlation,
-                    distribution: if jitter.is_zero() { Distribution::Uniform } else { distribution },
+                    distribution: if jitter.is_zero() {
+                        Distribution::Uniform
+                    } else {
+                        distribution
+                    },
                     draw: if linux { Draw::Remainder } else { Draw::Scaled },
                     loss,
                     ecn,
@@ -133,29 +181,42 @@ fn event() -> impl Strategy<Value = Event> {
 
 fn path(config: Config, child: bool) -> Ledger<Netem<Probe, Box<dyn DynQdisc<Probe>>>> {
     let child = child.then(|| build("fq_codel limit 20").expect("valid"));
-    let path = child.map_or_else(|| Netem::new(config.clone()), |child| Netem::with_child(config.clone(), child));
+    let path = child.map_or_else(
+        || Netem::new(config.clone()),
+        |child| Netem::with_child(config.clone(), child),
+    );
     Ledger::new(path.expect("valid"))
 }
 
 /// What came out, in order: names, TOS bytes, and whether sent or why not.
 fn outcome(config: &Config, child: bool, events: &[Event]) -> Vec<(u32, u8, Option<DropReason>)> {
-    let (mut path, mut drops, mut outcome) = (path(config.clone(), child), Drops::new(), Vec::new());
+    let (mut path, mut drops, mut outcome) =
+        (path(config.clone(), child), Drops::new(), Vec::new());
     let (mut now, mut limit, mut next_id) = (Instant::from_secs(1), config.limit, 0);
     let mut tos_sent = BTreeMap::new();
     let mut step = |event: &Event, now: &mut Instant| {
         match event {
             Event::Enqueue { len, tos, segments } => {
                 let held = path.backlog().packets;
-                let packet = Probe::new(next_id).sized(*len).tos(*tos).of_segments(*segments);
+                let packet = Probe::new(next_id)
+                    .sized(*len)
+                    .tos(*tos)
+                    .of_segments(*segments);
                 path.enqueue(packet, *now, &mut drops);
-                assert!(path.backlog().packets <= held.max(limit as usize), "no packet is taken in above the limit");
+                assert!(
+                    path.backlog().packets <= held.max(limit as usize),
+                    "no packet is taken in above the limit"
+                );
                 tos_sent.insert(next_id, *tos);
                 next_id += 1;
             }
             Event::Dequeue => {
                 let packet = path.dequeue(*now, &mut drops);
                 if packet.is_none() {
-                    assert!(path.ready_at().is_none_or(|ready| ready > *now), "nothing to do now");
+                    assert!(
+                        path.ready_at().is_none_or(|ready| ready > *now),
+                        "nothing to do now"
+                    );
                 }
                 assert_eq!(path.ready_at().is_some(), !path.backlog().is_empty());
                 outcome.extend(packet.map(|packet| (packet.id, packet.tos, None)));
@@ -164,15 +225,22 @@ fn outcome(config: &Config, child: bool, events: &[Event]) -> Vec<(u32, u8, Opti
             Event::StepBack(nanos) => *now = *now - Duration::from_nanos(*nanos),
             Event::Reconfigure(config) => {
                 let kind = Kind::Netem((**config).clone()).to_string();
-                let words =
-                    kind.strip_prefix("netem").expect("its name").to_string() + if config.ecn { "" } else { " noecn" };
+                let words = kind.strip_prefix("netem").expect("its name").to_string()
+                    + if config.ecn { "" } else { " noecn" };
                 // Some need what was there before not to be: then nothing changes.
-                if path.change(&mut Words::new(&words), *now, &mut drops).is_ok() {
+                if path
+                    .change(&mut Words::new(&words), *now, &mut drops)
+                    .is_ok()
+                {
                     limit = config.limit;
                 }
             }
         }
-        outcome.extend(drops.drain().map(|(packet, reason)| (packet.id, packet.tos, Some(reason))));
+        outcome.extend(
+            drops
+                .drain()
+                .map(|(packet, reason)| (packet.id, packet.tos, Some(reason))),
+        );
         path.ready_at()
     };
     let mut ready = None;
@@ -185,16 +253,23 @@ fn outcome(config: &Config, child: bool, events: &[Event]) -> Vec<(u32, u8, Opti
         now = now.max(at);
         ready = step(&Event::Dequeue, &mut now);
     }
-    assert!(path.backlog().is_empty() && path.backlog().bytes == Bytes::ZERO, "everything leaves");
+    assert!(
+        path.backlog().is_empty() && path.backlog().bytes == Bytes::ZERO,
+        "everything leaves"
+    );
     for (id, tos, reason) in &outcome {
         let sent = tos_sent[id];
-        assert!(*tos == sent || sent != 0 && *tos == 3 && reason.is_none_or(|reason| reason != DropReason::Loss));
+        assert!(
+            *tos == sent
+                || sent != 0 && *tos == 3 && reason.is_none_or(|reason| reason != DropReason::Loss)
+        );
     }
     outcome
 }
 
 proptest! {
-    /// Conservation with births, limits, marks, liveness, for all parameters; and the same seed gives the same packets.
+    /// Conservation with births, limits, marks, liveness, for all parameters; and the same seed
+    /// gives the same packets.
     #[test]
     fn the_path_accounts_for_every_packet(config in config(), child: bool, events in vec(event(), 0..150)) {
         let first = outcome(&config, child, &events);

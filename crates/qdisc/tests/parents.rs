@@ -1,5 +1,6 @@
-//! Every leaf below every classful discipline: random traffic, drops inside the children, changes behind the parent's back; the
-//! parent's account is exact after every step, and everything comes out (spec/qdisc.md §18, property 8).
+//! Every leaf below every classful discipline: random traffic, drops inside the children, changes
+//! behind the parent's back; the parent's account is exact after every step, and everything comes
+//! out (spec/qdisc.md §18, property 8).
 
 mod common;
 
@@ -10,7 +11,8 @@ use proptest::prelude::*;
 use tautline_base::{Bytes, Instant, Item, Rate};
 use tautline_qdisc::filter::{Filter, Filters};
 use tautline_qdisc::{
-    Backlog, ClassId, Drops, Drr, DynQdisc, Htb, Pfifo, Prio, Qdisc, Report, Tbf, Words, build, drr, htb, pfifo, prio, tbf,
+    Backlog, ClassId, Drops, Drr, DynQdisc, Htb, Pfifo, Prio, Qdisc, Report, Tbf, Words, build,
+    drr, htb, pfifo, prio, tbf,
 };
 
 use common::Probe;
@@ -43,33 +45,56 @@ fn parent(which: usize, leaf: &str) -> Boxed {
     let mut filters = Filters::default();
     for minor in 1..=3 {
         let words = format!("handle {minor} fw classid 1:{minor}");
-        filters.add(Filter::from_words(&mut Words::new(&words)).expect("a rule")).expect("new");
+        filters
+            .add(Filter::from_words(&mut Words::new(&words)).expect("a rule"))
+            .expect("new");
     }
     let class = |minor| ClassId::new(1, minor);
     match which {
         0 => {
-            let config = tbf::Config { rate: Rate::mbit(2), burst: Bytes::new(4000), ..tbf::Config::default() };
+            let config = tbf::Config {
+                rate: Rate::mbit(2),
+                burst: Bytes::new(4000),
+                ..tbf::Config::default()
+            };
             Box::new(Tbf::new(config, leaf()).expect("valid").with_handle(1))
         }
         1 => {
-            let mut prio = Prio::new(1, prio::Config::default(), vec![leaf(), fifo(), leaf()]).expect("valid");
+            let mut prio =
+                Prio::new(1, prio::Config::default(), vec![leaf(), fifo(), leaf()]).expect("valid");
             prio.set_filters(filters);
             Box::new(prio)
         }
         2 => {
             let mut drr = Drr::new(1);
             for (minor, quantum, child) in [(1, 1514, leaf()), (2, 1, fifo()), (3, 500, leaf())] {
-                drr.add_class(class(minor), drr::ClassConfig { quantum: Bytes::new(quantum) }, child).expect("new");
+                drr.add_class(
+                    class(minor),
+                    drr::ClassConfig {
+                        quantum: Bytes::new(quantum),
+                    },
+                    child,
+                )
+                .expect("new");
             }
             drr.set_filters(filters);
             Box::new(drr)
         }
         _ => {
-            let mut htb = Htb::new(1, htb::Config { default: Some(2), ..htb::Config::default() }).expect("valid");
+            let mut htb = Htb::new(
+                1,
+                htb::Config {
+                    default: Some(2),
+                    ..htb::Config::default()
+                },
+            )
+            .expect("valid");
             let config = |rate, ceil| htb::ClassConfig::new(Rate::mbit(rate), Rate::mbit(ceil));
-            htb.add_class(class(9), None, config(4, 4), fifo()).expect("new");
+            htb.add_class(class(9), None, config(4, 4), fifo())
+                .expect("new");
             for (minor, rate, child) in [(1, 1, leaf()), (2, 1, fifo()), (3, 2, leaf())] {
-                htb.add_class(class(minor), Some(class(9)), config(rate, 4), child).expect("new");
+                htb.add_class(class(minor), Some(class(9)), config(rate, 4), child)
+                    .expect("new");
             }
             htb.set_filters(filters);
             Box::new(htb)
@@ -79,7 +104,13 @@ fn parent(which: usize, leaf: &str) -> Boxed {
 
 #[derive(Clone, Debug)]
 enum Event {
-    Enqueue { mark: u32, flow: u64, len: u32, segments: u16, priority: u8 },
+    Enqueue {
+        mark: u32,
+        flow: u64,
+        len: u32,
+        segments: u16,
+        priority: u8,
+    },
     Dequeue,
     Advance(u64),
     StepBack(u64),
@@ -88,8 +119,15 @@ enum Event {
 
 fn event() -> impl Strategy<Value = Event> {
     let len = prop_oneof![Just(0u32), 40..1515u32, Just(1514), Just(9000)];
-    let enqueue = (0..5u32, 0..4u64, len, 1..9u16, 0..8u8)
-        .prop_map(|(mark, flow, len, segments, priority)| Event::Enqueue { mark, flow, len, segments, priority });
+    let enqueue = (0..5u32, 0..4u64, len, 1..9u16, 0..8u8).prop_map(
+        |(mark, flow, len, segments, priority)| Event::Enqueue {
+            mark,
+            flow,
+            len,
+            segments,
+            priority,
+        },
+    );
     prop_oneof![
         8 => enqueue,
         6 => Just(Event::Dequeue),
@@ -114,34 +152,62 @@ impl Account {
 
     /// Settles `drops` and compares with what `queue` says it holds.
     fn balance(&mut self, queue: &Boxed, drops: &mut Drops<Probe>) {
-        drops.drain().for_each(|(packet, _)| self.book(1, packet.len()));
+        drops
+            .drain()
+            .for_each(|(packet, _)| self.book(1, packet.len()));
         let (born, Backlog { packets, bytes }) = (drops.births(), queue.backlog());
-        assert_eq!(self.packets[0] + born.packets, self.packets[1] + packets as u64);
-        assert_eq!(self.bytes[0] + born.bytes.get(), self.bytes[1] + bytes.get());
+        assert_eq!(
+            self.packets[0] + born.packets,
+            self.packets[1] + packets as u64
+        );
+        assert_eq!(
+            self.bytes[0] + born.bytes.get(),
+            self.bytes[1] + bytes.get()
+        );
     }
 }
 
 /// What the classes hold together, as the report has it.
 fn reported(report: &Report) -> usize {
-    report.classes.iter().filter_map(|class| class.common).map(|common| common.backlog.packets).sum()
+    report
+        .classes
+        .iter()
+        .filter_map(|class| class.common)
+        .map(|common| common.backlog.packets)
+        .sum()
 }
 
 fn live(which: usize, leaf: &str, events: &[Event]) {
-    let (mut queue, mut drops, mut now) = (parent(which, leaf), Drops::new(), Instant::from_secs(1));
+    let (mut queue, mut drops, mut now) =
+        (parent(which, leaf), Drops::new(), Instant::from_secs(1));
     let mut account = Account::default();
     let dequeue = |queue: &mut Boxed, drops: &mut Drops<Probe>, account: &mut Account, now| {
         let packet = queue.dequeue(now, drops);
         match &packet {
             Some(packet) => account.book(1, packet.len()),
-            None => assert!(queue.ready_at().is_none_or(|later| later > now), "{leaf}: no spinning"),
+            None => assert!(
+                queue.ready_at().is_none_or(|later| later > now),
+                "{leaf}: no spinning"
+            ),
         }
         account.balance(queue, drops);
         packet.is_some()
     };
     for event in events {
         match *event {
-            Event::Enqueue { mark, flow, len, segments, priority } => {
-                let packet = Probe::new(0).marked(mark).flow(flow).sized(len).of_segments(segments).with_priority(priority);
+            Event::Enqueue {
+                mark,
+                flow,
+                len,
+                segments,
+                priority,
+            } => {
+                let packet = Probe::new(0)
+                    .marked(mark)
+                    .flow(flow)
+                    .sized(len)
+                    .of_segments(segments)
+                    .with_priority(priority);
                 account.book(0, packet.len());
                 queue.enqueue(packet, now, &mut drops);
             }
@@ -149,9 +215,17 @@ fn live(which: usize, leaf: &str, events: &[Event]) {
             Event::Advance(nanos) => now += Duration::from_nanos(nanos),
             Event::StepBack(nanos) => now = now - Duration::from_nanos(nanos),
             Event::ChangeBelow(minor, limit) => {
-                let words = format!("limit {}", u32::from(limit) * if leaf.starts_with("red") { 4000 } else { 1 });
+                let words = format!(
+                    "limit {}",
+                    u32::from(limit) * if leaf.starts_with("red") { 4000 } else { 1 }
+                );
                 // Not every tree has that class.
-                let _ = queue.change_below(ClassId::new(1, minor), &mut Words::new(&words), now, &mut drops);
+                let _ = queue.change_below(
+                    ClassId::new(1, minor),
+                    &mut Words::new(&words),
+                    now,
+                    &mut drops,
+                );
             }
         }
         account.balance(&queue, &mut drops);
@@ -162,7 +236,11 @@ fn live(which: usize, leaf: &str, events: &[Event]) {
     let mut failures = 0;
     while let Some(at) = queue.ready_at() {
         now = now.max(at);
-        failures = if dequeue(&mut queue, &mut drops, &mut account, now) { 0 } else { failures + 1 };
+        failures = if dequeue(&mut queue, &mut drops, &mut account, now) {
+            0
+        } else {
+            failures + 1
+        };
         assert!(failures < 1000, "{leaf}: everything comes out");
     }
     assert_eq!(queue.backlog(), Backlog::default());

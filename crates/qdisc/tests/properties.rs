@@ -1,5 +1,5 @@
-//! Every discipline through [`Ledger`], under random traffic and clocks that stand, leap and step back, beside a plain model
-//! (spec/qdisc.md §3, §5, §6, §18).
+//! Every discipline through [`Ledger`], under random traffic and clocks that stand, leap and step
+//! back, beside a plain model (spec/qdisc.md §3, §5, §6, §18).
 
 mod common;
 
@@ -28,7 +28,12 @@ use common::{Probe, ids};
 /// One thing that happens to a queue.
 #[derive(Clone, Debug)]
 enum Event {
-    Enqueue { flow: u64, len: u32, tos: u8, priority: u8 },
+    Enqueue {
+        flow: u64,
+        len: u32,
+        tos: u8,
+        priority: u8,
+    },
     Dequeue,
     Advance(u64),
     StepBack(u64),
@@ -37,7 +42,12 @@ enum Event {
 fn event() -> impl Strategy<Value = Event> {
     let len = prop_oneof![Just(0u32), Just(1), 40..1515u32, Just(1514), Just(65_535)];
     let enqueue =
-        (0..6u64, len, 0..4u8, 0..16u8).prop_map(|(flow, len, tos, priority)| Event::Enqueue { flow, len, tos, priority });
+        (0..6u64, len, 0..4u8, 0..16u8).prop_map(|(flow, len, tos, priority)| Event::Enqueue {
+            flow,
+            len,
+            tos,
+            priority,
+        });
     prop_oneof![
         6 => enqueue,
         4 => Just(Event::Dequeue),
@@ -53,55 +63,87 @@ fn limit() -> impl Strategy<Value = u32> {
 
 fn params() -> impl Strategy<Value = Params> {
     let time = prop_oneof![Just(0u64), 1..200_000u64, Just(5_000_000), Just(u64::MAX)];
-    (time.clone(), time, prop_oneof![Just(0), Just(1514)], any::<bool>(), any::<bool>()).prop_map(
-        |(target, interval, mtu, ecn, linux)| Params {
+    (
+        time.clone(),
+        time,
+        prop_oneof![Just(0), Just(1514)],
+        any::<bool>(),
+        any::<bool>(),
+    )
+        .prop_map(|(target, interval, mtu, ecn, linux)| Params {
             target: Duration::from_nanos(target),
             interval: Duration::from_nanos(interval.max(1024)),
             mtu: Bytes::new(mtu),
             ecn,
             ce_threshold: None,
             law: if linux { Law::Linux } else { Law::Rfc8289 },
-        },
-    )
+        })
 }
 
 fn fq_config() -> impl Strategy<Value = fq_codel::Config> {
     let flows = prop_oneof![Just(1), Just(2), Just(1024)];
     let memory = prop_oneof![Just(0), Just(1), Just(10_000), Just(1 << 25)];
-    (limit(), flows, prop_oneof![Just(64), Just(300), Just(1514)], memory, 1..65u32, params(), any::<bool>()).prop_map(
-        |(limit, flows, quantum, memory, drop_batch, codel, qdisc)| fq_codel::Config {
-            limit,
-            flows,
-            quantum: Bytes::new(quantum),
-            memory_limit: Bytes::new(memory),
-            drop_batch,
-            codel,
-            backlog: if qdisc { BacklogScope::Qdisc } else { BacklogScope::Queue },
-            emptied: if qdisc { Emptied::Forgotten } else { Emptied::Waits },
-            perturbation: 42,
-        },
+    (
+        limit(),
+        flows,
+        prop_oneof![Just(64), Just(300), Just(1514)],
+        memory,
+        1..65u32,
+        params(),
+        any::<bool>(),
     )
+        .prop_map(
+            |(limit, flows, quantum, memory, drop_batch, codel, qdisc)| fq_codel::Config {
+                limit,
+                flows,
+                quantum: Bytes::new(quantum),
+                memory_limit: Bytes::new(memory),
+                drop_batch,
+                codel,
+                backlog: if qdisc {
+                    BacklogScope::Qdisc
+                } else {
+                    BacklogScope::Queue
+                },
+                emptied: if qdisc {
+                    Emptied::Forgotten
+                } else {
+                    Emptied::Waits
+                },
+                perturbation: 42,
+            },
+        )
 }
 
 fn pie_params() -> impl Strategy<Value = pie::Params> {
     let time = prop_oneof![Just(0u64), 1..200_000u64, Just(15_000_000), Just(u64::MAX)];
-    let law = prop_oneof![Just(pie::Law::Rfc8033), Just(pie::Law::Rfc8034), Just(pie::Law::Linux)];
+    let law = prop_oneof![
+        Just(pie::Law::Rfc8033),
+        Just(pie::Law::Rfc8034),
+        Just(pie::Law::Linux)
+    ];
     let weights = prop_oneof![Just((0.125, 1.25)), Just((0.0, 0.0)), Just((128.0, 128.0))];
     let switches = (any::<bool>(), any::<bool>(), any::<bool>(), any::<u64>());
     (time.clone(), time.clone(), time, weights, law, switches).prop_map(
-        |(target, tupdate, max_burst, (alpha, beta), law, (ecn, bytemode, estimator, seed))| pie::Params {
-            target: Duration::from_nanos(target),
-            tupdate: Duration::from_nanos(tupdate.max(1)),
-            max_burst: Duration::from_nanos(max_burst),
-            alpha,
-            beta,
-            ecn,
-            bytemode,
-            delay: if estimator { pie::DelaySource::DepartureRate } else { pie::DelaySource::Timestamp },
-            dq_threshold: Bytes::new(seed % 20_000),
-            law,
-            seed,
-            ..pie::Params::default()
+        |(target, tupdate, max_burst, (alpha, beta), law, (ecn, bytemode, estimator, seed))| {
+            pie::Params {
+                target: Duration::from_nanos(target),
+                tupdate: Duration::from_nanos(tupdate.max(1)),
+                max_burst: Duration::from_nanos(max_burst),
+                alpha,
+                beta,
+                ecn,
+                bytemode,
+                delay: if estimator {
+                    pie::DelaySource::DepartureRate
+                } else {
+                    pie::DelaySource::Timestamp
+                },
+                dq_threshold: Bytes::new(seed % 20_000),
+                law,
+                seed,
+                ..pie::Params::default()
+            }
         },
     )
 }
@@ -109,78 +151,197 @@ fn pie_params() -> impl Strategy<Value = pie::Params> {
 fn sfq_config() -> impl Strategy<Value = sfq::Config> {
     let flows = prop_oneof![Just(1), Just(3), Just(128)];
     let quantum = prop_oneof![Just(64u64), Just(1514)];
-    (1..200u32, flows, quantum, 1..=127u32, any::<[bool; 3]>(), any::<u64>()).prop_map(
-        |(limit, flows, quantum, depth, [headdrop, perturb, red], seed)| {
-            let perturb = perturb.then_some(Duration::from_secs(1));
-            let red = red.then(|| sfq::FlowRed { limit: Bytes::new(20_000), ..sfq::FlowRed::default() });
-            let quantum = Bytes::new(quantum);
-            sfq::Config { limit, flows, quantum, depth, headdrop, perturb, red, seed, divisor: 64 }
-        },
+    (
+        1..200u32,
+        flows,
+        quantum,
+        1..=127u32,
+        any::<[bool; 3]>(),
+        any::<u64>(),
     )
+        .prop_map(
+            |(limit, flows, quantum, depth, [headdrop, perturb, red], seed)| {
+                let perturb = perturb.then_some(Duration::from_secs(1));
+                let red = red.then(|| sfq::FlowRed {
+                    limit: Bytes::new(20_000),
+                    ..sfq::FlowRed::default()
+                });
+                let quantum = Bytes::new(quantum);
+                sfq::Config {
+                    limit,
+                    flows,
+                    quantum,
+                    depth,
+                    headdrop,
+                    perturb,
+                    red,
+                    seed,
+                    divisor: 64,
+                }
+            },
+        )
 }
 
 fn red_config() -> impl Strategy<Value = red::Config> {
     let threshold = 1000..20_000u64;
-    (threshold.clone(), threshold, 1..100_000u64, any::<[bool; 5]>()).prop_map(
-        |(min, width, limit, [gentle, adaptive, ecn, harddrop, linux])| {
-            let (low, high) = (Some(Bytes::new(min)), Some(Bytes::new(min + width)));
-            let burst = Some(u32::try_from(min / 1000).expect("few"));
-            let idle = if linux { IdleDecay::Linux } else { IdleDecay::Exact };
-            let red = red::Params { min: low, max: high, burst, gentle, idle, ..red::Params::default() };
-            red::Config { limit: Bytes::new(limit), red, adaptive, ecn, harddrop, ..red::Config::default() }
-        },
+    (
+        threshold.clone(),
+        threshold,
+        1..100_000u64,
+        any::<[bool; 5]>(),
     )
+        .prop_map(
+            |(min, width, limit, [gentle, adaptive, ecn, harddrop, linux])| {
+                let (low, high) = (Some(Bytes::new(min)), Some(Bytes::new(min + width)));
+                let burst = Some(u32::try_from(min / 1000).expect("few"));
+                let idle = if linux {
+                    IdleDecay::Linux
+                } else {
+                    IdleDecay::Exact
+                };
+                let red = red::Params {
+                    min: low,
+                    max: high,
+                    burst,
+                    gentle,
+                    idle,
+                    ..red::Params::default()
+                };
+                red::Config {
+                    limit: Bytes::new(limit),
+                    red,
+                    adaptive,
+                    ecn,
+                    harddrop,
+                    ..red::Config::default()
+                }
+            },
+        )
 }
 
 fn fq_pie_config() -> impl Strategy<Value = fq_pie::Config> {
-    (fq_config(), pie_params()).prop_map(|(fq_codel::Config { limit, flows, quantum, memory_limit, emptied, .. }, pie)| {
-        fq_pie::Config { limit, flows, quantum, memory_limit, pie, emptied, perturbation: 42 }
-    })
+    (fq_config(), pie_params()).prop_map(
+        |(
+            fq_codel::Config {
+                limit,
+                flows,
+                quantum,
+                memory_limit,
+                emptied,
+                ..
+            },
+            pie,
+        )| {
+            fq_pie::Config {
+                limit,
+                flows,
+                quantum,
+                memory_limit,
+                pie,
+                emptied,
+                perturbation: 42,
+            }
+        },
+    )
 }
 
 fn kind() -> impl Strategy<Value = Kind> {
     prop_oneof![
         limit().prop_map(|limit| Kind::Pfifo(tautline_qdisc::pfifo::Config { limit })),
-        (proptest::option::of(limit()), proptest::option::of(0..20_000u64), any::<bool>()).prop_map(
-            |(packets, bytes, head)| {
-                let victim = if head { Victim::Oldest } else { Victim::Newcomer };
-                Kind::Fifo(fifo::Config { packets, bytes: bytes.map(Bytes::new), victim })
-            }
+        (
+            proptest::option::of(limit()),
+            proptest::option::of(0..20_000u64),
+            any::<bool>()
+        )
+            .prop_map(|(packets, bytes, head)| {
+                let victim = if head {
+                    Victim::Oldest
+                } else {
+                    Victim::Newcomer
+                };
+                Kind::Fifo(fifo::Config {
+                    packets,
+                    bytes: bytes.map(Bytes::new),
+                    victim,
+                })
+            }),
+        limit().prop_map(|limit| Kind::Bfifo(tautline_qdisc::bfifo::Config {
+            limit: Bytes::new(600 * u64::from(limit))
+        })),
+        limit().prop_map(
+            |limit| Kind::PfifoHeadDrop(tautline_qdisc::pfifo_head_drop::Config { limit })
         ),
-        limit().prop_map(|limit| Kind::Bfifo(tautline_qdisc::bfifo::Config { limit: Bytes::new(600 * u64::from(limit)) })),
-        limit().prop_map(|limit| Kind::PfifoHeadDrop(tautline_qdisc::pfifo_head_drop::Config { limit })),
         (limit(), any::<bool>()).prop_map(|(limit, batched)| {
-            let places = if batched { Places::Batched } else { Places::AtOnce };
+            let places = if batched {
+                Places::Batched
+            } else {
+                Places::AtOnce
+            };
             Kind::PfifoFast(tautline_qdisc::pfifo_fast::Config { limit, places })
         }),
         (limit(), params()).prop_map(|(limit, codel)| Kind::Codel(codel::Config { limit, codel })),
         fq_config().prop_map(Kind::FqCodel),
         red_config().prop_map(Kind::Red),
         Just(Kind::Prio(tautline_qdisc::prio::Config::default())),
-        limit().prop_map(|direct_qlen| Kind::Htb(tautline_qdisc::htb::Config { direct_qlen, ..Default::default() })),
+        limit().prop_map(|direct_qlen| Kind::Htb(tautline_qdisc::htb::Config {
+            direct_qlen,
+            ..Default::default()
+        })),
         sfq_config().prop_map(Kind::Sfq),
-        (0..8usize, any::<bool>(), any::<bool>(), 2_000..1_000_000u64).prop_map(|(isolation, linux, filter, memory)| {
-            let config = if linux { cake::Config::linux() } else { cake::Config::default() };
-            Kind::Cake(cake::Config {
-                isolation: cake::Isolation::ALL[isolation],
-                ack_filter: if filter { cake::AckFilter::On } else { cake::AckFilter::Off },
-                memory_limit: Some(Bytes::new(memory)),
-                rtt: Duration::from_millis(1),
-                ..config
-            })
-        }),
+        (0..8usize, any::<bool>(), any::<bool>(), 2_000..1_000_000u64).prop_map(
+            |(isolation, linux, filter, memory)| {
+                let config = if linux {
+                    cake::Config::linux()
+                } else {
+                    cake::Config::default()
+                };
+                Kind::Cake(cake::Config {
+                    isolation: cake::Isolation::ALL[isolation],
+                    ack_filter: if filter {
+                        cake::AckFilter::On
+                    } else {
+                        cake::AckFilter::Off
+                    },
+                    memory_limit: Some(Bytes::new(memory)),
+                    rtt: Duration::from_millis(1),
+                    ..config
+                })
+            }
+        ),
         (limit(), any::<[bool; 2]>()).prop_map(|(limit, [ecn, often])| {
             let d1 = if often { 0.5 } else { 0.02 };
-            Kind::Blue(blue::Config { limit, ecn, d1, threshold: often.then_some(5), ..blue::Config::default() })
+            Kind::Blue(blue::Config {
+                limit,
+                ecn,
+                d1,
+                threshold: often.then_some(5),
+                ..blue::Config::default()
+            })
         }),
         (limit(), params(), any::<bool>()).prop_map(|(limit, params, linux)| {
-            let config = if linux { cobalt::Config::linux() } else { cobalt::Config::ns3() };
-            let cobalt = cobalt::Params { target: params.target, interval: params.interval, ..config.cobalt };
-            Kind::Cobalt(cobalt::Config { limit, cobalt, seed: 7 })
+            let config = if linux {
+                cobalt::Config::linux()
+            } else {
+                cobalt::Config::ns3()
+            };
+            let cobalt = cobalt::Params {
+                target: params.target,
+                interval: params.interval,
+                ..config.cobalt
+            };
+            Kind::Cobalt(cobalt::Config {
+                limit,
+                cobalt,
+                seed: 7,
+            })
         }),
         (limit(), pie_params()).prop_map(|(limit, pie)| Kind::Pie(pie::Config { limit, pie })),
         (limit(), limit()).prop_map(|(limit, flow_limit)| {
-            Kind::Fq(tautline_qdisc::fq::Config { limit, flow_limit, ..Default::default() })
+            Kind::Fq(tautline_qdisc::fq::Config {
+                limit,
+                flow_limit,
+                ..Default::default()
+            })
         }),
         fq_pie_config().prop_map(Kind::FqPie),
     ]
@@ -200,18 +361,38 @@ struct Rig<Q> {
 impl<Q: Qdisc<Probe>> Rig<Q> {
     fn new(queue: Q) -> Self {
         let (tos_sent, inside) = (Vec::new(), BTreeMap::new());
-        Self { queue, drops: Drops::new(), now: Instant::from_millis(1), next_id: 0, tos_sent, inside }
+        Self {
+            queue,
+            drops: Drops::new(),
+            now: Instant::from_millis(1),
+            next_id: 0,
+            tos_sent,
+            inside,
+        }
     }
 
-    /// Lets `event` happen and checks what holds for every work-conserving discipline; the packet that came out, if one did.
+    /// Lets `event` happen and checks what holds for every work-conserving discipline; the packet
+    /// that came out, if one did.
     fn step(&mut self, event: &Event) -> Option<Probe> {
         let mut out = None;
         match *event {
-            Event::Enqueue { flow, len, tos, priority } => {
-                let packet = Probe::new(self.next_id).flow(flow).sized(len).tos(tos).with_priority(priority);
+            Event::Enqueue {
+                flow,
+                len,
+                tos,
+                priority,
+            } => {
+                let packet = Probe::new(self.next_id)
+                    .flow(flow)
+                    .sized(len)
+                    .tos(tos)
+                    .with_priority(priority);
                 self.next_id += 1;
                 self.tos_sent.push(tos);
-                self.inside.entry(Self::key(&packet)).or_default().push_back(packet.id);
+                self.inside
+                    .entry(Self::key(&packet))
+                    .or_default()
+                    .push_back(packet.id);
                 self.queue.enqueue(packet, self.now, &mut self.drops);
             }
             Event::Dequeue => {
@@ -223,19 +404,41 @@ impl<Q: Qdisc<Probe>> Rig<Q> {
             Event::StepBack(nanos) => self.now = self.now - Duration::from_nanos(nanos),
         }
         for (packet, reason) in self.drops.drain() {
-            let queue = self.inside.get_mut(&Self::key(&packet)).expect("a dropped packet was inside");
-            let at = queue.iter().position(|&id| id == packet.id).expect("dropped once");
+            let queue = self
+                .inside
+                .get_mut(&Self::key(&packet))
+                .expect("a dropped packet was inside");
+            let at = queue
+                .iter()
+                .position(|&id| id == packet.id)
+                .expect("dropped once");
             queue.remove(at);
-            // BLUE is asked after the control law, and may drop what that has just marked; so may the queue behind RED.
+            // BLUE is asked after the control law, and may drop what that has just marked; so may
+            // the queue behind RED.
             let sent = self.tos_sent[packet.id as usize];
-            let later = matches!(reason, DropReason::Unresponsive | DropReason::Overlimit) && sent != 0 && packet.tos == 3;
-            assert!(packet.tos == sent || later, "a dropped packet is not marked: {reason}");
+            let later = matches!(reason, DropReason::Unresponsive | DropReason::Overlimit)
+                && sent != 0
+                && packet.tos == 3;
+            assert!(
+                packet.tos == sent || later,
+                "a dropped packet is not marked: {reason}"
+            );
         }
         if let Some(packet) = &out {
-            let queue = self.inside.get_mut(&Self::key(packet)).expect("a packet that left was inside");
-            assert_eq!(queue.pop_front(), Some(packet.id), "packets of a flow leave in order");
+            let queue = self
+                .inside
+                .get_mut(&Self::key(packet))
+                .expect("a packet that left was inside");
+            assert_eq!(
+                queue.pop_front(),
+                Some(packet.id),
+                "packets of a flow leave in order"
+            );
             let sent = self.tos_sent[packet.id as usize];
-            assert!(packet.tos == sent || sent != 0 && packet.tos == 3, "Not-ECT never gains CE, CE is never lost");
+            assert!(
+                packet.tos == sent || sent != 0 && packet.tos == 3,
+                "Not-ECT never gains CE, CE is never lost"
+            );
         }
         let inside: usize = self.inside.values().map(VecDeque::len).sum();
         assert_eq!(self.queue.backlog().packets, inside);
@@ -282,7 +485,8 @@ proptest! {
         }
     }
 
-    /// No packet leaves a band while a lower-numbered band holds any; a band holds at most the limit.
+    /// No packet leaves a band while a lower-numbered band holds any; a band holds at most the
+    /// limit.
     #[test]
     fn pfifo_fast_is_strict(limit in limit(), events in vec(event(), 0..300)) {
         let kind = Kind::PfifoFast(tautline_qdisc::pfifo_fast::Config { limit, places: Places::AtOnce });
@@ -296,7 +500,8 @@ proptest! {
         }
     }
 
-    /// CoDel leaves a backlog of one MTU alone, and signals only after an interval above the target.
+    /// CoDel leaves a backlog of one MTU alone, and signals only after an interval above the
+    /// target.
     #[test]
     fn codel_signals_only_standing_queues(params in params(), events in vec(event(), 0..300)) {
         let config = codel::Config { limit: 1000, codel: params.clone() };
@@ -317,7 +522,8 @@ proptest! {
         }
     }
 
-    /// PIE never exceeds its limit, never drops a packet it has queued, and lets a queue of two packets be.
+    /// PIE never exceeds its limit, never drops a packet it has queued, and lets a queue of two
+    /// packets be.
     #[test]
     fn pie_drops_newcomers_only(limit in limit(), pie in pie_params(), events in vec(event(), 0..300)) {
         let mut rig = Rig::new(Ledger::new(Pie::new(pie::Config { limit, pie }).expect("valid")));
@@ -358,7 +564,8 @@ proptest! {
         }
     }
 
-    /// Continuously backlogged flows are served the same bytes, but for a quantum at the start, one in turn, and a packet.
+    /// Continuously backlogged flows are served the same bytes, but for a quantum at the start, one
+    /// in turn, and a packet.
     #[test]
     fn fq_codel_is_fair_in_bytes(lens in vec(60..1515u32, 2..6), quantum in 64..3000u64, turns in 1..400usize) {
         let codel = Params { target: Duration::MAX, ..Params::default() };
@@ -423,6 +630,9 @@ fn the_end_of_time_is_survived() {
         let rest = ids(std::iter::from_fn(|| queue.dequeue(end, &mut drops)));
         assert!(rest.is_sorted() && queue.backlog().is_empty(), "{words}");
         let by_choice = [DropReason::Target, DropReason::Early, DropReason::FlowLimit];
-        assert!(drops.drain().all(|(_, reason)| by_choice.contains(&reason)), "{words}");
+        assert!(
+            drops.drain().all(|(_, reason)| by_choice.contains(&reason)),
+            "{words}"
+        );
     }
 }

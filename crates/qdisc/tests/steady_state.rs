@@ -1,5 +1,8 @@
 //! No discipline allocates per packet once its backlog has been as large as it gets.
-#![expect(unsafe_code, reason = "a counting allocator must implement GlobalAlloc, an unsafe trait")]
+#![expect(
+    unsafe_code,
+    reason = "a counting allocator must implement GlobalAlloc, an unsafe trait"
+)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -7,8 +10,8 @@ use std::cell::Cell;
 use tautline_base::{Bytes, Frame, HeapFrame, Instant, Item, Packet, Rate};
 use tautline_qdisc::filter::{Filter, Filters, Verdict};
 use tautline_qdisc::{
-    ClassId, Drops, Drr, DynQdisc, FlowStats, Htb, Ledger, Pfifo, Prio, Qdisc, Stats, Tbf, Words, build, drr, htb, pfifo,
-    prio, tbf,
+    ClassId, Drops, Drr, DynQdisc, FlowStats, Htb, Ledger, Pfifo, Prio, Qdisc, Stats, Tbf, Words,
+    build, drr, htb, pfifo, prio, tbf,
 };
 
 type Boxed = Box<dyn DynQdisc<Packet<()>>>;
@@ -20,8 +23,8 @@ thread_local! {
     static CALLS: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract. Counting touches a
-// const-initialised thread-local cell, which neither allocates nor panics.
+// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract.
+// Counting touches a const-initialised thread-local cell, which neither allocates nor panics.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         CALLS.set(CALLS.get() + 1);
@@ -45,13 +48,19 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// Traffic that fills the queue above its limit, drains it, and meets CoDel's law on the way.
-fn one_round(queue: &mut impl Qdisc<Packet<()>>, drops: &mut Drops<Packet<()>>, now: &mut u64) -> usize {
+fn one_round(
+    queue: &mut impl Qdisc<Packet<()>>,
+    drops: &mut Drops<Packet<()>>,
+    now: &mut u64,
+) -> usize {
     let mut dropped = 0;
     for step in 0..4000u64 {
         let packets = if step < 2000 { 2 } else { 0 };
         for flow in 0..packets {
             let hash = (step * 2 + flow) % 300;
-            let packet = Packet::new((), 1514).with_hashes(hash, 0, 0).with_tos(0, (hash % 16) as u8);
+            let packet = Packet::new((), 1514)
+                .with_hashes(hash, 0, 0)
+                .with_tos(0, (hash % 16) as u8);
             queue.enqueue(packet, Instant::from_micros(*now), drops);
         }
         let _ = queue.dequeue(Instant::from_micros(*now), drops);
@@ -111,25 +120,60 @@ fn trees_allocate_nothing() {
     let filters = |rules: &[&str]| {
         let mut filters = Filters::default();
         for rule in rules {
-            filters.add(Filter::from_words(&mut Words::new(rule)).expect(rule)).expect(rule);
+            filters
+                .add(Filter::from_words(&mut Words::new(rule)).expect(rule))
+                .expect(rule);
         }
         filters
     };
     let mut drr = Drr::new(2);
     for minor in 1..=3 {
-        drr.add_class(class(2, minor), drr::ClassConfig::default(), fifo(100)).expect("new");
+        drr.add_class(class(2, minor), drr::ClassConfig::default(), fifo(100))
+            .expect("new");
     }
-    drr.set_filters(filters(&["handle 1 fw flowid 2:2", "handle 2 fw flowid 2:3"]));
-    let prio = Prio::new(3, prio::Config::default(), (0..3).map(|_| fifo(100)).collect()).expect("valid");
-    let mut htb = Htb::new(1, htb::Config { default: Some(3), ..htb::Config::default() }).expect("valid");
+    drr.set_filters(filters(&[
+        "handle 1 fw flowid 2:2",
+        "handle 2 fw flowid 2:3",
+    ]));
+    let prio = Prio::new(
+        3,
+        prio::Config::default(),
+        (0..3).map(|_| fifo(100)).collect(),
+    )
+    .expect("valid");
+    let mut htb = Htb::new(
+        1,
+        htb::Config {
+            default: Some(3),
+            ..htb::Config::default()
+        },
+    )
+    .expect("valid");
     let config = |mbit, ceil| htb::ClassConfig::new(Rate::mbit(mbit), Rate::mbit(ceil));
-    htb.add_class(class(1, 1), None, config(13, 13), fifo(1)).expect("new");
+    htb.add_class(class(1, 1), None, config(13, 13), fifo(1))
+        .expect("new");
     for (minor, child) in [(2, Box::new(drr) as Boxed), (3, Box::new(prio))] {
-        htb.add_class(class(1, minor), Some(class(1, 1)), config(3, 12 + u64::from(minor)), child).expect("new");
+        htb.add_class(
+            class(1, minor),
+            Some(class(1, 1)),
+            config(3, 12 + u64::from(minor)),
+            child,
+        )
+        .expect("new");
     }
-    htb.set_filters(filters(&["handle 1 fw classid 1:2", "handle 2 fw classid 1:2"]));
-    let mut tbf = Tbf::new(tbf::Config { rate: Rate::mbit(14), burst: Bytes::new(3000), ..tbf::Config::default() }, htb)
-        .expect("valid");
+    htb.set_filters(filters(&[
+        "handle 1 fw classid 1:2",
+        "handle 2 fw classid 1:2",
+    ]));
+    let mut tbf = Tbf::new(
+        tbf::Config {
+            rate: Rate::mbit(14),
+            burst: Bytes::new(3000),
+            ..tbf::Config::default()
+        },
+        htb,
+    )
+    .expect("valid");
     let (mut drops, mut now, mut left) = (Drops::new(), 0, 0);
     let mut round = || {
         for step in 0..4000u32 {
@@ -155,7 +199,10 @@ fn trees_allocate_nothing() {
 /// Three hundred flows, room for 64.
 #[test]
 fn counting_flows_allocates_nothing() {
-    let mut queue = FlowStats::new(build::<Packet<()>>("fq_codel limit 500").expect("fq_codel"), 64);
+    let mut queue = FlowStats::new(
+        build::<Packet<()>>("fq_codel limit 500").expect("fq_codel"),
+        64,
+    );
     let (mut drops, mut now) = (Drops::new(), 1000);
     one_round(&mut queue, &mut drops, &mut now);
     let before = CALLS.get();
@@ -175,7 +222,9 @@ fn classifying_allocates_nothing() {
         "prio 2 flower ip_proto udp dst_port 1-9 action skbedit priority 3 continue",
         "prio 3 matchall flowid 1:2 action police rate 1mbit burst 3k conform-exceed reclassify/pass",
     ] {
-        filters.add(Filter::from_words(&mut Words::new(rule)).expect(rule)).expect(rule);
+        filters
+            .add(Filter::from_words(&mut Words::new(rule)).expect(rule))
+            .expect(rule);
     }
     let mut frame = HeapFrame::new();
     let bytes = frame.bytes_mut();
@@ -190,7 +239,10 @@ fn classifying_allocates_nothing() {
         }
     }
     assert_eq!(CALLS.get() - before, 0);
-    assert!(verdicts[0] > 50 && verdicts[1] > 50 && packet.priority() == 3, "{verdicts:?}");
+    assert!(
+        verdicts[0] > 50 && verdicts[1] > 50 && packet.priority() == 3,
+        "{verdicts:?}"
+    );
 }
 
 #[test]

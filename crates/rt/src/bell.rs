@@ -22,11 +22,14 @@ impl Bell {
     /// If the process has no file descriptor left.
     pub fn new() -> std::io::Result<Self> {
         let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { fd, rung: AtomicBool::new(false) })
+        Ok(Self {
+            fd,
+            rung: AtomicBool::new(false),
+        })
     }
 
-    /// Wakes the waiting thread, now or when it next waits. What was published before is seen by whoever
-    /// [`silence`](Self::silence)s the bell afterwards.
+    /// Wakes the waiting thread, now or when it next waits. What was published before is seen by
+    /// whoever [`silence`](Self::silence)s the bell afterwards.
     pub fn ring(&self) {
         if !self.rung.swap(true, Ordering::AcqRel) {
             // An eventfd refuses only when its counter would overflow; then it is readable anyway.
@@ -36,7 +39,8 @@ impl Bell {
 
     /// To be called when the descriptor is readable, before looking for what was published.
     pub fn silence(&self) {
-        // First drained, then declared silent: a ring in between leaves the counter empty, but what it announces is seen.
+        // First drained, then declared silent: a ring in between leaves the counter empty, but what
+        // it announces is seen.
         let _ = read(&self.fd, &mut [0; 8]);
         self.rung.swap(false, Ordering::AcqRel);
     }
@@ -66,11 +70,15 @@ mod tests {
     use super::*;
     use crate::wait::{Readiness, Waiter};
 
-    /// Every item published with a ring is taken by a thread that sleeps whenever it has found nothing.
+    /// Every item published with a ring is taken by a thread that sleeps whenever it has found
+    /// nothing.
     #[test]
     fn no_ring_is_lost() {
         const ITEMS: u32 = 200_000;
-        let (bell, published) = (Arc::new(Bell::new().expect("a descriptor")), Arc::new(AtomicU32::new(0)));
+        let (bell, published) = (
+            Arc::new(Bell::new().expect("a descriptor")),
+            Arc::new(AtomicU32::new(0)),
+        );
         let producer = {
             let (bell, published) = (Arc::clone(&bell), Arc::clone(&published));
             std::thread::spawn(move || {
@@ -83,7 +91,9 @@ mod tests {
         let (idle, waiter) = (Bell::new().expect("a descriptor"), Waiter::new());
         let mut taken = 0;
         while taken < ITEMS {
-            let Readiness { bell: rung, .. } = waiter.wait(&[idle.as_fd()], bell.as_fd(), None).expect("poll");
+            let Readiness { bell: rung, .. } = waiter
+                .wait(&[idle.as_fd()], bell.as_fd(), None)
+                .expect("poll");
             assert!(rung);
             bell.silence();
             taken = published.load(Ordering::Relaxed);

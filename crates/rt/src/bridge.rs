@@ -1,9 +1,12 @@
-//! [`Bridge`]: a bump in the wire. What arrives at one device leaves at the other through a discipline, a limit and a ring.
+//! [`Bridge`]: a bump in the wire. What arrives at one device leaves at the other through a
+//! discipline, a limit and a ring.
 //!
-//! It has no clock and does no I/O of its own: [`Bridge::turn`] moves what can be moved, [`Bridge::wake`] says when to come again. The
-//! devices have memory of their own, so each frame is copied once.
+//! It has no clock and does no I/O of its own: [`Bridge::turn`] moves what can be moved,
+//! [`Bridge::wake`] says when to come again. The devices have memory of their own, so each frame is
+//! copied once.
 //!
-//! A side takes in a [`Tracer`] as a host does, and tells it of the packets on their way out of it; without one nothing is looked up.
+//! A side takes in a [`Tracer`] as a host does, and tells it of the packets on their way out of it;
+//! without one nothing is looked up.
 
 use tautline_base::{Device, Ecn, Frame, Instant, Item, Packet, Pool, Reason, Wake};
 use tautline_bql::{Limit, Port, Ring};
@@ -38,7 +41,8 @@ pub struct Received {
     pub frames: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Frames lost because the other side had no memory left: a discipline holds more than there are frames.
+    /// Frames lost because the other side had no memory left: a discipline holds more than there
+    /// are frames.
     pub no_memory: u64,
     /// Frames lost because the other side's memory cannot hold them.
     pub too_long: u64,
@@ -46,7 +50,12 @@ pub struct Received {
 
 impl<D: Device> Side<D> {
     /// `device` and what may leave by it: `queue`, `limit`, and `frames` of the device's memory.
-    pub fn new(device: D, frames: Vec<D::Frame>, queue: Queue<D::Frame>, limit: Box<dyn Limit>) -> Self {
+    pub fn new(
+        device: D,
+        frames: Vec<D::Frame>,
+        queue: Queue<D::Frame>,
+        limit: Box<dyn Limit>,
+    ) -> Self {
         Self {
             tracer: NoTrace,
             port: Port::new(queue, Ring::new(device, limit)),
@@ -59,11 +68,26 @@ impl<D: Device> Side<D> {
 }
 
 impl<D: Device, T: Tracer> Side<D, T> {
-    /// The same with `tracer`, which hears of every packet on its way out here: born and queued, dropped, or marked, placed in the ring and
-    /// completed; and of every frame that came in: received. A packet that came in with CE is told as marked too.
+    /// The same with `tracer`, which hears of every packet on its way out here: born and queued,
+    /// dropped, or marked, placed in the ring and completed; and of every frame that came in:
+    /// received. A packet that came in with CE is told as marked too.
     pub fn traced<U: Tracer>(self, tracer: U) -> Side<D, U> {
-        let Self { tracer: _, port, pool, drops, done, received } = self;
-        Side { tracer, port, pool, drops, done, received }
+        let Self {
+            tracer: _,
+            port,
+            pool,
+            drops,
+            done,
+            received,
+        } = self;
+        Side {
+            tracer,
+            port,
+            pool,
+            drops,
+            done,
+            received,
+        }
     }
 
     /// Who hears of the packets.
@@ -107,7 +131,11 @@ impl<D: Device, T: Tracer> Side<D, T> {
                 trace(tracer, now, What::Ringed, packet.bytes());
             }
         };
-        while self.port.transmit(now, BATCH, &mut self.drops, &mut on_ring) == BATCH {}
+        while self
+            .port
+            .transmit(now, BATCH, &mut self.drops, &mut on_ring)
+            == BATCH
+        {}
         for (packet, reason) in self.drops.drain() {
             trace(&mut self.tracer, now, What::Dropped(reason), packet.bytes());
             let _nobody_waits = self.pool.settle(packet);
@@ -119,18 +147,37 @@ impl<D: Device, T: Tracer> Side<D, T> {
         let ring = self.port.ring();
         let unannounced = ring.in_flight() > 0 && !ring.device().announces_completions();
         let reap = unannounced.then(|| Wake::new(now + REAP, Reason::Reap));
-        self.port.ready_at().map(|at| Wake::new(at, Reason::Qdisc)).into_iter().chain(reap).min()
+        self.port
+            .ready_at()
+            .map(|at| Wake::new(at, Reason::Qdisc))
+            .into_iter()
+            .chain(reap)
+            .min()
     }
 }
 
 fn trace<T: Tracer>(tracer: &mut T, at: Instant, what: What, frame: &[u8]) {
     if T::ENABLED {
-        tracer.record(&PacketEvent { at, what, socket: None, seq: 0, len: frame.len() as u32 }, frame);
+        tracer.record(
+            &PacketEvent {
+                at,
+                what,
+                socket: None,
+                seq: 0,
+                len: frame.len() as u32,
+            },
+            frame,
+        );
     }
 }
 
 /// Moves up to a batch of frames from what `from` received into the discipline of `to`.
-fn carry<A, B, T, U>(from: &mut Side<A, T>, to: &mut Side<B, U>, key: &FlowKey, now: Instant) -> usize
+fn carry<A, B, T, U>(
+    from: &mut Side<A, T>,
+    to: &mut Side<B, U>,
+    key: &FlowKey,
+    now: Instant,
+) -> usize
 where
     A: Device,
     B: Device,
@@ -139,7 +186,9 @@ where
 {
     let device = from.port.ring_mut().device_mut();
     for carried in 0..BATCH {
-        let Some(received) = device.receive(now) else { return carried };
+        let Some(received) = device.receive(now) else {
+            return carried;
+        };
         let bytes = received.bytes();
         from.received.frames += 1;
         from.received.bytes += bytes.len() as u64;
@@ -180,7 +229,11 @@ pub struct Bridge<A: Device, B: Device, T: Tracer = NoTrace> {
 impl<A: Device, B: Device, T: Tracer> Bridge<A, B, T> {
     /// Joins two sides; `seed` keys the flow hashes.
     pub fn new(left: Side<A, T>, right: Side<B, T>, seed: u64) -> Self {
-        Self { left, right, key: FlowKey::from_seed(seed) }
+        Self {
+            left,
+            right,
+            key: FlowKey::from_seed(seed),
+        }
     }
 
     /// Moves what can be moved. True if a device may have received more than was taken.
@@ -194,6 +247,10 @@ impl<A: Device, B: Device, T: Tracer> Bridge<A, B, T> {
 
     /// When to call [`turn`](Self::turn) again at the latest, if nothing is received before.
     pub fn wake(&self, now: Instant) -> Option<Wake> {
-        self.left.wake(now).into_iter().chain(self.right.wake(now)).min()
+        self.left
+            .wake(now)
+            .into_iter()
+            .chain(self.right.wake(now))
+            .min()
     }
 }

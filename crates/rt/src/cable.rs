@@ -6,8 +6,8 @@ use std::os::unix::net::UnixDatagram;
 
 use crate::frame_device::{FrameDevice, FrameIo};
 
-/// One end of a cable: what the other end sends arrives here, in order. When the far end reads too slowly, packets wait in this
-/// one's ring; when it is gone, they are lost.
+/// One end of a cable: what the other end sends arrives here, in order. When the far end reads too
+/// slowly, packets wait in this one's ring; when it is gone, they are lost.
 pub type Cable = FrameDevice<End>;
 
 /// A socket that keeps frames apart.

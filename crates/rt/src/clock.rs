@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tautline_base::Instant;
 
-/// The system's monotonic clock. Copies agree on the time, so devices and hosts of one process can share one.
+/// The system's monotonic clock. Copies agree on the time, so devices and hosts of one process can
+/// share one.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     origin: std::time::Instant,
@@ -15,9 +16,14 @@ const FIRST: Duration = Duration::from_secs(1);
 
 impl Clock {
     /// A clock that starts now.
-    #[expect(clippy::disallowed_methods, reason = "the one place where real time enters")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place where real time enters"
+    )]
     pub fn start() -> Self {
-        Self { origin: std::time::Instant::now() }
+        Self {
+            origin: std::time::Instant::now(),
+        }
     }
 
     /// The time.

@@ -1,7 +1,7 @@
 //! [`EventLoop`]: drives a host on its device in real time, on the calling thread.
 //!
-//! The driver's contract of `tautline-stack`, kept literally: any number of inputs, one poll, then wait until the wake or the
-//! next input.
+//! The driver's contract of `tautline-stack`, kept literally: any number of inputs, one poll, then
+//! wait until the wake or the next input.
 
 use std::cell::Cell;
 use std::io;
@@ -24,7 +24,8 @@ pub trait Application<H> {
     /// The host tells of `event`.
     fn on_event(&mut self, host: &mut H, event: Event, now: Instant);
 
-    /// Called in every turn of the loop, after the events and before the poll; says what to wait for.
+    /// Called in every turn of the loop, after the events and before the poll; says what to wait
+    /// for.
     fn turn(&mut self, host: &mut H, now: Instant) -> Next;
 }
 
@@ -99,10 +100,11 @@ const FULL_BATCH: usize = 64;
 const LATE: Duration = Duration::from_millis(1);
 /// Further batches taken by a late turn: a receive ring's worth.
 const CATCH_UP: usize = 32;
-/// How long frames may gather while there is traffic: with 20 µs a veth pair carries a third more than with none, and no less than
-/// with 50 µs.
+/// How long frames may gather while there is traffic: with 20 µs a veth pair carries a third more
+/// than with none, and no less than with 50 µs.
 const GATHER: Duration = Duration::from_micros(20);
-/// Idle turns of a spinning loop between two looks at the device's descriptor: a few times a millisecond.
+/// Idle turns of a spinning loop between two looks at the device's descriptor: a few times a
+/// millisecond.
 const TURNS_BETWEEN_CHECKS: u32 = 1024;
 /// Shortest wait worth a system call.
 const SHORTEST_WAIT: Duration = Duration::from_micros(1);
@@ -114,12 +116,21 @@ impl EventLoop {
     /// If the process has no file descriptor left.
     pub fn new(clock: Clock, idle: Idle) -> io::Result<Self> {
         let (bell, stopped) = (Arc::new(Bell::new()?), Arc::default());
-        Ok(Self { clock, idle, gather: GATHER, waiter: Waiter::new(), turns: Cell::new(0), bell, stopped })
+        Ok(Self {
+            clock,
+            idle,
+            gather: GATHER,
+            waiter: Waiter::new(),
+            turns: Cell::new(0),
+            bell,
+            stopped,
+        })
     }
 
-    /// How long to let frames gather before the next look, while there is traffic; as `ethtool -C rx-usecs` of a network card. A
-    /// thread that is woken for every frame costs itself and the sender more than the frame does, and acknowledges every other
-    /// one. The first frame after a pause is never held back. Default 20 µs; zero looks at once.
+    /// How long to let frames gather before the next look, while there is traffic; as `ethtool -C
+    /// rx-usecs` of a network card. A thread that is woken for every frame costs itself and the
+    /// sender more than the frame does, and acknowledges every other one. The first frame after a
+    /// pause is never held back. Default 20 µs; zero looks at once.
     pub fn gathering(mut self, time: Duration) -> Self {
         self.gather = time;
         self
@@ -132,7 +143,10 @@ impl EventLoop {
 
     /// Ends the loop from elsewhere.
     pub fn stopper(&self) -> Stopper {
-        Stopper { bell: Arc::clone(&self.bell), stopped: Arc::clone(&self.stopped) }
+        Stopper {
+            bell: Arc::clone(&self.bell),
+            stopped: Arc::clone(&self.stopped),
+        }
     }
 
     /// Wakes the loop from elsewhere, so that the application has a turn.
@@ -144,7 +158,11 @@ impl EventLoop {
     ///
     /// # Errors
     /// If the kernel refuses to wait.
-    pub fn run<Q, D, T, L, A>(&self, host: &mut Host<Q, D, T, L>, application: &mut A) -> io::Result<Ended>
+    pub fn run<Q, D, T, L, A>(
+        &self,
+        host: &mut Host<Q, D, T, L>,
+        application: &mut A,
+    ) -> io::Result<Ended>
     where
         D: Device + AsFd,
         Q: Qdisc<Packet<D::Frame>>,
@@ -157,8 +175,8 @@ impl EventLoop {
             let now = self.clock.now();
             let mut received = host.receive(now);
             if promised.is_some_and(|at| now > at + LATE) {
-                // Timers have expired whose answers may be waiting behind the first batch: a thread that had no processor
-                // would send again what was acknowledged meanwhile.
+                // Timers have expired whose answers may be waiting behind the first batch: a thread
+                // that had no processor would send again what was acknowledged meanwhile.
                 for _ in 0..CATCH_UP {
                     if received < FULL_BATCH {
                         break;
@@ -181,8 +199,9 @@ impl EventLoop {
         Ok(Ended::Stopped)
     }
 
-    /// Drives `work` on two devices until it is done, the loop is stopped or a device fails. Its `turn` moves what can be moved and
-    /// says when to come again at the latest; the loop sleeps until then, or until a device has received.
+    /// Drives `work` on two devices until it is done, the loop is stopped or a device fails. Its
+    /// `turn` moves what can be moved and says when to come again at the latest; the loop sleeps
+    /// until then, or until a device has received.
     ///
     /// # Errors
     /// If the kernel refuses to wait.
@@ -195,7 +214,11 @@ impl EventLoop {
                 Turn::Done => return Ok(Ended::Application),
             };
             let now = self.clock.now();
-            let time = if self.idle == Idle::Spin { Some(Duration::ZERO) } else { until.map(|until| until - now) };
+            let time = if self.idle == Idle::Spin {
+                Some(Duration::ZERO)
+            } else {
+                until.map(|until| until - now)
+            };
             let ready = self.waiter.wait(&work.devices(), self.bell.as_fd(), time)?;
             if ready.bell {
                 self.bell.silence();
@@ -207,8 +230,8 @@ impl EventLoop {
         Ok(Ended::Stopped)
     }
 
-    /// Goes on without an application until no packet is on its way or `time` has passed: what the host still has to say is
-    /// said.
+    /// Goes on without an application until no packet is on its way or `time` has passed: what the
+    /// host still has to say is said.
     ///
     /// # Errors
     /// If the kernel refuses to wait.
@@ -231,8 +254,14 @@ impl EventLoop {
         }
     }
 
-    /// Waits for input or until `until`; during traffic lets frames gather instead. False if the device has failed.
-    fn wait<Q, D, T, L>(&self, host: &Host<Q, D, T, L>, until: Option<Instant>, traffic: bool) -> io::Result<bool>
+    /// Waits for input or until `until`; during traffic lets frames gather instead. False if the
+    /// device has failed.
+    fn wait<Q, D, T, L>(
+        &self,
+        host: &Host<Q, D, T, L>,
+        until: Option<Instant>,
+        traffic: bool,
+    ) -> io::Result<bool>
     where
         D: Device + AsFd,
         Q: Qdisc<Packet<D::Frame>>,
@@ -253,7 +282,11 @@ impl EventLoop {
             if traffic || !turn.is_multiple_of(TURNS_BETWEEN_CHECKS) {
                 return Ok(true);
             }
-            let ready = self.waiter.wait(&[host.port().ring().device().as_fd()], self.bell.as_fd(), Some(Duration::ZERO))?;
+            let ready = self.waiter.wait(
+                &[host.port().ring().device().as_fd()],
+                self.bell.as_fd(),
+                Some(Duration::ZERO),
+            )?;
             return Ok(!ready.failed);
         }
         let time = end.map(|end| end - now);
@@ -272,7 +305,11 @@ impl EventLoop {
 }
 
 /// Events, the application's turn, one poll; again while the poll brings events.
-fn serve<Q, D, T, L, A>(host: &mut Host<Q, D, T, L>, application: &mut A, now: Instant) -> (Option<Wake>, Next)
+fn serve<Q, D, T, L, A>(
+    host: &mut Host<Q, D, T, L>,
+    application: &mut A,
+    now: Instant,
+) -> (Option<Wake>, Next)
 where
     D: Device,
     Q: Qdisc<Packet<D::Frame>>,

@@ -1,10 +1,13 @@
-//! [`FrameDevice`]: a file descriptor that passes one Ethernet frame per read and write, or several as one, as a [`Device`].
+//! [`FrameDevice`]: a file descriptor that passes one Ethernet frame per read and write, or several
+//! as one, as a [`Device`].
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use tautline_base::{Device, Frame, HeapFrame, Instant, Offload, Packet, Received, Segmentation, Tso};
+use tautline_base::{
+    Device, Frame, HeapFrame, Instant, Offload, Packet, Received, Segmentation, Tso,
+};
 
 /// A non-blocking descriptor whose unit is one Ethernet frame.
 pub trait FrameIo: AsFd {
@@ -14,7 +17,8 @@ pub trait FrameIo: AsFd {
     /// Reads one frame.
     fn read_frame(&self, frame: &mut [u8]) -> io::Result<usize>;
 
-    /// The packets of several segments that it takes, and gives: frames to read into must have room for one.
+    /// The packets of several segments that it takes, and gives: frames to read into must have room
+    /// for one.
     fn tso(&self) -> Option<Tso> {
         None
     }
@@ -26,7 +30,10 @@ pub trait FrameIo: AsFd {
 
     /// Reads one frame, or several as one.
     fn read_packet(&self, frame: &mut [u8]) -> io::Result<Arrival> {
-        self.read_frame(frame).map(|len| Arrival { len, unit: Unit::Frame(Offload::default()) })
+        self.read_frame(frame).map(|len| Arrival {
+            len,
+            unit: Unit::Frame(Offload::default()),
+        })
     }
 }
 
@@ -89,7 +96,15 @@ impl<S: FrameIo> FrameDevice<S> {
     /// A device on `io` that carries IP packets of up to `mtu` bytes.
     pub(crate) fn new(io: S, mtu: usize) -> Self {
         let waiting = VecDeque::with_capacity(TRANSMIT_RING);
-        Self { io, mtu, waiting, done: Vec::new(), spare: Vec::new(), datagrams: None, counters: Counters::default() }
+        Self {
+            io,
+            mtu,
+            waiting,
+            done: Vec::new(),
+            spare: Vec::new(),
+            datagrams: None,
+            counters: Counters::default(),
+        }
     }
 
     /// What was counted.
@@ -107,9 +122,13 @@ impl<S: FrameIo> FrameDevice<S> {
     fn next_datagram(&mut self) -> Option<Received<HeapFrame>> {
         let mut datagrams = self.datagrams.take()?;
         let mut frame = self.spare_frame();
-        let whole =
-            datagrams.whole.bytes().get(..datagrams.len).and_then(|bytes| Segmentation::of_size(bytes, datagrams.size));
-        let Some(len) = whole.and_then(|whole| whole.write(datagrams.taken, frame.bytes_mut())) else {
+        let whole = datagrams
+            .whole
+            .bytes()
+            .get(..datagrams.len)
+            .and_then(|bytes| Segmentation::of_size(bytes, datagrams.size));
+        let Some(len) = whole.and_then(|whole| whole.write(datagrams.taken, frame.bytes_mut()))
+        else {
             self.spare.extend([frame, datagrams.whole]);
             return None;
         };
@@ -175,12 +194,26 @@ impl<S: FrameIo> Device for FrameDevice<S> {
         }
         let mut frame = self.spare_frame();
         match self.io.read_packet(frame.bytes_mut()) {
-            Ok(Arrival { len, unit: Unit::Frame(offload) }) => {
+            Ok(Arrival {
+                len,
+                unit: Unit::Frame(offload),
+            }) => {
                 self.counters.received += 1;
-                Some(Received { offload, ..Received::new(frame, 0, len as u32) })
+                Some(Received {
+                    offload,
+                    ..Received::new(frame, 0, len as u32)
+                })
             }
-            Ok(Arrival { len, unit: Unit::Datagrams(size) }) => {
-                self.datagrams = Some(Datagrams { whole: frame, len, size, taken: 0 });
+            Ok(Arrival {
+                len,
+                unit: Unit::Datagrams(size),
+            }) => {
+                self.datagrams = Some(Datagrams {
+                    whole: frame,
+                    len,
+                    size,
+                    taken: 0,
+                });
                 self.next_datagram()
             }
             Err(_) => {
@@ -234,7 +267,10 @@ mod tests {
         }
 
         fn read_packet(&self, frame: &mut [u8]) -> io::Result<Arrival> {
-            self.read_frame(frame).map(|len| Arrival { len, unit: Unit::Datagrams(1000) })
+            self.read_frame(frame).map(|len| Arrival {
+                len,
+                unit: Unit::Datagrams(1000),
+            })
         }
     }
 
@@ -249,7 +285,10 @@ mod tests {
         for wrong in [&whole[..20], &whole] {
             far.send(wrong).expect("room");
         }
-        assert!(device.receive(Instant::ZERO).is_none(), "what cannot be cut is dropped");
+        assert!(
+            device.receive(Instant::ZERO).is_none(),
+            "what cannot be cut is dropped"
+        );
         for len in [1042, 1042, 542] {
             let received = device.receive(Instant::ZERO).expect("three");
             assert_eq!((received.len, received.offload), (len, Offload::default()));

@@ -45,7 +45,8 @@ impl HostThread {
         Self::spawn_with(config, idle, Fixed, make)
     }
 
-    /// As [`spawn`](Self::spawn); with [`ByWords`](crate::ByWords), [`Stack::set_qdisc`] replaces the host's discipline.
+    /// As [`spawn`](Self::spawn); with [`ByWords`](crate::ByWords), [`Stack::set_qdisc`] replaces
+    /// the host's discipline.
     ///
     /// # Errors
     /// As [`spawn`](Self::spawn).
@@ -77,7 +78,9 @@ impl HostThread {
         })?;
         match told.recv() {
             Ok((stopper, stack)) => Ok((Self { stopper, thread }, stack)),
-            Err(_) => Err(outcome(thread).err().unwrap_or_else(|| io::Error::other("the host's thread ended"))),
+            Err(_) => Err(outcome(thread)
+                .err()
+                .unwrap_or_else(|| io::Error::other("the host's thread ended"))),
         }
     }
 
@@ -95,5 +98,7 @@ impl HostThread {
 }
 
 fn outcome(thread: JoinHandle<io::Result<Ended>>) -> io::Result<Ended> {
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    thread
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

@@ -1,5 +1,5 @@
-//! Real time for a [`Host`](tautline_stack::Host): a clock, an event loop over any device with a descriptor, TAP, and sockets
-//! for async programs.
+//! Real time for a [`Host`](tautline_stack::Host): a clock, an event loop over any device with a
+//! descriptor, TAP, and sockets for async programs.
 //!
 //! | module | holds |
 //! |---|---|
@@ -36,7 +36,9 @@ pub use cable::{Cable, cable};
 pub use clock::Clock;
 pub use entropy::system_seed;
 pub use event_loop::{Application, Between, Ended, EventLoop, Idle, Next, Stopper, Turn};
-pub use handle::{ByWords, Interest, ListenerGroup, Ready, Sockets, Stack, TcpListener, TcpStream, UdpSocket};
+pub use handle::{
+    ByWords, Interest, ListenerGroup, Ready, Sockets, Stack, TcpListener, TcpStream, UdpSocket,
+};
 pub use host_thread::HostThread;
 pub use signals::stop_on_signals;
 pub use tap::{Tap, TapError};

@@ -12,8 +12,8 @@ use crate::event_loop::Stopper;
 
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// From now on SIGINT, SIGTERM and SIGHUP stop the loop of `stopper`. A second one ends the process at once, with the status a
-/// shell would give it.
+/// From now on SIGINT, SIGTERM and SIGHUP stop the loop of `stopper`. A second one ends the process
+/// at once, with the status a shell would give it.
 ///
 /// # Errors
 /// If the handlers cannot be installed.
@@ -24,10 +24,12 @@ pub fn stop_on_signals(stopper: Stopper) -> io::Result<()> {
         signal_hook::flag::register(signal, Arc::clone(&again))?;
     }
     let mut signals = Signals::new(ENDING)?;
-    std::thread::Builder::new().name("signals".into()).spawn(move || {
-        for _ in signals.forever() {
-            stopper.stop();
-        }
-    })?;
+    std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            for _ in signals.forever() {
+                stopper.stop();
+            }
+        })?;
     Ok(())
 }

@@ -1,7 +1,9 @@
-//! [`Tap`]: a TAP interface, whose far end is the kernel. Works where AF_XDP does not, at a system call per packet.
+//! [`Tap`]: a TAP interface, whose far end is the kernel. Works where AF_XDP does not, at a system
+//! call per packet.
 //!
-//! With [`Tap::open_offloading`] a packet may stand for several TCP segments, both ways, and packets of the kernel's own come without
-//! checksums: a header of `virtio` precedes each and says so (`IFF_VNET_HDR`, `TUNSETOFFLOAD`; virtio 1.2 §5.1.6.2).
+//! With [`Tap::open_offloading`] a packet may stand for several TCP segments, both ways, and
+//! packets of the kernel's own come without checksums: a header of `virtio` precedes each and says
+//! so (`IFF_VNET_HDR`, `TUNSETOFFLOAD`; virtio 1.2 §5.1.6.2).
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::num::NonZeroU16;
@@ -13,7 +15,8 @@ use tun_rs::{DeviceBuilder, Layer, SyncDevice, VIRTIO_NET_HDR_LEN, VirtioNetHdr}
 
 use crate::frame_device::{Arrival, FrameDevice, FrameIo, Unit};
 
-/// A TAP interface as a device. Unless it offloads, the kernel finishes checksums and cuts large packets before they get here.
+/// A TAP interface as a device. Unless it offloads, the kernel finishes checksums and cuts large
+/// packets before they get here.
 pub type Tap = FrameDevice<TapIo>;
 
 /// The descriptor of a TAP interface.
@@ -23,10 +26,12 @@ pub struct TapIo {
     offloading: bool,
 }
 
-/// The checksum covers the pseudo-header only (`VIRTIO_NET_HDR_F_NEEDS_CSUM`), or was found right (`..._DATA_VALID`).
+/// The checksum covers the pseudo-header only (`VIRTIO_NET_HDR_F_NEEDS_CSUM`), or was found right
+/// (`..._DATA_VALID`).
 const NEEDS_CHECKSUM: u8 = 1;
 const CHECKSUM_VALID: u8 = 2;
-/// What a packet of several segments is (`VIRTIO_NET_HDR_GSO_...`), but for the bit that says that its TCP knows ECN.
+/// What a packet of several segments is (`VIRTIO_NET_HDR_GSO_...`), but for the bit that says that
+/// its TCP knows ECN.
 const NO_GSO: u8 = 0;
 const TCP_IPV4: u8 = 1;
 const TCP_IPV6: u8 = 4;
@@ -38,7 +43,9 @@ const ECN: u8 = 0x80;
 #[non_exhaustive]
 pub enum TapError {
     /// The kernel has no TUN/TAP driver, or the container does not show it.
-    #[error("/dev/net/tun does not exist: `modprobe tun`, or start the container with `--device /dev/net/tun`")]
+    #[error(
+        "/dev/net/tun does not exist: `modprobe tun`, or start the container with `--device /dev/net/tun`"
+    )]
     NoDriver,
     /// The process may not open the driver or the interface.
     #[error(
@@ -50,19 +57,25 @@ pub enum TapError {
         interface: String,
     },
     /// Another process has it.
-    #[error("TAP interface `{interface}` is in use by another process: end that one, or choose another name")]
+    #[error(
+        "TAP interface `{interface}` is in use by another process: end that one, or choose another name"
+    )]
     Busy {
         /// The name asked for.
         interface: String,
     },
     /// The name is taken by something that is not a TAP interface, or no interface can be named so.
-    #[error("`{interface}` is no TAP interface: `ip -d link show {interface}` says what it is; choose another name")]
+    #[error(
+        "`{interface}` is no TAP interface: `ip -d link show {interface}` says what it is; choose another name"
+    )]
     NotTap {
         /// The name asked for.
         interface: String,
     },
     /// Its packets do not fit our frames.
-    #[error("`{interface}` has an MTU of {mtu}, frames hold {limit}: `ip link set {interface} mtu {limit}`")]
+    #[error(
+        "`{interface}` has an MTU of {mtu}, frames hold {limit}: `ip link set {interface} mtu {limit}`"
+    )]
     MtuTooLarge {
         /// The interface.
         interface: String,
@@ -82,8 +95,9 @@ pub enum TapError {
 }
 
 impl Tap {
-    /// Attaches to the TAP interface `interface`, or makes one that lives as long as the device. Whether it is up, and what the
-    /// kernel's end has for an address, is the caller's business (`ip link set`, `ip address add`).
+    /// Attaches to the TAP interface `interface`, or makes one that lives as long as the device.
+    /// Whether it is up, and what the kernel's end has for an address, is the caller's business
+    /// (`ip link set`, `ip address add`).
     ///
     /// # Errors
     /// [`TapError`], each with its remedy.
@@ -91,8 +105,9 @@ impl Tap {
         Self::attach(interface, false)
     }
 
-    /// The same, and packets may stand for several TCP segments both ways: what the kernel sends need not be cut nor checksummed, and
-    /// neither need what a host with large frames in its pool ([`Pool::heap`](tautline_base::Pool::heap)) sends.
+    /// The same, and packets may stand for several TCP segments both ways: what the kernel sends
+    /// need not be cut nor checksummed, and neither need what a host with large frames in its pool
+    /// ([`Pool::heap`](tautline_base::Pool::heap)) sends.
     ///
     /// # Errors
     /// [`TapError`], each with its remedy.
@@ -106,12 +121,20 @@ impl Tap {
         if !Path::new("/dev/net/tun").exists() {
             return Err(TapError::NoDriver);
         }
-        let builder = DeviceBuilder::new().name(interface).layer(Layer::L2).inherit_enable_state().offload(offloading);
+        let builder = DeviceBuilder::new()
+            .name(interface)
+            .layer(Layer::L2)
+            .inherit_enable_state()
+            .offload(offloading);
         let device = builder.build_sync().map_err(because)?;
         device.set_nonblocking(true).map_err(because)?;
         match usize::from(device.mtu().map_err(because)?) {
             mtu if mtu <= LIMIT => Ok(Self::new(TapIo { device, offloading }, mtu)),
-            mtu => Err(TapError::MtuTooLarge { interface: interface.to_owned(), mtu, limit: LIMIT }),
+            mtu => Err(TapError::MtuTooLarge {
+                interface: interface.to_owned(),
+                mtu,
+                limit: LIMIT,
+            }),
         }
     }
 }
@@ -123,7 +146,10 @@ fn explain(interface: &str, error: io::Error) -> TapError {
         ErrorKind::ResourceBusy => TapError::Busy { interface },
         ErrorKind::InvalidInput => TapError::NotTap { interface },
         ErrorKind::NotFound => TapError::NoDriver,
-        _ => TapError::Os { interface, source: error },
+        _ => TapError::Os {
+            interface,
+            source: error,
+        },
     }
 }
 
@@ -146,16 +172,25 @@ impl FrameIo for TapIo {
         }
         let mut header = [0; VIRTIO_NET_HDR_LEN];
         header_of(packet).encode(&mut header)?;
-        self.device.send_vectored(&[IoSlice::new(&header), IoSlice::new(packet.bytes())])
+        self.device
+            .send_vectored(&[IoSlice::new(&header), IoSlice::new(packet.bytes())])
     }
 
     fn read_packet(&self, frame: &mut [u8]) -> io::Result<Arrival> {
         if !self.offloading {
-            return self.read_frame(frame).map(|len| Arrival { len, unit: Unit::Frame(Offload::default()) });
+            return self.read_frame(frame).map(|len| Arrival {
+                len,
+                unit: Unit::Frame(Offload::default()),
+            });
         }
         let mut header = [0; VIRTIO_NET_HDR_LEN];
-        let len = self.device.recv_vectored(&mut [IoSliceMut::new(&mut header), IoSliceMut::new(frame)])?;
-        Ok(Arrival { len: len.saturating_sub(header.len()), unit: unit_of(&VirtioNetHdr::decode(&header)?) })
+        let len = self
+            .device
+            .recv_vectored(&mut [IoSliceMut::new(&mut header), IoSliceMut::new(frame)])?;
+        Ok(Arrival {
+            len: len.saturating_sub(header.len()),
+            unit: unit_of(&VirtioNetHdr::decode(&header)?),
+        })
     }
 }
 
@@ -184,7 +219,11 @@ fn unit_of(header: &VirtioNetHdr) -> Unit {
         UDP => Unit::Datagrams(header.gso_size.into()),
         kind => {
             let segment_size = NonZeroU16::new(header.gso_size).filter(|_| kind != NO_GSO);
-            Unit::Frame(Offload { checksum_known, segment_size, ..Offload::default() })
+            Unit::Frame(Offload {
+                checksum_known,
+                segment_size,
+                ..Offload::default()
+            })
         }
     }
 }
@@ -200,7 +239,8 @@ mod tests {
     use super::*;
     use tautline_base::Frame;
 
-    /// Virtio 1.2 §5.1.6.2: where the checksum begins and lies, how long the headers are, and each segment's payload.
+    /// Virtio 1.2 §5.1.6.2: where the checksum begins and lies, how long the headers are, and each
+    /// segment's payload.
     #[test]
     fn the_kernel_is_told_where_to_cut() {
         let mut frame = HeapFrame::with_len(14 + 40 + 20 + 3000);
@@ -208,23 +248,49 @@ mod tests {
         bytes[12..15].copy_from_slice(&[0x86, 0xdd, 0x60]);
         (bytes[20], bytes[66]) = (6, 0x50);
         let packet = Packet::new(frame, 3074).with_segments(3);
-        let VirtioNetHdr { flags, gso_type, hdr_len, gso_size, csum_start, csum_offset } = header_of(&packet);
-        assert_eq!((flags, gso_type, hdr_len, gso_size), (NEEDS_CHECKSUM, TCP_IPV6, 74, 1000));
+        let VirtioNetHdr {
+            flags,
+            gso_type,
+            hdr_len,
+            gso_size,
+            csum_start,
+            csum_offset,
+        } = header_of(&packet);
+        assert_eq!(
+            (flags, gso_type, hdr_len, gso_size),
+            (NEEDS_CHECKSUM, TCP_IPV6, 74, 1000)
+        );
         assert_eq!((csum_start, csum_offset), (54, 16));
         let single = header_of(&Packet::new(HeapFrame::new(), 60));
-        assert_eq!((single.flags, single.gso_type, single.gso_size), (0, NO_GSO, 0));
+        assert_eq!(
+            (single.flags, single.gso_type, single.gso_size),
+            (0, NO_GSO, 0)
+        );
     }
 
     #[test]
     fn what_the_kernel_tells_is_understood() {
-        let unit =
-            |flags, gso_type, gso_size| unit_of(&VirtioNetHdr { flags, gso_type, gso_size, ..VirtioNetHdr::default() });
+        let unit = |flags, gso_type, gso_size| {
+            unit_of(&VirtioNetHdr {
+                flags,
+                gso_type,
+                gso_size,
+                ..VirtioNetHdr::default()
+            })
+        };
         let frame = |checksum_known, size| {
-            Unit::Frame(Offload { checksum_known, segment_size: NonZeroU16::new(size), ..Offload::default() })
+            Unit::Frame(Offload {
+                checksum_known,
+                segment_size: NonZeroU16::new(size),
+                ..Offload::default()
+            })
         };
         assert_eq!(unit(0, NO_GSO, 0), frame(false, 0));
         assert_eq!(unit(NEEDS_CHECKSUM, NO_GSO, 77), frame(true, 0));
-        assert_eq!(unit(NEEDS_CHECKSUM, TCP_IPV4 | ECN, 1448), frame(true, 1448));
+        assert_eq!(
+            unit(NEEDS_CHECKSUM, TCP_IPV4 | ECN, 1448),
+            frame(true, 1448)
+        );
         assert_eq!(unit(CHECKSUM_VALID, TCP_IPV6, 0), frame(true, 0));
         assert_eq!(unit(NEEDS_CHECKSUM, UDP, 1200), Unit::Datagrams(1200));
     }
@@ -233,8 +299,13 @@ mod tests {
     fn the_kernels_answers_become_remedies() {
         let message = |code| explain("tl0", io::Error::from_raw_os_error(code)).to_string();
         let permission = rustix::io::Errno::PERM.raw_os_error();
-        assert!(message(permission).contains("CAP_NET_ADMIN") && message(permission).contains("ip tuntap add dev tl0"));
-        assert!(message(rustix::io::Errno::BUSY.raw_os_error()).contains("in use by another process"));
+        assert!(
+            message(permission).contains("CAP_NET_ADMIN")
+                && message(permission).contains("ip tuntap add dev tl0")
+        );
+        assert!(
+            message(rustix::io::Errno::BUSY.raw_os_error()).contains("in use by another process")
+        );
         assert!(message(rustix::io::Errno::INVAL.raw_os_error()).contains("no TAP interface"));
     }
 }

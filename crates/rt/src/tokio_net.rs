@@ -1,7 +1,8 @@
 //! tokio's traits for [`TcpStream`] and its halves.
 //!
-//! Reads and writes take part in tokio's cooperative scheduling: a task whose connection always has something for it still
-//! yields to others. They are cancel safe; a byte is taken from the ring only when the call returns.
+//! Reads and writes take part in tokio's cooperative scheduling: a task whose connection always has
+//! something for it still yields to others. They are cancel safe; a byte is taken from the ring
+//! only when the call returns.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -13,9 +14,16 @@ use tokio::task::coop::poll_proceed;
 use crate::handle::{OwnedReadHalf, OwnedWriteHalf, TcpStream};
 
 impl AsyncRead for OwnedReadHalf {
-    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let turn = ready!(poll_proceed(context));
-        let count = ready!(self.get_mut().poll_recv(context, buffer.initialize_unfilled()));
+        let count = ready!(
+            self.get_mut()
+                .poll_recv(context, buffer.initialize_unfilled())
+        );
         turn.made_progress();
         buffer.advance(count?);
         Poll::Ready(Ok(()))
@@ -23,7 +31,11 @@ impl AsyncRead for OwnedReadHalf {
 }
 
 impl AsyncWrite for OwnedWriteHalf {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let turn = ready!(poll_proceed(context));
         let count = ready!(self.get_mut().poll_send(context, data));
         turn.made_progress();
@@ -50,7 +62,8 @@ impl AsyncWrite for OwnedWriteHalf {
         Poll::Ready(Ok(()))
     }
 
-    /// Closes the sending half: the peer reads the end of the stream after what was written. Reading goes on.
+    /// Closes the sending half: the peer reads the end of the stream after what was written.
+    /// Reading goes on.
     fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.get_mut().finish();
         Poll::Ready(Ok(()))
@@ -58,14 +71,22 @@ impl AsyncWrite for OwnedWriteHalf {
 }
 
 impl AsyncRead for TcpStream {
-    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let (read, _) = self.get_mut().split();
         Pin::new(read).poll_read(context, buffer)
     }
 }
 
 impl AsyncWrite for TcpStream {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let (_, write) = self.get_mut().split();
         Pin::new(write).poll_write(context, data)
     }

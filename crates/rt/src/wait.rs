@@ -1,7 +1,7 @@
 //! [`Waiter`]: sleeps until one of a few devices or a bell is readable, or a moment has come.
 //!
-//! Pacing needs wake-ups that are microseconds late, not 50: the thread's timer slack is set to its least, and `ppoll` takes
-//! nanoseconds.
+//! Pacing needs wake-ups that are microseconds late, not 50: the thread's timer slack is set to its
+//! least, and `ppoll` takes nanoseconds.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -35,15 +35,22 @@ impl Waiter {
     pub fn new() -> Self {
         // Where the kernel refuses, wake-ups are 50 µs late and nothing else changes.
         let _ = rustix::thread::set_current_timer_slack(Some(NonZeroU64::MIN));
-        Self { _of_this_thread: std::marker::PhantomData }
+        Self {
+            _of_this_thread: std::marker::PhantomData,
+        }
     }
 
-    /// Waits until one of `devices` (two at most count) or `bell` is readable, or `time` has passed; without a time, as long as it
-    /// takes.
+    /// Waits until one of `devices` (two at most count) or `bell` is readable, or `time` has
+    /// passed; without a time, as long as it takes.
     ///
     /// # Errors
     /// The kernel's, which only lack of memory explains.
-    pub fn wait(&self, devices: &[BorrowedFd<'_>], bell: BorrowedFd<'_>, time: Option<Duration>) -> io::Result<Readiness> {
+    pub fn wait(
+        &self,
+        devices: &[BorrowedFd<'_>],
+        bell: BorrowedFd<'_>,
+        time: Option<Duration>,
+    ) -> io::Result<Readiness> {
         let timeout = time.map(|time| Timespec {
             tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: time.subsec_nanos().into(),
@@ -58,7 +65,10 @@ impl Waiter {
             Err(error) => return Err(error.into()),
         }
         let trouble = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
-        let mut ready = Readiness { bell: fds[0].revents().contains(PollFlags::IN), ..Readiness::default() };
+        let mut ready = Readiness {
+            bell: fds[0].revents().contains(PollFlags::IN),
+            ..Readiness::default()
+        };
         for device in fds[1..watching].iter().map(PollFd::revents) {
             let readable = device.contains(PollFlags::IN);
             ready.device |= readable;
@@ -78,21 +88,44 @@ mod tests {
 
     #[test]
     fn a_wait_ends_in_time_and_early_when_rung() {
-        let (device, bell) = (Bell::new().expect("a descriptor"), Bell::new().expect("a descriptor"));
+        let (device, bell) = (
+            Bell::new().expect("a descriptor"),
+            Bell::new().expect("a descriptor"),
+        );
         let (waiter, clock) = (Waiter::new(), Clock::start());
-        let wait = |time| waiter.wait(&[device.as_fd()], bell.as_fd(), time).expect("poll");
+        let wait = |time| {
+            waiter
+                .wait(&[device.as_fd()], bell.as_fd(), time)
+                .expect("poll")
+        };
         let before = clock.now();
         assert_eq!(wait(Some(Duration::from_millis(2))), Readiness::default());
         assert!(clock.now() - before >= Duration::from_millis(2));
         bell.ring();
-        assert_eq!(wait(None), Readiness { bell: true, ..Readiness::default() });
+        assert_eq!(
+            wait(None),
+            Readiness {
+                bell: true,
+                ..Readiness::default()
+            }
+        );
         bell.silence();
         device.ring();
-        assert_eq!(wait(None), Readiness { device: true, ..Readiness::default() });
+        assert_eq!(
+            wait(None),
+            Readiness {
+                device: true,
+                ..Readiness::default()
+            }
+        );
         let other = Bell::new().expect("a descriptor");
-        let second = waiter.wait(&[other.as_fd(), device.as_fd()], bell.as_fd(), None).expect("poll");
+        let second = waiter
+            .wait(&[other.as_fd(), device.as_fd()], bell.as_fd(), None)
+            .expect("poll");
         assert!(second.device && !second.failed);
-        let not_watched = waiter.wait(&[], bell.as_fd(), Some(Duration::from_millis(1))).expect("poll");
+        let not_watched = waiter
+            .wait(&[], bell.as_fd(), Some(Duration::from_millis(1)))
+            .expect("poll");
         assert_eq!(not_watched, Readiness::default());
     }
 }

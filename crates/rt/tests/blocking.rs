@@ -20,10 +20,18 @@ const SHORT: Duration = Duration::from_millis(50);
 
 fn host(device: Cable, number: u8) -> (HostThread, Stack) {
     HostThread::spawn(Config::default(), Idle::Sleep, move || {
-        let config =
-            HostConfig::new([2, 0, 0, 0, 0, number], number.into()).address(Cidr::new(Ipv4Addr::new(10, 7, 0, number), 24));
-        let port = Port::new(Pfifo::new(pfifo::Config::default()), Ring::new(device, Dql::default()));
-        Ok(Host::new(config, port, Pool::new((0..512).map(|_| HeapFrame::new()).collect()), NoTrace))
+        let config = HostConfig::new([2, 0, 0, 0, 0, number], number.into())
+            .address(Cidr::new(Ipv4Addr::new(10, 7, 0, number), 24));
+        let port = Port::new(
+            Pfifo::new(pfifo::Config::default()),
+            Ring::new(device, Dql::default()),
+        );
+        Ok(Host::new(
+            config,
+            port,
+            Pool::new((0..512).map(|_| HeapFrame::new()).collect()),
+            NoTrace,
+        ))
     })
     .expect("a thread")
 }
@@ -42,11 +50,17 @@ fn lines_and_streams_go_there_and_back() {
         let listener = TcpListener::bind(server, PORT).expect("free");
         scope(|threads| {
             threads.spawn(|| {
-                let stream = listener.incoming().next().expect("endless").expect("accepted");
+                let stream = listener
+                    .incoming()
+                    .next()
+                    .expect("endless")
+                    .expect("accepted");
                 let mut reader = BufReader::new(&stream);
                 let mut line = String::new();
                 reader.read_line(&mut line).expect("a line");
-                (&stream).write_all(line.to_uppercase().as_bytes()).expect("written");
+                (&stream)
+                    .write_all(line.to_uppercase().as_bytes())
+                    .expect("written");
                 let mut rest = Vec::new();
                 reader.read_to_end(&mut rest).expect("to the end");
                 (&stream).write_all(&rest).expect("written");
@@ -66,14 +80,23 @@ fn lines_and_streams_go_there_and_back() {
                 move || {
                     (&*stream).write_all(&sent).expect("written");
                     stream.shutdown(Shutdown::Write).expect("open");
-                    assert_eq!((&*stream).write(b"x").expect_err("shut down").kind(), ErrorKind::BrokenPipe);
+                    assert_eq!(
+                        (&*stream).write(b"x").expect_err("shut down").kind(),
+                        ErrorKind::BrokenPipe
+                    );
                 }
             });
             let mut received = Vec::new();
             (&*stream).read_to_end(&mut received).expect("to the end");
             writer.join().expect("no panic");
             assert!(received == sent);
-            assert_eq!(stream.shutdown(Shutdown::Both).expect_err("not alone").kind(), ErrorKind::Unsupported);
+            assert_eq!(
+                stream
+                    .shutdown(Shutdown::Both)
+                    .expect_err("not alone")
+                    .kind(),
+                ErrorKind::Unsupported
+            );
         });
     });
 }
@@ -87,12 +110,25 @@ fn whoever_sets_a_timeout_waits_no_longer() {
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         let listener = TcpListener::bind(server, PORT).expect("free");
         listener.set_accept_timeout(Some(SHORT)).expect("not zero");
-        assert_eq!(listener.accept().expect_err("nobody").kind(), ErrorKind::TimedOut);
-        let mut stream = TcpStream::connect_timeout(client, SERVER, Duration::from_secs(10)).expect("connected");
+        assert_eq!(
+            listener.accept().expect_err("nobody").kind(),
+            ErrorKind::TimedOut
+        );
+        let mut stream =
+            TcpStream::connect_timeout(client, SERVER, Duration::from_secs(10)).expect("connected");
         let (mut peer, _) = listener.accept().expect("accepted");
         stream.set_read_timeout(Some(SHORT)).expect("not zero");
-        assert_eq!(stream.set_read_timeout(Some(Duration::ZERO)).expect_err("zero").kind(), ErrorKind::InvalidInput);
-        assert_eq!(stream.read(&mut [0; 1]).expect_err("silence").kind(), ErrorKind::TimedOut);
+        assert_eq!(
+            stream
+                .set_read_timeout(Some(Duration::ZERO))
+                .expect_err("zero")
+                .kind(),
+            ErrorKind::InvalidInput
+        );
+        assert_eq!(
+            stream.read(&mut [0; 1]).expect_err("silence").kind(),
+            ErrorKind::TimedOut
+        );
         // A read that timed out has taken nothing.
         peer.write_all(b"late").expect("written");
         let mut out = [0; 4];
@@ -114,7 +150,11 @@ fn whoever_sets_a_timeout_waits_no_longer() {
 fn datagrams_with_patience() {
     with_stacks(|client, server| {
         let far = UdpSocket::bind(server, SERVER).expect("free");
-        let near = UdpSocket::bind(client, "0.0.0.0:0".parse::<SocketAddr>().expect("an address")).expect("free");
+        let near = UdpSocket::bind(
+            client,
+            "0.0.0.0:0".parse::<SocketAddr>().expect("an address"),
+        )
+        .expect("free");
         near.connect(SERVER).expect("a good address");
         near.send(b"ping").expect("sent");
         let mut out = [0; 10];
@@ -123,6 +163,9 @@ fn datagrams_with_patience() {
         far.send_to(b"pong", from).expect("sent");
         assert_eq!(near.recv(&mut out).expect("there"), 4);
         near.set_read_timeout(Some(SHORT)).expect("not zero");
-        assert_eq!(near.recv(&mut out).expect_err("silence").kind(), ErrorKind::TimedOut);
+        assert_eq!(
+            near.recv(&mut out).expect_err("silence").kind(),
+            ErrorKind::TimedOut
+        );
     });
 }

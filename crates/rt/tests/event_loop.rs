@@ -1,4 +1,5 @@
-//! The event loop in real time: hosts on threads of their own, joined by a cable; a TAP interface and the kernel behind it.
+//! The event loop in real time: hosts on threads of their own, joined by a cable; a TAP interface
+//! and the kernel behind it.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::process::Command;
@@ -21,9 +22,18 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 fn host<S: FrameIo>(device: FrameDevice<S>, last: u8) -> Machine<S> {
     let address = Ipv4Addr::new(10, 7, 0, last);
-    let config = HostConfig::new([2, 0, 0, 0, 0, last], last.into()).address(Cidr::new(address, 24));
-    let port = Port::new(Pfifo::new(Default::default()), Ring::new(device, Dql::default()));
-    Host::new(config, port, Pool::new((0..512).map(|_| HeapFrame::new()).collect()), NoTrace)
+    let config =
+        HostConfig::new([2, 0, 0, 0, 0, last], last.into()).address(Cidr::new(address, 24));
+    let port = Port::new(
+        Pfifo::new(Default::default()),
+        Ring::new(device, Dql::default()),
+    );
+    Host::new(
+        config,
+        port,
+        Pool::new((0..512).map(|_| HeapFrame::new()).collect()),
+        NoTrace,
+    )
 }
 
 fn byte(at: usize) -> u8 {
@@ -42,7 +52,9 @@ impl<S: FrameIo> Application<Machine<S>> for Sender {
         match event {
             Event::Connected(_) | Event::Writable(_) => {
                 while self.sent < BYTES {
-                    let chunk: Vec<u8> = (self.sent..BYTES.min(self.sent + 10_000)).map(byte).collect();
+                    let chunk: Vec<u8> = (self.sent..BYTES.min(self.sent + 10_000))
+                        .map(byte)
+                        .collect();
                     match host.send(self.socket, &chunk).expect("open") {
                         0 => return,
                         taken => self.sent += taken,
@@ -50,7 +62,9 @@ impl<S: FrameIo> Application<Machine<S>> for Sender {
                 }
                 host.shutdown(self.socket).expect("open");
             }
-            Event::Readable(_) => self.over = host.recv(self.socket, &mut [0]).expect("open") == Recv::EndOfStream,
+            Event::Readable(_) => {
+                self.over = host.recv(self.socket, &mut [0]).expect("open") == Recv::EndOfStream
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -98,19 +112,44 @@ impl<S: FrameIo> Application<Machine<S>> for Receiver {
 fn transfer(idle: Idle, gather: Duration) {
     let [left, right] = cable().expect("descriptors");
     let receiving = thread::spawn(move || {
-        let event_loop = EventLoop::new(Clock::start(), idle).expect("a descriptor").gathering(gather);
-        let (mut host, mut receiver) = (host(right, 2), Receiver { received: 0, over: false });
-        host.listen(PORT, TcpConfig::default()).expect("the port is free");
-        assert_eq!(event_loop.run(&mut host, &mut receiver).expect("poll works"), Ended::Application);
+        let event_loop = EventLoop::new(Clock::start(), idle)
+            .expect("a descriptor")
+            .gathering(gather);
+        let (mut host, mut receiver) = (
+            host(right, 2),
+            Receiver {
+                received: 0,
+                over: false,
+            },
+        );
+        host.listen(PORT, TcpConfig::default())
+            .expect("the port is free");
+        assert_eq!(
+            event_loop
+                .run(&mut host, &mut receiver)
+                .expect("poll works"),
+            Ended::Application
+        );
         receiver.received
     });
-    let event_loop = EventLoop::new(Clock::start(), idle).expect("a descriptor").gathering(gather);
+    let event_loop = EventLoop::new(Clock::start(), idle)
+        .expect("a descriptor")
+        .gathering(gather);
     let mut host = host(left, 1);
     let remote = SocketAddrV4::new(Ipv4Addr::new(10, 7, 0, 2), PORT);
     // Nobody listens before the other thread runs; a lost ARP request is asked again.
-    let socket = host.connect(remote, TcpConfig::default(), event_loop.clock().now()).expect("a good address");
-    let mut sender = Sender { socket, sent: 0, over: false };
-    assert_eq!(event_loop.run(&mut host, &mut sender).expect("poll works"), Ended::Application);
+    let socket = host
+        .connect(remote, TcpConfig::default(), event_loop.clock().now())
+        .expect("a good address");
+    let mut sender = Sender {
+        socket,
+        sent: 0,
+        over: false,
+    };
+    assert_eq!(
+        event_loop.run(&mut host, &mut sender).expect("poll works"),
+        Ended::Application
+    );
     event_loop.drain(&mut host, LIMIT).expect("poll works");
     assert_eq!(host.outstanding(), 0);
     assert_eq!(receiving.join().expect("no panic"), BYTES);
@@ -143,7 +182,11 @@ impl<S: FrameIo> Application<Machine<S>> for Alarm {
             self.rings += 1;
             self.at = now + Duration::from_millis(1);
         }
-        if self.rings == 20 { Next::Done } else { Next::At(self.at) }
+        if self.rings == 20 {
+            Next::Done
+        } else {
+            Next::At(self.at)
+        }
     }
 }
 
@@ -152,8 +195,16 @@ fn an_application_is_called_when_it_asked_to_be() {
     let [left, _right] = cable().expect("descriptors");
     let event_loop = EventLoop::new(Clock::start(), Idle::Sleep).expect("a descriptor");
     let begun = event_loop.clock().now();
-    let mut alarm = Alarm { at: begun + Duration::from_millis(1), rings: 0 };
-    assert_eq!(event_loop.run(&mut host(left, 1), &mut alarm).expect("poll works"), Ended::Application);
+    let mut alarm = Alarm {
+        at: begun + Duration::from_millis(1),
+        rings: 0,
+    };
+    assert_eq!(
+        event_loop
+            .run(&mut host(left, 1), &mut alarm)
+            .expect("poll works"),
+        Ended::Application
+    );
     assert!(event_loop.clock().now() - begun >= Duration::from_millis(20));
 }
 
@@ -162,14 +213,22 @@ fn an_idle_loop_is_stopped_from_elsewhere() {
     let [left, _right] = cable().expect("descriptors");
     let event_loop = EventLoop::new(Clock::start(), Idle::Sleep).expect("a descriptor");
     let stopper = event_loop.stopper();
-    let mut never = Receiver { received: 0, over: false };
+    let mut never = Receiver {
+        received: 0,
+        over: false,
+    };
     thread::scope(|scope| {
         scope.spawn(|| {
             // Long enough that the loop is asleep in most runs; either way it must end.
             thread::park_timeout(Duration::from_millis(20));
             stopper.stop();
         });
-        assert_eq!(event_loop.run(&mut host(left, 1), &mut never).expect("poll works"), Ended::Stopped);
+        assert_eq!(
+            event_loop
+                .run(&mut host(left, 1), &mut never)
+                .expect("poll works"),
+            Ended::Stopped
+        );
     });
 }
 
@@ -183,7 +242,10 @@ fn tap(name: &str) -> Result<Tap, String> {
 }
 
 fn ip(arguments: &str) -> bool {
-    Command::new("ip").args(arguments.split(' ')).status().is_ok_and(|status| status.success())
+    Command::new("ip")
+        .args(arguments.split(' '))
+        .status()
+        .is_ok_and(|status| status.success())
 }
 
 #[test]
@@ -193,11 +255,16 @@ fn the_kernel_behind_a_tap_interface_gets_its_pings_answered() {
         Ok(device) => device,
         Err(why) => return println!("skipped: {why}"),
     };
-    assert!(matches!(Tap::open(&name), Err(TapError::Busy { .. })), "one program per interface");
+    assert!(
+        matches!(Tap::open(&name), Err(TapError::Busy { .. })),
+        "one program per interface"
+    );
     assert!(matches!(Tap::open("lo"), Err(TapError::NotTap { .. })));
     // A network nobody has: 198.18.0.0/15 is for benchmarks (RFC 2544).
     let network = std::process::id() % 255;
-    if !ip(&format!("address add 198.18.{network}.1/24 dev {name}")) || !ip(&format!("link set {name} up")) {
+    if !ip(&format!("address add 198.18.{network}.1/24 dev {name}"))
+        || !ip(&format!("link set {name} up"))
+    {
         return println!("skipped: `ip` cannot configure {name}");
     }
     let ours = format!("198.18.{network}.2");
@@ -206,25 +273,43 @@ fn the_kernel_behind_a_tap_interface_gets_its_pings_answered() {
     let pinging = thread::spawn({
         let ours = ours.clone();
         move || {
-            let answered = Command::new("ping").args(["-c", "3", "-i", "0.1", "-W", "5", &ours]).output();
+            let answered = Command::new("ping")
+                .args(["-c", "3", "-i", "0.1", "-W", "5", &ours])
+                .output();
             stopper.stop();
             answered
         }
     });
     let address: Ipv4Addr = ours.parse().expect("an address");
     let config = HostConfig::new([2, 0, 0, 0, 0, 2], 1).address(Cidr::new(address, 24));
-    let port = Port::new(Pfifo::new(Default::default()), Ring::new(device, Dql::default()));
+    let port = Port::new(
+        Pfifo::new(Default::default()),
+        Ring::new(device, Dql::default()),
+    );
     let frames = (0..64).map(|_| HeapFrame::new()).collect();
     let mut host: Machine<_> = Host::new(config, port, Pool::new(frames), NoTrace);
-    let mut nothing = Receiver { received: 0, over: false };
-    assert_eq!(event_loop.run(&mut host, &mut nothing).expect("poll works"), Ended::Stopped);
+    let mut nothing = Receiver {
+        received: 0,
+        over: false,
+    };
+    assert_eq!(
+        event_loop.run(&mut host, &mut nothing).expect("poll works"),
+        Ended::Stopped
+    );
     match pinging.join().expect("no panic") {
-        Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout)),
+        Ok(output) => assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stdout)
+        ),
         Err(error) => println!("skipped: ping: {error}"),
     }
     assert!(host.device_mut().counters().received >= 3);
     drop(host);
-    assert!(!ip(&format!("-brief link show {name}")), "the interface goes with its device");
+    assert!(
+        !ip(&format!("-brief link show {name}")),
+        "the interface goes with its device"
+    );
 }
 
 #[test]
@@ -242,7 +327,15 @@ fn a_removed_tap_interface_ends_the_loop() {
         thread::park_timeout(Duration::from_millis(50));
         ip(&format!("link delete {name}"))
     });
-    let mut nothing = Receiver { received: 0, over: false };
-    assert_eq!(event_loop.run(&mut host(device, 3), &mut nothing).expect("poll works"), Ended::DeviceFailed);
+    let mut nothing = Receiver {
+        received: 0,
+        over: false,
+    };
+    assert_eq!(
+        event_loop
+            .run(&mut host(device, 3), &mut nothing)
+            .expect("poll works"),
+        Ended::DeviceFailed
+    );
     assert!(removing.join().expect("no panic"));
 }

@@ -80,11 +80,24 @@ impl AsFd for Wire {
 }
 
 fn host(last: u8, inbox: &Queue, outbox: &Queue, descriptor: UnixDatagram) -> Machine {
-    let wire = Wire { inbox: Rc::clone(inbox), outbox: Rc::clone(outbox), done: Vec::new(), descriptor };
+    let wire = Wire {
+        inbox: Rc::clone(inbox),
+        outbox: Rc::clone(outbox),
+        done: Vec::new(),
+        descriptor,
+    };
     let address = Cidr::new(Ipv4Addr::new(10, 7, 0, last), 24);
     let config = HostConfig::new([2, 0, 0, 0, 0, last], last.into()).address(address);
-    let port = Port::new(Pfifo::new(Default::default()), Ring::new(wire, Dql::default()));
-    Host::new(config, port, Pool::new((0..64).map(|_| HeapFrame::new()).collect()), tautline_stack::NoTrace)
+    let port = Port::new(
+        Pfifo::new(Default::default()),
+        Ring::new(wire, Dql::default()),
+    );
+    Host::new(
+        config,
+        port,
+        Pool::new((0..64).map(|_| HeapFrame::new()).collect()),
+        tautline_stack::NoTrace,
+    )
 }
 
 /// Sends one byte and then has no processor for a while.
@@ -109,14 +122,21 @@ impl Application<Machine> for Client {
 
     fn turn(&mut self, host: &mut Machine, now: Instant) -> Next {
         let info = host.info(self.socket).expect("a connection");
-        (self.probes, self.acknowledged) = (info.tail_probes, self.delayed && info.in_flight.get() == 0);
-        if self.acknowledged || self.sent.is_some_and(|at| now > at + Duration::from_secs(5)) {
+        (self.probes, self.acknowledged) =
+            (info.tail_probes, self.delayed && info.in_flight.get() == 0);
+        if self.acknowledged
+            || self
+                .sent
+                .is_some_and(|at| now > at + Duration::from_secs(5))
+        {
             return Next::Done;
         }
         // The byte left in the turn before this one; its acknowledgement comes after much else.
         let left = info.in_flight.get() > 0;
         if self.sent.is_some() && left && !std::mem::replace(&mut self.delayed, true) {
-            self.inbox.borrow_mut().extend(std::iter::repeat_n(vec![0; 60], JUNK));
+            self.inbox
+                .borrow_mut()
+                .extend(std::iter::repeat_n(vec![0; 60], JUNK));
             self.peer.receive(now);
             self.peer.poll(now);
             std::thread::park_timeout(Duration::from_millis(100));
@@ -134,15 +154,43 @@ fn an_acknowledgement_behind_a_batch_forestalls_the_probe() {
     let (one, other) = UnixDatagram::pair().expect("descriptors");
     let event_loop = EventLoop::new(Clock::start(), Idle::Sleep).expect("a descriptor");
     let mut peer = host(2, &right, &left, other);
-    peer.listen(PORT, TcpConfig { delayed_ack: Duration::ZERO, ..TcpConfig::default() }).expect("the port is free");
+    peer.listen(
+        PORT,
+        TcpConfig {
+            delayed_ack: Duration::ZERO,
+            ..TcpConfig::default()
+        },
+    )
+    .expect("the port is free");
     let mut ours = host(1, &left, &right, one);
-    let loss_recovery = LossRecovery { max_ack_delay: Duration::ZERO, ..LossRecovery::default() };
-    let config = TcpConfig { loss_recovery, ..TcpConfig::default() };
+    let loss_recovery = LossRecovery {
+        max_ack_delay: Duration::ZERO,
+        ..LossRecovery::default()
+    };
+    let config = TcpConfig {
+        loss_recovery,
+        ..TcpConfig::default()
+    };
     let remote = SocketAddrV4::new(Ipv4Addr::new(10, 7, 0, 2), PORT);
-    let socket = ours.connect(remote, config, event_loop.clock().now()).expect("a good address");
-    let mut client =
-        Client { socket, peer, inbox: Rc::clone(&left), sent: None, delayed: false, probes: 0, acknowledged: false };
-    assert_eq!(event_loop.run(&mut ours, &mut client).expect("poll works"), Ended::Application);
-    assert!(client.delayed && client.acknowledged, "the byte was sent, and heard of");
+    let socket = ours
+        .connect(remote, config, event_loop.clock().now())
+        .expect("a good address");
+    let mut client = Client {
+        socket,
+        peer,
+        inbox: Rc::clone(&left),
+        sent: None,
+        delayed: false,
+        probes: 0,
+        acknowledged: false,
+    };
+    assert_eq!(
+        event_loop.run(&mut ours, &mut client).expect("poll works"),
+        Ended::Application
+    );
+    assert!(
+        client.delayed && client.acknowledged,
+        "the byte was sent, and heard of"
+    );
     assert_eq!(client.probes, 0, "what was acknowledged is not sent again");
 }

@@ -1,4 +1,5 @@
-//! The handles need neither a runtime nor a clock: two hosts, two tasks and no time but the one the test counts.
+//! The handles need neither a runtime nor a clock: two hosts, two tasks and no time but the one the
+//! test counts.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -37,11 +38,27 @@ struct End {
 impl End {
     fn new(device: Cable, number: u8, woken: &Arc<Flag>) -> (Stack, Self) {
         let address = Ipv4Addr::new(10, 7, 0, number);
-        let config = HostConfig::new([2, 0, 0, 0, 0, number], u64::from(number)).address(Cidr::new(address, 24));
-        let port = Port::new(Pfifo::new(pfifo::Config::default()), Ring::new(device, Dql::default()));
-        let host = Host::new(config, port, Pool::new((0..512).map(|_| HeapFrame::new()).collect()), NoTrace);
+        let config = HostConfig::new([2, 0, 0, 0, 0, number], u64::from(number))
+            .address(Cidr::new(address, 24));
+        let port = Port::new(
+            Pfifo::new(pfifo::Config::default()),
+            Ring::new(device, Dql::default()),
+        );
+        let host = Host::new(
+            config,
+            port,
+            Pool::new((0..512).map(|_| HeapFrame::new()).collect()),
+            NoTrace,
+        );
         let (stack, sockets) = Stack::new(Config::default(), Waker::from(Arc::clone(woken)));
-        (stack, Self { host, sockets, wake: None })
+        (
+            stack,
+            Self {
+                host,
+                sockets,
+                wake: None,
+            },
+        )
     }
 
     /// One turn. True if something arrived or happened.
@@ -59,12 +76,18 @@ impl End {
 }
 
 /// Runs both tasks to their ends; returns how much time passed.
-fn run(ends: &mut [End; 2], mut tasks: [Pin<&mut dyn Future<Output = io::Result<()>>>; 2], woken: &Arc<Flag>) -> Duration {
+fn run(
+    ends: &mut [End; 2],
+    mut tasks: [Pin<&mut dyn Future<Output = io::Result<()>>>; 2],
+    woken: &Arc<Flag>,
+) -> Duration {
     const START: Instant = Instant::from_secs(1);
     let (waker, mut now, mut done) = (Waker::from(Arc::clone(woken)), START, [false; 2]);
     loop {
         for (task, done) in tasks.iter_mut().zip(&mut done) {
-            if !*done && let Poll::Ready(result) = task.as_mut().poll(&mut Context::from_waker(&waker)) {
+            if !*done
+                && let Poll::Ready(result) = task.as_mut().poll(&mut Context::from_waker(&waker))
+            {
                 result.expect("the task succeeds");
                 *done = true;
             }
@@ -72,10 +95,17 @@ fn run(ends: &mut [End; 2], mut tasks: [Pin<&mut dyn Future<Output = io::Result<
         if done == [true; 2] {
             return now - START;
         }
-        let busy = ends.iter_mut().fold(false, |busy, end| end.turn(now) | busy);
+        let busy = ends
+            .iter_mut()
+            .fold(false, |busy, end| end.turn(now) | busy);
         if !busy && !woken.0.swap(false, Ordering::AcqRel) {
             // Nothing is left to do now: time jumps to the next thing there is.
-            now = ends.iter().filter_map(|end| end.wake).min().expect("a task waits for something").max(now);
+            now = ends
+                .iter()
+                .filter_map(|end| end.wake)
+                .min()
+                .expect("a task waits for something")
+                .max(now);
             assert!(now - START < Duration::from_secs(60), "the tasks hang");
         }
     }
@@ -105,7 +135,10 @@ fn exchange() -> Duration {
     let ((client, near), (server, far)) = (End::new(left, 1, &woken), End::new(right, 2, &woken));
     let data: Vec<u8> = (0..BYTES).map(|n| (n / 3) as u8).collect();
     let serve = async {
-        let (mut stream, _) = TcpListener::bind(&server, SERVER.port()).await?.accept().await?;
+        let (mut stream, _) = TcpListener::bind(&server, SERVER.port())
+            .await?
+            .accept()
+            .await?;
         let question = receive(&mut stream).await?;
         send(&mut stream, &question).await
     };
@@ -123,7 +156,11 @@ fn exchange() -> Duration {
 fn async_code_runs_in_virtual_time() {
     let passed = exchange();
     assert!(passed < Duration::from_secs(5), "{passed:?}");
-    assert_eq!(exchange(), passed, "the same code takes the same virtual time");
+    assert_eq!(
+        exchange(),
+        passed,
+        "the same code takes the same virtual time"
+    );
 }
 
 #[test]

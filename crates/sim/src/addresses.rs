@@ -1,4 +1,5 @@
-//! What hosts are called on the wire: 10.7.0.0/16, fd07::/64, and hardware addresses that nobody else has.
+//! What hosts are called on the wire: 10.7.0.0/16, fd07::/64, and hardware addresses that nobody
+//! else has.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -7,7 +7,8 @@ use rand_core::Rng;
 
 use crate::config_error::ConfigError;
 
-/// A probability, held as a threshold over 2³² so that the same seed decides the same on every machine.
+/// A probability, held as a threshold over 2³² so that the same seed decides the same on every
+/// machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Probability {
     threshold: u64,
@@ -24,8 +25,15 @@ impl Probability {
     /// # Errors
     /// If `percent` is not from 0 to 100.
     pub fn percent(percent: f64) -> Result<Self, ConfigError> {
-        ConfigError::check((0.0..=100.0).contains(&percent), "probability", percent, "from 0 to 100 percent")?;
-        Ok(Self { threshold: (percent / 100.0 * Self::ALWAYS.threshold as f64) as u64 })
+        ConfigError::check(
+            (0.0..=100.0).contains(&percent),
+            "probability",
+            percent,
+            "from 0 to 100 percent",
+        )?;
+        Ok(Self {
+            threshold: (percent / 100.0 * Self::ALWAYS.threshold as f64) as u64,
+        })
     }
 
     /// Decides one case. Draws from `rng` unless the answer is certain.
@@ -40,7 +48,11 @@ impl Probability {
 
 impl fmt::Display for Probability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.4}%", self.threshold as f64 / Self::ALWAYS.threshold as f64 * 100.0)
+        write!(
+            f,
+            "{:.4}%",
+            self.threshold as f64 / Self::ALWAYS.threshold as f64 * 100.0
+        )
     }
 }
 
@@ -54,7 +66,12 @@ impl FromStr for Probability {
             value: format!("{text:?}"),
             allowed: "a number of percent such as 1 or 0.5%",
         };
-        Self::percent(text.strip_suffix('%').unwrap_or(text).parse().map_err(|_| refused())?)
+        Self::percent(
+            text.strip_suffix('%')
+                .unwrap_or(text)
+                .parse()
+                .map_err(|_| refused())?,
+        )
     }
 }
 
@@ -67,10 +84,14 @@ mod tests {
     fn happens_as_often_as_it_says() {
         let mut rng = Pcg32::new(1, 1);
         let one_percent: Probability = "1%".parse().expect("valid");
-        let hits = (0..100_000).filter(|_| one_percent.happens(&mut rng)).count();
+        let hits = (0..100_000)
+            .filter(|_| one_percent.happens(&mut rng))
+            .count();
         // Mean 1000, standard deviation 31.5.
         assert!((900..1100).contains(&hits), "{hits}");
-        assert!((0..100).all(|_| Probability::ALWAYS.happens(&mut rng) && !Probability::NEVER.happens(&mut rng)));
+        assert!((0..100).all(
+            |_| Probability::ALWAYS.happens(&mut rng) && !Probability::NEVER.happens(&mut rng)
+        ));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What a link's discipline must know of a frame: flow, hosts, TOS, priority, read from its Ethernet, IP and transport headers.
+//! What a link's discipline must know of a frame: flow, hosts, TOS, priority, read from its
+//! Ethernet, IP and transport headers.
 //!
 //! The hashes use one fixed key: a simulation must queue the same way every time.
 
@@ -18,9 +19,16 @@ const UDP: u8 = 17;
 pub(crate) fn describe(packet: Packet<HeapFrame>) -> Packet<HeapFrame> {
     match Headers::read(packet.bytes()) {
         None => packet,
-        Some(Headers { tos, source, destination, flow }) => {
+        Some(Headers {
+            tos,
+            source,
+            destination,
+            flow,
+        }) => {
             // Linux does so where it forwards.
-            packet.with_tos(tos, priority_of_tos(tos)).with_hashes(flow, source, destination)
+            packet
+                .with_tos(tos, priority_of_tos(tos))
+                .with_hashes(flow, source, destination)
         }
     }
 }
@@ -46,7 +54,11 @@ pub(crate) fn tos(frame: &[u8]) -> Option<u8> {
     if is_ipv6(frame) {
         return Some(frame.get(IP)? << 4 | frame.get(IP + 1)? >> 4);
     }
-    if is_ipv4(frame) { frame.get(IP + 1).copied() } else { None }
+    if is_ipv4(frame) {
+        frame.get(IP + 1).copied()
+    } else {
+        None
+    }
 }
 
 struct Headers {
@@ -62,7 +74,11 @@ impl Headers {
         let (addresses, protocol, header_len) = if is_ipv6(frame) {
             (frame.get(IP + 8..IP + 40)?, *frame.get(IP + 6)?, 40)
         } else {
-            (frame.get(IP + 12..IP + 20)?, *frame.get(IP + 9)?, usize::from(frame[IP] & 0x0f) * 4)
+            (
+                frame.get(IP + 12..IP + 20)?,
+                *frame.get(IP + 9)?,
+                usize::from(frame[IP] & 0x0f) * 4,
+            )
         };
         let ports = match protocol {
             TCP | UDP => frame.get(IP + header_len..IP + header_len + 4)?,
@@ -112,7 +128,11 @@ mod tests {
         let flow = |port: u8, host: u8| {
             let mut frame = HeapFrame::new();
             frame.bytes_mut()[12..16].copy_from_slice(&[0x86, 0xdd, 0x6b, 0xa0]);
-            (frame.bytes_mut()[20], frame.bytes_mut()[37], frame.bytes_mut()[55]) = (TCP, host, port);
+            (
+                frame.bytes_mut()[20],
+                frame.bytes_mut()[37],
+                frame.bytes_mut()[55],
+            ) = (TCP, host, port);
             let packet = describe(Packet::new(frame, 80));
             (packet.flow_hash(), packet.host_hashes(), packet.tos())
         };
@@ -125,7 +145,11 @@ mod tests {
     #[test]
     fn short_and_foreign_frames_are_one_flow() {
         for len in 0..38 {
-            assert_eq!(describe(Packet::new(HeapFrame::new(), len)).flow_hash(), 0, "len {len}");
+            assert_eq!(
+                describe(Packet::new(HeapFrame::new(), len)).flow_hash(),
+                0,
+                "len {len}"
+            );
         }
     }
 }

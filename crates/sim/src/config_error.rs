@@ -32,6 +32,14 @@ impl ConfigError {
         value: impl ToString,
         allowed: &'static str,
     ) -> Result<(), Self> {
-        if holds { Ok(()) } else { Err(Self::Range { parameter, value: value.to_string(), allowed }) }
+        if holds {
+            Ok(())
+        } else {
+            Err(Self::Range {
+                parameter,
+                value: value.to_string(),
+                allowed,
+            })
+        }
     }
 }

@@ -1,12 +1,15 @@
-//! [`DynRlc`], **experimental**: a limit that follows a delay target (Imputato's thesis, chapter 5, after Kumar, Francini, Panwar and
-//! Sharma, WCNC 2018; spec/qdisc.md §17).
+//! [`DynRlc`], **experimental**: a limit that follows a delay target (Imputato's thesis, chapter 5,
+//! after Kumar, Francini, Panwar and Sharma, WCNC 2018; spec/qdisc.md §17).
 //!
-//! It stands for the dynamic buffer of an LTE bearer: a packet moves down to the radio link only while less than a threshold is stored
-//! there, and each period the threshold is moved so that packets stay stored for about the target. Neither the period nor the rule of the
-//! step is published; here the threshold is scaled by target / delay, and goes part of the way to what that gives.
+//! It stands for the dynamic buffer of an LTE bearer: a packet moves down to the radio link only
+//! while less than a threshold is stored there, and each period the threshold is moved so that
+//! packets stay stored for about the target. Neither the period nor the rule of the step is
+//! published; here the threshold is scaled by target / delay, and goes part of the way to what that
+//! gives.
 //!
-//! It lives in the simulator, as something to compare with, and nowhere else: a patent (US 11,425,592 B2) may read on the method. The
-//! thesis found it to depend on how the radio link reports, and dynamic queue limits to do better without a target.
+//! It lives in the simulator, as something to compare with, and nowhere else: a patent (US
+//! 11,425,592 B2) may read on the method. The thesis found it to depend on how the radio link
+//! reports, and dynamic queue limits to do better without a target.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -27,9 +30,11 @@ pub struct Config {
     pub metric: Metric,
     /// The threshold never falls below, at least 1 byte. Default two full frames: our choice.
     pub limit_min: Bytes,
-    /// The threshold begins here and never rises above: the physical buffer. Default 500 KB (thesis).
+    /// The threshold begins here and never rises above: the physical buffer. Default 500 KB
+    /// (thesis).
     pub limit_max: Bytes,
-    /// The threshold goes this part of the way to its new place, at least 1, which is all of it. Default 2, half of the way: our choice.
+    /// The threshold goes this part of the way to its new place, at least 1, which is all of it.
+    /// Default 2, half of the way: our choice.
     pub smoothing: u32,
 }
 
@@ -84,18 +89,47 @@ impl DynRlc {
     /// # Errors
     /// If a parameter is out of range.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
-        let Config { target, period, limit_min, limit_max, smoothing, metric: _ } = config;
+        let Config {
+            target,
+            period,
+            limit_min,
+            limit_max,
+            smoothing,
+            metric: _,
+        } = config;
         ConfigError::check(!target.is_zero(), "target", "0", "above 0")?;
         ConfigError::check(!period.is_zero(), "period", "0", "above 0")?;
-        ConfigError::check(limit_min > Bytes::ZERO, "limit_min", limit_min, "at least 1 byte")?;
-        ConfigError::check(limit_min <= limit_max, "limit_max", limit_max, "no less than limit_min")?;
+        ConfigError::check(
+            limit_min > Bytes::ZERO,
+            "limit_min",
+            limit_min,
+            "at least 1 byte",
+        )?;
+        ConfigError::check(
+            limit_min <= limit_max,
+            "limit_max",
+            limit_max,
+            "no less than limit_min",
+        )?;
         ConfigError::check(smoothing > 0, "smoothing", smoothing, "at least 1")?;
-        Ok(Self { config, limit: limit_max, in_flight: Bytes::ZERO, stored: VecDeque::new(), seen: None })
+        Ok(Self {
+            config,
+            limit: limit_max,
+            in_flight: Bytes::ZERO,
+            stored: VecDeque::new(),
+            seen: None,
+        })
     }
 
     /// Something was stored for `delay`.
     fn sample(&mut self, delay: Duration, now: Instant) {
-        let seen = self.seen.get_or_insert(Seen { since: now, count: 0, sum: Duration::ZERO, least: delay, most: delay });
+        let seen = self.seen.get_or_insert(Seen {
+            since: now,
+            count: 0,
+            sum: Duration::ZERO,
+            least: delay,
+            most: delay,
+        });
         seen.count = seen.count.saturating_add(1);
         seen.sum = seen.sum.saturating_add(delay);
         (seen.least, seen.most) = (seen.least.min(delay), seen.most.max(delay));
@@ -103,16 +137,29 @@ impl DynRlc {
 
     /// At the end of a period, moves the threshold.
     fn adapt(&mut self, now: Instant) {
-        let Some(seen) = self.seen.filter(|seen| now >= seen.since + self.config.period) else { return };
+        let Some(seen) = self
+            .seen
+            .filter(|seen| now >= seen.since + self.config.period)
+        else {
+            return;
+        };
         self.seen = None;
         let delay = match self.config.metric {
             Metric::Mean => seen.sum / seen.count.max(1),
             Metric::Min => seen.least,
             Metric::Max => seen.most,
         };
-        let Config { target, limit_min, limit_max, smoothing, .. } = self.config;
-        let scaled = u128::from(self.limit.get()).saturating_mul(target.as_nanos()) / delay.as_nanos().max(1);
-        let wanted = Bytes::new(u64::try_from(scaled).unwrap_or(u64::MAX)).clamp(limit_min, limit_max);
+        let Config {
+            target,
+            limit_min,
+            limit_max,
+            smoothing,
+            ..
+        } = self.config;
+        let scaled = u128::from(self.limit.get()).saturating_mul(target.as_nanos())
+            / delay.as_nanos().max(1);
+        let wanted =
+            Bytes::new(u64::try_from(scaled).unwrap_or(u64::MAX)).clamp(limit_min, limit_max);
         let part = u64::from(smoothing);
         self.limit = if wanted > self.limit {
             self.limit + (wanted - self.limit) / part

@@ -1,8 +1,9 @@
 //! [`EventQueue`]: what happens when, in virtual time.
 //!
-//! Ordered by (time, order of insertion): events at the same instant come out in the order they went in, so a simulation never depends
-//! on how a heap breaks ties. Frames on a wire mostly arrive in the order in which they left: those that are planned after all others
-//! stand in a line, and only those that overtake go through a heap.
+//! Ordered by (time, order of insertion): events at the same instant come out in the order they
+//! went in, so a simulation never depends on how a heap breaks ties. Frames on a wire mostly arrive
+//! in the order in which they left: those that are planned after all others stand in a line, and
+//! only those that overtake go through a heap.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
@@ -22,12 +23,20 @@ pub struct EventQueue<E> {
 impl<E> EventQueue<E> {
     /// No events.
     pub const fn new() -> Self {
-        Self { line: VecDeque::new(), heap: BinaryHeap::new(), inserted: 0 }
+        Self {
+            line: VecDeque::new(),
+            heap: BinaryHeap::new(),
+            inserted: 0,
+        }
     }
 
     /// Plans `event` at `at`.
     pub fn push(&mut self, at: Instant, event: E) {
-        let entry = Entry { at, order: self.inserted, event };
+        let entry = Entry {
+            at,
+            order: self.inserted,
+            event,
+        };
         self.inserted += 1;
         match self.line.back() {
             Some(last) if last.at > at => self.heap.push(Reverse(entry)),
@@ -58,7 +67,11 @@ impl<E> EventQueue<E> {
         if next? > now {
             return None;
         }
-        let entry = if overtaken { self.heap.pop().map(|Reverse(entry)| entry) } else { self.line.pop_front() };
+        let entry = if overtaken {
+            self.heap.pop().map(|Reverse(entry)| entry)
+        } else {
+            self.line.pop_front()
+        };
         entry.map(|Entry { at, event, .. }| (at, event))
     }
 
@@ -121,12 +134,21 @@ mod tests {
     #[test]
     fn earliest_first_and_ties_in_order_of_insertion() {
         let mut queue = EventQueue::new();
-        for (at, name) in [(5, "late"), (1, "first"), (1, "second"), (1, "third"), (0, "now")] {
+        for (at, name) in [
+            (5, "late"),
+            (1, "first"),
+            (1, "second"),
+            (1, "third"),
+            (0, "now"),
+        ] {
             queue.push(Instant::from_nanos(at), name);
         }
         assert_eq!(queue.next_at(), Some(Instant::ZERO));
-        let mut due =
-            |now| std::iter::from_fn(|| queue.pop_due(Instant::from_nanos(now))).map(|(_, e)| e).collect::<Vec<_>>();
+        let mut due = |now| {
+            std::iter::from_fn(|| queue.pop_due(Instant::from_nanos(now)))
+                .map(|(_, e)| e)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(due(4), ["now", "first", "second", "third"]);
         assert_eq!(due(4), [""; 0]);
         assert_eq!(due(5), ["late"]);

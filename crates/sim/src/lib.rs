@@ -1,4 +1,5 @@
-//! Deterministic virtual time: NICs, links and hosts in a program of one thread, where the same seed gives the same packets.
+//! Deterministic virtual time: NICs, links and hosts in a program of one thread, where the same
+//! seed gives the same packets.
 //!
 //! Begin with [`Transfer`], which sends a stream from one host to another and says how it went:
 //!
@@ -49,8 +50,12 @@ pub use chance::Probability;
 pub use config_error::ConfigError;
 pub use dyn_rlc::DynRlc;
 pub use event_queue::EventQueue;
-pub use link::{Buffer, CardConfig, Impairments, Link, LinkConfig, LinkEvent, LinkTracer, LinkWhat};
-pub use network::{End, HostQdisc, Look, Network, Node, PortId, SimHost, Stall, StallKind, topology};
+pub use link::{
+    Buffer, CardConfig, Impairments, Link, LinkConfig, LinkEvent, LinkTracer, LinkWhat,
+};
+pub use network::{
+    End, HostQdisc, Look, Network, Node, PortId, SimHost, Stall, StallKind, topology,
+};
 pub use nic::{Coalesce, NicConfig, SimNic};
 pub use pattern::{Check, Pattern};
 pub use record::{Capture, CaptureConfig, PacketTrace, Record, Solo, Tap, TraceHash};

@@ -1,8 +1,10 @@
-//! [`Link`]: one direction of a link: a queue, a serialiser, and air in which frames are lost, doubled, damaged or held back.
+//! [`Link`]: one direction of a link: a queue, a serialiser, and air in which frames are lost,
+//! doubled, damaged or held back.
 //!
-//! The link copies what enters into frames of its own, so a sender's packet completes at its NIC, as on a real machine. Its queue
-//! is any discipline, always inside a [`Ledger`]. With a card ([`CardConfig`]) it is the way out of a router: what enters is
-//! forwarded, so nothing holds it back as TSQ does at its source.
+//! The link copies what enters into frames of its own, so a sender's packet completes at its NIC,
+//! as on a real machine. Its queue is any discipline, always inside a [`Ledger`]. With a card
+//! ([`CardConfig`]) it is the way out of a router: what enters is forwarded, so nothing holds it
+//! back as TSQ does at its source.
 
 mod card;
 mod config;
@@ -51,7 +53,8 @@ enum Serialiser {
         packet: Packet<HeapFrame>,
         until: Instant,
     },
-    /// Nothing can happen to the frame any more, so it is in the air already, where it counts from `until` on.
+    /// Nothing can happen to the frame any more, so it is in the air already, where it counts from
+    /// `until` on.
     Ahead {
         until: Instant,
     },
@@ -70,8 +73,8 @@ pub struct LinkStats {
     pub marked: u64,
     /// How long the frame that the queue handed out last had waited in it.
     pub sojourn: Duration,
-    /// Frames that left: their last bit was on the wire, whatever became of them then. Where nothing can go wrong, the one that is
-    /// leaving counts too.
+    /// Frames that left: their last bit was on the wire, whatever became of them then. Where
+    /// nothing can go wrong, the one that is leaving counts too.
     pub sent: u64,
     /// Bytes of those.
     pub sent_bytes: Bytes,
@@ -107,11 +110,20 @@ impl Link {
         let queue: Box<dyn DynQdisc<Packet<HeapFrame>>> = match &config.queue {
             Buffer::TailDrop { packets, bytes } => {
                 let packets = u32::try_from(*packets).ok();
-                Box::new(Fifo::new(fifo::Config { packets, bytes: Some(*bytes), victim: Victim::Newcomer }))
+                Box::new(Fifo::new(fifo::Config {
+                    packets,
+                    bytes: Some(*bytes),
+                    victim: Victim::Newcomer,
+                }))
             }
             Buffer::Discipline(tree) => tree.build()?,
         };
-        let card = config.card.as_ref().map(|card| Card::new(card, &config, rng.clone())).transpose()?.map(Box::new);
+        let card = config
+            .card
+            .as_ref()
+            .map(|card| Card::new(card, &config, rng.clone()))
+            .transpose()?
+            .map(Box::new);
         Ok(Self {
             line: Line::new(config.rate, config.framing, config.schedule.clone()),
             config,
@@ -129,16 +141,33 @@ impl Link {
     /// A frame comes in. Frames longer than [`HeapFrame::LEN`] are cut: no NIC here sends them.
     pub fn enter(&mut self, bytes: &[u8], now: Instant, tracer: &mut impl LinkTracer) {
         self.stats.entered += 1;
-        tracer.record(&LinkEvent { at: now, what: LinkWhat::Entered }, bytes);
+        tracer.record(
+            &LinkEvent {
+                at: now,
+                what: LinkWhat::Entered,
+            },
+            bytes,
+        );
         let packet = self.copy(bytes);
         self.queue_up(self.describe(packet), now, tracer);
     }
 
     fn queue_up(&mut self, packet: Packet<HeapFrame>, now: Instant, tracer: &mut impl LinkTracer) {
         if self.is_free(&packet, now) {
-            self.note_peaks(Backlog { packets: 1, bytes: packet.len() });
+            self.note_peaks(Backlog {
+                packets: 1,
+                bytes: packet.len(),
+            });
             self.stats.sojourn = Duration::ZERO;
-            tracer.record(&LinkEvent { at: now, what: LinkWhat::Serialised { sojourn: Duration::ZERO } }, packet.bytes());
+            tracer.record(
+                &LinkEvent {
+                    at: now,
+                    what: LinkWhat::Serialised {
+                        sojourn: Duration::ZERO,
+                    },
+                },
+                packet.bytes(),
+            );
             return self.send_ahead(packet, now);
         }
         self.queue.enqueue(packet, now, &mut self.drops);
@@ -152,7 +181,8 @@ impl Link {
         self.stats.bytes_peak = self.stats.bytes_peak.max(bytes);
     }
 
-    /// True when `packet` can pass by the queue: the wire is free, nobody waits, the queue would take it and could do nothing to it.
+    /// True when `packet` can pass by the queue: the wire is free, nobody waits, the queue would
+    /// take it and could do nothing to it.
     fn is_free(&self, packet: &Packet<HeapFrame>, now: Instant) -> bool {
         let idle = match self.serialiser {
             Serialiser::Idle => true,
@@ -166,8 +196,8 @@ impl Link {
         idle && takes && self.sends_ahead() && self.queue.backlog().packets == 0
     }
 
-    /// Whether a frame's fate is known when its first bit leaves, and nobody asks when its last does: a discipline may care that its
-    /// queue is found empty then.
+    /// Whether a frame's fate is known when its first bit leaves, and nobody asks when its last
+    /// does: a discipline may care that its queue is found empty then.
     fn sends_ahead(&self) -> bool {
         let in_order = matches!(self.config.queue, Buffer::TailDrop { .. });
         in_order && self.card.is_none() && self.config.impair.are_none()
@@ -182,11 +212,22 @@ impl Link {
         self.serialiser = Serialiser::Ahead { until };
     }
 
-    /// [`enter`](Self::enter) for a packet of another link, which gets an empty frame in exchange for the one that comes in: bytes
-    /// cross a router without being copied.
-    pub(crate) fn take_in(&mut self, packet: &mut Packet<HeapFrame>, now: Instant, tracer: &mut impl LinkTracer) {
+    /// [`enter`](Self::enter) for a packet of another link, which gets an empty frame in exchange
+    /// for the one that comes in: bytes cross a router without being copied.
+    pub(crate) fn take_in(
+        &mut self,
+        packet: &mut Packet<HeapFrame>,
+        now: Instant,
+        tracer: &mut impl LinkTracer,
+    ) {
         self.stats.entered += 1;
-        tracer.record(&LinkEvent { at: now, what: LinkWhat::Entered }, packet.bytes());
+        tracer.record(
+            &LinkEvent {
+                at: now,
+                what: LinkWhat::Entered,
+            },
+            packet.bytes(),
+        );
         let packet = self.take_over(packet);
         self.queue_up(self.describe(packet), now, tracer);
     }
@@ -198,7 +239,12 @@ impl Link {
     }
 
     /// Lets time pass until `now`; gives every frame that has arrived to `deliver`.
-    pub fn advance(&mut self, now: Instant, tracer: &mut impl LinkTracer, mut deliver: impl FnMut(&[u8])) {
+    pub fn advance(
+        &mut self,
+        now: Instant,
+        tracer: &mut impl LinkTracer,
+        mut deliver: impl FnMut(&[u8]),
+    ) {
         self.serialise(now, tracer);
         while let Some(packet) = self.arrived(now, tracer) {
             deliver(packet.bytes());
@@ -206,11 +252,22 @@ impl Link {
         }
     }
 
-    /// The next packet that has arrived by `now`; it must be [settled](Self::settle) here, with whatever frame.
-    pub(crate) fn arrived(&mut self, now: Instant, tracer: &mut impl LinkTracer) -> Option<Packet<HeapFrame>> {
+    /// The next packet that has arrived by `now`; it must be [settled](Self::settle) here, with
+    /// whatever frame.
+    pub(crate) fn arrived(
+        &mut self,
+        now: Instant,
+        tracer: &mut impl LinkTracer,
+    ) -> Option<Packet<HeapFrame>> {
         let (at, packet) = self.air.pop_due(now)?;
         self.stats.arrived += 1;
-        tracer.record(&LinkEvent { at, what: LinkWhat::Arrived }, packet.bytes());
+        tracer.record(
+            &LinkEvent {
+                at,
+                what: LinkWhat::Arrived,
+            },
+            packet.bytes(),
+        );
         Some(packet)
     }
 
@@ -234,7 +291,10 @@ impl Link {
     }
 
     fn card_event(&self, card: &Card) -> Option<Instant> {
-        let feed = card.ring().opens_at().and_then(|opens| Some(opens.max(self.queue.ready_at()?)));
+        let feed = card
+            .ring()
+            .opens_at()
+            .and_then(|opens| Some(opens.max(self.queue.ready_at()?)));
         earliest(card.next_event(), feed)
     }
 
@@ -250,7 +310,9 @@ impl Link {
 
     /// The card, if it has one, for the medium that it is on.
     pub(crate) fn card_nic(&mut self) -> Option<&mut SimNic> {
-        self.card.as_deref_mut().map(|card| card.ring_mut().device_mut())
+        self.card
+            .as_deref_mut()
+            .map(|card| card.ring_mut().device_mut())
     }
 
     /// Frames in the queue, on the serialiser or in the air.
@@ -273,7 +335,9 @@ impl Link {
     pub(crate) fn serialise(&mut self, now: Instant, tracer: &mut impl LinkTracer) {
         match self.serialiser {
             Serialiser::Ahead { until } if until > now => {}
-            Serialiser::Ahead { .. } if self.queue.backlog().packets == 0 => self.serialiser = Serialiser::Idle,
+            Serialiser::Ahead { .. } if self.queue.backlog().packets == 0 => {
+                self.serialiser = Serialiser::Idle
+            }
             _ => self.go_on(now, tracer),
         }
     }
@@ -312,9 +376,12 @@ impl Link {
         }
     }
 
-    /// What the card has sent is on its way, what its driver found completed comes to rest, and its ring is filled again.
+    /// What the card has sent is on its way, what its driver found completed comes to rest, and its
+    /// ring is filled again.
     fn work(&mut self, now: Instant, tracer: &mut impl LinkTracer) {
-        let Some(mut card) = self.card.take() else { return };
+        let Some(mut card) = self.card.take() else {
+            return;
+        };
         card.advance(now, |frame, at| {
             let packet = match frame {
                 Departing::Packet(packet) => self.take_over(packet),
@@ -339,10 +406,13 @@ impl Link {
     /// Takes the next packet from the queue and begins to serialise it. False when none may go.
     fn begin(&mut self, now: Instant, tracer: &mut impl LinkTracer) -> bool {
         // A discipline may care that it is found empty; a line does not.
-        if self.queue.backlog().packets == 0 && matches!(self.config.queue, Buffer::TailDrop { .. }) {
+        if self.queue.backlog().packets == 0 && matches!(self.config.queue, Buffer::TailDrop { .. })
+        {
             return false;
         }
-        let Some(packet) = self.next(now, tracer) else { return false };
+        let Some(packet) = self.next(now, tracer) else {
+            return false;
+        };
         if self.sends_ahead() {
             self.send_ahead(packet, now);
             return true;
@@ -358,7 +428,9 @@ impl Link {
         self.settle_drops(now, tracer);
         let mut packet = next?;
         let tell = |what| LinkEvent { at: now, what };
-        if Ecn::of_tos(packet.tos()) == Ecn::Ce && classify::tos(packet.bytes()).map(Ecn::of_tos) != Some(Ecn::Ce) {
+        if Ecn::of_tos(packet.tos()) == Ecn::Ce
+            && classify::tos(packet.bytes()).map(Ecn::of_tos) != Some(Ecn::Ce)
+        {
             self.stats.marked += 1;
             tracer.record(&tell(LinkWhat::Marked), packet.bytes());
         }
@@ -370,17 +442,34 @@ impl Link {
     }
 
     /// The last bit is on the wire: the frame is lost, doubled, or on its way.
-    fn launch(&mut self, mut packet: Packet<HeapFrame>, now: Instant, tracer: &mut impl LinkTracer) {
+    fn launch(
+        &mut self,
+        mut packet: Packet<HeapFrame>,
+        now: Instant,
+        tracer: &mut impl LinkTracer,
+    ) {
         self.stats.sent += 1;
         self.stats.sent_bytes += packet.len();
         if self.config.impair.loss.happens(&mut self.rng) {
             self.stats.lost += 1;
-            tracer.record(&LinkEvent { at: now, what: LinkWhat::Lost }, packet.bytes());
+            tracer.record(
+                &LinkEvent {
+                    at: now,
+                    what: LinkWhat::Lost,
+                },
+                packet.bytes(),
+            );
             return self.settle(packet);
         }
         if self.config.impair.duplicate.happens(&mut self.rng) {
             self.stats.duplicated += 1;
-            tracer.record(&LinkEvent { at: now, what: LinkWhat::Duplicated }, packet.bytes());
+            tracer.record(
+                &LinkEvent {
+                    at: now,
+                    what: LinkWhat::Duplicated,
+                },
+                packet.bytes(),
+            );
             packet.complete();
             let copy = self.copy(packet.bytes());
             self.fly(packet, now, tracer);
@@ -391,14 +480,25 @@ impl Link {
 
     /// One copy of a frame takes its way through the air.
     fn fly(&mut self, mut packet: Packet<HeapFrame>, now: Instant, tracer: &mut impl LinkTracer) {
-        let Impairments { corrupt, reorder, reorder_delay, .. } = self.config.impair;
+        let Impairments {
+            corrupt,
+            reorder,
+            reorder_delay,
+            ..
+        } = self.config.impair;
         if corrupt.happens(&mut self.rng) && classify::is_ipv4(packet.bytes()) {
             packet = self.flip_a_bit(packet, now, tracer);
         }
         let mut arrives = now + self.config.delay;
         if reorder.happens(&mut self.rng) {
             self.stats.held_back += 1;
-            tracer.record(&LinkEvent { at: now, what: LinkWhat::HeldBack }, packet.bytes());
+            tracer.record(
+                &LinkEvent {
+                    at: now,
+                    what: LinkWhat::HeldBack,
+                },
+                packet.bytes(),
+            );
             arrives += reorder_delay;
         }
         self.air.push(arrives, packet);
@@ -425,7 +525,13 @@ impl Link {
         self.settle(packet);
         let damaged = Packet::new(frame, len as u32);
         self.stats.corrupted += 1;
-        tracer.record(&LinkEvent { at: now, what: LinkWhat::Corrupted { bit } }, damaged.bytes());
+        tracer.record(
+            &LinkEvent {
+                at: now,
+                what: LinkWhat::Corrupted { bit },
+            },
+            damaged.bytes(),
+        );
         damaged
     }
 
@@ -449,23 +555,36 @@ impl Link {
         if self.pool.free() == 0 {
             self.pool.add(HeapFrame::new());
         }
-        self.pool.take().expect("a frame was just added if none was free")
+        self.pool
+            .take()
+            .expect("a frame was just added if none was free")
     }
 
     /// Ends a packet of this link.
     pub(crate) fn settle(&mut self, packet: Packet<HeapFrame>) {
         let settled = self.pool.settle(packet);
-        debug_assert!(settled.owner.is_none() && settled.credit.is_none(), "a link's packets belong to nobody");
+        debug_assert!(
+            settled.owner.is_none() && settled.credit.is_none(),
+            "a link's packets belong to nobody"
+        );
     }
 
     fn settle_drops(&mut self, now: Instant, tracer: &mut impl LinkTracer) {
         if self.drops.is_empty() {
             return;
         }
-        let Self { drops, pool, stats, .. } = self;
+        let Self {
+            drops, pool, stats, ..
+        } = self;
         for (packet, reason) in drops.drain() {
             stats.dropped[reason.index()] += 1;
-            tracer.record(&LinkEvent { at: now, what: LinkWhat::Dropped(reason) }, packet.bytes());
+            tracer.record(
+                &LinkEvent {
+                    at: now,
+                    what: LinkWhat::Dropped(reason),
+                },
+                packet.bytes(),
+            );
             let _ownerless = pool.settle(packet);
         }
     }
@@ -481,7 +600,10 @@ pub(crate) fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant
 
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link").field("config", &self.config).field("stats", &self.stats).finish_non_exhaustive()
+        f.debug_struct("Link")
+            .field("config", &self.config)
+            .field("stats", &self.stats)
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,12 +1,15 @@
 //! [`Medium`]: shared air, which says when the cards on it may send.
 //!
-//! A medium carries no frames: [`Network`](crate::Network) stays a tree of cables, with their delays and accidents. The cards on a
-//! medium are *granted* ([`SimNic::await_grants`]): what is in their rings leaves when the medium takes it. So what stands above
-//! such a card, TSQ and queue limits too, sees completions when they happen on a real one, and the medium has one subject, time.
+//! A medium carries no frames: [`Network`](crate::Network) stays a tree of cables, with their
+//! delays and accidents. The cards on a medium are *granted* ([`SimNic::await_grants`]): what is in
+//! their rings leaves when the medium takes it. So what stands above such a card, TSQ and queue
+//! limits too, sees completions when they happen on a real one, and the medium has one subject,
+//! time.
 //!
-//! A cell of `n` stations has `2n` cards: number `2i` is that of station `i`, number `2i + 1` what its access point or base station
-//! sends to it with. The latter is a [`Link`](crate::Link)'s card, one for each station, because both kinds of base keep a queue for
-//! each: mac80211 since its own queues, LTE in RLC.
+//! A cell of `n` stations has `2n` cards: number `2i` is that of station `i`, number `2i + 1` what
+//! its access point or base station sends to it with. The latter is a [`Link`](crate::Link)'s card,
+//! one for each station, because both kinds of base keep a queue for each: mac80211 since its own
+//! queues, LTE in RLC.
 //!
 //! | module | holds |
 //! |---|---|
@@ -57,8 +60,9 @@ pub enum Medium {
 }
 
 impl Medium {
-    /// Lets time pass until `now`: concludes what was on the air until then, takes what goes onto it now. Call it before the cards
-    /// advance, and again whenever [`next_event`](Self::next_event) says so.
+    /// Lets time pass until `now`: concludes what was on the air until then, takes what goes onto
+    /// it now. Call it before the cards advance, and again whenever
+    /// [`next_event`](Self::next_event) says so.
     pub fn advance(&mut self, now: Instant, cards: &mut (impl CardsMut + ?Sized)) {
         match self {
             Self::Wifi(wifi) => wifi.advance(now, cards),

@@ -1,15 +1,18 @@
-//! [`SimNic`]: a network card in virtual time. It serialises packets at a line rate, announces completions in batches, and holds
-//! received frames until the host takes them.
+//! [`SimNic`]: a network card in virtual time. It serialises packets at a line rate, announces
+//! completions in batches, and holds received frames until the host takes them.
 //!
-//! Transmit: `put` fills the ring, `doorbell` starts transmission, the last bit of a packet leaves at its departure; the engine
-//! then calls [`SimNic::advance`], which shows the bytes to the wire. The packet itself completes here: it returns to the host at
-//! the next interrupt, which is moderated as `ethtool -C tx-frames/tx-usecs` would.
+//! Transmit: `put` fills the ring, `doorbell` starts transmission, the last bit of a packet leaves
+//! at its departure; the engine then calls [`SimNic::advance`], which shows the bytes to the wire.
+//! The packet itself completes here: it returns to the host at the next interrupt, which is
+//! moderated as `ethtool -C tx-frames/tx-usecs` would.
 //!
-//! With [`NicConfig::tso`] a packet may stand for several segments. It takes one descriptor and completes once, with its last segment;
-//! the wire sees each as a frame of its own, one after the other at the line rate.
+//! With [`NicConfig::tso`] a packet may stand for several segments. It takes one descriptor and
+//! completes once, with its last segment; the wire sees each as a frame of its own, one after the
+//! other at the line rate.
 //!
-//! A card on shared air ([`SimNic::await_grants`]) has no line rate: its frames leave when the [`medium`](crate::medium) takes
-//! them, and depart when they were acknowledged. The rest is the same.
+//! A card on shared air ([`SimNic::await_grants`]) has no line rate: its frames leave when the
+//! [`medium`](crate::medium) takes them, and depart when they were acknowledged. The rest is the
+//! same.
 
 mod granted;
 
@@ -17,7 +20,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use tautline_base::{
-    Bytes, Device, Due, Frame, HeapFrame, Instant, Item, Offload, Packet, Rate, Received, Segmentation, Tso,
+    Bytes, Device, Due, Frame, HeapFrame, Instant, Item, Offload, Packet, Rate, Received,
+    Segmentation, Tso,
 };
 
 use crate::config_error::ConfigError;
@@ -37,24 +41,28 @@ pub struct NicConfig {
     pub mtu: usize,
     /// Descriptors of the transmit ring, at least 1. Default 256 (Linux e1000e, igb).
     pub tx_ring: usize,
-    /// Free descriptors, from 1 to `tx_ring`, at which a ring that was full takes packets again. Default 1. More makes a device that
-    /// stops and starts: it calls for packets in bursts of so many, as e1000e and tg3 do in different ways.
+    /// Free descriptors, from 1 to `tx_ring`, at which a ring that was full takes packets again.
+    /// Default 1. More makes a device that stops and starts: it calls for packets in bursts of so
+    /// many, as e1000e and tg3 do in different ways.
     pub restart: usize,
-    /// Bytes that the transmit ring holds, at least one full frame, whatever their number. Default [`Bytes::MAX`]: descriptors alone
-    /// count. The buffer of an LTE bearer counts bytes.
+    /// Bytes that the transmit ring holds, at least one full frame, whatever their number. Default
+    /// [`Bytes::MAX`]: descriptors alone count. The buffer of an LTE bearer counts bytes.
     pub ring_bytes: Bytes,
-    /// Frames that may wait for the host, at least 1; more are dropped. Default 256 (Linux e1000e, igb).
+    /// Frames that may wait for the host, at least 1; more are dropped. Default 256 (Linux e1000e,
+    /// igb).
     pub rx_ring: usize,
     /// Line rate. Default 1 Gbit/s.
     pub rate: Rate,
     /// How it changes. Default not at all.
     pub schedule: Schedule,
-    /// What each frame takes on the wire beyond its bytes. Default 24: preamble, FCS and gap (IEEE 802.3).
+    /// What each frame takes on the wire beyond its bytes. Default 24: preamble, FCS and gap (IEEE
+    /// 802.3).
     pub framing: Bytes,
     /// When completions are announced.
     pub coalesce: Coalesce,
-    /// Packets of several segments that the card cuts itself (`ethtool -K tso`); [`Tso::MOST`] is what Linux cards take. Each takes one
-    /// descriptor, and the last may exceed `ring_bytes`. Default none.
+    /// Packets of several segments that the card cuts itself (`ethtool -K tso`); [`Tso::MOST`] is
+    /// what Linux cards take. Each takes one descriptor, and the last may exceed `ring_bytes`.
+    /// Default none.
     pub tso: Option<Tso>,
 }
 
@@ -78,9 +86,19 @@ impl Default for NicConfig {
 impl NicConfig {
     fn check(&self) -> Result<(), ConfigError> {
         let largest = HeapFrame::LEN - ETHERNET_HEADER;
-        ConfigError::check((68..=largest).contains(&self.mtu), "mtu", self.mtu, "from 68 to 2034 bytes")?;
+        ConfigError::check(
+            (68..=largest).contains(&self.mtu),
+            "mtu",
+            self.mtu,
+            "from 68 to 2034 bytes",
+        )?;
         ConfigError::check(self.tx_ring > 0, "tx_ring", self.tx_ring, "at least 1")?;
-        ConfigError::check((1..=self.tx_ring).contains(&self.restart), "restart", self.restart, "from 1 to tx_ring")?;
+        ConfigError::check(
+            (1..=self.tx_ring).contains(&self.restart),
+            "restart",
+            self.restart,
+            "from 1 to tx_ring",
+        )?;
         ConfigError::check(
             self.ring_bytes >= self.largest_frame(),
             "ring_bytes",
@@ -90,7 +108,12 @@ impl NicConfig {
         ConfigError::check(self.rx_ring > 0, "rx_ring", self.rx_ring, "at least 1")?;
         ConfigError::check(self.rate > Rate::ZERO, "rate", self.rate, "above 0")?;
         self.schedule.check()?;
-        ConfigError::check(self.coalesce.frames > 0, "coalesce.frames", self.coalesce.frames, "at least 1")
+        ConfigError::check(
+            self.coalesce.frames > 0,
+            "coalesce.frames",
+            self.coalesce.frames,
+            "at least 1",
+        )
     }
 
     fn largest_frame(&self) -> Bytes {
@@ -98,7 +121,8 @@ impl NicConfig {
     }
 }
 
-/// Interrupt moderation: completions are announced when enough have gathered, or when the oldest has waited long enough.
+/// Interrupt moderation: completions are announced when enough have gathered, or when the oldest
+/// has waited long enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coalesce {
     /// Completions that cause an interrupt at once, at least 1.
@@ -109,13 +133,19 @@ pub struct Coalesce {
 
 impl Coalesce {
     /// Every completion interrupts at once.
-    pub const OFF: Self = Self { frames: 1, time: Duration::ZERO };
+    pub const OFF: Self = Self {
+        frames: 1,
+        time: Duration::ZERO,
+    };
 }
 
 impl Default for Coalesce {
     /// 8 frames or 20 µs: our choice, about what moderated cards do at 1 Gbit/s.
     fn default() -> Self {
-        Self { frames: 8, time: Duration::from_micros(20) }
+        Self {
+            frames: 8,
+            time: Duration::from_micros(20),
+        }
     }
 }
 
@@ -213,20 +243,25 @@ impl SimNic {
         })
     }
 
-    /// From now on what is [due](Device::completes) in frames stays unwritten, for nobody reads them but hosts with such cards.
+    /// From now on what is [due](Device::completes) in frames stays unwritten, for nobody reads
+    /// them but hosts with such cards.
     pub(crate) fn leave_unwritten(&mut self) {
         self.unread = true;
     }
 
-    /// Lets time pass until `now`: shows every frame that has left to `wire`, with the time its last bit left, and announces
-    /// completions that are due.
+    /// Lets time pass until `now`: shows every frame that has left to `wire`, with the time its
+    /// last bit left, and announces completions that are due.
     pub fn advance(&mut self, now: Instant, mut wire: impl FnMut(&[u8], Instant)) {
         self.send_off(now, |mut frame, at| wire(frame.complete(), at));
     }
 
     /// [`advance`](Self::advance), with frames that `wire` may take the memory of.
     pub(crate) fn send_off(&mut self, now: Instant, mut wire: impl FnMut(Departing<'_>, Instant)) {
-        while let Some(departs) = self.departures.front().copied().filter(|departs| *departs <= now)
+        while let Some(departs) = self
+            .departures
+            .front()
+            .copied()
+            .filter(|departs| *departs <= now)
             && let Some(packet) = self.sending.front_mut()
         {
             self.departures.pop_front();
@@ -293,7 +328,8 @@ impl SimNic {
         std::mem::take(&mut self.interrupt)
     }
 
-    /// A frame arrives from the wire. It is dropped when no receive frame is free, or when it is longer than the MTU allows.
+    /// A frame arrives from the wire. It is dropped when no receive frame is free, or when it is
+    /// longer than the MTU allows.
     pub fn arrive(&mut self, bytes: &[u8]) {
         if bytes.len() > self.config.mtu + ETHERNET_HEADER {
             self.stats.rx_dropped += 1;
@@ -304,11 +340,13 @@ impl SimNic {
             return;
         };
         frame.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
-        self.received.push_back((frame, bytes.len() as u32, Due::Nothing));
+        self.received
+            .push_back((frame, bytes.len() as u32, Due::Nothing));
         self.stats.rx_frames += 1;
     }
 
-    /// [`arrive`](Self::arrive) for a packet of a link, which gets a free frame in exchange for the one that was received.
+    /// [`arrive`](Self::arrive) for a packet of a link, which gets a free frame in exchange for the
+    /// one that was received.
     pub(crate) fn take_in(&mut self, packet: &mut Packet<HeapFrame>) {
         let len = packet.len().as_usize();
         if len > self.config.mtu + ETHERNET_HEADER {
@@ -319,7 +357,8 @@ impl SimNic {
             self.stats.rx_dropped += 1;
             return;
         };
-        self.received.push_back((packet.replace_frame(free), len as u32, packet.due()));
+        self.received
+            .push_back((packet.replace_frame(free), len as u32, packet.due()));
         self.stats.rx_frames += 1;
     }
 
@@ -333,7 +372,8 @@ impl SimNic {
         self.received.len()
     }
 
-    /// Frames that are not at rest: packets in the transmit ring, received frames waiting or lent. Zero when all is quiet.
+    /// Frames that are not at rest: packets in the transmit ring, received frames waiting or lent.
+    /// Zero when all is quiet.
     pub fn outstanding(&self) -> usize {
         self.in_flight() + self.config.rx_ring - self.free.len()
     }
@@ -416,7 +456,8 @@ impl Device for SimNic {
         self.config.tso.filter(|_| self.granted.is_none())
     }
 
-    /// As between the ends of a veth pair: a frame that is not damaged on its way needs no checksum.
+    /// As between the ends of a veth pair: a frame that is not damaged on its way needs no
+    /// checksum.
     fn completes(&self) -> bool {
         self.unread
     }
@@ -426,7 +467,10 @@ impl Device for SimNic {
     }
 
     fn put(&mut self, packet: Packet<HeapFrame>, _now: Instant) {
-        assert!(self.room() > 0, "put without room: the caller broke the contract of Device");
+        assert!(
+            self.room() > 0,
+            "put without room: the caller broke the contract of Device"
+        );
         self.ring_bytes += packet.len();
         self.in_flight += 1;
         self.waiting.push_back(packet);
@@ -444,7 +488,11 @@ impl Device for SimNic {
         }
         while let Some(packet) = self.waiting.pop_front() {
             // All of one length: a packet of several is whole.
-            let len = if packet.segments() == 1 { packet.len() } else { packet.len() / u64::from(packet.segments()) };
+            let len = if packet.segments() == 1 {
+                packet.len()
+            } else {
+                packet.len() / u64::from(packet.segments())
+            };
             for _ in 0..packet.segments() {
                 self.wire_free_at = self.line.departure(self.wire_free_at.max(now), len);
                 self.departures.push_back(self.wire_free_at);
@@ -458,7 +506,9 @@ impl Device for SimNic {
             return;
         }
         for _ in 0..std::mem::take(&mut self.announced) {
-            let Some(packet) = self.sent.pop_front() else { break };
+            let Some(packet) = self.sent.pop_front() else {
+                break;
+            };
             self.ring_bytes -= packet.len();
             self.in_flight -= 1;
             done.push(packet);
@@ -476,12 +526,22 @@ impl Device for SimNic {
 
     fn receive(&mut self, _now: Instant) -> Option<Received<HeapFrame>> {
         let (frame, len, due) = self.received.pop_front()?;
-        let offload = Offload { checksum_known: due > Due::Nothing, zeros: due == Due::Zeros, segment_size: None };
-        Some(Received { offload, ..Received::new(frame, 0, len) })
+        let offload = Offload {
+            checksum_known: due > Due::Nothing,
+            zeros: due == Due::Zeros,
+            segment_size: None,
+        };
+        Some(Received {
+            offload,
+            ..Received::new(frame, 0, len)
+        })
     }
 
     fn recycle(&mut self, frame: HeapFrame) {
-        debug_assert!(self.free.len() < self.config.rx_ring, "a frame came back that this card never lent");
+        debug_assert!(
+            self.free.len() < self.config.rx_ring,
+            "a frame came back that this card never lent"
+        );
         self.free.push(frame);
     }
 

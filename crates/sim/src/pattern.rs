@@ -1,4 +1,5 @@
-//! [`Pattern`]: a reproducible stream of random bytes, and [`Check`], which compares what arrives with it.
+//! [`Pattern`]: a reproducible stream of random bytes, and [`Check`], which compares what arrives
+//! with it.
 
 use std::io::{self, Read};
 
@@ -18,7 +19,12 @@ pub struct Pattern {
 impl Pattern {
     /// `length` bytes drawn from `rng`.
     pub fn new(rng: Pcg32, length: u64) -> Self {
-        Self { rng, left: length, block: Box::new([0; BLOCK]), used: BLOCK }
+        Self {
+            rng,
+            left: length,
+            block: Box::new([0; BLOCK]),
+            used: BLOCK,
+        }
     }
 }
 
@@ -47,7 +53,11 @@ pub struct Check {
 impl Check {
     /// Expects the bytes of `expected`.
     pub fn new(expected: Pattern) -> Self {
-        Self { expected, part: Box::new([0; BLOCK]), equal: true }
+        Self {
+            expected,
+            part: Box::new([0; BLOCK]),
+            equal: true,
+        }
     }
 
     /// The next bytes arrived.
@@ -77,7 +87,9 @@ mod tests {
     #[test]
     fn cuts_do_not_matter_but_every_byte_does() {
         let mut whole = Vec::new();
-        pattern(10_000).read_to_end(&mut whole).expect("never fails");
+        pattern(10_000)
+            .read_to_end(&mut whole)
+            .expect("never fails");
         assert_eq!(whole.len(), 10_000);
         let verdict = |data: &[u8], cut| {
             let mut check = Check::new(pattern(10_000));

@@ -6,8 +6,8 @@
 //! | [`PacketTrace`] | a line per packet: born, queued, marked, ringed, completed or dropped, with times |
 //! | [`Capture`] | a pcapng file for Wireshark, with verdict and sojourn as packet comments |
 //!
-//! Recorders compose as pairs and options. A host takes one in as a [`Tracer`]: [`Tap`] in a simulation, where all hosts share one
-//! recorder; [`Solo`] anywhere else.
+//! Recorders compose as pairs and options. A host takes one in as a [`Tracer`]: [`Tap`] in a
+//! simulation, where all hosts share one recorder; [`Solo`] anywhere else.
 
 mod capture;
 mod in_host;
@@ -27,7 +27,8 @@ pub use trace_hash::TraceHash;
 
 /// Hears of packet events, in order of time.
 pub trait Record {
-    /// False when nobody listens: then nobody reads frames on their way, and what is [due](tautline_base::Due) in them stays unwritten.
+    /// False when nobody listens: then nobody reads frames on their way, and what is
+    /// [due](tautline_base::Due) in them stays unwritten.
     const ENABLED: bool = true;
 
     /// `event` happened in host number `host` to the packet whose bytes are `frame`.
@@ -86,7 +87,10 @@ pub struct Tap<R> {
 impl<R> Tap<R> {
     /// A line for host number `host`.
     pub fn new(host: usize, recorder: &Rc<RefCell<R>>) -> Self {
-        Self { host, recorder: Rc::clone(recorder) }
+        Self {
+            host,
+            recorder: Rc::clone(recorder),
+        }
     }
 }
 

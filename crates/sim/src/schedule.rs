@@ -1,7 +1,9 @@
-//! [`Schedule`]: how a line's rate changes over time, in steps or as a recorded [`Trace`] says; `Line` is what serialises by it.
+//! [`Schedule`]: how a line's rate changes over time, in steps or as a recorded [`Trace`] says;
+//! `Line` is what serialises by it.
 //!
-//! A schedule counts from the beginning of virtual time. Bytes that were begun at one rate are finished at the next: a step in the
-//! middle of a frame changes its departure, no more and no less than the bytes that are left ask for.
+//! A schedule counts from the beginning of virtual time. Bytes that were begun at one rate are
+//! finished at the next: a step in the middle of a frame changes its departure, no more and no less
+//! than the bytes that are left ask for.
 
 mod trace;
 
@@ -22,7 +24,8 @@ pub enum Schedule {
     /// It does not.
     #[default]
     Constant,
-    /// From each time on it is another. Times increase. A rate of 0 is an outage; the last must be above 0.
+    /// From each time on it is another. Times increase. A rate of 0 is an outage; the last must be
+    /// above 0.
     Steps(Vec<(Duration, Rate)>),
     /// It is what was recorded: the rate beside this schedule has no meaning.
     Trace(Trace),
@@ -32,13 +35,20 @@ impl Schedule {
     /// # Errors
     /// If the steps are out of order, or nothing could ever leave after the last.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        let Self::Steps(steps) = self else { return Ok(()) };
+        let Self::Steps(steps) = self else {
+            return Ok(());
+        };
         if let Some(pair) = steps.windows(2).find(|pair| pair[1].0 <= pair[0].0) {
             let value = format!("{:?} after {:?}", pair[1].0, pair[0].0);
             return ConfigError::check(false, "schedule", value, "steps in order of time");
         }
         let last = steps.last().map_or(Rate::MAX, |(_, rate)| *rate);
-        ConfigError::check(last > Rate::ZERO, "schedule", last, "above 0 in its last step")
+        ConfigError::check(
+            last > Rate::ZERO,
+            "schedule",
+            last,
+            "above 0 in its last step",
+        )
     }
 
     /// The rate at `now`, where it is `base` before any step. Of a trace, its mean.
@@ -67,10 +77,16 @@ pub(crate) struct Line {
 
 impl Line {
     pub(crate) fn new(rate: Rate, framing: Bytes, schedule: Schedule) -> Self {
-        Self { rate, framing, schedule, opportunity: trace::Opportunity::default() }
+        Self {
+            rate,
+            framing,
+            schedule,
+            opportunity: trace::Opportunity::default(),
+        }
     }
 
-    /// When the last bit of a frame of `len` leaves whose first may leave at `start`. Starts must not step back.
+    /// When the last bit of a frame of `len` leaves whose first may leave at `start`. Starts must
+    /// not step back.
     #[inline]
     pub(crate) fn departure(&mut self, start: Instant, len: Bytes) -> Instant {
         match &self.schedule {

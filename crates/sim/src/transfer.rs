@@ -1,4 +1,5 @@
-//! [`Transfer`]: the ready-made scenario. One host sends a stream to another over a link; [`Outcome`] says how it went.
+//! [`Transfer`]: the ready-made scenario. One host sends a stream to another over a link;
+//! [`Outcome`] says how it went.
 //!
 //! ```
 //! use std::time::Duration;
@@ -48,7 +49,8 @@ pub type TransferNetwork<S, F, R> = Network<HostQdisc, (TraceHash, R), TransferA
 /// One stream between two hosts.
 #[derive(Clone, Debug)]
 pub struct Transfer {
-    /// Seeds everything random: accidents of the links, initial sequence numbers, hash keys, the data.
+    /// Seeds everything random: accidents of the links, initial sequence numbers, hash keys, the
+    /// data.
     pub seed: u64,
     /// Whose addresses the hosts use; they have those of both. Default IPv4.
     pub family: Family,
@@ -98,7 +100,8 @@ impl Default for Transfer {
 pub struct Outcome {
     /// Bytes the receiving program read.
     pub received: u64,
-    /// They were the bytes sent. Always true for a stream that the caller supplied: compare it in its closure.
+    /// They were the bytes sent. Always true for a stream that the caller supplied: compare it in
+    /// its closure.
     pub content_equal: bool,
     /// Virtual time until both programs were done.
     pub duration: Duration,
@@ -174,12 +177,16 @@ impl Transfer {
         let data = || Pattern::new(Pcg32::seed_from_u64(self.seed), self.bytes);
         let mut check = Check::new(data());
         let mut sink = |bytes: &[u8]| check.see(bytes);
-        let (outcome, ()) = self.run_with(data(), &mut sink as &mut dyn FnMut(&[u8]), (), &mut watch)?;
-        Ok(Outcome { content_equal: check.is_equal(), ..outcome })
+        let (outcome, ()) =
+            self.run_with(data(), &mut sink as &mut dyn FnMut(&[u8]), (), &mut watch)?;
+        Ok(Outcome {
+            content_equal: check.is_equal(),
+            ..outcome
+        })
     }
 
-    /// Sends all that `source` yields into `sink`, records with `recorder`, shows the network to `watch` after every step.
-    /// `bytes` is not used.
+    /// Sends all that `source` yields into `sink`, records with `recorder`, shows the network to
+    /// `watch` after every step. `bytes` is not used.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -221,7 +228,8 @@ impl Transfer {
         };
         let remote = SocketAddr::new(self.family.address(RECEIVER), PORT);
         let sender = BulkSender::new(remote, self.sender.clone(), source);
-        let receiver = BulkReceiver::new(PORT, self.receiver.clone(), sink).reading_from(self.reads_from);
+        let receiver =
+            BulkReceiver::new(PORT, self.receiver.clone(), sink).reading_from(self.reads_from);
         Network::pair(
             self.seed,
             [node("sender"), node("receiver")],
@@ -232,11 +240,16 @@ impl Transfer {
     }
 }
 
-fn outcome<S: Read, F: FnMut(&[u8]), R: Record>(network: &TransferNetwork<S, F, R>, duration: Duration) -> Outcome {
+fn outcome<S: Read, F: FnMut(&[u8]), R: Record>(
+    network: &TransferNetwork<S, F, R>,
+    duration: Duration,
+) -> Outcome {
     let hosts = [SENDER, RECEIVER].map(|number| &network.end(number).host);
     let recorder = network.recorder();
     let (received, sender) = match (&network.end(RECEIVER).app, &network.end(SENDER).app) {
-        (TransferApp::Receiver(receiver), TransferApp::Sender(sender)) => (receiver.received(), sender.last_info()),
+        (TransferApp::Receiver(receiver), TransferApp::Sender(sender)) => {
+            (receiver.received(), sender.last_info())
+        }
         _ => unreachable!("the sender is host 0, the receiver host 1"),
     };
     Outcome {
@@ -244,7 +257,9 @@ fn outcome<S: Read, F: FnMut(&[u8]), R: Record>(network: &TransferNetwork<S, F, 
         content_equal: true,
         duration,
         goodput: Rate::from_amount(Bytes::new(received), duration),
-        sender: sender.expect("a sender that is done has looked at its connection").clone(),
+        sender: sender
+            .expect("a sender that is done has looked at its connection")
+            .clone(),
         hosts: hosts.map(|host| *host.stats()),
         nics: hosts.map(|host| *host.port().ring().device().stats()),
         links: [SENDER, RECEIVER].map(|number| *network.link(number).stats()),

@@ -1,4 +1,5 @@
-//! [`QueuedDevice`]: smoltcp's `Device` trait over a frame pool, a discipline, a limit and the device beneath.
+//! [`QueuedDevice`]: smoltcp's `Device` trait over a frame pool, a discipline, a limit and the
+//! device beneath.
 
 use alloc::vec::Vec;
 
@@ -8,22 +9,28 @@ use tautline_base::{Frame, HeapFrame, Instant, Item, Packet, Pool, Reason, Wake}
 use tautline_bql::{Limit, Unlimited};
 use tautline_qdisc::{Drops, FlowKey, Qdisc};
 
-/// Length of the Ethernet header; frames of an IP medium are kept behind an invented one, so that everything above reads them alike.
+/// Length of the Ethernet header; frames of an IP medium are kept behind an invented one, so that
+/// everything above reads them alike.
 const ETHERNET: usize = 14;
 
 /// Parameters of [`QueuedDevice`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Frames that may wait, each 2 KiB of memory, allocated at once. When all wait, the interface is told that the device is busy:
-    /// a local sender then holds its data instead of losing it. Default 1024.
+    /// Frames that may wait, each 2 KiB of memory, allocated at once. When all wait, the interface
+    /// is told that the device is busy: a local sender then holds its data instead of losing it.
+    /// Default 1024.
     pub frames: usize,
-    /// Secret that keys the flow hashes: a random number, so that nobody can choose flows that share a queue. Default 0.
+    /// Secret that keys the flow hashes: a random number, so that nobody can choose flows that
+    /// share a queue. Default 0.
     pub seed: u64,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { frames: 1024, seed: 0 }
+        Self {
+            frames: 1024,
+            seed: 0,
+        }
     }
 }
 
@@ -56,24 +63,44 @@ impl<D: Device, Q: Qdisc<Packet<HeapFrame>>> QueuedDevice<D, Q> {
 }
 
 impl<D: Device, Q: Qdisc<Packet<HeapFrame>>, L: Limit> QueuedDevice<D, Q, L> {
-    /// `queue` in front of `device`, with a limit on the bytes in its ring; report completions to [`completed`](Self::completed).
+    /// `queue` in front of `device`, with a limit on the bytes in its ring; report completions to
+    /// [`completed`](Self::completed).
     pub fn with_limit(device: D, queue: Q, limit: L, config: Config) -> Self {
         let medium = device.capabilities().medium;
-        let pool = Pool::new((0..config.frames).map(|_| HeapFrame::new()).collect::<Vec<_>>());
+        let pool = Pool::new(
+            (0..config.frames)
+                .map(|_| HeapFrame::new())
+                .collect::<Vec<_>>(),
+        );
         let key = FlowKey::from_seed(config.seed);
-        Self { device, path: Path { queue, limit, pool, drops: Drops::new(), key, medium, sent: 0, dropped: 0 } }
+        Self {
+            device,
+            path: Path {
+                queue,
+                limit,
+                pool,
+                drops: Drops::new(),
+                key,
+                medium,
+                sent: 0,
+                dropped: 0,
+            },
+        }
     }
 
-    /// Moves frames from the discipline to the device, while the discipline lets them go, the limit allows it and the device has
-    /// room. When to call again at the latest: `None` when nothing waits; at once when the device or the limit is full, which only
-    /// the device can change, so wait for its interrupt, or a little.
+    /// Moves frames from the discipline to the device, while the discipline lets them go, the limit
+    /// allows it and the device has room. When to call again at the latest: `None` when nothing
+    /// waits; at once when the device or the limit is full, which only the device can change, so
+    /// wait for its interrupt, or a little.
     pub fn poll(&mut self, now: SmolInstant) -> Option<Wake> {
         let (Self { device, path }, now) = (self, instant(now));
         while path.limit.available(now)
             && path.queue.ready_at().is_some_and(|at| at <= now)
             && let Some(token) = device.transmit(smol_instant(now))
         {
-            let Some(mut packet) = path.queue.dequeue(now, &mut path.drops) else { break };
+            let Some(mut packet) = path.queue.dequeue(now, &mut path.drops) else {
+                break;
+            };
             packet.finish();
             path.limit.queued(packet.len(), now);
             let bytes = path.on_the_wire(packet.bytes());
@@ -83,7 +110,9 @@ impl<D: Device, Q: Qdisc<Packet<HeapFrame>>, L: Limit> QueuedDevice<D, Q, L> {
         }
         path.settle_drops();
         let opens = path.limit.opens_at().unwrap_or(now);
-        path.queue.ready_at().map(|at| Wake::new(at.max(opens), Reason::Qdisc))
+        path.queue
+            .ready_at()
+            .map(|at| Wake::new(at.max(opens), Reason::Qdisc))
     }
 
     /// The device has transmitted `bytes` bytes in one batch.
@@ -142,7 +171,11 @@ impl<Q: Qdisc<Packet<HeapFrame>>, L> Path<Q, L> {
 
     fn enqueue(&mut self, mut frame: HeapFrame, len: usize, now: Instant) {
         if self.medium == Medium::Ip {
-            let ethertype = if frame.bytes()[ETHERNET] >> 4 == 6 { [0x86, 0xdd] } else { [0x08, 0x00] };
+            let ethertype = if frame.bytes()[ETHERNET] >> 4 == 6 {
+                [0x86, 0xdd]
+            } else {
+                [0x08, 0x00]
+            };
             frame.bytes_mut()[..ETHERNET].fill(0);
             frame.bytes_mut()[ETHERNET - 2..ETHERNET].copy_from_slice(&ethertype);
         }
@@ -176,7 +209,10 @@ impl<D: Device, Q: Qdisc<Packet<HeapFrame>>, L: Limit> Device for QueuedDevice<D
     where
         Self: 'a;
 
-    fn receive(&mut self, timestamp: SmolInstant) -> Option<(Self::RxToken<'_>, Self::TxToken<'_>)> {
+    fn receive(
+        &mut self,
+        timestamp: SmolInstant,
+    ) -> Option<(Self::RxToken<'_>, Self::TxToken<'_>)> {
         if self.path.pool.free() == 0 {
             self.poll(timestamp);
         }
@@ -185,7 +221,14 @@ impl<D: Device, Q: Qdisc<Packet<HeapFrame>>, L: Limit> Device for QueuedDevice<D
             self.path.pool.put_back(frame);
             return None;
         };
-        Some((RxToken(token), TxToken { path: &mut self.path, frame: Some(frame), now: instant(timestamp) }))
+        Some((
+            RxToken(token),
+            TxToken {
+                path: &mut self.path,
+                frame: Some(frame),
+                now: instant(timestamp),
+            },
+        ))
     }
 
     fn transmit(&mut self, timestamp: SmolInstant) -> Option<Self::TxToken<'_>> {
@@ -193,7 +236,11 @@ impl<D: Device, Q: Qdisc<Packet<HeapFrame>>, L: Limit> Device for QueuedDevice<D
             self.poll(timestamp);
         }
         let frame = self.path.pool.take()?;
-        Some(TxToken { path: &mut self.path, frame: Some(frame), now: instant(timestamp) })
+        Some(TxToken {
+            path: &mut self.path,
+            frame: Some(frame),
+            now: instant(timestamp),
+        })
     }
 
     /// The device's, but for a maximum that a frame of the pool holds.
@@ -239,7 +286,10 @@ impl<Q: Qdisc<Packet<HeapFrame>>, L> phy::TxToken for TxToken<'_, Q, L> {
         let mut frame = self.frame.take().expect("a token is consumed once");
         let start = self.path.invented();
         let end = start + len;
-        assert!(end <= HeapFrame::LEN, "smoltcp writes {len} bytes, more than the device's capabilities allow");
+        assert!(
+            end <= HeapFrame::LEN,
+            "smoltcp writes {len} bytes, more than the device's capabilities allow"
+        );
         let result = f(&mut frame.bytes_mut()[start..end]);
         self.path.enqueue(frame, end, self.now);
         result

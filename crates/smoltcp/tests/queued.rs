@@ -17,7 +17,12 @@ struct Ring {
 
 impl Ring {
     fn new(medium: Medium, room: usize) -> Self {
-        Self { medium, room, sent: Vec::new(), arrived: None }
+        Self {
+            medium,
+            room,
+            sent: Vec::new(),
+            arrived: None,
+        }
     }
 }
 
@@ -78,7 +83,10 @@ fn ipv4(port: u16, len: usize) -> Vec<u8> {
 }
 
 fn sum(header: &[u8]) -> u16 {
-    let all: u32 = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    let all: u32 = header
+        .chunks(2)
+        .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
+        .sum();
     ((all & 0xffff) + (all >> 16)) as u16
 }
 
@@ -87,7 +95,9 @@ where
     Q: Qdisc<Packet<HeapFrame>>,
     L: tautline_bql::Limit,
 {
-    let Some(token) = device.transmit(now) else { return false };
+    let Some(token) = device.transmit(now) else {
+        return false;
+    };
     token.consume(frame.len(), |buffer| buffer.copy_from_slice(frame));
     true
 }
@@ -100,7 +110,11 @@ fn fair(config: fq_codel::Config) -> Fair {
 
 #[test]
 fn a_sparse_flow_passes_a_bulk_flow_once_the_ring_is_full() {
-    let mut device = QueuedDevice::new(Ring::new(Medium::Ip, 1), fair(fq_codel::Config::default()), Config::default());
+    let mut device = QueuedDevice::new(
+        Ring::new(Medium::Ip, 1),
+        fair(fq_codel::Config::default()),
+        Config::default(),
+    );
     for _ in 0..20 {
         assert!(send(&mut device, &ipv4(1, 1000), at(0)));
     }
@@ -109,17 +123,37 @@ fn a_sparse_flow_passes_a_bulk_flow_once_the_ring_is_full() {
     device.device_mut().room = 2;
     device.poll(at(1));
     let ports: Vec<u8> = device.device().sent.iter().map(|frame| frame[21]).collect();
-    assert_eq!(ports, [1, 1, 2], "the bulk flow has had its quantum, the sparse one is new");
+    assert_eq!(
+        ports,
+        [1, 1, 2],
+        "the bulk flow has had its quantum, the sparse one is new"
+    );
     device.device_mut().room = 100;
     assert_eq!(device.poll(at(2)), None);
-    assert_eq!((device.sent(), device.dropped(), device.queue().backlog().packets), (21, 0, 0));
+    assert_eq!(
+        (
+            device.sent(),
+            device.dropped(),
+            device.queue().backlog().packets
+        ),
+        (21, 0, 0)
+    );
 }
 
 #[test]
 fn when_all_frames_wait_the_interface_hears_that_the_device_is_busy_and_nothing_is_lost() {
-    let config = Config { frames: 4, ..Config::default() };
-    let mut device = QueuedDevice::new(Ring::new(Medium::Ethernet, 0), Pfifo::new(pfifo::Config::default()), config);
-    let sent = (0..10).filter(|_| send(&mut device, &[7; 60], at(0))).count();
+    let config = Config {
+        frames: 4,
+        ..Config::default()
+    };
+    let mut device = QueuedDevice::new(
+        Ring::new(Medium::Ethernet, 0),
+        Pfifo::new(pfifo::Config::default()),
+        config,
+    );
+    let sent = (0..10)
+        .filter(|_| send(&mut device, &[7; 60], at(0)))
+        .count();
     assert_eq!(sent, 4);
     assert!(device.receive(at(0)).is_none(), "no frame to answer with");
     device.device_mut().room = 10;
@@ -142,11 +176,19 @@ fn an_answer_goes_through_the_queue_and_the_received_frame_does_not() {
     assert_eq!(device.device().sent, [vec![9; 60]]);
 }
 
-/// CoDel marks what stood too long; the mark is in the header that leaves, and its checksum is right.
+/// CoDel marks what stood too long; the mark is in the header that leaves, and its checksum is
+/// right.
 #[test]
 fn marks_reach_the_wire() {
-    let codel = codel::Params { ecn: true, mtu: Bytes::ZERO, ..codel::Params::default() };
-    let queue = fair(fq_codel::Config { codel, ..fq_codel::Config::default() });
+    let codel = codel::Params {
+        ecn: true,
+        mtu: Bytes::ZERO,
+        ..codel::Params::default()
+    };
+    let queue = fair(fq_codel::Config {
+        codel,
+        ..fq_codel::Config::default()
+    });
     let mut device = QueuedDevice::new(Ring::new(Medium::Ip, 0), queue, Config::default());
     for _ in 0..30 {
         send(&mut device, &ipv4(1, 100), at(0));
@@ -155,17 +197,34 @@ fn marks_reach_the_wire() {
         device.device_mut().room = 1;
         device.poll(at(50 * step));
     }
-    let marked: Vec<_> = device.device().sent.iter().filter(|packet| packet[1] == 3).collect();
+    let marked: Vec<_> = device
+        .device()
+        .sent
+        .iter()
+        .filter(|packet| packet[1] == 3)
+        .collect();
     assert!(!marked.is_empty() && marked.len() < device.device().sent.len());
-    assert!(device.device().sent.iter().all(|packet| sum(&packet[..20]) == 0xffff && packet.len() == 100));
+    assert!(
+        device
+            .device()
+            .sent
+            .iter()
+            .all(|packet| sum(&packet[..20]) == 0xffff && packet.len() == 100)
+    );
 }
 
-/// With completions told, the dynamic queue limit keeps the ring short; without, the ring takes all it has room for.
+/// With completions told, the dynamic queue limit keeps the ring short; without, the ring takes all
+/// it has room for.
 #[test]
 fn a_limit_holds_frames_back_until_completions_are_told() {
     let queue = || Pfifo::new(pfifo::Config::default());
     let mut open = QueuedDevice::new(Ring::new(Medium::Ethernet, 100), queue(), Config::default());
-    let mut limited = QueuedDevice::with_limit(Ring::new(Medium::Ethernet, 100), queue(), Dql::default(), Config::default());
+    let mut limited = QueuedDevice::with_limit(
+        Ring::new(Medium::Ethernet, 100),
+        queue(),
+        Dql::default(),
+        Config::default(),
+    );
     for _ in 0..20 {
         send(&mut open, &[1; 1000], at(0));
         send(&mut limited, &[1; 1000], at(0));
@@ -175,19 +234,30 @@ fn a_limit_holds_frames_back_until_completions_are_told() {
     assert_eq!((limited.device().sent.len(), wake.is_some()), (1, true));
     limited.completed(Bytes::new(1000), at(1));
     limited.poll(at(1));
-    assert_eq!(limited.device().sent.len(), 3, "it ran dry, so two may be in flight");
+    assert_eq!(
+        limited.device().sent.len(),
+        3,
+        "it ran dry, so two may be in flight"
+    );
 }
 
-/// Frames that the discipline drops come back to the pool: a thousand times as many as it holds go through.
+/// Frames that the discipline drops come back to the pool: a thousand times as many as it holds go
+/// through.
 #[test]
 fn dropped_frames_are_used_again() {
-    let config = Config { frames: 8, ..Config::default() };
+    let config = Config {
+        frames: 8,
+        ..Config::default()
+    };
     let queue = Ledger::new(Pfifo::new(pfifo::Config { limit: 4 }));
     let mut device = QueuedDevice::new(Ring::new(Medium::Ethernet, 0), queue, config);
     for _ in 0..8000 {
         assert!(send(&mut device, &[1; 60], at(0)));
     }
-    assert_eq!((device.dropped(), device.queue().backlog().packets), (7996, 4));
+    assert_eq!(
+        (device.dropped(), device.queue().backlog().packets),
+        (7996, 4)
+    );
 }
 
 #[test]
@@ -205,13 +275,17 @@ fn a_shaper_says_when_to_come_again() {
         now = next;
     }
     assert_eq!(device.device().sent.len(), 3);
-    assert!((2450..2600).contains(&now.total_micros()), "{now}: two milliseconds of rate, less what the bucket held");
+    assert!(
+        (2450..2600).contains(&now.total_micros()),
+        "{now}: two milliseconds of rate, less what the bucket held"
+    );
 }
 
 #[test]
 fn the_device_offers_only_what_a_frame_holds() {
     let queue = || Pfifo::<Packet<HeapFrame>>::new(pfifo::Config::default());
-    let of = |medium| QueuedDevice::new(Ring::new(medium, 0), queue(), Config::default()).capabilities();
+    let of =
+        |medium| QueuedDevice::new(Ring::new(medium, 0), queue(), Config::default()).capabilities();
     assert_eq!(of(Medium::Ethernet).max_transmission_unit, 2048);
     assert_eq!(of(Medium::Ip).max_transmission_unit, 2034);
     assert_eq!(of(Medium::Ip).max_burst_size, None);

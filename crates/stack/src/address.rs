@@ -1,5 +1,5 @@
-//! Addresses a host is given: [`Cidr`], an address with the length of its prefix, and [`Route`]. What is and is not an address of
-//! a host follows RFC 1122 §3.2.1.3 and RFC 4291 §2.4.
+//! Addresses a host is given: [`Cidr`], an address with the length of its prefix, and [`Route`].
+//! What is and is not an address of a host follows RFC 1122 §3.2.1.3 and RFC 4291 §2.4.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -14,14 +14,24 @@ pub struct Cidr {
 
 impl Cidr {
     /// Every IPv4 address.
-    pub const ALL_IPV4: Self = Self { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), prefix: 0 };
+    pub const ALL_IPV4: Self = Self {
+        address: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        prefix: 0,
+    };
     /// Every IPv6 address.
-    pub const ALL_IPV6: Self = Self { address: IpAddr::V6(Ipv6Addr::UNSPECIFIED), prefix: 0 };
+    pub const ALL_IPV6: Self = Self {
+        address: IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        prefix: 0,
+    };
 
-    /// `address` in a network whose name is `prefix` bits long. No prefix is longer than the address: 32 or 128 bits.
+    /// `address` in a network whose name is `prefix` bits long. No prefix is longer than the
+    /// address: 32 or 128 bits.
     pub fn new(address: impl Into<IpAddr>, prefix: u8) -> Self {
         let address = address.into();
-        Self { address, prefix: prefix.min(width(address)) }
+        Self {
+            address,
+            prefix: prefix.min(width(address)),
+        }
     }
 
     /// The address.
@@ -39,12 +49,13 @@ impl Cidr {
         self.address.is_ipv4() == other.is_ipv4() && common_bits(self.address, other) >= self.prefix
     }
 
-    /// The address that means every host of an IPv4 network (RFC 919); networks of two addresses or one have none (RFC 3021).
+    /// The address that means every host of an IPv4 network (RFC 919); networks of two addresses or
+    /// one have none (RFC 3021).
     pub fn broadcast(self) -> Option<Ipv4Addr> {
         match self.address {
-            IpAddr::V4(address) if self.prefix < 31 => {
-                Some(Ipv4Addr::from_bits(address.to_bits() | u32::MAX >> self.prefix))
-            }
+            IpAddr::V4(address) if self.prefix < 31 => Some(Ipv4Addr::from_bits(
+                address.to_bits() | u32::MAX >> self.prefix,
+            )),
             _ => None,
         }
     }
@@ -74,7 +85,10 @@ impl FromStr for Cidr {
     fn from_str(text: &str) -> Result<Self, BadCidr> {
         let parts = text.split_once('/').and_then(|(address, prefix)| {
             let address: IpAddr = address.parse().ok()?;
-            let prefix = prefix.parse().ok().filter(|prefix| *prefix <= width(address))?;
+            let prefix = prefix
+                .parse()
+                .ok()
+                .filter(|prefix| *prefix <= width(address))?;
             Some(Self { address, prefix })
         });
         parts.ok_or_else(|| BadCidr(text.to_owned()))
@@ -86,20 +100,31 @@ impl FromStr for Cidr {
 pub struct Route {
     /// The network.
     pub to: Cidr,
-    /// The router, taken to be on the link. Of the other family than `to`, the route is never taken.
+    /// The router, taken to be on the link. Of the other family than `to`, the route is never
+    /// taken.
     pub via: IpAddr,
 }
 
 impl Route {
     /// A way to `to` through `via`.
     pub fn new(to: impl Into<Cidr>, via: impl Into<IpAddr>) -> Self {
-        Self { to: to.into(), via: via.into() }
+        Self {
+            to: to.into(),
+            via: via.into(),
+        }
     }
 
     /// The way to everything of the family of `via`.
     pub fn default_via(via: impl Into<IpAddr>) -> Self {
         let via = via.into();
-        Self { to: if via.is_ipv4() { Cidr::ALL_IPV4 } else { Cidr::ALL_IPV6 }, via }
+        Self {
+            to: if via.is_ipv4() {
+                Cidr::ALL_IPV4
+            } else {
+                Cidr::ALL_IPV6
+            },
+            via,
+        }
     }
 }
 
@@ -111,18 +136,29 @@ fn width(address: IpAddr) -> u8 {
 /// How many leading bits two addresses of one family share.
 pub(crate) fn common_bits(one: IpAddr, other: IpAddr) -> u8 {
     match (one, other) {
-        (IpAddr::V4(one), IpAddr::V4(other)) => (one.to_bits() ^ other.to_bits()).leading_zeros() as u8,
-        (IpAddr::V6(one), IpAddr::V6(other)) => (one.to_bits() ^ other.to_bits()).leading_zeros() as u8,
+        (IpAddr::V4(one), IpAddr::V4(other)) => {
+            (one.to_bits() ^ other.to_bits()).leading_zeros() as u8
+        }
+        (IpAddr::V6(one), IpAddr::V6(other)) => {
+            (one.to_bits() ^ other.to_bits()).leading_zeros() as u8
+        }
         _ => 0,
     }
 }
 
-/// An address that one host can have and be spoken to at over a link. IPv4 in IPv6's clothes is none: filters that know only one
-/// family would be deceived (RFC 4942 §2.2).
+/// An address that one host can have and be spoken to at over a link. IPv4 in IPv6's clothes is
+/// none: filters that know only one family would be deceived (RFC 4942 §2.2).
 pub(crate) fn is_unicast(address: IpAddr) -> bool {
     match address {
-        IpAddr::V4(v4) => !(v4.is_unspecified() || v4.is_broadcast() || v4.is_multicast() || v4.is_loopback()),
-        IpAddr::V6(v6) => !(v6.is_unspecified() || v6.is_multicast() || v6.is_loopback() || v6.to_ipv4_mapped().is_some()),
+        IpAddr::V4(v4) => {
+            !(v4.is_unspecified() || v4.is_broadcast() || v4.is_multicast() || v4.is_loopback())
+        }
+        IpAddr::V6(v6) => {
+            !(v6.is_unspecified()
+                || v6.is_multicast()
+                || v6.is_loopback()
+                || v6.to_ipv4_mapped().is_some())
+        }
     }
 }
 
@@ -153,12 +189,28 @@ mod tests {
 
     #[test]
     fn text_is_read_or_refused() {
-        for text in ["10.7.0.1/24", "0.0.0.0/0", "10.7.0.1/32", "2001:db8::1/64", "::/0", "fe80::1/128"] {
+        for text in [
+            "10.7.0.1/24",
+            "0.0.0.0/0",
+            "10.7.0.1/32",
+            "2001:db8::1/64",
+            "::/0",
+            "fe80::1/128",
+        ] {
             assert_eq!(cidr(text).to_string(), text);
         }
-        for text in
-            ["", "/", "10.7.0.1", "10.7.0.1/33", "10.7.0/24", "10.7.0.1/-1", "::/129", "[::]/0", "fe80::1%2/64", "x/1"]
-        {
+        for text in [
+            "",
+            "/",
+            "10.7.0.1",
+            "10.7.0.1/33",
+            "10.7.0/24",
+            "10.7.0.1/-1",
+            "::/129",
+            "[::]/0",
+            "fe80::1%2/64",
+            "x/1",
+        ] {
             assert_eq!(text.parse::<Cidr>(), Err(BadCidr(text.to_owned())));
         }
         assert_eq!(Cidr::new(Ipv4Addr::LOCALHOST, 99).prefix(), 32);
@@ -168,22 +220,43 @@ mod tests {
     #[test]
     fn a_network_contains_its_own_and_has_a_broadcast_address() {
         let network = cidr("10.7.0.1/23");
-        assert!(network.contains("10.7.1.255".parse().unwrap()) && !network.contains("10.7.2.0".parse().unwrap()));
+        assert!(
+            network.contains("10.7.1.255".parse().unwrap())
+                && !network.contains("10.7.2.0".parse().unwrap())
+        );
         assert!(!network.contains("::ffff:10.7.0.9".parse().unwrap()));
         assert_eq!(network.broadcast(), Some(Ipv4Addr::new(10, 7, 1, 255)));
         assert_eq!(cidr("10.7.0.0/31").broadcast(), None);
         assert_eq!(Cidr::ALL_IPV4.broadcast(), Some(Ipv4Addr::BROADCAST));
-        assert!(Cidr::ALL_IPV4.contains(Ipv4Addr::BROADCAST.into()) && Cidr::ALL_IPV6.contains(Ipv6Addr::LOCALHOST.into()));
+        assert!(
+            Cidr::ALL_IPV4.contains(Ipv4Addr::BROADCAST.into())
+                && Cidr::ALL_IPV6.contains(Ipv6Addr::LOCALHOST.into())
+        );
         assert!(cidr("2001:db8::/32").contains("2001:db8:ffff::1".parse().unwrap()));
         assert!(!cidr("2001:db8::/32").contains("2001:db9::".parse().unwrap()));
     }
 
     #[test]
     fn an_address_of_no_single_host_is_told_apart() {
-        for text in ["0.0.0.0", "255.255.255.255", "224.0.0.1", "127.0.0.1", "::", "::1", "ff02::1", "::ffff:10.7.0.1"] {
+        for text in [
+            "0.0.0.0",
+            "255.255.255.255",
+            "224.0.0.1",
+            "127.0.0.1",
+            "::",
+            "::1",
+            "ff02::1",
+            "::ffff:10.7.0.1",
+        ] {
             assert!(!is_unicast(text.parse().unwrap()), "{text}");
         }
-        for text in ["10.7.0.1", "169.254.0.1", "fe80::1", "2001:db8::1", "fd00::1"] {
+        for text in [
+            "10.7.0.1",
+            "169.254.0.1",
+            "fe80::1",
+            "2001:db8::1",
+            "fd00::1",
+        ] {
             assert!(is_unicast(text.parse().unwrap()), "{text}");
         }
     }

@@ -1,4 +1,5 @@
-//! What a host knows of addresses: its own, the way to others, and which of its own speaks to whom (RFC 6724 §5).
+//! What a host knows of addresses: its own, the way to others, and which of its own speaks to whom
+//! (RFC 6724 §5).
 
 use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv6Addr};
@@ -17,15 +18,28 @@ pub(crate) struct Addressing {
 }
 
 impl Addressing {
-    /// Takes what is an address of one host from `config`; the rest cannot be ours. Without an `mtu` for it there is no IPv6.
+    /// Takes what is an address of one host from `config`; the rest cannot be ours. Without an
+    /// `mtu` for it there is no IPv6.
     pub(crate) fn new(config: &HostConfig, mtu: usize, key: &Key) -> Self {
-        let speaks = |address: IpAddr| is_unicast(address) && (address.is_ipv4() || mtu >= IPV6_MIN_MTU);
+        let speaks =
+            |address: IpAddr| is_unicast(address) && (address.is_ipv4() || mtu >= IPV6_MIN_MTU);
         let link_local = link_local(config, key).map(|address| Cidr::new(address, 64));
-        let own: Vec<Cidr> =
-            config.addresses.iter().copied().chain(link_local).filter(|own| speaks(own.address())).collect();
+        let own: Vec<Cidr> = config
+            .addresses
+            .iter()
+            .copied()
+            .chain(link_local)
+            .filter(|own| speaks(own.address()))
+            .collect();
         let connected = own.iter().map(|own| (*own, None));
-        let usable = |route: &&Route| route.to.address().is_ipv4() == route.via.is_ipv4() && is_unicast(route.via);
-        let routed = config.routes.iter().filter(usable).map(|route| (route.to, Some(route.via)));
+        let usable = |route: &&Route| {
+            route.to.address().is_ipv4() == route.via.is_ipv4() && is_unicast(route.via)
+        };
+        let routed = config
+            .routes
+            .iter()
+            .filter(usable)
+            .map(|route| (route.to, Some(route.via)));
         let mut routes: Vec<_> = connected.chain(routed).collect();
         // Stable: of equals, the network on the link comes first, then the route named first.
         routes.sort_by_key(|(to, _)| Reverse(to.prefix()));
@@ -37,22 +51,28 @@ impl Addressing {
         self.own.iter().any(|own| own.address() == address)
     }
 
-    /// Whether `target` is ours and `destination` a way to ask for it: itself, or the group it is in (RFC 4861 §7.2.1).
+    /// Whether `target` is ours and `destination` a way to ask for it: itself, or the group it is
+    /// in (RFC 4861 §7.2.1).
     pub(crate) fn is_asked(&self, target: Ipv6Addr, destination: IpAddr) -> bool {
-        self.is_own(target.into()) && (destination == target || destination == ndisc::solicited_node(target))
+        self.is_own(target.into())
+            && (destination == target || destination == ndisc::solicited_node(target))
     }
 
-    /// Whether `address` can be that of a host on the link. What others claim of addresses elsewhere is of no use, and may be meant
-    /// to mislead (CVE-2008-2476).
+    /// Whether `address` can be that of a host on the link. What others claim of addresses
+    /// elsewhere is of no use, and may be meant to mislead (CVE-2008-2476).
     pub(crate) fn is_neighbour(&self, address: IpAddr) -> bool {
-        let on_link = |(to, via): &(Cidr, Option<IpAddr>)| *via == Some(address) || (via.is_none() && to.contains(address));
+        let on_link = |(to, via): &(Cidr, Option<IpAddr>)| {
+            *via == Some(address) || (via.is_none() && to.contains(address))
+        };
         self.is_peer(address) && self.routes.iter().any(on_link)
     }
 
     /// Whether `address` can be that of another host.
     pub(crate) fn is_peer(&self, address: IpAddr) -> bool {
         is_unicast(address)
-            && self.own.iter().all(|own| own.address() != address && own.broadcast().map(IpAddr::V4) != Some(address))
+            && self.own.iter().all(|own| {
+                own.address() != address && own.broadcast().map(IpAddr::V4) != Some(address)
+            })
     }
 
     /// Our addresses.
@@ -67,30 +87,49 @@ impl Addressing {
 
     /// Which of our addresses speaks to everybody at `address`, if that is a broadcast address.
     pub(crate) fn source_of_broadcast(&self, address: IpAddr) -> Option<IpAddr> {
-        let IpAddr::V4(wanted) = address else { return None };
-        let speaks = |own: &&Cidr| own.address().is_ipv4() && (wanted.is_broadcast() || own.broadcast() == Some(wanted));
+        let IpAddr::V4(wanted) = address else {
+            return None;
+        };
+        let speaks = |own: &&Cidr| {
+            own.address().is_ipv4() && (wanted.is_broadcast() || own.broadcast() == Some(wanted))
+        };
         self.own.iter().find(speaks).map(|own| own.address())
     }
 
     /// The neighbour that packets for `destination` go to: itself on the link, else a router.
     pub(crate) fn next_hop(&self, destination: IpAddr) -> Option<IpAddr> {
-        let (_, via) = self.routes.iter().find(|(to, _)| to.contains(destination))?;
+        let (_, via) = self
+            .routes
+            .iter()
+            .find(|(to, _)| to.contains(destination))?;
         Some(via.unwrap_or(destination))
     }
 
-    /// Which of our addresses speaks to `destination`: one whose scope suffices but goes no further than needed (RFC 6724's rule
-    /// 2), on the network of the next hop (as 5 prefers the outgoing interface's), sharing the longest prefix (8), named first.
+    /// Which of our addresses speaks to `destination`: one whose scope suffices but goes no further
+    /// than needed (RFC 6724's rule 2), on the network of the next hop (as 5 prefers the outgoing
+    /// interface's), sharing the longest prefix (8), named first.
     pub(crate) fn source_for(&self, destination: IpAddr) -> Option<IpAddr> {
         let next_hop = self.next_hop(destination)?;
         let needed = Scope::of(destination);
         let merit = |own: &Cidr| {
             let scope = Scope::of(own.address());
             let shared = common_bits(own.address(), destination).min(own.prefix());
-            (scope >= needed, scope == needed, own.contains(next_hop), shared)
+            (
+                scope >= needed,
+                scope == needed,
+                own.contains(next_hop),
+                shared,
+            )
         };
-        let family = self.own.iter().filter(|own| own.address().is_ipv4() == destination.is_ipv4());
+        let family = self
+            .own
+            .iter()
+            .filter(|own| own.address().is_ipv4() == destination.is_ipv4());
         // The last of equal maxima wins: look from the end.
-        family.rev().max_by_key(|own| merit(own)).map(|own| own.address())
+        family
+            .rev()
+            .max_by_key(|own| merit(own))
+            .map(|own| own.address())
     }
 }
 
@@ -112,10 +151,18 @@ mod tests {
 
     fn addressing(addresses: &[&str], routes: &[(&str, &str)]) -> Addressing {
         let config = HostConfig::new([2, 0, 0, 0, 0, 1], 1);
-        let config = HostConfig { link_local: LinkLocal::None, ..config };
-        let config = addresses.iter().fold(config, |config, text| config.address(text.parse::<Cidr>().unwrap()));
+        let config = HostConfig {
+            link_local: LinkLocal::None,
+            ..config
+        };
+        let config = addresses.iter().fold(config, |config, text| {
+            config.address(text.parse::<Cidr>().unwrap())
+        });
         let config = routes.iter().fold(config, |config, (to, via)| {
-            config.route(Route::new(to.parse::<Cidr>().unwrap(), via.parse::<IpAddr>().unwrap()))
+            config.route(Route::new(
+                to.parse::<Cidr>().unwrap(),
+                via.parse::<IpAddr>().unwrap(),
+            ))
         });
         Addressing::new(&config, 1500, &Key::from_seed(1))
     }
@@ -123,24 +170,38 @@ mod tests {
     #[test]
     fn the_link_local_address_comes_from_the_mac_or_the_secret_or_not_at_all() {
         let own = |link_local, mtu| {
-            let config = HostConfig { link_local, ..HostConfig::new([0x52, 0x54, 0, 0xab, 0xcd, 0xef], 1) };
+            let config = HostConfig {
+                link_local,
+                ..HostConfig::new([0x52, 0x54, 0, 0xab, 0xcd, 0xef], 1)
+            };
             Addressing::new(&config, mtu, &Key::from_seed(1)).own
         };
         // RFC 4291 appendix A: the universal bit is turned round, ff:fe goes in the middle.
-        assert_eq!(own(LinkLocal::FromMac, 1500), ["fe80::5054:ff:feab:cdef/64".parse().unwrap()]);
+        assert_eq!(
+            own(LinkLocal::FromMac, 1500),
+            ["fe80::5054:ff:feab:cdef/64".parse().unwrap()]
+        );
         let private = own(LinkLocal::Private, 1500);
         assert!(
-            private[0].address() != own(LinkLocal::FromMac, 1500)[0].address() && private == own(LinkLocal::Private, 1500)
+            private[0].address() != own(LinkLocal::FromMac, 1500)[0].address()
+                && private == own(LinkLocal::Private, 1500)
         );
-        assert_eq!((own(LinkLocal::None, 1500), own(LinkLocal::FromMac, 1279)), (vec![], vec![]));
+        assert_eq!(
+            (own(LinkLocal::None, 1500), own(LinkLocal::FromMac, 1279)),
+            (vec![], vec![])
+        );
     }
 
     #[test]
     fn a_neighbour_is_on_the_link() {
         let table = addressing(&["10.7.0.1/24", "fe80::1/64"], &[("::/0", "2001:db8::fe")]);
-        for (text, expected) in
-            [("10.7.0.2", true), ("10.8.0.2", false), ("fe80::2", true), ("2001:db8::fe", true), ("2001:db8::2", false)]
-        {
+        for (text, expected) in [
+            ("10.7.0.2", true),
+            ("10.8.0.2", false),
+            ("fe80::2", true),
+            ("2001:db8::fe", true),
+            ("2001:db8::2", false),
+        ] {
             assert_eq!(table.is_neighbour(ip(text)), expected, "{text}");
         }
     }
@@ -151,7 +212,11 @@ mod tests {
 
     #[test]
     fn the_longest_prefix_shows_the_way() {
-        let routes = [("0.0.0.0/0", "10.7.0.254"), ("10.8.0.0/16", "10.7.0.253"), ("10.7.0.9/32", "10.7.0.252")];
+        let routes = [
+            ("0.0.0.0/0", "10.7.0.254"),
+            ("10.8.0.0/16", "10.7.0.253"),
+            ("10.7.0.9/32", "10.7.0.252"),
+        ];
         let table = addressing(&["10.7.0.1/24", "192.168.1.1/30"], &routes);
         for (destination, next_hop) in [
             ("10.7.0.2", "10.7.0.2"),
@@ -161,21 +226,41 @@ mod tests {
             ("192.168.1.2", "192.168.1.2"),
             ("192.168.1.4", "10.7.0.254"),
         ] {
-            assert_eq!(table.next_hop(ip(destination)), Some(ip(next_hop)), "{destination}");
+            assert_eq!(
+                table.next_hop(ip(destination)),
+                Some(ip(next_hop)),
+                "{destination}"
+            );
         }
         assert_eq!(table.next_hop(ip("2001:db8::1")), None);
     }
 
     #[test]
     fn routes_that_cannot_be_are_not_taken() {
-        let table = addressing(&["10.7.0.1/24", "224.0.0.1/4"], &[("::/0", "10.7.0.254"), ("0.0.0.0/0", "255.255.255.255")]);
-        assert_eq!((table.next_hop(ip("2001:db8::1")), table.next_hop(ip("8.8.8.8"))), (None, None));
+        let table = addressing(
+            &["10.7.0.1/24", "224.0.0.1/4"],
+            &[("::/0", "10.7.0.254"), ("0.0.0.0/0", "255.255.255.255")],
+        );
+        assert_eq!(
+            (
+                table.next_hop(ip("2001:db8::1")),
+                table.next_hop(ip("8.8.8.8"))
+            ),
+            (None, None)
+        );
         assert!(!table.is_own(ip("224.0.0.1")));
     }
 
     #[test]
     fn the_source_reaches_as_far_as_needed_and_is_the_nearest() {
-        let own = ["fe80::1/64", "2001:db8:1::1/64", "2001:db8:2::1/64", "10.7.0.1/24", "10.8.0.1/24", "10.8.0.3/24"];
+        let own = [
+            "fe80::1/64",
+            "2001:db8:1::1/64",
+            "2001:db8:2::1/64",
+            "10.7.0.1/24",
+            "10.8.0.1/24",
+            "10.8.0.3/24",
+        ];
         let table = addressing(&own, &[("::/0", "fe80::fe"), ("0.0.0.0/0", "10.8.0.254")]);
         for (destination, source) in [
             ("fe80::2", "fe80::1"),
@@ -188,16 +273,31 @@ mod tests {
             // On the router's network.
             ("8.8.8.8", "10.8.0.1"),
         ] {
-            assert_eq!(table.source_for(ip(destination)), Some(ip(source)), "{destination}");
+            assert_eq!(
+                table.source_for(ip(destination)),
+                Some(ip(source)),
+                "{destination}"
+            );
         }
     }
 
     #[test]
     fn neither_our_own_nor_a_broadcast_is_a_peer() {
         let table = addressing(&["10.7.0.1/24", "fe80::1/64"], &[]);
-        for text in ["10.7.0.1", "10.7.0.255", "255.255.255.255", "fe80::1", "ff02::1", "::"] {
+        for text in [
+            "10.7.0.1",
+            "10.7.0.255",
+            "255.255.255.255",
+            "fe80::1",
+            "ff02::1",
+            "::",
+        ] {
             assert!(!table.is_peer(ip(text)), "{text}");
         }
-        assert!(table.is_peer(ip("10.7.0.2")) && table.is_peer(ip("fe80::2")) && table.is_peer(ip("10.9.0.255")));
+        assert!(
+            table.is_peer(ip("10.7.0.2"))
+                && table.is_peer(ip("fe80::2"))
+                && table.is_peer(ip("10.9.0.255"))
+        );
     }
 }

@@ -1,13 +1,15 @@
-//! [`Attribution`]: what the bytes of a connection waited for, from the application's write to the end of their transmission.
+//! [`Attribution`]: what the bytes of a connection waited for, from the application's write to the
+//! end of their transmission.
 //!
-//! Above the discipline a connection with unsent data always stands before exactly one obstacle ([`Cause`]). A clock per obstacle
-//! counts how long it stood there. The clocks are noted at every write; when a byte is sent for the first time, the difference is
-//! what that byte waited for each of them, and the differences add up to its whole wait. Below, every packet with sequence space
-//! tells how long it was in the discipline and in the ring. The causes are those of Linux's chronograph (`busy`, `rwnd_limited`,
-//! `sndbuf_limited` of `TCP_INFO`), told apart and per byte.
+//! Above the discipline a connection with unsent data always stands before exactly one obstacle
+//! ([`Cause`]). A clock per obstacle counts how long it stood there. The clocks are noted at every
+//! write; when a byte is sent for the first time, the difference is what that byte waited for each
+//! of them, and the differences add up to its whole wait. Below, every packet with sequence space
+//! tells how long it was in the discipline and in the ring. The causes are those of Linux's
+//! chronograph (`busy`, `rwnd_limited`, `sndbuf_limited` of `TCP_INFO`), told apart and per byte.
 //!
-//! Kept for connections whose [`TcpConfig::attribution`](crate::TcpConfig::attribution) is on; nothing is allocated after the
-//! connection's birth.
+//! Kept for connections whose [`TcpConfig::attribution`](crate::TcpConfig::attribution) is on;
+//! nothing is allocated after the connection's birth.
 //!
 //! ```
 //! use std::time::Duration;
@@ -40,7 +42,8 @@ pub use histogram::Histogram;
 pub enum Cause {
     /// The application: there is nothing to send.
     Application,
-    /// The send buffer: all that it holds is sent, and the application, which has more, cannot write it.
+    /// The send buffer: all that it holds is sent, and the application, which has more, cannot
+    /// write it.
     SendBuffer,
     /// The handshake.
     Handshake,
@@ -54,7 +57,8 @@ pub enum Cause {
     Tsq,
     /// The pacer: the connection's own, or the departure stamp that the discipline honours.
     Pacer,
-    /// The host: a free frame, the next hop's hardware address, room in a discipline that refused, or its turn.
+    /// The host: a free frame, the next hop's hardware address, room in a discipline that refused,
+    /// or its turn.
     Host,
     /// The discipline.
     Qdisc,
@@ -78,11 +82,16 @@ impl Cause {
         Self::Ring,
     ];
 
-    /// Those that bytes wait for: all but the application and the send buffer, before which they are not written yet.
-    pub const OF_BYTES: [Self; 9] = *Self::ALL.last_chunk().expect("application and send buffer are the first");
+    /// Those that bytes wait for: all but the application and the send buffer, before which they
+    /// are not written yet.
+    pub const OF_BYTES: [Self; 9] = *Self::ALL
+        .last_chunk()
+        .expect("application and send buffer are the first");
 
     /// Those above the discipline that bytes wait for.
-    const OF_SENDER: [Self; 7] = *Self::OF_BYTES.first_chunk().expect("discipline and ring are the last");
+    const OF_SENDER: [Self; 7] = *Self::OF_BYTES
+        .first_chunk()
+        .expect("discipline and ring are the last");
 
     /// Its name in reports.
     pub const fn name(self) -> &'static str {
@@ -111,8 +120,8 @@ impl fmt::Display for Cause {
 /// How long the connection has stood before each obstacle above the discipline.
 type Clocks = [Duration; Cause::ALL.len()];
 
-/// Writes remembered until their bytes are sent. With more of them pending, the newest count as one: its bytes seem to have been
-/// written when the first of them was.
+/// Writes remembered until their bytes are sent. With more of them pending, the newest count as
+/// one: its bytes seem to have been written when the first of them was.
 const WRITES: usize = 256;
 
 /// Bytes of one write that are not sent yet.
@@ -147,14 +156,15 @@ impl Attribution {
         }
     }
 
-    /// How long the bytes waited for `cause`. Above the discipline every byte of payload counts once, when it is sent for the first
-    /// time; in the discipline and the ring every packet with payload does, with its bytes on the wire.
+    /// How long the bytes waited for `cause`. Above the discipline every byte of payload counts
+    /// once, when it is sent for the first time; in the discipline and the ring every packet with
+    /// payload does, with its bytes on the wire.
     pub fn waits(&self, cause: Cause) -> &Histogram {
         &self.waits[cause as usize]
     }
 
-    /// How long the connection stood before `cause`, until it last moved on; zero for the discipline and the ring, which hold
-    /// packets and not connections.
+    /// How long the connection stood before `cause`, until it last moved on; zero for the
+    /// discipline and the ring, which hold packets and not connections.
     pub fn stood(&self, cause: Cause) -> Duration {
         self.clocks[cause as usize]
     }
@@ -163,7 +173,8 @@ impl Attribution {
     pub fn merge(&mut self, other: &Self) {
         for cause in Cause::ALL {
             self.waits[cause as usize].merge(&other.waits[cause as usize]);
-            self.clocks[cause as usize] = self.clocks[cause as usize].saturating_add(other.clocks[cause as usize]);
+            self.clocks[cause as usize] =
+                self.clocks[cause as usize].saturating_add(other.clocks[cause as usize]);
         }
     }
 
@@ -182,12 +193,15 @@ impl Attribution {
         match self.writes.back_mut() {
             Some(last) if last.end >= end => {}
             Some(last) if full => last.end = end,
-            _ => self.writes.push_back(Written { end, at: self.clocks }),
+            _ => self.writes.push_back(Written {
+                end,
+                at: self.clocks,
+            }),
         }
     }
 
-    /// The bytes of `range` are born for the first time; a `stamped` packet's pacing is the discipline's, and told by
-    /// [`ringed`](Self::ringed).
+    /// The bytes of `range` are born for the first time; a `stamped` packet's pacing is the
+    /// discipline's, and told by [`ringed`](Self::ringed).
     pub(crate) fn born(&mut self, range: Range<u64>, stamped: bool, now: Instant) {
         self.stand(Cause::Host, now);
         let mut start = range.start;
@@ -195,7 +209,10 @@ impl Attribution {
             && let Some(&Written { end, at }) = self.writes.front()
         {
             let bytes = end.min(range.end).saturating_sub(start);
-            for cause in Cause::OF_SENDER.into_iter().filter(|cause| !stamped || *cause != Cause::Pacer) {
+            for cause in Cause::OF_SENDER
+                .into_iter()
+                .filter(|cause| !stamped || *cause != Cause::Pacer)
+            {
                 let wait = self.clocks[cause as usize].saturating_sub(at[cause as usize]);
                 self.waits[cause as usize].record(wait, bytes);
             }
@@ -223,14 +240,29 @@ impl Attribution {
 }
 
 impl fmt::Display for Attribution {
-    /// One line per cause: how long the connection stood there; mean, 50th and 99th percentile, and longest wait of its bytes.
+    /// One line per cause: how long the connection stood there; mean, 50th and 99th percentile, and
+    /// longest wait of its bytes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:<12}{:>12}{:>12}{:>12}{:>12}{:>12}", "waited for", "connection", "mean", "50 %", "99 %", "longest")?;
+        write!(
+            f,
+            "{:<12}{:>12}{:>12}{:>12}{:>12}{:>12}",
+            "waited for", "connection", "mean", "50 %", "99 %", "longest"
+        )?;
         for cause in Cause::ALL {
             let waits = self.waits(cause);
-            write!(f, "\n{:<12}{:>12}", cause.name(), format!("{:.1?}", self.stood(cause)))?;
+            write!(
+                f,
+                "\n{:<12}{:>12}",
+                cause.name(),
+                format!("{:.1?}", self.stood(cause))
+            )?;
             if waits.bytes() > 0 {
-                for wait in [waits.mean(), waits.percentile(50), waits.percentile(99), waits.longest()] {
+                for wait in [
+                    waits.mean(),
+                    waits.percentile(50),
+                    waits.percentile(99),
+                    waits.longest(),
+                ] {
                     write!(f, "{:>12}", format!("{wait:.1?}"))?;
                 }
             }
@@ -257,13 +289,22 @@ mod tests {
         attribution.written(2001, MS(15));
         attribution.stand(Cause::Tsq, MS(40));
         attribution.born(1..1001, false, MS(60));
-        assert_eq!([Cause::Handshake, Cause::Cwnd, Cause::Tsq].map(|cause| mean(&attribution, cause)), [10, 30, 20]);
+        assert_eq!(
+            [Cause::Handshake, Cause::Cwnd, Cause::Tsq].map(|cause| mean(&attribution, cause)),
+            [10, 30, 20]
+        );
         attribution.stand(Cause::Pacer, MS(60));
         attribution.born(1001..2001, false, MS(67));
         // The second write waited from 15 ms: 25 for the window, 20 for TSQ, 7 for the pacer.
-        assert_eq!(attribution.waits(Cause::Cwnd).longest(), Duration::from_millis(30));
+        assert_eq!(
+            attribution.waits(Cause::Cwnd).longest(),
+            Duration::from_millis(30)
+        );
         assert_eq!(mean(&attribution, Cause::Cwnd), 27);
-        assert_eq!(attribution.waits(Cause::Pacer).longest(), Duration::from_millis(7));
+        assert_eq!(
+            attribution.waits(Cause::Pacer).longest(),
+            Duration::from_millis(7)
+        );
         let bytes = Cause::OF_SENDER.map(|cause| attribution.waits(cause).bytes());
         assert_eq!(bytes, [2000; 7]);
     }
@@ -274,8 +315,14 @@ mod tests {
         attribution.stand(Cause::Application, MS(5));
         attribution.written(101, MS(500));
         attribution.born(1..101, false, MS(500));
-        assert_eq!(attribution.stood(Cause::Application), Duration::from_millis(495));
-        let waited: Duration = Cause::OF_SENDER.into_iter().map(|cause| attribution.waits(cause).longest()).sum();
+        assert_eq!(
+            attribution.stood(Cause::Application),
+            Duration::from_millis(495)
+        );
+        let waited: Duration = Cause::OF_SENDER
+            .into_iter()
+            .map(|cause| attribution.waits(cause).longest())
+            .sum();
         assert_eq!(waited, Duration::ZERO);
     }
 
@@ -286,15 +333,27 @@ mod tests {
         attribution.written(101, MS(0));
         attribution.written(401, MS(8));
         attribution.born(1..401, false, MS(10));
-        assert_eq!(attribution.waits(Cause::Nagle).mean(), Duration::from_micros(4000));
-        assert_eq!(attribution.waits(Cause::Nagle).longest(), Duration::from_millis(10));
+        assert_eq!(
+            attribution.waits(Cause::Nagle).mean(),
+            Duration::from_micros(4000)
+        );
+        assert_eq!(
+            attribution.waits(Cause::Nagle).longest(),
+            Duration::from_millis(10)
+        );
     }
 
     #[test]
     fn a_stamp_that_the_discipline_honours_is_pacing() {
         let mut attribution = Attribution::new(MS(0));
         attribution.ringed(1514, MS(10), MS(14), MS(16));
-        assert_eq!((mean(&attribution, Cause::Pacer), mean(&attribution, Cause::Qdisc)), (4, 2));
+        assert_eq!(
+            (
+                mean(&attribution, Cause::Pacer),
+                mean(&attribution, Cause::Qdisc)
+            ),
+            (4, 2)
+        );
         attribution.completed(1514, MS(16), MS(19));
         assert_eq!(mean(&attribution, Cause::Ring), 3);
     }

@@ -32,26 +32,31 @@ use crate::tsq::TsqLimit;
 pub struct HostConfig {
     /// Our hardware address.
     pub mac: [u8; 6],
-    /// Our addresses, of either family, each with the network it is in: the hosts of that network are on the link. One that is
-    /// not the address of a single host (unspecified, multicast, loopback) is left out, and so is IPv6 on a device whose MTU is less
-    /// than the 1280 bytes IPv6 needs (RFC 8200 §5).
+    /// Our addresses, of either family, each with the network it is in: the hosts of that network
+    /// are on the link. One that is not the address of a single host (unspecified, multicast,
+    /// loopback) is left out, and so is IPv6 on a device whose MTU is less than the 1280 bytes IPv6
+    /// needs (RFC 8200 §5).
     pub addresses: Vec<Cidr>,
-    /// The way to networks that are not on the link; the longest prefix wins. What has no way is refused at `connect`.
+    /// The way to networks that are not on the link; the longest prefix wins. What has no way is
+    /// refused at `connect`.
     pub routes: Vec<Route>,
-    /// How the IPv6 address comes about that every host has on its link. Default: [`LinkLocal::FromMac`].
+    /// How the IPv6 address comes about that every host has on its link. Default:
+    /// [`LinkLocal::FromMac`].
     pub link_local: LinkLocal,
-    /// The VLAN this host is in: frames carry its tag both ways (IEEE 802.1Q). Default none: frames without a tag, or with one that
-    /// only names a priority. Frames of other VLANs are not for us.
+    /// The VLAN this host is in: frames carry its tag both ways (IEEE 802.1Q). Default none: frames
+    /// without a tag, or with one that only names a priority. Frames of other VLANs are not for us.
     pub vlan: Option<u16>,
-    /// ICMP errors this host sends at most in a second, on average. Default 1000, in bursts of 50 (Linux `icmp_msgs_per_sec`,
-    /// `icmp_msgs_burst`).
+    /// ICMP errors this host sends at most in a second, on average. Default 1000, in bursts of 50
+    /// (Linux `icmp_msgs_per_sec`, `icmp_msgs_burst`).
     pub icmp_errors_per_second: u32,
-    /// Seeds everything random: initial sequence numbers, ports, hash keys. Take it from the system's generator in production.
+    /// Seeds everything random: initial sequence numbers, ports, hash keys. Take it from the
+    /// system's generator in production.
     pub seed: u64,
 }
 
-/// How a host's link-local IPv6 address comes about (RFC 4291 §2.5.6). No address is tested for duplicates (RFC 4862 §5.4) before
-/// it is used; but whoever tests one of ours is told that it is taken.
+/// How a host's link-local IPv6 address comes about (RFC 4291 §2.5.6). No address is tested for
+/// duplicates (RFC 4862 §5.4) before it is used; but whoever tests one of ours is told that it is
+/// taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LinkLocal {
     /// There is none: the host speaks IPv6 only from [`HostConfig::addresses`].
@@ -59,7 +64,8 @@ pub enum LinkLocal {
     /// From the hardware address (RFC 4291 appendix A).
     #[default]
     FromMac,
-    /// From the host's secret, the same every time for one seed: it tells nothing of the hardware (in the spirit of RFC 7217).
+    /// From the host's secret, the same every time for one seed: it tells nothing of the hardware
+    /// (in the spirit of RFC 7217).
     Private,
 }
 
@@ -105,79 +111,99 @@ pub struct TcpConfig {
     pub congestion: Factory,
     /// Who spaces departures. Default: [`Pacing::Internal`].
     pub pacing: Pacing,
-    /// What the pacer forgives. Default: [`PacerConfig::default`]; Linux's is [`PacerConfig::linux`].
+    /// What the pacer forgives. Default: [`PacerConfig::default`]; Linux's is
+    /// [`PacerConfig::linux`].
     pub pacer: PacerConfig,
     /// How much may wait below the socket. Default: paper 001, algorithm 2.
     pub tsq: TsqLimit,
-    /// On short paths packets for the device to cut (TSO) may be larger than the pacing rate makes them: by the most a packet may have,
-    /// halved for every 2^this µs of the path's round trip. Default 9 (Linux `tcp_tso_rtt_log`); 0 is as before Linux 5.18, without.
+    /// On short paths packets for the device to cut (TSO) may be larger than the pacing rate makes
+    /// them: by the most a packet may have, halved for every 2^this µs of the path's round trip.
+    /// Default 9 (Linux `tcp_tso_rtt_log`); 0 is as before Linux 5.18, without.
     pub tso_rtt_log: u32,
-    /// Most bytes the application may have written that are not yet acknowledged. Default 4 MiB (Linux `tcp_wmem[2]`).
+    /// Most bytes the application may have written that are not yet acknowledged. Default 4 MiB
+    /// (Linux `tcp_wmem[2]`).
     pub send_buffer: Bytes,
-    /// Of `send_buffer`, what a connection starts with before it follows the congestion window, as in Linux: twice the memory that
-    /// a window takes in segments of their own. `None`, the default: all of it from the beginning. Linux starts with
+    /// Of `send_buffer`, what a connection starts with before it follows the congestion window, as
+    /// in Linux: twice the memory that a window takes in segments of their own. `None`, the
+    /// default: all of it from the beginning. Linux starts with
     /// [`LINUX_SEND_START`](Self::LINUX_SEND_START).
     pub send_start: Option<Bytes>,
-    /// With less than that unsent the application may write more; it is told so with less than half of it unsent (Linux
-    /// `TCP_NOTSENT_LOWAT`, with the hysteresis of `tcp_stream_memory_free`). Default none (Linux `UINT_MAX`).
+    /// With less than that unsent the application may write more; it is told so with less than half
+    /// of it unsent (Linux `TCP_NOTSENT_LOWAT`, with the hysteresis of `tcp_stream_memory_free`).
+    /// Default none (Linux `UINT_MAX`).
     pub notsent_lowat: Option<Bytes>,
-    /// What each segment in that buffer is charged beside its bytes until it is acknowledged, selectively or not. Default 0;
-    /// Linux charges the memory of its descriptors, 1280 bytes for a full Ethernet segment sent alone (`truesize` 2728), and
-    /// joins what is selectively acknowledged.
+    /// What each segment in that buffer is charged beside its bytes until it is acknowledged,
+    /// selectively or not. Default 0; Linux charges the memory of its descriptors, 1280 bytes for a
+    /// full Ethernet segment sent alone (`truesize` 2728), and joins what is selectively
+    /// acknowledged.
     pub send_overhead: Bytes,
-    /// Most received bytes the application may leave unread; bounds the window. Default 6 MiB (Linux `tcp_rmem[2]`).
+    /// Most received bytes the application may leave unread; bounds the window. Default 6 MiB
+    /// (Linux `tcp_rmem[2]`).
     pub receive_buffer: Bytes,
-    /// Of `receive_buffer`, what a connection starts with. It follows what the application reads in a round trip; at or above
-    /// `receive_buffer`, it is that from the beginning. Default 64 KiB (half of Linux's `tcp_rmem[1]`, as with `tcp_adv_win_scale` 1).
+    /// Of `receive_buffer`, what a connection starts with. It follows what the application reads in
+    /// a round trip; at or above `receive_buffer`, it is that from the beginning. Default 64 KiB
+    /// (half of Linux's `tcp_rmem[1]`, as with `tcp_adv_win_scale` 1).
     pub receive_start: Bytes,
     /// Nagle's algorithm in Minshall's form. Default on; `TCP_NODELAY` is `false`.
     pub nagle: bool,
-    /// How long an acknowledgement is held back; at least, if `delayed_ack_max` is longer. Default 40 ms (Linux `TCP_DELACK_MIN`).
+    /// How long an acknowledgement is held back; at least, if `delayed_ack_max` is longer. Default
+    /// 40 ms (Linux `TCP_DELACK_MIN`).
     pub delayed_ack: Duration,
-    /// On paths whose round trip is longer than `delayed_ack`, the delay follows the time between arrivals, within a round trip and
-    /// this. Default 40 ms: it is the same everywhere, for on lossy paths of 200 ms longer ones cost up to 8 % of the goodput. Linux
-    /// has [`LINUX_DELAYED_ACK_MAX`](Self::LINUX_DELAYED_ACK_MAX).
+    /// On paths whose round trip is longer than `delayed_ack`, the delay follows the time between
+    /// arrivals, within a round trip and this. Default 40 ms: it is the same everywhere, for on
+    /// lossy paths of 200 ms longer ones cost up to 8 % of the goodput. Linux has
+    /// [`LINUX_DELAYED_ACK_MAX`](Self::LINUX_DELAYED_ACK_MAX).
     pub delayed_ack_max: Duration,
-    /// Timeouts of one segment before the connection is given up. Default 15 (Linux `tcp_retries2`).
+    /// Timeouts of one segment before the connection is given up. Default 15 (Linux
+    /// `tcp_retries2`).
     pub retries: u32,
     /// Timeouts of a SYN before giving up. Default 6 (Linux `tcp_syn_retries`).
     pub syn_retries: u32,
     /// Timeouts of a SYN-ACK before giving up. Default 5 (Linux `tcp_synack_retries`).
     pub syn_ack_retries: u32,
-    /// How long a closed connection lingers in TIME-WAIT. Default 60 s (Linux; RFC 9293 §3.4.2 has 2·MSL = 4 min).
+    /// How long a closed connection lingers in TIME-WAIT. Default 60 s (Linux; RFC 9293 §3.4.2 has
+    /// 2·MSL = 4 min).
     pub time_wait: Duration,
-    /// How long a closed connection waits in FIN-WAIT-2 for the peer's FIN. Default 60 s (Linux `tcp_fin_timeout`).
+    /// How long a closed connection waits in FIN-WAIT-2 for the peer's FIN. Default 60 s (Linux
+    /// `tcp_fin_timeout`).
     pub fin_wait: Duration,
-    /// Longest that what was sent may stay unacknowledged, or a closed window be probed, without any progress; then the connection
-    /// is given up, whatever `retries` says (RFC 5482's local timeout; Linux `TCP_USER_TIMEOUT`). Default none.
+    /// Longest that what was sent may stay unacknowledged, or a closed window be probed, without
+    /// any progress; then the connection is given up, whatever `retries` says (RFC 5482's local
+    /// timeout; Linux `TCP_USER_TIMEOUT`). Default none.
     pub user_timeout: Option<Duration>,
     /// Probes of a quiet peer. Default none (RFC 9293 §3.8.4).
     pub keepalive: Option<Keepalive>,
-    /// What closing does with data that the peer does not yet have. `None`, the default: it is delivered in the background, with as
-    /// many retries as an orphan has. Zero: the peer gets a reset at once. Else it has so long to arrive, then the peer gets a reset.
+    /// What closing does with data that the peer does not yet have. `None`, the default: it is
+    /// delivered in the background, with as many retries as an orphan has. Zero: the peer gets a
+    /// reset at once. Else it has so long to arrive, then the peer gets a reset.
     pub linger: Option<Duration>,
     /// Half-open connections a listener holds. Default 128.
     pub backlog: usize,
-    /// Opened connections a listener holds for an application that has not yet taken their [`Accepted`](crate::Event::Accepted)
-    /// event. When it is full, SYNs and the last acknowledgements of handshakes are ignored. Default 4096 (Linux `somaxconn`).
+    /// Opened connections a listener holds for an application that has not yet taken their
+    /// [`Accepted`](crate::Event::Accepted) event. When it is full, SYNs and the last
+    /// acknowledgements of handshakes are ignored. Default 4096 (Linux `somaxconn`).
     pub accept_queue: usize,
-    /// Whether a listener with a full backlog remembers SYNs in its answers. Default [`SynCookies::WhenFull`] (Linux
-    /// `tcp_syncookies` = 1).
+    /// Whether a listener with a full backlog remembers SYNs in its answers. Default
+    /// [`SynCookies::WhenFull`] (Linux `tcp_syncookies` = 1).
     pub syn_cookies: SynCookies,
-    /// Connections, half-open ones included, that a listener serves for one address at a time. Default no limit.
+    /// Connections, half-open ones included, that a listener serves for one address at a time.
+    /// Default no limit.
     pub per_peer: Option<usize>,
-    /// TOS byte, or traffic class, of every segment, but for its two bits of ECN; the local priority follows it (Linux `IP_TOS`). Default 0.
+    /// TOS byte, or traffic class, of every segment, but for its two bits of ECN; the local
+    /// priority follows it (Linux `IP_TOS`). Default 0.
     pub tos: u8,
     /// Explicit congestion notification. Default [`EcnMode::Accept`] (Linux `tcp_ecn` = 2).
     pub ecn: EcnMode,
-    /// Whether the path's MTU is searched for where routers do not tell it. Default [`MtuProbing::Off`] (Linux `tcp_mtu_probing` =
-    /// 0). What routers tell is believed in any case (RFC 1191, RFC 8201).
+    /// Whether the path's MTU is searched for where routers do not tell it. Default
+    /// [`MtuProbing::Off`] (Linux `tcp_mtu_probing` = 0). What routers tell is believed in any case
+    /// (RFC 1191, RFC 8201).
     pub mtu_probing: MtuProbing,
     /// Which drops inside this host the connection hears of. Default: Linux's.
     pub told_of: ToldOf,
     /// How losses are found and repaired. Default: Linux's, with RFC 9937.
     pub loss_recovery: LossRecovery,
-    /// Keeps account of what the bytes waited for ([`Attribution`](crate::attribution::Attribution)). Default off.
+    /// Keeps account of what the bytes waited for
+    /// ([`Attribution`](crate::attribution::Attribution)). Default off.
     pub attribution: bool,
 }
 
@@ -227,31 +253,38 @@ impl Default for TcpConfig {
     }
 }
 
-/// When a quiet peer is asked whether it lives (RFC 9293 §3.8.4, RFC 1122 §4.2.3.6). A peer whose host restarted answers with a
-/// reset; one that is gone answers nothing.
+/// When a quiet peer is asked whether it lives (RFC 9293 §3.8.4, RFC 1122 §4.2.3.6). A peer whose
+/// host restarted answers with a reset; one that is gone answers nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keepalive {
     /// Silence before the first probe. Default 2 h (Linux `tcp_keepalive_time`; RFC 1122's least).
     pub idle: Duration,
     /// Time between probes. Default 75 s (Linux `tcp_keepalive_intvl`).
     pub interval: Duration,
-    /// Probes without an answer before the connection is given up. Default 9 (Linux `tcp_keepalive_probes`).
+    /// Probes without an answer before the connection is given up. Default 9 (Linux
+    /// `tcp_keepalive_probes`).
     pub probes: u32,
 }
 
 impl Default for Keepalive {
     fn default() -> Self {
-        Self { idle: Duration::from_secs(7_200), interval: Duration::from_secs(75), probes: 9 }
+        Self {
+            idle: Duration::from_secs(7_200),
+            interval: Duration::from_secs(75),
+            probes: 9,
+        }
     }
 }
 
-/// SYN cookies: the state of a half-open connection travels in the sequence number (and timestamp) of the SYN-ACK and comes back
-/// with the peer's acknowledgement, so that a flood of SYNs takes no memory (RFC 4987 §3.6).
+/// SYN cookies: the state of a half-open connection travels in the sequence number (and timestamp)
+/// of the SYN-ACK and comes back with the peer's acknowledgement, so that a flood of SYNs takes no
+/// memory (RFC 4987 §3.6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SynCookies {
     /// A SYN that finds the backlog full is ignored.
     Never,
-    /// A SYN that finds the backlog full is answered with a cookie. Only peers with timestamps keep window scaling, SACK and ECN.
+    /// A SYN that finds the backlog full is answered with a cookie. Only peers with timestamps keep
+    /// window scaling, SACK and ECN.
     #[default]
     WhenFull,
     /// Every SYN is. For tests.
@@ -269,10 +302,11 @@ pub enum Pacing {
     Qdisc,
 }
 
-/// Which congestion feedback connections agree to and ask for: the values of Linux's `net.ipv4.tcp_ecn` (RFC 3168, RFC 9768).
+/// Which congestion feedback connections agree to and ask for: the values of Linux's
+/// `net.ipv4.tcp_ecn` (RFC 3168, RFC 9768).
 ///
-/// A controller that cannot do without marks raises it: DCTCP asks for classic ECN at least, and Prague accepts and asks for
-/// AccECN, unless the mode is [`Off`](Self::Off).
+/// A controller that cannot do without marks raises it: DCTCP asks for classic ECN at least, and
+/// Prague accepts and asks for AccECN, unless the mode is [`Off`](Self::Off).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EcnMode {
     /// 0: none.
@@ -290,13 +324,15 @@ pub enum EcnMode {
     AccEcnAccept,
 }
 
-/// Packetization-layer path MTU discovery (RFC 4821): the values of Linux's `net.ipv4.tcp_mtu_probing`.
+/// Packetization-layer path MTU discovery (RFC 4821): the values of Linux's
+/// `net.ipv4.tcp_mtu_probing`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MtuProbing {
     /// 0: none.
     #[default]
     Off,
-    /// 1: once three timeouts in a row suggest that long packets vanish, segments become shorter; then longer ones are tried.
+    /// 1: once three timeouts in a row suggest that long packets vanish, segments become shorter;
+    /// then longer ones are tried.
     BlackHole,
     /// 2: from the beginning: segments start at 1024 bytes of payload, and longer ones are tried.
     Always,

@@ -1,12 +1,14 @@
-//! SYN cookies (RFC 4987 §3.6, in Linux's form; `spec/tcp.md` §1.4): a SYN-ACK whose sequence number holds what a half-open
-//! connection would have remembered, so that a flood of SYNs takes no memory.
+//! SYN cookies (RFC 4987 §3.6, in Linux's form; `spec/tcp.md` §1.4): a SYN-ACK whose sequence
+//! number holds what a half-open connection would have remembered, so that a flood of SYNs takes no
+//! memory.
 //!
 //! ```text
 //! number = H1(connection) + peer's number + minute·2²⁴ + (H2(connection, minute) + MSS index) mod 2²⁴
 //! ```
 //!
-//! Both hashes are keyed, and the second one's input changes every minute, so a cookie is worthless after two: 8 of 2³² guesses hit.
-//! Window scale, SACK and ECN travel in the low six bits of our timestamp, if the peer uses timestamps; else they are not used.
+//! Both hashes are keyed, and the second one's input changes every minute, so a cookie is worthless
+//! after two: 8 of 2³² guesses hit. Window scale, SACK and ECN travel in the low six bits of our
+//! timestamp, if the peer uses timestamps; else they are not used.
 
 use tautline_base::Instant;
 
@@ -46,33 +48,52 @@ pub(crate) struct Options {
 }
 
 fn sizes(tuple: &Tuple) -> &'static [u16; 4] {
-    if tuple.remote.is_ipv4() { &SIZES_V4 } else { &SIZES_V6 }
+    if tuple.remote.is_ipv4() {
+        &SIZES_V4
+    } else {
+        &SIZES_V6
+    }
 }
 
 fn minute(now: Instant) -> u64 {
     now.as_millis() / (PERIOD * 1000)
 }
 
-/// The initial sequence number of a SYN-ACK to a peer whose SYN had `peer_isn` and named the segment size `mss`.
+/// The initial sequence number of a SYN-ACK to a peer whose SYN had `peer_isn` and named the
+/// segment size `mss`.
 pub(crate) fn issue(key: &Key, tuple: &Tuple, peer_isn: u32, mss: u16, now: Instant) -> u32 {
-    let index = sizes(tuple).iter().rposition(|size| *size <= mss).unwrap_or(0) as u32;
+    let index = sizes(tuple)
+        .iter()
+        .rposition(|size| *size <= mss)
+        .unwrap_or(0) as u32;
     let minute = minute(now);
     let hashed = key.cookie_of_minute(tuple, minute).wrapping_add(index) & HASH_MASK;
     base(key, tuple, peer_isn, minute).wrapping_add(hashed)
 }
 
 fn base(key: &Key, tuple: &Tuple, peer_isn: u32, minute: u64) -> u32 {
-    key.cookie(tuple).wrapping_add(peer_isn).wrapping_add((minute as u32) << HASH_BITS)
+    key.cookie(tuple)
+        .wrapping_add(peer_isn)
+        .wrapping_add((minute as u32) << HASH_BITS)
 }
 
 /// The segment size in `cookie`, if it is one that this host gave to this peer lately.
-pub(crate) fn redeem(key: &Key, tuple: &Tuple, peer_isn: u32, cookie: u32, now: Instant) -> Option<u16> {
+pub(crate) fn redeem(
+    key: &Key,
+    tuple: &Tuple,
+    peer_isn: u32,
+    cookie: u32,
+    now: Instant,
+) -> Option<u16> {
     let current = minute(now);
     (0..MINUTES.min(current + 1)).find_map(|age| {
         let minute = current - age;
         let rest = cookie.wrapping_sub(base(key, tuple, peer_isn, minute));
         let index = rest.wrapping_sub(key.cookie_of_minute(tuple, minute)) & HASH_MASK;
-        sizes(tuple).get(index as usize).copied().filter(|_| rest >> HASH_BITS == 0)
+        sizes(tuple)
+            .get(index as usize)
+            .copied()
+            .filter(|_| rest >> HASH_BITS == 0)
     })
 }
 
@@ -83,13 +104,21 @@ pub(crate) fn stamp(clock: u32, options: Options) -> u32 {
     let ecn = if options.ecn { ECN_BIT } else { 0 };
     let bits = scale | sack | ecn;
     let stamp = (clock & !OPTION_MASK) | bits;
-    if bits > clock & OPTION_MASK { stamp.wrapping_sub(1 << OPTION_BITS) } else { stamp }
+    if bits > clock & OPTION_MASK {
+        stamp.wrapping_sub(1 << OPTION_BITS)
+    } else {
+        stamp
+    }
 }
 
 /// The options in the echo of a timestamp of ours.
 pub(crate) fn options(echo: u32) -> Options {
     let scale = echo & SCALE_MASK;
-    Options { scale: (scale != NO_SCALE).then_some(scale as u8), sack: echo & SACK_BIT != 0, ecn: echo & ECN_BIT != 0 }
+    Options {
+        scale: (scale != NO_SCALE).then_some(scale as u8),
+        sack: echo & SACK_BIT != 0,
+        ecn: echo & ECN_BIT != 0,
+    }
 }
 
 #[cfg(test)]
@@ -103,7 +132,12 @@ mod tests {
 
     fn tuple(port: u16) -> Tuple {
         let [local, remote] = [1, 2].map(|host| IpAddr::V4(Ipv4Addr::new(192, 0, 2, host)));
-        Tuple { local, remote, local_port: 80, remote_port: port }
+        Tuple {
+            local,
+            remote,
+            local_port: 80,
+            remote_port: port,
+        }
     }
 
     fn key() -> Key {
@@ -113,17 +147,37 @@ mod tests {
     #[test]
     fn the_table_of_segment_sizes() {
         let now = Instant::from_secs(100);
-        for (mss, back) in
-            [(0, 536), (535, 536), (536, 536), (1299, 536), (1300, 1300), (1459, 1440), (1460, 1460), (9000, 1460)]
-        {
+        for (mss, back) in [
+            (0, 536),
+            (535, 536),
+            (536, 536),
+            (1299, 536),
+            (1300, 1300),
+            (1459, 1440),
+            (1460, 1460),
+            (9000, 1460),
+        ] {
             let cookie = issue(&key(), &tuple(9), 77, mss, now);
-            assert_eq!(redeem(&key(), &tuple(9), 77, cookie, now), Some(back), "MSS {mss}");
+            assert_eq!(
+                redeem(&key(), &tuple(9), 77, cookie, now),
+                Some(back),
+                "MSS {mss}"
+            );
         }
-        let [local, remote] = [1, 2].map(|host| IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, host)));
-        let tuple = Tuple { local, remote, ..tuple(9) };
+        let [local, remote] =
+            [1, 2].map(|host| IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, host)));
+        let tuple = Tuple {
+            local,
+            remote,
+            ..tuple(9)
+        };
         for (mss, back) in [(536, 1220), (1439, 1420), (1440, 1440), (9000, 8940)] {
             let cookie = issue(&key(), &tuple, 77, mss, now);
-            assert_eq!(redeem(&key(), &tuple, 77, cookie, now), Some(back), "MSS {mss}");
+            assert_eq!(
+                redeem(&key(), &tuple, 77, cookie, now),
+                Some(back),
+                "MSS {mss}"
+            );
         }
     }
 
@@ -133,8 +187,18 @@ mod tests {
             let made = Instant::from_secs(600 + second);
             let cookie = issue(&key(), &tuple(9), 77, 1460, made);
             for age in 0..=200 {
-                let redeemed = redeem(&key(), &tuple(9), 77, cookie, made + Duration::from_secs(age));
-                assert_eq!(redeemed.is_some(), second + age < 120, "made in second {second}, {age} s old");
+                let redeemed = redeem(
+                    &key(),
+                    &tuple(9),
+                    77,
+                    cookie,
+                    made + Duration::from_secs(age),
+                );
+                assert_eq!(
+                    redeemed.is_some(),
+                    second + age < 120,
+                    "made in second {second}, {age} s old"
+                );
             }
         }
     }
@@ -143,8 +207,16 @@ mod tests {
     #[test]
     fn guesses_miss() {
         let now = Instant::from_secs(1000);
-        let hits = (0..1_000_000u32)
-            .filter(|guess| redeem(&key(), &tuple(9), 77, guess.wrapping_mul(2_654_435_761), now).is_some());
+        let hits = (0..1_000_000u32).filter(|guess| {
+            redeem(
+                &key(),
+                &tuple(9),
+                77,
+                guess.wrapping_mul(2_654_435_761),
+                now,
+            )
+            .is_some()
+        });
         assert_eq!(hits.count(), 0);
     }
 

@@ -1,7 +1,7 @@
 //! How many ICMP errors a host sends (RFC 1812 §4.3.2.8, RFC 4443 §2.4 f).
 //!
-//! A budget that everybody shares can be measured from afar: who uses it up learns whether others did (CVE-2020-25705 found open
-//! UDP ports that way). So each refill is random in part.
+//! A budget that everybody shares can be measured from afar: who uses it up learns whether others
+//! did (CVE-2020-25705 found open UDP ports that way). So each refill is random in part.
 
 use tautline_base::Instant;
 
@@ -27,18 +27,28 @@ pub(crate) struct IcmpLimit {
 impl IcmpLimit {
     /// A full bucket that refills at `rate` errors per second.
     pub(crate) fn new(rate: u32, key: Key) -> Self {
-        Self { rate: rate.into(), tokens: 0, filled: None, refills: 0, key }
+        Self {
+            rate: rate.into(),
+            tokens: 0,
+            filled: None,
+            refills: 0,
+            key,
+        }
     }
 
     /// Whether one more may be sent.
     pub(crate) fn admits(&mut self, now: Instant) -> bool {
         let burst = u128::from(BURST.min(self.rate));
         // Refilled in steps of a burst, so that chance has something to take from.
-        let due =
-            self.filled.is_none_or(|filled| (now - filled).as_nanos() * u128::from(self.rate) >= burst * 1_000_000_000);
+        let due = self.filled.is_none_or(|filled| {
+            (now - filled).as_nanos() * u128::from(self.rate) >= burst * 1_000_000_000
+        });
         if due && burst > 0 {
             self.refills += 1;
-            self.tokens = BURST.min(self.rate).saturating_sub(self.key.budget(self.refills) % JITTER).max(1);
+            self.tokens = BURST
+                .min(self.rate)
+                .saturating_sub(self.key.budget(self.refills) % JITTER)
+                .max(1);
             self.filled = Some(now);
         }
         let admitted = self.tokens > 0;
@@ -54,7 +64,9 @@ mod tests {
     /// How many of `count` errors, `apart` microseconds from each other, are sent.
     fn sent(rate: u32, seed: u64, count: u64, apart: u64) -> usize {
         let mut limit = IcmpLimit::new(rate, Key::from_seed(seed));
-        (0..count).filter(|i| limit.admits(Instant::from_micros(1_000_000 + i * apart))).count()
+        (0..count)
+            .filter(|i| limit.admits(Instant::from_micros(1_000_000 + i * apart)))
+            .count()
     }
 
     #[test]
@@ -63,12 +75,16 @@ mod tests {
         let one_second = sent(1000, 1, 100_000, 10);
         assert!((850..=1100).contains(&one_second), "{one_second}");
         assert_eq!(sent(1000, 1, 500, 2000), 500);
-        assert_eq!((sent(0, 1, 100, 1_000_000), sent(1, 1, 10, 1_000_000)), (0, 10));
+        assert_eq!(
+            (sent(0, 1, 100, 1_000_000), sent(1, 1, 10, 1_000_000)),
+            (0, 10)
+        );
     }
 
     #[test]
     fn the_budget_differs_from_secret_to_secret() {
-        let budgets: std::collections::HashSet<_> = (0..20).map(|seed| sent(1000, seed, 100_000, 10)).collect();
+        let budgets: std::collections::HashSet<_> =
+            (0..20).map(|seed| sent(1000, seed, 100_000, 10)).collect();
         assert!(budgets.len() > 5, "{budgets:?}");
     }
 }

@@ -1,7 +1,9 @@
-//! Keyed hashing (SipHash-1-3): the connection table, flow and host hashes, initial sequence numbers, ports.
+//! Keyed hashing (SipHash-1-3): the connection table, flow and host hashes, initial sequence
+//! numbers, ports.
 //!
-//! Without the key nobody can choose addresses that collide (hash flooding) or predict a sequence number (RFC 6528, RFC 6056).
-//! The key comes from the host's seed, so a simulation repeats exactly.
+//! Without the key nobody can choose addresses that collide (hash flooding) or predict a sequence
+//! number (RFC 6528, RFC 6056). The key comes from the host's seed, so a simulation repeats
+//! exactly.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::SocketAddr;
@@ -51,7 +53,11 @@ impl Key {
     /// Hashes of flow, source host and destination host.
     pub(crate) fn flow(&self, tuple: &Tuple) -> (u64, u32, u32) {
         let flow = self.hash(Use::Flow, tuple);
-        (flow, self.hash(Use::Host, tuple.local) as u32, self.hash(Use::Host, tuple.remote) as u32)
+        (
+            flow,
+            self.hash(Use::Host, tuple.local) as u32,
+            self.hash(Use::Host, tuple.remote) as u32,
+        )
     }
 
     /// Initial sequence number: hash of the connection plus a clock of 64 ns (RFC 6528).
@@ -74,7 +80,8 @@ impl Key {
         self.hash(Use::Timestamp, tuple) as u32
     }
 
-    /// Names a connection to IPv6 routers: never 0, the same for all its life, and not to be foreseen (RFC 6437 §3).
+    /// Names a connection to IPv6 routers: never 0, the same for all its life, and not to be
+    /// foreseen (RFC 6437 §3).
     pub(crate) fn flow_label(&self, tuple: &Tuple) -> u32 {
         (self.hash(Use::FlowLabel, tuple) as u32 & 0xf_ffff).max(1)
     }
@@ -133,19 +140,30 @@ mod tests {
         buckets.into_iter().max().unwrap_or(0)
     }
 
-    /// TRUST: who floods a table needs its key. Addresses that all meet in one bucket of one host spread evenly over another's.
+    /// TRUST: who floods a table needs its key. Addresses that all meet in one bucket of one host
+    /// spread evenly over another's.
     #[test]
     fn a_flood_made_for_one_key_is_nothing_to_another() {
         let (known, other) = (Key::from_seed(1), Key::from_seed(2));
-        let flood: Vec<u32> = (0..1 << 22).filter(|number| bucket(known, *number) == 0).collect();
-        assert!(flood.len() > 900, "{} of {BUCKETS} in one bucket", flood.len());
+        let flood: Vec<u32> = (0..1 << 22)
+            .filter(|number| bucket(known, *number) == 0)
+            .collect();
+        assert!(
+            flood.len() > 900,
+            "{} of {BUCKETS} in one bucket",
+            flood.len()
+        );
         assert_eq!(longest(known, flood.iter().copied()), flood.len());
         let chosen = longest(other, flood.iter().copied());
         let random = longest(other, 0..flood.len() as u32);
-        assert!(chosen <= 2 * random, "{chosen} of a flood meet, {random} of as many others");
+        assert!(
+            chosen <= 2 * random,
+            "{chosen} of a flood meet, {random} of as many others"
+        );
     }
 
-    /// RFC 6528, RFC 6056, RFC 7323 §5.4: what one connection shows tells nothing of the next one's numbers, nor of another host's.
+    /// RFC 6528, RFC 6056, RFC 7323 §5.4: what one connection shows tells nothing of the next one's
+    /// numbers, nor of another host's.
     #[test]
     fn numbers_of_neighbouring_connections_are_unrelated() {
         let key = Key::from_seed(7);
@@ -158,10 +176,17 @@ mod tests {
         for show in shown {
             // About half of the bits differ, between neighbours and between keys.
             let differ = |a: u32, b: u32| (a ^ b).count_ones();
-            let between: u32 = (0..1000).map(|number| differ(show(&key, number), show(&key, number + 1))).sum();
-            let across: u32 = (0..1000).map(|number| differ(show(&key, number), show(&Key::from_seed(8), number))).sum();
+            let between: u32 = (0..1000)
+                .map(|number| differ(show(&key, number), show(&key, number + 1)))
+                .sum();
+            let across: u32 = (0..1000)
+                .map(|number| differ(show(&key, number), show(&Key::from_seed(8), number)))
+                .sum();
             for bits in [between, across] {
-                assert!((15_000..17_000).contains(&bits), "{bits} of 32 000 bits differ");
+                assert!(
+                    (15_000..17_000).contains(&bits),
+                    "{bits} of 32 000 bits differ"
+                );
             }
         }
     }

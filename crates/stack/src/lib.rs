@@ -1,10 +1,13 @@
-//! Userspace TCP over IPv4 and IPv6 whose send path is in view: TCP Small Queues, pacer, queueing discipline, dynamic queue limit, ring.
+//! Userspace TCP over IPv4 and IPv6 whose send path is in view: TCP Small Queues, pacer, queueing
+//! discipline, dynamic queue limit, ring.
 //!
-//! A [`Host`] is one network stack on one device queue. It reads no clock and waits for nothing. Its driver's whole contract:
-//! *any number of inputs ([`Host::receive`], [`Host::deliver`], socket calls), one [`Host::poll`], then wait until the wake it
-//! returned or the next input.* Forgetting to poll delays; it never corrupts.
+//! A [`Host`] is one network stack on one device queue. It reads no clock and waits for nothing.
+//! Its driver's whole contract: *any number of inputs ([`Host::receive`], [`Host::deliver`], socket
+//! calls), one [`Host::poll`], then wait until the wake it returned or the next input.* Forgetting
+//! to poll delays; it never corrupts.
 //!
-//! The walk of one packet is [`Host::poll`] read from top to bottom; see `ARCHITECTURE.md` for the picture.
+//! The walk of one packet is [`Host::poll`] read from top to bottom; see `ARCHITECTURE.md` for the
+//! picture.
 //!
 //! | module | holds |
 //! |---|---|
@@ -47,13 +50,16 @@ mod wire;
 
 pub use address::{BadCidr, Cidr, Route};
 pub use config::{
-    EcnMode, HostConfig, Keepalive, LinkLocal, LossRecovery, MtuProbing, Pacing, Prr, Reordering, Successive, SynCookies,
-    TcpConfig, ToldOf,
+    EcnMode, HostConfig, Keepalive, LinkLocal, LossRecovery, MtuProbing, Pacing, Prr, Reordering,
+    Successive, SynCookies, TcpConfig, ToldOf,
 };
 pub use host::{Host, Replaced, Stuck};
 pub use limits::Limits;
 pub use pacer::{CatchUp, PacerConfig};
-pub use socket::{CloseReason, ConnectError, Event, ListenAt, ListenError, PathError, PingError, Recv, SocketError};
+pub use socket::{
+    CloseReason, ConnectError, Event, ListenAt, ListenError, PathError, PingError, Recv,
+    SocketError,
+};
 pub use stats::HostStats;
 pub use tcp::ecn::EcnState;
 pub use tcp::info::{Limited, Ss, TcpInfo};

@@ -6,20 +6,26 @@ use tautline_base::Bytes;
 /// [`Host::set_limits`](crate::Host::set_limits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections in TIME-WAIT that nobody holds any more; what closes beyond it is forgotten at once. Default 65 536 (Linux
-    /// `tcp_max_tw_buckets` scales with memory). One takes about 150 bytes.
+    /// Connections in TIME-WAIT that nobody holds any more; what closes beyond it is forgotten at
+    /// once. Default 65 536 (Linux `tcp_max_tw_buckets` scales with memory). One takes about 150
+    /// bytes.
     pub time_wait: usize,
-    /// Connections that were closed and are still delivering or waiting for the peer's FIN; what is closed beyond it is reset.
-    /// Default 8 192 (Linux `tcp_max_orphans` scales with memory).
+    /// Connections that were closed and are still delivering or waiting for the peer's FIN; what is
+    /// closed beyond it is reset. Default 8 192 (Linux `tcp_max_orphans` scales with memory).
     pub orphans: usize,
-    /// Bytes in send and receive buffers. Beyond it those connections are reset that have been closed, or held back by a closed
-    /// window, for longest; applications get little send buffer, and data from the network is dropped unless its connection holds
-    /// next to nothing. Default 1 GiB (Linux `tcp_mem` scales with memory).
+    /// Bytes in send and receive buffers. Beyond it those connections are reset that have been
+    /// closed, or held back by a closed window, for longest; applications get little send buffer,
+    /// and data from the network is dropped unless its connection holds next to nothing. Default 1
+    /// GiB (Linux `tcp_mem` scales with memory).
     pub memory: Bytes,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { time_wait: 65_536, orphans: 8_192, memory: Bytes::mib(1024) }
+        Self {
+            time_wait: 65_536,
+            orphans: 8_192,
+            memory: Bytes::mib(1024),
+        }
     }
 }

@@ -1,9 +1,10 @@
-//! The neighbour cache: which hardware address answers for an address, learnt by ARP (RFC 826, behaviour of RFC 1122 §2.3.2) or
-//! neighbour discovery (RFC 4861 §7.2, §7.3).
+//! The neighbour cache: which hardware address answers for an address, learnt by ARP (RFC 826,
+//! behaviour of RFC 1122 §2.3.2) or neighbour discovery (RFC 4861 §7.2, §7.3).
 //!
-//! It is bounded, and a trusted entry is not overturned by a mere claim. A stale entry stays in use while it is asked again, so a
-//! transfer does not pause. RFC 4861's states are here: INCOMPLETE is [`Entry::Asked`]; of what is [`Entry::Known`], REACHABLE is
-//! fresh, STALE is not, PROBE has been asked again; DELAY would only put the question off.
+//! It is bounded, and a trusted entry is not overturned by a mere claim. A stale entry stays in use
+//! while it is asked again, so a transfer does not pause. RFC 4861's states are here: INCOMPLETE is
+//! [`Entry::Asked`]; of what is [`Entry::Known`], REACHABLE is fresh, STALE is not, PROBE has been
+//! asked again; DELAY would only put the question off.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -29,9 +30,11 @@ pub(crate) struct Neighbours {
     entries: HashMap<IpAddr, Entry, Key>,
     /// Entries without an answer; zero in steady state, so that nothing is scanned then.
     pending: usize,
-    /// Connections whose question could not even be asked, because the cache is full of unanswered ones.
+    /// Connections whose question could not even be asked, because the cache is full of unanswered
+    /// ones.
     crowded: Vec<SocketId>,
-    /// The neighbour looked up last, if its entry needs no question: most hosts send nearly all to one. Forgotten when anything changes.
+    /// The neighbour looked up last, if its entry needs no question: most hosts send nearly all to
+    /// one. Forgotten when anything changes.
     last: Option<Sure>,
 }
 
@@ -46,7 +49,11 @@ struct Sure {
 #[derive(Debug)]
 enum Entry {
     /// Asked, not answered; these connections wait.
-    Asked { attempts: u32, at: Instant, waiting: Vec<SocketId> },
+    Asked {
+        attempts: u32,
+        at: Instant,
+        waiting: Vec<SocketId>,
+    },
     Known {
         mac: Mac,
         since: Instant,
@@ -76,7 +83,8 @@ pub(crate) enum Claim {
     Question,
     /// It says that it was asked.
     Answer,
-    /// It says so unasked, or does not want to be believed against others. No proof that it is there.
+    /// It says so unasked, or does not want to be believed against others. No proof that it is
+    /// there.
     Announcement,
 }
 
@@ -91,40 +99,84 @@ pub(crate) struct Lookup {
 
 impl Neighbours {
     pub(crate) fn new(key: Key) -> Self {
-        Self { entries: HashMap::with_hasher(key), pending: 0, crowded: Vec::new(), last: None }
+        Self {
+            entries: HashMap::with_hasher(key),
+            pending: 0,
+            crowded: Vec::new(),
+            last: None,
+        }
     }
 
     /// The hardware address of `address` if it was the last looked up, and needs no question.
     #[inline]
     pub(crate) fn last(&self, address: &IpAddr, now: Instant) -> Option<Mac> {
-        self.last.as_ref().filter(|last| last.address == *address && now <= last.until).map(|last| last.mac)
+        self.last
+            .as_ref()
+            .filter(|last| last.address == *address && now <= last.until)
+            .map(|last| last.mac)
     }
 
-    /// Looks `address` up for `socket`, which waits if the address is not known. `None` will look again by itself.
-    pub(crate) fn look_up(&mut self, address: IpAddr, socket: Option<SocketId>, now: Instant) -> Lookup {
+    /// Looks `address` up for `socket`, which waits if the address is not known. `None` will look
+    /// again by itself.
+    pub(crate) fn look_up(
+        &mut self,
+        address: IpAddr,
+        socket: Option<SocketId>,
+        now: Instant,
+    ) -> Lookup {
         self.last = None;
         match self.entries.get_mut(&address) {
-            Some(Entry::Known { mac, since, asked, doubted }) => {
-                let stale = (*doubted || now - *since > FRESH) && asked.is_none_or(|at| now - at >= ASK_INTERVAL);
+            Some(Entry::Known {
+                mac,
+                since,
+                asked,
+                doubted,
+            }) => {
+                let stale = (*doubted || now - *since > FRESH)
+                    && asked.is_none_or(|at| now - at >= ASK_INTERVAL);
                 if stale {
                     *asked = Some(now);
                 } else if !*doubted && now - *since <= FRESH {
-                    self.last = Some(Sure { address, mac: *mac, until: *since + FRESH });
+                    self.last = Some(Sure {
+                        address,
+                        mac: *mac,
+                        until: *since + FRESH,
+                    });
                 }
-                Lookup { mac: Some(*mac), ask: stale }
+                Lookup {
+                    mac: Some(*mac),
+                    ask: stale,
+                }
             }
             Some(Entry::Asked { waiting, .. }) => {
                 waiting.extend(socket.filter(|socket| !waiting.contains(socket)));
-                Lookup { mac: None, ask: false }
+                Lookup {
+                    mac: None,
+                    ask: false,
+                }
             }
             None => {
                 if self.entries.len() >= CAPACITY && !self.forget_oldest_answer() {
-                    self.crowded.extend(socket.filter(|socket| !self.crowded.contains(socket)));
-                    return Lookup { mac: None, ask: false };
+                    self.crowded
+                        .extend(socket.filter(|socket| !self.crowded.contains(socket)));
+                    return Lookup {
+                        mac: None,
+                        ask: false,
+                    };
                 }
                 self.pending += 1;
-                self.entries.insert(address, Entry::Asked { attempts: 1, at: now, waiting: socket.into_iter().collect() });
-                Lookup { mac: None, ask: true }
+                self.entries.insert(
+                    address,
+                    Entry::Asked {
+                        attempts: 1,
+                        at: now,
+                        waiting: socket.into_iter().collect(),
+                    },
+                );
+                Lookup {
+                    mac: None,
+                    ask: true,
+                }
             }
         }
     }
@@ -136,23 +188,45 @@ impl Neighbours {
 
     /// `address` says it is at `mac`. Returns the connections that waited for it.
     ///
-    /// A host that asks for us will want an answer, so it is remembered (RFC 826). A trusted entry is not overturned by a
-    /// different claim: that is how addresses are stolen. But the claim raises doubt: we ask, and the answer counts.
-    pub(crate) fn learn(&mut self, address: IpAddr, mac: Mac, claim: Claim, now: Instant) -> Vec<SocketId> {
+    /// A host that asks for us will want an answer, so it is remembered (RFC 826). A trusted entry
+    /// is not overturned by a different claim: that is how addresses are stolen. But the claim
+    /// raises doubt: we ask, and the answer counts.
+    pub(crate) fn learn(
+        &mut self,
+        address: IpAddr,
+        mac: Mac,
+        claim: Claim,
+        now: Instant,
+    ) -> Vec<SocketId> {
         if !mac.is_unicast() {
             return Vec::new();
         }
         self.last = None;
-        let fresh = Entry::Known { mac, since: now, asked: None, doubted: false };
+        let fresh = Entry::Known {
+            mac,
+            since: now,
+            asked: None,
+            doubted: false,
+        };
         let room = self.entries.len() < CAPACITY;
         match self.entries.get_mut(&address) {
             Some(entry @ Entry::Asked { .. }) => {
-                let Entry::Asked { waiting, .. } = std::mem::replace(entry, fresh) else { return Vec::new() };
+                let Entry::Asked { waiting, .. } = std::mem::replace(entry, fresh) else {
+                    return Vec::new();
+                };
                 self.pending -= 1;
                 return [waiting, std::mem::take(&mut self.crowded)].concat();
             }
             Some(entry @ Entry::Known { .. }) => {
-                let Entry::Known { mac: trusted, asked, doubted, .. } = entry else { return Vec::new() };
+                let Entry::Known {
+                    mac: trusted,
+                    asked,
+                    doubted,
+                    ..
+                } = entry
+                else {
+                    return Vec::new();
+                };
                 match claim {
                     Claim::Announcement if *trusted == mac => {}
                     _ if *trusted == mac => *entry = fresh,
@@ -188,7 +262,14 @@ impl Neighbours {
         }
         let pending = &mut self.pending;
         self.entries.retain(|address, entry| {
-            let Entry::Asked { attempts, at, waiting } = entry else { return true };
+            let Entry::Asked {
+                attempts,
+                at,
+                waiting,
+            } = entry
+            else {
+                return true;
+            };
             if *at + ASK_INTERVAL > now {
                 return true;
             }
@@ -206,8 +287,17 @@ impl Neighbours {
         ask.sort_unstable();
         failed.sort_unstable();
         lost.sort_unstable();
-        let retry = if self.entries.len() < CAPACITY { std::mem::take(&mut self.crowded) } else { Vec::new() };
-        Due { ask, failed, lost, retry }
+        let retry = if self.entries.len() < CAPACITY {
+            std::mem::take(&mut self.crowded)
+        } else {
+            Vec::new()
+        };
+        Due {
+            ask,
+            failed,
+            lost,
+            retry,
+        }
     }
 
     /// Makes room: the answer trusted longest goes. False when there is none, only questions.
@@ -216,8 +306,13 @@ impl Neighbours {
             Entry::Known { since, .. } => Some(*since),
             Entry::Asked { .. } => None,
         };
-        let answers = self.entries.iter().filter_map(|(address, entry)| Some((since(entry)?, *address)));
-        let Some((_, oldest)) = answers.min() else { return false };
+        let answers = self
+            .entries
+            .iter()
+            .filter_map(|(address, entry)| Some((since(entry)?, *address)));
+        let Some((_, oldest)) = answers.min() else {
+            return false;
+        };
         self.entries.remove(&oldest).is_some()
     }
 }
@@ -231,21 +326,46 @@ mod tests {
 
     const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 7, 0, 2));
     const MAC: Mac = EthernetAddress([2, 0, 0, 0, 0, 2]);
-    const SOCKET: SocketId = SocketId { index: 0, generation: NonZeroU32::MIN };
+    const SOCKET: SocketId = SocketId {
+        index: 0,
+        generation: NonZeroU32::MIN,
+    };
     const WAITS: Option<SocketId> = Some(SOCKET);
 
     #[test]
     fn a_question_is_asked_three_times_a_second_apart() {
         let mut neighbours = Neighbours::new(Key::from_seed(1));
-        assert_eq!(neighbours.look_up(PEER, WAITS, Instant::ZERO), Lookup { mac: None, ask: true });
-        assert_eq!(neighbours.look_up(PEER, WAITS, Instant::ZERO), Lookup { mac: None, ask: false });
-        let again = || Due { ask: vec![PEER], ..Due::default() };
-        assert_eq!(neighbours.on_deadline(Instant::from_millis(999)), Due::default());
+        assert_eq!(
+            neighbours.look_up(PEER, WAITS, Instant::ZERO),
+            Lookup {
+                mac: None,
+                ask: true
+            }
+        );
+        assert_eq!(
+            neighbours.look_up(PEER, WAITS, Instant::ZERO),
+            Lookup {
+                mac: None,
+                ask: false
+            }
+        );
+        let again = || Due {
+            ask: vec![PEER],
+            ..Due::default()
+        };
+        assert_eq!(
+            neighbours.on_deadline(Instant::from_millis(999)),
+            Due::default()
+        );
         assert_eq!(neighbours.on_deadline(Instant::from_secs(1)), again());
         assert_eq!(neighbours.on_deadline(Instant::from_secs(2)), again());
         assert_eq!(
             neighbours.on_deadline(Instant::from_secs(3)),
-            Due { failed: vec![SOCKET], lost: vec![PEER], ..Due::default() }
+            Due {
+                failed: vec![SOCKET],
+                lost: vec![PEER],
+                ..Due::default()
+            }
         );
         assert_eq!(neighbours.next_deadline(), None);
     }
@@ -257,14 +377,29 @@ mod tests {
         neighbours.learn(PEER, MAC, Claim::Question, Instant::ZERO);
         neighbours.learn(PEER, THIEF, Claim::Answer, Instant::ZERO);
         // The claim raises doubt. Asked for, the owner defends its address ...
-        assert_eq!(neighbours.look_up(PEER, WAITS, Instant::ZERO), Lookup { mac: Some(MAC), ask: true });
+        assert_eq!(
+            neighbours.look_up(PEER, WAITS, Instant::ZERO),
+            Lookup {
+                mac: Some(MAC),
+                ask: true
+            }
+        );
         neighbours.learn(PEER, MAC, Claim::Answer, Instant::ZERO);
-        assert_eq!(neighbours.look_up(PEER, WAITS, Instant::ZERO), Lookup { mac: Some(MAC), ask: false });
+        assert_eq!(
+            neighbours.look_up(PEER, WAITS, Instant::ZERO),
+            Lookup {
+                mac: Some(MAC),
+                ask: false
+            }
+        );
         // ... or a new owner answers, as after a change of network cards.
         neighbours.learn(PEER, THIEF, Claim::Answer, Instant::from_secs(9));
         assert!(neighbours.look_up(PEER, WAITS, Instant::from_secs(9)).ask);
         neighbours.learn(PEER, THIEF, Claim::Answer, Instant::from_secs(9));
-        assert_eq!(neighbours.look_up(PEER, WAITS, Instant::from_secs(9)).mac, Some(THIEF));
+        assert_eq!(
+            neighbours.look_up(PEER, WAITS, Instant::from_secs(9)).mac,
+            Some(THIEF)
+        );
     }
 
     #[test]
@@ -275,7 +410,10 @@ mod tests {
         assert!(neighbours.look_up(PEER, WAITS, Instant::from_secs(90)).ask);
         for claim in [Claim::Question, Claim::Announcement] {
             neighbours.learn(PEER, THIEF, claim, Instant::from_secs(90));
-            assert_eq!(neighbours.look_up(PEER, WAITS, Instant::from_secs(90)).mac, Some(MAC));
+            assert_eq!(
+                neighbours.look_up(PEER, WAITS, Instant::from_secs(90)).mac,
+                Some(MAC)
+            );
         }
         // Nor does an announcement make an old entry young.
         neighbours.learn(PEER, MAC, Claim::Announcement, Instant::from_secs(91));
@@ -290,17 +428,41 @@ mod tests {
         }
         assert!(neighbours.entries.is_empty());
         neighbours.learn(PEER, MAC, Claim::Question, Instant::ZERO);
-        assert_eq!(neighbours.look_up(PEER, WAITS, Instant::ZERO).mac, Some(MAC));
+        assert_eq!(
+            neighbours.look_up(PEER, WAITS, Instant::ZERO).mac,
+            Some(MAC)
+        );
     }
 
     #[test]
     fn a_stale_answer_is_used_while_it_is_asked_again() {
         let mut neighbours = Neighbours::new(Key::from_seed(1));
         neighbours.look_up(PEER, WAITS, Instant::ZERO);
-        assert_eq!(neighbours.learn(PEER, MAC, Claim::Answer, Instant::ZERO), [SOCKET]);
-        assert_eq!(neighbours.look_up(PEER, WAITS, Instant::from_secs(9)), Lookup { mac: Some(MAC), ask: false });
-        assert_eq!(neighbours.look_up(PEER, WAITS, Instant::from_secs(90)), Lookup { mac: Some(MAC), ask: true });
-        assert_eq!(neighbours.look_up(PEER, WAITS, Instant::from_secs(90)), Lookup { mac: Some(MAC), ask: false });
+        assert_eq!(
+            neighbours.learn(PEER, MAC, Claim::Answer, Instant::ZERO),
+            [SOCKET]
+        );
+        assert_eq!(
+            neighbours.look_up(PEER, WAITS, Instant::from_secs(9)),
+            Lookup {
+                mac: Some(MAC),
+                ask: false
+            }
+        );
+        assert_eq!(
+            neighbours.look_up(PEER, WAITS, Instant::from_secs(90)),
+            Lookup {
+                mac: Some(MAC),
+                ask: true
+            }
+        );
+        assert_eq!(
+            neighbours.look_up(PEER, WAITS, Instant::from_secs(90)),
+            Lookup {
+                mac: Some(MAC),
+                ask: false
+            }
+        );
     }
 
     /// What spares the table a look is as good as a look: never old, doubted, or another's.
@@ -308,19 +470,34 @@ mod tests {
     fn the_last_neighbour_is_remembered_while_nothing_is_to_be_asked() {
         let mut neighbours = Neighbours::new(Key::from_seed(1));
         neighbours.learn(PEER, MAC, Claim::Question, Instant::from_secs(1));
-        assert_eq!(neighbours.last(&PEER, Instant::from_secs(1)), None, "nobody has looked");
+        assert_eq!(
+            neighbours.last(&PEER, Instant::from_secs(1)),
+            None,
+            "nobody has looked"
+        );
         let look = |neighbours: &mut Neighbours, second| {
             neighbours.look_up(PEER, WAITS, Instant::from_secs(second));
             neighbours.last(&PEER, Instant::from_secs(second))
         };
         assert_eq!(look(&mut neighbours, 1), Some(MAC));
         let others = IpAddr::V4(Ipv4Addr::new(10, 7, 0, 3));
-        assert_eq!([1, 61].map(|second| neighbours.last(&PEER, Instant::from_secs(second))), [Some(MAC); 2]);
         assert_eq!(
-            (neighbours.last(&PEER, Instant::from_secs(62)), neighbours.last(&others, Instant::from_secs(1))),
+            [1, 61].map(|second| neighbours.last(&PEER, Instant::from_secs(second))),
+            [Some(MAC); 2]
+        );
+        assert_eq!(
+            (
+                neighbours.last(&PEER, Instant::from_secs(62)),
+                neighbours.last(&others, Instant::from_secs(1))
+            ),
             (None, None)
         );
-        neighbours.learn(PEER, EthernetAddress([2, 0, 0, 0, 0, 66]), Claim::Answer, Instant::from_secs(2));
+        neighbours.learn(
+            PEER,
+            EthernetAddress([2, 0, 0, 0, 0, 66]),
+            Claim::Answer,
+            Instant::from_secs(2),
+        );
         assert_eq!(neighbours.last(&PEER, Instant::from_secs(2)), None);
         assert_eq!(look(&mut neighbours, 3), None, "it is doubted");
         neighbours.learn(PEER, MAC, Claim::Answer, Instant::from_secs(3));
@@ -331,14 +508,29 @@ mod tests {
     fn a_flood_of_addresses_stays_bounded() {
         let mut neighbours = Neighbours::new(Key::from_seed(1));
         for i in 0..10_000u32 {
-            neighbours.look_up(Ipv4Addr::from(0x0a07_0000 + i).into(), WAITS, Instant::from_nanos(u64::from(i)));
+            neighbours.look_up(
+                Ipv4Addr::from(0x0a07_0000 + i).into(),
+                WAITS,
+                Instant::from_nanos(u64::from(i)),
+            );
         }
-        assert_eq!((neighbours.entries.len(), neighbours.pending), (CAPACITY, CAPACITY));
+        assert_eq!(
+            (neighbours.entries.len(), neighbours.pending),
+            (CAPACITY, CAPACITY)
+        );
         // Who could not ask is told when there is room again.
         assert_eq!(neighbours.crowded, [SOCKET]);
         for second in 2..4 {
-            assert!(neighbours.on_deadline(Instant::from_secs(second)).retry.is_empty());
+            assert!(
+                neighbours
+                    .on_deadline(Instant::from_secs(second))
+                    .retry
+                    .is_empty()
+            );
         }
-        assert_eq!(neighbours.on_deadline(Instant::from_secs(9)).retry, [SOCKET]);
+        assert_eq!(
+            neighbours.on_deadline(Instant::from_secs(9)).retry,
+            [SOCKET]
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! The pacer: when the next byte of a connection may leave (`spec/tcp.md` §3.2).
 //!
-//! Departures are spaced by `payload / rate`: headers come on top, as in Linux. A pacer that is asked late catches up: by the
-//! verdict's burst, for a host that wakes every 50 µs could otherwise not fill a fast link, or as Linux does.
+//! Departures are spaced by `payload / rate`: headers come on top, as in Linux. A pacer that is
+//! asked late catches up: by the verdict's burst, for a host that wakes every 50 µs could otherwise
+//! not fill a fast link, or as Linux does.
 
 use tautline_base::{Bytes, Instant, Rate};
 
@@ -17,19 +18,22 @@ pub struct PacerConfig {
 impl PacerConfig {
     /// As `tcp_update_skb_after_send` does, for FQ and for the internal timer.
     pub const fn linux() -> Self {
-        Self { catch_up: CatchUp::HalfSegment, unpaced: 10 }
+        Self {
+            catch_up: CatchUp::HalfSegment,
+            unpaced: 10,
+        }
     }
 }
 
-/// What becomes of the time by which a segment left later than the pacer allowed, because the window or a slow host held it
-/// back.
+/// What becomes of the time by which a segment left later than the pacer allowed, because the
+/// window or a slow host held it back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CatchUp {
     /// It is credited, up to the burst of the controller's verdict.
     #[default]
     Burst,
-    /// It shortens the distance to the next segment by half at most, and is forgotten (Linux). A sender that waits for its
-    /// window is then paced all the same.
+    /// It shortens the distance to the next segment by half at most, and is forgotten (Linux). A
+    /// sender that waits for its window is then paced all the same.
     HalfSegment,
 }
 
@@ -48,7 +52,11 @@ pub(crate) struct Pacer {
 
 impl Pacer {
     pub(crate) fn new(config: PacerConfig) -> Self {
-        Self { catch_up: config.catch_up, unpaced: config.unpaced, next: Instant::ZERO }
+        Self {
+            catch_up: config.catch_up,
+            unpaced: config.unpaced,
+            next: Instant::ZERO,
+        }
     }
 
     /// When the next segment may leave; in the past means now.
@@ -56,20 +64,32 @@ impl Pacer {
         self.next
     }
 
-    /// Where a departure at `at` stands in the schedule: as late as it is, but by no more than `burst` takes at `rate`, nor than a second.
+    /// Where a departure at `at` stands in the schedule: as late as it is, but by no more than
+    /// `burst` takes at `rate`, nor than a second.
     fn caught_up(&self, at: Instant, rate: Rate, burst: Bytes) -> Instant {
         let late = at.nanos_since(self.next);
-        // late <= burst / rate, rounded up: to multiply is cheap, to divide is not, and nearly every departure is within the burst.
+        // late <= burst / rate, rounded up: to multiply is cheap, to divide is not, and nearly
+        // every departure is within the burst.
         let due = u128::from(late.saturating_sub(1)) * u128::from(rate.as_bytes_per_sec());
-        if late == 0 || (late <= LONGEST_BURST && due < u128::from(burst.get()) * u128::from(LONGEST_BURST)) {
+        if late == 0
+            || (late <= LONGEST_BURST && due < u128::from(burst.get()) * u128::from(LONGEST_BURST))
+        {
             return self.next;
         }
         let forgiven = burst.nanos_at(rate).min(LONGEST_BURST);
-        self.next.max(Instant::from_nanos(at.as_nanos().saturating_sub(forgiven)))
+        self.next
+            .max(Instant::from_nanos(at.as_nanos().saturating_sub(forgiven)))
     }
 
-    /// Notes that `len` bytes of payload depart at `at`, in so many segments, at `rate`, of which `burst` may be caught up with.
-    pub(crate) fn departed(&mut self, at: Instant, (len, segments): (Bytes, u32), rate: Rate, burst: Bytes) {
+    /// Notes that `len` bytes of payload depart at `at`, in so many segments, at `rate`, of which
+    /// `burst` may be caught up with.
+    pub(crate) fn departed(
+        &mut self,
+        at: Instant,
+        (len, segments): (Bytes, u32),
+        rate: Rate,
+        burst: Bytes,
+    ) {
         if self.unpaced > 0 {
             self.unpaced = self.unpaced.saturating_sub(segments);
             self.next = self.next.max(at);
@@ -78,7 +98,10 @@ impl Pacer {
         let distance = len.nanos_at(rate);
         self.next = match self.catch_up {
             CatchUp::Burst => self.caught_up(at, rate, burst).after_nanos(distance),
-            CatchUp::HalfSegment => self.next.max(at).after_nanos(distance - at.nanos_since(self.next).min(distance / 2)),
+            CatchUp::HalfSegment => self
+                .next
+                .max(at)
+                .after_nanos(distance - at.nanos_since(self.next).min(distance / 2)),
         };
     }
 }
@@ -104,20 +127,32 @@ mod tests {
         }
     }
 
-    /// Late by a tenth, by half and by more than half of the 1 ms between segments: 0.9, 0.5 and 0.5 ms to the next.
+    /// Late by a tenth, by half and by more than half of the 1 ms between segments: 0.9, 0.5 and
+    /// 0.5 ms to the next.
     #[test]
     fn linux_forgives_half_a_segment() {
         for (late, distance) in [(100, 900), (500, 500), (5_000, 500)] {
-            let mut pacer = Pacer::new(PacerConfig { unpaced: 0, ..PacerConfig::linux() });
+            let mut pacer = Pacer::new(PacerConfig {
+                unpaced: 0,
+                ..PacerConfig::linux()
+            });
             let now = Instant::from_secs(1);
             pacer.departed(now, (LEN, 1), RATE, LEN * 4);
             pacer.next = now;
             let now = now + Duration::from_micros(late);
             pacer.departed(now, (LEN, 1), RATE, LEN * 4);
-            assert_eq!(pacer.next() - now, Duration::from_micros(distance), "late by {late} µs");
+            assert_eq!(
+                pacer.next() - now,
+                Duration::from_micros(distance),
+                "late by {late} µs"
+            );
             let now = pacer.next();
             pacer.departed(now, (LEN, 1), RATE, LEN * 4);
-            assert_eq!(pacer.next() - now, Duration::from_millis(1), "what was not made up for is forgotten");
+            assert_eq!(
+                pacer.next() - now,
+                Duration::from_millis(1),
+                "what was not made up for is forgotten"
+            );
         }
     }
 
@@ -136,16 +171,42 @@ mod tests {
     /// The short cut and the division agree on both sides of every border.
     #[test]
     fn the_burst_is_what_it_takes_at_the_rate() {
-        for (rate, burst) in
-            [(1_250_000, 5_000), (3, 2), (7, 1), (1, 1), (0, 1), (0, 0), (u64::MAX, 9), (1_000_000_007, 65_536)]
-        {
+        for (rate, burst) in [
+            (1_250_000, 5_000),
+            (3, 2),
+            (7, 1),
+            (1, 1),
+            (0, 1),
+            (0, 0),
+            (u64::MAX, 9),
+            (1_000_000_007, 65_536),
+        ] {
             let (rate, burst) = (Rate::bytes_per_sec(rate), Bytes::new(burst));
             let forgiven = (burst / rate).min(Duration::from_secs(1)).as_nanos() as u64;
-            for late in [0, 1, 2, forgiven.saturating_sub(1), forgiven, forgiven + 1, 1_000_000_000, 1_000_000_001] {
+            for late in [
+                0,
+                1,
+                2,
+                forgiven.saturating_sub(1),
+                forgiven,
+                forgiven + 1,
+                1_000_000_000,
+                1_000_000_001,
+            ] {
                 let next = Instant::from_secs(5);
-                let (pacer, at) = (Pacer { next, ..Pacer::default() }, next.after_nanos(late));
+                let (pacer, at) = (
+                    Pacer {
+                        next,
+                        ..Pacer::default()
+                    },
+                    next.after_nanos(late),
+                );
                 let expected = next.max(Instant::from_nanos(at.as_nanos() - forgiven));
-                assert_eq!(pacer.caught_up(at, rate, burst), expected, "{late} ns late at {rate:?} with {burst:?}");
+                assert_eq!(
+                    pacer.caught_up(at, rate, burst),
+                    expected,
+                    "{late} ns late at {rate:?} with {burst:?}"
+                );
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Echo requests of ours that wait for a hardware address or a reply (RFC 792, RFC 4443 §4.1).
 //!
-//! Bounded: of too many, the oldest is forgotten. A reply counts only if it comes from where the request went, with its identifier,
-//! number and data.
+//! Bounded: of too many, the oldest is forgotten. A reply counts only if it comes from where the
+//! request went, with its identifier, number and data.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -67,26 +67,40 @@ impl Pings {
         if self.waiting == 0 {
             return None;
         }
-        let index = self.pings.iter().position(|ping| ping.sent.is_none() && wanted(ping))?;
+        let index = self
+            .pings
+            .iter()
+            .position(|ping| ping.sent.is_none() && wanted(ping))?;
         self.remove(index)
     }
 
     /// Puts a request back that was sent `at`.
     pub(crate) fn sent(&mut self, ping: Ping, at: Instant) {
-        self.pings.push_back(Ping { sent: Some(at), ..ping });
+        self.pings.push_back(Ping {
+            sent: Some(at),
+            ..ping
+        });
     }
 
-    /// The request that a reply from `from` answers: the reply's identifier, number and data are `rest`.
+    /// The request that a reply from `from` answers: the reply's identifier, number and data are
+    /// `rest`.
     pub(crate) fn answered(&mut self, from: IpAddr, rest: &[u8]) -> Option<Ping> {
         let (label, data) = rest.split_first_chunk::<4>()?;
-        let matches = |ping: &Ping| ping.to == from && ping.label() == *label && *ping.data == *data;
-        let index = self.pings.iter().position(|ping| ping.sent.is_some() && matches(ping))?;
+        let matches =
+            |ping: &Ping| ping.to == from && ping.label() == *label && *ping.data == *data;
+        let index = self
+            .pings
+            .iter()
+            .position(|ping| ping.sent.is_some() && matches(ping))?;
         self.remove(index)
     }
 
     /// The request to `to` that an error quotes with `label`.
     pub(crate) fn failed(&mut self, to: IpAddr, label: [u8; 4]) -> Option<Ping> {
-        let index = self.pings.iter().position(|ping| ping.sent.is_some() && ping.to == to && ping.label() == label)?;
+        let index = self
+            .pings
+            .iter()
+            .position(|ping| ping.sent.is_some() && ping.to == to && ping.label() == label)?;
         self.remove(index)
     }
 }
@@ -100,22 +114,43 @@ mod tests {
 
     fn ping(sequence: u16) -> Ping {
         let data = vec![7; 3].into();
-        Ping { from: PEER, to: PEER, next_hop: PEER, identifier: 0x0102, sequence, tos: 0, data, sent: None }
+        Ping {
+            from: PEER,
+            to: PEER,
+            next_hop: PEER,
+            identifier: 0x0102,
+            sequence,
+            tos: 0,
+            data,
+            sent: None,
+        }
     }
 
     #[test]
     fn only_its_own_reply_answers_a_ping() {
         let mut pings = Pings::default();
         pings.add(ping(3));
-        assert_eq!(pings.answered(PEER, &[1, 2, 0, 3, 7, 7, 7]), None, "it is not sent yet");
+        assert_eq!(
+            pings.answered(PEER, &[1, 2, 0, 3, 7, 7, 7]),
+            None,
+            "it is not sent yet"
+        );
         let waiting = pings.take_waiting(|_| true).expect("one waits");
         assert!(!pings.any_waiting());
         pings.sent(waiting, Instant::from_secs(1));
-        for lie in [&[1, 2, 0, 3, 7, 7][..], &[1, 2, 0, 3, 7, 7, 8], &[1, 2, 0, 4, 7, 7, 7], &[2, 2, 0, 3, 7, 7, 7], &[1, 2]]
-        {
+        for lie in [
+            &[1, 2, 0, 3, 7, 7][..],
+            &[1, 2, 0, 3, 7, 7, 8],
+            &[1, 2, 0, 4, 7, 7, 7],
+            &[2, 2, 0, 3, 7, 7, 7],
+            &[1, 2],
+        ] {
             assert_eq!(pings.answered(PEER, lie), None, "{lie:?}");
         }
-        assert_eq!(pings.answered(Ipv4Addr::LOCALHOST.into(), &[1, 2, 0, 3, 7, 7, 7]), None);
+        assert_eq!(
+            pings.answered(Ipv4Addr::LOCALHOST.into(), &[1, 2, 0, 3, 7, 7, 7]),
+            None
+        );
         assert!(pings.answered(PEER, &[1, 2, 0, 3, 7, 7, 7]).is_some());
         assert_eq!(pings.answered(PEER, &[1, 2, 0, 3, 7, 7, 7]), None, "once");
     }
@@ -125,6 +160,9 @@ mod tests {
         let mut pings = Pings::default();
         (0..1000).for_each(|sequence| pings.add(ping(sequence)));
         assert_eq!((pings.pings.len(), pings.waiting), (CAPACITY, CAPACITY));
-        assert_eq!(pings.take_waiting(|_| true).map(|ping| ping.sequence), Some(1000 - CAPACITY as u16));
+        assert_eq!(
+            pings.take_waiting(|_| true).map(|ping| ping.sequence),
+            Some(1000 - CAPACITY as u16)
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The host's queues of connections: who has something to do, who waits for a moment. Nothing ever scans all connections.
+//! The host's queues of connections: who has something to do, who waits for a moment. Nothing ever
+//! scans all connections.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -38,8 +39,8 @@ impl RunQueue {
 
 /// Connections by the moment they wait for.
 ///
-/// A deadline that moves later leaves its entry in place; the entry is corrected when it comes up. Timers that are pushed back
-/// with every acknowledgement therefore cost nothing per packet.
+/// A deadline that moves later leaves its entry in place; the entry is corrected when it comes up.
+/// Timers that are pushed back with every acknowledgement therefore cost nothing per packet.
 #[derive(Debug, Default)]
 pub(crate) struct TimeQueue {
     heap: BinaryHeap<Reverse<(Instant, SocketId)>>,

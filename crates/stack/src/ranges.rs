@@ -1,4 +1,5 @@
-//! [`RangeSet`]: disjoint, sorted ranges of stream offsets. The SACK scoreboard and the reassembly map are both one of these.
+//! [`RangeSet`]: disjoint, sorted ranges of stream offsets. The SACK scoreboard and the reassembly
+//! map are both one of these.
 
 use std::ops::Range;
 
@@ -54,7 +55,8 @@ impl RangeSet {
 
     /// True when all of `range` is in the set.
     pub(crate) fn contains(&self, range: &Range<u64>) -> bool {
-        self.containing(range.start).is_some_and(|r| range.end <= r.end)
+        self.containing(range.start)
+            .is_some_and(|r| range.end <= r.end)
     }
 
     /// The range that holds `offset`.

@@ -1,14 +1,15 @@
 //! Wire sequence numbers and stream offsets (RFC 9293 §3.4).
 //!
-//! On the wire a position in the stream is 32 bits and wraps. Inside, it is a 64-bit *offset*: 0 is the SYN, 1 the first byte of
-//! data. Wrapping arithmetic happens here and nowhere else.
+//! On the wire a position in the stream is 32 bits and wraps. Inside, it is a 64-bit *offset*: 0 is
+//! the SYN, 1 the first byte of data. Wrapping arithmetic happens here and nowhere else.
 
 /// The wire number of `offset` in a stream whose SYN carried `isn`.
 pub(crate) fn to_wire(isn: u32, offset: u64) -> u32 {
     isn.wrapping_add(offset as u32)
 }
 
-/// The offset of `wire` that lies nearest to `near` (within 2³¹); `None` if that would be before the SYN.
+/// The offset of `wire` that lies nearest to `near` (within 2³¹); `None` if that would be before
+/// the SYN.
 pub(crate) fn from_wire(isn: u32, near: u64, wire: u32) -> Option<u64> {
     let distance = wire.wrapping_sub(to_wire(isn, near)) as i32;
     near.checked_add_signed(i64::from(distance))
@@ -28,11 +29,17 @@ mod tests {
         for isn in [0, 1, (1 << 31) - 1, 1 << 31, u32::MAX] {
             for near in [0u64, 1, 1 << 20, (1 << 32) - 1, 1 << 32, 5 << 32] {
                 for step in [-70_000i64, -1, 0, 1, 70_000, (1 << 31) - 1] {
-                    let Some(offset) = near.checked_add_signed(step) else { continue };
+                    let Some(offset) = near.checked_add_signed(step) else {
+                        continue;
+                    };
                     assert_eq!(from_wire(isn, near, to_wire(isn, offset)), Some(offset));
                 }
             }
-            assert_eq!(from_wire(isn, 0, isn.wrapping_sub(1)), None, "before the SYN");
+            assert_eq!(
+                from_wire(isn, 0, isn.wrapping_sub(1)),
+                None,
+                "before the SYN"
+            );
         }
     }
 

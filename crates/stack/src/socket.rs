@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tautline_base::SocketId;
 
-/// Something happened that an application may act on. `Readable` and `Writable` are told once; they are told again after the
-/// application has found the socket empty or full.
+/// Something happened that an application may act on. `Readable` and `Writable` are told once; they
+/// are told again after the application has found the socket empty or full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A listener has a new connection.
@@ -22,7 +22,8 @@ pub enum Event {
     Readable(SocketId),
     /// There is room to write again.
     Writable(SocketId),
-    /// The connection is over. What was received in order can still be read; then the socket should be closed.
+    /// The connection is over. What was received in order can still be read; then the socket should
+    /// be closed.
     Closed {
         /// The connection.
         socket: SocketId,
@@ -53,8 +54,9 @@ pub enum Event {
     },
 }
 
-/// What a router or the peer's host says of packets of ours that did not arrive (RFC 792, RFC 4443). Anybody can say so: it is
-/// believed of what is in flight, and it ends only a connection that was never open (RFC 5461, RFC 5927).
+/// What a router or the peer's host says of packets of ours that did not arrive (RFC 792, RFC
+/// 4443). Anybody can say so: it is believed of what is in flight, and it ends only a connection
+/// that was never open (RFC 5461, RFC 5927).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// There is no way to the network or the host, or nobody on its link answers.
@@ -115,7 +117,8 @@ pub enum CloseReason {
     /// This host was short of memory, and the peer took nothing of what the connection held.
     #[error("this host was short of memory and the peer took nothing of what it was sent")]
     OutOfMemory,
-    /// Nobody on the link answers for the next hop's address, or a router says that there is no way.
+    /// Nobody on the link answers for the next hop's address, or a router says that there is no
+    /// way.
     #[error(
         "no route to the peer: nobody on the link answers for the next hop, or a router has no way; check addresses and cabling"
     )]
@@ -149,9 +152,10 @@ pub enum SocketError {
 
 /// Where to listen: a port of the host, or of one of its addresses.
 ///
-/// Made of a `u16`: connections to every address. Made of a [`SocketAddr`]: those to that address; `0.0.0.0` stands for every address
-/// of IPv4, `::` for every one of both families. What several listeners could take goes to the one that says most: the address
-/// before the family before the port alone.
+/// Made of a `u16`: connections to every address. Made of a [`SocketAddr`]: those to that address;
+/// `0.0.0.0` stands for every address of IPv4, `::` for every one of both families. What several
+/// listeners could take goes to the one that says most: the address before the family before the
+/// port alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ListenAt(SocketAddr);
 
@@ -211,12 +215,16 @@ pub enum ListenError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
     /// The address is unspecified, broadcast, multicast, our own, or the port is 0.
-    #[error("{0} cannot be connected to: it must be another host's unicast address and a port from 1 to 65535")]
+    #[error(
+        "{0} cannot be connected to: it must be another host's unicast address and a port from 1 to 65535"
+    )]
     BadAddress(SocketAddr),
     /// No address of ours is of its family, or it is off-link and no route leads there.
     #[error("no route to {0}: it is not on a network of ours, and no gateway is configured")]
     NoRoute(IpAddr),
     /// Every port of the range towards this peer is taken.
-    #[error("all local ports towards {0} are in use; close connections or wait for TIME-WAIT to pass")]
+    #[error(
+        "all local ports towards {0} are in use; close connections or wait for TIME-WAIT to pass"
+    )]
     NoPort(SocketAddr),
 }

@@ -1,4 +1,5 @@
-//! The table of sockets: slots with generations, so that an old handle never reaches the slot's next tenant.
+//! The table of sockets: slots with generations, so that an old handle never reaches the slot's
+//! next tenant.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -50,7 +51,14 @@ pub(crate) struct Listener {
 impl Listener {
     pub(crate) fn new(at: ListenAt, config: Arc<TcpConfig>, key: Key) -> Self {
         let peers = HashMap::with_hasher(key);
-        Self { at, config, pending: 0, waiting: 0, cookies_at: None, peers }
+        Self {
+            at,
+            config,
+            pending: 0,
+            waiting: 0,
+            cookies_at: None,
+            peers,
+        }
     }
 
     /// The application has as many connections to take as it may leave waiting.
@@ -60,7 +68,9 @@ impl Listener {
 
     /// `peer` has as many connections as one may have.
     pub(crate) fn has_enough_of(&self, peer: IpAddr) -> bool {
-        self.config.per_peer.is_some_and(|most| self.peers.get(&peer).copied().unwrap_or(0) >= most)
+        self.config
+            .per_peer
+            .is_some_and(|most| self.peers.get(&peer).copied().unwrap_or(0) >= most)
     }
 
     /// One connection of `peer` more.
@@ -85,18 +95,27 @@ impl Sockets {
     /// Reserves a slot, fills it with what `make` builds for its id.
     pub(crate) fn insert(&mut self, make: impl FnOnce(SocketId) -> Socket) -> SocketId {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { generation: NonZeroU32::MIN, tenant: None });
+            self.slots.push(Slot {
+                generation: NonZeroU32::MIN,
+                tenant: None,
+            });
             (self.slots.len() - 1) as u32
         });
         let slot = &mut self.slots[index as usize];
-        let id = SocketId { index, generation: slot.generation };
+        let id = SocketId {
+            index,
+            generation: slot.generation,
+        };
         slot.tenant = Some(make(id));
         id
     }
 
     /// Empties a slot and ends its generation.
     pub(crate) fn remove(&mut self, id: SocketId) -> Option<Socket> {
-        let slot = self.slots.get_mut(id.index as usize).filter(|slot| slot.generation == id.generation)?;
+        let slot = self
+            .slots
+            .get_mut(id.index as usize)
+            .filter(|slot| slot.generation == id.generation)?;
         let tenant = slot.tenant.take()?;
         slot.generation = slot.generation.checked_add(1).unwrap_or(NonZeroU32::MIN);
         self.free.push(id.index);
@@ -104,12 +123,18 @@ impl Sockets {
     }
 
     fn tenant(&self, id: SocketId) -> Option<&Socket> {
-        let slot = self.slots.get(id.index as usize).filter(|slot| slot.generation == id.generation)?;
+        let slot = self
+            .slots
+            .get(id.index as usize)
+            .filter(|slot| slot.generation == id.generation)?;
         slot.tenant.as_ref()
     }
 
     fn tenant_mut(&mut self, id: SocketId) -> Option<&mut Socket> {
-        let slot = self.slots.get_mut(id.index as usize).filter(|slot| slot.generation == id.generation)?;
+        let slot = self
+            .slots
+            .get_mut(id.index as usize)
+            .filter(|slot| slot.generation == id.generation)?;
         slot.tenant.as_mut()
     }
 
@@ -164,7 +189,9 @@ impl Sockets {
     /// Whether what `id` names is on the run queue, and whether it waits for a frame.
     pub(crate) fn flags(&mut self, id: SocketId) -> Option<(&mut bool, &mut bool)> {
         match self.tenant_mut(id)? {
-            Socket::Connection(connection) => Some((&mut connection.place.queued, &mut connection.place.starved)),
+            Socket::Connection(connection) => {
+                Some((&mut connection.place.queued, &mut connection.place.starved))
+            }
             Socket::Udp(socket) => Some((&mut socket.place.queued, &mut socket.place.starved)),
             Socket::Listener(_) => None,
         }
@@ -183,8 +210,13 @@ mod tests {
     #[test]
     fn an_old_handle_does_not_reach_the_next_tenant() {
         let mut sockets = Sockets::default();
-        let listener =
-            |_| Socket::Listener(Box::new(Listener::new(1.into(), TcpConfig::default().into(), Key::from_seed(1))));
+        let listener = |_| {
+            Socket::Listener(Box::new(Listener::new(
+                1.into(),
+                TcpConfig::default().into(),
+                Key::from_seed(1),
+            )))
+        };
         let first = sockets.insert(listener);
         assert!(sockets.remove(first).is_some());
         let second = sockets.insert(listener);

@@ -7,12 +7,13 @@ pub struct HostStats {
     pub frames_in: u64,
     /// Frames whose headers are cut short or contradict themselves.
     pub malformed: u64,
-    /// Frames with a wrong checksum. A Linux peer on the other end of a veth leaves checksums to "hardware" that does not exist:
-    /// `ethtool -K <its interface> tx off`.
+    /// Frames with a wrong checksum. A Linux peer on the other end of a veth leaves checksums to
+    /// "hardware" that does not exist: `ethtool -K <its interface> tx off`.
     pub bad_checksum: u64,
     /// Well-formed frames that are not for us or nothing we speak.
     pub not_for_us: u64,
-    /// Fragments. None is put together again: nothing spoken here needs it, and it is a memory attack (CVE-2018-5391).
+    /// Fragments. None is put together again: nothing spoken here needs it, and it is a memory
+    /// attack (CVE-2018-5391).
     pub fragments: u64,
     /// ICMP errors about packets that no connection has in flight: forged, or late.
     pub icmp_unbelieved: u64,
@@ -26,7 +27,8 @@ pub struct HostStats {
     pub cookies_sent: u64,
     /// Connections opened by a SYN cookie that came back.
     pub cookies_redeemed: u64,
-    /// SYNs, and last acknowledgements of handshakes, ignored because the application leaves too many connections waiting.
+    /// SYNs, and last acknowledgements of handshakes, ignored because the application leaves too
+    /// many connections waiting.
     pub accept_queue_full: u64,
     /// SYNs ignored because the peer has as many connections as one may have.
     pub too_many_of_peer: u64,
@@ -42,6 +44,7 @@ pub struct HostStats {
     pub completed: u64,
     /// Packets dropped inside this host.
     pub dropped: u64,
-    /// Answers (ARP, neighbour discovery, echo, errors, resets) not given because no frame was free.
+    /// Answers (ARP, neighbour discovery, echo, errors, resets) not given because no frame was
+    /// free.
     pub no_frame: u64,
 }

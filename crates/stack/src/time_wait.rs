@@ -1,6 +1,6 @@
-//! TIME-WAIT (RFC 9293 §3.6, RFC 1337, RFC 6191): what is kept of a connection that closed first and that nobody holds any more, so
-//! that its old segments do not disturb the next one between the same ports. A record, not a connection: about a tenth of the
-//! memory, and bounded in number.
+//! TIME-WAIT (RFC 9293 §3.6, RFC 1337, RFC 6191): what is kept of a connection that closed first
+//! and that nobody holds any more, so that its old segments do not disturb the next one between the
+//! same ports. A record, not a connection: about a tenth of the memory, and bounded in number.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -13,9 +13,11 @@ use crate::seq;
 use crate::tcp::Tuple;
 use crate::wire::{EcnFlags, Flags, SACK_BLOCKS, Segment, TcpHeader};
 
-/// Least time between two answers to one connection's stray segments (Linux `tcp_invalid_ratelimit`).
+/// Least time between two answers to one connection's stray segments (Linux
+/// `tcp_invalid_ratelimit`).
 const ANSWER_INTERVAL: Duration = Duration::from_millis(500);
-/// How far the next connection's initial number lies beyond the last number of the old one (Linux: a full unscaled window and 2).
+/// How far the next connection's initial number lies beyond the last number of the old one (Linux:
+/// a full unscaled window and 2).
 const STEP: u32 = 65_537;
 
 /// What remains of a connection.
@@ -34,11 +36,14 @@ pub(crate) struct Remains {
 }
 
 impl Remains {
-    /// The SYN is provably newer than the old connection: by its number or its timestamp (RFC 9293 §3.6.1, RFC 6191).
+    /// The SYN is provably newer than the old connection: by its number or its timestamp (RFC 9293
+    /// §3.6.1, RFC 6191).
     pub(crate) fn may_be_followed_by(&self, syn: &Segment<'_>) -> bool {
         let beyond = seq::older(self.expected, syn.seq);
         match (self.timestamps, syn.timestamp) {
-            (Some((recent, _)), Some((value, _))) => seq::older(recent, value) || beyond && value == recent,
+            (Some((recent, _)), Some((value, _))) => {
+                seq::older(recent, value) || beyond && value == recent
+            }
             _ => beyond,
         }
     }
@@ -82,7 +87,10 @@ pub(crate) struct TimeWaits {
 
 impl TimeWaits {
     pub(crate) fn new(key: Key) -> Self {
-        Self { records: HashMap::with_hasher(key), ends: BinaryHeap::new() }
+        Self {
+            records: HashMap::with_hasher(key),
+            ends: BinaryHeap::new(),
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -93,24 +101,39 @@ impl TimeWaits {
         !self.records.is_empty() && self.records.contains_key(tuple)
     }
 
-    /// Remembers a connection. False if there are `limit` already: then it is forgotten at once, as in Linux.
+    /// Remembers a connection. False if there are `limit` already: then it is forgotten at once, as
+    /// in Linux.
     pub(crate) fn insert(&mut self, tuple: Tuple, remains: Remains, limit: usize) -> bool {
         if self.records.len() >= limit {
             return false;
         }
         let armed = remains.until;
         self.ends.push(Reverse((armed, tuple)));
-        self.records.insert(tuple, Record { remains, answered: None, armed });
+        self.records.insert(
+            tuple,
+            Record {
+                remains,
+                answered: None,
+                armed,
+            },
+        );
         // Ports that are used again and again leave entries behind.
         if self.ends.len() > 2 * self.records.len() + 64 {
             let records = &self.records;
-            self.ends.retain(|Reverse((at, tuple))| records.get(tuple).is_some_and(|record| record.armed == *at));
+            self.ends.retain(|Reverse((at, tuple))| {
+                records.get(tuple).is_some_and(|record| record.armed == *at)
+            });
         }
         true
     }
 
     /// What a segment means to a connection in TIME-WAIT; `None` if there is no such connection.
-    pub(crate) fn on_segment(&mut self, tuple: &Tuple, segment: &Segment<'_>, now: Instant) -> Option<Answer> {
+    pub(crate) fn on_segment(
+        &mut self,
+        tuple: &Tuple,
+        segment: &Segment<'_>,
+        now: Instant,
+    ) -> Option<Answer> {
         if self.records.is_empty() {
             return None;
         }
@@ -119,7 +142,12 @@ impl TimeWaits {
         if segment.rst {
             return Some(Answer::Nothing);
         }
-        let Remains { expected, timestamps, lasts, .. } = record.remains;
+        let Remains {
+            expected,
+            timestamps,
+            lasts,
+            ..
+        } = record.remains;
         let old = match (timestamps, segment.timestamp) {
             (Some((recent, _)), Some((value, _))) => seq::older(value, recent),
             _ => false,
@@ -137,11 +165,18 @@ impl TimeWaits {
         if !old && empty && segment.seq == expected {
             return Some(Answer::Nothing);
         }
-        if record.answered.is_some_and(|last| now - last < ANSWER_INTERVAL) {
+        if record
+            .answered
+            .is_some_and(|last| now - last < ANSWER_INTERVAL)
+        {
             return Some(Answer::Nothing);
         }
         record.answered = Some(now);
-        Some(Answer::Acknowledge(Box::new(acknowledgement(tuple, &record.remains, now))))
+        Some(Answer::Acknowledge(Box::new(acknowledgement(
+            tuple,
+            &record.remains,
+            now,
+        ))))
     }
 
     /// The next moment at which something may end.
@@ -152,8 +187,16 @@ impl TimeWaits {
     /// Forgets those whose time is over.
     pub(crate) fn on_deadline(&mut self, now: Instant) {
         while self.next_deadline().is_some_and(|at| at <= now) {
-            let Some(Reverse((at, tuple))) = self.ends.pop() else { return };
-            let Some(record) = self.records.get_mut(&tuple).filter(|record| record.armed == at) else { continue };
+            let Some(Reverse((at, tuple))) = self.ends.pop() else {
+                return;
+            };
+            let Some(record) = self
+                .records
+                .get_mut(&tuple)
+                .filter(|record| record.armed == at)
+            else {
+                continue;
+            };
             if record.remains.until > at {
                 record.armed = record.remains.until;
                 self.ends.push(Reverse((record.armed, tuple)));
@@ -177,7 +220,9 @@ fn acknowledgement(tuple: &Tuple, remains: &Remains, now: Instant) -> TcpHeader 
         mss: None,
         sack_permitted: false,
         sack: [None; SACK_BLOCKS],
-        timestamp: remains.timestamps.map(|(echo, offset)| ((now.as_millis() as u32).wrapping_add(offset), echo)),
+        timestamp: remains
+            .timestamps
+            .map(|(echo, offset)| ((now.as_millis() as u32).wrapping_add(offset), echo)),
         ecn_flags: EcnFlags::NONE,
         echoed_bytes: None,
         codepoint: Ecn::NotEct,

@@ -1,4 +1,5 @@
-//! [`Tracer`]: hears of everything that happens to a packet inside one host. Tracing off costs nothing: [`NoTrace`] compiles away.
+//! [`Tracer`]: hears of everything that happens to a packet inside one host. Tracing off costs
+//! nothing: [`NoTrace`] compiles away.
 
 use tautline_base::{Instant, SocketId};
 use tautline_qdisc::DropReason;
@@ -82,9 +83,14 @@ pub(crate) fn sequence_number(frame: &[u8]) -> u32 {
         network += 4;
     }
     let tcp = match (frame.get(network - 2..network), frame.get(network)) {
-        (Some([0x08, 0x00]), Some(first)) if frame.get(network + 9) == Some(&6) => network + usize::from(first & 0x0f) * 4,
+        (Some([0x08, 0x00]), Some(first)) if frame.get(network + 9) == Some(&6) => {
+            network + usize::from(first & 0x0f) * 4
+        }
         (Some([0x86, 0xdd]), _) if frame.get(network + 6) == Some(&6) => network + 40,
         _ => return 0,
     };
-    frame.get(tcp + 4..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u32::from_be_bytes(*bytes))
+    frame
+        .get(tcp + 4..)
+        .and_then(|rest| rest.first_chunk())
+        .map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }

@@ -1,7 +1,8 @@
-//! TCP Small Queues: how much one connection may have below its socket (paper 001, algorithm 2; `spec/tcp.md` §3.4).
+//! TCP Small Queues: how much one connection may have below its socket (paper 001, algorithm 2;
+//! `spec/tcp.md` §3.4).
 //!
-//! Every byte handed to the discipline is charged until its packet completes or is dropped. Above the limit the connection is
-//! throttled, and the settling of one of its own packets wakes it.
+//! Every byte handed to the discipline is charged until its packet completes or is dropped. Above
+//! the limit the connection is throttled, and the settling of one of its own packets wakes it.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -21,12 +22,13 @@ pub enum TsqLimit {
 /// What the pacing rate carries in `ticks` × 1/1024 s, at least two segments and at most the clamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeLimit {
-    /// Time in units of 1/1024 s ("1 ms"). Linux's pacing shift is 10 less its logarithm: 10 for 1, 7 for the 8 of Wi-Fi.
+    /// Time in units of 1/1024 s ("1 ms"). Linux's pacing shift is 10 less its logarithm: 10 for 1,
+    /// 7 for the 8 of Wi-Fi.
     pub ticks: u32,
     /// Upper bound of the limit (Linux `tcp_limit_output_bytes`).
     pub clamp: Clamp,
-    /// Buffer memory that each segment is charged beyond its bytes on the wire. Linux charges `truesize`: 2304 for a full
-    /// Ethernet frame of 1514 bytes.
+    /// Buffer memory that each segment is charged beyond its bytes on the wire. Linux charges
+    /// `truesize`: 2304 for a full Ethernet frame of 1514 bytes.
     pub overhead: Bytes,
     /// What the limit is multiplied by for a retransmission. Linux: 2.
     pub retransmission: u32,
@@ -45,24 +47,40 @@ impl TimeLimit {
     /// `truesize` of a full frame beyond its length, in Linux.
     const TRUESIZE: Bytes = Bytes::new(2304 - 1514);
 
-    /// Algorithm 2 of paper 001 with `ms` milliseconds (of 1/1024 s), 128 KiB for each. With one clamp for all every variant
-    /// would be the same above 1 Gbit/s.
+    /// Algorithm 2 of paper 001 with `ms` milliseconds (of 1/1024 s), 128 KiB for each. With one
+    /// clamp for all every variant would be the same above 1 Gbit/s.
     pub const fn paper_001(ms: u32) -> Self {
         let clamp = Clamp::Always(Bytes::new((128 << 10) * ms as u64));
-        Self { ticks: ms, clamp, overhead: Bytes::ZERO, retransmission: 1 }
+        Self {
+            ticks: ms,
+            clamp,
+            overhead: Bytes::ZERO,
+            retransmission: 1,
+        }
     }
 
     /// Linux 3.6, which introduced it: 1 ms and never more than 128 KiB.
-    pub const LINUX_3_6: Self = Self { overhead: Self::TRUESIZE, ..Self::paper_001(1) };
+    pub const LINUX_3_6: Self = Self {
+        overhead: Self::TRUESIZE,
+        ..Self::paper_001(1)
+    };
 
     /// Linux 5.0 to 6.15: 1 MiB, for unpaced connections only.
-    pub const LINUX_6_12: Self = Self { clamp: Clamp::Unpaced(Bytes::mib(1)), retransmission: 2, ..Self::LINUX_3_6 };
+    pub const LINUX_6_12: Self = Self {
+        clamp: Clamp::Unpaced(Bytes::mib(1)),
+        retransmission: 2,
+        ..Self::LINUX_3_6
+    };
 
     /// Linux 6.16: 4 MiB, for all again.
-    pub const LINUX_6_16: Self = Self { clamp: Clamp::Always(Bytes::mib(4)), ..Self::LINUX_6_12 };
+    pub const LINUX_6_16: Self = Self {
+        clamp: Clamp::Always(Bytes::mib(4)),
+        ..Self::LINUX_6_12
+    };
 
     fn at(&self, rate: Rate, segment: Bytes, paced: bool) -> Bytes {
-        let in_time = Bytes::new((rate.as_bytes_per_sec() >> 10).saturating_mul(u64::from(self.ticks)));
+        let in_time =
+            Bytes::new((rate.as_bytes_per_sec() >> 10).saturating_mul(u64::from(self.ticks)));
         let limit = in_time.max((segment + self.overhead) * 2);
         match self.clamp {
             Clamp::Unpaced(_) if paced => limit,
@@ -86,7 +104,8 @@ impl TsqLimit {
         Self::Time(TimeLimit::paper_001(ms))
     }
 
-    /// The limit at `rate` with segments of `segment` bytes on the wire; `None` when there is none. `paced`: the connection is.
+    /// The limit at `rate` with segments of `segment` bytes on the wire; `None` when there is none.
+    /// `paced`: the connection is.
     pub fn at(self, rate: Rate, segment: Bytes, paced: bool) -> Option<Bytes> {
         match self {
             Self::Off => None,
@@ -104,12 +123,19 @@ impl Default for TsqLimit {
 
 impl fmt::Display for TsqLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Time(limit) = self else { return f.write_str("off") };
+        let Self::Time(limit) = self else {
+            return f.write_str("off");
+        };
         if *limit == TimeLimit::paper_001(limit.ticks) {
             return write!(f, "{}ms", limit.ticks);
         }
         // Both of a pair are written by the later name.
-        let known = Self::PROFILES.iter().rev().find(|(_, profile)| TimeLimit { ticks: limit.ticks, ..*profile } == *limit);
+        let known = Self::PROFILES.iter().rev().find(|(_, profile)| {
+            TimeLimit {
+                ticks: limit.ticks,
+                ..*profile
+            } == *limit
+        });
         match (known, limit.ticks) {
             (Some((name, _)), 1) => f.write_str(name),
             (Some((name, _)), ticks) => write!(f, "{name},{ticks}ms"),
@@ -130,15 +156,27 @@ impl FromStr for TsqLimit {
     type Err = ParseTsqError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let millis =
-            |text: &str| text.strip_suffix("ms").and_then(|number| number.parse().ok()).filter(|ms| (1..=1000).contains(ms));
-        let profile = |name: &str| Self::PROFILES.iter().find(|(known, _)| *known == name).map(|(_, limit)| *limit);
+        let millis = |text: &str| {
+            text.strip_suffix("ms")
+                .and_then(|number| number.parse().ok())
+                .filter(|ms| (1..=1000).contains(ms))
+        };
+        let profile = |name: &str| {
+            Self::PROFILES
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, limit)| *limit)
+        };
         let limit = match text.split_once(',') {
             _ if text == "off" => return Ok(Self::Off),
-            Some((name, time)) => profile(name).zip(millis(time)).map(|(limit, ticks)| TimeLimit { ticks, ..limit }),
+            Some((name, time)) => profile(name)
+                .zip(millis(time))
+                .map(|(limit, ticks)| TimeLimit { ticks, ..limit }),
             None => profile(text).or_else(|| millis(text).map(TimeLimit::paper_001)),
         };
-        limit.map(Self::Time).ok_or_else(|| ParseTsqError(text.to_owned()))
+        limit
+            .map(Self::Time)
+            .ok_or_else(|| ParseTsqError(text.to_owned()))
     }
 }
 
@@ -166,15 +204,25 @@ pub(crate) struct Tsq {
 }
 
 impl Tsq {
-    /// Whether `limit` lets another segment be placed below the socket. The test precedes the charge, so one segment may overshoot, as
-    /// in Linux. One that would be alone in the network always passes (no deadlock on tiny limits).
+    /// Whether `limit` lets another segment be placed below the socket. The test precedes the
+    /// charge, so one segment may overshoot, as in Linux. One that would be alone in the network
+    /// always passes (no deadlock on tiny limits).
     pub(crate) fn admits(&mut self, limit: &TsqLimit, asked: Asked) -> bool {
-        let Asked { rate, segment, paced, again, last } = asked;
+        let Asked {
+            rate,
+            segment,
+            paced,
+            again,
+            last,
+        } = asked;
         let factor = match limit {
             TsqLimit::Time(limit) if again => u64::from(limit.retransmission),
             _ => 1,
         };
-        let open = last || limit.at(rate, segment, paced).is_none_or(|limit| self.charged <= limit * factor);
+        let open = last
+            || limit
+                .at(rate, segment, paced)
+                .is_none_or(|limit| self.charged <= limit * factor);
         if !open && !self.throttled {
             self.throttled = true;
             self.throttles += 1;
@@ -217,18 +265,37 @@ mod tests {
     const SEGMENT: Bytes = Bytes::new(1514);
 
     fn asked(mbit: u64, last: bool) -> Asked {
-        Asked { rate: Rate::mbit(mbit), segment: SEGMENT, paced: true, again: false, last }
+        Asked {
+            rate: Rate::mbit(mbit),
+            segment: SEGMENT,
+            paced: true,
+            again: false,
+            last,
+        }
     }
 
     #[test]
     fn limits_of_the_spec() {
-        // spec/tcp.md §3.5: rate >> 10 at 100 and 1000 Mbit/s is 12.2 and 122 KB; below 10 Mbit/s two segments hold.
+        // spec/tcp.md §3.5: rate >> 10 at 100 and 1000 Mbit/s is 12.2 and 122 KB; below 10 Mbit/s
+        // two segments hold.
         let limit = TsqLimit::default();
         assert_eq!(limit.at(Rate::mbit(1), SEGMENT, true), Some(SEGMENT * 2));
-        assert_eq!(limit.at(Rate::mbit(100), SEGMENT, true), Some(Bytes::new(12_207)));
-        assert_eq!(limit.at(Rate::gbit(1), SEGMENT, true), Some(Bytes::new(122_070)));
-        assert_eq!(limit.at(Rate::gbit(10), SEGMENT, true), Some(Bytes::kib(128)));
-        assert_eq!(TsqLimit::millis(4).at(Rate::mbit(100), SEGMENT, true), Some(Bytes::new(4 * 12_207)));
+        assert_eq!(
+            limit.at(Rate::mbit(100), SEGMENT, true),
+            Some(Bytes::new(12_207))
+        );
+        assert_eq!(
+            limit.at(Rate::gbit(1), SEGMENT, true),
+            Some(Bytes::new(122_070))
+        );
+        assert_eq!(
+            limit.at(Rate::gbit(10), SEGMENT, true),
+            Some(Bytes::kib(128))
+        );
+        assert_eq!(
+            TsqLimit::millis(4).at(Rate::mbit(100), SEGMENT, true),
+            Some(Bytes::new(4 * 12_207))
+        );
         assert_eq!(TsqLimit::Off.at(Rate::mbit(1), SEGMENT, true), None);
     }
 
@@ -240,18 +307,33 @@ mod tests {
         while tsq.admits(&limit, asked(10, false)) {
             credits.push(tsq.charge(&limit, len));
         }
-        assert_eq!(credits.len(), 3, "2 segments and the overshoot: Linux holds 9084 bytes per two flows");
+        assert_eq!(
+            credits.len(),
+            3,
+            "2 segments and the overshoot: Linux holds 9084 bytes per two flows"
+        );
         assert!(!tsq.admits(&limit, asked(10, false)));
         assert_eq!(tsq.throttles(), 1);
         assert!(tsq.release(&credits.pop().expect("three were charged")));
-        assert!(!tsq.release(&credits.pop().expect("three were charged")), "already woken");
-        assert!(tsq.release(&credits.pop().expect("three were charged")) || tsq.charged() == Bytes::ZERO);
+        assert!(
+            !tsq.release(&credits.pop().expect("three were charged")),
+            "already woken"
+        );
+        assert!(
+            tsq.release(&credits.pop().expect("three were charged"))
+                || tsq.charged() == Bytes::ZERO
+        );
     }
 
     #[test]
     fn a_lone_segment_always_passes() {
-        let (limit, mut tsq) =
-            (TsqLimit::Time(TimeLimit { clamp: Clamp::Always(Bytes::ZERO), ..TimeLimit::paper_001(1) }), Tsq::default());
+        let (limit, mut tsq) = (
+            TsqLimit::Time(TimeLimit {
+                clamp: Clamp::Always(Bytes::ZERO),
+                ..TimeLimit::paper_001(1)
+            }),
+            Tsq::default(),
+        );
         let _credit = tsq.charge(&limit, NonZeroU32::MIN);
         assert!(!tsq.admits(&limit, asked(1, false)));
         assert!(tsq.admits(&limit, asked(1, true)));
@@ -259,20 +341,44 @@ mod tests {
 
     #[test]
     fn settings_parse_and_print() {
-        for text in ["off", "1ms", "8ms", "linux-3.6", "linux-6.12", "linux-6.12,8ms", "linux-6.16,4ms"] {
+        for text in [
+            "off",
+            "1ms",
+            "8ms",
+            "linux-3.6",
+            "linux-6.12",
+            "linux-6.12,8ms",
+            "linux-6.16,4ms",
+        ] {
             assert_eq!(text.parse::<TsqLimit>().expect("valid").to_string(), text);
         }
-        for text in ["", "1", "0ms", "ms", "1001ms", "-1ms", "linux-6.12,", "linux-6.12,off", "linux-2.6", ",1ms"] {
+        for text in [
+            "",
+            "1",
+            "0ms",
+            "ms",
+            "1001ms",
+            "-1ms",
+            "linux-6.12,",
+            "linux-6.12,off",
+            "linux-2.6",
+            ",1ms",
+        ] {
             assert!(text.parse::<TsqLimit>().is_err(), "{text:?}");
         }
         assert_eq!("paper-001".parse(), Ok(TsqLimit::default()));
         assert_eq!("linux-5.10".parse::<TsqLimit>(), "linux-6.12".parse());
     }
 
-    /// spec/tcp.md §3.4: 128 KiB always, 1 MiB for the unpaced, 4 MiB always; Wi-Fi's pacing shift of 7 is 8 ms.
+    /// spec/tcp.md §3.4: 128 KiB always, 1 MiB for the unpaced, 4 MiB always; Wi-Fi's pacing shift
+    /// of 7 is 8 ms.
     #[test]
     fn clamps_of_the_kernels() {
-        let at = |text: &str, gbit, paced| text.parse::<TsqLimit>().expect("valid").at(Rate::gbit(gbit), SEGMENT, paced);
+        let at = |text: &str, gbit, paced| {
+            text.parse::<TsqLimit>()
+                .expect("valid")
+                .at(Rate::gbit(gbit), SEGMENT, paced)
+        };
         assert_eq!(at("linux-3.6", 40, true), Some(Bytes::kib(128)));
         assert_eq!(at("linux-6.12", 40, true), Some(Bytes::new(4_882_812)));
         assert_eq!(at("linux-6.12", 40, false), Some(Bytes::mib(1)));
@@ -287,7 +393,13 @@ mod tests {
         let len = NonZeroU32::new(1514).expect("not zero");
         let mut held = 0;
         for again in [false, true] {
-            while tsq.admits(&limit, Asked { again, ..asked(10, false) }) {
+            while tsq.admits(
+                &limit,
+                Asked {
+                    again,
+                    ..asked(10, false)
+                },
+            ) {
                 assert_eq!(tsq.charge(&limit, len).bytes(), 2304);
                 held += 1;
             }

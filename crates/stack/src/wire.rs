@@ -1,8 +1,8 @@
-//! Frames to meaning and back, through `smoltcp::wire` where it has the format. The few headers that every packet of a bulk flow has
-//! are read and written here, byte for byte as it would.
+//! Frames to meaning and back, through `smoltcp::wire` where it has the format. The few headers
+//! that every packet of a bulk flow has are read and written here, byte for byte as it would.
 //!
-//! Parsing never trusts a length and never panics; what is wrong comes back as a [`Malformed`] to be counted. Outgoing frames
-//! are written once, in place.
+//! Parsing never trusts a length and never panics; what is wrong comes back as a [`Malformed`] to
+//! be counted. Outgoing frames are written once, in place.
 //!
 //! | module | holds |
 //! |---|---|
@@ -54,7 +54,8 @@ pub(crate) const SACK_BLOCKS: usize = 3;
 pub(crate) const IPV6_MIN_MTU: usize = 1280;
 /// How many routers a packet of ours may pass.
 pub(crate) const HOP_LIMIT: u8 = 64;
-/// What a packet that passed no router still has: nobody off the link can send one (RFC 4861 §3.1, RFC 5082).
+/// What a packet that passed no router still has: nobody off the link can send one (RFC 4861 §3.1,
+/// RFC 5082).
 pub(crate) const MAX_HOP_LIMIT: u8 = 255;
 /// Ethertype of a tagged frame.
 const TAGGED: u16 = 0x8100;
@@ -89,15 +90,32 @@ pub(crate) struct Ends {
 #[derive(Debug)]
 pub(crate) enum Parsed<'a> {
     /// Somebody asks for, or tells, a hardware address.
-    Arp { request: bool, sender_mac: Mac, sender: Ipv4Addr, target: Ipv4Addr },
+    Arp {
+        request: bool,
+        sender_mac: Mac,
+        sender: Ipv4Addr,
+        target: Ipv4Addr,
+    },
     /// A TCP segment.
     Tcp { ends: Ends, segment: Segment<'a> },
     /// A datagram; `packet` begins with its IP header.
-    Udp { ends: Ends, datagram: udp::Datagram<'a>, packet: &'a [u8] },
+    Udp {
+        ends: Ends,
+        datagram: udp::Datagram<'a>,
+        packet: &'a [u8],
+    },
     /// A message about the network.
-    Icmp { ends: Ends, message: icmp::Message<'a> },
-    /// A packet of a protocol that is somebody else's to understand; `packet` begins with its IP header.
-    Transport { ends: Ends, protocol: u8, packet: &'a [u8] },
+    Icmp {
+        ends: Ends,
+        message: icmp::Message<'a>,
+    },
+    /// A packet of a protocol that is somebody else's to understand; `packet` begins with its IP
+    /// header.
+    Transport {
+        ends: Ends,
+        protocol: u8,
+        packet: &'a [u8],
+    },
     /// Part of a packet.
     Fragment,
     /// Well-formed, but nothing we speak.
@@ -105,11 +123,18 @@ pub(crate) enum Parsed<'a> {
 }
 
 /// Reads a frame of our VLAN, with what was done to it before.
-pub(crate) fn parse(frame: &[u8], vlan: Option<u16>, offload: Offload) -> Result<Parsed<'_>, Malformed> {
+pub(crate) fn parse(
+    frame: &[u8],
+    vlan: Option<u16>,
+    offload: Offload,
+) -> Result<Parsed<'_>, Malformed> {
     let ethernet = EthernetFrame::new_checked(frame).map_err(|_| Malformed::Header)?;
-    let (mut ethertype, mut payload, mut tag) = (u16::from(ethernet.ethertype()), ethernet.payload(), None);
+    let (mut ethertype, mut payload, mut tag) =
+        (u16::from(ethernet.ethertype()), ethernet.payload(), None);
     if ethertype == TAGGED {
-        let (header, rest) = payload.split_first_chunk::<VLAN_TAG>().ok_or(Malformed::Header)?;
+        let (header, rest) = payload
+            .split_first_chunk::<VLAN_TAG>()
+            .ok_or(Malformed::Header)?;
         // A tag of VLAN 0 only tells a priority.
         tag = Some(u16::from_be_bytes([header[0], header[1]]) & VLAN_ID).filter(|tag| *tag != 0);
         ethertype = u16::from_be_bytes([header[2], header[3]]);
@@ -126,10 +151,14 @@ pub(crate) fn parse(frame: &[u8], vlan: Option<u16>, offload: Offload) -> Result
     }
 }
 
-/// Reads what nearly every frame is: a whole segment of an open connection, in an IPv4 packet, without tag, and right in everything.
-/// `None` if it is anything else, which is looked at closely.
+/// Reads what nearly every frame is: a whole segment of an open connection, in an IPv4 packet,
+/// without tag, and right in everything. `None` if it is anything else, which is looked at closely.
 #[inline]
-pub(crate) fn parse_plain(frame: &[u8], vlan: Option<u16>, offload: Offload) -> Option<(Ends, Segment<'_>)> {
+pub(crate) fn parse_plain(
+    frame: &[u8],
+    vlan: Option<u16>,
+    offload: Offload,
+) -> Option<(Ends, Segment<'_>)> {
     let (ethernet, packet) = frame.split_first_chunk::<ETHERNET_HEADER>()?;
     if ethernet[12..] != IPV4_ETHERTYPE || vlan.is_some() {
         return None;
@@ -138,7 +167,12 @@ pub(crate) fn parse_plain(frame: &[u8], vlan: Option<u16>, offload: Offload) -> 
     if protocol != tcp::PROTOCOL {
         return None;
     }
-    let segment = tcp::parse_plain(&ends, Ecn::of_tos(ends.tos), offload, &packet[IPV4_HEADER..])?;
+    let segment = tcp::parse_plain(
+        &ends,
+        Ecn::of_tos(ends.tos),
+        offload,
+        &packet[IPV4_HEADER..],
+    )?;
     Some((ends, segment))
 }
 
@@ -172,13 +206,17 @@ impl Addresses {
     /// Writes the link header. Returns the rest of `frame`.
     fn write_link<'a>(&self, frame: &'a mut [u8], ethertype: EthernetProtocol) -> &'a mut [u8] {
         let ethertype = u16::from(ethertype).to_be_bytes();
-        let (link, mut rest) = frame.split_first_chunk_mut::<ETHERNET_HEADER>().expect("a frame holds its headers");
+        let (link, mut rest) = frame
+            .split_first_chunk_mut::<ETHERNET_HEADER>()
+            .expect("a frame holds its headers");
         link[..6].copy_from_slice(&self.destination_mac.0);
         link[6..12].copy_from_slice(&self.source_mac.0);
         link[12..].copy_from_slice(&ethertype);
         if let Some(vlan) = self.vlan {
             link[12..].copy_from_slice(&TAGGED.to_be_bytes());
-            let (tag, behind) = rest.split_first_chunk_mut::<VLAN_TAG>().expect("a frame holds its headers");
+            let (tag, behind) = rest
+                .split_first_chunk_mut::<VLAN_TAG>()
+                .expect("a frame holds its headers");
             tag[..2].copy_from_slice(&(vlan & VLAN_ID).to_be_bytes());
             tag[2..].copy_from_slice(&ethertype);
             rest = behind;
@@ -189,7 +227,11 @@ impl Addresses {
 
 /// Bytes of the network header of packets from or to `address`.
 pub(crate) fn ip_header_len(address: IpAddr) -> usize {
-    if address.is_ipv4() { IPV4_HEADER } else { IPV6_HEADER }
+    if address.is_ipv4() {
+        IPV4_HEADER
+    } else {
+        IPV6_HEADER
+    }
 }
 
 /// Two addresses as `smoltcp` has them, of one family in any case.
@@ -200,12 +242,19 @@ fn network(source: IpAddr, destination: IpAddr) -> (IpAddress, IpAddress) {
     }
 }
 
-/// The sum of the pseudo-header of `len` bytes of `protocol` (RFC 9293 §3.1, RFC 8200 §8.1), not yet folded.
+/// The sum of the pseudo-header of `len` bytes of `protocol` (RFC 9293 §3.1, RFC 8200 §8.1), not
+/// yet folded.
 #[inline]
 fn pseudo_sum(source: IpAddr, destination: IpAddr, protocol: u8, len: usize) -> u64 {
     let of = |address| match address {
         IpAddr::V4(address) => u64::from(Ipv4Addr::to_bits(address)),
-        IpAddr::V6(address) => address.octets().as_chunks().0.iter().map(|word| u64::from(u32::from_be_bytes(*word))).sum(),
+        IpAddr::V6(address) => address
+            .octets()
+            .as_chunks()
+            .0
+            .iter()
+            .map(|word| u64::from(u32::from_be_bytes(*word)))
+            .sum(),
     };
     of(source) + of(destination) + u64::from(protocol) + len as u64
 }

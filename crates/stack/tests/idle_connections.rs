@@ -1,8 +1,12 @@
-//! What an idle connection costs: memory, to the byte, at both ends, after it has carried data both ways and fallen silent.
+//! What an idle connection costs: memory, to the byte, at both ends, after it has carried data both
+//! ways and fallen silent.
 //!
-//! With `--release` or `-- --ignored` there are 100 000 of them, else fewer. `cargo bench -p tautline-benches --bench idle_connections` shows that
-//! they cost packets of others nothing.
-#![expect(unsafe_code, reason = "a counting allocator must implement GlobalAlloc, an unsafe trait")]
+//! With `--release` or `-- --ignored` there are 100 000 of them, else fewer. `cargo bench -p
+//! tautline-benches --bench idle_connections` shows that they cost packets of others nothing.
+#![expect(
+    unsafe_code,
+    reason = "a counting allocator must implement GlobalAlloc, an unsafe trait"
+)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -26,7 +30,8 @@ const PORTS: usize = 4;
 /// Connections opened together.
 const BATCH: usize = 32;
 
-/// The system's allocator. What a thread allocates while it works for one of the hosts is counted as that host's.
+/// The system's allocator. What a thread allocates while it works for one of the hosts is counted
+/// as that host's.
 struct Counting;
 
 thread_local! {
@@ -42,8 +47,8 @@ fn count(bytes: isize) {
     });
 }
 
-// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract. Counting touches
-// const-initialised thread-local cells only: it neither allocates nor unwinds.
+// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract.
+// Counting touches const-initialised thread-local cells only: it neither allocates nor unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
@@ -127,8 +132,12 @@ fn address(side: usize) -> Ipv4Addr {
 }
 
 fn host(side: usize) -> Stack {
-    let config = HostConfig::new([2, 0, 0, 0, 0, 1 + side as u8], side as u64).address(Cidr::new(address(side), 24));
-    let port = Port::new(Pfifo::new(tautline_qdisc::pfifo::Config::default()), Ring::new(Nic::default(), Dql::default()));
+    let config = HostConfig::new([2, 0, 0, 0, 0, 1 + side as u8], side as u64)
+        .address(Cidr::new(address(side), 24));
+    let port = Port::new(
+        Pfifo::new(tautline_qdisc::pfifo::Config::default()),
+        Ring::new(Nic::default(), Dql::default()),
+    );
     let pool = Pool::new((0..512).map(|_| HeapFrame::new()).collect());
     Host::new(config, port, pool, NoTrace)
 }
@@ -188,10 +197,15 @@ fn each_of_a_hundred_thousand_idle_connections_does() {
 }
 
 fn stays_within_its_budget(connections: usize) {
-    let mut rig = Rig { hosts: [host(0), host(1)], now: Instant::from_secs(1), accepted: Vec::new() };
+    let mut rig = Rig {
+        hosts: [host(0), host(1)],
+        now: Instant::from_secs(1),
+        accepted: Vec::new(),
+    };
     let config = Arc::new(TcpConfig::default());
     for port in 0..PORTS {
-        rig.on(1, |host, _| host.listen(5000 + port as u16, config.clone())).expect("the port is free");
+        rig.on(1, |host, _| host.listen(5000 + port as u16, config.clone()))
+            .expect("the port is free");
     }
     let mut clients = Vec::with_capacity(connections);
     let mut buffer = [0; 2048];
@@ -199,32 +213,61 @@ fn stays_within_its_budget(connections: usize) {
     while clients.len() < connections {
         for _ in 0..BATCH {
             let remote = SocketAddr::from((address(1), 5000 + (clients.len() % PORTS) as u16));
-            clients.push(rig.on(0, |host, now| host.connect(remote, config.clone(), now)).expect("a port is free"));
+            clients.push(
+                rig.on(0, |host, now| host.connect(remote, config.clone(), now))
+                    .expect("a port is free"),
+            );
         }
         rig.run_for(Duration::from_millis(1));
         // Every connection has worked: a request and its answer.
         let ends: Vec<_> = [(0, &clients), (1, &rig.accepted)]
             .into_iter()
-            .flat_map(|(side, sockets)| sockets[sockets.len() - BATCH..].iter().map(move |socket| (side, *socket)))
+            .flat_map(|(side, sockets)| {
+                sockets[sockets.len() - BATCH..]
+                    .iter()
+                    .map(move |socket| (side, *socket))
+            })
             .collect();
         for (side, socket) in ends.iter().copied() {
-            assert_eq!(rig.on(side, |host, _| host.send(socket, &[7; 2000])), Ok(2000));
+            assert_eq!(
+                rig.on(side, |host, _| host.send(socket, &[7; 2000])),
+                Ok(2000)
+            );
         }
         rig.run_for(Duration::from_millis(100));
         for (side, socket) in ends {
-            assert_eq!(rig.on(side, |host, _| host.recv(socket, &mut buffer)), Ok(Recv::Data(2000)));
+            assert_eq!(
+                rig.on(side, |host, _| host.recv(socket, &mut buffer)),
+                Ok(Recv::Data(2000))
+            );
         }
         rig.run_for(Duration::from_millis(50));
     }
     rig.run_for(Duration::from_secs(10));
     let each = [0, 1].map(|side| (held(side) - before[side]) as f64 / clients.len() as f64);
-    println!("{} idle connections: {:.0} bytes each where opened, {:.0} where accepted", clients.len(), each[0], each[1]);
-    assert!(each.iter().all(|bytes| *bytes <= BUDGET), "{each:?} bytes a connection");
-    assert!(rig.hosts.iter_mut().all(|host| host.poll(rig.now).is_none()), "idle connections want nothing");
+    println!(
+        "{} idle connections: {:.0} bytes each where opened, {:.0} where accepted",
+        clients.len(),
+        each[0],
+        each[1]
+    );
+    assert!(
+        each.iter().all(|bytes| *bytes <= BUDGET),
+        "{each:?} bytes a connection"
+    );
+    assert!(
+        rig.hosts
+            .iter_mut()
+            .all(|host| host.poll(rig.now).is_none()),
+        "idle connections want nothing"
+    );
     for (side, sockets) in [clients, rig.accepted.clone()].into_iter().enumerate() {
         assert_eq!(rig.hosts[side].buffer_memory(), 0, "nor hold buffers");
-        let alive =
-            sockets.iter().all(|socket| rig.hosts[side].info(*socket).is_some_and(|info| info.state == "ESTABLISHED"));
+        let alive = sockets.iter().all(|socket| {
+            rig.hosts[side]
+                .info(*socket)
+                .is_some_and(|info| info.state == "ESTABLISHED")
+        });
         assert!(alive);
     }
 }

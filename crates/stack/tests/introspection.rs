@@ -1,6 +1,6 @@
-//! What a connection tells of itself: `info()`, the line in the manner of `ss`, and what bytes wait for when the application writes
-//! little: the handshake, Nagle's algorithm, and the application itself. The mechanisms that make much wait are shown in
-//! simulations.
+//! What a connection tells of itself: `info()`, the line in the manner of `ss`, and what bytes wait
+//! for when the application writes little: the handshake, Nagle's algorithm, and the application
+//! itself. The mechanisms that make much wait are shown in simulations.
 
 #[expect(dead_code, reason = "of what tests share, these need little")]
 mod pair;
@@ -13,11 +13,16 @@ use tautline_stack::attribution::{Attribution, Cause};
 use tautline_stack::{LossRecovery, Pacing, TcpConfig, TcpInfo};
 
 fn config() -> TcpConfig {
-    TcpConfig { attribution: true, ..TcpConfig::default() }
+    TcpConfig {
+        attribution: true,
+        ..TcpConfig::default()
+    }
 }
 
 fn attribution(pair: &Pair, socket: SocketId) -> &Attribution {
-    pair.hosts[0].attribution(socket).expect("the connection keeps account")
+    pair.hosts[0]
+        .attribution(socket)
+        .expect("the connection keeps account")
 }
 
 /// Twenty small writes, `gap` apart; what they waited for Nagle's algorithm on average.
@@ -30,14 +35,20 @@ fn small_writes(nagle: bool, gap: Duration) -> (Duration, Duration) {
     pair.run_for(DELAY * 10);
     let found = attribution(&pair, client);
     assert_eq!(found.waits(Cause::Nagle).bytes(), 2000, "every byte counts");
-    (found.waits(Cause::Nagle).mean(), found.stood(Cause::Application))
+    (
+        found.waits(Cause::Nagle).mean(),
+        found.stood(Cause::Application),
+    )
 }
 
 #[test]
 fn small_segments_wait_for_nagle() {
     let millis = Duration::from_millis(1);
     let (waited, _) = small_writes(true, millis);
-    assert!(waited > DELAY / 2 && waited < DELAY * 2, "half a round trip of 10 ms on average: {waited:?}");
+    assert!(
+        waited > DELAY / 2 && waited < DELAY * 2,
+        "half a round trip of 10 ms on average: {waited:?}"
+    );
     assert_eq!(small_writes(false, millis).0, Duration::ZERO);
 }
 
@@ -49,10 +60,13 @@ fn a_quiet_application_is_what_the_connection_waits_for() {
     assert!(busy < Duration::from_millis(150), "{busy:?}");
 }
 
-/// Waits for the host and for the handshake of 100 bytes, written before the connection is open or after.
+/// Waits for the host and for the handshake of 100 bytes, written before the connection is open or
+/// after.
 fn opening(before: bool) -> [Duration; 2] {
     let mut pair = Pair::new(5);
-    pair.hosts[1].listen(PORT, TcpConfig::default()).expect("free");
+    pair.hosts[1]
+        .listen(PORT, TcpConfig::default())
+        .expect("free");
     let client = pair.connect(config());
     if !before {
         pair.run_for(DELAY * 8);
@@ -75,11 +89,21 @@ fn nobody_pays_who_did_not_ask() {
     assert!(pair.hosts[0].attribution(client).is_none());
 }
 
-/// A transfer of 300 000 bytes in which the segment that begins at byte 100 000 or just after is lost once.
+/// A transfer of 300 000 bytes in which the segment that begins at byte 100 000 or just after is
+/// lost once.
 fn lossy_transfer() -> (Pair, SocketId, SocketId) {
     // A probe of the tail would be one more.
-    let loss_recovery = LossRecovery { tail_loss_probe: false, ..LossRecovery::default() };
-    let (mut pair, client, server) = Pair::connected(9, TcpConfig { loss_recovery, ..config() });
+    let loss_recovery = LossRecovery {
+        tail_loss_probe: false,
+        ..LossRecovery::default()
+    };
+    let (mut pair, client, server) = Pair::connected(
+        9,
+        TcpConfig {
+            loss_recovery,
+            ..config()
+        },
+    );
     let mut carried = 0;
     pair.filter = Box::new(move |side, frame| {
         let before = carried;
@@ -87,7 +111,10 @@ fn lossy_transfer() -> (Pair, SocketId, SocketId) {
         !(before <= 100_000 && carried > 100_000)
     });
     let data: Vec<u8> = (0..300_000).map(|i| (i % 251) as u8).collect();
-    assert_eq!(pair.transfer(0, client, server, &data, Duration::from_secs(10)), data);
+    assert_eq!(
+        pair.transfer(0, client, server, &data, Duration::from_secs(10)),
+        data
+    );
     pair.run_for(DELAY * 10);
     (pair, client, server)
 }
@@ -103,25 +130,77 @@ fn the_counters_of_both_ends_agree() {
     assert_eq!(sender.bytes_sent - sender.bytes_retransmitted, 300_000);
     assert_eq!(receiver.bytes_received, 300_000);
     assert_eq!((sender.retransmits, sender.bytes_retransmitted), (1, 1448));
-    assert_eq!(sender.data_segments_out, receiver.data_segments_in + 1, "one was lost");
-    assert_eq!(sender.delivered, sender.data_segments_out - 1 + 1, "the SYN counts, the lost copy does not");
-    assert_eq!((sender.segments_unacked, sender.unsent.get(), sender.lost.get(), sender.sacked.get()), (0, 0, 0, 0));
-    assert_eq!((sender.timestamps, sender.sack, sender.scales), (true, true, Some((7, 7))));
-    assert_eq!((sender.path_mtu.get(), sender.advertised_mss.get(), sender.mss.get()), (1500, 1460, 1448));
-    assert_eq!((receiver.peer_mss.get(), receiver.data_segments_out, receiver.last_sent), (1448, 0, None));
-    assert!(sender.last_sent.is_some_and(|ago| ago > DELAY * 9 && ago < DELAY * 20), "{:?}", sender.last_sent);
+    assert_eq!(
+        sender.data_segments_out,
+        receiver.data_segments_in + 1,
+        "one was lost"
+    );
+    assert_eq!(
+        sender.delivered,
+        sender.data_segments_out - 1 + 1,
+        "the SYN counts, the lost copy does not"
+    );
+    assert_eq!(
+        (
+            sender.segments_unacked,
+            sender.unsent.get(),
+            sender.lost.get(),
+            sender.sacked.get()
+        ),
+        (0, 0, 0, 0)
+    );
+    assert_eq!(
+        (sender.timestamps, sender.sack, sender.scales),
+        (true, true, Some((7, 7)))
+    );
+    assert_eq!(
+        (
+            sender.path_mtu.get(),
+            sender.advertised_mss.get(),
+            sender.mss.get()
+        ),
+        (1500, 1460, 1448)
+    );
+    assert_eq!(
+        (
+            receiver.peer_mss.get(),
+            receiver.data_segments_out,
+            receiver.last_sent
+        ),
+        (1448, 0, None)
+    );
+    assert!(
+        sender
+            .last_sent
+            .is_some_and(|ago| ago > DELAY * 9 && ago < DELAY * 20),
+        "{:?}",
+        sender.last_sent
+    );
     assert!(sender.delivery_rate.is_some());
     let limited = sender.limited.expect("kept");
-    assert!(limited.cwnd + limited.pacer + limited.peer_window + limited.send_buffer + limited.tsq <= limited.busy);
-    assert!(receiver.limited.is_some_and(|limited| limited.busy < DELAY), "it has nothing to send");
+    assert!(
+        limited.cwnd + limited.pacer + limited.peer_window + limited.send_buffer + limited.tsq
+            <= limited.busy
+    );
+    assert!(
+        receiver.limited.is_some_and(|limited| limited.busy < DELAY),
+        "it has nothing to send"
+    );
 }
 
 /// What limits a transfer whose send buffer holds `size` bytes.
 fn through_a_buffer_of(size: u64) -> TcpInfo {
-    let config = TcpConfig { send_buffer: Bytes::new(size), pacing: Pacing::Off, ..config() };
+    let config = TcpConfig {
+        send_buffer: Bytes::new(size),
+        pacing: Pacing::Off,
+        ..config()
+    };
     let (mut pair, client, server) = Pair::connected(3, config);
     let data: Vec<u8> = (0..100_000).map(|i| (i % 251) as u8).collect();
-    assert_eq!(pair.transfer(0, client, server, &data, Duration::from_secs(10)), data);
+    assert_eq!(
+        pair.transfer(0, client, server, &data, Duration::from_secs(10)),
+        data
+    );
     info(&pair, 0, client)
 }
 
@@ -130,10 +209,21 @@ fn a_small_send_buffer_is_what_a_greedy_application_waits_for() {
     let (narrow, wide) = (through_a_buffer_of(8_000), through_a_buffer_of(1 << 20));
     let [narrowed, free] = [&narrow, &wide].map(|info| info.limited.expect("kept"));
     // Less than the initial window every round trip.
-    assert!(narrowed.send_buffer > DELAY * 20 && narrowed.send_buffer > narrowed.busy / 2, "{narrowed:?}");
+    assert!(
+        narrowed.send_buffer > DELAY * 20 && narrowed.send_buffer > narrowed.busy / 2,
+        "{narrowed:?}"
+    );
     assert_eq!(free.send_buffer, Duration::ZERO, "{free:?}");
-    assert!(narrow.ss().to_string().contains(" sndbuf_limited:"), "{}", narrow.ss());
-    assert!(!wide.ss().to_string().contains("sndbuf_limited"), "{}", wide.ss());
+    assert!(
+        narrow.ss().to_string().contains(" sndbuf_limited:"),
+        "{}",
+        narrow.ss()
+    );
+    assert!(
+        !wide.ss().to_string().contains("sndbuf_limited"),
+        "{}",
+        wide.ss()
+    );
 }
 
 #[test]
@@ -155,10 +245,19 @@ fn the_line_reads_as_ss_would_print_it() {
     ] {
         assert!(line.contains(part), "{part:?} is not in {line}");
     }
-    assert!(!line.contains("unacked") && !line.contains("lost:"), "{line}");
+    assert!(
+        !line.contains("unacked") && !line.contains("lost:"),
+        "{line}"
+    );
     let line = info(&pair, 1, server).ss().to_string();
-    assert!(line.contains(" bytes_received:300000 ") && !line.contains("lastsnd"), "{line}");
-    assert!(line.contains(" rcv_rtt:") && line.contains(" rcv_space:"), "{line}");
+    assert!(
+        line.contains(" bytes_received:300000 ") && !line.contains("lastsnd"),
+        "{line}"
+    );
+    assert!(
+        line.contains(" rcv_rtt:") && line.contains(" rcv_space:"),
+        "{line}"
+    );
 }
 
 #[test]
@@ -174,22 +273,43 @@ fn a_recovery_is_told_of_while_it_lasts() {
     for _ in 0..40 {
         pair.run_for(Duration::from_millis(1));
         told = told.or_else(|| {
-            info(&pair, 0, client).reduction.map(|reduction| (reduction, info(&pair, 0, client).ss().to_string()))
+            info(&pair, 0, client)
+                .reduction
+                .map(|reduction| (reduction, info(&pair, 0, client).ss().to_string()))
         });
     }
     let (reduction, line) = told.expect("a recovery");
-    assert!(reduction.delivered <= reduction.divisor && reduction.out.get() > 0, "{reduction:?}");
-    assert!(line.contains(" prr:(delivered:") && line.contains(" phase:Recovery") && line.contains(" unacked:"), "{line}");
+    assert!(
+        reduction.delivered <= reduction.divisor && reduction.out.get() > 0,
+        "{reduction:?}"
+    );
+    assert!(
+        line.contains(" prr:(delivered:")
+            && line.contains(" phase:Recovery")
+            && line.contains(" unacked:"),
+        "{line}"
+    );
 }
 
-/// Fifteen segments at once, and `late` bytes more when the first acknowledgements have come; whether the last delivery rate is the
-/// application's.
+/// Fifteen segments at once, and `late` bytes more when the first acknowledgements have come;
+/// whether the last delivery rate is the application's.
 fn last_rate_is_the_application_s(late: usize) -> bool {
-    let (mut pair, client, _) = Pair::connected(7, TcpConfig { pacing: Pacing::Off, nagle: false, ..config() });
+    let (mut pair, client, _) = Pair::connected(
+        7,
+        TcpConfig {
+            pacing: Pacing::Off,
+            nagle: false,
+            ..config()
+        },
+    );
     pair.hosts[0].send(client, &[1; 15 * 1460]).expect("open");
     pair.run_for(DELAY * 2 + DELAY / 2);
     let info = pair.hosts[0].info(client).expect("open");
-    assert!(info.cwnd.get() > 15 * 1460, "the window is open, and nothing waits: {}", info.cwnd);
+    assert!(
+        info.cwnd.get() > 15 * 1460,
+        "the window is open, and nothing waits: {}",
+        info.cwnd
+    );
     pair.hosts[0].send(client, &vec![1; late]).expect("open");
     pair.run_for(DELAY * 20);
     pair.hosts[0].info(client).expect("open").app_limited

@@ -1,6 +1,10 @@
-//! A bulk transfer allocates nothing per packet in steady state, anywhere on the walk: two hosts with pacing, TSQ, fq_codel and
-//! DQL over a 1 Gbit/s wire, their sockets written and read all along, with and without losses.
-#![expect(unsafe_code, reason = "a counting allocator must implement GlobalAlloc, an unsafe trait")]
+//! A bulk transfer allocates nothing per packet in steady state, anywhere on the walk: two hosts
+//! with pacing, TSQ, fq_codel and DQL over a 1 Gbit/s wire, their sockets written and read all
+//! along, with and without losses.
+#![expect(
+    unsafe_code,
+    reason = "a counting allocator must implement GlobalAlloc, an unsafe trait"
+)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::backtrace::Backtrace;
@@ -12,7 +16,9 @@ use std::time::Duration;
 use tautline_base::{Bytes, Device, Frame, HeapFrame, Instant, Packet, Pool, Received, SocketId};
 use tautline_bql::{Dql, Limit, Port, Ring};
 use tautline_qdisc::{FqCodel, fq_codel};
-use tautline_stack::{Cidr, Event, Host, HostConfig, NoTrace, Recv, TcpConfig, TcpInfo, UdpConfig, UdpRecv};
+use tautline_stack::{
+    Cidr, Event, Host, HostConfig, NoTrace, Recv, TcpConfig, TcpInfo, UdpConfig, UdpRecv,
+};
 
 /// The system's allocator, counting the calls of each thread.
 struct Counting;
@@ -33,8 +39,9 @@ fn count() {
     }
 }
 
-// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract. Counting does not unwind: it
-// touches const-initialised thread-local cells, and borrows one that nobody else holds while an allocation may happen.
+// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract.
+// Counting does not unwind: it touches const-initialised thread-local cells, and borrows one that
+// nobody else holds while an allocation may happen.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
@@ -85,7 +92,9 @@ impl Nic {
         Self {
             ring: VecDeque::with_capacity(RING),
             done: Vec::with_capacity(RING),
-            wire: (0..DELAY).map(|_| Vec::with_capacity(FRAMES_PER_ROUND)).collect(),
+            wire: (0..DELAY)
+                .map(|_| Vec::with_capacity(FRAMES_PER_ROUND))
+                .collect(),
             arrived: VecDeque::with_capacity(frames),
             spare: (0..frames).map(|_| HeapFrame::new()).collect(),
             transmitted: 0,
@@ -93,15 +102,24 @@ impl Nic {
         }
     }
 
-    /// A round passes: what has been on the wire long enough arrives at `peer`, and the line takes more from the ring.
+    /// A round passes: what has been on the wire long enough arrives at `peer`, and the line takes
+    /// more from the ring.
     fn round(&mut self, peer: &mut Self) {
-        let mut leaving = self.wire.pop_front().expect("the wire is as long as the delay");
+        let mut leaving = self
+            .wire
+            .pop_front()
+            .expect("the wire is as long as the delay");
         peer.arrived.extend(leaving.drain(..));
         for _ in 0..FRAMES_PER_ROUND {
-            let Some(packet) = self.ring.pop_front() else { break };
+            let Some(packet) = self.ring.pop_front() else {
+                break;
+            };
             let bytes = packet.bytes();
             self.transmitted += usize::from(bytes.len() > 1000);
-            let lost = bytes.len() > 1000 && self.loses_one_in.is_some_and(|n| self.transmitted.is_multiple_of(n));
+            let lost = bytes.len() > 1000
+                && self
+                    .loses_one_in
+                    .is_some_and(|n| self.transmitted.is_multiple_of(n));
             if !lost {
                 let mut frame = self.spare.pop().expect("as many frames as the wire holds");
                 frame.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
@@ -169,12 +187,27 @@ impl Bulk {
     fn to(remote: IpAddr, loses_one_in: Option<usize>) -> Self {
         // What the bytes wait for is kept account of as well: not even that allocates.
         let (receive_buffer, send_buffer) = (Bytes::kib(512), Bytes::mib(1));
-        let config = TcpConfig { receive_buffer, send_buffer, attribution: true, ..TcpConfig::default() };
+        let config = TcpConfig {
+            receive_buffer,
+            send_buffer,
+            attribution: true,
+            ..TcpConfig::default()
+        };
         let mut hosts = [host(0, loses_one_in), host(1, None)];
         let now = Instant::from_secs(1);
-        hosts[1].listen(PORT, config.clone()).expect("the port is free");
-        let client = hosts[0].connect(SocketAddr::new(remote, PORT), config, now).expect("the address is good");
-        let mut bulk = Self { hosts, client, server: client, now, chunk: vec![0x5a; 64 << 10] };
+        hosts[1]
+            .listen(PORT, config.clone())
+            .expect("the port is free");
+        let client = hosts[0]
+            .connect(SocketAddr::new(remote, PORT), config, now)
+            .expect("the address is good");
+        let mut bulk = Self {
+            hosts,
+            client,
+            server: client,
+            now,
+            chunk: vec![0x5a; 64 << 10],
+        };
         bulk.server = loop {
             bulk.round();
             if let Some(Event::Accepted { socket, .. }) = bulk.hosts[1].next_event() {
@@ -185,7 +218,9 @@ impl Bulk {
     }
 
     fn info(&self) -> TcpInfo {
-        self.hosts[0].info(self.client).expect("the connection lives as long as the rig")
+        self.hosts[0]
+            .info(self.client)
+            .expect("the connection lives as long as the rig")
     }
 
     /// Lets `segments` segments cross.
@@ -209,7 +244,8 @@ impl Bulk {
         b.device_mut().round(a.device_mut());
         while b.receive(self.now) > 0 {}
         while a.receive(self.now) > 0 {}
-        // The receiver's card ends up with the sender's frames: they go back, as a cable has no memory.
+        // The receiver's card ends up with the sender's frames: they go back, as a cable has no
+        // memory.
         let (ours, theirs) = (&mut a.device_mut().spare, &mut b.device_mut().spare);
         while ours.len() < theirs.len() {
             ours.extend(theirs.pop());
@@ -238,7 +274,8 @@ fn host(side: u8, loses_one_in: Option<usize>) -> Host<FqCodel<Packet<HeapFrame>
     Host::new(config, port, pool, NoTrace)
 }
 
-/// The allocations of `segments` further segments after `warm_up` of them; the first one's backtrace.
+/// The allocations of `segments` further segments after `warm_up` of them; the first one's
+/// backtrace.
 fn allocations(bulk: &mut Bulk, warm_up: u64, segments: u64) -> (usize, Option<Backtrace>) {
     bulk.run(warm_up);
     let before = CALLS.get();
@@ -259,7 +296,10 @@ fn a_bulk_transfer_allocates_nothing_in_steady_state() {
     let info = bulk.info();
     assert!(info.tsq_throttles > 100, "TSQ must be at work: {info:?}");
     assert_eq!(info.retransmits, 0, "{info:?}");
-    assert!(bulk.hosts[0].port().ring().limit().limit() > Bytes::ZERO, "so must DQL");
+    assert!(
+        bulk.hosts[0].port().ring().limit().limit() > Bytes::ZERO,
+        "so must DQL"
+    );
 }
 
 #[test]
@@ -286,7 +326,10 @@ fn nor_does_a_transfer_with_losses() {
 fn datagrams(bulk: &mut Bulk, near: SocketId, far: SocketId, rounds: usize) -> usize {
     let (to, mut buffer, mut read) = (SocketAddr::from((address(1), PORT)), [0; 2000], 0);
     for _ in 0..rounds {
-        while bulk.hosts[0].send_to(near, &bulk.chunk[..1400], Some(to)).is_ok() {}
+        while bulk.hosts[0]
+            .send_to(near, &bulk.chunk[..1400], Some(to))
+            .is_ok()
+        {}
         bulk.round();
         while let Ok(UdpRecv::Datagram(_)) = bulk.hosts[1].recv_from(far, &mut buffer) {
             read += 1;
@@ -300,7 +343,11 @@ fn datagrams(bulk: &mut Bulk, near: SocketId, far: SocketId, rounds: usize) -> u
 fn nor_do_datagrams() {
     let mut bulk = Bulk::new(None);
     let bind = |host: &mut Host<_, _>, port| {
-        host.udp_bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)), UdpConfig::default()).expect("free")
+        host.udp_bind(
+            SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
+            UdpConfig::default(),
+        )
+        .expect("free")
     };
     let [a, b] = &mut bulk.hosts;
     let (near, far) = (bind(a, 0), bind(b, PORT));

@@ -1,7 +1,9 @@
-//! Goodput of our TCP over AF_XDP beside raw frames over AF_XDP, on the same veth pair, in the same run: one thread each side.
+//! Goodput of our TCP over AF_XDP beside raw frames over AF_XDP, on the same veth pair, in the same
+//! run: one thread each side.
 //!
-//! The figure of merit is the ratio of the two throughputs (criterion prints bytes on the wire per second for both: a full segment
-//! counts as the 1514 bytes it occupies). Needs root; elsewhere it prints why it does nothing.
+//! The figure of merit is the ratio of the two throughputs (criterion prints bytes on the wire per
+//! second for both: a full segment counts as the 1514 bytes it occupies). Needs root; elsewhere it
+//! prints why it does nothing.
 
 #[path = "../tests/net/mod.rs"]
 mod net;
@@ -48,7 +50,8 @@ fn main() {
     group.finish();
 }
 
-/// Runs `bench` with a function that sends so many iterations' worth of raw frames and waits until that many have arrived.
+/// Runs `bench` with a function that sends so many iterations' worth of raw frames and waits until
+/// that many have arrived.
 fn with_raw(pair: &Pair, bench: impl FnOnce(&mut dyn FnMut(u64) -> Duration)) {
     let (mut device, mut frames) = open(&pair.left);
     let (sink, _transmit) = open(&pair.right);
@@ -99,15 +102,20 @@ fn blast(device: &mut XdpDevice, pool: &mut Pool<UmemFrame>, done: &mut Vec<Pack
     }
 }
 
-/// Runs `bench` with a function that sends so many iterations' worth of data over TCP and waits until it is acknowledged.
+/// Runs `bench` with a function that sends so many iterations' worth of data over TCP and waits
+/// until it is acknowledged.
 fn with_tcp(pair: &Pair, bench: impl FnOnce(&mut dyn FnMut(u64) -> Duration)) {
     let (mut sender, mut receiver) = (host(&pair.left, 1), host(&pair.right, 2));
-    receiver.listen(PORT, TcpConfig::default()).expect("the port is free");
+    receiver
+        .listen(PORT, TcpConfig::default())
+        .expect("the port is free");
     let stop = AtomicBool::new(false);
     let epoch = clock();
     let now = || Instant::from_nanos(epoch.elapsed().as_nanos() as u64);
     let remote = SocketAddrV4::new(pair.right.address, PORT);
-    let socket = sender.connect(remote, TcpConfig::default(), now()).expect("the address is good");
+    let socket = sender
+        .connect(remote, TcpConfig::default(), now())
+        .expect("the address is good");
     let chunk = vec![0x5a; 64 << 10];
     // The SYN counts as acknowledged, too.
     let mut target = 1;
@@ -145,26 +153,43 @@ fn serve(mut host: Stack, stop: &AtomicBool) {
         let wake = host.poll(now);
         if taken == 0 && wake.is_none_or(|wake| wake.at > now) {
             let until = wake.map_or(Duration::from_millis(1), |wake| wake.at - now);
-            wait(host.port().ring().device(), until.min(Duration::from_millis(1)));
+            wait(
+                host.port().ring().device(),
+                until.min(Duration::from_millis(1)),
+            );
         }
     }
 }
 
 fn open(end: &End) -> (XdpDevice, Vec<UmemFrame>) {
-    end.inside(|| XdpDevice::open(end.config())).expect("the pair is ours")
+    end.inside(|| XdpDevice::open(end.config()))
+        .expect("the pair is ours")
 }
 
 fn host(end: &End, seed: u64) -> Stack {
     let (device, frames) = open(end);
-    let mac = end.inside(|| interface_mac(&end.interface)).expect("the interface exists");
+    let mac = end
+        .inside(|| interface_mac(&end.interface))
+        .expect("the interface exists");
     let config = HostConfig::new(mac, seed).address(Cidr::new(end.address, 24));
     let qdisc = FqCodel::new(fq_codel::Config::default()).expect("the default is valid");
-    Host::new(config, Port::new(qdisc, Ring::new(device, Dql::default())), Pool::new(frames), NoTrace)
+    Host::new(
+        config,
+        Port::new(qdisc, Ring::new(device, Dql::default())),
+        Pool::new(frames),
+        NoTrace,
+    )
 }
 
 fn wait(device: &XdpDevice, time: Duration) {
-    let timeout = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
-    let _ = poll(&mut [PollFd::from_borrowed_fd(device.poll_fd(), PollFlags::IN)], Some(&timeout));
+    let timeout = Timespec {
+        tv_sec: 0,
+        tv_nsec: time.subsec_nanos().into(),
+    };
+    let _ = poll(
+        &mut [PollFd::from_borrowed_fd(device.poll_fd(), PollFlags::IN)],
+        Some(&timeout),
+    );
 }
 
 #[expect(clippy::disallowed_methods, reason = "measures real time")]

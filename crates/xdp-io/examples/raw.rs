@@ -1,5 +1,5 @@
-//! Raw frames over AF_XDP: how fast the path is without a protocol. The yardstick for the goodput of a stack on the
-//! same pair.
+//! Raw frames over AF_XDP: how fast the path is without a protocol. The yardstick for the goodput
+//! of a stack on the same pair.
 //!
 //! ```text
 //! raw                                  on a veth pair of its own, in namespaces it makes and removes (root)
@@ -7,7 +7,8 @@
 //!     --seconds 5 --len 1514           how long, and frames of which size
 //!     --mac 02:00:00:00:00:02          to whom on the link: the frames are then whole IP packets, which a kernel between forwards
 //! ```
-//! One thread each side. The last line is JSON: frames and bits received per second, and what was lost on the way.
+//! One thread each side. The last line is JSON: frames and bits received per second, and what was
+//! lost on the way.
 
 #[path = "../tests/net/mod.rs"]
 mod net;
@@ -39,17 +40,36 @@ struct Sent {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let Options { ends, seconds, len, mac } = options()?;
+    let Options {
+        ends,
+        seconds,
+        len,
+        mac,
+    } = options()?;
     if let Some(reason) = net::obstacle() {
         return Err(reason.into());
     }
-    let pair = if ends.is_none() { Some(Pair::new(1)) } else { None };
-    let (from, to) = ends.or_else(|| pair.as_ref().map(|p| (p.left.clone(), p.right.clone()))).expect("one of both");
+    let pair = if ends.is_none() {
+        Some(Pair::new(1))
+    } else {
+        None
+    };
+    let (from, to) = ends
+        .or_else(|| pair.as_ref().map(|p| (p.left.clone(), p.right.clone())))
+        .expect("one of both");
     let stop = AtomicBool::new(false);
     let (sent, received) = std::thread::scope(|scope| {
         let receiver = scope.spawn(|| to.inside(|| receive(to.config(), &stop)));
-        let sender =
-            scope.spawn(|| from.inside(|| send(from.config(), to.address, (len, mac), Duration::from_secs(seconds))));
+        let sender = scope.spawn(|| {
+            from.inside(|| {
+                send(
+                    from.config(),
+                    to.address,
+                    (len, mac),
+                    Duration::from_secs(seconds),
+                )
+            })
+        });
         let sent = sender.join().expect("the sender does not panic");
         stop.store(true, Ordering::Relaxed);
         (sent, receiver.join().expect("the receiver does not panic"))
@@ -65,7 +85,12 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Keeps the ring full for `time`.
-fn send(config: Config, to: Ipv4Addr, (len, mac): (u32, Option<[u8; 6]>), time: Duration) -> Result<Sent, String> {
+fn send(
+    config: Config,
+    to: Ipv4Addr,
+    (len, mac): (u32, Option<[u8; 6]>),
+    time: Duration,
+) -> Result<Sent, String> {
     let (mut device, mut frames) = XdpDevice::open(config).map_err(|error| error.to_string())?;
     eprintln!("sender: {}", device.mode());
     for frame in &mut frames {
@@ -89,7 +114,10 @@ fn send(config: Config, to: Ipv4Addr, (len, mac): (u32, Option<[u8; 6]>), time: 
         }
     }
     let counters = device.statistics().device;
-    Ok(Sent { frames: counters.transmitted, wakes: counters.wakes })
+    Ok(Sent {
+        frames: counters.transmitted,
+        wakes: counters.wakes,
+    })
 }
 
 /// Makes `frame` one for `mac` whose IP header is right: the length of the whole, and a checksum.
@@ -98,7 +126,10 @@ fn make_routable(frame: &mut [u8], mac: [u8; 6]) {
     let len = (frame.len() - 14) as u16;
     frame[16..18].copy_from_slice(&len.to_be_bytes());
     frame[24..26].fill(0);
-    let sum: u32 = frame[14..34].chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
+    let sum: u32 = frame[14..34]
+        .chunks_exact(2)
+        .map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])))
+        .sum();
     let sum = (sum & 0xffff) + (sum >> 16);
     frame[24..26].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
 }
@@ -114,8 +145,14 @@ fn receive(config: Config, stop: &AtomicBool) -> Result<u64, String> {
             idle = false;
         }
         if idle {
-            let millisecond = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-            let _ = poll(&mut [PollFd::from_borrowed_fd(device.poll_fd(), PollFlags::IN)], Some(&millisecond));
+            let millisecond = Timespec {
+                tv_sec: 0,
+                tv_nsec: 1_000_000,
+            };
+            let _ = poll(
+                &mut [PollFd::from_borrowed_fd(device.poll_fd(), PollFlags::IN)],
+                Some(&millisecond),
+            );
         }
     }
     let statistics = device.statistics();
@@ -124,17 +161,27 @@ fn receive(config: Config, stop: &AtomicBool) -> Result<u64, String> {
 }
 
 fn options() -> Result<Options, Box<dyn Error>> {
-    let mut options = Options { ends: None, seconds: 5, len: 1514, mac: None };
+    let mut options = Options {
+        ends: None,
+        seconds: 5,
+        len: 1514,
+        mac: None,
+    };
     let (mut from, mut to) = (None, None);
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
-        let value = arguments.next().ok_or_else(|| format!("{name} needs a value"))?;
+        let value = arguments
+            .next()
+            .ok_or_else(|| format!("{name} needs a value"))?;
         match name.as_str() {
             "--tx" => from = Some(end(&value, 1)?),
             "--rx" => to = Some(end(&value, 2)?),
             "--seconds" => options.seconds = value.parse()?,
             "--len" => options.len = value.parse()?,
-            "--mac" => options.mac = Some(mac(&value).ok_or_else(|| format!("`{value}` is no link address"))?),
+            "--mac" => {
+                options.mac =
+                    Some(mac(&value).ok_or_else(|| format!("`{value}` is no link address"))?)
+            }
             _ => return Err(format!("unknown option {name}").into()),
         }
     }
@@ -150,14 +197,24 @@ fn options() -> Result<Options, Box<dyn Error>> {
 }
 
 fn mac(text: &str) -> Option<[u8; 6]> {
-    let bytes: Option<Vec<u8>> = text.split(':').map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
+    let bytes: Option<Vec<u8>> = text
+        .split(':')
+        .map(|byte| u8::from_str_radix(byte, 16).ok())
+        .collect();
     bytes?.try_into().ok()
 }
 
 fn end(text: &str, host: u8) -> Result<End, String> {
-    let (namespace, interface) = text.split_once('/').ok_or_else(|| format!("`{text}` is not NETNS/IFACE"))?;
+    let (namespace, interface) = text
+        .split_once('/')
+        .ok_or_else(|| format!("`{text}` is not NETNS/IFACE"))?;
     let address = Ipv4Addr::new(10, 77, 0, host);
-    Ok(End { namespace: namespace.into(), interface: interface.into(), address, kernel_address: address })
+    Ok(End {
+        namespace: namespace.into(),
+        interface: interface.into(),
+        address,
+        kernel_address: address,
+    })
 }
 
 #[expect(clippy::disallowed_methods, reason = "measures real time")]

@@ -1,4 +1,5 @@
-//! A small assembler for eBPF (RFC 9669): the instructions our XDP program needs, and jumps to labels.
+//! A small assembler for eBPF (RFC 9669): the instructions our XDP program needs, and jumps to
+//! labels.
 
 /// One eBPF instruction, laid out as the kernel reads it (RFC 9669 §3.1).
 #[repr(C)]
@@ -14,9 +15,13 @@ pub(crate) struct Instruction {
     pub(crate) immediate: i32,
 }
 
-const _: () = assert!(size_of::<Instruction>() == 8, "the kernel reads eight bytes per instruction");
+const _: () = assert!(
+    size_of::<Instruction>() == 8,
+    "the kernel reads eight bytes per instruction"
+);
 
-/// The registers in use: R0 carries results, R1 to R3 arguments (lost by a call), R6 survives calls.
+/// The registers in use: R0 carries results, R1 to R3 arguments (lost by a call), R6 survives
+/// calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Register {
     R0 = 0,
@@ -48,7 +53,8 @@ pub(crate) const JUMP_IF_EQUAL: u8 = 0x16;
 pub(crate) const JUMP_IF_DIFFERENT: u8 = 0x56;
 pub(crate) const CALL: u8 = 0x85;
 pub(crate) const EXIT: u8 = 0x95;
-/// As the source register of [`LOAD_WIDE`]: the constant is the file descriptor of a map (RFC 9669 §5.4).
+/// As the source register of [`LOAD_WIDE`]: the constant is the file descriptor of a map (RFC 9669
+/// §5.4).
 pub(crate) const MAP_BY_FD: u8 = 1;
 
 /// Builds a program. `Label` names the targets of jumps; jumps go forward or back.
@@ -61,12 +67,25 @@ pub(crate) struct Assembler<Label> {
 
 impl<Label: Copy + PartialEq + core::fmt::Debug> Assembler<Label> {
     pub(crate) fn new() -> Self {
-        Self { code: Vec::new(), places: Vec::new(), jumps: Vec::new() }
+        Self {
+            code: Vec::new(),
+            places: Vec::new(),
+            jumps: Vec::new(),
+        }
     }
 
     fn push(&mut self, opcode: u8, destination: u8, source: u8, offset: i16, immediate: i32) {
-        let registers = if cfg!(target_endian = "little") { source << 4 | destination } else { destination << 4 | source };
-        self.code.push(Instruction { opcode, registers, offset, immediate });
+        let registers = if cfg!(target_endian = "little") {
+            source << 4 | destination
+        } else {
+            destination << 4 | source
+        };
+        self.code.push(Instruction {
+            opcode,
+            registers,
+            offset,
+            immediate,
+        });
     }
 
     /// Names the place of the next instruction.
@@ -144,7 +163,8 @@ impl<Label: Copy + PartialEq + core::fmt::Debug> Assembler<Label> {
             let place = self.places.iter().find(|(name, _)| *name == label);
             let (_, target) = place.unwrap_or_else(|| panic!("label {label:?} was never placed"));
             let distance = *target as i64 - at as i64 - 1;
-            self.code[at].offset = i16::try_from(distance).expect("programs here are far shorter than a jump can reach");
+            self.code[at].offset = i16::try_from(distance)
+                .expect("programs here are far shorter than a jump can reach");
         }
         self.code
     }
@@ -174,9 +194,33 @@ mod tests {
         asm.load(Width::Half, Register::R3, Register::R2, 12);
         asm.load_map(Register::R1, 9);
         let code = asm.finish();
-        assert_eq!(code[0], Instruction { opcode: 0x69, registers: 0x23, offset: 12, immediate: 0 });
-        assert_eq!(code[1], Instruction { opcode: 0x18, registers: 0x11, offset: 0, immediate: 9 });
-        assert_eq!(code[2], Instruction { opcode: 0, registers: 0, offset: 0, immediate: 0 });
+        assert_eq!(
+            code[0],
+            Instruction {
+                opcode: 0x69,
+                registers: 0x23,
+                offset: 12,
+                immediate: 0
+            }
+        );
+        assert_eq!(
+            code[1],
+            Instruction {
+                opcode: 0x18,
+                registers: 0x11,
+                offset: 0,
+                immediate: 9
+            }
+        );
+        assert_eq!(
+            code[2],
+            Instruction {
+                opcode: 0,
+                registers: 0,
+                offset: 0,
+                immediate: 0
+            }
+        );
     }
 
     #[test]

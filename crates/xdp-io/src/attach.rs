@@ -1,7 +1,8 @@
 //! [`Attachment`]: our XDP program on an interface, held by a BPF link.
 //!
-//! A link lives as long as a file descriptor of it, so however the process ends, `kill -9` included, the program leaves the
-//! interface with it. Nothing is pinned in a file system, and no bpffs is needed.
+//! A link lives as long as a file descriptor of it, so however the process ends, `kill -9`
+//! included, the program leaves the interface with it. Nothing is pinned in a file system, and no
+//! bpffs is needed.
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
@@ -27,7 +28,8 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Attaches the program to `interface`: the packets to be taken go to the sockets of their queues.
+    /// Attaches the program to `interface`: the packets to be taken go to the sockets of their
+    /// queues.
     ///
     /// Until a queue has a socket its packets stay with the kernel.
     ///
@@ -35,16 +37,25 @@ impl Attachment {
     /// [`OpenError`]; an interface that is busy is tried again for a second.
     pub fn new(interface: &str, take: &Take, driver: Driver) -> Result<Self, OpenError> {
         take.check()?;
-        let index =
-            interface_index(interface).map_err(|_| OpenError::NoSuchInterface { interface: interface.to_owned() })?;
-        let sockets = sys::create_socket_map(MAX_QUEUES).map_err(|error| refused("create a BPF map", error))?;
+        let index = interface_index(interface).map_err(|_| OpenError::NoSuchInterface {
+            interface: interface.to_owned(),
+        })?;
+        let sockets = sys::create_socket_map(MAX_QUEUES)
+            .map_err(|error| refused("create a BPF map", error))?;
         let code = match take {
             Take::Addresses(addresses) => redirect_ours(addresses, sockets.as_raw_fd()),
             Take::Everything => redirect_all(sockets.as_raw_fd()),
         };
-        let program = sys::load_xdp_program(&code).map_err(|(error, _log)| refused("load the XDP program", error))?;
-        let (link, native) = attach(&program, index, driver).map_err(|error| explain(interface, driver, error))?;
-        Ok(Self { interface: interface.to_owned(), native, sockets, link })
+        let program = sys::load_xdp_program(&code)
+            .map_err(|(error, _log)| refused("load the XDP program", error))?;
+        let (link, native) =
+            attach(&program, index, driver).map_err(|error| explain(interface, driver, error))?;
+        Ok(Self {
+            interface: interface.to_owned(),
+            native,
+            sockets,
+            link,
+        })
     }
 
     /// The interface.
@@ -60,7 +71,10 @@ impl Attachment {
     /// Sends `queue`'s packets to `socket`.
     pub(crate) fn serve(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), OpenError> {
         sys::set_socket(&self.sockets, queue, socket).map_err(|error| match error {
-            Errno::TOOBIG => OpenError::NoSuchQueue { interface: self.interface.clone(), queue },
+            Errno::TOOBIG => OpenError::NoSuchQueue {
+                interface: self.interface.clone(),
+                queue,
+            },
             error => refused("enter the socket into the BPF map", error),
         })
     }
@@ -68,8 +82,8 @@ impl Attachment {
 
 impl Drop for Attachment {
     fn drop(&mut self) {
-        // Closing the link would do, but later if a process that is just being forked holds a copy. It fails where the
-        // interface is already gone, and the program with it.
+        // Closing the link would do, but later if a process that is just being forked holds a copy.
+        // It fails where the interface is already gone, and the program with it.
         let _ = sys::detach(&self.link);
     }
 }
@@ -88,7 +102,10 @@ fn attach(program: &OwnedFd, index: u32, driver: Driver) -> Result<(OwnedFd, boo
 
 fn refused(doing: &'static str, error: Errno) -> OpenError {
     match error {
-        Errno::PERM | Errno::ACCESS => OpenError::NoPermission { doing, capability: "CAP_BPF and CAP_NET_ADMIN" },
+        Errno::PERM | Errno::ACCESS => OpenError::NoPermission {
+            doing,
+            capability: "CAP_BPF and CAP_NET_ADMIN",
+        },
         Errno::INVAL | Errno::NOSYS => OpenError::NoAfXdp,
         error => OpenError::os(doing, error),
     }
@@ -97,12 +114,20 @@ fn refused(doing: &'static str, error: Errno) -> OpenError {
 fn explain(interface: &str, driver: Driver, error: Errno) -> OpenError {
     let interface = interface.to_owned();
     match error {
-        Errno::BUSY | Errno::EXIST => OpenError::Busy { interface, waited: retry::PATIENCE },
+        Errno::BUSY | Errno::EXIST => OpenError::Busy {
+            interface,
+            waited: retry::PATIENCE,
+        },
         Errno::RANGE => OpenError::PeerMtu { interface },
-        Errno::OPNOTSUPP if driver == Driver::Native => {
-            OpenError::Unsupported { interface, what: "native XDP", instead: "Driver::Auto or Driver::Skb" }
-        }
-        Errno::PERM => OpenError::NoPermission { doing: "attach the XDP program", capability: "CAP_NET_ADMIN" },
+        Errno::OPNOTSUPP if driver == Driver::Native => OpenError::Unsupported {
+            interface,
+            what: "native XDP",
+            instead: "Driver::Auto or Driver::Skb",
+        },
+        Errno::PERM => OpenError::NoPermission {
+            doing: "attach the XDP program",
+            capability: "CAP_NET_ADMIN",
+        },
         error => OpenError::os("attach the XDP program", error),
     }
 }

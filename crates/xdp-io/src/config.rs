@@ -48,10 +48,11 @@ impl Default for Config {
 /// Which of an interface's packets come to the AF_XDP sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Take {
-    /// The packets to these addresses, and the ARP requests and neighbour solicitations for them; at least one: what an end host
-    /// wants.
+    /// The packets to these addresses, and the ARP requests and neighbour solicitations for them;
+    /// at least one: what an end host wants.
     Addresses(Vec<IpAddr>),
-    /// Everything: what a bump in the wire wants. The kernel hears nothing on this interface any more.
+    /// Everything: what a bump in the wire wants. The kernel hears nothing on this interface any
+    /// more.
     Everything,
 }
 
@@ -63,7 +64,8 @@ pub enum Bind {
     Auto,
     /// The kernel copies each packet. Works with every driver.
     Copy,
-    /// The driver uses the UMEM directly; an error where it cannot. Unverified: no hardware with it was at hand.
+    /// The driver uses the UMEM directly; an error where it cannot. Unverified: no hardware with it
+    /// was at hand.
     ZeroCopy,
 }
 
@@ -90,7 +92,11 @@ pub struct Mode {
 
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hook = if self.native { "native driver mode" } else { "generic (SKB) mode" };
+        let hook = if self.native {
+            "native driver mode"
+        } else {
+            "generic (SKB) mode"
+        };
         let copies = if self.zero_copy { "zero copy" } else { "copy" };
         write!(f, "{hook}, {copies}")
     }
@@ -111,13 +117,21 @@ impl Take {
     /// The XDP program compares with every address in turn, so their number is limited.
     pub(crate) fn check(&self) -> Result<(), OpenError> {
         let problem = match self {
-            Self::Addresses(none) if none.is_empty() => "names no address of ours, so nothing could be received".to_owned(),
+            Self::Addresses(none) if none.is_empty() => {
+                "names no address of ours, so nothing could be received".to_owned()
+            }
             Self::Addresses(many) if many.len() > MAX_ADDRESSES => {
-                format!("holds {} addresses, at most {MAX_ADDRESSES} fit the XDP program", many.len())
+                format!(
+                    "holds {} addresses, at most {MAX_ADDRESSES} fit the XDP program",
+                    many.len()
+                )
             }
             Self::Addresses(_) | Self::Everything => return Ok(()),
         };
-        Err(OpenError::Config { parameter: "addresses", problem })
+        Err(OpenError::Config {
+            parameter: "addresses",
+            problem,
+        })
     }
 }
 
@@ -126,7 +140,10 @@ fn check_frames(parameter: &'static str, frames: u32) -> Result<(), OpenError> {
     if (1..=1 << 20).contains(&frames) {
         return Ok(());
     }
-    Err(OpenError::Config { parameter, problem: format!("is {frames}, must be 1 to {}", 1 << 20) })
+    Err(OpenError::Config {
+        parameter,
+        problem: format!("is {frames}, must be 1 to {}", 1 << 20),
+    })
 }
 
 /// The kernel masks ring positions, so a ring holds a power of two.
@@ -134,7 +151,10 @@ fn check_ring(parameter: &'static str, entries: u32) -> Result<(), OpenError> {
     if entries.is_power_of_two() && entries <= 1 << 20 {
         return Ok(());
     }
-    Err(OpenError::Config { parameter, problem: format!("is {entries}, must be a power of two up to {}", 1 << 20) })
+    Err(OpenError::Config {
+        parameter,
+        problem: format!("is {entries}, must be a power of two up to {}", 1 << 20),
+    })
 }
 
 #[cfg(test)]
@@ -142,7 +162,10 @@ mod tests {
     use super::*;
 
     fn config() -> Config {
-        Config { take: Take::Addresses(vec![IpAddr::from([10, 7, 0, 1])]), ..Config::default() }
+        Config {
+            take: Take::Addresses(vec![IpAddr::from([10, 7, 0, 1])]),
+            ..Config::default()
+        }
     }
 
     fn refused(config: Config) -> &'static str {
@@ -157,12 +180,39 @@ mod tests {
         assert!(config().check().is_ok());
         assert_eq!(refused(Config::default()), "addresses");
         assert_eq!(
-            refused(Config { take: Take::Addresses(vec![IpAddr::from([127, 0, 0, 1]); MAX_ADDRESSES + 1]), ..config() }),
+            refused(Config {
+                take: Take::Addresses(vec![IpAddr::from([127, 0, 0, 1]); MAX_ADDRESSES + 1]),
+                ..config()
+            }),
             "addresses"
         );
-        assert_eq!(refused(Config { transmit_frames: 0, ..config() }), "transmit_frames");
-        assert_eq!(refused(Config { receive_frames: u32::MAX, ..config() }), "receive_frames");
-        assert_eq!(refused(Config { transmit_ring: 0, ..config() }), "transmit_ring");
-        assert_eq!(refused(Config { receive_ring: 1000, ..config() }), "receive_ring");
+        assert_eq!(
+            refused(Config {
+                transmit_frames: 0,
+                ..config()
+            }),
+            "transmit_frames"
+        );
+        assert_eq!(
+            refused(Config {
+                receive_frames: u32::MAX,
+                ..config()
+            }),
+            "receive_frames"
+        );
+        assert_eq!(
+            refused(Config {
+                transmit_ring: 0,
+                ..config()
+            }),
+            "transmit_ring"
+        );
+        assert_eq!(
+            refused(Config {
+                receive_ring: 1000,
+                ..config()
+            }),
+            "receive_ring"
+        );
     }
 }

@@ -35,8 +35,9 @@ const RESET_PAUSE: Duration = Duration::from_millis(1);
 
 /// An AF_XDP socket on one queue, with its rings and its UMEM.
 ///
-/// Packets travel in frames of this device; [`put`](Device::put) panics on any other. Dropping the device detaches its XDP
-/// program at once; the queue itself is free again when the frames are gone too.
+/// Packets travel in frames of this device; [`put`](Device::put) panics on any other. Dropping the
+/// device detaches its XDP program at once; the queue itself is free again when the frames are gone
+/// too.
 #[derive(Debug)]
 pub struct XdpDevice {
     // Dropped first: the kernel gets its traffic back before the socket closes.
@@ -64,27 +65,44 @@ impl XdpDevice {
         Self::open_on(Arc::new(attachment), config)
     }
 
-    /// As [`open`](Self::open), for a further queue of an interface that has its program: one attachment serves them all.
-    /// `config.take` and `config.driver` were settled when it was made and are not read.
+    /// As [`open`](Self::open), for a further queue of an interface that has its program: one
+    /// attachment serves them all. `config.take` and `config.driver` were settled when it was made
+    /// and are not read.
     ///
     /// # Errors
     /// [`OpenError`]; also if `config.interface` is not the attachment's.
-    pub fn open_on(attachment: Arc<Attachment>, config: Config) -> Result<(Self, Vec<UmemFrame>), OpenError> {
+    pub fn open_on(
+        attachment: Arc<Attachment>,
+        config: Config,
+    ) -> Result<(Self, Vec<UmemFrame>), OpenError> {
         config.check()?;
         if config.interface != attachment.interface() {
-            let problem = format!("is `{}`, the attachment is on `{}`", config.interface, attachment.interface());
-            return Err(OpenError::Config { parameter: "interface", problem });
+            let problem = format!(
+                "is `{}`, the attachment is on `{}`",
+                config.interface,
+                attachment.interface()
+            );
+            return Err(OpenError::Config {
+                parameter: "interface",
+                problem,
+            });
         }
         let mtu = fitting_mtu(&config.interface)?;
         let (umem, mut frames) = register_umem(&config)?;
         let socket = bind_patiently(&umem, &config, attachment.native())?;
         let mut rings = Rings::new(socket, umem);
         let to_receive = frames.split_off(config.transmit_frames as usize);
-        to_receive.into_iter().for_each(|frame| rings.recycle(frame));
+        to_receive
+            .into_iter()
+            .for_each(|frame| rings.recycle(frame));
         rings.refill();
         attachment.serve(config.queue, rings.fd())?;
-        let mode = Mode { native: attachment.native(), zero_copy: is_zero_copy(rings.fd()) };
-        // Kernels before 6.17 do not know the option and send 32 packets a wake; the doorbell copes with either.
+        let mode = Mode {
+            native: attachment.native(),
+            zero_copy: is_zero_copy(rings.fd()),
+        };
+        // Kernels before 6.17 do not know the option and send 32 packets a wake; the doorbell copes
+        // with either.
         let _ = sys::set_wake_budget(rings.fd(), WAKE_BUDGET.min(config.transmit_ring));
         let device = Self {
             _attachment: attachment,
@@ -103,34 +121,44 @@ impl XdpDevice {
         self.mode
     }
 
-    /// The socket, for `poll(2)`: readable when frames were received. An error condition on it is explained by
-    /// [`failure`](Self::failure).
+    /// The socket, for `poll(2)`: readable when frames were received. An error condition on it is
+    /// explained by [`failure`](Self::failure).
     pub fn poll_fd(&self) -> BorrowedFd<'_> {
         self.rings.fd()
     }
 
-    /// Why the device does not send, if it does not. Asks the kernel (one system call) unless the last doorbell knows.
+    /// Why the device does not send, if it does not. Asks the kernel (one system call) unless the
+    /// last doorbell knows.
     pub fn failure(&mut self) -> Option<Failure> {
         if self.failure.is_none()
             && let Ok(Err(error)) = sockopt::socket_error(self.rings.fd())
         {
             // A socket reports an error of its own only when its interface goes away.
-            self.failure = Some(if error == Errno::NETDOWN { Failure::Removed } else { failure_of(error) });
+            self.failure = Some(if error == Errno::NETDOWN {
+                Failure::Removed
+            } else {
+                failure_of(error)
+            });
         }
         self.failure
     }
 
     /// What the device and the kernel counted. One system call.
     pub fn statistics(&self) -> Statistics {
-        let kernel = sockopt::xdp_statistics(self.rings.fd()).ok().map(|s| Kernel {
-            receive_dropped: s.rx_dropped,
-            receive_ring_full: s.rx_ring_full.unwrap_or(0),
-            fill_ring_empty: s.rx_fill_ring_empty_descs.unwrap_or(0),
-            fill_invalid: s.rx_invalid_descs,
-            transmit_invalid: s.tx_invalid_descs,
-            transmit_ring_empty: s.tx_ring_empty_descs.unwrap_or(0),
-        });
-        Statistics { device: self.rings.counters, kernel }
+        let kernel = sockopt::xdp_statistics(self.rings.fd())
+            .ok()
+            .map(|s| Kernel {
+                receive_dropped: s.rx_dropped,
+                receive_ring_full: s.rx_ring_full.unwrap_or(0),
+                fill_ring_empty: s.rx_fill_ring_empty_descs.unwrap_or(0),
+                fill_invalid: s.rx_invalid_descs,
+                transmit_invalid: s.tx_invalid_descs,
+                transmit_ring_empty: s.tx_ring_empty_descs.unwrap_or(0),
+            });
+        Statistics {
+            device: self.rings.counters,
+            kernel,
+        }
     }
 
     /// Wakes the kernel for what is in the transmit ring, if it sleeps.
@@ -139,7 +167,12 @@ impl XdpDevice {
             self.doorbell.silence();
             return;
         }
-        let Self { rings, doorbell, failure, .. } = self;
+        let Self {
+            rings,
+            doorbell,
+            failure,
+            ..
+        } = self;
         *failure = doorbell.ring(|| rings.wake()).err().map(failure_of);
         rings.counters.unfinished += u64::from(doorbell.unfinished());
     }
@@ -186,15 +219,18 @@ impl Device for XdpDevice {
     }
 
     fn receive(&mut self, _now: Instant) -> Option<Received<UmemFrame>> {
-        self.rings.receive().map(|(frame, start, len)| Received::new(frame, start, len))
+        self.rings
+            .receive()
+            .map(|(frame, start, len)| Received::new(frame, start, len))
     }
 
     fn recycle(&mut self, frame: UmemFrame) {
         self.rings.recycle(frame);
     }
 
-    /// Waits up to 20 ms for the kernel to give packets back. Those it keeps longer are given up all the same; there is
-    /// then no [`room`](Device::room) until it has let go of them, so that no chunk is sent twice.
+    /// Waits up to 20 ms for the kernel to give packets back. Those it keeps longer are given up
+    /// all the same; there is then no [`room`](Device::room) until it has let go of them, so that
+    /// no chunk is sent twice.
     fn reset(&mut self, lost: &mut Vec<Packet<UmemFrame>>) {
         lost.append(&mut self.runts);
         self.rings.unstage(lost);
@@ -222,7 +258,11 @@ fn fitting_mtu(interface: &str) -> Result<usize, OpenError> {
     let interface = interface.to_owned();
     match interface_mtu(&interface) {
         Ok(mtu) if mtu <= LIMIT => Ok(mtu),
-        Ok(mtu) => Err(OpenError::FrameTooSmall { interface, mtu, limit: LIMIT }),
+        Ok(mtu) => Err(OpenError::FrameTooSmall {
+            interface,
+            mtu,
+            limit: LIMIT,
+        }),
         Err(_) => Err(OpenError::NoSuchInterface { interface }),
     }
 }
@@ -239,11 +279,19 @@ fn register_umem(config: &Config) -> Result<(Umem, Vec<UmemFrame>), OpenError> {
 
 fn umem_error(error: &UmemCreateError, needed: u64) -> OpenError {
     const DOING: &str = "register packet memory with the kernel";
-    let cause = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+    let cause = error
+        .source()
+        .and_then(|source| source.downcast_ref::<std::io::Error>());
     match cause.and_then(Errno::from_io_error).unwrap_or(Errno::IO) {
-        Errno::PERM | Errno::ACCESS => OpenError::NoPermission { doing: "open an AF_XDP socket", capability: "CAP_NET_RAW" },
+        Errno::PERM | Errno::ACCESS => OpenError::NoPermission {
+            doing: "open an AF_XDP socket",
+            capability: "CAP_NET_RAW",
+        },
         Errno::AFNOSUPPORT => OpenError::NoAfXdp,
-        Errno::NOBUFS => OpenError::MemoryLock { needed, limit: memlock::limit() },
+        Errno::NOBUFS => OpenError::MemoryLock {
+            needed,
+            limit: memlock::limit(),
+        },
         error => OpenError::os(DOING, error),
     }
 }
@@ -268,21 +316,36 @@ fn bind_patiently(umem: &Umem, config: &Config, native: bool) -> Result<BoundSoc
 fn bind_error(config: &Config, error: Errno) -> OpenError {
     let interface = config.interface.clone();
     match error {
-        Errno::BUSY => OpenError::Busy { interface, waited: retry::PATIENCE },
-        Errno::INVAL => OpenError::NoSuchQueue { interface, queue: config.queue },
+        Errno::BUSY => OpenError::Busy {
+            interface,
+            waited: retry::PATIENCE,
+        },
+        Errno::INVAL => OpenError::NoSuchQueue {
+            interface,
+            queue: config.queue,
+        },
         Errno::NETDOWN => OpenError::InterfaceDown { interface },
         Errno::NODEV => OpenError::NoSuchInterface { interface },
-        Errno::OPNOTSUPP => OpenError::Unsupported { interface, what: "zero copy", instead: "Bind::Auto or Bind::Copy" },
-        Errno::PERM => OpenError::NoPermission { doing: "bind an AF_XDP socket", capability: "CAP_NET_RAW" },
+        Errno::OPNOTSUPP => OpenError::Unsupported {
+            interface,
+            what: "zero copy",
+            instead: "Bind::Auto or Bind::Copy",
+        },
+        Errno::PERM => OpenError::NoPermission {
+            doing: "bind an AF_XDP socket",
+            capability: "CAP_NET_RAW",
+        },
         error => OpenError::os("bind the AF_XDP socket", error),
     }
 }
 
 fn is_zero_copy(socket: BorrowedFd<'_>) -> bool {
-    sockopt::xdp_options(socket).is_ok_and(|options| options.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY))
+    sockopt::xdp_options(socket)
+        .is_ok_and(|options| options.contains(XdpOptionsFlags::XDP_OPTIONS_ZEROCOPY))
 }
 
-/// A send that failed for good: ENXIO is an unbound socket, which only the removal of its interface causes.
+/// A send that failed for good: ENXIO is an unbound socket, which only the removal of its interface
+/// causes.
 fn failure_of(error: Errno) -> Failure {
     match error {
         Errno::NETDOWN => Failure::LinkDown,

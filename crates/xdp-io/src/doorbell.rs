@@ -1,8 +1,9 @@
 //! When to wake the kernel's sender, and for how long.
 //!
-//! A copying socket sends only while the process is inside `sendto`, a limited number of packets a call; EAGAIN then means
-//! either "more are pending" or "no room below". The first asks for another call at once, the second for one later. A burst
-//! that could not be finished is remembered and continued at the next reap or doorbell.
+//! A copying socket sends only while the process is inside `sendto`, a limited number of packets a
+//! call; EAGAIN then means either "more are pending" or "no room below". The first asks for another
+//! call at once, the second for one later. A burst that could not be finished is remembered and
+//! continued at the next reap or doorbell.
 
 /// What one wake achieved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +23,8 @@ pub(crate) struct Doorbell {
 }
 
 impl Doorbell {
-    /// Wakes per burst: enough for a full ring of 2048 at 32 packets a wake, and a limit to the time spent here.
+    /// Wakes per burst: enough for a full ring of 2048 at 32 packets a wake, and a limit to the
+    /// time spent here.
     const LIMIT: usize = 64;
 
     /// A burst is waiting to be continued.
@@ -63,7 +65,10 @@ mod tests {
         let mut calls = 0;
         let result = doorbell.ring(|| {
             calls += 1;
-            answers.get(calls - 1).copied().unwrap_or(Ok(Wake::Progress))
+            answers
+                .get(calls - 1)
+                .copied()
+                .unwrap_or(Ok(Wake::Progress))
         });
         (result, calls)
     }
@@ -79,7 +84,10 @@ mod tests {
     #[test]
     fn a_blocked_burst_is_remembered_and_continued() {
         let mut doorbell = Doorbell::default();
-        assert_eq!(ring(&mut doorbell, &[Ok(Wake::Progress), Ok(Wake::Blocked)]), (Ok(()), 2));
+        assert_eq!(
+            ring(&mut doorbell, &[Ok(Wake::Progress), Ok(Wake::Blocked)]),
+            (Ok(()), 2)
+        );
         assert!(doorbell.unfinished());
         assert_eq!(ring(&mut doorbell, &[Ok(Wake::Done)]), (Ok(()), 1));
         assert!(!doorbell.unfinished());

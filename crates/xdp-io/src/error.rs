@@ -1,4 +1,5 @@
-//! [`OpenError`]: why a device could not be opened and what to do about it. [`Failure`]: why an open one stopped sending.
+//! [`OpenError`]: why a device could not be opened and what to do about it. [`Failure`]: why an
+//! open one stopped sending.
 
 use std::io;
 use std::time::Duration;
@@ -16,13 +17,17 @@ pub enum OpenError {
         problem: String,
     },
     /// The interface does not exist in this network namespace.
-    #[error("no interface `{interface}` in this network namespace: `ip -br link` lists those there are")]
+    #[error(
+        "no interface `{interface}` in this network namespace: `ip -br link` lists those there are"
+    )]
     NoSuchInterface {
         /// The name asked for.
         interface: String,
     },
     /// The interface has no such queue.
-    #[error("`{interface}` has no queue {queue} that AF_XDP can use: `ethtool -l {interface}` lists them")]
+    #[error(
+        "`{interface}` has no queue {queue} that AF_XDP can use: `ethtool -l {interface}` lists them"
+    )]
     NoSuchQueue {
         /// The interface.
         interface: String,
@@ -72,7 +77,9 @@ pub enum OpenError {
     #[error("this kernel has no AF_XDP: it needs Linux 5.9 or later with CONFIG_XDP_SOCKETS=y")]
     NoAfXdp,
     /// A packet of the interface's size would not fit a frame.
-    #[error("`{interface}` has an MTU of {mtu}, frames hold {limit}: `ip link set {interface} mtu {limit}`")]
+    #[error(
+        "`{interface}` has an MTU of {mtu}, frames hold {limit}: `ip link set {interface} mtu {limit}`"
+    )]
     FrameTooSmall {
         /// The interface.
         interface: String,
@@ -82,7 +89,9 @@ pub enum OpenError {
         limit: usize,
     },
     /// The other end of a veth pair may send packets that native XDP cannot take.
-    #[error("the peer of `{interface}` has too large an MTU for native XDP: set 1500 at both ends, or ask for Driver::Skb")]
+    #[error(
+        "the peer of `{interface}` has too large an MTU for native XDP: set 1500 at both ends, or ask for Driver::Skb"
+    )]
     PeerMtu {
         /// The interface.
         interface: String,
@@ -110,7 +119,10 @@ pub enum OpenError {
 impl OpenError {
     /// The plain case: the kernel's answer as it is.
     pub(crate) fn os(doing: &'static str, source: impl Into<io::Error>) -> Self {
-        Self::Os { doing, source: source.into() }
+        Self::Os {
+            doing,
+            source: source.into(),
+        }
     }
 }
 

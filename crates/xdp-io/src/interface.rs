@@ -1,6 +1,7 @@
 //! What must be known of an interface before a socket is bound to it.
 //!
-//! Asked of the kernel through a socket rather than `/sys`, which shows the namespace it was mounted in, not ours.
+//! Asked of the kernel through a socket rather than `/sys`, which shows the namespace it was
+//! mounted in, not ours.
 
 use std::ffi::CString;
 use std::io;
@@ -25,8 +26,9 @@ pub fn interface_mtu(name: &str) -> io::Result<usize> {
     Ok(sys::interface_mtu(&c_name(name)?)?)
 }
 
-/// On how many queues `name` receives. A device serves one; what arrives on a queue without a device stays with the
-/// kernel, so all should be served, or their number reduced (`ethtool -L`). One if the driver does not say.
+/// On how many queues `name` receives. A device serves one; what arrives on a queue without a
+/// device stays with the kernel, so all should be served, or their number reduced (`ethtool -L`).
+/// One if the driver does not say.
 ///
 /// # Errors
 /// The kernel's, `ENODEV` if there is no such interface.
@@ -60,7 +62,12 @@ mod tests {
 
     #[test]
     fn impossible_names_are_missing_interfaces() {
-        for name in ["", "a\0b", "longer-than-an-interface-name-may-be", "tl-no-such-if"] {
+        for name in [
+            "",
+            "a\0b",
+            "longer-than-an-interface-name-may-be",
+            "tl-no-such-if",
+        ] {
             let error = interface_mtu(name).expect_err("no such interface");
             assert_eq!(error.raw_os_error(), Some(libc::ENODEV), "{name:?}");
         }

@@ -1,8 +1,9 @@
-//! AF_XDP devices: a UMEM whose frames are handed out once, four rings, and an XDP program that takes only our own traffic.
+//! AF_XDP devices: a UMEM whose frames are handed out once, four rings, and an XDP program that
+//! takes only our own traffic.
 //!
-//! [`XdpDevice`] implements [`tautline_base::Device`], so a host drives it like any other ring. `unsafe` lives in three
-//! modules and nowhere else: `umem` (memory), `rings` (what the kernel shares with us) and `sys` (system calls that
-//! have no safe wrapper elsewhere).
+//! [`XdpDevice`] implements [`tautline_base::Device`], so a host drives it like any other ring.
+//! `unsafe` lives in three modules and nowhere else: `umem` (memory), `rings` (what the kernel
+//! shares with us) and `sys` (system calls that have no safe wrapper elsewhere).
 //!
 //! | module | holds |
 //! |---|---|

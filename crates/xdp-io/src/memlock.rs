@@ -2,17 +2,27 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the limit of this process to hold `needed` more bytes if it is lower and may be raised. A refusal shows
-/// later, when the kernel counts; privileged processes are not counted at all.
+/// Raises the limit of this process to hold `needed` more bytes if it is lower and may be raised. A
+/// refusal shows later, when the kernel counts; privileged processes are not counted at all.
 pub(crate) fn raise(needed: u64) {
     let Rlimit { current, maximum } = getrlimit(Resource::Memlock);
     if current.is_none_or(|limit| limit >= needed) {
         return;
     }
-    let unlimited = Rlimit { current: None, maximum: None };
+    let unlimited = Rlimit {
+        current: None,
+        maximum: None,
+    };
     if setrlimit(Resource::Memlock, unlimited).is_err() {
-        // Without CAP_SYS_RESOURCE only the soft limit may rise, as far as the hard one; failing that changes nothing.
-        let _ = setrlimit(Resource::Memlock, Rlimit { current: maximum, maximum });
+        // Without CAP_SYS_RESOURCE only the soft limit may rise, as far as the hard one; failing
+        // that changes nothing.
+        let _ = setrlimit(
+            Resource::Memlock,
+            Rlimit {
+                current: maximum,
+                maximum,
+            },
+        );
     }
 }
 

@@ -1,8 +1,9 @@
 //! Who holds each chunk of the UMEM: the caller, the fill ring, or the transmit ring.
 //!
-//! The kernel names chunks by address. An address that is outside the UMEM, or names a chunk the kernel was not lent
-//! for this purpose, is refused here, so a duplicate or bogus descriptor can never make two owners of one chunk.
-//! Whoever holds a chunk holds its linear frame; the table holds the frames of all chunks that are with the kernel.
+//! The kernel names chunks by address. An address that is outside the UMEM, or names a chunk the
+//! kernel was not lent for this purpose, is refused here, so a duplicate or bogus descriptor can
+//! never make two owners of one chunk. Whoever holds a chunk holds its linear frame; the table
+//! holds the frames of all chunks that are with the kernel.
 
 use tautline_base::{Frame, Packet};
 
@@ -23,7 +24,8 @@ impl Layout {
         usize::try_from(address / self.chunk).unwrap_or(usize::MAX)
     }
 
-    /// Where in its frame `len` bytes at `address` begin; `None` if they do not lie within the frame.
+    /// Where in its frame `len` bytes at `address` begin; `None` if they do not lie within the
+    /// frame.
     fn start(self, address: u64, len: u64) -> Option<u32> {
         let start = (address % self.chunk).checked_sub(self.frame_at)?;
         let end = start.checked_add(len)?;
@@ -77,8 +79,16 @@ pub(crate) struct Ownership<F> {
 
 impl<F: Frame> Ownership<F> {
     pub(crate) fn new(layout: Layout, chunks: usize) -> Self {
-        let chunk = || Chunk { holder: Holder::Caller, late: false };
-        Self { layout, chunks: core::iter::repeat_with(chunk).take(chunks).collect(), in_flight: 0, late: 0 }
+        let chunk = || Chunk {
+            holder: Holder::Caller,
+            late: false,
+        };
+        Self {
+            layout,
+            chunks: core::iter::repeat_with(chunk).take(chunks).collect(),
+            in_flight: 0,
+            late: 0,
+        }
     }
 
     /// Packets put and not given back.
@@ -104,12 +114,18 @@ impl<F: Frame> Ownership<F> {
 
     fn hand_over(&mut self, index: usize, to: Holder<F>) {
         let before = core::mem::replace(&mut self.chunks[index].holder, to);
-        debug_assert!(matches!(before, Holder::Caller), "a frame is linear: its owner cannot have handed it over before");
+        debug_assert!(
+            matches!(before, Holder::Caller),
+            "a frame is linear: its owner cannot have handed it over before"
+        );
     }
 
-    /// The kernel says it received `len` bytes at `address`. The answer is their frame and where in it they begin.
+    /// The kernel says it received `len` bytes at `address`. The answer is their frame and where in
+    /// it they begin.
     pub(crate) fn received(&mut self, address: u64, len: u32) -> Result<(F, u32), BadReceived<F>> {
-        let Some(chunk) = self.chunks.get_mut(self.layout.index(address)) else { return Err(BadReceived::NotLent) };
+        let Some(chunk) = self.chunks.get_mut(self.layout.index(address)) else {
+            return Err(BadReceived::NotLent);
+        };
         let frame = match core::mem::replace(&mut chunk.holder, Holder::Caller) {
             Holder::FillRing(frame) => frame,
             other => {
@@ -125,7 +141,9 @@ impl<F: Frame> Ownership<F> {
 
     /// The kernel says it has sent the packet at `address`.
     pub(crate) fn completed(&mut self, address: u64) -> Result<Packet<F>, BadCompleted> {
-        let Some(chunk) = self.chunks.get_mut(self.layout.index(address)) else { return Err(BadCompleted::NotInFlight) };
+        let Some(chunk) = self.chunks.get_mut(self.layout.index(address)) else {
+            return Err(BadCompleted::NotInFlight);
+        };
         if core::mem::take(&mut chunk.late) {
             self.late -= 1;
             return Err(BadCompleted::Late);
@@ -142,7 +160,8 @@ impl<F: Frame> Ownership<F> {
         }
     }
 
-    /// Appends every packet in flight to `lost` without waiting for the kernel. Their completions will count as late.
+    /// Appends every packet in flight to `lost` without waiting for the kernel. Their completions
+    /// will count as late.
     pub(crate) fn abandon(&mut self, lost: &mut Vec<Packet<F>>) {
         for chunk in &mut self.chunks {
             match core::mem::replace(&mut chunk.holder, Holder::Caller) {

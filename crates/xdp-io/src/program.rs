@@ -1,9 +1,10 @@
-//! The XDP program: packets to our own addresses, and the ARP requests and neighbour solicitations for them, go to the AF_XDP
-//! socket of their queue, all else goes on to the kernel.
+//! The XDP program: packets to our own addresses, and the ARP requests and neighbour solicitations
+//! for them, go to the AF_XDP socket of their queue, all else goes on to the kernel.
 //!
-//! The program that libxdp would load takes every packet of the queue, which cuts the machine off its own network. This
-//! one leaves the kernel its traffic, so a machine reached over the same interface stays reachable. A queue without a
-//! socket, and a socket that has just been closed, also leave the packet to the kernel.
+//! The program that libxdp would load takes every packet of the queue, which cuts the machine off
+//! its own network. This one leaves the kernel its traffic, so a machine reached over the same
+//! interface stays reachable. A queue without a socket, and a socket that has just been closed,
+//! also leave the packet to the kernel.
 //!
 //! In C it would read:
 //! ```c
@@ -20,8 +21,9 @@
 //! if (address is one of ours) return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
 //! return XDP_PASS;
 //! ```
-//! A solicitation goes to a multicast group that only the last 24 bits of the address decide, so the kernel's own address may
-//! share it (its link-local address does, if ours is made of the same hardware address). Hence the target decides, as in ARP.
+//! A solicitation goes to a multicast group that only the last 24 bits of the address decide, so
+//! the kernel's own address may share it (its link-local address does, if ours is made of the same
+//! hardware address). Hence the target decides, as in ARP.
 
 use std::net::IpAddr;
 
@@ -140,7 +142,8 @@ pub(crate) fn redirect_all(map_fd: i32) -> Vec<Instruction> {
     asm.finish()
 }
 
-/// Redirects to the socket of the packet's queue, whose context is in R6; where there is none the kernel keeps the packet.
+/// Redirects to the socket of the packet's queue, whose context is in R6; where there is none the
+/// kernel keeps the packet.
 fn redirect(asm: &mut Assembler<Label>, map_fd: i32) {
     asm.load(Width::Word, R2, R6, CTX_QUEUE);
     asm.load_map(R1, map_fd);

@@ -1,6 +1,7 @@
 //! Trying again while a dead process is still being cleaned up.
 //!
-//! The kernel releases sockets and XDP links some time after their owner has exited, so the next owner may meet EBUSY.
+//! The kernel releases sockets and XDP links some time after their owner has exited, so the next
+//! owner may meet EBUSY.
 
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ use rustix::io::Errno;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Calls `attempt` until it answers something else than EBUSY or EEXIST (how a program of the other mode shows), for
-/// [`PATIENCE`] at most.
+/// Calls `attempt` until it answers something else than EBUSY or EEXIST (how a program of the other
+/// mode shows), for [`PATIENCE`] at most.
 pub(crate) fn while_busy<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     for _ in 0..PATIENCE.as_millis() / PAUSE.as_millis() {
         match attempt() {
@@ -23,7 +24,10 @@ pub(crate) fn while_busy<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Re
 }
 
 /// Sleeps for `time`.
-#[expect(clippy::disallowed_methods, reason = "opening and resetting a device wait for the kernel, in real time")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "opening and resetting a device wait for the kernel, in real time"
+)]
 pub(crate) fn pause(time: Duration) {
     std::thread::sleep(time);
 }
@@ -37,7 +41,11 @@ mod tests {
         let mut calls = 0;
         let answer = while_busy(|| {
             calls += 1;
-            if calls < 3 { Err(Errno::BUSY) } else { Ok(calls) }
+            if calls < 3 {
+                Err(Errno::BUSY)
+            } else {
+                Ok(calls)
+            }
         });
         assert_eq!(answer, Ok(3));
 

@@ -1,8 +1,9 @@
 //! The four rings that the kernel shares with us, over xsk-rs.
 //!
-//! xsk-rs asks its caller to promise that a descriptor given to the kernel is not used until the kernel gives it back.
-//! Here the promise is kept by ownership: the only way to put a chunk into a ring is to give up its linear frame, which
-//! then lies in the table until the kernel returns the chunk. All that leaves this module is safe.
+//! xsk-rs asks its caller to promise that a descriptor given to the kernel is not used until the
+//! kernel gives it back. Here the promise is kept by ownership: the only way to put a chunk into a
+//! ring is to give up its linear frame, which then lies in the table until the kernel returns the
+//! chunk. All that leaves this module is safe.
 
 use std::error::Error;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -73,12 +74,22 @@ pub(crate) fn bind(umem: &Umem, binding: Binding<'_>) -> Result<BoundSocket, Err
         .build();
     let interface: Interface = binding.interface.parse().map_err(|_| Errno::NODEV)?;
     // SAFETY: what can go wrong is detaching libxdp's program twice; its load is inhibited.
-    let queues = unsafe { Socket::new(config, umem.memory(), &interface, binding.queue) }.map_err(|e| errno(&e))?;
+    let queues = unsafe { Socket::new(config, umem.memory(), &interface, binding.queue) }
+        .map_err(|e| errno(&e))?;
     match queues {
         (transmit, receive, Some((fill, completion))) => {
-            // libxdp does not ask for it; a child process would keep the queue busy after we are gone.
-            rustix::io::fcntl_setfd(sys::borrow_fd(&transmit, transmit.fd().as_raw_fd()), FdFlags::CLOEXEC)?;
-            Ok(BoundSocket { transmit, receive, fill, completion })
+            // libxdp does not ask for it; a child process would keep the queue busy after we are
+            // gone.
+            rustix::io::fcntl_setfd(
+                sys::borrow_fd(&transmit, transmit.fd().as_raw_fd()),
+                FdFlags::CLOEXEC,
+            )?;
+            Ok(BoundSocket {
+                transmit,
+                receive,
+                fill,
+                completion,
+            })
         }
         // Only a second socket on one UMEM and queue comes without these rings.
         (_, _, None) => Err(Errno::BUSY),
@@ -95,13 +106,20 @@ pub(crate) struct BoundSocket {
 }
 
 fn errno(error: &SocketCreateError) -> Errno {
-    let cause = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+    let cause = error
+        .source()
+        .and_then(|source| source.downcast_ref::<std::io::Error>());
     cause.and_then(Errno::from_io_error).unwrap_or(Errno::IO)
 }
 
 impl Rings {
     pub(crate) fn new(socket: BoundSocket, umem: Umem) -> Self {
-        let BoundSocket { mut transmit, receive, fill, completion } = socket;
+        let BoundSocket {
+            mut transmit,
+            receive,
+            fill,
+            completion,
+        } = socket;
         let chunks = umem.chunks();
         let free_slots = transmit.nb_free_exact() as usize;
         Self {
@@ -115,7 +133,11 @@ impl Rings {
             free_slots,
             refill: Vec::with_capacity(chunks),
             returned: [FrameDesc::default(); BATCH],
-            arrived: Arrived { descriptors: [FrameDesc::default(); BATCH], next: 0, end: 0 },
+            arrived: Arrived {
+                descriptors: [FrameDesc::default(); BATCH],
+                next: 0,
+                end: 0,
+            },
             counters: Counters::default(),
         }
     }
@@ -128,10 +150,14 @@ impl Rings {
         self.ownership.in_flight()
     }
 
-    /// Packets that can be staged. None while the kernel still owes completions from before a reset: their chunks may not be
-    /// sent again until it has let go of them.
+    /// Packets that can be staged. None while the kernel still owes completions from before a
+    /// reset: their chunks may not be sent again until it has let go of them.
     pub(crate) fn room(&self) -> usize {
-        if self.ownership.late() > 0 { 0 } else { self.free_slots.saturating_sub(self.staged.len()) }
+        if self.ownership.late() > 0 {
+            0
+        } else {
+            self.free_slots.saturating_sub(self.staged.len())
+        }
     }
 
     /// Looks how far the kernel has emptied the transmit ring.
@@ -144,16 +170,20 @@ impl Rings {
     /// # Panics
     /// If the packet's frame is not of this UMEM.
     pub(crate) fn stage(&mut self, mut packet: Packet<UmemFrame>) {
-        let index = self.umem.index(packet.frame()).expect("a packet put to a device lies in a frame of that device");
-        self.staged.push(self.umem.packet_descriptor(index, &mut packet));
+        let index = self
+            .umem
+            .index(packet.frame())
+            .expect("a packet put to a device lies in a frame of that device");
+        self.staged
+            .push(self.umem.packet_descriptor(index, &mut packet));
         self.ownership.put(index, packet);
         self.counters.transmitted += 1;
     }
 
     /// Moves what is staged to the transmit ring.
     pub(crate) fn submit(&mut self) {
-        // SAFETY: every staged descriptor is of this UMEM and its frame lies in the table, where it stays until the
-        // completion ring names it: the kernel alone uses it.
+        // SAFETY: every staged descriptor is of this UMEM and its frame lies in the table, where it
+        // stays until the completion ring names it: the kernel alone uses it.
         if unsafe { self.transmit.produce(&self.staged) } == self.staged.len() {
             self.staged.clear();
         }
@@ -190,7 +220,8 @@ impl Rings {
     pub(crate) fn reap(&mut self, done: &mut Vec<Packet<UmemFrame>>) {
         self.look_for_slots();
         loop {
-            // SAFETY: xsk-rs overwrites the descriptors with what the kernel says; what it says is checked below before use.
+            // SAFETY: xsk-rs overwrites the descriptors with what the kernel says; what it says is
+            // checked below before use.
             let count = unsafe { self.completion.consume(&mut self.returned) };
             for descriptor in &self.returned[..count] {
                 match self.ownership.completed(descriptor.addr() as u64) {
@@ -235,7 +266,8 @@ impl Rings {
     fn next_arrived(&mut self) -> Option<FrameDesc> {
         if self.arrived.next == self.arrived.end {
             self.refill();
-            // SAFETY: xsk-rs overwrites the descriptors with what the kernel says; `receive` checks it before use.
+            // SAFETY: xsk-rs overwrites the descriptors with what the kernel says; `receive` checks
+            // it before use.
             let end = unsafe { self.receive.consume(&mut self.arrived.descriptors) };
             (self.arrived.next, self.arrived.end) = (0, end);
         }
@@ -263,15 +295,19 @@ impl Rings {
             return;
         }
         // The ring takes all or nothing, and holds fewer than all chunks: what does not fit waits.
-        let fits = self.refill.len().min(self.fill.nb_free(self.refill.len() as u32) as usize);
+        let fits = self
+            .refill
+            .len()
+            .min(self.fill.nb_free(self.refill.len() as u32) as usize);
         let from = self.refill.len() - fits;
-        // SAFETY: every descriptor here is of this UMEM and its frame lies in the table, where it stays until the
-        // receive ring names it: the kernel alone uses it.
+        // SAFETY: every descriptor here is of this UMEM and its frame lies in the table, where it
+        // stays until the receive ring names it: the kernel alone uses it.
         if unsafe { self.fill.produce(&self.refill[from..]) } == fits {
             self.refill.truncate(from);
         }
         if self.fill.needs_wakeup() {
-            // A failure to wake shows at the next doorbell or poll; the frames are in the ring either way.
+            // A failure to wake shows at the next doorbell or poll; the frames are in the ring
+            // either way.
             let _ = self.fill.wakeup(self.receive.fd_mut(), 0);
         }
     }

@@ -11,7 +11,8 @@ pub struct Counters {
     pub received: u64,
     /// Packets too short to be an Ethernet frame, completed without being sent.
     pub runts: u64,
-    /// Received descriptors outside the UMEM, outside their chunk, or of a chunk that the kernel did not hold.
+    /// Received descriptors outside the UMEM, outside their chunk, or of a chunk that the kernel
+    /// did not hold.
     pub bad_received: u64,
     /// Completions of addresses outside the UMEM or not in flight.
     pub bad_completed: u64,
@@ -46,7 +47,8 @@ pub struct Kernel {
     pub fill_ring_empty: u64,
     /// Descriptors in the fill ring that the kernel refused.
     pub fill_invalid: u64,
-    /// Descriptors in the transmit ring that the kernel refused. Never above zero unless there is a bug.
+    /// Descriptors in the transmit ring that the kernel refused. Never above zero unless there is a
+    /// bug.
     pub transmit_invalid: u64,
     /// Times the kernel found the transmit ring empty.
     pub transmit_ring_empty: u64,

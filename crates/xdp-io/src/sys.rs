@@ -1,6 +1,8 @@
-//! System calls without a safe wrapper elsewhere: interface ioctls (netdevice(7)), `bpf(2)`, and one socket option.
+//! System calls without a safe wrapper elsewhere: interface ioctls (netdevice(7)), `bpf(2)`, and
+//! one socket option.
 //!
-//! Every function here is safe to call: each builds its own argument block and keeps what it points to alive for the call.
+//! Every function here is safe to call: each builds its own argument block and keeps what it points
+//! to alive for the call.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -36,12 +38,22 @@ fn request_about(name: &CStr) -> Result<ifreq> {
 /// Puts a request about an interface to the kernel; the answer is in it afterwards.
 ///
 /// # Safety
-/// `request` must hold what the ioctl `number` takes, addresses in it valid for what it does with them.
+/// `request` must hold what the ioctl `number` takes, addresses in it valid for what it does with
+/// them.
 unsafe fn interface_ioctl(number: c_ulong, request: &mut ifreq) -> Result<()> {
-    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    let socket = socket_with(
+        AddressFamily::INET,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
     // SAFETY: the caller vouches for the request.
     let answer = unsafe { libc::ioctl(socket.as_raw_fd(), number as _, &raw mut *request) };
-    if answer < 0 { Err(last_error()) } else { Ok(()) }
+    if answer < 0 {
+        Err(last_error())
+    } else {
+        Ok(())
+    }
 }
 
 /// The answer to one of the SIOCGIF* requests, which take a name.
@@ -55,7 +67,8 @@ fn interface_request(name: &CStr, number: c_ulong) -> Result<ifreq> {
 /// SIOCGIFHWADDR.
 pub(crate) fn interface_mac(name: &CStr) -> Result<[u8; 6]> {
     let answer = interface_request(name, libc::SIOCGIFHWADDR as c_ulong)?;
-    // SAFETY: the request succeeded, so the kernel wrote this member of the union; it is plain bytes in any case.
+    // SAFETY: the request succeeded, so the kernel wrote this member of the union; it is plain
+    // bytes in any case.
     let data = unsafe { answer.ifr_ifru.ifru_hwaddr.sa_data };
     Ok(core::array::from_fn(|i| data[i].cast_unsigned()))
 }
@@ -63,7 +76,8 @@ pub(crate) fn interface_mac(name: &CStr) -> Result<[u8; 6]> {
 /// SIOCGIFMTU.
 pub(crate) fn interface_mtu(name: &CStr) -> Result<usize> {
     let answer = interface_request(name, libc::SIOCGIFMTU as c_ulong)?;
-    // SAFETY: the request succeeded, so the kernel wrote this member of the union; it is an integer in any case.
+    // SAFETY: the request succeeded, so the kernel wrote this member of the union; it is an integer
+    // in any case.
     let mtu = unsafe { answer.ifr_ifru.ifru_mtu };
     Ok(usize::try_from(mtu).unwrap_or(0))
 }
@@ -71,7 +85,8 @@ pub(crate) fn interface_mtu(name: &CStr) -> Result<usize> {
 /// SIOCGIFINDEX.
 pub(crate) fn interface_index(name: &CStr) -> Result<u32> {
     let answer = interface_request(name, libc::SIOCGIFINDEX as c_ulong)?;
-    // SAFETY: the request succeeded, so the kernel wrote this member of the union; it is an integer in any case.
+    // SAFETY: the request succeeded, so the kernel wrote this member of the union; it is an integer
+    // in any case.
     let index = unsafe { answer.ifr_ifru.ifru_ifindex };
     u32::try_from(index).map_err(|_| Errno::NODEV)
 }
@@ -93,10 +108,14 @@ const SIOCETHTOOL: c_ulong = 0x8946;
 
 /// How many queues an interface receives on. EOPNOTSUPP where the driver does not say.
 pub(crate) fn interface_queues(name: &CStr) -> Result<u32> {
-    let mut channels = Channels { command: ETHTOOL_GCHANNELS, ..Channels::default() };
+    let mut channels = Channels {
+        command: ETHTOOL_GCHANNELS,
+        ..Channels::default()
+    };
     let mut request = request_about(name)?;
     request.ifr_ifru.ifru_data = (&raw mut channels).cast();
-    // SAFETY: SIOCETHTOOL with this command reads and writes one `ethtool_channels` at `ifru_data`; it lives on our stack.
+    // SAFETY: SIOCETHTOOL with this command reads and writes one `ethtool_channels` at `ifru_data`;
+    // it lives on our stack.
     unsafe { interface_ioctl(SIOCETHTOOL, &mut request) }?;
     Ok(channels.receive + channels.combined)
 }
@@ -104,9 +123,11 @@ pub(crate) fn interface_queues(name: &CStr) -> Result<u32> {
 /// `XDP_MAX_TX_SKB_BUDGET` of Linux 6.17, younger than the headers libc was made from.
 const XDP_MAX_TX_SKB_BUDGET: c_int = 9;
 
-/// Lets one wake of a copying socket send up to `packets` instead of 32. Kernels before 6.17 refuse.
+/// Lets one wake of a copying socket send up to `packets` instead of 32. Kernels before 6.17
+/// refuse.
 pub(crate) fn set_wake_budget(socket: BorrowedFd<'_>, packets: u32) -> Result<()> {
-    // SAFETY: the option takes an `int`, and length and pointer describe one that lives on our stack.
+    // SAFETY: the option takes an `int`, and length and pointer describe one that lives on our
+    // stack.
     let answer = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -116,13 +137,18 @@ pub(crate) fn set_wake_budget(socket: BorrowedFd<'_>, packets: u32) -> Result<()
             size_of_val(&packets) as libc::socklen_t,
         )
     };
-    if answer < 0 { Err(last_error()) } else { Ok(()) }
+    if answer < 0 {
+        Err(last_error())
+    } else {
+        Ok(())
+    }
 }
 
-/// A file descriptor number that its owner promises to keep open, as one whose lifetime the compiler knows.
+/// A file descriptor number that its owner promises to keep open, as one whose lifetime the
+/// compiler knows.
 pub(crate) fn borrow_fd<T>(_owner: &T, fd: RawFd) -> BorrowedFd<'_> {
-    // SAFETY: `fd` comes from `_owner`, an xsk-rs queue, which keeps its socket open for as long as it lives; the result
-    // cannot outlive the borrow of it.
+    // SAFETY: `fd` comes from `_owner`, an xsk-rs queue, which keeps its socket open for as long as
+    // it lives; the result cannot outlive the borrow of it.
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
@@ -194,11 +220,17 @@ struct LinkDetach {
 /// Calls `bpf(2)`.
 ///
 /// # Safety
-/// `Attr` must be the argument block of `command`, and the addresses in it valid for what the command does with them.
+/// `Attr` must be the argument block of `command`, and the addresses in it valid for what the
+/// command does with them.
 unsafe fn bpf<Attr>(command: c_long, attr: &mut Attr) -> Result<c_int> {
     // SAFETY: pointer and size describe `attr`; the caller vouches for what it holds.
-    let answer = unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut *attr, size_of::<Attr>()) };
-    if answer < 0 { Err(last_error()) } else { Ok(answer as c_int) }
+    let answer =
+        unsafe { libc::syscall(libc::SYS_bpf, command, &raw mut *attr, size_of::<Attr>()) };
+    if answer < 0 {
+        Err(last_error())
+    } else {
+        Ok(answer as c_int)
+    }
 }
 
 /// Calls `bpf(2)` for a command that answers with a new file descriptor.
@@ -208,7 +240,8 @@ unsafe fn bpf<Attr>(command: c_long, attr: &mut Attr) -> Result<c_int> {
 unsafe fn bpf_fd<Attr>(command: c_long, attr: &mut Attr) -> Result<OwnedFd> {
     // SAFETY: the caller vouches for it.
     let fd = unsafe { bpf(command, attr) }?;
-    // SAFETY: the kernel has just opened `fd` for us (close-on-exec, as all of bpf's), and nobody else knows of it.
+    // SAFETY: the kernel has just opened `fd` for us (close-on-exec, as all of bpf's), and nobody
+    // else knows of it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -232,7 +265,8 @@ pub(crate) fn create_socket_map(queues: u32) -> Result<OwnedFd> {
         numa_node: 0,
         name: padded(b"tautline_socks"),
     };
-    // SAFETY: MAP_CREATE reads this block, which holds no addresses, and answers with a file descriptor.
+    // SAFETY: MAP_CREATE reads this block, which holds no addresses, and answers with a file
+    // descriptor.
     unsafe { bpf_fd(MAP_CREATE, &mut attr) }
 }
 
@@ -246,12 +280,16 @@ pub(crate) fn set_socket(map: &OwnedFd, queue: u32, socket: BorrowedFd<'_>) -> R
         value: (&raw const value).expose_provenance() as u64,
         flags: 0,
     };
-    // SAFETY: MAP_UPDATE_ELEM reads a key and a value of four bytes each; both live on our stack until it returns.
+    // SAFETY: MAP_UPDATE_ELEM reads a key and a value of four bytes each; both live on our stack
+    // until it returns.
     unsafe { bpf(MAP_UPDATE_ELEM, &mut attr) }.map(|_| ())
 }
 
-/// Loads an XDP program. On refusal the second part of the error is the verifier's explanation, empty if it had none.
-pub(crate) fn load_xdp_program(code: &[Instruction]) -> std::result::Result<OwnedFd, (Errno, String)> {
+/// Loads an XDP program. On refusal the second part of the error is the verifier's explanation,
+/// empty if it had none.
+pub(crate) fn load_xdp_program(
+    code: &[Instruction],
+) -> std::result::Result<OwnedFd, (Errno, String)> {
     const LICENSE: &CStr = c"MIT OR Apache-2.0";
     let mut log = vec![0u8; LOG_LEN];
     let mut attr = ProgLoad {
@@ -268,9 +306,9 @@ pub(crate) fn load_xdp_program(code: &[Instruction]) -> std::result::Result<Owne
         interface_index: 0,
         expected_attach_type: ATTACH_TYPE_XDP,
     };
-    // SAFETY: PROG_LOAD reads `code` (`Instruction` has the layout of the kernel's `bpf_insn`) and the licence, writes
-    // at most
-    // `log_size` bytes to the log, and answers with a file descriptor. All three outlive the call.
+    // SAFETY: PROG_LOAD reads `code` (`Instruction` has the layout of the kernel's `bpf_insn`) and
+    // the licence, writes at most `log_size` bytes to the log, and answers with a file descriptor.
+    // All three outlive the call.
     unsafe { bpf_fd(PROG_LOAD, &mut attr) }.map_err(|error| {
         let text = CStr::from_bytes_until_nul(&log).map(|text| text.to_string_lossy().into_owned());
         (error, text.unwrap_or_default())
@@ -283,15 +321,22 @@ pub(crate) fn attach_xdp(program: &OwnedFd, interface_index: u32, native: bool) 
         prog_fd: fd_number(program),
         interface_index,
         attach_type: ATTACH_TYPE_XDP,
-        flags: if native { XDP_FLAGS_DRV_MODE } else { XDP_FLAGS_SKB_MODE },
+        flags: if native {
+            XDP_FLAGS_DRV_MODE
+        } else {
+            XDP_FLAGS_SKB_MODE
+        },
     };
-    // SAFETY: LINK_CREATE reads this block, which holds no addresses, and answers with a file descriptor.
+    // SAFETY: LINK_CREATE reads this block, which holds no addresses, and answers with a file
+    // descriptor.
     unsafe { bpf_fd(LINK_CREATE, &mut attr) }
 }
 
 /// Detaches at once, whoever else may hold a copy of the descriptor.
 pub(crate) fn detach(link: &OwnedFd) -> Result<()> {
-    let mut attr = LinkDetach { link_fd: fd_number(link) };
+    let mut attr = LinkDetach {
+        link_fd: fd_number(link),
+    };
     // SAFETY: LINK_DETACH reads this block, which holds no addresses.
     unsafe { bpf(LINK_DETACH, &mut attr) }.map(|_| ())
 }

@@ -8,9 +8,10 @@
 //! | 64..320 | the headroom of XDP programs |
 //! | 320..2048 | the frame: what [`UmemFrame`] gives access to, for sending and receiving alike |
 //!
-//! A frame is made once when the UMEM is made, and only ever moved, so safe access through it cannot alias. While the kernel
-//! has the chunk its frame lies in the device's ownership table, out of reach. Each frame counts as an owner of the mapping,
-//! so it stays valid after the device is dropped; the count sits in the chunk, which keeps the frame at eight bytes.
+//! A frame is made once when the UMEM is made, and only ever moved, so safe access through it
+//! cannot alias. While the kernel has the chunk its frame lies in the device's ownership table, out
+//! of reach. Each frame counts as an owner of the mapping, so it stays valid after the device is
+//! dropped; the count sits in the chunk, which keeps the frame at eight bytes.
 
 use std::io::Write;
 use std::num::NonZeroU32;
@@ -33,22 +34,31 @@ const OWN: usize = 64;
 const FRAME_AT: usize = OWN + 256;
 
 /// The parts of a chunk, for the ownership table.
-pub(crate) const LAYOUT: Layout =
-    Layout { chunk: CHUNK as u64, frame_at: FRAME_AT as u64, frame_len: UmemFrame::LEN as u64 };
+pub(crate) const LAYOUT: Layout = Layout {
+    chunk: CHUNK as u64,
+    frame_at: FRAME_AT as u64,
+    frame_len: UmemFrame::LEN as u64,
+};
 
 /// One frame of packet memory that the kernel shares: move-only, handed out once.
 ///
-/// It may outlive the device and be used from any thread. The packet memory is unmapped, and the queue of the interface
-/// released, when the device and the last of its frames are gone.
+/// It may outlive the device and be used from any thread. The packet memory is unmapped, and the
+/// queue of the interface released, when the device and the last of its frames are gone.
 #[derive(Debug)]
 pub struct UmemFrame(
-    /// Address of the frame's first byte. An address rather than a pointer, because the memory is reached through xsk-rs
-    /// too: each access takes up the provenance that was exposed last.
+    /// Address of the frame's first byte. An address rather than a pointer, because the memory is
+    /// reached through xsk-rs too: each access takes up the provenance that was exposed last.
     NonZeroUsize,
 );
 
-const _: () = assert!(size_of::<UmemFrame>() == 8 && size_of::<Option<UmemFrame>>() == 8, "a frame is one word");
-const _: () = assert!(size_of::<Packet<UmemFrame>>() <= 64, "a packet fits a cache line");
+const _: () = assert!(
+    size_of::<UmemFrame>() == 8 && size_of::<Option<UmemFrame>>() == 8,
+    "a frame is one word"
+);
+const _: () = assert!(
+    size_of::<Packet<UmemFrame>>() <= 64,
+    "a packet fits a cache line"
+);
 
 impl UmemFrame {
     /// Bytes in a frame.
@@ -58,11 +68,10 @@ impl UmemFrame {
 impl Frame for UmemFrame {
     fn bytes(&self) -> &[u8] {
         let start = ptr::with_exposed_provenance::<u8>(self.0.get());
-        // SAFETY: `self` was made in `Umem::new` for the `LEN` bytes at this address, exposed there. They are mapped,
-        // because
-        // `self` counts as an owner of the mapping. Nobody writes them meanwhile: there is one `UmemFrame` for each chunk,
-        // borrowed here, and a chunk the kernel may write has its `UmemFrame` in the ownership table, where nothing
-        // borrows it.
+        // SAFETY: `self` was made in `Umem::new` for the `LEN` bytes at this address, exposed
+        // there. They are mapped, because `self` counts as an owner of the mapping. Nobody writes
+        // them meanwhile: there is one `UmemFrame` for each chunk, borrowed here, and a chunk the
+        // kernel may write has its `UmemFrame` in the ownership table, where nothing borrows it.
         unsafe { core::slice::from_raw_parts(start, Self::LEN) }
     }
 
@@ -76,8 +85,9 @@ impl Frame for UmemFrame {
 impl Drop for UmemFrame {
     fn drop(&mut self) {
         let own = ptr::with_exposed_provenance::<usize>(self.0.get() - FRAME_AT);
-        // SAFETY: `Umem::new` exposed this part of the chunk and wrote an address there, aligned as chunks are. Nothing else
-        // writes it: frames begin behind it, and the kernel keeps off the frame headroom.
+        // SAFETY: `Umem::new` exposed this part of the chunk and wrote an address there, aligned as
+        // chunks are. Nothing else writes it: frames begin behind it, and the kernel keeps off the
+        // frame headroom.
         let owner = unsafe { own.read() };
         let owner = ptr::with_exposed_provenance::<xsk_rs::Umem>(owner);
         // SAFETY: the address came from `Arc::into_raw` for this frame, whose only drop this is.
@@ -95,12 +105,27 @@ pub(crate) struct Umem {
 
 impl Umem {
     /// Maps and registers `chunks` chunks; the rings hold at least `fill` and `completion` entries.
-    pub(crate) fn new(chunks: NonZeroU32, fill: u32, completion: u32) -> Result<(Self, Vec<UmemFrame>), UmemCreateError> {
-        let (memory, descriptors) = xsk_rs::Umem::new(umem_config(fill, completion), chunks, false)?;
+    pub(crate) fn new(
+        chunks: NonZeroU32,
+        fill: u32,
+        completion: u32,
+    ) -> Result<(Self, Vec<UmemFrame>), UmemCreateError> {
+        let (memory, descriptors) =
+            xsk_rs::Umem::new(umem_config(fill, completion), chunks, false)?;
         let memory = Arc::new(memory);
-        let frames: Vec<UmemFrame> = descriptors.iter().map(|descriptor| make_frame(&memory, *descriptor)).collect();
+        let frames: Vec<UmemFrame> = descriptors
+            .iter()
+            .map(|descriptor| make_frame(&memory, *descriptor))
+            .collect();
         let first = frames.first().map_or(0, |frame| frame.0.get());
-        Ok((Self { memory, first, descriptors }, frames))
+        Ok((
+            Self {
+                memory,
+                first,
+                descriptors,
+            },
+            frames,
+        ))
     }
 
     /// What xsk-rs needs to bind a socket.
@@ -124,13 +149,18 @@ impl Umem {
         self.descriptors[index]
     }
 
-    /// The descriptor that sends `packet`, whose frame is chunk `index`. The exclusive borrow shows that nobody else
-    /// reads it.
-    pub(crate) fn packet_descriptor(&self, index: usize, packet: &mut Packet<UmemFrame>) -> FrameDesc {
+    /// The descriptor that sends `packet`, whose frame is chunk `index`. The exclusive borrow shows
+    /// that nobody else reads it.
+    pub(crate) fn packet_descriptor(
+        &self,
+        index: usize,
+        packet: &mut Packet<UmemFrame>,
+    ) -> FrameDesc {
         let len = packet.bytes().len();
         let mut descriptor = self.descriptors[index];
-        // SAFETY: the descriptor is of this UMEM. `packet` owns the chunk's only frame and is borrowed exclusively, so
-        // nothing else refers to the bytes while xsk-rs makes a slice of them; the kernel has not got them yet.
+        // SAFETY: the descriptor is of this UMEM. `packet` owns the chunk's only frame and is
+        // borrowed exclusively, so nothing else refers to the bytes while xsk-rs makes a slice of
+        // them; the kernel has not got them yet.
         let mut data = unsafe { self.memory.data_mut(&mut descriptor) };
         data.cursor().set_pos(len);
         data.contents_mut().as_mut_ptr().expose_provenance();
@@ -141,14 +171,24 @@ impl Umem {
 /// The only frame of the chunk behind `descriptor`.
 fn make_frame(memory: &Arc<xsk_rs::Umem>, mut descriptor: FrameDesc) -> UmemFrame {
     let owner = Arc::into_raw(Arc::clone(memory)).expose_provenance();
-    // SAFETY: the descriptor is of this UMEM, and nothing refers to the chunk yet: its frame is being made.
+    // SAFETY: the descriptor is of this UMEM, and nothing refers to the chunk yet: its frame is
+    // being made.
     let (mut own, mut data) = unsafe { memory.frame_mut(&mut descriptor) };
-    own.cursor().write_all(&owner.to_ne_bytes()).expect("our part of a chunk holds an address");
+    own.cursor()
+        .write_all(&owner.to_ne_bytes())
+        .expect("our part of a chunk holds an address");
     own.contents_mut().as_mut_ptr().expose_provenance();
     data.cursor().set_pos(UmemFrame::LEN);
     let start = data.contents_mut();
-    assert_eq!(start.len(), UmemFrame::LEN, "xsk-rs lays a chunk out as we do");
-    UmemFrame(NonZeroUsize::new(start.as_mut_ptr().expose_provenance()).expect("mapped memory is not at address zero"))
+    assert_eq!(
+        start.len(),
+        UmemFrame::LEN,
+        "xsk-rs lays a chunk out as we do"
+    );
+    UmemFrame(
+        NonZeroUsize::new(start.as_mut_ptr().expose_provenance())
+            .expect("mapped memory is not at address zero"),
+    )
 }
 
 /// Sizes are checked by [`crate::Config`] or constants, so building cannot fail.

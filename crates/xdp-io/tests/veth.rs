@@ -1,4 +1,5 @@
-//! Devices on real veth pairs, in namespaces of their own. Without root or AF_XDP each test prints why it is skipped.
+//! Devices on real veth pairs, in namespaces of their own. Without root or AF_XDP each test prints
+//! why it is skipped.
 
 mod net;
 
@@ -8,7 +9,8 @@ use std::time::Duration;
 use net::{End, Pair, write_frame};
 use tautline_base::{Device, Frame, Instant, Packet, Pool};
 use tautline_xdp_io::{
-    Attachment, Bind, Config, Driver, Failure, OpenError, Take, UmemFrame, XdpDevice, interface_mac, interface_queues,
+    Attachment, Bind, Config, Driver, Failure, OpenError, Take, UmemFrame, XdpDevice,
+    interface_mac, interface_queues,
 };
 
 const NOW: Instant = Instant::ZERO;
@@ -43,7 +45,10 @@ struct Port {
 impl Port {
     fn open(end: &End, config: Config) -> Result<Self, OpenError> {
         let (device, frames) = end.inside(|| XdpDevice::open(config))?;
-        Ok(Self { device, pool: Pool::new(frames) })
+        Ok(Self {
+            device,
+            pool: Pool::new(frames),
+        })
     }
 
     fn new(end: &End) -> Self {
@@ -69,7 +74,11 @@ impl Port {
             }
             sleep(Duration::from_millis(1));
         }
-        assert_eq!((self.device.in_flight(), self.pool.outstanding()), (0, 0), "every frame is back");
+        assert_eq!(
+            (self.device.in_flight(), self.pool.outstanding()),
+            (0, 0),
+            "every frame is back"
+        );
     }
 
     /// The marks of the frames that arrive until `count` have or a second has passed.
@@ -113,17 +122,47 @@ fn frames_cross_both_ways_and_all_are_accounted_for() {
     transfer(&mut right, &mut left, &pair.left, 10_000);
     for port in [&left, &right] {
         let statistics = port.device.statistics();
-        let (ours, kernel) = (statistics.device, statistics.kernel.expect("the kernel counts"));
-        assert_eq!((ours.transmitted, ours.completed, ours.received), (10_000, 10_000, 10_000));
-        assert_eq!((ours.bad_received, ours.bad_completed, ours.late_completed, ours.foreign_frames), (0, 0, 0, 0));
-        assert_eq!((kernel.receive_dropped, kernel.receive_ring_full, kernel.transmit_invalid), (0, 0, 0));
+        let (ours, kernel) = (
+            statistics.device,
+            statistics.kernel.expect("the kernel counts"),
+        );
+        assert_eq!(
+            (ours.transmitted, ours.completed, ours.received),
+            (10_000, 10_000, 10_000)
+        );
+        assert_eq!(
+            (
+                ours.bad_received,
+                ours.bad_completed,
+                ours.late_completed,
+                ours.foreign_frames
+            ),
+            (0, 0, 0, 0)
+        );
+        assert_eq!(
+            (
+                kernel.receive_dropped,
+                kernel.receive_ring_full,
+                kernel.transmit_invalid
+            ),
+            (0, 0, 0)
+        );
     }
 }
 
 #[test]
 fn generic_mode_carries_frames_too() {
     let pair = pair_or_skip!();
-    let open = |end: &End| Port::open(end, Config { driver: Driver::Skb, ..end.config() }).unwrap();
+    let open = |end: &End| {
+        Port::open(
+            end,
+            Config {
+                driver: Driver::Skb,
+                ..end.config()
+            },
+        )
+        .unwrap()
+    };
     let (mut left, mut right) = (open(&pair.left), open(&pair.right));
     assert_eq!(right.device.mode().to_string(), "generic (SKB) mode, copy");
     transfer(&mut left, &mut right, &pair.right, 1000);
@@ -132,26 +171,52 @@ fn generic_mode_carries_frames_too() {
 #[test]
 fn a_driver_without_native_xdp_falls_back_and_says_so() {
     let pair = pair_or_skip!();
-    let end = End { interface: "br7".into(), ..pair.left.clone() };
+    let end = End {
+        interface: "br7".into(),
+        ..pair.left.clone()
+    };
     end.ip(&["link", "add", "br7", "type", "bridge"]);
     end.ip(&["link", "set", "br7", "up"]);
     assert!(!Port::new(&end).device.mode().native);
-    let insist = Config { driver: Driver::Native, ..end.config() };
-    assert!(matches!(Port::open(&end, insist), Err(OpenError::Unsupported { .. })));
+    let insist = Config {
+        driver: Driver::Native,
+        ..end.config()
+    };
+    assert!(matches!(
+        Port::open(&end, insist),
+        Err(OpenError::Unsupported { .. })
+    ));
 }
 
 #[test]
 fn one_attachment_serves_every_queue() {
     let pair = pair_or_skip!(2);
-    assert_eq!(pair.left.inside(|| interface_queues(&pair.left.interface)).unwrap(), 2);
+    assert_eq!(
+        pair.left
+            .inside(|| interface_queues(&pair.left.interface))
+            .unwrap(),
+        2
+    );
     let open = |end: &End| {
         end.inside(|| {
-            let attachment =
-                Arc::new(Attachment::new(&end.interface, &Take::Addresses(vec![end.address.into()]), Driver::Auto).unwrap());
+            let attachment = Arc::new(
+                Attachment::new(
+                    &end.interface,
+                    &Take::Addresses(vec![end.address.into()]),
+                    Driver::Auto,
+                )
+                .unwrap(),
+            );
             [0, 1].map(|queue| {
-                let config = Config { queue, ..end.config() };
+                let config = Config {
+                    queue,
+                    ..end.config()
+                };
                 let (device, frames) = XdpDevice::open_on(Arc::clone(&attachment), config).unwrap();
-                Port { device, pool: Pool::new(frames) }
+                Port {
+                    device,
+                    pool: Pool::new(frames),
+                }
             })
         })
     };
@@ -172,12 +237,35 @@ fn only_our_address_is_redirected() {
     let Pair { left, right } = &pair;
     let mut port = Port::new(right);
     // The kernel's own address answers through the attached program, both ARP and ICMP.
-    left.exec(&["ping", "-c", "3", "-i", "0.1", "-W", "2", &right.kernel_address.to_string()]);
-    assert_eq!(port.device.statistics().device.received, 0, "the kernel's traffic stays with the kernel");
+    left.exec(&[
+        "ping",
+        "-c",
+        "3",
+        "-i",
+        "0.1",
+        "-W",
+        "2",
+        &right.kernel_address.to_string(),
+    ]);
+    assert_eq!(
+        port.device.statistics().device.received,
+        0,
+        "the kernel's traffic stays with the kernel"
+    );
     // For our address the kernel asks by ARP, which reaches us and not the kernel.
     let ours = right.address.to_string();
     let _ = std::process::Command::new("ip")
-        .args(["netns", "exec", &left.namespace, "ping", "-c", "1", "-W", "1", &ours])
+        .args([
+            "netns",
+            "exec",
+            &left.namespace,
+            "ping",
+            "-c",
+            "1",
+            "-W",
+            "1",
+            &ours,
+        ])
         .output();
     let received = port.device.receive(NOW).expect("an ARP request");
     assert_eq!(received.bytes()[12..14], [8, 6]);
@@ -191,16 +279,58 @@ fn only_solicitations_for_our_ipv6_address_are_redirected() {
     let pair = pair_or_skip!();
     let Pair { left, right } = &pair;
     for (end, address) in [(left, "fd00:77::a"), (right, "fd00:77::b")] {
-        end.exec(&["sh", "-c", &format!("echo 0 > /proc/sys/net/ipv6/conf/{}/disable_ipv6", end.interface)]);
-        end.ip(&["address", "add", &format!("{address}/64"), "dev", &end.interface, "nodad"]);
+        end.exec(&[
+            "sh",
+            "-c",
+            &format!(
+                "echo 0 > /proc/sys/net/ipv6/conf/{}/disable_ipv6",
+                end.interface
+            ),
+        ]);
+        end.ip(&[
+            "address",
+            "add",
+            &format!("{address}/64"),
+            "dev",
+            &end.interface,
+            "nodad",
+        ]);
     }
     // Shares its group with the kernel's address, whose last 24 bits are the same.
     let ours: std::net::Ipv6Addr = "fd00:77::1:0:0:b".parse().unwrap();
-    let config = Config { take: Take::Addresses(vec![ours.into()]), ..right.config() };
+    let config = Config {
+        take: Take::Addresses(vec![ours.into()]),
+        ..right.config()
+    };
     let (mut device, _frames) = right.inside(|| XdpDevice::open(config)).unwrap();
-    left.exec(&["ping", "-6", "-c", "2", "-i", "0.1", "-W", "2", "fd00:77::b"]);
-    assert_eq!(device.statistics().device.received, 0, "the kernel's traffic stays with the kernel");
-    let asks = ["netns", "exec", &left.namespace, "ping", "-6", "-c", "1", "-W", "1", &ours.to_string()];
+    left.exec(&[
+        "ping",
+        "-6",
+        "-c",
+        "2",
+        "-i",
+        "0.1",
+        "-W",
+        "2",
+        "fd00:77::b",
+    ]);
+    assert_eq!(
+        device.statistics().device.received,
+        0,
+        "the kernel's traffic stays with the kernel"
+    );
+    let asks = [
+        "netns",
+        "exec",
+        &left.namespace,
+        "ping",
+        "-6",
+        "-c",
+        "1",
+        "-W",
+        "1",
+        &ours.to_string(),
+    ];
     let _ = std::process::Command::new("ip").args(asks).output();
     let received = device.receive(NOW).expect("a solicitation");
     assert_eq!(received.bytes()[12..14], [0x86, 0xdd]);
@@ -208,7 +338,8 @@ fn only_solicitations_for_our_ipv6_address_are_redirected() {
     device.recycle(received.frame);
 }
 
-/// An ICMP echo request from `from`'s address to the kernel's at the other end, as an Ethernet frame of 60 bytes.
+/// An ICMP echo request from `from`'s address to the kernel's at the other end, as an Ethernet
+/// frame of 60 bytes.
 fn write_echo_request(bytes: &mut [u8], from: &End, to: &End) {
     write_frame(bytes, 60, to.kernel_address, 0);
     bytes[23] = 1;
@@ -216,7 +347,9 @@ fn write_echo_request(bytes: &mut [u8], from: &End, to: &End) {
     bytes[34..42].copy_from_slice(&[8, 0, 0, 0, 0x12, 0x34, 0, 1]);
     bytes[42..60].fill(0);
     for (start, end, at) in [(14, 34, 24), (34, 60, 36)] {
-        let words = bytes[start..end].chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
+        let words = bytes[start..end]
+            .chunks(2)
+            .map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
         let sum: u32 = words.sum();
         let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
         bytes[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
@@ -230,7 +363,15 @@ fn a_kernel_without_xdp_answers_us() {
     let mut port = Port::new(left);
     let mac = left.inside(|| interface_mac(&left.interface)).unwrap();
     let mac_text = mac.map(|byte| format!("{byte:02x}")).join(":");
-    right.ip(&["neighbour", "add", &left.address.to_string(), "lladdr", &mac_text, "dev", &right.interface]);
+    right.ip(&[
+        "neighbour",
+        "add",
+        &left.address.to_string(),
+        "lladdr",
+        &mac_text,
+        "dev",
+        &right.interface,
+    ]);
     let mut frame = port.pool.take().unwrap();
     write_echo_request(frame.bytes_mut(), left, right);
     let peer = right.inside(|| interface_mac(&right.interface)).unwrap();
@@ -241,17 +382,28 @@ fn a_kernel_without_xdp_answers_us() {
     sleep(Duration::from_millis(50));
     let reply = port.device.receive(NOW).expect("an echo reply");
     assert_eq!(reply.bytes()[..6], mac);
-    assert_eq!((reply.bytes()[23], reply.bytes()[34], &reply.bytes()[38..42]), (1, 0, &[0x12, 0x34, 0, 1][..]));
+    assert_eq!(
+        (reply.bytes()[23], reply.bytes()[34], &reply.bytes()[38..42]),
+        (1, 0, &[0x12, 0x34, 0, 1][..])
+    );
     port.device.recycle(reply.frame);
 }
 
 /// The XDP program as `ip -d link` shows it.
 fn xdp_on(end: &End) -> bool {
-    end.ip(&["-d", "link", "show", &end.interface]).contains("prog/xdp")
+    end.ip(&["-d", "link", "show", &end.interface])
+        .contains("prog/xdp")
 }
 
 fn kernel_answers(end: &End, peer: &End) {
-    end.exec(&["ping", "-c", "1", "-W", "2", &peer.kernel_address.to_string()]);
+    end.exec(&[
+        "ping",
+        "-c",
+        "1",
+        "-W",
+        "2",
+        &peer.kernel_address.to_string(),
+    ]);
 }
 
 #[test]
@@ -274,7 +426,12 @@ fn killing_the_process_leaves_no_program_behind() {
     let mut holder = std::process::Command::new("ip")
         .args(["netns", "exec", &end.namespace])
         .arg(program)
-        .args(["--exact", "child_holds_a_device", "--ignored", "--nocapture"])
+        .args([
+            "--exact",
+            "child_holds_a_device",
+            "--ignored",
+            "--nocapture",
+        ])
         .env("TAUTLINE_HOLD", &end.interface)
         .spawn()
         .unwrap();
@@ -285,7 +442,10 @@ fn killing_the_process_leaves_no_program_behind() {
         sleep(Duration::from_millis(10));
     }
     assert!(xdp_on(end), "the child holds the device");
-    assert!(matches!(Port::open(end, end.config()), Err(OpenError::Busy { .. })), "two owners");
+    assert!(
+        matches!(Port::open(end, end.config()), Err(OpenError::Busy { .. })),
+        "two owners"
+    );
     holder.kill().unwrap(); // SIGKILL
     holder.wait().unwrap();
     let mut port = Port::new(end); // at once: the kernel may still be cleaning up
@@ -301,7 +461,12 @@ fn killing_the_process_leaves_no_program_behind() {
 fn child_holds_a_device() {
     let interface = std::env::var("TAUTLINE_HOLD").unwrap();
     let take = Take::Addresses(vec!["10.77.0.2".parse().unwrap()]);
-    let _device = XdpDevice::open(Config { interface, take, ..Config::default() }).unwrap();
+    let _device = XdpDevice::open(Config {
+        interface,
+        take,
+        ..Config::default()
+    })
+    .unwrap();
     sleep(Duration::from_secs(60));
 }
 
@@ -321,7 +486,10 @@ fn frames_outlive_their_device() {
 #[test]
 fn frames_do_not_overlap() {
     let pair = pair_or_skip!();
-    let (_device, mut frames) = pair.left.inside(|| XdpDevice::open(pair.left.config())).unwrap();
+    let (_device, mut frames) = pair
+        .left
+        .inside(|| XdpDevice::open(pair.left.config()))
+        .unwrap();
     for (i, frame) in frames.iter_mut().enumerate() {
         frame.bytes_mut().fill(i as u8);
         frame.bytes_mut()[..8].copy_from_slice(&i.to_ne_bytes());
@@ -355,14 +523,24 @@ fn frames_of_another_device_are_refused() {
     assert_eq!(left.device.statistics().device.foreign_frames, 1);
     let foreign = Packet::new(right.pool.take().unwrap(), 60);
     let put = std::panic::AssertUnwindSafe(|| left.device.put(foreign, NOW));
-    assert!(std::panic::catch_unwind(put).is_err(), "putting one is a bug of the caller");
+    assert!(
+        std::panic::catch_unwind(put).is_err(),
+        "putting one is a bug of the caller"
+    );
 }
 
 #[test]
 fn the_ring_fills_up_and_room_says_so() {
     let pair = pair_or_skip!();
-    let config = Config { transmit_ring: 64, transmit_frames: 256, ..pair.left.config() };
-    let (mut left, mut right) = (Port::open(&pair.left, config).unwrap(), Port::new(&pair.right));
+    let config = Config {
+        transmit_ring: 64,
+        transmit_frames: 256,
+        ..pair.left.config()
+    };
+    let (mut left, mut right) = (
+        Port::open(&pair.left, config).unwrap(),
+        Port::new(&pair.right),
+    );
     let mut sent = 0;
     while left.device.room() > 0 {
         left.put(&pair.right, sent);
@@ -408,7 +586,11 @@ fn a_reset_gives_every_packet_back_and_bars_reuse_until_the_kernel_lets_go() {
         let _ = left.pool.settle(packet);
     }
     assert_eq!(left.pool.outstanding(), 0);
-    assert_eq!(left.device.room(), 0, "the kernel may still send what it has");
+    assert_eq!(
+        left.device.room(),
+        0,
+        "the kernel may still send what it has"
+    );
     pair.left.ip(&["link", "set", &pair.left.interface, "up"]);
     sleep(Duration::from_millis(100));
     left.settle();
@@ -428,7 +610,10 @@ fn a_removed_interface_is_a_failure_and_loses_no_frame() {
     assert_eq!(left.device.failure(), Some(Failure::Removed));
     let mut lost = Vec::new();
     left.device.reset(&mut lost);
-    assert_eq!((lost.len(), left.device.in_flight(), left.device.room()), (1, 0, 0));
+    assert_eq!(
+        (lost.len(), left.device.in_flight(), left.device.room()),
+        (1, 0, 0)
+    );
     for packet in lost {
         let _ = left.pool.settle(packet);
     }
@@ -449,20 +634,50 @@ fn an_idle_receiver_hears_of_the_removal_too() {
 fn what_cannot_be_opened_is_explained() {
     let pair = pair_or_skip!();
     let end = &pair.left;
-    let refusal = |config| Port::open(end, config).map(|_| ()).expect_err("must be refused").to_string();
-    let missing = refusal(Config { interface: "tl-none".into(), ..end.config() });
-    assert!(missing.contains("tl-none") && missing.contains("ip -br link"), "{missing}");
-    let queue = refusal(Config { queue: 9, ..end.config() });
-    assert!(queue.contains("queue 9") && queue.contains("ethtool -l"), "{queue}");
-    let queue = refusal(Config { queue: 5000, ..end.config() });
+    let refusal = |config| {
+        Port::open(end, config)
+            .map(|_| ())
+            .expect_err("must be refused")
+            .to_string()
+    };
+    let missing = refusal(Config {
+        interface: "tl-none".into(),
+        ..end.config()
+    });
+    assert!(
+        missing.contains("tl-none") && missing.contains("ip -br link"),
+        "{missing}"
+    );
+    let queue = refusal(Config {
+        queue: 9,
+        ..end.config()
+    });
+    assert!(
+        queue.contains("queue 9") && queue.contains("ethtool -l"),
+        "{queue}"
+    );
+    let queue = refusal(Config {
+        queue: 5000,
+        ..end.config()
+    });
     assert!(queue.contains("queue 5000"), "{queue}");
-    let zero_copy = refusal(Config { bind: Bind::ZeroCopy, ..end.config() });
-    assert!(zero_copy.contains("zero copy") && zero_copy.contains("Bind::Auto"), "{zero_copy}");
+    let zero_copy = refusal(Config {
+        bind: Bind::ZeroCopy,
+        ..end.config()
+    });
+    assert!(
+        zero_copy.contains("zero copy") && zero_copy.contains("Bind::Auto"),
+        "{zero_copy}"
+    );
     end.ip(&["link", "set", &end.interface, "mtu", "9000"]);
     let mtu = refusal(end.config());
-    assert!(mtu.contains("MTU of 9000") && mtu.contains("mtu 1714"), "{mtu}");
+    assert!(
+        mtu.contains("MTU of 9000") && mtu.contains("mtu 1714"),
+        "{mtu}"
+    );
     end.ip(&["link", "set", &end.interface, "mtu", "1500"]);
-    pair.right.ip(&["link", "set", &pair.right.interface, "mtu", "9000"]);
+    pair.right
+        .ip(&["link", "set", &pair.right.interface, "mtu", "9000"]);
     let peer = refusal(end.config());
     assert!(peer.contains("peer") && peer.contains("1500"), "{peer}");
 }
@@ -484,7 +699,12 @@ fn child(wrapper: &[&str], test: &str) -> String {
 fn child_is_refused() {
     let interface = std::env::var("TAUTLINE_HOLD").unwrap_or_else(|_| "lo".into());
     let take = Take::Addresses(vec!["10.77.0.2".parse().unwrap()]);
-    let refusal = XdpDevice::open(Config { interface, take, ..Config::default() }).expect_err("must be refused");
+    let refusal = XdpDevice::open(Config {
+        interface,
+        take,
+        ..Config::default()
+    })
+    .expect_err("must be refused");
     println!("{refusal}");
 }
 
@@ -494,16 +714,39 @@ fn a_missing_capability_is_named() {
         eprintln!("skipped: {reason}");
         return;
     }
-    let said = child(&["setpriv", "--bounding-set=-all", "--inh-caps=-all"], "child_is_refused");
-    assert!(said.contains("no permission") && said.contains("CAP_BPF"), "{said}");
+    let said = child(
+        &["setpriv", "--bounding-set=-all", "--inh-caps=-all"],
+        "child_is_refused",
+    );
+    assert!(
+        said.contains("no permission") && said.contains("CAP_BPF"),
+        "{said}"
+    );
 }
 
 #[test]
 fn too_little_lockable_memory_is_explained_with_numbers() {
     let pair = pair_or_skip!();
-    let unlocked = ["setpriv", "--bounding-set=-ipc_lock,-sys_resource", "--inh-caps=-ipc_lock,-sys_resource"];
-    let limited = ["prlimit", "--memlock=65536:65536", "env", "TAUTLINE_HOLD=vleft"];
+    let unlocked = [
+        "setpriv",
+        "--bounding-set=-ipc_lock,-sys_resource",
+        "--inh-caps=-ipc_lock,-sys_resource",
+    ];
+    let limited = [
+        "prlimit",
+        "--memlock=65536:65536",
+        "env",
+        "TAUTLINE_HOLD=vleft",
+    ];
     let inside = ["ip", "netns", "exec", &pair.left.namespace];
-    let said = child(&[&inside[..], &limited, &unlocked].concat(), "child_is_refused");
-    assert!(said.contains("16777216 bytes") && said.contains("65536 bytes") && said.contains("ulimit -l"), "{said}");
+    let said = child(
+        &[&inside[..], &limited, &unlocked].concat(),
+        "child_is_refused",
+    );
+    assert!(
+        said.contains("16777216 bytes")
+            && said.contains("65536 bytes")
+            && said.contains("ulimit -l"),
+        "{said}"
+    );
 }

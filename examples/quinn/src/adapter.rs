@@ -1,23 +1,29 @@
-//! [`Adapter`]: a controller of `tautline-cc` behind quinn's congestion-control trait, for quinn 0.11.
+//! [`Adapter`]: a controller of `tautline-cc` behind quinn's congestion-control trait, for quinn
+//! 0.11.
 //!
-//! Recovery is RFC 9002 §7: one reduction per round trip, which ends when something sent after it is acknowledged; a probe
-//! timeout costs nothing, persistent congestion (§7.6) is answered as TCP's retransmission timeout.
+//! Recovery is RFC 9002 §7: one reduction per round trip, which ends when something sent after it
+//! is acknowledged; a probe timeout costs nothing, persistent congestion (§7.6) is answered as
+//! TCP's retransmission timeout.
 //!
 //! What the trait cannot say or use, and what is made of it:
 //!
-//! * The pacing rate is not asked for. quinn spreads 5/4 of the window over a smoothed round trip, in bursts of at least ten
-//!   datagrams. So the window told is no more than the pacing rate brings out in that time: the flight, if not its spacing,
-//!   is the controller's. Without that BBR would never drain what its start queued. It alters no window-based controller,
-//!   which paces above its window.
+//! * The pacing rate is not asked for. quinn spreads 5/4 of the window over a smoothed round trip,
+//!   in bursts of at least ten datagrams. So the window told is no more than the pacing rate brings
+//!   out in that time: the flight, if not its spacing, is the controller's. Without that BBR would
+//!   never drain what its start queued. It alters no window-based controller, which paces above its
+//!   window.
 //! * Spurious losses are not reported: `on_undo` is never called.
-//! * Losses come as one sum with the latest time of sending: `on_lost` is called once per batch, with that sum. They come
-//!   after the acknowledgement that revealed them, so [`Ack::lost`] is that of the acknowledgement before.
-//! * Limitation by the application is known as of now, not of the flight; quinn counts the peer's flow control as such too.
-//! * Marks are an event without a count: controllers that heed the share of marks are refused ([`NeedsMarks`](factory::NeedsMarks)).
-//! * Bytes sent include datagrams that are never acknowledged. The flight is an estimate between acknowledgements, and an end
-//!   that sent only such datagrams does not notice that it was idle.
-//! * The MTU may change, the segment size of a controller may not: it stays that of the beginning. Only the smallest window
-//!   follows the MTU.
+//! * Losses come as one sum with the latest time of sending: `on_lost` is called once per batch,
+//!   with that sum. They come after the acknowledgement that revealed them, so [`Ack::lost`] is
+//!   that of the acknowledgement before.
+//! * Limitation by the application is known as of now, not of the flight; quinn counts the peer's
+//!   flow control as such too.
+//! * Marks are an event without a count: controllers that heed the share of marks are refused
+//!   ([`NeedsMarks`](factory::NeedsMarks)).
+//! * Bytes sent include datagrams that are never acknowledged. The flight is an estimate between
+//!   acknowledgements, and an end that sent only such datagrams does not notice that it was idle.
+//! * The MTU may change, the segment size of a controller may not: it stays that of the beginning.
+//!   Only the smallest window follows the MTU.
 
 mod factory;
 mod sent;
@@ -30,7 +36,9 @@ use std::time::{Duration, Instant as StdInstant};
 
 use quinn::congestion::{Controller as QuicController, ControllerMetrics};
 use tautline_base::{Bytes, Instant};
-use tautline_cc::{Ack, Config, Congestion, Controller, Factory, Idle, Phase, Sampler, Signal, Verdict};
+use tautline_cc::{
+    Ack, Config, Congestion, Controller, Factory, Idle, Phase, Sampler, Signal, Verdict,
+};
 
 pub(crate) use self::factory::AdapterFactory;
 use self::sent::SentTimes;
@@ -106,7 +114,11 @@ impl Adapter {
 
     /// Tells the controller something, and keeps its answer.
     fn tell(&mut self, what: impl FnOnce(&mut dyn Controller)) {
-        let controller = self.controller.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut();
+        let controller = self
+            .controller
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .as_mut();
         what(controller);
         self.verdict = controller.verdict();
     }
@@ -115,7 +127,8 @@ impl Adapter {
         Instant::ZERO + instant.saturating_duration_since(self.epoch)
     }
 
-    /// One packet of `bytes` sent at `sent` was acknowledged; `smoothed` is the round trip before the batch it came in.
+    /// One packet of `bytes` sent at `sent` was acknowledged; `smoothed` is the round trip before
+    /// the batch it came in.
     fn acked(&mut self, now: Instant, sent: Instant, bytes: Bytes, smoothed: Duration) {
         let record = self.sent.find(sent);
         if let Some(record) = &record {
@@ -141,11 +154,16 @@ impl Adapter {
         let min_rtt = self.min_rtt.unwrap_or_default();
         let rate = self.sampler.on_ack(now, min_rtt);
         let delivered = self.sampler.delivered();
-        let round_start = batch.prior_delivered.is_some_and(|prior| prior >= self.round_end);
+        let round_start = batch
+            .prior_delivered
+            .is_some_and(|prior| prior >= self.round_end);
         if round_start {
             self.round_end = delivered;
         }
-        if self.recovery.is_some_and(|recovery| batch.newest_sent > recovery.began) {
+        if self
+            .recovery
+            .is_some_and(|recovery| batch.newest_sent > recovery.began)
+        {
             self.recovery = None;
         }
         let ack = Ack {
@@ -167,22 +185,32 @@ impl Adapter {
             next_departure: now,
         };
         self.tell(|controller| controller.on_ack(&ack));
-        self.sent.forget(self.newest_acked, now, self.srtt.max(rtt.unwrap_or_default()) * 2);
+        self.sent.forget(
+            self.newest_acked,
+            now,
+            self.srtt.max(rtt.unwrap_or_default()) * 2,
+        );
         if app_limited {
             self.sampler.mark_app_limited(in_flight);
         }
         self.idle_since = (in_flight == Bytes::ZERO).then_some(now);
     }
 
-    /// The round trip of a batch, if it acknowledges something later than ever before (RFC 9002 §5.1).
+    /// The round trip of a batch, if it acknowledges something later than ever before (RFC 9002
+    /// §5.1).
     fn measure(&mut self, batch: &Batch, now: Instant) -> Option<Duration> {
         if batch.newest_sent <= self.newest_acked {
             return None;
         }
         self.newest_acked = batch.newest_sent;
         let rtt = now - batch.newest_sent;
-        // Before its first sample quinn's estimate is a guess, and its first sample follows this batch.
-        self.srtt = if self.min_rtt.is_none() { rtt } else { batch.smoothed };
+        // Before its first sample quinn's estimate is a guess, and its first sample follows this
+        // batch.
+        self.srtt = if self.min_rtt.is_none() {
+            rtt
+        } else {
+            batch.smoothed
+        };
         self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));
         Some(rtt)
     }
@@ -192,8 +220,14 @@ impl QuicController for Adapter {
     fn on_sent(&mut self, now: StdInstant, bytes: u64, _last_packet_number: u64) {
         let now = self.time(now);
         if let Some(since) = self.idle_since.take() {
-            // Smoothed round trip and four times its variation, which begins at half of it (RFC 9002 §5.3) and is not told.
-            let idle = Idle { now, idle: now - since, rto: self.srtt * 3, app_limited: true };
+            // Smoothed round trip and four times its variation, which begins at half of it (RFC
+            // 9002 §5.3) and is not told.
+            let idle = Idle {
+                now,
+                idle: now - since,
+                rto: self.srtt * 3,
+                app_limited: true,
+            };
             self.tell(|controller| controller.on_idle(&idle));
         }
         let first = self.in_flight == Bytes::ZERO;
@@ -204,15 +238,39 @@ impl QuicController for Adapter {
         }
     }
 
-    fn on_ack(&mut self, now: StdInstant, sent: StdInstant, bytes: u64, _: bool, rtt: &quinn_proto::RttEstimator) {
-        self.acked(self.time(now), self.time(sent), Bytes::new(bytes), rtt.get());
+    fn on_ack(
+        &mut self,
+        now: StdInstant,
+        sent: StdInstant,
+        bytes: u64,
+        _: bool,
+        rtt: &quinn_proto::RttEstimator,
+    ) {
+        self.acked(
+            self.time(now),
+            self.time(sent),
+            Bytes::new(bytes),
+            rtt.get(),
+        );
     }
 
-    fn on_end_acks(&mut self, now: StdInstant, in_flight: u64, app_limited: bool, _largest: Option<u64>) {
+    fn on_end_acks(
+        &mut self,
+        now: StdInstant,
+        in_flight: u64,
+        app_limited: bool,
+        _largest: Option<u64>,
+    ) {
         self.end_acks(self.time(now), Bytes::new(in_flight), app_limited);
     }
 
-    fn on_congestion_event(&mut self, now: StdInstant, sent: StdInstant, persistent: bool, lost_bytes: u64) {
+    fn on_congestion_event(
+        &mut self,
+        now: StdInstant,
+        sent: StdInstant,
+        persistent: bool,
+        lost_bytes: u64,
+    ) {
         let (now, sent, lost) = (self.time(now), self.time(sent), Bytes::new(lost_bytes));
         self.in_flight = self.in_flight.saturating_sub(lost);
         self.lost += lost;
@@ -232,7 +290,11 @@ impl QuicController for Adapter {
             return;
         }
         self.recovery = Some(Recovery { began: now, phase });
-        let congestion = Congestion { now, signal, in_flight: self.in_flight };
+        let congestion = Congestion {
+            now,
+            signal,
+            in_flight: self.in_flight,
+        };
         self.tell(|controller| controller.on_congestion(&congestion));
     }
 
@@ -240,23 +302,31 @@ impl QuicController for Adapter {
         self.least_window = Bytes::new(new_mtu.into()) * 2;
     }
 
-    /// The controller's window, or what its pacing rate sends in a round trip; at least two datagrams (RFC 9002 §7.2), for
-    /// quinn sends only what leaves some of it free.
+    /// The controller's window, or what its pacing rate sends in a round trip; at least two
+    /// datagrams (RFC 9002 §7.2), for quinn sends only what leaves some of it free.
     fn window(&self) -> u64 {
-        let Verdict { cwnd, pacing_rate, .. } = self.verdict;
-        let paced = if self.srtt.is_zero() { Bytes::MAX } else { pacing_rate * self.srtt };
+        let Verdict {
+            cwnd, pacing_rate, ..
+        } = self.verdict;
+        let paced = if self.srtt.is_zero() {
+            Bytes::MAX
+        } else {
+            pacing_rate * self.srtt
+        };
         cwnd.min(paced).max(self.least_window).get()
     }
 
     fn metrics(&self) -> ControllerMetrics {
         let mut metrics = ControllerMetrics::default();
         metrics.congestion_window = self.window();
-        metrics.ssthresh = (self.verdict.ssthresh < Bytes::MAX).then(|| self.verdict.ssthresh.get());
+        metrics.ssthresh =
+            (self.verdict.ssthresh < Bytes::MAX).then(|| self.verdict.ssthresh.get());
         metrics.pacing_rate = Some(self.verdict.pacing_rate.as_bits_per_sec());
         metrics
     }
 
-    /// For another path, of which nothing was measured: a new controller that goes on from this one's window.
+    /// For another path, of which nothing was measured: a new controller that goes on from this
+    /// one's window.
     fn clone_box(&self) -> Box<dyn QuicController> {
         let mut copy = Self::new(self.factory.clone(), self.config, self.epoch);
         copy.least_window = self.least_window;

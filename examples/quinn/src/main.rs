@@ -1,11 +1,12 @@
-//! The congestion control of tautline drives QUIC connections of quinn: uploads on loopback, through a bottleneck.
+//! The congestion control of tautline drives QUIC connections of quinn: uploads on loopback,
+//! through a bottleneck.
 //!
 //! ```text
 //! cargo run --release -- --cc cubic,bbr,bbr3 --mib 32 --rate 50 --delay 10 --buffer 500
 //! ```
 //!
-//! Each algorithm uploads `--mib` MiB in turn, through `--rate` Mbit/s with `--delay` ms each way and a FIFO of `--buffer`
-//! kB; `--rate 0` goes without a bottleneck. The server checks every byte.
+//! Each algorithm uploads `--mib` MiB in turn, through `--rate` Mbit/s with `--delay` ms each way
+//! and a FIFO of `--buffer` kB; `--rate 0` goes without a bottleneck. The server checks every byte.
 
 mod adapter;
 mod relay;
@@ -27,7 +28,8 @@ struct Options {
     link: Option<Link>,
 }
 
-const USAGE: &str = "options: --cc NAME[,NAME...] --mib N --rate MBIT (0: no bottleneck) --delay MS --buffer KB";
+const USAGE: &str =
+    "options: --cc NAME[,NAME...] --mib N --rate MBIT (0: no bottleneck) --delay MS --buffer KB";
 
 impl Options {
     fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, AnyError> {
@@ -36,7 +38,9 @@ impl Options {
         while let Some(option) = words.next() {
             let value = words.next().ok_or(USAGE)?;
             match option.as_str() {
-                "--cc" => algorithms = value.split(',').map(str::parse).collect::<Result<_, _>>()?,
+                "--cc" => {
+                    algorithms = value.split(',').map(str::parse).collect::<Result<_, _>>()?
+                }
                 "--mib" => mib = value.parse::<u32>()?,
                 "--rate" => mbit = value.parse::<u32>()?,
                 "--delay" => delay = value.parse::<u32>()?,
@@ -49,7 +53,11 @@ impl Options {
             delay: Duration::from_millis(delay.into()),
             buffer: Bytes::new(1000) * buffer.into(),
         };
-        Ok(Self { algorithms, size: Bytes::mib(mib.into()), link: (mbit > 0).then_some(link) })
+        Ok(Self {
+            algorithms,
+            size: Bytes::mib(mib.into()),
+            link: (mbit > 0).then_some(link),
+        })
     }
 }
 

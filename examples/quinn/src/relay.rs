@@ -1,4 +1,5 @@
-//! [`Relay`]: a bottleneck between two UDP ends of this host: a rate and a FIFO on the way there, a delay both ways.
+//! [`Relay`]: a bottleneck between two UDP ends of this host: a rate and a FIFO on the way there, a
+//! delay both ways.
 //!
 //! ECN bits do not survive it, so quinn stops sending them.
 
@@ -49,19 +50,38 @@ impl Relay {
         let (front, back) = (socket()?, socket()?);
         back.connect(server)?;
         let address = front.local_addr()?;
-        let shared = Arc::new(Shared { stop: AtomicBool::new(false), dropped: AtomicU64::new(0), client: OnceLock::new() });
+        let shared = Arc::new(Shared {
+            stop: AtomicBool::new(false),
+            dropped: AtomicU64::new(0),
+            client: OnceLock::new(),
+        });
         let (there, arriving) = mpsc::channel();
         let (back_again, returning) = mpsc::channel();
         let threads = vec![
-            spawn(&shared, front.try_clone()?, move |front, shared| take_in(&front, shared, link, &there)),
-            spawn(&shared, back.try_clone()?, move |back, _| deliver(&arriving, |data| back.send(data))),
-            spawn(&shared, back, move |back, shared| take_back(&back, shared, link.delay, &back_again)),
+            spawn(&shared, front.try_clone()?, move |front, shared| {
+                take_in(&front, shared, link, &there)
+            }),
+            spawn(&shared, back.try_clone()?, move |back, _| {
+                deliver(&arriving, |data| back.send(data))
+            }),
+            spawn(&shared, back, move |back, shared| {
+                take_back(&back, shared, link.delay, &back_again)
+            }),
             spawn(&shared, front, move |front, shared| {
                 // Nothing returns before the client was heard.
-                deliver(&returning, |data| shared.client.get().map_or(Ok(0), |client| front.send_to(data, client)));
+                deliver(&returning, |data| {
+                    shared
+                        .client
+                        .get()
+                        .map_or(Ok(0), |client| front.send_to(data, client))
+                });
             }),
         ];
-        Ok(Self { address, shared, threads })
+        Ok(Self {
+            address,
+            shared,
+            threads,
+        })
     }
 
     /// Where the client finds the server.
@@ -91,7 +111,11 @@ fn socket() -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-fn spawn(shared: &Arc<Shared>, socket: UdpSocket, run: impl FnOnce(UdpSocket, &Shared) + Send + 'static) -> JoinHandle<()> {
+fn spawn(
+    shared: &Arc<Shared>,
+    socket: UdpSocket,
+    run: impl FnOnce(UdpSocket, &Shared) + Send + 'static,
+) -> JoinHandle<()> {
     let shared = shared.clone();
     thread::spawn(move || run(socket, &shared))
 }
@@ -101,7 +125,9 @@ fn take_in(front: &UdpSocket, shared: &Shared, link: Link, there: &mpsc::Sender<
     let mut buffer = [0; 65_536];
     let mut free_at = Instant::now();
     while !shared.stop.load(Ordering::Relaxed) {
-        let Ok((len, from)) = front.recv_from(&mut buffer) else { continue };
+        let Ok((len, from)) = front.recv_from(&mut buffer) else {
+            continue;
+        };
         shared.client.get_or_init(|| from);
         let now = Instant::now();
         let size = Bytes::new(len as u64);
@@ -111,7 +137,10 @@ fn take_in(front: &UdpSocket, shared: &Shared, link: Link, there: &mpsc::Sender<
             continue;
         }
         free_at = free_at.max(now) + size / link.rate;
-        if there.send((free_at + link.delay, buffer[..len].to_vec())).is_err() {
+        if there
+            .send((free_at + link.delay, buffer[..len].to_vec()))
+            .is_err()
+        {
             return;
         }
     }
@@ -121,14 +150,20 @@ fn take_in(front: &UdpSocket, shared: &Shared, link: Link, there: &mpsc::Sender<
 fn take_back(back: &UdpSocket, shared: &Shared, delay: Duration, back_again: &mpsc::Sender<Late>) {
     let mut buffer = [0; 65_536];
     while !shared.stop.load(Ordering::Relaxed) {
-        let Ok(len) = back.recv(&mut buffer) else { continue };
-        if back_again.send((Instant::now() + delay, buffer[..len].to_vec())).is_err() {
+        let Ok(len) = back.recv(&mut buffer) else {
+            continue;
+        };
+        if back_again
+            .send((Instant::now() + delay, buffer[..len].to_vec()))
+            .is_err()
+        {
             return;
         }
     }
 }
 
-/// Sends each datagram when its time has come, until no more can come. What an end that left misses is lost, as in a network.
+/// Sends each datagram when its time has come, until no more can come. What an end that left misses
+/// is lost, as in a network.
 fn deliver(late: &mpsc::Receiver<Late>, mut send: impl FnMut(&[u8]) -> io::Result<usize>) {
     for (at, data) in late {
         thread::sleep(at.saturating_duration_since(Instant::now()));

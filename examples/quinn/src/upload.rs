@@ -6,7 +6,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use quinn::{ClientConfig, Connection, Endpoint, RecvStream, SendStream, ServerConfig, TransportConfig};
+use quinn::{
+    ClientConfig, Connection, Endpoint, RecvStream, SendStream, ServerConfig, TransportConfig,
+};
 use rustls::RootCertStore;
 use tautline_base::{Bytes, Rate};
 use tautline_cc::Algorithm;
@@ -36,26 +38,39 @@ pub(crate) struct Outcome {
 
 const SAMPLE: Duration = Duration::from_millis(5);
 const CHUNK: usize = 64 << 10;
-/// Of a datagram; what quinn's own search would find within the first round trips. Given, because a controller's segments
-/// cannot grow.
+/// Of a datagram; what quinn's own search would find within the first round trips. Given, because a
+/// controller's segments cannot grow.
 const MTU: u16 = 1452;
 
 /// Uploads `size` under `algorithm`, through `link` or straight.
 ///
 /// # Errors
-/// Those of sockets, certificates and QUIC; an algorithm that needs what quinn does not tell; bytes that differ.
-pub(crate) async fn run(algorithm: Algorithm, size: Bytes, link: Option<Link>) -> Result<Outcome, AnyError> {
+/// Those of sockets, certificates and QUIC; an algorithm that needs what quinn does not tell; bytes
+/// that differ.
+pub(crate) async fn run(
+    algorithm: Algorithm,
+    size: Bytes,
+    link: Option<Link>,
+) -> Result<Outcome, AnyError> {
     let mut transport = TransportConfig::default();
-    transport.congestion_controller_factory(Arc::new(AdapterFactory::new(algorithm)?)).initial_mtu(MTU);
+    transport
+        .congestion_controller_factory(Arc::new(AdapterFactory::new(algorithm)?))
+        .initial_mtu(MTU);
     let (server_config, client_config) = configs(transport)?;
     let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let server = Endpoint::server(server_config, local)?;
-    let relay = link.map(|link| Relay::start(server.local_addr()?, link)).transpose()?;
-    let address = relay.as_ref().map_or_else(|| server.local_addr(), |relay| Ok(relay.address()))?;
+    let relay = link
+        .map(|link| Relay::start(server.local_addr()?, link))
+        .transpose()?;
+    let address = relay
+        .as_ref()
+        .map_or_else(|| server.local_addr(), |relay| Ok(relay.address()))?;
     let served = tokio::spawn(serve(server));
 
     let client = Endpoint::client(local)?;
-    let connection = client.connect_with(client_config, address, "localhost")?.await?;
+    let connection = client
+        .connect_with(client_config, address, "localhost")?
+        .await?;
     let (send, receive) = connection.open_bi().await?;
     let begun = Instant::now();
     let mut means = Means::default();
@@ -75,11 +90,22 @@ pub(crate) async fn run(algorithm: Algorithm, size: Bytes, link: Option<Link>) -
     let dropped = relay.as_ref().map_or(0, Relay::dropped);
     let goodput = Rate::from_amount(size, took);
     let (rtt, cwnd) = means.get();
-    Ok(Outcome { goodput, rtt, min_rtt: stats.min_rtt, cwnd, lost: stats.lost_packets, dropped })
+    Ok(Outcome {
+        goodput,
+        rtt,
+        min_rtt: stats.min_rtt,
+        cwnd,
+        lost: stats.lost_packets,
+        dropped,
+    })
 }
 
 /// Sends the pattern; returns how much of it the server found intact.
-async fn upload(mut send: SendStream, mut receive: RecvStream, size: Bytes) -> Result<Bytes, AnyError> {
+async fn upload(
+    mut send: SendStream,
+    mut receive: RecvStream,
+    size: Bytes,
+) -> Result<Bytes, AnyError> {
     let mut chunk = vec![0; CHUNK];
     let mut offset = 0;
     while offset < size.get() {
@@ -95,7 +121,8 @@ async fn upload(mut send: SendStream, mut receive: RecvStream, size: Bytes) -> R
     Ok(Bytes::new(u64::from_be_bytes(answer)))
 }
 
-/// Takes one connection and one stream; answers with the length of what came before the first wrong byte.
+/// Takes one connection and one stream; answers with the length of what came before the first wrong
+/// byte.
 async fn serve(server: Endpoint) -> Result<(), AnyError> {
     let connection = server.accept().await.ok_or("the endpoint closed")?.await?;
     let (mut send, mut receive) = connection.accept_bi().await?;

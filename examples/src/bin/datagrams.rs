@@ -1,5 +1,6 @@
-//! Datagrams of every size to an echo and back, each checked byte for byte, over our stack or over the kernel's; then one to a port
-//! where nobody listens, which must be told, and one that is too long for a packet.
+//! Datagrams of every size to an echo and back, each checked byte for byte, over our stack or over
+//! the kernel's; then one to a port where nobody listens, which must be told, and one that is too
+//! long for a packet.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -24,7 +25,8 @@ Examples:
   datagrams kernel answer --listen 5001
   datagrams ours --iface va --ip 10.7.0.1/24 call --to 10.7.0.12:5001 --count 3000";
 
-/// Datagrams of every size to an echo and back, each checked byte for byte. The caller's last line is JSON.
+/// Datagrams of every size to an echo and back, each checked byte for byte. The caller's last line
+/// is JSON.
 #[derive(Parser, Debug)]
 #[command(version, after_help = EXAMPLES)]
 struct Args {
@@ -89,7 +91,11 @@ impl Net {
 
     /// A socket that speaks to `to`.
     async fn call(&self, to: SocketAddr) -> io::Result<Socket> {
-        let any = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let any = if to.is_ipv4() {
+            Ipv4Addr::UNSPECIFIED.into()
+        } else {
+            Ipv6Addr::UNSPECIFIED.into()
+        };
         let socket = self.bind(SocketAddr::new(any, 0)).await?;
         match &socket {
             Socket::Kernel(socket) => socket.connect(to).await?,
@@ -172,7 +178,8 @@ async fn call(net: &Net, to: SocketAddr, count: u64) -> io::Result<Summary> {
     let clock = Clock::start();
     let begun = clock.now();
     let socket = net.call(to).await?;
-    let (mut room, mut missing, mut summary, mut tries) = (vec![0; ROOM], BTreeMap::new(), Summary::default(), 0);
+    let (mut room, mut missing, mut summary, mut tries) =
+        (vec![0; ROOM], BTreeMap::new(), Summary::default(), 0);
     let mut numbers = (0..count).zip((0..=longest(to)).cycle());
     loop {
         while missing.len() < AT_ONCE
@@ -189,7 +196,10 @@ async fn call(net: &Net, to: SocketAddr, count: u64) -> io::Result<Summary> {
         match timeout(PATIENCE, socket.recv(&mut room)).await {
             Ok(len) => {
                 let data = &room[..len?];
-                let number = missing.iter().find(|(_, sent)| &sent[..] == data).map(|(number, _)| *number);
+                let number = missing
+                    .iter()
+                    .find(|(_, sent)| &sent[..] == data)
+                    .map(|(number, _)| *number);
                 match number.and_then(|number| missing.remove(&number)) {
                     Some(_) => {
                         summary.datagrams += 1;
@@ -198,13 +208,21 @@ async fn call(net: &Net, to: SocketAddr, count: u64) -> io::Result<Summary> {
                     }
                     // What was sent again may come twice; anything else nobody sent.
                     None if summary.again > 0 => {}
-                    None => return Err(io::Error::other(format!("{} bytes came back that nobody sent", data.len()))),
+                    None => {
+                        return Err(io::Error::other(format!(
+                            "{} bytes came back that nobody sent",
+                            data.len()
+                        )));
+                    }
                 }
             }
             Err(_) => {
                 tries += 1;
                 if tries > TRIES {
-                    return Err(io::Error::new(ErrorKind::TimedOut, format!("{} datagrams never came back", missing.len())));
+                    return Err(io::Error::new(
+                        ErrorKind::TimedOut,
+                        format!("{} datagrams never came back", missing.len()),
+                    ));
                 }
                 for data in missing.values() {
                     socket.send(data).await?;
@@ -224,17 +242,27 @@ async fn told_that_nobody_listens(net: &Net, to: SocketAddr) -> io::Result<()> {
             return refused(error);
         }
         if let Ok(answer) = timeout(PATIENCE, socket.recv(&mut [0; 64])).await {
-            return answer.map_or_else(refused, |_| Err(io::Error::other("an answer from a closed port")));
+            return answer.map_or_else(refused, |_| {
+                Err(io::Error::other("an answer from a closed port"))
+            });
         }
     }
-    Err(io::Error::new(ErrorKind::TimedOut, "nobody told that nobody listens"))
+    Err(io::Error::new(
+        ErrorKind::TimedOut,
+        "nobody told that nobody listens",
+    ))
 }
 
 fn refused(error: io::Error) -> io::Result<()> {
-    if error.kind() == ErrorKind::ConnectionRefused { Ok(()) } else { Err(error) }
+    if error.kind() == ErrorKind::ConnectionRefused {
+        Ok(())
+    } else {
+        Err(error)
+    }
 }
 
-/// What does not fit into a packet our stack does not send, and does not take from a kernel that sends it in fragments.
+/// What does not fit into a packet our stack does not send, and does not take from a kernel that
+/// sends it in fragments.
 async fn too_long(net: &Net, to: SocketAddr) -> io::Result<()> {
     let socket = net.call(to).await?;
     let sent = socket.send(&datagram(0, longest(to) + 1)).await;
@@ -243,7 +271,10 @@ async fn too_long(net: &Net, to: SocketAddr) -> io::Result<()> {
         (Net::Ours(_), Ok(_)) => Err(io::Error::other("a datagram was sent that does not fit")),
         (Net::Kernel, Ok(_)) => match timeout(PATIENCE, socket.recv(&mut [0; ROOM])).await {
             Err(_) => Ok(()),
-            Ok(answer) => Err(answer.map_or_else(|error| error, |_| io::Error::other("an answer to fragments"))),
+            Ok(answer) => Err(answer.map_or_else(
+                |error| error,
+                |_| io::Error::other("an answer to fragments"),
+            )),
         },
         (_, Err(error)) => Err(error),
     }
@@ -251,13 +282,18 @@ async fn too_long(net: &Net, to: SocketAddr) -> io::Result<()> {
 
 /// Works on a runtime of this thread.
 fn work(role: Role, net: Net) -> io::Result<()> {
-    Builder::new_current_thread().enable_all().build()?.block_on(role.work(net))
+    Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(role.work(net))
 }
 
 fn main() -> ExitCode {
     let result = match Args::parse().over {
         Over::Kernel { role } => work(role, Net::Kernel).map_err(Failure::from),
-        Over::Ours { stack, role } => with_sockets(&stack, move |sockets| work(role, Net::Ours(sockets.stack))),
+        Over::Ours { stack, role } => {
+            with_sockets(&stack, move |sockets| work(role, Net::Ours(sockets.stack)))
+        }
     };
     exit_code("datagrams", result)
 }

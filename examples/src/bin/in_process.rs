@@ -1,4 +1,5 @@
-//! Sends a file between two hosts of this process, over a simulated link in virtual time. Needs no privileges and no network.
+//! Sends a file between two hosts of this process, over a simulated link in virtual time. Needs no
+//! privileges and no network.
 #![forbid(unsafe_code)]
 
 use std::fs::File;
@@ -22,8 +23,8 @@ use tautline_sim::{Family, Impairments, LinkConfig, Probability, Transfer};
 
 /// Sends a file between two hosts of this process, over a simulated link in virtual time.
 ///
-/// The last line is JSON: bytes, seconds (virtual), gbit_per_s, sha256_match, path, cc, qdisc, retransmits, tsq_throttles,
-/// dql_limit_bytes. The same options and data give the same packets.
+/// The last line is JSON: bytes, seconds (virtual), gbit_per_s, sha256_match, path, cc, qdisc,
+/// retransmits, tsq_throttles, dql_limit_bytes. The same options and data give the same packets.
 #[derive(Parser, Debug)]
 #[command(version, group(ArgGroup::new("data").required(true)))]
 struct Args {
@@ -80,13 +81,23 @@ impl Args {
             ..Impairments::default()
         };
         let (rate, delay) = (self.rate.0, self.delay.0);
-        let link = LinkConfig { impair, ..LinkConfig::bottleneck(rate, delay, delay * 2) };
+        let link = LinkConfig {
+            impair,
+            ..LinkConfig::bottleneck(rate, delay, delay * 2)
+        };
         Transfer {
             seed: self.seed,
-            family: if self.family == "6" { Family::Ipv6 } else { Family::Ipv4 },
+            family: if self.family == "6" {
+                Family::Ipv6
+            } else {
+                Family::Ipv4
+            },
             links: [link.clone(), link],
             // The link is the bottleneck, not the cards.
-            nic: NicConfig { rate: Rate::bytes_per_sec(rate.as_bytes_per_sec().saturating_mul(2)), ..NicConfig::default() },
+            nic: NicConfig {
+                rate: Rate::bytes_per_sec(rate.as_bytes_per_sec().saturating_mul(2)),
+                ..NicConfig::default()
+            },
             qdisc: self.qdisc.clone(),
             ring_limit: self.limit.into(),
             sender: self.tcp.config(),
@@ -99,12 +110,17 @@ impl Args {
     fn data(&self) -> Result<Box<dyn Read>, Failure> {
         match (&self.file, self.bytes) {
             (Some(path), _) => Ok(Box::new(File::open(path).map_err(Failure::file(path))?)),
-            (None, size) => Ok(Box::new(Noise::new(self.seed).take(size.map_or(0, |size| size.0)))),
+            (None, size) => Ok(Box::new(
+                Noise::new(self.seed).take(size.map_or(0, |size| size.0)),
+            )),
         }
     }
 
     fn run(&self) -> Result<(), Failure> {
-        let mut sent = Hashing { data: self.data()?, hasher: Sha256::new() };
+        let mut sent = Hashing {
+            data: self.data()?,
+            hasher: Sha256::new(),
+        };
         let mut received = Sha256::new();
         let mut reporter = None;
         let (outcome, ()) = self.transfer().run_with(
@@ -130,18 +146,31 @@ impl Args {
             println!("sent     sha256 {sent}\nreceived sha256 {received}");
         }
         report::print_json(&verdict);
-        if verdict.sha256_match { Ok(()) } else { Err(Failure::Differs { sent, received }) }
+        if verdict.sha256_match {
+            Ok(())
+        } else {
+            Err(Failure::Differs { sent, received })
+        }
     }
 }
 
 /// Prints the sender's line whenever a virtual second has passed.
-fn live_line<S: Read, F: FnMut(&[u8])>(network: &TransferNetwork<S, F, ()>, reporter: &mut Option<Reporter>, json: bool) {
+fn live_line<S: Read, F: FnMut(&[u8])>(
+    network: &TransferNetwork<S, F, ()>,
+    reporter: &mut Option<Reporter>,
+    json: bool,
+) {
     let now = network.now();
-    if reporter.as_ref().is_some_and(|reporter| now < reporter.due()) {
+    if reporter
+        .as_ref()
+        .is_some_and(|reporter| now < reporter.due())
+    {
         return;
     }
     let end = network.end(SENDER);
-    let TransferApp::Sender(app) = &end.app else { return };
+    let TransferApp::Sender(app) = &end.app else {
+        return;
+    };
     let Some(socket) = app.socket() else { return };
     match reporter {
         Some(reporter) => reporter.line(&end.host, socket, |info| info.bytes_acked, now),
@@ -178,7 +207,9 @@ impl Read for Noise {
             self.0 ^= self.0 >> 12;
             self.0 ^= self.0 << 25;
             self.0 ^= self.0 >> 27;
-            chunk.copy_from_slice(&self.0.wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes()[..chunk.len()]);
+            chunk.copy_from_slice(
+                &self.0.wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes()[..chunk.len()],
+            );
         }
         Ok(buffer.len())
     }
@@ -189,7 +220,10 @@ fn main() -> ExitCode {
     // A rate that no frame ever crosses would only be noticed as a transfer that never ends.
     let slowest = Rate::from_amount(Bytes::new(1514), Duration::from_secs(60));
     if args.rate.0 < slowest {
-        eprintln!("in_process: --rate {} is below {slowest}: a full frame would take more than a minute", args.rate.0);
+        eprintln!(
+            "in_process: --rate {} is below {slowest}: a full frame would take more than a minute",
+            args.rate.0
+        );
         return ExitCode::FAILURE;
     }
     exit_code("in_process", args.run())

@@ -1,4 +1,5 @@
-//! The other end of a transfer on the kernel's own TCP, for comparison: sends a file or receives a stream, prints its SHA-256.
+//! The other end of a transfer on the kernel's own TCP, for comparison: sends a file or receives a
+//! stream, prints its SHA-256.
 #![forbid(unsafe_code)]
 
 use std::fs::File;
@@ -15,7 +16,8 @@ use tautline_examples::report::{gbit_per_s, print_json, rounded};
 use tautline_examples::sink::{BLOCK, Sink};
 use tautline_rt::Clock;
 
-/// One end of a transfer on the kernel's TCP. Prints one JSON object: role, bytes, seconds, gbit_per_s, sha256.
+/// One end of a transfer on the kernel's TCP. Prints one JSON object: role, bytes, seconds,
+/// gbit_per_s, sha256.
 #[derive(Parser, Debug)]
 #[command(version)]
 struct Args {
@@ -114,7 +116,13 @@ fn filled(from: &mut impl Read, mut block: Vec<u8>) -> io::Result<Vec<u8>> {
 
 fn summary(role: &'static str, bytes: u64, time: Duration, sink: Sink) -> Result<Summary, Failure> {
     let seconds = rounded(time.as_secs_f64());
-    Ok(Summary { role, bytes, seconds, gbit_per_s: gbit_per_s(bytes, time), sha256: sink.finish()? })
+    Ok(Summary {
+        role,
+        bytes,
+        seconds,
+        gbit_per_s: gbit_per_s(bytes, time),
+        sha256: sink.finish()?,
+    })
 }
 
 fn main() -> ExitCode {

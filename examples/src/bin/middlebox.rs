@@ -1,5 +1,6 @@
-//! A bump in the wire: everything that arrives at one interface leaves at the other, each way through a discipline of your choice:
-//! a shaper, an AQM, an emulated path. The kernel hears nothing on the two interfaces meanwhile; however this ends, it has them back.
+//! A bump in the wire: everything that arrives at one interface leaves at the other, each way
+//! through a discipline of your choice: a shaper, an AQM, an emulated path. The kernel hears
+//! nothing on the two interfaces meanwhile; however this ends, it has them back.
 #![forbid(unsafe_code)]
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,7 +17,9 @@ use tautline_examples::report::{limited, micros, print_json, rounded};
 use tautline_live::{PortState, Screen, Snapshot, View};
 use tautline_qdisc::{QueueStats, Stats, build};
 use tautline_rt::bridge::{Bridge, Queue, Received, Side};
-use tautline_rt::{Between, Clock, Ended, EventLoop, Idle, Tap, Turn, stop_on_signals, system_seed};
+use tautline_rt::{
+    Between, Clock, Ended, EventLoop, Idle, Tap, Turn, stop_on_signals, system_seed,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -62,7 +65,8 @@ struct Args {
     /// One JSON object per line instead of text
     #[arg(long)]
     json: bool,
-    /// The queues as they are now, on the whole terminal, instead of lines: q ends it. Lines all the same if the output is no terminal
+    /// The queues as they are now, on the whole terminal, instead of lines: q ends it. Lines all
+    /// the same if the output is no terminal
     #[arg(long, conflicts_with = "json")]
     live: bool,
     /// Look for work without ever sleeping; uses a whole core
@@ -128,7 +132,8 @@ struct Middlebox<D: Device> {
     since: Instant,
     end: Option<Instant>,
     before: [Box<QueueStats>; 2],
-    /// What is drawn on in place of lines, and what its ports are called: to the right, to the left.
+    /// What is drawn on in place of lines, and what its ports are called: to the right, to the
+    /// left.
     screen: Option<(Screen, [String; 2])>,
 }
 
@@ -139,32 +144,62 @@ const PICTURE: Duration = Duration::from_millis(200);
 
 impl<D: Device<Frame: Frame + Send + 'static>> Middlebox<D> {
     fn interval(&self) -> Duration {
-        if self.screen.is_some() { PICTURE } else { INTERVAL }
+        if self.screen.is_some() {
+            PICTURE
+        } else {
+            INTERVAL
+        }
     }
 
     /// A line for each way about the interval that ends now.
     fn report(&mut self, event: &str, now: Instant) {
         let Bridge { left, right, .. } = &self.bridge;
         if let Some((screen, [to_right, to_left])) = &self.screen {
-            let ports =
-                [(to_right, left, right), (to_left, right, left)].map(|(name, from, to)| picture(name, from.received(), to));
-            screen.show(Snapshot { at: now - self.begun, ports: ports.into() });
+            let ports = [(to_right, left, right), (to_left, right, left)]
+                .map(|(name, from, to)| picture(name, from.received(), to));
+            screen.show(Snapshot {
+                at: now - self.begun,
+                ports: ports.into(),
+            });
             self.since = now;
             return;
         }
         let [there, back] = &mut self.before;
-        for (way, from, to, before) in [("to_right", left, right, there), ("to_left", right, left, back)] {
-            line(event, way, from.received(), to, before, (self.begun, self.since, now)).print(self.json);
+        for (way, from, to, before) in [
+            ("to_right", left, right, there),
+            ("to_left", right, left, back),
+        ] {
+            line(
+                event,
+                way,
+                from.received(),
+                to,
+                before,
+                (self.begun, self.since, now),
+            )
+            .print(self.json);
         }
         self.since = now;
     }
 }
 
 /// The way out at `to`, as it is now.
-fn picture<D: Device<Frame: Frame + Send + 'static>>(name: &str, received: Received, to: &Side<D>) -> PortState {
+fn picture<D: Device<Frame: Frame + Send + 'static>>(
+    name: &str,
+    received: Received,
+    to: &Side<D>,
+) -> PortState {
     let mut port = PortState::of(name, to.port());
-    let outside = [("no frame free", received.no_memory), ("too long", received.too_long)];
-    port.drops.extend(outside.into_iter().filter(|(_, count)| *count > 0).map(|(why, count)| (why.to_owned(), count)));
+    let outside = [
+        ("no frame free", received.no_memory),
+        ("too long", received.too_long),
+    ];
+    port.drops.extend(
+        outside
+            .into_iter()
+            .filter(|(_, count)| *count > 0)
+            .map(|(why, count)| (why.to_owned(), count)),
+    );
     port
 }
 
@@ -181,7 +216,11 @@ where
 {
     let (port, stats) = (to.port(), to.port().qdisc().stats());
     let mut sojourn = stats.sojourn.clone();
-    sojourn.histogram.iter_mut().zip(before.sojourn.histogram).for_each(|(count, before)| *count -= before);
+    sojourn
+        .histogram
+        .iter_mut()
+        .zip(before.sojourn.histogram)
+        .for_each(|(count, before)| *count -= before);
     let sent = (stats.dequeued.bytes - before.dequeued.bytes).get();
     *before = stats.clone();
     let (backlog, limit) = (port.backlog(), port.ring().limit());
@@ -217,7 +256,12 @@ impl<D: Device<Frame: Frame + Send + 'static> + AsFd> Between for Middlebox<D> {
             return Turn::Again;
         }
         let wake = self.bridge.wake(now).map(|wake| wake.at);
-        Turn::Wait(wake.into_iter().chain([self.since + self.interval()]).chain(self.end).min())
+        Turn::Wait(
+            wake.into_iter()
+                .chain([self.since + self.interval()])
+                .chain(self.end)
+                .min(),
+        )
     }
 
     fn devices(&self) -> [BorrowedFd<'_>; 2] {
@@ -229,17 +273,37 @@ impl<D: Device<Frame: Frame + Send + 'static> + AsFd> Between for Middlebox<D> {
 /// A device and its frames.
 type Open<D> = (D, Vec<<D as Device>::Frame>);
 
-fn run<D>(args: &Args, left: Open<D>, right: Open<D>, failure: fn(&mut D) -> Option<String>) -> Result<(), Failure>
+fn run<D>(
+    args: &Args,
+    left: Open<D>,
+    right: Open<D>,
+    failure: fn(&mut D) -> Option<String>,
+) -> Result<(), Failure>
 where
     D: Device<Frame: Frame + Send + 'static> + AsFd,
 {
     let words = |own: &Option<String>| own.clone().unwrap_or_else(|| args.qdisc.clone());
-    let queue = |words: &str| -> Result<Queue<D::Frame>, Failure> { Ok(Stats::new(build::<Packet<D::Frame>>(words)?)) };
-    let side = |(device, frames): Open<D>, words: &str| -> Result<Side<D>, Failure> {
-        Ok(Side::new(device, frames, queue(words)?, args.limit.build()?))
+    let queue = |words: &str| -> Result<Queue<D::Frame>, Failure> {
+        Ok(Stats::new(build::<Packet<D::Frame>>(words)?))
     };
-    let bridge = Bridge::new(side(left, &words(&args.to_left))?, side(right, &words(&args.to_right))?, system_seed()?);
-    let idle = if args.busy_poll { Idle::Spin } else { Idle::Sleep };
+    let side = |(device, frames): Open<D>, words: &str| -> Result<Side<D>, Failure> {
+        Ok(Side::new(
+            device,
+            frames,
+            queue(words)?,
+            args.limit.build()?,
+        ))
+    };
+    let bridge = Bridge::new(
+        side(left, &words(&args.to_left))?,
+        side(right, &words(&args.to_right))?,
+        system_seed()?,
+    );
+    let idle = if args.busy_poll {
+        Idle::Spin
+    } else {
+        Idle::Sleep
+    };
     let event_loop = EventLoop::new(Clock::start(), idle)?;
     stop_on_signals(event_loop.stopper())?;
     let begun = event_loop.clock().now();
@@ -248,11 +312,30 @@ where
     eprintln!("listening: {} <-> {}; Ctrl-C ends", args.left, args.right);
     let stopper = event_loop.stopper();
     let screen = match args.live {
-        true => Screen::open(View::new(format!("{} <-> {}", args.left, args.right)), move || stopper.stop())?,
+        true => Screen::open(
+            View::new(format!("{} <-> {}", args.left, args.right)),
+            move || stopper.stop(),
+        )?,
         false => None,
     };
-    let screen = screen.map(|screen| (screen, [format!("to right ({})", args.right), format!("to left ({})", args.left)]));
-    let mut middlebox = Middlebox { bridge, json: args.json, begun, since: begun, end, before, screen };
+    let screen = screen.map(|screen| {
+        (
+            screen,
+            [
+                format!("to right ({})", args.right),
+                format!("to left ({})", args.left),
+            ],
+        )
+    });
+    let mut middlebox = Middlebox {
+        bridge,
+        json: args.json,
+        begun,
+        since: begun,
+        end,
+        before,
+        screen,
+    };
     let ended = event_loop.run_between(&mut middlebox);
     // The terminal is itself again before anything is printed.
     middlebox.screen = None;
@@ -264,14 +347,21 @@ where
     match ended {
         Ended::Application | Ended::Stopped => Ok(()),
         Ended::DeviceFailed => {
-            let why = [left, right].into_iter().find_map(|side| failure(side.port_mut().ring_mut().device_mut()));
-            Err(Failure::Device(why.unwrap_or_else(|| "it receives no more".to_owned())))
+            let why = [left, right]
+                .into_iter()
+                .find_map(|side| failure(side.port_mut().ring_mut().device_mut()));
+            Err(Failure::Device(
+                why.unwrap_or_else(|| "it receives no more".to_owned()),
+            ))
         }
     }
 }
 
 fn open_tap(args: &Args, interface: &str) -> Result<Open<Tap>, Failure> {
-    Ok((Tap::open(interface)?, (0..args.frames).map(|_| HeapFrame::new()).collect()))
+    Ok((
+        Tap::open(interface)?,
+        (0..args.frames).map(|_| HeapFrame::new()).collect(),
+    ))
 }
 
 #[cfg(feature = "af-xdp")]
@@ -285,11 +375,21 @@ fn with_af_xdp(args: &Args) -> Result<(), Failure> {
             ..Config::default()
         })
     };
-    let words = [Some(&args.qdisc), args.to_right.as_ref(), args.to_left.as_ref()];
-    if words.into_iter().flatten().any(|words| words.split_whitespace().any(|word| word == "duplicate")) {
+    let words = [
+        Some(&args.qdisc),
+        args.to_right.as_ref(),
+        args.to_left.as_ref(),
+    ];
+    if words
+        .into_iter()
+        .flatten()
+        .any(|words| words.split_whitespace().any(|word| word == "duplicate"))
+    {
         eprintln!("note: over AF_XDP `duplicate` doubles nothing, see --help");
     }
-    run(args, open(&args.left)?, open(&args.right)?, |device| device.failure().map(|failure| failure.to_string()))
+    run(args, open(&args.left)?, open(&args.right)?, |device| {
+        device.failure().map(|failure| failure.to_string())
+    })
 }
 
 #[cfg(not(feature = "af-xdp"))]
@@ -304,7 +404,8 @@ fn main() -> ExitCode {
         match args.device {
             DeviceKind::AfXdp => with_af_xdp(&args),
             DeviceKind::Tap => {
-                let both = open_tap(&args, &args.left).and_then(|left| Ok((left, open_tap(&args, &args.right)?)));
+                let both = open_tap(&args, &args.left)
+                    .and_then(|left| Ok((left, open_tap(&args, &args.right)?)));
                 both.and_then(|(left, right)| run(&args, left, right, |_| None))
             }
         },

@@ -30,14 +30,19 @@ struct Args {
     /// File to write the stream to
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Data up to this amount is hashed, and written, after the transfer, so that the work does not slow it
+    /// Data up to this amount is hashed, and written, after the transfer, so that the work does not
+    /// slow it
     #[arg(long, default_value = "512M")]
     keep: Size,
 }
 
 impl Args {
     fn sink(&self) -> Result<Sink, Failure> {
-        let file = self.out.as_ref().map(|path| File::create(path).map_err(Failure::file(path))).transpose()?;
+        let file = self
+            .out
+            .as_ref()
+            .map(|path| File::create(path).map_err(Failure::file(path)))
+            .transpose()?;
         Ok(Sink::new(!self.stack.output.no_digest, file, self.keep.0))
     }
 }
@@ -51,12 +56,33 @@ impl Job for Args {
         let patience = Duration::from_secs(self.stack.silence);
         let mut session = Session::new(opened, &self.stack)?;
         let config = self.stack.tcp.config();
-        let mut receiving = Receiving::start(&mut session.host, self.listen, config, (sink, json), patience)?;
-        let ends: Vec<_> = self.stack.ip.iter().map(|own| SocketAddr::new(own.address(), self.listen).to_string()).collect();
+        let mut receiving = Receiving::start(
+            &mut session.host,
+            self.listen,
+            config,
+            (sink, json),
+            patience,
+        )?;
+        let ends: Vec<_> = self
+            .stack
+            .ip
+            .iter()
+            .map(|own| SocketAddr::new(own.address(), self.listen).to_string())
+            .collect();
         session.announce(&format!("listening on {}", ends.join(" and ")));
         session.run(&mut receiving, Receiving::socket)?;
-        let (bytes, time, info, sha256) = receiving.finish().map_err(|failure| session.explain(failure))?;
-        session.summary(Outcome { role: "receiver", bytes, time, info, sha256 }).publish(&self.stack.output)
+        let (bytes, time, info, sha256) = receiving
+            .finish()
+            .map_err(|failure| session.explain(failure))?;
+        session
+            .summary(Outcome {
+                role: "receiver",
+                bytes,
+                time,
+                info,
+                sha256,
+            })
+            .publish(&self.stack.output)
     }
 }
 

@@ -1,4 +1,5 @@
-//! Sends a file, or generated data, to a TCP receiver through the whole send path: TSQ, pacer, discipline, DQL, device ring.
+//! Sends a file, or generated data, to a TCP receiver through the whole send path: TSQ, pacer,
+//! discipline, DQL, device ring.
 #![forbid(unsafe_code)]
 
 use std::net::SocketAddr;
@@ -37,7 +38,8 @@ struct Args {
     /// Send generated data for so many seconds
     #[arg(long, group = "data", value_parser = seconds)]
     seconds: Option<Duration>,
-    /// Print at the end what the connection tells of itself, as ss would, and what its bytes waited for
+    /// Print at the end what the connection tells of itself, as ss would, and what its bytes waited
+    /// for
     #[arg(long)]
     info: bool,
     /// Write each step of the congestion controller to this file, as CSV
@@ -51,7 +53,10 @@ impl Args {
         match (&self.file, self.bytes, self.seconds) {
             (Some(path), ..) => Source::file(path, output),
             (_, Some(Size(bytes)), _) => Ok(Source::pattern(Limit::Bytes(bytes), output)),
-            (_, _, time) => Ok(Source::pattern(Limit::Time(time.unwrap_or_default()), output)),
+            (_, _, time) => Ok(Source::pattern(
+                Limit::Time(time.unwrap_or_default()),
+                output,
+            )),
         }
     }
 }
@@ -68,27 +73,64 @@ impl Job for Sender {
     where
         D: Device<Frame: Frame + Send + 'static> + AsFd,
     {
-        let Self { args: Args { stack, to, info: attribution, .. }, source, trace } = self;
+        let Self {
+            args:
+                Args {
+                    stack,
+                    to,
+                    info: attribution,
+                    ..
+                },
+            source,
+            trace,
+        } = self;
         let json = stack.output.json;
         let mut session = Session::new(opened, &stack)?;
         session.announce(&format!("sending to {to}"));
         let now = session.event_loop.clock().now();
-        let mut config = TcpConfig { attribution, ..stack.tcp.config() };
+        let mut config = TcpConfig {
+            attribution,
+            ..stack.tcp.config()
+        };
         if let Some(trace) = &trace {
             config.congestion = trace.trace(config.congestion);
         }
         let mut sending = Sending::start(&mut session.host, to, config, (source, json), now)?;
         session.run(&mut sending, |sending| Some(sending.socket()))?;
-        let (bytes, time, info, sha256) = sending.finish().map_err(|failure| session.explain(failure))?;
+        let (bytes, time, info, sha256) = sending
+            .finish()
+            .map_err(|failure| session.explain(failure))?;
         trace.map_or(Ok(()), Trace::finish)?;
-        session.summary(Outcome { role: "sender", bytes, time, info, sha256 }).publish(&stack.output)
+        session
+            .summary(Outcome {
+                role: "sender",
+                bytes,
+                time,
+                info,
+                sha256,
+            })
+            .publish(&stack.output)
     }
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
     let stack = args.stack.clone();
-    let opened = args.source().and_then(|source| Ok((source, args.cc_trace.as_deref().map(Trace::create).transpose()?)));
-    let result = opened.and_then(|(source, trace)| with_device(&stack, Sender { args, source, trace }));
+    let opened = args.source().and_then(|source| {
+        Ok((
+            source,
+            args.cc_trace.as_deref().map(Trace::create).transpose()?,
+        ))
+    });
+    let result = opened.and_then(|(source, trace)| {
+        with_device(
+            &stack,
+            Sender {
+                args,
+                source,
+                trace,
+            },
+        )
+    });
     exit_code("sender", result)
 }

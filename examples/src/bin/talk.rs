@@ -1,5 +1,5 @@
-//! Many conversations at once, each checked byte for byte both ways, over our stack or over the kernel's: one end answers, the
-//! other calls. The protocol is in `conversation.rs`.
+//! Many conversations at once, each checked byte for byte both ways, over our stack or over the
+//! kernel's: one end answers, the other calls. The protocol is in `conversation.rs`.
 #![forbid(unsafe_code)]
 
 use std::io;
@@ -164,7 +164,10 @@ impl Listener {
 impl Role {
     async fn work(self, net: Net) -> io::Result<Summary> {
         match self {
-            Self::Answer { listen, conversations } => answer_all(net, listen, conversations).await,
+            Self::Answer {
+                listen,
+                conversations,
+            } => answer_all(net, listen, conversations).await,
             Self::Call { to, calls } => call_all(net, to, calls).await,
         }
     }
@@ -174,7 +177,10 @@ async fn answer_all(net: Net, port: u16, conversations: u64) -> io::Result<Summa
     let mut listener = net.listen(port).await?;
     eprintln!("listening on port {port}");
     let mut tasks = JoinSet::new();
-    let mut summary = Summary { role: "answer", ..Summary::default() };
+    let mut summary = Summary {
+        role: "answer",
+        ..Summary::default()
+    };
     for accepted in 0..conversations {
         let stream = listener.accept().await?;
         tasks.spawn(async move { (accepted, answer(stream).await) });
@@ -186,7 +192,9 @@ async fn answer_all(net: Net, port: u16, conversations: u64) -> io::Result<Summa
                 summary.bytes_up += up;
                 summary.bytes_down += down;
             }
-            (_, Err(error)) if error.kind() == io::ErrorKind::ConnectionReset => summary.resets += 1,
+            (_, Err(error)) if error.kind() == io::ErrorKind::ConnectionReset => {
+                summary.resets += 1
+            }
             (number, Err(error)) => summary.fail(number, &error),
         }
     }
@@ -201,12 +209,30 @@ async fn call_all(net: Net, to: SocketAddr, calls: Calls) -> io::Result<Summary>
     let total = calls.long + calls.short;
     for number in 0..total + calls.resets {
         let (net, turns) = (net.clone(), Arc::clone(&turns));
-        let bytes = if number < calls.long { calls.long_bytes.0 } else { calls.short_bytes.0 };
-        let pause = if number < calls.long { calls.pause } else { Duration::ZERO };
+        let bytes = if number < calls.long {
+            calls.long_bytes.0
+        } else {
+            calls.short_bytes.0
+        };
+        let pause = if number < calls.long {
+            calls.pause
+        } else {
+            Duration::ZERO
+        };
         // No two conversations are of one length.
-        let plan = Plan { up: bytes + number, down: bytes + 2 * number, seed: number << 32, pause, think: calls.think };
+        let plan = Plan {
+            up: bytes + number,
+            down: bytes + 2 * number,
+            seed: number << 32,
+            pause,
+            think: calls.think,
+        };
         tasks.spawn(async move {
-            let _turn = if number < calls.long { None } else { turns.acquire().await.ok() };
+            let _turn = if number < calls.long {
+                None
+            } else {
+                turns.acquire().await.ok()
+            };
             let stream = match net.connect(to).await {
                 Ok(stream) => stream,
                 Err(error) => return (number, Err(error)),
@@ -217,7 +243,10 @@ async fn call_all(net: Net, to: SocketAddr, calls: Calls) -> io::Result<Summary>
             (number, call(stream, plan).await.map(|()| Some(plan)))
         });
     }
-    let mut summary = Summary { role: "call", ..Summary::default() };
+    let mut summary = Summary {
+        role: "call",
+        ..Summary::default()
+    };
     while let Some(task) = tasks.join_next().await {
         match task? {
             (_, Ok(Some(plan))) => {
@@ -249,7 +278,10 @@ impl Summary {
 
 /// Runs the conversations to their end on a runtime of this thread.
 fn converse(role: Role, net: Net) -> io::Result<Summary> {
-    Builder::new_current_thread().enable_all().build()?.block_on(role.work(net))
+    Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(role.work(net))
 }
 
 /// Sockets whose conversations may be over while their last bytes are still on the way.
@@ -298,11 +330,18 @@ impl Job for Work {
         let Self { stack: args, role } = self;
         let mut session = Session::new(opened, &args)?;
         session.announce("talking");
-        let config = Config { tcp: args.tcp.config(), ..Config::default() };
+        let config = Config {
+            tcp: args.tcp.config(),
+            ..Config::default()
+        };
         let bell = Waker::from(session.event_loop.bell());
         let (stack, sockets) = Stack::new(config, bell.clone());
         let through = Arc::new(AtomicBool::new(false));
-        let mut talking = Talking { sockets, through: Arc::clone(&through), patience: None };
+        let mut talking = Talking {
+            sockets,
+            through: Arc::clone(&through),
+            patience: None,
+        };
         let (tell, told) = sync_channel(1);
         std::thread::spawn(move || {
             // Nobody listens only if a signal has ended the session.
@@ -311,10 +350,14 @@ impl Job for Work {
             bell.wake();
         });
         let ended = session.event_loop.run(&mut session.host, &mut talking)?;
-        session.event_loop.drain(&mut session.host, Duration::from_secs(1))?;
+        session
+            .event_loop
+            .drain(&mut session.host, Duration::from_secs(1))?;
         match told.try_recv() {
             Ok(summary) => finish(&summary?),
-            Err(_) if ended == Ended::DeviceFailed => Err(Failure::Device("it receives no more".to_owned())),
+            Err(_) if ended == Ended::DeviceFailed => {
+                Err(Failure::Device("it receives no more".to_owned()))
+            }
             Err(_) => Err(Failure::Interrupted),
         }
     }
@@ -322,13 +365,27 @@ impl Job for Work {
 
 fn finish(summary: &Summary) -> Result<(), Failure> {
     print_json(summary);
-    if summary.failed == 0 { Ok(()) } else { Err(Failure::Os(io::Error::other("not every conversation went well"))) }
+    if summary.failed == 0 {
+        Ok(())
+    } else {
+        Err(Failure::Os(io::Error::other(
+            "not every conversation went well",
+        )))
+    }
 }
 
 fn main() -> ExitCode {
     let result = match Args::parse().over {
-        Over::Kernel { role } => converse(role, Net::Kernel).map_err(Failure::from).and_then(|summary| finish(&summary)),
-        Over::Ours { stack, role } => with_device(&stack.clone(), Work { stack: *stack, role }),
+        Over::Kernel { role } => converse(role, Net::Kernel)
+            .map_err(Failure::from)
+            .and_then(|summary| finish(&summary)),
+        Over::Ours { stack, role } => with_device(
+            &stack.clone(),
+            Work {
+                stack: *stack,
+                role,
+            },
+        ),
     };
     exit_code("talk", result)
 }

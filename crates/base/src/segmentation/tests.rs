@@ -18,7 +18,9 @@ fn whole(payload: usize, ipv6: bool, tagged: bool) -> Vec<u8> {
         frame.extend([0x60, 0x20, 0, 7, 0, 0, 6, 64]);
         frame.extend((0..32).map(|byte| byte * 7));
     } else {
-        frame.extend([0x45, 0b10, 0, 0, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 7, 0, 1, 10, 7, 0, 2]);
+        frame.extend([
+            0x45, 0b10, 0, 0, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 7, 0, 1, 10, 7, 0, 2,
+        ]);
     }
     assert_eq!(frame.len(), network + if ipv6 { 40 } else { 20 });
     frame.extend([0x13, 0x88, 0x9c, 0x40]);
@@ -32,7 +34,13 @@ fn whole(payload: usize, ipv6: bool, tagged: bool) -> Vec<u8> {
 /// Panics unless IP length and all checksums are right. Returns sequence number, flags and payload.
 fn check(frame: &[u8]) -> (u32, u8, &[u8]) {
     let headers = Headers::of(frame).expect("TCP");
-    let Headers { network, transport, payload, ipv6, .. } = headers;
+    let Headers {
+        network,
+        transport,
+        payload,
+        ipv6,
+        ..
+    } = headers;
     let field = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
     if ipv6 {
         assert_eq!(field(network + 4), frame.len() - transport);
@@ -40,9 +48,19 @@ fn check(frame: &[u8]) -> (u32, u8, &[u8]) {
         assert_eq!(field(network + 2), frame.len() - network);
         assert_eq!(sum(&frame[network..transport]), 0xffff);
     }
-    assert_eq!(fold(headers.pseudo_sum(frame, frame.len() - transport) + u64::from(sum(&frame[transport..]))), 0xffff);
+    assert_eq!(
+        fold(
+            headers.pseudo_sum(frame, frame.len() - transport)
+                + u64::from(sum(&frame[transport..]))
+        ),
+        0xffff
+    );
     let tcp = &frame[transport..];
-    (u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]), tcp[FLAGS], &frame[payload..])
+    (
+        u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]),
+        tcp[FLAGS],
+        &frame[payload..],
+    )
 }
 
 #[test]
@@ -59,7 +77,11 @@ fn every_segment_is_a_frame_of_its_own_and_together_they_are_the_stream() {
                 let (seq, flags, payload) = check(&out[..len]);
                 assert_eq!(seq, next, "segment {index}");
                 let last = index + 1 == usize::from(segments);
-                assert_eq!(flags, if last { 0x19 } else { 0x10 }, "FIN and PSH are the last one's");
+                assert_eq!(
+                    flags,
+                    if last { 0x19 } else { 0x10 },
+                    "FIN and PSH are the last one's"
+                );
                 next = next.wrapping_add(payload.len() as u32);
                 stream.extend_from_slice(payload);
             }
@@ -82,7 +104,12 @@ fn what_holds_no_tcp_or_too_little_is_not_cut() {
     icmp[23] = 1;
     assert!(Segmentation::new(&icmp, 2).is_none() && !leave_checksum(&mut icmp));
     let mut short = [0; 60];
-    assert_eq!(Segmentation::new(&tcp, 2).expect("TCP").write(0, &mut short), None);
+    assert_eq!(
+        Segmentation::new(&tcp, 2)
+            .expect("TCP")
+            .write(0, &mut short),
+        None
+    );
 }
 
 /// 2500 bytes that a program sent with `UDP_SEGMENT` of 1000.
@@ -94,13 +121,26 @@ fn datagrams_that_were_sent_as_one_are_cut() {
     whole.extend([0x13, 0x88, 0x9c, 0x40, 0, 0, 0, 0]);
     whole.extend((0..2500).map(|byte| (byte % 251) as u8));
     let segmentation = Segmentation::of_size(&whole, 1000).expect("UDP");
-    assert_eq!((segmentation.count(), segmentation.size(), segmentation.checksum_at()), (3, 1000, (34, 6)));
+    assert_eq!(
+        (
+            segmentation.count(),
+            segmentation.size(),
+            segmentation.checksum_at()
+        ),
+        (3, 1000, (34, 6))
+    );
     let (mut stream, mut out) = (Vec::new(), [0; 2048]);
     for (index, payload) in [(0, 1000), (1, 1000), (2, 500)] {
         let len = segmentation.write(index, &mut out).expect("fits");
-        assert_eq!((len, out[38..40].to_vec()), (42 + payload, ((8 + payload) as u16).to_be_bytes().to_vec()));
+        assert_eq!(
+            (len, out[38..40].to_vec()),
+            (42 + payload, ((8 + payload) as u16).to_be_bytes().to_vec())
+        );
         let headers = Headers::of(&out[..len]).expect("UDP");
-        assert_eq!(fold(headers.pseudo_sum(&out[..len], len - 34) + u64::from(sum(&out[34..len]))), 0xffff);
+        assert_eq!(
+            fold(headers.pseudo_sum(&out[..len], len - 34) + u64::from(sum(&out[34..len]))),
+            0xffff
+        );
         stream.extend_from_slice(&out[42..len]);
     }
     assert_eq!(stream, whole[42..]);
@@ -109,7 +149,10 @@ fn datagrams_that_were_sent_as_one_are_cut() {
 /// RFC 1071 §3: the sum of 00 01 f2 03 f4 f5 f6 f7 is ddf2.
 #[test]
 fn the_sum_is_that_of_the_rfc() {
-    assert_eq!(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), 0xddf2);
+    assert_eq!(
+        sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]),
+        0xddf2
+    );
     assert_eq!(sum(&[0x12, 0x34, 0x56]), 0x1234 + 0x5600);
     let mut frame = whole(100, false, false);
     assert!(leave_checksum(&mut frame));
@@ -122,16 +165,28 @@ fn packet(payload: usize, segments: u16) -> Packet<HeapFrame> {
     let bytes = whole(payload, false, false);
     let mut frame = HeapFrame::with_len(bytes.len());
     frame.bytes_mut()[..bytes.len()].copy_from_slice(&bytes);
-    let socket = SocketId { index: 1, generation: NonZeroU32::MIN };
-    let owner = Owner { socket, segment: Some(SegmentId(NonZeroU32::MIN.saturating_add(9))) };
+    let socket = SocketId {
+        index: 1,
+        generation: NonZeroU32::MIN,
+    };
+    let owner = Owner {
+        socket,
+        segment: Some(SegmentId(NonZeroU32::MIN.saturating_add(9))),
+    };
     let credit = Credit::new(NonZeroU32::new(10_001).expect("not zero"));
-    Packet::new(frame, bytes.len() as u32).with_owner(owner, Some(credit)).with_tos(0b10, 3).with_segments(segments)
+    Packet::new(frame, bytes.len() as u32)
+        .with_owner(owner, Some(credit))
+        .with_tos(0b10, 3)
+        .with_segments(segments)
 }
 
 #[test]
 fn a_packet_of_several_segments_weighs_what_they_do_on_the_wire() {
     let packet = packet(4000, 4);
-    assert_eq!((packet.segments(), packet.len(), packet.header_len()), (4, Bytes::new(4 * 1066), Bytes::new(66)));
+    assert_eq!(
+        (packet.segments(), packet.len(), packet.header_len()),
+        (4, Bytes::new(4 * 1066), Bytes::new(66))
+    );
     assert_eq!(packet.bytes().len(), 4066);
     assert_eq!(packet.memory(), Bytes::new(4066), "no more than its frame");
     // What is no TCP stays one packet.
@@ -145,17 +200,34 @@ fn pieces_share_the_credit_and_answer_for_their_own_segment() {
     packet.finish();
     let mut pieces = Vec::new();
     assert!(packet.split(&mut |piece| pieces.push(piece)).is_ok());
-    assert_eq!(pieces.iter().map(|piece| piece.len().get()).sum::<u64>(), 4 * 1066, "no byte is born");
+    assert_eq!(
+        pieces.iter().map(|piece| piece.len().get()).sum::<u64>(),
+        4 * 1066,
+        "no byte is born"
+    );
     let (mut credit, mut stream) = (0, Vec::new());
     for (index, piece) in (0..).zip(pieces) {
-        assert_eq!((piece.segments(), piece.tos(), piece.priority()), (1, 0b11, 3));
+        assert_eq!(
+            (piece.segments(), piece.tos(), piece.priority()),
+            (1, 0b11, 3)
+        );
         let (seq, _, payload) = check(piece.bytes());
         assert_eq!(seq, (u32::MAX - 999).wrapping_add(1000 * index));
         stream.extend_from_slice(payload);
-        assert_eq!(piece.owner().and_then(|owner| owner.segment).map(|segment| segment.0.get()), Some(10 + index));
+        assert_eq!(
+            piece
+                .owner()
+                .and_then(|owner| owner.segment)
+                .map(|segment| segment.0.get()),
+            Some(10 + index)
+        );
         let (frame, settled) = piece.dismantle();
         credit += settled.credit.map_or(0, |credit| credit.bytes());
-        assert_eq!(frame.bytes().len() > HeapFrame::LEN, index == 3, "the last keeps the frame of the whole");
+        assert_eq!(
+            frame.bytes().len() > HeapFrame::LEN,
+            index == 3,
+            "the last keeps the frame of the whole"
+        );
     }
     assert_eq!(credit, 10_001);
     assert_eq!(stream, whole(4000, false, false)[66..]);
@@ -164,5 +236,10 @@ fn pieces_share_the_credit_and_answer_for_their_own_segment() {
 #[test]
 fn one_segment_and_frames_without_memory_are_not_split() {
     assert!(packet(1000, 1).split(&mut |_| panic!("one piece")).is_err());
-    assert!(Packet::new((), 4000).with_segments(4).split(&mut |_| panic!("no bytes")).is_err());
+    assert!(
+        Packet::new((), 4000)
+            .with_segments(4)
+            .split(&mut |_| panic!("no bytes"))
+            .is_err()
+    );
 }

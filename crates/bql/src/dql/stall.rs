@@ -1,9 +1,12 @@
-//! [`Stalls`]: notices that the device left something lying for long, as Linux 6.8 and later do (spec/qdisc.md §16, stall detector).
+//! [`Stalls`]: notices that the device left something lying for long, as Linux 6.8 and later do
+//! (spec/qdisc.md §16, stall detector).
 //!
-//! A limit cannot tell a slow device from a stuck one. So each tick in which something was queued sets a bit in a ring of four words of
-//! 64 ticks; a completion that comes later than the threshold after the one before looks for bits in between. Bits younger than half
-//! the threshold do not count: they may just have missed the previous interrupt. So every stall of at least the threshold is found,
-//! and none shorter than half of it. What lies more than three words before the newest bit's is forgotten.
+//! A limit cannot tell a slow device from a stuck one. So each tick in which something was queued
+//! sets a bit in a ring of four words of 64 ticks; a completion that comes later than the threshold
+//! after the one before looks for bits in between. Bits younger than half the threshold do not
+//! count: they may just have missed the previous interrupt. So every stall of at least the
+//! threshold is found, and none shorter than half of it. What lies more than three words before the
+//! newest bit's is forgotten.
 
 use core::time::Duration;
 
@@ -22,12 +25,14 @@ const WORD: u64 = 64;
 pub(super) struct Stalls {
     /// In ticks.
     threshold: u64,
-    /// Bit `t % 256` is set if something was queued in tick `t`, for the ticks of the word `newest` and the three before.
+    /// Bit `t % 256` is set if something was queued in tick `t`, for the ticks of the word `newest`
+    /// and the three before.
     queued_in: [u64; WORDS as usize],
     newest: u64,
     /// When something was queued last: its bit is set.
     last_queued: Option<Tick>,
-    /// When something was completed last; before the first time, when something was queued first. `None` while nothing was.
+    /// When something was completed last; before the first time, when something was queued first.
+    /// `None` while nothing was.
     last_reap: Option<Tick>,
     pub(super) count: u64,
     /// In ticks.
@@ -97,7 +102,9 @@ impl Stalls {
     #[cold]
     fn look_back(&mut self, reaped: u64, now: u64) {
         let oldest = (reaped + 1).max((self.newest + 1).saturating_sub(WORDS) * WORD);
-        let youngest = now.saturating_sub(self.threshold / 2).min(self.newest * WORD + WORD - 1);
+        let youngest = now
+            .saturating_sub(self.threshold / 2)
+            .min(self.newest * WORD + WORD - 1);
         if let Some(tick) = (oldest..=youngest).find(|&tick| self.is_set(tick)) {
             self.count += 1;
             self.longest = self.longest.max(now - tick);
@@ -121,7 +128,10 @@ impl Tick {
 
     fn of(at: Instant) -> Self {
         let number = at.as_nanos() / Self::NANOS;
-        Self { number, begins: number * Self::NANOS }
+        Self {
+            number,
+            begins: number * Self::NANOS,
+        }
     }
 
     fn holds(self, at: Instant) -> bool {
@@ -162,7 +172,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against a list of all moments: a stall of at least the threshold is always found, one of less than half never.
+        /// Against a list of all moments: a stall of at least the threshold is always found, one of
+        /// less than half never.
         #[test]
         fn long_stalls_are_found_and_short_ones_are_not(
             threshold in THRESHOLDS,

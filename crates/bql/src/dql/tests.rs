@@ -1,4 +1,5 @@
-//! [`Dql`] against the worked numbers of the kernel's rule, the six cases of the thesis (figure 2.2), and a model.
+//! [`Dql`] against the worked numbers of the kernel's rule, the six cases of the thesis (figure
+//! 2.2), and a model.
 
 use std::vec::Vec;
 
@@ -18,7 +19,10 @@ fn starting_at(origin: u32, limit: u32, hold_time: Duration) -> Dql {
         limit,
         queued: origin,
         completed: origin,
-        previous: Previous { queued: origin, ..Previous::default() },
+        previous: Previous {
+            queued: origin,
+            ..Previous::default()
+        },
         ..Dql::with_limits(0, LARGEST_LIMIT, hold_time)
     }
 }
@@ -53,14 +57,22 @@ fn refill(dql: &mut Dql, now: Instant) {
 fn case_a_prime_over_the_limit_and_now_empty() {
     let mut dql = with_limit(1000);
     queue(&mut dql, &[1000, 1000]);
-    assert_eq!(complete(&mut dql, 2000), 3000, "grows by the 2000 queued since");
+    assert_eq!(
+        complete(&mut dql, 2000),
+        3000,
+        "grows by the 2000 queued since"
+    );
 }
 
 #[test]
 fn case_a_prime_within_the_limit_and_now_empty_is_not_starvation() {
     let mut dql = with_limit(2000);
     queue(&mut dql, &[1000, 1000]);
-    assert_eq!(complete(&mut dql, 2000), 2000, "the upper layers had no more to send");
+    assert_eq!(
+        complete(&mut dql, 2000),
+        2000,
+        "the upper layers had no more to send"
+    );
 }
 
 #[test]
@@ -68,7 +80,11 @@ fn case_a_second_still_over_the_limit_and_now_empty() {
     let mut dql = with_limit(1000);
     queue(&mut dql, &[3000]);
     assert_eq!(complete(&mut dql, 500), 1000);
-    assert_eq!(complete(&mut dql, 2500), 3000, "grows by the 2000 it was over");
+    assert_eq!(
+        complete(&mut dql, 2500),
+        3000,
+        "grows by the 2000 it was over"
+    );
 }
 
 #[test]
@@ -87,7 +103,11 @@ fn case_b_second_was_over_the_limit_and_now_empty() {
     let mut dql = with_limit(1000);
     queue(&mut dql, &[2000]);
     assert_eq!(complete(&mut dql, 1500), 1000);
-    assert_eq!(complete(&mut dql, 500), 2000, "500 in flight were below the limit, but 1000 more had been needed before");
+    assert_eq!(
+        complete(&mut dql, 500),
+        2000,
+        "500 in flight were below the limit, but 1000 more had been needed before"
+    );
 }
 
 #[test]
@@ -97,7 +117,11 @@ fn case_c_prime_some_of_the_former_bytes_are_left() {
     queue(&mut dql, &[4000, 4000, 4000]);
     assert_eq!(complete(&mut dql, 4000), 10_000);
     queue(&mut dql, &[4000]);
-    assert_eq!(complete(&mut dql, 7000), 8000, "the last object was 2000 over, so 2000 of it were not");
+    assert_eq!(
+        complete(&mut dql, 7000),
+        8000,
+        "the last object was 2000 over, so 2000 of it were not"
+    );
 }
 
 #[test]
@@ -105,7 +129,11 @@ fn case_c_second_busy_without_new_bytes() {
     let mut dql = with_limit(10_000);
     queue(&mut dql, &[4000, 4000, 4000]);
     assert_eq!(complete(&mut dql, 1000), 10_000);
-    assert_eq!(complete(&mut dql, 4000), 6000, "12 000 at most in flight, less two batches");
+    assert_eq!(
+        complete(&mut dql, 4000),
+        6000,
+        "12 000 at most in flight, less two batches"
+    );
 }
 
 #[test]
@@ -117,7 +145,10 @@ fn worked_1_a_cold_start_doubles() {
         let in_flight = dql.in_flight().get();
         limits.push(complete(&mut dql, in_flight));
     }
-    assert_eq!(limits, [1514, 4542, 10_598, 22_710, 46_934, 95_382, 192_278]);
+    assert_eq!(
+        limits,
+        [1514, 4542, 10_598, 22_710, 46_934, 95_382, 192_278]
+    );
 }
 
 #[test]
@@ -133,9 +164,16 @@ fn worked_2_a_high_limit_falls_to_two_batches() {
         }
         refill(&mut dql, at(t));
     }
-    assert_eq!(changes[..4], [(11, 11_234), (17, 12_112), (28, 10_598), (30, 12_112)]);
+    assert_eq!(
+        changes[..4],
+        [(11, 11_234), (17, 12_112), (28, 10_598), (30, 12_112)]
+    );
     for pair in changes[2..].windows(3) {
-        assert_eq!((pair[2].0 - pair[0].0, pair[2].1), (13, pair[0].1), "period 13");
+        assert_eq!(
+            (pair[2].0 - pair[0].0, pair[2].1),
+            (13, pair[0].1),
+            "period 13"
+        );
     }
 }
 
@@ -144,7 +182,11 @@ fn it_limits_what_is_in_flight() {
     // An effect: with the limit at two frames the third is refused, without one it is not.
     let mut dql = with_limit(2 * FRAME as u32);
     refill(&mut dql, at(0));
-    assert_eq!(dql.in_flight(), Bytes::new(3 * FRAME), "the limit and one object");
+    assert_eq!(
+        dql.in_flight(),
+        Bytes::new(3 * FRAME),
+        "the limit and one object"
+    );
     assert!(crate::Unlimited::default().available(at(0)));
 }
 
@@ -160,7 +202,10 @@ fn completing_too_much_is_clamped_and_counted() {
 
 #[test]
 fn reset_forgets_all_but_the_parameters() {
-    let config = Config { limit_min: Bytes::new(3000), ..Config::default() };
+    let config = Config {
+        limit_min: Bytes::new(3000),
+        ..Config::default()
+    };
     let mut dql = Dql::new(config).unwrap();
     for _ in 0..5 {
         refill(&mut dql, at(0));
@@ -175,7 +220,11 @@ fn reset_forgets_all_but_the_parameters() {
 
 #[test]
 fn the_limit_stays_within_its_bounds() {
-    let config = Config { limit_min: Bytes::new(2000), limit_max: Bytes::new(5000), ..Config::default() };
+    let config = Config {
+        limit_min: Bytes::new(2000),
+        limit_max: Bytes::new(5000),
+        ..Config::default()
+    };
     let mut dql = Dql::new(config).unwrap();
     assert_eq!(dql.limit(), Bytes::new(2000));
     for _ in 0..5 {
@@ -188,9 +237,19 @@ fn the_limit_stays_within_its_bounds() {
 
 #[test]
 fn refused_parameters_are_named() {
-    let beyond = Config { limit_max: Bytes::new(1_879_048_193), ..Config::default() };
-    assert_eq!(Dql::new(beyond).unwrap_err().to_string(), "`limit_max` must be at most 1879048192b, not 1879048193b");
-    let crossed = Config { limit_min: Bytes::new(2), limit_max: Bytes::new(1), ..Config::default() };
+    let beyond = Config {
+        limit_max: Bytes::new(1_879_048_193),
+        ..Config::default()
+    };
+    assert_eq!(
+        Dql::new(beyond).unwrap_err().to_string(),
+        "`limit_max` must be at most 1879048192b, not 1879048193b"
+    );
+    let crossed = Config {
+        limit_min: Bytes::new(2),
+        limit_max: Bytes::new(1),
+        ..Config::default()
+    };
     assert_eq!(Dql::new(crossed).unwrap_err().parameter, "limit_min");
     assert!(Dql::new(Config::default()).is_ok());
 }
@@ -236,13 +295,23 @@ impl Model {
         let limit = self.limit;
         self.completed += amount;
         let left_of_before = self.previous_queued - self.completed;
-        let outcome = if (over > 0 && amount == in_flight) || (self.previous_over > 0 && left_of_before <= 0) {
+        let outcome = if (over > 0 && amount == in_flight)
+            || (self.previous_over > 0 && left_of_before <= 0)
+        {
             self.limit += (-left_of_before).max(0) + self.previous_over;
             self.watch_again(now);
             Outcome::Starved
         } else if amount < in_flight && in_flight_before > 0 && left_of_before > 0 {
-            let unneeded = if self.previous_over > 0 { self.previous_last - self.previous_over } else { 0 };
-            self.slacks.push((self.limit + self.previous_over - 2 * amount).max(unneeded).max(0));
+            let unneeded = if self.previous_over > 0 {
+                self.previous_last - self.previous_over
+            } else {
+                0
+            };
+            self.slacks.push(
+                (self.limit + self.previous_over - 2 * amount)
+                    .max(unneeded)
+                    .max(0),
+            );
             if now > self.watched_since.unwrap() + self.hold {
                 self.limit = (self.limit - self.slacks.iter().min().unwrap()).max(0);
                 self.watch_again(now);
@@ -352,7 +421,8 @@ proptest! {
         }
     }
 
-    /// New bounds hold from the moment they are given, whatever is in flight; refused ones change nothing.
+    /// New bounds hold from the moment they are given, whatever is in flight; refused ones change
+    /// nothing.
     #[test]
     fn it_can_be_reconfigured_at_any_moment(
         steps in prop::collection::vec((0..3_u8, 1..20_000_u64, 0..40_000_u64), 1..200)
@@ -412,7 +482,10 @@ fn happen(dql: &mut Dql, event: Event, now: &mut u64) -> (Bytes, Bytes) {
                 dql.queued(Bytes::new(size), at(*now));
             }
         }
-        Event::Complete(per_mille) => dql.completed(Bytes::new(dql.in_flight().get() * per_mille / 1000), at(*now)),
+        Event::Complete(per_mille) => dql.completed(
+            Bytes::new(dql.in_flight().get() * per_mille / 1000),
+            at(*now),
+        ),
         Event::Wait(millis) => *now += millis,
     }
     (dql.limit(), dql.in_flight())

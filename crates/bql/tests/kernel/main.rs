@@ -1,9 +1,10 @@
 //! [`Dql`] beside the kernel's own arithmetic: the limit after every step of random sequences.
 //!
-//! `limits.txt` holds what Linux 6.12's `lib/dynamic_queue_limits.c` answered to sequences that [`sequence`] makes again from their
-//! seeds: numbers, no code. To ask a kernel anew, compile that file with a main program that reads one command a line,
-//! `I HOLD MIN MAX STALL_THRS` (initialise, jiffies from 1000), `Q BYTES`, `C BYTES`, `T JIFFIES`, `R` (reset), and prints
-//! `LIMIT AVAILABLE INFLIGHT STALL_CNT STALL_MAX` after each; then give its path:
+//! `limits.txt` holds what Linux 6.12's `lib/dynamic_queue_limits.c` answered to sequences that
+//! [`sequence`] makes again from their seeds: numbers, no code. To ask a kernel anew, compile that
+//! file with a main program that reads one command a line, `I HOLD MIN MAX STALL_THRS` (initialise,
+//! jiffies from 1000), `Q BYTES`, `C BYTES`, `T JIFFIES`, `R` (reset), and prints `LIMIT AVAILABLE
+//! INFLIGHT STALL_CNT STALL_MAX` after each; then give its path:
 //!
 //! ```text
 //! DQL_ORACLE=path/to/program cargo test --release -p tautline-bql --test kernel
@@ -39,7 +40,10 @@ impl Dice {
 /// What happens in one sequence, as commands, and what our limit answers to each.
 fn sequence(seed: u64) -> (String, Vec<[u64; 3]>) {
     let mut dice = Dice(seed);
-    let (hold, min) = ([0, 3, 25, 250][dice.below(4) as usize], [0, 0, 1514, 20_000][dice.below(4) as usize]);
+    let (hold, min) = (
+        [0, 3, 25, 250][dice.below(4) as usize],
+        [0, 0, 1514, 20_000][dice.below(4) as usize],
+    );
     let max = [1_879_048_192, 1_879_048_192, 40_000, min.max(3000)][dice.below(4) as usize];
     let stall = [0, 4, 17, 128][dice.below(4) as usize];
     let obeys = dice.below(5) != 0;
@@ -54,22 +58,35 @@ fn sequence(seed: u64) -> (String, Vec<[u64; 3]>) {
     let mut now = Instant::ZERO + JIFFY * 1000;
     let mut commands = format!("I {hold} {min} {max} {stall}\n");
     let mut answers = vec![answer(&dql)];
-    // The kernel watches slack from its initialisation on, ours from the first object: begin with one.
+    // The kernel watches slack from its initialisation on, ours from the first object: begin with
+    // one.
     let mut first = true;
     while answers.len() < STEPS {
         let in_flight = dql.in_flight().get();
-        let what = if std::mem::take(&mut first) { 0 } else { dice.below(100) };
+        let what = if std::mem::take(&mut first) {
+            0
+        } else {
+            dice.below(100)
+        };
         match what {
             0..45 => {
                 if obeys && !dql.available(now) || in_flight > 1 << 30 {
                     continue;
                 }
-                let size = if dice.below(2) == 0 { largest } else { dice.below(largest) + 1 };
+                let size = if dice.below(2) == 0 {
+                    largest
+                } else {
+                    dice.below(largest) + 1
+                };
                 dql.queued(Bytes::new(size), now);
                 writeln!(commands, "Q {size}")
             }
             45..85 => {
-                let amount = if dice.below(2) == 0 { in_flight } else { dice.below(in_flight + 1) };
+                let amount = if dice.below(2) == 0 {
+                    in_flight
+                } else {
+                    dice.below(in_flight + 1)
+                };
                 dql.completed(Bytes::new(amount), now);
                 writeln!(commands, "C {amount}")
             }
@@ -92,10 +109,15 @@ fn sequence(seed: u64) -> (String, Vec<[u64; 3]>) {
 
 fn answer(dql: &Dql) -> [u64; 3] {
     let snapshot = dql.snapshot();
-    [snapshot.limit.get(), snapshot.stall_cnt, (snapshot.stall_max.as_nanos() / JIFFY.as_nanos()) as u64]
+    [
+        snapshot.limit.get(),
+        snapshot.stall_cnt,
+        (snapshot.stall_max.as_nanos() / JIFFY.as_nanos()) as u64,
+    ]
 }
 
-/// The recorded answers to the sequence of `seed`: one line each, a new answer where it changes, `STEP:LIMIT,COUNT,LONGEST`.
+/// The recorded answers to the sequence of `seed`: one line each, a new answer where it changes,
+/// `STEP:LIMIT,COUNT,LONGEST`.
 fn changes(answers: &[[u64; 3]]) -> String {
     let mut line = String::new();
     let mut last = None;
@@ -126,23 +148,37 @@ fn our_limit_is_the_kernels_at_every_step() {
     for first in (0..100_000).step_by(1000) {
         let ours: Vec<_> = (first..first + 1000).map(sequence).collect();
         let commands: String = ours.iter().map(|(commands, _)| commands.as_str()).collect();
-        let mut child =
-            Command::new(&oracle).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program starts");
+        let mut child = Command::new(&oracle)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
         let mut stdin = child.stdin.take().expect("piped");
         let feeder = std::thread::spawn(move || stdin.write_all(commands.as_bytes()));
         let output = child.wait_with_output().expect("the program ends");
         feeder.join().expect("no panic").expect("the program reads");
         let text = String::from_utf8(output.stdout).expect("numbers");
         let mut kernels = text.lines().map(|line| {
-            let fields: Vec<i64> = line.split(' ').map(|field| field.parse().expect("a number")).collect();
+            let fields: Vec<i64> = line
+                .split(' ')
+                .map(|field| field.parse().expect("a number"))
+                .collect();
             [fields[0] as u64, fields[3] as u64, fields[4] as u64]
         });
         for (seed, (_, answers)) in (first..).zip(&ours) {
             let kernel: Vec<[u64; 3]> = kernels.by_ref().take(answers.len()).collect();
-            let differs = kernel.iter().zip(answers).position(|(kernel, ours)| kernel != ours);
-            if let Some(step) = differs.or_else(|| (kernel.len() != answers.len()).then_some(kernel.len())) {
+            let differs = kernel
+                .iter()
+                .zip(answers)
+                .position(|(kernel, ours)| kernel != ours);
+            if let Some(step) =
+                differs.or_else(|| (kernel.len() != answers.len()).then_some(kernel.len()))
+            {
                 let (kernel, ours) = (kernel.get(step), answers[step]);
-                panic!("seed {seed}, step {step}: {kernel:?}, ours {ours:?} after\n{}", sequence(seed).0);
+                panic!(
+                    "seed {seed}, step {step}: {kernel:?}, ours {ours:?} after\n{}",
+                    sequence(seed).0
+                );
             }
             if seed < RECORDED {
                 writeln!(record, "{}", changes(&kernel)).expect("a string takes everything");
@@ -150,6 +186,10 @@ fn our_limit_is_the_kernels_at_every_step() {
         }
     }
     if std::env::var_os("DQL_RECORD").is_some() {
-        std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kernel/limits.txt"), record).expect("written");
+        std::fs::write(
+            concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kernel/limits.txt"),
+            record,
+        )
+        .expect("written");
     }
 }

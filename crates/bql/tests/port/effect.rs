@@ -23,7 +23,8 @@ struct Outcome {
     limit: Bytes,
 }
 
-/// A saturated port; completions come in batches, one per interrupt. Measured from `WARM_UP` to `END`.
+/// A saturated port; completions come in batches, one per interrupt. Measured from `WARM_UP` to
+/// `END`.
 fn saturate(limit: impl Limit) -> Outcome {
     let mut port = Port::new(Fifo::new(), Ring::new(Wire::new(RATE, RING), limit));
     let (mut drops, mut done) = (Drops::new(), Vec::new());
@@ -43,20 +44,37 @@ fn saturate(limit: impl Limit) -> Outcome {
         }
         now += INTERRUPT_EVERY;
     }
-    Outcome { delivered, mean_in_ring: in_ring as f64 / f64::from(looks), limit: port.ring().limit().limit() }
+    Outcome {
+        delivered,
+        mean_in_ring: in_ring as f64 / f64::from(looks),
+        limit: port.ring().limit().limit(),
+    }
 }
 
 #[test]
 fn dql_empties_the_ring_and_keeps_the_link_busy() {
-    let config = dql::Config { hold_time: HOLD_TIME, ..dql::Config::default() };
+    let config = dql::Config {
+        hold_time: HOLD_TIME,
+        ..dql::Config::default()
+    };
     let with = saturate(Dql::new(config).expect("defaults are valid"));
     let without = saturate(Unlimited::default());
-    assert_eq!(without.mean_in_ring, RING as f64, "the ring is all there is to fill");
+    assert_eq!(
+        without.mean_in_ring, RING as f64,
+        "the ring is all there is to fill"
+    );
     // Two interrupts' worth: 16 000 bytes, 11 frames.
     assert!(with.mean_in_ring < 16.0, "{with:?}");
-    assert!(with.limit >= RATE * INTERRUPT_EVERY && with.limit <= RATE * INTERRUPT_EVERY * 2 + Bytes::new(1514), "{with:?}");
+    assert!(
+        with.limit >= RATE * INTERRUPT_EVERY
+            && with.limit <= RATE * INTERRUPT_EVERY * 2 + Bytes::new(1514),
+        "{with:?}"
+    );
     let line = RATE * (END - WARM_UP);
     for outcome in [with, without] {
-        assert!(outcome.delivered >= line - line / 1000, "{outcome:?} of {line}");
+        assert!(
+            outcome.delivered >= line - line / 1000,
+            "{outcome:?} of {line}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! [`Ring`](tautline_bql::Ring) and [`Port`](tautline_bql::Port), and [`MultiPort`](tautline_bql::MultiPort), over a wire of limited speed.
+//! [`Ring`](tautline_bql::Ring) and [`Port`](tautline_bql::Port), and
+//! [`MultiPort`](tautline_bql::MultiPort), over a wire of limited speed.
 
 mod effect;
 mod multi;

@@ -19,22 +19,41 @@ fn port<L: Limit>(backlog: u64, limit: L) -> Port<Fifo<()>, Wire<()>, L> {
 /// A limit of exactly `limit` bytes.
 fn fixed(limit: u64) -> Dql {
     let limit = Bytes::new(limit);
-    Dql::new(dql::Config { limit_min: limit, limit_max: limit, ..dql::Config::default() }).expect("equal bounds are valid")
+    Dql::new(dql::Config {
+        limit_min: limit,
+        limit_max: limit,
+        ..dql::Config::default()
+    })
+    .expect("equal bounds are valid")
 }
 
 fn transmit<L: Limit>(port: &mut Port<Fifo<()>, Wire<()>, L>, budget: usize) -> Vec<u64> {
     let mut seen = Vec::new();
-    let moved = port.transmit(NOW, budget, &mut Drops::new(), |packet| seen.push(packet.flow_hash()));
+    let moved = port.transmit(NOW, budget, &mut Drops::new(), |packet| {
+        seen.push(packet.flow_hash())
+    });
     assert_eq!(moved, seen.len());
     seen
 }
 
 #[test]
 fn transmit_stops_at_the_budget_the_ring_the_limit_and_the_backlog() {
-    assert_eq!(transmit(&mut port(9, Unlimited::default()), 3), [0, 1, 2], "budget");
-    assert_eq!(transmit(&mut port(9, Unlimited::default()), 9), [0, 1, 2, 3], "ring");
+    assert_eq!(
+        transmit(&mut port(9, Unlimited::default()), 3),
+        [0, 1, 2],
+        "budget"
+    );
+    assert_eq!(
+        transmit(&mut port(9, Unlimited::default()), 9),
+        [0, 1, 2, 3],
+        "ring"
+    );
     assert_eq!(transmit(&mut port(9, fixed(2000)), 9), [0, 1], "limit");
-    assert_eq!(transmit(&mut port(2, Unlimited::default()), 9), [0, 1], "backlog");
+    assert_eq!(
+        transmit(&mut port(2, Unlimited::default()), 9),
+        [0, 1],
+        "backlog"
+    );
 }
 
 #[test]
@@ -71,12 +90,19 @@ fn an_empty_discipline_wants_no_wake() {
     assert_eq!(port(0, Unlimited::default()).ready_at(), None);
 }
 
-/// What passed and what stopped it: the ring, the limit, neither; each stop once, however often it is looked at.
+/// What passed and what stopped it: the ring, the limit, neither; each stop once, however often it
+/// is looked at.
 #[test]
 fn it_counts_what_passed_and_what_stopped_it() {
     let stats = |packets, bulks, ring_full, limit_reached| {
         let bytes = Bytes::new(1514 * packets);
-        TxStats { packets, bytes, bulks, ring_full, limit_reached }
+        TxStats {
+            packets,
+            bytes,
+            bulks,
+            ring_full,
+            limit_reached,
+        }
     };
     let mut full = port(9, Unlimited::default());
     transmit(&mut full, 3);
@@ -89,12 +115,19 @@ fn it_counts_what_passed_and_what_stopped_it() {
     assert_eq!(*full.stats(), stats(8, 3, 2, 0), "it was open in between");
     full.reset(&mut Drops::new());
     transmit(&mut full, 9);
-    assert_eq!((*full.stats(), full.backlog().packets), (stats(9, 4, 2, 0), 0), "counters outlive a reset");
+    assert_eq!(
+        (*full.stats(), full.backlog().packets),
+        (stats(9, 4, 2, 0), 0),
+        "counters outlive a reset"
+    );
 
     let mut limited = port(9, fixed(2000));
     transmit(&mut limited, 9);
     transmit(&mut limited, 9);
-    assert_eq!((*limited.stats(), limited.stats().stops()), (stats(2, 1, 0, 1), 1));
+    assert_eq!(
+        (*limited.stats(), limited.stats().stops()),
+        (stats(2, 1, 0, 1), 1)
+    );
 
     let mut empty = port(4, Unlimited::default());
     transmit(&mut empty, 9);
@@ -143,9 +176,17 @@ fn a_limit_hears_of_each_packet_and_of_each_batch() {
     let mut done = vec![packet(99)];
     port.reap(NOW, &mut done);
     port.reap(LATER, &mut done);
-    assert_eq!(done.len(), 4, "what was there before stays and is not counted");
+    assert_eq!(
+        done.len(),
+        4,
+        "what was there before stays and is not counted"
+    );
     assert_eq!(port.ring().limit().queued, [1514; 3]);
-    assert_eq!(port.ring().limit().completed, [3 * 1514], "one batch, and none for nothing");
+    assert_eq!(
+        port.ring().limit().completed,
+        [3 * 1514],
+        "one batch, and none for nothing"
+    );
 }
 
 #[test]
@@ -157,10 +198,15 @@ fn a_mark_is_in_the_bytes_when_the_packet_is_shown_and_on_the_wire() {
     let mut packet = Packet::new(frame, 64).with_tos(0b10, 0);
     assert!(packet.set_ce());
 
-    let mut port = Port::new(Fifo::new(), Ring::new(Wire::new(Rate::gbit(1), 4), Unlimited::default()));
+    let mut port = Port::new(
+        Fifo::new(),
+        Ring::new(Wire::new(Rate::gbit(1), 4), Unlimited::default()),
+    );
     let (mut drops, mut done) = (Drops::new(), Vec::new());
     port.enqueue(packet, NOW, &mut drops);
-    port.transmit(NOW, 1, &mut drops, |packet| assert_eq!(packet.bytes()[15], 0b11));
+    port.transmit(NOW, 1, &mut drops, |packet| {
+        assert_eq!(packet.bytes()[15], 0b11)
+    });
     port.reap(LATER, &mut done);
     assert_eq!(done[0].bytes()[15], 0b11);
 }

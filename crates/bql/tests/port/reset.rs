@@ -11,18 +11,30 @@ use crate::wire::{Fifo, Wire, packet};
 
 #[test]
 fn a_reset_gives_up_the_ring_and_keeps_the_queue() {
-    let mut port = Port::new(Fifo::new(), Ring::new(Wire::new(Rate::gbit(1), 4), Dql::default()));
+    let mut port = Port::new(
+        Fifo::new(),
+        Ring::new(Wire::new(Rate::gbit(1), 4), Dql::default()),
+    );
     let mut drops = Drops::new();
     (0..3).for_each(|number| port.enqueue(packet(number), Instant::ZERO, &mut drops));
     port.transmit(Instant::ZERO, 64, &mut drops, |_| {});
     assert!(!port.ring().is_open(Instant::ZERO));
 
     port.reset(&mut drops);
-    let lost: Vec<_> = drops.drain().map(|(packet, reason)| (packet.flow_hash(), reason)).collect();
+    let lost: Vec<_> = drops
+        .drain()
+        .map(|(packet, reason)| (packet.flow_hash(), reason))
+        .collect();
     assert_eq!(lost, [(0, DropReason::Reset)]);
-    assert_eq!((port.ring().in_flight(), port.ring().limit().in_flight()), (0, Bytes::ZERO));
+    assert_eq!(
+        (port.ring().in_flight(), port.ring().limit().in_flight()),
+        (0, Bytes::ZERO)
+    );
     assert_eq!(port.backlog().packets, 2);
-    assert!(port.ring().is_open(Instant::ZERO), "the limit counts nothing that is gone");
+    assert!(
+        port.ring().is_open(Instant::ZERO),
+        "the limit counts nothing that is gone"
+    );
 }
 
 #[derive(Clone, Debug)]

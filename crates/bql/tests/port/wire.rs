@@ -1,4 +1,5 @@
-//! A device that transmits at line rate and reports completions only when asked, and a first-in-first-out discipline.
+//! A device that transmits at line rate and reports completions only when asked, and a
+//! first-in-first-out discipline.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -23,7 +24,15 @@ pub(crate) struct Wire<F> {
 impl<F: Frame> Wire<F> {
     pub(crate) fn new(rate: Rate, capacity: usize) -> Self {
         let (quiet, leaving) = (VecDeque::new(), VecDeque::new());
-        Self { capacity, rate, quiet, leaving, free_at: Instant::ZERO, doorbells: 0, idle: Duration::ZERO }
+        Self {
+            capacity,
+            rate,
+            quiet,
+            leaving,
+            free_at: Instant::ZERO,
+            doorbells: 0,
+            idle: Duration::ZERO,
+        }
     }
 }
 
@@ -100,7 +109,10 @@ impl<F: Frame> Qdisc<Packet<F>> for Fifo<F> {
     }
 
     fn backlog(&self) -> Backlog {
-        Backlog { packets: self.0.len(), bytes: self.0.iter().map(Item::len).sum::<Bytes>() }
+        Backlog {
+            packets: self.0.len(),
+            bytes: self.0.iter().map(Item::len).sum::<Bytes>(),
+        }
     }
 }
 

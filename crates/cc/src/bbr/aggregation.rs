@@ -1,7 +1,8 @@
 //! [`Aggregation`]: how much more is acknowledged at once than the bandwidth explains.
 //!
-//! Wi-Fi, cellular links and receivers with segment coalescing acknowledge in bunches. Between bunches the window must last;
-//! the largest excess of the last five to ten round trips tells by how much.
+//! Wi-Fi, cellular links and receivers with segment coalescing acknowledge in bunches. Between
+//! bunches the window must last; the largest excess of the last five to ten round trips tells by
+//! how much.
 
 use tautline_base::{Bytes, Instant, Rate};
 
@@ -21,7 +22,12 @@ pub(super) struct Aggregation {
 
 impl Aggregation {
     pub(super) const fn new() -> Self {
-        Self { epoch_began: Instant::ZERO, epoch_acked: Bytes::ZERO, excess: [Bytes::ZERO; 2], rounds: 0 }
+        Self {
+            epoch_began: Instant::ZERO,
+            epoch_acked: Bytes::ZERO,
+            excess: [Bytes::ZERO; 2],
+            rounds: 0,
+        }
     }
 
     /// Transmission begins again: what is acknowledged from now on is measured from now on.
@@ -39,9 +45,17 @@ impl Aggregation {
         }
     }
 
-    /// `acked` was acknowledged at `now`, where `bandwidth` explains whole segments of `mss`. No excess above the window `cwnd` is
-    /// believed; `epoch` acknowledged begin a new epoch.
-    pub(super) fn on_ack(&mut self, now: Instant, acked: Bytes, bandwidth: Rate, mss: Bytes, cwnd: Bytes, epoch: Bytes) {
+    /// `acked` was acknowledged at `now`, where `bandwidth` explains whole segments of `mss`. No
+    /// excess above the window `cwnd` is believed; `epoch` acknowledged begin a new epoch.
+    pub(super) fn on_ack(
+        &mut self,
+        now: Instant,
+        acked: Bytes,
+        bandwidth: Rate,
+        mss: Bytes,
+        cwnd: Bytes,
+        epoch: Bytes,
+    ) {
         let mut expected = whole(bandwidth * (now - self.epoch_began), mss);
         if self.epoch_acked <= expected || self.epoch_acked + acked >= epoch {
             self.restart(now);
@@ -55,7 +69,8 @@ impl Aggregation {
     /// Room to make for bunched acknowledgements.
     pub(super) fn room(&self, bandwidth: Rate, params: &AggregationParams) -> Bytes {
         let [present, before] = self.excess;
-        let room = u128::from(present.max(before).get()) * u128::from(params.gain.as_256ths()) / 256;
+        let room =
+            u128::from(present.max(before).get()) * u128::from(params.gain.as_256ths()) / 256;
         Bytes::new(u64::try_from(room).unwrap_or(u64::MAX)).min(bandwidth * params.longest)
     }
 }
@@ -67,11 +82,19 @@ mod tests {
     const MSS: Bytes = Bytes::new(1000);
     const BANDWIDTH: Rate = Rate::bytes_per_sec(1_000_000);
 
-    /// Twenty segments are acknowledged at each time, at a bandwidth of a segment per millisecond; the room after each.
+    /// Twenty segments are acknowledged at each time, at a bandwidth of a segment per millisecond;
+    /// the room after each.
     fn room_after(times: &[u64], cwnd: u64) -> Vec<u64> {
         let (mut aggregation, params) = (Aggregation::new(), AggregationParams::default());
         let room = |at: &u64| {
-            aggregation.on_ack(Instant::from_millis(1000 + at), MSS * 20, BANDWIDTH, MSS, MSS * cwnd, MSS * params.epoch);
+            aggregation.on_ack(
+                Instant::from_millis(1000 + at),
+                MSS * 20,
+                BANDWIDTH,
+                MSS,
+                MSS * cwnd,
+                MSS * params.epoch,
+            );
             aggregation.room(BANDWIDTH, &params) / MSS.get()
         };
         times.iter().map(room).map(Bytes::get).collect()
@@ -87,20 +110,38 @@ mod tests {
     #[test]
     fn it_is_bounded_by_the_window_and_by_100_ms() {
         assert_eq!(room_after(&[0, 10, 20, 40], 35), [20, 30, 35, 35]);
-        assert_eq!(room_after(&[0; 10], 1000), [20, 40, 60, 80, 100, 100, 100, 100, 100, 100]);
+        assert_eq!(
+            room_after(&[0; 10], 1000),
+            [20, 40, 60, 80, 100, 100, 100, 100, 100, 100]
+        );
     }
 
     #[test]
     fn acknowledgements_at_the_bandwidth_begin_a_new_epoch_each() {
-        assert_eq!(room_after(&[0, 20, 40, 60, 80], 1000), [20; 5], "nothing but the bunch itself");
+        assert_eq!(
+            room_after(&[0, 20, 40, 60, 80], 1000),
+            [20; 5],
+            "nothing but the bunch itself"
+        );
     }
 
     #[test]
     fn it_is_forgotten_after_two_windows() {
         let (mut aggregation, params) = (Aggregation::new(), AggregationParams::default());
-        aggregation.on_ack(Instant::from_secs(1), MSS * 20, BANDWIDTH, MSS, MSS * 100, MSS * params.epoch);
+        aggregation.on_ack(
+            Instant::from_secs(1),
+            MSS * 20,
+            BANDWIDTH,
+            MSS,
+            MSS * 100,
+            MSS * params.epoch,
+        );
         for round in 1..=10 {
-            assert_eq!(aggregation.room(BANDWIDTH, &params), MSS * 20, "round {round}");
+            assert_eq!(
+                aggregation.room(BANDWIDTH, &params),
+                MSS * 20,
+                "round {round}"
+            );
             aggregation.on_round(&params);
         }
         assert_eq!(aggregation.room(BANDWIDTH, &params), Bytes::ZERO);

@@ -5,7 +5,8 @@ use tautline_base::{Bytes, Rate};
 use crate::sampler::RateSample;
 use crate::windowed_max::WindowedMax;
 
-/// The bandwidth filter. Samples of a flight that something other than the network limited can raise it but not lower it.
+/// The bandwidth filter. Samples of a flight that something other than the network limited can
+/// raise it but not lower it.
 #[derive(Clone, Debug)]
 pub(super) struct Bandwidth {
     filter: WindowedMax<Rate>,
@@ -15,7 +16,10 @@ pub(super) struct Bandwidth {
 
 impl Bandwidth {
     pub(super) fn new(rounds: u64) -> Self {
-        Self { filter: WindowedMax::new(rounds), held: None }
+        Self {
+            filter: WindowedMax::new(rounds),
+            held: None,
+        }
     }
 
     /// Zero before the first sample.
@@ -23,8 +27,8 @@ impl Bandwidth {
         self.filter.get().unwrap_or(Rate::ZERO)
     }
 
-    /// What is sent until `delivered + in_flight` is delivered does not show what the path can carry, because this controller
-    /// holds it back.
+    /// What is sent until `delivered + in_flight` is delivered does not show what the path can
+    /// carry, because this controller holds it back.
     pub(super) fn hold_back(&mut self, delivered: Bytes, in_flight: Bytes) {
         let from = match self.held {
             // Holding back goes on.
@@ -36,7 +40,10 @@ impl Bandwidth {
 
     /// Whether the flight of `sample` was limited by the application or by this controller.
     pub(super) fn is_limited(&self, sample: &RateSample) -> bool {
-        sample.app_limited || self.held.is_some_and(|(from, until)| (from..=until).contains(&sample.prior_delivered))
+        sample.app_limited
+            || self
+                .held
+                .is_some_and(|(from, until)| (from..=until).contains(&sample.prior_delivered))
     }
 
     pub(super) fn on_sample(&mut self, sample: &RateSample, round: u64) {

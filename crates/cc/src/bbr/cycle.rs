@@ -7,7 +7,8 @@ use tautline_base::Instant;
 use super::Gain;
 use super::params::CYCLE;
 
-/// Where a bandwidth probing cycle stands: probe for a round trip, drain what that left, cruise for six.
+/// Where a bandwidth probing cycle stands: probe for a round trip, drain what that left, cruise for
+/// six.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cycle {
     phase: usize,
@@ -30,8 +31,8 @@ pub(super) struct Progress {
 }
 
 impl Cycle {
-    /// Begins by `luck` with any phase but the draining one: nothing has been left to drain, and flows that begin
-    /// together must not probe together.
+    /// Begins by `luck` with any phase but the draining one: nothing has been left to drain, and
+    /// flows that begin together must not probe together.
     pub(super) fn begin(luck: u64, now: Instant) -> Self {
         let phase = match (luck % (CYCLE as u64 - 1)) as usize {
             0 => 0,
@@ -49,10 +50,13 @@ impl Cycle {
         self.phase == 0
     }
 
-    /// Goes on to the next phase when the present one is over. A phase lasts one lowest round trip; a probing one until the
-    /// probe has filled the network as well (or lost something in the attempt), a draining one only until it is drained.
+    /// Goes on to the next phase when the present one is over. A phase lasts one lowest round trip;
+    /// a probing one until the probe has filled the network as well (or lost something in the
+    /// attempt), a draining one only until it is drained.
     pub(super) fn on_ack(&mut self, progress: Progress) {
-        let long = progress.min_rtt.is_some_and(|rtt| progress.now - self.since > rtt);
+        let long = progress
+            .min_rtt
+            .is_some_and(|rtt| progress.now - self.since > rtt);
         let over = if progress.gain > Gain::UNIT {
             long && (progress.lost || progress.filled)
         } else if progress.gain < Gain::UNIT {
@@ -61,7 +65,10 @@ impl Cycle {
             long
         };
         if over {
-            *self = Self { phase: (self.phase + 1) % CYCLE, since: progress.now };
+            *self = Self {
+                phase: (self.phase + 1) % CYCLE,
+                since: progress.now,
+            };
         }
     }
 }
@@ -76,13 +83,32 @@ mod tests {
 
     fn progress(gain: Gain) -> Progress {
         let now = BEGIN + RTT + Duration::from_nanos(1);
-        Progress { now, min_rtt: Some(RTT), gain, lost: false, filled: false, drained: false }
+        Progress {
+            now,
+            min_rtt: Some(RTT),
+            gain,
+            lost: false,
+            filled: false,
+            drained: false,
+        }
     }
 
     fn goes_on(progress: Progress) -> bool {
-        let mut cycle = Cycle { phase: 7, since: BEGIN };
+        let mut cycle = Cycle {
+            phase: 7,
+            since: BEGIN,
+        };
         cycle.on_ack(progress);
-        cycle != Cycle { phase: 7, since: BEGIN } && cycle == Cycle { phase: 0, since: progress.now }
+        cycle
+            != Cycle {
+                phase: 7,
+                since: BEGIN,
+            }
+            && cycle
+                == Cycle {
+                    phase: 0,
+                    since: progress.now,
+                }
     }
 
     #[test]
@@ -96,24 +122,47 @@ mod tests {
     #[test]
     fn a_cruising_phase_lasts_a_round_trip() {
         assert!(goes_on(progress(Gain::UNIT)));
-        assert!(!goes_on(Progress { now: BEGIN + RTT, lost: true, drained: true, ..progress(Gain::UNIT) }));
+        assert!(!goes_on(Progress {
+            now: BEGIN + RTT,
+            lost: true,
+            drained: true,
+            ..progress(Gain::UNIT)
+        }));
     }
 
     #[test]
     fn a_probing_phase_lasts_until_the_network_is_filled_or_loses() {
         let probe = progress(Gain::percent(125));
         assert!(!goes_on(probe));
-        assert!(goes_on(Progress { filled: true, ..probe }));
-        assert!(goes_on(Progress { lost: true, ..probe }));
-        assert!(!goes_on(Progress { now: BEGIN + RTT, filled: true, lost: true, ..probe }));
+        assert!(goes_on(Progress {
+            filled: true,
+            ..probe
+        }));
+        assert!(goes_on(Progress {
+            lost: true,
+            ..probe
+        }));
+        assert!(!goes_on(Progress {
+            now: BEGIN + RTT,
+            filled: true,
+            lost: true,
+            ..probe
+        }));
     }
 
     #[test]
     fn a_draining_phase_ends_early_when_the_network_is_drained() {
         let drain = progress(Gain::percent(75));
         assert!(goes_on(drain));
-        assert!(goes_on(Progress { now: BEGIN, drained: true, ..drain }));
-        assert!(!goes_on(Progress { now: BEGIN, ..drain }));
+        assert!(goes_on(Progress {
+            now: BEGIN,
+            drained: true,
+            ..drain
+        }));
+        assert!(!goes_on(Progress {
+            now: BEGIN,
+            ..drain
+        }));
     }
 
     #[test]
@@ -123,7 +172,11 @@ mod tests {
         let mut seen = [Gain::UNIT; CYCLE];
         for (slot, step) in seen.iter_mut().zip(1..) {
             *slot = cycle.gain(&gains);
-            cycle.on_ack(Progress { now: BEGIN + RTT * step * 2, filled: true, ..progress(*slot) });
+            cycle.on_ack(Progress {
+                now: BEGIN + RTT * step * 2,
+                filled: true,
+                ..progress(*slot)
+            });
         }
         assert_eq!(seen, gains);
         assert!(cycle.probes());

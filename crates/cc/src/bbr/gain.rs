@@ -20,7 +20,11 @@ impl Gain {
     /// `percent` hundredths, rounded down to a 256th; saturating.
     pub const fn percent(percent: u32) -> Self {
         let numerator = percent as u64 * 256 / 100;
-        Self(if numerator > u32::MAX as u64 { u32::MAX } else { numerator as u32 })
+        Self(if numerator > u32::MAX as u64 {
+            u32::MAX
+        } else {
+            numerator as u32
+        })
     }
 
     /// Its numerator over 256.
@@ -52,7 +56,15 @@ mod tests {
 
     #[test]
     fn percentages_are_cut_to_256ths_as_the_patches_compile_them() {
-        for (percent, numerator) in [(125, 320), (75, 192), (150, 384), (90, 230), (320, 819), (40, 102), (100, 256)] {
+        for (percent, numerator) in [
+            (125, 320),
+            (75, 192),
+            (150, 384),
+            (90, 230),
+            (320, 819),
+            (40, 102),
+            (100, 256),
+        ] {
             assert_eq!(Gain::percent(percent).as_256ths(), numerator, "{percent} %");
         }
         assert_eq!(Gain::percent(u32::MAX).as_256ths(), u32::MAX);
@@ -60,7 +72,10 @@ mod tests {
 
     #[test]
     fn a_rate_times_a_gain_is_rounded_down_and_saturates() {
-        assert_eq!(Gain::of_256(739).of(Rate::bytes_per_sec(362_000)), Rate::bytes_per_sec(1_044_992));
+        assert_eq!(
+            Gain::of_256(739).of(Rate::bytes_per_sec(362_000)),
+            Rate::bytes_per_sec(1_044_992)
+        );
         assert_eq!(Gain::percent(200).of(Rate::MAX), Rate::MAX);
     }
 }

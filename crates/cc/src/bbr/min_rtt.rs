@@ -16,22 +16,30 @@ pub(super) struct MinRtt {
 
 impl MinRtt {
     pub(super) fn new(window: Duration) -> Self {
-        Self { window, lowest: None }
+        Self {
+            window,
+            lowest: None,
+        }
     }
 
     pub(super) fn get(&self) -> Option<Duration> {
         self.lowest.map(|(rtt, _)| rtt)
     }
 
-    /// Takes a sample in. True if the one it had was too old: time to look at the path with the queue drained.
+    /// Takes a sample in. True if the one it had was too old: time to look at the path with the
+    /// queue drained.
     pub(super) fn on_ack(&mut self, ack: &Ack) -> bool {
-        let expired = self.lowest.is_some_and(|(_, at)| ack.now - at > self.window);
+        let expired = self
+            .lowest
+            .is_some_and(|(_, at)| ack.now - at > self.window);
         let Some(rtt) = ack.rtt else { return expired };
         match self.lowest {
             // What the connection has seen before counts for a controller that takes it over.
             None if ack.min_rtt.is_zero() => self.lowest = Some((rtt, ack.now)),
             None => self.lowest = Some((rtt.min(ack.min_rtt), ack.now)),
-            Some((lowest, _)) if rtt < lowest || (expired && !ack.delayed) => self.lowest = Some((rtt, ack.now)),
+            Some((lowest, _)) if rtt < lowest || (expired && !ack.delayed) => {
+                self.lowest = Some((rtt, ack.now))
+            }
             Some(_) => {}
         }
         expired

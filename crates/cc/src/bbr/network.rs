@@ -1,5 +1,5 @@
-//! What the model says about window and rate: gains, bandwidth-delay products in whole segments, and the room that bursts
-//! need.
+//! What the model says about window and rate: gains, bandwidth-delay products in whole segments,
+//! and the room that bursts need.
 
 use core::time::Duration;
 
@@ -49,7 +49,9 @@ impl Bbr {
 
     /// `bandwidth` times `gain`, less the margin.
     pub(super) fn paced(&self, bandwidth: Rate, gain: Gain) -> Rate {
-        gain.of(bandwidth).percent(100 - self.params.pacing_margin.min(99)).max(SLOWEST)
+        gain.of(bandwidth)
+            .percent(100 - self.params.pacing_margin.min(99))
+            .max(SLOWEST)
     }
 
     /// STARTUP's rate before there is a bandwidth: the window in `rtt`.
@@ -65,11 +67,17 @@ impl Bbr {
     pub(super) fn target(&self) -> Bytes {
         let bandwidth = self.model_rate();
         let bunches = if self.pipe.reached() {
-            self.aggregation.room(bandwidth, &self.params.aggregation).get() / self.mss.get()
+            self.aggregation
+                .room(bandwidth, &self.params.aggregation)
+                .get()
+                / self.mss.get()
         } else {
             0
         };
-        self.with_bursts(self.product(bandwidth, self.cwnd_gain()).saturating_add(bunches))
+        self.with_bursts(
+            self.product(bandwidth, self.cwnd_gain())
+                .saturating_add(bunches),
+        )
     }
 
     /// What is in flight when `bandwidth` is used with `gain`.
@@ -77,25 +85,36 @@ impl Bbr {
         self.with_bursts(self.product(bandwidth, gain))
     }
 
-    /// `gain` bandwidth-delay products in whole segments, rounded up. The initial window before a round trip is known.
+    /// `gain` bandwidth-delay products in whole segments, rounded up. The initial window before a
+    /// round trip is known.
     fn product(&self, bandwidth: Rate, gain: Gain) -> u64 {
-        let Some(rtt) = self.min_rtt.get() else { return self.initial_window.get() / self.mss.get() };
+        let Some(rtt) = self.min_rtt.get() else {
+            return self.initial_window.get() / self.mss.get();
+        };
         let product = u128::from(bandwidth.as_bytes_per_sec()).saturating_mul(rtt.as_nanos());
         let scaled = product.saturating_mul(u128::from(gain.as_256ths()));
         u64::try_from(scaled.div_ceil(256 * NANOS * u128::from(self.mss.get()))).unwrap_or(u64::MAX)
     }
 
-    /// Adds room for three bursts (one here, one at the receiver, one on the way), rounds up to even, which delayed
-    /// acknowledgements need, and lets the probing phase of a short path probe by two segments at least.
+    /// Adds room for three bursts (one here, one at the receiver, one on the way), rounds up to
+    /// even, which delayed acknowledgements need, and lets the probing phase of a short path probe
+    /// by two segments at least.
     fn with_bursts(&self, segments: u64) -> Bytes {
         let bursts = 3 * self.params.burst(self.pacing_rate, self.mss);
-        let even = segments.saturating_add(bursts).min(LARGEST).next_multiple_of(2);
-        let probe = if matches!(self.mode, Mode::ProbeBw(cycle) if cycle.probes()) { 2 } else { 0 };
+        let even = segments
+            .saturating_add(bursts)
+            .min(LARGEST)
+            .next_multiple_of(2);
+        let probe = if matches!(self.mode, Mode::ProbeBw(cycle) if cycle.probes()) {
+            2
+        } else {
+            0
+        };
         self.mss * (even + probe).min(LARGEST)
     }
 
-    /// How much of `in_flight` the network will hold when the next segment departs: less the whole segments it delivers until
-    /// then, and, if the gain means to fill it, with that burst.
+    /// How much of `in_flight` the network will hold when the next segment departs: less the whole
+    /// segments it delivers until then, and, if the gain means to fill it, with that burst.
     pub(super) fn in_network(&self, ack: &Ack, in_flight: Bytes) -> Bytes {
         let delivered = whole(self.model_rate() * (ack.next_departure - ack.now), self.mss);
         let burst = if self.pacing_gain() > Gain::UNIT {

@@ -23,14 +23,15 @@ pub const CYCLE: usize = 8;
 pub struct Params {
     /// What the controller calls itself. `bbr`.
     pub name: &'static str,
-    /// Pacing and window gain of STARTUP: 739/256 = 2.887, a little above 2/ln 2, the smallest that doubles the rate in
-    /// every round trip.
+    /// Pacing and window gain of STARTUP: 739/256 = 2.887, a little above 2/ln 2, the smallest that
+    /// doubles the rate in every round trip.
     pub startup_gain: Gain,
     /// Pacing gain of DRAIN: 88/256 = 0.344, its inverse.
     pub drain_gain: Gain,
     /// Window gain of PROBE_BW: 2, room for acknowledgements that come late or bunched.
     pub cwnd_gain: Gain,
-    /// Pacing gains of PROBE_BW, in order: 1.25, 0.75, and six times 1. The first probes, the second drains what it left.
+    /// Pacing gains of PROBE_BW, in order: 1.25, 0.75, and six times 1. The first probes, the
+    /// second drains what it left.
     pub cycle: [Gain; CYCLE],
     /// Round trips that a bandwidth sample counts: 10, one more than a cycle and its echo.
     pub bandwidth_rounds: u64,
@@ -50,9 +51,11 @@ pub struct Params {
     pub min_burst: u64,
     /// 1.2 Mbit/s.
     pub min_burst_rate: Rate,
-    /// A burst is what the pacing rate carries in 1/2ⁿ s: 10, a little less than a millisecond (`sk_pacing_shift`).
+    /// A burst is what the pacing rate carries in 1/2ⁿ s: 10, a little less than a millisecond
+    /// (`sk_pacing_shift`).
     pub pacing_shift: u32,
-    /// How far below the estimate it paces, in percent: 1. Keeps the queue from growing while the estimate is right.
+    /// How far below the estimate it paces, in percent: 1. Keeps the queue from growing while the
+    /// estimate is right.
     pub pacing_margin: u32,
     /// How it recognises and obeys a token-bucket policer.
     pub policer: PolicerParams,
@@ -105,7 +108,12 @@ impl Default for PolicerParams {
 
 impl Default for AggregationParams {
     fn default() -> Self {
-        Self { gain: Gain::UNIT, rounds: 5, longest: Duration::from_millis(100), epoch: 1 << 20 }
+        Self {
+            gain: Gain::UNIT,
+            rounds: 5,
+            longest: Duration::from_millis(100),
+            epoch: 1 << 20,
+        }
     }
 }
 
@@ -144,14 +152,16 @@ const fn cycle(probe: Gain, drain: Gain) -> [Gain; CYCLE] {
 
 /// BBR-n (Ahsan and Sajid): Linux's BBR with other numbers, for hosts behind fair queueing.
 ///
-/// The published sources disagree on the numbers, so each set has a name. What they share: the draining phase no longer
-/// takes back what the probing one sent, so data in flight climbs to the window of two bandwidth-delay products and a
-/// product stands in the queue. Drops do not make it shorter, for BBR does not yield to them; fair queueing (CAKE, FQ-CoDel)
-/// keeps it from other flows. All are *only* numbers: the algorithm is BBR's. The TSQ limit that the patches change
+/// The published sources disagree on the numbers, so each set has a name. What they share: the
+/// draining phase no longer takes back what the probing one sent, so data in flight climbs to the
+/// window of two bandwidth-delay products and a product stands in the queue. Drops do not make it
+/// shorter, for BBR does not yield to them; fair queueing (CAKE, FQ-CoDel) keeps it from other
+/// flows. All are *only* numbers: the algorithm is BBR's. The TSQ limit that the patches change
 /// along with them is a parameter of the transport here.
 impl Params {
-    /// The numbers of the repository "BBRn-AQM" that goes with the paper on the "golden pair" of BBR-n and CAKE: probe
-    /// with 1.5, drain with 0.9. The paper's text supports these; they are this crate's BBR-n. Mean gain 1.05.
+    /// The numbers of the repository "BBRn-AQM" that goes with the paper on the "golden pair" of
+    /// BBR-n and CAKE: probe with 1.5, drain with 0.9. The paper's text supports these; they are
+    /// this crate's BBR-n. Mean gain 1.05.
     pub fn bbrn_aqm() -> Self {
         Self {
             name: "bbrn-aqm",
@@ -161,9 +171,9 @@ impl Params {
         }
     }
 
-    /// The numbers at the head of the repository "BBR-n" (2023): probe with 3.2, drain with 0.4, and a pipe counts as
-    /// full when a round trip brings less than 3.2 times the bandwidth, which even doubling ones do. Mean gain 1.2: the
-    /// boldest. Not what the paper's text describes.
+    /// The numbers at the head of the repository "BBR-n" (2023): probe with 3.2, drain with 0.4,
+    /// and a pipe counts as full when a round trip brings less than 3.2 times the bandwidth, which
+    /// even doubling ones do. Mean gain 1.2: the boldest. Not what the paper's text describes.
     pub fn bbrn_2023() -> Self {
         Self {
             name: "bbrn-2023",
@@ -173,16 +183,25 @@ impl Params {
         }
     }
 
-    /// The numbers of the first commit of "BBR-n": as [`bbrn_aqm`](Self::bbrn_aqm), but a full-pipe threshold of 0.9. The
-    /// bandwidth filter hardly ever falls by a tenth, so STARTUP may last as long as the connection and paces at 2.9
-    /// times the bandwidth. For comparison only; naming it is the consent that
-    /// [`endless_startup`](Self::endless_startup) asks for.
+    /// The numbers of the first commit of "BBR-n": as [`bbrn_aqm`](Self::bbrn_aqm), but a full-pipe
+    /// threshold of 0.9. The bandwidth filter hardly ever falls by a tenth, so STARTUP may last as
+    /// long as the connection and paces at 2.9 times the bandwidth. For comparison only; naming it
+    /// is the consent that [`endless_startup`](Self::endless_startup) asks for.
     pub fn bbrn_first() -> Self {
-        Self { name: "bbrn-first", full_bw_threshold: Gain::percent(90), endless_startup: true, ..Self::bbrn_aqm() }
+        Self {
+            name: "bbrn-first",
+            full_bw_threshold: Gain::percent(90),
+            endless_startup: true,
+            ..Self::bbrn_aqm()
+        }
     }
 
     fn bbrn() -> Self {
-        Self { min_cwnd: 10, min_burst: 4, ..Self::default() }
+        Self {
+            min_cwnd: 10,
+            min_burst: 4,
+            ..Self::default()
+        }
     }
 
     /// Refuses numbers under which the algorithm cannot work.
@@ -190,7 +209,11 @@ impl Params {
     /// # Errors
     /// The first number that is out of range.
     pub fn check(&self) -> Result<(), ParamsError> {
-        let positive = [("startup_gain", self.startup_gain), ("drain_gain", self.drain_gain), ("cwnd_gain", self.cwnd_gain)];
+        let positive = [
+            ("startup_gain", self.startup_gain),
+            ("drain_gain", self.drain_gain),
+            ("cwnd_gain", self.cwnd_gain),
+        ];
         let cycle = self.cycle.map(|gain| ("cycle", gain));
         for (field, gain) in positive.into_iter().chain(cycle) {
             ParamsError::check(gain > Gain::of_256(0), field, "above 0")?;
@@ -198,23 +221,47 @@ impl Params {
         ParamsError::check(self.startup_gain > Gain::UNIT, "startup_gain", "above 1")?;
         ParamsError::check(self.drain_gain < Gain::UNIT, "drain_gain", "below 1")?;
         let ends = self.full_bw_threshold > Gain::UNIT || self.endless_startup;
-        ParamsError::check(ends, "full_bw_threshold", "above 1, or STARTUP may never end (force it with endless_startup)")?;
+        ParamsError::check(
+            ends,
+            "full_bw_threshold",
+            "above 1, or STARTUP may never end (force it with endless_startup)",
+        )?;
         ParamsError::check(self.full_bw_rounds > 0, "full_bw_rounds", "at least 1")?;
-        ParamsError::check((1..=1 << 20).contains(&self.min_cwnd), "min_cwnd", "1 to 2²⁰ segments")?;
-        ParamsError::check((1..=MAX_BURST).contains(&self.min_burst), "min_burst", "1 to 127 segments")?;
+        ParamsError::check(
+            (1..=1 << 20).contains(&self.min_cwnd),
+            "min_cwnd",
+            "1 to 2²⁰ segments",
+        )?;
+        ParamsError::check(
+            (1..=MAX_BURST).contains(&self.min_burst),
+            "min_burst",
+            "1 to 127 segments",
+        )?;
         ParamsError::check(self.pacing_margin < 100, "pacing_margin", "below 100 %")?;
-        ParamsError::check(self.aggregation.rounds > 0, "aggregation.rounds", "at least 1")
+        ParamsError::check(
+            self.aggregation.rounds > 0,
+            "aggregation.rounds",
+            "at least 1",
+        )
     }
 
     /// The least number of segments that leave back to back at `rate`.
     pub(super) fn least_burst(&self, rate: Rate) -> u64 {
-        if rate < self.min_burst_rate { 1 } else { self.min_burst }
+        if rate < self.min_burst_rate {
+            1
+        } else {
+            self.min_burst
+        }
     }
 
     /// How much leaves back to back at `rate`, in segments of `mss` bytes.
     pub(super) fn burst(&self, rate: Rate, mss: Bytes) -> u64 {
         let least = self.least_burst(rate);
-        let bytes = rate.as_bytes_per_sec().checked_shr(self.pacing_shift).unwrap_or(0).min(LARGEST_BURST.get());
+        let bytes = rate
+            .as_bytes_per_sec()
+            .checked_shr(self.pacing_shift)
+            .unwrap_or(0)
+            .min(LARGEST_BURST.get());
         (bytes / mss.get()).clamp(least, MAX_BURST)
     }
 }
@@ -235,7 +282,11 @@ pub struct ParamsError {
 
 impl ParamsError {
     fn check(holds: bool, field: &'static str, must_be: &'static str) -> Result<(), Self> {
-        if holds { Ok(()) } else { Err(Self { field, must_be }) }
+        if holds {
+            Ok(())
+        } else {
+            Err(Self { field, must_be })
+        }
     }
 }
 
@@ -262,17 +313,37 @@ mod tests {
         assert_eq!(mean_cycle_gain(&Params::default()), 1.0);
         assert!((mean_cycle_gain(&Params::bbrn_aqm()) - 1.05).abs() < 0.001);
         assert!((mean_cycle_gain(&Params::bbrn_2023()) - 1.20).abs() < 0.001);
-        assert_eq!(mean_cycle_gain(&Params::bbrn_first()), mean_cycle_gain(&Params::bbrn_aqm()));
+        assert_eq!(
+            mean_cycle_gain(&Params::bbrn_first()),
+            mean_cycle_gain(&Params::bbrn_aqm())
+        );
     }
 
     #[test]
     fn the_numbers_of_each_profile() {
         let numbers = |params: Params| {
-            let Params { cycle, full_bw_threshold, min_cwnd, min_burst, startup_gain, drain_gain, .. } = params;
-            assert_eq!((startup_gain.as_256ths(), drain_gain.as_256ths()), (739, 88));
+            let Params {
+                cycle,
+                full_bw_threshold,
+                min_cwnd,
+                min_burst,
+                startup_gain,
+                drain_gain,
+                ..
+            } = params;
+            assert_eq!(
+                (startup_gain.as_256ths(), drain_gain.as_256ths()),
+                (739, 88)
+            );
             assert!(cycle[2..].iter().all(|gain| *gain == Gain::UNIT));
             assert_eq!(params.check(), Ok(()));
-            (cycle[0].as_256ths(), cycle[1].as_256ths(), full_bw_threshold.as_256ths(), min_cwnd, min_burst)
+            (
+                cycle[0].as_256ths(),
+                cycle[1].as_256ths(),
+                full_bw_threshold.as_256ths(),
+                min_cwnd,
+                min_burst,
+            )
         };
         assert_eq!(numbers(Params::default()), (320, 192, 320, 4, 2));
         assert_eq!(numbers(Params::bbrn_aqm()), (384, 230, 384, 10, 4));
@@ -283,9 +354,19 @@ mod tests {
     #[test]
     fn a_threshold_that_never_ends_startup_must_be_forced() {
         for threshold in [Gain::UNIT, Gain::percent(90)] {
-            let refused = Params { full_bw_threshold: threshold, ..Params::default() };
+            let refused = Params {
+                full_bw_threshold: threshold,
+                ..Params::default()
+            };
             assert_eq!(refused.check().unwrap_err().field, "full_bw_threshold");
-            assert_eq!(Params { endless_startup: true, ..refused }.check(), Ok(()));
+            assert_eq!(
+                Params {
+                    endless_startup: true,
+                    ..refused
+                }
+                .check(),
+                Ok(())
+            );
         }
     }
 
@@ -293,16 +374,46 @@ mod tests {
     fn numbers_that_cannot_work_are_refused() {
         let zero = Gain::of_256(0);
         let wrong = [
-            Params { startup_gain: Gain::UNIT, ..Params::default() },
-            Params { drain_gain: Gain::UNIT, ..Params::default() },
-            Params { drain_gain: zero, ..Params::default() },
-            Params { cwnd_gain: zero, ..Params::default() },
-            Params { cycle: cycle(Gain::UNIT, zero), ..Params::default() },
-            Params { full_bw_rounds: 0, ..Params::default() },
-            Params { min_cwnd: 0, ..Params::default() },
-            Params { min_burst: 0, ..Params::default() },
-            Params { min_burst: 128, ..Params::default() },
-            Params { pacing_margin: 100, ..Params::default() },
+            Params {
+                startup_gain: Gain::UNIT,
+                ..Params::default()
+            },
+            Params {
+                drain_gain: Gain::UNIT,
+                ..Params::default()
+            },
+            Params {
+                drain_gain: zero,
+                ..Params::default()
+            },
+            Params {
+                cwnd_gain: zero,
+                ..Params::default()
+            },
+            Params {
+                cycle: cycle(Gain::UNIT, zero),
+                ..Params::default()
+            },
+            Params {
+                full_bw_rounds: 0,
+                ..Params::default()
+            },
+            Params {
+                min_cwnd: 0,
+                ..Params::default()
+            },
+            Params {
+                min_burst: 0,
+                ..Params::default()
+            },
+            Params {
+                min_burst: 128,
+                ..Params::default()
+            },
+            Params {
+                pacing_margin: 100,
+                ..Params::default()
+            },
         ];
         for params in wrong {
             assert!(params.check().is_err(), "{params:?}");
@@ -312,11 +423,23 @@ mod tests {
     #[test]
     fn bursts_are_a_millisecond_within_bounds() {
         let linux = Params::default();
-        for (rate, segments) in [(Rate::mbit(1), 1), (Rate::kbit(1_200), 2), (Rate::mbit(100), 8), (Rate::gbit(10), 45)] {
+        for (rate, segments) in [
+            (Rate::mbit(1), 1),
+            (Rate::kbit(1_200), 2),
+            (Rate::mbit(100), 8),
+            (Rate::gbit(10), 45),
+        ] {
             assert_eq!(linux.burst(rate, MSS), segments, "{rate}");
         }
         assert_eq!(linux.burst(Rate::MAX, Bytes::new(1)), 127);
         assert_eq!(Params::bbrn_aqm().burst(Rate::mbit(10), MSS), 4);
-        assert_eq!(Params { pacing_shift: 64, ..linux }.burst(Rate::MAX, MSS), 2);
+        assert_eq!(
+            Params {
+                pacing_shift: 64,
+                ..linux
+            }
+            .burst(Rate::MAX, MSS),
+            2
+        );
     }
 }

@@ -1,8 +1,9 @@
-//! [`Policer`]: recognises a token bucket, which lets bursts through and then drops what exceeds its rate.
+//! [`Policer`]: recognises a token bucket, which lets bursts through and then drops what exceeds
+//! its rate.
 //!
-//! Behind one the bandwidth filter believes the burst and every flight loses heavily. Two consecutive intervals between losses
-//! that both lost much and delivered at the same rate give the bucket away; its rate is then obeyed without probing
-//! for a while.
+//! Behind one the bandwidth filter believes the burst and every flight loses heavily. Two
+//! consecutive intervals between losses that both lost much and delivered at the same rate give the
+//! bucket away; its rate is then obeyed without probing for a while.
 
 use tautline_base::{Bytes, Instant, Rate};
 
@@ -62,9 +63,14 @@ impl Policer {
     pub(super) fn on_evidence(&mut self, evidence: &Evidence, params: &PolicerParams) -> bool {
         match *self {
             Self::Obeyed { rate, rounds } => {
-                let rounds = rounds.saturating_add(u32::from(evidence.probing_bw && evidence.round_start));
+                let rounds =
+                    rounds.saturating_add(u32::from(evidence.probing_bw && evidence.round_start));
                 let over = rounds >= params.hold_rounds;
-                *self = if over { Self::Unsuspected } else { Self::Obeyed { rate, rounds } };
+                *self = if over {
+                    Self::Unsuspected
+                } else {
+                    Self::Obeyed { rate, rounds }
+                };
                 over
             }
             Self::Unsuspected if !evidence.losing => false,
@@ -72,14 +78,25 @@ impl Policer {
                 self.sample(evidence, evidence.totals, 0, None, params);
                 false
             }
-            Self::Sampling { since, rounds, previous } => {
+            Self::Sampling {
+                since,
+                rounds,
+                previous,
+            } => {
                 self.sample(evidence, since, rounds, previous, params);
                 false
             }
         }
     }
 
-    fn sample(&mut self, evidence: &Evidence, since: Totals, rounds: u32, previous: Option<Rate>, params: &PolicerParams) {
+    fn sample(
+        &mut self,
+        evidence: &Evidence,
+        since: Totals,
+        rounds: u32,
+        previous: Option<Rate>,
+        params: &PolicerParams,
+    ) {
         let rounds = rounds.saturating_add(u32::from(evidence.round_start));
         if evidence.app_limited || rounds > params.max_rounds {
             *self = Self::Unsuspected;
@@ -90,7 +107,11 @@ impl Policer {
             Some(rate) if evidence.losing && rounds >= params.min_rounds => {
                 conclude(rate, previous, evidence.totals, params)
             }
-            _ => Self::Sampling { since, rounds, previous },
+            _ => Self::Sampling {
+                since,
+                rounds,
+                previous,
+            },
         };
     }
 }
@@ -102,21 +123,30 @@ fn measure(since: Totals, until: Totals, params: &PolicerParams) -> Option<Rate>
     let time = until.at - since.at;
     let threshold = u128::from(params.loss_threshold.as_256ths()) * u128::from(delivered.get());
     let heavy = u128::from(lost.get()) * 256 >= threshold;
-    (heavy && delivered > Bytes::ZERO && time.as_millis() >= 1).then(|| Rate::from_amount(delivered, time))
+    (heavy && delivered > Bytes::ZERO && time.as_millis() >= 1)
+        .then(|| Rate::from_amount(delivered, time))
 }
 
 fn conclude(rate: Rate, previous: Option<Rate>, totals: Totals, params: &PolicerParams) -> Policer {
     match previous {
         Some(before) if similar(rate, before, params) => {
             let (rate, before) = (rate.as_bytes_per_sec(), before.as_bytes_per_sec());
-            Policer::Obeyed { rate: Rate::bytes_per_sec(rate.midpoint(before)), rounds: 0 }
+            Policer::Obeyed {
+                rate: Rate::bytes_per_sec(rate.midpoint(before)),
+                rounds: 0,
+            }
         }
-        _ => Policer::Sampling { since: totals, rounds: 0, previous: Some(rate) },
+        _ => Policer::Sampling {
+            since: totals,
+            rounds: 0,
+            previous: Some(rate),
+        },
     }
 }
 
 fn similar(rate: Rate, before: Rate, params: &PolicerParams) -> bool {
-    let difference = Rate::bytes_per_sec(rate.as_bytes_per_sec().abs_diff(before.as_bytes_per_sec()));
+    let difference =
+        Rate::bytes_per_sec(rate.as_bytes_per_sec().abs_diff(before.as_bytes_per_sec()));
     difference <= params.similar.of(before) || difference <= params.similar_rate
 }
 

@@ -1,4 +1,5 @@
-//! [`ProbeRtt`]: the pause in which the queue drains, so that the round trip without it can be measured.
+//! [`ProbeRtt`]: the pause in which the queue drains, so that the round trip without it can be
+//! measured.
 
 use core::time::Duration;
 
@@ -16,7 +17,10 @@ pub(super) enum ProbeRtt {
 impl ProbeRtt {
     /// The flight has shrunk to the smallest window: from now on it is held for `duration`.
     pub(super) fn drained(now: Instant, duration: Duration) -> Self {
-        Self::Holding { until: now + duration, round_ended: false }
+        Self::Holding {
+            until: now + duration,
+            round_ended: false,
+        }
     }
 
     /// A round trip has ended.
@@ -28,7 +32,13 @@ impl ProbeRtt {
 
     /// It was held long enough, and for a round trip.
     pub(super) fn is_over(self, now: Instant) -> bool {
-        matches!(self, Self::Holding { round_ended: true, .. }) && self.time_is_over(now)
+        matches!(
+            self,
+            Self::Holding {
+                round_ended: true,
+                ..
+            }
+        ) && self.time_is_over(now)
     }
 
     /// It was held long enough.
@@ -50,7 +60,10 @@ mod tests {
         assert!(!probe.time_is_over(late) && !probe.is_over(late));
         probe = ProbeRtt::drained(begin, time);
         assert!(!probe.time_is_over(begin + time));
-        assert!(probe.time_is_over(late) && !probe.is_over(late), "no round trip yet");
+        assert!(
+            probe.time_is_over(late) && !probe.is_over(late),
+            "no round trip yet"
+        );
         probe.on_round();
         assert!(probe.is_over(late) && !probe.is_over(begin + time));
     }

@@ -1,7 +1,7 @@
 //! [`Recovery`]: the window while losses are repaired.
 //!
-//! For one round trip as much is sent as is delivered, because nobody knows what the loss means; then the model decides
-//! again. Afterwards the window is what it was before.
+//! For one round trip as much is sent as is delivered, because nobody knows what the loss means;
+//! then the model decides again. Afterwards the window is what it was before.
 
 use tautline_base::Bytes;
 
@@ -34,12 +34,20 @@ fn repairs(phase: Phase) -> bool {
 
 impl Recovery {
     pub(super) const fn new() -> Self {
-        Self { phase: Phase::Open, conserving: false, prior_cwnd: Bytes::ZERO }
+        Self {
+            phase: Phase::Open,
+            conserving: false,
+            prior_cwnd: Bytes::ZERO,
+        }
     }
 
     /// Remembers the window before it is cut. `whole`: nothing but a recovery has cut it before.
     pub(super) fn save(&mut self, cwnd: Bytes, whole: bool) {
-        self.prior_cwnd = if whole && !repairs(self.phase) { cwnd } else { self.prior_cwnd.max(cwnd) };
+        self.prior_cwnd = if whole && !repairs(self.phase) {
+            cwnd
+        } else {
+            self.prior_cwnd.max(cwnd)
+        };
     }
 
     /// The window before the cuts.
@@ -69,6 +77,10 @@ impl Recovery {
             self.conserving = false;
             cwnd = cwnd.max(self.prior_cwnd);
         }
-        if self.conserving { Step::Conserves(cwnd.max(delivering)) } else { Step::Grows(cwnd) }
+        if self.conserving {
+            Step::Conserves(cwnd.max(delivering))
+        } else {
+            Step::Grows(cwnd)
+        }
     }
 }

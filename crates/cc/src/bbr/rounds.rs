@@ -1,4 +1,5 @@
-//! [`Rounds`]: counts round trips by what had been delivered when the newest acknowledged segment was sent.
+//! [`Rounds`]: counts round trips by what had been delivered when the newest acknowledged segment
+//! was sent.
 
 use tautline_base::Bytes;
 
@@ -12,7 +13,8 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    /// A segment was delivered that left when `prior_delivered` was; by now `delivered` is. True if a round trip begins.
+    /// A segment was delivered that left when `prior_delivered` was; by now `delivered` is. True if
+    /// a round trip begins.
     pub(super) fn on_sample(&mut self, prior_delivered: Bytes, delivered: Bytes) -> bool {
         let begins = prior_delivered >= self.began_at;
         if begins {
@@ -35,9 +37,20 @@ mod tests {
     #[test]
     fn a_round_ends_with_what_was_sent_after_its_beginning() {
         let mut rounds = Rounds::default();
-        let samples = [(0, 10, true), (0, 20, false), (9, 30, false), (10, 40, true), (39, 50, false), (40, 60, true)];
+        let samples = [
+            (0, 10, true),
+            (0, 20, false),
+            (9, 30, false),
+            (10, 40, true),
+            (39, 50, false),
+            (40, 60, true),
+        ];
         for (prior, delivered, begins) in samples {
-            assert_eq!(rounds.on_sample(Bytes::new(prior), Bytes::new(delivered)), begins, "{prior} of {delivered}");
+            assert_eq!(
+                rounds.on_sample(Bytes::new(prior), Bytes::new(delivered)),
+                begins,
+                "{prior} of {delivered}"
+            );
         }
         assert_eq!(rounds.count, 3);
         rounds.restart(Bytes::new(70));

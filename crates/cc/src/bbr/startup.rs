@@ -20,7 +20,10 @@ pub(super) enum FullPipe {
 
 impl FullPipe {
     pub(super) const fn new() -> Self {
-        Self::Growing { level: Rate::ZERO, stalled: 0 }
+        Self::Growing {
+            level: Rate::ZERO,
+            stalled: 0,
+        }
     }
 
     pub(super) fn reached(self) -> bool {
@@ -29,9 +32,14 @@ impl FullPipe {
 
     /// A round trip that the application did not limit has ended with this `bandwidth`.
     pub(super) fn on_round(&mut self, bandwidth: Rate, params: &Params) {
-        let Self::Growing { level, stalled } = self else { return };
+        let Self::Growing { level, stalled } = self else {
+            return;
+        };
         if bandwidth >= params.full_bw_threshold.of(*level) {
-            *self = Self::Growing { level: bandwidth, stalled: 0 };
+            *self = Self::Growing {
+                level: bandwidth,
+                stalled: 0,
+            };
             return;
         }
         *stalled += 1;
@@ -70,7 +78,11 @@ mod tests {
     #[test]
     fn three_rounds_below_a_quarter_more_mean_full() {
         let linux = Params::default();
-        assert_eq!(rounds(&linux, &[3, 6, 12, 24, 48, 93, 100, 100, 100]), Some(8), "93, and three rounds that are not 116");
+        assert_eq!(
+            rounds(&linux, &[3, 6, 12, 24, 48, 93, 100, 100, 100]),
+            Some(8),
+            "93, and three rounds that are not 116"
+        );
         assert_eq!(
             rounds(&linux, &[100, 110, 120, 125, 130, 130, 130]),
             Some(6),
@@ -86,20 +98,36 @@ mod tests {
 
     #[test]
     fn doubling_is_no_growth_to_a_threshold_of_three() {
-        // Every second round is four times the level, and starts the count anew; 50 is less than 3.2 times 16.
-        assert_eq!(rounds(&Params::bbrn_2023(), &[1, 2, 4, 8, 16, 32, 50, 50, 50]), Some(7));
+        // Every second round is four times the level, and starts the count anew; 50 is less than
+        // 3.2 times 16.
+        assert_eq!(
+            rounds(&Params::bbrn_2023(), &[1, 2, 4, 8, 16, 32, 50, 50, 50]),
+            Some(7)
+        );
     }
 
     #[test]
     fn an_undone_loss_begins_the_search_anew_and_a_full_pipe_stays_full() {
         let linux = Params::default();
-        let mut pipe = FullPipe::Growing { level: Rate::mbit(10), stalled: 2 };
+        let mut pipe = FullPipe::Growing {
+            level: Rate::mbit(10),
+            stalled: 2,
+        };
         pipe.on_undo();
         assert_eq!(pipe, FullPipe::new());
-        pipe = FullPipe::Growing { level: Rate::mbit(10), stalled: 2 };
+        pipe = FullPipe::Growing {
+            level: Rate::mbit(10),
+            stalled: 2,
+        };
         pipe.on_timeout();
         pipe.on_round(Rate::mbit(1), &linux);
-        assert_eq!(pipe, FullPipe::Growing { level: Rate::mbit(1), stalled: 0 });
+        assert_eq!(
+            pipe,
+            FullPipe::Growing {
+                level: Rate::mbit(1),
+                stalled: 0
+            }
+        );
         pipe = FullPipe::Reached;
         pipe.on_undo();
         pipe.on_timeout();

@@ -1,5 +1,5 @@
-//! [`Aggregation`]: how far acknowledgements run ahead of the bandwidth when they come in bunches, draft-ietf-ccwg-bbr
-//! "BBR.extra_acked".
+//! [`Aggregation`]: how far acknowledgements run ahead of the bandwidth when they come in bunches,
+//! draft-ietf-ccwg-bbr "BBR.extra_acked".
 
 use tautline_base::{Bytes, Instant, Rate};
 
@@ -18,7 +18,11 @@ pub(super) struct Aggregation {
 
 impl Aggregation {
     pub(super) fn new() -> Self {
-        Self { filter: WindowedMax::new(1), long: false, bunch: None }
+        Self {
+            filter: WindowedMax::new(1),
+            long: false,
+            bunch: None,
+        }
     }
 
     /// The window must allow for so much more.
@@ -30,11 +34,15 @@ impl Aggregation {
     pub(super) fn on_ack(&mut self, now: Instant, acked: Bytes, bw: Rate, cwnd: Bytes, round: u64) {
         let (began, delivered) = self.bunch.unwrap_or((now, Bytes::ZERO));
         let expected = bw * (now - began);
-        let (began, delivered, expected) =
-            if delivered <= expected { (now, Bytes::ZERO, Bytes::ZERO) } else { (began, delivered, expected) };
+        let (began, delivered, expected) = if delivered <= expected {
+            (now, Bytes::ZERO, Bytes::ZERO)
+        } else {
+            (began, delivered, expected)
+        };
         let delivered = delivered + acked;
         self.bunch = Some((began, delivered));
-        self.filter.update(round, delivered.saturating_sub(expected).min(cwnd));
+        self.filter
+            .update(round, delivered.saturating_sub(expected).min(cwnd));
     }
 
     /// The pipe was full: from now on bunches are remembered for longer.

@@ -1,4 +1,5 @@
-//! The bounds that congestion leaves behind: [`ShortTerm`] until the next probe, and a long-term one on what is in flight.
+//! The bounds that congestion leaves behind: [`ShortTerm`] until the next probe, and a long-term
+//! one on what is in flight.
 //!
 //! draft-ietf-ccwg-bbr "Updating the Model Upon Packet Loss". `None` is the draft's infinity.
 
@@ -16,7 +17,13 @@ pub(super) struct ShortTerm {
 
 impl ShortTerm {
     /// One round with losses: down to what was delivered in it, but by no more than beta.
-    pub(super) fn cut(&mut self, latest: (Rate, Bytes), max_bw: Rate, cwnd: Bytes, config: &Config) {
+    pub(super) fn cut(
+        &mut self,
+        latest: (Rate, Bytes),
+        max_bw: Rate,
+        cwnd: Bytes,
+        config: &Config,
+    ) {
         let (bw, inflight) = (self.bw.unwrap_or(max_bw), self.inflight.unwrap_or(cwnd));
         self.bw = Some(latest.0.max(scale_rate(bw, config.beta)));
         self.inflight = Some(latest.1.max(scale(inflight, config.beta)));
@@ -50,9 +57,15 @@ pub(super) fn with_headroom(longterm: Bytes, mss: Bytes, least: Bytes, config: &
     longterm.saturating_sub(headroom).max(least)
 }
 
-/// How much of the flight before a lost segment of `bytes` bytes, and of the segment itself, the path still held when losses
-/// crossed the threshold: `sent_in_flight` counts the segment, and so does `lost`.
-pub(super) fn inflight_at_loss(bytes: Bytes, sent_in_flight: Bytes, lost: Bytes, threshold: f64) -> Bytes {
+/// How much of the flight before a lost segment of `bytes` bytes, and of the segment itself, the
+/// path still held when losses crossed the threshold: `sent_in_flight` counts the segment, and so
+/// does `lost`.
+pub(super) fn inflight_at_loss(
+    bytes: Bytes,
+    sent_in_flight: Bytes,
+    lost: Bytes,
+    threshold: f64,
+) -> Bytes {
     let before = sent_in_flight.saturating_sub(bytes);
     let lost_before = lost.saturating_sub(bytes);
     let prefix = (threshold * before.get() as f64 - lost_before.get() as f64) / (1.0 - threshold);

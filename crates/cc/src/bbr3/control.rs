@@ -1,4 +1,5 @@
-//! What the model comes to: pacing rate, send quantum, window, draft-ietf-ccwg-bbr "Updating Control Parameters".
+//! What the model comes to: pacing rate, send quantum, window, draft-ietf-ccwg-bbr "Updating
+//! Control Parameters".
 
 use core::time::Duration;
 
@@ -17,10 +18,15 @@ const SLOWEST: Rate = Rate::bytes_per_sec(1);
 impl Bbr3 {
     /// The rate of a new connection: the initial window in a round trip, times the gain of Startup.
     pub(super) fn initial_rate(&self, rtt: Duration) -> Rate {
-        scale_rate(Rate::from_amount(self.initial_window, rtt), self.config.startup_pacing_gain).max(SLOWEST)
+        scale_rate(
+            Rate::from_amount(self.initial_window, rtt),
+            self.config.startup_pacing_gain,
+        )
+        .max(SLOWEST)
     }
 
-    /// Follows the bandwidth, but only upwards until the pipe was full: samples may be low for other reasons.
+    /// Follows the bandwidth, but only upwards until the pipe was full: samples may be low for
+    /// other reasons.
     pub(super) fn set_pacing_rate(&mut self, gain: f64) {
         let rate = scale_rate(self.bw, gain * (1.0 - self.config.pacing_margin)).max(SLOWEST);
         if self.full_pipe.reached || rate > self.pacing_rate {
@@ -48,8 +54,14 @@ impl Bbr3 {
 
     /// `inflight`, raised to what segments, offloads and a probe need.
     fn quantised(&self, inflight: Bytes) -> Bytes {
-        let inflight = inflight.max(self.quantum() * self.config.offload_quanta).max(self.least());
-        if matches!(self.state, State::Up(_)) { inflight + self.mss * 2 } else { inflight }
+        let inflight = inflight
+            .max(self.quantum() * self.config.offload_quanta)
+            .max(self.least());
+        if matches!(self.state, State::Up(_)) {
+            inflight + self.mss * 2
+        } else {
+            inflight
+        }
     }
 
     /// What the path holds at `bw`, times `gain`, with what segments and offloads need.
@@ -59,7 +71,10 @@ impl Bbr3 {
 
     /// What may be in flight by the model.
     fn max_inflight(&self) -> Bytes {
-        let extra = bounded(self.aggregation.extra(), self.config.extra_acked_cap.map(|cap| self.bw * cap));
+        let extra = bounded(
+            self.aggregation.extra(),
+            self.config.extra_acked_cap.map(|cap| self.bw * cap),
+        );
         self.quantised(self.bdp(self.state.cwnd_gain(&self.config)) + extra)
     }
 
@@ -76,7 +91,10 @@ impl Bbr3 {
             self.cwnd = self.cwnd.min(self.probe_rtt_cwnd());
         }
         let bound = tighter(self.longterm_bound(), self.shortterm.inflight);
-        self.set_cwnd_within(bounded(self.cwnd, bound.map(|bound| bound.max(self.least()))));
+        self.set_cwnd_within(bounded(
+            self.cwnd,
+            bound.map(|bound| bound.max(self.least())),
+        ));
     }
 
     pub(super) fn set_cwnd_within(&mut self, cwnd: Bytes) {
@@ -93,7 +111,8 @@ impl Bbr3 {
     }
 
     pub(super) fn longterm_with_headroom(&self) -> Option<Bytes> {
-        self.longterm.map(|longterm| with_headroom(longterm, self.mss, self.least(), &self.config))
+        self.longterm
+            .map(|longterm| with_headroom(longterm, self.mss, self.least(), &self.config))
     }
 
     /// What the sender wants in flight: what the path holds, unless congestion has cut the window.
@@ -107,7 +126,9 @@ impl Bbr3 {
     }
 
     fn bdp_at(&self, bw: Rate, gain: f64) -> Bytes {
-        self.min_rtt.get().map_or(self.initial_window, |min_rtt| scale(bw * min_rtt, gain))
+        self.min_rtt
+            .get()
+            .map_or(self.initial_window, |min_rtt| scale(bw * min_rtt, gain))
     }
 
     /// Of `in_flight`, what is in the network.

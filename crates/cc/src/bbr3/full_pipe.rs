@@ -1,5 +1,5 @@
-//! [`FullPipe`]: whether sending faster still gets more delivered, draft-ietf-ccwg-bbr "Exiting Acceleration Based on
-//! Bandwidth Plateau".
+//! [`FullPipe`]: whether sending faster still gets more delivered, draft-ietf-ccwg-bbr "Exiting
+//! Acceleration Based on Bandwidth Plateau".
 
 use tautline_base::Bytes;
 use tautline_base::Rate;
@@ -24,12 +24,20 @@ pub(super) struct FullPipe {
 impl FullPipe {
     /// Begins to look anew, for rates above `baseline`.
     pub(super) fn restart(&mut self, baseline: Rate) {
-        *self = Self { reached: self.reached, now: false, baseline, plateau: 0 };
+        *self = Self {
+            reached: self.reached,
+            now: false,
+            baseline,
+            plateau: 0,
+        };
     }
 
     /// A sample of an acceleration.
     pub(super) fn on_sample(&mut self, sample: &RateSample, round_started: bool, config: &Config) {
-        if self.now || sample.app_limited || sample.delivered == Bytes::ZERO || !(round_started || config.full_bw_every_ack)
+        if self.now
+            || sample.app_limited
+            || sample.delivered == Bytes::ZERO
+            || !(round_started || config.full_bw_every_ack)
         {
             return;
         }

@@ -1,5 +1,5 @@
-//! The response to losses: in a probe they bound it for long, elsewhere they bound the short term, draft-ietf-ccwg-bbr
-//! "Updating the Model Upon Packet Loss".
+//! The response to losses: in a probe they bound it for long, elsewhere they bound the short term,
+//! draft-ietf-ccwg-bbr "Updating the Model Upon Packet Loss".
 
 use tautline_base::{Bytes, Instant};
 
@@ -23,7 +23,12 @@ impl Bbr3 {
     pub(super) fn handle_lost(&mut self, loss: &Loss) {
         self.note_loss(loss.now);
         if self.probe.sampling && self.exceeds(loss.lost_since, loss.sent_in_flight) {
-            let held = inflight_at_loss(loss.bytes, loss.sent_in_flight, loss.lost_since, self.config.loss_threshold);
+            let held = inflight_at_loss(
+                loss.bytes,
+                loss.sent_in_flight,
+                loss.lost_since,
+                self.config.loss_threshold,
+            );
             self.inflight_too_high(held, loss.app_limited, loss.now);
         }
     }
@@ -70,7 +75,8 @@ impl Bbr3 {
         }
         if self.signals.lossy && !self.state.accelerates() {
             let latest = (self.signals.bw_latest, self.signals.inflight_latest);
-            self.shortterm.cut(latest, self.max_bw(), self.cwnd, &self.config);
+            self.shortterm
+                .cut(latest, self.max_bw(), self.cwnd, &self.config);
         }
         self.signals.lossy = false;
     }

@@ -1,4 +1,5 @@
-//! [`MinRtt`]: the round trip without queues, and when to look for it, draft-ietf-ccwg-bbr "ProbeRTT Logic".
+//! [`MinRtt`]: the round trip without queues, and when to look for it, draft-ietf-ccwg-bbr
+//! "ProbeRTT Logic".
 
 use core::time::Duration;
 
@@ -14,7 +15,8 @@ struct Measured {
     at: Instant,
 }
 
-/// Two filters in one: the lowest round trip since the last ProbeRTT, and over the last two of them.
+/// Two filters in one: the lowest round trip since the last ProbeRTT, and over the last two of
+/// them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MinRtt {
     long: Option<Measured>,
@@ -29,15 +31,22 @@ impl MinRtt {
 
     /// Takes the sample of `ack` in; whether it is time for ProbeRTT.
     pub(super) fn on_ack(&mut self, ack: &Ack, config: &Config) -> bool {
-        let expired = self.short.is_some_and(|short| ack.now > short.at + config.probe_rtt_interval);
+        let expired = self
+            .short
+            .is_some_and(|short| ack.now > short.at + config.probe_rtt_interval);
         if let Some(rtt) = ack.rtt {
             // What the receiver held back says how long it waited.
-            if self.short.is_none_or(|short| rtt < short.rtt || (expired && !ack.delayed)) {
+            if self
+                .short
+                .is_none_or(|short| rtt < short.rtt || (expired && !ack.delayed))
+            {
                 self.short = Some(Measured { rtt, at: ack.now });
             }
         }
         if let Some(short) = self.short
-            && self.long.is_none_or(|long| short.rtt < long.rtt || ack.now > long.at + config.min_rtt_window)
+            && self.long.is_none_or(|long| {
+                short.rtt < long.rtt || ack.now > long.at + config.min_rtt_window
+            })
         {
             self.long = Some(short);
         }

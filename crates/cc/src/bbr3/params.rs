@@ -2,12 +2,14 @@
 
 use core::time::Duration;
 
-/// Every parameter of BBRv3. The default is draft-ietf-ccwg-bbr; [`Config::linux_v3`] is Google's Linux branch.
+/// Every parameter of BBRv3. The default is draft-ietf-ccwg-bbr; [`Config::linux_v3`] is Google's
+/// Linux branch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
     /// The name the controller goes by. `bbr3`.
     pub name: &'static str,
-    /// Pacing rate over bandwidth in Startup. 2.77, about 4 ln 2: the least that doubles the rate every round.
+    /// Pacing rate over bandwidth in Startup. 2.77, about 4 ln 2: the least that doubles the rate
+    /// every round.
     pub startup_pacing_gain: f64,
     /// Pacing rate over bandwidth in Drain. 0.5.
     pub drain_pacing_gain: f64,
@@ -35,9 +37,11 @@ pub struct Config {
     pub headroom: f64,
     /// The least window, in segments. 4.
     pub min_pipe_segments: u64,
-    /// Over how many probing cycles the highest bandwidth is remembered, the present one included. 2.
+    /// Over how many probing cycles the highest bandwidth is remembered, the present one included.
+    /// 2.
     pub max_bw_cycles: u64,
-    /// Over how many rounds the largest aggregate of acknowledgements is remembered once the pipe was full. 10.
+    /// Over how many rounds the largest aggregate of acknowledgements is remembered once the pipe
+    /// was full. 10.
     pub extra_acked_rounds: u64,
     /// Largest aggregate believed, as time at the estimated bandwidth. None (Linux: 100 ms).
     pub extra_acked_cap: Option<Duration>,
@@ -51,7 +55,8 @@ pub struct Config {
     pub full_bw_growth: f64,
     /// Rounds of plateau that mean a full pipe. 3.
     pub full_bw_rounds: u32,
-    /// Growth is looked for in every acknowledgement, not only in the first of a round. No (Linux: yes).
+    /// Growth is looked for in every acknowledgement, not only in the first of a round. No (Linux:
+    /// yes).
     pub full_bw_every_ack: bool,
     /// Moments of loss in one round that may end Startup. 6.
     pub startup_losses: u32,
@@ -59,16 +64,18 @@ pub struct Config {
     pub probe_wait: Duration,
     /// What is added to it at most, by chance. 1 s.
     pub probe_wait_spread: Duration,
-    /// Rounds between a probe's end and the next probe at most, to coexist with Reno; fewer if fewer segments are in flight. 63.
+    /// Rounds between a probe's end and the next probe at most, to coexist with Reno; fewer if
+    /// fewer segments are in flight. 63.
     pub probe_rounds: u64,
     /// Rounds after which Drain ends although the queue is not drained. 3 (Linux: never).
     pub drain_rounds: Option<u64>,
     /// Send quanta that a window must allow for, so that offloads in both hosts can work. 3.
     pub offload_quanta: u64,
-    /// What is handed to the host's queue but has not departed counts as in flight when the queue in the network is judged.
-    /// Yes (Linux: no).
+    /// What is handed to the host's queue but has not departed counts as in flight when the queue
+    /// in the network is judged. Yes (Linux: no).
     pub undeparted_counts: bool,
-    /// Bursts may be larger the closer the peer is: 64 KiB more, halved for each 512 µs of round trip. No (Linux: yes).
+    /// Bursts may be larger the closer the peer is: 64 KiB more, halved for each 512 µs of round
+    /// trip. No (Linux: yes).
     pub burst_by_rtt: bool,
     /// Entering ProbeBW_CRUISE bounds the short-term bound by the long-term one. No (Linux: yes).
     pub cruise_clips_shortterm: bool,
@@ -115,9 +122,10 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What Google's Linux branch v3 does otherwise than the draft, save three things: it remembers aggregates in two
-    /// windows of five rounds, stops the growth of Startup's window at two initial windows rather than one delivered, and
-    /// takes a tail loss probe that repaired a loss for one.
+    /// What Google's Linux branch v3 does otherwise than the draft, save three things: it remembers
+    /// aggregates in two windows of five rounds, stops the growth of Startup's window at two
+    /// initial windows rather than one delivered, and takes a tail loss probe that repaired a loss
+    /// for one.
     pub fn linux_v3() -> Self {
         Self {
             name: "bbr3-linux",

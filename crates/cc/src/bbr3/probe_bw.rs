@@ -1,4 +1,5 @@
-//! ProbeBW: the cycle of probing for bandwidth, and what its acknowledgements teach, draft-ietf-ccwg-bbr "ProbeBW".
+//! ProbeBW: the cycle of probing for bandwidth, and what its acknowledgements teach,
+//! draft-ietf-ccwg-bbr "ProbeBW".
 
 mod cruise;
 mod down;
@@ -52,8 +53,9 @@ impl Bbr3 {
         }
     }
 
-    /// Follows the feedback of a probe: lets the bandwidth of old cycles go, and raises the long-term bound where more was in
-    /// flight without harm. True if the next probe begins at once.
+    /// Follows the feedback of a probe: lets the bandwidth of old cycles go, and raises the
+    /// long-term bound where more was in flight without harm. True if the next probe begins at
+    /// once.
     fn adapt_long_term(&mut self, ack: &Ack) -> bool {
         match self.probe.feedback {
             Feedback::Starting if self.rounds.started => self.probe.feedback = Feedback::Probe,

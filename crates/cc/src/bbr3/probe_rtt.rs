@@ -1,5 +1,5 @@
-//! ProbeRTT: keeps the flight small for a moment, to see the round trip without the sender's own queue, draft-ietf-ccwg-bbr
-//! "ProbeRTT".
+//! ProbeRTT: keeps the flight small for a moment, to see the round trip without the sender's own
+//! queue, draft-ietf-ccwg-bbr "ProbeRTT".
 
 use tautline_base::{Bytes, Instant};
 
@@ -16,7 +16,8 @@ pub(super) enum ProbeRtt {
     Holding { until: Instant, round_done: bool },
 }
 
-/// What was sent in ProbeRTT, by what had been delivered at that time: its samples say nothing about the bandwidth.
+/// What was sent in ProbeRTT, by what had been delivered at that time: its samples say nothing
+/// about the bandwidth.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Throttled {
     from: Bytes,
@@ -27,7 +28,10 @@ impl Throttled {
     /// The sample, app-limited if ProbeRTT was what limited it.
     pub(super) fn judge(self, sample: RateSample) -> RateSample {
         let throttled = (self.from..=self.to).contains(&sample.prior_delivered);
-        RateSample { app_limited: sample.app_limited || throttled, ..sample }
+        RateSample {
+            app_limited: sample.app_limited || throttled,
+            ..sample
+        }
     }
 }
 
@@ -37,7 +41,10 @@ impl Bbr3 {
         if due && !self.idle_restart && !matches!(self.state, State::ProbeRtt(_)) {
             self.save_cwnd();
             self.state = State::ProbeRtt(ProbeRtt::Draining);
-            self.throttled = Some(Throttled { from: ack.delivered, to: ack.delivered });
+            self.throttled = Some(Throttled {
+                from: ack.delivered,
+                to: ack.delivered,
+            });
             self.stop_probing();
         }
         if let State::ProbeRtt(probe) = self.state {
@@ -55,7 +62,10 @@ impl Bbr3 {
         match probe {
             ProbeRtt::Draining if ack.in_flight <= self.probe_rtt_cwnd() => {
                 let until = ack.now + self.config.probe_rtt_duration;
-                self.state = State::ProbeRtt(ProbeRtt::Holding { until, round_done: false });
+                self.state = State::ProbeRtt(ProbeRtt::Holding {
+                    until,
+                    round_done: false,
+                });
                 self.rounds.restart(ack.delivered);
             }
             ProbeRtt::Draining => {}
@@ -69,9 +79,12 @@ impl Bbr3 {
         }
     }
 
-    /// Leaves ProbeRTT if the flight was small for long enough. A connection that went idle in it need not wait for a round.
+    /// Leaves ProbeRTT if the flight was small for long enough. A connection that went idle in it
+    /// need not wait for a round.
     pub(super) fn check_probe_rtt_done(&mut self, now: Instant) {
-        let State::ProbeRtt(ProbeRtt::Holding { until, .. }) = self.state else { return };
+        let State::ProbeRtt(ProbeRtt::Holding { until, .. }) = self.state else {
+            return;
+        };
         if now > until {
             self.min_rtt.probed(now);
             self.restore_cwnd();
@@ -79,7 +92,8 @@ impl Bbr3 {
         }
     }
 
-    /// To ProbeBW_CRUISE, for the queue is drained already; losses of ProbeRTT are no reason to stay slow.
+    /// To ProbeBW_CRUISE, for the queue is drained already; losses of ProbeRTT are no reason to
+    /// stay slow.
     fn exit_probe_rtt(&mut self, now: Instant) {
         self.shortterm = Default::default();
         if self.full_pipe.reached {

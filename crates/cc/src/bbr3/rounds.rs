@@ -1,4 +1,5 @@
-//! [`Rounds`]: round trips counted by packets, draft-ietf-ccwg-bbr "Tracking Packet-Timed Round Trips".
+//! [`Rounds`]: round trips counted by packets, draft-ietf-ccwg-bbr "Tracking Packet-Timed Round
+//! Trips".
 
 use tautline_base::Bytes;
 

@@ -1,5 +1,5 @@
-//! [`Signals`]: what the latest round delivered and whether it lost anything, draft-ietf-ccwg-bbr "When not Probing for
-//! Bandwidth".
+//! [`Signals`]: what the latest round delivered and whether it lost anything, draft-ietf-ccwg-bbr
+//! "When not Probing for Bandwidth".
 
 use tautline_base::{Bytes, Instant, Rate};
 
@@ -16,8 +16,8 @@ pub(super) struct Signals {
     pub(super) bw_latest: Rate,
     /// Largest delivery.
     pub(super) inflight_latest: Bytes,
-    /// Moments at which something was found lost. The draft counts runs of lost segments; as in Linux, what one
-    /// acknowledgement uncovers is taken for one run.
+    /// Moments at which something was found lost. The draft counts runs of lost segments; as in
+    /// Linux, what one acknowledgement uncovers is taken for one run.
     pub(super) moments: u32,
     last_moment: Option<Instant>,
     /// Delivered in all when the round began.

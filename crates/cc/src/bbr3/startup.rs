@@ -19,8 +19,8 @@ impl Bbr3 {
         }
     }
 
-    /// The second sign of a full pipe: a whole round of recovery with a high rate of loss, in several places, so that one
-    /// burst does not count.
+    /// The second sign of a full pipe: a whole round of recovery with a high rate of loss, in
+    /// several places, so that one burst does not count.
     fn check_startup_loss(&mut self, ack: &Ack) {
         let in_recovery = ack.phase == Phase::Recovery;
         let many = self.signals.moments >= self.config.startup_losses;
@@ -38,6 +38,10 @@ impl Bbr3 {
     pub(super) fn pipe_overflows(&mut self) {
         self.undo.leave(Left::Startup);
         self.full_pipe.set();
-        self.longterm = Some(self.bdp(1.0).max(self.signals.inflight_latest).max(self.least()));
+        self.longterm = Some(
+            self.bdp(1.0)
+                .max(self.signals.inflight_latest)
+                .max(self.least()),
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! [`State`]: where the state machine stands, with the gains of each state (draft-ietf-ccwg-bbr "Summary of Control Behavior
-//! in the State Machine").
+//! [`State`]: where the state machine stands, with the gains of each state (draft-ietf-ccwg-bbr
+//! "Summary of Control Behavior in the State Machine").
 
 use super::params::Config;
 use super::probe_bw::up::Up;
@@ -63,7 +63,10 @@ impl State {
 
     /// One of the four of ProbeBW.
     pub(super) fn is_probe_bw(&self) -> bool {
-        matches!(self, Self::Down(_) | Self::Cruise(_) | Self::Refill | Self::Up(_))
+        matches!(
+            self,
+            Self::Down(_) | Self::Cruise(_) | Self::Refill | Self::Up(_)
+        )
     }
 
     /// The sender looks for more bandwidth: losses bound the probe, not the short term.

@@ -26,17 +26,33 @@ fn example_1_reno_waits_as_many_rounds_as_segments_and_63_at_most() {
     let rounds = |target| Wait::rounds_for(segments(target), MSS, &Config::default());
     assert_eq!((rounds(345), rounds(10)), (63, 10));
     let rtt = Duration::from_millis(40);
-    assert_eq!((rtt * 63, rtt * 10), (Duration::from_millis(2520), Duration::from_millis(400)));
+    assert_eq!(
+        (rtt * 63, rtt * 10),
+        (Duration::from_millis(2520), Duration::from_millis(400))
+    );
 }
 
 #[test]
 fn example_2_losses_lower_the_bandwidth_to_what_was_delivered_but_by_beta_at_most() {
     let mut bounds = ShortTerm::default();
     for (latest, bw) in [(80, 80), (60, 60), (30, 42)] {
-        bounds.cut((mbit(latest), Bytes::ZERO), mbit(100), segments(100), &Config::default());
-        assert_eq!(bounds.bw, Some(mbit(bw)), "after a round that delivered {latest} Mbit/s");
+        bounds.cut(
+            (mbit(latest), Bytes::ZERO),
+            mbit(100),
+            segments(100),
+            &Config::default(),
+        );
+        assert_eq!(
+            bounds.bw,
+            Some(mbit(bw)),
+            "after a round that delivered {latest} Mbit/s"
+        );
     }
-    assert_eq!(bounds.inflight, Some(Bytes::new(34_300)), "70 % three times");
+    assert_eq!(
+        bounds.inflight,
+        Some(Bytes::new(34_300)),
+        "70 % three times"
+    );
 }
 
 #[test]
@@ -48,7 +64,10 @@ fn example_3_the_flight_at_which_losses_crossed_the_threshold() {
 #[test]
 fn losses_before_the_segment_count_against_it() {
     // Three of 199 are gone already: the threshold was crossed before this one.
-    assert_eq!(inflight_at_loss(MSS, segments(100), segments(4), 0.02), segments(99));
+    assert_eq!(
+        inflight_at_loss(MSS, segments(100), segments(4), 0.02),
+        segments(99)
+    );
 }
 
 #[test]
@@ -58,15 +77,24 @@ fn example_4_the_longterm_bound_rises_by_powers_of_two_a_round() {
     for rise in [1, 2, 4, 8, 16, 33, 100, 100] {
         let risen: Bytes = (0..100).map(|_| up.rise(MSS, MSS)).sum();
         // What did not make a segment counts in the next round.
-        assert!((segments(rise)..=segments(rise + 1)).contains(&risen), "{risen} instead of {rise} segments");
+        assert!(
+            (segments(rise)..=segments(rise + 1)).contains(&risen),
+            "{risen} instead of {rise} segments"
+        );
         up.steepen(cwnd, MSS);
     }
 }
 
 #[test]
 fn example_5_probe_rtt_costs_two_percent() {
-    let Config { probe_rtt_cwnd_gain, probe_rtt_duration, probe_rtt_interval, .. } = Config::default();
-    let cost = (1.0 - probe_rtt_cwnd_gain) * probe_rtt_duration.as_secs_f64() / probe_rtt_interval.as_secs_f64();
+    let Config {
+        probe_rtt_cwnd_gain,
+        probe_rtt_duration,
+        probe_rtt_interval,
+        ..
+    } = Config::default();
+    let cost = (1.0 - probe_rtt_cwnd_gain) * probe_rtt_duration.as_secs_f64()
+        / probe_rtt_interval.as_secs_f64();
     assert!((cost - 0.02).abs() < 1e-9);
 }
 
@@ -84,26 +112,46 @@ fn waits_last_two_to_three_seconds_and_differ_by_seed() {
     let mut over = alloc::collections::BTreeSet::new();
     for seed in 0..200 {
         let wait = Wait::new(Instant::ZERO, &config, &mut Dice(seed));
-        let at = (0..4000).find(|&ms| wait.is_over(Instant::from_millis(ms), segments(100), MSS, &config));
+        let at = (0..4000)
+            .find(|&ms| wait.is_over(Instant::from_millis(ms), segments(100), MSS, &config));
         over.insert(at.expect("it ends"));
     }
-    assert!(*over.first().unwrap() < 2_050 && *over.last().unwrap() > 2_950, "{over:?}");
-    assert!(over.range(..2_000).next().is_none() && over.range(3_002..).next().is_none(), "{over:?}");
+    assert!(
+        *over.first().unwrap() < 2_050 && *over.last().unwrap() > 2_950,
+        "{over:?}"
+    );
+    assert!(
+        over.range(..2_000).next().is_none() && over.range(3_002..).next().is_none(),
+        "{over:?}"
+    );
 }
 
 #[test]
 fn a_new_connection_paces_at_four_ln_two_windows_a_round_trip() {
     let bbr = Bbr3::new(&crate::Config::new(Bytes::new(1448)));
-    assert_eq!(bbr.initial_rate(Duration::from_millis(40)), Rate::bytes_per_sec(1_002_740));
-    assert_eq!(bbr.verdict().pacing_rate, Rate::bytes_per_sec(40_109_600), "a millisecond, before the first sample");
+    assert_eq!(
+        bbr.initial_rate(Duration::from_millis(40)),
+        Rate::bytes_per_sec(1_002_740)
+    );
+    assert_eq!(
+        bbr.verdict().pacing_rate,
+        Rate::bytes_per_sec(40_109_600),
+        "a millisecond, before the first sample"
+    );
     assert_eq!(bbr.verdict().cwnd, Bytes::new(14_480));
 }
 
 #[test]
 fn the_linux_profile_differs_where_linux_does() {
     let (draft, linux) = (Config::default(), Config::linux_v3());
-    assert_eq!((draft.drain_pacing_gain, draft.down_pacing_gain), (0.5, 0.9));
-    assert_eq!((linux.drain_pacing_gain, linux.down_pacing_gain), (0.34375, 0.90625));
+    assert_eq!(
+        (draft.drain_pacing_gain, draft.down_pacing_gain),
+        (0.5, 0.9)
+    );
+    assert_eq!(
+        (linux.drain_pacing_gain, linux.down_pacing_gain),
+        (0.34375, 0.90625)
+    );
     assert_eq!((draft.drain_rounds, linux.drain_rounds), (Some(3), None));
 }
 

@@ -1,9 +1,9 @@
-//! [`Undo`]: what a loss changed, in case it proves to be none, draft-ietf-ccwg-bbr "Updating the Model Upon Detecting a
-//! Spurious Loss Recovery".
+//! [`Undo`]: what a loss changed, in case it proves to be none, draft-ietf-ccwg-bbr "Updating the
+//! Model Upon Detecting a Spurious Loss Recovery".
 //!
-//! The state is saved once, at the first loss of an episode, which is when the transport's undo says nothing was lost. (The
-//! draft saves at the first loss of each round and again when fast recovery begins; the second save would keep what the first
-//! loss has already cut.)
+//! The state is saved once, at the first loss of an episode, which is when the transport's undo
+//! says nothing was lost. (The draft saves at the first loss of each round and again when fast
+//! recovery begins; the second save would keep what the first loss has already cut.)
 
 use tautline_base::Bytes;
 
@@ -46,12 +46,20 @@ impl Bbr3 {
     /// An episode of losses begins.
     pub(super) fn save(&mut self) {
         self.save_cwnd();
-        self.undo = Undo(Some(Saved { shortterm: self.shortterm, longterm: self.longterm, left: None }));
+        self.undo = Undo(Some(Saved {
+            shortterm: self.shortterm,
+            longterm: self.longterm,
+            left: None,
+        }));
     }
 
     pub(super) fn save_cwnd(&mut self) {
         let kept = self.recovering || matches!(self.state, State::ProbeRtt(_));
-        self.prior_cwnd = if kept { self.prior_cwnd.max(self.cwnd) } else { self.cwnd };
+        self.prior_cwnd = if kept {
+            self.prior_cwnd.max(self.cwnd)
+        } else {
+            self.cwnd
+        };
     }
 
     pub(super) fn restore_cwnd(&mut self) {
@@ -60,7 +68,9 @@ impl Bbr3 {
 
     /// Nothing was lost after all.
     pub(super) fn restore(&mut self) {
-        let Some(saved) = self.undo.0.take() else { return };
+        let Some(saved) = self.undo.0.take() else {
+            return;
+        };
         self.restore_cwnd();
         self.recovering = false;
         self.signals.lossy = false;

@@ -1,7 +1,8 @@
-//! CUBIC's window growth in Linux's integers: windows in packets, times in clock ticks and in 1/1024 s.
+//! CUBIC's window growth in Linux's integers: windows in packets, times in clock ticks and in
+//! 1/1024 s.
 //!
-//! The answer is not a window but how many packets must be acknowledged for the next packet of window. It is worked out again
-//! when the window changed or more than 1/32 s passed.
+//! The answer is not a window but how many packets must be acknowledged for the next packet of
+//! window. It is worked out again when the window changed or more than 1/32 s passed.
 
 use core::time::Duration;
 
@@ -15,11 +16,13 @@ const C: u64 = 410;
 const C_SHIFT: u32 = 10;
 /// Times are in 1/1024 s.
 const TIME_SHIFT: u32 = 10;
-/// Eight times the acknowledged windows that open Reno's estimate by one packet: 15/8, which makes α 8/15.
+/// Eight times the acknowledged windows that open Reno's estimate by one packet: 15/8, which makes
+/// α 8/15.
 const RENO_SCALE: u64 = 15;
 /// At least two acknowledged packets open the window by one.
 const FEWEST: u64 = 2;
-/// Before the first plateau is known, at most so many: the window grows by 5 % per round trip at least.
+/// Before the first plateau is known, at most so many: the window grows by 5 % per round trip at
+/// least.
 const MOST_UNKNOWN: u64 = 20;
 /// At or above the target the window all but stands.
 const STANDSTILL: u64 = 100;
@@ -63,8 +66,16 @@ struct Answer {
 impl Growth {
     /// Nothing known; a clock that advances every `tick`.
     pub(super) fn new(tick: Duration) -> Self {
-        let tick = u64::try_from(tick.as_nanos()).unwrap_or(u64::MAX).clamp(1, 1_000_000_000);
-        Self { tick, last_max: None, delay_min: None, epoch: None, answer: None }
+        let tick = u64::try_from(tick.as_nanos())
+            .unwrap_or(u64::MAX)
+            .clamp(1, 1_000_000_000);
+        Self {
+            tick,
+            last_max: None,
+            delay_min: None,
+            epoch: None,
+            answer: None,
+        }
     }
 
     /// Lowest RTT since the last timeout.
@@ -86,10 +97,12 @@ impl Growth {
         u64::try_from((nanos << TIME_SHIFT) / SECOND.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Takes a round trip in; false if it came in the first second of an epoch, when the queue of before the reduction still
-    /// drains.
+    /// Takes a round trip in; false if it came in the first second of an epoch, when the queue of
+    /// before the reduction still drains.
     pub(super) fn take_rtt(&mut self, rtt: Duration, now: Instant) -> bool {
-        let settled = self.epoch.is_none_or(|epoch| self.ticks(now).saturating_sub(epoch.start) >= self.ticks_in(SECOND));
+        let settled = self.epoch.is_none_or(|epoch| {
+            self.ticks(now).saturating_sub(epoch.start) >= self.ticks_in(SECOND)
+        });
         if settled {
             let rtt = rtt.max(Duration::from_micros(1));
             self.delay_min = Some(self.delay_min.map_or(rtt, |lowest| lowest.min(rtt)));
@@ -97,7 +110,8 @@ impl Growth {
         settled
     }
 
-    /// How many acknowledged packets open a window of `cwnd` by one, when `packets` more were acknowledged at `now`.
+    /// How many acknowledged packets open a window of `cwnd` by one, when `packets` more were
+    /// acknowledged at `now`.
     pub(super) fn packets_per_growth(&mut self, cwnd: u64, packets: u64, now: Instant) -> u64 {
         let cwnd = cwnd.max(1);
         let tick = self.ticks(now);
@@ -106,36 +120,62 @@ impl Growth {
         }
         let fresh = self.ticks_in(SECOND) / 32;
         let (noted, per) = match (self.answer, self.epoch) {
-            (Some(last), _) if last.cwnd == cwnd && tick.saturating_sub(last.tick) <= fresh => return last.per,
+            (Some(last), _) if last.cwnd == cwnd && tick.saturating_sub(last.tick) <= fresh => {
+                return last.per;
+            }
             // Within a tick only Reno's window is looked at again.
             (Some(last), Some(_)) if last.tick == tick => (last.cwnd, last.per),
             (_, epoch) => {
-                let epoch = epoch.unwrap_or_else(|| Epoch::begin(tick, cwnd, self.last_max, packets));
+                let epoch =
+                    epoch.unwrap_or_else(|| Epoch::begin(tick, cwnd, self.last_max, packets));
                 self.epoch = Some(epoch);
                 (cwnd, self.follow_curve(&epoch, cwnd, tick))
             }
         };
-        let level = self.epoch.as_mut().map_or(u64::MAX, |epoch| epoch.follow_reno(cwnd));
+        let level = self
+            .epoch
+            .as_mut()
+            .map_or(u64::MAX, |epoch| epoch.follow_reno(cwnd));
         let per = per.min(level).max(FEWEST);
-        self.answer = Some(Answer { cwnd: noted, tick, per });
+        self.answer = Some(Answer {
+            cwnd: noted,
+            tick,
+            per,
+        });
         per
     }
 
     /// The curve is looked at one lowest RTT ahead, rounded up to ticks.
     fn follow_curve(&self, epoch: &Epoch, cwnd: u64, tick: u64) -> u64 {
-        let ahead = self.delay_min.map_or(0, |delay| delay.as_nanos().div_ceil(u128::from(self.tick)));
-        let ticks = tick.saturating_sub(epoch.start).saturating_add(u64::try_from(ahead).unwrap_or(u64::MAX));
+        let ahead = self
+            .delay_min
+            .map_or(0, |delay| delay.as_nanos().div_ceil(u128::from(self.tick)));
+        let ticks = tick
+            .saturating_sub(epoch.start)
+            .saturating_add(u64::try_from(ahead).unwrap_or(u64::MAX));
         let target = target(epoch.origin, epoch.k, self.scaled(ticks));
-        let per = if target > cwnd { cwnd / (target - cwnd) } else { cwnd.saturating_mul(STANDSTILL) };
-        if self.last_max.is_none() { per.min(MOST_UNKNOWN) } else { per }
+        let per = if target > cwnd {
+            cwnd / (target - cwnd)
+        } else {
+            cwnd.saturating_mul(STANDSTILL)
+        };
+        if self.last_max.is_none() {
+            per.min(MOST_UNKNOWN)
+        } else {
+            per
+        }
     }
 
-    /// A window of `cwnd` is reduced; returns what is left. A window still below the last plateau makes room (fast
-    /// convergence).
+    /// A window of `cwnd` is reduced; returns what is left. A window still below the last plateau
+    /// makes room (fast convergence).
     pub(super) fn reduce(&mut self, cwnd: u64) -> u64 {
         self.epoch = None;
         let converge = self.last_max.is_some_and(|last_max| cwnd < last_max);
-        self.last_max = Some(if converge { cwnd * (BETA_SCALE + BETA) / (2 * BETA_SCALE) } else { cwnd });
+        self.last_max = Some(if converge {
+            cwnd * (BETA_SCALE + BETA) / (2 * BETA_SCALE)
+        } else {
+            cwnd
+        });
         cwnd * BETA / BETA_SCALE
     }
 
@@ -151,21 +191,29 @@ impl Growth {
 impl Epoch {
     fn begin(start: u64, cwnd: u64, last_max: Option<u64>, acked: u64) -> Self {
         let origin = last_max.map_or(cwnd, |last_max| last_max.max(cwnd));
-        Self { start, origin, k: time_to_origin(origin - cwnd), reno: cwnd, acked }
+        Self {
+            start,
+            origin,
+            k: time_to_origin(origin - cwnd),
+            reno: cwnd,
+            acked,
+        }
     }
 
-    /// Advances Reno's window by what was acknowledged; the packets per growth that keep level with it.
+    /// Advances Reno's window by what was acknowledged; the packets per growth that keep level with
+    /// it.
     fn follow_reno(&mut self, cwnd: u64) -> u64 {
         let per = (cwnd * RENO_SCALE) >> 3;
         let grown = self.acked.saturating_sub(1) / per;
         self.acked -= grown * per;
         self.reno = self.reno.saturating_add(grown);
-        cwnd.checked_div(self.reno.saturating_sub(cwnd)).unwrap_or(u64::MAX)
+        cwnd.checked_div(self.reno.saturating_sub(cwnd))
+            .unwrap_or(u64::MAX)
     }
 }
 
-/// `K` in 1/1024 s of a curve that begins `gap` packets below its origin. Linux's cube root is off by up to 0.2 %; this one
-/// is rounded to the nearest.
+/// `K` in 1/1024 s of a curve that begins `gap` packets below its origin. Linux's cube root is off
+/// by up to 0.2 %; this one is rounded to the nearest.
 fn time_to_origin(gap: u64) -> u64 {
     let cube = ((u128::from(gap)) << (C_SHIFT + 3 * TIME_SHIFT)) / u128::from(C);
     libm::round(libm::cbrt(cube as f64)) as u64
@@ -176,7 +224,11 @@ fn target(origin: u64, k: u64, t: u64) -> u64 {
     let distance = u128::from(t.abs_diff(k).min(FARTHEST));
     let delta = (u128::from(C) * distance * distance * distance) >> (C_SHIFT + 3 * TIME_SHIFT);
     let delta = u64::try_from(delta).unwrap_or(u64::MAX);
-    if t < k { origin.saturating_sub(delta) } else { origin.saturating_add(delta) }
+    if t < k {
+        origin.saturating_sub(delta)
+    } else {
+        origin.saturating_add(delta)
+    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,10 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
 fn config() -> Config {
-    Config { seed: 7, ..Config::new(MSS) }
+    Config {
+        seed: 7,
+        ..Config::new(MSS)
+    }
 }
 
 fn linux() -> Bbr {
@@ -57,15 +60,29 @@ fn sampled(ack: Ack, rate: Rate, prior_delivered: Bytes, app_limited: bool) -> A
         sent_in_flight: MSS,
         lost: Bytes::ZERO,
     };
-    Ack { rate: Some(sample), ..ack }
+    Ack {
+        rate: Some(sample),
+        ..ack
+    }
 }
 
 #[test]
 fn the_first_rate_is_the_window_over_a_round_trip_or_a_millisecond() {
     let mut bbr = Bbr::new(&Config::new(Bytes::new(1448)));
-    assert!((mbit(bbr.verdict().pacing_rate) - 331.06).abs() < 0.01, "{}", bbr.verdict().pacing_rate);
-    bbr.on_ack(&Ack { acked: Bytes::ZERO, ..ack(Instant::from_secs(1), 40 * MS) });
-    assert!((mbit(bbr.verdict().pacing_rate) - 8.276).abs() < 0.001, "{}", bbr.verdict().pacing_rate);
+    assert!(
+        (mbit(bbr.verdict().pacing_rate) - 331.06).abs() < 0.01,
+        "{}",
+        bbr.verdict().pacing_rate
+    );
+    bbr.on_ack(&Ack {
+        acked: Bytes::ZERO,
+        ..ack(Instant::from_secs(1), 40 * MS)
+    });
+    assert!(
+        (mbit(bbr.verdict().pacing_rate) - 8.276).abs() < 0.001,
+        "{}",
+        bbr.verdict().pacing_rate
+    );
     assert_eq!(bbr.verdict().cwnd, Bytes::new(14_480));
 }
 
@@ -77,22 +94,43 @@ fn startup_doubles_the_bandwidth_in_every_round_until_the_pipe_is_full() {
     path.run(SECOND, |path, ack| {
         let starting = path.controller.model().state == "STARTUP";
         // The first sample of a round is the first that no pause between two windows lengthens.
-        if starting && ack.rate.is_some_and(|rate| rate.prior_delivered >= round_end) {
+        if starting
+            && ack
+                .rate
+                .is_some_and(|rate| rate.prior_delivered >= round_end)
+        {
             round_end = ack.delivered;
             rounds.push(mbit(bandwidth(&path.controller)));
         }
     });
-    println!("{rounds:?}, queue {} segments", path.queue_peak.get() / MSS.get());
-    // The window of ten, log2(500 / 10) = 5.6 doublings, and two rounds without growth; the third ends STARTUP. The very
-    // first acknowledgement measures nothing but itself.
+    println!(
+        "{rounds:?}, queue {} segments",
+        path.queue_peak.get() / MSS.get()
+    );
+    // The window of ten, log2(500 / 10) = 5.6 doublings, and two rounds without growth; the third
+    // ends STARTUP. The very first acknowledgement measures nothing but itself.
     assert_eq!(rounds.len() - 1, 9, "{rounds:?}");
-    for (measured, ideal) in rounds[1..].iter().zip([2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0, 100.0, 100.0]) {
+    for (measured, ideal) in rounds[1..]
+        .iter()
+        .zip([2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0, 100.0, 100.0])
+    {
         assert!((0.7 * ideal..1.01 * ideal).contains(measured), "{rounds:?}");
     }
-    assert!((97.0..=100.5).contains(rounds.last().expect("there were rounds")), "{rounds:?}");
+    assert!(
+        (97.0..=100.5).contains(rounds.last().expect("there were rounds")),
+        "{rounds:?}"
+    );
     // 1.89 products, and room for three bursts of a millisecond at 286 Mbit/s.
-    assert!(path.queue_peak <= MSS * (945 + 3 * 36), "{} in the queue", path.queue_peak);
-    assert!(path.queue_peak >= MSS * 500, "{} in the queue: STARTUP was cut short", path.queue_peak);
+    assert!(
+        path.queue_peak <= MSS * (945 + 3 * 36),
+        "{} in the queue",
+        path.queue_peak
+    );
+    assert!(
+        path.queue_peak >= MSS * 500,
+        "{} in the queue: STARTUP was cut short",
+        path.queue_peak
+    );
 }
 
 #[test]
@@ -110,7 +148,8 @@ fn drain_empties_the_queue_within_three_round_trips() {
         _ => {}
     });
     let time = ended.expect("DRAIN ended") - began.expect("DRAIN began");
-    // 1.885 products and three bursts above one, at 1 − 0.344 of the bandwidth: 2.9 and 0.3 round trips of 40 ms.
+    // 1.885 products and three bursts above one, at 1 − 0.344 of the bandwidth: 2.9 and 0.3 round
+    // trips of 40 ms.
     assert!((20..=130).contains(&time.as_millis()), "{time:?}");
     assert!(after <= MSS * 530, "{after} in flight after it");
 }
@@ -118,7 +157,8 @@ fn drain_empties_the_queue_within_three_round_trips() {
 #[test]
 fn the_bandwidth_is_used_and_no_queue_stands() {
     let mut path = settled();
-    let (before, mut longest, mut sum, mut count) = (path.delivered(), Duration::ZERO, Duration::ZERO, 0);
+    let (before, mut longest, mut sum, mut count) =
+        (path.delivered(), Duration::ZERO, Duration::ZERO, 0);
     path.run(5 * SECOND, |_, ack| {
         let rtt = ack.rtt.expect("every segment is sent once");
         longest = longest.max(rtt);
@@ -127,7 +167,8 @@ fn the_bandwidth_is_used_and_no_queue_stands() {
     });
     let goodput = Rate::from_amount(path.delivered() - before, 5 * SECOND);
     assert!(goodput > Rate::kbit(19_400), "{goodput}");
-    // A probe puts a quarter of a product and three bursts into the queue, for one round trip of eight.
+    // A probe puts a quarter of a product and three bursts into the queue, for one round trip of
+    // eight.
     assert!(longest < 56 * MS, "{longest:?}");
     assert!(sum / count < 45 * MS, "{:?}", sum / count);
 }
@@ -137,19 +178,30 @@ fn a_cycle_probes_drains_and_cruises() {
     let mut path = settled();
     let mut gains = Vec::new();
     path.run(SECOND, |path, _| {
-        let gain = path.controller.model().pacing_gain.expect("it always has one");
+        let gain = path
+            .controller
+            .model()
+            .pacing_gain
+            .expect("it always has one");
         if gains.last() != Some(&gain) {
             gains.push(gain);
         }
     });
-    let probe = gains.iter().position(|gain| *gain == 1.25).expect("a second holds three cycles");
+    let probe = gains
+        .iter()
+        .position(|gain| *gain == 1.25)
+        .expect("a second holds three cycles");
     assert_eq!(gains[probe..probe + 4], [1.25, 0.75, 1.0, 1.25]);
 }
 
 #[test]
 fn flows_with_other_seeds_begin_with_other_phases() {
     let gains = |seed| {
-        let mut path = Path::new(Bbr::new(&Config { seed, ..config() }), Rate::mbit(20), 40 * MS);
+        let mut path = Path::new(
+            Bbr::new(&Config { seed, ..config() }),
+            Rate::mbit(20),
+            40 * MS,
+        );
         let mut at = None;
         path.run(2 * SECOND, |path, ack| {
             if path.controller.model().pacing_gain == Some(1.25) {
@@ -185,11 +237,18 @@ fn a_pause_every_ten_seconds_measures_the_round_trip_anew() {
     }
     for (began, ended) in pauses {
         // Until the flight has shrunk, and then for 200 ms.
-        assert!((200..300).contains(&(ended - began).as_millis()), "{:?}", ended - began);
+        assert!(
+            (200..300).contains(&(ended - began).as_millis()),
+            "{:?}",
+            ended - began
+        );
     }
     assert!(least <= MSS * 4, "{least} in flight");
     let goodput = Rate::from_amount(path.delivered() - before, 41 * SECOND);
-    assert!(goodput > Rate::mbit(19), "{goodput}: a pause costs a quarter of a second in ten");
+    assert!(
+        goodput > Rate::mbit(19),
+        "{goodput}: a pause costs a quarter of a second in ten"
+    );
 }
 
 #[test]
@@ -220,10 +279,15 @@ fn one_lost_segment_in_a_hundred_costs_next_to_nothing() {
     path.run(5 * SECOND, |_, _| {});
     let goodput = Rate::from_amount(path.delivered() - before, 5 * SECOND);
     assert!(goodput > Rate::kbit(19_000), "{goodput}");
-    assert!(mbit(bandwidth(&path.controller)) > 19.2, "{}", bandwidth(&path.controller));
+    assert!(
+        mbit(bandwidth(&path.controller)) > 19.2,
+        "{}",
+        bandwidth(&path.controller)
+    );
 }
 
-/// The flight of a round trip is lost but for what proves it; recovery sends what is delivered, and then the window returns.
+/// The flight of a round trip is lost but for what proves it; recovery sends what is delivered, and
+/// then the window returns.
 #[test]
 fn recovery_conserves_packets_for_a_round_trip_and_then_returns_to_the_window() {
     let mut path = settled();
@@ -242,15 +306,41 @@ fn recovery_conserves_packets_for_a_round_trip_and_then_returns_to_the_window() 
     told = sampled(told, Rate::mbit(20), delivered - MSS * 100, false);
     bbr.on_ack(&told);
     assert_eq!(bbr.verdict().cwnd, MSS * 101, "in flight and delivered");
-    told = Ack { acked: MSS * 3, lost: MSS * 40, in_flight: MSS * 58, delivered: delivered + MSS * 4, ..told };
+    told = Ack {
+        acked: MSS * 3,
+        lost: MSS * 40,
+        in_flight: MSS * 58,
+        delivered: delivered + MSS * 4,
+        ..told
+    };
     bbr.on_ack(&told);
     assert_eq!(bbr.verdict().cwnd, MSS * 61);
     // What was sent after the recovery began is delivered: the model decides again.
-    let next = sampled(Ack { lost: Bytes::ZERO, ..told }, Rate::mbit(20), delivered + MSS, false);
-    bbr.on_ack(&Ack { acked: MSS * 2, delivered: delivered + MSS * 6, ..next });
+    let next = sampled(
+        Ack {
+            lost: Bytes::ZERO,
+            ..told
+        },
+        Rate::mbit(20),
+        delivered + MSS,
+        false,
+    );
+    bbr.on_ack(&Ack {
+        acked: MSS * 2,
+        delivered: delivered + MSS * 6,
+        ..next
+    });
     assert_eq!(bbr.verdict().cwnd, MSS * 63, "grows by what is delivered");
-    bbr.on_ack(&Ack { phase: Phase::Open, acked: MSS, ..next });
-    assert!(bbr.verdict().cwnd + MSS * 2 >= whole, "{} and not {whole}", bbr.verdict().cwnd);
+    bbr.on_ack(&Ack {
+        phase: Phase::Open,
+        acked: MSS,
+        ..next
+    });
+    assert!(
+        bbr.verdict().cwnd + MSS * 2 >= whole,
+        "{} and not {whole}",
+        bbr.verdict().cwnd
+    );
 }
 
 #[test]
@@ -260,10 +350,21 @@ fn a_timeout_leaves_room_for_one_segment_and_the_window_returns_after_it() {
     let bbr = &mut path.controller;
     bbr.on_congestion(&signal(path.now, Signal::Timeout));
     assert_eq!(bbr.verdict().cwnd, MSS);
-    bbr.on_ack(&Ack { phase: Phase::Loss, ..ack(path.now, 40 * MS) });
-    assert_eq!(bbr.verdict().cwnd, MSS * 4, "the smallest window it works with");
+    bbr.on_ack(&Ack {
+        phase: Phase::Loss,
+        ..ack(path.now, 40 * MS)
+    });
+    assert_eq!(
+        bbr.verdict().cwnd,
+        MSS * 4,
+        "the smallest window it works with"
+    );
     bbr.on_ack(&ack(path.now, 40 * MS));
-    assert!(bbr.verdict().cwnd + MSS * 2 >= whole, "{} and not {whole}", bbr.verdict().cwnd);
+    assert!(
+        bbr.verdict().cwnd + MSS * 2 >= whole,
+        "{} and not {whole}",
+        bbr.verdict().cwnd
+    );
 }
 
 #[test]
@@ -272,11 +373,19 @@ fn an_undone_loss_gives_the_window_back_with_the_next_acknowledgement() {
     let whole = path.controller.verdict().cwnd;
     let bbr = &mut path.controller;
     bbr.on_congestion(&signal(path.now, Signal::Loss));
-    bbr.on_ack(&Ack { phase: Phase::Recovery, in_flight: MSS * 5, ..ack(path.now, 40 * MS) });
+    bbr.on_ack(&Ack {
+        phase: Phase::Recovery,
+        in_flight: MSS * 5,
+        ..ack(path.now, 40 * MS)
+    });
     assert_eq!(bbr.verdict().cwnd, MSS * 6);
     bbr.on_undo(path.now);
     bbr.on_ack(&ack(path.now, 40 * MS));
-    assert!(bbr.verdict().cwnd + MSS * 2 >= whole, "{} and not {whole}", bbr.verdict().cwnd);
+    assert!(
+        bbr.verdict().cwnd + MSS * 2 >= whole,
+        "{} and not {whole}",
+        bbr.verdict().cwnd
+    );
     assert_eq!(bbr.model().state, "PROBE_BW");
 }
 
@@ -310,7 +419,9 @@ fn a_stale_round_trip_is_no_reason_to_pause_right_after_idling() {
     path.ready = 0;
     path.run(60 * SECOND, |_, _| {});
     path.ready = u64::MAX;
-    path.run(5 * SECOND, |path, _| assert_ne!(path.controller.model().state, "PROBE_RTT", "{}", path.now));
+    path.run(5 * SECOND, |path, _| {
+        assert_ne!(path.controller.model().state, "PROBE_RTT", "{}", path.now)
+    });
 }
 
 #[test]
@@ -334,7 +445,11 @@ fn samples_of_its_own_pause_do_not_lower_the_bandwidth() {
     path.run(12 * SECOND, |path, _| {
         let state = path.controller.model().state;
         paused |= state == "PROBE_RTT";
-        assert!(mbit(bandwidth(&path.controller)) > 95.0, "{state} at {}", path.now)
+        assert!(
+            mbit(bandwidth(&path.controller)) > 95.0,
+            "{state} at {}",
+            path.now
+        )
     });
     assert!(paused, "no pause was seen");
 }
@@ -356,7 +471,12 @@ fn a_policer_is_found_and_obeyed() {
                 prior_delivered: prior,
                 app_limited: false,
             });
-            let told = Ack { delivered, lost, phase: Phase::Recovery, ..ack(now, 100 * MS) };
+            let told = Ack {
+                delivered,
+                lost,
+                phase: Phase::Recovery,
+                ..ack(now, 100 * MS)
+            };
             // The bucket lets a burst through now and then, which the filter believes.
             bbr.on_ack(&sampled(told, Rate::mbit(80), prior, false));
         }
@@ -367,7 +487,11 @@ fn a_policer_is_found_and_obeyed() {
     assert_eq!(bandwidth(&bbr), Rate::kbit(10_450));
     rounds(&mut bbr, 20, Rate::kbit(10_900));
     let model = bbr.model();
-    assert_eq!((model.state, model.pacing_gain), ("PROBE_BW", Some(1.0)), "it does not probe into the policer");
+    assert_eq!(
+        (model.state, model.pacing_gain),
+        ("PROBE_BW", Some(1.0)),
+        "it does not probe into the policer"
+    );
     assert_eq!(bbr.verdict().pacing_rate, Rate::kbit(10_450).percent(99));
     let mut obeyed = 20;
     while bandwidth(&bbr) != Rate::mbit(80) {
@@ -382,9 +506,14 @@ fn bunched_acknowledgements_open_the_window() {
     let mut path = settled();
     let (now, cwnd) = (path.now, path.controller.verdict().cwnd);
     let delivered = path.delivered();
-    let told =
-        Ack { acked: MSS * 200, delivered: delivered + MSS * 200, in_flight: MSS * 100, ..ack(now + 5 * MS, 40 * MS) };
-    path.controller.on_ack(&sampled(told, Rate::mbit(20), delivered - MSS * 100, false));
+    let told = Ack {
+        acked: MSS * 200,
+        delivered: delivered + MSS * 200,
+        in_flight: MSS * 100,
+        ..ack(now + 5 * MS, 40 * MS)
+    };
+    path.controller
+        .on_ack(&sampled(told, Rate::mbit(20), delivered - MSS * 100, false));
     let opened = path.controller.verdict().cwnd.saturating_sub(cwnd);
     assert!((MSS * 150..=MSS * 200).contains(&opened), "{opened}");
 }
@@ -392,22 +521,42 @@ fn bunched_acknowledgements_open_the_window() {
 #[test]
 fn a_controller_that_takes_over_starts_from_the_window_and_the_rate() {
     let mut bbr = linux();
-    let before = Verdict { cwnd: MSS * 300, ssthresh: MSS * 200, pacing_rate: Rate::mbit(50), burst: MSS * 6 };
+    let before = Verdict {
+        cwnd: MSS * 300,
+        ssthresh: MSS * 200,
+        pacing_rate: Rate::mbit(50),
+        burst: MSS * 6,
+    };
     bbr.adopt(&before);
-    assert_eq!((bbr.verdict().cwnd, bbr.verdict().pacing_rate), (MSS * 300, Rate::mbit(50)));
+    assert_eq!(
+        (bbr.verdict().cwnd, bbr.verdict().pacing_rate),
+        (MSS * 300, Rate::mbit(50))
+    );
     assert_eq!(bbr.model().state, "STARTUP");
     // In the middle of a transfer, behind a queue: the lowest round trip seen so far counts.
     let delivered = MSS * 100_000;
-    let told = Ack { delivered, min_rtt: 20 * MS, in_flight: MSS * 299, ..ack(Instant::from_secs(9), 60 * MS) };
+    let told = Ack {
+        delivered,
+        min_rtt: 20 * MS,
+        in_flight: MSS * 299,
+        ..ack(Instant::from_secs(9), 60 * MS)
+    };
     bbr.on_ack(&sampled(told, Rate::mbit(40), delivered - MSS * 300, false));
     assert_eq!(bbr.model().min_rtt, Some(20 * MS));
-    assert!(bbr.verdict().pacing_rate > Rate::mbit(100), "the window in a round trip, times the gain of STARTUP");
+    assert!(
+        bbr.verdict().pacing_rate > Rate::mbit(100),
+        "the window in a round trip, times the gain of STARTUP"
+    );
 }
 
 #[test]
 fn bbrn_climbs_to_its_window_where_bbr_keeps_the_queue_short() {
     let mean_rtt = |params: Params| {
-        let mut path = Path::new(Bbr::with(params, &config()).expect("known numbers"), Rate::mbit(20), 40 * MS);
+        let mut path = Path::new(
+            Bbr::with(params, &config()).expect("known numbers"),
+            Rate::mbit(20),
+            40 * MS,
+        );
         path.run(4 * SECOND, |_, _| {});
         let (mut sum, mut count) = (Duration::ZERO, 0);
         path.run(5 * SECOND, |_, ack| {
@@ -416,7 +565,11 @@ fn bbrn_climbs_to_its_window_where_bbr_keeps_the_queue_short() {
         });
         (sum / count).as_secs_f64() * 1e3
     };
-    let (linux, aqm, bold) = (mean_rtt(Params::default()), mean_rtt(Params::bbrn_aqm()), mean_rtt(Params::bbrn_2023()));
+    let (linux, aqm, bold) = (
+        mean_rtt(Params::default()),
+        mean_rtt(Params::bbrn_aqm()),
+        mean_rtt(Params::bbrn_2023()),
+    );
     println!("bbr {linux:.1} ms, bbrn-aqm {aqm:.1} ms, bbrn-2023 {bold:.1} ms");
     assert!(linux < 45.0, "{linux}");
     // Two products in flight are a round trip of queue.
@@ -426,20 +579,40 @@ fn bbrn_climbs_to_its_window_where_bbr_keeps_the_queue_short() {
 #[test]
 fn only_the_first_patch_never_leaves_startup() {
     let state = |params: Params| {
-        let mut path = Path::new(Bbr::with(params, &config()).expect("known numbers"), Rate::mbit(20), 40 * MS);
+        let mut path = Path::new(
+            Bbr::with(params, &config()).expect("known numbers"),
+            Rate::mbit(20),
+            40 * MS,
+        );
         path.run(20 * SECOND, |_, _| {});
         path.controller.model().state
     };
     for params in [Params::bbrn_aqm(), Params::bbrn_2023()] {
         assert_ne!(state(params), "STARTUP", "{}", params.name);
     }
-    let endless = Params { min_rtt_window: 3600 * SECOND, ..Params::bbrn_first() };
+    let endless = Params {
+        min_rtt_window: 3600 * SECOND,
+        ..Params::bbrn_first()
+    };
     assert_eq!(state(endless), "STARTUP");
-    assert!(Bbr::with(Params { endless_startup: false, ..Params::bbrn_first() }, &config()).is_err());
+    assert!(
+        Bbr::with(
+            Params {
+                endless_startup: false,
+                ..Params::bbrn_first()
+            },
+            &config()
+        )
+        .is_err()
+    );
 }
 
 fn params() -> impl Strategy<Value = Params> {
-    prop::sample::select(vec![Params::default(), Params::bbrn_aqm(), Params::bbrn_2023()])
+    prop::sample::select(vec![
+        Params::default(),
+        Params::bbrn_aqm(),
+        Params::bbrn_2023(),
+    ])
 }
 
 proptest! {

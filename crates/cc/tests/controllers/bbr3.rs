@@ -1,4 +1,5 @@
-//! BBRv3 over a path: the test cases in the draft's appendix A by their numbers, and what must hold on any path.
+//! BBRv3 over a path: the test cases in the draft's appendix A by their numbers, and what must hold
+//! on any path.
 
 use std::time::Duration;
 
@@ -27,14 +28,19 @@ fn path(mbit: u64, percent: u64) -> Path<Bbr3> {
 }
 
 fn near(value: Rate, wanted: Rate, percent: f64) -> bool {
-    (value.as_bits_per_sec() as f64 / wanted.as_bits_per_sec() as f64 - 1.0).abs() <= percent / 100.0
+    (value.as_bits_per_sec() as f64 / wanted.as_bits_per_sec() as f64 - 1.0).abs()
+        <= percent / 100.0
 }
 
 /// Rounds until the pipe is full.
 fn startup_rounds(mbit: u64) -> u64 {
     let mut path = path(mbit, 400);
     path.reach("Drain");
-    assert!(near(path.controller.max_bw(), path.rate, 2.0), "{mbit} Mbit/s: {}", path.controller.max_bw());
+    assert!(
+        near(path.controller.max_bw(), path.rate, 2.0),
+        "{mbit} Mbit/s: {}",
+        path.controller.max_bw()
+    );
     assert!(path.controller.full_bw_reached());
     path.controller.round_count()
 }
@@ -44,8 +50,12 @@ fn a1_startup_ends_on_a_plateau_after_log_bdp_rounds() {
     for (mbit, bdp) in [(5, 25_u64), (50, 250), (300, 1500)] {
         let doublings = u64::from((bdp / 10).next_power_of_two().ilog2());
         let rounds = startup_rounds(mbit);
-        // Three of plateau, one each for the first sample and the last doubling, and one for what sampling lags behind.
-        assert!(rounds <= doublings + 6, "{mbit} Mbit/s: {rounds} rounds for {doublings} doublings");
+        // Three of plateau, one each for the first sample and the last doubling, and one for what
+        // sampling lags behind.
+        assert!(
+            rounds <= doublings + 6,
+            "{mbit} Mbit/s: {rounds} rounds for {doublings} doublings"
+        );
     }
 }
 
@@ -56,7 +66,10 @@ fn a2_startup_ends_on_loss_when_application_limited() {
     path.run(ms(500));
     assert_eq!(path.state(), "Startup");
     path.loses_one_in = Some(4);
-    assert!(path.run_until(ms(500), |path| path.state() != "Startup"), "losses do not end it");
+    assert!(
+        path.run_until(ms(500), |path| path.state() != "Startup"),
+        "losses do not end it"
+    );
     assert!(path.controller.full_bw_reached() && path.controller.inflight_longterm().is_some());
 }
 
@@ -65,8 +78,16 @@ fn startup_bears_few_losses() {
     let mut path = path(50, 400);
     path.loses_one_in = Some(300);
     path.reach("Drain");
-    assert!(near(path.controller.max_bw(), path.rate, 2.0), "{}", path.controller.max_bw());
-    assert_eq!(path.controller.inflight_longterm(), None, "a plateau ended it");
+    assert!(
+        near(path.controller.max_bw(), path.rate, 2.0),
+        "{}",
+        path.controller.max_bw()
+    );
+    assert_eq!(
+        path.controller.inflight_longterm(),
+        None,
+        "a plateau ended it"
+    );
 }
 
 #[test]
@@ -84,13 +105,25 @@ fn a3_drain_ends_when_the_flight_is_what_the_path_holds() {
 #[test]
 fn a4_drain_ends_after_three_rounds() {
     // Pacing at the bandwidth keeps the queue, as an over-estimated bandwidth would.
-    let params = Params { drain_pacing_gain: 1.05, ..Params::default() };
+    let params = Params {
+        drain_pacing_gain: 1.05,
+        ..Params::default()
+    };
     let rate = Rate::mbit(50);
-    let mut path = Path::new(Bbr3::with(&Config::new(MSS), params), rate, RTT, (rate * RTT) * 4);
+    let mut path = Path::new(
+        Bbr3::with(&Config::new(MSS), params),
+        rate,
+        RTT,
+        (rate * RTT) * 4,
+    );
     path.reach("Drain");
     let rounds = path.controller.round_count();
     assert!(path.run_until(ms(5_000), |path| path.state() != "Drain"));
-    assert_eq!(path.controller.round_count(), rounds + 4, "the first after three whole ones");
+    assert_eq!(
+        path.controller.round_count(),
+        rounds + 4,
+        "the first after three whole ones"
+    );
     assert!(path.in_flight > path.bdp());
 }
 
@@ -111,7 +144,8 @@ fn a6_up_ends_on_loss_when_application_limited() {
     path.run(RTT * 4);
     assert_eq!(path.state(), "ProbeBW_UP");
     path.loses_one_in = Some(3);
-    // The flight is small: DOWN has nothing to do and gives way to CRUISE in the same acknowledgement.
+    // The flight is small: DOWN has nothing to do and gives way to CRUISE in the same
+    // acknowledgement.
     assert!(path.run_until(RTT * 4, |path| path.state() == "ProbeBW_CRUISE"));
 }
 
@@ -136,21 +170,37 @@ fn a8_down_ends_when_the_flight_leaves_headroom() {
     path.reach("ProbeBW_DOWN");
     assert_eq!(path.controller.model().pacing_gain, Some(0.9));
     path.reach("ProbeBW_CRUISE");
-    let longterm = path.controller.inflight_longterm().expect("the buffer overflowed");
+    let longterm = path
+        .controller
+        .inflight_longterm()
+        .expect("the buffer overflowed");
     assert!(path.in_flight <= longterm * 85 / 100 + MSS && path.in_flight <= path.bdp() + MSS);
 }
 
 #[test]
 fn a9_down_ends_by_time() {
-    let params = Params { probe_rtt_interval: Duration::from_secs(60), ..Params::default() };
+    let params = Params {
+        probe_rtt_interval: Duration::from_secs(60),
+        ..Params::default()
+    };
     let rate = Rate::mbit(50);
-    let mut path = Path::new(Bbr3::with(&Config::new(MSS), params), rate, RTT, (rate * RTT) * 4);
+    let mut path = Path::new(
+        Bbr3::with(&Config::new(MSS), params),
+        rate,
+        RTT,
+        (rate * RTT) * 4,
+    );
     path.reach("ProbeBW_UP");
     path.reach("ProbeBW_DOWN");
     let begun = path.now;
     path.rate = Rate::mbit(20);
     assert!(path.run_until(ms(3_100), |path| path.state() != "ProbeBW_DOWN"));
-    assert_eq!(path.state(), "ProbeBW_REFILL", "after {:?}", path.now - begun);
+    assert_eq!(
+        path.state(),
+        "ProbeBW_REFILL",
+        "after {:?}",
+        path.now - begun
+    );
 }
 
 #[test]
@@ -159,10 +209,17 @@ fn a10_probe_rtt_comes_every_five_seconds_and_lasts_a_fifth_of_one() {
     path.reach("ProbeRTT");
     let first = path.now;
     assert_eq!(path.controller.model().cwnd_gain, Some(0.5));
-    assert!(path.run_until(ms(1_000), |path| path.in_flight <= path.bdp() / 2 + MSS), "{}", path.in_flight);
+    assert!(
+        path.run_until(ms(1_000), |path| path.in_flight <= path.bdp() / 2 + MSS),
+        "{}",
+        path.in_flight
+    );
     path.reach("ProbeBW_CRUISE");
     let lasted = path.now - first;
-    assert!(lasted >= ms(200) && lasted <= ms(200) + RTT * 4, "{lasted:?}");
+    assert!(
+        lasted >= ms(200) && lasted <= ms(200) + RTT * 4,
+        "{lasted:?}"
+    );
     path.reach("ProbeRTT");
     let apart = path.now - first;
     assert!(apart >= ms(5_000) && apart <= ms(5_500), "{apart:?}");
@@ -175,7 +232,10 @@ fn a11_probe_rtt_is_skipped_after_idling() {
     path.pause(ms(6_000));
     let skipped = !path.run_until(ms(1_000), |path| path.state() == "ProbeRTT");
     assert!(skipped && path.delivered > Bytes::ZERO);
-    assert!(path.run_until(ms(5_000), |path| path.state() == "ProbeRTT"), "but five seconds later it comes");
+    assert!(
+        path.run_until(ms(5_000), |path| path.state() == "ProbeRTT"),
+        "but five seconds later it comes"
+    );
 }
 
 #[test]
@@ -184,16 +244,34 @@ fn a12_startup_finds_the_bandwidth_through_bunched_acknowledgements() {
     path.bunch = ms(20);
     path.reach("Drain");
     assert!(path.controller.extra_acked() > Bytes::ZERO);
-    assert!(path.controller.verdict().cwnd > path.bdp() * 2, "{}", path.controller.verdict().cwnd);
-    assert!(near(path.controller.max_bw(), path.rate, 5.0), "{}", path.controller.max_bw());
+    assert!(
+        path.controller.verdict().cwnd > path.bdp() * 2,
+        "{}",
+        path.controller.verdict().cwnd
+    );
+    assert!(
+        near(path.controller.max_bw(), path.rate, 5.0),
+        "{}",
+        path.controller.max_bw()
+    );
 }
 
 #[test]
 fn a13_cruising_keeps_the_path_busy_through_bunched_acknowledgements() {
     let goodput = |remembered| {
-        let params = Params { extra_acked_rounds: 10, extra_acked_cap: remembered, cwnd_gain: 1.0, ..Params::default() };
+        let params = Params {
+            extra_acked_rounds: 10,
+            extra_acked_cap: remembered,
+            cwnd_gain: 1.0,
+            ..Params::default()
+        };
         let rate = Rate::mbit(50);
-        let mut path = Path::new(Bbr3::with(&Config::new(MSS), params), rate, RTT, (rate * RTT) * 4);
+        let mut path = Path::new(
+            Bbr3::with(&Config::new(MSS), params),
+            rate,
+            RTT,
+            (rate * RTT) * 4,
+        );
         path.reach("ProbeBW_CRUISE");
         path.bunch = ms(30);
         path.run(ms(500));
@@ -203,7 +281,10 @@ fn a13_cruising_keeps_the_path_busy_through_bunched_acknowledgements() {
     };
     // A window of one bandwidth-delay product shows what the allowance is worth.
     let (with, without) = (goodput(None), goodput(Some(Duration::ZERO)));
-    assert!(with > Rate::mbit(47) && without < Rate::mbit(42), "{with} with the allowance, {without} without");
+    assert!(
+        with > Rate::mbit(47) && without < Rate::mbit(42),
+        "{with} with the allowance, {without} without"
+    );
 }
 
 #[test]
@@ -215,8 +296,16 @@ fn a14_a_path_that_holds_less_than_a_segment_gets_four() {
     assert!(path.state().starts_with("ProbeBW"), "{}", path.state());
     let before = path.delivered;
     assert!(!path.run_until(ms(5_000), |path| path.controller.verdict().cwnd < MSS * 4));
-    assert!(near(Rate::from_amount(path.delivered.saturating_sub(before), ms(5_000)), rate, 5.0));
-    assert!(near(path.controller.max_bw(), rate, 10.0), "{}", path.controller.max_bw());
+    assert!(near(
+        Rate::from_amount(path.delivered.saturating_sub(before), ms(5_000)),
+        rate,
+        5.0
+    ));
+    assert!(
+        near(path.controller.max_bw(), rate, 10.0),
+        "{}",
+        path.controller.max_bw()
+    );
 }
 
 #[test]
@@ -227,9 +316,16 @@ fn a15_ten_times_the_bandwidth_is_found_in_log_bdp_rounds() {
     path.buffer = path.bdp();
     path.reach("ProbeBW_UP");
     let begun = path.controller.round_count();
-    assert!(path.run_until(ms(20_000), |path| path.controller.max_bw() > Rate::mbit(95)), "{}", path.controller.max_bw());
+    assert!(
+        path.run_until(ms(20_000), |path| path.controller.max_bw() > Rate::mbit(95)),
+        "{}",
+        path.controller.max_bw()
+    );
     let rounds = path.controller.round_count() - begun;
-    assert!(rounds <= 2 * 9 + 6, "{rounds} rounds for a path that holds 500 segments");
+    assert!(
+        rounds <= 2 * 9 + 6,
+        "{rounds} rounds for a path that holds 500 segments"
+    );
 }
 
 #[test]
@@ -237,7 +333,11 @@ fn a16_a_tenth_of_the_bandwidth_is_accepted_within_two_cycles() {
     let mut path = path(100, 20);
     path.reach("ProbeBW_CRUISE");
     path.rate = Rate::mbit(10);
-    assert!(path.run_until(ms(1_500), |path| path.controller.bw_shortterm().is_some_and(|bw| bw < Rate::mbit(20))));
+    assert!(path.run_until(ms(1_500), |path| {
+        path.controller
+            .bw_shortterm()
+            .is_some_and(|bw| bw < Rate::mbit(20))
+    }));
     let mut probes = 0;
     while path.controller.max_bw() > Rate::mbit(12) && probes < 5 {
         path.reach("ProbeBW_UP");
@@ -250,7 +350,8 @@ fn a16_a_tenth_of_the_bandwidth_is_accepted_within_two_cycles() {
 
 #[test]
 fn a17_a_policer_is_obeyed() {
-    // A policer drops what exceeds its rate beyond a small burst: a bottleneck with hardly a buffer.
+    // A policer drops what exceeds its rate beyond a small burst: a bottleneck with hardly a
+    // buffer.
     let mut path = path(20, 8);
     path.run(ms(5_000));
     let (lost, delivered) = (path.lost, path.delivered);
@@ -266,15 +367,28 @@ fn a18_spurious_recovery_returns_to_the_probe() {
     let mut path = path(50, 400);
     path.reach("ProbeBW_UP");
     path.run(RTT);
-    let before = (path.controller.verdict().cwnd, path.controller.inflight_longterm(), path.controller.bw_shortterm());
+    let before = (
+        path.controller.verdict().cwnd,
+        path.controller.inflight_longterm(),
+        path.controller.bw_shortterm(),
+    );
     path.loses_one_in = Some(10);
     path.reach("ProbeBW_DOWN");
     path.loses_one_in = None;
-    assert!(path.controller.inflight_longterm().is_some(), "the losses bounded it");
+    assert!(
+        path.controller.inflight_longterm().is_some(),
+        "the losses bounded it"
+    );
     path.controller.on_undo(path.now);
     assert_eq!(path.state(), "ProbeBW_REFILL");
     assert!(path.controller.verdict().cwnd >= before.0);
-    assert_eq!((path.controller.inflight_longterm(), path.controller.bw_shortterm()), (before.1, before.2));
+    assert_eq!(
+        (
+            path.controller.inflight_longterm(),
+            path.controller.bw_shortterm()
+        ),
+        (before.1, before.2)
+    );
 }
 
 #[test]
@@ -285,7 +399,10 @@ fn spurious_recovery_returns_to_startup() {
     path.reach("Drain");
     path.loses_one_in = None;
     path.controller.on_undo(path.now);
-    assert_eq!((path.state(), path.controller.full_bw_reached()), ("Startup", false));
+    assert_eq!(
+        (path.state(), path.controller.full_bw_reached()),
+        ("Startup", false)
+    );
     assert_eq!(path.controller.inflight_longterm(), None);
     path.reach("Drain");
     assert!(near(path.controller.max_bw(), path.rate, 2.0));
@@ -297,11 +414,20 @@ fn a19_a_spurious_timeout_is_undone() {
     path.reach("ProbeBW_CRUISE");
     path.run(RTT);
     let before = path.controller.verdict().cwnd;
-    path.controller.on_congestion(&Congestion { in_flight: MSS * 2, ..signal(path.now, Signal::Timeout) });
+    path.controller.on_congestion(&Congestion {
+        in_flight: MSS * 2,
+        ..signal(path.now, Signal::Timeout)
+    });
     assert_eq!(path.controller.verdict().cwnd, MSS * 3);
     path.controller.on_undo(path.now);
     assert_eq!(path.controller.verdict().cwnd, before);
-    assert_eq!((path.controller.bw_shortterm(), path.controller.inflight_shortterm()), (None, None));
+    assert_eq!(
+        (
+            path.controller.bw_shortterm(),
+            path.controller.inflight_shortterm()
+        ),
+        (None, None)
+    );
 }
 
 #[test]
@@ -318,12 +444,23 @@ fn a20_probe_rtt_of_startup_returns_to_it() {
 
 #[test]
 fn rounds_of_probe_rtt_are_no_plateau() {
-    let params = Params { probe_rtt_interval: RTT * 5, ..Params::default() };
+    let params = Params {
+        probe_rtt_interval: RTT * 5,
+        ..Params::default()
+    };
     let rate = Rate::mbit(300);
-    let mut path = Path::new(Bbr3::with(&Config::new(MSS), params), rate, RTT, (rate * RTT) * 4);
+    let mut path = Path::new(
+        Bbr3::with(&Config::new(MSS), params),
+        rate,
+        RTT,
+        (rate * RTT) * 4,
+    );
     path.reach("ProbeRTT");
     assert!(path.run_until(ms(1_000), |path| path.state() != "ProbeRTT"));
-    assert_eq!((path.state(), path.controller.full_bw_reached()), ("Startup", false));
+    assert_eq!(
+        (path.state(), path.controller.full_bw_reached()),
+        ("Startup", false)
+    );
 }
 
 #[test]
@@ -338,7 +475,10 @@ fn a21_losses_of_a_probe_bound_the_flight_once() {
         path.run_until(ms(5_000), |path| {
             let longterm = path.controller.inflight_longterm().expect("known");
             assert!(longterm >= MSS * 4);
-            assert!(longterm.get() as f64 >= before.get() as f64 * 0.69, "from {before} to {longterm}");
+            assert!(
+                longterm.get() as f64 >= before.get() as f64 * 0.69,
+                "from {before} to {longterm}"
+            );
             cuts += u32::from(longterm < before);
             before = longterm;
             path.state() == "ProbeBW_CRUISE"
@@ -383,7 +523,10 @@ fn a_probe_after_one_that_lost_stops_at_the_bound_and_the_next_follows_at_once()
         false
     });
     let precautionary = ["ProbeBW_UP", "ProbeBW_DOWN", "ProbeBW_REFILL", "ProbeBW_UP"];
-    assert!(visits.windows(4).any(|four| four == precautionary), "{visits:?}");
+    assert!(
+        visits.windows(4).any(|four| four == precautionary),
+        "{visits:?}"
+    );
 }
 
 #[test]
@@ -409,8 +552,9 @@ fn with_random_loss(rtt: Duration) -> f64 {
     path.delivered.saturating_sub(before).get() as f64 / (rate * ms(15_000)).get() as f64
 }
 
-/// Between probes each round gives up what it lost and the pacing margin, which the next probe makes good: the fewer rounds
-/// between probes, the less is given up. The draft's estimate is 0.99 to the power of the rounds.
+/// Between probes each round gives up what it lost and the pacing margin, which the next probe
+/// makes good: the fewer rounds between probes, the less is given up. The draft's estimate is 0.99
+/// to the power of the rounds.
 #[test]
 fn random_loss_costs_its_share_in_each_round_between_probes() {
     let (few_rounds, many_rounds) = (with_random_loss(ms(200)), with_random_loss(ms(20)));
@@ -427,7 +571,9 @@ fn a_mark_in_startup_ends_it_and_elsewhere_lowers_the_short_term() {
     path.reach("ProbeBW_CRUISE");
     path.controller.on_congestion(&signal(path.now, Signal::Ce));
     path.run(RTT * 3);
-    assert!(path.controller.bw_shortterm().is_some() && path.controller.inflight_shortterm().is_some());
+    assert!(
+        path.controller.bw_shortterm().is_some() && path.controller.inflight_shortterm().is_some()
+    );
     path.reach("ProbeBW_REFILL");
     assert_eq!(path.controller.bw_shortterm(), None);
 }

@@ -1,7 +1,8 @@
-//! A path with a bottleneck: a paced sender, a buffer that drops its tail, acknowledgements one by one or in bunches.
+//! A path with a bottleneck: a paced sender, a buffer that drops its tail, acknowledgements one by
+//! one or in bunches.
 //!
-//! Losses are found when a segment sent three later is acknowledged. What is lost is not sent again: only its room in the flight
-//! counts here.
+//! Losses are found when a segment sent three later is acknowledged. What is lost is not sent
+//! again: only its room in the flight counts here.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -100,7 +101,11 @@ impl<C: Controller> Path<C> {
     }
 
     /// Runs until `done`, `limit` at most; whether it was done.
-    pub(crate) fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&Self) -> bool) -> bool {
+    pub(crate) fn run_until(
+        &mut self,
+        limit: Duration,
+        mut done: impl FnMut(&Self) -> bool,
+    ) -> bool {
         let end = self.now + limit;
         while self.step(end) {
             if done(self) {
@@ -113,7 +118,10 @@ impl<C: Controller> Path<C> {
     /// Runs until the controller is in `state`.
     #[track_caller]
     pub(crate) fn reach(&mut self, state: &str) {
-        assert!(self.run_until(Duration::from_secs(20), |path| path.state() == state), "{state} is not reached");
+        assert!(
+            self.run_until(Duration::from_secs(20), |path| path.state() == state),
+            "{state} is not reached"
+        );
     }
 
     /// Nothing is written for `time`.
@@ -128,8 +136,14 @@ impl<C: Controller> Path<C> {
     fn step(&mut self, end: Instant) -> bool {
         let ack = self.arriving.front().map(|segment| segment.acked_at);
         let send = self.next_send();
-        let timeout = (ack.is_none() && !self.dropped.is_empty()).then(|| self.now + Duration::from_secs(1));
-        let Some(at) = [ack, send, timeout].into_iter().flatten().min().filter(|at| *at < end) else {
+        let timeout =
+            (ack.is_none() && !self.dropped.is_empty()).then(|| self.now + Duration::from_secs(1));
+        let Some(at) = [ack, send, timeout]
+            .into_iter()
+            .flatten()
+            .min()
+            .filter(|at| *at < end)
+        else {
             self.now = end;
             return false;
         };
@@ -182,15 +196,30 @@ impl<C: Controller> Path<C> {
         self.in_flight += MSS;
         let sent = self.sampler.on_send(self.now, self.in_flight, first);
         let acked_at = self.carry();
-        let queue = if acked_at.is_some() { &mut self.arriving } else { &mut self.dropped };
-        queue.push_back(Segment { number: self.next, sent_at: self.now, acked_at: acked_at.unwrap_or(self.now), sent });
+        let queue = if acked_at.is_some() {
+            &mut self.arriving
+        } else {
+            &mut self.dropped
+        };
+        queue.push_back(Segment {
+            number: self.next,
+            sent_at: self.now,
+            acked_at: acked_at.unwrap_or(self.now),
+            sent,
+        });
         self.next += 1;
     }
 
     /// The segment's way through the bottleneck.
     fn carry(&mut self) -> Option<Instant> {
-        self.chance = self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        if self.loses_one_in.is_some_and(|among| (self.chance >> 33).is_multiple_of(among)) {
+        self.chance = self
+            .chance
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        if self
+            .loses_one_in
+            .is_some_and(|among| (self.chance >> 33).is_multiple_of(among))
+        {
             return None;
         }
         let waits = self.rate * (self.busy_until - self.now);
@@ -219,12 +248,22 @@ impl<C: Controller> Path<C> {
         self.min_rtt = self.min_rtt.min(rtt);
         let lost = self.find_lost(|segment| newest.number >= segment.number + 3);
         if lost > Bytes::ZERO && self.recovery.is_none() {
-            let signal = Congestion { now: at, signal: Signal::Loss, in_flight: prior_in_flight };
+            let signal = Congestion {
+                now: at,
+                signal: Signal::Loss,
+                in_flight: prior_in_flight,
+            };
             self.controller.on_congestion(&signal);
             self.recovery = Some(self.next);
         }
-        let oldest = [self.arriving.front(), self.dropped.front()].into_iter().flatten().map(|segment| segment.number).min();
-        self.recovery = self.recovery.filter(|end| oldest.is_some_and(|oldest| oldest < *end));
+        let oldest = [self.arriving.front(), self.dropped.front()]
+            .into_iter()
+            .flatten()
+            .map(|segment| segment.number)
+            .min();
+        self.recovery = self
+            .recovery
+            .filter(|end| oldest.is_some_and(|oldest| oldest < *end));
         self.controller.on_ack(&Ack {
             now: at,
             acked,
@@ -237,7 +276,11 @@ impl<C: Controller> Path<C> {
             delivered: self.sampler.delivered(),
             rate: self.sampler.on_ack(at, self.min_rtt),
             cwnd_limited: self.limited_to.is_some_and(|to| newest.number <= to),
-            phase: if self.recovery.is_some() { Phase::Recovery } else { Phase::Open },
+            phase: if self.recovery.is_some() {
+                Phase::Recovery
+            } else {
+                Phase::Open
+            },
             ..crate::support::ack(at, rtt)
         });
         if oldest.is_none() {
@@ -248,7 +291,8 @@ impl<C: Controller> Path<C> {
     fn find_lost(&mut self, is_lost: impl Fn(&Segment) -> bool) -> Bytes {
         let mut lost = Bytes::ZERO;
         while let Some(segment) = pop_if(&mut self.dropped, &is_lost) {
-            self.controller.on_lost(&self.sampler.on_lost(&segment.sent, MSS, self.now));
+            self.controller
+                .on_lost(&self.sampler.on_lost(&segment.sent, MSS, self.now));
             lost += MSS;
         }
         self.in_flight -= lost;
@@ -258,7 +302,11 @@ impl<C: Controller> Path<C> {
 
     fn time_out(&mut self) {
         self.find_lost(|_| true);
-        let signal = Congestion { now: self.now, signal: Signal::Timeout, in_flight: self.in_flight };
+        let signal = Congestion {
+            now: self.now,
+            signal: Signal::Timeout,
+            in_flight: self.in_flight,
+        };
         self.controller.on_congestion(&signal);
         self.recovery = None;
     }
@@ -266,5 +314,9 @@ impl<C: Controller> Path<C> {
 
 /// The first segment, if `wanted`.
 fn pop_if(queue: &mut VecDeque<Segment>, wanted: impl Fn(&Segment) -> bool) -> Option<Segment> {
-    if wanted(queue.front()?) { queue.pop_front() } else { None }
+    if wanted(queue.front()?) {
+        queue.pop_front()
+    } else {
+        None
+    }
 }

@@ -1,4 +1,5 @@
-//! CUBIC against the worked numbers and average windows of RFC 9438, and against itself with a mechanism exchanged.
+//! CUBIC against the worked numbers and average windows of RFC 9438, and against itself with a
+//! mechanism exchanged.
 
 use std::time::Duration;
 
@@ -29,13 +30,21 @@ fn after(flow: &mut Flow<Cubic>, time: Duration) -> f64 {
 #[test]
 fn at_100_ms_the_window_follows_the_cubic() {
     let mut flow = cut_to_70(100 * MS);
-    // Per round trip the window reaches W(t + RTT) of the last acknowledgement but one window's worth of lag.
+    // Per round trip the window reaches W(t + RTT) of the last acknowledgement but one window's
+    // worth of lag.
     for (seconds, window) in [(1, 86.68), (1, 95.64), (1, 99.28), (1, 99.99)] {
         let got = after(&mut flow, Duration::from_secs(seconds));
-        assert!((got - window).abs() < 1.5, "{got} and not {window} at {}", flow.now);
+        assert!(
+            (got - window).abs() < 1.5,
+            "{got} and not {window} at {}",
+            flow.now
+        );
     }
     let beyond = after(&mut flow, Duration::from_secs(4));
-    assert!((beyond - 121.65).abs() < 6.0, "{beyond}: convex beyond the plateau");
+    assert!(
+        (beyond - 121.65).abs() < 6.0,
+        "{beyond}: convex beyond the plateau"
+    );
 }
 
 #[test]
@@ -55,7 +64,10 @@ fn back_at_the_old_window_it_grows_as_fast_as_reno() {
         flow.round();
     }
     let per_round = (segments(&flow.controller) - before) / 10.0;
-    assert!((0.9..=1.1).contains(&per_round), "{per_round} segments per round trip");
+    assert!(
+        (0.9..=1.1).contains(&per_round),
+        "{per_round} segments per round trip"
+    );
 }
 
 #[test]
@@ -68,16 +80,22 @@ fn fast_convergence_gives_way() {
     flow.lose();
     let window = segments(&flow.controller);
     assert!((window - cut_at * 0.7).abs() < 0.01);
-    // The new plateau is 0.85 × the window, so it is reached in ∛(0.15 × 80 / 0.4) = 3.1 s instead of ∛(0.3 × 80 / 0.4) =
-    // 3.9 s, and the curve is flat there. Over a long round trip the cubic region shows it.
+    // The new plateau is 0.85 × the window, so it is reached in ∛(0.15 × 80 / 0.4) = 3.1 s instead
+    // of ∛(0.3 × 80 / 0.4) = 3.9 s, and the curve is flat there. Over a long round trip the cubic
+    // region shows it.
     flow.rtt = 200 * MS;
     let plateau = after(&mut flow, Duration::from_millis(3_100));
-    assert!((plateau - 0.85 * cut_at).abs() < 1.0, "{plateau} and not {}", 0.85 * cut_at);
+    assert!(
+        (plateau - 0.85 * cut_at).abs() < 1.0,
+        "{plateau} and not {}",
+        0.85 * cut_at
+    );
 }
 
 #[test]
 fn average_windows_are_those_of_the_rfc() {
-    // RFC 9438 §5.2: 1.054 × (RTT / p)^¾ in the cubic region; Reno's √(1.5 / p) in the friendly region.
+    // RFC 9438 §5.2: 1.054 × (RTT / p)^¾ in the cubic region; Reno's √(1.5 / p) in the friendly
+    // region.
     let cases = [
         (100 * MS, 10_000, 1.054 * (0.1_f64 * 10_000.0).powf(0.75)),
         (100 * MS, 30_000, 1.054 * (0.1_f64 * 30_000.0).powf(0.75)),
@@ -85,7 +103,10 @@ fn average_windows_are_those_of_the_rfc() {
     ];
     for (rtt, period, law) in cases {
         let average = average_window(Flow::new(Cubic::new(&config(10)), rtt), period);
-        assert!((average / law - 1.0).abs() < 0.1, "RTT {rtt:?}, p = 1/{period}: {average} and not {law}");
+        assert!(
+            (average / law - 1.0).abs() < 0.1,
+            "RTT {rtt:?}, p = 1/{period}: {average} and not {law}"
+        );
     }
 }
 
@@ -101,17 +122,32 @@ fn a_mark_may_leave_one_segment_and_a_loss_two() {
     for (kind, window) in [(Signal::Ce, 1.0), (Signal::Loss, 2.0)] {
         let mut cubic = Cubic::new(&config(1));
         cubic.on_congestion(&signal(Instant::ZERO, kind));
-        assert_eq!((segments(&cubic), cubic.verdict().ssthresh), (window, MSS * 2), "{kind:?}");
+        assert_eq!(
+            (segments(&cubic), cubic.verdict().ssthresh),
+            (window, MSS * 2),
+            "{kind:?}"
+        );
     }
 }
 
 #[test]
 fn with_abe_a_mark_in_congestion_avoidance_leaves_more_than_a_loss() {
     // RFC 8511: 0.85 instead of 0.7.
-    for (abe, kind, left) in [(true, Signal::Ce, 0.85), (true, Signal::Loss, 0.7), (false, Signal::Ce, 0.7)] {
-        let mut flow = Flow::new(Cubic::new(&tautline_cc::Config { abe, ..config(100) }), 100 * MS);
+    for (abe, kind, left) in [
+        (true, Signal::Ce, 0.85),
+        (true, Signal::Loss, 0.7),
+        (false, Signal::Ce, 0.7),
+    ] {
+        let mut flow = Flow::new(
+            Cubic::new(&tautline_cc::Config { abe, ..config(100) }),
+            100 * MS,
+        );
         flow.signal(kind);
-        assert_eq!(segments(&flow.controller), 70.0, "slow start is cut in full");
+        assert_eq!(
+            segments(&flow.controller),
+            70.0,
+            "slow start is cut in full"
+        );
         flow.round();
         let before = segments(&flow.controller);
         flow.signal(kind);
@@ -131,9 +167,13 @@ fn after_a_timeout_the_curve_starts_on_its_plateau() {
         flow.round();
     }
     let start = segments(&flow.controller);
-    // K = 0: after two seconds only 0.4 × 2³ = 3.2 segments were won by the curve, 10 by Reno's estimate.
+    // K = 0: after two seconds only 0.4 × 2³ = 3.2 segments were won by the curve, 10 by Reno's
+    // estimate.
     let window = after(&mut flow, Duration::from_secs(2));
-    assert!((window - start - 20.0 * 9.0 / 17.0).abs() < 1.5, "{start} → {window}");
+    assert!(
+        (window - start - 20.0 * 9.0 / 17.0).abs() < 1.5,
+        "{start} → {window}"
+    );
 }
 
 #[test]
@@ -153,7 +193,11 @@ fn an_undo_restores_everything() {
     for _ in 0..40 {
         disturbed.round();
         undisturbed.round();
-        assert_eq!(disturbed.controller.verdict(), undisturbed.controller.verdict(), "curve, epoch and estimate are back");
+        assert_eq!(
+            disturbed.controller.verdict(),
+            undisturbed.controller.verdict(),
+            "curve, epoch and estimate are back"
+        );
     }
 }
 
@@ -164,13 +208,22 @@ fn a_spurious_loss_in_slow_start_gives_slow_start_back() {
     flow.lose();
     flow.controller.on_undo(flow.now);
     flow.round();
-    assert_eq!((segments(&flow.controller), flow.controller.verdict().ssthresh), (40.0, Bytes::MAX));
+    assert_eq!(
+        (
+            segments(&flow.controller),
+            flow.controller.verdict().ssthresh
+        ),
+        (40.0, Bytes::MAX)
+    );
 }
 
 #[test]
 fn an_hour_without_data_does_not_make_the_window_jump() {
     let mut paused = cut_to_70(100 * MS);
-    paused.controller = Cubic::new(&tautline_cc::Config { slow_start_after_idle: false, ..config(100) });
+    paused.controller = Cubic::new(&tautline_cc::Config {
+        slow_start_after_idle: false,
+        ..config(100)
+    });
     paused.lose();
     let mut steady = cut_to_70(100 * MS);
     for _ in 0..20 {
@@ -178,10 +231,17 @@ fn an_hour_without_data_does_not_make_the_window_jump() {
         steady.round();
     }
     paused.now += Duration::from_secs(3600);
-    paused.controller.on_idle(&idle(paused.now, Duration::from_secs(3600), Duration::from_millis(300)));
+    paused.controller.on_idle(&idle(
+        paused.now,
+        Duration::from_secs(3600),
+        Duration::from_millis(300),
+    ));
     paused.round();
     steady.round();
-    assert_eq!(paused.controller.verdict().cwnd, steady.controller.verdict().cwnd);
+    assert_eq!(
+        paused.controller.verdict().cwnd,
+        steady.controller.verdict().cwnd
+    );
 }
 
 #[test]
@@ -193,9 +253,16 @@ fn an_hour_of_little_data_does_not_make_the_window_jump() {
     let before = segments(&flow.controller);
     for _ in 0..3600 {
         flow.now += Duration::from_secs(1);
-        flow.controller.on_ack(&Ack { cwnd_limited: false, ..ack(flow.now, flow.rtt) });
+        flow.controller.on_ack(&Ack {
+            cwnd_limited: false,
+            ..ack(flow.now, flow.rtt)
+        });
     }
-    assert_eq!(segments(&flow.controller), before, "no growth while the application limits");
+    assert_eq!(
+        segments(&flow.controller),
+        before,
+        "no growth while the application limits"
+    );
     flow.round();
     let growth = segments(&flow.controller) - before;
     assert!(growth < 2.0, "{growth} segments in the round after");
@@ -212,7 +279,8 @@ fn hystart_leaves_before_the_loss_and_plain_slow_start_does_not() {
         }
     }
 
-    // A bottleneck of 1000 segments per second, 50 ms away: above a window of 50 a queue adds to the RTT.
+    // A bottleneck of 1000 segments per second, 50 ms away: above a window of 50 a queue adds to
+    // the RTT.
     fn overshoot(cubic: Cubic<impl SlowStart>) -> f64 {
         let mut flow = Flow::new(cubic, 50 * MS);
         for _ in 0..12 {
@@ -237,7 +305,11 @@ fn hystart_minds_only_the_first_slow_start() {
     for doubled in [4.0, 8.0, 16.0, 32.0, 64.0] {
         flow.rtt += 50 * MS;
         flow.round();
-        assert_eq!(segments(&flow.controller), doubled, "up to the threshold of 70, however long the RTT grows");
+        assert_eq!(
+            segments(&flow.controller),
+            doubled,
+            "up to the threshold of 70, however long the RTT grows"
+        );
     }
 }
 
@@ -251,10 +323,17 @@ fn conservative_growth_is_a_quarter_per_round() {
         flow.round();
         windows.push(segments(&flow.controller));
     }
-    // 100 → 125 → 156 → 195 → 244 → 305; seven acknowledgements still count in full before the alarm.
-    for (got, expected) in windows.iter().zip([100.0, 125.0, 156.0, 195.0, 244.0, 305.0]) {
+    // 100 → 125 → 156 → 195 → 244 → 305; seven acknowledgements still count in full before the
+    // alarm.
+    for (got, expected) in windows
+        .iter()
+        .zip([100.0, 125.0, 156.0, 195.0, 244.0, 305.0])
+    {
         assert!((got / expected - 1.0).abs() < 0.06, "{windows:?}");
     }
     flow.round();
-    assert!(flow.controller.verdict().ssthresh < Bytes::MAX, "congestion avoidance after five rounds");
+    assert!(
+        flow.controller.verdict().ssthresh < Bytes::MAX,
+        "congestion avoidance after five rounds"
+    );
 }

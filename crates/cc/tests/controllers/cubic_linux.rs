@@ -30,10 +30,17 @@ fn at_100_ms_the_window_follows_the_integers() {
     let mut flow = cut_to_70(CubicLinux::new(&config(100)), 100 * MS);
     for window in [87.0, 96.0, 99.0, 100.0] {
         let got = after(&mut flow, Duration::from_secs(1));
-        assert!((got - window).abs() <= 1.0, "{got} and not {window} at {}", flow.now);
+        assert!(
+            (got - window).abs() <= 1.0,
+            "{got} and not {window} at {}",
+            flow.now
+        );
     }
     let beyond = after(&mut flow, Duration::from_secs(4));
-    assert!((beyond - 121.0).abs() <= 3.0, "{beyond}: convex beyond the plateau");
+    assert!(
+        (beyond - 121.0).abs() <= 3.0,
+        "{beyond}: convex beyond the plateau"
+    );
 }
 
 #[test]
@@ -49,7 +56,10 @@ fn renos_estimate_does_not_speed_up_at_the_old_window() {
         (segments(&flow.controller) - before) / 320.0
     };
     let linux = climb(&mut cut_to_70(CubicLinux::new(&config(100)), MS));
-    assert!((linux - 8.0 / 15.0).abs() < 0.08, "{linux} packets per round trip");
+    assert!(
+        (linux - 8.0 / 15.0).abs() < 0.08,
+        "{linux} packets per round trip"
+    );
 }
 
 #[test]
@@ -57,7 +67,11 @@ fn a_mark_leaves_two_packets() {
     for kind in [Signal::Ce, Signal::Loss] {
         let mut cubic = CubicLinux::new(&config(1));
         cubic.on_congestion(&signal(NOW, kind));
-        assert_eq!((segments(&cubic), cubic.verdict().ssthresh), (2.0, MSS * 2), "{kind:?}");
+        assert_eq!(
+            (segments(&cubic), cubic.verdict().ssthresh),
+            (2.0, MSS * 2),
+            "{kind:?}"
+        );
     }
 }
 
@@ -76,8 +90,9 @@ fn an_undo_gives_the_window_back_but_not_the_curve() {
     let (before, linux) = disturbed(CubicLinux::new(&config(100)));
     assert_eq!(before, 97.0, "two seconds and one delay after the cut");
     let (_, full) = disturbed(Cubic::new(&config(100)));
-    // Eight seconds after the first cut the curve is at 121.65; Linux stands on a new plateau six seconds old: 0.4 × 6³ above
-    // 81 packets, its fast convergence, is still less than where it starts anew.
+    // Eight seconds after the first cut the curve is at 121.65; Linux stands on a new plateau six
+    // seconds old: 0.4 × 6³ above 81 packets, its fast convergence, is still less than where it
+    // starts anew.
     assert!((full - 121.65).abs() < 6.0, "{full}");
     assert!((linux - full).abs() > 5.0, "{linux} and {full}");
 }
@@ -86,8 +101,15 @@ fn an_undo_gives_the_window_back_but_not_the_curve() {
 fn a_timeout_forgets_the_plateau_and_looks_for_the_way_out_again() {
     let mut flow = Flow::new(CubicLinux::new(&config(100)), 50 * MS);
     flow.signal(Signal::Timeout);
-    assert_eq!((segments(&flow.controller), flow.controller.verdict().ssthresh), (1.0, MSS * 70));
-    // From 16 packets on HyStart looks again: ten-fold delays end slow start below the threshold of 70.
+    assert_eq!(
+        (
+            segments(&flow.controller),
+            flow.controller.verdict().ssthresh
+        ),
+        (1.0, MSS * 70)
+    );
+    // From 16 packets on HyStart looks again: ten-fold delays end slow start below the threshold of
+    // 70.
     for _ in 0..5 {
         flow.round();
     }
@@ -99,7 +121,13 @@ fn a_timeout_forgets_the_plateau_and_looks_for_the_way_out_again() {
 
 #[test]
 fn a_pause_halves_the_window_and_shifts_the_epoch() {
-    let mut paused = cut_to_70(CubicLinux::new(&Config { slow_start_after_idle: false, ..config(100) }), 100 * MS);
+    let mut paused = cut_to_70(
+        CubicLinux::new(&Config {
+            slow_start_after_idle: false,
+            ..config(100)
+        }),
+        100 * MS,
+    );
     let mut steady = cut_to_70(CubicLinux::new(&config(100)), 100 * MS);
     for _ in 0..20 {
         paused.round();
@@ -117,7 +145,9 @@ fn a_pause_halves_the_window_and_shifts_the_epoch() {
     halved.rounds(3);
     assert_eq!(segments(&halved.controller), 80.0);
     halved.now += MS * 1000;
-    halved.controller.on_idle(&idle(halved.now, MS * 1000, 600 * MS));
+    halved
+        .controller
+        .on_idle(&idle(halved.now, MS * 1000, 600 * MS));
     assert_eq!(segments(&halved.controller), 40.0);
 }
 
@@ -125,7 +155,10 @@ fn a_pause_halves_the_window_and_shifts_the_epoch() {
 fn acknowledgements_of_part_packets_add_up() {
     let mut cubic = CubicLinux::new(&config(10));
     for _ in 0..4 {
-        cubic.on_ack(&Ack { acked: Bytes::new(500), ..ack(NOW, 40 * MS) });
+        cubic.on_ack(&Ack {
+            acked: Bytes::new(500),
+            ..ack(NOW, 40 * MS)
+        });
     }
     assert_eq!(segments(&cubic), 12.0);
 }

@@ -36,7 +36,10 @@ fn without_marks_the_share_falls_by_a_sixteenth_per_window() {
 fn the_first_mark_halves_and_a_tenth_costs_four_of_a_hundred() {
     let mut first = Dctcp::new(&config(100));
     first.on_congestion(&signal(NOW, Signal::Ce));
-    assert_eq!((segments(&first), first.verdict().ssthresh), (50.0, MSS * 50));
+    assert_eq!(
+        (segments(&first), first.verdict().ssthresh),
+        (50.0, MSS * 50)
+    );
 
     // 38 windows without a mark: from 1024 down to just above a tenth.
     let mut flow = settled(100, 0);
@@ -47,13 +50,16 @@ fn the_first_mark_halves_and_a_tenth_costs_four_of_a_hundred() {
     let share = (alpha(&flow.controller) * 1024.0) as u64;
     assert!((95..=105).contains(&share), "{share}");
     flow.signal(Signal::Ce);
-    assert_eq!(window.floor() - segments(&flow.controller).floor(), (window as u64 * share / 2048) as f64);
+    assert_eq!(
+        window.floor() - segments(&flow.controller).floor(),
+        (window as u64 * share / 2048) as f64
+    );
 }
 
 #[test]
 fn at_a_steady_share_it_settles_at_the_law_of_the_rfc() {
-    // One mark in every window, as a shallow step threshold gives: the share of marks tends to 1 / window, and the window
-    // loses half a segment of every segment it wins.
+    // One mark in every window, as a shallow step threshold gives: the share of marks tends to 1 /
+    // window, and the window loses half a segment of every segment it wins.
     let mut flow = settled(50, 0);
     for _ in 0..200 {
         let end = flow.now;
@@ -63,7 +69,10 @@ fn at_a_steady_share_it_settles_at_the_law_of_the_rfc() {
     let share = alpha(&flow.controller);
     let window = segments(&flow.controller);
     // What a round wins, one segment, is what it loses: alpha × window / 2.
-    assert!((share * window / 2.0 - 1.0).abs() < 1.0, "{share} of {window}");
+    assert!(
+        (share * window / 2.0 - 1.0).abs() < 1.0,
+        "{share} of {window}"
+    );
 }
 
 #[test]
@@ -82,7 +91,11 @@ fn a_loss_while_a_mark_is_answered_still_halves_and_only_once() {
     let mut flow = settled(100, 60);
     flow.signal(Signal::Ce);
     let window = segments(&flow.controller);
-    let lossy = Ack { phase: Phase::Cwr, lost: MSS, ..ack(flow.now, MS) };
+    let lossy = Ack {
+        phase: Phase::Cwr,
+        lost: MSS,
+        ..ack(flow.now, MS)
+    };
     flow.controller.on_ack(&lossy);
     assert_eq!(segments(&flow.controller), window / 2.0);
     flow.controller.on_ack(&lossy);
@@ -98,7 +111,11 @@ fn without_marks_it_is_reno() {
         dctcp.round();
         reno.round();
         if i % 7 == 0 {
-            let signal = if i % 3 == 0 { Signal::Timeout } else { Signal::Loss };
+            let signal = if i % 3 == 0 {
+                Signal::Timeout
+            } else {
+                Signal::Loss
+            };
             dctcp.signal(signal);
             reno.signal(signal);
         }
@@ -111,6 +128,13 @@ fn it_wants_exact_echoes_and_prr() {
     assert_eq!((dctcp.ecn(), dctcp.recovery()), (Ecn::Dctcp, Recovery::Prr));
     assert_eq!(Reno::new(&config(10)).ecn(), Ecn::Classic);
     let mut unmarked = dctcp;
-    unmarked.on_ack(&Ack { marked: Bytes::MAX, ..ack(NOW, MS) });
-    assert_eq!(alpha(&unmarked), 1.0, "more marked than acknowledged is all of it");
+    unmarked.on_ack(&Ack {
+        marked: Bytes::MAX,
+        ..ack(NOW, MS)
+    });
+    assert_eq!(
+        alpha(&unmarked),
+        1.0,
+        "more marked than acknowledged is all of it"
+    );
 }

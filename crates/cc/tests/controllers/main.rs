@@ -1,4 +1,5 @@
-//! The controllers as a transport meets them: worked numbers, average windows, and what must hold under any events.
+//! The controllers as a transport meets them: worked numbers, average windows, and what must hold
+//! under any events.
 
 mod bbr;
 mod bbr3;

@@ -1,4 +1,5 @@
-//! One sender over one bottleneck, segment by segment: paced departures, a tail-drop queue, an acknowledgement per segment.
+//! One sender over one bottleneck, segment by segment: paced departures, a tail-drop queue, an
+//! acknowledgement per segment.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -78,11 +79,14 @@ impl<C: Controller> Path<C> {
     pub(crate) fn run(&mut self, time: Duration, mut watch: impl FnMut(&Self, &Ack)) {
         let end = self.now + time;
         loop {
-            let room = self.in_flight == Bytes::ZERO || self.in_flight + MSS <= self.controller.verdict().cwnd;
+            let room = self.in_flight == Bytes::ZERO
+                || self.in_flight + MSS <= self.controller.verdict().cwnd;
             let departs = (room && self.ready > 0).then(|| self.may_depart.max(self.now));
             let returns = self.flight.front().map(|segment| segment.returns);
             match (departs, returns) {
-                (Some(departs), returns) if departs < end && returns.is_none_or(|returns| departs < returns) => {
+                (Some(departs), returns)
+                    if departs < end && returns.is_none_or(|returns| departs < returns) =>
+                {
                     self.now = departs;
                     self.send();
                 }
@@ -100,23 +104,32 @@ impl<C: Controller> Path<C> {
 
     fn send(&mut self) {
         if let Some(since) = self.idle_since.take() {
-            let pause = crate::support::idle(self.now, self.now - since, Duration::from_millis(300));
+            let pause =
+                crate::support::idle(self.now, self.now - since, Duration::from_millis(300));
             self.controller.on_idle(&pause);
         }
         let verdict = self.controller.verdict();
         self.ready -= 1;
         self.sent += 1;
         self.in_flight += MSS;
-        let sent = self.sampler.on_send(self.now, self.in_flight, self.flight.is_empty());
+        let sent = self
+            .sampler
+            .on_send(self.now, self.in_flight, self.flight.is_empty());
         self.may_depart = self.now.max(self.may_depart) + MSS / verdict.pacing_rate;
         let queued = self.rate * (self.link_free - self.now);
-        let lost = queued + MSS > self.buffer || (self.lose_every > 0 && self.sent.is_multiple_of(self.lose_every));
+        let lost = queued + MSS > self.buffer
+            || (self.lose_every > 0 && self.sent.is_multiple_of(self.lose_every));
         if !lost {
             self.queue_peak = self.queue_peak.max(queued);
             self.link_free = self.link_free.max(self.now) + MSS / self.rate;
         }
         let returns = self.link_free.max(self.now) + self.rtt;
-        self.flight.push_back(Segment { number: self.sent, sent, returns, lost });
+        self.flight.push_back(Segment {
+            number: self.sent,
+            sent,
+            returns,
+            lost,
+        });
         if self.ready == 0 {
             self.sampler.mark_app_limited(self.in_flight);
         }
@@ -134,8 +147,16 @@ impl<C: Controller> Path<C> {
             self.phase = Phase::Open;
         }
         let rtt = self.now - segment.sent.sent_at;
-        self.min_rtt = if self.min_rtt.is_zero() { rtt } else { self.min_rtt.min(rtt) };
-        self.srtt = if self.srtt.is_zero() { rtt } else { (self.srtt * 7 + rtt) / 8 };
+        self.min_rtt = if self.min_rtt.is_zero() {
+            rtt
+        } else {
+            self.min_rtt.min(rtt)
+        };
+        self.srtt = if self.srtt.is_zero() {
+            rtt
+        } else {
+            (self.srtt * 7 + rtt) / 8
+        };
         self.sampler.on_delivered(&segment.sent, MSS, self.now);
         let rate = self.sampler.on_ack(self.now, self.min_rtt);
         let ack = Ack {
@@ -159,14 +180,26 @@ impl<C: Controller> Path<C> {
 
     fn lose(&mut self, segment: &Segment) {
         self.lost += MSS;
-        self.controller.on_lost(&self.sampler.on_lost(&segment.sent, MSS, self.now));
+        self.controller
+            .on_lost(&self.sampler.on_lost(&segment.sent, MSS, self.now));
         let timeout = self.flight.is_empty();
         if self.phase == Phase::Open || timeout {
-            let kind = if timeout { Signal::Timeout } else { Signal::Loss };
-            self.phase = if timeout { Phase::Loss } else { Phase::Recovery };
+            let kind = if timeout {
+                Signal::Timeout
+            } else {
+                Signal::Loss
+            };
+            self.phase = if timeout {
+                Phase::Loss
+            } else {
+                Phase::Recovery
+            };
             self.recovered_by = self.sent + 1;
             let in_flight = self.in_flight;
-            self.controller.on_congestion(&tautline_cc::Congestion { in_flight, ..signal(self.now, kind) });
+            self.controller.on_congestion(&tautline_cc::Congestion {
+                in_flight,
+                ..signal(self.now, kind)
+            });
         }
     }
 }

@@ -26,10 +26,17 @@ fn the_share_stands_at_one_until_the_first_mark_which_halves() {
     flow.rounds(10);
     assert_eq!(alpha(&flow.controller), 1.0);
     let window = segments(&flow.controller);
-    flow.controller.on_ack(&Ack { marked: MSS, ..ack(flow.now, flow.rtt) });
+    flow.controller.on_ack(&Ack {
+        marked: MSS,
+        ..ack(flow.now, flow.rtt)
+    });
     assert!((segments(&flow.controller) - window / 2.0).abs() < 0.002);
     flow.rounds(100);
-    assert!(alpha(&flow.controller) < 0.003, "{}", alpha(&flow.controller));
+    assert!(
+        alpha(&flow.controller) < 0.003,
+        "{}",
+        alpha(&flow.controller)
+    );
 }
 
 #[test]
@@ -38,20 +45,31 @@ fn one_reduction_per_round_trip_and_growth_goes_on_meanwhile() {
     flow.rounds(2);
     let before = segments(&flow.controller);
     flow.marked_round(10);
-    // Ten marks: one half. The other ninety acknowledgements opened it by 90 of the 51 or so it then had.
+    // Ten marks: one half. The other ninety acknowledgements opened it by 90 of the 51 or so it
+    // then had.
     let after = segments(&flow.controller);
-    assert!((after - before / 2.0 - 1.8).abs() < 0.2, "{before} → {after}");
+    assert!(
+        (after - before / 2.0 - 1.8).abs() < 0.2,
+        "{before} → {after}"
+    );
 }
 
 #[test]
 fn marked_bytes_do_not_open_the_window() {
     let mut flow = avoiding(100, 40 * MS);
     flow.rounds(1);
-    flow.controller.on_ack(&Ack { marked: MSS, ..ack(flow.now, flow.rtt) });
+    flow.controller.on_ack(&Ack {
+        marked: MSS,
+        ..ack(flow.now, flow.rtt)
+    });
     let after = flow.controller.verdict().cwnd;
     let in_flight = MSS * 50;
     for _ in 0..20 {
-        flow.controller.on_ack(&Ack { marked: MSS, in_flight, ..ack(flow.now, flow.rtt) });
+        flow.controller.on_ack(&Ack {
+            marked: MSS,
+            in_flight,
+            ..ack(flow.now, flow.rtt)
+        });
     }
     assert_eq!(flow.controller.verdict().cwnd, after);
 }
@@ -59,11 +77,18 @@ fn marked_bytes_do_not_open_the_window() {
 #[test]
 fn growth_does_not_stop_while_the_transport_answers_a_mark() {
     let mut prague = avoiding(10, 40 * MS).controller;
-    assert_eq!(prague.recovery(), Recovery::Prr, "the loss that made this window");
+    assert_eq!(
+        prague.recovery(),
+        Recovery::Prr,
+        "the loss that made this window"
+    );
     prague.on_ack(&ack(NOW, 40 * MS));
     assert_eq!(prague.recovery(), Recovery::Controller);
     let before = prague.verdict().cwnd;
-    prague.on_ack(&Ack { phase: Phase::Cwr, ..ack(NOW, 40 * MS) });
+    prague.on_ack(&Ack {
+        phase: Phase::Cwr,
+        ..ack(NOW, 40 * MS)
+    });
     assert!(prague.verdict().cwnd > before);
 }
 
@@ -80,10 +105,16 @@ fn young_it_grows_by_a_segment_per_round_trip_and_old_as_if_the_path_were_25_ms_
     assert_eq!(flow.controller.model().state, "rtt-independent");
     // (5 / 25)²
     let old = growth(&mut flow, 200);
-    assert!((old / 0.04 - 1.0).abs() < 0.05, "{old} segments per round trip");
+    assert!(
+        (old / 0.04 - 1.0).abs() < 0.05,
+        "{old} segments per round trip"
+    );
     // A segment per 25 ms and 25 ms: the same per second as a path of 25 ms has.
     flow.rtt = 50 * MS;
-    assert!((growth(&mut flow, 20) - 1.0).abs() < 0.05, "a long path stays what it is");
+    assert!(
+        (growth(&mut flow, 20) - 1.0).abs() < 0.05,
+        "a long path stays what it is"
+    );
 }
 
 #[test]
@@ -94,7 +125,11 @@ fn old_it_yields_once_per_25_ms() {
         let mut cuts = 0;
         for _ in 0..50 {
             let before = segments(&flow.controller);
-            flow.controller.on_ack(&Ack { marked: MSS, in_flight: MSS, ..ack(flow.now, flow.rtt) });
+            flow.controller.on_ack(&Ack {
+                marked: MSS,
+                in_flight: MSS,
+                ..ack(flow.now, flow.rtt)
+            });
             cuts += u32::from(segments(&flow.controller) < before);
             flow.round();
         }
@@ -110,12 +145,22 @@ fn it_is_paced_without_surplus_and_without_bursts() {
     let mut flow = avoiding(1000, 40 * MS);
     flow.controller.on_ack(&ack(flow.now, flow.rtt));
     let verdict = flow.controller.verdict();
-    assert_eq!(verdict.pacing_rate, Rate::from_amount(verdict.cwnd, flow.rtt));
-    assert!(verdict.burst <= verdict.pacing_rate * Duration::from_micros(250), "{verdict:?}");
+    assert_eq!(
+        verdict.pacing_rate,
+        Rate::from_amount(verdict.cwnd, flow.rtt)
+    );
+    assert!(
+        verdict.burst <= verdict.pacing_rate * Duration::from_micros(250),
+        "{verdict:?}"
+    );
     let mut young = Prague::new(&config(10));
     young.on_ack(&ack(NOW, 40 * MS));
     let verdict = young.verdict();
-    assert_eq!(verdict.pacing_rate, Rate::from_amount(verdict.cwnd * 2, 40 * MS), "slow start may double");
+    assert_eq!(
+        verdict.pacing_rate,
+        Rate::from_amount(verdict.cwnd * 2, 40 * MS),
+        "slow start may double"
+    );
     assert_eq!(verdict.burst, MSS, "less than a segment is a segment");
 }
 
@@ -136,9 +181,17 @@ fn the_share_has_twenty_bits() {
 fn a_loss_halves_also_while_marks_are_answered() {
     let mut flow = avoiding(100, 40 * MS);
     flow.rounds(1);
-    flow.controller.on_ack(&Ack { marked: MSS, ..ack(flow.now, flow.rtt) });
+    flow.controller.on_ack(&Ack {
+        marked: MSS,
+        ..ack(flow.now, flow.rtt)
+    });
     let window = segments(&flow.controller);
-    let lossy = Ack { phase: Phase::Cwr, lost: MSS, in_flight: MSS, ..ack(flow.now, flow.rtt) };
+    let lossy = Ack {
+        phase: Phase::Cwr,
+        lost: MSS,
+        in_flight: MSS,
+        ..ack(flow.now, flow.rtt)
+    };
     flow.controller.on_ack(&lossy);
     flow.controller.on_ack(&lossy);
     assert_eq!(segments(&flow.controller), window / 2.0);
@@ -149,6 +202,9 @@ fn a_loss_halves_also_while_marks_are_answered() {
 fn a_signal_without_amounts_is_answered_by_the_next_acknowledgement() {
     let mut prague = Prague::new(&config(20));
     prague.on_congestion(&signal(NOW, Signal::Ce));
-    prague.on_ack(&Ack { acked: Bytes::ZERO, ..ack(NOW, 40 * MS) });
+    prague.on_ack(&Ack {
+        acked: Bytes::ZERO,
+        ..ack(NOW, 40 * MS)
+    });
     assert_eq!((segments(&prague), prague.ecn()), (10.0, Ecn::L4s));
 }

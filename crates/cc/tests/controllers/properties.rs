@@ -5,7 +5,9 @@ use std::time::Duration;
 use crate::support::MSS;
 use proptest::prelude::*;
 use tautline_base::{Bytes, Instant, Rate};
-use tautline_cc::{Ack, Algorithm, Config, Congestion, Controller, Idle, Loss, Phase, RateSample, Sampler, Signal};
+use tautline_cc::{
+    Ack, Algorithm, Config, Congestion, Controller, Idle, Loss, Phase, RateSample, Sampler, Signal,
+};
 
 /// What accompanies an acknowledgement, as absurd as the rest.
 #[derive(Clone, Debug)]
@@ -49,7 +51,13 @@ enum Event {
 
 /// Microseconds from nothing to 100 s and beyond.
 fn rtt() -> impl Strategy<Value = u64> {
-    prop_oneof![Just(0), Just(1), 1..1_000_000_u64, Just(100_000_000), Just(u64::MAX / 1_000)]
+    prop_oneof![
+        Just(0),
+        Just(1),
+        1..1_000_000_u64,
+        Just(100_000_000),
+        Just(u64::MAX / 1_000)
+    ]
 }
 
 fn sample() -> impl Strategy<Value = Sample> {
@@ -57,16 +65,37 @@ fn sample() -> impl Strategy<Value = Sample> {
     let amounts = (amount(), amount(), rtt(), amount(), amount(), rtt());
     (amounts, any::<bool>(), any::<bool>()).prop_map(|(amounts, app_limited, delayed)| {
         let (delivered, prior_delivered, interval, lost, marked, departs_in) = amounts;
-        Sample { delivered, prior_delivered, interval, lost, marked, app_limited, delayed, departs_in }
+        Sample {
+            delivered,
+            prior_delivered,
+            interval,
+            lost,
+            marked,
+            app_limited,
+            delayed,
+            departs_in,
+        }
     })
 }
 
 fn event() -> impl Strategy<Value = Event> {
     let amount = || prop_oneof![8 => 0..200_000_u64, 1 => Just(1_448_000_000), 1 => any::<u64>()];
-    let phases = [(7, Phase::Open), (1, Phase::Cwr), (1, Phase::Recovery), (1, Phase::Loss)];
-    let phase = prop::strategy::Union::new_weighted(phases.map(|(weight, phase)| (weight, Just(phase))).to_vec());
+    let phases = [
+        (7, Phase::Open),
+        (1, Phase::Cwr),
+        (1, Phase::Recovery),
+        (1, Phase::Loss),
+    ];
+    let phase = prop::strategy::Union::new_weighted(
+        phases.map(|(weight, phase)| (weight, Just(phase))).to_vec(),
+    );
     let flags = (any::<bool>(), any::<bool>(), phase, sample());
-    let signal = prop_oneof![Just(Signal::Loss), Just(Signal::Timeout), Just(Signal::Ce), Just(Signal::LocalDrop)];
+    let signal = prop_oneof![
+        Just(Signal::Loss),
+        Just(Signal::Timeout),
+        Just(Signal::Ce),
+        Just(Signal::LocalDrop)
+    ];
     prop_oneof![
         10 => (amount(), amount(), prop::option::of(rtt()), flags).prop_map(|(acked, in_flight, rtt, flags)| {
             let (cwnd_limited, round_start, phase, sample) = flags;
@@ -84,9 +113,20 @@ fn event() -> impl Strategy<Value = Event> {
 /// Applies `event`; the acknowledgement, if it was one.
 fn apply(controller: &mut dyn Controller, event: &Event, now: &mut Instant) -> Option<Ack> {
     match *event {
-        Event::Ack { acked, in_flight, rtt, cwnd_limited, round_start, phase, ref sample } => {
+        Event::Ack {
+            acked,
+            in_flight,
+            rtt,
+            cwnd_limited,
+            round_start,
+            phase,
+            ref sample,
+        } => {
             let rtt = rtt.map(Duration::from_micros);
-            let (delivered, interval) = (Bytes::new(sample.delivered), Duration::from_micros(sample.interval));
+            let (delivered, interval) = (
+                Bytes::new(sample.delivered),
+                Duration::from_micros(sample.interval),
+            );
             let ack = Ack {
                 acked: Bytes::new(acked),
                 lost: Bytes::new(sample.lost),
@@ -116,7 +156,11 @@ fn apply(controller: &mut dyn Controller, event: &Event, now: &mut Instant) -> O
             controller.on_ack(&ack);
             return Some(ack);
         }
-        Event::Lost { bytes, sent_in_flight, lost_since } => controller.on_lost(&Loss {
+        Event::Lost {
+            bytes,
+            sent_in_flight,
+            lost_since,
+        } => controller.on_lost(&Loss {
             now: *now,
             bytes: Bytes::new(bytes),
             sent_in_flight: Bytes::new(sent_in_flight),
@@ -125,7 +169,11 @@ fn apply(controller: &mut dyn Controller, event: &Event, now: &mut Instant) -> O
             app_limited: bytes % 5 == 0,
         }),
         Event::Congestion { signal, in_flight } => {
-            controller.on_congestion(&Congestion { now: *now, signal, in_flight: Bytes::new(in_flight) });
+            controller.on_congestion(&Congestion {
+                now: *now,
+                signal,
+                in_flight: Bytes::new(in_flight),
+            });
         }
         Event::Undo => controller.on_undo(*now),
         Event::Idle(micros) => controller.on_idle(&Idle {
@@ -134,7 +182,9 @@ fn apply(controller: &mut dyn Controller, event: &Event, now: &mut Instant) -> O
             rto: Duration::from_millis(300),
             app_limited: micros % 2 == 0,
         }),
-        Event::Clock(step) => *now = Instant::from_nanos(now.as_nanos().saturating_add_signed(step)),
+        Event::Clock(step) => {
+            *now = Instant::from_nanos(now.as_nanos().saturating_add_signed(step))
+        }
     }
     None
 }
@@ -188,7 +238,8 @@ proptest! {
                 // One that counts packets carries the rest of the last one.
                 let carried = if algorithm == Algorithm::CubicLinux { MSS } else { Bytes::ZERO };
                 prop_assert!(growth <= (ack.acked + carried).max(MSS), "{growth} for {}", ack.acked);
-                // Prague answers marks itself, and they do not stop its growth. Both answer losses while marks are answered.
+                // Prague answers marks itself, and they do not stop its growth. Both answer losses
+                // while marks are answered.
                 let marked = algorithm == Algorithm::Prague || algorithm == Algorithm::Dctcp && ack.phase == Phase::Cwr;
                 prop_assert!(marked || controller.verdict().cwnd >= before, "an acknowledgement closed the window");
                 let recovering = recovering && !(algorithm == Algorithm::Prague && ack.phase == Phase::Cwr);

@@ -1,5 +1,5 @@
-//! CUBIC against RFC 9438 computed apart from the implementation: the equations of §4.2 to §4.7 as the document writes them,
-//! per acknowledged segment, in real numbers.
+//! CUBIC against RFC 9438 computed apart from the implementation: the equations of §4.2 to §4.7 as
+//! the document writes them, per acknowledged segment, in real numbers.
 
 use std::time::Duration;
 
@@ -21,11 +21,22 @@ struct Reference {
 
 impl Reference {
     fn new(cwnd: f64) -> Self {
-        Self { cwnd, cwnd_prior: 0.0, w_max: 0.0, w_est: 0.0, k: 0.0, t: 0.0 }
+        Self {
+            cwnd,
+            cwnd_prior: 0.0,
+            w_max: 0.0,
+            w_est: 0.0,
+            k: 0.0,
+            t: 0.0,
+        }
     }
 
     fn lose(&mut self) {
-        self.w_max = if self.cwnd < self.w_max { self.cwnd * (1.0 + BETA) / 2.0 } else { self.cwnd };
+        self.w_max = if self.cwnd < self.w_max {
+            self.cwnd * (1.0 + BETA) / 2.0
+        } else {
+            self.cwnd
+        };
         self.cwnd_prior = self.cwnd;
         self.cwnd *= BETA;
         self.k = ((self.w_max - self.cwnd) / C).cbrt();
@@ -41,7 +52,11 @@ impl Reference {
     fn ack(&mut self, gap: f64, rtt: f64, first: bool) {
         // The epoch begins with its first acknowledgement.
         self.t += if first { 0.0 } else { gap };
-        let alpha = if self.w_est >= self.cwnd_prior { 1.0 } else { 3.0 * (1.0 - BETA) / (1.0 + BETA) };
+        let alpha = if self.w_est >= self.cwnd_prior {
+            1.0
+        } else {
+            3.0 * (1.0 - BETA) / (1.0 + BETA)
+        };
         self.w_est += alpha / self.cwnd;
         if self.w_cubic(self.t) < self.w_est {
             self.cwnd = self.cwnd.max(self.w_est);
@@ -52,8 +67,8 @@ impl Reference {
     }
 }
 
-/// Both from `start` segments over a path of `rtt`, losing when the window passes one of `losses` in turn. The largest relative
-/// distance of the two at the end of any round.
+/// Both from `start` segments over a path of `rtt`, losing when the window passes one of `losses`
+/// in turn. The largest relative distance of the two at the end of any round.
 fn deviation(start: u64, rtt: Duration, losses: &[f64], rounds: u32) -> f64 {
     let mut flow = Flow::new(Cubic::new(&config(start)), rtt);
     let mut reference = Reference::new(start as f64);
@@ -76,7 +91,11 @@ fn deviation(start: u64, rtt: Duration, losses: &[f64], rounds: u32) -> f64 {
             (next, first) = (losses.next(), true);
         }
     }
-    assert!(next.is_none(), "{} segments are too few for the losses", segments(&flow.controller));
+    assert!(
+        next.is_none(),
+        "{} segments are too few for the losses",
+        segments(&flow.controller)
+    );
     worst
 }
 
@@ -96,7 +115,11 @@ fn every_region_is_within_two_percent_of_the_documents_equations() {
     ];
     for (start, rtt, losses, rounds) in cases {
         let worst = deviation(start, rtt, losses, rounds);
-        assert!(worst < 0.02, "from {start} segments over {rtt:?}: off by {:.2} %", 100.0 * worst);
+        assert!(
+            worst < 0.02,
+            "from {start} segments over {rtt:?}: off by {:.2} %",
+            100.0 * worst
+        );
     }
 }
 
@@ -106,14 +129,22 @@ fn the_reference_follows_the_worked_curve() {
     let mut reference = Reference::new(100.0);
     reference.lose();
     assert!((reference.k - 4.2172).abs() < 1e-4);
-    for (t, window) in [(0.0, 70.0), (1.0, 86.68), (2.0, 95.64), (3.0, 99.28), (8.0, 121.65), (10.0, 177.4)] {
+    for (t, window) in [
+        (0.0, 70.0),
+        (1.0, 86.68),
+        (2.0, 95.64),
+        (3.0, 99.28),
+        (8.0, 121.65),
+        (10.0, 177.4),
+    ] {
         assert!((reference.w_cubic(t) - window).abs() < 0.05, "W({t})");
     }
 }
 
 #[test]
 fn in_renos_region_alpha_becomes_one_at_the_window_before_the_cut_not_at_the_plateau() {
-    // After fast convergence the plateau is below the old window; the estimate must not speed up there.
+    // After fast convergence the plateau is below the old window; the estimate must not speed up
+    // there.
     let mut flow = Flow::new(Cubic::new(&config(100)), Duration::from_millis(1));
     flow.lose();
     while segments(&flow.controller) < 90.0 {
@@ -129,9 +160,15 @@ fn in_renos_region_alpha_becomes_one_at_the_window_before_the_cut_not_at_the_pla
     }
     // 9/17 of a segment per round all the way, past the plateau at 0.85 of the old window.
     let expected = (prior - start) * 17.0 / 9.0;
-    assert!((f64::from(rounds_below) / expected - 1.0).abs() < 0.05, "{rounds_below} rounds and not {expected}");
+    assert!(
+        (f64::from(rounds_below) / expected - 1.0).abs() < 0.05,
+        "{rounds_below} rounds and not {expected}"
+    );
     flow.rounds(40);
     let above = (segments(&flow.controller) - prior) / 40.0;
-    assert!((above - 1.0).abs() < 0.06, "{above} segments per round above it");
+    assert!(
+        (above - 1.0).abs() < 0.06,
+        "{above} segments per round above it"
+    );
     assert!(flow.controller.verdict().ssthresh < MSS * 100);
 }

@@ -19,7 +19,10 @@ fn avoiding(segments: u64) -> Reno {
 #[test]
 fn a_loss_halves_the_window() {
     let reno = avoiding(10);
-    assert_eq!((reno.verdict().cwnd, reno.verdict().ssthresh), (MSS * 10, MSS * 10));
+    assert_eq!(
+        (reno.verdict().cwnd, reno.verdict().ssthresh),
+        (MSS * 10, MSS * 10)
+    );
 }
 
 #[test]
@@ -43,7 +46,10 @@ fn slow_start_doubles_per_round_trip_whatever_the_acknowledgements_cover() {
     for stretch in [1, 2, 10] {
         let mut reno = Reno::new(&config(10));
         for _ in 0..10 / stretch {
-            reno.on_ack(&Ack { acked: MSS * stretch, ..ack(NOW, RTT) });
+            reno.on_ack(&Ack {
+                acked: MSS * stretch,
+                ..ack(NOW, RTT)
+            });
         }
         assert_eq!(segments(&reno), 20.0, "acknowledgements of {stretch}");
     }
@@ -52,14 +58,20 @@ fn slow_start_doubles_per_round_trip_whatever_the_acknowledgements_cover() {
 #[test]
 fn a_window_that_does_not_limit_the_sender_does_not_grow() {
     let mut reno = Reno::new(&config(10));
-    reno.on_ack(&Ack { cwnd_limited: false, ..ack(NOW, RTT) });
+    reno.on_ack(&Ack {
+        cwnd_limited: false,
+        ..ack(NOW, RTT)
+    });
     assert_eq!(segments(&reno), 10.0);
 }
 
 #[test]
 fn recovery_holds_the_window_and_a_timeout_reopens_it() {
     let mut reno = avoiding(10);
-    let recovering = Ack { phase: Phase::Recovery, ..ack(NOW, RTT) };
+    let recovering = Ack {
+        phase: Phase::Recovery,
+        ..ack(NOW, RTT)
+    };
     for _ in 0..50 {
         reno.on_ack(&recovering);
     }
@@ -91,12 +103,20 @@ fn a_repeated_timeout_holds_the_threshold() {
     }
     assert_eq!(reno.verdict().ssthresh, MSS * 20);
     reno.on_undo(NOW);
-    assert_eq!((segments(&reno), reno.verdict().ssthresh), (40.0, Bytes::MAX), "undo goes back before the first");
+    assert_eq!(
+        (segments(&reno), reno.verdict().ssthresh),
+        (40.0, Bytes::MAX),
+        "undo goes back before the first"
+    );
 }
 
 #[test]
 fn a_spurious_loss_is_undone_and_a_mark_is_not() {
-    for (kind, after_undo) in [(Signal::Loss, 20.0), (Signal::Ce, 10.0), (Signal::LocalDrop, 10.0)] {
+    for (kind, after_undo) in [
+        (Signal::Loss, 20.0),
+        (Signal::Ce, 10.0),
+        (Signal::LocalDrop, 10.0),
+    ] {
         let mut reno = Reno::new(&config(20));
         reno.on_congestion(&signal(NOW, kind));
         reno.on_undo(NOW);
@@ -106,11 +126,18 @@ fn a_spurious_loss_is_undone_and_a_mark_is_not() {
 
 #[test]
 fn with_abe_a_mark_in_congestion_avoidance_leaves_four_fifths() {
-    for (abe, kind, left) in [(true, Signal::Ce, 16.0), (true, Signal::Loss, 10.0), (false, Signal::Ce, 10.0)] {
+    for (abe, kind, left) in [
+        (true, Signal::Ce, 16.0),
+        (true, Signal::Loss, 10.0),
+        (false, Signal::Ce, 10.0),
+    ] {
         let mut reno = Reno::new(&Config { abe, ..config(40) });
         reno.on_congestion(&signal(NOW, kind));
         assert_eq!(segments(&reno), 20.0, "slow start is cut in full");
-        reno.on_ack(&Ack { acked: Bytes::ZERO, ..ack(NOW, RTT) });
+        reno.on_ack(&Ack {
+            acked: Bytes::ZERO,
+            ..ack(NOW, RTT)
+        });
         reno.on_congestion(&signal(NOW, kind));
         assert_eq!(segments(&reno), left, "{kind:?}, ABE {abe}");
     }
@@ -122,6 +149,9 @@ fn the_average_window_follows_the_square_root_law() {
     for period in [1_000, 10_000] {
         let average = average_window(Flow::new(Reno::new(&config(10)), RTT), period);
         let law = (1.5 * period as f64).sqrt();
-        assert!((average / law - 1.0).abs() < 0.05, "p = 1/{period}: {average} and not {law}");
+        assert!(
+            (average / law - 1.0).abs() < 0.05,
+            "p = 1/{period}: {average} and not {law}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! A path without queue: whole windows are sent and acknowledged segment by segment, one round trip per round.
+//! A path without queue: whole windows are sent and acknowledged segment by segment, one round trip
+//! per round.
 
 use std::time::Duration;
 
@@ -9,7 +10,10 @@ pub(crate) const MSS: Bytes = Bytes::new(1000);
 
 /// A configuration with an initial window of `segments`.
 pub(crate) fn config(segments: u64) -> Config {
-    Config { initial_window: MSS * segments, ..Config::new(MSS) }
+    Config {
+        initial_window: MSS * segments,
+        ..Config::new(MSS)
+    }
 }
 
 /// An acknowledgement of one segment by a sender that the window limits.
@@ -36,7 +40,11 @@ pub(crate) fn ack(now: Instant, rtt: Duration) -> Ack {
 
 /// A congestion signal at `now`, with nothing in flight.
 pub(crate) fn signal(now: Instant, signal: Signal) -> Congestion {
-    Congestion { now, signal, in_flight: Bytes::ZERO }
+    Congestion {
+        now,
+        signal,
+        in_flight: Bytes::ZERO,
+    }
 }
 
 /// The window in segments.
@@ -54,10 +62,16 @@ pub(crate) struct Flow<C> {
 
 impl<C: Controller> Flow<C> {
     pub(crate) fn new(controller: C, rtt: Duration) -> Self {
-        Self { controller, now: Instant::from_secs(1000), rtt, delivered: Bytes::ZERO }
+        Self {
+            controller,
+            now: Instant::from_secs(1000),
+            rtt,
+            delivered: Bytes::ZERO,
+        }
     }
 
-    /// Sends one window; its acknowledgements come evenly spread over the following round trip. Returns the segments sent.
+    /// Sends one window; its acknowledgements come evenly spread over the following round trip.
+    /// Returns the segments sent.
     pub(crate) fn round(&mut self) -> u64 {
         self.marked_round(0)
     }
@@ -72,7 +86,13 @@ impl<C: Controller> Flow<C> {
             self.delivered += MSS;
             let (delivered, in_flight) = (self.delivered, MSS * (sent - 1));
             let marked = if i < marked { MSS } else { Bytes::ZERO };
-            self.controller.on_ack(&Ack { round_start: i == 0, delivered, in_flight, marked, ..ack(self.now, self.rtt) });
+            self.controller.on_ack(&Ack {
+                round_start: i == 0,
+                delivered,
+                in_flight,
+                marked,
+                ..ack(self.now, self.rtt)
+            });
         }
         self.now = end;
         sent
@@ -94,7 +114,8 @@ impl<C: Controller> Flow<C> {
     }
 }
 
-/// The mean window in segments when one segment in every `period` is lost, after the first thirty losses: the cycle settles slowly.
+/// The mean window in segments when one segment in every `period` is lost, after the first thirty
+/// losses: the cycle settles slowly.
 pub(crate) fn average_window(mut flow: Flow<impl Controller>, period: u64) -> f64 {
     let (mut since_loss, mut losses, mut sum, mut rounds) = (0, 0, 0.0, 0);
     while losses < 50 {
@@ -114,5 +135,10 @@ pub(crate) fn average_window(mut flow: Flow<impl Controller>, period: u64) -> f6
 
 /// Transmission begins again at `now` after `pause`, with a retransmission timeout of `rto`.
 pub(crate) fn idle(now: Instant, pause: Duration, rto: Duration) -> Idle {
-    Idle { now, idle: pause, rto, app_limited: true }
+    Idle {
+        now,
+        idle: pause,
+        rto,
+        app_limited: true,
+    }
 }

@@ -33,24 +33,40 @@ impl Compare {
     pub(super) fn compare(&self) -> Result<Ended, Failure> {
         match (read(&self.one)?, read(&self.other)?) {
             (Held::Rows(ones), Held::Rows(others)) => {
-                // Two rows may be of different worlds; in directories each is compared with its like.
+                // Two rows may be of different worlds; in directories each is compared with its
+                // like.
                 let single = ones.len() == 1 && others.len() == 1;
                 let like = |one: &RowResult, other: &RowResult| {
                     one.scenario == other.scenario && (single || one.path == other.path)
                 };
-                let pairs = ones.iter().filter_map(|one| Some((one, others.iter().find(|other| like(one, other))?)));
+                let pairs = ones
+                    .iter()
+                    .filter_map(|one| Some((one, others.iter().find(|other| like(one, other))?)));
                 let compared = pairs.map(|(one, other)| self.rows(one, other)).count();
                 if compared == 0 {
                     return Err("they have no row in common".into());
                 }
             }
             (Held::Cell(one_row, one), Held::Cell(other_row, other)) => {
-                say!("{} {one}  against  {} {other}", one_row.scenario, other_row.scenario);
+                say!(
+                    "{} {one}  against  {} {other}",
+                    one_row.scenario,
+                    other_row.scenario
+                );
                 let mut table = head(0);
-                self.cell(&mut table, &[], self.names(&one_row), find(&one_row, &one), find(&other_row, &other));
+                self.cell(
+                    &mut table,
+                    &[],
+                    self.names(&one_row),
+                    find(&one_row, &one),
+                    find(&other_row, &other),
+                );
                 say!("{table}");
             }
-            _ => return Err("they are of different kinds: name two output directories, two rows or two cells".into()),
+            _ => return Err(
+                "they are of different kinds: name two output directories, two rows or two cells"
+                    .into(),
+            ),
         }
         Ok(Ended::Well)
     }
@@ -60,7 +76,13 @@ impl Compare {
         let mut table = head(one.axes.len());
         for cell in &one.cells {
             let values: Vec<&str> = cell.cell.values().collect();
-            self.cell(&mut table, &values, self.names(one), Some(cell), find(other, &cell.cell));
+            self.cell(
+                &mut table,
+                &values,
+                self.names(one),
+                Some(cell),
+                find(other, &cell.cell),
+            );
         }
         say!("{table}");
         for own in &one.shapes {
@@ -72,7 +94,11 @@ impl Compare {
     }
 
     fn names<'a>(&'a self, row: &'a RowResult) -> &'a [String] {
-        if self.number.is_empty() { &row.table } else { &self.number }
+        if self.number.is_empty() {
+            &row.table
+        } else {
+            &self.number
+        }
     }
 
     fn cell(
@@ -84,29 +110,53 @@ impl Compare {
         other: Option<&CellResult>,
     ) {
         for name in names {
-            let [one, other] = [one, other].map(|cell| cell.and_then(|cell| cell.numbers.get(name)));
+            let [one, other] =
+                [one, other].map(|cell| cell.and_then(|cell| cell.numbers.get(name)));
             let (difference, share) = match (one, other) {
                 (Some(one), Some(other)) => difference(one, other),
                 _ => ("–".to_owned(), "–".to_owned()),
             };
             let numbers = [estimate(one), estimate(other), difference, share];
-            table.row(values.iter().map(|value| (*value).to_owned()).chain([name.clone()]).chain(numbers));
+            table.row(
+                values
+                    .iter()
+                    .map(|value| (*value).to_owned())
+                    .chain([name.clone()])
+                    .chain(numbers),
+            );
         }
     }
 }
 
 fn head(axes: usize) -> Table {
-    let names = (0..axes).map(|_| "").chain(["number", "one", "other", "difference", "%"]);
+    let names = (0..axes)
+        .map(|_| "")
+        .chain(["number", "one", "other", "difference", "%"]);
     Table::new(axes + 1, names)
 }
 
-/// Other less one, with the interval that the two confidence intervals leave it; a star where that does not hold zero.
+/// Other less one, with the interval that the two confidence intervals leave it; a star where that
+/// does not hold zero.
 fn difference(one: &Estimate, other: &Estimate) -> (String, String) {
-    let (difference, halves) = (other.mean - one.mean, [one, other].map(|estimate| estimate.hi - estimate.mean));
+    let (difference, halves) = (
+        other.mean - one.mean,
+        [one, other].map(|estimate| estimate.hi - estimate.mean),
+    );
     let half = halves.iter().map(|half| half * half).sum::<f64>().sqrt();
-    let star = if half > 0.0 && difference.abs() > half { " *" } else { "" };
-    let share = if one.mean == 0.0 { "–".to_owned() } else { format!("{:+.1}", difference / one.mean * 100.0) };
-    (format!("{} ±{}{star}", number(difference), number(half)), share)
+    let star = if half > 0.0 && difference.abs() > half {
+        " *"
+    } else {
+        ""
+    };
+    let share = if one.mean == 0.0 {
+        "–".to_owned()
+    } else {
+        format!("{:+.1}", difference / one.mean * 100.0)
+    };
+    (
+        format!("{} ±{}{star}", number(difference), number(half)),
+        share,
+    )
 }
 
 fn find<'a>(row: &'a RowResult, cell: &Cell) -> Option<&'a CellResult> {
@@ -117,21 +167,41 @@ fn read(path: &Path) -> Result<Held, Failure> {
     if path.join("result.json").is_file() {
         return Ok(Held::Rows(vec![row(path)?]));
     }
-    if let Some(parent) = path.parent().filter(|parent| parent.join("result.json").is_file()) {
+    if let Some(parent) = path
+        .parent()
+        .filter(|parent| parent.join("result.json").is_file())
+    {
         let row = row(parent)?;
-        let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        let found = row.cells.iter().find(|cell| cell.cell.to_string() == name).map(|cell| cell.cell.clone());
+        let name = path
+            .file_name()
+            .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let found = row
+            .cells
+            .iter()
+            .find(|cell| cell.cell.to_string() == name)
+            .map(|cell| cell.cell.clone());
         let cell = found.ok_or_else(|| format!("{} has no cell {name}", row.scenario))?;
         return Ok(Held::Cell(Box::new(row), cell));
     }
     let entries = fs::read_dir(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let mut directories: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    let mut directories: Vec<_> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .collect();
     directories.retain(|directory| directory.join("result.json").is_file());
     directories.sort();
     if directories.is_empty() {
-        return Err(format!("{}: no result.json in it or in a directory of it: run `lab run` first", path.display()).into());
+        return Err(format!(
+            "{}: no result.json in it or in a directory of it: run `lab run` first",
+            path.display()
+        )
+        .into());
     }
-    Ok(Held::Rows(directories.iter().map(|directory| row(directory)).collect::<Result<_, _>>()?))
+    Ok(Held::Rows(
+        directories
+            .iter()
+            .map(|directory| row(directory))
+            .collect::<Result<_, _>>()?,
+    ))
 }
 
 fn row(directory: &Path) -> Result<RowResult, Failure> {

@@ -14,13 +14,18 @@ pub(super) fn list(library: &Library) -> Result<Ended, Failure> {
             (Some(other), _) => elsewhere.row([id, &header.title, &other.needs, &other.command]),
             (None, Some(run)) => {
                 let wire = if header.wire { "W" } else { "" };
-                let (cells, runs) = (scenario.cells.len().to_string(), run.repetitions.to_string());
+                let (cells, runs) = (
+                    scenario.cells.len().to_string(),
+                    run.repetitions.to_string(),
+                );
                 table.row([id, wire, &header.title, "", &cells, &runs]);
             }
             (None, None) => {}
         }
     }
     say!("{table}");
-    say!("W: also on the wire, by --path veth. Not run here, but by a command of their own:\n{elsewhere}");
+    say!(
+        "W: also on the wire, by --path veth. Not run here, but by a command of their own:\n{elsewhere}"
+    );
     Ok(Ended::Well)
 }

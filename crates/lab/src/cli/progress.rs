@@ -1,4 +1,5 @@
-//! [`Progress`]: how far a run is: a bar on a terminal, a line for each point elsewhere. On standard error.
+//! [`Progress`]: how far a run is: a bar on a terminal, a line for each point elsewhere. On
+//! standard error.
 
 use std::io::{IsTerminal, stderr};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +17,10 @@ pub(super) enum Progress {
 impl Progress {
     pub(super) fn new(total: usize) -> Self {
         if !stderr().is_terminal() {
-            return Self::Lines { total, done: AtomicUsize::new(0) };
+            return Self::Lines {
+                total,
+                done: AtomicUsize::new(0),
+            };
         }
         let bar = ProgressBar::new(total as u64);
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}  {eta} left") {
@@ -26,7 +30,10 @@ impl Progress {
     }
 
     pub(super) fn tell(&self, done: Done<'_>) {
-        let what = format!("{} {} seed {}", done.point.scenario, done.point.cell, done.point.seed);
+        let what = format!(
+            "{} {} seed {}",
+            done.point.scenario, done.point.cell, done.point.seed
+        );
         match self {
             Self::Bar(bar) => {
                 bar.set_message(what);
@@ -35,7 +42,9 @@ impl Progress {
             Self::Lines { total, done: count } => {
                 let count = count.fetch_add(1, Ordering::Relaxed) + 1;
                 match done.took {
-                    Some(took) => eprintln!("[{count}/{total}] {what}: {:.1} s", took.as_secs_f64()),
+                    Some(took) => {
+                        eprintln!("[{count}/{total}] {what}: {:.1} s", took.as_secs_f64())
+                    }
                     None => eprintln!("[{count}/{total}] {what}: run before"),
                 }
             }

@@ -25,11 +25,13 @@ pub(super) struct RunArgs {
     /// Rows, or scenario files
     #[arg(required_unless_present = "all")]
     ids: Vec<String>,
-    /// Every row that needs no Linux peer and no wall clock; with --path veth, every row for the wire
+    /// Every row that needs no Linux peer and no wall clock; with --path veth, every row for the
+    /// wire
     #[arg(long, conflicts_with = "ids")]
     all: bool,
-    /// Only these cells of the row: a cell (L100M_TSQ), a value (L100M), an axis with a value (tsq=TSQ), or several that must all be
-    /// true with commas between them. `lab show` names them. What was run before of the others still counts
+    /// Only these cells of the row: a cell (L100M_TSQ), a value (L100M), an axis with a value
+    /// (tsq=TSQ), or several that must all be true with commas between them. `lab show` names them.
+    /// What was run before of the others still counts
     #[arg(long, value_name = "CELL", conflicts_with = "all")]
     cell: Vec<String>,
     /// Runs of each cell; default what the scenario says
@@ -47,7 +49,8 @@ pub(super) struct RunArgs {
     /// Virtual time, or this machine's own network in namespaces (needs root; see README)
     #[arg(long, value_enum, default_value_t)]
     path: Path,
-    /// Threads; default one for each processor. On the wire always one: runs would share the processors
+    /// Threads; default one for each processor. On the wire always one: runs would share the
+    /// processors
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
     /// Samples as CSV too
@@ -66,12 +69,19 @@ pub(super) struct RunArgs {
 impl RunArgs {
     pub(super) fn run(&self) -> Result<Ended, Failure> {
         let catalogue = self.library.open()?;
-        let asked: Vec<&str> =
-            if self.all { catalogue.ids().collect() } else { self.ids.iter().map(String::as_str).collect() };
+        let asked: Vec<&str> = if self.all {
+            catalogue.ids().collect()
+        } else {
+            self.ids.iter().map(String::as_str).collect()
+        };
         // Every file is read before anything runs: a mistake in the last shows at once.
-        let scenarios = asked.into_iter().map(|id| catalogue.load(id)).collect::<Result<Vec<_>, _>>()?;
-        let (here, elsewhere): (Vec<_>, Vec<_>) =
-            scenarios.into_iter().partition(|scenario| scenario.header().elsewhere.is_none());
+        let scenarios = asked
+            .into_iter()
+            .map(|id| catalogue.load(id))
+            .collect::<Result<Vec<_>, _>>()?;
+        let (here, elsewhere): (Vec<_>, Vec<_>) = scenarios
+            .into_iter()
+            .partition(|scenario| scenario.header().elsewhere.is_none());
         let here = self.for_path(here)?;
         let tree = Tree::new(&self.out);
         let rows = self.rows(&here, &tree)?;
@@ -81,7 +91,13 @@ impl RunArgs {
         for scenario in &elsewhere {
             let header = scenario.header();
             if let Some(other) = &header.elsewhere {
-                say!("{}  {}\n  not run here: it needs {}: {}\n", header.id, header.title, other.needs, other.command);
+                say!(
+                    "{}  {}\n  not run here: it needs {}: {}\n",
+                    header.id,
+                    header.title,
+                    other.needs,
+                    other.command
+                );
             }
         }
         if !rows.is_empty() {
@@ -95,7 +111,9 @@ impl RunArgs {
         if self.path == Path::Sim {
             return Ok(scenarios);
         }
-        let (wire, other): (Vec<_>, Vec<_>) = scenarios.into_iter().partition(|scenario| scenario.header().wire);
+        let (wire, other): (Vec<_>, Vec<_>) = scenarios
+            .into_iter()
+            .partition(|scenario| scenario.header().wire);
         match other.first() {
             Some(scenario) if !self.all => {
                 let id = &scenario.header().id;
@@ -107,25 +125,61 @@ impl RunArgs {
     }
 
     fn rows(&self, scenarios: &[Scenario], tree: &Tree) -> Result<Vec<RowResult>, Failure> {
-        let repetitions = if self.quick { Some(1) } else { self.repetitions.map(usize::from) };
-        let ask = Ask { seed: self.seed, repetitions, path: self.path };
+        let repetitions = if self.quick {
+            Some(1)
+        } else {
+            self.repetitions.map(usize::from)
+        };
+        let ask = Ask {
+            seed: self.seed,
+            repetitions,
+            path: self.path,
+        };
         // Of each row what is asked for, and the rest.
         let parts = scenarios.iter().map(|scenario| {
-            let chosen = if self.cell.is_empty() { None } else { Some(select(scenario, &self.cell)?) };
-            let wanted = |point: &Point| chosen.as_ref().is_none_or(|chosen| chosen.contains(&point.number));
+            let chosen = if self.cell.is_empty() {
+                None
+            } else {
+                Some(select(scenario, &self.cell)?)
+            };
+            let wanted = |point: &Point| {
+                chosen
+                    .as_ref()
+                    .is_none_or(|chosen| chosen.contains(&point.number))
+            };
             Ok(plan(scenario, ask).into_iter().partition(wanted))
         });
         let plans: Vec<(Vec<Point>, Vec<Point>)> = parts.collect::<Result<_, Failure>>()?;
-        let points: Vec<Point> = plans.iter().flat_map(|(wanted, _)| wanted).cloned().collect();
+        let points: Vec<Point> = plans
+            .iter()
+            .flat_map(|(wanted, _)| wanted)
+            .cloned()
+            .collect();
         let jobs = self.jobs.or_else(|| thread::available_parallelism().ok());
-        let jobs = jobs.filter(|_| self.path == Path::Sim).unwrap_or(NonZeroUsize::MIN);
+        let jobs = jobs
+            .filter(|_| self.path == Path::Sim)
+            .unwrap_or(NonZeroUsize::MIN);
         let progress = Progress::new(points.len());
-        let how = Execution { tree, jobs, fresh: self.fresh, pcapng: self.pcapng };
+        let how = Execution {
+            tree,
+            jobs,
+            fresh: self.fresh,
+            pcapng: self.pcapng,
+        };
         let also = |run: &Run| {
-            let header = scenarios.iter().map(Scenario::header).find(|header| header.id == run.scenario);
-            let beside = Beside { flent: header.and_then(|header| header.flent.as_ref()), csv: self.csv };
+            let header = scenarios
+                .iter()
+                .map(Scenario::header)
+                .find(|header| header.id == run.scenario);
+            let beside = Beside {
+                flent: header.and_then(|header| header.flent.as_ref()),
+                csv: self.csv,
+            };
             let written = beside.write(tree, run);
-            written.map_err(|(file, error)| ExecuteError::Write { file: file.display().to_string(), error })
+            written.map_err(|(file, error)| ExecuteError::Write {
+                file: file.display().to_string(),
+                error,
+            })
         };
         let ran = execute(&points, &how, also, |done| progress.tell(done));
         progress.end();
@@ -137,7 +191,8 @@ impl RunArgs {
             let (points, own): (Vec<_>, Vec<_>) = own.chain(known(&rest, tree)).unzip();
             let row = crate::row::judge(scenario, ask.path, &points, &own);
             let file = tree.result(&row.scenario, row.path);
-            write(&file, &serde_json::to_vec_pretty(&row)?).map_err(|error| format!("{}: {error}", file.display()))?;
+            write(&file, &serde_json::to_vec_pretty(&row)?)
+                .map_err(|error| format!("{}: {error}", file.display()))?;
             let drawn = Drawn::new(row.clone(), &runs(tree, &row)?)?;
             drawn.write_figures(tree)?;
             rows.push(row);
@@ -151,7 +206,10 @@ fn print(row: &RowResult) {
     say!("{}  {}\n{}\n", row.scenario, row.title, row.claim.trim());
     let mut table = Table::new(row.axes.len(), row.axes.iter().chain(&row.table).cloned());
     for cell in row.cells.iter().filter(|cell| cell.was_run()) {
-        let numbers = row.table.iter().map(|name| estimate(cell.numbers.get(name)));
+        let numbers = row
+            .table
+            .iter()
+            .map(|name| estimate(cell.numbers.get(name)));
         table.row(cell.cell.values().map(str::to_owned).chain(numbers));
     }
     say!("{table}");
@@ -161,7 +219,13 @@ fn print(row: &RowResult) {
     for anova in &row.anova {
         let at: Vec<_> = anova.at.iter().map(|(_, value)| value.as_str()).collect();
         let [f, f_crit] = [anova.f, anova.f_crit].map(number);
-        say!("{} over {} {}: F {f}, F-crit {f_crit}, p {:.2e}", anova.metric, anova.over, at.join(" "), anova.p);
+        say!(
+            "{} over {} {}: F {f}, F-crit {f_crit}, p {:.2e}",
+            anova.metric,
+            anova.over,
+            at.join(" "),
+            anova.p
+        );
     }
     for verdict in &row.shapes {
         let word = match &verdict.judged {
@@ -181,17 +245,26 @@ fn print(row: &RowResult) {
 
 /// Prints how many shapes hold, and names the others.
 fn conclude(rows: &[RowResult]) -> Ended {
-    let all = || rows.iter().flat_map(|row| row.shapes.iter().map(move |verdict| (row, verdict)));
+    let all = || {
+        rows.iter()
+            .flat_map(|row| row.shapes.iter().map(move |verdict| (row, verdict)))
+    };
     let score: Score = rows.iter().map(RowResult::score).sum();
     say!("{} of {} shapes hold", score.holds, score.all);
-    for (row, verdict) in all().filter(|(_, verdict)| matches!(verdict.judged, Judged::DoesNotHold | Judged::Error(_))) {
+    for (row, verdict) in all()
+        .filter(|(_, verdict)| matches!(verdict.judged, Judged::DoesNotHold | Judged::Error(_)))
+    {
         say!("  not {}: {}", row.scenario, verdict.says);
     }
     for (row, verdict) in all().filter(|(_, verdict)| matches!(verdict.judged, Judged::NotRun(_))) {
         say!("  not judged {}: {}", row.scenario, verdict.says);
     }
     match score {
-        Score { holds, not_judged, all } if holds + not_judged < all => Ended::Otherwise,
+        Score {
+            holds,
+            not_judged,
+            all,
+        } if holds + not_judged < all => Ended::Otherwise,
         Score { not_judged: 0, .. } => Ended::Well,
         _ => Ended::Partly,
     }

@@ -18,7 +18,14 @@ impl Show {
     pub(super) fn show(&self) -> Result<Ended, Failure> {
         let scenario = self.library.open()?.load(&self.id)?;
         let header = scenario.header();
-        say!("{}  {}\npaper {}, {}\n\n{}", header.id, header.title, header.paper, scenario.file, header.claim.trim());
+        say!(
+            "{}  {}\npaper {}, {}\n\n{}",
+            header.id,
+            header.title,
+            header.paper,
+            scenario.file,
+            header.claim.trim()
+        );
         if let Some(note) = &header.note {
             say!("\n{}", note.trim());
         }
@@ -26,23 +33,40 @@ impl Show {
             say!("\nneeds {}: {}", other.needs, other.command);
             return Ok(Ended::Well);
         }
-        say!("\nparameters{}", if scenario.axes.is_empty() { "" } else { " of the first cell" });
+        say!(
+            "\nparameters{}",
+            if scenario.axes.is_empty() {
+                ""
+            } else {
+                " of the first cell"
+            }
+        );
         let resolved: Value = serde_json::from_str(&scenario.cells[0].resolved)?;
         print(&resolved, &mut Vec::new());
         for axis in &header.axis {
             say!("\naxis {}", axis.name);
             for value in &axis.value {
                 say!("  {}", value.name);
-                value.set.iter().for_each(|(key, to)| say!("    {key} = {to}"));
+                value
+                    .set
+                    .iter()
+                    .for_each(|(key, to)| say!("    {key} = {to}"));
             }
         }
         if !scenario.axes.is_empty() {
             say!("\ncells, of which `lab run --cell` runs some");
-            scenario.cells.iter().for_each(|variation| say!("  {}", variation.cell));
+            scenario
+                .cells
+                .iter()
+                .for_each(|variation| say!("  {}", variation.cell));
         }
         say!("\nshapes");
         for shape in &scenario.shapes {
-            say!("  {}\n    {}", shape.says, shape.check.trim().replace('\n', "\n    "));
+            say!(
+                "  {}\n    {}",
+                shape.says,
+                shape.check.trim().replace('\n', "\n    ")
+            );
         }
         Ok(Ended::Well)
     }
@@ -52,7 +76,10 @@ impl Show {
 fn print(value: &Value, path: &mut Vec<String>) {
     match value {
         Value::Object(table) => {
-            for (key, value) in table.iter().filter(|(key, _)| *key != "name" && *key != "between") {
+            for (key, value) in table
+                .iter()
+                .filter(|(key, _)| *key != "name" && *key != "between")
+            {
                 path.push(key.clone());
                 print(value, path);
                 path.pop();
@@ -77,5 +104,10 @@ fn name(value: &Value) -> Option<String> {
         return name.as_str().map(str::to_owned);
     }
     let ends = value.get("between")?.as_array()?;
-    Some(ends.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("-"))
+    Some(
+        ends.iter()
+            .filter_map(Value::as_str)
+            .collect::<Vec<_>>()
+            .join("-"),
+    )
 }

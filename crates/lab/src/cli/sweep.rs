@@ -63,10 +63,12 @@ struct RunArgs {
     /// Directory of results, written line by line. Points that it has are not run again
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Only every N-th point, from the I-th on, I from 1. Default what a job array of Slurm or an indexed Job of Kubernetes says
+    /// Only every N-th point, from the I-th on, I from 1. Default what a job array of Slurm or an
+    /// indexed Job of Kubernetes says
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
-    /// Run on the Dask cluster with this scheduler: tcp://host:8786. Needs Python 3 with `distributed`
+    /// Run on the Dask cluster with this scheduler: tcp://host:8786. Needs Python 3 with
+    /// `distributed`
     #[arg(long, value_name = "ADDRESS", conflicts_with = "jobs")]
     dask: Option<String>,
 }
@@ -79,7 +81,8 @@ struct MergeArgs {
     /// The manifest: fails if any of its points has no result
     #[arg(long, value_name = "FILE")]
     points: Option<PathBuf>,
-    /// Means with their confidence intervals, a line for each number of each cell, in place of a line for each point
+    /// Means with their confidence intervals, a line for each number of each cell, in place of a
+    /// line for each point
     #[arg(long)]
     cells: bool,
     /// Only these numbers, e.g. goodput.total,ping.p50
@@ -100,21 +103,36 @@ impl Sweep {
 impl PlanArgs {
     fn plan(&self) -> Result<Ended, Failure> {
         let catalogue = self.library.open()?;
-        let ask = Ask { seed: self.seed, repetitions: self.repetitions.map(usize::from), path: self.path };
+        let ask = Ask {
+            seed: self.seed,
+            repetitions: self.repetitions.map(usize::from),
+            path: self.path,
+        };
         let mut points = Vec::new();
         for id in &self.ids {
             let scenario = catalogue.grid(id, &self.set)?;
             let header = scenario.header();
             if let Some(other) = &header.elsewhere {
                 let id = &header.id;
-                return Err(format!("{id} has nothing to run here; it needs {}: {}", other.needs, other.command).into());
+                return Err(format!(
+                    "{id} has nothing to run here; it needs {}: {}",
+                    other.needs, other.command
+                )
+                .into());
             }
             if self.path == Path::Veth && !header.wire {
-                return Err(format!("{} is not for the wire: its file does not say `wire = true`", header.id).into());
+                return Err(format!(
+                    "{} is not for the wire: its file does not say `wire = true`",
+                    header.id
+                )
+                .into());
             }
             points.extend(plan(&scenario, ask));
         }
-        piped(manifest::write(&points, BufWriter::new(io::stdout().lock())))?;
+        piped(manifest::write(
+            &points,
+            BufWriter::new(io::stdout().lock()),
+        ))?;
         eprintln!("{} points", points.len());
         Ok(Ended::Well)
     }
@@ -128,15 +146,34 @@ impl RunArgs {
         };
         let Manifest { file, mut entries } = open(&self.points, shard)?;
         let all = entries.len();
-        let book = self.out.as_deref().map(|out| Book::open(out, shard)).transpose()?;
-        entries.retain(|entry| !book.as_ref().is_some_and(|book| book.finished.contains(&entry.id)));
+        let book = self
+            .out
+            .as_deref()
+            .map(|out| Book::open(out, shard))
+            .transpose()?;
+        entries.retain(|entry| {
+            !book
+                .as_ref()
+                .is_some_and(|book| book.finished.contains(&entry.id))
+        });
         let wire = entries.iter().any(|entry| entry.path == Path::Veth);
         let jobs = self.jobs.or_else(|| thread::available_parallelism().ok());
         let jobs = jobs.filter(|_| !wire).unwrap_or(NonZeroUsize::MIN);
-        let told = Mutex::new(Told { book, done: 0, failed: 0, unwritten: None });
-        let tell = |line: &str| told.lock().unwrap_or_else(PoisonError::into_inner).tell(line);
+        let told = Mutex::new(Told {
+            book,
+            done: 0,
+            failed: 0,
+            unwritten: None,
+        });
+        let tell = |line: &str| {
+            told.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .tell(line)
+        };
         let clustered = match &self.dask {
-            Some(_) if wire => Err("points on the wire run on this machine: leave --dask out".to_owned()),
+            Some(_) if wire => {
+                Err("points on the wire run on this machine: leave --dask out".to_owned())
+            }
             Some(_) if entries.is_empty() => Ok(()),
             Some(address) => dask::run(&entries, address, tell),
             None => {
@@ -150,11 +187,26 @@ impl RunArgs {
                 Ok(())
             }
         };
-        let Told { done, failed, unwritten, .. } = told.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Told {
+            done,
+            failed,
+            unwritten,
+            ..
+        } = told.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = unwritten {
-            return Err(format!("{}: {error}", self.out.as_deref().unwrap_or_else(|| Name::new("")).display()).into());
+            return Err(format!(
+                "{}: {error}",
+                self.out
+                    .as_deref()
+                    .unwrap_or_else(|| Name::new(""))
+                    .display()
+            )
+            .into());
         }
-        eprintln!("{all} points: {} run before, {done} run now", all - entries.len());
+        eprintln!(
+            "{all} points: {} run before, {done} run now",
+            all - entries.len()
+        );
         clustered?;
         match failed {
             0 => Ok(Ended::Well),
@@ -175,10 +227,14 @@ impl Told {
     /// A point is finished: `line` goes into the book first, so that what others read is safe.
     fn tell(&mut self, line: &str) {
         self.done += 1;
-        let written = self.book.as_mut().map_or(Ok(()), |book| book.add(line)).and_then(|()| {
-            let mut out = io::stdout().lock();
-            piped(writeln!(out, "{line}").and_then(|()| out.flush()))
-        });
+        let written = self
+            .book
+            .as_mut()
+            .map_or(Ok(()), |book| book.add(line))
+            .and_then(|()| {
+                let mut out = io::stdout().lock();
+                piped(writeln!(out, "{line}").and_then(|()| out.flush()))
+            });
         if let Err(error) = written {
             self.unwritten.get_or_insert(error);
         }
@@ -189,7 +245,9 @@ impl MergeArgs {
     fn merge(&self) -> Result<Ended, Failure> {
         let mut read = Vec::new();
         for path in &self.results {
-            let failed = |path: &Name, error: io::Error| -> Box<dyn Error> { format!("{}: {error}", path.display()).into() };
+            let failed = |path: &Name, error: io::Error| -> Box<dyn Error> {
+                format!("{}: {error}", path.display()).into()
+            };
             for file in results::files(path).map_err(|error| failed(path, error))? {
                 let text = fs::read_to_string(&file).map_err(|error| failed(&file, error))?;
                 let name = file.display().to_string();
@@ -200,17 +258,27 @@ impl MergeArgs {
         if let Some(points) = &self.points {
             let Manifest { file, entries } = open(points, Shard::WHOLE)?;
             let known = results.ids();
-            let missing: Vec<_> = entries.iter().filter(|entry| !known.contains(entry.id.as_str())).collect();
+            let missing: Vec<_> = entries
+                .iter()
+                .filter(|entry| !known.contains(entry.id.as_str()))
+                .collect();
             if let Some(first) = missing.first() {
                 let (missing, all, line) = (missing.len(), entries.len(), first.line);
-                return Err(format!("{file}:{line}: {missing} of {all} points have no result, this is the first").into());
+                return Err(format!(
+                    "{file}:{line}: {missing} of {all} points have no result, this is the first"
+                )
+                .into());
             }
         }
         if !self.numbers.is_empty() {
             results.keep(&self.numbers)?;
         }
         let out = BufWriter::new(io::stdout().lock());
-        piped(if self.cells { results.cells(out) } else { results.points(out) })?;
+        piped(if self.cells {
+            results.cells(out)
+        } else {
+            results.points(out)
+        })?;
         Ok(Ended::Well)
     }
 }
@@ -219,11 +287,18 @@ impl MergeArgs {
 fn open(points: &Name, shard: Shard) -> Result<Manifest, Failure> {
     let (file, text) = if points == Name::new("-") {
         let mut text = String::new();
-        ("standard input".to_owned(), io::stdin().lock().read_to_string(&mut text).map(|_| text))
+        (
+            "standard input".to_owned(),
+            io::stdin().lock().read_to_string(&mut text).map(|_| text),
+        )
     } else {
         (points.display().to_string(), fs::read_to_string(points))
     };
-    Ok(Manifest::read(&text.map_err(|error| format!("{file}: {error}"))?, &file, shard)?)
+    Ok(Manifest::read(
+        &text.map_err(|error| format!("{file}: {error}"))?,
+        &file,
+        shard,
+    )?)
 }
 
 /// Nobody reads any more: no failure of ours.

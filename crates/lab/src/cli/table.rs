@@ -13,8 +13,14 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn new(numbers_from: usize, head: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Self { rows: vec![head.into_iter().map(Into::into).collect()], numbers_from }
+    pub(super) fn new(
+        numbers_from: usize,
+        head: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        Self {
+            rows: vec![head.into_iter().map(Into::into).collect()],
+            numbers_from,
+        }
     }
 
     pub(super) fn row(&mut self, row: impl IntoIterator<Item = impl Into<String>>) {
@@ -25,8 +31,15 @@ impl Table {
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
-        let width = |column: usize| self.rows.iter().filter_map(|row| Some(row.get(column)?.chars().count())).max();
-        let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or_default()).collect();
+        let width = |column: usize| {
+            self.rows
+                .iter()
+                .filter_map(|row| Some(row.get(column)?.chars().count()))
+                .max()
+        };
+        let widths: Vec<usize> = (0..columns)
+            .map(|column| width(column).unwrap_or_default())
+            .collect();
         for row in &self.rows {
             let mut line = String::new();
             for (column, cell) in row.iter().enumerate() {
@@ -60,7 +73,9 @@ pub(super) fn number(value: f64) -> String {
 pub(super) fn estimate(value: Option<&Estimate>) -> String {
     match value {
         None => "–".to_owned(),
-        Some(Estimate { mean, count: 0 | 1, .. }) => number(*mean),
+        Some(Estimate {
+            mean, count: 0 | 1, ..
+        }) => number(*mean),
         Some(Estimate { mean, hi, .. }) => format!("{} ±{}", number(*mean), number(hi - mean)),
     }
 }
@@ -79,8 +94,21 @@ mod tests {
     #[test]
     fn numbers_have_the_digits_that_say_something() {
         let written = [0.0, 95.345, 1234.5, 0.01234, 1.5e7, -3.0, 0.0001].map(number);
-        assert_eq!(written, ["0", "95.34", "1234", "0.0123", "1.500e7", "-3.00", "1.00e-4"]);
-        let value = Estimate { mean: 2.0, lo: 1.5, hi: 2.5, count: 3 };
-        assert_eq!((estimate(Some(&value)), estimate(None)), ("2.00 ±0.5000".to_owned(), "–".to_owned()));
+        assert_eq!(
+            written,
+            [
+                "0", "95.34", "1234", "0.0123", "1.500e7", "-3.00", "1.00e-4"
+            ]
+        );
+        let value = Estimate {
+            mean: 2.0,
+            lo: 1.5,
+            hi: 2.5,
+            count: 3,
+        };
+        assert_eq!(
+            (estimate(Some(&value)), estimate(None)),
+            ("2.00 ±0.5000".to_owned(), "–".to_owned())
+        );
     }
 }

@@ -36,7 +36,11 @@ pub(super) struct Watch {
 
 fn speed(text: &str) -> Result<f64, String> {
     let speed: f64 = text.parse().map_err(|error| format!("{error}"))?;
-    if (1e-4..=1e4).contains(&speed) { Ok(speed) } else { Err("from 0.0001 to 10000".to_owned()) }
+    if (1e-4..=1e4).contains(&speed) {
+        Ok(speed)
+    } else {
+        Err("from 0.0001 to 10000".to_owned())
+    }
 }
 
 impl Watch {
@@ -44,18 +48,33 @@ impl Watch {
         let scenario = self.library.open()?.load(&self.id)?;
         let header = scenario.header();
         if let Some(other) = &header.elsewhere {
-            return Err(format!("{} is not run here; it needs {}: {}", header.id, other.needs, other.command).into());
+            return Err(format!(
+                "{} is not run here; it needs {}: {}",
+                header.id, other.needs, other.command
+            )
+            .into());
         }
         let cell = select(&scenario, &self.cell)?.first().copied().unwrap_or(0);
-        let points = plan(&scenario, Ask { seed: self.seed, repetitions: Some(1), ..Ask::default() });
-        let point = points.iter().find(|point| point.number == cell).ok_or("there is nothing to run")?;
+        let points = plan(
+            &scenario,
+            Ask {
+                seed: self.seed,
+                repetitions: Some(1),
+                ..Ask::default()
+            },
+        );
+        let point = points
+            .iter()
+            .find(|point| point.number == cell)
+            .ok_or("there is nothing to run")?;
         let (quit, quits) = channel();
         let title = format!("{} {} seed {}", point.scenario, point.cell, point.seed);
         let screen = Screen::open(View::new(title), move || {
             // Nobody listens any more at the end.
             let _ = quit.send(());
         })?;
-        let screen = screen.ok_or("lab watch draws on a terminal: `lab run --csv` writes what is to be seen")?;
+        let screen = screen
+            .ok_or("lab watch draws on a terminal: `lab run --csv` writes what is to be seen")?;
         let clock = Clock::start();
         let begun = clock.now();
         let mut over = false;
@@ -63,7 +82,11 @@ impl Watch {
             let due = begun + snapshot.at.div_f64(self.speed);
             screen.show(snapshot);
             over = quits.recv_timeout(due - clock.now()) != Err(RecvTimeoutError::Timeout);
-            if over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if over {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         })?;
         if !over {
             // The last picture stays until somebody has seen it.

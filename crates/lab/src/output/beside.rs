@@ -35,7 +35,10 @@ impl Beside<'_> {
 }
 
 /// Writes a file whole, or not at all.
-fn put(file: &Path, content: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Result<(), (PathBuf, io::Error)> {
+fn put(
+    file: &Path,
+    content: impl FnOnce(&mut Vec<u8>) -> io::Result<()>,
+) -> Result<(), (PathBuf, io::Error)> {
     let mut bytes = Vec::new();
     let written = content(&mut bytes).and_then(|()| crate::execute::write(file, &bytes));
     written.map_err(|error| (file.to_owned(), error))
@@ -49,20 +52,45 @@ mod tests {
     #[test]
     fn files_lie_beside_the_run() {
         let directory = tempfile::tempdir().expect("a directory");
-        let (tree, run, row) = (Tree::new(directory.path()), fixture::runs().remove(0), fixture::row());
-        Beside { flent: row.flent.as_ref(), csv: true }.write(&tree, &run).expect("written");
+        let (tree, run, row) = (
+            Tree::new(directory.path()),
+            fixture::runs().remove(0),
+            fixture::row(),
+        );
+        Beside {
+            flent: row.flent.as_ref(),
+            csv: true,
+        }
+        .write(&tree, &run)
+        .expect("written");
         let cell = directory.path().join("001-F4/L100M_TSQ");
         assert!(cell.join("1.csv").is_file());
-        assert!(cell.join("tcp_2up-2020-01-01T000000.000000.001-F4_L100M_TSQ_1.flent.gz").is_file());
+        assert!(
+            cell.join("tcp_2up-2020-01-01T000000.000000.001-F4_L100M_TSQ_1.flent.gz")
+                .is_file()
+        );
     }
 
     #[test]
     fn a_test_that_the_flows_are_not_is_an_error_with_the_file() {
         let directory = tempfile::tempdir().expect("a directory");
-        let test = FlentTest { test: "rrul".to_owned(), ..FlentTest::default() };
-        let beside = Beside { flent: Some(&test), csv: false };
-        let (file, error) = beside.write(&Tree::new(directory.path()), &fixture::runs()[0]).expect_err("refused");
+        let test = FlentTest {
+            test: "rrul".to_owned(),
+            ..FlentTest::default()
+        };
+        let beside = Beside {
+            flent: Some(&test),
+            csv: false,
+        };
+        let (file, error) = beside
+            .write(&Tree::new(directory.path()), &fixture::runs()[0])
+            .expect_err("refused");
         assert!(file.ends_with("rrul-2020-01-01T000000.000000.001-F4_L100M_TSQ_1.flent.gz"));
-        assert!(error.to_string().contains("rrul has 4 uploads, the run has 2"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("rrul has 4 uploads, the run has 2"),
+            "{error}"
+        );
     }
 }

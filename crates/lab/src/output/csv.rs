@@ -1,4 +1,5 @@
-//! A run as CSV (RFC 4180) in long form: one sample to a line, so that files of many runs can simply be joined.
+//! A run as CSV (RFC 4180) in long form: one sample to a line, so that files of many runs can
+//! simply be joined.
 //!
 //! | column | holds |
 //! |---|---|
@@ -36,7 +37,12 @@ pub fn write(run: &Run, mut out: impl Write) -> io::Result<()> {
         let (quantity, of) = (series.quantity, field(&series.of));
         for (at, value) in &series.points {
             let measured = u8::from((run.begin..=run.end).contains(at));
-            write!(out, "{same},{path},{},{quantity},{of},{},{measured},{at},", run.seed, quantity.unit())?;
+            write!(
+                out,
+                "{same},{path},{},{quantity},{of},{},{measured},{at},",
+                run.seed,
+                quantity.unit()
+            )?;
             if value.is_finite() {
                 write!(out, "{value}")?;
             }
@@ -48,7 +54,11 @@ pub fn write(run: &Run, mut out: impl Write) -> io::Result<()> {
 
 /// `text` as a field: in quotes if it holds what separates fields or lines.
 pub(crate) fn field(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
 }
 
 #[cfg(test)]
@@ -59,17 +69,37 @@ mod tests {
     fn lines(run: &Run) -> Vec<String> {
         let mut out = Vec::new();
         write(run, &mut out).expect("written");
-        String::from_utf8(out).expect("text").lines().map(str::to_owned).collect()
+        String::from_utf8(out)
+            .expect("text")
+            .lines()
+            .map(str::to_owned)
+            .collect()
     }
 
     #[test]
     fn each_sample_is_a_line_that_says_all_of_itself() {
         let run = &fixture::runs()[0];
         let lines = lines(run);
-        assert_eq!(lines[0], "scenario,bottleneck,tsq,path,seed,quantity,of,unit,measured,time_s,value");
-        assert_eq!(lines[1], "001-F4,L100M,TSQ,sim,1,goodput,upload-1,Mbit/s,0,0.1,48");
-        assert_eq!(lines[10], "001-F4,L100M,TSQ,sim,1,goodput,upload-1,Mbit/s,1,1,48");
-        assert_eq!(lines.len(), 1 + run.series.iter().map(|series| series.points.len()).sum::<usize>());
+        assert_eq!(
+            lines[0],
+            "scenario,bottleneck,tsq,path,seed,quantity,of,unit,measured,time_s,value"
+        );
+        assert_eq!(
+            lines[1],
+            "001-F4,L100M,TSQ,sim,1,goodput,upload-1,Mbit/s,0,0.1,48"
+        );
+        assert_eq!(
+            lines[10],
+            "001-F4,L100M,TSQ,sim,1,goodput,upload-1,Mbit/s,1,1,48"
+        );
+        assert_eq!(
+            lines.len(),
+            1 + run
+                .series
+                .iter()
+                .map(|series| series.points.len())
+                .sum::<usize>()
+        );
     }
 
     #[test]
@@ -79,7 +109,11 @@ mod tests {
         run.series.truncate(1);
         run.series[0].points = vec![(0.1, f64::NAN), (0.2, 1e300)];
         let lines = lines(&run);
-        assert!(lines[1].starts_with("\"a,\"\"b\"\"\",") && lines[1].ends_with(",0.1,"), "{}", lines[1]);
+        assert!(
+            lines[1].starts_with("\"a,\"\"b\"\"\",") && lines[1].ends_with(",0.1,"),
+            "{}",
+            lines[1]
+        );
         assert!(lines[2].ends_with("000"), "{}", lines[2]);
     }
 }

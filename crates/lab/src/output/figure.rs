@@ -27,9 +27,10 @@ pub use draw::defaults;
 pub struct Figure {
     /// What it looks like.
     pub kind: Kind,
-    /// What it shows. `box` and `cdf`: one quantity, `ping`, or that of one flow or port, `backlog.router>server`. `series`: one such
-    /// for each panel, from top to bottom. `bars`: numbers of the summary, `goodput.total`, one panel each. `trade`: two of them, the
-    /// vertical axis first.
+    /// What it shows. `box` and `cdf`: one quantity, `ping`, or that of one flow or port,
+    /// `backlog.router>server`. `series`: one such for each panel, from top to bottom. `bars`:
+    /// numbers of the summary, `goodput.total`, one panel each. `trade`: two of them, the vertical
+    /// axis first.
     pub show: Vec<String>,
     /// Stands above it; a figure without one is named after what it shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,10 +41,12 @@ pub struct Figure {
     /// What boxes cover.
     #[serde(default, rename = "box")]
     pub span: BoxSpan,
-    /// The axis of the row whose values stand side by side, or are joined by `trade`. By default the last that is left.
+    /// The axis of the row whose values stand side by side, or are joined by `trade`. By default
+    /// the last that is left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x: Option<String>,
-    /// The axis whose values are told apart by colour. By default the last, unless that is the only one left for `x`.
+    /// The axis whose values are told apart by colour. By default the last, unless that is the only
+    /// one left for `x`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub colour: Option<String>,
     /// The axis whose values have a panel each; so have those of every axis left.
@@ -128,22 +131,44 @@ impl Figure {
     /// # Errors
     /// What is wrong, with what would be right.
     pub fn check(&self, axes: &[String]) -> Result<(), FigureError> {
-        let roles = [("x", &self.x), ("colour", &self.colour), ("panel", &self.panel)];
-        let named = roles.into_iter().filter_map(|(key, axis)| Some((key, axis.as_ref()?)));
+        let roles = [
+            ("x", &self.x),
+            ("colour", &self.colour),
+            ("panel", &self.panel),
+        ];
+        let named = roles
+            .into_iter()
+            .filter_map(|(key, axis)| Some((key, axis.as_ref()?)));
         for (key, named) in named.chain(self.only.keys().map(|axis| ("where", axis))) {
             if !axes.contains(named) {
-                let axes = if axes.is_empty() { "none".to_owned() } else { axes.join(", ") };
-                return Err(FigureError::Axis { key, named: named.clone(), axes });
+                let axes = if axes.is_empty() {
+                    "none".to_owned()
+                } else {
+                    axes.join(", ")
+                };
+                return Err(FigureError::Axis {
+                    key,
+                    named: named.clone(),
+                    axes,
+                });
             }
         }
         let (wanted, fits) = match self.kind {
-            Kind::Box | Kind::Cdf | Kind::Series | Kind::Bars => ("at least one", !self.show.is_empty()),
+            Kind::Box | Kind::Cdf | Kind::Series | Kind::Bars => {
+                ("at least one", !self.show.is_empty())
+            }
             Kind::Trade => ("two", self.show.len() == 2),
         };
         if !fits {
-            return Err(FigureError::Count { kind: self.kind.name(), wanted, has: self.show.len() });
+            return Err(FigureError::Count {
+                kind: self.kind.name(),
+                wanted,
+                has: self.show.len(),
+            });
         }
-        self.show.iter().try_for_each(|named| Shown::read(named).map(drop))
+        self.show
+            .iter()
+            .try_for_each(|named| Shown::read(named).map(drop))
     }
 }
 
@@ -157,32 +182,51 @@ struct Shown<'a> {
 
 impl<'a> Shown<'a> {
     fn read(named: &'a str) -> Result<Self, FigureError> {
-        let (quantity, rest) = named.split_once('.').map_or((named, None), |(quantity, rest)| (quantity, Some(rest)));
-        let quantity = Quantity::ALL.into_iter().find(|known| known.name() == quantity).ok_or_else(|| {
-            FigureError::Show { named: named.to_owned(), known: Quantity::ALL.map(Quantity::name).join(", ") }
-        })?;
+        let (quantity, rest) = named
+            .split_once('.')
+            .map_or((named, None), |(quantity, rest)| (quantity, Some(rest)));
+        let quantity = Quantity::ALL
+            .into_iter()
+            .find(|known| known.name() == quantity)
+            .ok_or_else(|| FigureError::Show {
+                named: named.to_owned(),
+                known: Quantity::ALL.map(Quantity::name).join(", "),
+            })?;
         Ok(Self { quantity, rest })
     }
 
     /// The whole entry: `goodput.upload.total`.
     fn path(&self) -> String {
-        self.rest.map_or_else(|| self.quantity.name().to_owned(), |rest| format!("{}.{rest}", self.quantity.name()))
+        self.rest.map_or_else(
+            || self.quantity.name().to_owned(),
+            |rest| format!("{}.{rest}", self.quantity.name()),
+        )
     }
 
     /// "Discipline backlog of router>server".
     fn title(&self) -> String {
-        self.rest.map_or_else(|| self.quantity.title().to_owned(), |rest| format!("{} of {rest}", self.quantity.title()))
+        self.rest.map_or_else(
+            || self.quantity.title().to_owned(),
+            |rest| format!("{} of {rest}", self.quantity.title()),
+        )
     }
 
     /// For a number of the summary: "Goodput, upload total".
     fn number_title(&self) -> String {
-        let words = self.rest.unwrap_or_default().split('.').map(|word| match word {
-            "p50" => "median".to_owned(),
-            word => match word.strip_prefix('p').and_then(|level| level.parse::<u8>().ok()) {
-                Some(level) => format!("{level}th percentile"),
-                None => word.to_owned(),
-            },
-        });
+        let words = self
+            .rest
+            .unwrap_or_default()
+            .split('.')
+            .map(|word| match word {
+                "p50" => "median".to_owned(),
+                word => match word
+                    .strip_prefix('p')
+                    .and_then(|level| level.parse::<u8>().ok())
+                {
+                    Some(level) => format!("{level}th percentile"),
+                    None => word.to_owned(),
+                },
+            });
         let words: Vec<String> = words.filter(|word| !word.is_empty()).collect();
         if words.is_empty() {
             self.quantity.title().to_owned()
@@ -194,13 +238,20 @@ impl<'a> Shown<'a> {
     /// The unit of a number of the summary.
     fn number_unit(&self) -> &'static str {
         let last = self.rest.and_then(|rest| rest.rsplit('.').next());
-        if matches!(last, Some("fairness" | "count")) { "" } else { self.quantity.unit() }
+        if matches!(last, Some("fairness" | "count")) {
+            ""
+        } else {
+            self.quantity.unit()
+        }
     }
 }
 
 /// A number of the summary in words, and its unit: `ping.p50` is "Ping, median" in "ms".
 pub fn describe(number: &str) -> (String, &'static str) {
-    Shown::read(number).map_or_else(|_| (number.to_owned(), ""), |shown| (shown.number_title(), shown.number_unit()))
+    Shown::read(number).map_or_else(
+        |_| (number.to_owned(), ""),
+        |shown| (shown.number_title(), shown.number_unit()),
+    )
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! A row as tests want it: two axes, two repetitions, one shape that holds, one that does not, one that cannot be computed.
+//! A row as tests want it: two axes, two repetitions, one shape that holds, one that does not, one
+//! that cannot be computed.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +14,19 @@ pub(super) const TSQ: [&str; 2] = ["TSQ", "NoTSQ"];
 const SEEDS: [u64; 2] = [1, 2];
 
 fn cell(bottleneck: &str, tsq: &str) -> Cell {
-    Cell(vec![("bottleneck".to_owned(), bottleneck.to_owned()), ("tsq".to_owned(), tsq.to_owned())])
+    Cell(vec![
+        ("bottleneck".to_owned(), bottleneck.to_owned()),
+        ("tsq".to_owned(), tsq.to_owned()),
+    ])
 }
 
 /// Ping in ms at which a cell stays.
 fn level(bottleneck: &str, tsq: &str) -> f64 {
-    if tsq == "TSQ" && bottleneck == "L100M" { 2.0 } else { 120.0 }
+    if tsq == "TSQ" && bottleneck == "L100M" {
+        2.0
+    } else {
+        120.0
+    }
 }
 
 /// The runs of all cells, sampled each 0.1 s for 6 s, measured from 1 s on.
@@ -39,12 +47,16 @@ fn run(bottleneck: &str, tsq: &str, seed: u64) -> Run {
     let every = |quantity, of: &str, value: &dyn Fn(f64) -> f64| Series {
         quantity,
         of: of.to_owned(),
-        points: (1..=60).map(|i| (f64::from(i) / 10.0, value(f64::from(i)))).collect(),
+        points: (1..=60)
+            .map(|i| (f64::from(i) / 10.0, value(f64::from(i))))
+            .collect(),
     };
     let series = vec![
         every(Quantity::Goodput, "upload-1", &|i| 47.0 + i % 3.0),
         every(Quantity::Goodput, "upload-2", &|i| 48.0 - i % 3.0),
-        every(Quantity::Ping, "ping", &|i| level * (0.5 + (i + seed as f64) % 20.0 / 20.0)),
+        every(Quantity::Ping, "ping", &|i| {
+            level * (0.5 + (i + seed as f64) % 20.0 / 20.0)
+        }),
         every(Quantity::Cwnd, "upload-1", &|i| 10.0 + i),
         every(Quantity::Cwnd, "upload-2", &|i| 10.0 + i),
         every(Quantity::Backlog, "client", &|i| level * (i % 20.0) / 10.0),
@@ -68,20 +80,47 @@ pub(super) fn row() -> RowResult {
     let runs = runs();
     let result = |bottleneck, tsq| {
         let cell = cell(bottleneck, tsq);
-        let summaries: Vec<Summary> = runs.iter().filter(|run| run.cell == cell).map(Summary::of).collect();
+        let summaries: Vec<Summary> = runs
+            .iter()
+            .filter(|run| run.cell == cell)
+            .map(Summary::of)
+            .collect();
         let names = summaries[0].0.keys();
         let number = |name: &String| {
-            let values: Vec<f64> = summaries.iter().filter_map(|summary| summary.get(name)).collect();
+            let values: Vec<f64> = summaries
+                .iter()
+                .filter_map(|summary| summary.get(name))
+                .collect();
             let mean = values.iter().sum::<f64>() / values.len() as f64;
-            (name.clone(), Estimate { mean, lo: mean * 0.95, hi: mean * 1.05, count: values.len() })
+            (
+                name.clone(),
+                Estimate {
+                    mean,
+                    lo: mean * 0.95,
+                    hi: mean * 1.05,
+                    count: values.len(),
+                },
+            )
         };
-        CellResult { numbers: names.map(number).collect(), cell, seeds: SEEDS.to_vec() }
+        CellResult {
+            numbers: names.map(number).collect(),
+            cell,
+            seeds: SEEDS.to_vec(),
+        }
     };
-    let cells: Vec<CellResult> =
-        BOTTLENECKS.iter().flat_map(|b| TSQ.iter().map(move |t| (b, t))).map(|(b, t)| result(b, t)).collect();
+    let cells: Vec<CellResult> = BOTTLENECKS
+        .iter()
+        .flat_map(|b| TSQ.iter().map(move |t| (b, t)))
+        .map(|(b, t)| result(b, t))
+        .collect();
     let seen = |name: &str, mean: f64| Seen {
         name: name.to_owned(),
-        value: Estimate { mean, lo: mean * 0.9, hi: mean * 1.1, count: 2 },
+        value: Estimate {
+            mean,
+            lo: mean * 0.9,
+            hi: mean * 1.1,
+            count: 2,
+        },
     };
     let verdict = |says: &str, check: &str, line, judged, seen| Verdict {
         says: says.to_owned(),

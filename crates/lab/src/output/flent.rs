@@ -1,12 +1,15 @@
-//! [`FlentTest`]: a run as a data file of [Flent](https://flent.org), which its GUI and command line plot and compare.
+//! [`FlentTest`]: a run as a data file of [Flent](https://flent.org), which its GUI and command
+//! line plot and compare.
 //!
-//! The format is version 4: gzip around JSON with metadata, one shared axis of times, `results` on that axis for statistics, and
-//! `raw_values` with every sample for plots. Flent knows series only by the names that the test's own definition has, so a file names
-//! one of Flent's tests and [`layout`](self) says which series that one has.
+//! The format is version 4: gzip around JSON with metadata, one shared axis of times, `results` on
+//! that axis for statistics, and `raw_values` with every sample for plots. Flent knows series only
+//! by the names that the test's own definition has, so a file names one of Flent's tests and
+//! [`layout`](self) says which series that one has.
 //!
-//! Times: Flent's flows start [`LEAD_IN`] seconds into a file and end as long before its end, and its statistics leave that time out.
-//! So the measured time of a run is put exactly there: what Flent computes over is what the lab computes over. Second 0 of every file
-//! is the same fixed date, for nothing in a run happened at any date.
+//! Times: Flent's flows start [`LEAD_IN`] seconds into a file and end as long before its end, and
+//! its statistics leave that time out. So the measured time of a run is put exactly there: what
+//! Flent computes over is what the lab computes over. Second 0 of every file is the same fixed
+//! date, for nothing in a run happened at any date.
 
 mod clock;
 mod file;
@@ -35,7 +38,8 @@ pub const LEAD_IN: f64 = 5.0;
 pub struct FlentTest {
     /// Flent's name of the test: `tcp_4up`, `tcp_nup`, `rrul_be`.
     pub test: String,
-    /// The flow whose instances are uploads. By default all of TCP but those whose name begins with `down`.
+    /// The flow whose instances are uploads. By default all of TCP but those whose name begins with
+    /// `down`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upload: Option<String>,
     /// The flow whose instances are downloads. By default all of TCP whose name begins with `down`.
@@ -47,7 +51,8 @@ pub struct FlentTest {
     /// Ports whose queue statistics the file has. By default all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<String>,
-    /// Series of Flent with the flow that each is, where order does not tell: `"TCP upload BBR BE" = "bbr"`.
+    /// Series of Flent with the flow that each is, where order does not tell: `"TCP upload BBR BE"
+    /// = "bbr"`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub series: BTreeMap<String, String>,
 }
@@ -64,7 +69,9 @@ pub enum FlentError {
         known: String,
     },
     /// The test has another number of flows.
-    #[error("{test} has {wanted} {kind}, the run has {has}: take tcp_nup or tcp_ndown, or say which under [flent] series")]
+    #[error(
+        "{test} has {wanted} {kind}, the run has {has}: take tcp_nup or tcp_ndown, or say which under [flent] series"
+    )]
     Flows {
         /// The test.
         test: String,
@@ -86,9 +93,20 @@ pub enum FlentError {
 impl FlentTest {
     /// The name that Flent would give the file of `run`.
     pub fn file_name(&self, run: &Run) -> String {
-        let title: String =
-            title(run).chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect();
-        format!("{}-2020-01-01T000000.000000.{title:.200}.flent.gz", self.test)
+        let title: String = title(run)
+            .chars()
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || c == '-' {
+                    c
+                } else {
+                    '_'
+                }
+            })
+            .collect();
+        format!(
+            "{}-2020-01-01T000000.000000.{title:.200}.flent.gz",
+            self.test
+        )
     }
 
     /// Writes `run` to `out`: equal runs as equal bytes.
@@ -112,8 +130,10 @@ impl FlentTest {
                 sheet.lone_queue(run, port);
             }
         } else {
-            let layout = Layout::of(&self.test)
-                .ok_or_else(|| FlentError::UnknownTest { test: self.test.clone(), known: Layout::known() })?;
+            let layout = Layout::of(&self.test).ok_or_else(|| FlentError::UnknownTest {
+                test: self.test.clone(),
+                known: Layout::known(),
+            })?;
             for (name, of) in self.flows(run, &layout, &mut parameters)? {
                 sheet.flow(run, name, &of);
             }
@@ -149,23 +169,43 @@ impl FlentTest {
         parameters: &mut BTreeMap<&'static str, String>,
     ) -> Result<Vec<(String, String)>, FlentError> {
         if !self.series.is_empty() {
-            return Ok(self.series.iter().map(|(name, of)| (name.clone(), of.clone())).collect());
+            return Ok(self
+                .series
+                .iter()
+                .map(|(name, of)| (name.clone(), of.clone()))
+                .collect());
         }
         let is_down = |series: &&Series| series.of.starts_with("down");
         // A ping has goodput too, but no window.
-        let all = |down| run.of(Quantity::Cwnd).filter(|s| is_down(s) == down).map(|s| s.of.clone()).collect();
+        let all = |down| {
+            run.of(Quantity::Cwnd)
+                .filter(|s| is_down(s) == down)
+                .map(|s| s.of.clone())
+                .collect()
+        };
         let named = |flow: &Option<String>, down| {
-            flow.as_ref().map_or_else(|| all(down), |name| instances(run, Quantity::Cwnd, name))
+            flow.as_ref()
+                .map_or_else(|| all(down), |name| instances(run, Quantity::Cwnd, name))
         };
         let (uploads, downloads) = (named(&self.upload, false), named(&self.download, true));
         let mut flows = Vec::new();
         for (kind, parameter, names, series) in [
             ("uploads", "upload_streams", uploads, layout.uploads()),
-            ("downloads", "download_streams", downloads, layout.downloads()),
+            (
+                "downloads",
+                "download_streams",
+                downloads,
+                layout.downloads(),
+            ),
         ] {
             let has = names.len();
             let Some(theirs) = series.names(has) else {
-                return Err(FlentError::Flows { test: self.test.clone(), kind, wanted: series.count(), has });
+                return Err(FlentError::Flows {
+                    test: self.test.clone(),
+                    kind,
+                    wanted: series.count(),
+                    has,
+                });
             };
             if series.is_any() {
                 parameters.insert(parameter, has.to_string());
@@ -176,13 +216,23 @@ impl FlentTest {
     }
 
     fn pings_of(&self, run: &Run) -> Vec<String> {
-        let all = || run.of(Quantity::Ping).map(|series| series.of.clone()).collect();
-        in_order(self.ping.as_ref().map_or_else(all, |name| instances(run, Quantity::Ping, name)))
+        let all = || {
+            run.of(Quantity::Ping)
+                .map(|series| series.of.clone())
+                .collect()
+        };
+        in_order(
+            self.ping
+                .as_ref()
+                .map_or_else(all, |name| instances(run, Quantity::Ping, name)),
+        )
     }
 
     fn ports_of(&self, run: &Run) -> Vec<String> {
         if self.ports.is_empty() {
-            run.of(Quantity::Backlog).map(|series| series.of.clone()).collect()
+            run.of(Quantity::Backlog)
+                .map(|series| series.of.clone())
+                .collect()
         } else {
             self.ports.clone()
         }
@@ -196,7 +246,10 @@ fn title(run: &Run) -> String {
 
 /// Every instance of a flow; also one by its own name.
 fn instances(run: &Run, quantity: Quantity, name: &str) -> Vec<String> {
-    run.of(quantity).filter(|series| series.of == name || series.group() == name).map(|series| series.of.clone()).collect()
+    run.of(quantity)
+        .filter(|series| series.of == name || series.group() == name)
+        .map(|series| series.of.clone())
+        .collect()
 }
 
 /// `upload-10` after `upload-9`.
@@ -211,7 +264,15 @@ fn in_order(mut names: Vec<String>) -> Vec<String> {
 
 /// A port's name as a host of Flent's, whose lists are joined by commas.
 fn host(port: &str) -> String {
-    port.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' }).collect()
+    port.chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || c == '_' {
+                c
+            } else {
+                '-'
+            }
+        })
+        .collect()
 }
 
 #[cfg(test)]

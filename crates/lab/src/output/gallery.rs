@@ -1,4 +1,5 @@
-//! The gallery: a page of Markdown for each paper, its figures as SVG files beside it; what `docs/experiments/` holds.
+//! The gallery: a page of Markdown for each paper, its figures as SVG files beside it; what
+//! `docs/experiments/` holds.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -14,20 +15,38 @@ use crate::result::{Judged, Verdict};
 /// What the pages are called; other papers are called by their number.
 const PAPERS: [(&str, &str); 4] = [
     ("001", "TCP pacing and TCP Small Queues"),
-    ("002", "Network traffic control: disciplines, rings, byte limits"),
+    (
+        "002",
+        "Network traffic control: disciplines, rings, byte limits",
+    ),
     ("003", "BBR with modern queue management on Wi-Fi"),
     ("004", "A queue emulator in user space"),
 ];
 
 /// Pages and figures by file name, in order of name.
 pub fn files(sheets: &[Sheet]) -> Vec<(String, String)> {
-    let papers: BTreeSet<&str> = sheets.iter().map(|sheet| sheet.first().row.paper.as_str()).collect();
-    let of_paper = |paper: &str| sheets.iter().filter(move |sheet| sheet.first().row.paper == paper).collect::<Vec<_>>();
-    let mut files: Vec<(String, String)> =
-        papers.iter().map(|paper| (page_name(paper), page(paper, &of_paper(paper)))).collect();
+    let papers: BTreeSet<&str> = sheets
+        .iter()
+        .map(|sheet| sheet.first().row.paper.as_str())
+        .collect();
+    let of_paper = |paper: &str| {
+        sheets
+            .iter()
+            .filter(move |sheet| sheet.first().row.paper == paper)
+            .collect::<Vec<_>>()
+    };
+    let mut files: Vec<(String, String)> = papers
+        .iter()
+        .map(|paper| (page_name(paper), page(paper, &of_paper(paper))))
+        .collect();
     files.push(("README.md".to_owned(), index(&papers, sheets)));
     for drawn in sheets.iter().flat_map(|sheet| &sheet.worlds) {
-        files.extend(drawn.figures.iter().map(|picture| (figure_name(drawn, &picture.file), picture.svg.clone())));
+        files.extend(
+            drawn
+                .figures
+                .iter()
+                .map(|picture| (figure_name(drawn, &picture.file), picture.svg.clone())),
+        );
     }
     files.sort();
     files
@@ -47,7 +66,10 @@ pub fn write(sheets: &[Sheet], directory: &Path) -> Result<(), SheetError> {
     for (directory, ending) in [(directory, "md"), (figures.as_path(), "svg")] {
         for entry in fs::read_dir(directory).map_err(failed(directory))? {
             let file = entry.map_err(failed(directory))?.path();
-            if file.extension().is_some_and(|extension| extension == ending) {
+            if file
+                .extension()
+                .is_some_and(|extension| extension == ending)
+            {
                 fs::remove_file(&file).map_err(failed(&file))?;
             }
         }
@@ -73,12 +95,23 @@ fn figure_name(drawn: &Drawn, file: &str) -> String {
 
 /// `text` as part of a file's name.
 fn file_name(text: &str) -> String {
-    text.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-') { c } else { '_' }).collect()
+    text.chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || matches!(c, '.' | '-') {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect()
 }
 
 fn title(paper: &str) -> String {
     let known = PAPERS.iter().find(|(number, _)| *number == paper);
-    known.map_or_else(|| format!("Paper {}", escape(paper)), |(number, title)| format!("Paper {number}: {title}"))
+    known.map_or_else(
+        || format!("Paper {}", escape(paper)),
+        |(number, title)| format!("Paper {number}: {title}"),
+    )
 }
 
 fn index(papers: &BTreeSet<&str>, sheets: &[Sheet]) -> String {
@@ -88,8 +121,16 @@ fn index(papers: &BTreeSet<&str>, sheets: &[Sheet]) -> String {
          numbers.\n\nThese pages are written by `lab report --gallery docs/experiments`; equal seeds give equal pages.\n",
     );
     for paper in papers {
-        let _ = write!(page, "\n## [{}]({})\n\n| row | | shapes |\n|---|---|---|\n", title(paper), page_name(paper));
-        for sheet in sheets.iter().filter(|sheet| sheet.first().row.paper == *paper) {
+        let _ = write!(
+            page,
+            "\n## [{}]({})\n\n| row | | shapes |\n|---|---|---|\n",
+            title(paper),
+            page_name(paper)
+        );
+        for sheet in sheets
+            .iter()
+            .filter(|sheet| sheet.first().row.paper == *paper)
+        {
             let row = &sheet.first().row;
             let scores: Vec<String> = sheet.worlds.iter().map(score).collect();
             let id = escape(&row.scenario);
@@ -113,7 +154,11 @@ fn score(drawn: &Drawn) -> String {
         World::Veth => "on the wire: ",
     };
     let score = drawn.row.score();
-    if score.all == 0 { format!("{world}–") } else { format!("{world}{score}") }
+    if score.all == 0 {
+        format!("{world}–")
+    } else {
+        format!("{world}{score}")
+    }
 }
 
 fn page(paper: &str, sheets: &[&Sheet]) -> String {
@@ -144,7 +189,12 @@ fn section(page: &mut String, sheet: &Sheet) {
             });
         }
         for picture in &drawn.figures {
-            let _ = write!(page, "![{}]({})\n\n", escape(&row.title), figure_name(drawn, &picture.file));
+            let _ = write!(
+                page,
+                "![{}]({})\n\n",
+                escape(&row.title),
+                figure_name(drawn, &picture.file)
+            );
             if !picture.caption.is_empty() {
                 let _ = write!(page, "*{}*\n\n", escape(&picture.caption));
             }
@@ -167,12 +217,22 @@ fn shapes(page: &mut String, shapes: &[Verdict]) {
         let (verdict, why) = match &shape.judged {
             Judged::Holds => ("holds", String::new()),
             Judged::DoesNotHold => ("**does not hold**", String::new()),
-            Judged::NotRun(cells) => ("not judged", format!(" (cells not run: {})", escape(&cells.join(", ")))),
+            Judged::NotRun(cells) => (
+                "not judged",
+                format!(" (cells not run: {})", escape(&cells.join(", "))),
+            ),
             Judged::Error(why) => ("**error**", format!(" ({})", escape(why))),
         };
-        let seen = shape.seen.iter().map(|seen| format!("`{}` = {}", code(&seen.name), short(seen.value.mean)));
+        let seen = shape
+            .seen
+            .iter()
+            .map(|seen| format!("`{}` = {}", code(&seen.name), short(seen.value.mean)));
         let seen = seen.collect::<Vec<_>>().join("<br>");
-        let _ = writeln!(page, "| {verdict} | {}{why} | {seen} |", escape(&shape.says));
+        let _ = writeln!(
+            page,
+            "| {verdict} | {}{why} | {seen} |",
+            escape(&shape.says)
+        );
     }
     page.push('\n');
 }
@@ -187,16 +247,31 @@ fn table(page: &mut String, drawn: &Drawn) {
         "" => escape(&column.title),
         unit => format!("{}, {unit}", escape(&column.title)),
     });
-    let heads: Vec<String> = row.axes.iter().map(|axis| escape(axis)).chain(titles).collect();
-    let _ = write!(page, "| {} |\n|{}{}\n", heads.join(" | "), "---|".repeat(row.axes.len()), "---:|".repeat(columns.len()));
+    let heads: Vec<String> = row
+        .axes
+        .iter()
+        .map(|axis| escape(axis))
+        .chain(titles)
+        .collect();
+    let _ = write!(
+        page,
+        "| {} |\n|{}{}\n",
+        heads.join(" | "),
+        "---|".repeat(row.axes.len()),
+        "---:|".repeat(columns.len())
+    );
     for cell in &row.cells {
         let number = |name: &String| match cell.numbers.get(name) {
             Some(value) if interval(value).is_empty() => short(value.mean),
             Some(value) => format!("{} ({})", short(value.mean), interval(value)),
             None => "–".to_owned(),
         };
-        let fields: Vec<String> =
-            cell.cell.values().map(escape).chain(columns.iter().map(|column| number(&column.name))).collect();
+        let fields: Vec<String> = cell
+            .cell
+            .values()
+            .map(escape)
+            .chain(columns.iter().map(|column| number(&column.name)))
+            .collect();
         let _ = writeln!(page, "| {} |", fields.join(" | "));
     }
     page.push('\n');
@@ -206,13 +281,23 @@ fn variance(page: &mut String, drawn: &Drawn) {
     if drawn.row.anova.is_empty() {
         return;
     }
-    page.push_str("| analysis of variance | at | F | F-crit | p | |\n|---|---|---:|---:|---:|---|\n");
+    page.push_str(
+        "| analysis of variance | at | F | F-crit | p | |\n|---|---|---:|---:|---:|---|\n",
+    );
     for anova in &drawn.row.anova {
         let at: Vec<String> = anova.at.iter().map(|(_, value)| escape(value)).collect();
-        let verdict = if anova.p < anova.alpha { "the means differ" } else { "no difference shown" };
+        let verdict = if anova.p < anova.alpha {
+            "the means differ"
+        } else {
+            "no difference shown"
+        };
         let (f, f_crit, p) = (short(anova.f), short(anova.f_crit), short(anova.p));
         let of = format!("{} over {}", escape(&anova.metric), escape(&anova.over));
-        let _ = writeln!(page, "| {of} | {} | {f} | {f_crit} | {p} | {verdict} |", at.join(", "));
+        let _ = writeln!(
+            page,
+            "| {of} | {} | {f} | {f_crit} | {p} | {verdict} |",
+            at.join(", ")
+        );
     }
     page.push('\n');
 }
@@ -247,11 +332,17 @@ mod tests {
     use crate::output::fixture;
 
     fn sheets() -> Vec<Sheet> {
-        vec![Sheet { worlds: vec![Drawn::new(fixture::row(), &fixture::runs()).expect("drawn")] }]
+        vec![Sheet {
+            worlds: vec![Drawn::new(fixture::row(), &fixture::runs()).expect("drawn")],
+        }]
     }
 
     fn page() -> String {
-        files(&sheets()).into_iter().find(|(name, _)| name == "paper-001.md").expect("the page").1
+        files(&sheets())
+            .into_iter()
+            .find(|(name, _)| name == "paper-001.md")
+            .expect("the page")
+            .1
     }
 
     #[test]
@@ -283,11 +374,20 @@ mod tests {
             fs::write(directory.path().join(old), "old").expect("written");
         }
         write(&sheets(), directory.path()).expect("written");
-        for shown in page().split("](").filter_map(|part| part.split_once(".svg)")).map(|(name, _)| format!("{name}.svg")) {
+        for shown in page()
+            .split("](")
+            .filter_map(|part| part.split_once(".svg)"))
+            .map(|(name, _)| format!("{name}.svg"))
+        {
             assert!(directory.path().join(&shown).is_file(), "{shown}");
         }
         let there = |name: &str| directory.path().join(name).exists();
-        assert!(there("README.md") && there("kept.txt") && !there("paper-000.md") && !there("figures/old.svg"));
+        assert!(
+            there("README.md")
+                && there("kept.txt")
+                && !there("paper-000.md")
+                && !there("figures/old.svg")
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! The report: one HTML file that needs nothing beside itself, each row with what its paper found, what was seen here, whether each
-//! shape holds with the numbers compared, and the command that runs it again. No scripts; readable on a phone and on paper.
+//! The report: one HTML file that needs nothing beside itself, each row with what its paper found,
+//! what was seen here, whether each shape holds with the numbers compared, and the command that
+//! runs it again. No scripts; readable on a phone and on paper.
 
 use std::fmt::Write as _;
 
@@ -90,7 +91,11 @@ fn article(page: &mut String, sheet: &Sheet) {
         shapes(page, &drawn.row.shapes);
     }
     if let Some(note) = &row.note {
-        let _ = writeln!(page, "<div class=\"note\"><span class=\"label\">Where we differ</span>{}</div>", paragraphs(note));
+        let _ = writeln!(
+            page,
+            "<div class=\"note\"><span class=\"label\">Where we differ</span>{}</div>",
+            paragraphs(note)
+        );
     }
     page.push_str("<h3>Run it again</h3>\n<pre><code>");
     for drawn in &sheet.worlds {
@@ -104,7 +109,11 @@ fn article(page: &mut String, sheet: &Sheet) {
         for picture in &drawn.figures {
             let _ = writeln!(page, "<figure>{}", picture.svg.trim_end());
             if !picture.caption.is_empty() {
-                let _ = write!(page, "<figcaption>{}</figcaption>", escape(&picture.caption));
+                let _ = write!(
+                    page,
+                    "<figcaption>{}</figcaption>",
+                    escape(&picture.caption)
+                );
             }
             page.push_str("</figure>\n");
         }
@@ -119,7 +128,11 @@ fn article(page: &mut String, sheet: &Sheet) {
 
 /// A heading that names the world where there are two.
 fn heading(page: &mut String, sheet: &Sheet, drawn: &Drawn, text: &str) {
-    let world = if sheet.worlds.len() == 1 { String::new() } else { format!(", {}", world(drawn.row.path)) };
+    let world = if sheet.worlds.len() == 1 {
+        String::new()
+    } else {
+        format!(", {}", world(drawn.row.path))
+    };
     let _ = writeln!(page, "<h3>{text}{world}</h3>");
 }
 
@@ -136,20 +149,50 @@ fn shapes(page: &mut String, shapes: &[Verdict]) {
     for shape in shapes {
         let (class, mark, word) = match &shape.judged {
             Judged::Holds => ("holds", "✓", String::new()),
-            Judged::DoesNotHold => ("fails", "✗", "<span class=\"word\">Does not hold:</span> ".to_owned()),
+            Judged::DoesNotHold => (
+                "fails",
+                "✗",
+                "<span class=\"word\">Does not hold:</span> ".to_owned(),
+            ),
             Judged::NotRun(cells) => {
-                let cells = cells.iter().map(|cell| escape(cell)).collect::<Vec<_>>().join(", ");
-                ("unknown", "?", format!("<span class=\"word\">Not judged, cells not run ({cells}):</span> "))
+                let cells = cells
+                    .iter()
+                    .map(|cell| escape(cell))
+                    .collect::<Vec<_>>()
+                    .join(", ");
+                (
+                    "unknown",
+                    "?",
+                    format!("<span class=\"word\">Not judged, cells not run ({cells}):</span> "),
+                )
             }
-            Judged::Error(why) => {
-                ("error", "!", format!("<span class=\"word\">Cannot be computed ({}):</span> ", escape(why)))
-            }
+            Judged::Error(why) => (
+                "error",
+                "!",
+                format!(
+                    "<span class=\"word\">Cannot be computed ({}):</span> ",
+                    escape(why)
+                ),
+            ),
         };
-        let _ = write!(page, "<li class=\"{class}\"><span class=\"mark\">{mark}</span><div>{word}{}", escape(&shape.says));
+        let _ = write!(
+            page,
+            "<li class=\"{class}\"><span class=\"mark\">{mark}</span><div>{word}{}",
+            escape(&shape.says)
+        );
         if !shape.seen.is_empty() {
-            let seen =
-                shape.seen.iter().map(|seen| format!("<span>{} <b>{}</b></span>", escape(&seen.name), spread(&seen.value)));
-            let _ = write!(page, "<div class=\"seen\">{}</div>", seen.collect::<String>());
+            let seen = shape.seen.iter().map(|seen| {
+                format!(
+                    "<span>{} <b>{}</b></span>",
+                    escape(&seen.name),
+                    spread(&seen.value)
+                )
+            });
+            let _ = write!(
+                page,
+                "<div class=\"seen\">{}</div>",
+                seen.collect::<String>()
+            );
         }
         let _ = writeln!(
             page,
@@ -165,7 +208,11 @@ fn shapes(page: &mut String, shapes: &[Verdict]) {
 /// "117 (105 to 129)"; the interval only if there is one.
 fn spread(estimate: &Estimate) -> String {
     let interval = interval(estimate);
-    if interval.is_empty() { short(estimate.mean) } else { format!("{} ({interval})", short(estimate.mean)) }
+    if interval.is_empty() {
+        short(estimate.mean)
+    } else {
+        format!("{} ({interval})", short(estimate.mean))
+    }
 }
 
 /// The table of the row: a line for each cell, both worlds beside each other.
@@ -182,10 +229,16 @@ fn numbers(page: &mut String, sheet: &Sheet) {
     let two = sheet.worlds.len() > 1;
     for Column { title, unit, .. } in &columns {
         for drawn in &sheet.worlds {
-            let unit =
-                if unit.is_empty() { String::new() } else { format!("<br><span class=\"unit\">{}</span>", escape(unit)) };
-            let world =
-                if two { format!("<br><span class=\"unit\">{}</span>", world(drawn.row.path)) } else { String::new() };
+            let unit = if unit.is_empty() {
+                String::new()
+            } else {
+                format!("<br><span class=\"unit\">{}</span>", escape(unit))
+            };
+            let world = if two {
+                format!("<br><span class=\"unit\">{}</span>", world(drawn.row.path))
+            } else {
+                String::new()
+            };
             let _ = write!(page, "<th>{}{unit}{world}</th>", escape(title));
         }
     }
@@ -198,9 +251,20 @@ fn numbers(page: &mut String, sheet: &Sheet) {
         for Column { name, .. } in &columns {
             for drawn in &sheet.worlds {
                 let same = |other: &&CellResult| other.cell == cell.cell;
-                match drawn.row.cells.iter().find(same).and_then(|cell| cell.numbers.get(name)) {
+                match drawn
+                    .row
+                    .cells
+                    .iter()
+                    .find(same)
+                    .and_then(|cell| cell.numbers.get(name))
+                {
                     Some(value) => {
-                        let _ = write!(page, "<td>{}<small>{}</small></td>", short(value.mean), interval(value));
+                        let _ = write!(
+                            page,
+                            "<td>{}<small>{}</small></td>",
+                            short(value.mean),
+                            interval(value)
+                        );
                     }
                     None => page.push_str("<td>–</td>"),
                 }
@@ -221,9 +285,16 @@ fn variance(page: &mut String, all: &[Anova]) {
     );
     for anova in all {
         let at: Vec<&str> = anova.at.iter().map(|(_, value)| value.as_str()).collect();
-        let means: Vec<String> =
-            anova.groups.iter().map(|(name, mean)| format!("{} {}", escape(name), short(*mean))).collect();
-        let verdict = if anova.p < anova.alpha { "differ" } else { "no difference shown" };
+        let means: Vec<String> = anova
+            .groups
+            .iter()
+            .map(|(name, mean)| format!("{} {}", escape(name), short(*mean)))
+            .collect();
+        let verdict = if anova.p < anova.alpha {
+            "differ"
+        } else {
+            "no difference shown"
+        };
         let _ = writeln!(
             page,
             "<tr><td class=\"key\">{}</td><td class=\"key\">{}</td><td class=\"key\">{}</td><td class=\"key\">{}</td><td>{}</td><td>{}</td>\
@@ -243,8 +314,13 @@ fn variance(page: &mut String, all: &[Anova]) {
 
 /// Text with blank lines as paragraphs.
 fn paragraphs(text: &str) -> String {
-    let parts = text.split("\n\n").map(str::trim).filter(|part| !part.is_empty());
-    parts.map(|part| format!("<p>{}</p>", escape(part))).collect()
+    let parts = text
+        .split("\n\n")
+        .map(str::trim)
+        .filter(|part| !part.is_empty());
+    parts
+        .map(|part| format!("<p>{}</p>", escape(part)))
+        .collect()
 }
 
 /// `text` as HTML shows it, in elements and in attributes.

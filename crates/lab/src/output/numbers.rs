@@ -20,7 +20,11 @@ pub(super) struct Column {
 pub(super) fn columns(row: &RowResult) -> Vec<Column> {
     let column = |name: &String| {
         let (title, unit) = describe(name);
-        Column { name: name.clone(), title, unit }
+        Column {
+            name: name.clone(),
+            title,
+            unit,
+        }
     };
     row.table.iter().map(column).collect()
 }
@@ -28,5 +32,9 @@ pub(super) fn columns(row: &RowResult) -> Vec<Column> {
 /// "105 to 129"; empty where one repetition tells no interval.
 pub(super) fn interval(estimate: &Estimate) -> String {
     let Estimate { lo, hi, count, .. } = *estimate;
-    if count < 2 { String::new() } else { format!("{} to {}", short(lo), short(hi)) }
+    if count < 2 {
+        String::new()
+    } else {
+        format!("{} to {}", short(lo), short(hi))
+    }
 }

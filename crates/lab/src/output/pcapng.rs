@@ -1,5 +1,5 @@
-//! Every packet of a run as pcapng, for Wireshark: an interface for each place that packets pass (`client:ring`, `router>server:drop`),
-//! with sojourn and verdict as comments. See [`Capture`].
+//! Every packet of a run as pcapng, for Wireshark: an interface for each place that packets pass
+//! (`client:ring`, `router>server:drop`), with sojourn and verdict as comments. See [`Capture`].
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
@@ -11,7 +11,8 @@ use tautline_sim::{Capture, CaptureConfig};
 use crate::plan::Point;
 use crate::run::{Path as World, Run, RunError, sim, veth};
 
-/// Bytes kept of each packet: all headers with all options. A packet passes up to ten places; ten copies of its payload would tell no more.
+/// Bytes kept of each packet: all headers with all options. A packet passes up to ten places; ten
+/// copies of its payload would tell no more.
 pub(crate) const KEPT: u32 = 160;
 
 /// Why there is no capture.
@@ -25,7 +26,8 @@ pub enum CaptureError {
     Write(#[from] io::Error),
 }
 
-/// Runs `point` in its world and writes its packets to `file`, which is there only if all went well.
+/// Runs `point` in its world and writes its packets to `file`, which is there only if all went
+/// well.
 ///
 /// # Errors
 /// If the run fails, or writing does.
@@ -40,7 +42,10 @@ fn in_virtual_time(point: &Point, file: &Path) -> Result<Run, CaptureError> {
     if let Some(directory) = file.parent() {
         fs::create_dir_all(directory)?;
     }
-    let config = CaptureConfig { snaplen: KEPT, ..CaptureConfig::default() };
+    let config = CaptureConfig {
+        snaplen: KEPT,
+        ..CaptureConfig::default()
+    };
     let part = file.with_extension("pcapng.part");
     let capture = Capture::new(BufWriter::new(File::create(&part)?), config)?;
     let (run, capture) = sim::record(point, |topology| {
@@ -54,7 +59,11 @@ fn in_virtual_time(point: &Point, file: &Path) -> Result<Run, CaptureError> {
 
 /// Names of hosts and links, in order of their numbers in the network.
 fn names(topology: &Topology) -> (Vec<String>, Vec<String>) {
-    let hosts = topology.hosts.iter().map(|host| host.name.clone()).collect();
+    let hosts = topology
+        .hosts
+        .iter()
+        .map(|host| host.name.clone())
+        .collect();
     let links = topology.cables.iter().flat_map(|cable| {
         let [a, b] = &cable.between;
         [format!("{a}>{b}"), format!("{b}>{a}")]
@@ -76,10 +85,23 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("new/1.pcapng");
         let captured = record(&point, &file).expect("captured");
-        assert!(captured == sim::run(&point).expect("run"), "hearing changes nothing");
+        assert!(
+            captured == sim::run(&point).expect("run"),
+            "hearing changes nothing"
+        );
         let bytes = fs::read(&file).expect("a capture");
-        for name in ["client:ring", "router>server:wire", "router>server:drop", "server:received"] {
-            assert!(bytes.windows(name.len()).any(|window| window == name.as_bytes()), "{name}");
+        for name in [
+            "client:ring",
+            "router>server:wire",
+            "router>server:drop",
+            "server:received",
+        ] {
+            assert!(
+                bytes
+                    .windows(name.len())
+                    .any(|window| window == name.as_bytes()),
+                "{name}"
+            );
         }
         assert!(!file.with_extension("pcapng.part").exists());
     }

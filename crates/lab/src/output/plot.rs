@@ -6,9 +6,10 @@
 //! | [`Curves`] | time series in panels that share the time axis; cumulative distributions |
 //! | [`Trade`] | one quantity against another: throughput against latency |
 //!
-//! Every figure is light, carries units on its axes and names on its curves, and tells groups apart by the colours that Okabe and Ito
-//! chose for the colour-blind ("Color Universal Design", 2008). An axis is logarithmic where its values span more than two decades,
-//! unless the figure says otherwise. Samples that are not finite are left out; a figure without samples says so.
+//! Every figure is light, carries units on its axes and names on its curves, and tells groups apart
+//! by the colours that Okabe and Ito chose for the colour-blind ("Color Universal Design", 2008).
+//! An axis is logarithmic where its values span more than two decades, unless the figure says
+//! otherwise. Samples that are not finite are left out; a figure without samples says so.
 
 mod axis;
 mod canvas;
@@ -38,12 +39,20 @@ pub struct Measure {
 impl Measure {
     /// A measure whose axis is chosen by its values.
     pub fn new(name: impl Into<String>, unit: impl Into<String>) -> Self {
-        Self { name: name.into(), unit: unit.into(), log: None }
+        Self {
+            name: name.into(),
+            unit: unit.into(),
+            log: None,
+        }
     }
 
     /// "Round trip of ping, ms".
     fn caption(&self) -> String {
-        if self.unit.is_empty() { self.name.clone() } else { format!("{}, {}", self.name, self.unit) }
+        if self.unit.is_empty() {
+            self.name.clone()
+        } else {
+            format!("{}, {}", self.name, self.unit)
+        }
     }
 }
 

@@ -1,6 +1,8 @@
-//! [`Sheet`]: a row as pages show it: its results in each world it was run in, with the figures drawn.
+//! [`Sheet`]: a row as pages show it: its results in each world it was run in, with the figures
+//! drawn.
 //!
-//! Figures are drawn once, when the row has been run, and lie beside its result; pages are put together from those files.
+//! Figures are drawn once, when the row has been run, and lie beside its result; pages are put
+//! together from those files.
 
 use std::fs;
 use std::io;
@@ -82,33 +84,69 @@ impl Drawn {
     /// When one does not suit the row.
     pub fn new(row: RowResult, runs: &[Run]) -> Result<Self, SheetError> {
         let stated = row.figures.clone();
-        let figures: Vec<Figure> = if stated.is_empty() { figure::defaults(&row, runs) } else { stated };
+        let figures: Vec<Figure> = if stated.is_empty() {
+            figure::defaults(&row, runs)
+        } else {
+            stated
+        };
         let mut pictures = Vec::new();
         for (number, figure) in figures.iter().enumerate() {
-            let parts = figure.draw(&row, runs).map_err(|error| SheetError::Figure { row: row.scenario.clone(), error })?;
+            let parts = figure
+                .draw(&row, runs)
+                .map_err(|error| SheetError::Figure {
+                    row: row.scenario.clone(),
+                    error,
+                })?;
             let (number, last) = (number + 1, parts.len());
             for (part, svg) in parts.into_iter().enumerate() {
                 let part = part + 1;
-                let file = if last == 1 { format!("figure-{number}.svg") } else { format!("figure-{number}-{part}.svg") };
-                let caption = if part == last { figure.caption.clone().unwrap_or_default() } else { String::new() };
+                let file = if last == 1 {
+                    format!("figure-{number}.svg")
+                } else {
+                    format!("figure-{number}-{part}.svg")
+                };
+                let caption = if part == last {
+                    figure.caption.clone().unwrap_or_default()
+                } else {
+                    String::new()
+                };
                 pictures.push(Picture { file, svg, caption });
             }
         }
-        Ok(Self { row, figures: pictures })
+        Ok(Self {
+            row,
+            figures: pictures,
+        })
     }
 
     /// The command that runs it again.
     pub fn command(&self) -> String {
         let row = &self.row;
-        let seed = row.cells.iter().find_map(|cell| cell.seeds.first()).map_or(1, |seed| crate::plan::asked(*seed));
-        let seed = if seed == 1 { String::new() } else { format!(" --seed {seed}") };
+        let seed = row
+            .cells
+            .iter()
+            .find_map(|cell| cell.seeds.first())
+            .map_or(1, |seed| crate::plan::asked(*seed));
+        let seed = if seed == 1 {
+            String::new()
+        } else {
+            format!(" --seed {seed}")
+        };
         let path = match row.path {
             World::Sim => "",
             World::Veth => " --path veth",
         };
         let partly = row.cells.iter().any(|cell| !cell.was_run());
-        let cells = row.cells.iter().filter(|cell| partly && cell.was_run()).map(|cell| format!(" --cell {}", cell.cell));
-        format!("lab run {}{seed}{path}{}", row.scenario, cells.collect::<String>())
+        let cells = row
+            .cells
+            .iter()
+            .filter(|cell| partly && cell.was_run())
+            .map(|cell| format!(" --cell {}", cell.cell));
+        format!(
+            "lab run {}{seed}{path}{}",
+            row.scenario,
+            cells.collect::<String>()
+        )
     }
 
     /// Writes the figures beside the result, in place of those that were there.
@@ -131,13 +169,24 @@ impl Drawn {
     fn read(row: RowResult, directory: &Path) -> Result<Self, SheetError> {
         let mut figures = Vec::new();
         for file in figure_files(directory)? {
-            let svg = fs::read_to_string(&file).map_err(|error| SheetError::File { file: file.clone(), error })?;
-            let file = file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-            figures.push(Picture { file, svg, caption: String::new() });
+            let svg = fs::read_to_string(&file).map_err(|error| SheetError::File {
+                file: file.clone(),
+                error,
+            })?;
+            let file = file
+                .file_name()
+                .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+            figures.push(Picture {
+                file,
+                svg,
+                caption: String::new(),
+            });
         }
         for (number, figure) in row.figures.iter().enumerate() {
             let of_figure = |picture: &&mut Picture| place(&picture.file).0 == number + 1;
-            if let (Some(caption), Some(last)) = (&figure.caption, figures.iter_mut().rfind(of_figure)) {
+            if let (Some(caption), Some(last)) =
+                (&figure.caption, figures.iter_mut().rfind(of_figure))
+            {
                 last.caption.clone_from(caption);
             }
         }
@@ -147,17 +196,27 @@ impl Drawn {
 
 /// Figure and part that a file's name says: 2 and 1 for `figure-2-1.svg`.
 fn place(file: &str) -> (usize, usize) {
-    let mut numbers =
-        file.trim_start_matches("figure-").trim_end_matches(".svg").split('-').map(|part| part.parse().unwrap_or(0));
+    let mut numbers = file
+        .trim_start_matches("figure-")
+        .trim_end_matches(".svg")
+        .split('-')
+        .map(|part| part.parse().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
 /// The figures in a row's directory, in order.
 fn figure_files(directory: &Path) -> Result<Vec<PathBuf>, SheetError> {
-    let failed = |error| SheetError::File { file: directory.to_owned(), error };
+    let failed = |error| SheetError::File {
+        file: directory.to_owned(),
+        error,
+    };
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).map_err(failed)? {
-        let name = entry.map_err(failed)?.file_name().to_string_lossy().into_owned();
+        let name = entry
+            .map_err(failed)?
+            .file_name()
+            .to_string_lossy()
+            .into_owned();
         if name.starts_with("figure-") && name.ends_with(".svg") {
             files.push(name);
         }
@@ -172,7 +231,8 @@ impl Sheet {
         &self.worlds[0]
     }
 
-    /// Draws the figures of all rows in a directory again. The runs of one row are in memory at a time.
+    /// Draws the figures of all rows in a directory again. The runs of one row are in memory at a
+    /// time.
     ///
     /// # Errors
     /// When a file is missing or is not what it should be.
@@ -194,11 +254,21 @@ impl Sheet {
             let directory = tree.row(&row.scenario, row.path);
             let drawn = Drawn::read(row, &directory)?;
             match sheets.last_mut() {
-                Some(sheet) if sheet.first().row.scenario == drawn.row.scenario => sheet.worlds.push(drawn),
-                _ => sheets.push(Self { worlds: vec![drawn] }),
+                Some(sheet) if sheet.first().row.scenario == drawn.row.scenario => {
+                    sheet.worlds.push(drawn)
+                }
+                _ => sheets.push(Self {
+                    worlds: vec![drawn],
+                }),
             }
         }
-        if sheets.is_empty() { Err(SheetError::Nothing { directory: tree.root().to_owned() }) } else { Ok(sheets) }
+        if sheets.is_empty() {
+            Err(SheetError::Nothing {
+                directory: tree.root().to_owned(),
+            })
+        } else {
+            Ok(sheets)
+        }
     }
 }
 
@@ -208,11 +278,19 @@ fn results(tree: &Tree) -> Result<Vec<RowResult>, SheetError> {
     let entries = match fs::read_dir(root) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(SheetError::File { file: root.to_owned(), error }),
+        Err(error) => {
+            return Err(SheetError::File {
+                file: root.to_owned(),
+                error,
+            });
+        }
     };
     let mut rows: Vec<RowResult> = Vec::new();
     for entry in entries {
-        let entry = entry.map_err(|error| SheetError::File { file: root.to_owned(), error })?;
+        let entry = entry.map_err(|error| SheetError::File {
+            file: root.to_owned(),
+            error,
+        })?;
         let file = entry.path().join("result.json");
         if file.is_file() {
             rows.push(read(&file)?);
@@ -228,14 +306,27 @@ fn results(tree: &Tree) -> Result<Vec<RowResult>, SheetError> {
 /// When a file is missing or is not what it should be.
 pub fn runs(tree: &Tree, row: &RowResult) -> Result<Vec<Run>, SheetError> {
     let files = |cell: &CellResult| -> Vec<PathBuf> {
-        cell.seeds.iter().map(|seed| tree.run(&row.scenario, row.path, &cell.cell, *seed, "json")).collect()
+        cell.seeds
+            .iter()
+            .map(|seed| tree.run(&row.scenario, row.path, &cell.cell, *seed, "json"))
+            .collect()
     };
-    row.cells.iter().flat_map(files).map(|file| read(&file)).collect()
+    row.cells
+        .iter()
+        .flat_map(files)
+        .map(|file| read(&file))
+        .collect()
 }
 
 fn read<T: DeserializeOwned>(file: &Path) -> Result<T, SheetError> {
-    let text = fs::read(file).map_err(|error| SheetError::File { file: file.to_owned(), error })?;
-    serde_json::from_slice(&text).map_err(|error| SheetError::Content { file: file.to_owned(), error })
+    let text = fs::read(file).map_err(|error| SheetError::File {
+        file: file.to_owned(),
+        error,
+    })?;
+    serde_json::from_slice(&text).map_err(|error| SheetError::Content {
+        file: file.to_owned(),
+        error,
+    })
 }
 
 /// Ids in the order people count: `F5` before `F10`.
@@ -245,7 +336,10 @@ fn order(id: &str) -> Vec<(u64, String)> {
     while !rest.is_empty() {
         let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let (number, after) = rest.split_at(digits);
-        let words = after.len() - after.trim_start_matches(|c: char| !c.is_ascii_digit()).len();
+        let words = after.len()
+            - after
+                .trim_start_matches(|c: char| !c.is_ascii_digit())
+                .len();
         parts.push((number.parse().unwrap_or(0), after[..words].to_owned()));
         rest = &after[words..];
     }
@@ -262,18 +356,33 @@ mod tests {
         fs::write(file, serde_json::to_vec(content).expect("JSON")).expect("written");
     }
 
-    /// A directory with the results and runs of the fixture's row in both worlds, and of another row.
+    /// A directory with the results and runs of the fixture's row in both worlds, and of another
+    /// row.
     fn tree() -> (tempfile::TempDir, Tree) {
         let directory = tempfile::tempdir().expect("a directory");
         let tree = Tree::new(directory.path());
-        let other = |id: &str, path| RowResult { scenario: id.to_owned(), path, ..fixture::row() };
-        for row in [other("001-F10", World::Sim), other("001-F4", World::Veth), fixture::row()] {
+        let other = |id: &str, path| RowResult {
+            scenario: id.to_owned(),
+            path,
+            ..fixture::row()
+        };
+        for row in [
+            other("001-F10", World::Sim),
+            other("001-F4", World::Veth),
+            fixture::row(),
+        ] {
             write(&tree.result(&row.scenario, row.path), &row);
             for run in fixture::runs() {
-                write(&tree.run(&row.scenario, row.path, &run.cell, run.seed, "json"), &run);
+                write(
+                    &tree.run(&row.scenario, row.path, &run.cell, run.seed, "json"),
+                    &run,
+                );
             }
             let runs = runs(&tree, &row).expect("read");
-            Drawn::new(row, &runs).expect("drawn").write_figures(&tree).expect("written");
+            Drawn::new(row, &runs)
+                .expect("drawn")
+                .write_figures(&tree)
+                .expect("written");
         }
         (directory, tree)
     }
@@ -282,11 +391,34 @@ mod tests {
     fn what_was_drawn_is_read_back_in_order_of_ids_and_worlds() {
         let (_directory, tree) = tree();
         let sheets = Sheet::read_all(&tree).expect("read");
-        let ids: Vec<(&str, usize)> = sheets.iter().map(|s| (s.first().row.scenario.as_str(), s.worlds.len())).collect();
+        let ids: Vec<(&str, usize)> = sheets
+            .iter()
+            .map(|s| (s.first().row.scenario.as_str(), s.worlds.len()))
+            .collect();
         assert_eq!(ids, [("001-F4", 2), ("001-F10", 1)]);
-        assert_eq!(sheets[0].worlds.iter().map(|drawn| drawn.row.path).collect::<Vec<_>>(), [World::Sim, World::Veth]);
-        let files: Vec<&str> = sheets[0].first().figures.iter().map(|picture| picture.file.as_str()).collect();
-        assert_eq!(files, ["figure-1.svg", "figure-2.svg", "figure-3-1.svg", "figure-3-2.svg"]);
+        assert_eq!(
+            sheets[0]
+                .worlds
+                .iter()
+                .map(|drawn| drawn.row.path)
+                .collect::<Vec<_>>(),
+            [World::Sim, World::Veth]
+        );
+        let files: Vec<&str> = sheets[0]
+            .first()
+            .figures
+            .iter()
+            .map(|picture| picture.file.as_str())
+            .collect();
+        assert_eq!(
+            files,
+            [
+                "figure-1.svg",
+                "figure-2.svg",
+                "figure-3-1.svg",
+                "figure-3-2.svg"
+            ]
+        );
         fs::write(tree.row("001-F4", World::Sim).join("figure-1.svg"), "old").expect("written");
         Sheet::draw_all(&tree).expect("drawn");
         let sheets = Sheet::read_all(&tree).expect("read");
@@ -298,8 +430,14 @@ mod tests {
     fn figures_that_are_no_more_are_removed() {
         let (_directory, tree) = tree();
         let stated = "kind = 'box'\nshow = ['ping']\ncaption = 'Only this.'";
-        let row = RowResult { figures: vec![toml::from_str(stated).expect("a figure")], ..fixture::row() };
-        Drawn::new(row.clone(), &fixture::runs()).expect("drawn").write_figures(&tree).expect("written");
+        let row = RowResult {
+            figures: vec![toml::from_str(stated).expect("a figure")],
+            ..fixture::row()
+        };
+        Drawn::new(row.clone(), &fixture::runs())
+            .expect("drawn")
+            .write_figures(&tree)
+            .expect("written");
         write(&tree.result(&row.scenario, row.path), &row);
         let sheets = Sheet::read_all(&tree).expect("read");
         assert_eq!(sheets[0].first().figures.len(), 1);
@@ -312,9 +450,15 @@ mod tests {
         let result = tree.result("001-F4", World::Sim);
         fs::write(&result, "{").expect("written");
         let error = Sheet::read_all(&tree).expect_err("broken").to_string();
-        assert!(error.contains("001-F4/result.json") && error.contains("run the row again"), "{error}");
+        assert!(
+            error.contains("001-F4/result.json") && error.contains("run the row again"),
+            "{error}"
+        );
         let nothing = Tree::new(directory.path().join("nothing"));
         let error = Sheet::read_all(&nothing).expect_err("nothing").to_string();
-        assert!(error.contains("holds no results: run a row first"), "{error}");
+        assert!(
+            error.contains("holds no results: run a row first"),
+            "{error}"
+        );
     }
 }

@@ -9,9 +9,11 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Quantity {
-    /// Payload that the receiving program read in a sample interval, in Mbit/s. Stamped with the interval's end.
+    /// Payload that the receiving program read in a sample interval, in Mbit/s. Stamped with the
+    /// interval's end.
     Goodput,
-    /// Round trip of an ICMP echo in ms, one point for each reply, at the time its request was sent.
+    /// Round trip of an ICMP echo in ms, one point for each reply, at the time its request was
+    /// sent.
     Ping,
     /// The latest round trip that TCP measured, in ms.
     Rtt,
@@ -99,7 +101,8 @@ impl Quantity {
         matches!(self, Self::Goodput | Self::Drops | Self::Marks | Self::Sent)
     }
 
-    /// Whether a value counts what happened in a sample interval, so that all of them sum up to a total.
+    /// Whether a value counts what happened in a sample interval, so that all of them sum up to a
+    /// total.
     pub const fn counts(self) -> bool {
         matches!(self, Self::Drops | Self::Marks | Self::Sent)
     }
@@ -149,7 +152,10 @@ mod tests {
     #[test]
     fn a_quantity_is_written_by_its_name_and_all_stand_in_order() {
         for quantity in Quantity::ALL {
-            assert_eq!(serde_json::to_value(quantity).expect("a word"), quantity.name());
+            assert_eq!(
+                serde_json::to_value(quantity).expect("a word"),
+                quantity.name()
+            );
         }
         assert!(Quantity::ALL.is_sorted(), "files are in this order");
     }

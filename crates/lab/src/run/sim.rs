@@ -1,4 +1,5 @@
-//! [`run`]: a point in virtual time: builds the network, lets it run from sample to sample, and writes down what it looks like.
+//! [`run`]: a point in virtual time: builds the network, lets it run from sample to sample, and
+//! writes down what it looks like.
 
 mod live;
 mod segments;
@@ -58,9 +59,14 @@ pub fn run(point: &Point) -> Result<Run, RunError> {
 ///
 /// # Errors
 /// As [`run`].
-pub fn record<R: Record>(point: &Point, recorder: impl FnOnce(&Topology) -> R) -> Result<(Run, R), RunError> {
+pub fn record<R: Record>(
+    point: &Point,
+    recorder: impl FnOnce(&Topology) -> R,
+) -> Result<(Run, R), RunError> {
     let document = &point.document;
-    let Some(times) = &document.run else { return Err(RunError::Elsewhere) };
+    let Some(times) = &document.run else {
+        return Err(RunError::Elsewhere);
+    };
     let topology = topology(document);
     let address = |name: &str| topology.address(name).map(IpAddr::from);
     let (programs, watched) = traffic(document, point.seed, address)?;
@@ -71,8 +77,17 @@ pub fn record<R: Record>(point: &Point, recorder: impl FnOnce(&Topology) -> R) -
     } else {
         let segments = Segments::new(watched);
         let seen = Rc::clone(&segments.seen);
-        let (recorder, _) = pass(point.seed, &topology, programs, (recorder, segments), times, &mut watch)?;
-        seen.borrow().iter().for_each(|(name, sample)| watch.one_way(name, *sample));
+        let (recorder, _) = pass(
+            point.seed,
+            &topology,
+            programs,
+            (recorder, segments),
+            times,
+            &mut watch,
+        )?;
+        seen.borrow()
+            .iter()
+            .for_each(|(name, sample)| watch.one_way(name, *sample));
         recorder
     };
     Ok((watch.finish(point, times), recorder))

@@ -22,11 +22,20 @@ pub(super) fn tcp(own: &Tcp, common: &Tcp) -> TcpConfig {
     let profile = said!(profile).unwrap_or_default();
     let linux = profile != Profile::Tautline;
     let asked = said!(congestion).map_or(Algorithm::Cubic, |word| word.0);
-    let algorithm = if linux && asked == Algorithm::Cubic { Algorithm::CubicLinux } else { asked };
+    let algorithm = if linux && asked == Algorithm::Cubic {
+        Algorithm::CubicLinux
+    } else {
+        asked
+    };
     let ratios = PacingRatios::default();
-    let (slow_start, avoidance) =
-        (said!(pacing_ss).unwrap_or(ratios.slow_start), said!(pacing_ca).unwrap_or(ratios.avoidance));
-    let pacing = PacingRatios { slow_start, avoidance };
+    let (slow_start, avoidance) = (
+        said!(pacing_ss).unwrap_or(ratios.slow_start),
+        said!(pacing_ca).unwrap_or(ratios.avoidance),
+    );
+    let pacing = PacingRatios {
+        slow_start,
+        avoidance,
+    };
     let default = base(profile, algorithm);
     TcpConfig {
         congestion: Factory::new(move |config| algorithm.build(&Config { pacing, ..*config })),
@@ -59,15 +68,27 @@ fn base(profile: Profile, algorithm: Algorithm) -> TcpConfig {
         Profile::Linux61 => "linux-6.12".parse(),
         Profile::Linux616 => "linux-6.16".parse(),
     };
-    let own = TcpConfig { backlog: BACKLOG, tsq: tsq.expect("the stack knows these names"), ..TcpConfig::default() };
+    let own = TcpConfig {
+        backlog: BACKLOG,
+        tsq: tsq.expect("the stack knows these names"),
+        ..TcpConfig::default()
+    };
     if profile == Profile::Tautline {
         return own;
     }
-    // Linux paces whom it must: its window-based controllers leave spacing to fq, where there is one.
+    // Linux paces whom it must: its window-based controllers leave spacing to fq, where there is
+    // one.
     let before_5_18 = matches!(profile, Profile::Paper001 | Profile::Linux510);
-    let windowed = matches!(algorithm, Algorithm::Reno | Algorithm::Cubic | Algorithm::CubicLinux | Algorithm::Dctcp);
+    let windowed = matches!(
+        algorithm,
+        Algorithm::Reno | Algorithm::Cubic | Algorithm::CubicLinux | Algorithm::Dctcp
+    );
     TcpConfig {
-        pacing: if windowed { Pacing::Off } else { Pacing::Internal },
+        pacing: if windowed {
+            Pacing::Off
+        } else {
+            Pacing::Internal
+        },
         pacer: PacerConfig::linux(),
         tso_rtt_log: if before_5_18 { 0 } else { own.tso_rtt_log },
         send_overhead: LINUX_SEND_OVERHEAD,

@@ -9,8 +9,8 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 use tautline_base::{Bytes, Rate};
 use tautline_sim::app::{
-    DatagramSinkConfig, DatagramsConfig, Flow, MessagesConfig, OnOff, Page, Period, PingConfig, SinkConfig, Traffic,
-    UploadConfig, WebConfig, WebServerConfig, When,
+    DatagramSinkConfig, DatagramsConfig, Flow, MessagesConfig, OnOff, Page, Period, PingConfig,
+    SinkConfig, Traffic, UploadConfig, WebConfig, WebServerConfig, When,
 };
 use tautline_sim::{ConfigError, Programs};
 
@@ -19,11 +19,13 @@ use crate::scenario::Document;
 use crate::scenario::document::{Flow as Wanted, FlowKind, Over, Tcp};
 use crate::scenario::units::Time;
 
-/// The first port that anybody listens on; each connection has one of its own, so that each is measured by itself.
+/// The first port that anybody listens on; each connection has one of its own, so that each is
+/// measured by itself.
 const FIRST_PORT: u16 = 5001;
 
-/// The applications of each host of `document`, in its order; `address` tells where a host is. What is random is seeded by `seed`.
-/// Also the ports of the streams whose segments are to be followed, with their flows.
+/// The applications of each host of `document`, in its order; `address` tells where a host is. What
+/// is random is seeded by `seed`. Also the ports of the streams whose segments are to be followed,
+/// with their flows.
 ///
 /// # Errors
 /// If an application refuses a parameter.
@@ -32,18 +34,35 @@ pub(super) fn traffic(
     seed: u64,
     address: impl Fn(&str) -> Option<IpAddr>,
 ) -> Result<(Vec<Programs>, BTreeMap<u16, String>), ConfigError> {
-    let sample = document.run.as_ref().map_or(Duration::from_millis(100), |run| run.sample.0);
-    let mut programs: Vec<Programs> = document.host.iter().map(|_| Programs::new(sample).strict()).collect();
+    let sample = document
+        .run
+        .as_ref()
+        .map_or(Duration::from_millis(100), |run| run.sample.0);
+    let mut programs: Vec<Programs> = document
+        .host
+        .iter()
+        .map(|_| Programs::new(sample).strict())
+        .collect();
     let mut rng = Pcg32::seed_from_u64(seed);
     let (mut port, mut watched) = (FIRST_PORT, BTreeMap::new());
     let place = |name: &str| document.host.iter().position(|host| host.name == name);
     for flow in &document.flow {
-        // Flows draw from generators of their own: another flow more does not shift the luck of the next.
+        // Flows draw from generators of their own: another flow more does not shift the luck of the
+        // next.
         let mut rng = Pcg32::from_rng(&mut rng);
-        let all: Vec<_> = flow.pairs().flat_map(|pair| std::iter::repeat_n(pair, flow.count.unwrap_or(1))).collect();
+        let all: Vec<_> = flow
+            .pairs()
+            .flat_map(|pair| std::iter::repeat_n(pair, flow.count.unwrap_or(1)))
+            .collect();
         for (number, (from, to)) in all.iter().enumerate() {
-            let (Some(from), Some(to), Some(server)) = (place(from), place(to), address(to)) else { continue };
-            let called = if all.len() == 1 { Flow::new(&flow.name) } else { Flow::numbered(&flow.name, number as u32 + 1) };
+            let (Some(from), Some(to), Some(server)) = (place(from), place(to), address(to)) else {
+                continue;
+            };
+            let called = if all.len() == 1 {
+                Flow::new(&flow.name)
+            } else {
+                Flow::numbered(&flow.name, number as u32 + 1)
+            };
             let when = when(flow, &mut rng);
             let remote = SocketAddr::new(server, port);
             match flow.kind {
@@ -60,7 +79,10 @@ pub(super) fn traffic(
                         tcp: Arc::clone(&tcp),
                         ..default
                     })?;
-                    programs[to].sink(SinkConfig { tcp, ..SinkConfig::new(called, port) })?;
+                    programs[to].sink(SinkConfig {
+                        tcp,
+                        ..SinkConfig::new(called, port)
+                    })?;
                 }
                 FlowKind::Ping => {
                     let default = PingConfig::new(called, server);
@@ -73,22 +95,41 @@ pub(super) fn traffic(
                     })?;
                 }
                 FlowKind::Onoff if flow.over == Some(Over::Tcp) => {
-                    let tcp =
-                        Arc::new(tcp(&Tcp { nagle: flow.tcp.nagle.or(Some(false)), ..flow.tcp.clone() }, &document.tcp));
+                    let tcp = Arc::new(tcp(
+                        &Tcp {
+                            nagle: flow.tcp.nagle.or(Some(false)),
+                            ..flow.tcp.clone()
+                        },
+                        &document.tcp,
+                    ));
                     let traffic = datagrams(flow, &mut rng);
                     let default = MessagesConfig::new(called.clone(), remote, traffic);
-                    programs[from].messages(MessagesConfig { when, tcp: Arc::clone(&tcp), ..default })?;
-                    programs[to].message_sink(SinkConfig { tcp, ..SinkConfig::new(called, port) })?;
+                    programs[from].messages(MessagesConfig {
+                        when,
+                        tcp: Arc::clone(&tcp),
+                        ..default
+                    })?;
+                    programs[to].message_sink(SinkConfig {
+                        tcp,
+                        ..SinkConfig::new(called, port)
+                    })?;
                 }
                 FlowKind::Udp | FlowKind::Onoff => {
                     let traffic = datagrams(flow, &mut rng);
-                    programs[from]
-                        .datagrams(DatagramsConfig { when, ..DatagramsConfig::new(called.clone(), remote, traffic) })?;
+                    programs[from].datagrams(DatagramsConfig {
+                        when,
+                        ..DatagramsConfig::new(called.clone(), remote, traffic)
+                    })?;
                     programs[to].datagram_sink(DatagramSinkConfig::new(called, port))?;
                 }
                 FlowKind::Web => {
-                    let tcp =
-                        Arc::new(tcp(&Tcp { nagle: flow.tcp.nagle.or(Some(false)), ..flow.tcp.clone() }, &document.tcp));
+                    let tcp = Arc::new(tcp(
+                        &Tcp {
+                            nagle: flow.tcp.nagle.or(Some(false)),
+                            ..flow.tcp.clone()
+                        },
+                        &document.tcp,
+                    ));
                     let total = flow.size.map_or(Bytes::new(1), |size| size.0);
                     let default = WebConfig::new(called.clone(), remote);
                     programs[from].web(WebConfig {
@@ -99,7 +140,10 @@ pub(super) fn traffic(
                         tcp: Arc::clone(&tcp),
                         ..default
                     })?;
-                    programs[to].web_server(WebServerConfig { tcp, ..WebServerConfig::new(called, port) })?;
+                    programs[to].web_server(WebServerConfig {
+                        tcp,
+                        ..WebServerConfig::new(called, port)
+                    })?;
                 }
             }
             port = port.wrapping_add(1).max(FIRST_PORT);
@@ -111,10 +155,17 @@ pub(super) fn traffic(
 /// What a source of datagrams or messages sends.
 fn datagrams(flow: &Wanted, rng: &mut Pcg32) -> Traffic {
     let rate = flow.rate.map_or(Rate::ZERO, |speed| speed.0);
-    let bursts =
-        flow.on.zip(flow.off).map(|(on, off)| OnOff { on: Period::Exponential(on.0), off: Period::Exponential(off.0) });
+    let bursts = flow.on.zip(flow.off).map(|(on, off)| OnOff {
+        on: Period::Exponential(on.0),
+        off: Period::Exponential(off.0),
+    });
     let size = flow.size.map_or(Bytes::ZERO, |size| size.0);
-    Traffic { size, bursts, seed: rng.next_u64(), ..Traffic::new(rate) }
+    Traffic {
+        size,
+        bursts,
+        seed: rng.next_u64(),
+        ..Traffic::new(rate)
+    }
 }
 
 /// When one connection of `flow` is at work.
@@ -122,5 +173,8 @@ fn when(flow: &Wanted, rng: &mut Pcg32) -> When {
     let nanos = |time: Option<Time>| time.map_or(0, |time| time.0.as_nanos());
     let spread = (nanos(flow.spread) * u128::from(rng.next_u32())) >> 32;
     let start = Duration::from_nanos(u64::try_from(nanos(flow.start) + spread).unwrap_or(u64::MAX));
-    When { start, stop: flow.stop.map(|time| time.0) }
+    When {
+        start,
+        stop: flow.stop.map(|time| time.0),
+    }
 }

@@ -1,12 +1,14 @@
-//! [`run`]: a point on this machine's own network, in real time: a network namespace for each node, a veth pair for each cable, our
-//! stack over AF_XDP or TAP in each host, and a bump in the wire ([`Bridge`](tautline_rt::bridge::Bridge)) for each router.
+//! [`run`]: a point on this machine's own network, in real time: a network namespace for each node,
+//! a veth pair for each cable, our stack over AF_XDP or TAP in each host, and a bump in the wire
+//! ([`Bridge`](tautline_rt::bridge::Bridge)) for each router.
 //!
-//! What the wire has of its own is as it is here and not as the file says: rates and delays of cables, rings and interrupts of cards. The
-//! shapers and queues of the file are ours and the same as in virtual time. So a row belongs on the wire if its bottleneck is a
-//! shaper; a cable that is to delay by more than a millisecond, or to lose frames, is refused.
+//! What the wire has of its own is as it is here and not as the file says: rates and delays of
+//! cables, rings and interrupts of cards. The shapers and queues of the file are ours and the same
+//! as in virtual time. So a row belongs on the wire if its bottleneck is a shaper; a cable that is
+//! to delay by more than a millisecond, or to lose frames, is refused.
 //!
-//! Nothing of the machine's own is touched: everything is in namespaces whose names hold the process number, and they go when the
-//! run ends, however it ends.
+//! Nothing of the machine's own is touched: everything is in namespaces whose names hold the
+//! process number, and they go when the run ends, however it ends.
 
 mod host;
 mod kernel_ping;
@@ -54,12 +56,14 @@ type Ready = Result<Stopper, String>;
 /// Runs `point`.
 ///
 /// # Errors
-/// If this is not root, a namespace or a device cannot be made, the network is none the wire can be, or it was interrupted.
+/// If this is not root, a namespace or a device cannot be made, the network is none the wire can
+/// be, or it was interrupted.
 pub fn run(point: &Point) -> Result<Run, RunError> {
     run_traced(point, Clock::start(), |_| NoTrace)
 }
 
-/// Runs `point` and writes the packets that each node sees to `file`, which is there only if all went well.
+/// Runs `point` and writes the packets that each node sees to `file`, which is there only if all
+/// went well.
 ///
 /// # Errors
 /// As [`run`], and if the file cannot be written.
@@ -82,9 +86,15 @@ fn places(document: &Document) -> Vec<String> {
 }
 
 /// Runs `point`; `tracer` gives who hears of the packets at a place.
-fn run_traced<T: Tracer + Send>(point: &Point, clock: Clock, tracer: impl Fn(&str) -> T + Sync) -> Result<Run, RunError> {
+fn run_traced<T: Tracer + Send>(
+    point: &Point,
+    clock: Clock,
+    tracer: impl Fn(&str) -> T + Sync,
+) -> Result<Run, RunError> {
     let document: &Document = &point.document;
-    let Some(times) = &document.run else { return Err(RunError::Elsewhere) };
+    let Some(times) = &document.run else {
+        return Err(RunError::Elsewhere);
+    };
     check(document)?;
     let namespaces = Namespaces::new(document).map_err(RunError::Wire)?;
     let (say_ready, ready) = mpsc::channel();
@@ -92,25 +102,40 @@ fn run_traced<T: Tracer + Send>(point: &Point, clock: Clock, tracer: impl Fn(&st
     let outcome = thread::scope(|scope| {
         let mut threads = Vec::new();
         let hosts = document.host.iter().map(|host| (host.name.as_str(), true));
-        for (name, is_host) in hosts.chain(document.router.iter().map(|router| (router.name.as_str(), false))) {
+        for (name, is_host) in hosts.chain(
+            document
+                .router
+                .iter()
+                .map(|router| (router.name.as_str(), false)),
+        ) {
             let (begins, when) = mpsc::channel();
             begin.push(begins);
             let (say_ready, namespaces, tracer) = (say_ready.clone(), &namespaces, &tracer);
-            let node = Node { document, seed: point.seed, name, clock };
+            let node = Node {
+                document,
+                seed: point.seed,
+                name,
+                clock,
+            };
             threads.push(scope.spawn(move || {
                 let outcome = namespaces.enter(name).and_then(|()| match is_host {
                     true => host::run(&node, tracer, namespaces, &say_ready, &when),
                     false => router::run(&node, tracer, namespaces, &say_ready, &when),
                 });
                 // The first to fail before it is ready says why here; afterwards nobody listens.
-                let _ = outcome.as_ref().is_err_and(|why| say_ready.send(Err(why.clone())).is_ok());
+                let _ = outcome
+                    .as_ref()
+                    .is_err_and(|why| say_ready.send(Err(why.clone())).is_ok());
                 outcome
             }));
         }
-        let stoppers = (0..nodes).map(|_| ready.recv().map_err(|_| GONE.to_owned())?).collect::<Result<Vec<_>, _>>();
+        let stoppers = (0..nodes)
+            .map(|_| ready.recv().map_err(|_| GONE.to_owned())?)
+            .collect::<Result<Vec<_>, _>>();
         let started = stoppers.and_then(|stoppers| {
             for stopper in stoppers {
-                stop_on_signals(stopper).map_err(|error| format!("signals cannot be handled: {error}"))?;
+                stop_on_signals(stopper)
+                    .map_err(|error| format!("signals cannot be handled: {error}"))?;
             }
             Ok(clock.now() + START)
         });
@@ -123,7 +148,10 @@ fn run_traced<T: Tracer + Send>(point: &Point, clock: Clock, tracer: impl Fn(&st
             kernel_ping(document, &namespaces, times.duration.0)
         });
         begin.clear();
-        let watches: Vec<_> = threads.into_iter().map(|node| node.join().unwrap_or_else(|_| Err(GONE.to_owned()))).collect();
+        let watches: Vec<_> = threads
+            .into_iter()
+            .map(|node| node.join().unwrap_or_else(|_| Err(GONE.to_owned())))
+            .collect();
         let mut watch = Watch::new(started?, times.sample.0);
         for seen in watches {
             watch.join(seen?);
@@ -133,7 +161,13 @@ fn run_traced<T: Tracer + Send>(point: &Point, clock: Clock, tracer: impl Fn(&st
         }
         Ok(watch)
     });
-    let told = |why: String| if why == INTERRUPTED { RunError::Interrupted } else { RunError::Wire(why) };
+    let told = |why: String| {
+        if why == INTERRUPTED {
+            RunError::Interrupted
+        } else {
+            RunError::Wire(why)
+        }
+    };
     Ok(outcome.map_err(told)?.finish(point, times))
 }
 
@@ -148,21 +182,38 @@ fn check(document: &Document) -> Result<(), RunError> {
     for link in &document.link {
         let name = format!("{}-{}", link.between.0, link.between.1);
         let back = link.back.as_ref();
-        let delay = link.delay.into_iter().chain(back.and_then(|back| back.delay)).map(|time| time.0).max();
+        let delay = link
+            .delay
+            .into_iter()
+            .chain(back.and_then(|back| back.delay))
+            .map(|time| time.0)
+            .max();
         if delay.is_some_and(|delay| delay > SHORT) {
-            return refuse(format!("link {name}: a veth pair cannot delay; put `netem delay` into a router's qdisc"));
+            return refuse(format!(
+                "link {name}: a veth pair cannot delay; put `netem delay` into a router's qdisc"
+            ));
         }
-        let lossy = [link.loss, link.duplicate, link.corrupt, link.reorder].iter().any(Option::is_some);
-        let lossy_back =
-            back.is_some_and(|back| [back.loss, back.duplicate, back.corrupt, back.reorder].iter().any(Option::is_some));
+        let lossy = [link.loss, link.duplicate, link.corrupt, link.reorder]
+            .iter()
+            .any(Option::is_some);
+        let lossy_back = back.is_some_and(|back| {
+            [back.loss, back.duplicate, back.corrupt, back.reorder]
+                .iter()
+                .any(Option::is_some)
+        });
         if lossy || lossy_back {
-            return refuse(format!("link {name}: a veth pair loses nothing; put `netem loss` into a router's qdisc"));
+            return refuse(format!(
+                "link {name}: a veth pair loses nothing; put `netem loss` into a router's qdisc"
+            ));
         }
     }
     for router in &document.router {
         let cables = links_of(document, &router.name).count();
         if cables != 2 {
-            return refuse(format!("router {}: on the wire a router is a bump between 2 cables, not {cables}", router.name));
+            return refuse(format!(
+                "router {}: on the wire a router is a bump between 2 cables, not {cables}",
+                router.name
+            ));
         }
     }
     Ok(())
@@ -180,12 +231,24 @@ fn address(document: &Document, host: &str) -> Option<IpAddr> {
     Some(Ipv4Addr::new(10, 7, 0, u8::try_from(number + 1).ok()?).into())
 }
 
-/// The kernel in the first pinging host's namespace pings the kernel in the other's: through the routers, whose queues are thus
-/// measured by a program that is not ours; past the queue of the host itself.
-fn kernel_ping(document: &Document, namespaces: &Namespaces, time: Duration) -> Result<Option<KernelPing>, String> {
-    let ping = document.flow.iter().find(|flow| flow.kind == FlowKind::Ping);
-    let ends = ping.filter(|_| !document.router.is_empty()).and_then(|ping| ping.pairs().next());
-    let Some((from, to)) = ends else { return Ok(None) };
+/// The kernel in the first pinging host's namespace pings the kernel in the other's: through the
+/// routers, whose queues are thus measured by a program that is not ours; past the queue of the
+/// host itself.
+fn kernel_ping(
+    document: &Document,
+    namespaces: &Namespaces,
+    time: Duration,
+) -> Result<Option<KernelPing>, String> {
+    let ping = document
+        .flow
+        .iter()
+        .find(|flow| flow.kind == FlowKind::Ping);
+    let ends = ping
+        .filter(|_| !document.router.is_empty())
+        .and_then(|ping| ping.pairs().next());
+    let Some((from, to)) = ends else {
+        return Ok(None);
+    };
     KernelPing::start(namespaces, from, to, time).map(Some)
 }
 

@@ -1,4 +1,5 @@
-//! [`Watch`]: writes down what is to be seen of a run, in either world: ports and connections sample by sample, applications at the end.
+//! [`Watch`]: writes down what is to be seen of a run, in either world: ports and connections
+//! sample by sample, applications at the end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,14 +30,22 @@ pub(super) struct Watch {
 impl Watch {
     /// Nothing seen of a run that begins at `origin`.
     pub(super) fn new(origin: Instant, sample: Duration) -> Self {
-        Self { origin, sample, before: BTreeMap::new(), points: BTreeMap::new(), counters: BTreeMap::new() }
+        Self {
+            origin,
+            sample,
+            before: BTreeMap::new(),
+            points: BTreeMap::new(),
+            counters: BTreeMap::new(),
+        }
     }
 
     /// The port called `name` looks so at `now`.
     pub(super) fn port(&mut self, name: &str, look: Look, now: Instant) {
         let at = self.seconds(now);
         let before = self.before.insert(name.to_owned(), look);
-        let (drops, marks, sent) = before.map_or((0, 0, Bytes::ZERO), |look| (look.drops, look.marks, look.sent));
+        let (drops, marks, sent) = before.map_or((0, 0, Bytes::ZERO), |look| {
+            (look.drops, look.marks, look.sent)
+        });
         let mut note = |quantity, value| self.note(quantity, name, at, value);
         note(Quantity::Backlog, look.backlog.packets as f64);
         note(Quantity::BacklogBytes, look.backlog.bytes.get() as f64);
@@ -63,7 +72,9 @@ impl Watch {
                 ("avg_dq_rate", Value::Count(rate)) if *rate > 0 => {
                     self.note(Quantity::DepartureRate, name, at, *rate as f64 * 8e-6);
                 }
-                ("prob", Value::Share(probability)) => self.note(Quantity::DropProbability, name, at, *probability),
+                ("prob", Value::Share(probability)) => {
+                    self.note(Quantity::DropProbability, name, at, *probability)
+                }
                 _ => {}
             }
         }
@@ -76,13 +87,21 @@ impl Watch {
             // Only the end that sends has anything to tell.
             if info.bytes_sent > 0 {
                 let name = flow.to_string();
-                of_connection(&info, |quantity, value| self.note(quantity, &name, at, value));
+                of_connection(&info, |quantity, value| {
+                    self.note(quantity, &name, at, value)
+                });
             }
         }
     }
 
-    /// What the applications of a host measured until `until`, and what its connections and they counted.
-    pub(super) fn applications(&mut self, programs: &Programs, host: &dyn HostCalls, until: Instant) {
+    /// What the applications of a host measured until `until`, and what its connections and they
+    /// counted.
+    pub(super) fn applications(
+        &mut self,
+        programs: &Programs,
+        host: &dyn HostCalls,
+        until: Instant,
+    ) {
         for measured in programs.meter().flows() {
             self.of_application(measured, until);
             self.count("ping_lost", measured.lost);
@@ -99,7 +118,12 @@ impl Watch {
 
     /// Something of the flow called `name` was on its way.
     pub(super) fn one_way(&mut self, name: &str, sample: Sample) {
-        self.note(Quantity::OneWay, name, self.seconds(sample.at + sample.took), millis(sample.took));
+        self.note(
+            Quantity::OneWay,
+            name,
+            self.seconds(sample.at + sample.took),
+            millis(sample.took),
+        );
     }
 
     /// What another part of the same run has seen.
@@ -120,7 +144,11 @@ impl Watch {
     pub(super) fn finish(mut self, point: &Point, times: &Times) -> Run {
         let packets = self.before.values().map(|look| look.sent_packets).sum();
         self.count("packets", packets);
-        let of = |((quantity, of), points)| Series { quantity, of, points };
+        let of = |((quantity, of), points)| Series {
+            quantity,
+            of,
+            points,
+        };
         Run {
             scenario: point.scenario.clone(),
             point: point.id.clone(),
@@ -129,7 +157,12 @@ impl Watch {
             path: point.path,
             begin: times.warm_up.0.as_secs_f64(),
             end: times.duration.0.as_secs_f64(),
-            series: self.points.into_iter().map(of).filter(|series| !series.points.is_empty()).collect(),
+            series: self
+                .points
+                .into_iter()
+                .map(of)
+                .filter(|series| !series.points.is_empty())
+                .collect(),
             counters: self.counters,
         }
     }
@@ -139,19 +172,31 @@ impl Watch {
         // The replies to pings are no goodput.
         if measured.received.bytes > 0 && measured.round_trips.is_empty() {
             let mbit = |bytes: Bytes| bytes.get() as f64 * 8e-6 / sample.as_secs_f64();
-            let bins = measured.received_by_interval(until).map(|(begin, bytes)| (begin + sample, bytes));
+            let bins = measured
+                .received_by_interval(until)
+                .map(|(begin, bytes)| (begin + sample, bytes));
             for (end, bytes) in bins.filter(|(end, _)| *end <= until) {
                 self.note(Quantity::Goodput, &name, self.seconds(end), mbit(bytes));
             }
         }
         for sample in &measured.round_trips {
-            self.note(Quantity::Ping, &name, self.seconds(sample.at), millis(sample.took));
+            self.note(
+                Quantity::Ping,
+                &name,
+                self.seconds(sample.at),
+                millis(sample.took),
+            );
         }
         for sample in &measured.one_way {
             self.one_way(&name, *sample);
         }
         for sample in &measured.completions {
-            self.note(Quantity::Fetch, &name, self.seconds(sample.at + sample.took), millis(sample.took));
+            self.note(
+                Quantity::Fetch,
+                &name,
+                self.seconds(sample.at + sample.took),
+                millis(sample.took),
+            );
         }
     }
 
@@ -159,7 +204,8 @@ impl Watch {
         match self.points.get_mut(&(quantity, of.to_owned())) {
             Some(known) => known.push((at, value)),
             None => {
-                self.points.insert((quantity, of.to_owned()), vec![(at, value)]);
+                self.points
+                    .insert((quantity, of.to_owned()), vec![(at, value)]);
             }
         }
     }
@@ -175,9 +221,15 @@ fn of_connection(info: &TcpInfo, mut note: impl FnMut(Quantity, f64)) {
         note(Quantity::Rtt, millis(info.latest_rtt));
         note(Quantity::SmoothedRtt, millis(info.srtt));
     }
-    note(Quantity::Cwnd, info.cwnd.get() as f64 / info.mss.get().max(1) as f64);
+    note(
+        Quantity::Cwnd,
+        info.cwnd.get() as f64 / info.mss.get().max(1) as f64,
+    );
     if info.pacing_rate < Rate::MAX {
-        note(Quantity::PacingRate, info.pacing_rate.as_bytes_per_sec() as f64 * 8e-6);
+        note(
+            Quantity::PacingRate,
+            info.pacing_rate.as_bytes_per_sec() as f64 * 8e-6,
+        );
     }
     note(Quantity::TsqCharge, info.tsq_charged.get() as f64);
     if let Some(limit) = info.tsq_limit {

@@ -7,7 +7,9 @@ use std::time::Duration;
 use tautline_base::{Rate, Tso};
 use tautline_qdisc::{Kind, Tree};
 use tautline_sim::topology::{Cable, HostNode, Topology};
-use tautline_sim::{Buffer, CardConfig, Coalesce, Impairments, LinkConfig, NicConfig, Probability, RingLimit};
+use tautline_sim::{
+    Buffer, CardConfig, Coalesce, Impairments, LinkConfig, NicConfig, Probability, RingLimit,
+};
 
 use crate::scenario::Document;
 use crate::scenario::document::{Back, Host, Link, Port};
@@ -17,9 +19,22 @@ use crate::scenario::units::{Speed, Time, Worded};
 pub(super) fn topology(document: &Document) -> Topology {
     Topology {
         hosts: document.host.iter().map(host).collect(),
-        routers: document.router.iter().map(|router| router.name.clone()).collect(),
-        cables: document.link.iter().map(|link| cable(document, link)).collect(),
-        cells: document.wifi.iter().map(air::wifi).chain(document.lte.iter().map(air::lte)).collect(),
+        routers: document
+            .router
+            .iter()
+            .map(|router| router.name.clone())
+            .collect(),
+        cables: document
+            .link
+            .iter()
+            .map(|link| cable(document, link))
+            .collect(),
+        cells: document
+            .wifi
+            .iter()
+            .map(air::wifi)
+            .chain(document.lte.iter().map(air::lte))
+            .collect(),
     }
 }
 
@@ -38,13 +53,24 @@ pub(super) fn host(host: &Host) -> HostNode {
         ..default
     };
     let node = HostNode::new(host.name.clone());
-    HostNode { qdisc: qdisc(port), ring_limit: ring_limit(port), nic, frames: host.frames.unwrap_or(node.frames), ..node }
+    HostNode {
+        qdisc: qdisc(port),
+        ring_limit: ring_limit(port),
+        nic,
+        frames: host.frames.unwrap_or(node.frames),
+        ..node
+    }
 }
 
 fn cable(document: &Document, link: &Link) -> Cable {
     let (from, to) = &link.between;
     let router = |name: &String| document.router.iter().any(|router| router.name == *name);
-    let wire = |of: Wire| LinkConfig { rate: of.rate, delay: of.delay, impair: of.impair, ..LinkConfig::default() };
+    let wire = |of: Wire| LinkConfig {
+        rate: of.rate,
+        delay: of.delay,
+        impair: of.impair,
+        ..LinkConfig::default()
+    };
     let there = Wire::of(Said::from(link), Wire::PERFECT);
     let back = link.back.as_ref();
     let and_back = back.map_or(there, |back| Wire::of(Said::from(back), there));
@@ -53,7 +79,10 @@ fn cable(document: &Document, link: &Link) -> Cable {
         with_port(wire(there), router(from), link.port()),
         with_port(wire(and_back), router(to), back.map_or(nothing, Back::port)),
     ];
-    Cable { between: [from.clone(), to.clone()], links }
+    Cable {
+        between: [from.clone(), to.clone()],
+        links,
+    }
 }
 
 /// A router's way out has a queue and a card; a host has its own.
@@ -73,21 +102,33 @@ fn with_port(wire: LinkConfig, router: bool, port: Port<'_>) -> LinkConfig {
         limit: ring_limit(port),
     };
     let framing = port.framing.map_or(wire.framing, |size| size.0);
-    LinkConfig { queue: Buffer::Discipline(qdisc(port)), card: (ring > 0).then_some(card), framing, ..wire }
+    LinkConfig {
+        queue: Buffer::Discipline(qdisc(port)),
+        card: (ring > 0).then_some(card),
+        framing,
+        ..wire
+    }
 }
 
 pub(super) fn qdisc(port: Port<'_>) -> Tree {
-    port.qdisc.map_or_else(|| Kind::PfifoFast(Default::default()).into(), |words| words.0.clone())
+    port.qdisc.map_or_else(
+        || Kind::PfifoFast(Default::default()).into(),
+        |words| words.0.clone(),
+    )
 }
 
 pub(super) fn ring_limit(port: Port<'_>) -> RingLimit {
-    port.ring_limit.map_or_else(RingLimit::default, |word| word.0)
+    port.ring_limit
+        .map_or_else(RingLimit::default, |word| word.0)
 }
 
 fn coalesce(port: Port<'_>) -> Coalesce {
     let default = Coalesce::default();
     let frames = port.coalesce_frames.unwrap_or(default.frames);
-    Coalesce { frames, time: port.coalesce_time.map_or(default.time, |time| time.0) }
+    Coalesce {
+        frames,
+        time: port.coalesce_time.map_or(default.time, |time| time.0),
+    }
 }
 
 /// One direction of a cable, without the port before it.
@@ -140,10 +181,16 @@ impl Wire {
             duplicate: duplicate.unwrap_or(other.impair.duplicate),
             corrupt: corrupt.unwrap_or(other.impair.corrupt),
             reorder: reorder.unwrap_or(other.impair.reorder),
-            reorder_delay: said.reorder_delay.map_or(other.impair.reorder_delay, |time| time.0),
+            reorder_delay: said
+                .reorder_delay
+                .map_or(other.impair.reorder_delay, |time| time.0),
         };
         let rate = said.rate.map_or(other.rate, |speed| speed.0);
-        Self { rate, delay: said.delay.map_or(other.delay, |time| time.0), impair }
+        Self {
+            rate,
+            delay: said.delay.map_or(other.delay, |time| time.0),
+            impair,
+        }
     }
 }
 
@@ -156,14 +203,33 @@ mod tests {
 
     #[test]
     fn what_a_station_has_of_its_own_reaches_the_network() {
-        let scenario = Scenario::load(&Shelf::Shipped, "003-up.toml").expect("it comes with the program");
+        let scenario =
+            Scenario::load(&Shelf::Shipped, "003-up.toml").expect("it comes with the program");
         let mut own_drivers = 0;
-        for point in plan(&scenario, Ask { repetitions: Some(1), ..Ask::default() }) {
+        for point in plan(
+            &scenario,
+            Ask {
+                repetitions: Some(1),
+                ..Ask::default()
+            },
+        ) {
             let mut document = (*point.document).clone();
             document.host[0].tso = Some(true);
             let Topology { hosts, cells, .. } = topology(&document);
-            assert_eq!((hosts[0].nic.tso, hosts[1].nic.tso), (Some(Tso::MOST), None), "only where the file says so");
-            let [Cell { air: Air::Wifi { config, .. }, .. }] = cells.as_slice() else { panic!("one cell of Wi-Fi") };
+            assert_eq!(
+                (hosts[0].nic.tso, hosts[1].nic.tso),
+                (Some(Tso::MOST), None),
+                "only where the file says so"
+            );
+            let [
+                Cell {
+                    air: Air::Wifi { config, .. },
+                    ..
+                },
+            ] = cells.as_slice()
+            else {
+                panic!("one cell of Wi-Fi")
+            };
             assert!(config.driver.is_some());
             let own = point.cell.values().any(|value| value.starts_with("ring"));
             assert_eq!(config.station_driver.is_some(), own, "{}", point.cell);

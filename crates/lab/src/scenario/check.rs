@@ -1,4 +1,5 @@
-//! What a type cannot say of a document: names that must exist, a network that must be a tree, numbers with bounds.
+//! What a type cannot say of a document: names that must exist, a network that must be a tree,
+//! numbers with bounds.
 
 mod air;
 mod flows;
@@ -16,7 +17,9 @@ use crate::summary::{Names, STATISTICS};
 use Step::{Key, Number};
 
 /// What an axis can vary.
-pub(super) const VARIABLE: [&str; 8] = ["run", "host", "router", "link", "wifi", "lte", "tcp", "flow"];
+pub(super) const VARIABLE: [&str; 8] = [
+    "run", "host", "router", "link", "wifi", "lte", "tcp", "flow",
+];
 /// Most repetitions.
 const MOST_REPETITIONS: usize = 10_000;
 
@@ -34,12 +37,25 @@ impl Subject<'_> {
         fault
     }
 
-    fn require(&self, holds: bool, path: &[Step<'_>], message: impl std::fmt::Display) -> Result<(), Fault> {
-        if holds { Ok(()) } else { Err(self.refuse(path, message)) }
+    fn require(
+        &self,
+        holds: bool,
+        path: &[Step<'_>],
+        message: impl std::fmt::Display,
+    ) -> Result<(), Fault> {
+        if holds {
+            Ok(())
+        } else {
+            Err(self.refuse(path, message))
+        }
     }
 
     fn above_zero(&self, rate: Option<Speed>, path: &[Step<'_>]) -> Result<(), Fault> {
-        self.require(rate.is_none_or(|Speed(rate)| rate > Rate::ZERO), path, "a rate above 0 is wanted")
+        self.require(
+            rate.is_none_or(|Speed(rate)| rate > Rate::ZERO),
+            path,
+            "a rate above 0 is wanted",
+        )
     }
 }
 
@@ -56,7 +72,10 @@ pub(super) fn axes(root: &Node, axes: &[Axis]) -> Result<(), Fault> {
             return refuse(&[path[0], path[1], Key("name")], NAME);
         }
         if axes[..number].iter().any(|other| other.name == axis.name) {
-            return refuse(&[path[0], path[1], Key("name")], "another axis has this name");
+            return refuse(
+                &[path[0], path[1], Key("name")],
+                "another axis has this name",
+            );
         }
         if axis.value.is_empty() {
             return refuse(&path, "an axis needs at least one [[axis.value]]");
@@ -64,9 +83,15 @@ pub(super) fn axes(root: &Node, axes: &[Axis]) -> Result<(), Fault> {
         for (value, named) in axis.value.iter().enumerate() {
             let path = [path[0], path[1], Key("value"), Number(value), Key("name")];
             if !is_label(&named.name) {
-                return refuse(&path, "a name of letters, digits, `.`, `+` and `-` is wanted: files are named so");
+                return refuse(
+                    &path,
+                    "a name of letters, digits, `.`, `+` and `-` is wanted: files are named so",
+                );
             }
-            if axis.value[..value].iter().any(|other| other.name == named.name) {
+            if axis.value[..value]
+                .iter()
+                .any(|other| other.name == named.name)
+            {
                 return refuse(&path, "another value of this axis has this name");
             }
         }
@@ -82,11 +107,18 @@ pub(super) fn document(root: &Node, document: &Document) -> Result<(), Fault> {
         &[Key("id")],
         "letters, digits, `.`, `+` and `-` are wanted: files are named so",
     )?;
-    subject.require(!document.title.trim().is_empty(), &[Key("title")], "a title is wanted")?;
+    subject.require(
+        !document.title.trim().is_empty(),
+        &[Key("title")],
+        "a title is wanted",
+    )?;
     if document.elsewhere.is_some() {
         let parts = VARIABLE.iter().find(|part| root.get(part).is_some());
         return match parts {
-            Some(part) => Err(subject.refuse(&[Key(part)], "a row that another command shows has nothing to run here")),
+            Some(part) => Err(subject.refuse(
+                &[Key(part)],
+                "a row that another command shows has nothing to run here",
+            )),
             None => Ok(()),
         };
     }
@@ -100,11 +132,18 @@ pub(super) fn document(root: &Node, document: &Document) -> Result<(), Fault> {
 
 fn times(subject: &Subject<'_>) -> Result<(), Fault> {
     let Some(run) = &subject.document.run else {
-        return Err(subject.refuse(&[], "the table `run` with `duration` and `warm_up` is missing"));
+        return Err(subject.refuse(
+            &[],
+            "the table `run` with `duration` and `warm_up` is missing",
+        ));
     };
     let at = |key| [Key("run"), Key(key)];
     let Time(duration) = run.duration;
-    subject.require(!duration.is_zero(), &at("duration"), "a time above 0 is wanted")?;
+    subject.require(
+        !duration.is_zero(),
+        &at("duration"),
+        "a time above 0 is wanted",
+    )?;
     subject.require(
         run.warm_up.0 < duration,
         &at("warm_up"),
@@ -113,9 +152,13 @@ fn times(subject: &Subject<'_>) -> Result<(), Fault> {
     let measured = duration.saturating_sub(run.warm_up.0);
     let sample = run.sample.0;
     subject.require(
-        !sample.is_zero() && sample <= measured && duration.as_nanos() / sample.as_nanos() <= 1_000_000,
+        !sample.is_zero()
+            && sample <= measured
+            && duration.as_nanos() / sample.as_nanos() <= 1_000_000,
         &at("sample"),
-        format_args!("a time of at most {measured:?}, and at least a millionth of the duration, is wanted"),
+        format_args!(
+            "a time of at most {measured:?}, and at least a millionth of the duration, is wanted"
+        ),
     )?;
     subject.require(
         (1..=MOST_REPETITIONS).contains(&run.repetitions),
@@ -127,11 +170,17 @@ fn times(subject: &Subject<'_>) -> Result<(), Fault> {
 fn tcp(subject: &Subject<'_>, tcp: &Tcp, path: &[Step<'_>]) -> Result<(), Fault> {
     for (key, percent) in [("pacing_ca", tcp.pacing_ca), ("pacing_ss", tcp.pacing_ss)] {
         let path = [path, &[Key(key)]].concat();
-        subject.require(percent.is_none_or(|p| (1..=10_000).contains(&p)), &path, "percent, from 1 to 10000, are wanted")?;
+        subject.require(
+            percent.is_none_or(|p| (1..=10_000).contains(&p)),
+            &path,
+            "percent, from 1 to 10000, are wanted",
+        )?;
     }
-    for (key, size) in
-        [("send_buffer", tcp.send_buffer), ("receive_buffer", tcp.receive_buffer), ("receive_start", tcp.receive_start)]
-    {
+    for (key, size) in [
+        ("send_buffer", tcp.send_buffer),
+        ("receive_buffer", tcp.receive_buffer),
+        ("receive_start", tcp.receive_start),
+    ] {
         let path = [path, &[Key(key)]].concat();
         subject.require(
             size.is_none_or(|size| (2048..=1 << 30).contains(&size.0.get())),
@@ -147,7 +196,10 @@ pub(super) fn table(root: &Node, cells: &[Variation]) -> Result<(), Fault> {
     let document = &cells[0].document;
     let names: Vec<Names> = cells.iter().map(|cell| Names::of(&cell.document)).collect();
     for (number, name) in document.table.iter().enumerate() {
-        let refusals: Result<Vec<_>, ()> = names.iter().map(|names| names.check(name).err().ok_or(())).collect();
+        let refusals: Result<Vec<_>, ()> = names
+            .iter()
+            .map(|names| names.check(name).err().ok_or(()))
+            .collect();
         if let Ok(Some(why)) = refusals.map(|mut all| all.pop()) {
             return Err(Subject { root, document }.refuse(&[Key("table"), Number(number)], why));
         }
@@ -163,15 +215,29 @@ fn numbers(subject: &Subject<'_>) -> Result<(), Fault> {
         let at = |key| [Key("anova"), Number(number), Key(key)];
         // A quantity alone means its single values.
         let metric: Vec<String> = anova.metric.split('.').map(str::to_owned).collect();
-        names.suit(&metric).map_err(|why| subject.refuse(&at("metric"), why))?;
+        names
+            .suit(&metric)
+            .map_err(|why| subject.refuse(&at("metric"), why))?;
         let known = document.axis.iter().any(|axis| axis.name == anova.over);
         let axes = listed(document.axis.iter().map(|axis| &axis.name));
-        subject.require(known, &at("over"), format_args!("no axis is named `{}`; axes: {axes}", anova.over))?;
-        subject.require(anova.alpha > 0.0 && anova.alpha < 1.0, &at("alpha"), "a probability between 0 and 1 is wanted")?;
+        subject.require(
+            known,
+            &at("over"),
+            format_args!("no axis is named `{}`; axes: {axes}", anova.over),
+        )?;
+        subject.require(
+            anova.alpha > 0.0 && anova.alpha < 1.0,
+            &at("alpha"),
+            "a probability between 0 and 1 is wanted",
+        )?;
     }
     for (number, shape) in document.shape.iter().enumerate() {
         let at = |key| [Key("shape"), Number(number), Key(key)];
-        subject.require(!shape.says.trim().is_empty(), &at("says"), "the shape in words is wanted")?;
+        subject.require(
+            !shape.says.trim().is_empty(),
+            &at("says"),
+            "the shape in words is wanted",
+        )?;
     }
     figures(subject)
 }
@@ -182,7 +248,9 @@ fn figures(subject: &Subject<'_>) -> Result<(), Fault> {
     let axes: Vec<String> = document.axis.iter().map(|axis| axis.name.clone()).collect();
     for (number, figure) in document.figure.iter().enumerate() {
         let path = [Key("figure"), Number(number)];
-        figure.check(&axes).map_err(|why| subject.refuse(&path, why))?;
+        figure
+            .check(&axes)
+            .map_err(|why| subject.refuse(&path, why))?;
         for (name, value) in &figure.only {
             let values: Vec<&String> = document
                 .axis
@@ -192,7 +260,11 @@ fn figures(subject: &Subject<'_>) -> Result<(), Fault> {
                 .map(|value| &value.name)
                 .collect();
             let path = [path[0], path[1], Key("where"), Key(name)];
-            subject.require(values.contains(&value), &path, format_args!("`{name}` has the values {}", listed(&values)))?;
+            subject.require(
+                values.contains(&value),
+                &path,
+                format_args!("`{name}` has the values {}", listed(&values)),
+            )?;
         }
     }
     Ok(())
@@ -203,18 +275,30 @@ const NAME: &str = "a name of letters, digits and `_` is wanted, which begins wi
 
 fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// What can name a file, joined to others by `_`.
 fn is_label(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'+' | b'-');
-    name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.bytes().all(allowed) && name.len() <= 64
+    name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.bytes().all(allowed)
+        && name.len() <= 64
 }
 
-/// A name of a flow or node, which must not be that of a statistic: both stand in the same place in a number's name.
+/// A name of a flow or node, which must not be that of a statistic: both stand in the same place in
+/// a number's name.
 fn check_name(subject: &Subject<'_>, name: &str, path: &[Step<'_>]) -> Result<(), Fault> {
     subject.require(is_name(name), path, NAME)?;
     let taken = STATISTICS.contains(&name);
-    subject.require(!taken, path, format_args!("`{name}` is the name of a statistic ({})", listed(STATISTICS)))
+    subject.require(
+        !taken,
+        path,
+        format_args!(
+            "`{name}` is the name of a statistic ({})",
+            listed(STATISTICS)
+        ),
+    )
 }

@@ -1,5 +1,5 @@
-//! [`expand`]: a host with `copies = 10` becomes ten, named with a number behind the name, and so do the cables, stations and ends of
-//! flows that name it.
+//! [`expand`]: a host with `copies = 10` becomes ten, named with a number behind the name, and so
+//! do the cables, stations and ends of flows that name it.
 
 use super::error::Fault;
 use super::node::{Node, Value};
@@ -9,27 +9,48 @@ const MOST_COPIES: i64 = 10_000;
 
 /// Replaces every host of several copies by them.
 pub(super) fn expand(root: &mut Node) -> Result<(), Fault> {
-    let Some(hosts) = root.get("host").and_then(Node::array) else { return Ok(()) };
+    let Some(hosts) = root.get("host").and_then(Node::array) else {
+        return Ok(());
+    };
     let mut several = Vec::new();
     for host in hosts {
-        let (Some(copies), Some(name)) = (host.get("copies"), host.get("name").and_then(Node::string)) else { continue };
+        let (Some(copies), Some(name)) =
+            (host.get("copies"), host.get("name").and_then(Node::string))
+        else {
+            continue;
+        };
         let Value::Integer(count @ 1..=MOST_COPIES) = copies.value else {
             let message = format!("a number from 1 to {MOST_COPIES} is wanted");
-            return Err(Fault::new(message).at(copies.place).under("copies").under(name).under("host"));
+            return Err(Fault::new(message)
+                .at(copies.place)
+                .under("copies")
+                .under(name)
+                .under("host"));
         };
-        several.push((name.to_owned(), (1..=count).map(|number| format!("{name}{number}")).collect::<Vec<_>>()));
+        several.push((
+            name.to_owned(),
+            (1..=count)
+                .map(|number| format!("{name}{number}"))
+                .collect::<Vec<_>>(),
+        ));
     }
     for (name, copies) in &several {
         each(root, "host", |host| {
             let mut host = host.clone();
             let is_it = host.get("name").and_then(Node::string) == Some(name);
-            host.take("copies")
-                .filter(|_| is_it)
-                .map_or_else(|| vec![host.clone()], |_| copies.iter().map(|copy| host.with("name", copy)).collect())
+            host.take("copies").filter(|_| is_it).map_or_else(
+                || vec![host.clone()],
+                |_| copies.iter().map(|copy| host.with("name", copy)).collect(),
+            )
         });
         each(root, "link", |link| {
-            let ends = link.get("between").and_then(Node::array).unwrap_or_default();
-            let Some(end) = ends.iter().position(|end| end.string() == Some(name)) else { return vec![link.clone()] };
+            let ends = link
+                .get("between")
+                .and_then(Node::array)
+                .unwrap_or_default();
+            let Some(end) = ends.iter().position(|end| end.string() == Some(name)) else {
+                return vec![link.clone()];
+            };
             let between = |copy: &String| {
                 let mut link = link.clone();
                 if let Some(Value::Array(ends)) = link.value_mut("between") {
@@ -39,10 +60,15 @@ pub(super) fn expand(root: &mut Node) -> Result<(), Fault> {
             };
             copies.iter().map(between).collect()
         });
-        for (part, keys) in [("wifi", &["stations"][..]), ("lte", &["stations"]), ("flow", &["from", "to"])] {
+        for (part, keys) in [
+            ("wifi", &["stations"][..]),
+            ("lte", &["stations"]),
+            ("flow", &["from", "to"]),
+        ] {
             each(root, part, |entry| {
                 let mut entry = entry.clone();
-                keys.iter().for_each(|key| spread(&mut entry, key, name, copies));
+                keys.iter()
+                    .for_each(|key| spread(&mut entry, key, name, copies));
                 vec![entry]
             });
         }
@@ -61,9 +87,16 @@ fn each(root: &mut Node, part: &str, make: impl Fn(&Node) -> Vec<Node>) {
 fn spread(entry: &mut Node, key: &str, name: &str, copies: &[String]) {
     let Some(node) = entry.get(key) else { return };
     let place = node.place;
-    let named = |copy: &String| Node { value: Value::String(copy.clone()), place };
+    let named = |copy: &String| Node {
+        value: Value::String(copy.clone()),
+        place,
+    };
     let all = |node: &Node| -> Vec<Node> {
-        if node.string() == Some(name) { copies.iter().map(named).collect() } else { vec![node.clone()] }
+        if node.string() == Some(name) {
+            copies.iter().map(named).collect()
+        } else {
+            vec![node.clone()]
+        }
     };
     let value = match &node.value {
         Value::String(word) if word == name => Value::Array(all(node)),
@@ -93,13 +126,20 @@ mod tests {
             link = [{ between = ["enb", "ue1"] }, { between = ["enb", "ue2"] }, { between = ["enb", "server"] }]
             lte = [{ stations = ["ue1", "ue2"] }]
             flow = [{ from = ["ue1", "ue2"], to = "server" }, { from = "server", to = ["ue1", "ue2", "server"] }]"#;
-        assert_eq!(root.canonical(), Node::parse(expanded, 0).expect("TOML").canonical());
+        assert_eq!(
+            root.canonical(),
+            Node::parse(expanded, 0).expect("TOML").canonical()
+        );
     }
 
     #[test]
     fn no_copies_and_too_many_are_refused() {
         for copies in ["0", "-1", "10001", "\"2\""] {
-            let mut root = Node::parse(&format!("host = [{{ name = \"ue\", copies = {copies} }}]"), 0).expect("TOML");
+            let mut root = Node::parse(
+                &format!("host = [{{ name = \"ue\", copies = {copies} }}]"),
+                0,
+            )
+            .expect("TOML");
             assert!(expand(&mut root).is_err(), "{copies}");
         }
     }

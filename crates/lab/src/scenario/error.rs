@@ -42,7 +42,11 @@ pub(crate) struct Fault {
 
 impl Fault {
     pub(crate) fn new(message: impl fmt::Display) -> Self {
-        Self { place: None, key: Vec::new(), message: message.to_string() }
+        Self {
+            place: None,
+            key: Vec::new(),
+            message: message.to_string(),
+        }
     }
 
     /// At `place`, if it does not know better.
@@ -82,11 +86,17 @@ impl serde::de::Error for Fault {
     }
 
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
-        Self::new(format_args!("there is no key `{field}` here; keys: {}", expected.join(", ")))
+        Self::new(format_args!(
+            "there is no key `{field}` here; keys: {}",
+            expected.join(", ")
+        ))
     }
 
     fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
-        Self::new(format_args!("`{variant}` is not known; allowed: {}", expected.join(", ")))
+        Self::new(format_args!(
+            "`{variant}` is not known; allowed: {}",
+            expected.join(", ")
+        ))
     }
 
     fn missing_field(field: &'static str) -> Self {

@@ -17,10 +17,23 @@ pub(super) fn extend(root: &mut Node, axes: &[String], sources: &mut Sources) ->
         root.take(key);
     }
     for words in axes {
-        let place = Place { file: sources.add(format!("--set {words}"), words.clone()), at: 0 };
+        let place = Place {
+            file: sources.add(format!("--set {words}"), words.clone()),
+            at: 0,
+        };
         let axis = axis(words).map_err(|message| Fault::new(message).at(place))?;
-        let node::Value::Table(table) = &mut root.value else { continue };
-        let empty = || (place, Node { value: node::Value::Array(Vec::new()), place });
+        let node::Value::Table(table) = &mut root.value else {
+            continue;
+        };
+        let empty = || {
+            (
+                place,
+                Node {
+                    value: node::Value::Array(Vec::new()),
+                    place,
+                },
+            )
+        };
         let (_, all) = table.entry("axis".to_owned()).or_insert_with(empty);
         // What is no array of axes is refused when they are read.
         if let node::Value::Array(all) = &mut all.value {
@@ -30,17 +43,21 @@ pub(super) fn extend(root: &mut Node, axes: &[String], sources: &mut Sources) ->
     Ok(())
 }
 
-/// The axis that `words`, `[NAME:]KEY=VALUE,VALUE…`, means, as the file would have it. Values that hold commas come as an array of
-/// JSON: `KEY=["a,b","c"]`.
+/// The axis that `words`, `[NAME:]KEY=VALUE,VALUE…`, means, as the file would have it. Values that
+/// hold commas come as an array of JSON: `KEY=["a,b","c"]`.
 fn axis(words: &str) -> Result<Value, String> {
     let usage = "write --set KEY=VALUE,VALUE… or NAME:KEY=VALUE,VALUE…, e.g. --set tcp.tsq=1ms,off";
     let (key, values) = words.split_once('=').ok_or(usage)?;
     let last = || key.rsplit('.').next().unwrap_or_default();
     let (name, key) = key.split_once(':').unwrap_or_else(|| (last(), key));
     let values = if values.trim_start().starts_with('[') {
-        serde_json::from_str::<Vec<Value>>(values).map_err(|error| format!("no array of JSON: {error}; {usage}"))?
+        serde_json::from_str::<Vec<Value>>(values)
+            .map_err(|error| format!("no array of JSON: {error}; {usage}"))?
     } else {
-        values.split(',').map(|value| scalar(value.trim())).collect()
+        values
+            .split(',')
+            .map(|value| scalar(value.trim()))
+            .collect()
     };
     let value = |value: Value| {
         let named = label(&value);
@@ -59,8 +76,16 @@ fn scalar(text: &str) -> Value {
 
 /// What a value is called: itself, with `-` for what cannot stand in a file's name.
 fn label(value: &Value) -> String {
-    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let allowed = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '-') { c } else { '-' };
+    let text = value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned);
+    let allowed = |c: char| {
+        if c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '-') {
+            c
+        } else {
+            '-'
+        }
+    };
     let text: String = text.chars().map(allowed).collect();
     text.trim_matches('-').chars().take(LONGEST).collect()
 }
@@ -79,9 +104,18 @@ mod tests {
             { "name": "pfifo-limit-100", "set": { "host.client.qdisc": "pfifo limit 100" } },
             { "name": "fq-codel", "set": { "host.client.qdisc": "fq_codel" } },
         ] });
-        assert_eq!(axis(r#"aqm:host.client.qdisc=["pfifo limit 100", "fq_codel"]"#), Ok(expected.clone()));
-        assert_eq!(axis("aqm:host.client.qdisc=pfifo limit 100, fq_codel"), Ok(expected));
-        assert_eq!(axis("tcp.tsq=off").expect("an axis")["value"][0]["set"]["tcp.tsq"], "off");
+        assert_eq!(
+            axis(r#"aqm:host.client.qdisc=["pfifo limit 100", "fq_codel"]"#),
+            Ok(expected.clone())
+        );
+        assert_eq!(
+            axis("aqm:host.client.qdisc=pfifo limit 100, fq_codel"),
+            Ok(expected)
+        );
+        assert_eq!(
+            axis("tcp.tsq=off").expect("an axis")["value"][0]["set"]["tcp.tsq"],
+            "off"
+        );
         for wrong in ["", "tcp.tsq", "tcp.tsq=[1", "x:=["] {
             assert!(axis(wrong).expect_err(wrong).contains("--set"), "{wrong}");
         }

@@ -1,4 +1,5 @@
-//! [`Node`]: a TOML value that knows where it was written; merging of files and the settings of axes work on it.
+//! [`Node`]: a TOML value that knows where it was written; merging of files and the settings of
+//! axes work on it.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -37,19 +38,34 @@ impl Node {
             Fault::new(error.message()).at(Place { file, at })
         })?;
         let place = Place { file, at: 0 };
-        Ok(Self { value: Value::Table(read_table(table.into_inner(), file)?), place })
+        Ok(Self {
+            value: Value::Table(read_table(table.into_inner(), file)?),
+            place,
+        })
     }
 
     pub(crate) fn table(&self) -> Option<&Table> {
-        if let Value::Table(table) = &self.value { Some(table) } else { None }
+        if let Value::Table(table) = &self.value {
+            Some(table)
+        } else {
+            None
+        }
     }
 
     pub(crate) fn array(&self) -> Option<&[Self]> {
-        if let Value::Array(array) = &self.value { Some(array) } else { None }
+        if let Value::Array(array) = &self.value {
+            Some(array)
+        } else {
+            None
+        }
     }
 
     pub(crate) fn string(&self) -> Option<&str> {
-        if let Value::String(string) = &self.value { Some(string) } else { None }
+        if let Value::String(string) = &self.value {
+            Some(string)
+        } else {
+            None
+        }
     }
 
     /// The value of `key` of a table.
@@ -59,7 +75,9 @@ impl Node {
 
     /// The value of `key` of a table, to be changed.
     pub(crate) fn value_mut(&mut self, key: &str) -> Option<&mut Value> {
-        let Value::Table(table) = &mut self.value else { return None };
+        let Value::Table(table) = &mut self.value else {
+            return None;
+        };
         table.get_mut(key).map(|(_, node)| &mut node.value)
     }
 
@@ -74,14 +92,18 @@ impl Node {
 
     /// Removes `key` from a table.
     pub(crate) fn take(&mut self, key: &str) -> Option<Self> {
-        let Value::Table(table) = &mut self.value else { return None };
+        let Value::Table(table) = &mut self.value else {
+            return None;
+        };
         table.remove(key).map(|(_, node)| node)
     }
 
-    /// Takes over from `base` what is not said here. Tables merge, and so do the entries of arrays under one of `by_name` that go
-    /// by the same name; everything else is replaced.
+    /// Takes over from `base` what is not said here. Tables merge, and so do the entries of arrays
+    /// under one of `by_name` that go by the same name; everything else is replaced.
     pub(crate) fn inherit(&mut self, base: Self, by_name: &[&str]) {
-        let (Value::Table(own), Value::Table(base)) = (&mut self.value, base.value) else { return };
+        let (Value::Table(own), Value::Table(base)) = (&mut self.value, base.value) else {
+            return;
+        };
         for (key, (place, node)) in base {
             let join = by_name.contains(&key.as_str());
             match own.entry(key) {
@@ -96,14 +118,19 @@ impl Node {
         }
     }
 
-    /// Takes over from the array `base` what is not said here of an entry of the same name, and entries of other names. The order is
-    /// that of `base`, then of this.
+    /// Takes over from the array `base` what is not said here of an entry of the same name, and
+    /// entries of other names. The order is that of `base`, then of this.
     fn join(&mut self, base: Self) {
-        let (Value::Array(own), Value::Array(base)) = (&mut self.value, base.value) else { return };
+        let (Value::Array(own), Value::Array(base)) = (&mut self.value, base.value) else {
+            return;
+        };
         let mut mine: Vec<Option<Self>> = own.drain(..).map(Some).collect();
         for node in base {
             let name = node.name();
-            let same = |mine: &&mut Option<Self>| mine.as_ref().is_some_and(|mine| name.is_some() && mine.name() == name);
+            let same = |mine: &&mut Option<Self>| {
+                mine.as_ref()
+                    .is_some_and(|mine| name.is_some() && mine.name() == name)
+            };
             own.push(match mine.iter_mut().find(same).and_then(Option::take) {
                 Some(mut mine) => {
                     mine.inherit(node, &[]);
@@ -115,12 +142,16 @@ impl Node {
         own.extend(mine.into_iter().flatten());
     }
 
-    /// Sets what the dotted `path` names to `to`. A step into an array names one of its tables; steps into tables that do not
-    /// exist make them. `place` is where `path` is written.
+    /// Sets what the dotted `path` names to `to`. A step into an array names one of its tables;
+    /// steps into tables that do not exist make them. `place` is where `path` is written.
     pub(crate) fn set(&mut self, path: &str, place: Place, to: &Self) -> Result<(), Fault> {
-        let (step, rest) = path.split_once('.').map_or((path, None), |(step, rest)| (step, Some(rest)));
+        let (step, rest) = path
+            .split_once('.')
+            .map_or((path, None), |(step, rest)| (step, Some(rest)));
         if step.is_empty() {
-            return Err(Fault::new("an empty step between dots; write e.g. host.client.qdisc"));
+            return Err(Fault::new(
+                "an empty step between dots; write e.g. host.client.qdisc",
+            ));
         }
         match &mut self.value {
             Value::Table(table) => match rest {
@@ -129,21 +160,43 @@ impl Node {
                     Ok(())
                 }
                 Some(rest) => {
-                    let fresh = || (place, Self { value: Value::Table(Table::new()), place });
-                    table.entry(step.to_owned()).or_insert_with(fresh).1.set(rest, place, to)
+                    let fresh = || {
+                        (
+                            place,
+                            Self {
+                                value: Value::Table(Table::new()),
+                                place,
+                            },
+                        )
+                    };
+                    table
+                        .entry(step.to_owned())
+                        .or_insert_with(fresh)
+                        .1
+                        .set(rest, place, to)
                 }
             },
             Value::Array(array) => {
                 let names: Vec<String> = array.iter().filter_map(Self::name).collect();
-                let Some(node) = array.iter_mut().find(|node| node.name().as_deref() == Some(step)) else {
-                    return Err(Fault::new(format_args!("nothing is named `{step}`; names: {}", listed(&names))));
+                let Some(node) = array
+                    .iter_mut()
+                    .find(|node| node.name().as_deref() == Some(step))
+                else {
+                    return Err(Fault::new(format_args!(
+                        "nothing is named `{step}`; names: {}",
+                        listed(&names)
+                    )));
                 };
                 match rest {
                     Some(rest) => node.set(rest, place, to),
-                    None => Err(Fault::new(format_args!("name a key of `{step}`, e.g. {step}.rate"))),
+                    None => Err(Fault::new(format_args!(
+                        "name a key of `{step}`, e.g. {step}.rate"
+                    ))),
                 }
             }
-            _ => Err(Fault::new(format_args!("there is nothing below a plain value, so no `{step}`"))),
+            _ => Err(Fault::new(format_args!(
+                "there is nothing below a plain value, so no `{step}`"
+            ))),
         }
     }
 
@@ -180,7 +233,9 @@ impl Node {
             node = node.and_then(|node| node.step(*step));
             key.push(match step {
                 Step::Key(key) => (*key).to_owned(),
-                Step::Number(number) => node.and_then(Self::name).unwrap_or_else(|| (number + 1).to_string()),
+                Step::Number(number) => node
+                    .and_then(Self::name)
+                    .unwrap_or_else(|| (number + 1).to_string()),
             });
         }
         key
@@ -205,12 +260,16 @@ impl Node {
                 _ => return Err(Fault::new("a whole number of up to 63 bits is wanted")),
             },
             Json::String(string) => Value::String(string.clone()),
-            Json::Array(array) => {
-                Value::Array(array.iter().map(|value| Self::of_canonical(value, place)).collect::<Result<_, _>>()?)
-            }
+            Json::Array(array) => Value::Array(
+                array
+                    .iter()
+                    .map(|value| Self::of_canonical(value, place))
+                    .collect::<Result<_, _>>()?,
+            ),
             Json::Object(object) => {
                 let read = |(key, value): (&String, _)| {
-                    let node = Self::of_canonical(value, place).map_err(|fault| fault.under(key.as_str()))?;
+                    let node = Self::of_canonical(value, place)
+                        .map_err(|fault| fault.under(key.as_str()))?;
                     Ok((key.clone(), (place, node)))
                 };
                 Value::Table(object.iter().map(read).collect::<Result<_, Fault>>()?)
@@ -227,7 +286,10 @@ impl Node {
             Value::Float(float) => (*float).into(),
             Value::Boolean(boolean) => (*boolean).into(),
             Value::Array(array) => array.iter().map(Self::canonical).collect(),
-            Value::Table(table) => table.iter().map(|(key, (_, node))| (key.clone(), node.canonical())).collect(),
+            Value::Table(table) => table
+                .iter()
+                .map(|(key, (_, node))| (key.clone(), node.canonical()))
+                .collect(),
         }
     }
 }
@@ -241,13 +303,23 @@ pub(crate) enum Step<'a> {
 
 /// Words joined by commas; `none` for no word.
 pub(crate) fn listed<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> String {
-    let words: Vec<_> = words.into_iter().map(|word| word.as_ref().to_owned()).collect();
-    if words.is_empty() { "none".to_owned() } else { words.join(", ") }
+    let words: Vec<_> = words
+        .into_iter()
+        .map(|word| word.as_ref().to_owned())
+        .collect();
+    if words.is_empty() {
+        "none".to_owned()
+    } else {
+        words.join(", ")
+    }
 }
 
 fn read_table(table: DeTable<'_>, file: usize) -> Result<Table, Fault> {
     let read = |(key, node): (Spanned<_>, _)| {
-        let place = Place { file, at: key.span().start };
+        let place = Place {
+            file,
+            at: key.span().start,
+        };
         let key: std::borrow::Cow<'_, str> = key.into_inner();
         let node = read_value(node, file).map_err(|fault| fault.under(key.as_ref()))?;
         Ok((key.into_owned(), (place, node)))
@@ -256,16 +328,24 @@ fn read_table(table: DeTable<'_>, file: usize) -> Result<Table, Fault> {
 }
 
 fn read_value(node: Spanned<DeValue<'_>>, file: usize) -> Result<Node, Fault> {
-    let place = Place { file, at: node.span().start };
+    let place = Place {
+        file,
+        at: node.span().start,
+    };
     let refused = |what: &str| Fault::new(what).at(place);
     let value = match node.into_inner() {
         DeValue::String(string) => Value::String(string.into_owned()),
         DeValue::Integer(integer) => {
             let parsed = i64::from_str_radix(integer.as_str(), integer.radix());
-            Value::Integer(parsed.map_err(|_| refused("a whole number of up to 63 bits is wanted"))?)
+            Value::Integer(
+                parsed.map_err(|_| refused("a whole number of up to 63 bits is wanted"))?,
+            )
         }
         DeValue::Float(float) => {
-            let parsed: f64 = float.as_str().parse().map_err(|_| refused("not a number"))?;
+            let parsed: f64 = float
+                .as_str()
+                .parse()
+                .map_err(|_| refused("not a number"))?;
             if !parsed.is_finite() {
                 return Err(refused("a finite number is wanted"));
             }
@@ -273,9 +353,12 @@ fn read_value(node: Spanned<DeValue<'_>>, file: usize) -> Result<Node, Fault> {
         }
         DeValue::Boolean(boolean) => Value::Boolean(boolean),
         DeValue::Datetime(_) => return Err(refused("no key takes a date")),
-        DeValue::Array(array) => {
-            Value::Array(array.into_iter().map(|node| read_value(node, file)).collect::<Result<_, _>>()?)
-        }
+        DeValue::Array(array) => Value::Array(
+            array
+                .into_iter()
+                .map(|node| read_value(node, file))
+                .collect::<Result<_, _>>()?,
+        ),
         DeValue::Table(table) => Value::Table(read_table(table, file)?),
     };
     Ok(Node { value, place })

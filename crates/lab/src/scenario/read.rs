@@ -1,7 +1,10 @@
-//! [`read`]: a typed value from a [`Node`], through serde. An error knows the place and the key of the innermost value at fault.
+//! [`read`]: a typed value from a [`Node`], through serde. An error knows the place and the key of
+//! the innermost value at fault.
 
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, EnumAccess, IntoDeserializer, MapAccess, SeqAccess, VariantAccess, Visitor};
+use serde::de::{
+    DeserializeSeed, EnumAccess, IntoDeserializer, MapAccess, SeqAccess, VariantAccess, Visitor,
+};
 use serde::forward_to_deserialize_any;
 
 use super::error::Fault;
@@ -24,8 +27,14 @@ impl<'de> serde::Deserializer<'de> for Reader<'de> {
             Value::Integer(integer) => visitor.visit_i64(*integer),
             Value::Float(float) => visitor.visit_f64(*float),
             Value::Boolean(boolean) => visitor.visit_bool(*boolean),
-            Value::Array(array) => visitor.visit_seq(Elements { rest: array.iter(), number: 0 }),
-            Value::Table(table) => visitor.visit_map(Entries { rest: table.iter(), next: None }),
+            Value::Array(array) => visitor.visit_seq(Elements {
+                rest: array.iter(),
+                number: 0,
+            }),
+            Value::Table(table) => visitor.visit_map(Entries {
+                rest: table.iter(),
+                next: None,
+            }),
         };
         done.map_err(|fault| fault.at(self.0.place))
     }
@@ -34,7 +43,11 @@ impl<'de> serde::Deserializer<'de> for Reader<'de> {
         visitor.visit_some(self)
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _name: &'static str, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -66,11 +79,18 @@ struct Elements<'de> {
 impl<'de> SeqAccess<'de> for Elements<'de> {
     type Error = Fault;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Fault> {
-        let Some(node) = self.rest.next() else { return Ok(None) };
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Fault> {
+        let Some(node) = self.rest.next() else {
+            return Ok(None);
+        };
         self.number += 1;
         let called = || node.name().unwrap_or_else(|| self.number.to_string());
-        seed.deserialize(Reader(node)).map(Some).map_err(|fault| fault.under(called()))
+        seed.deserialize(Reader(node))
+            .map(Some)
+            .map_err(|fault| fault.under(called()))
     }
 }
 
@@ -82,16 +102,24 @@ struct Entries<'de> {
 impl<'de> MapAccess<'de> for Entries<'de> {
     type Error = Fault;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
-        let Some((key, (place, node))) = self.rest.next() else { return Ok(None) };
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Fault> {
+        let Some((key, (place, node))) = self.rest.next() else {
+            return Ok(None);
+        };
         self.next = Some((key, node));
         let key: serde::de::value::StrDeserializer<'_, Fault> = key.as_str().into_deserializer();
-        seed.deserialize(key).map(Some).map_err(|fault| fault.at(*place))
+        seed.deserialize(key)
+            .map(Some)
+            .map_err(|fault| fault.at(*place))
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
         let (key, node) = self.next.take().expect("serde asks for the key first");
-        seed.deserialize(Reader(node)).map_err(|fault| fault.under(key))
+        seed.deserialize(Reader(node))
+            .map_err(|fault| fault.under(key))
     }
 }
 
@@ -125,7 +153,11 @@ impl<'de> VariantAccess<'de> for Plain {
         Err(Fault::new("a plain word is wanted"))
     }
 
-    fn struct_variant<V: Visitor<'de>>(self, _fields: &'static [&'static str], _visitor: V) -> Result<V::Value, Fault> {
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        _fields: &'static [&'static str],
+        _visitor: V,
+    ) -> Result<V::Value, Fault> {
         Err(Fault::new("a plain word is wanted"))
     }
 }

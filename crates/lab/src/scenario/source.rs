@@ -1,4 +1,5 @@
-//! [`Shelf`]: where scenario files are read from; [`Sources`]: those that were read; [`Place`]: a place in one of them.
+//! [`Shelf`]: where scenario files are read from; [`Sources`]: those that were read; [`Place`]: a
+//! place in one of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,7 +44,9 @@ impl Shelf {
                 .find(|(known, _)| *known == name)
                 .map(|(_, text)| (*text).to_owned())
                 .ok_or_else(|| "no such file came with the program".to_owned()),
-            Self::Directory(directory) => fs::read_to_string(directory.join(name)).map_err(|error| error.to_string()),
+            Self::Directory(directory) => {
+                fs::read_to_string(directory.join(name)).map_err(|error| error.to_string())
+            }
         }
     }
 
@@ -98,7 +101,13 @@ impl Sources {
         }
         let before = &text[..at];
         let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        let column = before
+            .rsplit('\n')
+            .next()
+            .unwrap_or_default()
+            .chars()
+            .count()
+            + 1;
         (shown, line, column)
     }
 }

@@ -85,7 +85,9 @@ fn error(files: &[(&str, &str)]) -> String {
     let directory = directory(files);
     let shelf = Shelf::Directory(directory.path().into());
     let error = Scenario::load(&shelf, files[0].0).expect_err("something is wrong");
-    error.to_string().replace(&format!("{}/", directory.path().display()), "")
+    error
+        .to_string()
+        .replace(&format!("{}/", directory.path().display()), "")
 }
 
 /// The error when `from` is written as `to`.
@@ -97,18 +99,40 @@ fn broken(from: &str, to: &str) -> String {
 #[test]
 fn axes_multiply_and_set_what_they_name() {
     let scenario = load(GOOD).expect("it is right");
-    assert_eq!(scenario.axes, [("rate".to_owned(), vec!["slow".to_owned(), "fast".to_owned()])]);
-    let [slow, fast] = &scenario.cells[..] else { panic!("two cells") };
+    assert_eq!(
+        scenario.axes,
+        [(
+            "rate".to_owned(),
+            vec!["slow".to_owned(), "fast".to_owned()]
+        )]
+    );
+    let [slow, fast] = &scenario.cells[..] else {
+        panic!("two cells")
+    };
     let rate = |variation: &Variation| variation.document.link[1].rate.expect("it is written").0;
-    assert_eq!((rate(slow), rate(fast)), (tautline_base::Rate::mbit(10), tautline_base::Rate::mbit(100)));
-    assert_eq!((slow.cell.to_string(), fast.document.tcp.tsq), ("slow".to_owned(), None));
+    assert_eq!(
+        (rate(slow), rate(fast)),
+        (
+            tautline_base::Rate::mbit(10),
+            tautline_base::Rate::mbit(100)
+        )
+    );
+    assert_eq!(
+        (slow.cell.to_string(), fast.document.tcp.tsq),
+        ("slow".to_owned(), None)
+    );
     assert_eq!(scenario.shapes[0].line, 58, "the line of the expression");
     assert_ne!(slow.resolved, fast.resolved);
 }
 
 #[test]
 fn what_a_run_depends_on_is_not_changed_by_words() {
-    let [one, other] = [GOOD, &GOOD.replace("A claim", "Another").replace("[run]\n", "[run]\n# why\n")];
+    let [one, other] = [
+        GOOD,
+        &GOOD
+            .replace("A claim", "Another")
+            .replace("[run]\n", "[run]\n# why\n"),
+    ];
     let [one, other] = [one, other].map(|text| load(text).expect("it is right"));
     assert_eq!(one.cells[0].resolved, other.cells[0].resolved);
 }
@@ -120,16 +144,54 @@ fn a_base_gives_what_is_not_said() {
                [[link]]\nbetween = [\"router\", \"server\"]\nring = 128\n";
     let base = GOOD.replace("id = \"001-F4\"\n", "");
     let directory = directory(&[("it.toml", own), ("base.toml", &base)]);
-    let scenario = Scenario::load(&Shelf::Directory(directory.path().into()), "it.toml").expect("it is right");
+    let scenario =
+        Scenario::load(&Shelf::Directory(directory.path().into()), "it.toml").expect("it is right");
     let header = scenario.header();
     let run = header.run.as_ref().expect("it is written");
-    assert_eq!((header.id.as_str(), header.title.as_str(), header.claim.as_str()), ("002", "Other", "A claim"));
-    assert_eq!((run.duration.0.as_secs(), run.warm_up.0.as_secs()), (5, 1), "tables merge");
-    let hosts: Vec<_> = header.host.iter().map(|host| (host.name.as_str(), host.ring)).collect();
-    assert_eq!(hosts, [("client", None), ("server", Some(64))], "entries of one name merge");
-    assert_eq!((header.link[1].ring, header.link[1].rate.is_some(), header.link.len()), (Some(128), true, 2));
-    assert_eq!(header.flow.iter().map(|flow| flow.name.as_str()).collect::<Vec<_>>(), ["upload", "ping", "more"]);
-    assert!(scenario.shapes[0].file.ends_with("base.toml"), "{}", scenario.shapes[0].file);
+    assert_eq!(
+        (
+            header.id.as_str(),
+            header.title.as_str(),
+            header.claim.as_str()
+        ),
+        ("002", "Other", "A claim")
+    );
+    assert_eq!(
+        (run.duration.0.as_secs(), run.warm_up.0.as_secs()),
+        (5, 1),
+        "tables merge"
+    );
+    let hosts: Vec<_> = header
+        .host
+        .iter()
+        .map(|host| (host.name.as_str(), host.ring))
+        .collect();
+    assert_eq!(
+        hosts,
+        [("client", None), ("server", Some(64))],
+        "entries of one name merge"
+    );
+    assert_eq!(
+        (
+            header.link[1].ring,
+            header.link[1].rate.is_some(),
+            header.link.len()
+        ),
+        (Some(128), true, 2)
+    );
+    assert_eq!(
+        header
+            .flow
+            .iter()
+            .map(|flow| flow.name.as_str())
+            .collect::<Vec<_>>(),
+        ["upload", "ping", "more"]
+    );
+    assert!(
+        scenario.shapes[0].file.ends_with("base.toml"),
+        "{}",
+        scenario.shapes[0].file
+    );
     let ids = |text| Scenario::ids_of(text, "x").expect("it is TOML");
     assert_eq!((ids(own), ids(&base)), (vec!["002".to_owned()], Vec::new()));
     assert_eq!(ids("id = \"1\"\naliases = [\"2\", \"3\"]"), ["1", "2", "3"]);
@@ -139,10 +201,26 @@ fn a_base_gives_what_is_not_said() {
 fn errors_name_file_line_column_key_and_what_is_allowed() {
     let mut wrong = Vec::new();
     for (from, to, expected) in [
-        ("title =", "titel =", "it.toml:2:1: there is no key `titel` here; keys: id, title, aliases, paper, "),
-        ("claim = \"A claim\"\n", "", "it.toml:1:1: the key `claim` is missing (cell slow)"),
-        ("paper = \"001\"", "paper = 1", "it.toml:3:9: paper: invalid type: integer `1`, expected a string"),
-        ("id = \"001-F4\"", "id = \"a/b\"", "it.toml:1:6: id: letters, digits, `.`, `+` and `-` are wanted"),
+        (
+            "title =",
+            "titel =",
+            "it.toml:2:1: there is no key `titel` here; keys: id, title, aliases, paper, ",
+        ),
+        (
+            "claim = \"A claim\"\n",
+            "",
+            "it.toml:1:1: the key `claim` is missing (cell slow)",
+        ),
+        (
+            "paper = \"001\"",
+            "paper = 1",
+            "it.toml:3:9: paper: invalid type: integer `1`, expected a string",
+        ),
+        (
+            "id = \"001-F4\"",
+            "id = \"a/b\"",
+            "it.toml:1:6: id: letters, digits, `.`, `+` and `-` are wanted",
+        ),
         (
             "duration = \"10s\"",
             "duration = \"10\"",
@@ -153,10 +231,26 @@ fn errors_name_file_line_column_key_and_what_is_allowed() {
             "duration = 10",
             "it.toml:8:12: run.duration: invalid type: integer `10`, expected a time with its unit in quotes",
         ),
-        ("duration = \"10s\"", "duration = \"0s\"", "it.toml:8:12: run.duration: a time above 0 is wanted"),
-        ("duration = \"10s\"", "duration = \"10 parsec\"", "it.toml:8:12: run.duration: \"10 parsec\" is no time"),
-        ("warm_up = \"1s\"", "warm_up = \"20s\"", "it.toml:9:11: run.warm_up: less than the duration, 10s, is wanted"),
-        ("warm_up = \"1s\"", "warm_up = \"1s\"\nsample = \"1ns\"", "it.toml:10:10: run.sample: a time of at most 9s"),
+        (
+            "duration = \"10s\"",
+            "duration = \"0s\"",
+            "it.toml:8:12: run.duration: a time above 0 is wanted",
+        ),
+        (
+            "duration = \"10s\"",
+            "duration = \"10 parsec\"",
+            "it.toml:8:12: run.duration: \"10 parsec\" is no time",
+        ),
+        (
+            "warm_up = \"1s\"",
+            "warm_up = \"20s\"",
+            "it.toml:9:11: run.warm_up: less than the duration, 10s, is wanted",
+        ),
+        (
+            "warm_up = \"1s\"",
+            "warm_up = \"1s\"\nsample = \"1ns\"",
+            "it.toml:10:10: run.sample: a time of at most 9s",
+        ),
         (
             "warm_up = \"1s\"",
             "warm_up = \"1s\"\nrepetitions = 0",
@@ -172,21 +266,41 @@ fn errors_name_file_line_column_key_and_what_is_allowed() {
             "qdisk = \"pfifo_fast\"",
             "it.toml:13:1: host.client: there is no key `qdisk` here; keys: name, nic_rate, ",
         ),
-        ("qdisc = \"pfifo_fast\"", "qdisc = \"fq_coddle\"", "it.toml:13:9: host.client.qdisc: "),
-        ("qdisc = \"pfifo_fast\"", "ring = 0", "it.toml:13:8: host.client.ring: a number from 1 to 1048576"),
+        (
+            "qdisc = \"pfifo_fast\"",
+            "qdisc = \"fq_coddle\"",
+            "it.toml:13:9: host.client.qdisc: ",
+        ),
+        (
+            "qdisc = \"pfifo_fast\"",
+            "ring = 0",
+            "it.toml:13:8: host.client.ring: a number from 1 to 1048576",
+        ),
         (
             "qdisc = \"pfifo_fast\"",
             "ring_limit = \"64kb\"",
             "it.toml:13:14: host.client.ring_limit: \"64kb\" is no limit of a ring: write dql, off, push, push:SIZE, ",
         ),
-        ("qdisc = \"pfifo_fast\"", "mtu = \"9000b\"", "it.toml:13:7: host.client.mtu: from 576b to 2034b"),
-        ("qdisc = \"pfifo_fast\"", "coalesce_frames = 0", "it.toml:13:19: host.client.coalesce_frames: at least 1"),
+        (
+            "qdisc = \"pfifo_fast\"",
+            "mtu = \"9000b\"",
+            "it.toml:13:7: host.client.mtu: from 576b to 2034b",
+        ),
+        (
+            "qdisc = \"pfifo_fast\"",
+            "coalesce_frames = 0",
+            "it.toml:13:19: host.client.coalesce_frames: at least 1",
+        ),
         (
             "name = \"router\"",
             "name = \"my-router\"",
             "it.toml:19:8: router.my-router.name: a name of letters, digits and `_`",
         ),
-        ("name = \"router\"", "name = \"client\"", "it.toml:19:8: router.client.name: another node is named `client`"),
+        (
+            "name = \"router\"",
+            "name = \"client\"",
+            "it.toml:19:8: router.client.name: another node is named `client`",
+        ),
         (
             "[\"client\", \"router\"]",
             "[\"clint\", \"router\"]",
@@ -212,14 +326,26 @@ fn errors_name_file_line_column_key_and_what_is_allowed() {
             "rate = \"1g\"",
             "it.toml:23:8: link.client-router.rate: \"1g\" is no rate: write a number with its unit, e.g. 10mbit or 1gbit; units: bit, kbit, mbit, gbit",
         ),
-        ("rate = \"1gbit\"", "rate = \"0mbit\"", "it.toml:23:8: link.client-router.rate: a rate above 0"),
+        (
+            "rate = \"1gbit\"",
+            "rate = \"0mbit\"",
+            "it.toml:23:8: link.client-router.rate: a rate above 0",
+        ),
         (
             "rate = \"1gbit\"",
             "ring = 64",
             "it.toml:23:8: link.client-router.ring: `client` is a host: its port is described by host.client.ring",
         ),
-        ("rate = \"1gbit\"", "loss = \"101%\"", "it.toml:23:8: link.client-router.loss: "),
-        ("rate = \"1gbit\"", "back = { rate = \"0bit\" }", "it.toml:23:17: link.client-router.back.rate: a rate above 0"),
+        (
+            "rate = \"1gbit\"",
+            "loss = \"101%\"",
+            "it.toml:23:8: link.client-router.loss: ",
+        ),
+        (
+            "rate = \"1gbit\"",
+            "back = { rate = \"0bit\" }",
+            "it.toml:23:17: link.client-router.back.rate: a rate above 0",
+        ),
         (
             "congestion = \"cubic\"",
             "congestion = \"cubik\"",
@@ -230,8 +356,16 @@ fn errors_name_file_line_column_key_and_what_is_allowed() {
             "profile = \"linux\"",
             "it.toml:31:11: tcp.profile: `linux` is not known; allowed: tautline, paper-001, linux-5.10",
         ),
-        ("congestion = \"cubic\"", "pacing_ca = 0", "it.toml:31:13: tcp.pacing_ca: percent, from 1 to 10000"),
-        ("congestion = \"cubic\"", "send_buffer = \"1b\"", "it.toml:31:15: tcp.send_buffer: from 2kib to 1gib"),
+        (
+            "congestion = \"cubic\"",
+            "pacing_ca = 0",
+            "it.toml:31:13: tcp.pacing_ca: percent, from 1 to 10000",
+        ),
+        (
+            "congestion = \"cubic\"",
+            "send_buffer = \"1b\"",
+            "it.toml:31:15: tcp.send_buffer: from 2kib to 1gib",
+        ),
         (
             "kind = \"tcp\"",
             "kind = \"tpc\"",
@@ -252,11 +386,31 @@ fn errors_name_file_line_column_key_and_what_is_allowed() {
             "kind = \"tcp\"\nstart = \"20s\"",
             "it.toml:36:9: flow.upload.start: a time before 10s, when it stops",
         ),
-        ("kind = \"tcp\"", "kind = \"tcp\"\ncount = 1000000", "it.toml:36:9: flow.upload.count: a number from 0 to 10000"),
-        ("name = \"ping\"", "name = \"upload\"", "it.toml:40:8: flow.upload.name: another flow has this name"),
-        ("name = \"ping\"", "name = \"total\"", "it.toml:40:8: flow.total.name: `total` is the name of a statistic"),
-        ("every = \"200ms\"", "", "it.toml:39:1: flow.ping: the key `every` is missing: flows of kind ping need it"),
-        ("every = \"200ms\"", "every = \"0s\"", "it.toml:44:9: flow.ping.every: at least 1us"),
+        (
+            "kind = \"tcp\"",
+            "kind = \"tcp\"\ncount = 1000000",
+            "it.toml:36:9: flow.upload.count: a number from 0 to 10000",
+        ),
+        (
+            "name = \"ping\"",
+            "name = \"upload\"",
+            "it.toml:40:8: flow.upload.name: another flow has this name",
+        ),
+        (
+            "name = \"ping\"",
+            "name = \"total\"",
+            "it.toml:40:8: flow.total.name: `total` is the name of a statistic",
+        ),
+        (
+            "every = \"200ms\"",
+            "",
+            "it.toml:39:1: flow.ping: the key `every` is missing: flows of kind ping need it",
+        ),
+        (
+            "every = \"200ms\"",
+            "every = \"0s\"",
+            "it.toml:44:9: flow.ping.every: at least 1us",
+        ),
         (
             "\"link.router-server.rate\"",
             "\"link.router-sever.rate\"",
@@ -272,8 +426,16 @@ fn errors_name_file_line_column_key_and_what_is_allowed() {
             "\"titel.x\"",
             "it.toml:51:9: axis.rate.slow.set.titel.x: an axis cannot set `titel`; it can set keys of run, host, ",
         ),
-        ("\"link.router-server.rate\"", "\"link..rate\"", "it.toml:51:9: axis.rate.slow.set.link..rate: an empty step"),
-        ("\"10mbit\"", "\"10 mbits\"", "it.toml:51:37: link.router-server.rate: \"10 mbits\" is no rate"),
+        (
+            "\"link.router-server.rate\"",
+            "\"link..rate\"",
+            "it.toml:51:9: axis.rate.slow.set.link..rate: an empty step",
+        ),
+        (
+            "\"10mbit\"",
+            "\"10 mbits\"",
+            "it.toml:51:37: link.router-server.rate: \"10 mbits\" is no rate",
+        ),
         (
             "name = \"fast\"",
             "name = \"slow\"",
@@ -289,7 +451,11 @@ fn errors_name_file_line_column_key_and_what_is_allowed() {
             "name = \"rate\"\n[[axis]]\nname = \"empty\"",
             "it.toml:46:1: axis.rate: an axis needs at least one [[axis.value]]",
         ),
-        ("goodput.upload.total", "goodput.uplaod.total", "it.toml:5:10: table.1: `goodput` has no `uplaod`; it has upload"),
+        (
+            "goodput.upload.total",
+            "goodput.uplaod.total",
+            "it.toml:5:10: table.1: `goodput` has no `uplaod`; it has upload",
+        ),
         (
             "goodput.upload.total",
             "goodputs.total",
@@ -300,7 +466,11 @@ fn errors_name_file_line_column_key_and_what_is_allowed() {
             "ping.p51",
             "it.toml:5:10: table.1: `p51` is no number of `ping`; there is count, mean, sd, min, p10, ",
         ),
-        ("says = \"fast is faster\"", "says = \"\"", "it.toml:57:8: shape.1.says: the shape in words is wanted"),
+        (
+            "says = \"fast is faster\"",
+            "says = \"\"",
+            "it.toml:57:8: shape.1.says: the shape in words is wanted",
+        ),
         (
             "cell[\"fast\"]",
             "cell[\"fats\"]",
@@ -337,14 +507,26 @@ fn errors_name_file_line_column_key_and_what_is_allowed() {
             "it.toml:58:9: shape.1.check: the expression is not understood: at column ",
         ),
         ("[run]", "[run", "it.toml:7:"),
-        ("[run]", "[anova]\nmetric = 1\n[run]", "it.toml:7:1: anova: invalid type: map, expected a sequence"),
+        (
+            "[run]",
+            "[anova]\nmetric = 1\n[run]",
+            "it.toml:7:1: anova: invalid type: map, expected a sequence",
+        ),
         (
             "[run]",
             "[[anova]]\nmetric = \"ping.mean\"\nover = \"speed\"\n[run]",
             "it.toml:9:8: anova.1.over: no axis is named `speed`; axes: rate",
         ),
-        ("paper =", "when = 2026-11-22\npaper =", "it.toml:3:8: when: no key takes a date"),
-        ("paper =", "much = 99999999999999999999\npaper =", "it.toml:3:8: much: a whole number of up to 63 bits"),
+        (
+            "paper =",
+            "when = 2026-11-22\npaper =",
+            "it.toml:3:8: when: no key takes a date",
+        ),
+        (
+            "paper =",
+            "much = 99999999999999999999\npaper =",
+            "it.toml:3:8: much: a whole number of up to 63 bits",
+        ),
     ] {
         let error = broken(from, to);
         if !error.starts_with(expected) {
@@ -359,27 +541,50 @@ fn networks_that_are_no_tree_are_refused() {
     let loops = "[[router]]\nname = \"other\"\n[[link]]\nbetween = [\"router\", \"other\"]\n[[link]]\nbetween = [\"other\", \"router\"]\n[tcp]";
     assert!(broken("[tcp]", loops).contains("link.other-router.between: this cable closes a loop"));
     let lonely = broken("[tcp]", "[[host]]\nname = \"lost\"\n[tcp]");
-    assert!(lonely.contains("host.lost: no cables lead from `client` to `lost`: add a [[link]]"), "{lonely}");
+    assert!(
+        lonely.contains("host.lost: no cables lead from `client` to `lost`: add a [[link]]"),
+        "{lonely}"
+    );
 }
 
 #[test]
 fn files_that_are_missing_or_their_own_base_are_named() {
     let with_base = |base: &str| format!("base = \"{base}\"\n{GOOD}");
     let missing = error(&[("it.toml", &with_base("nowhere.toml"))]);
-    assert!(missing.starts_with("it.toml:1:8: base: nowhere.toml: No such file"), "{missing}");
+    assert!(
+        missing.starts_with("it.toml:1:8: base: nowhere.toml: No such file"),
+        "{missing}"
+    );
     let own = error(&[("it.toml", &with_base("it.toml"))]);
     assert_eq!(own, "it.toml:1:8: base: it.toml would be its own base");
-    let there = Scenario::load(&Shelf::Directory("/nowhere".into()), "it.toml").expect_err("no such directory");
-    assert!(there.to_string().starts_with("/nowhere/it.toml: No such file"), "{there}");
+    let there = Scenario::load(&Shelf::Directory("/nowhere".into()), "it.toml")
+        .expect_err("no such directory");
+    assert!(
+        there
+            .to_string()
+            .starts_with("/nowhere/it.toml: No such file"),
+        "{there}"
+    );
     let shipped = Scenario::load(&Shelf::Shipped, "it.toml").expect_err("no such file");
-    assert_eq!(shipped.to_string(), "scenarios/it.toml: no such file came with the program");
+    assert_eq!(
+        shipped.to_string(),
+        "scenarios/it.toml: no such file came with the program"
+    );
 }
 
 #[test]
 fn errors_in_a_base_name_the_base() {
-    let own = GOOD.replace("[tcp]\ncongestion = \"cubic\"\n", "").replace("id =", "base = \"base.toml\"\nid =");
-    let error = error(&[("it.toml", &own), ("base.toml", "\n[tcp]\ncongestion = \"cubik\"\n")]);
-    assert!(error.starts_with("base.toml:3:14: tcp.congestion: unknown congestion control"), "{error}");
+    let own = GOOD
+        .replace("[tcp]\ncongestion = \"cubic\"\n", "")
+        .replace("id =", "base = \"base.toml\"\nid =");
+    let error = error(&[
+        ("it.toml", &own),
+        ("base.toml", "\n[tcp]\ncongestion = \"cubik\"\n"),
+    ]);
+    assert!(
+        error.starts_with("base.toml:3:14: tcp.congestion: unknown congestion control"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -390,7 +595,9 @@ fn every_scenario_that_comes_with_the_program_is_right() {
         let text = Shelf::Shipped.read(name).expect("it is listed");
         match Scenario::ids_of(&text, name) {
             Ok(ids) if ids.is_empty() => None,
-            Ok(_) => Scenario::load(&Shelf::Shipped, name).err().map(|error| error.to_string()),
+            Ok(_) => Scenario::load(&Shelf::Shipped, name)
+                .err()
+                .map(|error| error.to_string()),
             Err(error) => Some(error.to_string()),
         }
     };
@@ -424,10 +631,18 @@ fn slip() -> impl Strategy<Value = Slip> {
 fn slipped(text: &str, slip: &Slip) -> String {
     let chars: Vec<char> = text.chars().collect();
     match slip {
-        Slip::Cut(at, len) => chars.iter().take(*at).chain(chars.iter().skip(at + len)).collect(),
-        Slip::Put(at, word) => {
-            chars.iter().take(*at).copied().chain(word.chars()).chain(chars.iter().skip(*at).copied()).collect()
-        }
+        Slip::Cut(at, len) => chars
+            .iter()
+            .take(*at)
+            .chain(chars.iter().skip(at + len))
+            .collect(),
+        Slip::Put(at, word) => chars
+            .iter()
+            .take(*at)
+            .copied()
+            .chain(word.chars())
+            .chain(chars.iter().skip(*at).copied())
+            .collect(),
         Slip::Swap(one, other) => {
             let mut lines: Vec<&str> = text.lines().collect();
             if *one < lines.len() && *other < lines.len() {

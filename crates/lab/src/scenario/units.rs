@@ -1,4 +1,5 @@
-//! Values with units, as scenario files write them: `"30s"`, `"10mbit"`, `"64kib"`. A number without its unit is refused.
+//! Values with units, as scenario files write them: `"30s"`, `"10mbit"`, `"64kib"`. A number
+//! without its unit is refused.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,13 +25,32 @@ pub struct Size(pub Bytes);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Worded<T>(pub T);
 
-const TIMES: &[(&str, u64)] = &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("min", 60_000_000_000)];
-const RATES: &[(&str, u64)] = &[("bit", 1), ("kbit", 1_000), ("mbit", 1_000_000), ("gbit", 1_000_000_000)];
-const SIZES: &[(&str, u64)] = &[("b", 1), ("kib", 1 << 10), ("mib", 1 << 20), ("gib", 1 << 30)];
+const TIMES: &[(&str, u64)] = &[
+    ("ns", 1),
+    ("us", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("min", 60_000_000_000),
+];
+const RATES: &[(&str, u64)] = &[
+    ("bit", 1),
+    ("kbit", 1_000),
+    ("mbit", 1_000_000),
+    ("gbit", 1_000_000_000),
+];
+const SIZES: &[(&str, u64)] = &[
+    ("b", 1),
+    ("kib", 1 << 10),
+    ("mib", 1 << 20),
+    ("gib", 1 << 30),
+];
 
 /// Reads a decimal number and its unit, exactly; what is below one is cut off.
 fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
-    let digits = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
+    let digits = text
+        .bytes()
+        .take_while(|byte| byte.is_ascii_digit() || *byte == b'.')
+        .count();
     let (number, unit) = text.split_at(digits);
     let (_, worth) = units.iter().find(|(name, _)| *name == unit.trim_start())?;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
@@ -53,16 +73,31 @@ pub struct UnitError {
     units: String,
 }
 
-fn refuse(text: &str, what: &'static str, example: &'static str, units: &[(&str, u64)]) -> UnitError {
-    let units = units.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-    UnitError { text: text.to_owned(), what, example, units }
+fn refuse(
+    text: &str,
+    what: &'static str,
+    example: &'static str,
+    units: &[(&str, u64)],
+) -> UnitError {
+    let units = units
+        .iter()
+        .map(|(name, _)| *name)
+        .collect::<Vec<_>>()
+        .join(", ");
+    UnitError {
+        text: text.to_owned(),
+        what,
+        example,
+        units,
+    }
 }
 
 impl FromStr for Time {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let nanos = with_unit(text, TIMES).ok_or_else(|| refuse(text, "time", "5ms or 30s", TIMES))?;
+        let nanos =
+            with_unit(text, TIMES).ok_or_else(|| refuse(text, "time", "5ms or 30s", TIMES))?;
         Ok(Self(Duration::from_nanos(nanos)))
     }
 }
@@ -71,7 +106,8 @@ impl FromStr for Speed {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let bits = with_unit(text, RATES).ok_or_else(|| refuse(text, "rate", "10mbit or 1gbit", RATES))?;
+        let bits =
+            with_unit(text, RATES).ok_or_else(|| refuse(text, "rate", "10mbit or 1gbit", RATES))?;
         Ok(Self(Rate::bits_per_sec(bits)))
     }
 }
@@ -80,7 +116,8 @@ impl FromStr for Size {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let bytes = with_unit(text, SIZES).ok_or_else(|| refuse(text, "size", "1500b or 64kib", SIZES))?;
+        let bytes =
+            with_unit(text, SIZES).ok_or_else(|| refuse(text, "size", "1500b or 64kib", SIZES))?;
         Ok(Self(Bytes::new(bytes)))
     }
 }
@@ -95,7 +132,9 @@ impl<T: FromStr<Err: fmt::Display>> FromStr for Worded<T> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        text.parse().map(Self).map_err(|error: T::Err| error.to_string())
+        text.parse()
+            .map(Self)
+            .map_err(|error: T::Err| error.to_string())
     }
 }
 
@@ -143,8 +182,17 @@ mod tests {
 
     #[test]
     fn numbers_with_their_units_are_read_exactly() {
-        for (text, nanos) in [("5ms", 5_000_000), ("1.5s", 1_500_000_000), ("0.1 ms", 100_000), ("2min", 120_000_000_000)] {
-            assert_eq!(text.parse(), Ok(Time(Duration::from_nanos(nanos))), "{text}");
+        for (text, nanos) in [
+            ("5ms", 5_000_000),
+            ("1.5s", 1_500_000_000),
+            ("0.1 ms", 100_000),
+            ("2min", 120_000_000_000),
+        ] {
+            assert_eq!(
+                text.parse(),
+                Ok(Time(Duration::from_nanos(nanos))),
+                "{text}"
+            );
         }
         assert_eq!("1.5mbit".parse(), Ok(Speed(Rate::kbit(1500))));
         assert_eq!("64kib".parse(), Ok(Size(Bytes::kib(64))));
@@ -152,13 +200,30 @@ mod tests {
 
     #[test]
     fn numbers_without_units_and_units_of_two_meanings_are_refused_with_what_there_is() {
-        for text in
-            ["", "5", "ms", "5 m", "-5ms", "1e3ms", ".5s", "5.s", "5MS", "99999999999999999999s", "5\u{b5}s", "1.2.3s"]
-        {
+        for text in [
+            "",
+            "5",
+            "ms",
+            "5 m",
+            "-5ms",
+            "1e3ms",
+            ".5s",
+            "5.s",
+            "5MS",
+            "99999999999999999999s",
+            "5\u{b5}s",
+            "1.2.3s",
+        ] {
             assert!(text.parse::<Time>().is_err(), "{text}");
         }
-        let error = "64kb".parse::<Size>().expect_err("kb is 1000 to some and 1024 to others").to_string();
-        assert_eq!(error, "\"64kb\" is no size: write a number with its unit, e.g. 1500b or 64kib; units: b, kib, mib, gib");
+        let error = "64kb"
+            .parse::<Size>()
+            .expect_err("kb is 1000 to some and 1024 to others")
+            .to_string();
+        assert_eq!(
+            error,
+            "\"64kb\" is no size: write a number with its unit, e.g. 1500b or 64kib; units: b, kib, mib, gib"
+        );
         assert!("10".parse::<Speed>().is_err() && "10m".parse::<Speed>().is_err());
     }
 

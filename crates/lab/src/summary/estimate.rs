@@ -8,7 +8,8 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 pub struct Estimate {
     /// Mean of the repetitions that have it.
     pub mean: f64,
-    /// Lower end of the 95 % confidence interval of the mean (Student's t); the mean itself with one repetition.
+    /// Lower end of the 95 % confidence interval of the mean (Student's t); the mean itself with
+    /// one repetition.
     pub lo: f64,
     /// Upper end of it.
     pub hi: f64,
@@ -24,7 +25,10 @@ impl Estimate {
             return None;
         }
         let mean = values.iter().sum::<f64>() / count as f64;
-        let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
+        let squares: f64 = values
+            .iter()
+            .map(|value| (value - mean) * (value - mean))
+            .sum();
         let half = match StudentsT::new(0.0, 1.0, (count - 1) as f64) {
             Ok(t) if squares > 0.0 => {
                 let error = (squares / (count - 1) as f64 / count as f64).sqrt();
@@ -32,6 +36,11 @@ impl Estimate {
             }
             _ => 0.0,
         };
-        Some(Self { mean, lo: mean - half, hi: mean + half, count })
+        Some(Self {
+            mean,
+            lo: mean - half,
+            hi: mean + half,
+            count,
+        })
     }
 }

@@ -1,4 +1,5 @@
-//! [`Names`]: which numbers the runs of a scenario will have, before any is run, so that a misspelt name is found at once.
+//! [`Names`]: which numbers the runs of a scenario will have, before any is run, so that a misspelt
+//! name is found at once.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,10 @@ impl Names {
         let mut groups: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
         let mut add = |quantities: &[Quantity], of: &str| {
             for quantity in quantities {
-                groups.entry(quantity.name()).or_default().push(of.to_owned());
+                groups
+                    .entry(quantity.name())
+                    .or_default()
+                    .push(of.to_owned());
             }
         };
         for flow in document.flow.iter().filter(|flow| flow.count != Some(0)) {
@@ -50,10 +54,17 @@ impl Names {
     pub fn suit(&self, path: &[String]) -> Result<(), String> {
         let several = match path {
             [quantity] => self.groups.contains_key(quantity.as_str()),
-            [quantity, group] => self.groups.get(quantity.as_str()).is_some_and(|groups| groups.contains(group)),
+            [quantity, group] => self
+                .groups
+                .get(quantity.as_str())
+                .is_some_and(|groups| groups.contains(group)),
             _ => false,
         };
-        if several { Ok(()) } else { self.check(&path.join(".")) }
+        if several {
+            Ok(())
+        } else {
+            self.check(&path.join("."))
+        }
     }
 
     /// Whether a run will have the number `name`, if there is anything to measure.
@@ -66,24 +77,48 @@ impl Names {
             ["counters", _] => return Ok(()),
             [quantity, statistic] => (quantity, None, statistic),
             [quantity, group, statistic] => (quantity, Some(group), statistic),
-            _ => return Err(format!("`{name}` names no number: write e.g. ping.p50 or goodput.upload.total")),
+            _ => {
+                return Err(format!(
+                    "`{name}` names no number: write e.g. ping.p50 or goodput.upload.total"
+                ));
+            }
         };
         let Some(groups) = self.groups.get(quantity) else {
             let known: Vec<_> = self.groups.keys().copied().collect();
-            return Err(format!("nothing is measured as `{quantity}` here; there is {}, counters", known.join(", ")));
+            return Err(format!(
+                "nothing is measured as `{quantity}` here; there is {}, counters",
+                known.join(", ")
+            ));
         };
         if let Some(group) = group.filter(|group| groups.iter().all(|known| known != group)) {
-            return Err(format!("`{quantity}` has no `{group}`; it has {}", groups.join(", ")));
+            return Err(format!(
+                "`{quantity}` has no `{group}`; it has {}",
+                groups.join(", ")
+            ));
         }
         let known = |statistic: &&&str| match **statistic {
-            "total" => quantity == "goodput" || Quantity::ALL.iter().any(|known| known.name() == quantity && known.counts()),
+            "total" => {
+                quantity == "goodput"
+                    || Quantity::ALL
+                        .iter()
+                        .any(|known| known.name() == quantity && known.counts())
+            }
             "fairness" => quantity == "goodput",
-            "dips" | "dip_gap" => Quantity::ALL.iter().any(|known| known.name() == quantity && known.dips()),
+            "dips" | "dip_gap" => Quantity::ALL
+                .iter()
+                .any(|known| known.name() == quantity && known.dips()),
             _ => true,
         };
-        if STATISTICS.iter().filter(known).all(|known| *known != statistic) {
+        if STATISTICS
+            .iter()
+            .filter(known)
+            .all(|known| *known != statistic)
+        {
             let known: Vec<_> = STATISTICS.iter().filter(known).copied().collect();
-            return Err(format!("`{statistic}` is no number of `{quantity}`; there is {}", known.join(", ")));
+            return Err(format!(
+                "`{statistic}` is no number of `{quantity}`; there is {}",
+                known.join(", ")
+            ));
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! Numbers of a list of values.
 
-/// The value that `share` of all values do not exceed, between the two nearest of `sorted` by linear interpolation (Hyndman and Fan's
-/// type 7, what numpy and R do unasked). `None` for no values.
+/// The value that `share` of all values do not exceed, between the two nearest of `sorted` by
+/// linear interpolation (Hyndman and Fan's type 7, what numpy and R do unasked). `None` for no
+/// values.
 pub fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let position = share.clamp(0.0, 1.0) * last as f64;
@@ -10,7 +11,8 @@ pub fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
     Some(low + (high - low) * (position - below as f64))
 }
 
-/// Jain's fairness index: 1 when all have the same, 1/n when one has all. `None` when nobody has anything.
+/// Jain's fairness index: 1 when all have the same, 1/n when one has all. `None` when nobody has
+/// anything.
 pub fn jain(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
@@ -39,9 +41,16 @@ pub(super) fn distribution(mut values: Vec<f64>) -> Vec<(&'static str, f64)> {
     let mean = values.iter().sum::<f64>() / count;
     numbers.push(("mean", mean));
     if values.len() > 1 {
-        let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
+        let squares: f64 = values
+            .iter()
+            .map(|value| (value - mean) * (value - mean))
+            .sum();
         numbers.push(("sd", (squares / (count - 1.0)).sqrt()));
     }
-    numbers.extend(PERCENTILES.iter().filter_map(|(name, share)| Some((*name, percentile(&values, *share)?))));
+    numbers.extend(
+        PERCENTILES
+            .iter()
+            .filter_map(|(name, share)| Some((*name, percentile(&values, *share)?))),
+    );
     numbers
 }

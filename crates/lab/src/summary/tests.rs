@@ -6,13 +6,35 @@ use super::*;
 use crate::run::{Cell, Path};
 
 fn run(series: Vec<Series>) -> Run {
-    let (scenario, point, counters) = ("x".to_owned(), String::new(), BTreeMap::from([("polls".to_owned(), 7.0)]));
-    Run { scenario, point, cell: Cell::default(), seed: 1, path: Path::Sim, begin: 1.0, end: 4.0, series, counters }
+    let (scenario, point, counters) = (
+        "x".to_owned(),
+        String::new(),
+        BTreeMap::from([("polls".to_owned(), 7.0)]),
+    );
+    Run {
+        scenario,
+        point,
+        cell: Cell::default(),
+        seed: 1,
+        path: Path::Sim,
+        begin: 1.0,
+        end: 4.0,
+        series,
+        counters,
+    }
 }
 
 fn series(quantity: Quantity, of: &str, values: &[f64]) -> Series {
-    let points = values.iter().enumerate().map(|(second, value)| (second as f64 + 1.0, *value)).collect();
-    Series { quantity, of: of.to_owned(), points }
+    let points = values
+        .iter()
+        .enumerate()
+        .map(|(second, value)| (second as f64 + 1.0, *value))
+        .collect();
+    Series {
+        quantity,
+        of: of.to_owned(),
+        points,
+    }
 }
 
 #[test]
@@ -23,19 +45,33 @@ fn percentiles_lie_between_the_nearest_values() {
         let value = percentile(&sorted, share).expect("there are values");
         assert!((value - expected).abs() < 1e-12, "{share}: {value}");
     }
-    assert_eq!((percentile(&[], 0.5), percentile(&[3.0], 0.99)), (None, Some(3.0)));
+    assert_eq!(
+        (percentile(&[], 0.5), percentile(&[3.0], 0.99)),
+        (None, Some(3.0))
+    );
 }
 
 #[test]
 fn jain_is_one_for_equals_and_one_nth_for_a_king() {
-    assert_eq!((jain(&[5.0; 4]), jain(&[8.0, 0.0, 0.0, 0.0]), jain(&[0.0; 3])), (Some(1.0), Some(0.25), None));
+    assert_eq!(
+        (
+            jain(&[5.0; 4]),
+            jain(&[8.0, 0.0, 0.0, 0.0]),
+            jain(&[0.0; 3])
+        ),
+        (Some(1.0), Some(0.25), None)
+    );
 }
 
 #[test]
 fn what_adds_up_is_summed_at_each_moment_and_the_warm_up_does_not_count() {
     let one = series(Quantity::Goodput, "upload-1", &[900.0, 10.0, 20.0, 30.0]);
     let two = series(Quantity::Goodput, "upload-2", &[900.0, 30.0, 20.0, 10.0]);
-    let summary = Summary::of(&run(vec![one, two, series(Quantity::Drops, "client", &[50.0, 1.0, 0.0, 2.0])]));
+    let summary = Summary::of(&run(vec![
+        one,
+        two,
+        series(Quantity::Drops, "client", &[50.0, 1.0, 0.0, 2.0]),
+    ]));
     for (name, expected) in [
         ("goodput.total", 40.0),
         ("goodput.upload.max", 40.0),
@@ -46,7 +82,11 @@ fn what_adds_up_is_summed_at_each_moment_and_the_warm_up_does_not_count() {
     ] {
         assert_eq!(summary.get(name), Some(expected), "{name}");
     }
-    assert_eq!(summary.get("goodput.upload-1.total"), None, "connections have no numbers of their own");
+    assert_eq!(
+        summary.get("goodput.upload-1.total"),
+        None,
+        "connections have no numbers of their own"
+    );
 }
 
 #[test]
@@ -55,10 +95,18 @@ fn what_does_not_add_up_is_pooled() {
     let two = series(Quantity::Rtt, "upload-2", &[9.0, 5.0, 6.0, 7.0]);
     let summary = Summary::of(&run(vec![one, two, series(Quantity::Ping, "ping", &[4.0])]));
     assert_eq!(
-        (summary.get("rtt.count"), summary.get("rtt.mean"), summary.get("rtt.p50")),
+        (
+            summary.get("rtt.count"),
+            summary.get("rtt.mean"),
+            summary.get("rtt.p50")
+        ),
         (Some(6.0), Some(4.0), Some(4.0))
     );
-    assert_eq!((summary.get("ping.count"), summary.get("ping.mean")), (Some(0.0), None), "all of it was warm-up");
+    assert_eq!(
+        (summary.get("ping.count"), summary.get("ping.mean")),
+        (Some(0.0), None),
+        "all of it was warm-up"
+    );
 }
 
 #[test]
@@ -66,8 +114,14 @@ fn single_values_are_kept_for_the_analysis_that_wants_them() {
     let scenario = "id = \"x\"\ntitle = \"x\"\npaper = \"x\"\nclaim = \"x\"\n\
                     anova = [{ metric = \"ping\", over = \"a\" }, { metric = \"ping.mean\", over = \"a\" }]";
     let document: crate::scenario::Document = toml::from_str(scenario).expect("it is right");
-    let ran = Ran::of(&run(vec![series(Quantity::Ping, "ping", &[9.0, 1.0, 2.0, 3.0])]), &document);
-    assert_eq!((ran.observed("ping"), ran.observed("ping.mean")), (vec![1.0, 2.0, 3.0], vec![2.0]));
+    let ran = Ran::of(
+        &run(vec![series(Quantity::Ping, "ping", &[9.0, 1.0, 2.0, 3.0])]),
+        &document,
+    );
+    assert_eq!(
+        (ran.observed("ping"), ran.observed("ping.mean")),
+        (vec![1.0, 2.0, 3.0], vec![2.0])
+    );
     assert_eq!(ran.observed("rtt.mean"), [0.0; 0]);
 }
 
@@ -77,7 +131,15 @@ fn the_interval_of_confidence_is_students() {
     let estimate = Estimate::of(&[1.0, 2.0, 3.0]).expect("there are values");
     assert_eq!((estimate.mean, estimate.count), (2.0, 3));
     assert!((estimate.hi - 4.484_137_713_7).abs() < 1e-6, "{estimate:?}");
-    assert_eq!(Estimate::of(&[5.0]), Some(Estimate { mean: 5.0, lo: 5.0, hi: 5.0, count: 1 }));
+    assert_eq!(
+        Estimate::of(&[5.0]),
+        Some(Estimate {
+            mean: 5.0,
+            lo: 5.0,
+            hi: 5.0,
+            count: 1
+        })
+    );
     assert_eq!(Estimate::of(&[]), None);
 }
 

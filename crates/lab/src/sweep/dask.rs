@@ -14,10 +14,12 @@ const VENV: &str = "dask-venv/bin/python";
 /// Printed by a Python that has what the client needs.
 const PROBE: &str = "import distributed; print(distributed.__version__)";
 
-/// Runs `entries` on the cluster whose scheduler is at `address`; `tell` gets the line of each that is finished.
+/// Runs `entries` on the cluster whose scheduler is at `address`; `tell` gets the line of each that
+/// is finished.
 ///
 /// # Errors
-/// In words: no Python with Dask, no cluster, or tasks that failed again and again. What was told before that is good.
+/// In words: no Python with Dask, no cluster, or tasks that failed again and again. What was told
+/// before that is good.
 pub fn run(entries: &[Entry], address: &str, mut tell: impl FnMut(&str)) -> Result<(), String> {
     let lab = env::current_exe().map_err(|error| format!("this program has no path: {error}"))?;
     let mut child = Command::new(python()?)
@@ -39,7 +41,11 @@ pub fn run(entries: &[Entry], address: &str, mut tell: impl FnMut(&str)) -> Resu
                 }
             }
         });
-        for line in output.into_iter().flat_map(|output| BufReader::new(output).lines()).map_while(Result::ok) {
+        for line in output
+            .into_iter()
+            .flat_map(|output| BufReader::new(output).lines())
+            .map_while(Result::ok)
+        {
             tell(&line);
         }
     });
@@ -47,17 +53,25 @@ pub fn run(entries: &[Entry], address: &str, mut tell: impl FnMut(&str)) -> Resu
     if status.success() {
         Ok(())
     } else {
-        Err(format!("Dask did not run all points ({status}); run the same again for the rest"))
+        Err(format!(
+            "Dask did not run all points ({status}); run the same again for the rest"
+        ))
     }
 }
 
-/// A Python that has Dask: that of the path, or of the virtual environment below the directory of builds.
+/// A Python that has Dask: that of the path, or of the virtual environment below the directory of
+/// builds.
 fn python() -> Result<PathBuf, String> {
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    let target =
+        env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     // A program that is started from another directory must have a whole path.
     let venv = fs::canonicalize(&target).unwrap_or(target).join(VENV);
-    let has =
-        |python: &PathBuf| Command::new(python).args(["-c", PROBE]).output().is_ok_and(|output| output.status.success());
+    let has = |python: &PathBuf| {
+        Command::new(python)
+            .args(["-c", PROBE])
+            .output()
+            .is_ok_and(|output| output.status.success())
+    };
     [PathBuf::from("python3"), venv].into_iter().find(has).ok_or_else(|| {
         "--dask needs Python 3 with Dask distributed, and neither python3 nor target/dask-venv has it: \
          python3 -m venv target/dask-venv && target/dask-venv/bin/pip install distributed"

@@ -7,11 +7,21 @@ use super::manifest::{self, Entry};
 use super::{LineError, Outcome};
 use crate::execute::on_threads;
 
-/// Runs `entries` of the manifest that errors call `file`; `tell` gets the line of each as soon as it is finished, on any thread.
-pub fn run(entries: &[Entry], file: &str, jobs: NonZeroUsize, tell: impl Fn(Result<String, LineError>) + Sync) {
+/// Runs `entries` of the manifest that errors call `file`; `tell` gets the line of each as soon as
+/// it is finished, on any thread.
+pub fn run(
+    entries: &[Entry],
+    file: &str,
+    jobs: NonZeroUsize,
+    tell: impl Fn(Result<String, LineError>) + Sync,
+) {
     on_threads(entries.len(), jobs, |number| {
         let entry = &entries[number];
-        let failed = |message| LineError { file: file.to_owned(), line: entry.line, message };
+        let failed = |message| LineError {
+            file: file.to_owned(),
+            line: entry.line,
+            message,
+        };
         tell(line(&entry.text).map_err(failed));
         ControlFlow::Continue(())
     });
@@ -20,6 +30,7 @@ pub fn run(entries: &[Entry], file: &str, jobs: NonZeroUsize, tell: impl Fn(Resu
 /// The result of the point in `text`.
 fn line(text: &str) -> Result<String, String> {
     let planned = manifest::read(text)?;
-    let outcome = Outcome::of(&planned).map_err(|error| format!("point {}: {error}", planned.point.id))?;
+    let outcome =
+        Outcome::of(&planned).map_err(|error| format!("point {}: {error}", planned.point.id))?;
     serde_json::to_string(&outcome).map_err(|error| error.to_string())
 }

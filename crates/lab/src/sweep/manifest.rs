@@ -77,24 +77,44 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Reads those lines of `text` that are `shard`'s. Empty lines do not count; of several with one id the first counts.
+    /// Reads those lines of `text` that are `shard`'s. Empty lines do not count; of several with
+    /// one id the first counts.
     ///
     /// # Errors
-    /// The first of these lines that is not one of a manifest, was planned by another version, or was changed.
+    /// The first of these lines that is not one of a manifest, was planned by another version, or
+    /// was changed.
     pub fn read(text: &str, file: &str, shard: Shard) -> Result<Self, LineError> {
-        let lines = text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty());
-        let own = lines.enumerate().filter(|(place, _)| shard.has(*place)).map(|(_, line)| line);
+        let lines = text
+            .lines()
+            .enumerate()
+            .filter(|(_, text)| !text.trim().is_empty());
+        let own = lines
+            .enumerate()
+            .filter(|(place, _)| shard.has(*place))
+            .map(|(_, line)| line);
         let mut known = std::collections::BTreeSet::new();
         let mut entries = Vec::new();
         for (number, text) in own {
             let line = number + 1;
-            let failed = |message| LineError { file: file.to_owned(), line, message };
+            let failed = |message| LineError {
+                file: file.to_owned(),
+                line,
+                message,
+            };
             let Planned { point, .. } = read(text).map_err(failed)?;
             if known.insert(point.id.clone()) {
-                entries.push(Entry { line, id: point.id, path: point.path, text: text.to_owned() });
+                entries.push(Entry {
+                    line,
+                    id: point.id,
+                    path: point.path,
+                    text: text.to_owned(),
+                });
             }
         }
-        Ok(Self { file: file.to_owned(), entries })
+        Ok(Self {
+            file: file.to_owned(),
+            entries,
+        })
     }
 }
 
@@ -112,18 +132,35 @@ pub struct Planned {
 /// # Errors
 /// In words, if it holds none, one of another version, or one that was changed.
 pub fn read(line: &str) -> Result<Planned, String> {
-    let value: Value = serde_json::from_str(line).map_err(|error| format!("not a line of JSON: {error}"))?;
+    let value: Value =
+        serde_json::from_str(line).map_err(|error| format!("not a line of JSON: {error}"))?;
     // Before anything else: a line of another version may hold other keys.
-    let version = value.get("lab").and_then(Value::as_str).ok_or("no line that `lab sweep plan` writes: it has no `lab`")?;
+    let version = value
+        .get("lab")
+        .and_then(Value::as_str)
+        .ok_or("no line that `lab sweep plan` writes: it has no `lab`")?;
     if version != plan::VERSION {
         return Err(format!(
             "planned by lab {version}, and this is lab {}: run it there, or plan it again here",
             plan::VERSION
         ));
     }
-    let Line { id, scenario, number, cell, seed, path, document, .. } =
-        serde_json::from_value(value).map_err(|error| format!("no line that `lab sweep plan` writes: {error}"))?;
-    let Variation { cell, document, resolved } = Variation::from_resolved(&scenario, cell, &document)?;
+    let Line {
+        id,
+        scenario,
+        number,
+        cell,
+        seed,
+        path,
+        document,
+        ..
+    } = serde_json::from_value(value)
+        .map_err(|error| format!("no line that `lab sweep plan` writes: {error}"))?;
+    let Variation {
+        cell,
+        document,
+        resolved,
+    } = Variation::from_resolved(&scenario, cell, &document)?;
     let found = plan::id(&resolved, seed, path);
     if found != id {
         return Err(format!(
@@ -131,5 +168,17 @@ pub fn read(line: &str) -> Result<Planned, String> {
         ));
     }
     let (document, resolved) = (document.into(), resolved.into());
-    Ok(Planned { point: Point { id, scenario, cell, number: 0, seed, path, document, resolved }, number })
+    Ok(Planned {
+        point: Point {
+            id,
+            scenario,
+            cell,
+            number: 0,
+            seed,
+            path,
+            document,
+            resolved,
+        },
+        number,
+    })
 }

@@ -1,4 +1,5 @@
-//! [`Outcome`]: the numbers of a point as a line of JSON; [`Book`]: the directory that such lines are written to.
+//! [`Outcome`]: the numbers of a point as a line of JSON; [`Book`]: the directory that such lines
+//! are written to.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -40,7 +41,15 @@ impl Outcome {
         let Planned { point, number } = planned;
         let numbers = Summary::of(&run(point)?);
         let (id, scenario, cell) = (point.id.clone(), point.scenario.clone(), point.cell.clone());
-        Ok(Self { id, scenario, number: *number, cell, seed: point.seed, path: point.path, numbers })
+        Ok(Self {
+            id,
+            scenario,
+            number: *number,
+            cell,
+            seed: point.seed,
+            path: point.path,
+            numbers,
+        })
     }
 }
 
@@ -52,7 +61,10 @@ impl Outcome {
 /// The first line that is no result.
 pub fn read(text: &str, file: &str) -> Result<Vec<(usize, Outcome)>, LineError> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    let lines = whole.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let lines = whole
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty());
     let read = |(number, line)| {
         let failed = |error: serde_json::Error| LineError {
             file: file.to_owned(),
@@ -64,7 +76,8 @@ pub fn read(text: &str, file: &str) -> Result<Vec<(usize, Outcome)>, LineError> 
     lines.map(read).collect()
 }
 
-/// The result files that `path` means: itself, or those in it if it is a directory, in order of name.
+/// The result files that `path` means: itself, or those in it if it is a directory, in order of
+/// name.
 ///
 /// # Errors
 /// If a directory cannot be read.
@@ -72,8 +85,13 @@ pub fn files(path: &Name) -> io::Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_path_buf()]);
     }
-    let entries = fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
-    let is_result = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "jsonl");
+    let entries = fs::read_dir(path)?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<io::Result<Vec<_>>>()?;
+    let is_result = |path: &PathBuf| {
+        path.extension()
+            .is_some_and(|extension| extension == "jsonl")
+    };
     let mut files: Vec<_> = entries.into_iter().filter(is_result).collect();
     files.sort();
     Ok(files)
@@ -98,7 +116,11 @@ impl Book {
         let mut finished = BTreeSet::new();
         for file in files(path).map_err(|error| told(path, error))? {
             let text = fs::read_to_string(&file).map_err(|error| told(&file, error))?;
-            finished.extend(read(&text, &file.display().to_string())?.into_iter().map(|(_, outcome)| outcome.id));
+            finished.extend(
+                read(&text, &file.display().to_string())?
+                    .into_iter()
+                    .map(|(_, outcome)| outcome.id),
+            );
         }
         let own = path.join(match shard.of() {
             (_, 1) => "results.jsonl".to_owned(),
@@ -119,10 +141,17 @@ impl Book {
 
 /// Opens `file` for adding lines, without what an interruption left of the last one.
 fn open(file: &Name) -> io::Result<File> {
-    let mut file = OpenOptions::new().create(true).read(true).append(true).open(file)?;
+    let mut file = OpenOptions::new()
+        .create(true)
+        .read(true)
+        .append(true)
+        .open(file)?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
-    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let whole = bytes
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |end| end + 1);
     if whole < bytes.len() {
         file.set_len(whole as u64)?;
     }

@@ -16,7 +16,9 @@ impl Results {
     ///
     /// # Errors
     /// If two lines of one point differ: equal points have equal results.
-    pub fn join(files: impl IntoIterator<Item = (String, Vec<(usize, Outcome)>)>) -> Result<Self, LineError> {
+    pub fn join(
+        files: impl IntoIterator<Item = (String, Vec<(usize, Outcome)>)>,
+    ) -> Result<Self, LineError> {
         let mut known: BTreeMap<String, (String, usize, Outcome)> = BTreeMap::new();
         for (file, outcomes) in files {
             for (line, outcome) in outcomes {
@@ -31,13 +33,20 @@ impl Results {
                             "point {} has other numbers here than at {other}:{place}; remove the wrong one",
                             outcome.id
                         );
-                        return Err(LineError { file, line, message });
+                        return Err(LineError {
+                            file,
+                            line,
+                            message,
+                        });
                     }
                 }
             }
         }
-        let mut outcomes: Vec<Outcome> = known.into_values().map(|(_, _, outcome)| outcome).collect();
-        outcomes.sort_by(|one, two| (&one.scenario, one.number, &one.id).cmp(&(&two.scenario, two.number, &two.id)));
+        let mut outcomes: Vec<Outcome> =
+            known.into_values().map(|(_, _, outcome)| outcome).collect();
+        outcomes.sort_by(|one, two| {
+            (&one.scenario, one.number, &one.id).cmp(&(&two.scenario, two.number, &two.id))
+        });
         Ok(Self(outcomes))
     }
 
@@ -54,7 +63,10 @@ impl Results {
         let names = self.names();
         if let Some(unknown) = wanted.iter().find(|name| !names.contains(name.as_str())) {
             let names: Vec<_> = names.into_iter().collect();
-            return Err(format!("no point has the number `{unknown}`; numbers: {}", names.join(", ")));
+            return Err(format!(
+                "no point has the number `{unknown}`; numbers: {}",
+                names.join(", ")
+            ));
         }
         for outcome in &mut self.0 {
             outcome.numbers.0.retain(|name, _| wanted.contains(name));
@@ -62,7 +74,8 @@ impl Results {
         Ok(())
     }
 
-    /// Writes a line for each point: id, scenario, a column for each axis, path, seed, a column for each number.
+    /// Writes a line for each point: id, scenario, a column for each axis, path, seed, a column for
+    /// each number.
     ///
     /// # Errors
     /// What `out` reports.
@@ -74,8 +87,21 @@ impl Results {
         }
         writeln!(out)?;
         for outcome in &self.0 {
-            let Outcome { id, scenario, path, seed, .. } = outcome;
-            write!(out, "{},{},{}{},{seed}", field(id), field(scenario), values(outcome, &axes), path.name())?;
+            let Outcome {
+                id,
+                scenario,
+                path,
+                seed,
+                ..
+            } = outcome;
+            write!(
+                out,
+                "{},{},{}{},{seed}",
+                field(id),
+                field(scenario),
+                values(outcome, &axes),
+                path.name()
+            )?;
             for name in &names {
                 match outcome.numbers.get(name) {
                     Some(value) => write!(out, ",{value}")?,
@@ -87,8 +113,9 @@ impl Results {
         out.flush()
     }
 
-    /// Writes a line for each number of each cell: scenario, a column for each axis, path, the number's name, its mean over the
-    /// seeds, the ends of the mean's 95 % confidence interval (Student's t), and of how many.
+    /// Writes a line for each number of each cell: scenario, a column for each axis, path, the
+    /// number's name, its mean over the seeds, the ends of the mean's 95 % confidence interval
+    /// (Student's t), and of how many.
     ///
     /// # Errors
     /// What `out` reports.
@@ -97,7 +124,12 @@ impl Results {
         let mut order: Vec<String> = Vec::new();
         let mut cells: BTreeMap<String, BTreeMap<&str, Vec<f64>>> = BTreeMap::new();
         for outcome in &self.0 {
-            let cell = format!("{},{}{}", field(&outcome.scenario), values(outcome, &axes), outcome.path.name());
+            let cell = format!(
+                "{},{}{}",
+                field(&outcome.scenario),
+                values(outcome, &axes),
+                outcome.path.name()
+            );
             if !cells.contains_key(&cell) {
                 order.push(cell.clone());
             }
@@ -106,10 +138,20 @@ impl Results {
                 numbers.entry(name).or_default().push(*value);
             }
         }
-        writeln!(out, "scenario,{}path,number,mean,lo,hi,count", columns(&axes))?;
+        writeln!(
+            out,
+            "scenario,{}path,number,mean,lo,hi,count",
+            columns(&axes)
+        )?;
         for cell in &order {
             for (name, values) in &cells[cell] {
-                if let Some(Estimate { mean, lo, hi, count }) = Estimate::of(values) {
+                if let Some(Estimate {
+                    mean,
+                    lo,
+                    hi,
+                    count,
+                }) = Estimate::of(values)
+                {
                     writeln!(out, "{cell},{},{mean},{lo},{hi},{count}", field(name))?;
                 }
             }
@@ -130,17 +172,31 @@ impl Results {
 
     /// All numbers, by name.
     fn names(&self) -> BTreeSet<&str> {
-        self.0.iter().flat_map(|outcome| outcome.numbers.0.keys().map(String::as_str)).collect()
+        self.0
+            .iter()
+            .flat_map(|outcome| outcome.numbers.0.keys().map(String::as_str))
+            .collect()
     }
 }
 
 /// The heads of the columns of `axes`, each with a comma behind.
 fn columns(axes: &[&str]) -> String {
-    axes.iter().map(|axis| format!("{},", field(axis))).collect()
+    axes.iter()
+        .map(|axis| format!("{},", field(axis)))
+        .collect()
 }
 
 /// The values of `axes`, each with a comma behind; empty where the scenario has no such axis.
 fn values(outcome: &Outcome, axes: &[&str]) -> String {
-    let value = |axis: &str| outcome.cell.0.iter().find(|(known, _)| known == axis).map_or("", |(_, value)| value);
-    axes.iter().map(|axis| format!("{},", field(value(axis)))).collect()
+    let value = |axis: &str| {
+        outcome
+            .cell
+            .0
+            .iter()
+            .find(|(known, _)| known == axis)
+            .map_or("", |(_, value)| value)
+    };
+    axes.iter()
+        .map(|axis| format!("{},", field(value(axis))))
+        .collect()
 }

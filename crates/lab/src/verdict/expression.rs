@@ -1,14 +1,19 @@
-//! Walks over an expression: which names it holds, and whole numbers turned into numbers, for CEL multiplies only like with like.
+//! Walks over an expression: which names it holds, and whole numbers turned into numbers, for CEL
+//! multiplies only like with like.
 
 use std::collections::BTreeMap;
 
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 use cel::common::types::CelDouble;
 
-/// Calls `found` with every path of literal steps that begins with a name: `a["b"].c` is `a`, `b`, `c`; a name whose steps are put
-/// together while it is computed is a path of one step. A variable that runs over a list of literal texts stands for each of them;
-/// `bound` holds the present ones.
-pub(super) fn paths(of: &IdedExpr, bound: &mut BTreeMap<String, String>, found: &mut impl FnMut(Vec<String>)) {
+/// Calls `found` with every path of literal steps that begins with a name: `a["b"].c` is `a`, `b`,
+/// `c`; a name whose steps are put together while it is computed is a path of one step. A variable
+/// that runs over a list of literal texts stands for each of them; `bound` holds the present ones.
+pub(super) fn paths(
+    of: &IdedExpr,
+    bound: &mut BTreeMap<String, String>,
+    found: &mut impl FnMut(Vec<String>),
+) {
     if let Some(path) = path(&of.expr, bound) {
         found(path);
         return;
@@ -18,7 +23,9 @@ pub(super) fn paths(of: &IdedExpr, bound: &mut BTreeMap<String, String>, found: 
     {
         for text in texts {
             let hidden = bound.insert(all.iter_var.clone(), text);
-            [&all.accu_init, &all.loop_cond, &all.loop_step].into_iter().for_each(|part| paths(part, bound, found));
+            [&all.accu_init, &all.loop_cond, &all.loop_step]
+                .into_iter()
+                .for_each(|part| paths(part, bound, found));
             match hidden {
                 Some(text) => bound.insert(all.iter_var.clone(), text),
                 None => bound.remove(&all.iter_var),
@@ -29,7 +36,9 @@ pub(super) fn paths(of: &IdedExpr, bound: &mut BTreeMap<String, String>, found: 
     if let Expr::Ident(name) = &of.expr {
         return found(vec![name.clone()]);
     }
-    parts(&of.expr).into_iter().for_each(|part| paths(part, bound, found));
+    parts(&of.expr)
+        .into_iter()
+        .for_each(|part| paths(part, bound, found));
 }
 
 /// The path that `expression` is, if it is one of more than one step.
@@ -47,7 +56,9 @@ fn path(expression: &Expr, bound: &BTreeMap<String, String>) -> Option<Vec<Strin
                 expression = &select.operand.expr;
             }
             Expr::Call(call) if call.func_name == operators::INDEX => {
-                let [of, step] = &call.args[..] else { return None };
+                let [of, step] = &call.args[..] else {
+                    return None;
+                };
                 steps.push(match &step.expr {
                     Expr::Ident(name) => bound.get(name)?.clone(),
                     step => text(step)?,
@@ -60,8 +71,13 @@ fn path(expression: &Expr, bound: &BTreeMap<String, String>) -> Option<Vec<Strin
 }
 
 fn texts(list: &IdedExpr) -> Option<Vec<String>> {
-    let Expr::List(list) = &list.expr else { return None };
-    list.elements.iter().map(|element| text(&element.expr)).collect()
+    let Expr::List(list) = &list.expr else {
+        return None;
+    };
+    list.elements
+        .iter()
+        .map(|element| text(&element.expr))
+        .collect()
 }
 
 fn text(expression: &Expr) -> Option<String> {
@@ -74,14 +90,33 @@ fn text(expression: &Expr) -> Option<String> {
 /// What an expression is made of.
 fn parts(expression: &Expr) -> Vec<&IdedExpr> {
     match expression {
-        Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),
+        Expr::Call(call) => call
+            .target
+            .as_deref()
+            .into_iter()
+            .chain(&call.args)
+            .collect(),
         Expr::Comprehension(all) => {
-            vec![&all.iter_range, &all.accu_init, &all.loop_cond, &all.loop_step, &all.result]
+            vec![
+                &all.iter_range,
+                &all.accu_init,
+                &all.loop_cond,
+                &all.loop_step,
+                &all.result,
+            ]
         }
         Expr::List(list) => list.elements.iter().collect(),
         Expr::Select(select) => vec![&*select.operand],
-        Expr::Map(map) => map.entries.iter().flat_map(|entry| entry_parts(&entry.expr)).collect(),
-        Expr::Struct(of) => of.entries.iter().flat_map(|entry| entry_parts(&entry.expr)).collect(),
+        Expr::Map(map) => map
+            .entries
+            .iter()
+            .flat_map(|entry| entry_parts(&entry.expr))
+            .collect(),
+        Expr::Struct(of) => of
+            .entries
+            .iter()
+            .flat_map(|entry| entry_parts(&entry.expr))
+            .collect(),
         Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => Vec::new(),
     }
 }
@@ -103,12 +138,25 @@ pub(super) fn whole_numbers_as_numbers(of: &mut IdedExpr) {
         }
         Expr::Call(call) => {
             let place = call.func_name == operators::INDEX;
-            let args = call.args.iter_mut().enumerate().filter(|(number, _)| !place || *number == 0);
+            let args = call
+                .args
+                .iter_mut()
+                .enumerate()
+                .filter(|(number, _)| !place || *number == 0);
             args.for_each(|(_, arg)| whole_numbers_as_numbers(arg));
-            call.target.as_deref_mut().into_iter().for_each(whole_numbers_as_numbers);
+            call.target
+                .as_deref_mut()
+                .into_iter()
+                .for_each(whole_numbers_as_numbers);
         }
         Expr::Comprehension(all) => {
-            let parts = [&mut all.iter_range, &mut all.accu_init, &mut all.loop_cond, &mut all.loop_step, &mut all.result];
+            let parts = [
+                &mut all.iter_range,
+                &mut all.accu_init,
+                &mut all.loop_cond,
+                &mut all.loop_step,
+                &mut all.result,
+            ];
             parts.into_iter().for_each(whole_numbers_as_numbers);
         }
         Expr::List(list) => list.elements.iter_mut().for_each(whole_numbers_as_numbers),

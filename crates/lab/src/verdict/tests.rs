@@ -5,33 +5,76 @@ use crate::run::Cell;
 use crate::scenario::document::Variance;
 
 fn cell(values: &[(&str, &str)], numbers: &[(&str, f64)]) -> CellResult {
-    let cell = Cell(values.iter().map(|(axis, value)| ((*axis).to_owned(), (*value).to_owned())).collect());
-    let estimate = |value: f64| Estimate { mean: value, lo: value, hi: value, count: 1 };
-    let numbers = numbers.iter().map(|(name, value)| ((*name).to_owned(), estimate(*value))).collect();
-    CellResult { cell, seeds: vec![1], numbers }
+    let cell = Cell(
+        values
+            .iter()
+            .map(|(axis, value)| ((*axis).to_owned(), (*value).to_owned()))
+            .collect(),
+    );
+    let estimate = |value: f64| Estimate {
+        mean: value,
+        lo: value,
+        hi: value,
+        count: 1,
+    };
+    let numbers = numbers
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), estimate(*value)))
+        .collect();
+    CellResult {
+        cell,
+        seeds: vec![1],
+        numbers,
+    }
 }
 
 fn cells() -> Vec<CellResult> {
     vec![
-        cell(&[("b", "L100M"), ("t", "TSQ")], &[("ping.p50", 2.0), ("backlog.router>server.mean", 7.0)]),
+        cell(
+            &[("b", "L100M"), ("t", "TSQ")],
+            &[("ping.p50", 2.0), ("backlog.router>server.mean", 7.0)],
+        ),
         cell(&[("b", "L100M"), ("t", "NoTSQ")], &[("ping.p50", 60.0)]),
     ]
 }
 
 fn judge(check: &str) -> Verdict {
-    let expected = Expected { says: "so".into(), check: check.into(), file: "f.toml".into(), line: 3 };
-    Check::read(check).unwrap_or_else(|error| panic!("{check}: {error}")).judge(&expected, &cells(), &[])
+    let expected = Expected {
+        says: "so".into(),
+        check: check.into(),
+        file: "f.toml".into(),
+        line: 3,
+    };
+    Check::read(check)
+        .unwrap_or_else(|error| panic!("{check}: {error}"))
+        .judge(&expected, &cells(), &[])
 }
 
 #[test]
 fn comparisons_hold_or_do_not_and_show_what_they_compared() {
     let verdict = judge(r#"cell["L100M"]["NoTSQ"].ping.p50 > 10 * cell["L100M"]["TSQ"].ping.p50"#);
     assert_eq!(verdict.judged, Judged::Holds);
-    let seen: Vec<_> = verdict.seen.iter().map(|seen| (seen.name.as_str(), seen.value.mean)).collect();
-    assert_eq!(seen, [("L100M.NoTSQ.ping.p50", 60.0), ("L100M.TSQ.ping.p50", 2.0)]);
-    assert_eq!(judge(r#"cell["L100M"]["TSQ"].ping.p50 == 3"#).judged, Judged::DoesNotHold);
-    assert_eq!(judge(r#"cell["L100M"]["TSQ"].backlog["router>server"].mean >= 7"#).judged, Judged::Holds);
-    assert_eq!(judge(r#"cell.L100M.TSQ.ping.p50 / 4 < 0.6 && 1 - 2 == -1 && size([1, 2]) == 2"#).judged, Judged::Holds);
+    let seen: Vec<_> = verdict
+        .seen
+        .iter()
+        .map(|seen| (seen.name.as_str(), seen.value.mean))
+        .collect();
+    assert_eq!(
+        seen,
+        [("L100M.NoTSQ.ping.p50", 60.0), ("L100M.TSQ.ping.p50", 2.0)]
+    );
+    assert_eq!(
+        judge(r#"cell["L100M"]["TSQ"].ping.p50 == 3"#).judged,
+        Judged::DoesNotHold
+    );
+    assert_eq!(
+        judge(r#"cell["L100M"]["TSQ"].backlog["router>server"].mean >= 7"#).judged,
+        Judged::Holds
+    );
+    assert_eq!(
+        judge(r#"cell.L100M.TSQ.ping.p50 / 4 < 0.6 && 1 - 2 == -1 && size([1, 2]) == 2"#).judged,
+        Judged::Holds
+    );
 }
 
 #[test]
@@ -45,9 +88,17 @@ fn a_variable_over_a_list_names_each_of_its_numbers() {
 #[test]
 fn what_cannot_be_computed_is_an_error_with_its_reason() {
     let missing = judge(r#"cell["L100M"]["TSQ"].ping.p99 > 1"#).judged;
-    assert_eq!(missing, Judged::Error("there is no number `p99`: nothing was measured".to_owned()));
-    assert!(matches!(judge(r#"cell["L100M"]["TSQ"].ping.p50"#).judged, Judged::Error(why) if why.contains("yes or no")));
-    assert!(matches!(judge(r#"cell["L100M"]["TSQ"].ping > 1"#).judged, Judged::Error(_)));
+    assert_eq!(
+        missing,
+        Judged::Error("there is no number `p99`: nothing was measured".to_owned())
+    );
+    assert!(
+        matches!(judge(r#"cell["L100M"]["TSQ"].ping.p50"#).judged, Judged::Error(why) if why.contains("yes or no"))
+    );
+    assert!(matches!(
+        judge(r#"cell["L100M"]["TSQ"].ping > 1"#).judged,
+        Judged::Error(_)
+    ));
     for text in ["", "cell[", "1 +", "cell..x", "\"", "a b"] {
         assert!(Check::read(text).is_err(), "{text}");
     }
@@ -58,13 +109,31 @@ fn what_cannot_be_computed_is_an_error_with_its_reason() {
 #[test]
 fn a_shape_that_looks_at_a_cell_that_was_not_run_is_not_judged() {
     let mut cells = cells();
-    cells[1] = CellResult { seeds: Vec::new(), numbers: BTreeMap::new(), ..cells[1].clone() };
-    let judge = |check: &str| {
-        let expected = Expected { says: "so".into(), check: check.into(), file: "f.toml".into(), line: 3 };
-        Check::read(check).unwrap_or_else(|error| panic!("{check}: {error}")).judge(&expected, &cells, &[]).judged
+    cells[1] = CellResult {
+        seeds: Vec::new(),
+        numbers: BTreeMap::new(),
+        ..cells[1].clone()
     };
-    assert_eq!(judge(r#"cell["L100M"]["TSQ"].ping.p50 < 10"#), Judged::Holds);
-    assert_eq!(judge(r#"cell["L100M"]["TSQ"].ping.p50 > 10"#), Judged::DoesNotHold);
+    let judge = |check: &str| {
+        let expected = Expected {
+            says: "so".into(),
+            check: check.into(),
+            file: "f.toml".into(),
+            line: 3,
+        };
+        Check::read(check)
+            .unwrap_or_else(|error| panic!("{check}: {error}"))
+            .judge(&expected, &cells, &[])
+            .judged
+    };
+    assert_eq!(
+        judge(r#"cell["L100M"]["TSQ"].ping.p50 < 10"#),
+        Judged::Holds
+    );
+    assert_eq!(
+        judge(r#"cell["L100M"]["TSQ"].ping.p50 > 10"#),
+        Judged::DoesNotHold
+    );
     let not_run = Judged::NotRun(vec!["L100M_NoTSQ".to_owned()]);
     for check in [
         r#"cell["L100M"]["NoTSQ"].ping.p50 > 10 * cell["L100M"]["TSQ"].ping.p50"#,
@@ -81,30 +150,87 @@ fn a_shape_that_looks_at_a_cell_that_was_not_run_is_not_judged() {
 
 #[test]
 fn the_analysis_of_variance_is_fishers() {
-    // Groups 6 8 4 5 3 4, 8 12 9 11 6 8, 13 9 11 8 7 12: F(2, 15) = 9.3, F-crit 3.68 at 0.05, p = 0.0024.
-    let groups = [[6.0, 8.0, 4.0, 5.0, 3.0, 4.0], [8.0, 12.0, 9.0, 11.0, 6.0, 8.0], [13.0, 9.0, 11.0, 8.0, 7.0, 12.0]];
-    let cells: Vec<_> = ["a", "b", "c"].iter().map(|value| cell(&[("x", value)], &[])).collect();
-    let wanted = Variance { metric: "ping.mean".into(), over: "x".into(), alpha: 0.05 };
+    // Groups 6 8 4 5 3 4, 8 12 9 11 6 8, 13 9 11 8 7 12: F(2, 15) = 9.3, F-crit 3.68 at 0.05, p =
+    // 0.0024.
+    let groups = [
+        [6.0, 8.0, 4.0, 5.0, 3.0, 4.0],
+        [8.0, 12.0, 9.0, 11.0, 6.0, 8.0],
+        [13.0, 9.0, 11.0, 8.0, 7.0, 12.0],
+    ];
+    let cells: Vec<_> = ["a", "b", "c"]
+        .iter()
+        .map(|value| cell(&[("x", value)], &[]))
+        .collect();
+    let wanted = Variance {
+        metric: "ping.mean".into(),
+        over: "x".into(),
+        alpha: 0.05,
+    };
     let analyses = variance(&wanted, &cells, |number, _| groups[number].to_vec());
-    let [anova] = &analyses[..] else { panic!("one analysis") };
+    let [anova] = &analyses[..] else {
+        panic!("one analysis")
+    };
     assert!((anova.f - 9.264_705_882).abs() < 1e-6, "{anova:?}");
-    assert!((anova.f_crit - 3.682_320_344).abs() < 1e-3 && (anova.p - 0.002_398_777).abs() < 1e-6, "{anova:?}");
-    assert_eq!(variance(&wanted, &cells, |_, _| vec![1.0]), [], "one repetition says nothing of chance");
-    assert_eq!(variance(&wanted, &cells, |_, _| vec![1.0, 1.0]), [], "nothing varies");
+    assert!(
+        (anova.f_crit - 3.682_320_344).abs() < 1e-3 && (anova.p - 0.002_398_777).abs() < 1e-6,
+        "{anova:?}"
+    );
+    assert_eq!(
+        variance(&wanted, &cells, |_, _| vec![1.0]),
+        [],
+        "one repetition says nothing of chance"
+    );
+    assert_eq!(
+        variance(&wanted, &cells, |_, _| vec![1.0, 1.0]),
+        [],
+        "nothing varies"
+    );
 }
 
 #[test]
 fn shapes_see_the_analysis_of_the_other_axes_values() {
     let at = vec![("streams".to_owned(), "16".to_owned())];
     let (metric, over, groups) = ("ping".to_owned(), "aqm".to_owned(), Vec::new());
-    let anova = Anova { metric, over, at, groups, f: 9.0, f_crit: 3.0, p: 0.01, alpha: 0.05 };
+    let anova = Anova {
+        metric,
+        over,
+        at,
+        groups,
+        f: 9.0,
+        f_crit: 3.0,
+        p: 0.01,
+        alpha: 0.05,
+    };
     let check = r#"anova["16"].p < 0.05 && anova["16"].f > anova["16"].f_crit"#;
-    let expected = Expected { says: "so".into(), check: check.into(), file: "f.toml".into(), line: 3 };
-    let verdict = Check::read(check).expect("it is right").judge(&expected, &cells(), &[anova]);
+    let expected = Expected {
+        says: "so".into(),
+        check: check.into(),
+        file: "f.toml".into(),
+        line: 3,
+    };
+    let verdict = Check::read(check)
+        .expect("it is right")
+        .judge(&expected, &cells(), &[anova]);
     assert_eq!(verdict.judged, Judged::Holds);
-    let seen: Vec<_> = verdict.seen.iter().map(|seen| (seen.name.as_str(), seen.value.mean)).collect();
-    assert_eq!(seen, [("anova.16.p", 0.01), ("anova.16.f", 9.0), ("anova.16.f_crit", 3.0)]);
-    assert!(Check::read("anova.q > 1").expect("it is read").suits(&[], &[]).is_err());
+    let seen: Vec<_> = verdict
+        .seen
+        .iter()
+        .map(|seen| (seen.name.as_str(), seen.value.mean))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("anova.16.p", 0.01),
+            ("anova.16.f", 9.0),
+            ("anova.16.f_crit", 3.0)
+        ]
+    );
+    assert!(
+        Check::read("anova.q > 1")
+            .expect("it is read")
+            .suits(&[], &[])
+            .is_err()
+    );
 }
 
 proptest! {

@@ -1,5 +1,8 @@
 //! A directory of a test's own.
-#![expect(unreachable_pub, reason = "a module shared by test files; each is a crate of its own")]
+#![expect(
+    unreachable_pub,
+    reason = "a module shared by test files; each is a crate of its own"
+)]
 
 use std::fs;
 
@@ -10,7 +13,8 @@ pub fn home<T: AsRef<[u8]>>(files: &[(&str, T)]) -> TempDir {
     let home = tempfile::tempdir().expect("a directory");
     for (path, content) in files {
         let path = home.path().join(path);
-        fs::create_dir_all(path.parent().expect("it is in the directory")).expect("a directory in it");
+        fs::create_dir_all(path.parent().expect("it is in the directory"))
+            .expect("a directory in it");
         fs::write(path, content).expect("a file");
     }
     home

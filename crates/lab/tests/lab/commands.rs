@@ -9,7 +9,12 @@ fn a_row_that_holds_returns_0_and_shows_its_numbers() {
     let home = directory(SMALL);
     let output = lab(home.path(), &["run", "S-1"]);
     let said = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{said}{}",
+        text(&output.stderr)
+    );
     for part in [
         "S-1  A small one",
         "holds: the queue is short with TSQ",
@@ -28,18 +33,30 @@ fn a_shape_that_does_not_hold_returns_1_and_is_named() {
     let output = lab(home.path(), &["run", "S-1", "--quick"]);
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("DOES NOT HOLD: the queue is short with TSQ"), "{said}");
-    assert!(said.contains("1 of 2 shapes hold\n  not S-1: the queue is short with TSQ"), "{said}");
+    assert!(
+        said.contains("DOES NOT HOLD: the queue is short with TSQ"),
+        "{said}"
+    );
+    assert!(
+        said.contains("1 of 2 shapes hold\n  not S-1: the queue is short with TSQ"),
+        "{said}"
+    );
 }
 
 #[test]
 fn what_is_wrong_returns_2_and_says_where() {
     let home = directory(&SMALL.replace("count = 2", "cuont = 2"));
-    for words in [&["run", "S-1"][..], &["run", "--all"], &["show", "S-1"], &["list"]] {
+    for words in [
+        &["run", "S-1"][..],
+        &["run", "--all"],
+        &["show", "S-1"],
+        &["list"],
+    ] {
         let output = lab(home.path(), words);
         assert_eq!(output.status.code(), Some(2), "{words:?}");
         assert!(
-            text(&output.stderr).contains("small.toml:39:1: flow.upload: there is no key `cuont` here; keys: "),
+            text(&output.stderr)
+                .contains("small.toml:39:1: flow.upload: there is no key `cuont` here; keys: "),
             "{words:?}"
         );
     }
@@ -47,7 +64,12 @@ fn what_is_wrong_returns_2_and_says_where() {
     let unknown = lab(home.path(), &["run", "S-2"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(text(&unknown.stderr).contains("no scenario has the id `S-2`; there are S-1"));
-    for words in [&["run"][..], &["run", "S-1", "--repetitions", "0"], &["run", "S-1", "--jobs", "0"], &["walk"]] {
+    for words in [
+        &["run"][..],
+        &["run", "S-1", "--repetitions", "0"],
+        &["run", "S-1", "--jobs", "0"],
+        &["walk"],
+    ] {
         assert_eq!(lab(home.path(), words).status.code(), Some(2), "{words:?}");
     }
 }
@@ -59,15 +81,24 @@ fn rows_are_listed_and_shown() {
     let home = directory(SMALL);
     std::fs::write(home.path().join("scenarios/other.toml"), elsewhere).expect("a file");
     let list = text(&lab(home.path(), &["list"]).stdout);
-    assert!(list.contains("S-1") && list.contains("S-2  Another  a Linux peer  scripts/thing"), "{list}");
+    assert!(
+        list.contains("S-1") && list.contains("S-2  Another  a Linux peer  scripts/thing"),
+        "{list}"
+    );
     let shown = text(&lab(home.path(), &["show", "S-1"]).stdout);
-    for part in
-        ["flow.upload.count = 2", "link.client-router.delay = \"1ms\"", "tcp.tsq = \"off\"", "cell[\"NoTSQ\"].ping.p50 > 3"]
-    {
+    for part in [
+        "flow.upload.count = 2",
+        "link.client-router.delay = \"1ms\"",
+        "tcp.tsq = \"off\"",
+        "cell[\"NoTSQ\"].ping.p50 > 3",
+    ] {
         assert!(shown.contains(part), "{part:?} in\n{shown}");
     }
     let all = lab(home.path(), &["run", "--all", "--quick"]);
-    assert!(text(&all.stdout).contains("S-2  Another\n  not run here: it needs a Linux peer: scripts/thing"));
+    assert!(
+        text(&all.stdout)
+            .contains("S-2  Another\n  not run here: it needs a Linux peer: scripts/thing")
+    );
 }
 
 #[test]
@@ -86,23 +117,49 @@ fn some_cells_are_run_and_the_rest_completes_the_row() {
     ] {
         assert!(said.contains(line), "{line:?} in\n{said}");
     }
-    assert!(!said.contains("holds:") && !said.contains("F-crit"), "{said}");
+    assert!(
+        !said.contains("holds:") && !said.contains("F-crit"),
+        "{said}"
+    );
     assert!(!home.path().join("lab-out/S-1/NoTSQ").exists());
     let rest = lab(home.path(), &["run", "S-1", "--cell", "tsq=notsq"]);
     assert_eq!(rest.status.code(), Some(0), "{}", text(&rest.stdout));
-    assert!(text(&rest.stdout).contains("2 of 2 shapes hold"), "{}", text(&rest.stdout));
-    assert_eq!(text(&rest.stderr).matches("NoTSQ seed").count(), 2, "only what was asked for is run or read again");
+    assert!(
+        text(&rest.stdout).contains("2 of 2 shapes hold"),
+        "{}",
+        text(&rest.stdout)
+    );
+    assert_eq!(
+        text(&rest.stderr).matches("NoTSQ seed").count(),
+        2,
+        "only what was asked for is run or read again"
+    );
     assert!(!text(&rest.stderr).contains(" TSQ seed"));
-    assert_eq!(files(&home.path().join("whole")), files(&home.path().join("lab-out")), "in parts or at once: the same");
+    assert_eq!(
+        files(&home.path().join("whole")),
+        files(&home.path().join("lab-out")),
+        "in parts or at once: the same"
+    );
     // Half of a cell's repetitions is no cell.
-    let more = lab(home.path(), &["run", "S-1", "--cell", "TSQ", "--repetitions", "3"]);
+    let more = lab(
+        home.path(),
+        &["run", "S-1", "--cell", "TSQ", "--repetitions", "3"],
+    );
     assert_eq!(more.status.code(), Some(3), "{}", text(&more.stdout));
-    for words in [&["run", "S-1", "--cell", "nothing"][..], &["run", "--all", "--cell", "TSQ"]] {
+    for words in [
+        &["run", "S-1", "--cell", "nothing"][..],
+        &["run", "--all", "--cell", "TSQ"],
+    ] {
         assert_eq!(lab(home.path(), words).status.code(), Some(2), "{words:?}");
     }
     let unknown = text(&lab(home.path(), &["run", "S-1", "--cell", "nothing"]).stderr);
-    assert!(unknown.contains("S-1 has no cell `nothing`; tsq is TSQ, NoTSQ"), "{unknown}");
-    assert!(text(&lab(home.path(), &["show", "S-1"]).stdout).contains("runs some\n  TSQ\n  NoTSQ\n"));
+    assert!(
+        unknown.contains("S-1 has no cell `nothing`; tsq is TSQ, NoTSQ"),
+        "{unknown}"
+    );
+    assert!(
+        text(&lab(home.path(), &["show", "S-1"]).stdout).contains("runs some\n  TSQ\n  NoTSQ\n")
+    );
 }
 
 #[test]
@@ -113,10 +170,21 @@ fn results_are_compared() {
     let compare = |one: &str, two: &str| lab(home.path(), &["compare", one, two]);
     let whole = compare("one", "two");
     assert_eq!(whole.status.code(), Some(0), "{}", text(&whole.stderr));
-    assert!(text(&whole.stdout).contains("NoTSQ  ping.p50"), "{}", text(&whole.stdout));
+    assert!(
+        text(&whole.stdout).contains("NoTSQ  ping.p50"),
+        "{}",
+        text(&whole.stdout)
+    );
     let cells = text(&compare("one/S-1/TSQ", "one/S-1/NoTSQ").stdout);
-    assert!(cells.contains("S-1 TSQ  against  S-1 NoTSQ") && cells.contains(" *"), "{cells}");
-    for (one, two) in [("one", "one/S-1/TSQ"), ("nowhere", "one"), ("one/S-1/x", "one")] {
+    assert!(
+        cells.contains("S-1 TSQ  against  S-1 NoTSQ") && cells.contains(" *"),
+        "{cells}"
+    );
+    for (one, two) in [
+        ("one", "one/S-1/TSQ"),
+        ("nowhere", "one"),
+        ("one/S-1/x", "one"),
+    ] {
         assert_eq!(compare(one, two).status.code(), Some(2), "{one} {two}");
     }
 }
@@ -126,12 +194,18 @@ fn watching_needs_a_terminal_and_a_cell_that_there_is() {
     let home = directory(SMALL);
     for (words, why) in [
         (&["watch", "S-1"][..], "draws on a terminal"),
-        (&["watch", "S-1", "--cell", "nothing"], "S-1 has no cell `nothing`"),
+        (
+            &["watch", "S-1", "--cell", "nothing"],
+            "S-1 has no cell `nothing`",
+        ),
         (&["watch", "S-1", "--speed", "0"], "from 0.0001 to 10000"),
     ] {
         let output = lab(home.path(), words);
         let said = text(&output.stderr);
-        assert!(output.status.code() == Some(2) && said.contains(why), "{words:?}: {said}");
+        assert!(
+            output.status.code() == Some(2) && said.contains(why),
+            "{words:?}: {said}"
+        );
     }
 }
 
@@ -139,15 +213,31 @@ fn watching_needs_a_terminal_and_a_cell_that_there_is() {
 #[test]
 fn replies_to_pings_are_no_goodput() {
     let home = directory(SMALL);
-    assert!(lab(home.path(), &["run", "S-1", "--quick", "--out", "out"]).status.code().is_some_and(|code| code < 2));
+    assert!(
+        lab(home.path(), &["run", "S-1", "--quick", "--out", "out"])
+            .status
+            .code()
+            .is_some_and(|code| code < 2)
+    );
     let runs: Vec<Run> = files(&home.path().join("out"))
         .iter()
-        .filter(|(name, _)| name.extension().is_some_and(|kind| kind == "json") && !name.ends_with("result.json"))
+        .filter(|(name, _)| {
+            name.extension().is_some_and(|kind| kind == "json") && !name.ends_with("result.json")
+        })
         .map(|(_, bytes)| serde_json::from_slice(bytes).expect("a run"))
         .collect();
     assert!(!runs.is_empty());
     for run in &runs {
-        assert!(run.get(Quantity::Ping, "ping").is_some(), "{}: the ping was answered", run.cell);
-        assert!(run.of(Quantity::Goodput).all(|series| series.group() == "upload"), "{}", run.cell);
+        assert!(
+            run.get(Quantity::Ping, "ping").is_some(),
+            "{}: the ping was answered",
+            run.cell
+        );
+        assert!(
+            run.of(Quantity::Goodput)
+                .all(|series| series.group() == "upload"),
+            "{}",
+            run.cell
+        );
     }
 }

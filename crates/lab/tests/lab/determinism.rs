@@ -1,4 +1,5 @@
-//! The same scenario and seed give the same bytes: again, on another number of threads, after an interruption, in another build.
+//! The same scenario and seed give the same bytes: again, on another number of threads, after an
+//! interruption, in another build.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +9,11 @@ use super::{SMALL, directory, files, lab, text};
 
 fn run(home: &Path, words: &[&str]) {
     let output = lab(home, &[&["run", "S-1"], words].concat());
-    assert!(output.status.code().is_some_and(|code| code < 2), "{}", text(&output.stderr));
+    assert!(
+        output.status.code().is_some_and(|code| code < 2),
+        "{}",
+        text(&output.stderr)
+    );
 }
 
 #[test]
@@ -18,11 +23,22 @@ fn the_same_seed_gives_the_same_bytes_on_any_number_of_threads() {
     run(home.path(), &["--out", "two", "--jobs", "3"]);
     run(home.path(), &["--out", "other", "--seed", "2"]);
     let [one, two, other] = ["one", "two", "other"].map(|out| files(&home.path().join(out)));
-    assert!(one.len() >= 5, "two cells with two seeds, and a result: {:?}", one.keys());
-    assert_eq!(one.keys().collect::<Vec<_>>(), two.keys().collect::<Vec<_>>());
+    assert!(
+        one.len() >= 5,
+        "two cells with two seeds, and a result: {:?}",
+        one.keys()
+    );
+    assert_eq!(
+        one.keys().collect::<Vec<_>>(),
+        two.keys().collect::<Vec<_>>()
+    );
     for (name, bytes) in &one {
         assert!(two[name] == *bytes, "{} differs", name.display());
-        assert!(other.get(name).is_none_or(|other| other != bytes), "{} does not depend on the seed", name.display());
+        assert!(
+            other.get(name).is_none_or(|other| other != bytes),
+            "{} does not depend on the seed",
+            name.display()
+        );
     }
 }
 
@@ -39,17 +55,27 @@ fn what_was_interrupted_goes_on_and_ends_the_same() {
     assert_eq!(told.matches("run before").count(), 2, "{told}");
     assert_eq!(files(&home.path().join("out")), whole);
     let output = lab(home.path(), &["run", "S-1", "--out", "out", "--fresh"]);
-    assert!(!text(&output.stderr).contains("run before"), "asked to run all again");
+    assert!(
+        !text(&output.stderr).contains("run before"),
+        "asked to run all again"
+    );
 }
 
 #[test]
 fn what_changed_is_run_again() {
     let home = directory(SMALL);
     run(home.path(), &["--out", "out", "--quick"]);
-    fs::write(home.path().join("scenarios/small.toml"), SMALL.replace("tcp.tsq\" = \"1ms\"", "tcp.tsq\" = \"2ms\""))
-        .expect("a file");
+    fs::write(
+        home.path().join("scenarios/small.toml"),
+        SMALL.replace("tcp.tsq\" = \"1ms\"", "tcp.tsq\" = \"2ms\""),
+    )
+    .expect("a file");
     let told = text(&lab(home.path(), &["run", "S-1", "--out", "out", "--quick"]).stderr);
-    assert_eq!(told.matches("run before").count(), 1, "only the cell that changed: {told}");
+    assert_eq!(
+        told.matches("run before").count(),
+        1,
+        "only the cell that changed: {told}"
+    );
 }
 
 #[test]
@@ -78,7 +104,11 @@ fn debug_and_release_builds_write_the_same_bytes() {
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .output()
             .expect("cargo runs, it has built this test");
-        assert!(output.status.code().is_some_and(|code| code < 2), "{}", text(&output.stderr));
+        assert!(
+            output.status.code().is_some_and(|code| code < 2),
+            "{}",
+            text(&output.stderr)
+        );
     }
     let [dev, release] = ["dev", "release"].map(|profile| files(&home.path().join(profile)));
     assert!(!dev.is_empty());

@@ -14,7 +14,8 @@ use std::process::{Command, Output};
 use home::home;
 use tempfile::TempDir;
 
-/// Two uploads over a local bottleneck of 5 Mbit/s for three seconds, with and without TCP Small Queues.
+/// Two uploads over a local bottleneck of 5 Mbit/s for three seconds, with and without TCP Small
+/// Queues.
 const SMALL: &str = r#"
 id = "S-1"
 title = "A small one"
@@ -110,12 +111,17 @@ fn text(bytes: &[u8]) -> String {
 fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let (mut files, mut open) = (BTreeMap::new(), vec![directory.to_path_buf()]);
     while let Some(next) = open.pop() {
-        for entry in fs::read_dir(&next).unwrap_or_else(|error| panic!("{}: {error}", next.display())) {
+        for entry in
+            fs::read_dir(&next).unwrap_or_else(|error| panic!("{}: {error}", next.display()))
+        {
             let path = entry.expect("an entry").path();
             if path.is_dir() {
                 open.push(path);
             } else {
-                let name = path.strip_prefix(directory).expect("it is below").to_path_buf();
+                let name = path
+                    .strip_prefix(directory)
+                    .expect("it is below")
+                    .to_path_buf();
                 files.insert(name, fs::read(&path).expect("a file"));
             }
         }

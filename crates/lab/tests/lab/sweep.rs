@@ -83,7 +83,11 @@ fn sweep(home: &Path, words: &[&str], input: &str) -> Output {
         .spawn()
         .expect("lab starts");
     // It may refuse its words before it reads.
-    let _refused = child.stdin.take().expect("piped").write_all(input.as_bytes());
+    let _refused = child
+        .stdin
+        .take()
+        .expect("piped")
+        .write_all(input.as_bytes());
     child.wait_with_output().expect("it ends")
 }
 
@@ -105,7 +109,12 @@ fn sorted(lines: &str) -> Vec<&str> {
     lines
 }
 
-const PLAN: [&str; 4] = ["plan", "small.toml", "--set", "link.client-server.rate=1mbit,2mbit"];
+const PLAN: [&str; 4] = [
+    "plan",
+    "small.toml",
+    "--set",
+    "link.client-server.rate=1mbit,2mbit",
+];
 
 #[test]
 fn a_plan_is_the_same_every_time_and_each_line_is_complete() {
@@ -113,24 +122,41 @@ fn a_plan_is_the_same_every_time_and_each_line_is_complete() {
     let one = good(&sweep(home.path(), &PLAN, ""));
     assert_eq!(one, good(&sweep(home.path(), &PLAN, "")));
     assert_eq!(one.lines().count(), 2 * 2 * 2);
-    assert!(one.contains(r#""cell":[["cc","reno"],["rate","1mbit"]]"#), "{one}");
-    let other = good(&sweep(home.path(), &[&PLAN[..], &["--seed", "2", "--repetitions", "1"]].concat(), ""));
+    assert!(
+        one.contains(r#""cell":[["cc","reno"],["rate","1mbit"]]"#),
+        "{one}"
+    );
+    let other = good(&sweep(
+        home.path(),
+        &[&PLAN[..], &["--seed", "2", "--repetitions", "1"]].concat(),
+        "",
+    ));
     assert_eq!(other.lines().count(), 4);
     assert!(sorted(&other).iter().all(|line| !one.contains(line)));
     // The file is not needed any more.
     fs::remove_file(home.path().join("small.toml")).expect("it was there");
     let last = one.lines().next_back().expect("a line");
     let result = good(&sweep(home.path(), &["run", "-"], last));
-    assert!(result.contains(r#""goodput.total":"#) && result.lines().count() == 1, "{result}");
+    assert!(
+        result.contains(r#""goodput.total":"#) && result.lines().count() == 1,
+        "{result}"
+    );
 }
 
 #[test]
 fn a_point_has_the_id_that_lab_run_gives_it() {
     let home = directory();
     let lines = good(&sweep(home.path(), &["plan", "small.toml"], ""));
-    let scenario = Scenario::load(&Shelf::Directory(home.path().into()), "small.toml").expect("a good file");
-    let read: Vec<_> = lines.lines().map(|line| manifest::read(line).expect("a line").point.id).collect();
-    let planned: Vec<_> = plan(&scenario, Ask::default()).into_iter().map(|point| point.id).collect();
+    let scenario =
+        Scenario::load(&Shelf::Directory(home.path().into()), "small.toml").expect("a good file");
+    let read: Vec<_> = lines
+        .lines()
+        .map(|line| manifest::read(line).expect("a line").point.id)
+        .collect();
+    let planned: Vec<_> = plan(&scenario, Ask::default())
+        .into_iter()
+        .map(|point| point.id)
+        .collect();
     assert_eq!(read, planned);
 }
 
@@ -139,26 +165,87 @@ fn shards_together_are_the_whole_and_merge_to_the_same_table() {
     let home = directory();
     let points = good(&sweep(home.path(), &PLAN, ""));
     fs::write(home.path().join("points.jsonl"), &points).expect("a file");
-    let whole = good(&sweep(home.path(), &["run", "points.jsonl", "--out", "whole", "--jobs", "2"], ""));
+    let whole = good(&sweep(
+        home.path(),
+        &["run", "points.jsonl", "--out", "whole", "--jobs", "2"],
+        "",
+    ));
     let mut parts = String::new();
     for shard in ["1/3", "2/3", "3/3"] {
-        parts += &good(&sweep(home.path(), &["run", "points.jsonl", "--out", "parts", "--shard", shard], ""));
+        parts += &good(&sweep(
+            home.path(),
+            &["run", "points.jsonl", "--out", "parts", "--shard", shard],
+            "",
+        ));
     }
     assert_eq!(sorted(&whole), sorted(&parts));
     fs::remove_file(home.path().join("parts/results-2-of-3.jsonl")).expect("a shard's file");
-    let missing = bad(&sweep(home.path(), &["merge", "parts", "--points", "points.jsonl"], ""));
-    assert!(missing.contains("points.jsonl:2: 3 of 8 points have no result"), "{missing}");
-    good(&sweep(home.path(), &["run", "points.jsonl", "--out", "parts"], ""));
-    good(&sweep(home.path(), &["merge", "parts", "--points", "points.jsonl"], ""));
-    let table = good(&sweep(home.path(), &["merge", "whole", "--numbers", "goodput.total"], ""));
-    assert_eq!(table, good(&sweep(home.path(), &["merge", "parts", "--numbers", "goodput.total"], "")));
+    let missing = bad(&sweep(
+        home.path(),
+        &["merge", "parts", "--points", "points.jsonl"],
+        "",
+    ));
+    assert!(
+        missing.contains("points.jsonl:2: 3 of 8 points have no result"),
+        "{missing}"
+    );
+    good(&sweep(
+        home.path(),
+        &["run", "points.jsonl", "--out", "parts"],
+        "",
+    ));
+    good(&sweep(
+        home.path(),
+        &["merge", "parts", "--points", "points.jsonl"],
+        "",
+    ));
+    let table = good(&sweep(
+        home.path(),
+        &["merge", "whole", "--numbers", "goodput.total"],
+        "",
+    ));
+    assert_eq!(
+        table,
+        good(&sweep(
+            home.path(),
+            &["merge", "parts", "--numbers", "goodput.total"],
+            ""
+        ))
+    );
     let heads: Vec<_> = table.lines().next().expect("a head").split(',').collect();
-    assert_eq!(heads, ["id", "scenario", "cc", "rate", "path", "seed", "goodput.total"]);
+    assert_eq!(
+        heads,
+        [
+            "id",
+            "scenario",
+            "cc",
+            "rate",
+            "path",
+            "seed",
+            "goodput.total"
+        ]
+    );
     assert_eq!(table.lines().count(), 9);
-    assert!(table.lines().nth(1).expect("a row").contains(",S-1,reno,1mbit,sim,10000,"), "{table}");
+    assert!(
+        table
+            .lines()
+            .nth(1)
+            .expect("a row")
+            .contains(",S-1,reno,1mbit,sim,10000,"),
+        "{table}"
+    );
     let cells = good(&sweep(home.path(), &["merge", "whole", "--cells"], ""));
-    assert!(cells.starts_with("scenario,cc,rate,path,number,mean,lo,hi,count\nS-1,reno,1mbit,sim,"), "{cells}");
-    assert_eq!(cells.lines().filter(|line| line.contains(",goodput.total,") && line.ends_with(",2")).count(), 4);
+    assert!(
+        cells.starts_with("scenario,cc,rate,path,number,mean,lo,hi,count\nS-1,reno,1mbit,sim,"),
+        "{cells}"
+    );
+    assert_eq!(
+        cells
+            .lines()
+            .filter(|line| line.contains(",goodput.total,") && line.ends_with(",2"))
+            .count(),
+        4
+    );
 }
 
 #[test]
@@ -166,16 +253,30 @@ fn what_was_interrupted_goes_on_where_it_stopped() {
     let home = directory();
     let points = good(&sweep(home.path(), &["plan", "small.toml"], ""));
     let run = |lines: &str| sweep(home.path(), &["run", "-", "--out", "out"], lines);
-    let half: String = points.lines().take(2).map(|line| format!("{line}\n")).collect();
+    let half: String = points
+        .lines()
+        .take(2)
+        .map(|line| format!("{line}\n"))
+        .collect();
     let before = good(&run(&half));
     let file = home.path().join("out/results.jsonl");
     let kept = fs::read_to_string(&file).expect("results");
     fs::write(&file, format!("{kept}{}", &kept[..40])).expect("an interrupted line");
     let rest = run(&points);
-    assert!(text(&rest.stderr).contains("4 points: 2 run before, 2 run now"), "{}", text(&rest.stderr));
+    assert!(
+        text(&rest.stderr).contains("4 points: 2 run before, 2 run now"),
+        "{}",
+        text(&rest.stderr)
+    );
     let all = before + &good(&rest);
-    assert_eq!(sorted(&all), sorted(&good(&sweep(home.path(), &["run", "-"], &points))));
-    assert_eq!(sorted(&all), sorted(&fs::read_to_string(&file).expect("results")));
+    assert_eq!(
+        sorted(&all),
+        sorted(&good(&sweep(home.path(), &["run", "-"], &points)))
+    );
+    assert_eq!(
+        sorted(&all),
+        sorted(&fs::read_to_string(&file).expect("results"))
+    );
     assert_eq!(good(&run(&points)), "");
 }
 
@@ -187,26 +288,53 @@ fn what_is_wrong_is_refused_with_its_line_and_the_remedy() {
     let with = |line: &str| points.replace(second, line);
     let version = format!(r#""lab":"{}""#, env!("CARGO_PKG_VERSION"));
     for (line, complaint) in [
-        (second.replace(&version, r#""lab":"0.0.1""#), "planned by lab 0.0.1"),
-        (second.replace("2mbit", "3mbit"), "changed after it was planned"),
+        (
+            second.replace(&version, r#""lab":"0.0.1""#),
+            "planned by lab 0.0.1",
+        ),
+        (
+            second.replace("2mbit", "3mbit"),
+            "changed after it was planned",
+        ),
         (second.replace("2mbit", "2mbt"), "link.client-server.rate: "),
-        (second.replace(r#""seed""#, r#""sead""#), "unknown field `sead`"),
+        (
+            second.replace(r#""seed""#, r#""sead""#),
+            "unknown field `sead`",
+        ),
         ("{}".to_owned(), "it has no `lab`"),
         (second[..second.len() / 2].to_owned(), "not a line of JSON"),
     ] {
         fs::write(home.path().join("points.jsonl"), with(&line)).expect("a file");
         let told = bad(&sweep(home.path(), &["run", "points.jsonl"], ""));
-        assert!(told.contains("points.jsonl:2: ") && told.contains(complaint), "{told}");
+        assert!(
+            told.contains("points.jsonl:2: ") && told.contains(complaint),
+            "{told}"
+        );
     }
     for (words, complaint) in [
-        (&["plan", "small.toml", "--set", "tcp.tsq"][..], "--set tcp.tsq:1:1: write --set KEY=VALUE"),
-        (&["plan", "small.toml", "--set", "tcp.tsq=1mz"], "--set tcp.tsq=1mz:1:1: "),
-        (&["plan", "small.toml", "--set", "cc:tcp.tsq=1ms"], "another axis has this name"),
-        (&["plan", "small.toml", "--set", "tcp.tsg=1ms"], "there is no key `tsg` here"),
+        (
+            &["plan", "small.toml", "--set", "tcp.tsq"][..],
+            "--set tcp.tsq:1:1: write --set KEY=VALUE",
+        ),
+        (
+            &["plan", "small.toml", "--set", "tcp.tsq=1mz"],
+            "--set tcp.tsq=1mz:1:1: ",
+        ),
+        (
+            &["plan", "small.toml", "--set", "cc:tcp.tsq=1ms"],
+            "another axis has this name",
+        ),
+        (
+            &["plan", "small.toml", "--set", "tcp.tsg=1ms"],
+            "there is no key `tsg` here",
+        ),
         (&["run", "nowhere.jsonl"], "nowhere.jsonl: "),
         (&["run", "-", "--shard", "4/3"], "write --shard I/N"),
         (&["merge", "nowhere"], "nowhere: "),
-        (&["merge", "small.toml"], "small.toml:2: no line that `lab sweep run` writes"),
+        (
+            &["merge", "small.toml"],
+            "small.toml:2: no line that `lab sweep run` writes",
+        ),
     ] {
         let told = bad(&sweep(home.path(), words, ""));
         assert!(told.contains(complaint), "{words:?}: {told}");
@@ -216,20 +344,34 @@ fn what_is_wrong_is_refused_with_its_line_and_the_remedy() {
 #[test]
 fn two_results_of_one_point_must_agree() {
     let home = directory();
-    let points = good(&sweep(home.path(), &["plan", "small.toml", "--repetitions", "1"], ""));
+    let points = good(&sweep(
+        home.path(),
+        &["plan", "small.toml", "--repetitions", "1"],
+        "",
+    ));
     let lines = good(&sweep(home.path(), &["run", "-"], &points));
-    let read = |text: &str, file: &str| (file.to_owned(), results::read(text, file).expect("results"));
-    let twice = table::Results::join([read(&lines, "one"), read(&lines, "two")]).expect("they agree");
-    assert_eq!(twice, table::Results::join([read(&lines, "one")]).expect("each once"));
+    let read =
+        |text: &str, file: &str| (file.to_owned(), results::read(text, file).expect("results"));
+    let twice =
+        table::Results::join([read(&lines, "one"), read(&lines, "two")]).expect("they agree");
+    assert_eq!(
+        twice,
+        table::Results::join([read(&lines, "one")]).expect("each once")
+    );
     let other = lines.replace(r#""goodput.total":"#, r#""goodput.total":1"#);
-    let error = table::Results::join([read(&lines, "one"), read(&other, "two")]).expect_err("they do not");
-    assert!(error.to_string().starts_with("two:1: point ") && error.to_string().contains("one:"), "{error}");
+    let error =
+        table::Results::join([read(&lines, "one"), read(&other, "two")]).expect_err("they do not");
+    assert!(
+        error.to_string().starts_with("two:1: point ") && error.to_string().contains("one:"),
+        "{error}"
+    );
 }
 
 /// A good line.
 fn line() -> String {
     let home = directory();
-    let scenario = Scenario::grid(&Shelf::Directory(home.path().into()), "small.toml", &[]).expect("a good file");
+    let scenario = Scenario::grid(&Shelf::Directory(home.path().into()), "small.toml", &[])
+        .expect("a good file");
     let mut lines = Vec::new();
     manifest::write(&plan(&scenario, Ask::default())[..1], &mut lines).expect("written");
     text(&lines)
@@ -240,24 +382,53 @@ fn lines_of_all_rows_are_their_points_again() {
     let mut lines = 0;
     for name in Shelf::Shipped.names().expect("the program has them") {
         let scenario = Shelf::Shipped.read(&name).expect("it is listed");
-        if Scenario::ids_of(&scenario, &name).expect("it is TOML").is_empty() {
+        if Scenario::ids_of(&scenario, &name)
+            .expect("it is TOML")
+            .is_empty()
+        {
             continue;
         }
-        let scenario = Scenario::load(&Shelf::Shipped, &name).unwrap_or_else(|error| panic!("{error}"));
+        let scenario =
+            Scenario::load(&Shelf::Shipped, &name).unwrap_or_else(|error| panic!("{error}"));
         if scenario.header().elsewhere.is_some() {
             continue;
         }
-        let points = plan(&scenario, Ask { repetitions: Some(1), ..Ask::default() });
+        let points = plan(
+            &scenario,
+            Ask {
+                repetitions: Some(1),
+                ..Ask::default()
+            },
+        );
         let mut written = Vec::new();
         manifest::write(&points, &mut written).expect("written");
         for (point, line) in points.iter().zip(text(&written).lines()) {
-            let again = manifest::read(line).unwrap_or_else(|error| panic!("{name}: {error}")).point;
-            assert_eq!((&again.id, &again.cell, again.seed), (&point.id, &point.cell, point.seed));
+            let again = manifest::read(line)
+                .unwrap_or_else(|error| panic!("{name}: {error}"))
+                .point;
+            assert_eq!(
+                (&again.id, &again.cell, again.seed),
+                (&point.id, &point.cell, point.seed)
+            );
             let parts = |document: &Document| {
-                let Document { run, host, router, link, wifi, lte, tcp, flow, .. } = document.clone();
+                let Document {
+                    run,
+                    host,
+                    router,
+                    link,
+                    wifi,
+                    lte,
+                    tcp,
+                    flow,
+                    ..
+                } = document.clone();
                 (run, host, router, link, wifi, lte, tcp, flow)
             };
-            assert!(parts(&again.document) == parts(&point.document), "{name} {}", point.cell);
+            assert!(
+                parts(&again.document) == parts(&point.document),
+                "{name} {}",
+                point.cell
+            );
             lines += 1;
         }
     }

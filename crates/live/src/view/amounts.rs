@@ -8,7 +8,13 @@ pub(super) fn scaled(number: f64) -> String {
         n if n >= 1e9 => (n / 1e9, " G"),
         n if n >= 1e6 => (n / 1e6, " M"),
         n if n >= 1e3 => (n / 1e3, " k"),
-        n => return if n.fract() == 0.0 { format!("{n:.0} ") } else { format!("{n:.1} ") },
+        n => {
+            return if n.fract() == 0.0 {
+                format!("{n:.0} ")
+            } else {
+                format!("{n:.1} ")
+            };
+        }
     };
     format!("{number:.digits$}{unit}", digits = digits(number))
 }
@@ -53,10 +59,23 @@ mod tests {
         let seen = [0.0, 7.5, 999.0, 1234.0, 45_600.0, 987_000.0, 1.5e6, 2e12].map(rate);
         assert_eq!(
             seen,
-            ["0 bit/s", "7.5 bit/s", "999 bit/s", "1.23 kbit/s", "45.6 kbit/s", "987 kbit/s", "1.50 Mbit/s", "2000 Gbit/s"]
+            [
+                "0 bit/s",
+                "7.5 bit/s",
+                "999 bit/s",
+                "1.23 kbit/s",
+                "45.6 kbit/s",
+                "987 kbit/s",
+                "1.50 Mbit/s",
+                "2000 Gbit/s"
+            ]
         );
-        assert_eq!([0, 1514, u64::MAX].map(bytes), ["0 B", "1.51 kB", "18446744074 GB"]);
-        let times = [0, 999, 4_200, 4_200_000, 4_200_000_000].map(|nanos| time(Duration::from_nanos(nanos)));
+        assert_eq!(
+            [0, 1514, u64::MAX].map(bytes),
+            ["0 B", "1.51 kB", "18446744074 GB"]
+        );
+        let times = [0, 999, 4_200, 4_200_000, 4_200_000_000]
+            .map(|nanos| time(Duration::from_nanos(nanos)));
         assert_eq!(times, ["0 ns", "999 ns", "4.20 µs", "4.20 ms", "4.20 s"]);
     }
 }

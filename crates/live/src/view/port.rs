@@ -16,37 +16,94 @@ pub(super) const ROWS: u16 = 13;
 /// Rows of the course of its queue.
 const COURSE: u16 = 3;
 
-pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, history: &History, number: usize, chosen: bool) {
-    let Some(port) = history.now().and_then(|now| now.ports.get(number)) else { return };
-    let style = if chosen { Style::new().fg(Color::Cyan) } else { Style::new() };
+pub(super) fn draw(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    history: &History,
+    number: usize,
+    chosen: bool,
+) {
+    let Some(port) = history.now().and_then(|now| now.ports.get(number)) else {
+        return;
+    };
+    let style = if chosen {
+        Style::new().fg(Color::Cyan)
+    } else {
+        Style::new()
+    };
     let title = format!(" {} · {} ", port.name, port.report.kind);
-    let block = Block::bordered().border_style(style).title(Line::styled(title, style.add_modifier(Modifier::BOLD)));
+    let block = Block::bordered()
+        .border_style(style)
+        .title(Line::styled(title, style.add_modifier(Modifier::BOLD)));
     let inside = block.inner(area);
     frame.render_widget(block, area);
     let rows = [1, 1, 1, COURSE, 1, 1, 1, 1, 1].map(Constraint::Length);
-    let [taken, sent, queue, course, ring, tokens, stay, drops, more] = Layout::vertical(rows).areas(inside);
-    line(frame, taken, "in", passed(port.taken, history.speed(number, |port| port.taken)));
-    line(frame, sent, "out", passed(port.sent, history.speed(number, |port| port.sent)));
+    let [taken, sent, queue, course, ring, tokens, stay, drops, more] =
+        Layout::vertical(rows).areas(inside);
+    line(
+        frame,
+        taken,
+        "in",
+        passed(port.taken, history.speed(number, |port| port.taken)),
+    );
+    line(
+        frame,
+        sent,
+        "out",
+        passed(port.sent, history.speed(number, |port| port.sent)),
+    );
     let lengths = history.course(number, usize::from(course.width));
     let longest = lengths.iter().copied().max().unwrap_or_default();
-    let load = format!("{} packets {}", port.backlog.packets, bytes(port.backlog.bytes.get()));
+    let load = format!(
+        "{} packets {}",
+        port.backlog.packets,
+        bytes(port.backlog.bytes.get())
+    );
     line(frame, queue, "queue", format!("{load}, peak {longest}"));
-    frame.render_widget(Sparkline::default().data(lengths).style(Style::new().fg(Color::Yellow)), course);
+    frame.render_widget(
+        Sparkline::default()
+            .data(lengths)
+            .style(Style::new().fg(Color::Yellow)),
+        course,
+    );
     self::ring(frame, ring, port);
     self::tokens(frame, tokens, port);
     let stayed = history.sojourn(number);
     let [half, most] = [50, 99].map(|percent| time(stayed.percentile(percent)));
-    let shares = if stayed.count() > 0 { format!(", p50 ≤ {half}, p99 ≤ {most}") } else { String::new() };
-    line(frame, stay, "sojourn", format!("last {}{shares}", time(port.sojourn.last)));
+    let shares = if stayed.count() > 0 {
+        format!(", p50 ≤ {half}, p99 ≤ {most}")
+    } else {
+        String::new()
+    };
+    line(
+        frame,
+        stay,
+        "sojourn",
+        format!("last {}{shares}", time(port.sojourn.last)),
+    );
     let all: u64 = port.drops.iter().map(|(_, count)| count).sum();
-    line(frame, drops, "drops", format!("{all}, marks {}", port.marks));
-    let reasons: Vec<String> = port.drops.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+    line(
+        frame,
+        drops,
+        "drops",
+        format!("{all}, marks {}", port.marks),
+    );
+    let reasons: Vec<String> = port
+        .drops
+        .iter()
+        .map(|(reason, count)| format!("{reason} {count}"))
+        .collect();
     line(frame, more, "", reasons.join(", "));
 }
 
 /// `12345 packets 18.2 Mbit/s 1.52 k/s`.
 fn passed(counted: Counted, speed: Speed) -> String {
-    format!("{} packets, {} {}/s", counted.packets, rate(speed.bits), scaled(speed.packets))
+    format!(
+        "{} packets, {} {}/s",
+        counted.packets,
+        rate(speed.bits),
+        scaled(speed.packets)
+    )
 }
 
 /// A line with its name in front.
@@ -55,40 +112,79 @@ fn line(frame: &mut Frame<'_>, area: Rect, name: &str, text: String) {
 }
 
 fn label(name: &str) -> Span<'static> {
-    Span::styled(format!("{name:<8}"), Style::new().add_modifier(Modifier::DIM))
+    Span::styled(
+        format!("{name:<8}"),
+        Style::new().add_modifier(Modifier::DIM),
+    )
 }
 
 /// What is in the ring, of how much at most.
 fn ring(frame: &mut Frame<'_>, area: Rect, port: &PortState) {
-    let held = format!("{} packets {}", port.ring.packets, bytes(port.ring.bytes.get()));
+    let held = format!(
+        "{} packets {}",
+        port.ring.packets,
+        bytes(port.ring.bytes.get())
+    );
     match port.ring_limit {
         None => line(frame, area, "ring", held),
         Some(limit) => {
             let text = format!("{held} of {} ", bytes(limit.get()));
-            share(frame, area, ("ring", text), port.ring.bytes.get() as f64, limit.get() as f64);
+            share(
+                frame,
+                area,
+                ("ring", text),
+                port.ring.bytes.get() as f64,
+                limit.get() as f64,
+            );
         }
     }
 }
 
-/// What is in the first bucket of the discipline, of how much at most; a line if that cannot be told, and nothing where there is none.
+/// What is in the first bucket of the discipline, of how much at most; a line if that cannot be
+/// told, and nothing where there is none.
 fn tokens(frame: &mut Frame<'_>, area: Rect, port: &PortState) {
     let buckets = port.buckets();
-    let Some((whose, held, depth)) = buckets.first() else { return };
-    let others = if buckets.len() > 1 { format!(" and {} more below", buckets.len() - 1) } else { String::new() };
+    let Some((whose, held, depth)) = buckets.first() else {
+        return;
+    };
+    let others = if buckets.len() > 1 {
+        format!(" and {} more below", buckets.len() - 1)
+    } else {
+        String::new()
+    };
     match (held, depth) {
         (Value::Size(held), Some(Value::Size(depth))) => {
-            let text = format!("{} of {} ({whose}){others} ", bytes(held.get()), bytes(depth.get()));
-            share(frame, area, ("tokens", text), held.get() as f64, depth.get() as f64);
+            let text = format!(
+                "{} of {} ({whose}){others} ",
+                bytes(held.get()),
+                bytes(depth.get())
+            );
+            share(
+                frame,
+                area,
+                ("tokens", text),
+                held.get() as f64,
+                depth.get() as f64,
+            );
         }
         // As Linux has them.
-        (Value::Signed(ticks), _) => line(frame, area, "tokens", format!("{ticks} ticks of 64 ns ({whose}){others}")),
+        (Value::Signed(ticks), _) => line(
+            frame,
+            area,
+            "tokens",
+            format!("{ticks} ticks of 64 ns ({whose}){others}"),
+        ),
         (held, _) => line(frame, area, "tokens", format!("{held} ({whose}){others}")),
     }
 }
 
 /// A name, a text, and a bar as long as `part` is of `whole`.
 fn share(frame: &mut Frame<'_>, area: Rect, (name, text): (&str, String), part: f64, whole: f64) {
-    let ratio = if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 };
+    let ratio = if whole > 0.0 {
+        (part / whole).clamp(0.0, 1.0)
+    } else {
+        0.0
+    };
     let gauge = LineGauge::default()
         .label(Line::from(vec![label(name), Span::raw(text)]))
         .filled_style(Style::new().fg(Color::Green))

@@ -11,7 +11,8 @@ use tautline_qdisc::{Drops, Inspect, Qdisc, Stats, build};
 use super::{Key, View};
 use crate::snapshot::{Counted, PortState, Snapshot};
 
-/// A port whose shaper lets 1 Mbit/s pass: at each step of 100 ms it takes 10 packets of 1500 bytes.
+/// A port whose shaper lets 1 Mbit/s pass: at each step of 100 ms it takes 10 packets of 1500
+/// bytes.
 struct Shaped {
     queue: Stats<Box<dyn tautline_qdisc::DynQdisc<Packet<HeapFrame>>>>,
     drops: Drops<Packet<HeapFrame>>,
@@ -19,12 +20,16 @@ struct Shaped {
 
 impl Shaped {
     fn new(words: &str) -> Self {
-        Self { queue: Stats::new(build(words).expect("words")), drops: Drops::new() }
+        Self {
+            queue: Stats::new(build(words).expect("words")),
+            drops: Drops::new(),
+        }
     }
 
     fn step(&mut self, now: Instant) -> PortState {
         for _ in 0..10 {
-            self.queue.enqueue(Packet::new(HeapFrame::new(), 1500), now, &mut self.drops);
+            self.queue
+                .enqueue(Packet::new(HeapFrame::new(), 1500), now, &mut self.drops);
         }
         while self.queue.dequeue(now, &mut self.drops).is_some() {}
         self.drops.drain().for_each(drop);
@@ -32,13 +37,26 @@ impl Shaped {
         let dropped = stats.drops();
         PortState {
             name: "to right (eth1)".to_owned(),
-            taken: Counted { packets: stats.enqueued.packets, bytes: stats.enqueued.bytes.get() },
-            sent: Counted { packets: stats.dequeued.packets, bytes: stats.dequeued.bytes.get() },
+            taken: Counted {
+                packets: stats.enqueued.packets,
+                bytes: stats.enqueued.bytes.get(),
+            },
+            sent: Counted {
+                packets: stats.dequeued.packets,
+                bytes: stats.dequeued.bytes.get(),
+            },
             backlog: self.queue.backlog(),
-            ring: tautline_qdisc::Backlog { packets: 3, bytes: Bytes::new(4500) },
+            ring: tautline_qdisc::Backlog {
+                packets: 3,
+                bytes: Bytes::new(4500),
+            },
             ring_limit: Some(Bytes::new(9000)),
             marks: 2,
-            drops: if dropped > 0 { vec![("overlimit".to_owned(), dropped)] } else { Vec::new() },
+            drops: if dropped > 0 {
+                vec![("overlimit".to_owned(), dropped)]
+            } else {
+                Vec::new()
+            },
             sojourn: stats.sojourn.clone(),
             report: self.queue.report(),
         }
@@ -51,8 +69,14 @@ fn view(words: &str, steps: u64) -> View {
     for step in 1..=steps {
         let at = Duration::from_millis(100 * step);
         let right = port.step(Instant::ZERO + at);
-        let left = PortState { name: "to left (eth0)".to_owned(), ..PortState::default() };
-        view.push(Snapshot { at, ports: vec![right, left] });
+        let left = PortState {
+            name: "to left (eth0)".to_owned(),
+            ..PortState::default()
+        };
+        view.push(Snapshot {
+            at,
+            ports: vec![right, left],
+        });
     }
     view
 }
@@ -93,7 +117,10 @@ fn a_known_state_is_drawn_as_it_is() {
 
 #[test]
 fn what_the_bucket_holds_is_shown() {
-    for words in [SHAPER, "htb default 1; class parent 1: classid 1:1 htb rate 1mbit"] {
+    for words in [
+        SHAPER,
+        "htb default 1; class parent 1: classid 1:1 htb rate 1mbit",
+    ] {
         let page = drawn(&mut view(words, 3), 110, 30);
         // In a line of its own, which says whose it is; the report below may have it too.
         assert!(page.contains(" tokens)"), "{words}\n{page}");
@@ -105,10 +132,16 @@ fn what_the_bucket_holds_is_shown() {
 fn the_chosen_port_is_shown_even_where_there_is_room_for_one() {
     let mut view = view(SHAPER, 3);
     let first = drawn(&mut view, 60, 20);
-    assert!(first.contains("to right (eth1) · tbf") && !first.contains("to left (eth0) ·"), "{first}");
+    assert!(
+        first.contains("to right (eth1) · tbf") && !first.contains("to left (eth0) ·"),
+        "{first}"
+    );
     view.key(Key::Next);
     let second = drawn(&mut view, 60, 20);
-    assert!(second.contains("to left (eth0) ·") && !second.contains("to right (eth1) ·"), "{second}");
+    assert!(
+        second.contains("to left (eth0) ·") && !second.contains("to right (eth1) ·"),
+        "{second}"
+    );
     view.key(Key::Previous);
     assert_eq!(drawn(&mut view, 60, 20), first);
 }
@@ -118,10 +151,16 @@ fn a_long_report_scrolls_and_no_further_than_its_end() {
     let tree = "qdisc root handle 1: prio; qdisc parent 1:1 fq_codel; qdisc parent 1:2 red limit 400000 avpkt 1000; qdisc parent 1:3 codel";
     let mut view = view(tree, 2);
     let top = drawn(&mut view, 110, 24);
-    assert!(top.contains("0 of ") && !top.contains("codel 8003: limit 1000p"), "{top}");
+    assert!(
+        top.contains("0 of ") && !top.contains("codel 8003: limit 1000p"),
+        "{top}"
+    );
     (0..1000).for_each(|_| view.key(Key::Down));
     let end = drawn(&mut view, 110, 24);
-    assert!(end.contains("0 below") && end.contains(" codel 8003: limit 1000p"), "{end}");
+    assert!(
+        end.contains("0 below") && end.contains(" codel 8003: limit 1000p"),
+        "{end}"
+    );
     view.key(Key::Up);
     assert!(drawn(&mut view, 110, 24).contains("1 below"));
 }
@@ -131,7 +170,10 @@ fn pause_keeps_what_was_seen() {
     let mut view = view(SHAPER, 3);
     view.key(Key::Pause);
     let before = drawn(&mut view, 110, 30);
-    view.push(Snapshot { at: Duration::from_secs(9), ports: Vec::new() });
+    view.push(Snapshot {
+        at: Duration::from_secs(9),
+        ports: Vec::new(),
+    });
     assert_eq!(drawn(&mut view, 110, 30), before);
     assert!(before.contains("0.3 s, paused"));
 }
@@ -145,6 +187,8 @@ fn every_size_and_nothing_at_all_are_drawn() {
     for (width, height) in [(1, 1), (5, 40), (200, 2), (46, 13), (80, 24), (300, 100)] {
         drawn(&mut some, width, height);
         drawn(&mut none, width, height);
-        [Key::Next, Key::Down].into_iter().for_each(|key| some.key(key));
+        [Key::Next, Key::Down]
+            .into_iter()
+            .for_each(|key| some.key(key));
     }
 }

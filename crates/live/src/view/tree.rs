@@ -1,4 +1,5 @@
-//! The lines of a report: each discipline and class below what it belongs to, with its parameters, what passed, and its own counters.
+//! The lines of a report: each discipline and class below what it belongs to, with its parameters,
+//! what passed, and its own counters.
 
 use tautline_qdisc::{Report, Value};
 
@@ -13,7 +14,11 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
 fn add(report: &Report, depth: usize, lines: &mut Vec<String>) {
     let indent = "  ".repeat(depth);
     let id = report.id.map_or_else(String::new, |id| format!(" {id}"));
-    let options: String = report.options.iter().map(|(name, value)| word(name, value)).collect();
+    let options: String = report
+        .options
+        .iter()
+        .map(|(name, value)| word(name, value))
+        .collect();
     lines.push(format!("{indent}{}{id}{options}", report.kind));
     let mut passed = Vec::new();
     if let Some(common) = &report.common {
@@ -26,15 +31,39 @@ fn add(report: &Report, depth: usize, lines: &mut Vec<String>) {
             bytes(common.backlog.bytes.get()),
         ));
     }
-    let counts = [("overlimits", report.overlimits), ("requeues", report.requeues)];
-    passed.extend(counts.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {count}")));
-    if let Some(sojourn) = report.sojourn.as_ref().filter(|sojourn| sojourn.count() > 0) {
+    let counts = [
+        ("overlimits", report.overlimits),
+        ("requeues", report.requeues),
+    ];
+    passed.extend(
+        counts
+            .iter()
+            .filter(|(_, count)| *count > 0)
+            .map(|(name, count)| format!("{name} {count}")),
+    );
+    if let Some(sojourn) = report
+        .sojourn
+        .as_ref()
+        .filter(|sojourn| sojourn.count() > 0)
+    {
         passed.push(format!("stayed at most {}", time(sojourn.max)));
     }
-    let counters: String = report.counters.iter().map(|(name, value)| word(name, value)).collect();
+    let counters: String = report
+        .counters
+        .iter()
+        .map(|(name, value)| word(name, value))
+        .collect();
     let more = [passed.join(", "), counters.trim_start().to_owned()];
-    lines.extend(more.iter().filter(|line| !line.is_empty()).map(|line| format!("{indent}  {line}")));
-    report.classes.iter().chain(&report.children).for_each(|below| add(below, depth + 1, lines));
+    lines.extend(
+        more.iter()
+            .filter(|line| !line.is_empty())
+            .map(|line| format!("{indent}  {line}")),
+    );
+    report
+        .classes
+        .iter()
+        .chain(&report.children)
+        .for_each(|below| add(below, depth + 1, lines));
 }
 
 /// ` name value`, without what says nothing.

@@ -4,7 +4,8 @@ use core::time::Duration;
 
 use tautline_base::Instant;
 
-/// A probability that rises when the queue overflows and falls when it is empty, with a pause after each move.
+/// A probability that rises when the queue overflows and falls when it is empty, with a pause after
+/// each move.
 #[derive(Clone, Debug)]
 pub struct Aqm {
     rise: f64,
@@ -18,14 +19,27 @@ pub struct Aqm {
 }
 
 impl Aqm {
-    /// BLUE with probability 0, which rises by `rise` and falls by `fall`, at most once in `freeze`.
+    /// BLUE with probability 0, which rises by `rise` and falls by `fall`, at most once in
+    /// `freeze`.
     pub(super) fn new(rise: f64, fall: f64, freeze: Duration) -> Self {
-        Self { rise, fall, freeze, probability: 0.0, moved: None, empty_since: None }
+        Self {
+            rise,
+            fall,
+            freeze,
+            probability: 0.0,
+            moved: None,
+            empty_since: None,
+        }
     }
 
     /// The same probability with other steps.
     pub(super) fn with_steps(&self, rise: f64, fall: f64, freeze: Duration) -> Self {
-        Self { rise, fall, freeze, ..self.clone() }
+        Self {
+            rise,
+            fall,
+            freeze,
+            ..self.clone()
+        }
     }
 
     /// The probability with which an arriving packet is to be signalled.
@@ -53,15 +67,19 @@ impl Aqm {
         self.empty_since = None;
     }
 
-    /// Whether the last move is longer ago than the pause. A clock that stepped back does not prolong the pause.
+    /// Whether the last move is longer ago than the pause. A clock that stepped back does not
+    /// prolong the pause.
     fn may_move(&mut self, now: Instant) -> bool {
         self.moved = self.moved.map(|moved| moved.min(now));
         self.moved.is_none_or(|moved| now - moved > self.freeze)
     }
 
-    /// Lets the probability fall for the time that the queue was empty: when it became so, and after each pause since.
+    /// Lets the probability fall for the time that the queue was empty: when it became so, and
+    /// after each pause since.
     fn catch_up(&mut self, now: Instant) {
-        let Some(since) = self.empty_since.map(|since| since.min(now)) else { return };
+        let Some(since) = self.empty_since.map(|since| since.min(now)) else {
+            return;
+        };
         self.empty_since = Some(since);
         // What cannot fall does not move, and leaves the next rise unpaused.
         if self.probability <= 0.0 || self.fall <= 0.0 || !self.may_move(now) {
@@ -69,12 +87,18 @@ impl Aqm {
         }
         let needed = libm::ceil(self.probability / self.fall) as u128;
         // The pause must be over, not just ending: hence the nanosecond.
-        let pause = self.freeze.saturating_add(Duration::from_nanos(1)).as_nanos();
+        let pause = self
+            .freeze
+            .saturating_add(Duration::from_nanos(1))
+            .as_nanos();
         let nanos = u64::try_from(pause).unwrap_or(u64::MAX);
-        let first = self.moved.map_or(since, |moved| since.max(moved + Duration::from_nanos(nanos)));
+        let first = self.moved.map_or(since, |moved| {
+            since.max(moved + Duration::from_nanos(nanos))
+        });
         let further = ((now - first).as_nanos() / pause).min(needed - 1);
         self.probability = (self.probability - self.fall * (further + 1) as f64).max(0.0);
-        self.moved = Some(first + Duration::from_nanos(u64::try_from(further * pause).unwrap_or(u64::MAX)));
+        self.moved =
+            Some(first + Duration::from_nanos(u64::try_from(further * pause).unwrap_or(u64::MAX)));
     }
 }
 
@@ -101,7 +125,16 @@ mod tests {
     #[test]
     fn it_rises_once_in_a_freeze_time() {
         let mut aqm = aqm();
-        for (millis, expected) in [(0, 20), (1, 20), (99, 20), (100, 20), (101, 40), (150, 40), (202, 60), (1000, 80)] {
+        for (millis, expected) in [
+            (0, 20),
+            (1, 20),
+            (99, 20),
+            (100, 20),
+            (101, 40),
+            (150, 40),
+            (202, 60),
+            (1000, 80),
+        ] {
             aqm.overflow(ms(millis));
             assert_eq!(permille(&aqm), expected, "at {millis} ms");
         }
@@ -136,7 +169,11 @@ mod tests {
         aqm.empty(ms(60_050));
         assert_eq!(permille(&aqm), 0);
         aqm.overflow(ms(60_051));
-        assert_eq!(permille(&aqm), 20, "what stood at zero was not moved, so nothing is frozen");
+        assert_eq!(
+            permille(&aqm),
+            20,
+            "what stood at zero was not moved, so nothing is frozen"
+        );
     }
 
     #[test]
@@ -150,7 +187,11 @@ mod tests {
     #[test]
     fn a_clock_that_steps_back_does_not_freeze_it() {
         let mut aqm = aqm();
-        for (now, expected) in [(u64::MAX, 20), (1_000_000, 20), (1_000_000 + 100_000_001, 40)] {
+        for (now, expected) in [
+            (u64::MAX, 20),
+            (1_000_000, 20),
+            (1_000_000 + 100_000_001, 40),
+        ] {
             aqm.overflow(Instant::from_nanos(now));
             assert_eq!(permille(&aqm), expected);
         }

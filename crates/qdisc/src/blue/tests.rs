@@ -24,14 +24,28 @@ fn probability(blue: &Ledger<Blue<Probe>>) -> f64 {
 
 #[test]
 fn overflow_raises_and_emptiness_lowers_it() {
-    let (mut queue, mut drops) = (blue(Config { limit: 2, ..Config::default() }), Drops::new());
-    for (id, (at, expected)) in (0..).zip([(0, 0.0), (0, 0.0), (0, 0.02), (50, 0.02), (101, 0.04)]) {
+    let (mut queue, mut drops) = (
+        blue(Config {
+            limit: 2,
+            ..Config::default()
+        }),
+        Drops::new(),
+    );
+    for (id, (at, expected)) in (0..).zip([(0, 0.0), (0, 0.0), (0, 0.02), (50, 0.02), (101, 0.04)])
+    {
         queue.enqueue(Probe::new(id), ms(at), &mut drops);
         assert_eq!(probability(&queue), expected, "packet {id}");
     }
     assert_eq!((queue.inner().stats().overlimit, drops.len()), (3, 3));
-    // One packet left: not empty yet. Then empty, but frozen; and after the pause, and after each further one.
-    for (at, expected) in [(150, 0.04), (151, 0.04), (202, 0.038), (250, 0.038), (310, 0.036)] {
+    // One packet left: not empty yet. Then empty, but frozen; and after the pause, and after each
+    // further one.
+    for (at, expected) in [
+        (150, 0.04),
+        (151, 0.04),
+        (202, 0.038),
+        (250, 0.038),
+        (310, 0.036),
+    ] {
         queue.dequeue(ms(at), &mut drops);
         assert_eq!(probability(&queue), expected, "at {at} ms");
     }
@@ -42,21 +56,33 @@ fn overflow_raises_and_emptiness_lowers_it() {
 /// A link that asks only when there is something lets the probability fall all the same.
 #[test]
 fn a_silent_queue_recovers_from_certainty() {
-    let config = Config { limit: 1, d1: 1.0, d2: 0.25, ..Config::default() };
+    let config = Config {
+        limit: 1,
+        d1: 1.0,
+        d2: 0.25,
+        ..Config::default()
+    };
     let (mut queue, mut drops) = (blue(config), Drops::new());
     queue.enqueue(Probe::new(0), ms(0), &mut drops);
     queue.enqueue(Probe::new(1), ms(0), &mut drops);
     assert_eq!(probability(&queue), 1.0);
     queue.dequeue(ms(1), &mut drops);
     queue.enqueue(Probe::new(2), ms(90), &mut drops);
-    assert_eq!((drops.len(), queue.inner().stats().early), (2, 1), "certain to be dropped");
+    assert_eq!(
+        (drops.len(), queue.inner().stats().early),
+        (2, 1),
+        "certain to be dropped"
+    );
     queue.enqueue(Probe::new(3), ms(500), &mut drops);
     assert_eq!((probability(&queue), queue.backlog().packets), (0.0, 1));
 }
 
 #[test]
 fn a_threshold_counts_as_overflow() {
-    let config = Config { threshold: Some(2), ..Config::default() };
+    let config = Config {
+        threshold: Some(2),
+        ..Config::default()
+    };
     let (mut queue, mut drops) = (blue(config), Drops::new());
     for (id, expected) in (0..).zip([0.0, 0.0, 0.0, 0.02]) {
         queue.enqueue(Probe::new(id), ms(0), &mut drops);
@@ -65,33 +91,65 @@ fn a_threshold_counts_as_overflow() {
     assert!(drops.is_empty());
 }
 
-/// With its probability at `p`, that share of packets is signalled: marked where possible with `ecn`.
+/// With its probability at `p`, that share of packets is signalled: marked where possible with
+/// `ecn`.
 #[test]
 fn the_share_signalled_is_the_probability() {
     for (ecn, tos, marks) in [(false, ECT0, false), (true, ECT0, true), (true, 0, false)] {
-        let config = Config { limit: 1, d1: 0.3, ecn, ..Config::default() };
+        let config = Config {
+            limit: 1,
+            d1: 0.3,
+            ecn,
+            ..Config::default()
+        };
         let (mut queue, mut drops) = (blue(config), Drops::new());
         queue.enqueue(Probe::new(0), ms(0), &mut drops);
         queue.enqueue(Probe::new(1), ms(0), &mut drops);
-        queue.change(&mut Words::new("limit 100000"), ms(0), &mut drops).expect("valid");
+        queue
+            .change(&mut Words::new("limit 100000"), ms(0), &mut drops)
+            .expect("valid");
         for id in 0..10_000 {
             queue.enqueue(Probe::new(id).tos(tos), ms(50), &mut drops);
         }
-        let Stats { marked, early, overlimit } = *queue.inner().stats();
+        let Stats {
+            marked,
+            early,
+            overlimit,
+        } = *queue.inner().stats();
         assert_eq!(overlimit, 1);
-        let (signals, none) = if marks { (marked, early) } else { (early, marked) };
+        let (signals, none) = if marks {
+            (marked, early)
+        } else {
+            (early, marked)
+        };
         assert!(none == 0 && (2800..3200).contains(&signals), "{signals}");
-        let out = core::iter::from_fn(|| queue.dequeue(ms(60), &mut drops)).filter(|packet| packet.tos == CE).count();
+        let out = core::iter::from_fn(|| queue.dequeue(ms(60), &mut drops))
+            .filter(|packet| packet.tos == CE)
+            .count();
         assert_eq!(out as u64, marked);
-        assert!(drops.drain().skip(1).all(|(packet, reason)| packet.tos == tos && reason == DropReason::Unresponsive));
+        assert!(
+            drops
+                .drain()
+                .skip(1)
+                .all(|(packet, reason)| packet.tos == tos && reason == DropReason::Unresponsive)
+        );
     }
 }
 
-/// Effect: senders that slow down when told keep overflowing a plain buffer; BLUE learns how often to tell them, and it ends.
+/// Effect: senders that slow down when told keep overflowing a plain buffer; BLUE learns how often
+/// to tell them, and it ends.
 #[test]
 fn blue_learns_to_prevent_overflow() {
     let overflows = |d1| {
-        let (mut queue, mut drops) = (blue(Config { limit: 100, d1, d2: d1 / 10.0, ..Config::default() }), Drops::new());
+        let (mut queue, mut drops) = (
+            blue(Config {
+                limit: 100,
+                d1,
+                d2: d1 / 10.0,
+                ..Config::default()
+            }),
+            Drops::new(),
+        );
         let (mut share, mut rate) = (0.0, 3.0f64);
         let mut late = 0;
         for millis in 0..100_000 {
@@ -100,9 +158,17 @@ fn blue_learns_to_prevent_overflow() {
                 share -= 1.0;
                 let before = queue.inner().stats().overlimit;
                 queue.enqueue(Probe::new(0), ms(millis), &mut drops);
-                late += if millis > 50_000 { queue.inner().stats().overlimit - before } else { 0 };
+                late += if millis > 50_000 {
+                    queue.inner().stats().overlimit - before
+                } else {
+                    0
+                };
                 // Ten senders, of which one halves.
-                rate = if drops.drain().count() > 0 { rate * 0.95 } else { rate + 0.003 };
+                rate = if drops.drain().count() > 0 {
+                    rate * 0.95
+                } else {
+                    rate + 0.003
+                };
             }
             queue.dequeue(ms(millis), &mut drops);
         }
@@ -133,36 +199,78 @@ fn words_are_read_and_written() {
             "blue limit 1000p d1 0.02 d2 0.002 freeze_time 100ms seed 0"
         );
     }
-    for words in ["blue d1 2", "blue threshold x", "blue freeze_time never", "blue target 5ms"] {
+    for words in [
+        "blue d1 2",
+        "blue threshold x",
+        "blue freeze_time never",
+        "blue target 5ms",
+    ] {
         assert!(words.parse::<crate::Kind>().is_err(), "{words}");
     }
     for (config, parameter) in [
-        (Config { d1: 1.5, ..Config::default() }, "d1"),
-        (Config { d2: f64::NAN, ..Config::default() }, "d2"),
-        (Config { freeze_time: Duration::ZERO, ..Config::default() }, "freeze_time"),
+        (
+            Config {
+                d1: 1.5,
+                ..Config::default()
+            },
+            "d1",
+        ),
+        (
+            Config {
+                d2: f64::NAN,
+                ..Config::default()
+            },
+            "d2",
+        ),
+        (
+            Config {
+                freeze_time: Duration::ZERO,
+                ..Config::default()
+            },
+            "freeze_time",
+        ),
     ] {
-        assert_eq!(Blue::<Probe>::new(config).expect_err("refused").parameter, parameter);
+        assert_eq!(
+            Blue::<Probe>::new(config).expect_err("refused").parameter,
+            parameter
+        );
     }
 }
 
 #[test]
 fn a_live_change_keeps_the_probability() {
-    let (mut queue, mut drops) = (blue(Config { limit: 3, ..Config::default() }), Drops::new());
+    let (mut queue, mut drops) = (
+        blue(Config {
+            limit: 3,
+            ..Config::default()
+        }),
+        Drops::new(),
+    );
     for id in 0..4 {
         queue.enqueue(Probe::new(id), ms(0), &mut drops);
     }
     drops = Drops::new();
-    queue.change(&mut Words::new("limit 1 d1 0.5"), ms(1), &mut drops).expect("valid");
-    assert_eq!(crate::testing::ids(drops.drain().map(|(packet, _)| packet)), [0, 1]);
+    queue
+        .change(&mut Words::new("limit 1 d1 0.5"), ms(1), &mut drops)
+        .expect("valid");
+    assert_eq!(
+        crate::testing::ids(drops.drain().map(|(packet, _)| packet)),
+        [0, 1]
+    );
     assert_eq!((probability(&queue), queue.backlog().packets), (0.02, 1));
     queue.enqueue(Probe::new(9).sized(0), ms(200), &mut drops);
     assert!(drops.len() == 1 && [0.02, 0.52].contains(&probability(&queue)));
-    assert!(queue.change(&mut Words::new("limit 9 seed 1"), ms(1), &mut drops).is_err());
+    assert!(
+        queue
+            .change(&mut Words::new("limit 9 seed 1"), ms(1), &mut drops)
+            .is_err()
+    );
     assert_eq!(queue.inner().config.limit, 1);
 }
 
 proptest! {
-    /// The limit holds, the probability stays within its bounds and moves at most once in a freeze time, nothing is lost unseen.
+    /// The limit holds, the probability stays within its bounds and moves at most once in a freeze
+    /// time, nothing is lost unseen.
     #[test]
     fn the_invariants_hold(
         limit in 0..6u32,

@@ -1,7 +1,9 @@
-//! [`superseded`]: which TCP acknowledgement in a queue the newest one makes superfluous (spec §10.8).
+//! [`superseded`]: which TCP acknowledgement in a queue the newest one makes superfluous (spec
+//! §10.8).
 //!
-//! On links with much less room upwards than downwards, acknowledgements of a download fill the queue. Each says all that the ones
-//! before it said, and more; so an older one may go, as long as nothing else is lost with it: data, flags, marks, options.
+//! On links with much less room upwards than downwards, acknowledgements of a download fill the
+//! queue. Each says all that the ones before it said, and more; so an older one may go, as long as
+//! nothing else is lost with it: data, flags, marks, options.
 
 use tautline_base::Item;
 
@@ -27,7 +29,8 @@ const ECE_CWR: u16 = 0x0c0;
 const FLAGS: u16 = 0xfff;
 
 impl<'a> Segment<'a> {
-    /// The TCP segment in a packet; `None` if there is none, or its headers are incomplete or are not shown.
+    /// The TCP segment in a packet; `None` if there is none, or its headers are incomplete or are
+    /// not shown.
     fn of(packet: &'a impl Item) -> Option<Self> {
         let (_, bytes) = network(packet)?;
         match bytes.first()? >> 4 {
@@ -45,7 +48,11 @@ impl<'a> Segment<'a> {
         }
         match header[9] {
             IPV6_IN_IPV4 => Self::of_ipv6(&bytes[len..]),
-            TCP => Self::of_tcp(&header[12..20], &bytes[len..], usize::from(be16(header, 2)?).checked_sub(len)?),
+            TCP => Self::of_tcp(
+                &header[12..20],
+                &bytes[len..],
+                usize::from(be16(header, 2)?).checked_sub(len)?,
+            ),
             _ => None,
         }
     }
@@ -60,8 +67,14 @@ impl<'a> Segment<'a> {
     /// `len` is that of the segment according to the IP header.
     fn of_tcp(addresses: &'a [u8], bytes: &'a [u8], len: usize) -> Option<Self> {
         let header_len = 4 * usize::from(bytes.get(12)? >> 4);
-        let header = bytes.get(..header_len).filter(|header| header.len() >= 20)?;
-        Some(Self { addresses, header, is_bare: len == header_len })
+        let header = bytes
+            .get(..header_len)
+            .filter(|header| header.len() >= 20)?;
+        Some(Self {
+            addresses,
+            header,
+            is_bare: len == header_len,
+        })
     }
 
     fn ports(&self) -> &[u8] {
@@ -77,7 +90,9 @@ impl<'a> Segment<'a> {
     }
 
     fn options(&self) -> Options<'a> {
-        Options { bytes: &self.header[20..] }
+        Options {
+            bytes: &self.header[20..],
+        }
     }
 
     fn is_of_same_flow(&self, other: &Self) -> bool {
@@ -95,9 +110,13 @@ impl<'a> Segment<'a> {
 
     /// Its SACK blocks.
     fn sack(&self) -> impl Iterator<Item = (u32, u32)> + Clone {
-        let content =
-            self.options().find_map(|option| option.filter(|(kind, _)| *kind == 5)).map_or(&[][..], |found| found.1);
-        content.chunks_exact(8).filter_map(|block| Some((be32(block, 0)?, be32(block, 4)?)))
+        let content = self
+            .options()
+            .find_map(|option| option.filter(|(kind, _)| *kind == 5))
+            .map_or(&[][..], |found| found.1);
+        content
+            .chunks_exact(8)
+            .filter_map(|block| Some((be32(block, 0)?, be32(block, 4)?)))
     }
 
     /// A bare acknowledgement.
@@ -105,42 +124,54 @@ impl<'a> Segment<'a> {
         self.is_bare && self.flags() & !ECE_CWR == ACK
     }
 
-    /// Whether nothing in its options would be missed if the acknowledgement with these timestamps came instead.
+    /// Whether nothing in its options would be missed if the acknowledgement with these timestamps
+    /// came instead.
     fn options_may_go(&self, (value, echo): (u32, u32)) -> bool {
         self.options().all(|option| match option {
             Some((19, _)) => true,                        // MD5
             Some((5, content)) => content.len() % 8 == 0, // SACK, compared elsewhere
             Some((8, content)) if content.len() == 8 => {
                 let (old_value, old_echo) = (be32(content, 0), be32(content, 4));
-                old_value.is_some_and(|old| !after(old, value)) && old_echo.is_some_and(|old| !after(old, echo))
+                old_value.is_some_and(|old| !after(old, value))
+                    && old_echo.is_some_and(|old| !after(old, echo))
             }
             _ => false,
         })
     }
 
-    /// Whether the SACK blocks of `newer` cover all of this one's: `None` if not, else whether they cover more.
+    /// Whether the SACK blocks of `newer` cover all of this one's: `None` if not, else whether they
+    /// cover more.
     fn sack_grows_to(&self, newer: &Self) -> Option<bool> {
         let covered = self.sack().all(|(start, end)| {
             // A block below the acknowledgement tells of a duplicate (DSACK): it must arrive.
-            !before(start, self.ack()) && newer.sack().any(|other| !after(other.0, start) && !before(other.1, end))
+            !before(start, self.ack())
+                && newer
+                    .sack()
+                    .any(|other| !after(other.0, start) && !before(other.1, end))
         });
         let sum = |blocks: &mut dyn Iterator<Item = (u32, u32)>| -> u64 {
-            blocks.map(|(start, end)| u64::from(end.wrapping_sub(start))).sum()
+            blocks
+                .map(|(start, end)| u64::from(end.wrapping_sub(start)))
+                .sum()
         };
         let first = self.sack().next().is_none() && newer.sack().next().is_some();
         covered.then(|| first || sum(&mut newer.sack()) > sum(&mut self.sack()))
     }
 
-    /// Whether `newer` says all that this acknowledgement says, and more: of two equal ones both count, as duplicates.
+    /// Whether `newer` says all that this acknowledgement says, and more: of two equal ones both
+    /// count, as duplicates.
     fn is_superseded_by(&self, newer: &Self) -> bool {
         self.is_pure_ack()
             && self.options_may_go(newer.timestamps())
             && !after(self.ack(), newer.ack())
-            && self.sack_grows_to(newer).is_some_and(|more| more || self.ack() != newer.ack())
+            && self
+                .sack_grows_to(newer)
+                .is_some_and(|more| more || self.ack() != newer.ack())
     }
 }
 
-/// The options of a TCP header: kind and content; `None` for one that is broken, after which nothing follows.
+/// The options of a TCP header: kind and content; `None` for one that is broken, after which
+/// nothing follows.
 #[derive(Clone)]
 struct Options<'a> {
     bytes: &'a [u8],
@@ -157,7 +188,9 @@ impl<'a> Iterator for Options<'a> {
             return None;
         }
         let len = bytes.get(1).map_or(0, |&len| usize::from(len));
-        let Some(content) = bytes.get(2..len) else { return Some(None) };
+        let Some(content) = bytes.get(2..len) else {
+            return Some(None);
+        };
         self.bytes = &bytes[len..];
         Some(Some((kind, content)))
     }
@@ -173,11 +206,17 @@ fn before(a: u32, b: u32) -> bool {
 }
 
 fn be16(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes))
+    bytes
+        .get(at..)?
+        .first_chunk()
+        .map(|bytes| u16::from_be_bytes(*bytes))
 }
 
 fn be32(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
+    bytes
+        .get(at..)?
+        .first_chunk()
+        .map(|bytes| u32::from_be_bytes(*bytes))
 }
 
 /// Whether a packet is a TCP acknowledgement and nothing else.
@@ -185,11 +224,11 @@ pub(super) fn is_pure_ack(packet: &impl Item) -> bool {
     Segment::of(packet).is_some_and(|segment| segment.is_pure_ack())
 }
 
-/// The packet before the acknowledgement that `newest` makes superfluous among `older`, the packets ahead of it in its queue;
-/// `Some(None)` if that is the first; `None` if there is none.
+/// The packet before the acknowledgement that `newest` makes superfluous among `older`, the packets
+/// ahead of it in its queue; `Some(None)` if that is the first; `None` if there is none.
 ///
-/// The oldest goes, and only if a second one could; `aggressive` lets a single one go too if the newest follows it directly and
-/// repeats its ECN flags.
+/// The oldest goes, and only if a second one could; `aggressive` lets a single one go too if the
+/// newest follows it directly and repeats its ECN flags.
 pub(super) fn superseded<'a, P: Item + 'a>(
     older: impl Iterator<Item = (Index, &'a P)>,
     newest: &P,
@@ -200,9 +239,12 @@ pub(super) fn superseded<'a, P: Item + 'a>(
     let mut previous = None;
     for (at, packet) in older {
         let before = previous.replace(at);
-        let Some(old) = Segment::of(packet).filter(|old| old.is_of_same_flow(&newest)) else { continue };
+        let Some(old) = Segment::of(packet).filter(|old| old.is_of_same_flow(&newest)) else {
+            continue;
+        };
         let ecn = old.flags() & ECE_CWR;
-        // What the receiver says of congestion has changed behind it: without it, that would go unseen.
+        // What the receiver says of congestion has changed behind it: without it, that would go
+        // unseen.
         found = found.filter(|found| found.ecn == ecn);
         if old.is_superseded_by(&newest) {
             match found {

@@ -1,4 +1,5 @@
-//! [`Autorate`]: finds out how fast the bottleneck ahead is from what arrives (`autorate-ingress`; spec §10.5).
+//! [`Autorate`]: finds out how fast the bottleneck ahead is from what arrives (`autorate-ingress`;
+//! spec §10.5).
 
 use core::time::Duration;
 
@@ -28,7 +29,10 @@ const LEAST_TIME_BETWEEN_CHANGES: Duration = Duration::from_millis(250);
 impl Autorate {
     /// Nothing has arrived; the bottleneck is taken to have this rate, zero if nobody knows.
     pub(super) fn new(rate: Rate) -> Self {
-        Self { peak: rate.as_bytes_per_sec(), ..Self::default() }
+        Self {
+            peak: rate.as_bytes_per_sec(),
+            ..Self::default()
+        }
     }
 
     /// The rate of the bottleneck, as far as it is known.
@@ -49,10 +53,15 @@ impl Autorate {
 
     /// Notes that a packet arrived. The rate to shape to, if it is time to change it.
     ///
-    /// A window ends with a packet that comes later than usual; so a burst is not taken for the rate of the bottleneck.
+    /// A window ends with a packet that comes later than usual; so a burst is not taken for the
+    /// rate of the bottleneck.
     pub(super) fn packet(&mut self, now: Instant, profile: Profile) -> Option<Rate> {
         let interval = nanos(now - self.last_packet).min(LONGEST_PAUSE);
-        self.interval = follow(self.interval, interval, if interval > self.interval { 2 } else { 8 });
+        self.interval = follow(
+            self.interval,
+            interval,
+            if interval > self.interval { 2 } else { 8 },
+        );
         self.last_packet = now;
         if interval <= self.interval {
             return None;
@@ -64,7 +73,8 @@ impl Autorate {
         self.window_begin = Some(now);
         let window = core::mem::take(&mut self.window);
         // Without a begin, the time that these bytes took is not known.
-        let rate = Rate::from_amount(window, (now - begin?).max(Duration::from_nanos(1))).as_bytes_per_sec();
+        let rate = Rate::from_amount(window, (now - begin?).max(Duration::from_nanos(1)))
+            .as_bytes_per_sec();
         self.peak = follow(self.peak, rate, if rate > self.peak { 2 } else { 8 });
         if now <= self.last_change + LEAST_TIME_BETWEEN_CHANGES {
             return None;
@@ -91,7 +101,12 @@ mod tests {
     use super::*;
 
     /// Packets of 1250 bytes, ten a burst, at 10 Mbit/s on average.
-    fn bursts(autorate: &mut Autorate, profile: Profile, from: u64, seconds: u64) -> std::vec::Vec<Rate> {
+    fn bursts(
+        autorate: &mut Autorate,
+        profile: Profile,
+        from: u64,
+        seconds: u64,
+    ) -> std::vec::Vec<Rate> {
         let mut rates = std::vec::Vec::new();
         for burst in from * 100..(from + seconds) * 100 {
             for packet in 0..10 {
@@ -112,27 +127,43 @@ mod tests {
             let last = rates.last().expect("some").as_bits_per_sec();
             assert!((9_200_000..9_400_000).contains(&last), "{profile}: {last}");
             let peak = autorate.peak().as_bits_per_sec();
-            assert!((9_900_000..=10_000_000).contains(&peak), "{profile}: {peak}");
+            assert!(
+                (9_900_000..=10_000_000).contains(&peak),
+                "{profile}: {peak}"
+            );
         }
     }
 
     /// What came before the first window is not spread over all time before.
     #[test]
     fn the_first_window_counts_from_its_begin() {
-        let first =
-            |profile| bursts(&mut Autorate::default(), profile, 0, 1).first().copied().expect("one").as_bits_per_sec();
+        let first = |profile| {
+            bursts(&mut Autorate::default(), profile, 0, 1)
+                .first()
+                .copied()
+                .expect("one")
+                .as_bits_per_sec()
+        };
         assert!(first(Profile::Linux) < 50_000, "{}", first(Profile::Linux));
-        assert!(first(Profile::Design) > 2_000_000, "{}", first(Profile::Design));
+        assert!(
+            first(Profile::Design) > 2_000_000,
+            "{}",
+            first(Profile::Design)
+        );
     }
 
-    /// Spec §10.5: the mean interval moves up by a quarter and down by a 256th of the way, pauses count as a second at most.
+    /// Spec §10.5: the mean interval moves up by a quarter and down by a 256th of the way, pauses
+    /// count as a second at most.
     #[test]
     fn the_interval_follows_pauses_at_once_and_bursts_slowly() {
         let (mut autorate, pause) = (Autorate::default(), Instant::from_secs(1024));
         autorate.packet(pause, Profile::Design);
         assert_eq!(autorate.interval, LONGEST_PAUSE / 4);
         autorate.packet(pause, Profile::Design);
-        assert_eq!(autorate.interval, LONGEST_PAUSE / 4 - LONGEST_PAUSE / 4 / 256);
+        assert_eq!(
+            autorate.interval,
+            LONGEST_PAUSE / 4 - LONGEST_PAUSE / 4 / 256
+        );
     }
 
     #[test]

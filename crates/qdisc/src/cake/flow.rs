@@ -1,4 +1,5 @@
-//! [`Flow`] and [`Flows`]: one queue of a tin, the states it goes through, and the rotations that take turns through them.
+//! [`Flow`] and [`Flows`]: one queue of a tin, the states it goes through, and the rotations that
+//! take turns through them.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -23,7 +24,8 @@ pub(super) enum Phase {
     Idle,
     /// It has had packets for less than one quantum in a row.
     Sparse,
-    /// As sparse, but it has used its quantum up and waits without packets for the rotation to see that.
+    /// As sparse, but it has used its quantum up and waits without packets for the rotation to see
+    /// that.
     Waiting,
     /// It sends steadily, and counts in the share of its hosts.
     Bulk,
@@ -81,9 +83,14 @@ impl Flow {
         }
     }
 
-    /// What it counts for when the longest queue is looked for. One that holds packets weighs something even if they are empty.
+    /// What it counts for when the longest queue is looked for. One that holds packets weighs
+    /// something even if they are empty.
     pub(super) fn weight(&self) -> u64 {
-        if self.queue.is_empty() { 0 } else { self.bytes.get().max(1) }
+        if self.queue.is_empty() {
+            0
+        } else {
+            self.bytes.get().max(1)
+        }
     }
 }
 
@@ -97,7 +104,10 @@ pub(super) struct Flows {
 impl Flows {
     /// Idle queues whose AQMs have the state `cobalt`.
     pub(super) fn new(cobalt: &cobalt::State) -> Self {
-        Self { flows: vec![Flow::new(cobalt.clone()); FLOWS].into_boxed_slice(), ends: [None; 3] }
+        Self {
+            flows: vec![Flow::new(cobalt.clone()); FLOWS].into_boxed_slice(),
+            ends: [None; 3],
+        }
     }
 
     /// All of them, idle or not.
@@ -123,11 +133,18 @@ impl Flows {
 
     /// Takes a flow out of its rotation, if it is in one, and appends it to another, or to none.
     pub(super) fn move_to(&mut self, id: FlowId, rotation: Option<Rotation>) {
-        let Flow { previous, next, rotation: left, .. } = self[id];
+        let Flow {
+            previous,
+            next,
+            rotation: left,
+            ..
+        } = self[id];
         if let Some(left) = left {
             self.unlink(left, previous, next);
         }
-        let last = rotation.and_then(|rotation| self.ends[rotation as usize]).map(|(_, last)| last);
+        let last = rotation
+            .and_then(|rotation| self.ends[rotation as usize])
+            .map(|(_, last)| last);
         if let Some(rotation) = rotation {
             let first = self.front(rotation).unwrap_or(id);
             self.ends[rotation as usize] = Some((first, id));
@@ -141,7 +158,10 @@ impl Flows {
 
     fn unlink(&mut self, rotation: Rotation, previous: Option<FlowId>, next: Option<FlowId>) {
         let ends = self.ends[rotation as usize].expect("a flow in a rotation is among its flows");
-        let (first, last) = (previous.map_or(next, |_| Some(ends.0)), next.map_or(previous, |_| Some(ends.1)));
+        let (first, last) = (
+            previous.map_or(next, |_| Some(ends.0)),
+            next.map_or(previous, |_| Some(ends.1)),
+        );
         self.ends[rotation as usize] = first.zip(last);
         if let Some(previous) = previous {
             self[previous].next = next;
@@ -175,7 +195,8 @@ mod tests {
     use std::vec::Vec;
 
     proptest! {
-        /// Flows moved between rotations at random stand in the order of plain lists, read from either end.
+        /// Flows moved between rotations at random stand in the order of plain lists, read from
+        /// either end.
         #[test]
         fn rotations_are_lists(moves in proptest::collection::vec((0..12u16, 0..4usize), 0..200)) {
             let aqm = cobalt::Aqm::new(cobalt::Params::default(), 0).expect("valid");

@@ -33,20 +33,29 @@ impl Hashes {
         let mixed = |hash: u64| (mix(hash ^ perturbation) >> 32) as u32;
         let (source, destination) = packet.host_hashes();
         let hosts = [mixed(source.into()), mixed(destination.into())];
-        // Where queues are not for flows, the flow has no part in the hash (a kernel bug let it in).
+        // Where queues are not for flows, the flow has no part in the hash (a kernel bug let it
+        // in).
         let flow = if isolation.by_flows() {
             mixed(packet.flow_hash())
         } else {
             let by = isolation.by_hosts();
-            hosts.iter().zip(by).filter(|(_, by)| *by).fold(0, |all, (hash, _)| all ^ hash)
+            hosts
+                .iter()
+                .zip(by)
+                .filter(|(_, by)| *by)
+                .fold(0, |all, (hash, _)| all ^ hash)
         };
         Self { flow, hosts }
     }
 
-    /// These, but for what a filter has decided: the minor number names the queue, the major one the host at both ends, each counted
-    /// from 1 up to 1024. A number beyond names nothing.
+    /// These, but for what a filter has decided: the minor number names the queue, the major one
+    /// the host at both ends, each counted from 1 up to 1024. A number beyond names nothing.
     pub(super) fn decided(self, class: ClassId) -> Self {
-        let number = |named: u16| u32::from(named).checked_sub(1).filter(|number| *number < FLOWS as u32);
+        let number = |named: u16| {
+            u32::from(named)
+                .checked_sub(1)
+                .filter(|number| *number < FLOWS as u32)
+        };
         Self {
             flow: number(class.minor).unwrap_or(self.flow),
             hosts: number(class.major).map_or(self.hosts, |host| [host; 2]),
@@ -69,11 +78,20 @@ mod tests {
     #[test]
     fn modes_look_at_what_they_say() {
         let queue = |isolation, flow, source, destination| {
-            Hashes::of(&Probe::new(0).flow(flow).hosts(source, destination), isolation, 7).flow
+            Hashes::of(
+                &Probe::new(0).flow(flow).hosts(source, destination),
+                isolation,
+                7,
+            )
+            .flow
         };
         for isolation in Isolation::ALL {
             let base = queue(isolation, 1, 2, 3);
-            let told = [queue(isolation, 9, 2, 3), queue(isolation, 1, 9, 3), queue(isolation, 1, 2, 9)];
+            let told = [
+                queue(isolation, 9, 2, 3),
+                queue(isolation, 1, 9, 3),
+                queue(isolation, 1, 2, 9),
+            ];
             let [source, destination] = isolation.by_hosts();
             let flows = isolation.by_flows();
             let expected = [flows, source && !flows, destination && !flows];
@@ -83,19 +101,37 @@ mod tests {
 
     #[test]
     fn a_filter_names_queue_and_host() {
-        let hashes = Hashes { flow: 70_000, hosts: [80_000, 90_000] };
+        let hashes = Hashes {
+            flow: 70_000,
+            hosts: [80_000, 90_000],
+        };
         let decided = |major, minor| hashes.decided(ClassId::new(major, minor));
         assert_eq!(decided(0, 0), hashes);
         assert_eq!(decided(0, 1), Hashes { flow: 0, ..hashes });
-        assert_eq!(decided(1, 1024), Hashes { flow: 1023, hosts: [0, 0] });
-        assert_eq!(decided(1024, 1025), Hashes { hosts: [1023, 1023], ..hashes });
+        assert_eq!(
+            decided(1, 1024),
+            Hashes {
+                flow: 1023,
+                hosts: [0, 0]
+            }
+        );
+        assert_eq!(
+            decided(1024, 1025),
+            Hashes {
+                hosts: [1023, 1023],
+                ..hashes
+            }
+        );
         assert_eq!(decided(1025, 0), hashes);
     }
 
     #[test]
     fn the_perturbation_moves_every_hash() {
         let packet = Probe::new(0).flow(1).hosts(2, 3);
-        let [one, two] = [7, 8].map(|perturbation| Hashes::of(&packet, Isolation::TripleIsolate, perturbation));
-        assert!(one.flow != two.flow && one.hosts[0] != two.hosts[0] && one.hosts[1] != two.hosts[1]);
+        let [one, two] =
+            [7, 8].map(|perturbation| Hashes::of(&packet, Isolation::TripleIsolate, perturbation));
+        assert!(
+            one.flow != two.flow && one.hosts[0] != two.hosts[0] && one.hosts[1] != two.hosts[1]
+        );
     }
 }

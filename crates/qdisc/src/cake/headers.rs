@@ -5,7 +5,8 @@ use tautline_base::Item;
 /// Tags a frame may carry one behind the other (802.1ad).
 const MOST_TAGS: usize = 2;
 
-/// The type of what a packet's link header announces, and its bytes; `None` if the packet does not show them.
+/// The type of what a packet's link header announces, and its bytes; `None` if the packet does not
+/// show them.
 pub(super) fn network(packet: &impl Item) -> Option<([u8; 2], &[u8])> {
     let (header, mut bytes) = packet.headers().split_at_checked(packet.network_offset())?;
     let mut ethertype = *header.last_chunk()?;

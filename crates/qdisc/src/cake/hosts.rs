@@ -1,4 +1,5 @@
-//! [`Isolation`]: between whom the link is shared fairly; [`Hosts`]: how many bulk flows each host has (spec §10.3).
+//! [`Isolation`]: between whom the link is shared fairly; [`Hosts`]: how many bulk flows each host
+//! has (spec §10.3).
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -91,15 +92,20 @@ struct Host {
 
 impl Hosts {
     pub(super) fn new() -> Self {
-        Self { hosts: vec![Host::default(); SETS * WAYS].into_boxed_slice() }
+        Self {
+            hosts: vec![Host::default(); SETS * WAYS].into_boxed_slice(),
+        }
     }
 
-    /// The place of the host with this hash: its own, else one without bulk flows, else one that it shares with another host.
+    /// The place of the host with this hash: its own, else one without bulk flows, else one that it
+    /// shares with another host.
     pub(super) fn place(&mut self, hash: u32) -> u16 {
         let natural = hash as usize % self.hosts.len();
         let mut ways = super::hash::ways(natural);
         let own = ways.clone().find(|&way| self.hosts[way].tag == hash);
-        let place = own.or_else(|| ways.find(|&way| self.hosts[way].bulk_flows == 0)).unwrap_or(natural);
+        let place = own
+            .or_else(|| ways.find(|&way| self.hosts[way].bulk_flows == 0))
+            .unwrap_or(natural);
         self.hosts[place].tag = hash;
         u16::try_from(place).expect("a table of 1024")
     }
@@ -112,7 +118,10 @@ impl Hosts {
     /// Bulk flows of all hosts together.
     #[cfg(test)]
     pub(super) fn all_bulk_flows(&self) -> usize {
-        self.hosts.iter().map(|host| usize::from(host.bulk_flows)).sum()
+        self.hosts
+            .iter()
+            .map(|host| usize::from(host.bulk_flows))
+            .sum()
     }
 
     /// A flow of the host became a bulk flow.
@@ -123,7 +132,9 @@ impl Hosts {
     /// A bulk flow of the host ceased to be one.
     pub(super) fn remove(&mut self, place: u16) {
         let count = &mut self.hosts[usize::from(place)].bulk_flows;
-        *count = count.checked_sub(1).expect("only bulk flows are counted, once");
+        *count = count
+            .checked_sub(1)
+            .expect("only bulk flows are counted, once");
     }
 }
 
@@ -143,11 +154,16 @@ mod tests {
             (Isolation::DualDstHost, true, [false, true], [false, true]),
             (Isolation::TripleIsolate, true, [true, true], [true, true]),
         ] {
-            assert_eq!((mode.by_flows(), mode.by_hosts(), mode.divides()), (flows, hosts, divides), "{mode}");
+            assert_eq!(
+                (mode.by_flows(), mode.by_hosts(), mode.divides()),
+                (flows, hosts, divides),
+                "{mode}"
+            );
         }
     }
 
-    /// Nine hosts of one set: eight have a place each, the ninth shares its natural one while all have bulk flows.
+    /// Nine hosts of one set: eight have a place each, the ninth shares its natural one while all
+    /// have bulk flows.
     #[test]
     fn hosts_share_a_place_only_when_the_set_is_full() {
         let mut hosts = Hosts::new();
@@ -162,7 +178,11 @@ mod tests {
         assert_eq!(places, [11, 12, 13, 14, 15, 8, 9, 10]);
         assert_eq!(hosts.place(hash(5)), 8, "found again");
         assert_eq!(hosts.place(hash(8)), 11, "shared");
-        assert_eq!(hosts.place(hash(0)), 11, "and the first host, whose tag is gone, shares it back");
+        assert_eq!(
+            hosts.place(hash(0)),
+            11,
+            "and the first host, whose tag is gone, shares it back"
+        );
         hosts.remove(13);
         assert_eq!((hosts.bulk_flows(13), hosts.all_bulk_flows()), (0, 7));
         assert_eq!(hosts.place(hash(9)), 13);

@@ -1,4 +1,5 @@
-//! [`Overhead`]: what a packet weighs on the link behind this host, whose framing Linux does not see (spec §10.2).
+//! [`Overhead`]: what a packet weighs on the link behind this host, whose framing Linux does not
+//! see (spec §10.2).
 
 use core::fmt;
 
@@ -44,8 +45,8 @@ impl fmt::Display for Framing {
 /// What is added to the length of a packet before it is charged to the shaper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overhead {
-    /// Bytes added to the network-layer length, -64 to 256; `None` takes the length as it is, link header included ("raw"). Default
-    /// none.
+    /// Bytes added to the network-layer length, -64 to 256; `None` takes the length as it is, link
+    /// header included ("raw"). Default none.
     pub bytes: Option<i16>,
     /// No packet counts less than this, 0 to 256 bytes. Default 0.
     pub mpu: u16,
@@ -71,24 +72,35 @@ const KEYWORDS: [(&str, i16, Option<u16>, Option<Framing>); 13] = [
 ];
 
 impl Overhead {
-    /// The overhead of a kind of link, in `tc`'s name: `ethernet`, `docsis`, `pppoe-ptm`; `None` if there is no such name.
+    /// The overhead of a kind of link, in `tc`'s name: `ethernet`, `docsis`, `pppoe-ptm`; `None` if
+    /// there is no such name.
     pub fn of_link(name: &str) -> Option<Self> {
         let mut overhead = Self::default();
         overhead.set_link(name).then_some(overhead)
     }
 
-    /// Takes over what the keyword `name` sets and keeps the rest; false if there is no such keyword.
+    /// Takes over what the keyword `name` sets and keeps the rest; false if there is no such
+    /// keyword.
     pub(super) fn set_link(&mut self, name: &str) -> bool {
         let found = KEYWORDS.iter().find(|(keyword, ..)| *keyword == name);
         if let Some(&(_, bytes, mpu, framing)) = found {
-            *self = Self { bytes: Some(bytes), mpu: mpu.unwrap_or(self.mpu), framing: framing.unwrap_or(self.framing) };
+            *self = Self {
+                bytes: Some(bytes),
+                mpu: mpu.unwrap_or(self.mpu),
+                framing: framing.unwrap_or(self.framing),
+            };
         }
         found.is_some()
     }
 
-    /// Network-layer length and length on the link of a packet of `len` bytes whose network header begins at `offset`.
+    /// Network-layer length and length on the link of a packet of `len` bytes whose network header
+    /// begins at `offset`.
     fn adjust(self, len: u32, offset: u32) -> (u32, u32) {
-        let network = if self.bytes.is_some() { len.saturating_sub(offset) } else { len };
+        let network = if self.bytes.is_some() {
+            len.saturating_sub(offset)
+        } else {
+            len
+        };
         let len = network.saturating_add_signed(self.bytes.unwrap_or(0).into());
         (network, self.framing.frame(len.max(self.mpu.into())))
     }
@@ -107,7 +119,11 @@ pub(super) struct Sizes {
 
 impl Default for Sizes {
     fn default() -> Self {
-        Self { network: (u16::MAX.into(), 0), adjusted: (u16::MAX.into(), 0), offset: 0 }
+        Self {
+            network: (u16::MAX.into(), 0),
+            adjusted: (u16::MAX.into(), 0),
+            offset: 0,
+        }
     }
 }
 
@@ -119,11 +135,15 @@ impl Sizes {
 
     /// Forgets the lengths: they mean something else under another overhead.
     pub(super) fn forget_lengths(&mut self) {
-        *self = Self { offset: self.offset, ..Self::default() };
+        *self = Self {
+            offset: self.offset,
+            ..Self::default()
+        };
     }
 
-    /// The length of `packet` on the link. A packet that stands for several segments, whose length counts the headers of each, weighs as
-    /// they will: all but the last are taken to be equally long.
+    /// The length of `packet` on the link. A packet that stands for several segments, whose length
+    /// counts the headers of each, weighs as they will: all but the last are taken to be equally
+    /// long.
     pub(super) fn weigh(&mut self, overhead: Overhead, packet: &impl Item) -> u32 {
         let len = u32::try_from(packet.len().get()).unwrap_or(u32::MAX);
         let offset = u32::try_from(packet.network_offset()).unwrap_or(u32::MAX);
@@ -132,13 +152,16 @@ impl Sizes {
         if more == 0 {
             return self.weigh_one(overhead, len, offset);
         }
-        let header = u32::try_from(packet.header_len().get()).unwrap_or(u32::MAX).min(len / (more + 1));
+        let header = u32::try_from(packet.header_len().get())
+            .unwrap_or(u32::MAX)
+            .min(len / (more + 1));
         let whole = len - header * (more + 1);
         let payload = whole.div_ceil(more + 1);
         // What the others leave of the payload.
         let last = header + whole.saturating_sub(payload.saturating_mul(more));
         let each = self.weigh_one(overhead, header + payload, offset);
-        each.saturating_mul(more).saturating_add(self.weigh_one(overhead, last, offset))
+        each.saturating_mul(more)
+            .saturating_add(self.weigh_one(overhead, last, offset))
     }
 
     fn weigh_one(&mut self, overhead: Overhead, len: u32, offset: u32) -> u32 {
@@ -176,7 +199,11 @@ mod tests {
         ] {
             assert_eq!(weigh(name, len), weight, "{name} {len}");
         }
-        assert_eq!(Sizes::default().weigh(Overhead::default(), &Probe::new(0).sized(60)), 60, "raw");
+        assert_eq!(
+            Sizes::default().weigh(Overhead::default(), &Probe::new(0).sized(60)),
+            60,
+            "raw"
+        );
     }
 
     #[test]
@@ -196,17 +223,34 @@ mod tests {
             ("ipoa-llcsnap", 16, 0, Framing::Atm),
             ("ipoa-vcmux", 8, 0, Framing::Atm),
         ] {
-            assert_eq!(Overhead::of_link(name), Some(Overhead { bytes: Some(bytes), mpu, framing }), "{name}");
+            assert_eq!(
+                Overhead::of_link(name),
+                Some(Overhead {
+                    bytes: Some(bytes),
+                    mpu,
+                    framing
+                }),
+                "{name}"
+            );
         }
         assert_eq!(Overhead::of_link("raw"), None);
     }
 
-    /// Kernel bug: with unsigned arithmetic a negative overhead made a small packet enormous instead of lifting it to the MPU.
+    /// Kernel bug: with unsigned arithmetic a negative overhead made a small packet enormous
+    /// instead of lifting it to the MPU.
     #[test]
     fn negative_overhead_stops_at_the_smallest_packet() {
-        let overhead = Overhead { bytes: Some(-64), mpu: 64, framing: Framing::None };
+        let overhead = Overhead {
+            bytes: Some(-64),
+            mpu: 64,
+            framing: Framing::None,
+        };
         for (len, weight) in [(14, 64), (60, 64), (141, 64), (143, 65), (0, 64)] {
-            assert_eq!(Sizes::default().weigh(overhead, &Probe::new(0).sized(len)), weight, "{len}");
+            assert_eq!(
+                Sizes::default().weigh(overhead, &Probe::new(0).sized(len)),
+                weight,
+                "{len}"
+            );
         }
         let nothing = Overhead { mpu: 0, ..overhead };
         assert_eq!(Sizes::default().weigh(nothing, &Probe::new(0).sized(20)), 0);
@@ -218,22 +262,34 @@ mod tests {
         let overhead = Overhead::of_link("pppoe-llcsnap").expect("known");
         let one = Sizes::default().weigh(overhead, &Probe::new(0).sized(1054));
         let mut sizes = Sizes::default();
-        assert_eq!(sizes.weigh(overhead, &Probe::new(0).sized(3162).of_segments(3)), 3 * one);
+        assert_eq!(
+            sizes.weigh(overhead, &Probe::new(0).sized(3162).of_segments(3)),
+            3 * one
+        );
         assert_eq!((sizes.network, sizes.adjusted), ((1040, 1040), (one, one)));
         // The last is shorter: 1000 + 1000 + 998.
         let last = Sizes::default().weigh(overhead, &Probe::new(0).sized(1052));
-        assert_eq!(sizes.weigh(overhead, &Probe::new(0).sized(3160).of_segments(3)), 2 * one + last);
+        assert_eq!(
+            sizes.weigh(overhead, &Probe::new(0).sized(3160).of_segments(3)),
+            2 * one + last
+        );
     }
 
     #[test]
     fn sizes_seen_are_remembered() {
         let mut sizes = Sizes::default();
-        assert_eq!((sizes.network, sizes.adjusted, sizes.mean_offset()), ((65_535, 0), (65_535, 0), 0));
+        assert_eq!(
+            (sizes.network, sizes.adjusted, sizes.mean_offset()),
+            ((65_535, 0), (65_535, 0), 0)
+        );
         let overhead = Overhead::of_link("ethernet").expect("known");
         for len in [60, 1514].repeat(1000) {
             sizes.weigh(overhead, &Probe::new(0).sized(len));
         }
-        assert_eq!((sizes.network, sizes.adjusted, sizes.mean_offset()), ((46, 1500), (84, 1538), 14));
+        assert_eq!(
+            (sizes.network, sizes.adjusted, sizes.mean_offset()),
+            ((46, 1500), (84, 1538), 14)
+        );
         sizes.forget_lengths();
         assert_eq!((sizes.network, sizes.mean_offset()), ((65_535, 0), 14));
     }

@@ -20,9 +20,11 @@ pub enum Bandwidth {
     Unlimited,
     /// This fast; best a little less than the bottleneck, so that the queue stands here.
     Shaped(Rate),
-    /// To be found out from what arrives, for a queue behind the bottleneck: 15/16 of the peak that was seen.
+    /// To be found out from what arrives, for a queue behind the bottleneck: 15/16 of the peak that
+    /// was seen.
     AutorateIngress {
-        /// What it is taken to be at first; zero: nobody knows, and nothing is held back until something is seen.
+        /// What it is taken to be at first; zero: nobody knows, and nothing is held back until
+        /// something is seen.
         start: Rate,
     },
 }
@@ -66,8 +68,9 @@ pub enum Profile {
     /// As it was designed. The default.
     #[default]
     Design,
-    /// As in Linux 6.1, for comparison with its traces. COBALT begins with [`Start::Linux`]; `autorate-ingress` takes the time before
-    /// the first packet for a time without traffic, and sets the rate at every window, not four times a second.
+    /// As in Linux 6.1, for comparison with its traces. COBALT begins with [`Start::Linux`];
+    /// `autorate-ingress` takes the time before the first packet for a time without traffic, and
+    /// sets the rate at every window, not four times a second.
     Linux,
 }
 
@@ -80,7 +83,8 @@ impl fmt::Display for Profile {
     }
 }
 
-/// Parameters of [`Cake`](super::Cake). `Default` is Linux's, except for [`profile`](Self::profile).
+/// Parameters of [`Cake`](super::Cake). `Default` is Linux's, except for
+/// [`profile`](Self::profile).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// How fast the link is. Default [`Bandwidth::Unlimited`].
@@ -89,26 +93,29 @@ pub struct Config {
     pub tins: Tins,
     /// Between whom the link is shared fairly. Default [`Isolation::TripleIsolate`].
     pub isolation: Isolation,
-    /// In Linux: looks behind network address translation before it tells hosts apart. That needs the kernel's connection
-    /// tracking; here it changes nothing, and packets must carry [hashes](tautline_base::Item::host_hashes) of the hosts that are meant.
-    /// Default off.
+    /// In Linux: looks behind network address translation before it tells hosts apart. That needs
+    /// the kernel's connection tracking; here it changes nothing, and packets must carry
+    /// [hashes](tautline_base::Item::host_hashes) of the hosts that are meant. Default off.
     pub nat: bool,
     /// Clear the DSCP of every packet, after it has chosen the tin. Default off.
     pub wash: bool,
-    /// The queue stands behind the bottleneck: dropped packets have used it too and are charged to the shaper. Default off.
+    /// The queue stands behind the bottleneck: dropped packets have used it too and are charged to
+    /// the shaper. Default off.
     pub ingress: bool,
     /// Default [`AckFilter::Off`].
     pub ack_filter: AckFilter,
     /// Split packets that stand for several segments. Default on.
     pub split_gso: bool,
-    /// The usual round trip, at least 1 µs: COBALT's interval; its target is a twentieth. Default 100 ms ("internet").
+    /// The usual round trip, at least 1 µs: COBALT's interval; its target is a twentieth. Default
+    /// 100 ms ("internet").
     pub rtt: Duration,
     /// What packets weigh on the link. Default as they are.
     pub overhead: Overhead,
-    /// Memory that all queues hold at most; `None` is four intervals at the rate of the link, between 4 MiB and 10 240 full frames.
-    /// Default none.
+    /// Memory that all queues hold at most; `None` is four intervals at the rate of the link,
+    /// between 4 MiB and 10 240 full frames. Default none.
     pub memory_limit: Option<Bytes>,
-    /// Bits of a packet's mark that name its tin, counted from 1 in the order shown; 0 for no tin. Default 0: marks are not looked at.
+    /// Bits of a packet's mark that name its tin, counted from 1 in the order shown; 0 for no tin.
+    /// Default 0: marks are not looked at.
     pub fwmark: u32,
     /// A full frame, header included, 64 bytes to 1 MiB. Default 1514 (Ethernet).
     pub mtu: Bytes,
@@ -116,8 +123,9 @@ pub struct Config {
     pub profile: Profile,
     /// Seed of the dice of BLUE and of the rounding of quanta. Default 0.
     pub seed: u64,
-    /// This instance's secret, a random number: it moves the flows to other queues, so that nobody can aim at one.
-    /// Default 0, which is as good while the flow hash itself is keyed and the key is kept.
+    /// This instance's secret, a random number: it moves the flows to other queues, so that nobody
+    /// can aim at one. Default 0, which is as good while the flow hash itself is keyed and the key
+    /// is kept.
     pub perturbation: u64,
 }
 
@@ -163,43 +171,95 @@ const MOST_FRAMES: u64 = 10_240;
 impl Config {
     /// As CAKE of Linux 6.1 behaves.
     pub fn linux() -> Self {
-        Self { profile: Profile::Linux, ..Self::default() }
+        Self {
+            profile: Profile::Linux,
+            ..Self::default()
+        }
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        let Self { bandwidth, rtt, overhead, mtu, .. } = self;
-        let rate = if *bandwidth == Bandwidth::Shaped(Rate::ZERO) { "0bit" } else { "" };
-        ConfigError::check(rate.is_empty(), "bandwidth", rate, "at least 8bit (or `unlimited`)")?;
-        ConfigError::check(*rtt >= Duration::from_micros(1), "rtt", units::time(*rtt), "at least 1us")?;
+        let Self {
+            bandwidth,
+            rtt,
+            overhead,
+            mtu,
+            ..
+        } = self;
+        let rate = if *bandwidth == Bandwidth::Shaped(Rate::ZERO) {
+            "0bit"
+        } else {
+            ""
+        };
+        ConfigError::check(
+            rate.is_empty(),
+            "bandwidth",
+            rate,
+            "at least 8bit (or `unlimited`)",
+        )?;
+        ConfigError::check(
+            *rtt >= Duration::from_micros(1),
+            "rtt",
+            units::time(*rtt),
+            "at least 1us",
+        )?;
         let bytes = overhead.bytes.unwrap_or(0);
-        ConfigError::check((-64..=256).contains(&bytes), "overhead", bytes, "from -64 to 256")?;
+        ConfigError::check(
+            (-64..=256).contains(&bytes),
+            "overhead",
+            bytes,
+            "from -64 to 256",
+        )?;
         ConfigError::check(overhead.mpu <= 256, "mpu", overhead.mpu, "from 0 to 256")?;
         let frames = Bytes::new(64)..=Bytes::mib(1);
-        ConfigError::check(frames.contains(mtu), "mtu", units::size(*mtu), "from 64b to 1Mb")
+        ConfigError::check(
+            frames.contains(mtu),
+            "mtu",
+            units::size(*mtu),
+            "from 64b to 1Mb",
+        )
     }
 
     /// A twentieth of the round trip, in Linux's whole microseconds, at least one.
     fn target(&self) -> Duration {
-        Duration::from_micros(u64::try_from(self.rtt.as_micros() / 20).unwrap_or(u64::MAX).max(1))
+        Duration::from_micros(
+            u64::try_from(self.rtt.as_micros() / 20)
+                .unwrap_or(u64::MAX)
+                .max(1),
+        )
     }
 
-    /// COBALT's parameters at a rate at which a full frame takes `mtu_time`: on slow links a frame and a half fit in the target.
+    /// COBALT's parameters at a rate at which a full frame takes `mtu_time`: on slow links a frame
+    /// and a half fit in the target.
     pub(super) fn cobalt(&self, mtu_time: Duration) -> cobalt::Params {
         let user_target = self.target();
         let target = user_target.max(mtu_time.saturating_add(mtu_time / 2));
-        let interval = self.rtt.saturating_add(target).saturating_sub(user_target).max(target.saturating_mul(2));
+        let interval = self
+            .rtt
+            .saturating_add(target)
+            .saturating_sub(user_target)
+            .max(target.saturating_mul(2));
         let start = match self.profile {
             Profile::Design => Start::Patient,
             Profile::Linux => Start::Linux,
         };
-        cobalt::Params { target, interval, mtu_time, start, ..cobalt::Params::default() }
+        cobalt::Params {
+            target,
+            interval,
+            mtu_time,
+            start,
+            ..cobalt::Params::default()
+        }
     }
 
     /// Memory that all queues hold at most while the link has this rate, zero for unlimited.
     pub(super) fn memory_limit(&self, rate: Rate) -> Bytes {
         self.memory_limit.unwrap_or_else(|| {
             let four_intervals = rate * self.rtt.saturating_mul(4);
-            let least = if rate == Rate::ZERO { Bytes::MAX } else { Bytes::mib(4) };
+            let least = if rate == Rate::ZERO {
+                Bytes::MAX
+            } else {
+                Bytes::mib(4)
+            };
             four_intervals.max(least).min(self.mtu * MOST_FRAMES)
         })
     }
@@ -222,7 +282,11 @@ mod tests {
         ] {
             let mtu_time = Duration::from_nanos(Pace::new(rate).expect("limited").time(1514));
             let params = config.cobalt(mtu_time);
-            assert_eq!((params.target.as_nanos(), params.interval.as_nanos()), (target, interval), "{rate}");
+            assert_eq!(
+                (params.target.as_nanos(), params.interval.as_nanos()),
+                (target, interval),
+                "{rate}"
+            );
             assert_eq!(params.mtu_time, mtu_time);
         }
         assert_eq!(config.cobalt(Duration::ZERO), cobalt::Params::default());
@@ -234,15 +298,33 @@ mod tests {
     fn targets_are_a_twentieth() {
         let targets = [5, 50, 500, 1_500, 5_000, 15_000, 50_000, 50_000_000];
         for ((name, rtt), micros) in PRESETS.into_iter().zip(targets) {
-            assert_eq!(Config { rtt, ..Config::default() }.target(), Duration::from_micros(micros), "{name}");
+            assert_eq!(
+                Config {
+                    rtt,
+                    ..Config::default()
+                }
+                .target(),
+                Duration::from_micros(micros),
+                "{name}"
+            );
         }
-        let shortest = Config { rtt: Duration::from_micros(1), ..Config::default() };
+        let shortest = Config {
+            rtt: Duration::from_micros(1),
+            ..Config::default()
+        };
         assert_eq!(shortest.target(), Duration::from_micros(1));
     }
 
     #[test]
     fn memory_follows_from_rate_and_round_trip() {
-        let limit = |rate, memory_limit| Config { memory_limit, ..Config::default() }.memory_limit(rate).get();
+        let limit = |rate, memory_limit| {
+            Config {
+                memory_limit,
+                ..Config::default()
+            }
+            .memory_limit(rate)
+            .get()
+        };
         assert_eq!(limit(Rate::ZERO, None), 15_503_360);
         assert_eq!(limit(Rate::mbit(1), None), 4 << 20);
         assert_eq!(limit(Rate::mbit(100), None), 5_000_000);

@@ -2,7 +2,8 @@
 
 use tautline_base::Rate;
 
-/// Nanoseconds per byte, a fraction of 2^shift with 34 significant bits: precise to 10⁻⁹ up to 100 Gbit/s.
+/// Nanoseconds per byte, a fraction of 2^shift with 34 significant bits: precise to 10⁻⁹ up to 100
+/// Gbit/s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pace {
     nanos: u64,
@@ -32,7 +33,8 @@ impl Pace {
 
     /// The nanoseconds that `len` bytes take, rounded down.
     pub(super) fn time(self, len: u32) -> u64 {
-        u64::try_from((u128::from(len) * u128::from(self.nanos)) >> self.shift).expect("at most 2³² bytes of 2²⁴ ns each")
+        u64::try_from((u128::from(len) * u128::from(self.nanos)) >> self.shift)
+            .expect("at most 2³² bytes of 2²⁴ ns each")
     }
 }
 
@@ -45,8 +47,20 @@ mod tests {
     #[test]
     fn paces_are_those_of_the_kernel() {
         let pace = |rate| Pace::new(rate).expect("limited");
-        assert_eq!(pace(Rate::mbit(1)), Pace { nanos: 16_777_216_000, shift: 21 });
-        assert_eq!(pace(Rate::mbit(100)), Pace { nanos: 10_737_418_240, shift: 27 });
+        assert_eq!(
+            pace(Rate::mbit(1)),
+            Pace {
+                nanos: 16_777_216_000,
+                shift: 21
+            }
+        );
+        assert_eq!(
+            pace(Rate::mbit(100)),
+            Pace {
+                nanos: 10_737_418_240,
+                shift: 27
+            }
+        );
         for (rate, nanos) in [
             (Rate::mbit(1), 12_112_000),
             (Rate::mbit(100), 121_120),

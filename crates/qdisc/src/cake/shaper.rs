@@ -1,7 +1,8 @@
 //! [`Shaper`]: holds the link at its rate by clocks that run ahead of time (spec §10.6).
 //!
-//! A clock is advanced by the time each packet takes; the link is closed while it lies in the future. It is never set forward by
-//! itself while packets wait, so that what is lost by waking up late is caught up; it starts anew when the queue has been empty.
+//! A clock is advanced by the time each packet takes; the link is closed while it lies in the
+//! future. It is never set forward by itself while packets wait, so that what is lost by waking up
+//! late is caught up; it starts anew when the queue has been empty.
 
 use core::time::Duration;
 
@@ -14,8 +15,8 @@ use super::rate::Pace;
 pub(super) struct Shaper {
     pace: Option<Pace>,
     next: Instant,
-    /// Runs at two thirds of the rate and counts only what is delivered: with drops charged too (`ingress`), no more than a third of
-    /// the link is lost to them.
+    /// Runs at two thirds of the rate and counts only what is delivered: with drops charged too
+    /// (`ingress`), no more than a third of the link is lost to them.
     failsafe: Instant,
 }
 
@@ -72,10 +73,15 @@ impl Clock {
         self.next = self.next.max(now);
     }
 
-    /// Charges a packet that weighs `len`. A tin that was served above its share owes no more than that one packet.
+    /// Charges a packet that weighs `len`. A tin that was served above its share owes no more than
+    /// that one packet.
     pub(super) fn advance(&mut self, len: u32, now: Instant) {
         let time = Duration::from_nanos(self.pace.map_or(0, |pace| pace.time(len)));
-        self.next = if self.next < now { self.next + time } else { self.next.max(now + time) };
+        self.next = if self.next < now {
+            self.next + time
+        } else {
+            self.next.max(now + time)
+        };
     }
 }
 
@@ -98,7 +104,11 @@ mod tests {
         assert_eq!(shaper.opens_at(), Instant::from_nanos(1_121_120));
         assert!(shaper.is_closed(us(1121)) && !shaper.is_closed(us(1122)));
         shaper.restart(us(1100));
-        assert_eq!(shaper.opens_at(), Instant::from_nanos(1_121_120), "a clock ahead of time goes on");
+        assert_eq!(
+            shaper.opens_at(),
+            Instant::from_nanos(1_121_120),
+            "a clock ahead of time goes on"
+        );
         shaper.set_rate(Rate::ZERO);
         shaper.advance(1514, false);
         assert!(!shaper.is_limited() && shaper.opens_at() == Instant::from_nanos(1_121_120));
@@ -126,7 +136,10 @@ mod tests {
 
     #[test]
     fn a_tin_owes_one_packet_at_most() {
-        let mut clock = Clock { pace: Pace::new(Rate::mbit(100)), next: us(0) };
+        let mut clock = Clock {
+            pace: Pace::new(Rate::mbit(100)),
+            next: us(0),
+        };
         clock.restart(us(1000));
         assert_eq!(clock.next, us(1000));
         for _ in 0..5 {
@@ -134,7 +147,11 @@ mod tests {
             assert_eq!(clock.next, Instant::from_nanos(1_121_120));
         }
         clock.advance(1514, us(1200));
-        assert_eq!(clock.next, Instant::from_nanos(1_242_240), "behind, it catches up");
+        assert_eq!(
+            clock.next,
+            Instant::from_nanos(1_242_240),
+            "behind, it catches up"
+        );
         let mut free = Clock::default();
         free.advance(1514, us(5));
         assert_eq!(free.next, us(0));

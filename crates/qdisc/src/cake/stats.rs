@@ -15,13 +15,25 @@ use crate::words::Options;
 impl<P> Inspect for Cake<P> {
     /// Parameters, memory, sizes, and a class for every tin, the least urgent first.
     fn report(&self) -> Report {
-        let Self { config, memory, sizes, autorate, overlimits, .. } = self;
+        let Self {
+            config,
+            memory,
+            sizes,
+            autorate,
+            overlimits,
+            ..
+        } = self;
         // Linux begins the estimate with the bandwidth.
-        let estimate = Some(autorate.peak()).filter(|peak| *peak > Rate::ZERO).or_else(|| self.rate());
+        let estimate = Some(autorate.peak())
+            .filter(|peak| *peak > Rate::ZERO)
+            .or_else(|| self.rate());
         let counters = vec![
             ("memory_used", Value::Size(memory.most)),
             ("memory_limit", Value::Size(memory.limit)),
-            ("capacity_estimate", Value::Rate(estimate.unwrap_or(Rate::ZERO))),
+            (
+                "capacity_estimate",
+                Value::Rate(estimate.unwrap_or(Rate::ZERO)),
+            ),
             ("min_network_size", Value::Count(sizes.network.0.into())),
             ("max_network_size", Value::Count(sizes.network.1.into())),
             ("min_adj_size", Value::Count(sizes.adjusted.0.into())),
@@ -29,20 +41,37 @@ impl<P> Inspect for Cake<P> {
             ("avg_hdr_offset", Value::Count(sizes.mean_offset().into())),
         ];
         let names = config.tins.names().iter().zip(config.tins.order());
-        let classes = names.map(|(name, &tin)| self.tins[tin].report(name)).collect();
+        let classes = names
+            .map(|(name, &tin)| self.tins[tin].report(name))
+            .collect();
         let options = config.options();
-        Report { kind: "cake", options, overlimits: *overlimits, counters, classes, ..Report::default() }
+        Report {
+            kind: "cake",
+            options,
+            overlimits: *overlimits,
+            counters,
+            classes,
+            ..Report::default()
+        }
     }
 }
 
 impl Tin {
     fn report(&self, name: &'static str) -> Report {
-        Report { kind: name, counters: self.values(), ..Report::default() }
+        Report {
+            kind: name,
+            counters: self.values(),
+            ..Report::default()
+        }
     }
 
     fn values(&self) -> Vec<(&'static str, Value)> {
         let (counters, census, params) = (&self.counters, &self.census, self.aqm.params());
-        let Delays { average, peak, base } = counters.delays;
+        let Delays {
+            average,
+            peak,
+            base,
+        } = counters.delays;
         let count = |count: usize| Value::Count(count as u64);
         let time = |nanos| Value::Time(Duration::from_nanos(nanos));
         vec![

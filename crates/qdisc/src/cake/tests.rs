@@ -1,4 +1,5 @@
-//! CAKE against spec/qdisc.md §10: worked numbers, invariants, and the kernel bugs it must not share.
+//! CAKE against spec/qdisc.md §10: worked numbers, invariants, and the kernel bugs it must not
+//! share.
 
 mod acks;
 mod isolation;
@@ -45,7 +46,10 @@ fn departures(
         now = now.max(ready);
         match queue.dequeue(now, drops) {
             Some(packet) => left.push((now, packet)),
-            None => assert!(queue.ready_at().is_none_or(|ready| ready > now), "no spinning"),
+            None => assert!(
+                queue.ready_at().is_none_or(|ready| ready > now),
+                "no spinning"
+            ),
         }
     }
     left
@@ -54,7 +58,10 @@ fn departures(
 /// The counter `name` of the tin `tin`, counted as shown.
 fn counter(queue: &impl Inspect, tin: usize, name: &str) -> Value {
     let report = queue.report();
-    let found = report.classes[tin].counters.iter().find(|(counter, _)| *counter == name);
+    let found = report.classes[tin]
+        .counters
+        .iter()
+        .find(|(counter, _)| *counter == name);
     found.unwrap_or_else(|| panic!("no {name}")).1.clone()
 }
 
@@ -70,15 +77,28 @@ impl<P: Item> Cake<P> {
     /// Panics unless every count is what a walk over everything finds.
     fn verify(&self) {
         self.tins.iter().for_each(Tin::verify);
-        assert_eq!(self.tins.iter().map(|tin| tin.bytes).sum::<Bytes>(), self.backlog.bytes);
+        assert_eq!(
+            self.tins.iter().map(|tin| tin.bytes).sum::<Bytes>(),
+            self.backlog.bytes
+        );
         let (mut packets, mut memory) = (0, Bytes::ZERO);
         for flow in self.tins.iter().flat_map(|tin| tin.flows.iter()) {
-            let items: Vec<&Weighed<P>> = self.packets.iter(flow.queue).map(|(_, item)| item).collect();
+            let items: Vec<&Weighed<P>> = self
+                .packets
+                .iter(flow.queue)
+                .map(|(_, item)| item)
+                .collect();
             packets += items.len();
             memory += items.iter().map(|item| item.packet.memory()).sum();
-            assert_eq!(items.iter().filter(|item| item.pure_ack).count(), flow.pure_acks as usize);
+            assert_eq!(
+                items.iter().filter(|item| item.pure_ack).count(),
+                flow.pure_acks as usize
+            );
         }
         assert_eq!((packets, memory), (self.backlog.packets, self.memory.used));
-        assert!(memory <= self.memory.limit && self.memory.used <= self.memory.most.max(self.memory.limit));
+        assert!(
+            memory <= self.memory.limit
+                && self.memory.used <= self.memory.most.max(self.memory.limit)
+        );
     }
 }

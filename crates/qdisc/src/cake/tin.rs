@@ -1,4 +1,5 @@
-//! [`Tin`]: one class of service: its queues, who is in which, whose turn it is, and how many flows stand where.
+//! [`Tin`]: one class of service: its queues, who is in which, whose turn it is, and how many flows
+//! stand where.
 
 use tautline_base::{Bytes, Instant, Rate};
 
@@ -43,7 +44,8 @@ pub(super) struct Counters {
     pub(super) marks: u64,
     /// Largest packet that arrived, before it was split.
     pub(super) max_len: Bytes,
-    /// Hashes that found their queue in another way of the set, an unused queue, none but another's.
+    /// Hashes that found their queue in another way of the set, an unused queue, none but
+    /// another's.
     pub(super) way_hits: u64,
     pub(super) way_misses: u64,
     pub(super) way_collisions: u64,
@@ -95,7 +97,8 @@ impl Tin {
     /// An empty tin, number `tin` of its kind.
     pub(super) fn new(config: &Config, tin: usize) -> Self {
         let params = config.cobalt(core::time::Duration::ZERO);
-        let aqm = Aqm::new(params, config.seed.wrapping_add(tin as u64)).expect("a checked configuration");
+        let aqm = Aqm::new(params, config.seed.wrapping_add(tin as u64))
+            .expect("a checked configuration");
         Self {
             flows: Flows::new(&aqm.fresh()),
             hosts: [Hosts::new(), Hosts::new()],
@@ -119,14 +122,21 @@ impl Tin {
         self.clock.pace = Pace::new(self.threshold);
         self.flow_quantum = flow_quantum(self.threshold);
         let mtu = u32::try_from(config.mtu.get()).expect("checked to be at most 1 MiB");
-        let mtu_time = core::time::Duration::from_nanos(self.clock.pace.map_or(0, |pace| pace.time(mtu)));
-        self.aqm.set_params(config.cobalt(mtu_time)).expect("a checked configuration");
+        let mtu_time =
+            core::time::Duration::from_nanos(self.clock.pace.map_or(0, |pace| pace.time(mtu)));
+        self.aqm
+            .set_params(config.cobalt(mtu_time))
+            .expect("a checked configuration");
     }
 
-    /// Counts hosts as `isolation` asks: flows leave the hosts that no longer matter, and join new ones with their next packet.
+    /// Counts hosts as `isolation` asks: flows leave the hosts that no longer matter, and join new
+    /// ones with their next packet.
     pub(super) fn isolate(&mut self, isolation: Isolation) {
         self.divides = isolation.divides();
-        for side in [0, 1].into_iter().filter(|&side| !isolation.divides()[side]) {
+        for side in [0, 1]
+            .into_iter()
+            .filter(|&side| !isolation.divides()[side])
+        {
             for id in 0..FLOWS as FlowId {
                 let Flow { hosts, phase, .. } = &mut self.flows[id];
                 if let (Some(host), Phase::Bulk) = (hosts[side].take(), *phase) {
@@ -136,12 +146,15 @@ impl Tin {
         }
     }
 
-    /// The queue of the flow with these hashes: its own, else an unused one of its set, else one that it shares (spec §10.3).
+    /// The queue of the flow with these hashes: its own, else an unused one of its set, else one
+    /// that it shares (spec §10.3).
     pub(super) fn queue_of(&mut self, hashes: Hashes) -> FlowId {
         let natural = hashes.flow as usize % FLOWS;
         let flow = |way: usize| &self.flows[way as FlowId];
         let own = ways(natural).find(|&way| flow(way).tag == hashes.flow);
-        let place = own.or_else(|| ways(natural).find(|&way| flow(way).phase == Phase::Idle)).unwrap_or(natural);
+        let place = own
+            .or_else(|| ways(natural).find(|&way| flow(way).phase == Phase::Idle))
+            .unwrap_or(natural);
         let idle = flow(place).phase == Phase::Idle;
         match own {
             Some(way) => self.counters.way_hits += u64::from(way != natural),
@@ -151,7 +164,8 @@ impl Tin {
         let id = place as FlowId;
         self.flows[id].tag = hashes.flow;
         for side in [0, 1] {
-            if self.divides[side] && (own.is_none() || idle || self.flows[id].hosts[side].is_none()) {
+            if self.divides[side] && (own.is_none() || idle || self.flows[id].hosts[side].is_none())
+            {
                 self.assign_host(id, side, hashes.hosts[side]);
             }
         }
@@ -197,8 +211,8 @@ impl Tin {
         self.census.sparse + self.census.bulk > 0
     }
 
-    /// Bytes flow `id` gets for a turn: its share of that of its busier host, rounded up or down by chance so that nothing is lost on
-    /// average.
+    /// Bytes flow `id` gets for a turn: its share of that of its busier host, rounded up or down by
+    /// chance so that nothing is lost on average.
     pub(super) fn share(&self, id: FlowId, random: &mut Random) -> i32 {
         ((self.fraction(id) + (random.bits32() >> 16)) >> 16) as i32
     }
@@ -212,16 +226,28 @@ impl Tin {
 
     /// How many flows take turns.
     pub(super) fn lap(&self) -> usize {
-        let Census { sparse, bulk, decaying } = self.census;
+        let Census {
+            sparse,
+            bulk,
+            decaying,
+        } = self.census;
         sparse + bulk + decaying
     }
 
-    /// All flows have been passed over in one lap: gives them at once what they would get in all laps but the last before one of them
-    /// may send. The flows of a busy host get a byte or two per turn, and may owe a thousand turns.
+    /// All flows have been passed over in one lap: gives them at once what they would get in all
+    /// laps but the last before one of them may send. The flows of a busy host get a byte or two
+    /// per turn, and may owe a thousand turns.
     pub(super) fn skip_laps(&mut self) {
         let gain = |tin: &Self, id| u64::from(tin.fraction(id)) + 0x8000;
-        let laps = |id| (u64::from(self.flows[id].deficit.min(0).unsigned_abs()) << 16) / gain(self, id);
-        let skipped = self.flows.members(Rotation::Old).map(laps).min().unwrap_or(0).saturating_sub(1);
+        let laps =
+            |id| (u64::from(self.flows[id].deficit.min(0).unsigned_abs()) << 16) / gain(self, id);
+        let skipped = self
+            .flows
+            .members(Rotation::Old)
+            .map(laps)
+            .min()
+            .unwrap_or(0)
+            .saturating_sub(1);
         let mut next = self.flows.front(Rotation::Old).filter(|_| skipped > 0);
         while let Some(id) = next {
             let gained = (gain(self, id) * skipped) >> 16;
@@ -243,11 +269,15 @@ impl Tin {
         }
     }
 
-    /// The flow whose turn it is. Flows without packets are looked at once per packet that leaves, first.
+    /// The flow whose turn it is. Flows without packets are looked at once per packet that leaves,
+    /// first.
     pub(super) fn turn(&self, first: bool) -> Option<FlowId> {
         let decaying = || self.flows.front(Rotation::Decaying);
         let early = if first { decaying() } else { None };
-        early.or_else(|| self.flows.front(Rotation::New)).or_else(|| self.flows.front(Rotation::Old)).or_else(decaying)
+        early
+            .or_else(|| self.flows.front(Rotation::New))
+            .or_else(|| self.flows.front(Rotation::Old))
+            .or_else(decaying)
     }
 
     /// If flow `id` has used its share up, gives it another and puts it last.
@@ -268,9 +298,15 @@ impl Tin {
     pub(super) fn rest(&mut self, id: FlowId, now: Instant) {
         let cobalt = &mut self.flows[id].cobalt;
         let calmed = self.aqm.queue_empty(cobalt, now);
-        self.counters.unresponsive = self.counters.unresponsive.saturating_sub(usize::from(calmed));
-        let (rotation, phase) =
-            if cobalt.is_active(now) { (Some(Rotation::Decaying), Phase::Decaying) } else { (None, Phase::Idle) };
+        self.counters.unresponsive = self
+            .counters
+            .unresponsive
+            .saturating_sub(usize::from(calmed));
+        let (rotation, phase) = if cobalt.is_active(now) {
+            (Some(Rotation::Decaying), Phase::Decaying)
+        } else {
+            (None, Phase::Idle)
+        };
         self.flows.move_to(id, rotation);
         self.enter(id, phase);
     }
@@ -299,23 +335,45 @@ impl Tin {
     pub(super) fn verify(&self) {
         let mut census = Census::default();
         for flow in self.flows.iter() {
-            census.of(flow.phase).into_iter().for_each(|count| *count += 1);
+            census
+                .of(flow.phase)
+                .into_iter()
+                .for_each(|count| *count += 1);
         }
         assert_eq!(census, self.census);
         for side in [0, 1] {
-            let bulk = self.flows.iter().filter(|flow| flow.phase == Phase::Bulk && flow.hosts[side].is_some());
-            assert_eq!(self.hosts[side].all_bulk_flows(), bulk.count(), "bulk flows of hosts");
+            let bulk = self
+                .flows
+                .iter()
+                .filter(|flow| flow.phase == Phase::Bulk && flow.hosts[side].is_some());
+            assert_eq!(
+                self.hosts[side].all_bulk_flows(),
+                bulk.count(),
+                "bulk flows of hosts"
+            );
         }
-        assert_eq!(self.flows.iter().map(|flow| flow.bytes).sum::<Bytes>(), self.bytes);
+        assert_eq!(
+            self.flows.iter().map(|flow| flow.bytes).sum::<Bytes>(),
+            self.bytes
+        );
         for flow in self.flows.iter() {
-            assert!(flow.queue.is_empty() || matches!(flow.phase, Phase::Sparse | Phase::Bulk), "{flow:?}");
+            assert!(
+                flow.queue.is_empty() || matches!(flow.phase, Phase::Sparse | Phase::Bulk),
+                "{flow:?}"
+            );
         }
-        assert_eq!(self.flows.iter().filter(|flow| flow.cobalt.is_unresponsive()).count(), self.counters.unresponsive);
+        assert_eq!(
+            self.flows
+                .iter()
+                .filter(|flow| flow.cobalt.is_unresponsive())
+                .count(),
+            self.counters.unresponsive
+        );
     }
 }
 
-/// A flow, and in turns a tin, never owes more than this, however large its packets: it bounds the turns that pass before it may send
-/// again.
+/// A flow, and in turns a tin, never owes more than this, however large its packets: it bounds the
+/// turns that pass before it may send again.
 const MAX_DEBT: i32 = 1 << 20;
 
 /// A 4096th of a second at `rate`, but no less than 300 bytes and no more than a frame.

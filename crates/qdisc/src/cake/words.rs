@@ -33,10 +33,18 @@ impl Options for Config {
         match option.text {
             "bandwidth" => {
                 let rate = words.value(option, units::parse_rate, RATE)?;
-                self.bandwidth = if rate == Rate::ZERO { Bandwidth::Unlimited } else { Bandwidth::Shaped(rate) };
+                self.bandwidth = if rate == Rate::ZERO {
+                    Bandwidth::Unlimited
+                } else {
+                    Bandwidth::Shaped(rate)
+                };
             }
             "unlimited" => self.bandwidth = Bandwidth::Unlimited,
-            "autorate-ingress" => self.bandwidth = Bandwidth::AutorateIngress { start: self.bandwidth.at_first() },
+            "autorate-ingress" => {
+                self.bandwidth = Bandwidth::AutorateIngress {
+                    start: self.bandwidth.at_first(),
+                }
+            }
             "rtt" => self.rtt = words.value(option, units::parse_time, TIME)?,
             "diffserv" => self.tins = Tins::Diffserv4,
             "nat" => self.nat = true,
@@ -59,8 +67,15 @@ impl Options for Config {
             "profile" => self.profile = words.value(option, parse_profile, "design or linux")?,
             "linux" => self.profile = Profile::Linux,
             "seed" => self.seed = words.value(option, units::parse_integer, NUMBER)?,
-            "perturbation" => self.perturbation = words.value(option, units::parse_integer, NUMBER)?,
-            _ => return self.overhead.set(option, words).map(|known| known || self.set_name(option.text)),
+            "perturbation" => {
+                self.perturbation = words.value(option, units::parse_integer, NUMBER)?
+            }
+            _ => {
+                return self
+                    .overhead
+                    .set(option, words)
+                    .map(|known| known || self.set_name(option.text));
+            }
         }
         Ok(true)
     }
@@ -85,7 +100,11 @@ impl Options for Config {
             flag(if self.wash { "wash" } else { "nowash" }),
             flag(if self.ingress { "ingress" } else { "egress" }),
             flag(self.ack_filter.name()),
-            flag(if self.split_gso { "split-gso" } else { "no-split-gso" }),
+            flag(if self.split_gso {
+                "split-gso"
+            } else {
+                "no-split-gso"
+            }),
             ("rtt", Value::Time(self.rtt)),
         ]);
         options.extend(self.overhead.options());
@@ -95,7 +114,10 @@ impl Options for Config {
         if self.fwmark != 0 {
             options.push(("fwmark", Value::Word(format!("{:#x}", self.fwmark))));
         }
-        options.extend([("mtu", Value::Size(self.mtu)), ("profile", Value::Word(self.profile.to_string()))]);
+        options.extend([
+            ("mtu", Value::Size(self.mtu)),
+            ("profile", Value::Word(self.profile.to_string())),
+        ]);
         options.push(("seed", Value::Count(self.seed)));
         options
     }
@@ -106,7 +128,10 @@ impl Config {
     fn set_name(&mut self, word: &str) -> bool {
         if let Some(tins) = Tins::ALL.into_iter().find(|tins| tins.name() == word) {
             self.tins = tins;
-        } else if let Some(isolation) = Isolation::ALL.into_iter().find(|isolation| isolation.name() == word) {
+        } else if let Some(isolation) = Isolation::ALL
+            .into_iter()
+            .find(|isolation| isolation.name() == word)
+        {
             self.isolation = isolation;
         } else if let Some((_, rtt)) = PRESETS.into_iter().find(|(name, _)| *name == word) {
             self.rtt = rtt;
@@ -122,15 +147,31 @@ impl Config {
 const ACK_FILTERS: [AckFilter; 3] = [AckFilter::Off, AckFilter::On, AckFilter::Aggressive];
 
 fn parse_profile(text: &str) -> Option<Profile> {
-    [Profile::Design, Profile::Linux].into_iter().find(|profile| profile.to_string() == text)
+    [Profile::Design, Profile::Linux]
+        .into_iter()
+        .find(|profile| profile.to_string() == text)
 }
 
 impl Overhead {
     fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
         match option.text {
-            "overhead" => self.bytes = Some(words.value(option, |text| text.parse().ok(), "a number from -64 to 256")?),
-            "mpu" => self.mpu = words.value(option, |text| text.parse().ok(), "a number from 0 to 256")?,
-            "raw" => *self = Self { mpu: self.mpu, ..Self::default() },
+            "overhead" => {
+                self.bytes = Some(words.value(
+                    option,
+                    |text| text.parse().ok(),
+                    "a number from -64 to 256",
+                )?)
+            }
+            "mpu" => {
+                self.mpu =
+                    words.value(option, |text| text.parse().ok(), "a number from 0 to 256")?
+            }
+            "raw" => {
+                *self = Self {
+                    mpu: self.mpu,
+                    ..Self::default()
+                }
+            }
             "noatm" => self.framing = Framing::None,
             "atm" => self.framing = Framing::Atm,
             "ptm" => self.framing = Framing::Ptm,
@@ -151,7 +192,10 @@ impl Overhead {
         if self.bytes.is_some() || self.framing != Framing::None {
             options.push((self.framing.name(), Value::Flag(true)));
         }
-        options.extend(self.bytes.map(|bytes| ("overhead", Value::Signed(bytes.into()))));
+        options.extend(
+            self.bytes
+                .map(|bytes| ("overhead", Value::Signed(bytes.into()))),
+        );
         if self.mpu != 0 {
             options.push(("mpu", Value::Count(self.mpu.into())));
         }

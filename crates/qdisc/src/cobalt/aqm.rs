@@ -1,5 +1,6 @@
-//! [`Aqm`]: the COBALT algorithm over any queue: CoDel's control law, which decays instead of starting anew, beside BLUE for
-//! queues that do not answer. Split into parameters and per-queue [`State`].
+//! [`Aqm`]: the COBALT algorithm over any queue: CoDel's control law, which decays instead of
+//! starting anew, beside BLUE for queues that do not answer. Split into parameters and per-queue
+//! [`State`].
 
 use core::time::Duration;
 
@@ -14,7 +15,8 @@ use crate::random::Random;
 /// What COBALT remembers of one queue: 32 bytes. Made by [`Aqm::fresh`].
 #[derive(Clone, Debug)]
 pub struct State {
-    /// While count > 0, when the next signal (or step of decay) is due; else when the queue will have been quiet for an interval.
+    /// While count > 0, when the next signal (or step of decay) is due; else when the queue will
+    /// have been quiet for an interval.
     pub(super) drop_next: Instant,
     /// When BLUE's probability last changed.
     pub(super) blue_timer: Instant,
@@ -50,7 +52,8 @@ impl State {
         self.p_drop > 0
     }
 
-    /// Whether there is anything left to decay: a queue without packets for which this is false may be forgotten.
+    /// Whether there is anything left to decay: a queue without packets for which this is false may
+    /// be forgotten.
     pub fn is_active(&self, now: Instant) -> bool {
         self.p_drop > 0 || self.count > 0 || now < self.drop_next
     }
@@ -63,7 +66,8 @@ const TWO_32: f64 = 4_294_967_296.0;
 pub struct Verdict {
     /// It was marked "congestion experienced", or found marked, by the control law.
     pub marked: bool,
-    /// It is to be dropped: [`Target`](DropReason::Target) by the control law, [`Unresponsive`](DropReason::Unresponsive) by BLUE.
+    /// It is to be dropped: [`Target`](DropReason::Target) by the control law,
+    /// [`Unresponsive`](DropReason::Unresponsive) by BLUE.
     pub drop: Option<DropReason>,
 }
 
@@ -105,7 +109,10 @@ impl Aqm {
     /// As [`new`](Self::new); then nothing changes.
     pub fn set_params(&mut self, params: Params) -> Result<(), ConfigError> {
         let random = self.random.clone();
-        *self = Self { random, ..Self::new(params, 0)? };
+        *self = Self {
+            random,
+            ..Self::new(params, 0)?
+        };
         Ok(())
     }
 
@@ -120,16 +127,30 @@ impl Aqm {
             Start::Patient => InverseRoot::ONE,
             Start::Linux => InverseRoot::NONE,
         };
-        State { drop_next: Instant::ZERO, blue_timer: Instant::ZERO, count: 0, root, p_drop: 0, dropping: false }
+        State {
+            drop_next: Instant::ZERO,
+            blue_timer: Instant::ZERO,
+            count: 0,
+            root,
+            p_drop: 0,
+            dropping: false,
+        }
     }
 
     /// Judges the packet at the head of a queue, and marks it if that is the signal.
     ///
-    /// `bulk_flows` is the number of flows that share the link steadily, for a queue that stands behind the bottleneck: each may
-    /// have two packets before it is told off. Zero otherwise.
+    /// `bulk_flows` is the number of flows that share the link steadily, for a queue that stands
+    /// behind the bottleneck: each may have two packets before it is told off. Zero otherwise.
     ///
-    /// A count that decays over a long pause decays in one call, one step for each signal that once raised it.
-    pub fn judge<P: Item>(&mut self, state: &mut State, packet: &mut P, bulk_flows: u32, now: Instant) -> Verdict {
+    /// A count that decays over a long pause decays in one call, one step for each signal that once
+    /// raised it.
+    pub fn judge<P: Item>(
+        &mut self,
+        state: &mut State,
+        packet: &mut P,
+        bulk_flows: u32,
+        now: Instant,
+    ) -> Verdict {
         let sojourn = nanos(now - packet.enqueued());
         let over_target = sojourn > self.target
             && sojourn > self.mtu_time.saturating_mul(2 * u64::from(bulk_flows))
@@ -143,7 +164,10 @@ impl Aqm {
         }
         state.dropping = over_target;
         state.count = state.count.max(u32::from(over_target));
-        let mut verdict = Verdict { marked: false, drop: None };
+        let mut verdict = Verdict {
+            marked: false,
+            drop: None,
+        };
         if due && over_target {
             verdict.marked = self.params.ecn && packet.set_ce();
             verdict.drop = (!verdict.marked).then_some(DropReason::Target);
@@ -155,7 +179,12 @@ impl Aqm {
                 behind = now > state.drop_next;
             }
         }
-        if self.params.blue_threshold.is_some_and(|threshold| sojourn > nanos(threshold)) && self.blue_may_move(state, now) {
+        if self
+            .params
+            .blue_threshold
+            .is_some_and(|threshold| sojourn > nanos(threshold))
+            && self.blue_may_move(state, now)
+        {
             self.queue_full(state, now);
         }
         if state.p_drop > 0 && self.random.bits32() < state.p_drop {

@@ -1,9 +1,10 @@
-//! [`InverseRoot`]: 1/√count as COBALT keeps it, in 32 bits, and the gap between signals that follows from it.
+//! [`InverseRoot`]: 1/√count as COBALT keeps it, in 32 bits, and the gap between signals that
+//! follows from it.
 
 use super::params::Start;
 
-/// 1/√count, a fraction of 2³². The first sixteen come from a table; from then on one Newton step per change of count follows the
-/// root.
+/// 1/√count, a fraction of 2³². The first sixteen come from a table; from then on one Newton step
+/// per change of count follows the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InverseRoot(u32);
 
@@ -21,14 +22,19 @@ static EXACT: [InverseRoot; TABLE] = {
     roots
 };
 
-/// Linux 6.1's table, each root four Newton steps from the one before: the second is 0.06 % short, the others right to a few bits.
+/// Linux 6.1's table, each root four Newton steps from the one before: the second is 0.06 % short,
+/// the others right to a few bits.
 static LINUX: [InverseRoot; TABLE] = {
     let mut roots = [InverseRoot::ONE; TABLE];
     let mut count = 1;
     while count < TABLE {
         let root = roots[count - 1];
         let number = count as u32;
-        roots[count] = root.newton(number).newton(number).newton(number).newton(number);
+        roots[count] = root
+            .newton(number)
+            .newton(number)
+            .newton(number)
+            .newton(number);
         count += 1;
     }
     roots
@@ -47,12 +53,16 @@ impl InverseRoot {
             Start::Patient => &EXACT,
             Start::Linux => &LINUX,
         };
-        table.get(count as usize).copied().unwrap_or_else(|| self.newton(count))
+        table
+            .get(count as usize)
+            .copied()
+            .unwrap_or_else(|| self.newton(count))
     }
 
     /// One Newton step towards 1/√`count`: x ← x (3 − count x²) / 2.
     ///
-    /// Count changes by one at a time, so count x² stays near 1; the difference saturates all the same.
+    /// Count changes by one at a time, so count x² stays near 1; the difference saturates all the
+    /// same.
     const fn newton(self, count: u32) -> Self {
         let x = self.0 as u64;
         let bracket = (3u64 << 32).saturating_sub((count as u64).saturating_mul((x * x) >> 32));
@@ -64,7 +74,8 @@ impl InverseRoot {
 
     /// Nanoseconds from one signal to the next: interval / √count.
     pub(crate) fn gap(self, interval: u64) -> u64 {
-        u64::try_from((u128::from(interval) * u128::from(self.0)) >> 32).expect("a fraction of the interval")
+        u64::try_from((u128::from(interval) * u128::from(self.0)) >> 32)
+            .expect("a fraction of the interval")
     }
 }
 
@@ -72,13 +83,14 @@ impl InverseRoot {
 mod tests {
     use super::*;
 
-    /// spec/qdisc.md §10.9, worked 3: gaps at an interval of 100 ms. Linux 6.1's differ in the second.
+    /// spec/qdisc.md §10.9, worked 3: gaps at an interval of 100 ms. Linux 6.1's differ in the
+    /// second.
     #[test]
     fn gaps_are_those_of_the_kernel() {
         for start in [Start::Patient, Start::Linux] {
             let table = [
-                99_999_999, 70_710_678, 57_735_026, 49_999_999, 44_721_359, 40_824_829, 37_796_447, 35_355_339, 33_333_333,
-                31_622_776,
+                99_999_999, 70_710_678, 57_735_026, 49_999_999, 44_721_359, 40_824_829, 37_796_447,
+                35_355_339, 33_333_333, 31_622_776,
             ];
             for (count, expected) in (1..).zip(table) {
                 let gap = InverseRoot::NONE.follow(count, start).gap(100_000_000);
@@ -92,7 +104,10 @@ mod tests {
             let mut root = InverseRoot::NONE.follow(15, start);
             for (count, expected) in [(16, 24_959_226), (17, 24_222_466), (18, 23_542_902)] {
                 root = root.follow(count, start);
-                assert!(root.gap(100_000_000).abs_diff(expected) <= 1, "{start} count {count}");
+                assert!(
+                    root.gap(100_000_000).abs_diff(expected) <= 1,
+                    "{start} count {count}"
+                );
             }
         }
     }
@@ -105,11 +120,22 @@ mod tests {
             for count in (1..5000).chain((1..5000).rev()) {
                 root = root.follow(count, start);
                 let ideal = 4_294_967_296.0 / f64::from(count).sqrt();
-                assert!((f64::from(root.0) / ideal - 1.0).abs() < 0.002, "count {count}: {root:?} beside {ideal}");
+                assert!(
+                    (f64::from(root.0) / ideal - 1.0).abs() < 0.002,
+                    "count {count}: {root:?} beside {ideal}"
+                );
             }
         }
         assert_eq!(InverseRoot::ONE.newton(1), InverseRoot::ONE, "one stays");
-        assert_eq!(InverseRoot::ONE.newton(u32::MAX), InverseRoot(0), "saturates");
-        assert_eq!(InverseRoot::ONE.gap(u64::MAX), u64::MAX - (1 << 32), "no overflow");
+        assert_eq!(
+            InverseRoot::ONE.newton(u32::MAX),
+            InverseRoot(0),
+            "saturates"
+        );
+        assert_eq!(
+            InverseRoot::ONE.gap(u64::MAX),
+            u64::MAX - (1 << 32),
+            "no overflow"
+        );
     }
 }

@@ -14,12 +14,14 @@ use crate::words::{ParseError, TIME, Word, Words, units};
 /// How a standing queue's first episode begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Start {
-    /// The first signal comes an interval after the delay rose above the target, as CoDel wants it. The default.
+    /// The first signal comes an interval after the delay rose above the target, as CoDel wants it.
+    /// The default.
     #[default]
     Patient,
-    /// As in Linux 6.1, whose queues begin with an inverse root of zero: the second packet above the target is signalled at once.
-    /// The same happens when the first one arrives after a pause longer than the interval. Intervals longer than 4.29 s lose
-    /// their upper bits in the control law, and the gap after the first signal is 0.06 % short.
+    /// As in Linux 6.1, whose queues begin with an inverse root of zero: the second packet above
+    /// the target is signalled at once. The same happens when the first one arrives after a pause
+    /// longer than the interval. Intervals longer than 4.29 s lose their upper bits in the control
+    /// law, and the gap after the first signal is 0.06 % short.
     Linux,
 }
 
@@ -32,25 +34,28 @@ impl fmt::Display for Start {
     }
 }
 
-/// Parameters of the algorithm. `Default` is what Linux' CAKE uses for an unlimited rate, except for [`start`](Self::start).
+/// Parameters of the algorithm. `Default` is what Linux' CAKE uses for an unlimited rate, except
+/// for [`start`](Self::start).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Params {
     /// Acceptable standing delay. Default 5 ms (CAKE, ns-3).
     pub target: Duration,
-    /// Time within which the delay must fall below the target once; about the longest usual round trip. Default 100 ms (CAKE,
-    /// ns-3).
+    /// Time within which the delay must fall below the target once; about the longest usual round
+    /// trip. Default 100 ms (CAKE, ns-3).
     pub interval: Duration,
-    /// The time one full frame takes at the rate of the link: a delay of up to four of them is never above the target. Default
-    /// zero, for a link whose rate is not known.
+    /// The time one full frame takes at the rate of the link: a delay of up to four of them is
+    /// never above the target. Default zero, for a link whose rate is not known.
     pub mtu_time: Duration,
-    /// By how much BLUE raises its drop probability when the queue is full, at most once per target time. Default 1/256
-    /// (CAKE, ns-3).
+    /// By how much BLUE raises its drop probability when the queue is full, at most once per target
+    /// time. Default 1/256 (CAKE, ns-3).
     pub increment: f64,
-    /// By how much BLUE lowers it when the queue is empty, at most once per target time. Default 1/4096 (CAKE, ns-3).
+    /// By how much BLUE lowers it when the queue is empty, at most once per target time. Default
+    /// 1/4096 (CAKE, ns-3).
     pub decrement: f64,
     /// A delay above this counts as a full queue. Default none (CAKE); ns-3 has 400 ms.
     pub blue_threshold: Option<Duration>,
-    /// Mark instead of dropping where the packet allows it. Default on: CAKE knows nothing else. BLUE never marks.
+    /// Mark instead of dropping where the packet allows it. Default on: CAKE knows nothing else.
+    /// BLUE never marks.
     pub ecn: bool,
     /// How the first episode begins. Default [`Start::Patient`].
     pub start: Start,
@@ -74,14 +79,33 @@ impl Default for Params {
 impl Params {
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let share = "a share from 0 to 1";
-        ConfigError::check((0.0..=1.0).contains(&self.increment), "increment", self.increment, share)?;
-        ConfigError::check((0.0..=1.0).contains(&self.decrement), "decrement", self.decrement, share)?;
+        ConfigError::check(
+            (0.0..=1.0).contains(&self.increment),
+            "increment",
+            self.increment,
+            share,
+        )?;
+        ConfigError::check(
+            (0.0..=1.0).contains(&self.decrement),
+            "decrement",
+            self.decrement,
+            share,
+        )?;
         let interval = units::time(self.interval);
-        ConfigError::check(self.interval > Duration::ZERO, "interval", interval, "longer than nothing")
+        ConfigError::check(
+            self.interval > Duration::ZERO,
+            "interval",
+            interval,
+            "longer than nothing",
+        )
     }
 
     /// Sets `option`, if it is one of these parameters.
-    pub(crate) fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
+    pub(crate) fn set(
+        &mut self,
+        option: Word<'_>,
+        words: &mut Words<'_>,
+    ) -> Result<bool, ParseError> {
         let share = "a share, e.g. 0.01 or 1%";
         match option.text {
             "target" => self.target = words.value(option, units::parse_time, TIME)?,
@@ -89,7 +113,9 @@ impl Params {
             "mtu_time" => self.mtu_time = words.value(option, units::parse_time, TIME)?,
             "increment" => self.increment = words.value(option, units::parse_share, share)?,
             "decrement" => self.decrement = words.value(option, units::parse_share, share)?,
-            "blue_threshold" => self.blue_threshold = Some(words.value(option, units::parse_time, TIME)?),
+            "blue_threshold" => {
+                self.blue_threshold = Some(words.value(option, units::parse_time, TIME)?)
+            }
             "no_blue_threshold" => self.blue_threshold = None,
             "ecn" => self.ecn = true,
             "noecn" => self.ecn = false,
@@ -118,5 +144,7 @@ impl Params {
 }
 
 fn parse_start(text: &str) -> Option<Start> {
-    [Start::Patient, Start::Linux].into_iter().find(|start| start.to_string() == text)
+    [Start::Patient, Start::Linux]
+        .into_iter()
+        .find(|start| start.to_string() == text)
 }

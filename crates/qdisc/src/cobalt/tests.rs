@@ -1,4 +1,5 @@
-//! COBALT against spec/qdisc.md §10.7 and §10.9 (worked 1 and 3), the measured kernel, and ns-3's suite.
+//! COBALT against spec/qdisc.md §10.7 and §10.9 (worked 1 and 3), the measured kernel, and ns-3's
+//! suite.
 
 use core::time::Duration;
 
@@ -27,7 +28,8 @@ fn judge(aqm: &mut Aqm, state: &mut State, tos: u8, delay: Duration, now: Instan
     aqm.judge(state, &mut packet, 0, now)
 }
 
-/// The milliseconds at which a packet that waited 60 ms, judged each millisecond from `from`, is signalled.
+/// The milliseconds at which a packet that waited 60 ms, judged each millisecond from `from`, is
+/// signalled.
 fn signal_times(aqm: &mut Aqm, state: &mut State, tos: u8, from: u64, until: u64) -> Vec<u64> {
     let mut times = Vec::new();
     for millis in from..until {
@@ -41,9 +43,15 @@ fn signal_times(aqm: &mut Aqm, state: &mut State, tos: u8, from: u64, until: u64
 /// Gaps of 100, 70.7, 57.7, 50 ms. Linux (measured): the second packet, then after 70, 58, 50 ms.
 #[test]
 fn signals_come_when_the_law_says() {
-    for (start, expected) in [(Start::Patient, [1100, 1171, 1229, 1279]), (Start::Linux, [1001, 1071, 1129, 1179])] {
+    for (start, expected) in [
+        (Start::Patient, [1100, 1171, 1229, 1279]),
+        (Start::Linux, [1001, 1071, 1129, 1179]),
+    ] {
         for tos in [0, ECT0] {
-            let mut aqm = aqm(Params { start, ..Params::default() });
+            let mut aqm = aqm(Params {
+                start,
+                ..Params::default()
+            });
             let mut state = aqm.fresh();
             judge(&mut aqm, &mut state, tos, Duration::ZERO, ms(999));
             let times = signal_times(&mut aqm, &mut state, tos, 1000, expected[3] + 1);
@@ -53,39 +61,66 @@ fn signals_come_when_the_law_says() {
     }
 }
 
-/// Also after a pause: Linux takes its schedule from before the pause and signals the second packet.
+/// Also after a pause: Linux takes its schedule from before the pause and signals the second
+/// packet.
 #[test]
 fn a_pause_shortens_the_wait_in_linux_only() {
     for (start, first) in [(Start::Patient, 5100), (Start::Linux, 5001)] {
-        let mut aqm = aqm(Params { start, ..Params::default() });
-        let mut state = State { root: law::InverseRoot::ONE, ..aqm.fresh() };
+        let mut aqm = aqm(Params {
+            start,
+            ..Params::default()
+        });
+        let mut state = State {
+            root: law::InverseRoot::ONE,
+            ..aqm.fresh()
+        };
         judge(&mut aqm, &mut state, 0, Duration::ZERO, ms(1000));
-        assert_eq!(signal_times(&mut aqm, &mut state, 0, 5000, first + 1), [first], "{start}");
+        assert_eq!(
+            signal_times(&mut aqm, &mut state, 0, 5000, first + 1),
+            [first],
+            "{start}"
+        );
         // Within the interval both wait.
-        let mut state = State { root: law::InverseRoot::ONE, ..aqm.fresh() };
+        let mut state = State {
+            root: law::InverseRoot::ONE,
+            ..aqm.fresh()
+        };
         judge(&mut aqm, &mut state, 0, Duration::ZERO, ms(1000));
         for from in [1050, 1100] {
             let (mut aqm, mut state) = (aqm.clone(), state.clone());
-            assert_eq!(signal_times(&mut aqm, &mut state, 0, from, from + 101), [from + 100], "{start}");
+            assert_eq!(
+                signal_times(&mut aqm, &mut state, 0, from, from + 101),
+                [from + 100],
+                "{start}"
+            );
         }
     }
 }
 
-/// spec/qdisc.md §10.7: a schedule that lies behind is brought up to now by what passes, marked or not, but not by a drop: after a pause
-/// above the target marks come by the law, after one more for now; drops make up for all that was missed.
+/// spec/qdisc.md §10.7: a schedule that lies behind is brought up to now by what passes, marked or
+/// not, but not by a drop: after a pause above the target marks come by the law, after one more for
+/// now; drops make up for all that was missed.
 #[test]
 fn a_late_mark_brings_the_schedule_up_to_now() {
-    for (tos, expected) in [(ECT0, [5000, 5001, 5038, 5074]), (0, [5000, 5001, 5002, 5003])] {
+    for (tos, expected) in [
+        (ECT0, [5000, 5001, 5038, 5074]),
+        (0, [5000, 5001, 5002, 5003]),
+    ] {
         let mut aqm = aqm(Params::default());
         let mut state = aqm.fresh();
         judge(&mut aqm, &mut state, tos, Duration::ZERO, ms(999));
         signal_times(&mut aqm, &mut state, tos, 1000, 1280);
         assert_eq!(state.count(), 5);
-        assert_eq!(signal_times(&mut aqm, &mut state, tos, 5000, expected[3] + 1), expected, "{tos}");
+        assert_eq!(
+            signal_times(&mut aqm, &mut state, tos, 5000, expected[3] + 1),
+            expected,
+            "{tos}"
+        );
     }
 }
 
-/// The count decays by the same law while the delay is low: one step each due time, all of them after a long pause.
+/// The count decays by the same law while the delay is low: one step each due time, all of them
+/// after a long pause.
 #[test]
 fn the_count_decays_step_by_step() {
     let mut aqm = aqm(Params::default());
@@ -93,20 +128,46 @@ fn the_count_decays_step_by_step() {
     judge(&mut aqm, &mut state, 0, Duration::ZERO, ms(999));
     signal_times(&mut aqm, &mut state, 0, 1000, 1280);
     assert_eq!(state.count(), 5);
-    assert!(state.is_active(ms(1_000_000)), "however late, five steps are still to be taken back");
+    assert!(
+        state.is_active(ms(1_000_000)),
+        "however late, five steps are still to be taken back"
+    );
     let young = |aqm: &mut Aqm, state: &mut State, at| judge(aqm, state, 0, Duration::ZERO, ms(at));
     // The next was due at 1323.2; from there 50, 57.7, 70.7, 100 ms.
-    for (at, count) in [(1323, 5), (1324, 4), (1373, 4), (1374, 3), (1430, 3), (1431, 2), (1501, 2), (1502, 1), (1602, 0)] {
-        assert_eq!(young(&mut aqm, &mut state, at), Verdict { marked: false, drop: None });
+    for (at, count) in [
+        (1323, 5),
+        (1324, 4),
+        (1373, 4),
+        (1374, 3),
+        (1430, 3),
+        (1431, 2),
+        (1501, 2),
+        (1502, 1),
+        (1602, 0),
+    ] {
+        assert_eq!(
+            young(&mut aqm, &mut state, at),
+            Verdict {
+                marked: false,
+                drop: None
+            }
+        );
         assert_eq!((state.count(), state.is_dropping()), (count, false), "{at}");
     }
-    assert!(state.is_active(ms(1701)) && !state.is_active(ms(1702)), "the activity timer runs an interval");
-    let mut state = State { count: 100_000, ..state };
+    assert!(
+        state.is_active(ms(1701)) && !state.is_active(ms(1702)),
+        "the activity timer runs an interval"
+    );
+    let mut state = State {
+        count: 100_000,
+        ..state
+    };
     young(&mut aqm, &mut state, 100_000_000);
     assert_eq!(state.count(), 0);
 }
 
-/// Worked 1: at 1 Mbit the effective threshold is four frames, 48.448 ms (measured: 50.7 ms was still... not signalled, 54.1 was).
+/// Worked 1: at 1 Mbit the effective threshold is four frames, 48.448 ms (measured: 50.7 ms was
+/// still... not signalled, 54.1 was).
 #[test]
 fn four_frames_are_never_over_target() {
     let params = Params {
@@ -118,7 +179,13 @@ fn four_frames_are_never_over_target() {
     for (nanos, over) in [(48_448_000, false), (48_448_001, true)] {
         let mut aqm = aqm(params.clone());
         let mut state = aqm.fresh();
-        judge(&mut aqm, &mut state, 0, Duration::from_nanos(nanos), ms(1000));
+        judge(
+            &mut aqm,
+            &mut state,
+            0,
+            Duration::from_nanos(nanos),
+            ms(1000),
+        );
         assert_eq!(state.is_dropping(), over);
     }
     // Behind the bottleneck, two frames for each of ten flows.
@@ -128,16 +195,32 @@ fn four_frames_are_never_over_target() {
         aqm.judge(&mut state, &mut packet, 10, Instant::from_nanos(nanos));
         assert_eq!(state.is_dropping(), over);
     }
-    let mut aqm = aqm(Params { mtu_time: Duration::ZERO, ..params });
+    let mut aqm = aqm(Params {
+        mtu_time: Duration::ZERO,
+        ..params
+    });
     let mut state = aqm.fresh();
-    judge(&mut aqm, &mut state, 0, Duration::from_nanos(18_168_000), ms(1000));
+    judge(
+        &mut aqm,
+        &mut state,
+        0,
+        Duration::from_nanos(18_168_000),
+        ms(1000),
+    );
     assert!(!state.is_dropping(), "at the target is not above it");
 }
 
-/// ns-3's suite: 200 packets, 100 dequeues each 10 ms: the 60 above 400 ms each raise Pdrop by 1/256.
+/// ns-3's suite: 200 packets, 100 dequeues each 10 ms: the 60 above 400 ms each raise Pdrop by
+/// 1/256.
 #[test]
 fn blue_rises_with_the_delay_in_ns3() {
-    let mut queue = Ledger::new(Cobalt::new(Config { limit: 200, ..Config::ns3() }).expect("valid"));
+    let mut queue = Ledger::new(
+        Cobalt::new(Config {
+            limit: 200,
+            ..Config::ns3()
+        })
+        .expect("valid"),
+    );
     let mut drops = Drops::new();
     for id in 0..200 {
         queue.enqueue(Probe::new(id), Instant::ZERO, &mut drops);
@@ -146,7 +229,11 @@ fn blue_rises_with_the_delay_in_ns3() {
         queue.dequeue(ms(10 * step), &mut drops).expect("queued");
     }
     assert_eq!(queue.inner().state().drop_probability(), 60.0 / 256.0);
-    assert!(drops.iter().any(|(_, reason)| *reason == DropReason::Unresponsive));
+    assert!(
+        drops
+            .iter()
+            .any(|(_, reason)| *reason == DropReason::Unresponsive)
+    );
 }
 
 /// BLUE moves once per target time, up and down, and never past its ends.
@@ -154,10 +241,19 @@ fn blue_rises_with_the_delay_in_ns3() {
 fn blue_is_paced() {
     let mut aqm = aqm(Params::default());
     let mut state = aqm.fresh();
-    assert!(aqm.queue_full(&mut state, ms(1000)), "the first step makes the queue unresponsive");
-    assert!(!aqm.queue_full(&mut state, ms(1005)), "a target time is not over 5 ms");
+    assert!(
+        aqm.queue_full(&mut state, ms(1000)),
+        "the first step makes the queue unresponsive"
+    );
+    assert!(
+        !aqm.queue_full(&mut state, ms(1005)),
+        "a target time is not over 5 ms"
+    );
     assert_eq!(state.drop_probability(), 1.0 / 256.0);
-    assert_eq!((state.count(), state.is_dropping(), state.is_unresponsive()), (1, true, true));
+    assert_eq!(
+        (state.count(), state.is_dropping(), state.is_unresponsive()),
+        (1, true, true)
+    );
     let mut at = 1006;
     for _ in 0..300 {
         assert!(!aqm.queue_full(&mut state, ms(at)));
@@ -177,11 +273,21 @@ fn blue_is_paced() {
 fn an_empty_queue_lowers_blue_once_per_target_time() {
     let mut aqm = aqm(Params::default());
     let mut state = aqm.fresh();
-    assert!(!aqm.queue_empty(&mut state, ms(1000)), "it did not drop, so it does not cease to");
-    assert!(aqm.queue_full(&mut state, ms(1001)), "what was not lowered may be raised at once");
+    assert!(
+        !aqm.queue_empty(&mut state, ms(1000)),
+        "it did not drop, so it does not cease to"
+    );
+    assert!(
+        aqm.queue_full(&mut state, ms(1001)),
+        "what was not lowered may be raised at once"
+    );
     for (at, decrements) in [(1002, 0), (1006, 0), (1007, 1), (1012, 1), (1013, 2)] {
         assert!(!aqm.queue_empty(&mut state, ms(at)));
-        assert_eq!(state.drop_probability(), 1.0 / 256.0 - f64::from(decrements) / 4096.0, "{at}");
+        assert_eq!(
+            state.drop_probability(),
+            1.0 / 256.0 - f64::from(decrements) / 4096.0,
+            "{at}"
+        );
     }
 }
 
@@ -190,20 +296,44 @@ fn an_empty_queue_lowers_blue_once_per_target_time() {
 fn an_unresponsive_queue_is_active() {
     let aqm = aqm(Params::default());
     assert!(!aqm.fresh().is_active(ms(1000)));
-    assert!(State { p_drop: 1, ..aqm.fresh() }.is_active(ms(1000)));
+    assert!(
+        State {
+            p_drop: 1,
+            ..aqm.fresh()
+        }
+        .is_active(ms(1000))
+    );
 }
 
 /// New parameters leave the dice where they are.
 #[test]
 fn a_change_does_not_throw_the_dice_anew() {
-    let [steady, changed] = [None, Some(Params { ecn: false, ..Params::default() })].map(|change| {
+    let [steady, changed] = [
+        None,
+        Some(Params {
+            ecn: false,
+            ..Params::default()
+        }),
+    ]
+    .map(|change| {
         let mut aqm = Aqm::new(Params::default(), 5).expect("valid");
-        let mut state = State { p_drop: 1 << 31, ..aqm.fresh() };
+        let mut state = State {
+            p_drop: 1 << 31,
+            ..aqm.fresh()
+        };
         let mut drops = |aqm: &mut Aqm| -> Vec<bool> {
-            (0..100).map(|_| judge(aqm, &mut state, 0, Duration::ZERO, ms(1000)).drop.is_some()).collect()
+            (0..100)
+                .map(|_| {
+                    judge(aqm, &mut state, 0, Duration::ZERO, ms(1000))
+                        .drop
+                        .is_some()
+                })
+                .collect()
         };
         drops(&mut aqm);
-        change.into_iter().for_each(|params| aqm.set_params(params).expect("valid"));
+        change
+            .into_iter()
+            .for_each(|params| aqm.set_params(params).expect("valid"));
         drops(&mut aqm)
     });
     assert_eq!(steady, changed);
@@ -212,52 +342,124 @@ fn a_change_does_not_throw_the_dice_anew() {
 /// ECN does not save a packet from BLUE; the control law marks it.
 #[test]
 fn blue_drops_what_could_be_marked() {
-    let mut aqm = aqm(Params { increment: 1.0, ..Params::default() });
+    let mut aqm = aqm(Params {
+        increment: 1.0,
+        ..Params::default()
+    });
     let mut state = aqm.fresh();
     aqm.queue_full(&mut state, ms(1000));
     let unresponsive = Some(DropReason::Unresponsive);
-    let verdict = judge(&mut aqm, &mut state, ECT0, Duration::from_millis(60), ms(1000));
-    assert_eq!(verdict, Verdict { marked: true, drop: unresponsive });
+    let verdict = judge(
+        &mut aqm,
+        &mut state,
+        ECT0,
+        Duration::from_millis(60),
+        ms(1000),
+    );
+    assert_eq!(
+        verdict,
+        Verdict {
+            marked: true,
+            drop: unresponsive
+        }
+    );
     let verdict = judge(&mut aqm, &mut state, ECT0, Duration::ZERO, ms(1001));
-    assert_eq!(verdict, Verdict { marked: false, drop: unresponsive });
+    assert_eq!(
+        verdict,
+        Verdict {
+            marked: false,
+            drop: unresponsive
+        }
+    );
     aqm.queue_full(&mut state, ms(1200));
     let verdict = judge(&mut aqm, &mut state, 0, Duration::from_millis(60), ms(1200));
-    assert_eq!(verdict, Verdict { marked: false, drop: Some(DropReason::Target) });
+    assert_eq!(
+        verdict,
+        Verdict {
+            marked: false,
+            drop: Some(DropReason::Target)
+        }
+    );
 }
 
 #[test]
 fn ecn_can_be_switched_off() {
-    let mut aqm = aqm(Params { ecn: false, ..Params::default() });
+    let mut aqm = aqm(Params {
+        ecn: false,
+        ..Params::default()
+    });
     let mut state = aqm.fresh();
     aqm.queue_full(&mut state, ms(1));
     state.p_drop = 0;
-    let verdict = judge(&mut aqm, &mut state, ECT0, Duration::from_millis(60), ms(1000));
-    assert_eq!(verdict, Verdict { marked: false, drop: Some(DropReason::Target) });
+    let verdict = judge(
+        &mut aqm,
+        &mut state,
+        ECT0,
+        Duration::from_millis(60),
+        ms(1000),
+    );
+    assert_eq!(
+        verdict,
+        Verdict {
+            marked: false,
+            drop: Some(DropReason::Target)
+        }
+    );
 }
 
 /// The last packet leaves whatever is decided; a full queue refuses at the tail and wakes BLUE.
 #[test]
 fn the_last_packet_is_never_dropped() {
-    let cobalt = Params { increment: 1.0, ..Params::default() };
-    let mut queue = Ledger::new(Cobalt::new(Config { limit: 3, cobalt, seed: 0 }).expect("valid"));
+    let cobalt = Params {
+        increment: 1.0,
+        ..Params::default()
+    };
+    let mut queue = Ledger::new(
+        Cobalt::new(Config {
+            limit: 3,
+            cobalt,
+            seed: 0,
+        })
+        .expect("valid"),
+    );
     let mut drops = Drops::new();
     for id in 0..4 {
         queue.enqueue(Probe::new(id), ms(1000), &mut drops);
     }
-    assert!(drops.drain().map(|(packet, reason)| (packet.id, reason)).eq([(3, DropReason::Overlimit)]));
-    assert_eq!(queue.dequeue(ms(1001), &mut drops).map(|packet| packet.id), Some(2));
+    assert!(
+        drops
+            .drain()
+            .map(|(packet, reason)| (packet.id, reason))
+            .eq([(3, DropReason::Overlimit)])
+    );
+    assert_eq!(
+        queue.dequeue(ms(1001), &mut drops).map(|packet| packet.id),
+        Some(2)
+    );
     let dropped = drops.drain().map(|(packet, reason)| (packet.id, reason));
     assert!(dropped.eq([(0, DropReason::Unresponsive), (1, DropReason::Unresponsive)]));
     assert!(queue.dequeue(ms(1007), &mut drops).is_none());
-    assert_eq!(queue.inner().state().p_drop, u32::MAX - (1 << 20), "the empty queue lowers it");
+    assert_eq!(
+        queue.inner().state().p_drop,
+        u32::MAX - (1 << 20),
+        "the empty queue lowers it"
+    );
 }
 
 /// Effect: a sender that never slows down is cut back by BLUE; without it the queue stays full.
 #[test]
 fn blue_holds_an_unresponsive_sender_down() {
     let mean_backlog = |increment| {
-        let cobalt = Params { increment, ..Params::default() };
-        let mut queue = Cobalt::new(Config { limit: 200, cobalt, seed: 1 }).expect("valid");
+        let cobalt = Params {
+            increment,
+            ..Params::default()
+        };
+        let mut queue = Cobalt::new(Config {
+            limit: 200,
+            cobalt,
+            seed: 1,
+        })
+        .expect("valid");
         let (mut drops, mut sum) = (Drops::new(), 0);
         for millis in 0..30_000 {
             for _ in 0..2 {
@@ -265,24 +467,50 @@ fn blue_holds_an_unresponsive_sender_down() {
             }
             queue.dequeue(ms(millis), &mut drops);
             drops.drain().for_each(drop);
-            sum += if millis >= 10_000 { queue.backlog().packets } else { 0 };
+            sum += if millis >= 10_000 {
+                queue.backlog().packets
+            } else {
+                0
+            };
         }
         sum / 20_000
     };
     let (with, without) = (mean_backlog(1.0 / 256.0), mean_backlog(0.0));
-    assert!(with < 150 && without > 190, "{with} packets with BLUE, {without} without");
+    assert!(
+        with < 150 && without > 190,
+        "{with} packets with BLUE, {without} without"
+    );
 }
 
 #[test]
 fn parameters_out_of_range_are_refused() {
-    for (words, parameter) in [("interval 0", "interval"), ("increment 2", ""), ("target 1x", "")] {
-        let error = build::<Probe>(&std::format!("cobalt {words}")).err().expect(words).to_string();
+    for (words, parameter) in [
+        ("interval 0", "interval"),
+        ("increment 2", ""),
+        ("target 1x", ""),
+    ] {
+        let error = build::<Probe>(&std::format!("cobalt {words}"))
+            .err()
+            .expect(words)
+            .to_string();
         assert!(error.contains(parameter), "{error}");
     }
     for share in [-0.1, 1.1, f64::NAN] {
         let refused = |params| Aqm::new(params, 0).err().map(|error| error.parameter);
-        assert_eq!(refused(Params { increment: share, ..Params::default() }), Some("increment"));
-        assert_eq!(refused(Params { decrement: share, ..Params::default() }), Some("decrement"));
+        assert_eq!(
+            refused(Params {
+                increment: share,
+                ..Params::default()
+            }),
+            Some("increment")
+        );
+        assert_eq!(
+            refused(Params {
+                decrement: share,
+                ..Params::default()
+            }),
+            Some("decrement")
+        );
     }
 }
 
@@ -300,8 +528,20 @@ fn words_set_every_parameter_and_print_again() {
         ecn: false,
         start: Start::Linux,
     };
-    assert_eq!(words.parse(), Ok(Kind::Cobalt(Config { limit: 7, cobalt, seed: 42 })));
-    for words in [words, "cobalt", "cobalt linux", "cobalt ns3 ecn no_blue_threshold start patient"] {
+    assert_eq!(
+        words.parse(),
+        Ok(Kind::Cobalt(Config {
+            limit: 7,
+            cobalt,
+            seed: 42
+        }))
+    );
+    for words in [
+        words,
+        "cobalt",
+        "cobalt linux",
+        "cobalt ns3 ecn no_blue_threshold start patient",
+    ] {
         let kind: Kind = words.parse().expect(words);
         assert_eq!(kind.to_string().parse(), Ok(kind), "{words}");
     }
@@ -316,16 +556,24 @@ fn a_lowered_limit_drops_at_the_head() {
     for id in 0..5 {
         queue.enqueue(Probe::new(id), ms(0), &mut drops);
     }
-    queue.change(&mut Words::new("limit 2 target 7ms"), ms(1), &mut drops).expect("valid");
+    queue
+        .change(&mut Words::new("limit 2 target 7ms"), ms(1), &mut drops)
+        .expect("valid");
     assert_eq!(ids(drops.drain().map(|(packet, _)| packet)), [0, 1, 2]);
     assert_eq!(queue.inner().aqm.params().target, Duration::from_millis(7));
-    queue.change(&mut Words::new("limit 0 interval 0"), ms(1), &mut drops).expect_err("refused");
-    assert_eq!(queue.backlog().packets, 2, "a refused change changes nothing");
+    queue
+        .change(&mut Words::new("limit 0 interval 0"), ms(1), &mut drops)
+        .expect_err("refused");
+    assert_eq!(
+        queue.backlog().packets,
+        2,
+        "a refused change changes nothing"
+    );
 }
 
 proptest! {
-    /// Whatever came before, a patient queue signals only after the delay has stood above the target for an interval, unless a
-    /// count has not yet decayed; and no mark falls on Not-ECT.
+    /// Whatever came before, a patient queue signals only after the delay has stood above the
+    /// target for an interval, unless a count has not yet decayed; and no mark falls on Not-ECT.
     #[test]
     fn patient_queues_wait(steps in proptest::collection::vec((0..40u64, 0..12u64, any::<bool>()), 1..200)) {
         let mut aqm = aqm(Params::default());

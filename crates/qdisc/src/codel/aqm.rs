@@ -1,7 +1,9 @@
-//! [`Aqm`]: the CoDel algorithm over any queue (RFC 8289 §5), split into parameters, per-queue [`State`] and shared [`Stats`].
+//! [`Aqm`]: the CoDel algorithm over any queue (RFC 8289 §5), split into parameters, per-queue
+//! [`State`] and shared [`Stats`].
 //!
-//! All work happens at dequeue. A queue whose packets all waited at least `target` for at least `interval` is in a standing state;
-//! CoDel then signals (drops or marks) one packet, and again after interval / √count, until one packet waited less.
+//! All work happens at dequeue. A queue whose packets all waited at least `target` for at least
+//! `interval` is in a standing state; CoDel then signals (drops or marks) one packet, and again
+//! after interval / √count, until one packet waited less.
 
 use core::time::Duration;
 
@@ -44,21 +46,29 @@ pub enum Phase {
 #[derive(Clone, Debug)]
 pub struct State {
     phase: Phase,
-    /// A new episode that begins before this resumes the pace of the last one. The epoch: there was none.
+    /// A new episode that begins before this resumes the pace of the last one. The epoch: there was
+    /// none.
     resume_before: Instant,
-    /// While dropping, the count of the control law; else how far it rose in the last episode and since.
+    /// While dropping, the count of the control law; else how far it rose in the last episode and
+    /// since.
     count: u32,
     root: InverseRoot,
 }
 
 const _: () = assert!(size_of::<State>() <= 32);
 
-/// An episode that begins within so many intervals of the last one's end resumes its pace (RFC 8289 §5, Linux).
+/// An episode that begins within so many intervals of the last one's end resumes its pace (RFC 8289
+/// §5, Linux).
 const RESUME_INTERVALS: u64 = 16;
 
 impl Default for State {
     fn default() -> Self {
-        Self { phase: Phase::Below, resume_before: Instant::ZERO, count: 0, root: InverseRoot::ONE }
+        Self {
+            phase: Phase::Below,
+            resume_before: Instant::ZERO,
+            count: 0,
+            root: InverseRoot::ONE,
+        }
     }
 }
 
@@ -68,13 +78,14 @@ impl State {
         self.phase
     }
 
-    /// While dropping, the count of the control law; else how far it rose in the last episode and by
-    /// [`hear`](Self::hear) since.
+    /// While dropping, the count of the control law; else how far it rose in the last episode and
+    /// by [`hear`](Self::hear) since.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Tells CoDel of packets dropped from this queue by others (a full fq_codel), so that it signals sooner.
+    /// Tells CoDel of packets dropped from this queue by others (a full fq_codel), so that it
+    /// signals sooner.
     pub fn hear(&mut self, dropped: u32) {
         self.count = self.count.saturating_add(dropped);
     }
@@ -87,7 +98,8 @@ pub struct Stats {
     pub dropped: u64,
     /// Packets the control law marked or found marked.
     pub ecn_mark: u64,
-    /// Packets marked, or found marked, above `ce_threshold`. One packet may count here and in `ecn_mark`, as in Linux.
+    /// Packets marked, or found marked, above `ce_threshold`. One packet may count here and in
+    /// `ecn_mark`, as in Linux.
     pub ce_mark: u64,
     /// Largest packet that came through.
     pub max_packet: Bytes,
@@ -124,8 +136,17 @@ impl Aqm {
     /// If the interval is shorter than the law's clock tick.
     pub fn new(params: Params) -> Result<Self, ConfigError> {
         params.check()?;
-        let nanos = |time: Duration| params.law.tick(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-        Ok(Self { target: nanos(params.target), interval: nanos(params.interval), stats: Stats::default(), params })
+        let nanos = |time: Duration| {
+            params
+                .law
+                .tick(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+        };
+        Ok(Self {
+            target: nanos(params.target),
+            interval: nanos(params.interval),
+            stats: Stats::default(),
+            params,
+        })
     }
 
     /// Takes new parameters; the counters go on, and so do the queues' states.
@@ -134,7 +155,10 @@ impl Aqm {
     /// As [`new`](Self::new); then nothing changes.
     pub fn set_params(&mut self, params: Params) -> Result<(), ConfigError> {
         let stats = self.stats.clone();
-        *self = Self { stats, ..Self::new(params)? };
+        *self = Self {
+            stats,
+            ..Self::new(params)?
+        };
         Ok(())
     }
 
@@ -150,8 +174,9 @@ impl Aqm {
 
     /// The next packet of `source` to transmit, after whatever CoDel dropped ahead of it.
     ///
-    /// A clock that steps back makes packets look young: CoDel then waits, it does not drop. A clock that leaps makes every due
-    /// signal of the leap happen at once, as the RFC's algorithm does; a backlog of one MTU remains.
+    /// A clock that steps back makes packets look young: CoDel then waits, it does not drop. A
+    /// clock that leaps makes every due signal of the leap happen at once, as the RFC's algorithm
+    /// does; a backlog of one MTU remains.
     pub fn dequeue<P: Item>(
         &mut self,
         state: &mut State,
@@ -165,7 +190,9 @@ impl Aqm {
         if self.is_standing(state, head.as_ref(), source.backlog(), now) {
             match state.phase {
                 Phase::Dropping { .. } => self.signal_due(state, &mut head, source, now, drops),
-                Phase::Below | Phase::Above { .. } => self.begin(state, &mut head, source, now, drops),
+                Phase::Below | Phase::Above { .. } => {
+                    self.begin(state, &mut head, source, now, drops)
+                }
             }
         }
         if let (Some(threshold), Some(packet)) = (self.params.ce_threshold, &mut head) {
@@ -174,9 +201,16 @@ impl Aqm {
         head
     }
 
-    /// Whether the queue stood above the target for an interval, now that `head` left it with `backlog` bytes.
+    /// Whether the queue stood above the target for an interval, now that `head` left it with
+    /// `backlog` bytes.
     #[inline]
-    fn is_standing<P: Item>(&mut self, state: &mut State, head: Option<&P>, backlog: Bytes, now: Instant) -> bool {
+    fn is_standing<P: Item>(
+        &mut self,
+        state: &mut State,
+        head: Option<&P>,
+        backlog: Bytes,
+        now: Instant,
+    ) -> bool {
         let Some(packet) = head else {
             self.fall_below(state);
             return false;
@@ -190,7 +224,9 @@ impl Aqm {
         }
         match state.phase {
             Phase::Below => {
-                state.phase = Phase::Above { until: self.later(now, self.interval) };
+                state.phase = Phase::Above {
+                    until: self.later(now, self.interval),
+                };
                 false
             }
             Phase::Above { until } => self.params.law.reached(until, now),
@@ -224,7 +260,10 @@ impl Aqm {
             state.count = 1;
             state.root = InverseRoot::ONE;
         }
-        state.phase = Phase::Dropping { next: self.after(now, state), entry: state.count };
+        state.phase = Phase::Dropping {
+            next: self.after(now, state),
+            entry: state.count,
+        };
         if self.signal(head, drops) == Signal::Dropped {
             *head = source.pop();
             self.is_standing(state, head.as_ref(), source.backlog(), now);
@@ -246,7 +285,10 @@ impl Aqm {
         {
             state.count = state.count.saturating_add(1);
             state.root = state.root.step(state.count);
-            let following = Phase::Dropping { next: self.after(next, state), entry };
+            let following = Phase::Dropping {
+                next: self.after(next, state),
+                entry,
+            };
             if self.signal(head, drops) == Signal::Marked {
                 state.phase = following;
                 return;
@@ -281,12 +323,16 @@ impl Aqm {
     /// How long the packet waited, in nanoseconds on the law's clock.
     #[inline]
     fn delay<P: Item>(&self, packet: &P, now: Instant) -> u64 {
-        now.as_nanos().saturating_sub(self.params.law.tick(packet.enqueued().as_nanos()))
+        now.as_nanos()
+            .saturating_sub(self.params.law.tick(packet.enqueued().as_nanos()))
     }
 
     /// When the signal after one at `from` is due.
     fn after(&self, from: Instant, state: &State) -> Instant {
-        self.later(from, self.params.law.gap(self.interval, state.count, state.root))
+        self.later(
+            from,
+            self.params.law.gap(self.interval, state.count, state.root),
+        )
     }
 
     #[inline]

@@ -19,14 +19,16 @@ use crate::words::{ParseError, Problem, SIZE, TIME, Word, Words, units};
 pub struct Params {
     /// Acceptable standing delay. Default 5 ms (RFC 8289).
     pub target: Duration,
-    /// Time within which the delay must fall below the target once; about the longest usual round trip. Default 100 ms
-    /// (RFC 8289).
+    /// Time within which the delay must fall below the target once; about the longest usual round
+    /// trip. Default 100 ms (RFC 8289).
     pub interval: Duration,
-    /// A backlog of at most this much is never a standing queue. Default 1514 bytes, one Ethernet frame.
+    /// A backlog of at most this much is never a standing queue. Default 1514 bytes, one Ethernet
+    /// frame.
     pub mtu: Bytes,
     /// Mark instead of dropping where the packet allows it. Default off, as in Linux' `codel`.
     pub ecn: bool,
-    /// Mark every packet delayed by more than this, besides what the control law does. Default none.
+    /// Mark every packet delayed by more than this, besides what the control law does. Default
+    /// none.
     pub ce_threshold: Option<CeThreshold>,
     /// Arithmetic of the control law. Default [`Law::Rfc8289`].
     pub law: Law,
@@ -59,7 +61,11 @@ pub struct CeThreshold {
 impl CeThreshold {
     /// Marks all packets delayed longer than `delay`.
     pub const fn all(delay: Duration) -> Self {
-        Self { delay, mask: 0, selector: 0 }
+        Self {
+            delay,
+            mask: 0,
+            selector: 0,
+        }
     }
 
     /// Whether a packet with this TOS byte is meant.
@@ -83,7 +89,11 @@ impl Params {
     }
 
     /// Sets `option`, if it is one of these parameters.
-    pub(crate) fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
+    pub(crate) fn set(
+        &mut self,
+        option: Word<'_>,
+        words: &mut Words<'_>,
+    ) -> Result<bool, ParseError> {
         match option.text {
             "target" => self.target = words.value(option, units::parse_time, TIME)?,
             "interval" => self.interval = words.value(option, units::parse_time, TIME)?,
@@ -92,13 +102,24 @@ impl Params {
             "ecn" => self.ecn = true,
             "noecn" => self.ecn = false,
             "ce_threshold" => {
-                self.ce_threshold = Some(CeThreshold::all(words.value(option, units::parse_time, TIME)?));
+                self.ce_threshold = Some(CeThreshold::all(words.value(
+                    option,
+                    units::parse_time,
+                    TIME,
+                )?));
             }
             "ce_threshold_selector" => {
-                let (selector, mask) = words.value(option, parse_selector, "VALUE/MASK, e.g. 0x1/0x3")?;
+                let (selector, mask) =
+                    words.value(option, parse_selector, "VALUE/MASK, e.g. 0x1/0x3")?;
                 let missing = || {
-                    let problem = Problem::MissingBefore { option: option.text.into(), needed: "ce_threshold" };
-                    ParseError { at: option.span(), problem }
+                    let problem = Problem::MissingBefore {
+                        option: option.text.into(),
+                        needed: "ce_threshold",
+                    };
+                    ParseError {
+                        at: option.span(),
+                        problem,
+                    }
                 };
                 let threshold = self.ce_threshold.as_mut().ok_or_else(missing)?;
                 (threshold.selector, threshold.mask) = (selector, mask);
@@ -116,10 +137,18 @@ impl Params {
             ("law", Value::Word(self.law.to_string())),
             (if self.ecn { "ecn" } else { "noecn" }, Value::Flag(true)),
         ];
-        if let Some(CeThreshold { delay, mask, selector }) = self.ce_threshold {
+        if let Some(CeThreshold {
+            delay,
+            mask,
+            selector,
+        }) = self.ce_threshold
+        {
             options.push(("ce_threshold", Value::Time(delay)));
             if mask != 0 {
-                options.push(("ce_threshold_selector", Value::Word(alloc::format!("{selector:#x}/{mask:#x}"))));
+                options.push((
+                    "ce_threshold_selector",
+                    Value::Word(alloc::format!("{selector:#x}/{mask:#x}")),
+                ));
             }
         }
         options
@@ -127,7 +156,9 @@ impl Params {
 }
 
 fn parse_law(text: &str) -> Option<Law> {
-    [Law::Rfc8289, Law::Linux].into_iter().find(|law| law.to_string() == text)
+    [Law::Rfc8289, Law::Linux]
+        .into_iter()
+        .find(|law| law.to_string() == text)
 }
 
 fn parse_selector(text: &str) -> Option<(u8, u8)> {

@@ -34,20 +34,27 @@ impl Options for Config {
 /// Parameters of a class of [`Drr`](super::Drr).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassConfig {
-    /// Bytes it sends per turn, at least 1; below the longest packet a turn may pass without one. Default 1514, one Ethernet
-    /// frame (Linux: that of the device).
+    /// Bytes it sends per turn, at least 1; below the longest packet a turn may pass without one.
+    /// Default 1514, one Ethernet frame (Linux: that of the device).
     pub quantum: Bytes,
 }
 
 impl Default for ClassConfig {
     fn default() -> Self {
-        Self { quantum: Bytes::new(1514) }
+        Self {
+            quantum: Bytes::new(1514),
+        }
     }
 }
 
 impl ClassConfig {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        ConfigError::check(self.quantum > Bytes::ZERO, "quantum", units::size(self.quantum), "at least 1b")
+        ConfigError::check(
+            self.quantum > Bytes::ZERO,
+            "quantum",
+            units::size(self.quantum),
+            "at least 1b",
+        )
     }
 }
 

@@ -48,21 +48,28 @@ fn class(minor: u16) -> ClassId {
 }
 
 fn quantum(bytes: u64) -> ClassConfig {
-    ClassConfig { quantum: Bytes::new(bytes) }
+    ClassConfig {
+        quantum: Bytes::new(bytes),
+    }
 }
 
 /// Classes 1, 2, … with these quanta.
 fn drr(quanta: &[u64]) -> Ledger<ByMark> {
     let mut drr = Queue::new(1);
     for (minor, &bytes) in (1..).zip(quanta) {
-        drr.add_class(class(minor), quantum(bytes), fifo()).expect("new");
+        drr.add_class(class(minor), quantum(bytes), fifo())
+            .expect("new");
     }
     Ledger::new(ByMark(drr))
 }
 
 fn fill(queue: &mut Ledger<ByMark>, packets: &[(u32, u32)]) {
     for &(minor, len) in packets {
-        queue.enqueue(Probe::new(minor).marked(minor).sized(len), Instant::ZERO, &mut Drops::new());
+        queue.enqueue(
+            Probe::new(minor).marked(minor).sized(len),
+            Instant::ZERO,
+            &mut Drops::new(),
+        );
     }
 }
 
@@ -70,27 +77,53 @@ fn deficit(queue: &Ledger<ByMark>, at: usize) -> u64 {
     queue.inner().0.classes[at].deficit.get()
 }
 
-/// spec/qdisc.md §15, worked: quantum 1514, A of 1514 bytes, B of 500: A BBB A BBB, with B's deficits.
+/// spec/qdisc.md §15, worked: quantum 1514, A of 1514 bytes, B of 500: A BBB A BBB, with B's
+/// deficits.
 #[test]
 fn turns_are_the_classic_ones() {
     let (mut queue, mut drops) = (drr(&[1514, 1514]), Drops::new());
     fill(&mut queue, &[(1, 1514); 4]);
     fill(&mut queue, &[(2, 500); 12]);
-    let expected = [(1, 0), (2, 1014), (2, 514), (2, 14), (1, 14), (2, 1028), (2, 528), (2, 28), (1, 28), (2, 1042)];
+    let expected = [
+        (1, 0),
+        (2, 1014),
+        (2, 514),
+        (2, 14),
+        (1, 14),
+        (2, 1028),
+        (2, 528),
+        (2, 28),
+        (1, 28),
+        (2, 1042),
+    ];
     for (id, left) in expected {
-        let packet = queue.dequeue(Instant::ZERO, &mut drops).expect("backlogged");
-        assert_eq!((packet.id, if id == 2 { deficit(&queue, 1) } else { left }), (id, left));
+        let packet = queue
+            .dequeue(Instant::ZERO, &mut drops)
+            .expect("backlogged");
+        assert_eq!(
+            (packet.id, if id == 2 { deficit(&queue, 1) } else { left }),
+            (id, left)
+        );
     }
 }
 
-/// What is left of a deficit is lost when a class runs empty; it comes back at the end of the line with one quantum.
+/// What is left of a deficit is lost when a class runs empty; it comes back at the end of the line
+/// with one quantum.
 #[test]
 fn an_idle_class_saves_nothing() {
     let (mut queue, mut drops) = (drr(&[1000, 1000]), Drops::new());
     fill(&mut queue, &[(1, 100), (2, 600), (2, 600)]);
-    assert_eq!(queue.dequeue(Instant::ZERO, &mut drops).expect("queued").id, 1);
+    assert_eq!(
+        queue.dequeue(Instant::ZERO, &mut drops).expect("queued").id,
+        1
+    );
     fill(&mut queue, &[(1, 1000), (1, 1)]);
-    assert_eq!(ids(core::iter::from_fn(|| queue.dequeue(Instant::ZERO, &mut drops))), [2, 1, 2, 1]);
+    assert_eq!(
+        ids(core::iter::from_fn(
+            || queue.dequeue(Instant::ZERO, &mut drops)
+        )),
+        [2, 1, 2, 1]
+    );
     assert_eq!(queue.ready_at(), None);
 }
 
@@ -99,28 +132,60 @@ fn an_idle_class_saves_nothing() {
 fn many_rounds_pass_at_once() {
     let (mut queue, mut drops) = (drr(&[1, 2]), Drops::new());
     fill(&mut queue, &[(1, u32::MAX), (2, u32::MAX), (2, u32::MAX)]);
-    assert_eq!(queue.dequeue(Instant::ZERO, &mut drops).expect("queued").id, 2);
+    assert_eq!(
+        queue.dequeue(Instant::ZERO, &mut drops).expect("queued").id,
+        2
+    );
     assert_eq!(deficit(&queue, 0), u64::from(u32::MAX / 2) + 1 + 1);
-    assert_eq!(ids(core::iter::from_fn(|| queue.dequeue(Instant::ZERO, &mut drops))), [1, 2]);
+    assert_eq!(
+        ids(core::iter::from_fn(
+            || queue.dequeue(Instant::ZERO, &mut drops)
+        )),
+        [1, 2]
+    );
     fill(&mut queue, &[(1, 0), (2, 0)]);
-    assert_eq!(ids(core::iter::from_fn(|| queue.dequeue(Instant::ZERO, &mut drops))), [1, 2]);
+    assert_eq!(
+        ids(core::iter::from_fn(
+            || queue.dequeue(Instant::ZERO, &mut drops)
+        )),
+        [1, 2]
+    );
 }
 
 /// In Linux a class that holds its packets back stops all the others.
 #[test]
 fn a_shaped_class_is_passed_over() {
     let (mut queue, mut drops) = (drr(&[1514, 1514]), Drops::new());
-    let config = tbf::Config { rate: Rate::mbit(1), burst: Bytes::new(1514), ..tbf::Config::default() };
+    let config = tbf::Config {
+        rate: Rate::mbit(1),
+        burst: Bytes::new(1514),
+        ..tbf::Config::default()
+    };
     let shaped = Tbf::new(config, fifo()).expect("valid");
-    queue.inner_mut().0.graft(class(1), Box::new(shaped), &mut drops).expect("exists");
+    queue
+        .inner_mut()
+        .0
+        .graft(class(1), Box::new(shaped), &mut drops)
+        .expect("exists");
     fill(&mut queue, &[(1, 1250), (1, 1250), (2, 1000), (2, 1000)]);
-    assert_eq!(ids(core::iter::from_fn(|| queue.dequeue(Instant::ZERO, &mut drops))), [1, 2, 2]);
+    assert_eq!(
+        ids(core::iter::from_fn(
+            || queue.dequeue(Instant::ZERO, &mut drops)
+        )),
+        [1, 2, 2]
+    );
     // 1514 − 1250 bytes are left in the bucket; 986 are wanting, 8 µs each.
     let opens = Instant::from_micros(986 * 8);
     assert_eq!(queue.ready_at(), Some(opens));
     fill(&mut queue, &[(2, 7)]);
     assert_eq!(queue.ready_at(), Some(Instant::ZERO));
-    assert_eq!(queue.dequeue(Instant::ZERO, &mut drops).expect("not shaped").id, 2);
+    assert_eq!(
+        queue
+            .dequeue(Instant::ZERO, &mut drops)
+            .expect("not shaped")
+            .id,
+        2
+    );
     assert!(queue.dequeue(Instant::ZERO, &mut drops).is_none());
     assert_eq!(queue.dequeue(opens, &mut drops).expect("open").id, 1);
 }
@@ -129,54 +194,120 @@ fn a_shaped_class_is_passed_over() {
 fn what_has_no_class_is_dropped() {
     let (mut queue, mut drops) = (drr(&[1]), Drops::new());
     queue.enqueue(Probe::new(7).marked(7), Instant::ZERO, &mut drops);
-    assert!(drops.drain().all(|(packet, reason)| (packet.id, reason) == (7, DropReason::Filter)));
-    assert_eq!((queue.ready_at(), queue.backlog()), (None, Backlog::default()));
+    assert!(
+        drops
+            .drain()
+            .all(|(packet, reason)| (packet.id, reason) == (7, DropReason::Filter))
+    );
+    assert_eq!(
+        (queue.ready_at(), queue.backlog()),
+        (None, Backlog::default())
+    );
 }
 
 #[test]
 fn classes_come_and_go_while_others_wait() {
     let (mut queue, mut drops) = (drr(&[1514; 3]), Drops::new());
-    queue.inner_mut().0.add_class(class(9), quantum(1514), fifo()).expect("new");
-    fill(&mut queue, &[(9, 100), (1, 100), (2, 200), (2, 200), (3, 300)]);
+    queue
+        .inner_mut()
+        .0
+        .add_class(class(9), quantum(1514), fifo())
+        .expect("new");
+    fill(
+        &mut queue,
+        &[(9, 100), (1, 100), (2, 200), (2, 200), (3, 300)],
+    );
     let drr = &mut queue.inner_mut().0;
-    drr.add_class(class(5), quantum(1), fifo()).expect("between the others");
+    drr.add_class(class(5), quantum(1), fifo())
+        .expect("between the others");
     drr.remove_class(class(2), &mut drops).expect("exists");
-    assert_eq!(drops.iter().map(|(packet, reason)| (packet.id, *reason)).collect::<Vec<_>>(), [(2, DropReason::Reset); 2]);
-    assert_eq!(drr.backlog(), Backlog { packets: 3, bytes: Bytes::new(500) });
-    assert_eq!(ids(core::iter::from_fn(|| drr.dequeue(Instant::ZERO, &mut drops))), [9, 1, 3]);
+    assert_eq!(
+        drops
+            .iter()
+            .map(|(packet, reason)| (packet.id, *reason))
+            .collect::<Vec<_>>(),
+        [(2, DropReason::Reset); 2]
+    );
+    assert_eq!(
+        drr.backlog(),
+        Backlog {
+            packets: 3,
+            bytes: Bytes::new(500)
+        }
+    );
+    assert_eq!(
+        ids(core::iter::from_fn(
+            || drr.dequeue(Instant::ZERO, &mut drops)
+        )),
+        [9, 1, 3]
+    );
     let refused = |result: Result<(), ConfigError>| result.expect_err("refused").to_string();
-    assert_eq!(refused(drr.remove_class(class(2), &mut drops)), "`classid` must be an existing class, not 1:2");
+    assert_eq!(
+        refused(drr.remove_class(class(2), &mut drops)),
+        "`classid` must be an existing class, not 1:2"
+    );
     assert_eq!(
         refused(drr.add_class(class(3), quantum(1), fifo())),
         "`classid` must be a class that does not exist yet, not 1:3"
     );
     let other = ClassId::new(2, 1);
-    assert!(refused(drr.add_class(other, quantum(1), fifo())).starts_with("`classid` must be a class of the discipline"));
-    assert_eq!(refused(drr.add_class(class(4), quantum(0), fifo())), "`quantum` must be at least 1b, not 0b");
-    assert_eq!(refused(drr.graft(class(4), fifo(), &mut drops)), "`parent` must be an existing class, not 1:4");
+    assert!(
+        refused(drr.add_class(other, quantum(1), fifo()))
+            .starts_with("`classid` must be a class of the discipline")
+    );
+    assert_eq!(
+        refused(drr.add_class(class(4), quantum(0), fifo())),
+        "`quantum` must be at least 1b, not 0b"
+    );
+    assert_eq!(
+        refused(drr.graft(class(4), fifo(), &mut drops)),
+        "`parent` must be an existing class, not 1:4"
+    );
 }
 
 #[test]
 fn classes_and_what_is_below_them_change_by_words() {
     let (mut queue, mut drops) = (drr(&[1, 1]), Drops::new());
     let mut inner = Queue::new(2);
-    inner.add_class(ClassId::new(2, 1), quantum(7), fifo()).expect("new");
+    inner
+        .add_class(ClassId::new(2, 1), quantum(7), fifo())
+        .expect("new");
     let drr = &mut queue.inner_mut().0;
-    drr.graft(class(2), Box::new(inner), &mut drops).expect("exists");
-    let mut change = |id, words| drr.change_class(id, &mut Words::new(words), Instant::ZERO, &mut drops);
+    drr.graft(class(2), Box::new(inner), &mut drops)
+        .expect("exists");
+    let mut change =
+        |id, words| drr.change_class(id, &mut Words::new(words), Instant::ZERO, &mut drops);
     change(class(1), "quantum 2000").expect("valid");
     change(ClassId::new(2, 1), "quantum 3000").expect("further down");
     assert_eq!(change(class(1), "quantum 0").expect_err("refused").at, 8..9);
-    assert_eq!(change(ClassId::new(3, 1), "quantum 1").expect_err("unknown").to_string(), "drr has no class 3:1");
-    let mut below = |id, words| drr.change_below(id, &mut Words::new(words), Instant::ZERO, &mut drops);
+    assert_eq!(
+        change(ClassId::new(3, 1), "quantum 1")
+            .expect_err("unknown")
+            .to_string(),
+        "drr has no class 3:1"
+    );
+    let mut below =
+        |id, words| drr.change_below(id, &mut Words::new(words), Instant::ZERO, &mut drops);
     below(class(1), "limit 1").expect("valid");
     below(ClassId::new(2, 1), "limit 2").expect("further down");
     below(ClassId::new(2, 2), "limit 2").expect_err("no such class");
     let report = drr.report();
-    assert_eq!(report.classes[0].options, [("quantum", Value::Size(Bytes::new(2000)))]);
-    assert_eq!(report.classes[0].children[0].options, [("limit", Value::Packets(1))]);
-    assert_eq!(report.classes[1].children[0].classes[0].options, [("quantum", Value::Size(Bytes::new(3000)))]);
-    assert_eq!(report.classes[1].children[0].classes[0].children[0].options, [("limit", Value::Packets(2))]);
+    assert_eq!(
+        report.classes[0].options,
+        [("quantum", Value::Size(Bytes::new(2000)))]
+    );
+    assert_eq!(
+        report.classes[0].children[0].options,
+        [("limit", Value::Packets(1))]
+    );
+    assert_eq!(
+        report.classes[1].children[0].classes[0].options,
+        [("quantum", Value::Size(Bytes::new(3000)))]
+    );
+    assert_eq!(
+        report.classes[1].children[0].classes[0].children[0].options,
+        [("limit", Value::Packets(2))]
+    );
 }
 
 /// A child that drops when it is changed: the parent's backlog is right at once and later.
@@ -190,9 +321,23 @@ fn a_change_below_is_accounted() {
     for id in 0..10 {
         queue.enqueue(Probe::new(id).marked(1 + id % 2), Instant::ZERO, &mut drops);
     }
-    queue.0.change_below(class(1), &mut Words::new("limit 1"), Instant::ZERO, &mut drops).expect("valid");
+    queue
+        .0
+        .change_below(
+            class(1),
+            &mut Words::new("limit 1"),
+            Instant::ZERO,
+            &mut drops,
+        )
+        .expect("valid");
     assert_eq!((queue.backlog().packets, drops.len()), (6, 4));
-    assert_eq!(ids(core::iter::from_fn(|| queue.dequeue(Instant::ZERO, &mut drops))).len(), 6);
+    assert_eq!(
+        ids(core::iter::from_fn(
+            || queue.dequeue(Instant::ZERO, &mut drops)
+        ))
+        .len(),
+        6
+    );
     assert_eq!(queue.backlog(), Backlog::default());
 }
 
@@ -262,7 +407,11 @@ proptest! {
 fn empty_packets_end_their_turn() {
     let (mut queue, mut drops) = (drr(&[10, 10]), Drops::new());
     for id in 0..200 {
-        queue.enqueue(Probe::new(id).marked(1 + id / 100).sized(0), Instant::ZERO, &mut drops);
+        queue.enqueue(
+            Probe::new(id).marked(1 + id / 100).sized(0),
+            Instant::ZERO,
+            &mut drops,
+        );
     }
     let left = ids((0..40).map_while(|_| queue.dequeue(Instant::ZERO, &mut drops)));
     assert_eq!(left.iter().filter(|&&id| id >= 100).count(), 20);

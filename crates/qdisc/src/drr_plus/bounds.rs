@@ -1,4 +1,5 @@
-//! [`Bounds`]: finds the largest of many numbers that keep changing, without looking at all of them.
+//! [`Bounds`]: finds the largest of many numbers that keep changing, without looking at all of
+//! them.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -7,15 +8,16 @@ use core::ops::Range;
 
 /// A tree of upper bounds over an array of numbers that its owner keeps.
 ///
-/// A number that grows raises the bounds above it, and mostly finds the lowest of them high enough already. A number that shrinks
-/// changes nothing: its bounds become stale, and are tightened only when the search meets them. Each raise makes at most one
-/// stale bound per level, so that searches pay for no more than what was raised.
+/// A number that grows raises the bounds above it, and mostly finds the lowest of them high enough
+/// already. A number that shrinks changes nothing: its bounds become stale, and are tightened only
+/// when the search meets them. Each raise makes at most one stale bound per level, so that searches
+/// pay for no more than what was raised.
 #[derive(Debug)]
 pub(crate) struct Bounds {
     /// Numbers in the array.
     count: usize,
-    /// `levels[0]` bounds groups of the numbers, each further level groups of the one before; the last has one bound. A bound is
-    /// the largest of those it groups.
+    /// `levels[0]` bounds groups of the numbers, each further level groups of the one before; the
+    /// last has one bound. A bound is the largest of those it groups.
     levels: Box<[Box<[u64]>]>,
 }
 
@@ -31,7 +33,10 @@ impl Bounds {
             len = len.div_ceil(GROUP);
             levels.push(vec![0; len].into_boxed_slice());
         }
-        Self { count, levels: levels.into_boxed_slice() }
+        Self {
+            count,
+            levels: levels.into_boxed_slice(),
+        }
     }
 
     /// Notes that the number at `position` has become `value`, if it grew.
@@ -46,19 +51,17 @@ impl Bounds {
         }
     }
 
-    /// Position of the largest number, the first of them if several are equal; `None` if all are zero.
+    /// Position of the largest number, the first of them if several are equal; `None` if all are
+    /// zero.
     pub(crate) fn largest(&mut self, number: impl Fn(usize) -> u64) -> Option<usize> {
         loop {
             let top = self.levels.last().expect("there is at least one level")[0];
             if top == 0 {
                 return None;
             }
-            let group = self
-                .levels
-                .iter()
-                .rev()
-                .skip(1)
-                .fold(0, |at, level| first_largest(members(at, level.len()), |i| level[i]).0);
+            let group = self.levels.iter().rev().skip(1).fold(0, |at, level| {
+                first_largest(members(at, level.len()), |i| level[i]).0
+            });
             let (position, value) = first_largest(members(group, self.count), &number);
             if value == top {
                 return Some(position);
@@ -67,14 +70,19 @@ impl Bounds {
         }
     }
 
-    /// Lowers the bound of a group of numbers to `value`, and those above to the largest below them.
+    /// Lowers the bound of a group of numbers to `value`, and those above to the largest below
+    /// them.
     fn tighten(&mut self, mut at: usize, value: u64) {
         self.levels[0][at] = value;
         for upper in 1..self.levels.len() {
             at /= GROUP;
             let (lower, upper) = self.levels.split_at_mut(upper);
             let lower = &lower[lower.len() - 1];
-            upper[0][at] = lower[members(at, lower.len())].iter().copied().max().unwrap_or(0);
+            upper[0][at] = lower[members(at, lower.len())]
+                .iter()
+                .copied()
+                .max()
+                .unwrap_or(0);
         }
     }
 }
@@ -87,7 +95,13 @@ fn members(group: usize, len: usize) -> Range<usize> {
 /// The first of the positions whose value is largest, and that value.
 fn first_largest(positions: Range<usize>, value: impl Fn(usize) -> u64) -> (usize, u64) {
     let start = (positions.start, value(positions.start));
-    positions.skip(1).fold(start, |best, at| if value(at) > best.1 { (at, value(at)) } else { best })
+    positions.skip(1).fold(start, |best, at| {
+        if value(at) > best.1 {
+            (at, value(at))
+        } else {
+            best
+        }
+    })
 }
 
 #[cfg(test)]

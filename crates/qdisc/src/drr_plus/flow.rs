@@ -1,4 +1,5 @@
-//! [`Flow`] and [`Flows`]: what a fair queue keeps of each of its queues, and which flow weighs most.
+//! [`Flow`] and [`Flows`]: what a fair queue keeps of each of its queues, and which flow weighs
+//! most.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -21,7 +22,10 @@ pub(crate) struct Flow<S> {
     next: Option<Index>,
 }
 
-const _: () = assert!(size_of::<Flow<crate::codel::State>>() <= 64, "65 536 flows fit 4 MiB, and one flow a cache line");
+const _: () = assert!(
+    size_of::<Flow<crate::codel::State>>() <= 64,
+    "65 536 flows fit 4 MiB, and one flow a cache line"
+);
 
 /// Which list a flow stands on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,11 +40,15 @@ pub(crate) enum List {
 }
 
 impl<S> Flow<S> {
-    /// What it counts for when the fattest flow is looked for. A flow that holds packets weighs something even if they are
-    /// empty.
+    /// What it counts for when the fattest flow is looked for. A flow that holds packets weighs
+    /// something even if they are empty.
     #[inline]
     pub(crate) fn weight(&self) -> u64 {
-        if self.queue.is_empty() { 0 } else { self.bytes.get().max(1) }
+        if self.queue.is_empty() {
+            0
+        } else {
+            self.bytes.get().max(1)
+        }
     }
 }
 
@@ -54,7 +62,10 @@ pub(crate) struct Flows<S> {
 impl<S: Clone + Default> Flows<S> {
     /// `count` idle flows.
     pub(crate) fn new(count: usize) -> Self {
-        Self { flows: vec![Flow::default(); count].into_boxed_slice(), weights: Bounds::new(count) }
+        Self {
+            flows: vec![Flow::default(); count].into_boxed_slice(),
+            weights: Bounds::new(count),
+        }
     }
 }
 
@@ -73,11 +84,14 @@ impl<S> Flows<S> {
         self.weights.raise(at.get(), flow.weight());
     }
 
-    /// The flow with the most bytes, the first of them if several have as many; `None` if no flow holds packets.
+    /// The flow with the most bytes, the first of them if several have as many; `None` if no flow
+    /// holds packets.
     ///
     /// Linux looks at every flow, up to 65 536 for each packet too many.
     pub(crate) fn fattest(&mut self) -> Option<Index> {
-        self.weights.largest(|at| self.flows[at].weight()).map(Index::new)
+        self.weights
+            .largest(|at| self.flows[at].weight())
+            .map(Index::new)
     }
 }
 

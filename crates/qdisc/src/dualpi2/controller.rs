@@ -1,4 +1,5 @@
-//! [`Controller`]: the base probability of both queues from their delay (RFC 9332 §A.1; spec/qdisc.md §11), in Linux' integers.
+//! [`Controller`]: the base probability of both queues from their delay (RFC 9332 §A.1;
+//! spec/qdisc.md §11), in Linux' integers.
 
 use super::params::{Config, Overload};
 
@@ -38,7 +39,9 @@ pub(crate) struct Delays {
 impl Controller {
     pub(crate) fn new(config: &Config) -> Self {
         // Linux takes gains in 256ths per second.
-        let gain = |per_second: f64| (nearest(per_second * 256.0) * u64::from(ONE) / 256 * 64 / 1_000_000_000).into();
+        let gain = |per_second: f64| {
+            (nearest(per_second * 256.0) * u64::from(ONE) / 256 * 64 / 1_000_000_000).into()
+        };
         Self {
             target: u64::try_from(config.target.as_nanos()).unwrap_or(u64::MAX),
             alpha: gain(config.alpha),
@@ -55,7 +58,11 @@ impl Controller {
     /// The same with other parameters.
     pub(crate) fn with(&self, config: &Config) -> Self {
         let new = Self::new(config);
-        Self { probability: self.probability.min(new.ceiling), delay: self.delay, ..new }
+        Self {
+            probability: self.probability.min(new.ceiling),
+            delay: self.delay,
+            ..new
+        }
     }
 
     /// The base probability.
@@ -64,14 +71,25 @@ impl Controller {
     }
 
     /// Makes the updates that were due.
-    pub(crate) fn update(&mut self, Delays { mut first, growth, count }: Delays) {
+    pub(crate) fn update(
+        &mut self,
+        Delays {
+            mut first,
+            growth,
+            count,
+        }: Delays,
+    ) {
         let singly = count.min(MAX_UPDATES);
         for _ in 0..singly {
             self.step(first);
             first = first.saturating_add(growth);
         }
         if count > singly {
-            self.leap(Delays { first, growth, count: count - singly });
+            self.leap(Delays {
+                first,
+                growth,
+                count: count - singly,
+            });
         }
     }
 
@@ -83,8 +101,16 @@ impl Controller {
         self.delay = delay;
     }
 
-    /// Sums up `count` steps whose delays grow evenly. The changes grow evenly too: those that lower the probability come first.
-    fn leap(&mut self, Delays { first, growth, count }: Delays) {
+    /// Sums up `count` steps whose delays grow evenly. The changes grow evenly too: those that
+    /// lower the probability come first.
+    fn leap(
+        &mut self,
+        Delays {
+            first,
+            growth,
+            count,
+        }: Delays,
+    ) {
         let (count, growth) = (count as f64, growth as f64);
         let (alpha, beta, scale) = (self.alpha as f64, self.beta as f64, SCALE as f64);
         let change = (alpha * (first as f64 - self.target as f64) + beta * growth) / scale;
@@ -94,8 +120,9 @@ impl Controller {
             (true, false) => count,
             (true, true) => ((-change / slope) as u64 as f64 + 1.0).min(count),
         };
-        let sum =
-            |from: f64, until: f64| (until - from) * change + slope * (until * (until - 1.0) - from * (from - 1.0)) / 2.0;
+        let sum = |from: f64, until: f64| {
+            (until - from) * change + slope * (until * (until - 1.0) - from * (from - 1.0)) / 2.0
+        };
         let low = (f64::from(self.probability) + sum(0.0, falling)).max(0.0);
         self.probability = (low + sum(falling, count)).clamp(0.0, self.ceiling.into()) as u32;
         self.delay = (first as f64 + (count - 1.0) * growth) as u64;

@@ -17,8 +17,9 @@ pub enum Native {
     Delay(Duration),
     /// A packet that leaves more than so many in its queue is marked.
     Packets(u32),
-    /// The likelihood of a mark rises from 0 at a delay of `min` to 1 at `min + range`; the coupled likelihood counts if it is larger,
-    /// and marks are spread evenly instead of by dice, in both queues (RFC 9332 appendix A).
+    /// The likelihood of a mark rises from 0 at a delay of `min` to 1 at `min + range`; the coupled
+    /// likelihood counts if it is larger, and marks are spread evenly instead of by dice, in both
+    /// queues (RFC 9332 appendix A).
     Ramp {
         /// Delays up to this are not marked. RFC 9332: 800 µs.
         min: Duration,
@@ -42,7 +43,8 @@ pub enum Overload {
 pub enum DropAt {
     /// When they arrive.
     Enqueue,
-    /// When their turn has come: the sender hears of it earlier by the time they would have waited. The default.
+    /// When their turn has come: the sender hears of it earlier by the time they would have waited.
+    /// The default.
     #[default]
     Dequeue,
 }
@@ -72,13 +74,15 @@ impl Identifier {
 pub struct Config {
     /// Packets both queues hold at most. Default 10 000 (Linux).
     pub limit: u32,
-    /// Memory both queues hold at most. Default none given: twice as much as `limit` full packets (Linux).
+    /// Memory both queues hold at most. Default none given: twice as much as `limit` full packets
+    /// (Linux).
     pub memory_limit: Option<Bytes>,
     /// The delay that the classic queue is steered for. Default 15 ms (RFC 9332).
     pub target: Duration,
     /// Time between updates of the probability. Default 16 ms (RFC 9332).
     pub tupdate: Duration,
-    /// Weight of the delay's distance from the target, per second. Default 0.16 (RFC 9332, for round trips up to 100 ms).
+    /// Weight of the delay's distance from the target, per second. Default 0.16 (RFC 9332, for
+    /// round trips up to 100 ms).
     pub alpha: f64,
     /// Weight of the delay's growth, per second. Default 3.2 (Linux; RFC 9332 has 3).
     pub beta: f64,
@@ -86,7 +90,8 @@ pub struct Config {
     pub native: Native,
     /// The low-latency queue does so only while it holds at least so many more packets. Default 0.
     pub min_qlen_step: u32,
-    /// How much likelier a low-latency packet is marked than the square root of a classic packet's likelihood. Default 2 (RFC 9332).
+    /// How much likelier a low-latency packet is marked than the square root of a classic packet's
+    /// likelihood. Default 2 (RFC 9332).
     pub coupling: u8,
     /// What is done when marks no longer suffice. Default [`Overload::Drop`].
     pub overload: Overload,
@@ -94,11 +99,14 @@ pub struct Config {
     pub drop_at: DropAt,
     /// Which packets go to the low-latency queue. Default [`Identifier::L4sEct`].
     pub identifier: Identifier,
-    /// Percent of the link that the classic queue gets at least, while both queues hold packets. Default 10 (Linux).
+    /// Percent of the link that the classic queue gets at least, while both queues hold packets.
+    /// Default 10 (Linux).
     pub classic_protection: u8,
-    /// Whether packets that stand for several segments are split on arrival, so that each is marked by itself. Default yes (Linux).
+    /// Whether packets that stand for several segments are split on arrival, so that each is marked
+    /// by itself. Default yes (Linux).
     pub split_gso: bool,
-    /// The longest usual packet: while both queues together hold less than two, nothing is dropped. Default 1514 bytes.
+    /// The longest usual packet: while both queues together hold less than two, nothing is dropped.
+    /// Default 1514 bytes.
     pub mtu: Bytes,
     /// Seed of the dice. Default 0.
     pub seed: u64,
@@ -135,35 +143,82 @@ const RAMP_RANGE: Duration = Duration::from_micros(400);
 const MAX_WEIGHT: f64 = 256.0;
 
 impl Config {
-    /// As RFC 9332 computes in its appendix A: a ramp that does not mark the only packet of its queue, marks spread evenly, weights for
-    /// round trips up to 100 ms.
+    /// As RFC 9332 computes in its appendix A: a ramp that does not mark the only packet of its
+    /// queue, marks spread evenly, weights for round trips up to 100 ms.
     pub fn rfc9332() -> Self {
-        let native = Native::Ramp { min: RAMP_MIN, range: RAMP_RANGE };
-        Self { native, min_qlen_step: 1, beta: 3.0, ..Self::default() }
+        let native = Native::Ramp {
+            min: RAMP_MIN,
+            range: RAMP_RANGE,
+        };
+        Self {
+            native,
+            min_qlen_step: 1,
+            beta: 3.0,
+            ..Self::default()
+        }
     }
 
-    /// Sets target, update interval and weights for round trips that are usually `typical` and at most `max` (RFC 9332 §A.1).
+    /// Sets target, update interval and weights for round trips that are usually `typical` and at
+    /// most `max` (RFC 9332 §A.1).
     pub fn for_round_trips(self, typical: Duration, max: Duration) -> Self {
         let tupdate = typical.min(max / 3);
         let seconds = max.as_secs_f64();
         let alpha = 0.1 * tupdate.as_secs_f64() / (seconds * seconds);
-        Self { target: typical, tupdate, alpha, beta: 0.3 / seconds, ..self }
+        Self {
+            target: typical,
+            tupdate,
+            alpha,
+            beta: 0.3 / seconds,
+            ..self
+        }
     }
 
     /// The memory limit in force.
     pub(crate) fn memory(&self) -> Bytes {
-        self.memory_limit.unwrap_or_else(|| Bytes::new(self.mtu.get().saturating_mul(2).saturating_mul(self.limit.into())))
+        self.memory_limit.unwrap_or_else(|| {
+            Bytes::new(
+                self.mtu
+                    .get()
+                    .saturating_mul(2)
+                    .saturating_mul(self.limit.into()),
+            )
+        })
     }
 
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        ConfigError::check(!self.tupdate.is_zero(), "tupdate", units::time(self.tupdate), "longer than 0")?;
+        ConfigError::check(
+            !self.tupdate.is_zero(),
+            "tupdate",
+            units::time(self.tupdate),
+            "longer than 0",
+        )?;
         for (name, weight) in [("alpha", self.alpha), ("beta", self.beta)] {
-            ConfigError::check((0.0..=MAX_WEIGHT).contains(&weight), name, weight, "from 0 to 256 per second")?;
+            ConfigError::check(
+                (0.0..=MAX_WEIGHT).contains(&weight),
+                name,
+                weight,
+                "from 0 to 256 per second",
+            )?;
         }
-        ConfigError::check(self.coupling >= 1, "coupling_factor", self.coupling, "from 1 to 255")?;
+        ConfigError::check(
+            self.coupling >= 1,
+            "coupling_factor",
+            self.coupling,
+            "from 1 to 255",
+        )?;
         let share = self.classic_protection;
-        ConfigError::check(share <= 100, "classic_protection", share, "from 0 to 100 percent")?;
-        ConfigError::check(self.mtu > Bytes::ZERO, "mtu", units::size(self.mtu), "at least 1b")
+        ConfigError::check(
+            share <= 100,
+            "classic_protection",
+            share,
+            "from 0 to 100 percent",
+        )?;
+        ConfigError::check(
+            self.mtu > Bytes::ZERO,
+            "mtu",
+            units::size(self.mtu),
+            "at least 1b",
+        )
     }
 
     fn ramp(&self) -> (Duration, Duration) {
@@ -217,17 +272,29 @@ impl Options for Config {
                 }
                 *self = self.clone().for_round_trips(typical, max);
             }
-            "step_thresh" => self.native = words.value(option, parse_step, "a time or packets, e.g. 1ms, 5p")?,
+            "step_thresh" => {
+                self.native = words.value(option, parse_step, "a time or packets, e.g. 1ms, 5p")?
+            }
             "ramp_min" => {
                 let min = words.value(option, units::parse_time, TIME)?;
-                self.native = Native::Ramp { min, range: self.ramp().1 };
+                self.native = Native::Ramp {
+                    min,
+                    range: self.ramp().1,
+                };
             }
             "ramp_range" => {
                 let range = words.value(option, units::parse_time, TIME)?;
-                self.native = Native::Ramp { min: self.ramp().0, range };
+                self.native = Native::Ramp {
+                    min: self.ramp().0,
+                    range,
+                };
             }
-            "min_qlen_step" => self.min_qlen_step = words.value(option, units::parse_packets, PACKETS)?,
-            "coupling_factor" => self.coupling = words.value(option, |text| text.parse().ok(), NUMBER)?,
+            "min_qlen_step" => {
+                self.min_qlen_step = words.value(option, units::parse_packets, PACKETS)?
+            }
+            "coupling_factor" => {
+                self.coupling = words.value(option, |text| text.parse().ok(), NUMBER)?
+            }
             "drop_on_overload" => self.overload = Overload::Drop,
             "overflow" => self.overload = Overload::Overflow,
             "drop_enqueue" => self.drop_at = DropAt::Enqueue,
@@ -235,14 +302,20 @@ impl Options for Config {
             "l4s_ect" => self.identifier = Identifier::L4sEct,
             "any_ect" => self.identifier = Identifier::AnyEct,
             "classic_protection" => {
-                self.classic_protection = words.value(option, parse_percent, "a percentage, e.g. 10")?;
+                self.classic_protection =
+                    words.value(option, parse_percent, "a percentage, e.g. 10")?;
             }
             "split_gso" => self.split_gso = true,
             "no_split_gso" => self.split_gso = false,
             "mtu" => self.mtu = words.value(option, units::parse_size, SIZE)?,
             "seed" => self.seed = words.value(option, units::parse_integer, NUMBER)?,
             "rfc9332" => {
-                *self = Self { limit: self.limit, memory_limit: self.memory_limit, seed: self.seed, ..Self::rfc9332() };
+                *self = Self {
+                    limit: self.limit,
+                    memory_limit: self.memory_limit,
+                    seed: self.seed,
+                    ..Self::rfc9332()
+                };
             }
             _ => return Ok(false),
         }
@@ -251,28 +324,67 @@ impl Options for Config {
 
     fn options(&self) -> Vec<(&'static str, Value)> {
         let mut options = vec![("limit", Value::Packets(self.limit.into()))];
-        options.extend(self.memory_limit.map(|limit| ("memlimit", Value::Size(limit))));
+        options.extend(
+            self.memory_limit
+                .map(|limit| ("memlimit", Value::Size(limit))),
+        );
         options.extend([
             ("coupling_factor", Value::Count(self.coupling.into())),
-            (if self.overload == Overload::Drop { "drop_on_overload" } else { "overflow" }, Value::Flag(true)),
+            (
+                if self.overload == Overload::Drop {
+                    "drop_on_overload"
+                } else {
+                    "overflow"
+                },
+                Value::Flag(true),
+            ),
         ]);
         match self.native {
             Native::Delay(delay) => options.push(("step_thresh", Value::Time(delay))),
-            Native::Packets(packets) => options.push(("step_thresh", Value::Packets(packets.into()))),
+            Native::Packets(packets) => {
+                options.push(("step_thresh", Value::Packets(packets.into())))
+            }
             Native::Ramp { min, range } => {
-                options.extend([("ramp_min", Value::Time(min)), ("ramp_range", Value::Time(range))]);
+                options.extend([
+                    ("ramp_min", Value::Time(min)),
+                    ("ramp_range", Value::Time(range)),
+                ]);
             }
         }
         options.extend([
             ("min_qlen_step", Value::Packets(self.min_qlen_step.into())),
-            (if self.drop_at == DropAt::Enqueue { "drop_enqueue" } else { "drop_dequeue" }, Value::Flag(true)),
-            (if self.identifier == Identifier::AnyEct { "any_ect" } else { "l4s_ect" }, Value::Flag(true)),
-            ("classic_protection", Value::Word(alloc::format!("{}%", self.classic_protection))),
+            (
+                if self.drop_at == DropAt::Enqueue {
+                    "drop_enqueue"
+                } else {
+                    "drop_dequeue"
+                },
+                Value::Flag(true),
+            ),
+            (
+                if self.identifier == Identifier::AnyEct {
+                    "any_ect"
+                } else {
+                    "l4s_ect"
+                },
+                Value::Flag(true),
+            ),
+            (
+                "classic_protection",
+                Value::Word(alloc::format!("{}%", self.classic_protection)),
+            ),
             ("target", Value::Time(self.target)),
             ("tupdate", Value::Time(self.tupdate)),
             ("alpha", Value::Share(self.alpha)),
             ("beta", Value::Share(self.beta)),
-            (if self.split_gso { "split_gso" } else { "no_split_gso" }, Value::Flag(true)),
+            (
+                if self.split_gso {
+                    "split_gso"
+                } else {
+                    "no_split_gso"
+                },
+                Value::Flag(true),
+            ),
             ("mtu", Value::Size(self.mtu)),
             ("seed", Value::Count(self.seed)),
         ]);

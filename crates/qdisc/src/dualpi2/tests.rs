@@ -22,7 +22,11 @@ fn ms(millis: u64) -> Instant {
 }
 
 fn steady(delay: u64, count: u64) -> Delays {
-    Delays { first: delay * 1_000_000, growth: 0, count }
+    Delays {
+        first: delay * 1_000_000,
+        growth: 0,
+        count,
+    }
 }
 
 /// spec/qdisc.md §11, worked: 20 ms from zero.
@@ -33,25 +37,43 @@ fn the_base_probability_is_that_of_linux() {
         controller.update(steady(20, 1));
         assert_eq!(controller.probability(), expected);
     }
-    let mut changed = Controller::new(&Config { alpha: 1.0, ..Config::default() });
+    let mut changed = Controller::new(&Config {
+        alpha: 1.0,
+        ..Config::default()
+    });
     changed.update(steady(20, 1));
     let before = changed.probability();
     changed = changed.with(&Config::default());
     changed.update(steady(20, 1));
-    assert_eq!(changed.probability() - before, 3_437_500, "a change keeps the delay last seen");
+    assert_eq!(
+        changed.probability() - before,
+        3_437_500,
+        "a change keeps the delay last seen"
+    );
     let mut queue = DualPi2::<Probe>::new(Config::default()).expect("valid");
     queue.controller.update(steady(20, 1));
     let p = queue.probability();
-    assert!((p - 0.064756).abs() < 1e-6 && (2.0 * p - 0.12951).abs() < 1e-5 && (p * p - 0.0041933).abs() < 1e-7, "{p}");
+    assert!(
+        (p - 0.064756).abs() < 1e-6
+            && (2.0 * p - 0.12951).abs() < 1e-5
+            && (p * p - 0.0041933).abs() < 1e-7,
+        "{p}"
+    );
 }
 
 /// It stays within 0 and 1; without drops on overload the coupled likelihood stays within 1.
 #[test]
 fn the_base_probability_has_a_ceiling() {
-    for (overload, coupling, ceiling) in
-        [(Overload::Drop, 2, ONE), (Overload::Overflow, 2, ONE / 2), (Overload::Overflow, 5, ONE / 5)]
-    {
-        let mut controller = Controller::new(&Config { overload, coupling, ..Config::default() });
+    for (overload, coupling, ceiling) in [
+        (Overload::Drop, 2, ONE),
+        (Overload::Overflow, 2, ONE / 2),
+        (Overload::Overflow, 5, ONE / 5),
+    ] {
+        let mut controller = Controller::new(&Config {
+            overload,
+            coupling,
+            ..Config::default()
+        });
         controller.update(steady(10_000, 1));
         assert_eq!(controller.probability(), ceiling, "{overload:?}");
         controller.update(steady(0, 1));
@@ -85,30 +107,51 @@ proptest! {
     }
 }
 
-/// A leap in which the delay passes the target, and what a leap leaves as the delay last seen: as of single updates.
+/// A leap in which the delay passes the target, and what a leap leaves as the delay last seen: as
+/// of single updates.
 #[test]
 fn leaps_turn_and_end_where_steps_do() {
-    for (alpha, beta, start, first, growth, count) in
-        [(256.0, 0.0, 0.0, 100_000, 200_000, 78), (0.16, 3.2, 0.5, 15_000_000, 1000, 100)]
-    {
-        let mut single = Controller::new(&Config { alpha, beta, ..Config::default() });
+    for (alpha, beta, start, first, growth, count) in [
+        (256.0, 0.0, 0.0, 100_000, 200_000, 78),
+        (0.16, 3.2, 0.5, 15_000_000, 1000, 100),
+    ] {
+        let mut single = Controller::new(&Config {
+            alpha,
+            beta,
+            ..Config::default()
+        });
         single.steady(start, first);
         let mut leaping = single.clone();
-        let one = |n| Delays { first: first + n * growth, growth: 0, count: 1 };
+        let one = |n| Delays {
+            first: first + n * growth,
+            growth: 0,
+            count: 1,
+        };
         (0..count).for_each(|n| single.update(one(n)));
-        leaping.update(Delays { first, growth, count });
+        leaping.update(Delays {
+            first,
+            growth,
+            count,
+        });
         for controller in [&mut single, &mut leaping] {
             controller.update(one(count));
         }
         let (stepped, leapt) = (single.probability(), leaping.probability());
-        assert!((ONE / 10..ONE / 10 * 9).contains(&stepped) && stepped.abs_diff(leapt) < 1000, "{stepped} {leapt}");
+        assert!(
+            (ONE / 10..ONE / 10 * 9).contains(&stepped) && stepped.abs_diff(leapt) < 1000,
+            "{stepped} {leapt}"
+        );
     }
 }
 
 fn put(queue: &mut DualPi2<Probe>, tos: u8, packets: u32, len: u32) {
     let mut drops = Drops::new();
     for id in 0..packets {
-        queue.enqueue(Probe::new(id).tos(tos).sized(len), Instant::ZERO, &mut drops);
+        queue.enqueue(
+            Probe::new(id).tos(tos).sized(len),
+            Instant::ZERO,
+            &mut drops,
+        );
     }
     assert!(drops.is_empty());
 }
@@ -116,8 +159,17 @@ fn put(queue: &mut DualPi2<Probe>, tos: u8, packets: u32, len: u32) {
 /// A queue that holds 2000 packets of each kind and keeps its base probability.
 fn constant(config: Config, probability: f64) -> DualPi2<Probe> {
     let tupdate = Duration::from_secs(1000);
-    let native = if matches!(config.native, Native::Delay(_)) { Native::Delay(Duration::MAX) } else { config.native };
-    let mut queue = DualPi2::new(Config { tupdate, native, ..config }).expect("valid");
+    let native = if matches!(config.native, Native::Delay(_)) {
+        Native::Delay(Duration::MAX)
+    } else {
+        config.native
+    };
+    let mut queue = DualPi2::new(Config {
+        tupdate,
+        native,
+        ..config
+    })
+    .expect("valid");
     put(&mut queue, NOT_ECT, 2000, 1000);
     put(&mut queue, ECT0, 2000, 1000);
     put(&mut queue, ECT1, 4000, 1000);
@@ -128,7 +180,11 @@ fn constant(config: Config, probability: f64) -> DualPi2<Probe> {
 /// What came of the packets of one kind: passed, marked, dropped, as shares.
 fn fates(queue: &mut DualPi2<Probe>, kind: u8) -> [f64; 3] {
     let (mut drops, mut counts) = (Drops::new(), [0.0; 3]);
-    let side = if kind == ECT1 { Side::Low } else { Side::Classic };
+    let side = if kind == ECT1 {
+        Side::Low
+    } else {
+        Side::Classic
+    };
     for _ in 0..1900 {
         let mut packet = queue.queue(side).pop().expect("queued");
         while packet.tos != kind {
@@ -136,30 +192,52 @@ fn fates(queue: &mut DualPi2<Probe>, kind: u8) -> [f64; 3] {
         }
         let fate = queue.coupled(side, Bytes::mib(1), &packet, Instant::ZERO);
         let fate = queue.carry_out(fate, &mut packet);
-        counts[if fate == Fate::Drop { 2 } else { usize::from(packet.tos == CE) }] += 1.0 / 1900.0;
+        counts[if fate == Fate::Drop {
+            2
+        } else {
+            usize::from(packet.tos == CE)
+        }] += 1.0 / 1900.0;
         drops.push(packet, DropReason::Early);
     }
     counts
 }
 
-/// RFC 9332: classic packets meet p², dropped or marked; low-latency ones k p, marked. Above k p = 1 classic ones are dropped though they
-/// could be marked, and low-latency ones with p² besides being marked.
+/// RFC 9332: classic packets meet p², dropped or marked; low-latency ones k p, marked. Above k p =
+/// 1 classic ones are dropped though they could be marked, and low-latency ones with p² besides
+/// being marked.
 #[test]
 fn likelihoods_are_coupled_by_a_square() {
     for config in [Config::default(), Config::rfc9332()] {
         for (base, coupling) in [(0.3, 2), (0.1, 4), (0.6, 2)] {
-            let config = || Config { coupling, min_qlen_step: 10_000, ..config.clone() };
+            let config = || Config {
+                coupling,
+                min_qlen_step: 10_000,
+                ..config.clone()
+            };
             let overload = base * f64::from(coupling) > 1.0;
             let (squared, linked) = (base * base, f64::min(base * f64::from(coupling), 1.0));
             let near = |share: f64, expected: f64| (share - expected).abs() < 0.04;
             let [_, marked, dropped] = fates(&mut constant(config(), base), NOT_ECT);
-            assert!(marked == 0.0 && near(dropped, squared), "{base} {coupling}: {dropped}");
+            assert!(
+                marked == 0.0 && near(dropped, squared),
+                "{base} {coupling}: {dropped}"
+            );
             let [_, marked, dropped] = fates(&mut constant(config(), base), ECT0);
-            let (as_marks, as_drops) = if overload { (0.0, squared) } else { (squared, 0.0) };
-            assert!(near(marked, as_marks) && near(dropped, as_drops), "{base} {coupling}: {marked} {dropped}");
+            let (as_marks, as_drops) = if overload {
+                (0.0, squared)
+            } else {
+                (squared, 0.0)
+            };
+            assert!(
+                near(marked, as_marks) && near(dropped, as_drops),
+                "{base} {coupling}: {marked} {dropped}"
+            );
             let [_, marked, dropped] = fates(&mut constant(config(), base), ECT1);
             let as_drops = if overload { squared } else { 0.0 };
-            assert!(near(dropped, as_drops) && near(marked, linked - as_drops), "{base} {coupling}: {marked} {dropped}");
+            assert!(
+                near(dropped, as_drops) && near(marked, linked - as_drops),
+                "{base} {coupling}: {marked} {dropped}"
+            );
         }
     }
 }
@@ -167,14 +245,23 @@ fn likelihoods_are_coupled_by_a_square() {
 /// RFC 9332's marks are spread evenly: with 1/4 every fourth packet.
 #[test]
 fn recurring_marks_are_evenly_spread() {
-    let mut queue = constant(Config { min_qlen_step: 10_000, ..Config::rfc9332() }, 0.125);
+    let mut queue = constant(
+        Config {
+            min_qlen_step: 10_000,
+            ..Config::rfc9332()
+        },
+        0.125,
+    );
     let marks: Vec<_> = (0..1000)
         .filter(|_| {
             let packet = Probe::new(0).tos(ECT1);
             queue.coupled(Side::Low, Bytes::mib(1), &packet, Instant::ZERO) == Fate::Mark
         })
         .collect();
-    assert!(marks.windows(2).all(|pair| pair[1] - pair[0] == 4), "{marks:?}");
+    assert!(
+        marks.windows(2).all(|pair| pair[1] - pair[0] == 4),
+        "{marks:?}"
+    );
     assert!((249..=250).contains(&marks.len()));
 }
 
@@ -183,29 +270,77 @@ fn recurring_marks_are_evenly_spread() {
 fn a_short_queue_is_let_be() {
     for (backlog, fate) in [(3027, Fate::Pass), (3028, Fate::Drop)] {
         let mut queue = constant(Config::default(), 1.0);
-        assert_eq!(queue.coupled(Side::Classic, Bytes::new(backlog), &Probe::new(0), Instant::ZERO), fate);
-        let fate = if fate == Fate::Pass { Fate::Pass } else { Fate::Drop };
-        assert_eq!(queue.coupled(Side::Low, Bytes::new(backlog), &Probe::new(0).tos(ECT1), Instant::ZERO), fate);
+        assert_eq!(
+            queue.coupled(
+                Side::Classic,
+                Bytes::new(backlog),
+                &Probe::new(0),
+                Instant::ZERO
+            ),
+            fate
+        );
+        let fate = if fate == Fate::Pass {
+            Fate::Pass
+        } else {
+            Fate::Drop
+        };
+        assert_eq!(
+            queue.coupled(
+                Side::Low,
+                Bytes::new(backlog),
+                &Probe::new(0).tos(ECT1),
+                Instant::ZERO
+            ),
+            fate
+        );
     }
 }
 
-/// Low-latency packets that stayed more than a millisecond are marked, or those that leave more than so many behind; classic ones are not.
+/// Low-latency packets that stayed more than a millisecond are marked, or those that leave more
+/// than so many behind; classic ones are not.
 #[test]
 fn the_step_marks_what_stayed_too_long() {
     let step = |native, micros: u64, tos| {
-        let mut queue = DualPi2::new(Config { native, ..Config::default() }).expect("valid");
+        let mut queue = DualPi2::new(Config {
+            native,
+            ..Config::default()
+        })
+        .expect("valid");
         put(&mut queue, tos, 4, 60);
         let now = Instant::from_micros(micros);
-        core::iter::from_fn(|| queue.dequeue(now, &mut Drops::new())).filter(|packet| packet.tos == CE).count()
+        core::iter::from_fn(|| queue.dequeue(now, &mut Drops::new()))
+            .filter(|packet| packet.tos == CE)
+            .count()
     };
     let delay = Native::Delay(Duration::from_millis(1));
-    assert_eq!([step(delay, 1000, ECT1), step(delay, 1001, ECT1), step(delay, 1001, ECT0)], [0, 4, 0]);
-    assert_eq!([step(Native::Packets(2), 0, ECT1), step(Native::Packets(0), 0, ECT1)], [1, 3]);
-    let mut queue = DualPi2::new(Config { min_qlen_step: 3, ..Config::default() }).expect("valid");
+    assert_eq!(
+        [
+            step(delay, 1000, ECT1),
+            step(delay, 1001, ECT1),
+            step(delay, 1001, ECT0)
+        ],
+        [0, 4, 0]
+    );
+    assert_eq!(
+        [
+            step(Native::Packets(2), 0, ECT1),
+            step(Native::Packets(0), 0, ECT1)
+        ],
+        [1, 3]
+    );
+    let mut queue = DualPi2::new(Config {
+        min_qlen_step: 3,
+        ..Config::default()
+    })
+    .expect("valid");
     put(&mut queue, ECT1, 4, 60);
     queue.dequeue(ms(2), &mut Drops::new()).expect("queued");
     queue.dequeue(ms(2), &mut Drops::new()).expect("queued");
-    assert_eq!((queue.counters.step_mark, queue.counters.ecn_mark), (1, 1), "not below three more");
+    assert_eq!(
+        (queue.counters.step_mark, queue.counters.ecn_mark),
+        (1, 1),
+        "not below three more"
+    );
 }
 
 /// RFC 9332's ramp: nothing up to 800 µs, half at 1 ms, all from 1.2 ms on; not the only packet.
@@ -215,56 +350,84 @@ fn the_ramp_rises() {
         let mut queue = DualPi2::new(Config::rfc9332()).expect("valid");
         put(&mut queue, ECT1, 100, 60);
         let now = Instant::from_micros(micros);
-        let marked = core::iter::from_fn(|| queue.dequeue(now, &mut Drops::new())).filter(|packet| packet.tos == CE);
+        let marked = core::iter::from_fn(|| queue.dequeue(now, &mut Drops::new()))
+            .filter(|packet| packet.tos == CE);
         let count = marked.count();
-        assert!((marks..=marks + 1).contains(&count) && count < 100, "{micros}: {count}");
+        assert!(
+            (marks..=marks + 1).contains(&count) && count < 100,
+            "{micros}: {count}"
+        );
     }
 }
 
 /// ECT(1) and CE go to the low-latency queue, with `any_ect` ECT(0) too.
 #[test]
 fn packets_are_told_apart_by_ecn() {
-    for (identifier, low) in
-        [(Identifier::L4sEct, [false, true, false, true]), (Identifier::AnyEct, [false, true, true, true])]
-    {
+    for (identifier, low) in [
+        (Identifier::L4sEct, [false, true, false, true]),
+        (Identifier::AnyEct, [false, true, true, true]),
+    ] {
         for tos in 0..4 {
-            let mut queue = DualPi2::new(Config { identifier, ..Config::default() }).expect("valid");
+            let mut queue = DualPi2::new(Config {
+                identifier,
+                ..Config::default()
+            })
+            .expect("valid");
             put(&mut queue, 0xb8 | tos, 1, 60);
-            assert_eq!(!queue.low.held().is_empty(), low[usize::from(tos)], "{identifier:?} {tos}");
+            assert_eq!(
+                !queue.low.held().is_empty(),
+                low[usize::from(tos)],
+                "{identifier:?} {tos}"
+            );
         }
     }
 }
 
-/// A filter sends a packet without ECN to the low-latency queue; where others are marked it is dropped.
+/// A filter sends a packet without ECN to the low-latency queue; where others are marked it is
+/// dropped.
 #[test]
 fn filters_choose_what_ecn_does_not() {
     let mut queue = DualPi2::new(Config::default()).expect("valid");
     let mut filters = Filters::default();
-    let all = crate::filter::Filter::new(crate::filter::Matcher::All, Some(crate::ClassId::new(1, 1)));
+    let all =
+        crate::filter::Filter::new(crate::filter::Matcher::All, Some(crate::ClassId::new(1, 1)));
     filters.add(all).expect("a rule");
     queue.set_filters(filters);
     put(&mut queue, NOT_ECT, 3, 60);
     assert_eq!(queue.low.held().packets, 3);
     let mut drops = Drops::new();
-    assert!(queue.dequeue(ms(1), &mut drops).is_some() && queue.dequeue(ms(2), &mut drops).is_none());
+    assert!(
+        queue.dequeue(ms(1), &mut drops).is_some() && queue.dequeue(ms(2), &mut drops).is_none()
+    );
     assert_eq!(drops.len(), 2);
 }
 
-/// The classic queue gets its share in bytes while both are backlogged, and all while the other is empty.
+/// The classic queue gets its share in bytes while both are backlogged, and all while the other is
+/// empty.
 #[test]
 fn the_classic_queue_has_its_share() {
-    for (protection, classic_len, low_len) in
-        [(10, 1514, 1514), (10, 200, 1514), (25, 1514, 100), (50, 600, 1000), (0, 700, 700)]
-    {
+    for (protection, classic_len, low_len) in [
+        (10, 1514, 1514),
+        (10, 200, 1514),
+        (25, 1514, 100),
+        (50, 600, 1000),
+        (0, 700, 700),
+    ] {
         let native = Native::Delay(Duration::MAX);
-        let config = Config { classic_protection: protection, native, ..Config::default() };
+        let config = Config {
+            classic_protection: protection,
+            native,
+            ..Config::default()
+        };
         let mut queue = DualPi2::new(config).expect("valid");
         put(&mut queue, NOT_ECT, 2000, classic_len);
         put(&mut queue, ECT1, 2000, low_len);
         let mut sent = [0.0; 2];
         let mut first = None;
         for _ in 0..1500 {
-            let packet = queue.dequeue(Instant::ZERO, &mut Drops::new()).expect("queued");
+            let packet = queue
+                .dequeue(Instant::ZERO, &mut Drops::new())
+                .expect("queued");
             let side = usize::from(Ecn::of_tos(packet.tos) != Ecn::NotEct);
             first.get_or_insert(side);
             sent[side] += f64::from(packet.len().get() as u32);
@@ -272,14 +435,24 @@ fn the_classic_queue_has_its_share() {
         assert_eq!(first, Some(1), "the low-latency queue comes first");
         let share = sent[0] / (sent[0] + sent[1]);
         let expected = f64::from(protection) / 100.0;
-        // At the start the low-latency queue is ahead by up to a hundred packets' worth of its share.
+        // At the start the low-latency queue is ahead by up to a hundred packets' worth of its
+        // share.
         let start = 121_120.0 / 100.0 / (sent[0] + sent[1]);
-        assert!((share - expected).abs() <= start + 0.005, "{protection}: {share}");
+        assert!(
+            (share - expected).abs() <= start + 0.005,
+            "{protection}: {share}"
+        );
     }
     let mut queue = DualPi2::new(Config::default()).expect("valid");
     put(&mut queue, NOT_ECT, 5, 1000);
-    assert_eq!(core::iter::from_fn(|| queue.dequeue(Instant::ZERO, &mut Drops::new())).count(), 5);
-    assert_eq!(queue.credit, -121_120, "idle: the low-latency queue is owed its lead");
+    assert_eq!(
+        core::iter::from_fn(|| queue.dequeue(Instant::ZERO, &mut Drops::new())).count(),
+        5
+    );
+    assert_eq!(
+        queue.credit, -121_120,
+        "idle: the low-latency queue is owed its lead"
+    );
 }
 
 /// Without contention the credit rests.
@@ -287,56 +460,120 @@ fn the_classic_queue_has_its_share() {
 fn credit_counts_only_while_both_wait() {
     let mut queue = DualPi2::new(Config::default()).expect("valid");
     put(&mut queue, ECT1, 3, 100);
-    queue.dequeue(Instant::ZERO, &mut Drops::new()).expect("queued");
+    queue
+        .dequeue(Instant::ZERO, &mut Drops::new())
+        .expect("queued");
     assert_eq!(queue.credit, -121_120);
     put(&mut queue, NOT_ECT, 2, 100);
-    queue.dequeue(Instant::ZERO, &mut Drops::new()).expect("queued");
+    queue
+        .dequeue(Instant::ZERO, &mut Drops::new())
+        .expect("queued");
     assert_eq!(queue.credit, -121_120 + 10 * 100);
     queue.credit = 1;
-    let packet = queue.dequeue(Instant::ZERO, &mut Drops::new()).expect("queued");
+    let packet = queue
+        .dequeue(Instant::ZERO, &mut Drops::new())
+        .expect("queued");
     assert_eq!((packet.tos, queue.credit), (NOT_ECT, 1 - 90 * 100));
 }
 
 /// A full buffer drops the newcomer; lowered limits cost the classic queue first.
 #[test]
 fn limits_hold() {
-    let (mut queue, mut drops) =
-        (Ledger::new(DualPi2::new(Config { limit: 4, ..Config::default() }).expect("valid")), Drops::new());
+    let (mut queue, mut drops) = (
+        Ledger::new(
+            DualPi2::new(Config {
+                limit: 4,
+                ..Config::default()
+            })
+            .expect("valid"),
+        ),
+        Drops::new(),
+    );
     for (id, tos) in [(0, ECT1), (1, 0), (2, 0), (3, ECT1), (4, 0), (5, ECT1)] {
         queue.enqueue(Probe::new(id).tos(tos), Instant::ZERO, &mut drops);
     }
-    assert!(drops.iter().all(|(_, reason)| *reason == DropReason::Overlimit));
+    assert!(
+        drops
+            .iter()
+            .all(|(_, reason)| *reason == DropReason::Overlimit)
+    );
     assert_eq!(ids(drops.drain().map(|(packet, _)| packet)), [4, 5]);
     assert_eq!(queue.report().overlimits, 2);
-    queue.change(&mut Words::new("limit 3"), Instant::ZERO, &mut drops).expect("valid");
-    queue.change(&mut Words::new("memlimit 1514"), Instant::ZERO, &mut drops).expect("valid");
-    let reasons: Vec<_> = drops.drain().map(|(packet, reason)| (packet.id, reason)).collect();
-    assert_eq!(reasons, [(1, DropReason::Overlimit), (2, DropReason::Memory), (0, DropReason::Memory)]);
+    queue
+        .change(&mut Words::new("limit 3"), Instant::ZERO, &mut drops)
+        .expect("valid");
+    queue
+        .change(&mut Words::new("memlimit 1514"), Instant::ZERO, &mut drops)
+        .expect("valid");
+    let reasons: Vec<_> = drops
+        .drain()
+        .map(|(packet, reason)| (packet.id, reason))
+        .collect();
+    assert_eq!(
+        reasons,
+        [
+            (1, DropReason::Overlimit),
+            (2, DropReason::Memory),
+            (0, DropReason::Memory)
+        ]
+    );
     queue.enqueue(Probe::new(6).sized(1), Instant::ZERO, &mut drops);
-    assert!(drops.drain().all(|(_, reason)| reason == DropReason::Memory));
-    assert_eq!(queue.report().overlimits, 6, "two and one refused, three that lowered limits cost");
-    let config = Config { limit: 100, ..Config::default() };
+    assert!(
+        drops
+            .drain()
+            .all(|(_, reason)| reason == DropReason::Memory)
+    );
+    assert_eq!(
+        queue.report().overlimits,
+        6,
+        "two and one refused, three that lowered limits cost"
+    );
+    let config = Config {
+        limit: 100,
+        ..Config::default()
+    };
     assert_eq!(config.memory(), Bytes::new(2 * 100 * 1514));
 }
 
-/// What fits the memory to the byte is let in; the counters tell of each queue what came, and of both how much they held at most.
+/// What fits the memory to the byte is let in; the counters tell of each queue what came, and of
+/// both how much they held at most.
 #[test]
 fn the_counters_tell_what_came() {
     let memory_limit = Some(Bytes::new(3 * 1514));
-    let mut queue = DualPi2::new(Config { memory_limit, ..Config::default() }).expect("valid");
+    let mut queue = DualPi2::new(Config {
+        memory_limit,
+        ..Config::default()
+    })
+    .expect("valid");
     put(&mut queue, ECT1, 2, 1514);
     put(&mut queue, NOT_ECT, 1, 1514);
     let mut drops = Drops::new();
     queue.enqueue(Probe::new(9).sized(1), Instant::ZERO, &mut drops);
-    assert!(drops.drain().map(|(packet, reason)| (packet.id, reason)).eq([(9, DropReason::Memory)]));
+    assert!(
+        drops
+            .drain()
+            .map(|(packet, reason)| (packet.id, reason))
+            .eq([(9, DropReason::Memory)])
+    );
     (0..2).for_each(|_| drop(queue.dequeue(Instant::ZERO, &mut drops).expect("queued")));
     put(&mut queue, NOT_ECT, 1, 1000);
     let report = queue.report();
-    assert_eq!((report.kind, &report.options), ("dualpi2", &queue.config.options()));
-    for (name, expected) in
-        [("pkts_in_c", 2), ("pkts_in_l", 2), ("maxq", 3), ("max_memory_used", 3 * 1514), ("memory_used", 2514)]
-    {
-        let counter = report.counters.iter().find(|(counter, _)| *counter == name).map(|(_, value)| value);
+    assert_eq!(
+        (report.kind, &report.options),
+        ("dualpi2", &queue.config.options())
+    );
+    for (name, expected) in [
+        ("pkts_in_c", 2),
+        ("pkts_in_l", 2),
+        ("maxq", 3),
+        ("max_memory_used", 3 * 1514),
+        ("memory_used", 2514),
+    ] {
+        let counter = report
+            .counters
+            .iter()
+            .find(|(counter, _)| *counter == name)
+            .map(|(_, value)| value);
         assert_eq!(counter, Some(&Value::Count(expected)), "{name}");
     }
 }
@@ -344,9 +581,20 @@ fn the_counters_tell_what_came() {
 /// Super-packets are split, unless they may not or cannot be; the account balances.
 #[test]
 fn super_packets_are_split() {
-    for (words, packets) in [("dualpi2", 4), ("dualpi2 no_split_gso", 1), ("dualpi2 limit 2", 2)] {
-        let (mut queue, mut drops) = (Ledger::new(crate::build::<Probe>(words).expect(words)), Drops::new());
-        queue.enqueue(Probe::new(0).sized(4000).of_segments(4).tos(ECT1), Instant::ZERO, &mut drops);
+    for (words, packets) in [
+        ("dualpi2", 4),
+        ("dualpi2 no_split_gso", 1),
+        ("dualpi2 limit 2", 2),
+    ] {
+        let (mut queue, mut drops) = (
+            Ledger::new(crate::build::<Probe>(words).expect(words)),
+            Drops::new(),
+        );
+        queue.enqueue(
+            Probe::new(0).sized(4000).of_segments(4).tos(ECT1),
+            Instant::ZERO,
+            &mut drops,
+        );
         assert_eq!(queue.backlog().packets, packets, "{words}");
         assert_eq!(drops.births().packets, if packets == 1 { 0 } else { 3 });
     }
@@ -356,7 +604,13 @@ fn super_packets_are_split() {
 #[test]
 fn packets_may_be_judged_on_arrival() {
     for (drop_at, on_arrival) in [(DropAt::Enqueue, true), (DropAt::Dequeue, false)] {
-        let mut queue = constant(Config { drop_at, ..Config::default() }, 1.0);
+        let mut queue = constant(
+            Config {
+                drop_at,
+                ..Config::default()
+            },
+            1.0,
+        );
         let mut drops = Drops::new();
         queue.enqueue(Probe::new(0), Instant::ZERO, &mut drops);
         assert_eq!(drops.drain().count() == 1, on_arrival);
@@ -369,7 +623,8 @@ fn packets_may_be_judged_on_arrival() {
 #[test]
 fn late_updates_equal_punctual_ones() {
     for gap in [1, 16, 100, 900] {
-        let [mut late, mut punctual] = [(); 2].map(|()| DualPi2::new(Config::default()).expect("valid"));
+        let [mut late, mut punctual] =
+            [(); 2].map(|()| DualPi2::new(Config::default()).expect("valid"));
         for queue in [&mut late, &mut punctual] {
             put(queue, NOT_ECT, 100, 1514);
             queue.catch_up(ms(20));
@@ -381,7 +636,8 @@ fn late_updates_equal_punctual_ones() {
     }
 }
 
-/// A sender as RFC 9332 couples them: Reno halves once per round trip for any loss or mark, a scalable one by half the share of marks.
+/// A sender as RFC 9332 couples them: Reno halves once per round trip for any loss or mark, a
+/// scalable one by half the share of marks.
 struct Sender {
     window: f64,
     in_flight: f64,
@@ -393,7 +649,14 @@ struct Sender {
 
 impl Sender {
     fn new(tos: u8) -> Self {
-        Self { window: 10.0, in_flight: 0.0, acks: VecDeque::new(), calm_until: 0, marked: 0.0, tos }
+        Self {
+            window: 10.0,
+            in_flight: 0.0,
+            acks: VecDeque::new(),
+            calm_until: 0,
+            marked: 0.0,
+            tos,
+        }
     }
 
     fn scalable(&self) -> bool {
@@ -422,7 +685,8 @@ impl Sender {
     }
 }
 
-/// Two senders 10 ms away share a link of 40 Mbit/s for 20 s; packets delivered and mean delay (ms) of each in the second half.
+/// Two senders 10 ms away share a link of 40 Mbit/s for 20 s; packets delivered and mean delay (ms)
+/// of each in the second half.
 fn shared(config: Config, kinds: [u8; 2]) -> [(f64, f64); 2] {
     let (mut queue, mut drops) = (DualPi2::new(config).expect("valid"), Drops::new());
     let mut senders = kinds.map(Sender::new);
@@ -438,7 +702,9 @@ fn shared(config: Config, kinds: [u8; 2]) -> [(f64, f64); 2] {
         }
         if let Some(packet) = queue.dequeue(now, &mut drops) {
             let flow = packet.flow as usize;
-            senders[flow].acks.push_back((micros + 10_000, packet.tos == CE));
+            senders[flow]
+                .acks
+                .push_back((micros + 10_000, packet.tos == CE));
             if micros > 10_000_000 {
                 results[flow].0 += 1.0;
                 results[flow].1 += (now - packet.enqueued()).as_secs_f64() * 1e3;
@@ -453,42 +719,61 @@ fn shared(config: Config, kinds: [u8; 2]) -> [(f64, f64); 2] {
     results.map(|(packets, delays)| (packets, delays / packets))
 }
 
-/// Effect: a scalable sender beside a Reno-like one: about equal shares, the classic delay near its target, the other's below a few
-/// milliseconds. In one queue with the same base probability the scalable one would wait as long as the other.
+/// Effect: a scalable sender beside a Reno-like one: about equal shares, the classic delay near its
+/// target, the other's below a few milliseconds. In one queue with the same base probability the
+/// scalable one would wait as long as the other.
 #[test]
 fn both_kinds_share_the_link_and_only_one_waits() {
     for config in [Config::default(), Config::rfc9332()] {
         for classic in [NOT_ECT, ECT0] {
-            let [(classic_sent, classic_waits), (low_sent, low_waits)] = shared(config.clone(), [classic, ECT1]);
+            let [(classic_sent, classic_waits), (low_sent, low_waits)] =
+                shared(config.clone(), [classic, ECT1]);
             let ratio = low_sent / classic_sent;
             assert!((0.3..3.0).contains(&ratio), "{ratio}");
             assert!((5.0..25.0).contains(&classic_waits), "{classic_waits}");
             assert!(low_waits < 2.0, "{low_waits}");
         }
     }
-    let uncoupled = Config { alpha: 0.0, beta: 0.0, ..Config::default() };
+    let uncoupled = Config {
+        alpha: 0.0,
+        beta: 0.0,
+        ..Config::default()
+    };
     let [(_, classic_waits), _] = shared(uncoupled, [NOT_ECT, ECT1]);
-    assert!(classic_waits > 50.0, "without the controller the classic queue fills: {classic_waits}");
+    assert!(
+        classic_waits > 50.0,
+        "without the controller the classic queue fills: {classic_waits}"
+    );
 }
 
 /// A change keeps the probability, as far as it is still allowed, and updates go on.
 #[test]
 fn a_change_interrupts_nothing() {
-    let (mut queue, mut drops) = (DualPi2::new(Config::default()).expect("valid"), Drops::new());
+    let (mut queue, mut drops) = (
+        DualPi2::new(Config::default()).expect("valid"),
+        Drops::new(),
+    );
     put(&mut queue, NOT_ECT, 100, 1514);
     queue.catch_up(ms(0));
     queue.catch_up(ms(200));
     let p = queue.probability();
     assert!(p > 0.5);
-    queue.change(&mut Words::new("target 20ms"), ms(200), &mut drops).expect("valid");
+    queue
+        .change(&mut Words::new("target 20ms"), ms(200), &mut drops)
+        .expect("valid");
     assert_eq!(queue.probability(), p);
     // Updates were due each 16 ms: the next is at 208.
     queue.catch_up(ms(207));
     assert_eq!(queue.probability(), p);
     queue.catch_up(ms(208));
     assert!(queue.probability() > p);
-    queue.change(&mut Words::new("overflow"), ms(208), &mut drops).expect("valid");
-    assert!((queue.probability() - 0.5).abs() < 1e-6, "the coupled likelihood is one at most");
+    queue
+        .change(&mut Words::new("overflow"), ms(208), &mut drops)
+        .expect("valid");
+    assert!(
+        (queue.probability() - 0.5).abs() < 1e-6,
+        "the coupled likelihood is one at most"
+    );
     assert!(drops.is_empty());
 }
 
@@ -503,10 +788,23 @@ fn what_cannot_be_is_refused_by_name() {
         ("dualpi2 classic_protection 101", "classic_protection"),
         ("dualpi2 mtu 0", "mtu"),
     ] {
-        let Ok(Kind::DualPi2(config)) = words.parse() else { panic!("{words} parses") };
-        assert_eq!(DualPi2::<Probe>::new(config).err().map(|error| error.parameter), Some(parameter), "{words}");
+        let Ok(Kind::DualPi2(config)) = words.parse() else {
+            panic!("{words} parses")
+        };
+        assert_eq!(
+            DualPi2::<Probe>::new(config)
+                .err()
+                .map(|error| error.parameter),
+            Some(parameter),
+            "{words}"
+        );
     }
-    for words in ["dualpi2 max_rtt 0", "dualpi2 typical_rtt 0", "dualpi2 step_thresh 5q", "dualpi2 step_thresh"] {
+    for words in [
+        "dualpi2 max_rtt 0",
+        "dualpi2 typical_rtt 0",
+        "dualpi2 step_thresh 5q",
+        "dualpi2 step_thresh",
+    ] {
         assert!(words.parse::<Kind>().is_err(), "{words}");
     }
 }
@@ -515,7 +813,9 @@ fn what_cannot_be_is_refused_by_name() {
 fn words_set_every_parameter_and_come_back() {
     let words = "dualpi2 limit 7p memlimit 5Kb target 1ms tupdate 2ms alpha 0.5 beta 4 step_thresh 5p min_qlen_step 3 \
                  coupling_factor 4 overflow drop_enqueue any_ect classic_protection 20% no_split_gso mtu 100 seed 9";
-    let Ok(Kind::DualPi2(config)) = words.parse() else { panic!("dualpi2 parses") };
+    let Ok(Kind::DualPi2(config)) = words.parse() else {
+        panic!("dualpi2 parses")
+    };
     let expected = Config {
         limit: 7,
         memory_limit: Some(Bytes::kib(5)),
@@ -535,32 +835,58 @@ fn words_set_every_parameter_and_come_back() {
         seed: 9,
     };
     assert_eq!(config, expected);
-    let back =
-        "dualpi2 overflow drop_on_overload drop_enqueue drop_dequeue any_ect l4s_ect no_split_gso split_gso step_thresh 1ms";
-    for words in [words, back, "dualpi2", "dualpi2 rfc9332", "dualpi2 ramp_range 1ms ramp_min 2ms", "dualpi2 max_rtt 200ms"]
-    {
+    let back = "dualpi2 overflow drop_on_overload drop_enqueue drop_dequeue any_ect l4s_ect no_split_gso split_gso step_thresh 1ms";
+    for words in [
+        words,
+        back,
+        "dualpi2",
+        "dualpi2 rfc9332",
+        "dualpi2 ramp_range 1ms ramp_min 2ms",
+        "dualpi2 max_rtt 200ms",
+    ] {
         let kind: Kind = words.parse().expect(words);
         assert_eq!(kind.to_string().parse(), Ok(kind), "{words}");
     }
     assert_eq!(back.parse(), Ok(Kind::DualPi2(Config::default())));
-    assert_eq!("dualpi2 rfc9332".parse(), Ok(Kind::DualPi2(Config::rfc9332())));
+    assert_eq!(
+        "dualpi2 rfc9332".parse(),
+        Ok(Kind::DualPi2(Config::rfc9332()))
+    );
 }
 
 /// RFC 9332 §A.1: for round trips of 15 ms, at most 100 ms, and as `tc` takes them in either order.
 #[test]
 fn weights_follow_from_round_trips() {
-    let Ok(Kind::DualPi2(config)) = "dualpi2 max_rtt 100ms typical_rtt 15ms".parse() else { panic!("dualpi2 parses") };
-    assert_eq!((config.target, config.tupdate), (Duration::from_millis(15), Duration::from_millis(15)));
+    let Ok(Kind::DualPi2(config)) = "dualpi2 max_rtt 100ms typical_rtt 15ms".parse() else {
+        panic!("dualpi2 parses")
+    };
+    assert_eq!(
+        (config.target, config.tupdate),
+        (Duration::from_millis(15), Duration::from_millis(15))
+    );
     assert!((config.alpha - 0.15).abs() < 1e-12 && (config.beta - 3.0).abs() < 1e-12);
-    assert_eq!("dualpi2 typical_rtt 15ms max_rtt 100ms".parse(), Ok(Kind::DualPi2(config.clone())));
-    assert_eq!("dualpi2 typical_rtt 15ms".parse(), Ok(Kind::DualPi2(config.clone())));
+    assert_eq!(
+        "dualpi2 typical_rtt 15ms max_rtt 100ms".parse(),
+        Ok(Kind::DualPi2(config.clone()))
+    );
+    assert_eq!(
+        "dualpi2 typical_rtt 15ms".parse(),
+        Ok(Kind::DualPi2(config.clone()))
+    );
     assert_eq!("dualpi2 max_rtt 100ms".parse(), Ok(Kind::DualPi2(config)));
-    let Ok(Kind::DualPi2(short)) = "dualpi2 max_rtt 30ms".parse() else { panic!("dualpi2 parses") };
-    assert_eq!(short.tupdate, Duration::from_millis(10), "a third of the longest");
+    let Ok(Kind::DualPi2(short)) = "dualpi2 max_rtt 30ms".parse() else {
+        panic!("dualpi2 parses")
+    };
+    assert_eq!(
+        short.tupdate,
+        Duration::from_millis(10),
+        "a third of the longest"
+    );
 }
 
 fn config() -> impl Strategy<Value = Config> {
-    let time = prop_oneof![Just(0u64), 1..200_000u64, Just(15_000_000), Just(u64::MAX)].prop_map(Duration::from_nanos);
+    let time = prop_oneof![Just(0u64), 1..200_000u64, Just(15_000_000), Just(u64::MAX)]
+        .prop_map(Duration::from_nanos);
     let limit = prop_oneof![Just(0), Just(1), 2..40u32, Just(1000)];
     let native = prop_oneof![
         time.clone().prop_map(Native::Delay),
@@ -569,27 +895,61 @@ fn config() -> impl Strategy<Value = Config> {
     ];
     let weights = prop_oneof![Just((0.16, 3.2)), Just((256.0, 256.0)), Just((0.0, 0.0))];
     let memory = proptest::option::of((0..20_000u64).prop_map(Bytes::new));
-    (limit, memory, time.clone(), time, weights, native, 0..=100u8, any::<[bool; 4]>(), any::<u64>()).prop_map(
-        |(limit, memory_limit, target, tupdate, (alpha, beta), native, classic_protection, switches, seed)| Config {
-            limit,
-            memory_limit,
-            target,
-            tupdate: tupdate.max(Duration::from_nanos(1)),
-            alpha,
-            beta,
-            native,
-            classic_protection,
-            overload: if switches[0] { Overload::Drop } else { Overload::Overflow },
-            drop_at: if switches[1] { DropAt::Enqueue } else { DropAt::Dequeue },
-            identifier: if switches[2] { Identifier::L4sEct } else { Identifier::AnyEct },
-            split_gso: switches[3],
-            seed,
-            ..Config::default()
-        },
+    (
+        limit,
+        memory,
+        time.clone(),
+        time,
+        weights,
+        native,
+        0..=100u8,
+        any::<[bool; 4]>(),
+        any::<u64>(),
     )
+        .prop_map(
+            |(
+                limit,
+                memory_limit,
+                target,
+                tupdate,
+                (alpha, beta),
+                native,
+                classic_protection,
+                switches,
+                seed,
+            )| Config {
+                limit,
+                memory_limit,
+                target,
+                tupdate: tupdate.max(Duration::from_nanos(1)),
+                alpha,
+                beta,
+                native,
+                classic_protection,
+                overload: if switches[0] {
+                    Overload::Drop
+                } else {
+                    Overload::Overflow
+                },
+                drop_at: if switches[1] {
+                    DropAt::Enqueue
+                } else {
+                    DropAt::Dequeue
+                },
+                identifier: if switches[2] {
+                    Identifier::L4sEct
+                } else {
+                    Identifier::AnyEct
+                },
+                split_gso: switches[3],
+                seed,
+                ..Config::default()
+            },
+        )
 }
 
-/// One thing that happens: a packet comes, one is asked for, time passes or steps back, parameters change.
+/// One thing that happens: a packet comes, one is asked for, time passes or steps back, parameters
+/// change.
 #[derive(Clone, Debug)]
 enum Event {
     Enqueue { len: u32, tos: u8, segments: u16 },
@@ -612,7 +972,8 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    /// The account balances, limits hold, each queue keeps its order, only what understands marks is marked, work is conserved.
+    /// The account balances, limits hold, each queue keeps its order, only what understands marks
+    /// is marked, work is conserved.
     #[test]
     fn whatever_comes_the_queues_hold(first in config(), events in proptest::collection::vec(event(), 0..200)) {
         let (mut queue, mut drops) = (Ledger::new(DualPi2::new(first.clone()).expect("valid")), Drops::new());

@@ -11,14 +11,24 @@ use proptest::prelude::*;
 fn offer(queue: &mut impl Qdisc<Probe>, lens: &[u32]) -> Vec<u32> {
     let mut drops = Drops::new();
     for (id, &len) in (0..).zip(lens) {
-        queue.enqueue(Probe::new(id).sized(len), Instant::from_millis(id.into()), &mut drops);
+        queue.enqueue(
+            Probe::new(id).sized(len),
+            Instant::from_millis(id.into()),
+            &mut drops,
+        );
     }
-    assert!(drops.iter().all(|(_, reason)| *reason == DropReason::Overlimit));
+    assert!(
+        drops
+            .iter()
+            .all(|(_, reason)| *reason == DropReason::Overlimit)
+    );
     ids(drops.drain().map(|(packet, _)| packet))
 }
 
 fn drain(queue: &mut impl Qdisc<Probe>) -> Vec<u32> {
-    ids(core::iter::from_fn(|| queue.dequeue(Instant::ZERO, &mut Drops::new())))
+    ids(core::iter::from_fn(|| {
+        queue.dequeue(Instant::ZERO, &mut Drops::new())
+    }))
 }
 
 /// spec/qdisc.md §3, worked: limit 2, three packets of 100 bytes.
@@ -26,17 +36,32 @@ fn drain(queue: &mut impl Qdisc<Probe>) -> Vec<u32> {
 fn the_packet_above_the_limit_is_dropped() {
     let mut fifo = Pfifo::new(pfifo::Config { limit: 2 });
     assert_eq!(offer(&mut fifo, &[100, 100, 100]), [2]);
-    assert_eq!(fifo.backlog(), Backlog { packets: 2, bytes: Bytes::new(200) });
+    assert_eq!(
+        fifo.backlog(),
+        Backlog {
+            packets: 2,
+            bytes: Bytes::new(200)
+        }
+    );
     assert_eq!(drain(&mut fifo), [0, 1]);
     assert_eq!(fifo.ready_at(), None);
 }
 
-/// spec/qdisc.md §3, worked: limit 3000 takes 1514 + 1486, and not a byte more; what is empty always fits.
+/// spec/qdisc.md §3, worked: limit 3000 takes 1514 + 1486, and not a byte more; what is empty
+/// always fits.
 #[test]
 fn bytes_are_counted_to_the_last() {
-    let mut fifo = Bfifo::new(bfifo::Config { limit: Bytes::new(3000) });
+    let mut fifo = Bfifo::new(bfifo::Config {
+        limit: Bytes::new(3000),
+    });
     assert_eq!(offer(&mut fifo, &[1514, 1486, 1, 0]), [2]);
-    assert_eq!(fifo.backlog(), Backlog { packets: 3, bytes: Bytes::new(3000) });
+    assert_eq!(
+        fifo.backlog(),
+        Backlog {
+            packets: 3,
+            bytes: Bytes::new(3000)
+        }
+    );
     assert_eq!(drain(&mut fifo), [0, 1, 3]);
     assert_eq!(bfifo::Config::default().limit, Bytes::new(1_514_000));
 }
@@ -46,7 +71,13 @@ fn bytes_are_counted_to_the_last() {
 fn the_head_is_dropped_for_a_newcomer() {
     let mut fifo = PfifoHeadDrop::new(pfifo_head_drop::Config { limit: 2 });
     assert_eq!(offer(&mut fifo, &[100, 200, 300, 400]), [0, 1]);
-    assert_eq!(fifo.backlog(), Backlog { packets: 2, bytes: Bytes::new(700) });
+    assert_eq!(
+        fifo.backlog(),
+        Backlog {
+            packets: 2,
+            bytes: Bytes::new(700)
+        }
+    );
     assert_eq!(drain(&mut fifo), [2, 3]);
     let mut none = PfifoHeadDrop::new(pfifo_head_drop::Config { limit: 0 });
     assert_eq!(offer(&mut none, &[100]), [0]);
@@ -62,44 +93,77 @@ fn the_tighter_of_two_limits_holds() {
         (Some(6), None, 6),
         (None, None, 7),
     ] {
-        let mut fifo = Fifo::new(Config { packets, bytes: bytes.map(Bytes::new), victim: Victim::Newcomer });
+        let mut fifo = Fifo::new(Config {
+            packets,
+            bytes: bytes.map(Bytes::new),
+            victim: Victim::Newcomer,
+        });
         let dropped = offer(&mut fifo, &[100; 7]);
         assert_eq!((fifo.backlog().packets, dropped.len()), (held, 7 - held));
     }
 }
 
-/// A packet longer than the whole queue costs nobody else the place; one that fits costs as many as needed.
+/// A packet longer than the whole queue costs nobody else the place; one that fits costs as many as
+/// needed.
 #[test]
 fn room_is_made_only_where_it_helps() {
-    let config = Config { packets: None, bytes: Some(Bytes::new(1000)), victim: Victim::Oldest };
+    let config = Config {
+        packets: None,
+        bytes: Some(Bytes::new(1000)),
+        victim: Victim::Oldest,
+    };
     let mut fifo = Fifo::new(config);
     assert_eq!(offer(&mut fifo, &[400, 400, 1001, 700]), [2, 0, 1]);
     assert_eq!(drain(&mut fifo), [3]);
 }
 
-/// A lowered limit takes nothing away; the tail-dropping FIFO then waits, the head-dropping one shrinks with the next packet.
+/// A lowered limit takes nothing away; the tail-dropping FIFO then waits, the head-dropping one
+/// shrinks with the next packet.
 #[test]
 fn a_lowered_limit_is_kept_from_the_next_packet_on() {
     let mut drops = Drops::new();
-    let (mut tail, mut head) =
-        (Pfifo::new(pfifo::Config { limit: 5 }), PfifoHeadDrop::new(pfifo_head_drop::Config { limit: 5 }));
+    let (mut tail, mut head) = (
+        Pfifo::new(pfifo::Config { limit: 5 }),
+        PfifoHeadDrop::new(pfifo_head_drop::Config { limit: 5 }),
+    );
     offer(&mut tail, &[100; 5]);
     offer(&mut head, &[100; 5]);
-    tail.change(&mut Words::new("limit 2"), Instant::ZERO, &mut drops).expect("valid");
-    head.change(&mut Words::new("limit 2"), Instant::ZERO, &mut drops).expect("valid");
+    tail.change(&mut Words::new("limit 2"), Instant::ZERO, &mut drops)
+        .expect("valid");
+    head.change(&mut Words::new("limit 2"), Instant::ZERO, &mut drops)
+        .expect("valid");
     assert!(drops.is_empty() && tail.backlog().packets == 5 && head.backlog().packets == 5);
-    assert_eq!((offer(&mut tail, &[100]), tail.backlog().packets), (vec![0], 5));
-    assert_eq!((offer(&mut head, &[100]), head.backlog().packets), (vec![0, 1, 2, 3], 2));
-    assert_eq!((tail.config().limit, head.report().counters[0].1.clone()), (2, Value::Count(4)));
-    assert!(tail.change(&mut Words::new("limit x"), Instant::ZERO, &mut drops).is_err() && tail.config().limit == 2);
+    assert_eq!(
+        (offer(&mut tail, &[100]), tail.backlog().packets),
+        (vec![0], 5)
+    );
+    assert_eq!(
+        (offer(&mut head, &[100]), head.backlog().packets),
+        (vec![0, 1, 2, 3], 2)
+    );
+    assert_eq!(
+        (tail.config().limit, head.report().counters[0].1.clone()),
+        (2, Value::Count(4))
+    );
+    assert!(
+        tail.change(&mut Words::new("limit x"), Instant::ZERO, &mut drops)
+            .is_err()
+            && tail.config().limit == 2
+    );
 }
 
 #[test]
 fn words_are_read_and_written() {
     for (words, printed) in [
         ("fifo", "fifo packets 1000p bytes unlimited drop tail"),
-        ("fifo packets unlimited bytes 64Kb drop head", "fifo packets unlimited bytes 64Kb drop head"),
-        ("fifo drop head drop tail bytes 1 bytes unlimited", "fifo packets 1000p bytes unlimited drop tail"),
+        (
+            "fifo packets unlimited bytes 64Kb drop head",
+            "fifo packets unlimited bytes 64Kb drop head",
+        ),
+        (
+            "fifo drop head drop tail bytes 1 bytes unlimited",
+            "fifo packets 1000p bytes unlimited drop tail",
+        ),
         ("bfifo", "bfifo limit 1514000b"),
         ("bfifo limit 10k", "bfifo limit 10Kb"),
         ("pfifo_head_drop limit 7", "pfifo_head_drop limit 7p"),
@@ -108,9 +172,14 @@ fn words_are_read_and_written() {
         assert_eq!(alloc::format!("{kind}"), printed);
         assert_eq!(printed.parse(), Ok(kind));
     }
-    for words in
-        ["fifo packets x", "fifo bytes", "fifo drop middle", "bfifo limit 3p", "pfifo_head_drop limit 1Kb", "fifo limit 1"]
-    {
+    for words in [
+        "fifo packets x",
+        "fifo bytes",
+        "fifo drop middle",
+        "bfifo limit 3p",
+        "pfifo_head_drop limit 1Kb",
+        "fifo limit 1",
+    ] {
         assert!(words.parse::<crate::Kind>().is_err(), "{words}");
     }
 }
@@ -120,7 +189,9 @@ fn model(config: &Config, held: &mut VecDeque<(u32, u32)>, id: u32, len: u32) {
     let fits = |held: &VecDeque<(u32, u32)>| {
         let bytes: u64 = held.iter().map(|&(_, len)| u64::from(len)).sum();
         config.packets.is_none_or(|most| held.len() < most as usize)
-            && config.bytes.is_none_or(|most| bytes + u64::from(len) <= most.get())
+            && config
+                .bytes
+                .is_none_or(|most| bytes + u64::from(len) <= most.get())
     };
     while config.victim == Victim::Oldest && !fits(held) && fits(&VecDeque::new()) {
         held.pop_front();
@@ -131,7 +202,8 @@ fn model(config: &Config, held: &mut VecDeque<(u32, u32)>, id: u32, len: u32) {
 }
 
 proptest! {
-    /// Whatever the limits and their changes, what is inside is what the model holds, and what left did so in order.
+    /// Whatever the limits and their changes, what is inside is what the model holds, and what left
+    /// did so in order.
     #[test]
     fn a_fifo_is_a_list(
         configs in vec((proptest::option::of(0..6u32), proptest::option::of(0..4000u64), any::<bool>()), 1..4),

@@ -1,4 +1,5 @@
-//! [`Action`]: what a rule does to the packets it matches, and [`Control`]: what happens to them then.
+//! [`Action`]: what a rule does to the packets it matches, and [`Control`]: what happens to them
+//! then.
 
 pub(super) mod words;
 
@@ -64,7 +65,8 @@ pub enum Action {
         /// What happens to the packet then.
         control: Control,
     },
-    /// Rewrites the DSCP in the packet's TOS byte (`pedit munge ip dsfield`); the ECN field stays as it is.
+    /// Rewrites the DSCP in the packet's TOS byte (`pedit munge ip dsfield`); the ECN field stays
+    /// as it is.
     Dsfield {
         /// The new bits, within 0xfc.
         set: Masked<u8>,
@@ -91,7 +93,10 @@ pub(super) enum Memory {
 
 impl From<Control> for Action {
     fn from(control: Control) -> Self {
-        Self::Gact { control, share: None }
+        Self::Gact {
+            control,
+            share: None,
+        }
     }
 }
 
@@ -99,17 +104,20 @@ impl Action {
     /// What this action cannot do.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         match self {
-            Self::Gact { share: Some(share), .. } => {
-                ConfigError::check(share.one_in > 0, "random", share.one_in, "at least 1")
-            }
+            Self::Gact {
+                share: Some(share), ..
+            } => ConfigError::check(share.one_in > 0, "random", share.one_in, "at least 1"),
             Self::Gact { .. } => Ok(()),
             Self::Skbedit { priority, .. } => {
                 let priority = priority.unwrap_or(0);
                 ConfigError::check(priority < 16, "priority", priority, "from 0 to 15")
             }
-            Self::Dsfield { set, .. } => {
-                ConfigError::check(set.mask & !DSCP == 0, "retain", format_args!("{:#x}", set.mask), "within 0xfc")
-            }
+            Self::Dsfield { set, .. } => ConfigError::check(
+                set.mask & !DSCP == 0,
+                "retain",
+                format_args!("{:#x}", set.mask),
+                "within 0xfc",
+            ),
             Self::Police(police) => police.check(),
         }
     }
@@ -124,9 +132,21 @@ impl Action {
     }
 
     /// Does it to `packet`.
-    pub(super) fn apply<P: Item>(&self, memory: &mut Memory, packet: &mut P, now: Instant, dice: &mut Random) -> Control {
+    pub(super) fn apply<P: Item>(
+        &self,
+        memory: &mut Memory,
+        packet: &mut P,
+        now: Instant,
+        dice: &mut Random,
+    ) -> Control {
         match (self, memory) {
-            (Self::Gact { control, share: Some(share) }, Memory::Count(seen)) => {
+            (
+                Self::Gact {
+                    control,
+                    share: Some(share),
+                },
+                Memory::Count(seen),
+            ) => {
                 *seen += 1;
                 let chosen = match share.choice {
                     Choice::Random => dice.below(share.one_in.into()) == 0,
@@ -134,8 +154,17 @@ impl Action {
                 };
                 if chosen { share.control } else { *control }
             }
-            (Self::Police(police), Memory::Bucket(bucket)) => bucket.admit(police, packet.len(), now),
-            (Self::Skbedit { priority, mark, control }, _) => {
+            (Self::Police(police), Memory::Bucket(bucket)) => {
+                bucket.admit(police, packet.len(), now)
+            }
+            (
+                Self::Skbedit {
+                    priority,
+                    mark,
+                    control,
+                },
+                _,
+            ) => {
                 if let Some(priority) = *priority {
                     packet.set_priority(priority);
                 }

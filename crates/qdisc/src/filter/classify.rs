@@ -11,7 +11,8 @@ use super::{Filters, Matcher, Verdict};
 /// How often [`Control::Reclassify`] may send a packet through the rules again (Linux's).
 const RECLASSIFICATIONS: usize = 16;
 impl Filters {
-    /// Applies the rules in order until one decides; actions on the way may rewrite the packet's TOS, priority and mark.
+    /// Applies the rules in order until one decides; actions on the way may rewrite the packet's
+    /// TOS, priority and mark.
     pub fn classify<P: Item>(&mut self, packet: &mut P, now: Instant) -> Verdict {
         if self.order.is_empty() {
             return Verdict::Continue;
@@ -38,12 +39,18 @@ impl Filters {
             }
             rule.tried += 1;
             let outcome = match &rule.filter.matcher {
-                Matcher::U32(selector) if selector.matches(packet, headers, origin) => match selector.link {
-                    Some(_) => self.descend(index, packet, headers, base, now),
-                    None => self.conclude(index, packet, now),
-                },
-                Matcher::Mark(mark) if mark.matches(packet.mark()) => self.conclude(index, packet, now),
-                Matcher::Flower(keys) if keys.matches(packet, headers) => self.conclude(index, packet, now),
+                Matcher::U32(selector) if selector.matches(packet, headers, origin) => {
+                    match selector.link {
+                        Some(_) => self.descend(index, packet, headers, base, now),
+                        None => self.conclude(index, packet, now),
+                    }
+                }
+                Matcher::Mark(mark) if mark.matches(packet.mark()) => {
+                    self.conclude(index, packet, now)
+                }
+                Matcher::Flower(keys) if keys.matches(packet, headers) => {
+                    self.conclude(index, packet, now)
+                }
                 Matcher::All => self.conclude(index, packet, now),
                 _ => None,
             };
@@ -68,16 +75,22 @@ impl Filters {
         loop {
             let mut decisive = None;
             if let Some((rule, base)) = linking.take()
-                && let Matcher::U32(Selector { link: Some(link), .. }) = &self.rules[rule].filter.matcher
+                && let Matcher::U32(Selector {
+                    link: Some(link), ..
+                }) = &self.rules[rule].filter.matcher
             {
                 match walk.enter(&self.tables, rule, link, packet, headers, base) {
                     Entered::List => {}
-                    Entered::Nowhere => decisive = Some(rule).filter(|rule| self.rules[*rule].filter.decides()),
+                    Entered::Nowhere => {
+                        decisive = Some(rule).filter(|rule| self.rules[*rule].filter.decides())
+                    }
                     Entered::TooDeep => return None,
                 }
             } else {
                 match walk.step(&self.tables)? {
-                    Step::Return(rule) => decisive = Some(rule).filter(|rule| self.rules[*rule].filter.decides()),
+                    Step::Return(rule) => {
+                        decisive = Some(rule).filter(|rule| self.rules[*rule].filter.decides())
+                    }
                     Step::Try(index, origin) => {
                         let rule = &mut self.rules[index];
                         rule.tried += 1;
@@ -99,7 +112,8 @@ impl Filters {
         }
     }
 
-    /// Does the actions of the rule number `index`, which matched; `None` if the rules after it are to be tried.
+    /// Does the actions of the rule number `index`, which matched; `None` if the rules after it are
+    /// to be tried.
     fn conclude<P: Item>(&mut self, index: usize, packet: &mut P, now: Instant) -> Option<Outcome> {
         let rule = &mut self.rules[index];
         rule.hits += 1;
@@ -112,7 +126,9 @@ impl Filters {
                 Control::Continue => return None,
             }
         }
-        Some(Outcome::Decided(rule.filter.class.map_or(Verdict::Continue, Verdict::Class)))
+        Some(Outcome::Decided(
+            rule.filter.class.map_or(Verdict::Continue, Verdict::Class),
+        ))
     }
 }
 

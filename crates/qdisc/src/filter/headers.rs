@@ -1,7 +1,9 @@
-//! [`Headers`]: what the rules want to know of a packet's bytes, read once, without trust in any of them.
+//! [`Headers`]: what the rules want to know of a packet's bytes, read once, without trust in any of
+//! them.
 //!
-//! A link header of at least 14 bytes is taken for Ethernet, tagged or not; a shorter one tells nothing, and the IP version decides.
-//! The TOS byte is not read here: [`Item::tos`] knows it, the bytes may lag behind ([`Item::finish`]).
+//! A link header of at least 14 bytes is taken for Ethernet, tagged or not; a shorter one tells
+//! nothing, and the IP version decides. The TOS byte is not read here: [`Item::tos`] knows it, the
+//! bytes may lag behind ([`Item::finish`]).
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -69,7 +71,11 @@ impl Headers {
                 Some(6) => Some(IPV6),
                 _ => None,
             };
-            return Self { protocol, vlan: None, ip: protocol.and_then(|protocol| Ip::read(bytes, network, protocol)) };
+            return Self {
+                protocol,
+                vlan: None,
+                ip: protocol.and_then(|protocol| Ip::read(bytes, network, protocol)),
+            };
         }
         let protocol = half(bytes, ETHERNET - 2);
         let (mut inner, mut at, mut vlan) = (protocol, ETHERNET, None);
@@ -77,11 +83,19 @@ impl Headers {
             let Some(VLAN | QINQ) = inner else { break };
             inner = half(bytes, at + 2);
             if let (Some(tag), Some(ethertype), None) = (half(bytes, at), inner, vlan) {
-                vlan = Some(Vlan { id: tag & 0xfff, priority: (tag >> 13) as u8, ethertype });
+                vlan = Some(Vlan {
+                    id: tag & 0xfff,
+                    priority: (tag >> 13) as u8,
+                    ethertype,
+                });
             }
             at += 4;
         }
-        Self { protocol, vlan, ip: inner.and_then(|inner| Ip::read(bytes, at, inner)) }
+        Self {
+            protocol,
+            vlan,
+            ip: inner.and_then(|inner| Ip::read(bytes, at, inner)),
+        }
     }
 }
 
@@ -111,7 +125,11 @@ impl Ip {
             ports: None,
             tcp_flags: None,
         };
-        Some(if later_fragment { ip } else { ip.with_transport(bytes, at + length) })
+        Some(if later_fragment {
+            ip
+        } else {
+            ip.with_transport(bytes, at + length)
+        })
     }
 
     fn read6(bytes: &[u8], at: usize) -> Option<Self> {
@@ -120,7 +138,9 @@ impl Ip {
             return None;
         }
         let address = |from: usize| {
-            let octets: Option<[u8; 16]> = header.get(from..).and_then(|rest| rest.first_chunk().copied());
+            let octets: Option<[u8; 16]> = header
+                .get(from..)
+                .and_then(|rest| rest.first_chunk().copied());
             Ipv6Addr::from(octets.unwrap_or_default()).into()
         };
         let mut ip = Self {
@@ -145,11 +165,14 @@ impl Ip {
                 }
             };
             if next == FRAGMENT && half(bytes, at + 2).is_none_or(|offset| offset & 0xfff8 != 0) {
-                // A later fragment: the transport header is elsewhere, but its protocol stands here.
+                // A later fragment: the transport header is elsewhere, but its protocol stands
+                // here.
                 ip.protocol = bytes.get(at).copied();
                 return Some(ip);
             }
-            let Some(&following) = bytes.get(at) else { return Some(ip) };
+            let Some(&following) = bytes.get(at) else {
+                return Some(ip);
+            };
             next = following;
             at += length;
         }
@@ -166,10 +189,20 @@ impl Ip {
     }
 
     fn with_transport(self, bytes: &[u8], at: usize) -> Self {
-        let Some(TCP | UDP | DCCP | SCTP | UDP_LITE) = self.protocol else { return self };
+        let Some(TCP | UDP | DCCP | SCTP | UDP_LITE) = self.protocol else {
+            return self;
+        };
         let ports = half(bytes, at).zip(half(bytes, at + 2));
-        let tcp_flags = if self.protocol == Some(TCP) { half(bytes, at + 12).map(|flags| flags & 0xfff) } else { None };
-        Self { ports, tcp_flags, ..self }
+        let tcp_flags = if self.protocol == Some(TCP) {
+            half(bytes, at + 12).map(|flags| flags & 0xfff)
+        } else {
+            None
+        };
+        Self {
+            ports,
+            tcp_flags,
+            ..self
+        }
     }
 }
 
@@ -187,11 +220,17 @@ const UDP_LITE: u8 = 136;
 /// The 16-bit number at `at`.
 #[inline]
 pub(super) fn half(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..)?.first_chunk().map(|&number| u16::from_be_bytes(number))
+    bytes
+        .get(at..)?
+        .first_chunk()
+        .map(|&number| u16::from_be_bytes(number))
 }
 
 /// The 32-bit number at `at`.
 #[inline]
 pub(super) fn whole(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk().map(|&number| u32::from_be_bytes(number))
+    bytes
+        .get(at..)?
+        .first_chunk()
+        .map(|&number| u32::from_be_bytes(number))
 }

@@ -19,7 +19,10 @@ pub struct Masked<T> {
 impl<T: Copy + BitAnd<Output = T> + BitXor<Output = T> + PartialEq + Default> Masked<T> {
     /// `value` in the bits of `mask`; bits of `value` outside are cleared.
     pub fn new(value: T, mask: T) -> Self {
-        Self { value: value & mask, mask }
+        Self {
+            value: value & mask,
+            mask,
+        }
     }
 
     /// True if `found` agrees in every bit that counts.
@@ -29,8 +32,11 @@ impl<T: Copy + BitAnd<Output = T> + BitXor<Output = T> + PartialEq + Default> Ma
     }
 }
 
-impl<T: TryFrom<u64> + Copy + BitAnd<Output = T> + BitXor<Output = T> + PartialEq + Default> Masked<T> {
-    /// Reads `VALUE` or `VALUE/MASK`, decimal or hexadecimal after `0x`; alone, the value counts in the bits of `whole`.
+impl<T: TryFrom<u64> + Copy + BitAnd<Output = T> + BitXor<Output = T> + PartialEq + Default>
+    Masked<T>
+{
+    /// Reads `VALUE` or `VALUE/MASK`, decimal or hexadecimal after `0x`; alone, the value counts in
+    /// the bits of `whole`.
     pub(super) fn parse(text: &str, whole: T) -> Option<Self> {
         let number = |digits: &str| T::try_from(units::parse_integer(digits)?).ok();
         match text.split_once('/') {
@@ -58,8 +64,12 @@ impl Prefix {
     /// The addresses that share `address`'s first `length` bits; `None` if it has not as many.
     pub fn new(address: IpAddr, length: u8) -> Option<Self> {
         let address = match address {
-            IpAddr::V4(four) if length <= 32 => Ipv4Addr::from_bits(four.to_bits() & mask4(length)).into(),
-            IpAddr::V6(six) if length <= 128 => Ipv6Addr::from_bits(six.to_bits() & mask6(length)).into(),
+            IpAddr::V4(four) if length <= 32 => {
+                Ipv4Addr::from_bits(four.to_bits() & mask4(length)).into()
+            }
+            IpAddr::V6(six) if length <= 128 => {
+                Ipv6Addr::from_bits(six.to_bits() & mask6(length)).into()
+            }
             _ => return None,
         };
         Some(Self { address, length })
@@ -79,8 +89,12 @@ impl Prefix {
     #[inline]
     pub fn contains(self, address: IpAddr) -> bool {
         match (self.address, address) {
-            (IpAddr::V4(own), IpAddr::V4(found)) => (own.to_bits() ^ found.to_bits()) & mask4(self.length) == 0,
-            (IpAddr::V6(own), IpAddr::V6(found)) => (own.to_bits() ^ found.to_bits()) & mask6(self.length) == 0,
+            (IpAddr::V4(own), IpAddr::V4(found)) => {
+                (own.to_bits() ^ found.to_bits()) & mask4(self.length) == 0
+            }
+            (IpAddr::V6(own), IpAddr::V6(found)) => {
+                (own.to_bits() ^ found.to_bits()) & mask6(self.length) == 0
+            }
             _ => false,
         }
     }
@@ -88,12 +102,16 @@ impl Prefix {
 
 /// The first `length` bits of 32.
 pub(super) fn mask4(length: u8) -> u32 {
-    u32::MAX.checked_shl(32u32.saturating_sub(length.into())).unwrap_or(0)
+    u32::MAX
+        .checked_shl(32u32.saturating_sub(length.into()))
+        .unwrap_or(0)
 }
 
 /// The first `length` bits of 128.
 pub(super) fn mask6(length: u8) -> u128 {
-    u128::MAX.checked_shl(128u32.saturating_sub(length.into())).unwrap_or(0)
+    u128::MAX
+        .checked_shl(128u32.saturating_sub(length.into()))
+        .unwrap_or(0)
 }
 
 impl fmt::Display for Prefix {
@@ -111,7 +129,9 @@ impl FromStr for Prefix {
 
     /// `10.0.0.0/8`, or an address alone.
     fn from_str(text: &str) -> Result<Self, NoPrefix> {
-        let (address, length) = text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
+        let (address, length) = text
+            .split_once('/')
+            .map_or((text, None), |(address, length)| (address, Some(length)));
         let address: IpAddr = address.parse().map_err(|_| NoPrefix)?;
         let whole = if address.is_ipv4() { 32 } else { 128 };
         let length = length.map_or(Ok(whole), str::parse).map_err(|_| NoPrefix)?;
@@ -131,7 +151,10 @@ pub struct Ports {
 impl Ports {
     /// Only `port`.
     pub const fn one(port: u16) -> Self {
-        Self { first: port, last: port }
+        Self {
+            first: port,
+            last: port,
+        }
     }
 
     /// True if `port` is among them.
@@ -143,13 +166,20 @@ impl Ports {
     /// Reads `80` or `1000-2000`.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
-        let ports = Self { first: first.parse().ok()?, last: last.parse().ok()? };
+        let ports = Self {
+            first: first.parse().ok()?,
+            last: last.parse().ok()?,
+        };
         (ports.first <= ports.last).then_some(ports)
     }
 }
 
 impl fmt::Display for Ports {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.first == self.last { write!(f, "{}", self.first) } else { write!(f, "{}-{}", self.first, self.last) }
+        if self.first == self.last {
+            write!(f, "{}", self.first)
+        } else {
+            write!(f, "{}-{}", self.first, self.last)
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! [`Police`]: what happens to packets above a rate. A token bucket in nanoseconds, in the integers of Linux's rate conversion (spec §12).
+//! [`Police`]: what happens to packets above a rate. A token bucket in nanoseconds, in the integers
+//! of Linux's rate conversion (spec §12).
 
 use tautline_base::{Bytes, Instant, Rate};
 
@@ -13,8 +14,8 @@ pub struct Police {
     pub rate: Rate,
     /// What may pass at once; at least a packet.
     pub burst: Bytes,
-    /// Packets longer than this exceed at any rate. Default: none; `tc` sets 2040 bytes unless told otherwise, which drops every packet
-    /// that stands for several segments.
+    /// Packets longer than this exceed at any rate. Default: none; `tc` sets 2040 bytes unless told
+    /// otherwise, which drops every packet that stands for several segments.
     pub mtu: Option<Bytes>,
     /// What a packet counts beside its own length. Default: nothing.
     pub framing: Framing,
@@ -27,8 +28,19 @@ pub struct Police {
 impl Police {
     /// Packets up to `rate`, and `burst` at once, conform.
     pub const fn new(rate: Rate, burst: Bytes) -> Self {
-        let framing = Framing { overhead: 0, mpu: 0, linklayer: LinkLayer::Ethernet };
-        Self { rate, burst, mtu: None, framing, exceed: Control::Reclassify, conform: Control::Pass }
+        let framing = Framing {
+            overhead: 0,
+            mpu: 0,
+            linklayer: LinkLayer::Ethernet,
+        };
+        Self {
+            rate,
+            burst,
+            mtu: None,
+            framing,
+            exceed: Control::Reclassify,
+            conform: Control::Pass,
+        }
     }
 
     /// What this police cannot do.
@@ -54,12 +66,19 @@ impl Bucket {
     pub(super) fn new(police: &Police) -> Self {
         let depth = Cost::new(police.rate, Framing::default()).nanos(police.burst);
         let cost = Cost::new(police.rate, police.framing);
-        Self { cost, tokens: depth, depth, checked: Instant::ZERO, exceeded: 0 }
+        Self {
+            cost,
+            tokens: depth,
+            depth,
+            checked: Instant::ZERO,
+            exceeded: 0,
+        }
     }
 
     /// What is to happen to a packet of `len` at `now`. Only packets that conform take tokens.
     pub(super) fn admit(&mut self, police: &Police, len: Bytes, now: Instant) -> Control {
-        // A clock that stepped back starts anew from there: it must not stop the refill until it has caught up.
+        // A clock that stepped back starts anew from there: it must not stop the refill until it
+        // has caught up.
         self.checked = self.checked.min(now);
         let elapsed = i64::try_from((now - self.checked).as_nanos()).unwrap_or(i64::MAX);
         let left = self.tokens.saturating_add(elapsed).min(self.depth) - self.cost.nanos(len);
@@ -78,14 +97,26 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Spec §12's TBF example through a policer: 1 Mbit, burst 5000 B (40 ms), packets of 1500 B (12 ms): three at once, the next conforms
-    /// at 8 ms.
+    /// Spec §12's TBF example through a policer: 1 Mbit, burst 5000 B (40 ms), packets of 1500 B
+    /// (12 ms): three at once, the next conforms at 8 ms.
     #[test]
     fn a_burst_then_the_rate() {
-        let police = Police { exceed: Control::Drop, ..Police::new(Rate::mbit(1), Bytes::new(5000)) };
+        let police = Police {
+            exceed: Control::Drop,
+            ..Police::new(Rate::mbit(1), Bytes::new(5000))
+        };
         let mut bucket = Bucket::new(&police);
-        let mut at = |micros: u64| bucket.admit(&police, Bytes::new(1500), Instant::from_micros(1_000_000 + micros));
-        assert_eq!([0u64; 4].map(&mut at), [Control::Pass, Control::Pass, Control::Pass, Control::Drop]);
+        let mut at = |micros: u64| {
+            bucket.admit(
+                &police,
+                Bytes::new(1500),
+                Instant::from_micros(1_000_000 + micros),
+            )
+        };
+        assert_eq!(
+            [0u64; 4].map(&mut at),
+            [Control::Pass, Control::Pass, Control::Pass, Control::Drop]
+        );
         assert_eq!(
             [7_999, 8_000, 19_999, 20_000].map(&mut at),
             [Control::Drop, Control::Pass, Control::Drop, Control::Pass]
@@ -97,28 +128,53 @@ mod tests {
     fn a_clock_that_steps_back_does_not_stop_the_refill() {
         let police = Police::new(Rate::mbit(1), Bytes::new(1500));
         let mut bucket = Bucket::new(&police);
-        let mut at = |millis| bucket.admit(&police, Bytes::new(1500), Instant::from_millis(millis)) == Control::Pass;
+        let mut at = |millis| {
+            bucket.admit(&police, Bytes::new(1500), Instant::from_millis(millis)) == Control::Pass
+        };
         assert!(at(3_600_000) && !at(1_000) && !at(1_011) && at(1_012));
     }
 
     #[test]
     fn long_packets_exceed() {
-        let police = Police { mtu: Some(Bytes::new(100)), ..Police::new(Rate::gbit(1), Bytes::mib(1)) };
+        let police = Police {
+            mtu: Some(Bytes::new(100)),
+            ..Police::new(Rate::gbit(1), Bytes::mib(1))
+        };
         let mut bucket = Bucket::new(&police);
-        assert_eq!(bucket.admit(&police, Bytes::new(100), Instant::ZERO), Control::Pass);
-        assert_eq!(bucket.admit(&police, Bytes::new(101), Instant::ZERO), Control::Reclassify);
+        assert_eq!(
+            bucket.admit(&police, Bytes::new(100), Instant::ZERO),
+            Control::Pass
+        );
+        assert_eq!(
+            bucket.admit(&police, Bytes::new(101), Instant::ZERO),
+            Control::Reclassify
+        );
     }
 
     #[test]
     fn framing_counts() {
-        let framing = Framing { overhead: 24, mpu: 84, linklayer: LinkLayer::Ethernet };
-        let police = Police { framing, ..Police::new(Rate::mbit(1), Bytes::new(84)) };
-        assert_eq!(Bucket::new(&police).admit(&police, Bytes::new(60), Instant::ZERO), Control::Pass);
-        assert_eq!(Bucket::new(&police).admit(&police, Bytes::new(61), Instant::ZERO), Control::Reclassify);
+        let framing = Framing {
+            overhead: 24,
+            mpu: 84,
+            linklayer: LinkLayer::Ethernet,
+        };
+        let police = Police {
+            framing,
+            ..Police::new(Rate::mbit(1), Bytes::new(84))
+        };
+        assert_eq!(
+            Bucket::new(&police).admit(&police, Bytes::new(60), Instant::ZERO),
+            Control::Pass
+        );
+        assert_eq!(
+            Bucket::new(&police).admit(&police, Bytes::new(61), Instant::ZERO),
+            Control::Reclassify
+        );
     }
 
     proptest! {
-        /// What conforms within any time is at most the burst and what the rate carries in it (spec §12's envelope).
+        /// What conforms within any time is at most the burst and what the rate carries in it (spec
+        /// §12's envelope).
         #[test]
         fn what_conforms_stays_within_rate_and_burst(
             rate in 1_000u64..1_000_000_000,
@@ -134,7 +190,8 @@ mod tests {
                     conforming += len;
                 }
                 let carried = u128::from(rate) * u128::from(now) / 1_000_000_000;
-                // The rate table is off by less than one in 2³¹; a nanosecond is lost per packet at most.
+                // The rate table is off by less than one in 2³¹; a nanosecond is lost per packet at
+                // most.
                 let slack = 2 + rate / 1_000_000_000 * 200 + conforming / (1 << 30) + 200;
                 prop_assert!(u128::from(conforming) <= u128::from(burst + slack) + carried);
             }

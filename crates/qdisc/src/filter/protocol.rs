@@ -6,7 +6,8 @@ use crate::words::units;
 
 /// The packets a rule looks at.
 ///
-/// A tagged packet is of its outermost tag's protocol, as in Linux: `protocol ip` does not see it, `protocol 802.1q` does.
+/// A tagged packet is of its outermost tag's protocol, as in Linux: `protocol ip` does not see it,
+/// `protocol 802.1q` does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
     /// Any, also packets whose protocol is not known.
@@ -65,7 +66,10 @@ impl Protocol {
         if text == "all" {
             return Some(Self::All);
         }
-        let named = NAMES.iter().find(|(name, _)| *name == text).map(|(_, number)| *number);
+        let named = NAMES
+            .iter()
+            .find(|(name, _)| *name == text)
+            .map(|(_, number)| *number);
         let number = named.or_else(|| u16::try_from(units::parse_integer(text)?).ok())?;
         Some(Self::Ethertype(number))
     }
@@ -73,7 +77,9 @@ impl Protocol {
 
 impl fmt::Display for Protocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Ethertype(number) = *self else { return f.write_str("all") };
+        let Self::Ethertype(number) = *self else {
+            return f.write_str("all");
+        };
         match NAMES.iter().find(|(_, named)| *named == number) {
             Some((name, _)) => f.write_str(name),
             None => write!(f, "{number:#06x}"),

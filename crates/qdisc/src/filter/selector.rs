@@ -1,8 +1,10 @@
-//! [`Selector`]: what a `u32` rule compares: words of the packet at given places; and where it leads on to a table of further rules.
+//! [`Selector`]: what a `u32` rule compares: words of the packet at given places; and where it
+//! leads on to a table of further rules.
 //!
-//! Places count from the network header and are multiples of 4; words are big-endian. A word of which a byte lies beyond the packet's end
-//! does not match. (In Linux it ends the search in all `u32` rules of the same preference: one rule that looks too far hides those after
-//! it. That is not copied.)
+//! Places count from the network header and are multiples of 4; words are big-endian. A word of
+//! which a byte lies beyond the packet's end does not match. (In Linux it ends the search in all
+//! `u32` rules of the same preference: one rule that looks too far hides those after it. That is
+//! not copied.)
 
 pub(super) mod words;
 
@@ -43,7 +45,8 @@ pub struct Selector {
     pub mark: Option<Masked<u32>>,
     /// Words that must all agree.
     pub keys: Vec<Key>,
-    /// The table to search next. Should nothing match there, the rule itself decides if it has a class or actions.
+    /// The table to search next. Should nothing match there, the rule itself decides if it has a
+    /// class or actions.
     pub link: Option<Link>,
 }
 
@@ -58,7 +61,8 @@ pub struct Link {
     pub offset: Offset,
 }
 
-/// The word that chooses a list of a table: its bits within the mask, moved down to bit 0, modulo the table's divisor.
+/// The word that chooses a list of a table: its bits within the mask, moved down to bit 0, modulo
+/// the table's divisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashKey {
     /// Where it begins, a multiple of 4.
@@ -67,7 +71,8 @@ pub struct HashKey {
     pub mask: u32,
 }
 
-/// How far on the next header begins: `plus` and, if there is a field that says it, `(field & mask) >> shift`; rounded up to a multiple of 4.
+/// How far on the next header begins: `plus` and, if there is a field that says it, `(field & mask)
+/// >> shift`; rounded up to a multiple of 4.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offset {
     /// The fixed part.
@@ -112,14 +117,23 @@ impl Selector {
     pub(super) fn matches<P: Item>(&self, packet: &P, headers: &Headers, origin: Origin) -> bool {
         self.mark.is_none_or(|mark| mark.matches(packet.mark()))
             && self.keys.iter().all(|key| {
-                let from = if key.behind { origin.base + origin.behind } else { origin.base };
-                word(packet, headers, from + i64::from(key.at)).is_some_and(|found| key.word.matches(found))
+                let from = if key.behind {
+                    origin.base + origin.behind
+                } else {
+                    origin.base
+                };
+                word(packet, headers, from + i64::from(key.at))
+                    .is_some_and(|found| key.word.matches(found))
             })
     }
 
     /// Adds a word; false if it contradicts another at the same place.
     pub(super) fn ask(&mut self, key: Key) -> bool {
-        match self.keys.iter_mut().find(|own| (own.at, own.behind) == (key.at, key.behind)) {
+        match self
+            .keys
+            .iter_mut()
+            .find(|own| (own.at, own.behind) == (key.at, key.behind))
+        {
             Some(own) => {
                 let common = own.word.mask & key.word.mask;
                 own.word.mask |= key.word.mask;
@@ -136,30 +150,54 @@ impl Selector {
 }
 
 impl Link {
-    /// The list of a table of `divisor` lists that `packet` goes to; `None` if the word that chooses lies beyond its end.
-    pub(super) fn bucket<P: Item>(&self, packet: &P, headers: &Headers, base: i64, divisor: usize) -> Option<usize> {
-        let Some(HashKey { at, mask }) = self.hash else { return Some(0) };
-        let folded = (word(packet, headers, base + i64::from(at))? & mask).checked_shr(mask.trailing_zeros());
+    /// The list of a table of `divisor` lists that `packet` goes to; `None` if the word that
+    /// chooses lies beyond its end.
+    pub(super) fn bucket<P: Item>(
+        &self,
+        packet: &P,
+        headers: &Headers,
+        base: i64,
+        divisor: usize,
+    ) -> Option<usize> {
+        let Some(HashKey { at, mask }) = self.hash else {
+            return Some(0);
+        };
+        let folded = (word(packet, headers, base + i64::from(at))? & mask)
+            .checked_shr(mask.trailing_zeros());
         Some(folded.unwrap_or(0) as usize & (divisor - 1))
     }
 
-    /// What the rules of the table count from; `None` if that, or the field that tells it, lies beyond the packet's end.
+    /// What the rules of the table count from; `None` if that, or the field that tells it, lies
+    /// beyond the packet's end.
     pub(super) fn origin<P: Item>(&self, packet: &P, base: i64) -> Option<Origin> {
         let told = match self.offset.field {
             Some(Field { at, mask, shift }) => {
-                let field = half(packet.headers(), usize::try_from(base + i64::from(at)).ok()?)?;
+                let field = half(
+                    packet.headers(),
+                    usize::try_from(base + i64::from(at)).ok()?,
+                )?;
                 (field & mask).checked_shr(shift.into()).unwrap_or(0)
             }
             None => 0,
         };
         let ahead = (i64::from(self.offset.plus) + i64::from(told) + 3) & !3;
-        let origin = if self.offset.eat { Origin { base: base + ahead, behind: 0 } } else { Origin { base, behind: ahead } };
+        let origin = if self.offset.eat {
+            Origin {
+                base: base + ahead,
+                behind: 0,
+            }
+        } else {
+            Origin {
+                base,
+                behind: ahead,
+            }
+        };
         (origin.base < packet.headers().len() as i64).then_some(origin)
     }
 }
 
-/// The word at `at`. Of one that begins before the packet, the bytes that are missing count as 0 (`match u16 ... at -14`, the link header's
-/// first bytes).
+/// The word at `at`. Of one that begins before the packet, the bytes that are missing count as 0
+/// (`match u16 ... at -14`, the link header's first bytes).
 fn word<P: Item>(packet: &P, headers: &Headers, at: i64) -> Option<u32> {
     let bytes = packet.headers();
     let Ok(at) = usize::try_from(at) else {
@@ -179,7 +217,11 @@ fn word<P: Item>(packet: &P, headers: &Headers, at: i64) -> Option<u32> {
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at, behind, word: Masked { value, mask } } = self;
+        let Self {
+            at,
+            behind,
+            word: Masked { value, mask },
+        } = self;
         let behind = if *behind { "nexthdr+" } else { "" };
         write!(f, "match u32 {value:#010x} {mask:#010x} at {behind}{at}")
     }
@@ -195,7 +237,14 @@ impl fmt::Display for Selector {
             write!(f, " match mark {value:#x} {mask:#x}")?;
         }
         self.keys.iter().try_for_each(|key| write!(f, " {key}"))?;
-        let Some(Link { table, hash, offset }) = self.link else { return Ok(()) };
+        let Some(Link {
+            table,
+            hash,
+            offset,
+        }) = self.link
+        else {
+            return Ok(());
+        };
         write!(f, " link {table:x}:")?;
         if let Some(HashKey { at, mask }) = hash {
             write!(f, " hashkey mask {mask:#x} at {at}")?;
@@ -207,6 +256,11 @@ impl fmt::Display for Selector {
         if let Some(Field { at, mask, shift }) = offset.field {
             write!(f, " at {at} mask {mask:#x} shift {shift}")?;
         }
-        write!(f, " plus {}{}", offset.plus, if offset.eat { " eat" } else { "" })
+        write!(
+            f,
+            " plus {}{}",
+            offset.plus,
+            if offset.eat { " eat" } else { "" }
+        )
     }
 }

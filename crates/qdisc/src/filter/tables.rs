@@ -1,4 +1,5 @@
-//! [`Tables`]: `u32`'s tables, and [`Walk`], the way through them: from list to list, at most [`DEPTH`] deep, without recursion.
+//! [`Tables`]: `u32`'s tables, and [`Walk`], the way through them: from list to list, at most
+//! [`DEPTH`] deep, without recursion.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -29,20 +30,31 @@ impl Tables {
 
     /// How many lists the table has, if it exists.
     pub(super) fn divisor(&self, handle: u16) -> Option<usize> {
-        self.find(handle).ok().map(|index| self.0[index].lists.len())
+        self.find(handle)
+            .ok()
+            .map(|index| self.0[index].lists.len())
     }
 
     /// Adds a table, without rules, unless there is one of this handle.
     pub(super) fn add(&mut self, table: Table) {
         if let Err(index) = self.find(table.handle) {
             let lists = vec![Vec::new(); table.divisor.into()];
-            self.0.insert(index, Lists { handle: table.handle, lists });
+            self.0.insert(
+                index,
+                Lists {
+                    handle: table.handle,
+                    lists,
+                },
+            );
         }
     }
 
     /// Appends the rule number `rule` to the list at `place`. False if there is no such list.
     pub(super) fn append(&mut self, place: Place, rule: usize) -> bool {
-        let list = self.find(place.table).ok().and_then(|index| self.0[index].lists.get_mut(usize::from(place.bucket)));
+        let list = self
+            .find(place.table)
+            .ok()
+            .and_then(|index| self.0[index].lists.get_mut(usize::from(place.bucket)));
         list.map(|list| list.push(rule)).is_some()
     }
 }
@@ -74,7 +86,8 @@ pub(super) enum Step {
 }
 
 impl Walk {
-    /// Goes where `link`, of the rule number `rule` whose places count from `base`, leads. False if it leads nowhere.
+    /// Goes where `link`, of the rule number `rule` whose places count from `base`, leads. False if
+    /// it leads nowhere.
     pub(super) fn enter<P: Item>(
         &mut self,
         tables: &Tables,
@@ -84,12 +97,22 @@ impl Walk {
         headers: &Headers,
         base: i64,
     ) -> Entered {
-        let Some(level) = self.levels.get_mut(self.depth) else { return Entered::TooDeep };
+        let Some(level) = self.levels.get_mut(self.depth) else {
+            return Entered::TooDeep;
+        };
         let list = tables.find(link.table).ok().and_then(|table| {
             let bucket = link.bucket(packet, headers, base, tables.0[table].lists.len())?;
-            Some(Level { rule, table, bucket, next: 0, origin: link.origin(packet, base)? })
+            Some(Level {
+                rule,
+                table,
+                bucket,
+                next: 0,
+                origin: link.origin(packet, base)?,
+            })
         });
-        let Some(list) = list else { return Entered::Nowhere };
+        let Some(list) = list else {
+            return Entered::Nowhere;
+        };
         *level = list;
         self.depth += 1;
         Entered::List

@@ -23,7 +23,9 @@ fn rule(words: &str) -> Filter {
 fn rules(lines: &[&str]) -> Filters {
     let mut filters = Filters::default();
     for line in lines {
-        filters.add(rule(line)).unwrap_or_else(|error| panic!("{line}: {error}"));
+        filters
+            .add(rule(line))
+            .unwrap_or_else(|error| panic!("{line}: {error}"));
     }
     filters
 }
@@ -43,7 +45,12 @@ fn matches(words: &str, packet: &Probe) -> bool {
 }
 
 fn frame(ethertype: u16, payload: &[u8]) -> Vec<u8> {
-    [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2][..], &ethertype.to_be_bytes(), payload].concat()
+    [
+        &[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2][..],
+        &ethertype.to_be_bytes(),
+        payload,
+    ]
+    .concat()
 }
 
 /// An IPv4 header with `options` bytes of options, then `payload`.
@@ -51,14 +58,30 @@ fn ipv4(protocol: u8, addresses: [[u8; 4]; 2], options: usize, payload: &[u8]) -
     let length = (20 + options + payload.len()) as u16;
     let first = [0x45 + (options / 4) as u8, 0];
     let rest = [0, 1, 0, 0, 64, protocol, 0, 0];
-    [&first[..], &length.to_be_bytes(), &rest, &addresses.concat(), &vec![1; options], payload].concat()
+    [
+        &first[..],
+        &length.to_be_bytes(),
+        &rest,
+        &addresses.concat(),
+        &vec![1; options],
+        payload,
+    ]
+    .concat()
 }
 
 /// An IPv6 header, then `payload`.
 fn ipv6(next: u8, addresses: [u128; 2], payload: &[u8]) -> Vec<u8> {
     let length = (payload.len() as u16).to_be_bytes();
     let [source, destination] = addresses.map(u128::to_be_bytes);
-    [&[0x60, 0, 0, 0], &length[..], &[next, 63], &source, &destination, payload].concat()
+    [
+        &[0x60, 0, 0, 0],
+        &length[..],
+        &[next, 63],
+        &source,
+        &destination,
+        payload,
+    ]
+    .concat()
 }
 
 fn ports(source: u16, destination: u16) -> Vec<u8> {
@@ -66,12 +89,21 @@ fn ports(source: u16, destination: u16) -> Vec<u8> {
 }
 
 fn tcp(source: u16, destination: u16, flags: u8) -> Vec<u8> {
-    [&ports(source, destination)[..], &[0, 0, 0, 1, 0, 0, 0, 2, 0x50, flags, 0xff, 0xff, 0, 0, 0, 0]].concat()
+    [
+        &ports(source, destination)[..],
+        &[0, 0, 0, 1, 0, 0, 0, 2, 0x50, flags, 0xff, 0xff, 0, 0, 0, 0],
+    ]
+    .concat()
 }
 
 /// 10.1.2.3:1000 to 192.168.7.9:80, UDP.
 fn udp4() -> Vec<u8> {
-    ipv4(17, [[10, 1, 2, 3], [192, 168, 7, 9]], 0, &[&ports(1000, 80)[..], &[0, 8, 0, 0]].concat())
+    ipv4(
+        17,
+        [[10, 1, 2, 3], [192, 168, 7, 9]],
+        0,
+        &[&ports(1000, 80)[..], &[0, 8, 0, 0]].concat(),
+    )
 }
 
 fn probe(ethertype: u16, payload: &[u8]) -> Probe {
@@ -92,7 +124,10 @@ fn rules_are_tried_by_preference_then_as_they_were_added() {
     assert_eq!(filters.hits().collect::<Vec<_>>(), [1, 1, 0, 0]);
     assert_eq!(filters.remove(2), 1);
     assert_eq!(class(&mut filters, &packet), Some(3));
-    assert_eq!((filters.remove(7), filters.remove(1), filters.remove(3)), (0, 2, 1));
+    assert_eq!(
+        (filters.remove(7), filters.remove(1), filters.remove(3)),
+        (0, 2, 1)
+    );
     assert!(filters.is_empty());
     assert_eq!(class(&mut filters, &packet), None);
 }
@@ -100,7 +135,11 @@ fn rules_are_tried_by_preference_then_as_they_were_added() {
 /// Linux gives the first rule 49152 and puts every later one before all others.
 #[test]
 fn rules_without_preference_go_first() {
-    let mut filters = rules(&["matchall classid 1:1", "matchall classid 1:2", "prio 7 matchall classid 1:3"]);
+    let mut filters = rules(&[
+        "matchall classid 1:1",
+        "matchall classid 1:2",
+        "prio 7 matchall classid 1:3",
+    ]);
     let preferences: Vec<_> = filters.iter().map(|filter| filter.preference).collect();
     assert_eq!(preferences, [Some(49152), Some(49151), Some(7)]);
     assert_eq!(class(&mut filters, &Probe::new(1)), Some(3));
@@ -110,7 +149,10 @@ fn rules_without_preference_go_first() {
 
 #[test]
 fn protocols_are_told_apart() {
-    let (ip, ip6) = (probe(0x0800, &udp4()), probe(0x86dd, &ipv6(17, [1, 2], &ports(1, 2))));
+    let (ip, ip6) = (
+        probe(0x0800, &udp4()),
+        probe(0x86dd, &ipv6(17, [1, 2], &ports(1, 2))),
+    );
     let tagged = probe(0x8100, &[&[0, 5, 8, 0][..], &udp4()].concat());
     let arp = probe(0x0806, &[0; 28]);
     for (protocol, expected) in [
@@ -121,10 +163,16 @@ fn protocols_are_told_apart() {
         ("0x0806", [false, false, false, true]),
     ] {
         let words = std::format!("protocol {protocol} matchall");
-        assert_eq!([&ip, &ip6, &tagged, &arp].map(|packet| matches(&words, packet)), expected, "{protocol}");
+        assert_eq!(
+            [&ip, &ip6, &tagged, &arp].map(|packet| matches(&words, packet)),
+            expected,
+            "{protocol}"
+        );
     }
     // Without bytes nothing is known.
-    assert!(matches("matchall", &Probe::new(1)) && !matches("protocol ip matchall", &Probe::new(1)));
+    assert!(
+        matches("matchall", &Probe::new(1)) && !matches("protocol ip matchall", &Probe::new(1))
+    );
 }
 
 #[test]
@@ -137,7 +185,16 @@ fn marks_are_compared_within_their_mask() {
 
 #[test]
 fn fields_are_found_by_name() {
-    let packet = probe(0x0800, &ipv4(6, [[10, 1, 2, 3], [192, 168, 7, 9]], 8, &tcp(1000, 443, 0x12))).tos(0xb9);
+    let packet = probe(
+        0x0800,
+        &ipv4(
+            6,
+            [[10, 1, 2, 3], [192, 168, 7, 9]],
+            8,
+            &tcp(1000, 443, 0x12),
+        ),
+    )
+    .tos(0xb9);
     for yes in [
         "flower",
         "flower ip_proto tcp src_ip 10.0.0.0/8 dst_ip 192.168.7.9 src_port 1000 dst_port 400-500",
@@ -170,11 +227,23 @@ fn fields_are_found_by_name() {
 #[test]
 fn tags_are_looked_behind() {
     let single = probe(0x8100, &[&[0x60, 5, 8, 0][..], &udp4()].concat());
-    let double = probe(0x88a8, &[&[0, 7, 0x81, 0, 0, 8, 8, 0][..], &udp4()].concat());
-    assert!(matches("protocol 802.1q flower vlan_id 5 vlan_prio 3 vlan_ethtype ip dst_port 80", &single));
+    let double = probe(
+        0x88a8,
+        &[&[0, 7, 0x81, 0, 0, 8, 8, 0][..], &udp4()].concat(),
+    );
+    assert!(matches(
+        "protocol 802.1q flower vlan_id 5 vlan_prio 3 vlan_ethtype ip dst_port 80",
+        &single
+    ));
     assert!(!matches("flower vlan_id 6", &single) && !matches("flower vlan_prio 2", &single));
-    assert!(matches("protocol 802.1ad flower vlan_id 7 vlan_ethtype 802.1q dst_port 80", &double));
-    let triple = probe(0x8100, &[&[0, 1, 0x81, 0, 0, 2, 0x81, 0, 0, 3, 8, 0][..], &udp4()].concat());
+    assert!(matches(
+        "protocol 802.1ad flower vlan_id 7 vlan_ethtype 802.1q dst_port 80",
+        &double
+    ));
+    let triple = probe(
+        0x8100,
+        &[&[0, 1, 0x81, 0, 0, 2, 0x81, 0, 0, 3, 8, 0][..], &udp4()].concat(),
+    );
     assert!(matches("flower vlan_id 1", &triple) && !matches("flower dst_port 80", &triple));
 }
 
@@ -183,29 +252,64 @@ fn extension_headers_are_looked_behind() {
     let addresses = [0x2001_0db8 << 96 | 1, 0x2001_0db8 << 96 | 2];
     let options = [43, 1, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let routing = [44, 0, 0, 0, 0, 0, 0, 0];
-    let fragment = |offset: u16| [&[17, 0][..], &(offset << 3 | 1).to_be_bytes(), &[0, 0, 0, 9]].concat();
+    let fragment = |offset: u16| {
+        [
+            &[17, 0][..],
+            &(offset << 3 | 1).to_be_bytes(),
+            &[0, 0, 0, 9],
+        ]
+        .concat()
+    };
     let chain = |offset| [&options[..], &routing, &fragment(offset), &ports(5, 53)].concat();
     let first = probe(0x86dd, &ipv6(0, addresses, &chain(0)));
-    assert!(matches("flower ip_proto udp src_ip 2001:db8::/32 dst_ip 2001:db8::2 dst_port 53 ip_ttl 63", &first));
-    assert!(!matches("flower src_ip 2001:db8::2", &first) && !matches("flower src_ip 10.0.0.0/8", &first));
+    assert!(matches(
+        "flower ip_proto udp src_ip 2001:db8::/32 dst_ip 2001:db8::2 dst_port 53 ip_ttl 63",
+        &first
+    ));
+    assert!(
+        !matches("flower src_ip 2001:db8::2", &first)
+            && !matches("flower src_ip 10.0.0.0/8", &first)
+    );
     // A later fragment has a protocol, but no ports.
     let later = probe(0x86dd, &ipv6(0, addresses, &chain(4)));
     assert!(matches("flower ip_proto udp", &later) && !matches("flower dst_port 53", &later));
     let authentication = [&[6, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0][..], &tcp(1, 22, 2)].concat();
-    assert!(matches("flower ip_proto tcp dst_port 22 tcp_flags 2", &probe(0x86dd, &ipv6(51, addresses, &authentication))));
+    assert!(matches(
+        "flower ip_proto tcp dst_port 22 tcp_flags 2",
+        &probe(0x86dd, &ipv6(51, addresses, &authentication))
+    ));
     // Nine extension headers are one too many, eight are not.
-    let many = |count: usize| [vec![[0; 8]; count - 1].concat(), vec![17, 0, 0, 0, 0, 0, 0, 0], ports(5, 53)].concat();
-    assert!(matches("flower dst_port 53", &probe(0x86dd, &ipv6(0, addresses, &many(7)))));
-    assert!(!matches("flower ip_proto udp", &probe(0x86dd, &ipv6(0, addresses, &many(9)))));
+    let many = |count: usize| {
+        [
+            vec![[0; 8]; count - 1].concat(),
+            vec![17, 0, 0, 0, 0, 0, 0, 0],
+            ports(5, 53),
+        ]
+        .concat()
+    };
+    assert!(matches(
+        "flower dst_port 53",
+        &probe(0x86dd, &ipv6(0, addresses, &many(7)))
+    ));
+    assert!(!matches(
+        "flower ip_proto udp",
+        &probe(0x86dd, &ipv6(0, addresses, &many(9)))
+    ));
 }
 
 #[test]
 fn without_a_link_header_the_version_decides() {
     let read = |bytes: &[u8]| Headers::read(bytes, 0);
     let four = read(&udp4());
-    assert_eq!((four.protocol, four.ip.and_then(|ip| ip.ports)), (Some(0x0800), Some((1000, 80))));
+    assert_eq!(
+        (four.protocol, four.ip.and_then(|ip| ip.ports)),
+        (Some(0x0800), Some((1000, 80)))
+    );
     let six = read(&ipv6(17, [1, 2], &ports(5, 53)));
-    assert_eq!((six.protocol, six.ip.and_then(|ip| ip.ports)), (Some(0x86dd), Some((5, 53))));
+    assert_eq!(
+        (six.protocol, six.ip.and_then(|ip| ip.ports)),
+        (Some(0x86dd), Some((5, 53)))
+    );
     for neither in [&[0x50; 60][..], &[], &[0x05; 60]] {
         assert_eq!(read(neither), Headers::default());
     }
@@ -223,10 +327,16 @@ fn headers_that_contradict_themselves_are_none() {
     };
     assert!(matches("flower ip_proto udp", &with_first(0x45)));
     for first in [0x65, 0x55, 0x44, 0x40] {
-        assert!(!matches("flower ip_proto udp", &with_first(first)), "{first:#x}");
+        assert!(
+            !matches("flower ip_proto udp", &with_first(first)),
+            "{first:#x}"
+        );
     }
     // Options that reach beyond the end hide the ports, no more.
-    assert!(matches("flower ip_proto udp", &with_first(0x4f)) && !matches("flower dst_port 0-65535", &with_first(0x4f)));
+    assert!(
+        matches("flower ip_proto udp", &with_first(0x4f))
+            && !matches("flower dst_port 0-65535", &with_first(0x4f))
+    );
     let mut six = ipv6(17, [1, 2], &ports(5, 53));
     six[0] = 0x45;
     assert!(!matches("flower ip_proto udp", &probe(0x86dd, &six)));
@@ -239,23 +349,39 @@ fn fragments_of_ipv4_have_ports_only_in_the_first() {
     assert!(matches("flower dst_port 80", &probe(0x0800, &bytes)));
     bytes[7] = 1;
     assert!(
-        matches("flower ip_proto udp", &probe(0x0800, &bytes)) && !matches("flower dst_port 80", &probe(0x0800, &bytes))
+        matches("flower ip_proto udp", &probe(0x0800, &bytes))
+            && !matches("flower dst_port 80", &probe(0x0800, &bytes))
     );
 }
 
 #[test]
 fn a_report_counts_per_rule() {
-    let mut filters = rules(&["prio 1 handle 1 fw classid 1:1", "prio 2 matchall action police rate 8bit burst 1 drop"]);
+    let mut filters = rules(&[
+        "prio 1 handle 1 fw classid 1:1",
+        "prio 2 matchall action police rate 8bit burst 1 drop",
+    ]);
     assert_eq!(class(&mut filters, &Probe::new(1)), None);
     assert_eq!(class(&mut filters, &Probe::new(1).marked(1)), Some(1));
     let report = filters.report();
     let counters = |index: usize| report.children[index].counters.clone();
-    assert_eq!(counters(0), [("rule_hit", Value::Count(2)), ("success", Value::Count(1))]);
-    assert_eq!(counters(1), [("rule_hit", Value::Count(1)), ("success", Value::Count(1))]);
-    assert_eq!((report.children[0].overlimits, report.children[1].overlimits), (0, 1));
+    assert_eq!(
+        counters(0),
+        [("rule_hit", Value::Count(2)), ("success", Value::Count(1))]
+    );
+    assert_eq!(
+        counters(1),
+        [("rule_hit", Value::Count(1)), ("success", Value::Count(1))]
+    );
+    assert_eq!(
+        (report.children[0].overlimits, report.children[1].overlimits),
+        (0, 1)
+    );
     assert_eq!(report.children[0].id, Some(ClassId::new(1, 1)));
     assert_eq!(
         report.children[0].options,
-        [("rule", Value::word("protocol all pref 1 handle 0x1/0xffffffff fw flowid 1:1"))]
+        [(
+            "rule",
+            Value::word("protocol all pref 1 handle 0x1/0xffffffff fw flowid 1:1")
+        )]
     );
 }

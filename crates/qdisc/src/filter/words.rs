@@ -15,8 +15,8 @@ const KINDS: &str = "matchall, fw, u32 or flower";
 const COMMON_HELP: &str = "classid CLASS, action ACTION";
 
 impl Filter {
-    /// Reads a rule, to the end of `words`: what follows `tc filter add`. Words about where it stands (`dev eth0 parent 1:`) are passed
-    /// over.
+    /// Reads a rule, to the end of `words`: what follows `tc filter add`. Words about where it
+    /// stands (`dev eth0 parent 1:`) are passed over.
     ///
     /// # Errors
     /// If a word is unknown, a value is missing or does not fit.
@@ -24,12 +24,25 @@ impl Filter {
         let (mut preference, mut protocol, mut handle) = (None, Protocol::All, None);
         let kind = loop {
             let end = words.here();
-            let missing = Problem::MissingValue { option: "filter".into(), expected: KINDS };
-            let word = words.word().ok_or(ParseError { at: end, problem: missing })?;
+            let missing = Problem::MissingValue {
+                option: "filter".into(),
+                expected: KINDS,
+            };
+            let word = words.word().ok_or(ParseError {
+                at: end,
+                problem: missing,
+            })?;
             match word.text {
-                "protocol" => protocol = words.value(word, Protocol::parse, "a protocol, e.g. all, ip, ipv6, 0x88cc")?,
+                "protocol" => {
+                    protocol = words.value(
+                        word,
+                        Protocol::parse,
+                        "a protocol, e.g. all, ip, ipv6, 0x88cc",
+                    )?
+                }
                 "prio" | "pref" | "preference" | "priority" => {
-                    let positive = |text: &str| text.parse().ok().filter(|preference| *preference > 0);
+                    let positive =
+                        |text: &str| text.parse().ok().filter(|preference| *preference > 0);
                     preference = Some(words.value(word, positive, "from 1 to 65535")?);
                 }
                 "handle" => handle = Some(words.word().unwrap_or(word)),
@@ -41,7 +54,13 @@ impl Filter {
                 _ => break word,
             }
         };
-        let mut rule = Self { preference, protocol, matcher: matcher(kind, handle)?, class: None, actions: Vec::new() };
+        let mut rule = Self {
+            preference,
+            protocol,
+            matcher: matcher(kind, handle)?,
+            class: None,
+            actions: Vec::new(),
+        };
         while let Some(option) = words.word() {
             if rule.set(option, words)? {
                 continue;
@@ -52,13 +71,25 @@ impl Filter {
                 Matcher::Table(_) | Matcher::U32(_) => ("u32", U32_HELP),
                 Matcher::Flower(_) => ("flower", flower::HELP),
             };
-            let problem = Problem::UnknownOption { kind, word: option.text.into(), help };
-            return Err(ParseError { at: option.span(), problem });
+            let problem = Problem::UnknownOption {
+                kind,
+                word: option.text.into(),
+                help,
+            };
+            return Err(ParseError {
+                at: option.span(),
+                problem,
+            });
         }
         if let (Matcher::U32(_), Some(handle)) = (&rule.matcher, handle) {
-            let problem =
-                Problem::MissingValue { option: "handle".into(), expected: "divisor DIVISOR: only tables take it" };
-            return Err(ParseError { at: handle.span(), problem });
+            let problem = Problem::MissingValue {
+                option: "handle".into(),
+                expected: "divisor DIVISOR: only tables take it",
+            };
+            return Err(ParseError {
+                at: handle.span(),
+                problem,
+            });
         }
         Ok(rule)
     }
@@ -66,7 +97,8 @@ impl Filter {
     fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
         match option.text {
             "flowid" | "classid" => {
-                self.class = Some(words.value(option, |text| text.parse().ok(), "a class, e.g. 1:10")?)
+                self.class =
+                    Some(words.value(option, |text| text.parse().ok(), "a class, e.g. 1:10")?)
             }
             "action" => self.actions.push(Action::from_words(words)?),
             "police" => self.actions.push(Action::police(option, words)?),
@@ -94,29 +126,53 @@ impl Filter {
 /// The matcher of `kind`, as yet without conditions.
 fn matcher(kind: Word<'_>, handle: Option<Word<'_>>) -> Result<Matcher, ParseError> {
     let bad = |word: Word<'_>, expected| {
-        let problem = Problem::BadValue { option: "handle".into(), word: word.text.into(), expected };
-        ParseError { at: word.span(), problem }
+        let problem = Problem::BadValue {
+            option: "handle".into(),
+            word: word.text.into(),
+            expected,
+        };
+        ParseError {
+            at: word.span(),
+            problem,
+        }
     };
     match (kind.text, handle) {
         ("fw", Some(word)) => {
-            let mark = Masked::parse(word.text, u32::MAX).ok_or_else(|| bad(word, "a mark, e.g. 6 or 0x10/0xf0"))?;
+            let mark = Masked::parse(word.text, u32::MAX)
+                .ok_or_else(|| bad(word, "a mark, e.g. 6 or 0x10/0xf0"))?;
             Ok(Matcher::Mark(mark))
         }
         ("fw", None) => {
-            let problem = Problem::MissingBefore { option: "fw".into(), needed: "handle MARK" };
-            Err(ParseError { at: kind.span(), problem })
+            let problem = Problem::MissingBefore {
+                option: "fw".into(),
+                needed: "handle MARK",
+            };
+            Err(ParseError {
+                at: kind.span(),
+                problem,
+            })
         }
         ("u32", Some(word)) => {
-            let handle = table(word.text).ok_or_else(|| bad(word, "the name of a table, e.g. 1:"))?;
+            let handle =
+                table(word.text).ok_or_else(|| bad(word, "the name of a table, e.g. 1:"))?;
             Ok(Matcher::Table(Table { handle, divisor: 1 }))
         }
         ("u32", None) => Ok(Matcher::U32(Selector::default())),
-        ("matchall" | "flower", Some(word)) => Err(bad(word, "no handle: only fw and u32 take one")),
+        ("matchall" | "flower", Some(word)) => {
+            Err(bad(word, "no handle: only fw and u32 take one"))
+        }
         ("matchall", None) => Ok(Matcher::All),
         ("flower", None) => Ok(Matcher::Flower(flower::Keys::default())),
         _ => {
-            let problem = Problem::BadValue { option: "filter".into(), word: kind.text.into(), expected: KINDS };
-            Err(ParseError { at: kind.span(), problem })
+            let problem = Problem::BadValue {
+                option: "filter".into(),
+                word: kind.text.into(),
+                expected: KINDS,
+            };
+            Err(ParseError {
+                at: kind.span(),
+                problem,
+            })
         }
     }
 }
@@ -131,13 +187,17 @@ impl fmt::Display for Filter {
         match &self.matcher {
             Matcher::All => f.write_str(" matchall")?,
             Matcher::Mark(mark) => write!(f, " handle {mark} fw")?,
-            Matcher::Table(Table { handle, divisor }) => write!(f, " handle {handle:x}: u32 divisor {divisor}")?,
+            Matcher::Table(Table { handle, divisor }) => {
+                write!(f, " handle {handle:x}: u32 divisor {divisor}")?
+            }
             Matcher::U32(selector) => write!(f, " u32{selector}")?,
             Matcher::Flower(keys) => write!(f, " flower{keys}")?,
         }
         if let Some(class) = self.class {
             write!(f, " flowid {class}")?;
         }
-        self.actions.iter().try_for_each(|action| write!(f, " {action}"))
+        self.actions
+            .iter()
+            .try_for_each(|action| write!(f, " {action}"))
     }
 }

@@ -57,7 +57,8 @@ pub(super) enum Place {
 /// A flow idle for longer may be forgotten (Linux).
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(3);
 
-/// Places looked at for flows to forget, whenever one is added: more than one, so that idle flows vanish faster than new ones come.
+/// Places looked at for flows to forget, whenever one is added: more than one, so that idle flows
+/// vanish faster than new ones come.
 const LOOKED_AT: usize = 8;
 
 /// All flows, in one array, and a hash table of their keys.
@@ -76,7 +77,14 @@ pub(super) struct Flows {
 impl Flows {
     /// No flows, and a table with room for `buckets`.
     pub(super) fn new(buckets: usize) -> Self {
-        Self { flows: Vec::new(), unused: None, buckets: vec![None; buckets], known: 0, hand: 0, forgotten: 0 }
+        Self {
+            flows: Vec::new(),
+            unused: None,
+            buckets: vec![None; buckets],
+            known: 0,
+            hand: 0,
+            forgotten: 0,
+        }
     }
 
     /// How many flows are known, with packets or without.
@@ -134,7 +142,8 @@ impl Flows {
         at
     }
 
-    /// Forgets some of the flows that have been idle for long. Looks at a few places only, and at others each time.
+    /// Forgets some of the flows that have been idle for long. Looks at a few places only, and at
+    /// others each time.
     pub(super) fn forget_some(&mut self, now: Instant) {
         for _ in 0..LOOKED_AT.min(self.flows.len()) {
             self.hand = (self.hand + 1) % self.flows.len();
@@ -178,7 +187,8 @@ impl Flows {
         self.known -= 1;
     }
 
-    /// Multiplicative hashing: keys that differ little are spread too. The flow hash is keyed, so nobody can aim at one bucket.
+    /// Multiplicative hashing: keys that differ little are spread too. The flow hash is keyed, so
+    /// nobody can aim at one bucket.
     fn bucket_of(&self, key: u64) -> usize {
         let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         ((mixed * self.buckets.len() as u64) >> 32) as usize
@@ -221,7 +231,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest! {
-        /// Beside a map: what is added is found, what is forgotten is not, and only the long idle are forgotten.
+        /// Beside a map: what is added is found, what is forgotten is not, and only the long idle
+        /// are forgotten.
         #[test]
         fn the_table_finds_what_it_knows(buckets in 1..5usize, steps in vec((0..60u64, any::<bool>(), 0..2u64), 0..300)) {
             let (mut flows, mut model) = (Flows::new(buckets), BTreeMap::new());

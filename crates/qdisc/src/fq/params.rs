@@ -17,10 +17,11 @@ use crate::words::{NUMBER, Options, PACKETS, ParseError, RATE, SIZE, TIME, Word,
 /// How flows of different priority share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Priorities {
-    /// Three bands served by weight, and a short cut for packets that find nothing to wait for (Linux since 6.7). The default.
+    /// Three bands served by weight, and a short cut for packets that find nothing to wait for
+    /// (Linux since 6.7). The default.
     Bands(Weighted),
-    /// All flows are equal, but packets of priority 7 stand in a FIFO that is served before any flow, whatever their departure
-    /// (Linux up to 6.6).
+    /// All flows are equal, but packets of priority 7 stand in a FIFO that is served before any
+    /// flow, whatever their departure (Linux up to 6.6).
     Control,
 }
 
@@ -29,13 +30,17 @@ pub enum Priorities {
 pub struct Weighted {
     /// Band of each local priority (`Item::priority`), 0 to 2. Default as [`PRIOMAP`].
     pub priomap: [u8; 16],
-    /// Bytes each band may send in a round, 16 KiB to 2 GiB. Default 9 : 3 : 1 times 64 KiB (Linux).
+    /// Bytes each band may send in a round, 16 KiB to 2 GiB. Default 9 : 3 : 1 times 64 KiB
+    /// (Linux).
     pub weights: [Bytes; BANDS],
 }
 
 impl Default for Weighted {
     fn default() -> Self {
-        Self { priomap: PRIOMAP, weights: [9, 3, 1].map(|share| Bytes::kib(64) * share) }
+        Self {
+            priomap: PRIOMAP,
+            weights: [9, 3, 1].map(|share| Bytes::kib(64) * share),
+        }
     }
 }
 
@@ -52,40 +57,44 @@ pub enum BeyondHorizon {
 /// Parameters of [`Fq`](super::Fq). Defaults are those of Linux for an MTU of 1514 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Packets each band holds at most, or all flows together if there are no bands. Default 10 000.
+    /// Packets each band holds at most, or all flows together if there are no bands. Default 10
+    /// 000.
     pub limit: u32,
     /// Packets of one flow held at most. Default 100.
     pub flow_limit: u32,
     /// Bytes a flow sends per turn, 64 to 1 MiB. Default 3028, two frames.
     pub quantum: Bytes,
-    /// Bytes a new flow sends in its first turn, and without pacing; at most 1 GiB. Default 15 140, ten frames, the initial window
-    /// of TCP.
+    /// Bytes a new flow sends in its first turn, and without pacing; at most 1 GiB. Default 15 140,
+    /// ten frames, the initial window of TCP.
     pub initial_quantum: Bytes,
     /// A flow that was idle for longer gets a whole quantum again. Default 40 ms.
     pub refill_delay: Duration,
-    /// Ticks per second of the clock that tells how long a flow was idle, as in Linux; `None`: nanoseconds. With 100 ticks, up to
-    /// 20 ms more than `refill_delay` pass. Default `None`.
+    /// Ticks per second of the clock that tells how long a flow was idle, as in Linux; `None`:
+    /// nanoseconds. With 100 ticks, up to 20 ms more than `refill_delay` pass. Default `None`.
     pub hz: Option<NonZeroU32>,
     /// No flow sends faster. Default none.
     pub maxrate: Option<Rate>,
     /// Whether `maxrate` is enforced. Departure times are kept in any case. Default true.
     pub pacing: bool,
-    /// At or below this rate a flow is paced packet by packet, not quantum by quantum. Default 550 kbit/s.
+    /// At or below this rate a flow is paced packet by packet, not quantum by quantum. Default 550
+    /// kbit/s.
     pub low_rate_threshold: Rate,
-    /// Places of the flow table at first, 1 to 262 144; it doubles when it holds twice as many flows. Idle flows are forgotten
-    /// above twice this number. Default 1024.
+    /// Places of the flow table at first, 1 to 262 144; it doubles when it holds twice as many
+    /// flows. Idle flows are forgotten above twice this number. Default 1024.
     pub buckets: u32,
-    /// Bits of the flow hash that tell flows apart; `None` for all. Default `None`: Linux gives each connected socket a queue of
-    /// its own and masks the hash of packets without one, by 1023; here the stack's flow hash stands for the socket.
+    /// Bits of the flow hash that tell flows apart; `None` for all. Default `None`: Linux gives
+    /// each connected socket a queue of its own and masks the hash of packets without one, by 1023;
+    /// here the stack's flow hash stands for the socket.
     pub orphan_mask: Option<u32>,
-    /// How much later than necessary [`ready_at`](crate::Qdisc::ready_at) may be, so that one wake-up serves several
-    /// departures. Default 10 µs.
+    /// How much later than necessary [`ready_at`](crate::Qdisc::ready_at) may be, so that one
+    /// wake-up serves several departures. Default 10 µs.
     pub timer_slack: Duration,
     /// A departure further away than this is a mistake. Default 10 s.
     pub horizon: Duration,
     /// What to do about one. Default [`BeyondHorizon::Drop`].
     pub beyond_horizon: BeyondHorizon,
-    /// How much before their departure packets may leave, for devices that delay packets themselves. Default 0.
+    /// How much before their departure packets may leave, for devices that delay packets
+    /// themselves. Default 0.
     pub offload_horizon: Duration,
     /// Mark every packet that leaves this much after its departure. Default none.
     pub ce_threshold: Option<Duration>,
@@ -120,11 +129,17 @@ impl Default for Config {
 }
 
 impl Config {
-    /// As Linux 6.1 behaves towards packets without a connected socket: no bands, one limit for the whole, ten bits of hash, idle
-    /// times in ticks of 4 ms. A flow that waits for its time also keeps packets that come later for an earlier time.
+    /// As Linux 6.1 behaves towards packets without a connected socket: no bands, one limit for the
+    /// whole, ten bits of hash, idle times in ticks of 4 ms. A flow that waits for its time also
+    /// keeps packets that come later for an earlier time.
     pub fn linux() -> Self {
         let hz = NonZeroU32::new(250);
-        Self { priorities: Priorities::Control, orphan_mask: Some(1023), hz, ..Self::default() }
+        Self {
+            priorities: Priorities::Control,
+            orphan_mask: Some(1023),
+            hz,
+            ..Self::default()
+        }
     }
 
     /// Whether it behaves as the kernel had it up to 6.6.
@@ -134,7 +149,9 @@ impl Config {
 
     /// Whether a flow that ran empty at `since` and has a packet again is given a new quantum.
     pub(super) fn refills(&self, since: Instant, now: Instant) -> bool {
-        let Some(hz) = self.hz else { return now - since > self.refill_delay };
+        let Some(hz) = self.hz else {
+            return now - since > self.refill_delay;
+        };
         let tick = (NANOS_PER_SECOND / hz.get()).max(1);
         let ticks = |nanos: u64| nanos / u64::from(tick);
         let delay = u64::try_from(self.refill_delay.as_nanos()).unwrap_or(u64::MAX);
@@ -143,15 +160,43 @@ impl Config {
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        let Self { quantum, initial_quantum, buckets, priorities, .. } = self;
+        let Self {
+            quantum,
+            initial_quantum,
+            buckets,
+            priorities,
+            ..
+        } = self;
         let quanta = Bytes::new(64)..=Bytes::mib(1);
-        ConfigError::check(quanta.contains(quantum), "quantum", units::size(*quantum), "from 64b to 1Mb")?;
+        ConfigError::check(
+            quanta.contains(quantum),
+            "quantum",
+            units::size(*quantum),
+            "from 64b to 1Mb",
+        )?;
         let first = units::size(*initial_quantum);
-        ConfigError::check(*initial_quantum <= Bytes::mib(1024), "initial_quantum", first, "at most 1Gb")?;
-        ConfigError::check((1..=262_144).contains(buckets), "buckets", buckets, "from 1 to 262144")?;
-        let Priorities::Bands(Weighted { priomap, weights }) = priorities else { return Ok(()) };
+        ConfigError::check(
+            *initial_quantum <= Bytes::mib(1024),
+            "initial_quantum",
+            first,
+            "at most 1Gb",
+        )?;
+        ConfigError::check(
+            (1..=262_144).contains(buckets),
+            "buckets",
+            buckets,
+            "from 1 to 262144",
+        )?;
+        let Priorities::Bands(Weighted { priomap, weights }) = priorities else {
+            return Ok(());
+        };
         for band in priomap {
-            ConfigError::check(usize::from(*band) < BANDS, "priomap", band, "sixteen bands from 0 to 2")?;
+            ConfigError::check(
+                usize::from(*band) < BANDS,
+                "priomap",
+                band,
+                "sixteen bands from 0 to 2",
+            )?;
         }
         weights.iter().try_for_each(|weight| {
             let fits = (Bytes::kib(16)..Bytes::mib(2048)).contains(weight);
@@ -187,34 +232,66 @@ impl Options for Config {
             "limit" => self.limit = words.value(option, units::parse_packets, PACKETS)?,
             "flow_limit" => self.flow_limit = words.value(option, units::parse_packets, PACKETS)?,
             "buckets" => self.buckets = words.value(option, |text| text.parse().ok(), NUMBER)?,
-            "orphan_mask" => self.orphan_mask = words.value(option, parse_mask, "a whole number, e.g. 1023, or none")?,
-            "bands" => words.value(option, |text| (text == "3").then_some(()), "3, there is no other number of them")?,
+            "orphan_mask" => {
+                self.orphan_mask =
+                    words.value(option, parse_mask, "a whole number, e.g. 1023, or none")?
+            }
+            "bands" => words.value(
+                option,
+                |text| (text == "3").then_some(()),
+                "3, there is no other number of them",
+            )?,
             "priomap" => {
                 for band in &mut self.weighted().priomap {
-                    *band = words.value(option, |text| text.parse().ok(), "sixteen bands from 0 to 2")?;
+                    *band = words.value(
+                        option,
+                        |text| text.parse().ok(),
+                        "sixteen bands from 0 to 2",
+                    )?;
                 }
             }
             "weights" => {
                 for weight in &mut self.weighted().weights {
-                    *weight = words.value(option, |text| text.parse().ok().map(Bytes::new), "three numbers of bytes")?;
+                    *weight = words.value(
+                        option,
+                        |text| text.parse().ok().map(Bytes::new),
+                        "three numbers of bytes",
+                    )?;
                 }
             }
             "pacing" => self.pacing = true,
             "nopacing" => self.pacing = false,
             "quantum" => self.quantum = words.value(option, units::parse_size, SIZE)?,
-            "initial_quantum" => self.initial_quantum = words.value(option, units::parse_size, SIZE)?,
+            "initial_quantum" => {
+                self.initial_quantum = words.value(option, units::parse_size, SIZE)?
+            }
             "maxrate" => self.maxrate = words.value(option, parse_maxrate, RATE)?,
-            "low_rate_threshold" => self.low_rate_threshold = words.value(option, units::parse_rate, RATE)?,
+            "low_rate_threshold" => {
+                self.low_rate_threshold = words.value(option, units::parse_rate, RATE)?
+            }
             "refill_delay" => self.refill_delay = words.value(option, units::parse_time, TIME)?,
-            "hz" => self.hz = words.value(option, parse_hz, "ticks per second, e.g. 250, or 0 for none")?,
+            "hz" => {
+                self.hz = words.value(
+                    option,
+                    parse_hz,
+                    "ticks per second, e.g. 250, or 0 for none",
+                )?
+            }
             "timer_slack" => self.timer_slack = words.value(option, units::parse_time, TIME)?,
             "horizon" => self.horizon = words.value(option, units::parse_time, TIME)?,
             "horizon_drop" => self.beyond_horizon = BeyondHorizon::Drop,
             "horizon_cap" => self.beyond_horizon = BeyondHorizon::Cap,
-            "offload_horizon" => self.offload_horizon = words.value(option, units::parse_time, TIME)?,
+            "offload_horizon" => {
+                self.offload_horizon = words.value(option, units::parse_time, TIME)?
+            }
             "ce_threshold" => self.ce_threshold = words.value(option, parse_ce_threshold, TIME)?,
             "linux" => {
-                let Self { priorities, orphan_mask, hz, .. } = Self::linux();
+                let Self {
+                    priorities,
+                    orphan_mask,
+                    hz,
+                    ..
+                } = Self::linux();
                 (self.priorities, self.orphan_mask, self.hz) = (priorities, orphan_mask, hz);
             }
             _ => return Ok(false),
@@ -223,7 +300,9 @@ impl Options for Config {
     }
 
     fn options(&self) -> Vec<(&'static str, Value)> {
-        let mask = self.orphan_mask.map_or_else(|| Value::word("none"), |mask| Value::Count(mask.into()));
+        let mask = self
+            .orphan_mask
+            .map_or_else(|| Value::word("none"), |mask| Value::Count(mask.into()));
         let mut options = vec![
             ("linux", Value::Flag(self.priorities == Priorities::Control)),
             ("limit", Value::Packets(self.limit.into())),
@@ -233,8 +312,14 @@ impl Options for Config {
         ];
         if let Priorities::Bands(Weighted { priomap, weights }) = &self.priorities {
             options.push(("bands", Value::Count(BANDS as u64)));
-            options.push(("priomap", Value::List(priomap.iter().copied().map(u64::from).collect())));
-            options.push(("weights", Value::List(weights.iter().map(|weight| weight.get()).collect())));
+            options.push((
+                "priomap",
+                Value::List(priomap.iter().copied().map(u64::from).collect()),
+            ));
+            options.push((
+                "weights",
+                Value::List(weights.iter().map(|weight| weight.get()).collect()),
+            ));
         }
         options.extend([
             ("nopacing", Value::Flag(!self.pacing)),
@@ -255,9 +340,15 @@ impl Options for Config {
         };
         options.push((beyond, Value::Flag(true)));
         if self.is_linux() || self.hz.is_some() {
-            options.push(("hz", Value::Count(self.hz.map_or(0, NonZeroU32::get).into())));
+            options.push((
+                "hz",
+                Value::Count(self.hz.map_or(0, NonZeroU32::get).into()),
+            ));
         }
-        options.extend(self.ce_threshold.map(|threshold| ("ce_threshold", Value::Time(threshold))));
+        options.extend(
+            self.ce_threshold
+                .map(|threshold| ("ce_threshold", Value::Time(threshold))),
+        );
         options
     }
 }
@@ -270,13 +361,23 @@ fn parse_mask(text: &str) -> Option<Option<u32>> {
     if text == "none" {
         return Some(None);
     }
-    units::parse_integer(text).and_then(|mask| u32::try_from(mask).ok()).map(Some)
+    units::parse_integer(text)
+        .and_then(|mask| u32::try_from(mask).ok())
+        .map(Some)
 }
 
 fn parse_maxrate(text: &str) -> Option<Option<Rate>> {
-    if text == "unlimited" { Some(None) } else { units::parse_rate(text).map(Some) }
+    if text == "unlimited" {
+        Some(None)
+    } else {
+        units::parse_rate(text).map(Some)
+    }
 }
 
 fn parse_ce_threshold(text: &str) -> Option<Option<Duration>> {
-    if text == "none" { Some(None) } else { units::parse_time(text).map(Some) }
+    if text == "none" {
+        Some(None)
+    } else {
+        units::parse_time(text).map(Some)
+    }
 }

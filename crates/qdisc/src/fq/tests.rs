@@ -18,7 +18,10 @@ fn fq(config: Config) -> Ledger<Fq<Probe>> {
 }
 
 fn exact() -> Config {
-    Config { timer_slack: Duration::ZERO, ..Config::default() }
+    Config {
+        timer_slack: Duration::ZERO,
+        ..Config::default()
+    }
 }
 
 /// Enqueues `packets` of `flow` at `now`, named from 0.
@@ -31,7 +34,9 @@ fn put(queue: &mut impl Qdisc<Probe>, flow: u64, packets: u32, len: u32, now: In
 }
 
 fn take(queue: &mut impl Qdisc<Probe>, now: Instant) -> Vec<u32> {
-    ids(core::iter::from_fn(|| queue.dequeue(now, &mut Drops::new())))
+    ids(core::iter::from_fn(|| {
+        queue.dequeue(now, &mut Drops::new())
+    }))
 }
 
 /// Everything that leaves and when, waking up when the queue asks for it.
@@ -40,62 +45,110 @@ fn run(queue: &mut impl Qdisc<Probe>, mut now: Instant) -> Vec<(u64, Probe)> {
     while let Some(ready) = queue.ready_at() {
         assert!(left.is_empty() || ready > now, "no spinning");
         now = now.max(ready);
-        left.extend(core::iter::from_fn(|| queue.dequeue(now, &mut Drops::new())).map(|packet| (now.as_nanos(), packet)));
+        left.extend(
+            core::iter::from_fn(|| queue.dequeue(now, &mut Drops::new()))
+                .map(|packet| (now.as_nanos(), packet)),
+        );
     }
     left
 }
 
 fn times(queue: &mut impl Qdisc<Probe>, now: Instant) -> Vec<u64> {
-    run(queue, now).into_iter().map(|(time, _)| time / 1000).collect()
+    run(queue, now)
+        .into_iter()
+        .map(|(time, _)| time / 1000)
+        .collect()
 }
 
 fn counter(queue: &impl Inspect, name: &str) -> Value {
     let counters = queue.report().counters;
-    counters.into_iter().find(|(counter, _)| *counter == name).expect("a counter").1
+    counters
+        .into_iter()
+        .find(|(counter, _)| *counter == name)
+        .expect("a counter")
+        .1
 }
 
 /// Worked: maxrate 1 Mbit, 18 × 1514 bytes at 0: ten at once, then pairs every 24.224 ms.
 #[test]
 fn a_flow_keeps_to_the_maxrate_after_its_first_quantum() {
-    for config in [exact(), Config { timer_slack: Duration::ZERO, ..Config::linux() }] {
-        let mut queue = fq(Config { maxrate: Some(Rate::mbit(1)), ..config });
+    for config in [
+        exact(),
+        Config {
+            timer_slack: Duration::ZERO,
+            ..Config::linux()
+        },
+    ] {
+        let mut queue = fq(Config {
+            maxrate: Some(Rate::mbit(1)),
+            ..config
+        });
         put(&mut queue, 1, 18, MTU, Instant::ZERO);
-        let pairs = [0; 10].into_iter().chain((2..10).map(|packet| packet / 2 * 24_224));
+        let pairs = [0; 10]
+            .into_iter()
+            .chain((2..10).map(|packet| packet / 2 * 24_224));
         assert_eq!(times(&mut queue, Instant::ZERO), pairs.collect::<Vec<_>>());
         assert_eq!(counter(&queue, "throttled"), Value::Count(4));
     }
 }
 
-/// Worked: at 100 Mbit the gap is 242.24 µs. The slack delays every pair, but the next ones make up for it.
+/// Worked: at 100 Mbit the gap is 242.24 µs. The slack delays every pair, but the next ones make up
+/// for it.
 #[test]
 fn slack_delays_but_does_not_slow_down() {
-    let mut queue = fq(Config { maxrate: Some(Rate::mbit(100)), ..Config::default() });
+    let mut queue = fq(Config {
+        maxrate: Some(Rate::mbit(100)),
+        ..Config::default()
+    });
     put(&mut queue, 1, 16, MTU, Instant::ZERO);
-    let left = run(&mut queue, Instant::ZERO).into_iter().map(|(time, _)| time).skip(10);
+    let left = run(&mut queue, Instant::ZERO)
+        .into_iter()
+        .map(|(time, _)| time)
+        .skip(10);
     let pairs = (1..4u64).flat_map(|pair| [pair * 242_240 + 10_000; 2]);
     assert_eq!(left.collect::<Vec<_>>(), pairs.collect::<Vec<_>>());
-    assert_eq!(counter(&queue, "latency"), Value::Time(Duration::from_nanos(3301)));
+    assert_eq!(
+        counter(&queue, "latency"),
+        Value::Time(Duration::from_nanos(3301))
+    );
 }
 
 /// Worked: 500 kbit is below the threshold: one packet every 24.224 ms, from the first on.
 #[test]
 fn slow_flows_are_paced_packet_by_packet() {
-    let slow = Config { maxrate: Some(Rate::kbit(500)), ..exact() };
+    let slow = Config {
+        maxrate: Some(Rate::kbit(500)),
+        ..exact()
+    };
     let mut queue = fq(slow.clone());
     put(&mut queue, 1, 4, MTU, Instant::ZERO);
-    assert_eq!(times(&mut queue, Instant::ZERO), [0, 24_224, 48_448, 72_672]);
-    let mut by_quanta = fq(Config { low_rate_threshold: Rate::ZERO, initial_quantum: Bytes::ZERO, ..slow });
+    assert_eq!(
+        times(&mut queue, Instant::ZERO),
+        [0, 24_224, 48_448, 72_672]
+    );
+    let mut by_quanta = fq(Config {
+        low_rate_threshold: Rate::ZERO,
+        initial_quantum: Bytes::ZERO,
+        ..slow
+    });
     put(&mut by_quanta, 1, 4, MTU, Instant::ZERO);
     assert_eq!(times(&mut by_quanta, Instant::ZERO), [0, 0, 48_448, 48_448]);
 }
 
 #[test]
 fn no_packet_costs_more_than_a_second() {
-    let mut queue = fq(Config { maxrate: Some(Rate::bytes_per_sec(1)), ..exact() });
+    let mut queue = fq(Config {
+        maxrate: Some(Rate::bytes_per_sec(1)),
+        ..exact()
+    });
     put(&mut queue, 1, 3, MTU, Instant::ZERO);
     assert_eq!(times(&mut queue, Instant::ZERO), [0, 1_000_000, 2_000_000]);
     assert_eq!(counter(&queue, "pkts_too_long"), Value::Count(3));
-    let mut unpaced = fq(Config { maxrate: Some(Rate::bytes_per_sec(1)), pacing: false, ..exact() });
+    let mut unpaced = fq(Config {
+        maxrate: Some(Rate::bytes_per_sec(1)),
+        pacing: false,
+        ..exact()
+    });
     put(&mut unpaced, 1, 30, MTU, Instant::ZERO);
     assert_eq!(times(&mut unpaced, Instant::ZERO), [0; 30]);
 }
@@ -104,7 +157,10 @@ fn no_packet_costs_more_than_a_second() {
 #[test]
 fn lateness_is_made_up_for() {
     for (late, next) in [(2_000, 48_448), (40_000, 24_224 + 40_000 + 12_112)] {
-        let mut queue = fq(Config { maxrate: Some(Rate::kbit(500)), ..exact() });
+        let mut queue = fq(Config {
+            maxrate: Some(Rate::kbit(500)),
+            ..exact()
+        });
         put(&mut queue, 1, 3, MTU, Instant::ZERO);
         assert_eq!(take(&mut queue, Instant::ZERO).len(), 1);
         assert_eq!(take(&mut queue, us(24_224 + late)).len(), 1);
@@ -116,19 +172,52 @@ fn lateness_is_made_up_for() {
 fn departures_are_kept_and_order_a_flow() {
     let mut queue = fq(exact());
     let mut drops = Drops::new();
-    for (id, departure) in [(0, 500), (1, 300), (2, 0), (3, 300), (4, 100), (5, 500), (6, 700)] {
-        queue.enqueue(Probe::new(id).flow(1).departing(us(departure)), us(50), &mut drops);
+    for (id, departure) in [
+        (0, 500),
+        (1, 300),
+        (2, 0),
+        (3, 300),
+        (4, 100),
+        (5, 500),
+        (6, 700),
+    ] {
+        queue.enqueue(
+            Probe::new(id).flow(1).departing(us(departure)),
+            us(50),
+            &mut drops,
+        );
     }
-    let left: Vec<_> = run(&mut queue, us(50)).into_iter().map(|(time, packet)| (time / 1000, packet.id)).collect();
-    assert_eq!(left, [(50, 2), (100, 4), (300, 1), (300, 3), (500, 0), (500, 5), (700, 6)]);
+    let left: Vec<_> = run(&mut queue, us(50))
+        .into_iter()
+        .map(|(time, packet)| (time / 1000, packet.id))
+        .collect();
+    assert_eq!(
+        left,
+        [
+            (50, 2),
+            (100, 4),
+            (300, 1),
+            (300, 3),
+            (500, 0),
+            (500, 5),
+            (700, 6)
+        ]
+    );
 }
 
 /// With a departure named, a maxrate spaces packets one by one, from the first on.
 #[test]
 fn maxrate_holds_departures_back_too() {
-    let mut queue = fq(Config { maxrate: Some(Rate::mbit(1)), ..exact() });
+    let mut queue = fq(Config {
+        maxrate: Some(Rate::mbit(1)),
+        ..exact()
+    });
     for id in 0..3 {
-        queue.enqueue(Probe::new(id).sized(1250).departing(us(1)), us(1), &mut Drops::new());
+        queue.enqueue(
+            Probe::new(id).sized(1250).departing(us(1)),
+            us(1),
+            &mut Drops::new(),
+        );
     }
     assert_eq!(times(&mut queue, us(1)), [1, 10_001, 20_001]);
 }
@@ -147,7 +236,10 @@ fn a_throttled_flow_goes_on_for_an_earlier_packet() {
             queue.enqueue(Probe::new(2).flow(2).departing(us(1)), us(0), &mut drops);
         }
         queue.enqueue(Probe::new(3).flow(1), us(1), &mut drops);
-        assert_eq!(take(&mut queue, us(1)), if busy { [2, 3].as_slice() } else { &[3] });
+        assert_eq!(
+            take(&mut queue, us(1)),
+            if busy { [2, 3].as_slice() } else { &[3] }
+        );
         assert_eq!(take(&mut queue, us(500)), [1]);
         assert_eq!(queue.ready_at(), Some(us(900)));
         assert_eq!(take(&mut queue, us(900)), [0]);
@@ -157,12 +249,23 @@ fn a_throttled_flow_goes_on_for_an_earlier_packet() {
 /// However often flows move forward, void entries do not pile up.
 #[test]
 fn moving_forward_leaves_little_behind() {
-    let mut queue = Fq::new(Config { flow_limit: u32::MAX, ..exact() }).expect("valid");
+    let mut queue = Fq::new(Config {
+        flow_limit: u32::MAX,
+        ..exact()
+    })
+    .expect("valid");
     for id in 0..5000 {
-        queue.enqueue(Probe::new(id).departing(us(20_000 - u64::from(id))), us(0), &mut Drops::new());
+        queue.enqueue(
+            Probe::new(id).departing(us(20_000 - u64::from(id))),
+            us(0),
+            &mut Drops::new(),
+        );
         assert!(take(&mut queue, us(0)).is_empty());
     }
-    assert_eq!((queue.throttled.len(), queue.ready_at()), (1, Some(us(15_001))));
+    assert_eq!(
+        (queue.throttled.len(), queue.ready_at()),
+        (1, Some(us(15_001)))
+    );
     assert_eq!(run(&mut queue, us(0)).len(), 5000);
     assert_eq!(queue.throttled.earliest(), None);
 }
@@ -172,11 +275,27 @@ fn what_lies_beyond_the_horizon_is_dropped_or_capped() {
     let far = || Probe::new(1).departing(Instant::from_secs(12));
     let (mut queue, mut drops) = (fq(exact()), Drops::new());
     queue.enqueue(far(), Instant::from_secs(1), &mut drops);
-    queue.enqueue(Probe::new(2).departing(Instant::from_secs(11)), Instant::from_secs(1), &mut drops);
-    assert_eq!(drops.drain().map(|(packet, reason)| (packet.id, reason)).collect::<Vec<_>>(), [(1, DropReason::Horizon)]);
-    assert_eq!((queue.backlog().packets, counter(&queue, "horizon_drops")), (1, Value::Count(1)));
+    queue.enqueue(
+        Probe::new(2).departing(Instant::from_secs(11)),
+        Instant::from_secs(1),
+        &mut drops,
+    );
+    assert_eq!(
+        drops
+            .drain()
+            .map(|(packet, reason)| (packet.id, reason))
+            .collect::<Vec<_>>(),
+        [(1, DropReason::Horizon)]
+    );
+    assert_eq!(
+        (queue.backlog().packets, counter(&queue, "horizon_drops")),
+        (1, Value::Count(1))
+    );
 
-    let mut queue = fq(Config { beyond_horizon: BeyondHorizon::Cap, ..exact() });
+    let mut queue = fq(Config {
+        beyond_horizon: BeyondHorizon::Cap,
+        ..exact()
+    });
     queue.enqueue(far(), Instant::from_secs(1), &mut drops);
     assert_eq!(times(&mut queue, Instant::from_secs(1)), [11_000_000]);
     assert_eq!(counter(&queue, "horizon_caps"), Value::Count(1));
@@ -184,7 +303,10 @@ fn what_lies_beyond_the_horizon_is_dropped_or_capped() {
 
 #[test]
 fn devices_that_delay_get_packets_early() {
-    let mut queue = fq(Config { offload_horizon: Duration::from_micros(40), ..exact() });
+    let mut queue = fq(Config {
+        offload_horizon: Duration::from_micros(40),
+        ..exact()
+    });
     queue.enqueue(Probe::new(0).departing(us(100)), us(0), &mut Drops::new());
     assert!(take(&mut queue, us(59)).is_empty());
     assert_eq!(queue.ready_at(), Some(us(60)));
@@ -194,38 +316,81 @@ fn devices_that_delay_get_packets_early() {
 /// Deficit round robin by bytes: A's quantum is two packets, so is B's, of a third of the size.
 #[test]
 fn turns_are_shared_by_bytes() {
-    let mut queue = fq(Config { initial_quantum: Bytes::new(3028), ..Config::linux() });
+    let mut queue = fq(Config {
+        initial_quantum: Bytes::new(3028),
+        ..Config::linux()
+    });
     put(&mut queue, 1, 6, MTU, us(0));
     put(&mut queue, 2, 16, 500, us(0));
-    let order: String = run(&mut queue, us(0)).iter().map(|(_, packet)| if packet.flow == 1 { 'A' } else { 'B' }).collect();
+    let order: String = run(&mut queue, us(0))
+        .iter()
+        .map(|(_, packet)| if packet.flow == 1 { 'A' } else { 'B' })
+        .collect();
     assert_eq!(order, "AABBBBBBBAABBBBBBAABBB");
 }
 
-/// A flow that goes idle keeps its credit for the refill delay, here 14 bytes; then it has a whole quantum. Linux counts ticks, from
-/// an odd one: with 100 a second, six of them.
+/// A flow that goes idle keeps its credit for the refill delay, here 14 bytes; then it has a whole
+/// quantum. Linux counts ticks, from an odd one: with 100 a second, six of them.
 #[test]
 fn credit_is_refilled_after_a_pause() {
-    for (hz, pause, first) in [(None, 40, 1), (None, 41, 2), (NonZeroU32::new(100), 59, 1), (NonZeroU32::new(100), 60, 2)] {
-        let mut queue = fq(Config { initial_quantum: Bytes::new(1528), hz, ..Config::linux() });
+    for (hz, pause, first) in [
+        (None, 40, 1),
+        (None, 41, 2),
+        (NonZeroU32::new(100), 59, 1),
+        (NonZeroU32::new(100), 60, 2),
+    ] {
+        let mut queue = fq(Config {
+            initial_quantum: Bytes::new(1528),
+            hz,
+            ..Config::linux()
+        });
         put(&mut queue, 1, 1, MTU, us(0));
         put(&mut queue, 3, 1, MTU, us(0));
         take(&mut queue, us(0));
         let now = Instant::from_millis(pause);
         put(&mut queue, 1, 3, MTU, now);
         put(&mut queue, 2, 3, MTU, now);
-        let left: Vec<u64> = run(&mut queue, now).into_iter().map(|(_, packet)| packet.flow).collect();
-        assert_eq!(left.iter().take_while(|&&flow| flow == 1).count(), first, "{hz:?}: {left:?}");
+        let left: Vec<u64> = run(&mut queue, now)
+            .into_iter()
+            .map(|(_, packet)| packet.flow)
+            .collect();
+        assert_eq!(
+            left.iter().take_while(|&&flow| flow == 1).count(),
+            first,
+            "{hz:?}: {left:?}"
+        );
     }
 }
 
-/// Linux up to 6.6, seen in traces: a debt outlasts any pause, and while nothing is queued no flow's turn ends.
+/// Linux up to 6.6, seen in traces: a debt outlasts any pause, and while nothing is queued no
+/// flow's turn ends.
 #[test]
 fn linux_keeps_debts() {
     for (linux, flow) in [(true, 2), (false, 1)] {
-        let quanta = Config { quantum: Bytes::new(1000), initial_quantum: Bytes::new(1000), ..exact() };
-        let config = if linux { Config { hz: None, ..Config::linux() } } else { quanta.clone() };
-        let Config { quantum, initial_quantum, .. } = quanta;
-        let mut queue = fq(Config { quantum, initial_quantum, maxrate: Some(Rate::gbit(100)), ..config });
+        let quanta = Config {
+            quantum: Bytes::new(1000),
+            initial_quantum: Bytes::new(1000),
+            ..exact()
+        };
+        let config = if linux {
+            Config {
+                hz: None,
+                ..Config::linux()
+            }
+        } else {
+            quanta.clone()
+        };
+        let Config {
+            quantum,
+            initial_quantum,
+            ..
+        } = quanta;
+        let mut queue = fq(Config {
+            quantum,
+            initial_quantum,
+            maxrate: Some(Rate::gbit(100)),
+            ..config
+        });
         put(&mut queue, 1, 1, 2500, us(0));
         take(&mut queue, us(0));
         put(&mut queue, 3, 1, 100, us(1));
@@ -233,17 +398,34 @@ fn linux_keeps_debts() {
         let now = Instant::from_secs(2);
         put(&mut queue, 1, 1, 100, now);
         put(&mut queue, 2, 1, 100, now);
-        assert_eq!(queue.dequeue(now, &mut Drops::new()).map(|packet| packet.flow), Some(flow), "linux {linux}");
+        assert_eq!(
+            queue
+                .dequeue(now, &mut Drops::new())
+                .map(|packet| packet.flow),
+            Some(flow),
+            "linux {linux}"
+        );
     }
 }
 
 #[test]
 fn bands_share_by_weight() {
-    let mut queue = fq(Config { limit: u32::MAX, flow_limit: u32::MAX, ..Config::default() });
+    let mut queue = fq(Config {
+        limit: u32::MAX,
+        flow_limit: u32::MAX,
+        ..Config::default()
+    });
     let mut drops = Drops::new();
     for id in 0..3000 {
         for (flow, priority) in [(1, 2), (2, 0), (3, 6)] {
-            queue.enqueue(Probe::new(id).flow(flow).sized(1024).with_priority(priority), us(0), &mut drops);
+            queue.enqueue(
+                Probe::new(id)
+                    .flow(flow)
+                    .sized(1024)
+                    .with_priority(priority),
+                us(0),
+                &mut drops,
+            );
         }
     }
     let mut sent = [0; 3];
@@ -256,12 +438,16 @@ fn bands_share_by_weight() {
     assert_eq!(sent, [2 * 64, 2 * 3 * 64, 2 * 9 * 64]);
 }
 
-/// A band in deep debt, alone, is served all the same: the search for credit goes on until it is paid.
+/// A band in deep debt, alone, is served all the same: the search for credit goes on until it is
+/// paid.
 #[test]
 fn debt_does_not_stop_a_band() {
     let weights = [Bytes::kib(16); BANDS];
     let mut queue = fq(Config {
-        priorities: Priorities::Bands(Weighted { weights, ..Weighted::default() }),
+        priorities: Priorities::Bands(Weighted {
+            weights,
+            ..Weighted::default()
+        }),
         flow_limit: u32::MAX,
         ..Config::default()
     });
@@ -271,24 +457,66 @@ fn debt_does_not_stop_a_band() {
 
 #[test]
 fn limits_are_per_band_and_per_flow() {
-    let (mut queue, mut drops) = (fq(Config { limit: 3, flow_limit: 2, ..exact() }), Drops::new());
+    let (mut queue, mut drops) = (
+        fq(Config {
+            limit: 3,
+            flow_limit: 2,
+            ..exact()
+        }),
+        Drops::new(),
+    );
     let later = us(100);
-    for (id, flow, priority) in [(0, 1, 0), (1, 1, 0), (2, 1, 0), (3, 2, 0), (4, 3, 0), (5, 4, 6), (6, 5, 7)] {
-        queue.enqueue(Probe::new(id).flow(flow).with_priority(priority).departing(later), us(0), &mut drops);
+    for (id, flow, priority) in [
+        (0, 1, 0),
+        (1, 1, 0),
+        (2, 1, 0),
+        (3, 2, 0),
+        (4, 3, 0),
+        (5, 4, 6),
+        (6, 5, 7),
+    ] {
+        queue.enqueue(
+            Probe::new(id)
+                .flow(flow)
+                .with_priority(priority)
+                .departing(later),
+            us(0),
+            &mut drops,
+        );
     }
-    let dropped: Vec<_> = drops.drain().map(|(packet, reason)| (packet.id, reason)).collect();
-    assert_eq!(dropped, [(2, DropReason::FlowLimit), (4, DropReason::Overlimit)]);
-    assert_eq!(counter(&queue, "band_pkt_count"), Value::List(vec![2, 3, 0]));
+    let dropped: Vec<_> = drops
+        .drain()
+        .map(|(packet, reason)| (packet.id, reason))
+        .collect();
+    assert_eq!(
+        dropped,
+        [(2, DropReason::FlowLimit), (4, DropReason::Overlimit)]
+    );
+    assert_eq!(
+        counter(&queue, "band_pkt_count"),
+        Value::List(vec![2, 3, 0])
+    );
     assert_eq!(counter(&queue, "band_drops"), Value::List(vec![0, 1, 0]));
     assert_eq!(counter(&queue, "flows_plimit"), Value::Count(1));
 }
 
-/// Without bands one limit counts everything, and priority 7 is served before all flows whatever their credit.
+/// Without bands one limit counts everything, and priority 7 is served before all flows whatever
+/// their credit.
 #[test]
 fn the_older_form_has_one_limit_and_a_queue_for_control() {
-    let (mut queue, mut drops) = (fq(Config { limit: 4, ..Config::linux() }), Drops::new());
+    let (mut queue, mut drops) = (
+        fq(Config {
+            limit: 4,
+            ..Config::linux()
+        }),
+        Drops::new(),
+    );
     for (id, priority) in [(0, 0), (1, 7), (2, 6), (3, 7), (4, 7)] {
-        queue.enqueue(Probe::new(id).flow(id.into()).with_priority(priority), us(0), &mut drops);
+        queue.enqueue(
+            Probe::new(id).flow(id.into()).with_priority(priority),
+            us(0),
+            &mut drops,
+        );
     }
     assert_eq!(ids(drops.drain().map(|(packet, _)| packet)), [4]);
     assert_eq!(counter(&queue, "highprio"), Value::Count(2));
@@ -302,27 +530,50 @@ fn the_short_cut_is_taken_only_past_nothing_that_is_due() {
     assert!(take(&mut queue, us(0)).is_empty());
     // The only flow is throttled: eight packets pass by, the ninth has a flow.
     put(&mut queue, 2, 9, MTU, us(1));
-    assert_eq!((counter(&queue, "fastpath"), counter(&queue, "flows")), (Value::Count(8), Value::Count(2)));
+    assert_eq!(
+        (counter(&queue, "fastpath"), counter(&queue, "flows")),
+        (Value::Count(8), Value::Count(2))
+    );
     assert_eq!(take(&mut queue, us(1)), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
     // The throttled flow is overdue: nobody passes.
     put(&mut queue, 2, 1, MTU, us(50));
     assert_eq!(counter(&queue, "fastpath"), Value::Count(8));
-    let flows: Vec<u64> = run(&mut queue, us(50)).into_iter().map(|(_, packet)| packet.flow).collect();
+    let flows: Vec<u64> = run(&mut queue, us(50))
+        .into_iter()
+        .map(|(_, packet)| packet.flow)
+        .collect();
     assert_eq!(flows, [2, 1]);
     // Everybody is paced: nobody passes.
-    let mut paced = fq(Config { maxrate: Some(Rate::mbit(1)), ..exact() });
+    let mut paced = fq(Config {
+        maxrate: Some(Rate::mbit(1)),
+        ..exact()
+    });
     put(&mut paced, 2, 1, MTU, us(50));
     assert_eq!(counter(&paced, "fastpath"), Value::Count(0));
 }
 
 #[test]
 fn late_packets_are_marked() {
-    let (mut queue, mut drops) = (fq(Config { ce_threshold: Some(Duration::from_micros(10)), ..exact() }), Drops::new());
+    let (mut queue, mut drops) = (
+        fq(Config {
+            ce_threshold: Some(Duration::from_micros(10)),
+            ..exact()
+        }),
+        Drops::new(),
+    );
     for (id, tos, departure) in [(0, 2, 5), (1, 2, 6), (2, 0, 5)] {
-        queue.enqueue(Probe::new(id).flow(id.into()).tos(tos).departing(us(departure)), us(0), &mut drops);
+        queue.enqueue(
+            Probe::new(id)
+                .flow(id.into())
+                .tos(tos)
+                .departing(us(departure)),
+            us(0),
+            &mut drops,
+        );
     }
-    let marked: Vec<_> =
-        core::iter::from_fn(|| queue.dequeue(us(16), &mut drops)).map(|packet| (packet.id, packet.tos)).collect();
+    let marked: Vec<_> = core::iter::from_fn(|| queue.dequeue(us(16), &mut drops))
+        .map(|packet| (packet.id, packet.tos))
+        .collect();
     assert_eq!(marked, [(0, 3), (1, 2), (2, 0)]);
     assert_eq!(counter(&queue, "ce_mark"), Value::Count(1));
 }
@@ -331,9 +582,16 @@ fn late_packets_are_marked() {
 #[test]
 fn masked_hashes_share_queues() {
     for (orphan_mask, flows) in [(None, 2), (Some(1023), 1)] {
-        let mut queue = fq(Config { orphan_mask, ..Config::default() });
+        let mut queue = fq(Config {
+            orphan_mask,
+            ..Config::default()
+        });
         for flow in [1, 1, 1025] {
-            queue.enqueue(Probe::new(0).flow(flow).departing(us(9)), us(0), &mut Drops::new());
+            queue.enqueue(
+                Probe::new(0).flow(flow).departing(us(9)),
+                us(0),
+                &mut Drops::new(),
+            );
         }
         assert_eq!(counter(&queue, "flows"), Value::Count(flows));
     }
@@ -342,29 +600,45 @@ fn masked_hashes_share_queues() {
 /// Flows that went away are forgotten in time.
 #[test]
 fn idle_flows_are_forgotten() {
-    let mut queue = fq(Config { buckets: 8, ..Config::linux() });
+    let mut queue = fq(Config {
+        buckets: 8,
+        ..Config::linux()
+    });
     for second in 0..1000 {
         put(&mut queue, second, 1, MTU, Instant::from_secs(second));
         take(&mut queue, Instant::from_secs(second));
     }
-    let Value::Count(flows) = counter(&queue, "flows") else { panic!("a number") };
+    let Value::Count(flows) = counter(&queue, "flows") else {
+        panic!("a number")
+    };
     assert!(flows <= 17, "{flows}");
     assert_eq!(counter(&queue, "gc"), Value::Count(1000 - flows));
 }
 
 #[test]
 fn empty_packets_do_not_stop_the_others() {
-    let mut queue =
-        fq(Config { initial_quantum: Bytes::new(64), quantum: Bytes::new(64), flow_limit: 1000, ..Config::linux() });
+    let mut queue = fq(Config {
+        initial_quantum: Bytes::new(64),
+        quantum: Bytes::new(64),
+        flow_limit: 1000,
+        ..Config::linux()
+    });
     put(&mut queue, 1, 500, 0, us(0));
     put(&mut queue, 2, 1, MTU, us(0));
     let left = run(&mut queue, us(0));
-    assert_eq!(left.iter().position(|(_, packet)| packet.flow == 2), Some(64));
+    assert_eq!(
+        left.iter().position(|(_, packet)| packet.flow == 2),
+        Some(64)
+    );
 }
 
 #[test]
 fn a_million_flows() {
-    let mut queue = fq(Config { limit: u32::MAX, buckets: 1, ..Config::default() });
+    let mut queue = fq(Config {
+        limit: u32::MAX,
+        buckets: 1,
+        ..Config::default()
+    });
     let mut drops = Drops::new();
     for flow in 0..1_000_000 {
         queue.enqueue(Probe::new(0).flow(flow).departing(us(1)), us(0), &mut drops);
@@ -375,25 +649,45 @@ fn a_million_flows() {
 
 #[test]
 fn a_live_change_drops_what_no_longer_fits_and_paces_anew() {
-    let (mut queue, mut drops) = (fq(Config { maxrate: Some(Rate::mbit(1)), ..exact() }), Drops::new());
+    let (mut queue, mut drops) = (
+        fq(Config {
+            maxrate: Some(Rate::mbit(1)),
+            ..exact()
+        }),
+        Drops::new(),
+    );
     for flow in 1..=3 {
         put(&mut queue, flow, 12, MTU, us(0));
     }
     assert_eq!(take(&mut queue, us(0)).len(), 30);
     let mut change = |queue: &mut Ledger<Fq<Probe>>, words: &str| {
         let result = queue.change(&mut Words::new(words), us(1), &mut drops);
-        result.map(|()| drops.drain().map(|(packet, reason)| (packet.flow, packet.id, reason)).collect::<Vec<_>>())
+        result.map(|()| {
+            drops
+                .drain()
+                .map(|(packet, reason)| (packet.flow, packet.id, reason))
+                .collect::<Vec<_>>()
+        })
     };
     assert_eq!(
         change(&mut queue, "limit 4").expect("valid"),
-        [(1, 10, DropReason::Overlimit), (2, 10, DropReason::Overlimit)]
+        [
+            (1, 10, DropReason::Overlimit),
+            (2, 10, DropReason::Overlimit)
+        ]
     );
-    assert_eq!(change(&mut queue, "limit 9 flow_limit 1").expect("valid"), [(3, 10, DropReason::FlowLimit)]);
+    assert_eq!(
+        change(&mut queue, "limit 9 flow_limit 1").expect("valid"),
+        [(3, 10, DropReason::FlowLimit)]
+    );
     assert_eq!(change(&mut queue, "buckets 1").expect("valid"), []);
     for words in ["orphan_mask 7", "linux", "quantum 1", "weights 1 1 1"] {
         change(&mut queue, words).expect_err(words);
     }
-    assert_eq!((queue.backlog().packets, take(&mut queue, us(2))), (3, vec![]));
+    assert_eq!(
+        (queue.backlog().packets, take(&mut queue, us(2))),
+        (3, vec![])
+    );
     change(&mut queue, "maxrate unlimited flow_limit 2").expect("valid");
     put(&mut queue, 1, 1, MTU, us(3));
     assert_eq!(take(&mut queue, us(3)), [11, 0, 11, 11]);
@@ -404,29 +698,83 @@ fn a_live_change_drops_what_no_longer_fits_and_paces_anew() {
 fn the_older_form_shrinks() {
     let (mut queue, mut drops) = (fq(Config::linux()), Drops::new());
     for id in 0..6 {
-        queue.enqueue(Probe::new(id).with_priority(if id < 4 { 7 } else { 0 }), us(0), &mut drops);
+        queue.enqueue(
+            Probe::new(id).with_priority(if id < 4 { 7 } else { 0 }),
+            us(0),
+            &mut drops,
+        );
     }
-    queue.change(&mut Words::new("limit 1"), us(0), &mut drops).expect("valid");
-    assert_eq!(ids(drops.drain().map(|(packet, _)| packet)), [4, 5, 0, 1, 2]);
+    queue
+        .change(&mut Words::new("limit 1"), us(0), &mut drops)
+        .expect("valid");
+    assert_eq!(
+        ids(drops.drain().map(|(packet, _)| packet)),
+        [4, 5, 0, 1, 2]
+    );
     assert_eq!(take(&mut queue, us(0)), [3]);
 }
 
 #[test]
 fn bad_parameters_are_named() {
-    let bands = |weighted| Config { priorities: Priorities::Bands(weighted), ..Config::default() };
+    let bands = |weighted| Config {
+        priorities: Priorities::Bands(weighted),
+        ..Config::default()
+    };
     for (config, parameter) in [
-        (Config { quantum: Bytes::new(63), ..Config::default() }, "quantum"),
-        (Config { initial_quantum: Bytes::mib(1025), ..Config::default() }, "initial_quantum"),
-        (Config { buckets: 0, ..Config::default() }, "buckets"),
-        (Config { buckets: 262_145, ..Config::default() }, "buckets"),
-        (bands(Weighted { priomap: [3; 16], ..Weighted::default() }), "priomap"),
         (
-            bands(Weighted { weights: [Bytes::kib(16), Bytes::kib(16), Bytes::new(16_383)], ..Weighted::default() }),
+            Config {
+                quantum: Bytes::new(63),
+                ..Config::default()
+            },
+            "quantum",
+        ),
+        (
+            Config {
+                initial_quantum: Bytes::mib(1025),
+                ..Config::default()
+            },
+            "initial_quantum",
+        ),
+        (
+            Config {
+                buckets: 0,
+                ..Config::default()
+            },
+            "buckets",
+        ),
+        (
+            Config {
+                buckets: 262_145,
+                ..Config::default()
+            },
+            "buckets",
+        ),
+        (
+            bands(Weighted {
+                priomap: [3; 16],
+                ..Weighted::default()
+            }),
+            "priomap",
+        ),
+        (
+            bands(Weighted {
+                weights: [Bytes::kib(16), Bytes::kib(16), Bytes::new(16_383)],
+                ..Weighted::default()
+            }),
             "weights",
         ),
-        (bands(Weighted { weights: [Bytes::mib(2048); 3], ..Weighted::default() }), "weights"),
+        (
+            bands(Weighted {
+                weights: [Bytes::mib(2048); 3],
+                ..Weighted::default()
+            }),
+            "weights",
+        ),
     ] {
-        assert_eq!(Fq::<Probe>::new(config).err().map(|error| error.parameter), Some(parameter));
+        assert_eq!(
+            Fq::<Probe>::new(config).err().map(|error| error.parameter),
+            Some(parameter)
+        );
     }
 }
 
@@ -437,20 +785,36 @@ fn words_set_every_parameter_and_come_back() {
                  timer_slack 8us offload_horizon 9us horizon 1s horizon_cap ce_threshold 2ms";
     let kind: Kind = words.parse().expect("valid");
     assert_eq!(kind.to_string(), words);
-    let Kind::Fq(config) = &kind else { panic!("fq") };
-    let Priorities::Bands(Weighted { priomap, weights }) = &config.priorities else { panic!("bands") };
-    assert_eq!((priomap[15], weights[2], config.offload_horizon), (0, Bytes::new(30_000), Duration::from_micros(9)));
+    let Kind::Fq(config) = &kind else {
+        panic!("fq")
+    };
+    let Priorities::Bands(Weighted { priomap, weights }) = &config.priorities else {
+        panic!("bands")
+    };
+    assert_eq!(
+        (priomap[15], weights[2], config.offload_horizon),
+        (0, Bytes::new(30_000), Duration::from_micros(9))
+    );
     let default = "fq limit 10000p flow_limit 100p buckets 1024 orphan_mask none bands 3 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1 \
                    weights 589824 196608 65536 quantum 3028b initial_quantum 15140b low_rate_threshold 550Kbit refill_delay 40ms \
                    timer_slack 10us offload_horizon 0ns horizon 10s horizon_drop";
     assert_eq!("fq".parse::<Kind>().expect("valid").to_string(), default);
     assert_eq!("fq linux".parse(), Ok(Kind::Fq(Config::linux())));
-    for words in ["fq linux", "fq linux orphan_mask none horizon_cap", "fq nopacing pacing maxrate 1mbit maxrate unlimited"]
-    {
+    for words in [
+        "fq linux",
+        "fq linux orphan_mask none horizon_cap",
+        "fq nopacing pacing maxrate 1mbit maxrate unlimited",
+    ] {
         let kind: Kind = words.parse().expect(words);
         assert_eq!(kind.to_string().parse(), Ok(kind), "{words}");
     }
-    for words in ["fq bands 4", "fq priomap 1 2", "fq weights 1 2 x", "fq orphan_mask 4294967296", "fq maxrate none"] {
+    for words in [
+        "fq bands 4",
+        "fq priomap 1 2",
+        "fq weights 1 2 x",
+        "fq orphan_mask 4294967296",
+        "fq maxrate none",
+    ] {
         words.parse::<Kind>().expect_err(words);
     }
 }

@@ -8,8 +8,9 @@ use crate::timed::{Timed, Timeline};
 
 /// Flows that wait for their time.
 ///
-/// A flow whose time moves forward gets a second entry; the first is void, which shows when it says another time than its flow.
-/// The entry at the front is never void, and void ones never outnumber the others by much.
+/// A flow whose time moves forward gets a second entry; the first is void, which shows when it says
+/// another time than its flow. The entry at the front is never void, and void ones never outnumber
+/// the others by much.
 #[derive(Debug)]
 pub(super) struct Throttled {
     entries: Timed<(Instant, Index)>,
@@ -25,7 +26,12 @@ const FEW: usize = 64;
 
 impl Throttled {
     pub(super) fn new() -> Self {
-        Self { entries: Timed::new(), queue: Timeline::default(), held: 0, flows: 0 }
+        Self {
+            entries: Timed::new(),
+            queue: Timeline::default(),
+            held: 0,
+            flows: 0,
+        }
     }
 
     /// How many flows wait.
@@ -61,7 +67,11 @@ impl Throttled {
         let (_, at) = self.take()?;
         self.flows -= 1;
         flows[at].place = Place::Old;
-        while self.entries.front(self.queue).is_some_and(|(_, entry)| is_void(flows, entry)) {
+        while self
+            .entries
+            .front(self.queue)
+            .is_some_and(|(_, entry)| is_void(flows, entry))
+        {
             self.take();
         }
         Some(at)
@@ -78,7 +88,8 @@ impl Throttled {
         Some(entry)
     }
 
-    /// Every entry moves to a new queue but the void ones. Costs no more than the pushes since the last time.
+    /// Every entry moves to a new queue but the void ones. Costs no more than the pushes since the
+    /// last time.
     fn drop_void(&mut self, flows: &Flows) {
         let mut old = core::mem::take(&mut self.queue);
         self.held = 0;

@@ -21,7 +21,9 @@ fn with_flows<const N: usize>(config: Config) -> (FqCodel<Probe>, [u64; N]) {
     let queue = FqCodel::new(config).expect("valid");
     let mut taken = Vec::new();
     let hashes = core::array::from_fn(|_| {
-        let hash = (0..).find(|&hash| !taken.contains(&queue.queues.queue_of(hash))).expect("enough queues");
+        let hash = (0..)
+            .find(|&hash| !taken.contains(&queue.queues.queue_of(hash)))
+            .expect("enough queues");
         taken.push(queue.queues.queue_of(hash));
         hash
     });
@@ -31,7 +33,11 @@ fn with_flows<const N: usize>(config: Config) -> (FqCodel<Probe>, [u64; N]) {
 fn put(queue: &mut FqCodel<Probe>, flow: u64, packets: usize, len: u32) -> Drops<Probe> {
     let mut drops = Drops::new();
     for _ in 0..packets {
-        queue.enqueue(Probe::new(flow as u32).flow(flow).sized(len), Instant::ZERO, &mut drops);
+        queue.enqueue(
+            Probe::new(flow as u32).flow(flow).sized(len),
+            Instant::ZERO,
+            &mut drops,
+        );
     }
     drops
 }
@@ -47,7 +53,10 @@ impl FqCodel<Probe> {
 }
 
 fn config(quantum: u64) -> Config {
-    Config { quantum: Bytes::new(quantum), ..Config::default() }
+    Config {
+        quantum: Bytes::new(quantum),
+        ..Config::default()
+    }
 }
 
 /// spec/qdisc.md §6, worked 1, quantum 1514: A B B B B A B B B A B B B A.
@@ -66,7 +75,10 @@ fn turns_are_shared_by_bytes() {
         }
     }
     assert_eq!(order.iter().collect::<String>(), "ABBBBABBBABBBA");
-    assert_eq!(deficits, [1014, 514, 14, -486, 528, 28, -472, 542, 42, -458]);
+    assert_eq!(
+        deficits,
+        [1014, 514, 14, -486, 528, 28, -472, 542, 42, -458]
+    );
 }
 
 /// spec/qdisc.md §6, worked 1, quantum 300: A B B B A B B B, and A at −1214, −1228, −1242.
@@ -88,19 +100,29 @@ fn a_small_quantum_gives_the_same_shares() {
     assert_eq!(deficits, [-1214, -1228, -1242]);
 }
 
-/// ns-3's FQ-CoDel suite: quantum 90, packets of 120 bytes; the deficits and lists after each dequeue.
+/// ns-3's FQ-CoDel suite: quantum 90, packets of 120 bytes; the deficits and lists after each
+/// dequeue.
 #[test]
 fn deficits_and_lists_follow_the_ns3_suite() {
     let (mut queue, [a, b]) = with_flows(config(90));
     put(&mut queue, a, 1, 120);
     assert_eq!((queue.flow(a).deficit, queue.flow(a).list), (90, List::New));
-    let next = |queue: &mut FqCodel<Probe>| queue.dequeue(ms(1), &mut Drops::new()).map(|packet| packet.flow);
+    let next = |queue: &mut FqCodel<Probe>| {
+        queue
+            .dequeue(ms(1), &mut Drops::new())
+            .map(|packet| packet.flow)
+    };
     assert_eq!(next(&mut queue), Some(a));
-    assert_eq!((queue.flow(a).deficit, queue.flow(a).list), (-30, List::New));
+    assert_eq!(
+        (queue.flow(a).deficit, queue.flow(a).list),
+        (-30, List::New)
+    );
     put(&mut queue, a, 2, 120);
     put(&mut queue, b, 2, 120);
     assert_eq!((queue.flow(b).deficit, queue.flow(b).list), (90, List::New));
-    let both = |queue: &FqCodel<Probe>| [a, b].map(|flow| (queue.flow(flow).deficit, queue.flow(flow).list));
+    let both = |queue: &FqCodel<Probe>| {
+        [a, b].map(|flow| (queue.flow(flow).deficit, queue.flow(flow).list))
+    };
     let steps = [
         (b, [(60, List::Old), (-30, List::New)]),
         (a, [(-60, List::Old), (60, List::Old)]),
@@ -114,156 +136,326 @@ fn deficits_and_lists_follow_the_ns3_suite() {
     assert_eq!(next(&mut queue), None);
     assert_eq!(both(&queue).map(|(_, list)| list), [List::Idle; 2]);
     put(&mut queue, a, 1, 120);
-    assert_eq!((queue.flow(a).deficit, queue.flow(a).list), (90, List::New), "a debt is forgiven on return");
+    assert_eq!(
+        (queue.flow(a).deficit, queue.flow(a).list),
+        (90, List::New),
+        "a debt is forgiven on return"
+    );
 }
 
-/// RFC 8290 §4.2: a new flow that ran empty waits among the old ones, so that it cannot come back as new for ever.
+/// RFC 8290 §4.2: a new flow that ran empty waits among the old ones, so that it cannot come back
+/// as new for ever.
 #[test]
 fn a_flow_that_ran_empty_does_not_stay_ahead_of_the_old_ones() {
     let (mut queue, [sparse, bulk]) = with_flows(config(1514));
     put(&mut queue, bulk, 20, 500);
-    let next = |queue: &mut FqCodel<Probe>| queue.dequeue(ms(1), &mut Drops::new()).map(|packet| packet.flow);
+    let next = |queue: &mut FqCodel<Probe>| {
+        queue
+            .dequeue(ms(1), &mut Drops::new())
+            .map(|packet| packet.flow)
+    };
     (0..5).for_each(|_| assert_eq!(next(&mut queue), Some(bulk)));
-    assert_eq!((queue.flow(bulk).list, queue.flow(bulk).deficit), (List::Old, 528));
+    assert_eq!(
+        (queue.flow(bulk).list, queue.flow(bulk).deficit),
+        (List::Old, 528)
+    );
     put(&mut queue, sparse, 1, 100);
-    assert_eq!([next(&mut queue), next(&mut queue)], [Some(sparse), Some(bulk)]);
+    assert_eq!(
+        [next(&mut queue), next(&mut queue)],
+        [Some(sparse), Some(bulk)]
+    );
     assert_eq!(queue.flow(sparse).list, List::Old);
     put(&mut queue, sparse, 1, 100);
-    assert_eq!([next(&mut queue), next(&mut queue)], [Some(bulk), Some(sparse)], "in its turn, not ahead");
+    assert_eq!(
+        [next(&mut queue), next(&mut queue)],
+        [Some(bulk), Some(sparse)],
+        "in its turn, not ahead"
+    );
     assert_eq!(next(&mut queue), Some(bulk));
     assert_eq!(queue.flow(sparse).list, List::Idle);
 }
 
-/// Linux, seen in traces: while no flow is old, a new flow that ran empty is forgotten and comes back with a full quantum; by
-/// RFC 8290 it comes back with what is left.
+/// Linux, seen in traces: while no flow is old, a new flow that ran empty is forgotten and comes
+/// back with a full quantum; by RFC 8290 it comes back with what is left.
 #[test]
 fn a_flow_that_ran_empty_among_new_ones_waits_or_is_forgotten() {
-    for (emptied, list, deficit) in [(Emptied::Waits, List::Old, 314), (Emptied::Forgotten, List::New, 1514)] {
-        let (mut queue, [a, b]) = with_flows(Config { emptied, ..config(1514) });
+    for (emptied, list, deficit) in [
+        (Emptied::Waits, List::Old, 314),
+        (Emptied::Forgotten, List::New, 1514),
+    ] {
+        let (mut queue, [a, b]) = with_flows(Config {
+            emptied,
+            ..config(1514)
+        });
         put(&mut queue, a, 1, 1200);
         put(&mut queue, b, 2, 1000);
-        let next = |queue: &mut FqCodel<Probe>| queue.dequeue(ms(1), &mut Drops::new()).map(|packet| packet.flow);
+        let next = |queue: &mut FqCodel<Probe>| {
+            queue
+                .dequeue(ms(1), &mut Drops::new())
+                .map(|packet| packet.flow)
+        };
         assert_eq!([next(&mut queue), next(&mut queue)], [Some(a), Some(b)]);
         put(&mut queue, a, 1, 1200);
-        assert_eq!((queue.flow(a).list, queue.flow(a).deficit), (list, deficit), "{emptied}");
+        assert_eq!(
+            (queue.flow(a).list, queue.flow(a).deficit),
+            (list, deficit),
+            "{emptied}"
+        );
     }
 }
 
-/// ns-3's FQ-CoDel suite: limit 4; after A A A B the fifth packet costs the fattest flow half its bytes.
+/// ns-3's FQ-CoDel suite: limit 4; after A A A B the fifth packet costs the fattest flow half its
+/// bytes.
 #[test]
 fn the_fattest_flow_pays_as_in_the_ns3_suite() {
-    let (mut queue, [a, b]) = with_flows(Config { limit: 4, ..config(1500) });
+    let (mut queue, [a, b]) = with_flows(Config {
+        limit: 4,
+        ..config(1500)
+    });
     put(&mut queue, a, 3, 1000);
     put(&mut queue, b, 1, 1000);
     let drops = put(&mut queue, b, 1, 1000);
     assert_eq!(drops.len(), 2);
-    assert_eq!([queue.backlog().packets, queue.packets_of(a), queue.packets_of(b)], [3, 1, 2]);
+    assert_eq!(
+        [
+            queue.backlog().packets,
+            queue.packets_of(a),
+            queue.packets_of(b)
+        ],
+        [3, 1, 2]
+    );
 }
 
 /// spec/qdisc.md §6, worked 2: limit 50, half of A's bytes go; A's CoDel hears of it.
 #[test]
 fn half_of_the_fattest_flow_is_dropped_from_its_head() {
     for (of_a, dropped) in [(31, 16), (20, 10)] {
-        let (mut queue, [a, b, c]) = with_flows(Config { limit: 50, ..Config::default() });
+        let (mut queue, [a, b, c]) = with_flows(Config {
+            limit: 50,
+            ..Config::default()
+        });
         put(&mut queue, a, of_a, 1514);
         put(&mut queue, c, 50 - 5 - of_a, 1000);
         put(&mut queue, b, 5, 500);
         assert_eq!(queue.backlog().packets, 50);
         let mut drops = put(&mut queue, b, 1, 500);
-        assert_eq!((drops.len(), queue.packets_of(a)), (dropped, of_a - dropped));
-        assert!(drops.drain().all(|(packet, reason)| packet.flow == a && reason == DropReason::Overlimit));
+        assert_eq!(
+            (drops.len(), queue.packets_of(a)),
+            (dropped, of_a - dropped)
+        );
+        assert!(
+            drops
+                .drain()
+                .all(|(packet, reason)| packet.flow == a && reason == DropReason::Overlimit)
+        );
         assert_eq!(queue.flow(a).aqm.count() as usize, dropped);
-        assert_eq!((queue.counters.drop_overlimit as usize, queue.counters.drop_overmemory), (dropped, 0));
+        assert_eq!(
+            (
+                queue.counters.drop_overlimit as usize,
+                queue.counters.drop_overmemory
+            ),
+            (dropped, 0)
+        );
         let out = core::iter::from_fn(|| queue.dequeue(ms(1), &mut Drops::new())).count();
         assert_eq!(out, 51 - dropped);
     }
 }
 
-/// spec/qdisc.md §6: `tc`'s counters, after worked 2 and two turns; the largest packet is the largest that came through.
+/// spec/qdisc.md §6: `tc`'s counters, after worked 2 and two turns; the largest packet is the
+/// largest that came through.
 #[test]
 fn the_counters_tell_what_happened() {
-    let (mut queue, [a, b, c]) = with_flows(Config { limit: 50, ..Config::default() });
+    let (mut queue, [a, b, c]) = with_flows(Config {
+        limit: 50,
+        ..Config::default()
+    });
     put(&mut queue, a, 31, 1514);
     put(&mut queue, c, 14, 1000);
     put(&mut queue, b, 6, 500);
     let counters = |queue: &FqCodel<Probe>| {
         let all = queue.report().counters;
-        let names = ["drop_overlimit", "drop_overmemory", "new_flow_count", "new_flows_len", "old_flows_len", "memory_used"];
-        names.map(|name| match all.iter().find(|(counter, _)| *counter == name) {
-            Some((_, Value::Count(count))) => *count,
-            other => panic!("{name}: {other:?}"),
-        })
+        let names = [
+            "drop_overlimit",
+            "drop_overmemory",
+            "new_flow_count",
+            "new_flows_len",
+            "old_flows_len",
+            "memory_used",
+        ];
+        names.map(
+            |name| match all.iter().find(|(counter, _)| *counter == name) {
+                Some((_, Value::Count(count))) => *count,
+                other => panic!("{name}: {other:?}"),
+            },
+        )
     };
     let memory = 15 * 1514 + 14 * 1000 + 6 * 500;
     assert_eq!(counters(&queue), [16, 0, 3, 3, 0, memory]);
-    let turns = [a, c].map(|flow| (flow, queue.dequeue(ms(1), &mut Drops::new()).expect("queued").flow));
+    let turns = [a, c].map(|flow| {
+        (
+            flow,
+            queue
+                .dequeue(ms(1), &mut Drops::new())
+                .expect("queued")
+                .flow,
+        )
+    });
     assert!(turns.iter().all(|(expected, flow)| expected == flow));
     assert_eq!(counters(&queue), [16, 0, 3, 2, 1, memory - 2514]);
-    assert_eq!((queue.stats().max_packet, queue.stats().delay()), (Bytes::new(1514), Duration::from_millis(1)));
+    assert_eq!(
+        (queue.stats().max_packet, queue.stats().delay()),
+        (Bytes::new(1514), Duration::from_millis(1))
+    );
 }
 
-/// A lowered limit costs the fattest flow its oldest packets, half of its bytes at a time; a refused change changes nothing.
+/// A lowered limit costs the fattest flow its oldest packets, half of its bytes at a time; a
+/// refused change changes nothing.
 #[test]
 fn a_lowered_limit_is_paid_by_the_fattest_flow() {
     let (mut queue, [a, b]) = with_flows(Config::default());
     let mut drops = Drops::new();
     for id in 0..25 {
-        queue.enqueue(Probe::new(id).flow(if id < 20 { a } else { b }), Instant::ZERO, &mut drops);
+        queue.enqueue(
+            Probe::new(id).flow(if id < 20 { a } else { b }),
+            Instant::ZERO,
+            &mut drops,
+        );
     }
-    for words in ["limit 10 flows 7", "limit 10 perturbation 7", "limit 10 drop_batch 0", "limit 10 interval 0"] {
-        queue.change(&mut Words::new(words), Instant::ZERO, &mut drops).expect_err(words);
-        assert_eq!((queue.backlog().packets, &queue.config), (25, &Config::default()), "{words}");
+    for words in [
+        "limit 10 flows 7",
+        "limit 10 perturbation 7",
+        "limit 10 drop_batch 0",
+        "limit 10 interval 0",
+    ] {
+        queue
+            .change(&mut Words::new(words), Instant::ZERO, &mut drops)
+            .expect_err(words);
+        assert_eq!(
+            (queue.backlog().packets, &queue.config),
+            (25, &Config::default()),
+            "{words}"
+        );
     }
-    queue.change(&mut Words::new("limit 10 quantum 300 target 7ms"), Instant::ZERO, &mut drops).expect("valid");
-    assert!(drops.iter().all(|(_, reason)| *reason == DropReason::Overlimit));
-    assert!(ids(drops.drain().map(|(packet, _)| packet)).into_iter().eq(0..15));
-    assert_eq!((queue.packets_of(a), queue.packets_of(b), queue.counters.drop_overlimit), (5, 5, 15));
+    queue
+        .change(
+            &mut Words::new("limit 10 quantum 300 target 7ms"),
+            Instant::ZERO,
+            &mut drops,
+        )
+        .expect("valid");
+    assert!(
+        drops
+            .iter()
+            .all(|(_, reason)| *reason == DropReason::Overlimit)
+    );
+    assert!(
+        ids(drops.drain().map(|(packet, _)| packet))
+            .into_iter()
+            .eq(0..15)
+    );
+    assert_eq!(
+        (
+            queue.packets_of(a),
+            queue.packets_of(b),
+            queue.counters.drop_overlimit
+        ),
+        (5, 5, 15)
+    );
     assert_eq!(queue.aqm.params().target, Duration::from_millis(7));
-    let order: Vec<_> = (0..4).map(|_| queue.dequeue(ms(1), &mut Drops::new()).expect("queued").flow).collect();
+    let order: Vec<_> = (0..4)
+        .map(|_| {
+            queue
+                .dequeue(ms(1), &mut Drops::new())
+                .expect("queued")
+                .flow
+        })
+        .collect();
     assert_eq!(order, [a, b, a, b]);
-    assert_eq!(queue.flow(b).deficit, -1214, "the second turn was worth the new quantum");
+    assert_eq!(
+        queue.flow(b).deficit,
+        -1214,
+        "the second turn was worth the new quantum"
+    );
 }
 
 /// spec/qdisc.md §6, worked 3: a batch of 64 ends it although half would be 150.
 #[test]
 fn a_batch_bounds_the_drops() {
-    let (mut queue, [a]) = with_flows(Config { limit: 299, ..Config::default() });
+    let (mut queue, [a]) = with_flows(Config {
+        limit: 299,
+        ..Config::default()
+    });
     let drops = put(&mut queue, a, 300, 1514);
     assert_eq!((drops.len(), queue.backlog().packets), (64, 236));
-    assert_eq!(drops.iter().map(|(packet, _)| packet.len()).sum::<Bytes>(), Bytes::new(96_896));
-    let (mut queue, [a]) = with_flows(Config { limit: 299, drop_batch: 1, ..Config::default() });
+    assert_eq!(
+        drops.iter().map(|(packet, _)| packet.len()).sum::<Bytes>(),
+        Bytes::new(96_896)
+    );
+    let (mut queue, [a]) = with_flows(Config {
+        limit: 299,
+        drop_batch: 1,
+        ..Config::default()
+    });
     assert_eq!(put(&mut queue, a, 300, 1514).len(), 1);
 }
 
-/// tdc a4bb: memory_limit 1, flows 1: everything is dropped and the account stays right. Empty packets fit any memory.
+/// tdc a4bb: memory_limit 1, flows 1: everything is dropped and the account stays right. Empty
+/// packets fit any memory.
 #[test]
 fn the_memory_limit_holds_after_every_call() {
-    let tiny = Config { memory_limit: Bytes::new(1), flows: 1, ..Config::default() };
+    let tiny = Config {
+        memory_limit: Bytes::new(1),
+        flows: 1,
+        ..Config::default()
+    };
     let (mut queue, [a]) = with_flows(tiny);
     let mut drops = put(&mut queue, a, 3, 1514);
-    assert!(drops.drain().all(|(_, reason)| reason == DropReason::Memory));
-    assert_eq!((queue.backlog(), queue.counters.drop_overmemory), (Backlog::default(), 3));
+    assert!(
+        drops
+            .drain()
+            .all(|(_, reason)| reason == DropReason::Memory)
+    );
+    assert_eq!(
+        (queue.backlog(), queue.counters.drop_overmemory),
+        (Backlog::default(), 3)
+    );
     assert!(put(&mut queue, a, 3, 0).is_empty());
-    // One batch of small packets does not make room for a large one: 25 000 bytes must go, in four batches of 6400.
-    let (mut queue, [a, b]) = with_flows(Config { memory_limit: Bytes::new(65_000), ..Config::default() });
+    // One batch of small packets does not make room for a large one: 25 000 bytes must go, in four
+    // batches of 6400.
+    let (mut queue, [a, b]) = with_flows(Config {
+        memory_limit: Bytes::new(65_000),
+        ..Config::default()
+    });
     put(&mut queue, a, 600, 100);
     put(&mut queue, b, 1, 30_000);
     assert!(queue.queues.memory() <= Bytes::new(65_000));
     assert_eq!(queue.packets_of(a), 600 - 4 * 64);
 }
 
-/// ns-3's FQ-CoDel suite: 5 flows of 20 packets, 60 dequeues 110 ms apart: the ECT flows have 6 marks each, the others 4 drops.
-/// ns-3 uses Linux' law, whose fourth signal comes earlier than the exact one.
+/// ns-3's FQ-CoDel suite: 5 flows of 20 packets, 60 dequeues 110 ms apart: the ECT flows have 6
+/// marks each, the others 4 drops. ns-3 uses Linux' law, whose fourth signal comes earlier than the
+/// exact one.
 #[test]
 fn marks_and_drops_follow_the_ns3_suite() {
     for (law, drops_each) in [(Law::Linux, 4), (Law::Rfc8289, 3)] {
-        let codel = Params { law, ecn: true, ..Params::default() };
-        let (mut queue, flows) = with_flows::<5>(Config { codel, ..Config::default() });
+        let codel = Params {
+            law,
+            ecn: true,
+            ..Params::default()
+        };
+        let (mut queue, flows) = with_flows::<5>(Config {
+            codel,
+            ..Config::default()
+        });
         let mut drops = Drops::new();
         for _ in 0..20 {
             for (position, flow) in flows.into_iter().enumerate() {
                 let tos = if position < 3 { ECT0 } else { 0 };
-                queue.enqueue(Probe::new(position as u32).flow(flow).sized(120).tos(tos), Instant::ZERO, &mut drops);
+                queue.enqueue(
+                    Probe::new(position as u32).flow(flow).sized(120).tos(tos),
+                    Instant::ZERO,
+                    &mut drops,
+                );
             }
         }
         let mut marks = [0; 5];
@@ -275,48 +467,86 @@ fn marks_and_drops_follow_the_ns3_suite() {
         for id in ids(drops.drain().map(|(packet, _)| packet)) {
             lost[id as usize] += 1;
         }
-        assert_eq!((marks, lost), ([6, 6, 6, 0, 0], [0, 0, 0, drops_each, drops_each]), "{law}");
+        assert_eq!(
+            (marks, lost),
+            ([6, 6, 6, 0, 0], [0, 0, 0, drops_each, drops_each]),
+            "{law}"
+        );
     }
 }
 
-/// A CE threshold for ECT(1) marks every packet of that kind that waited longer, and leaves ECT(0) to the law.
+/// A CE threshold for ECT(1) marks every packet of that kind that waited longer, and leaves ECT(0)
+/// to the law.
 #[test]
 fn the_ce_threshold_selects_its_packets() {
-    let ce_threshold = Some(CeThreshold { delay: Duration::from_millis(2), mask: 3, selector: 1 });
-    let codel = Params { ecn: true, ce_threshold, ..Params::default() };
-    let (mut queue, [scalable, classic]) = with_flows(Config { codel, ..Config::default() });
+    let ce_threshold = Some(CeThreshold {
+        delay: Duration::from_millis(2),
+        mask: 3,
+        selector: 1,
+    });
+    let codel = Params {
+        ecn: true,
+        ce_threshold,
+        ..Params::default()
+    };
+    let (mut queue, [scalable, classic]) = with_flows(Config {
+        codel,
+        ..Config::default()
+    });
     let mut marks = [0, 0];
     for millis in 0..70 {
         for (flow, tos) in [(scalable, ECT1), (classic, ECT0)] {
-            queue.enqueue(Probe::new(0).flow(flow).tos(tos), ms(millis), &mut Drops::new());
+            queue.enqueue(
+                Probe::new(0).flow(flow).tos(tos),
+                ms(millis),
+                &mut Drops::new(),
+            );
         }
-        let packet = queue.dequeue(ms(millis), &mut Drops::new()).expect("queued");
+        let packet = queue
+            .dequeue(ms(millis), &mut Drops::new())
+            .expect("queued");
         marks[usize::from(packet.flow == classic)] += u32::from(packet.tos == CE);
     }
-    // The k-th packet of each flow leaves after k milliseconds in the queue: 35 leave, those with k ≤ 2 unmarked.
+    // The k-th packet of each flow leaves after k milliseconds in the queue: 35 leave, those with k
+    // ≤ 2 unmarked.
     assert_eq!(marks, [32, 0]);
 }
 
-/// A flow that holds less than one MTU is not signalled for a backlog that others cause, unless the scope is Linux'.
+/// A flow that holds less than one MTU is not signalled for a backlog that others cause, unless the
+/// scope is Linux'.
 #[test]
 fn the_scope_of_the_backlog_decides_for_a_thin_flow() {
     for (backlog, signalled) in [(BacklogScope::Queue, false), (BacklogScope::Qdisc, true)] {
-        let (mut queue, [thin, bulk]) = with_flows(Config { backlog, ..Config::default() });
+        let (mut queue, [thin, bulk]) = with_flows(Config {
+            backlog,
+            ..Config::default()
+        });
         put(&mut queue, thin, 3, 100);
         put(&mut queue, bulk, 100, 1514);
         let mut drops = Drops::new();
         for millis in [10, 10, 300, 300] {
             queue.dequeue(ms(millis), &mut drops).expect("queued");
         }
-        assert_eq!(drops.drain().any(|(packet, _)| packet.flow == thin), signalled, "{backlog}");
+        assert_eq!(
+            drops.drain().any(|(packet, _)| packet.flow == thin),
+            signalled,
+            "{backlog}"
+        );
     }
 }
 
-/// Effect: one packet each 20 ms beside a flow that keeps 100 packets queued on a link of one packet per millisecond.
+/// Effect: one packet each 20 ms beside a flow that keeps 100 packets queued on a link of one
+/// packet per millisecond.
 #[test]
 fn a_sparse_flow_passes_a_backlog_that_delays_it_in_a_fifo() {
-    let unruly = Params { target: Duration::from_secs(1000), ..Params::default() };
-    let (fair, [sparse, bulk]) = with_flows(Config { codel: unruly, ..Config::default() });
+    let unruly = Params {
+        target: Duration::from_secs(1000),
+        ..Params::default()
+    };
+    let (fair, [sparse, bulk]) = with_flows(Config {
+        codel: unruly,
+        ..Config::default()
+    });
     let fifo = crate::Pfifo::new(crate::pfifo::Config::default());
     assert!(worst_delay(fair, sparse, bulk) <= Duration::from_millis(1));
     assert!(worst_delay(fifo, sparse, bulk) >= Duration::from_millis(99));
@@ -329,7 +559,11 @@ fn worst_delay(mut queue: impl Qdisc<Probe>, sparse: u64, bulk: u64) -> Duration
             queue.enqueue(Probe::new(0).flow(bulk), ms(millis), &mut drops);
         }
         if millis % 20 == 0 {
-            queue.enqueue(Probe::new(1).flow(sparse).sized(100), ms(millis), &mut drops);
+            queue.enqueue(
+                Probe::new(1).flow(sparse).sized(100),
+                ms(millis),
+                &mut drops,
+            );
         }
         let packet = queue.dequeue(ms(millis), &mut drops).expect("queued");
         if packet.flow == sparse {
@@ -339,15 +573,24 @@ fn worst_delay(mut queue: impl Qdisc<Probe>, sparse: u64, bulk: u64) -> Duration
     worst
 }
 
-/// SplitMix64 from seed 0, its first three numbers as published; each is the mix of a multiple of the golden ratio.
+/// SplitMix64 from seed 0, its first three numbers as published; each is the mix of a multiple of
+/// the golden ratio.
 #[test]
 fn hashes_are_mixed_by_splitmix64() {
     let golden = 0x9e37_79b9_7f4a_7c15_u64;
-    let outputs = [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f];
-    assert_eq!([0, 1, 2].map(|n| crate::drr_plus::mix(golden.wrapping_mul(n))), outputs);
+    let outputs = [
+        0xe220_a839_7b1d_cdaf,
+        0x6e78_9e6a_a1b9_65f4,
+        0x06c4_5d18_8009_454f,
+    ];
+    assert_eq!(
+        [0, 1, 2].map(|n| crate::drr_plus::mix(golden.wrapping_mul(n))),
+        outputs
+    );
 }
 
-/// spec/qdisc.md §6: Linux' arithmetic, the backlog of all queues before CoDel, new flows that are forgotten; the rest is the same.
+/// spec/qdisc.md §6: Linux' arithmetic, the backlog of all queues before CoDel, new flows that are
+/// forgotten; the rest is the same.
 #[test]
 fn linux_differs_in_three_things() {
     let words = "fq_codel law linux backlog qdisc emptied forgotten";
@@ -358,13 +601,26 @@ fn linux_differs_in_three_things() {
 #[test]
 fn the_perturbation_moves_flows() {
     let queues = |perturbation| {
-        let queue = FqCodel::<Probe>::new(Config { perturbation, ..Config::default() }).expect("valid");
-        (0..1000).map(|hash| queue.queues.queue_of(hash).get()).collect::<Vec<_>>()
+        let queue = FqCodel::<Probe>::new(Config {
+            perturbation,
+            ..Config::default()
+        })
+        .expect("valid");
+        (0..1000)
+            .map(|hash| queue.queues.queue_of(hash).get())
+            .collect::<Vec<_>>()
     };
     assert_eq!(queues(1), queues(1));
-    let same = queues(1).iter().zip(queues(2)).filter(|(one, two)| **one == *two).count();
+    let same = queues(1)
+        .iter()
+        .zip(queues(2))
+        .filter(|(one, two)| **one == *two)
+        .count();
     assert!(same < 10, "{same} of 1000 flows stayed");
     let mut counts = [0; 1024];
     queues(3).into_iter().for_each(|queue| counts[queue] += 1);
-    assert!(counts.iter().max() <= Some(&8), "consecutive hashes spread over the queues");
+    assert!(
+        counts.iter().max() <= Some(&8),
+        "consecutive hashes spread over the queues"
+    );
 }

@@ -2,7 +2,8 @@
 
 use alloc::vec::Vec;
 
-/// A set of positions below a bound, one bit each; a second row of bits says which words of the first are not empty.
+/// A set of positions below a bound, one bit each; a second row of bits says which words of the
+/// first are not empty.
 #[derive(Debug, Default)]
 pub(super) struct Bits {
     places: usize,
@@ -42,7 +43,12 @@ impl Bits {
     fn refill(&mut self) {
         self.filled.clear();
         self.filled.resize(self.words.len().div_ceil(64), 0);
-        for (at, _) in self.words.iter().enumerate().filter(|(_, word)| **word != 0) {
+        for (at, _) in self
+            .words
+            .iter()
+            .enumerate()
+            .filter(|(_, word)| **word != 0)
+        {
             self.filled[at / 64] |= 1 << (at % 64);
         }
     }
@@ -52,7 +58,8 @@ impl Bits {
     }
 
     fn assign(&mut self, at: usize, member: bool) {
-        self.words[at / 64] = (self.words[at / 64] & !(1 << (at % 64))) | (u64::from(member) << (at % 64));
+        self.words[at / 64] =
+            (self.words[at / 64] & !(1 << (at % 64))) | (u64::from(member) << (at % 64));
     }
 
     /// Adds `at`, which is below the bound.

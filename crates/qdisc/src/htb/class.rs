@@ -53,11 +53,13 @@ pub(super) struct Class {
     pub(super) parent: Option<usize>,
     /// Its place among the children of its parent.
     pub(super) place: usize,
-    /// 0 for leaves, 7 for classes below the root that have classes below them, and so on downwards.
+    /// 0 for leaves, 7 for classes below the root that have classes below them, and so on
+    /// downwards.
     pub(super) level: usize,
     pub(super) node: Node,
     pub(super) mode: Mode,
-    /// The priorities, one bit each, at which it or classes below it have packets (and, for these, ask it to lend).
+    /// The priorities, one bit each, at which it or classes below it have packets (and, for these,
+    /// ask it to lend).
     pub(super) activity: u8,
     pub(super) quantum: i64,
     buckets: Buckets,
@@ -95,7 +97,9 @@ pub(super) struct Counters {
 
 /// The quantum of a class as deficits are counted; `resolved` has every value filled in.
 fn quantum(resolved: &ClassConfig) -> i64 {
-    resolved.quantum.map_or(1, |quantum| i64::try_from(quantum.get()).unwrap_or(i64::MAX / 2))
+    resolved.quantum.map_or(1, |quantum| {
+        i64::try_from(quantum.get()).unwrap_or(i64::MAX / 2)
+    })
 }
 
 impl Class {
@@ -106,35 +110,62 @@ impl Class {
         let node = Node::Leaf([0; DEPTH]);
         let (mode, counters) = (Mode::CanSend, Counters::default());
         let quantum = quantum(&resolved);
-        Self { config, resolved, parent, place: 0, level: 0, node, mode, activity: 0, quantum, buckets, counters }
+        Self {
+            config,
+            resolved,
+            parent,
+            place: 0,
+            level: 0,
+            node,
+            mode,
+            activity: 0,
+            quantum,
+            buckets,
+            counters,
+        }
     }
 
     /// Takes new parameters; the buckets keep what they hold, as far as it fits.
     pub(super) fn reconfigure(&mut self, config: ClassConfig, shape: &Config) {
         let resolved = config.resolved(shape);
         let fresh = Buckets::full(&resolved, shape.depth);
-        let Buckets { tokens, ceil_tokens, filled, .. } = self.buckets;
-        self.buckets =
-            Buckets { tokens: tokens.min(fresh.depth), ceil_tokens: ceil_tokens.min(fresh.ceil_depth), filled, ..fresh };
+        let Buckets {
+            tokens,
+            ceil_tokens,
+            filled,
+            ..
+        } = self.buckets;
+        self.buckets = Buckets {
+            tokens: tokens.min(fresh.depth),
+            ceil_tokens: ceil_tokens.min(fresh.ceil_depth),
+            filled,
+            ..fresh
+        };
         self.quantum = quantum(&resolved);
         (self.config, self.resolved) = (config, resolved);
     }
 
-    /// Counts what the buckets hold or owe at the rates of `config` instead of its own: the bytes stay, the time they take changes.
+    /// Counts what the buckets hold or owe at the rates of `config` instead of its own: the bytes
+    /// stay, the time they take changes.
     pub(super) fn convert_buckets(&mut self, config: &ClassConfig) {
         let convert = |held: i64, from: Rate, to: Rate| {
             let [from, to] = [from, to].map(|rate| i128::from(rate.as_bytes_per_sec()));
             let converted = i128::from(held) * from / to;
             converted.clamp((1 - LONGEST).into(), (i64::MAX / 2).into()) as i64
         };
-        let Buckets { tokens, ceil_tokens, .. } = &mut self.buckets;
+        let Buckets {
+            tokens,
+            ceil_tokens,
+            ..
+        } = &mut self.buckets;
         *tokens = convert(*tokens, self.config.rate, config.rate);
         *ceil_tokens = convert(*ceil_tokens, self.config.ceil(), config.ceil());
     }
 
     /// Fills the buckets again, as those of a new class.
     pub(super) fn refill(&mut self) {
-        (self.buckets.tokens, self.buckets.ceil_tokens) = (self.buckets.depth, self.buckets.ceil_depth);
+        (self.buckets.tokens, self.buckets.ceil_tokens) =
+            (self.buckets.depth, self.buckets.ceil_depth);
     }
 
     pub(super) fn is_leaf(&self) -> bool {
@@ -155,12 +186,18 @@ impl Class {
 
     /// Nanoseconds of credit earned since the buckets were last filled.
     pub(super) fn earned(&self, now: Instant) -> i64 {
-        i64::try_from((now - self.buckets.filled).as_nanos()).unwrap_or(i64::MAX).min(LONGEST)
+        i64::try_from((now - self.buckets.filled).as_nanos())
+            .unwrap_or(i64::MAX)
+            .min(LONGEST)
     }
 
-    /// What it may do with `earned` more in its buckets, and for how many nanoseconds it can do no more than that.
+    /// What it may do with `earned` more in its buckets, and for how many nanoseconds it can do no
+    /// more than that.
     pub(super) fn mode_with(&self, earned: i64, now: Instant) -> (Mode, i64) {
-        let [tokens, ceil_tokens] = [self.buckets.tokens + earned, self.buckets.ceil_tokens + earned];
+        let [tokens, ceil_tokens] = [
+            self.buckets.tokens + earned,
+            self.buckets.ceil_tokens + earned,
+        ];
         // At the end of time there is no later moment to wait for.
         let forced = now == Instant::from_nanos(u64::MAX);
         if ceil_tokens < 0 && !forced {
@@ -172,11 +209,22 @@ impl Class {
         }
     }
 
-    /// Pays for a packet that left by leave of `level`. A class below that level pays only from its ceiling's bucket.
+    /// Pays for a packet that left by leave of `level`. A class below that level pays only from its
+    /// ceiling's bucket.
     pub(super) fn pay(&mut self, len: Bytes, level: usize, now: Instant) {
         let earned = self.earned(now);
-        let Buckets { rate, ceil, depth, ceil_depth, tokens, ceil_tokens, filled, overflows } = &mut self.buckets;
-        let pay = |held: i64, depth: i64, cost: i64| ((held + earned).min(depth) - cost).max(1 - LONGEST);
+        let Buckets {
+            rate,
+            ceil,
+            depth,
+            ceil_depth,
+            tokens,
+            ceil_tokens,
+            filled,
+            overflows,
+        } = &mut self.buckets;
+        let pay =
+            |held: i64, depth: i64, cost: i64| ((held + earned).min(depth) - cost).max(1 - LONGEST);
         if self.level >= level {
             self.counters.lends += u64::from(self.level == level);
             *tokens = pay(*tokens, *depth, rate.nanos(len));
@@ -206,7 +254,10 @@ impl Buckets {
         let ceiling = config.ceil();
         let nanos = |burst: Option<Bytes>, rate| depth.nanos(burst.unwrap_or(config.mtu), rate);
         let overflows = depth == Depth::Ticks;
-        let (depth, ceil_depth) = (nanos(config.burst, config.rate), nanos(config.cburst, ceiling));
+        let (depth, ceil_depth) = (
+            nanos(config.burst, config.rate),
+            nanos(config.cburst, ceiling),
+        );
         Self {
             rate: Cost::new(config.rate, config.framing),
             ceil: Cost::new(ceiling, config.framing),

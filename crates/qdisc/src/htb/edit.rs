@@ -10,14 +10,23 @@ use super::params::{ClassConfig, Config, Depth};
 use super::tree::Tree;
 
 impl Tree {
-    /// Whether a class may stand below the one at `parent`: the tree is no deeper than eight classes.
+    /// Whether a class may stand below the one at `parent`: the tree is no deeper than eight
+    /// classes.
     pub(super) fn admits_below(&self, parent: usize) -> bool {
-        let above = self.classes[parent].parent.map(|above| self.classes[above].level);
+        let above = self.classes[parent]
+            .parent
+            .map(|above| self.classes[above].level);
         above.is_none_or(|level| level >= 2)
     }
 
     /// Adds a class at the position `at`; `parent` counts in positions before that.
-    pub(super) fn add(&mut self, at: usize, parent: Option<usize>, config: ClassConfig, shape: &Config) {
+    pub(super) fn add(
+        &mut self,
+        at: usize,
+        parent: Option<usize>,
+        config: ClassConfig,
+        shape: &Config,
+    ) {
         if let Some(parent) = parent {
             self.make_inner(parent);
         }
@@ -57,7 +66,9 @@ impl Tree {
         }
         self.deactivate(at);
         self.rest(at);
-        let above = self.classes[at].parent.map_or(DEPTH, |above| self.classes[above].level);
+        let above = self.classes[at]
+            .parent
+            .map_or(DEPTH, |above| self.classes[above].level);
         self.classes[at].level = above - 1;
         self.classes[at].node = Node::Inner(Box::<Inner>::default());
     }
@@ -71,7 +82,8 @@ impl Tree {
         }
     }
 
-    /// Removes the class at `at`, which has no classes below it. A parent without any left is a leaf again, with full buckets.
+    /// Removes the class at `at`, which has no classes below it. A parent without any left is a
+    /// leaf again, with full buckets.
     pub(super) fn remove(&mut self, at: usize) {
         self.deactivate(at);
         self.rest(at);
@@ -101,7 +113,10 @@ impl Tree {
         for class in &mut self.classes {
             class.parent = class.parent.map(&moved);
             if let Some(inner) = class.inner_mut() {
-                inner.children.iter_mut().for_each(|child| *child = moved(*child));
+                inner
+                    .children
+                    .iter_mut()
+                    .for_each(|child| *child = moved(*child));
             }
         }
     }
@@ -113,7 +128,8 @@ impl Tree {
         if active {
             self.deactivate(at);
         }
-        // DIVERGES: in Linux a debt keeps its time, so that a class made faster still waits as a slow one would.
+        // DIVERGES: in Linux a debt keeps its time, so that a class made faster still waits as a
+        // slow one would.
         if shape.depth == Depth::Exact {
             self.classes[at].convert_buckets(&config);
         }

@@ -14,16 +14,20 @@ use crate::words::{NUMBER, Options, PACKETS, ParseError, RATE, SIZE, Word, Words
 /// Parameters of [`Htb`](super::Htb).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Number of the class for packets that no filter puts into one; `None`: they leave unshaped, before all others. Default none.
+    /// Number of the class for packets that no filter puts into one; `None`: they leave unshaped,
+    /// before all others. Default none.
     pub default: Option<u16>,
-    /// A class' quantum is its rate in bytes per second divided by this, within 1000 to 200 000 bytes. At least 1; default 10.
+    /// A class' quantum is its rate in bytes per second divided by this, within 1000 to 200 000
+    /// bytes. At least 1; default 10.
     pub r2q: u32,
-    /// Unshaped packets held at most. Default 1000, the transmit queue length of a Linux Ethernet device.
+    /// Unshaped packets held at most. Default 1000, the transmit queue length of a Linux Ethernet
+    /// device.
     pub direct_qlen: u32,
     /// How deep a bucket of so many bytes is. Default [`Depth::Exact`].
     pub depth: Depth,
-    /// Ticks per second of the timers that `tc` reckons with: a burst that is not given holds what leaves within one, beside one
-    /// packet. At least 1; default 10⁹, that of fine timers; a kernel without them has its `HZ`, such as 100.
+    /// Ticks per second of the timers that `tc` reckons with: a burst that is not given holds what
+    /// leaves within one, beside one packet. At least 1; default 10⁹, that of fine timers; a kernel
+    /// without them has its `HZ`, such as 100.
     pub hz: u32,
 }
 
@@ -33,8 +37,9 @@ pub enum Depth {
     /// The time these bytes take at the rate.
     #[default]
     Exact,
-    /// As in Linux: while a class borrows, its own bucket fills beyond its depth. And as `tc` (before 6.15) hands it over: cut to whole microseconds, then to ticks of 64 ns. At 10 Gbit/s a bucket of
-    /// 1600 bytes so loses a quarter.
+    /// As in Linux: while a class borrows, its own bucket fills beyond its depth. And as `tc`
+    /// (before 6.15) hands it over: cut to whole microseconds, then to ticks of 64 ns. At 10 Gbit/s
+    /// a bucket of 1600 bytes so loses a quarter.
     Ticks,
 }
 
@@ -62,14 +67,23 @@ impl Depth {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { default: None, r2q: 10, direct_qlen: 1000, depth: Depth::Exact, hz: 1_000_000_000 }
+        Self {
+            default: None,
+            r2q: 10,
+            direct_qlen: 1000,
+            depth: Depth::Exact,
+            hz: 1_000_000_000,
+        }
     }
 }
 
 impl Config {
     /// As Linux 6.1 with its `tc` behaves.
     pub fn linux() -> Self {
-        Self { depth: Depth::Ticks, ..Self::default() }
+        Self {
+            depth: Depth::Ticks,
+            ..Self::default()
+        }
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
@@ -90,12 +104,20 @@ impl Options for Config {
     fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
         match option.text {
             "default" => {
-                let minor = |text: &str| u16::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok();
-                let minor = words.value(option, minor, "the number of a class in hexadecimal, e.g. 12 or 0x12")?;
+                let minor = |text: &str| {
+                    u16::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
+                };
+                let minor = words.value(
+                    option,
+                    minor,
+                    "the number of a class in hexadecimal, e.g. 12 or 0x12",
+                )?;
                 self.default = (minor > 0).then_some(minor);
             }
             "r2q" => self.r2q = words.value(option, |text| text.parse().ok(), NUMBER)?,
-            "direct_qlen" => self.direct_qlen = words.value(option, units::parse_packets, PACKETS)?,
+            "direct_qlen" => {
+                self.direct_qlen = words.value(option, units::parse_packets, PACKETS)?
+            }
             "depth" => self.depth = words.value(option, parse_depth, "exact or ticks")?,
             "hz" => self.hz = words.value(option, |text| text.parse().ok(), NUMBER)?,
             "linux" => self.depth = Self::linux().depth,
@@ -107,7 +129,10 @@ impl Options for Config {
     fn options(&self) -> Vec<(&'static str, Value)> {
         vec![
             ("r2q", Value::Count(self.r2q.into())),
-            ("default", Value::word(alloc::format!("{:#x}", self.default.unwrap_or(0)))),
+            (
+                "default",
+                Value::word(alloc::format!("{:#x}", self.default.unwrap_or(0))),
+            ),
             ("direct_qlen", Value::Count(self.direct_qlen.into())),
             ("depth", Value::word(alloc::format!("{}", self.depth))),
             ("hz", Value::Count(self.hz.into())),
@@ -126,20 +151,23 @@ fn parse_depth(text: &str) -> Option<Depth> {
 /// Parameters of a class of [`Htb`](super::Htb).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassConfig {
-    /// What it is guaranteed, if those of all leaves fit together into the link. Default none: it must be given.
+    /// What it is guaranteed, if those of all leaves fit together into the link. Default none: it
+    /// must be given.
     pub rate: Rate,
     /// What it never exceeds, its parent lending the rest. Default its rate: it borrows nothing.
     pub ceil: Option<Rate>,
-    /// What may leave at once at its own cost. Default [`mtu`](Self::mtu) and what leaves within a tick ([`Config::hz`]), as `tc`
-    /// computes it.
+    /// What may leave at once at its own cost. Default [`mtu`](Self::mtu) and what leaves within a
+    /// tick ([`Config::hz`]), as `tc` computes it.
     pub burst: Option<Bytes>,
-    /// What may leave at once without regard to the ceiling. Default as [`burst`](Self::burst), by the ceiling.
+    /// What may leave at once without regard to the ceiling. Default as [`burst`](Self::burst), by
+    /// the ceiling.
     pub cburst: Option<Bytes>,
     /// Who borrows first: 0 before 1 before … 7; higher ones count as 7, as in Linux. Default 0.
     pub prio: u8,
     /// Bytes it sends per turn among those of its priority. Default by [`Config::r2q`].
     pub quantum: Option<Bytes>,
-    /// The longest packet expected: decides the default bursts, and what is counted as a giant. Default 1600 (`tc`).
+    /// The longest packet expected: decides the default bursts, and what is counted as a giant.
+    /// Default 1600 (`tc`).
     pub mtu: Bytes,
     /// What packets occupy on the link. Default their own length.
     pub framing: Framing,
@@ -163,14 +191,33 @@ impl Default for ClassConfig {
 impl ClassConfig {
     /// A class that is guaranteed `rate` and may borrow up to `ceil`.
     pub fn new(rate: Rate, ceil: Rate) -> Self {
-        Self { rate, ceil: Some(ceil), ..Self::default() }
+        Self {
+            rate,
+            ceil: Some(ceil),
+            ..Self::default()
+        }
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        ConfigError::check(self.rate > Rate::ZERO, "rate", units::rate(self.rate), "at least 8bit")?;
+        ConfigError::check(
+            self.rate > Rate::ZERO,
+            "rate",
+            units::rate(self.rate),
+            "at least 8bit",
+        )?;
         let ceil = self.ceil();
-        ConfigError::check(ceil >= self.rate, "ceil", units::rate(ceil), "at least `rate`")?;
-        ConfigError::check(self.quantum != Some(Bytes::ZERO), "quantum", units::size(Bytes::ZERO), "at least 1b")
+        ConfigError::check(
+            ceil >= self.rate,
+            "ceil",
+            units::rate(ceil),
+            "at least `rate`",
+        )?;
+        ConfigError::check(
+            self.quantum != Some(Bytes::ZERO),
+            "quantum",
+            units::size(Bytes::ZERO),
+            "at least 1b",
+        )
     }
 
     pub(super) fn ceil(&self) -> Rate {
@@ -179,8 +226,10 @@ impl ClassConfig {
 
     /// With every value that has a default filled in.
     pub(super) fn resolved(&self, shape: &Config) -> Self {
-        let burst = |rate: Rate| self.mtu + Bytes::new(rate.as_bytes_per_sec() / u64::from(shape.hz));
-        let quantum = Bytes::new((self.rate.as_bytes_per_sec() / u64::from(shape.r2q)).clamp(1000, 200_000));
+        let burst =
+            |rate: Rate| self.mtu + Bytes::new(rate.as_bytes_per_sec() / u64::from(shape.hz));
+        let quantum =
+            Bytes::new((self.rate.as_bytes_per_sec() / u64::from(shape.r2q)).clamp(1000, 200_000));
         Self {
             ceil: Some(self.ceil()),
             burst: Some(self.burst.unwrap_or_else(|| burst(self.rate))),
@@ -209,7 +258,9 @@ impl Options for ClassConfig {
             "rate" => self.rate = words.value(option, units::parse_rate, RATE)?,
             "ceil" => self.ceil = Some(words.value(option, units::parse_rate, RATE)?),
             "burst" | "buffer" | "maxburst" => self.burst = Some(words.value(option, burst, SIZE)?),
-            "cburst" | "cbuffer" | "cmaxburst" => self.cburst = Some(words.value(option, burst, SIZE)?),
+            "cburst" | "cbuffer" | "cmaxburst" => {
+                self.cburst = Some(words.value(option, burst, SIZE)?)
+            }
             "prio" => self.prio = words.value(option, |text| text.parse().ok(), NUMBER)?,
             "quantum" => self.quantum = Some(words.value(option, units::parse_size, SIZE)?),
             "mtu" => self.mtu = words.value(option, units::parse_size, SIZE)?,
@@ -221,7 +272,10 @@ impl Options for ClassConfig {
     /// What was given, and the priority; what follows from it is in the class' report.
     fn options(&self) -> Vec<(&'static str, Value)> {
         let mut options = vec![("prio", Value::Count(self.prio.into()))];
-        options.extend(self.quantum.map(|quantum| ("quantum", Value::Size(quantum))));
+        options.extend(
+            self.quantum
+                .map(|quantum| ("quantum", Value::Size(quantum))),
+        );
         options.push(("rate", Value::Rate(self.rate)));
         options.extend(self.framing.options());
         options.extend(self.ceil.map(|ceil| ("ceil", Value::Rate(ceil))));

@@ -1,4 +1,5 @@
-//! [`Ring`]: classes of one priority that may send at one level, in the order of their numbers, and whose turn it is.
+//! [`Ring`]: classes of one priority that may send at one level, in the order of their numbers, and
+//! whose turn it is.
 
 use super::bits::Bits;
 
@@ -35,7 +36,8 @@ impl Ring {
         self.members.remove(at);
     }
 
-    /// Removes a member; if it is its turn, it has it again should it be back before the next lookup.
+    /// Removes a member; if it is its turn, it has it again should it be back before the next
+    /// lookup.
     pub(super) fn remove_keeping_turn(&mut self, at: usize) {
         if self.turn == Turn::At(at) {
             self.turn = Turn::From(at);

@@ -32,7 +32,9 @@ fn by_mark(most: u16) -> Filters {
     let mut filters = Filters::default();
     for minor in 1..=most {
         let words = std::format!("handle {minor} fw classid 1:{minor:x}");
-        filters.add(Filter::from_words(&mut Words::new(&words)).expect("a rule")).expect("new");
+        filters
+            .add(Filter::from_words(&mut Words::new(&words)).expect("a rule"))
+            .expect("new");
     }
     filters
 }
@@ -41,7 +43,13 @@ fn by_mark(most: u16) -> Filters {
 fn htb(config: Config, classes: &[(u16, u16, &str)]) -> Ledger<Queue> {
     let mut htb = Queue::new(1, config).expect("valid");
     for &(minor, parent, words) in classes {
-        htb.add_class(class(minor), (parent > 0).then_some(class(parent)), parsed(words), fifo()).expect("valid");
+        htb.add_class(
+            class(minor),
+            (parent > 0).then_some(class(parent)),
+            parsed(words),
+            fifo(),
+        )
+        .expect("valid");
     }
     htb.set_filters(by_mark(16));
     Ledger::new(htb)
@@ -60,7 +68,8 @@ fn fill(queue: &mut Ledger<Queue>, minor: u16, count: usize, len: u32) {
     }
 }
 
-/// What leaves until `end` when it is asked at the very moments it names: the moments, the classes, the bytes.
+/// What leaves until `end` when it is asked at the very moments it names: the moments, the classes,
+/// the bytes.
 fn run(queue: &mut Ledger<Queue>, mut now: Instant, end: Instant) -> Vec<(Instant, u32, u64)> {
     let mut left = Vec::new();
     while let Some(at) = queue.ready_at() {
@@ -71,7 +80,10 @@ fn run(queue: &mut Ledger<Queue>, mut now: Instant, end: Instant) -> Vec<(Instan
         if let Some(packet) = queue.dequeue(now, &mut Drops::new()) {
             left.push((now, packet.id, packet.len().get()));
         } else {
-            assert!(queue.ready_at().is_none_or(|later| later > now), "a later moment is named");
+            assert!(
+                queue.ready_at().is_none_or(|later| later > now),
+                "a later moment is named"
+            );
         }
         check(&queue.inner().tree);
     }
@@ -79,7 +91,10 @@ fn run(queue: &mut Ledger<Queue>, mut now: Instant, end: Instant) -> Vec<(Instan
 }
 
 fn bytes_of(left: &[(Instant, u32, u64)], id: u32) -> u64 {
-    left.iter().filter(|(_, other, _)| *other == id).map(|(.., len)| len).sum()
+    left.iter()
+        .filter(|(_, other, _)| *other == id)
+        .map(|(.., len)| len)
+        .sum()
 }
 
 /// Rows, feeds and waiting classes are what modes and activity say.
@@ -89,11 +104,20 @@ fn check(tree: &Tree) {
             let active = class.activity >> prio & 1 == 1;
             let in_row = tree.rows[class.level][prio].contains(at);
             assert_eq!(in_row, active && class.mode == Mode::CanSend, "row of {at}");
-            assert!((0..DEPTH).all(|level| level == class.level || !tree.rows[level][prio].contains(at)));
+            assert!(
+                (0..DEPTH)
+                    .all(|level| level == class.level || !tree.rows[level][prio].contains(at))
+            );
             if let Some(parent) = class.parent {
-                let Node::Inner(inner) = &tree.classes[parent].node else { panic!("a parent has children") };
+                let Node::Inner(inner) = &tree.classes[parent].node else {
+                    panic!("a parent has children")
+                };
                 assert_eq!(inner.children[class.place], at);
-                assert_eq!(inner.feeds[prio].contains(class.place), active && class.mode == Mode::MayBorrow, "feed of {at}");
+                assert_eq!(
+                    inner.feeds[prio].contains(class.place),
+                    active && class.mode == Mode::MayBorrow,
+                    "feed of {at}"
+                );
             }
             if let Node::Inner(inner) = &class.node {
                 assert_eq!(active, !inner.feeds[prio].is_empty(), "activity of {at}");
@@ -103,77 +127,135 @@ fn check(tree: &Tree) {
     }
     for level in 0..DEPTH {
         for prio in 0..PRIORITIES {
-            assert_eq!(tree.is_sendable(level, prio), !tree.rows[level][prio].is_empty());
+            assert_eq!(
+                tree.is_sendable(level, prio),
+                !tree.rows[level][prio].is_empty()
+            );
         }
     }
 }
 
-/// spec/qdisc.md §13, worked: rate 1 Mbit/s, ceiling and parent 2 Mbit/s, bursts of 1600 bytes, packets of 1000.
+/// spec/qdisc.md §13, worked: rate 1 Mbit/s, ceiling and parent 2 Mbit/s, bursts of 1600 bytes,
+/// packets of 1000.
 #[test]
 fn the_worked_leaf_borrows_up_to_its_ceiling() {
     for config in [Config::default(), Config::linux()] {
         let words = "rate 1mbit ceil 2mbit burst 1600 cburst 1600";
-        let mut queue = htb(config, &[(1, 0, "rate 2mbit burst 1600 cburst 1600"), (2, 1, words)]);
+        let mut queue = htb(
+            config,
+            &[(1, 0, "rate 2mbit burst 1600 cburst 1600"), (2, 1, words)],
+        );
         fill(&mut queue, 2, 6, 1000);
         let tokens = |queue: &Ledger<Queue>| queue.inner().tree.classes[1].tokens();
         let mut drops = Drops::new();
         assert_eq!(tokens(&queue), (12_800_000, 6_400_000));
         queue.dequeue(Instant::ZERO, &mut drops).expect("full");
         assert_eq!(tokens(&queue), (4_800_000, 2_400_000));
-        queue.dequeue(Instant::ZERO, &mut drops).expect("tokens are left");
+        queue
+            .dequeue(Instant::ZERO, &mut drops)
+            .expect("tokens are left");
         assert_eq!(tokens(&queue), (-3_200_000, -1_600_000));
         assert_eq!(queue.inner().tree.classes[1].mode, Mode::CannotSend);
-        let micros: Vec<u64> =
-            run(&mut queue, Instant::ZERO, Instant::from_secs(1)).iter().map(|(at, ..)| at.as_micros()).collect();
+        let micros: Vec<u64> = run(&mut queue, Instant::ZERO, Instant::from_secs(1))
+            .iter()
+            .map(|(at, ..)| at.as_micros())
+            .collect();
         assert_eq!(micros, [1600, 5600, 9600, 13_600]);
         let report = queue.inner().report();
         assert_eq!(
             report.classes[1].counters[..3],
-            [("lended", Value::Count(4)), ("borrowed", Value::Count(2)), ("giants", Value::Count(0))]
+            [
+                ("lended", Value::Count(4)),
+                ("borrowed", Value::Count(2)),
+                ("giants", Value::Count(0))
+            ]
         );
         assert_eq!(
             report.classes[0].counters[0],
             ("lended", Value::Count(2)),
             "at 1.6 and 9.6 ms; its rate is half its ceiling"
         );
-        assert_eq!(report.classes[0].common.map(|common| common.sent_packets), Some(6));
-        assert_eq!(report.classes[1].common.map(|common| common.sent_bytes), Some(Bytes::new(6000)));
-        assert!(report.overlimits >= 6, "each packet took a class to its ceiling");
+        assert_eq!(
+            report.classes[0].common.map(|common| common.sent_packets),
+            Some(6)
+        );
+        assert_eq!(
+            report.classes[1].common.map(|common| common.sent_bytes),
+            Some(Bytes::new(6000))
+        );
+        assert!(
+            report.overlimits >= 6,
+            "each packet took a class to its ceiling"
+        );
     }
 }
 
 /// spec/qdisc.md §13: quanta and bursts that are not given.
 #[test]
 fn defaults_are_those_of_tc() {
-    for (rate, quantum, burst) in
-        [("64kbit", 1000, 1600), ("1mbit", 12_500, 1600), ("100mbit", 200_000, 1600), ("10gbit", 200_000, 1601)]
-    {
+    for (rate, quantum, burst) in [
+        ("64kbit", 1000, 1600),
+        ("1mbit", 12_500, 1600),
+        ("100mbit", 200_000, 1600),
+        ("10gbit", 200_000, 1601),
+    ] {
         let resolved = parsed(&std::format!("rate {rate}")).resolved(&Config::default());
-        assert_eq!((resolved.quantum, resolved.burst), (Some(Bytes::new(quantum)), Some(Bytes::new(burst))));
-        assert_eq!((resolved.ceil(), resolved.cburst), (resolved.rate, resolved.burst));
+        assert_eq!(
+            (resolved.quantum, resolved.burst),
+            (Some(Bytes::new(quantum)), Some(Bytes::new(burst)))
+        );
+        assert_eq!(
+            (resolved.ceil(), resolved.cburst),
+            (resolved.rate, resolved.burst)
+        );
     }
-    let coarse = Config { hz: 100, ..Config::default() };
-    assert_eq!(parsed("rate 10mbit").resolved(&coarse).burst, Some(Bytes::new(14_100)), "as UML's tc shows");
+    let coarse = Config {
+        hz: 100,
+        ..Config::default()
+    };
+    assert_eq!(
+        parsed("rate 10mbit").resolved(&coarse).burst,
+        Some(Bytes::new(14_100)),
+        "as UML's tc shows"
+    );
     let depth = |depth: Depth, mbit| depth.nanos(Bytes::new(1600), Rate::mbit(mbit));
-    assert_eq!((depth(Depth::Exact, 1), depth(Depth::Ticks, 1)), (12_800_000, 12_800_000));
+    assert_eq!(
+        (depth(Depth::Exact, 1), depth(Depth::Ticks, 1)),
+        (12_800_000, 12_800_000)
+    );
     // 4266.67 µs, cut to 66 656 ticks; 1.28 µs, cut to 15, or rounded down.
-    assert_eq!((depth(Depth::Exact, 3), depth(Depth::Ticks, 3)), (4_266_666, 4_265_984));
-    assert_eq!((depth(Depth::Exact, 10_000), depth(Depth::Ticks, 10_000)), (1279, 960));
+    assert_eq!(
+        (depth(Depth::Exact, 3), depth(Depth::Ticks, 3)),
+        (4_266_666, 4_265_984)
+    );
+    assert_eq!(
+        (depth(Depth::Exact, 10_000), depth(Depth::Ticks, 10_000)),
+        (1279, 960)
+    );
 }
 
-/// Rates that fit together are guaranteed, whatever the others want; what is over is shared by quantum.
+/// Rates that fit together are guaranteed, whatever the others want; what is over is shared by
+/// quantum.
 #[test]
 fn rates_are_guaranteed_and_the_rest_is_shared_by_quantum() {
     let leaf = |rate, quantum| std::format!("rate {rate}mbit ceil 10mbit quantum {quantum}");
     let leaves = [leaf(1, 1500), leaf(2, 1500), leaf(3, 4500)];
-    let classes = [(1, 0, "rate 10mbit"), (2, 1, &*leaves[0]), (3, 1, &*leaves[1]), (4, 1, &*leaves[2])];
+    let classes = [
+        (1, 0, "rate 10mbit"),
+        (2, 1, &*leaves[0]),
+        (3, 1, &*leaves[1]),
+        (4, 1, &*leaves[2]),
+    ];
     let mut queue = htb(Config::default(), &classes);
     for (minor, len) in [(2, 1500), (3, 1000), (4, 500)] {
         fill(&mut queue, minor, 900, len);
     }
     let left = run(&mut queue, Instant::ZERO, Instant::from_millis(300));
     let total = [2, 3, 4].map(|id| bytes_of(&left, id)).iter().sum::<u64>();
-    assert!((375_000..=380_000).contains(&total), "the link is full: {total}");
+    assert!(
+        (375_000..=380_000).contains(&total),
+        "the link is full: {total}"
+    );
     // 4 Mbit/s are over; 1500 : 1500 : 4500 makes 0.8, 0.8 and 2.4.
     for (id, mbit) in [(2, 1.8), (3, 2.8), (4, 5.4)] {
         let got = bytes_of(&left, id) as f64 * 8.0 / 300_000.0;
@@ -184,15 +266,25 @@ fn rates_are_guaranteed_and_the_rest_is_shared_by_quantum() {
 /// Lower numbers borrow first; the guarantee of the others stays.
 #[test]
 fn priorities_decide_who_borrows() {
-    let words = ["rate 1mbit ceil 10mbit prio 1", "rate 1mbit ceil 10mbit prio 0"];
-    let mut queue = htb(Config::default(), &[(1, 0, "rate 10mbit"), (2, 1, words[0]), (3, 1, words[1])]);
+    let words = [
+        "rate 1mbit ceil 10mbit prio 1",
+        "rate 1mbit ceil 10mbit prio 0",
+    ];
+    let mut queue = htb(
+        Config::default(),
+        &[(1, 0, "rate 10mbit"), (2, 1, words[0]), (3, 1, words[1])],
+    );
     (2..4).for_each(|minor| fill(&mut queue, minor, 900, 1000));
     let left = run(&mut queue, Instant::ZERO, Instant::from_millis(300));
     let [first, second] = [3, 2].map(|id| bytes_of(&left, id) as f64 * 8.0 / 300_000.0);
-    assert!((first - 9.0).abs() < 0.1 && (second - 1.0).abs() < 0.1, "{first} {second}");
+    assert!(
+        (first - 9.0).abs() < 0.1 && (second - 1.0).abs() < 0.1,
+        "{first} {second}"
+    );
 }
 
-/// A class borrows from its parent before it borrows from its grandparent, and never more than these have.
+/// A class borrows from its parent before it borrows from its grandparent, and never more than
+/// these have.
 #[test]
 fn lenders_are_limited_themselves() {
     let leaf = "rate 500kbit ceil 10mbit";
@@ -204,40 +296,88 @@ fn lenders_are_limited_themselves() {
         (5, 1, "rate 8mbit ceil 10mbit"),
     ];
     let mut queue = htb(Config::default(), &classes);
-    [3, 4, 5].map(|minor| fill(&mut queue, minor, 900, 1000)).into_iter().for_each(drop);
+    [3, 4, 5]
+        .map(|minor| fill(&mut queue, minor, 900, 1000))
+        .into_iter()
+        .for_each(drop);
     let left = run(&mut queue, Instant::ZERO, Instant::from_millis(500));
     let mbit = |id| bytes_of(&left, id) as f64 * 8.0 / 500_000.0;
-    assert!((mbit(5) - 8.0).abs() < 0.1 && (mbit(3) - 1.0).abs() < 0.1 && (mbit(4) - 1.0).abs() < 0.1);
+    assert!(
+        (mbit(5) - 8.0).abs() < 0.1 && (mbit(3) - 1.0).abs() < 0.1 && (mbit(4) - 1.0).abs() < 0.1
+    );
     let mut alone = htb(Config::default(), &classes);
     fill(&mut alone, 3, 900, 1000);
     let left = run(&mut alone, Instant::ZERO, Instant::from_millis(500));
     let mbit = bytes_of(&left, 3) as f64 * 8.0 / 500_000.0;
-    assert!((mbit - 4.0).abs() < 0.1, "the ceiling of its parent: {mbit}");
+    assert!(
+        (mbit - 4.0).abs() < 0.1,
+        "the ceiling of its parent: {mbit}"
+    );
 }
 
 #[test]
 fn what_has_no_class_leaves_at_once_or_by_default() {
-    let mut queue = htb(Config { direct_qlen: 2, ..Config::default() }, &[(1, 0, "rate 8kbit"), (2, 1, "rate 8kbit")]);
+    let mut queue = htb(
+        Config {
+            direct_qlen: 2,
+            ..Config::default()
+        },
+        &[(1, 0, "rate 8kbit"), (2, 1, "rate 8kbit")],
+    );
     let mut drops = Drops::new();
     for (id, mark) in [(0, 0), (1, 1), (2, 9)] {
         queue.enqueue(Probe::new(id).marked(mark), Instant::ZERO, &mut drops);
     }
-    assert_eq!(drops.drain().map(|(packet, reason)| (packet.id, reason)).collect::<Vec<_>>(), [(2, DropReason::Overlimit)]);
+    assert_eq!(
+        drops
+            .drain()
+            .map(|(packet, reason)| (packet.id, reason))
+            .collect::<Vec<_>>(),
+        [(2, DropReason::Overlimit)]
+    );
     fill(&mut queue, 2, 1, 9000);
     assert_eq!(queue.backlog().packets, 3);
     assert_eq!(queue.ready_at(), Some(Instant::ZERO));
-    assert_eq!(ids(core::iter::from_fn(|| queue.dequeue(Instant::ZERO, &mut drops))), [0, 1, 2]);
-    queue.change(&mut Words::new("default 2"), Instant::ZERO, &mut drops).expect("valid");
+    assert_eq!(
+        ids(core::iter::from_fn(
+            || queue.dequeue(Instant::ZERO, &mut drops)
+        )),
+        [0, 1, 2]
+    );
+    queue
+        .change(&mut Words::new("default 2"), Instant::ZERO, &mut drops)
+        .expect("valid");
     queue.enqueue(Probe::new(5).marked(9), Instant::ZERO, &mut drops);
-    assert!(queue.dequeue(Instant::ZERO, &mut drops).is_none(), "its bucket is far below zero");
-    assert!(queue.ready_at().is_some_and(|at| at > Instant::from_secs(5)));
-    assert_eq!(queue.inner().report().counters, [("direct_packets_stat", Value::Count(2))]);
-    assert_eq!(queue.inner().report().classes[1].counters[2], ("giants", Value::Count(1)));
+    assert!(
+        queue.dequeue(Instant::ZERO, &mut drops).is_none(),
+        "its bucket is far below zero"
+    );
+    assert!(
+        queue
+            .ready_at()
+            .is_some_and(|at| at > Instant::from_secs(5))
+    );
+    assert_eq!(
+        queue.inner().report().counters,
+        [("direct_packets_stat", Value::Count(2))]
+    );
+    assert_eq!(
+        queue.inner().report().classes[1].counters[2],
+        ("giants", Value::Count(1))
+    );
     let mut filters = Filters::default();
-    filters.add(Filter::from_words(&mut Words::new("matchall classid 1:")).expect("a rule")).expect("new");
+    filters
+        .add(Filter::from_words(&mut Words::new("matchall classid 1:")).expect("a rule"))
+        .expect("new");
     queue.inner_mut().set_filters(filters);
     queue.enqueue(Probe::new(6), Instant::ZERO, &mut drops);
-    assert_eq!(queue.dequeue(Instant::ZERO, &mut drops).map(|packet| packet.id), Some(6), "1: is the direct way");
+    assert_eq!(
+        queue
+            .dequeue(Instant::ZERO, &mut drops)
+            .map(|packet| packet.id),
+        Some(6),
+        "1: is the direct way"
+    );
 }
 
 #[test]
@@ -245,67 +385,144 @@ fn the_tree_is_at_most_eight_classes_deep() {
     let mut htb = Queue::new(1, Config::default()).expect("valid");
     let config = || ClassConfig::new(Rate::mbit(1), Rate::mbit(1));
     for minor in 1..=8 {
-        htb.add_class(class(minor), (minor > 1).then(|| class(minor - 1)), config(), fifo()).expect("deep, not too deep");
+        htb.add_class(
+            class(minor),
+            (minor > 1).then(|| class(minor - 1)),
+            config(),
+            fifo(),
+        )
+        .expect("deep, not too deep");
     }
     let levels: Vec<usize> = htb.tree.classes.iter().map(|class| class.level).collect();
     assert_eq!(levels, [7, 6, 5, 4, 3, 2, 1, 0]);
-    let error = htb.add_class(class(9), Some(class(8)), config(), fifo()).expect_err("too deep");
-    assert_eq!(error.to_string(), "`parent` must be at most seven classes deep, not 1:8");
+    let error = htb
+        .add_class(class(9), Some(class(8)), config(), fifo())
+        .expect_err("too deep");
+    assert_eq!(
+        error.to_string(),
+        "`parent` must be at most seven classes deep, not 1:8"
+    );
     htb.set_filters(by_mark(8));
     let mut queue = Ledger::new(htb);
     fill(&mut queue, 8, 3, 1600);
-    assert_eq!(run(&mut queue, Instant::ZERO, Instant::from_secs(1)).len(), 3);
+    assert_eq!(
+        run(&mut queue, Instant::ZERO, Instant::from_secs(1)).len(),
+        3
+    );
 }
 
 #[test]
 fn edits_that_make_no_sense_are_refused() {
-    let mut queue = htb(Config::default(), &[(1, 0, "rate 1mbit"), (2, 1, "rate 1mbit")]);
+    let mut queue = htb(
+        Config::default(),
+        &[(1, 0, "rate 1mbit"), (2, 1, "rate 1mbit")],
+    );
     fill(&mut queue, 2, 1, 100);
     let htb = queue.inner_mut();
     let mut drops = Drops::new();
     let config = || parsed("rate 1mbit");
     for (result, message) in [
-        (htb.add_class(class(2), None, config(), fifo()), "`classid` must be a class that does not exist yet, not 1:2"),
-        (htb.add_class(class(3), Some(class(4)), config(), fifo()), "`parent` must be an existing class, not 1:4"),
+        (
+            htb.add_class(class(2), None, config(), fifo()),
+            "`classid` must be a class that does not exist yet, not 1:2",
+        ),
+        (
+            htb.add_class(class(3), Some(class(4)), config(), fifo()),
+            "`parent` must be an existing class, not 1:4",
+        ),
         (
             htb.add_class(class(3), Some(class(2)), config(), fifo()),
             "`parent` must be a class without packets of its own, not 1:2",
         ),
-        (htb.add_class(class(3), None, ClassConfig::default(), fifo()), "`rate` must be at least 8bit, not 0bit"),
+        (
+            htb.add_class(class(3), None, ClassConfig::default(), fifo()),
+            "`rate` must be at least 8bit, not 0bit",
+        ),
         (
             htb.add_class(class(3), None, parsed("rate 2mbit ceil 1mbit"), fifo()),
             "`ceil` must be at least `rate`, not 1Mbit",
         ),
-        (htb.add_class(class(3), None, parsed("rate 1mbit quantum 0"), fifo()), "`quantum` must be at least 1b, not 0b"),
-        (htb.remove_class(class(1), &mut drops), "`classid` must be a class without classes below it, not 1:1"),
-        (htb.remove_class(class(7), &mut drops), "`classid` must be an existing class, not 1:7"),
-        (htb.graft(class(1), fifo(), &mut drops), "`parent` must be a class without classes below it, not 1:1"),
-        (htb.change_class_config(class(7), config(), Instant::ZERO), "`classid` must be an existing class, not 1:7"),
+        (
+            htb.add_class(class(3), None, parsed("rate 1mbit quantum 0"), fifo()),
+            "`quantum` must be at least 1b, not 0b",
+        ),
+        (
+            htb.remove_class(class(1), &mut drops),
+            "`classid` must be a class without classes below it, not 1:1",
+        ),
+        (
+            htb.remove_class(class(7), &mut drops),
+            "`classid` must be an existing class, not 1:7",
+        ),
+        (
+            htb.graft(class(1), fifo(), &mut drops),
+            "`parent` must be a class without classes below it, not 1:1",
+        ),
+        (
+            htb.change_class_config(class(7), config(), Instant::ZERO),
+            "`classid` must be an existing class, not 1:7",
+        ),
     ] {
         assert_eq!(result.expect_err(message).to_string(), message);
     }
-    assert_eq!(Queue::new(1, Config { r2q: 0, ..Config::default() }).err().map(|error| error.parameter), Some("r2q"));
-    assert_eq!((htb.children.len(), htb.tree.classes.len(), htb.backlog().packets), (2, 2, 1));
+    assert_eq!(
+        Queue::new(
+            1,
+            Config {
+                r2q: 0,
+                ..Config::default()
+            }
+        )
+        .err()
+        .map(|error| error.parameter),
+        Some("r2q")
+    );
+    assert_eq!(
+        (
+            htb.children.len(),
+            htb.tree.classes.len(),
+            htb.backlog().packets
+        ),
+        (2, 2, 1)
+    );
 }
 
 #[test]
 fn a_class_that_goes_takes_its_packets_along() {
-    let mut queue = htb(Config::default(), &[(1, 0, "rate 1mbit"), (2, 1, "rate 1mbit"), (3, 1, "rate 1mbit")]);
+    let mut queue = htb(
+        Config::default(),
+        &[
+            (1, 0, "rate 1mbit"),
+            (2, 1, "rate 1mbit"),
+            (3, 1, "rate 1mbit"),
+        ],
+    );
     (2..4).for_each(|minor| fill(&mut queue, minor, 3, 1000));
     let mut drops = Drops::new();
     (0..3).for_each(|_| drop(queue.dequeue(Instant::ZERO, &mut drops)));
     let htb = queue.inner_mut();
     htb.remove_class(class(3), &mut drops).expect("a leaf");
-    assert!(drops.drain().all(|(packet, reason)| (packet.id, reason) == (3, DropReason::Reset)));
+    assert!(
+        drops
+            .drain()
+            .all(|(packet, reason)| (packet.id, reason) == (3, DropReason::Reset))
+    );
     check(&htb.tree);
     htb.graft(class(2), fifo(), &mut drops).expect("a leaf");
     assert_eq!((htb.backlog(), htb.ready_at()), (Backlog::default(), None));
     htb.remove_class(class(2), &mut drops).expect("a leaf");
     check(&htb.tree);
     assert!(htb.tree.classes[0].is_leaf() && htb.tree.classes[0].level == 0);
-    let mut queue = Ledger::new(core::mem::replace(htb, Queue::new(1, Config::default()).expect("valid")));
+    let mut queue = Ledger::new(core::mem::replace(
+        htb,
+        Queue::new(1, Config::default()).expect("valid"),
+    ));
     fill(&mut queue, 1, 2, 1000);
-    assert_eq!(run(&mut queue, Instant::ZERO, Instant::from_secs(1)).len(), 2, "its first discipline serves again");
+    assert_eq!(
+        run(&mut queue, Instant::ZERO, Instant::from_secs(1)).len(),
+        2,
+        "its first discipline serves again"
+    );
 }
 
 /// A class made faster owes the same bytes, so less time. In Linux it owes the same time.
@@ -318,29 +535,62 @@ fn a_change_is_felt_at_once() {
         queue.dequeue(Instant::ZERO, &mut drops).expect("full");
         assert!(queue.dequeue(Instant::ZERO, &mut drops).is_none());
         assert_eq!(queue.ready_at(), Some(Instant::from_millis(2900)));
-        queue.change_class(class(1), &mut Words::new("rate 8mbit"), Instant::ZERO, &mut drops).expect("valid");
+        queue
+            .change_class(
+                class(1),
+                &mut Words::new("rate 8mbit"),
+                Instant::ZERO,
+                &mut drops,
+            )
+            .expect("valid");
         check(&queue.inner().tree);
         queue.dequeue(Instant::ZERO, &mut drops);
         let opens = queue.ready_at().expect("queued").as_nanos();
-        let debt = if millis == 74 { 2_900_000 } else { 2_900_000_000 };
+        let debt = if millis == 74 {
+            2_900_000
+        } else {
+            2_900_000_000
+        };
         assert_eq!(opens, debt);
     }
 }
 
-/// A change neither fills nor empties the buckets: 5000 bytes stay 5000 bytes, and what was spent is not earned twice.
+/// A change neither fills nor empties the buckets: 5000 bytes stay 5000 bytes, and what was spent
+/// is not earned twice.
 #[test]
 fn a_change_leaves_the_buckets_as_full_as_they_are() {
     for config in [Config::default(), Config::linux()] {
-        let (mut queue, mut drops) = (htb(config, &[(1, 0, "rate 1mbit burst 5000 cburst 5000")]), Drops::new());
+        let (mut queue, mut drops) = (
+            htb(config, &[(1, 0, "rate 1mbit burst 5000 cburst 5000")]),
+            Drops::new(),
+        );
         let change = |queue: &mut Ledger<Queue>, now| {
-            queue.change_class(class(1), &mut Words::new("rate 2mbit"), now, &mut Drops::new()).expect("valid");
+            queue
+                .change_class(
+                    class(1),
+                    &mut Words::new("rate 2mbit"),
+                    now,
+                    &mut Drops::new(),
+                )
+                .expect("valid");
             queue.inner().tree.classes[0].tokens()
         };
-        assert_eq!(change(&mut queue, Instant::ZERO), (20_000_000, 20_000_000), "5000 bytes at 2 Mbit/s");
+        assert_eq!(
+            change(&mut queue, Instant::ZERO),
+            (20_000_000, 20_000_000),
+            "5000 bytes at 2 Mbit/s"
+        );
         fill(&mut queue, 1, 4, 2500);
         let late = Instant::from_secs(10);
-        assert_eq!(ids(core::iter::from_fn(|| queue.dequeue(late, &mut drops))), [1; 3]);
-        assert_eq!(change(&mut queue, late), (-10_000_000, -10_000_000), "2500 bytes too many have left");
+        assert_eq!(
+            ids(core::iter::from_fn(|| queue.dequeue(late, &mut drops))),
+            [1; 3]
+        );
+        assert_eq!(
+            change(&mut queue, late),
+            (-10_000_000, -10_000_000),
+            "2500 bytes too many have left"
+        );
         assert!(queue.dequeue(late, &mut drops).is_none());
         assert_eq!(queue.ready_at(), Some(late + Duration::from_millis(10)));
     }
@@ -348,17 +598,41 @@ fn a_change_leaves_the_buckets_as_full_as_they_are() {
 
 #[test]
 fn a_leaf_that_holds_back_is_passed_over() {
-    let (mut queue, mut drops) = (htb(Config::default(), &[(1, 0, "rate 10mbit"), (2, 0, "rate 10mbit")]), Drops::new());
-    let config = tbf::Config { rate: Rate::mbit(1), burst: Bytes::new(1514), ..tbf::Config::default() };
+    let (mut queue, mut drops) = (
+        htb(
+            Config::default(),
+            &[(1, 0, "rate 10mbit"), (2, 0, "rate 10mbit")],
+        ),
+        Drops::new(),
+    );
+    let config = tbf::Config {
+        rate: Rate::mbit(1),
+        burst: Bytes::new(1514),
+        ..tbf::Config::default()
+    };
     let shaped = Tbf::new(config, fifo()).expect("valid").with_handle(10);
-    queue.inner_mut().graft(class(1), Box::new(shaped), &mut drops).expect("exists");
+    queue
+        .inner_mut()
+        .graft(class(1), Box::new(shaped), &mut drops)
+        .expect("exists");
     fill(&mut queue, 1, 2, 1514);
     fill(&mut queue, 2, 2, 500);
-    assert_eq!(ids(core::iter::from_fn(|| queue.dequeue(Instant::ZERO, &mut drops))), [1, 2, 2]);
+    assert_eq!(
+        ids(core::iter::from_fn(
+            || queue.dequeue(Instant::ZERO, &mut drops)
+        )),
+        [1, 2, 2]
+    );
     assert_eq!(queue.ready_at(), Some(Instant::from_micros(1514 * 8)));
-    assert_eq!(queue.dequeue(Instant::from_micros(1514 * 8), &mut drops).map(|packet| packet.id), Some(1));
+    assert_eq!(
+        queue
+            .dequeue(Instant::from_micros(1514 * 8), &mut drops)
+            .map(|packet| packet.id),
+        Some(1)
+    );
     assert_eq!(queue.ready_at(), None);
-    let mut below = |class| queue.change_below(class, &mut Words::new("limit 1"), Instant::ZERO, &mut drops);
+    let mut below =
+        |class| queue.change_below(class, &mut Words::new("limit 1"), Instant::ZERO, &mut drops);
     below(ClassId::new(10, 1)).expect("a pfifo two levels down");
     below(class(3)).expect_err("no such class");
 }
@@ -396,7 +670,13 @@ fn a_leaf_that_gives_nothing_is_not_asked_without_end() {
         (Some(now + Duration::from_secs(2)), Duration::from_secs(2)),
     ] {
         let mut htb = Htb::new(1, Config::default()).expect("valid");
-        htb.add_class(class(1), None, parsed("rate 1mbit"), Stuck(Backlog::default(), named)).expect("valid");
+        htb.add_class(
+            class(1),
+            None,
+            parsed("rate 1mbit"),
+            Stuck(Backlog::default(), named),
+        )
+        .expect("valid");
         htb.set_filters(by_mark(1));
         htb.enqueue(Probe::new(1).marked(1), now, &mut Drops::new());
         assert!(htb.dequeue(now, &mut Drops::new()).is_none());
@@ -407,13 +687,26 @@ fn a_leaf_that_gives_nothing_is_not_asked_without_end() {
 #[test]
 fn words_are_those_of_tc() {
     let kind: Kind = "htb".parse().expect("known");
-    assert_eq!(kind.to_string(), "htb r2q 10 default 0x0 direct_qlen 1000 depth exact hz 1000000000");
-    let kind: Kind = "htb linux default 1a r2q 5 direct_qlen 7p hz 100".parse().expect("known");
-    assert_eq!(kind.to_string(), "htb r2q 5 default 0x1a direct_qlen 7 depth ticks hz 100");
+    assert_eq!(
+        kind.to_string(),
+        "htb r2q 10 default 0x0 direct_qlen 1000 depth exact hz 1000000000"
+    );
+    let kind: Kind = "htb linux default 1a r2q 5 direct_qlen 7p hz 100"
+        .parse()
+        .expect("known");
+    assert_eq!(
+        kind.to_string(),
+        "htb r2q 5 default 0x1a direct_qlen 7 depth ticks hz 100"
+    );
     assert_eq!(kind.to_string().parse(), Ok(kind));
-    let config =
-        parsed("rate 1mbit ceil 2mbit burst 15k/8 cburst 3k prio 9 quantum 1514 mtu 9000 mpu 64 overhead 4 linklayer atm");
-    let words: Vec<_> = config.options().iter().map(|(name, value)| std::format!("{name} {value}")).collect();
+    let config = parsed(
+        "rate 1mbit ceil 2mbit burst 15k/8 cburst 3k prio 9 quantum 1514 mtu 9000 mpu 64 overhead 4 linklayer atm",
+    );
+    let words: Vec<_> = config
+        .options()
+        .iter()
+        .map(|(name, value)| std::format!("{name} {value}"))
+        .collect();
     let words = words.join(" ");
     assert_eq!(
         words,
@@ -422,9 +715,21 @@ fn words_are_those_of_tc() {
     assert_eq!(parsed(&words), config);
     assert_eq!(config.resolved(&Config::default()).prio, 7);
     let mut queue = htb(Config::default(), &[(1, 0, "rate 1mbit")]);
-    let mut change = |id, words| queue.change_class(id, &mut Words::new(words), Instant::ZERO, &mut Drops::new());
-    assert_eq!(change(class(1), "ceil 1kbit").expect_err("below the rate").at, 5..10);
-    assert_eq!(change(class(2), "rate 1kbit").expect_err("unknown").to_string(), "htb has no class 1:2");
+    let mut change = |id, words| {
+        queue.change_class(id, &mut Words::new(words), Instant::ZERO, &mut Drops::new())
+    };
+    assert_eq!(
+        change(class(1), "ceil 1kbit")
+            .expect_err("below the rate")
+            .at,
+        5..10
+    );
+    assert_eq!(
+        change(class(2), "rate 1kbit")
+            .expect_err("unknown")
+            .to_string(),
+        "htb has no class 1:2"
+    );
     change(class(1), "ceil 3mbit quantum 20").expect("valid");
     let options = &queue.inner().report().classes[0].options;
     assert!(
@@ -435,13 +740,23 @@ fn words_are_those_of_tc() {
 
 /// One of the trees that the properties are about: classes 1 to 8, parents lower than children.
 fn tree() -> impl Strategy<Value = Vec<(u16, u16, String)>> {
-    vec((0..100u16, 1..2000u64, 0..2000u64, 0..4u8, 0..3000u64), 1..9).prop_map(|classes| {
+    vec(
+        (0..100u16, 1..2000u64, 0..2000u64, 0..4u8, 0..3000u64),
+        1..9,
+    )
+    .prop_map(|classes| {
         let words = |(rate, more, prio, quantum)| {
-            std::format!("rate {rate}kbit ceil {}kbit prio {prio} quantum {}", rate + more, 1 + quantum)
+            std::format!(
+                "rate {rate}kbit ceil {}kbit prio {prio} quantum {}",
+                rate + more,
+                1 + quantum
+            )
         };
         (1..)
             .zip(classes)
-            .map(|(minor, (parent, rate, more, prio, quantum))| (minor, parent % minor, words((rate, more, prio, quantum))))
+            .map(|(minor, (parent, rate, more, prio, quantum))| {
+                (minor, parent % minor, words((rate, more, prio, quantum)))
+            })
             .collect()
     })
 }
@@ -449,7 +764,8 @@ fn tree() -> impl Strategy<Value = Vec<(u16, u16, String)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Random trees, traffic, clocks and edits: the account balances, lines and waits are right, all comes out in bounded steps.
+    /// Random trees, traffic, clocks and edits: the account balances, lines and waits are right,
+    /// all comes out in bounded steps.
     #[test]
     fn nothing_stalls_or_is_lost(tree in tree(), events in vec((0..14u8, any::<u64>(), 0..64u32), 0..150)) {
         let classes: Vec<(u16, u16, &str)> = tree.iter().map(|(minor, parent, words)| (*minor, *parent, &**words)).collect();
@@ -497,8 +813,8 @@ proptest! {
         prop_assert_eq!(queue.backlog(), Backlog::default());
     }
 
-    /// No leaf exceeds its ceiling, no leaf without a parent its rate, by more than its burst and a packet; parents count what their
-    /// children sent.
+    /// No leaf exceeds its ceiling, no leaf without a parent its rate, by more than its burst and a
+    /// packet; parents count what their children sent.
     #[test]
     fn ceilings_hold(tree in tree(), traffic in vec((1..9u16, 40..1600u32), 50..300)) {
         let classes: Vec<(u16, u16, &str)> = tree.iter().map(|(minor, parent, words)| (*minor, *parent, &**words)).collect();
@@ -538,7 +854,13 @@ proptest! {
 /// A class of empty packets has its turn like any other, not for ever.
 #[test]
 fn empty_packets_end_their_turn() {
-    let mut queue = htb(Config::default(), &[(1, 0, "rate 1gbit quantum 10"), (2, 0, "rate 1gbit quantum 10")]);
+    let mut queue = htb(
+        Config::default(),
+        &[
+            (1, 0, "rate 1gbit quantum 10"),
+            (2, 0, "rate 1gbit quantum 10"),
+        ],
+    );
     fill(&mut queue, 1, 100, 0);
     fill(&mut queue, 2, 100, 0);
     let left = run(&mut queue, Instant::ZERO, Instant::from_secs(1));
@@ -548,10 +870,17 @@ fn empty_packets_end_their_turn() {
 /// What a bucket holds is converted to the new rate without wrapping round, whatever the rates.
 #[test]
 fn a_full_bucket_stays_one_at_a_far_lower_rate() {
-    let mut queue = htb(Config::default(), &[(1, 0, "rate 100gbit burst 16gb cburst 16gb")]);
+    let mut queue = htb(
+        Config::default(),
+        &[(1, 0, "rate 100gbit burst 16gb cburst 16gb")],
+    );
     queue
         .inner_mut()
-        .change_class_config(class(1), parsed("rate 8bit burst 16gb cburst 16gb"), Instant::ZERO)
+        .change_class_config(
+            class(1),
+            parsed("rate 8bit burst 16gb cburst 16gb"),
+            Instant::ZERO,
+        )
         .expect("valid");
     fill(&mut queue, 1, 1, 1000);
     assert!(queue.dequeue(Instant::ZERO, &mut Drops::new()).is_some());
@@ -563,8 +892,18 @@ fn a_report_shows_what_is_in_force() {
     let mut queue = htb(Config::default(), &[(1, 0, "rate 1mbit")]);
     let shown = |queue: &Ledger<Queue>| queue.inner().report().classes[0].options.clone();
     let before = shown(&queue);
-    queue.inner_mut().reconfigure(Config { r2q: 1, hz: 100, ..Config::default() }).expect("valid");
+    queue
+        .inner_mut()
+        .reconfigure(Config {
+            r2q: 1,
+            hz: 100,
+            ..Config::default()
+        })
+        .expect("valid");
     assert_eq!(shown(&queue), before);
-    queue.inner_mut().change_class_config(class(1), parsed("rate 1mbit"), Instant::ZERO).expect("valid");
+    queue
+        .inner_mut()
+        .change_class_config(class(1), parsed("rate 1mbit"), Instant::ZERO)
+        .expect("valid");
     assert_ne!(shown(&queue), before);
 }

@@ -1,10 +1,11 @@
 //! [`Tree`]: which class may send next, without the packets.
 //!
-//! Leaves that have packets and are below their rate stand in the row of level 0 and their priority. One that is at its rate
-//! hangs in a feed of its parent, the parent if need be in a feed of its own parent, up to the first ancestor below its rate:
-//! that one stands in the row of its level. So the rows hold, at any moment, exactly what may send, the levels from the
-//! bottom: who sends by its own right goes before who borrows, and who borrows from nearer before who borrows from farther. Classes at a
-//! limit wait in order of time for their buckets to fill.
+//! Leaves that have packets and are below their rate stand in the row of level 0 and their
+//! priority. One that is at its rate hangs in a feed of its parent, the parent if need be in a feed
+//! of its own parent, up to the first ancestor below its rate: that one stands in the row of its
+//! level. So the rows hold, at any moment, exactly what may send, the levels from the bottom: who
+//! sends by its own right goes before who borrows, and who borrows from nearer before who borrows
+//! from farther. Classes at a limit wait in order of time for their buckets to fill.
 
 use core::array;
 
@@ -53,7 +54,9 @@ impl Tree {
     pub(super) fn advance_to(&mut self, now: Instant) {
         if now < self.now {
             let step = self.now - now;
-            self.classes.iter_mut().for_each(|class| class.step_back(step));
+            self.classes
+                .iter_mut()
+                .for_each(|class| class.step_back(step));
             self.waiting.step_back(step);
         }
         self.now = now;
@@ -74,7 +77,8 @@ impl Tree {
         self.classes[at].activity = 0;
     }
 
-    /// Puts a class where its packets will be found: in its row, or in feeds up to the row of the first ancestor that can send.
+    /// Puts a class where its packets will be found: in its row, or in feeds up to the row of the
+    /// first ancestor that can send.
     fn line_up(&mut self, mut at: usize) {
         let mut news = self.classes[at].activity;
         while news != 0
@@ -135,7 +139,8 @@ impl Tree {
         }
     }
 
-    /// Gives a class the mode that its buckets allow with `earned` more in them; for how many nanoseconds that lasts.
+    /// Gives a class the mode that its buckets allow with `earned` more in them; for how many
+    /// nanoseconds that lasts.
     fn change_mode(&mut self, at: usize, earned: i64) -> i64 {
         let class = &mut self.classes[at];
         let (mode, wait) = class.mode_with(earned, self.now);
@@ -162,7 +167,8 @@ impl Tree {
 
     fn wait(&mut self, at: usize, nanos: i64) {
         let nanos = core::time::Duration::from_nanos(nanos.max(1).unsigned_abs());
-        self.waiting.insert(self.classes[at].level, at, self.now + nanos);
+        self.waiting
+            .insert(self.classes[at].level, at, self.now + nanos);
     }
 
     /// Gives a class whose buckets have changed its mode, and lets it wait or not.
@@ -181,7 +187,8 @@ impl Tree {
         }
     }
 
-    /// Gives a class the mode that its buckets allow with what they have earned, and lets it wait anew or not.
+    /// Gives a class the mode that its buckets allow with what they have earned, and lets it wait
+    /// anew or not.
     pub(super) fn reconsider_now(&mut self, at: usize) {
         self.waiting.remove(self.classes[at].level, at);
         let wait = self.change_mode(at, self.classes[at].earned(self.now));
@@ -209,7 +216,8 @@ impl Tree {
         self.filled[level] & (1 << prio) != 0
     }
 
-    /// The leaf whose turn it is at `level` and `prio`: by the turn in the row, then by the turns in the feeds below.
+    /// The leaf whose turn it is at `level` and `prio`: by the turn in the row, then by the turns
+    /// in the feeds below.
     pub(super) fn leaf_in_turn(&mut self, level: usize, prio: usize) -> Option<usize> {
         let (mut path, mut depth) = ([0; DEPTH], 0usize);
         loop {
@@ -238,7 +246,9 @@ impl Tree {
     fn ring(&mut self, lender: Option<usize>, level: usize, prio: usize) -> Option<&mut Ring> {
         match lender {
             None => Some(&mut self.rows[level][prio]),
-            Some(at) => self.classes[at].inner_mut().map(|inner| &mut inner.feeds[prio]),
+            Some(at) => self.classes[at]
+                .inner_mut()
+                .map(|inner| &mut inner.feeds[prio]),
         }
     }
 
@@ -247,21 +257,29 @@ impl Tree {
             None => self.rows[level][prio].current(),
             Some(at) => {
                 let inner = self.classes[at].inner_mut()?;
-                inner.feeds[prio].current().map(|place| inner.children[place])
+                inner.feeds[prio]
+                    .current()
+                    .map(|place| inner.children[place])
             }
         }
     }
 
     /// Ends the turn of the leaf at `at`, which may send by leave of `level`.
     pub(super) fn end_turn(&mut self, at: usize, level: usize, prio: usize) {
-        let lender = if level == 0 { None } else { self.classes[at].parent };
+        let lender = if level == 0 {
+            None
+        } else {
+            self.classes[at].parent
+        };
         self.ring(lender, level, prio).map(Ring::advance);
     }
 
     /// Counts a packet of the leaf at `at` against its turn.
     pub(super) fn count_turn(&mut self, at: usize, level: usize, prio: usize, len: Bytes) {
         let class = &mut self.classes[at];
-        let Node::Leaf(deficits) = &mut class.node else { return };
+        let Node::Leaf(deficits) = &mut class.node else {
+            return;
+        };
         let deficit = &mut deficits[level];
         // An empty packet counts as a byte, or a class of them would have its turn for ever.
         *deficit = deficit.saturating_sub(i64::try_from(len.get().max(1)).unwrap_or(i64::MAX));

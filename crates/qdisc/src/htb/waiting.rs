@@ -1,10 +1,12 @@
-//! [`Waiting`]: classes that wait until their buckets allow more, those of each level in order of time.
+//! [`Waiting`]: classes that wait until their buckets allow more, those of each level in order of
+//! time.
 
 use alloc::vec::Vec;
 
 use tautline_base::Instant;
 
-/// A binary heap for each level, in which each class knows its place; nothing is allocated once they are as large as they get.
+/// A binary heap for each level, in which each class knows its place; nothing is allocated once
+/// they are as large as they get.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     levels: [Vec<Entry>; super::DEPTH],
@@ -24,25 +26,36 @@ struct Entry {
 impl Waiting {
     /// The class of `level` that waits least, and until when.
     pub(super) fn first(&self, level: usize) -> Option<(Instant, usize)> {
-        self.levels[level].first().map(|entry| (entry.until, entry.class))
+        self.levels[level]
+            .first()
+            .map(|entry| (entry.until, entry.class))
     }
 
     /// The earliest moment of all.
     pub(super) fn next_event(&self) -> Option<Instant> {
-        (0..super::DEPTH).filter_map(|level| self.first(level)).map(|(until, _)| until).min()
+        (0..super::DEPTH)
+            .filter_map(|level| self.first(level))
+            .map(|(until, _)| until)
+            .min()
     }
 
     /// Lets `class`, which does not wait yet, wait until `until`.
     pub(super) fn insert(&mut self, level: usize, class: usize, until: Instant) {
         self.arrivals += 1;
         let heap = &mut self.levels[level];
-        heap.push(Entry { until, arrival: self.arrivals, class });
+        heap.push(Entry {
+            until,
+            arrival: self.arrivals,
+            class,
+        });
         self.rise(level, self.levels[level].len() - 1);
     }
 
     /// Lets `class` wait no longer.
     pub(super) fn remove(&mut self, level: usize, class: usize) {
-        let Some(place) = self.places[class].take() else { return };
+        let Some(place) = self.places[class].take() else {
+            return;
+        };
         let heap = &mut self.levels[level];
         heap.swap_remove(place);
         if place < heap.len() {
@@ -73,7 +86,9 @@ impl Waiting {
         let heap = &mut self.levels[level];
         loop {
             let children = 2 * place + 1..heap.len().min(2 * place + 3);
-            let Some(least) = children.min_by_key(|&child| heap[child].key()) else { break };
+            let Some(least) = children.min_by_key(|&child| heap[child].key()) else {
+                break;
+            };
             if !heap[least].before(&heap[place]) {
                 break;
             }
@@ -87,18 +102,23 @@ impl Waiting {
     /// Makes room for a class at `at`: later ones move up.
     pub(super) fn open(&mut self, at: usize) {
         self.places.insert(at, None);
-        self.entries().filter(|entry| entry.class >= at).for_each(|entry| entry.class += 1);
+        self.entries()
+            .filter(|entry| entry.class >= at)
+            .for_each(|entry| entry.class += 1);
     }
 
     /// Takes the room of the class at `at` away, which does not wait.
     pub(super) fn close(&mut self, at: usize) {
         self.places.remove(at);
-        self.entries().filter(|entry| entry.class > at).for_each(|entry| entry.class -= 1);
+        self.entries()
+            .filter(|entry| entry.class > at)
+            .for_each(|entry| entry.class -= 1);
     }
 
     /// Moves all times back by what the clock stepped back: their order stays.
     pub(super) fn step_back(&mut self, step: core::time::Duration) {
-        self.entries().for_each(|entry| entry.until = entry.until - step);
+        self.entries()
+            .for_each(|entry| entry.until = entry.until - step);
     }
 
     fn entries(&mut self) -> impl Iterator<Item = &mut Entry> {

@@ -13,12 +13,19 @@ use std::string::ToString;
 use tautline_base::Bytes;
 
 fn fifos(queues: usize, limit: u32) -> Vec<Pfifo<Probe>> {
-    (0..queues).map(|_| Pfifo::new(pfifo::Config { limit })).collect()
+    (0..queues)
+        .map(|_| Pfifo::new(pfifo::Config { limit }))
+        .collect()
 }
 
 /// Four queues, chosen by mark.
 fn by_mark(limit: u32) -> Mq<Probe, Pfifo<Probe>> {
-    Mq::choosing(1, fifos(4, limit), (|packet, _| packet.mark() as usize) as ByFlow<Probe>).expect("valid")
+    Mq::choosing(
+        1,
+        fifos(4, limit),
+        (|packet, _| packet.mark() as usize) as ByFlow<Probe>,
+    )
+    .expect("valid")
 }
 
 fn put(mq: &mut impl Qdisc<Probe>, marks: &[u32]) -> Vec<u32> {
@@ -35,7 +42,12 @@ fn the_root_serves_its_children_in_turn() {
     let mut mq = Ledger::new(by_mark(9));
     // Five is one, modulo the number of queues.
     assert!(put(&mut mq, &[0, 0, 0, 3, 3, 5]).is_empty());
-    assert_eq!(ids(core::iter::from_fn(|| mq.dequeue(Instant::ZERO, &mut Drops::new()))), [0, 5, 3, 1, 4, 2]);
+    assert_eq!(
+        ids(core::iter::from_fn(
+            || mq.dequeue(Instant::ZERO, &mut Drops::new())
+        )),
+        [0, 5, 3, 1, 4, 2]
+    );
     assert_eq!(mq.ready_at(), None);
 }
 
@@ -45,14 +57,41 @@ fn each_device_queue_is_served_by_its_child() {
     let (mut mq, mut drops) = (by_mark(9), Drops::new());
     put(&mut mq, &[0, 1, 1, 0]);
     assert_eq!((mq.queues(), mq.queue_of(&Probe::new(0).marked(6))), (4, 2));
-    assert_eq!((mq.ready_at_of(1), mq.ready_at_of(2), mq.ready_at_of(4)), (Some(Instant::ZERO), None, None));
-    assert_eq!(ids(core::iter::from_fn(|| mq.dequeue_from(1, Instant::ZERO, &mut drops))), [1, 2]);
-    assert!(
-        mq.dequeue_from(2, Instant::ZERO, &mut drops).is_none() && mq.dequeue_from(4, Instant::ZERO, &mut drops).is_none()
+    assert_eq!(
+        (mq.ready_at_of(1), mq.ready_at_of(2), mq.ready_at_of(4)),
+        (Some(Instant::ZERO), None, None)
     );
-    assert_eq!(mq.backlog(), Backlog { packets: 2, bytes: Bytes::new(2 * 1514) });
-    assert_eq!(mq.dequeue_from(0, Instant::ZERO, &mut drops).map(|packet| packet.id), Some(0));
-    assert_eq!((mq.backlog().packets, mq.child(0).map(|child| child.backlog().packets)), (1, Some(1)));
+    assert_eq!(
+        ids(core::iter::from_fn(|| mq.dequeue_from(
+            1,
+            Instant::ZERO,
+            &mut drops
+        ))),
+        [1, 2]
+    );
+    assert!(
+        mq.dequeue_from(2, Instant::ZERO, &mut drops).is_none()
+            && mq.dequeue_from(4, Instant::ZERO, &mut drops).is_none()
+    );
+    assert_eq!(
+        mq.backlog(),
+        Backlog {
+            packets: 2,
+            bytes: Bytes::new(2 * 1514)
+        }
+    );
+    assert_eq!(
+        mq.dequeue_from(0, Instant::ZERO, &mut drops)
+            .map(|packet| packet.id),
+        Some(0)
+    );
+    assert_eq!(
+        (
+            mq.backlog().packets,
+            mq.child(0).map(|child| child.backlog().packets)
+        ),
+        (1, Some(1))
+    );
     assert!(mq.child(4).is_none());
 }
 
@@ -61,12 +100,21 @@ fn statistics_are_the_sums_of_the_children() {
     let mut mq = by_mark(2);
     assert_eq!(put(&mut mq, &[0, 0, 0, 1, 2]), [2]);
     for queue in [0, 2] {
-        mq.dequeue_from(queue, Instant::ZERO, &mut Drops::new()).expect("queued");
+        mq.dequeue_from(queue, Instant::ZERO, &mut Drops::new())
+            .expect("queued");
     }
     let report = mq.report();
-    let expected = Common { sent_bytes: Bytes::new(3028), sent_packets: 2, drops: 1, backlog: mq.backlog() };
+    let expected = Common {
+        sent_bytes: Bytes::new(3028),
+        sent_packets: 2,
+        drops: 1,
+        backlog: mq.backlog(),
+    };
     assert_eq!(report.common, Some(expected));
-    assert_eq!((report.classes.len(), report.classes[2].id), (4, Some(ClassId::new(1, 3))));
+    assert_eq!(
+        (report.classes.len(), report.classes[2].id),
+        (4, Some(ClassId::new(1, 3)))
+    );
     assert_eq!(expected.backlog.packets, 2);
 }
 
@@ -80,7 +128,10 @@ fn flows_are_spread_over_the_queues() {
         assert_eq!(mq.queue_of(&Probe::new(1).flow(flow)), queue);
         flows[queue] += 1;
     }
-    assert!(flows.iter().all(|flows| (900..1100).contains(flows)), "{flows:?}");
+    assert!(
+        flows.iter().all(|flows| (900..1100).contains(flows)),
+        "{flows:?}"
+    );
 }
 
 #[test]
@@ -89,19 +140,30 @@ fn children_can_be_replaced_and_changed() {
     put(&mut mq, &[2, 2]);
     let class = ClassId::new(1, 3);
     let change = |mq: &mut Ledger<Mq<Probe, Pfifo<Probe>>>, words: &str| {
-        mq.change(&mut Words::new(words), Instant::ZERO, &mut Drops::new()).map_err(|error| error.to_string())
+        mq.change(&mut Words::new(words), Instant::ZERO, &mut Drops::new())
+            .map_err(|error| error.to_string())
     };
     assert_eq!(change(&mut mq, "queues 4"), Ok(()));
-    assert_eq!(change(&mut mq, "queues 5"), Err("mq: `queues` must be what it was at creation, not 5".into()));
-    mq.change_below(class, &mut Words::new("limit 2"), Instant::ZERO, &mut drops).expect("a class");
+    assert_eq!(
+        change(&mut mq, "queues 5"),
+        Err("mq: `queues` must be what it was at creation, not 5".into())
+    );
+    mq.change_below(class, &mut Words::new("limit 2"), Instant::ZERO, &mut drops)
+        .expect("a class");
     assert_eq!(put(&mut mq, &[2]), [0]);
     for class in [class, ClassId::new(7, 1)] {
-        mq.change_class(class, &mut Words::new("limit 2"), Instant::ZERO, &mut drops).expect_err("no options");
+        mq.change_class(class, &mut Words::new("limit 2"), Instant::ZERO, &mut drops)
+            .expect_err("no options");
     }
     let mut mq = mq.into_inner();
-    mq.graft(ClassId::new(1, 5), fifos(1, 1).remove(0), &mut drops).expect_err("no such queue");
-    mq.graft(class, fifos(1, 1).remove(0), &mut drops).expect("a queue");
-    let dropped: Vec<_> = drops.drain().map(|(packet, reason)| (packet.id, reason)).collect();
+    mq.graft(ClassId::new(1, 5), fifos(1, 1).remove(0), &mut drops)
+        .expect_err("no such queue");
+    mq.graft(class, fifos(1, 1).remove(0), &mut drops)
+        .expect("a queue");
+    let dropped: Vec<_> = drops
+        .drain()
+        .map(|(packet, reason)| (packet.id, reason))
+        .collect();
     assert_eq!(dropped, [(0, DropReason::Reset), (1, DropReason::Reset)]);
     assert!(mq.backlog().is_empty());
 }
@@ -109,18 +171,34 @@ fn children_can_be_replaced_and_changed() {
 #[test]
 fn words_say_how_many_queues() {
     let kind: Kind = "mq queues 3".parse().expect("valid");
-    assert_eq!((kind.to_string().as_str(), kind.clone()), ("mq queues 3", Kind::Mq(Config { queues: 3 })));
-    assert_eq!(kind.build::<Probe>().expect("valid").report().classes.len(), 3);
+    assert_eq!(
+        (kind.to_string().as_str(), kind.clone()),
+        ("mq queues 3", Kind::Mq(Config { queues: 3 }))
+    );
+    assert_eq!(
+        kind.build::<Probe>().expect("valid").report().classes.len(),
+        3
+    );
     for queues in [0, 4097] {
-        let refused = Kind::Mq(Config { queues }).build::<Probe>().err().expect("refused").to_string();
-        assert!(refused.contains("`queues` must be from 1 to 4096"), "{refused}");
+        let refused = Kind::Mq(Config { queues })
+            .build::<Probe>()
+            .err()
+            .expect("refused")
+            .to_string();
+        assert!(
+            refused.contains("`queues` must be from 1 to 4096"),
+            "{refused}"
+        );
     }
-    assert_eq!(Mq::new(1, fifos(0, 1)).err().map(|error| error.parameter), Some("queues"));
+    assert_eq!(
+        Mq::new(1, fifos(0, 1)).err().map(|error| error.parameter),
+        Some("queues")
+    );
 }
 
 proptest! {
-    /// Driven both ways at once, with children that drop and one that holds packets back: no packet is lost, flows keep their order,
-    /// and everything leaves.
+    /// Driven both ways at once, with children that drop and one that holds packets back: no packet
+    /// is lost, flows keep their order, and everything leaves.
     #[test]
     fn every_packet_leaves_once(steps in vec((0..6u64, 0..7usize, 0..2_000_000u64), 0..300)) {
         let child = |words: &str| crate::words::build(words).expect("valid");
@@ -156,8 +234,14 @@ proptest! {
 fn a_script_fills_the_queues() {
     let words = "qdisc root handle 1: mq queues 2; qdisc parent 1:2 handle 9: fq_codel";
     let report = crate::words::build::<Probe>(words).expect("valid").report();
-    let kinds: Vec<_> = report.classes.iter().map(|class| class.children[0].kind).collect();
+    let kinds: Vec<_> = report
+        .classes
+        .iter()
+        .map(|class| class.children[0].kind)
+        .collect();
     assert_eq!(kinds, ["pfifo_fast", "fq_codel"]);
-    let error = crate::words::build::<Probe>("qdisc root handle 1: mq queues 2; qdisc parent 1:3 pfifo").err();
+    let error =
+        crate::words::build::<Probe>("qdisc root handle 1: mq queues 2; qdisc parent 1:3 pfifo")
+            .err();
     assert!(error.is_some(), "there is no third queue");
 }

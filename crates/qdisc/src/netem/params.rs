@@ -12,15 +12,19 @@ use crate::config::ConfigError;
 pub struct Chance {
     /// Share of one. Default 0: never.
     pub probability: f64,
-    /// How much of the last random number is in the next one, as a share of one. Default 0: independent. A correlation changes how
-    /// often the thing happens; a Markov model ([`Loss::States`], [`Loss::GilbertElliott`]) says what it does.
+    /// How much of the last random number is in the next one, as a share of one. Default 0:
+    /// independent. A correlation changes how often the thing happens; a Markov model
+    /// ([`Loss::States`], [`Loss::GilbertElliott`]) says what it does.
     pub correlation: f64,
 }
 
 impl Chance {
     /// Independent events of `probability`.
     pub const fn of(probability: f64) -> Self {
-        Self { probability, correlation: 0.0 }
+        Self {
+            probability,
+            correlation: 0.0,
+        }
     }
 }
 
@@ -41,8 +45,9 @@ impl Default for Loss {
     }
 }
 
-/// Probabilities of the transitions between: 1, received; 2, received within a burst; 3, lost within a burst; 4, lost alone. From 4
-/// the chain returns to 1. What else is left of each state's probability keeps it where it is.
+/// Probabilities of the transitions between: 1, received; 2, received within a burst; 3, lost
+/// within a burst; 4, lost alone. From 4 the chain returns to 1. What else is left of each state's
+/// probability keeps it where it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct States {
     /// From 1 to 3: a burst begins.
@@ -57,7 +62,8 @@ pub struct States {
     pub p14: f64,
 }
 
-/// A channel that is good or bad. A packet's fate is that of the state it finds; then the state may change for the next one.
+/// A channel that is good or bad. A packet's fate is that of the state it finds; then the state may
+/// change for the next one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GilbertElliott {
     /// From good to bad, for each packet (`p`).
@@ -146,10 +152,12 @@ pub enum Spacing {
 /// How a random number becomes one of the delays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Draw {
-    /// By its size: near numbers give near delays, so correlated numbers give correlated delays. The default.
+    /// By its size: near numbers give near delays, so correlated numbers give correlated delays.
+    /// The default.
     #[default]
     Scaled,
-    /// By its remainder, as in Linux. A correlation of the delays then has no effect that could be seen.
+    /// By its remainder, as in Linux. A correlation of the delays then has no effect that could be
+    /// seen.
     Remainder,
 }
 
@@ -160,10 +168,11 @@ pub struct Config {
     pub limit: u32,
     /// Delay of every packet. Default 0.
     pub delay: Duration,
-    /// How far delays are spread about it; a packet that draws less than nothing leaves at once. Jitter reorders, unless there is a
-    /// `link` or a discipline below. Default 0.
+    /// How far delays are spread about it; a packet that draws less than nothing leaves at once.
+    /// Jitter reorders, unless there is a `link` or a discipline below. Default 0.
     pub jitter: Duration,
-    /// How much of one packet's random number is in the next one's, as a share of one. Default 0. It also narrows the spread.
+    /// How much of one packet's random number is in the next one's, as a share of one. Default 0.
+    /// It also narrows the spread.
     pub delay_correlation: f64,
     /// How delays are spread. Default [`Distribution::Uniform`].
     pub distribution: Distribution,
@@ -211,29 +220,63 @@ impl Default for Config {
 impl Config {
     /// As Linux behaves.
     pub fn linux() -> Self {
-        Self { draw: Draw::Remainder, ..Self::default() }
+        Self {
+            draw: Draw::Remainder,
+            ..Self::default()
+        }
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let shares = |name, shares: &[f64]| {
             let bad = shares.iter().find(|share| !(0.0..=1.0).contains(*share));
-            bad.map_or(Ok(()), |bad| ConfigError::check(false, name, bad, "shares from 0% to 100%"))
+            bad.map_or(Ok(()), |bad| {
+                ConfigError::check(false, name, bad, "shares from 0% to 100%")
+            })
         };
         shares("delay", &[self.delay_correlation])?;
         let spread = self.distribution == Distribution::Uniform || !self.jitter.is_zero();
-        ConfigError::check(spread, "distribution", self.distribution, "uniform where there is no jitter")?;
+        ConfigError::check(
+            spread,
+            "distribution",
+            self.distribution,
+            "uniform where there is no jitter",
+        )?;
         match self.loss {
-            Loss::Random(Chance { probability, correlation }) => shares("loss", &[probability, correlation]),
-            Loss::States(States { p13, p31, p32, p23, p14 }) => {
+            Loss::Random(Chance {
+                probability,
+                correlation,
+            }) => shares("loss", &[probability, correlation]),
+            Loss::States(States {
+                p13,
+                p31,
+                p32,
+                p23,
+                p14,
+            }) => {
                 shares("loss", &[p13, p31, p32, p23, p14])?;
                 let sum = (p13 + p14).max(p31 + p32);
-                ConfigError::check(sum <= 1.0 + SLIP, "loss", sum, "at most 100% from one state together")
+                ConfigError::check(
+                    sum <= 1.0 + SLIP,
+                    "loss",
+                    sum,
+                    "at most 100% from one state together",
+                )
             }
-            Loss::GilbertElliott(GilbertElliott { to_bad, to_good, bad_loss, good_loss }) => {
-                shares("loss", &[to_bad, to_good, bad_loss, good_loss])
-            }
+            Loss::GilbertElliott(GilbertElliott {
+                to_bad,
+                to_good,
+                bad_loss,
+                good_loss,
+            }) => shares("loss", &[to_bad, to_good, bad_loss, good_loss]),
         }?;
-        for (name, Chance { probability, correlation }) in [("duplicate", self.duplicate), ("corrupt", self.corrupt)] {
+        for (
+            name,
+            Chance {
+                probability,
+                correlation,
+            },
+        ) in [("duplicate", self.duplicate), ("corrupt", self.corrupt)]
+        {
             shares(name, &[probability, correlation])?;
         }
         if let Some(Reorder { chance, gap }) = self.reorder {
@@ -246,7 +289,12 @@ impl Config {
                 "used with a delay, or nothing is overtaken",
             )?;
         }
-        if let Some(Link { rate, packet_overhead: _, cells }) = self.link {
+        if let Some(Link {
+            rate,
+            packet_overhead: _,
+            cells,
+        }) = self.link
+        {
             ConfigError::check(rate > Rate::ZERO, "rate", 0, "above 0")?;
             ConfigError::check(
                 cells.is_none_or(|cells| cells.size >= 1),
@@ -255,9 +303,19 @@ impl Config {
                 "given with cells of at least one byte",
             )?;
         }
-        if let Some(Slots { every, packets, bytes }) = self.slots {
+        if let Some(Slots {
+            every,
+            packets,
+            bytes,
+        }) = self.slots
+        {
             if let Spacing::Range { min, max } = every {
-                ConfigError::check(min <= max, "slot", "a range that ends before it begins", "a range, shortest first")?;
+                ConfigError::check(
+                    min <= max,
+                    "slot",
+                    "a range that ends before it begins",
+                    "a range, shortest first",
+                )?;
             }
             ConfigError::check(packets != Some(0), "packets", 0, "at least 1")?;
             ConfigError::check(bytes != Some(Bytes::ZERO), "bytes", 0, "at least 1")?;

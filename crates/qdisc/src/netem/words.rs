@@ -9,7 +9,9 @@ use core::fmt::Write;
 use tautline_base::{Bytes, Rate};
 
 use super::delay::Distribution;
-use super::params::{Cells, Chance, Config, Draw, GilbertElliott, Link, Loss, Reorder, Slots, Spacing, States};
+use super::params::{
+    Cells, Chance, Config, Draw, GilbertElliott, Link, Loss, Reorder, Slots, Spacing, States,
+};
 use crate::report::Value;
 use crate::words::{NUMBER, Options, PACKETS, ParseError, RATE, SIZE, TIME, Word, Words, units};
 
@@ -39,7 +41,9 @@ impl Options for Config {
                     self.delay_correlation = optional(words, parse_percent).unwrap_or_default();
                 }
             }
-            "distribution" => self.distribution = words.value(option, |text| text.parse().ok(), DISTRIBUTION)?,
+            "distribution" => {
+                self.distribution = words.value(option, |text| text.parse().ok(), DISTRIBUTION)?
+            }
             "loss" | "drop" => self.loss = parse_loss(option, words)?,
             "ecn" => self.ecn = true,
             "noecn" => self.ecn = false,
@@ -52,7 +56,9 @@ impl Options for Config {
             }
             "gap" => {
                 // A gap alone is kept always.
-                let chance = self.reorder.map_or_else(|| Chance::of(1.0), |reorder| reorder.chance);
+                let chance = self
+                    .reorder
+                    .map_or_else(|| Chance::of(1.0), |reorder| reorder.chance);
                 let gap = words.value(option, |text| text.parse().ok(), NUMBER)?;
                 self.reorder = Some(Reorder { chance, gap });
             }
@@ -70,7 +76,10 @@ impl Options for Config {
             ("linux", Value::Flag(self.draw == Draw::Remainder)),
             ("limit", Value::Packets(self.limit.into())),
             ("delay", Value::Word(self.delay_text())),
-            ("distribution", Value::Word(format!("{}", self.distribution))),
+            (
+                "distribution",
+                Value::Word(format!("{}", self.distribution)),
+            ),
             ("loss", Value::Word(loss_text(self.loss))),
             ("ecn", Value::Flag(self.ecn)),
             ("duplicate", Value::Word(chance_text(self.duplicate))),
@@ -81,7 +90,10 @@ impl Options for Config {
         }
         options.push(("corrupt", Value::Word(chance_text(self.corrupt))));
         options.extend(self.link.map(|link| ("rate", Value::Word(link_text(link)))));
-        options.extend(self.slots.map(|slots| ("slot", Value::Word(slots_text(slots)))));
+        options.extend(
+            self.slots
+                .map(|slots| ("slot", Value::Word(slots_text(slots)))),
+        );
         options.push(("seed", Value::Count(self.seed)));
         options
     }
@@ -108,7 +120,10 @@ fn optional<T>(words: &mut Words<'_>, parse: impl FnOnce(&str) -> Option<T>) -> 
 /// Reads `1%`, or `1`, which is one percent as well.
 fn parse_percent(text: &str) -> Option<f64> {
     let digits = text.strip_suffix('%').unwrap_or(text);
-    let plain = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit() || digit == b'.');
+    let plain = !digits.is_empty()
+        && digits
+            .bytes()
+            .all(|digit| digit.is_ascii_digit() || digit == b'.');
     // Shifted as a text, so that what was written is the nearest number to what is meant.
     let share: f64 = format!("{digits}e-2").parse().ok()?;
     (plain && share <= 1.0).then_some(share)
@@ -126,10 +141,18 @@ fn percent(share: f64) -> String {
 
 fn parse_chance(option: Word<'_>, words: &mut Words<'_>) -> Result<Chance, ParseError> {
     let probability = words.value(option, parse_percent, PERCENT)?;
-    Ok(Chance { probability, correlation: optional(words, parse_percent).unwrap_or_default() })
+    Ok(Chance {
+        probability,
+        correlation: optional(words, parse_percent).unwrap_or_default(),
+    })
 }
 
-fn chance_text(Chance { probability, correlation }: Chance) -> String {
+fn chance_text(
+    Chance {
+        probability,
+        correlation,
+    }: Chance,
+) -> String {
     let mut text = percent(probability);
     if correlation > 0.0 {
         text = text + " " + &percent(correlation);
@@ -142,13 +165,24 @@ fn parse_loss(option: Word<'_>, words: &mut Words<'_>) -> Result<Loss, ParseErro
         let p13 = words.value(option, parse_percent, PERCENT)?;
         let mut next = |default| optional(words, parse_percent).unwrap_or(default);
         let (p31, p32, p23, p14) = (next(1.0 - p13), next(0.0), next(1.0), next(0.0));
-        return Ok(Loss::States(States { p13, p31, p32, p23, p14 }));
+        return Ok(Loss::States(States {
+            p13,
+            p31,
+            p32,
+            p23,
+            p14,
+        }));
     }
     if words.accept("gemodel") {
         let to_bad = words.value(option, parse_percent, PERCENT)?;
         let mut next = |default| optional(words, parse_percent).unwrap_or(default);
         let (to_good, bad_loss, good_loss) = (next(1.0 - to_bad), next(1.0), next(0.0));
-        return Ok(Loss::GilbertElliott(GilbertElliott { to_bad, to_good, bad_loss, good_loss }));
+        return Ok(Loss::GilbertElliott(GilbertElliott {
+            to_bad,
+            to_good,
+            bad_loss,
+            good_loss,
+        }));
     }
     words.accept("random");
     parse_chance(option, words).map(Loss::Random)
@@ -157,12 +191,23 @@ fn parse_loss(option: Word<'_>, words: &mut Words<'_>) -> Result<Loss, ParseErro
 fn loss_text(loss: Loss) -> String {
     let (model, shares) = match loss {
         Loss::Random(chance) => return chance_text(chance),
-        Loss::States(States { p13, p31, p32, p23, p14 }) => ("state", vec![p13, p31, p32, p23, p14]),
-        Loss::GilbertElliott(GilbertElliott { to_bad, to_good, bad_loss, good_loss }) => {
-            ("gemodel", vec![to_bad, to_good, bad_loss, good_loss])
-        }
+        Loss::States(States {
+            p13,
+            p31,
+            p32,
+            p23,
+            p14,
+        }) => ("state", vec![p13, p31, p32, p23, p14]),
+        Loss::GilbertElliott(GilbertElliott {
+            to_bad,
+            to_good,
+            bad_loss,
+            good_loss,
+        }) => ("gemodel", vec![to_bad, to_good, bad_loss, good_loss]),
     };
-    shares.into_iter().fold(model.into(), |text, share| text + " " + &percent(share))
+    shares
+        .into_iter()
+        .fold(model.into(), |text, share| text + " " + &percent(share))
 }
 
 /// A rate of zero means that there is no link.
@@ -172,10 +217,20 @@ fn parse_link(option: Word<'_>, words: &mut Words<'_>) -> Result<Option<Link>, P
     let size = optional(words, |text| text.parse().ok()).unwrap_or_default();
     let overhead = optional(words, |text| text.parse().ok()).unwrap_or_default();
     let cells = (size > 0).then_some(Cells { size, overhead });
-    Ok((rate > Rate::ZERO).then_some(Link { rate, packet_overhead, cells }))
+    Ok((rate > Rate::ZERO).then_some(Link {
+        rate,
+        packet_overhead,
+        cells,
+    }))
 }
 
-fn link_text(Link { rate, packet_overhead, cells }: Link) -> String {
+fn link_text(
+    Link {
+        rate,
+        packet_overhead,
+        cells,
+    }: Link,
+) -> String {
     let rate = units::rate(rate);
     match cells {
         Some(Cells { size, overhead }) => format!("{rate} {packet_overhead} {size} {overhead}"),
@@ -187,12 +242,20 @@ fn link_text(Link { rate, packet_overhead, cells }: Link) -> String {
 /// Windows that follow at once and hold any number of packets are no windows.
 fn parse_slots(option: Word<'_>, words: &mut Words<'_>) -> Result<Option<Slots>, ParseError> {
     let every = if words.accept("distribution") {
-        let distribution: Distribution = words.value(option, |text| text.parse().ok(), DISTRIBUTION)?;
+        let distribution: Distribution =
+            words.value(option, |text| text.parse().ok(), DISTRIBUTION)?;
         let delay = words.value(option, units::parse_time, TIME)?;
-        Spacing::Spread { distribution, delay, jitter: words.value(option, units::parse_time, TIME)? }
+        Spacing::Spread {
+            distribution,
+            delay,
+            jitter: words.value(option, units::parse_time, TIME)?,
+        }
     } else {
         let min = words.value(option, units::parse_time, TIME)?;
-        Spacing::Range { min, max: optional(words, units::parse_time).unwrap_or(min) }
+        Spacing::Range {
+            min,
+            max: optional(words, units::parse_time).unwrap_or(min),
+        }
     };
     let (mut packets, mut bytes) = (None, None);
     loop {
@@ -204,17 +267,43 @@ fn parse_slots(option: Word<'_>, words: &mut Words<'_>) -> Result<Option<Slots>,
             break;
         }
     }
-    let none = (every, packets, bytes) == (Spacing::Range { min: ZERO, max: ZERO }, None, None);
-    Ok((!none).then_some(Slots { every, packets, bytes }))
+    let none = (every, packets, bytes)
+        == (
+            Spacing::Range {
+                min: ZERO,
+                max: ZERO,
+            },
+            None,
+            None,
+        );
+    Ok((!none).then_some(Slots {
+        every,
+        packets,
+        bytes,
+    }))
 }
 
 const ZERO: core::time::Duration = core::time::Duration::ZERO;
 
-fn slots_text(Slots { every, packets, bytes }: Slots) -> String {
+fn slots_text(
+    Slots {
+        every,
+        packets,
+        bytes,
+    }: Slots,
+) -> String {
     let mut text = match every {
         Spacing::Range { min, max } => format!("{} {}", units::time(min), units::time(max)),
-        Spacing::Spread { distribution, delay, jitter } => {
-            format!("distribution {distribution} {} {}", units::time(delay), units::time(jitter))
+        Spacing::Spread {
+            distribution,
+            delay,
+            jitter,
+        } => {
+            format!(
+                "distribution {distribution} {} {}",
+                units::time(delay),
+                units::time(jitter)
+            )
         }
     };
     // Writing to a string cannot fail.

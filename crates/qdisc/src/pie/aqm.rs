@@ -1,8 +1,10 @@
-//! [`Aqm`]: the PIE algorithm over any queue, split into parameters, per-queue [`State`] and shared [`Stats`].
+//! [`Aqm`]: the PIE algorithm over any queue, split into parameters, per-queue [`State`] and shared
+//! [`Stats`].
 //!
-//! Packets are judged when they arrive. How many are dropped is decided by a probability that a timer updates; here nothing waits for
-//! a timer: whoever touches the queue first makes the updates that have fallen due, which see what the timer would have seen, since
-//! nothing changes between touches.
+//! Packets are judged when they arrive. How many are dropped is decided by a probability that a
+//! timer updates; here nothing waits for a timer: whoever touches the queue first makes the updates
+//! that have fallen due, which see what the timer would have seen, since nothing changes between
+//! touches.
 
 use core::time::Duration;
 
@@ -57,8 +59,8 @@ enum Activity {
 }
 
 impl State {
-    /// The probability with which packets are dropped, from 0 to 1; with [`Law::Rfc8034`] up to 13.6, for packets of
-    /// 1024 bytes, with [`Law::Linux`] up to 256.
+    /// The probability with which packets are dropped, from 0 to 1; with [`Law::Rfc8034`] up to
+    /// 13.6, for packets of 1024 bytes, with [`Law::Linux`] up to 256.
     pub fn probability(&self) -> f64 {
         self.probability as f64 / ONE as f64
     }
@@ -90,7 +92,8 @@ const MAX_UPDATES: u64 = 1024;
 /// RFC 8034: how long a queue must be quiet before PIE becomes inactive.
 const RESET_AFTER: Duration = Duration::from_secs(1);
 
-/// A packet passes while the accumulated probability is below this, and is chosen without dice from the second on.
+/// A packet passes while the accumulated probability is below this, and is chosen without dice from
+/// the second on.
 const ACCUMULATED_LOW: u64 = ONE / 100 * 85;
 const ACCUMULATED_HIGH: u64 = ONE / 2 * 17;
 
@@ -132,9 +135,15 @@ impl Aqm {
     /// Takes new parameters; counters, clock and the queues' states go on.
     ///
     /// # Errors
-    /// As [`new`](Self::new), or if `law` differs: the states are kept in its arithmetic. Then nothing changes.
+    /// As [`new`](Self::new), or if `law` differs: the states are kept in its arithmetic. Then
+    /// nothing changes.
     pub fn set_params(&mut self, params: Params) -> Result<(), ConfigError> {
-        ConfigError::check(params.law == self.params.law, "law", params.law, "what it was at creation")?;
+        ConfigError::check(
+            params.law == self.params.law,
+            "law",
+            params.law,
+            "what it was at creation",
+        )?;
         let mut new = Self::new(params)?;
         new.clock = self.clock.with(new.params.first(), new.params.period());
         if new.params.seed == self.params.seed {
@@ -166,7 +175,13 @@ impl Aqm {
     }
 
     /// Judges a packet that arrives at a queue of `backlog` bytes.
-    pub fn admit<P: Item>(&mut self, state: &mut State, packet: &mut P, backlog: Bytes, now: Instant) -> Verdict {
+    pub fn admit<P: Item>(
+        &mut self,
+        state: &mut State,
+        packet: &mut P,
+        backlog: Bytes,
+        now: Instant,
+    ) -> Verdict {
         self.catch_up(state, backlog, now);
         if !self.chooses(state, packet.len().get(), backlog) {
             return Verdict::Pass;
@@ -189,7 +204,12 @@ impl Aqm {
     }
 
     /// Takes the next packet of `source` and learns from it.
-    pub fn dequeue<P: Item>(&mut self, state: &mut State, source: &mut impl Source<P>, now: Instant) -> Option<P> {
+    pub fn dequeue<P: Item>(
+        &mut self,
+        state: &mut State,
+        source: &mut impl Source<P>,
+        now: Instant,
+    ) -> Option<P> {
         self.catch_up(state, source.backlog(), now);
         let packet = source.pop()?;
         let (law, backlog) = (self.params.law, source.backlog().get());
@@ -200,9 +220,13 @@ impl Aqm {
                 state.delay = if backlog == 0 { 0 } else { stayed };
                 state.meter.gap(tick)
             }
-            DelaySource::DepartureRate => {
-                state.meter.measure(law, self.params.dq_threshold.get(), packet.len().get(), backlog, tick)
-            }
+            DelaySource::DepartureRate => state.meter.measure(
+                law,
+                self.params.dq_threshold.get(),
+                packet.len().get(),
+                backlog,
+                tick,
+            ),
         };
         if law == Law::Linux {
             self.spend(state, elapsed);
@@ -232,9 +256,17 @@ impl Aqm {
             return false;
         }
         let (p, mtu) = (state.probability, self.params.mtu.get());
-        let chance = if self.params.bytemode && len <= mtu { len * (p / mtu) } else { p };
+        let chance = if self.params.bytemode && len <= mtu {
+            len * (p / mtu)
+        } else {
+            p
+        };
         // Linux' sum can wrap where marks do not clear it.
-        state.accumulated = if chance == 0 { 0 } else { state.accumulated.wrapping_add(chance) };
+        state.accumulated = if chance == 0 {
+            0
+        } else {
+            state.accumulated.wrapping_add(chance)
+        };
         self.throws(state, chance)
     }
 
@@ -250,7 +282,9 @@ impl Aqm {
         }
         let mean = self.params.mtu.get();
         let scaled = u128::from(state.probability) * u128::from(len) / u128::from(mean);
-        let chance = u64::try_from(scaled).unwrap_or(u64::MAX).min(ACCUMULATED_LOW);
+        let chance = u64::try_from(scaled)
+            .unwrap_or(u64::MAX)
+            .min(ACCUMULATED_LOW);
         state.accumulated = state.accumulated.saturating_add(chance);
         if self.is_idle(state, backlog) || !self.throws(state, chance) {
             return false;
@@ -262,8 +296,8 @@ impl Aqm {
         true
     }
 
-    /// Whether there is nothing to be done: the delay is below half the target and the probability small, or hardly anything is
-    /// queued.
+    /// Whether there is nothing to be done: the delay is below half the target and the probability
+    /// small, or hardly anything is queued.
     fn is_idle(&self, state: &State, backlog: Bytes) -> bool {
         let two = self.params.mtu.get().saturating_mul(2);
         let (delay, short) = match self.params.law {
@@ -290,7 +324,8 @@ impl Aqm {
 
     /// Makes the updates that were due up to `now`, during which the queue held `backlog`.
     ///
-    /// After a long pause most of them change nothing more, which ends them; the rest is computed in one go.
+    /// After a long pause most of them change nothing more, which ends them; the rest is computed
+    /// in one go.
     pub(crate) fn catch_up(&mut self, state: &mut State, backlog: Bytes, now: Instant) {
         let count = self.clock.count(now);
         let due = count - state.updated.min(count);
@@ -300,8 +335,16 @@ impl Aqm {
         let mut left = due;
         while left > 0 {
             let before = state.clone();
-            self.update(state, backlog, if due - left < MAX_UPDATES { 1 } else { left });
-            left = if *state == before || due - left >= MAX_UPDATES { 0 } else { left - 1 };
+            self.update(
+                state,
+                backlog,
+                if due - left < MAX_UPDATES { 1 } else { left },
+            );
+            left = if *state == before || due - left >= MAX_UPDATES {
+                0
+            } else {
+                left - 1
+            };
         }
         state.updated = count;
     }
@@ -313,7 +356,11 @@ impl Aqm {
             DelaySource::Timestamp => state.delay,
             DelaySource::DepartureRate => state.meter.delay(law, backlog.get()),
         };
-        let input = Input { delay, old: state.old, empty: backlog == Bytes::ZERO };
+        let input = Input {
+            delay,
+            old: state.old,
+            empty: backlog == Bytes::ZERO,
+        };
         let ticks = self.period.saturating_mul(count);
         match law {
             Law::Rfc8034 if self.allows_burst(state) => {
@@ -327,12 +374,17 @@ impl Aqm {
                 };
             }
         }
-        let quiet = self.controller.is_low(delay) && self.controller.is_low(state.old) && state.probability == 0;
+        let quiet = self.controller.is_low(delay)
+            && self.controller.is_low(state.old)
+            && state.probability == 0;
         match law {
             Law::Rfc8033 if quiet => state.spent = 0,
             Law::Rfc8033 => self.spend(state, ticks),
             Law::Rfc8034 => self.rest(state, quiet, ticks),
-            Law::Linux if quiet && (self.params.delay == DelaySource::Timestamp || state.meter.knows()) => {
+            Law::Linux
+                if quiet
+                    && (self.params.delay == DelaySource::Timestamp || state.meter.knows()) =>
+            {
                 (state.spent, state.accumulated, state.meter) = (0, 0, Meter::default());
             }
             Law::Linux => {}
@@ -348,7 +400,11 @@ impl Aqm {
             Activity::Quiescent { quiet: before } if quiet => {
                 let total = before.saturating_add(ticks);
                 let enough = self.params.law.ticks_of(RESET_AFTER);
-                if total > enough { Activity::Inactive } else { Activity::Quiescent { quiet: total } }
+                if total > enough {
+                    Activity::Inactive
+                } else {
+                    Activity::Quiescent { quiet: total }
+                }
             }
             Activity::Quiescent { .. } => Activity::Quiescent { quiet: 0 },
             activity @ (Activity::Active | Activity::Inactive) => activity,

@@ -1,6 +1,7 @@
 //! [`Controller`]: the drop probability from the delay (RFC 8033 §4.2, §5; spec/qdisc.md §8.2).
 //!
-//! Probabilities are 56-bit fractions for every law, so that a step is one addition and many equal steps are one multiplication.
+//! Probabilities are 56-bit fractions for every law, so that a step is one addition and many equal
+//! steps are one multiplication.
 
 use core::time::Duration;
 
@@ -12,7 +13,8 @@ pub(crate) const ONE: u64 = u64::MAX >> 8;
 /// The most that a step adds once the probability has reached a tenth: 2 %.
 const GENTLE: i64 = (ONE / 100 * 2) as i64;
 
-/// RFC 8034's probabilities may exceed one, for packets below its mean of 1024 bytes: up to 0.85 for the shortest, of 64.
+/// RFC 8034's probabilities may exceed one, for packets below its mean of 1024 bytes: up to 0.85
+/// for the shortest, of 64.
 const CEILING_RFC8034: u64 = (ONE / 100 * 85) * (1024 / 64);
 
 /// Delays of `Linux` (250 ms) and RFC 8034 (200 ms) that call for another 2 % per step.
@@ -58,7 +60,11 @@ impl Controller {
             Law::Linux => (((per_second * 16.0) as u64 * (ONE / TICKS_PER_SECOND)) >> 4) as f64,
             Law::Rfc8033 | Law::Rfc8034 => per_second * ONE as f64 / 1e9,
         };
-        let high = if law == Law::Linux { HIGH_LINUX } else { HIGH_RFC8034 };
+        let high = if law == Law::Linux {
+            HIGH_LINUX
+        } else {
+            HIGH_RFC8034
+        };
         Self {
             law,
             target: law.ticks_of(params.target),
@@ -77,13 +83,21 @@ impl Controller {
     /// The probability after one update.
     pub(crate) fn step(&self, p: u64, input: Input) -> u64 {
         let moved = self.add(p, self.delta(p, input));
-        if self.decays(input) { self.decay(moved) } else { moved }
+        if self.decays(input) {
+            self.decay(moved)
+        } else {
+            moved
+        }
     }
 
     /// The probability after `count` updates during which nothing changes (`old` equals `delay`).
     pub(crate) fn steps(&self, mut p: u64, input: Input, mut count: u64) -> u64 {
         for _ in 0..MAX_STRIDES {
-            let stride = if self.decays(input) { 1 } else { self.stride(p, self.delta(p, input)).min(count) };
+            let stride = if self.decays(input) {
+                1
+            } else {
+                self.stride(p, self.delta(p, input)).min(count)
+            };
             let next = match stride {
                 0 => p,
                 1 => self.step(p, input),
@@ -98,12 +112,15 @@ impl Controller {
         p
     }
 
-    /// How many steps of `delta` stay on the rung of the ladder on which `p` stands, the one that leaves it included.
+    /// How many steps of `delta` stay on the rung of the ladder on which `p` stands, the one that
+    /// leaves it included.
     fn stride(&self, p: u64, delta: i128) -> u64 {
         let (low, high) = rung(p);
         let steps = match delta {
             0 => 0,
-            1.. => i128::from(high - p).unsigned_abs().div_ceil(delta.unsigned_abs()),
+            1.. => i128::from(high - p)
+                .unsigned_abs()
+                .div_ceil(delta.unsigned_abs()),
             _ => u128::from(p - low) / delta.unsigned_abs() + 1,
         };
         u64::try_from(steps).unwrap_or(u64::MAX)
@@ -135,11 +152,18 @@ impl Controller {
     }
 
     fn delta_linux(&self, p: u64, Input { delay, old, .. }: Input) -> i128 {
-        let shift = if p < ONE / 10 { 1 + 2 * decades_below_a_tenth(p) } else { 0 };
+        let shift = if p < ONE / 10 {
+            1 + 2 * decades_below_a_tenth(p)
+        } else {
+            0
+        };
         // Two bits at a time lose nothing against all at once: both are floors.
-        let part = |gain: f64, difference: i128| i128::from((gain as u64) >> shift).saturating_mul(difference);
+        let part = |gain: f64, difference: i128| {
+            i128::from((gain as u64) >> shift).saturating_mul(difference)
+        };
         let (delay, old) = (i128::from(delay), i128::from(old));
-        part(self.alpha, delay - i128::from(self.target)).saturating_add(part(self.beta, delay - old))
+        part(self.alpha, delay - i128::from(self.target))
+            .saturating_add(part(self.beta, delay - old))
     }
 
     fn delta_exact(&self, p: u64, Input { delay, old, .. }: Input) -> i128 {
@@ -176,13 +200,30 @@ const TICKS_PER_SECOND: u64 = 15_625_000;
 
 /// How many of 10⁻², 10⁻³ … 10⁻⁶ are above `p`: gains shrink fourfold with each.
 fn decades_below_a_tenth(p: u64) -> u32 {
-    (2..=6).take_while(|&power| p < ONE / 10u64.pow(power)).count() as u32
+    (2..=6)
+        .take_while(|&power| p < ONE / 10u64.pow(power))
+        .count() as u32
 }
 
 /// The probabilities, from the first to before the second, that share the gains of `p`.
 fn rung(p: u64) -> (u64, u64) {
     let below = |power: u32| ONE / 10u64.pow(power);
-    let bounds = [0, below(6), below(5), below(4), below(3), below(2), below(1), ONE, 10 * ONE, u64::MAX];
-    let at = bounds.iter().rposition(|&bound| bound <= p).unwrap_or(0).min(bounds.len() - 2);
+    let bounds = [
+        0,
+        below(6),
+        below(5),
+        below(4),
+        below(3),
+        below(2),
+        below(1),
+        ONE,
+        10 * ONE,
+        u64::MAX,
+    ];
+    let at = bounds
+        .iter()
+        .rposition(|&bound| bound <= p)
+        .unwrap_or(0)
+        .min(bounds.len() - 2);
     (bounds[at], bounds[at + 1])
 }

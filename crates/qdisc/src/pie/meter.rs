@@ -1,4 +1,5 @@
-//! [`Meter`]: what dequeues tell PIE: how long ago the last one was, or how fast the queue drains (RFC 8033 §5.3).
+//! [`Meter`]: what dequeues tell PIE: how long ago the last one was, or how fast the queue drains
+//! (RFC 8033 §5.3).
 
 use super::params::Law;
 
@@ -6,7 +7,8 @@ use super::params::Law;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Meter {
     watch: Watch,
-    /// Average departure rate: bytes per second, or 256ths of a byte per tick of Linux. 0: not known.
+    /// Average departure rate: bytes per second, or 256ths of a byte per tick of Linux. 0: not
+    /// known.
     rate: u64,
 }
 
@@ -33,14 +35,26 @@ impl Meter {
     /// Notes a dequeue; ticks since the one before, 0 if that is forgotten.
     pub(crate) fn gap(&mut self, now: u64) -> u64 {
         let before = core::mem::replace(&mut self.watch, Watch::Dequeue { at: now });
-        if let Watch::Dequeue { at } = before { now.saturating_sub(at) } else { 0 }
+        if let Watch::Dequeue { at } = before {
+            now.saturating_sub(at)
+        } else {
+            0
+        }
     }
 
-    /// Counts a packet of `len` that leaves `backlog` bytes behind; how long the measurement took that it ends, else 0. Measured is from
-    /// a backlog of `threshold` bytes on, and over at least as many.
+    /// Counts a packet of `len` that leaves `backlog` bytes behind; how long the measurement took
+    /// that it ends, else 0. Measured is from a backlog of `threshold` bytes on, and over at least
+    /// as many.
     ///
     /// DIVERGES: rates and times are 64 bits wide; Linux' 32 overflow at a backlog of 16 MiB.
-    pub(crate) fn measure(&mut self, law: Law, threshold: u64, len: u64, backlog: u64, now: u64) -> u64 {
+    pub(crate) fn measure(
+        &mut self,
+        law: Law,
+        threshold: u64,
+        len: u64,
+        backlog: u64,
+        now: u64,
+    ) -> u64 {
         let (start, bytes) = match self.watch {
             Watch::Cycle { start, bytes } => (start, bytes),
             Watch::Nothing | Watch::Dequeue { .. } if backlog >= threshold => (now, 0),
@@ -52,14 +66,27 @@ impl Meter {
             return 0;
         }
         let sample = bytes.saturating_mul(scale(law)) / took;
-        self.rate = if self.rate == 0 { sample } else { self.rate - self.rate / 8 + sample / 8 };
-        self.watch = if backlog < threshold { Watch::Nothing } else { Watch::Cycle { start: now, bytes: 0 } };
+        self.rate = if self.rate == 0 {
+            sample
+        } else {
+            self.rate - self.rate / 8 + sample / 8
+        };
+        self.watch = if backlog < threshold {
+            Watch::Nothing
+        } else {
+            Watch::Cycle {
+                start: now,
+                bytes: 0,
+            }
+        };
         took
     }
 
     /// How long `backlog` bytes take at the measured rate; 0 if none is known.
     pub(crate) fn delay(&self, law: Law, backlog: u64) -> u64 {
-        let ticks = (u128::from(backlog) * u128::from(scale(law))).checked_div(self.rate.into()).unwrap_or(0);
+        let ticks = (u128::from(backlog) * u128::from(scale(law)))
+            .checked_div(self.rate.into())
+            .unwrap_or(0);
         u64::try_from(ticks).unwrap_or(u64::MAX)
     }
 

@@ -16,17 +16,21 @@ use crate::words::{NUMBER, ParseError, SIZE, TIME, Word, Words, units};
 /// Whose PIE it is, where they differ in more than parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Law {
-    /// RFC 8033 with its appendix B: packets are chosen without chance clusters, the probability rises by at most 2 % per update above
-    /// 10 %, and decays by 2 % per update while the delay stays below half the target. Not taken over from the appendix: PIE is
-    /// always active (no third of a buffer decides), and nothing accumulates while a burst is let through (§4.4 bypasses all).
+    /// RFC 8033 with its appendix B: packets are chosen without chance clusters, the probability
+    /// rises by at most 2 % per update above 10 %, and decays by 2 % per update while the delay
+    /// stays below half the target. Not taken over from the appendix: PIE is always active (no
+    /// third of a buffer decides), and nothing accumulates while a burst is let through (§4.4
+    /// bypasses all).
     #[default]
     Rfc8033,
-    /// RFC 8034, for DOCSIS modems: inactive below a third of the buffer, the burst allowance begins with the first drop, packets are
-    /// chosen in proportion to their length.
+    /// RFC 8034, for DOCSIS modems: inactive below a third of the buffer, the burst allowance
+    /// begins with the first drop, packets are chosen in proportion to their length.
     Rfc8034,
-    /// Linux' integers, on a clock of 64 ns: the burst allowance is used up by dequeues, the probability rises by 2 % more above
-    /// 250 ms. Two of its flaws show in traces and are copied: the probability can grow far beyond one, after which everything is dropped
-    /// for a long time; and the accumulated probability is not cleared by a mark, so that marks can come in unbroken rows.
+    /// Linux' integers, on a clock of 64 ns: the burst allowance is used up by dequeues, the
+    /// probability rises by 2 % more above 250 ms. Two of its flaws show in traces and are copied:
+    /// the probability can grow far beyond one, after which everything is dropped for a long time;
+    /// and the accumulated probability is not cleared by a mark, so that marks can come in unbroken
+    /// rows.
     Linux,
 }
 
@@ -74,8 +78,9 @@ pub enum DelaySource {
     /// By how long the last packet stayed. The default: right below every device.
     #[default]
     Timestamp,
-    /// By the backlog and an estimate of the departure rate, measured over [`Params::dq_threshold`]. A device that takes packets in bursts makes
-    /// the estimate far too high: a whole measurement fits into one burst, and PIE never drops.
+    /// By the backlog and an estimate of the departure rate, measured over
+    /// [`Params::dq_threshold`]. A device that takes packets in bursts makes the estimate far too
+    /// high: a whole measurement fits into one burst, and PIE never drops.
     DepartureRate,
 }
 
@@ -86,31 +91,37 @@ pub struct Params {
     pub target: Duration,
     /// Time between updates of the probability. Default 15 ms (RFC 8033).
     pub tupdate: Duration,
-    /// Weight of the delay's distance from the target, per second. Default 1/8 (RFC 8033). In words in sixteenths, as in `tc`.
+    /// Weight of the delay's distance from the target, per second. Default 1/8 (RFC 8033). In words
+    /// in sixteenths, as in `tc`.
     pub alpha: f64,
-    /// Weight of the delay's growth, per second. Default 5/4 (RFC 8033). In words in sixteenths, as in `tc`.
+    /// Weight of the delay's growth, per second. Default 5/4 (RFC 8033). In words in sixteenths, as
+    /// in `tc`.
     pub beta: f64,
     /// How long a burst passes unharmed after the queue was short. Default 150 ms (RFC 8033).
     pub max_burst: Duration,
     /// Mark instead of dropping where the packet allows it. Default off, as in Linux.
     pub ecn: bool,
-    /// Above this probability, in percent, packets are dropped also if they could be marked. Default 10 (RFC 8033).
+    /// Above this probability, in percent, packets are dropped also if they could be marked.
+    /// Default 10 (RFC 8033).
     pub ecn_prob: u8,
     /// Spare short packets, in proportion to their length. Default off.
     pub bytemode: bool,
-    /// The longest usual packet: a backlog of two is let be. Default 1514 bytes, one Ethernet frame.
+    /// The longest usual packet: a backlog of two is let be. Default 1514 bytes, one Ethernet
+    /// frame.
     pub mtu: Bytes,
     /// Where the delay is taken from. Default [`DelaySource::Timestamp`].
     pub delay: DelaySource,
-    /// A departure rate is measured only while at least so many bytes are queued, and over at least as many. Default 16 KiB (RFC 8033:
-    /// 2^14; Linux' constant too, which once was 10 000 bytes).
+    /// A departure rate is measured only while at least so many bytes are queued, and over at least
+    /// as many. Default 16 KiB (RFC 8033: 2^14; Linux' constant too, which once was 10 000 bytes).
     pub dq_threshold: Bytes,
     /// Arithmetic and rules. Default [`Law::Rfc8033`].
     pub law: Law,
-    /// Backlog from which on PIE becomes active; of [`Law::Rfc8034`] alone, which says a third of the buffer. Default 0.
+    /// Backlog from which on PIE becomes active; of [`Law::Rfc8034`] alone, which says a third of
+    /// the buffer. Default 0.
     pub active_above: Bytes,
-    /// Ticks per second of the timer that Linux would update by: `tupdate` and `first_update` are rounded up to whole ticks, and one more
-    /// passes, since Linux never lets a timer fire early. Default none.
+    /// Ticks per second of the timer that Linux would update by: `tupdate` and `first_update` are
+    /// rounded up to whole ticks, and one more passes, since Linux never lets a timer fire early.
+    /// Default none.
     pub hz: Option<NonZeroU32>,
     /// Time from the first call to the first update. Default 15 ms, one `tupdate`.
     pub first_update: Duration,
@@ -147,13 +158,20 @@ const SIXTEENTHS: f64 = 16.0;
 const MAX_WEIGHT: f64 = 2048.0;
 
 impl Params {
-    /// As Linux' `pie` behaves, with a timer of 250 ticks per second: updates every 20 ms, the first after 504 ms.
+    /// As Linux' `pie` behaves, with a timer of 250 ticks per second: updates every 20 ms, the
+    /// first after 504 ms.
     pub fn linux() -> Self {
         let first_update = Duration::from_millis(500);
-        Self { law: Law::Linux, hz: NonZeroU32::new(250), first_update, ..Self::default() }
+        Self {
+            law: Law::Linux,
+            hz: NonZeroU32::new(250),
+            first_update,
+            ..Self::default()
+        }
     }
 
-    /// As RFC 8034 asks of a modem with a buffer of `buffer`: target 10 ms, updates each 16 ms, twice the weights.
+    /// As RFC 8034 asks of a modem with a buffer of `buffer`: target 10 ms, updates each 16 ms,
+    /// twice the weights.
     pub fn docsis(buffer: Bytes) -> Self {
         Self {
             target: Duration::from_millis(10),
@@ -188,20 +206,52 @@ impl Params {
 
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let positive = !self.tupdate.is_zero();
-        ConfigError::check(positive, "tupdate", units::time(self.tupdate), "longer than 0")?;
-        for (name, weight) in [("alpha", self.alpha * SIXTEENTHS), ("beta", self.beta * SIXTEENTHS)] {
+        ConfigError::check(
+            positive,
+            "tupdate",
+            units::time(self.tupdate),
+            "longer than 0",
+        )?;
+        for (name, weight) in [
+            ("alpha", self.alpha * SIXTEENTHS),
+            ("beta", self.beta * SIXTEENTHS),
+        ] {
             let whole = self.law != Law::Linux || weight % 1.0 == 0.0;
             let allowed = "from 0 to 2048 sixteenths, whole ones with law linux";
-            ConfigError::check((0.0..=MAX_WEIGHT).contains(&weight) && whole, name, weight, allowed)?;
+            ConfigError::check(
+                (0.0..=MAX_WEIGHT).contains(&weight) && whole,
+                name,
+                weight,
+                allowed,
+            )?;
         }
-        ConfigError::check(self.mtu > Bytes::ZERO, "mtu", units::size(self.mtu), "at least 1b")?;
+        ConfigError::check(
+            self.mtu > Bytes::ZERO,
+            "mtu",
+            units::size(self.mtu),
+            "at least 1b",
+        )?;
         let tickable = self.hz.is_none_or(|hz| hz.get() <= 1_000_000_000);
-        ConfigError::check(tickable, "hz", self.hz.map_or(0, NonZeroU32::get), "from 1 to 1000000000")?;
-        ConfigError::check(self.ecn_prob <= 100, "ecn_prob", self.ecn_prob, "from 0 to 100 percent")
+        ConfigError::check(
+            tickable,
+            "hz",
+            self.hz.map_or(0, NonZeroU32::get),
+            "from 1 to 1000000000",
+        )?;
+        ConfigError::check(
+            self.ecn_prob <= 100,
+            "ecn_prob",
+            self.ecn_prob,
+            "from 0 to 100 percent",
+        )
     }
 
     /// Sets `option`, if it is one of these parameters.
-    pub(crate) fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
+    pub(crate) fn set(
+        &mut self,
+        option: Word<'_>,
+        words: &mut Words<'_>,
+    ) -> Result<bool, ParseError> {
         match option.text {
             "target" => self.target = words.value(option, units::parse_time, TIME)?,
             "tupdate" => self.tupdate = words.value(option, units::parse_time, TIME)?,
@@ -210,7 +260,10 @@ impl Params {
             "max_burst" => self.max_burst = words.value(option, units::parse_time, TIME)?,
             "ecn" => self.ecn = true,
             "noecn" => self.ecn = false,
-            "ecn_prob" => self.ecn_prob = words.value(option, |text| text.parse().ok(), "a percentage, e.g. 10")?,
+            "ecn_prob" => {
+                self.ecn_prob =
+                    words.value(option, |text| text.parse().ok(), "a percentage, e.g. 10")?
+            }
             "bytemode" => self.bytemode = true,
             "nobytemode" => self.bytemode = false,
             "dq_rate_estimator" => self.delay = DelaySource::DepartureRate,
@@ -219,7 +272,13 @@ impl Params {
             "mtu" => self.mtu = words.value(option, units::parse_size, SIZE)?,
             "law" => self.law = words.value(option, parse_law, "rfc8033, rfc8034 or linux")?,
             "active_above" => self.active_above = words.value(option, units::parse_size, SIZE)?,
-            "hz" => self.hz = words.value(option, parse_hz, "ticks per second, e.g. 250, or 0 for none")?,
+            "hz" => {
+                self.hz = words.value(
+                    option,
+                    parse_hz,
+                    "ticks per second, e.g. 250, or 0 for none",
+                )?
+            }
             "first_update" => self.first_update = words.value(option, units::parse_time, TIME)?,
             "seed" => self.seed = words.value(option, units::parse_integer, NUMBER)?,
             _ => return Ok(false),
@@ -237,14 +296,21 @@ impl Params {
             ("beta", Value::Share(self.beta * SIXTEENTHS)),
             flag(self.ecn, "ecn", "noecn"),
             flag(self.bytemode, "bytemode", "nobytemode"),
-            flag(self.delay == DelaySource::DepartureRate, "dq_rate_estimator", "no_dq_rate_estimator"),
+            flag(
+                self.delay == DelaySource::DepartureRate,
+                "dq_rate_estimator",
+                "no_dq_rate_estimator",
+            ),
             ("dq_threshold", Value::Size(self.dq_threshold)),
             ("ecn_prob", Value::Count(self.ecn_prob.into())),
             ("max_burst", Value::Time(self.max_burst)),
             ("mtu", Value::Size(self.mtu)),
             ("law", Value::Word(self.law.to_string())),
             ("active_above", Value::Size(self.active_above)),
-            ("hz", Value::Count(self.hz.map_or(0, NonZeroU32::get).into())),
+            (
+                "hz",
+                Value::Count(self.hz.map_or(0, NonZeroU32::get).into()),
+            ),
             ("first_update", Value::Time(self.first_update)),
             ("seed", Value::Count(self.seed)),
         ]

@@ -21,13 +21,20 @@ fn ms(millis: u64) -> Instant {
 }
 
 fn controller(law: Law) -> Controller {
-    Controller::new(&Params { law, ..Params::default() })
+    Controller::new(&Params {
+        law,
+        ..Params::default()
+    })
 }
 
 /// The input of an update: delays in milliseconds, something queued.
 fn input(law: Law, delay: u64, old: u64) -> Input {
     let ticks = |millis| law.tick(millis * 1_000_000);
-    Input { delay: ticks(delay), old: ticks(old), empty: false }
+    Input {
+        delay: ticks(delay),
+        old: ticks(old),
+        empty: false,
+    }
 }
 
 fn share(p: u64) -> f64 {
@@ -52,11 +59,21 @@ fn near(value: f64, expected: f64, tolerance: f64) -> bool {
     (value - expected).abs() <= tolerance
 }
 
-/// spec/qdisc.md §8, worked 1: 20 ms from zero, to the bit in Linux' integers, closely in the RFC's arithmetic.
+/// spec/qdisc.md §8, worked 1: 20 ms from zero, to the bit in Linux' integers, closely in the RFC's
+/// arithmetic.
 #[test]
 fn the_probability_climbs_as_computed() {
     let linux = course(Law::Linux, 20, 500);
-    assert_eq!(linux[..5], [901_599_218_750, 1_253_442_890_625, 1_605_286_562_500, 1_957_130_234_375, 2_308_973_906_250]);
+    assert_eq!(
+        linux[..5],
+        [
+            901_599_218_750,
+            1_253_442_890_625,
+            1_605_286_562_500,
+            1_957_130_234_375,
+            2_308_973_906_250
+        ]
+    );
     for law in [Law::Linux, Law::Rfc8033] {
         let course = course(law, 20, 500);
         for (n, expected) in [
@@ -69,20 +86,41 @@ fn the_probability_climbs_as_computed() {
             (20, 1.19934e-4),
             (40, 5.10559e-4),
         ] {
-            assert!(near(share(course[n - 1]), expected, expected * 1e-5), "{law} {n}: {}", share(course[n - 1]));
+            assert!(
+                near(share(course[n - 1]), expected, expected * 1e-5),
+                "{law} {n}: {}",
+                share(course[n - 1])
+            );
         }
-        let reaches = |level: f64| 1 + course.iter().position(|&p| share(p) >= level).expect("within 500 updates");
-        assert_eq!([1e-4, 1e-3, 1e-2, 1e-1].map(reaches), [19, 66, 181, 469], "{law}");
+        let reaches = |level: f64| {
+            1 + course
+                .iter()
+                .position(|&p| share(p) >= level)
+                .expect("within 500 updates")
+        };
+        assert_eq!(
+            [1e-4, 1e-3, 1e-2, 1e-1].map(reaches),
+            [19, 66, 181, 469],
+            "{law}"
+        );
     }
 }
 
 /// What the state shows is the share: spec/qdisc.md §8, worked 1, n = 1 and 20.
 #[test]
 fn the_state_shows_a_share_of_one() {
-    for (p, expected) in [(901_599_218_750, 1.25122e-5), (course(Law::Linux, 20, 20)[19], 1.19934e-4), (ONE, 1.0)] {
+    for (p, expected) in [
+        (901_599_218_750, 1.25122e-5),
+        (course(Law::Linux, 20, 20)[19], 1.19934e-4),
+        (ONE, 1.0),
+    ] {
         let mut state = State::default();
         state.set(p, 0);
-        assert!(near(state.probability(), expected, expected * 1e-5), "{}", state.probability());
+        assert!(
+            near(state.probability(), expected, expected * 1e-5),
+            "{}",
+            state.probability()
+        );
     }
 }
 
@@ -91,10 +129,19 @@ fn the_state_shows_a_share_of_one() {
 fn a_longer_delay_climbs_faster() {
     for law in [Law::Linux, Law::Rfc8033] {
         let course = course(law, 30, 10);
-        for (n, expected) in
-            [(1, 1.92261e-5), (2, 3.38745e-5), (3, 4.85229e-5), (6, 9.24682e-5), (7, 1.07117e-4), (10, 2.82898e-4)]
-        {
-            assert!(near(share(course[n - 1]), expected, expected * 1e-5), "{law} {n}: {}", share(course[n - 1]));
+        for (n, expected) in [
+            (1, 1.92261e-5),
+            (2, 3.38745e-5),
+            (3, 4.85229e-5),
+            (6, 9.24682e-5),
+            (7, 1.07117e-4),
+            (10, 2.82898e-4),
+        ] {
+            assert!(
+                near(share(course[n - 1]), expected, expected * 1e-5),
+                "{law} {n}: {}",
+                share(course[n - 1])
+            );
         }
     }
 }
@@ -103,37 +150,81 @@ fn a_longer_delay_climbs_faster() {
 #[test]
 fn single_steps_are_capped_raised_and_decayed() {
     let step = |law, p: f64, old, delay, empty| {
-        share(controller(law).step((p * ONE as f64) as u64, Input { empty, ..input(law, delay, old) }))
+        share(controller(law).step(
+            (p * ONE as f64) as u64,
+            Input {
+                empty,
+                ..input(law, delay, old)
+            },
+        ))
     };
     for law in [Law::Linux, Law::Rfc8033] {
-        assert!(near(step(law, 0.2, 100, 200, false), 0.22, 1e-9), "{law}: at most 2 % per update");
-        assert!(near(step(law, 0.05, 10, 5, false), 0.04625, 1e-9), "{law}: half the gains below a tenth");
-        assert!(near(step(law, 0.099, 15, 300, false), 0.099 + 0.195_937_5, 0.03), "{law}: no cap below a tenth");
+        assert!(
+            near(step(law, 0.2, 100, 200, false), 0.22, 1e-9),
+            "{law}: at most 2 % per update"
+        );
+        assert!(
+            near(step(law, 0.05, 10, 5, false), 0.04625, 1e-9),
+            "{law}: half the gains below a tenth"
+        );
+        assert!(
+            near(step(law, 0.099, 15, 300, false), 0.099 + 0.195_937_5, 0.03),
+            "{law}: no cap below a tenth"
+        );
     }
-    assert!(near(step(Law::Linux, 0.2, 300, 300, false), 0.24, 1e-9), "beyond 250 ms another 2 %, after the cap");
+    assert!(
+        near(step(Law::Linux, 0.2, 300, 300, false), 0.24, 1e-9),
+        "beyond 250 ms another 2 %, after the cap"
+    );
     assert!(near(step(Law::Rfc8033, 0.2, 300, 300, false), 0.22, 1e-9));
-    assert!(near(step(Law::Linux, 0.2, 0, 0, true), 0.195_029_3, 1e-7), "an empty queue decays by a 64th");
-    assert!(near(step(Law::Linux, 0.2, 0, 0, false), 0.198_125, 1e-9), "but not while something is queued");
-    assert!(near(step(Law::Rfc8033, 0.2, 7, 7, false), 0.199 * 0.98, 1e-9), "RFC 8033: below half the target");
-    assert!(near(step(Law::Rfc8033, 0.2, 8, 7, false), 0.199 - 0.001_25, 1e-9), "not if only just");
-    assert_eq!(controller(Law::Rfc8033).step(ONE, input(Law::Rfc8033, 20, 0)), ONE, "never above one");
+    assert!(
+        near(step(Law::Linux, 0.2, 0, 0, true), 0.195_029_3, 1e-7),
+        "an empty queue decays by a 64th"
+    );
+    assert!(
+        near(step(Law::Linux, 0.2, 0, 0, false), 0.198_125, 1e-9),
+        "but not while something is queued"
+    );
+    assert!(
+        near(step(Law::Rfc8033, 0.2, 7, 7, false), 0.199 * 0.98, 1e-9),
+        "RFC 8033: below half the target"
+    );
+    assert!(
+        near(step(Law::Rfc8033, 0.2, 8, 7, false), 0.199 - 0.001_25, 1e-9),
+        "not if only just"
+    );
+    assert_eq!(
+        controller(Law::Rfc8033).step(ONE, input(Law::Rfc8033, 20, 0)),
+        ONE,
+        "never above one"
+    );
     for law in [Law::Linux, Law::Rfc8033] {
-        assert_eq!(controller(law).step(ONE / 1_000_000_000, input(law, 0, 20)), 0, "{law}: never below zero");
+        assert_eq!(
+            controller(law).step(ONE / 1_000_000_000, input(law, 0, 20)),
+            0,
+            "{law}: never below zero"
+        );
     }
 }
 
-/// RFC 8034: gains grow further above a tenth, the probability may pass one, decays below 5 ms, rises above 200 ms.
+/// RFC 8034: gains grow further above a tenth, the probability may pass one, decays below 5 ms,
+/// rises above 200 ms.
 #[test]
 fn docsis_steps_are_its_own() {
     let controller = Controller::new(&Params::docsis(Bytes::mib(1)));
-    let step = |p: f64, old, delay| share(controller.step((p * ONE as f64) as u64, input(Law::Rfc8034, delay, old)));
+    let step = |p: f64, old, delay| {
+        share(controller.step((p * ONE as f64) as u64, input(Law::Rfc8034, delay, old)))
+    };
     assert!(near(step(0.5, 8, 8), 0.5 - 2.0 * 0.0005, 1e-9));
     assert!(near(step(2.0, 8, 8), 2.0 - 8.0 * 0.0005, 1e-9));
     assert!(near(step(11.0, 8, 8), 11.0 - 32.0 * 0.0005, 1e-9));
     assert!(near(step(0.05, 8, 8), 0.05 - 0.00025, 1e-9));
     assert!(near(step(0.5, 4, 4), (0.5 - 2.0 * 0.0015) * 0.98, 1e-9));
     assert!(near(step(2.0, 201, 201), 2.04, 1e-9));
-    assert!(near(step(13.59, 201, 201), 13.6, 1e-9), "up to 0.85 for packets of 64 bytes");
+    assert!(
+        near(step(13.59, 201, 201), 13.6, 1e-9),
+        "up to 0.85 for packets of 64 bytes"
+    );
 }
 
 /// Many steps in one go arrive where single steps do.
@@ -141,16 +232,30 @@ fn docsis_steps_are_its_own() {
 fn strides_equal_steps() {
     for law in [Law::Linux, Law::Rfc8033, Law::Rfc8034] {
         let controller = controller(law);
-        for (start, delay) in [(0, 16), (0, 200), (0, 300), (ONE, 14), (ONE, 0), (ONE / 3, 6), (ONE / 2, 15), (ONE / 7, 100)]
-        {
+        for (start, delay) in [
+            (0, 16),
+            (0, 200),
+            (0, 300),
+            (ONE, 14),
+            (ONE, 0),
+            (ONE / 3, 6),
+            (ONE / 2, 15),
+            (ONE / 7, 100),
+        ] {
             for empty in [false, true] {
-                let input = Input { empty, ..input(law, delay, delay) };
+                let input = Input {
+                    empty,
+                    ..input(law, delay, delay)
+                };
                 let mut single = start;
                 for count in 0..6000u64 {
                     if count % 499 == 1 {
                         let strided = controller.steps(start, input, count);
                         let close = near(share(single), share(strided), 1e-9);
-                        assert!(close, "{law}: {start} at {delay} ms, {count} steps: {single} {strided}");
+                        assert!(
+                            close,
+                            "{law}: {start} at {delay} ms, {count} steps: {single} {strided}"
+                        );
                     }
                     single = controller.step(single, input);
                 }
@@ -167,27 +272,45 @@ struct Constant {
 
 impl Constant {
     fn new(params: Params, probability: f64) -> Self {
-        let mut aqm = Aqm::new(Params { max_burst: Duration::ZERO, ..params }).expect("valid");
+        let mut aqm = Aqm::new(Params {
+            max_burst: Duration::ZERO,
+            ..params
+        })
+        .expect("valid");
         let mut state = State::default();
         aqm.admit(&mut state, &mut Probe::new(0), Bytes::ZERO, Instant::ZERO);
-        state.steady(probability, aqm.params().law.ticks_of(Duration::from_millis(15)));
+        state.steady(
+            probability,
+            aqm.params().law.ticks_of(Duration::from_millis(15)),
+        );
         Self { aqm, state }
     }
 
     fn judge(&mut self, tos: u8, len: u32) -> Verdict {
         let mut packet = Probe::new(0).tos(tos).sized(len);
-        self.aqm.admit(&mut self.state, &mut packet, Bytes::mib(1), Instant::ZERO)
+        self.aqm
+            .admit(&mut self.state, &mut packet, Bytes::mib(1), Instant::ZERO)
     }
 }
 
-/// spec/qdisc.md §8, worked 3: at 5 % dice are thrown from packet 17 on, packet 170 needs none. Over many seeds every gap lies between.
+/// spec/qdisc.md §8, worked 3: at 5 % dice are thrown from packet 17 on, packet 170 needs none.
+/// Over many seeds every gap lies between.
 #[test]
 fn drops_are_spread_by_accumulation() {
     for law in [Law::Rfc8033, Law::Linux] {
         let mut gaps = Vec::new();
         for seed in 0..3000 {
-            let mut constant = Constant::new(Params { law, seed, ..Params::default() }, 0.05);
-            let gap = (1..).find(|_| constant.judge(0, 1514) == Verdict::Dropped).expect("at the latest by packet 170");
+            let mut constant = Constant::new(
+                Params {
+                    law,
+                    seed,
+                    ..Params::default()
+                },
+                0.05,
+            );
+            let gap = (1..)
+                .find(|_| constant.judge(0, 1514) == Verdict::Dropped)
+                .expect("at the latest by packet 170");
             gaps.push(gap);
         }
         gaps.sort_unstable();
@@ -202,26 +325,51 @@ fn drops_are_spread_by_accumulation() {
 #[test]
 fn the_hundred_and_seventieth_packet_needs_no_dice() {
     for law in [Law::Rfc8033, Law::Linux] {
-        let mut constant = Constant::new(Params { law, ..Params::default() }, 0.05);
+        let mut constant = Constant::new(
+            Params {
+                law,
+                ..Params::default()
+            },
+            0.05,
+        );
         constant.state.accumulate(169.0 * 0.05 + 1e-6);
         let verdicts: Vec<_> = (0..2).map(|_| constant.judge(0, 1514)).collect();
-        assert_eq!(verdicts, [Verdict::Dropped, Verdict::Pass], "{law}: and the sum begins anew");
+        assert_eq!(
+            verdicts,
+            [Verdict::Dropped, Verdict::Pass],
+            "{law}: and the sum begins anew"
+        );
     }
 }
 
-/// Kernel flaw: a sum that is not cleared by a mark marks every following packet. Copied in the `linux` law alone.
+/// Kernel flaw: a sum that is not cleared by a mark marks every following packet. Copied in the
+/// `linux` law alone.
 #[test]
 fn a_mark_clears_the_sum() {
     for (law, marks) in [(Law::Rfc8033, 1), (Law::Linux, 10)] {
-        let mut constant = Constant::new(Params { law, ecn: true, ..Params::default() }, 0.05);
+        let mut constant = Constant::new(
+            Params {
+                law,
+                ecn: true,
+                ..Params::default()
+            },
+            0.05,
+        );
         constant.state.accumulate(8.5);
         let verdicts = (0..10).map(|_| constant.judge(ECT0, 1514));
-        assert_eq!(verdicts.filter(|&verdict| verdict == Verdict::Marked).count(), marks, "{law}");
+        assert_eq!(
+            verdicts
+                .filter(|&verdict| verdict == Verdict::Marked)
+                .count(),
+            marks,
+            "{law}"
+        );
         assert_eq!(constant.aqm.stats().ecn_mark, marks as u64);
     }
 }
 
-/// Up to 10 % packets that can be marked are; above they are dropped like the others. Measured on Linux: 8 CE, then 60 drops.
+/// Up to 10 % packets that can be marked are; above they are dropped like the others. Measured on
+/// Linux: 8 CE, then 60 drops.
 #[test]
 fn marks_give_way_to_drops_above_a_tenth() {
     for (p, ecn, tos, verdict) in [
@@ -231,43 +379,91 @@ fn marks_give_way_to_drops_above_a_tenth() {
         (0.0999, true, 0, Verdict::Dropped),
         (0.0999, false, ECT0, Verdict::Dropped),
     ] {
-        let mut constant = Constant::new(Params { ecn, ..Params::default() }, p);
+        let mut constant = Constant::new(
+            Params {
+                ecn,
+                ..Params::default()
+            },
+            p,
+        );
         constant.state.accumulate(8.5);
         assert_eq!(constant.judge(tos, 1514), verdict, "{p} {ecn} {tos}");
     }
-    let mut constant = Constant::new(Params { ecn: true, ecn_prob: 20, ..Params::default() }, 0.19);
+    let mut constant = Constant::new(
+        Params {
+            ecn: true,
+            ecn_prob: 20,
+            ..Params::default()
+        },
+        0.19,
+    );
     constant.state.accumulate(8.5);
     assert_eq!(constant.judge(ECT0, 1514), Verdict::Marked);
 }
 
-/// In byte mode a packet a tenth as long as the MTU is dropped a tenth as often; longer ones than the MTU as often as those.
+/// In byte mode a packet a tenth as long as the MTU is dropped a tenth as often; longer ones than
+/// the MTU as often as those.
 #[test]
 fn byte_mode_spares_short_packets() {
     let drops = |bytemode, len| {
-        let mut constant = Constant::new(Params { bytemode, mtu: Bytes::new(1500), ..Params::default() }, 0.1);
-        (0..20_000).filter(|_| constant.judge(0, len) == Verdict::Dropped).count() as f64
+        let mut constant = Constant::new(
+            Params {
+                bytemode,
+                mtu: Bytes::new(1500),
+                ..Params::default()
+            },
+            0.1,
+        );
+        (0..20_000)
+            .filter(|_| constant.judge(0, len) == Verdict::Dropped)
+            .count() as f64
     };
     let full = drops(false, 1500);
     assert!(near(drops(true, 1500) / full, 1.0, 0.1) && near(drops(true, 9000) / full, 1.0, 0.1));
-    assert!(near(drops(true, 150) / full, 0.1, 0.02), "{} {full}", drops(true, 150));
+    assert!(
+        near(drops(true, 150) / full, 0.1, 0.02),
+        "{} {full}",
+        drops(true, 150)
+    );
     assert!(near(drops(false, 150) / full, 1.0, 0.1));
 }
 
-/// No drop without a queue of two packets, below half the target with less than 20 %, or during a burst.
+/// No drop without a queue of two packets, below half the target with less than 20 %, or during a
+/// burst.
 #[test]
 fn drops_are_withheld_where_they_serve_nothing() {
     let judge = |law, change: &dyn Fn(&mut Constant), backlog| {
-        let mut constant = Constant::new(Params { law, ..Params::default() }, 0.19);
+        let mut constant = Constant::new(
+            Params {
+                law,
+                ..Params::default()
+            },
+            0.19,
+        );
         change(&mut constant);
         constant.state.accumulate(8.5);
-        constant.aqm.admit(&mut constant.state, &mut Probe::new(0), Bytes::new(backlog), Instant::ZERO)
+        constant.aqm.admit(
+            &mut constant.state,
+            &mut Probe::new(0),
+            Bytes::new(backlog),
+            Instant::ZERO,
+        )
     };
     for (law, short) in [(Law::Rfc8033, 3028), (Law::Linux, 3027)] {
         assert_eq!(judge(law, &|_| (), short), Verdict::Pass, "{law}");
         assert_eq!(judge(law, &|_| (), short + 1), Verdict::Dropped, "{law}");
-        let delay = |nanos, p| move |constant: &mut Constant| constant.state.steady(p, law.tick(nanos));
-        assert_eq!(judge(law, &delay(7_499_000, 0.19), 100_000), Verdict::Pass, "{law}");
-        assert_eq!(judge(law, &delay(7_501_000, 0.19), 100_000), Verdict::Dropped, "{law}");
+        let delay =
+            |nanos, p| move |constant: &mut Constant| constant.state.steady(p, law.tick(nanos));
+        assert_eq!(
+            judge(law, &delay(7_499_000, 0.19), 100_000),
+            Verdict::Pass,
+            "{law}"
+        );
+        assert_eq!(
+            judge(law, &delay(7_501_000, 0.19), 100_000),
+            Verdict::Dropped,
+            "{law}"
+        );
         for (p, verdict) in [(ONE / 5 - 1, Verdict::Pass), (ONE / 5, Verdict::Dropped)] {
             let young = |constant: &mut Constant| constant.state.set(p, law.tick(7_499_000));
             assert_eq!(judge(law, &young, 100_000), verdict, "{law}");
@@ -279,9 +475,17 @@ fn config(pie: Params) -> Config {
     Config { limit: 1000, pie }
 }
 
-/// Fills a queue with more than it drains, one packet each `gap` microseconds against one each millisecond; the times (ms) of drops.
+/// Fills a queue with more than it drains, one packet each `gap` microseconds against one each
+/// millisecond; the times (ms) of drops.
 fn overload(pie: Params, gap: u64, until: u64, tos: u8) -> (Vec<u64>, Pie<Probe>) {
-    let (mut queue, mut drops) = (Pie::new(Config { limit: 100_000, pie }).expect("valid"), Drops::new());
+    let (mut queue, mut drops) = (
+        Pie::new(Config {
+            limit: 100_000,
+            pie,
+        })
+        .expect("valid"),
+        Drops::new(),
+    );
     let mut times = Vec::new();
     for micros in 0..until * 1000 {
         let now = Instant::from_micros(micros);
@@ -296,27 +500,54 @@ fn overload(pie: Params, gap: u64, until: u64, tos: u8) -> (Vec<u64>, Pie<Probe>
     (times, queue)
 }
 
-/// The burst allowance: RFC 8033 counts it down by updates, Linux by dequeues; nothing is dropped before it is used up.
+/// The burst allowance: RFC 8033 counts it down by updates, Linux by dequeues; nothing is dropped
+/// before it is used up.
 #[test]
 fn bursts_pass_unharmed() {
     for law in [Law::Rfc8033, Law::Linux] {
         let first_drop = |max_burst| {
             let max_burst = Duration::from_millis(max_burst);
-            overload(Params { law, max_burst, ..Params::default() }, 200, 600, 0).0[0]
+            overload(
+                Params {
+                    law,
+                    max_burst,
+                    ..Params::default()
+                },
+                200,
+                600,
+                0,
+            )
+            .0[0]
         };
         assert!(first_drop(0) < 150, "{law}: {}", first_drop(0));
-        assert!((150..200).contains(&first_drop(150)), "{law}: {}", first_drop(150));
-        assert!((400..450).contains(&first_drop(400)), "{law}: {}", first_drop(400));
+        assert!(
+            (150..200).contains(&first_drop(150)),
+            "{law}: {}",
+            first_drop(150)
+        );
+        assert!(
+            (400..450).contains(&first_drop(400)),
+            "{law}: {}",
+            first_drop(400)
+        );
     }
 }
 
-/// Linux' first update comes 500 ms after creation, the next ones after `tupdate`, each rounded up to ticks and one more: on a timer of
-/// 100 ticks per second 510 and 30 ms (as measured: `overload_blacks_linux_out`).
+/// Linux' first update comes 500 ms after creation, the next ones after `tupdate`, each rounded up
+/// to ticks and one more: on a timer of 100 ticks per second 510 and 30 ms (as measured:
+/// `overload_blacks_linux_out`).
 #[test]
 fn updates_come_when_the_timer_would_fire() {
-    for (hz, first, period) in [(100, 510, 30), (250, 504, 20), (1000, 501, 16), (0, 500, 15)] {
+    for (hz, first, period) in [
+        (100, 510, 30),
+        (250, 504, 20),
+        (1000, 501, 16),
+        (0, 500, 15),
+    ] {
         let words = std::format!("pie linux hz {hz}");
-        let Ok(Kind::Pie(config)) = words.parse() else { panic!("pie parses") };
+        let Ok(Kind::Pie(config)) = words.parse() else {
+            panic!("pie parses")
+        };
         assert_eq!(config.pie.period(), Duration::from_millis(period));
         let mut queue = Pie::new(config).expect("valid");
         let mut drops = Drops::new();
@@ -330,43 +561,67 @@ fn updates_come_when_the_timer_would_fire() {
                 changes.push(millis);
             }
         }
-        let expected: Vec<_> = (0..).map(|n| first + n * period).take_while(|&at| at < 600).collect();
+        let expected: Vec<_> = (0..)
+            .map(|n| first + n * period)
+            .take_while(|&at| at < 600)
+            .collect();
         assert_eq!(changes, expected, "hz {hz}");
     }
 }
 
-/// As measured on Linux 6.1.192 (HZ 100, `linux-lab/qdisc-trace.sh` with `tbf:12mbit` and `pie limit 1000`), five packets of 1514 bytes
-/// per millisecond for 2 s, then one each 0.7 ms: packets that pass in each quarter second of arrival. From 1.2 s on everything is
-/// dropped until the queue is empty; then, since the probability is far above one, all that would be third in the queue.
+/// As measured on Linux 6.1.192 (HZ 100, `linux-lab/qdisc-trace.sh` with `tbf:12mbit` and `pie
+/// limit 1000`), five packets of 1514 bytes per millisecond for 2 s, then one each 0.7 ms: packets
+/// that pass in each quarter second of arrival. From 1.2 s on everything is dropped until the queue
+/// is empty; then, since the probability is far above one, all that would be third in the queue.
 #[test]
 fn overload_blacks_linux_out() {
-    let linux = [1248, 248, 247, 248, 144, 0, 0, 0, 97, 247, 248, 247, 248, 248, 247, 248];
+    let linux = [
+        1248, 248, 247, 248, 144, 0, 0, 0, 97, 247, 248, 247, 248, 248, 247, 248,
+    ];
     let ours = passed("pie linux hz 100");
     for (quarter, (ours, linux)) in ours.iter().zip(linux).enumerate() {
-        assert!(i32::abs_diff(*ours, linux) <= 8, "quarter {quarter}: {ours}, in Linux {linux}");
+        assert!(
+            i32::abs_diff(*ours, linux) <= 8,
+            "quarter {quarter}: {ours}, in Linux {linux}"
+        );
     }
-    // The RFC's probability is bounded and falls again: all pass for a while, until the queue has grown to its target.
+    // The RFC's probability is bounded and falls again: all pass for a while, until the queue has
+    // grown to its target.
     let ours = passed("pie hz 100 first_update 500ms tupdate 15ms");
     assert!(ours[10..].iter().max() > Some(&300), "{ours:?}");
 }
 
 /// The packets of each quarter second that pass.
 fn passed(words: &str) -> Vec<i32> {
-    let Ok(Kind::Pie(config)) = words.parse() else { panic!("{words} parses") };
+    let Ok(Kind::Pie(config)) = words.parse() else {
+        panic!("{words} parses")
+    };
     let (mut queue, mut drops) = (Pie::new(config).expect("valid"), Drops::new());
     let start = ms(10);
     let mut passed = vec![0; 16];
     queue.dequeue(Instant::ZERO, &mut drops);
     let overload = (0..10_000).map(|n| n * 200);
-    let rest = (0..).map(|n| 2_000_000 + n * 700).take_while(|&at| at < 4_000_000);
+    let rest = (0..)
+        .map(|n| 2_000_000 + n * 700)
+        .take_while(|&at| at < 4_000_000);
     let mut free = 0;
     for micros in overload.chain(rest) {
         while free <= micros * 1000 && !queue.backlog().is_empty() {
-            queue.dequeue(start + Duration::from_nanos(free), &mut drops).expect("queued");
+            queue
+                .dequeue(start + Duration::from_nanos(free), &mut drops)
+                .expect("queued");
             free += 1514 * 8 * 1_000_000_000 / 12_000_000;
         }
-        free = if queue.backlog().is_empty() { free.max(micros * 1000) } else { free };
-        queue.enqueue(Probe::new(0), start + Duration::from_micros(micros), &mut drops);
+        free = if queue.backlog().is_empty() {
+            free.max(micros * 1000)
+        } else {
+            free
+        };
+        queue.enqueue(
+            Probe::new(0),
+            start + Duration::from_micros(micros),
+            &mut drops,
+        );
         passed[(micros / 250_000) as usize] += i32::from(drops.drain().count() == 0);
     }
     passed
@@ -378,16 +633,34 @@ fn late_updates_equal_punctual_ones() {
     for law in [Law::Rfc8033, Law::Linux, Law::Rfc8034] {
         for estimator in [DelaySource::Timestamp, DelaySource::DepartureRate] {
             for pause in [10, 100, 1000, 14_000, 100_000] {
-                let params = Params { law, delay: estimator, max_burst: Duration::from_millis(50), ..Params::default() };
+                let params = Params {
+                    law,
+                    delay: estimator,
+                    max_burst: Duration::from_millis(50),
+                    ..Params::default()
+                };
                 let (_, mut queue) = overload(params, 800, 800, 0);
                 let (mut aqm, mut punctual) = (queue.aqm.clone(), queue.state.clone());
                 let backlog = queue.queue.held().bytes;
                 for millis in 800..=800 + pause {
-                    aqm.admit(&mut punctual, &mut Probe::new(0).sized(0), backlog, ms(millis));
+                    aqm.admit(
+                        &mut punctual,
+                        &mut Probe::new(0).sized(0),
+                        backlog,
+                        ms(millis),
+                    );
                 }
-                queue.aqm.admit(&mut queue.state, &mut Probe::new(0).sized(0), backlog, ms(800 + pause));
+                queue.aqm.admit(
+                    &mut queue.state,
+                    &mut Probe::new(0).sized(0),
+                    backlog,
+                    ms(800 + pause),
+                );
                 let (late, on_time) = (queue.state.probability(), punctual.probability());
-                assert!(near(late, on_time, 1e-9), "{law} {estimator:?} {pause}: {late} {on_time}");
+                assert!(
+                    near(late, on_time, 1e-9),
+                    "{law} {estimator:?} {pause}: {late} {on_time}"
+                );
             }
         }
     }
@@ -398,12 +671,22 @@ fn late_updates_equal_punctual_ones() {
 fn departure_rates_are_those_of_linux() {
     let measure = |gap_nanos: u64, packets: u64, meter: &mut Meter, from: u64| {
         (0..packets).for_each(|n| {
-            meter.measure(Law::Linux, THRESHOLD, 1514, 100_000, (from + n * gap_nanos) >> 6);
+            meter.measure(
+                Law::Linux,
+                THRESHOLD,
+                1514,
+                100_000,
+                (from + n * gap_nanos) >> 6,
+            );
         });
     };
     let mut meter = Meter::default();
     measure(121_120, 11, &mut meter, 0);
-    assert_eq!((meter.raw(), meter.rate(Law::Linux)), (225, 13_732_910), "11 packets over 10 gaps");
+    assert_eq!(
+        (meter.raw(), meter.rate(Law::Linux)),
+        (225, 13_732_910),
+        "11 packets over 10 gaps"
+    );
     let mut later = Meter::default();
     // From the second cycle on 11 packets take 11 gaps.
     later.measure(Law::Linux, THRESHOLD, 0, 100_000, 0);
@@ -415,7 +698,11 @@ fn departure_rates_are_those_of_linux() {
     assert_eq!((slow.raw(), slow.rate(Law::Linux)), (2, 122_070));
     let mut fooled = Meter::default();
     measure(60, 11, &mut fooled, 0);
-    assert!((28_000_000_000..30_000_000_000).contains(&fooled.rate(Law::Linux)), "{}", fooled.rate(Law::Linux));
+    assert!(
+        (28_000_000_000..30_000_000_000).contains(&fooled.rate(Law::Linux)),
+        "{}",
+        fooled.rate(Law::Linux)
+    );
     // The RFC's arithmetic on a clock of nanoseconds.
     let mut exact = Meter::default();
     exact.measure(Law::Rfc8033, THRESHOLD, 0, 100_000, 0);
@@ -434,21 +721,48 @@ const THRESHOLD: u64 = 1 << 14;
 fn the_meter_waits_for_a_backlog_and_for_time() {
     let law = Law::Rfc8033;
     let mut meter = Meter::default();
-    assert_eq!((meter.measure(law, THRESHOLD, 20_000, 16_383, 0), meter.delay(law, 1000)), (0, 0));
-    assert_eq!(meter.measure(law, THRESHOLD, 20_000, 16_384, 10), 0, "no time has passed");
+    assert_eq!(
+        (
+            meter.measure(law, THRESHOLD, 20_000, 16_383, 0),
+            meter.delay(law, 1000)
+        ),
+        (0, 0)
+    );
+    assert_eq!(
+        meter.measure(law, THRESHOLD, 20_000, 16_384, 10),
+        0,
+        "no time has passed"
+    );
     assert_eq!(meter.measure(law, THRESHOLD, 0, 16_384, 10), 0);
-    assert_eq!(meter.measure(law, THRESHOLD, 0, 16_384, 1_000_000_010), 1_000_000_000);
+    assert_eq!(
+        meter.measure(law, THRESHOLD, 0, 16_384, 1_000_000_010),
+        1_000_000_000
+    );
     assert_eq!(meter.rate(law), 20_000);
-    assert_eq!(meter.measure(law, THRESHOLD, 40_000, 16_383, 2_000_000_010), 1_000_000_000);
-    assert_eq!(meter.rate(law), 20_000 - 2_500 + 5_000, "an eighth of the new");
-    assert_eq!(meter.measure(law, THRESHOLD, 20_000, 1000, 3_000_000_010), 0, "the backlog fell below: no measurement runs");
+    assert_eq!(
+        meter.measure(law, THRESHOLD, 40_000, 16_383, 2_000_000_010),
+        1_000_000_000
+    );
+    assert_eq!(
+        meter.rate(law),
+        20_000 - 2_500 + 5_000,
+        "an eighth of the new"
+    );
+    assert_eq!(
+        meter.measure(law, THRESHOLD, 20_000, 1000, 3_000_000_010),
+        0,
+        "the backlog fell below: no measurement runs"
+    );
 }
 
-/// spec/qdisc.md §8.2: a calm queue without probability has its burst allowance back and its rate forgotten; with the estimator only
-/// where a rate is known, since a measurement that has just begun is not a calm queue.
+/// spec/qdisc.md §8.2: a calm queue without probability has its burst allowance back and its rate
+/// forgotten; with the estimator only where a rate is known, since a measurement that has just
+/// begun is not a calm queue.
 #[test]
 fn linux_starts_anew_when_calm() {
-    let Ok(Kind::Pie(config)) = "pie law linux dq_rate_estimator max_burst 100ms first_update 15ms".parse() else {
+    let Ok(Kind::Pie(config)) =
+        "pie law linux dq_rate_estimator max_burst 100ms first_update 15ms".parse()
+    else {
         panic!("pie parses")
     };
     let (mut queue, mut drops) = (Pie::new(config).expect("valid"), Drops::new());
@@ -456,30 +770,55 @@ fn linux_starts_anew_when_calm() {
     for n in 0..=10 {
         queue.dequeue(ms(10 * n), &mut drops).expect("queued");
     }
-    assert_eq!(queue.aqm.departure_rate(&queue.state), 122_070, "eleven packets are a measurement, through six updates");
+    assert_eq!(
+        queue.aqm.departure_rate(&queue.state),
+        122_070,
+        "eleven packets are a measurement, through six updates"
+    );
     let judged = |queue: &mut Pie<Probe>, backlog| {
         queue.state.steady(0.21, 0);
         queue.state.accumulate(8.5);
-        queue.aqm.admit(&mut queue.state, &mut Probe::new(0), Bytes::new(backlog), ms(101))
+        queue.aqm.admit(
+            &mut queue.state,
+            &mut Probe::new(0),
+            Bytes::new(backlog),
+            ms(101),
+        )
     };
-    assert_eq!(judged(&mut queue, 100_000), Verdict::Dropped, "which used up the burst");
+    assert_eq!(
+        judged(&mut queue, 100_000),
+        Verdict::Dropped,
+        "which used up the burst"
+    );
     queue.state.steady(0.0, 0);
-    queue.aqm.admit(&mut queue.state, &mut Probe::new(0), Bytes::ZERO, ms(120));
+    queue
+        .aqm
+        .admit(&mut queue.state, &mut Probe::new(0), Bytes::ZERO, ms(120));
     assert_eq!(queue.aqm.departure_rate(&queue.state), 0);
-    assert_eq!(judged(&mut queue, 100_000), Verdict::Pass, "another burst is let through");
+    assert_eq!(
+        judged(&mut queue, 100_000),
+        Verdict::Pass,
+        "another burst is let through"
+    );
 }
 
-/// The mean delay (ms) of a sender 10 ms away that doubles its window until the first loss and then adds one per round trip, over a
-/// link of 100 Mbit/s below which a device takes `burst` packets at a time, 50 ns apart. The buffer holds 121 ms.
+/// The mean delay (ms) of a sender 10 ms away that doubles its window until the first loss and then
+/// adds one per round trip, over a link of 100 Mbit/s below which a device takes `burst` packets at
+/// a time, 50 ns apart. The buffer holds 121 ms.
 fn behind_a_device(pie: Params, burst: u64) -> f64 {
     let mut queue = Pie::new(config(pie)).expect("valid");
     let (mut drops, mut acks) = (Drops::new(), VecDeque::from([0; 10]));
-    let (mut window, mut in_flight, mut total, mut sent, mut calm_until) = (10.0, 10.0, Duration::ZERO, 0, None);
+    let (mut window, mut in_flight, mut total, mut sent, mut calm_until) =
+        (10.0, 10.0, Duration::ZERO, 0, None);
     for round in 0..100_000 / burst {
         let at = round * burst * 121_120;
         while acks.front().is_some_and(|&ack| ack <= at) {
             acks.pop_front();
-            window += if calm_until.is_none() { 1.0 } else { 1.0 / window };
+            window += if calm_until.is_none() {
+                1.0
+            } else {
+                1.0 / window
+            };
             in_flight -= 1.0;
         }
         while in_flight < window {
@@ -505,29 +844,47 @@ fn behind_a_device(pie: Params, burst: u64) -> f64 {
     total.as_secs_f64() * 1e3 / f64::from(sent)
 }
 
-/// Effect, the finding of the thesis (spec/qdisc.md §8.4): below a device that takes 20 packets at once PIE with the rate estimator
-/// never drops but for the limit; with time stamps, or below a device held to 2 packets, it holds its target.
+/// Effect, the finding of the thesis (spec/qdisc.md §8.4): below a device that takes 20 packets at
+/// once PIE with the rate estimator never drops but for the limit; with time stamps, or below a
+/// device held to 2 packets, it holds its target.
 #[test]
 fn a_bursty_device_blinds_the_rate_estimator_but_not_the_time_stamps() {
     for law in [Law::Rfc8033, Law::Linux] {
         let run = |delay, burst| {
-            let pie = Params { law, delay, ..Params::default() };
+            let pie = Params {
+                law,
+                delay,
+                ..Params::default()
+            };
             behind_a_device(pie, burst)
         };
         let blind = run(DelaySource::DepartureRate, 20);
         assert!(blind > 50.0, "{law}: as without PIE: {blind} ms");
-        for (delay, burst) in [(DelaySource::Timestamp, 20), (DelaySource::Timestamp, 2), (DelaySource::DepartureRate, 2)] {
+        for (delay, burst) in [
+            (DelaySource::Timestamp, 20),
+            (DelaySource::Timestamp, 2),
+            (DelaySource::DepartureRate, 2),
+        ] {
             let held = run(delay, burst);
-            assert!((5.0..25.0).contains(&held), "{law} {delay:?} bursts of {burst}: {held} ms");
+            assert!(
+                (5.0..25.0).contains(&held),
+                "{law} {delay:?} bursts of {burst}: {held} ms"
+            );
         }
     }
 }
 
-/// Effect, thesis §5.3.3 on a card whose bursts are of ten packets: one holds a whole measurement of 10 000 bytes, and none of 16 KiB.
+/// Effect, thesis §5.3.3 on a card whose bursts are of ten packets: one holds a whole measurement
+/// of 10 000 bytes, and none of 16 KiB.
 #[test]
 fn the_threshold_decides_which_bursts_blind_the_rate_estimator() {
     let run = |dq_threshold| {
-        let pie = Params { law: Law::Linux, delay: DelaySource::DepartureRate, dq_threshold, ..Params::default() };
+        let pie = Params {
+            law: Law::Linux,
+            delay: DelaySource::DepartureRate,
+            dq_threshold,
+            ..Params::default()
+        };
         behind_a_device(pie, 10)
     };
     let (blind, held) = (run(Bytes::new(10_000)), run(Bytes::kib(16)));
@@ -537,43 +894,78 @@ fn the_threshold_decides_which_bursts_blind_the_rate_estimator() {
 /// Effect: with gains of zero the buffer fills.
 #[test]
 fn the_controller_is_what_holds_the_delay() {
-    let neutral = Params { alpha: 0.0, beta: 0.0, ..Params::default() };
-    let (with, without) = (behind_a_device(Params::default(), 1), behind_a_device(neutral, 1));
+    let neutral = Params {
+        alpha: 0.0,
+        beta: 0.0,
+        ..Params::default()
+    };
+    let (with, without) = (
+        behind_a_device(Params::default(), 1),
+        behind_a_device(neutral, 1),
+    );
     assert!(with < 25.0 && without > 50.0, "{with} {without}");
 }
 
-/// RFC 8034: nothing below a third of the buffer; the first drop opens a burst; after a second of quiet it is inactive again.
+/// RFC 8034: nothing below a third of the buffer; the first drop opens a burst; after a second of
+/// quiet it is inactive again.
 #[test]
 fn docsis_wakes_and_rests() {
     let mut aqm = Aqm::new(Params::docsis(Bytes::new(300_000))).expect("valid");
     let mut state = State::default();
     let judge = |aqm: &mut Aqm, state: &mut State, backlog, millis| {
         state.accumulate(8.5);
-        aqm.admit(state, &mut Probe::new(0).sized(1024), Bytes::new(backlog), ms(millis))
+        aqm.admit(
+            state,
+            &mut Probe::new(0).sized(1024),
+            Bytes::new(backlog),
+            ms(millis),
+        )
     };
     assert_eq!(judge(&mut aqm, &mut state, 0, 0), Verdict::Pass);
     state.steady(0.5, 10_000_000);
-    assert_eq!(judge(&mut aqm, &mut state, 99_999, 0), Verdict::Pass, "below a third of the buffer");
+    assert_eq!(
+        judge(&mut aqm, &mut state, 99_999, 0),
+        Verdict::Pass,
+        "below a third of the buffer"
+    );
     assert_eq!(judge(&mut aqm, &mut state, 100_000, 0), Verdict::Dropped);
-    assert_eq!(judge(&mut aqm, &mut state, 100_000, 0), Verdict::Pass, "the drop opened a burst");
-    assert!(aqm.admit(&mut state, &mut Probe::new(0), Bytes::new(100_000), ms(16)) == Verdict::Pass);
+    assert_eq!(
+        judge(&mut aqm, &mut state, 100_000, 0),
+        Verdict::Pass,
+        "the drop opened a burst"
+    );
+    assert!(
+        aqm.admit(&mut state, &mut Probe::new(0), Bytes::new(100_000), ms(16)) == Verdict::Pass
+    );
     assert_eq!(state.probability(), 0.0, "which clears the probability");
     // Nine updates of 16 ms use up 142 ms.
     aqm.admit(&mut state, &mut Probe::new(0), Bytes::ZERO, ms(16 * 9));
     state.steady(0.5, 10_000_000);
-    assert_eq!(judge(&mut aqm, &mut state, 3000, 16 * 9), Verdict::Dropped, "active: no matter how short the queue");
+    assert_eq!(
+        judge(&mut aqm, &mut state, 3000, 16 * 9),
+        Verdict::Dropped,
+        "active: no matter how short the queue"
+    );
     state.steady(0.0, 0);
     aqm.admit(&mut state, &mut Probe::new(0), Bytes::ZERO, ms(16 * 70));
     state.steady(0.5, 10_000_000);
-    assert_eq!(judge(&mut aqm, &mut state, 3000, 16 * 70), Verdict::Dropped, "quiet for less than a second");
+    assert_eq!(
+        judge(&mut aqm, &mut state, 3000, 16 * 70),
+        Verdict::Dropped,
+        "quiet for less than a second"
+    );
     state.steady(0.0, 0);
     aqm.admit(&mut state, &mut Probe::new(0), Bytes::ZERO, ms(16 * 150));
     state.steady(0.5, 10_000_000);
-    assert_eq!(judge(&mut aqm, &mut state, 3000, 16 * 150), Verdict::Pass, "inactive again");
+    assert_eq!(
+        judge(&mut aqm, &mut state, 3000, 16 * 150),
+        Verdict::Pass,
+        "inactive again"
+    );
 }
 
-/// RFC 8034: only quiet updates lead to rest: under a delay an active queue stays active, so that a drop opens no further burst, and a
-/// quiescent one does not become inactive.
+/// RFC 8034: only quiet updates lead to rest: under a delay an active queue stays active, so that a
+/// drop opens no further burst, and a quiescent one does not become inactive.
 #[test]
 fn docsis_does_not_rest_under_a_delay() {
     let mut aqm = Aqm::new(Params::docsis(Bytes::new(300_000))).expect("valid");
@@ -582,76 +974,172 @@ fn docsis_does_not_rest_under_a_delay() {
         state.steady(0.5, 10_000_000);
         aqm.admit(state, &mut Probe::new(0), Bytes::ZERO, ms(16 * updates));
         state.accumulate(8.5);
-        aqm.admit(state, &mut Probe::new(0).sized(1024), Bytes::new(backlog), ms(16 * updates))
+        aqm.admit(
+            state,
+            &mut Probe::new(0).sized(1024),
+            Bytes::new(backlog),
+            ms(16 * updates),
+        )
     };
-    assert_eq!(judge(&mut aqm, &mut state, 100_000, 0), Verdict::Dropped, "a third of the buffer");
+    assert_eq!(
+        judge(&mut aqm, &mut state, 100_000, 0),
+        Verdict::Dropped,
+        "a third of the buffer"
+    );
     aqm.admit(&mut state, &mut Probe::new(0), Bytes::ZERO, ms(16 * 9));
     for updates in [10, 11, 12] {
-        assert_eq!(judge(&mut aqm, &mut state, 3000, updates), Verdict::Dropped, "no further burst");
+        assert_eq!(
+            judge(&mut aqm, &mut state, 3000, updates),
+            Verdict::Dropped,
+            "no further burst"
+        );
     }
     state.steady(0.0, 0);
     aqm.admit(&mut state, &mut Probe::new(0), Bytes::ZERO, ms(16 * 20));
-    assert_eq!(judge(&mut aqm, &mut state, 3000, 150), Verdict::Dropped, "two seconds of delay are no rest");
-    assert_eq!(judge(&mut aqm, &mut state, 3000, 150), Verdict::Pass, "which opened a burst: it was quiescent");
+    assert_eq!(
+        judge(&mut aqm, &mut state, 3000, 150),
+        Verdict::Dropped,
+        "two seconds of delay are no rest"
+    );
+    assert_eq!(
+        judge(&mut aqm, &mut state, 3000, 150),
+        Verdict::Pass,
+        "which opened a burst: it was quiescent"
+    );
 }
 
 /// RFC 8034: packets are chosen in proportion to their length, with at most 85 %.
 #[test]
 fn docsis_weighs_packets_by_length() {
     let drops = |len| {
-        let params = Params { active_above: Bytes::ZERO, ..Params::docsis(Bytes::ZERO) };
+        let params = Params {
+            active_above: Bytes::ZERO,
+            ..Params::docsis(Bytes::ZERO)
+        };
         let mut constant = Constant::new(params, 0.1);
-        (0..20_000).filter(|_| constant.judge(0, len) == Verdict::Dropped).count() as f64
+        (0..20_000)
+            .filter(|_| constant.judge(0, len) == Verdict::Dropped)
+            .count() as f64
     };
-    assert!(near(drops(1024) / drops(256), 4.0, 0.6), "{} {}", drops(1024), drops(256));
+    assert!(
+        near(drops(1024) / drops(256), 4.0, 0.6),
+        "{} {}",
+        drops(1024),
+        drops(256)
+    );
 }
 
 /// A full queue drops the newcomer, and a lowered limit the oldest.
 #[test]
 fn the_limit_holds() {
-    let mut queue = Ledger::new(Pie::new(Config { limit: 5, ..Config::default() }).expect("valid"));
+    let mut queue = Ledger::new(
+        Pie::new(Config {
+            limit: 5,
+            ..Config::default()
+        })
+        .expect("valid"),
+    );
     let mut drops = Drops::new();
     for id in 0..7 {
         queue.enqueue(Probe::new(id), Instant::ZERO, &mut drops);
     }
-    let late: Vec<_> = drops.drain().map(|(packet, reason)| (packet.id, reason)).collect();
-    assert_eq!(late, [(5, DropReason::Overlimit), (6, DropReason::Overlimit)]);
-    queue.change(&mut Words::new("limit 3 target 20ms"), Instant::ZERO, &mut drops).expect("valid");
-    let old: Vec<_> = drops.drain().map(|(packet, reason)| (packet.id, reason)).collect();
-    assert_eq!(old, [(0, DropReason::Overlimit), (1, DropReason::Overlimit)]);
+    let late: Vec<_> = drops
+        .drain()
+        .map(|(packet, reason)| (packet.id, reason))
+        .collect();
+    assert_eq!(
+        late,
+        [(5, DropReason::Overlimit), (6, DropReason::Overlimit)]
+    );
+    queue
+        .change(
+            &mut Words::new("limit 3 target 20ms"),
+            Instant::ZERO,
+            &mut drops,
+        )
+        .expect("valid");
+    let old: Vec<_> = drops
+        .drain()
+        .map(|(packet, reason)| (packet.id, reason))
+        .collect();
+    assert_eq!(
+        old,
+        [(0, DropReason::Overlimit), (1, DropReason::Overlimit)]
+    );
     let report = queue.report();
-    let counter = |name| report.counters.iter().find(|(counter, _)| *counter == name).map(|(_, value)| value.clone());
+    let counter = |name| {
+        report
+            .counters
+            .iter()
+            .find(|(counter, _)| *counter == name)
+            .map(|(_, value)| value.clone())
+    };
     assert_eq!(counter("overlimit"), Some(Value::Count(4)));
-    assert_eq!((counter("pkts_in"), counter("maxq")), (Some(Value::Count(5)), Some(Value::Count(5))));
+    assert_eq!(
+        (counter("pkts_in"), counter("maxq")),
+        (Some(Value::Count(5)), Some(Value::Count(5)))
+    );
     assert_eq!(report.options[1].1, Value::Time(Duration::from_millis(20)));
 }
 
-/// A change keeps the probability, the counters and the dice, and updates go on at once, at the new pace.
+/// A change keeps the probability, the counters and the dice, and updates go on at once, at the new
+/// pace.
 #[test]
 fn a_change_interrupts_nothing() {
     let (_, mut queue) = overload(Params::default(), 800, 800, 0);
     let (p, dropped) = (queue.state().probability(), queue.stats().dropped);
     assert!(p > 0.0 && dropped > 0);
-    let mut other = Pie::new(Config { limit: 100_000, ..Config::default() }).expect("valid");
+    let mut other = Pie::new(Config {
+        limit: 100_000,
+        ..Config::default()
+    })
+    .expect("valid");
     (other.aqm, other.state) = (queue.aqm.clone(), queue.state.clone());
-    queue.change(&mut Words::new("tupdate 30ms target 20ms"), ms(800), &mut Drops::new()).expect("valid");
-    assert_eq!((queue.state().probability(), queue.stats().dropped), (p, dropped));
+    queue
+        .change(
+            &mut Words::new("tupdate 30ms target 20ms"),
+            ms(800),
+            &mut Drops::new(),
+        )
+        .expect("valid");
+    assert_eq!(
+        (queue.state().probability(), queue.stats().dropped),
+        (p, dropped)
+    );
     let backlog = queue.queue.held().bytes;
     let mut changes = Vec::new();
     for millis in 800..900 {
         let before = queue.state.probability();
-        queue.aqm.admit(&mut queue.state, &mut Probe::new(0).sized(0), backlog, ms(millis));
+        queue.aqm.admit(
+            &mut queue.state,
+            &mut Probe::new(0).sized(0),
+            backlog,
+            ms(millis),
+        );
         if queue.state.probability() != before {
             changes.push(millis);
         }
     }
     // Updates were due each 15 ms from 15 on: the next is at 810, as before the change.
     assert_eq!(changes, [810, 840, 870]);
-    queue.change(&mut Words::new("limit 99999"), ms(900), &mut Drops::new()).expect("valid");
-    other.change(&mut Words::new("limit 99999 seed 1"), ms(900), &mut Drops::new()).expect("valid");
+    queue
+        .change(&mut Words::new("limit 99999"), ms(900), &mut Drops::new())
+        .expect("valid");
+    other
+        .change(
+            &mut Words::new("limit 99999 seed 1"),
+            ms(900),
+            &mut Drops::new(),
+        )
+        .expect("valid");
     let [same, reseeded] = [&mut queue, &mut other].map(|queue| {
         queue.state.steady(0.05, 15_000_000);
-        let judge = |_| queue.aqm.admit(&mut queue.state, &mut Probe::new(0), backlog, ms(899)) == Verdict::Dropped;
+        let judge = |_| {
+            queue
+                .aqm
+                .admit(&mut queue.state, &mut Probe::new(0), backlog, ms(899))
+                == Verdict::Dropped
+        };
         (0..500).map(judge).collect::<Vec<_>>()
     });
     assert_ne!(same, reseeded);
@@ -669,19 +1157,34 @@ fn what_cannot_be_is_refused_by_name() {
         ("pie ecn_prob 101", "ecn_prob"),
         ("pie hz 2000000000", "hz"),
     ] {
-        let Ok(Kind::Pie(config)) = words.parse() else { panic!("{words} parses") };
-        assert_eq!(Pie::<Probe>::new(config).err().map(|error| error.parameter), Some(parameter), "{words}");
+        let Ok(Kind::Pie(config)) = words.parse() else {
+            panic!("{words} parses")
+        };
+        assert_eq!(
+            Pie::<Probe>::new(config).err().map(|error| error.parameter),
+            Some(parameter),
+            "{words}"
+        );
     }
     let mut queue = Pie::<Probe>::new(Config::default()).expect("valid");
-    let error = queue.change(&mut Words::new("linux"), Instant::ZERO, &mut Drops::new()).expect_err("another arithmetic");
-    assert!(error.to_string().contains("`law` must be what it was at creation"), "{error}");
+    let error = queue
+        .change(&mut Words::new("linux"), Instant::ZERO, &mut Drops::new())
+        .expect_err("another arithmetic");
+    assert!(
+        error
+            .to_string()
+            .contains("`law` must be what it was at creation"),
+        "{error}"
+    );
 }
 
 #[test]
 fn words_set_every_parameter_and_come_back() {
     let words = "pie limit 7p target 1ms tupdate 2ms alpha 3 beta 4.5 ecn bytemode dq_rate_estimator dq_threshold 10000b ecn_prob 20 max_burst 5ms \
                  mtu 100 law rfc8034 active_above 6Kb hz 1000 first_update 8ms seed 9";
-    let Ok(Kind::Pie(config)) = words.parse() else { panic!("pie parses") };
+    let Ok(Kind::Pie(config)) = words.parse() else {
+        panic!("pie parses")
+    };
     let pie = Params {
         target: Duration::from_millis(1),
         tupdate: Duration::from_millis(2),
@@ -701,12 +1204,20 @@ fn words_set_every_parameter_and_come_back() {
         seed: 9,
     };
     assert_eq!(config, Config { limit: 7, pie });
-    for words in [words, "pie", "pie linux", "pie limit 50 docsis noecn nobytemode no_dq_rate_estimator"] {
+    for words in [
+        words,
+        "pie",
+        "pie linux",
+        "pie limit 50 docsis noecn nobytemode no_dq_rate_estimator",
+    ] {
         let kind: Kind = words.parse().expect(words);
         assert_eq!(kind.to_string().parse(), Ok(kind), "{words}");
     }
     assert_eq!("pie linux".parse(), Ok(Kind::Pie(Config::linux())));
-    assert_eq!("pie limit 50 docsis".parse(), Ok(Kind::Pie(Config::docsis(50))));
+    assert_eq!(
+        "pie limit 50 docsis".parse(),
+        Ok(Kind::Pie(Config::docsis(50)))
+    );
 }
 
 impl State {
@@ -726,7 +1237,8 @@ fn law() -> impl Strategy<Value = Law> {
 }
 
 proptest! {
-    /// The probability stays within bounds, whatever the delays; it does not grow while there is no delay.
+    /// The probability stays within bounds, whatever the delays; it does not grow while there is no
+    /// delay.
     #[test]
     fn the_probability_stays_a_probability(law in law(), p in prop_oneof![0..=ONE, Just(ONE), 0..14 * ONE], delay: u64, old: u64, empty: bool, count in 1u64..) {
         let (controller, p) = (controller(law), if law == Law::Rfc8033 { p.min(ONE) } else { p });
@@ -742,7 +1254,8 @@ proptest! {
         prop_assert!(controller.step(p, short) <= p);
     }
 
-    /// With a constant probability two drops are at least ⌈0.85 / p⌉ and at most ⌈8.5 / p⌉ packets apart.
+    /// With a constant probability two drops are at least ⌈0.85 / p⌉ and at most ⌈8.5 / p⌉ packets
+    /// apart.
     #[test]
     fn gaps_between_drops_are_bounded(p in 0.001..0.9f64, seed: u64, linux: bool) {
         let law = if linux { Law::Linux } else { Law::Rfc8033 };
@@ -759,25 +1272,49 @@ proptest! {
     }
 }
 
-/// A shaper looks at a packet long before it may leave. Linux judges its delay then, and counts it until it leaves; the other laws
-/// leave it in the queue.
+/// A shaper looks at a packet long before it may leave. Linux judges its delay then, and counts it
+/// until it leaves; the other laws leave it in the queue.
 #[test]
 fn linux_measures_a_packet_when_it_is_looked_at() {
     for (law, delay) in [(Law::Linux, ms(1)), (Law::Rfc8033, ms(9))] {
-        let pie = Params { law, ..Params::default() };
+        let pie = Params {
+            law,
+            ..Params::default()
+        };
         let mut queue = Ledger::new(Pie::new(Config { limit: 2, pie }).expect("valid"));
         let mut drops = Drops::new();
         for id in 0..2 {
             queue.enqueue(Probe::new(id).sized(100), ms(0), &mut drops);
         }
         assert_eq!(queue.peek_len(ms(1), &mut drops), Some(Bytes::new(100)));
-        assert_eq!((queue.backlog().packets, queue.backlog().bytes.get()), (2, 200), "{law:?}");
+        assert_eq!(
+            (queue.backlog().packets, queue.backlog().bytes.get()),
+            (2, 200),
+            "{law:?}"
+        );
         queue.enqueue(Probe::new(2).sized(100), ms(2), &mut drops);
-        assert_eq!(drops.drain().count(), 1, "{law:?}: the limit counts the packet looked at");
-        assert_eq!(queue.peek_len(ms(3), &mut drops), Some(Bytes::new(100)), "{law:?}: the same packet");
-        assert_eq!(queue.dequeue(ms(9), &mut drops).map(|packet| packet.id), Some(0));
+        assert_eq!(
+            drops.drain().count(),
+            1,
+            "{law:?}: the limit counts the packet looked at"
+        );
+        assert_eq!(
+            queue.peek_len(ms(3), &mut drops),
+            Some(Bytes::new(100)),
+            "{law:?}: the same packet"
+        );
+        assert_eq!(
+            queue.dequeue(ms(9), &mut drops).map(|packet| packet.id),
+            Some(0)
+        );
         let pie = queue.inner();
         assert_eq!(pie.aqm.delay(pie.state()), delay - Instant::ZERO, "{law:?}");
-        assert_eq!((queue.dequeue(ms(9), &mut drops).map(|packet| packet.id), queue.ready_at()), (Some(1), None));
+        assert_eq!(
+            (
+                queue.dequeue(ms(9), &mut drops).map(|packet| packet.id),
+                queue.ready_at()
+            ),
+            (Some(1), None)
+        );
     }
 }

@@ -1,8 +1,10 @@
-//! [`Aqm`]: the RED algorithm over any queue, split into parameters shared by many queues and the [`State`] of each.
+//! [`Aqm`]: the RED algorithm over any queue, split into parameters shared by many queues and the
+//! [`State`] of each.
 //!
-//! The average and the choice of packets are in integers, as in Linux. The gaps between signals are evenly spread: a number is drawn
-//! once per gap, and the packet is taken at which the packets since the last signal, each weighing its probability, exceed it (Floyd's
-//! second method). Drawing for each packet anew would make bunches.
+//! The average and the choice of packets are in integers, as in Linux. The gaps between signals are
+//! evenly spread: a number is drawn once per gap, and the packet is taken at which the packets
+//! since the last signal, each weighing its probability, exceed it (Floyd's second method). Drawing
+//! for each packet anew would make bunches.
 
 use core::time::Duration;
 
@@ -15,11 +17,13 @@ use crate::random::Random;
 
 /// How often an adaptive RED moves its probability.
 const PERIOD: Duration = Duration::from_millis(500);
-/// Steps made up for at most when nothing arrived for long; each way, the probability arrives at its end in a third of these.
+/// Steps made up for at most when nothing arrived for long; each way, the probability arrives at
+/// its end in a third of these.
 const MOST_STEPS: u32 = 256;
 /// One as a number with 32 fractional bits.
 const ONE: u64 = 1 << 32;
-/// Below this the adaptive probability does not fall further; also the largest step up. 1 % of `ONE`.
+/// Below this the adaptive probability does not fall further; also the largest step up. 1 % of
+/// `ONE`.
 const LEAST: u32 = (ONE / 100) as u32;
 /// Above this the adaptive probability does not rise further. 50 % of `ONE`.
 const MOST: u32 = (ONE / 2) as u32;
@@ -50,7 +54,8 @@ enum Gap {
     /// The average is not between the thresholds.
     #[default]
     Outside,
-    /// `packets` passed since the last signal; the next one is due when their weight reaches `roll`.
+    /// `packets` passed since the last signal; the next one is due when their weight reaches
+    /// `roll`.
     Within { packets: u32, roll: u32 },
 }
 
@@ -88,7 +93,16 @@ impl Aqm {
         let (min, max) = (params.min(limit).get(), params.max(limit).get());
         let max_p = (params.probability * ONE as f64) as u32;
         let per_byte = (u64::from(max_p) / (max - min).max(1)).max(1) as u32;
-        Ok(Self { min, max, wlog, gentle: params.gentle, decay, max_p, per_byte, next_step: None })
+        Ok(Self {
+            min,
+            max,
+            wlog,
+            gentle: params.gentle,
+            decay,
+            max_p,
+            per_byte,
+            next_step: None,
+        })
     }
 
     /// The average backlog.
@@ -107,8 +121,15 @@ impl Aqm {
         state.gap = Gap::Outside;
     }
 
-    /// A packet arrives at a queue of `backlog`, itself not counted: updates the average, and says whether it is to be signalled.
-    pub(crate) fn arrive(&self, state: &mut State, backlog: Bytes, now: Instant, random: &mut Random) -> Congestion {
+    /// A packet arrives at a queue of `backlog`, itself not counted: updates the average, and says
+    /// whether it is to be signalled.
+    pub(crate) fn arrive(
+        &self,
+        state: &mut State,
+        backlog: Bytes,
+        now: Instant,
+        random: &mut Random,
+    ) -> Congestion {
         match state.idle_since.take() {
             Some(since) => state.average = self.decay.apply(state.average, now - since),
             None => self.observe(state, backlog),
@@ -128,33 +149,47 @@ impl Aqm {
         let forced = if self.gentle { 2 * self.max } else { self.max };
         if average < self.min || average >= forced {
             state.gap = Gap::Outside;
-            return if average < self.min { Congestion::None } else { Congestion::Forced };
+            return if average < self.min {
+                Congestion::None
+            } else {
+                Congestion::Forced
+            };
         }
         let Gap::Within { packets, roll } = state.gap else {
-            state.gap = Gap::Within { packets: 0, roll: random.bits32() };
+            state.gap = Gap::Within {
+                packets: 0,
+                roll: random.bits32(),
+            };
             return Congestion::None;
         };
         let packets = packets.saturating_add(1);
         if self.exceeds(packets, average, roll) {
-            state.gap = Gap::Within { packets: 0, roll: random.bits32() };
+            state.gap = Gap::Within {
+                packets: 0,
+                roll: random.bits32(),
+            };
             return Congestion::Probable;
         }
         state.gap = Gap::Within { packets, roll };
         Congestion::None
     }
 
-    /// Whether so many packets, each weighing its probability at this average, outweigh the number drawn.
+    /// Whether so many packets, each weighing its probability at this average, outweigh the number
+    /// drawn.
     pub(super) fn exceeds(&self, packets: u32, average: u64, roll: u32) -> bool {
         if average < self.max {
-            // Bytes above the threshold are compared with the bytes that the number stands for, rounded down, as in Linux.
+            // Bytes above the threshold are compared with the bytes that the number stands for,
+            // rounded down, as in Linux.
             return u64::from(packets) * (average - self.min) >= u64::from(roll / self.per_byte);
         }
         u128::from(packets) * u128::from(self.gentle_p(average)) >= u128::from(roll)
     }
 
-    /// The probability between the upper threshold and its double, with 32 fractional bits: from `max_p` to one.
+    /// The probability between the upper threshold and its double, with 32 fractional bits: from
+    /// `max_p` to one.
     fn gentle_p(&self, average: u64) -> u64 {
-        let rest = u128::from(ONE - u64::from(self.max_p)) * u128::from(average - self.max) / u128::from(self.max.max(1));
+        let rest = u128::from(ONE - u64::from(self.max_p)) * u128::from(average - self.max)
+            / u128::from(self.max.max(1));
         u64::from(self.max_p) + u64::try_from(rest).unwrap_or(ONE)
     }
 
@@ -165,14 +200,20 @@ impl Aqm {
             let per_byte = self.max_probability() / (self.max - self.min) as f64;
             return per_byte * average.saturating_sub(self.min) as f64;
         }
-        if self.gentle { (self.gentle_p(average) as f64 / ONE as f64).min(1.0) } else { 1.0 }
+        if self.gentle {
+            (self.gentle_p(average) as f64 / ONE as f64).min(1.0)
+        } else {
+            1.0
+        }
     }
 
-    /// Adaptive RED (Floyd, Gummadi, Shenker 2001): moves the probability at `max` every half second, so that the average comes to
-    /// lie halfway between the thresholds.
+    /// Adaptive RED (Floyd, Gummadi, Shenker 2001): moves the probability at `max` every half
+    /// second, so that the average comes to lie halfway between the thresholds.
     pub(crate) fn adapt(&mut self, state: &State, now: Instant) {
         // A clock that stepped back does not stop the adaptation for as long as it stepped.
-        let mut next = self.next_step.map_or(now + PERIOD, |next| next.min(now + PERIOD));
+        let mut next = self
+            .next_step
+            .map_or(now + PERIOD, |next| next.min(now + PERIOD));
         for _ in 0..MOST_STEPS {
             if next > now {
                 break;
@@ -185,7 +226,9 @@ impl Aqm {
 
     /// One move, by the average as it was at `at`.
     fn step(&mut self, state: &State, at: Instant) {
-        let decayed = state.idle_since.map(|since| self.decay.apply(state.average, at - since));
+        let decayed = state
+            .idle_since
+            .map(|since| self.decay.apply(state.average, at - since));
         let average = decayed.unwrap_or(state.average) >> self.wlog;
         // The bounds are tested before the move, so it may go one beyond; as in Linux.
         let fifth = (self.max - self.min) / 5;
@@ -202,7 +245,10 @@ impl Aqm {
 
     #[cfg(test)]
     pub(super) fn settled(&self, average: u64) -> State {
-        State { average: average << self.wlog, ..State::default() }
+        State {
+            average: average << self.wlog,
+            ..State::default()
+        }
     }
 
     #[cfg(test)]

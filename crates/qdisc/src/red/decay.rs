@@ -1,4 +1,5 @@
-//! [`Decay`]: how RED's average falls while the queue is empty and nothing arrives that could update it.
+//! [`Decay`]: how RED's average falls while the queue is empty and nothing arrives that could
+//! update it.
 
 use alloc::boxed::Box;
 use alloc::string::ToString;
@@ -10,15 +11,17 @@ use tautline_base::{Bytes, Rate};
 /// How the average falls while the queue is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IdleDecay {
-    /// As if packets of `avpkt` had found an empty queue all the while, one per transmission time at `bandwidth` (Floyd and Jacobson
-    /// 1993). The default.
+    /// As if packets of `avpkt` had found an empty queue all the while, one per transmission time
+    /// at `bandwidth` (Floyd and Jacobson 1993). The default.
     #[default]
     Exact,
-    /// As Linux' table of shifts does. It is computed in ticks of 64 ns and read in microseconds, so the average falls 15.6 times
-    /// too slowly; it also takes a natural logarithm for a binary one, which makes it slower still.
+    /// As Linux' table of shifts does. It is computed in ticks of 64 ns and read in microseconds,
+    /// so the average falls 15.6 times too slowly; it also takes a natural logarithm for a binary
+    /// one, which makes it slower still.
     Linux,
-    /// Not at all: the first packet after a pause finds the average as the last one left it. So it is in Linux below a TBF or an HTB,
-    /// which never ask an empty RED for a packet, and so never let it see that it is idle.
+    /// Not at all: the first packet after a pause finds the average as the last one left it. So it
+    /// is in Linux below a TBF or an HTB, which never ask an empty RED for a packet, and so never
+    /// let it see that it is idle.
     Never,
 }
 
@@ -34,7 +37,9 @@ impl fmt::Display for IdleDecay {
 
 impl IdleDecay {
     pub(super) fn parse(text: &str) -> Option<Self> {
-        [Self::Exact, Self::Linux, Self::Never].into_iter().find(|decay| decay.to_string() == text)
+        [Self::Exact, Self::Linux, Self::Never]
+            .into_iter()
+            .find(|decay| decay.to_string() == text)
     }
 }
 
@@ -44,19 +49,24 @@ pub(super) enum Decay {
     /// exp(-idle · `per_nano`).
     Exact { per_nano: f64 },
     /// `shifts[idle µs >> cell_log]` bits fewer.
-    Linux { cell_log: u32, shifts: Box<[u8; 256]> },
+    Linux {
+        cell_log: u32,
+        shifts: Box<[u8; 256]>,
+    },
     /// Nothing.
     Never,
 }
 
 impl Decay {
-    /// The decay of an average of weight 2⁻ʷ, when a packet of `avpkt` takes its time at `bandwidth`. `None` if Linux' table cannot
-    /// span the time this takes.
+    /// The decay of an average of weight 2⁻ʷ, when a packet of `avpkt` takes its time at
+    /// `bandwidth`. `None` if Linux' table cannot span the time this takes.
     pub(super) fn new(kind: IdleDecay, wlog: u32, avpkt: Bytes, bandwidth: Rate) -> Option<Self> {
         let nats = -libm::log1p(-libm::exp2(-f64::from(wlog)));
         let nanos = avpkt.get() as f64 / bandwidth.as_bytes_per_sec() as f64 * 1e9;
         match kind {
-            IdleDecay::Exact => Some(Self::Exact { per_nano: nats / nanos }),
+            IdleDecay::Exact => Some(Self::Exact {
+                per_nano: nats / nanos,
+            }),
             IdleDecay::Linux => Self::linux(nats / libm::ceil(nanos / 64.0)),
             IdleDecay::Never => Some(Self::Never),
         }
@@ -77,13 +87,20 @@ impl Decay {
     /// What is left of `average` after `idle`.
     pub(super) fn apply(&self, average: u64, idle: Duration) -> u64 {
         match self {
-            Self::Exact { per_nano } => (average as f64 * libm::exp(-(idle.as_nanos() as f64 * per_nano))) as u64,
+            Self::Exact { per_nano } => {
+                (average as f64 * libm::exp(-(idle.as_nanos() as f64 * per_nano))) as u64
+            }
             Self::Linux { cell_log, shifts } => {
-                let micros = u64::try_from(idle.as_micros()).unwrap_or(u64::MAX).min(255 << cell_log);
+                let micros = u64::try_from(idle.as_micros())
+                    .unwrap_or(u64::MAX)
+                    .min(255 << cell_log);
                 match shifts[(micros >> cell_log) as usize] {
                     0 => {
                         let fallen = (u128::from(average) * u128::from(micros)) >> cell_log;
-                        average - u64::try_from(fallen).unwrap_or(u64::MAX).min(average - average / 2)
+                        average
+                            - u64::try_from(fallen)
+                                .unwrap_or(u64::MAX)
+                                .min(average - average / 2)
                     }
                     shift => average >> shift,
                 }
@@ -112,16 +129,30 @@ mod tests {
         let expected = AVERAGE as f64 * (31.0f64 / 32.0).powi(10);
         let left = decay(IdleDecay::Exact).apply(AVERAGE, Duration::from_millis(8));
         assert!((left as f64 - expected).abs() <= 1.0, "{left} {expected}");
-        assert_eq!(decay(IdleDecay::Exact).apply(AVERAGE, Duration::ZERO), AVERAGE);
+        assert_eq!(
+            decay(IdleDecay::Exact).apply(AVERAGE, Duration::ZERO),
+            AVERAGE
+        );
         assert_eq!(decay(IdleDecay::Exact).apply(AVERAGE, Duration::MAX), 0);
     }
 
-    /// spec/qdisc.md §4, pitfall (a), measured: `Scell_log` 15. A cell is 32.8 ms and 1.3 bits: 15.6 · ln 2 times too slow.
+    /// spec/qdisc.md §4, pitfall (a), measured: `Scell_log` 15. A cell is 32.8 ms and 1.3 bits:
+    /// 15.6 · ln 2 times too slow.
     #[test]
     fn linux_table_is_the_one_measured() {
-        let Decay::Linux { cell_log, shifts } = decay(IdleDecay::Linux) else { panic!("asked for Linux'") };
+        let Decay::Linux { cell_log, shifts } = decay(IdleDecay::Linux) else {
+            panic!("asked for Linux'")
+        };
         assert_eq!(
-            (cell_log, shifts[0], shifts[1], shifts[12], shifts[13], shifts[254], shifts[255]),
+            (
+                cell_log,
+                shifts[0],
+                shifts[1],
+                shifts[12],
+                shifts[13],
+                shifts[254],
+                shifts[255]
+            ),
             (15, 0, 0, 0, 1, 21, 31)
         );
     }
@@ -140,7 +171,11 @@ mod tests {
             (255 << 15, AVERAGE >> 31),
             (u64::MAX, AVERAGE >> 31),
         ] {
-            assert_eq!(linux.apply(AVERAGE, Duration::from_micros(micros)), left, "{micros}");
+            assert_eq!(
+                linux.apply(AVERAGE, Duration::from_micros(micros)),
+                left,
+                "{micros}"
+            );
         }
     }
 

@@ -11,25 +11,28 @@ use crate::config::ConfigError;
 use crate::report::Value;
 use crate::words::{NUMBER, Options, ParseError, RATE, SIZE, Word, Words, units};
 
-/// Parameters of the average and of the probability. What is `None` is derived from the limit, as `tc` does.
+/// Parameters of the average and of the probability. What is `None` is derived from the limit, as
+/// `tc` does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Params {
     /// Average backlog below which nothing is signalled. Default a third of `max` (Linux).
     pub min: Option<Bytes>,
-    /// Average backlog above which every packet is signalled, or from which the probability rises more steeply if
-    /// [`gentle`](Self::gentle). Default three times `min`, or a quarter of the limit (Linux).
+    /// Average backlog above which every packet is signalled, or from which the probability rises
+    /// more steeply if [`gentle`](Self::gentle). Default three times `min`, or a quarter of the
+    /// limit (Linux).
     pub max: Option<Bytes>,
     /// Length of a usual packet. Default 1000 bytes (`tc`'s manual).
     pub avpkt: Bytes,
-    /// Packets that may come in a burst before the average reaches `min`; with `avpkt` it gives the weight of the average.
-    /// Default (2 `min` + `max`) / (3 `avpkt`) (Linux).
+    /// Packets that may come in a burst before the average reaches `min`; with `avpkt` it gives the
+    /// weight of the average. Default (2 `min` + `max`) / (3 `avpkt`) (Linux).
     pub burst: Option<u32>,
     /// Probability of a signal when the average is at `max`, above 0. Default 0.02 (Linux).
     pub probability: f64,
-    /// Rate of the link, by which the average falls while the queue is empty. Default 10 Mbit/s (Linux).
+    /// Rate of the link, by which the average falls while the queue is empty. Default 10 Mbit/s
+    /// (Linux).
     pub bandwidth: Rate,
-    /// Let the probability rise from `probability` at `max` to one at twice `max` instead of leaping there. Default off, as in Linux,
-    /// which has no such mode; ns-3's default is on.
+    /// Let the probability rise from `probability` at `max` to one at twice `max` instead of
+    /// leaping there. Default off, as in Linux, which has no such mode; ns-3's default is on.
     pub gentle: bool,
     /// How the average falls while the queue is empty. Default [`IdleDecay::Exact`].
     pub idle: IdleDecay,
@@ -56,7 +59,8 @@ const LONGEST: Bytes = Bytes::new(u32::MAX as u64);
 impl Params {
     /// The upper threshold of a queue of at most `limit`.
     pub fn max(&self, limit: Bytes) -> Bytes {
-        self.max.unwrap_or_else(|| self.min.map_or(limit / 4, |min| min * 3))
+        self.max
+            .unwrap_or_else(|| self.min.map_or(limit / 4, |min| min * 3))
     }
 
     /// The lower threshold of a queue of at most `limit`.
@@ -66,21 +70,28 @@ impl Params {
 
     /// The burst allowed to a queue of at most `limit`.
     pub fn burst(&self, limit: Bytes) -> u32 {
-        let fitting = || (self.min(limit) * 2 + self.max(limit)).get() / self.avpkt.get().max(1) / 3;
-        self.burst.unwrap_or_else(|| u32::try_from(fitting()).unwrap_or(u32::MAX))
+        let fitting =
+            || (self.min(limit) * 2 + self.max(limit)).get() / self.avpkt.get().max(1) / 3;
+        self.burst
+            .unwrap_or_else(|| u32::try_from(fitting()).unwrap_or(u32::MAX))
     }
 
     /// These parameters with everything that is derived from `limit` written out.
     pub fn derived(&self, limit: Bytes) -> Self {
         let (min, max, burst) = (self.min(limit), self.max(limit), self.burst(limit));
-        Self { min: Some(min), max: Some(max), burst: Some(burst), ..self.clone() }
+        Self {
+            min: Some(min),
+            max: Some(max),
+            burst: Some(burst),
+            ..self.clone()
+        }
     }
 
     /// The logarithm of the average's weight, and the decay, if all parameters are usable.
     ///
     /// # Errors
-    /// If `max` is below `min` or above 4 GiB, `avpkt` or `bandwidth` is 0, `probability` is 0 or above 1, or no weight suits
-    /// `burst`.
+    /// If `max` is below `min` or above 4 GiB, `avpkt` or `bandwidth` is 0, `probability` is 0 or
+    /// above 1, or no weight suits `burst`.
     pub(super) fn check(&self, limit: Bytes) -> Result<(u32, Decay), ConfigError> {
         let (min, max) = (self.min(limit), self.max(limit));
         let sized = |size: Bytes| units::size(size);
@@ -90,12 +101,31 @@ impl Params {
             sized(self.avpkt),
             "at least 1b and below 4Gb",
         )?;
-        ConfigError::check(max >= min && max <= LONGEST, "max", sized(max), "at least `min` and below 4Gb")?;
+        ConfigError::check(
+            max >= min && max <= LONGEST,
+            "max",
+            sized(max),
+            "at least `min` and below 4Gb",
+        )?;
         let share = self.probability;
-        ConfigError::check(share > 0.0 && share <= 1.0, "probability", share, "above 0 and at most 1")?;
-        ConfigError::check(self.bandwidth > Rate::ZERO, "bandwidth", units::rate(self.bandwidth), "above 0")?;
+        ConfigError::check(
+            share > 0.0 && share <= 1.0,
+            "probability",
+            share,
+            "above 0 and at most 1",
+        )?;
+        ConfigError::check(
+            self.bandwidth > Rate::ZERO,
+            "bandwidth",
+            units::rate(self.bandwidth),
+            "above 0",
+        )?;
         let burst = self.burst(limit);
-        let refused = |parameter, value, allowed| ConfigError { parameter, value, allowed };
+        let refused = |parameter, value, allowed| ConfigError {
+            parameter,
+            value,
+            allowed,
+        };
         let wlog = weight_log(min, burst, self.avpkt).ok_or_else(|| {
             refused(
                 "burst",
@@ -103,20 +133,30 @@ impl Params {
                 "more than `min` / `avpkt`, and few enough for an average of weight 2^-31 to smooth",
             )
         })?;
-        let decay = Decay::new(self.idle, wlog, self.avpkt, self.bandwidth)
-            .ok_or_else(|| refused("bandwidth", units::rate(self.bandwidth), "high enough for the table of idle linux"))?;
+        let decay = Decay::new(self.idle, wlog, self.avpkt, self.bandwidth).ok_or_else(|| {
+            refused(
+                "bandwidth",
+                units::rate(self.bandwidth),
+                "high enough for the table of idle linux",
+            )
+        })?;
         Ok((wlog, decay))
     }
 
     /// Sets `option`, if it is one of these parameters.
-    pub(crate) fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
+    pub(crate) fn set(
+        &mut self,
+        option: Word<'_>,
+        words: &mut Words<'_>,
+    ) -> Result<bool, ParseError> {
         match option.text {
             "min" => self.min = Some(words.value(option, units::parse_size, SIZE)?),
             "max" => self.max = Some(words.value(option, units::parse_size, SIZE)?),
             "avpkt" => self.avpkt = words.value(option, units::parse_size, SIZE)?,
             "burst" => self.burst = Some(words.value(option, |text| text.parse().ok(), NUMBER)?),
             "probability" => {
-                self.probability = words.value(option, units::parse_share, "a probability, e.g. 0.02")?;
+                self.probability =
+                    words.value(option, units::parse_share, "a probability, e.g. 0.02")?;
             }
             "bandwidth" => self.bandwidth = words.value(option, units::parse_rate, RATE)?,
             "gentle" => self.gentle = true,
@@ -132,7 +172,10 @@ impl Params {
         options.extend(self.min.map(|min| ("min", Value::Size(min))));
         options.extend(self.max.map(|max| ("max", Value::Size(max))));
         options.push(("avpkt", Value::Size(self.avpkt)));
-        options.extend(self.burst.map(|burst| ("burst", Value::Count(burst.into()))));
+        options.extend(
+            self.burst
+                .map(|burst| ("burst", Value::Count(burst.into()))),
+        );
         options.push(("probability", Value::Share(self.probability)));
         options.push(("bandwidth", Value::Rate(self.bandwidth)));
         options.push(("gentle", Value::Flag(self.gentle)));
@@ -159,12 +202,13 @@ pub struct Config {
     pub red: Params,
     /// Mark instead of dropping where the packet allows it. Default off (Linux).
     pub ecn: bool,
-    /// Drop even what could be marked when the average is above all thresholds. Default off (Linux; ns-3: on).
+    /// Drop even what could be marked when the average is above all thresholds. Default off (Linux;
+    /// ns-3: on).
     pub harddrop: bool,
     /// Let pass what cannot be marked, until the limit. Only with `ecn`. Default off (Linux).
     pub nodrop: bool,
-    /// Move the probability so that the average stays halfway between the thresholds (Floyd, Gummadi, Shenker 2001). Default off
-    /// (Linux).
+    /// Move the probability so that the average stays halfway between the thresholds (Floyd,
+    /// Gummadi, Shenker 2001). Default off (Linux).
     pub adaptive: bool,
     /// Seed of the dice. Default 0.
     pub seed: u64,
@@ -187,18 +231,38 @@ impl Default for Config {
 impl Config {
     /// As Linux' `red` behaves, its idle decay included.
     pub fn linux() -> Self {
-        Self { red: Params { idle: IdleDecay::Linux, ..Params::default() }, ..Self::default() }
+        Self {
+            red: Params {
+                idle: IdleDecay::Linux,
+                ..Params::default()
+            },
+            ..Self::default()
+        }
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let limits = Bytes::new(1)..=LONGEST;
-        ConfigError::check(limits.contains(&self.limit), "limit", units::size(self.limit), "at least 1b and below 4Gb")?;
-        ConfigError::check(self.ecn || !self.nodrop, "nodrop", "without `ecn`", "given with `ecn`")
+        ConfigError::check(
+            limits.contains(&self.limit),
+            "limit",
+            units::size(self.limit),
+            "at least 1b and below 4Gb",
+        )?;
+        ConfigError::check(
+            self.ecn || !self.nodrop,
+            "nodrop",
+            "without `ecn`",
+            "given with `ecn`",
+        )
     }
 
     /// The options with everything derived written out, as `tc` shows them.
     pub(super) fn shown(&self) -> Vec<(&'static str, Value)> {
-        Self { red: self.red.derived(self.limit), ..self.clone() }.options()
+        Self {
+            red: self.red.derived(self.limit),
+            ..self.clone()
+        }
+        .options()
     }
 }
 

@@ -18,7 +18,12 @@ const START: Instant = Instant::from_secs(1);
 
 /// The parameters of the worked examples: min 30000 max 90000 avpkt 1000 burst 55.
 fn worked() -> Params {
-    Params { min: Some(Bytes::new(30_000)), max: Some(Bytes::new(90_000)), burst: Some(55), ..Params::default() }
+    Params {
+        min: Some(Bytes::new(30_000)),
+        max: Some(Bytes::new(90_000)),
+        burst: Some(55),
+        ..Params::default()
+    }
 }
 
 fn aqm(params: &Params) -> Aqm {
@@ -28,12 +33,16 @@ fn aqm(params: &Params) -> Aqm {
 /// What `count` packets meet that arrive at a constant backlog.
 fn arrivals(aqm: &Aqm, backlog: u64, count: usize) -> Vec<Congestion> {
     let (mut state, mut random) = (aqm.settled(backlog.min(1 << 32)), Random::new(7));
-    (0..count).map(|_| aqm.arrive(&mut state, Bytes::new(backlog), START, &mut random)).collect()
+    (0..count)
+        .map(|_| aqm.arrive(&mut state, Bytes::new(backlog), START, &mut random))
+        .collect()
 }
 
 /// The numbers of packets from one signal to the next.
 fn gaps(met: &[Congestion]) -> Vec<usize> {
-    let at: Vec<usize> = (0..met.len()).filter(|&at| met[at] == Congestion::Probable).collect();
+    let at: Vec<usize> = (0..met.len())
+        .filter(|&at| met[at] == Congestion::Probable)
+        .collect();
     at.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }
 
@@ -48,9 +57,16 @@ fn the_average_approaches_a_constant_backlog() {
             aqm.average(&state).get()
         })
         .collect();
-    for (arrival, average) in
-        [(1, 1875), (2, 3691), (3, 5451), (10, 16_321), (50, 47_733), (100, 57_492), (200, 59_895), (500, 60_000)]
-    {
+    for (arrival, average) in [
+        (1, 1875),
+        (2, 3691),
+        (3, 5451),
+        (10, 16_321),
+        (50, 47_733),
+        (100, 57_492),
+        (200, 59_895),
+        (500, 60_000),
+    ] {
         assert_eq!(averages[arrival - 1], average, "after {arrival}");
     }
 }
@@ -64,7 +80,10 @@ fn signals_are_spread_evenly() {
     let met = arrivals(&aqm, 60_000, 200_000);
     let gaps = gaps(&met);
     assert!(gaps.iter().min() == Some(&1) && gaps.iter().max() >= Some(&100));
-    assert!(!aqm.exceeds(100, 60_000, u32::MAX) && aqm.exceeds(101, 60_000, u32::MAX), "never more than 101");
+    assert!(
+        !aqm.exceeds(100, 60_000, u32::MAX) && aqm.exceeds(101, 60_000, u32::MAX),
+        "never more than 101"
+    );
     // Geometric gaps would have 63 % below the mean of 100, and a fifth beyond 160.
     let mean = gaps.iter().sum::<usize>() as f64 / gaps.len() as f64;
     assert!((48.0..54.0).contains(&mean), "{mean}");
@@ -72,18 +91,34 @@ fn signals_are_spread_evenly() {
     assert!((0.22..0.28).contains(&low), "{low}");
 }
 
-/// The packet with which the average comes between the thresholds only draws a gap, however likely a signal is.
+/// The packet with which the average comes between the thresholds only draws a gap, however likely
+/// a signal is.
 #[test]
 fn the_first_packet_between_the_thresholds_passes() {
-    let met = arrivals(&aqm(&Params { gentle: true, ..worked() }), 179_999, 100);
+    let met = arrivals(
+        &aqm(&Params {
+            gentle: true,
+            ..worked()
+        }),
+        179_999,
+        100,
+    );
     assert_eq!(met[0], Congestion::None);
-    assert!(met[1..].iter().all(|congestion| *congestion == Congestion::Probable));
+    assert!(
+        met[1..]
+            .iter()
+            .all(|congestion| *congestion == Congestion::Probable)
+    );
 }
 
 /// spec/qdisc.md §4, pitfall (c): whoever returns between the thresholds begins a gap anew.
 #[test]
 fn a_gap_ends_outside_the_thresholds() {
-    let quick = Params { gentle: true, burst: Some(30), ..worked() };
+    let quick = Params {
+        gentle: true,
+        burst: Some(30),
+        ..worked()
+    };
     let (aqm, mut random) = (aqm(&quick), Random::new(0));
     assert_eq!(aqm.parts().0, 1, "an average that follows at once, nearly");
     let mut state = aqm.settled(179_000);
@@ -96,38 +131,79 @@ fn a_gap_ends_outside_the_thresholds() {
     }
 }
 
-/// spec/qdisc.md §4: nothing below the lower threshold, everything from the upper one on; and the count of a gap starts anew.
+/// spec/qdisc.md §4: nothing below the lower threshold, everything from the upper one on; and the
+/// count of a gap starts anew.
 #[test]
 fn the_thresholds_are_sharp() {
     let aqm = aqm(&worked());
-    for (backlog, met) in
-        [(0, Congestion::None), (29_999, Congestion::None), (90_000, Congestion::Forced), (u64::MAX, Congestion::Forced)]
-    {
-        assert!(arrivals(&aqm, backlog, 1000).iter().all(|congestion| *congestion == met), "{backlog}");
+    for (backlog, met) in [
+        (0, Congestion::None),
+        (29_999, Congestion::None),
+        (90_000, Congestion::Forced),
+        (u64::MAX, Congestion::Forced),
+    ] {
+        assert!(
+            arrivals(&aqm, backlog, 1000)
+                .iter()
+                .all(|congestion| *congestion == met),
+            "{backlog}"
+        );
     }
     let at_min = arrivals(&aqm, 30_000, 1000);
-    assert!(at_min.iter().all(|congestion| *congestion == Congestion::None), "zero bytes above weigh nothing");
+    assert!(
+        at_min
+            .iter()
+            .all(|congestion| *congestion == Congestion::None),
+        "zero bytes above weigh nothing"
+    );
     // As wide as nothing: a step, as DCTCP wants it.
-    let step = self::aqm(&Params { max: Some(Bytes::new(30_000)), ..worked() });
-    assert!(arrivals(&step, 29_999, 100).iter().all(|congestion| *congestion == Congestion::None));
-    assert!(arrivals(&step, 30_000, 100).iter().all(|congestion| *congestion == Congestion::Forced));
+    let step = self::aqm(&Params {
+        max: Some(Bytes::new(30_000)),
+        ..worked()
+    });
+    assert!(
+        arrivals(&step, 29_999, 100)
+            .iter()
+            .all(|congestion| *congestion == Congestion::None)
+    );
+    assert!(
+        arrivals(&step, 30_000, 100)
+            .iter()
+            .all(|congestion| *congestion == Congestion::Forced)
+    );
 }
 
 /// spec/qdisc.md §4, worked: gentle at 90000: 0.02; 135000: 0.51; 180000: 1.
 #[test]
 fn gentle_rises_to_one_at_twice_the_maximum() {
-    let aqm = aqm(&Params { gentle: true, ..worked() });
-    for (average, probability) in [(60_000, 0.01), (90_000, 0.02), (135_000, 0.51), (180_000, 1.0)] {
-        assert!((aqm.probability(average) - probability).abs() < 1e-6, "{average}");
+    let aqm = aqm(&Params {
+        gentle: true,
+        ..worked()
+    });
+    for (average, probability) in [
+        (60_000, 0.01),
+        (90_000, 0.02),
+        (135_000, 0.51),
+        (180_000, 1.0),
+    ] {
+        assert!(
+            (aqm.probability(average) - probability).abs() < 1e-6,
+            "{average}"
+        );
     }
     for (backlog, longest) in [(90_000, 50), (135_000, 2), (179_999, 1)] {
         let gaps = gaps(&arrivals(&aqm, backlog, 20_000));
         assert_eq!(gaps.iter().max(), Some(&longest), "{backlog}");
     }
-    assert!(arrivals(&aqm, 180_000, 100).iter().all(|congestion| *congestion == Congestion::Forced));
+    assert!(
+        arrivals(&aqm, 180_000, 100)
+            .iter()
+            .all(|congestion| *congestion == Congestion::Forced)
+    );
 }
 
-/// spec/qdisc.md §4, worked 3: the probability at a high, a low and a middling average, every half second.
+/// spec/qdisc.md §4, worked 3: the probability at a high, a low and a middling average, every half
+/// second.
 #[test]
 fn the_adaptive_probability_takes_the_worked_steps() {
     let steps = |backlog, count: u64| -> Vec<f64> {
@@ -135,25 +211,53 @@ fn the_adaptive_probability_takes_the_worked_steps() {
         let state = aqm.settled(backlog);
         aqm.adapt(&state, START);
         let mut at = |half_seconds: u64| {
-            aqm.adapt(&state, START + PERIOD * u32::try_from(half_seconds).expect("few") - Duration::from_nanos(1));
+            aqm.adapt(
+                &state,
+                START + PERIOD * u32::try_from(half_seconds).expect("few")
+                    - Duration::from_nanos(1),
+            );
             let before = aqm.max_probability();
-            aqm.adapt(&state, START + PERIOD * u32::try_from(half_seconds).expect("few"));
+            aqm.adapt(
+                &state,
+                START + PERIOD * u32::try_from(half_seconds).expect("few"),
+            );
             (before, aqm.max_probability())
         };
         let pairs: Vec<(f64, f64)> = (1..=count).map(&mut at).collect();
-        assert!(pairs.windows(2).all(|pair| pair[0].1 == pair[1].0), "nothing moves in between");
+        assert!(
+            pairs.windows(2).all(|pair| pair[0].1 == pair[1].0),
+            "nothing moves in between"
+        );
         pairs.into_iter().map(|(_, after)| after).collect()
     };
     let close = |steps: Vec<f64>, expected: &[f64]| {
-        assert!(steps.iter().zip(expected).all(|(step, expected)| (step - expected).abs() < 1e-6), "{steps:?}");
+        assert!(
+            steps
+                .iter()
+                .zip(expected)
+                .all(|(step, expected)| (step - expected).abs() < 1e-6),
+            "{steps:?}"
+        );
     };
-    close(steps(66_001, 6), &[0.025, 0.03125, 0.039063, 0.048828, 0.058828, 0.068828]);
-    close(steps(53_999, 8), &[0.018, 0.0162, 0.01458, 0.013122, 0.01181, 0.010629, 0.009566, 0.009566]);
+    close(
+        steps(66_001, 6),
+        &[0.025, 0.03125, 0.039063, 0.048828, 0.058828, 0.068828],
+    );
+    close(
+        steps(53_999, 8),
+        &[
+            0.018, 0.0162, 0.01458, 0.013122, 0.01181, 0.010629, 0.009566, 0.009566,
+        ],
+    );
     close(steps(66_000, 2), &[0.02, 0.02]);
     close(steps(54_000, 2), &[0.02, 0.02]);
     // One step beyond a half, and no further.
     let top = steps(89_000, 100);
-    assert!(top[99] > 0.5 && top[99] < 0.51 && top[99] == top[98], "{}", top[99]);
+    assert!(
+        top[99] > 0.5 && top[99] < 0.51 && top[99] == top[98],
+        "{}",
+        top[99]
+    );
 }
 
 const PERIOD: Duration = Duration::from_millis(500);
@@ -170,25 +274,39 @@ fn adaptation_catches_up_over_a_pause() {
         (aqm.max_probability() * 1e6).round()
     };
     assert_eq!(moved(IdleDecay::Never), 48_828.0);
-    assert_eq!(moved(IdleDecay::Exact), (0.02 * 0.9f64.powi(4) * 1e6).round());
+    assert_eq!(
+        moved(IdleDecay::Exact),
+        (0.02 * 0.9f64.powi(4) * 1e6).round()
+    );
     let mut aqm = aqm(&worked());
     let state = aqm.settled(80_000);
     for now in [START, Instant::from_nanos(u64::MAX), START, START + PERIOD] {
         aqm.adapt(&state, now);
     }
-    assert!(aqm.max_probability() > 0.5, "a clock that leaps does not hang it");
+    assert!(
+        aqm.max_probability() > 0.5,
+        "a clock that leaps does not hang it"
+    );
     let mut aqm = self::aqm(&worked());
     for now in [Instant::from_secs(1000), START, START + PERIOD] {
         aqm.adapt(&state, now);
     }
-    assert_eq!(aqm.parts(), (5, 107_374_181, 1790), "one that steps back does not stop it");
+    assert_eq!(
+        aqm.parts(),
+        (5, 107_374_181, 1790),
+        "one that steps back does not stop it"
+    );
 }
 
 /// The probability is moved if asked, by packets as they come.
 #[test]
 fn red_adapts_only_if_asked() {
     for (adaptive, expected) in [(false, 0.02), (true, 0.025)] {
-        let config = Config { red: worked(), adaptive, ..Config::default() };
+        let config = Config {
+            red: worked(),
+            adaptive,
+            ..Config::default()
+        };
         let (mut red, mut drops) = (Red::new(config).expect("valid"), Drops::new());
         red.enqueue(Probe::new(0), START, &mut drops);
         red.state = red.aqm.settled(80_000);
@@ -199,14 +317,31 @@ fn red_adapts_only_if_asked() {
 
 /// What comes of 40 packets at an average of 59 000 bytes, where a signal is all but certain.
 fn treated(ecn: bool, harddrop: bool, nodrop: bool, forced: bool, tos: u8) -> (Stats, u64) {
-    let red = if forced { Params { max: Some(Bytes::new(2)), ..certain() } } else { certain() };
-    let config = Config { red, ecn, harddrop, nodrop, ..Config::default() };
+    let red = if forced {
+        Params {
+            max: Some(Bytes::new(2)),
+            ..certain()
+        }
+    } else {
+        certain()
+    };
+    let config = Config {
+        red,
+        ecn,
+        harddrop,
+        nodrop,
+        ..Config::default()
+    };
     let (mut red, mut drops) = (Red::new(config).expect("valid"), Drops::new());
     red.state = red.aqm.settled(59_000);
     for id in 0..40 {
         red.enqueue(Probe::new(id).sized(100).tos(tos), START, &mut drops);
     }
-    assert!(drops.iter().all(|(packet, reason)| packet.tos == tos && *reason == DropReason::Early));
+    assert!(
+        drops
+            .iter()
+            .all(|(packet, reason)| packet.tos == tos && *reason == DropReason::Early)
+    );
     let passed = red.backlog().packets as u64;
     assert_eq!(passed + drops.len() as u64, 40);
     (red.stats, passed)
@@ -215,7 +350,14 @@ fn treated(ecn: bool, harddrop: bool, nodrop: bool, forced: bool, tos: u8) -> (S
 /// Nearly every packet is signalled, and the average hardly moves.
 fn certain() -> Params {
     let (min, max) = (Some(Bytes::new(2)), Some(Bytes::new(60_000)));
-    Params { min, max, avpkt: Bytes::new(1), burst: Some(1000), probability: 1.0, ..Params::default() }
+    Params {
+        min,
+        max,
+        avpkt: Bytes::new(1),
+        burst: Some(1000),
+        probability: 1.0,
+        ..Params::default()
+    }
 }
 
 /// spec/qdisc.md §4, enqueue (3): what becomes of packets that meet congestion, in every mode.
@@ -233,13 +375,33 @@ fn signals_follow_the_flags() {
             (true, false, true, ECT0, true, true),
             (true, true, true, 0, false, !forced),
         ] {
-            let case = alloc::format!("forced {forced} ecn {ecn} harddrop {harddrop} nodrop {nodrop} tos {tos}");
+            let case = alloc::format!(
+                "forced {forced} ecn {ecn} harddrop {harddrop} nodrop {nodrop} tos {tos}"
+            );
             let (stats, passed) = treated(ecn, harddrop, nodrop, forced, tos);
-            let Stats { prob_mark, forced_mark, prob_drop, forced_drop, pdrop, overlimits } = stats;
-            assert!(overlimits > 20 && (!forced || overlimits == 40), "{case}: {stats:?}");
+            let Stats {
+                prob_mark,
+                forced_mark,
+                prob_drop,
+                forced_drop,
+                pdrop,
+                overlimits,
+            } = stats;
+            assert!(
+                overlimits > 20 && (!forced || overlimits == 40),
+                "{case}: {stats:?}"
+            );
             assert_eq!(pdrop, 0, "{case}");
-            let (marks, drops) = if forced { (forced_mark, forced_drop) } else { (prob_mark, prob_drop) };
-            assert_eq!(prob_mark + prob_drop + forced_mark + forced_drop, marks + drops, "{case}");
+            let (marks, drops) = if forced {
+                (forced_mark, forced_drop)
+            } else {
+                (prob_mark, prob_drop)
+            };
+            assert_eq!(
+                prob_mark + prob_drop + forced_mark + forced_drop,
+                marks + drops,
+                "{case}"
+            );
             assert_eq!(marks, if marked { overlimits } else { 0 }, "{case}");
             assert_eq!(drops, if kept { 0 } else { overlimits }, "{case}");
             assert_eq!(passed, if kept { 40 } else { 40 - overlimits }, "{case}");
@@ -249,12 +411,26 @@ fn signals_follow_the_flags() {
 
 /// A step at `threshold` with an average of weight one half.
 fn step(threshold: u64) -> Config {
-    let (bytes, burst) = (Some(Bytes::new(threshold)), u32::try_from(threshold / 100).ok());
-    let red = Params { min: bytes, max: bytes, avpkt: Bytes::new(100), burst, ..Params::default() };
-    Config { limit: Bytes::new(5000), red, ..Config::default() }
+    let (bytes, burst) = (
+        Some(Bytes::new(threshold)),
+        u32::try_from(threshold / 100).ok(),
+    );
+    let red = Params {
+        min: bytes,
+        max: bytes,
+        avpkt: Bytes::new(100),
+        burst,
+        ..Params::default()
+    };
+    Config {
+        limit: Bytes::new(5000),
+        red,
+        ..Config::default()
+    }
 }
 
-/// spec/qdisc.md §4, pitfall (b): packets that are dropped count for the average too. And the child refuses what exceeds the limit.
+/// spec/qdisc.md §4, pitfall (b): packets that are dropped count for the average too. And the child
+/// refuses what exceeds the limit.
 #[test]
 fn the_average_is_updated_by_every_arrival() {
     let (mut red, mut drops) = (Red::new(step(700)).expect("valid"), Drops::new());
@@ -263,20 +439,41 @@ fn the_average_is_updated_by_every_arrival() {
         red.enqueue(Probe::new(id).sized(1000), START, &mut drops);
         averages.push(red.average().get());
     }
-    assert_eq!(averages, [0, 500, 1250, 1625], "backlog 0, 1000, 2000, 2000");
-    assert_eq!((red.stats().forced_drop, red.stats().pdrop, red.backlog().packets), (2, 0, 2));
+    assert_eq!(
+        averages,
+        [0, 500, 1250, 1625],
+        "backlog 0, 1000, 2000, 2000"
+    );
+    assert_eq!(
+        (
+            red.stats().forced_drop,
+            red.stats().pdrop,
+            red.backlog().packets
+        ),
+        (2, 0, 2)
+    );
     let mut red = Red::new(step(5000)).expect("valid");
     for id in 0..8 {
         red.enqueue(Probe::new(id).sized(1000), START, &mut drops);
     }
-    assert_eq!((red.stats().pdrop, red.stats().overlimits, red.backlog().bytes), (3, 0, Bytes::new(5000)));
+    assert_eq!(
+        (
+            red.stats().pdrop,
+            red.stats().overlimits,
+            red.backlog().bytes
+        ),
+        (3, 0, Bytes::new(5000))
+    );
 }
 
 /// The average falls while the queue is empty, from the dequeue that emptied it.
 #[test]
 fn a_pause_lets_the_average_fall() {
     let after_pause = |idle, pause| {
-        let config = Config { red: Params { idle, ..worked() }, ..Config::default() };
+        let config = Config {
+            red: Params { idle, ..worked() },
+            ..Config::default()
+        };
         let (mut red, mut drops) = (Red::new(config).expect("valid"), Drops::new());
         for id in 0..20 {
             red.enqueue(Probe::new(id).sized(1000), START, &mut drops);
@@ -288,7 +485,10 @@ fn a_pause_lets_the_average_fall() {
     };
     let before = after_pause(IdleDecay::Exact, Duration::ZERO);
     assert!(before > 4000, "{before}");
-    assert_eq!(after_pause(IdleDecay::Never, Duration::from_secs(5)), before);
+    assert_eq!(
+        after_pause(IdleDecay::Never, Duration::from_secs(5)),
+        before
+    );
     let ten_packets = Duration::from_millis(8);
     let left = (before as f64 * (31.0f64 / 32.0).powi(10)) as u64;
     assert!(after_pause(IdleDecay::Exact, ten_packets).abs_diff(left) <= 1);
@@ -296,12 +496,19 @@ fn a_pause_lets_the_average_fall() {
     assert!(linux > left && linux < before);
 }
 
-/// Effect: on a link 10 % overloaded by senders that halve when told, RED holds the queue near its thresholds; without it the buffer
-/// stands full.
+/// Effect: on a link 10 % overloaded by senders that halve when told, RED holds the queue near its
+/// thresholds; without it the buffer stands full.
 #[test]
 fn red_keeps_the_buffer_from_filling() {
     let standing = |red: Params| {
-        let (mut red, mut drops) = (Red::new(Config { red, ..Config::default() }).expect("valid"), Drops::new());
+        let (mut red, mut drops) = (
+            Red::new(Config {
+                red,
+                ..Config::default()
+            })
+            .expect("valid"),
+            Drops::new(),
+        );
         let (mut interval, mut sent_at, mut samples) = (400.0f64, 0.0, Vec::new());
         for id in 0..200_000u32 {
             let now = START + Duration::from_micros(u64::from(id) * 800);
@@ -310,14 +517,22 @@ fn red_keeps_the_buffer_from_filling() {
                 red.enqueue(Probe::new(id).sized(1000), now, &mut drops);
                 sent_at += interval;
                 let told = drops.drain().count();
-                interval = if told > 0 { interval * 1.2 } else { (interval * 0.9995).max(100.0) };
+                interval = if told > 0 {
+                    interval * 1.2
+                } else {
+                    (interval * 0.9995).max(100.0)
+                };
             }
             samples.push(red.backlog().bytes.get());
         }
         samples[100_000..].iter().sum::<u64>() / 100_000
     };
     let governed = standing(worked());
-    let neutral = standing(Params { min: Some(Bytes::new(400_000)), max: Some(Bytes::new(400_000)), ..worked() });
+    let neutral = standing(Params {
+        min: Some(Bytes::new(400_000)),
+        max: Some(Bytes::new(400_000)),
+        ..worked()
+    });
     assert!((10_000..100_000).contains(&governed), "{governed}");
     assert!(neutral > 200_000, "{neutral}");
 }
@@ -327,16 +542,33 @@ fn red_keeps_the_buffer_from_filling() {
 fn what_is_not_given_is_derived() {
     let limit = Bytes::new(400_000);
     let shown = |words: &str| {
-        let crate::Kind::Red(config) = words.parse().expect(words) else { panic!("red parses") };
-        let Params { min, max, burst, .. } = config.red.derived(config.limit);
-        (min.expect("derived").get(), max.expect("derived").get(), burst.expect("derived"))
+        let crate::Kind::Red(config) = words.parse().expect(words) else {
+            panic!("red parses")
+        };
+        let Params {
+            min, max, burst, ..
+        } = config.red.derived(config.limit);
+        (
+            min.expect("derived").get(),
+            max.expect("derived").get(),
+            burst.expect("derived"),
+        )
     };
     assert_eq!(shown("red"), (33_333, 100_000, 55));
     assert_eq!(shown("red min 30000"), (30_000, 90_000, 50));
     assert_eq!(shown("red max 90000 avpkt 500"), (30_000, 90_000, 100));
     assert_eq!(shown("red limit 40000 burst 7"), (3333, 10_000, 7));
-    let report = Red::<Probe>::new(Config { limit, ..Config::default() }).expect("valid").report();
-    assert!(report.options.contains(&("max", Value::Size(Bytes::new(100_000)))));
+    let report = Red::<Probe>::new(Config {
+        limit,
+        ..Config::default()
+    })
+    .expect("valid")
+    .report();
+    assert!(
+        report
+            .options
+            .contains(&("max", Value::Size(Bytes::new(100_000))))
+    );
     assert_eq!(report.children[0].kind, "bfifo");
 }
 
@@ -346,7 +578,9 @@ fn words_are_read_and_written() {
                harddrop nodrop seed 5";
     let kind: crate::Kind = all.parse().expect(all);
     assert_eq!(kind.to_string(), all);
-    let crate::Kind::Red(config) = kind else { panic!("red parses") };
+    let crate::Kind::Red(config) = kind else {
+        panic!("red parses")
+    };
     let red = Params {
         min: Some(Bytes::kib(20)),
         max: Some(Bytes::kib(60)),
@@ -358,9 +592,23 @@ fn words_are_read_and_written() {
         idle: IdleDecay::Linux,
     };
     let limit = Bytes::mib(1);
-    assert_eq!(config, Config { limit, red, ecn: true, harddrop: true, nodrop: true, adaptive: true, seed: 5 });
+    assert_eq!(
+        config,
+        Config {
+            limit,
+            red,
+            ecn: true,
+            harddrop: true,
+            nodrop: true,
+            adaptive: true,
+            seed: 5
+        }
+    );
     for (words, printed) in [
-        ("red", "red limit 400000b avpkt 1000b probability 0.02 bandwidth 10Mbit idle exact seed 0"),
+        (
+            "red",
+            "red limit 400000b avpkt 1000b probability 0.02 bandwidth 10Mbit idle exact seed 0",
+        ),
         (
             "red gentle nogentle ecn noecn harddrop noharddrop nodrop drop adaptative noadaptive idle never",
             "red limit 400000b avpkt 1000b probability 0.02 bandwidth 10Mbit idle never seed 0",
@@ -391,10 +639,20 @@ fn contradictions_are_refused_by_name() {
         ("bandwidth 8bit linux", "bandwidth"),
         ("nodrop", "nodrop"),
     ] {
-        let crate::Kind::Red(config) = ["red ", words].concat().parse().expect(words) else { panic!("red parses") };
-        assert_eq!(Red::<Probe>::new(config).expect_err(words).parameter, parameter);
+        let crate::Kind::Red(config) = ["red ", words].concat().parse().expect(words) else {
+            panic!("red parses")
+        };
+        assert_eq!(
+            Red::<Probe>::new(config).expect_err(words).parameter,
+            parameter
+        );
     }
-    for words in ["red probability 1.5", "red idle slowly", "red burst -1", "red min"] {
+    for words in [
+        "red probability 1.5",
+        "red idle slowly",
+        "red burst -1",
+        "red min",
+    ] {
         assert!(words.parse::<crate::Kind>().is_err(), "{words}");
     }
 }
@@ -407,34 +665,58 @@ fn a_live_change_keeps_the_average() {
         red.enqueue(Probe::new(id).sized(1000), START, &mut drops);
     }
     let before = (red.average(), red.backlog());
-    let change = |red: &mut Red<Probe>, words| red.change(&mut Words::new(words), START, &mut Drops::new());
+    let change =
+        |red: &mut Red<Probe>, words| red.change(&mut Words::new(words), START, &mut Drops::new());
     change(&mut red, "limit 40000 burst 200 ecn").expect("valid");
     assert_eq!((red.average(), red.backlog()), before);
-    assert_ne!(red.aqm.parts().0, aqm(&Params::default()).parts().0, "another weight");
+    assert_ne!(
+        red.aqm.parts().0,
+        aqm(&Params::default()).parts().0,
+        "another weight"
+    );
     red.enqueue(Probe::new(50), START, &mut drops);
-    assert_eq!(red.stats().pdrop + red.stats().overlimits, 1, "the new limit holds for newcomers");
-    assert!(change(&mut red, "limit 50000 min 10k max 5k").is_err() && change(&mut red, "seed 3").is_err());
-    assert_eq!((red.config.limit, red.child().config().limit), (Bytes::new(40_000), Bytes::new(40_000)));
+    assert_eq!(
+        red.stats().pdrop + red.stats().overlimits,
+        1,
+        "the new limit holds for newcomers"
+    );
+    assert!(
+        change(&mut red, "limit 50000 min 10k max 5k").is_err()
+            && change(&mut red, "seed 3").is_err()
+    );
+    assert_eq!(
+        (red.config.limit, red.child().config().limit),
+        (Bytes::new(40_000), Bytes::new(40_000))
+    );
 }
 
 /// Any discipline can stand behind it, and keeps its own limit.
 #[test]
 fn the_child_may_be_any_discipline() {
-    let child = FqCodel::new(fq_codel::Config { limit: 3, ..fq_codel::Config::default() }).expect("valid");
-    let (mut red, mut drops) = (Ledger::new(Red::over(Config::default(), child).expect("valid")), Drops::new());
+    let child = FqCodel::new(fq_codel::Config {
+        limit: 3,
+        ..fq_codel::Config::default()
+    })
+    .expect("valid");
+    let (mut red, mut drops) = (
+        Ledger::new(Red::over(Config::default(), child).expect("valid")),
+        Drops::new(),
+    );
     for id in 0..8 {
         red.enqueue(Probe::new(id).flow(u64::from(id % 2)), START, &mut drops);
     }
     assert_eq!((red.inner().stats().pdrop, red.backlog().packets), (5, 3));
-    red.change(&mut Words::new("limit 50000"), START, &mut drops).expect("valid");
+    red.change(&mut Words::new("limit 50000"), START, &mut drops)
+        .expect("valid");
     assert_eq!(red.report().children[0].kind, "fq_codel");
     while red.dequeue(START, &mut drops).is_some() {}
     assert!(red.backlog().is_empty());
 }
 
 proptest! {
-    /// spec/qdisc.md §4, invariants: no signal below the lower threshold, one for all above the upper; the average never exceeds the
-    /// limit, nor does the backlog. Through changes, pauses and clocks that step back.
+    /// spec/qdisc.md §4, invariants: no signal below the lower threshold, one for all above the
+    /// upper; the average never exceeds the limit, nor does the backlog. Through changes, pauses
+    /// and clocks that step back.
     #[test]
     fn the_invariants_hold(
         min in 2000..20_000u64,
@@ -493,7 +775,11 @@ proptest! {
 /// A queue whose only arrival was dropped is as idle as before: the average goes on falling.
 #[test]
 fn a_drop_at_an_empty_queue_does_not_end_the_idle_time() {
-    let config = Config { limit: Bytes::new(400_000), red: worked(), ..Config::default() };
+    let config = Config {
+        limit: Bytes::new(400_000),
+        red: worked(),
+        ..Config::default()
+    };
     let mut queue = Red::<Probe>::new(config).expect("valid");
     queue.state = queue.aqm.settled(200_000);
     queue.state.begin_idle(START);

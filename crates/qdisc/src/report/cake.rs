@@ -11,20 +11,39 @@ use super::{Report, Value, tc};
 
 /// The tins of a report; none unless it is one of CAKE.
 pub(super) fn tins(report: &Report) -> &[Report] {
-    if report.kind == "cake" { &report.classes } else { &[] }
+    if report.kind == "cake" {
+        &report.classes
+    } else {
+        &[]
+    }
 }
 
 /// The table of tins, a line for each counter, between empty lines.
 pub(super) fn table(report: &Report) -> Vec<String> {
     let tins = tins(report);
-    let Some(first) = tins.first() else { return Vec::new() };
-    let row = |label: &str, cells: &mut dyn Iterator<Item = String>| {
-        cells.fold(format!("{label:<10}"), |line, cell| format!("{line}{cell:>13}"))
+    let Some(first) = tins.first() else {
+        return Vec::new();
     };
-    let mut lines = Vec::from([String::new(), row("", &mut tins.iter().map(|tin| tin.kind.into()))]);
+    let row = |label: &str, cells: &mut dyn Iterator<Item = String>| {
+        cells.fold(format!("{label:<10}"), |line, cell| {
+            format!("{line}{cell:>13}")
+        })
+    };
+    let mut lines = Vec::from([
+        String::new(),
+        row("", &mut tins.iter().map(|tin| tin.kind.into())),
+    ]);
     for (name, _) in &first.counters {
-        let cell = |tin: &Report| tin.counters.iter().find(|(counter, _)| counter == name).map(|(_, value)| tc::text(value));
-        lines.push(row(&format!("  {name}"), &mut tins.iter().map(|tin| cell(tin).unwrap_or_default())));
+        let cell = |tin: &Report| {
+            tin.counters
+                .iter()
+                .find(|(counter, _)| counter == name)
+                .map(|(_, value)| tc::text(value))
+        };
+        lines.push(row(
+            &format!("  {name}"),
+            &mut tins.iter().map(|tin| cell(tin).unwrap_or_default()),
+        ));
     }
     lines
 }
@@ -61,7 +80,10 @@ impl Serialize for Tin<'_> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("tin", self.0.kind)?;
         for (name, value) in &self.0.counters {
-            let key = NAMES.iter().find(|(text, _)| text == name).map_or(*name, |(_, key)| key);
+            let key = NAMES
+                .iter()
+                .find(|(text, _)| text == name)
+                .map_or(*name, |(_, key)| key);
             match value {
                 Value::Time(time) => map.serialize_entry(key, &Micros(*time))?,
                 value => map.serialize_entry(key, &Json(value))?,
@@ -83,10 +105,11 @@ pub(super) fn meaning(word: &'static str) -> Option<(&'static str, Meaning)> {
     Some(match word {
         "unlimited" => ("bandwidth", Named("unlimited")),
         "autorate-ingress" => ("autorate", Named(word)),
-        "besteffort" | "precedence" | "diffserv3" | "diffserv4" | "diffserv8" => ("diffserv", Named(word)),
-        "flowblind" | "srchost" | "dsthost" | "hosts" | "flows" | "dual-srchost" | "dual-dsthost" | "triple-isolate" => {
-            ("flowmode", Named(word))
+        "besteffort" | "precedence" | "diffserv3" | "diffserv4" | "diffserv8" => {
+            ("diffserv", Named(word))
         }
+        "flowblind" | "srchost" | "dsthost" | "hosts" | "flows" | "dual-srchost"
+        | "dual-dsthost" | "triple-isolate" => ("flowmode", Named(word)),
         "nat" => ("nat", Is(true)),
         "nonat" => ("nat", Is(false)),
         "wash" => ("wash", Is(true)),
@@ -105,12 +128,18 @@ pub(super) fn meaning(word: &'static str) -> Option<(&'static str, Meaning)> {
 
 /// What `tc`'s JSON holds although the words leave it out.
 pub(super) fn defaults<M: SerializeMap>(map: &mut M, report: &Report) -> Result<(), M::Error> {
-    let missing = |name: &str| report.kind == "cake" && report.options.iter().all(|(option, _)| *option != name);
+    let missing = |name: &str| {
+        report.kind == "cake" && report.options.iter().all(|(option, _)| *option != name)
+    };
     if missing("raw") {
         map.serialize_entry("raw", &false)?;
     }
     if missing("overhead") {
         map.serialize_entry("overhead", &0)?;
     }
-    if missing("fwmark") { map.serialize_entry("fwmark", "0") } else { Ok(()) }
+    if missing("fwmark") {
+        map.serialize_entry("fwmark", "0")
+    } else {
+        Ok(())
+    }
 }

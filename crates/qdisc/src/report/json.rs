@@ -1,4 +1,5 @@
-//! A [`Report`] in the shape of `tc -s -j`: rates in bytes per second, times in microseconds, sizes in bytes.
+//! A [`Report`] in the shape of `tc -s -j`: rates in bytes per second, times in microseconds, sizes
+//! in bytes.
 
 use alloc::string::ToString;
 use core::time::Duration;
@@ -14,7 +15,8 @@ use super::{ClassShow, Common, QdiscShow, Report, Value};
 use crate::stats::{Flow, Sojourn};
 
 impl Serialize for Report {
-    /// One object as in `tc -s -j qdisc`, with its classes (as in `tc -s -j class`) and the disciplines below it inside.
+    /// One object as in `tc -s -j qdisc`, with its classes (as in `tc -s -j class`) and the
+    /// disciplines below it inside.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         qdisc(&mut map, self, Some(Place::Root))?;
@@ -100,7 +102,11 @@ impl<T: Serialize> Serialize for Each<'_, T> {
     }
 }
 
-fn qdisc<M: SerializeMap>(map: &mut M, report: &Report, place: Option<Place>) -> Result<(), M::Error> {
+fn qdisc<M: SerializeMap>(
+    map: &mut M,
+    report: &Report,
+    place: Option<Place>,
+) -> Result<(), M::Error> {
     map.serialize_entry("kind", report.kind)?;
     map.serialize_entry("handle", &handle(report.id))?;
     placed(map, place)?;
@@ -109,22 +115,43 @@ fn qdisc<M: SerializeMap>(map: &mut M, report: &Report, place: Option<Place>) ->
         stats(map, report, common)?;
     }
     let layout = Layout::of(report.kind);
-    values(map, report.kind, report.counters.iter().filter(|(name, _)| !layout.moves(name)), &Layout::UNKNOWN)?;
+    values(
+        map,
+        report.kind,
+        report
+            .counters
+            .iter()
+            .filter(|(name, _)| !layout.moves(name)),
+        &Layout::UNKNOWN,
+    )?;
     sojourn(map, report)?;
     if report.kind == "cake" {
         map.serialize_entry("tins", &Each(cake::tins(report), Tin))?;
     }
-    if report.flows.is_empty() { Ok(()) } else { map.serialize_entry("flows", &report.flows) }
+    if report.flows.is_empty() {
+        Ok(())
+    } else {
+        map.serialize_entry("flows", &report.flows)
+    }
 }
 
-fn class<M: SerializeMap>(map: &mut M, report: &Report, place: Option<Place>) -> Result<(), M::Error> {
+fn class<M: SerializeMap>(
+    map: &mut M,
+    report: &Report,
+    place: Option<Place>,
+) -> Result<(), M::Error> {
     map.serialize_entry("class", report.kind)?;
     map.serialize_entry("handle", &handle(report.id))?;
     placed(map, place)?;
     if let Some(leaf) = report.leaf() {
         map.serialize_entry("leaf", &leaf.to_string())?;
     }
-    values(map, report.kind, &report.options, Layout::of_class(report.kind))?;
+    values(
+        map,
+        report.kind,
+        &report.options,
+        Layout::of_class(report.kind),
+    )?;
     if report.common.is_some() {
         map.serialize_entry("stats", &ClassStats(report))?;
     }
@@ -170,7 +197,15 @@ impl Serialize for Options<'_> {
         let mut map = serializer.serialize_map(None)?;
         let layout = Layout::of(self.0.kind);
         values(&mut map, self.0.kind, &self.0.options, layout)?;
-        values(&mut map, self.0.kind, self.0.counters.iter().filter(|(name, _)| layout.moves(name)), layout)?;
+        values(
+            &mut map,
+            self.0.kind,
+            self.0
+                .counters
+                .iter()
+                .filter(|(name, _)| layout.moves(name)),
+            layout,
+        )?;
         cake::defaults(&mut map, self.0)?;
         map.end()
     }
@@ -193,26 +228,37 @@ fn values<'a, M: SerializeMap>(
     values: impl IntoIterator<Item = &'a (&'static str, Value)>,
     layout: &Layout,
 ) -> Result<(), M::Error> {
-    values.into_iter().try_for_each(|(name, value)| match (meaning(kind, name), value) {
-        (Some((name, Meaning::Is(on))), Value::Flag(said)) => map.serialize_entry(name, &(on == *said)),
-        (Some((name, Meaning::Named(word))), Value::Flag(true)) => map.serialize_entry(name, word),
-        _ => {
-            let layout = layout.parameters().find(|parameter| parameter.name == *name);
-            let shown = layout.map_or(*name, |parameter| parameter.shown);
-            match (value, Parts::of(kind, name, value)) {
-                (_, Some(parts)) if parts.is_zero() => Ok(()),
-                (_, Some(parts)) => map.serialize_entry(parts.key(), &parts),
-                (Value::Time(time), None) if layout.is_some_and(|layout| layout.seconds) => {
-                    map.serialize_entry(shown, &time.as_secs())
-                }
-                (_, None) => map.serialize_entry(shown, &Json(value)),
+    values
+        .into_iter()
+        .try_for_each(|(name, value)| match (meaning(kind, name), value) {
+            (Some((name, Meaning::Is(on))), Value::Flag(said)) => {
+                map.serialize_entry(name, &(on == *said))
             }
-        }
-    })
+            (Some((name, Meaning::Named(word))), Value::Flag(true)) => {
+                map.serialize_entry(name, word)
+            }
+            _ => {
+                let layout = layout
+                    .parameters()
+                    .find(|parameter| parameter.name == *name);
+                let shown = layout.map_or(*name, |parameter| parameter.shown);
+                match (value, Parts::of(kind, name, value)) {
+                    (_, Some(parts)) if parts.is_zero() => Ok(()),
+                    (_, Some(parts)) => map.serialize_entry(parts.key(), &parts),
+                    (Value::Time(time), None) if layout.is_some_and(|layout| layout.seconds) => {
+                        map.serialize_entry(shown, &time.as_secs())
+                    }
+                    (_, None) => map.serialize_entry(shown, &Json(value)),
+                }
+            }
+        })
 }
 
 fn sojourn<M: SerializeMap>(map: &mut M, report: &Report) -> Result<(), M::Error> {
-    report.sojourn.as_ref().map_or(Ok(()), |sojourn| map.serialize_entry("sojourn", sojourn))
+    report
+        .sojourn
+        .as_ref()
+        .map_or(Ok(()), |sojourn| map.serialize_entry("sojourn", sojourn))
 }
 
 /// A value in JSON's units.
@@ -240,15 +286,17 @@ pub(super) struct Micros(pub(super) Duration);
 impl Serialize for Micros {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match u64::try_from(self.0.as_micros()) {
-            Ok(micros) if self.0.subsec_nanos().is_multiple_of(1_000) => serializer.serialize_u64(micros),
+            Ok(micros) if self.0.subsec_nanos().is_multiple_of(1_000) => {
+                serializer.serialize_u64(micros)
+            }
             _ => serializer.serialize_f64(self.0.as_secs_f64() * 1e6),
         }
     }
 }
 
 impl Serialize for Sojourn {
-    /// Count, last, percentiles and longest in microseconds; `log2_ns` counts packets by ⌊log₂ nanoseconds⌋, up to the last
-    /// that is not zero.
+    /// Count, last, percentiles and longest in microseconds; `log2_ns` counts packets by ⌊log₂
+    /// nanoseconds⌋, up to the last that is not zero.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("count", &self.count())?;
@@ -279,9 +327,15 @@ struct Histogram<'a>(&'a [u64]);
 
 impl Serialize for Histogram<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let used = self.0.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
+        let used = self
+            .0
+            .iter()
+            .rposition(|&count| count > 0)
+            .map_or(0, |last| last + 1);
         let mut seq = serializer.serialize_seq(Some(used))?;
-        self.0[..used].iter().try_for_each(|count| seq.serialize_element(count))?;
+        self.0[..used]
+            .iter()
+            .try_for_each(|count| seq.serialize_element(count))?;
         seq.end()
     }
 }

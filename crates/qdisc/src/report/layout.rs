@@ -1,15 +1,19 @@
-//! [`Layout`]: in which order and under which names `tc` shows the parameters and counters of a kind.
+//! [`Layout`]: in which order and under which names `tc` shows the parameters and counters of a
+//! kind.
 
-/// How `tc` shows the parameters and counters of one kind. What it does not know is shown after what it does.
+/// How `tc` shows the parameters and counters of one kind. What it does not know is shown after
+/// what it does.
 pub(super) struct Layout {
     /// `tc`'s name of the kind.
     kind: &'static str,
-    /// Parameters in `tc`'s order (a `~` stands for a space). `quantum#` stands for a number without unit, `minburst:mtu` is shown as `mtu`, `mpu|0b` is shown
-    /// with `0b` where it is missing, `+direct_packets_stat` is a counter that `tc` shows among them, `perturb@` counts seconds,
-    /// `-noecn` is shown in JSON only, `=bands` is a word that always stands there.
+    /// Parameters in `tc`'s order (a `~` stands for a space). `quantum#` stands for a number
+    /// without unit, `minburst:mtu` is shown as `mtu`, `mpu|0b` is shown with `0b` where it is
+    /// missing, `+direct_packets_stat` is a counter that `tc` shows among them, `perturb@` counts
+    /// seconds, `-noecn` is shown in JSON only, `=bands` is a word that always stands there.
     options: &'static str,
-    /// The lines of counters. `{prob}` stands for a value, `{drop_next|0us}` for one that may be missing, `{burst#}` for one
-    /// without unit, `{size#12}` for one twelve wide, and what stands in brackets is shown if the value in it is neither missing nor zero.
+    /// The lines of counters. `{prob}` stands for a value, `{drop_next|0us}` for one that may be
+    /// missing, `{burst#}` for one without unit, `{size#12}` for one twelve wide, and what stands
+    /// in brackets is shown if the value in it is neither missing nor zero.
     pub(super) counters: &'static [&'static str],
 }
 
@@ -36,20 +40,45 @@ pub(super) struct Parameter {
 
 impl Parameter {
     fn of(token: &'static str) -> Self {
-        let (token, literal) = token.strip_prefix('=').map_or((token, false), |token| (token, true));
-        let (token, counter) = token.strip_prefix('+').map_or((token, false), |token| (token, true));
-        let (token, hidden) = token.strip_prefix('-').map_or((token, false), |token| (token, true));
-        let (token, missing) = token.split_once('|').map_or((token, None), |(token, missing)| (token, Some(missing)));
-        let (token, bare) = token.strip_suffix('#').map_or((token, false), |token| (token, true));
-        let (token, seconds) = token.strip_suffix('@').map_or((token, false), |token| (token, true));
+        let (token, literal) = token
+            .strip_prefix('=')
+            .map_or((token, false), |token| (token, true));
+        let (token, counter) = token
+            .strip_prefix('+')
+            .map_or((token, false), |token| (token, true));
+        let (token, hidden) = token
+            .strip_prefix('-')
+            .map_or((token, false), |token| (token, true));
+        let (token, missing) = token
+            .split_once('|')
+            .map_or((token, None), |(token, missing)| (token, Some(missing)));
+        let (token, bare) = token
+            .strip_suffix('#')
+            .map_or((token, false), |token| (token, true));
+        let (token, seconds) = token
+            .strip_suffix('@')
+            .map_or((token, false), |token| (token, true));
         let (name, shown) = token.split_once(':').unwrap_or((token, token));
-        Self { name, shown, missing, bare, hidden, literal, counter, seconds }
+        Self {
+            name,
+            shown,
+            missing,
+            bare,
+            hidden,
+            literal,
+            counter,
+            seconds,
+        }
     }
 }
 
 impl Layout {
     /// Of what `tc` does not know.
-    pub(super) const UNKNOWN: Self = Self { kind: "", options: "", counters: &[] };
+    pub(super) const UNKNOWN: Self = Self {
+        kind: "",
+        options: "",
+        counters: &[],
+    };
 
     /// Parameters in `tc`'s order.
     pub(super) fn parameters(&self) -> impl Iterator<Item = Parameter> {
@@ -58,23 +87,38 @@ impl Layout {
 
     /// Whether `tc` shows the counter `name` among the parameters.
     pub(super) fn moves(&self, name: &str) -> bool {
-        self.parameters().any(|parameter| parameter.counter && parameter.name == name)
+        self.parameters()
+            .any(|parameter| parameter.counter && parameter.name == name)
     }
 
     /// The layout of the discipline `kind`; nothing known if `tc` has no such thing.
     pub(super) fn of(kind: &str) -> &'static Self {
-        DISCIPLINES.iter().find(|layout| layout.kind == kind).unwrap_or(&Self::UNKNOWN)
+        DISCIPLINES
+            .iter()
+            .find(|layout| layout.kind == kind)
+            .unwrap_or(&Self::UNKNOWN)
     }
 
     /// The layout of the classes of `kind`.
     pub(super) fn of_class(kind: &str) -> &'static Self {
-        CLASSES.iter().find(|layout| layout.kind == kind).unwrap_or(&Self::UNKNOWN)
+        CLASSES
+            .iter()
+            .find(|layout| layout.kind == kind)
+            .unwrap_or(&Self::UNKNOWN)
     }
 }
 
 const DISCIPLINES: &[Layout] = &[
-    Layout { kind: "pfifo", options: "limit", counters: &[] },
-    Layout { kind: "pfifo_fast", options: "bands priomap", counters: &[] },
+    Layout {
+        kind: "pfifo",
+        options: "limit",
+        counters: &[],
+    },
+    Layout {
+        kind: "pfifo_fast",
+        options: "bands priomap",
+        counters: &[],
+    },
     Layout {
         kind: "codel",
         options: "limit target ce_threshold interval ecn -noecn",
@@ -97,7 +141,8 @@ const DISCIPLINES: &[Layout] = &[
         kind: "pie",
         options: "limit target tupdate alpha beta ecn -noecn bytemode -nobytemode dq_rate_estimator -no_dq_rate_estimator",
         counters: &[
-            // Tools that know only the departure rate estimator (flent) want `avg_dq_rate` at all times.
+            // Tools that know only the departure rate estimator (flent) want `avg_dq_rate` at all
+            // times.
             "  prob {prob} delay {delay} avg_dq_rate {avg_dq_rate}",
             "  pkts_in {pkts_in} overlimit {overlimit} dropped {dropped} maxq {maxq} ecn_mark {ecn_mark}",
         ],
@@ -150,8 +195,16 @@ const DISCIPLINES: &[Layout] = &[
         options: "limit quantum depth headdrop flows divisor perturb@ min max probability ecn",
         counters: &[],
     },
-    Layout { kind: "netem", options: "limit# delay loss duplicate reorder corrupt rate slot ecn gap", counters: &[] },
-    Layout { kind: "htb", options: "r2q default +direct_packets_stat =ver =3.17 direct_qlen", counters: &[] },
+    Layout {
+        kind: "netem",
+        options: "limit# delay loss duplicate reorder corrupt rate slot ecn gap",
+        counters: &[],
+    },
+    Layout {
+        kind: "htb",
+        options: "r2q default +direct_packets_stat =ver =3.17 direct_qlen",
+        counters: &[],
+    },
     Layout {
         kind: "dualpi2",
         options: "limit",
@@ -161,14 +214,25 @@ const DISCIPLINES: &[Layout] = &[
             "  ecn_mark {ecn_mark} step_mark {step_mark} credit {credit}",
         ],
     },
-    Layout { kind: "prio", options: "bands priomap", counters: &[] },
+    Layout {
+        kind: "prio",
+        options: "bands priomap",
+        counters: &[],
+    },
 ];
 
 const CLASSES: &[Layout] = &[
     Layout {
         kind: "htb",
         options: "prio quantum# rate overhead ceil linklayer|ethernet burst mpu|0b cburst level",
-        counters: &[" lended: {lended} borrowed: {borrowed} giants: {giants}", " tokens: {tokens} ctokens: {ctokens}"],
+        counters: &[
+            " lended: {lended} borrowed: {borrowed} giants: {giants}",
+            " tokens: {tokens} ctokens: {ctokens}",
+        ],
     },
-    Layout { kind: "drr", options: "quantum", counters: &[" deficit {deficit#}b"] },
+    Layout {
+        kind: "drr",
+        options: "quantum",
+        counters: &[" deficit {deficit#}b"],
+    },
 ];

@@ -1,4 +1,5 @@
-//! [`Parts`]: parameters that consist of several, as netem's `delay 20ms 2ms 25%`: in text in a row, in JSON an object.
+//! [`Parts`]: parameters that consist of several, as netem's `delay 20ms 2ms 25%`: in text in a
+//! row, in JSON an object.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -23,19 +24,47 @@ struct Form {
 }
 
 const fn form(option: &'static str, key: &'static str, parts: &'static [&'static str]) -> Form {
-    Form { option, model: "", key, parts, named: parts.len() }
+    Form {
+        option,
+        model: "",
+        key,
+        parts,
+        named: parts.len(),
+    }
 }
 
 const NETEM: [Form; 9] = [
     form("delay", "delay", &["delay", "jitter", "correlation"]),
-    Form { model: "gemodel", named: 0, ..form("loss", "loss-gemodel", &["p", "r", "1-h", "1-k"]) },
-    Form { model: "state", named: 0, ..form("loss", "loss-state", &["p13", "p31", "p32", "p23", "p14"]) },
+    Form {
+        model: "gemodel",
+        named: 0,
+        ..form("loss", "loss-gemodel", &["p", "r", "1-h", "1-k"])
+    },
+    Form {
+        model: "state",
+        named: 0,
+        ..form("loss", "loss-state", &["p13", "p31", "p32", "p23", "p14"])
+    },
     form("loss", "loss-random", &["loss", "correlation"]),
     form("duplicate", "duplicate", &["duplicate", "correlation"]),
     form("reorder", "reorder", &["reorder", "correlation"]),
     form("corrupt", "corrupt", &["corrupt", "correlation"]),
-    Form { named: 1, ..form("rate", "rate", &["rate", "packetoverhead", "cellsize", "celloverhead"]) },
-    Form { named: 2, ..form("slot", "slot", &["min-delay", "max-delay", "packets", "bytes"]) },
+    Form {
+        named: 1,
+        ..form(
+            "rate",
+            "rate",
+            &["rate", "packetoverhead", "cellsize", "celloverhead"],
+        )
+    },
+    Form {
+        named: 2,
+        ..form(
+            "slot",
+            "slot",
+            &["min-delay", "max-delay", "packets", "bytes"],
+        )
+    },
 ];
 
 /// A parameter taken apart.
@@ -47,12 +76,18 @@ pub(super) struct Parts<'a> {
 impl<'a> Parts<'a> {
     /// The parts of `option` of a `kind`; `None` if it has but one.
     pub(super) fn of(kind: &str, option: &str, value: &'a Value) -> Option<Self> {
-        let Value::Word(text) = value else { return None };
+        let Value::Word(text) = value else {
+            return None;
+        };
         let forms = if kind == "netem" { &NETEM[..] } else { &[] };
         let mut words = text.split_ascii_whitespace().peekable();
         let first = *words.peek()?;
-        let form = forms.iter().find(|form| form.option == option && (form.model.is_empty() || form.model == first))?;
-        let words = words.filter(|word| *word != form.model && !form.parts.contains(word)).collect();
+        let form = forms
+            .iter()
+            .find(|form| form.option == option && (form.model.is_empty() || form.model == first))?;
+        let words = words
+            .filter(|word| *word != form.model && !form.parts.contains(word))
+            .collect();
         Some(Self { form, words })
     }
 
@@ -63,7 +98,9 @@ impl<'a> Parts<'a> {
 
     /// Nothing but zeros, which `tc` does not show.
     pub(super) fn is_zero(&self) -> bool {
-        self.words.iter().all(|word| number(word) == Some(Number::Real(0.0)))
+        self.words
+            .iter()
+            .all(|word| number(word) == Some(Number::Real(0.0)))
     }
 
     /// As `tc` prints it.
@@ -79,12 +116,16 @@ impl<'a> Parts<'a> {
 }
 
 impl Serialize for Parts<'_> {
-    /// Times in seconds, shares of one, rates in bytes per second, as in `tc`; what is not said is zero.
+    /// Times in seconds, shares of one, rates in bytes per second, as in `tc`; what is not said is
+    /// zero.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.form.parts.len()))?;
         let mut words = self.words.iter();
         for name in self.form.parts {
-            match words.next().map_or(Some(Number::Whole(0)), |word| number(word)) {
+            match words
+                .next()
+                .map_or(Some(Number::Whole(0)), |word| number(word))
+            {
                 Some(Number::Whole(number)) => map.serialize_entry(name, &number)?,
                 Some(Number::Real(number)) => map.serialize_entry(name, &number)?,
                 None => map.serialize_entry(name, &())?,
@@ -103,7 +144,10 @@ enum Number {
 /// Reads a share, a number, a time or a rate.
 fn number(word: &str) -> Option<Number> {
     if let Some(percent) = word.strip_suffix('%') {
-        return percent.parse::<f64>().ok().map(|percent| Number::Real(percent / 100.0));
+        return percent
+            .parse::<f64>()
+            .ok()
+            .map(|percent| Number::Real(percent / 100.0));
     }
     let whole = word.parse().ok().map(Number::Whole);
     let time = || units::parse_time(word).map(|time| Number::Real(time.as_secs_f64()));

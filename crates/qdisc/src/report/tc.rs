@@ -1,4 +1,5 @@
-//! Numbers as `tc` prints them: three digits of a time, sizes to within 16 bytes. For people; JSON holds the exact values.
+//! Numbers as `tc` prints them: three digits of a time, sizes to within 16 bytes. For people; JSON
+//! holds the exact values.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -40,13 +41,24 @@ fn time_text(time: Duration) -> String {
 }
 
 fn three_digits(number: f64) -> String {
-    let decimals = if number < 10.0 { 2 } else { usize::from(number < 100.0) };
+    let decimals = if number < 10.0 {
+        2
+    } else {
+        usize::from(number < 100.0)
+    };
     trimmed(format!("{number:.decimals$}"))
 }
 
 /// Without zeros behind the point.
 fn trimmed(number: String) -> String {
-    if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.').to_string() } else { number }
+    if number.contains('.') {
+        number
+            .trim_end_matches('0')
+            .trim_end_matches('.')
+            .to_string()
+    } else {
+        number
+    }
 }
 
 /// Whole MiB or KiB if that is nearly so, else bytes.
@@ -66,7 +78,9 @@ fn size_text(size: Bytes) -> String {
 /// Three to six digits: what is below them is cut off.
 fn rate_text(rate: Rate) -> String {
     let mut bits = rate.as_bits_per_sec();
-    let mut units = ["bit", "Kbit", "Mbit", "Gbit", "Tbit"].into_iter().peekable();
+    let mut units = ["bit", "Kbit", "Mbit", "Gbit", "Tbit"]
+        .into_iter()
+        .peekable();
     let mut unit = "";
     while let Some(next) = units.next() {
         unit = next;
@@ -81,14 +95,18 @@ fn rate_text(rate: Rate) -> String {
 
 /// Six digits.
 fn share_text(share: f64) -> String {
-    format!("{share:.5e}").parse::<f64>().unwrap_or(share).to_string()
+    format!("{share:.5e}")
+        .parse::<f64>()
+        .unwrap_or(share)
+        .to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Recorded from `tc qdisc show` of iproute2 6.1.0 with Linux 6.1.192. (`1e+03ms` is written out here.)
+    /// Recorded from `tc qdisc show` of iproute2 6.1.0 with Linux 6.1.192. (`1e+03ms` is written
+    /// out here.)
     #[test]
     fn numbers_are_those_of_tc() {
         for (bits, text) in [
@@ -145,13 +163,24 @@ mod tests {
             assert_eq!(time_text(Duration::from_micros(micros)), text);
         }
         assert_eq!(time_text(Duration::from_nanos(999)), "999ns");
-        assert_eq!((share_text(0.02), share_text(1.0 / 3.0)), ("0.02".into(), "0.333333".into()));
-        assert_eq!((bare(&Value::Size(Bytes::kib(2))), bare(&Value::Packets(7))), ("2048".into(), "7".into()));
+        assert_eq!(
+            (share_text(0.02), share_text(1.0 / 3.0)),
+            ("0.02".into(), "0.333333".into())
+        );
+        assert_eq!(
+            (bare(&Value::Size(Bytes::kib(2))), bare(&Value::Packets(7))),
+            ("2048".into(), "7".into())
+        );
     }
 
     #[test]
     fn extremes_are_printed() {
-        for value in [Value::Size(Bytes::MAX), Value::Time(Duration::MAX), Value::Rate(Rate::MAX), Value::Share(f64::MAX)] {
+        for value in [
+            Value::Size(Bytes::MAX),
+            Value::Time(Duration::MAX),
+            Value::Rate(Rate::MAX),
+            Value::Share(f64::MAX),
+        ] {
             assert!(!text(&value).is_empty());
         }
     }

@@ -1,4 +1,5 @@
-//! A [`Report`] as `tc -s -d qdisc show` and `tc -s -d class show` print it, without their blanks at line ends.
+//! A [`Report`] as `tc -s -d qdisc show` and `tc -s -d class show` print it, without their blanks
+//! at line ends.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -19,7 +20,11 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.qdisc_show())?;
         let classes = self.class_show().to_string();
-        if classes.is_empty() { Ok(()) } else { write!(f, "\n{classes}") }
+        if classes.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "\n{classes}")
+        }
     }
 }
 
@@ -44,7 +49,11 @@ fn qdisc(shown: &Shown<'_>) -> Vec<String> {
         Place::Root => "root refcnt 2".to_string(),
         Place::Below(class) => format!("parent {class}"),
     };
-    let mut lines = Vec::from([words(format!("qdisc {} {} {place}", report.kind, handle(report.id)), report, layout)]);
+    let mut lines = Vec::from([words(
+        format!("qdisc {} {} {place}", report.kind, handle(report.id)),
+        report,
+        layout,
+    )]);
     lines.extend(common(report));
     lines.extend(counters(report, layout));
     lines.extend(sojourn(report));
@@ -60,8 +69,14 @@ fn class(shown: &Shown<'_>) -> Vec<String> {
         Place::Root => "root".to_string(),
         Place::Below(class) => format!("parent {class}"),
     };
-    let leaf = report.leaf().map_or_else(String::new, |leaf| format!(" leaf {leaf}"));
-    let mut lines = Vec::from([words(format!("class {} {} {place}{leaf}", report.kind, handle(report.id)), report, layout)]);
+    let leaf = report
+        .leaf()
+        .map_or_else(String::new, |leaf| format!(" leaf {leaf}"));
+    let mut lines = Vec::from([words(
+        format!("class {} {} {place}{leaf}", report.kind, handle(report.id)),
+        report,
+        layout,
+    )]);
     lines.extend(common(report));
     lines.extend(counters(report, layout));
     lines.extend(sojourn(report));
@@ -75,14 +90,27 @@ pub(super) fn handle(id: Option<ClassId>) -> String {
 
 /// The first line: what it is, and its parameters.
 fn words(mut line: String, report: &Report, layout: &Layout) -> String {
-    let moved = report.counters.iter().filter(|(name, _)| layout.moves(name));
+    let moved = report
+        .counters
+        .iter()
+        .filter(|(name, _)| layout.moves(name));
     let mut left: Vec<&(&str, Value)> = report.options.iter().chain(moved).collect();
     let mut show = |name: &str, value: &Value, text: String| match value {
         Value::Flag(false) => {}
         Value::Flag(true) => line.extend([" ", &name.replace('~', " ")]),
         _ => line.extend([" ", name, " ", &text]),
     };
-    for Parameter { name, shown, missing, bare, hidden, literal, seconds, .. } in layout.parameters() {
+    for Parameter {
+        name,
+        shown,
+        missing,
+        bare,
+        hidden,
+        literal,
+        seconds,
+        ..
+    } in layout.parameters()
+    {
         if literal {
             show(shown, &Value::Flag(true), String::new());
         } else if let Some(at) = left.iter().position(|(option, _)| *option == name) {
@@ -101,13 +129,16 @@ fn words(mut line: String, report: &Report, layout: &Layout) -> String {
             show(shown, &Value::word(missing), missing.into());
         }
     }
-    left.into_iter().for_each(|(name, value)| show(name, value, value.to_string()));
+    left.into_iter()
+        .for_each(|(name, value)| show(name, value, value.to_string()));
     line
 }
 
 /// The lines that all have.
 fn common(report: &Report) -> Vec<String> {
-    let Some(common) = &report.common else { return Vec::new() };
+    let Some(common) = &report.common else {
+        return Vec::new();
+    };
     let (overlimits, requeues) = (report.overlimits, report.requeues);
     let backlog = tc::text(&Value::Size(common.backlog.bytes));
     let sent = format!(
@@ -116,15 +147,32 @@ fn common(report: &Report) -> Vec<String> {
         common.sent_packets,
         common.drops
     );
-    Vec::from([sent, format!(" backlog {backlog} {}p requeues {requeues}", common.backlog.packets)])
+    Vec::from([
+        sent,
+        format!(
+            " backlog {backlog} {}p requeues {requeues}",
+            common.backlog.packets
+        ),
+    ])
 }
 
 /// The lines of this kind alone: those `tc` has, then one of what it has not and is not zero.
 fn counters(report: &Report, layout: &Layout) -> Vec<String> {
-    let mut left: Vec<&(&str, Value)> = report.counters.iter().filter(|(name, _)| !layout.moves(name)).collect();
-    let mut lines: Vec<String> = layout.counters.iter().map(|line| fill(line, &mut left)).collect();
-    let more: Vec<String> =
-        left.iter().filter(|(_, value)| !value.is_zero()).map(|(name, value)| more(name, value)).collect();
+    let mut left: Vec<&(&str, Value)> = report
+        .counters
+        .iter()
+        .filter(|(name, _)| !layout.moves(name))
+        .collect();
+    let mut lines: Vec<String> = layout
+        .counters
+        .iter()
+        .map(|line| fill(line, &mut left))
+        .collect();
+    let more: Vec<String> = left
+        .iter()
+        .filter(|(_, value)| !value.is_zero())
+        .map(|(name, value)| more(name, value))
+        .collect();
     if !more.is_empty() {
         lines.push(format!("  {}", more.join(" ")));
     }
@@ -144,8 +192,15 @@ fn fill(line: &str, left: &mut Vec<&(&str, Value)>) -> String {
     let mut rest = line;
     while let Some(at) = rest.find(['{', '[']) {
         filled.push_str(&rest[..at]);
-        let (close, optional) = if rest[at..].starts_with('[') { (']', true) } else { ('}', false) };
-        let end = at + rest[at..].find(close).expect("a layout closes what it opens");
+        let (close, optional) = if rest[at..].starts_with('[') {
+            (']', true)
+        } else {
+            ('}', false)
+        };
+        let end = at
+            + rest[at..]
+                .find(close)
+                .expect("a layout closes what it opens");
         let inner = &rest[at + 1..end];
         rest = &rest[end + 1..];
         if optional {
@@ -159,12 +214,18 @@ fn fill(line: &str, left: &mut Vec<&(&str, Value)>) -> String {
             continue;
         }
         let (name, missing) = inner.split_once('|').unwrap_or((inner, "0"));
-        let (name, width) = name.split_once('#').map_or((name, None), |(name, width)| (name, Some(width)));
+        let (name, width) = name
+            .split_once('#')
+            .map_or((name, None), |(name, width)| (name, Some(width)));
         match left.iter().position(|(counter, _)| *counter == name) {
             Some(at) => {
                 let (_, value) = left.remove(at);
                 filled.push_str(&match width {
-                    Some(width) => format!("{:>width$}", tc::bare(value), width = width.parse().unwrap_or(0)),
+                    Some(width) => format!(
+                        "{:>width$}",
+                        tc::bare(value),
+                        width = width.parse().unwrap_or(0)
+                    ),
                     None => tc::text(value),
                 });
             }
@@ -177,18 +238,29 @@ fn fill(line: &str, left: &mut Vec<&(&str, Value)>) -> String {
 /// The value an optional part is about, and whether it is there and not zero.
 fn optional_value<'a>(part: &'a str, left: &[&(&str, Value)]) -> (&'a str, bool) {
     let start = part.find('{').expect("an optional part is about a value") + 1;
-    let name = part[start..].split(['}', '#', '|']).next().unwrap_or_default();
-    (name, left.iter().any(|(counter, value)| *counter == name && !value.is_zero()))
+    let name = part[start..]
+        .split(['}', '#', '|'])
+        .next()
+        .unwrap_or_default();
+    (
+        name,
+        left.iter()
+            .any(|(counter, value)| *counter == name && !value.is_zero()),
+    )
 }
 
 /// The line that `tc` lacks.
 fn sojourn(report: &Report) -> Option<String> {
-    let sojourn = report.sojourn.as_ref().filter(|sojourn| sojourn.count() > 0)?;
+    let sojourn = report
+        .sojourn
+        .as_ref()
+        .filter(|sojourn| sojourn.count() > 0)?;
     Some(format!("  {}", times(sojourn)))
 }
 
 fn times(sojourn: &Sojourn) -> String {
-    let [p50, p95, p99] = [50, 95, 99].map(|percent| tc::text(&Value::Time(sojourn.percentile(percent))));
+    let [p50, p95, p99] =
+        [50, 95, 99].map(|percent| tc::text(&Value::Time(sojourn.percentile(percent))));
     let [last, max] = [sojourn.last, sojourn.max].map(|time| tc::text(&Value::Time(time)));
     format!("sojourn last {last} p50 {p50} p95 {p95} p99 {p99} max {max}")
 }
@@ -198,12 +270,29 @@ const FLOWS_SHOWN: usize = 16;
 
 /// A line for each of the flows that sent most, and one for those that had no place.
 fn flows(report: &Report) -> Vec<String> {
-    let shown = report.flows.iter().enumerate().filter(|(rank, flow)| *rank < FLOWS_SHOWN || flow.hash.is_none());
+    let shown = report
+        .flows
+        .iter()
+        .enumerate()
+        .filter(|(rank, flow)| *rank < FLOWS_SHOWN || flow.hash.is_none());
     shown
         .map(|(_, flow)| {
-            let Flow { counts: FlowCounts { dequeued, dropped, sojourn, .. }, .. } = flow;
+            let Flow {
+                counts:
+                    FlowCounts {
+                        dequeued,
+                        dropped,
+                        sojourn,
+                        ..
+                    },
+                ..
+            } = flow;
             let (name, bytes, packets) = (flow.name(), dequeued.bytes.get(), dequeued.segments);
-            format!("  flow {name} sent {bytes} bytes {packets} pkt dropped {} {}", dropped.packets, times(sojourn))
+            format!(
+                "  flow {name} sent {bytes} bytes {packets} pkt dropped {} {}",
+                dropped.packets,
+                times(sojourn)
+            )
         })
         .collect()
 }

@@ -1,4 +1,5 @@
-//! [`Depths`]: flows by the number of packets they hold, so that the longest is found without looking at all.
+//! [`Depths`]: flows by the number of packets they hold, so that the longest is found without
+//! looking at all.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -7,7 +8,8 @@ use crate::index::Index;
 
 /// For each number of packets the flows that hold as many, in a list; who came to it last is first.
 ///
-/// A flow gains or loses one packet at a time and so moves by one list: every operation takes the same time however many flows there are.
+/// A flow gains or loses one packet at a time and so moves by one list: every operation takes the
+/// same time however many flows there are.
 #[derive(Debug)]
 pub(super) struct Depths {
     /// `first[n]` begins the list of flows with `n` packets.
@@ -26,9 +28,18 @@ struct Place {
 impl Depths {
     /// `flows` flows without packets, which may come to hold `most` each.
     pub(super) fn new(flows: usize, most: usize) -> Self {
-        let (first, places) = (vec![None; most + 1].into_boxed_slice(), vec![Place::default(); flows].into_boxed_slice());
-        let mut depths = Self { first, places, longest: 0 };
-        (0..flows).rev().for_each(|at| depths.link(Index::new(at), 0));
+        let (first, places) = (
+            vec![None; most + 1].into_boxed_slice(),
+            vec![Place::default(); flows].into_boxed_slice(),
+        );
+        let mut depths = Self {
+            first,
+            places,
+            longest: 0,
+        };
+        (0..flows)
+            .rev()
+            .for_each(|at| depths.link(Index::new(at), 0));
         depths
     }
 
@@ -70,11 +81,19 @@ impl Depths {
         if let Some(next) = next {
             self.places[next.get()].before = Some(at);
         }
-        self.places[at.get()] = Place { depth, before: None, next };
+        self.places[at.get()] = Place {
+            depth,
+            before: None,
+            next,
+        };
     }
 
     fn unlink(&mut self, at: Index) {
-        let Place { depth, before, next } = self.places[at.get()].clone();
+        let Place {
+            depth,
+            before,
+            next,
+        } = self.places[at.get()].clone();
         match before {
             Some(before) => self.places[before.get()].next = next,
             None => self.first[depth] = next,

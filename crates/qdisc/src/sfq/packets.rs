@@ -1,7 +1,7 @@
 //! [`Packets`]: one array that holds the packets of many queues, which lose packets at both ends.
 //!
-//! [`Slab`](crate::slab::Slab) serves queues that are only taken from at the head; SFQ also drops at the tail, so its packets are linked
-//! both ways.
+//! [`Slab`](crate::slab::Slab) serves queues that are only taken from at the head; SFQ also drops
+//! at the tail, so its packets are linked both ways.
 
 use alloc::vec::Vec;
 
@@ -37,13 +37,21 @@ impl Queue {
 
 impl<P> Packets<P> {
     pub(super) fn new() -> Self {
-        Self { nodes: Vec::new(), free: None }
+        Self {
+            nodes: Vec::new(),
+            free: None,
+        }
     }
 
     /// Appends `packet` to `queue`.
     pub(super) fn push_back(&mut self, queue: &mut Queue, packet: P) {
         let at = self.insert(packet);
-        self.append(queue, Queue { ends: Some((at, at)) });
+        self.append(
+            queue,
+            Queue {
+                ends: Some((at, at)),
+            },
+        );
     }
 
     /// Appends all of `tail` to `queue`.
@@ -84,7 +92,11 @@ impl<P> Packets<P> {
     }
 
     fn insert(&mut self, packet: P) -> Index {
-        let node = Node { before: None, next: None, packet: Some(packet) };
+        let node = Node {
+            before: None,
+            next: None,
+            packet: Some(packet),
+        };
         if let Some(at) = self.free {
             self.free = self.nodes[at.get()].next;
             self.nodes[at.get()] = node;

@@ -20,17 +20,20 @@ pub struct Config {
     pub quantum: Bytes,
     /// Packets a flow holds at most, 1 to 127. Default 127 (Linux).
     pub depth: u32,
-    /// Drop the oldest packet of a flow instead of the newest, so that its sender learns of it sooner. Default off (Linux).
+    /// Drop the oldest packet of a flow instead of the newest, so that its sender learns of it
+    /// sooner. Default off (Linux).
     pub headdrop: bool,
     /// Flows that may hold packets at once, 1 to 65 408. Default 128 (Linux).
     pub flows: u32,
-    /// Buckets that flow hashes are spread over, a power of two of at most 65 536. Default 1024 (Linux).
+    /// Buckets that flow hashes are spread over, a power of two of at most 65 536. Default 1024
+    /// (Linux).
     pub divisor: u32,
     /// How long a key of the hash is used, at least a second. Default for ever (Linux).
     pub perturb: Option<Duration>,
     /// RED on every flow. Default none (Linux).
     pub red: Option<FlowRed>,
-    /// Seed of the keys and of RED's dice. Default 0, which is as good while the flow hash itself is keyed and the key is kept.
+    /// Seed of the keys and of RED's dice. Default 0, which is as good while the flow hash itself
+    /// is keyed and the key is kept.
     pub seed: u64,
 }
 
@@ -53,9 +56,11 @@ impl Default for Config {
 /// RED as SFQ applies it to the queue of one flow.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowRed {
-    /// The length that thresholds are derived from where they are not given. As in Linux it bounds nothing itself.
+    /// The length that thresholds are derived from where they are not given. As in Linux it bounds
+    /// nothing itself.
     pub limit: Bytes,
-    /// Thresholds, weight and probability; the idle decay does not matter, an empty flow is forgotten.
+    /// Thresholds, weight and probability; the idle decay does not matter, an empty flow is
+    /// forgotten.
     pub red: red::Params,
     /// Mark instead of dropping where the packet allows it. Default off (Linux).
     pub ecn: bool,
@@ -70,18 +75,53 @@ impl Config {
     const MOST_FLOWS: u32 = 65_408;
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        let Self { limit, quantum, depth, flows, divisor, perturb, red, headdrop: _, seed: _ } = self;
+        let Self {
+            limit,
+            quantum,
+            depth,
+            flows,
+            divisor,
+            perturb,
+            red,
+            headdrop: _,
+            seed: _,
+        } = self;
         ConfigError::check(*limit >= 1, "limit", limit, "at least 1")?;
         let quanta = Bytes::new(64)..=super::MAX_DEBT;
-        ConfigError::check(quanta.contains(quantum), "quantum", units::size(*quantum), "from 64b to 1Mb")?;
-        ConfigError::check((1..=Self::MOST_DEPTH).contains(depth), "depth", depth, "from 1 to 127")?;
-        ConfigError::check((1..=Self::MOST_FLOWS).contains(flows), "flows", flows, "from 1 to 65408")?;
+        ConfigError::check(
+            quanta.contains(quantum),
+            "quantum",
+            units::size(*quantum),
+            "from 64b to 1Mb",
+        )?;
+        ConfigError::check(
+            (1..=Self::MOST_DEPTH).contains(depth),
+            "depth",
+            depth,
+            "from 1 to 127",
+        )?;
+        ConfigError::check(
+            (1..=Self::MOST_FLOWS).contains(flows),
+            "flows",
+            flows,
+            "from 1 to 65408",
+        )?;
         let fits = divisor.is_power_of_two() && *divisor <= 65_536;
         ConfigError::check(fits, "divisor", divisor, "a power of two of at most 65536")?;
         let period = perturb.unwrap_or(Duration::from_secs(1));
-        ConfigError::check(period >= Duration::from_secs(1), "perturb", units::time(period), "at least 1s, or 0 for never")?;
+        ConfigError::check(
+            period >= Duration::from_secs(1),
+            "perturb",
+            units::time(period),
+            "at least 1s, or 0 for never",
+        )?;
         red.as_ref().map_or(Ok(()), |FlowRed { limit, red, .. }| {
-            ConfigError::check(*limit > Bytes::ZERO, "redflowlimit", units::size(*limit), "given and above 0")?;
+            ConfigError::check(
+                *limit > Bytes::ZERO,
+                "redflowlimit",
+                units::size(*limit),
+                "given and above 0",
+            )?;
             let min = red.min(*limit);
             ConfigError::check(min > Bytes::ZERO, "min", units::size(min), "above 0")
         })
@@ -112,8 +152,15 @@ impl Config {
 
     /// The options with everything derived written out, as `tc` shows them.
     pub(super) fn shown(&self) -> Vec<(&'static str, Value)> {
-        let red = self.red.as_ref().map(|red| FlowRed { red: red.red.derived(red.limit), ..red.clone() });
-        Self { red, ..self.clone() }.options()
+        let red = self.red.as_ref().map(|red| FlowRed {
+            red: red.red.derived(red.limit),
+            ..red.clone()
+        });
+        Self {
+            red,
+            ..self.clone()
+        }
+        .options()
     }
 }
 
@@ -156,10 +203,23 @@ impl Options for Config {
             ("divisor", Value::Count(self.divisor.into())),
         ];
         options.extend(self.perturb.map(|period| ("perturb", Value::Time(period))));
-        if let Some(FlowRed { limit, red, ecn, harddrop }) = &self.red {
+        if let Some(FlowRed {
+            limit,
+            red,
+            ecn,
+            harddrop,
+        }) = &self.red
+        {
             options.push(("redflowlimit", Value::Size(*limit)));
-            options.extend(red.options().into_iter().filter(|(name, _)| !matches!(*name, "bandwidth" | "idle")));
-            options.extend([("ecn", Value::Flag(*ecn)), ("harddrop", Value::Flag(*harddrop))]);
+            options.extend(
+                red.options()
+                    .into_iter()
+                    .filter(|(name, _)| !matches!(*name, "bandwidth" | "idle")),
+            );
+            options.extend([
+                ("ecn", Value::Flag(*ecn)),
+                ("harddrop", Value::Flag(*harddrop)),
+            ]);
         }
         options.push(("seed", Value::Count(self.seed)));
         options
@@ -168,5 +228,8 @@ impl Options for Config {
 
 /// Reads a time; a bare number counts seconds, as `tc` has it here alone.
 fn parse_seconds(text: &str) -> Option<Duration> {
-    text.parse().map(Duration::from_secs).ok().or_else(|| units::parse_time(text))
+    text.parse()
+        .map(Duration::from_secs)
+        .ok()
+        .or_else(|| units::parse_time(text))
 }

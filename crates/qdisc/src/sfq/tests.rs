@@ -19,14 +19,21 @@ const START: Instant = Instant::from_secs(1);
 
 /// A queue whose first eight flows lie in buckets of their own.
 fn sfq(config: Config) -> Ledger<Sfq<Probe>> {
-    let queue = (0..).map(|seed| Sfq::<Probe>::new(Config { seed, divisor: 1024, ..config.clone() }).expect("valid")).find(
-        |queue| {
+    let queue = (0..)
+        .map(|seed| {
+            Sfq::<Probe>::new(Config {
+                seed,
+                divisor: 1024,
+                ..config.clone()
+            })
+            .expect("valid")
+        })
+        .find(|queue| {
             let mut buckets: Vec<usize> = (0..8).map(|flow| queue.bucket_of(flow)).collect();
             buckets.sort_unstable();
             buckets.dedup();
             buckets.len() == 8
-        },
-    );
+        });
     Ledger::new(queue.expect("some seed"))
 }
 
@@ -36,17 +43,28 @@ fn offer(queue: &mut Ledger<Sfq<Probe>>, flows: &[u64]) -> Vec<(u32, DropReason)
     for (id, &flow) in (0..).zip(flows) {
         queue.enqueue(Probe::new(id).flow(flow), START, &mut drops);
     }
-    drops.drain().map(|(packet, reason)| (packet.id, reason)).collect()
+    drops
+        .drain()
+        .map(|(packet, reason)| (packet.id, reason))
+        .collect()
 }
 
 fn drain(queue: &mut Ledger<Sfq<Probe>>) -> Vec<u32> {
-    ids(core::iter::from_fn(|| queue.dequeue(START, &mut Drops::new())))
+    ids(core::iter::from_fn(|| {
+        queue.dequeue(START, &mut Drops::new())
+    }))
 }
 
 /// A turn lasts until a quantum is used up; what was sent beyond it is owed in the next.
 #[test]
 fn flows_take_turns_of_a_quantum() {
-    let (mut queue, mut drops) = (sfq(Config { limit: 1000, ..Config::default() }), Drops::new());
+    let (mut queue, mut drops) = (
+        sfq(Config {
+            limit: 1000,
+            ..Config::default()
+        }),
+        Drops::new(),
+    );
     for id in 0..120 {
         queue.enqueue(Probe::new(id).flow(0).sized(65), START, &mut drops);
     }
@@ -61,7 +79,10 @@ fn flows_take_turns_of_a_quantum() {
             _ => turns.push((flow, 1)),
         }
     }
-    assert_eq!(turns[..7], [(0, 24), (1, 1), (0, 23), (1, 1), (0, 23), (1, 1), (0, 24)]);
+    assert_eq!(
+        turns[..7],
+        [(0, 24), (1, 1), (0, 23), (1, 1), (0, 23), (1, 1), (0, 24)]
+    );
 }
 
 /// A flow that comes anew waits until the others had their turn, and begins with a whole quantum.
@@ -76,7 +97,8 @@ fn a_new_flow_stands_at_the_end() {
 fn the_longest_flow_pays_for_the_limit() {
     let overlimit = |id| (id, DropReason::Overlimit);
     for (headdrop, flows, lost) in [
-        // The longest loses its newest, or its oldest packet; if it is the newcomer's, that is the newcomer.
+        // The longest loses its newest, or its oldest packet; if it is the newcomer's, that is the
+        // newcomer.
         (false, &[0, 0, 0, 0, 1, 1][..], 3),
         (true, &[0, 0, 0, 0, 1, 1], 0),
         (false, &[1, 0, 0, 0, 0, 0], 5),
@@ -88,9 +110,19 @@ fn the_longest_flow_pays_for_the_limit() {
         (false, &[3, 1, 0, 2, 4, 5], 0),
         (true, &[3, 1, 0, 2, 4, 5], 0),
     ] {
-        let mut queue = sfq(Config { limit: 5, headdrop, ..Config::default() });
+        let mut queue = sfq(Config {
+            limit: 5,
+            headdrop,
+            ..Config::default()
+        });
         assert_eq!(offer(&mut queue, flows), [overlimit(lost)], "{flows:?}");
-        assert_eq!((queue.backlog().packets, queue.inner().stats().drop_overlimit), (5, 1));
+        assert_eq!(
+            (
+                queue.backlog().packets,
+                queue.inner().stats().drop_overlimit
+            ),
+            (5, 1)
+        );
         assert_eq!(drain(&mut queue).len(), 5);
     }
 }
@@ -98,24 +130,54 @@ fn the_longest_flow_pays_for_the_limit() {
 #[test]
 fn a_flow_holds_at_most_its_depth() {
     for (headdrop, lost, kept) in [(false, [2, 3], [0, 1]), (true, [0, 1], [2, 3])] {
-        let mut queue = sfq(Config { depth: 2, headdrop, ..Config::default() });
-        assert_eq!(offer(&mut queue, &[0; 4]), lost.map(|id| (id, DropReason::FlowLimit)));
-        assert_eq!((drain(&mut queue), queue.inner().stats().drop_depth), (kept.to_vec(), 2));
+        let mut queue = sfq(Config {
+            depth: 2,
+            headdrop,
+            ..Config::default()
+        });
+        assert_eq!(
+            offer(&mut queue, &[0; 4]),
+            lost.map(|id| (id, DropReason::FlowLimit))
+        );
+        assert_eq!(
+            (drain(&mut queue), queue.inner().stats().drop_depth),
+            (kept.to_vec(), 2)
+        );
     }
-    let mut one = sfq(Config { depth: 1, headdrop: true, ..Config::default() });
+    let mut one = sfq(Config {
+        depth: 1,
+        headdrop: true,
+        ..Config::default()
+    });
     assert_eq!(offer(&mut one, &[0, 1, 0, 1]).len(), 2);
-    assert_eq!(drain(&mut one), [2, 3], "who replaces a packet keeps its turn");
+    assert_eq!(
+        drain(&mut one),
+        [2, 3],
+        "who replaces a packet keeps its turn"
+    );
 }
 
 #[test]
 fn a_flow_too_many_is_refused_until_another_is_done() {
-    let mut queue = sfq(Config { flows: 2, ..Config::default() });
-    assert_eq!(offer(&mut queue, &[0, 1, 2, 1]), [(2, DropReason::Overlimit)]);
-    assert_eq!(queue.dequeue(START, &mut Drops::new()).map(|packet| packet.id), Some(0));
+    let mut queue = sfq(Config {
+        flows: 2,
+        ..Config::default()
+    });
+    assert_eq!(
+        offer(&mut queue, &[0, 1, 2, 1]),
+        [(2, DropReason::Overlimit)]
+    );
+    assert_eq!(
+        queue
+            .dequeue(START, &mut Drops::new())
+            .map(|packet| packet.id),
+        Some(0)
+    );
     assert_eq!(offer(&mut queue, &[2]), []);
 }
 
-/// Effect: beside a flow that sends ten times as much, a modest one gets all it sends; in a FIFO it does not.
+/// Effect: beside a flow that sends ten times as much, a modest one gets all it sends; in a FIFO it
+/// does not.
 #[test]
 fn the_modest_flow_gets_its_share() {
     fn delivered(mut queue: impl Qdisc<Probe>) -> usize {
@@ -127,7 +189,11 @@ fn the_modest_flow_gets_its_share() {
             }
             queue.enqueue(Probe::new(round).flow(1), START, &mut drops);
             for _ in 0..2 {
-                modest += usize::from(queue.dequeue(START, &mut drops).is_some_and(|packet| packet.flow == 1));
+                modest += usize::from(
+                    queue
+                        .dequeue(START, &mut drops)
+                        .is_some_and(|packet| packet.flow == 1),
+                );
             }
             drops = Drops::new();
         }
@@ -137,11 +203,16 @@ fn the_modest_flow_gets_its_share() {
     assert!(delivered(Pfifo::new(pfifo::Config { limit: 127 })) < 400);
 }
 
-/// Two flows that share a bucket are parted by another key; nothing is lost, nothing overtakes within a flow.
+/// Two flows that share a bucket are parted by another key; nothing is lost, nothing overtakes
+/// within a flow.
 #[test]
 fn a_new_key_parts_flows_that_collide() {
     let period = Duration::from_secs(10);
-    let config = Config { divisor: 4, perturb: Some(period), ..Config::default() };
+    let config = Config {
+        divisor: 4,
+        perturb: Some(period),
+        ..Config::default()
+    };
     let (mut queue, mut drops) = (Ledger::new(Sfq::new(config).expect("valid")), Drops::new());
     let apart = |queue: &Sfq<Probe>| queue.bucket_of(0) != queue.bucket_of(1);
     let (mut parted, mut now) = (0, START);
@@ -153,16 +224,26 @@ fn a_new_key_parts_flows_that_collide() {
         let (before, key) = (queue.inner().stats().perturbed, queue.inner().hash.key);
         now += period;
         let mut out = ids(core::iter::from_fn(|| queue.dequeue(now, &mut drops)));
-        assert_eq!((queue.inner().stats().perturbed, queue.inner().hash.key != key), (before + 1, true));
+        assert_eq!(
+            (
+                queue.inner().stats().perturbed,
+                queue.inner().hash.key != key
+            ),
+            (before + 1, true)
+        );
         parted += usize::from(apart(queue.inner()));
         assert_eq!((out.len(), drops.len()), (19, 0));
-        assert!(!apart(queue.inner()) || out[..4].windows(2).all(|pair| pair[0] % 2 != pair[1] % 2), "{out:?}");
+        assert!(
+            !apart(queue.inner()) || out[..4].windows(2).all(|pair| pair[0] % 2 != pair[1] % 2),
+            "{out:?}"
+        );
         out.sort_by_key(|id| id % 2);
         let even = out.iter().filter(|&id| id % 2 == 0).count();
         assert!(out[..even].is_sorted() && out[even..].is_sorted());
     }
     assert!((20..40).contains(&parted), "three times in four: {parted}");
-    // However long the pause, one key is enough; and a clock that steps back does not postpone the next.
+    // However long the pause, one key is enough; and a clock that steps back does not postpone the
+    // next.
     let before = queue.inner().stats().perturbed;
     for (time, keys) in [(now + period * 1000, 1), (now, 1), (now + period, 2)] {
         queue.dequeue(time, &mut drops);
@@ -179,32 +260,68 @@ fn what_finds_no_place_after_a_change_is_dropped() {
     let mut drops = Drops::new();
     let mut deep = sfq(Config::default());
     offer(&mut deep, &[0, 0, 0, 1]);
-    deep.change(&mut Words::new("depth 2"), START, &mut drops).expect("valid");
-    assert_eq!(drops.drain().map(|(packet, reason)| (packet.id, reason)).collect::<Vec<_>>(), [(2, DropReason::FlowLimit)]);
+    deep.change(&mut Words::new("depth 2"), START, &mut drops)
+        .expect("valid");
+    assert_eq!(
+        drops
+            .drain()
+            .map(|(packet, reason)| (packet.id, reason))
+            .collect::<Vec<_>>(),
+        [(2, DropReason::FlowLimit)]
+    );
     assert_eq!(drain(&mut deep), [0, 3, 1]);
     let mut many = sfq(Config::default());
     offer(&mut many, &[0, 0, 1, 2]);
-    many.change(&mut Words::new("flows 2"), START, &mut drops).expect("valid");
-    assert_eq!(drops.drain().map(|(packet, reason)| (packet.id, reason)).collect::<Vec<_>>(), [(3, DropReason::Overlimit)]);
+    many.change(&mut Words::new("flows 2"), START, &mut drops)
+        .expect("valid");
+    assert_eq!(
+        drops
+            .drain()
+            .map(|(packet, reason)| (packet.id, reason))
+            .collect::<Vec<_>>(),
+        [(3, DropReason::Overlimit)]
+    );
     let mut one = sfq(Config::default());
     offer(&mut one, &[0, 1, 0, 1, 2]);
-    one.change(&mut Words::new("divisor 1 limit 4"), START, &mut drops).expect("valid");
-    assert_eq!(drops.drain().map(|(packet, reason)| (packet.id, reason)).collect::<Vec<_>>(), [(4, DropReason::Overlimit)]);
+    one.change(&mut Words::new("divisor 1 limit 4"), START, &mut drops)
+        .expect("valid");
+    assert_eq!(
+        drops
+            .drain()
+            .map(|(packet, reason)| (packet.id, reason))
+            .collect::<Vec<_>>(),
+        [(4, DropReason::Overlimit)]
+    );
     assert_eq!(drain(&mut one), [0, 2, 1, 3], "one bucket is one FIFO");
-    assert!(one.change(&mut Words::new("seed 9999"), START, &mut drops).is_err());
+    assert!(
+        one.change(&mut Words::new("seed 9999"), START, &mut drops)
+            .is_err()
+    );
     assert_eq!(one.inner().config.divisor, 1);
 }
 
 /// RED with a step at 3000 bytes and an average that follows at once, nearly.
 fn step(ecn: bool, harddrop: bool) -> FlowRed {
     let threshold = Some(Bytes::new(3000));
-    let red = Params { min: threshold, max: threshold, avpkt: Bytes::new(100), burst: Some(30), ..Params::default() };
-    FlowRed { limit: Bytes::new(100_000), red, ecn, harddrop }
+    let red = Params {
+        min: threshold,
+        max: threshold,
+        avpkt: Bytes::new(100),
+        burst: Some(30),
+        ..Params::default()
+    };
+    FlowRed {
+        limit: Bytes::new(100_000),
+        red,
+        ecn,
+        harddrop,
+    }
 }
 
 #[test]
 fn red_governs_each_flow_by_itself() {
-    // After 0, 1000, ... bytes the average at the newcomer is 0, 500, 1250, 2125, 3062: the fifth of a flow is signalled.
+    // After 0, 1000, ... bytes the average at the newcomer is 0, 500, 1250, 2125, 3062: the fifth
+    // of a flow is signalled.
     for (ecn, harddrop, headdrop, lost, marked) in [
         (false, false, false, Some(8), None),
         (false, false, true, Some(0), None),
@@ -212,21 +329,53 @@ fn red_governs_each_flow_by_itself() {
         (true, false, false, None, Some(8)),
         (true, false, true, None, Some(0)),
     ] {
-        let mut queue = sfq(Config { red: Some(step(ecn, harddrop)), headdrop, ..Config::default() });
+        let mut queue = sfq(Config {
+            red: Some(step(ecn, harddrop)),
+            headdrop,
+            ..Config::default()
+        });
         let mut drops = Drops::new();
         for id in 0..9 {
-            queue.enqueue(Probe::new(id).flow(u64::from(id % 2)).sized(1000).tos(ECT0), START, &mut drops);
+            queue.enqueue(
+                Probe::new(id).flow(u64::from(id % 2)).sized(1000).tos(ECT0),
+                START,
+                &mut drops,
+            );
         }
-        assert_eq!(drops.drain().map(|(packet, reason)| (packet.id, reason)).next(), lost.map(|id| (id, DropReason::Early)));
-        let out = core::iter::from_fn(|| queue.dequeue(START, &mut drops)).filter(|packet| packet.tos == CE);
+        assert_eq!(
+            drops
+                .drain()
+                .map(|(packet, reason)| (packet.id, reason))
+                .next(),
+            lost.map(|id| (id, DropReason::Early))
+        );
+        let out = core::iter::from_fn(|| queue.dequeue(START, &mut drops))
+            .filter(|packet| packet.tos == CE);
         assert_eq!(ids(out), marked.into_iter().collect::<Vec<_>>());
-        let Stats { forced_drop, forced_mark, forced_mark_head, overlimits, .. } = *queue.inner().stats();
+        let Stats {
+            forced_drop,
+            forced_mark,
+            forced_mark_head,
+            overlimits,
+            ..
+        } = *queue.inner().stats();
         let head = u64::from(marked == Some(0));
-        let expected = (u64::from(lost.is_some()), u64::from(marked.is_some()) - head, head, 1);
-        assert_eq!((forced_drop, forced_mark, forced_mark_head, overlimits), expected);
+        let expected = (
+            u64::from(lost.is_some()),
+            u64::from(marked.is_some()) - head,
+            head,
+            1,
+        );
+        assert_eq!(
+            (forced_drop, forced_mark, forced_mark_head, overlimits),
+            expected
+        );
     }
     // What cannot be marked is dropped; and an average ends with its flow.
-    let mut queue = sfq(Config { red: Some(step(true, false)), ..Config::default() });
+    let mut queue = sfq(Config {
+        red: Some(step(true, false)),
+        ..Config::default()
+    });
     for _ in 0..3 {
         assert_eq!(offer(&mut queue, &[0; 4]).len(), 1);
         drain(&mut queue);
@@ -234,21 +383,35 @@ fn red_governs_each_flow_by_itself() {
     assert_eq!(queue.inner().stats().forced_drop, 3);
 }
 
-/// A change of RED's weight keeps the averages; one of the buckets computes them anew from what is queued; a flow that ends takes its
-/// average along.
+/// A change of RED's weight keeps the averages; one of the buckets computes them anew from what is
+/// queued; a flow that ends takes its average along.
 #[test]
 fn averages_live_as_long_as_their_flows() {
-    let (mut queue, mut drops) = (sfq(Config { red: Some(step(true, false)), ..Config::default() }), Drops::new());
+    let (mut queue, mut drops) = (
+        sfq(Config {
+            red: Some(step(true, false)),
+            ..Config::default()
+        }),
+        Drops::new(),
+    );
     let average = |queue: &Ledger<Sfq<Probe>>| {
         let sfq = queue.inner();
         let at = sfq.buckets[sfq.bucket_of(0)].expect("open");
-        sfq.aqm.as_ref().expect("governed").average(&sfq.flows.0[at.get()].red).get()
+        sfq.aqm
+            .as_ref()
+            .expect("governed")
+            .average(&sfq.flows.0[at.get()].red)
+            .get()
     };
     offer(&mut queue, &[0; 3]);
     assert_eq!(average(&queue), 1892);
-    queue.change(&mut Words::new("burst 60"), START, &mut drops).expect("valid");
+    queue
+        .change(&mut Words::new("burst 60"), START, &mut drops)
+        .expect("valid");
     assert_eq!(average(&queue), 1892);
-    queue.change(&mut Words::new("burst 30 divisor 2"), START, &mut drops).expect("valid");
+    queue
+        .change(&mut Words::new("burst 30 divisor 2"), START, &mut drops)
+        .expect("valid");
     assert_eq!(average(&queue), 1892, "the same packets, the same average");
     drain(&mut queue);
     offer(&mut queue, &[0]);
@@ -258,7 +421,13 @@ fn averages_live_as_long_as_their_flows() {
 /// However large a packet, its flow waits for a bounded number of turns.
 #[test]
 fn a_debt_is_bounded() {
-    let (mut queue, mut drops) = (sfq(Config { quantum: Bytes::new(64), ..Config::default() }), Drops::new());
+    let (mut queue, mut drops) = (
+        sfq(Config {
+            quantum: Bytes::new(64),
+            ..Config::default()
+        }),
+        Drops::new(),
+    );
     for id in 0..2 {
         queue.enqueue(Probe::new(id).sized(u32::MAX), START, &mut drops);
     }
@@ -279,16 +448,38 @@ fn red_signals_by_chance_too() {
         ..Params::default()
     };
     for (ecn, headdrop) in [(false, false), (true, false), (true, true)] {
-        let flow = FlowRed { limit: Bytes::new(100_000), red: red.clone(), ecn, harddrop: false };
-        let (mut queue, mut drops) = (sfq(Config { red: Some(flow), headdrop, ..Config::default() }), Drops::new());
+        let flow = FlowRed {
+            limit: Bytes::new(100_000),
+            red: red.clone(),
+            ecn,
+            harddrop: false,
+        };
+        let (mut queue, mut drops) = (
+            sfq(Config {
+                red: Some(flow),
+                headdrop,
+                ..Config::default()
+            }),
+            Drops::new(),
+        );
         for id in 0..2000 {
             queue.enqueue(Probe::new(id).sized(1000).tos(ECT0), START, &mut drops);
             if queue.backlog().packets > 50 {
                 queue.dequeue(START, &mut drops);
             }
         }
-        let Stats { prob_drop, prob_mark, prob_mark_head, overlimits, .. } = *queue.inner().stats();
-        let counted = [(prob_drop, !ecn), (prob_mark, ecn && !headdrop), (prob_mark_head, headdrop)];
+        let Stats {
+            prob_drop,
+            prob_mark,
+            prob_mark_head,
+            overlimits,
+            ..
+        } = *queue.inner().stats();
+        let counted = [
+            (prob_drop, !ecn),
+            (prob_mark, ecn && !headdrop),
+            (prob_mark_head, headdrop),
+        ];
         assert!(overlimits > 100, "{overlimits}");
         for (count, expected) in counted {
             assert_eq!(count, if expected { overlimits } else { 0 });
@@ -302,7 +493,9 @@ fn words_are_read_and_written() {
                60000b avpkt 1200b burst 30 probability 0.2 gentle ecn harddrop seed 4";
     let kind: crate::Kind = all.parse().expect(all);
     assert_eq!(kind.to_string(), all);
-    let crate::Kind::Sfq(config) = kind else { panic!("sfq parses") };
+    let crate::Kind::Sfq(config) = kind else {
+        panic!("sfq parses")
+    };
     let red = Params {
         min: Some(Bytes::new(8000)),
         max: Some(Bytes::new(60_000)),
@@ -320,18 +513,30 @@ fn words_are_read_and_written() {
         flows: 512,
         divisor: 16_384,
         perturb: Some(Duration::from_secs(10)),
-        red: Some(FlowRed { limit: Bytes::new(100_000), red, ecn: true, harddrop: true }),
+        red: Some(FlowRed {
+            limit: Bytes::new(100_000),
+            red,
+            ecn: true,
+            harddrop: true,
+        }),
         seed: 4,
     };
     assert_eq!(config, expected);
     let plain = "sfq limit 127p quantum 1514b depth 127 flows 128 divisor 1024 seed 0";
-    for words in
-        ["sfq", "sfq perturb 10 headdrop taildrop perturb 0", "sfq redflowlimit 10k ecn gentle harddrop redflowlimit 0"]
-    {
-        assert_eq!(words.parse::<crate::Kind>().expect(words).to_string(), plain);
+    for words in [
+        "sfq",
+        "sfq perturb 10 headdrop taildrop perturb 0",
+        "sfq redflowlimit 10k ecn gentle harddrop redflowlimit 0",
+    ] {
+        assert_eq!(
+            words.parse::<crate::Kind>().expect(words).to_string(),
+            plain
+        );
     }
     let quiet: crate::Kind =
-        "sfq perturb 1500ms redflowlimit 1Mb ecn noecn harddrop noharddrop gentle nogentle".parse().expect("valid");
+        "sfq perturb 1500ms redflowlimit 1Mb ecn noecn harddrop noharddrop gentle nogentle"
+            .parse()
+            .expect("valid");
     assert_eq!(quiet.to_string().parse(), Ok(quiet));
 }
 
@@ -353,8 +558,13 @@ fn contradictions_are_refused_by_name() {
         ("redflowlimit 100000 min 0", "min"),
         ("redflowlimit 100000 min 10k max 5k", "max"),
     ] {
-        let crate::Kind::Sfq(config) = ["sfq ", words].concat().parse().expect(words) else { panic!("sfq parses") };
-        assert_eq!(Sfq::<Probe>::new(config).expect_err(words).parameter, parameter);
+        let crate::Kind::Sfq(config) = ["sfq ", words].concat().parse().expect(words) else {
+            panic!("sfq parses")
+        };
+        assert_eq!(
+            Sfq::<Probe>::new(config).expect_err(words).parameter,
+            parameter
+        );
     }
     for words in ["sfq perturb soon", "sfq flows 1/2", "sfq bandwidth 1mbit"] {
         assert!(words.parse::<crate::Kind>().is_err(), "{words}");
@@ -376,7 +586,13 @@ impl Model {
     fn enqueue(&mut self, bucket: usize, id: u32, len: u32) -> Option<u32> {
         self.time += 1;
         let quantum = self.config.quantum.get() as i64;
-        let Config { depth, headdrop, flows: most, limit, .. } = self.config;
+        let Config {
+            depth,
+            headdrop,
+            flows: most,
+            limit,
+            ..
+        } = self.config;
         let full = self.flows.len() >= most as usize;
         match self.flows.iter_mut().find(|flow| flow.0 == bucket) {
             Some((_, _, _, packets)) if packets.len() >= depth as usize => {
@@ -391,7 +607,9 @@ impl Model {
                 *time = self.time;
             }
             None if full => return Some(id),
-            None => self.flows.push_back((bucket, quantum, self.time, VecDeque::from([(id, len)]))),
+            None => self
+                .flows
+                .push_back((bucket, quantum, self.time, VecDeque::from([(id, len)]))),
         }
         if self.flows.iter().map(|flow| flow.3.len()).sum::<usize>() <= limit as usize {
             return None;
@@ -401,9 +619,17 @@ impl Model {
         if longest == 1 {
             return self.flows.pop_front().map(|flow| flow.3[0].0);
         }
-        let victim = self.flows.iter_mut().filter(|flow| flow.3.len() == longest).max_by_key(|flow| flow.2)?;
+        let victim = self
+            .flows
+            .iter_mut()
+            .filter(|flow| flow.3.len() == longest)
+            .max_by_key(|flow| flow.2)?;
         victim.2 = self.time;
-        let packet = if headdrop { victim.3.pop_front() } else { victim.3.pop_back() };
+        let packet = if headdrop {
+            victim.3.pop_front()
+        } else {
+            victim.3.pop_back()
+        };
         packet.map(|(id, _)| id)
     }
 
@@ -427,7 +653,8 @@ impl Model {
 }
 
 proptest! {
-    /// The same packets leave and are lost, in the same order, as in a model that searches all it has.
+    /// The same packets leave and are lost, in the same order, as in a model that searches all it
+    /// has.
     #[test]
     fn sfq_is_lists_of_lists(
         limit in 1..20u32,
@@ -456,7 +683,8 @@ proptest! {
         prop_assert_eq!(drain(&mut queue), core::iter::from_fn(|| model.dequeue()).collect::<Vec<_>>());
     }
 
-    /// Through new keys, changes of every parameter and RED nothing is lost unseen, limits hold, flows keep their order.
+    /// Through new keys, changes of every parameter and RED nothing is lost unseen, limits hold,
+    /// flows keep their order.
     #[test]
     fn changes_and_keys_lose_nothing(
         first in 0..6usize,
@@ -501,9 +729,17 @@ proptest! {
 /// A flow of empty packets has its turn like any other, not for ever.
 #[test]
 fn empty_packets_end_their_turn() {
-    let mut queue = sfq(Config { limit: 400, quantum: Bytes::new(64), ..Config::default() });
+    let mut queue = sfq(Config {
+        limit: 400,
+        quantum: Bytes::new(64),
+        ..Config::default()
+    });
     for id in 0..200 {
-        queue.enqueue(Probe::new(id).flow((id / 100).into()).sized(0), START, &mut Drops::new());
+        queue.enqueue(
+            Probe::new(id).flow((id / 100).into()).sized(0),
+            START,
+            &mut Drops::new(),
+        );
     }
     let left = drain(&mut queue);
     assert_eq!(left[..128].iter().filter(|&&id| id >= 100).count(), 64);

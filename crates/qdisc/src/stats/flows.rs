@@ -48,15 +48,18 @@ pub struct Flow {
 impl Flow {
     /// The hash in hexadecimal, or `others`.
     pub(crate) fn name(&self) -> String {
-        self.hash.map_or_else(|| "others".into(), |hash| format!("{hash:#x}"))
+        self.hash
+            .map_or_else(|| "others".into(), |hash| format!("{hash:#x}"))
     }
 }
 
 /// Wraps any discipline and counts by flow hash.
 ///
-/// The table does not grow: a flow has eight places where it may stand, and when all are taken the one that was silent longest
-/// gives way. What was counted of it goes to the [`others`](Self::others), so that the sum over the table and the others is exact
-/// at any time. Nothing is allocated after construction, and a packet costs a look at eight places however many flows there are.
+/// The table does not grow: a flow has eight places where it may stand, and when all are taken the
+/// one that was silent longest gives way. What was counted of it goes to the
+/// [`others`](Self::others), so that the sum over the table and the others is exact at any time.
+/// Nothing is allocated after construction, and a packet costs a look at eight places however many
+/// flows there are.
 #[derive(Debug)]
 pub struct FlowStats<Q> {
     inner: Q,
@@ -79,22 +82,32 @@ struct Place {
 const WAYS: usize = 8;
 
 impl<Q> FlowStats<Q> {
-    /// Counts what passes `inner` from now on, of up to `flows` flows (rounded up to a multiple of eight) by themselves. A flow
-    /// takes about 700 bytes. With 0, all are summed.
+    /// Counts what passes `inner` from now on, of up to `flows` flows (rounded up to a multiple of
+    /// eight) by themselves. A flow takes about 700 bytes. With 0, all are summed.
     pub fn new(inner: Q, flows: usize) -> Self {
         let places = vec![Place::default(); flows.div_ceil(WAYS) * WAYS];
-        Self { inner, places, others: FlowCounts::default(), noted: 0 }
+        Self {
+            inner,
+            places,
+            others: FlowCounts::default(),
+            noted: 0,
+        }
     }
 
     /// What passed of the flow of `hash`, if it has a place.
     pub fn flow(&self, hash: u64) -> Option<&FlowCounts> {
-        let place = self.places[self.set(hash)].iter().find(|place| place.noted > 0 && place.hash == hash)?;
+        let place = self.places[self.set(hash)]
+            .iter()
+            .find(|place| place.noted > 0 && place.hash == hash)?;
         Some(&place.counts)
     }
 
     /// The flows that have a place, in no order, by hash.
     pub fn flows(&self) -> impl Iterator<Item = (u64, &FlowCounts)> {
-        self.places.iter().filter(|place| place.noted > 0).map(|place| (place.hash, &place.counts))
+        self.places
+            .iter()
+            .filter(|place| place.noted > 0)
+            .map(|place| (place.hash, &place.counts))
     }
 
     /// What passed of all other flows together.
@@ -109,7 +122,8 @@ impl<Q> FlowStats<Q> {
 
     /// Where the flow of `hash` may stand.
     fn set(&self, hash: u64) -> core::ops::Range<usize> {
-        // The upper half of the product depends on every bit of the hash, whatever the number of sets.
+        // The upper half of the product depends on every bit of the hash, whatever the number of
+        // sets.
         let mixed = u128::from(hash.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let set = ((mixed * (self.places.len() / WAYS) as u128) >> 64) as usize;
         let end = self.places.len().min((set + 1) * WAYS);
@@ -121,14 +135,19 @@ impl<Q> FlowStats<Q> {
         let set = self.set(hash);
         self.noted += 1;
         let places = &mut self.places[set];
-        let own = places.iter().position(|place| place.noted > 0 && place.hash == hash);
+        let own = places
+            .iter()
+            .position(|place| place.noted > 0 && place.hash == hash);
         let Some(at) = own.or_else(|| (0..places.len()).min_by_key(|&at| places[at].noted)) else {
             return &mut self.others;
         };
         let place = &mut places[at];
         if own.is_none() {
             self.others.absorb(&place.counts);
-            *place = Place { hash, ..Place::default() };
+            *place = Place {
+                hash,
+                ..Place::default()
+            };
         }
         place.noted = self.noted;
         &mut place.counts
@@ -136,7 +155,11 @@ impl<Q> FlowStats<Q> {
 
     /// Does `call` to the wrapped discipline, and notes what it dropped.
     #[inline]
-    fn noting<P: Item, R>(&mut self, drops: &mut Drops<P>, call: impl FnOnce(&mut Q, &mut Drops<P>) -> R) -> R {
+    fn noting<P: Item, R>(
+        &mut self,
+        drops: &mut Drops<P>,
+        call: impl FnOnce(&mut Q, &mut Drops<P>) -> R,
+    ) -> R {
         let before = drops.len();
         let result = call(&mut self.inner, drops);
         for (packet, _) in drops.iter().skip(before) {
@@ -179,20 +202,37 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for FlowStats<Q> {
 }
 
 impl<Q: Inspect> Inspect for FlowStats<Q> {
-    /// The report of the wrapped discipline, with the flows filled in: those that sent most first, the others last.
+    /// The report of the wrapped discipline, with the flows filled in: those that sent most first,
+    /// the others last.
     fn report(&self) -> Report {
-        let mut flows: Vec<Flow> =
-            self.flows().map(|(hash, counts)| Flow { hash: Some(hash), counts: counts.clone() }).collect();
+        let mut flows: Vec<Flow> = self
+            .flows()
+            .map(|(hash, counts)| Flow {
+                hash: Some(hash),
+                counts: counts.clone(),
+            })
+            .collect();
         flows.sort_by_key(|flow| (core::cmp::Reverse(flow.counts.dequeued.bytes), flow.hash));
         if self.others != FlowCounts::default() {
-            flows.push(Flow { hash: None, counts: self.others.clone() });
+            flows.push(Flow {
+                hash: None,
+                counts: self.others.clone(),
+            });
         }
-        Report { flows, ..self.inner.report() }
+        Report {
+            flows,
+            ..self.inner.report()
+        }
     }
 }
 
 impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for FlowStats<Q> {
-    fn change(&mut self, words: &mut Words<'_>, now: Instant, drops: &mut Drops<P>) -> Result<(), ParseError> {
+    fn change(
+        &mut self,
+        words: &mut Words<'_>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Result<(), ParseError> {
         self.noting(drops, |inner, drops| inner.change(words, now, drops))
     }
 
@@ -203,7 +243,9 @@ impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for FlowStats<Q> {
         now: Instant,
         drops: &mut Drops<P>,
     ) -> Result<(), ParseError> {
-        self.noting(drops, |inner, drops| inner.change_class(class, words, now, drops))
+        self.noting(drops, |inner, drops| {
+            inner.change_class(class, words, now, drops)
+        })
     }
 
     fn change_below(
@@ -213,7 +255,9 @@ impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for FlowStats<Q> {
         now: Instant,
         drops: &mut Drops<P>,
     ) -> Result<(), ParseError> {
-        self.noting(drops, |inner, drops| inner.change_below(class, words, now, drops))
+        self.noting(drops, |inner, drops| {
+            inner.change_below(class, words, now, drops)
+        })
     }
 }
 
@@ -230,15 +274,32 @@ mod tests {
         let mut queue = FlowStats::new(build::<Probe>("pfifo limit 3").expect("pfifo"), 16);
         let mut drops = Drops::new();
         for flow in [7, 7, 9, 7] {
-            queue.enqueue(Probe::new(0).flow(flow).sized(100), Instant::ZERO, &mut drops);
+            queue.enqueue(
+                Probe::new(0).flow(flow).sized(100),
+                Instant::ZERO,
+                &mut drops,
+            );
         }
         queue.dequeue(Instant::from_millis(5), &mut drops);
         let seven = queue.flow(7).expect("noted");
-        assert_eq!((seven.enqueued.packets, seven.dequeued.packets, seven.dropped.packets), (3, 1, 1));
+        assert_eq!(
+            (
+                seven.enqueued.packets,
+                seven.dequeued.packets,
+                seven.dropped.packets
+            ),
+            (3, 1, 1)
+        );
         assert_eq!(seven.sojourn.max, Duration::from_millis(5));
         let nine = queue.flow(9).expect("noted");
-        assert_eq!((nine.enqueued.bytes, nine.dropped.packets), (Bytes::new(100), 0));
-        assert_eq!((queue.flow(8), queue.others()), (None, &FlowCounts::default()));
+        assert_eq!(
+            (nine.enqueued.bytes, nine.dropped.packets),
+            (Bytes::new(100), 0)
+        );
+        assert_eq!(
+            (queue.flow(8), queue.others()),
+            (None, &FlowCounts::default())
+        );
         let hashes: Vec<_> = queue.report().flows.iter().map(|flow| flow.hash).collect();
         assert_eq!(hashes, [Some(7), Some(9)]);
     }
@@ -253,8 +314,14 @@ mod tests {
         }
         assert_eq!(queue.flow(2), None);
         assert_eq!(queue.flow(1).map(|counts| counts.enqueued.packets), Some(2));
-        assert_eq!((queue.flows().count(), queue.others().enqueued.packets), (8, 1));
-        assert_eq!(queue.report().flows.last().map(|flow| flow.hash), Some(None));
+        assert_eq!(
+            (queue.flows().count(), queue.others().enqueued.packets),
+            (8, 1)
+        );
+        assert_eq!(
+            queue.report().flows.last().map(|flow| flow.hash),
+            Some(None)
+        );
     }
 
     /// Gives up what it holds when it is asked for it.
@@ -286,7 +353,12 @@ mod tests {
         let mut drops = Drops::new();
         queue.enqueue(Probe::new(0).flow(5), Instant::ZERO, &mut drops);
         assert!(queue.dequeue(Instant::ZERO, &mut drops).is_none());
-        assert_eq!(queue.flow(5).map(|counts| (counts.dropped.packets, counts.dequeued.packets)), Some((1, 0)));
+        assert_eq!(
+            queue
+                .flow(5)
+                .map(|counts| (counts.dropped.packets, counts.dequeued.packets)),
+            Some((1, 0))
+        );
     }
 
     #[test]
@@ -295,7 +367,10 @@ mod tests {
         let mut drops = Drops::new();
         queue.enqueue(Probe::new(0).flow(1), Instant::ZERO, &mut drops);
         assert_eq!((queue.flow(1), queue.others().dropped.packets), (None, 1));
-        assert_eq!(drops.drain().map(|(_, reason)| reason).next(), Some(DropReason::Overlimit));
+        assert_eq!(
+            drops.drain().map(|(_, reason)| reason).next(),
+            Some(DropReason::Overlimit)
+        );
     }
 
     proptest! {

@@ -16,16 +16,19 @@ use crate::words::{Options, ParseError, RATE, SIZE, TIME, Word, Words, units};
 pub struct Config {
     /// What it lets through in the long run. Default none: it must be given.
     pub rate: Rate,
-    /// The bucket: what may leave at once after a pause. Default none: it must be given. Longer packets are split or dropped.
+    /// The bucket: what may leave at once after a pause. Default none: it must be given. Longer
+    /// packets are split or dropped.
     pub burst: Bytes,
     /// A second, faster bucket that spreads the bursts. Default none.
     pub peak: Option<Peak>,
-    /// What may wait; it is told to the FIFO below. Default 50 ms, the example of tc-tbf(8); `tc` has no default.
+    /// What may wait; it is told to the FIFO below. Default 50 ms, the example of tc-tbf(8); `tc`
+    /// has no default.
     pub limit: Limit,
     /// What packets occupy on the link. Default their own length.
     pub framing: Framing,
-    /// The longest frame of the device: a bucket that does not hold one is refused, for it would drop all of them. Default 1514,
-    /// Ethernet. `tc` has no such word: Linux knows its device and only warns.
+    /// The longest frame of the device: a bucket that does not hold one is refused, for it would
+    /// drop all of them. Default 1514, Ethernet. `tc` has no such word: Linux knows its device and
+    /// only warns.
     pub frame: Bytes,
 }
 
@@ -63,7 +66,10 @@ impl Default for Config {
 impl Config {
     /// As Linux behaves: a burst of any length is accepted.
     pub fn linux() -> Self {
-        Self { frame: Bytes::new(1), ..Self::default() }
+        Self {
+            frame: Bytes::new(1),
+            ..Self::default()
+        }
     }
 
     /// What may wait, in bytes: a latency is worth what leaves within it, and one burst.
@@ -72,31 +78,63 @@ impl Config {
             Limit::Bytes(bytes) => bytes,
             Limit::Latency(latency) => {
                 let lasting = self.rate * latency + self.burst;
-                self.peak.map_or(lasting, |peak| lasting.min(peak.rate * latency + peak.mtu))
+                self.peak
+                    .map_or(lasting, |peak| lasting.min(peak.rate * latency + peak.mtu))
             }
         }
     }
 
     /// The longest packet that ever fits.
     pub(super) fn max_size(&self) -> Bytes {
-        self.peak.map_or(self.burst, |peak| self.burst.min(peak.mtu))
+        self.peak
+            .map_or(self.burst, |peak| self.burst.min(peak.mtu))
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        let Self { rate, burst, peak, limit: _, framing: _, frame } = self;
+        let Self {
+            rate,
+            burst,
+            peak,
+            limit: _,
+            framing: _,
+            frame,
+        } = self;
         let holds_a_frame = "at least one frame (1514b, or what `frame` says)";
-        ConfigError::check(*rate > Rate::ZERO, "rate", units::rate(*rate), "at least 8bit")?;
-        ConfigError::check(*frame > Bytes::ZERO, "frame", units::size(*frame), "at least 1b")?;
+        ConfigError::check(
+            *rate > Rate::ZERO,
+            "rate",
+            units::rate(*rate),
+            "at least 8bit",
+        )?;
+        ConfigError::check(
+            *frame > Bytes::ZERO,
+            "frame",
+            units::size(*frame),
+            "at least 1b",
+        )?;
         ConfigError::check(burst >= frame, "burst", units::size(*burst), holds_a_frame)?;
         if let Some(peak) = peak {
-            ConfigError::check(peak.rate > *rate, "peakrate", units::rate(peak.rate), "above `rate`")?;
-            ConfigError::check(peak.mtu >= *frame, "mtu", units::size(peak.mtu), holds_a_frame)?;
+            ConfigError::check(
+                peak.rate > *rate,
+                "peakrate",
+                units::rate(peak.rate),
+                "above `rate`",
+            )?;
+            ConfigError::check(
+                peak.mtu >= *frame,
+                "mtu",
+                units::size(peak.mtu),
+                holds_a_frame,
+            )?;
         }
         Ok(())
     }
 
     fn peak_mut(&mut self) -> &mut Peak {
-        self.peak.get_or_insert(Peak { rate: Rate::ZERO, mtu: Bytes::ZERO })
+        self.peak.get_or_insert(Peak {
+            rate: Rate::ZERO,
+            mtu: Bytes::ZERO,
+        })
     }
 }
 
@@ -113,11 +151,17 @@ impl Options for Config {
     fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError> {
         match option.text {
             "rate" => self.rate = words.value(option, units::parse_rate, RATE)?,
-            "burst" | "buffer" | "maxburst" => self.burst = words.value(option, units::parse_size, SIZE)?,
+            "burst" | "buffer" | "maxburst" => {
+                self.burst = words.value(option, units::parse_size, SIZE)?
+            }
             "peakrate" => self.peak_mut().rate = words.value(option, units::parse_rate, RATE)?,
-            "mtu" | "minburst" => self.peak_mut().mtu = words.value(option, units::parse_size, SIZE)?,
+            "mtu" | "minburst" => {
+                self.peak_mut().mtu = words.value(option, units::parse_size, SIZE)?
+            }
             "limit" => self.limit = Limit::Bytes(words.value(option, units::parse_size, SIZE)?),
-            "latency" | "lat" => self.limit = Limit::Latency(words.value(option, units::parse_time, TIME)?),
+            "latency" | "lat" => {
+                self.limit = Limit::Latency(words.value(option, units::parse_time, TIME)?)
+            }
             "frame" => self.frame = words.value(option, units::parse_size, SIZE)?,
             "linux" => self.frame = Self::linux().frame,
             _ => return self.framing.set(option, words),
@@ -126,9 +170,15 @@ impl Options for Config {
     }
 
     fn options(&self) -> Vec<(&'static str, Value)> {
-        let mut options = vec![("rate", Value::Rate(self.rate)), ("burst", Value::Size(self.burst))];
+        let mut options = vec![
+            ("rate", Value::Rate(self.rate)),
+            ("burst", Value::Size(self.burst)),
+        ];
         if let Some(Peak { rate, mtu }) = self.peak {
-            options.extend([("peakrate", Value::Rate(rate)), ("minburst", Value::Size(mtu))]);
+            options.extend([
+                ("peakrate", Value::Rate(rate)),
+                ("minburst", Value::Size(mtu)),
+            ]);
         }
         options.push(match self.limit {
             Limit::Bytes(bytes) => ("limit", Value::Size(bytes)),

@@ -15,7 +15,11 @@ use tautline_base::Rate;
 type Queue = Tbf<Probe, Bfifo<Probe>>;
 
 fn config(mbit: u64, burst: u64) -> Config {
-    Config { rate: Rate::mbit(mbit), burst: Bytes::new(burst), ..Config::default() }
+    Config {
+        rate: Rate::mbit(mbit),
+        burst: Bytes::new(burst),
+        ..Config::default()
+    }
 }
 
 fn tbf(config: Config) -> Ledger<Queue> {
@@ -23,24 +27,39 @@ fn tbf(config: Config) -> Ledger<Queue> {
     Ledger::new(Tbf::new(config, Bfifo::new(bfifo::Config { limit })).expect("valid"))
 }
 
-/// Everything that leaves when it is asked at the very moments it names, with those moments in microseconds.
-fn departures(queue: &mut Ledger<Queue>, drops: &mut Drops<Probe>, mut now: Instant) -> Vec<(u64, u32)> {
+/// Everything that leaves when it is asked at the very moments it names, with those moments in
+/// microseconds.
+fn departures(
+    queue: &mut Ledger<Queue>,
+    drops: &mut Drops<Probe>,
+    mut now: Instant,
+) -> Vec<(u64, u32)> {
     let mut left = Vec::new();
     while let Some(at) = queue.ready_at() {
         now = now.max(at);
         if let Some(packet) = queue.dequeue(now, drops) {
             left.push((now.as_micros(), packet.id));
         } else {
-            assert!(queue.ready_at().is_none_or(|later| later > now), "a later moment is named");
+            assert!(
+                queue.ready_at().is_none_or(|later| later > now),
+                "a later moment is named"
+            );
         }
     }
     left
 }
 
-/// spec/qdisc.md §12, worked: 1 Mbit/s, 5000 bytes, six packets of 1500; also what is left in the bucket.
+/// spec/qdisc.md §12, worked: 1 Mbit/s, 5000 bytes, six packets of 1500; also what is left in the
+/// bucket.
 #[test]
 fn six_packets_leave_when_the_bucket_allows() {
-    let (mut queue, mut drops) = (tbf(Config { limit: Limit::Bytes(Bytes::new(9000)), ..config(1, 5000) }), Drops::new());
+    let (mut queue, mut drops) = (
+        tbf(Config {
+            limit: Limit::Bytes(Bytes::new(9000)),
+            ..config(1, 5000)
+        }),
+        Drops::new(),
+    );
     let start = Instant::from_secs(1);
     for id in 0..6 {
         queue.enqueue(Probe::new(id).sized(1500), start, &mut drops);
@@ -48,25 +67,48 @@ fn six_packets_leave_when_the_bucket_allows() {
     for (millis, tokens) in [(0, 28), (0, 16), (0, 4), (8, 0), (20, 0), (32, 0)] {
         let at = start + Duration::from_millis(millis);
         if millis > 0 {
-            assert!(queue.dequeue(at - Duration::from_nanos(1), &mut drops).is_none());
+            assert!(
+                queue
+                    .dequeue(at - Duration::from_nanos(1), &mut drops)
+                    .is_none()
+            );
             assert_eq!(queue.ready_at(), Some(at));
         }
-        queue.dequeue(at, &mut drops).expect("the bucket holds enough");
+        queue
+            .dequeue(at, &mut drops)
+            .expect("the bucket holds enough");
         assert_eq!(queue.inner().lasting.tokens, tokens * 1_000_000);
     }
-    assert_eq!(queue.inner().report().overlimits, 3, "one for each attempt that failed");
+    assert_eq!(
+        queue.inner().report().overlimits,
+        3,
+        "one for each attempt that failed"
+    );
 }
 
 /// At the peak rate one frame after the other, though the first bucket holds them all.
 #[test]
 fn the_peak_rate_spreads_a_burst() {
-    let peak = Some(Peak { rate: Rate::mbit(4), mtu: Bytes::new(1514) });
-    let (mut queue, mut drops) = (tbf(Config { peak, ..config(1, 5000) }), Drops::new());
+    let peak = Some(Peak {
+        rate: Rate::mbit(4),
+        mtu: Bytes::new(1514),
+    });
+    let (mut queue, mut drops) = (
+        tbf(Config {
+            peak,
+            ..config(1, 5000)
+        }),
+        Drops::new(),
+    );
     for id in 0..4 {
         queue.enqueue(Probe::new(id).sized(1500), Instant::ZERO, &mut drops);
     }
-    // A bucket of 1514 bytes keeps 28 µs of the first frame's; the fourth waits for the first bucket.
-    assert_eq!(departures(&mut queue, &mut drops, Instant::ZERO), [(0, 0), (2_972, 1), (5_972, 2), (8_972, 3)]);
+    // A bucket of 1514 bytes keeps 28 µs of the first frame's; the fourth waits for the first
+    // bucket.
+    assert_eq!(
+        departures(&mut queue, &mut drops, Instant::ZERO),
+        [(0, 0), (2_972, 1), (5_972, 2), (8_972, 3)]
+    );
 }
 
 #[test]
@@ -74,27 +116,67 @@ fn the_report_tells_what_is_in_the_bucket() {
     let (mut queue, mut drops) = (tbf(config(12, 9000)), Drops::new());
     let tokens = |queue: &Ledger<Queue>| {
         let report = queue.inner().report();
-        report.counters.iter().find(|(name, _)| *name == "tokens").map(|(_, value)| value.clone())
+        report
+            .counters
+            .iter()
+            .find(|(name, _)| *name == "tokens")
+            .map(|(_, value)| value.clone())
     };
-    assert_eq!(tokens(&queue), Some(Value::Size(Bytes::new(9000))), "it begins full");
-    queue.enqueue(Probe::new(1).sized(1500), Instant::from_millis(1), &mut drops);
+    assert_eq!(
+        tokens(&queue),
+        Some(Value::Size(Bytes::new(9000))),
+        "it begins full"
+    );
+    queue.enqueue(
+        Probe::new(1).sized(1500),
+        Instant::from_millis(1),
+        &mut drops,
+    );
     assert!(queue.dequeue(Instant::from_millis(1), &mut drops).is_some());
-    assert_eq!(tokens(&queue), Some(Value::Size(Bytes::new(7500))), "one packet has left");
+    assert_eq!(
+        tokens(&queue),
+        Some(Value::Size(Bytes::new(7500))),
+        "one packet has left"
+    );
 }
 
 #[test]
 fn what_does_not_fit_is_split_or_dropped() {
     let (mut queue, mut drops) = (tbf(config(1, 2000)), Drops::new());
     queue.enqueue(Probe::new(0).sized(2001), Instant::ZERO, &mut drops);
-    queue.enqueue(Probe::new(1).sized(3 * (54 + 1000)).of_segments(3), Instant::ZERO, &mut drops);
-    queue.enqueue(Probe::new(2).sized(3 * (54 + 3000)).of_segments(3), Instant::ZERO, &mut drops);
-    let reasons: Vec<(u32, DropReason)> = drops.drain().map(|(packet, reason)| (packet.id, reason)).collect();
+    queue.enqueue(
+        Probe::new(1).sized(3 * (54 + 1000)).of_segments(3),
+        Instant::ZERO,
+        &mut drops,
+    );
+    queue.enqueue(
+        Probe::new(2).sized(3 * (54 + 3000)).of_segments(3),
+        Instant::ZERO,
+        &mut drops,
+    );
+    let reasons: Vec<(u32, DropReason)> = drops
+        .drain()
+        .map(|(packet, reason)| (packet.id, reason))
+        .collect();
     assert_eq!(reasons, [0, 2, 2, 2].map(|id| (id, DropReason::TooLong)));
-    assert_eq!(queue.backlog(), Backlog { packets: 3, bytes: Bytes::new(3 * 1054) });
+    assert_eq!(
+        queue.backlog(),
+        Backlog {
+            packets: 3,
+            bytes: Bytes::new(3 * 1054)
+        }
+    );
     assert_eq!(drops.births().packets, 4);
     let report = queue.inner().report();
     let tokens = ("tokens", Value::Size(Bytes::new(2000)));
-    assert_eq!(report.counters, [("drop_too_long", Value::Count(4)), ("split", Value::Count(2)), tokens]);
+    assert_eq!(
+        report.counters,
+        [
+            ("drop_too_long", Value::Count(4)),
+            ("split", Value::Count(2)),
+            tokens
+        ]
+    );
     assert_eq!(departures(&mut queue, &mut drops, Instant::ZERO).len(), 3);
 }
 
@@ -105,91 +187,190 @@ fn a_smaller_bucket_drops_what_no_longer_fits_and_goes_on() {
     for (id, len) in [(0, 1000), (1, 4000), (2, 4000), (3, 1000)] {
         queue.enqueue(Probe::new(id).sized(len), Instant::ZERO, &mut drops);
     }
-    queue.change(&mut Words::new("burst 2000 rate 2mbit limit 1000"), Instant::ZERO, &mut drops).expect("valid");
-    assert_eq!(queue.inner().lasting.tokens, 8_000_000, "the smaller bucket is full");
-    assert_eq!(departures(&mut queue, &mut drops, Instant::ZERO), [(0, 0), (0, 3)]);
+    queue
+        .change(
+            &mut Words::new("burst 2000 rate 2mbit limit 1000"),
+            Instant::ZERO,
+            &mut drops,
+        )
+        .expect("valid");
+    assert_eq!(
+        queue.inner().lasting.tokens,
+        8_000_000,
+        "the smaller bucket is full"
+    );
+    assert_eq!(
+        departures(&mut queue, &mut drops, Instant::ZERO),
+        [(0, 0), (0, 3)]
+    );
     assert_eq!(ids(drops.drain().map(|(packet, _)| packet)), [1, 2]);
     let report = queue.inner().report();
     let tokens = ("tokens", Value::Size(Bytes::ZERO));
-    assert_eq!(report.counters, [("drop_too_long", Value::Count(2)), ("split", Value::Count(0)), tokens]);
-    assert_eq!(report.children[0].options, [("limit", Value::Size(Bytes::new(1000)))]);
+    assert_eq!(
+        report.counters,
+        [
+            ("drop_too_long", Value::Count(2)),
+            ("split", Value::Count(0)),
+            tokens
+        ]
+    );
+    assert_eq!(
+        report.children[0].options,
+        [("limit", Value::Size(Bytes::new(1000)))]
+    );
     assert_eq!(report.id, None, "nobody gave it a name");
 }
 
 #[test]
 fn the_discipline_below_can_be_replaced_and_changed() {
-    let config = Config { rate: Rate::mbit(1), burst: Bytes::new(2000), ..Config::default() };
-    let codel = || Codel::new(codel::Config { limit: 9, codel: Params::default() }).expect("valid");
+    let config = Config {
+        rate: Rate::mbit(1),
+        burst: Bytes::new(2000),
+        ..Config::default()
+    };
+    let codel = || {
+        Codel::new(codel::Config {
+            limit: 9,
+            codel: Params::default(),
+        })
+        .expect("valid")
+    };
     let mut queue = Tbf::new(config, codel()).expect("valid").with_handle(1);
     let mut drops = Drops::new();
     assert_eq!(queue.report().id, Some(ClassId::new(1, 0)));
     for id in 0..5 {
         queue.enqueue(Probe::new(id), Instant::ZERO, &mut drops);
     }
-    queue.dequeue(Instant::ZERO, &mut drops).expect("a full bucket");
+    queue
+        .dequeue(Instant::ZERO, &mut drops)
+        .expect("a full bucket");
     assert!(queue.dequeue(Instant::ZERO, &mut drops).is_none());
-    let error = queue.graft(ClassId::new(1, 2), codel(), &mut drops).expect_err("no such class");
+    let error = queue
+        .graft(ClassId::new(1, 2), codel(), &mut drops)
+        .expect_err("no such class");
     assert_eq!(error.parameter, "parent");
-    queue.graft(ClassId::new(1, 1), codel(), &mut drops).expect("its class");
-    let dropped: Vec<(u32, DropReason)> = drops.drain().map(|(packet, reason)| (packet.id, reason)).collect();
+    queue
+        .graft(ClassId::new(1, 1), codel(), &mut drops)
+        .expect("its class");
+    let dropped: Vec<(u32, DropReason)> = drops
+        .drain()
+        .map(|(packet, reason)| (packet.id, reason))
+        .collect();
     assert_eq!(dropped, [1, 2, 3, 4].map(|id| (id, DropReason::Reset)));
     assert_eq!((queue.backlog().packets, queue.ready_at()), (0, None));
-    let mut below = |class, words| queue.change_below(class, &mut Words::new(words), Instant::ZERO, &mut drops);
+    let mut below =
+        |class, words| queue.change_below(class, &mut Words::new(words), Instant::ZERO, &mut drops);
     below(ClassId::new(1, 1), "limit 1").expect("its class");
     below(ClassId::new(2, 1), "limit 1").expect_err("no such class");
-    let error = queue.change_class(ClassId::new(1, 1), &mut Words::new("x"), Instant::ZERO, &mut drops);
-    assert_eq!(error.expect_err("no options").to_string(), "tbf has no class 1:1");
+    let error = queue.change_class(
+        ClassId::new(1, 1),
+        &mut Words::new("x"),
+        Instant::ZERO,
+        &mut drops,
+    );
+    assert_eq!(
+        error.expect_err("no options").to_string(),
+        "tbf has no class 1:1"
+    );
 }
 
-/// Bursts of a given size leave at once with a large bucket, and spaced without: the mechanism does it, not the test.
+/// Bursts of a given size leave at once with a large bucket, and spaced without: the mechanism does
+/// it, not the test.
 #[test]
 fn the_bucket_is_what_delays() {
     let last = |burst| {
         let (mut queue, mut drops) = (tbf(config(10, burst)), Drops::new());
         (0..20).for_each(|id| queue.enqueue(Probe::new(id).sized(1000), Instant::ZERO, &mut drops));
-        departures(&mut queue, &mut drops, Instant::ZERO).last().copied()
+        departures(&mut queue, &mut drops, Instant::ZERO)
+            .last()
+            .copied()
     };
-    assert_eq!((last(2000), last(20_000)), (Some((14_400, 19)), Some((0, 19))));
+    assert_eq!(
+        (last(2000), last(20_000)),
+        (Some((14_400, 19)), Some((0, 19)))
+    );
 }
 
 #[test]
 fn parameters_are_refused_by_name() {
     for (words, message) in [
-        ("tbf burst 2000", "tbf: `rate` must be at least 8bit, not 0bit"),
-        ("tbf rate 1mbit burst 1513", "tbf: `burst` must be at least one frame (1514b, or what `frame` says), not 1513b"),
-        ("tbf rate 1mbit linux", "tbf: `burst` must be at least one frame (1514b, or what `frame` says), not 0b"),
-        ("tbf rate 1mbit burst 1514 frame 0", "tbf: `frame` must be at least 1b, not 0b"),
-        ("tbf rate 1mbit burst 2000 peakrate 1mbit mtu 1514", "tbf: `peakrate` must be above `rate`, not 1Mbit"),
-        ("tbf rate 1mbit burst 2000 mtu 1514", "tbf: `peakrate` must be above `rate`, not 0bit"),
+        (
+            "tbf burst 2000",
+            "tbf: `rate` must be at least 8bit, not 0bit",
+        ),
+        (
+            "tbf rate 1mbit burst 1513",
+            "tbf: `burst` must be at least one frame (1514b, or what `frame` says), not 1513b",
+        ),
+        (
+            "tbf rate 1mbit linux",
+            "tbf: `burst` must be at least one frame (1514b, or what `frame` says), not 0b",
+        ),
+        (
+            "tbf rate 1mbit burst 1514 frame 0",
+            "tbf: `frame` must be at least 1b, not 0b",
+        ),
+        (
+            "tbf rate 1mbit burst 2000 peakrate 1mbit mtu 1514",
+            "tbf: `peakrate` must be above `rate`, not 1Mbit",
+        ),
+        (
+            "tbf rate 1mbit burst 2000 mtu 1514",
+            "tbf: `peakrate` must be above `rate`, not 0bit",
+        ),
         (
             "tbf rate 1mbit burst 2000 peakrate 2mbit mtu 1513",
             "tbf: `mtu` must be at least one frame (1514b, or what `frame` says), not 1513b",
         ),
     ] {
-        assert_eq!(crate::build::<Probe>(words).err().expect(words).to_string(), message);
+        assert_eq!(
+            crate::build::<Probe>(words).err().expect(words).to_string(),
+            message
+        );
     }
 }
 
 #[test]
 fn words_are_those_of_tc() {
-    let words =
-        "tbf rate 1Mbit burst 5000b peakrate 2Mbit minburst 2000b lat 70ms mpu 64b overhead 4 linklayer atm frame 1b";
+    let words = "tbf rate 1Mbit burst 5000b peakrate 2Mbit minburst 2000b lat 70ms mpu 64b overhead 4 linklayer atm frame 1b";
     let typed = "tbf linux rate 1mbit maxburst 5000 peakrate 2mbit mtu 2000 latency 70ms mpu 64 overhead 4 linklayer adsl";
     let kind: Kind = typed.parse().expect("known");
     assert_eq!(kind.to_string(), words);
     assert_eq!(words.parse(), Ok(kind.clone()));
-    let Kind::Tbf(config) = kind else { panic!("tbf parses") };
-    assert_eq!(config.limit(), Bytes::new(8750 + 5000), "the peak rate would allow 17500 + 2000");
-    let slow = Config { peak: config.peak.map(|_| Peak { mtu: Bytes::new(20), rate: Rate::kbit(1001) }), ..config };
+    let Kind::Tbf(config) = kind else {
+        panic!("tbf parses")
+    };
+    assert_eq!(
+        config.limit(),
+        Bytes::new(8750 + 5000),
+        "the peak rate would allow 17500 + 2000"
+    );
+    let slow = Config {
+        peak: config.peak.map(|_| Peak {
+            mtu: Bytes::new(20),
+            rate: Rate::kbit(1001),
+        }),
+        ..config
+    };
     assert_eq!(slow.limit(), Bytes::new(8758 + 20));
-    let kind: Kind = "tbf rate 8bit buffer 1514 limit 3000".parse().expect("known");
-    assert_eq!(kind.to_string(), "tbf rate 8bit burst 1514b limit 3000b frame 1514b");
-    assert_eq!("tbf rate 8bit burst 1514 limit 3000 linklayer ethernet".parse(), Ok(kind), "as always");
+    let kind: Kind = "tbf rate 8bit buffer 1514 limit 3000"
+        .parse()
+        .expect("known");
+    assert_eq!(
+        kind.to_string(),
+        "tbf rate 8bit burst 1514b limit 3000b frame 1514b"
+    );
+    assert_eq!(
+        "tbf rate 8bit burst 1514 limit 3000 linklayer ethernet".parse(),
+        Ok(kind),
+        "as always"
+    );
 }
 
 proptest! {
-    /// In any window (t, t + T] at most the burst and what the rate carries in T, with the longest packet's rounding; and the head
-    /// leaves at the first moment allowed, one nanosecond earlier it does not.
+    /// In any window (t, t + T] at most the burst and what the rate carries in T, with the longest
+    /// packet's rounding; and the head leaves at the first moment allowed, one nanosecond earlier
+    /// it does not.
     #[test]
     fn the_envelope_holds_and_is_used(
         kbit in 100..100_000u64, burst in 1514..9000u64, peak in 0..2u64, traffic in vec((0..20_000_000u64, 40..1515u32), 1..80),
@@ -239,7 +420,8 @@ proptest! {
         }
     }
 
-    /// Clocks that stand, leap and step back, changes of all parameters: the account balances, everything comes out.
+    /// Clocks that stand, leap and step back, changes of all parameters: the account balances,
+    /// everything comes out.
     #[test]
     fn nothing_stalls(events in vec((0..10u32, any::<u64>(), 0..64u32), 0..200)) {
         let (mut queue, mut drops, mut now) = (tbf(config(1, 3000)), Drops::new(), Instant::from_secs(1));
@@ -273,10 +455,14 @@ proptest! {
 /// A change below may drop what the shaper waited for: then nothing is queued and no moment named.
 #[test]
 fn a_change_below_is_noticed() {
-    let mut queue = crate::build::<Probe>("tbf rate 1mbit burst 2kb limit 100kb; prio").expect("a tree");
+    let mut queue =
+        crate::build::<Probe>("tbf rate 1mbit burst 2kb limit 100kb; prio").expect("a tree");
     let mut drops = Drops::new();
     (0..2).for_each(|id| queue.enqueue(Probe::new(id).with_priority(2), Instant::ZERO, &mut drops));
-    assert!(queue.dequeue(Instant::ZERO, &mut drops).is_some() && queue.dequeue(Instant::ZERO, &mut drops).is_none());
+    assert!(
+        queue.dequeue(Instant::ZERO, &mut drops).is_some()
+            && queue.dequeue(Instant::ZERO, &mut drops).is_none()
+    );
     assert!(queue.ready_at() > Some(Instant::ZERO));
     let words = "qdisc change parent 1:1 prio bands 2 priomap 1 1 1 1 1 1 0 0 1 1 1 1 1 1 1 1";
     crate::change_tree(&mut *queue, words, Instant::ZERO, &mut drops).expect("valid");

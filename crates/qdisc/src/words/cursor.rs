@@ -1,4 +1,5 @@
-//! [`Words`] and [`Word`]: the words of one command, each with its place in the text, so that an error can point at it.
+//! [`Words`] and [`Word`]: the words of one command, each with its place in the text, so that an
+//! error can point at it.
 
 use alloc::string::String;
 use core::ops::Range;
@@ -34,17 +35,26 @@ pub struct Words<'a> {
 }
 
 /// Other words for the same parameter, as `tc` has them: a refusal names the first.
-const ALIASES: [(&str, &[&str]); 4] =
-    [("burst", &["buffer", "maxburst"]), ("cburst", &["cbuffer"]), ("limit", &["latency"]), ("mtu", &["minburst"])];
+const ALIASES: [(&str, &[&str]); 4] = [
+    ("burst", &["buffer", "maxburst"]),
+    ("cburst", &["cbuffer"]),
+    ("limit", &["latency"]),
+    ("mtu", &["minburst"]),
+];
 
 impl<'a> Words<'a> {
     /// The words of `text`, one command.
     pub fn new(text: &'a str) -> Self {
-        Self { text, start: 0, at: 0, end: text.len() }
+        Self {
+            text,
+            start: 0,
+            at: 0,
+            end: text.len(),
+        }
     }
 
-    /// The commands of `text`: separated by line ends or semicolons, empty ones left out, comments (`#` to the end of the line)
-    /// too.
+    /// The commands of `text`: separated by line ends or semicolons, empty ones left out, comments
+    /// (`#` to the end of the line) too.
     pub fn commands(text: &'a str) -> impl Iterator<Item = Self> {
         let mut start = 0;
         text.split_inclusive('\n')
@@ -54,7 +64,12 @@ impl<'a> Words<'a> {
                 let code = line.split('#').next().unwrap_or_default();
                 let mut at = line_start;
                 code.split(';').map(move |part| {
-                    let words = Self { text, start: at, at, end: at + part.len() };
+                    let words = Self {
+                        text,
+                        start: at,
+                        at,
+                        end: at + part.len(),
+                    };
                     at += part.len() + 1;
                     words
                 })
@@ -89,20 +104,33 @@ impl<'a> Words<'a> {
         start..start + command.trim().len()
     }
 
-    /// The refusal of what this command asked for, pointing at the value that `error` names, or at the whole command if
-    /// no word of it set that parameter.
+    /// The refusal of what this command asked for, pointing at the value that `error` names, or at
+    /// the whole command if no word of it set that parameter.
     pub fn refused(&self, kind: &'static str, error: ConfigError) -> ParseError {
-        let at = self.place_of(error.parameter).unwrap_or_else(|| self.command());
+        let at = self
+            .place_of(error.parameter)
+            .unwrap_or_else(|| self.command());
         ParseError::refused(kind, at, error)
     }
 
     /// Where the value of `parameter` stands, or the parameter itself if it takes none.
     fn place_of(&self, parameter: &str) -> Option<Range<usize>> {
-        let aliases = ALIASES.iter().find(|(name, _)| *name == parameter).map_or(&[][..], |(_, aliases)| aliases);
-        let (mut words, mut place) = (Self { at: self.start, ..*self }, None);
+        let aliases = ALIASES
+            .iter()
+            .find(|(name, _)| *name == parameter)
+            .map_or(&[][..], |(_, aliases)| aliases);
+        let (mut words, mut place) = (
+            Self {
+                at: self.start,
+                ..*self
+            },
+            None,
+        );
         while let Some(word) = words.word() {
             if word.text == parameter || aliases.contains(&word.text) {
-                let value = words.peek().filter(|value| value.text.contains(|c: char| c.is_ascii_digit()));
+                let value = words
+                    .peek()
+                    .filter(|value| value.text.contains(|c: char| c.is_ascii_digit()));
                 place = Some(value.unwrap_or(word).span());
             }
         }
@@ -129,17 +157,33 @@ impl<'a> Words<'a> {
         expected: &'static str,
     ) -> Result<T, ParseError> {
         let Some(word) = self.word() else {
-            let problem = Problem::MissingValue { option: option.text.into(), expected };
-            return Err(ParseError { at: option.span(), problem });
+            let problem = Problem::MissingValue {
+                option: option.text.into(),
+                expected,
+            };
+            return Err(ParseError {
+                at: option.span(),
+                problem,
+            });
         };
         parse(word.text).ok_or_else(|| {
             let (option, value) = (option.text.into(), word.text.into());
             let problem = if expected == RATE && word.text.ends_with('%') {
-                Problem::DeviceShare { option, word: value }
+                Problem::DeviceShare {
+                    option,
+                    word: value,
+                }
             } else {
-                Problem::BadValue { option, word: value, expected }
+                Problem::BadValue {
+                    option,
+                    word: value,
+                    expected,
+                }
             };
-            ParseError { at: word.span(), problem }
+            ParseError {
+                at: word.span(),
+                problem,
+            }
         })
     }
 
@@ -150,9 +194,15 @@ impl<'a> Words<'a> {
     pub fn apply(&mut self, options: &mut dyn Options) -> Result<(), ParseError> {
         while let Some(option) = self.word() {
             if !options.set(option, self)? {
-                let problem =
-                    Problem::UnknownOption { kind: options.kind(), word: option.text.into(), help: options.help() };
-                return Err(ParseError { at: option.span(), problem });
+                let problem = Problem::UnknownOption {
+                    kind: options.kind(),
+                    word: option.text.into(),
+                    help: options.help(),
+                };
+                return Err(ParseError {
+                    at: option.span(),
+                    problem,
+                });
             }
         }
         Ok(())
@@ -173,13 +223,24 @@ mod tests {
 
     #[test]
     fn words_know_their_place() {
-        let text = &joined("  htb default\\\n 12\n# a comment\nclass  classid 1:1; qdisc pfifo ;;\n\ttail # more");
-        let commands: Vec<Vec<Word<'_>>> =
-            Words::commands(text).map(|mut words| std::iter::from_fn(|| words.word()).collect()).collect();
-        let plain: Vec<Vec<&str>> = commands.iter().map(|words| words.iter().map(|word| word.text).collect()).collect();
+        let text = &joined(
+            "  htb default\\\n 12\n# a comment\nclass  classid 1:1; qdisc pfifo ;;\n\ttail # more",
+        );
+        let commands: Vec<Vec<Word<'_>>> = Words::commands(text)
+            .map(|mut words| std::iter::from_fn(|| words.word()).collect())
+            .collect();
+        let plain: Vec<Vec<&str>> = commands
+            .iter()
+            .map(|words| words.iter().map(|word| word.text).collect())
+            .collect();
         assert_eq!(
             plain,
-            [vec!["htb", "default", "12"], vec!["class", "classid", "1:1"], vec!["qdisc", "pfifo"], vec!["tail"]]
+            [
+                vec!["htb", "default", "12"],
+                vec!["class", "classid", "1:1"],
+                vec!["qdisc", "pfifo"],
+                vec!["tail"]
+            ]
         );
         for word in commands.iter().flatten() {
             assert_eq!(&text[word.span()], word.text);
@@ -191,7 +252,9 @@ mod tests {
         let mut words = Words::new("limit ");
         let option = words.word().expect("a word");
         assert_eq!(words.here(), 6..6);
-        let error = words.value(option, |text| text.parse::<u32>().ok(), "a number").expect_err("no value");
+        let error = words
+            .value(option, |text| text.parse::<u32>().ok(), "a number")
+            .expect_err("no value");
         assert_eq!(error.at, 0..5);
         assert_eq!(words.command(), 0..5);
         assert!(Words::new("ecn x").accept("ecn") && !Words::new("x ecn").accept("ecn"));
@@ -203,10 +266,17 @@ mod tests {
         let mut words = Words::commands(text).nth(1).expect("two commands");
         words.word();
         let place = |parameter| {
-            let error = ConfigError { parameter, value: "7".into(), allowed: "more" };
+            let error = ConfigError {
+                parameter,
+                value: "7".into(),
+                allowed: "more",
+            };
             &text[words.refused("tbf", error).at]
         };
-        assert_eq!((place("burst"), place("rate"), place("ecn")), ("7", "1mbit", "ecn"));
+        assert_eq!(
+            (place("burst"), place("rate"), place("ecn")),
+            ("7", "1mbit", "ecn")
+        );
         assert_eq!(place("limit"), "tbf burst 1 rate 1mbit buffer 7 ecn");
     }
 
@@ -214,7 +284,9 @@ mod tests {
     fn a_share_of_a_device_is_refused_as_such() {
         let mut words = Words::new("rate 50%");
         let option = words.word().expect("a word");
-        let error = words.value(option, super::super::units::parse_rate, RATE).expect_err("no device");
+        let error = words
+            .value(option, super::super::units::parse_rate, RATE)
+            .expect_err("no device");
         assert_eq!(error.at, 5..8);
         assert_eq!(
             error.to_string(),

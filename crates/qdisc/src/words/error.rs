@@ -1,4 +1,5 @@
-//! [`ParseError`]: words that describe no discipline, with the place of the offending one and the remedy.
+//! [`ParseError`]: words that describe no discipline, with the place of the offending one and the
+//! remedy.
 
 use alloc::string::String;
 use core::error::Error;
@@ -110,7 +111,10 @@ pub enum Problem {
 impl ParseError {
     /// `kind` refuses what the words at `at` ask for.
     pub fn refused(kind: &'static str, at: Range<usize>, error: ConfigError) -> Self {
-        Self { at, problem: Problem::Refused { kind, error } }
+        Self {
+            at,
+            problem: Problem::Refused { kind, error },
+        }
     }
 
     /// Points a refusal at the value it is about, among the words of `command`.
@@ -121,8 +125,8 @@ impl ParseError {
         }
     }
 
-    /// Shows the line of `text` that is at fault, a mark under the words, and the message: three lines. `text` must be what was
-    /// parsed.
+    /// Shows the line of `text` that is at fault, a mark under the words, and the message: three
+    /// lines. `text` must be what was parsed.
     ///
     /// ```
     /// let text = "fq_codel limit 7 flows 0";
@@ -152,19 +156,32 @@ impl fmt::Display for ParseError {
             Problem::UnknownOption { kind, word, help } => {
                 write!(f, "`{word}` is no option of {kind}, which takes: {help}")
             }
-            Problem::MissingValue { option, expected } => write!(f, "`{option}` lacks its value: {expected}"),
-            Problem::BadValue { option, word, expected } => {
+            Problem::MissingValue { option, expected } => {
+                write!(f, "`{option}` lacks its value: {expected}")
+            }
+            Problem::BadValue {
+                option,
+                word,
+                expected,
+            } => {
                 write!(f, "`{word}` is no value for `{option}`: give {expected}")
             }
             Problem::DeviceShare { option, word } => write!(
                 f,
                 "`{word}` is no value for `{option}`: there is no device of which it could be a share; give {RATE}"
             ),
-            Problem::MissingBefore { option, needed } => write!(f, "`{option}` needs `{needed}` before it"),
-            Problem::Misplaced { word, expected } => write!(f, "`{word}` does not fit here: give {expected}"),
+            Problem::MissingBefore { option, needed } => {
+                write!(f, "`{option}` needs `{needed}` before it")
+            }
+            Problem::Misplaced { word, expected } => {
+                write!(f, "`{word}` does not fit here: give {expected}")
+            }
             Problem::Missing { expected } => write!(f, "something is missing: {expected}"),
             Problem::Occupied { class } => write!(f, "class {class} has a discipline already"),
-            Problem::TooDeep { most } => write!(f, "no more than {most} disciplines may stand below each other"),
+            Problem::TooDeep { most } => write!(
+                f,
+                "no more than {most} disciplines may stand below each other"
+            ),
             Problem::NoClass { kind, class } => write!(f, "{kind} has no class {class}"),
             Problem::Refused { kind, error } => write!(f, "{kind}: {error}"),
         }

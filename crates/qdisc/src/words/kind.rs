@@ -41,7 +41,8 @@ use crate::tbf::{self, Tbf};
 /// Declares [`Kind`]: each line is a discipline, its configuration, and how one becomes the other.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $variant:ident($config:ty), $make:expr;)*) => {
-        /// A kind of discipline with its configuration. Parses from words and prints as the words that describe it in full.
+        /// A kind of discipline with its configuration. Parses from words and prints as the words
+        /// that describe it in full.
         #[derive(Clone, Debug, PartialEq)]
         #[non_exhaustive]
         pub enum Kind {
@@ -162,12 +163,17 @@ impl Kind {
     pub(super) fn named(words: &mut Words<'_>) -> Result<Self, ParseError> {
         let here = words.here();
         let name = words.word().map_or("", |word| word.text);
-        Self::all().find(|kind| kind.name() == name).ok_or_else(|| Self::unknown(here, name))
+        Self::all()
+            .find(|kind| kind.name() == name)
+            .ok_or_else(|| Self::unknown(here, name))
     }
 
     /// No kind is called `word`.
     pub(super) fn unknown(at: Range<usize>, word: &str) -> ParseError {
-        ParseError { at, problem: Problem::UnknownKind { word: word.into() } }
+        ParseError {
+            at,
+            problem: Problem::UnknownKind { word: word.into() },
+        }
     }
 
     /// The class of a discipline that has just one, which is there by itself.
@@ -186,7 +192,10 @@ impl Kind {
 
     /// Whether filters can choose among its classes or queues.
     pub(super) fn has_filters(&self) -> bool {
-        matches!(self, Self::Htb(_) | Self::Prio(_) | Self::Drr(_) | Self::Cake(_) | Self::DualPi2(_))
+        matches!(
+            self,
+            Self::Htb(_) | Self::Prio(_) | Self::Drr(_) | Self::Cake(_) | Self::DualPi2(_)
+        )
     }
 }
 
@@ -210,9 +219,12 @@ impl fmt::Display for Kind {
 
 /// Writes all options and their values, each after a space.
 pub(super) fn write_words(f: &mut fmt::Formatter<'_>, options: &dyn Options) -> fmt::Result {
-    options.options().iter().try_for_each(|(name, value)| match value {
-        Value::Flag(true) => write!(f, " {name}"),
-        Value::Flag(false) => Ok(()),
-        value => write!(f, " {name} {value}"),
-    })
+    options
+        .options()
+        .iter()
+        .try_for_each(|(name, value)| match value {
+            Value::Flag(true) => write!(f, " {name}"),
+            Value::Flag(false) => Ok(()),
+            value => write!(f, " {name} {value}"),
+        })
 }

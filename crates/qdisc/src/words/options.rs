@@ -1,4 +1,5 @@
-//! [`Options`]: a configuration that can be written as `tc`'s words; every discipline's `Config` implements it in its own module.
+//! [`Options`]: a configuration that can be written as `tc`'s words; every discipline's `Config`
+//! implements it in its own module.
 
 use alloc::vec::Vec;
 
@@ -14,12 +15,14 @@ pub trait Options {
     /// The words that can follow, for error messages: `limit PACKETS, target TIME`.
     fn help(&self) -> &'static str;
 
-    /// Sets `option`, taking its values from `words`; false, without taking any, if there is no such option.
+    /// Sets `option`, taking its values from `words`; false, without taking any, if there is no
+    /// such option.
     ///
     /// # Errors
     /// If a value is missing or cannot be read.
     fn set(&mut self, option: Word<'_>, words: &mut Words<'_>) -> Result<bool, ParseError>;
 
-    /// Every parameter, in the order and in the names `tc` shows them; set again, they give the same configuration.
+    /// Every parameter, in the order and in the names `tc` shows them; set again, they give the
+    /// same configuration.
     fn options(&self) -> Vec<(&'static str, Value)>;
 }

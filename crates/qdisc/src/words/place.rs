@@ -1,4 +1,5 @@
-//! [`Object`] and [`Place`]: the words with which a `tc` command begins, before the kind: what it is about and where that stands.
+//! [`Object`] and [`Place`]: the words with which a `tc` command begins, before the kind: what it
+//! is about and where that stands.
 
 use super::cursor::{Word, Words};
 use super::error::ParseError;
@@ -13,14 +14,23 @@ pub(super) enum Object {
 }
 
 impl Object {
-    /// Reads `tc` (also `sudo tc`, `/sbin/tc`), if it is there, and what follows it; `None` for a command that begins otherwise.
+    /// Reads `tc` (also `sudo tc`, `/sbin/tc`), if it is there, and what follows it; `None` for a
+    /// command that begins otherwise.
     pub(super) fn read(words: &mut Words<'_>) -> Option<Self> {
         words.accept("sudo");
-        if words.peek().is_some_and(|word| word.text == "tc" || word.text.ends_with("/tc")) {
+        if words
+            .peek()
+            .is_some_and(|word| word.text == "tc" || word.text.ends_with("/tc"))
+        {
             words.word();
         }
-        let all = [("qdisc", Self::Qdisc), ("class", Self::Class), ("filter", Self::Filter)];
-        all.into_iter().find_map(|(name, object)| words.accept(name).then_some(object))
+        let all = [
+            ("qdisc", Self::Qdisc),
+            ("class", Self::Class),
+            ("filter", Self::Filter),
+        ];
+        all.into_iter()
+            .find_map(|(name, object)| words.accept(name).then_some(object))
     }
 }
 
@@ -66,7 +76,8 @@ impl<'a> Place<'a> {
         Ok(place)
     }
 
-    /// Reads the verb and looks for words about the place among those before a filter's kind, where they may stand in any order.
+    /// Reads the verb and looks for words about the place among those before a filter's kind, where
+    /// they may stand in any order.
     ///
     /// # Errors
     /// If a name is missing or cannot be read.

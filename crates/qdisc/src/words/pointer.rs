@@ -17,23 +17,42 @@ impl<'a> Pointer<'a> {
     pub(super) fn new(error: &'a ParseError, text: &'a str) -> Self {
         let [start, end] = [error.at.start, error.at.end].map(|at| letter_at(text, at));
         let from = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
-        let until = text[start..].find('\n').map_or(text.len(), |newline| start + newline);
+        let until = text[start..]
+            .find('\n')
+            .map_or(text.len(), |newline| start + newline);
         let marked = text[start..end.clamp(start, until)].chars().count().max(1);
-        Self { error, line: &text[from..until], before: text[from..start].chars().count(), marked }
+        Self {
+            error,
+            line: &text[from..until],
+            before: text[from..start].chars().count(),
+            marked,
+        }
     }
 }
 
 /// The end of the text or the beginning of the letter at `at`: the error may be about another text.
 fn letter_at(text: &str, at: usize) -> usize {
-    (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
+    (0..=at.min(text.len()))
+        .rev()
+        .find(|&at| text.is_char_boundary(at))
+        .unwrap_or(0)
 }
 
 impl fmt::Display for Pointer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A tab or an escape would shift the mark.
         let plain = |letter: char| if letter.is_control() { ' ' } else { letter };
-        self.line.chars().try_for_each(|letter| write!(f, "{}", plain(letter)))?;
-        writeln!(f, "\n{:before$}{:^<marked$}", "", "", before = self.before, marked = self.marked)?;
+        self.line
+            .chars()
+            .try_for_each(|letter| write!(f, "{}", plain(letter)))?;
+        writeln!(
+            f,
+            "\n{:before$}{:^<marked$}",
+            "",
+            "",
+            before = self.before,
+            marked = self.marked
+        )?;
         write!(f, "{}", self.error)
     }
 }
@@ -46,7 +65,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn shown(text: &str, at: core::ops::Range<usize>) -> String {
-        let error = ParseError { at, problem: Problem::UnknownOption { kind: "k", word: "w".into(), help: "h" } };
+        let error = ParseError {
+            at,
+            problem: Problem::UnknownOption {
+                kind: "k",
+                word: "w".into(),
+                help: "h",
+            },
+        };
         error.pointing_at(text).to_string()
     }
 

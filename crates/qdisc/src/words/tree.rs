@@ -1,6 +1,8 @@
-//! [`Tree`]: a discipline with its classes, filters and the disciplines below, from the words of a `tc` script.
+//! [`Tree`]: a discipline with its classes, filters and the disciplines below, from the words of a
+//! `tc` script.
 //!
-//! Commands stand on lines of their own or between semicolons. The first names the root; each other says where it belongs:
+//! Commands stand on lines of their own or between semicolons. The first names the root; each other
+//! says where it belongs:
 //!
 //! ```text
 //! tc qdisc add dev eth0 root handle 1: htb default 12
@@ -10,8 +12,9 @@
 //! tc filter add dev eth0 parent 1: protocol ip prio 1 u32 match ip dport 80 0xffff flowid 1:12
 //! ```
 //!
-//! `tc`, `add` and `dev` with its device may be left out, so that real scripts can be pasted. A command that begins with the name of a
-//! kind stands below the one before: `tbf rate 12mbit burst 5kb latency 50ms; codel ecn`.
+//! `tc`, `add` and `dev` with its device may be left out, so that real scripts can be pasted. A
+//! command that begins with the name of a kind stands below the one before: `tbf rate 12mbit burst
+//! 5kb latency 50ms; codel ecn`.
 
 mod build;
 mod script;
@@ -38,10 +41,11 @@ use crate::{drr, htb};
 pub(super) use build::seat;
 pub(super) use script::Script;
 
-/// A discipline with all that belongs to it: classes, filters, disciplines below. Parses from a script and prints as one that
-/// describes it in full.
+/// A discipline with all that belongs to it: classes, filters, disciplines below. Parses from a
+/// script and prints as one that describes it in full.
 ///
-/// A tree that was parsed can be built: whatever a discipline refuses is refused when the script is read, at the word.
+/// A tree that was parsed can be built: whatever a discipline refuses is refused when the script is
+/// read, at the word.
 ///
 /// ```
 /// use tautline_base::Packet;
@@ -93,7 +97,8 @@ enum ClassConfig {
 }
 
 impl ClassConfig {
-    /// The parameters of a class of `kind`, which the script must add: the classes of other kinds are there by themselves.
+    /// The parameters of a class of `kind`, which the script must add: the classes of other kinds
+    /// are there by themselves.
     fn of(kind: &Kind) -> Option<Self> {
         match kind {
             Kind::Htb(_) => Some(Self::Htb(htb::ClassConfig::default())),
@@ -141,13 +146,15 @@ impl Tree {
         self.nodes[0].id()
     }
 
-    /// Makes the discipline. All below the root are within [`Stats`](crate::Stats): their reports hold counters and times of stay. The
-    /// root itself is not, so that whoever wants its own counters wraps it.
+    /// Makes the discipline. All below the root are within [`Stats`](crate::Stats): their reports
+    /// hold counters and times of stay. The root itself is not, so that whoever wants its own
+    /// counters wraps it.
     ///
     /// # Errors
     /// If a discipline refuses a value.
     pub fn build<P: Item + Send + 'static>(&self) -> Result<Box<dyn DynQdisc<P>>, ParseError> {
-        build::build(&self.nodes).map_err(|refusal| ParseError::refused(refusal.kind, 0..0, refusal.error))
+        build::build(&self.nodes)
+            .map_err(|refusal| ParseError::refused(refusal.kind, 0..0, refusal.error))
     }
 }
 
@@ -155,7 +162,15 @@ impl From<Kind> for Tree {
     /// A discipline without classes and filters of its own.
     fn from(kind: Kind) -> Self {
         let (classes, filters) = (Vec::new(), Filters::default());
-        Self { nodes: vec![Node { parent: None, handle: ROOT_HANDLE, kind, classes, filters }] }
+        Self {
+            nodes: vec![Node {
+                parent: None,
+                handle: ROOT_HANDLE,
+                kind,
+                classes,
+                filters,
+            }],
+        }
     }
 }
 
@@ -180,10 +195,18 @@ impl fmt::Display for Tree {
             let handle = node.id();
             match node.parent {
                 None => write!(f, "qdisc add root handle {handle} {}", node.kind)?,
-                Some(parent) => write!(f, "\nqdisc add parent {parent} handle {handle} {}", node.kind)?,
+                Some(parent) => write!(
+                    f,
+                    "\nqdisc add parent {parent} handle {handle} {}",
+                    node.kind
+                )?,
             }
             for Class { parent, id, config } in &node.classes {
-                write!(f, "\nclass add parent {parent} classid {id} {}", config.options().kind())?;
+                write!(
+                    f,
+                    "\nclass add parent {parent} classid {id} {}",
+                    config.options().kind()
+                )?;
                 write_words(f, config.options())?;
             }
             for filter in node.filters.iter() {

@@ -15,18 +15,36 @@ pub(crate) fn time(time: Duration) -> String {
 
 /// Writes an amount in the largest unit that leaves no fraction.
 pub(crate) fn size(size: Bytes) -> String {
-    with_unit(size.get().into(), &[(1 << 30, "Gb"), (1 << 20, "Mb"), (1 << 10, "Kb")], "b")
+    with_unit(
+        size.get().into(),
+        &[(1 << 30, "Gb"), (1 << 20, "Mb"), (1 << 10, "Kb")],
+        "b",
+    )
 }
 
 /// Writes a rate as `tc` does: the largest decimal unit that leaves no fraction.
 pub(crate) fn rate(rate: Rate) -> String {
     let bits = u128::from(rate.as_bits_per_sec());
-    with_unit(bits, &[(1_000_000_000_000, "Tbit"), (1_000_000_000, "Gbit"), (1_000_000, "Mbit"), (1_000, "Kbit")], "bit")
+    with_unit(
+        bits,
+        &[
+            (1_000_000_000_000, "Tbit"),
+            (1_000_000_000, "Gbit"),
+            (1_000_000, "Mbit"),
+            (1_000, "Kbit"),
+        ],
+        "bit",
+    )
 }
 
 fn with_unit(value: u128, units: &[(u128, &str)], smallest: &str) -> String {
-    let fitting = units.iter().find(|(unit, _)| value != 0 && value.is_multiple_of(*unit));
-    fitting.map_or_else(|| format!("{value}{smallest}"), |(unit, name)| (value / unit).to_string() + name)
+    let fitting = units
+        .iter()
+        .find(|(unit, _)| value != 0 && value.is_multiple_of(*unit));
+    fitting.map_or_else(
+        || format!("{value}{smallest}"),
+        |(unit, name)| (value / unit).to_string() + name,
+    )
 }
 
 /// Reads a time: `5ms`, `1.5s`; a bare number counts microseconds, as in `tc`.
@@ -60,8 +78,8 @@ pub fn parse_size(text: &str) -> Option<Bytes> {
     Some(Bytes::new(bytes))
 }
 
-/// Reads a rate: `20mbit`, `1.5gbit`, `20mibit` (of 1024²), `125kbps` (bytes per second); a bare number counts bits per second.
-/// As in `tc`, a prefix alone (`20m`) is no unit.
+/// Reads a rate: `20mbit`, `1.5gbit`, `20mibit` (of 1024²), `125kbps` (bytes per second); a bare
+/// number counts bits per second. As in `tc`, a prefix alone (`20m`) is no unit.
 pub(crate) fn parse_rate(text: &str) -> Option<Rate> {
     let bits = parse_with_unit(text, |unit| {
         let (worth, prefix) = match (unit.strip_suffix("bps"), unit.strip_suffix("bit")) {
@@ -89,8 +107,13 @@ pub(crate) fn parse_rate(text: &str) -> Option<Rate> {
 
 /// Reads a share of one: `0.02` or `2%`.
 pub(crate) fn parse_share(text: &str) -> Option<f64> {
-    let (digits, scale) = text.strip_suffix('%').map_or((text, 1.0), |digits| (digits, 100.0));
-    let plain = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit() || digit == b'.');
+    let (digits, scale) = text
+        .strip_suffix('%')
+        .map_or((text, 1.0), |digits| (digits, 100.0));
+    let plain = !digits.is_empty()
+        && digits
+            .bytes()
+            .all(|digit| digit.is_ascii_digit() || digit == b'.');
     let share = digits.parse::<f64>().ok()? / scale;
     (plain && (0.0..=1.0).contains(&share)).then_some(share)
 }
@@ -108,14 +131,16 @@ pub(crate) fn parse_integer(text: &str) -> Option<u64> {
     }
 }
 
-/// Reads a number and its unit, of any case, exactly; what is below one is cut off. Numbers are those of `tc`: `5`, `+5`, `1.5`, `.5`,
-/// `5.`, `1e6`, `0x10`.
+/// Reads a number and its unit, of any case, exactly; what is below one is cut off. Numbers are
+/// those of `tc`: `5`, `+5`, `1.5`, `.5`, `5.`, `1e6`, `0x10`.
 fn parse_with_unit(text: &str, worth: impl Fn(&str) -> Option<u64>) -> Option<u64> {
     let lower = text.to_ascii_lowercase();
     let number = lower.strip_prefix('+').unwrap_or(&lower);
     if let Some(hexadecimal) = number.strip_prefix("0x") {
         let (digits, unit) = split_digits(hexadecimal, |byte| byte.is_ascii_hexdigit());
-        return u64::from_str_radix(digits, 16).ok()?.checked_mul(worth(unit)?);
+        return u64::from_str_radix(digits, 16)
+            .ok()?
+            .checked_mul(worth(unit)?);
     }
     let (whole, rest) = split_digits(number, |byte| byte.is_ascii_digit());
     let (fraction, rest) = match rest.strip_prefix('.') {
@@ -145,7 +170,11 @@ fn split_exponent(text: &str) -> (i32, &str) {
     text.strip_prefix('e').map_or((0, text), |rest| {
         let (digits, unit) = split_digits(&rest[sign(rest)..], |byte| byte.is_ascii_digit());
         let written = &rest[..rest.len() - unit.len()];
-        if digits.is_empty() { (0, text) } else { (written.parse().unwrap_or(i32::MAX), unit) }
+        if digits.is_empty() {
+            (0, text)
+        } else {
+            (written.parse().unwrap_or(i32::MAX), unit)
+        }
     })
 }
 
@@ -169,9 +198,19 @@ mod tests {
             ("0e99s", 0),
             ("1e-99s", 0),
         ] {
-            assert_eq!(parse_time(text), Some(Duration::from_nanos(nanos)), "{text}");
+            assert_eq!(
+                parse_time(text),
+                Some(Duration::from_nanos(nanos)),
+                "{text}"
+            );
         }
-        for (text, bytes) in [("32Mb", 32 << 20), ("1514", 1514), ("1514b", 1514), ("1.5k", 1536), ("8mbit", 1 << 20)] {
+        for (text, bytes) in [
+            ("32Mb", 32 << 20),
+            ("1514", 1514),
+            ("1514b", 1514),
+            ("1.5k", 1536),
+            ("8mbit", 1 << 20),
+        ] {
             assert_eq!(parse_size(text), Some(Bytes::new(bytes)), "{text}");
         }
         for (text, bytes) in [
@@ -197,17 +236,37 @@ mod tests {
         ] {
             assert_eq!(parse_rate(text), Some(Rate::bytes_per_sec(bytes)), "{text}");
         }
-        assert_eq!((parse_packets("1000p"), parse_packets("1000")), (Some(1000), Some(1000)));
-        assert_eq!((parse_integer("0x1f"), parse_integer("31")), (Some(31), Some(31)));
-        assert_eq!((time(Duration::from_micros(4999)), size(Bytes::mib(32))), ("4999us".into(), "32Mb".into()));
-        assert_eq!((time(Duration::ZERO), size(Bytes::new(1514))), ("0ns".into(), "1514b".into()));
+        assert_eq!(
+            (parse_packets("1000p"), parse_packets("1000")),
+            (Some(1000), Some(1000))
+        );
+        assert_eq!(
+            (parse_integer("0x1f"), parse_integer("31")),
+            (Some(31), Some(31))
+        );
+        assert_eq!(
+            (time(Duration::from_micros(4999)), size(Bytes::mib(32))),
+            ("4999us".into(), "32Mb".into())
+        );
+        assert_eq!(
+            (time(Duration::ZERO), size(Bytes::new(1514))),
+            ("0ns".into(), "1514b".into())
+        );
     }
 
     #[test]
     fn nonsense_is_refused() {
-        for text in
-            ["", "ms", "5 ms", "5mx", "1.2.3s", "-5ms", ".", "5\u{b5}s", "99999999999999999999999999999999999999999s"]
-        {
+        for text in [
+            "",
+            "ms",
+            "5 ms",
+            "5mx",
+            "1.2.3s",
+            "-5ms",
+            ".",
+            "5\u{b5}s",
+            "99999999999999999999999999999999999999999s",
+        ] {
             assert_eq!(parse_time(text), None, "{text:?}");
             assert_eq!(parse_size(text), None, "{text:?}");
         }
@@ -233,7 +292,10 @@ mod tests {
         ] {
             assert_eq!(parse_rate(text), None, "{text}");
         }
-        assert_eq!((parse_packets("p"), parse_packets("5q"), parse_packets("-1")), (None, None, None));
+        assert_eq!(
+            (parse_packets("p"), parse_packets("5q"), parse_packets("-1")),
+            (None, None, None)
+        );
         assert_eq!((parse_integer("0x"), parse_integer("five")), (None, None));
     }
 

@@ -1,4 +1,5 @@
-//! [`Probe`]: a packet with a name, for tests of queues. Shared by the unit tests and the integration tests.
+//! [`Probe`]: a packet with a name, for tests of queues. Shared by the unit tests and the
+//! integration tests.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
@@ -60,7 +61,10 @@ impl Probe {
 
     /// Sets the hashes of source and destination host.
     pub(crate) fn hosts(self, source: u32, destination: u32) -> Self {
-        Self { hosts: (source, destination), ..self }
+        Self {
+            hosts: (source, destination),
+            ..self
+        }
     }
 
     pub(crate) fn departing(self, departure: Instant) -> Self {
@@ -78,12 +82,19 @@ impl Probe {
 
     /// Gives it bytes, from the Ethernet header on, and their length.
     pub(crate) fn with_headers(self, headers: Vec<u8>) -> Self {
-        Self { len: headers.len() as u32, headers, ..self }
+        Self {
+            len: headers.len() as u32,
+            headers,
+            ..self
+        }
     }
 
     /// Sets where its network header begins.
     pub(crate) fn network_at(self, network_offset: usize) -> Self {
-        Self { network_offset, ..self }
+        Self {
+            network_offset,
+            ..self
+        }
     }
 }
 
@@ -156,7 +167,11 @@ impl Item for Probe {
         let segments = u32::from(self.segments);
         for piece in 0..segments {
             let len = self.len / segments + u32::from(piece < self.len % segments);
-            each(Self { len, segments: 1, ..self.clone() });
+            each(Self {
+                len,
+                segments: 1,
+                ..self.clone()
+            });
         }
         Ok(())
     }
@@ -166,7 +181,9 @@ impl Item for Probe {
     }
 
     fn corrupt(&mut self, bit: u64) -> bool {
-        let Some(bit) = bit.checked_rem(8 * self.headers.len() as u64) else { return false };
+        let Some(bit) = bit.checked_rem(8 * self.headers.len() as u64) else {
+            return false;
+        };
         self.headers[(bit / 8) as usize] ^= 1 << (bit % 8);
         true
     }

@@ -1,4 +1,5 @@
-//! Traces of acknowledgements, for CAKE's ACK filter: what receivers of TCP send while their link towards the sender is full.
+//! Traces of acknowledgements, for CAKE's ACK filter: what receivers of TCP send while their link
+//! towards the sender is full.
 
 use crate::frame::{ACK, CWR, ECE, Flow, Frame, PSH, Tcp};
 use crate::trace::{Arrival, Dice, numbered};
@@ -33,19 +34,31 @@ struct Receiver {
 const SEGMENT: u32 = 1448;
 
 impl Acks {
-    pub(crate) const ALL: [Self; 6] = [Self::Plain, Self::Timestamps, Self::Sack, Self::Echo, Self::Data, Self::Bursts];
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Plain,
+        Self::Timestamps,
+        Self::Sack,
+        Self::Echo,
+        Self::Data,
+        Self::Bursts,
+    ];
 
     pub(crate) fn name(self) -> String {
         format!("acks-{}", format!("{self:?}").to_lowercase())
     }
 
-    /// Acknowledgements for `millis` of time: 2.5 times as many as 1 Mbit/s carries, and bulk data at a third of it.
+    /// Acknowledgements for `millis` of time: 2.5 times as many as 1 Mbit/s carries, and bulk data
+    /// at a third of it.
     pub(crate) fn trace(self, millis: u32) -> Vec<Arrival> {
         let mut dice = Dice(100 + self as u64);
         let connections = if self == Self::Plain { 1 } else { 3 };
         let mut receivers: Vec<Receiver> = (0..connections)
             .map(|number| Receiver {
-                flow: Flow { source: 1, destination: 1 + number as u8, number },
+                flow: Flow {
+                    source: 1,
+                    destination: 1 + number as u8,
+                    number,
+                },
                 ack: 1_000_000 * u32::from(number + 1),
                 seq: 77_000,
                 clock: 5_000,
@@ -56,17 +69,31 @@ impl Acks {
         let (mut arrivals, mut at) = (Vec::new(), 0u64);
         while at < u64::from(millis) * 1_000_000 {
             let receiver = &mut receivers[dice.between(0, u32::from(connections) - 1) as usize];
-            let together = if self == Self::Bursts { dice.between(5, 40) } else { 1 };
+            let together = if self == Self::Bursts {
+                dice.between(5, 40)
+            } else {
+                1
+            };
             for packet in 0..together {
                 let frame = self.next(receiver, &mut dice);
-                arrivals.push(Arrival { at: at + u64::from(packet) * 14_011, frame });
+                arrivals.push(Arrival {
+                    at: at + u64::from(packet) * 14_011,
+                    frame,
+                });
             }
             at += u64::from(together) * u64::from(dice.between(105_000, 315_000));
         }
-        let bulk = Flow { source: 2, destination: 9, number: 40 };
+        let bulk = Flow {
+            source: 2,
+            destination: 9,
+            number: 40,
+        };
         let mut at = 3_000_017;
         while at < u64::from(millis) * 1_000_000 {
-            arrivals.push(Arrival { at, frame: Frame::new(bulk, 1000, 0, None) });
+            arrivals.push(Arrival {
+                at,
+                frame: Frame::new(bulk, 1000, 0, None),
+            });
             at += u64::from(dice.between(12_000_000, 36_000_000));
         }
         numbered(arrivals)
@@ -75,7 +102,11 @@ impl Acks {
     fn next(self, receiver: &mut Receiver, dice: &mut Dice) -> Frame {
         receiver.clock += dice.between(0, 2);
         receiver.ack = receiver.ack.wrapping_add(SEGMENT * dice.between(1, 2));
-        let mut tcp = Tcp { seq: receiver.seq, flags: ACK, ..Tcp::default() };
+        let mut tcp = Tcp {
+            seq: receiver.seq,
+            flags: ACK,
+            ..Tcp::default()
+        };
         let mut len = 0;
         if self != Self::Plain {
             tcp.timestamps = Some((receiver.clock, receiver.clock.wrapping_sub(40)));
@@ -104,21 +135,35 @@ impl Acks {
 }
 
 impl Receiver {
-    /// A hole is open one time in two: then the acknowledgement stands still and the blocks beyond it grow.
+    /// A hole is open one time in two: then the acknowledgement stands still and the blocks beyond
+    /// it grow.
     fn sack(&mut self, tcp: &mut Tcp, dice: &mut Dice) {
         if self.holes.is_empty() {
             if dice.between(0, 7) == 0 {
-                self.holes.push((self.ack.wrapping_add(SEGMENT), self.ack.wrapping_add(2 * SEGMENT)));
+                self.holes.push((
+                    self.ack.wrapping_add(SEGMENT),
+                    self.ack.wrapping_add(2 * SEGMENT),
+                ));
             } else if dice.between(0, 15) == 0 {
-                tcp.sack = vec![(self.ack.wrapping_sub(3 * SEGMENT), self.ack.wrapping_sub(2 * SEGMENT))];
+                tcp.sack = vec![(
+                    self.ack.wrapping_sub(3 * SEGMENT),
+                    self.ack.wrapping_sub(2 * SEGMENT),
+                )];
             }
             return;
         }
         match dice.between(0, 9) {
-            0 => self.ack = self.holes.drain(..).next_back().map_or(self.ack, |(_, right)| right),
+            0 => {
+                self.ack = self
+                    .holes
+                    .drain(..)
+                    .next_back()
+                    .map_or(self.ack, |(_, right)| right)
+            }
             1 if self.holes.len() < 3 => {
                 let (_, right) = self.holes[self.holes.len() - 1];
-                self.holes.push((right.wrapping_add(SEGMENT), right.wrapping_add(2 * SEGMENT)));
+                self.holes
+                    .push((right.wrapping_add(SEGMENT), right.wrapping_add(2 * SEGMENT)));
             }
             _ => {
                 self.ack = self.holes[0].0.wrapping_sub(SEGMENT);

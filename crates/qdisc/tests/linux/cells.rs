@@ -44,15 +44,16 @@ pub(crate) struct Setup {
     pub(crate) name: &'static str,
     /// `tc`'s words, of the kernel and of ours.
     pub(crate) words: &'static str,
-    /// Words for ours alone: a limit lower by one where the shaper above must take a packet out to look at it. Linux counts that
-    /// packet in the limit, we do not. PIE needs the timer of the kernel in the rig: 100 ticks per second, set up 50 ms before the
-    /// trace begins.
+    /// Words for ours alone: a limit lower by one where the shaper above must take a packet out to
+    /// look at it. Linux counts that packet in the limit, we do not. PIE needs the timer of the
+    /// kernel in the rig: 100 ticks per second, set up 50 ms before the trace begins.
     pub(crate) ours: &'static str,
     /// Whether it stands below a token bucket of 12 Mbit/s, or is the root itself.
     pub(crate) shaped: bool,
     /// Commands for its classes, children and filters; its handle is `10:`.
     pub(crate) below: &'static [&'static str],
-    /// How much later than asked the kernel may wake it, unless something else wakes the kernel in between.
+    /// How much later than asked the kernel may wake it, unless something else wakes the kernel in
+    /// between.
     pub(crate) slack_ns: u64,
     /// Packets each of its FIFOs holds: the transmit queue length of the device.
     pub(crate) txqueuelen: u32,
@@ -62,7 +63,15 @@ pub(crate) struct Setup {
 
 const fn usual() -> [Input; 7] {
     let [a, b, c, d, e, f, g] = Traffic::USUAL;
-    [Input::Udp(a), Input::Udp(b), Input::Udp(c), Input::Udp(d), Input::Udp(e), Input::Udp(f), Input::Udp(g)]
+    [
+        Input::Udp(a),
+        Input::Udp(b),
+        Input::Udp(c),
+        Input::Udp(d),
+        Input::Udp(e),
+        Input::Udp(f),
+        Input::Udp(g),
+    ]
 }
 
 const USUAL: [Input; 7] = usual();
@@ -76,15 +85,35 @@ const WITH_DEPARTURES: [Input; 8] = {
 };
 const ACKS: [Input; 6] = {
     let [a, b, c, d, e, f] = Acks::ALL;
-    [Input::Acks(a), Input::Acks(b), Input::Acks(c), Input::Acks(d), Input::Acks(e), Input::Acks(f)]
+    [
+        Input::Acks(a),
+        Input::Acks(b),
+        Input::Acks(c),
+        Input::Acks(d),
+        Input::Acks(e),
+        Input::Acks(f),
+    ]
 };
 
 const fn exact(name: &'static str, words: &'static str) -> Setup {
-    Setup { name, words, ours: "", shaped: true, below: &[], slack_ns: 0, txqueuelen: 1000, way: Way::Exact, inputs: &USUAL }
+    Setup {
+        name,
+        words,
+        ours: "",
+        shaped: true,
+        below: &[],
+        slack_ns: 0,
+        txqueuelen: 1000,
+        way: Way::Exact,
+        inputs: &USUAL,
+    }
 }
 
 const fn statistical(name: &'static str, words: &'static str) -> Setup {
-    Setup { way: Way::Statistical, ..exact(name, words) }
+    Setup {
+        way: Way::Statistical,
+        ..exact(name, words)
+    }
 }
 
 /// Filters by DSCP into the classes 10:1 (EF, CS6), 10:2 (AF4x) and 10:3 (the rest).
@@ -102,12 +131,28 @@ macro_rules! by_dscp {
 }
 
 /// Kinds whose default departs from Linux on purpose.
-const WITH_PROFILE: &[&str] = &["pfifo_fast", "codel", "htb", "fq_codel", "fq", "cake", "red", "pie", "fq_pie", "netem"];
+const WITH_PROFILE: &[&str] = &[
+    "pfifo_fast",
+    "codel",
+    "htb",
+    "fq_codel",
+    "fq",
+    "cake",
+    "red",
+    "pie",
+    "fq_pie",
+    "netem",
+];
 
 /// All of it.
 pub(crate) const SETUPS: &[Setup] = &[
-    Setup { ..exact("pfifo_fast-default", "pfifo_fast") },
-    Setup { txqueuelen: 40, ..exact("pfifo_fast-short", "pfifo_fast") },
+    Setup {
+        ..exact("pfifo_fast-default", "pfifo_fast")
+    },
+    Setup {
+        txqueuelen: 40,
+        ..exact("pfifo_fast-short", "pfifo_fast")
+    },
     Setup {
         below: &[
             "tc qdisc add dev DEV parent 10:1 handle 11: pfifo limit 80",
@@ -124,9 +169,24 @@ pub(crate) const SETUPS: &[Setup] = &[
         ),
         ..exact("prio-filters", "prio bands 4")
     },
-    Setup { shaped: false, ..exact("tbf-limit", "tbf rate 10mbit burst 20000 limit 100000") },
-    Setup { shaped: false, ..exact("tbf-peakrate", "tbf rate 8mbit burst 60000 latency 80ms peakrate 14mbit mtu 1600") },
-    Setup { shaped: false, ..exact("tbf-atm", "tbf rate 12mbit burst 4000 limit 60000 overhead 24 mpu 96 linklayer atm") },
+    Setup {
+        shaped: false,
+        ..exact("tbf-limit", "tbf rate 10mbit burst 20000 limit 100000")
+    },
+    Setup {
+        shaped: false,
+        ..exact(
+            "tbf-peakrate",
+            "tbf rate 8mbit burst 60000 latency 80ms peakrate 14mbit mtu 1600",
+        )
+    },
+    Setup {
+        shaped: false,
+        ..exact(
+            "tbf-atm",
+            "tbf rate 12mbit burst 4000 limit 60000 overhead 24 mpu 96 linklayer atm",
+        )
+    },
     Setup {
         shaped: false,
         below: by_dscp!(
@@ -181,51 +241,156 @@ pub(crate) const SETUPS: &[Setup] = &[
         ),
         ..exact("drr-weighted", "drr")
     },
-    Setup { ours: "limit 999", ..exact("codel-default", "codel") },
-    Setup { ours: "limit 199", ..exact("codel-ecn", "codel limit 200 ecn") },
-    Setup { ours: "limit 999", ..exact("codel-slow", "codel target 20ms interval 200ms ecn ce_threshold 12ms") },
-    Setup { ours: "limit 10239", ..exact("fq_codel-default", "fq_codel flows 65535") },
-    Setup { ours: "limit 199", ..exact("fq_codel-noecn", "fq_codel limit 200 flows 65535 noecn") },
-    Setup { ..exact("fq_codel-small", "fq_codel limit 400 flows 65535 quantum 300 drop_batch 8 memory_limit 500000") },
+    Setup {
+        ours: "limit 999",
+        ..exact("codel-default", "codel")
+    },
+    Setup {
+        ours: "limit 199",
+        ..exact("codel-ecn", "codel limit 200 ecn")
+    },
+    Setup {
+        ours: "limit 999",
+        ..exact(
+            "codel-slow",
+            "codel target 20ms interval 200ms ecn ce_threshold 12ms",
+        )
+    },
+    Setup {
+        ours: "limit 10239",
+        ..exact("fq_codel-default", "fq_codel flows 65535")
+    },
+    Setup {
+        ours: "limit 199",
+        ..exact("fq_codel-noecn", "fq_codel limit 200 flows 65535 noecn")
+    },
+    Setup {
+        ..exact(
+            "fq_codel-small",
+            "fq_codel limit 400 flows 65535 quantum 300 drop_batch 8 memory_limit 500000",
+        )
+    },
     Setup {
         inputs: &WITH_DEPARTURES,
         ours: "limit 299 hz 100",
-        ..exact("fq-limits", "fq limit 300 flow_limit 60 timer_slack 0 orphan_mask 65535")
+        ..exact(
+            "fq-limits",
+            "fq limit 300 flow_limit 60 timer_slack 0 orphan_mask 65535",
+        )
     },
     Setup {
         inputs: &WITH_DEPARTURES,
         shaped: false,
         ours: "hz 100",
         slack_ns: 10_000,
-        ..exact("fq-maxrate", "fq maxrate 2mbit initial_quantum 6000 flow_limit 200 orphan_mask 65535")
+        ..exact(
+            "fq-maxrate",
+            "fq maxrate 2mbit initial_quantum 6000 flow_limit 200 orphan_mask 65535",
+        )
     },
     Setup {
         ours: "limit 9999 hz 100",
-        ..exact("fq-quantum", "fq quantum 900 initial_quantum 900 maxrate 4mbit timer_slack 0 orphan_mask 65535")
+        ..exact(
+            "fq-quantum",
+            "fq quantum 900 initial_quantum 900 maxrate 4mbit timer_slack 0 orphan_mask 65535",
+        )
     },
-    Setup { ours: "limit 126", ..exact("sfq-default", "sfq divisor 65536") },
-    Setup { ours: "limit 399", ..exact("sfq-deep", "sfq limit 400 flows 500 depth 50 divisor 65536 quantum 3028") },
-    Setup { ours: "limit 59", ..exact("sfq-headdrop", "sfq limit 60 flows 20 depth 40 divisor 65536 headdrop quantum 800") },
-    Setup { shaped: false, ..exact("cake-besteffort", "cake bandwidth 12mbit besteffort flows") },
-    Setup { shaped: false, ..exact("cake-diffserv4", "cake bandwidth 12mbit diffserv4 flows") },
-    Setup { shaped: false, ..exact("cake-diffserv8", "cake bandwidth 12mbit diffserv8 flows wash") },
-    Setup { shaped: false, inputs: &WITH_HOSTS, ..exact("cake-triple", "cake bandwidth 12mbit besteffort triple-isolate") },
+    Setup {
+        ours: "limit 126",
+        ..exact("sfq-default", "sfq divisor 65536")
+    },
+    Setup {
+        ours: "limit 399",
+        ..exact(
+            "sfq-deep",
+            "sfq limit 400 flows 500 depth 50 divisor 65536 quantum 3028",
+        )
+    },
+    Setup {
+        ours: "limit 59",
+        ..exact(
+            "sfq-headdrop",
+            "sfq limit 60 flows 20 depth 40 divisor 65536 headdrop quantum 800",
+        )
+    },
+    Setup {
+        shaped: false,
+        ..exact("cake-besteffort", "cake bandwidth 12mbit besteffort flows")
+    },
+    Setup {
+        shaped: false,
+        ..exact("cake-diffserv4", "cake bandwidth 12mbit diffserv4 flows")
+    },
+    Setup {
+        shaped: false,
+        ..exact(
+            "cake-diffserv8",
+            "cake bandwidth 12mbit diffserv8 flows wash",
+        )
+    },
     Setup {
         shaped: false,
         inputs: &WITH_HOSTS,
-        ..exact("cake-dual", "cake bandwidth 12mbit besteffort dual-srchost rtt 50ms")
+        ..exact(
+            "cake-triple",
+            "cake bandwidth 12mbit besteffort triple-isolate",
+        )
     },
-    Setup { shaped: false, ..exact("cake-overhead", "cake bandwidth 12mbit besteffort flows overhead 24 atm mpu 96") },
-    Setup { shaped: false, ..exact("cake-ptm", "cake bandwidth 12mbit diffserv3 flows pppoe-ptm ether-vlan ingress") },
-    Setup { shaped: false, ..exact("cake-memory", "cake bandwidth 12mbit besteffort flows memlimit 200kb rtt 300ms") },
-    Setup { shaped: false, inputs: &ACKS, ..exact("cake-ack-filter", "cake bandwidth 1mbit besteffort flows ack-filter") },
+    Setup {
+        shaped: false,
+        inputs: &WITH_HOSTS,
+        ..exact(
+            "cake-dual",
+            "cake bandwidth 12mbit besteffort dual-srchost rtt 50ms",
+        )
+    },
+    Setup {
+        shaped: false,
+        ..exact(
+            "cake-overhead",
+            "cake bandwidth 12mbit besteffort flows overhead 24 atm mpu 96",
+        )
+    },
+    Setup {
+        shaped: false,
+        ..exact(
+            "cake-ptm",
+            "cake bandwidth 12mbit diffserv3 flows pppoe-ptm ether-vlan ingress",
+        )
+    },
+    Setup {
+        shaped: false,
+        ..exact(
+            "cake-memory",
+            "cake bandwidth 12mbit besteffort flows memlimit 200kb rtt 300ms",
+        )
+    },
     Setup {
         shaped: false,
         inputs: &ACKS,
-        ..exact("cake-ack-aggressive", "cake bandwidth 1mbit besteffort flows ack-filter-aggressive")
+        ..exact(
+            "cake-ack-filter",
+            "cake bandwidth 1mbit besteffort flows ack-filter",
+        )
     },
-    Setup { ..exact("cake-unlimited", "cake unlimited diffserv4 flows") },
-    Setup { shaped: false, ..exact("cake-autorate", "cake bandwidth 12mbit besteffort flows autorate-ingress") },
+    Setup {
+        shaped: false,
+        inputs: &ACKS,
+        ..exact(
+            "cake-ack-aggressive",
+            "cake bandwidth 1mbit besteffort flows ack-filter-aggressive",
+        )
+    },
+    Setup {
+        ..exact("cake-unlimited", "cake unlimited diffserv4 flows")
+    },
+    Setup {
+        shaped: false,
+        ..exact(
+            "cake-autorate",
+            "cake bandwidth 12mbit besteffort flows autorate-ingress",
+        )
+    },
     Setup {
         ..statistical(
             "red-drop",
@@ -245,31 +410,55 @@ pub(crate) const SETUPS: &[Setup] = &[
             "sfq limit 600 flows 200 depth 120 divisor 65536 redflowlimit 60000 min 8000 max 24000 avpkt 1000 burst 20 probability 0.1 ecn",
         )
     },
-    Setup { ours: "hz 100 first_update 450ms", ..statistical("pie-default", "pie") },
     Setup {
         ours: "hz 100 first_update 450ms",
-        ..statistical("pie-ecn", "pie limit 500 target 25ms tupdate 20ms ecn bytemode dq_rate_estimator")
+        ..statistical("pie-default", "pie")
     },
-    Setup { ours: "limit 10239 hz 100 first_update 450ms", ..statistical("fq_pie-default", "fq_pie flows 2048") },
+    Setup {
+        ours: "hz 100 first_update 450ms",
+        ..statistical(
+            "pie-ecn",
+            "pie limit 500 target 25ms tupdate 20ms ecn bytemode dq_rate_estimator",
+        )
+    },
+    Setup {
+        ours: "limit 10239 hz 100 first_update 450ms",
+        ..statistical("fq_pie-default", "fq_pie flows 2048")
+    },
     Setup {
         ours: "limit 599 hz 100 first_update 450ms",
-        ..statistical("fq_pie-ecn", "fq_pie limit 600 flows 2048 quantum 600 ecn ecn_prob 30")
+        ..statistical(
+            "fq_pie-ecn",
+            "fq_pie limit 600 flows 2048 quantum 600 ecn ecn_prob 30",
+        )
     },
     Setup {
         shaped: false,
-        ..statistical("netem-jitter", "netem limit 20000 delay 30ms 10ms distribution normal loss 3% duplicate 2%")
+        ..statistical(
+            "netem-jitter",
+            "netem limit 20000 delay 30ms 10ms distribution normal loss 3% duplicate 2%",
+        )
     },
     Setup {
         shaped: false,
-        ..statistical("netem-gemodel", "netem limit 20000 delay 10ms rate 16mbit loss gemodel 2% 20% 80% 0.1%")
+        ..statistical(
+            "netem-gemodel",
+            "netem limit 20000 delay 10ms rate 16mbit loss gemodel 2% 20% 80% 0.1%",
+        )
     },
     Setup {
         shaped: false,
-        ..statistical("netem-reorder", "netem limit 20000 delay 20ms 4ms 25% reorder 20% 50% gap 4 corrupt 2%")
+        ..statistical(
+            "netem-reorder",
+            "netem limit 20000 delay 20ms 4ms 25% reorder 20% 50% gap 4 corrupt 2%",
+        )
     },
     Setup {
         shaped: false,
-        ..statistical("netem-slots", "netem limit 20000 delay 5ms rate 20mbit slot 8ms 24ms packets 30 bytes 24000")
+        ..statistical(
+            "netem-slots",
+            "netem limit 20000 delay 5ms rate 20mbit slot 8ms 24ms packets 30 bytes 24000",
+        )
     },
 ];
 
@@ -282,23 +471,50 @@ impl Setup {
             }
             false => "tc qdisc add dev DEV root",
         };
-        format!("{root} handle 10: {}\n{}", self.words, self.below.join("\n"))
+        format!(
+            "{root} handle 10: {}\n{}",
+            self.words,
+            self.below.join("\n")
+        )
     }
 
     /// The same for ours, in the profile `linux` or by default.
     pub(crate) fn ours(&self, linux: bool, seed: u32) -> String {
         let mut script = self.script().replace("dev DEV ", "");
-        let seed = if self.has_seed() { format!("seed {seed}") } else { String::new() };
+        let seed = if self.has_seed() {
+            format!("seed {seed}")
+        } else {
+            String::new()
+        };
         if self.words.starts_with("pfifo_fast") {
-            script = script.replace("pfifo_fast", &format!("pfifo_fast limit {}", self.txqueuelen));
+            script = script.replace(
+                "pfifo_fast",
+                &format!("pfifo_fast limit {}", self.txqueuelen),
+            );
         }
-        script = script.replacen(&format!("10: {}", self.words), &format!("10: {} {} {seed}", self.words, self.ours), 1);
+        script = script.replacen(
+            &format!("10: {}", self.words),
+            &format!("10: {} {} {seed}", self.words, self.ours),
+            1,
+        );
         // A profile comes first: it sets what later words change.
         for &kind in if linux { WITH_PROFILE } else { &[] } {
-            let named = |line: &str| line.rsplit_once(": ").is_some_and(|(_, words)| words.split(' ').next() == Some(kind));
-            let profiled =
-                |line: &str| if named(line) { line.replacen(kind, &format!("{kind} linux"), 1) } else { line.into() };
-            script = script.lines().map(profiled).collect::<Vec<String>>().join("\n");
+            let named = |line: &str| {
+                line.rsplit_once(": ")
+                    .is_some_and(|(_, words)| words.split(' ').next() == Some(kind))
+            };
+            let profiled = |line: &str| {
+                if named(line) {
+                    line.replacen(kind, &format!("{kind} linux"), 1)
+                } else {
+                    line.into()
+                }
+            };
+            script = script
+                .lines()
+                .map(profiled)
+                .collect::<Vec<String>>()
+                .join("\n");
         }
         script.trim_end().into()
     }
@@ -337,7 +553,11 @@ impl Setup {
 
     /// The job for the kernel.
     pub(crate) fn job(&self, input: Input) -> String {
-        let script = format!("ip link set DEV txqueuelen {}\n{}", self.txqueuelen, self.script());
+        let script = format!(
+            "ip link set DEV txqueuelen {}\n{}",
+            self.txqueuelen,
+            self.script()
+        );
         job(&script, &input.trace(self.millis()))
     }
 }

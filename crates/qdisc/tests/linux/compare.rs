@@ -32,7 +32,10 @@ impl Verdict {
     /// Compares the kernel's run with ours; `tos` is what the packets came with, by number.
     pub(crate) fn new(tos: &[u8], kernel: &[Departure], ours: &[Departure]) -> Self {
         let by_id = |run: &[Departure]| -> HashMap<u16, (usize, Departure)> {
-            run.iter().enumerate().map(|(place, sent)| (sent.id, (place, *sent))).collect()
+            run.iter()
+                .enumerate()
+                .map(|(place, sent)| (sent.id, (place, *sent)))
+                .collect()
         };
         let (theirs, mine) = (by_id(kernel), by_id(ours));
         let same = |id: u16| match (theirs.get(&id), mine.get(&id)) {
@@ -40,19 +43,44 @@ impl Verdict {
             (Some((_, a)), Some((_, b))) => a.tos == b.tos,
             _ => false,
         };
-        let both: Vec<&Departure> = ours.iter().filter(|sent| theirs.contains_key(&sent.id)).collect();
+        let both: Vec<&Departure> = ours
+            .iter()
+            .filter(|sent| theirs.contains_key(&sent.id))
+            .collect();
         let places: Vec<usize> = both.iter().map(|sent| theirs[&sent.id].0).collect();
-        let mut apart: Vec<u64> = both.iter().map(|sent| sent.at.abs_diff(theirs[&sent.id].1.at)).collect();
+        let mut apart: Vec<u64> = both
+            .iter()
+            .map(|sent| sent.at.abs_diff(theirs[&sent.id].1.at))
+            .collect();
         apart.sort_unstable();
-        let share = |part: usize, whole: usize| if whole == 0 { 1.0 } else { part as f64 / whole as f64 };
-        let at = |rank: f64| apart.get(((apart.len() as f64 * rank) as usize).min(apart.len().saturating_sub(1))).copied();
-        let marked =
-            |run: &[Departure]| run.iter().filter(|sent| sent.tos & 3 == 3 && tos[usize::from(sent.id)] & 3 != 3).count();
+        let share = |part: usize, whole: usize| {
+            if whole == 0 {
+                1.0
+            } else {
+                part as f64 / whole as f64
+            }
+        };
+        let at = |rank: f64| {
+            apart
+                .get(((apart.len() as f64 * rank) as usize).min(apart.len().saturating_sub(1)))
+                .copied()
+        };
+        let marked = |run: &[Departure]| {
+            run.iter()
+                .filter(|sent| sent.tos & 3 == 3 && tos[usize::from(sent.id)] & 3 != 3)
+                .count()
+        };
         Self {
             packets: tos.len(),
-            fate: share((0..tos.len()).filter(|&id| same(id as u16)).count(), tos.len()),
+            fate: share(
+                (0..tos.len()).filter(|&id| same(id as u16)).count(),
+                tos.len(),
+            ),
             order: share(longest_rise(&places), places.len()),
-            on_time: share(apart.iter().filter(|&&ns| ns <= SAME_TIME_NS).count(), apart.len()),
+            on_time: share(
+                apart.iter().filter(|&&ns| ns <= SAME_TIME_NS).count(),
+                apart.len(),
+            ),
             apart: [0.5, 0.99, 1.0].map(|rank| at(rank).unwrap_or(0)),
             lost: [tos.len() - theirs.len(), tos.len() - mine.len()],
             marked: [marked(kernel), marked(ours)],
@@ -61,7 +89,9 @@ impl Verdict {
 
     /// Whether the runs count as the same.
     pub(crate) fn holds(&self) -> bool {
-        [self.fate, self.order, self.on_time].iter().all(|&share| share >= ALIKE)
+        [self.fate, self.order, self.on_time]
+            .iter()
+            .all(|&share| share >= ALIKE)
     }
 }
 
@@ -88,7 +118,9 @@ mod tests {
 
     #[test]
     fn equal_runs_are_alike_and_unequal_ones_are_not() {
-        let run: Vec<Departure> = (0..1000).map(|id| sent(id, i64::from(id) * 1_000_000, 2)).collect();
+        let run: Vec<Departure> = (0..1000)
+            .map(|id| sent(id, i64::from(id) * 1_000_000, 2))
+            .collect();
         let tos = vec![2; 1001];
         let same = Verdict::new(&tos, &run, &run);
         assert!(same.holds() && same.lost == [1, 1] && same.marked == [0, 0]);
@@ -101,9 +133,15 @@ mod tests {
         assert!(!marked.holds() && marked.marked == [0, 2] && marked.fate < ALIKE);
         other.truncate(998);
         assert_eq!(Verdict::new(&tos, &run, &other).lost, [1, 3]);
-        let late: Vec<Departure> = run.iter().map(|packet| sent(packet.id, packet.at + 50_001, 2)).collect();
+        let late: Vec<Departure> = run
+            .iter()
+            .map(|packet| sent(packet.id, packet.at + 50_001, 2))
+            .collect();
         let late = Verdict::new(&tos, &run, &late);
-        assert_eq!((late.on_time, late.apart, late.holds()), (0.0, [50_001; 3], false));
+        assert_eq!(
+            (late.on_time, late.apart, late.holds()),
+            (0.0, [50_001; 3], false)
+        );
     }
 
     #[test]

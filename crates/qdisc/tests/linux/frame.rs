@@ -1,4 +1,5 @@
-//! [`Frame`]: a packet with real headers, of which the kernel and our disciplines see the same bytes.
+//! [`Frame`]: a packet with real headers, of which the kernel and our disciplines see the same
+//! bytes.
 
 use tautline_base::{Bytes, Instant, Item};
 use tautline_qdisc::pfifo_fast::priority_of_tos;
@@ -48,14 +49,18 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// A packet of `len` bytes on the wire without FCS: UDP, or TCP if a header is given. A TCP segment without payload is as
-    /// long as its headers, whatever `len` says.
+    /// A packet of `len` bytes on the wire without FCS: UDP, or TCP if a header is given. A TCP
+    /// segment without payload is as long as its headers, whatever `len` says.
     pub(crate) fn new(flow: Flow, len: u32, tos: u8, tcp: Option<&Tcp>) -> Self {
         let transport = match tcp {
             None => udp(flow, len),
             Some(tcp) => segment(flow, tcp),
         };
-        let ip_len = if tcp.is_some() { len.max(34 + transport.len() as u32) } else { len.max(60) } - 14;
+        let ip_len = if tcp.is_some() {
+            len.max(34 + transport.len() as u32)
+        } else {
+            len.max(60)
+        } - 14;
         let mut headers = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, tos];
         headers.extend((ip_len as u16).to_be_bytes());
         headers.extend([0, 0, 0, 0, 64, if tcp.is_some() { 6 } else { 17 }, 0, 0]);
@@ -79,7 +84,9 @@ impl Frame {
         self.id = id;
         self.headers[18..20].copy_from_slice(&id.to_be_bytes());
         self.headers[24..26].fill(0);
-        let words = self.headers[14..34].chunks(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
+        let words = self.headers[14..34]
+            .chunks(2)
+            .map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
         let sum = words.sum::<u32>();
         let sum = (sum >> 16) + (sum & 0xffff);
         let checksum = !((sum >> 16) + sum) as u16;
@@ -95,7 +102,11 @@ impl Frame {
 }
 
 fn ports(flow: Flow, destination: u16) -> Vec<u8> {
-    [(1024 + flow.number).to_be_bytes(), destination.to_be_bytes()].concat()
+    [
+        (1024 + flow.number).to_be_bytes(),
+        destination.to_be_bytes(),
+    ]
+    .concat()
 }
 
 fn udp(flow: Flow, len: u32) -> Vec<u8> {
@@ -122,7 +133,16 @@ fn segment(flow: Flow, tcp: &Tcp) -> Vec<u8> {
     let mut header = ports(flow, 443);
     header.extend(tcp.seq.to_be_bytes());
     header.extend(tcp.ack.to_be_bytes());
-    header.extend([((20 + options.len()) as u8 / 4) << 4, tcp.flags, 0x20, 0, 0, 0, 0, 0]);
+    header.extend([
+        ((20 + options.len()) as u8 / 4) << 4,
+        tcp.flags,
+        0x20,
+        0,
+        0,
+        0,
+        0,
+        0,
+    ]);
     header.extend(options);
     header
 }
@@ -140,21 +160,30 @@ impl Item for Frame {
         self.enqueued = now;
     }
 
-    /// What Linux 6.1 accounts for a packet of a packet socket: the buffer, 16 bytes of headroom, the packet and 320 bytes of shared
-    /// information, each rounded up to 64 bytes and together to the next size of its allocator, and 256 bytes of descriptor.
+    /// What Linux 6.1 accounts for a packet of a packet socket: the buffer, 16 bytes of headroom,
+    /// the packet and 320 bytes of shared information, each rounded up to 64 bytes and together to
+    /// the next size of its allocator, and 256 bytes of descriptor.
     fn memory(&self) -> Bytes {
         let buffer = (self.len + 16).next_multiple_of(64) + 320;
         Bytes::new(u64::from(buffer.next_power_of_two().max(512) + 256))
     }
 
     fn flow_hash(&self) -> u64 {
-        let Flow { source, destination, number } = self.flow;
-        (u64::from(source) << 40 | u64::from(destination) << 32 | u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        let Flow {
+            source,
+            destination,
+            number,
+        } = self.flow;
+        (u64::from(source) << 40 | u64::from(destination) << 32 | u64::from(number))
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
     fn host_hashes(&self) -> (u32, u32) {
         let mixed = |host: u8| (u32::from(host) + 1).wrapping_mul(0x9e37_79b9);
-        (mixed(self.flow.source), mixed(self.flow.destination).rotate_left(16))
+        (
+            mixed(self.flow.source),
+            mixed(self.flow.destination).rotate_left(16),
+        )
     }
 
     fn tos(&self) -> u8 {

@@ -1,7 +1,8 @@
 //! Our disciplines beside Linux 6.1, packet by packet.
 //!
-//! `scripts/validate-linux` has the kernel replay the traces made here, in simulated time, and prints the tables of
-//! `docs/VALIDATION.md`. A small part of what the kernel did is recorded in `data/`, so that this test needs no kernel.
+//! `scripts/validate-linux` has the kernel replay the traces made here, in simulated time, and
+//! prints the tables of `docs/VALIDATION.md`. A small part of what the kernel did is recorded in
+//! `data/`, so that this test needs no kernel.
 
 mod acks;
 mod cells;
@@ -22,7 +23,10 @@ use cells::{SETUPS, Setup};
 use run::Run;
 
 fn folder() -> PathBuf {
-    PathBuf::from(env::var("TAUTLINE_RECORDINGS").expect("TAUTLINE_RECORDINGS names a folder; run scripts/validate-linux"))
+    PathBuf::from(
+        env::var("TAUTLINE_RECORDINGS")
+            .expect("TAUTLINE_RECORDINGS names a folder; run scripts/validate-linux"),
+    )
 }
 
 /// Writes the job of every cell.
@@ -45,7 +49,10 @@ fn jobs() {
 /// Whether ours still does what the kernel did, as far as that lies in `data/`.
 #[test]
 fn the_kernel_is_followed() {
-    assert!(excerpt::check_all() > 40, "the recordings lie beside this test");
+    assert!(
+        excerpt::check_all() > 40,
+        "the recordings lie beside this test"
+    );
 }
 
 /// Writes that part.
@@ -61,27 +68,53 @@ fn renew() {
 fn tables() {
     let only = env::var("ONLY").unwrap_or_default();
     let chosen = |setup: &&Setup| setup.name.starts_with(&only);
-    println!("{}", tables::exact(&folder(), SETUPS.iter().filter(chosen).filter(|setup| !setup.has_dice())));
-    println!("{}", tables::statistical(&folder(), SETUPS.iter().filter(chosen)));
-    println!("{}", tables::copies(&folder(), SETUPS.iter().filter(chosen)));
+    println!(
+        "{}",
+        tables::exact(
+            &folder(),
+            SETUPS
+                .iter()
+                .filter(chosen)
+                .filter(|setup| !setup.has_dice())
+        )
+    );
+    println!(
+        "{}",
+        tables::statistical(&folder(), SETUPS.iter().filter(chosen))
+    );
+    println!(
+        "{}",
+        tables::copies(&folder(), SETUPS.iter().filter(chosen))
+    );
 }
 
-/// How far ours stays with the kernel if ties are decided as the kernel seems to have decided them; the default profile, which is
-/// really different, for comparison.
+/// How far ours stays with the kernel if ties are decided as the kernel seems to have decided them;
+/// the default profile, which is really different, for comparison.
 #[test]
 #[ignore = "for whoever looks for a difference"]
 fn ties() {
     let only = env::var("ONLY").expect("ONLY names a cell or how some begin, e.g. htb-tree.many");
     let seed = env::var("SEED").map_or(1, |seed| seed.parse().expect("SEED is a number"));
     for setup in SETUPS {
-        for &input in setup.inputs.iter().filter(|&&input| setup.cell(input).starts_with(&only)) {
-            let Some(run) = Run::new(&folder(), setup, input, seed) else { continue };
-            let profiles = [true, false].into_iter().filter(|&linux| linux || setup.has_profile());
+        for &input in setup
+            .inputs
+            .iter()
+            .filter(|&&input| setup.cell(input).starts_with(&only))
+        {
+            let Some(run) = Run::new(&folder(), setup, input, seed) else {
+                continue;
+            };
+            let profiles = [true, false]
+                .into_iter()
+                .filter(|&linux| linux || setup.has_profile());
             for linux in profiles {
                 let (nudges, together) = ties::decide(&run, setup, linux, seed);
                 let (name, all) = (setup.cell(input), run.record.departures.len());
                 let profile = if linux { "" } else { ", default" };
-                println!("{name}{profile}: {together} of {all} departures together with {} ties: {nudges:?}", nudges.len());
+                println!(
+                    "{name}{profile}: {together} of {all} departures together with {} ties: {nudges:?}",
+                    nudges.len()
+                );
             }
         }
     }
@@ -93,7 +126,11 @@ fn ties() {
 fn cell() {
     let wanted = env::var("ONLY").expect("ONLY names a cell, e.g. fq_codel-default.bursts");
     for setup in SETUPS {
-        for &input in setup.inputs.iter().filter(|&&input| setup.cell(input) == wanted) {
+        for &input in setup
+            .inputs
+            .iter()
+            .filter(|&&input| setup.cell(input) == wanted)
+        {
             let run = Run::new(&folder(), setup, input, 1).expect("recorded");
             let ours = run.ours(setup, true, 1);
             for (theirs, mine) in run.record.departures.iter().zip(&ours) {

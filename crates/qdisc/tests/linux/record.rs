@@ -40,7 +40,11 @@ impl Record {
                     let mut fields = rest.split(' ');
                     let id = fields.next()?.parse().ok()?;
                     let at = fields.next()?.parse().ok()?;
-                    record.departures.push(Departure { id, at, tos: fields.next()?.parse().ok()? });
+                    record.departures.push(Departure {
+                        id,
+                        at,
+                        tos: fields.next()?.parse().ok()?,
+                    });
                 }
                 _ => {
                     record.said += rest;

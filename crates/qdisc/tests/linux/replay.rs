@@ -1,4 +1,5 @@
-//! Replays a trace through one of our disciplines as a device of infinite speed would: a packet is asked for whenever one may leave.
+//! Replays a trace through one of our disciplines as a device of infinite speed would: a packet is
+//! asked for whenever one may leave.
 
 use tautline_base::{Instant, Item};
 use tautline_qdisc::{Drops, Ledger, Qdisc};
@@ -8,7 +9,8 @@ use std::collections::BTreeMap;
 use crate::record::Departure;
 use crate::trace::Arrival;
 
-/// Which of two events in neighbouring steps of the clock comes first, where the replay would choose the other.
+/// Which of two events in neighbouring steps of the clock comes first, where the replay would
+/// choose the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Nudges {
     /// Packets that come so many nanoseconds later.
@@ -24,11 +26,12 @@ impl Nudges {
     }
 }
 
-/// What `qdisc` does with the packets of `trace` if they come at `arrivals` and the clock shows `start` at their beginning.
+/// What `qdisc` does with the packets of `trace` if they come at `arrivals` and the clock shows
+/// `start` at their beginning.
 ///
-/// The clock moves in steps of `step`: who asked to be woken is woken at the next.
-/// `slack` is by how much it asked for a later time than necessary: a packet that comes meanwhile wakes the kernel, and the timer
-/// with it.
+/// The clock moves in steps of `step`: who asked to be woken is woken at the next. `slack` is by
+/// how much it asked for a later time than necessary: a packet that comes meanwhile wakes the
+/// kernel, and the timer with it.
 pub(crate) fn replay(
     qdisc: impl Qdisc<crate::frame::Frame>,
     trace: &[Arrival],
@@ -38,15 +41,22 @@ pub(crate) fn replay(
     slack: u64,
     nudges: &Nudges,
 ) -> Vec<Departure> {
-    let mut device = Device { qdisc: Ledger::new(qdisc), drops: Drops::new(), sent: Vec::new(), wake: None, start, nudges };
+    let mut device = Device {
+        qdisc: Ledger::new(qdisc),
+        drops: Drops::new(),
+        sent: Vec::new(),
+        wake: None,
+        start,
+        nudges,
+    };
     for (packet, &at) in trace.iter().zip(arrivals) {
         let late = nudges.arrivals.get(&packet.frame.id).copied().unwrap_or(0);
         let now = Instant::from_nanos((start + at).saturating_add_signed(late));
         device.run_until(now, step);
         if slack > 0
-            && device
-                .wake
-                .is_some_and(|wake| wake > Instant::ZERO && wake.as_nanos().saturating_sub(slack) <= now.as_nanos())
+            && device.wake.is_some_and(|wake| {
+                wake > Instant::ZERO && wake.as_nanos().saturating_sub(slack) <= now.as_nanos()
+            })
         {
             device.pull(now);
         }
@@ -74,22 +84,36 @@ struct Device<'a, Q> {
 impl<Q: Qdisc<crate::frame::Frame>> Device<'_, Q> {
     fn run_until(&mut self, end: Instant, step: u64) {
         while let Some(wake) = self.wake {
-            let late = self.nudges.wakes.get(&self.sent.len()).copied().unwrap_or(0);
-            let tick = (wake.as_nanos() / step + 1).saturating_mul(step).saturating_add_signed(late);
+            let late = self
+                .nudges
+                .wakes
+                .get(&self.sent.len())
+                .copied()
+                .unwrap_or(0);
+            let tick = (wake.as_nanos() / step + 1)
+                .saturating_mul(step)
+                .saturating_add_signed(late);
             // Never before it asked to be woken: it would only ask again.
             let now = Instant::from_nanos(tick).max(wake);
             if now >= end {
                 break;
             }
             self.pull(now);
-            assert!(self.wake.is_none_or(|again| again > wake), "a discipline that sends nothing asks for a later time");
+            assert!(
+                self.wake.is_none_or(|again| again > wake),
+                "a discipline that sends nothing asks for a later time"
+            );
         }
     }
 
     fn pull(&mut self, now: Instant) {
         while let Some(frame) = self.qdisc.dequeue(now, &mut self.drops) {
             let at = (now.as_nanos() - self.start) as i64;
-            self.sent.push(Departure { id: frame.id, at, tos: frame.tos() });
+            self.sent.push(Departure {
+                id: frame.id,
+                at,
+                tos: frame.tos(),
+            });
         }
         self.drops.drain().for_each(drop);
         self.wake = self.qdisc.ready_at();

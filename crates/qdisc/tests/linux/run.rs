@@ -1,4 +1,5 @@
-//! [`Run`]: a cell of the matrix with what the kernel did, and what ours does with the same packets.
+//! [`Run`]: a cell of the matrix with what the kernel did, and what ours does with the same
+//! packets.
 
 use std::fs;
 use std::path::Path;
@@ -33,7 +34,8 @@ pub(crate) struct Figures {
 }
 
 impl Run {
-    /// Reads the recording made with the kernel's `seed`; the first lies in `folder`, the others in folders below.
+    /// Reads the recording made with the kernel's `seed`; the first lies in `folder`, the others in
+    /// folders below.
     pub(crate) fn new(folder: &Path, setup: &Setup, input: Input, seed: u32) -> Option<Self> {
         let name = setup.cell(input) + ".out";
         let below = folder.join(format!("seed{seed}")).join(&name);
@@ -43,9 +45,15 @@ impl Run {
         });
         let mut record = Record::parse(&text.ok()?).expect("the driver writes what we read");
         let trace = input.trace(setup.millis());
-        assert_eq!(trace.len(), record.arrivals.len(), "{name} belongs to another trace: run scripts/validate-linux again");
+        assert_eq!(
+            trace.len(),
+            record.arrivals.len(),
+            "{name} belongs to another trace: run scripts/validate-linux again"
+        );
         // netem may have corrupted the number of a packet.
-        record.departures.retain(|packet| usize::from(packet.id) < trace.len());
+        record
+            .departures
+            .retain(|packet| usize::from(packet.id) < trace.len());
         Some(Self { trace, record })
     }
 
@@ -55,7 +63,13 @@ impl Run {
     }
 
     /// The same with some ties decided otherwise.
-    pub(crate) fn nudged(&self, setup: &Setup, linux: bool, seed: u32, nudges: &Nudges) -> Vec<Departure> {
+    pub(crate) fn nudged(
+        &self,
+        setup: &Setup,
+        linux: bool,
+        seed: u32,
+        nudges: &Nudges,
+    ) -> Vec<Departure> {
         replay(
             ours(setup, linux, seed),
             &self.trace,
@@ -69,7 +83,11 @@ impl Run {
 
     /// The kernel's run beside another.
     pub(crate) fn verdict(&self, other: &[Departure]) -> Verdict {
-        let tos: Vec<u8> = self.trace.iter().map(|arrival| arrival.frame.tos()).collect();
+        let tos: Vec<u8> = self
+            .trace
+            .iter()
+            .map(|arrival| arrival.frame.tos())
+            .collect();
         Verdict::new(&tos, &self.record.departures, other)
     }
 
@@ -77,16 +95,31 @@ impl Run {
     pub(crate) fn figures(&self, departures: &[Departure]) -> Figures {
         let verdict = self.verdict(departures);
         let arrived = |id: u16| self.record.arrivals[usize::from(id)] as i64;
-        let mut sojourns: Vec<i64> = departures.iter().map(|packet| packet.at - arrived(packet.id)).collect();
+        let mut sojourns: Vec<i64> = departures
+            .iter()
+            .map(|packet| packet.at - arrived(packet.id))
+            .collect();
         sojourns.sort_unstable();
-        let at = |rank: f64| sojourns.get((sojourns.len() as f64 * rank) as usize).map_or(0.0, |&ns| ns as f64 / 1e6);
-        Figures { lost: verdict.lost[1] as f64, marked: verdict.marked[1] as f64, median: at(0.5), p95: at(0.95) }
+        let at = |rank: f64| {
+            sojourns
+                .get((sojourns.len() as f64 * rank) as usize)
+                .map_or(0.0, |&ns| ns as f64 / 1e6)
+        };
+        Figures {
+            lost: verdict.lost[1] as f64,
+            marked: verdict.marked[1] as f64,
+            median: at(0.5),
+            p95: at(0.95),
+        }
     }
 }
 
 /// Our side of a setup, as Linux or by default.
 pub(crate) fn ours(setup: &Setup, linux: bool, seed: u32) -> Box<dyn DynQdisc<Frame>> {
     let script = setup.ours(linux, seed);
-    let tree = script.parse::<Tree>().unwrap_or_else(|error| panic!("{}: {error}\n{script}", setup.name));
-    tree.build().unwrap_or_else(|error| panic!("{}: {error}", setup.name))
+    let tree = script
+        .parse::<Tree>()
+        .unwrap_or_else(|error| panic!("{}: {error}\n{script}", setup.name));
+    tree.build()
+        .unwrap_or_else(|error| panic!("{}: {error}", setup.name))
 }

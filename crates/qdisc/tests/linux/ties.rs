@@ -1,9 +1,12 @@
-//! [`decide`]: whether a run parts from the kernel's only where two events lie within two steps of the kernel's clock.
+//! [`decide`]: whether a run parts from the kernel's only where two events lie within two steps of
+//! the kernel's clock.
 //!
-//! The replay knows when a packet came and when a timer was due to two steps of 256 ns, not which of two things within them was first.
-//! At the first departure that differs, one such choice after the other is turned round: a packet comes, or a timer fires, a step or
-//! two earlier or later. The one after which the runs stay together for longest is kept, and the search goes on from where they part
-//! next. A fault of ours cannot be healed so: it comes back. The default profile, where it departs on purpose, shows that.
+//! The replay knows when a packet came and when a timer was due to two steps of 256 ns, not which
+//! of two things within them was first. At the first departure that differs, one such choice after
+//! the other is turned round: a packet comes, or a timer fires, a step or two earlier or later. The
+//! one after which the runs stay together for longest is kept, and the search goes on from where
+//! they part next. A fault of ours cannot be healed so: it comes back. The default profile, where
+//! it departs on purpose, shows that.
 
 use crate::cells::Setup;
 use crate::compare::SAME_TIME_NS;
@@ -21,12 +24,18 @@ const NEAR_NS: u64 = 3 * CLOCK_STEP_NS;
 /// Departures that are equal from the beginning on.
 fn together(kernel: &[Departure], ours: &[Departure]) -> usize {
     let same = |theirs: &Departure, mine: &Departure| {
-        (theirs.id, theirs.tos) == (mine.id, mine.tos) && theirs.at.abs_diff(mine.at) <= SAME_TIME_NS
+        (theirs.id, theirs.tos) == (mine.id, mine.tos)
+            && theirs.at.abs_diff(mine.at) <= SAME_TIME_NS
     };
-    kernel.iter().zip(ours).take_while(|(theirs, mine)| same(theirs, mine)).count()
+    kernel
+        .iter()
+        .zip(ours)
+        .take_while(|(theirs, mine)| same(theirs, mine))
+        .count()
 }
 
-/// The ties that have to be decided otherwise for ours to stay with the kernel as long as possible, and for how many departures it does.
+/// The ties that have to be decided otherwise for ours to stay with the kernel as long as possible,
+/// and for how many departures it does.
 pub(crate) fn decide(run: &Run, setup: &Setup, linux: bool, seed: u32) -> (Nudges, usize) {
     let kernel = &run.record.departures;
     let mut nudges = Nudges::default();
@@ -38,7 +47,12 @@ pub(crate) fn decide(run: &Run, setup: &Setup, linux: bool, seed: u32) -> (Nudge
             let ours = run.nudged(setup, linux, seed, &nudges);
             (together(kernel, &ours), nudges, ours)
         });
-        let Some(best) = results.max_by_key(|(reached, ..)| *reached).filter(|best| best.0 > reached) else { break };
+        let Some(best) = results
+            .max_by_key(|(reached, ..)| *reached)
+            .filter(|best| best.0 > reached)
+        else {
+            break;
+        };
         (reached, nudges, ours) = best;
     }
     (nudges, reached)
@@ -52,8 +66,13 @@ fn candidates(run: &Run, ours: &[Departure], nudges: &Nudges, parted: usize) -> 
     let recent = &ours[first..(parted + 2).min(ours.len())];
     let mut all = Vec::new();
     for (&at, packet) in run.record.arrivals.iter().zip(&run.trace) {
-        let is_near = recent.iter().any(|sent| at.abs_diff(sent.at as u64) <= NEAR_NS);
-        for late in steps.into_iter().filter(|_| is_near && !nudges.arrivals.contains_key(&packet.frame.id)) {
+        let is_near = recent
+            .iter()
+            .any(|sent| at.abs_diff(sent.at as u64) <= NEAR_NS);
+        for late in steps
+            .into_iter()
+            .filter(|_| is_near && !nudges.arrivals.contains_key(&packet.frame.id))
+        {
             let mut more = nudges.clone();
             more.arrivals.insert(packet.frame.id, late);
             all.push(more);

@@ -1,7 +1,8 @@
-//! Traces: packets and the times at which they come, made from a seed. The same seed gives the same trace everywhere.
+//! Traces: packets and the times at which they come, made from a seed. The same seed gives the same
+//! trace everywhere.
 //!
-//! All are for a link of 12 Mbit/s. Times fall on odd nanoseconds and no packet is as long as the next, so that hardly ever two events
-//! coincide whose order would be a matter of taste.
+//! All are for a link of 12 Mbit/s. Times fall on odd nanoseconds and no packet is as long as the
+//! next, so that hardly ever two events coincide whose order would be a matter of taste.
 
 use tautline_base::{Instant, Item, Rate};
 
@@ -63,35 +64,67 @@ const BACK_TO_BACK_NS: u64 = 12_007;
 
 impl Sender {
     fn new(number: u16, load: f64) -> Self {
-        let flow = Flow { source: 1 + (number % 3) as u8, destination: 1 + (number / 2 % 3) as u8, number };
+        let flow = Flow {
+            source: 1 + (number % 3) as u8,
+            destination: 1 + (number / 2 % 3) as u8,
+            number,
+        };
         let tos = CLASSES[usize::from(number) % CLASSES.len()];
-        Self { flow, tos, sizes: (1420, 1514), load, burst: (1, 1), phases: None }
+        Self {
+            flow,
+            tos,
+            sizes: (1420, 1514),
+            load,
+            burst: (1, 1),
+            phases: None,
+        }
     }
 
     fn sizes(self, low: u32, high: u32) -> Self {
-        Self { sizes: (low, high), ..self }
+        Self {
+            sizes: (low, high),
+            ..self
+        }
     }
 
     fn ecn(self, ecn: u8) -> Self {
-        Self { tos: self.tos & 0xfc | ecn, ..self }
+        Self {
+            tos: self.tos & 0xfc | ecn,
+            ..self
+        }
     }
 
     fn bursts(self, low: u32, high: u32) -> Self {
-        Self { burst: (low, high), ..self }
+        Self {
+            burst: (low, high),
+            ..self
+        }
     }
 
     fn phases(self, on: u32, off: u32) -> Self {
-        Self { phases: Some((on, off)), ..self }
+        Self {
+            phases: Some((on, off)),
+            ..self
+        }
     }
 
     fn between(self, source: u8, destination: u8) -> Self {
-        Self { flow: Flow { source, destination, ..self.flow }, ..self }
+        Self {
+            flow: Flow {
+                source,
+                destination,
+                ..self.flow
+            },
+            ..self
+        }
     }
 
     /// Its packets until `end`. Gaps are from half to one and a half of what the load asks for.
     fn send(&self, dice: &mut Dice, end: u64, into: &mut Vec<Arrival>) {
         let ns_per_byte = 8e9 / (LINK.as_bits_per_sec() as f64 * self.load);
-        let phase = |dice: &mut Dice, mean_ms: u32| (f64::from(mean_ms) * 1e6 * (0.5 + dice.share())) as u64;
+        let phase = |dice: &mut Dice, mean_ms: u32| {
+            (f64::from(mean_ms) * 1e6 * (0.5 + dice.share())) as u64
+        };
         let mut at = (dice.share() * 5e6) as u64;
         let mut on_until = self.phases.map_or(u64::MAX, |(on, _)| at + phase(dice, on));
         while at < end {
@@ -100,7 +133,10 @@ impl Sender {
                 let len = dice.between(self.sizes.0, self.sizes.1);
                 bytes += len;
                 let at = at + u64::from(packet) * BACK_TO_BACK_NS;
-                into.push(Arrival { at, frame: Frame::new(self.flow, len, self.tos, None) });
+                into.push(Arrival {
+                    at,
+                    frame: Frame::new(self.flow, len, self.tos, None),
+                });
             }
             at += (f64::from(bytes) * ns_per_byte * (0.5 + dice.share())) as u64;
             if let Some((on, off)) = self.phases
@@ -124,7 +160,10 @@ pub(crate) fn numbered(mut arrivals: Vec<Arrival>) -> Vec<Arrival> {
         .map(|Arrival { at, frame }| {
             let at = at.max(earliest);
             earliest = at + APART;
-            Arrival { at, frame: frame.numbered(number.next().expect("fewer than 65535 packets")) }
+            Arrival {
+                at,
+                frame: frame.numbered(number.next().expect("fewer than 65535 packets")),
+            }
         })
         .collect()
 }
@@ -148,14 +187,22 @@ pub(crate) enum Traffic {
     Many,
     /// One source host with eight flows beside one with one, the same towards destinations.
     Hosts,
-    /// Packets that name the time at which they want to leave (SO_TXTIME), some already past, some beyond any horizon.
+    /// Packets that name the time at which they want to leave (SO_TXTIME), some already past, some
+    /// beyond any horizon.
     Departures,
 }
 
 impl Traffic {
     /// The seven that every discipline is given.
-    pub(crate) const USUAL: [Self; 7] =
-        [Self::Overload, Self::Bursts, Self::Sparse, Self::Mixed, Self::OnOff, Self::Ecn, Self::Many];
+    pub(crate) const USUAL: [Self; 7] = [
+        Self::Overload,
+        Self::Bursts,
+        Self::Sparse,
+        Self::Mixed,
+        Self::OnOff,
+        Self::Ecn,
+        Self::Many,
+    ];
 
     pub(crate) fn name(self) -> String {
         format!("{self:?}").to_lowercase()
@@ -165,20 +212,32 @@ impl Traffic {
     pub(crate) fn trace(self, millis: u32) -> Vec<Arrival> {
         let mut dice = Dice(self as u64 + 1);
         let senders: Vec<Sender> = match self {
-            Self::Overload => (0..6).map(|number| Sender::new(number, 1.3 / 6.0)).collect(),
-            Self::Bursts => (0..4).map(|number| Sender::new(number, 0.9 / 4.0).bursts(20, 120)).collect(),
+            Self::Overload => (0..6)
+                .map(|number| Sender::new(number, 1.3 / 6.0))
+                .collect(),
+            Self::Bursts => (0..4)
+                .map(|number| Sender::new(number, 0.9 / 4.0).bursts(20, 120))
+                .collect(),
             Self::Sparse => (0..8)
                 .map(|number| match number {
                     0 | 3 => Sender::new(number, 0.65),
                     _ => Sender::new(number, 0.015).sizes(90, 300),
                 })
                 .collect(),
-            Self::Mixed => (0..6).map(|number| Sender::new(number, 0.2).sizes(64, 1514)).collect(),
-            Self::OnOff => (0..6).map(|number| Sender::new(number, 0.4).phases(300, 330)).collect(),
-            Self::Ecn => {
-                (0..8).map(|number| Sender::new(number, 1.3 / 8.0).ecn([0, 2, 1, 3][usize::from(number) % 4])).collect()
-            }
-            Self::Many => (0..48).map(|number| Sender::new(number, 1.25 / 48.0).sizes(200, 1514)).collect(),
+            Self::Mixed => (0..6)
+                .map(|number| Sender::new(number, 0.2).sizes(64, 1514))
+                .collect(),
+            Self::OnOff => (0..6)
+                .map(|number| Sender::new(number, 0.4).phases(300, 330))
+                .collect(),
+            Self::Ecn => (0..8)
+                .map(|number| {
+                    Sender::new(number, 1.3 / 8.0).ecn([0, 2, 1, 3][usize::from(number) % 4])
+                })
+                .collect(),
+            Self::Many => (0..48)
+                .map(|number| Sender::new(number, 1.25 / 48.0).sizes(200, 1514))
+                .collect(),
             Self::Hosts => (0..18)
                 .map(|number| {
                     let sender = Sender::new(number, 2.0 / 18.0).sizes(1380, 1420);
@@ -199,13 +258,16 @@ impl Traffic {
         let mut arrivals = numbered(arrivals);
         if self == Self::Departures {
             for Arrival { at, frame } in &mut arrivals {
-                // Mostly a few milliseconds ahead; one in fifty beyond ten seconds; one in ten in the past.
+                // Mostly a few milliseconds ahead; one in fifty beyond ten seconds; one in ten in
+                // the past.
                 let ahead = match dice.between(0, 49) {
                     0 => 11_000_000_000,
                     1..5 => -3_000_000,
                     _ => (-(1.0 - dice.share()).ln() * 8e6) as i64,
                 };
-                *frame = frame.clone().departing(Instant::from_nanos(at.saturating_add_signed(ahead)));
+                *frame = frame
+                    .clone()
+                    .departing(Instant::from_nanos(at.saturating_add_signed(ahead)));
             }
         }
         arrivals
@@ -215,7 +277,11 @@ impl Traffic {
 /// Every flow of a trace, in the order of its first packet, with that packet.
 pub(crate) fn flows(arrivals: &[Arrival]) -> Vec<&Frame> {
     let mut seen = std::collections::HashSet::new();
-    arrivals.iter().map(|arrival| &arrival.frame).filter(|frame| seen.insert(frame.flow)).collect()
+    arrivals
+        .iter()
+        .map(|arrival| &arrival.frame)
+        .filter(|frame| seen.insert(frame.flow))
+        .collect()
 }
 
 /// The job that `validation/linux/driver.py` reads.
@@ -223,7 +289,11 @@ pub(crate) fn job(tc: &str, arrivals: &[Arrival]) -> String {
     use std::fmt::Write;
     let hex = |frame: &Frame| -> String {
         let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value)]);
-        frame.headers().iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+        frame
+            .headers()
+            .iter()
+            .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
+            .collect()
     };
     let mut job = String::new();
     for line in tc.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -237,8 +307,14 @@ pub(crate) fn job(tc: &str, arrivals: &[Arrival]) -> String {
             Instant::ZERO => "-".into(),
             when => when.as_nanos().to_string(),
         };
-        writeln!(job, "p {at} {} {departure} {} {}", frame.priority(), frame.len().get(), hex(frame))
-            .expect("a string grows");
+        writeln!(
+            job,
+            "p {at} {} {departure} {} {}",
+            frame.priority(),
+            frame.len().get(),
+            hex(frame)
+        )
+        .expect("a string grows");
     }
     job
 }

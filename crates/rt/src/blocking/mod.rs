@@ -1,4 +1,5 @@
-//! The sockets of [`handle`](crate::handle) for threads that wait: no runtime, `std::io`'s traits, the habits of `std::net`.
+//! The sockets of [`handle`](crate::handle) for threads that wait: no runtime, `std::io`'s traits,
+//! the habits of `std::net`.
 //!
 //! ```no_run
 //! use std::io::{Read, Write};
@@ -11,9 +12,10 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Each is a thin wrapper: the thread is parked until the handle's waker unparks it, or a timeout has passed. Whatever else a handle
-//! can do is reached through `handle()`. Hosts without threads or runtimes are polled: see
-//! [`Host`](tautline_stack::Host), whose own interface is that of events and polls.
+//! Each is a thin wrapper: the thread is parked until the handle's waker unparks it, or a timeout
+//! has passed. Whatever else a handle can do is reached through `handle()`. Hosts without threads
+//! or runtimes are polled: see [`Host`](tautline_stack::Host), whose own interface is that of
+//! events and polls.
 
 mod park;
 mod tcp;

@@ -20,7 +20,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Waits for `future`; `None` if that takes longer than `timeout`. The future is dropped then, and must be cancel safe.
+/// Waits for `future`; `None` if that takes longer than `timeout`. The future is dropped then, and
+/// must be cancel safe.
 pub(super) fn block_on<F: Future>(future: F, timeout: Option<Duration>) -> Option<F::Output> {
     let waker = Waker::from(Arc::new(Unpark(current())));
     let mut future = pin!(future);

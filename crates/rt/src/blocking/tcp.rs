@@ -9,7 +9,8 @@ use tautline_stack::ListenAt;
 use super::{Patience, park};
 use crate::handle::{self, Stack};
 
-/// A connection. `&TcpStream` reads and writes too, so that threads may share one in an [`Arc`](std::sync::Arc).
+/// A connection. `&TcpStream` reads and writes too, so that threads may share one in an
+/// [`Arc`](std::sync::Arc).
 #[derive(Debug)]
 pub struct TcpStream {
     handle: handle::TcpStream,
@@ -19,26 +20,39 @@ pub struct TcpStream {
 
 impl From<handle::TcpStream> for TcpStream {
     fn from(handle: handle::TcpStream) -> Self {
-        Self { handle, reading: Patience::default(), writing: Patience::default() }
+        Self {
+            handle,
+            reading: Patience::default(),
+            writing: Patience::default(),
+        }
     }
 }
 
 impl TcpStream {
-    /// Connects to `remote`, as long as the retries of [`TcpConfig`](tautline_stack::TcpConfig) last.
+    /// Connects to `remote`, as long as the retries of [`TcpConfig`](tautline_stack::TcpConfig)
+    /// last.
     ///
     /// # Errors
     /// As [`handle::TcpStream::connect`].
     pub fn connect(stack: &Stack, remote: impl Into<SocketAddr>) -> io::Result<Self> {
-        Patience::default().wait(handle::TcpStream::connect(stack, remote)).map(Self::from)
+        Patience::default()
+            .wait(handle::TcpStream::connect(stack, remote))
+            .map(Self::from)
     }
 
     /// Connects to `remote` within `timeout`. An attempt that is given up leaves nothing behind.
     ///
     /// # Errors
     /// [`TimedOut`](ErrorKind::TimedOut), or as [`connect`](Self::connect).
-    pub fn connect_timeout(stack: &Stack, remote: impl Into<SocketAddr>, timeout: Duration) -> io::Result<Self> {
+    pub fn connect_timeout(
+        stack: &Stack,
+        remote: impl Into<SocketAddr>,
+        timeout: Duration,
+    ) -> io::Result<Self> {
         let connected = park::block_on(handle::TcpStream::connect(stack, remote), Some(timeout));
-        connected.unwrap_or_else(|| Err(ErrorKind::TimedOut.into())).map(Self::from)
+        connected
+            .unwrap_or_else(|| Err(ErrorKind::TimedOut.into()))
+            .map(Self::from)
     }
 
     /// The handle, for everything that does not wait: options, addresses, `try_read`.
@@ -51,7 +65,8 @@ impl TcpStream {
         self.handle
     }
 
-    /// How long a read may wait; then it fails with [`TimedOut`](ErrorKind::TimedOut), and nothing was read.
+    /// How long a read may wait; then it fails with [`TimedOut`](ErrorKind::TimedOut), and nothing
+    /// was read.
     ///
     /// # Errors
     /// If the time is zero.
@@ -59,7 +74,8 @@ impl TcpStream {
         self.reading.set(timeout)
     }
 
-    /// How long a write may wait; then it fails with [`TimedOut`](ErrorKind::TimedOut), and nothing was written.
+    /// How long a write may wait; then it fails with [`TimedOut`](ErrorKind::TimedOut), and nothing
+    /// was written.
     ///
     /// # Errors
     /// If the time is zero.
@@ -75,8 +91,8 @@ impl TcpStream {
         self.reading.wait(self.handle.peek(out))
     }
 
-    /// Closes the sending half: the peer reads the end of the stream after what was written. The receiving half cannot be closed
-    /// alone: TCP has no message for it.
+    /// Closes the sending half: the peer reads the end of the stream after what was written. The
+    /// receiving half cannot be closed alone: TCP has no message for it.
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) for the receiving half.
@@ -93,7 +109,11 @@ impl TcpStream {
 }
 
 /// Tries until it is done, and waits for `ready` before every other try.
-fn until<T, R>(patience: &Patience, mut attempt: impl FnMut() -> io::Result<T>, ready: impl Fn() -> R) -> io::Result<T>
+fn until<T, R>(
+    patience: &Patience,
+    mut attempt: impl FnMut() -> io::Result<T>,
+    ready: impl Fn() -> R,
+) -> io::Result<T>
 where
     R: Future<Output = io::Result<()>>,
 {
@@ -109,21 +129,37 @@ where
 
 impl Read for &TcpStream {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        until(&self.reading, || self.handle.try_read(out), || self.handle.readable())
+        until(
+            &self.reading,
+            || self.handle.try_read(out),
+            || self.handle.readable(),
+        )
     }
 
     fn read_vectored(&mut self, out: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        until(&self.reading, || self.handle.try_read_vectored(out), || self.handle.readable())
+        until(
+            &self.reading,
+            || self.handle.try_read_vectored(out),
+            || self.handle.readable(),
+        )
     }
 }
 
 impl Write for &TcpStream {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        until(&self.writing, || self.handle.try_write(data), || self.handle.writable())
+        until(
+            &self.writing,
+            || self.handle.try_write(data),
+            || self.handle.writable(),
+        )
     }
 
     fn write_vectored(&mut self, data: &[IoSlice<'_>]) -> io::Result<usize> {
-        until(&self.writing, || self.handle.try_write_vectored(data), || self.handle.writable())
+        until(
+            &self.writing,
+            || self.handle.try_write_vectored(data),
+            || self.handle.writable(),
+        )
     }
 
     /// The host's thread has been told of every byte already.
@@ -170,7 +206,10 @@ impl TcpListener {
     /// As [`handle::TcpListener::bind`].
     pub fn bind(stack: &Stack, at: impl Into<ListenAt>) -> io::Result<Self> {
         let handle = Patience::default().wait(handle::TcpListener::bind(stack, at))?;
-        Ok(Self { handle, patience: Patience::default() })
+        Ok(Self {
+            handle,
+            patience: Patience::default(),
+        })
     }
 
     /// The next connection and its peer. Threads may share the listener.
@@ -178,7 +217,9 @@ impl TcpListener {
     /// # Errors
     /// [`TimedOut`](ErrorKind::TimedOut), or as [`handle::TcpListener::accept`].
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        self.patience.wait(self.handle.accept()).map(|(stream, peer)| (stream.into(), peer))
+        self.patience
+            .wait(self.handle.accept())
+            .map(|(stream, peer)| (stream.into(), peer))
     }
 
     /// How long [`accept`](Self::accept) may wait.

@@ -22,7 +22,11 @@ impl UdpSocket {
     /// As [`handle::UdpSocket::bind`].
     pub fn bind(stack: &Stack, local: impl Into<SocketAddr>) -> io::Result<Self> {
         let handle = Patience::default().wait(handle::UdpSocket::bind(stack, local))?;
-        Ok(Self { handle, reading: Patience::default(), writing: Patience::default() })
+        Ok(Self {
+            handle,
+            reading: Patience::default(),
+            writing: Patience::default(),
+        })
     }
 
     /// The handle, for everything that does not wait.

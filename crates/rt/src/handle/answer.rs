@@ -21,7 +21,10 @@ pub(super) struct Answer<T>(Arc<Shared<T>>);
 
 /// Both sides of a question.
 pub(super) fn question<T>() -> (Question<T>, Answer<T>) {
-    let shared = Arc::new(Shared { answer: OnceLock::new(), asker: Waiters::default() });
+    let shared = Arc::new(Shared {
+        answer: OnceLock::new(),
+        asker: Waiters::default(),
+    });
     (Question(Arc::clone(&shared)), Answer(shared))
 }
 

@@ -1,4 +1,5 @@
-//! What the two sides of a connection share, and the host's end of it: how bytes pass between the rings and the host.
+//! What the two sides of a connection share, and the host's end of it: how bytes pass between the
+//! rings and the host.
 
 use std::io;
 use std::net::SocketAddr;
@@ -61,7 +62,10 @@ impl Shared {
 
     /// Our end.
     pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.local.get().copied().ok_or_else(|| Failure::NotOpen.into())
+        self.local
+            .get()
+            .copied()
+            .ok_or_else(|| Failure::NotOpen.into())
     }
 
     /// What a call returns at the end of the connection; after a failure it has been heard.
@@ -72,7 +76,8 @@ impl Shared {
         Ok(end?)
     }
 
-    /// What a write returns that comes too late: the reason for the first call that hears of it, a broken pipe for later ones.
+    /// What a write returns that comes too late: the reason for the first call that hears of it, a
+    /// broken pipe for later ones.
     pub(super) fn told_again<T>(&self, why: Failure) -> io::Result<T> {
         let heard = self.heard.swap(true, Ordering::Relaxed);
         Err(match why {
@@ -84,7 +89,11 @@ impl Shared {
 
     /// Why the connection failed, for the first who asks or hears of it.
     pub(super) fn take_failure(&self) -> Option<Failure> {
-        let failure = self.send_end.get().filter(|why| **why != Failure::Closed(CloseReason::Finished)).copied()?;
+        let failure = self
+            .send_end
+            .get()
+            .filter(|why| **why != Failure::Closed(CloseReason::Finished))
+            .copied()?;
         (!self.heard.swap(true, Ordering::Relaxed)).then_some(failure)
     }
 
@@ -114,11 +123,18 @@ pub(super) fn pair(stack: &Stack, peer: SocketAddr, tcp: &TcpConfig) -> (TcpStre
     let (write, outgoing) = RingBuffer::new(stack.config().send_ring.get());
     let (incoming, read) = RingBuffer::new(stack.config().receive_ring.get());
     let line = || Line::new(Arc::clone(&shared), stack.clone());
-    (TcpStream::new(read, write, line), HostEnd { shared, outgoing, incoming })
+    (
+        TcpStream::new(read, write, line),
+        HostEnd {
+            shared,
+            outgoing,
+            incoming,
+        },
+    )
 }
 
-/// The host's end of a connection. If it is dropped, the application hears that the host is gone, unless it was told of an end
-/// before.
+/// The host's end of a connection. If it is dropped, the application hears that the host is gone,
+/// unless it was told of an end before.
 #[derive(Debug)]
 pub(super) struct HostEnd {
     pub(super) shared: Arc<Shared>,
@@ -168,14 +184,22 @@ impl HostEnd {
         T: Tracer,
         L: Limit,
     {
-        // Asked before the bytes are counted: the application wrote the last of them before it let go.
+        // Asked before the bytes are counted: the application wrote the last of them before it let
+        // go.
         let last = self.outgoing.is_abandoned();
-        let Ok(chunk) = self.outgoing.read_chunk(self.outgoing.slots()) else { return };
+        let Ok(chunk) = self.outgoing.read_chunk(self.outgoing.slots()) else {
+            return;
+        };
         let (front, back) = chunk.as_slices();
         let mut taken = 0;
         for part in [front, back] {
-            // Offering nothing would withdraw the wish to hear of room. What a closed connection refuses stays where it is.
-            let count = if part.is_empty() { 0 } else { host.send(socket, part).unwrap_or(0) };
+            // Offering nothing would withdraw the wish to hear of room. What a closed connection
+            // refuses stays where it is.
+            let count = if part.is_empty() {
+                0
+            } else {
+                host.send(socket, part).unwrap_or(0)
+            };
             taken += count;
             if count < part.len() {
                 break;
@@ -192,8 +216,12 @@ impl HostEnd {
     }
 
     /// Moves what the host received to the application, through `scratch`.
-    pub(super) fn fetch<Q, D, T, L>(&mut self, socket: SocketId, host: &mut Host<Q, D, T, L>, scratch: &mut [u8])
-    where
+    pub(super) fn fetch<Q, D, T, L>(
+        &mut self,
+        socket: SocketId,
+        host: &mut Host<Q, D, T, L>,
+        scratch: &mut [u8],
+    ) where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
@@ -207,7 +235,9 @@ impl HostEnd {
             }
             match host.recv(socket, &mut scratch[..space]) {
                 Ok(Recv::Data(count)) => {
-                    self.incoming.push_entire_slice(&scratch[..count]).expect("only the reader changes the room, upward");
+                    self.incoming
+                        .push_entire_slice(&scratch[..count])
+                        .expect("only the reader changes the room, upward");
                     moved = true;
                 }
                 Ok(Recv::Empty) => break,
@@ -228,7 +258,8 @@ impl HostEnd {
     fn room(&self) -> usize {
         match self.incoming.slots() {
             0 => {
-                // Looked at again after the flag is set: the reader looks at the flag after it has made room.
+                // Looked at again after the flag is set: the reader looks at the flag after it has
+                // made room.
                 self.shared.full.swap(true, Ordering::AcqRel);
                 self.incoming.slots()
             }
@@ -241,9 +272,13 @@ impl HostEnd {
         let released = self.outgoing.is_abandoned() && self.incoming.is_abandoned();
         let unread = self.incoming.slots() < self.incoming.buffer().capacity();
         let over = self.shared.send_end.get().is_some();
-        if self.shared.abort.load(Ordering::Acquire) || (released && (unread || self.shared.settings.resets())) {
+        if self.shared.abort.load(Ordering::Acquire)
+            || (released && (unread || self.shared.settings.resets()))
+        {
             Fate::Reset
-        } else if (released && (over || self.outgoing.is_empty())) || (over && self.shared.receive_end.get().is_some()) {
+        } else if (released && (over || self.outgoing.is_empty()))
+            || (over && self.shared.receive_end.get().is_some())
+        {
             Fate::Close
         } else {
             Fate::Open

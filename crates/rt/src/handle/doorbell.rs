@@ -1,7 +1,9 @@
-//! How a handle tells the host's thread that there is something to do: a queue of [`Command`]s and a wake-up.
+//! How a handle tells the host's thread that there is something to do: a queue of [`Command`]s and
+//! a wake-up.
 //!
-//! Each socket asks for attention at most once at a time, so that part of the queue is bounded by the number of sockets, and the
-//! host's thread looks only at those that have something to do. Settings and questions come one for each call.
+//! Each socket asks for attention at most once at a time, so that part of the queue is bounded by
+//! the number of sockets, and the host's thread looks only at those that have something to do.
+//! Settings and questions come one for each call.
 
 use std::net::SocketAddr;
 use std::ops::Deref;
@@ -48,14 +50,17 @@ pub(super) struct Notice {
 }
 
 impl Notice {
-    /// On the host's thread: the socket is called `socket`. The caller looks at it afterwards: notices that were given before
-    /// had no name to carry.
+    /// On the host's thread: the socket is called `socket`. The caller looks at it afterwards:
+    /// notices that were given before had no name to carry.
     pub(super) fn name(&self, socket: SocketId) {
-        self.socket.set(socket).expect("a socket is named once, by the thread that made it");
+        self.socket
+            .set(socket)
+            .expect("a socket is named once, by the thread that made it");
         self.take();
     }
 
-    /// On the host's thread, before looking at the socket: what is done from now on needs another notice.
+    /// On the host's thread, before looking at the socket: what is done from now on needs another
+    /// notice.
     pub(super) fn take(&self) {
         self.given.swap(false, Ordering::AcqRel);
     }
@@ -73,7 +78,8 @@ pub(super) trait Shared {
     fn notice(&self) -> &Notice;
 }
 
-/// A handle's way to its shared state and to the host's thread. Dropping it asks for attention too: the handle is gone.
+/// A handle's way to its shared state and to the host's thread. Dropping it asks for attention too:
+/// the handle is gone.
 #[derive(Debug)]
 pub(super) struct Line<S: Shared> {
     shared: Arc<S>,

@@ -58,24 +58,32 @@ impl Failure {
             Self::Closed(CloseReason::Reset) => ErrorKind::ConnectionReset,
             Self::Closed(CloseReason::TimedOut) => ErrorKind::TimedOut,
             Self::Closed(CloseReason::Unreachable) => ErrorKind::HostUnreachable,
-            Self::Closed(CloseReason::Aborted | CloseReason::Local | CloseReason::OutOfMemory) | Self::HostGone => {
-                ErrorKind::ConnectionAborted
+            Self::Closed(CloseReason::Aborted | CloseReason::Local | CloseReason::OutOfMemory)
+            | Self::HostGone => ErrorKind::ConnectionAborted,
+            Self::Closed(CloseReason::Finished) | Self::Broken(_) | Self::ShutDown => {
+                ErrorKind::BrokenPipe
             }
-            Self::Closed(CloseReason::Finished) | Self::Broken(_) | Self::ShutDown => ErrorKind::BrokenPipe,
             Self::FixedQdisc => ErrorKind::Unsupported,
             Self::BadQdisc => ErrorKind::InvalidInput,
             Self::StuckQdisc(_) => ErrorKind::ResourceBusy,
             Self::NotOpen => ErrorKind::NotConnected,
             Self::Connect(ConnectError::NoRoute(_)) => ErrorKind::NetworkUnreachable,
             Self::Connect(ConnectError::NoPort(_)) => ErrorKind::AddrNotAvailable,
-            Self::Connect(ConnectError::BadAddress(_)) | Self::Listen(ListenError::PortZero) => ErrorKind::InvalidInput,
-            Self::Listen(ListenError::InUse(_)) | Self::Bind(BindError::InUse(_)) => ErrorKind::AddrInUse,
-            Self::Listen(ListenError::NotOurs(_)) | Self::Bind(BindError::NotOurs(_) | BindError::NoPort) => {
-                ErrorKind::AddrNotAvailable
+            Self::Connect(ConnectError::BadAddress(_)) | Self::Listen(ListenError::PortZero) => {
+                ErrorKind::InvalidInput
             }
-            Self::Send(SendError::NoSuchSocket | SendError::NotConnected) => ErrorKind::NotConnected,
+            Self::Listen(ListenError::InUse(_)) | Self::Bind(BindError::InUse(_)) => {
+                ErrorKind::AddrInUse
+            }
+            Self::Listen(ListenError::NotOurs(_))
+            | Self::Bind(BindError::NotOurs(_) | BindError::NoPort) => ErrorKind::AddrNotAvailable,
+            Self::Send(SendError::NoSuchSocket | SendError::NotConnected) => {
+                ErrorKind::NotConnected
+            }
             Self::Send(SendError::Full) => ErrorKind::WouldBlock,
-            Self::Send(SendError::TooLong { .. } | SendError::BadAddress(_)) => ErrorKind::InvalidInput,
+            Self::Send(SendError::TooLong { .. } | SendError::BadAddress(_)) => {
+                ErrorKind::InvalidInput
+            }
             Self::Send(SendError::Broadcast(_)) => ErrorKind::PermissionDenied,
             Self::Send(SendError::NoRoute(_)) => ErrorKind::NetworkUnreachable,
             Self::Send(SendError::Path(why)) | Self::Path(why) => match why {

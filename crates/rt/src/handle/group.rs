@@ -1,5 +1,5 @@
-//! [`ListenerGroup`]: one port of many hosts. A network card with several queues has one host for each, all with the same addresses;
-//! which of them gets a connection is the card's choice.
+//! [`ListenerGroup`]: one port of many hosts. A network card with several queues has one host for
+//! each, all with the same addresses; which of them gets a connection is the card's choice.
 
 use std::io;
 use std::net::SocketAddr;
@@ -34,10 +34,15 @@ impl ListenerGroup {
             let tcp: TcpConfig = stack.config().tcp.clone();
             listeners.push(TcpListener::bind_for(stack, at, tcp, Arc::clone(&acceptor)).await?);
         }
-        Ok(Self { listeners, acceptor, turn: AtomicUsize::new(0) })
+        Ok(Self {
+            listeners,
+            acceptor,
+            turn: AtomicUsize::new(0),
+        })
     }
 
-    /// The next connection of any host, and its peer. Any number of tasks may wait. Dropping the future loses nothing.
+    /// The next connection of any host, and its peer. Any number of tasks may wait. Dropping the
+    /// future loses nothing.
     ///
     /// # Errors
     /// [`Failure::HostGone`] when the last host has gone.
@@ -46,7 +51,10 @@ impl ListenerGroup {
     }
 
     /// As [`accept`](Self::accept). The last task that called is woken.
-    pub fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+    pub fn poll_accept(
+        &self,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         self.acceptor.poll(context, || self.take())
     }
 

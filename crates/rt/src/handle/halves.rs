@@ -1,7 +1,7 @@
 //! The two halves of a [`TcpStream`], and how bytes pass between the application and the rings.
 //!
-//! A method that takes `&mut self` reaches its ring directly. One that takes `&self` goes through a lock among the tasks that
-//! share the handle; the host's thread never takes it.
+//! A method that takes `&mut self` reaches its ring directly. One that takes `&self` goes through a
+//! lock among the tasks that share the handle; the host's thread never takes it.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -24,10 +24,12 @@ pub struct OwnedReadHalf {
     line: Line<Shared>,
 }
 
-/// The sending half of a [`TcpStream`]. When it is dropped, the peer reads the end of the stream after what was written.
+/// The sending half of a [`TcpStream`]. When it is dropped, the peer reads the end of the stream
+/// after what was written.
 #[derive(Debug)]
 pub struct OwnedWriteHalf {
-    /// `None` once shut down. Dropped before the line rings, which is how the host's thread sees that it is gone.
+    /// `None` once shut down. Dropped before the line rings, which is how the host's thread sees
+    /// that it is gone.
     ring: Mutex<Option<Producer<u8>>>,
     line: Line<Shared>,
 }
@@ -51,14 +53,20 @@ fn would_block<T>(answer: Option<io::Result<T>>) -> io::Result<T> {
 
 impl OwnedReadHalf {
     pub(super) fn new(ring: Consumer<u8>, line: Line<Shared>) -> Self {
-        Self { ring: Mutex::new(ring), line }
+        Self {
+            ring: Mutex::new(ring),
+            line,
+        }
     }
 
     /// Puts the stream together again.
     ///
     /// # Errors
     /// If the halves come from different streams; they are given back.
-    #[expect(clippy::result_large_err, reason = "it gives the halves back, as tokio's does")]
+    #[expect(
+        clippy::result_large_err,
+        reason = "it gives the halves back, as tokio's does"
+    )]
     pub fn reunite(self, write: OwnedWriteHalf) -> Result<TcpStream, ReuniteError> {
         if self.line.is_the_same_as(&write.line) {
             Ok(TcpStream::of_halves(self, write))
@@ -84,7 +92,11 @@ impl OwnedReadHalf {
     }
 
     /// As [`TcpStream::poll_recv`].
-    pub fn poll_recv(&mut self, context: &mut Context<'_>, out: &mut [u8]) -> Poll<io::Result<usize>> {
+    pub fn poll_recv(
+        &mut self,
+        context: &mut Context<'_>,
+        out: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
         let Self { ring, line } = self;
         let ring = own(ring);
         let read = line.reader.poll(context, || take(ring, line, out));
@@ -93,7 +105,11 @@ impl OwnedReadHalf {
     }
 
     /// As [`TcpStream::peek`].
-    pub fn poll_peek(&mut self, context: &mut Context<'_>, out: &mut [u8]) -> Poll<io::Result<usize>> {
+    pub fn poll_peek(
+        &mut self,
+        context: &mut Context<'_>,
+        out: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
         let Self { ring, line } = self;
         let ring = own(ring);
         line.reader.poll(context, || look(ring, line, out))
@@ -117,7 +133,10 @@ impl OwnedReadHalf {
     /// # Errors
     /// Why the connection failed.
     pub async fn peek(&self, out: &mut [u8]) -> io::Result<usize> {
-        self.line.reader.wait(|| look(&mut lock(&self.ring), &self.line, out)).await
+        self.line
+            .reader
+            .wait(|| look(&mut lock(&self.ring), &self.line, out))
+            .await
     }
 
     /// As [`TcpStream::try_read`].
@@ -159,7 +178,11 @@ impl OwnedReadHalf {
     pub(super) fn readiness(&self) -> Ready {
         // Asked before the bytes: the end is declared after the last of them.
         let read_closed = self.line.receive_end.get().is_some();
-        Ready { read: !lock(&self.ring).is_empty(), read_closed, ..Ready::default() }
+        Ready {
+            read: !lock(&self.ring).is_empty(),
+            read_closed,
+            ..Ready::default()
+        }
     }
 
     /// As [`TcpStream::ready`], for this half.
@@ -167,7 +190,10 @@ impl OwnedReadHalf {
     /// # Errors
     /// None; the result is tokio's.
     pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-        self.line.reader.wait(|| self.readiness().of(interest).map(Ok)).await
+        self.line
+            .reader
+            .wait(|| self.readiness().of(interest).map(Ok))
+            .await
     }
 
     pub(super) fn line(&self) -> &Line<Shared> {
@@ -208,14 +234,20 @@ fn offer_room(ring: &Consumer<u8>, line: &Line<Shared>) {
 
 impl OwnedWriteHalf {
     pub(super) fn new(ring: Producer<u8>, line: Line<Shared>) -> Self {
-        Self { ring: Mutex::new(Some(ring)), line }
+        Self {
+            ring: Mutex::new(Some(ring)),
+            line,
+        }
     }
 
     /// Puts the stream together again.
     ///
     /// # Errors
     /// If the halves come from different streams; they are given back.
-    #[expect(clippy::result_large_err, reason = "it gives the halves back, as tokio's does")]
+    #[expect(
+        clippy::result_large_err,
+        reason = "it gives the halves back, as tokio's does"
+    )]
     pub fn reunite(self, read: OwnedReadHalf) -> Result<TcpStream, ReuniteError> {
         read.reunite(self)
     }
@@ -250,16 +282,24 @@ impl OwnedWriteHalf {
     pub fn poll_send(&mut self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let Self { ring, line } = self;
         let ring = own(ring);
-        let written = line.writer.poll(context, || put(ring, line, &mut [IoSlice::new(data)].into_iter()));
+        let written = line.writer.poll(context, || {
+            put(ring, line, &mut [IoSlice::new(data)].into_iter())
+        });
         ring_after(line, &written);
         written
     }
 
     /// As [`poll_send`](Self::poll_send), from several buffers, one after the other.
-    pub fn poll_send_vectored(&mut self, context: &mut Context<'_>, data: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+    pub fn poll_send_vectored(
+        &mut self,
+        context: &mut Context<'_>,
+        data: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         let Self { ring, line } = self;
         let ring = own(ring);
-        let written = line.writer.poll(context, || put(ring, line, &mut data.iter().copied()));
+        let written = line
+            .writer
+            .poll(context, || put(ring, line, &mut data.iter().copied()));
         ring_after(line, &written);
         written
     }
@@ -280,7 +320,8 @@ impl OwnedWriteHalf {
     /// As [`TcpStream::try_write`].
     ///
     /// # Errors
-    /// [`WouldBlock`](ErrorKind::WouldBlock) if nothing fits, or why nothing can be written any more.
+    /// [`WouldBlock`](ErrorKind::WouldBlock) if nothing fits, or why nothing can be written any
+    /// more.
     pub fn try_write(&self, data: &[u8]) -> io::Result<usize> {
         self.try_write_vectored(&[IoSlice::new(data)])
     }
@@ -319,7 +360,11 @@ impl OwnedWriteHalf {
             Some(ring) => (!ring.is_full(), false),
             None => (false, true),
         };
-        Ready { write, write_closed: shut || self.line.send_end.get().is_some(), ..Ready::default() }
+        Ready {
+            write,
+            write_closed: shut || self.line.send_end.get().is_some(),
+            ..Ready::default()
+        }
     }
 
     /// As [`TcpStream::ready`], for this half.
@@ -327,7 +372,10 @@ impl OwnedWriteHalf {
     /// # Errors
     /// None; the result is tokio's.
     pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
-        self.line.writer.wait(|| self.readiness().of(interest).map(Ok)).await
+        self.line
+            .writer
+            .wait(|| self.readiness().of(interest).map(Ok))
+            .await
     }
 }
 
@@ -337,7 +385,9 @@ fn put(
     line: &Shared,
     parts: &mut dyn Iterator<Item = IoSlice<'_>>,
 ) -> Option<io::Result<usize>> {
-    let Some(ring) = ring else { return Some(Err(Failure::ShutDown.into())) };
+    let Some(ring) = ring else {
+        return Some(Err(Failure::ShutDown.into()));
+    };
     if let Some(why) = line.send_end.get() {
         return Some(line.told_again(*why));
     }

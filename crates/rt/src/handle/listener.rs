@@ -13,7 +13,8 @@ use super::doorbell::{self, Command, Line, Notice};
 use super::waiters::Waiters;
 use super::{Failure, Stack, TcpStream, connection};
 
-/// Waits for connections on a port. When it is dropped, the port is free again, and connections that nobody accepted are reset.
+/// Waits for connections on a port. When it is dropped, the port is free again, and connections
+/// that nobody accepted are reset.
 #[derive(Debug)]
 pub struct TcpListener {
     // Dropped before the line rings, which is how the host's thread sees that it is gone.
@@ -22,7 +23,8 @@ pub struct TcpListener {
     at: ListenAt,
 }
 
-/// A connection that nobody has accepted yet. If nobody ever does, its peer learns by a reset that it was not served.
+/// A connection that nobody has accepted yet. If nobody ever does, its peer learns by a reset that
+/// it was not served.
 #[derive(Debug)]
 struct Waiting(Option<TcpStream>);
 
@@ -64,16 +66,38 @@ impl TcpListener {
     ///
     /// # Errors
     /// As [`bind`](Self::bind).
-    pub async fn bind_with(stack: &Stack, at: impl Into<ListenAt>, tcp: TcpConfig) -> io::Result<Self> {
+    pub async fn bind_with(
+        stack: &Stack,
+        at: impl Into<ListenAt>,
+        tcp: TcpConfig,
+    ) -> io::Result<Self> {
         Self::bind_for(stack, at.into(), tcp, Arc::default()).await
     }
 
     /// As [`bind_with`](Self::bind_with); a new connection wakes `acceptor`.
-    pub(super) async fn bind_for(stack: &Stack, at: ListenAt, tcp: TcpConfig, acceptor: Arc<Waiters>) -> io::Result<Self> {
-        let shared = Arc::new(Shared { acceptor, ..Shared::default() });
+    pub(super) async fn bind_for(
+        stack: &Stack,
+        at: ListenAt,
+        tcp: TcpConfig,
+        acceptor: Arc<Waiters>,
+    ) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            acceptor,
+            ..Shared::default()
+        });
         let (accepted, queue) = RingBuffer::new(stack.config().accept_queue.get());
-        let listener = Self { queue: Mutex::new(queue), line: Line::new(Arc::clone(&shared), stack.clone()), at };
-        let end = HostEnd { shared, queue: accepted, stack: stack.clone(), at, tcp };
+        let listener = Self {
+            queue: Mutex::new(queue),
+            line: Line::new(Arc::clone(&shared), stack.clone()),
+            at,
+        };
+        let end = HostEnd {
+            shared,
+            queue: accepted,
+            stack: stack.clone(),
+            at,
+            tcp,
+        };
         stack.command(Command::Listen(Box::new(end)));
         listener.bound().await?;
         Ok(listener)
@@ -100,8 +124,8 @@ impl TcpListener {
         Ok(self.at.address())
     }
 
-    /// The next connection and its peer. Any number of tasks may wait; each connection goes to one of them. Dropping the future
-    /// loses nothing.
+    /// The next connection and its peer. Any number of tasks may wait; each connection goes to one
+    /// of them. Dropping the future loses nothing.
     ///
     /// # Errors
     /// [`Failure::HostGone`].
@@ -110,14 +134,21 @@ impl TcpListener {
     }
 
     /// The next connection and its peer. The last task that called is woken.
-    pub fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+    pub fn poll_accept(
+        &self,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         self.line.acceptor.poll(context, || self.take())
     }
 
     pub(super) fn take(&self) -> Option<io::Result<(TcpStream, SocketAddr)>> {
         // Asked before the queue: the end is declared after the last connection.
         let end = self.line.end.get();
-        let next = self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let next = self
+            .queue
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
         match next.ok().and_then(|mut waiting| waiting.0.take()) {
             Some(stream) => {
                 let peer = stream.peer_addr();
@@ -128,8 +159,8 @@ impl TcpListener {
     }
 }
 
-/// The host's end of a listener. If it is dropped, the application hears that the host is gone, unless it was told of an end
-/// before.
+/// The host's end of a listener. If it is dropped, the application hears that the host is gone,
+/// unless it was told of an end before.
 #[derive(Debug)]
 pub(super) struct HostEnd {
     shared: Arc<Shared>,
@@ -164,7 +195,8 @@ impl HostEnd {
         self.queue.is_abandoned()
     }
 
-    /// Hands a new connection, the host's `socket`, to the application. `None` if too many are waiting already.
+    /// Hands a new connection, the host's `socket`, to the application. `None` if too many are
+    /// waiting already.
     pub(super) fn hand_over(
         &mut self,
         socket: SocketId,

@@ -7,8 +7,9 @@
 //!              ── one Attend per connection ──▶  and a wake-up of that thread
 //!              ◀──────────────────────── waker ──
 //! ```
-//! Nothing here reads a clock or needs a runtime: the handles poll (`std::task`), and the host's thread is woken by a [`Waker`]. So
-//! the same code runs in virtual time. No byte passes through a lock that the host's thread takes. [`tokio_net`](crate::tokio_net) adds tokio's traits.
+//! Nothing here reads a clock or needs a runtime: the handles poll (`std::task`), and the host's
+//! thread is woken by a [`Waker`]. So the same code runs in virtual time. No byte passes through a
+//! lock that the host's thread takes. [`tokio_net`](crate::tokio_net) adds tokio's traits.
 //!
 //! | module | holds |
 //! |---|---|
@@ -66,12 +67,14 @@ pub struct Config {
     pub tcp: TcpConfig,
     /// The host's end of each datagram socket.
     pub udp: UdpConfig,
-    /// Bytes on their way from the application to the host, per connection. Default 64 KiB: the host has a buffer of its own
-    /// ([`TcpConfig::send_buffer`]), this only has to cover the time until its thread runs.
+    /// Bytes on their way from the application to the host, per connection. Default 64 KiB: the
+    /// host has a buffer of its own ([`TcpConfig::send_buffer`]), this only has to cover the time
+    /// until its thread runs.
     pub send_ring: NonZeroUsize,
     /// Bytes on their way from the host to the application, per connection. Default 64 KiB.
     pub receive_ring: NonZeroUsize,
-    /// Connections a listener holds that nobody has accepted; further ones are reset. Default 1024 (tokio's backlog).
+    /// Connections a listener holds that nobody has accepted; further ones are reset. Default 1024
+    /// (tokio's backlog).
     pub accept_queue: NonZeroUsize,
 }
 
@@ -89,7 +92,8 @@ impl Default for Config {
     }
 }
 
-/// A handle to a host on another thread: what [`TcpStream::connect`] and [`TcpListener::bind`] need. Cheap to clone.
+/// A handle to a host on another thread: what [`TcpStream::connect`] and [`TcpListener::bind`]
+/// need. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Stack {
     commands: Sender<Command>,
@@ -98,11 +102,16 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// A handle for the applications and the side that belongs to the host. `host` wakes the thread that drives it, which
-    /// then gives [`Sockets`] a turn: `Waker::from(event_loop.bell())` does for an [`EventLoop`](crate::EventLoop).
+    /// A handle for the applications and the side that belongs to the host. `host` wakes the thread
+    /// that drives it, which then gives [`Sockets`] a turn: `Waker::from(event_loop.bell())` does
+    /// for an [`EventLoop`](crate::EventLoop).
     pub fn new(config: Config, host: Waker) -> (Self, Sockets) {
         let (commands, queue) = channel();
-        let stack = Self { commands, host, config: Arc::new(config) };
+        let stack = Self {
+            commands,
+            host,
+            config: Arc::new(config),
+        };
         (stack, Sockets::new(queue))
     }
 
@@ -111,8 +120,8 @@ impl Stack {
         &self.config
     }
 
-    /// Puts a command into the queue and wakes the host's thread. A command that finds the thread gone is dropped, and with
-    /// it its end of the socket, which tells the waiting application.
+    /// Puts a command into the queue and wakes the host's thread. A command that finds the thread
+    /// gone is dropped, and with it its end of the socket, which tells the waiting application.
     fn command(&self, command: Command) {
         if self.commands.send(command).is_ok() {
             self.host.wake_by_ref();

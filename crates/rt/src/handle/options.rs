@@ -1,7 +1,8 @@
 //! What can be set on, and asked of, a connection that is open.
 //!
-//! A change travels to the host's thread and takes effect when that runs next. Nothing waits for it: what it asks for cannot be
-//! refused, except by a connection that is over, which no change concerns any more.
+//! A change travels to the host's thread and takes effect when that runs next. Nothing waits for
+//! it: what it asks for cannot be refused, except by a connection that is over, which no change
+//! concerns any more.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -31,7 +32,11 @@ pub(super) enum Setting {
 
 impl Setting {
     /// Sets it. Refused only by a connection that is over.
-    pub(super) fn apply<Q, D, T, L>(self, socket: SocketId, host: &mut Host<Q, D, T, L>) -> Result<(), SocketError>
+    pub(super) fn apply<Q, D, T, L>(
+        self,
+        socket: SocketId,
+        host: &mut Host<Q, D, T, L>,
+    ) -> Result<(), SocketError>
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
@@ -61,7 +66,11 @@ struct Values {
 
 impl Settings {
     pub(super) fn new(tcp: &TcpConfig) -> Self {
-        Self(Mutex::new(Values { nodelay: !tcp.nagle, linger: tcp.linger, keepalive: tcp.keepalive }))
+        Self(Mutex::new(Values {
+            nodelay: !tcp.nagle,
+            linger: tcp.linger,
+            keepalive: tcp.keepalive,
+        }))
     }
 
     fn values(&self) -> MutexGuard<'_, Values> {
@@ -102,9 +111,10 @@ impl TcpStream {
         Ok(self.line().settings.values().nodelay)
     }
 
-    /// What dropping the stream does with data that the peer does not have yet (`SO_LINGER`). `None`: it is delivered in the
-    /// background. Zero: the connection is reset at once and the data is gone. Any other time: the data has so long to arrive, then
-    /// the connection is reset. Dropping never waits, unlike the kernel's blocking sockets.
+    /// What dropping the stream does with data that the peer does not have yet (`SO_LINGER`).
+    /// `None`: it is delivered in the background. Zero: the connection is reset at once and the
+    /// data is gone. Any other time: the data has so long to arrive, then the connection is reset.
+    /// Dropping never waits, unlike the kernel's blocking sockets.
     ///
     /// # Errors
     /// [`Failure::NotOpen`].
@@ -131,7 +141,8 @@ impl TcpStream {
         Ok(self.line().settings.values().linger)
     }
 
-    /// From now on a quiet peer is asked whether it lives (`SO_KEEPALIVE` and its three times), or with `None` not.
+    /// From now on a quiet peer is asked whether it lives (`SO_KEEPALIVE` and its three times), or
+    /// with `None` not.
     ///
     /// # Errors
     /// [`Failure::NotOpen`].
@@ -150,7 +161,8 @@ impl TcpStream {
         Ok(self.line().settings.values().keepalive)
     }
 
-    /// From now on a connection that makes no progress for so long is given up (`TCP_USER_TIMEOUT`); with `None` its retries decide.
+    /// From now on a connection that makes no progress for so long is given up
+    /// (`TCP_USER_TIMEOUT`); with `None` its retries decide.
     ///
     /// # Errors
     /// [`Failure::NotOpen`].
@@ -158,13 +170,15 @@ impl TcpStream {
         self.line().set(Setting::UserTimeout(limit))
     }
 
-    /// Gives the connection another congestion controller, by its name: `cubic`, `bbr`, ... (`TCP_CONGESTION`). It begins with the
-    /// window of the one before.
+    /// Gives the connection another congestion controller, by its name: `cubic`, `bbr`, ...
+    /// (`TCP_CONGESTION`). It begins with the window of the one before.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] with the names that are known, or [`Failure::NotOpen`].
     pub fn set_congestion(&self, name: &str) -> io::Result<()> {
-        let algorithm: Algorithm = name.parse().map_err(|unknown| io::Error::new(ErrorKind::InvalidInput, unknown))?;
+        let algorithm: Algorithm = name
+            .parse()
+            .map_err(|unknown| io::Error::new(ErrorKind::InvalidInput, unknown))?;
         self.set_congestion_with(algorithm.factory())
     }
 
@@ -176,7 +190,8 @@ impl TcpStream {
         self.line().set(Setting::Congestion(congestion))
     }
 
-    /// A look into the connection, as the host's thread sees it now (`TCP_INFO`). Dropping the future loses nothing.
+    /// A look into the connection, as the host's thread sees it now (`TCP_INFO`). Dropping the
+    /// future loses nothing.
     ///
     /// # Errors
     /// [`Failure::NotOpen`] once the host has freed the connection; [`Failure::HostGone`].

@@ -1,5 +1,5 @@
-//! [`Interest`] and [`Ready`]: what a task waits for, and what it may do now, in the words of tokio's types of these names. (Those
-//! come with tokio's own sockets, which nothing here needs.)
+//! [`Interest`] and [`Ready`]: what a task waits for, and what it may do now, in the words of
+//! tokio's types of these names. (Those come with tokio's own sockets, which nothing here needs.)
 
 use std::io::{self, ErrorKind};
 use std::ops::BitOr;
@@ -13,9 +13,15 @@ pub struct Interest {
 
 impl Interest {
     /// Something to read, or the end of it.
-    pub const READABLE: Self = Self { read: true, write: false };
+    pub const READABLE: Self = Self {
+        read: true,
+        write: false,
+    };
     /// Room to write, or the end of it.
-    pub const WRITABLE: Self = Self { read: false, write: true };
+    pub const WRITABLE: Self = Self {
+        read: false,
+        write: true,
+    };
 
     /// Whether reading is waited for.
     pub const fn is_readable(self) -> bool {
@@ -32,7 +38,10 @@ impl BitOr for Interest {
     type Output = Self;
 
     fn bitor(self, other: Self) -> Self {
-        Self { read: self.read || other.read, write: self.write || other.write }
+        Self {
+            read: self.read || other.read,
+            write: self.write || other.write,
+        }
     }
 }
 
@@ -96,7 +105,11 @@ impl Ready {
     }
 
     /// Lets `action` try if that has a chance.
-    pub(super) fn try_io<R>(self, interest: Interest, action: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+    pub(super) fn try_io<R>(
+        self,
+        interest: Interest,
+        action: impl FnOnce() -> io::Result<R>,
+    ) -> io::Result<R> {
         if self.of(interest).is_none() {
             return Err(ErrorKind::WouldBlock.into());
         }
@@ -110,19 +123,49 @@ mod tests {
 
     #[test]
     fn only_what_is_asked_for_counts() {
-        let ready = Ready { write: true, read_closed: true, ..Ready::default() };
-        assert!(ready.is_readable() && ready.is_writable() && ready.is_read_closed() && !ready.is_write_closed());
+        let ready = Ready {
+            write: true,
+            read_closed: true,
+            ..Ready::default()
+        };
+        assert!(
+            ready.is_readable()
+                && ready.is_writable()
+                && ready.is_read_closed()
+                && !ready.is_write_closed()
+        );
         let write = ready.of(Interest::WRITABLE).expect("room");
         assert!(write.is_writable() && !write.is_readable());
-        assert_eq!(ready.of(Interest::READABLE | Interest::WRITABLE), Some(ready));
-        assert!(Ready { write: true, ..Ready::default() }.of(Interest::READABLE).is_none());
+        assert_eq!(
+            ready.of(Interest::READABLE | Interest::WRITABLE),
+            Some(ready)
+        );
+        assert!(
+            Ready {
+                write: true,
+                ..Ready::default()
+            }
+            .of(Interest::READABLE)
+            .is_none()
+        );
     }
 
     #[test]
     fn what_is_not_ready_is_not_tried() {
-        let ready = Ready { write: true, ..Ready::default() };
-        assert_eq!(ready.try_io(Interest::WRITABLE, || Ok(1)).expect("tried"), 1);
-        let refused = ready.try_io(Interest::READABLE, || -> io::Result<()> { panic!("it has no chance") });
-        assert_eq!(refused.expect_err("not tried").kind(), ErrorKind::WouldBlock);
+        let ready = Ready {
+            write: true,
+            ..Ready::default()
+        };
+        assert_eq!(
+            ready.try_io(Interest::WRITABLE, || Ok(1)).expect("tried"),
+            1
+        );
+        let refused = ready.try_io(Interest::READABLE, || -> io::Result<()> {
+            panic!("it has no chance")
+        });
+        assert_eq!(
+            refused.expect_err("not tried").kind(),
+            ErrorKind::WouldBlock
+        );
     }
 }

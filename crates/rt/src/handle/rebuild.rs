@@ -47,14 +47,17 @@ impl<P: Item + Send + 'static> Rebuild<Stats<Box<dyn DynQdisc<P>>>> for ByWords 
 }
 
 impl Stack {
-    /// Replaces the host's root discipline by what `words` describe, in `tc`'s language: `fq_codel target 10ms`. Packets that wait move
-    /// over; the answer tells how many did, and how many found no room. The host must be driven with [`ByWords`] or a [`Rebuild`] of
-    /// your own.
+    /// Replaces the host's root discipline by what `words` describe, in `tc`'s language: `fq_codel
+    /// target 10ms`. Packets that wait move over; the answer tells how many did, and how many found
+    /// no room. The host must be driven with [`ByWords`] or a [`Rebuild`] of your own.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] with what is wrong in `words`; [`Failure::FixedQdisc`]; [`Failure::StuckQdisc`].
+    /// [`ErrorKind::InvalidInput`] with what is wrong in `words`; [`Failure::FixedQdisc`];
+    /// [`Failure::StuckQdisc`].
     pub async fn set_qdisc(&self, words: &str) -> io::Result<Replaced> {
-        let tree: Tree = words.parse().map_err(|error| io::Error::new(ErrorKind::InvalidInput, error))?;
+        let tree: Tree = words
+            .parse()
+            .map_err(|error| io::Error::new(ErrorKind::InvalidInput, error))?;
         let (question, answer) = question();
         self.command(Command::Qdisc(Box::new(tree), answer));
         Ok(question.answered().await?)

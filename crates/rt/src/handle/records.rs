@@ -1,4 +1,5 @@
-//! [`records`]: datagrams from one thread to another through two bounded rings, one of bytes and one of what belongs to them.
+//! [`records`]: datagrams from one thread to another through two bounded rings, one of bytes and
+//! one of what belongs to them.
 
 use std::net::SocketAddr;
 
@@ -23,8 +24,15 @@ pub(super) struct Taker {
 
 /// A way for up to `count` datagrams of together up to `bytes` bytes.
 pub(super) fn records(count: usize, bytes: usize) -> (Giver, Taker) {
-    let ((give_label, labels), (give_bytes, bytes)) = (RingBuffer::new(count), RingBuffer::new(bytes));
-    (Giver { labels: give_label, bytes: give_bytes }, Taker { labels, bytes })
+    let ((give_label, labels), (give_bytes, bytes)) =
+        (RingBuffer::new(count), RingBuffer::new(bytes));
+    (
+        Giver {
+            labels: give_label,
+            bytes: give_bytes,
+        },
+        Taker { labels, bytes },
+    )
 }
 
 impl Giver {
@@ -36,7 +44,9 @@ impl Giver {
     /// Puts a datagram in. False, and nothing was done, if it does not fit.
     pub(super) fn give(&mut self, peer: Option<SocketAddr>, data: &[u8]) -> bool {
         // The bytes first: whoever sees the label finds them.
-        self.fits(data.len()) && self.bytes.push_entire_slice(data).is_ok() && self.labels.push((peer, data.len())).is_ok()
+        self.fits(data.len())
+            && self.bytes.push_entire_slice(data).is_ok()
+            && self.labels.push((peer, data.len())).is_ok()
     }
 
     /// The other side is gone.
@@ -46,7 +56,8 @@ impl Giver {
 }
 
 impl Taker {
-    /// Copies the first datagram to `out`, as far as it fits. Its other end, its length, and how much was copied.
+    /// Copies the first datagram to `out`, as far as it fits. Its other end, its length, and how
+    /// much was copied.
     pub(super) fn look(&mut self, out: &mut [u8]) -> Option<(Option<SocketAddr>, usize, usize)> {
         let (peer, len) = *self.labels.peek().ok()?;
         let chunk = self.bytes.read_chunk(len).ok()?;

@@ -1,4 +1,5 @@
-//! [`Sockets`]: the host's side of all handles. Each turn costs as much as there are sockets with something to do.
+//! [`Sockets`]: the host's side of all handles. Each turn costs as much as there are sockets with
+//! something to do.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::Receiver;
@@ -18,11 +19,11 @@ const COMMANDS: usize = 256;
 /// Bytes moved from the host at a time.
 const SCRATCH: usize = 64 << 10;
 
-/// The sockets that handles refer to, as an [`Application`] of the host's event loop. When it is dropped, every handle is told
-/// [`Failure::HostGone`].
+/// The sockets that handles refer to, as an [`Application`] of the host's event loop. When it is
+/// dropped, every handle is told [`Failure::HostGone`].
 ///
-/// Sockets that were opened at the host directly are left alone: an application may keep a `Sockets` beside its own, and pass
-/// events and turns on.
+/// Sockets that were opened at the host directly are left alone: an application may keep a
+/// `Sockets` beside its own, and pass events and turns on.
 #[derive(Debug)]
 pub struct Sockets<B = Fixed> {
     commands: Receiver<Command>,
@@ -54,18 +55,35 @@ pub(super) struct Connect {
 
 impl Sockets {
     pub(super) fn new(commands: Receiver<Command>) -> Self {
-        Self { commands, rebuild: Fixed, slots: Vec::new(), scratch: vec![0; SCRATCH].into() }
+        Self {
+            commands,
+            rebuild: Fixed,
+            slots: Vec::new(),
+            scratch: vec![0; SCRATCH].into(),
+        }
     }
 }
 
 impl<B> Sockets<B> {
-    /// With `rebuild`, [`Stack::set_qdisc`](super::Stack::set_qdisc) replaces the host's discipline.
+    /// With `rebuild`, [`Stack::set_qdisc`](super::Stack::set_qdisc) replaces the host's
+    /// discipline.
     pub fn rebuilding<R>(self, rebuild: R) -> Sockets<R> {
-        let Self { commands, slots, scratch, .. } = self;
-        Sockets { commands, rebuild, slots, scratch }
+        let Self {
+            commands,
+            slots,
+            scratch,
+            ..
+        } = self;
+        Sockets {
+            commands,
+            rebuild,
+            slots,
+            scratch,
+        }
     }
 
-    /// Resets every connection and closes every listener: before the host stops, so that no peer is left waiting.
+    /// Resets every connection and closes every listener: before the host stops, so that no peer is
+    /// left waiting.
     pub fn abort_all<Q, D, T, L>(&mut self, host: &mut Host<Q, D, T, L>, now: Instant)
     where
         D: Device,
@@ -119,11 +137,15 @@ impl<B> Sockets<B> {
                 }
             }
             Command::Qdisc(tree, answer) => {
-                let replaced =
-                    self.rebuild.rebuild(&tree).and_then(|qdisc| host.set_qdisc(qdisc, now).map_err(Failure::StuckQdisc));
+                let replaced = self
+                    .rebuild
+                    .rebuild(&tree)
+                    .and_then(|qdisc| host.set_qdisc(qdisc, now).map_err(Failure::StuckQdisc));
                 answer.give(replaced);
             }
-            Command::ConnectUdp(id, remote, answer) => answer.give(host.udp_connect(id, remote).map_err(Failure::Send)),
+            Command::ConnectUdp(id, remote, answer) => {
+                answer.give(host.udp_connect(id, remote).map_err(Failure::Send))
+            }
             Command::UdpInfo(id, answer) => answer.give(host.udp_info(id).ok_or(Failure::NotOpen)),
             // Refused only by a connection that is over.
             Command::Set(id, setting) => drop(setting.apply(id, host)),
@@ -140,7 +162,8 @@ impl<B> Sockets<B> {
         }
     }
 
-    /// Moves bytes both ways and lets go of a socket that its handles have let go of, or that is over.
+    /// Moves bytes both ways and lets go of a socket that its handles have let go of, or that is
+    /// over.
     fn serve<Q, D, T, L>(&mut self, id: SocketId, host: &mut Host<Q, D, T, L>, now: Instant)
     where
         D: Device,
@@ -173,17 +196,27 @@ impl<B> Sockets<B> {
         self.slots[id.index as usize] = None;
     }
 
-    fn accept<Q, D, T, L>(&mut self, listener: SocketId, socket: SocketId, host: &mut Host<Q, D, T, L>, now: Instant)
-    where
+    fn accept<Q, D, T, L>(
+        &mut self,
+        listener: SocketId,
+        socket: SocketId,
+        host: &mut Host<Q, D, T, L>,
+        now: Instant,
+    ) where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
         L: Limit,
     {
-        // A listener of ours is let go of in a turn, which comes after the events: this one is not ours.
-        let Some(End::Listener(listener)) = self.end(listener) else { return };
+        // A listener of ours is let go of in a turn, which comes after the events: this one is not
+        // ours.
+        let Some(End::Listener(listener)) = self.end(listener) else {
+            return;
+        };
         let ends = host.local(socket).zip(host.peer(socket));
-        match ends.and_then(|(local, peer): (SocketAddr, SocketAddr)| listener.hand_over(socket, local, peer)) {
+        match ends.and_then(|(local, peer): (SocketAddr, SocketAddr)| {
+            listener.hand_over(socket, local, peer)
+        }) {
             Some(end) => self.insert(socket, End::Connection(end)),
             None => reset(socket, host, now),
         }
@@ -204,7 +237,10 @@ impl<B> Sockets<B> {
 
 /// Our end of socket `id`, if it is one of ours.
 fn end(slots: &mut [Option<Slot>], id: SocketId) -> Option<&mut End> {
-    let slot = slots.get_mut(id.index as usize)?.as_mut().filter(|slot| slot.id == id)?;
+    let slot = slots
+        .get_mut(id.index as usize)?
+        .as_mut()
+        .filter(|slot| slot.id == id)?;
     Some(&mut slot.end)
 }
 
@@ -231,7 +267,9 @@ where
 {
     fn on_event(&mut self, host: &mut Host<Q, D, T, L>, event: Event, now: Instant) {
         let id = match event {
-            Event::Accepted { listener, socket } => return self.accept(listener, socket, host, now),
+            Event::Accepted { listener, socket } => {
+                return self.accept(listener, socket, host, now);
+            }
             Event::Connected(id) => {
                 if let Some(End::Connection(end)) = self.end(id) {
                     end.opened();
@@ -253,7 +291,9 @@ where
 
     fn turn(&mut self, host: &mut Host<Q, D, T, L>, now: Instant) -> Next {
         for _ in 0..COMMANDS {
-            let Ok(command) = self.commands.try_recv() else { return Next::Event };
+            let Ok(command) = self.commands.try_recv() else {
+                return Next::Event;
+            };
             self.obey(command, host, now);
         }
         Next::At(now)

@@ -17,11 +17,12 @@ use super::halves::{OwnedReadHalf, OwnedWriteHalf};
 use super::readiness::{Interest, Ready};
 use super::sockets::Connect;
 
-/// A connection. When it is dropped, what was written is still sent, and the connection closes in order; it is reset if
-/// received data was left unread, or if [`set_zero_linger`](Self::set_zero_linger) asked for that.
+/// A connection. When it is dropped, what was written is still sent, and the connection closes in
+/// order; it is reset if received data was left unread, or if
+/// [`set_zero_linger`](Self::set_zero_linger) asked for that.
 ///
-/// It has the methods of tokio's `TcpStream`, with the same habits. What may be dropped half-way without losing or doubling
-/// anything:
+/// It has the methods of tokio's `TcpStream`, with the same habits. What may be dropped half-way
+/// without losing or doubling anything:
 ///
 /// | call | dropped before it returned |
 /// |---|---|
@@ -31,7 +32,8 @@ use super::sockets::Connect;
 /// | `shutdown` | the sending half is shut down or not; asking again is harmless |
 /// | `read_exact`, `read_to_end`, `write_all` | not safe, as with every stream of tokio's: an unknown part was moved |
 ///
-/// Different from the kernel's sockets: a connection that failed says so in every later read, never as if it had ended in order.
+/// Different from the kernel's sockets: a connection that failed says so in every later read, never
+/// as if it had ended in order.
 #[derive(Debug)]
 pub struct TcpStream {
     read: OwnedReadHalf,
@@ -39,8 +41,15 @@ pub struct TcpStream {
 }
 
 impl TcpStream {
-    pub(super) fn new(read: Consumer<u8>, write: Producer<u8>, line: impl Fn() -> Line<Shared>) -> Self {
-        Self::of_halves(OwnedReadHalf::new(read, line()), OwnedWriteHalf::new(write, line()))
+    pub(super) fn new(
+        read: Consumer<u8>,
+        write: Producer<u8>,
+        line: impl Fn() -> Line<Shared>,
+    ) -> Self {
+        Self::of_halves(
+            OwnedReadHalf::new(read, line()),
+            OwnedWriteHalf::new(write, line()),
+        )
     }
 
     pub(super) fn of_halves(read: OwnedReadHalf, write: OwnedWriteHalf) -> Self {
@@ -50,23 +59,30 @@ impl TcpStream {
     /// Connects to `remote`.
     ///
     /// # Errors
-    /// [`Failure`](super::Failure): refused, timed out, unreachable, a bad address, or the host is gone.
+    /// [`Failure`](super::Failure): refused, timed out, unreachable, a bad address, or the host is
+    /// gone.
     pub async fn connect(stack: &Stack, remote: impl Into<SocketAddr>) -> io::Result<Self> {
         Self::connect_with(stack, remote, stack.config().tcp.clone()).await
     }
 
-    /// Connects to `remote`; the connection behaves as `tcp` says. If the future is dropped, nothing remains.
+    /// Connects to `remote`; the connection behaves as `tcp` says. If the future is dropped,
+    /// nothing remains.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
-    pub async fn connect_with(stack: &Stack, remote: impl Into<SocketAddr>, tcp: TcpConfig) -> io::Result<Self> {
+    pub async fn connect_with(
+        stack: &Stack,
+        remote: impl Into<SocketAddr>,
+        tcp: TcpConfig,
+    ) -> io::Result<Self> {
         let (stream, end) = pair(stack, remote.into(), &tcp);
         stack.command(Command::Connect(Box::new(Connect { tcp, end })));
         stream.write.opened().await?;
         Ok(stream)
     }
 
-    /// Waits until there is something to read: data, the end of the stream or an error. Any number of tasks may wait.
+    /// Waits until there is something to read: data, the end of the stream or an error. Any number
+    /// of tasks may wait.
     ///
     /// # Errors
     /// None; the result is tokio's.
@@ -82,18 +98,26 @@ impl TcpStream {
         self.write.writable().await
     }
 
-    /// Waits until one of the things asked for would not wait, and says which of them. Any number of tasks may wait.
+    /// Waits until one of the things asked for would not wait, and says which of them. Any number
+    /// of tasks may wait.
     ///
     /// # Errors
     /// None; the result is tokio's.
     pub async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         let now = || (self.read.readiness() | self.write.readiness()).of(interest);
-        let (mut read, mut write) = (pin!(self.read.ready(interest)), pin!(self.write.ready(interest)));
+        let (mut read, mut write) = (
+            pin!(self.read.ready(interest)),
+            pin!(self.write.ready(interest)),
+        );
         poll_fn(|context| {
             let read = interest.is_readable() && read.as_mut().poll(context).is_ready();
             let write = interest.is_writable() && write.as_mut().poll(context).is_ready();
             // Nothing is ready any more if whoever shares the stream was faster.
-            if read || write { Poll::Ready(Ok(now().unwrap_or_default())) } else { Poll::Pending }
+            if read || write {
+                Poll::Ready(Ok(now().unwrap_or_default()))
+            } else {
+                Poll::Pending
+            }
         })
         .await
     }
@@ -102,11 +126,16 @@ impl TcpStream {
     ///
     /// # Errors
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if it would; those of `action`.
-    pub fn try_io<R>(&self, interest: Interest, action: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+    pub fn try_io<R>(
+        &self,
+        interest: Interest,
+        action: impl FnOnce() -> io::Result<R>,
+    ) -> io::Result<R> {
         (self.read.readiness() | self.write.readiness()).try_io(interest, action)
     }
 
-    /// Reads what is there, without waiting. 0 bytes mean the end of the stream, unless `out` is empty.
+    /// Reads what is there, without waiting. 0 bytes mean the end of the stream, unless `out` is
+    /// empty.
     ///
     /// # Errors
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if nothing is there, or why the connection failed.
@@ -125,7 +154,8 @@ impl TcpStream {
     /// Writes what fits, without waiting.
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if nothing fits, or why nothing can be written any more.
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if nothing fits, or why nothing can be written any
+    /// more.
     pub fn try_write(&self, data: &[u8]) -> io::Result<usize> {
         self.write.try_write(data)
     }
@@ -138,8 +168,8 @@ impl TcpStream {
         self.write.try_write_vectored(data)
     }
 
-    /// Copies what is there into `out` and leaves it in the stream; waits until something is. It sees no further than the
-    /// [receive ring](super::Config::receive_ring).
+    /// Copies what is there into `out` and leaves it in the stream; waits until something is. It
+    /// sees no further than the [receive ring](super::Config::receive_ring).
     ///
     /// # Errors
     /// Why the connection failed.
@@ -148,7 +178,11 @@ impl TcpStream {
     }
 
     /// As [`peek`](Self::peek).
-    pub fn poll_peek(&mut self, context: &mut Context<'_>, out: &mut [u8]) -> Poll<io::Result<usize>> {
+    pub fn poll_peek(
+        &mut self,
+        context: &mut Context<'_>,
+        out: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
         self.read.poll_peek(context, out)
     }
 
@@ -163,7 +197,11 @@ impl TcpStream {
     }
 
     /// Reads into `out`. 0 bytes mean the end of the stream, unless `out` is empty.
-    pub fn poll_recv(&mut self, context: &mut Context<'_>, out: &mut [u8]) -> Poll<io::Result<usize>> {
+    pub fn poll_recv(
+        &mut self,
+        context: &mut Context<'_>,
+        out: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
         self.read.poll_recv(context, out)
     }
 
@@ -172,7 +210,8 @@ impl TcpStream {
         self.write.poll_send(context, data)
     }
 
-    /// Closes the sending half: the peer reads the end of the stream after what was written. Reading goes on.
+    /// Closes the sending half: the peer reads the end of the stream after what was written.
+    /// Reading goes on.
     pub fn finish(&mut self) {
         self.write.finish();
     }
@@ -192,8 +231,8 @@ impl TcpStream {
         (&mut self.read, &mut self.write)
     }
 
-    /// The two halves, each usable on a thread of its own. The connection lives until both are dropped. They can be
-    /// [reunited](OwnedReadHalf::reunite).
+    /// The two halves, each usable on a thread of its own. The connection lives until both are
+    /// dropped. They can be [reunited](OwnedReadHalf::reunite).
     pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
         (self.read, self.write)
     }

@@ -27,12 +27,12 @@ const LONGEST: usize = 65_535;
 
 /// A datagram socket. When it is dropped, what was sent still leaves, and the port is free.
 ///
-/// It has the methods of tokio's `UdpSocket`, with the same habits: all of them take `&self`, so that tasks may share it in an `Arc`;
-/// a datagram goes to one of them. Every future may be dropped at any time: a datagram is taken, or given, only when the call
-/// returns.
+/// It has the methods of tokio's `UdpSocket`, with the same habits: all of them take `&self`, so
+/// that tasks may share it in an `Arc`; a datagram goes to one of them. Every future may be dropped
+/// at any time: a datagram is taken, or given, only when the call returns.
 ///
-/// Sending returns as soon as the host's thread can take the datagram from here. What only the host can say, that there is no route
-/// or that the peer refuses, a later call tells, once.
+/// Sending returns as soon as the host's thread can take the datagram from here. What only the host
+/// can say, that there is no route or that the peer refuses, a later call tells, once.
 #[derive(Debug)]
 pub struct UdpSocket {
     // Dropped before the line rings, which is how the host's thread sees that they are gone.
@@ -100,7 +100,8 @@ impl Shared {
 }
 
 impl UdpSocket {
-    /// A socket on `local`: `0.0.0.0` means all IPv4 addresses of the host, `::` all of both families, port 0 any free one.
+    /// A socket on `local`: `0.0.0.0` means all IPv4 addresses of the host, `::` all of both
+    /// families, port 0 any free one.
     ///
     /// # Errors
     /// [`Failure`]: not the host's address, in use, or the host is gone.
@@ -112,14 +113,30 @@ impl UdpSocket {
     ///
     /// # Errors
     /// As [`bind`](Self::bind).
-    pub async fn bind_with(stack: &Stack, local: impl Into<SocketAddr>, udp: UdpConfig) -> io::Result<Self> {
+    pub async fn bind_with(
+        stack: &Stack,
+        local: impl Into<SocketAddr>,
+        udp: UdpConfig,
+    ) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let (give, outgoing) = records(DATAGRAMS, stack.config().send_ring.get().max(LONGEST));
         let (incoming, take) = records(DATAGRAMS, stack.config().receive_ring.get().max(LONGEST));
         let line = Line::new(Arc::clone(&shared), stack.clone());
-        let socket = Self { incoming: Mutex::new(take), outgoing: Mutex::new(give), line };
-        let end = HostEnd { shared, outgoing, incoming };
-        stack.command(Command::BindUdp(Box::new(Bind { local: local.into(), udp, end })));
+        let socket = Self {
+            incoming: Mutex::new(take),
+            outgoing: Mutex::new(give),
+            line,
+        };
+        let end = HostEnd {
+            shared,
+            outgoing,
+            incoming,
+        };
+        stack.command(Command::BindUdp(Box::new(Bind {
+            local: local.into(),
+            udp,
+            end,
+        })));
         let line = &socket.line;
         let bound = || match line.end.get() {
             Some(why) => Some(Err(io::Error::from(*why))),
@@ -129,14 +146,16 @@ impl UdpSocket {
         Ok(socket)
     }
 
-    /// From now on only `remote` is heard, and [`send`](Self::send) speaks to it. What others sent before can still be read.
+    /// From now on only `remote` is heard, and [`send`](Self::send) speaks to it. What others sent
+    /// before can still be read.
     ///
     /// # Errors
     /// [`Failure::Send`]: what sending there would meet.
     pub async fn connect(&self, remote: impl Into<SocketAddr>) -> io::Result<()> {
         let remote = remote.into();
         let (question, answer) = question();
-        self.line.command(Command::ConnectUdp(self.id()?, remote, answer));
+        self.line
+            .command(Command::ConnectUdp(self.id()?, remote, answer));
         question.answered().await?;
         *lock(&self.line.remote) = Some(remote);
         Ok(())
@@ -147,7 +166,11 @@ impl UdpSocket {
     /// # Errors
     /// None; the result is tokio's.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.line.bound.get().map(|bound| bound.local).ok_or_else(|| Failure::NotOpen.into())
+        self.line
+            .bound
+            .get()
+            .map(|bound| bound.local)
+            .ok_or_else(|| Failure::NotOpen.into())
     }
 
     /// Whom the socket is connected to.
@@ -191,7 +214,8 @@ impl UdpSocket {
     /// Sends a datagram to `to`. It is not fragmented: it must fit into a packet.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) if it is too long; what an earlier datagram met; [`Failure::HostGone`].
+    /// [`InvalidInput`](ErrorKind::InvalidInput) if it is too long; what an earlier datagram met;
+    /// [`Failure::HostGone`].
     pub async fn send_to(&self, data: &[u8], to: impl Into<SocketAddr>) -> io::Result<usize> {
         let to = to.into();
         self.line.writer.wait(|| self.give(data, Some(to))).await
@@ -208,13 +232,19 @@ impl UdpSocket {
     /// As [`send_to`](Self::send_to), without waiting.
     ///
     /// # Errors
-    /// As [`send_to`](Self::send_to), and [`WouldBlock`](ErrorKind::WouldBlock) if there is no room.
+    /// As [`send_to`](Self::send_to), and [`WouldBlock`](ErrorKind::WouldBlock) if there is no
+    /// room.
     pub fn try_send_to(&self, data: &[u8], to: impl Into<SocketAddr>) -> io::Result<usize> {
         would_block(self.give(data, Some(to.into())))
     }
 
     /// As [`send_to`](Self::send_to). The last task that called is woken.
-    pub fn poll_send_to(&self, context: &mut Context<'_>, data: &[u8], to: SocketAddr) -> Poll<io::Result<usize>> {
+    pub fn poll_send_to(
+        &self,
+        context: &mut Context<'_>,
+        data: &[u8],
+        to: SocketAddr,
+    ) -> Poll<io::Result<usize>> {
         self.line.writer.poll(context, || self.give(data, Some(to)))
     }
 
@@ -264,7 +294,11 @@ impl UdpSocket {
     }
 
     /// As [`recv_from`](Self::recv_from). The last task that called is woken.
-    pub fn poll_recv_from(&self, context: &mut Context<'_>, out: &mut [u8]) -> Poll<io::Result<(usize, SocketAddr)>> {
+    pub fn poll_recv_from(
+        &self,
+        context: &mut Context<'_>,
+        out: &mut [u8],
+    ) -> Poll<io::Result<(usize, SocketAddr)>> {
         self.line.reader.poll(context, || self.take(out, true))
     }
 
@@ -284,7 +318,8 @@ impl UdpSocket {
         self.line.writer.wait(|| self.is_writable()).await
     }
 
-    /// Waits until one of the things asked for would not wait, and says which of them. Any number of tasks may wait.
+    /// Waits until one of the things asked for would not wait, and says which of them. Any number
+    /// of tasks may wait.
     ///
     /// # Errors
     /// None; the result is tokio's.
@@ -296,7 +331,11 @@ impl UdpSocket {
             let read = interest.is_readable() && read.as_mut().poll(context).is_ready();
             let write = interest.is_writable() && write.as_mut().poll(context).is_ready();
             // Nothing is ready any more if whoever shares the socket was faster.
-            if read || write { Poll::Ready(Ok(now().unwrap_or_default())) } else { Poll::Pending }
+            if read || write {
+                Poll::Ready(Ok(now().unwrap_or_default()))
+            } else {
+                Poll::Pending
+            }
         })
         .await
     }
@@ -305,12 +344,20 @@ impl UdpSocket {
     ///
     /// # Errors
     /// [`WouldBlock`](ErrorKind::WouldBlock) if it would; those of `action`.
-    pub fn try_io<R>(&self, interest: Interest, action: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
+    pub fn try_io<R>(
+        &self,
+        interest: Interest,
+        action: impl FnOnce() -> io::Result<R>,
+    ) -> io::Result<R> {
         self.readiness().try_io(interest, action)
     }
 
     fn readiness(&self) -> Ready {
-        Ready { read: self.is_readable().is_some(), write: self.is_writable().is_some(), ..Ready::default() }
+        Ready {
+            read: self.is_readable().is_some(),
+            write: self.is_writable().is_some(),
+            ..Ready::default()
+        }
     }
 
     /// As [`readable`](Self::readable). The last task that called is woken.
@@ -324,13 +371,15 @@ impl UdpSocket {
     }
 
     fn is_readable(&self) -> Option<io::Result<()>> {
-        let something = !lock(&self.incoming).is_empty() || self.line.troubled.load(Ordering::Acquire);
+        let something =
+            !lock(&self.incoming).is_empty() || self.line.troubled.load(Ordering::Acquire);
         (something || self.line.end.get().is_some()).then_some(Ok(()))
     }
 
     fn is_writable(&self) -> Option<io::Result<()>> {
         let longest = self.line.bound.get().map_or(0, |bound| bound.longest_v4);
-        let something = lock(&self.outgoing).fits(longest) || self.line.troubled.load(Ordering::Acquire);
+        let something =
+            lock(&self.outgoing).fits(longest) || self.line.troubled.load(Ordering::Acquire);
         (something || self.line.end.get().is_some()).then_some(Ok(()))
     }
 
@@ -342,7 +391,9 @@ impl UdpSocket {
         // Asked before the ring: the end is declared after the last datagram.
         let end = line.end.get();
         let mut incoming = lock(&self.incoming);
-        let Some((Some(from), _, count)) = incoming.look(out) else { return end.map(|why| Err((*why).into())) };
+        let Some((Some(from), _, count)) = incoming.look(out) else {
+            return end.map(|why| Err((*why).into()));
+        };
         if pop {
             incoming.pop();
             if incoming.is_half_empty() && line.full.swap(false, Ordering::AcqRel) {
@@ -361,8 +412,15 @@ impl UdpSocket {
         let refused = match (remote, line.bound.get()) {
             (None, _) => Some(SendError::NotConnected),
             (Some(remote), Some(bound)) => {
-                let most = if remote.ip().to_canonical().is_ipv4() { bound.longest_v4 } else { bound.longest_v6 };
-                (data.len() > most).then_some(SendError::TooLong { len: data.len(), most })
+                let most = if remote.ip().to_canonical().is_ipv4() {
+                    bound.longest_v4
+                } else {
+                    bound.longest_v6
+                };
+                (data.len() > most).then_some(SendError::TooLong {
+                    len: data.len(),
+                    most,
+                })
             }
             (_, None) => None,
         };
@@ -388,7 +446,8 @@ pub(super) struct Bind {
     pub(super) end: HostEnd,
 }
 
-/// The host's end of a socket. If it is dropped, the application hears that the host is gone, unless it was told of an end before.
+/// The host's end of a socket. If it is dropped, the application hears that the host is gone,
+/// unless it was told of an end before.
 #[derive(Debug)]
 pub(super) struct HostEnd {
     shared: Arc<Shared>,
@@ -398,10 +457,19 @@ pub(super) struct HostEnd {
 
 impl HostEnd {
     /// The host has bound the socket, as `socket`.
-    pub(super) fn bound(&self, socket: SocketId, local: SocketAddr, (longest_v4, longest_v6): (usize, usize)) {
+    pub(super) fn bound(
+        &self,
+        socket: SocketId,
+        local: SocketAddr,
+        (longest_v4, longest_v6): (usize, usize),
+    ) {
         self.shared.notice.name(socket);
         // Set only here.
-        let _ = self.shared.bound.set(Bound { local, longest_v4, longest_v6 });
+        let _ = self.shared.bound.set(Bound {
+            local,
+            longest_v4,
+            longest_v6,
+        });
         self.shared.writer.wake();
     }
 
@@ -415,15 +483,22 @@ impl HostEnd {
         self.shared.notice.take();
     }
 
-    /// Moves datagrams both ways through `scratch`. False when the application has let go, and all that it sent is the host's.
-    pub(super) fn serve<Q, D, T, L>(&mut self, socket: SocketId, host: &mut Host<Q, D, T, L>, scratch: &mut [u8]) -> bool
+    /// Moves datagrams both ways through `scratch`. False when the application has let go, and all
+    /// that it sent is the host's.
+    pub(super) fn serve<Q, D, T, L>(
+        &mut self,
+        socket: SocketId,
+        host: &mut Host<Q, D, T, L>,
+        scratch: &mut [u8],
+    ) -> bool
     where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
         L: Limit,
     {
-        // Asked before the datagrams are counted: the application gave the last of them before it let go.
+        // Asked before the datagrams are counted: the application gave the last of them before it
+        // let go.
         let released = self.outgoing.is_abandoned();
         let mut moved = false;
         while let Some((to, _, count)) = self.outgoing.look(scratch) {
@@ -448,8 +523,12 @@ impl HostEnd {
         !(released && self.outgoing.is_empty())
     }
 
-    fn fetch<Q, D, T, L>(&mut self, socket: SocketId, host: &mut Host<Q, D, T, L>, scratch: &mut [u8])
-    where
+    fn fetch<Q, D, T, L>(
+        &mut self,
+        socket: SocketId,
+        host: &mut Host<Q, D, T, L>,
+        scratch: &mut [u8],
+    ) where
         D: Device,
         Q: Qdisc<Packet<D::Frame>>,
         T: Tracer,
@@ -458,11 +537,17 @@ impl HostEnd {
         if self.incoming.is_abandoned() {
             return;
         }
-        let longest = self.shared.bound.get().map_or(LONGEST, |bound| bound.longest_v4).min(scratch.len());
+        let longest = self
+            .shared
+            .bound
+            .get()
+            .map_or(LONGEST, |bound| bound.longest_v4)
+            .min(scratch.len());
         let mut moved = false;
         loop {
             if !self.incoming.fits(longest) {
-                // Looked at again after the flag is set: the reader looks at the flag after it has made room.
+                // Looked at again after the flag is set: the reader looks at the flag after it has
+                // made room.
                 self.shared.full.swap(true, Ordering::AcqRel);
                 if !self.incoming.fits(longest) {
                     break;
@@ -470,7 +555,9 @@ impl HostEnd {
             }
             match host.recv_from(socket, &mut scratch[..longest]) {
                 Ok(UdpRecv::Datagram(datagram)) => {
-                    moved |= self.incoming.give(Some(datagram.from), &scratch[..datagram.len])
+                    moved |= self
+                        .incoming
+                        .give(Some(datagram.from), &scratch[..datagram.len])
                 }
                 Ok(UdpRecv::Failed(why)) => self.shared.note(Failure::Path(why)),
                 Ok(UdpRecv::Empty) | Err(_) => break,

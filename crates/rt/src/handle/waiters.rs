@@ -1,8 +1,8 @@
 //! [`Waiters`]: the tasks that wait for one thing of a socket.
 //!
-//! A `poll_*` method keeps the last task that called it, as tokio's do: that is all a socket of one task needs, and no lock is
-//! involved. Any number of tasks may wait on a shared handle besides; they stand in a list, whose lock the host's thread takes
-//! only if somebody is in it.
+//! A `poll_*` method keeps the last task that called it, as tokio's do: that is all a socket of one
+//! task needs, and no lock is involved. Any number of tasks may wait on a shared handle besides;
+//! they stand in a list, whose lock the host's thread takes only if somebody is in it.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,9 +37,13 @@ impl Waiters {
         }
     }
 
-    /// Waits until `ask` has an answer, on behalf of the last task that polled. It is asked again after the waker is in place:
-    /// what happens before that wakes nobody.
-    pub(super) fn poll<T>(&self, context: &Context<'_>, mut ask: impl FnMut() -> Option<T>) -> Poll<T> {
+    /// Waits until `ask` has an answer, on behalf of the last task that polled. It is asked again
+    /// after the waker is in place: what happens before that wakes nobody.
+    pub(super) fn poll<T>(
+        &self,
+        context: &Context<'_>,
+        mut ask: impl FnMut() -> Option<T>,
+    ) -> Poll<T> {
         if let Some(answer) = ask() {
             return Poll::Ready(answer);
         }
@@ -47,10 +51,14 @@ impl Waiters {
         ask().map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// Waits until `ask` has an answer; any number of tasks may. An answer takes part in tokio's cooperative scheduling. A dropped
-    /// future leaves nothing behind, and what `ask` had taken it has given out: nothing is lost.
+    /// Waits until `ask` has an answer; any number of tasks may. An answer takes part in tokio's
+    /// cooperative scheduling. A dropped future leaves nothing behind, and what `ask` had taken it
+    /// has given out: nothing is lost.
     pub(super) async fn wait<T>(&self, mut ask: impl FnMut() -> Option<T>) -> T {
-        let mut place = Place { waiters: self, ticket: None };
+        let mut place = Place {
+            waiters: self,
+            ticket: None,
+        };
         poll_fn(|context| {
             let turn = ready!(poll_proceed(context));
             let answer = ask().or_else(|| {
@@ -95,7 +103,10 @@ impl Place<'_> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            self.waiters.lock().waiting.retain(|(other, _)| *other != ticket);
+            self.waiters
+                .lock()
+                .waiting
+                .retain(|(other, _)| *other != ticket);
         }
     }
 }
@@ -120,21 +131,47 @@ mod tests {
 
     #[test]
     fn everybody_who_waits_is_woken_once_and_a_dropped_future_leaves_no_trace() {
-        let (waiters, counts) = (Waiters::default(), [(); 3].map(|()| Arc::new(Count::default())));
+        let (waiters, counts) = (
+            Waiters::default(),
+            [(); 3].map(|()| Arc::new(Count::default())),
+        );
         let wakers = [0, 1, 2].map(|at: usize| Waker::from(Arc::clone(&counts[at])));
         let poller = waiters.poll(&Context::from_waker(&wakers[0]), || None::<()>);
         assert!(poller.is_pending());
         {
-            let (mut first, mut second) = (pin!(waiters.wait(|| None::<()>)), pin!(waiters.wait(|| None::<()>)));
+            let (mut first, mut second) = (
+                pin!(waiters.wait(|| None::<()>)),
+                pin!(waiters.wait(|| None::<()>)),
+            );
             for _ in 0..3 {
-                assert!(first.as_mut().poll(&mut Context::from_waker(&wakers[1])).is_pending());
-                assert!(second.as_mut().poll(&mut Context::from_waker(&wakers[2])).is_pending());
+                assert!(
+                    first
+                        .as_mut()
+                        .poll(&mut Context::from_waker(&wakers[1]))
+                        .is_pending()
+                );
+                assert!(
+                    second
+                        .as_mut()
+                        .poll(&mut Context::from_waker(&wakers[2]))
+                        .is_pending()
+                );
             }
             assert_eq!(waiters.lock().waiting.len(), 2);
             waiters.wake();
             waiters.wake();
-            assert_eq!(counts.each_ref().map(|count| count.0.load(Ordering::Relaxed)), [1, 1, 1]);
-            assert!(first.as_mut().poll(&mut Context::from_waker(&wakers[1])).is_pending());
+            assert_eq!(
+                counts
+                    .each_ref()
+                    .map(|count| count.0.load(Ordering::Relaxed)),
+                [1, 1, 1]
+            );
+            assert!(
+                first
+                    .as_mut()
+                    .poll(&mut Context::from_waker(&wakers[1]))
+                    .is_pending()
+            );
         }
         assert!(waiters.lock().waiting.is_empty());
     }

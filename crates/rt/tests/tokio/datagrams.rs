@@ -18,7 +18,10 @@ const ANY: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
 
 async fn pair(world: &World) -> (UdpSocket, UdpSocket) {
     let server = UdpSocket::bind(&world.server, SERVER).await.expect("free");
-    (UdpSocket::bind(&world.client, ANY).await.expect("free"), server)
+    (
+        UdpSocket::bind(&world.client, ANY).await.expect("free"),
+        server,
+    )
 }
 
 #[test]
@@ -26,15 +29,28 @@ fn datagrams_there_and_back() {
     World::new().run(async |world| {
         let (client, server) = pair(world).await;
         assert_eq!(server.local_addr().expect("bound"), SERVER.into());
-        assert_eq!(client.send(b"x").await.expect_err("to whom?").kind(), ErrorKind::NotConnected);
-        assert_eq!(client.peer_addr().expect_err("nobody").kind(), ErrorKind::NotConnected);
+        assert_eq!(
+            client.send(b"x").await.expect_err("to whom?").kind(),
+            ErrorKind::NotConnected
+        );
+        assert_eq!(
+            client.peer_addr().expect_err("nobody").kind(),
+            ErrorKind::NotConnected
+        );
         client.connect(SERVER).await.expect("a good address");
         assert_eq!(client.peer_addr().expect("connected"), SERVER.into());
         let mut out = [0; 2000];
         for size in [0, 1, 1472] {
             let sent = noise(size);
             assert_eq!(client.send(&sent).await.expect("sent"), size);
-            assert_eq!(server.peek_from(&mut out[..size / 2]).await.expect("there").0, size / 2);
+            assert_eq!(
+                server
+                    .peek_from(&mut out[..size / 2])
+                    .await
+                    .expect("there")
+                    .0,
+                size / 2
+            );
             let (count, from) = server.recv_from(&mut out).await.expect("there");
             assert!(out[..count] == sent);
             server.send_to(&sent, from).await.expect("sent");
@@ -44,9 +60,15 @@ fn datagrams_there_and_back() {
         let error = client.send(&[0; 1473]).await.expect_err("too long");
         assert_eq!(
             error.downcast::<Failure>().expect("a failure"),
-            Failure::Send(SendError::TooLong { len: 1473, most: 1472 })
+            Failure::Send(SendError::TooLong {
+                len: 1473,
+                most: 1472
+            })
         );
-        assert_eq!(client.try_recv(&mut out).expect_err("nothing").kind(), ErrorKind::WouldBlock);
+        assert_eq!(
+            client.try_recv(&mut out).expect_err("nothing").kind(),
+            ErrorKind::WouldBlock
+        );
         let info = server.info().await.expect("open");
         assert_eq!((info.received, info.overflowed), (3, 0));
     });
@@ -56,15 +78,25 @@ fn datagrams_there_and_back() {
 fn readiness_says_what_would_not_wait() {
     World::new().run(async |world| {
         let (client, server) = pair(world).await;
-        let ready = server.ready(Interest::READABLE | Interest::WRITABLE).await.expect("ready");
+        let ready = server
+            .ready(Interest::READABLE | Interest::WRITABLE)
+            .await
+            .expect("ready");
         assert!(ready.is_writable() && !ready.is_readable());
         let mut out = [0; 8];
-        let nothing = server.try_io(Interest::READABLE, || -> std::io::Result<()> { panic!("nothing is there") });
+        let nothing = server.try_io(Interest::READABLE, || -> std::io::Result<()> {
+            panic!("nothing is there")
+        });
         assert_eq!(nothing.expect_err("nothing").kind(), ErrorKind::WouldBlock);
-        let (ready, sent) = tokio::join!(server.ready(Interest::READABLE), client.send_to(b"taut", SERVER));
+        let (ready, sent) = tokio::join!(
+            server.ready(Interest::READABLE),
+            client.send_to(b"taut", SERVER)
+        );
         sent.expect("sent");
         assert!(ready.expect("ready").is_readable());
-        let (count, _) = server.try_io(Interest::READABLE, || server.try_recv_from(&mut out)).expect("there");
+        let (count, _) = server
+            .try_io(Interest::READABLE, || server.try_recv_from(&mut out))
+            .expect("there");
         assert_eq!(&out[..count], b"taut");
     });
 }
@@ -77,18 +109,39 @@ fn a_refused_datagram_is_told_once() {
         client.send(b"anybody?").await.expect("sent");
         let error = client.recv(&mut [0; 1]).await.expect_err("nobody");
         assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
-        assert_eq!(error.downcast::<Failure>().expect("a failure"), Failure::Path(PathError::PortUnreachable));
+        assert_eq!(
+            error.downcast::<Failure>().expect("a failure"),
+            Failure::Path(PathError::PortUnreachable)
+        );
         assert!(client.take_error().expect("asked").is_none());
         let far: SocketAddr = "192.0.2.1:1".parse().expect("an address");
         client.send_to(b"x", far).await.expect("taken");
         client.readable().await.expect("trouble");
-        assert_eq!(client.take_error().expect("asked").expect("no route").kind(), ErrorKind::NetworkUnreachable);
+        assert_eq!(
+            client
+                .take_error()
+                .expect("asked")
+                .expect("no route")
+                .kind(),
+            ErrorKind::NetworkUnreachable
+        );
         let everybody: SocketAddr = "10.7.0.255:1".parse().expect("an address");
         client.send_to(b"x", everybody).await.expect("taken");
-        assert_eq!(client.recv(&mut [0; 1]).await.expect_err("forbidden").kind(), ErrorKind::PermissionDenied);
-        let taken = UdpSocket::bind(&world.client, client.local_addr().expect("bound")).await.expect_err("taken");
+        assert_eq!(
+            client
+                .recv(&mut [0; 1])
+                .await
+                .expect_err("forbidden")
+                .kind(),
+            ErrorKind::PermissionDenied
+        );
+        let taken = UdpSocket::bind(&world.client, client.local_addr().expect("bound"))
+            .await
+            .expect_err("taken");
         assert_eq!(taken.kind(), ErrorKind::AddrInUse);
-        let foreign = UdpSocket::bind(&world.client, SERVER).await.expect_err("not ours");
+        let foreign = UdpSocket::bind(&world.client, SERVER)
+            .await
+            .expect_err("not ours");
         assert_eq!(foreign.kind(), ErrorKind::AddrNotAvailable);
     });
 }
@@ -125,7 +178,10 @@ fn shared_and_cancelled_sockets_lose_nothing() {
         }
         let mut answer = [0; 1];
         for number in 0..COUNT {
-            client.send_to(&number.to_be_bytes(), SERVER).await.expect("sent");
+            client
+                .send_to(&number.to_be_bytes(), SERVER)
+                .await
+                .expect("sent");
             if number % 50 == 0 {
                 // The receive queue of the host is bounded: not faster than they read.
                 tokio::time::sleep(Duration::from_millis(2)).await;
@@ -145,16 +201,24 @@ fn shared_and_cancelled_sockets_lose_nothing() {
         let overflowed = server.info().await.expect("open").overflowed;
         assert_eq!(all.len() + overflowed as usize, COUNT);
         all.dedup();
-        assert_eq!(all.len() + overflowed as usize, COUNT, "something came twice");
+        assert_eq!(
+            all.len() + overflowed as usize,
+            COUNT,
+            "something came twice"
+        );
         assert!(dropped > 0);
     });
 }
 
-/// A sender that is faster than its host waits; nothing it was told is sent gets lost on the way to the wire.
+/// A sender that is faster than its host waits; nothing it was told is sent gets lost on the way to
+/// the wire.
 #[test]
 fn a_fast_sender_waits() {
     let mut config = super::world::config();
-    config.udp = UdpConfig { send_buffer: Bytes::new(3000), ..UdpConfig::default() };
+    config.udp = UdpConfig {
+        send_buffer: Bytes::new(3000),
+        ..UdpConfig::default()
+    };
     World::with(config).run(async |world| {
         let (client, server) = pair(world).await;
         let mut full = 0;
@@ -178,6 +242,9 @@ fn a_fast_sender_waits() {
         assert!(full > 0, "never full");
         assert!(server.info().await.expect("open").received > 0);
         world.stop_server();
-        assert_eq!(server.send_to(b"x", SERVER).await.expect_err("gone").kind(), ErrorKind::ConnectionAborted);
+        assert_eq!(
+            server.send_to(b"x", SERVER).await.expect_err("gone").kind(),
+            ErrorKind::ConnectionAborted
+        );
     });
 }

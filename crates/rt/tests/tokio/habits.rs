@@ -28,10 +28,16 @@ fn the_ends_know_each_other() {
     World::new().run(async |world| {
         let listener = world.listen().await;
         let (client, server) = pair(world, &listener).await;
-        assert_eq!(client.local_addr().expect("open"), server.peer_addr().expect("open"));
+        assert_eq!(
+            client.local_addr().expect("open"),
+            server.peer_addr().expect("open")
+        );
         assert_eq!(server.local_addr().expect("open"), SERVER.into());
         let (read, write) = client.into_split();
-        assert_eq!(read.local_addr().expect("open"), write.local_addr().expect("open"));
+        assert_eq!(
+            read.local_addr().expect("open"),
+            write.local_addr().expect("open")
+        );
     });
 }
 
@@ -41,7 +47,10 @@ fn a_shared_stream_reads_and_writes_without_waiting() {
         let listener = world.listen().await;
         let (client, server) = pair(world, &listener).await;
         let mut out = [0; 8];
-        assert_eq!(server.try_read(&mut out).expect_err("nothing").kind(), ErrorKind::WouldBlock);
+        assert_eq!(
+            server.try_read(&mut out).expect_err("nothing").kind(),
+            ErrorKind::WouldBlock
+        );
         // Three tasks wait on one handle, and all of them are told.
         let server = Arc::new(server);
         let mut waiting = JoinSet::new();
@@ -52,7 +61,13 @@ fn a_shared_stream_reads_and_writes_without_waiting() {
         yield_now().await;
         client.writable().await.expect("writable");
         assert_eq!(
-            client.try_write_vectored(&[IoSlice::new(b"tau"), IoSlice::new(b""), IoSlice::new(b"tline")]).expect("room"),
+            client
+                .try_write_vectored(&[
+                    IoSlice::new(b"tau"),
+                    IoSlice::new(b""),
+                    IoSlice::new(b"tline")
+                ])
+                .expect("room"),
             8
         );
         while let Some(told) = waiting.join_next().await {
@@ -91,19 +106,32 @@ fn readiness_says_what_would_not_wait() {
         let both = Interest::READABLE | Interest::WRITABLE;
         let ready = server.ready(both).await.expect("ready");
         assert!(ready.is_writable() && !ready.is_readable() && !ready.is_write_closed());
-        let nothing = server.try_io(Interest::READABLE, || -> std::io::Result<()> { panic!("nothing is there") });
+        let nothing = server.try_io(Interest::READABLE, || -> std::io::Result<()> {
+            panic!("nothing is there")
+        });
         assert_eq!(nothing.expect_err("nothing").kind(), ErrorKind::WouldBlock);
         // A task that waits is woken, and tries.
-        let (ready, written) = tokio::join!(server.ready(Interest::READABLE), client.write_all(b"taut"));
+        let (ready, written) =
+            tokio::join!(server.ready(Interest::READABLE), client.write_all(b"taut"));
         written.expect("written");
         let ready = ready.expect("ready");
         assert!(ready.is_readable() && !ready.is_read_closed());
         let mut out = [0; 8];
-        assert_eq!(server.try_io(Interest::READABLE, || server.try_read(&mut out)).expect("there"), 4);
+        assert_eq!(
+            server
+                .try_io(Interest::READABLE, || server.try_read(&mut out))
+                .expect("there"),
+            4
+        );
         client.shutdown().await.expect("shut down");
         let closed = server.ready(Interest::READABLE).await.expect("ready");
         assert!(closed.is_read_closed() && closed.is_readable() && !closed.is_writable());
-        assert_eq!(server.try_io(Interest::READABLE, || server.try_read(&mut out)).expect("the end"), 0);
+        assert_eq!(
+            server
+                .try_io(Interest::READABLE, || server.try_read(&mut out))
+                .expect("the end"),
+            0
+        );
         let shut = client.ready(Interest::WRITABLE).await.expect("ready");
         assert!(shut.is_write_closed() && shut.is_writable());
     });
@@ -112,11 +140,18 @@ fn readiness_says_what_would_not_wait() {
 #[test]
 fn a_listener_of_one_address() {
     World::new().run(async |world| {
-        let listener = TcpListener::bind(&world.server, SERVER).await.expect("free");
+        let listener = TcpListener::bind(&world.server, SERVER)
+            .await
+            .expect("free");
         assert_eq!(listener.local_addr().expect("bound"), SERVER.into());
         let (client, accepted) = tokio::join!(world.connect(), listener.accept());
-        assert_eq!(accepted.expect("accepted").1, client.local_addr().expect("open"));
-        let elsewhere = TcpListener::bind(&world.server, ([192, 0, 2, 1], 80)).await.expect_err("not its address");
+        assert_eq!(
+            accepted.expect("accepted").1,
+            client.local_addr().expect("open")
+        );
+        let elsewhere = TcpListener::bind(&world.server, ([192, 0, 2, 1], 80))
+            .await
+            .expect_err("not its address");
         assert_eq!(elsewhere.kind(), ErrorKind::AddrNotAvailable);
         // The port of all addresses is another place.
         let all = world.listen().await;
@@ -158,7 +193,8 @@ fn halves_are_put_together_again() {
                 server.read_exact(&mut block).await.expect("there");
                 server.write_all(&block).await.expect("written");
             };
-            let (read, written, ()) = tokio::join!(read.read_exact(&mut back), write.write_all(&sent), echo);
+            let (read, written, ()) =
+                tokio::join!(read.read_exact(&mut back), write.write_all(&sent), echo);
             assert!(read.is_ok() && written.is_ok() && back[..] == sent);
         }
         let (read, write) = client.into_split();
@@ -180,7 +216,10 @@ fn vectored_writes_arrive_in_order() {
         let sent = noise(90_000);
         let (front, back) = sent.split_at(7);
         // More than the ring holds: the rest of the second part is not taken.
-        let count = client.write_vectored(&[IoSlice::new(front), IoSlice::new(back)]).await.expect("written");
+        let count = client
+            .write_vectored(&[IoSlice::new(front), IoSlice::new(back)])
+            .await
+            .expect("written");
         assert_eq!(count, Config::default().send_ring.get());
         client.write_all(&sent[count..]).await.expect("written");
         let mut received = vec![0; sent.len()];
@@ -192,7 +231,8 @@ fn vectored_writes_arrive_in_order() {
 /// How long the second of two small writes takes, when the peer acknowledges as late as it may.
 fn second_small_write(nodelay: bool) -> Duration {
     let mut config = config();
-    // Shorter than a sender waits before it probes a tail: the receiver of a probe acknowledges at once for a while.
+    // Shorter than a sender waits before it probes a tail: the receiver of a probe acknowledges at
+    // once for a while.
     config.tcp.delayed_ack = Duration::from_millis(150);
     let mut took = Duration::ZERO;
     World::with(config).run(async |world| {
@@ -220,7 +260,10 @@ fn second_small_write(nodelay: bool) -> Duration {
 #[test]
 fn nodelay_does_not_wait_for_acknowledgements() {
     let (nagle, nodelay) = (second_small_write(false), second_small_write(true));
-    assert!(nagle >= Duration::from_millis(100) && nodelay < Duration::from_millis(75), "{nagle:?} and {nodelay:?}");
+    assert!(
+        nagle >= Duration::from_millis(100) && nodelay < Duration::from_millis(75),
+        "{nagle:?} and {nodelay:?}"
+    );
 }
 
 #[test]
@@ -235,7 +278,14 @@ fn lingering_for_no_time_resets() {
                 assert_eq!(client.linger().expect("open"), Some(Duration::ZERO));
             }
             drop(client);
-            assert_eq!(server.read(&mut [0; 1]).await.err().map(|error| error.kind()), kind);
+            assert_eq!(
+                server
+                    .read(&mut [0; 1])
+                    .await
+                    .err()
+                    .map(|error| error.kind()),
+                kind
+            );
         }
     });
 }
@@ -274,8 +324,14 @@ fn a_connection_that_is_over_cannot_be_changed_or_asked() {
         let listener = world.listen().await;
         let (mut client, server) = pair(world, &listener).await;
         server.abort();
-        assert_eq!(client.read(&mut [0; 1]).await.expect_err("reset").kind(), ErrorKind::ConnectionReset);
-        assert!(client.take_error().expect("asked").is_none(), "the read has told");
+        assert_eq!(
+            client.read(&mut [0; 1]).await.expect_err("reset").kind(),
+            ErrorKind::ConnectionReset
+        );
+        assert!(
+            client.take_error().expect("asked").is_none(),
+            "the read has told"
+        );
         client.set_nodelay(true).expect("harmless");
         let error = client.info().await.expect_err("over");
         assert_eq!(error.kind(), ErrorKind::NotConnected);
@@ -286,7 +342,10 @@ fn a_connection_that_is_over_cannot_be_changed_or_asked() {
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
         assert!(client.take_error().expect("asked").is_none());
         let error = client.try_write(b"x").expect_err("broken");
-        assert_eq!(error.downcast::<Failure>().expect("a failure"), Failure::Broken(CloseReason::Reset));
+        assert_eq!(
+            error.downcast::<Failure>().expect("a failure"),
+            Failure::Broken(CloseReason::Reset)
+        );
     });
 }
 
@@ -321,15 +380,24 @@ fn tasks_share_a_listener() {
         for _ in 0..4 {
             clients.push(world.connect().await);
         }
-        let mut peers: Vec<_> = acceptors.join_all().await.into_iter().map(|(_, peer)| peer).collect();
-        let mut known: Vec<_> = clients.iter().map(|client| client.local_addr().expect("open")).collect();
+        let mut peers: Vec<_> = acceptors
+            .join_all()
+            .await
+            .into_iter()
+            .map(|(_, peer)| peer)
+            .collect();
+        let mut known: Vec<_> = clients
+            .iter()
+            .map(|client| client.local_addr().expect("open"))
+            .collect();
         peers.sort();
         known.sort();
         assert_eq!(peers, known);
     });
 }
 
-/// Every waiting call is polled once, dropped, and made again: nothing is lost, nothing comes twice.
+/// Every waiting call is polled once, dropped, and made again: nothing is lost, nothing comes
+/// twice.
 #[test]
 fn every_waiting_call_may_be_dropped() {
     World::new().run(async |world| {
@@ -380,11 +448,15 @@ fn failures_to_connect_are_told_apart() {
         let listener = world.listen().await;
         let _known = pair(world, &listener).await;
         let silent: SocketAddr = "10.7.0.77:1".parse().expect("an address");
-        let error = TcpStream::connect(&world.client, silent).await.expect_err("nobody is there");
+        let error = TcpStream::connect(&world.client, silent)
+            .await
+            .expect_err("nobody is there");
         assert_eq!(error.kind(), ErrorKind::HostUnreachable);
         world.stop_server();
         // Its hardware address is known, but nobody answers any more.
-        let error = TcpStream::connect(&world.client, SERVER).await.expect_err("silence");
+        let error = TcpStream::connect(&world.client, SERVER)
+            .await
+            .expect_err("silence");
         assert_eq!(error.kind(), ErrorKind::TimedOut);
     });
 }
@@ -397,7 +469,11 @@ fn a_vanished_peer_is_noticed() {
         let (mut asks, other) = pair(world, &listener).await;
         let (mut waits, _another) = pair(world, &listener).await;
         let millis = Duration::from_millis;
-        let probes = Keepalive { idle: millis(100), interval: millis(50), probes: 3 };
+        let probes = Keepalive {
+            idle: millis(100),
+            interval: millis(50),
+            probes: 3,
+        };
         asks.set_keepalive(Some(probes)).expect("open");
         assert_eq!(asks.keepalive().expect("open"), Some(probes));
         waits.set_user_timeout(Some(millis(300))).expect("open");

@@ -16,11 +16,16 @@ use super::world::{PORT, SERVER, World, identity, noise, within};
 #[test]
 fn one_listener_serves_the_connections_of_two_hosts() {
     let (left, right) = (World::new(), World::new());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime");
     runtime.block_on(within(async {
         let stacks = [left.server.clone(), right.server.clone()];
         let taken = left.listen().await;
-        let error = ListenerGroup::bind(&stacks, PORT).await.expect_err("the first host's port is taken");
+        let error = ListenerGroup::bind(&stacks, PORT)
+            .await
+            .expect_err("the first host's port is taken");
         assert_eq!(error.kind(), ErrorKind::AddrInUse);
         drop(taken);
         let group = ListenerGroup::bind(&stacks, PORT).await.expect("free");
@@ -49,7 +54,10 @@ fn one_listener_serves_the_connections_of_two_hosts() {
         accepted.expect("accepted");
         right.stop_server();
         let error = group.accept().await.expect_err("nobody is left");
-        assert_eq!(error.downcast::<Failure>().expect("a failure"), Failure::HostGone);
+        assert_eq!(
+            error.downcast::<Failure>().expect("a failure"),
+            Failure::HostGone
+        );
     }));
     left.stop();
     right.stop();
@@ -62,17 +70,27 @@ fn the_discipline_changes_under_a_transfer() {
     let spawn = |device, number: u8| {
         HostThread::spawn_with(Config::default(), Idle::Sleep, ByWords, move || {
             let qdisc: Box<dyn DynQdisc<Packet<HeapFrame>>> =
-                build("tbf rate 40mbit burst 8kb latency 1s; pfifo limit 100").map_err(std::io::Error::other)?;
+                build("tbf rate 40mbit burst 8kb latency 1s; pfifo limit 100")
+                    .map_err(std::io::Error::other)?;
             let port = Port::new(qdisc, Ring::new(device, Dql::default()));
-            Ok(Host::new(identity(number), port, Pool::new((0..1024).map(|_| HeapFrame::new()).collect()), NoTrace))
+            Ok(Host::new(
+                identity(number),
+                port,
+                Pool::new((0..1024).map(|_| HeapFrame::new()).collect()),
+                NoTrace,
+            ))
         })
         .expect("a thread")
     };
     let ((client_thread, client), (server_thread, server)) = (spawn(left, 1), spawn(right, 2));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime");
     runtime.block_on(within(async {
         let listener = TcpListener::bind(&server, PORT).await.expect("free");
-        let (stream, accepted) = tokio::join!(TcpStream::connect(&client, SERVER), listener.accept());
+        let (stream, accepted) =
+            tokio::join!(TcpStream::connect(&client, SERVER), listener.accept());
         let (mut stream, (mut peer, _)) = (stream.expect("connected"), accepted.expect("accepted"));
         let sent = noise(BYTES);
         let received = async {
@@ -101,7 +119,10 @@ fn the_discipline_changes_under_a_transfer() {
         written.expect("written");
         assert!(received.expect("closed in order") == sent);
         assert!(moved > 0, "nothing ever waited");
-        let error = client.set_qdisc("fq_codel limit many").await.expect_err("not a number");
+        let error = client
+            .set_qdisc("fq_codel limit many")
+            .await
+            .expect_err("not a number");
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
     }));
     client_thread.stop().expect("ran to its end");
@@ -113,6 +134,9 @@ fn a_discipline_fixed_at_compile_time_stays() {
     World::new().run(async |world| {
         let error = world.client.set_qdisc("fq_codel").await.expect_err("fixed");
         assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert_eq!(error.downcast::<Failure>().expect("a failure"), Failure::FixedQdisc);
+        assert_eq!(
+            error.downcast::<Failure>().expect("a failure"),
+            Failure::FixedQdisc
+        );
     });
 }

@@ -1,4 +1,5 @@
-//! tokio sockets over two hosts, each on a thread of its own, joined by a cable. Every test ends in bounded time.
+//! tokio sockets over two hosts, each on a thread of its own, joined by a cable. Every test ends in
+//! bounded time.
 
 mod datagrams;
 mod habits;
@@ -22,9 +23,16 @@ use world::{PORT, SERVER, World, noise, within};
 async fn echo(mut stream: TcpStream) {
     let mut block = vec![0; 10_000];
     loop {
-        match stream.read(&mut block).await.expect("the peer closes in order") {
+        match stream
+            .read(&mut block)
+            .await
+            .expect("the peer closes in order")
+        {
             0 => break,
-            count => stream.write_all(&block[..count]).await.expect("the peer reads"),
+            count => stream
+                .write_all(&block[..count])
+                .await
+                .expect("the peer reads"),
         }
     }
     stream.shutdown().await.expect("shutting down cannot fail");
@@ -47,8 +55,15 @@ fn a_mebibyte_there_and_back_is_equal() {
             }
         });
         let mut received = Vec::new();
-        read.read_to_end(&mut received).await.expect("the peer closes in order");
-        assert!(received == sent, "{} of {} bytes, or different ones", received.len(), sent.len());
+        read.read_to_end(&mut received)
+            .await
+            .expect("the peer closes in order");
+        assert!(
+            received == sent,
+            "{} of {} bytes, or different ones",
+            received.len(),
+            sent.len()
+        );
         writer.await.expect("no panic");
     });
 }
@@ -60,12 +75,18 @@ fn a_stream_behaves_as_any_other_in_tokios_hands() {
         tokio::spawn(async move {
             let (stream, _) = listener.accept().await.expect("accepted");
             let (mut read, mut write) = tokio::io::split(stream);
-            tokio::io::copy(&mut read, &mut write).await.expect("copied");
+            tokio::io::copy(&mut read, &mut write)
+                .await
+                .expect("copied");
             write.shutdown().await.expect("shutting down cannot fail");
         });
         let mut stream = world.connect().await;
         let (mut near, mut far) = tokio::io::duplex(1000);
-        let pump = tokio::spawn(async move { tokio::io::copy_bidirectional(&mut far, &mut stream).await.expect("copied") });
+        let pump = tokio::spawn(async move {
+            tokio::io::copy_bidirectional(&mut far, &mut stream)
+                .await
+                .expect("copied")
+        });
         let sent = noise(100_000);
         let (mut read, mut write) = tokio::io::split(&mut near);
         let mut received = vec![0; sent.len()];
@@ -84,15 +105,24 @@ fn after_its_own_end_a_stream_still_reads() {
         let (mut server, _) = listener.accept().await.expect("accepted");
         client.write_all(b"question").await.expect("written");
         client.shutdown().await.expect("shutting down cannot fail");
-        assert_eq!(client.write(b"more").await.expect_err("shut down").kind(), ErrorKind::BrokenPipe);
+        assert_eq!(
+            client.write(b"more").await.expect_err("shut down").kind(),
+            ErrorKind::BrokenPipe
+        );
         let mut question = String::new();
-        server.read_to_string(&mut question).await.expect("read to the end");
+        server
+            .read_to_string(&mut question)
+            .await
+            .expect("read to the end");
         assert_eq!(question, "question");
         let sent = noise(300_000);
         server.write_all(&sent).await.expect("written");
         drop(server);
         let mut received = Vec::new();
-        client.read_to_end(&mut received).await.expect("read to the end");
+        client
+            .read_to_end(&mut received)
+            .await
+            .expect("read to the end");
         assert!(received == sent);
     });
 }
@@ -110,7 +140,10 @@ fn what_was_written_before_the_drop_arrives() {
             async move { client.write_all(&sent).await.expect("written") }
         });
         let mut received = Vec::new();
-        server.read_to_end(&mut received).await.expect("closed in order");
+        server
+            .read_to_end(&mut received)
+            .await
+            .expect("closed in order");
         writer.await.expect("no panic");
         assert!(received == sent);
     });
@@ -122,15 +155,27 @@ fn dropping_unread_data_resets() {
         let listener = world.listen().await;
         let mut client = world.connect().await;
         let (mut server, _) = listener.accept().await.expect("accepted");
-        client.write_all(b"nobody reads this").await.expect("written");
+        client
+            .write_all(b"nobody reads this")
+            .await
+            .expect("written");
         server.read_exact(&mut [0; 6]).await.expect("nobody");
         drop(server);
         let error = client.read(&mut [0; 10]).await.expect_err("reset");
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-        assert_eq!(error.downcast::<Failure>().expect("a failure"), Failure::Closed(CloseReason::Reset));
+        assert_eq!(
+            error.downcast::<Failure>().expect("a failure"),
+            Failure::Closed(CloseReason::Reset)
+        );
         // The reset has been told: from now on it is a broken pipe, but never an end of the stream.
-        assert_eq!(client.write(b"more").await.expect_err("reset").kind(), ErrorKind::BrokenPipe);
-        assert_eq!(client.read(&mut [0; 10]).await.expect_err("reset").kind(), ErrorKind::ConnectionReset);
+        assert_eq!(
+            client.write(b"more").await.expect_err("reset").kind(),
+            ErrorKind::BrokenPipe
+        );
+        assert_eq!(
+            client.read(&mut [0; 10]).await.expect_err("reset").kind(),
+            ErrorKind::ConnectionReset
+        );
     });
 }
 
@@ -159,12 +204,18 @@ fn an_aborted_stream_resets_its_peer_even_while_it_is_blocked() {
 #[test]
 fn a_port_without_listener_refuses() {
     World::new().run(async |world| {
-        let error = TcpStream::connect(&world.client, SERVER).await.expect_err("nobody listens");
+        let error = TcpStream::connect(&world.client, SERVER)
+            .await
+            .expect_err("nobody listens");
         assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
-        let own = TcpStream::connect(&world.server, SERVER).await.expect_err("its own address");
+        let own = TcpStream::connect(&world.server, SERVER)
+            .await
+            .expect_err("its own address");
         assert_eq!(own.kind(), ErrorKind::InvalidInput);
         let elsewhere: SocketAddr = "192.0.2.1:80".parse().expect("an address");
-        let error = TcpStream::connect(&world.client, elsewhere).await.expect_err("no gateway");
+        let error = TcpStream::connect(&world.client, elsewhere)
+            .await
+            .expect_err("no gateway");
         assert_eq!(error.kind(), ErrorKind::NetworkUnreachable);
     });
 }
@@ -173,13 +224,26 @@ fn a_port_without_listener_refuses() {
 fn a_dropped_listener_frees_its_port_and_resets_whom_nobody_accepted() {
     World::new().run(async |world| {
         let listener = world.listen().await;
-        let taken = TcpListener::bind(&world.server, PORT).await.expect_err("taken");
+        let taken = TcpListener::bind(&world.server, PORT)
+            .await
+            .expect_err("taken");
         assert_eq!(taken.kind(), ErrorKind::AddrInUse);
-        assert_eq!(TcpListener::bind(&world.server, 0).await.expect_err("0").kind(), ErrorKind::InvalidInput);
+        assert_eq!(
+            TcpListener::bind(&world.server, 0)
+                .await
+                .expect_err("0")
+                .kind(),
+            ErrorKind::InvalidInput
+        );
         let mut waiting = world.connect().await;
         drop(listener);
-        assert_eq!(waiting.read(&mut [0; 1]).await.expect_err("reset").kind(), ErrorKind::ConnectionReset);
-        let refused = TcpStream::connect(&world.client, SERVER).await.expect_err("nobody listens any more");
+        assert_eq!(
+            waiting.read(&mut [0; 1]).await.expect_err("reset").kind(),
+            ErrorKind::ConnectionReset
+        );
+        let refused = TcpStream::connect(&world.client, SERVER)
+            .await
+            .expect_err("nobody listens any more");
         assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
         let again = world.listen().await;
         let (_client, accepted) = tokio::join!(world.connect(), again.accept());
@@ -220,7 +284,9 @@ fn a_hundred_connections_at_once() {
         let listener = world.listen().await;
         tokio::spawn(async move {
             loop {
-                let Ok((stream, _)) = listener.accept().await else { break };
+                let Ok((stream, _)) = listener.accept().await else {
+                    break;
+                };
                 tokio::spawn(echo(stream));
             }
         });
@@ -251,7 +317,10 @@ fn cancelled_calls_lose_nothing() {
     const BYTES: usize = 200_000;
     // Little fits anywhere, so that both ends wait often.
     let mut config = world::config();
-    (config.send_ring, config.receive_ring) = (1000.try_into().expect("not zero"), 900.try_into().expect("not zero"));
+    (config.send_ring, config.receive_ring) = (
+        1000.try_into().expect("not zero"),
+        900.try_into().expect("not zero"),
+    );
     (config.tcp.send_buffer, config.tcp.receive_buffer) = (Bytes::kib(8), Bytes::kib(8));
     World::with(config).run(async |world| {
         let listener = world.listen().await;
@@ -300,13 +369,15 @@ fn cancelled_calls_lose_nothing() {
     });
 }
 
-/// A connection attempt that is given up leaves nothing behind that would keep its port pair or its peer busy.
+/// A connection attempt that is given up leaves nothing behind that would keep its port pair or its
+/// peer busy.
 #[test]
 fn a_cancelled_connect_is_taken_back() {
     World::new().run(async |world| {
         let silent: SocketAddr = "10.7.0.77:1".parse().expect("an address");
         let patience = Duration::from_millis(20);
-        let connect = tokio::time::timeout(patience, TcpStream::connect(&world.client, silent)).await;
+        let connect =
+            tokio::time::timeout(patience, TcpStream::connect(&world.client, silent)).await;
         assert!(connect.is_err(), "nobody is there");
         let listener = world.listen().await;
         let (client, accepted) = tokio::join!(world.connect(), listener.accept());
@@ -317,7 +388,10 @@ fn a_cancelled_connect_is_taken_back() {
 #[test]
 fn tiny_rings_carry_everything() {
     let mut config = world::config();
-    (config.send_ring, config.receive_ring) = (7.try_into().expect("not zero"), 1.try_into().expect("not zero"));
+    (config.send_ring, config.receive_ring) = (
+        7.try_into().expect("not zero"),
+        1.try_into().expect("not zero"),
+    );
     World::with(config).run(async |world| {
         let listener = world.listen().await;
         tokio::spawn(async move { echo(listener.accept().await.expect("accepted").0).await });
@@ -341,7 +415,10 @@ fn a_busy_stream_does_not_starve_its_thread() {
         let other = tokio::spawn(async { 1 });
         let mut byte = [0; 1];
         for _ in 0..20_000 {
-            client.read_exact(&mut byte).await.expect("it is in the ring");
+            client
+                .read_exact(&mut byte)
+                .await
+                .expect("it is in the ring");
         }
         assert!(other.is_finished(), "20 000 reads did not yield once");
     });
@@ -354,13 +431,31 @@ fn when_the_host_stops_every_call_says_so() {
         let mut client = world.connect().await;
         let (mut server, _) = listener.accept().await.expect("accepted");
         world.stop_server();
-        assert_eq!(listener.accept().await.expect_err("gone").kind(), ErrorKind::ConnectionAborted);
-        assert_eq!(server.read(&mut [0; 1]).await.expect_err("gone").kind(), ErrorKind::ConnectionAborted);
+        assert_eq!(
+            listener.accept().await.expect_err("gone").kind(),
+            ErrorKind::ConnectionAborted
+        );
+        assert_eq!(
+            server.read(&mut [0; 1]).await.expect_err("gone").kind(),
+            ErrorKind::ConnectionAborted
+        );
         let error = server.write(b"x").await.expect_err("gone");
-        assert_eq!(error.downcast::<Failure>().expect("a failure"), Failure::HostGone);
-        assert_eq!(TcpListener::bind(&world.server, 9).await.expect_err("gone").kind(), ErrorKind::ConnectionAborted);
+        assert_eq!(
+            error.downcast::<Failure>().expect("a failure"),
+            Failure::HostGone
+        );
+        assert_eq!(
+            TcpListener::bind(&world.server, 9)
+                .await
+                .expect_err("gone")
+                .kind(),
+            ErrorKind::ConnectionAborted
+        );
         // The peer was told, too.
-        assert_eq!(client.read(&mut [0; 1]).await.expect_err("reset").kind(), ErrorKind::ConnectionReset);
+        assert_eq!(
+            client.read(&mut [0; 1]).await.expect_err("reset").kind(),
+            ErrorKind::ConnectionReset
+        );
     });
 }
 
@@ -368,10 +463,15 @@ fn when_the_host_stops_every_call_says_so() {
 #[test]
 fn halves_work_on_different_threads() {
     let world = World::new();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).enable_time().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(3)
+        .enable_time()
+        .build()
+        .expect("a runtime");
     runtime.block_on(within(async {
         let listener = world.listen().await;
-        let server = tokio::spawn(async move { echo(listener.accept().await.expect("accepted").0).await });
+        let server =
+            tokio::spawn(async move { echo(listener.accept().await.expect("accepted").0).await });
         let (mut read, mut write) = world.connect().await.into_split();
         let sent = noise(2 << 20);
         let writer = tokio::spawn({

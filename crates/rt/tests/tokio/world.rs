@@ -42,23 +42,38 @@ impl World {
     pub(crate) fn with(config: Config) -> Self {
         let [left, right] = cable().expect("descriptors");
         let spawn = |device, number| {
-            HostThread::spawn(config.clone(), Idle::Sleep, move || Ok(host(device, number))).expect("a thread")
+            HostThread::spawn(config.clone(), Idle::Sleep, move || {
+                Ok(host(device, number))
+            })
+            .expect("a thread")
         };
         let ((client_thread, client), (server_thread, server)) = (spawn(left, 1), spawn(right, 2));
-        Self { client, server, client_thread, server_thread: RefCell::new(Some(server_thread)) }
+        Self {
+            client,
+            server,
+            client_thread,
+            server_thread: RefCell::new(Some(server_thread)),
+        }
     }
 
     pub(crate) async fn listen(&self) -> TcpListener {
-        TcpListener::bind(&self.server, PORT).await.expect("the port is free")
+        TcpListener::bind(&self.server, PORT)
+            .await
+            .expect("the port is free")
     }
 
     pub(crate) async fn connect(&self) -> TcpStream {
-        TcpStream::connect(&self.client, SERVER).await.expect("somebody listens")
+        TcpStream::connect(&self.client, SERVER)
+            .await
+            .expect("somebody listens")
     }
 
     /// Runs `test` on a current-thread runtime, then ends both hosts.
     pub(crate) fn run(self, test: impl AsyncFnOnce(&Self)) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .expect("a runtime");
         runtime.block_on(within(test(&self)));
         self.stop();
     }
@@ -77,7 +92,9 @@ impl World {
 
 /// `future`, which must end in time.
 pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(LIMIT, future).await.expect("the test ends in time")
+    tokio::time::timeout(LIMIT, future)
+        .await
+        .expect("the test ends in time")
 }
 
 /// So many bytes without a pattern.
@@ -96,10 +113,19 @@ type Queue = Pfifo<Packet<HeapFrame>>;
 
 /// Host `number` of 10.7.0.0/24.
 pub(crate) fn identity(number: u8) -> HostConfig {
-    HostConfig::new([2, 0, 0, 0, 0, number], u64::from(number)).address(Cidr::new(Ipv4Addr::new(10, 7, 0, number), 24))
+    HostConfig::new([2, 0, 0, 0, 0, number], u64::from(number))
+        .address(Cidr::new(Ipv4Addr::new(10, 7, 0, number), 24))
 }
 
 fn host(device: Cable, number: u8) -> Host<Queue, Cable, NoTrace> {
-    let port = Port::new(Queue::new(pfifo::Config::default()), Ring::new(device, Dql::default()));
-    Host::new(identity(number), port, Pool::new((0..FRAMES).map(|_| HeapFrame::new()).collect()), NoTrace)
+    let port = Port::new(
+        Queue::new(pfifo::Config::default()),
+        Ring::new(device, Dql::default()),
+    );
+    Host::new(
+        identity(number),
+        port,
+        Pool::new((0..FRAMES).map(|_| HeapFrame::new()).collect()),
+        NoTrace,
+    )
 }

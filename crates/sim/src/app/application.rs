@@ -1,4 +1,5 @@
-//! [`Application`] and its [`Scene`]: what one application of several on a host is told, and what it may do.
+//! [`Application`] and its [`Scene`]: what one application of several on a host is told, and what
+//! it may do.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -20,16 +21,20 @@ pub struct When {
     pub stop: Option<Duration>,
 }
 
-/// One application of several on a host. An error that it returns ends it: its sockets are closed, and nothing is called any more.
+/// One application of several on a host. An error that it returns ends it: its sockets are closed,
+/// and nothing is called any more.
 pub trait Application {
     /// Its time has come.
     fn start(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError>;
 
-    /// Its time is over: it may still have something to bring to an end. Not called before [`start`](Self::start).
+    /// Its time is over: it may still have something to bring to an end. Not called before
+    /// [`start`](Self::start).
     fn stop(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError>;
 
-    /// The host tells of a socket of its, which it calls `token`, or of a ping of its (then `token` is 0).
-    fn on_event(&mut self, scene: &mut Scene<'_>, event: Event, token: u32) -> Result<(), AppError>;
+    /// The host tells of a socket of its, which it calls `token`, or of a ping of its (then `token`
+    /// is 0).
+    fn on_event(&mut self, scene: &mut Scene<'_>, event: Event, token: u32)
+    -> Result<(), AppError>;
 
     /// It is time for what [`call_at`](Self::call_at) announced.
     fn on_call(&mut self, _scene: &mut Scene<'_>) -> Result<(), AppError> {
@@ -41,7 +46,8 @@ pub trait Application {
         None
     }
 
-    /// True when a simulation need not go on for its sake: it has done what it was for, or only serves others.
+    /// True when a simulation need not go on for its sake: it has done what it was for, or only
+    /// serves others.
     fn is_done(&self) -> bool;
 
     /// The connections worth a look while they last.
@@ -50,7 +56,8 @@ pub trait Application {
     }
 }
 
-/// What an application may do when it is called. What it opens here is its own: it hears of it, and nobody else does.
+/// What an application may do when it is called. What it opens here is its own: it hears of it, and
+/// nobody else does.
 pub struct Scene<'a> {
     /// The present.
     pub now: Instant,
@@ -69,17 +76,28 @@ impl Scene<'_> {
     ///
     /// # Errors
     /// What the host says.
-    pub fn connect(&mut self, remote: SocketAddr, config: Arc<TcpConfig>, token: u32) -> Result<SocketId, AppError> {
+    pub fn connect(
+        &mut self,
+        remote: SocketAddr,
+        config: Arc<TcpConfig>,
+        token: u32,
+    ) -> Result<SocketId, AppError> {
         let socket = self.host.connect(remote, config, self.now)?;
         self.own(socket, token);
         Ok(socket)
     }
 
-    /// Listens on `port`; the listener is to be called `token`. Whom it accepts must be [owned](Self::own).
+    /// Listens on `port`; the listener is to be called `token`. Whom it accepts must be
+    /// [owned](Self::own).
     ///
     /// # Errors
     /// What the host says.
-    pub fn listen(&mut self, port: u16, config: Arc<TcpConfig>, token: u32) -> Result<SocketId, AppError> {
+    pub fn listen(
+        &mut self,
+        port: u16,
+        config: Arc<TcpConfig>,
+        token: u32,
+    ) -> Result<SocketId, AppError> {
         let socket = self.host.listen(port, config)?;
         self.own(socket, token);
         Ok(socket)
@@ -89,7 +107,12 @@ impl Scene<'_> {
     ///
     /// # Errors
     /// What the host says.
-    pub fn bind(&mut self, local: SocketAddr, config: UdpConfig, token: u32) -> Result<SocketId, AppError> {
+    pub fn bind(
+        &mut self,
+        local: SocketAddr,
+        config: UdpConfig,
+        token: u32,
+    ) -> Result<SocketId, AppError> {
         let socket = self.host.udp_bind(local, config)?;
         self.own(socket, token);
         Ok(socket)
@@ -99,13 +122,21 @@ impl Scene<'_> {
     ///
     /// # Errors
     /// What the host says.
-    pub fn ping(&mut self, to: IpAddr, tos: u8, sequence: u16, data: &[u8]) -> Result<(), AppError> {
+    pub fn ping(
+        &mut self,
+        to: IpAddr,
+        tos: u8,
+        sequence: u16,
+        data: &[u8],
+    ) -> Result<(), AppError> {
         // Echo requests of different applications have different identifiers.
-        Ok(self.host.ping(to, tos, (self.number as u16, sequence), data, self.now)?)
+        Ok(self
+            .host
+            .ping(to, tos, (self.number as u16, sequence), data, self.now)?)
     }
 
-    /// Writes to a connection and measures what the host takes. Nothing is taken by one that is over: its
-    /// [`Closed`](Event::Closed) event tells why.
+    /// Writes to a connection and measures what the host takes. Nothing is taken by one that is
+    /// over: its [`Closed`](Event::Closed) event tells why.
     ///
     /// # Errors
     /// What the host says.
@@ -134,8 +165,8 @@ impl Scene<'_> {
         }
     }
 
-    /// Reads from a connection into [`buffer`](Self::buffer), and measures it. There is nothing more in one that is over: its
-    /// [`Closed`](Event::Closed) event tells why.
+    /// Reads from a connection into [`buffer`](Self::buffer), and measures it. There is nothing
+    /// more in one that is over: its [`Closed`](Event::Closed) event tells why.
     ///
     /// # Errors
     /// What the host says.
@@ -152,7 +183,8 @@ impl Scene<'_> {
         }
     }
 
-    /// Reads and measures all there is. [`Recv::Empty`] or [`Recv::EndOfStream`] says what comes behind it.
+    /// Reads and measures all there is. [`Recv::Empty`] or [`Recv::EndOfStream`] says what comes
+    /// behind it.
     ///
     /// # Errors
     /// What the host says.
@@ -165,7 +197,8 @@ impl Scene<'_> {
         }
     }
 
-    /// Takes the next datagram into [`buffer`](Self::buffer), if there is one. Failures that the socket tells of are noted.
+    /// Takes the next datagram into [`buffer`](Self::buffer), if there is one. Failures that the
+    /// socket tells of are noted.
     ///
     /// # Errors
     /// What the host says.

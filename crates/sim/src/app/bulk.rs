@@ -1,4 +1,5 @@
-//! [`BulkSender`] and [`BulkReceiver`]: the two programs that move a given stream from one host to another.
+//! [`BulkSender`] and [`BulkReceiver`]: the two programs that move a given stream from one host to
+//! another.
 
 use std::io::Read;
 use std::net::SocketAddr;
@@ -28,7 +29,11 @@ impl Progress {
     }
 
     fn failure(&self) -> Option<&AppError> {
-        if let Self::Failed(error) = self { Some(error) } else { None }
+        if let Self::Failed(error) = self {
+            Some(error)
+        } else {
+            None
+        }
     }
 }
 
@@ -55,15 +60,36 @@ struct Chunk {
 
 impl<S: Read> BulkSender<S> {
     /// A sender of `source` to `remote`.
-    pub fn new(remote: impl Into<SocketAddr>, config: impl Into<Arc<TcpConfig>>, source: S) -> Self {
-        let chunk = Chunk { data: vec![0; CHUNK].into(), from: 0, to: 0, ended: false };
+    pub fn new(
+        remote: impl Into<SocketAddr>,
+        config: impl Into<Arc<TcpConfig>>,
+        source: S,
+    ) -> Self {
+        let chunk = Chunk {
+            data: vec![0; CHUNK].into(),
+            from: 0,
+            to: 0,
+            ended: false,
+        };
         let config = config.into();
-        Self { remote: remote.into(), config, source, progress: Progress::Waiting, chunk, sent: 0, last_info: None }
+        Self {
+            remote: remote.into(),
+            config,
+            source,
+            progress: Progress::Waiting,
+            chunk,
+            sent: 0,
+            last_info: None,
+        }
     }
 
     /// The connection, once there is one and until it has ended.
     pub fn socket(&self) -> Option<SocketId> {
-        if let Progress::Open(socket) = self.progress { Some(socket) } else { None }
+        if let Progress::Open(socket) = self.progress {
+            Some(socket)
+        } else {
+            None
+        }
     }
 
     /// Bytes the host has taken.
@@ -79,7 +105,12 @@ impl<S: Read> BulkSender<S> {
     /// Hands over data until the host takes no more.
     fn pump(&mut self, host: &mut impl HostCalls, socket: SocketId) -> Result<(), AppError> {
         while !self.chunk.ended {
-            let Chunk { data, from, to, ended } = &mut self.chunk;
+            let Chunk {
+                data,
+                from,
+                to,
+                ended,
+            } = &mut self.chunk;
             if from == to {
                 (*from, *to) = (0, self.source.read(data)?);
             }
@@ -98,7 +129,12 @@ impl<S: Read> BulkSender<S> {
         Ok(())
     }
 
-    fn react(&mut self, host: &mut impl HostCalls, event: Event, now: Instant) -> Result<(), AppError> {
+    fn react(
+        &mut self,
+        host: &mut impl HostCalls,
+        event: Event,
+        now: Instant,
+    ) -> Result<(), AppError> {
         match event {
             Event::Connected(socket) | Event::Writable(socket) => self.pump(host, socket),
             Event::Readable(socket) => {
@@ -111,7 +147,10 @@ impl<S: Read> BulkSender<S> {
                 Ok(())
             }
             Event::Closed { why, .. } if !self.progress.is_done() => Err(AppError::Closed(why)),
-            Event::Closed { .. } | Event::Accepted { .. } | Event::Pong { .. } | Event::PingFailed { .. } => Ok(()),
+            Event::Closed { .. }
+            | Event::Accepted { .. }
+            | Event::Pong { .. }
+            | Event::PingFailed { .. } => Ok(()),
         }
     }
 }
@@ -141,7 +180,8 @@ impl<S> Program for BulkSender<S> {
     }
 }
 
-/// Listens, gives all it receives on its first connection to `sink`, closes when the peer has closed.
+/// Listens, gives all it receives on its first connection to `sink`, closes when the peer has
+/// closed.
 pub struct BulkReceiver<F> {
     port: u16,
     config: Arc<TcpConfig>,
@@ -158,7 +198,16 @@ impl<F: FnMut(&[u8])> BulkReceiver<F> {
     pub fn new(port: u16, config: impl Into<Arc<TcpConfig>>, sink: F) -> Self {
         let (buffer, reads_from) = (vec![0; CHUNK].into(), Instant::ZERO);
         let config = config.into();
-        Self { port, config, sink, buffer, reads_from, progress: Progress::Waiting, listener: None, received: 0 }
+        Self {
+            port,
+            config,
+            sink,
+            buffer,
+            reads_from,
+            progress: Progress::Waiting,
+            listener: None,
+            received: 0,
+        }
     }
 
     /// Leaves everything unread until `time`: the window closes.
@@ -169,7 +218,11 @@ impl<F: FnMut(&[u8])> BulkReceiver<F> {
 
     /// The connection, once there is one and until it has ended.
     pub fn socket(&self) -> Option<SocketId> {
-        if let Progress::Open(socket) = self.progress { Some(socket) } else { None }
+        if let Progress::Open(socket) = self.progress {
+            Some(socket)
+        } else {
+            None
+        }
     }
 
     /// Bytes read so far.
@@ -177,7 +230,12 @@ impl<F: FnMut(&[u8])> BulkReceiver<F> {
         self.received
     }
 
-    fn read(&mut self, host: &mut impl HostCalls, socket: SocketId, now: Instant) -> Result<(), AppError> {
+    fn read(
+        &mut self,
+        host: &mut impl HostCalls,
+        socket: SocketId,
+        now: Instant,
+    ) -> Result<(), AppError> {
         if now < self.reads_from {
             return Ok(());
         }
@@ -197,7 +255,12 @@ impl<F: FnMut(&[u8])> BulkReceiver<F> {
         }
     }
 
-    fn react(&mut self, host: &mut impl HostCalls, event: Event, now: Instant) -> Result<(), AppError> {
+    fn react(
+        &mut self,
+        host: &mut impl HostCalls,
+        event: Event,
+        now: Instant,
+    ) -> Result<(), AppError> {
         match event {
             Event::Accepted { socket, .. } => {
                 if let Some(listener) = self.listener.take() {

@@ -1,4 +1,5 @@
-//! [`HostCalls`]: what a host does for applications, whatever its discipline, device, tracer and limit are.
+//! [`HostCalls`]: what a host does for applications, whatever its discipline, device, tracer and
+//! limit are.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -7,8 +8,8 @@ use tautline_base::{Device, Instant, Packet, SocketId};
 use tautline_bql::Limit;
 use tautline_qdisc::Qdisc;
 use tautline_stack::{
-    BindError, ConnectError, Host, ListenError, PingError, Recv, SendError, SocketError, TcpConfig, TcpInfo, Tracer,
-    UdpConfig, UdpRecv,
+    BindError, ConnectError, Host, ListenError, PingError, Recv, SendError, SocketError, TcpConfig,
+    TcpInfo, Tracer, UdpConfig, UdpRecv,
 };
 
 /// Calls of [`Host`] that applications make; each is the one of the same name.
@@ -17,7 +18,12 @@ pub trait HostCalls {
     fn listen(&mut self, port: u16, config: Arc<TcpConfig>) -> Result<SocketId, ListenError>;
 
     /// [`Host::connect`].
-    fn connect(&mut self, remote: SocketAddr, config: Arc<TcpConfig>, now: Instant) -> Result<SocketId, ConnectError>;
+    fn connect(
+        &mut self,
+        remote: SocketAddr,
+        config: Arc<TcpConfig>,
+        now: Instant,
+    ) -> Result<SocketId, ConnectError>;
 
     /// [`Host::send`].
     fn send(&mut self, socket: SocketId, data: &[u8]) -> Result<usize, SocketError>;
@@ -41,7 +47,14 @@ pub trait HostCalls {
     fn info(&self, socket: SocketId) -> Option<TcpInfo>;
 
     /// [`Host::ping_with_tos`].
-    fn ping(&mut self, to: IpAddr, tos: u8, label: (u16, u16), data: &[u8], now: Instant) -> Result<(), PingError>;
+    fn ping(
+        &mut self,
+        to: IpAddr,
+        tos: u8,
+        label: (u16, u16),
+        data: &[u8],
+        now: Instant,
+    ) -> Result<(), PingError>;
 
     /// [`Host::udp_bind`].
     fn udp_bind(&mut self, local: SocketAddr, config: UdpConfig) -> Result<SocketId, BindError>;
@@ -64,7 +77,12 @@ where
         Self::listen(self, port, config)
     }
 
-    fn connect(&mut self, remote: SocketAddr, config: Arc<TcpConfig>, now: Instant) -> Result<SocketId, ConnectError> {
+    fn connect(
+        &mut self,
+        remote: SocketAddr,
+        config: Arc<TcpConfig>,
+        now: Instant,
+    ) -> Result<SocketId, ConnectError> {
         Self::connect(self, remote, config, now)
     }
 
@@ -96,7 +114,14 @@ where
         Self::info(self, socket)
     }
 
-    fn ping(&mut self, to: IpAddr, tos: u8, label: (u16, u16), data: &[u8], now: Instant) -> Result<(), PingError> {
+    fn ping(
+        &mut self,
+        to: IpAddr,
+        tos: u8,
+        label: (u16, u16),
+        data: &[u8],
+        now: Instant,
+    ) -> Result<(), PingError> {
         self.ping_with_tos(to, tos, label, data, now)
     }
 

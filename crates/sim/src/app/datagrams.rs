@@ -1,5 +1,5 @@
-//! [`DatagramsConfig`] and [`DatagramSinkConfig`]: UDP at a constant rate, always or on and off, and its end, which measures how
-//! long each datagram took.
+//! [`DatagramsConfig`] and [`DatagramSinkConfig`]: UDP at a constant rate, always or on and off,
+//! and its end, which measures how long each datagram took.
 
 use std::net::SocketAddr;
 
@@ -15,7 +15,8 @@ use crate::config_error::ConfigError;
 /// Most datagrams in one call: others have their turn too.
 const BUDGET: usize = 64;
 
-/// Datagrams to a [sink](DatagramSinkConfig). Those for which the socket has no room are refused: nothing waits in the application.
+/// Datagrams to a [sink](DatagramSinkConfig). Those for which the socket has no room are refused:
+/// nothing waits in the application.
 #[derive(Clone, Debug)]
 pub struct DatagramsConfig {
     /// Its name, at both ends.
@@ -24,7 +25,8 @@ pub struct DatagramsConfig {
     pub remote: SocketAddr,
     /// When it sends. Default from the beginning, without end.
     pub when: When,
-    /// How much. What was due more than a second ago, because the whole machine stood still, is not sent any more.
+    /// How much. What was due more than a second ago, because the whole machine stood still, is not
+    /// sent any more.
     pub traffic: Traffic,
     /// Its socket. Default: the stack's.
     pub udp: UdpConfig,
@@ -33,11 +35,18 @@ pub struct DatagramsConfig {
 impl DatagramsConfig {
     /// `traffic` to `remote`.
     pub fn new(flow: impl Into<Flow>, remote: SocketAddr, traffic: Traffic) -> Self {
-        Self { flow: flow.into(), remote, when: When::default(), traffic, udp: UdpConfig::default() }
+        Self {
+            flow: flow.into(),
+            remote,
+            when: When::default(),
+            traffic,
+            udp: UdpConfig::default(),
+        }
     }
 }
 
-/// The end of datagrams. Senders on other machines need the same clock for their delays to mean anything.
+/// The end of datagrams. Senders on other machines need the same clock for their delays to mean
+/// anything.
 #[derive(Clone, Debug)]
 pub struct DatagramSinkConfig {
     /// The name of what arrives.
@@ -53,7 +62,12 @@ pub struct DatagramSinkConfig {
 impl DatagramSinkConfig {
     /// A sink on `port`.
     pub fn new(flow: impl Into<Flow>, port: u16) -> Self {
-        Self { flow: flow.into(), port, when: When::default(), udp: UdpConfig::default() }
+        Self {
+            flow: flow.into(),
+            port,
+            when: When::default(),
+            udp: UdpConfig::default(),
+        }
     }
 }
 
@@ -66,7 +80,15 @@ impl Programs {
         config.traffic.check()?;
         let (flow, when) = (config.flow.clone(), config.when);
         let payload = vec![0; config.traffic.size.as_usize()].into();
-        self.add(flow, when, Source { config, payload, stage: Stage::Waiting })
+        self.add(
+            flow,
+            when,
+            Source {
+                config,
+                payload,
+                stage: Stage::Waiting,
+            },
+        )
     }
 
     /// Also takes datagrams on a port.
@@ -74,11 +96,19 @@ impl Programs {
     /// # Errors
     /// If there are too many applications.
     pub fn datagram_sink(&mut self, config: DatagramSinkConfig) -> Result<&mut Self, ConfigError> {
-        let DatagramSinkConfig { flow, port, when, udp } = config;
+        let DatagramSinkConfig {
+            flow,
+            port,
+            when,
+            udp,
+        } = config;
         let take = |scene: &mut Scene<'_>, _, Datagram { len, .. }| {
             scene.measured.note_received(len, scene.now);
             let due = read_stamp(&scene.buffer[..len]).map(|(due, _)| due);
-            scene.measured.one_way.extend(due.map(|at| Sample { at, took: scene.now - at }));
+            scene.measured.one_way.extend(due.map(|at| Sample {
+                at,
+                took: scene.now - at,
+            }));
         };
         self.add(flow, when, DatagramService::new(port, udp, take))
     }
@@ -92,12 +122,19 @@ struct Source {
 
 enum Stage {
     Waiting,
-    Sending { socket: SocketId, departures: Departures },
+    Sending {
+        socket: SocketId,
+        departures: Departures,
+    },
     Done,
 }
 
 /// What becomes of a datagram that was to be sent. Only what can never be sent is an error.
-pub(super) fn note(scene: &mut Scene<'_>, outcome: Result<(), SendError>, bytes: usize) -> Result<(), AppError> {
+pub(super) fn note(
+    scene: &mut Scene<'_>,
+    outcome: Result<(), SendError>,
+    bytes: usize,
+) -> Result<(), AppError> {
     match outcome {
         Ok(()) => scene.measured.note_sent(bytes),
         Err(SendError::Full) => scene.measured.refused += 1,
@@ -110,7 +147,10 @@ pub(super) fn note(scene: &mut Scene<'_>, outcome: Result<(), SendError>, bytes:
 impl Application for Source {
     fn start(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
         let socket = scene.bind(anywhere(0), self.config.udp, 0)?;
-        self.stage = Stage::Sending { socket, departures: Departures::new(self.config.traffic.clone(), scene.now) };
+        self.stage = Stage::Sending {
+            socket,
+            departures: Departures::new(self.config.traffic.clone(), scene.now),
+        };
         Ok(())
     }
 
@@ -122,23 +162,42 @@ impl Application for Source {
         Ok(())
     }
 
-    fn on_event(&mut self, _scene: &mut Scene<'_>, _event: Event, _token: u32) -> Result<(), AppError> {
+    fn on_event(
+        &mut self,
+        _scene: &mut Scene<'_>,
+        _event: Event,
+        _token: u32,
+    ) -> Result<(), AppError> {
         Ok(())
     }
 
     fn on_call(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        let Stage::Sending { socket, departures } = &mut self.stage else { return Ok(()) };
+        let Stage::Sending { socket, departures } = &mut self.stage else {
+            return Ok(());
+        };
         for _ in 0..BUDGET {
-            let Some((due, number)) = departures.take(scene.now) else { break };
+            let Some((due, number)) = departures.take(scene.now) else {
+                break;
+            };
             stamp(&mut self.payload, due, number);
-            let outcome = scene.host.send_to(*socket, &self.payload, self.config.remote);
+            let outcome = scene
+                .host
+                .send_to(*socket, &self.payload, self.config.remote);
             note(scene, outcome, self.payload.len())?;
         }
-        if departures.is_over() { self.stop(scene) } else { Ok(()) }
+        if departures.is_over() {
+            self.stop(scene)
+        } else {
+            Ok(())
+        }
     }
 
     fn call_at(&self) -> Option<Instant> {
-        if let Stage::Sending { departures, .. } = &self.stage { departures.call_at() } else { None }
+        if let Stage::Sending { departures, .. } = &self.stage {
+            departures.call_at()
+        } else {
+            None
+        }
     }
 
     fn is_done(&self) -> bool {

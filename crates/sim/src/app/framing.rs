@@ -1,12 +1,13 @@
-//! Messages on a stream: each begins with a [header](HEADER) whose last four bytes say how long the message is; its end is found by
-//! that.
+//! Messages on a stream: each begins with a [header](HEADER) whose last four bytes say how long the
+//! message is; its end is found by that.
 
 use tautline_base::Instant;
 
 use super::AppError;
 use super::traffic::stamp;
 
-/// Bytes of a header: what the message is about (8), its number (4), its length, header and all (4).
+/// Bytes of a header: what the message is about (8), its number (4), its length, header and all
+/// (4).
 pub(super) const HEADER: usize = 16;
 
 /// Writes the header of a message that is about when it was due.
@@ -26,9 +27,13 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Takes bytes of the stream in order; `whole` is told the header of each message that ends in them. An error for what is no
-    /// message.
-    pub(super) fn read(&mut self, mut data: &[u8], mut whole: impl FnMut(&[u8; HEADER])) -> Result<(), AppError> {
+    /// Takes bytes of the stream in order; `whole` is told the header of each message that ends in
+    /// them. An error for what is no message.
+    pub(super) fn read(
+        &mut self,
+        mut data: &[u8],
+        mut whole: impl FnMut(&[u8; HEADER]),
+    ) -> Result<(), AppError> {
         while !data.is_empty() {
             if self.known < HEADER {
                 let taken = data.len().min(HEADER - self.known);
@@ -40,7 +45,9 @@ impl Reader {
                 }
                 let [.., a, b, c, d] = self.header;
                 let short = AppError::Protocol("a message is shorter than its header");
-                self.rest = (u32::from_be_bytes([a, b, c, d]) as usize).checked_sub(HEADER).ok_or(short)?;
+                self.rest = (u32::from_be_bytes([a, b, c, d]) as usize)
+                    .checked_sub(HEADER)
+                    .ok_or(short)?;
             }
             let taken = data.len().min(self.rest);
             self.rest -= taken;
@@ -68,7 +75,11 @@ mod tests {
         }
         for cut in [1, 15, 16, 17, 1000] {
             let (mut reader, mut due) = (Reader::default(), Vec::new());
-            stream.chunks(cut).for_each(|part| reader.read(part, |header| due.push(header[7])).expect("messages"));
+            stream.chunks(cut).for_each(|part| {
+                reader
+                    .read(part, |header| due.push(header[7]))
+                    .expect("messages")
+            });
             assert_eq!(due, [5, 6, 7], "cut every {cut} bytes");
         }
         assert!(Reader::default().read(&[0; 16], |_| {}).is_err());

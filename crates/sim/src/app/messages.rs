@@ -1,5 +1,5 @@
-//! [`MessagesConfig`]: small TCP messages at intervals, and their end, which measures how long each took from when it was due until it
-//! was read whole: the "small flows" of paper 002, §5.2.
+//! [`MessagesConfig`]: small TCP messages at intervals, and their end, which measures how long each
+//! took from when it was due until it was read whole: the "small flows" of paper 002, §5.2.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use super::traffic::{Departures, read_stamp};
 use super::{AppError, Application, Flow, Programs, Sample, Scene, SinkConfig, Traffic, When};
 use crate::config_error::ConfigError;
 
-/// TCP messages to a [sink](Programs::message_sink). One that is due before the one before is written whole, for want of room in the
-/// connection's buffer, is refused.
+/// TCP messages to a [sink](Programs::message_sink). One that is due before the one before is
+/// written whole, for want of room in the connection's buffer, is refused.
 #[derive(Clone, Debug)]
 pub struct MessagesConfig {
     /// Its name, at both ends.
@@ -25,15 +25,26 @@ pub struct MessagesConfig {
     pub when: When,
     /// How much.
     pub traffic: Traffic,
-    /// Its TCP. Default: the stack's, but without Nagle's algorithm, as interactive programs have it.
+    /// Its TCP. Default: the stack's, but without Nagle's algorithm, as interactive programs have
+    /// it.
     pub tcp: Arc<TcpConfig>,
 }
 
 impl MessagesConfig {
     /// `traffic` to `remote`.
     pub fn new(flow: impl Into<Flow>, remote: SocketAddr, traffic: Traffic) -> Self {
-        let tcp = TcpConfig { nagle: false, ..TcpConfig::default() }.into();
-        Self { flow: flow.into(), remote, when: When::default(), traffic, tcp }
+        let tcp = TcpConfig {
+            nagle: false,
+            ..TcpConfig::default()
+        }
+        .into();
+        Self {
+            flow: flow.into(),
+            remote,
+            when: When::default(),
+            traffic,
+            tcp,
+        }
     }
 }
 
@@ -47,7 +58,18 @@ impl Programs {
         let (flow, when) = (config.flow.clone(), config.when);
         let message: Box<[u8]> = vec![0; config.traffic.size.as_usize()].into();
         let written = message.len();
-        self.add(flow, when, Source { config, message, written, socket: None, departures: None, stage: Stage::Sending })
+        self.add(
+            flow,
+            when,
+            Source {
+                config,
+                message,
+                written,
+                socket: None,
+                departures: None,
+                stage: Stage::Sending,
+            },
+        )
     }
 
     /// Also reads TCP messages that come on a port.
@@ -55,7 +77,12 @@ impl Programs {
     /// # Errors
     /// If there are too many applications.
     pub fn message_sink(&mut self, config: SinkConfig) -> Result<&mut Self, ConfigError> {
-        let SinkConfig { flow, port, when, tcp } = config;
+        let SinkConfig {
+            flow,
+            port,
+            when,
+            tcp,
+        } = config;
         self.add(flow, when, StreamService::new(port, tcp, read))
     }
 }
@@ -83,10 +110,14 @@ enum Stage {
 impl Source {
     /// Writes the rest of the message that is begun; after the last one, closes.
     fn write(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        let Some(socket) = self.socket else { return Ok(()) };
+        let Some(socket) = self.socket else {
+            return Ok(());
+        };
         while self.written < self.message.len() {
             let taken = scene.host.send(socket, &self.message[self.written..]);
-            let Ok(taken @ 1..) = taken else { return Ok(()) };
+            let Ok(taken @ 1..) = taken else {
+                return Ok(());
+            };
             self.written += taken;
             if self.written == self.message.len() {
                 scene.measured.note_sent(self.message.len());
@@ -114,7 +145,12 @@ impl Application for Source {
         self.write(scene)
     }
 
-    fn on_event(&mut self, scene: &mut Scene<'_>, event: Event, _token: u32) -> Result<(), AppError> {
+    fn on_event(
+        &mut self,
+        scene: &mut Scene<'_>,
+        event: Event,
+        _token: u32,
+    ) -> Result<(), AppError> {
         match event {
             Event::Connected(_) => {
                 scene.measured.connections += 1;
@@ -135,7 +171,11 @@ impl Application for Source {
     }
 
     fn on_call(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        while let Some((due, number)) = self.departures.as_mut().and_then(|departures| departures.take(scene.now)) {
+        while let Some((due, number)) = self
+            .departures
+            .as_mut()
+            .and_then(|departures| departures.take(scene.now))
+        {
             if self.written < self.message.len() {
                 scene.measured.refused += 1;
                 continue;

@@ -1,7 +1,8 @@
 //! [`Meter`]: what the applications of one host measured, flow by flow.
 //!
-//! The two ends of a flow are on two hosts and have the same [`Flow`]: what was sent stands in one host's meter, what was received
-//! in the other's. Every measurement costs an addition or one entry in a growing list.
+//! The two ends of a flow are on two hosts and have the same [`Flow`]: what was sent stands in one
+//! host's meter, what was received in the other's. Every measurement costs an addition or one entry
+//! in a growing list.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,12 +28,18 @@ pub struct Flow {
 impl Flow {
     /// The only flow of its name.
     pub fn new(name: &str) -> Self {
-        Self { name: name.into(), number: None }
+        Self {
+            name: name.into(),
+            number: None,
+        }
     }
 
     /// One of several.
     pub fn numbered(name: &str, number: u32) -> Self {
-        Self { name: name.into(), number: Some(number) }
+        Self {
+            name: name.into(),
+            number: Some(number),
+        }
     }
 }
 
@@ -83,7 +90,8 @@ pub struct Failure {
     pub why: Arc<AppError>,
 }
 
-/// What was measured of one flow at one host. What does not apply to the kind of application is empty.
+/// What was measured of one flow at one host. What does not apply to the kind of application is
+/// empty.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// Whose it is.
@@ -147,11 +155,15 @@ impl Measured {
     pub fn note_failure(&mut self, why: impl Into<Arc<AppError>>, now: Instant) {
         self.failed += 1;
         if self.failures.len() < KEPT_FAILURES {
-            self.failures.push(Failure { at: now, why: why.into() });
+            self.failures.push(Failure {
+                at: now,
+                why: why.into(),
+            });
         }
     }
 
-    /// Bytes received in each sample interval from the beginning to the one that holds `until`: when the interval began, how many.
+    /// Bytes received in each sample interval from the beginning to the one that holds `until`:
+    /// when the interval began, how many.
     pub fn received_by_interval(&self, until: Instant) -> impl Iterator<Item = (Instant, Bytes)> {
         self.bins.all(until)
     }
@@ -192,14 +204,22 @@ impl Bins {
     fn all(&self, until: Instant) -> impl Iterator<Item = (Instant, Bytes)> {
         let mut bins = self.bins.iter().peekable();
         (0..=self.number(until)).map(move |number| {
-            let bytes = bins.next_if(|(at, _)| *at == number).map_or(0, |(_, bytes)| *bytes);
+            let bytes = bins
+                .next_if(|(at, _)| *at == number)
+                .map_or(0, |(_, bytes)| *bytes);
             (self.begin_of(number), Bytes::new(bytes))
         })
     }
 
     fn between(&self, from: Instant, to: Instant) -> Bytes {
         let within = |(number, _): &&(u64, u64)| (from..to).contains(&self.begin_of(*number));
-        Bytes::new(self.bins.iter().filter(within).map(|(_, bytes)| bytes).sum())
+        Bytes::new(
+            self.bins
+                .iter()
+                .filter(within)
+                .map(|(_, bytes)| bytes)
+                .sum(),
+        )
     }
 }
 
@@ -215,18 +235,28 @@ impl Meter {
     /// Nothing measured yet; received bytes will be told by `interval`, which is at least 1 ns.
     pub(super) fn new(interval: Duration) -> Self {
         let interval = interval.clamp(Duration::from_nanos(1), Duration::from_nanos(u64::MAX));
-        Self { begin: Instant::ZERO, interval, flows: Vec::new() }
+        Self {
+            begin: Instant::ZERO,
+            interval,
+            flows: Vec::new(),
+        }
     }
 
     /// Time begins.
     pub(super) fn begin(&mut self, now: Instant) {
         self.begin = now;
-        self.flows.iter_mut().for_each(|measured| measured.bins.begin = now);
+        self.flows
+            .iter_mut()
+            .for_each(|measured| measured.bins.begin = now);
     }
 
     /// There is a `flow` more.
     pub(super) fn add(&mut self, flow: Flow) {
-        let bins = Bins { begin: self.begin, interval: self.interval, bins: Vec::new() };
+        let bins = Bins {
+            begin: self.begin,
+            interval: self.interval,
+            bins: Vec::new(),
+        };
         self.flows.push(Measured::new(flow, bins));
     }
 
@@ -261,9 +291,16 @@ mod tests {
 
     #[test]
     fn flows_are_named_and_ordered_by_number() {
-        let mut flows = [Flow::numbered("upload", 10), Flow::new("ping"), Flow::numbered("upload", 2)];
+        let mut flows = [
+            Flow::numbered("upload", 10),
+            Flow::new("ping"),
+            Flow::numbered("upload", 2),
+        ];
         flows.sort();
-        assert_eq!(flows.map(|flow| flow.to_string()), ["ping", "upload-2", "upload-10"]);
+        assert_eq!(
+            flows.map(|flow| flow.to_string()),
+            ["ping", "upload-2", "upload-10"]
+        );
     }
 
     #[test]
@@ -275,10 +312,26 @@ mod tests {
         for (millis, bytes) in [(0, 1), (99, 2), (100, 4), (399, 8), (50, 16)] {
             measured.note_received(bytes, Instant::from_millis(5000 + millis));
         }
-        let all: Vec<_> = measured.received_by_interval(Instant::from_millis(5450)).map(|(_, bytes)| bytes.get()).collect();
-        assert_eq!(all, [3, 4, 0, 24, 0], "what came at a time that has passed counts at the latest");
-        assert_eq!(measured.received_between(Instant::from_millis(5100), Instant::from_millis(5300)), Bytes::new(4));
-        assert_eq!(measured.received, Count { bytes: 31, messages: 5 });
+        let all: Vec<_> = measured
+            .received_by_interval(Instant::from_millis(5450))
+            .map(|(_, bytes)| bytes.get())
+            .collect();
+        assert_eq!(
+            all,
+            [3, 4, 0, 24, 0],
+            "what came at a time that has passed counts at the latest"
+        );
+        assert_eq!(
+            measured.received_between(Instant::from_millis(5100), Instant::from_millis(5300)),
+            Bytes::new(4)
+        );
+        assert_eq!(
+            measured.received,
+            Count {
+                bytes: 31,
+                messages: 5
+            }
+        );
     }
 
     #[test]
@@ -286,7 +339,10 @@ mod tests {
         let mut meter = Meter::new(Duration::ZERO);
         meter.add("f".into());
         meter.of(0).note_received(1, Instant::from_nanos(u64::MAX));
-        assert_eq!(meter.flows()[0].received_between(Instant::ZERO, Instant::from_nanos(u64::MAX)), Bytes::ZERO);
+        assert_eq!(
+            meter.flows()[0].received_between(Instant::ZERO, Instant::from_nanos(u64::MAX)),
+            Bytes::ZERO
+        );
         assert_eq!(meter.flows()[0].received.bytes, 1);
     }
 
@@ -295,7 +351,9 @@ mod tests {
         let mut meter = Meter::new(Duration::from_secs(1));
         meter.add("f".into());
         for _ in 0..20 {
-            meter.of(0).note_failure(AppError::Protocol("no"), Instant::ZERO);
+            meter
+                .of(0)
+                .note_failure(AppError::Protocol("no"), Instant::ZERO);
         }
         assert_eq!((meter.of(0).failed, meter.of(0).failures.len()), (20, 16));
     }

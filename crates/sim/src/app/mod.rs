@@ -47,7 +47,8 @@ use std::sync::Arc;
 
 use tautline_base::Instant;
 use tautline_stack::{
-    BindError, CloseReason, ConnectError, Event, ListenError, PathError, PingError, SendError, SocketError,
+    BindError, CloseReason, ConnectError, Event, ListenError, PathError, PingError, SendError,
+    SocketError,
 };
 
 pub use application::{Application, Scene, When};

@@ -1,4 +1,5 @@
-//! [`Outstanding`]: requests that have no reply yet, and when each was sent. A reply is found by its number, without a search.
+//! [`Outstanding`]: requests that have no reply yet, and when each was sent. A reply is found by
+//! its number, without a search.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,7 +19,11 @@ pub(super) struct Outstanding {
 impl Outstanding {
     /// None yet; after `timeout` a reply does not count.
     pub(super) fn new(timeout: Duration) -> Self {
-        Self { timeout, oldest: 0, sent: VecDeque::new() }
+        Self {
+            timeout,
+            oldest: 0,
+            sent: VecDeque::new(),
+        }
     }
 
     /// The number of the next request.
@@ -57,7 +62,11 @@ impl Outstanding {
 
     /// When the next one is too old.
     pub(super) fn expires_at(&self) -> Option<Instant> {
-        self.sent.front().copied().flatten().map(|sent| sent + self.timeout)
+        self.sent
+            .front()
+            .copied()
+            .flatten()
+            .map(|sent| sent + self.timeout)
     }
 
     /// Nothing is waited for.
@@ -85,10 +94,17 @@ mod tests {
     fn a_reply_counts_once_and_in_any_order() {
         let mut requests = Outstanding::new(Duration::from_millis(100));
         (0..4).for_each(|number| requests.push(at(number)));
-        assert_eq!((requests.take(2), requests.take(2), requests.take(4)), (Some(at(2)), None, None));
+        assert_eq!(
+            (requests.take(2), requests.take(2), requests.take(4)),
+            (Some(at(2)), None, None)
+        );
         assert_eq!((requests.take(0), requests.take(0)), (Some(at(0)), None));
         assert_eq!((requests.next(), requests.expires_at()), (4, Some(at(101))));
-        assert_eq!((requests.expire(at(100)), requests.expire(at(103))), (0, 2), "1 and 3");
+        assert_eq!(
+            (requests.expire(at(100)), requests.expire(at(103))),
+            (0, 2),
+            "1 and 3"
+        );
         assert!(requests.is_empty());
         assert_eq!(requests.take(3), None);
     }
@@ -100,7 +116,10 @@ mod tests {
             assert_eq!(requests.next(), number);
             requests.push(at(number));
             if number >= 10 {
-                assert_eq!(requests.take_short((number - 10) as u16), Some(at(number - 10)));
+                assert_eq!(
+                    requests.take_short((number - 10) as u16),
+                    Some(at(number - 10))
+                );
             }
         }
         assert_eq!(requests.take_short(u16::MAX), None);

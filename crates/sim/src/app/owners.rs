@@ -1,4 +1,5 @@
-//! [`Owners`]: which application a socket belongs to. A look-up is an index: slots of a host's table are few and used again.
+//! [`Owners`]: which application a socket belongs to. A look-up is an index: slots of a host's
+//! table are few and used again.
 
 use std::num::NonZeroU32;
 
@@ -40,7 +41,10 @@ impl Owners {
     pub(super) fn any_of(&self, application: usize) -> Option<SocketId> {
         self.slots.iter().enumerate().find_map(|(index, slot)| {
             let (generation, (owner, _)) = (*slot)?;
-            (owner == application).then_some(SocketId { index: index as u32, generation })
+            (owner == application).then_some(SocketId {
+                index: index as u32,
+                generation,
+            })
         })
     }
 }
@@ -52,13 +56,25 @@ mod tests {
     #[test]
     fn an_old_handle_has_no_owner() {
         let mut owners = Owners::default();
-        let first = SocketId { index: 3, generation: NonZeroU32::MIN };
-        let second = SocketId { generation: NonZeroU32::new(2).expect("not zero"), ..first };
+        let first = SocketId {
+            index: 3,
+            generation: NonZeroU32::MIN,
+        };
+        let second = SocketId {
+            generation: NonZeroU32::new(2).expect("not zero"),
+            ..first
+        };
         owners.insert(first, (1, 7));
-        assert_eq!((owners.get(first), owners.get(second)), (Some((1, 7)), None));
+        assert_eq!(
+            (owners.get(first), owners.get(second)),
+            (Some((1, 7)), None)
+        );
         owners.insert(second, (2, 8));
         owners.remove(first);
-        assert_eq!((owners.get(first), owners.get(second)), (None, Some((2, 8))));
+        assert_eq!(
+            (owners.get(first), owners.get(second)),
+            (None, Some((2, 8)))
+        );
         assert_eq!((owners.any_of(1), owners.any_of(2)), (None, Some(second)));
         owners.remove(second);
         assert_eq!(owners.any_of(2), None);

@@ -10,10 +10,12 @@ use super::outstanding::Outstanding;
 use super::{AppError, Application, Flow, Programs, Sample, Scene, When};
 use crate::config_error::ConfigError;
 
-/// Longest datum: the payload of an Ethernet frame bounds it first, but where the host has a larger MTU.
+/// Longest datum: the payload of an Ethernet frame bounds it first, but where the host has a larger
+/// MTU.
 const LONGEST: u64 = u16::MAX as u64;
 
-/// Echo requests to one host. A host remembers 64 requests, those of all applications together: what comes back later is lost.
+/// Echo requests to one host. A host remembers 64 requests, those of all applications together:
+/// what comes back later is lost.
 #[derive(Clone, Debug)]
 pub struct PingConfig {
     /// Its name.
@@ -58,11 +60,26 @@ impl Programs {
     pub fn ping(&mut self, config: PingConfig) -> Result<&mut Self, ConfigError> {
         ConfigError::check(!config.interval.is_zero(), "interval", "0", "above 0")?;
         ConfigError::check(!config.timeout.is_zero(), "timeout", "0", "above 0")?;
-        ConfigError::check(config.size.get() <= LONGEST, "size", config.size, "at most 65535 bytes")?;
+        ConfigError::check(
+            config.size.get() <= LONGEST,
+            "size",
+            config.size,
+            "at most 65535 bytes",
+        )?;
         let (flow, when) = (config.flow.clone(), config.when);
         let waiting = Outstanding::new(config.timeout);
         let data = vec![0; config.size.as_usize()].into();
-        self.add(flow, when, Ping { data, config, next_at: None, sent: 0, waiting })
+        self.add(
+            flow,
+            when,
+            Ping {
+                data,
+                config,
+                next_at: None,
+                sent: 0,
+                waiting,
+            },
+        )
     }
 }
 
@@ -78,13 +95,26 @@ struct Ping {
 impl Ping {
     /// Asks once. What the host refuses for good ends it.
     fn ask(&mut self, scene: &mut Scene<'_>, due: Instant) -> Result<(), AppError> {
-        scene.ping(self.config.to, self.config.tos, self.sent as u16, &self.data)?;
+        scene.ping(
+            self.config.to,
+            self.config.tos,
+            self.sent as u16,
+            &self.data,
+        )?;
         scene.measured.note_sent(self.data.len());
         self.waiting.push(scene.now);
         self.sent += 1;
         // After a pause of the whole machine nobody wants all that was missed at once.
-        let next = if due + self.config.interval > scene.now { due } else { scene.now } + self.config.interval;
-        self.next_at = self.config.count.is_none_or(|count| self.sent < count).then_some(next);
+        let next = if due + self.config.interval > scene.now {
+            due
+        } else {
+            scene.now
+        } + self.config.interval;
+        self.next_at = self
+            .config
+            .count
+            .is_none_or(|count| self.sent < count)
+            .then_some(next);
         Ok(())
     }
 }
@@ -103,7 +133,12 @@ impl Application for Ping {
         Ok(())
     }
 
-    fn on_event(&mut self, scene: &mut Scene<'_>, event: Event, _token: u32) -> Result<(), AppError> {
+    fn on_event(
+        &mut self,
+        scene: &mut Scene<'_>,
+        event: Event,
+        _token: u32,
+    ) -> Result<(), AppError> {
         match event {
             Event::Pong { sequence, rtt, .. } => {
                 if let Some(at) = self.waiting.take_short(sequence) {
@@ -132,7 +167,10 @@ impl Application for Ping {
     }
 
     fn call_at(&self) -> Option<Instant> {
-        self.next_at.into_iter().chain(self.waiting.expires_at()).min()
+        self.next_at
+            .into_iter()
+            .chain(self.waiting.expires_at())
+            .min()
     }
 
     fn is_done(&self) -> bool {

@@ -1,5 +1,6 @@
-//! [`Programs`]: any number of applications on one host. An event goes to the application whose socket it is about; the earliest of
-//! all times at which one wants to be called is at the top of a heap.
+//! [`Programs`]: any number of applications on one host. An event goes to the application whose
+//! socket it is about; the earliest of all times at which one wants to be called is at the top of a
+//! heap.
 //!
 //! ```
 //! use std::time::Duration;
@@ -36,8 +37,8 @@ use crate::config_error::ConfigError;
 /// Bytes moved between application and host in one call.
 pub(super) const CHUNK: usize = 1 << 16;
 
-/// Applications of one host, and what they measured. What serves others (a sink, a server) is always done; the whole is done
-/// when all others are.
+/// Applications of one host, and what they measured. What serves others (a sink, a server) is
+/// always done; the whole is done when all others are.
 pub struct Programs {
     slots: Vec<Slot>,
     meter: Meter,
@@ -97,7 +98,8 @@ impl Programs {
         }
     }
 
-    /// The failure of one application is that of the whole. Otherwise it is told in the [`Meter`], and the others go on.
+    /// The failure of one application is that of the whole. Otherwise it is told in the [`Meter`],
+    /// and the others go on.
     #[must_use]
     pub fn strict(mut self) -> Self {
         self.strict = true;
@@ -115,10 +117,21 @@ impl Programs {
         application: impl Application + 'static,
     ) -> Result<&mut Self, ConfigError> {
         let number = self.slots.len();
-        ConfigError::check(u16::try_from(number).is_ok(), "applications", number + 1, "at most 65536 on one host")?;
+        ConfigError::check(
+            u16::try_from(number).is_ok(),
+            "applications",
+            number + 1,
+            "at most 65536 on one host",
+        )?;
         let busy = !application.is_done();
         self.busy += usize::from(busy);
-        self.slots.push(Slot { application: Box::new(application), when, stage: Stage::Waiting, busy, armed: None });
+        self.slots.push(Slot {
+            application: Box::new(application),
+            when,
+            stage: Stage::Waiting,
+            busy,
+            armed: None,
+        });
         self.meter.add(flow);
         if self.started {
             self.arm(number);
@@ -132,14 +145,23 @@ impl Programs {
     }
 
     /// Every connection that is worth a look now, with its flow. `host` is the one they run on.
-    pub fn connections<'a>(&'a self, host: &'a dyn HostCalls) -> impl Iterator<Item = (&'a Flow, TcpInfo)> {
-        self.sockets().filter_map(|(flow, socket)| Some((flow, host.info(socket)?)))
+    pub fn connections<'a>(
+        &'a self,
+        host: &'a dyn HostCalls,
+    ) -> impl Iterator<Item = (&'a Flow, TcpInfo)> {
+        self.sockets()
+            .filter_map(|(flow, socket)| Some((flow, host.info(socket)?)))
     }
 
     /// Every connection that is worth a look now, with its flow.
     pub fn sockets(&self) -> impl Iterator<Item = (&Flow, SocketId)> {
         let slots = self.slots.iter().zip(self.meter.flows());
-        slots.flat_map(|(slot, measured)| slot.application.connections().iter().map(|socket| (&measured.flow, *socket)))
+        slots.flat_map(|(slot, measured)| {
+            slot.application
+                .connections()
+                .iter()
+                .map(|socket| (&measured.flow, *socket))
+        })
     }
 
     /// Everything begins.
@@ -156,12 +178,16 @@ impl Programs {
     /// The host has told of `event`.
     pub fn hear(&mut self, host: &mut dyn HostCalls, event: Event, now: Instant) {
         let owner = match event {
-            Event::Accepted { listener: socket, .. }
+            Event::Accepted {
+                listener: socket, ..
+            }
             | Event::Connected(socket)
             | Event::Readable(socket)
             | Event::Writable(socket)
             | Event::Closed { socket, .. } => self.owners.get(socket),
-            Event::Pong { identifier, .. } | Event::PingFailed { identifier, .. } => Some((identifier.into(), 0)),
+            Event::Pong { identifier, .. } | Event::PingFailed { identifier, .. } => {
+                Some((identifier.into(), 0))
+            }
         };
         match owner.filter(|(number, _)| *number < self.slots.len()) {
             Some((number, token)) => self.tell(number, Call::Event(event, token), host, now),
@@ -177,7 +203,12 @@ impl Programs {
     /// Calls each application whose time has come, once.
     pub fn call(&mut self, host: &mut dyn HostCalls, now: Instant) {
         let mut due = std::mem::take(&mut self.due);
-        while let Some(Reverse((at, number))) = self.calls.peek().copied().filter(|Reverse((at, _))| *at <= now) {
+        while let Some(Reverse((at, number))) = self
+            .calls
+            .peek()
+            .copied()
+            .filter(|Reverse((at, _))| *at <= now)
+        {
             self.calls.pop();
             if self.slots[number].armed == Some(at) {
                 self.slots[number].armed = None;
@@ -203,19 +234,36 @@ impl Programs {
             self.slots[number].stage = Stage::Stopped;
             self.tell(number, Call::Stop, host, now);
         }
-        if self.slots[number].application.call_at().is_some_and(|at| at <= now) {
+        if self.slots[number]
+            .application
+            .call_at()
+            .is_some_and(|at| at <= now)
+        {
             self.tell(number, Call::Time, host, now);
         }
         self.arm(number);
     }
 
     fn tell(&mut self, number: usize, call: Call, host: &mut dyn HostCalls, now: Instant) {
-        let Self { slots, meter, owners, buffer, .. } = self;
+        let Self {
+            slots,
+            meter,
+            owners,
+            buffer,
+            ..
+        } = self;
         let slot = &mut slots[number];
         if matches!(slot.stage, Stage::Waiting | Stage::Ended) {
             return;
         }
-        let scene = &mut Scene { now, host, measured: meter.of(number), buffer, owners, number };
+        let scene = &mut Scene {
+            now,
+            host,
+            measured: meter.of(number),
+            buffer,
+            owners,
+            number,
+        };
         let outcome = match call {
             Call::Start => slot.application.start(scene),
             Call::Stop => slot.application.stop(scene),
@@ -241,7 +289,10 @@ impl Programs {
             && self.failure.is_none()
             && let Some(failure) = measured.failures.first()
         {
-            self.failure = Some(AppError::Of { flow: measured.flow.clone(), why: Arc::clone(&failure.why) });
+            self.failure = Some(AppError::Of {
+                flow: measured.flow.clone(),
+                why: Arc::clone(&failure.why),
+            });
         }
     }
 

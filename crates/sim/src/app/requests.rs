@@ -1,4 +1,5 @@
-//! [`RequestsConfig`] and [`ResponderConfig`]: a question and an answer over UDP, like a DNS look-up, or the UDP ping of RRUL.
+//! [`RequestsConfig`] and [`ResponderConfig`]: a question and an answer over UDP, like a DNS
+//! look-up, or the UDP ping of RRUL.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -81,7 +82,13 @@ pub struct ResponderConfig {
 impl ResponderConfig {
     /// Answers on `port`.
     pub fn new(flow: impl Into<Flow>, port: u16) -> Self {
-        Self { flow: flow.into(), port, when: When::default(), reply: None, udp: UdpConfig::default() }
+        Self {
+            flow: flow.into(),
+            port,
+            when: When::default(),
+            reply: None,
+            udp: UdpConfig::default(),
+        }
     }
 }
 
@@ -97,12 +104,28 @@ impl Programs {
     /// If a time is zero or a request too short or too long.
     pub fn requests(&mut self, config: RequestsConfig) -> Result<&mut Self, ConfigError> {
         check_size("size", config.size)?;
-        ConfigError::check(config.pace != Pace::Every(Duration::ZERO), "pace", "0", "above 0")?;
+        ConfigError::check(
+            config.pace != Pace::Every(Duration::ZERO),
+            "pace",
+            "0",
+            "above 0",
+        )?;
         ConfigError::check(!config.timeout.is_zero(), "timeout", "0", "above 0")?;
         let (flow, when) = (config.flow.clone(), config.when);
         let payload = vec![0; config.size.as_usize()].into();
         let waiting = Outstanding::new(config.timeout);
-        self.add(flow, when, Client { config, payload, socket: None, next_at: None, sent: 0, waiting })
+        self.add(
+            flow,
+            when,
+            Client {
+                config,
+                payload,
+                socket: None,
+                next_at: None,
+                sent: 0,
+                waiting,
+            },
+        )
     }
 
     /// Also answers.
@@ -110,8 +133,16 @@ impl Programs {
     /// # Errors
     /// If a reply is too short or too long.
     pub fn responder(&mut self, config: ResponderConfig) -> Result<&mut Self, ConfigError> {
-        config.reply.map_or(Ok(()), |reply| check_size("reply", reply))?;
-        let ResponderConfig { flow, port, when, reply, udp } = config;
+        config
+            .reply
+            .map_or(Ok(()), |reply| check_size("reply", reply))?;
+        let ResponderConfig {
+            flow,
+            port,
+            when,
+            reply,
+            udp,
+        } = config;
         let answer = move |scene: &mut Scene<'_>, socket, Datagram { len, from, .. }| {
             scene.measured.note_received(len, scene.now);
             let reply = reply.map_or(len, Bytes::as_usize);
@@ -144,17 +175,27 @@ impl Client {
     }
 
     fn ask(&mut self, scene: &mut Scene<'_>, due: Instant) -> Result<(), AppError> {
-        let Some(socket) = self.socket else { return Ok(()) };
+        let Some(socket) = self.socket else {
+            return Ok(());
+        };
         stamp(&mut self.payload, scene.now, self.waiting.next());
         self.waiting.push(scene.now);
         self.sent += 1;
         self.next_at = match self.config.pace {
             _ if self.is_over() => None,
             // After a pause of the whole machine nobody wants all that was missed at once.
-            Pace::Every(time) => Some(if due + time > scene.now { due } else { scene.now } + time),
+            Pace::Every(time) => Some(
+                if due + time > scene.now {
+                    due
+                } else {
+                    scene.now
+                } + time,
+            ),
             Pace::AfterReply => None,
         };
-        let outcome = scene.host.send_to(socket, &self.payload, self.config.remote);
+        let outcome = scene
+            .host
+            .send_to(socket, &self.payload, self.config.remote);
         note(scene, outcome, self.payload.len())
     }
 
@@ -188,13 +229,23 @@ impl Application for Client {
         Ok(())
     }
 
-    fn on_event(&mut self, scene: &mut Scene<'_>, event: Event, _token: u32) -> Result<(), AppError> {
-        let Event::Readable(socket) = event else { return Ok(()) };
+    fn on_event(
+        &mut self,
+        scene: &mut Scene<'_>,
+        event: Event,
+        _token: u32,
+    ) -> Result<(), AppError> {
+        let Event::Readable(socket) = event else {
+            return Ok(());
+        };
         while let Some(Datagram { len, from, .. }) = scene.recv_from(socket)? {
             let number = read_stamp(&scene.buffer[..len]).filter(|_| from == self.config.remote);
             if let Some(at) = number.and_then(|(_, number)| self.waiting.take(number)) {
                 scene.measured.note_received(len, scene.now);
-                scene.measured.round_trips.push(Sample { at, took: scene.now - at });
+                scene.measured.round_trips.push(Sample {
+                    at,
+                    took: scene.now - at,
+                });
                 self.settled(scene);
                 if self.socket.is_none() {
                     return Ok(());
@@ -217,7 +268,10 @@ impl Application for Client {
     }
 
     fn call_at(&self) -> Option<Instant> {
-        self.next_at.into_iter().chain(self.waiting.expires_at()).min()
+        self.next_at
+            .into_iter()
+            .chain(self.waiting.expires_at())
+            .min()
     }
 
     fn is_done(&self) -> bool {

@@ -1,5 +1,6 @@
-//! [`StreamService`] and [`DatagramService`]: applications that wait on a port for whoever comes. Each is told what to do with what
-//! comes; who comes, stays and goes is the same for all. One that breaks is not the end of the others.
+//! [`StreamService`] and [`DatagramService`]: applications that wait on a port for whoever comes.
+//! Each is told what to do with what comes; who comes, stays and goes is the same for all. One that
+//! breaks is not the end of the others.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -16,7 +17,8 @@ pub(super) const fn anywhere(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)
 }
 
-/// Reads and writes a connection of which `V` is kept, as far as it goes now. True when it has served its time.
+/// Reads and writes a connection of which `V` is kept, as far as it goes now. True when it has
+/// served its time.
 pub(super) type Attend<V> = fn(&mut V, &mut Scene<'_>, SocketId) -> Result<bool, AppError>;
 
 /// Listens on a TCP port; keeps a `V` of each connection.
@@ -29,13 +31,22 @@ pub(super) struct StreamService<V> {
 }
 
 impl<V: Default> StreamService<V> {
-    /// `attend` is called when a connection is there, can be read or written, and at its end: what arrived before it can still be read.
+    /// `attend` is called when a connection is there, can be read or written, and at its end: what
+    /// arrived before it can still be read.
     pub(super) fn new(port: u16, tcp: Arc<TcpConfig>, attend: Attend<V>) -> Self {
-        Self { port, tcp, attend, listener: None, visits: Slab::default() }
+        Self {
+            port,
+            tcp,
+            attend,
+            listener: None,
+            visits: Slab::default(),
+        }
     }
 
     fn attend(&mut self, scene: &mut Scene<'_>, socket: SocketId, token: u32) {
-        let Some(visit) = self.visits.get_mut(token) else { return };
+        let Some(visit) = self.visits.get_mut(token) else {
+            return;
+        };
         match (self.attend)(visit, scene, socket) {
             Ok(false) => {}
             Ok(true) => self.let_go(scene, socket, token),
@@ -61,11 +72,19 @@ impl<V: Default> Application for StreamService<V> {
     }
 
     fn stop(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        self.listener.take().into_iter().for_each(|listener| scene.close(listener));
+        self.listener
+            .take()
+            .into_iter()
+            .for_each(|listener| scene.close(listener));
         Ok(())
     }
 
-    fn on_event(&mut self, scene: &mut Scene<'_>, event: Event, token: u32) -> Result<(), AppError> {
+    fn on_event(
+        &mut self,
+        scene: &mut Scene<'_>,
+        event: Event,
+        token: u32,
+    ) -> Result<(), AppError> {
         match event {
             Event::Accepted { socket, .. } => {
                 scene.measured.connections += 1;
@@ -102,7 +121,12 @@ pub(super) struct DatagramService<T> {
 impl<T: FnMut(&mut Scene<'_>, SocketId, Datagram)> DatagramService<T> {
     /// `take` is called for each datagram, which is in the scene's buffer then.
     pub(super) fn new(port: u16, udp: UdpConfig, take: T) -> Self {
-        Self { port, udp, take, socket: None }
+        Self {
+            port,
+            udp,
+            take,
+            socket: None,
+        }
     }
 }
 
@@ -113,12 +137,22 @@ impl<T: FnMut(&mut Scene<'_>, SocketId, Datagram)> Application for DatagramServi
     }
 
     fn stop(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        self.socket.take().into_iter().for_each(|socket| scene.close(socket));
+        self.socket
+            .take()
+            .into_iter()
+            .for_each(|socket| scene.close(socket));
         Ok(())
     }
 
-    fn on_event(&mut self, scene: &mut Scene<'_>, event: Event, _token: u32) -> Result<(), AppError> {
-        let Event::Readable(socket) = event else { return Ok(()) };
+    fn on_event(
+        &mut self,
+        scene: &mut Scene<'_>,
+        event: Event,
+        _token: u32,
+    ) -> Result<(), AppError> {
+        let Event::Readable(socket) = event else {
+            return Ok(());
+        };
         while let Some(datagram) = scene.recv_from(socket)? {
             (self.take)(scene, socket, datagram);
         }

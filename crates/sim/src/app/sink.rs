@@ -8,8 +8,8 @@ use super::service::{Attend, StreamService};
 use super::{Flow, Programs, When};
 use crate::config_error::ConfigError;
 
-/// The end of TCP streams, or of [messages](super::MessagesConfig) on them. For the delays of messages to mean anything, senders on other
-/// machines need the same clock.
+/// The end of TCP streams, or of [messages](super::MessagesConfig) on them. For the delays of
+/// messages to mean anything, senders on other machines need the same clock.
 #[derive(Clone, Debug)]
 pub struct SinkConfig {
     /// The name of what arrives. Streams that are told apart have ports of their own.
@@ -25,7 +25,12 @@ pub struct SinkConfig {
 impl SinkConfig {
     /// A sink on `port`.
     pub fn new(flow: impl Into<Flow>, port: u16) -> Self {
-        Self { flow: flow.into(), port, when: When::default(), tcp: Arc::default() }
+        Self {
+            flow: flow.into(),
+            port,
+            when: When::default(),
+            tcp: Arc::default(),
+        }
     }
 }
 
@@ -35,7 +40,12 @@ impl Programs {
     /// # Errors
     /// If there are too many applications.
     pub fn sink(&mut self, config: SinkConfig) -> Result<&mut Self, ConfigError> {
-        let SinkConfig { flow, port, when, tcp } = config;
+        let SinkConfig {
+            flow,
+            port,
+            when,
+            tcp,
+        } = config;
         let read: Attend<()> = |(), scene, socket| Ok(scene.recv_all(socket)? == Recv::EndOfStream);
         self.add(flow, when, StreamService::new(port, tcp, read))
     }

@@ -9,7 +9,10 @@ pub(super) struct Slab<T> {
 
 impl<T> Default for Slab<T> {
     fn default() -> Self {
-        Self { slots: Vec::new(), free: Vec::new() }
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+        }
     }
 }
 
@@ -31,7 +34,11 @@ impl<T> Slab<T> {
 
     /// Frees a number.
     pub(super) fn remove(&mut self, number: u32) {
-        if self.slots.get_mut(number as usize).is_some_and(|slot| slot.take().is_some()) {
+        if self
+            .slots
+            .get_mut(number as usize)
+            .is_some_and(|slot| slot.take().is_some())
+        {
             self.free.push(number);
         }
     }
@@ -47,7 +54,10 @@ mod tests {
         assert_eq!((slab.insert('a'), slab.insert('b')), (0, 1));
         slab.remove(0);
         slab.remove(0);
-        assert_eq!([0, 1, 2].map(|number| slab.get_mut(number).copied()), [None, Some('b'), None]);
+        assert_eq!(
+            [0, 1, 2].map(|number| slab.get_mut(number).copied()),
+            [None, Some('b'), None]
+        );
         assert_eq!((slab.insert('c'), slab.insert('d')), (0, 2));
     }
 }

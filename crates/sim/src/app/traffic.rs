@@ -1,4 +1,5 @@
-//! [`Traffic`]: when messages are due: at a constant rate, always or in bursts of constant or random length.
+//! [`Traffic`]: when messages are due: at a constant rate, always or in bursts of constant or
+//! random length.
 
 use std::time::Duration;
 
@@ -31,7 +32,8 @@ pub struct Traffic {
     pub seed: u64,
 }
 
-/// Periods of on and off in turn; on comes first. Over many of them the mean rate is the rate times on/(on + off).
+/// Periods of on and off in turn; on comes first. Over many of them the mean rate is the rate times
+/// on/(on + off).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OnOff {
     /// How long messages are sent.
@@ -74,12 +76,21 @@ impl Traffic {
 
     /// 1000-byte messages at `rate`, always.
     pub fn new(rate: Rate) -> Self {
-        Self { rate, size: Bytes::new(1000), count: None, bursts: None, seed: 1 }
+        Self {
+            rate,
+            size: Bytes::new(1000),
+            count: None,
+            bursts: None,
+            seed: 1,
+        }
     }
 
     /// The same, on and off in turn.
     pub fn on_off(rate: Rate, on: Period, off: Period) -> Self {
-        Self { bursts: Some(OnOff { on, off }), ..Self::new(rate) }
+        Self {
+            bursts: Some(OnOff { on, off }),
+            ..Self::new(rate)
+        }
     }
 
     pub(super) fn check(&self) -> Result<(), ConfigError> {
@@ -91,8 +102,9 @@ impl Traffic {
     }
 }
 
-/// The messages of a [`Traffic`], one after the other. Message n is due when the source has been on for n times size/rate:
-/// nothing is rounded away, and a burst begins with what the one before left over.
+/// The messages of a [`Traffic`], one after the other. Message n is due when the source has been on
+/// for n times size/rate: nothing is rounded away, and a burst begins with what the one before left
+/// over.
 #[derive(Debug)]
 pub(super) struct Departures {
     traffic: Traffic,
@@ -116,7 +128,16 @@ impl Departures {
     pub(super) fn new(traffic: Traffic, now: Instant) -> Self {
         let mut rng = Pcg32::seed_from_u64(traffic.seed);
         let ends = traffic.bursts.map(|bursts| now + bursts.on.draw(&mut rng));
-        Self { traffic, rng, number: 0, burst: Burst { began: now, ends, before: 0 } }
+        Self {
+            traffic,
+            rng,
+            number: 0,
+            burst: Burst {
+                began: now,
+                ends,
+                before: 0,
+            },
+        }
     }
 
     /// Nanoseconds of on before the next message.
@@ -170,8 +191,15 @@ impl Departures {
     }
 
     fn begin_burst(&mut self, began: Instant, before: u128) {
-        let ends = self.traffic.bursts.map(|bursts| began + bursts.on.draw(&mut self.rng));
-        self.burst = Burst { began, ends, before };
+        let ends = self
+            .traffic
+            .bursts
+            .map(|bursts| began + bursts.on.draw(&mut self.rng));
+        self.burst = Burst {
+            began,
+            ends,
+            before,
+        };
     }
 }
 
@@ -185,7 +213,10 @@ pub(super) fn stamp(message: &mut [u8], due: Instant, number: u64) {
 pub(super) fn read_stamp(message: &[u8]) -> Option<(Instant, u64)> {
     let (due, rest) = message.split_first_chunk()?;
     let (number, _) = rest.split_first_chunk()?;
-    Some((Instant::from_nanos(u64::from_be_bytes(*due)), u64::from_be_bytes(*number)))
+    Some((
+        Instant::from_nanos(u64::from_be_bytes(*due)),
+        u64::from_be_bytes(*number),
+    ))
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! [`UploadConfig`]: a TCP stream, without end or of a given length, written in messages of a given size.
+//! [`UploadConfig`]: a TCP stream, without end or of a given length, written in messages of a given
+//! size.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,14 +24,17 @@ pub struct UploadConfig {
     pub when: When,
     /// How much it sends; default without end.
     pub bytes: Option<Bytes>,
-    /// Bytes of one write, at least 1. What is written while the connection waits is joined to full segments; smaller ones leave
-    /// at once only without Nagle's algorithm, and if the window is open. Default 64 KiB.
+    /// Bytes of one write, at least 1. What is written while the connection waits is joined to full
+    /// segments; smaller ones leave at once only without Nagle's algorithm, and if the window is
+    /// open. Default 64 KiB.
     pub message: Bytes,
-    /// Each message says when it was written, and the other end is a [sink of messages](Programs::message_sink), which measures how long each took.
-    /// That includes its time in the send buffer: bound it with [`TcpConfig::notsent_lowat`] to see the network. Messages then have
-    /// from 16 bytes to 64 KiB, and `bytes` is a multiple of them. Default no.
+    /// Each message says when it was written, and the other end is a [sink of
+    /// messages](Programs::message_sink), which measures how long each took. That includes its time
+    /// in the send buffer: bound it with [`TcpConfig::notsent_lowat`] to see the network. Messages
+    /// then have from 16 bytes to 64 KiB, and `bytes` is a multiple of them. Default no.
     pub stamped: bool,
-    /// What becomes of what is written and not delivered when its time is over. Default [`Ending::Deliver`].
+    /// What becomes of what is written and not delivered when its time is over. Default
+    /// [`Ending::Deliver`].
     pub ending: Ending,
     /// Its TCP. Default: the stack's.
     pub tcp: Arc<TcpConfig>,
@@ -51,7 +55,16 @@ impl UploadConfig {
     pub fn new(flow: impl Into<Flow>, remote: SocketAddr) -> Self {
         let (when, message) = (When::default(), Bytes::new(CHUNK as u64));
         let (ending, tcp) = (Ending::default(), Arc::default());
-        Self { flow: flow.into(), remote, when, bytes: None, message, stamped: false, ending, tcp }
+        Self {
+            flow: flow.into(),
+            remote,
+            when,
+            bytes: None,
+            message,
+            stamped: false,
+            ending,
+            tcp,
+        }
     }
 }
 
@@ -61,12 +74,29 @@ impl Programs {
     /// # Errors
     /// If messages are empty, or cannot be stamped and are to be.
     pub fn upload(&mut self, config: UploadConfig) -> Result<&mut Self, ConfigError> {
-        ConfigError::check(config.message > Bytes::ZERO, "message", "0", "at least 1 byte")?;
+        ConfigError::check(
+            config.message > Bytes::ZERO,
+            "message",
+            "0",
+            "at least 1 byte",
+        )?;
         if config.stamped {
             let size = (Traffic::LEAST.get()..=CHUNK as u64).contains(&config.message.get());
-            ConfigError::check(size, "message", config.message, "from 16 to 65536 bytes to be stamped")?;
-            let whole = config.bytes.is_none_or(|bytes| bytes.get().is_multiple_of(config.message.get()));
-            ConfigError::check(whole, "bytes", config.bytes.unwrap_or_default(), "whole messages")?;
+            ConfigError::check(
+                size,
+                "message",
+                config.message,
+                "from 16 to 65536 bytes to be stamped",
+            )?;
+            let whole = config
+                .bytes
+                .is_none_or(|bytes| bytes.get().is_multiple_of(config.message.get()));
+            ConfigError::check(
+                whole,
+                "bytes",
+                config.bytes.unwrap_or_default(),
+                "whole messages",
+            )?;
         }
         let (flow, when) = (config.flow.clone(), config.when);
         self.add(flow, when, Upload::new(config))
@@ -99,9 +129,26 @@ enum Progress {
 impl Upload {
     fn new(config: UploadConfig) -> Self {
         let left = config.bytes.map(Bytes::get);
-        let message = vec![0; if config.stamped { config.message.as_usize() } else { 0 }].into();
+        let message = vec![
+            0;
+            if config.stamped {
+                config.message.as_usize()
+            } else {
+                0
+            }
+        ]
+        .into();
         let (progress, began) = (Progress::Writing, Instant::ZERO);
-        Self { config, socket: None, progress, began, left, rest: 0, message, number: 0 }
+        Self {
+            config,
+            socket: None,
+            progress,
+            began,
+            left,
+            rest: 0,
+            message,
+            number: 0,
+        }
     }
 
     /// Writes message after message until the host takes no more.
@@ -146,7 +193,10 @@ impl Upload {
     fn read(&mut self, scene: &mut Scene<'_>, socket: SocketId) -> Result<(), AppError> {
         if scene.recv_all(socket)? == Recv::EndOfStream && self.progress == Progress::Closing {
             if self.left == Some(0) {
-                scene.measured.completions.push(Sample { at: self.began, took: scene.now - self.began });
+                scene.measured.completions.push(Sample {
+                    at: self.began,
+                    took: scene.now - self.began,
+                });
             }
             self.let_go(scene, socket);
         }
@@ -162,7 +212,9 @@ impl Application for Upload {
     }
 
     fn stop(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        let Some(socket) = self.socket else { return Ok(()) };
+        let Some(socket) = self.socket else {
+            return Ok(());
+        };
         match self.config.ending {
             Ending::Reset => {
                 scene.host.abort(socket)?;
@@ -174,7 +226,12 @@ impl Application for Upload {
         }
     }
 
-    fn on_event(&mut self, scene: &mut Scene<'_>, event: Event, _token: u32) -> Result<(), AppError> {
+    fn on_event(
+        &mut self,
+        scene: &mut Scene<'_>,
+        event: Event,
+        _token: u32,
+    ) -> Result<(), AppError> {
         match event {
             Event::Connected(socket) => {
                 scene.measured.connections += 1;

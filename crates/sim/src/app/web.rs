@@ -1,7 +1,9 @@
-//! [`WebConfig`]: fetches a page again and again, as a browser does, and measures how long each time takes (paper 003, §5.4).
+//! [`WebConfig`]: fetches a page again and again, as a browser does, and measures how long each
+//! time takes (paper 003, §5.4).
 //!
-//! A fetch: perhaps a name is looked up; one connection asks for the page itself; then connections that stay open ask for the other
-//! objects, one after the other, until all are there. What a request and its response look like is told at [`WebServerConfig`].
+//! A fetch: perhaps a name is looked up; one connection asks for the page itself; then connections
+//! that stay open ask for the other objects, one after the other, until all are there. What a
+//! request and its response look like is told at [`WebServerConfig`].
 
 mod config;
 mod page;
@@ -41,14 +43,29 @@ impl Programs {
     /// If the page is empty, or a number out of its range.
     pub fn web(&mut self, config: WebConfig) -> Result<&mut Self, ConfigError> {
         let page = !config.page.objects.is_empty() && !config.page.objects.contains(&Bytes::ZERO);
-        ConfigError::check(page, "page", format!("{:?}", config.page.objects), "objects of at least 1 byte, at least one")?;
-        ConfigError::check(config.connections > 0, "connections", config.connections, "at least 1")?;
+        ConfigError::check(
+            page,
+            "page",
+            format!("{:?}", config.page.objects),
+            "objects of at least 1 byte, at least one",
+        )?;
+        ConfigError::check(
+            config.connections > 0,
+            "connections",
+            config.connections,
+            "at least 1",
+        )?;
         let fits = (HEADER as u64..=1 << 16).contains(&config.request.get());
         ConfigError::check(fits, "request", config.request, "from 16 to 65536 bytes")?;
         ConfigError::check(!config.timeout.is_zero(), "timeout", "0", "above 0")?;
         let (flow, when) = (config.flow.clone(), config.when);
-        let client =
-            Client { config, stage: Stage::Idle { next_at: None }, fetched: 0, connections: Vec::new(), look_up: None };
+        let client = Client {
+            config,
+            stage: Stage::Idle { next_at: None },
+            fetched: 0,
+            connections: Vec::new(),
+            look_up: None,
+        };
         self.add(flow, when, client)
     }
 }
@@ -123,12 +140,17 @@ impl Client {
             return self.open_page(scene, began);
         }
         self.look_up = Some(scene.bind(anywhere(0), UdpConfig::default(), LOOK_UP)?);
-        self.stage = Stage::Asking { began, again_at: began };
+        self.stage = Stage::Asking {
+            began,
+            again_at: began,
+        };
         self.ask_name(scene)
     }
 
     fn ask_name(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        let (Some(socket), Some(whom)) = (self.look_up, self.config.look_up) else { return Ok(()) };
+        let (Some(socket), Some(whom)) = (self.look_up, self.config.look_up) else {
+            return Ok(());
+        };
         if let Stage::Asking { again_at, .. } = &mut self.stage {
             *again_at = scene.now + LOOK_UP_AGAIN;
         }
@@ -142,7 +164,12 @@ impl Client {
     fn open_page(&mut self, scene: &mut Scene<'_>, began: Instant) -> Result<(), AppError> {
         let wanted: VecDeque<Bytes> = self.config.page.objects.iter().copied().collect();
         let missing = wanted.len();
-        self.stage = Stage::Fetching(Fetch { began, wanted, missing, opened: false });
+        self.stage = Stage::Fetching(Fetch {
+            began,
+            wanted,
+            missing,
+            opened: false,
+        });
         self.connect(scene)
     }
 
@@ -150,15 +177,25 @@ impl Client {
     fn connect(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
         let token = self.connections.len() as u32;
         let socket = scene.connect(self.config.remote, Arc::clone(&self.config.tcp), token)?;
-        let connection = Connection { socket, connected: false, request: Vec::new(), written: 0, left: None };
+        let connection = Connection {
+            socket,
+            connected: false,
+            request: Vec::new(),
+            written: 0,
+            left: None,
+        };
         self.connections.push(connection);
         self.ask_next(scene, token)
     }
 
     /// Asks for the next object on an idle connection.
     fn ask_next(&mut self, scene: &mut Scene<'_>, token: u32) -> Result<(), AppError> {
-        let Stage::Fetching(fetch) = &mut self.stage else { return Ok(()) };
-        let Some(connection) = self.connections.get_mut(token as usize) else { return Ok(()) };
+        let Stage::Fetching(fetch) = &mut self.stage else {
+            return Ok(());
+        };
+        let Some(connection) = self.connections.get_mut(token as usize) else {
+            return Ok(());
+        };
         if let Some(size) = fetch.wanted.pop_front() {
             connection.ask(size, self.config.request.as_usize());
             connection.write(scene)?;
@@ -169,15 +206,22 @@ impl Client {
     /// Reads what there is of objects.
     fn read(&mut self, scene: &mut Scene<'_>, token: u32) -> Result<(), AppError> {
         loop {
-            let Some(connection) = self.connections.get_mut(token as usize) else { return Ok(()) };
+            let Some(connection) = self.connections.get_mut(token as usize) else {
+                return Ok(());
+            };
             let count = match scene.recv(connection.socket)? {
                 Recv::Data(count) => count,
                 Recv::EndOfStream if connection.left.is_some() => {
-                    return Err(AppError::Protocol("the server closed before the object was whole"));
+                    return Err(AppError::Protocol(
+                        "the server closed before the object was whole",
+                    ));
                 }
                 Recv::Empty | Recv::EndOfStream => return Ok(()),
             };
-            let Some(left) = connection.left.and_then(|left| left.checked_sub(count as u64)) else {
+            let Some(left) = connection
+                .left
+                .and_then(|left| left.checked_sub(count as u64))
+            else {
                 return Err(AppError::Protocol("more came than was asked for"));
             };
             connection.left = Some(left);
@@ -189,11 +233,16 @@ impl Client {
     }
 
     fn object_done(&mut self, scene: &mut Scene<'_>, token: u32) -> Result<(), AppError> {
-        let Stage::Fetching(fetch) = &mut self.stage else { return Ok(()) };
+        let Stage::Fetching(fetch) = &mut self.stage else {
+            return Ok(());
+        };
         fetch.missing -= 1;
         if fetch.missing == 0 {
             let began = fetch.began;
-            scene.measured.completions.push(Sample { at: began, took: scene.now - began });
+            scene.measured.completions.push(Sample {
+                at: began,
+                took: scene.now - began,
+            });
             self.end(scene);
             return Ok(());
         }
@@ -221,7 +270,9 @@ impl Client {
         }
         self.fetched += 1;
         let more = self.config.count.is_none_or(|count| self.fetched < count);
-        self.stage = Stage::Idle { next_at: more.then_some(scene.now + self.config.pause) };
+        self.stage = Stage::Idle {
+            next_at: more.then_some(scene.now + self.config.pause),
+        };
     }
 
     /// One fetch fails; the next may not.
@@ -260,13 +311,16 @@ impl Client {
             Event::Readable(socket) if token == LOOK_UP => self.hear_name(scene, socket),
             Event::Connected(_) => {
                 scene.measured.connections += 1;
-                let Some(connection) = self.connections.get_mut(token as usize) else { return Ok(()) };
+                let Some(connection) = self.connections.get_mut(token as usize) else {
+                    return Ok(());
+                };
                 connection.connected = true;
                 connection.write(scene)
             }
-            Event::Writable(_) => {
-                self.connections.get_mut(token as usize).map_or(Ok(()), |connection| connection.write(scene))
-            }
+            Event::Writable(_) => self
+                .connections
+                .get_mut(token as usize)
+                .map_or(Ok(()), |connection| connection.write(scene)),
             Event::Readable(_) => self.read(scene, token),
             Event::Closed { why, .. } => Err(AppError::Closed(why)),
             Event::Accepted { .. } | Event::Pong { .. } | Event::PingFailed { .. } => Ok(()),
@@ -276,7 +330,9 @@ impl Client {
     fn expires_at(&self) -> Instant {
         match &self.stage {
             Stage::Idle { .. } => END_OF_TIME,
-            Stage::Asking { began, .. } | Stage::Fetching(Fetch { began, .. }) => *began + self.config.timeout,
+            Stage::Asking { began, .. } | Stage::Fetching(Fetch { began, .. }) => {
+                *began + self.config.timeout
+            }
         }
     }
 }
@@ -284,7 +340,9 @@ impl Client {
 impl Application for Client {
     fn start(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
         if self.config.count != Some(0) {
-            self.stage = Stage::Idle { next_at: Some(scene.now) };
+            self.stage = Stage::Idle {
+                next_at: Some(scene.now),
+            };
         }
         Ok(())
     }
@@ -304,7 +362,12 @@ impl Application for Client {
         Ok(())
     }
 
-    fn on_event(&mut self, scene: &mut Scene<'_>, event: Event, token: u32) -> Result<(), AppError> {
+    fn on_event(
+        &mut self,
+        scene: &mut Scene<'_>,
+        event: Event,
+        token: u32,
+    ) -> Result<(), AppError> {
         if let Err(why) = self.react(scene, event, token) {
             self.give_up(scene, Some(why));
         }
@@ -336,6 +399,7 @@ impl Application for Client {
     }
 
     fn is_done(&self) -> bool {
-        matches!(self.stage, Stage::Idle { next_at: None }) && self.config.count.is_some_and(|count| self.fetched >= count)
+        matches!(self.stage, Stage::Idle { next_at: None })
+            && self.config.count.is_some_and(|count| self.fetched >= count)
     }
 }

@@ -1,4 +1,5 @@
-//! [`WebServerConfig`]: gives objects of whatever size is asked for, over connections that stay open.
+//! [`WebServerConfig`]: gives objects of whatever size is asked for, over connections that stay
+//! open.
 
 use std::sync::Arc;
 
@@ -11,8 +12,9 @@ use super::service::StreamService;
 use super::{AppError, Flow, Programs, Scene, When};
 use crate::config_error::ConfigError;
 
-/// Serves [clients](super::WebConfig). A request says how long it is itself and how many bytes are wanted; the response is these bytes.
-/// Whoever asks is given whatever size: it is for networks without strangers.
+/// Serves [clients](super::WebConfig). A request says how long it is itself and how many bytes are
+/// wanted; the response is these bytes. Whoever asks is given whatever size: it is for networks
+/// without strangers.
 #[derive(Clone, Debug)]
 pub struct WebServerConfig {
     /// Its name.
@@ -28,8 +30,17 @@ pub struct WebServerConfig {
 impl WebServerConfig {
     /// A server on `port`.
     pub fn new(flow: impl Into<Flow>, port: u16) -> Self {
-        let tcp = TcpConfig { nagle: false, ..TcpConfig::default() }.into();
-        Self { flow: flow.into(), port, when: When::default(), tcp }
+        let tcp = TcpConfig {
+            nagle: false,
+            ..TcpConfig::default()
+        }
+        .into();
+        Self {
+            flow: flow.into(),
+            port,
+            when: When::default(),
+            tcp,
+        }
     }
 }
 
@@ -39,12 +50,18 @@ impl Programs {
     /// # Errors
     /// If there are too many applications.
     pub fn web_server(&mut self, config: WebServerConfig) -> Result<&mut Self, ConfigError> {
-        let WebServerConfig { flow, port, when, tcp } = config;
+        let WebServerConfig {
+            flow,
+            port,
+            when,
+            tcp,
+        } = config;
         self.add(flow, when, StreamService::new(port, tcp, Visit::serve))
     }
 }
 
-/// Writes a request into `request`: a message about the `size` that is wanted, `length` bytes long, at least 16.
+/// Writes a request into `request`: a message about the `size` that is wanted, `length` bytes long,
+/// at least 16.
 pub(super) fn write_request(request: &mut Vec<u8>, size: Bytes, length: usize) {
     request.clear();
     request.extend(size.get().to_be_bytes());

@@ -1,7 +1,8 @@
-//! [`Card`]: the card through which a router feeds a link: a ring of descriptors behind a limit, and a driver that hears of
-//! completions late.
+//! [`Card`]: the card through which a router feeds a link: a ring of descriptors behind a limit,
+//! and a driver that hears of completions late.
 //!
-//! Without one a link takes a packet from its queue whenever the wire is free: a ring of one packet, which no real router has.
+//! Without one a link takes a packet from its queue whenever the wire is free: a ring of one
+//! packet, which no real router has.
 
 use std::time::Duration;
 
@@ -30,16 +31,47 @@ pub(super) struct Card {
 
 impl Card {
     /// The card that sends onto `link`.
-    pub(super) fn new(config: &CardConfig, link: &LinkConfig, rng: Pcg32) -> Result<Self, ConfigError> {
-        let CardConfig { ring, restart, ring_bytes, copy, coalesce, late, limit } = *config;
+    pub(super) fn new(
+        config: &CardConfig,
+        link: &LinkConfig,
+        rng: Pcg32,
+    ) -> Result<Self, ConfigError> {
+        let CardConfig {
+            ring,
+            restart,
+            ring_bytes,
+            copy,
+            coalesce,
+            late,
+            limit,
+        } = *config;
         let (mtu, rate, schedule) = (HeapFrame::LEN - super::IP, link.rate, link.schedule.clone());
         // It never receives.
         let (tx_ring, rx_ring, framing) = (ring, 1, link.framing);
-        let nic = NicConfig { mtu, tx_ring, restart, ring_bytes, rx_ring, rate, schedule, framing, coalesce, tso: None };
-        Ok(Self { ring: Ring::new(SimNic::new(nic)?, limit.build()?), copy, late, rng, answers_at: None, done: Vec::new() })
+        let nic = NicConfig {
+            mtu,
+            tx_ring,
+            restart,
+            ring_bytes,
+            rx_ring,
+            rate,
+            schedule,
+            framing,
+            coalesce,
+            tso: None,
+        };
+        Ok(Self {
+            ring: Ring::new(SimNic::new(nic)?, limit.build()?),
+            copy,
+            late,
+            rng,
+            answers_at: None,
+            done: Vec::new(),
+        })
     }
 
-    /// Lets time pass until `now`: gives `wire` what has left; `done` then holds what the driver found completed.
+    /// Lets time pass until `now`: gives `wire` what has left; `done` then holds what the driver
+    /// found completed.
     pub(super) fn advance(&mut self, now: Instant, wire: impl FnMut(Departing<'_>, Instant)) {
         let nic = self.ring.device_mut();
         nic.send_off(now, wire);

@@ -32,7 +32,9 @@ fn number(frame: &[u8]) -> u32 {
 fn run(link: &mut Link, tracer: &mut impl LinkTracer) -> Vec<(u64, Vec<u8>)> {
     let mut arrived = Vec::new();
     while let Some(now) = link.next_event() {
-        link.advance(now, tracer, |bytes| arrived.push((now.as_micros(), bytes.to_vec())));
+        link.advance(now, tracer, |bytes| {
+            arrived.push((now.as_micros(), bytes.to_vec()))
+        });
     }
     assert_eq!(link.outstanding(), 0);
     arrived
@@ -40,67 +42,134 @@ fn run(link: &mut Link, tracer: &mut impl LinkTracer) -> Vec<(u64, Vec<u8>)> {
 
 #[test]
 fn a_frame_takes_its_serialisation_and_the_delay() {
-    let config = LinkConfig { rate: Rate::gbit(1), delay: Duration::from_millis(5), ..LinkConfig::default() };
+    let config = LinkConfig {
+        rate: Rate::gbit(1),
+        delay: Duration::from_millis(5),
+        ..LinkConfig::default()
+    };
     let mut link = link(config);
     for n in 0..3 {
         link.enter(&frame(n, 0), Instant::from_micros(1), &mut ());
     }
-    let arrivals: Vec<_> = run(&mut link, &mut ()).iter().map(|(at, bytes)| (*at, number(bytes))).collect();
+    let arrivals: Vec<_> = run(&mut link, &mut ())
+        .iter()
+        .map(|(at, bytes)| (*at, number(bytes)))
+        .collect();
     assert_eq!(arrivals, [(5_011, 0), (5_021, 1), (5_031, 2)]);
 }
 
 #[test]
 fn a_full_buffer_drops_the_newcomer() {
-    let queue = Buffer::TailDrop { packets: 2, bytes: Bytes::MAX };
-    let mut link = link(LinkConfig { rate: Rate::gbit(1), queue, ..LinkConfig::default() });
+    let queue = Buffer::TailDrop {
+        packets: 2,
+        bytes: Bytes::MAX,
+    };
+    let mut link = link(LinkConfig {
+        rate: Rate::gbit(1),
+        queue,
+        ..LinkConfig::default()
+    });
     for n in 0..5 {
         link.enter(&frame(n, 0), Instant::ZERO, &mut ());
     }
-    let arrived: Vec<_> = run(&mut link, &mut ()).iter().map(|(_, bytes)| number(bytes)).collect();
-    assert_eq!(arrived, [0, 1, 2], "one in the serialiser, two in the buffer");
+    let arrived: Vec<_> = run(&mut link, &mut ())
+        .iter()
+        .map(|(_, bytes)| number(bytes))
+        .collect();
+    assert_eq!(
+        arrived,
+        [0, 1, 2],
+        "one in the serialiser, two in the buffer"
+    );
     assert_eq!(link.stats().dropped[DropReason::Overlimit.index()], 2);
-    assert_eq!((link.stats().backlog_peak, link.stats().bytes_peak), (2, Bytes::new(2500)));
+    assert_eq!(
+        (link.stats().backlog_peak, link.stats().bytes_peak),
+        (2, Bytes::new(2500))
+    );
 }
 
 #[test]
 fn a_discipline_marks_ect_frames_and_the_checksum_follows() {
-    let queue = "codel limit 1000 target 1ms interval 5ms ecn".parse().expect("valid");
-    let mut link = link(LinkConfig { rate: Rate::mbit(10), queue, ..LinkConfig::default() });
+    let queue = "codel limit 1000 target 1ms interval 5ms ecn"
+        .parse()
+        .expect("valid");
+    let mut link = link(LinkConfig {
+        rate: Rate::mbit(10),
+        queue,
+        ..LinkConfig::default()
+    });
     for n in 0..100 {
         link.enter(&frame(n, 0b10), Instant::ZERO, &mut ());
     }
     let arrived = run(&mut link, &mut ());
-    let marked = arrived.iter().filter(|(_, bytes)| bytes[15] == 0b11).count() as u64;
+    let marked = arrived
+        .iter()
+        .filter(|(_, bytes)| bytes[15] == 0b11)
+        .count() as u64;
     assert!(marked > 0, "100 ms of standing queue must be marked");
     assert_eq!((link.stats().marked, link.stats().drops()), (marked, 0));
-    // The frames began with a zero checksum, so what marking folded in is the (complemented) change itself.
-    assert!(arrived.iter().all(|(_, bytes)| (bytes[15] == 0b11) == (bytes[24..26] != [0, 0])));
+    // The frames began with a zero checksum, so what marking folded in is the (complemented) change
+    // itself.
+    assert!(
+        arrived
+            .iter()
+            .all(|(_, bytes)| (bytes[15] == 0b11) == (bytes[24..26] != [0, 0]))
+    );
 }
 
 #[test]
 fn a_flipped_bit_is_one_bit_of_the_ip_packet() {
-    let impair = Impairments { corrupt: Probability::ALWAYS, ..Impairments::default() };
-    let mut link = link(LinkConfig { impair, ..LinkConfig::default() });
+    let impair = Impairments {
+        corrupt: Probability::ALWAYS,
+        ..Impairments::default()
+    };
+    let mut link = link(LinkConfig {
+        impair,
+        ..LinkConfig::default()
+    });
     let mut hit = [false; 3];
     for _ in 0..200 {
         link.enter(&frame(1, 0), Instant::ZERO, &mut ());
         let (_, damaged) = run(&mut link, &mut ()).pop().expect("not lost");
-        let flips: Vec<_> = frame(1, 0).iter().zip(&damaged).map(|(a, b)| (a ^ b).count_ones()).collect();
+        let flips: Vec<_> = frame(1, 0)
+            .iter()
+            .zip(&damaged)
+            .map(|(a, b)| (a ^ b).count_ones())
+            .collect();
         assert_eq!(flips.iter().sum::<u32>(), 1);
-        assert_eq!(flips[..14].iter().sum::<u32>(), 0, "the FCS protects the Ethernet header");
-        let at = flips.iter().position(|flips| *flips == 1).expect("one flip");
+        assert_eq!(
+            flips[..14].iter().sum::<u32>(),
+            0,
+            "the FCS protects the Ethernet header"
+        );
+        let at = flips
+            .iter()
+            .position(|flips| *flips == 1)
+            .expect("one flip");
         hit[at / 417] = true;
     }
     assert_eq!(hit, [true; 3], "every part of the frame is hit");
     link.enter(&[0xff; 42], Instant::ZERO, &mut ());
-    assert_eq!(run(&mut link, &mut ())[0].1, [0xff; 42], "no IP packet, no flip");
+    assert_eq!(
+        run(&mut link, &mut ())[0].1,
+        [0xff; 42],
+        "no IP packet, no flip"
+    );
 }
 
 #[test]
 fn a_held_back_frame_is_overtaken() {
     let half = Probability::percent(50.0).expect("valid");
-    let impair = Impairments { reorder: half, reorder_delay: Duration::from_micros(35), ..Impairments::default() };
-    let mut link = link(LinkConfig { rate: Rate::gbit(1), impair, ..LinkConfig::default() });
+    let impair = Impairments {
+        reorder: half,
+        reorder_delay: Duration::from_micros(35),
+        ..Impairments::default()
+    };
+    let mut link = link(LinkConfig {
+        rate: Rate::gbit(1),
+        impair,
+        ..LinkConfig::default()
+    });
     for n in 0..50 {
         link.enter(&frame(n, 0), Instant::ZERO, &mut ());
     }
@@ -117,15 +186,32 @@ struct Count(HashMap<std::mem::Discriminant<LinkWhat>, u64>);
 
 impl LinkTracer for Count {
     fn record(&mut self, event: &LinkEvent, _frame: &[u8]) {
-        *self.0.entry(std::mem::discriminant(&event.what)).or_default() += 1;
+        *self
+            .0
+            .entry(std::mem::discriminant(&event.what))
+            .or_default() += 1;
     }
 }
 
-/// A router's way out at 1 Gbit/s: a ring of `ring`, an interrupt after `frames` completions or 1 ms.
+/// A router's way out at 1 Gbit/s: a ring of `ring`, an interrupt after `frames` completions or 1
+/// ms.
 fn routed(ring: usize, frames: u32, late: Duration, limit: LimitKind) -> Link {
-    let coalesce = Coalesce { frames, time: Duration::from_millis(1) };
-    let card = Some(CardConfig { ring, coalesce, late, limit: limit.into(), ..CardConfig::default() });
-    link(LinkConfig { rate: Rate::gbit(1), card, ..LinkConfig::default() })
+    let coalesce = Coalesce {
+        frames,
+        time: Duration::from_millis(1),
+    };
+    let card = Some(CardConfig {
+        ring,
+        coalesce,
+        late,
+        limit: limit.into(),
+        ..CardConfig::default()
+    });
+    link(LinkConfig {
+        rate: Rate::gbit(1),
+        card,
+        ..LinkConfig::default()
+    })
 }
 
 #[test]
@@ -135,10 +221,20 @@ fn a_ring_is_filled_at_once_and_again_when_completions_are_announced() {
         link.enter(&frame(n, 0), Instant::ZERO, &mut ());
     }
     let ring = link.ring().expect("it has a card");
-    assert_eq!((ring.in_flight(), link.backlog().packets, link.outstanding()), (4, 2, 6));
-    // 10 µs each; the interrupt at 30 µs lets the fifth and sixth in while the fourth is on the wire.
-    let arrivals: Vec<_> = run(&mut link, &mut ()).iter().map(|(at, bytes)| (*at, number(bytes))).collect();
-    assert_eq!(arrivals, [(10, 0), (20, 1), (30, 2), (40, 3), (50, 4), (60, 5)]);
+    assert_eq!(
+        (ring.in_flight(), link.backlog().packets, link.outstanding()),
+        (4, 2, 6)
+    );
+    // 10 µs each; the interrupt at 30 µs lets the fifth and sixth in while the fourth is on the
+    // wire.
+    let arrivals: Vec<_> = run(&mut link, &mut ())
+        .iter()
+        .map(|(at, bytes)| (*at, number(bytes)))
+        .collect();
+    assert_eq!(
+        arrivals,
+        [(10, 0), (20, 1), (30, 2), (40, 3), (50, 4), (60, 5)]
+    );
 }
 
 #[test]
@@ -148,7 +244,11 @@ fn a_ring_runs_dry_while_nobody_hears_of_its_completions() {
         link.enter(&frame(n, 0), Instant::ZERO, &mut ());
     }
     let arrivals: Vec<_> = run(&mut link, &mut ()).iter().map(|(at, _)| *at).collect();
-    assert_eq!(arrivals, [10, 20, 1020, 1030], "1 ms after the first completion");
+    assert_eq!(
+        arrivals,
+        [10, 20, 1020, 1030],
+        "1 ms after the first completion"
+    );
 }
 
 #[test]
@@ -158,13 +258,22 @@ fn a_late_driver_answers_later_and_never_more_than_that() {
         for n in 0..100 {
             link.enter(&frame(n, 0), Instant::ZERO, &mut ());
         }
-        run(&mut link, &mut ()).iter().map(|(at, _)| *at).collect::<Vec<_>>()
+        run(&mut link, &mut ())
+            .iter()
+            .map(|(at, _)| *at)
+            .collect::<Vec<_>>()
     };
-    let (prompt, late) = (arrivals(Duration::ZERO), arrivals(Duration::from_micros(50)));
+    let (prompt, late) = (
+        arrivals(Duration::ZERO),
+        arrivals(Duration::from_micros(50)),
+    );
     assert_eq!(prompt, (1..=100).map(|n| n * 10).collect::<Vec<_>>());
     let gaps: Vec<_> = late.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(gaps.iter().all(|gap| (10..=61).contains(gap)), "{gaps:?}");
-    assert!(gaps.iter().any(|gap| *gap < 20) && gaps.iter().any(|gap| *gap > 50), "{gaps:?}");
+    assert!(
+        gaps.iter().any(|gap| *gap < 20) && gaps.iter().any(|gap| *gap > 50),
+        "{gaps:?}"
+    );
 }
 
 #[test]
@@ -174,7 +283,11 @@ fn a_limit_holds_packets_back_though_the_ring_has_room() {
         link.enter(&frame(n, 0), Instant::ZERO, &mut ());
     }
     let ring = link.ring().expect("it has a card");
-    assert_eq!((ring.in_flight(), link.backlog().packets), (1, 49), "a limit of zero lets one through");
+    assert_eq!(
+        (ring.in_flight(), link.backlog().packets),
+        (1, 49),
+        "a limit of zero lets one through"
+    );
     assert_eq!(run(&mut link, &mut ()).len(), 50);
 }
 
@@ -182,16 +295,24 @@ fn a_limit_holds_packets_back_though_the_ring_has_room() {
 #[test]
 fn a_router_sees_the_priority_of_a_frame() {
     let queue = "pfifo_fast".parse().expect("valid");
-    let mut link = link(LinkConfig { rate: Rate::gbit(1), queue, ..LinkConfig::default() });
+    let mut link = link(LinkConfig {
+        rate: Rate::gbit(1),
+        queue,
+        ..LinkConfig::default()
+    });
     for (n, tos) in [(0, 0), (1, 0), (2, 36 << 2)] {
         link.enter(&frame(n, tos), Instant::ZERO, &mut ());
     }
-    let arrived: Vec<_> = run(&mut link, &mut ()).iter().map(|(_, bytes)| number(bytes)).collect();
+    let arrived: Vec<_> = run(&mut link, &mut ())
+        .iter()
+        .map(|(_, bytes)| number(bytes))
+        .collect();
     assert_eq!(arrived, [0, 2, 1]);
 }
 
 proptest! {
-    /// In + copies = arrived + lost + dropped, whatever goes wrong; and the tracer hears of all of it.
+    /// In + copies = arrived + lost + dropped, whatever goes wrong; and the tracer hears of all of
+    /// it.
     #[test]
     fn every_frame_is_accounted_for(percent in prop::array::uniform4(0.0..60.0f64), limit in 1..40usize, seed: u64) {
         let [loss, duplicate, corrupt, reorder] = percent.map(|p| Probability::percent(p).expect("in range"));

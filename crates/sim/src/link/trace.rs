@@ -23,7 +23,8 @@ pub enum LinkWhat {
     Dropped(DropReason),
     /// The queue marked it "congestion experienced".
     Marked,
-    /// Its first bit is on the wire, or it is in the ring of the link's card, after so long in the queue.
+    /// Its first bit is on the wire, or it is in the ring of the link's card, after so long in the
+    /// queue.
     Serialised {
         /// Time spent in the queue.
         sojourn: Duration,

@@ -1,13 +1,15 @@
-//! [`Lte`]: one cell of LTE, as paper 002 (thesis, §5.2) has it: a base station shares the resource blocks of every TTI, a
-//! millisecond, evenly among those with something to send or to receive.
+//! [`Lte`]: one cell of LTE, as paper 002 (thesis, §5.2) has it: a base station shares the resource
+//! blocks of every TTI, a millisecond, evenly among those with something to send or to receive.
 //!
 //! A card's ring is the RLC buffer of its bearer, in unacknowledged mode: 500 KB in the thesis
-//! ([`NicConfig::ring_bytes`](crate::NicConfig::ring_bytes)). Packets are cut to fill transport blocks; one completes, and arrives,
-//! when the TTI with its last byte is over. Downlink the base station sees the buffers. Uplink a station reports what it has, a
-//! grant answers, and it sends when that is due: with the defaults 5 to 6 ms after a packet came to an empty buffer.
+//! ([`NicConfig::ring_bytes`](crate::NicConfig::ring_bytes)). Packets are cut to fill transport
+//! blocks; one completes, and arrives, when the TTI with its last byte is over. Downlink the base
+//! station sees the buffers. Uplink a station reports what it has, a grant answers, and it sends
+//! when that is due: with the defaults 5 to 6 ms after a packet came to an empty buffer.
 //!
-//! Not here: fading (a station's coding is constant), HARQ and losses (give the cables impairments and delay), several bearers, random
-//! access and scheduling requests (the first report goes out at once).
+//! Not here: fading (a station's coding is constant), HARQ and losses (give the cables impairments
+//! and delay), several bearers, random access and scheduling requests (the first report goes out at
+//! once).
 
 mod bearer;
 mod config;
@@ -100,11 +102,18 @@ impl Lte {
         })
     }
 
-    /// As [`Medium::advance`](super::Medium::advance). TTIs that are missed because time jumps are lost.
+    /// As [`Medium::advance`](super::Medium::advance). TTIs that are missed because time jumps are
+    /// lost.
     pub fn advance(&mut self, now: Instant, cards: &mut (impl CardsMut + ?Sized)) {
-        let first = if self.next.is_none() && self.anybody_waits(cards) { Some(boundary_from(now)) } else { self.next };
+        let first = if self.next.is_none() && self.anybody_waits(cards) {
+            Some(boundary_from(now))
+        } else {
+            self.next
+        };
         self.next = first;
-        let Some(tti) = first.filter(|first| *first <= now) else { return };
+        let Some(tti) = first.filter(|first| *first <= now) else {
+            return;
+        };
         self.pass(tti, cards);
         let active = self.stations.iter().any(Station::is_active) || self.anybody_waits(cards);
         self.next = active.then(|| (tti + TTI).max(boundary_from(now)));
@@ -115,7 +124,8 @@ impl Lte {
 
     /// As [`Medium::next_event`](super::Medium::next_event).
     pub fn next_event(&self, cards: &(impl Cards + ?Sized)) -> Option<Instant> {
-        self.next.or_else(|| self.anybody_waits(cards).then_some(Instant::ZERO))
+        self.next
+            .or_else(|| self.anybody_waits(cards).then_some(Instant::ZERO))
     }
 
     /// Cards on it: two for each station.
@@ -155,30 +165,62 @@ impl Lte {
     }
 
     fn send_down(&mut self, now: Instant, cards: &mut (impl CardsMut + ?Sized)) {
-        let Self { config, stations, schedulers: [scheduler, _], needs, shares, stats: [stats, _], .. } = self;
+        let Self {
+            config,
+            stations,
+            schedulers: [scheduler, _],
+            needs,
+            shares,
+            stats: [stats, _],
+            ..
+        } = self;
         for (number, (station, need)) in stations.iter().zip(needs.iter_mut()).enumerate() {
             let backlog = station.down.backlog(cards.card(2 * number + 1));
-            *need = if backlog == 0 { 0 } else { config::blocks_for(station.mcs.down, backlog + bearer::BLOCK_OVERHEAD) };
+            *need = if backlog == 0 {
+                0
+            } else {
+                config::blocks_for(station.mcs.down, backlog + bearer::BLOCK_OVERHEAD)
+            };
         }
         scheduler.share(config.resource_blocks, needs, shares);
-        for (number, (station, share)) in
-            stations.iter_mut().zip(shares.iter()).enumerate().filter(|(_, (_, share))| **share > 0)
+        for (number, (station, share)) in stations
+            .iter_mut()
+            .zip(shares.iter())
+            .enumerate()
+            .filter(|(_, (_, share))| **share > 0)
         {
             let block = transport_block(station.mcs.down, *share);
-            let padding = station.down.send(block, now, cards.card_mut(2 * number + 1));
+            let padding = station
+                .down
+                .send(block, now, cards.card_mut(2 * number + 1));
             stats.add(*share, block.get(), padding);
         }
     }
 
     /// Answers what was reported.
     fn grant_up(&mut self, now: Instant) {
-        let Self { config, stations, schedulers: [_, scheduler], needs, shares, stats: [_, stats], .. } = self;
+        let Self {
+            config,
+            stations,
+            schedulers: [_, scheduler],
+            needs,
+            shares,
+            stats: [_, stats],
+            ..
+        } = self;
         for (station, need) in stations.iter().zip(needs.iter_mut()) {
             *need = config::blocks_for(station.mcs.up, station.uplink.wanted());
         }
         scheduler.share(config.resource_blocks, needs, shares);
-        for (station, share) in stations.iter_mut().zip(shares.iter()).filter(|(_, share)| **share > 0) {
-            station.uplink.grant(transport_block(station.mcs.up, *share), now + config.grant_delay);
+        for (station, share) in stations
+            .iter_mut()
+            .zip(shares.iter())
+            .filter(|(_, share)| **share > 0)
+        {
+            station.uplink.grant(
+                transport_block(station.mcs.up, *share),
+                now + config.grant_delay,
+            );
             stats.resource_blocks += u64::from(*share);
         }
     }
@@ -192,7 +234,9 @@ impl Lte {
                 let padding = station.up.send(block, now, card);
                 stats.add(0, block.get(), padding);
             }
-            station.uplink.report(station.up.backlog(card), self.config.report_every, now);
+            station
+                .uplink
+                .report(station.up.backlog(card), self.config.report_every, now);
         }
     }
 }

@@ -1,15 +1,18 @@
 //! [`Wifi`]: one channel of IEEE 802.11n/ac, shared by an access point and its stations.
 //!
-//! Whoever has something waits until the channel was idle for AIFS and its backoff has run down, then sends one aggregate to one
-//! receiver and hears its acknowledgement SIFS later. That overhead is the same for one frame as for sixty-four: throughput is a
-//! matter of how much lies in the ring when the channel is won (papers 001 §IV.B and 003).
+//! Whoever has something waits until the channel was idle for AIFS and its backoff has run down,
+//! then sends one aggregate to one receiver and hears its acknowledgement SIFS later. That overhead
+//! is the same for one frame as for sixty-four: throughput is a matter of how much lies in the ring
+//! when the channel is won (papers 001 §IV.B and 003).
 //!
-//! A backoff runs down while the channel is idle, also without anything to send, and is drawn anew after each transmission; who finds
-//! it run down sends at once. Who would send at the same instant collides: all they sent fails. Every frame that fails goes again, in
-//! the next aggregate, until it is given up.
+//! A backoff runs down while the channel is idle, also without anything to send, and is drawn anew
+//! after each transmission; who finds it run down sends at once. Who would send at the same instant
+//! collides: all they sent fails. Every frame that fails goes again, in the next aggregate, until
+//! it is given up.
 //!
-//! Not here: RTS/CTS, A-MSDU, hidden stations, rate control, spacing of small frames, power save. Frames reach the receiver when they
-//! are acknowledged, some 50 µs later than on a real channel, and all have the access category of best effort.
+//! Not here: RTS/CTS, A-MSDU, hidden stations, rate control, spacing of small frames, power save.
+//! Frames reach the receiver when they are acknowledged, some 50 µs later than on a real channel,
+//! and all have the access category of best effort.
 
 mod config;
 mod contention;
@@ -50,7 +53,8 @@ pub struct Wifi {
     last_served: usize,
     /// Air time of that one when it was: where those begin who had nothing for a while.
     virtual_time: Duration,
-    /// A driver's discipline held everything back when it was asked: nothing more is made ahead until the channel was won.
+    /// A driver's discipline held everything back when it was asked: nothing more is made ahead
+    /// until the channel was won.
     withheld: bool,
     rng: Pcg32,
     stats: WifiStats,
@@ -82,12 +86,16 @@ struct AirLink {
 }
 
 impl Wifi {
-    /// A quiet cell of `stations`, each with its own way to transmit and be transmitted to or else that of `config`, whose luck comes
-    /// from `rng`.
+    /// A quiet cell of `stations`, each with its own way to transmit and be transmitted to or else
+    /// that of `config`, whose luck comes from `rng`.
     ///
     /// # Errors
     /// If a parameter is out of range.
-    pub fn new(config: WifiConfig, stations: &[Option<Phy>], mut rng: Pcg32) -> Result<Self, ConfigError> {
+    pub fn new(
+        config: WifiConfig,
+        stations: &[Option<Phy>],
+        mut rng: Pcg32,
+    ) -> Result<Self, ConfigError> {
         config.check()?;
         for phy in stations.iter().flatten() {
             phy.check()?;
@@ -98,10 +106,19 @@ impl Wifi {
             stats: AirStats::new(config.aggregate.frames),
         };
         Ok(Self {
-            contention: Contention::new(config.access, stations.len() + 1, Pcg32::from_rng(&mut rng)),
-            links: stations.iter().flat_map(|phy| [link(*phy), link(*phy)]).collect(),
+            contention: Contention::new(
+                config.access,
+                stations.len() + 1,
+                Pcg32::from_rng(&mut rng),
+            ),
+            links: stations
+                .iter()
+                .flat_map(|phy| [link(*phy), link(*phy)])
+                .collect(),
             hardware: vec![VecDeque::new(); stations.len() + 1],
-            channel: Channel::Idle { since: Instant::ZERO },
+            channel: Channel::Idle {
+                since: Instant::ZERO,
+            },
             on_air: Vec::new(),
             winners: Vec::new(),
             last_served: 0,
@@ -122,7 +139,11 @@ impl Wifi {
             match self.channel {
                 Channel::Busy { until } if until <= now => self.conclude(until, cards),
                 Channel::Busy { .. } => return,
-                Channel::Idle { since } if self.next_start(since, cards).is_some_and(|start| start <= now) => {
+                Channel::Idle { since }
+                    if self
+                        .next_start(since, cards)
+                        .is_some_and(|start| start <= now) =>
+                {
                     self.transmit(since, now, cards);
                 }
                 Channel::Idle { .. } => return,
@@ -136,7 +157,11 @@ impl Wifi {
             Channel::Busy { until } => Some(until),
             Channel::Idle { since } => self.next_start(since, cards),
         };
-        if self.next_ahead(cards).is_some() { Some(Instant::ZERO) } else { next }
+        if self.next_ahead(cards).is_some() {
+            Some(Instant::ZERO)
+        } else {
+            next
+        }
     }
 
     /// Cards on it: two for each station.
@@ -149,7 +174,8 @@ impl Wifi {
         &self.stats
     }
 
-    /// What was counted of card `number`: `2i` is that of station `i`, `2i + 1` what the access point sends to it with.
+    /// What was counted of card `number`: `2i` is that of station `i`, `2i + 1` what the access
+    /// point sends to it with.
     pub fn card_stats(&self, number: usize) -> Option<&AirStats> {
         self.links.get(number).map(|link| &link.stats)
     }
@@ -161,13 +187,21 @@ impl Wifi {
 
     /// What the driver of card `number` keeps its frames in, if not in the order of its ring.
     pub(super) fn driver_queue(&self, number: usize) -> Option<Discipline> {
-        let WifiConfig { driver, station_driver, .. } = &self.config;
+        let WifiConfig {
+            driver,
+            station_driver,
+            ..
+        } = &self.config;
         let own = station_driver.as_ref().filter(|_| number.is_multiple_of(2));
-        own.or(driver.as_ref()).map(|tree| tree.build().expect("one was made when the parameters were checked"))
+        own.or(driver.as_ref()).map(|tree| {
+            tree.build()
+                .expect("one was made when the parameters were checked")
+        })
     }
 
     fn next_start(&self, since: Instant, cards: &(impl Cards + ?Sized)) -> Option<Instant> {
-        self.contention.next_start(since, |number| self.wants(number, cards))
+        self.contention
+            .next_start(since, |number| self.wants(number, cards))
     }
 
     /// Whether contender `number` has something to send.
@@ -175,8 +209,8 @@ impl Wifi {
         !self.hardware[number].is_empty() || self.can_make(number, cards)
     }
 
-    /// Whether an aggregate can be made for contender `number`: the access point, 0, of any odd card's frames, or station `i`, `i + 1`,
-    /// of its own.
+    /// Whether an aggregate can be made for contender `number`: the access point, 0, of any odd
+    /// card's frames, or station `i`, `i + 1`, of its own.
     fn can_make(&self, number: usize, cards: &(impl Cards + ?Sized)) -> bool {
         let ready = |card: usize| cards.card(card).is_grantable(self.config.aggregate.frames);
         match number.checked_sub(1) {
@@ -187,8 +221,11 @@ impl Wifi {
 
     /// The first contender for whom an aggregate can be made ahead of its time.
     fn next_ahead(&self, cards: &(impl Cards + ?Sized)) -> Option<usize> {
-        let room = |number: &usize| !self.withheld && self.hardware[*number].len() < self.config.ahead;
-        (0..self.hardware.len()).filter(room).find(|number| self.can_make(*number, cards))
+        let room =
+            |number: &usize| !self.withheld && self.hardware[*number].len() < self.config.ahead;
+        (0..self.hardware.len())
+            .filter(room)
+            .find(|number| self.can_make(*number, cards))
     }
 
     /// The channel is won: every winner sends an aggregate.
@@ -203,7 +240,9 @@ impl Wifi {
             if self.hardware[number].is_empty() {
                 self.make(number, now, cards);
             }
-            let Some(Made { card, frames, busy }) = self.hardware[number].front().copied() else { continue };
+            let Some(Made { card, frames, busy }) = self.hardware[number].front().copied() else {
+                continue;
+            };
             let link = &mut self.links[card];
             link.stats.sizes[frames] += 1;
             link.stats.airtime += busy;
@@ -214,19 +253,30 @@ impl Wifi {
         self.stats.transmissions += 1;
         self.stats.collisions += u64::from(self.on_air.len() > 1);
         self.stats.busy += longest;
-        self.channel = Channel::Busy { until: now + longest };
+        self.channel = Channel::Busy {
+            until: now + longest,
+        };
     }
 
     /// Makes an aggregate for contender `number`, which can.
     fn make(&mut self, number: usize, now: Instant, cards: &mut (impl CardsMut + ?Sized)) {
-        let card = if number == 0 { self.choose(cards) } else { 2 * (number - 1) };
-        let Aggregate { frames, bytes: most, time } = self.config.aggregate;
+        let card = if number == 0 {
+            self.choose(cards)
+        } else {
+            2 * (number - 1)
+        };
+        let Aggregate {
+            frames,
+            bytes: most,
+            time,
+        } = self.config.aggregate;
         let (config, link) = (&self.config, &mut self.links[card]);
         let (mut count, mut bytes) = (0, Bytes::ZERO);
         let nic = cards.card_mut(card);
         nic.grant(now, frames, |len| {
             let with = bytes + config.subframe(len);
-            let fits = count == 0 || (count < frames && with <= most && link.phy.duration(with) <= time);
+            let fits =
+                count == 0 || (count < frames && with <= most && link.phy.duration(with) <= time);
             if fits {
                 (count, bytes) = (count + 1, with);
             }
@@ -238,7 +288,11 @@ impl Wifi {
         }
         let busy = link.phy.duration(bytes) + config.response(count);
         link.had = link.had.max(self.virtual_time).saturating_add(busy);
-        self.hardware[number].push_back(Made { card, frames: count, busy });
+        self.hardware[number].push_back(Made {
+            card,
+            frames: count,
+            busy,
+        });
     }
 
     /// Which card the access point makes an aggregate of, of those that have something.
@@ -250,7 +304,9 @@ impl Wifi {
         let mut waiting = order.filter(|station| ready(2 * station + 1));
         let station = match self.config.turn {
             Turn::RoundRobin => waiting.next(),
-            Turn::Airtime => waiting.min_by_key(|station| self.links[2 * station + 1].had.max(self.virtual_time)),
+            Turn::Airtime => {
+                waiting.min_by_key(|station| self.links[2 * station + 1].had.max(self.virtual_time))
+            }
         };
         self.last_served = station.unwrap_or(self.last_served);
         let card = 2 * self.last_served + 1;
@@ -264,7 +320,9 @@ impl Wifi {
         let collision = on_air.len() > 1;
         for (number, card) in on_air.drain(..) {
             self.hardware[number].pop_front();
-            let Self { config, rng, links, .. } = self;
+            let Self {
+                config, rng, links, ..
+            } = self;
             let stats = &mut links[card].stats;
             let mut any = false;
             cards.card_mut(card).conclude(at, |tries| {

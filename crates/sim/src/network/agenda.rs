@@ -1,8 +1,9 @@
 //! [`Agenda`]: when each part of a network has something to do.
 //!
-//! A tree over the parts' times, eight to a node, each node known by its earliest: the earliest of all is at hand, a part's time changes
-//! in the logarithm of their number, and those that are due can be visited in the parts' own order, which a heap over (time, part)
-//! cannot do when one part makes another due.
+//! A tree over the parts' times, eight to a node, each node known by its earliest: the earliest of
+//! all is at hand, a part's time changes in the logarithm of their number, and those that are due
+//! can be visited in the parts' own order, which a heap over (time, part) cannot do when one part
+//! makes another due.
 
 use tautline_base::Instant;
 
@@ -14,7 +15,8 @@ const WIDTH: usize = 8;
 /// The next time of each of a fixed number of parts.
 #[derive(Debug)]
 pub(super) struct Agenda {
-    /// The times of the parts by eights, then the earliest of each eight, again by eights, and so on to a single node.
+    /// The times of the parts by eights, then the earliest of each eight, again by eights, and so
+    /// on to a single node.
     levels: Vec<Vec<[Instant; WIDTH]>>,
     earliest: Instant,
 }
@@ -28,7 +30,10 @@ impl Agenda {
             count = count.div_ceil(WIDTH);
             levels.push(vec![[END_OF_TIME; WIDTH]; count]);
         }
-        Self { levels, earliest: END_OF_TIME }
+        Self {
+            levels,
+            earliest: END_OF_TIME,
+        }
     }
 
     /// The earliest time of all.

@@ -1,7 +1,8 @@
 //! [`Cell`]: shared air as data; and where in a network the cards of a medium are.
 //!
-//! A cell is laid over cables that are there anyway: one between the base and each station, whose two cards then send when the medium
-//! lets them. Frames still go through the cable's links, which add their delay and accidents; their rates do not count.
+//! A cell is laid over cables that are there anyway: one between the base and each station, whose
+//! two cards then send when the medium lets them. Frames still go through the cable's links, which
+//! add their delay and accidents; their rates do not count.
 
 use rand_pcg::Pcg32;
 use tautline_base::{HeapFrame, Packet};
@@ -20,9 +21,11 @@ use crate::record::Record;
 /// Shared air between a base and its stations.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// The access point or base station. A router needs a card on its link to each station: one is a queue for each.
+    /// The access point or base station. A router needs a card on its link to each station: one is
+    /// a queue for each.
     pub base: String,
-    /// The stations, each with a cable to the base: hosts, whose own card is on the air, or routers, whose link to the base has one.
+    /// The stations, each with a cable to the base: hosts, whose own card is on the air, or
+    /// routers, whose link to the base has one.
     pub stations: Vec<String>,
     /// What the air is like.
     pub air: Air,
@@ -35,14 +38,16 @@ pub enum Air {
     Wifi {
         /// The cell.
         config: WifiConfig,
-        /// How the first, second, ... station transmits and is transmitted to; those that are not here or `None` as `config` says.
+        /// How the first, second, ... station transmits and is transmitted to; those that are not
+        /// here or `None` as `config` says.
         stations: Vec<Option<Phy>>,
     },
     /// LTE.
     Lte {
         /// The cell.
         config: LteConfig,
-        /// The coding of the first, second, ... station; those that are not here or `None` as `config` says.
+        /// The coding of the first, second, ... station; those that are not here or `None` as
+        /// `config` says.
         stations: Vec<Option<Mcs>>,
     },
 }
@@ -50,16 +55,34 @@ pub enum Air {
 impl Cell {
     /// Wi-Fi between `base` and `stations`, all alike.
     pub fn wifi(base: &str, stations: &[&str], config: WifiConfig) -> Self {
-        Self::new(base, stations, Air::Wifi { config, stations: Vec::new() })
+        Self::new(
+            base,
+            stations,
+            Air::Wifi {
+                config,
+                stations: Vec::new(),
+            },
+        )
     }
 
     /// LTE between `base` and `stations`, all alike.
     pub fn lte(base: &str, stations: &[&str], config: LteConfig) -> Self {
-        Self::new(base, stations, Air::Lte { config, stations: Vec::new() })
+        Self::new(
+            base,
+            stations,
+            Air::Lte {
+                config,
+                stations: Vec::new(),
+            },
+        )
     }
 
     fn new(base: &str, stations: &[&str], air: Air) -> Self {
-        Self { base: base.into(), stations: stations.iter().copied().map(String::from).collect(), air }
+        Self {
+            base: base.into(),
+            stations: stations.iter().copied().map(String::from).collect(),
+            air,
+        }
     }
 
     /// Makes the medium. Its cards are those that `card` finds on the way from one node to another.
@@ -68,7 +91,11 @@ impl Cell {
         rng: Pcg32,
         mut card: impl FnMut(&str, &str) -> Result<PortId, TopologyError>,
     ) -> Result<OnAir, TopologyError> {
-        let Self { base, stations, air } = self;
+        let Self {
+            base,
+            stations,
+            air,
+        } = self;
         let mut cards = Vec::with_capacity(2 * stations.len());
         for station in stations {
             cards.push(card(station, base)?);
@@ -76,17 +103,29 @@ impl Cell {
         }
         let count = stations.len();
         let medium = match air {
-            Air::Wifi { config, stations } => Wifi::new(config.clone(), &filled(stations, count), rng).map(Medium::from),
-            Air::Lte { config, stations } => Lte::new(*config, &filled(stations, count)).map(Medium::from),
+            Air::Wifi { config, stations } => {
+                Wifi::new(config.clone(), &filled(stations, count), rng).map(Medium::from)
+            }
+            Air::Lte { config, stations } => {
+                Lte::new(*config, &filled(stations, count)).map(Medium::from)
+            }
         };
-        let refused = |error: ConfigError| TopologyError::Config { name: format!("air of {base}"), error };
-        Ok(OnAir { medium: medium.map_err(refused)?, cards })
+        let refused = |error: ConfigError| TopologyError::Config {
+            name: format!("air of {base}"),
+            error,
+        };
+        Ok(OnAir {
+            medium: medium.map_err(refused)?,
+            cards,
+        })
     }
 }
 
 /// The first `count` of `ways`, and `None` for those that are not there.
 fn filled<T: Copy>(ways: &[Option<T>], count: usize) -> Vec<Option<T>> {
-    (0..count).map(|station| ways.get(station).copied().flatten()).collect()
+    (0..count)
+        .map(|station| ways.get(station).copied().flatten())
+        .collect()
 }
 
 /// A medium and where its cards are.

@@ -1,8 +1,10 @@
-//! [`Wiring`]: which link leads where, and [`Router`]s' tables: which link leads towards which host.
+//! [`Wiring`]: which link leads where, and [`Router`]s' tables: which link leads towards which
+//! host.
 //!
-//! A router looks at nothing but the hardware address a frame is for, as a switch does: hosts are on one network whatever stands
-//! between them, no hop is counted and no address is resolved on the way. That is enough because the network is a tree: there is one
-//! way, and what is flooded comes to every host once.
+//! A router looks at nothing but the hardware address a frame is for, as a switch does: hosts are
+//! on one network whatever stands between them, no hop is counted and no address is resolved on the
+//! way. That is enough because the network is a tree: there is one way, and what is flooded comes
+//! to every host once.
 
 use super::topology::TopologyError;
 
@@ -18,7 +20,8 @@ pub enum Node {
     Router(usize),
 }
 
-/// What is joined to what. Cable `n` is link `2n`, from its first end to its second, and link `2n + 1` back.
+/// What is joined to what. Cable `n` is link `2n`, from its first end to its second, and link `2n +
+/// 1` back.
 #[derive(Debug)]
 pub(super) struct Wiring {
     /// Where each link leads.
@@ -51,22 +54,49 @@ impl Wiring {
         name: impl Fn(Node) -> String,
     ) -> Result<Self, TopologyError> {
         let heads: Vec<_> = cables.iter().flat_map(|[a, b]| [*b, *a]).collect();
-        let leaving = |node| (0..heads.len()).filter(|link| heads[*link ^ 1] == node).collect::<Vec<_>>();
+        let leaving = |node| {
+            (0..heads.len())
+                .filter(|link| heads[*link ^ 1] == node)
+                .collect::<Vec<_>>()
+        };
         let mut uplinks = Vec::with_capacity(hosts);
         for host in (0..hosts).map(Node::Host) {
             match leaving(host)[..] {
                 [uplink] => uplinks.push(uplink),
-                ref ways => return Err(TopologyError::HostCables { host: name(host), cables: ways.len() }),
+                ref ways => {
+                    return Err(TopologyError::HostCables {
+                        host: name(host),
+                        cables: ways.len(),
+                    });
+                }
             }
         }
-        let knowing =
-            (0..routers).map(|router| Router { ways: leaving(Node::Router(router)), towards: Vec::new() }).collect();
-        let mut wiring = Self { heads, uplinks, routers: knowing, directory: Vec::new() };
-        let nodes = || (0..hosts).map(Node::Host).chain((0..routers).map(Node::Router));
+        let knowing = (0..routers)
+            .map(|router| Router {
+                ways: leaving(Node::Router(router)),
+                towards: Vec::new(),
+            })
+            .collect();
+        let mut wiring = Self {
+            heads,
+            uplinks,
+            routers: knowing,
+            directory: Vec::new(),
+        };
+        let nodes = || {
+            (0..hosts)
+                .map(Node::Host)
+                .chain((0..routers).map(Node::Router))
+        };
         for host in 0..hosts {
-            let reached = wiring.spread(host).map_err(|node| TopologyError::Loop { node: name(node) })?;
+            let reached = wiring
+                .spread(host)
+                .map_err(|node| TopologyError::Loop { node: name(node) })?;
             if let Some((_, apart)) = reached.iter().zip(nodes()).find(|(reached, _)| !**reached) {
-                return Err(TopologyError::Apart { from: name(Node::Host(host)), to: name(apart) });
+                return Err(TopologyError::Apart {
+                    from: name(Node::Host(host)),
+                    to: name(apart),
+                });
             }
         }
         Ok(wiring)
@@ -74,7 +104,12 @@ impl Wiring {
 
     /// Two hosts and the cable between them.
     pub(super) fn pair() -> Self {
-        Self { heads: vec![Node::Host(1), Node::Host(0)], uplinks: vec![0, 1], routers: Vec::new(), directory: Vec::new() }
+        Self {
+            heads: vec![Node::Host(1), Node::Host(0)],
+            uplinks: vec![0, 1],
+            routers: Vec::new(),
+            directory: Vec::new(),
+        }
     }
 
     /// How many hosts there are.
@@ -82,8 +117,8 @@ impl Wiring {
         self.uplinks.len()
     }
 
-    /// Tells every router which of its links leads towards `host`. Says which nodes were reached, hosts first; one that was reached
-    /// twice is an error.
+    /// Tells every router which of its links leads towards `host`. Says which nodes were reached,
+    /// hosts first; one that was reached twice is an error.
     fn spread(&mut self, host: usize) -> Result<Vec<bool>, Node> {
         let mut reached = vec![false; self.uplinks.len() + self.routers.len()];
         reached[host] = true;
@@ -127,20 +162,27 @@ impl Wiring {
         self.uplinks[host]
     }
 
-    /// The links on which router `number` sends on what has come to it by `arrived`: the one towards the host that the frame is for,
-    /// unless that is where it came from; all others if it is for everybody or for nobody known.
+    /// The links on which router `number` sends on what has come to it by `arrived`: the one
+    /// towards the host that the frame is for, unless that is where it came from; all others if it
+    /// is for everybody or for nobody known.
     pub(super) fn ways(&self, number: usize, arrived: usize, frame: &[u8]) -> Ways<'_> {
         let Router { ways, towards } = &self.routers[number];
         let from = arrived ^ 1;
         let known = frame.first_chunk().and_then(|mac| self.host_of(mac));
         match known.and_then(|host| towards.get(host)) {
-            Some(way) => Ways { ways: std::slice::from_ref(way), from },
+            Some(way) => Ways {
+                ways: std::slice::from_ref(way),
+                from,
+            },
             None => Ways { ways, from },
         }
     }
 
     fn host_of(&self, mac: &Mac) -> Option<usize> {
-        let place = self.directory.binary_search_by(|known| known.0.cmp(mac)).ok()?;
+        let place = self
+            .directory
+            .binary_search_by(|known| known.0.cmp(mac))
+            .ok()?;
         Some(self.directory[place].1)
     }
 }

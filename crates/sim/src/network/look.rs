@@ -1,4 +1,5 @@
-//! [`Look`]: what stands where at one moment, and what has passed; of any [port](PortId) of a network, at any time, by name.
+//! [`Look`]: what stands where at one moment, and what has passed; of any [port](PortId) of a
+//! network, at any time, by name.
 
 use std::time::Duration;
 
@@ -29,7 +30,8 @@ pub enum PortId {
 pub struct Look {
     /// Waiting in the discipline.
     pub backlog: Backlog,
-    /// In the device's ring, packets and bytes. Nothing where there is no ring: a link without a card.
+    /// In the device's ring, packets and bytes. Nothing where there is no ring: a link without a
+    /// card.
     pub ring: Backlog,
     /// The limit on the bytes in the ring: [`Bytes::MAX`] where there is none.
     pub limit: Bytes,
@@ -77,8 +79,11 @@ impl<Q, R, A> Network<Q, R, A> {
 
     /// Every host's port, then every router's, in order of the cables.
     pub fn ports(&self) -> impl Iterator<Item = PortId> {
-        let routers = (0..self.links.len()).filter(|link| matches!(self.wiring.tail(*link), Node::Router(_)));
-        (0..self.ends.len()).map(PortId::Host).chain(routers.map(PortId::Link))
+        let routers =
+            (0..self.links.len()).filter(|link| matches!(self.wiring.tail(*link), Node::Router(_)));
+        (0..self.ends.len())
+            .map(PortId::Host)
+            .chain(routers.map(PortId::Link))
     }
 
     /// What `port` is called: as the host is, or `router>neighbour`.
@@ -147,5 +152,8 @@ fn look_at_link(link: &Link) -> Look {
 }
 
 fn held<L: Limit>(ring: &Ring<SimNic, L>) -> Backlog {
-    Backlog { packets: ring.device().in_flight(), bytes: ring.device().ring_bytes() }
+    Backlog {
+        packets: ring.device().in_flight(),
+        bytes: ring.device().ring_bytes(),
+    }
 }

@@ -1,11 +1,14 @@
-//! [`Network`]: hosts, each with a NIC, and routers, joined to a tree by the two directions of each link, in virtual time.
+//! [`Network`]: hosts, each with a NIC, and routers, joined to a tree by the two directions of each
+//! link, in virtual time.
 //!
-//! Time jumps to the earliest thing that is due anywhere: a departure, an arrival, an interrupt, a host's wake, an application's
-//! call. What is due then happens in a fixed order (media, NICs, links, hosts, each by number), so a run depends on nothing but its inputs.
-//! An `agenda` knows who is due; nobody else is looked at.
+//! Time jumps to the earliest thing that is due anywhere: a departure, an arrival, an interrupt, a
+//! host's wake, an application's call. What is due then happens in a fixed order (media, NICs,
+//! links, hosts, each by number), so a run depends on nothing but its inputs. An `agenda` knows who
+//! is due; nobody else is looked at.
 //!
-//! The engine is a driver like any other and keeps the driver's contract: inputs, one poll, then wait until the wake or the next
-//! input. Applications hear events before and after the poll; what they do is input for another one.
+//! The engine is a driver like any other and keeps the driver's contract: inputs, one poll, then
+//! wait until the wake or the next input. Applications hear events before and after the poll; what
+//! they do is input for another one.
 //!
 //! | module | holds |
 //! |---|---|
@@ -50,8 +53,8 @@ pub use look::{HostQdisc, Look, PortId};
 pub use stall::{Stall, StallKind};
 pub use topology::Topology;
 
-/// Steps without time passing after which a simulation is taken to spin. A host handles 64 packets a poll, a ring holds a few
-/// thousand.
+/// Steps without time passing after which a simulation is taken to spin. A host handles 64 packets
+/// a poll, a ring holds a few thousand.
 const SPIN_LIMIT: u32 = 100_000;
 
 /// The host of a simulation: behind any discipline and any limit, its events on record.
@@ -89,7 +92,8 @@ pub struct Network<Q, R, A> {
     polls: u64,
 }
 
-/// A part of a network that has something to do now and then. Those that are due at the same time are served in this order.
+/// A part of a network that has something to do now and then. Those that are due at the same time
+/// are served in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Medium(usize),
@@ -122,17 +126,29 @@ where
                 host.device_mut().leave_unwritten();
             }
             wiring.register(host.config().mac, number);
-            ends.push(End { host, app, wake: None });
+            ends.push(End {
+                host,
+                app,
+                wake: None,
+            });
         }
         for OnAir { medium, cards } in &media {
-            let mut places = PlacesMut { cards, ends: &mut ends, links: &mut links };
+            let mut places = PlacesMut {
+                cards,
+                ends: &mut ends,
+                links: &mut links,
+            };
             (0..cards.len()).for_each(|number| medium.join(number, places.card_mut(number)));
         }
         let agenda = Agenda::new(media.len() + 2 * ends.len() + links.len());
         let air_of = |card| media.iter().position(|air| air.cards.contains(&card));
         let on_air = [
-            (0..ends.len()).map(|host| air_of(PortId::Host(host))).collect(),
-            (0..links.len()).map(|link| air_of(PortId::Link(link))).collect(),
+            (0..ends.len())
+                .map(|host| air_of(PortId::Host(host)))
+                .collect(),
+            (0..links.len())
+                .map(|link| air_of(PortId::Link(link)))
+                .collect(),
         ];
         let (now, touched, stirred, wakes) = (Instant::ZERO, Vec::new(), Vec::new(), Vec::new());
         let mut network = Self {
@@ -164,11 +180,17 @@ where
         Ok(network)
     }
 
-    /// Runs until `done` says so after a step, or until all programs are done if it never does. `done` may look at everything.
+    /// Runs until `done` says so after a step, or until all programs are done if it never does.
+    /// `done` may look at everything.
     ///
     /// # Errors
-    /// If a program fails, nothing more can happen, time stands still, or `limit` of virtual time has passed.
-    pub fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&Self) -> bool) -> Result<(), Stall> {
+    /// If a program fails, nothing more can happen, time stands still, or `limit` of virtual time
+    /// has passed.
+    pub fn run_until(
+        &mut self,
+        limit: Duration,
+        mut done: impl FnMut(&Self) -> bool,
+    ) -> Result<(), Stall> {
         let deadline = self.now + limit;
         while !done(self) && !self.ends.iter().all(|end| end.app.is_done()) {
             self.check()?;
@@ -192,11 +214,21 @@ where
         self.check()
     }
 
-    /// A frame from elsewhere enters the link that leaves host `number` at `now`, which must not be after the next event.
+    /// A frame from elsewhere enters the link that leaves host `number` at `now`, which must not be
+    /// after the next event.
     pub fn inject(&mut self, number: usize, frame: &[u8], now: Instant) {
         let link = self.wiring.uplink(number);
-        let Self { links, recorder, .. } = self;
-        links[link].enter(frame, now, &mut LinkTap { link, recorder: &mut *recorder.borrow_mut() });
+        let Self {
+            links, recorder, ..
+        } = self;
+        links[link].enter(
+            frame,
+            now,
+            &mut LinkTap {
+                link,
+                recorder: &mut *recorder.borrow_mut(),
+            },
+        );
         self.disturb(Part::Link(link));
     }
 
@@ -211,7 +243,8 @@ where
         }
     }
 
-    /// Runs until nothing is planned any more: connections have left TIME-WAIT, every frame is at rest.
+    /// Runs until nothing is planned any more: connections have left TIME-WAIT, every frame is at
+    /// rest.
     ///
     /// # Errors
     /// If time stands still, or `limit` of virtual time has passed.
@@ -231,14 +264,20 @@ where
     /// # Errors
     /// If there is none, or if time stands still.
     pub fn step(&mut self) -> Result<Instant, Stall> {
-        let Some(at) = self.next_event() else { return Err(self.stall(StallKind::Quiet)) };
+        let Some(at) = self.next_event() else {
+            return Err(self.stall(StallKind::Quiet));
+        };
         self.step_to(at)?;
         Ok(self.now)
     }
 
     /// Lets everything happen that is due at `at`, which is the next event.
     fn step_to(&mut self, at: Instant) -> Result<(), Stall> {
-        self.steps_at_now = if at > self.now { 0 } else { self.steps_at_now + 1 };
+        self.steps_at_now = if at > self.now {
+            0
+        } else {
+            self.steps_at_now + 1
+        };
         if self.steps_at_now > SPIN_LIMIT {
             return Err(self.stall(StallKind::Spinning));
         }
@@ -270,15 +309,25 @@ where
         next.map(|at| at.max(self.now))
     }
 
-    /// Frames on the way anywhere: in hosts, NICs and links. Zero when all is quiet; anything else then is a leak.
+    /// Frames on the way anywhere: in hosts, NICs and links. Zero when all is quiet; anything else
+    /// then is a leak.
     pub fn outstanding(&self) -> usize {
-        let ends = self.ends.iter().map(|end| end.host.outstanding() + end.host.port().ring().device().outstanding());
+        let ends = self
+            .ends
+            .iter()
+            .map(|end| end.host.outstanding() + end.host.port().ring().device().outstanding());
         ends.sum::<usize>() + self.links.iter().map(Link::outstanding).sum::<usize>()
     }
 
     /// Medium `number` concludes and grants transmissions.
     fn grant(&mut self, number: usize) {
-        let Self { now, ends, links, media, .. } = self;
+        let Self {
+            now,
+            ends,
+            links,
+            media,
+            ..
+        } = self;
         let OnAir { medium, cards } = &mut media[number];
         medium.advance(*now, &mut PlacesMut { cards, ends, links });
         for card in 0..self.media[number].cards.len() {
@@ -296,16 +345,27 @@ where
     /// What has departed from the NIC of host `number` enters its link.
     fn send_off(&mut self, number: usize) {
         let link = self.wiring.uplink(number);
-        let Self { now, ends, links, recorder, .. } = self;
+        let Self {
+            now,
+            ends,
+            links,
+            recorder,
+            ..
+        } = self;
         let mut recorder = recorder.borrow_mut();
-        let tap = &mut LinkTap { link, recorder: &mut *recorder };
+        let tap = &mut LinkTap {
+            link,
+            recorder: &mut *recorder,
+        };
         let nic = ends[number].host.device_mut();
         let mut departed = false;
         nic.send_off(*now, |frame, at| {
             departed = true;
             match frame {
                 // A recorder knows a packet by its memory until it has completed.
-                Departing::Packet(packet) if !R::ENABLED && is_ordinary(packet) => links[link].take_in(packet, at, tap),
+                Departing::Packet(packet) if !R::ENABLED && is_ordinary(packet) => {
+                    links[link].take_in(packet, at, tap)
+                }
                 mut frame => links[link].enter(frame.complete(), at, tap),
             }
         });
@@ -319,12 +379,32 @@ where
 
     /// Link `number` does what is due; what has come to its end enters a NIC, or the next links.
     fn carry(&mut self, number: usize) {
-        let Self { now, ends, links, wiring, recorder, touched, .. } = self;
+        let Self {
+            now,
+            ends,
+            links,
+            wiring,
+            recorder,
+            touched,
+            ..
+        } = self;
         let mut recording = recorder.borrow_mut();
         let recorder = &mut *recording;
         let mut host_touched = None;
-        links[number].serialise(*now, &mut LinkTap { link: number, recorder });
-        while let Some(mut packet) = links[number].arrived(*now, &mut LinkTap { link: number, recorder }) {
+        links[number].serialise(
+            *now,
+            &mut LinkTap {
+                link: number,
+                recorder,
+            },
+        );
+        while let Some(mut packet) = links[number].arrived(
+            *now,
+            &mut LinkTap {
+                link: number,
+                recorder,
+            },
+        ) {
             match wiring.head(number) {
                 Node::Host(host) => {
                     ends[host].host.device_mut().take_in(&mut packet);
@@ -367,8 +447,11 @@ where
         let (interrupt, arrived) = (nic.take_interrupt(), nic.rx_waiting() > 0);
         let called = app.call_at().is_some_and(|at| at <= self.now);
         let wake = wake.filter(|wake| wake.at <= self.now).map(|wake| wake.why);
-        let inputs =
-            [arrived.then_some(Reason::Link), interrupt.then_some(Reason::Reap), called.then_some(Reason::Application)];
+        let inputs = [
+            arrived.then_some(Reason::Link),
+            interrupt.then_some(Reason::Reap),
+            called.then_some(Reason::Application),
+        ];
         if let Some(reason) = inputs.into_iter().chain([wake]).flatten().next() {
             match self.wakes.iter_mut().find(|(known, _)| *known == reason) {
                 Some((_, count)) => *count += 1,
@@ -399,7 +482,8 @@ where
         self.plan_host(number);
     }
 
-    /// Writes down when `part` is due, and the medium that its card is on, which may have something to take.
+    /// Writes down when `part` is due, and the medium that its card is on, which may have something
+    /// to take.
     fn plan(&mut self, part: Part) {
         match part {
             Part::Medium(_) => self.agenda.set(self.place(part), self.due_at(part)),
@@ -411,19 +495,24 @@ where
 
     #[inline]
     fn plan_nic(&mut self, number: usize) {
-        self.agenda.set(self.place(Part::Nic(number)), self.nic_due_at(number));
+        self.agenda
+            .set(self.place(Part::Nic(number)), self.nic_due_at(number));
         self.plan_medium_of(Part::Nic(number));
     }
 
     #[inline]
     fn plan_link(&mut self, number: usize) {
-        self.agenda.set(self.place(Part::Link(number)), self.links[number].next_event());
+        self.agenda.set(
+            self.place(Part::Link(number)),
+            self.links[number].next_event(),
+        );
         self.plan_medium_of(Part::Link(number));
     }
 
     #[inline]
     fn plan_host(&mut self, number: usize) {
-        self.agenda.set(self.place(Part::Host(number)), self.host_due_at(number));
+        self.agenda
+            .set(self.place(Part::Host(number)), self.host_due_at(number));
     }
 
     /// A medium looks at all its cards, and comes before them: once a step is enough.
@@ -447,7 +536,9 @@ where
     fn due_at(&self, part: Part) -> Option<Instant> {
         match part {
             Part::Medium(number) => {
-                let Self { ends, links, media, .. } = self;
+                let Self {
+                    ends, links, media, ..
+                } = self;
                 let OnAir { medium, cards } = &media[number];
                 medium.next_event(&Places { cards, ends, links })
             }
@@ -467,7 +558,12 @@ where
         let End { host, app, wake } = &self.ends[number];
         let nic = host.port().ring().device();
         let input = (nic.interrupting() || nic.rx_waiting() > 0).then_some(self.now);
-        input.or_else(|| earliest(earliest(nic.announces_at(), wake.map(|wake| wake.at)), app.call_at()))
+        input.or_else(|| {
+            earliest(
+                earliest(nic.announces_at(), wake.map(|wake| wake.at)),
+                app.call_at(),
+            )
+        })
     }
 
     fn stall(&self, kind: StallKind) -> Stall {
@@ -475,7 +571,13 @@ where
             StallKind::Failed { host } => self.ends[host].app.failure().map(ToString::to_string),
             _ => None,
         };
-        Stall { kind, seed: self.seed, at: self.now, outstanding: self.outstanding(), why }
+        Stall {
+            kind,
+            seed: self.seed,
+            at: self.now,
+            outstanding: self.outstanding(),
+            why,
+        }
     }
 }
 
@@ -495,7 +597,8 @@ impl<Q, R, A> Network<Q, R, A> {
         &self.ends[number]
     }
 
-    /// Host `number` and its program. Whoever calls the host must [`touch`](Self::touch) it afterwards.
+    /// Host `number` and its program. Whoever calls the host must [`touch`](Self::touch) it
+    /// afterwards.
     pub fn end_mut(&mut self, number: usize) -> &mut End<Q, R, A> {
         self.disturb(Part::Nic(number));
         self.disturb(Part::Host(number));
@@ -533,8 +636,8 @@ impl<Q, R, A> Network<Q, R, A> {
         self.recorder.borrow()
     }
 
-    /// How often a host was served, by the first reason there was: [`Reason::Link`] for arrivals, [`Reason::Reap`] for
-    /// completion interrupts, else the reason of its own wake.
+    /// How often a host was served, by the first reason there was: [`Reason::Link`] for arrivals,
+    /// [`Reason::Reap`] for completion interrupts, else the reason of its own wake.
     pub fn wakes(&self) -> BTreeMap<Reason, u64> {
         self.wakes.iter().copied().collect()
     }
@@ -557,7 +660,9 @@ impl<Q, R, A> Network<Q, R, A> {
 
     /// What the agenda has at `place`.
     fn part(&self, place: usize) -> Part {
-        let Some(place) = place.checked_sub(self.media.len()) else { return Part::Medium(place) };
+        let Some(place) = place.checked_sub(self.media.len()) else {
+            return Part::Medium(place);
+        };
         let (hosts, links) = (self.ends.len(), self.links.len());
         match place {
             nic if nic < hosts => Part::Nic(nic),
@@ -577,7 +682,10 @@ impl<Q, R, A> Network<Q, R, A> {
 
     /// `part` may change behind our back: it is looked at again before anything else.
     fn disturb(&mut self, part: Part) {
-        for part in [Some(part), self.medium_of(part).map(Part::Medium)].into_iter().flatten() {
+        for part in [Some(part), self.medium_of(part).map(Part::Medium)]
+            .into_iter()
+            .flatten()
+        {
             self.agenda.set(self.place(part), None);
             self.touched.push(part);
         }
@@ -587,7 +695,9 @@ impl<Q, R, A> Network<Q, R, A> {
     pub fn into_parts(self) -> (Vec<A>, R) {
         let Self { ends, recorder, .. } = self;
         let apps = ends.into_iter().map(|End { app, .. }| app).collect();
-        let recorder = Rc::into_inner(recorder).expect("the taps went with the hosts").into_inner();
+        let recorder = Rc::into_inner(recorder)
+            .expect("the taps went with the hosts")
+            .into_inner();
         (apps, recorder)
     }
 }

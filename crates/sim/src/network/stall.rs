@@ -38,7 +38,13 @@ pub enum StallKind {
 
 impl fmt::Display for Stall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, seed, at, outstanding, why } = self;
+        let Self {
+            kind,
+            seed,
+            at,
+            outstanding,
+            why,
+        } = self;
         match kind {
             StallKind::Quiet => write!(f, "nothing is planned, but the programs are not done")?,
             StallKind::Spinning => write!(f, "hosts wake again and again while time stands still")?,
@@ -48,7 +54,10 @@ impl fmt::Display for Stall {
         if let Some(why) = why {
             write!(f, ": {why}")?;
         }
-        write!(f, " (SEED={seed}, at {at}, {outstanding} frames on the way)")
+        write!(
+            f,
+            " (SEED={seed}, at {at}, {outstanding} frames on the way)"
+        )
     }
 }
 

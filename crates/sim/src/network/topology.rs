@@ -1,4 +1,5 @@
-//! [`Topology`]: a network as data: hosts, routers and cables by name. [`build`](Topology::build) makes a [`Network`] of it.
+//! [`Topology`]: a network as data: hosts, routers and cables by name. [`build`](Topology::build)
+//! makes a [`Network`] of it.
 //!
 //! ```
 //! use std::time::Duration;
@@ -84,7 +85,13 @@ impl HostNode {
     /// A host with everything default.
     pub fn new(name: impl Into<String>) -> Self {
         let (name, qdisc) = (name.into(), Kind::PfifoFast(Default::default()).into());
-        Self { name, qdisc, ring_limit: RingLimit::default(), nic: NicConfig::default(), frames: 8192 }
+        Self {
+            name,
+            qdisc,
+            ring_limit: RingLimit::default(),
+            nic: NicConfig::default(),
+            frames: 8192,
+        }
     }
 }
 
@@ -95,15 +102,19 @@ pub struct Cable {
     pub between: [String; 2],
     /// From the first to the second, and back.
     ///
-    /// A link that leaves a host begins with the host's card, which sends at the rate and by the schedule of the link, with framing of
-    /// its own; it has no queue nor card. One that leaves a router is the router's way out: queue, card if it has one, wire.
+    /// A link that leaves a host begins with the host's card, which sends at the rate and by the
+    /// schedule of the link, with framing of its own; it has no queue nor card. One that leaves a
+    /// router is the router's way out: queue, card if it has one, wire.
     pub links: [LinkConfig; 2],
 }
 
 impl Cable {
     /// A cable between two nodes, with its links there and back.
     pub fn new(between: [&str; 2], links: [LinkConfig; 2]) -> Self {
-        Self { between: between.map(String::from), links }
+        Self {
+            between: between.map(String::from),
+            links,
+        }
     }
 }
 
@@ -140,7 +151,9 @@ pub enum TopologyError {
         cables: usize,
     },
     /// Two ways to one place.
-    #[error("there are two ways to `{node}`, but the network must be a tree: take a cable of the loop away")]
+    #[error(
+        "there are two ways to `{node}`, but the network must be a tree: take a cable of the loop away"
+    )]
     Loop {
         /// Who can be reached twice.
         node: String,
@@ -154,7 +167,9 @@ pub enum TopologyError {
         to: String,
     },
     /// A queue where the host's own is.
-    #[error("the link from host `{host}` has a queue or a card of its own: give its discipline and ring to the host")]
+    #[error(
+        "the link from host `{host}` has a queue or a card of its own: give its discipline and ring to the host"
+    )]
     HostLink {
         /// The host's name.
         host: String,
@@ -166,7 +181,9 @@ pub enum TopologyError {
         hosts: usize,
     },
     /// A cell whose base and station are not joined.
-    #[error("there is no cable from `{from}` to `{to}`: a cell has one between its base and each station")]
+    #[error(
+        "there is no cable from `{from}` to `{to}`: a cell has one between its base and each station"
+    )]
     NoCable {
         /// One of them.
         from: String,
@@ -174,7 +191,9 @@ pub enum TopologyError {
         to: String,
     },
     /// A link in a cell with nothing that could wait for the air.
-    #[error("`{from}>{to}` is on shared air, which takes frames out of a card: give the link a card")]
+    #[error(
+        "`{from}>{to}` is on shared air, which takes frames out of a card: give the link a card"
+    )]
     NoCard {
         /// Where it begins.
         from: String,
@@ -202,11 +221,14 @@ pub enum TopologyError {
 impl Topology {
     /// The IPv4 address of the host called `name`.
     pub fn address(&self, name: &str) -> Option<Ipv4Addr> {
-        self.hosts.iter().position(|host| host.name == name).map(address)
+        self.hosts
+            .iter()
+            .position(|host| host.name == name)
+            .map(address)
     }
 
-    /// Makes the network; `program` makes what runs on each host, which it is told with its number. Everything random is seeded by
-    /// `seed`.
+    /// Makes the network; `program` makes what runs on each host, which it is told with its number.
+    /// Everything random is seeded by `seed`.
     ///
     /// # Errors
     /// If it is no tree, a name is used twice or not known, or a parameter is refused.
@@ -217,32 +239,65 @@ impl Topology {
         mut program: impl FnMut(&HostNode, usize) -> A,
     ) -> Result<Network<HostQdisc, R, A>, TopologyError> {
         let (nodes, names) = (self.nodes()?, self.names());
-        let cables: Vec<_> = self.cables.iter().map(|cable| self.ends(cable, &nodes)).collect::<Result<_, _>>()?;
-        let wiring = Wiring::new(self.hosts.len(), self.routers.len(), &cables, |node| names.of(node).to_string())?;
-        // Each part draws from a generator of its own, so a change in one does not shift the luck of another.
+        let cables: Vec<_> = self
+            .cables
+            .iter()
+            .map(|cable| self.ends(cable, &nodes))
+            .collect::<Result<_, _>>()?;
+        let wiring = Wiring::new(self.hosts.len(), self.routers.len(), &cables, |node| {
+            names.of(node).to_string()
+        })?;
+        // Each part draws from a generator of its own, so a change in one does not shift the luck
+        // of another.
         let mut seeds = Pcg32::seed_from_u64(seed);
-        let (mut links, mut lines) = (Vec::new(), vec![(Rate::MAX, Schedule::Constant); self.hosts.len()]);
-        for (Cable { between: [a, b], links: [there, back] }, [from, to]) in self.cables.iter().zip(&cables) {
+        let (mut links, mut lines) = (
+            Vec::new(),
+            vec![(Rate::MAX, Schedule::Constant); self.hosts.len()],
+        );
+        for (
+            Cable {
+                between: [a, b],
+                links: [there, back],
+            },
+            [from, to],
+        ) in self.cables.iter().zip(&cables)
+        {
             for (config, from, name) in [(there, from, (a, b)), (back, to, (b, a))] {
                 let mut config = config.clone();
                 if let Node::Host(host) = *from {
                     if config.queue != Buffer::default() || config.card.is_some() {
-                        return Err(TopologyError::HostLink { host: self.hosts[host].name.clone() });
+                        return Err(TopologyError::HostLink {
+                            host: self.hosts[host].name.clone(),
+                        });
                     }
                     let rate = std::mem::replace(&mut config.rate, Rate::MAX);
                     lines[host] = (rate, std::mem::take(&mut config.schedule));
                 }
-                let refused = |error| TopologyError::Config { name: format!("{}>{}", name.0, name.1), error };
+                let refused = |error| TopologyError::Config {
+                    name: format!("{}>{}", name.0, name.1),
+                    error,
+                };
                 links.push(Link::new(config, Pcg32::from_rng(&mut seeds)).map_err(refused)?);
             }
         }
         let media = self.media(&nodes, &cables, &links, &mut seeds)?;
-        Network::join(seed, wiring, names, links, media, recorder, |number, tap| {
-            let node = &self.hosts[number];
-            let host = node.build(number, lines[number].clone(), seeds.next_u64(), tap);
-            let host = host.map_err(|error| TopologyError::Config { name: node.name.clone(), error })?;
-            Ok((host, program(node, number)))
-        })
+        Network::join(
+            seed,
+            wiring,
+            names,
+            links,
+            media,
+            recorder,
+            |number, tap| {
+                let node = &self.hosts[number];
+                let host = node.build(number, lines[number].clone(), seeds.next_u64(), tap);
+                let host = host.map_err(|error| TopologyError::Config {
+                    name: node.name.clone(),
+                    error,
+                })?;
+                Ok((host, program(node, number)))
+            },
+        )
     }
 
     /// The cells over `cables`.
@@ -258,7 +313,10 @@ impl Topology {
             let ends = |[from, to]: [&str; 2]| (from.to_owned(), to.to_owned());
             let (Some(begin), Some(end)) = (nodes.get(from), nodes.get(to)) else {
                 let name = if nodes.contains_key(from) { to } else { from };
-                return Err(TopologyError::Unknown { name: name.to_owned(), known: known(nodes) });
+                return Err(TopologyError::Unknown {
+                    name: name.to_owned(),
+                    known: known(nodes),
+                });
             };
             let mut ways = cables.iter().flat_map(|[a, b]| [(a, b), (b, a)]);
             let Some(link) = ways.position(|way| way == (begin, end)) else {
@@ -279,16 +337,29 @@ impl Topology {
             }
             Ok(card)
         };
-        self.cells.iter().map(|cell| cell.build(Pcg32::from_rng(seeds), &mut card)).collect()
+        self.cells
+            .iter()
+            .map(|cell| cell.build(Pcg32::from_rng(seeds), &mut card))
+            .collect()
     }
 
     /// Every node by its name.
     fn nodes(&self) -> Result<BTreeMap<&str, Node>, TopologyError> {
         if self.hosts.len() > MOST_HOSTS {
-            return Err(TopologyError::TooMany { hosts: self.hosts.len() });
+            return Err(TopologyError::TooMany {
+                hosts: self.hosts.len(),
+            });
         }
-        let hosts = self.hosts.iter().enumerate().map(|(number, host)| (host.name.as_str(), Node::Host(number)));
-        let routers = self.routers.iter().enumerate().map(|(number, router)| (router.as_str(), Node::Router(number)));
+        let hosts = self
+            .hosts
+            .iter()
+            .enumerate()
+            .map(|(number, host)| (host.name.as_str(), Node::Host(number)));
+        let routers = self
+            .routers
+            .iter()
+            .enumerate()
+            .map(|(number, router)| (router.as_str(), Node::Router(number)));
         let mut nodes = BTreeMap::new();
         for (name, node) in hosts.chain(routers) {
             if name.is_empty() || name.contains('>') {
@@ -302,13 +373,23 @@ impl Topology {
     }
 
     fn names(&self) -> Names {
-        Names { hosts: self.hosts.iter().map(|host| host.name.clone()).collect(), routers: self.routers.clone() }
+        Names {
+            hosts: self.hosts.iter().map(|host| host.name.clone()).collect(),
+            routers: self.routers.clone(),
+        }
     }
 
     /// The nodes at the ends of `cable`.
-    fn ends(&self, cable: &Cable, nodes: &BTreeMap<&str, Node>) -> Result<[Node; 2], TopologyError> {
+    fn ends(
+        &self,
+        cable: &Cable,
+        nodes: &BTreeMap<&str, Node>,
+    ) -> Result<[Node; 2], TopologyError> {
         let find = |name: &String| {
-            let unknown = || TopologyError::Unknown { name: name.clone(), known: known(nodes) };
+            let unknown = || TopologyError::Unknown {
+                name: name.clone(),
+                known: known(nodes),
+            };
             nodes.get(name.as_str()).copied().ok_or_else(unknown)
         };
         let [a, b] = &cable.between;
@@ -318,11 +399,16 @@ impl Topology {
 
 /// The names of `nodes`, for errors.
 fn known(nodes: &BTreeMap<&str, Node>) -> String {
-    nodes.keys().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    nodes
+        .keys()
+        .map(|name| format!("`{name}`"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 impl HostNode {
-    /// The stack of host `number`, on a card that sends at no more than the rate `most`, as `schedule` changes it if it does.
+    /// The stack of host `number`, on a card that sends at no more than the rate `most`, as
+    /// `schedule` changes it if it does.
     pub(super) fn build<R: Record>(
         &self,
         number: usize,
@@ -331,8 +417,16 @@ impl HostNode {
         tap: Tap<R>,
     ) -> Result<SimHost<HostQdisc, R>, ConfigError> {
         let own = self.nic.clone();
-        let schedule = if schedule == Schedule::Constant { own.schedule } else { schedule };
-        let nic = SimNic::new(NicConfig { rate: own.rate.min(most), schedule, ..own })?;
+        let schedule = if schedule == Schedule::Constant {
+            own.schedule
+        } else {
+            schedule
+        };
+        let nic = SimNic::new(NicConfig {
+            rate: own.rate.min(most),
+            schedule,
+            ..own
+        })?;
         let qdisc = Stats::new(Ledger::new(self.qdisc.build()?));
         let port = Port::new(qdisc, Ring::new(nic, self.ring_limit.build()?));
         let pool = Pool::heap(self.frames, self.nic.tso);

@@ -1,8 +1,10 @@
-//! [`Granted`]: the transmit half of a card whose frames leave when a medium says so ([`medium`](crate::medium)).
+//! [`Granted`]: the transmit half of a card whose frames leave when a medium says so
+//! ([`medium`](crate::medium)).
 //!
-//! Between ring and air stands a window of frames that were taken at least once. A frame that failed stays in it and goes again,
-//! first; frames behind it wait for it, as the receiver's reordering buffer makes them wait on a real channel. So frames leave in
-//! order, and one that was acknowledged early completes with the one before it.
+//! Between ring and air stands a window of frames that were taken at least once. A frame that
+//! failed stays in it and goes again, first; frames behind it wait for it, as the receiver's
+//! reordering buffer makes them wait on a real channel. So frames leave in order, and one that was
+//! acknowledged early completes with the one before it.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -27,40 +29,56 @@ pub enum Verdict {
 }
 
 impl SimNic {
-    /// From now on frames leave when a medium takes them. Until then they wait as `discipline` inside the driver has it (what it
-    /// drops completes at once), or in the order in which they were put. The card must be at rest.
+    /// From now on frames leave when a medium takes them. Until then they wait as `discipline`
+    /// inside the driver has it (what it drops completes at once), or in the order in which they
+    /// were put. The card must be at rest.
     pub fn await_grants(&mut self, discipline: Option<Discipline>) {
-        debug_assert_eq!(self.in_flight(), 0, "frames of two kinds of departure would overtake each other");
+        debug_assert_eq!(
+            self.in_flight(),
+            0,
+            "frames of two kinds of departure would overtake each other"
+        );
         self.granted = Some(Box::new(Granted::new(discipline)));
     }
 
     /// Frames that wait for a grant; those on the air do not. Nothing unless the card is granted.
     pub fn awaiting(&self) -> Backlog {
-        self.granted.as_ref().map_or_else(Backlog::default, |granted| granted.waiting())
+        self.granted
+            .as_ref()
+            .map_or_else(Backlog::default, |granted| granted.waiting())
     }
 
     /// True when a frame waits for a grant that a window of so many frames lets go.
     pub fn is_grantable(&self, window: usize) -> bool {
-        self.granted.as_ref().is_some_and(|granted| granted.may_take(window))
+        self.granted
+            .as_ref()
+            .is_some_and(|granted| granted.may_take(window))
     }
 
     /// True when a frame waits for a grant.
     pub fn is_awaiting(&self) -> bool {
-        self.granted.as_ref().is_some_and(|granted| !granted.waiting().is_empty())
+        self.granted
+            .as_ref()
+            .is_some_and(|granted| !granted.waiting().is_empty())
     }
 
-    /// The medium takes frames onto the air, those first that failed there before, while `fits` agrees with the length of the next
-    /// one; it is asked once about each, and for the last time when it says no. `window` is the most that are taken from the oldest
-    /// unacknowledged one on. Returns how many were taken: none unless the card is granted. Every grant is [concluded](Self::conclude).
+    /// The medium takes frames onto the air, those first that failed there before, while `fits`
+    /// agrees with the length of the next one; it is asked once about each, and for the last time
+    /// when it says no. `window` is the most that are taken from the oldest unacknowledged one on.
+    /// Returns how many were taken: none unless the card is granted. Every grant is
+    /// [concluded](Self::conclude).
     pub fn grant(&mut self, now: Instant, window: usize, fits: impl FnMut(Bytes) -> bool) -> usize {
-        let Some(granted) = &mut self.granted else { return 0 };
+        let Some(granted) = &mut self.granted else {
+            return 0;
+        };
         let taken = granted.take(now, window, fits);
         self.settle_granted(now);
         taken
     }
 
-    /// The medium tells at `at` what became of the frames that its oldest unconcluded grant took. `verdict` is asked in their order, with how often each was sent.
-    /// What arrived, and nothing sent before it is missing, departs at `at`.
+    /// The medium tells at `at` what became of the frames that its oldest unconcluded grant took.
+    /// `verdict` is asked in their order, with how often each was sent. What arrived, and nothing
+    /// sent before it is missing, departs at `at`.
     pub fn conclude(&mut self, at: Instant, verdict: impl FnMut(u32) -> Verdict) {
         if let Some(granted) = &mut self.granted {
             granted.conclude(verdict);
@@ -70,10 +88,13 @@ impl SimNic {
 
     /// What arrived departs, what was dropped or lost completes.
     pub(super) fn settle_granted(&mut self, at: Instant) {
-        let Some(mut granted) = self.granted.take() else { return };
+        let Some(mut granted) = self.granted.take() else {
+            return;
+        };
         while let Some((packet, arrived)) = granted.pop_settled() {
             if arrived {
-                self.departures.extend(std::iter::repeat_n(at, packet.segments().into()));
+                self.departures
+                    .extend(std::iter::repeat_n(at, packet.segments().into()));
                 self.sending.push_back(packet);
             } else {
                 self.sent.push_back(packet);
@@ -91,7 +112,10 @@ impl SimNic {
 /// Where frames wait for a grant.
 enum Queue {
     /// In the order of the ring.
-    Ring { frames: VecDeque<Packet<HeapFrame>>, backlog: Backlog },
+    Ring {
+        frames: VecDeque<Packet<HeapFrame>>,
+        backlog: Backlog,
+    },
     /// As a discipline inside the driver has it.
     Discipline(Discipline),
 }
@@ -127,11 +151,22 @@ pub(super) struct Granted {
 }
 
 impl Granted {
-    /// Nothing to send; frames will wait as `discipline` has it, or in the order in which they come.
+    /// Nothing to send; frames will wait as `discipline` has it, or in the order in which they
+    /// come.
     pub(super) fn new(discipline: Option<Discipline>) -> Self {
-        let ring = || Queue::Ring { frames: VecDeque::new(), backlog: Backlog::default() };
+        let ring = || Queue::Ring {
+            frames: VecDeque::new(),
+            backlog: Backlog::default(),
+        };
         let queue = discipline.map_or_else(ring, Queue::Discipline);
-        Self { queue, window: VecDeque::new(), held: Backlog::default(), grants: 0, concluded: 0, drops: Drops::new() }
+        Self {
+            queue,
+            window: VecDeque::new(),
+            held: Backlog::default(),
+            grants: 0,
+            concluded: 0,
+            drops: Drops::new(),
+        }
     }
 
     pub(super) fn enqueue(&mut self, packet: Packet<HeapFrame>, now: Instant) {
@@ -147,7 +182,10 @@ impl Granted {
     /// Frames that are not on the air and still have to be.
     pub(super) fn waiting(&self) -> Backlog {
         let queued = self.queued();
-        Backlog { packets: queued.packets + self.held.packets, bytes: queued.bytes + self.held.bytes }
+        Backlog {
+            packets: queued.packets + self.held.packets,
+            bytes: queued.bytes + self.held.bytes,
+        }
     }
 
     /// True when a window of `longest` lets a frame go.
@@ -162,9 +200,15 @@ impl Granted {
         }
     }
 
-    /// Takes frames onto the air, those first that were there before, while `fits` agrees with the next one's length and the
-    /// window, counted from its oldest frame, is shorter than `longest`. Returns how many.
-    pub(super) fn take(&mut self, now: Instant, longest: usize, mut fits: impl FnMut(Bytes) -> bool) -> usize {
+    /// Takes frames onto the air, those first that were there before, while `fits` agrees with the
+    /// next one's length and the window, counted from its oldest frame, is shorter than `longest`.
+    /// Returns how many.
+    pub(super) fn take(
+        &mut self,
+        now: Instant,
+        longest: usize,
+        mut fits: impl FnMut(Bytes) -> bool,
+    ) -> usize {
         let mut taken = 0;
         self.grants += 1;
         let grant = self.grants;
@@ -183,7 +227,11 @@ impl Granted {
         }
         while self.window.len() < longest {
             let Some(packet) = self.next(now) else { break };
-            let mut held = Held { packet, tries: 0, place: Place::Waiting };
+            let mut held = Held {
+                packet,
+                tries: 0,
+                place: Place::Waiting,
+            };
             let goes = fits(held.packet.len());
             if goes {
                 held.go(grant);
@@ -236,7 +284,9 @@ impl Granted {
 
     /// The oldest frame and whether it arrived, once that is known.
     pub(super) fn pop_settled(&mut self) -> Option<(Packet<HeapFrame>, bool)> {
-        let Place::Settled { arrived } = self.window.front()?.place else { return None };
+        let Place::Settled { arrived } = self.window.front()?.place else {
+            return None;
+        };
         self.window.pop_front().map(|held| (held.packet, arrived))
     }
 
@@ -253,7 +303,9 @@ impl Granted {
             Queue::Discipline(discipline) => {
                 // Far in the future no shaper holds anything back.
                 let end = Instant::from_nanos(u64::MAX);
-                lost.extend(std::iter::from_fn(|| discipline.dequeue(end, &mut self.drops)));
+                lost.extend(std::iter::from_fn(|| {
+                    discipline.dequeue(end, &mut self.drops)
+                }));
             }
         }
         lost.extend(self.drops.drain().map(|(packet, _)| packet));

@@ -10,7 +10,11 @@ use crate::ConfigError;
 
 fn nic(coalesce: Coalesce) -> SimNic {
     // 1 Gbit/s without framing: 1250 bytes take exactly 10 µs.
-    let config = NicConfig { framing: Bytes::ZERO, coalesce, ..NicConfig::default() };
+    let config = NicConfig {
+        framing: Bytes::ZERO,
+        coalesce,
+        ..NicConfig::default()
+    };
     SimNic::new(config).expect("valid")
 }
 
@@ -51,14 +55,24 @@ fn packets_leave_at_line_rate_and_never_before_the_doorbell() {
     assert_eq!(reap(&mut nic, &mut pool, Instant::from_micros(25)), 2);
     assert_eq!(departures(&mut nic, Instant::from_micros(40)), [35]);
     assert_eq!(reap(&mut nic, &mut pool, Instant::from_micros(40)), 1);
-    assert_eq!((nic.outstanding(), pool.outstanding(), nic.ring_bytes()), (0, 0, Bytes::ZERO));
+    assert_eq!(
+        (nic.outstanding(), pool.outstanding(), nic.ring_bytes()),
+        (0, 0, Bytes::ZERO)
+    );
 }
 
 #[test]
 fn completions_gather_until_enough_came_or_time_is_up() {
-    let (mut nic, mut pool) = (nic(Coalesce { frames: 4, time: Duration::from_micros(25) }), pool(15));
+    let (mut nic, mut pool) = (
+        nic(Coalesce {
+            frames: 4,
+            time: Duration::from_micros(25),
+        }),
+        pool(15),
+    );
     put(&mut nic, &mut pool, 10, Instant::ZERO);
-    // Departures every 10 µs. The first waits until 35 µs for its 25 µs; packets at 10, 20 and 30 µs come out together.
+    // Departures every 10 µs. The first waits until 35 µs for its 25 µs; packets at 10, 20 and 30
+    // µs come out together.
     departures(&mut nic, Instant::from_micros(34));
     assert_eq!(reap(&mut nic, &mut pool, Instant::from_micros(34)), 0);
     assert!(!nic.take_interrupt());
@@ -67,23 +81,41 @@ fn completions_gather_until_enough_came_or_time_is_up() {
     assert!(nic.take_interrupt() && !nic.take_interrupt());
     assert_eq!(reap(&mut nic, &mut pool, Instant::from_micros(35)), 3);
 
-    let mut eager = self::nic(Coalesce { frames: 4, time: Duration::from_secs(1) });
+    let mut eager = self::nic(Coalesce {
+        frames: 4,
+        time: Duration::from_secs(1),
+    });
     put(&mut eager, &mut pool, 5, Instant::ZERO);
     departures(&mut eager, Instant::from_micros(39));
     assert_eq!(reap(&mut eager, &mut pool, Instant::from_micros(39)), 0);
     departures(&mut eager, Instant::from_micros(40));
-    assert_eq!(reap(&mut eager, &mut pool, Instant::from_micros(40)), 4, "the fourth completion interrupts");
+    assert_eq!(
+        reap(&mut eager, &mut pool, Instant::from_micros(40)),
+        4,
+        "the fourth completion interrupts"
+    );
     assert_eq!(eager.next_event(), Some(Instant::from_micros(50)));
 }
 
 #[test]
 fn a_full_receive_ring_drops_and_counts() {
-    let mut nic = SimNic::new(NicConfig { rx_ring: 2, ..NicConfig::default() }).expect("valid");
+    let mut nic = SimNic::new(NicConfig {
+        rx_ring: 2,
+        ..NicConfig::default()
+    })
+    .expect("valid");
     for byte in 0..3 {
         nic.arrive(&[byte; 60]);
     }
     nic.arrive(&[0; 1515]);
-    assert_eq!((nic.stats().rx_frames, nic.stats().rx_dropped, nic.outstanding()), (2, 2, 2));
+    assert_eq!(
+        (
+            nic.stats().rx_frames,
+            nic.stats().rx_dropped,
+            nic.outstanding()
+        ),
+        (2, 2, 2)
+    );
     for byte in 0..2 {
         let received = nic.receive(Instant::ZERO).expect("two arrived");
         assert_eq!(received.bytes(), [byte; 60]);
@@ -97,12 +129,45 @@ fn a_full_receive_ring_drops_and_counts() {
 fn bad_parameters_are_refused_by_name() {
     let base = NicConfig::default;
     let refused = [
-        ("mtu", NicConfig { mtu: 2035, ..base() }),
+        (
+            "mtu",
+            NicConfig {
+                mtu: 2035,
+                ..base()
+            },
+        ),
         ("mtu", NicConfig { mtu: 67, ..base() }),
-        ("tx_ring", NicConfig { tx_ring: 0, ..base() }),
-        ("rx_ring", NicConfig { rx_ring: 0, ..base() }),
-        ("rate", NicConfig { rate: Rate::ZERO, ..base() }),
-        ("coalesce.frames", NicConfig { coalesce: Coalesce { frames: 0, time: Duration::ZERO }, ..base() }),
+        (
+            "tx_ring",
+            NicConfig {
+                tx_ring: 0,
+                ..base()
+            },
+        ),
+        (
+            "rx_ring",
+            NicConfig {
+                rx_ring: 0,
+                ..base()
+            },
+        ),
+        (
+            "rate",
+            NicConfig {
+                rate: Rate::ZERO,
+                ..base()
+            },
+        ),
+        (
+            "coalesce.frames",
+            NicConfig {
+                coalesce: Coalesce {
+                    frames: 0,
+                    time: Duration::ZERO,
+                },
+                ..base()
+            },
+        ),
     ];
     for (name, config) in refused {
         match SimNic::new(config) {
@@ -130,7 +195,8 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    /// Whatever happens, each packet comes back exactly once and in order, none faster than the line rate.
+    /// Whatever happens, each packet comes back exactly once and in order, none faster than the
+    /// line rate.
     #[test]
     fn every_packet_comes_back_once(ops in prop::collection::vec(op(), 1..200), frames in 1..6u32, micros in 0..50u64) {
         let coalesce = Coalesce { frames, time: Duration::from_micros(micros) };
@@ -166,7 +232,8 @@ proptest! {
     }
 }
 
-/// Ethernet, IPv4 and TCP headers of 54 bytes, and 1196 of payload in each of `segments`: 1250 bytes on the wire.
+/// Ethernet, IPv4 and TCP headers of 54 bytes, and 1196 of payload in each of `segments`: 1250
+/// bytes on the wire.
 fn whole(segments: u16) -> Packet<HeapFrame> {
     let len = 54 + 1196 * usize::from(segments);
     let mut frame = HeapFrame::with_len(len);
@@ -178,11 +245,19 @@ fn whole(segments: u16) -> Packet<HeapFrame> {
 
 #[test]
 fn segments_leave_one_by_one_and_complete_together() {
-    let config = NicConfig { framing: Bytes::ZERO, coalesce: Coalesce::OFF, tso: Some(Tso::MOST), ..NicConfig::default() };
+    let config = NicConfig {
+        framing: Bytes::ZERO,
+        coalesce: Coalesce::OFF,
+        tso: Some(Tso::MOST),
+        ..NicConfig::default()
+    };
     let mut nic = SimNic::new(config).expect("valid");
     nic.put(whole(3), Instant::ZERO);
     nic.put(whole(1), Instant::ZERO);
-    assert_eq!((nic.in_flight(), nic.ring_bytes()), (2, Bytes::new(4 * 1250)));
+    assert_eq!(
+        (nic.in_flight(), nic.ring_bytes()),
+        (2, Bytes::new(4 * 1250))
+    );
     nic.doorbell(Instant::ZERO);
     let mut done = Vec::new();
     for (micros, reaped) in [(10, 0), (20, 0), (30, 1), (40, 2)] {
@@ -192,7 +267,12 @@ fn segments_leave_one_by_one_and_complete_together() {
         nic.reap(now, &mut done);
         assert_eq!(done.len(), reaped, "at {micros} µs");
     }
-    let NicStats { tx_frames, tx_packets, tx_bytes, .. } = *nic.stats();
+    let NicStats {
+        tx_frames,
+        tx_packets,
+        tx_bytes,
+        ..
+    } = *nic.stats();
     assert_eq!((tx_frames, tx_packets, tx_bytes), (4, 2, 4 * 1250));
     assert_eq!((nic.outstanding(), nic.ring_bytes()), (0, Bytes::ZERO));
 }

@@ -1,5 +1,6 @@
-//! [`Capture`]: a pcapng file (draft-ietf-opsawg-pcapng) that Wireshark reads: one interface per tap point, nanosecond stamps, and
-//! a comment on every packet that says what became of it: `sojourn=4.200ms verdict=CE`.
+//! [`Capture`]: a pcapng file (draft-ietf-opsawg-pcapng) that Wireshark reads: one interface per
+//! tap point, nanosecond stamps, and a comment on every packet that says what became of it:
+//! `sojourn=4.200ms verdict=CE`.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,7 +9,9 @@ use std::time::Duration;
 
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
-use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption};
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption,
+};
 use pcap_file::{DataLink, PcapError};
 use tautline_base::{Ecn, Instant};
 use tautline_stack::{PacketEvent, What};
@@ -18,7 +21,8 @@ use crate::link::{LinkEvent, LinkWhat};
 use crate::record::Record;
 use crate::record::in_host::InHost;
 
-/// Resolution of time stamps, as a negative power of ten seconds. Readers assume microseconds unless the interface says so.
+/// Resolution of time stamps, as a negative power of ten seconds. Readers assume microseconds
+/// unless the interface says so.
 const NANOSECONDS: u8 = 9;
 
 /// Parameters of a [`Capture`].
@@ -32,7 +36,10 @@ pub struct CaptureConfig {
 
 impl Default for CaptureConfig {
     fn default() -> Self {
-        Self { snaplen: 65_535, epoch: Duration::ZERO }
+        Self {
+            snaplen: 65_535,
+            epoch: Duration::ZERO,
+        }
     }
 }
 
@@ -96,10 +103,13 @@ impl<W: Write> Capture<W> {
         })
     }
 
-    /// The same with names for hosts and links, in order of their numbers: interfaces are called `client:ring` and `router>server:wire`
-    /// instead of `host0:ring` and `link2:wire`.
+    /// The same with names for hosts and links, in order of their numbers: interfaces are called
+    /// `client:ring` and `router>server:wire` instead of `host0:ring` and `link2:wire`.
     pub fn named(self, hosts: Vec<String>, links: Vec<String>) -> Self {
-        Self { names: [hosts, links], ..self }
+        Self {
+            names: [hosts, links],
+            ..self
+        }
     }
 
     /// Ends the file.
@@ -124,9 +134,19 @@ impl<W: Write> Capture<W> {
         }
     }
 
-    fn try_write(&mut self, at: Instant, point: Point, comment: String, frame: &[u8]) -> Result<(), PcapError> {
+    fn try_write(
+        &mut self,
+        at: Instant,
+        point: Point,
+        comment: String,
+        frame: &[u8],
+    ) -> Result<(), PcapError> {
         let interface_id = self.interface(point)?;
-        let options = if comment.is_empty() { Vec::new() } else { vec![EnhancedPacketOption::Comment(comment.into())] };
+        let options = if comment.is_empty() {
+            Vec::new()
+        } else {
+            vec![EnhancedPacketOption::Comment(comment.into())]
+        };
         let kept = frame.len().min(self.config.snaplen as usize);
         let block = EnhancedPacketBlock {
             interface_id,
@@ -144,27 +164,46 @@ impl<W: Write> Capture<W> {
             return Ok(*id);
         }
         let name = match point {
-            Point::Host(host, name) => {
-                self.names[0].get(host).map_or_else(|| format!("host{host}:{name}"), |known| format!("{known}:{name}"))
-            }
-            Point::Link(link, name) => {
-                self.names[1].get(link).map_or_else(|| format!("link{link}:{name}"), |known| format!("{known}:{name}"))
-            }
+            Point::Host(host, name) => self.names[0].get(host).map_or_else(
+                || format!("host{host}:{name}"),
+                |known| format!("{known}:{name}"),
+            ),
+            Point::Link(link, name) => self.names[1].get(link).map_or_else(
+                || format!("link{link}:{name}"),
+                |known| format!("{known}:{name}"),
+            ),
         };
-        let options =
-            vec![InterfaceDescriptionOption::IfName(name.into()), InterfaceDescriptionOption::IfTsResol(NANOSECONDS)];
-        let block = InterfaceDescriptionBlock { linktype: DataLink::ETHERNET, snaplen: self.config.snaplen, options };
+        let options = vec![
+            InterfaceDescriptionOption::IfName(name.into()),
+            InterfaceDescriptionOption::IfTsResol(NANOSECONDS),
+        ];
+        let block = InterfaceDescriptionBlock {
+            linktype: DataLink::ETHERNET,
+            snaplen: self.config.snaplen,
+            options,
+        };
         self.writer.write_pcapng_block(block)?;
         let id = self.interfaces.len() as u32;
         self.interfaces.insert(point, id);
         Ok(id)
     }
 
-    /// How long the packet has stayed where it is, and whether it was marked there; its next stay begins.
+    /// How long the packet has stayed where it is, and whether it was marked there; its next stay
+    /// begins.
     fn leaves(&mut self, host: usize, event: &PacketEvent, frame: &[u8]) -> (Duration, bool) {
-        let Some(stay) = self.inside.find(host, frame) else { return (Duration::ZERO, false) };
-        let Stay { since, came_marked, marked } = *stay;
-        *stay = Stay { since: event.at, came_marked, marked: false };
+        let Some(stay) = self.inside.find(host, frame) else {
+            return (Duration::ZERO, false);
+        };
+        let Stay {
+            since,
+            came_marked,
+            marked,
+        } = *stay;
+        *stay = Stay {
+            since: event.at,
+            came_marked,
+            marked: false,
+        };
         (event.at - since, marked && !came_marked)
     }
 }
@@ -174,8 +213,17 @@ impl<W: Write> Record for Capture<W> {
         let at = event.at;
         match event.what {
             What::Born => {
-                let came_marked = classify::tos(frame).is_some_and(|tos| Ecn::of_tos(tos) == Ecn::Ce);
-                self.inside.begin(host, frame, Stay { since: at, came_marked, marked: false });
+                let came_marked =
+                    classify::tos(frame).is_some_and(|tos| Ecn::of_tos(tos) == Ecn::Ce);
+                self.inside.begin(
+                    host,
+                    frame,
+                    Stay {
+                        since: at,
+                        came_marked,
+                        marked: false,
+                    },
+                );
             }
             What::Queued => self.write(at, Point::Host(host, "qdisc-in"), String::new(), frame),
             What::Marked => {
@@ -185,12 +233,22 @@ impl<W: Write> Record for Capture<W> {
             }
             What::Ringed => {
                 let (sojourn, marked) = self.leaves(host, event, frame);
-                self.write(at, Point::Host(host, "ring"), passed(sojourn, marked), frame);
+                self.write(
+                    at,
+                    Point::Host(host, "ring"),
+                    passed(sojourn, marked),
+                    frame,
+                );
             }
             What::Completed => {
                 let (stay, _) = self.leaves(host, event, frame);
                 self.inside.end(host, frame);
-                self.write(at, Point::Host(host, "completed"), format!("in_ring={}", millis(stay)), frame);
+                self.write(
+                    at,
+                    Point::Host(host, "completed"),
+                    format!("in_ring={}", millis(stay)),
+                    frame,
+                );
             }
             What::Dropped(reason) => {
                 let (sojourn, _) = self.leaves(host, event, frame);
@@ -209,7 +267,10 @@ impl<W: Write> Record for Capture<W> {
                 self.marked_on_link = Some(link);
                 return;
             }
-            LinkWhat::Serialised { sojourn } => ("wire", passed(sojourn, self.marked_on_link.take() == Some(link))),
+            LinkWhat::Serialised { sojourn } => (
+                "wire",
+                passed(sojourn, self.marked_on_link.take() == Some(link)),
+            ),
             LinkWhat::Dropped(reason) => ("drop", format!("verdict=drop reason={reason}")),
             LinkWhat::Lost => ("drop", "verdict=lost".to_owned()),
             LinkWhat::Duplicated => ("wire", "verdict=duplicated".to_owned()),
@@ -222,11 +283,19 @@ impl<W: Write> Record for Capture<W> {
 }
 
 fn passed(sojourn: Duration, marked: bool) -> String {
-    format!("sojourn={} verdict={}", millis(sojourn), if marked { "CE" } else { "pass" })
+    format!(
+        "sojourn={} verdict={}",
+        millis(sojourn),
+        if marked { "CE" } else { "pass" }
+    )
 }
 
 fn millis(time: Duration) -> String {
-    format!("{}.{:06}ms", time.as_millis(), time.subsec_nanos() % 1_000_000)
+    format!(
+        "{}.{:06}ms",
+        time.as_millis(),
+        time.subsec_nanos() % 1_000_000
+    )
 }
 
 fn into_io(error: PcapError) -> io::Error {

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-/// One note per packet between birth and end. A packet stays in its frame, so host and address of the frame name it; the address
-/// only finds the note and never shows in a result.
+/// One note per packet between birth and end. A packet stays in its frame, so host and address of
+/// the frame name it; the address only finds the note and never shows in a result.
 #[derive(Debug)]
 pub(crate) struct InHost<N> {
     notes: HashMap<(usize, usize), N>,
@@ -11,7 +11,9 @@ pub(crate) struct InHost<N> {
 
 impl<N> InHost<N> {
     pub(crate) fn new() -> Self {
-        Self { notes: HashMap::new() }
+        Self {
+            notes: HashMap::new(),
+        }
     }
 
     pub(crate) fn begin(&mut self, host: usize, frame: &[u8], note: N) {

@@ -1,4 +1,5 @@
-//! [`PacketTrace`]: one record per packet that a host wrote, with the time of each station of its walk.
+//! [`PacketTrace`]: one record per packet that a host wrote, with the time of each station of its
+//! walk.
 
 use std::io::{self, Write};
 
@@ -52,13 +53,16 @@ pub struct PacketTrace {
 }
 
 impl PacketTrace {
-    /// The first line of [`write_csv`](Self::write_csv). Times are in nanoseconds; an empty field did not happen.
-    pub const CSV_HEADER: &str =
-        "host,socket,generation,seq,len,born_ns,queued_ns,marked_ns,ringed_ns,completed_ns,dropped_ns,drop_reason";
+    /// The first line of [`write_csv`](Self::write_csv). Times are in nanoseconds; an empty field
+    /// did not happen.
+    pub const CSV_HEADER: &str = "host,socket,generation,seq,len,born_ns,queued_ns,marked_ns,ringed_ns,completed_ns,dropped_ns,drop_reason";
 
     /// No packets yet.
     pub fn new() -> Self {
-        Self { ended: Vec::new(), inside: InHost::new() }
+        Self {
+            ended: Vec::new(),
+            inside: InHost::new(),
+        }
     }
 
     /// Every packet that has ended, in that order.
@@ -77,7 +81,9 @@ impl PacketTrace {
     /// What `out` reports.
     pub fn write_csv(&self, mut out: impl Write) -> io::Result<()> {
         writeln!(out, "{}", Self::CSV_HEADER)?;
-        self.ended.iter().try_for_each(|record| record.write_csv(&mut out))
+        self.ended
+            .iter()
+            .try_for_each(|record| record.write_csv(&mut out))
     }
 }
 
@@ -91,7 +97,9 @@ impl Record for PacketTrace {
     fn on_host(&mut self, host: usize, event: &PacketEvent, frame: &[u8]) {
         let at = event.at;
         match event.what {
-            What::Born => self.inside.begin(host, frame, PacketRecord::born(host, event)),
+            What::Born => self
+                .inside
+                .begin(host, frame, PacketRecord::born(host, event)),
             What::Queued => self.note(host, frame, |record| record.queued = Some(at)),
             What::Marked => self.note(host, frame, |record| record.marked = Some(at)),
             What::Ringed => self.note(host, frame, |record| record.ringed = Some(at)),
@@ -120,16 +128,44 @@ impl PacketTrace {
 
 impl PacketRecord {
     fn born(host: usize, event: &PacketEvent) -> Self {
-        let PacketEvent { at, what: _, socket, seq, len } = *event;
-        Self { host, socket, seq, len, born: at, queued: None, marked: None, ringed: None, fate: Fate::Underway }
+        let PacketEvent {
+            at,
+            what: _,
+            socket,
+            seq,
+            len,
+        } = *event;
+        Self {
+            host,
+            socket,
+            seq,
+            len,
+            born: at,
+            queued: None,
+            marked: None,
+            ringed: None,
+            fate: Fate::Underway,
+        }
     }
 
     /// One line in the columns of [`PacketTrace::CSV_HEADER`].
     fn write_csv(&self, out: &mut impl Write) -> io::Result<()> {
-        let Self { host, socket, seq, len, born, queued, marked, ringed, fate } = self;
-        let (index, generation) =
-            socket.map_or_else(Default::default, |id| (id.index.to_string(), id.generation.to_string()));
-        let time = |at: Option<Instant>| at.map_or_else(String::new, |at| at.as_nanos().to_string());
+        let Self {
+            host,
+            socket,
+            seq,
+            len,
+            born,
+            queued,
+            marked,
+            ringed,
+            fate,
+        } = self;
+        let (index, generation) = socket.map_or_else(Default::default, |id| {
+            (id.index.to_string(), id.generation.to_string())
+        });
+        let time =
+            |at: Option<Instant>| at.map_or_else(String::new, |at| at.as_nanos().to_string());
         let (completed, dropped, reason) = match *fate {
             Fate::Underway => (None, None, String::new()),
             Fate::Completed(at) => (Some(at), None, String::new()),
@@ -149,7 +185,13 @@ mod tests {
     use super::*;
 
     fn tell(trace: &mut PacketTrace, at: u64, what: What, frame: &[u8]) {
-        let event = PacketEvent { at: Instant::from_nanos(at), what, socket: None, seq: 9, len: frame.len() as u32 };
+        let event = PacketEvent {
+            at: Instant::from_nanos(at),
+            what,
+            socket: None,
+            seq: 9,
+            len: frame.len() as u32,
+        };
         trace.on_host(0, &event, frame);
     }
 
@@ -170,8 +212,14 @@ mod tests {
         trace.write_csv(&mut csv).expect("memory");
         let csv = String::from_utf8(csv).expect("text");
         let lines: Vec<_> = csv.lines().skip(1).collect();
-        assert_eq!(lines, ["0,,,9,60,2,2,,,,3,overlimit", "0,,,9,60,1,1,4,4,5,,"]);
-        assert_eq!(PacketTrace::CSV_HEADER.split(',').count(), lines[0].split(',').count());
+        assert_eq!(
+            lines,
+            ["0,,,9,60,2,2,,,,3,overlimit", "0,,,9,60,1,1,4,4,5,,"]
+        );
+        assert_eq!(
+            PacketTrace::CSV_HEADER.split(',').count(),
+            lines[0].split(',').count()
+        );
         assert_eq!(trace.underway(), 0);
     }
 }

@@ -1,7 +1,8 @@
-//! [`TraceHash`]: one number over time, event, connection, sequence number, length and verdict of every packet event.
+//! [`TraceHash`]: one number over time, event, connection, sequence number, length and verdict of
+//! every packet event.
 //!
-//! Equal scenario and seed give an equal hash on every machine and in every build profile: the hash function and its key are
-//! fixed, and numbers are fed in a fixed width and byte order.
+//! Equal scenario and seed give an equal hash on every machine and in every build profile: the hash
+//! function and its key are fixed, and numbers are fed in a fixed width and byte order.
 
 use std::hash::Hasher;
 
@@ -12,7 +13,8 @@ use tautline_stack::{PacketEvent, What};
 use crate::link::{LinkEvent, LinkWhat};
 use crate::record::Record;
 
-/// How much of a frame on a link is hashed: Ethernet, IPv4 and TCP headers with addresses, ports and sequence numbers.
+/// How much of a frame on a link is hashed: Ethernet, IPv4 and TCP headers with addresses, ports
+/// and sequence numbers.
 const HEADERS: usize = 54;
 
 /// A running hash of packet events.
@@ -25,7 +27,10 @@ pub struct TraceHash {
 impl TraceHash {
     /// No events yet.
     pub fn new() -> Self {
-        Self { hasher: SipHasher13::new_with_keys(0x7461_7574_6c69_6e65, 0x7472_6163_6568_6173), events: 0 }
+        Self {
+            hasher: SipHasher13::new_with_keys(0x7461_7574_6c69_6e65, 0x7472_6163_6568_6173),
+            events: 0,
+        }
     }
 
     /// The hash of all events so far.
@@ -53,17 +58,39 @@ impl Default for TraceHash {
 
 impl Record for TraceHash {
     fn on_host(&mut self, host: usize, event: &PacketEvent, _frame: &[u8]) {
-        let PacketEvent { at, what, socket, seq, len } = *event;
+        let PacketEvent {
+            at,
+            what,
+            socket,
+            seq,
+            len,
+        } = *event;
         // Generations begin at 1, so 0 is free for "no connection".
-        let connection = socket.map_or(0, |id| u64::from(id.generation.get()) << 32 | u64::from(id.index));
+        let connection = socket.map_or(0, |id| {
+            u64::from(id.generation.get()) << 32 | u64::from(id.index)
+        });
         let (code, verdict) = host_code(what);
-        self.feed(&[host as u64, at.as_nanos(), code, verdict, connection, u64::from(seq), u64::from(len)]);
+        self.feed(&[
+            host as u64,
+            at.as_nanos(),
+            code,
+            verdict,
+            connection,
+            u64::from(seq),
+            u64::from(len),
+        ]);
         self.events += 1;
     }
 
     fn on_link(&mut self, link: usize, event: &LinkEvent, frame: &[u8]) {
         let (code, verdict) = link_code(event.what);
-        self.feed(&[link as u64, event.at.as_nanos(), code, verdict, frame.len() as u64]);
+        self.feed(&[
+            link as u64,
+            event.at.as_nanos(),
+            code,
+            verdict,
+            frame.len() as u64,
+        ]);
         self.hasher.write(&frame[..frame.len().min(HEADERS)]);
         self.events += 1;
     }
@@ -106,7 +133,13 @@ mod tests {
     use tautline_base::Instant;
 
     fn event(at: u64, what: What, seq: u32) -> PacketEvent {
-        PacketEvent { at: Instant::from_nanos(at), what, socket: None, seq, len: 60 }
+        PacketEvent {
+            at: Instant::from_nanos(at),
+            what,
+            socket: None,
+            seq,
+            len: 60,
+        }
     }
 
     fn hash_of(host: usize, event: PacketEvent) -> u64 {
@@ -120,9 +153,20 @@ mod tests {
     fn the_hash_is_the_same_on_every_machine() {
         let mut hash = TraceHash::new();
         hash.on_host(0, &event(1, What::Born, 2), &[]);
-        hash.on_link(1, &LinkEvent { at: Instant::from_nanos(3), what: LinkWhat::Lost }, &[1; 60]);
-        // Computed apart from this crate, by SipHash-1-3 over the numbers as little-endian 64-bit words.
-        assert_eq!((hash.value(), hash.events()), (16_616_174_083_831_606_177, 2));
+        hash.on_link(
+            1,
+            &LinkEvent {
+                at: Instant::from_nanos(3),
+                what: LinkWhat::Lost,
+            },
+            &[1; 60],
+        );
+        // Computed apart from this crate, by SipHash-1-3 over the numbers as little-endian 64-bit
+        // words.
+        assert_eq!(
+            (hash.value(), hash.events()),
+            (16_616_174_083_831_606_177, 2)
+        );
     }
 
     #[test]

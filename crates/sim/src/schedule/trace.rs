@@ -1,7 +1,9 @@
-//! [`Trace`]: a recorded link in the format of mahimahi: a line per delivery opportunity, the millisecond at which it comes.
+//! [`Trace`]: a recorded link in the format of mahimahi: a line per delivery opportunity, the
+//! millisecond at which it comes.
 //!
-//! An opportunity carries 1500 bytes of IP packets. A packet may need several, and several packets may share one; what of it finds no
-//! packet waiting is lost, as on the air. After its last stamp the trace begins again, so that stamp is also its period.
+//! An opportunity carries 1500 bytes of IP packets. A packet may need several, and several packets
+//! may share one; what of it finds no packet waiting is lost, as on the air. After its last stamp
+//! the trace begins again, so that stamp is also its period.
 
 use std::num::ParseIntError;
 use std::str::FromStr;
@@ -54,13 +56,17 @@ pub enum TraceError {
         before: u64,
     },
     /// It has no length.
-    #[error("line {line}: the trace ends at 0 ms: its last stamp is its period and must be above 0")]
+    #[error(
+        "line {line}: the trace ends at 0 ms: its last stamp is its period and must be above 0"
+    )]
     NoPeriod {
         /// The last line.
         line: usize,
     },
     /// There are no lines.
-    #[error("the trace is empty: a line per delivery opportunity is expected, with its millisecond")]
+    #[error(
+        "the trace is empty: a line per delivery opportunity is expected, with its millisecond"
+    )]
     Empty,
 }
 
@@ -70,11 +76,23 @@ impl FromStr for Trace {
     /// Reads the text of a trace file. Empty lines are passed over.
     fn from_str(text: &str) -> Result<Self, TraceError> {
         let (mut stamps, mut before, mut last) = (Vec::new(), 0, 0);
-        let lines = text.lines().map(str::trim).enumerate().filter(|(_, text)| !text.is_empty());
+        let lines = text
+            .lines()
+            .map(str::trim)
+            .enumerate()
+            .filter(|(_, text)| !text.is_empty());
         for (line, text) in lines.map(|(line, text)| (line + 1, text)) {
-            let stamp = text.parse::<u64>().map_err(|error| TraceError::Number { line, text: text.into(), error })?;
+            let stamp = text.parse::<u64>().map_err(|error| TraceError::Number {
+                line,
+                text: text.into(),
+                error,
+            })?;
             if stamp < before {
-                return Err(TraceError::Decreasing { line, stamp, before });
+                return Err(TraceError::Decreasing {
+                    line,
+                    stamp,
+                    before,
+                });
             }
             stamps.push(Duration::from_millis(stamp));
             (before, last) = (stamp, line);
@@ -111,7 +129,10 @@ impl Trace {
     pub(super) fn departure(&self, next: &mut Opportunity, start: Instant, len: Bytes) -> Instant {
         let first = self.first_from(start);
         if first > next.number {
-            *next = Opportunity { number: first, used: Bytes::ZERO };
+            *next = Opportunity {
+                number: first,
+                used: Bytes::ZERO,
+            };
         }
         let mut left = len.saturating_sub(ETHERNET_HEADER);
         loop {
@@ -121,7 +142,10 @@ impl Trace {
                 return self.at(next.number);
             }
             left = left.saturating_sub(free);
-            *next = Opportunity { number: next.number + 1, used: Bytes::ZERO };
+            *next = Opportunity {
+                number: next.number + 1,
+                used: Bytes::ZERO,
+            };
         }
     }
 
@@ -130,8 +154,14 @@ impl Trace {
         let (nanos, period) = (start.as_nanos(), nanos(self.period()));
         // One that comes at the very end of a period belongs to it, not to the next.
         let (round, within) = (nanos / period, nanos % period);
-        let (round, within) = if within == 0 && round > 0 { (round - 1, period) } else { (round, within) };
-        let passed = self.stamps.partition_point(|stamp| self::nanos(*stamp) < within);
+        let (round, within) = if within == 0 && round > 0 {
+            (round - 1, period)
+        } else {
+            (round, within)
+        };
+        let passed = self
+            .stamps
+            .partition_point(|stamp| self::nanos(*stamp) < within);
         round * self.stamps.len() as u64 + passed as u64
     }
 
@@ -139,7 +169,11 @@ impl Trace {
     fn at(&self, number: u64) -> Instant {
         let count = self.stamps.len() as u64;
         let stamp = nanos(self.stamps[(number % count) as usize]);
-        Instant::from_nanos((number / count).saturating_mul(nanos(self.period())).saturating_add(stamp))
+        Instant::from_nanos(
+            (number / count)
+                .saturating_mul(nanos(self.period()))
+                .saturating_add(stamp),
+        )
     }
 }
 

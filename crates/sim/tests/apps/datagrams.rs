@@ -15,9 +15,20 @@ const PORT: u16 = 7000;
 fn send(links: [LinkConfig; 2], traffic: Traffic, when: When, time: Duration) -> Pair {
     let (mut client, mut server) = (programs(), programs());
     // ns-3's: what the application sends goes to the device, whatever waits there.
-    let udp = UdpConfig { send_buffer: Bytes::mib(64), ..UdpConfig::default() };
-    client.datagrams(DatagramsConfig { when, udp, ..DatagramsConfig::new("udp", port(PORT), traffic) }).expect("valid");
-    server.datagram_sink(DatagramSinkConfig::new("udp", PORT)).expect("valid");
+    let udp = UdpConfig {
+        send_buffer: Bytes::mib(64),
+        ..UdpConfig::default()
+    };
+    client
+        .datagrams(DatagramsConfig {
+            when,
+            udp,
+            ..DatagramsConfig::new("udp", port(PORT), traffic)
+        })
+        .expect("valid");
+    server
+        .datagram_sink(DatagramSinkConfig::new("udp", PORT))
+        .expect("valid");
     run(links, [client, server], time)
 }
 
@@ -27,25 +38,52 @@ fn ends(network: &Pair) -> [&Measured; 2] {
 
 #[test]
 fn a_megabit_for_ten_seconds_is_1_250_000_bytes() {
-    let when = When { start: secs(1), stop: Some(secs(11)) };
+    let when = When {
+        start: secs(1),
+        stop: Some(secs(11)),
+    };
     let network = send(wires(ms(10)), Traffic::new(Rate::mbit(1)), when, secs(12));
     let [sent, received] = ends(&network);
-    assert_eq!((sent.sent.bytes, sent.sent.messages, received.received.bytes), (1_250_000, 1250, 1_250_000));
+    assert_eq!(
+        (sent.sent.bytes, sent.sent.messages, received.received.bytes),
+        (1_250_000, 1250, 1_250_000)
+    );
     assert!(network.end(0).app.is_done());
     // In every second 125 000 bytes, 12 or 13 datagrams in 100 ms.
-    assert_eq!(received.received_between(at(secs(3)), at(secs(4))), Bytes::new(125_000));
+    assert_eq!(
+        received.received_between(at(secs(3)), at(secs(4))),
+        Bytes::new(125_000)
+    );
     let bins = received.received_by_interval(at(secs(12)));
-    assert!(bins.skip(11).take(90).all(|(_, bytes)| (12_000..=13_000).contains(&bytes.get())));
-    // 1042 bytes and 24 of framing take 8.5 µs at 1 Gbit/s. The first waits for the hardware address, 20 ms more.
+    assert!(
+        bins.skip(11)
+            .take(90)
+            .all(|(_, bytes)| (12_000..=13_000).contains(&bytes.get()))
+    );
+    // 1042 bytes and 24 of framing take 8.5 µs at 1 Gbit/s. The first waits for the hardware
+    // address, 20 ms more.
     let delay = ms(10) + Duration::from_nanos(8528)..ms(10) + Duration::from_nanos(8530);
-    assert!(received.one_way[0].took > ms(30), "{:?}", received.one_way[0]);
-    assert!(received.one_way[10..].iter().all(|sample| delay.contains(&sample.took)), "{:?}", received.one_way[10]);
+    assert!(
+        received.one_way[0].took > ms(30),
+        "{:?}",
+        received.one_way[0]
+    );
+    assert!(
+        received.one_way[10..]
+            .iter()
+            .all(|sample| delay.contains(&sample.took)),
+        "{:?}",
+        received.one_way[10]
+    );
     assert_eq!(received.one_way[10].at, at(ms(1080)));
 }
 
 #[test]
 fn more_than_the_link_carries_waits_a_full_buffer_and_is_dropped() {
-    let traffic = Traffic { size: Bytes::new(1472), ..Traffic::new(Rate::mbit(20)) };
+    let traffic = Traffic {
+        size: Bytes::new(1472),
+        ..Traffic::new(Rate::mbit(20))
+    };
     // Frames of 1514 bytes, a buffer of 12 500 bytes at 10 Mbit/s.
     let links = bottleneck(Rate::mbit(10), ms(5));
     let network = send(links, traffic, When::default(), secs(5));
@@ -58,40 +96,92 @@ fn more_than_the_link_carries_waits_a_full_buffer_and_is_dropped() {
     // Ten frames of 1.2 ms wait before one's own, or nine and a part.
     assert!(last > ms(5 + 11) && last < ms(5 + 15), "{last:?}");
     let lost = sent.sent.messages - received.received.messages;
-    assert_eq!(lost - network.link(0).stats().drops(), network.link(0).outstanding() as u64);
+    assert_eq!(
+        lost - network.link(0).stats().drops(),
+        network.link(0).outstanding() as u64
+    );
 }
 
 #[test]
 fn a_full_socket_refuses_and_nothing_waits_in_the_application() {
     let (mut client, mut server) = (programs(), programs());
-    let udp = UdpConfig { send_buffer: Bytes::kib(16), below: Some(Bytes::new(3000)), ..UdpConfig::default() };
+    let udp = UdpConfig {
+        send_buffer: Bytes::kib(16),
+        below: Some(Bytes::new(3000)),
+        ..UdpConfig::default()
+    };
     let traffic = Traffic::new(Rate::gbit(2));
-    client.datagrams(DatagramsConfig { udp, ..DatagramsConfig::new("udp", port(PORT), traffic) }).expect("valid");
-    server.datagram_sink(DatagramSinkConfig::new("udp", PORT)).expect("valid");
+    client
+        .datagrams(DatagramsConfig {
+            udp,
+            ..DatagramsConfig::new("udp", port(PORT), traffic)
+        })
+        .expect("valid");
+    server
+        .datagram_sink(DatagramSinkConfig::new("udp", PORT))
+        .expect("valid");
     let network = run(wires(ms(1)), [client, server], ms(100));
     let [sent, received] = ends(&network);
     assert_eq!(sent.sent.messages + sent.refused, 25_000);
-    assert!(sent.refused > 10_000 && received.received.messages > 9_500, "{} refused", sent.refused);
+    assert!(
+        sent.refused > 10_000 && received.received.messages > 9_500,
+        "{} refused",
+        sent.refused
+    );
 }
 
 #[test]
 fn on_off_sends_its_share_of_the_time() {
-    let traffic = Traffic::on_off(Rate::mbit(8), Period::Fixed(ms(100)), Period::Fixed(ms(300)));
-    let network = send(wires(ms(10)), traffic, When { stop: Some(secs(20)), ..When::default() }, secs(21));
+    let traffic = Traffic::on_off(
+        Rate::mbit(8),
+        Period::Fixed(ms(100)),
+        Period::Fixed(ms(300)),
+    );
+    let network = send(
+        wires(ms(10)),
+        traffic,
+        When {
+            stop: Some(secs(20)),
+            ..When::default()
+        },
+        secs(21),
+    );
     let [sent, received] = ends(&network);
     // 50 bursts of 100 ms at 1 MB/s.
-    assert_eq!((sent.sent.bytes, received.received.bytes), (5_000_000, 5_000_000));
+    assert_eq!(
+        (sent.sent.bytes, received.received.bytes),
+        (5_000_000, 5_000_000)
+    );
     // Seen 10 ms later: bursts in intervals 0 and 1, 4 and 5, ...
-    let bins: Vec<u64> = received.received_by_interval(at(secs(19))).map(|(_, bytes)| bytes.get()).collect();
-    assert!(bins.chunks(4).take(40).all(|bins| bins[2] + bins[3] == 0 && bins[0] + bins[1] == 100_000), "{bins:?}");
+    let bins: Vec<u64> = received
+        .received_by_interval(at(secs(19)))
+        .map(|(_, bytes)| bytes.get())
+        .collect();
+    assert!(
+        bins.chunks(4)
+            .take(40)
+            .all(|bins| bins[2] + bins[3] == 0 && bins[0] + bins[1] == 100_000),
+        "{bins:?}"
+    );
 }
 
 #[test]
 fn random_bursts_repeat_by_seed() {
     let run = |seed| {
         let (on, off) = (Period::Exponential(ms(50)), Period::Exponential(ms(50)));
-        let traffic = Traffic { seed, ..Traffic::on_off(Rate::mbit(8), on, off) };
-        let network = send(wires(ms(10)), traffic, When { stop: Some(secs(10)), ..When::default() }, secs(11));
+        let traffic = Traffic {
+            seed,
+            ..Traffic::on_off(Rate::mbit(8), on, off)
+        };
+        let network = send(
+            wires(ms(10)),
+            traffic,
+            When {
+                stop: Some(secs(10)),
+                ..When::default()
+            },
+            secs(11),
+        );
         let hash = network.recorder().value();
         (ends(&network)[1].received.bytes, hash)
     };
@@ -104,9 +194,16 @@ fn random_bursts_repeat_by_seed() {
 
 #[test]
 fn datagrams_longer_than_a_packet_are_the_flows_failure() {
-    let traffic = Traffic { size: Bytes::new(9000), ..Traffic::new(Rate::mbit(1)) };
+    let traffic = Traffic {
+        size: Bytes::new(9000),
+        ..Traffic::new(Rate::mbit(1))
+    };
     let network = send(wires(ms(10)), traffic, When::default(), secs(1));
     let [sent, _] = ends(&network);
-    assert!(sent.failures[0].why.to_string().contains("at most 1472"), "{:?}", sent.failures);
+    assert!(
+        sent.failures[0].why.to_string().contains("at most 1472"),
+        "{:?}",
+        sent.failures
+    );
     assert!(network.end(0).app.is_done() && network.end(0).host.socket_count() == 0);
 }

@@ -1,4 +1,5 @@
-//! Applications of [`Programs`](tautline_sim::Programs) between two hosts in virtual time, one kind a file.
+//! Applications of [`Programs`](tautline_sim::Programs) between two hosts in virtual time, one kind
+//! a file.
 
 mod datagrams;
 mod messages;
@@ -49,24 +50,50 @@ pub(crate) fn programs() -> Programs {
 
 /// Both ways as fast as the cards (1 Gbit/s), with `delay` each way.
 pub(crate) fn wires(delay: Duration) -> [LinkConfig; 2] {
-    let wire = LinkConfig { delay, ..LinkConfig::default() };
+    let wire = LinkConfig {
+        delay,
+        ..LinkConfig::default()
+    };
     [wire.clone(), wire]
 }
 
 /// `rate` to the server and plenty back, with `delay` each way and tail drop at one round trip.
 pub(crate) fn bottleneck(rate: Rate, delay: Duration) -> [LinkConfig; 2] {
-    [LinkConfig::bottleneck(rate, delay, delay * 2), LinkConfig { delay, ..LinkConfig::default() }]
+    [
+        LinkConfig::bottleneck(rate, delay, delay * 2),
+        LinkConfig {
+            delay,
+            ..LinkConfig::default()
+        },
+    ]
 }
 
 /// The network before its first step.
-pub(crate) fn network(seed: u64, links: [LinkConfig; 2], qdisc: &str, programs: [Programs; 2]) -> Pair {
-    let node = |name| HostNode { qdisc: qdisc.parse().expect("a discipline"), ..HostNode::new(name) };
-    Network::pair(seed, ["client", "server"].map(node), links, TraceHash::new(), programs).expect("a network")
+pub(crate) fn network(
+    seed: u64,
+    links: [LinkConfig; 2],
+    qdisc: &str,
+    programs: [Programs; 2],
+) -> Pair {
+    let node = |name| HostNode {
+        qdisc: qdisc.parse().expect("a discipline"),
+        ..HostNode::new(name)
+    };
+    Network::pair(
+        seed,
+        ["client", "server"].map(node),
+        links,
+        TraceHash::new(),
+        programs,
+    )
+    .expect("a network")
 }
 
 /// Lets everything happen that is due before `end`.
 pub(crate) fn pass(network: &mut Pair, end: Instant) {
-    network.run_before(end).unwrap_or_else(|error| panic!("{error}"));
+    network
+        .run_before(end)
+        .unwrap_or_else(|error| panic!("{error}"));
 }
 
 /// Runs `programs` over `links` for `time` behind `fq_codel`.
@@ -79,5 +106,10 @@ pub(crate) fn run(links: [LinkConfig; 2], programs: [Programs; 2], time: Duratio
 /// What host `number` measured of `flow`.
 pub(crate) fn measured(network: &Pair, number: usize, flow: impl Into<Flow>) -> &Measured {
     let flow = flow.into();
-    network.end(number).app.meter().flow(&flow).unwrap_or_else(|| panic!("no flow {flow}"))
+    network
+        .end(number)
+        .app
+        .meter()
+        .flow(&flow)
+        .unwrap_or_else(|| panic!("no flow {flow}"))
 }

@@ -1,10 +1,12 @@
-//! What a TOS byte does for the applications that set it, at a host whose bottleneck is its own `pfifo_fast`.
+//! What a TOS byte does for the applications that set it, at a host whose bottleneck is its own
+//! `pfifo_fast`.
 
 use std::time::Duration;
 
 use tautline_base::{Bytes, Rate};
 use tautline_sim::app::{
-    DatagramSinkConfig, DatagramsConfig, MessagesConfig, PingConfig, Sample, SinkConfig, Traffic, UploadConfig,
+    DatagramSinkConfig, DatagramsConfig, MessagesConfig, PingConfig, Sample, SinkConfig, Traffic,
+    UploadConfig,
 };
 use tautline_stack::{TcpConfig, TsqLimit, UdpConfig};
 
@@ -19,23 +21,70 @@ fn median(samples: &[Sample]) -> Duration {
     took[took.len() / 2]
 }
 
-/// Median of a ping's round trip, of a datagram's way and of a TCP message's, all with this TOS byte, behind an upload that fills
-/// 500 packets at 20 Mbit/s: 303 ms.
+/// Median of a ping's round trip, of a datagram's way and of a TCP message's, all with this TOS
+/// byte, behind an upload that fills 500 packets at 20 Mbit/s: 303 ms.
 fn medians(tos: u8) -> [Duration; 3] {
     let (mut client, mut server_side) = (programs(), programs());
-    let tcp = TcpConfig { tsq: TsqLimit::Off, ..TcpConfig::default() }.into();
-    client.upload(UploadConfig { tcp, ..UploadConfig::new("upload", port(5001)) }).expect("valid");
-    client.ping(PingConfig { tos, interval: ms(20), ..PingConfig::new("ping", server()) }).expect("valid");
-    let traffic = Traffic { size: Bytes::new(200), ..Traffic::new(Rate::kbit(100)) };
-    let udp = UdpConfig { tos, ..UdpConfig::default() };
-    client.datagrams(DatagramsConfig { udp, ..DatagramsConfig::new("udp", port(7000), traffic.clone()) }).expect("valid");
-    let tcp = TcpConfig { tos, nagle: false, ..TcpConfig::default() }.into();
-    client.messages(MessagesConfig { tcp, ..MessagesConfig::new("small", port(6000), traffic) }).expect("valid");
-    server_side.sink(SinkConfig::new("upload", 5001)).expect("valid");
-    server_side.datagram_sink(DatagramSinkConfig::new("udp", 7000)).expect("valid");
-    server_side.message_sink(SinkConfig::new("small", 6000)).expect("valid");
+    let tcp = TcpConfig {
+        tsq: TsqLimit::Off,
+        ..TcpConfig::default()
+    }
+    .into();
+    client
+        .upload(UploadConfig {
+            tcp,
+            ..UploadConfig::new("upload", port(5001))
+        })
+        .expect("valid");
+    client
+        .ping(PingConfig {
+            tos,
+            interval: ms(20),
+            ..PingConfig::new("ping", server())
+        })
+        .expect("valid");
+    let traffic = Traffic {
+        size: Bytes::new(200),
+        ..Traffic::new(Rate::kbit(100))
+    };
+    let udp = UdpConfig {
+        tos,
+        ..UdpConfig::default()
+    };
+    client
+        .datagrams(DatagramsConfig {
+            udp,
+            ..DatagramsConfig::new("udp", port(7000), traffic.clone())
+        })
+        .expect("valid");
+    let tcp = TcpConfig {
+        tos,
+        nagle: false,
+        ..TcpConfig::default()
+    }
+    .into();
+    client
+        .messages(MessagesConfig {
+            tcp,
+            ..MessagesConfig::new("small", port(6000), traffic)
+        })
+        .expect("valid");
+    server_side
+        .sink(SinkConfig::new("upload", 5001))
+        .expect("valid");
+    server_side
+        .datagram_sink(DatagramSinkConfig::new("udp", 7000))
+        .expect("valid");
+    server_side
+        .message_sink(SinkConfig::new("small", 6000))
+        .expect("valid");
     let qdisc = "tbf rate 20mbit burst 5kb latency 1s; pfifo_fast limit 500";
-    let mut network = network(1, bottleneck(Rate::mbit(100), ms(5)), qdisc, [client, server_side]);
+    let mut network = network(
+        1,
+        bottleneck(Rate::mbit(100), ms(5)),
+        qdisc,
+        [client, server_side],
+    );
     pass(&mut network, at(secs(3)));
     [
         median(&measured(&network, 0, "ping").round_trips),
@@ -47,6 +96,12 @@ fn medians(tos: u8) -> [Duration; 3] {
 #[test]
 fn who_asks_for_it_overtakes_the_upload_and_who_does_not_waits() {
     let (plain, urgent) = (medians(0), medians(AF42));
-    assert!(plain.iter().all(|time| *time > ms(100)), "without: {plain:?}");
-    assert!(urgent.iter().all(|time| *time < ms(20)), "with priority: {urgent:?}");
+    assert!(
+        plain.iter().all(|time| *time > ms(100)),
+        "without: {plain:?}"
+    );
+    assert!(
+        urgent.iter().all(|time| *time < ms(20)),
+        "with priority: {urgent:?}"
+    );
 }

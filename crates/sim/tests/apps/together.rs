@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use tautline_base::{Bytes, Instant, Rate};
 use tautline_sim::app::{
-    DatagramSinkConfig, DatagramsConfig, MessagesConfig, Page, Period, PingConfig, RequestsConfig, ResponderConfig,
-    SinkConfig, Traffic, UploadConfig, WebConfig, WebServerConfig, When,
+    DatagramSinkConfig, DatagramsConfig, MessagesConfig, Page, Period, PingConfig, RequestsConfig,
+    ResponderConfig, SinkConfig, Traffic, UploadConfig, WebConfig, WebServerConfig, When,
 };
 use tautline_sim::{Flow, Impairments, LinkConfig, Probability, Program, Programs};
 
@@ -15,25 +15,78 @@ const END: Instant = Instant::from_secs(3);
 
 fn both(uploads: u32, rate: Rate) -> [Programs; 2] {
     let (mut client, mut server_side) = (programs(), programs());
-    let when = When { start: ms(100), stop: Some(END - Instant::ZERO) };
+    let when = When {
+        start: ms(100),
+        stop: Some(END - Instant::ZERO),
+    };
     for number in 1..=uploads {
         let (flow, at) = (Flow::numbered("upload", number), 5000 + number as u16);
         let bytes = (number == 1).then_some(Bytes::new(300_000));
-        client.upload(UploadConfig { bytes, when, ..UploadConfig::new(flow.clone(), port(at)) }).expect("valid");
+        client
+            .upload(UploadConfig {
+                bytes,
+                when,
+                ..UploadConfig::new(flow.clone(), port(at))
+            })
+            .expect("valid");
         server_side.sink(SinkConfig::new(flow, at)).expect("valid");
     }
-    let bursts = Traffic::on_off(rate, Period::Exponential(ms(40)), Period::Exponential(ms(60)));
-    let small = Traffic { size: Bytes::new(200), ..Traffic::new(Rate::kbit(400)) };
-    client.ping(PingConfig { when, interval: ms(20), ..PingConfig::new("ping", server()) }).expect("valid");
-    client.datagrams(DatagramsConfig { when, ..DatagramsConfig::new("udp", port(7000), bursts) }).expect("valid");
-    client.requests(RequestsConfig { when, timeout: secs(1), ..RequestsConfig::new("dns", port(53)) }).expect("valid");
-    client.messages(MessagesConfig { when, ..MessagesConfig::new("small", port(6000), small) }).expect("valid");
+    let bursts = Traffic::on_off(
+        rate,
+        Period::Exponential(ms(40)),
+        Period::Exponential(ms(60)),
+    );
+    let small = Traffic {
+        size: Bytes::new(200),
+        ..Traffic::new(Rate::kbit(400))
+    };
+    client
+        .ping(PingConfig {
+            when,
+            interval: ms(20),
+            ..PingConfig::new("ping", server())
+        })
+        .expect("valid");
+    client
+        .datagrams(DatagramsConfig {
+            when,
+            ..DatagramsConfig::new("udp", port(7000), bursts)
+        })
+        .expect("valid");
+    client
+        .requests(RequestsConfig {
+            when,
+            timeout: secs(1),
+            ..RequestsConfig::new("dns", port(53))
+        })
+        .expect("valid");
+    client
+        .messages(MessagesConfig {
+            when,
+            ..MessagesConfig::new("small", port(6000), small)
+        })
+        .expect("valid");
     let page = Page::falling(5, Bytes::new(50_000));
-    client.web(WebConfig { when, page, pause: ms(200), ..WebConfig::new("web", port(80)) }).expect("valid");
-    server_side.datagram_sink(DatagramSinkConfig::new("udp", 7000)).expect("valid");
-    server_side.responder(ResponderConfig::new("dns", 53)).expect("valid");
-    server_side.message_sink(SinkConfig::new("small", 6000)).expect("valid");
-    server_side.web_server(WebServerConfig::new("web", 80)).expect("valid");
+    client
+        .web(WebConfig {
+            when,
+            page,
+            pause: ms(200),
+            ..WebConfig::new("web", port(80))
+        })
+        .expect("valid");
+    server_side
+        .datagram_sink(DatagramSinkConfig::new("udp", 7000))
+        .expect("valid");
+    server_side
+        .responder(ResponderConfig::new("dns", 53))
+        .expect("valid");
+    server_side
+        .message_sink(SinkConfig::new("small", 6000))
+        .expect("valid");
+    server_side
+        .web_server(WebServerConfig::new("web", 80))
+        .expect("valid");
     [client, server_side]
 }
 
@@ -41,11 +94,20 @@ fn both(uploads: u32, rate: Rate) -> [Programs; 2] {
 fn run(seed: u64, uploads: u32, rate: Rate, percent: f64) -> Pair {
     let [there, back] = bottleneck(Rate::mbit(10), ms(10));
     let chance = Probability::percent(percent).expect("valid");
-    let impair = Impairments { loss: chance, reorder: chance, ..Impairments::default() };
-    let links = [LinkConfig { impair, ..there }, LinkConfig { impair, ..back }];
+    let impair = Impairments {
+        loss: chance,
+        reorder: chance,
+        ..Impairments::default()
+    };
+    let links = [
+        LinkConfig { impair, ..there },
+        LinkConfig { impair, ..back },
+    ];
     let mut network = network(seed, links, "fq_codel", both(uploads, rate));
     pass(&mut network, END);
-    network.run_dry(secs(1000)).unwrap_or_else(|error| panic!("{error}"));
+    network
+        .run_dry(secs(1000))
+        .unwrap_or_else(|error| panic!("{error}"));
     network
 }
 
@@ -64,7 +126,8 @@ fn the_same_seed_gives_the_same_run_and_another_one_another() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 20, ..ProptestConfig::default() })]
 
-    /// What a meter counts as received is what its parts say, what the stack says, and not more than the other end sent.
+    /// What a meter counts as received is what its parts say, what the stack says, and not more
+    /// than the other end sent.
     #[test]
     fn the_account_is_right(seed: u64, uploads in 1u32..4, mbit in 1u64..20, percent in 0f64..4.0) {
         let network = run(seed, uploads, Rate::mbit(mbit), percent);

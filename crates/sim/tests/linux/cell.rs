@@ -25,7 +25,10 @@ impl FromStr for Cell {
         let [congestion, flows, qdisc, mbit, rtt, seconds] = parts[..] else {
             return Err(format!("{name} is no CC-FLOWS-QDISC-MBIT-RTT-SECONDS"));
         };
-        let number = |text: &str| text.parse::<u64>().map_err(|error| format!("{text} in {name}: {error}"));
+        let number = |text: &str| {
+            text.parse::<u64>()
+                .map_err(|error| format!("{text} in {name}: {error}"))
+        };
         Ok(Self {
             congestion: congestion.into(),
             flows: number(flows)? as usize,

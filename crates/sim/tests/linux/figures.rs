@@ -32,11 +32,32 @@ impl Recordings {
         let mut cells: BTreeMap<String, Vec<Figures>> = BTreeMap::new();
         for line in text.lines().filter(|line| !line.is_empty()) {
             let (cell, rest) = line.split_once(',').expect("a cell's name and figures");
-            let numbers: Vec<f64> = rest.split(',').map(|number| number.parse().expect("a number")).collect();
-            let [_seed, goodput, rtt_median, rtt_95, backlog, drops, _marks, period, _retransmits] = numbers[..] else {
+            let numbers: Vec<f64> = rest
+                .split(',')
+                .map(|number| number.parse().expect("a number"))
+                .collect();
+            let [
+                _seed,
+                goodput,
+                rtt_median,
+                rtt_95,
+                backlog,
+                drops,
+                _marks,
+                period,
+                _retransmits,
+            ] = numbers[..]
+            else {
                 panic!("{line} has other columns: record it again");
             };
-            let figures = Figures { goodput, rtt_median, rtt_95, backlog, drops, period };
+            let figures = Figures {
+                goodput,
+                rtt_median,
+                rtt_95,
+                backlog,
+                drops,
+                period,
+            };
             cells.entry(cell.into()).or_default().push(figures);
         }
         Self(cells)
@@ -51,13 +72,19 @@ impl Recordings {
 /// The value that `percent` of `values` do not exceed.
 pub(crate) fn share(mut values: Vec<f64>, percent: usize) -> f64 {
     values.sort_by(f64::total_cmp);
-    values.get((percent * values.len() / 100).min(values.len().saturating_sub(1))).copied().unwrap_or_default()
+    values
+        .get((percent * values.len() / 100).min(values.len().saturating_sub(1)))
+        .copied()
+        .unwrap_or_default()
 }
 
-/// Mean seconds between falls of a window by more than an eighth, from one look each tenth of a second.
+/// Mean seconds between falls of a window by more than an eighth, from one look each tenth of a
+/// second.
 pub(crate) fn period(windows: &[u64]) -> f64 {
     let skip = SKIP.as_secs() as usize * 10;
-    let falls: Vec<_> = (1..windows.len()).filter(|&i| i > skip && windows[i] < windows[i - 1] * 7 / 8).collect();
+    let falls: Vec<_> = (1..windows.len())
+        .filter(|&i| i > skip && windows[i] < windows[i - 1] * 7 / 8)
+        .collect();
     match falls[..] {
         [first, _, .., last] => (last - first) as f64 / 10.0 / (falls.len() - 1) as f64,
         _ => 0.0,

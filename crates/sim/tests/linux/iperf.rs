@@ -1,8 +1,8 @@
 //! [`Iperf`]: the client of `iperf3`, as far as it matters to TCP.
 //!
-//! The streams are opened one after the other; each says who it is in [`COOKIE`] bytes. When the server has heard of them all its
-//! word to begin takes a round trip; then all send at once. The client's clock begins there. The server's runs a round trip
-//! longer.
+//! The streams are opened one after the other; each says who it is in [`COOKIE`] bytes. When the
+//! server has heard of them all its word to begin takes a round trip; then all send at once. The
+//! client's clock begins there. The server's runs a round trip longer.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,8 +15,9 @@ use tautline_stack::{Event, TcpConfig};
 
 /// What a stream says first.
 const COOKIE: usize = 37;
-/// How long after its TCP has acknowledged the last cookie the server says to begin: the acknowledgement comes first, while nothing is in
-/// flight, or the sender's rounds would be counted from the end of its first flight.
+/// How long after its TCP has acknowledged the last cookie the server says to begin: the
+/// acknowledgement comes first, while nothing is in flight, or the sender's rounds would be counted
+/// from the end of its first flight.
 const WAKING: Duration = Duration::from_micros(1);
 /// What is written in one call.
 static CHUNK: [u8; 128 << 10] = [0; 128 << 10];
@@ -35,7 +36,15 @@ pub(crate) struct Iperf {
 impl Iperf {
     /// Sends `count` streams to `remote`, which is `rtt` away.
     pub(crate) fn new(remote: SocketAddr, rtt: Duration, count: usize, tcp: TcpConfig) -> Self {
-        Self { remote, rtt, count, tcp: tcp.into(), streams: Vec::new(), begin: None, began: false }
+        Self {
+            remote,
+            rtt,
+            count,
+            tcp: tcp.into(),
+            streams: Vec::new(),
+            begin: None,
+            began: false,
+        }
     }
 
     /// When a client whose last stream opened at `now` sends its first data.
@@ -44,7 +53,9 @@ impl Iperf {
     }
 
     fn connect(&self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        scene.connect(self.remote, Arc::clone(&self.tcp), 0).map(|_| ())
+        scene
+            .connect(self.remote, Arc::clone(&self.tcp), 0)
+            .map(|_| ())
     }
 }
 
@@ -62,7 +73,12 @@ impl Application for Iperf {
         Ok(())
     }
 
-    fn on_event(&mut self, scene: &mut Scene<'_>, event: Event, _token: u32) -> Result<(), AppError> {
+    fn on_event(
+        &mut self,
+        scene: &mut Scene<'_>,
+        event: Event,
+        _token: u32,
+    ) -> Result<(), AppError> {
         match event {
             Event::Connected(socket) => {
                 scene.measured.connections += 1;
@@ -85,7 +101,9 @@ impl Application for Iperf {
             return Ok(());
         }
         self.began = true;
-        self.streams.iter().try_for_each(|socket| fill(scene, *socket))
+        self.streams
+            .iter()
+            .try_for_each(|socket| fill(scene, *socket))
     }
 
     fn call_at(&self) -> Option<Instant> {

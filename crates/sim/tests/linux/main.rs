@@ -1,8 +1,8 @@
 //! Our TCP beside that of Linux 6.1, through the same bottleneck.
 //!
-//! `scripts/validate-tcp` has the kernel send in simulated time (`validation/linux/tcp.py`), lets ours do the same in virtual
-//! time, and prints the tables of `docs/VALIDATION.md`. A few of the kernel's figures lie in `data/`, so that this test needs no
-//! kernel.
+//! `scripts/validate-tcp` has the kernel send in simulated time (`validation/linux/tcp.py`), lets
+//! ours do the same in virtual time, and prints the tables of `docs/VALIDATION.md`. A few of the
+//! kernel's figures lie in `data/`, so that this test needs no kernel.
 
 mod cell;
 mod figures;
@@ -18,13 +18,21 @@ use tautline_cc::{Factory, Row, Traced};
 
 /// Whether ours still does what the kernel did, as far as that lies in `data/`.
 #[test]
-#[cfg_attr(debug_assertions, ignore = "minutes without optimisation; the tests of the release build have it")]
+#[cfg_attr(
+    debug_assertions,
+    ignore = "minutes without optimisation; the tests of the release build have it"
+)]
 fn the_kernel_is_followed() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/linux/data/tcp.csv");
-    let recordings = Recordings::parse(&fs::read_to_string(path).expect("the recordings lie beside this test"));
+    let recordings =
+        Recordings::parse(&fs::read_to_string(path).expect("the recordings lie beside this test"));
     let rows = tables::compare(&recordings);
     assert!(rows.len() >= 16, "only {} cells are recorded", rows.len());
-    let failed: Vec<_> = rows.iter().filter(|row| !row.holds()).map(ToString::to_string).collect();
+    let failed: Vec<_> = rows
+        .iter()
+        .filter(|row| !row.holds())
+        .map(ToString::to_string)
+        .collect();
     assert!(failed.is_empty(), "{}\n{}", tables::HEAD, failed.join("\n"));
 }
 
@@ -32,13 +40,19 @@ fn the_kernel_is_followed() {
 #[test]
 #[ignore = "part of scripts/validate-tcp"]
 fn table() {
-    let path = env::var("TAUTLINE_RECORDINGS").expect("TAUTLINE_RECORDINGS names a file; run scripts/validate-tcp");
-    let mut recordings = Recordings::parse(&fs::read_to_string(path).expect("the file can be read"));
+    let path = env::var("TAUTLINE_RECORDINGS")
+        .expect("TAUTLINE_RECORDINGS names a file; run scripts/validate-tcp");
+    let mut recordings =
+        Recordings::parse(&fs::read_to_string(path).expect("the file can be read"));
     recordings.keep(&env::var("ONLY").unwrap_or_default());
     let rows = tables::compare(&recordings);
     println!("{}", tables::HEAD);
     rows.iter().for_each(|row| println!("{row}"));
-    println!("\n{} of {} cells hold.", rows.iter().filter(|row| row.holds()).count(), rows.len());
+    println!(
+        "\n{} of {} cells hold.",
+        rows.iter().filter(|row| row.holds()).count(),
+        rows.len()
+    );
 }
 
 /// What our controllers did in the cell that `ONLY` names, step by step.
@@ -48,18 +62,31 @@ fn trace() {
     let cell = env::var("ONLY").expect("ONLY names a cell, e.g. bbr-1-codel-10-100-30");
     println!("{}", Row::HEAD);
     let print = |row: &Row| println!("{row}");
-    let wrap = |inner: Factory| Factory::new(move |config| Box::new(Traced::new(inner.build(config), print)));
-    println!("{:?}", ours::run_with(&cell.parse().expect("a cell"), 1, wrap).0);
+    let wrap = |inner: Factory| {
+        Factory::new(move |config| Box::new(Traced::new(inner.build(config), print)))
+    };
+    println!(
+        "{:?}",
+        ours::run_with(&cell.parse().expect("a cell"), 1, wrap).0
+    );
 }
 
-/// Writes the window of the first flow and the backlog over time of the cells that `ONLY` names, for `validation/linux/plots.py`.
+/// Writes the window of the first flow and the backlog over time of the cells that `ONLY` names,
+/// for `validation/linux/plots.py`.
 #[test]
 #[ignore = "part of scripts/validate-tcp"]
 fn series() {
     let folder = env::var("TAUTLINE_SERIES").expect("TAUTLINE_SERIES names a folder");
-    for cell in env::var("ONLY").expect("ONLY names cells").split_whitespace() {
+    for cell in env::var("ONLY")
+        .expect("ONLY names cells")
+        .split_whitespace()
+    {
         let (_, looks) = ours::run_with(&cell.parse().expect("a cell"), 1, |same| same);
-        let rows: String = looks.iter().map(|(at, window, backlog)| format!("{at:.1},{window},{backlog}\n")).collect();
-        fs::write(Path::new(&folder).join(format!("{cell}.ours.csv")), rows).expect("the folder can be written to");
+        let rows: String = looks
+            .iter()
+            .map(|(at, window, backlog)| format!("{at:.1},{window},{backlog}\n"))
+            .collect();
+        fs::write(Path::new(&folder).join(format!("{cell}.ours.csv")), rows)
+            .expect("the folder can be written to");
     }
 }

@@ -1,7 +1,8 @@
 //! The same experiment in our own virtual time.
 //!
-//! As in the kernel's: hosts send full segments one by one, no device or discipline of the sender's holds TCP back (so TSQ is
-//! off), CUBIC is not paced, BBR is; all of the delay lies on the way back.
+//! As in the kernel's: hosts send full segments one by one, no device or discipline of the sender's
+//! holds TCP back (so TSQ is off), CUBIC is not paced, BBR is; all of the delay lies on the way
+//! back.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -40,18 +41,49 @@ pub(crate) fn run(cell: &Cell, seed: u64) -> Figures {
 pub(crate) type Look = (f64, u64, u64);
 
 /// Runs `cell` with `seed`, its controllers wrapped; what was seen each tenth of a second.
-pub(crate) fn run_with(cell: &Cell, seed: u64, wrap: impl Fn(Factory) -> Factory) -> (Figures, Vec<Look>) {
-    let there = LinkConfig { queue: cell.tree(seed).parse().expect("a tree"), ..LinkConfig::default() };
-    let back = LinkConfig { delay: cell.rtt, ..LinkConfig::default() };
+pub(crate) fn run_with(
+    cell: &Cell,
+    seed: u64,
+    wrap: impl Fn(Factory) -> Factory,
+) -> (Figures, Vec<Look>) {
+    let there = LinkConfig {
+        queue: cell.tree(seed).parse().expect("a tree"),
+        ..LinkConfig::default()
+    };
+    let back = LinkConfig {
+        delay: cell.rtt,
+        ..LinkConfig::default()
+    };
     // A veth pair: nothing waits in it.
-    let nic = NicConfig { rate: Rate::MAX, tx_ring: 4096, rx_ring: 4096, ..NicConfig::default() };
-    let node = |name| HostNode { nic: nic.clone(), frames: 16_384, ..HostNode::new(name) };
+    let nic = NicConfig {
+        rate: Rate::MAX,
+        tx_ring: 4096,
+        rx_ring: 4096,
+        ..NicConfig::default()
+    };
+    let node = |name| HostNode {
+        nic: nic.clone(),
+        frames: 16_384,
+        ..HostNode::new(name)
+    };
     let mut programs = [(); 2].map(|()| Programs::new(LOOK).strict());
-    let client = Iperf::new((SERVER, PORT).into(), cell.rtt, cell.flows, tcp(cell, &wrap));
-    programs[0].add("iperf".into(), When::default(), client).expect("room for it");
-    let sink = SinkConfig { tcp: tcp(cell, &|same| same).into(), ..SinkConfig::new("iperf", PORT) };
+    let client = Iperf::new(
+        (SERVER, PORT).into(),
+        cell.rtt,
+        cell.flows,
+        tcp(cell, &wrap),
+    );
+    programs[0]
+        .add("iperf".into(), When::default(), client)
+        .expect("room for it");
+    let sink = SinkConfig {
+        tcp: tcp(cell, &|same| same).into(),
+        ..SinkConfig::new("iperf", PORT)
+    };
     programs[1].sink(sink).expect("room for it");
-    programs[1].responder(ResponderConfig::new("echo", ECHO_PORT)).expect("room for it");
+    programs[1]
+        .responder(ResponderConfig::new("echo", ECHO_PORT))
+        .expect("room for it");
     let nodes = ["client", "server"].map(node);
     let mut network = Network::pair(seed, nodes, [there, back], (), programs).expect("a network");
 
@@ -59,24 +91,46 @@ pub(crate) fn run_with(cell: &Cell, seed: u64, wrap: impl Fn(Factory) -> Factory
         network.step().expect("streams open");
     }
     let begin = Iperf::begin(network.now(), cell.rtt);
-    // The echoes and looks at the queue were timed by the start of the program, which then talked to its server for so long.
+    // The echoes and looks at the queue were timed by the start of the program, which then talked
+    // to its server for so long.
     let early = cell.rtt * (4 + cell.flows as u32);
     let looks = (cell.duration.as_nanos() / LOOK.as_nanos()) as u32;
     let seen = |look: &u32| (SKIP..=cell.duration).contains(&(LOOK * *look + early));
-    if let Some(first) = (1..=looks).filter(seen).find(|look| look.is_multiple_of(ECHO)) {
+    if let Some(first) = (1..=looks)
+        .filter(seen)
+        .find(|look| look.is_multiple_of(ECHO))
+    {
         let since = begin - Instant::ZERO;
-        let when = When { start: since + LOOK * first, stop: Some(since + cell.duration - early) };
+        let when = When {
+            start: since + LOOK * first,
+            stop: Some(since + cell.duration - early),
+        };
         let (pace, size) = (Pace::Every(LOOK * ECHO), Bytes::new(56));
-        let requests = RequestsConfig { when, pace, size, ..RequestsConfig::new("echo", (SERVER, ECHO_PORT).into()) };
-        network.end_mut(0).app.requests(requests).expect("a time above zero");
+        let requests = RequestsConfig {
+            when,
+            pace,
+            size,
+            ..RequestsConfig::new("echo", (SERVER, ECHO_PORT).into())
+        };
+        network
+            .end_mut(0)
+            .app
+            .requests(requests)
+            .expect("a time above zero");
     }
     let (mut backlog, mut windows, mut series) = (Vec::new(), Vec::new(), Vec::new());
     for look in 1..=looks {
-        network.run_before(begin + LOOK * look).expect("connections last");
+        network
+            .run_before(begin + LOOK * look)
+            .expect("connections last");
         let queued = network.link(0).backlog().bytes.get();
         if look.is_multiple_of(WINDOW) {
             let sender = network.end(0);
-            let window = sender.app.connections(&sender.host).next().map_or(0, |(_, info)| info.cwnd.get());
+            let window = sender
+                .app
+                .connections(&sender.host)
+                .next()
+                .map_or(0, |(_, info)| info.cwnd.get());
             windows.push(window);
             series.push(((LOOK * look).as_secs_f64(), window, queued));
         }
@@ -84,8 +138,17 @@ pub(crate) fn run_with(cell: &Cell, seed: u64, wrap: impl Fn(Factory) -> Factory
             backlog.push(queued as f64);
         }
     }
-    let echoes = network.end(0).app.meter().flow(&"echo".into()).expect("it was added");
-    let delays: Vec<_> = echoes.round_trips.iter().map(|sample| sample.took.as_secs_f64() * 1e3).collect();
+    let echoes = network
+        .end(0)
+        .app
+        .meter()
+        .flow(&"echo".into())
+        .expect("it was added");
+    let delays: Vec<_> = echoes
+        .round_trips
+        .iter()
+        .map(|sample| sample.took.as_secs_f64() * 1e3)
+        .collect();
     let figures = Figures {
         goodput: network.end(1).app.meter().flows()[0].received.bytes as f64 * 8.0
             / 1e6
@@ -106,7 +169,12 @@ fn tcp(cell: &Cell, wrap: &dyn Fn(Factory) -> Factory) -> TcpConfig {
         other => panic!("{other} has no counterpart"),
     };
     TcpConfig {
-        congestion: wrap(Factory::new(move |config| algorithm.build(&Config { tick: TICK, ..*config }))),
+        congestion: wrap(Factory::new(move |config| {
+            algorithm.build(&Config {
+                tick: TICK,
+                ..*config
+            })
+        })),
         pacing,
         pacer: PacerConfig::linux(),
         tsq: TsqLimit::Off,

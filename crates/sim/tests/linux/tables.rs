@@ -43,7 +43,10 @@ pub(crate) fn compare(recordings: &Recordings) -> Vec<Row> {
         for _ in 0..workers {
             scope.spawn(|| {
                 loop {
-                    let Some((cell, kernel)) = waiting.lock().expect("nobody panics with it").pop() else { return };
+                    let Some((cell, kernel)) = waiting.lock().expect("nobody panics with it").pop()
+                    else {
+                        return;
+                    };
                     let row = row(cell, kernel);
                     rows.lock().expect("nobody panics with it").push(row);
                 }
@@ -59,42 +62,94 @@ pub(crate) fn compare(recordings: &Recordings) -> Vec<Row> {
 fn row(cell: &str, kernel: &[Figures]) -> Row {
     let parsed = cell.parse().unwrap_or_else(|error| panic!("{error}"));
     let seeds = kernel.len().max(3);
-    let ours: Vec<_> = (1..=seeds as u64).map(|seed| ours::run(&parsed, seed)).collect();
-    // Tolerances: the share of the kernel's mean, and an absolute one below which a share means nothing.
+    let ours: Vec<_> = (1..=seeds as u64)
+        .map(|seed| ours::run(&parsed, seed))
+        .collect();
+    // Tolerances: the share of the kernel's mean, and an absolute one below which a share means
+    // nothing.
     let packet = 1514.0 * 8.0 / parsed.rate().as_bytes_per_sec() as f64 / 8.0 * 1e3;
     let measures = [
         measure(kernel, &ours, |figures| figures.goodput, |mean| mean * 0.02),
-        measure(kernel, &ours, |figures| figures.rtt_median, |mean| (mean * 0.05).max(packet)),
-        measure(kernel, &ours, |figures| figures.rtt_95, |mean| (mean * 0.05).max(packet)),
-        measure(kernel, &ours, |figures| figures.backlog, |mean| (mean * 0.1).max(FRAMES)),
-        measure(kernel, &ours, |figures| figures.drops, |mean| if mean < 50.0 { 2.0 * mean.sqrt() } else { mean * 0.1 }),
+        measure(
+            kernel,
+            &ours,
+            |figures| figures.rtt_median,
+            |mean| (mean * 0.05).max(packet),
+        ),
+        measure(
+            kernel,
+            &ours,
+            |figures| figures.rtt_95,
+            |mean| (mean * 0.05).max(packet),
+        ),
+        measure(
+            kernel,
+            &ours,
+            |figures| figures.backlog,
+            |mean| (mean * 0.1).max(FRAMES),
+        ),
+        measure(
+            kernel,
+            &ours,
+            |figures| figures.drops,
+            |mean| {
+                if mean < 50.0 {
+                    2.0 * mean.sqrt()
+                } else {
+                    mean * 0.1
+                }
+            },
+        ),
         measure(kernel, &ours, |figures| figures.period, |mean| mean * 0.05),
     ];
-    Row { cell: cell.into(), seeds: [kernel.len(), ours.len()], measures }
+    Row {
+        cell: cell.into(),
+        seeds: [kernel.len(), ours.len()],
+        measures,
+    }
 }
 
-fn measure(kernel: &[Figures], ours: &[Figures], what: fn(&Figures) -> f64, tolerance: impl Fn(f64) -> f64) -> Measure {
+fn measure(
+    kernel: &[Figures],
+    ours: &[Figures],
+    what: fn(&Figures) -> f64,
+    tolerance: impl Fn(f64) -> f64,
+) -> Measure {
     let values = |all: &[Figures]| all.iter().map(what).collect::<Vec<_>>();
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let theirs = values(kernel);
     let (middle, low, high) = (mean(&theirs), share(theirs.clone(), 5), share(theirs, 95));
     let ours = mean(&values(ours));
     let allowed = tolerance(middle);
-    // The larger of the two tolerances: the stated one, or what the kernel differs by from seed to seed.
+    // The larger of the two tolerances: the stated one, or what the kernel differs by from seed to
+    // seed.
     let holds = ours >= (middle - allowed).min(low) && ours <= (middle + allowed).max(high);
-    Measure { kernel: [middle, low, high], ours, holds }
+    Measure {
+        kernel: [middle, low, high],
+        ours,
+        holds,
+    }
 }
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "| {} | {}, {} |", self.cell, self.seeds[0], self.seeds[1])?;
+        write!(
+            f,
+            "| {} | {}, {} |",
+            self.cell, self.seeds[0], self.seeds[1]
+        )?;
         for (measure, digits) in self.measures.iter().zip([2, 2, 2, 0, 0, 2]) {
             let [middle, low, high] = measure.kernel;
             write!(f, " {middle:.digits$}")?;
             if low < high {
                 write!(f, " ({low:.digits$}–{high:.digits$})")?;
             }
-            write!(f, " / {:.digits$}{} |", measure.ours, if measure.holds { "" } else { " **no**" })?;
+            write!(
+                f,
+                " / {:.digits$}{} |",
+                measure.ours,
+                if measure.holds { "" } else { " **no**" }
+            )?;
         }
         f.write_str(if self.holds() { " |" } else { " **no** |" })
     }

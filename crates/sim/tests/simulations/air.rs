@@ -1,4 +1,5 @@
-//! What the experiments on shared air share: stations around a base, a server behind it, flows of all of them up and down.
+//! What the experiments on shared air share: stations around a base, a server behind it, flows of
+//! all of them up and down.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use tautline_sim::app::{PingConfig, SinkConfig, UploadConfig};
 use tautline_sim::medium::{Medium, Wifi};
 use tautline_sim::topology::{Cable, Cell, HostNode, Topology};
 use tautline_sim::{
-    Buffer, CardConfig, Coalesce, Flow, HostQdisc, LinkConfig, Network, NicConfig, Programs, RingLimit, TraceHash,
+    Buffer, CardConfig, Coalesce, Flow, HostQdisc, LinkConfig, Network, NicConfig, Programs,
+    RingLimit, TraceHash,
 };
 use tautline_stack::{Pacing, TcpConfig, TsqLimit};
 
@@ -64,9 +66,14 @@ impl Seen {
 
 /// `cubic`, unpaced as in Linux without `fq`, with this TSQ limit and pacing ratio.
 pub(crate) fn cubic(tsq: TsqLimit, percent: u32) -> TcpConfig {
-    let pacing = PacingRatios { avoidance: percent, ..PacingRatios::default() };
+    let pacing = PacingRatios {
+        avoidance: percent,
+        ..PacingRatios::default()
+    };
     TcpConfig {
-        congestion: Factory::new(move |config| Algorithm::CubicLinux.build(&Config { pacing, ..*config })),
+        congestion: Factory::new(move |config| {
+            Algorithm::CubicLinux.build(&Config { pacing, ..*config })
+        }),
         pacing: Pacing::Off,
         tsq,
         backlog: 128,
@@ -76,25 +83,69 @@ pub(crate) fn cubic(tsq: TsqLimit, percent: u32) -> TcpConfig {
 
 impl Scene {
     fn topology(&self) -> Topology {
-        let Ends { qdisc, limit, ring, ring_bytes } = self.ends.clone();
-        let nic = NicConfig { rate: Rate::MAX, tx_ring: ring, ring_bytes, coalesce: Coalesce::OFF, ..NicConfig::default() };
-        let card = CardConfig { ring, ring_bytes, coalesce: Coalesce::OFF, limit, ..CardConfig::default() };
+        let Ends {
+            qdisc,
+            limit,
+            ring,
+            ring_bytes,
+        } = self.ends.clone();
+        let nic = NicConfig {
+            rate: Rate::MAX,
+            tx_ring: ring,
+            ring_bytes,
+            coalesce: Coalesce::OFF,
+            ..NicConfig::default()
+        };
+        let card = CardConfig {
+            ring,
+            ring_bytes,
+            coalesce: Coalesce::OFF,
+            limit,
+            ..CardConfig::default()
+        };
         let discipline = Buffer::Discipline(qdisc.parse().expect("valid"));
-        let down = LinkConfig { queue: discipline, card: Some(card), ..LinkConfig::default() };
-        let wire = LinkConfig { rate: Rate::gbit(10), delay: self.delay, ..LinkConfig::default() };
-        let fast = NicConfig { rate: Rate::gbit(10), ..NicConfig::default() };
+        let down = LinkConfig {
+            queue: discipline,
+            card: Some(card),
+            ..LinkConfig::default()
+        };
+        let wire = LinkConfig {
+            rate: Rate::gbit(10),
+            delay: self.delay,
+            ..LinkConfig::default()
+        };
+        let fast = NicConfig {
+            rate: Rate::gbit(10),
+            ..NicConfig::default()
+        };
         let station = |name: &String| HostNode {
             qdisc: qdisc.parse().expect("valid"),
             ring_limit: limit,
             nic: nic.clone(),
             ..HostNode::new(name.clone())
         };
-        let server = HostNode { nic: fast, frames: 20_000, ..HostNode::new("server") };
-        let cables = self.cell.stations.iter().map(|name| Cable::new(["base", name], [down.clone(), LinkConfig::default()]));
+        let server = HostNode {
+            nic: fast,
+            frames: 20_000,
+            ..HostNode::new("server")
+        };
+        let cables = self
+            .cell
+            .stations
+            .iter()
+            .map(|name| Cable::new(["base", name], [down.clone(), LinkConfig::default()]));
         Topology {
-            hosts: self.cell.stations.iter().map(station).chain([server]).collect(),
+            hosts: self
+                .cell
+                .stations
+                .iter()
+                .map(station)
+                .chain([server])
+                .collect(),
             routers: vec!["base".into()],
-            cables: cables.chain([Cable::new(["base", "server"], [wire.clone(), wire])]).collect(),
+            cables: cables
+                .chain([Cable::new(["base", "server"], [wire.clone(), wire])])
+                .collect(),
             cells: vec![self.cell.clone()],
         }
     }
@@ -103,7 +154,13 @@ impl Scene {
     fn programs(&self, topology: &Topology, number: usize) -> Programs {
         let mut programs = Programs::new(ms(50));
         let stations = self.cell.stations.len();
-        let address = |number: usize| IpAddr::V4(topology.address(&topology.hosts[number].name).expect("it is there"));
+        let address = |number: usize| {
+            IpAddr::V4(
+                topology
+                    .address(&topology.hosts[number].name)
+                    .expect("it is there"),
+            )
+        };
         let (tcp, mut port) = (Arc::new(self.tcp.clone()), 5000);
         for station in 0..stations {
             for (name, count, from) in [("up", self.up, station), ("down", self.down, stations)] {
@@ -112,18 +169,27 @@ impl Scene {
                     port += 1;
                     let flow = Flow::numbered(name, port);
                     if number == to {
-                        let sink = SinkConfig { tcp: tcp.clone(), ..SinkConfig::new(flow.clone(), port as u16) };
+                        let sink = SinkConfig {
+                            tcp: tcp.clone(),
+                            ..SinkConfig::new(flow.clone(), port as u16)
+                        };
                         programs.sink(sink).expect("valid");
                     } else if number == from {
                         let remote = SocketAddr::new(address(to), port as u16);
-                        let upload = UploadConfig { tcp: tcp.clone(), ..UploadConfig::new(flow, remote) };
+                        let upload = UploadConfig {
+                            tcp: tcp.clone(),
+                            ..UploadConfig::new(flow, remote)
+                        };
                         programs.upload(upload).expect("valid");
                     }
                 }
             }
         }
         if number == 0 {
-            let ping = PingConfig { interval: ms(10), ..PingConfig::new("ping", address(stations)) };
+            let ping = PingConfig {
+                interval: ms(10),
+                ..PingConfig::new("ping", address(stations))
+            };
             programs.ping(ping).expect("valid");
         }
         programs
@@ -133,21 +199,40 @@ impl Scene {
     #[track_caller]
     pub(crate) fn run_then<T>(&self, look: impl FnOnce(&AirNetwork) -> T) -> (Seen, T) {
         let topology = self.topology();
-        let built = topology.build(3, TraceHash::new(), |_, number| self.programs(&topology, number));
+        let built = topology.build(3, TraceHash::new(), |_, number| {
+            self.programs(&topology, number)
+        });
         let mut network = built.unwrap_or_else(|error| panic!("{error}"));
         let (begin, end) = (Instant::ZERO + self.length / 4, Instant::ZERO + self.length);
-        network.run_before(end).unwrap_or_else(|stall| panic!("{stall}"));
+        network
+            .run_before(end)
+            .unwrap_or_else(|stall| panic!("{stall}"));
         let total = |name: &str| {
-            let flows = network.ends().iter().flat_map(|end| end.app.meter().flows());
-            let bytes = flows.filter(|measured| &*measured.flow.name == name).map(|m| m.received_between(begin, end)).sum();
+            let flows = network
+                .ends()
+                .iter()
+                .flat_map(|end| end.app.meter().flows());
+            let bytes = flows
+                .filter(|measured| &*measured.flow.name == name)
+                .map(|m| m.received_between(begin, end))
+                .sum();
             Rate::from_amount(bytes, end - begin)
         };
         let meter = network.end(0).app.meter();
         let round_trips = &meter.flow(&"ping".into()).expect("it pings").round_trips;
-        let mut pings: Vec<_> = round_trips.iter().filter(|sample| sample.at >= begin).map(|sample| sample.took).collect();
+        let mut pings: Vec<_> = round_trips
+            .iter()
+            .filter(|sample| sample.at >= begin)
+            .map(|sample| sample.took)
+            .collect();
         pings.sort_unstable();
         let hash = network.recorder().value();
-        let seen = Seen { up: total("up"), down: total("down"), pings, hash };
+        let seen = Seen {
+            up: total("up"),
+            down: total("down"),
+            pings,
+            hash,
+        };
         let looked = look(&network);
         (seen, looked)
     }

@@ -1,5 +1,5 @@
-//! LTE: queue limits under RLC keep its buffers short, at the same throughput, and leave the waiting to a discipline that can tell flows
-//! apart (paper 002, §5.2).
+//! LTE: queue limits under RLC keep its buffers short, at the same throughput, and leave the
+//! waiting to a discipline that can tell flows apart (paper 002, §5.2).
 
 use tautline_base::{Bytes, Rate};
 use tautline_bql::LimitKind;
@@ -11,11 +11,17 @@ use tautline_stack::TsqLimit;
 use crate::air::{Ends, Scene, Seen, cubic};
 use crate::common::ms;
 
-/// A stream each way for each station, behind RLC buffers of 500 KB and 10 ms of wire; TSQ is not what is looked at.
+/// A stream each way for each station, behind RLC buffers of 500 KB and 10 ms of wire; TSQ is not
+/// what is looked at.
 fn scene(stations: &[&str], qdisc: &'static str, limit: RingLimit) -> Scene {
     Scene {
         cell: Cell::lte("base", stations, LteConfig::default()),
-        ends: Ends { qdisc, limit, ring: 2048, ring_bytes: Bytes::new(500_000) },
+        ends: Ends {
+            qdisc,
+            limit,
+            ring: 2048,
+            ring_bytes: Bytes::new(500_000),
+        },
         delay: ms(10),
         tcp: cubic(TsqLimit::Off, 120),
         up: 1,
@@ -45,14 +51,44 @@ const BLIND: &str = "pfifo limit 64";
 
 #[test]
 fn queue_limits_and_fq_codel_halve_the_delay_of_one_station() {
-    let off = show("no flow control", &scene(&["a"], BLIND, LimitKind::Unlimited.into()));
-    let codel = show("FQ-CoDel, no limit", &scene(&["a"], "fq_codel", LimitKind::Unlimited.into()));
-    let bql = show("FQ-CoDel, DQL", &scene(&["a"], "fq_codel", RingLimit::default()));
-    let dyn_rlc = show("FQ-CoDel, DynRLC", &scene(&["a"], "fq_codel", dyn_rlc::Config::default().into()));
-    assert!(bql.median() < off.median() / 2, "{:?} against {:?}", bql.median(), off.median());
-    assert!(bql.median() < codel.median() / 2, "it is the limit, not the discipline: {:?}", codel.median());
-    assert!(bql.goodput() > off.goodput().percent(85), "{} against {}", bql.goodput(), off.goodput());
-    assert!(dyn_rlc.median() < off.median() && dyn_rlc.median() > bql.median(), "{:?}", dyn_rlc.median());
+    let off = show(
+        "no flow control",
+        &scene(&["a"], BLIND, LimitKind::Unlimited.into()),
+    );
+    let codel = show(
+        "FQ-CoDel, no limit",
+        &scene(&["a"], "fq_codel", LimitKind::Unlimited.into()),
+    );
+    let bql = show(
+        "FQ-CoDel, DQL",
+        &scene(&["a"], "fq_codel", RingLimit::default()),
+    );
+    let dyn_rlc = show(
+        "FQ-CoDel, DynRLC",
+        &scene(&["a"], "fq_codel", dyn_rlc::Config::default().into()),
+    );
+    assert!(
+        bql.median() < off.median() / 2,
+        "{:?} against {:?}",
+        bql.median(),
+        off.median()
+    );
+    assert!(
+        bql.median() < codel.median() / 2,
+        "it is the limit, not the discipline: {:?}",
+        codel.median()
+    );
+    assert!(
+        bql.goodput() > off.goodput().percent(85),
+        "{} against {}",
+        bql.goodput(),
+        off.goodput()
+    );
+    assert!(
+        dyn_rlc.median() < off.median() && dyn_rlc.median() > bql.median(),
+        "{:?}",
+        dyn_rlc.median()
+    );
     for direction in [off.up, off.down, bql.up, bql.down] {
         assert!(direction < Rate::bits_per_sec(15_840_000), "{direction}");
     }
@@ -61,26 +97,68 @@ fn queue_limits_and_fq_codel_halve_the_delay_of_one_station() {
 #[test]
 fn and_take_most_of_it_from_ten() {
     let stations = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
-    let off = show("ten, no flow control", &scene(&stations, BLIND, LimitKind::Unlimited.into()));
-    let bql = show("ten, FQ-CoDel, DQL", &scene(&stations, "fq_codel", RingLimit::default()));
-    assert!(bql.median() < off.median() * 3 / 10, "{:?} against {:?}", bql.median(), off.median());
-    assert!(bql.goodput() > off.goodput().percent(85), "{} against {}", bql.goodput(), off.goodput());
+    let off = show(
+        "ten, no flow control",
+        &scene(&stations, BLIND, LimitKind::Unlimited.into()),
+    );
+    let bql = show(
+        "ten, FQ-CoDel, DQL",
+        &scene(&stations, "fq_codel", RingLimit::default()),
+    );
+    assert!(
+        bql.median() < off.median() * 3 / 10,
+        "{:?} against {:?}",
+        bql.median(),
+        off.median()
+    );
+    assert!(
+        bql.goodput() > off.goodput().percent(85),
+        "{} against {}",
+        bql.goodput(),
+        off.goodput()
+    );
 }
 
-/// Dynamic queue limits hear of what was sent, not of what waits for a grant: where a base station grants nothing twice, they keep too
-/// little in the buffer to fill the way of a report and its grant.
+/// Dynamic queue limits hear of what was sent, not of what waits for a grant: where a base station
+/// grants nothing twice, they keep too little in the buffer to fill the way of a report and its
+/// grant.
 #[test]
 fn an_uplink_that_counts_its_grants_starves_behind_a_short_buffer() {
-    let cell = |counts_outstanding| Cell::lte("base", &["a"], LteConfig { counts_outstanding, ..LteConfig::default() });
+    let cell = |counts_outstanding| {
+        Cell::lte(
+            "base",
+            &["a"],
+            LteConfig {
+                counts_outstanding,
+                ..LteConfig::default()
+            },
+        )
+    };
     let [generous, strict] = [false, true].map(|counts| {
         let scene = scene(&["a"], "fq_codel", RingLimit::default());
-        show(&format!("grants count: {counts}"), &Scene { cell: cell(counts), down: 0, length: ms(4000), ..scene })
+        show(
+            &format!("grants count: {counts}"),
+            &Scene {
+                cell: cell(counts),
+                down: 0,
+                length: ms(4000),
+                ..scene
+            },
+        )
     });
-    assert!(strict.up < generous.up.percent(50), "{} against {}", strict.up, generous.up);
+    assert!(
+        strict.up < generous.up.percent(50),
+        "{} against {}",
+        strict.up,
+        generous.up
+    );
 }
 
 #[test]
 fn the_same_seed_gives_the_same_packets() {
-    let scene = Scene { length: ms(1000), ..scene(&["a", "b"], "fq_codel", RingLimit::default()) };
+    let scene = Scene {
+        length: ms(1000),
+        ..scene(&["a", "b"], "fq_codel", RingLimit::default())
+    };
     assert_eq!(scene.run().hash, scene.run().hash);
 }

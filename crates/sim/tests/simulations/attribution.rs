@@ -1,5 +1,5 @@
-//! Every mechanism of the send path makes bytes wait, and the attribution says which: in each scenario one cause dominates, and with
-//! its mechanism switched off another does.
+//! Every mechanism of the send path makes bytes wait, and the attribution says which: in each
+//! scenario one cause dominates, and with its mechanism switched off another does.
 
 use crate::common::{Fixed, MSS, long_wire, ms, run_watched};
 use tautline_base::{Bytes, Rate};
@@ -11,20 +11,38 @@ use tautline_stack::{Pacing, TcpConfig, TsqLimit};
 
 const BYTES: u64 = 1 << 20;
 
-/// Nothing above the discipline holds anything back, and the card is the bottleneck. (The window in a SYN is never scaled: for a
-/// round trip the peer's window allows 64 KiB.)
+/// Nothing above the discipline holds anything back, and the card is the bottleneck. (The window in
+/// a SYN is never scaled: for a round trip the peer's window allows 64 KiB.)
 fn free() -> Transfer {
     let sender = TcpConfig {
-        congestion: Fixed { cwnd: Bytes::mib(64), pacing_rate: Rate::MAX }.factory(),
+        congestion: Fixed {
+            cwnd: Bytes::mib(64),
+            pacing_rate: Rate::MAX,
+        }
+        .factory(),
         pacing: Pacing::Off,
         tsq: TsqLimit::Off,
         attribution: true,
         ..TcpConfig::default()
     };
-    let receiver = TcpConfig { receive_start: Bytes::mib(6), ..TcpConfig::default() };
-    let nic = NicConfig { rate: Rate::mbit(100), ..NicConfig::default() };
+    let receiver = TcpConfig {
+        receive_start: Bytes::mib(6),
+        ..TcpConfig::default()
+    };
+    let nic = NicConfig {
+        rate: Rate::mbit(100),
+        ..NicConfig::default()
+    };
     let qdisc = "pfifo limit 10000".parse().expect("valid");
-    Transfer { bytes: BYTES, links: long_wire(ms(4)), nic, qdisc, sender, receiver, ..Transfer::default() }
+    Transfer {
+        bytes: BYTES,
+        links: long_wire(ms(4)),
+        nic,
+        qdisc,
+        sender,
+        receiver,
+        ..Transfer::default()
+    }
 }
 
 /// Where the sender's bytes waited, at the end of a transfer.
@@ -44,7 +62,10 @@ fn attribution(transfer: &Transfer) -> Attribution {
 
 /// The cause that bytes waited longest for on average.
 fn dominant(attribution: &Attribution) -> Cause {
-    Cause::OF_BYTES.into_iter().max_by_key(|cause| attribution.waits(*cause).mean()).expect("there are causes")
+    Cause::OF_BYTES
+        .into_iter()
+        .max_by_key(|cause| attribution.waits(*cause).mean())
+        .expect("there are causes")
 }
 
 /// `cause` dominates in `with`, by three times any other, and not in `without`.
@@ -53,11 +74,20 @@ fn shows(cause: Cause, with: &Transfer, without: &Transfer) {
     let (with, without) = (attribution(with), attribution(without));
     println!("with:\n{with}\nwithout:\n{without}");
     assert_eq!(dominant(&with), cause, "{with}");
-    for other in Cause::OF_BYTES.into_iter().filter(|other| *other != cause && *other != Cause::Handshake) {
-        assert!(with.waits(cause).mean() > 3 * with.waits(other).mean(), "{other}\n{with}");
+    for other in Cause::OF_BYTES
+        .into_iter()
+        .filter(|other| *other != cause && *other != Cause::Handshake)
+    {
+        assert!(
+            with.waits(cause).mean() > 3 * with.waits(other).mean(),
+            "{other}\n{with}"
+        );
     }
     assert_ne!(dominant(&without), cause, "{without}");
-    assert!(without.waits(cause).mean() < with.waits(cause).mean() / 10, "{with}\n{without}");
+    assert!(
+        without.waits(cause).mean() < with.waits(cause).mean() / 10,
+        "{with}\n{without}"
+    );
     for sender in [Cause::Cwnd, Cause::Tsq, Cause::Host] {
         assert_eq!(with.waits(sender).bytes(), BYTES, "every byte counts once");
     }
@@ -66,7 +96,11 @@ fn shows(cause: Cause, with: &Transfer, without: &Transfer) {
 #[test]
 fn the_congestion_window() {
     let mut narrow = free();
-    narrow.sender.congestion = Fixed { cwnd: Bytes::new(10 * MSS), pacing_rate: Rate::MAX }.factory();
+    narrow.sender.congestion = Fixed {
+        cwnd: Bytes::new(10 * MSS),
+        pacing_rate: Rate::MAX,
+    }
+    .factory();
     shows(Cause::Cwnd, &narrow, &free());
 }
 
@@ -82,7 +116,11 @@ fn the_window_of_the_peer() {
 fn with_small_queues() -> Transfer {
     let mut small = free();
     small.sender.tsq = TsqLimit::millis(1);
-    small.sender.congestion = Fixed { cwnd: Bytes::mib(64), pacing_rate: Rate::mbit(100) }.factory();
+    small.sender.congestion = Fixed {
+        cwnd: Bytes::mib(64),
+        pacing_rate: Rate::mbit(100),
+    }
+    .factory();
     small
 }
 
@@ -95,7 +133,11 @@ fn small_queues() {
 fn the_pacer_of_the_connection() {
     let paced = |pacing| {
         let mut transfer = free();
-        transfer.sender.congestion = Fixed { cwnd: Bytes::mib(64), pacing_rate: Rate::mbit(20) }.factory();
+        transfer.sender.congestion = Fixed {
+            cwnd: Bytes::mib(64),
+            pacing_rate: Rate::mbit(20),
+        }
+        .factory();
         transfer.sender.pacing = pacing;
         transfer
     };
@@ -107,7 +149,11 @@ fn the_pacer_of_the_connection() {
 fn the_pacer_in_the_discipline() {
     let paced = |pacing| {
         let mut transfer = free();
-        transfer.sender.congestion = Fixed { cwnd: Bytes::mib(64), pacing_rate: Rate::mbit(20) }.factory();
+        transfer.sender.congestion = Fixed {
+            cwnd: Bytes::mib(64),
+            pacing_rate: Rate::mbit(20),
+        }
+        .factory();
         transfer.sender.pacing = pacing;
         transfer.qdisc = "fq limit 10000 flow_limit 10000".parse().expect("valid");
         transfer

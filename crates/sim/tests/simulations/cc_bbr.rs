@@ -1,5 +1,6 @@
-//! BBR and BBR-n have the effects they are there for: the bandwidth is found in a logarithm of round trips, the queue stays
-//! short, random loss costs nothing, pauses measure the path, flows share.
+//! BBR and BBR-n have the effects they are there for: the bandwidth is found in a logarithm of
+//! round trips, the queue stays short, random loss costs nothing, pauses measure the path, flows
+//! share.
 //!
 //! Each mechanism is taken away by its parameter, and then the effect is gone.
 
@@ -15,9 +16,23 @@ use tautline_sim::{Buffer, Impairments, LinkConfig};
 /// A bottleneck of `mbit` with `products` bandwidth-delay products of buffer.
 fn path(mbit: u64, rtt: Duration, products: u64) -> [LinkConfig; 2] {
     let rate = Rate::mbit(mbit);
-    let queue = Buffer::TailDrop { packets: usize::MAX, bytes: rate * rtt * products };
-    let there = LinkConfig { rate, delay: rtt / 2, queue, ..LinkConfig::default() };
-    [there, LinkConfig { delay: rtt / 2, ..LinkConfig::default() }]
+    let queue = Buffer::TailDrop {
+        packets: usize::MAX,
+        bytes: rate * rtt * products,
+    };
+    let there = LinkConfig {
+        rate,
+        delay: rtt / 2,
+        queue,
+        ..LinkConfig::default()
+    };
+    [
+        there,
+        LinkConfig {
+            delay: rtt / 2,
+            ..LinkConfig::default()
+        },
+    ]
 }
 
 fn secs(seconds: u64) -> Duration {
@@ -35,7 +50,9 @@ fn alone(links: &[LinkConfig; 2], congestion: impl Into<Factory>, time: Duration
 
 /// When the flow first delivered nine tenths of `mbit` in 100 ms, payload over headers included.
 fn up_to_speed(looks: &[Look], mbit: f64) -> Duration {
-    let reached = looks.iter().find(|look| look.at > ms(100) && goodput(looks, 0, look.at - ms(100), look.at) > 0.9 * mbit);
+    let reached = looks.iter().find(|look| {
+        look.at > ms(100) && goodput(looks, 0, look.at - ms(100), look.at) > 0.9 * mbit
+    });
     reached.map_or(Duration::MAX, |look| look.at)
 }
 
@@ -45,9 +62,16 @@ fn startup_finds_the_bandwidth_in_a_logarithm_of_round_trips() {
     let linux = up_to_speed(&alone(&links, Algorithm::Bbr, secs(3)), 38.0);
     // Handshake and log2(173 / 10) = 4.1 doublings, measured over two round trips more.
     assert!(linux < ms(50) * 10, "{linux:?}");
-    let timid = Params { startup_gain: Gain::percent(110), drain_gain: Gain::percent(90), ..Params::default() };
+    let timid = Params {
+        startup_gain: Gain::percent(110),
+        drain_gain: Gain::percent(90),
+        ..Params::default()
+    };
     let without = up_to_speed(&alone(&links, bbr_with(timid), secs(3)), 38.0);
-    assert!(without > linux * 2, "{without:?} against {linux:?}: the gain of STARTUP did nothing");
+    assert!(
+        without > linux * 2,
+        "{without:?} against {linux:?}: the gain of STARTUP did nothing"
+    );
 }
 
 /// Times at which at most four segments were in flight, each the first of its pause.
@@ -66,18 +90,31 @@ fn a_pause_every_ten_seconds_shows_in_what_is_in_flight() {
     let seen = dips(&alone(&links, Algorithm::Bbr, secs(33)));
     assert_eq!(seen.len(), 3, "{seen:?}");
     for pair in seen.windows(2) {
-        assert!((secs(10)..ms(10_600)).contains(&(pair[1] - pair[0])), "{seen:?}");
+        assert!(
+            (secs(10)..ms(10_600)).contains(&(pair[1] - pair[0])),
+            "{seen:?}"
+        );
     }
-    let never = Params { min_rtt_window: secs(3600), ..Params::default() };
+    let never = Params {
+        min_rtt_window: secs(3600),
+        ..Params::default()
+    };
     assert_eq!(dips(&alone(&links, bbr_with(never), secs(13))), []);
 }
 
 #[test]
 fn one_percent_of_random_loss_costs_little_where_cubic_collapses() {
     let [there, back] = path(20, ms(40), 2);
-    let there = LinkConfig { impair: Impairments { loss: percent(1.0), ..Impairments::default() }, ..there };
+    let there = LinkConfig {
+        impair: Impairments {
+            loss: percent(1.0),
+            ..Impairments::default()
+        },
+        ..there
+    };
     let links = [there, back];
-    let rate = |congestion: Algorithm| goodput(&alone(&links, congestion, secs(12)), 0, secs(2), secs(12));
+    let rate =
+        |congestion: Algorithm| goodput(&alone(&links, congestion, secs(12)), 0, secs(2), secs(12));
     let (bbr, cubic) = (rate(Algorithm::Bbr), rate(Algorithm::Cubic));
     println!("bbr {bbr:.2} Mbit/s, cubic {cubic:.2} Mbit/s");
     // 19.1 Mbit/s of payload fit on the link, less the hundredth that is lost.
@@ -88,20 +125,33 @@ fn one_percent_of_random_loss_costs_little_where_cubic_collapses() {
 #[test]
 fn the_queue_stays_short_where_cubic_fills_the_buffer() {
     let links = path(20, ms(40), 4);
-    let (bbr, cubic) = (alone(&links, Algorithm::Bbr, secs(9)), alone(&links, Algorithm::Cubic, secs(9)));
+    let (bbr, cubic) = (
+        alone(&links, Algorithm::Bbr, secs(9)),
+        alone(&links, Algorithm::Cubic, secs(9)),
+    );
     let queues = [&bbr, &cubic].map(|looks| mean_queue(looks, secs(2)) / 100_000.0);
     let rates = [&bbr, &cubic].map(|looks| goodput(looks, 0, secs(2), secs(9)));
     println!("queues in products: {queues:.2?}, goodput {rates:.2?}");
     assert!(queues[0] < 0.25 && queues[1] > 2.0, "{queues:?} products");
-    assert!(rates.iter().all(|rate| *rate > 18.7), "{rates:?} of 19.1 Mbit/s");
+    assert!(
+        rates.iter().all(|rate| *rate > 18.7),
+        "{rates:?} of 19.1 Mbit/s"
+    );
     // If nothing drained what the probes leave, data in flight would climb to two products.
-    let blind = Params { cycle: [Gain::percent(125); CYCLE], ..Params::default() };
+    let blind = Params {
+        cycle: [Gain::percent(125); CYCLE],
+        ..Params::default()
+    };
     let without = mean_queue(&alone(&links, bbr_with(blind), secs(9)), secs(2)) / 100_000.0;
-    assert!(without > 0.8, "{without} products: the draining phase did nothing");
+    assert!(
+        without > 0.8,
+        "{without} products: the draining phase did nothing"
+    );
 }
 
-/// BBR-n's probes are not drained, and it does not yield to drops: a queue of a product or more stands. Fair queueing keeps it
-/// from everybody else, which is why BBR-n goes with CAKE and FQ-CoDel.
+/// BBR-n's probes are not drained, and it does not yield to drops: a queue of a product or more
+/// stands. Fair queueing keeps it from everybody else, which is why BBR-n goes with CAKE and
+/// FQ-CoDel.
 #[test]
 fn bbrn_stands_in_a_queue_of_its_own_making_and_fair_queueing_keeps_it_from_others() {
     let links = path(20, ms(40), 4);
@@ -111,10 +161,16 @@ fn bbrn_stands_in_a_queue_of_its_own_making_and_fair_queueing_keeps_it_from_othe
     // Two segments now and then, beside it: the receiver acknowledges them at once.
     let sparse = Contestant::new(Algorithm::Cubic).bursts(2 * MSS as usize, ms(100));
     let round_trip = |links, algorithm: Algorithm| {
-        let looks = contest(links, &[Contestant::new(algorithm), sparse.clone()], secs(8), 1);
+        let looks = contest(
+            links,
+            &[Contestant::new(algorithm), sparse.clone()],
+            secs(8),
+            1,
+        );
         looks.last().expect("the contest was looked at").flows[1].srtt
     };
-    // Twenty milliseconds more than the path: BBR measures the whole link, and the other flow comes on top.
+    // Twenty milliseconds more than the path: BBR measures the whole link, and the other flow comes
+    // on top.
     let linux = round_trip(&links, Algorithm::Bbr);
     println!("bbr: a round trip beside it takes {linux:?}");
     assert!(linux < ms(65), "{linux:?}");
@@ -136,7 +192,10 @@ fn share(looks: &[Look], from: Duration, to: Duration) -> f64 {
 fn two_flows_converge() {
     let links = path(10, ms(40), 2);
     let both = |congestion: Factory| {
-        let contestants = [Contestant::new(congestion.clone()), Contestant::new(congestion).after(secs(4))];
+        let contestants = [
+            Contestant::new(congestion.clone()),
+            Contestant::new(congestion).after(secs(4)),
+        ];
         let looks = contest(&links, &contestants, secs(36), 3);
         let late = share(&looks, secs(20), secs(36));
         let total = goodput(&looks, 0, secs(20), secs(36)) + goodput(&looks, 1, secs(20), secs(36));
@@ -147,41 +206,68 @@ fn two_flows_converge() {
     assert!((0.35..0.65).contains(&late), "{late}");
     assert!(total > 9.0, "{total}");
     // Nobody looks for what the other leaves.
-    let (_, without) = both(bbr_with(Params { cycle: [Gain::UNIT; CYCLE], ..Params::default() }));
+    let (_, without) = both(bbr_with(Params {
+        cycle: [Gain::UNIT; CYCLE],
+        ..Params::default()
+    }));
     assert!(without < 8.0, "{without}: the probing phase did nothing");
 }
 
-/// Ware, Mukerjee, Seshan and Sherry (IMC 2019) model what a loss-based flow keeps beside BBR with a buffer of X products:
-/// 1/2 − 1/(2X) and less, so next to nothing at one product and at most 0.38 at four; Hock, Bless and Zitterbart (ICNP 2017) and
-/// Scholz and others (IFIP Networking 2018) measure BBR far ahead below one and a half products, and CUBIC level with or somewhat
-/// ahead of it from three on. So BBR's share is to be above 0.7 at one product, and between 0.3 and 0.7 at four.
+/// Ware, Mukerjee, Seshan and Sherry (IMC 2019) model what a loss-based flow keeps beside BBR with
+/// a buffer of X products: 1/2 − 1/(2X) and less, so next to nothing at one product and at most
+/// 0.38 at four; Hock, Bless and Zitterbart (ICNP 2017) and Scholz and others (IFIP Networking
+/// 2018) measure BBR far ahead below one and a half products, and CUBIC level with or somewhat
+/// ahead of it from three on. So BBR's share is to be above 0.7 at one product, and between 0.3 and
+/// 0.7 at four.
 #[test]
 fn beside_cubic_it_takes_most_of_a_short_buffer_and_about_half_of_a_long_one() {
     for (products, expected) in [(1, 0.7..0.97), (4, 0.3..0.7)] {
-        let contestants = [Contestant::new(Algorithm::Bbr), Contestant::new(Algorithm::Cubic)];
+        let contestants = [
+            Contestant::new(Algorithm::Bbr),
+            Contestant::new(Algorithm::Cubic),
+        ];
         let looks = contest(&path(10, ms(40), products), &contestants, secs(45), 1);
         let bbr = share(&looks, secs(15), secs(45));
         println!("{products} products of buffer: bbr's share {bbr:.2}");
-        assert!(expected.contains(&bbr), "{products} products of buffer: {bbr}");
+        assert!(
+            expected.contains(&bbr),
+            "{products} products of buffer: {bbr}"
+        );
     }
 }
 
-/// The round trip it knows is stale by then, yet it does not pause to measure it: idling has drained the queue.
+/// The round trip it knows is stale by then, yet it does not pause to measure it: idling has
+/// drained the queue.
 #[test]
 fn after_idling_it_goes_on_at_the_bandwidth() {
     let links = path(20, ms(40), 2);
     let times = |congestion: Algorithm| {
         let every = secs(11);
-        let looks = contest(&links, &[Contestant::new(congestion).bursts(1_000_000, every)], secs(46), 1);
+        let looks = contest(
+            &links,
+            &[Contestant::new(congestion).bursts(1_000_000, every)],
+            secs(46),
+            1,
+        );
         [2, 3, 4].map(|count: u32| {
-            let enough =
-                |look: &&Look| look.flows.first().is_some_and(|info| info.bytes_acked >= u64::from(count) * 1_000_000);
-            looks.iter().find(enough).map(|look| look.at - every * (count - 1)).expect("the burst went through")
+            let enough = |look: &&Look| {
+                look.flows
+                    .first()
+                    .is_some_and(|info| info.bytes_acked >= u64::from(count) * 1_000_000)
+            };
+            looks
+                .iter()
+                .find(enough)
+                .map(|look| look.at - every * (count - 1))
+                .expect("the burst went through")
         })
     };
     let (bbr, cubic) = (times(Algorithm::Bbr), times(Algorithm::Cubic));
     println!("bbr {bbr:?}, cubic {cubic:?}");
     // A megabyte takes 418 ms on the link, its acknowledgement 40 ms.
     assert!(bbr.iter().all(|time| *time < ms(530)), "{bbr:?}");
-    assert!(cubic.iter().all(|time| *time > ms(550)), "{cubic:?}: it begins anew");
+    assert!(
+        cubic.iter().all(|time| *time > ms(550)),
+        "{cubic:?}: it begins anew"
+    );
 }

@@ -1,5 +1,6 @@
-//! Window-based controllers at work: their window holds against bytes in flight, their rate against departures, CUBIC follows its
-//! curve, and HyStart leaves slow start before the path overflows. Each beside the same run without the mechanism.
+//! Window-based controllers at work: their window holds against bytes in flight, their rate against
+//! departures, CUBIC follows its curve, and HyStart leaves slow start before the path overflows.
+//! Each beside the same run without the mechanism.
 
 use std::time::Duration;
 
@@ -8,15 +9,24 @@ use tautline_base::{Bytes, Instant, Rate};
 use tautline_cc::hystart::HystartPlusPlus;
 use tautline_cc::hystart_classic::Hystart;
 use tautline_cc::slow_start::{SlowStart, Step};
-use tautline_cc::{Ack, Algorithm, Config, Congestion, Controller, Cubic, Factory, Idle, Recovery, Verdict};
+use tautline_cc::{
+    Ack, Algorithm, Config, Congestion, Controller, Cubic, Factory, Idle, Recovery, Verdict,
+};
 use tautline_sim::transfer::{SENDER, TransferApp};
 use tautline_sim::{LinkConfig, Transfer};
 use tautline_stack::{Pacing, TcpConfig, TcpInfo, TsqLimit};
 
-const WINDOW_BASED: [Algorithm; 5] =
-    [Algorithm::Reno, Algorithm::Cubic, Algorithm::CubicLinux, Algorithm::Dctcp, Algorithm::Prague];
+const WINDOW_BASED: [Algorithm; 5] = [
+    Algorithm::Reno,
+    Algorithm::Cubic,
+    Algorithm::CubicLinux,
+    Algorithm::Dctcp,
+    Algorithm::Prague,
+];
 
-fn factory<C: Controller + 'static>(build: impl Fn(&Config) -> C + Send + Sync + 'static) -> Factory {
+fn factory<C: Controller + 'static>(
+    build: impl Fn(&Config) -> C + Send + Sync + 'static,
+) -> Factory {
     Factory::new(move |config| Box::new(build(config)))
 }
 
@@ -55,7 +65,12 @@ impl Controller for Shrinking {
 
     fn verdict(&self) -> Verdict {
         let cwnd = Bytes::new(MSS * if self.acks < 1000 { 50 } else { 5 });
-        Verdict { cwnd, ssthresh: Bytes::MAX, pacing_rate: Rate::MAX, burst: Bytes::new(2 * FRAME) }
+        Verdict {
+            cwnd,
+            ssthresh: Bytes::MAX,
+            pacing_rate: Rate::MAX,
+            burst: Bytes::new(2 * FRAME),
+        }
     }
 
     fn recovery(&self) -> Recovery {
@@ -63,7 +78,8 @@ impl Controller for Shrinking {
     }
 }
 
-/// Two well-known stacks compare the window with what they are about to send: every segment fits, and nothing bounds the flight.
+/// Two well-known stacks compare the window with what they are about to send: every segment fits,
+/// and nothing bounds the flight.
 #[test]
 fn the_window_is_compared_with_bytes_in_flight_not_with_the_next_send() {
     let sender = TcpConfig {
@@ -72,22 +88,47 @@ fn the_window_is_compared_with_bytes_in_flight_not_with_the_next_send() {
         tsq: TsqLimit::Off,
         ..TcpConfig::default()
     };
-    let transfer = Transfer { bytes: 3 << 20, links: path(50, ms(40)), sender, ..Transfer::default() };
+    let transfer = Transfer {
+        bytes: 3 << 20,
+        links: path(50, ms(40)),
+        sender,
+        ..Transfer::default()
+    };
     let (mut before, mut above, mut narrow) = (Bytes::ZERO, 0_u32, 0_u32);
     watch_sender(&transfer, |now, info| {
-        assert!(info.in_flight <= info.cwnd.max(before), "at {now}: {info:?}");
+        assert!(
+            info.in_flight <= info.cwnd.max(before),
+            "at {now}: {info:?}"
+        );
         above += u32::from(info.in_flight > info.cwnd);
         narrow += u32::from(info.cwnd == Bytes::new(5 * MSS) && info.in_flight == info.cwnd);
         before = info.in_flight;
     });
-    assert!(above > 10, "the flight was above the window at {above} steps, in which nothing may leave");
-    assert!(narrow > 100, "the small window was full at {narrow} steps only");
+    assert!(
+        above > 10,
+        "the flight was above the window at {above} steps, in which nothing may leave"
+    );
+    assert!(
+        narrow > 100,
+        "the small window was full at {narrow} steps only"
+    );
 }
 
-/// How far departures ever were ahead of the pacing rate in force, in bytes; and the allowance of the last verdict.
+/// How far departures ever were ahead of the pacing rate in force, in bytes; and the allowance of
+/// the last verdict.
 fn ahead_of_the_rate(algorithm: Algorithm, pacing: Pacing) -> (u64, u64) {
-    let sender = TcpConfig { congestion: algorithm.factory(), pacing, ..TcpConfig::default() };
-    let transfer = Transfer { bytes: 6 << 20, links: path(50, ms(20)), sender, receiver: wide(), ..Transfer::default() };
+    let sender = TcpConfig {
+        congestion: algorithm.factory(),
+        pacing,
+        ..TcpConfig::default()
+    };
+    let transfer = Transfer {
+        bytes: 6 << 20,
+        links: path(50, ms(20)),
+        sender,
+        receiver: wide(),
+        ..Transfer::default()
+    };
     let mut last: Option<(Instant, Rate, u64)> = None;
     let (mut level, mut worst, mut allowance) = (0_u64, 0_u64, 0_u64);
     watch_sender(&transfer, |now, info| {
@@ -95,7 +136,8 @@ fn ahead_of_the_rate(algorithm: Algorithm, pacing: Pacing) -> (u64, u64) {
             // The rate counts payload, and may have changed within the step.
             let drained = (rate.max(info.pacing_rate) * (now - then)).get();
             level = level.saturating_sub(drained) + (info.segments_out - sent) * MSS;
-            allowance = allowance.max(tautline_cc::burst(rate.max(info.pacing_rate), info.mss).get());
+            allowance =
+                allowance.max(tautline_cc::burst(rate.max(info.pacing_rate), info.mss).get());
             worst = worst.max(level);
         }
         last = Some((now, info.pacing_rate, info.segments_out));
@@ -108,10 +150,16 @@ fn the_pacing_rate_of_every_controller_bounds_its_departures() {
     for algorithm in WINDOW_BASED {
         let (worst, allowance) = ahead_of_the_rate(algorithm, Pacing::Internal);
         // The burst, the segment that is due, and one born in the step in which the rate fell.
-        assert!(worst <= allowance + 3 * FRAME, "{algorithm}: {worst} bytes ahead, a burst is {allowance}");
+        assert!(
+            worst <= allowance + 3 * FRAME,
+            "{algorithm}: {worst} bytes ahead, a burst is {allowance}"
+        );
     }
     let (unpaced, allowance) = ahead_of_the_rate(Algorithm::Cubic, Pacing::Off);
-    assert!(unpaced > allowance + 10 * FRAME, "{unpaced} bytes ahead without pacing, a burst is {allowance}");
+    assert!(
+        unpaced > allowance + 10 * FRAME,
+        "{unpaced} bytes ahead without pacing, a burst is {allowance}"
+    );
 }
 
 /// One epoch of congestion avoidance as RFC 9438 §4.2 has it.
@@ -130,20 +178,36 @@ impl Epoch {
 
 #[test]
 fn cubic_follows_its_curve_from_loss_to_loss() {
-    let sender = TcpConfig { congestion: Algorithm::Cubic.factory(), ..TcpConfig::default() };
-    let transfer = Transfer { bytes: 48 << 20, links: path(20, ms(100)), sender, ..Transfer::default() };
+    let sender = TcpConfig {
+        congestion: Algorithm::Cubic.factory(),
+        ..TcpConfig::default()
+    };
+    let transfer = Transfer {
+        bytes: 48 << 20,
+        links: path(20, ms(100)),
+        sender,
+        ..Transfer::default()
+    };
     let (mut before_loss, mut plateau, mut epoch) = (0.0, f64::MAX, None::<Epoch>);
     let (mut recovering, mut compared, mut epochs, mut worst) = (false, 0_u32, 0_u32, 0.0_f64);
     watch_sender(&transfer, |now, info| {
         let cwnd = info.cwnd.get() as f64 / info.mss.get() as f64;
         if info.recovering && !recovering {
             // Fast convergence: a window below the last plateau lowers the next one.
-            plateau = if before_loss < plateau && epoch.is_some() { before_loss * 0.85 } else { before_loss };
+            plateau = if before_loss < plateau && epoch.is_some() {
+                before_loss * 0.85
+            } else {
+                before_loss
+            };
             epoch = None;
         }
         if !info.recovering && recovering {
             let k = ((plateau - cwnd) / 0.4).cbrt();
-            epoch = Some(Epoch { since: now, plateau, k });
+            epoch = Some(Epoch {
+                since: now,
+                plateau,
+                k,
+            });
             epochs += 1;
         }
         if let Some(epoch) = epoch {
@@ -159,7 +223,10 @@ fn cubic_follows_its_curve_from_loss_to_loss() {
         recovering = info.recovering;
         before_loss = if info.recovering { before_loss } else { cwnd };
     });
-    assert!(epochs >= 2 && compared > 5_000, "{epochs} epochs, {compared} comparisons");
+    assert!(
+        epochs >= 2 && compared > 5_000,
+        "{epochs} epochs, {compared} comparisons"
+    );
     assert!(worst < 0.02, "off the curve by {:.1} %", worst * 100.0);
 }
 
@@ -175,36 +242,72 @@ impl SlowStart for Plain {
 
 #[test]
 fn both_hystarts_leave_slow_start_with_fewer_drops_than_none() {
-    // HyStart++ compares rounds: where the first round with a queue overflows the buffer already, it comes late.
+    // HyStart++ compares rounds: where the first round with a queue overflows the buffer already,
+    // it comes late.
     for (buffer, at_most) in [(ms(50), 0.8), (ms(200), 0.5)] {
         let drops = |congestion: Factory| {
-            let sender = TcpConfig { congestion, ..TcpConfig::default() };
+            let sender = TcpConfig {
+                congestion,
+                ..TcpConfig::default()
+            };
             let [_, back] = path(40, ms(50));
             let there = LinkConfig::bottleneck(Rate::mbit(40), ms(25), buffer);
-            run(&Transfer { bytes: 4 << 20, links: [there, back], sender, receiver: wide(), ..Transfer::default() }).links[0]
+            run(&Transfer {
+                bytes: 4 << 20,
+                links: [there, back],
+                sender,
+                receiver: wide(),
+                ..Transfer::default()
+            })
+            .links[0]
                 .drops() as f64
         };
         let plain = drops(factory(|config| Cubic::with_slow_start(config, Plain)));
         assert!(plain > 100.0, "{plain} drops: the path hardly overflowed");
         let exits = [
-            ("HyStart++", drops(factory(|config| Cubic::with_slow_start(config, HystartPlusPlus::new())))),
-            ("HyStart", drops(factory(|config| Cubic::with_slow_start(config, Hystart::new(config))))),
+            (
+                "HyStart++",
+                drops(factory(|config| {
+                    Cubic::with_slow_start(config, HystartPlusPlus::new())
+                })),
+            ),
+            (
+                "HyStart",
+                drops(factory(|config| {
+                    Cubic::with_slow_start(config, Hystart::new(config))
+                })),
+            ),
             ("Linux", drops(Algorithm::CubicLinux.factory())),
         ];
         for (name, drops) in exits {
-            assert!(drops <= at_most * plain, "{name}: {drops} drops, {plain} without, a buffer of {buffer:?}");
+            assert!(
+                drops <= at_most * plain,
+                "{name}: {drops} drops, {plain} without, a buffer of {buffer:?}"
+            );
         }
     }
 }
 
-/// Linux's HyStart takes a train half as long for a full path when the sender does not pace; the transport tells it.
+/// Linux's HyStart takes a train half as long for a full path when the sender does not pace; the
+/// transport tells it.
 #[test]
 fn hystart_is_told_whether_the_sender_paces() {
-    for (pacing, paced) in [(Pacing::Internal, true), (Pacing::Qdisc, true), (Pacing::Off, false)] {
+    for (pacing, paced) in [
+        (Pacing::Internal, true),
+        (Pacing::Qdisc, true),
+        (Pacing::Off, false),
+    ] {
         let congestion = Factory::new(move |config| {
             assert_eq!(config.paced, paced, "{pacing:?}");
             Algorithm::CubicLinux.build(config)
         });
-        run(&Transfer { sender: TcpConfig { congestion, pacing, ..TcpConfig::default() }, ..Transfer::default() });
+        run(&Transfer {
+            sender: TcpConfig {
+                congestion,
+                pacing,
+                ..TcpConfig::default()
+            },
+            ..Transfer::default()
+        });
     }
 }

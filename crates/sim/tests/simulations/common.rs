@@ -1,4 +1,5 @@
-//! What the simulation tests share: scenarios, an independent reader of TCP frames, a controller with a fixed answer.
+//! What the simulation tests share: scenarios, an independent reader of TCP frames, a controller
+//! with a fixed answer.
 
 use std::time::Duration;
 
@@ -7,7 +8,9 @@ use rand_pcg::Pcg32;
 use tautline_base::{Bytes, Instant, Rate};
 use tautline_cc::{Ack, Congestion, Controller, Factory, Idle, Verdict};
 use tautline_sim::transfer::TransferNetwork;
-use tautline_sim::{Check, Impairments, LinkConfig, LinkEvent, Outcome, Pattern, Probability, Record, Transfer};
+use tautline_sim::{
+    Check, Impairments, LinkConfig, LinkEvent, Outcome, Pattern, Probability, Record, Transfer,
+};
 use tautline_stack::{Pacing, PacketEvent, TcpConfig, TsqLimit, What};
 
 /// Segment payload on a 1500-byte MTU with timestamps.
@@ -21,12 +24,21 @@ pub(crate) const fn ms(millis: u64) -> Duration {
 
 /// A link of `mbit` there with one `rtt` of buffer, a perfect one back.
 pub(crate) fn path(mbit: u64, rtt: Duration) -> [LinkConfig; 2] {
-    [LinkConfig::bottleneck(Rate::mbit(mbit), rtt / 2, rtt), LinkConfig { delay: rtt / 2, ..LinkConfig::default() }]
+    [
+        LinkConfig::bottleneck(Rate::mbit(mbit), rtt / 2, rtt),
+        LinkConfig {
+            delay: rtt / 2,
+            ..LinkConfig::default()
+        },
+    ]
 }
 
 /// A path without a queue that could fill: only the delay.
 pub(crate) fn long_wire(rtt: Duration) -> [LinkConfig; 2] {
-    let link = LinkConfig { delay: rtt / 2, ..LinkConfig::default() };
+    let link = LinkConfig {
+        delay: rtt / 2,
+        ..LinkConfig::default()
+    };
     [link.clone(), link]
 }
 
@@ -46,8 +58,8 @@ pub(crate) fn run(transfer: &Transfer) -> Outcome {
     run_watched(transfer, |_| {})
 }
 
-/// [`run`], or `None` if the hosts never found each other: a path that loses packets may lose all three questions of ARP, or their
-/// answers, and then the connection is refused in order.
+/// [`run`], or `None` if the hosts never found each other: a path that loses packets may lose all
+/// three questions of ARP, or their answers, and then the connection is refused in order.
 #[track_caller]
 pub(crate) fn run_if_found(transfer: &Transfer) -> Option<Outcome> {
     match transfer.run() {
@@ -55,7 +67,11 @@ pub(crate) fn run_if_found(transfer: &Transfer) -> Option<Outcome> {
         Err(error) => panic!("{error}"),
         Ok(outcome) => {
             clean(transfer, &outcome);
-            assert!(outcome.content_equal, "SEED={}: what arrived is not what was sent", transfer.seed);
+            assert!(
+                outcome.content_equal,
+                "SEED={}: what arrived is not what was sent",
+                transfer.seed
+            );
             Some(outcome)
         }
     }
@@ -67,9 +83,15 @@ pub(crate) fn run_watched(
     transfer: &Transfer,
     watch: impl FnMut(&TransferNetwork<Pattern, &mut dyn FnMut(&[u8]), ()>),
 ) -> Outcome {
-    let outcome = transfer.run_watched(watch).unwrap_or_else(|error| panic!("{error}"));
+    let outcome = transfer
+        .run_watched(watch)
+        .unwrap_or_else(|error| panic!("{error}"));
     clean(transfer, &outcome);
-    assert!(outcome.content_equal, "SEED={}: what arrived is not what was sent", transfer.seed);
+    assert!(
+        outcome.content_equal,
+        "SEED={}: what arrived is not what was sent",
+        transfer.seed
+    );
     outcome
 }
 
@@ -81,7 +103,11 @@ pub(crate) fn run_recorded<R: Record>(transfer: &Transfer, recorder: R) -> (Outc
     let result = transfer.run_with(data(), |bytes: &[u8]| check.see(bytes), recorder, |_| {});
     let (outcome, recorder) = result.unwrap_or_else(|error| panic!("{error}"));
     clean(transfer, &outcome);
-    assert!(check.is_equal(), "SEED={}: what arrived is not what was sent", transfer.seed);
+    assert!(
+        check.is_equal(),
+        "SEED={}: what arrived is not what was sent",
+        transfer.seed
+    );
     (outcome, recorder)
 }
 
@@ -93,13 +119,27 @@ pub(crate) fn clean(transfer: &Transfer, outcome: &Outcome) {
     assert_eq!(outcome.sockets, 0, "SEED={seed}: sockets leaked");
     assert_eq!(outcome.received, transfer.bytes, "SEED={seed}");
     for (host, nic) in outcome.hosts.iter().zip(&outcome.nics) {
-        assert_eq!(host.births, host.completed + host.dropped, "SEED={seed}: a packet has no end");
-        assert_eq!(host.completed, nic.tx_packets, "SEED={seed}: completions are what the NIC sent");
-        assert_eq!(host.frames_in, nic.rx_frames, "SEED={seed}: the host saw what the NIC kept");
+        assert_eq!(
+            host.births,
+            host.completed + host.dropped,
+            "SEED={seed}: a packet has no end"
+        );
+        assert_eq!(
+            host.completed, nic.tx_packets,
+            "SEED={seed}: completions are what the NIC sent"
+        );
+        assert_eq!(
+            host.frames_in, nic.rx_frames,
+            "SEED={seed}: the host saw what the NIC kept"
+        );
     }
     for (number, link) in outcome.links.iter().enumerate() {
         assert_eq!(link.entered, outcome.nics[number].tx_frames, "SEED={seed}");
-        assert_eq!(link.entered + link.duplicated, link.arrived + link.lost + link.drops(), "SEED={seed}");
+        assert_eq!(
+            link.entered + link.duplicated,
+            link.arrived + link.lost + link.drops(),
+            "SEED={seed}"
+        );
         let nic = &outcome.nics[1 - number];
         assert_eq!(link.arrived, nic.rx_frames + nic.rx_dropped, "SEED={seed}");
     }
@@ -132,19 +172,36 @@ impl Controller for Fixed {
     fn on_idle(&mut self, _idle: &Idle) {}
 
     fn verdict(&self) -> Verdict {
-        Verdict { cwnd: self.cwnd, ssthresh: Bytes::MAX, pacing_rate: self.pacing_rate, burst: Bytes::new(2 * FRAME) }
+        Verdict {
+            cwnd: self.cwnd,
+            ssthresh: Bytes::MAX,
+            pacing_rate: self.pacing_rate,
+            burst: Bytes::new(2 * FRAME),
+        }
     }
 }
 
-/// A receiver whose window does not open any more, and that acknowledges every second segment therefore.
+/// A receiver whose window does not open any more, and that acknowledges every second segment
+/// therefore.
 pub(crate) fn wide() -> TcpConfig {
-    TcpConfig { receive_start: Bytes::mib(6), ..TcpConfig::default() }
+    TcpConfig {
+        receive_start: Bytes::mib(6),
+        ..TcpConfig::default()
+    }
 }
 
 /// TCP with nothing in the way but the fixed window of `segments`.
 pub(crate) fn window_only(segments: u64) -> TcpConfig {
-    let fixed = Fixed { cwnd: Bytes::new(segments * MSS), pacing_rate: Rate::MAX };
-    TcpConfig { congestion: fixed.factory(), pacing: Pacing::Off, tsq: TsqLimit::Off, ..TcpConfig::default() }
+    let fixed = Fixed {
+        cwnd: Bytes::new(segments * MSS),
+        pacing_rate: Rate::MAX,
+    };
+    TcpConfig {
+        congestion: fixed.factory(),
+        pacing: Pacing::Off,
+        tsq: TsqLimit::Off,
+        ..TcpConfig::default()
+    }
 }
 
 /// The TCP header of an Ethernet/IPv4 frame, read apart from the stack.
@@ -160,15 +217,21 @@ impl TcpFrame {
         if frame.get(12..14) != Some(&[0x08, 0x00]) || frame.get(23) != Some(&6) {
             return None;
         }
-        let word = |at: usize| u32::from_be_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
+        let word = |at: usize| {
+            u32::from_be_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]])
+        };
         let total = u32::from(u16::from_be_bytes([frame[16], frame[17]]));
         let header = u32::from(frame[46] >> 4) * 4;
-        Some(Self { seq: word(38), ack: word(42), payload: total - 20 - header })
+        Some(Self {
+            seq: word(38),
+            ack: word(42),
+            payload: total - 20 - header,
+        })
     }
 }
 
-/// Bytes that the sender has put on the wire and not yet seen acknowledged, counted from the frames alone. Without loss this is
-/// what is in flight.
+/// Bytes that the sender has put on the wire and not yet seen acknowledged, counted from the frames
+/// alone. Without loss this is what is in flight.
 #[derive(Default)]
 pub(crate) struct Flight {
     sent_to: Option<u32>,
@@ -178,11 +241,15 @@ pub(crate) struct Flight {
 
 impl Record for Flight {
     fn on_host(&mut self, host: usize, event: &PacketEvent, frame: &[u8]) {
-        let (0, Some(tcp)) = (host, TcpFrame::read(frame)) else { return };
+        let (0, Some(tcp)) = (host, TcpFrame::read(frame)) else {
+            return;
+        };
         match event.what {
             What::Ringed if tcp.payload > 0 => {
                 let end = tcp.seq.wrapping_add(tcp.payload);
-                let newest = self.sent_to.is_none_or(|sent| end.wrapping_sub(sent) as i32 > 0);
+                let newest = self
+                    .sent_to
+                    .is_none_or(|sent| end.wrapping_sub(sent) as i32 > 0);
                 self.sent_to = if newest { Some(end) } else { self.sent_to };
             }
             What::Received => self.acked_to = Some(tcp.ack),
@@ -190,7 +257,9 @@ impl Record for Flight {
         }
         if let (Some(sent), Some(acked)) = (self.sent_to, self.acked_to) {
             // The acknowledgement of a FIN is one past the data.
-            self.peak = self.peak.max((sent.wrapping_sub(acked) as i32).max(0) as u32);
+            self.peak = self
+                .peak
+                .max((sent.wrapping_sub(acked) as i32).max(0) as u32);
         }
     }
 

@@ -39,29 +39,57 @@ enum Demand {
 impl Contestant {
     /// A flow without end from the beginning.
     pub(crate) fn new(congestion: impl Into<Factory>) -> Self {
-        Self { congestion: congestion.into(), begins: Duration::ZERO, demand: Demand::Endless }
+        Self {
+            congestion: congestion.into(),
+            begins: Duration::ZERO,
+            demand: Demand::Endless,
+        }
     }
 
     /// It begins after `time`.
     pub(crate) fn after(self, time: Duration) -> Self {
-        Self { begins: time, ..self }
+        Self {
+            begins: time,
+            ..self
+        }
     }
 
     /// It sends `bytes`, then rests, and begins again `every` so often.
     pub(crate) fn bursts(self, bytes: usize, every: Duration) -> Self {
-        Self { demand: Demand::Bursts { bytes, every }, ..self }
+        Self {
+            demand: Demand::Bursts { bytes, every },
+            ..self
+        }
     }
 
     /// It sends on the host of `programs`.
     fn join(&self, programs: &mut Programs, number: u32) {
         let flow = Flow::numbered("contestant", number);
-        let when = When { start: self.begins, stop: None };
+        let when = When {
+            start: self.begins,
+            stop: None,
+        };
         let congestion = self.congestion.clone();
-        let tcp = Arc::new(TcpConfig { congestion, send_buffer: Bytes::mib(4), ..TcpConfig::default() });
+        let tcp = Arc::new(TcpConfig {
+            congestion,
+            send_buffer: Bytes::mib(4),
+            ..TcpConfig::default()
+        });
         let joined = match self.demand {
-            Demand::Endless => programs.upload(UploadConfig { when, tcp, ..UploadConfig::new(flow, sink()) }),
+            Demand::Endless => programs.upload(UploadConfig {
+                when,
+                tcp,
+                ..UploadConfig::new(flow, sink())
+            }),
             Demand::Bursts { bytes, every } => {
-                let bursts = Bursts { bytes, every, tcp, socket: None, next: Instant::ZERO, left: 0 };
+                let bursts = Bursts {
+                    bytes,
+                    every,
+                    tcp,
+                    socket: None,
+                    next: Instant::ZERO,
+                    left: 0,
+                };
                 programs.add(flow, when, bursts)
             }
         };
@@ -79,23 +107,51 @@ pub(crate) struct Look {
 }
 
 /// Lets `contestants` send over `links` for `time`.
-pub(crate) fn contest(links: &[LinkConfig; 2], contestants: &[Contestant], time: Duration, seed: u64) -> Vec<Look> {
+pub(crate) fn contest(
+    links: &[LinkConfig; 2],
+    contestants: &[Contestant],
+    time: Duration,
+    seed: u64,
+) -> Vec<Look> {
     let mut programs = [(); 2].map(|()| Programs::new(ms(10)).strict());
-    contestants.iter().zip(1..).for_each(|(contestant, number)| contestant.join(&mut programs[0], number));
-    programs[1].sink(SinkConfig::new("contest", PORT)).expect("room for it");
-    let nic = NicConfig { rate: Rate::gbit(10), ..NicConfig::default() };
+    contestants
+        .iter()
+        .zip(1..)
+        .for_each(|(contestant, number)| contestant.join(&mut programs[0], number));
+    programs[1]
+        .sink(SinkConfig::new("contest", PORT))
+        .expect("room for it");
+    let nic = NicConfig {
+        rate: Rate::gbit(10),
+        ..NicConfig::default()
+    };
     let qdisc: Tree = "fq_codel".parse().expect("a discipline");
-    let node = |name| HostNode { nic: nic.clone(), qdisc: qdisc.clone(), ..HostNode::new(name) };
-    let mut network = Network::pair(seed, ["A", "B"].map(node), links.clone(), (), programs).expect("a network");
+    let node = |name| HostNode {
+        nic: nic.clone(),
+        qdisc: qdisc.clone(),
+        ..HostNode::new(name)
+    };
+    let mut network =
+        Network::pair(seed, ["A", "B"].map(node), links.clone(), (), programs).expect("a network");
     let mut looks = Vec::new();
     let mut look_at = Instant::ZERO;
     while look_at - Instant::ZERO < time {
         look_at += ms(10);
-        network.run_before(look_at).unwrap_or_else(|error| panic!("SEED={seed}: {error}"));
+        network
+            .run_before(look_at)
+            .unwrap_or_else(|error| panic!("SEED={seed}: {error}"));
         let end = network.end(0);
-        let flows = end.app.connections(&end.host).map(|(_, info)| info).collect();
+        let flows = end
+            .app
+            .connections(&end.host)
+            .map(|(_, info)| info)
+            .collect();
         let queue = network.link(0).backlog().bytes.get();
-        looks.push(Look { at: look_at - Instant::ZERO, flows, queue });
+        looks.push(Look {
+            at: look_at - Instant::ZERO,
+            flows,
+            queue,
+        });
     }
     looks
 }
@@ -111,9 +167,16 @@ pub(crate) struct Share {
 
 /// What each flow achieved from `from` to the last look.
 pub(crate) fn shares(looks: &[Look], from: Duration) -> Vec<Share> {
-    let before = looks.iter().find(|look| look.at >= from).expect("the contest was looked at");
+    let before = looks
+        .iter()
+        .find(|look| look.at >= from)
+        .expect("the contest was looked at");
     let after = looks.last().expect("the contest was looked at");
-    assert_eq!(before.flows.len(), after.flows.len(), "every flow has begun");
+    assert_eq!(
+        before.flows.len(),
+        after.flows.len(),
+        "every flow has begun"
+    );
     let time = after.at - before.at;
     let share = |(before, after): (&TcpInfo, &TcpInfo)| {
         let sent = (after.segments_out - before.segments_out) as f64;
@@ -127,14 +190,29 @@ pub(crate) fn shares(looks: &[Look], from: Duration) -> Vec<Share> {
 
 /// Payload that flow `number` delivered between `from` and `to`, over the time.
 pub(crate) fn goodput(looks: &[Look], number: usize, from: Duration, to: Duration) -> f64 {
-    let at = |time| looks.iter().find(|look| look.at >= time).or_else(|| looks.last()).expect("the contest was looked at");
-    let acked = |time| at(time).flows.get(number).map_or(0, |info| info.bytes_acked);
+    let at = |time| {
+        looks
+            .iter()
+            .find(|look| look.at >= time)
+            .or_else(|| looks.last())
+            .expect("the contest was looked at")
+    };
+    let acked = |time| {
+        at(time)
+            .flows
+            .get(number)
+            .map_or(0, |info| info.bytes_acked)
+    };
     (acked(to) - acked(from)) as f64 * 8e-6 / (at(to).at - at(from).at).as_secs_f64()
 }
 
 /// Mean of what waited before the bottleneck between `from` and the end, in bytes.
 pub(crate) fn mean_queue(looks: &[Look], from: Duration) -> f64 {
-    let seen: Vec<_> = looks.iter().filter(|look| look.at >= from).map(|look| look.queue as f64).collect();
+    let seen: Vec<_> = looks
+        .iter()
+        .filter(|look| look.at >= from)
+        .map(|look| look.queue as f64)
+        .collect();
     seen.iter().sum::<f64>() / seen.len() as f64
 }
 
@@ -157,7 +235,9 @@ struct Bursts {
 
 impl Bursts {
     fn write(&mut self, scene: &mut Scene<'_>) -> Result<(), AppError> {
-        let Some(socket) = self.socket else { return Ok(()) };
+        let Some(socket) = self.socket else {
+            return Ok(());
+        };
         while self.left > 0 {
             let taken = scene.send(socket, &[0; CHUNK][..CHUNK.min(self.left)])?;
             if taken == 0 {
@@ -180,7 +260,12 @@ impl Application for Bursts {
         Ok(())
     }
 
-    fn on_event(&mut self, scene: &mut Scene<'_>, event: Event, _token: u32) -> Result<(), AppError> {
+    fn on_event(
+        &mut self,
+        scene: &mut Scene<'_>,
+        event: Event,
+        _token: u32,
+    ) -> Result<(), AppError> {
         match event {
             Event::Connected(_) | Event::Writable(_) => self.write(scene),
             Event::Closed { why, .. } => Err(AppError::Closed(why)),

@@ -1,4 +1,5 @@
-//! CoDel holds the standing delay of a bottleneck near its target where a FIFO lets it stand at its limit.
+//! CoDel holds the standing delay of a bottleneck near its target where a FIFO lets it stand at its
+//! limit.
 
 use std::time::Duration;
 
@@ -28,9 +29,9 @@ impl Record for Sojourns {
         let PacketEvent { at, what, seq, .. } = *event;
         match what {
             What::Queued if host == 0 => drop(self.queued.insert(seq, at)),
-            What::Ringed if host == 0 && at > Self::STARTUP => {
-                self.times.extend(self.queued.get(&seq).map(|queued| at - *queued))
-            }
+            What::Ringed if host == 0 && at > Self::STARTUP => self
+                .times
+                .extend(self.queued.get(&seq).map(|queued| at - *queued)),
             _ => {}
         }
     }
@@ -59,17 +60,34 @@ impl Record for LinkSojourns {
 fn at_router(queue: &str) -> (Outcome, Duration) {
     let [mut there, back] = path(10, ms(20));
     there.queue = queue.parse().expect("valid");
-    let transfer = Transfer { bytes: 8 << 20, links: [there, back], ..Transfer::default() };
+    let transfer = Transfer {
+        bytes: 8 << 20,
+        links: [there, back],
+        ..Transfer::default()
+    };
     let (outcome, mut sojourns) = run_recorded(&transfer, LinkSojourns::default());
     (outcome, sojourns.0.median())
 }
 
 /// The sender's own card at 10 Mbit/s behind `qdisc`.
 fn at_sender(qdisc: &str) -> (Outcome, Duration) {
-    let nic = NicConfig { rate: Rate::mbit(10), ..NicConfig::default() };
-    let sender = TcpConfig { tsq: TsqLimit::Off, ..TcpConfig::default() };
+    let nic = NicConfig {
+        rate: Rate::mbit(10),
+        ..NicConfig::default()
+    };
+    let sender = TcpConfig {
+        tsq: TsqLimit::Off,
+        ..TcpConfig::default()
+    };
     let qdisc = qdisc.parse().expect("valid");
-    let transfer = Transfer { bytes: 8 << 20, links: long_wire(ms(20)), nic, qdisc, sender, ..Transfer::default() };
+    let transfer = Transfer {
+        bytes: 8 << 20,
+        links: long_wire(ms(20)),
+        nic,
+        qdisc,
+        sender,
+        ..Transfer::default()
+    };
     let (outcome, mut sojourns) = run_recorded(&transfer, Sojourns::default());
     (outcome, sojourns.median())
 }
@@ -78,9 +96,18 @@ fn compare(place: &str, run: fn(&str) -> (Outcome, Duration)) {
     let (fifo, standing) = run("pfifo limit 400");
     for words in ["codel limit 400", "fq_codel limit 400"] {
         let (outcome, sojourn) = run(words);
-        println!("{place}, {words}: {sojourn:?} at {}; pfifo: {standing:?} at {}", outcome.goodput, fifo.goodput);
-        assert!(standing > ms(150), "{place}: a FIFO of 400 packets holds half a second at 10 Mbit/s, not {standing:?}");
-        assert!(sojourn < ms(15), "{place}, {words}: {sojourn:?}, the target is 5 ms");
+        println!(
+            "{place}, {words}: {sojourn:?} at {}; pfifo: {standing:?} at {}",
+            outcome.goodput, fifo.goodput
+        );
+        assert!(
+            standing > ms(150),
+            "{place}: a FIFO of 400 packets holds half a second at 10 Mbit/s, not {standing:?}"
+        );
+        assert!(
+            sojourn < ms(15),
+            "{place}, {words}: {sojourn:?}, the target is 5 ms"
+        );
         assert!(
             outcome.goodput >= fifo.goodput.percent(90),
             "{place}, {words}: {} against {}",

@@ -19,11 +19,30 @@ fn departures(pacing: Pacing) -> (Departures, f64) {
 }
 
 fn departures_under(qdisc: &str, pacing: Pacing) -> (Departures, f64) {
-    let congestion = Fixed { cwnd: Bytes::new(100 * MSS), pacing_rate: RATE }.factory();
-    let sender = TcpConfig { congestion, pacing, tsq: TsqLimit::Off, ..TcpConfig::default() };
-    let nic = NicConfig { rate: Rate::gbit(10), ..NicConfig::default() };
+    let congestion = Fixed {
+        cwnd: Bytes::new(100 * MSS),
+        pacing_rate: RATE,
+    }
+    .factory();
+    let sender = TcpConfig {
+        congestion,
+        pacing,
+        tsq: TsqLimit::Off,
+        ..TcpConfig::default()
+    };
+    let nic = NicConfig {
+        rate: Rate::gbit(10),
+        ..NicConfig::default()
+    };
     let qdisc = qdisc.parse().expect(qdisc);
-    let transfer = Transfer { bytes: 4 << 20, qdisc, links: long_wire(ms(20)), nic, sender, ..Transfer::default() };
+    let transfer = Transfer {
+        bytes: 4 << 20,
+        qdisc,
+        links: long_wire(ms(20)),
+        nic,
+        sender,
+        ..Transfer::default()
+    };
     let (outcome, departures) = run_recorded(&transfer, Departures::default());
     (departures, outcome.duration.as_secs_f64())
 }
@@ -34,10 +53,16 @@ fn departures_keep_to_the_rate() {
     for span in [ms(1), ms(5), ms(20), ms(100)] {
         let (most, budget) = (paced.most_within(span), on_the_wire(span));
         // The verdict's burst of two frames, and the frame that begins the span.
-        assert!(most <= budget + 3 * FRAME, "{most} bytes within {span:?}, the rate gives {budget}");
+        assert!(
+            most <= budget + 3 * FRAME,
+            "{most} bytes within {span:?}, the rate gives {budget}"
+        );
     }
     let ideal = (Bytes::mib(4) / RATE).as_secs_f64();
-    assert!((ideal..ideal * 1.10 + 0.06).contains(&seconds), "{seconds} s, at the rate it takes {ideal}");
+    assert!(
+        (ideal..ideal * 1.10 + 0.06).contains(&seconds),
+        "{seconds} s, at the rate it takes {ideal}"
+    );
 }
 
 #[test]
@@ -45,8 +70,14 @@ fn without_pacing_a_window_leaves_in_one_burst() {
     let (unpaced, seconds) = departures(Pacing::Off);
     let (paced, _) = departures(Pacing::Internal);
     let (burst, spaced) = (unpaced.most_within(ms(1)), paced.most_within(ms(1)));
-    assert!(burst > 90 * FRAME && burst > 8 * spaced, "{burst} against {spaced} bytes within 1 ms");
-    assert!(seconds < 0.95 * (Bytes::mib(4) / RATE).as_secs_f64(), "only the window held it back: {seconds} s");
+    assert!(
+        burst > 90 * FRAME && burst > 8 * spaced,
+        "{burst} against {spaced} bytes within 1 ms"
+    );
+    assert!(
+        seconds < 0.95 * (Bytes::mib(4) / RATE).as_secs_f64(),
+        "only the window held it back: {seconds} s"
+    );
 }
 
 /// With `Pacing::Qdisc` a segment only carries its departure; `fq` heeds it, a FIFO does not.
@@ -56,8 +87,18 @@ fn departure_stamps_are_kept_by_fq_and_by_no_fifo() {
     let (fifo, _) = departures_under("pfifo", Pacing::Qdisc);
     let span = ms(5);
     let (most, budget) = (fq.most_within(span), on_the_wire(span));
-    assert!(most <= budget + 3 * FRAME, "{most} bytes within {span:?}, the rate gives {budget}");
-    assert!(fifo.most_within(span) > 2 * most, "{} against {most} bytes", fifo.most_within(span));
+    assert!(
+        most <= budget + 3 * FRAME,
+        "{most} bytes within {span:?}, the rate gives {budget}"
+    );
+    assert!(
+        fifo.most_within(span) > 2 * most,
+        "{} against {most} bytes",
+        fifo.most_within(span)
+    );
     let ideal = (Bytes::mib(4) / RATE).as_secs_f64();
-    assert!((ideal..ideal * 1.10 + 0.06).contains(&seconds), "{seconds} s, at the rate it takes {ideal}");
+    assert!(
+        (ideal..ideal * 1.10 + 0.06).contains(&seconds),
+        "{seconds} s, at the rate it takes {ideal}"
+    );
 }

@@ -5,25 +5,48 @@ use tautline_sim::{Impairments, Outcome, Transfer};
 use tautline_stack::{LossRecovery, Reordering, TcpConfig};
 
 fn reordered(share: f64, reordering: Reordering) -> Outcome {
-    let loss_recovery = LossRecovery { reordering, ..LossRecovery::default() };
-    let sender = TcpConfig { loss_recovery, ..TcpConfig::default() };
+    let loss_recovery = LossRecovery {
+        reordering,
+        ..LossRecovery::default()
+    };
+    let sender = TcpConfig {
+        loss_recovery,
+        ..TcpConfig::default()
+    };
     let [there, _] = path(50, ms(20));
     let [_, back] = long_wire(ms(20));
-    let impair = Impairments { reorder: percent(share), reorder_delay: ms(4), ..Impairments::default() };
+    let impair = Impairments {
+        reorder: percent(share),
+        reorder_delay: ms(4),
+        ..Impairments::default()
+    };
     let links = [there, back];
-    let transfer = Transfer { bytes: 8 << 20, links, sender, receiver: wide(), ..Transfer::default() };
+    let transfer = Transfer {
+        bytes: 8 << 20,
+        links,
+        sender,
+        receiver: wide(),
+        ..Transfer::default()
+    };
     run(&impaired(transfer, impair))
 }
 
 /// The effect: one segment in ten comes 4 ms late on a path of 20 ms.
 #[test]
 fn a_tenth_of_the_segments_late_costs_less_than_a_twentieth() {
-    let [clean, waits, ignores] = [(0.0, Reordering::Adaptive), (10.0, Reordering::Adaptive), (10.0, Reordering::Ignored)]
-        .map(|(share, policy)| {
-            let outcome = reordered(share, policy);
-            println!("{share} % {policy:?}: {} {} again", outcome.goodput, outcome.sender.retransmits);
-            outcome.goodput.as_bits_per_sec() as f64
-        });
+    let [clean, waits, ignores] = [
+        (0.0, Reordering::Adaptive),
+        (10.0, Reordering::Adaptive),
+        (10.0, Reordering::Ignored),
+    ]
+    .map(|(share, policy)| {
+        let outcome = reordered(share, policy);
+        println!(
+            "{share} % {policy:?}: {} {} again",
+            outcome.goodput, outcome.sender.retransmits
+        );
+        outcome.goodput.as_bits_per_sec() as f64
+    });
     assert!(waits > clean * 0.95, "{waits} of {clean}");
     assert!(ignores < clean * 0.8, "{ignores} of {clean}");
 }

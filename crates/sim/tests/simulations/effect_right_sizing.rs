@@ -1,4 +1,5 @@
-//! The receive window follows what the application reads: a long fat path is filled although the window starts small.
+//! The receive window follows what the application reads: a long fat path is filled although the
+//! window starts small.
 
 use crate::common::{ms, path, run};
 use tautline_base::{Bytes, Rate};
@@ -6,8 +7,16 @@ use tautline_sim::{Outcome, Transfer};
 use tautline_stack::TcpConfig;
 
 fn transfer(receive_buffer: Bytes) -> Outcome {
-    let receiver = TcpConfig { receive_buffer, ..TcpConfig::default() };
-    run(&Transfer { bytes: 16 << 20, links: path(100, ms(100)), receiver, ..Transfer::default() })
+    let receiver = TcpConfig {
+        receive_buffer,
+        ..TcpConfig::default()
+    };
+    run(&Transfer {
+        bytes: 16 << 20,
+        links: path(100, ms(100)),
+        receiver,
+        ..Transfer::default()
+    })
 }
 
 /// The effect: a window that may not grow lets through one start per round trip.

@@ -6,12 +6,26 @@ use tautline_sim::transfer::SENDER;
 use tautline_sim::{NicConfig, Outcome, Transfer};
 use tautline_stack::{TcpConfig, TsqLimit};
 
-/// The host's card is the bottleneck, its discipline a deep FIFO. Returns the mean and the peak of its backlog in packets.
+/// The host's card is the bottleneck, its discipline a deep FIFO. Returns the mean and the peak of
+/// its backlog in packets.
 fn backlog(tsq: TsqLimit) -> (Outcome, f64, usize) {
-    let nic = NicConfig { rate: Rate::mbit(100), ..NicConfig::default() };
-    let sender = TcpConfig { tsq, ..TcpConfig::default() };
+    let nic = NicConfig {
+        rate: Rate::mbit(100),
+        ..NicConfig::default()
+    };
+    let sender = TcpConfig {
+        tsq,
+        ..TcpConfig::default()
+    };
     let qdisc = "pfifo limit 1000".parse().expect("valid");
-    let transfer = Transfer { bytes: 8 << 20, links: long_wire(ms(20)), nic, qdisc, sender, ..Transfer::default() };
+    let transfer = Transfer {
+        bytes: 8 << 20,
+        links: long_wire(ms(20)),
+        nic,
+        qdisc,
+        sender,
+        ..Transfer::default()
+    };
     let (mut samples, mut sum, mut peak) = (0u64, 0, 0);
     let outcome = run_watched(&transfer, |network| {
         let packets = network.end(SENDER).host.port().backlog().packets;
@@ -31,9 +45,22 @@ fn the_backlog_collapses_and_the_throughput_stays() {
         with.goodput, without.goodput
     );
     assert!(with.sender.tsq_throttles > 0 && without.sender.tsq_throttles == 0);
-    assert!(peak_without > 20 * peak && mean_without > 20.0 * mean, "{mean}/{peak} against {mean_without}/{peak_without}");
-    assert!(with.goodput >= without.goodput.percent(98), "{} against {}", with.goodput, without.goodput);
-    assert!(with.sender.srtt < without.sender.srtt / 2, "{:?} against {:?}", with.sender.srtt, without.sender.srtt);
+    assert!(
+        peak_without > 20 * peak && mean_without > 20.0 * mean,
+        "{mean}/{peak} against {mean_without}/{peak_without}"
+    );
+    assert!(
+        with.goodput >= without.goodput.percent(98),
+        "{} against {}",
+        with.goodput,
+        without.goodput
+    );
+    assert!(
+        with.sender.srtt < without.sender.srtt / 2,
+        "{:?} against {:?}",
+        with.sender.srtt,
+        without.sender.srtt
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Transfers that do not reach their end: each side learns of it within its limits, and every frame comes to rest.
+//! Transfers that do not reach their end: each side learns of it within its limits, and every frame
+//! comes to rest.
 
 use std::time::Duration;
 
@@ -13,34 +14,64 @@ type Watched = TransferNetwork<Pattern, fn(&[u8]), ()>;
 /// A long transfer, stopped in its middle.
 fn midway(seed: u64) -> Watched {
     // Few retries, so that giving up is a matter of seconds.
-    let tcp = TcpConfig { retries: 5, ..TcpConfig::default() };
+    let tcp = TcpConfig {
+        retries: 5,
+        ..TcpConfig::default()
+    };
     let (links, receiver) = (path(20, ms(20)), tcp.clone());
-    let transfer = Transfer { seed, links, sender: tcp, receiver, nic: NicConfig::default(), ..Transfer::default() };
+    let transfer = Transfer {
+        seed,
+        links,
+        sender: tcp,
+        receiver,
+        nic: NicConfig::default(),
+        ..Transfer::default()
+    };
     let data = Pattern::new(rand_pcg::Pcg32::new(seed, 0), 1 << 30);
-    let mut network = transfer.network(data, (|_| ()) as fn(&[u8]), ()).expect("valid");
+    let mut network = transfer
+        .network(data, (|_| ()) as fn(&[u8]), ())
+        .expect("valid");
     let middle = Instant::from_millis(500 + seed);
-    network.run_until(ms(10_000), |network| network.now() >= middle).expect("it runs");
-    assert!(network.outstanding() > 0, "stopped while frames are on the way");
+    network
+        .run_until(ms(10_000), |network| network.now() >= middle)
+        .expect("it runs");
+    assert!(
+        network.outstanding() > 0,
+        "stopped while frames are on the way"
+    );
     network
 }
 
 /// What the program on host `number` says went wrong.
 fn failure(network: &Watched, number: usize) -> String {
-    network.end(number).app.failure().map_or_else(String::new, ToString::to_string)
+    network
+        .end(number)
+        .app
+        .failure()
+        .map_or_else(String::new, ToString::to_string)
 }
 
 /// From now on, so many percent of the frames are lost each way.
 fn lose(network: &mut Watched, loss: f64) {
     for number in [SENDER, RECEIVER] {
-        network.link_mut(number).set_impairments(Impairments { loss: percent(loss), ..Impairments::default() });
+        network.link_mut(number).set_impairments(Impairments {
+            loss: percent(loss),
+            ..Impairments::default()
+        });
     }
 }
 
 fn comes_to_rest(mut network: Watched, within: Duration) -> [String; 2] {
     let began = network.now();
-    network.run_dry(Duration::from_secs(3600)).unwrap_or_else(|stall| panic!("{stall}"));
+    network
+        .run_dry(Duration::from_secs(3600))
+        .unwrap_or_else(|stall| panic!("{stall}"));
     assert_eq!(network.outstanding(), 0);
-    assert!(network.now() - began < within, "{:?}", network.now() - began);
+    assert!(
+        network.now() - began < within,
+        "{:?}",
+        network.now() - began
+    );
     [failure(&network, SENDER), failure(&network, RECEIVER)]
 }
 
@@ -56,8 +87,14 @@ fn an_abort_resets_the_peer() {
         end.host.abort(socket.expect("midway")).expect("it exists");
         network.touch(number);
         let failures = comes_to_rest(network, Duration::from_secs(2));
-        assert!(failures[number].contains("aborted"), "SEED={seed}: {failures:?}");
-        assert!(failures[1 - number].contains("reset"), "SEED={seed}: {failures:?}");
+        assert!(
+            failures[number].contains("aborted"),
+            "SEED={seed}: {failures:?}"
+        );
+        assert!(
+            failures[1 - number].contains("reset"),
+            "SEED={seed}: {failures:?}"
+        );
     }
 }
 
@@ -68,7 +105,10 @@ fn a_cut_cable_ends_in_a_timeout() {
         let mut network = midway(seed);
         lose(&mut network, 100.0);
         let [sender, _] = comes_to_rest(network, Duration::from_secs(120));
-        assert!(sender.contains("stopped answering"), "SEED={seed}: {sender}");
+        assert!(
+            sender.contains("stopped answering"),
+            "SEED={seed}: {sender}"
+        );
     }
 }
 
@@ -80,7 +120,9 @@ fn an_outage_is_survived() {
         let (cut, before) = (network.now(), received(&network));
         let until = |network: &mut Watched, loss, time: Duration| {
             lose(network, loss);
-            network.run_until(ms(60_000), |network| network.now() >= cut + time).unwrap_or_else(|stall| panic!("{stall}"));
+            network
+                .run_until(ms(60_000), |network| network.now() >= cut + time)
+                .unwrap_or_else(|stall| panic!("{stall}"));
         };
         until(&mut network, 100.0, ms(1_000));
         let during = received(&network);
@@ -88,7 +130,11 @@ fn an_outage_is_survived() {
         assert!(during - before < 1 << 20, "SEED={seed}: {during}");
         until(&mut network, 0.0, ms(6_000));
         // 20 Mbit/s for the time that is left after the backed-off timeout.
-        assert!(received(&network) - during > 2_500_000, "SEED={seed}: {} after the outage", received(&network) - during);
+        assert!(
+            received(&network) - during > 2_500_000,
+            "SEED={seed}: {} after the outage",
+            received(&network) - during
+        );
     }
 }
 

@@ -1,7 +1,9 @@
-//! [`Load`]: many flows through one device edge, an echo beside them, and what stands where: an [`Edge`].
+//! [`Load`]: many flows through one device edge, an echo beside them, and what stands where: an
+//! [`Edge`].
 //!
-//! The edge is a router's card or the sender's own: what a host sends is subject to TSQ, what a router forwards is not. The echo
-//! is from a host and to a host that hold nothing else back on its way.
+//! The edge is a router's card or the sender's own: what a host sends is subject to TSQ, what a
+//! router forwards is not. The echo is from a host and to a host that hold nothing else back on its
+//! way.
 
 use std::time::Duration;
 
@@ -55,27 +57,53 @@ pub(crate) struct Edge {
 impl Load {
     /// The router's way out to the receiver.
     pub(crate) fn way_out(&mut self) -> &mut LinkConfig {
-        let cable = self.topology.cables.iter_mut().find(|cable| cable.between == ["router", "receiver"]);
+        let cable = self
+            .topology
+            .cables
+            .iter_mut()
+            .find(|cable| cable.between == ["router", "receiver"]);
         &mut cable.expect("there is a router").links[0]
     }
 
     fn programs(&self, host: &str) -> Programs {
-        let address = |name| self.topology.address(name).expect("one of the hosts").into();
+        let address = |name| {
+            self.topology
+                .address(name)
+                .expect("one of the hosts")
+                .into()
+        };
         let mut programs = Programs::new(ms(1)).strict();
         if host == "sender" {
             for number in 1..=self.flows {
-                let upload = UploadConfig::new(Flow::numbered("load", number), (address("receiver"), PORT).into());
-                programs.upload(UploadConfig { tcp: self.tcp.clone().into(), ..upload }).expect("room for it");
+                let upload = UploadConfig::new(
+                    Flow::numbered("load", number),
+                    (address("receiver"), PORT).into(),
+                );
+                programs
+                    .upload(UploadConfig {
+                        tcp: self.tcp.clone().into(),
+                        ..upload
+                    })
+                    .expect("room for it");
             }
         }
         if host == "receiver" {
-            let sink = SinkConfig { tcp: self.tcp.clone().into(), ..SinkConfig::new("load", PORT) };
+            let sink = SinkConfig {
+                tcp: self.tcp.clone().into(),
+                ..SinkConfig::new("load", PORT)
+            };
             programs.sink(sink).expect("room for it");
         }
         if host == self.echo[0] {
             let ping = PingConfig::new("echo", address(self.echo[1]));
             let (interval, tos) = (self.echo_every, self.echo_tos);
-            programs.ping(PingConfig { interval, tos, ..ping }).expect("a time above zero");
+            programs
+                .ping(PingConfig {
+                    interval,
+                    tos,
+                    ..ping
+                })
+                .expect("a time above zero");
         }
         programs
     }
@@ -83,28 +111,51 @@ impl Load {
     /// Runs it.
     #[track_caller]
     pub(crate) fn run(&self) -> Edge {
-        let (begin, end) = (Instant::ZERO + self.warm_up, Instant::ZERO + self.warm_up + self.duration);
-        let network = self.topology.build(self.seed, (), |host, _| self.programs(&host.name));
+        let (begin, end) = (
+            Instant::ZERO + self.warm_up,
+            Instant::ZERO + self.warm_up + self.duration,
+        );
+        let network = self
+            .topology
+            .build(self.seed, (), |host, _| self.programs(&host.name));
         let mut network = network.unwrap_or_else(|error| panic!("{error}"));
         let edge = network.port(self.edge).expect("one of the ports");
         let (mut at, mut looks) = (begin, Vec::new());
         while at <= end {
-            network.run_before(at).unwrap_or_else(|stall| panic!("{stall}"));
+            network
+                .run_before(at)
+                .unwrap_or_else(|stall| panic!("{stall}"));
             looks.push(network.look(edge));
             at += LOOK;
         }
         let measured = |host, flow: &str| {
             let number = network.host_number(host).expect("one of the hosts");
-            network.end(number).app.meter().flow(&flow.into()).expect("it runs there")
+            network
+                .end(number)
+                .app
+                .meter()
+                .flow(&flow.into())
+                .expect("it runs there")
         };
         let rate = |bytes| Rate::from_amount(bytes, self.duration);
-        let (first, last) = (looks.first().expect("one at least"), looks.last().expect("one at least"));
-        let echoes = measured(self.echo[0], "echo").round_trips.iter().filter(|sample| sample.at >= begin);
+        let (first, last) = (
+            looks.first().expect("one at least"),
+            looks.last().expect("one at least"),
+        );
+        let echoes = measured(self.echo[0], "echo")
+            .round_trips
+            .iter()
+            .filter(|sample| sample.at >= begin);
         let mut delays: Vec<_> = echoes.map(|sample| sample.took).collect();
         delays.sort_unstable();
         let expected = self.duration.as_nanos() / self.echo_every.as_nanos();
         let few = (delays.len() as u128) * 2 < expected;
-        assert!(!few, "SEED={}: {} of {expected} echo messages came through", self.seed, delays.len());
+        assert!(
+            !few,
+            "SEED={}: {} of {expected} echo messages came through",
+            self.seed,
+            delays.len()
+        );
         Edge {
             goodput: rate(measured("receiver", "load").received_between(begin, end)),
             carried: rate(last.sent.saturating_sub(first.sent)),
@@ -119,14 +170,22 @@ impl Edge {
     /// The delay that `percent` of the echo messages did not exceed; zero when none came through.
     pub(crate) fn delay(&self, percent: usize) -> Duration {
         let last = self.delays.len().saturating_sub(1);
-        self.delays.get(last * percent / 100).copied().unwrap_or_default()
+        self.delays
+            .get(last * percent / 100)
+            .copied()
+            .unwrap_or_default()
     }
 
     /// Mean and standard deviation of `what` over all looks.
     pub(crate) fn mean(&self, what: impl Fn(&Look) -> f64) -> (f64, f64) {
         let count = self.looks.len() as f64;
         let mean = self.looks.iter().map(&what).sum::<f64>() / count;
-        let variance = self.looks.iter().map(|look| (what(look) - mean).powi(2)).sum::<f64>() / count;
+        let variance = self
+            .looks
+            .iter()
+            .map(|look| (what(look) - mean).powi(2))
+            .sum::<f64>()
+            / count;
         (mean, variance.sqrt())
     }
 

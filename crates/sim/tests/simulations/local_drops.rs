@@ -1,19 +1,29 @@
-//! A sender whose own discipline refuses packets: it waits for room instead of trying again at the same instant.
+//! A sender whose own discipline refuses packets: it waits for room instead of trying again at the
+//! same instant.
 
 use crate::common::{ms, path};
 use tautline_base::Rate;
 use tautline_sim::{NicConfig, Transfer};
 use tautline_stack::{Pacing, TcpConfig, ToldOf, TsqLimit};
 
-/// 100 Mbit/s at the sender's own card, below a discipline of `limit` packets, with nothing that holds TCP back.
+/// 100 Mbit/s at the sender's own card, below a discipline of `limit` packets, with nothing that
+/// holds TCP back.
 fn crowded(limit: u32, told_of: ToldOf, seed: u64) -> Transfer {
     Transfer {
         seed,
         bytes: 2 << 20,
         links: path(1000, ms(20)),
-        nic: NicConfig { rate: Rate::mbit(100), ..NicConfig::default() },
+        nic: NicConfig {
+            rate: Rate::mbit(100),
+            ..NicConfig::default()
+        },
         qdisc: format!("pfifo limit {limit}").parse().expect("valid words"),
-        sender: TcpConfig { pacing: Pacing::Off, tsq: TsqLimit::Off, told_of, ..TcpConfig::default() },
+        sender: TcpConfig {
+            pacing: Pacing::Off,
+            tsq: TsqLimit::Off,
+            told_of,
+            ..TcpConfig::default()
+        },
         ..Transfer::default()
     }
 }
@@ -22,11 +32,22 @@ fn crowded(limit: u32, told_of: ToldOf, seed: u64) -> Transfer {
 fn refused_packets_are_sent_again_when_there_is_room() {
     for (limit, seed) in [(3, 1), (20, 2), (100, 3)] {
         for told_of in [ToldOf::Nothing, ToldOf::Enqueue, ToldOf::Everything] {
-            let outcome = crowded(limit, told_of, seed).run().unwrap_or_else(|error| panic!("SEED={seed}: {error}"));
-            assert!(outcome.content_equal && outcome.outstanding == 0, "SEED={seed}");
-            assert!(outcome.queues[0].drops() > 0, "SEED={seed}: the discipline was never full");
+            let outcome = crowded(limit, told_of, seed)
+                .run()
+                .unwrap_or_else(|error| panic!("SEED={seed}: {error}"));
+            assert!(
+                outcome.content_equal && outcome.outstanding == 0,
+                "SEED={seed}"
+            );
+            assert!(
+                outcome.queues[0].drops() > 0,
+                "SEED={seed}: the discipline was never full"
+            );
             if told_of != ToldOf::Nothing {
-                assert!(outcome.sender.local_drops > 0, "SEED={seed}: the connection was not told");
+                assert!(
+                    outcome.sender.local_drops > 0,
+                    "SEED={seed}: the connection was not told"
+                );
             }
         }
     }

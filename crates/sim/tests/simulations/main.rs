@@ -1,5 +1,6 @@
-//! Whole transfers in virtual time: they complete, leave nothing behind, repeat exactly; and each mechanism of the send path has
-//! the effect it is there for, shown by running the same scenario without it.
+//! Whole transfers in virtual time: they complete, leave nothing behind, repeat exactly; and each
+//! mechanism of the send path has the effect it is there for, shown by running the same scenario
+//! without it.
 
 mod air;
 mod air_lte;

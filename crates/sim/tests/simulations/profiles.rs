@@ -5,11 +5,26 @@ use std::process::Command;
 /// What the `trace_hash` example prints when built with `profile`.
 fn trace_hash(profile: &str) -> String {
     let output = Command::new(env!("CARGO"))
-        .args(["run", "--quiet", "--package", "tautline-sim", "--example", "trace_hash", "--profile", profile, "--", "7"])
+        .args([
+            "run",
+            "--quiet",
+            "--package",
+            "tautline-sim",
+            "--example",
+            "trace_hash",
+            "--profile",
+            profile,
+            "--",
+            "7",
+        ])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo runs, it has built this test");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).expect("text")
 }
 

@@ -1,5 +1,6 @@
-//! What loss recovery does on a grid of paths, cell by cell as it was recorded: a change of behaviour that no single test names
-//! shows here. `RECOVERY_GRID=new cargo test -p tautline-sim --test simulations recovery_grid -- --nocapture` prints a new record.
+//! What loss recovery does on a grid of paths, cell by cell as it was recorded: a change of
+//! behaviour that no single test names shows here. `RECOVERY_GRID=new cargo test -p tautline-sim
+//! --test simulations recovery_grid -- --nocapture` prints a new record.
 
 use std::fmt;
 
@@ -13,7 +14,8 @@ const RECORD: &str = include_str!("recovery_grid.txt");
 const BYTES: u64 = 400_000;
 const MBIT: u64 = 50;
 
-/// One path and one receiver: loss and reordering each way in percent, RTT in milliseconds, receive buffer in KiB.
+/// One path and one receiver: loss and reordering each way in percent, RTT in milliseconds, receive
+/// buffer in KiB.
 #[derive(Clone, Copy)]
 struct Cell {
     loss: u32,
@@ -24,14 +26,29 @@ struct Cell {
 
 impl Cell {
     fn all() -> impl Iterator<Item = Self> {
-        let paths = [0, 1, 5].into_iter().flat_map(|loss| [0, 5].map(|reorder| (loss, reorder)));
+        let paths = [0, 1, 5]
+            .into_iter()
+            .flat_map(|loss| [0, 5].map(|reorder| (loss, reorder)));
         let times = paths.flat_map(|(loss, reorder)| [1, 40, 200].map(|rtt| (loss, reorder, rtt)));
-        times.flat_map(|(loss, reorder, rtt)| [64, 4096].map(|buffer| Self { loss, reorder, rtt, buffer }))
+        times.flat_map(|(loss, reorder, rtt)| {
+            [64, 4096].map(|buffer| Self {
+                loss,
+                reorder,
+                rtt,
+                buffer,
+            })
+        })
     }
 
-    /// The digest of what arrives is compared with that of what was sent, and nothing is left behind.
+    /// The digest of what arrives is compared with that of what was sent, and nothing is left
+    /// behind.
     fn run(self) -> Outcome {
-        let Self { loss, reorder, rtt, buffer } = self;
+        let Self {
+            loss,
+            reorder,
+            rtt,
+            buffer,
+        } = self;
         let impair = Impairments {
             loss: percent(loss.into()),
             reorder: percent(reorder.into()),
@@ -40,9 +57,27 @@ impl Cell {
         };
         // A queue that holds everything: nothing is lost but by accident.
         let there = LinkConfig::bottleneck(Rate::mbit(MBIT), ms(rtt) / 2, ms(100));
-        let links = [there, LinkConfig { delay: ms(rtt) / 2, ..LinkConfig::default() }];
-        let receiver = TcpConfig { receive_buffer: Bytes::kib(buffer), ..TcpConfig::default() };
-        run(&impaired(Transfer { seed: 5, bytes: BYTES, links, receiver, ..Transfer::default() }, impair))
+        let links = [
+            there,
+            LinkConfig {
+                delay: ms(rtt) / 2,
+                ..LinkConfig::default()
+            },
+        ];
+        let receiver = TcpConfig {
+            receive_buffer: Bytes::kib(buffer),
+            ..TcpConfig::default()
+        };
+        run(&impaired(
+            Transfer {
+                seed: 5,
+                bytes: BYTES,
+                links,
+                receiver,
+                ..Transfer::default()
+            },
+            impair,
+        ))
     }
 }
 
@@ -51,19 +86,42 @@ struct Line<'a>(Cell, &'a Outcome);
 
 impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(Cell { loss, reorder, rtt, buffer }, Outcome { sender, duration, .. }) = self;
-        write!(f, "{loss:>4} {reorder:>7} {rtt:>3} {buffer:>6} | {:>5} {:>8}", duration.as_millis(), sender.retransmits)?;
-        write!(f, " {:>8} {:>6} {:>10}", sender.timeouts, sender.tail_probes, sender.fast_recoveries)?;
+        let Self(
+            Cell {
+                loss,
+                reorder,
+                rtt,
+                buffer,
+            },
+            Outcome {
+                sender, duration, ..
+            },
+        ) = self;
+        write!(
+            f,
+            "{loss:>4} {reorder:>7} {rtt:>3} {buffer:>6} | {:>5} {:>8}",
+            duration.as_millis(),
+            sender.retransmits
+        )?;
+        write!(
+            f,
+            " {:>8} {:>6} {:>10}",
+            sender.timeouts, sender.tail_probes, sender.fast_recoveries
+        )?;
         write!(f, " {:>8} {:>10}", sender.spurious, sender.duplicates)
     }
 }
 
-const HEADING: &str = "loss reorder rtt buffer |    ms retransm timeouts probes recoveries spurious duplicates";
+const HEADING: &str =
+    "loss reorder rtt buffer |    ms retransm timeouts probes recoveries spurious duplicates";
 
 #[test]
 fn every_cell_recovers_as_it_was_recorded() {
     let outcomes: Vec<_> = Cell::all().map(|cell| (cell, cell.run())).collect();
-    let lines: Vec<_> = outcomes.iter().map(|(cell, outcome)| Line(*cell, outcome).to_string()).collect();
+    let lines: Vec<_> = outcomes
+        .iter()
+        .map(|(cell, outcome)| Line(*cell, outcome).to_string())
+        .collect();
     if std::env::var_os("RECOVERY_GRID").is_some() {
         println!("{HEADING}\n{}", lines.join("\n"));
         return;
@@ -72,25 +130,59 @@ fn every_cell_recovers_as_it_was_recorded() {
     assert_eq!(record.next(), Some(HEADING));
     let recorded: Vec<_> = record.collect();
     assert_eq!(recorded.len(), lines.len(), "cells");
-    let differ: Vec<_> = recorded.iter().zip(&lines).filter(|(recorded, line)| *recorded != line).collect();
-    let report = differ.iter().map(|(recorded, line)| format!("recorded {recorded}\nnow      {line}\n"));
-    assert!(differ.is_empty(), "{} cells differ:\n         {HEADING}\n{}", differ.len(), report.collect::<String>());
+    let differ: Vec<_> = recorded
+        .iter()
+        .zip(&lines)
+        .filter(|(recorded, line)| *recorded != line)
+        .collect();
+    let report = differ
+        .iter()
+        .map(|(recorded, line)| format!("recorded {recorded}\nnow      {line}\n"));
+    assert!(
+        differ.is_empty(),
+        "{} cells differ:\n         {HEADING}\n{}",
+        differ.len(),
+        report.collect::<String>()
+    );
 }
 
-/// Whatever the record says: nothing is retransmitted on a path that loses and reorders nothing, timeouts are the exception, and what
-/// reordering alone provokes is found to be needless.
+/// Whatever the record says: nothing is retransmitted on a path that loses and reorders nothing,
+/// timeouts are the exception, and what reordering alone provokes is found to be needless.
 #[test]
 fn the_record_is_of_a_sound_sender() {
     for line in RECORD.lines().skip(1) {
-        let figures: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        let [loss, reorder, _, _, _, retransmits, timeouts, _, recoveries, spurious, _] = figures[..] else {
+        let figures: Vec<u64> = line
+            .split_whitespace()
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        let [
+            loss,
+            reorder,
+            _,
+            _,
+            _,
+            retransmits,
+            timeouts,
+            _,
+            recoveries,
+            spurious,
+            _,
+        ] = figures[..]
+        else {
             panic!("{line}")
         };
         if loss == 0 && reorder == 0 {
-            assert_eq!((retransmits, timeouts, recoveries, spurious), (0, 0, 0, 0), "{line}");
+            assert_eq!(
+                (retransmits, timeouts, recoveries, spurious),
+                (0, 0, 0, 0),
+                "{line}"
+            );
         }
         assert!(timeouts <= loss, "{line}");
-        assert!(loss > 0 || (recoveries == spurious && retransmits < 20), "{line}");
+        assert!(
+            loss > 0 || (recoveries == spurious && retransmits < 20),
+            "{line}"
+        );
         assert!(loss == 0 || retransmits > 0, "{line}");
     }
 }

@@ -1,6 +1,7 @@
-//! 002-F5.5: a device that stops when its ring is full and starts again some packets later empties a discipline in bursts. PIE's
-//! estimator of the departure rate then measures how fast a burst is copied, and PIE never drops; queue limits smooth the bursts away.
-//! PIE that goes by timestamps needs neither.
+//! 002-F5.5: a device that stops when its ring is full and starts again some packets later empties
+//! a discipline in bursts. PIE's estimator of the departure rate then measures how fast a burst is
+//! copied, and PIE never drops; queue limits smooth the bursts away. PIE that goes by timestamps
+//! needs neither.
 
 use std::time::Duration;
 
@@ -11,13 +12,25 @@ use tautline_base::Rate;
 use tautline_bql::LimitKind;
 use tautline_sim::CardConfig;
 
-/// 25 flows, 64 KiB each and so not enough to fill the discipline, through 100 Mbit/s behind `qdisc`, over a card that wants `restart` free descriptors of 256 before it goes on.
+/// 25 flows, 64 KiB each and so not enough to fill the discipline, through 100 Mbit/s behind
+/// `qdisc`, over a card that wants `restart` free descriptors of 256 before it goes on.
 fn with(name: &str, qdisc: &str, restart: usize, limit: LimitKind) -> Edge {
     let mut load = load(Place::Router, qdisc, 256, limit);
     let way_out = load.way_out();
     way_out.rate = Rate::mbit(100);
-    way_out.card = way_out.card.map(|card| CardConfig { restart, copy: Duration::from_nanos(30), ..card });
-    let edge = Load { flows: 25, warm_up: ms(3000), duration: ms(600), echo_every: ms(10), ..load }.run();
+    way_out.card = way_out.card.map(|card| CardConfig {
+        restart,
+        copy: Duration::from_nanos(30),
+        ..card
+    });
+    let edge = Load {
+        flows: 25,
+        warm_up: ms(3000),
+        duration: ms(600),
+        echo_every: ms(10),
+        ..load
+    }
+    .run();
     show(format_args!("  {name}"), &edge);
     edge
 }
@@ -30,9 +43,19 @@ fn bursts_blind_the_estimator_of_the_departure_rate() {
     let bursts = with("rate, bursts of 20", RATE, 20, LimitKind::Unlimited);
     let limited = with("rate, bursts of 20, DQL", RATE, 20, LimitKind::default());
     let stamps = with("timestamps, bursts of 20", STAMP, 20, LimitKind::Unlimited);
-    assert!(bursts.drops < limited.drops / 4, "{} and {} drops", bursts.drops, limited.drops);
+    assert!(
+        bursts.drops < limited.drops / 4,
+        "{} and {} drops",
+        bursts.drops,
+        limited.drops
+    );
     for works in [&limited, &stamps] {
-        assert!(works.backlog() * 3.0 < bursts.backlog(), "{} against {}", works.backlog(), bursts.backlog());
+        assert!(
+            works.backlog() * 3.0 < bursts.backlog(),
+            "{} against {}",
+            works.backlog(),
+            bursts.backlog()
+        );
         assert!(works.carried >= Rate::mbit(95), "{}", works.carried);
     }
 }

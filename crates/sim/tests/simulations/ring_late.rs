@@ -9,14 +9,21 @@ use tautline_base::Rate;
 use tautline_bql::{LimitKind, dql};
 use tautline_sim::CardConfig;
 
-/// A router whose driver answers interrupts up to `late` late. The limit may fall every 2 ms, not every second: the run is as much
-/// shorter than the thesis'.
+/// A router whose driver answers interrupts up to `late` late. The limit may fall every 2 ms, not
+/// every second: the run is as much shorter than the thesis'.
 fn with(late: Duration) -> Edge {
-    let limit = LimitKind::Dql(dql::Config { hold_time: ms(2), ..dql::Config::default() });
+    let limit = LimitKind::Dql(dql::Config {
+        hold_time: ms(2),
+        ..dql::Config::default()
+    });
     let mut load = load(Place::Router, "fq_codel", 512, limit);
     let way_out = load.way_out();
     way_out.card = way_out.card.map(|card| CardConfig { late, ..card });
-    let edge = Load { duration: ms(60), ..load }.run();
+    let edge = Load {
+        duration: ms(60),
+        ..load
+    }
+    .run();
     show(format_args!("  up to {late:?} late"), &edge);
     edge
 }
@@ -25,10 +32,21 @@ fn with(late: Duration) -> Edge {
 #[test]
 fn the_same_seed_gives_the_same_lateness() {
     let seeds = |seed| {
-        let card = CardConfig { late: ms(1), ..CardConfig::default() };
+        let card = CardConfig {
+            late: ms(1),
+            ..CardConfig::default()
+        };
         let mut load = load(Place::Router, "fq_codel", 512, DQL);
         load.way_out().card = Some(card);
-        Load { seed, flows: 10, warm_up: ms(10), duration: ms(10), ..load }.run().looks
+        Load {
+            seed,
+            flows: 10,
+            warm_up: ms(10),
+            duration: ms(10),
+            ..load
+        }
+        .run()
+        .looks
     };
     assert_eq!(seeds(1), seeds(1));
     assert_ne!(seeds(1), seeds(2));
@@ -42,5 +60,8 @@ fn the_limit_and_its_spread_rise_when_the_processor_is_busy() {
         assert!(edge.carried > Rate::mbit(970), "{}", edge.carried);
         edge.mean(|look| look.limit.get() as f64)
     });
-    assert!(busy.0 > 3.0 * idle.0 && busy.1 > 3.0 * idle.1, "busy {busy:?}, idle {idle:?}");
+    assert!(
+        busy.0 > 3.0 * idle.0 && busy.1 > 3.0 * idle.1,
+        "busy {busy:?}, idle {idle:?}"
+    );
 }

@@ -21,7 +21,9 @@ impl Histogram {
         let bucket = &mut self.buckets[bucket_of(wait)];
         *bucket = bucket.saturating_add(bytes);
         self.bytes = self.bytes.saturating_add(bytes);
-        self.sum = self.sum.saturating_add(wait.as_nanos().saturating_mul(u128::from(bytes)));
+        self.sum = self
+            .sum
+            .saturating_add(wait.as_nanos().saturating_mul(u128::from(bytes)));
         self.longest = self.longest.max(wait);
     }
 
@@ -40,7 +42,8 @@ impl Histogram {
         self.longest
     }
 
-    /// What `percent` of the bytes did not wait beyond: the end of their bucket, and never more than the longest wait.
+    /// What `percent` of the bytes did not wait beyond: the end of their bucket, and never more
+    /// than the longest wait.
     pub fn percentile(&self, percent: u8) -> Duration {
         let wanted = (u128::from(self.bytes) * u128::from(percent.min(100))).div_ceil(100);
         let mut seen = 0;
@@ -55,8 +58,18 @@ impl Histogram {
 
     /// The buckets that hold any bytes: where each begins, and its bytes.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
-        let start = |bucket: usize| if bucket == 0 { Duration::ZERO } else { end_of(bucket - 1) };
-        self.buckets.iter().enumerate().filter(|(_, bytes)| **bytes > 0).map(move |(bucket, bytes)| (start(bucket), *bytes))
+        let start = |bucket: usize| {
+            if bucket == 0 {
+                Duration::ZERO
+            } else {
+                end_of(bucket - 1)
+            }
+        };
+        self.buckets
+            .iter()
+            .enumerate()
+            .filter(|(_, bytes)| **bytes > 0)
+            .map(move |(bucket, bytes)| (start(bucket), *bytes))
     }
 
     /// Adds what `other` noted.
@@ -77,7 +90,11 @@ fn bucket_of(wait: Duration) -> usize {
 
 /// The end of a bucket: 1 µs, 2 µs, 4 µs ...
 fn end_of(bucket: usize) -> Duration {
-    if bucket == BUCKETS - 1 { Duration::MAX } else { Duration::from_micros(1 << bucket) }
+    if bucket == BUCKETS - 1 {
+        Duration::MAX
+    } else {
+        Duration::from_micros(1 << bucket)
+    }
 }
 
 fn nanos(nanos: u128) -> Duration {
@@ -91,11 +108,21 @@ mod tests {
     #[test]
     fn buckets_double_from_a_microsecond() {
         let mut histogram = Histogram::default();
-        for (wait, bytes) in [(0, 1), (999, 2), (1_000, 4), (1_999, 8), (2_000, 16), (1_000_000, 32)] {
+        for (wait, bytes) in [
+            (0, 1),
+            (999, 2),
+            (1_000, 4),
+            (1_999, 8),
+            (2_000, 16),
+            (1_000_000, 32),
+        ] {
             histogram.record(Duration::from_nanos(wait), bytes);
         }
         let micros = |wait: Duration| wait.as_micros();
-        let found: Vec<_> = histogram.buckets().map(|(start, bytes)| (micros(start), bytes)).collect();
+        let found: Vec<_> = histogram
+            .buckets()
+            .map(|(start, bytes)| (micros(start), bytes))
+            .collect();
         assert_eq!(found, [(0, 3), (1, 12), (2, 16), (512, 32)]);
         assert_eq!(histogram.bytes(), 63);
         assert_eq!(histogram.longest(), Duration::from_millis(1));

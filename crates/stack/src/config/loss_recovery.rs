@@ -2,30 +2,37 @@
 
 use std::time::Duration;
 
-/// Which mechanisms find and repair losses, and how. The default is Linux's, with the standard's proportional rate reduction.
+/// Which mechanisms find and repair losses, and how. The default is Linux's, with the standard's
+/// proportional rate reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LossRecovery {
-    /// Probes the tail of a flight when no acknowledgement comes, two round trips after the last one (RFC 8985 §7). Default on
-    /// (Linux `tcp_early_retrans` = 3).
+    /// Probes the tail of a flight when no acknowledgement comes, two round trips after the last
+    /// one (RFC 8985 §7). Default on (Linux `tcp_early_retrans` = 3).
     pub tail_loss_probe: bool,
-    /// Longest a peer may hold back its acknowledgement of a lone segment: that much longer the probe of one waits. Default 200 ms
-    /// (Linux `TCP_RTO_MIN`; RFC 8985 §7.2 `WCDelAckT`).
+    /// Longest a peer may hold back its acknowledgement of a lone segment: that much longer the
+    /// probe of one waits. Default 200 ms (Linux `TCP_RTO_MIN`; RFC 8985 §7.2 `WCDelAckT`).
     pub max_ack_delay: Duration,
-    /// How much later than one sent after it a segment may arrive before it counts as lost. Default [`Reordering::Adaptive`]
-    /// (Linux `tcp_recovery` = 1).
+    /// How much later than one sent after it a segment may arrive before it counts as lost. Default
+    /// [`Reordering::Adaptive`] (Linux `tcp_recovery` = 1).
     pub reordering: Reordering,
-    /// After a timeout, sends new data to find out whether it was spurious (RFC 5682). Default on (Linux `tcp_frto` = 2).
+    /// After a timeout, sends new data to find out whether it was spurious (RFC 5682). Default on
+    /// (Linux `tcp_frto` = 2).
     pub frto: bool,
     /// What fast recovery divides deliveries by. Default [`Prr::Rfc9937`].
     pub prr: Prr,
-    /// When losses of a later flight that a recovery leaves behind begin the next one. Default [`Successive::AtNextLoss`].
+    /// When losses of a later flight that a recovery leaves behind begin the next one. Default
+    /// [`Successive::AtNextLoss`].
     pub successive: Successive,
 }
 
 impl LossRecovery {
     /// As Linux does all of it.
     pub fn linux() -> Self {
-        Self { prr: Prr::Linux, successive: Successive::AtOnce, ..Self::default() }
+        Self {
+            prr: Prr::Linux,
+            successive: Successive::AtOnce,
+            ..Self::default()
+        }
     }
 }
 
@@ -45,8 +52,8 @@ impl Default for LossRecovery {
 /// RACK's reordering window (RFC 8985 §6.2 step 4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Reordering {
-    /// A quarter of the lowest RTT, and a quarter more for every round trip in which the peer reports a duplicate; at most the
-    /// smoothed RTT.
+    /// A quarter of the lowest RTT, and a quarter more for every round trip in which the peer
+    /// reports a duplicate; at most the smoothed RTT.
     #[default]
     Adaptive,
     /// Always a quarter of the lowest RTT (Linux `tcp_recovery` = 3).
@@ -68,10 +75,11 @@ pub enum Prr {
 /// What follows when a recovery ends while segments sent after its beginning are known to be lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Successive {
-    /// They are repaired, and the next loss that is found begins the next recovery: their losses were found while the window was
-    /// being reduced, and are answered (RFC 6675 §5).
+    /// They are repaired, and the next loss that is found begins the next recovery: their losses
+    /// were found while the window was being reduced, and are answered (RFC 6675 §5).
     #[default]
     AtNextLoss,
-    /// The next recovery begins with the same acknowledgement, and reduces the window again (Linux).
+    /// The next recovery begins with the same acknowledgement, and reduces the window again
+    /// (Linux).
     AtOnce,
 }

@@ -29,12 +29,16 @@ where
     T: Tracer,
     L: Limit,
 {
-    /// A datagram socket on `local`. `0.0.0.0` means all IPv4 addresses of the host, `::` all of both families; port 0 means any
-    /// that is free.
+    /// A datagram socket on `local`. `0.0.0.0` means all IPv4 addresses of the host, `::` all of
+    /// both families; port 0 means any that is free.
     ///
     /// # Errors
     /// [`BindError`]: not our address, or in use.
-    pub fn udp_bind(&mut self, local: impl Into<SocketAddr>, config: UdpConfig) -> Result<SocketId, BindError> {
+    pub fn udp_bind(
+        &mut self,
+        local: impl Into<SocketAddr>,
+        config: UdpConfig,
+    ) -> Result<SocketId, BindError> {
         let mut local = local.into();
         local.set_ip(local.ip().to_canonical());
         if !local.ip().is_unspecified() && !self.addressing.is_own(local.ip()) {
@@ -45,7 +49,9 @@ where
         } else if self.udp_in_use(local) {
             return Err(BindError::InUse(local));
         }
-        let id = self.sockets.insert(|id| Socket::Udp(Box::new(UdpSocket::new(id, local, config))));
+        let id = self
+            .sockets
+            .insert(|id| Socket::Udp(Box::new(UdpSocket::new(id, local, config))));
         self.udp_ports.insert(place(local), id);
         Ok(id)
     }
@@ -64,30 +70,51 @@ where
     /// A socket on all addresses and one on a single address cannot share a port.
     fn udp_in_use(&self, local: SocketAddr) -> bool {
         let taken = |address: IpAddr| self.udp_ports.contains_key(&(address, local.port()));
-        taken(ALL) || if local.ip().is_unspecified() { self.addressing.own().any(taken) } else { taken(local.ip()) }
+        taken(ALL)
+            || if local.ip().is_unspecified() {
+                self.addressing.own().any(taken)
+            } else {
+                taken(local.ip())
+            }
     }
 
-    /// From now on a datagram socket hears only `remote`, and speaks to it unless another destination is named.
+    /// From now on a datagram socket hears only `remote`, and speaks to it unless another
+    /// destination is named.
     ///
     /// # Errors
     /// [`SendError`]: what sending there would meet.
-    pub fn udp_connect(&mut self, id: SocketId, remote: impl Into<SocketAddr>) -> Result<(), SendError> {
+    pub fn udp_connect(
+        &mut self,
+        id: SocketId,
+        remote: impl Into<SocketAddr>,
+    ) -> Result<(), SendError> {
         let remote = remote.into();
         let label = self.label(id, remote, 0)?;
-        self.sockets.udp_mut(id).ok_or(SendError::NoSuchSocket)?.connect(label.to);
+        self.sockets
+            .udp_mut(id)
+            .ok_or(SendError::NoSuchSocket)?
+            .connect(label.to);
         Ok(())
     }
 
-    /// Takes a datagram for `to`, or for whom the socket is connected to. It leaves in the next polls.
+    /// Takes a datagram for `to`, or for whom the socket is connected to. It leaves in the next
+    /// polls.
     ///
     /// # Errors
     /// [`SendError`]; after [`Full`](SendError::Full) a `Writable` event follows.
-    pub fn send_to(&mut self, id: SocketId, data: &[u8], to: Option<SocketAddr>) -> Result<(), SendError> {
+    pub fn send_to(
+        &mut self,
+        id: SocketId,
+        data: &[u8],
+        to: Option<SocketAddr>,
+    ) -> Result<(), SendError> {
         let socket = self.sockets.udp_mut(id).ok_or(SendError::NoSuchSocket)?;
         if let Some(failure) = socket.take_failure() {
             return Err(SendError::Path(failure));
         }
-        let to = to.or_else(|| socket.remote()).ok_or(SendError::NotConnected)?;
+        let to = to
+            .or_else(|| socket.remote())
+            .ok_or(SendError::NotConnected)?;
         let label = self.label(id, to, data.len())?;
         let socket = self.sockets.udp_mut(id).ok_or(SendError::NoSuchSocket)?;
         socket.send(label, data)?;
@@ -112,7 +139,8 @@ where
             _ if broadcast => self.addressing.source_of_broadcast(to.ip()),
             _ => self.addressing.source_for(to.ip()),
         };
-        let speaks = |from: &IpAddr| from.is_ipv4() == to.is_ipv4() && (local.is_ipv6() || to.is_ipv4());
+        let speaks =
+            |from: &IpAddr| from.is_ipv4() == to.is_ipv4() && (local.is_ipv6() || to.is_ipv4());
         let from = from.filter(speaks).ok_or(SendError::NoRoute(to))?;
         if !broadcast && self.addressing.next_hop(to.ip()).is_none() {
             return Err(SendError::NoRoute(to));
@@ -121,13 +149,19 @@ where
         if len > most {
             return Err(SendError::TooLong { len, most });
         }
-        Ok(Label { from, to, broadcast })
+        Ok(Label {
+            from,
+            to,
+            broadcast,
+        })
     }
 
     /// Most payload of a datagram over IPv4, or IPv6.
     pub fn longest_datagram(&self, ipv4: bool) -> usize {
         let network = if ipv4 { IPV4_HEADER } else { IPV6_HEADER };
-        self.mtu.min(usize::from(u16::MAX)).saturating_sub(network + UDP_HEADER)
+        self.mtu
+            .min(usize::from(u16::MAX))
+            .saturating_sub(network + UDP_HEADER)
     }
 
     /// Reads the next datagram. What does not fit into `out` is cut off.
@@ -135,7 +169,11 @@ where
     /// # Errors
     /// If there is no such socket.
     pub fn recv_from(&mut self, id: SocketId, out: &mut [u8]) -> Result<UdpRecv, SocketError> {
-        Ok(self.sockets.udp_mut(id).ok_or(SocketError::NoSuchSocket)?.recv(out))
+        Ok(self
+            .sockets
+            .udp_mut(id)
+            .ok_or(SocketError::NoSuchSocket)?
+            .recv(out))
     }
 
     /// A look into a datagram socket.
@@ -148,9 +186,12 @@ where
         self.sockets.udp(id).map(|socket| socket.local)
     }
 
-    /// The application lets go of a datagram socket: its port is free, and what it wrote is still sent.
+    /// The application lets go of a datagram socket: its port is free, and what it wrote is still
+    /// sent.
     pub(super) fn release_udp(&mut self, id: SocketId) {
-        let Some(socket) = self.sockets.udp_mut(id) else { return };
+        let Some(socket) = self.sockets.udp_mut(id) else {
+            return;
+        };
         socket.orphan = true;
         let at = place(socket.local);
         if socket.finished() {
@@ -176,7 +217,11 @@ where
             return;
         }
         let from = SocketAddr::new(ends.source, datagram.source_port);
-        let at = |address| self.udp_ports.get(&(address, datagram.destination_port)).copied();
+        let at = |address| {
+            self.udp_ports
+                .get(&(address, datagram.destination_port))
+                .copied()
+        };
         let found = at(ends.destination).or_else(|| at(ALL));
         let socket = found.and_then(|id| self.sockets.udp_mut(id));
         match socket.filter(|socket| socket.hears(from, ends.destination, broadcast)) {
@@ -191,13 +236,17 @@ where
         }
     }
 
-    /// Somebody says that a datagram did not arrive. Only a connected socket hears of it: it alone knows whom it asked (RFC 1122
-    /// §4.1.3.3).
+    /// Somebody says that a datagram did not arrive. Only a connected socket hears of it: it alone
+    /// knows whom it asked (RFC 1122 §4.1.3.3).
     pub(super) fn complain_to_udp(&mut self, complaint: &Complaint) -> bool {
         let (local, remote) = complaint.ports();
         let at = |address| self.udp_ports.get(&(address, local)).copied();
-        let Some(id) = at(complaint.source).or_else(|| at(ALL)) else { return false };
-        let Some(socket) = self.sockets.udp_mut(id) else { return false };
+        let Some(id) = at(complaint.source).or_else(|| at(ALL)) else {
+            return false;
+        };
+        let Some(socket) = self.sockets.udp_mut(id) else {
+            return false;
+        };
         if socket.remote() != Some(SocketAddr::new(complaint.destination, remote)) {
             return false;
         }
@@ -206,10 +255,21 @@ where
         true
     }
 
-    /// Steps 1 to 4 for a datagram. False when something holds it back; whatever that was will make the socket runnable again.
+    /// Steps 1 to 4 for a datagram. False when something holds it back; whatever that was will make
+    /// the socket runnable again.
     pub(super) fn birth_datagram(&mut self, id: SocketId, now: Instant) -> bool {
-        let Some(socket) = self.sockets.udp_mut(id) else { return false };
-        let Some((Label { from, to, broadcast }, _)) = socket.next() else {
+        let Some(socket) = self.sockets.udp_mut(id) else {
+            return false;
+        };
+        let Some((
+            Label {
+                from,
+                to,
+                broadcast,
+            },
+            _,
+        )) = socket.next()
+        else {
             if socket.finished() {
                 self.sockets.remove(id);
             }
@@ -231,15 +291,35 @@ where
             self.starve(id);
             return false;
         };
-        let tuple = Tuple { local: from, remote: to.ip(), local_port, remote_port: to.port() };
+        let tuple = Tuple {
+            local: from,
+            remote: to.ip(),
+            local_port,
+            remote_port: to.port(),
+        };
         let (addresses, hashes) = (self.addresses_of(&tuple, mac), self.key.flow(&tuple));
-        let Some(socket) = self.sockets.udp_mut(id) else { return false };
+        let Some(socket) = self.sockets.udp_mut(id) else {
+            return false;
+        };
         let tos = socket.config.tos & !ECN_BITS;
         let addresses = Addresses { tos, ..addresses };
-        let payload = socket.next().map_or((&[][..], &[][..]), |(_, payload)| payload);
-        let len = udp::write_udp(frame.bytes_mut(), &addresses, (local_port, to.port()), payload) as u32;
+        let payload = socket
+            .next()
+            .map_or((&[][..], &[][..]), |(_, payload)| payload);
+        let len = udp::write_udp(
+            frame.bytes_mut(),
+            &addresses,
+            (local_port, to.port()),
+            payload,
+        ) as u32;
         let packet = Packet::new(frame, len)
-            .with_owner(Owner { socket: id, segment: None }, socket.departed())
+            .with_owner(
+                Owner {
+                    socket: id,
+                    segment: None,
+                },
+                socket.departed(),
+            )
             .with_hashes(hashes.0, hashes.1, hashes.2)
             .with_tos(tos, priority_of_tos(tos))
             .with_departure(now);
@@ -249,10 +329,15 @@ where
 
     /// Passes on what happened to a datagram socket.
     pub(super) fn tell_udp(&mut self, id: SocketId) {
-        let Some(socket) = self.sockets.udp_mut(id) else { return };
+        let Some(socket) = self.sockets.udp_mut(id) else {
+            return;
+        };
         let happened = std::mem::take(&mut socket.happened);
         if !socket.orphan {
-            let told = [happened.readable.then_some(Event::Readable(id)), happened.writable.then_some(Event::Writable(id))];
+            let told = [
+                happened.readable.then_some(Event::Readable(id)),
+                happened.writable.then_some(Event::Writable(id)),
+            ];
             self.events.extend(told.into_iter().flatten());
         }
     }
@@ -260,5 +345,12 @@ where
 
 /// Where a socket stands in the table of ports.
 fn place(local: SocketAddr) -> (IpAddr, u16) {
-    (if local.ip().is_unspecified() { ALL } else { local.ip() }, local.port())
+    (
+        if local.ip().is_unspecified() {
+            ALL
+        } else {
+            local.ip()
+        },
+        local.port(),
+    )
 }

@@ -1,5 +1,5 @@
-//! Whose a segment is: the table of connections, behind a memory of the one found last. Segments come in runs; all but the first of
-//! a run need no hash (as in 4.3BSD's `tcp_last_inpcb`).
+//! Whose a segment is: the table of connections, behind a memory of the one found last. Segments
+//! come in runs; all but the first of a run need no hash (as in 4.3BSD's `tcp_last_inpcb`).
 
 use std::collections::HashMap;
 
@@ -19,7 +19,10 @@ pub(super) struct Demux {
 impl Demux {
     /// An empty table, its hashes keyed.
     pub(super) fn new(key: Key) -> Self {
-        Self { table: HashMap::with_hasher(key), last: None }
+        Self {
+            table: HashMap::with_hasher(key),
+            last: None,
+        }
     }
 
     /// Whose the segments between these ends are.
@@ -71,7 +74,10 @@ mod tests {
             local_port: 80,
             remote_port: port,
         };
-        let id = |index| SocketId { index, generation: NonZeroU32::MIN };
+        let id = |index| SocketId {
+            index,
+            generation: NonZeroU32::MIN,
+        };
         demux.insert(tuple(1), id(1));
         demux.insert(tuple(2), id(2));
         for _ in 0..2 {
@@ -83,6 +89,13 @@ mod tests {
         demux.insert(tuple(2), id(4));
         assert_eq!(demux.find(&tuple(2)), Some(id(4)));
         demux.remove(&tuple(2));
-        assert_eq!((demux.find(&tuple(2)), demux.get(&tuple(1)), demux.contains(&tuple(2))), (None, Some(id(1)), false));
+        assert_eq!(
+            (
+                demux.find(&tuple(2)),
+                demux.get(&tuple(1)),
+                demux.contains(&tuple(2))
+            ),
+            (None, Some(id(1)), false)
+        );
     }
 }

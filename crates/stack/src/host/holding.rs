@@ -1,4 +1,5 @@
-//! What connections hold of the host, and what happens when it is too much: memory of buffers, orphans, TIME-WAIT ([`Limits`]).
+//! What connections hold of the host, and what happens when it is too much: memory of buffers,
+//! orphans, TIME-WAIT ([`Limits`]).
 
 use std::collections::VecDeque;
 
@@ -19,7 +20,8 @@ pub(super) struct Holdings {
     /// Bytes in buffers.
     memory: u64,
     orphans: usize,
-    /// Closed, or held back by the peer's window: the first to go when memory is short, oldest first.
+    /// Closed, or held back by the peer's window: the first to go when memory is short, oldest
+    /// first.
     suspects: VecDeque<SocketId>,
 }
 
@@ -28,11 +30,15 @@ impl Holdings {
         self.memory > self.limits.memory.get()
     }
 
-    /// A connection has been charged for what it holds, and there is room: as it is after nearly every segment.
+    /// A connection has been charged for what it holds, and there is room: as it is after nearly
+    /// every segment.
     #[inline]
     pub(super) fn are_settled_with(&self, connection: &Connection) -> bool {
         let known = connection.place.suspect || !connection.is_suspect();
-        known && connection.memory() == connection.place.charged && !connection.pressed && !self.is_full()
+        known
+            && connection.memory() == connection.place.charged
+            && !connection.pressed
+            && !self.is_full()
     }
 }
 
@@ -54,9 +60,12 @@ where
         self.holdings.memory
     }
 
-    /// A connection's buffers have grown or shrunk: charges it, tells it how things stand, and makes room if there is none.
+    /// A connection's buffers have grown or shrunk: charges it, tells it how things stand, and
+    /// makes room if there is none.
     pub(super) fn charge(&mut self, id: SocketId) {
-        let Some(connection) = self.sockets.connection_mut(id) else { return };
+        let Some(connection) = self.sockets.connection_mut(id) else {
+            return;
+        };
         let holdings = &mut self.holdings;
         let memory = connection.memory();
         let suspected = !connection.place.suspect && connection.is_suspect();
@@ -74,33 +83,45 @@ where
         }
     }
 
-    /// Connections end without a word to the queue of suspects; when more than half of it is stale it is swept.
+    /// Connections end without a word to the queue of suspects; when more than half of it is stale
+    /// it is swept.
     fn forget_ended_suspects(&mut self) {
         if self.holdings.suspects.len() > 2 * self.sockets.len() + 64 {
             let sockets = &self.sockets;
-            self.holdings.suspects.retain(|id| sockets.connection(*id).is_some());
+            self.holdings
+                .suspects
+                .retain(|id| sockets.connection(*id).is_some());
         }
     }
 
-    /// While there is too little memory, resets those who have held some for longest with the least right to it.
+    /// While there is too little memory, resets those who have held some for longest with the least
+    /// right to it.
     fn relieve(&mut self) {
         while self.holdings.is_full() {
-            let Some(id) = self.holdings.suspects.pop_front() else { return };
-            let Some(connection) = self.sockets.connection_mut(id) else { continue };
+            let Some(id) = self.holdings.suspects.pop_front() else {
+                return;
+            };
+            let Some(connection) = self.sockets.connection_mut(id) else {
+                continue;
+            };
             connection.place.suspect = false;
             if !connection.is_suspect() {
                 continue;
             }
             connection.starve();
             self.stats.out_of_memory += 1;
-            self.holdings.memory -= std::mem::take(&mut connection.place.charged).min(self.holdings.memory);
+            self.holdings.memory -=
+                std::mem::take(&mut connection.place.charged).min(self.holdings.memory);
             self.runnable.push(connection);
         }
     }
 
-    /// The application has let go of a connection. Beyond the limit of orphans it is reset instead of delivered.
+    /// The application has let go of a connection. Beyond the limit of orphans it is reset instead
+    /// of delivered.
     pub(super) fn adopt(&mut self, id: SocketId) {
-        let Some(connection) = self.sockets.connection_mut(id) else { return };
+        let Some(connection) = self.sockets.connection_mut(id) else {
+            return;
+        };
         if connection.finished() || std::mem::replace(&mut connection.place.counted_orphan, true) {
             return;
         }
@@ -113,11 +134,19 @@ where
 
     /// A connection that is only in TIME-WAIT becomes a record. True if it did.
     pub(super) fn retire(&mut self, id: SocketId) -> bool {
-        let Some(connection) = self.sockets.connection(id) else { return false };
-        let Some(remains) = connection.remains() else { return false };
+        let Some(connection) = self.sockets.connection(id) else {
+            return false;
+        };
+        let Some(remains) = connection.remains() else {
+            return false;
+        };
         let tuple = connection.tuple;
         self.forget(id);
-        if !self.demux.contains(&tuple) && !self.time_waits.insert(tuple, remains, self.holdings.limits.time_wait) {
+        if !self.demux.contains(&tuple)
+            && !self
+                .time_waits
+                .insert(tuple, remains, self.holdings.limits.time_wait)
+        {
             self.stats.time_wait_full += 1;
         }
         true
@@ -125,7 +154,9 @@ where
 
     /// Frees a connection's slot.
     pub(super) fn forget(&mut self, id: SocketId) {
-        let Some(Socket::Connection(connection)) = self.sockets.remove(id) else { return };
+        let Some(Socket::Connection(connection)) = self.sockets.remove(id) else {
+            return;
+        };
         let Connection { tuple, place, .. } = &*connection;
         // A newer connection may have taken the dead one's place.
         if self.demux.get(tuple) == Some(id) {
@@ -133,7 +164,10 @@ where
         }
         self.holdings.memory = self.holdings.memory.saturating_sub(place.charged);
         self.holdings.orphans -= usize::from(place.counted_orphan);
-        if let Some(listener) = place.counted_at.and_then(|at| self.sockets.listener_mut(at)) {
+        if let Some(listener) = place
+            .counted_at
+            .and_then(|at| self.sockets.listener_mut(at))
+        {
             listener.count_out(tuple.remote);
         }
     }

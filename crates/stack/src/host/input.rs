@@ -1,4 +1,5 @@
-//! Arriving frames: parse, demultiplex, let the socket take it. Malformed, foreign and unsolicited frames are counted and dropped.
+//! Arriving frames: parse, demultiplex, let the socket take it. Malformed, foreign and unsolicited
+//! frames are counted and dropped.
 
 use tautline_base::{Device, Ecn, Frame, Instant, Offload, Packet, Received, SocketId};
 use tautline_bql::Limit;
@@ -9,7 +10,8 @@ use crate::tcp::{Reply, Tuple};
 use crate::time_wait::Answer;
 use crate::trace::{Tracer, What};
 use crate::wire::{
-    self, Addresses, EcnFlags, Ends, Flags, Mac, Malformed, Parsed, Payload, SACK_BLOCKS, Segment, TcpHeader,
+    self, Addresses, EcnFlags, Ends, Flags, Mac, Malformed, Parsed, Payload, SACK_BLOCKS, Segment,
+    TcpHeader,
 };
 
 /// Most frames taken from the device in one call.
@@ -22,10 +24,13 @@ where
     T: Tracer,
     L: Limit,
 {
-    /// Takes up to 64 received frames from the device; returns how many. A full 64 means there may be more.
+    /// Takes up to 64 received frames from the device; returns how many. A full 64 means there may
+    /// be more.
     pub fn receive(&mut self, now: Instant) -> usize {
         for taken in 0..RECEIVE_BUDGET {
-            let Some(received) = self.device_mut().receive(now) else { return taken };
+            let Some(received) = self.device_mut().receive(now) else {
+                return taken;
+            };
             self.take_in(received.bytes(), received.offload, now);
             let Received { frame, .. } = received;
             self.device_mut().recycle(frame);
@@ -49,13 +54,26 @@ where
         match wire::parse(frame, self.config.vlan, offload) {
             Err(Malformed::Header) => self.stats.malformed += 1,
             Err(Malformed::Checksum) => self.stats.bad_checksum += 1,
-            Ok(Parsed::Arp { request, sender_mac, sender, target }) => {
+            Ok(Parsed::Arp {
+                request,
+                sender_mac,
+                sender,
+                target,
+            }) => {
                 self.on_arp(request, sender_mac, sender, target, now);
             }
             Ok(Parsed::Tcp { ends, segment }) => self.on_tcp(&ends, &segment, frame, now),
-            Ok(Parsed::Udp { ends, datagram, packet }) => self.on_datagram(frame, &ends, &datagram, packet, now),
+            Ok(Parsed::Udp {
+                ends,
+                datagram,
+                packet,
+            }) => self.on_datagram(frame, &ends, &datagram, packet, now),
             Ok(Parsed::Icmp { ends, message }) => self.on_icmp(frame, &ends, message, now),
-            Ok(Parsed::Transport { ends, protocol, packet }) => self.refuse(frame, &ends, protocol, packet, now),
+            Ok(Parsed::Transport {
+                ends,
+                protocol,
+                packet,
+            }) => self.refuse(frame, &ends, protocol, packet, now),
             Ok(Parsed::Fragment) => self.stats.fragments += 1,
             Ok(Parsed::Other) => self.stats.not_for_us += 1,
         }
@@ -63,8 +81,9 @@ where
 
     /// Addressed to us, by a host that can be answered.
     pub(super) fn concerns_us(&mut self, frame: &[u8], ends: &Ends) -> bool {
-        let ours =
-            self.is_to_our_mac(frame) && self.addressing.is_own(ends.destination) && self.addressing.is_peer(ends.source);
+        let ours = self.is_to_our_mac(frame)
+            && self.addressing.is_own(ends.destination)
+            && self.addressing.is_peer(ends.source);
         if !ours {
             self.stats.not_for_us += 1;
         }
@@ -84,15 +103,23 @@ where
         };
         let (mut found, mut isn) = (self.demux.find(&tuple), None);
         // The ends of a connection were looked at when it was opened.
-        let concerns_us = if found.is_some() { self.is_to_our_mac(frame) } else { self.concerns_us(frame, ends) };
+        let concerns_us = if found.is_some() {
+            self.is_to_our_mac(frame)
+        } else {
+            self.concerns_us(frame, ends)
+        };
         if !concerns_us {
             self.stats.not_for_us += u64::from(found.is_some());
             return;
         }
         if let Some(id) = found
-            && let Some(old) = self.sockets.connection_mut(id).filter(|old| old.may_be_replaced_by(segment))
+            && let Some(old) = self
+                .sockets
+                .connection_mut(id)
+                .filter(|old| old.may_be_replaced_by(segment))
         {
-            // What the application still holds can still be read; only the peer's address is given away.
+            // What the application still holds can still be read; only the peer's address is given
+            // away.
             isn = old.successors_isn();
             old.make_way();
             self.demux.remove(&tuple);
@@ -105,7 +132,9 @@ where
         {
             match answer {
                 Answer::Nothing => return,
-                Answer::Acknowledge(header) => return self.answer_in_time_wait(&tuple, source_mac, &header, now),
+                Answer::Acknowledge(header) => {
+                    return self.answer_in_time_wait(&tuple, source_mac, &header, now);
+                }
                 Answer::Open { isn: after } => isn = Some(after),
             }
         }
@@ -122,11 +151,19 @@ where
         }
     }
 
-    pub(super) fn on_segment(&mut self, id: SocketId, segment: &Segment<'_>, source_mac: Mac, now: Instant) {
+    pub(super) fn on_segment(
+        &mut self,
+        id: SocketId,
+        segment: &Segment<'_>,
+        source_mac: Mac,
+        now: Instant,
+    ) {
         if self.must_wait(id, segment) {
             return;
         }
-        let Some(connection) = self.sockets.connection_mut(id) else { return };
+        let Some(connection) = self.sockets.connection_mut(id) else {
+            return;
+        };
         match connection.on_segment(segment, now) {
             Reply::None => {}
             Reply::Reset => {
@@ -139,7 +176,13 @@ where
     }
 
     /// Answers a segment that no connection wants (RFC 9293 §3.10.7.1). A reset is never answered.
-    pub(super) fn reset(&mut self, tuple: &Tuple, destination_mac: Mac, segment: &Segment<'_>, now: Instant) {
+    pub(super) fn reset(
+        &mut self,
+        tuple: &Tuple,
+        destination_mac: Mac,
+        segment: &Segment<'_>,
+        now: Instant,
+    ) {
         if segment.rst || !destination_mac.is_unicast() || !self.has_frames_to_spare() {
             return;
         }
@@ -168,7 +211,13 @@ where
         self.answer_with(&addresses, &header, now);
     }
 
-    fn answer_in_time_wait(&mut self, tuple: &Tuple, destination_mac: Mac, header: &TcpHeader, now: Instant) {
+    fn answer_in_time_wait(
+        &mut self,
+        tuple: &Tuple,
+        destination_mac: Mac,
+        header: &TcpHeader,
+        now: Instant,
+    ) {
         if destination_mac.is_unicast() && self.has_frames_to_spare() {
             let addresses = self.addresses_of(tuple, destination_mac);
             self.answer_with(&addresses, header, now);
@@ -177,10 +226,13 @@ where
 
     /// Writes a segment without data that no connection owns.
     pub(super) fn answer_with(&mut self, addresses: &Addresses, header: &TcpHeader, now: Instant) {
-        self.answer(now, |frame| Some(wire::write_tcp(frame, addresses, header, Payload::EMPTY)));
+        self.answer(now, |frame| {
+            Some(wire::write_tcp(frame, addresses, header, Payload::EMPTY))
+        });
     }
 
-    /// Strangers are answered only from plenty: a flood of them must not take the frames that connections need.
+    /// Strangers are answered only from plenty: a flood of them must not take the frames that
+    /// connections need.
     pub(super) fn has_frames_to_spare(&mut self) -> bool {
         let spare = self.pool.free() > self.pool.capacity() / 4;
         self.stats.no_frame += u64::from(!spare);
@@ -192,7 +244,8 @@ where
         self.answer_as(now, |packet| packet.with_tos(0, CONTROL_PRIORITY), write);
     }
 
-    /// Writes a packet that no connection owns and hands it to the discipline with what it must know of it.
+    /// Writes a packet that no connection owns and hands it to the discipline with what it must
+    /// know of it.
     pub(super) fn answer_as(
         &mut self,
         now: Instant,

@@ -52,9 +52,9 @@ use crate::wire::{Addresses, ETHERNET_HEADER, HOP_LIMIT, Mac, VLAN_TAG};
 /// Every IPv4 link carries packets of this size (RFC 791).
 const MIN_MTU: usize = 68;
 
-/// One network stack: sockets above, a [`Port`] (discipline, limit, ring) below. `Q` is the discipline, `D` the device, `T` hears
-/// packet events, `L` limits the bytes in the ring: [`Dql`], another, or `Box<dyn Limit>`. Single-threaded; one per core and device
-/// queue.
+/// One network stack: sockets above, a [`Port`] (discipline, limit, ring) below. `Q` is the
+/// discipline, `D` the device, `T` hears packet events, `L` limits the bytes in the ring: [`Dql`],
+/// another, or `Box<dyn Limit>`. Single-threaded; one per core and device queue.
 pub struct Host<Q, D: Device, T = NoTrace, L = Dql> {
     config: HostConfig,
     addressing: Addressing,
@@ -99,9 +99,15 @@ where
     T: Tracer,
     L: Limit,
 {
-    /// A host on `port` that writes its packets into the frames of `pool`. Packets are no longer than the device's MTU, nor than
-    /// a frame of the pool. Packets of several segments are written if the device takes such, into the pool's large frames.
-    pub fn new(config: HostConfig, port: Port<Q, D, L>, mut pool: Pool<D::Frame>, tracer: T) -> Self {
+    /// A host on `port` that writes its packets into the frames of `pool`. Packets are no longer
+    /// than the device's MTU, nor than a frame of the pool. Packets of several segments are written
+    /// if the device takes such, into the pool's large frames.
+    pub fn new(
+        config: HostConfig,
+        port: Port<Q, D, L>,
+        mut pool: Pool<D::Frame>,
+        tracer: T,
+    ) -> Self {
         let key = Key::from_seed(config.seed);
         let mut mtu = port.ring().device().mtu();
         if let Some(frame) = pool.take() {
@@ -178,7 +184,8 @@ where
         &self.stats
     }
 
-    /// Frames that are in packets: in the discipline or in the device. Zero when nothing is on its way.
+    /// Frames that are in packets: in the discipline or in the device. Zero when nothing is on its
+    /// way.
     pub fn outstanding(&self) -> usize {
         self.pool.outstanding()
     }
@@ -207,7 +214,14 @@ where
     /// Addresses of a segment between the ends of `tuple`.
     fn addresses_of(&self, tuple: &Tuple, destination_mac: Mac) -> Addresses {
         let addresses = self.addresses_to(tuple.local, tuple.remote, destination_mac);
-        Addresses { flow_label: if tuple.local.is_ipv6() { self.key.flow_label(tuple) } else { 0 }, ..addresses }
+        Addresses {
+            flow_label: if tuple.local.is_ipv6() {
+                self.key.flow_label(tuple)
+            } else {
+                0
+            },
+            ..addresses
+        }
     }
 
     /// Tells the tracer, if one listens.

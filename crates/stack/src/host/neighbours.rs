@@ -21,43 +21,77 @@ where
     T: Tracer,
     L: Limit,
 {
-    pub(super) fn on_arp(&mut self, request: bool, sender_mac: Mac, sender: Ipv4Addr, target: Ipv4Addr, now: Instant) {
+    pub(super) fn on_arp(
+        &mut self,
+        request: bool,
+        sender_mac: Mac,
+        sender: Ipv4Addr,
+        target: Ipv4Addr,
+        now: Instant,
+    ) {
         let (sender, target) = (IpAddr::V4(sender), IpAddr::V4(target));
         if !self.addressing.is_own(target) || !self.addressing.is_peer(sender) {
             self.stats.not_for_us += 1;
             return;
         }
-        self.learn(sender, sender_mac, if request { Claim::Question } else { Claim::Answer }, now);
+        self.learn(
+            sender,
+            sender_mac,
+            if request {
+                Claim::Question
+            } else {
+                Claim::Answer
+            },
+            now,
+        );
         if request && sender_mac.is_unicast() {
             let addresses = self.addresses_to(target, sender, sender_mac);
             self.answer(now, |frame| wire::write_arp(frame, &addresses, false));
         }
     }
 
-    /// A question or an answer of neighbour discovery, which came in `frame` straight from a host on the link.
-    pub(super) fn on_neighbour(&mut self, frame: &[u8], ends: &Ends, message: ndisc::Message, now: Instant) {
+    /// A question or an answer of neighbour discovery, which came in `frame` straight from a host
+    /// on the link.
+    pub(super) fn on_neighbour(
+        &mut self,
+        frame: &[u8],
+        ends: &Ends,
+        message: ndisc::Message,
+        now: Instant,
+    ) {
         let (to, from) = (Mac::from_bytes(&frame[..6]), Mac::from_bytes(&frame[6..12]));
         let ours = |group: Ipv6Addr| to == self.mac || to == ndisc::group_mac(group);
         match message {
             ndisc::Message::Solicitation { target, sender }
-                if self.addressing.is_asked(target, ends.destination) && ours(ndisc::solicited_node(target)) =>
+                if self.addressing.is_asked(target, ends.destination)
+                    && ours(ndisc::solicited_node(target)) =>
             {
                 self.advertise(target, ends.source, sender.unwrap_or(from), now);
                 if let Some(mac) = sender {
                     self.learn(ends.source, mac, Claim::Question, now);
                 }
             }
-            ndisc::Message::Advertisement { target, mac: Some(mac), solicited, replace }
-                if (self.addressing.is_own(ends.destination) || ends.destination == ALL_NODES) && ours(ALL_NODES) =>
+            ndisc::Message::Advertisement {
+                target,
+                mac: Some(mac),
+                solicited,
+                replace,
+            } if (self.addressing.is_own(ends.destination) || ends.destination == ALL_NODES)
+                && ours(ALL_NODES) =>
             {
-                let claim = if solicited && replace { Claim::Answer } else { Claim::Announcement };
+                let claim = if solicited && replace {
+                    Claim::Answer
+                } else {
+                    Claim::Announcement
+                };
                 self.learn(target.into(), mac, claim, now);
             }
             _ => self.stats.not_for_us += 1,
         }
     }
 
-    /// Says that `target` is here. Who has no address yet is told by telling all: it wants to take ours (RFC 4862 §5.4).
+    /// Says that `target` is here. Who has no address yet is told by telling all: it wants to take
+    /// ours (RFC 4862 §5.4).
     fn advertise(&mut self, target: Ipv6Addr, asker: IpAddr, mac: Mac, now: Instant) {
         let (destination, mac) = match asker {
             asker if asker.is_unspecified() => (ALL_NODES.into(), ndisc::group_mac(ALL_NODES)),
@@ -68,8 +102,18 @@ where
             }
         };
         if self.has_frames_to_spare() {
-            let addresses = Addresses { hop_limit: MAX_HOP_LIMIT, ..self.addresses_to(target.into(), destination, mac) };
-            self.answer(now, |frame| Some(ndisc::write_neighbour(frame, &addresses, target.into(), false)));
+            let addresses = Addresses {
+                hop_limit: MAX_HOP_LIMIT,
+                ..self.addresses_to(target.into(), destination, mac)
+            };
+            self.answer(now, |frame| {
+                Some(ndisc::write_neighbour(
+                    frame,
+                    &addresses,
+                    target.into(),
+                    false,
+                ))
+            });
         }
     }
 
@@ -84,7 +128,12 @@ where
     }
 
     /// The hardware address of `next_hop`, or `waiter` waits for it.
-    pub(super) fn resolve(&mut self, next_hop: IpAddr, waiter: Option<SocketId>, now: Instant) -> Option<Mac> {
+    pub(super) fn resolve(
+        &mut self,
+        next_hop: IpAddr,
+        waiter: Option<SocketId>,
+        now: Instant,
+    ) -> Option<Mac> {
         let lookup = self.neighbours.look_up(next_hop, waiter, now);
         if lookup.ask {
             self.ask_for(next_hop, now);
@@ -93,7 +142,9 @@ where
     }
 
     fn ask_for(&mut self, address: IpAddr, now: Instant) {
-        let Some(source) = self.addressing.source_for(address) else { return };
+        let Some(source) = self.addressing.source_for(address) else {
+            return;
+        };
         match address {
             IpAddr::V4(_) => {
                 let addresses = self.addresses_to(source, address, Mac::BROADCAST);
@@ -102,15 +153,25 @@ where
             IpAddr::V6(v6) => {
                 let group = ndisc::solicited_node(v6);
                 let addresses = self.addresses_to(source, group.into(), ndisc::group_mac(group));
-                let addresses = Addresses { hop_limit: MAX_HOP_LIMIT, ..addresses };
-                self.answer(now, |frame| Some(ndisc::write_neighbour(frame, &addresses, address, true)));
+                let addresses = Addresses {
+                    hop_limit: MAX_HOP_LIMIT,
+                    ..addresses
+                };
+                self.answer(now, |frame| {
+                    Some(ndisc::write_neighbour(frame, &addresses, address, true))
+                });
             }
         }
     }
 
     /// Questions whose answer is overdue are asked again, or given up.
     pub(super) fn ask_neighbours_again(&mut self, now: Instant) {
-        let Due { ask, failed, retry, lost } = self.neighbours.on_deadline(now);
+        let Due {
+            ask,
+            failed,
+            retry,
+            lost,
+        } = self.neighbours.on_deadline(now);
         for id in retry {
             self.touch(id);
         }

@@ -1,4 +1,5 @@
-//! Another discipline in the place of the one in force, while packets wait in it (`tc qdisc replace`).
+//! Another discipline in the place of the one in force, while packets wait in it (`tc qdisc
+//! replace`).
 
 use tautline_base::{Device, Instant, Packet};
 use tautline_bql::Limit;
@@ -12,8 +13,8 @@ use crate::trace::Tracer;
 pub struct Replaced {
     /// They wait in the new one.
     pub moved: usize,
-    /// They were dropped: the new one has no room for them, one of the two drops at random, or an AQM behind the old one's shaper
-    /// would have dropped them. Their connections will notice.
+    /// They were dropped: the new one has no room for them, one of the two drops at random, or an
+    /// AQM behind the old one's shaper would have dropped them. Their connections will notice.
     pub dropped: usize,
 }
 
@@ -29,8 +30,9 @@ where
     T: Tracer,
     L: Limit,
 {
-    /// Puts `qdisc` in the place of the discipline in force. What waits there moves over in the order in which it would have left,
-    /// so no flow is reordered; Linux drops it. Packets in the device's ring are not concerned.
+    /// Puts `qdisc` in the place of the discipline in force. What waits there moves over in the
+    /// order in which it would have left, so no flow is reordered; Linux drops it. Packets in the
+    /// device's ring are not concerned.
     ///
     /// # Errors
     /// [`Stuck`].
@@ -39,7 +41,8 @@ where
         let waiting = self.port.backlog().packets;
         let mut old = std::mem::replace(self.port.qdisc_mut(), qdisc);
         let mut packets = Vec::with_capacity(waiting);
-        // Time begins at zero, so that no AQM finds a packet old, and leaps to wherever a shaper opens, as far as that is.
+        // Time begins at zero, so that no AQM finds a packet old, and leaps to wherever a shaper
+        // opens, as far as that is.
         let mut then = Instant::ZERO;
         while !old.backlog().is_empty() {
             match (old.dequeue(then, &mut self.drops), old.ready_at()) {
@@ -60,6 +63,9 @@ where
         if held > 0 {
             return Err(Stuck(held));
         }
-        Ok(Replaced { moved: self.port.backlog().packets, dropped: (self.stats.dropped - before) as usize })
+        Ok(Replaced {
+            moved: self.port.backlog().packets,
+            dropped: (self.stats.dropped - before) as usize,
+        })
     }
 }

@@ -14,7 +14,9 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use tautline_base::{Device, Due, Ecn, Frame, Instant, Item, Owner, Packet, Reason, SocketId, Wake};
+use tautline_base::{
+    Device, Due, Ecn, Frame, Instant, Item, Owner, Packet, Reason, SocketId, Wake,
+};
 use tautline_bql::Limit;
 use tautline_qdisc::pfifo_fast::priority_of_tos;
 use tautline_qdisc::{DropReason, Qdisc};
@@ -53,8 +55,9 @@ where
     T: Tracer,
     L: Limit,
 {
-    /// Lets time pass until `now`: completions are settled, deadlines take effect, segments are born and packets transmitted,
-    /// at most 64 of each. Returns when to call again at the latest; `None` means not before the next input.
+    /// Lets time pass until `now`: completions are settled, deadlines take effect, segments are
+    /// born and packets transmitted, at most 64 of each. Returns when to call again at the latest;
+    /// `None` means not before the next input.
     pub fn poll(&mut self, now: Instant) -> Option<Wake> {
         let now = self.advance_clock(now);
         self.reap(now);
@@ -71,7 +74,13 @@ where
         self.port.reap(now, &mut done);
         for packet in done.drain(..) {
             self.stats.completed += 1;
-            Self::trace(&mut self.tracer, now, What::Completed, packet.owner(), packet.bytes());
+            Self::trace(
+                &mut self.tracer,
+                now,
+                What::Completed,
+                packet.owner(),
+                packet.bytes(),
+            );
             if self.attributing
                 && let Some(attribution) = attribution_of(&mut self.sockets, packet.owner())
             {
@@ -85,7 +94,9 @@ where
     /// Timers, pacing and address resolution whose moment has come.
     fn fire_deadlines(&mut self, now: Instant) {
         while let Some((at, id)) = self.deadlines.pop_due(now) {
-            let Some(connection) = self.sockets.connection_mut(id) else { continue };
+            let Some(connection) = self.sockets.connection_mut(id) else {
+                continue;
+            };
             if connection.place.armed != Some(at) {
                 continue;
             }
@@ -115,7 +126,8 @@ where
         }
     }
 
-    /// Notes when a connection's memory goes unless more arrives. An arrival only moves that later: one entry each is enough.
+    /// Notes when a connection's memory goes unless more arrives. An arrival only moves that later:
+    /// one entry each is enough.
     fn watch_memory(&mut self, id: SocketId) {
         if let Some(connection) = self.sockets.connection_mut(id)
             && !connection.place.idling
@@ -130,7 +142,9 @@ where
     fn birth(&mut self, now: Instant) -> usize {
         let mut births = 0;
         while births < BUDGET {
-            let Some(id) = self.next_runnable() else { break };
+            let Some(id) = self.next_runnable() else {
+                break;
+            };
             let quota = QUOTA.min(BUDGET - births);
             let born = (0..quota).take_while(|_| self.birth_one(id, now)).count();
             births += born;
@@ -144,23 +158,37 @@ where
         births
     }
 
-    /// Who runs next: while there are frames, whoever waited for one, else whoever has something to do.
+    /// Who runs next: while there are frames, whoever waited for one, else whoever has something to
+    /// do.
     fn next_runnable(&mut self) -> Option<SocketId> {
-        let starved = if self.pool.free() > 0 { self.starved.pop_front() } else { None };
+        let starved = if self.pool.free() > 0 {
+            self.starved.pop_front()
+        } else {
+            None
+        };
         let id = starved.or_else(|| self.runnable.pop())?;
         if let Some((queued_flag, starved_flag)) = self.sockets.flags(id) {
-            *(if starved.is_some() { starved_flag } else { queued_flag }) = false;
+            *(if starved.is_some() {
+                starved_flag
+            } else {
+                queued_flag
+            }) = false;
         }
         Some(id)
     }
 
-    /// One segment of one connection through steps 1 to 4. False when something holds it back; whatever that was will make the
-    /// connection runnable again.
+    /// One segment of one connection through steps 1 to 4. False when something holds it back;
+    /// whatever that was will make the connection runnable again.
     fn birth_one(&mut self, id: SocketId, now: Instant) -> bool {
-        let Some(connection) = self.sockets.connection_mut(id) else { return self.birth_datagram(id, now) };
+        let Some(connection) = self.sockets.connection_mut(id) else {
+            return self.birth_datagram(id, now);
+        };
         let device = self.port.ring().device();
         let completes = device.completes();
-        let most = device.tso().zip(self.pool.large_room()).map(|(tso, room)| tso.within(room));
+        let most = device
+            .tso()
+            .zip(self.pool.large_room())
+            .map(|(tso, room)| tso.within(room));
         let Some(plan) = connection.next_segment(most, now) else {
             connection.stand(Connection::obstacle, now);
             return false;
@@ -175,7 +203,9 @@ where
                     self.paced.push(at, id);
                 }
                 // An acknowledgement does not wait for data.
-                let Some(ack) = connection.next_ack() else { return false };
+                let Some(ack) = connection.next_ack() else {
+                    return false;
+                };
                 (ack, now)
             }
         };
@@ -184,11 +214,17 @@ where
             Some(mac) => mac,
             None => {
                 let next_hop = connection.next_hop;
-                let Some(mac) = self.resolve(next_hop, Some(id), now) else { return false };
+                let Some(mac) = self.resolve(next_hop, Some(id), now) else {
+                    return false;
+                };
                 mac
             }
         };
-        let frame = if plan.segments > 1 { self.pool.take_large() } else { self.pool.take() };
+        let frame = if plan.segments > 1 {
+            self.pool.take_large()
+        } else {
+            self.pool.take()
+        };
         let Some(mut frame) = frame else {
             self.starve(id);
             return false;
@@ -211,17 +247,35 @@ where
         let (bytes, payload) = (frame.bytes_mut(), connection.payload(&plan));
         let (len, due) = match plan.segments {
             1 if completes => wire::write_incomplete(bytes, &addresses, &header, payload),
-            1 => (wire::write_tcp(bytes, &addresses, &header, payload), Due::Nothing),
-            _ => (wire::write_tso(bytes, &addresses, &header, payload), Due::Nothing),
+            1 => (
+                wire::write_tcp(bytes, &addresses, &header, payload),
+                Due::Nothing,
+            ),
+            _ => (
+                wire::write_tso(bytes, &addresses, &header, payload),
+                Due::Nothing,
+            ),
         };
         let segment = connection.commit(&plan, now, departure);
         connection.note_born(&plan, departure, now);
-        let packet = Packet::new(frame, len as u32).with_due(due).with_segments(plan.segments);
-        let on_wire = u32::try_from(packet.len().get()).ok().and_then(NonZeroU32::new);
-        let credit = on_wire.filter(|_| plan.occupies()).map(|len| connection.tsq.charge(&connection.config.tsq, len));
+        let packet = Packet::new(frame, len as u32)
+            .with_due(due)
+            .with_segments(plan.segments);
+        let on_wire = u32::try_from(packet.len().get())
+            .ok()
+            .and_then(NonZeroU32::new);
+        let credit = on_wire
+            .filter(|_| plan.occupies())
+            .map(|len| connection.tsq.charge(&connection.config.tsq, len));
         let (flow, source, destination) = connection.hashes;
         let packet = packet
-            .with_owner(Owner { socket: id, segment }, credit)
+            .with_owner(
+                Owner {
+                    socket: id,
+                    segment,
+                },
+                credit,
+            )
             .with_hashes(flow, source, destination)
             .with_tos(tos | header.codepoint.bits(), priority_of_tos(tos))
             .with_departure(departure);
@@ -252,14 +306,25 @@ where
 
     /// Steps 5 and 6. Returns how many packets entered the ring.
     fn transmit(&mut self, now: Instant) -> usize {
-        let Self { tracer, sockets, attributing, .. } = self;
+        let Self {
+            tracer,
+            sockets,
+            attributing,
+            ..
+        } = self;
         self.port.transmit(now, BUDGET, &mut self.drops, |packet| {
             if *attributing && let Some(attribution) = attribution_of(sockets, packet.owner()) {
-                attribution.ringed(packet.len().get(), packet.enqueued(), packet.departure(), now);
+                attribution.ringed(
+                    packet.len().get(),
+                    packet.enqueued(),
+                    packet.departure(),
+                    now,
+                );
             }
             if T::ENABLED {
                 let owner = packet.owner();
-                // Nothing is born with CE: a packet that carries it now was marked by the discipline.
+                // Nothing is born with CE: a packet that carries it now was marked by the
+                // discipline.
                 if Ecn::of_tos(packet.tos()) == Ecn::Ce {
                     Self::trace(tracer, now, What::Marked, owner, packet.bytes());
                 }
@@ -277,7 +342,13 @@ where
         for (packet, reason) in drops.drain() {
             self.stats.dropped += 1;
             let owner = packet.owner();
-            Self::trace(&mut self.tracer, now, What::Dropped(reason), owner, packet.bytes());
+            Self::trace(
+                &mut self.tracer,
+                now,
+                What::Dropped(reason),
+                owner,
+                packet.bytes(),
+            );
             if let Some(owner) = owner {
                 self.tell_of_drop(owner, packet.segments(), (stage, enqueued), reason, now);
             }
@@ -294,11 +365,15 @@ where
         reason: DropReason,
         now: Instant,
     ) {
-        let Some(connection) = self.sockets.connection_mut(owner.socket) else { return };
+        let Some(connection) = self.sockets.connection_mut(owner.socket) else {
+            return;
+        };
         let told = match connection.config.told_of {
             ToldOf::Nothing => false,
             // Linux's return code reaches only the socket whose packet was being enqueued.
-            ToldOf::Enqueue => stage == Stage::Enqueue && enqueued.is_some_and(|e| e.socket == owner.socket),
+            ToldOf::Enqueue => {
+                stage == Stage::Enqueue && enqueued.is_some_and(|e| e.socket == owner.socket)
+            }
             ToldOf::Everything => true,
         };
         if told || reason == DropReason::Reset {
@@ -313,11 +388,15 @@ where
         let Some(owner) = settled.owner else { return };
         if let Some(connection) = self.sockets.connection_mut(owner.socket) {
             let refused = connection.left_host(owner.segment, settled.segments, sent);
-            let throttled = settled.credit.is_some_and(|credit| connection.tsq.release(&credit));
+            let throttled = settled
+                .credit
+                .is_some_and(|credit| connection.tsq.release(&credit));
             if refused || throttled || connection.wants_retransmission() {
                 self.runnable.push(connection);
             }
-        } else if let Some((socket, credit)) = self.sockets.udp_mut(owner.socket).zip(settled.credit) {
+        } else if let Some((socket, credit)) =
+            self.sockets.udp_mut(owner.socket).zip(settled.credit)
+        {
             if socket.release(&credit, sent) {
                 self.runnable.add(owner.socket, &mut socket.place.queued);
             }
@@ -330,7 +409,8 @@ where
         self.settle_drops(Stage::Later, None, now);
     }
 
-    /// Every packet in discipline and device is given up, as after a device reset; connections hear of their losses.
+    /// Every packet in discipline and device is given up, as after a device reset; connections hear
+    /// of their losses.
     pub fn reset_device(&mut self, now: Instant) {
         let now = self.advance_clock(now);
         self.port.reset(&mut self.drops);
@@ -350,7 +430,9 @@ where
 
     /// Passes on what happened to a connection, keeps its deadline armed, frees it when it is done.
     fn after(&mut self, id: SocketId) {
-        let Some(connection) = self.sockets.connection_mut(id) else { return };
+        let Some(connection) = self.sockets.connection_mut(id) else {
+            return;
+        };
         let calm = !connection.place.half_open
             && !connection.happened.anything()
             && connection.still_delivers()
@@ -358,8 +440,11 @@ where
         if !calm && !self.settle_affairs(id) {
             return;
         }
-        let Some(connection) = self.sockets.connection_mut(id) else { return };
-        // What would be due at the end of time has overflowed: there it would be due again and again.
+        let Some(connection) = self.sockets.connection_mut(id) else {
+            return;
+        };
+        // What would be due at the end of time has overflowed: there it would be due again and
+        // again.
         if let Some(at) = connection.next_deadline()
             && at < END_OF_TIME
             && connection.place.armed.is_none_or(|armed| at < armed)
@@ -372,11 +457,14 @@ where
         }
     }
 
-    /// What a connection's change means to its listener, its application and the host's memory. False if it is gone.
+    /// What a connection's change means to its listener, its application and the host's memory.
+    /// False if it is gone.
     fn settle_affairs(&mut self, id: SocketId) -> bool {
         self.note_opened(id);
         self.tell(id);
-        let Some(connection) = self.sockets.connection_mut(id) else { return false };
+        let Some(connection) = self.sockets.connection_mut(id) else {
+            return false;
+        };
         if connection.finished() && connection.orphan {
             self.forget(id);
             return false;
@@ -390,7 +478,9 @@ where
 
     /// Tells the application what happened to a connection, unless it has let go of it.
     fn tell(&mut self, id: SocketId) {
-        let Some(connection) = self.sockets.connection_mut(id) else { return };
+        let Some(connection) = self.sockets.connection_mut(id) else {
+            return;
+        };
         let happened = std::mem::take(&mut connection.happened);
         if !connection.orphan {
             let told = [
@@ -403,10 +493,12 @@ where
         }
     }
 
-    /// A half-open connection that has opened or failed leaves its listener's backlog. One that failed was never the
-    /// application's: it frees itself.
+    /// A half-open connection that has opened or failed leaves its listener's backlog. One that
+    /// failed was never the application's: it frees itself.
     fn note_opened(&mut self, id: SocketId) {
-        let Some(connection) = self.sockets.connection_mut(id) else { return };
+        let Some(connection) = self.sockets.connection_mut(id) else {
+            return;
+        };
         if matches!(connection.state(), State::SynReceived { .. }) {
             return;
         }
@@ -423,7 +515,8 @@ where
     /// When to poll again.
     fn next_wake(&self, exhausted: bool, now: Instant) -> Option<Wake> {
         let device = self.port.ring().device();
-        let runnable = !self.runnable.is_empty() || (!self.starved.is_empty() && self.pool.free() > 0);
+        let runnable =
+            !self.runnable.is_empty() || (!self.starved.is_empty() && self.pool.free() > 0);
         let reap = device.in_flight() > 0 && !device.announces_completions();
         let mut next: Option<Wake> = None;
         let mut consider = |at: Option<Instant>, why| {
@@ -462,7 +555,8 @@ impl Held {
     }
 }
 
-/// The account of the connection that sent a packet, if it carries sequence space and an account is kept.
+/// The account of the connection that sent a packet, if it carries sequence space and an account is
+/// kept.
 fn attribution_of(sockets: &mut Sockets, owner: Option<Owner>) -> Option<&mut Attribution> {
     let owner = owner.filter(|owner| owner.segment.is_some())?;
     sockets.connection_mut(owner.socket)?.attribution_mut()

@@ -1,7 +1,9 @@
-//! How long an acknowledgement is held back: about as long as the next segment takes to come (Linux's `ato`; `spec/tcp.md` §1.12).
+//! How long an acknowledgement is held back: about as long as the next segment takes to come
+//! (Linux's `ato`; `spec/tcp.md` §1.12).
 //!
-//! On a path shorter than the least delay nothing changes. On a longer one, an acknowledgement whose wait was in vain doubles the
-//! next wait, up to a round trip; arrivals in quick succession shorten it again.
+//! On a path shorter than the least delay nothing changes. On a longer one, an acknowledgement
+//! whose wait was in vain doubles the next wait, up to a round trip; arrivals in quick succession
+//! shorten it again.
 
 use std::time::Duration;
 
@@ -23,7 +25,8 @@ pub(super) struct Bounds {
 /// The delay of one receiver's acknowledgements.
 #[derive(Debug, Default)]
 pub(super) struct AckDelay {
-    /// The last arrival, and the delay by then; `None` before the first, and of a delay that is fixed. Boxed, for few need it.
+    /// The last arrival, and the delay by then; `None` before the first, and of a delay that is
+    /// fixed. Boxed, for few need it.
     arrival: Option<Box<(Instant, Duration)>>,
 }
 
@@ -56,7 +59,10 @@ impl AckDelay {
 
     /// How long the next acknowledgement may wait.
     pub(super) fn delay(&self, bounds: Bounds) -> Duration {
-        let delay = self.arrival.as_deref().map_or(bounds.least, |(_, delay)| *delay);
+        let delay = self
+            .arrival
+            .as_deref()
+            .map_or(bounds.least, |(_, delay)| *delay);
         delay.min(bounds.most.min(bounds.srtt)).max(bounds.least)
     }
 }
@@ -70,27 +76,48 @@ mod tests {
     }
 
     fn bounds(srtt: Duration) -> Bounds {
-        Bounds { least: ms(40), most: ms(200), srtt, rto: ms(400) }
+        Bounds {
+            least: ms(40),
+            most: ms(200),
+            srtt,
+            rto: ms(400),
+        }
     }
 
-    /// spec/tcp.md §1.12: starts at 40 ms; gaps up to 20 ms give delay/2 + 20 ms, shorter than the delay delay/2 + gap.
+    /// spec/tcp.md §1.12: starts at 40 ms; gaps up to 20 ms give delay/2 + 20 ms, shorter than the
+    /// delay delay/2 + gap.
     #[test]
     fn delays_of_the_spec() {
-        let (mut delay, on, mut now) = (AckDelay::default(), bounds(ms(300)), Instant::from_secs(1));
+        let (mut delay, on, mut now) =
+            (AckDelay::default(), bounds(ms(300)), Instant::from_secs(1));
         delay.arrived(now, on);
         assert_eq!(delay.delay(on), ms(40));
-        for (gap, micros) in
-            [(10, 40_000), (30, 50_000), (30, 55_000), (30, 57_500), (500, 57_500), (20, 48_750), (1, 44_375)]
-        {
+        for (gap, micros) in [
+            (10, 40_000),
+            (30, 50_000),
+            (30, 55_000),
+            (30, 57_500),
+            (500, 57_500),
+            (20, 48_750),
+            (1, 44_375),
+        ] {
             now += ms(gap);
             delay.arrived(now, on);
-            assert_eq!(delay.delay(on), Duration::from_micros(micros), "after a gap of {gap} ms");
+            assert_eq!(
+                delay.delay(on),
+                Duration::from_micros(micros),
+                "after a gap of {gap} ms"
+            );
         }
     }
 
     #[test]
     fn waits_in_vain_double_it_up_to_a_round_trip() {
-        for (srtt, delays) in [(10, [40, 40, 40, 40]), (100, [80, 100, 100, 100]), (1000, [80, 160, 200, 200])] {
+        for (srtt, delays) in [
+            (10, [40, 40, 40, 40]),
+            (100, [80, 100, 100, 100]),
+            (1000, [80, 160, 200, 200]),
+        ] {
             let (mut delay, on) = (AckDelay::default(), bounds(ms(srtt)));
             delay.arrived(Instant::ZERO, on);
             let doubled = delays.map(|_| {
@@ -104,7 +131,10 @@ mod tests {
     #[test]
     fn a_fixed_delay_stays_and_time_may_stand_still_or_step_back() {
         for least in [Duration::ZERO, ms(500)] {
-            let on = Bounds { least, ..bounds(ms(1000)) };
+            let on = Bounds {
+                least,
+                ..bounds(ms(1000))
+            };
             let mut delay = AckDelay::default();
             for at in [1000, 1000, 3, u64::MAX / 1_000_000] {
                 delay.arrived(Instant::from_millis(at), on);

@@ -1,4 +1,5 @@
-//! One TCP connection: its state, its two halves, and what the application does to it (RFC 9293 §3.10.1–3.10.6).
+//! One TCP connection: its state, its two halves, and what the application does to it (RFC 9293
+//! §3.10.1–3.10.6).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -133,7 +134,8 @@ pub(super) struct Totals {
     pub(super) timeouts: u64,
     pub(super) local_drops: u64,
     pub(super) spurious: u64,
-    /// Segments with payload that left, the payload of those sent again, and segments with payload that arrived.
+    /// Segments with payload that left, the payload of those sent again, and segments with payload
+    /// that arrived.
     pub(super) data_segments_out: u64,
     pub(super) bytes_retransmitted: u64,
     pub(super) data_segments_in: u64,
@@ -237,7 +239,8 @@ pub(super) struct Flight {
     pub(super) window_limited_until: Option<u64>,
     /// Most bytes in flight in this round.
     pub(super) largest: u64,
-    /// Most bytes in flight since the window last limited the sender, or since its use was last judged.
+    /// Most bytes in flight since the window last limited the sender, or since its use was last
+    /// judged.
     pub(super) used: u64,
     /// When that was.
     pub(super) judged: Instant,
@@ -251,8 +254,9 @@ pub(super) struct Flight {
     pub(super) peer_limited: bool,
     /// Timeouts since the peer last acknowledged anything new.
     pub(super) timeouts: u32,
-    /// This host's own discipline refused a segment. Nothing is sent until it may have room again: a completion of ours, an
-    /// acknowledgement or a timeout. Trying again at once would only be refused again.
+    /// This host's own discipline refused a segment. Nothing is sent until it may have room again:
+    /// a completion of ours, an acknowledgement or a timeout. Trying again at once would only be
+    /// refused again.
     pub(super) refused: bool,
 }
 
@@ -264,15 +268,36 @@ impl Connection {
 
     /// A passive open: a SYN arrived at `listener`; `input` will be told of it.
     pub(crate) fn accept(opening: Opening, config: Arc<TcpConfig>, listener: SocketId) -> Self {
-        let mut connection = Self::new(opening, config, State::SynReceived { listener: Some(listener) });
+        let mut connection = Self::new(
+            opening,
+            config,
+            State::SynReceived {
+                listener: Some(listener),
+            },
+        );
         connection.place.half_open = true;
         connection
     }
 
     pub(super) fn new(opening: Opening, config: Arc<TcpConfig>, state: State) -> Self {
-        let Opening { id, tuple, next_hop, flow_label, isn, timestamp_offset, hashes, mtu, now } = opening;
+        let Opening {
+            id,
+            tuple,
+            next_hop,
+            flow_label,
+            isn,
+            timestamp_offset,
+            hashes,
+            mtu,
+            now,
+        } = opening;
         let segment = (mtu - tuple.headers_len() - TIMESTAMP_OPTION) as u64;
-        let controller = config.congestion.build(&controller_config(segment, config.pacing, isn, timestamp_offset));
+        let controller = config.congestion.build(&controller_config(
+            segment,
+            config.pacing,
+            isn,
+            timestamp_offset,
+        ));
         Self {
             id,
             tuple,
@@ -292,10 +317,19 @@ impl Connection {
             agreed: None,
             una: 0,
             nxt: 0,
-            buffer: SendBuffer::new(config.send_start.unwrap_or(Bytes::MAX).min(config.send_buffer).as_usize()),
+            buffer: SendBuffer::new(
+                config
+                    .send_start
+                    .unwrap_or(Bytes::MAX)
+                    .min(config.send_buffer)
+                    .as_usize(),
+            ),
             fin: None,
             // Before the peer speaks, only the SYN may leave.
-            peer: PeerWindow { edge: 1, ..PeerWindow::default() },
+            peer: PeerWindow {
+                edge: 1,
+                ..PeerWindow::default()
+            },
             segments: Segments::default(),
             rtt: RttEstimator::default(),
             sampler: Sampler::default(),
@@ -325,7 +359,12 @@ impl Connection {
         let timestamps = syn.timestamp.is_some();
         let own = (self.path_mtu.link() - self.tuple.headers_len()) as u64;
         let peer = u64::from(syn.mss.unwrap_or_else(|| self.tuple.default_mss())).max(MIN_MSS);
-        let segment = own.min(peer) - if timestamps { TIMESTAMP_OPTION as u64 } else { 0 };
+        let segment = own.min(peer)
+            - if timestamps {
+                TIMESTAMP_OPTION as u64
+            } else {
+                0
+            };
         let scaling = syn.window_scale.is_some();
         self.agreed = Some(Agreed {
             irs: syn.seq,
@@ -344,7 +383,8 @@ impl Connection {
         self.expand_send_buffer();
     }
 
-    /// From now on another algorithm has the say; it begins with the window of the one before (Linux `TCP_CONGESTION`).
+    /// From now on another algorithm has the say; it begins with the window of the one before
+    /// (Linux `TCP_CONGESTION`).
     pub(crate) fn set_congestion(&mut self, congestion: Factory) {
         let before = self.verdict;
         Arc::make_mut(&mut self.config).congestion = congestion;
@@ -353,9 +393,11 @@ impl Connection {
         self.verdict = self.controller.verdict();
     }
 
-    /// A path on which opening took more than one repetition is entered with one segment (RFC 6928 §2, Linux).
+    /// A path on which opening took more than one repetition is entered with one segment (RFC 6928
+    /// §2, Linux).
     pub(super) fn start_controller(&mut self, segment: u64) {
-        let mut config = controller_config(segment, self.config.pacing, self.isn, self.timestamp_offset);
+        let mut config =
+            controller_config(segment, self.config.pacing, self.isn, self.timestamp_offset);
         if self.una == 0 && self.flight.timeouts > 1 {
             config.initial_window = config.mss;
         }
@@ -371,7 +413,9 @@ impl Connection {
     /// The shift that lets 16 bits express the whole buffer of `config`.
     pub(crate) fn scale_for(config: &TcpConfig) -> u8 {
         let buffer = config.receive_buffer.get();
-        (0..MAX_SCALE).find(|scale| buffer >> scale <= u64::from(u16::MAX)).unwrap_or(MAX_SCALE)
+        (0..MAX_SCALE)
+            .find(|scale| buffer >> scale <= u64::from(u16::MAX))
+            .unwrap_or(MAX_SCALE)
     }
 
     /// The state.
@@ -386,13 +430,25 @@ impl Connection {
 
     /// Most payload in a segment.
     pub(crate) fn segment_size(&self) -> u64 {
-        self.agreed.as_ref().map_or_else(|| self.tuple.default_mss().into(), |agreed| agreed.segment)
+        self.agreed
+            .as_ref()
+            .map_or_else(|| self.tuple.default_mss().into(), |agreed| agreed.segment)
     }
 
     /// A full segment's length on the wire.
     pub(crate) fn full_frame(&self) -> Bytes {
-        let options = if self.agreed.as_ref().is_some_and(|a| a.peer_timestamp.is_some()) { TIMESTAMP_OPTION } else { 0 };
-        Bytes::new(self.segment_size() + (ETHERNET_HEADER + self.tuple.headers_len() + options) as u64)
+        let options = if self
+            .agreed
+            .as_ref()
+            .is_some_and(|a| a.peer_timestamp.is_some())
+        {
+            TIMESTAMP_OPTION
+        } else {
+            0
+        };
+        Bytes::new(
+            self.segment_size() + (ETHERNET_HEADER + self.tuple.headers_len() + options) as u64,
+        )
     }
 
     /// The pacing rate in force.
@@ -405,7 +461,8 @@ impl Connection {
         self.segments.len() <= 1
     }
 
-    /// Takes data from the application: how much was taken; 0 means the buffer is full and a `Writable` event will follow.
+    /// Takes data from the application: how much was taken; 0 means the buffer is full and a
+    /// `Writable` event will follow.
     pub(crate) fn write(&mut self, data: &[u8]) -> Result<usize, SocketError> {
         self.take(data.len(), |buffer, most| buffer.write(&data[..most]))
     }
@@ -415,7 +472,11 @@ impl Connection {
         self.take(count, SendBuffer::write_zeros)
     }
 
-    fn take(&mut self, wanted: usize, write: impl FnOnce(&mut SendBuffer, usize) -> usize) -> Result<usize, SocketError> {
+    fn take(
+        &mut self,
+        wanted: usize,
+        write: impl FnOnce(&mut SendBuffer, usize) -> usize,
+    ) -> Result<usize, SocketError> {
         if self.fin.is_some() {
             return Err(SocketError::Shutdown);
         }
@@ -449,14 +510,16 @@ impl Connection {
         Ok(Recv::Data(count))
     }
 
-    /// The application closes its sending half: a FIN follows the queued data, and the handshake if that is still under way.
+    /// The application closes its sending half: a FIN follows the queued data, and the handshake if
+    /// that is still under way.
     pub(crate) fn shutdown(&mut self) {
         if self.fin.is_none() && !matches!(self.state, State::Closed | State::TimeWait) {
             self.fin = Some(self.buffer.end());
         }
     }
 
-    /// The application lets go. Unread data means the peer must learn that it was not read: a reset (RFC 9293 §3.10.4).
+    /// The application lets go. Unread data means the peer must learn that it was not read: a reset
+    /// (RFC 9293 §3.10.4).
     pub(crate) fn release(&mut self, now: Instant) {
         self.orphan = true;
         let at_once = self.config.linger == Some(Duration::ZERO) && self.state != State::TimeWait;
@@ -490,8 +553,9 @@ impl Connection {
         }
     }
 
-    /// Nobody answers for the next hop. A connection with something outstanding outlives that until its retries run out; one
-    /// that is being opened, or only has a last word to say, has no retries: nothing of it could leave.
+    /// Nobody answers for the next hop. A connection with something outstanding outlives that until
+    /// its retries run out; one that is being opened, or only has a last word to say, has no
+    /// retries: nothing of it could leave.
     pub(crate) fn on_silent_neighbour(&mut self) {
         match self.state {
             State::SynSent | State::SynReceived { .. } => self.end(CloseReason::Unreachable),
@@ -514,12 +578,15 @@ impl Connection {
     /// The congestion window in force.
     pub(super) fn cwnd(&self) -> Bytes {
         match self.phase {
-            Phase::Recovery(_) if self.controller.recovery() == tautline_cc::Recovery::Prr => self.recovery_window,
+            Phase::Recovery(_) if self.controller.recovery() == tautline_cc::Recovery::Prr => {
+                self.recovery_window
+            }
             _ => self.verdict.cwnd,
         }
     }
 
-    /// The delay of acknowledgements follows the path. The bounds of one that does not are not worth their computation.
+    /// The delay of acknowledgements follows the path. The bounds of one that does not are not
+    /// worth their computation.
     pub(super) fn ack_delay_varies(&self) -> bool {
         self.config.delayed_ack_max > self.config.delayed_ack
     }
@@ -527,7 +594,12 @@ impl Connection {
     /// Within what an acknowledgement is delayed.
     pub(super) fn ack_bounds(&self) -> Bounds {
         let (least, most) = (self.config.delayed_ack, self.config.delayed_ack_max);
-        Bounds { least, most, srtt: self.rtt.srtt(), rto: self.rtt.rto() }
+        Bounds {
+            least,
+            most,
+            srtt: self.rtt.srtt(),
+            rto: self.rtt.rto(),
+        }
     }
 
     /// A retransmission timeout after `at`.
@@ -542,8 +614,18 @@ impl Connection {
     }
 }
 
-/// What a controller for segments of `segment` bytes is built from. Both numbers are random per connection, and so is its seed.
-fn controller_config(segment: u64, pacing: Pacing, isn: u32, timestamp_offset: u32) -> tautline_cc::Config {
+/// What a controller for segments of `segment` bytes is built from. Both numbers are random per
+/// connection, and so is its seed.
+fn controller_config(
+    segment: u64,
+    pacing: Pacing,
+    isn: u32,
+    timestamp_offset: u32,
+) -> tautline_cc::Config {
     let seed = u64::from(isn) << 32 | u64::from(timestamp_offset);
-    tautline_cc::Config { seed, paced: pacing != Pacing::Off, ..tautline_cc::Config::new(Bytes::new(segment)) }
+    tautline_cc::Config {
+        seed,
+        paced: pacing != Pacing::Off,
+        ..tautline_cc::Config::new(Bytes::new(segment))
+    }
 }

@@ -11,8 +11,9 @@ use super::tail_probe::TailProbe;
 use super::timers::Timers;
 use crate::socket::CloseReason;
 
-/// Timeouts of an orphan's segment, and probes of a closed window that an orphan sends before it gives up even if the peer answers
-/// (Linux `tcp_orphan_retries`): the peer could keep an abandoned connection for ever.
+/// Timeouts of an orphan's segment, and probes of a closed window that an orphan sends before it
+/// gives up even if the peer answers (Linux `tcp_orphan_retries`): the peer could keep an abandoned
+/// connection for ever.
 const ORPHAN_RETRIES: u32 = 8;
 
 /// The earlier of two deadlines.
@@ -31,8 +32,18 @@ impl Connection {
             Acknowledgement::By(at) => Some(at),
             _ => None,
         };
-        let Timers { rto, tail, reorder, persist, challenged: _, close } = &self.timers;
-        let persist = persist.as_ref().filter(|persist| !persist.due).map(|persist| persist.at());
+        let Timers {
+            rto,
+            tail,
+            reorder,
+            persist,
+            challenged: _,
+            close,
+        } = &self.timers;
+        let persist = persist
+            .as_ref()
+            .filter(|persist| !persist.due)
+            .map(|persist| persist.at());
         let rest = sooner(persist, sooner(*close, self.liveness_deadline()));
         sooner(sooner(*rto, *tail), sooner(sooner(*reorder, delayed), rest))
     }
@@ -61,7 +72,8 @@ impl Connection {
         }
     }
 
-    /// TIME-WAIT or FIN-WAIT-2 has lasted long enough, or the time to deliver what a released connection was given is over.
+    /// TIME-WAIT or FIN-WAIT-2 has lasted long enough, or the time to deliver what a released
+    /// connection was given is over.
     fn close_is_over(&mut self) {
         match self.state {
             State::TimeWait | State::FinWait2 => self.end(CloseReason::Finished),
@@ -69,10 +81,19 @@ impl Connection {
         }
     }
 
-    /// A probe is due, unless the peer has been silent, or we have been abandoned, for too many of them.
+    /// A probe is due, unless the peer has been silent, or we have been abandoned, for too many of
+    /// them.
     fn probe_window(&mut self, now: Instant) {
-        let Some(persist) = self.timers.persist.as_mut().filter(|persist| persist.at() <= now) else { return };
-        let silent = persist.unanswered() >= self.config.retries && self.config.user_timeout.is_none();
+        let Some(persist) = self
+            .timers
+            .persist
+            .as_mut()
+            .filter(|persist| persist.at() <= now)
+        else {
+            return;
+        };
+        let silent =
+            persist.unanswered() >= self.config.retries && self.config.user_timeout.is_none();
         if silent || (self.orphan && persist.probes() >= ORPHAN_RETRIES) {
             self.give_up();
         } else {
@@ -80,10 +101,12 @@ impl Connection {
         }
     }
 
-    /// Enough was tried. The peer of an abandoned connection is told, as in Linux: it may live, and nobody else would tell it. (An
-    /// application that still holds the connection hears of the end instead, and decides.)
+    /// Enough was tried. The peer of an abandoned connection is told, as in Linux: it may live, and
+    /// nobody else would tell it. (An application that still holds the connection hears of the end
+    /// instead, and decides.)
     fn give_up(&mut self) {
-        self.reset_due |= self.orphan && !matches!(self.state, State::SynSent | State::SynReceived { .. });
+        self.reset_due |=
+            self.orphan && !matches!(self.state, State::SynSent | State::SynReceived { .. });
         self.end(CloseReason::TimedOut);
     }
 
@@ -93,7 +116,8 @@ impl Connection {
             self.timers.rto = None;
             return;
         }
-        // A copy that has not left this host cannot be acknowledged: it is our queue that is slow, not the network.
+        // A copy that has not left this host cannot be acknowledged: it is our queue that is slow,
+        // not the network.
         if self.segments.head_in_host() {
             self.timers.rto = Some(now + self.rto());
             return;
@@ -113,7 +137,8 @@ impl Connection {
         self.timers.rto = Some(now + self.rto());
     }
 
-    /// What is lost is marked so; the window begins anew; perhaps it will turn out that nothing was lost (`spec/tcp.md` §1.10).
+    /// What is lost is marked so; the window begins anew; perhaps it will turn out that nothing was
+    /// lost (`spec/tcp.md` §1.10).
     fn begin_again(&mut self, now: Instant) {
         let first = self.flight.timeouts == 0;
         let (repairs, high) = match self.phase {
@@ -121,7 +146,8 @@ impl Connection {
             Phase::Recovery(episode) => (!episode.is_cwr(), episode.high),
             Phase::Loss { high, .. } => (true, high),
         };
-        // A window is reduced once. After a timeout that was followed by progress, another one is news.
+        // A window is reduced once. After a timeout that was followed by progress, another one is
+        // news.
         let news = self.una >= high || (first && matches!(self.phase, Phase::Loss { .. }));
         if news {
             self.begin_undo(true);
@@ -134,16 +160,27 @@ impl Connection {
         self.rtt.back_off();
         self.suspect_black_hole(now);
         let window = self.reordering_window();
-        let mut losses = Losses { now, sampler: &mut self.sampler, controller: &mut *self.controller };
+        let mut losses = Losses {
+            now,
+            sampler: &mut self.sampler,
+            controller: &mut *self.controller,
+        };
         self.segments.time_out(now, window, &mut losses);
         let in_flight = Bytes::new(self.segments.in_flight());
-        self.controller.on_congestion(&Congestion { now, signal: Signal::Timeout, in_flight });
+        self.controller.on_congestion(&Congestion {
+            now,
+            signal: Signal::Timeout,
+            in_flight,
+        });
         self.verdict = self.controller.verdict();
         if self.una > 0 {
             self.ecn.reduced();
         }
         let asks = self.config.loss_recovery.frto && self.una > 0 && (!repairs || !first);
-        self.phase = Phase::Loss { high: self.nxt, frto: if asks { Frto::Listening } else { Frto::Off } };
+        self.phase = Phase::Loss {
+            high: self.nxt,
+            frto: if asks { Frto::Listening } else { Frto::Off },
+        };
     }
 
     /// TIME-WAIT begins, or begins anew.

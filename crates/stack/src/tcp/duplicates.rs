@@ -1,4 +1,5 @@
-//! D-SACK at the sender (RFC 2883, RFC 3708; `spec/tcp.md` §1.5): the peer tells of segments that arrived twice.
+//! D-SACK at the sender (RFC 2883, RFC 3708; `spec/tcp.md` §1.5): the peer tells of segments that
+//! arrived twice.
 
 use std::ops::Range;
 
@@ -15,8 +16,9 @@ pub(super) struct Duplicate {
 }
 
 impl Connection {
-    /// Takes the report of a duplicate in a segment that acknowledges up to offset `ack`, before anything else of it is taken.
-    /// Reports of more duplicates than we sent, and of ranges wider than the largest window, are lies.
+    /// Takes the report of a duplicate in a segment that acknowledges up to offset `ack`, before
+    /// anything else of it is taken. Reports of more duplicates than we sent, and of ranges wider
+    /// than the largest window, are lies.
     pub(super) fn take_duplicate(&mut self, ack: u64, segment: &Segment<'_>) -> Option<Duplicate> {
         if !self.has_sack() {
             return None;
@@ -25,7 +27,10 @@ impl Connection {
         let range = first?;
         let within = |outer: &Range<u64>| outer.start <= range.start && range.end <= outer.end;
         let is_duplicate = range.start < ack || second.as_ref().is_some_and(within);
-        let len = range.end.checked_sub(range.start).filter(|len| (1..=self.peer.largest).contains(len))?;
+        let len = range
+            .end
+            .checked_sub(range.start)
+            .filter(|len| (1..=self.peer.largest).contains(len))?;
         if !is_duplicate || range.end > self.nxt {
             return None;
         }
@@ -39,8 +44,8 @@ impl Connection {
         if let Some(undo) = self.repair.undo.as_mut().filter(|_| known) {
             undo.came_twice(range.end, segments);
         }
-        let of_probe =
-            segments == 1 && matches!(self.repair.tail, TailProbe::Sent { high, again: Some(_), .. } if high == range.end);
+        let of_probe = segments == 1
+            && matches!(self.repair.tail, TailProbe::Sent { high, again: Some(_), .. } if high == range.end);
         if !of_probe {
             self.segments.duplicated();
         }

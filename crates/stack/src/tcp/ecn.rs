@@ -1,6 +1,6 @@
-//! Explicit congestion notification of one connection (RFC 3168, RFC 8257, RFC 9768, RFC 9331): [`Ecn`] knows what the ends agreed
-//! on, which codepoint and flags a segment carries, and what arriving marks and echoes mean. Where it meets the connection is
-//! `marks`.
+//! Explicit congestion notification of one connection (RFC 3168, RFC 8257, RFC 9768, RFC 9331):
+//! [`Ecn`] knows what the ends agreed on, which codepoint and flags a segment carries, and what
+//! arriving marks and echoes mean. Where it meets the connection is `marks`.
 //!
 //! | module | holds |
 //! |---|---|
@@ -25,8 +25,8 @@ pub(super) use classic::{Earlier, Standing};
 use crate::config::EcnMode;
 use crate::wire::{EchoedBytes, EcnFlags};
 
-/// SYNs that ask for classic ECN, and for AccECN: those after them do not ask, in case somebody on the way throws such SYNs away
-/// (Linux `tcp_ecn_fallback`; RFC 9768 §3.1.4.1).
+/// SYNs that ask for classic ECN, and for AccECN: those after them do not ask, in case somebody on
+/// the way throws such SYNs away (Linux `tcp_ecn_fallback`; RFC 9768 §3.1.4.1).
 const CLASSIC_REQUESTS: u32 = 1;
 const ACCURATE_REQUESTS: u32 = 2;
 
@@ -125,10 +125,19 @@ impl Ecn {
     pub(super) fn new(mode: EcnMode, need: Need) -> Self {
         let wishes = Wishes::new(mode, need);
         let totals = Totals::default();
-        Self { wishes, need, mode: Mode::Off, capable: false, opened: 0, syn: Codepoint::NotEct, totals }
+        Self {
+            wishes,
+            need,
+            mode: Mode::Off,
+            capable: false,
+            opened: 0,
+            syn: Codepoint::NotEct,
+            totals,
+        }
     }
 
-    /// The next fresh data says that the window was reduced. That is for one segment; a device would repeat it in every one it cuts.
+    /// The next fresh data says that the window was reduced. That is for one segment; a device
+    /// would repeat it in every one it cuts.
     pub(super) fn says_cwr(&self) -> bool {
         matches!(&self.mode, Mode::Classic(classic) if classic.says_cwr())
     }
@@ -184,8 +193,8 @@ impl Ecn {
         }
     }
 
-    /// A SYN or SYN-ACK left. A passive end in AccECN mode that had to send one without flags cannot know what its peer makes of
-    /// it: it never sends capable packets (RFC 9768 §3.1.5).
+    /// A SYN or SYN-ACK left. A passive end in AccECN mode that had to send one without flags
+    /// cannot know what its peer makes of it: it never sends capable packets (RFC 9768 §3.1.5).
     pub(super) fn sent_syn(&mut self) {
         if matches!(self.mode, Mode::Accurate(_)) && self.opened >= ACCURATE_REQUESTS {
             self.capable = false;
@@ -193,8 +202,8 @@ impl Ecn {
         self.opened = self.opened.saturating_add(1);
     }
 
-    /// The peer's first SYN crosses ours: agreed is what both asked for, because neither SYN-ACK may promise more than the SYN did
-    /// (RFC 9768 §3.1.5).
+    /// The peer's first SYN crosses ours: agreed is what both asked for, because neither SYN-ACK
+    /// may promise more than the SYN did (RFC 9768 §3.1.5).
     pub(super) fn on_crossing_syn(&mut self, flags: EcnFlags, codepoint: Codepoint) {
         self.wishes.accepts = self.wishes.accepts.min(self.wishes.requests);
         self.on_syn(flags, codepoint);
@@ -203,8 +212,8 @@ impl Ecn {
     /// The peer's first SYN.
     pub(super) fn on_syn(&mut self, flags: EcnFlags, codepoint: Codepoint) {
         self.syn = codepoint;
-        // RFC 3168 §6.1.1 forbids the codepoint on a SYN: where one arrives with it, the field is not to be relied on (Linux).
-        // AccECN can tell: the peer learns of it.
+        // RFC 3168 §6.1.1 forbids the codepoint on a SYN: where one arrives with it, the field is
+        // not to be relied on (Linux). AccECN can tell: the peer learns of it.
         let mangled = codepoint != Codepoint::NotEct && self.need == Need::Classic;
         match handshake::on_syn(self.wishes.accepts, flags) {
             Some(Feedback::Classic) if mangled => {}
@@ -212,8 +221,8 @@ impl Ecn {
         }
     }
 
-    /// The peer's SYN once more. False if it asks for another kind of feedback: then neither end could know which of them the
-    /// other one means (RFC 9768 §3.1.5).
+    /// The peer's SYN once more. False if it asks for another kind of feedback: then neither end
+    /// could know which of them the other one means (RFC 9768 §3.1.5).
     pub(super) fn on_syn_again(&mut self, flags: EcnFlags, codepoint: Codepoint) -> bool {
         self.syn = codepoint;
         if self.wishes.accepts != Some(Feedback::Accurate) {
@@ -224,19 +233,26 @@ impl Ecn {
                 self.capable = false;
                 true
             }
-            (Mode::Accurate(_), Some(Feedback::Classic)) | (Mode::Classic(_), Some(Feedback::Accurate)) => false,
+            (Mode::Accurate(_), Some(Feedback::Classic))
+            | (Mode::Classic(_), Some(Feedback::Accurate)) => false,
             _ => true,
         }
     }
 
     /// The SYN-ACK that answers our SYN.
-    pub(super) fn on_syn_ack(&mut self, flags: EcnFlags, option: Option<EchoedBytes>, codepoint: Codepoint) {
+    pub(super) fn on_syn_ack(
+        &mut self,
+        flags: EcnFlags,
+        option: Option<EchoedBytes>,
+        codepoint: Codepoint,
+    ) {
         self.agree(handshake::on_syn_ack(self.wishes.requests, flags));
         if let Mode::Accurate(accurate) = &mut self.mode {
             accurate.on_syn_ack(codepoint);
             accurate.on_first_option(option);
             // Our SYN left without a codepoint.
-            self.capable &= handshake::reflected(flags).is_none_or(|arrived| arrived == Codepoint::NotEct);
+            self.capable &=
+                handshake::reflected(flags).is_none_or(|arrived| arrived == Codepoint::NotEct);
         }
     }
 
@@ -247,10 +263,17 @@ impl Ecn {
         }
     }
 
-    /// The first acknowledgement at the passive end; `bare`: without data and SACK blocks, so that it tells of the SYN-ACK
-    /// (RFC 9768 table 4). Our SYN-ACK left without a codepoint.
-    pub(super) fn on_handshake_ack(&mut self, flags: EcnFlags, option: Option<EchoedBytes>, bare: bool) {
-        let Mode::Accurate(accurate) = &mut self.mode else { return };
+    /// The first acknowledgement at the passive end; `bare`: without data and SACK blocks, so that
+    /// it tells of the SYN-ACK (RFC 9768 table 4). Our SYN-ACK left without a codepoint.
+    pub(super) fn on_handshake_ack(
+        &mut self,
+        flags: EcnFlags,
+        option: Option<EchoedBytes>,
+        bare: bool,
+    ) {
+        let Mode::Accurate(accurate) = &mut self.mode else {
+            return;
+        };
         accurate.on_first_option(option);
         if !bare {
             return;
@@ -275,8 +298,8 @@ impl Ecn {
         };
         self.capable = match feedback {
             None => false,
-            // Without a count of marks a scalable controller must not enter the queue of scalable traffic, and its answer to one
-            // flag is too weak for the other queue (RFC 9331 §4.3).
+            // Without a count of marks a scalable controller must not enter the queue of scalable
+            // traffic, and its answer to one flag is too weak for the other queue (RFC 9331 §4.3).
             Some(Feedback::Classic) => self.need != Need::L4s,
             Some(Feedback::Accurate) => true,
         };
@@ -286,8 +309,9 @@ impl Ecn {
     pub(super) fn codepoint(&self, carries: Carries) -> Codepoint {
         let capable = match carries {
             Carries::Fresh => true,
-            // RFC 3168 §6.1.4–6.1.5 forbids the rest. Who answers to shares of marks is for networks that mark early and drop
-            // what they cannot mark (Linux: controllers that need ECN).
+            // RFC 3168 §6.1.4–6.1.5 forbids the rest. Who answers to shares of marks is for
+            // networks that mark early and drop what they cannot mark (Linux: controllers that need
+            // ECN).
             Carries::Again => self.need != Need::Classic,
             Carries::Nothing { .. } | Carries::Past(_) => self.need == Need::Dctcp,
         };
@@ -302,9 +326,13 @@ impl Ecn {
     pub(super) fn flags(&self, carries: Carries) -> EcnFlags {
         match (&self.mode, carries) {
             (Mode::Off, _) => EcnFlags::NONE,
-            (Mode::Classic(_), Carries::Past(Earlier { marked, .. })) => EcnFlags::new(false, false, marked),
+            (Mode::Classic(_), Carries::Past(Earlier { marked, .. })) => {
+                EcnFlags::new(false, false, marked)
+            }
             (Mode::Classic(classic), _) => classic.flags(carries == Carries::Fresh),
-            (Mode::Accurate(accurate), _) => accurate.flags(carries == Carries::Nothing { bare: true }),
+            (Mode::Accurate(accurate), _) => {
+                accurate.flags(carries == Carries::Nothing { bare: true })
+            }
         }
     }
 
@@ -332,7 +360,8 @@ impl Ecn {
         }
     }
 
-    /// A bare acknowledgement has to go before anything else: only that can tell what the SYN-ACK carried.
+    /// A bare acknowledgement has to go before anything else: only that can tell what the SYN-ACK
+    /// carried.
     pub(super) fn owes_reflection(&self) -> bool {
         matches!(&self.mode, Mode::Accurate(accurate) if accurate.owes_reflection())
     }
@@ -350,22 +379,39 @@ impl Ecn {
             Mode::Classic(classic) if data > 0 => classic.on_data(codepoint, flags, standing),
             // RFC 3168 §6.1.4: acknowledgements are not capable, so a mark on one is none.
             Mode::Classic(_) => return Urgency::None,
-            Mode::Accurate(accurate) => accurate.on_packets(codepoint, (packets, data), standing.owes),
+            Mode::Accurate(accurate) => {
+                accurate.on_packets(codepoint, (packets, data), standing.owes)
+            }
         };
-        self.totals.received += if codepoint == Codepoint::Ce { packets } else { 0 };
+        self.totals.received += if codepoint == Codepoint::Ce {
+            packets
+        } else {
+            0
+        };
         urgency
     }
 
     /// What an acknowledgement of our data tells of marks.
-    pub(super) fn on_acknowledgement(&mut self, flags: EcnFlags, option: Option<EchoedBytes>, newly: Newly) -> Marks {
+    pub(super) fn on_acknowledgement(
+        &mut self,
+        flags: EcnFlags,
+        option: Option<EchoedBytes>,
+        newly: Newly,
+    ) -> Marks {
         let marks = match &mut self.mode {
             Mode::Off => return Marks::default(),
-            Mode::Classic(_) if flags.ece() => Marks { congestion: true, bytes: newly.bytes },
+            Mode::Classic(_) if flags.ece() => Marks {
+                congestion: true,
+                bytes: newly.bytes,
+            },
             Mode::Classic(_) => Marks::default(),
             Mode::Accurate(accurate) => {
                 let marked = accurate.on_acknowledgement(flags, option, newly);
                 self.totals.delivered += marked.packets;
-                Marks { congestion: marked.packets > 0, bytes: marked.bytes }
+                Marks {
+                    congestion: marked.packets > 0,
+                    bytes: marked.bytes,
+                }
             }
         };
         if matches!(self.mode, Mode::Classic(_)) && marks.congestion {
@@ -377,7 +423,8 @@ impl Ecn {
         marks
     }
 
-    /// The window was reduced for any reason: the peer may stop telling of marks (RFC 3168 §6.1.2). In AccECN mode nothing says so.
+    /// The window was reduced for any reason: the peer may stop telling of marks (RFC 3168 §6.1.2).
+    /// In AccECN mode nothing says so.
     pub(super) fn reduced(&mut self) {
         if let Mode::Classic(classic) = &mut self.mode {
             classic.reduced();

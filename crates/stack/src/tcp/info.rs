@@ -1,4 +1,5 @@
-//! [`TcpInfo`]: what a user may look at, in the terms of Linux's `TCP_INFO` (`spec/tcp.md` §4) plus our own.
+//! [`TcpInfo`]: what a user may look at, in the terms of Linux's `TCP_INFO` (`spec/tcp.md` §4) plus
+//! our own.
 
 mod ss;
 
@@ -111,7 +112,8 @@ pub struct TcpInfo {
     pub timestamps: bool,
     /// The peer takes selective acknowledgements.
     pub sack: bool,
-    /// Shifts of the peer's windows and of ours, if both ends scale them (`snd_wscale`, `rcv_wscale`).
+    /// Shifts of the peer's windows and of ours, if both ends scale them (`snd_wscale`,
+    /// `rcv_wscale`).
     pub scales: Option<(u8, u8)>,
     /// Doublings of the retransmission timeout (`backoff`).
     pub backoff: u32,
@@ -127,7 +129,8 @@ pub struct TcpInfo {
     pub advertised_mss: Bytes,
     /// Segments sent and not cumulatively acknowledged (`unacked`).
     pub segments_unacked: usize,
-    /// Of their bytes, those the peer holds (`sacked`), and those believed lost and not sent again (`lost`).
+    /// Of their bytes, those the peer holds (`sacked`), and those believed lost and not sent again
+    /// (`lost`).
     pub sacked: Bytes,
     /// Believed lost and not sent again.
     pub lost: Bytes,
@@ -174,14 +177,16 @@ pub struct TcpInfo {
     pub limited: Option<Limited>,
 }
 
-/// How long a connection has had data to send, once open, or would have had in a larger buffer (Linux's chronograph).
+/// How long a connection has had data to send, once open, or would have had in a larger buffer
+/// (Linux's chronograph).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limited {
     /// In all (`busy_time`).
     pub busy: Duration,
     /// Stopped by the peer's window (`rwnd_limited`).
     pub peer_window: Duration,
-    /// By the send buffer: all that it held was sent, and the application could not write more (`sndbuf_limited`).
+    /// By the send buffer: all that it held was sent, and the application could not write more
+    /// (`sndbuf_limited`).
     pub send_buffer: Duration,
     /// By the congestion window.
     pub cwnd: Duration,
@@ -196,7 +201,10 @@ impl Connection {
     pub(crate) fn info(&self, now: Instant) -> TcpInfo {
         let agreed = self.agreed.as_ref();
         let outstanding = Bytes::new(self.nxt.saturating_sub(self.una));
-        let (in_flight, sacked) = (Bytes::new(self.segments.in_flight()), Bytes::new(self.segments.sacked_bytes()));
+        let (in_flight, sacked) = (
+            Bytes::new(self.segments.in_flight()),
+            Bytes::new(self.segments.sacked_bytes()),
+        );
         let counts = &self.repair.counts;
         let (receive_space, receive_rtt) = self.receiver.size();
         let (reordering, reorderings) = self.segments.reordering();
@@ -233,7 +241,11 @@ impl Connection {
             path_error: self.path_error,
             local_drops: self.totals.local_drops,
             tsq_charged: self.tsq.charged(),
-            tsq_limit: self.config.tsq.at(self.verdict.pacing_rate, self.full_frame(), self.config.pacing != Pacing::Off),
+            tsq_limit: self.config.tsq.at(
+                self.verdict.pacing_rate,
+                self.full_frame(),
+                self.config.pacing != Pacing::Off,
+            ),
             tsq_throttles: self.tsq.throttles(),
             fast_recoveries: counts.recoveries.into(),
             tail_probes: counts.tail_probes.into(),
@@ -252,10 +264,16 @@ impl Connection {
             },
             timestamps: agreed.is_some_and(|agreed| agreed.peer_timestamp.is_some()),
             sack: agreed.is_some_and(|agreed| agreed.sack),
-            scales: agreed.filter(|agreed| agreed.scaling).map(|agreed| (agreed.peer_scale, agreed.own_scale)),
+            scales: agreed
+                .filter(|agreed| agreed.scaling)
+                .map(|agreed| (agreed.peer_scale, agreed.own_scale)),
             backoff: self.rtt.backoff(),
             timeouts_in_a_row: self.flight.timeouts,
-            window_probes: self.timers.persist.as_ref().map_or(0, |persist| persist.probes()),
+            window_probes: self
+                .timers
+                .persist
+                .as_ref()
+                .map_or(0, |persist| persist.probes()),
             delayed_ack: self.ack_delay.delay(self.ack_bounds()),
             peer_mss: Bytes::new(self.receiver.peer_segment()),
             advertised_mss: Bytes::new((self.path_mtu.link() - self.tuple.headers_len()) as u64),
@@ -268,15 +286,20 @@ impl Connection {
             receive_window: Bytes::new(self.receiver.edge().saturating_sub(self.receiver.next())),
             receive_buffer: self.config.receive_buffer,
             out_of_order: self.receiver.out_of_order(),
-            bytes_sent: self.nxt.min(self.buffer.end()).saturating_sub(1) + self.totals.bytes_retransmitted,
+            bytes_sent: self.nxt.min(self.buffer.end()).saturating_sub(1)
+                + self.totals.bytes_retransmitted,
             bytes_retransmitted: self.totals.bytes_retransmitted,
             data_segments_out: self.totals.data_segments_out,
             data_segments_in: self.totals.data_segments_in,
             delivered: self.totals.delivered,
             delivery_rate: self.totals.delivery_rate.map(|(rate, _)| rate),
-            app_limited: self.totals.delivery_rate.is_some_and(|(_, limited)| limited),
+            app_limited: self
+                .totals
+                .delivery_rate
+                .is_some_and(|(_, limited)| limited),
             last_sent: (self.totals.data_segments_out > 0).then(|| now - self.totals.data_sent_at),
-            last_received: (self.totals.data_segments_in > 0).then(|| now - self.totals.data_received_at),
+            last_received: (self.totals.data_segments_in > 0)
+                .then(|| now - self.totals.data_received_at),
             last_heard: now - self.liveness.heard(),
             next_departure: self.pacer.next() - now,
             limited: self.limited(),

@@ -1,4 +1,5 @@
-//! What an arriving segment does (RFC 9293 §3.10.7 with RFC 5961 and RFC 7323; order of `spec/tcp.md` §1.3).
+//! What an arriving segment does (RFC 9293 §3.10.7 with RFC 5961 and RFC 7323; order of
+//! `spec/tcp.md` §1.3).
 
 use std::time::Duration;
 
@@ -12,10 +13,12 @@ use crate::seq;
 use crate::socket::CloseReason;
 use crate::wire::Segment;
 
-/// Least time between two answers to segments that carry no data and do not fit (Linux `tcp_invalid_ratelimit`, 500 ms).
+/// Least time between two answers to segments that carry no data and do not fit (Linux
+/// `tcp_invalid_ratelimit`, 500 ms).
 const CHALLENGE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long a timestamp protects against older segments (Linux; RFC 7323 §5.5 allows 24 days). Afterwards it may have wrapped.
+/// How long a timestamp protects against older segments (Linux; RFC 7323 §5.5 allows 24 days).
+/// Afterwards it may have wrapped.
 const TIMESTAMP_VALIDITY: Duration = Duration::from_secs(2147);
 
 /// How a segment's timestamp stands to those before.
@@ -70,7 +73,9 @@ impl Connection {
 
     /// RFC 9293 §3.10.7.3.
     fn in_syn_sent(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
-        let acceptable = segment.ack.map(|ack| seq::from_wire(self.isn, self.una, ack) == Some(1) && self.nxt == 1);
+        let acceptable = segment
+            .ack
+            .map(|ack| seq::from_wire(self.isn, self.una, ack) == Some(1) && self.nxt == 1);
         match (acceptable, segment.rst, segment.syn) {
             (Some(false), true, _) => Reply::None,
             (Some(false), false, _) => Reply::Reset,
@@ -83,7 +88,8 @@ impl Connection {
             (None, true, _) | (_, false, false) => Reply::None,
             (Some(true), false, true) => {
                 self.agree(segment, now);
-                self.ecn.on_syn_ack(segment.ecn_flags, segment.echoed_bytes, segment.codepoint);
+                self.ecn
+                    .on_syn_ack(segment.ecn_flags, segment.echoed_bytes, segment.codepoint);
                 self.update_window_from_syn(segment);
                 self.state = State::Established;
                 self.happened.established = true;
@@ -96,7 +102,8 @@ impl Connection {
             (None, false, true) => {
                 // Simultaneous open: our SYN goes out again, as a SYN-ACK.
                 self.agree(segment, now);
-                self.ecn.on_crossing_syn(segment.ecn_flags, segment.codepoint);
+                self.ecn
+                    .on_crossing_syn(segment.ecn_flags, segment.codepoint);
                 self.update_window_from_syn(segment);
                 self.state = State::SynReceived { listener: None };
                 self.lose_head(now);
@@ -107,14 +114,18 @@ impl Connection {
 
     /// The echo is of a moment since our first SYN, or there is none.
     fn echoes_a_syn(&self, segment: &Segment<'_>, now: Instant) -> bool {
-        let Some((_, echo)) = segment.timestamp.filter(|(_, echo)| *echo != 0) else { return true };
+        let Some((_, echo)) = segment.timestamp.filter(|(_, echo)| *echo != 0) else {
+            return true;
+        };
         let first = self.timestamp(self.liveness.waiting_since.unwrap_or(now));
         !seq::older(echo, first) && !seq::older(self.timestamp(now), echo)
     }
 
     /// RFC 9293 §3.10.7.4 for every state in which both ends know each other's numbers.
     fn synchronised(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
-        let Some(agreed) = &self.agreed else { return Reply::None };
+        let Some(agreed) = &self.agreed else {
+            return Reply::None;
+        };
         let irs = agreed.irs;
         let offset = seq::from_wire(irs, self.receiver.next(), segment.seq);
 
@@ -137,7 +148,8 @@ impl Connection {
                 _ if segment.rst => Reply::None,
                 _ => {
                     if let Some(old) = offset.filter(|_| !segment.syn) {
-                        self.receiver.note_duplicate(old..old + segment.payload.len() as u64);
+                        self.receiver
+                            .note_duplicate(old..old + segment.payload.len() as u64);
                     }
                     self.challenge(segment, now);
                     Reply::None
@@ -150,7 +162,9 @@ impl Connection {
         if segment.syn {
             return self.on_second_syn(offset, segment, now);
         }
-        let Some(ack) = segment.ack else { return Reply::None };
+        let Some(ack) = segment.ack else {
+            return Reply::None;
+        };
         self.note_timestamp(offset, segment, now);
 
         let Some(ack) = self.acceptable_ack(ack) else {
@@ -162,7 +176,8 @@ impl Connection {
         };
         if matches!(self.state, State::SynReceived { .. }) && ack > 0 {
             let bare = segment.payload.is_empty() && segment.sack[0].is_none();
-            self.ecn.on_handshake_ack(segment.ecn_flags, segment.echoed_bytes, bare);
+            self.ecn
+                .on_handshake_ack(segment.ecn_flags, segment.echoed_bytes, bare);
         }
         let reply = self.complete_open(ack);
         self.liveness.hear(now);
@@ -179,10 +194,13 @@ impl Connection {
         reply
     }
 
-    /// How the segment's timestamp stands to those before. One tick of tolerance is for peers whose processors disagree (Linux).
+    /// How the segment's timestamp stands to those before. One tick of tolerance is for peers whose
+    /// processors disagree (Linux).
     fn age(&self, segment: &Segment<'_>, now: Instant) -> Age {
         let agreed = self.agreed.as_ref();
-        let Some((recent, at)) = agreed.and_then(|agreed| Some((agreed.peer_timestamp?, agreed.peer_timestamp_at))) else {
+        let Some((recent, at)) =
+            agreed.and_then(|agreed| Some((agreed.peer_timestamp?, agreed.peer_timestamp_at)))
+        else {
             return Age::Fresh;
         };
         let known = recent != 0 && now - at < TIMESTAMP_VALIDITY;
@@ -193,15 +211,21 @@ impl Connection {
         }
     }
 
-    /// A bare acknowledgement that says nothing new, overtaken on the way: not worth an answer (Linux). It is
-    /// no older than a timeout.
+    /// A bare acknowledgement that says nothing new, overtaken on the way: not worth an answer
+    /// (Linux). It is no older than a timeout.
     fn is_harmless_duplicate(&self, offset: Option<u64>, segment: &Segment<'_>) -> bool {
-        let Some(agreed) = &self.agreed else { return false };
+        let Some(agreed) = &self.agreed else {
+            return false;
+        };
         let bare = segment.payload.is_empty() && !segment.syn && !segment.fin;
-        let acknowledges_nothing = segment.ack.is_some_and(|ack| seq::from_wire(self.isn, self.una, ack) == Some(self.una));
+        let acknowledges_nothing = segment
+            .ack
+            .is_some_and(|ack| seq::from_wire(self.isn, self.una, ack) == Some(self.una));
         let window = u64::from(segment.window) << agreed.peer_scale;
         let late = match (segment.timestamp, agreed.peer_timestamp) {
-            (Some((value, _)), Some(recent)) => Duration::from_millis(recent.wrapping_sub(value).into()),
+            (Some((value, _)), Some(recent)) => {
+                Duration::from_millis(recent.wrapping_sub(value).into())
+            }
             _ => return false,
         };
         bare && offset == Some(self.receiver.next())
@@ -210,33 +234,39 @@ impl Connection {
             && late <= self.rto()
     }
 
-    /// The timestamp we echo is that of the segment that last moved the left edge (RFC 7323 §4.3). Without agreement in the SYNs
-    /// the option is ignored (§3.2).
+    /// The timestamp we echo is that of the segment that last moved the left edge (RFC 7323 §4.3).
+    /// Without agreement in the SYNs the option is ignored (§3.2).
     fn note_timestamp(&mut self, offset: u64, segment: &Segment<'_>, now: Instant) {
         let moves_edge = offset <= self.receiver.acknowledged_up_to();
-        let agreed = self.agreed.as_mut().filter(|agreed| agreed.peer_timestamp.is_some() && moves_edge);
+        let agreed = self
+            .agreed
+            .as_mut()
+            .filter(|agreed| agreed.peer_timestamp.is_some() && moves_edge);
         if let (Some(agreed), Some((value, _))) = (agreed, segment.timestamp)
-            && agreed
-                .peer_timestamp
-                .is_none_or(|recent| !seq::older(value, recent) || now - agreed.peer_timestamp_at >= TIMESTAMP_VALIDITY)
+            && agreed.peer_timestamp.is_none_or(|recent| {
+                !seq::older(value, recent) || now - agreed.peer_timestamp_at >= TIMESTAMP_VALIDITY
+            })
         {
             agreed.peer_timestamp = Some(value);
             agreed.peer_timestamp_at = now;
         }
     }
 
-    /// The segment lies in the receive window, leniently at the left as Linux does: whatever ends at or after what we last
-    /// acknowledged may still carry a fresh acknowledgement.
+    /// The segment lies in the receive window, leniently at the left as Linux does: whatever ends
+    /// at or after what we last acknowledged may still carry a fresh acknowledgement.
     fn fits_window(&self, offset: u64, segment: &Segment<'_>) -> bool {
         let len = segment.payload.len() as u64 + u64::from(segment.syn) + u64::from(segment.fin);
         let right = self.receiver.edge().max(self.receiver.next());
         offset + len >= self.receiver.acknowledged_up_to() && offset <= right
     }
 
-    /// A segment that does not fit is answered with our numbers: always when it carried data, otherwise at a limited rate, so
-    /// that two confused ends do not talk for ever.
+    /// A segment that does not fit is answered with our numbers: always when it carried data,
+    /// otherwise at a limited rate, so that two confused ends do not talk for ever.
     fn challenge(&mut self, segment: &Segment<'_>, now: Instant) {
-        let limited = self.timers.challenged.is_some_and(|last| now - last < CHALLENGE_INTERVAL);
+        let limited = self
+            .timers
+            .challenged
+            .is_some_and(|last| now - last < CHALLENGE_INTERVAL);
         if segment.payload.is_empty() && limited {
             return;
         }
@@ -247,11 +277,16 @@ impl Connection {
         }
     }
 
-    /// The numbers that reset: the next one expected; where the peer's highest SACK block from us ends, because it may have
-    /// closed a socket there; and just before its FIN's end, from an end that answers for a FIN it forgot (Linux).
+    /// The numbers that reset: the next one expected; where the peer's highest SACK block from us
+    /// ends, because it may have closed a socket there; and just before its FIN's end, from an end
+    /// that answers for a FIN it forgot (Linux).
     fn resets(&self, offset: u64) -> bool {
         let next = self.receiver.next();
-        let before_fin = offset + 1 == next && matches!(self.state, State::CloseWait | State::LastAck | State::Closing);
+        let before_fin = offset + 1 == next
+            && matches!(
+                self.state,
+                State::CloseWait | State::LastAck | State::Closing
+            );
         let highest = self.receiver.sack_blocks().map(|block| block.end).max();
         offset == next || before_fin || highest == Some(offset)
     }
@@ -259,7 +294,11 @@ impl Connection {
     /// RFC 5961 §3.2: only an exact number resets; another one in the window is asked about.
     fn on_reset(&mut self, offset: u64, now: Instant) -> Reply {
         if !self.resets(offset) {
-            if self.timers.challenged.is_none_or(|last| now - last >= CHALLENGE_INTERVAL) {
+            if self
+                .timers
+                .challenged
+                .is_none_or(|last| now - last >= CHALLENGE_INTERVAL)
+            {
                 self.timers.challenged = Some(now);
                 self.receiver.owe_now();
             }
@@ -274,15 +313,19 @@ impl Connection {
         Reply::None
     }
 
-    /// A SYN on a connection that has had one: the peer repeats it because our answer was lost, or somebody guesses
-    /// (RFC 5961 §4.2).
+    /// A SYN on a connection that has had one: the peer repeats it because our answer was lost, or
+    /// somebody guesses (RFC 5961 §4.2).
     fn on_second_syn(&mut self, offset: u64, segment: &Segment<'_>, now: Instant) -> Reply {
         if let State::SynReceived { listener } = self.state
             && offset == 0
         {
             match segment.ack {
                 // The SYN-ACK of a simultaneous open.
-                Some(ack) if listener.is_none() && seq::from_wire(self.isn, self.una, ack) == Some(1) && self.nxt == 1 => {
+                Some(ack)
+                    if listener.is_none()
+                        && seq::from_wire(self.isn, self.una, ack) == Some(1)
+                        && self.nxt == 1 =>
+                {
                     self.complete_open(1);
                     self.process_acknowledgement(1, segment, now);
                     self.receiver.owe_now();
@@ -307,12 +350,17 @@ impl Connection {
 
     /// The stream offset an acknowledgement names, if it is one we may believe (RFC 5961 §5.2).
     fn acceptable_ack(&self, ack: u32) -> Option<u64> {
-        let lowest = self.una.saturating_sub(self.peer.largest).max(self.una.min(1));
+        let lowest = self
+            .una
+            .saturating_sub(self.peer.largest)
+            .max(self.una.min(1));
         seq::from_wire(self.isn, self.una, ack).filter(|ack| (lowest..=self.nxt).contains(ack))
     }
 
     fn complete_open(&mut self, ack: u64) -> Reply {
-        let State::SynReceived { listener } = self.state else { return Reply::None };
+        let State::SynReceived { listener } = self.state else {
+            return Reply::None;
+        };
         if ack == 0 {
             return Reply::None;
         }
@@ -348,8 +396,9 @@ impl Connection {
         }
     }
 
-    /// The peer answers. While its window is closed that is all that can be asked of it: neither probes nor retransmissions
-    /// into the closed window count against it. (An orphan has nobody who would wait for the window to open.)
+    /// The peer answers. While its window is closed that is all that can be asked of it: neither
+    /// probes nor retransmissions into the closed window count against it. (An orphan has nobody
+    /// who would wait for the window to open.)
     fn note_life(&mut self) {
         if let Some(persist) = &mut self.timers.persist {
             persist.answered();
@@ -388,12 +437,14 @@ impl Connection {
         match self.state {
             State::Established | State::FinWait1 | State::FinWait2 => {}
             State::Closed => return,
-            // The peer's FIN was taken already: repeat our acknowledgement, for which TIME-WAIT begins anew.
+            // The peer's FIN was taken already: repeat our acknowledgement, for which TIME-WAIT
+            // begins anew.
             state => {
                 self.receiver.owe_now();
                 if state != State::TimeWait {
                     // Its text came twice, as ever (RFC 2883).
-                    self.receiver.note_duplicate(offset..offset + segment.payload.len() as u64);
+                    self.receiver
+                        .note_duplicate(offset..offset + segment.payload.len() as u64);
                 } else if segment.fin {
                     self.enter_time_wait(now);
                 }
@@ -420,7 +471,11 @@ impl Connection {
         self.prepare_to_receive(segment, fresh, now);
         let before = self.receiver.next();
         let text = (segment.payload, segment.size as u64);
-        let delay = if self.ack_delay_varies() { self.ack_delay.delay(self.ack_bounds()) } else { self.config.delayed_ack };
+        let delay = if self.ack_delay_varies() {
+            self.ack_delay.delay(self.ack_bounds())
+        } else {
+            self.config.delayed_ack
+        };
         let accepted = self.receiver.accept(offset, text, segment.fin, now + delay);
         self.totals.bytes_received += self.receiver.next() - before;
         if (accepted.readable || accepted.finished) && std::mem::take(&mut self.wants_data) {
@@ -431,8 +486,8 @@ impl Connection {
         }
     }
 
-    /// Before text is taken: how large the window shall be, and how quickly the peer hears of it. While segments come twice, it
-    /// needs every acknowledgement (Linux).
+    /// Before text is taken: how large the window shall be, and how quickly the peer hears of it.
+    /// While segments come twice, it needs every acknowledgement (Linux).
     fn prepare_to_receive(&mut self, segment: &Segment<'_>, fresh: bool, now: Instant) {
         if !fresh {
             self.receiver.acknowledge_quickly(QUICK_ACKS);
@@ -440,14 +495,18 @@ impl Connection {
         if self.pressed || self.receiver.has_grown_to(self.config.receive_buffer.get()) {
             return;
         }
-        let timestamps = self.agreed.as_ref().is_some_and(|agreed| agreed.peer_timestamp.is_some());
+        let timestamps = self
+            .agreed
+            .as_ref()
+            .is_some_and(|agreed| agreed.peer_timestamp.is_some());
         let echo = segment.timestamp.filter(|_| timestamps).map(|(_, echo)| {
             let age = self.timestamp(now).wrapping_sub(echo);
             (echo, Duration::from_millis(age.into()))
         });
         let echo = echo.filter(|(_, age)| *age < MAX_RTO);
         let lens = (segment.payload.len() as u64, self.segment_size());
-        self.receiver.right_size(self.config.receive_buffer.get(), now, lens, echo);
+        self.receiver
+            .right_size(self.config.receive_buffer.get(), now, lens, echo);
     }
 
     fn on_peer_fin(&mut self, now: Instant) {

@@ -1,5 +1,6 @@
-//! Whether the peer is still there: the user timeout (RFC 5482, kept local), keepalive (RFC 9293 §3.8.4) and how long an abandoned
-//! connection may go on (`spec/tcp.md` §1.1–1.2, §1.13). Retransmission and window probing have their own limits, in `deadlines`.
+//! Whether the peer is still there: the user timeout (RFC 5482, kept local), keepalive (RFC 9293
+//! §3.8.4) and how long an abandoned connection may go on (`spec/tcp.md` §1.1–1.2, §1.13).
+//! Retransmission and window probing have their own limits, in `deadlines`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +17,13 @@ use crate::socket::CloseReason;
 pub(super) struct Liveness {
     /// When a segment of the peer last came.
     heard: Instant,
-    /// Since when something waits for the peer without progress: sent and not acknowledged, or held by its closed window.
+    /// Since when something waits for the peer without progress: sent and not acknowledged, or held
+    /// by its closed window.
     pub(super) waiting_since: Option<Instant>,
     /// Keepalive probes sent since the peer was last heard of.
     probes: u32,
-    /// When the latest of them left. The next one waits from there: a loop that comes late must not ask many times at once, and
-    /// take the missing answers for silence.
+    /// When the latest of them left. The next one waits from there: a loop that comes late must not
+    /// ask many times at once, and take the missing answers for silence.
     asked: Instant,
     /// A keepalive probe is to be sent now.
     pub(super) probe_due: bool,
@@ -54,12 +56,17 @@ impl Liveness {
     }
 
     fn next_probe(&self, keepalive: &Keepalive) -> Instant {
-        if self.probes == 0 { self.heard + keepalive.idle } else { self.asked + keepalive.interval }
+        if self.probes == 0 {
+            self.heard + keepalive.idle
+        } else {
+            self.asked + keepalive.interval
+        }
     }
 }
 
 impl Connection {
-    /// The acknowledgement of something new, or an opened window: whatever waits now waits since now.
+    /// The acknowledgement of something new, or an opened window: whatever waits now waits since
+    /// now.
     pub(super) fn note_progress(&mut self, now: Instant) {
         self.liveness.waiting_since = (!self.segments.is_empty()).then_some(now);
     }
@@ -68,9 +75,15 @@ impl Connection {
     fn keepalive_at(&self) -> Option<Instant> {
         let open = matches!(
             self.state,
-            State::Established | State::FinWait1 | State::FinWait2 | State::CloseWait | State::Closing | State::LastAck
+            State::Established
+                | State::FinWait1
+                | State::FinWait2
+                | State::CloseWait
+                | State::Closing
+                | State::LastAck
         );
-        let quiet = self.segments.is_empty() && self.timers.persist.is_none() && !self.liveness.probe_due;
+        let quiet =
+            self.segments.is_empty() && self.timers.persist.is_none() && !self.liveness.probe_due;
         let keepalive = self.config.keepalive.as_ref().filter(|_| open && quiet)?;
         Some(self.liveness.next_probe(keepalive))
     }
@@ -106,16 +119,20 @@ impl Connection {
 
     /// Enough probes went unanswered; with a user timeout it is the time that counts (Linux).
     fn keepalive_is_in_vain(&self, now: Instant) -> bool {
-        let Some(keepalive) = self.config.keepalive else { return false };
+        let Some(keepalive) = self.config.keepalive else {
+            return false;
+        };
         match self.config.user_timeout {
             Some(limit) => self.liveness.probes > 0 && now - self.liveness.heard >= limit,
             None => self.liveness.probes >= keepalive.probes,
         }
     }
 
-    /// Timeouts and probes count no more when the application has set a time instead. A handshake is limited by both.
+    /// Timeouts and probes count no more when the application has set a time instead. A handshake
+    /// is limited by both.
     pub(super) fn is_limited_by_time(&self) -> bool {
-        self.config.user_timeout.is_some() && !matches!(self.state, State::SynSent | State::SynReceived { .. })
+        self.config.user_timeout.is_some()
+            && !matches!(self.state, State::SynSent | State::SynReceived { .. })
     }
 
     /// The peer may live after all, and nobody else would tell it.
@@ -124,7 +141,8 @@ impl Connection {
         self.end(CloseReason::TimedOut);
     }
 
-    /// A released connection has this long to deliver what was written, if its linger time is limited.
+    /// A released connection has this long to deliver what was written, if its linger time is
+    /// limited.
     pub(super) fn linger_deadline(&self, now: Instant) -> Option<Instant> {
         self.config.linger.map(|time: Duration| now + time)
     }
@@ -147,7 +165,8 @@ impl Connection {
         Arc::make_mut(&mut self.config).nagle = nagle;
     }
 
-    /// What closing does with data that was not delivered; see [`TcpConfig::linger`](crate::TcpConfig::linger).
+    /// What closing does with data that was not delivered; see
+    /// [`TcpConfig::linger`](crate::TcpConfig::linger).
     pub(crate) fn set_linger(&mut self, linger: Option<Duration>) {
         Arc::make_mut(&mut self.config).linger = linger;
     }

@@ -1,5 +1,5 @@
-//! Where congestion marks meet a connection: those that arrive, those the peer tells of, and what our own segments carry
-//! (`spec/tcp.md` §1.10–1.11). What they mean is [`Ecn`](super::ecn::Ecn)'s.
+//! Where congestion marks meet a connection: those that arrive, those the peer tells of, and what
+//! our own segments carry (`spec/tcp.md` §1.10–1.11). What they mean is [`Ecn`](super::ecn::Ecn)'s.
 
 use tautline_base::{Bytes, Ecn as Codepoint, Instant};
 use tautline_cc::Signal;
@@ -22,24 +22,44 @@ impl Connection {
             return;
         }
         let owes = self.receiver.owed() != Acknowledgement::None;
-        let standing = Standing { next: self.receiver.next(), owes };
+        let standing = Standing {
+            next: self.receiver.next(),
+            owes,
+        };
         let data = segment.payload.len() as u64;
-        match self.ecn.on_packets(segment.codepoint, segment.ecn_flags, (segment.count(), data), standing) {
+        match self.ecn.on_packets(
+            segment.codepoint,
+            segment.ecn_flags,
+            (segment.count(), data),
+            standing,
+        ) {
             Urgency::None => {}
             Urgency::Quick => self.receiver.acknowledge_quickly(QUICK),
             Urgency::Now => self.receiver.owe_now(),
         }
     }
 
-    /// What an acknowledgement up to offset `ack`, which delivered `delivery`, tells of marks. Flags of the handshake are no
-    /// echoes, and what is older than what was heard before is no news.
-    pub(super) fn hear_of_marks(&mut self, ack: u64, segment: &Segment<'_>, delivery: &Delivery) -> Marks {
+    /// What an acknowledgement up to offset `ack`, which delivered `delivery`, tells of marks.
+    /// Flags of the handshake are no echoes, and what is older than what was heard before is no
+    /// news.
+    pub(super) fn hear_of_marks(
+        &mut self,
+        ack: u64,
+        segment: &Segment<'_>,
+        delivery: &Delivery,
+    ) -> Marks {
         let handshake = segment.syn || delivery.opening;
         if handshake || ack < self.una {
             return Marks::default();
         }
-        let newly = Newly { packets: delivery.packets, bytes: delivery.bytes, segment: self.segment_size() };
-        let marks = self.ecn.on_acknowledgement(segment.ecn_flags, segment.echoed_bytes, newly);
+        let newly = Newly {
+            packets: delivery.packets,
+            bytes: delivery.bytes,
+            segment: self.segment_size(),
+        };
+        let marks = self
+            .ecn
+            .on_acknowledgement(segment.ecn_flags, segment.echoed_bytes, newly);
         if marks.congestion {
             self.make_reduction_final();
         }
@@ -53,7 +73,8 @@ impl Connection {
         }
     }
 
-    /// One reduction for every window of marks: while a reduction is under way, and after a timeout, more of them change nothing.
+    /// One reduction for every window of marks: while a reduction is under way, and after a
+    /// timeout, more of them change nothing.
     pub(super) fn reduce_for_marks(&mut self, recoverable: Bytes, now: Instant) {
         if self.phase == Phase::Open && !self.segments.is_empty() {
             let in_flight = Bytes::new(self.segments.in_flight());
@@ -69,7 +90,9 @@ impl Connection {
             Kind::Past(earlier) => Carries::Past(earlier),
             Kind::New if !plan.payload().is_empty() => Carries::Fresh,
             Kind::New | Kind::Again(_) | Kind::Probe => Carries::Again,
-            Kind::Ack | Kind::Reset => Carries::Nothing { bare: self.receiver.out_of_order() == 0 },
+            Kind::Ack | Kind::Reset => Carries::Nothing {
+                bare: self.receiver.out_of_order() == 0,
+            },
         }
     }
 
@@ -80,7 +103,11 @@ impl Connection {
         }
         if plan.syn() {
             let active = matches!(self.state, State::SynSent);
-            let flags = if active { self.ecn.syn_flags() } else { self.ecn.syn_ack_flags() };
+            let flags = if active {
+                self.ecn.syn_flags()
+            } else {
+                self.ecn.syn_ack_flags()
+            };
             return (flags, Codepoint::NotEct);
         }
         if !self.ecn.agreed() {

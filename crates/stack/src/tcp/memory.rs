@@ -7,7 +7,8 @@ use tautline_base::Instant;
 use super::connection::{Connection, State};
 use crate::socket::CloseReason;
 
-/// Written data that a connection may always hold, so that none comes to a stop for good (Linux guarantees a page).
+/// Written data that a connection may always hold, so that none comes to a stop for good (Linux
+/// guarantees a page).
 pub(super) const LEAST_SEND: usize = 16 << 10;
 /// Received data that it may always hold.
 const LEAST_RECEIVE: usize = 8 << 10;
@@ -22,7 +23,10 @@ impl Connection {
 
     /// When memory that a quiet connection keeps for what may come goes, unless something comes.
     pub(crate) fn release_at(&self) -> Option<Instant> {
-        let records = self.segments.idles_with_memory().then(|| self.liveness.heard() + KEEP);
+        let records = self
+            .segments
+            .idles_with_memory()
+            .then(|| self.liveness.heard() + KEEP);
         self.receiver.release_at().into_iter().chain(records).min()
     }
 
@@ -34,10 +38,12 @@ impl Connection {
         }
     }
 
-    /// It holds memory for nobody, or for a peer that does not take what it asked for: the first to go when memory is short
-    /// (CVE-2008-4609).
+    /// It holds memory for nobody, or for a peer that does not take what it asked for: the first to
+    /// go when memory is short (CVE-2008-4609).
     pub(crate) fn is_suspect(&self) -> bool {
-        (self.orphan || self.timers.persist.is_some()) && self.state != State::Closed && self.memory() > 0
+        (self.orphan || self.timers.persist.is_some())
+            && self.state != State::Closed
+            && self.memory() > 0
     }
 
     /// It has data or a FIN that the peer does not have yet, or waits for the peer's FIN.
@@ -53,11 +59,15 @@ impl Connection {
         self.receiver.clear();
     }
 
-    /// Memory is short, and there is no room for text at `offset`. What is in order and what the application will read at once
-    /// always has some, or nothing would ever move again.
+    /// Memory is short, and there is no room for text at `offset`. What is in order and what the
+    /// application will read at once always has some, or nothing would ever move again.
     pub(super) fn has_no_memory_for(&self, offset: u64) -> bool {
         let in_order = offset <= self.receiver.next();
-        let held = if in_order { self.receiver.readable() } else { self.receiver.memory() };
+        let held = if in_order {
+            self.receiver.readable()
+        } else {
+            self.receiver.memory()
+        };
         self.pressed && held >= LEAST_RECEIVE
     }
 }

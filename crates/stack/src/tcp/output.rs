@@ -1,6 +1,7 @@
 //! What to send next: steps 1 and 3 of the walk (RFC 9293 §3.8, `spec/tcp.md` §1.13).
 //!
-//! [`Connection::next_segment`] only looks; [`Connection::commit`] makes it so once pacer, TSQ and frame pool have agreed.
+//! [`Connection::next_segment`] only looks; [`Connection::commit`] makes it so once pacer, TSQ and
+//! frame pool have agreed.
 
 use std::ops::Range;
 
@@ -15,7 +16,9 @@ use super::tail_probe::TailProbe;
 use super::timers::Persist;
 use crate::config::Pacing;
 use crate::seq;
-use crate::wire::{EchoedBytes, Flags, OPTION_SPACE, Payload, SACK_BLOCK, SACK_BLOCKS, TIMESTAMP_OPTION, TcpHeader};
+use crate::wire::{
+    EchoedBytes, Flags, OPTION_SPACE, Payload, SACK_BLOCK, SACK_BLOCKS, TIMESTAMP_OPTION, TcpHeader,
+};
 
 /// A segment that may be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +56,12 @@ impl Plan {
 
     /// A segment again: its number, its range, whether it carries the FIN.
     pub(super) fn again((id, range, fin): (SegmentId, Range<u64>, bool)) -> Self {
-        Self { kind: Kind::Again(id), range, fin, segments: 1 }
+        Self {
+            kind: Kind::Again(id),
+            range,
+            fin,
+            segments: 1,
+        }
     }
 
     /// It opens the connection.
@@ -68,12 +76,20 @@ impl Plan {
 
     /// The sequence space of each of its segments; a FIN is in the last.
     fn pieces(&self) -> impl Iterator<Item = (Range<u64>, bool)> + use<> {
-        let Self { ref range, fin, segments, .. } = *self;
+        let Self {
+            ref range,
+            fin,
+            segments,
+            ..
+        } = *self;
         let (start, end) = (range.start, range.end);
         let size = (end - u64::from(fin) - start) / u64::from(segments);
         (1..=u64::from(segments)).map(move |number| {
             let last = number == u64::from(segments);
-            (start + (number - 1) * size..if last { end } else { start + number * size }, fin && last)
+            (
+                start + (number - 1) * size..if last { end } else { start + number * size },
+                fin && last,
+            )
         })
     }
 }
@@ -81,7 +97,8 @@ impl Plan {
 impl Connection {
     /// The next segment this connection may send as far as TCP is concerned.
     ///
-    /// `most`: the device takes packets of several segments, of so many in all; then it may be more than one.
+    /// `most`: the device takes packets of several segments, of so many in all; then it may be more
+    /// than one.
     pub(crate) fn next_segment(&mut self, most: Option<Tso>, now: Instant) -> Option<Plan> {
         match self.state {
             State::Closed => self.reset_due.then(|| self.bare(Kind::Reset)),
@@ -93,7 +110,9 @@ impl Connection {
                 {
                     return Some(urgent);
                 }
-                self.next_data(most, now).or_else(|| self.next_probe()).or_else(|| self.next_ack())
+                self.next_data(most, now)
+                    .or_else(|| self.next_probe())
+                    .or_else(|| self.next_ack())
             }
         }
     }
@@ -115,8 +134,13 @@ impl Connection {
 
     /// What goes before new data.
     fn next_urgent(&mut self, now: Instant) -> Option<Plan> {
-        // SACK blocks need the room that data would take: such an acknowledgement goes alone, and first.
-        let sack_first = if self.has_reports() { self.next_ack() } else { None };
+        // SACK blocks need the room that data would take: such an acknowledgement goes alone, and
+        // first.
+        let sack_first = if self.has_reports() {
+            self.next_ack()
+        } else {
+            None
+        };
         self.next_ecn_ack()
             .or(sack_first)
             .or_else(|| self.next_tail_probe())
@@ -125,12 +149,22 @@ impl Connection {
     }
 
     fn bare(&self, kind: Kind) -> Plan {
-        Plan { kind, range: self.nxt..self.nxt, fin: false, segments: 1 }
+        Plan {
+            kind,
+            range: self.nxt..self.nxt,
+            fin: false,
+            segments: 1,
+        }
     }
 
     fn next_syn(&mut self) -> Option<Plan> {
         if self.nxt == 0 {
-            return Some(Plan { kind: Kind::New, range: 0..1, fin: false, segments: 1 });
+            return Some(Plan {
+                kind: Kind::New,
+                range: 0..1,
+                fin: false,
+                segments: 1,
+            });
         }
         if self.flight.refused {
             return None;
@@ -145,12 +179,20 @@ impl Connection {
 
     /// What only a bare acknowledgement can tell, before anything else.
     fn next_ecn_ack(&self) -> Option<Plan> {
-        let past = self.ecn.earlier().map(|earlier| self.bare(Kind::Past(earlier)));
+        let past = self
+            .ecn
+            .earlier()
+            .map(|earlier| self.bare(Kind::Past(earlier)));
         past.or_else(|| self.ecn.owes_reflection().then(|| self.bare(Kind::Ack)))
     }
 
     fn next_probe(&self) -> Option<Plan> {
-        let due = self.liveness.probe_due || self.timers.persist.as_ref().is_some_and(|persist| persist.due);
+        let due = self.liveness.probe_due
+            || self
+                .timers
+                .persist
+                .as_ref()
+                .is_some_and(|persist| persist.due);
         due.then(|| self.bare(Kind::Probe))
     }
 
@@ -162,8 +204,8 @@ impl Connection {
         self.fits_cwnd(&lost.1).then(|| Plan::again(lost))
     }
 
-    /// The congestion window has room for `range`. With nothing in flight one segment always has: a FIN may make it one longer
-    /// than the smallest window.
+    /// The congestion window has room for `range`. With nothing in flight one segment always has: a
+    /// FIN may make it one longer than the smallest window.
     pub(super) fn fits_cwnd(&self, range: &Range<u64>) -> bool {
         let in_flight = self.segments.in_flight();
         in_flight == 0 || in_flight + (range.end - range.start) <= self.cwnd().get()
@@ -192,9 +234,16 @@ impl Connection {
     }
 
     pub(super) fn new_segment_of(&self, size: u64) -> Plan {
-        let end = (self.nxt + size).min(self.buffer.end()).min(self.peer.edge.max(self.nxt));
+        let end = (self.nxt + size)
+            .min(self.buffer.end())
+            .min(self.peer.edge.max(self.nxt));
         let fin = self.fin == Some(end);
-        Plan { kind: Kind::New, range: self.nxt..end + u64::from(fin), fin, segments: 1 }
+        Plan {
+            kind: Kind::New,
+            range: self.nxt..end + u64::from(fin),
+            fin,
+            segments: 1,
+        }
     }
 
     fn next_data(&mut self, most: Option<Tso>, now: Instant) -> Option<Plan> {
@@ -206,7 +255,9 @@ impl Connection {
             return None;
         }
         self.restart_after_idle(now);
-        let size = self.probe_size(available, now).unwrap_or_else(|| self.segment_size());
+        let size = self
+            .probe_size(available, now)
+            .unwrap_or_else(|| self.segment_size());
         let plan = self.new_segment_of(size);
         if plan.range.is_empty() {
             self.window_closed(now);
@@ -231,8 +282,8 @@ impl Connection {
         self.flight.peer_limited = false;
     }
 
-    /// Reasons to wait with a segment that is not full: Nagle's in Minshall's form, and the sender's silly-window rule
-    /// (RFC 9293 §3.8.6.2.1).
+    /// Reasons to wait with a segment that is not full: Nagle's in Minshall's form, and the
+    /// sender's silly-window rule (RFC 9293 §3.8.6.2.1).
     fn holds_back(&mut self, end: u64, fin: bool, available: u64) -> bool {
         let len = end - self.nxt;
         if len >= self.segment_size() || fin || self.segments.is_empty() {
@@ -245,7 +296,8 @@ impl Connection {
         self.config.nagle && self.flight.small_end > self.una
     }
 
-    /// The peer's window allows nothing: with nothing in flight, only probing will tell when it opens.
+    /// The peer's window allows nothing: with nothing in flight, only probing will tell when it
+    /// opens.
     fn window_closed(&mut self, now: Instant) {
         self.flight.peer_limited = true;
         if self.segments.is_empty() && self.timers.persist.is_none() {
@@ -254,12 +306,20 @@ impl Connection {
         }
     }
 
-    /// Tells the controller that nothing was in flight, once, when the connection begins to send again.
+    /// Tells the controller that nothing was in flight, once, when the connection begins to send
+    /// again.
     fn restart_after_idle(&mut self, now: Instant) {
-        let Some(since) = self.flight.idle_since.take() else { return };
+        let Some(since) = self.flight.idle_since.take() else {
+            return;
+        };
         let app_limited = self.sampler.app_limited();
         self.window_validated(now);
-        self.controller.on_idle(&Idle { now, idle: now - since, rto: self.rto(), app_limited });
+        self.controller.on_idle(&Idle {
+            now,
+            idle: now - since,
+            rto: self.rto(),
+            app_limited,
+        });
         self.verdict = self.controller.verdict();
     }
 
@@ -271,11 +331,15 @@ impl Connection {
     /// The header of `plan`. Fixes the window it advertises.
     pub(crate) fn header(&mut self, plan: &Plan, now: Instant) -> TcpHeader {
         let syn = plan.syn();
-        let own_scale = self.agreed.as_ref().map_or_else(|| self.own_scale(), |agreed| agreed.own_scale);
+        let own_scale = self
+            .agreed
+            .as_ref()
+            .map_or_else(|| self.own_scale(), |agreed| agreed.own_scale);
         let offset = match plan.kind {
             Kind::New | Kind::Again(_) => plan.range.start,
             Kind::Ack | Kind::Past(_) | Kind::Reset => self.nxt,
-            // One below what is acknowledged: out of the window, so the peer must answer with its own.
+            // One below what is acknowledged: out of the window, so the peer must answer with its
+            // own.
             Kind::Probe => self.una.saturating_sub(1),
         };
         let answering = self.agreed.is_some();
@@ -290,14 +354,23 @@ impl Connection {
             source_port: self.tuple.local_port,
             destination_port: self.tuple.remote_port,
             seq: seq::to_wire(self.isn, offset),
-            ack: self.agreed.as_ref().map(|agreed| seq::to_wire(agreed.irs, next)),
+            ack: self
+                .agreed
+                .as_ref()
+                .map(|agreed| seq::to_wire(agreed.irs, next)),
             flags: self.flags(plan, syn),
             // Windows in SYNs are never scaled (RFC 7323 §2.2).
             window: self.receiver.advertise(if syn { 0 } else { own_scale }),
             window_scale: (syn && scaling).then_some(own_scale),
-            mss: syn.then_some((self.path_mtu.link() - self.tuple.headers_len()).min(usize::from(u16::MAX)) as u16),
+            mss: syn.then_some(
+                (self.path_mtu.link() - self.tuple.headers_len()).min(usize::from(u16::MAX)) as u16,
+            ),
             sack_permitted: syn && self.agreed.as_ref().is_none_or(|agreed| agreed.sack),
-            sack: if answering && plan.kind == Kind::Ack { self.sack_option(echoed_bytes) } else { [None; SACK_BLOCKS] },
+            sack: if answering && plan.kind == Kind::Ack {
+                self.sack_option(echoed_bytes)
+            } else {
+                [None; SACK_BLOCKS]
+            },
             timestamp: self.timestamp_option(syn, now),
             ecn_flags,
             echoed_bytes,
@@ -318,7 +391,9 @@ impl Connection {
     fn timestamp_option(&self, syn: bool, now: Instant) -> Option<(u32, u32)> {
         match &self.agreed {
             None => syn.then(|| (self.timestamp(now), 0)),
-            Some(agreed) => agreed.peer_timestamp.map(|echo| (self.timestamp(now), echo)),
+            Some(agreed) => agreed
+                .peer_timestamp
+                .map(|echo| (self.timestamp(now), echo)),
         }
     }
 
@@ -327,12 +402,22 @@ impl Connection {
         let mut option = [None; SACK_BLOCKS];
         if let Some(agreed) = self.agreed.as_ref().filter(|agreed| agreed.sack) {
             // Not even an acknowledgement may be longer than the MTU.
-            let space = self.path_mtu.link().saturating_sub(self.tuple.headers_len()).min(OPTION_SPACE);
+            let space = self
+                .path_mtu
+                .link()
+                .saturating_sub(self.tuple.headers_len())
+                .min(OPTION_SPACE);
             // Kind and length of the SACK option take the room that pads the timestamp.
             let others = TIMESTAMP_OPTION + echoed_bytes.map_or(0, |option| option.padded_len());
             let room = space.saturating_sub(others);
-            for (slot, block) in option.iter_mut().zip(self.receiver.reports().take(room / SACK_BLOCK)) {
-                *slot = Some((seq::to_wire(agreed.irs, block.start), seq::to_wire(agreed.irs, block.end)));
+            for (slot, block) in option
+                .iter_mut()
+                .zip(self.receiver.reports().take(room / SACK_BLOCK))
+            {
+                *slot = Some((
+                    seq::to_wire(agreed.irs, block.start),
+                    seq::to_wire(agreed.irs, block.end),
+                ));
             }
         }
         option
@@ -344,11 +429,20 @@ impl Connection {
             return Payload::EMPTY;
         }
         let payload = plan.payload();
-        if payload.start >= payload.end { Payload::EMPTY } else { self.buffer.payload(payload) }
+        if payload.start >= payload.end {
+            Payload::EMPTY
+        } else {
+            self.buffer.payload(payload)
+        }
     }
 
     /// Makes `plan` so: it departs at `departure`. Returns the segment it stands for.
-    pub(crate) fn commit(&mut self, plan: &Plan, now: Instant, departure: Instant) -> Option<SegmentId> {
+    pub(crate) fn commit(
+        &mut self,
+        plan: &Plan,
+        now: Instant,
+        departure: Instant,
+    ) -> Option<SegmentId> {
         self.note_totals(plan, now);
         // An acknowledgement of the past leaves the present one owed.
         if self.agreed.is_some() && !matches!(plan.kind, Kind::Past(_)) {
@@ -356,11 +450,17 @@ impl Connection {
         }
         self.note_ecn_sent(plan);
         if self.paces(plan) {
-            // Windows and delivery rates count payload, and so must what is paced by them (as in Linux).
+            // Windows and delivery rates count payload, and so must what is paced by them (as in
+            // Linux).
             let payload = plan.payload();
             let len = Bytes::new(payload.end.saturating_sub(payload.start));
             let segments = u32::from(plan.segments);
-            self.pacer.departed(departure, (len, segments), self.verdict.pacing_rate, self.verdict.burst);
+            self.pacer.departed(
+                departure,
+                (len, segments),
+                self.verdict.pacing_rate,
+                self.verdict.burst,
+            );
         }
         match plan.kind {
             Kind::New => Some(self.commit_new(plan, departure)),
@@ -417,7 +517,8 @@ impl Connection {
         if plan.segments == 1 {
             self.record(plan.range.clone(), plan.fin, departure);
         } else {
-            plan.pieces().for_each(|(range, fin)| self.record(range, fin, departure));
+            plan.pieces()
+                .for_each(|(range, fin)| self.record(range, fin, departure));
         }
         self.flight.largest = self.flight.largest.max(self.segments.in_flight());
         self.note_sent(len);
@@ -435,13 +536,16 @@ impl Connection {
     #[inline]
     fn record(&mut self, range: Range<u64>, fin: bool, departure: Instant) {
         let in_flight = Bytes::new(self.segments.in_flight() + (range.end - range.start));
-        let sent = self.sampler.on_send(departure, in_flight, self.segments.is_empty());
+        let sent = self
+            .sampler
+            .on_send(departure, in_flight, self.segments.is_empty());
         self.segments.push(range, fin, sent);
     }
 
     fn commit_again(&mut self, id: SegmentId, plan: &Plan, now: Instant, departure: Instant) {
         let in_flight = Bytes::new(self.segments.in_flight() + (plan.range.end - plan.range.start));
-        // Segments believed lost are outstanding all the same: what was marked by mistake must not shorten the interval.
+        // Segments believed lost are outstanding all the same: what was marked by mistake must not
+        // shorten the interval.
         let sent = self.sampler.on_send(departure, in_flight, false);
         let timestamp = self.timestamp(now);
         self.segments.retransmitted(id, sent, timestamp);

@@ -1,4 +1,5 @@
-//! [`Pages`]: bytes at their places in a stream, held in pages, so that memory goes with what is there and not with how far apart it is.
+//! [`Pages`]: bytes at their places in a stream, held in pages, so that memory goes with what is
+//! there and not with how far apart it is.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -10,7 +11,8 @@ type Page = Box<[u8; PAGE as usize]>;
 
 /// A window onto a stream of which some bytes are there. Who uses it knows which.
 ///
-/// Pages that are done with are kept for the bytes to come: a stream in steady state allocates nothing.
+/// Pages that are done with are kept for the bytes to come: a stream in steady state allocates
+/// nothing.
 #[derive(Debug, Default)]
 pub(super) struct Pages {
     /// Number of the first page that may be there.
@@ -85,7 +87,11 @@ impl Pages {
 
     fn page_mut(&mut self, number: u64) -> &mut Page {
         let at = (number - self.first) as usize;
-        let Held { pages, spare, count } = &mut **self.held.get_or_insert_default();
+        let Held {
+            pages,
+            spare,
+            count,
+        } = &mut **self.held.get_or_insert_default();
         if at >= pages.len() {
             pages.resize_with(at + 1, || None);
         }

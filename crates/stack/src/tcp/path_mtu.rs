@@ -1,5 +1,6 @@
-//! How long a packet the path carries: what routers say (RFC 1191, RFC 8201), believed as far as RFC 5927 §7 would have it, and what
-//! probes find where routers are silent (RFC 4821, in Linux's form: `spec/tcp.md` §1.13, `tcp_mtu_probing`).
+//! How long a packet the path carries: what routers say (RFC 1191, RFC 8201), believed as far as
+//! RFC 5927 §7 would have it, and what probes find where routers are silent (RFC 4821, in Linux's
+//! form: `spec/tcp.md` §1.13, `tcp_mtu_probing`).
 
 use std::time::Duration;
 
@@ -10,19 +11,23 @@ use super::recovery::Phase;
 use crate::config::MtuProbing;
 use crate::wire::{IPV6_MIN_MTU, TCP_HEADER, ip_header_len};
 
-/// Payload of a segment that almost every path carries: where the search begins (Linux `tcp_base_mss`).
+/// Payload of a segment that almost every path carries: where the search begins (Linux
+/// `tcp_base_mss`).
 const BASE_MSS: usize = 1024;
 /// Least payload the search goes down to (Linux `tcp_mtu_probe_floor`).
 const FLOOR_MSS: usize = 48;
-/// The search is over when what is unknown is less than so many bytes (Linux `tcp_probe_threshold`).
+/// The search is over when what is unknown is less than so many bytes (Linux
+/// `tcp_probe_threshold`).
 const THRESHOLD: usize = 8;
-/// How long after the search is over it begins again: the path may have changed (Linux `tcp_probe_interval`, RFC 4821 §7.7).
+/// How long after the search is over it begins again: the path may have changed (Linux
+/// `tcp_probe_interval`, RFC 4821 §7.7).
 const AGAIN: Duration = Duration::from_secs(600);
 /// Timeouts in a row that mean that long packets vanish (Linux `tcp_retries1`).
 const BLACK_HOLE: u32 = 3;
 /// Least window, in segments, that can spare one for a probe (Linux).
 const LEAST_WINDOW: u64 = 11;
-/// Segments that must follow a probe, so that its loss is noticed without a timeout, besides one more (Linux's reordering degree).
+/// Segments that must follow a probe, so that its loss is noticed without a timeout, besides one
+/// more (Linux's reordering degree).
 const FOLLOWERS: u64 = 3;
 /// Routers of IPv4 that ask for less are not believed (`TRUST.md` row 18; Linux `min_pmtu` is 552).
 const IPV4_FLOOR: usize = 576;
@@ -40,11 +45,13 @@ pub(super) struct PathMtu {
 
 #[derive(Debug, Default)]
 struct Probing {
-    /// The search, once it has begun: longer packets than the first are unproven, longer than the second do not arrive.
+    /// The search, once it has begun: longer packets than the first are unproven, longer than the
+    /// second do not arrive.
     search: Option<(usize, usize)>,
     /// The last search ended then.
     settled: Option<Instant>,
-    /// The probe that is on its way: the offset of its first byte, of what follows it, and the packet's length.
+    /// The probe that is on its way: the offset of its first byte, of what follows it, and the
+    /// packet's length.
     probe: Option<(u64, u64, usize)>,
 }
 
@@ -52,7 +59,11 @@ impl PathMtu {
     /// Nothing is known but the link.
     pub(super) fn new(link: usize) -> Self {
         let link = u32::try_from(link).unwrap_or(u32::MAX);
-        Self { link, told: link, probing: None }
+        Self {
+            link,
+            told: link,
+            probing: None,
+        }
     }
 
     /// Longest packet of this host's link.
@@ -88,10 +99,15 @@ impl PathMtu {
 }
 
 impl Connection {
-    /// A router says that a segment in flight, which began at offset `at`, was longer than the `claimed` bytes its link carries.
-    /// Lies that gain something are too small, and what is not shorter than the packet cannot be true.
+    /// A router says that a segment in flight, which began at offset `at`, was longer than the
+    /// `claimed` bytes its link carries. Lies that gain something are too small, and what is not
+    /// shorter than the packet cannot be true.
     pub(super) fn on_too_big(&mut self, at: u64, claimed: u32) -> bool {
-        let floor = if self.tuple.local.is_ipv4() { IPV4_FLOOR } else { IPV6_MIN_MTU };
+        let floor = if self.tuple.local.is_ipv4() {
+            IPV4_FLOOR
+        } else {
+            IPV6_MIN_MTU
+        };
         let sent = self.segments.payload_at(at) as usize + self.headers_with_options();
         let bytes = claimed as usize;
         if bytes < floor || bytes >= sent {
@@ -113,11 +129,17 @@ impl Connection {
         ip_header_len(self.tuple.local) + TCP_HEADER + agreed.map_or(0, |agreed| agreed.options)
     }
 
-    /// Segments are as long as the path now carries; what is on its way in longer ones is cut and sent again. That is no sign of
-    /// congestion (RFC 1191 §6.5, RFC 4821 §7.5).
+    /// Segments are as long as the path now carries; what is on its way in longer ones is cut and
+    /// sent again. That is no sign of congestion (RFC 1191 §6.5, RFC 4821 §7.5).
     fn use_path_mtu(&mut self) {
-        let room = self.path_mtu.longest().saturating_sub(self.headers_with_options()).max(1) as u64;
-        let Some(agreed) = &mut self.agreed else { return };
+        let room = self
+            .path_mtu
+            .longest()
+            .saturating_sub(self.headers_with_options())
+            .max(1) as u64;
+        let Some(agreed) = &mut self.agreed else {
+            return;
+        };
         agreed.segment = agreed.most.min(room);
         self.segments.cut(agreed.segment);
     }
@@ -127,7 +149,10 @@ impl Connection {
         if let Some((.., length)) = self.path_mtu.take_probe() {
             self.probe_failed(length);
         }
-        if self.config.mtu_probing == MtuProbing::Off || self.flight.timeouts < BLACK_HOLE || self.agreed.is_none() {
+        if self.config.mtu_probing == MtuProbing::Off
+            || self.flight.timeouts < BLACK_HOLE
+            || self.agreed.is_none()
+        {
             return;
         }
         let headers = self.headers_with_options();
@@ -135,7 +160,8 @@ impl Connection {
         self.path_mtu.probing().search = Some(match self.path_mtu.search() {
             None => ((BASE_MSS + headers).min(link), link + 1),
             Some((proven, unfit)) => {
-                let halved = (proven.saturating_sub(headers) / 2).clamp(FLOOR_MSS, BASE_MSS) + headers;
+                let halved =
+                    (proven.saturating_sub(headers) / 2).clamp(FLOOR_MSS, BASE_MSS) + headers;
                 (halved.min(link), unfit)
             }
         });
@@ -143,8 +169,8 @@ impl Connection {
         self.use_path_mtu();
     }
 
-    /// The length of payload that a probe may have now, if one is due: data and window allow it and what follows it, and nothing
-    /// else is wrong with the path.
+    /// The length of payload that a probe may have now, if one is due: data and window allow it and
+    /// what follows it, and nothing else is wrong with the path.
     pub(super) fn probe_size(&mut self, available: u64, now: Instant) -> Option<u64> {
         if self.config.mtu_probing == MtuProbing::Off || self.path_mtu.probe().is_some() {
             return None;
@@ -162,7 +188,9 @@ impl Connection {
             self.use_path_mtu();
             return None;
         }
-        let calm = self.phase == Phase::Open && self.receiver.out_of_order() == 0 && !self.segments.any_lost();
+        let calm = self.phase == Phase::Open
+            && self.receiver.out_of_order() == 0
+            && !self.segments.any_lost();
         let (proven, unfit) = self.path_mtu.search()?;
         if !calm || self.cwnd().get() < LEAST_WINDOW * segment {
             return None;
@@ -173,25 +201,38 @@ impl Connection {
                 // The path may carry more by now.
                 self.path_mtu.probing().settled = None;
                 self.path_mtu.told = self.path_mtu.link;
-                let longest = self.path_mtu.link().min(most as usize + self.headers_with_options());
+                let longest = self
+                    .path_mtu
+                    .link()
+                    .min(most as usize + self.headers_with_options());
                 self.path_mtu.probing().search = Some((proven, longest + 1));
             }
             return None;
         }
         let size = (proven + unfit) / 2;
-        let payload = size.checked_sub(self.headers_with_options()).map(|size| size as u64)?;
+        let payload = size
+            .checked_sub(self.headers_with_options())
+            .map(|size| size as u64)?;
         let needed = self.nxt + payload + (FOLLOWERS + 1) * segment;
-        (payload > segment && payload <= most && needed <= available.min(self.peer.edge)).then_some(payload)
+        (payload > segment && payload <= most && needed <= available.min(self.peer.edge))
+            .then_some(payload)
     }
 
     /// A probe of `payload` bytes leaves, the first of them at offset `at`.
     pub(super) fn probe_sent(&mut self, at: u64, payload: u64) {
-        self.path_mtu.probing().probe = Some((at, at + payload, payload as usize + self.headers_with_options()));
+        self.path_mtu.probing().probe = Some((
+            at,
+            at + payload,
+            payload as usize + self.headers_with_options(),
+        ));
     }
 
     /// Acknowledged up to SND.UNA: if the probe is, the path carries its length.
     pub(super) fn note_probe_delivered(&mut self, now: Instant) {
-        let Some((.., length)) = self.path_mtu.probe().filter(|(_, end, _)| *end <= self.una) else { return };
+        let Some((.., length)) = self.path_mtu.probe().filter(|(_, end, _)| *end <= self.una)
+        else {
+            return;
+        };
         self.path_mtu.take_probe();
         if let Some((proven, _)) = self.path_mtu.search_mut() {
             *proven = length.max(*proven);
@@ -200,9 +241,12 @@ impl Connection {
         self.use_path_mtu();
     }
 
-    /// Of what is found lost, a probe that was alone in it says nothing of congestion. Returns what is left of `lost`.
+    /// Of what is found lost, a probe that was alone in it says nothing of congestion. Returns what
+    /// is left of `lost`.
     pub(super) fn forgive_probe(&mut self, lost: Bytes) -> Bytes {
-        let Some((start, end, length)) = self.path_mtu.probe() else { return lost };
+        let Some((start, end, length)) = self.path_mtu.probe() else {
+            return lost;
+        };
         if start != self.una || lost == Bytes::ZERO {
             return lost;
         }

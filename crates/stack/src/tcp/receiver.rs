@@ -1,8 +1,10 @@
-//! The receiving half: reassembly, the advertised window and when to acknowledge (RFC 9293 §3.8.6, RFC 2018, `spec/tcp.md` §1.12).
+//! The receiving half: reassembly, the advertised window and when to acknowledge (RFC 9293 §3.8.6,
+//! RFC 2018, `spec/tcp.md` §1.12).
 //!
-//! Bytes are stored at their place in [`Pages`]; a [`RangeSet`] says which are there. The first copy of a byte wins. Memory is
-//! bounded by the advertised window whatever the sizes and order of segments, and goes with what has arrived: a segment at the far
-//! end of the window costs its page or two. A connection that is quiet holds none.
+//! Bytes are stored at their place in [`Pages`]; a [`RangeSet`] says which are there. The first
+//! copy of a byte wins. Memory is bounded by the advertised window whatever the sizes and order of
+//! segments, and goes with what has arrived: a segment at the far end of the window costs its page
+//! or two. A connection that is quiet holds none.
 
 use std::num::NonZeroU64;
 use std::ops::Range;
@@ -15,12 +17,14 @@ use super::right_sizing::RightSizing;
 use crate::ranges::RangeSet;
 use crate::wire::SACK_BLOCKS;
 
-/// Separate holes we keep track of. Beyond it a segment that would open another is refused: memory and time stay bounded when
-/// a peer sends every second byte.
+/// Separate holes we keep track of. Beyond it a segment that would open another is refused: memory
+/// and time stay bounded when a peer sends every second byte.
 const MAX_RANGES: usize = 1024;
-/// Segments acknowledged at once at the start of a connection and after a duplicate, so that the peer's slow start is not held back.
+/// Segments acknowledged at once at the start of a connection and after a duplicate, so that the
+/// peer's slow start is not held back.
 pub(super) const QUICK_ACKS: u32 = 16;
-/// How long memory is kept for what may arrive next, beyond the time an acknowledgement may be held back.
+/// How long memory is kept for what may arrive next, beyond the time an acknowledgement may be held
+/// back.
 const KEEP: Duration = Duration::from_secs(1);
 
 /// Receive state of a connection.
@@ -44,7 +48,8 @@ pub(super) struct Receiver {
     duplicate: Option<Box<Range<u64>>>,
     /// Right edge of the window we advertised last.
     edge: u64,
-    /// The window: at most `capacity`, which follows what the application reads; it opens by what arrives.
+    /// The window: at most `capacity`, which follows what the application reads; it opens by what
+    /// arrives.
     window: u64,
     capacity: u64,
     /// `None` while the connection is quiet.
@@ -137,15 +142,24 @@ impl Receiver {
         self.capacity >= most
     }
 
-    /// Text of `len` bytes arrives: once a round trip, the buffer follows what the application reads of the peer's segments of `mss`
-    /// bytes. `echo`: our timestamp that it echoes, sent so long ago. The buffer grows to `most` bytes.
-    pub(super) fn right_size(&mut self, most: u64, now: Instant, (len, mss): (u64, u64), echo: Option<(u32, Duration)>) {
+    /// Text of `len` bytes arrives: once a round trip, the buffer follows what the application
+    /// reads of the peer's segments of `mss` bytes. `echo`: our timestamp that it echoes, sent so
+    /// long ago. The buffer grows to `most` bytes.
+    pub(super) fn right_size(
+        &mut self,
+        most: u64,
+        now: Instant,
+        (len, mss): (u64, u64),
+        echo: Option<(u32, Duration)>,
+    ) {
         if self.has_grown_to(most) {
             return;
         }
         let (read, queued) = (self.read, self.readable() as u64);
         // Ten segments are expected in a round trip: the peer's first flight.
-        let sizing = self.sizing.get_or_insert_with(|| Box::new(RightSizing::new(read, self.capacity.min(10 * mss))));
+        let sizing = self
+            .sizing
+            .get_or_insert_with(|| Box::new(RightSizing::new(read, self.capacity.min(10 * mss))));
         if let Some((echo, rtt)) = echo.filter(|_| len >= self.peer_segment) {
             sizing.sample(echo, rtt);
         }
@@ -157,7 +171,10 @@ impl Receiver {
 
     /// The most that may wait to be read, and the round trip as it looks from here.
     pub(super) fn size(&self) -> (u64, Option<Duration>) {
-        (self.capacity, self.sizing.as_ref().and_then(|sizing| sizing.rtt()))
+        (
+            self.capacity,
+            self.sizing.as_ref().and_then(|sizing| sizing.rtt()),
+        )
     }
 
     /// Separate ranges held above a hole.
@@ -173,9 +190,15 @@ impl Receiver {
         }
     }
 
-    /// Takes the text of a segment at `offset`, cut to the window, and its FIN; it may be several of `size` bytes as one. Until `deadline`
-    /// an acknowledgement may wait.
-    pub(super) fn accept(&mut self, offset: u64, (payload, size): (&[u8], u64), fin: bool, deadline: Instant) -> Accepted {
+    /// Takes the text of a segment at `offset`, cut to the window, and its FIN; it may be several
+    /// of `size` bytes as one. Until `deadline` an acknowledgement may wait.
+    pub(super) fn accept(
+        &mut self,
+        offset: u64,
+        (payload, size): (&[u8], u64),
+        fin: bool,
+        deadline: Instant,
+    ) -> Accepted {
         let before = self.data_end();
         let end = offset + payload.len() as u64;
         // A FIN below what was received in order contradicts what the peer sent before.
@@ -192,9 +215,14 @@ impl Receiver {
         if payload.len() as u64 * 2 > self.peer_segment {
             // A division is dear, and one segment is the rule.
             let len = payload.len() as u64;
-            let segments = if len < 2 * self.peer_segment { 1 } else { len / self.peer_segment };
+            let segments = if len < 2 * self.peer_segment {
+                1
+            } else {
+                len / self.peer_segment
+            };
             let wider = (self.window + 2 * self.peer_segment * segments).min(self.capacity);
-            // Whoever fills a window that still opens is in slow start: it hears of each step at once (Linux's `tcp_grow_window`).
+            // Whoever fills a window that still opens is in slow start: it hears of each step at
+            // once (Linux's `tcp_grow_window`).
             if wider > self.window {
                 self.quick |= 1;
             }
@@ -204,16 +232,25 @@ impl Receiver {
             self.store(range, &payload[(offset.max(self.next) - offset) as usize..]);
         }
         let filled_gap = self.advance();
-        self.owe(in_order && !filled_gap && !fin && !payload.is_empty(), deadline);
-        Accepted { readable: self.data_end() > before, finished: self.finished() }
+        self.owe(
+            in_order && !filled_gap && !fin && !payload.is_empty(),
+            deadline,
+        );
+        Accepted {
+            readable: self.data_end() > before,
+            finished: self.finished(),
+        }
     }
 
-    /// Text at the offsets `range` has arrived. What of it was there before is to be told the peer (RFC 2883).
+    /// Text at the offsets `range` has arrived. What of it was there before is to be told the peer
+    /// (RFC 2883).
     pub(super) fn note_duplicate(&mut self, range: Range<u64>) {
         let known = if range.start < self.next {
             Some(range.start..range.end.min(self.next))
         } else {
-            self.ahead.containing(range.start).map(|held| range.start..range.end.min(held.end))
+            self.ahead
+                .containing(range.start)
+                .map(|held| range.start..range.end.min(held.end))
         };
         if let Some(known) = known.filter(|known| !known.is_empty()) {
             self.duplicate = Some(Box::new(known));
@@ -227,7 +264,13 @@ impl Receiver {
 
     /// Writes the bytes of `range` that are not yet there.
     fn store(&mut self, range: Range<u64>, bytes: &[u8]) {
-        let Self { bytes: pages, next, ahead, recent, .. } = self;
+        let Self {
+            bytes: pages,
+            next,
+            ahead,
+            recent,
+            ..
+        } = self;
         if range.start == *next && ahead.is_empty() {
             // The common case: the next bytes of the stream, nothing beyond them.
             pages.write(range.start, &bytes[..(range.end - range.start) as usize]);
@@ -235,14 +278,18 @@ impl Receiver {
             return;
         }
         ahead.insert(range.clone(), |new| {
-            pages.write(new.start, &bytes[(new.start - range.start) as usize..(new.end - range.start) as usize]);
+            pages.write(
+                new.start,
+                &bytes[(new.start - range.start) as usize..(new.end - range.start) as usize],
+            );
         });
         if range.start > *next {
             remember(recent, range.start, ahead);
         }
     }
 
-    /// Moves `next` over what has become contiguous. True when a hole was filled that data waited behind.
+    /// Moves `next` over what has become contiguous. True when a hole was filled that data waited
+    /// behind.
     fn advance(&mut self) -> bool {
         let mut filled = false;
         if let Some(first) = self.ahead.first().filter(|r| r.start <= self.next).cloned() {
@@ -256,7 +303,8 @@ impl Receiver {
         filled
     }
 
-    /// Notes an acknowledgement: at once for anything but plain in-order data, else every second segment.
+    /// Notes an acknowledgement: at once for anything but plain in-order data, else every second
+    /// segment.
     fn owe(&mut self, plain: bool, deadline: Instant) {
         let unacknowledged = self.next - self.acknowledged.min(self.next);
         let at_once = !plain || self.quick > 0 || unacknowledged >= 2 * self.peer_segment;
@@ -306,9 +354,10 @@ impl Receiver {
 
     /// The window to advertise, in units of `1 << scale` bytes.
     ///
-    /// The right edge must not move left (RFC 9293 §3.8.6.2.1), so the value is rounded up where rounding down would, but never
-    /// past the first unit beyond the buffer: else it would creep with every byte that arrives. Whatever was promised once is
-    /// accepted, so memory is bounded by the buffer and one unit. Nor does the edge move right by little: a segment, or half the
+    /// The right edge must not move left (RFC 9293 §3.8.6.2.1), so the value is rounded up where
+    /// rounding down would, but never past the first unit beyond the buffer: else it would creep
+    /// with every byte that arrives. Whatever was promised once is accepted, so memory is bounded
+    /// by the buffer and one unit. Nor does the edge move right by little: a segment, or half the
     /// buffer, must have become free (RFC 9293 §3.8.6.2.2).
     pub(super) fn advertise(&mut self, scale: u8) -> u16 {
         // In units, rounded up.
@@ -316,8 +365,14 @@ impl Receiver {
         let end = (self.read + self.window).max(self.next);
         let promised = self.edge.max(self.next);
         let worthwhile = end.saturating_sub(promised) >= self.peer_segment.min(self.window / 2);
-        let offered = if worthwhile { (end - self.next) >> scale } else { 0 };
-        let units = offered.max(ceil(promised - self.next)).min(ceil(end - self.next));
+        let offered = if worthwhile {
+            (end - self.next) >> scale
+        } else {
+            0
+        };
+        let units = offered
+            .max(ceil(promised - self.next))
+            .min(ceil(end - self.next));
         let units = units.min(u64::from(u16::MAX));
         self.edge = self.edge.max(self.next + (units << scale));
         units as u16
@@ -345,7 +400,8 @@ impl Receiver {
         self.read = self.data_end();
     }
 
-    /// When a connection on which nothing arrives any more gives its memory back; `None` while it holds data, or none.
+    /// When a connection on which nothing arrives any more gives its memory back; `None` while it
+    /// holds data, or none.
     pub(super) fn release_at(&self) -> Option<Instant> {
         let holds = !self.bytes.is_empty() || self.sizing.is_some();
         (self.readable() == 0 && self.ahead.is_empty() && holds).then_some(self.keep_until)
@@ -359,24 +415,35 @@ impl Receiver {
         }
     }
 
-    /// Whether reading has opened the window so much that the peer should know: it at least doubled, by two segments or half the
-    /// buffer (silly-window avoidance, RFC 9293 §3.8.6.2.2).
+    /// Whether reading has opened the window so much that the peer should know: it at least
+    /// doubled, by two segments or half the buffer (silly-window avoidance, RFC 9293 §3.8.6.2.2).
     pub(super) fn window_reopened(&self, scale: u8) -> bool {
         let expressible = u64::from(u16::MAX) << scale;
-        let free = self.window.saturating_sub(self.data_end() - self.read).min(expressible);
+        let free = self
+            .window
+            .saturating_sub(self.data_end() - self.read)
+            .min(expressible);
         let usable = self.edge.saturating_sub(self.next);
         let gain = free.saturating_sub(usable);
         gain >= (2 * self.peer_segment).min(self.window / 2).max(1) && free >= 2 * usable
     }
 
-    /// What to report to the peer: what arrived twice first, then what it fills and other SACK blocks (RFC 2883 §4).
+    /// What to report to the peer: what arrived twice first, then what it fills and other SACK
+    /// blocks (RFC 2883 §4).
     pub(super) fn reports(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        self.duplicate.as_deref().cloned().into_iter().chain(self.sack_blocks())
+        self.duplicate
+            .as_deref()
+            .cloned()
+            .into_iter()
+            .chain(self.sack_blocks())
     }
 
     /// SACK blocks, most recent first (RFC 2018 §4).
     pub(super) fn sack_blocks(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        self.recent.iter().flatten().filter_map(|offset| self.ahead.containing(offset.get()))
+        self.recent
+            .iter()
+            .flatten()
+            .filter_map(|offset| self.ahead.containing(offset.get()))
     }
 }
 
@@ -403,17 +470,28 @@ mod tests {
 
     const LATER: Instant = Instant::from_secs(9);
 
-    /// What came as one counts as the segments it is: the unit of acknowledgements and windows stays one of them, and one
-    /// acknowledgement answers for all.
+    /// What came as one counts as the segments it is: the unit of acknowledgements and windows
+    /// stays one of them, and one acknowledgement answers for all.
     #[test]
     fn segments_that_come_as_one_are_acknowledged_once() {
         let mut receiver = receiver(1 << 20);
         receiver.quick = 0;
-        for (len, owed) in
-            [(1000, Acknowledgement::By(LATER)), (10_000, Acknowledgement::Now), (999, Acknowledgement::By(LATER))]
-        {
-            receiver.accept(receiver.next(), (&vec![7; len], 1000.min(len as u64)), false, LATER);
-            assert_eq!((receiver.peer_segment(), receiver.owed()), (1000, owed), "{len}");
+        for (len, owed) in [
+            (1000, Acknowledgement::By(LATER)),
+            (10_000, Acknowledgement::Now),
+            (999, Acknowledgement::By(LATER)),
+        ] {
+            receiver.accept(
+                receiver.next(),
+                (&vec![7; len], 1000.min(len as u64)),
+                false,
+                LATER,
+            );
+            assert_eq!(
+                (receiver.peer_segment(), receiver.owed()),
+                (1000, owed),
+                "{len}"
+            );
             if owed == Acknowledgement::Now {
                 receiver.acknowledged();
             }
@@ -469,9 +547,24 @@ mod tests {
     #[test]
     fn fin_is_taken_in_order_and_nothing_after_it() {
         let mut receiver = receiver(100);
-        assert_eq!(receiver.accept(11, whole(&text(11..21)), true, LATER), Accepted { readable: false, finished: false });
-        assert_eq!(receiver.accept(21, whole(b"after the end"), false, LATER), Accepted::default());
-        assert_eq!(receiver.accept(1, whole(&text(1..11)), false, LATER), Accepted { readable: true, finished: true });
+        assert_eq!(
+            receiver.accept(11, whole(&text(11..21)), true, LATER),
+            Accepted {
+                readable: false,
+                finished: false
+            }
+        );
+        assert_eq!(
+            receiver.accept(21, whole(b"after the end"), false, LATER),
+            Accepted::default()
+        );
+        assert_eq!(
+            receiver.accept(1, whole(&text(1..11)), false, LATER),
+            Accepted {
+                readable: true,
+                finished: true
+            }
+        );
         assert_eq!(receiver.next(), 22);
         let mut out = [0; 64];
         assert_eq!(receiver.read(&mut out), 20);
@@ -484,7 +577,11 @@ mod tests {
         receiver.accept(1, whole(&text(1..21)), false, LATER);
         receiver.read(&mut [0; 20]);
         for end in [0, 1, 5, 20] {
-            assert_eq!(receiver.accept(end, whole(&[]), true, LATER), Accepted::default(), "FIN at {end}");
+            assert_eq!(
+                receiver.accept(end, whole(&[]), true, LATER),
+                Accepted::default(),
+                "FIN at {end}"
+            );
             assert_eq!(receiver.readable(), 0);
         }
         assert!(receiver.accept(21, whole(&[]), true, LATER).finished);
@@ -500,7 +597,8 @@ mod tests {
         assert_eq!(&out, b"abcd");
     }
 
-    /// A segment at the far end of the window costs the pages it lies in and their table, not the window.
+    /// A segment at the far end of the window costs the pages it lies in and their table, not the
+    /// window.
     #[test]
     fn memory_goes_with_what_has_arrived() {
         let mut receiver = receiver(1 << 20);
@@ -511,7 +609,11 @@ mod tests {
         assert_eq!(receiver.out_of_order(), 1);
         let table = (1 << 20) / 64 * size_of::<usize>();
         // And the 64 bytes that say where both are.
-        assert!(receiver.bytes.memory() <= 3 * 64 + 2 * table + 64, "{}", receiver.bytes.memory());
+        assert!(
+            receiver.bytes.memory() <= 3 * 64 + 2 * table + 64,
+            "{}",
+            receiver.bytes.memory()
+        );
         // What was missing arrives: the far bytes are there.
         receiver.accept(1, whole(&text(1..far)), false, LATER);
         let mut out = vec![0; 1 << 20];
@@ -604,7 +706,10 @@ mod tests {
             count
         };
         // Ten steps of two segments from 20 000 to 40 000; then every second segment.
-        assert_eq!((acknowledgements(20_000), acknowledgements(40_000)), (15, 10));
+        assert_eq!(
+            (acknowledgements(20_000), acknowledgements(40_000)),
+            (15, 10)
+        );
     }
 
     #[test]
@@ -635,7 +740,8 @@ mod tests {
         receiver.accept(101, whole(&text(101..151)), false, LATER);
         receiver.accept(201, whole(&text(201..251)), false, LATER);
         assert!(!receiver.has_duplicate());
-        // Below what is acknowledged, wholly and in part; above a hole, beside the block that holds it; beyond what is there.
+        // Below what is acknowledged, wholly and in part; above a hole, beside the block that holds
+        // it; beyond what is there.
         for (range, blocks) in [
             (11..31, vec![11..31, 201..251, 101..151]),
             (31..61, vec![31..51, 201..251, 101..151]),
@@ -661,7 +767,12 @@ mod tests {
         for round in 1u32..=10 {
             let now = Instant::from_millis(20 * u64::from(round));
             while offset + 1000 <= edge {
-                receiver.right_size(100_000, now, (1000, 1000), Some((round, Duration::from_millis(20))));
+                receiver.right_size(
+                    100_000,
+                    now,
+                    (1000, 1000),
+                    Some((round, Duration::from_millis(20))),
+                );
                 receiver.accept(offset, whole(&[7; 1000]), false, LATER);
                 offset += 1000;
             }
@@ -676,7 +787,12 @@ mod tests {
         let mut fast = Receiver::new(30_000, 100_000);
         fast.synchronised();
         fast.advertise(0);
-        fast.right_size(100_000, Instant::ZERO, (1000, 1000), Some((1, Duration::from_millis(20))));
+        fast.right_size(
+            100_000,
+            Instant::ZERO,
+            (1000, 1000),
+            Some((1, Duration::from_millis(20))),
+        );
         for segment in 0..30 {
             fast.accept(1 + segment * 1000, whole(&[7; 1000]), false, LATER);
         }

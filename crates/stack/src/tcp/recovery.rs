@@ -1,5 +1,5 @@
-//! Recovery states (RFC 6675, RFC 5682, RFC 3522; `spec/tcp.md` §1.10): where a sender stands with losses, and what would prove that
-//! there were none.
+//! Recovery states (RFC 6675, RFC 5682, RFC 3522; `spec/tcp.md` §1.10): where a sender stands with
+//! losses, and what would prove that there were none.
 
 mod prr;
 
@@ -15,9 +15,11 @@ use crate::seq;
 pub(super) enum Phase {
     /// No loss known.
     Open,
-    /// Fast recovery (or a reduction for marks or a local drop) until everything sent before it is acknowledged.
+    /// Fast recovery (or a reduction for marks or a local drop) until everything sent before it is
+    /// acknowledged.
     Recovery(Episode),
-    /// After a timeout, until everything sent before it is acknowledged. The controller grows the window from the bottom.
+    /// After a timeout, until everything sent before it is acknowledged. The controller grows the
+    /// window from the bottom.
     Loss {
         /// Acknowledged up to here, it ends.
         high: u64,
@@ -38,7 +40,10 @@ impl Phase {
 
     /// Losses are being repaired.
     pub(super) fn repairs(&self) -> bool {
-        matches!(self.report(), tautline_cc::Phase::Recovery | tautline_cc::Phase::Loss)
+        matches!(
+            self.report(),
+            tautline_cc::Phase::Recovery | tautline_cc::Phase::Loss
+        )
     }
 }
 
@@ -49,7 +54,8 @@ pub(super) enum Frto {
     Off,
     /// The head was sent again; the next acknowledgement may tell (step 2).
     Listening,
-    /// The head arrived. New data is sent instead of retransmissions, to see whose acknowledgement comes (step 3).
+    /// The head arrived. New data is sent instead of retransmissions, to see whose acknowledgement
+    /// comes (step 3).
     TryingNew,
 }
 
@@ -66,7 +72,11 @@ pub(super) struct Episode {
 impl Episode {
     /// Begins a recovery. `divisor` is what [`config::Prr`](crate::config::Prr) says.
     pub(super) fn new(signal: Signal, high: u64, divisor: Bytes) -> Self {
-        Self { high, signal, reduction: Reduction::new(divisor) }
+        Self {
+            high,
+            signal,
+            reduction: Reduction::new(divisor),
+        }
     }
 
     /// The account of its rate reduction.
@@ -74,13 +84,14 @@ impl Episode {
         self.reduction
     }
 
-    /// Nothing was lost in the network so far: marks, or drops inside this host, reduced the window.
+    /// Nothing was lost in the network so far: marks, or drops inside this host, reduced the
+    /// window.
     pub(super) fn is_cwr(&self) -> bool {
         matches!(self.signal, Signal::Ce | Signal::LocalDrop)
     }
 
-    /// A loss in the network was found meanwhile: the episode lasts until what is sent by now is acknowledged. The window shrinks
-    /// once, not twice.
+    /// A loss in the network was found meanwhile: the episode lasts until what is sent by now is
+    /// acknowledged. The window shrinks once, not twice.
     pub(super) fn lose(&mut self, high: u64) {
         self.signal = Signal::Loss;
         self.high = high;
@@ -106,14 +117,21 @@ pub(super) struct Undo {
     unexplained: Option<u32>,
     /// Our timestamp in the first of them.
     first: Option<u32>,
-    /// The window may be restored. False once a mark has told that the reduction was due in any case.
+    /// The window may be restored. False once a mark has told that the reduction was due in any
+    /// case.
     pub(super) restores: bool,
 }
 
 impl Undo {
-    /// A reduction begins at SND.UNA `marker`. `probe`: our timestamp in a probe of the tail whose fate is open.
+    /// A reduction begins at SND.UNA `marker`. `probe`: our timestamp in a probe of the tail whose
+    /// fate is open.
     pub(super) fn new(marker: u64, probe: Option<u32>, restores: bool) -> Self {
-        Self { marker, unexplained: probe.map(|_| 1), first: probe, restores }
+        Self {
+            marker,
+            unexplained: probe.map(|_| 1),
+            first: probe,
+            restores,
+        }
     }
 
     /// A segment was sent again with our timestamp `stamp`.
@@ -134,14 +152,17 @@ impl Undo {
         self.unexplained == Some(0)
     }
 
-    /// What was believed lost is acknowledged, and a retransmission did not cause it: it echoes a timestamp older than our first
-    /// one (Eifel detection, RFC 3522), or there was none.
+    /// What was believed lost is acknowledged, and a retransmission did not cause it: it echoes a
+    /// timestamp older than our first one (Eifel detection, RFC 3522), or there was none.
     pub(super) fn was_late(&self, proof: Proof) -> bool {
         match self.first {
             None => proof.believed_lost,
-            // A segment that an earlier episode sent again is acknowledged with an older echo although nothing was spurious.
+            // A segment that an earlier episode sent again is acknowledged with an older echo
+            // although nothing was spurious.
             Some(first) => {
-                proof.retransmission.is_some_and(|stamp| !seq::older(stamp, first))
+                proof
+                    .retransmission
+                    .is_some_and(|stamp| !seq::older(stamp, first))
                     && proof.echo.is_some_and(|echo| seq::older(echo, first))
             }
         }
@@ -176,7 +197,10 @@ mod tests {
         undo.sent_again(100);
         undo.sent_again(101);
         undo.came_twice(5000, 9);
-        assert!(!undo.all_came_twice(), "a duplicate from before the reduction");
+        assert!(
+            !undo.all_came_twice(),
+            "a duplicate from before the reduction"
+        );
         undo.came_twice(6000, 1);
         assert!(!undo.all_came_twice());
         undo.came_twice(7000, 1);
@@ -186,20 +210,40 @@ mod tests {
     #[test]
     fn an_echo_from_before_the_first_retransmission_proves_it() {
         let mut undo = Undo::new(5000, None, true);
-        let proof = |echo| Proof { believed_lost: false, retransmission: Some(101), echo: Some(echo) };
+        let proof = |echo| Proof {
+            believed_lost: false,
+            retransmission: Some(101),
+            echo: Some(echo),
+        };
         assert!(!undo.was_late(proof(50)), "nothing lost was acknowledged");
-        assert!(undo.was_late(Proof { believed_lost: true, ..proof(50) }));
+        assert!(undo.was_late(Proof {
+            believed_lost: true,
+            ..proof(50)
+        }));
         undo.sent_again(100);
         undo.sent_again(101);
         assert!(undo.was_late(proof(99)) && !undo.was_late(proof(100)));
-        assert!(!undo.was_late(Proof { retransmission: Some(99), ..proof(98) }), "sent again in an earlier episode");
-        assert!(!undo.was_late(Proof { echo: None, ..proof(98) }));
+        assert!(
+            !undo.was_late(Proof {
+                retransmission: Some(99),
+                ..proof(98)
+            }),
+            "sent again in an earlier episode"
+        );
+        assert!(!undo.was_late(Proof {
+            echo: None,
+            ..proof(98)
+        }));
     }
 
     #[test]
     fn a_probe_of_the_tail_counts_as_sent_again() {
         let mut undo = Undo::new(5000, Some(90), true);
-        assert!(undo.was_late(Proof { believed_lost: false, retransmission: Some(90), echo: Some(89) }));
+        assert!(undo.was_late(Proof {
+            believed_lost: false,
+            retransmission: Some(90),
+            echo: Some(89)
+        }));
         undo.came_twice(9000, 1);
         assert!(undo.all_came_twice());
     }

@@ -1,5 +1,5 @@
-//! The states a sender passes through between a loss and its repair (RFC 6675, RFC 5682, RFC 6582, RFC 3522; `spec/tcp.md` §1.8 and
-//! §1.10, in Linux's order).
+//! The states a sender passes through between a loss and its repair (RFC 6675, RFC 5682, RFC 6582,
+//! RFC 3522; `spec/tcp.md` §1.8 and §1.10, in Linux's order).
 
 use tautline_base::{Bytes, Instant};
 use tautline_cc::{Congestion, Signal};
@@ -53,8 +53,16 @@ pub(super) struct Heard<'a> {
 
 impl Heard<'_> {
     fn proof(&self) -> Proof {
-        let Delivery { believed_lost, retransmission, .. } = *self.delivery;
-        Proof { believed_lost, retransmission, echo: self.echo }
+        let Delivery {
+            believed_lost,
+            retransmission,
+            ..
+        } = *self.delivery;
+        Proof {
+            believed_lost,
+            retransmission,
+            echo: self.echo,
+        }
     }
 }
 
@@ -91,8 +99,9 @@ impl Connection {
         losses && self.config.loss_recovery.successive == Successive::AtOnce
     }
 
-    /// A reduction without loss is over when something sent after it is acknowledged, which the announcement of the reduction
-    /// travelled with; or nothing is left that could tell of older marks.
+    /// A reduction without loss is over when something sent after it is acknowledged, which the
+    /// announcement of the reduction travelled with; or nothing is left that could tell of older
+    /// marks.
     fn leave_cwr(&mut self) {
         if matches!(&self.phase, Phase::Recovery(episode) if episode.is_cwr() && (self.una > episode.high || self.segments.is_empty()))
         {
@@ -100,10 +109,15 @@ impl Connection {
         }
     }
 
-    /// Fast recovery ends when all that was sent before it is acknowledged, or when it turns out to have been needless. False: what
-    /// was sent again needlessly must be answered first, and nothing else shall be taken for lost meanwhile.
+    /// Fast recovery ends when all that was sent before it is acknowledged, or when it turns out to
+    /// have been needless. False: what was sent again needlessly must be answered first, and
+    /// nothing else shall be taken for lost meanwhile.
     fn go_on_recovering(&mut self, high: u64, heard: &Heard<'_>) -> bool {
-        let late = heard.advanced && self.repair.undo.is_some_and(|undo| undo.was_late(heard.proof()));
+        let late = heard.advanced
+            && self
+                .repair
+                .undo
+                .is_some_and(|undo| undo.was_late(heard.proof()));
         if self.is_past(high) {
             if late {
                 self.undo(heard.now);
@@ -124,8 +138,8 @@ impl Connection {
         true
     }
 
-    /// Everything up to `high` is acknowledged. Without SACK later duplicates could still be of before: something more has to be
-    /// acknowledged, if there is anything (RFC 6582 §3.2 step 1).
+    /// Everything up to `high` is acknowledged. Without SACK later duplicates could still be of
+    /// before: something more has to be acknowledged, if there is anything (RFC 6582 §3.2 step 1).
     fn is_past(&self, high: u64) -> bool {
         self.una > high || (self.una == high && (self.has_sack() || self.segments.is_empty()))
     }
@@ -137,7 +151,10 @@ impl Connection {
 
     /// After a timeout: was it spurious? Forward RTO recovery asks the peer (RFC 5682 §3.1).
     fn go_on_after_timeout(&mut self, high: u64, frto: Frto, heard: &Heard<'_>) -> bool {
-        let needless = self.repair.undo.is_some_and(|undo| undo.all_came_twice() || undo.was_late(heard.proof()));
+        let needless = self
+            .repair
+            .undo
+            .is_some_and(|undo| undo.all_came_twice() || undo.was_late(heard.proof()));
         let original = heard.delivery.original.is_some_and(|end| end <= high);
         if (heard.advanced && needless) || (frto != Frto::Off && original) {
             self.repair.counts.spurious_timeouts += 1;
@@ -147,10 +164,20 @@ impl Connection {
             return true;
         }
         self.phase = match frto {
-            Frto::TryingNew if self.nxt > high => Phase::Loss { high, frto: Frto::Off },
+            Frto::TryingNew if self.nxt > high => Phase::Loss {
+                high,
+                frto: Frto::Off,
+            },
             Frto::Listening if heard.advanced && self.una < high => {
-                let frto = if self.has_new_data() { Frto::TryingNew } else { Frto::Off };
-                Phase::Loss { high: self.nxt, frto }
+                let frto = if self.has_new_data() {
+                    Frto::TryingNew
+                } else {
+                    Frto::Off
+                };
+                Phase::Loss {
+                    high: self.nxt,
+                    frto,
+                }
             }
             _ => self.phase,
         };
@@ -160,7 +187,8 @@ impl Connection {
         true
     }
 
-    /// Undoes a reduction after which everything that was sent again turned out to have arrived before.
+    /// Undoes a reduction after which everything that was sent again turned out to have arrived
+    /// before.
     fn undo_if_all_came_twice(&mut self, now: Instant) {
         if self.repair.undo.is_some_and(|undo| undo.all_came_twice()) {
             self.undo(now);
@@ -172,7 +200,9 @@ impl Connection {
         self.totals.spurious += 1;
         let undo = self.repair.undo.take();
         // Only a fast recovery says that the path reorders.
-        let late = undo.filter(|_| matches!(self.phase, Phase::Recovery(_))).map(|undo| undo.marker());
+        let late = undo
+            .filter(|_| matches!(self.phase, Phase::Recovery(_)))
+            .map(|undo| undo.marker());
         self.segments.nothing_lost(late, self.segment_size());
         // Nothing was lost; but if marks came too, the network was congested all the same.
         if undo.is_some_and(|undo| undo.restores) {
@@ -183,8 +213,8 @@ impl Connection {
         self.phase = Phase::Open;
     }
 
-    /// Without SACK, as many duplicate acknowledgements as the path displaces segments by condemn the oldest, and so does a partial
-    /// acknowledgement in recovery (RFC 6582 §3.2).
+    /// Without SACK, as many duplicate acknowledgements as the path displaces segments by condemn
+    /// the oldest, and so does a partial acknowledgement in recovery (RFC 6582 §3.2).
     fn condemn_head(&mut self, heard: &Heard<'_>) -> Bytes {
         let repairing = self.phase.repairs();
         let mut condemned = heard.advanced && repairing;
@@ -194,12 +224,20 @@ impl Connection {
         if heard.repeats {
             condemned = !repairing && self.segments.unnamed() >= self.segments.reordering().0;
         }
-        if condemned { self.lose_head(heard.now) } else { Bytes::ZERO }
+        if condemned {
+            self.lose_head(heard.now)
+        } else {
+            Bytes::ZERO
+        }
     }
 
     /// The oldest segment is lost.
     pub(super) fn lose_head(&mut self, now: Instant) -> Bytes {
-        self.segments.lose_head(&mut Losses { now, sampler: &mut self.sampler, controller: &mut *self.controller })
+        self.segments.lose_head(&mut Losses {
+            now,
+            sampler: &mut self.sampler,
+            controller: &mut *self.controller,
+        })
     }
 
     /// The reordering window closed.
@@ -223,15 +261,31 @@ impl Connection {
         }
     }
 
-    /// Detects losses beyond the `known` one; the first of an episode begin fast recovery. After a timeout, a retransmission that
-    /// is lost too begins one, and so does a `successive` recovery. `recoverable` is what the episode can still report delivered.
-    fn find_losses(&mut self, known: Bytes, successive: bool, recoverable: Bytes, now: Instant) -> Bytes {
+    /// Detects losses beyond the `known` one; the first of an episode begin fast recovery. After a
+    /// timeout, a retransmission that is lost too begins one, and so does a `successive` recovery.
+    /// `recoverable` is what the episode can still report delivered.
+    fn find_losses(
+        &mut self,
+        known: Bytes,
+        successive: bool,
+        recoverable: Bytes,
+        now: Instant,
+    ) -> Bytes {
         let in_flight = Bytes::new(self.segments.in_flight());
         let window = self.reordering_window();
-        let mut losses = Losses { now, sampler: &mut self.sampler, controller: &mut *self.controller };
-        // RACK needs to know which segments arrived; without SACK it would condemn what the peer holds (RFC 8985 §3).
+        let mut losses = Losses {
+            now,
+            sampler: &mut self.sampler,
+            controller: &mut *self.controller,
+        };
+        // RACK needs to know which segments arrived; without SACK it would condemn what the peer
+        // holds (RFC 8985 §3).
         let has_sack = self.agreed.as_ref().is_some_and(|agreed| agreed.sack);
-        let found = if has_sack { self.segments.detect_lost(now, window, &mut losses) } else { Default::default() };
+        let found = if has_sack {
+            self.segments.detect_lost(now, window, &mut losses)
+        } else {
+            Default::default()
+        };
         self.timers.reorder = found.look_again;
         let lost = self.forgive_probe(known + found.bytes);
         if lost > Bytes::ZERO || successive {
@@ -243,7 +297,9 @@ impl Connection {
                     self.repair.counts.recoveries += 1;
                     self.tell_of_congestion(Signal::Loss, in_flight, now);
                 }
-                Phase::Loss { .. } if found.again => self.enter_recovery(Signal::Loss, in_flight, recoverable, now),
+                Phase::Loss { .. } if found.again => {
+                    self.enter_recovery(Signal::Loss, in_flight, recoverable, now)
+                }
                 Phase::Recovery(_) | Phase::Loss { .. } => {}
             }
         }
@@ -251,12 +307,22 @@ impl Connection {
     }
 
     pub(super) fn tell_of_congestion(&mut self, signal: Signal, in_flight: Bytes, now: Instant) {
-        self.controller.on_congestion(&Congestion { now, signal, in_flight });
+        self.controller.on_congestion(&Congestion {
+            now,
+            signal,
+            in_flight,
+        });
         self.verdict = self.controller.verdict();
         self.ecn.reduced();
     }
 
-    pub(super) fn enter_recovery(&mut self, signal: Signal, in_flight: Bytes, recoverable: Bytes, now: Instant) {
+    pub(super) fn enter_recovery(
+        &mut self,
+        signal: Signal,
+        in_flight: Bytes,
+        recoverable: Bytes,
+        now: Instant,
+    ) {
         let divisor = match self.config.loss_recovery.prr {
             Prr::Rfc9937 => recoverable,
             Prr::Linux => self.verdict.cwnd,
@@ -287,7 +353,13 @@ impl Connection {
 
     /// Retransmissions wait while forward RTO recovery tries new data.
     pub(super) fn tries_new_data(&self) -> bool {
-        matches!(self.phase, Phase::Loss { frto: Frto::TryingNew, .. })
+        matches!(
+            self.phase,
+            Phase::Loss {
+                frto: Frto::TryingNew,
+                ..
+            }
+        )
     }
 
     /// No new data may leave. If none has, the question stays open, and retransmissions go on.

@@ -1,5 +1,6 @@
-//! Dynamic right-sizing of the receive window (Fisk & Feng 2001 as Linux does it; `spec/tcp.md` §1.12): whoever reads a window in a
-//! round trip gets room for the next, larger one, so that not the receiver limits the peer.
+//! Dynamic right-sizing of the receive window (Fisk & Feng 2001 as Linux does it; `spec/tcp.md`
+//! §1.12): whoever reads a window in a round trip gets room for the next, larger one, so that not
+//! the receiver limits the peer.
 
 use std::time::Duration;
 
@@ -22,9 +23,17 @@ pub(super) struct RightSizing {
 }
 
 impl RightSizing {
-    /// The application has read up to offset `read`, and is expected to take `space` bytes in a round trip.
+    /// The application has read up to offset `read`, and is expected to take `space` bytes in a
+    /// round trip.
     pub(super) fn new(read: u64, space: u64) -> Self {
-        Self { rtt: None, echoed: None, since: Instant::ZERO, read, space: space.max(1), offered: None }
+        Self {
+            rtt: None,
+            echoed: None,
+            since: Instant::ZERO,
+            read,
+            space: space.max(1),
+            offered: None,
+        }
     }
 
     /// A full segment arrived that echoes our timestamp `echo`, sent `rtt` ago.
@@ -38,8 +47,8 @@ impl RightSizing {
         self.rtt = Some(self.rtt.map_or(rtt, |old| rtt.min(old - old / 8 + rtt / 8)));
     }
 
-    /// All up to offset `next` has arrived; `window` bytes more are offered. A peer needs a round trip at least to fill a window: where
-    /// there are no timestamps, nothing else tells.
+    /// All up to offset `next` has arrived; `window` bytes more are offered. A peer needs a round
+    /// trip at least to fill a window: where there are no timestamps, nothing else tells.
     pub(super) fn on_progress(&mut self, now: Instant, next: u64, window: u64) {
         match self.offered {
             Some((_, end)) if next < end => return,
@@ -57,9 +66,15 @@ impl RightSizing {
         self.rtt
     }
 
-    /// Data arrives; the application has read up to offset `read` and left `queued` bytes unread. Once a round trip, the answer is the
-    /// window that the peer could fill in the next.
-    pub(super) fn on_arrival(&mut self, now: Instant, read: u64, queued: u64, mss: u64) -> Option<u64> {
+    /// Data arrives; the application has read up to offset `read` and left `queued` bytes unread.
+    /// Once a round trip, the answer is the window that the peer could fill in the next.
+    pub(super) fn on_arrival(
+        &mut self,
+        now: Instant,
+        read: u64,
+        queued: u64,
+        mss: u64,
+    ) -> Option<u64> {
         let rtt = self.rtt?;
         if now - self.since < rtt {
             return None;
@@ -86,18 +101,43 @@ mod tests {
         // spec/tcp.md §1.12: space 14480, copied 28960, advmss 1448 give 243 264 B.
         let mut sizing = RightSizing::new(1, 14_480);
         let at = |millis| Instant::from_millis(millis);
-        assert_eq!(sizing.on_arrival(at(1000), 1 + 28_960, 0, 1448), None, "no round trip is known");
+        assert_eq!(
+            sizing.on_arrival(at(1000), 1 + 28_960, 0, 1448),
+            None,
+            "no round trip is known"
+        );
         sizing.sample(1, MS * 20);
-        assert_eq!(sizing.on_arrival(at(1000), 1 + 28_960, 0, 1448), Some(243_264));
-        assert_eq!(sizing.on_arrival(at(1019), 1 + 99_999, 0, 1448), None, "once a round trip");
-        assert_eq!(sizing.on_arrival(at(1020), 1 + 2 * 28_960, 0, 1448), None, "no more than before");
-        assert_eq!(sizing.on_arrival(at(1040), 1 + 4 * 28_960, 28_960, 1448), None, "what nobody reads counts against it");
+        assert_eq!(
+            sizing.on_arrival(at(1000), 1 + 28_960, 0, 1448),
+            Some(243_264)
+        );
+        assert_eq!(
+            sizing.on_arrival(at(1019), 1 + 99_999, 0, 1448),
+            None,
+            "once a round trip"
+        );
+        assert_eq!(
+            sizing.on_arrival(at(1020), 1 + 2 * 28_960, 0, 1448),
+            None,
+            "no more than before"
+        );
+        assert_eq!(
+            sizing.on_arrival(at(1040), 1 + 4 * 28_960, 28_960, 1448),
+            None,
+            "what nobody reads counts against it"
+        );
     }
 
     #[test]
     fn round_trips_fall_at_once_and_rise_slowly_and_each_echo_counts_once() {
         let mut sizing = RightSizing::new(1, 1);
-        for (echo, millis, rtt) in [(1, 40, 40), (1, 10, 40), (2, 120, 50), (3, 10, 10), (4, 0, 1)] {
+        for (echo, millis, rtt) in [
+            (1, 40, 40),
+            (1, 10, 40),
+            (2, 120, 50),
+            (3, 10, 10),
+            (4, 0, 1),
+        ] {
             sizing.sample(echo, MS * millis);
             assert_eq!(sizing.rtt(), Some(MS * rtt));
         }
@@ -106,7 +146,12 @@ mod tests {
     #[test]
     fn the_time_to_fill_a_window_stands_in_for_timestamps() {
         let mut sizing = RightSizing::new(1, 1);
-        for (millis, next, rtt) in [(0, 1, None), (30, 9_000, None), (40, 10_001, Some(40)), (99, 20_000, Some(40))] {
+        for (millis, next, rtt) in [
+            (0, 1, None),
+            (30, 9_000, None),
+            (40, 10_001, Some(40)),
+            (99, 20_000, Some(40)),
+        ] {
             sizing.on_progress(Instant::from_millis(millis), next, 10_000);
             assert_eq!(sizing.rtt(), rtt.map(|millis| MS * millis));
         }
@@ -120,7 +165,13 @@ mod tests {
         let mut sizing = RightSizing::new(1, 0);
         sizing.sample(0, Duration::MAX);
         sizing.sample(1, Duration::ZERO);
-        assert_eq!(sizing.on_arrival(Instant::from_nanos(u64::MAX), u64::MAX, 0, u64::MAX), Some(u64::MAX));
-        assert_eq!(sizing.on_arrival(Instant::ZERO, u64::MAX, u64::MAX, 0), None);
+        assert_eq!(
+            sizing.on_arrival(Instant::from_nanos(u64::MAX), u64::MAX, 0, u64::MAX),
+            Some(u64::MAX)
+        );
+        assert_eq!(
+            sizing.on_arrival(Instant::ZERO, u64::MAX, u64::MAX, 0),
+            None
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! Round-trip time and retransmission timeout (RFC 6298 with Linux's 200 ms variance floor; `spec/tcp.md` §1.7).
+//! Round-trip time and retransmission timeout (RFC 6298 with Linux's 200 ms variance floor;
+//! `spec/tcp.md` §1.7).
 //!
-//! As in Linux, the variance in the timeout is the largest deviation of a round trip, not the latest: it rises at once, and falls by a
-//! quarter of the difference once a round trip. What calm samples have made the deviation forget is thus remembered for a while.
+//! As in Linux, the variance in the timeout is the largest deviation of a round trip, not the
+//! latest: it rises at once, and falls by a quarter of the difference once a round trip. What calm
+//! samples have made the deviation forget is thus remembered for a while.
 
 use std::time::Duration;
 
@@ -9,7 +11,8 @@ use tautline_base::Instant;
 
 /// RTO before the first sample (RFC 6298 §2.1).
 pub(super) const INITIAL_RTO: Duration = Duration::from_secs(1);
-/// RTO of the first data if the handshake gave no sample because its SYN had to be sent again (RFC 6298 §5.7).
+/// RTO of the first data if the handshake gave no sample because its SYN had to be sent again (RFC
+/// 6298 §5.7).
 const FALLBACK_RTO: Duration = Duration::from_secs(3);
 /// Floor of the variance term: RTO = SRTT + max(floor, 4 × deviation).
 const VARIANCE_FLOOR: Duration = Duration::from_millis(200);
@@ -27,8 +30,8 @@ pub(crate) struct RttEstimator {
     backoff: u32,
 }
 
-/// Times are nanoseconds in 64 bits, 584 years at most: half the bytes of a [`Duration`], for an idle connection has a budget, and a
-/// fraction of its arithmetic, for every segment asks.
+/// Times are nanoseconds in 64 bits, 584 years at most: half the bytes of a [`Duration`], for an
+/// idle connection has a budget, and a fraction of its arithmetic, for every segment asks.
 #[derive(Debug)]
 struct Smoothed {
     latest: u64,
@@ -45,7 +48,10 @@ struct Smoothed {
 }
 
 const fn nanos(duration: Duration) -> u64 {
-    duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos() as u64)
+    duration
+        .as_secs()
+        .saturating_mul(1_000_000_000)
+        .saturating_add(duration.subsec_nanos() as u64)
 }
 
 impl RttEstimator {
@@ -73,22 +79,29 @@ impl RttEstimator {
         self.coarse_sample(Duration::from_nanos(sample));
     }
 
-    /// Takes a sample of coarse resolution, from timestamps: it ends any backoff and moves the average, not the minimum.
+    /// Takes a sample of coarse resolution, from timestamps: it ends any backoff and moves the
+    /// average, not the minimum.
     pub(crate) fn coarse_sample(&mut self, rtt: Duration) {
         self.backoff = 0;
         let Some(s) = &mut self.smoothed else { return };
         let rtt = nanos(rtt);
         s.latest = rtt;
         let error = rtt.abs_diff(s.srtt);
-        // A sample that lowers the RTT by more than the deviation says little about jitter: Linux gives it 1/8 the weight.
-        let weight = if rtt < s.srtt && error > s.deviation { 32 } else { 4 };
+        // A sample that lowers the RTT by more than the deviation says little about jitter: Linux
+        // gives it 1/8 the weight.
+        let weight = if rtt < s.srtt && error > s.deviation {
+            32
+        } else {
+            4
+        };
         s.deviation = s.deviation - s.deviation / weight + error / weight;
         s.srtt = s.srtt - s.srtt / 8 + rtt / 8;
         s.largest = s.largest.max(s.deviation.saturating_mul(4));
         s.variance = s.variance.max(s.largest);
     }
 
-    /// The samples of an acknowledgement up to offset `una` have been taken; `next` is sent next. Perhaps a round is over.
+    /// The samples of an acknowledgement up to offset `una` have been taken; `next` is sent next.
+    /// Perhaps a round is over.
     pub(crate) fn acknowledged(&mut self, una: u64, next: u64) {
         let Some(s) = &mut self.smoothed else { return };
         match s.round_end {
@@ -102,7 +115,8 @@ impl RttEstimator {
         s.round_end = Some(next);
     }
 
-    /// The handshake is over. If it gave no sample, the path may well be longer than the first guess.
+    /// The handshake is over. If it gave no sample, the path may well be longer than the first
+    /// guess.
     pub(crate) fn opened(&mut self) {
         if self.smoothed.is_none() {
             self.opened_without = true;
@@ -151,7 +165,8 @@ impl RttEstimator {
             None => const { nanos(INITIAL_RTO) },
             Some(s) => s.srtt.saturating_add(s.variance),
         };
-        base.saturating_mul(1 << self.backoff.min(16)).min(const { nanos(MAX_RTO) })
+        base.saturating_mul(1 << self.backoff.min(16))
+            .min(const { nanos(MAX_RTO) })
     }
 
     /// How often the timeout is doubled.
@@ -184,8 +199,9 @@ mod tests {
         }
     }
 
-    /// Calm samples after a first one of 150 ms, whose deviation adds 300 ms: from the second round on a quarter of what is above the
-    /// floor goes, however many samples a round has. One that deviates counts at once.
+    /// Calm samples after a first one of 150 ms, whose deviation adds 300 ms: from the second round
+    /// on a quarter of what is above the floor goes, however many samples a round has. One that
+    /// deviates counts at once.
     #[test]
     fn the_largest_deviation_of_a_round_is_remembered() {
         let mut estimator = RttEstimator::default();
@@ -199,11 +215,24 @@ mod tests {
             }
             estimator.rto().as_nanos()
         });
-        assert_eq!(timeouts, [450_000_000, 425_000_000, 406_250_000, 392_187_500]);
-        assert!(estimator.deviation() < Duration::from_millis(1), "the deviation itself has forgotten it");
+        assert_eq!(
+            timeouts,
+            [450_000_000, 425_000_000, 406_250_000, 392_187_500]
+        );
+        assert!(
+            estimator.deviation() < Duration::from_millis(1),
+            "the deviation itself has forgotten it"
+        );
         estimator.sample(Duration::from_millis(550), Instant::from_secs(9));
-        assert_eq!(estimator.rto(), estimator.srtt() + estimator.deviation() * 4);
-        assert!(estimator.rto() > Duration::from_millis(590), "{:?}", estimator.rto());
+        assert_eq!(
+            estimator.rto(),
+            estimator.srtt() + estimator.deviation() * 4
+        );
+        assert!(
+            estimator.rto() > Duration::from_millis(590),
+            "{:?}",
+            estimator.rto()
+        );
     }
 
     #[test]
@@ -222,7 +251,12 @@ mod tests {
     #[test]
     fn absurd_samples_are_survived() {
         let mut estimator = RttEstimator::default();
-        for rtt in [Duration::ZERO, Duration::from_secs(100), Duration::from_nanos(1), Duration::from_secs(100_000)] {
+        for rtt in [
+            Duration::ZERO,
+            Duration::from_secs(100),
+            Duration::from_nanos(1),
+            Duration::from_secs(100_000),
+        ] {
             estimator.sample(rtt, Instant::from_secs(1));
             assert!(estimator.rto() >= VARIANCE_FLOOR && estimator.rto() <= MAX_RTO);
         }
@@ -234,7 +268,10 @@ mod tests {
         assert_eq!(estimator.latest(), Duration::ZERO);
         estimator.sample(Duration::from_millis(8), Instant::ZERO);
         estimator.coarse_sample(Duration::from_millis(16));
-        assert_eq!((estimator.latest(), estimator.srtt()), (Duration::from_millis(16), Duration::from_millis(9)));
+        assert_eq!(
+            (estimator.latest(), estimator.srtt()),
+            (Duration::from_millis(16), Duration::from_millis(9))
+        );
     }
 
     #[test]

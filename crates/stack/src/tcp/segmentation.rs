@@ -1,7 +1,9 @@
-//! How many segments leave in one packet where the device takes several (TSO): sized by the pacing rate, within both windows, and worth
-//! waiting for if the next acknowledgement makes it more (Linux `tcp_tso_autosize`, `tcp_tso_should_defer`; `spec/tcp.md` §1.13, §3.3).
+//! How many segments leave in one packet where the device takes several (TSO): sized by the pacing
+//! rate, within both windows, and worth waiting for if the next acknowledgement makes it more
+//! (Linux `tcp_tso_autosize`, `tcp_tso_should_defer`; `spec/tcp.md` §1.13, §3.3).
 //!
-//! Such a packet is whole: each of its segments is full. What is left over leaves as an ordinary one, by Nagle's rule.
+//! Such a packet is whole: each of its segments is full. What is left over leaves as an ordinary
+//! one, by Nagle's rule.
 
 use std::time::Duration;
 
@@ -12,7 +14,8 @@ use super::output::Plan;
 use super::recovery::Phase;
 use crate::tsq::TsqLimit;
 
-/// A flow that has been quiet so long does not wait (Linux), nor does one whose next acknowledgement is farther away than that.
+/// A flow that has been quiet so long does not wait (Linux), nor does one whose next
+/// acknowledgement is farther away than that.
 const PATIENCE: Duration = Duration::from_millis(1);
 /// With this part of the window free there is no waiting (Linux `tcp_tso_win_divisor`).
 const WINDOW_PART: u64 = 3;
@@ -21,7 +24,8 @@ const WINDOW_PART: u64 = 3;
 #[derive(Clone, Copy, Debug)]
 struct Autosize {
     rate: Rate,
-    /// What the rate carries in so many 1/1024 s, as TSQ counts (Linux's pacing shift is one for both).
+    /// What the rate carries in so many 1/1024 s, as TSQ counts (Linux's pacing shift is one for
+    /// both).
     ticks: u32,
     min_rtt: Duration,
     /// 2^this microseconds of `min_rtt` halve what a packet may have beyond its share of the rate.
@@ -29,11 +33,15 @@ struct Autosize {
 }
 
 impl Autosize {
-    /// Segments of `mss` bytes: what the pacing rate carries in about a millisecond, and more on short paths, of the `max` bytes that a
-    /// packet may have. There a burst does little harm.
+    /// Segments of `mss` bytes: what the pacing rate carries in about a millisecond, and more on
+    /// short paths, of the `max` bytes that a packet may have. There a burst does little harm.
     fn segments(&self, mss: u64, max: u64) -> u64 {
         let paced = (self.rate.as_bytes_per_sec() >> 10).saturating_mul(u64::from(self.ticks));
-        let halvings = self.min_rtt.as_micros().checked_shr(self.rtt_log).unwrap_or(0);
+        let halvings = self
+            .min_rtt
+            .as_micros()
+            .checked_shr(self.rtt_log)
+            .unwrap_or(0);
         let halvings = u32::try_from(halvings).unwrap_or(u32::MAX);
         let near = max.checked_shr(halvings).unwrap_or(0);
         paced.saturating_add(near).min(max) / mss.max(1)
@@ -41,13 +49,19 @@ impl Autosize {
 }
 
 impl Connection {
-    /// `plan`, a segment that may leave, with more behind it as far as there are; `None` if it should wait for them.
+    /// `plan`, a segment that may leave, with more behind it as far as there are; `None` if it
+    /// should wait for them.
     pub(super) fn enlarge(&mut self, plan: Plan, tso: Tso, now: Instant) -> Option<Plan> {
         let mss = self.segment_size();
         let unsent = (self.buffer.end() - self.nxt) / mss;
         let max = u64::from(tso.max_size);
-        let most = (max.saturating_sub(self.headers_with_options() as u64) / mss).min(u64::from(tso.max_segments));
-        let wanted = self.controller.packet_segments(self.autosize().segments(mss, max)).min(most).min(unsent);
+        let most = (max.saturating_sub(self.headers_with_options() as u64) / mss)
+            .min(u64::from(tso.max_segments));
+        let wanted = self
+            .controller
+            .packet_segments(self.autosize().segments(mss, max))
+            .min(most)
+            .min(unsent);
         if wanted <= 1 || self.ecn.says_cwr() {
             return Some(plan);
         }
@@ -62,17 +76,25 @@ impl Connection {
             }
             return None;
         }
-        // Two packets at least fill the window, so that there are acknowledgements to go by (Linux `tcp_cwnd_test`).
+        // Two packets at least fill the window, so that there are acknowledgements to go by (Linux
+        // `tcp_cwnd_test`).
         let half = (self.cwnd().get() / 2).max(mss);
         let segments = wanted.min(peer.min(cwnd).min(half) / mss).max(1);
         let plan = self.whole(segments);
         // A FIN may be one byte too many.
-        Some(if segments > 1 && !self.fits_cwnd(&plan.range) { self.whole(segments - 1) } else { plan })
+        Some(if segments > 1 && !self.fits_cwnd(&plan.range) {
+            self.whole(segments - 1)
+        } else {
+            plan
+        })
     }
 
     /// The next `segments` full segments, and the FIN if it follows.
     fn whole(&self, segments: u64) -> Plan {
-        Plan { segments: u16::try_from(segments).unwrap_or(u16::MAX), ..self.new_segment_of(segments * self.segment_size()) }
+        Plan {
+            segments: u16::try_from(segments).unwrap_or(u16::MAX),
+            ..self.new_segment_of(segments * self.segment_size())
+        }
     }
 
     fn autosize(&self) -> Autosize {
@@ -80,12 +102,21 @@ impl Connection {
             TsqLimit::Time(limit) => limit.ticks,
             TsqLimit::Off => 1,
         };
-        Autosize { rate: self.verdict.pacing_rate, ticks, min_rtt: self.rtt.min(), rtt_log: self.config.tso_rtt_log }
+        Autosize {
+            rate: self.verdict.pacing_rate,
+            ticks,
+            min_rtt: self.rtt.min(),
+            rtt_log: self.config.tso_rtt_log,
+        }
     }
 
-    /// Whether a packet of only `room` bytes should wait for the next acknowledgement: it is near, and will make room for more.
+    /// Whether a packet of only `room` bytes should wait for the next acknowledgement: it is near,
+    /// and will make room for more.
     fn should_wait(&self, room: u64, now: Instant) -> bool {
-        let window = self.cwnd().min(Bytes::new(self.peer.edge.saturating_sub(self.una))).get();
+        let window = self
+            .cwnd()
+            .min(Bytes::new(self.peer.edge.saturating_sub(self.una)))
+            .get();
         let srtt = self.rtt.srtt();
         let expected = self.segments.head_sent_at().map(|sent| sent + srtt);
         matches!(self.phase, Phase::Open)
@@ -103,32 +134,60 @@ mod tests {
     #[test]
     fn sizes_of_the_spec() {
         let micros = [50, 1_000, 2_000, 4_000, 40_000];
-        for (mbit, segments) in [(10, [45, 23, 6, 2, 2]), (100, [45, 31, 14, 8, 8]), (1000, [45; 5])] {
+        for (mbit, segments) in [
+            (10, [45, 23, 6, 2, 2]),
+            (100, [45, 31, 14, 8, 8]),
+            (1000, [45; 5]),
+        ] {
             let sizes = micros.map(|micros| {
                 let min_rtt = Duration::from_micros(micros);
-                let autosize = Autosize { rate: Rate::mbit(mbit), ticks: 1, min_rtt, rtt_log: 9 };
+                let autosize = Autosize {
+                    rate: Rate::mbit(mbit),
+                    ticks: 1,
+                    min_rtt,
+                    rtt_log: 9,
+                };
                 autosize.segments(1448, 65_536).max(2)
             });
             assert_eq!(sizes, segments, "{mbit} Mbit/s");
         }
     }
 
-    /// Before Linux 5.18 a short path made no difference: a millisecond of 25 Mbit/s is two segments.
+    /// Before Linux 5.18 a short path made no difference: a millisecond of 25 Mbit/s is two
+    /// segments.
     #[test]
     fn without_the_logarithm_only_the_rate_counts() {
         for micros in [300, 4_000] {
             let min_rtt = Duration::from_micros(micros);
-            let autosize = Autosize { rate: Rate::mbit(25), ticks: 1, min_rtt, rtt_log: 0 };
+            let autosize = Autosize {
+                rate: Rate::mbit(25),
+                ticks: 1,
+                min_rtt,
+                rtt_log: 0,
+            };
             assert_eq!(autosize.segments(1448, 65_536), 2);
         }
     }
 
     #[test]
     fn wifis_eight_milliseconds_make_larger_packets_and_absurd_numbers_none() {
-        let autosize = Autosize { rate: Rate::mbit(20), ticks: 8, min_rtt: Duration::from_millis(40), rtt_log: 9 };
-        assert_eq!(autosize.segments(1448, 65_536), (20_000_000 / 8 / 1024 * 8) / 1448);
+        let autosize = Autosize {
+            rate: Rate::mbit(20),
+            ticks: 8,
+            min_rtt: Duration::from_millis(40),
+            rtt_log: 9,
+        };
+        assert_eq!(
+            autosize.segments(1448, 65_536),
+            (20_000_000 / 8 / 1024 * 8) / 1448
+        );
         for (rate, min_rtt) in [(Rate::ZERO, Duration::MAX), (Rate::MAX, Duration::ZERO)] {
-            let autosize = Autosize { rate, ticks: u32::MAX, min_rtt, rtt_log: 9 };
+            let autosize = Autosize {
+                rate,
+                ticks: u32::MAX,
+                min_rtt,
+                rtt_log: 9,
+            };
             assert!(autosize.segments(1448, 65_536) <= 45);
             autosize.segments(0, u64::MAX);
         }

@@ -1,8 +1,9 @@
-//! The retransmission queue: one record per segment sent and not yet cumulatively acknowledged, the SACK scoreboard over it, and
-//! loss detection by [`rack`] (`spec/tcp.md` §1.8).
+//! The retransmission queue: one record per segment sent and not yet cumulatively acknowledged, the
+//! SACK scoreboard over it, and loss detection by [`rack`] (`spec/tcp.md` §1.8).
 //!
-//! Every step costs what it changes, not what is outstanding: segments are found by number or binary search, SACK blocks only
-//! touch what they newly cover, and loss detection walks a list in the order of transmission and stops at the first survivor.
+//! Every step costs what it changes, not what is outstanding: segments are found by number or
+//! binary search, SACK blocks only touch what they newly cover, and loss detection walks a list in
+//! the order of transmission and stops at the first survivor.
 
 mod rack;
 
@@ -78,9 +79,11 @@ pub(super) struct Arrival {
 pub(super) struct Delivery {
     /// Newly delivered bytes, cumulative or selective.
     pub(super) bytes: Bytes,
-    /// When the earliest and the latest of those sent once were sent. The retransmission timer learns from the RTT of the earliest.
+    /// When the earliest and the latest of those sent once were sent. The retransmission timer
+    /// learns from the RTT of the earliest.
     pub(super) sent_once: Option<(Instant, Instant)>,
-    /// Of what was cumulatively acknowledged and had been sent again, the earliest of our timestamps in those retransmissions.
+    /// Of what was cumulatively acknowledged and had been sent again, the earliest of our
+    /// timestamps in those retransmissions.
     pub(super) retransmission: Option<u32>,
     /// Where the lowest segment ends that was sent once only.
     pub(super) original: Option<u64>,
@@ -96,7 +99,8 @@ pub(super) struct Delivery {
     pub(super) sent_when: Bytes,
     /// Our SYN was among them: the acknowledgement belongs to the handshake.
     pub(super) opening: bool,
-    /// One segment alone, sent once, and cumulatively: perhaps the receiver held its acknowledgement back.
+    /// One segment alone, sent once, and cumulatively: perhaps the receiver held its
+    /// acknowledgement back.
     pub(super) alone: bool,
 }
 
@@ -120,7 +124,11 @@ pub(super) struct Losses<'a> {
 
 impl Losses<'_> {
     fn report(&mut self, record: &Record) {
-        self.controller.on_lost(&self.sampler.on_lost(&record.sent, Bytes::new(record.len()), self.now));
+        self.controller.on_lost(&self.sampler.on_lost(
+            &record.sent,
+            Bytes::new(record.len()),
+            self.now,
+        ));
     }
 }
 
@@ -137,9 +145,11 @@ pub(super) struct Segments {
     sacked: RangeSet,
     sacked_count: usize,
     sacked_bytes: u64,
-    /// Segments that must have arrived out of order, of a size each, at a peer that does not say which.
+    /// Segments that must have arrived out of order, of a size each, at a peer that does not say
+    /// which.
     unnamed: (u32, u32),
-    /// How many more of them are believed: no more than were outstanding when the first one was told of (RFC 5681 §3.2).
+    /// How many more of them are believed: no more than were outstanding when the first one was
+    /// told of (RFC 5681 §3.2).
     believed: Option<u32>,
     /// Numbers of records believed lost, lowest first; entries whose record moved on are skipped.
     lost: BinaryHeap<Reverse<u64>>,
@@ -152,7 +162,8 @@ impl Segments {
     /// Bytes of sequence space in flight: sent, not delivered, not believed lost.
     pub(super) fn in_flight(&self) -> u64 {
         let (count, size) = self.unnamed;
-        self.in_flight.saturating_sub(u64::from(count) * u64::from(size))
+        self.in_flight
+            .saturating_sub(u64::from(count) * u64::from(size))
     }
 
     /// True when everything sent is cumulatively acknowledged.
@@ -172,7 +183,8 @@ impl Segments {
 
     /// Memory is held for segments to come although none is outstanding.
     pub(super) fn idles_with_memory(&self) -> bool {
-        self.records.is_empty() && self.records.capacity() + self.order.capacity() + self.lost.capacity() > 0
+        self.records.is_empty()
+            && self.records.capacity() + self.order.capacity() + self.lost.capacity() > 0
     }
 
     /// Gives that memory back.
@@ -184,7 +196,9 @@ impl Segments {
 
     /// A copy of the oldest unacknowledged segment is still in this host.
     pub(super) fn head_in_host(&self) -> bool {
-        self.records.front().is_some_and(|record| record.in_host > 0)
+        self.records
+            .front()
+            .is_some_and(|record| record.in_host > 0)
     }
 
     /// A copy of the newest segment is still in this host.
@@ -197,9 +211,12 @@ impl Segments {
         self.records.front().map(|record| record.sent.sent_at)
     }
 
-    /// The peer reported the oldest segment as received out of order, yet does not acknowledge it: it has thrown it away.
+    /// The peer reported the oldest segment as received out of order, yet does not acknowledge it:
+    /// it has thrown it away.
     pub(super) fn reneged(&self) -> bool {
-        self.records.front().is_some_and(|record| record.state == State::Sacked)
+        self.records
+            .front()
+            .is_some_and(|record| record.state == State::Sacked)
     }
 
     /// Some segment is believed lost and was not sent again.
@@ -212,8 +229,8 @@ impl Segments {
         self.again as usize
     }
 
-    /// A duplicate acknowledgement of a peer without SACK: some segment of `size` bytes has arrived beyond the hole (RFC 3042).
-    /// False if that is one more than can be.
+    /// A duplicate acknowledgement of a peer without SACK: some segment of `size` bytes has arrived
+    /// beyond the hole (RFC 3042). False if that is one more than can be.
     pub(super) fn arrived_unnamed(&mut self, size: u64) -> bool {
         let outstanding = self.records.len().saturating_sub(1) as u32;
         let believed = self.believed.get_or_insert(outstanding);
@@ -235,23 +252,32 @@ impl Segments {
         self.unnamed.0
     }
 
-    /// A peer without SACK acknowledged `packets` segments. In recovery one of them was the hole, and the others had arrived before;
-    /// else nobody waits behind a hole any more. Returns how many bytes had been accounted before.
+    /// A peer without SACK acknowledged `packets` segments. In recovery one of them was the hole,
+    /// and the others had arrived before; else nobody waits behind a hole any more. Returns how
+    /// many bytes had been accounted before.
     pub(super) fn named(&mut self, packets: u64, repairing: bool) -> u64 {
         let (count, size) = self.unnamed;
         if packets > 0 {
             self.believed = None;
         }
         let holes = u32::try_from(packets.saturating_sub(1)).unwrap_or(u32::MAX);
-        let left = if repairing { count.saturating_sub(holes) } else { 0 };
+        let left = if repairing {
+            count.saturating_sub(holes)
+        } else {
+            0
+        };
         self.unnamed.0 = left.min(self.beyond_a_hole());
         u64::from(count - left) * u64::from(size)
     }
 
     /// The segment before offset `end` was sent more than once.
     pub(super) fn was_sent_again(&self, end: u64) -> bool {
-        let at = self.records.partition_point(|record| record.range.end < end);
-        self.records.get(at).is_some_and(|record| record.range.start < end && record.retransmitted())
+        let at = self
+            .records
+            .partition_point(|record| record.range.end < end);
+        self.records
+            .get(at)
+            .is_some_and(|record| record.range.start < end && record.retransmitted())
     }
 
     /// The number that the next new segment gets.
@@ -276,10 +302,15 @@ impl Segments {
         id(number)
     }
 
-    /// The lowest lost segment, if its earlier copies have left the host: its range and whether it carries the FIN.
+    /// The lowest lost segment, if its earlier copies have left the host: its range and whether it
+    /// carries the FIN.
     #[inline]
     pub(super) fn next_lost(&mut self) -> Option<(SegmentId, Range<u64>, bool)> {
-        if self.lost.is_empty() { None } else { self.lowest_lost() }
+        if self.lost.is_empty() {
+            None
+        } else {
+            self.lowest_lost()
+        }
     }
 
     fn lowest_lost(&mut self) -> Option<(SegmentId, Range<u64>, bool)> {
@@ -307,8 +338,14 @@ impl Segments {
 
     /// Records that a segment was sent again, with our timestamp `stamp`.
     pub(super) fn retransmitted(&mut self, segment: SegmentId, sent: SentRate, stamp: u32) {
-        let Some(at) = self.position(segment) else { return };
-        debug_assert_ne!(self.records[at].state, State::Sacked, "what was delivered is not sent again");
+        let Some(at) = self.position(segment) else {
+            return;
+        };
+        debug_assert_ne!(
+            self.records[at].state,
+            State::Sacked,
+            "what was delivered is not sent again"
+        );
         self.uncount(at);
         let record = &mut self.records[at];
         record.state = State::Outstanding;
@@ -322,15 +359,21 @@ impl Segments {
 
     /// The payload of the segment in flight that holds offset `at`; 0 if there is none.
     pub(super) fn payload_at(&self, at: u64) -> u64 {
-        let place = self.records.partition_point(|record| record.range.end <= at);
-        self.records.get(place).map_or(0, |record| record.len() - u64::from(record.fin))
+        let place = self
+            .records
+            .partition_point(|record| record.range.end <= at);
+        self.records
+            .get(place)
+            .map_or(0, |record| record.len() - u64::from(record.fin))
     }
 
-    /// Segments of more payload than `limit` cannot have arrived: they are cut into pieces that are to be sent again. Nothing but
-    /// their length was wrong. All segments get new numbers, so that copies of the old ones that are still in the host answer for
-    /// nothing.
+    /// Segments of more payload than `limit` cannot have arrived: they are cut into pieces that are
+    /// to be sent again. Nothing but their length was wrong. All segments get new numbers, so that
+    /// copies of the old ones that are still in the host answer for nothing.
     pub(super) fn cut(&mut self, limit: u64) {
-        let too_long = |record: &Record| record.len() - u64::from(record.fin) > limit && record.state != State::Sacked;
+        let too_long = |record: &Record| {
+            record.len() - u64::from(record.fin) > limit && record.state != State::Sacked
+        };
         if !self.records.iter().any(too_long) {
             return;
         }
@@ -347,7 +390,10 @@ impl Segments {
         for record in before {
             places.push(self.records.len());
             if !too_long(&record) {
-                self.records.push_back(Record { in_host: 0, ..record });
+                self.records.push_back(Record {
+                    in_host: 0,
+                    ..record
+                });
                 continue;
             }
             self.lost_count -= 1;
@@ -360,19 +406,29 @@ impl Segments {
                 self.lost.push(Reverse(range.start));
                 self.lost_count += 1;
                 let fin = record.fin && whole;
-                self.records.push_back(Record { range, fin, state: State::Lost, in_host: 0, ..record });
+                self.records.push_back(Record {
+                    range,
+                    fin,
+                    state: State::Lost,
+                    in_host: 0,
+                    ..record
+                });
             }
         }
         let (first, records) = (self.first, &self.records);
         self.order.retain_mut(|(number, sent_at)| {
             let old = (number.wrapping_sub(old_first) & NUMBER_MASK) as usize;
-            let place = places.get(old).copied().filter(|place| records[*place].sent.sent_at == *sent_at);
+            let place = places
+                .get(old)
+                .copied()
+                .filter(|place| records[*place].sent.sent_at == *sent_at);
             *number = first.wrapping_add(place.unwrap_or(0) as u32) & NUMBER_MASK;
             place.is_some_and(|place| records[place].state != State::Lost)
         });
     }
 
-    /// A copy of the segment, and of those that were in one packet with it, `count` in all, has left the host, by transmission or drop.
+    /// A copy of the segment, and of those that were in one packet with it, `count` in all, has
+    /// left the host, by transmission or drop.
     pub(super) fn left_host(&mut self, segment: SegmentId, count: u16) {
         // Some may be acknowledged already: those before the first record.
         for place in 0..count {
@@ -382,19 +438,32 @@ impl Segments {
         }
     }
 
-    /// A copy of the segment was dropped inside this host and the connection was told: it is lost for certain.
-    /// False if it had been delivered by another copy or given up before.
+    /// A copy of the segment was dropped inside this host and the connection was told: it is lost
+    /// for certain. False if it had been delivered by another copy or given up before.
     pub(super) fn dropped_in_host(&mut self, segment: SegmentId, losses: &mut Losses<'_>) -> bool {
-        self.position(segment).is_some_and(|at| self.mark_lost(at, losses))
+        self.position(segment)
+            .is_some_and(|at| self.mark_lost(at, losses))
     }
 
     /// Takes a cumulative acknowledgement of everything below `una`.
-    pub(super) fn acknowledge(&mut self, una: u64, arrival: Arrival, sampler: &mut Sampler) -> Delivery {
+    pub(super) fn acknowledge(
+        &mut self,
+        una: u64,
+        arrival: Arrival,
+        sampler: &mut Sampler,
+    ) -> Delivery {
         let mut delivery = Delivery::default();
         let before = (self.records.len(), self.sacked_count);
-        while self.records.front().is_some_and(|record| record.range.end <= una) {
+        while self
+            .records
+            .front()
+            .is_some_and(|record| record.range.end <= una)
+        {
             let Record { stamp, .. } = self.records[0];
-            if self.records[0].retransmitted() && delivery.retransmission.is_none_or(|earliest| seq::older(stamp, earliest))
+            if self.records[0].retransmitted()
+                && delivery
+                    .retransmission
+                    .is_none_or(|earliest| seq::older(stamp, earliest))
             {
                 delivery.retransmission = Some(stamp);
             }
@@ -405,7 +474,11 @@ impl Segments {
         }
         delivery.alone = before == (self.records.len() + 1, 0) && delivery.retransmission.is_none();
         // A partial acknowledgement of a segment (a middlebox resegmented) shortens it.
-        if self.records.front().is_some_and(|record| record.range.start < una) {
+        if self
+            .records
+            .front()
+            .is_some_and(|record| record.range.start < una)
+        {
             self.uncount(0);
             let record = &mut self.records[0];
             delivery.bytes += Bytes::new(una - record.range.start);
@@ -421,8 +494,15 @@ impl Segments {
     }
 
     /// Takes a SACK block, already checked to lie within what is outstanding.
-    pub(super) fn sack(&mut self, block: Range<u64>, arrival: Arrival, sampler: &mut Sampler, delivery: &mut Delivery) {
-        // Honest blocks cover whole segments. More ranges than segments are an attack on our memory.
+    pub(super) fn sack(
+        &mut self,
+        block: Range<u64>,
+        arrival: Arrival,
+        sampler: &mut Sampler,
+        delivery: &mut Delivery,
+    ) {
+        // Honest blocks cover whole segments. More ranges than segments are an attack on our
+        // memory.
         if self.sacked.len() > self.records.len() {
             return;
         }
@@ -432,9 +512,17 @@ impl Segments {
             touched = Some(start..new.end);
         });
         let Some(touched) = touched else { return };
-        let mut at = self.records.partition_point(|record| record.range.end <= touched.start);
-        while self.records.get(at).is_some_and(|record| record.range.start < touched.end) {
-            if self.records[at].state != State::Sacked && self.sacked.contains(&self.records[at].range) {
+        let mut at = self
+            .records
+            .partition_point(|record| record.range.end <= touched.start);
+        while self
+            .records
+            .get(at)
+            .is_some_and(|record| record.range.start < touched.end)
+        {
+            if self.records[at].state != State::Sacked
+                && self.sacked.contains(&self.records[at].range)
+            {
                 self.deliver(at, arrival, sampler, delivery);
                 self.turn(at, State::Sacked);
                 delivery.sacked = true;
@@ -444,8 +532,22 @@ impl Segments {
     }
 
     /// Accounts a segment that turns out to be delivered.
-    fn deliver(&mut self, at: usize, arrival: Arrival, sampler: &mut Sampler, delivery: &mut Delivery) {
-        let (record, Arrival { now, echo, mss, min_rtt }) = (&self.records[at], arrival);
+    fn deliver(
+        &mut self,
+        at: usize,
+        arrival: Arrival,
+        sampler: &mut Sampler,
+        delivery: &mut Delivery,
+    ) {
+        let (
+            record,
+            Arrival {
+                now,
+                echo,
+                mss,
+                min_rtt,
+            },
+        ) = (&self.records[at], arrival);
         if record.state == State::Sacked {
             return;
         }
@@ -459,23 +561,36 @@ impl Segments {
         if !record.retransmitted() {
             let (earliest, latest) = delivery.sent_once.unwrap_or((sent_at, sent_at));
             delivery.sent_once = Some((earliest.min(sent_at), latest.max(sent_at)));
-            delivery.original = Some(delivery.original.map_or(record.range.end, |end| end.min(record.range.end)));
+            delivery.original = Some(
+                delivery
+                    .original
+                    .map_or(record.range.end, |end| end.min(record.range.end)),
+            );
             if record.range.end < self.rack.highest {
                 self.rack.reordered(record.range.start, mss);
             }
         }
         self.rack.highest = self.rack.highest.max(record.range.end);
-        // What echoes a timestamp from before the retransmission, or came sooner than the path allows, acknowledges the original
-        // (RFC 8985 §6.2 step 2).
+        // What echoes a timestamp from before the retransmission, or came sooner than the path
+        // allows, acknowledges the original (RFC 8985 §6.2 step 2).
         let echoes_older = || echo.is_some_and(|echo| seq::older(echo, record.stamp));
         let of_original = record.retransmitted() && (echoes_older() || now - sent_at < min_rtt);
-        self.rack.advance(sent_at, record.range.end, now, of_original);
+        self.rack
+            .advance(sent_at, record.range.end, now, of_original);
     }
 
-    /// Marks segments lost that were sent so long before a delivered one that reordering cannot explain it.
-    pub(super) fn detect_lost(&mut self, now: Instant, window: ReorderingWindow, losses: &mut Losses<'_>) -> Found {
+    /// Marks segments lost that were sent so long before a delivered one that reordering cannot
+    /// explain it.
+    pub(super) fn detect_lost(
+        &mut self,
+        now: Instant,
+        window: ReorderingWindow,
+        losses: &mut Losses<'_>,
+    ) -> Found {
         let mut found = Found::default();
-        let Some(newest) = self.rack.newest else { return found };
+        let Some(newest) = self.rack.newest else {
+            return found;
+        };
         let patience = self.rack.rtt + self.rack.window(window, self.sacked_count);
         while let Some(&(number, sent_at)) = self.order.front() {
             let Some(at) = self.in_flight_since(number, sent_at) else {
@@ -498,9 +613,15 @@ impl Segments {
         found
     }
 
-    /// The retransmission timer expired: the oldest segment is lost, and so is what RACK has no more patience for. What was sent
-    /// lately may still arrive (Linux). If the peer has thrown away what it reported (RFC 2018 §8), nothing it reported counts.
-    pub(super) fn time_out(&mut self, now: Instant, window: ReorderingWindow, losses: &mut Losses<'_>) {
+    /// The retransmission timer expired: the oldest segment is lost, and so is what RACK has no
+    /// more patience for. What was sent lately may still arrive (Linux). If the peer has thrown
+    /// away what it reported (RFC 2018 §8), nothing it reported counts.
+    pub(super) fn time_out(
+        &mut self,
+        now: Instant,
+        window: ReorderingWindow,
+        losses: &mut Losses<'_>,
+    ) {
         self.unnamed.0 = 0;
         if self.reneged() {
             self.forget_sacks();
@@ -516,7 +637,8 @@ impl Segments {
         }
     }
 
-    /// The oldest segment is lost: without SACK, three duplicate acknowledgements or a partial one in recovery tell (RFC 6582).
+    /// The oldest segment is lost: without SACK, three duplicate acknowledgements or a partial one
+    /// in recovery tell (RFC 6582).
     pub(super) fn lose_head(&mut self, losses: &mut Losses<'_>) -> Bytes {
         let len = self.records.front().map_or(0, Record::len);
         let newly = !self.records.is_empty() && self.mark_lost(0, losses);
@@ -533,8 +655,9 @@ impl Segments {
         }
     }
 
-    /// The last congestion signal was spurious: what is believed lost is in flight after all. `late`: since what was found lost
-    /// from offset `late` on came late, the path reorders segments of size `mss`.
+    /// The last congestion signal was spurious: what is believed lost is in flight after all.
+    /// `late`: since what was found lost from offset `late` on came late, the path reorders
+    /// segments of size `mss`.
     pub(super) fn nothing_lost(&mut self, late: Option<u64>, mss: u64) {
         for at in 0..self.records.len() {
             if self.records[at].state == State::Lost {
@@ -560,7 +683,12 @@ impl Segments {
     }
 
     /// The reordering window follows what an acknowledgement told (RFC 8985 §6.2 step 4).
-    pub(super) fn adapt_window(&mut self, delivery: &Delivery, delivered: Bytes, policy: Reordering) {
+    pub(super) fn adapt_window(
+        &mut self,
+        delivery: &Delivery,
+        delivered: Bytes,
+        policy: Reordering,
+    ) {
         if delivery.bytes > Bytes::ZERO {
             self.rack.adapt(delivery.sent_when, delivered, policy);
         }
@@ -655,7 +783,9 @@ impl Segments {
     }
 
     fn position_at(&self, start: u64) -> Option<usize> {
-        let at = self.records.partition_point(|record| record.range.start < start);
+        let at = self
+            .records
+            .partition_point(|record| record.range.start < start);
         (self.records.get(at)?.range.start == start).then_some(at)
     }
 }

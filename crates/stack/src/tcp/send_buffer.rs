@@ -28,7 +28,11 @@ impl Held {
 impl SendBuffer {
     /// An empty buffer whose first byte will have offset 1, the SYN being 0.
     pub(super) fn new(capacity: usize) -> Self {
-        Self { held: Held::NOTHING, start: 1, capacity }
+        Self {
+            held: Held::NOTHING,
+            start: 1,
+            capacity,
+        }
     }
 
     /// Takes as much of `data` as fits.
@@ -102,7 +106,10 @@ impl SendBuffer {
             Held::Bytes(bytes) => {
                 let (front, back) = bytes.as_slices();
                 let split = front.len();
-                Payload::Bytes(&front[from.min(split)..to.min(split)], &back[from.max(split) - split..to.max(split) - split])
+                Payload::Bytes(
+                    &front[from.min(split)..to.min(split)],
+                    &back[from.max(split) - split..to.max(split) - split],
+                )
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Which obstacle a connection stands before, for its [`Attribution`]. The conditions are those of `output`, looked at once more;
-//! only connections that are attributed pay for it.
+//! Which obstacle a connection stands before, for its [`Attribution`]. The conditions are those of
+//! `output`, looked at once more; only connections that are attributed pay for it.
 
 use tautline_base::Instant;
 
@@ -57,7 +57,9 @@ impl Connection {
         if self.flight.refused {
             return Cause::Host;
         }
-        let end = (self.nxt + self.segment_size()).min(available).min(self.peer.edge.max(self.nxt));
+        let end = (self.nxt + self.segment_size())
+            .min(available)
+            .min(self.peer.edge.max(self.nxt));
         let len = end - self.nxt;
         let small = len < self.segment_size() && !self.segments.is_empty() && self.fin != Some(end);
         if self.segments.any_lost() || !self.fits_cwnd(&(self.nxt..end)) {

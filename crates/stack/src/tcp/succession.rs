@@ -1,5 +1,5 @@
-//! What a connection takes over from a SYN cookie, and what it leaves behind: to TIME-WAIT, and to its successor between the same
-//! ports (RFC 9293 §3.6.1, RFC 6191, RFC 4987 §3.6).
+//! What a connection takes over from a SYN cookie, and what it leaves behind: to TIME-WAIT, and to
+//! its successor between the same ports (RFC 9293 §3.6.1, RFC 6191, RFC 4987 §3.6).
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::time_wait::Remains;
 use crate::wire::Segment;
 
 impl Connection {
-    /// A connection whose SYN-ACK was a cookie that came back: `syn` is the SYN as the cookie remembers it. It waits for the
-    /// acknowledgement that brought the cookie.
+    /// A connection whose SYN-ACK was a cookie that came back: `syn` is the SYN as the cookie
+    /// remembers it. It waits for the acknowledgement that brought the cookie.
     pub(crate) fn from_cookie(
         opening: Opening,
         config: Arc<TcpConfig>,
@@ -23,7 +23,13 @@ impl Connection {
         syn: &Segment<'_>,
         now: Instant,
     ) -> Self {
-        let mut connection = Self::new(opening, config, State::SynReceived { listener: Some(listener) });
+        let mut connection = Self::new(
+            opening,
+            config,
+            State::SynReceived {
+                listener: Some(listener),
+            },
+        );
         connection.take_first_syn(syn, now);
         // The SYN-ACK left long ago.
         connection.nxt = 1;
@@ -32,19 +38,28 @@ impl Connection {
         connection
     }
 
-    /// A new SYN of the same peer takes the place of a connection that is over. In TIME-WAIT it must be provably newer.
+    /// A new SYN of the same peer takes the place of a connection that is over. In TIME-WAIT it
+    /// must be provably newer.
     pub(crate) fn may_be_replaced_by(&self, segment: &Segment<'_>) -> bool {
         let opens = segment.syn && segment.ack.is_none() && !segment.rst;
         match self.state {
             State::Closed => opens && !self.reset_due,
-            State::TimeWait => opens && self.numbers().is_some_and(|remains| remains.may_be_followed_by(segment)),
+            State::TimeWait => {
+                opens
+                    && self
+                        .numbers()
+                        .is_some_and(|remains| remains.may_be_followed_by(segment))
+            }
             _ => false,
         }
     }
 
-    /// The initial sequence number of a successor, if it must be beyond the numbers of this connection.
+    /// The initial sequence number of a successor, if it must be beyond the numbers of this
+    /// connection.
     pub(crate) fn successors_isn(&self) -> Option<u32> {
-        (self.state == State::TimeWait).then(|| self.numbers().map(|remains| remains.successors_isn())).flatten()
+        (self.state == State::TimeWait)
+            .then(|| self.numbers().map(|remains| remains.successors_isn()))
+            .flatten()
     }
 
     /// Ends a connection whose place a new one takes.
@@ -52,7 +67,8 @@ impl Connection {
         self.end(CloseReason::Finished);
     }
 
-    /// What TIME-WAIT needs of a connection that nobody holds, once there is nothing else to do for it.
+    /// What TIME-WAIT needs of a connection that nobody holds, once there is nothing else to do for
+    /// it.
     pub(crate) fn remains(&self) -> Option<Remains> {
         let done = self.orphan
             && self.state == State::TimeWait
@@ -68,7 +84,9 @@ impl Connection {
             expected: seq::to_wire(agreed.irs, self.receiver.next()),
             next: seq::to_wire(self.isn, self.nxt),
             window: window.min(u64::from(u16::MAX)) as u16,
-            timestamps: agreed.peer_timestamp.map(|recent| (recent, self.timestamp_offset)),
+            timestamps: agreed
+                .peer_timestamp
+                .map(|recent| (recent, self.timestamp_offset)),
             lasts: self.config.time_wait,
             until: self.timers.close.unwrap_or(Instant::ZERO),
         })

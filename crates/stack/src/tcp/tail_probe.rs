@@ -1,5 +1,6 @@
-//! Tail loss probes (RFC 8985 §7 with Linux's timeouts; `spec/tcp.md` §1.9): when no acknowledgement comes for two round trips, the
-//! last segment is sent again, or a new one, so that an acknowledgement tells of the loss and no timeout is needed.
+//! Tail loss probes (RFC 8985 §7 with Linux's timeouts; `spec/tcp.md` §1.9): when no
+//! acknowledgement comes for two round trips, the last segment is sent again, or a new one, so that
+//! an acknowledgement tells of the loss and no timeout is needed.
 
 use tautline_base::{Bytes, Instant};
 use tautline_cc::{Recovery, Signal};
@@ -29,8 +30,8 @@ pub(super) enum TailProbe {
 }
 
 impl Connection {
-    /// Restarts the timer of the probe, if the tail may need one: something is outstanding, nothing of it is known to be lost or to
-    /// have overtaken anything, and the last probe is answered.
+    /// Restarts the timer of the probe, if the tail may need one: something is outstanding, nothing
+    /// of it is known to be lost or to have overtaken anything, and the last probe is answered.
     #[inline]
     pub(super) fn schedule_tail_probe(&mut self, now: Instant) {
         self.timers.tail = self.tail_may_be_probed().then(|| self.tail_timeout(now));
@@ -46,7 +47,8 @@ impl Connection {
             && self.repair.tail == TailProbe::None
     }
 
-    /// Two round trips from now, and time for an acknowledgement that may be held back; never after the retransmission timeout.
+    /// Two round trips from now, and time for an acknowledgement that may be held back; never after
+    /// the retransmission timeout.
     fn tail_timeout(&self, now: Instant) -> Instant {
         let at = match self.rtt.srtt_nanos() {
             0 => now + INITIAL_RTO,
@@ -58,7 +60,8 @@ impl Connection {
         self.timers.rto.map_or(at, |rto| at.min(rto))
     }
 
-    /// The timer expired. From here on the retransmission timeout counts from when the oldest segment was sent.
+    /// The timer expired. From here on the retransmission timeout counts from when the oldest
+    /// segment was sent.
     pub(super) fn on_tail_timeout(&mut self, now: Instant) {
         self.timers.tail = None;
         if self.tail_may_be_probed() {
@@ -69,8 +72,8 @@ impl Connection {
         }
     }
 
-    /// The probe that is due: new data whatever the congestion window, else the last segment again. What still lies in this host
-    /// cannot be acknowledged and needs no probe.
+    /// The probe that is due: new data whatever the congestion window, else the last segment again.
+    /// What still lies in this host cannot be acknowledged and needs no probe.
     pub(super) fn next_tail_probe(&mut self) -> Option<Plan> {
         if self.repair.tail != TailProbe::Due {
             return None;
@@ -79,27 +82,38 @@ impl Connection {
             self.repair.tail = TailProbe::None;
             return None;
         }
-        let fresh = matches!(self.state, State::Established | State::CloseWait).then(|| self.new_segment());
+        let fresh =
+            matches!(self.state, State::Established | State::CloseWait).then(|| self.new_segment());
         let plan = fresh
             .filter(|plan| !plan.range.is_empty() && !self.flight.refused)
-            .or_else(|| self.segments.last_outstanding().filter(|_| !self.segments.any_lost()).map(Plan::again));
+            .or_else(|| {
+                self.segments
+                    .last_outstanding()
+                    .filter(|_| !self.segments.any_lost())
+                    .map(Plan::again)
+            });
         if plan.is_none() {
             self.repair.tail = TailProbe::None;
         }
         plan
     }
 
-    /// A segment was sent, or sent `again` with that timestamp of ours. If a probe was due, this is it.
+    /// A segment was sent, or sent `again` with that timestamp of ours. If a probe was due, this is
+    /// it.
     pub(super) fn note_tail_probe(&mut self, again: Option<u32>) {
         if self.repair.tail == TailProbe::Due {
-            self.repair.tail = TailProbe::Sent { high: self.nxt, again };
+            self.repair.tail = TailProbe::Sent {
+                high: self.nxt,
+                again,
+            };
             self.repair.counts.tail_probes += 1;
             self.timers.tail = None;
         }
     }
 
-    /// What an acknowledgement up to offset `ack` says of the probe (RFC 8985 §7.4). When a repetition of the last segment was needed
-    /// and nobody else noticed the loss, the congestion window pays for it all the same.
+    /// What an acknowledgement up to offset `ack` says of the probe (RFC 8985 §7.4). When a
+    /// repetition of the last segment was needed and nobody else noticed the loss, the congestion
+    /// window pays for it all the same.
     pub(super) fn judge_tail_probe(&mut self, ack: u64, heard: &Heard<'_>) {
         let TailProbe::Sent { high, again } = self.repair.tail else {
             if heard.advanced {
@@ -107,7 +121,8 @@ impl Connection {
             }
             return;
         };
-        let both_arrived = heard.duplicate.is_some_and(|duplicate| duplicate.of_probe) || heard.repeats;
+        let both_arrived =
+            heard.duplicate.is_some_and(|duplicate| duplicate.of_probe) || heard.repeats;
         if ack < high {
             return;
         }
@@ -123,7 +138,11 @@ impl Connection {
     fn pay_for_tail(&mut self, heard: &Heard<'_>) {
         if self.phase == Phase::Open && self.controller.recovery() == Recovery::Prr {
             self.repair.undo = None;
-            self.tell_of_congestion(Signal::Loss, Bytes::new(self.segments.in_flight()), heard.now);
+            self.tell_of_congestion(
+                Signal::Loss,
+                Bytes::new(self.segments.in_flight()),
+                heard.now,
+            );
         }
     }
 }

@@ -38,7 +38,12 @@ pub(super) struct Persist {
 impl Persist {
     /// Begins to probe one timeout from now.
     pub(super) fn new(now: Instant, rto: Duration) -> Self {
-        Self { at: now + rto, sent: 0, unanswered: 0, due: false }
+        Self {
+            at: now + rto,
+            sent: 0,
+            unanswered: 0,
+            due: false,
+        }
     }
 
     /// A probe was sent; the next one waits twice as long, up to two minutes.

@@ -36,7 +36,8 @@ impl Tuple {
     }
 }
 
-/// In few and whole words, because every arriving segment is looked up: 12 bytes of IPv4, 36 of IPv6.
+/// In few and whole words, because every arriving segment is looked up: 12 bytes of IPv4, 36 of
+/// IPv6.
 impl Hash for Tuple {
     fn hash<H: Hasher>(&self, state: &mut H) {
         match (self.local, self.remote) {

@@ -1,5 +1,6 @@
-//! Congestion window validation (RFC 2861 §3.1, RFC 7661's concern; Linux `tcp_cwnd_validate`, `spec/tcp.md` §1.13): a window that an
-//! application leaves unused says less of the path the longer that lasts. Pauses with nothing in flight are `on_idle`'s.
+//! Congestion window validation (RFC 2861 §3.1, RFC 7661's concern; Linux `tcp_cwnd_validate`,
+//! `spec/tcp.md` §1.13): a window that an application leaves unused says less of the path the
+//! longer that lasts. Pauses with nothing in flight are `on_idle`'s.
 
 use tautline_base::{Bytes, Instant};
 use tautline_cc::Underuse;
@@ -8,8 +9,8 @@ use super::connection::Connection;
 use super::recovery::Phase;
 
 impl Connection {
-    /// New data has left. When for a retransmission timeout less than the window was in flight, and neither the window nor the send
-    /// buffer was the reason, the controller hears how much was.
+    /// New data has left. When for a retransmission timeout less than the window was in flight, and
+    /// neither the window nor the send buffer was the reason, the controller hears how much was.
     pub(super) fn validate_window(&mut self, now: Instant) {
         if self.window_limited() {
             self.window_validated(now);
@@ -20,7 +21,10 @@ impl Connection {
             return;
         }
         if self.phase == Phase::Open && !self.wants_room {
-            self.controller.on_underuse(&Underuse { now, used: Bytes::new(self.flight.used) });
+            self.controller.on_underuse(&Underuse {
+                now,
+                used: Bytes::new(self.flight.used),
+            });
             self.verdict = self.controller.verdict();
         }
         self.window_validated(now);

@@ -1,8 +1,10 @@
-//! UDP (RFC 768, RFC 1122 §4.1, RFC 8085 for what a host owes the network): datagram sockets, without any I/O.
+//! UDP (RFC 768, RFC 1122 §4.1, RFC 8085 for what a host owes the network): datagram sockets,
+//! without any I/O.
 //!
-//! A datagram walks the same way down as a segment: queue of the socket, frame, discipline, limit, ring, completion. What waits
-//! below the socket is charged to it, and settling gives the charge back, so that a sender that is faster than the link finds its
-//! own socket full instead of filling the discipline.
+//! A datagram walks the same way down as a segment: queue of the socket, frame, discipline, limit,
+//! ring, completion. What waits below the socket is charged to it, and settling gives the charge
+//! back, so that a sender that is faster than the link finds its own socket full instead of filling
+//! the discipline.
 //!
 //! | module | holds |
 //! |---|---|
@@ -21,21 +23,23 @@ use crate::socket::PathError;
 /// How a datagram socket behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpConfig {
-    /// Most bytes on their way out: in the socket, in the discipline and in the ring; headers are counted too. Default 208 KiB (Linux
-    /// `net.core.wmem_default`).
+    /// Most bytes on their way out: in the socket, in the discipline and in the ring; headers are
+    /// counted too. Default 208 KiB (Linux `net.core.wmem_default`).
     pub send_buffer: Bytes,
-    /// Most of these bytes that may wait below the socket, as TCP Small Queues bound it for connections; the rest waits in the
-    /// socket. Default none (Linux has no such limit for UDP).
+    /// Most of these bytes that may wait below the socket, as TCP Small Queues bound it for
+    /// connections; the rest waits in the socket. Default none (Linux has no such limit for UDP).
     pub below: Option<Bytes>,
-    /// Most received bytes the application may leave unread; what does not fit is dropped and counted. Default 208 KiB (Linux
-    /// `net.core.rmem_default`).
+    /// Most received bytes the application may leave unread; what does not fit is dropped and
+    /// counted. Default 208 KiB (Linux `net.core.rmem_default`).
     pub receive_buffer: Bytes,
-    /// Most received datagrams the application may leave unread. Default 512: about as many small ones as Linux' accounting of
-    /// buffer memory lets in.
+    /// Most received datagrams the application may leave unread. Default 512: about as many small
+    /// ones as Linux' accounting of buffer memory lets in.
     pub receive_datagrams: usize,
-    /// TOS byte, or traffic class, of every datagram, but for its two bits of ECN; the local priority follows it (Linux `IP_TOS`). Default 0.
+    /// TOS byte, or traffic class, of every datagram, but for its two bits of ECN; the local
+    /// priority follows it (Linux `IP_TOS`). Default 0.
     pub tos: u8,
-    /// Sends to, and receives from, broadcast addresses (`SO_BROADCAST`). Default off. Linux asks this only of senders.
+    /// Sends to, and receives from, broadcast addresses (`SO_BROADCAST`). Default off. Linux asks
+    /// this only of senders.
     pub broadcast: bool,
 }
 
@@ -133,7 +137,8 @@ pub struct UdpInfo {
     pub overflowed: u64,
     /// Datagrams dropped inside this host on their way out.
     pub local_drops: u64,
-    /// Datagrams given up because nobody answered for the next hop, or too many waited for an answer.
+    /// Datagrams given up because nobody answered for the next hop, or too many waited for an
+    /// answer.
     pub unresolved: u64,
     /// How often the limit of what may wait below the socket held a datagram back.
     pub throttles: u64,

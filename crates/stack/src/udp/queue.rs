@@ -1,4 +1,5 @@
-//! [`Datagrams`]: a queue whose payloads lie one behind the other in one ring of bytes. In steady state nothing is allocated.
+//! [`Datagrams`]: a queue whose payloads lie one behind the other in one ring of bytes. In steady
+//! state nothing is allocated.
 
 use std::collections::VecDeque;
 
@@ -14,7 +15,10 @@ pub(crate) struct Datagrams<L> {
 
 impl<L> Default for Datagrams<L> {
     fn default() -> Self {
-        Self { labels: VecDeque::new(), bytes: VecDeque::new() }
+        Self {
+            labels: VecDeque::new(),
+            bytes: VecDeque::new(),
+        }
     }
 }
 
@@ -23,7 +27,8 @@ impl<L: Copy> Datagrams<L> {
     pub(crate) fn push(&mut self, label: L, payload: Pieces<'_>) {
         self.bytes.extend(payload.0);
         self.bytes.extend(payload.1);
-        self.labels.push_back((label, payload.0.len() + payload.1.len()));
+        self.labels
+            .push_back((label, payload.0.len() + payload.1.len()));
     }
 
     /// The first datagram, its payload in two pieces.
@@ -34,7 +39,8 @@ impl<L: Copy> Datagrams<L> {
         Some((label, (&front[..split], &back[..len - split])))
     }
 
-    /// Forgets the first datagram. An emptied queue keeps its memory: what comes next would need it again.
+    /// Forgets the first datagram. An emptied queue keeps its memory: what comes next would need it
+    /// again.
     pub(crate) fn pop(&mut self) -> Option<L> {
         let (label, len) = self.labels.pop_front()?;
         self.bytes.drain(..len);

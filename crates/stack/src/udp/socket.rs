@@ -11,8 +11,8 @@ use crate::socket::PathError;
 use crate::wire::ip_header_len;
 use crate::wire::udp::UDP_HEADER;
 
-/// Most datagrams that wait for the hardware address of their next hop (Linux `unres_qlen` holds 101 packets a neighbour; here it
-/// is for all neighbours of a socket).
+/// Most datagrams that wait for the hardware address of their next hop (Linux `unres_qlen` holds
+/// 101 packets a neighbour; here it is for all neighbours of a socket).
 const MOST_ASIDE: usize = 64;
 
 /// Where a datagram goes.
@@ -43,7 +43,8 @@ pub(crate) struct Happened {
 #[derive(Debug)]
 pub(crate) struct UdpSocket {
     pub(crate) id: SocketId,
-    /// An unspecified address means all of ours: of IPv4 if it is IPv4's, of both families if it is IPv6's.
+    /// An unspecified address means all of ours: of IPv4 if it is IPv4's, of both families if it is
+    /// IPv6's.
     pub(crate) local: SocketAddr,
     pub(crate) config: UdpConfig,
     pub(crate) place: Place,
@@ -136,11 +137,16 @@ impl UdpSocket {
         UdpRecv::Datagram(Datagram { len, whole, from })
     }
 
-    /// Whether a datagram from `source` to `destination`, perhaps a `broadcast`, is for this socket.
+    /// Whether a datagram from `source` to `destination`, perhaps a `broadcast`, is for this
+    /// socket.
     pub(crate) fn hears(&self, source: SocketAddr, destination: IpAddr, broadcast: bool) -> bool {
         let local = self.local.ip();
         let all = local.is_unspecified() && (local.is_ipv6() || destination.is_ipv4());
-        let here = if broadcast { all && self.config.broadcast } else { all || local == destination };
+        let here = if broadcast {
+            all && self.config.broadcast
+        } else {
+            all || local == destination
+        };
         here && self.remote.is_none_or(|remote| remote == source)
     }
 
@@ -172,11 +178,22 @@ impl UdpSocket {
         self.happened.readable |= std::mem::replace(&mut self.wants_data, false);
     }
 
-    /// The next datagram, unless too much waits below the socket: then the settling of one of its own makes it runnable again.
+    /// The next datagram, unless too much waits below the socket: then the settling of one of its
+    /// own makes it runnable again.
     pub(crate) fn next(&mut self) -> Option<(Label, Pieces<'_>)> {
-        let front = if self.retry > 0 { self.aside.front() } else { self.outgoing.front() };
+        let front = if self.retry > 0 {
+            self.aside.front()
+        } else {
+            self.outgoing.front()
+        };
         // The test precedes the charge, so one datagram may overshoot, as with TCP Small Queues.
-        if front.is_some() && self.below > 0 && self.config.below.is_some_and(|limit| self.below > limit.get()) {
+        if front.is_some()
+            && self.below > 0
+            && self
+                .config
+                .below
+                .is_some_and(|limit| self.below > limit.get())
+        {
             self.totals.throttles += u64::from(!std::mem::replace(&mut self.throttled, true));
             return None;
         }
@@ -185,19 +202,32 @@ impl UdpSocket {
 
     /// The datagram that [`next`](Self::next) told goes down; its credit travels in the packet.
     pub(crate) fn departed(&mut self) -> Option<Credit> {
-        let from = if self.retry > 0 { &mut self.aside } else { &mut self.outgoing };
+        let from = if self.retry > 0 {
+            &mut self.aside
+        } else {
+            &mut self.outgoing
+        };
         self.retry = self.retry.saturating_sub(1);
-        let len = from.front().map(|(_, (front, back))| front.len() + back.len())?;
+        let len = from
+            .front()
+            .map(|(_, (front, back))| front.len() + back.len())?;
         let cost = cost(&from.pop()?, len);
         self.below += cost;
         self.totals.sent += 1;
         NonZeroU32::new(u32::try_from(cost).unwrap_or(u32::MAX)).map(Credit::new)
     }
 
-    /// The next hop of the datagram that [`next`](Self::next) told is not known yet: others need not wait for it.
+    /// The next hop of the datagram that [`next`](Self::next) told is not known yet: others need
+    /// not wait for it.
     pub(crate) fn set_aside(&mut self) {
-        let from = if self.retry > 0 { &mut self.aside } else { &mut self.outgoing };
-        let Some((label, (front, back))) = from.front() else { return };
+        let from = if self.retry > 0 {
+            &mut self.aside
+        } else {
+            &mut self.outgoing
+        };
+        let Some((label, (front, back))) = from.front() else {
+            return;
+        };
         let payload = [front, back].concat();
         from.pop();
         self.retry = self.retry.saturating_sub(1);
@@ -212,7 +242,8 @@ impl UdpSocket {
         self.retry = self.aside.len();
     }
 
-    /// Nobody answers for a next hop. All that wait are given up: which of them it was is not worth remembering.
+    /// Nobody answers for a next hop. All that wait are given up: which of them it was is not worth
+    /// remembering.
     pub(crate) fn give_up_aside(&mut self) {
         while self.aside.len() > 0 {
             self.give_up_one_aside();
@@ -224,7 +255,9 @@ impl UdpSocket {
     }
 
     fn give_up_one_aside(&mut self) {
-        let Some((label, (front, back))) = self.aside.front() else { return };
+        let Some((label, (front, back))) = self.aside.front() else {
+            return;
+        };
         let cost = cost(&label, front.len() + back.len());
         self.aside.pop();
         self.retry = self.retry.min(self.aside.len());
@@ -233,7 +266,8 @@ impl UdpSocket {
         self.notice_room();
     }
 
-    /// A packet has left the host, or was dropped in it. True if the socket has something that may go down now.
+    /// A packet has left the host, or was dropped in it. True if the socket has something that may
+    /// go down now.
     pub(crate) fn release(&mut self, credit: &Credit, sent: bool) -> bool {
         let cost = u64::from(credit.bytes());
         self.below = self.below.saturating_sub(cost);

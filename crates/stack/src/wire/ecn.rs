@@ -1,8 +1,8 @@
-//! What a TCP header says of congestion: [`EcnFlags`], its three flags (RFC 3168 §6.1, RFC 9768 §3.1.1), and [`EchoedBytes`], the
-//! AccECN option (RFC 9768 §3.2.3).
+//! What a TCP header says of congestion: [`EcnFlags`], its three flags (RFC 3168 §6.1, RFC 9768
+//! §3.1.1), and [`EchoedBytes`], the AccECN option (RFC 9768 §3.2.3).
 
-/// AE, CWR and ECE as the number of three bits they form in the header, AE first. Once AccECN is agreed on they are one field,
-/// ACE.
+/// AE, CWR and ECE as the number of three bits they form in the header, AE first. Once AccECN is
+/// agreed on they are one field, ACE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EcnFlags(u8);
 
@@ -49,7 +49,8 @@ impl EcnFlags {
     }
 }
 
-/// Kinds of the AccECN option: the fields begin with the bytes of ECT(0), or with those of ECT(1) (RFC 9768 §3.2.3).
+/// Kinds of the AccECN option: the fields begin with the bytes of ECT(0), or with those of ECT(1)
+/// (RFC 9768 §3.2.3).
 const KIND_ECT0_FIRST: u8 = 172;
 const KIND_ECT1_FIRST: u8 = 174;
 /// The fields count modulo 2²⁴.
@@ -69,7 +70,8 @@ pub(crate) struct EchoedBytes {
 }
 
 impl EchoedBytes {
-    /// The first one among a header's options. Of an odd length the whole fields count (RFC 9768 §3.2.3).
+    /// The first one among a header's options. Of an odd length the whole fields count (RFC 9768
+    /// §3.2.3).
     pub(crate) fn find(mut options: &[u8]) -> Option<Self> {
         loop {
             match *options {
@@ -87,11 +89,21 @@ impl EchoedBytes {
     }
 
     fn read(kind: u8, value: &[u8]) -> Self {
-        let mut fields = value.chunks_exact(3).map(|field| u32::from_be_bytes([0, field[0], field[1], field[2]]));
+        let mut fields = value
+            .chunks_exact(3)
+            .map(|field| u32::from_be_bytes([0, field[0], field[1], field[2]]));
         let (first, ce, last) = (fields.next(), fields.next(), fields.next());
         match kind {
-            KIND_ECT0_FIRST => Self { ect0: first, ce, ect1: last },
-            _ => Self { ect0: last, ce, ect1: first },
+            KIND_ECT0_FIRST => Self {
+                ect0: first,
+                ce,
+                ect1: last,
+            },
+            _ => Self {
+                ect0: last,
+                ce,
+                ect1: first,
+            },
         }
     }
 
@@ -108,13 +120,20 @@ impl EchoedBytes {
         place[..len].copy_from_slice(&bytes[..len]);
     }
 
-    /// The bytes on the wire, and how many. Fields are left out from the end only: one that is missing before another is zero.
+    /// The bytes on the wire, and how many. Fields are left out from the end only: one that is
+    /// missing before another is zero.
     fn encode(&self) -> (usize, [u8; LONGEST]) {
         let ect1_first = self.ect0.is_none() && self.ect1.is_some();
-        let (kind, first, last) =
-            if ect1_first { (KIND_ECT1_FIRST, self.ect1, None) } else { (KIND_ECT0_FIRST, self.ect0, self.ect1) };
+        let (kind, first, last) = if ect1_first {
+            (KIND_ECT1_FIRST, self.ect1, None)
+        } else {
+            (KIND_ECT0_FIRST, self.ect0, self.ect1)
+        };
         let fields = [first, self.ce, last];
-        let count = fields.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        let count = fields
+            .iter()
+            .rposition(Option::is_some)
+            .map_or(0, |last| last + 1);
         let mut bytes = [0; LONGEST];
         for (place, field) in bytes[2..].chunks_exact_mut(3).zip(fields) {
             place.copy_from_slice(&(field.unwrap_or(0) & FIELD_MASK).to_be_bytes()[1..]);
@@ -125,10 +144,15 @@ impl EchoedBytes {
     }
 }
 
-/// By how much a count that stood at `before` has grown when its lowest 24 bits are `field`. What would be a step back is none.
+/// By how much a count that stood at `before` has grown when its lowest 24 bits are `field`. What
+/// would be a step back is none.
 pub(crate) fn growth(before: u64, field: u32) -> u64 {
     let growth = field.wrapping_sub(before as u32) & FIELD_MASK;
-    if growth > FIELD_MASK / 2 { 0 } else { u64::from(growth) }
+    if growth > FIELD_MASK / 2 {
+        0
+    } else {
+        u64::from(growth)
+    }
 }
 
 #[cfg(test)]
@@ -145,32 +169,71 @@ mod tests {
     /// RFC 9768 figure 4 and table 5.
     #[test]
     fn the_wire_format() {
-        let all = EchoedBytes { ect0: Some(1), ce: Some(0x01_0203), ect1: Some(0xff_ffff) };
+        let all = EchoedBytes {
+            ect0: Some(1),
+            ce: Some(0x01_0203),
+            ect1: Some(0xff_ffff),
+        };
         assert_eq!(written(all), [172, 11, 0, 0, 1, 1, 2, 3, 255, 255, 255, 1]);
-        assert_eq!(written(EchoedBytes { ect1: None, ..all }), [172, 8, 0, 0, 1, 1, 2, 3]);
-        assert_eq!(written(EchoedBytes { ect0: Some(7), ce: None, ect1: None }), [172, 5, 0, 0, 7, 1, 1, 1]);
-        assert_eq!(written(EchoedBytes { ect0: None, ..all }), [174, 8, 255, 255, 255, 1, 2, 3]);
+        assert_eq!(
+            written(EchoedBytes { ect1: None, ..all }),
+            [172, 8, 0, 0, 1, 1, 2, 3]
+        );
+        assert_eq!(
+            written(EchoedBytes {
+                ect0: Some(7),
+                ce: None,
+                ect1: None
+            }),
+            [172, 5, 0, 0, 7, 1, 1, 1]
+        );
+        assert_eq!(
+            written(EchoedBytes { ect0: None, ..all }),
+            [174, 8, 255, 255, 255, 1, 2, 3]
+        );
         assert_eq!(written(EchoedBytes::default()), [172, 2, 1, 1]);
     }
 
     #[test]
     fn it_is_found_behind_others_and_odd_lengths_are_read_as_far_as_they_go() {
-        let option = EchoedBytes { ect0: Some(9), ce: Some(5), ect1: None };
+        let option = EchoedBytes {
+            ect0: Some(9),
+            ce: Some(5),
+            ect1: None,
+        };
         let options = [&[1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2][..], &written(option)].concat();
         assert_eq!(EchoedBytes::find(&options), Some(option));
         assert_eq!(
             EchoedBytes::find(&[172, 7, 0, 0, 9, 0, 0, 0]),
-            Some(EchoedBytes { ect0: Some(9), ..Default::default() })
+            Some(EchoedBytes {
+                ect0: Some(9),
+                ..Default::default()
+            })
         );
-        assert_eq!(EchoedBytes::find(&[172, 14, 0, 0, 1, 0, 0, 2, 0, 0, 3, 0, 0, 4]).and_then(|found| found.ect1), Some(3));
-        for broken in [&[172][..], &[172, 0, 0, 0], &[172, 1], &[172, 12, 0, 0], &[0, 172, 2], &[5, 0, 172, 2], &[]] {
+        assert_eq!(
+            EchoedBytes::find(&[172, 14, 0, 0, 1, 0, 0, 2, 0, 0, 3, 0, 0, 4])
+                .and_then(|found| found.ect1),
+            Some(3)
+        );
+        for broken in [
+            &[172][..],
+            &[172, 0, 0, 0],
+            &[172, 1],
+            &[172, 12, 0, 0],
+            &[0, 172, 2],
+            &[5, 0, 172, 2],
+            &[],
+        ] {
             assert_eq!(EchoedBytes::find(broken), None, "{broken:?}");
         }
     }
 
     #[test]
     fn counts_grow_modulo_and_never_shrink() {
-        assert_eq!([growth(10, 15), growth(0xff_fffe, 3), growth(1 << 24, 7)], [5, 5, 7]);
+        assert_eq!(
+            [growth(10, 15), growth(0xff_fffe, 3), growth(1 << 24, 7)],
+            [5, 5, 7]
+        );
         assert_eq!([growth(15, 10), growth(10, 10)], [0, 0]);
     }
 

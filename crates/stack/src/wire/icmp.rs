@@ -1,4 +1,5 @@
-//! ICMP of both families: echo, and errors with the packet they complain of (RFC 792, RFC 1191, RFC 4443).
+//! ICMP of both families: echo, and errors with the packet they complain of (RFC 792, RFC 1191, RFC
+//! 4443).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,7 +7,9 @@ use smoltcp::wire::{IpAddress, IpProtocol, checksum};
 use tautline_base::Ecn;
 
 use super::ip::{Walk, walk};
-use super::{Addresses, Ends, IPV4_HEADER, IPV6_HEADER, IPV6_MIN_MTU, Malformed, ndisc, network, write_ip};
+use super::{
+    Addresses, Ends, IPV4_HEADER, IPV6_HEADER, IPV6_MIN_MTU, Malformed, ndisc, network, write_ip,
+};
 
 /// Type, code and checksum, and four bytes whose meaning the type decides.
 pub(crate) const ICMP_HEADER: usize = 8;
@@ -82,7 +85,9 @@ pub(crate) enum Problem {
 
 /// Reads a message of IPv4.
 pub(super) fn parse_v4(message: &[u8]) -> Result<Message<'_>, Malformed> {
-    let (header, body) = message.split_first_chunk::<ICMP_HEADER>().ok_or(Malformed::Header)?;
+    let (header, body) = message
+        .split_first_chunk::<ICMP_HEADER>()
+        .ok_or(Malformed::Header)?;
     if checksum::data(message) != !0 {
         return Err(Malformed::Checksum);
     }
@@ -91,7 +96,9 @@ pub(super) fn parse_v4(message: &[u8]) -> Result<Message<'_>, Malformed> {
         (8, 0) => return Ok(Message::EchoRequest(&message[4..])),
         (0, 0) => return Ok(Message::EchoReply(&message[4..])),
         (3, 2 | 3) => Problem::PortUnreachable,
-        (3, FRAGMENTATION_NEEDED) => Problem::TooBig { mtu: u32::from(u16::from_be_bytes([rest[2], rest[3]])) },
+        (3, FRAGMENTATION_NEEDED) => Problem::TooBig {
+            mtu: u32::from(u16::from_be_bytes([rest[2], rest[3]])),
+        },
         (3, 9 | 10 | 13) => Problem::Prohibited,
         (3, 0..=15) => Problem::HostUnreachable,
         (11, 0) => Problem::TimeExceeded,
@@ -103,7 +110,9 @@ pub(super) fn parse_v4(message: &[u8]) -> Result<Message<'_>, Malformed> {
 
 /// Reads a message of IPv6.
 pub(super) fn parse_v6<'a>(ends: &Ends, message: &'a [u8]) -> Result<Message<'a>, Malformed> {
-    let (header, body) = message.split_first_chunk::<ICMP_HEADER>().ok_or(Malformed::Header)?;
+    let (header, body) = message
+        .split_first_chunk::<ICMP_HEADER>()
+        .ok_or(Malformed::Header)?;
     let (source, destination) = network(ends.source, ends.destination);
     if sum_v6(&source, &destination, message) != !0 {
         return Err(Malformed::Checksum);
@@ -116,7 +125,9 @@ pub(super) fn parse_v6<'a>(ends: &Ends, message: &'a [u8]) -> Result<Message<'a>
         (1, 4) => Problem::PortUnreachable,
         (1, 1 | 5 | 6) => Problem::Prohibited,
         (1, _) => Problem::HostUnreachable,
-        (TOO_BIG_V6, _) => Problem::TooBig { mtu: u32::from_be_bytes(rest) },
+        (TOO_BIG_V6, _) => Problem::TooBig {
+            mtu: u32::from_be_bytes(rest),
+        },
         (3, 0) => Problem::TimeExceeded,
         // An unknown next header: the host does not speak the protocol.
         (4, 1) => Problem::PortUnreachable,
@@ -127,7 +138,12 @@ pub(super) fn parse_v6<'a>(ends: &Ends, message: &'a [u8]) -> Result<Message<'a>
 }
 
 fn sum_v6(source: &IpAddress, destination: &IpAddress, message: &[u8]) -> u16 {
-    let pseudo = checksum::pseudo_header(source, destination, IpProtocol::Icmpv6, message.len() as u32);
+    let pseudo = checksum::pseudo_header(
+        source,
+        destination,
+        IpProtocol::Icmpv6,
+        message.len() as u32,
+    );
     checksum::combine(&[pseudo, checksum::data(message)])
 }
 
@@ -139,9 +155,17 @@ fn quoted_v4(what: Problem, packet: &[u8]) -> Option<Complaint> {
     if header[0] >> 4 != 4 || len < IPV4_HEADER || !first_part {
         return None;
     }
-    let address = |at: usize| Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]).into();
+    let address = |at: usize| {
+        Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]).into()
+    };
     let (head, _) = packet.get(len..)?.split_first_chunk()?;
-    Some(Complaint { what, source: address(12), destination: address(16), protocol: header[9], head: *head })
+    Some(Complaint {
+        what,
+        source: address(12),
+        destination: address(16),
+        protocol: header[9],
+        head: *head,
+    })
 }
 
 fn quoted_v6(what: Problem, packet: &[u8]) -> Option<Complaint> {
@@ -149,13 +173,21 @@ fn quoted_v6(what: Problem, packet: &[u8]) -> Option<Complaint> {
     if header[0] >> 4 != 6 {
         return None;
     }
-    let Ok(Walk::Upper { protocol, body, .. }) = walk(header[6], body) else { return None };
+    let Ok(Walk::Upper { protocol, body, .. }) = walk(header[6], body) else {
+        return None;
+    };
     let (head, _) = body.split_first_chunk()?;
     let address = |at: usize| {
         let octets: [u8; 16] = header[at..at + 16].try_into().unwrap_or_default();
         IpAddr::V6(Ipv6Addr::from(octets))
     };
-    Some(Complaint { what, source: address(8), destination: address(24), protocol, head: *head })
+    Some(Complaint {
+        what,
+        source: address(8),
+        destination: address(24),
+        protocol,
+        head: *head,
+    })
 }
 
 /// An error we send.
@@ -167,24 +199,46 @@ pub(crate) enum Refusal {
     Protocol,
 }
 
-/// Writes an echo request or the reply to one: `rest` is identifier, number and data. `None` if it would not fit the frame.
-pub(crate) fn write_echo(frame: &mut [u8], addresses: &Addresses, reply: bool, rest: [&[u8]; 2]) -> Option<usize> {
+/// Writes an echo request or the reply to one: `rest` is identifier, number and data. `None` if it
+/// would not fit the frame.
+pub(crate) fn write_echo(
+    frame: &mut [u8],
+    addresses: &Addresses,
+    reply: bool,
+    rest: [&[u8]; 2],
+) -> Option<usize> {
     let kinds = if reply { ECHO_REPLY } else { ECHO_REQUEST };
     write(frame, addresses, (kinds, 0), &[], rest)
 }
 
 /// Writes the error that answers `packet`, as much of it as fits. `None` if nothing fits the frame.
-pub(crate) fn write_refusal(frame: &mut [u8], addresses: &Addresses, refusal: Refusal, packet: &[u8]) -> Option<usize> {
+pub(crate) fn write_refusal(
+    frame: &mut [u8],
+    addresses: &Addresses,
+    refusal: Refusal,
+    packet: &[u8],
+) -> Option<usize> {
     let v4 = addresses.source.is_ipv4();
     let (kinds, code, pointer) = match (refusal, v4) {
         (Refusal::Port, true) => (UNREACHABLE, 3, 0),
         (Refusal::Port, false) => (UNREACHABLE, 4, 0),
         (Refusal::Protocol, true) => (UNREACHABLE, 2, 0),
-        // The next-header field is the seventh byte; that it is the first such field is true of packets without extensions.
+        // The next-header field is the seventh byte; that it is the first such field is true of
+        // packets without extensions.
         (Refusal::Protocol, false) => (PARAMETER_PROBLEM, 1, 6u32),
     };
-    let longest = if v4 { IPV4_ERROR - IPV4_HEADER } else { IPV6_MIN_MTU - IPV6_HEADER } - ICMP_HEADER;
-    write(frame, addresses, (kinds, code), &pointer.to_be_bytes(), [&packet[..packet.len().min(longest)], &[]])
+    let longest = if v4 {
+        IPV4_ERROR - IPV4_HEADER
+    } else {
+        IPV6_MIN_MTU - IPV6_HEADER
+    } - ICMP_HEADER;
+    write(
+        frame,
+        addresses,
+        (kinds, code),
+        &pointer.to_be_bytes(),
+        [&packet[..packet.len().min(longest)], &[]],
+    )
 }
 
 fn write(
@@ -200,7 +254,11 @@ fn write(
     if total > frame.len() {
         return None;
     }
-    let protocol = if v4 { IpProtocol::Icmp } else { IpProtocol::Icmpv6 };
+    let protocol = if v4 {
+        IpProtocol::Icmp
+    } else {
+        IpProtocol::Icmpv6
+    };
     let message = write_ip(frame, addresses, protocol, Ecn::NotEct, len);
     message[..4].copy_from_slice(&[kinds[usize::from(!v4)], code, 0, 0]);
     let mut at = 4;

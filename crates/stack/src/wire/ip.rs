@@ -1,23 +1,29 @@
 //! IPv4 (RFC 791) and IPv6 (RFC 8200), read and written.
 //!
-//! Fragments are refused: nothing we speak needs them, and reassembly is a memory attack (CVE-2018-5391). A fragment that is the
-//! whole packet (RFC 6946) is none. Extension headers are walked over as far as they ask nothing of us.
+//! Fragments are refused: nothing we speak needs them, and reassembly is a memory attack
+//! (CVE-2018-5391). A fragment that is the whole packet (RFC 6946) is none. Extension headers are
+//! walked over as far as they ask nothing of us.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use smoltcp::wire::{EthernetProtocol, IpProtocol, Ipv4Packet, Ipv6Packet, Ipv6Repr};
 use tautline_base::{Ecn, Offload, checksum};
 
-use super::{Addresses, Ends, IPV4_HEADER, IPV6_HEADER, Malformed, Parsed, as_ipv6, icmp, ip_header_len, tcp, udp};
+use super::{
+    Addresses, Ends, IPV4_HEADER, IPV6_HEADER, Malformed, Parsed, as_ipv6, icmp, ip_header_len,
+    tcp, udp,
+};
 
-/// Most extension headers walked over. More in one packet are an attack on whoever walks (RFC 8504 §5.3).
+/// Most extension headers walked over. More in one packet are an attack on whoever walks (RFC 8504
+/// §5.3).
 const MAX_EXTENSIONS: usize = 8;
 /// Extension headers, by the number that announces them.
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const DESTINATION_OPTIONS: u8 = 60;
-/// IPv4 options that would have us, or our answers, sent through routers of the sender's choice (RFC 791 §3.1).
+/// IPv4 options that would have us, or our answers, sent through routers of the sender's choice
+/// (RFC 791 §3.1).
 const LOOSE_SOURCE_ROUTE: u8 = 131;
 const STRICT_SOURCE_ROUTE: u8 = 137;
 
@@ -36,7 +42,11 @@ pub(super) fn parse_ipv4(payload: &[u8], offload: Offload) -> Result<Parsed<'_>,
     if packet.more_frags() || packet.frag_offset() != 0 {
         return Ok(Parsed::Fragment);
     }
-    if source_routed(payload.get(IPV4_HEADER..usize::from(packet.header_len())).unwrap_or(&[])) {
+    if source_routed(
+        payload
+            .get(IPV4_HEADER..usize::from(packet.header_len()))
+            .unwrap_or(&[]),
+    ) {
         return Ok(Parsed::Other);
     }
     let ends = Ends {
@@ -46,20 +56,43 @@ pub(super) fn parse_ipv4(payload: &[u8], offload: Offload) -> Result<Parsed<'_>,
         tos: packet.dscp() << 2 | packet.ecn(),
     };
     match packet.next_header() {
-        IpProtocol::Icmp => Ok(Parsed::Icmp { ends, message: icmp::parse_v4(packet.payload())? }),
+        IpProtocol::Icmp => Ok(Parsed::Icmp {
+            ends,
+            message: icmp::parse_v4(packet.payload())?,
+        }),
         protocol => {
             let whole = &payload[..usize::from(packet.total_len())];
-            transport(ends, protocol.into(), (Ecn::of_tos(packet.ecn()), offload), packet.payload(), whole)
+            transport(
+                ends,
+                protocol.into(),
+                (Ecn::of_tos(packet.ecn()), offload),
+                packet.payload(),
+                whole,
+            )
         }
     }
 }
 
-/// Reads what nearly every packet is: whole and right, without options, and no message about the network. `None` if it is anything else,
-/// which is looked at closely.
+/// Reads what nearly every packet is: whole and right, without options, and no message about the
+/// network. `None` if it is anything else, which is looked at closely.
 #[inline]
 pub(super) fn plain_ipv4(payload: &[u8]) -> Option<(Ends, u8, &[u8])> {
     let header = payload.first_chunk::<IPV4_HEADER>()?;
-    let [first, tos, len_high, len_low, _, _, fragment, offset, hop_limit, protocol, _, _, addresses @ ..] = *header;
+    let [
+        first,
+        tos,
+        len_high,
+        len_low,
+        _,
+        _,
+        fragment,
+        offset,
+        hop_limit,
+        protocol,
+        _,
+        _,
+        addresses @ ..,
+    ] = *header;
     let [a, b, c, d, e, f, g, h] = addresses;
     let len = usize::from(u16::from_be_bytes([len_high, len_low]));
     // The flag that forbids to fragment, and a reserved one, do not matter.
@@ -68,15 +101,36 @@ pub(super) fn plain_ipv4(payload: &[u8]) -> Option<(Ends, u8, &[u8])> {
         && offset == 0
         && protocol != u8::from(IpProtocol::Icmp)
         && header_sum(header) == u16::MAX;
-    let whole = payload.get(..len).filter(|whole| plain && whole.len() >= IPV4_HEADER)?;
-    let (source, destination) = (Ipv4Addr::new(a, b, c, d).into(), Ipv4Addr::new(e, f, g, h).into());
-    Some((Ends { source, destination, hop_limit, tos }, protocol, whole))
+    let whole = payload
+        .get(..len)
+        .filter(|whole| plain && whole.len() >= IPV4_HEADER)?;
+    let (source, destination) = (
+        Ipv4Addr::new(a, b, c, d).into(),
+        Ipv4Addr::new(e, f, g, h).into(),
+    );
+    Some((
+        Ends {
+            source,
+            destination,
+            hop_limit,
+            tos,
+        },
+        protocol,
+        whole,
+    ))
 }
 
 /// The sum of all words of a header.
 #[inline]
 fn header_sum(header: &[u8; IPV4_HEADER]) -> u16 {
-    checksum::fold(header.as_chunks().0.iter().map(|word| u64::from(u32::from_be_bytes(*word))).sum())
+    checksum::fold(
+        header
+            .as_chunks()
+            .0
+            .iter()
+            .map(|word| u64::from(u32::from_be_bytes(*word)))
+            .sum(),
+    )
 }
 
 fn source_routed(mut options: &[u8]) -> bool {
@@ -106,19 +160,34 @@ pub(super) fn parse_ipv6(payload: &[u8], offload: Offload) -> Result<Parsed<'_>,
         tos: packet.traffic_class(),
     };
     let whole = &payload[..packet.total_len()];
-    let (protocol, fragmented, body) = match walk(packet.next_header().into(), &whole[IPV6_HEADER..])? {
-        Walk::Upper { protocol, fragmented, body } => (protocol, fragmented, body),
-        Walk::Fragment => return Ok(Parsed::Fragment),
-        Walk::Unknown => return Ok(Parsed::Other),
-    };
+    let (protocol, fragmented, body) =
+        match walk(packet.next_header().into(), &whole[IPV6_HEADER..])? {
+            Walk::Upper {
+                protocol,
+                fragmented,
+                body,
+            } => (protocol, fragmented, body),
+            Walk::Fragment => return Ok(Parsed::Fragment),
+            Walk::Unknown => return Ok(Parsed::Other),
+        };
     match IpProtocol::from(protocol) {
         IpProtocol::Icmpv6 => {
             let message = icmp::parse_v6(&ends, body)?;
             // Neighbours are discovered in whole packets only (RFC 6980).
             let refused = fragmented && matches!(message, icmp::Message::Neighbour(_));
-            Ok(if refused { Parsed::Fragment } else { Parsed::Icmp { ends, message } })
+            Ok(if refused {
+                Parsed::Fragment
+            } else {
+                Parsed::Icmp { ends, message }
+            })
         }
-        _ => transport(ends, protocol, (Ecn::of_tos(packet.traffic_class()), offload), body, whole),
+        _ => transport(
+            ends,
+            protocol,
+            (Ecn::of_tos(packet.traffic_class()), offload),
+            body,
+            whole,
+        ),
     }
 }
 
@@ -130,18 +199,34 @@ pub(super) fn transport<'a>(
     packet: &'a [u8],
 ) -> Result<Parsed<'a>, Malformed> {
     match IpProtocol::from(protocol) {
-        IpProtocol::Tcp => Ok(Parsed::Tcp { segment: tcp::parse_tcp(&ends, ecn, offload, body)?, ends }),
-        IpProtocol::Udp => Ok(Parsed::Udp { datagram: udp::parse_udp(&ends, offload, body)?, ends, packet }),
-        // Of the other family, the end of the headers, and numbers that announce headers: nothing to answer.
+        IpProtocol::Tcp => Ok(Parsed::Tcp {
+            segment: tcp::parse_tcp(&ends, ecn, offload, body)?,
+            ends,
+        }),
+        IpProtocol::Udp => Ok(Parsed::Udp {
+            datagram: udp::parse_udp(&ends, offload, body)?,
+            ends,
+            packet,
+        }),
+        // Of the other family, the end of the headers, and numbers that announce headers: nothing
+        // to answer.
         IpProtocol::Icmp | IpProtocol::Icmpv6 | IpProtocol::Ipv6NoNxt => Ok(Parsed::Other),
-        _ => Ok(Parsed::Transport { ends, protocol, packet }),
+        _ => Ok(Parsed::Transport {
+            ends,
+            protocol,
+            packet,
+        }),
     }
 }
 
 /// Where a walk over extension headers ended.
 pub(super) enum Walk<'a> {
     /// At what the packet carries.
-    Upper { protocol: u8, fragmented: bool, body: &'a [u8] },
+    Upper {
+        protocol: u8,
+        fragmented: bool,
+        body: &'a [u8],
+    },
     /// At a part of a packet.
     Fragment,
     /// At something that must be understood and is not.
@@ -159,7 +244,11 @@ pub(super) fn walk(mut next: u8, mut body: &[u8]) -> Result<Walk<'_>, Malformed>
                 let len = (usize::from(*body.get(1).ok_or(Malformed::Header)?) + 1) * 8;
                 let (header, rest) = body.split_at_checked(len).ok_or(Malformed::Header)?;
                 // A route that goes on is not to us (RFC 8200 §4.4).
-                let understood = if next == ROUTING { header[3] == 0 } else { may_be_skipped(&header[2..]) };
+                let understood = if next == ROUTING {
+                    header[3] == 0
+                } else {
+                    may_be_skipped(&header[2..])
+                };
                 if !understood {
                     return Ok(Walk::Unknown);
                 }
@@ -174,19 +263,27 @@ pub(super) fn walk(mut next: u8, mut body: &[u8]) -> Result<Walk<'_>, Malformed>
                 fragmented = true;
                 (next, body) = (header[0], rest);
             }
-            protocol => return Ok(Walk::Upper { protocol, fragmented, body }),
+            protocol => {
+                return Ok(Walk::Upper {
+                    protocol,
+                    fragmented,
+                    body,
+                });
+            }
         }
     }
     Ok(Walk::Unknown)
 }
 
-/// Every option is padding, or says of itself that who does not know it may skip it (RFC 8200 §4.2).
+/// Every option is padding, or says of itself that who does not know it may skip it (RFC 8200
+/// §4.2).
 fn may_be_skipped(mut options: &[u8]) -> bool {
     loop {
         match *options {
             [] => return true,
             [0, ..] => options = &options[1..],
-            [kind, len, ..] if kind & 0b1100_0000 == 0 => match options.get(2 + usize::from(len)..) {
+            [kind, len, ..] if kind & 0b1100_0000 == 0 => match options.get(2 + usize::from(len)..)
+            {
                 Some(rest) => options = rest,
                 None => return false,
             },
@@ -195,7 +292,8 @@ fn may_be_skipped(mut options: &[u8]) -> bool {
     }
 }
 
-/// Writes link and network headers for `payload_len` bytes of `protocol` and returns the payload's place.
+/// Writes link and network headers for `payload_len` bytes of `protocol` and returns the payload's
+/// place.
 pub(crate) fn write_ip<'a>(
     frame: &'a mut [u8],
     addresses: &Addresses,
@@ -220,7 +318,9 @@ pub(crate) fn write_ip<'a>(
                 dst_addr.to_bits(),
             ];
             let sum = !checksum::fold(words.iter().map(|word| u64::from(*word)).sum());
-            let header = network.first_chunk_mut::<IPV4_HEADER>().expect("a frame holds its headers");
+            let header = network
+                .first_chunk_mut::<IPV4_HEADER>()
+                .expect("a frame holds its headers");
             for (place, word) in header.as_chunks_mut::<4>().0.iter_mut().zip(words) {
                 *place = word.to_be_bytes();
             }
@@ -231,7 +331,14 @@ pub(crate) fn write_ip<'a>(
             let network = addresses.write_link(frame, EthernetProtocol::Ipv6);
             let (src_addr, dst_addr) = (as_ipv6(source), as_ipv6(destination));
             let mut packet = Ipv6Packet::new_unchecked(&mut *network);
-            Ipv6Repr { src_addr, dst_addr, next_header: protocol, payload_len, hop_limit }.emit(&mut packet);
+            Ipv6Repr {
+                src_addr,
+                dst_addr,
+                next_header: protocol,
+                payload_len,
+                hop_limit,
+            }
+            .emit(&mut packet);
             packet.set_traffic_class(tos);
             packet.set_flow_label(addresses.flow_label);
             network

@@ -1,7 +1,8 @@
 //! Neighbour discovery: the hardware address of an IPv6 neighbour (RFC 4861 §4.3, §4.4, §7.1).
 //!
-//! What came through a router, with another code, cut short, or with an option of no length, is refused as §7.1 demands.
-//! Router advertisements and redirects are not read: routes are configured, and both are a stranger's word (RFC 6104).
+//! What came through a router, with another code, cut short, or with an option of no length, is
+//! refused as §7.1 demands. Router advertisements and redirects are not read: routes are
+//! configured, and both are a stranger's word (RFC 6104).
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -28,15 +29,27 @@ const OVERRIDE: u8 = 0x20;
 /// A question or an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// Who has `target`? `sender` tells where the asker is; without it somebody asks whether the address is free (RFC 4862).
-    Solicitation { target: Ipv6Addr, sender: Option<Mac> },
-    /// `target` is here. `solicited`: somebody asked; `replace`: whatever was known before is wrong.
-    Advertisement { target: Ipv6Addr, mac: Option<Mac>, solicited: bool, replace: bool },
+    /// Who has `target`? `sender` tells where the asker is; without it somebody asks whether the
+    /// address is free (RFC 4862).
+    Solicitation {
+        target: Ipv6Addr,
+        sender: Option<Mac>,
+    },
+    /// `target` is here. `solicited`: somebody asked; `replace`: whatever was known before is
+    /// wrong.
+    Advertisement {
+        target: Ipv6Addr,
+        mac: Option<Mac>,
+        solicited: bool,
+        replace: bool,
+    },
 }
 
 /// Reads a message whose checksum is right.
 pub(super) fn parse<'a>(ends: &Ends, message: &[u8]) -> Result<icmp::Message<'a>, Malformed> {
-    let (fixed, options) = message.split_first_chunk::<FIXED>().ok_or(Malformed::Header)?;
+    let (fixed, options) = message
+        .split_first_chunk::<FIXED>()
+        .ok_or(Malformed::Header)?;
     let octets: [u8; 16] = fixed[8..].try_into().map_err(|_| Malformed::Header)?;
     let target = Ipv6Addr::from(octets);
     let source = as_ipv6(ends.source);
@@ -50,7 +63,10 @@ pub(super) fn parse<'a>(ends: &Ends, message: &[u8]) -> Result<icmp::Message<'a>
         if source.is_unspecified() && (sender.is_some() || destination != solicited_node(target)) {
             return Err(Malformed::Header);
         }
-        return Ok(icmp::Message::Neighbour(Message::Solicitation { target, sender }));
+        return Ok(icmp::Message::Neighbour(Message::Solicitation {
+            target,
+            sender,
+        }));
     }
     let mac = hardware_address(options, TARGET_OPTION)?;
     let (solicited, replace) = (fixed[4] & SOLICITED != 0, fixed[4] & OVERRIDE != 0);
@@ -58,7 +74,12 @@ pub(super) fn parse<'a>(ends: &Ends, message: &[u8]) -> Result<icmp::Message<'a>
     if solicited && destination.is_multicast() {
         return Err(Malformed::Header);
     }
-    Ok(icmp::Message::Neighbour(Message::Advertisement { target, mac, solicited, replace }))
+    Ok(icmp::Message::Neighbour(Message::Advertisement {
+        target,
+        mac,
+        solicited,
+        replace,
+    }))
 }
 
 /// The hardware address in the first option of kind `wanted`.
@@ -75,7 +96,11 @@ fn hardware_address(mut options: &[u8], wanted: u8) -> Result<Option<Mac>, Malfo
         }
         options = rest;
     }
-    if options.is_empty() { Ok(found) } else { Err(Malformed::Header) }
+    if options.is_empty() {
+        Ok(found)
+    } else {
+        Err(Malformed::Header)
+    }
 }
 
 /// The group of those whose address may be `address` (RFC 4291 §2.7.1).
@@ -90,9 +115,14 @@ pub(crate) fn group_mac(group: Ipv6Addr) -> Mac {
     EthernetAddress([0x33, 0x33, a, b, c, d])
 }
 
-/// Writes a solicitation for `target`, or the advertisement that it is at `addresses.source_mac`, in answer to a question unless
-/// the asker has no address.
-pub(crate) fn write_neighbour(frame: &mut [u8], addresses: &Addresses, target: IpAddr, solicit: bool) -> usize {
+/// Writes a solicitation for `target`, or the advertisement that it is at `addresses.source_mac`,
+/// in answer to a question unless the asker has no address.
+pub(crate) fn write_neighbour(
+    frame: &mut [u8],
+    addresses: &Addresses,
+    target: IpAddr,
+    solicit: bool,
+) -> usize {
     let len = FIXED + OPTION;
     let message = write_ip(frame, addresses, IpProtocol::Icmpv6, Ecn::NotEct, len);
     let asked = as_ipv6(addresses.destination).is_multicast();
@@ -101,9 +131,25 @@ pub(crate) fn write_neighbour(frame: &mut [u8], addresses: &Addresses, target: I
         (false, true) => OVERRIDE,
         (false, false) => SOLICITED | OVERRIDE,
     };
-    message[..8].copy_from_slice(&[if solicit { SOLICITATION } else { ADVERTISEMENT }, 0, 0, 0, flags, 0, 0, 0]);
+    message[..8].copy_from_slice(&[
+        if solicit { SOLICITATION } else { ADVERTISEMENT },
+        0,
+        0,
+        0,
+        flags,
+        0,
+        0,
+        0,
+    ]);
     message[8..FIXED].copy_from_slice(&as_ipv6(target).octets());
-    message[FIXED..FIXED + 2].copy_from_slice(&[if solicit { SOURCE_OPTION } else { TARGET_OPTION }, 1]);
+    message[FIXED..FIXED + 2].copy_from_slice(&[
+        if solicit {
+            SOURCE_OPTION
+        } else {
+            TARGET_OPTION
+        },
+        1,
+    ]);
     message[FIXED + 2..].copy_from_slice(&addresses.source_mac.0);
     icmp::fill_checksum(message, addresses);
     addresses.headers_len() + len

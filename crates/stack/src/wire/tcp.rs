@@ -5,8 +5,8 @@ use tautline_base::segmentation::leave_checksum;
 use tautline_base::{Due, Ecn, Offload, checksum};
 
 use super::{
-    Addresses, EchoedBytes, EcnFlags, Ends, Malformed, OPTION_SPACE, SACK_BLOCK, SACK_BLOCKS, TCP_HEADER, TIMESTAMP_OPTION,
-    network, no_checksums, pseudo_sum, write_ip,
+    Addresses, EchoedBytes, EcnFlags, Ends, Malformed, OPTION_SPACE, SACK_BLOCK, SACK_BLOCKS,
+    TCP_HEADER, TIMESTAMP_OPTION, network, no_checksums, pseudo_sum, write_ip,
 };
 
 /// A payload of zeros that is not in its frame: no packet has more.
@@ -64,7 +64,8 @@ impl Segment<'_> {
     }
 }
 
-/// Reads the segment in the packet of `ends`, which came with `codepoint`, or the several that are `offload`ed as one.
+/// Reads the segment in the packet of `ends`, which came with `codepoint`, or the several that are
+/// `offload`ed as one.
 pub(super) fn parse_tcp<'a>(
     ends: &Ends,
     codepoint: Ecn,
@@ -90,7 +91,8 @@ pub(super) fn parse_any<'a>(
         return Err(Malformed::Checksum);
     }
     // The checksum has been looked at: a second look would cost as much as the copy of the payload.
-    let repr = TcpRepr::parse(&packet, &source, &destination, &no_checksums()).map_err(|_| Malformed::Header)?;
+    let repr = TcpRepr::parse(&packet, &source, &destination, &no_checksums())
+        .map_err(|_| Malformed::Header)?;
     let payload = as_sent(offload, repr.payload);
     Ok(Segment {
         source_port: repr.src_port,
@@ -114,11 +116,17 @@ pub(super) fn parse_any<'a>(
     })
 }
 
-/// Reads what nearly every segment of an open connection is: an acknowledgement with or without data, with no option but a timestamp,
-/// and right. `None` if it is anything else, which is looked at closely (Van Jacobson's header prediction, one layer below).
+/// Reads what nearly every segment of an open connection is: an acknowledgement with or without
+/// data, with no option but a timestamp, and right. `None` if it is anything else, which is looked
+/// at closely (Van Jacobson's header prediction, one layer below).
 // Always: what it returns is large.
 #[inline(always)]
-pub(super) fn parse_plain<'a>(ends: &Ends, codepoint: Ecn, offload: Offload, bytes: &'a [u8]) -> Option<Segment<'a>> {
+pub(super) fn parse_plain<'a>(
+    ends: &Ends,
+    codepoint: Ecn,
+    offload: Offload,
+    bytes: &'a [u8],
+) -> Option<Segment<'a>> {
     let (header, rest) = bytes.split_first_chunk::<TCP_HEADER>()?;
     let (timestamp, payload) = match header[12] >> 4 {
         5 => (None, rest),
@@ -139,7 +147,8 @@ pub(super) fn parse_plain<'a>(ends: &Ends, codepoint: Ecn, offload: Offload, byt
         return None;
     }
     if !offload.checksum_known {
-        let sum = pseudo_sum(ends.source, ends.destination, PROTOCOL, bytes.len()) + u64::from(checksum::sum(bytes));
+        let sum = pseudo_sum(ends.source, ends.destination, PROTOCOL, bytes.len())
+            + u64::from(checksum::sum(bytes));
         if checksum::fold(sum) != u16::MAX {
             return None;
         }
@@ -159,7 +168,11 @@ pub(super) fn parse_plain<'a>(ends: &Ends, codepoint: Ecn, offload: Offload, byt
         sack_permitted: false,
         sack: [None; SACK_BLOCKS],
         timestamp,
-        ecn_flags: EcnFlags::new(header[12] & 1 != 0, header[13] & CWR != 0, header[13] & ECE != 0),
+        ecn_flags: EcnFlags::new(
+            header[12] & 1 != 0,
+            header[13] & CWR != 0,
+            header[13] & ECE != 0,
+        ),
         echoed_bytes: None,
         codepoint,
         payload,
@@ -178,12 +191,18 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 /// The payload of a segment in whose frame there is `payload`.
 #[inline]
 fn as_sent(offload: Offload, payload: &[u8]) -> &[u8] {
-    if offload.zeros { &ZEROS[..payload.len().min(ZEROS.len())] } else { payload }
+    if offload.zeros {
+        &ZEROS[..payload.len().min(ZEROS.len())]
+    } else {
+        payload
+    }
 }
 
 /// How much of `payload` was in each segment but perhaps the last.
 fn size_in(offload: Offload, payload: &[u8]) -> usize {
-    offload.segment_size.map_or(payload.len(), |size| usize::from(size.get()).min(payload.len()))
+    offload.segment_size.map_or(payload.len(), |size| {
+        usize::from(size.get()).min(payload.len())
+    })
 }
 
 /// The header of an outgoing TCP segment.
@@ -250,13 +269,24 @@ impl Payload<'_> {
         }
     }
 
-    /// Its part of the checksum. The second bytes begin in the middle of a word if the first end there: then they count the other way
-    /// round.
+    /// Its part of the checksum. The second bytes begin in the middle of a word if the first end
+    /// there: then they count the other way round.
     #[inline]
     fn sum(&self) -> u64 {
-        let Self::Bytes(front, back) = self else { return 0 };
-        let rest = if back.is_empty() { 0 } else { checksum::sum(back) };
-        u64::from(checksum::sum(front)) + u64::from(if front.len() % 2 == 1 { rest.swap_bytes() } else { rest })
+        let Self::Bytes(front, back) = self else {
+            return 0;
+        };
+        let rest = if back.is_empty() {
+            0
+        } else {
+            checksum::sum(back)
+        };
+        u64::from(checksum::sum(front))
+            + u64::from(if front.len() % 2 == 1 {
+                rest.swap_bytes()
+            } else {
+                rest
+            })
     }
 }
 
@@ -264,19 +294,30 @@ impl Payload<'_> {
 ///
 /// # Panics
 /// If `frame` is shorter than the segment: segments are cut to the MTU, and frames hold an MTU.
-pub(crate) fn write_tcp(frame: &mut [u8], addresses: &Addresses, header: &TcpHeader, payload: Payload<'_>) -> usize {
+pub(crate) fn write_tcp(
+    frame: &mut [u8],
+    addresses: &Addresses,
+    header: &TcpHeader,
+    payload: Payload<'_>,
+) -> usize {
     let (len, place) = write_headers(frame, addresses, header, payload.len());
     payload.write(&mut frame[place..len]);
     let transport = addresses.headers_len();
-    // The payload is summed where it came from: reading back what was written just now waits for the stores (a sixth of copy and sum).
-    let sum = pseudo_sum(addresses.source, addresses.destination, PROTOCOL, len - transport)
-        + u64::from(checksum::sum(&frame[transport..place]))
+    // The payload is summed where it came from: reading back what was written just now waits for
+    // the stores (a sixth of copy and sum).
+    let sum = pseudo_sum(
+        addresses.source,
+        addresses.destination,
+        PROTOCOL,
+        len - transport,
+    ) + u64::from(checksum::sum(&frame[transport..place]))
         + payload.sum();
     frame[transport + CHECKSUM..][..2].copy_from_slice(&(!checksum::fold(sum)).to_be_bytes());
     len
 }
 
-/// The same for a device that [completes](tautline_base::Device::completes) the frame. Returns its length and what is left to write.
+/// The same for a device that [completes](tautline_base::Device::completes) the frame. Returns its
+/// length and what is left to write.
 ///
 /// # Panics
 /// As [`write_tcp`].
@@ -296,24 +337,38 @@ pub(crate) fn write_incomplete(
     }
 }
 
-/// The same for a packet of several segments, of equal payload, which the device cuts and checksums ([`Tso`](tautline_base::Tso)).
+/// The same for a packet of several segments, of equal payload, which the device cuts and checksums
+/// ([`Tso`](tautline_base::Tso)).
 ///
 /// # Panics
-/// If `frame` is shorter than the packet, or it longer than IP can say: packets are cut to what [`Tso`](tautline_base::Tso) allows.
-pub(crate) fn write_tso(frame: &mut [u8], addresses: &Addresses, header: &TcpHeader, payload: Payload<'_>) -> usize {
+/// If `frame` is shorter than the packet, or it longer than IP can say: packets are cut to what
+/// [`Tso`](tautline_base::Tso) allows.
+pub(crate) fn write_tso(
+    frame: &mut [u8],
+    addresses: &Addresses,
+    header: &TcpHeader,
+    payload: Payload<'_>,
+) -> usize {
     let (len, place) = write_headers(frame, addresses, header, payload.len());
     payload.write(&mut frame[place..len]);
     leave_checksum(&mut frame[..len]);
     len
 }
 
-/// Writes all headers but for the TCP checksum, whose place is zero. Returns the length of the frame with `payload` bytes behind them, and
-/// where they begin.
-fn write_headers(frame: &mut [u8], addresses: &Addresses, header: &TcpHeader, payload: usize) -> (usize, usize) {
+/// Writes all headers but for the TCP checksum, whose place is zero. Returns the length of the
+/// frame with `payload` bytes behind them, and where they begin.
+fn write_headers(
+    frame: &mut [u8],
+    addresses: &Addresses,
+    header: &TcpHeader,
+    payload: usize,
+) -> (usize, usize) {
     let options = Options::of(header);
     let tcp_len = TCP_HEADER + options.len + payload;
     let segment = write_ip(frame, addresses, IpProtocol::Tcp, header.codepoint, tcp_len);
-    let (fixed, rest) = segment.split_first_chunk_mut::<TCP_HEADER>().expect("it was made to hold the header");
+    let (fixed, rest) = segment
+        .split_first_chunk_mut::<TCP_HEADER>()
+        .expect("it was made to hold the header");
     fixed[0..2].copy_from_slice(&header.source_port.to_be_bytes());
     fixed[2..4].copy_from_slice(&header.destination_port.to_be_bytes());
     fixed[4..8].copy_from_slice(&header.seq.to_be_bytes());
@@ -353,8 +408,18 @@ impl Options {
     /// In the order of smoltcp. What pads must not end the list while AccECN's follows.
     #[inline]
     fn of(header: &TcpHeader) -> Self {
-        let mut options = Self { bytes: [END; OPTION_SPACE], len: 0 };
-        if let TcpHeader { mss: None, window_scale: None, sack_permitted: false, sack: [None, ..], .. } = header {
+        let mut options = Self {
+            bytes: [END; OPTION_SPACE],
+            len: 0,
+        };
+        if let TcpHeader {
+            mss: None,
+            window_scale: None,
+            sack_permitted: false,
+            sack: [None, ..],
+            ..
+        } = header
+        {
             // Most segments have a timestamp and nothing else.
         } else {
             options.push_others(header);

@@ -55,7 +55,12 @@ fn header() -> TcpHeader {
 
 fn tcp_frame(addresses: &Addresses) -> Vec<u8> {
     let mut frame = vec![0xaa; 200];
-    let len = write_tcp(&mut frame, addresses, &header(), Payload::Bytes(b"front ", b"and back"));
+    let len = write_tcp(
+        &mut frame,
+        addresses,
+        &header(),
+        Payload::Bytes(b"front ", b"and back"),
+    );
     frame.truncate(len);
     frame
 }
@@ -84,12 +89,31 @@ fn is_tcp(frame: &[u8]) -> bool {
 fn a_segment_is_read_as_it_was_written_in_both_families_and_in_a_vlan() {
     for [source, destination] in [V4, V6] {
         for vlan in [None, Some(7)] {
-            let addresses = Addresses { vlan, ..addresses(source, destination) };
+            let addresses = Addresses {
+                vlan,
+                ..addresses(source, destination)
+            };
             let frame = tcp_frame(&addresses);
-            let Ok(Parsed::Tcp { ends, segment }) = parse(&frame, vlan) else { panic!("{frame:x?}") };
-            assert_eq!(ends, Ends { source: ip(source), destination: ip(destination), hop_limit: 64, tos: 36 << 2 | 2 });
-            assert_eq!((segment.payload, segment.seq, segment.ack), (&b"front and back"[..], 0xffff_fff0, Some(7)));
-            assert_eq!((segment.codepoint, segment.timestamp, segment.sack[0]), (Ecn::Ect0, Some((3, 4)), Some((1, 2))));
+            let Ok(Parsed::Tcp { ends, segment }) = parse(&frame, vlan) else {
+                panic!("{frame:x?}")
+            };
+            assert_eq!(
+                ends,
+                Ends {
+                    source: ip(source),
+                    destination: ip(destination),
+                    hop_limit: 64,
+                    tos: 36 << 2 | 2
+                }
+            );
+            assert_eq!(
+                (segment.payload, segment.seq, segment.ack),
+                (&b"front and back"[..], 0xffff_fff0, Some(7))
+            );
+            assert_eq!(
+                (segment.codepoint, segment.timestamp, segment.sack[0]),
+                (Ecn::Ect0, Some((3, 4)), Some((1, 2)))
+            );
             let sequence = crate::trace::sequence_number(&frame);
             assert_eq!(sequence, 0xffff_fff0);
             // In another VLAN it is not ours.
@@ -104,12 +128,18 @@ fn an_ipv6_header_has_its_label_class_and_length() {
     let frame = tcp_frame(&addresses(V6[0], V6[1]));
     let len = (frame.len() - 54) as u16;
     assert_eq!(frame[12..18], [0x86, 0xdd, 0x69, 0x21, 0x23, 0x45]);
-    assert_eq!((&frame[18..20], frame[20], frame[21]), (&len.to_be_bytes()[..], 6, 64));
+    assert_eq!(
+        (&frame[18..20], frame[20], frame[21]),
+        (&len.to_be_bytes()[..], 6, 64)
+    );
 }
 
 #[test]
 fn a_tag_that_only_names_a_priority_is_no_vlan() {
-    let mut frame = tcp_frame(&Addresses { vlan: Some(0), ..addresses(V4[0], V4[1]) });
+    let mut frame = tcp_frame(&Addresses {
+        vlan: Some(0),
+        ..addresses(V4[0], V4[1])
+    });
     frame[14] = 0xe0;
     assert!(is_tcp(&frame));
 }
@@ -133,7 +163,10 @@ fn extension_headers_that_ask_nothing_are_walked_over() {
     assert!(is_tcp(&extended(0, &padding)));
     assert!(is_tcp(&extended(60, &padding)));
     // Hop by hop, then destination options with an unknown option that may be skipped.
-    assert!(is_tcp(&extended(0, &[&[60, 0, 1, 4, 0, 0, 0, 0][..], &[6, 0, 0x1e, 4, 9, 9, 9, 9]].concat())));
+    assert!(is_tcp(&extended(
+        0,
+        &[&[60, 0, 1, 4, 0, 0, 0, 0][..], &[6, 0, 0x1e, 4, 9, 9, 9, 9]].concat()
+    )));
     // A route that has been gone.
     assert!(is_tcp(&extended(43, &[6, 0, 0, 0, 0, 0, 0, 0])));
     // A fragment that is everything (RFC 6946).
@@ -145,28 +178,53 @@ fn extension_headers_that_ask_something_or_lie_are_refused() {
     let other = |frame: Vec<u8>| matches!(parse(&frame, None), Ok(Parsed::Other));
     // Options that must be understood, a route that goes on, hop-by-hop options in the wrong place.
     assert!(other(extended(60, &[6, 0, 0x80, 4, 0, 0, 0, 0])));
-    assert!(other(extended(0, &[6, 0, 0xc2, 4, 0, 1, 0, 0])), "a jumbogram");
+    assert!(
+        other(extended(0, &[6, 0, 0xc2, 4, 0, 1, 0, 0])),
+        "a jumbogram"
+    );
     assert!(other(extended(43, &[6, 0, 0, 1, 0, 0, 0, 0])));
-    assert!(other(extended(60, &[&[0, 0, 1, 4, 0, 0, 0, 0][..], &[6, 0, 1, 4, 0, 0, 0, 0]].concat())));
+    assert!(other(extended(
+        60,
+        &[&[0, 0, 1, 4, 0, 0, 0, 0][..], &[6, 0, 1, 4, 0, 0, 0, 0]].concat()
+    )));
     // More of them than anybody needs.
-    assert!(other(extended(60, &[[60, 0, 1, 4, 0, 0, 0, 0]; 20].concat())));
+    assert!(other(extended(
+        60,
+        &[[60, 0, 1, 4, 0, 0, 0, 0]; 20].concat()
+    )));
     // An option longer than its header, and a header longer than the packet.
     assert!(other(extended(60, &[6, 0, 1, 200, 0, 0, 0, 0])));
-    assert_eq!(parse(&ipv6(60, 64, &[6, 9, 1, 4, 0, 0, 0, 0]), None).err(), Some(Malformed::Header));
-    assert_eq!(parse(&ipv6(60, 64, &[6]), None).err(), Some(Malformed::Header));
+    assert_eq!(
+        parse(&ipv6(60, 64, &[6, 9, 1, 4, 0, 0, 0, 0]), None).err(),
+        Some(Malformed::Header)
+    );
+    assert_eq!(
+        parse(&ipv6(60, 64, &[6]), None).err(),
+        Some(Malformed::Header)
+    );
 }
 
 #[test]
 fn fragments_are_told_apart() {
-    for fragment in [[6, 0, 0, 1, 0, 0, 0, 1], [6, 0, 0, 8, 0, 0, 0, 1], [6, 0, 0x10, 0, 0, 0, 0, 1]] {
-        assert!(matches!(parse(&extended(44, &fragment), None), Ok(Parsed::Fragment)));
+    for fragment in [
+        [6, 0, 0, 1, 0, 0, 0, 1],
+        [6, 0, 0, 8, 0, 0, 0, 1],
+        [6, 0, 0x10, 0, 0, 0, 0, 1],
+    ] {
+        assert!(matches!(
+            parse(&extended(44, &fragment), None),
+            Ok(Parsed::Fragment)
+        ));
     }
     let frame = tcp_frame(&addresses(V4[0], V4[1]));
     for (flags, fragment) in [(0x2000u16, true), (0x0001, true), (0x4000, false)] {
         let mut frame = frame.clone();
         frame[20..22].copy_from_slice(&flags.to_be_bytes());
         refresh_ipv4_checksum(&mut frame);
-        assert_eq!(matches!(parse(&frame, None), Ok(Parsed::Fragment)), fragment);
+        assert_eq!(
+            matches!(parse(&frame, None), Ok(Parsed::Fragment)),
+            fragment
+        );
     }
 }
 
@@ -180,8 +238,12 @@ fn refresh_ipv4_checksum(frame: &mut [u8]) {
 #[test]
 fn a_source_route_is_refused() {
     let plain = tcp_frame(&addresses(V4[0], V4[1]));
-    for (option, accepted) in [([1, 1, 1, 0], true), ([131, 3, 4, 0], false), ([1, 137, 3, 4], false), ([7, 3, 4, 0], true)]
-    {
+    for (option, accepted) in [
+        ([1, 1, 1, 0], true),
+        ([131, 3, 4, 0], false),
+        ([1, 137, 3, 4], false),
+        ([7, 3, 4, 0], true),
+    ] {
         let mut frame = [&plain[..34], &option, &plain[34..]].concat();
         frame[14] = 0x46;
         let total = (frame.len() - 14) as u16;
@@ -196,32 +258,90 @@ fn echo_goes_there_and_back() {
     for [source, destination] in [V4, V6] {
         for reply in [false, true] {
             let mut frame = vec![0xaa; 200];
-            let len = write_echo(&mut frame, &addresses(source, destination), reply, [&[1, 2, 3, 4], b"data"]);
-            let Ok(Parsed::Icmp { message, .. }) = parse(&frame[..len.expect("it fits")], None) else { panic!() };
+            let len = write_echo(
+                &mut frame,
+                &addresses(source, destination),
+                reply,
+                [&[1, 2, 3, 4], b"data"],
+            );
+            let Ok(Parsed::Icmp { message, .. }) = parse(&frame[..len.expect("it fits")], None)
+            else {
+                panic!()
+            };
             let rest = b"\x01\x02\x03\x04data";
-            assert_eq!(message, if reply { Message::EchoReply(rest) } else { Message::EchoRequest(rest) });
+            assert_eq!(
+                message,
+                if reply {
+                    Message::EchoReply(rest)
+                } else {
+                    Message::EchoRequest(rest)
+                }
+            );
             let mut short = vec![0; 40];
-            assert_eq!(write_echo(&mut short, &addresses(source, destination), reply, [rest, &[]]), None);
+            assert_eq!(
+                write_echo(
+                    &mut short,
+                    &addresses(source, destination),
+                    reply,
+                    [rest, &[]]
+                ),
+                None
+            );
         }
     }
 }
 
 #[test]
 fn an_error_quotes_the_packet_it_is_about() {
-    for ([source, destination], refusal) in
-        [(V4, Refusal::Port), (V6, Refusal::Port), (V4, Refusal::Protocol), (V6, Refusal::Protocol)]
-    {
+    for ([source, destination], refusal) in [
+        (V4, Refusal::Port),
+        (V6, Refusal::Port),
+        (V4, Refusal::Protocol),
+        (V6, Refusal::Protocol),
+    ] {
         // The packet complained of went the other way.
         let quoted = tcp_frame(&addresses(destination, source));
         let mut frame = vec![0; 2000];
-        let len = write_refusal(&mut frame, &addresses(source, destination), refusal, &quoted[14..]).expect("it fits");
-        let Ok(Parsed::Icmp { message: Message::Error(complaint), .. }) = parse(&frame[..len], None) else { panic!() };
+        let len = write_refusal(
+            &mut frame,
+            &addresses(source, destination),
+            refusal,
+            &quoted[14..],
+        )
+        .expect("it fits");
+        let Ok(Parsed::Icmp {
+            message: Message::Error(complaint),
+            ..
+        }) = parse(&frame[..len], None)
+        else {
+            panic!()
+        };
         let what = Problem::PortUnreachable;
-        let head = *quoted[14 + ip_header_len(ip(source))..].first_chunk().unwrap();
-        assert_eq!(complaint, Complaint { what, source: ip(destination), destination: ip(source), protocol: 6, head });
-        assert_eq!((complaint.ports(), complaint.seq()), ((5001, 80), 0xffff_fff0));
+        let head = *quoted[14 + ip_header_len(ip(source))..]
+            .first_chunk()
+            .unwrap();
+        assert_eq!(
+            complaint,
+            Complaint {
+                what,
+                source: ip(destination),
+                destination: ip(source),
+                protocol: 6,
+                head
+            }
+        );
+        assert_eq!(
+            (complaint.ports(), complaint.seq()),
+            ((5001, 80), 0xffff_fff0)
+        );
         // An error is never longer than every link carries.
-        let len = write_refusal(&mut frame, &addresses(source, destination), refusal, &[0x45; 1900]).expect("it fits");
+        let len = write_refusal(
+            &mut frame,
+            &addresses(source, destination),
+            refusal,
+            &[0x45; 1900],
+        )
+        .expect("it fits");
         assert_eq!(len - 14, if source == V4[0] { 576 } else { 1280 });
     }
 }
@@ -231,7 +351,13 @@ fn problem([source, destination]: [&str; 2], (kind, code): (u8, u8), word: u32) 
     let quoted = tcp_frame(&addresses(destination, source));
     let mut frame = vec![0; 200];
     let rest = [&word.to_be_bytes()[..], &quoted[14..]].concat();
-    let len = write_echo(&mut frame, &addresses(source, destination), false, [&rest, &[]]).expect("it fits");
+    let len = write_echo(
+        &mut frame,
+        &addresses(source, destination),
+        false,
+        [&rest, &[]],
+    )
+    .expect("it fits");
     frame.truncate(len);
     let at = 14 + ip_header_len(ip(source));
     // The kind of an echo request, replaced; the checksum follows by the difference.
@@ -243,8 +369,14 @@ fn problem([source, destination]: [&str; 2], (kind, code): (u8, u8), word: u32) 
     let sum = (sum & 0xffff) + (sum >> 16);
     frame[at + 2..at + 4].copy_from_slice(&(!(sum as u16)).to_be_bytes());
     match parse(&frame, None) {
-        Ok(Parsed::Icmp { message: Message::Error(complaint), .. }) => Some(complaint.what),
-        Ok(Parsed::Icmp { message: Message::Other, .. }) => None,
+        Ok(Parsed::Icmp {
+            message: Message::Error(complaint),
+            ..
+        }) => Some(complaint.what),
+        Ok(Parsed::Icmp {
+            message: Message::Other,
+            ..
+        }) => None,
         other => panic!("{other:?}"),
     }
 }
@@ -285,7 +417,10 @@ fn the_kinds_of_error_are_told_apart() {
 
 fn neighbour(target: &str, solicit: bool, to: &str) -> Vec<u8> {
     let mut frame = vec![0xaa; 100];
-    let addresses = Addresses { hop_limit: 255, ..addresses("fe80::2", to) };
+    let addresses = Addresses {
+        hop_limit: 255,
+        ..addresses("fe80::2", to)
+    };
     let len = write_neighbour(&mut frame, &addresses, ip(target), solicit);
     frame.truncate(len);
     frame
@@ -293,7 +428,10 @@ fn neighbour(target: &str, solicit: bool, to: &str) -> Vec<u8> {
 
 fn understood(frame: &[u8]) -> Result<ndisc::Message, Malformed> {
     match parse(frame, None)? {
-        Parsed::Icmp { message: Message::Neighbour(message), .. } => Ok(message),
+        Parsed::Icmp {
+            message: Message::Neighbour(message),
+            ..
+        } => Ok(message),
         other => panic!("{other:?}"),
     }
 }
@@ -309,15 +447,26 @@ fn neighbours_are_asked_and_answer() {
     let group = solicited_node("2001:db8::12:3456".parse().unwrap());
     assert_eq!(
         (group, group_mac(group)),
-        ("ff02::1:ff12:3456".parse().unwrap(), EthernetAddress([0x33, 0x33, 0xff, 0x12, 0x34, 0x56]))
+        (
+            "ff02::1:ff12:3456".parse().unwrap(),
+            EthernetAddress([0x33, 0x33, 0xff, 0x12, 0x34, 0x56])
+        )
     );
     let target = "2001:db8::1".parse().unwrap();
     assert_eq!(
         understood(&neighbour("2001:db8::1", true, "ff02::1:ff00:1")),
-        Ok(ndisc::Message::Solicitation { target, sender: Some(THEIRS) })
+        Ok(ndisc::Message::Solicitation {
+            target,
+            sender: Some(THEIRS)
+        })
     );
     for (to, solicited) in [("fe80::1", true), ("ff02::1", false)] {
-        let answer = ndisc::Message::Advertisement { target, mac: Some(THEIRS), solicited, replace: true };
+        let answer = ndisc::Message::Advertisement {
+            target,
+            mac: Some(THEIRS),
+            solicited,
+            replace: true,
+        };
         assert_eq!(understood(&neighbour("2001:db8::1", false, to)), Ok(answer));
     }
 }
@@ -338,11 +487,17 @@ fn what_a_router_let_through_or_lies_about_its_length_is_no_neighbour() {
     assert!(refused(&|frame| frame[21] = 254), "hop limit");
     assert!(refused(&|frame| frame[62] = 0xff), "a group as target");
     assert!(refused(&|frame| frame[79] = 0), "an option of no length");
-    assert!(refused(&|frame| frame[79] = 2), "an option longer than the message");
+    assert!(
+        refused(&|frame| frame[79] = 2),
+        "an option longer than the message"
+    );
     assert!(refused(&|frame| frame.truncate(54 + 23)), "cut short");
     assert!(refused(&|frame| frame.push(1)), "half an option");
     // Whoever has no address says nothing of itself, and asks all who may have it.
-    let nobody = Addresses { source: ip("::"), ..addresses };
+    let nobody = Addresses {
+        source: ip("::"),
+        ..addresses
+    };
     let mut frame = good.clone();
     frame[22..38].fill(0);
     mend(&mut frame, &nobody);
@@ -395,7 +550,8 @@ proptest! {
     }
 }
 
-/// What never left this machine has no checksum of its own yet; what came as one knows its segments.
+/// What never left this machine has no checksum of its own yet; what came as one knows its
+/// segments.
 #[test]
 fn what_the_device_has_done_is_not_done_again() {
     for [source, destination] in [V4, V6] {
@@ -404,33 +560,63 @@ fn what_the_device_has_done_is_not_done_again() {
         assert_eq!(parse(&frame, None).err(), Some(Malformed::Checksum));
         for (size, expected) in [(None, (14, 1)), (Some(5), (5, 3)), (Some(2000), (14, 1))] {
             let segment_size = size.and_then(std::num::NonZeroU16::new);
-            let offload = Offload { checksum_known: true, segment_size, ..Offload::default() };
-            let Ok(Parsed::Tcp { segment, .. }) = super::parse(&frame, None, offload) else { panic!("{frame:x?}") };
+            let offload = Offload {
+                checksum_known: true,
+                segment_size,
+                ..Offload::default()
+            };
+            let Ok(Parsed::Tcp { segment, .. }) = super::parse(&frame, None, offload) else {
+                panic!("{frame:x?}")
+            };
             assert_eq!((segment.size, segment.count()), expected);
         }
     }
 }
 
-/// What the device completes is what would have been written at once; zeros need not be there to be read.
+/// What the device completes is what would have been written at once; zeros need not be there to be
+/// read.
 #[test]
 fn an_incomplete_segment_is_completed_to_the_same_bytes() {
     use tautline_base::{HeapFrame, Packet};
 
     for [source, destination] in [V4, V6] {
         let addresses = addresses(source, destination);
-        for (payload, due) in [(Payload::Bytes(b"front ", b"back"), Due::Checksum), (Payload::Zeros(10), Due::Zeros)] {
+        for (payload, due) in [
+            (Payload::Bytes(b"front ", b"back"), Due::Checksum),
+            (Payload::Zeros(10), Due::Zeros),
+        ] {
             let mut whole = vec![0xaa; 200];
             let len = write_tcp(&mut whole, &addresses, &header(), payload);
             let mut frame = HeapFrame::new();
             frame.bytes_mut().fill(0x55);
-            assert_eq!(write_incomplete(frame.bytes_mut(), &addresses, &header(), payload), (len, due));
+            assert_eq!(
+                write_incomplete(frame.bytes_mut(), &addresses, &header(), payload),
+                (len, due)
+            );
             let mut packet = Packet::new(frame, len as u32).with_due(due);
             assert_eq!(parse(packet.bytes(), None).err(), Some(Malformed::Checksum));
-            let offload = Offload { checksum_known: true, zeros: due == Due::Zeros, ..Offload::default() };
-            let Ok(Parsed::Tcp { segment, .. }) = super::parse(packet.bytes(), None, offload) else { panic!("{packet:?}") };
-            assert_eq!(segment.payload, if due == Due::Zeros { &[0; 10] } else { b"front back" });
+            let offload = Offload {
+                checksum_known: true,
+                zeros: due == Due::Zeros,
+                ..Offload::default()
+            };
+            let Ok(Parsed::Tcp { segment, .. }) = super::parse(packet.bytes(), None, offload)
+            else {
+                panic!("{packet:?}")
+            };
+            assert_eq!(
+                segment.payload,
+                if due == Due::Zeros {
+                    &[0; 10]
+                } else {
+                    b"front back"
+                }
+            );
             packet.complete();
-            assert_eq!((packet.bytes(), packet.due()), (&whole[..len], Due::Nothing));
+            assert_eq!(
+                (packet.bytes(), packet.due()),
+                (&whole[..len], Due::Nothing)
+            );
         }
     }
 }

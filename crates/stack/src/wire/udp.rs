@@ -20,8 +20,13 @@ pub(crate) struct Datagram<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-/// Reads a datagram. A checksum of zero means that there is none: IPv4 leaves that to the sender, IPv6 does not.
-pub(super) fn parse_udp<'a>(ends: &Ends, offload: Offload, body: &'a [u8]) -> Result<Datagram<'a>, Malformed> {
+/// Reads a datagram. A checksum of zero means that there is none: IPv4 leaves that to the sender,
+/// IPv6 does not.
+pub(super) fn parse_udp<'a>(
+    ends: &Ends,
+    offload: Offload,
+    body: &'a [u8],
+) -> Result<Datagram<'a>, Malformed> {
     let packet = UdpPacket::new_checked(body).map_err(|_| Malformed::Header)?;
     let (source, destination) = network(ends.source, ends.destination);
     let checked = match packet.checksum() {
@@ -32,10 +37,15 @@ pub(super) fn parse_udp<'a>(ends: &Ends, offload: Offload, body: &'a [u8]) -> Re
     if !checked {
         return Err(Malformed::Checksum);
     }
-    Ok(Datagram { source_port: packet.src_port(), destination_port: packet.dst_port(), payload: packet.payload() })
+    Ok(Datagram {
+        source_port: packet.src_port(),
+        destination_port: packet.dst_port(),
+        payload: packet.payload(),
+    })
 }
 
-/// Writes a datagram from and to these ports whose payload is `payload.0` followed by `payload.1`. Returns the frame's length.
+/// Writes a datagram from and to these ports whose payload is `payload.0` followed by `payload.1`.
+/// Returns the frame's length.
 ///
 /// # Panics
 /// If `frame` is shorter than that: datagrams that do not fit the MTU are refused before.

@@ -1,14 +1,21 @@
-//! Any sequence of segments, application calls and time: the host neither panics nor spins, answers little, holds what it may hold,
-//! sends what its application wrote and hands over what its peer sent, and in the end nothing is left.
+//! Any sequence of segments, application calls and time: the host neither panics nor spins, answers
+//! little, holds what it may hold, sends what its application wrote and hands over what its peer
+//! sent, and in the end nothing is left.
 //!
-//! The segments are near what the connection expects, so that most of them get past the first check. `fuzz/` has the same with
-//! coverage to guide it.
+//! The segments are near what the connection expects, so that most of them get past the first
+//! check. `fuzz/` has the same with coverage to guide it.
 
 #[path = "../pair/mod.rs"]
-#[expect(dead_code, reason = "a module shared by test files, each of which uses a part of it")]
+#[expect(
+    dead_code,
+    reason = "a module shared by test files, each of which uses a part of it"
+)]
 mod pair;
 #[path = "../hostile/peer.rs"]
-#[expect(dead_code, reason = "shared with other tests, which use another part of it")]
+#[expect(
+    dead_code,
+    reason = "shared with other tests, which use another part of it"
+)]
 mod peer;
 
 use std::time::Duration;
@@ -50,19 +57,30 @@ fn arriving() -> impl Strategy<Value = Arriving> {
     let window = prop_oneof![4 => Just(WINDOW), 2 => Just(0), 2 => 0u16..3_000, 1 => any::<u16>()];
     let stamp = prop::option::of((near(), near()));
     let blocks = prop::collection::vec((near(), 0u32..5_000), 0..3);
-    let payload = prop_oneof![3 => Just(0usize), 2 => 1usize..40, 3 => Just(1000), 1 => 0usize..1400];
-    (flags, near(), near(), window, stamp, blocks, payload, any::<u16>()).prop_map(
-        |(flags, seq, ack, window, stamp, blocks, payload, urgent)| Arriving {
-            flags,
-            seq,
-            ack,
-            window,
-            stamp,
-            blocks,
-            payload,
-            urgent,
-        },
+    let payload =
+        prop_oneof![3 => Just(0usize), 2 => 1usize..40, 3 => Just(1000), 1 => 0usize..1400];
+    (
+        flags,
+        near(),
+        near(),
+        window,
+        stamp,
+        blocks,
+        payload,
+        any::<u16>(),
     )
+        .prop_map(
+            |(flags, seq, ack, window, stamp, blocks, payload, urgent)| Arriving {
+                flags,
+                seq,
+                ack,
+                window,
+                stamp,
+                blocks,
+                payload,
+                urgent,
+            },
+        )
 }
 
 #[derive(Clone, Debug)]
@@ -115,17 +133,26 @@ struct Opening {
 
 fn opening() -> impl Strategy<Value = Opening> {
     let pacing = prop_oneof![Just(Pacing::Off), Just(Pacing::Internal)];
-    (any::<bool>(), any::<bool>(), 64u16..1460, prop::option::of(0u8..=14), any::<bool>(), any::<bool>(), pacing).prop_map(
-        |(by_host, cookie, mss, scale, sack, timestamps, pacing)| Opening {
-            by_host,
-            cookie,
-            mss,
-            scale,
-            sack,
-            timestamps,
-            pacing,
-        },
+    (
+        any::<bool>(),
+        any::<bool>(),
+        64u16..1460,
+        prop::option::of(0u8..=14),
+        any::<bool>(),
+        any::<bool>(),
+        pacing,
     )
+        .prop_map(
+            |(by_host, cookie, mss, scale, sack, timestamps, pacing)| Opening {
+                by_host,
+                cookie,
+                mss,
+                scale,
+                sack,
+                timestamps,
+                pacing,
+            },
+        )
 }
 
 /// The byte at `offset` of either stream.
@@ -137,7 +164,8 @@ struct Conversation {
     peer: Peer,
     timestamps: bool,
     sack: bool,
-    /// Offsets: end of what the host has sent, what it acknowledged, what its application wrote and read.
+    /// Offsets: end of what the host has sent, what it acknowledged, what its application wrote and
+    /// read.
     sent: u32,
     acknowledged: u32,
     written: u32,
@@ -152,7 +180,11 @@ impl Conversation {
         let config = TcpConfig {
             receive_buffer: Bytes::new(BUFFER),
             send_buffer: Bytes::new(BUFFER),
-            syn_cookies: if opening.cookie { SynCookies::Always } else { SynCookies::WhenFull },
+            syn_cookies: if opening.cookie {
+                SynCookies::Always
+            } else {
+                SynCookies::WhenFull
+            },
             pacing: opening.pacing,
             retries: 4,
             time_wait: Duration::from_secs(20),
@@ -160,13 +192,37 @@ impl Conversation {
         };
         let mut options = mss(opening.mss);
         options.extend(opening.scale.map(scale).unwrap_or_default());
-        options.extend(if opening.sack { sack_permitted() } else { Vec::new() });
-        options.extend(if opening.timestamps { timestamp(1, 0) } else { Vec::new() });
-        let peer = if opening.by_host { Peer::connected_by_host(config, options) } else { Peer::connected(config, options) };
-        let Opening { timestamps, sack, .. } = *opening;
+        options.extend(if opening.sack {
+            sack_permitted()
+        } else {
+            Vec::new()
+        });
+        options.extend(if opening.timestamps {
+            timestamp(1, 0)
+        } else {
+            Vec::new()
+        });
+        let peer = if opening.by_host {
+            Peer::connected_by_host(config, options)
+        } else {
+            Peer::connected(config, options)
+        };
+        let Opening {
+            timestamps, sack, ..
+        } = *opening;
         let numbers = (0, 0, 0, 0);
         let (sent, acknowledged, written, read) = numbers;
-        Self { peer, timestamps, sack, sent, acknowledged, written, read, stuck: false, held: true }
+        Self {
+            peer,
+            timestamps,
+            sack,
+            sent,
+            acknowledged,
+            written,
+            read,
+            stuck: false,
+            held: true,
+        }
     }
 
     fn take(&mut self, step: &Step) -> Result<(), TestCaseError> {
@@ -180,7 +236,9 @@ impl Conversation {
                 self.peer.pair.hosts[HOST].deliver(&frame, now);
             }
             Step::Write(len) if self.held => {
-                let data: Vec<u8> = (0..*len as u32).map(|i| byte(self.written.wrapping_add(i))).collect();
+                let data: Vec<u8> = (0..*len as u32)
+                    .map(|i| byte(self.written.wrapping_add(i)))
+                    .collect();
                 self.written += host.send(socket, &data).unwrap_or(0) as u32;
             }
             Step::Read if self.held => self.read()?,
@@ -198,7 +256,8 @@ impl Conversation {
                 let _ = host.set_keepalive(socket, on.then(Keepalive::default));
             }
             Step::UserTimeout(limit) => {
-                let _ = host.set_user_timeout(socket, limit.map(|ms| Duration::from_millis(ms.into())));
+                let _ =
+                    host.set_user_timeout(socket, limit.map(|ms| Duration::from_millis(ms.into())));
             }
             Step::Linger(time) => {
                 let _ = host.set_linger(socket, time.map(|ms| Duration::from_millis(ms.into())));
@@ -207,7 +266,10 @@ impl Conversation {
                 let _ = host.set_nodelay(socket, *on);
             }
             Step::Memory(limit) => {
-                host.set_limits(Limits { memory: Bytes::new(u64::from(*limit)), ..Limits::default() });
+                host.set_limits(Limits {
+                    memory: Bytes::new(u64::from(*limit)),
+                    ..Limits::default()
+                });
             }
             Step::Stuck(stuck) => {
                 self.stuck = *stuck;
@@ -228,7 +290,16 @@ impl Conversation {
     }
 
     fn segment(&self, arriving: &Arriving) -> Segment {
-        let Arriving { flags, seq, ack, window, stamp, blocks, payload, urgent } = arriving;
+        let Arriving {
+            flags,
+            seq,
+            ack,
+            window,
+            stamp,
+            blocks,
+            payload,
+            urgent,
+        } = arriving;
         let offset = self.acknowledged.wrapping_add(*seq);
         let mut options = match stamp {
             Some((value, echo)) if self.timestamps => timestamp(1u32.wrapping_add(*value), *echo),
@@ -249,14 +320,18 @@ impl Conversation {
             window: *window,
             urgent: *urgent,
             options,
-            payload: (0..*payload as u32).map(|i| byte(offset.wrapping_add(i))).collect(),
+            payload: (0..*payload as u32)
+                .map(|i| byte(offset.wrapping_add(i)))
+                .collect(),
             ..self.peer.ack()
         }
     }
 
     fn read(&mut self) -> Result<(), TestCaseError> {
         let mut buffer = [0; 4096];
-        while let Ok(Recv::Data(count)) = self.peer.pair.hosts[HOST].recv(self.peer.socket, &mut buffer) {
+        while let Ok(Recv::Data(count)) =
+            self.peer.pair.hosts[HOST].recv(self.peer.socket, &mut buffer)
+        {
             for got in &buffer[..count] {
                 prop_assert_eq!(*got, byte(self.read), "byte {} was read", self.read);
                 self.read += 1;
@@ -265,10 +340,18 @@ impl Conversation {
         Ok(())
     }
 
-    fn check(&mut self, answers: &[Segment], waiting: usize, time: Duration) -> Result<(), TestCaseError> {
+    fn check(
+        &mut self,
+        answers: &[Segment],
+        waiting: usize,
+        time: Duration,
+    ) -> Result<(), TestCaseError> {
         let mut fresh = false;
         let mut control = 0;
-        for answer in answers.iter().filter(|answer| answer.source_port == self.peer.port) {
+        for answer in answers
+            .iter()
+            .filter(|answer| answer.source_port == self.peer.port)
+        {
             control += usize::from(answer.payload.is_empty());
             if answer.flags & (RST | SYN) != 0 {
                 continue;
@@ -276,10 +359,16 @@ impl Conversation {
             let first = answer.seq.wrapping_sub(self.peer.host_at(0));
             for (i, got) in answer.payload.iter().enumerate() {
                 let offset = first.wrapping_add(i as u32);
-                prop_assert!(offset < self.written, "byte {} of {} was sent", offset, self.written);
+                prop_assert!(
+                    offset < self.written,
+                    "byte {} of {} was sent",
+                    offset,
+                    self.written
+                );
                 prop_assert_eq!(*got, byte(offset), "byte {} was sent", offset);
             }
-            let end = first.wrapping_add(answer.payload.len() as u32 + u32::from(answer.flags & FIN != 0));
+            let end = first
+                .wrapping_add(answer.payload.len() as u32 + u32::from(answer.flags & FIN != 0));
             if !answer.payload.is_empty() && end.wrapping_sub(self.sent) as i32 > 0 {
                 fresh = true;
             }
@@ -292,7 +381,11 @@ impl Conversation {
             }
         }
         if time == Duration::ZERO {
-            prop_assert!(control <= ANSWERS + waiting, "{} packets without data in answer to one input", control);
+            prop_assert!(
+                control <= ANSWERS + waiting,
+                "{} packets without data in answer to one input",
+                control
+            );
         }
         let host = &self.peer.pair.hosts[HOST];
         let held = host.buffer_memory();
@@ -300,13 +393,26 @@ impl Conversation {
         if let Some(info) = host.info(self.peer.socket) {
             let (mss, in_flight) = (info.mss.get(), info.in_flight.get());
             // SYN and FIN count, and what this host still queues.
-            prop_assert!(in_flight <= u64::from(self.written) + 2, "{in_flight} in flight of {}", self.written);
+            prop_assert!(
+                in_flight <= u64::from(self.written) + 2,
+                "{in_flight} in flight of {}",
+                self.written
+            );
             let acknowledged = info.bytes_acked;
-            prop_assert!(acknowledged <= u64::from(self.written) + 2, "{acknowledged} acknowledged of {}", self.written);
+            prop_assert!(
+                acknowledged <= u64::from(self.written) + 2,
+                "{acknowledged} acknowledged of {}",
+                self.written
+            );
             prop_assert!(info.cwnd.get() >= 1 && info.rto <= Duration::from_secs(120));
-            // One probe of the tail may go beyond the window, and the last segment be longer by its FIN.
+            // One probe of the tail may go beyond the window, and the last segment be longer by its
+            // FIN.
             if fresh && time == Duration::ZERO {
-                prop_assert!(in_flight <= info.cwnd.get() + 2 * mss, "{in_flight} in flight, a window of {:?}", info.cwnd);
+                prop_assert!(
+                    in_flight <= info.cwnd.get() + 2 * mss,
+                    "{in_flight} in flight, a window of {:?}",
+                    info.cwnd
+                );
             }
         }
         Ok(())
@@ -318,10 +424,14 @@ impl Conversation {
         host.set_limits(Limits::default());
         // Whatever was accepted meanwhile is closed too.
         let mut sockets = vec![self.peer.socket];
-        sockets.extend(self.peer.pair.events[HOST].iter().filter_map(|event| match event {
-            Event::Accepted { socket, .. } => Some(*socket),
-            _ => None,
-        }));
+        sockets.extend(
+            self.peer.pair.events[HOST]
+                .iter()
+                .filter_map(|event| match event {
+                    Event::Accepted { socket, .. } => Some(*socket),
+                    _ => None,
+                }),
+        );
         for socket in sockets {
             let now = self.peer.pair.now;
             self.peer.pair.hosts[HOST].close(socket, now);

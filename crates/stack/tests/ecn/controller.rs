@@ -1,4 +1,5 @@
-//! A controller that only says what it needs of ECN, and keeps its window: what is under test is the transport.
+//! A controller that only says what it needs of ECN, and keeps its window: what is under test is
+//! the transport.
 
 use tautline_base::{Bytes, Instant, Rate};
 use tautline_cc::{Ack, Congestion, Controller, Ecn, Factory, Idle, Verdict};
@@ -25,7 +26,12 @@ impl Controller for Needs {
 
     fn verdict(&self) -> Verdict {
         let cwnd = Bytes::new(20_000);
-        Verdict { cwnd, ssthresh: cwnd, pacing_rate: Rate::MAX, burst: cwnd }
+        Verdict {
+            cwnd,
+            ssthresh: cwnd,
+            pacing_rate: Rate::MAX,
+            burst: cwnd,
+        }
     }
 
     fn ecn(&self) -> Ecn {

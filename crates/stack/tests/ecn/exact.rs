@@ -1,4 +1,5 @@
-//! RFC 8257 §3.2: with a controller that answers to the share of marks, the flag follows every mark.
+//! RFC 8257 §3.2: with a controller that answers to the share of marks, the flag follows every
+//! mark.
 
 use std::time::Duration;
 
@@ -10,7 +11,10 @@ use crate::peer::*;
 use crate::{MSS, config, data, opened_by_peer, opening, syn_ack};
 
 fn dctcp() -> TcpConfig {
-    TcpConfig { congestion: needs(Ecn::Dctcp), ..config(EcnMode::Accept) }
+    TcpConfig {
+        congestion: needs(Ecn::Dctcp),
+        ..config(EcnMode::Accept)
+    }
 }
 
 /// Linux: a controller that needs ECN asks for it whatever `tcp_ecn` says, except "off".
@@ -20,7 +24,10 @@ fn the_controller_asks_for_what_it_needs() {
     assert_eq!(syn.flags, SYN | ECE | CWR);
     syn_ack(&mut peer, ECE, 0);
     assert_eq!(peer.info().ecn, EcnState::Classic);
-    let (_, syn) = opening(TcpConfig { ecn: EcnMode::Off, ..dctcp() });
+    let (_, syn) = opening(TcpConfig {
+        ecn: EcnMode::Off,
+        ..dctcp()
+    });
     assert_eq!(syn.flags, SYN);
 }
 
@@ -29,19 +36,32 @@ fn a_change_of_marks_acknowledges_what_was_held_back_with_the_old_flag() {
     let (mut peer, _) = opened_by_peer(dctcp(), ECE | CWR, 0, 0);
     let mut offset = 0;
     for _ in 0..40 {
-        peer.send(&Segment { ecn: ECT0, ..peer.data(offset, &[1; 1000]) });
+        peer.send(&Segment {
+            ecn: ECT0,
+            ..peer.data(offset, &[1; 1000])
+        });
         offset += MSS;
     }
     peer.run_for(Duration::from_millis(50));
     let mut send = |ecn: u8| {
-        let answers = peer.send(&Segment { ecn, ..peer.data(offset, &[1; 1000]) });
+        let answers = peer.send(&Segment {
+            ecn,
+            ..peer.data(offset, &[1; 1000])
+        });
         offset += MSS;
         let base = peer.at(offset);
-        answers.iter().map(|answer| (base.wrapping_sub(answer.ack) / MSS, answer.flags)).collect::<Vec<_>>()
+        answers
+            .iter()
+            .map(|answer| (base.wrapping_sub(answer.ack) / MSS, answer.flags))
+            .collect::<Vec<_>>()
     };
     // Acknowledgements: how many segments behind the latest, and their flags.
     assert_eq!(send(ECT0), [], "held back");
-    assert_eq!(send(CE), [(1, ACK), (0, ACK | ECE)], "what was held back goes first, without the flag");
+    assert_eq!(
+        send(CE),
+        [(1, ACK), (0, ACK | ECE)],
+        "what was held back goes first, without the flag"
+    );
     assert_eq!(send(CE), [], "marks go on: the delayed rhythm");
     assert_eq!(send(CE), [(0, ACK | ECE)]);
     assert_eq!(send(CE), []);
@@ -59,9 +79,17 @@ fn everything_after_the_handshake_is_capable() {
     let sent = peer.host_writes(100_000);
     assert!(!data(&sent).is_empty() && sent.iter().all(|segment| segment.ecn == ECT0));
     let at = |offset: u32| peer.host_at(offset);
-    let lost = Segment { options: sack(&[(at(MSS), at(6 * MSS))]), ..peer.acknowledges(0) };
+    let lost = Segment {
+        options: sack(&[(at(MSS), at(6 * MSS))]),
+        ..peer.acknowledges(0)
+    };
     let again = peer.send(&lost);
-    assert!(again.iter().any(|segment| segment.seq == peer.host_at(0) && segment.ecn == ECT0), "{again:?}");
+    assert!(
+        again
+            .iter()
+            .any(|segment| segment.seq == peer.host_at(0) && segment.ecn == ECT0),
+        "{again:?}"
+    );
 }
 
 #[test]
@@ -69,8 +97,14 @@ fn marks_are_counted_by_what_each_acknowledgement_covers() {
     let (mut peer, _) = opening(dctcp());
     syn_ack(&mut peer, ECE, 0);
     peer.host_writes(100_000);
-    peer.send(&Segment { flags: ACK | ECE, ..peer.acknowledges(3 * MSS) });
+    peer.send(&Segment {
+        flags: ACK | ECE,
+        ..peer.acknowledges(3 * MSS)
+    });
     peer.send(&peer.acknowledges(7 * MSS));
-    peer.send(&Segment { flags: ACK | ECE, ..peer.acknowledges(9 * MSS) });
+    peer.send(&Segment {
+        flags: ACK | ECE,
+        ..peer.acknowledges(9 * MSS)
+    });
     assert_eq!(peer.info().delivered_ce, 5);
 }

@@ -1,5 +1,6 @@
-//! Explicit congestion notification, written as traces: one end is the host under test, the other one the test plays segment by
-//! segment; or both ends are ours, and the wire marks, bleaches or clears.
+//! Explicit congestion notification, written as traces: one end is the host under test, the other
+//! one the test plays segment by segment; or both ends are ours, and the wire marks, bleaches or
+//! clears.
 //!
 //! | module | follows |
 //! |---|---|
@@ -10,11 +11,17 @@
 //! | [`wire`] | both ends ours: marks, bleaching, cleared flags, lost announcements |
 
 #[path = "../pair/mod.rs"]
-#[expect(dead_code, reason = "a module shared by test files, each of which uses a part of it")]
+#[expect(
+    dead_code,
+    reason = "a module shared by test files, each of which uses a part of it"
+)]
 mod pair;
 
 #[path = "../hostile/peer.rs"]
-#[expect(dead_code, reason = "shared with the tests of hostile peers, which use another part of it")]
+#[expect(
+    dead_code,
+    reason = "shared with the tests of hostile peers, which use another part of it"
+)]
 mod peer;
 
 mod accurate;
@@ -36,22 +43,39 @@ use peer::*;
 const MSS: u32 = 1000;
 
 fn config(ecn: EcnMode) -> TcpConfig {
-    TcpConfig { ecn, pacing: Pacing::Off, nagle: false, ..TcpConfig::default() }
+    TcpConfig {
+        ecn,
+        pacing: Pacing::Off,
+        nagle: false,
+        ..TcpConfig::default()
+    }
 }
 
 fn options() -> Vec<u8> {
     [mss(MSS as u16), sack_permitted()].concat()
 }
 
-/// The peer opens with a SYN of `flags` in a packet of codepoint `ecn`; its last word of the handshake has `ack_flags`. The peer
-/// and the SYN-ACK.
+/// The peer opens with a SYN of `flags` in a packet of codepoint `ecn`; its last word of the
+/// handshake has `ack_flags`. The peer and the SYN-ACK.
 fn opened_by_peer(config: TcpConfig, flags: u16, ecn: u8, ack_flags: u16) -> (Peer, Segment) {
     let mut peer = Peer::stranger(config);
-    let syn = Segment { flags: SYN | flags, seq: ISN, ack: 0, options: options(), ecn, ..peer.ack() };
+    let syn = Segment {
+        flags: SYN | flags,
+        seq: ISN,
+        ack: 0,
+        options: options(),
+        ecn,
+        ..peer.ack()
+    };
     let answers = peer.send(&syn);
-    let [answer] = &answers[..] else { panic!("one SYN-ACK, not {answers:?}") };
+    let [answer] = &answers[..] else {
+        panic!("one SYN-ACK, not {answers:?}")
+    };
     peer.host_isn = answer.seq;
-    peer.send(&Segment { flags: ACK | ack_flags, ..peer.ack() });
+    peer.send(&Segment {
+        flags: ACK | ack_flags,
+        ..peer.ack()
+    });
     peer.socket = peer.accepted().expect("the handshake is complete");
     (peer, answer.clone())
 }
@@ -60,18 +84,30 @@ fn opened_by_peer(config: TcpConfig, flags: u16, ecn: u8, ack_flags: u16) -> (Pe
 fn opening(config: TcpConfig) -> (Peer, Segment) {
     let mut peer = Peer::stranger(config.clone());
     let remote = SocketAddrV4::new(address(1 - HOST), PEER_PORT);
-    peer.socket = peer.pair.hosts[HOST].connect(remote, config, peer.pair.now).expect("the address is good");
+    peer.socket = peer.pair.hosts[HOST]
+        .connect(remote, config, peer.pair.now)
+        .expect("the address is good");
     let seen = peer.run_for(Duration::from_millis(20));
-    let [syn] = &seen[..] else { panic!("one SYN, not {seen:?}") };
+    let [syn] = &seen[..] else {
+        panic!("one SYN, not {seen:?}")
+    };
     (peer.port, peer.host_isn) = (syn.source_port, syn.seq);
     (peer, syn.clone())
 }
 
 /// The peer's SYN-ACK with `flags` in a packet of codepoint `ecn`; the host's answer.
 fn syn_ack(peer: &mut Peer, flags: u16, ecn: u8) -> Segment {
-    let segment = Segment { flags: SYN | ACK | flags, seq: ISN, options: options(), ecn, ..peer.ack() };
+    let segment = Segment {
+        flags: SYN | ACK | flags,
+        seq: ISN,
+        options: options(),
+        ecn,
+        ..peer.ack()
+    };
     let answers = peer.send(&segment);
-    let [answer] = &answers[..] else { panic!("one acknowledgement, not {answers:?}") };
+    let [answer] = &answers[..] else {
+        panic!("one acknowledgement, not {answers:?}")
+    };
     answer.clone()
 }
 
@@ -85,5 +121,8 @@ fn classic(config: TcpConfig) -> Peer {
 
 /// What of `segments` carries payload.
 fn data(segments: &[Segment]) -> Vec<&Segment> {
-    segments.iter().filter(|segment| !segment.payload.is_empty()).collect()
+    segments
+        .iter()
+        .filter(|segment| !segment.payload.is_empty())
+        .collect()
 }

@@ -29,10 +29,16 @@ fn stream(len: usize) -> Vec<u8> {
 }
 
 fn between(mode: EcnMode) -> TcpConfig {
-    TcpConfig { ecn: mode, ..TcpConfig::default() }
+    TcpConfig {
+        ecn: mode,
+        ..TcpConfig::default()
+    }
 }
 
-const NOTICED: [(EcnMode, EcnState); 2] = [(EcnMode::Request, EcnState::Classic), (EcnMode::AccEcn, EcnState::AccEcn)];
+const NOTICED: [(EcnMode, EcnState); 2] = [
+    (EcnMode::Request, EcnState::Classic),
+    (EcnMode::AccEcn, EcnState::AccEcn),
+];
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -50,10 +56,18 @@ fn marks_slow_the_sender_down_and_nothing_is_lost() {
         });
         let upload = stream(1_000_000);
         assert_eq!(pair.transfer(0, client, server, &upload, LIMIT), upload);
-        let (sender, receiver) = (pair.hosts[0].info(client).unwrap(), pair.hosts[1].info(server).unwrap());
+        let (sender, receiver) = (
+            pair.hosts[0].info(client).unwrap(),
+            pair.hosts[1].info(server).unwrap(),
+        );
         assert_eq!((sender.ecn, receiver.ecn), (state, state));
         assert_eq!(receiver.received_ce, marks.get(), "{mode:?}");
-        assert!(marks.get() > 10 && sender.ce_reductions > 3, "{} marks, {} reductions", marks.get(), sender.ce_reductions);
+        assert!(
+            marks.get() > 10 && sender.ce_reductions > 3,
+            "{} marks, {} reductions",
+            marks.get(),
+            sender.ce_reductions
+        );
         assert_eq!((sender.retransmits, sender.timeouts), (0, 0), "{mode:?}");
         if mode == EcnMode::AccEcn {
             pair.run_for(Duration::from_millis(100));
@@ -74,7 +88,15 @@ fn a_bleached_path_carries_all_the_same() {
         let upload = stream(500_000);
         assert_eq!(pair.transfer(0, client, server, &upload, LIMIT), upload);
         let sender = pair.hosts[0].info(client).unwrap();
-        assert_eq!((sender.ce_reductions, sender.delivered_ce, sender.retransmits), (0, 0, 0), "{mode:?}");
+        assert_eq!(
+            (
+                sender.ce_reductions,
+                sender.delivered_ce,
+                sender.retransmits
+            ),
+            (0, 0, 0),
+            "{mode:?}"
+        );
     }
 }
 
@@ -92,11 +114,16 @@ fn a_path_that_marks_everything_is_slow_and_loses_nothing() {
         assert_eq!(pair.transfer(0, client, server, &upload, LIMIT), upload);
         let sender = pair.hosts[0].info(client).unwrap();
         assert_eq!(sender.retransmits, 0, "{mode:?}");
-        assert!(sender.cwnd.get() <= 4 * sender.mss.get(), "{mode:?}: {}", sender.cwnd);
+        assert!(
+            sender.cwnd.get() <= 4 * sender.mss.get(),
+            "{mode:?}: {}",
+            sender.cwnd
+        );
     }
 }
 
-/// The flags of acknowledgements are cleared on the way: with one flag the echo never comes; a count that is always zero shows.
+/// The flags of acknowledgements are cleared on the way: with one flag the echo never comes; a
+/// count that is always zero shows.
 #[test]
 fn cleared_flags_are_survived_and_noticed_where_they_can_be() {
     for mode in [EcnMode::Request, EcnMode::AccEcn] {
@@ -116,12 +143,17 @@ fn cleared_flags_are_survived_and_noticed_where_they_can_be() {
             seen.set(seen.get() || (side == 0 && is_data(frame) && frame[15] & 3 != 0));
         });
         pair.transfer(0, client, server, &upload, LIMIT);
-        assert_eq!(capable.get(), mode == EcnMode::Request, "{mode:?}: a sender that notices stops being capable");
+        assert_eq!(
+            capable.get(),
+            mode == EcnMode::Request,
+            "{mode:?}: a sender that notices stops being capable"
+        );
         assert!(pair.hosts[0].info(client).unwrap().ce_reductions <= 1);
     }
 }
 
-/// The announcement of a reduction is lost: the echo goes on, which is one more reduction, and then ends.
+/// The announcement of a reduction is lost: the echo goes on, which is one more reduction, and then
+/// ends.
 #[test]
 fn a_lost_announcement_is_made_again() {
     let (mut pair, client, server) = Pair::connected(7, between(EcnMode::Request));
@@ -142,8 +174,15 @@ fn a_lost_announcement_is_made_again() {
     });
     let upload = stream(1_000_000);
     assert_eq!(pair.transfer(0, client, server, &upload, LIMIT), upload);
-    let (sender, receiver) = (pair.hosts[0].info(client).unwrap(), pair.hosts[1].info(server).unwrap());
+    let (sender, receiver) = (
+        pair.hosts[0].info(client).unwrap(),
+        pair.hosts[1].info(server).unwrap(),
+    );
     assert_eq!((receiver.received_ce, sender.retransmits), (1, 1));
-    assert!(sender.ce_reductions >= 1 && sender.ce_reductions <= 2, "{}", sender.ce_reductions);
+    assert!(
+        sender.ce_reductions >= 1 && sender.ce_reductions <= 2,
+        "{}",
+        sender.ce_reductions
+    );
     assert_eq!(sender.timeouts, 0);
 }

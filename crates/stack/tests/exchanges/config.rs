@@ -7,8 +7,8 @@ use tautline_stack::{EcnMode, Keepalive, Pacing, SynCookies, TcpConfig, TsqLimit
 use crate::number::{duration, integer};
 use crate::wire::Family;
 
-/// A script's configuration. Where it differs from the defaults of the stack: Reno, neither pacing nor TSQ, so that what the window
-/// allows leaves at once.
+/// A script's configuration. Where it differs from the defaults of the stack: Reno, neither pacing
+/// nor TSQ, so that what the window allows leaves at once.
 pub(crate) struct Config {
     pub(crate) tcp: TcpConfig,
     pub(crate) family: Family,
@@ -30,7 +30,14 @@ impl Config {
             ..TcpConfig::default()
         };
         let tolerance = std::time::Duration::from_micros(1);
-        let mut config = Self { tcp, family: Family::V4, mtu: 1500, peer_isn: 1_000_000, seed: 1, tolerance };
+        let mut config = Self {
+            tcp,
+            family: Family::V4,
+            mtu: 1500,
+            peer_isn: 1_000_000,
+            seed: 1,
+            tolerance,
+        };
         for (key, value) in settings {
             config.set(key, value)?;
         }
@@ -51,7 +58,12 @@ impl Config {
             "peer_isn" => self.peer_isn = integer(value)?,
             "seed" => self.seed = integer(value)?,
             "tolerance" => self.tolerance = duration(value)?,
-            "congestion" => tcp.congestion = value.parse::<Algorithm>().map_err(|e| e.to_string())?.factory(),
+            "congestion" => {
+                tcp.congestion = value
+                    .parse::<Algorithm>()
+                    .map_err(|e| e.to_string())?
+                    .factory()
+            }
             "pacing" => {
                 tcp.pacing = match value {
                     "off" => Pacing::Off,
@@ -105,9 +117,11 @@ impl Config {
 /// `IDLE,INTERVAL,PROBES`.
 fn keepalive(value: &str) -> Result<Keepalive, String> {
     match value.split(',').collect::<Vec<_>>()[..] {
-        [idle, interval, probes] => {
-            Ok(Keepalive { idle: duration(idle)?, interval: duration(interval)?, probes: integer(probes)? })
-        }
+        [idle, interval, probes] => Ok(Keepalive {
+            idle: duration(idle)?,
+            interval: duration(interval)?,
+            probes: integer(probes)?,
+        }),
         _ => Err(format!("'{value}' is no IDLE,INTERVAL,PROBES")),
     }
 }

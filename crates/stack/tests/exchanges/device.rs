@@ -37,7 +37,12 @@ pub(crate) const THEIR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 pub(crate) fn host(mtu: usize, seed: u64, family: Family) -> Stack {
     let prefix = if family == Family::V4 { 24 } else { 64 };
     let config = HostConfig::new(OUR_MAC, seed).address(Cidr::new(ours(family), prefix));
-    let nic = Nic { mtu, ring: 1024, announces: true, ..Nic::default() };
+    let nic = Nic {
+        mtu,
+        ring: 1024,
+        announces: true,
+        ..Nic::default()
+    };
     let ring = Ring::new(nic, Dql::default());
     let qdisc = Pfifo::new(tautline_qdisc::pfifo::Config::default());
     let pool = Pool::new((0..512).map(|_| HeapFrame::new()).collect());

@@ -66,7 +66,8 @@ pub(crate) fn of(info: &TcpInfo, name: &str) -> Option<Fact> {
 }
 
 impl Fact {
-    /// Whether the fact compares so with `value`, a word, a number, a duration or a number of `mss`.
+    /// Whether the fact compares so with `value`, a word, a number, a duration or a number of
+    /// `mss`.
     pub(crate) fn holds(&self, operator: &str, value: &str, mss: u64) -> Result<bool, String> {
         let number = match self {
             Self::Text(text) => {

@@ -1,7 +1,9 @@
-//! Exchanges, packet by packet: scripts written from the RFCs, played against a host in virtual time. Each is a text file under
-//! `scripts/`; what scripts can say, and which there are, is in the `README.md` beside this file.
+//! Exchanges, packet by packet: scripts written from the RFCs, played against a host in virtual
+//! time. Each is a text file under `scripts/`; what scripts can say, and which there are, is in the
+//! `README.md` beside this file.
 //!
-//! `EXCHANGE=rfc5961 cargo test -p tautline-stack --test exchanges -- --nocapture` plays those whose path holds `rfc5961`.
+//! `EXCHANGE=rfc5961 cargo test -p tautline-stack --test exchanges -- --nocapture` plays those
+//! whose path holds `rfc5961`.
 
 mod config;
 mod device;
@@ -35,7 +37,11 @@ fn scripts() -> Vec<(String, String)> {
         let folder = folder.expect("readable").path();
         for file in std::fs::read_dir(&folder).expect("a directory of scripts") {
             let path = file.expect("readable").path();
-            let name = path.strip_prefix(&root).expect("below it").to_string_lossy().into_owned();
+            let name = path
+                .strip_prefix(&root)
+                .expect("below it")
+                .to_string_lossy()
+                .into_owned();
             assert!(name.ends_with(".script"), "{name} is no script");
             found.push((name, std::fs::read_to_string(&path).expect("text")));
         }
@@ -47,12 +53,17 @@ fn scripts() -> Vec<(String, String)> {
 /// Plays one script: how long it lasted, or what went wrong.
 fn play(name: &str, text: &str) -> Result<std::time::Duration, String> {
     let place = |line: usize| format!("crates/stack/tests/exchanges/scripts/{name}:{line}");
-    let script = Script::parse(text).map_err(|(line, why)| format!("{}\n       {why}", place(line)))?;
+    let script =
+        Script::parse(text).map_err(|(line, why)| format!("{}\n       {why}", place(line)))?;
     match Runner::run(&script) {
         Ok(()) => Ok(length(&script)),
         Err(Failure { line, why, trace }) => {
             let source = text.lines().nth(line - 1).unwrap_or("").trim();
-            Err(format!("{}: {source}\n       {why}\n  the exchange so far:\n    {}", place(line), trace.join("\n    ")))
+            Err(format!(
+                "{}: {source}\n       {why}\n  the exchange so far:\n    {}",
+                place(line),
+                trace.join("\n    ")
+            ))
         }
     }
 }
@@ -71,6 +82,10 @@ fn every_exchange_goes_as_written() {
             }
         }
     }
-    assert!(failures.is_empty(), "{} of {played} exchanges went otherwise: {failures:#?}", failures.len());
+    assert!(
+        failures.is_empty(),
+        "{} of {played} exchanges went otherwise: {failures:#?}",
+        failures.len()
+    );
     assert!(played > 0, "no script's path holds {wanted:?}");
 }

@@ -70,14 +70,23 @@ fn text(first: i64, len: usize) -> Vec<u8> {
 impl Runner {
     /// Plays `script`.
     pub(crate) fn run(script: &Script) -> Result<(), Failure> {
-        let fail = |why| Failure { line: 1, why, trace: Vec::new() };
+        let fail = |why| Failure {
+            line: 1,
+            why,
+            trace: Vec::new(),
+        };
         let config = Config::new(&script.config).map_err(fail)?;
         let host = device::host(config.mtu, config.seed, config.family);
         let mut runner = Self {
             config,
             host,
             now: BEGINNING,
-            flows: vec![Flow { ours: Some(SERVICE), theirs: PEER_PORT, isn: None, clock: None }],
+            flows: vec![Flow {
+                ours: Some(SERVICE),
+                theirs: PEER_PORT,
+                isn: None,
+                clock: None,
+            }],
             socket: None,
             written: 0,
             read: 0,
@@ -87,9 +96,16 @@ impl Runner {
             broken: None,
         };
         let last = script.steps.last().map_or(1, |step| step.line);
-        let outcome = script.steps.iter().try_for_each(|step| runner.take(step).map_err(|why| (step.line, why)));
+        let outcome = script
+            .steps
+            .iter()
+            .try_for_each(|step| runner.take(step).map_err(|why| (step.line, why)));
         let outcome = outcome.and_then(|()| runner.nothing_left().map_err(|why| (last, why)));
-        outcome.map_err(|(line, why)| Failure { line, why, trace: runner.trace })
+        outcome.map_err(|(line, why)| Failure {
+            line,
+            why,
+            trace: runner.trace,
+        })
     }
 
     fn take(&mut self, step: &Step) -> Result<(), String> {
@@ -120,9 +136,10 @@ impl Runner {
     fn nothing_left(&self) -> Result<(), String> {
         match self.left.front() {
             None => Ok(()),
-            Some((at, segment)) => {
-                Err(format!("expected nothing to leave\n       got {} > {segment}", print(*at - BEGINNING)))
-            }
+            Some((at, segment)) => Err(format!(
+                "expected nothing to leave\n       got {} > {segment}",
+                print(*at - BEGINNING)
+            )),
         }
     }
 
@@ -135,12 +152,23 @@ impl Runner {
         if let Some(why) = self.broken.take() {
             return Err(why);
         }
-        let Some((left_at, segment)) = self.left.pop_front() else { return Err(format!("{expected}\n       got nothing")) };
-        let late = if left_at > at { left_at - at } else { at - left_at };
-        let objection = asked.objection(&segment).or_else(|| (late > tolerance).then_some("another time"));
+        let Some((left_at, segment)) = self.left.pop_front() else {
+            return Err(format!("{expected}\n       got nothing"));
+        };
+        let late = if left_at > at {
+            left_at - at
+        } else {
+            at - left_at
+        };
+        let objection = asked
+            .objection(&segment)
+            .or_else(|| (late > tolerance).then_some("another time"));
         match objection {
             None => Ok(()),
-            Some(what) => Err(format!("{expected}\n       got {} > {segment}\n       {what}", print(left_at - BEGINNING))),
+            Some(what) => Err(format!(
+                "{expected}\n       got {} > {segment}\n       {what}",
+                print(left_at - BEGINNING)
+            )),
         }
     }
 
@@ -173,12 +201,14 @@ impl Runner {
         while let Some(frame) = self.host.device_mut().sent.pop_front() {
             match wire::read(&frame, self.config.family) {
                 Ok(Sent::Question) => {
-                    self.host.deliver(&wire::answer(self.config.family), self.now);
+                    self.host
+                        .deliver(&wire::answer(self.config.family), self.now);
                     asked = true;
                 }
                 Ok(Sent::Tcp(raw)) => match self.relative(&raw) {
                     Ok(segment) => {
-                        self.trace.push(format!("{} > {segment}", print(self.now - BEGINNING)));
+                        self.trace
+                            .push(format!("{} > {segment}", print(self.now - BEGINNING)));
                         self.left.push_back((self.now, segment));
                     }
                     Err(why) => self.broken = Some(why),
@@ -190,7 +220,11 @@ impl Runner {
             if let Event::Accepted { socket, .. } = event {
                 (self.socket, self.written, self.read) = (Some(socket), 0, 0);
             }
-            self.trace.push(format!("{} event {}", print(self.now - BEGINNING), name(&event)));
+            self.trace.push(format!(
+                "{} event {}",
+                print(self.now - BEGINNING),
+                name(&event)
+            ));
             self.events.push_back(event);
         }
         asked
@@ -202,9 +236,17 @@ impl Runner {
         if first.ours.is_none() && first.theirs == theirs {
             first.ours = Some(ours);
         }
-        let found = self.flows.iter().position(|flow| flow.ours == Some(ours) && flow.theirs == theirs);
+        let found = self
+            .flows
+            .iter()
+            .position(|flow| flow.ours == Some(ours) && flow.theirs == theirs);
         let index = found.unwrap_or_else(|| {
-            self.flows.push(Flow { ours: Some(ours), theirs, isn: None, clock: None });
+            self.flows.push(Flow {
+                ours: Some(ours),
+                theirs,
+                isn: None,
+                clock: None,
+            });
             self.flows.len() - 1
         });
         &mut self.flows[index]
@@ -218,22 +260,36 @@ impl Runner {
         if raw.flags & SYN != 0 {
             flow.isn.get_or_insert(raw.seq);
         }
-        let options =
-            Origin { sender: 0, receiver: peer_isn, sender_clock: 0, receiver_clock: 0 }.parse_options(&raw.options)?;
+        let options = Origin {
+            sender: 0,
+            receiver: peer_isn,
+            sender_clock: 0,
+            receiver_clock: 0,
+        }
+        .parse_options(&raw.options)?;
         let stamp = options.iter().find_map(|option| match option {
             crate::segment::Choice::Stamp(Some(value), _) => Some(*value as u32),
             _ => None,
         });
         if let Some(stamp) = stamp {
-            flow.clock.get_or_insert_with(|| stamp.wrapping_sub(elapsed));
+            flow.clock
+                .get_or_insert_with(|| stamp.wrapping_sub(elapsed));
         }
         let sender = flow.isn.unwrap_or(0);
-        let origin = Origin { sender, receiver: peer_isn, sender_clock: flow.clock.unwrap_or(0), receiver_clock: 0 };
+        let origin = Origin {
+            sender,
+            receiver: peer_isn,
+            sender_clock: flow.clock.unwrap_or(0),
+            receiver_clock: 0,
+        };
         let seq = i64::from(raw.seq.wrapping_sub(origin.sender) as i32);
         let stream_begins = seq + i64::from(raw.flags & SYN != 0) - 1;
         // A reset for no connection has no stream.
         if raw.flags & RST == 0 && raw.payload != text(stream_begins, raw.payload.len()) {
-            return Err(format!("the {} bytes at {seq} are not those of the application's stream", raw.payload.len()));
+            return Err(format!(
+                "the {} bytes at {seq} are not those of the application's stream",
+                raw.payload.len()
+            ));
         }
         let (ours, theirs) = (self.flows[0].ours, self.flows[0].theirs);
         let foreign = ours != Some(raw.source_port) || theirs != raw.destination_port;
@@ -254,14 +310,20 @@ impl Runner {
 
     /// The peer sends `segment`.
     fn deliver(&mut self, segment: &Segment) {
-        self.trace.push(format!("{} < {segment}", print(self.now - BEGINNING)));
+        self.trace
+            .push(format!("{} < {segment}", print(self.now - BEGINNING)));
         let first = &self.flows[0];
         let ours = segment.to.or(first.ours).unwrap_or(SERVICE);
         let theirs = segment.from.unwrap_or(first.theirs);
         let peer_isn = self.config.peer_isn;
         let flow = self.flow(ours, theirs);
         let (isn, clock) = (flow.isn.unwrap_or(0), flow.clock.unwrap_or(0));
-        let origin = Origin { sender: peer_isn, receiver: isn, sender_clock: 0, receiver_clock: clock };
+        let origin = Origin {
+            sender: peer_isn,
+            receiver: isn,
+            sender_clock: 0,
+            receiver_clock: clock,
+        };
         let raw = Raw {
             source_port: theirs,
             destination_port: ours,
@@ -272,36 +334,63 @@ impl Runner {
             urgent: segment.urgent,
             ecn: segment.codepoint,
             options: origin.options(segment),
-            payload: text(segment.seq + i64::from(segment.flags & SYN != 0) - 1, segment.len),
+            payload: text(
+                segment.seq + i64::from(segment.flags & SYN != 0) - 1,
+                segment.len,
+            ),
         };
-        self.host.deliver(&wire::frame(&raw, self.config.family, segment.damaged), self.now);
+        self.host.deliver(
+            &wire::frame(&raw, self.config.family, segment.damaged),
+            self.now,
+        );
     }
 
     /// The peer sends `segment` in pieces. Nothing but bare acknowledgements may leave meanwhile.
     fn stream(&mut self, segment: &Segment) -> Result<(), String> {
         for start in (0..segment.len).step_by(PIECE) {
             let len = PIECE.min(segment.len - start);
-            self.deliver(&Segment { seq: segment.seq + start as i64, len, ..segment.clone() });
+            self.deliver(&Segment {
+                seq: segment.seq + start as i64,
+                len,
+                ..segment.clone()
+            });
             self.settle();
-            if let Some((_, other)) = self.left.drain(..).find(|(_, left)| left.flags != ACK || left.len > 0) {
-                return Err(format!("expected bare acknowledgements\n       got {other}"));
+            if let Some((_, other)) = self
+                .left
+                .drain(..)
+                .find(|(_, left)| left.flags != ACK || left.len > 0)
+            {
+                return Err(format!(
+                    "expected bare acknowledgements\n       got {other}"
+                ));
             }
         }
         Ok(())
     }
 
     fn call(&mut self, call: &Call) -> Result<(), String> {
-        self.trace.push(format!("{} {call:?}", print(self.now - BEGINNING)));
+        self.trace
+            .push(format!("{} {call:?}", print(self.now - BEGINNING)));
         match call {
             Call::Listen => {
-                self.host.listen(SERVICE, self.config.tcp.clone()).map_err(|e| e.to_string())?;
+                self.host
+                    .listen(SERVICE, self.config.tcp.clone())
+                    .map_err(|e| e.to_string())?;
                 return Ok(());
             }
             Call::Connect => {
                 let remote = std::net::SocketAddr::new(device::theirs(self.config.family), SERVICE);
-                let socket = self.host.connect(remote, self.config.tcp.clone(), self.now).map_err(|e| e.to_string())?;
+                let socket = self
+                    .host
+                    .connect(remote, self.config.tcp.clone(), self.now)
+                    .map_err(|e| e.to_string())?;
                 self.socket = Some(socket);
-                self.flows[0] = Flow { ours: None, theirs: SERVICE, isn: None, clock: None };
+                self.flows[0] = Flow {
+                    ours: None,
+                    theirs: SERVICE,
+                    isn: None,
+                    clock: None,
+                };
                 return Ok(());
             }
             _ => {}
@@ -311,7 +400,10 @@ impl Runner {
             Call::Send(len, wanted) => {
                 let sent = self.host.send(socket, &text(self.written as i64, *len));
                 self.written += *sent.as_ref().unwrap_or(&0) as u64;
-                (sent.map_or_else(|e| e.to_string(), |count| count.to_string()), wanted)
+                (
+                    sent.map_or_else(|e| e.to_string(), |count| count.to_string()),
+                    wanted,
+                )
             }
             Call::Recv(len, wanted) => {
                 let mut out = vec![0; *len];
@@ -336,7 +428,13 @@ impl Runner {
                 return Ok(());
             }
         };
-        if result == *wanted { Ok(()) } else { Err(format!("expected {call:?} to return {wanted}\n       got {result}")) }
+        if result == *wanted {
+            Ok(())
+        } else {
+            Err(format!(
+                "expected {call:?} to return {wanted}\n       got {result}"
+            ))
+        }
     }
 
     fn expect(&mut self, fact: &Expectation) -> Result<(), String> {
@@ -354,7 +452,9 @@ impl Runner {
                 if fact.holds(operator, value, mss)? {
                     return Ok(());
                 }
-                Err(format!("expected {field} {operator} {value}\n       got {fact:?}"))
+                Err(format!(
+                    "expected {field} {operator} {value}\n       got {fact:?}"
+                ))
             }
         }
     }
@@ -373,8 +473,11 @@ impl Runner {
             return Ok((Fact::Number(count), 1));
         }
         let socket = self.socket.ok_or("there is no socket yet")?;
-        let Some(info) = self.host.info(socket) else { return Ok((Fact::Text("gone".into()), 1)) };
-        let fact = facts::of(&info, field).ok_or_else(|| format!("no field is called '{field}'"))?;
+        let Some(info) = self.host.info(socket) else {
+            return Ok((Fact::Text("gone".into()), 1));
+        };
+        let fact =
+            facts::of(&info, field).ok_or_else(|| format!("no field is called '{field}'"))?;
         Ok((fact, info.mss.get()))
     }
 }

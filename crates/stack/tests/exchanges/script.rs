@@ -1,4 +1,5 @@
-//! [`Script`]: the text of an exchange, understood. Its grammar is in the `README.md` beside this file.
+//! [`Script`]: the text of an exchange, understood. Its grammar is in the `README.md` beside this
+//! file.
 
 use std::time::Duration;
 
@@ -70,14 +71,22 @@ pub(crate) type Malformed = (usize, String);
 impl Script {
     /// Reads a script.
     pub(crate) fn parse(text: &str) -> Result<Self, Malformed> {
-        let (section, shows) = heading(text.lines().next().unwrap_or("")).map_err(|why| (1, why))?;
-        let mut script = Self { section, shows, config: Vec::new(), steps: Vec::new() };
+        let (section, shows) =
+            heading(text.lines().next().unwrap_or("")).map_err(|why| (1, why))?;
+        let mut script = Self {
+            section,
+            shows,
+            config: Vec::new(),
+            steps: Vec::new(),
+        };
         let mut at = Duration::ZERO;
         for (index, line) in text.lines().enumerate() {
             let line_number = index + 1;
             let line = line.split('#').next().unwrap_or("").trim();
             if !line.is_empty() {
-                script.take(line, line_number, &mut at).map_err(|why| (line_number, why))?;
+                script
+                    .take(line, line_number, &mut at)
+                    .map_err(|why| (line_number, why))?;
             }
         }
         Ok(script)
@@ -86,7 +95,9 @@ impl Script {
     fn take(&mut self, line: &str, number: usize, at: &mut Duration) -> Result<(), String> {
         if let Some(settings) = line.strip_prefix("config ") {
             for setting in settings.split_whitespace() {
-                let (key, value) = setting.split_once('=').ok_or_else(|| format!("'{setting}' is no KEY=VALUE"))?;
+                let (key, value) = setting
+                    .split_once('=')
+                    .ok_or_else(|| format!("'{setting}' is no KEY=VALUE"))?;
                 self.config.push((key.into(), value.into()));
             }
             return Ok(());
@@ -110,7 +121,11 @@ impl Script {
         if let Some(opening) = rest.trim().strip_prefix("established ") {
             self.steps.extend(established(opening, number, at)?);
         } else {
-            self.steps.push(Step { line: number, at: *at, action: action(rest.trim())? });
+            self.steps.push(Step {
+                line: number,
+                at: *at,
+                action: action(rest.trim())?,
+            });
         }
         Ok(())
     }
@@ -119,7 +134,10 @@ impl Script {
 /// `# RFC 9293 §3.5: what it shows.`
 fn heading(line: &str) -> Result<(String, String), String> {
     let wrong = "the first line is a comment: '# RFC NUMBER §SECTION: what the script shows.'";
-    let (section, shows) = line.strip_prefix("# ").and_then(|rest| rest.split_once(": ")).ok_or(wrong)?;
+    let (section, shows) = line
+        .strip_prefix("# ")
+        .and_then(|rest| rest.split_once(": "))
+        .ok_or(wrong)?;
     if !section.contains('§') || !shows.ends_with('.') {
         return Err(wrong.into());
     }
@@ -144,7 +162,11 @@ fn action(text: &str) -> Result<Action, String> {
         ("send" | "recv", amount) => {
             let (len, result) = amount.split_once("->").unwrap_or((amount, amount));
             let (len, result) = (integer(len.trim())?, result.trim().replace('_', ""));
-            if verb == "send" { Call::Send(len, result) } else { Call::Recv(len, result) }
+            if verb == "send" {
+                Call::Send(len, result)
+            } else {
+                Call::Recv(len, result)
+            }
         }
         _ => return Err(format!("'{text}' is nothing a script can say")),
     };
@@ -158,30 +180,59 @@ fn expectation(text: &str) -> Result<Expectation, String> {
     }
     let mut words = text.splitn(3, ' ').map(|word| word.trim().to_owned());
     match (words.next(), words.next(), words.next()) {
-        (Some(field), Some(operator), Some(value)) => Ok(Expectation::Field(field, operator, value)),
-        _ => Err(format!("'{text}' is neither 'event WORDS' nor 'FIELD OPERATOR VALUE'")),
+        (Some(field), Some(operator), Some(value)) => {
+            Ok(Expectation::Field(field, operator, value))
+        }
+        _ => Err(format!(
+            "'{text}' is neither 'event WORDS' nor 'FIELD OPERATOR VALUE'"
+        )),
     }
 }
 
-/// `established rtt TIME [win N] [<OPTIONS>]`: a passive open as in every other script, in one line. The peer's final
-/// acknowledgement comes a round trip after its SYN, and the application is told.
+/// `established rtt TIME [win N] [<OPTIONS>]`: a passive open as in every other script, in one
+/// line. The peer's final acknowledgement comes a round trip after its SYN, and the application is
+/// told.
 fn established(text: &str, line: usize, at: &mut Duration) -> Result<Vec<Step>, String> {
-    let rest = text.trim().strip_prefix("rtt ").ok_or("'established' needs an rtt")?;
+    let rest = text
+        .trim()
+        .strip_prefix("rtt ")
+        .ok_or("'established' needs an rtt")?;
     let (rtt, rest) = rest.split_once(' ').unwrap_or((rest, ""));
     let rtt = duration(rtt)?;
     let syn = Segment::parse(&format!("S 0 {rest}"))?;
     let began = at.as_millis() as i64;
-    let any = |flags, ack| Segment { flags, ack: Some(ack), ..Segment::default() };
+    let any = |flags, ack| Segment {
+        flags,
+        ack: Some(ack),
+        ..Segment::default()
+    };
     let stamp = |option: &Choice| match option {
-        Choice::Stamp(value, _) => Some(Choice::Stamp(value.map(|value| value + rtt.as_millis() as i64), Some(began))),
+        Choice::Stamp(value, _) => Some(Choice::Stamp(
+            value.map(|value| value + rtt.as_millis() as i64),
+            Some(began),
+        )),
         _ => None,
     };
     let stamps = syn.options.iter().flatten().filter_map(stamp).collect();
-    let scale = |option: &Choice| if let Choice::Scale(shift) = option { Some(*shift) } else { None };
+    let scale = |option: &Choice| {
+        if let Choice::Scale(shift) = option {
+            Some(*shift)
+        } else {
+            None
+        }
+    };
     let shift = syn.options.iter().flatten().find_map(scale).unwrap_or(0);
     let window = syn.window.map(|window| window >> shift);
-    let ack = Segment { seq: 1, window, options: Some(stamps), ..any(ACK, 1) };
-    let syn_ack = Segment { options: None, ..any(SYN | ACK, 1) };
+    let ack = Segment {
+        seq: 1,
+        window,
+        options: Some(stamps),
+        ..any(ACK, 1)
+    };
+    let syn_ack = Segment {
+        options: None,
+        ..any(SYN | ACK, 1)
+    };
     let done = *at + rtt;
     let step = |at, action| Step { line, at, action };
     let steps = vec![

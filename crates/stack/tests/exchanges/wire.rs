@@ -1,4 +1,5 @@
-//! Frames: written and read here, without the code under test. Checksums of what the host sends are verified.
+//! Frames: written and read here, without the code under test. Checksums of what the host sends are
+//! verified.
 
 use std::net::IpAddr;
 
@@ -51,14 +52,31 @@ pub(crate) fn frame(segment: &Raw, family: Family, damaged: bool) -> Vec<u8> {
     let ip = match family {
         Family::V4 => {
             let [high, low] = ((20 + tcp.len()) as u16).to_be_bytes();
-            let mut ip = [&[0x45, segment.ecn, high, low, 0, 0, 0x40, 0, 64, TCP, 0, 0][..], &ends].concat();
+            let mut ip = [
+                &[0x45, segment.ecn, high, low, 0, 0, 0x40, 0, 64, TCP, 0, 0][..],
+                &ends,
+            ]
+            .concat();
             let sum = checksum(&[&ip]);
             ip[10..12].copy_from_slice(&sum.to_be_bytes());
             ip
         }
         Family::V6 => {
             let [high, low] = (tcp.len() as u16).to_be_bytes();
-            [&[0x60 | segment.ecn >> 4, segment.ecn << 4, 0, 0, high, low, TCP, 64][..], &ends].concat()
+            [
+                &[
+                    0x60 | segment.ecn >> 4,
+                    segment.ecn << 4,
+                    0,
+                    0,
+                    high,
+                    low,
+                    TCP,
+                    64,
+                ][..],
+                &ends,
+            ]
+            .concat()
         }
     };
     [&OUR_MAC[..], &THEIR_MAC, &family.ether_type(), &ip, &tcp].concat()
@@ -74,13 +92,27 @@ pub(crate) fn read(frame: &[u8], family: Family) -> Result<Sent, String> {
     }
     let (ip, tcp) = frame[ETHERNET..].split_at(if family == Family::V4 { 20 } else { 40 });
     let (protocol, len, codepoint, ends) = match family {
-        Family::V4 => (ip[9], u16::from_be_bytes([ip[2], ip[3]]).checked_sub(20), ip[1], &ip[12..]),
-        Family::V6 => (ip[6], Some(u16::from_be_bytes([ip[4], ip[5]])), ip[0] << 4 | ip[1] >> 4, &ip[8..]),
+        Family::V4 => (
+            ip[9],
+            u16::from_be_bytes([ip[2], ip[3]]).checked_sub(20),
+            ip[1],
+            &ip[12..],
+        ),
+        Family::V6 => (
+            ip[6],
+            Some(u16::from_be_bytes([ip[4], ip[5]])),
+            ip[0] << 4 | ip[1] >> 4,
+            &ip[8..],
+        ),
     };
     if protocol != TCP {
-        return Err(format!("neither a question nor TCP, but protocol {protocol}"));
+        return Err(format!(
+            "neither a question nor TCP, but protocol {protocol}"
+        ));
     }
-    if frame[..12] != [THEIR_MAC, OUR_MAC].concat() || *ends != addresses(ours(family), theirs(family)) {
+    if frame[..12] != [THEIR_MAC, OUR_MAC].concat()
+        || *ends != addresses(ours(family), theirs(family))
+    {
         return Err("wrong addresses".into());
     }
     if len.map(usize::from) != Some(tcp.len()) {
@@ -93,11 +125,16 @@ pub(crate) fn read(frame: &[u8], family: Family) -> Result<Sent, String> {
     Ok(Sent::Tcp(Raw::from_bytes(tcp, codepoint)))
 }
 
-/// Whether a frame asks for the peer's address on the link: ARP, or a neighbour solicitation (RFC 4861 §4.3).
+/// Whether a frame asks for the peer's address on the link: ARP, or a neighbour solicitation (RFC
+/// 4861 §4.3).
 fn is_question(frame: &[u8], family: Family) -> bool {
     match family {
         Family::V4 => frame[12..14] == [8, 6],
-        Family::V6 => frame[12..14] == [0x86, 0xdd] && frame[ETHERNET + 6] == ICMPV6 && frame[ETHERNET + 40] == 135,
+        Family::V6 => {
+            frame[12..14] == [0x86, 0xdd]
+                && frame[ETHERNET + 6] == ICMPV6
+                && frame[ETHERNET + 40] == 135
+        }
     }
 }
 
@@ -106,19 +143,43 @@ pub(crate) fn answer(family: Family) -> Vec<u8> {
     let ends = addresses(theirs(family), ours(family));
     let (from, to) = ends.split_at(ends.len() / 2);
     match family {
-        Family::V4 => [&OUR_MAC[..], &THEIR_MAC, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 2], &THEIR_MAC, from, &OUR_MAC, to].concat(),
+        Family::V4 => [
+            &OUR_MAC[..],
+            &THEIR_MAC,
+            &[8, 6, 0, 1, 8, 0, 6, 4, 0, 2],
+            &THEIR_MAC,
+            from,
+            &OUR_MAC,
+            to,
+        ]
+        .concat(),
         Family::V6 => {
             // Solicited, overrides; the target and its address on the link (RFC 4861 §4.4).
-            let mut message = [&[136, 0, 0, 0, 0x60, 0, 0, 0][..], from, &[2, 1], &THEIR_MAC].concat();
+            let mut message = [
+                &[136, 0, 0, 0, 0x60, 0, 0, 0][..],
+                from,
+                &[2, 1],
+                &THEIR_MAC,
+            ]
+            .concat();
             let sum = checksum(&[&pseudo_header(&ends, ICMPV6, message.len()), &message]);
             message[2..4].copy_from_slice(&sum.to_be_bytes());
             let head = [0x60, 0, 0, 0, 0, message.len() as u8, ICMPV6, 255];
-            [&OUR_MAC[..], &THEIR_MAC, &family.ether_type(), &head, &ends, &message].concat()
+            [
+                &OUR_MAC[..],
+                &THEIR_MAC,
+                &family.ether_type(),
+                &head,
+                &ends,
+                &message,
+            ]
+            .concat()
         }
     }
 }
 
-/// How numbers of the wire and of a script differ: initial sequence numbers and the offset of the host's timestamps.
+/// How numbers of the wire and of a script differ: initial sequence numbers and the offset of the
+/// host's timestamps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
     /// Initial sequence number of who sends the segment.
@@ -133,7 +194,12 @@ pub(crate) struct Origin {
 impl Origin {
     /// The options of `segment` as bytes.
     pub(crate) fn options(&self, segment: &Segment) -> Vec<u8> {
-        segment.options.iter().flatten().flat_map(|option| self.option(option)).collect()
+        segment
+            .options
+            .iter()
+            .flatten()
+            .flat_map(|option| self.option(option))
+            .collect()
     }
 
     fn option(&self, option: &Choice) -> Vec<u8> {
@@ -144,9 +210,9 @@ impl Origin {
             Choice::SackOk => vec![4, 2],
             Choice::Sack(blocks) => {
                 let mut bytes = vec![5, 2 + 8 * blocks.len() as u8];
-                bytes.extend(
-                    blocks.iter().flat_map(|(a, b)| [number(*a, self.receiver), number(*b, self.receiver)].concat()),
-                );
+                bytes.extend(blocks.iter().flat_map(|(a, b)| {
+                    [number(*a, self.receiver), number(*b, self.receiver)].concat()
+                }));
                 bytes
             }
             Choice::Stamp(value, echo) => {
@@ -177,7 +243,9 @@ impl Origin {
     }
 
     fn parse_option(&self, kind: u8, value: &[u8]) -> Result<Choice, String> {
-        let word = |at: usize| u32::from_be_bytes([value[at], value[at + 1], value[at + 2], value[at + 3]]);
+        let word = |at: usize| {
+            u32::from_be_bytes([value[at], value[at + 1], value[at + 2], value[at + 3]])
+        };
         let relative = |number: u32, origin: u32| i64::from(number.wrapping_sub(origin) as i32);
         match (kind, value.len()) {
             (2, 2) => Ok(Choice::Mss(u16::from_be_bytes([value[0], value[1]]))),
@@ -185,11 +253,16 @@ impl Origin {
             (4, 0) => Ok(Choice::SackOk),
             (5, len) if len > 0 && len % 8 == 0 => {
                 let edge = |at| relative(word(at), self.receiver);
-                Ok(Choice::Sack((0..len / 8).map(|block| (edge(8 * block), edge(8 * block + 4))).collect()))
+                Ok(Choice::Sack(
+                    (0..len / 8)
+                        .map(|block| (edge(8 * block), edge(8 * block + 4)))
+                        .collect(),
+                ))
             }
-            (8, 8) => {
-                Ok(Choice::Stamp(Some(relative(word(0), self.sender_clock)), Some(relative(word(4), self.receiver_clock))))
-            }
+            (8, 8) => Ok(Choice::Stamp(
+                Some(relative(word(0), self.sender_clock)),
+                Some(relative(word(4), self.receiver_clock)),
+            )),
             (2..=5 | 8, _) => Err(format!("option {kind} with {} bytes", value.len())),
             _ => Ok(Choice::Other(kind, value.to_vec())),
         }

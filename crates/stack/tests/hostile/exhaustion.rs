@@ -1,4 +1,5 @@
-//! What a peer, or nobody, may hold for ever: buffers, orphans, TIME-WAIT, ports (CVE-2008-4609; TRUST rows on exhaustion).
+//! What a peer, or nobody, may hold for ever: buffers, orphans, TIME-WAIT, ports (CVE-2008-4609;
+//! TRUST rows on exhaustion).
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,31 +21,61 @@ fn ending(event: &Event) -> Option<(SocketId, CloseReason)> {
 fn connections(peer: &mut Peer, count: u16) -> Vec<(u16, u32, SocketId)> {
     (1..=count)
         .map(|port| {
-            let syn = Segment { source_port: port, flags: SYN, seq: ISN, ack: 0, options: mss(1000), ..peer.ack() };
+            let syn = Segment {
+                source_port: port,
+                flags: SYN,
+                seq: ISN,
+                ack: 0,
+                options: mss(1000),
+                ..peer.ack()
+            };
             let answers = peer.send(&syn);
-            let isn = answers.iter().find(|answer| answer.destination_port == port).expect("a SYN-ACK").seq;
-            peer.send(&Segment { source_port: port, ack: isn.wrapping_add(1), ..peer.ack() });
-            let accepted = peer.pair.events[HOST].iter().rev().find_map(|event| match event {
-                Event::Accepted { socket, .. } => Some(*socket),
-                _ => None,
+            let isn = answers
+                .iter()
+                .find(|answer| answer.destination_port == port)
+                .expect("a SYN-ACK")
+                .seq;
+            peer.send(&Segment {
+                source_port: port,
+                ack: isn.wrapping_add(1),
+                ..peer.ack()
             });
+            let accepted = peer.pair.events[HOST]
+                .iter()
+                .rev()
+                .find_map(|event| match event {
+                    Event::Accepted { socket, .. } => Some(*socket),
+                    _ => None,
+                });
             (port, isn, accepted.expect("open"))
         })
         .collect()
 }
 
-/// A hundred connections ask for much and never open their windows, answering every probe: when memory is short the oldest go, and
-/// who plays fair keeps going.
+/// A hundred connections ask for much and never open their windows, answering every probe: when
+/// memory is short the oldest go, and who plays fair keeps going.
 #[test]
 fn zero_windows_cannot_hold_more_memory_than_there_is() {
-    let config = TcpConfig { nagle: false, send_buffer: Bytes::kib(64), ..TcpConfig::default() };
+    let config = TcpConfig {
+        nagle: false,
+        send_buffer: Bytes::kib(64),
+        ..TcpConfig::default()
+    };
     let mut peer = Peer::stranger(config);
     let limit = Bytes::kib(1024);
-    peer.pair.hosts[HOST].set_limits(Limits { memory: limit, ..Limits::default() });
+    peer.pair.hosts[HOST].set_limits(Limits {
+        memory: limit,
+        ..Limits::default()
+    });
     let open = connections(&mut peer, 100);
     let page = vec![7; 60_000];
     for (port, isn, socket) in &open {
-        let closed = Segment { source_port: *port, ack: isn.wrapping_add(1), window: 0, ..peer.ack() };
+        let closed = Segment {
+            source_port: *port,
+            ack: isn.wrapping_add(1),
+            window: 0,
+            ..peer.ack()
+        };
         peer.send(&closed);
         let _ = peer.pair.hosts[HOST].send(*socket, &page);
         peer.run_for(Duration::from_millis(5));
@@ -52,14 +83,37 @@ fn zero_windows_cannot_hold_more_memory_than_there_is() {
         assert!(held <= limit.get() + 128 * 1024, "{held} bytes are held");
     }
     let ended: Vec<_> = peer.pair.events[HOST].iter().filter_map(ending).collect();
-    assert!(ended.len() >= 80 && ended.iter().all(|(_, why)| *why == CloseReason::OutOfMemory), "{} ended", ended.len());
+    assert!(
+        ended.len() >= 80
+            && ended
+                .iter()
+                .all(|(_, why)| *why == CloseReason::OutOfMemory),
+        "{} ended",
+        ended.len()
+    );
     assert_eq!(ended[0].0, open[0].2, "the oldest goes first");
     let order: Vec<_> = ended.iter().map(|(socket, _)| socket.index).collect();
     assert!(order.is_sorted(), "{order:?}");
     // A new one that takes what it is sent gets it.
-    let syn = Segment { source_port: 7777, flags: SYN, seq: ISN, ack: 0, options: mss(1000), ..peer.ack() };
-    let isn = peer.send(&syn).iter().find(|answer| answer.destination_port == 7777).expect("a SYN-ACK").seq;
-    peer.send(&Segment { source_port: 7777, ack: isn.wrapping_add(1), ..peer.ack() });
+    let syn = Segment {
+        source_port: 7777,
+        flags: SYN,
+        seq: ISN,
+        ack: 0,
+        options: mss(1000),
+        ..peer.ack()
+    };
+    let isn = peer
+        .send(&syn)
+        .iter()
+        .find(|answer| answer.destination_port == 7777)
+        .expect("a SYN-ACK")
+        .seq;
+    peer.send(&Segment {
+        source_port: 7777,
+        ack: isn.wrapping_add(1),
+        ..peer.ack()
+    });
     peer.socket = peer.pair.events[HOST]
         .iter()
         .rev()
@@ -68,32 +122,62 @@ fn zero_windows_cannot_hold_more_memory_than_there_is() {
             _ => None,
         })
         .expect("open");
-    assert!(peer.pair.hosts[HOST].send(peer.socket, &page).is_ok_and(|taken| taken >= 16_000));
+    assert!(
+        peer.pair.hosts[HOST]
+            .send(peer.socket, &page)
+            .is_ok_and(|taken| taken >= 16_000)
+    );
 }
 
-/// Segments ahead of a hole, and in order with nobody reading: no more than the limit and a little for each connection.
+/// Segments ahead of a hole, and in order with nobody reading: no more than the limit and a little
+/// for each connection.
 #[test]
 fn unread_and_out_of_order_data_cannot_hold_more_memory_than_there_is() {
     let mut peer = Peer::stranger(TcpConfig::default());
     let limit = Bytes::kib(512);
-    peer.pair.hosts[HOST].set_limits(Limits { memory: limit, ..Limits::default() });
+    peer.pair.hosts[HOST].set_limits(Limits {
+        memory: limit,
+        ..Limits::default()
+    });
     let open = connections(&mut peer, 20);
     for (port, isn, _) in &open {
         for number in 0..100u32 {
             let offset = number * 1000 + if port % 2 == 0 { 5 } else { 0 };
             let segment = peer.data(offset, &[1; 1000]);
-            peer.pair.inject(HOST, &Segment { source_port: *port, ack: isn.wrapping_add(1), ..segment }.to_frame());
+            peer.pair.inject(
+                HOST,
+                &Segment {
+                    source_port: *port,
+                    ack: isn.wrapping_add(1),
+                    ..segment
+                }
+                .to_frame(),
+            );
         }
         peer.run_for(Duration::from_millis(1));
     }
     let held = peer.pair.hosts[HOST].buffer_memory();
-    assert!(held <= limit.get() + 20 * 16 * 1024, "{held} bytes are held");
+    assert!(
+        held <= limit.get() + 20 * 16 * 1024,
+        "{held} bytes are held"
+    );
     assert!(held >= limit.get(), "the limit is what held it");
-    // Nobody was reset for it, and everybody still moves: the hole is filled and what is read makes room.
-    assert!(peer.pair.events[HOST].iter().filter_map(ending).next().is_none());
+    // Nobody was reset for it, and everybody still moves: the hole is filled and what is read makes
+    // room.
+    assert!(
+        peer.pair.events[HOST]
+            .iter()
+            .filter_map(ending)
+            .next()
+            .is_none()
+    );
     for (port, isn, socket) in &open {
         let segment = peer.data(0, &[1; 1000]);
-        peer.send(&Segment { source_port: *port, ack: isn.wrapping_add(1), ..segment });
+        peer.send(&Segment {
+            source_port: *port,
+            ack: isn.wrapping_add(1),
+            ..segment
+        });
         let (read, _) = peer.pair.read(HOST, *socket);
         assert!(read.len() >= 1000, "port {port}: {} bytes", read.len());
     }
@@ -101,25 +185,43 @@ fn unread_and_out_of_order_data_cannot_hold_more_memory_than_there_is() {
 
 #[test]
 fn closed_connections_that_still_deliver_are_bounded() {
-    let mut peer = Peer::stranger(TcpConfig { nagle: false, ..TcpConfig::default() });
-    peer.pair.hosts[HOST].set_limits(Limits { orphans: 5, ..Limits::default() });
+    let mut peer = Peer::stranger(TcpConfig {
+        nagle: false,
+        ..TcpConfig::default()
+    });
+    peer.pair.hosts[HOST].set_limits(Limits {
+        orphans: 5,
+        ..Limits::default()
+    });
     let open = connections(&mut peer, 20);
     let mut resets = 0;
     for (_, _, socket) in &open {
-        peer.pair.hosts[HOST].send(*socket, b"never acknowledged").expect("open");
+        peer.pair.hosts[HOST]
+            .send(*socket, b"never acknowledged")
+            .expect("open");
         let now = peer.pair.now;
         peer.pair.hosts[HOST].close(*socket, now);
-        resets += peer.run_for(Duration::from_millis(1)).iter().filter(|segment| segment.flags & RST != 0).count();
+        resets += peer
+            .run_for(Duration::from_millis(1))
+            .iter()
+            .filter(|segment| segment.flags & RST != 0)
+            .count();
     }
     assert_eq!((peer.pair.hosts[HOST].socket_count(), resets), (1 + 5, 15));
     assert_eq!(peer.pair.hosts[HOST].stats().too_many_orphans, 15);
     // They end by themselves, and then there is room for others.
     peer.run_for(Duration::from_secs(1_000));
     assert_eq!(peer.pair.hosts[HOST].socket_count(), 1);
-    let [(_, _, socket)] = connections(&mut peer, 1)[..] else { unreachable!("one was asked for") };
+    let [(_, _, socket)] = connections(&mut peer, 1)[..] else {
+        unreachable!("one was asked for")
+    };
     let now = peer.pair.now;
     peer.pair.hosts[HOST].close(socket, now);
-    assert!(peer.run_for(Duration::from_millis(1)).iter().all(|segment| segment.flags & RST == 0));
+    assert!(
+        peer.run_for(Duration::from_millis(1))
+            .iter()
+            .all(|segment| segment.flags & RST == 0)
+    );
 }
 
 /// A host that has closed first, and nobody holds the connection: its numbers.
@@ -129,10 +231,22 @@ fn in_time_wait(options: Vec<u8>) -> Peer {
     let now = peer.pair.now;
     peer.pair.hosts[HOST].close(peer.socket, now);
     peer.run_for(Duration::from_millis(1));
-    let options = if stamped { timestamp(100, 0) } else { Vec::new() };
-    let answers = peer.send(&Segment { flags: FIN | ACK, options, ..peer.acknowledges(1) });
+    let options = if stamped {
+        timestamp(100, 0)
+    } else {
+        Vec::new()
+    };
+    let answers = peer.send(&Segment {
+        flags: FIN | ACK,
+        options,
+        ..peer.acknowledges(1)
+    });
     assert_eq!(answers.len(), 1, "the FIN is acknowledged");
-    assert_eq!((peer.state(), peer.pair.hosts[HOST].socket_count()), (None, 2), "a record, counted among the sockets");
+    assert_eq!(
+        (peer.state(), peer.pair.hosts[HOST].socket_count()),
+        (None, 2),
+        "a record, counted among the sockets"
+    );
     peer
 }
 
@@ -141,35 +255,59 @@ fn time_wait_lasts_its_time_whatever_comes() {
     let mut peer = in_time_wait(Vec::new());
     // RFC 1337: a reset does not cut it short; nor does anything else.
     for flags in [RST, RST | ACK, PSH, 0] {
-        assert_eq!(peer.send(&Segment { flags, seq: peer.at(1), ..peer.acknowledges(1) }), [], "flags {flags:#x}");
+        assert_eq!(
+            peer.send(&Segment {
+                flags,
+                seq: peer.at(1),
+                ..peer.acknowledges(1)
+            }),
+            [],
+            "flags {flags:#x}"
+        );
     }
     peer.run_for(Duration::from_secs(59));
     assert_eq!(peer.pair.hosts[HOST].socket_count(), 2);
     peer.run_for(Duration::from_secs(2));
     assert_eq!(peer.pair.hosts[HOST].socket_count(), 1);
-    let answers = peer.send(&Segment { seq: peer.at(1), ..peer.acknowledges(1) });
+    let answers = peer.send(&Segment {
+        seq: peer.at(1),
+        ..peer.acknowledges(1)
+    });
     assert_eq!(answers[0].flags, RST, "forgotten");
 }
 
-/// Our last acknowledgement was lost: the FIN comes again, is acknowledged, and the time begins anew. A flood gets two answers a
-/// second.
+/// Our last acknowledgement was lost: the FIN comes again, is acknowledged, and the time begins
+/// anew. A flood gets two answers a second.
 #[test]
 fn a_fin_again_is_acknowledged_and_a_flood_is_not() {
     let mut peer = in_time_wait(Vec::new());
     peer.run_for(Duration::from_secs(50));
-    let fin = Segment { flags: FIN | ACK, ..peer.acknowledges(1) };
+    let fin = Segment {
+        flags: FIN | ACK,
+        ..peer.acknowledges(1)
+    };
     let answers = peer.send(&fin);
-    let [answer] = &answers[..] else { panic!("one acknowledgement, not {answers:?}") };
-    assert_eq!((answer.flags, answer.seq, answer.ack), (ACK, peer.host_at(1), peer.at(1)));
+    let [answer] = &answers[..] else {
+        panic!("one acknowledgement, not {answers:?}")
+    };
+    assert_eq!(
+        (answer.flags, answer.seq, answer.ack),
+        (ACK, peer.host_at(1), peer.at(1))
+    );
     peer.run_for(Duration::from_secs(50));
-    assert_eq!(peer.pair.hosts[HOST].socket_count(), 2, "the time began anew");
+    assert_eq!(
+        peer.pair.hosts[HOST].socket_count(),
+        2,
+        "the time began anew"
+    );
     let answers: usize = (0..2_000).map(|_| peer.send(&fin).len()).sum();
     assert!((3..=5).contains(&answers), "{answers} answers in 2 s");
 }
 
 #[test]
 fn a_new_syn_follows_time_wait_only_if_it_is_newer() {
-    // Offset of the SYN's number from the next expected one, its timestamp if timestamps were in use, and whether it opens.
+    // Offset of the SYN's number from the next expected one, its timestamp if timestamps were in
+    // use, and whether it opens.
     let cases: [(u32, Option<u32>, bool); 7] = [
         (1, None, true),
         (100_000, None, true),
@@ -182,11 +320,25 @@ fn a_new_syn_follows_time_wait_only_if_it_is_newer() {
     for (offset, value, opens) in cases {
         let stamped = value.is_some();
         let mut peer = in_time_wait(if stamped { timestamp(1, 0) } else { Vec::new() });
-        let options = [mss(1000), value.map_or(Vec::new(), |value| timestamp(value, 0))].concat();
-        let syn = Segment { flags: SYN, seq: peer.at(1).wrapping_add(offset), ack: 0, options, ..peer.ack() };
+        let options = [
+            mss(1000),
+            value.map_or(Vec::new(), |value| timestamp(value, 0)),
+        ]
+        .concat();
+        let syn = Segment {
+            flags: SYN,
+            seq: peer.at(1).wrapping_add(offset),
+            ack: 0,
+            options,
+            ..peer.ack()
+        };
         let answers = peer.send(&syn);
         let opened = answers.iter().any(|answer| answer.flags == SYN | ACK);
-        assert_eq!(opened, opens, "offset {}, timestamp {value:?}: {answers:?}", offset as i32);
+        assert_eq!(
+            opened, opens,
+            "offset {}, timestamp {value:?}: {answers:?}",
+            offset as i32
+        );
         if opens {
             let beyond = answers[0].seq.wrapping_sub(peer.host_at(1));
             assert_eq!(beyond, 65_537, "beyond every number of the old connection");
@@ -197,8 +349,13 @@ fn a_new_syn_follows_time_wait_only_if_it_is_newer() {
 #[test]
 fn time_waits_are_bounded_in_number() {
     let mut pair = Pair::new(9);
-    pair.hosts[0].set_limits(Limits { time_wait: 10, ..Limits::default() });
-    pair.hosts[1].listen(PORT, TcpConfig::default()).expect("the port is free");
+    pair.hosts[0].set_limits(Limits {
+        time_wait: 10,
+        ..Limits::default()
+    });
+    pair.hosts[1]
+        .listen(PORT, TcpConfig::default())
+        .expect("the port is free");
     for _ in 0..25 {
         let client = pair.connect(TcpConfig::default());
         pair.run_for(DELAY * 6);
@@ -214,7 +371,10 @@ fn time_waits_are_bounded_in_number() {
     assert_eq!(pair.hosts[0].socket_count(), 10);
     assert_eq!(pair.hosts[0].stats().time_wait_full, 15);
     pair.run_for(Duration::from_secs(61));
-    assert_eq!((pair.hosts[0].socket_count(), pair.hosts[1].socket_count()), (0, 1));
+    assert_eq!(
+        (pair.hosts[0].socket_count(), pair.hosts[1].socket_count()),
+        (0, 1)
+    );
 }
 
 /// Every port towards one peer is taken: an error, and ports that come free are found again.
@@ -233,19 +393,38 @@ fn ports_run_out_and_come_back() {
     assert_eq!(sockets.len(), 61_000 - 32_768, "Linux's range");
     // Another peer, or another port of it, has all of them.
     let other = SocketAddr::from((address(1), 10));
-    assert!(pair.hosts[0].connect(other, TcpConfig::default(), pair.now).is_ok());
+    assert!(
+        pair.hosts[0]
+            .connect(other, TcpConfig::default(), pair.now)
+            .is_ok()
+    );
     let gone = sockets.swap_remove(12_345);
     pair.hosts[0].close(gone, pair.now);
-    let again = pair.hosts[0].connect(remote, TcpConfig::default(), pair.now).expect("one port is free");
+    let again = pair.hosts[0]
+        .connect(remote, TcpConfig::default(), pair.now)
+        .expect("one port is free");
     assert_ne!(again, gone, "the old handle names nothing");
     assert!(pair.hosts[0].info(gone).is_none());
 }
 
-/// The driver's clock jumps or steps back: nothing spins, nothing panics, and the connection goes on.
+/// The driver's clock jumps or steps back: nothing spins, nothing panics, and the connection goes
+/// on.
 #[test]
 fn a_clock_that_jumps_does_no_harm() {
-    for to in [0, 1, 999_000_000, 3_600_000_000_000, 30 * 86_400_000_000_000] {
-        let mut peer = Peer::connected(TcpConfig { nagle: false, ..TcpConfig::default() }, mss(1000));
+    for to in [
+        0,
+        1,
+        999_000_000,
+        3_600_000_000_000,
+        30 * 86_400_000_000_000,
+    ] {
+        let mut peer = Peer::connected(
+            TcpConfig {
+                nagle: false,
+                ..TcpConfig::default()
+            },
+            mss(1000),
+        );
         peer.host_writes(10);
         peer.pair.now = Instant::from_nanos(to);
         peer.run_for(Duration::from_millis(1));

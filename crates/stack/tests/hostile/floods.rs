@@ -1,5 +1,5 @@
-//! SYNs and acknowledgements without end (RFC 4987; `spec/tcp.md` §1.4): memory stays bounded, the host answers little, and others
-//! still connect.
+//! SYNs and acknowledgements without end (RFC 4987; `spec/tcp.md` §1.4): memory stays bounded, the
+//! host answers little, and others still connect.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -12,12 +12,22 @@ use crate::peer::*;
 const BACKLOG: usize = 8;
 
 fn small() -> TcpConfig {
-    TcpConfig { backlog: BACKLOG, ..TcpConfig::default() }
+    TcpConfig {
+        backlog: BACKLOG,
+        ..TcpConfig::default()
+    }
 }
 
 /// A SYN from `port` of the peer.
 fn syn(peer: &Peer, port: u16, options: Vec<u8>) -> Segment {
-    Segment { source_port: port, flags: SYN, seq: ISN, ack: 0, options, ..peer.ack() }
+    Segment {
+        source_port: port,
+        flags: SYN,
+        seq: ISN,
+        ack: 0,
+        options,
+        ..peer.ack()
+    }
 }
 
 /// A host whose backlog is full of half-open connections that will stay.
@@ -34,15 +44,26 @@ fn full(config: TcpConfig) -> Peer {
 fn cookie(peer: &mut Peer, options: Vec<u8>) -> Segment {
     let syn = syn(peer, PEER_PORT, options);
     let answers = peer.send(&syn);
-    let answers: Vec<_> = answers.into_iter().filter(|answer| answer.destination_port == PEER_PORT).collect();
-    let [answer] = &answers[..] else { panic!("one SYN-ACK, not {answers:?}") };
-    assert_eq!((answer.flags & (SYN | ACK), answer.ack), (SYN | ACK, ISN.wrapping_add(1)));
+    let answers: Vec<_> = answers
+        .into_iter()
+        .filter(|answer| answer.destination_port == PEER_PORT)
+        .collect();
+    let [answer] = &answers[..] else {
+        panic!("one SYN-ACK, not {answers:?}")
+    };
+    assert_eq!(
+        (answer.flags & (SYN | ACK), answer.ack),
+        (SYN | ACK, ISN.wrapping_add(1))
+    );
     peer.host_isn = answer.seq;
     answer.clone()
 }
 
 fn echo_of(answer: &Segment) -> u32 {
-    answer.option(8).map(|v| u32::from_be_bytes([v[0], v[1], v[2], v[3]])).expect("timestamps")
+    answer
+        .option(8)
+        .map(|v| u32::from_be_bytes([v[0], v[1], v[2], v[3]]))
+        .expect("timestamps")
 }
 
 #[test]
@@ -61,7 +82,10 @@ fn a_flood_takes_no_memory_and_gets_an_answer_each_at_most() {
         peer.pair.inject(HOST, &frame);
         if number % 64 == 0 {
             answers += peer.run_for(Duration::from_micros(100)).len();
-            assert!(peer.pair.hosts[HOST].socket_count() <= 1 + BACKLOG, "half-open connections are bounded");
+            assert!(
+                peer.pair.hosts[HOST].socket_count() <= 1 + BACKLOG,
+                "half-open connections are bounded"
+            );
         }
     }
     assert!(answers as u32 <= FLOOD + FLOOD / 10, "{answers} answers");
@@ -71,15 +95,25 @@ fn a_flood_takes_no_memory_and_gets_an_answer_each_at_most() {
     peer.socket = peer.accepted().expect("the cookie came back");
     peer.still_works_at(0);
     let stats = *peer.pair.hosts[HOST].stats();
-    assert!(stats.cookies_sent > 9_000 && stats.cookies_redeemed == 1, "{stats:?}");
+    assert!(
+        stats.cookies_sent > 9_000 && stats.cookies_redeemed == 1,
+        "{stats:?}"
+    );
     // The rest is forgotten in the end.
     peer.run_for(Duration::from_secs(200));
-    assert_eq!(peer.pair.hosts[HOST].socket_count(), 2, "listener and connection");
+    assert_eq!(
+        peer.pair.hosts[HOST].socket_count(),
+        2,
+        "listener and connection"
+    );
 }
 
 #[test]
 fn without_cookies_a_full_backlog_is_silent() {
-    let mut peer = full(TcpConfig { syn_cookies: SynCookies::Never, ..small() });
+    let mut peer = full(TcpConfig {
+        syn_cookies: SynCookies::Never,
+        ..small()
+    });
     let syn = syn(&peer, PEER_PORT, mss(1000));
     assert_eq!(peer.send(&syn), []);
     assert_eq!(peer.pair.hosts[HOST].stats().backlog_full, 1);
@@ -88,32 +122,64 @@ fn without_cookies_a_full_backlog_is_silent() {
 /// Window scale, SACK and ECN travel in the timestamp, and are used.
 #[test]
 fn a_cookie_keeps_the_options_of_a_peer_with_timestamps() {
-    let config = TcpConfig { nagle: false, ..small() };
-    for (shift, sacks, ecn) in [(Some(7), true, true), (Some(0), false, false), (None, true, false), (Some(14), true, true)]
-    {
+    let config = TcpConfig {
+        nagle: false,
+        ..small()
+    };
+    for (shift, sacks, ecn) in [
+        (Some(7), true, true),
+        (Some(0), false, false),
+        (None, true, false),
+        (Some(14), true, true),
+    ] {
         let mut peer = full(config.clone());
         let mut options = [mss(1440), timestamp(77, 0)].concat();
         options.extend(shift.map(scale).unwrap_or_default());
         options.extend(if sacks { sack_permitted() } else { Vec::new() });
         let asks = if ecn { ECE | CWR } else { 0 };
-        let segment = Segment { flags: SYN | asks, ..syn(&peer, PEER_PORT, options) };
+        let segment = Segment {
+            flags: SYN | asks,
+            ..syn(&peer, PEER_PORT, options)
+        };
         let answers = peer.send(&segment);
-        let answer = answers.iter().find(|answer| answer.destination_port == PEER_PORT).expect("a cookie").clone();
+        let answer = answers
+            .iter()
+            .find(|answer| answer.destination_port == PEER_PORT)
+            .expect("a cookie")
+            .clone();
         assert_eq!(answer.option(3).is_some(), shift.is_some());
         assert_eq!(answer.option(4).is_some(), sacks);
         assert_eq!(answer.flags & ECE != 0, ecn);
         peer.host_isn = answer.seq;
-        peer.send(&Segment { options: timestamp(78, echo_of(&answer)), window: 500, ..peer.ack() });
+        peer.send(&Segment {
+            options: timestamp(78, echo_of(&answer)),
+            window: 500,
+            ..peer.ack()
+        });
         peer.socket = peer.accepted().expect("open");
         let info = peer.info();
         assert_eq!(info.mss, Bytes::new(1440 - 12));
-        assert_eq!(info.peer_window, Bytes::new(500 << shift.unwrap_or(0)), "{shift:?}");
-        assert_eq!(info.ecn, if ecn { EcnState::Classic } else { EcnState::Off });
+        assert_eq!(
+            info.peer_window,
+            Bytes::new(500 << shift.unwrap_or(0)),
+            "{shift:?}"
+        );
+        assert_eq!(
+            info.ecn,
+            if ecn {
+                EcnState::Classic
+            } else {
+                EcnState::Off
+            }
+        );
         // Its clock goes on from where the cookie's stood.
         let sent = peer.host_writes(100);
         assert!(echo_of(&sent[0]).wrapping_sub(echo_of(&answer)) < 1_000);
         // SACK blocks are sent, or not.
-        let far = Segment { options: timestamp(79, 0), ..peer.data(50, b"far") };
+        let far = Segment {
+            options: timestamp(79, 0),
+            ..peer.data(50, b"far")
+        };
         let answers = peer.send(&far);
         assert_eq!(answers[0].option(5).is_some(), sacks);
     }
@@ -121,15 +187,28 @@ fn a_cookie_keeps_the_options_of_a_peer_with_timestamps() {
 
 #[test]
 fn a_cookie_for_a_peer_without_timestamps_remembers_its_segment_size_alone() {
-    for (named, used) in [(None, 536), (Some(536), 536), (Some(1400), 1300), (Some(1460), 1460), (Some(9000), 1460)] {
+    for (named, used) in [
+        (None, 536),
+        (Some(536), 536),
+        (Some(1400), 1300),
+        (Some(1460), 1460),
+        (Some(9000), 1460),
+    ] {
         let mut peer = full(small());
         let options = [named.map_or(Vec::new(), mss), scale(7), sack_permitted()].concat();
         let answer = cookie(&mut peer, options);
-        assert!(answer.option(3).is_none() && answer.option(4).is_none() && answer.option(8).is_none(), "{answer:?}");
+        assert!(
+            answer.option(3).is_none() && answer.option(4).is_none() && answer.option(8).is_none(),
+            "{answer:?}"
+        );
         peer.send(&peer.ack());
         peer.socket = peer.accepted().expect("open");
         assert_eq!(peer.info().mss, Bytes::new(used), "MSS {named:?}");
-        assert_eq!(peer.info().peer_window, Bytes::new(u64::from(WINDOW)), "no scale");
+        assert_eq!(
+            peer.info().peer_window,
+            Bytes::new(u64::from(WINDOW)),
+            "no scale"
+        );
         peer.still_works_at(0);
     }
 }
@@ -151,18 +230,46 @@ fn guessed_cookies_are_refused_at_constant_cost() {
     let real = cookie(&mut peer, mss(1000)).seq;
     let mut resets = 0;
     for guess in 1..20_000u32 {
-        let ack = real.wrapping_add(1).wrapping_add(guess.wrapping_mul(2_654_435_761));
-        peer.pair.inject(HOST, &Segment { ack, ..peer.ack() }.to_frame());
+        let ack = real
+            .wrapping_add(1)
+            .wrapping_add(guess.wrapping_mul(2_654_435_761));
+        peer.pair
+            .inject(HOST, &Segment { ack, ..peer.ack() }.to_frame());
         if guess % 64 == 0 {
-            resets += peer.run_for(Duration::from_micros(10)).iter().filter(|answer| answer.flags & RST != 0).count();
+            resets += peer
+                .run_for(Duration::from_micros(10))
+                .iter()
+                .filter(|answer| answer.flags & RST != 0)
+                .count();
         }
     }
-    assert_eq!((peer.accepted(), peer.pair.hosts[HOST].stats().cookies_redeemed), (None, 0));
+    assert_eq!(
+        (
+            peer.accepted(),
+            peer.pair.hosts[HOST].stats().cookies_redeemed
+        ),
+        (None, 0)
+    );
     peer.run_for(Duration::from_millis(1));
     assert!(resets > 10_000, "they belong to no connection");
     // Another port, or another number of the peer's, does not fit the cookie either.
-    for wrong in [Segment { source_port: 9, ..peer.ack() }, Segment { seq: peer.at(1), ..peer.ack() }] {
-        assert_eq!(peer.send(&wrong).iter().map(|answer| answer.flags).collect::<Vec<_>>(), [RST]);
+    for wrong in [
+        Segment {
+            source_port: 9,
+            ..peer.ack()
+        },
+        Segment {
+            seq: peer.at(1),
+            ..peer.ack()
+        },
+    ] {
+        assert_eq!(
+            peer.send(&wrong)
+                .iter()
+                .map(|answer| answer.flags)
+                .collect::<Vec<_>>(),
+            [RST]
+        );
     }
     peer.send(&peer.ack());
     assert!(peer.accepted().is_some(), "the real one still counts");
@@ -179,7 +286,8 @@ fn a_cookie_is_stale_after_two_minutes() {
     }
 }
 
-/// A cookie that comes back twice finds its connection; after that is gone, a cookie of its time must not open it again and again.
+/// A cookie that comes back twice finds its connection; after that is gone, a cookie of its time
+/// must not open it again and again.
 #[test]
 fn a_cookie_that_comes_twice_opens_one_connection() {
     let mut peer = full(small());
@@ -187,42 +295,70 @@ fn a_cookie_that_comes_twice_opens_one_connection() {
     for _ in 0..5 {
         peer.send(&peer.ack());
     }
-    let accepted = peer.pair.events[HOST].iter().filter(|event| matches!(event, Event::Accepted { .. })).count();
+    let accepted = peer.pair.events[HOST]
+        .iter()
+        .filter(|event| matches!(event, Event::Accepted { .. }))
+        .count();
     assert_eq!(accepted, 1);
 }
 
 #[test]
 fn every_connection_can_be_a_cookies() {
-    let config = TcpConfig { syn_cookies: SynCookies::Always, ecn: EcnMode::AccEcn, ..TcpConfig::default() };
+    let config = TcpConfig {
+        syn_cookies: SynCookies::Always,
+        ecn: EcnMode::AccEcn,
+        ..TcpConfig::default()
+    };
     let mut peer = Peer::connected(config, [mss(1300), sack_permitted()].concat());
     assert_eq!(peer.pair.hosts[HOST].stats().cookies_redeemed, 1);
     peer.still_works_at(0);
     assert_eq!(peer.host_writes(5_200).len(), 4);
 }
 
-/// An application that does not take its connections: SYNs and last acknowledgements wait, and nothing is lost.
+/// An application that does not take its connections: SYNs and last acknowledgements wait, and
+/// nothing is lost.
 #[test]
 fn a_full_accept_queue_lets_handshakes_wait() {
-    let mut peer = Peer::stranger(TcpConfig { accept_queue: 3, ..TcpConfig::default() });
+    let mut peer = Peer::stranger(TcpConfig {
+        accept_queue: 3,
+        ..TcpConfig::default()
+    });
     peer.pair.deaf[HOST] = true;
     for port in 1..=6 {
         let answers = peer.send(&syn(&peer, port, mss(1000)));
-        let Some(answer) = answers.iter().find(|answer| answer.destination_port == port) else {
+        let Some(answer) = answers
+            .iter()
+            .find(|answer| answer.destination_port == port)
+        else {
             assert!(port > 3, "port {port} found no answer");
             continue;
         };
         assert!(port <= 3, "port {port} is one too many");
-        let ack = Segment { source_port: port, ack: answer.seq.wrapping_add(1), ..peer.ack() };
+        let ack = Segment {
+            source_port: port,
+            ack: answer.seq.wrapping_add(1),
+            ..peer.ack()
+        };
         peer.send(&ack);
     }
     assert_eq!(peer.pair.hosts[HOST].stats().accept_queue_full, 3);
     // Half open when the queue fills: its acknowledgement is ignored, not refused.
-    let mut peer = Peer::stranger(TcpConfig { accept_queue: 1, ..TcpConfig::default() });
+    let mut peer = Peer::stranger(TcpConfig {
+        accept_queue: 1,
+        ..TcpConfig::default()
+    });
     peer.pair.deaf[HOST] = true;
     let acks = [1, 2].map(|port| {
         let answers = peer.send(&syn(&peer, port, mss(1000)));
-        let answer = answers.iter().find(|answer| answer.destination_port == port).expect("a SYN-ACK");
-        Segment { source_port: port, ack: answer.seq.wrapping_add(1), ..peer.ack() }
+        let answer = answers
+            .iter()
+            .find(|answer| answer.destination_port == port)
+            .expect("a SYN-ACK");
+        Segment {
+            source_port: port,
+            ack: answer.seq.wrapping_add(1),
+            ..peer.ack()
+        }
     });
     for ack in &acks {
         assert_eq!(peer.send(ack), []);
@@ -230,15 +366,26 @@ fn a_full_accept_queue_lets_handshakes_wait() {
     // The application wakes up; the SYN-ACK comes again and is acknowledged again.
     peer.pair.deaf[HOST] = false;
     let again = peer.run_for(Duration::from_secs(2));
-    assert!(again.iter().any(|segment| segment.flags == SYN | ACK && segment.destination_port == 2), "{again:?}");
+    assert!(
+        again
+            .iter()
+            .any(|segment| segment.flags == SYN | ACK && segment.destination_port == 2),
+        "{again:?}"
+    );
     peer.send(&acks[1]);
-    let accepted = peer.pair.events[HOST].iter().filter(|event| matches!(event, Event::Accepted { .. })).count();
+    let accepted = peer.pair.events[HOST]
+        .iter()
+        .filter(|event| matches!(event, Event::Accepted { .. }))
+        .count();
     assert_eq!(accepted, 2);
 }
 
 #[test]
 fn one_peer_gets_no_more_than_its_share() {
-    let mut peer = Peer::stranger(TcpConfig { per_peer: Some(3), ..TcpConfig::default() });
+    let mut peer = Peer::stranger(TcpConfig {
+        per_peer: Some(3),
+        ..TcpConfig::default()
+    });
     for port in 1..=10 {
         peer.send(&syn(&peer, port, mss(1000)));
     }
@@ -249,7 +396,11 @@ fn one_peer_gets_no_more_than_its_share() {
     peer.send_frame(&other);
     assert_eq!(peer.pair.hosts[HOST].socket_count(), 1 + 4);
     // What has ended makes room.
-    peer.send(&Segment { flags: RST, source_port: 1, ..peer.ack() });
+    peer.send(&Segment {
+        flags: RST,
+        source_port: 1,
+        ..peer.ack()
+    });
     peer.send(&syn(&peer, 20, mss(1000)));
     assert_eq!(peer.pair.hosts[HOST].socket_count(), 1 + 4);
     assert_eq!(peer.pair.hosts[HOST].stats().too_many_of_peer, 7);
@@ -263,7 +414,13 @@ fn a_syn_is_answered_six_times_at_most() {
     let again = peer.run_for(Duration::from_secs(1_000)).len();
     assert_eq!((first, again), (1, 5));
     // A cookie is answered once.
-    let mut peer = Peer::stranger(TcpConfig { syn_cookies: SynCookies::Always, ..TcpConfig::default() });
+    let mut peer = Peer::stranger(TcpConfig {
+        syn_cookies: SynCookies::Always,
+        ..TcpConfig::default()
+    });
     let first = peer.send(&syn(&peer, PEER_PORT, mss(1000))).len();
-    assert_eq!((first, peer.run_for(Duration::from_secs(1_000)).len()), (1, 0));
+    assert_eq!(
+        (first, peer.run_for(Duration::from_secs(1_000)).len()),
+        (1, 0)
+    );
 }

@@ -1,4 +1,5 @@
-//! ICMP errors of somebody who guesses, and floods that would have us answer (RFC 5927, RFC 5461; row 18).
+//! ICMP errors of somebody who guesses, and floods that would have us answer (RFC 5927, RFC 5461;
+//! row 18).
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -41,7 +42,9 @@ fn unbelieved(peer: &Peer) -> u64 {
 fn connecting() -> Peer {
     let mut peer = Peer::stranger(TcpConfig::default());
     let remote = (address(1 - HOST), PEER_PORT);
-    peer.socket = peer.pair.hosts[HOST].connect(remote, TcpConfig::default(), peer.pair.now).expect("the address is good");
+    peer.socket = peer.pair.hosts[HOST]
+        .connect(remote, TcpConfig::default(), peer.pair.now)
+        .expect("the address is good");
     let syn = peer.run_for(Duration::from_millis(20)).remove(0);
     (peer.port, peer.host_isn) = (syn.source_port, syn.seq);
     peer
@@ -71,17 +74,29 @@ fn an_open_connection_survives_every_error_and_remembers_what_may_be_true() {
 fn an_error_about_nothing_in_flight_is_not_believed() {
     let mut peer = Peer::connected(TcpConfig::default(), mss(1000));
     peer.host_writes(3000);
-    for seq in [peer.host_at(0).wrapping_sub(1), peer.host_at(3000), peer.host_at(0).wrapping_add(1 << 31), 0] {
+    for seq in [
+        peer.host_at(0).wrapping_sub(1),
+        peer.host_at(3000),
+        peer.host_at(0).wrapping_add(1 << 31),
+        0,
+    ] {
         let before = unbelieved(&peer);
         peer.send_frame(&error(&peer, PORT_UNREACHABLE, 0, seq));
-        assert_eq!((peer.info().path_error, unbelieved(&peer)), (None, before + 1), "{seq}");
+        assert_eq!(
+            (peer.info().path_error, unbelieved(&peer)),
+            (None, before + 1),
+            "{seq}"
+        );
     }
     peer.still_works_at(0);
 }
 
 #[test]
 fn a_syn_that_cannot_arrive_ends_the_attempt_at_once_but_not_by_a_guess() {
-    for (kind, why) in [(PORT_UNREACHABLE, CloseReason::Refused), (HOST_UNREACHABLE, CloseReason::Unreachable)] {
+    for (kind, why) in [
+        (PORT_UNREACHABLE, CloseReason::Refused),
+        (HOST_UNREACHABLE, CloseReason::Unreachable),
+    ] {
         let mut peer = connecting();
         let wrong = peer.host_isn.wrapping_add(1);
         peer.send_frame(&error(&peer, kind, 0, wrong));
@@ -91,7 +106,11 @@ fn a_syn_that_cannot_arrive_ends_the_attempt_at_once_but_not_by_a_guess() {
     }
     let mut peer = connecting();
     peer.send_frame(&error(&peer, TIME_EXCEEDED, 0, peer.host_isn));
-    assert_eq!(peer.state(), Some("SYN-SENT"), "routes loop for a while when they change");
+    assert_eq!(
+        peer.state(),
+        Some("SYN-SENT"),
+        "routes loop for a while when they change"
+    );
 }
 
 #[test]
@@ -101,7 +120,11 @@ fn a_path_is_never_said_to_be_narrower_than_the_floor_or_wider_than_what_was_sen
     let before = peer.info();
     for mtu in [0, 1, 68, 296, 575, 1440, 1500, 9000, 65_535] {
         peer.send_frame(&error(&peer, TOO_BIG, mtu, peer.host_at(0)));
-        assert_eq!((peer.info().mss, peer.info().path_mtu), (before.mss, before.path_mtu), "{mtu}");
+        assert_eq!(
+            (peer.info().mss, peer.info().path_mtu),
+            (before.mss, before.path_mtu),
+            "{mtu}"
+        );
     }
     // Not in flight.
     peer.send_frame(&error(&peer, TOO_BIG, 1000, peer.host_at(2800)));
@@ -109,13 +132,26 @@ fn a_path_is_never_said_to_be_narrower_than_the_floor_or_wider_than_what_was_sen
     let again = peer.send_frame(&error(&peer, TOO_BIG, 1000, peer.host_at(0)));
     assert_eq!(peer.info().mss.get(), 1000 - 40);
     let lengths: Vec<usize> = again.iter().map(|segment| segment.payload.len()).collect();
-    assert_eq!(lengths, [960, 440, 960, 440], "what was too long is cut and sent again");
+    assert_eq!(
+        lengths,
+        [960, 440, 960, 440],
+        "what was too long is cut and sent again"
+    );
     // Told again and again, it changes nothing and sends nothing.
     for _ in 0..100 {
-        assert_eq!(peer.send_frame(&error(&peer, TOO_BIG, 1000, peer.host_at(0))), []);
+        assert_eq!(
+            peer.send_frame(&error(&peer, TOO_BIG, 1000, peer.host_at(0))),
+            []
+        );
     }
-    let got: Vec<u8> = again.iter().flat_map(|segment| segment.payload.clone()).collect();
-    assert_eq!(got, (0..2800usize).map(|i| (i % 251) as u8).collect::<Vec<u8>>());
+    let got: Vec<u8> = again
+        .iter()
+        .flat_map(|segment| segment.payload.clone())
+        .collect();
+    assert_eq!(
+        got,
+        (0..2800usize).map(|i| (i % 251) as u8).collect::<Vec<u8>>()
+    );
 }
 
 #[test]
@@ -126,7 +162,18 @@ fn an_error_with_a_quotation_cut_short_or_of_something_else_is_harmless() {
     for len in 0..28 {
         peer.send_frame(&message(PORT_UNREACHABLE, 0, &whole[42..42 + len]));
     }
-    for (at, byte) in [(0, 0x44), (0, 0x65), (0, 0x4f), (7, 1), (9, 17), (9, 1), (9, 58), (12, 9), (19, 9), (21, 0)] {
+    for (at, byte) in [
+        (0, 0x44),
+        (0, 0x65),
+        (0, 0x4f),
+        (7, 1),
+        (9, 17),
+        (9, 1),
+        (9, 58),
+        (12, 9),
+        (19, 9),
+        (21, 0),
+    ] {
         let mut quoted = whole[42..].to_vec();
         quoted[at] = byte;
         peer.send_frame(&message(PORT_UNREACHABLE, 0, &quoted));
@@ -139,8 +186,21 @@ fn an_error_with_a_quotation_cut_short_or_of_something_else_is_harmless() {
 fn redirects_quenches_and_advertisements_of_routers_do_nothing() {
     let mut peer = Peer::connected(TcpConfig::default(), mss(1000));
     peer.host_writes(1000);
-    for kind in [(5, 0), (5, 1), (4, 0), (9, 0), (10, 0), (13, 0), (17, 0), (3, 16)] {
-        assert_eq!(peer.send_frame(&error(&peer, kind, 0x0a07_0063, peer.host_at(0))), [], "{kind:?}");
+    for kind in [
+        (5, 0),
+        (5, 1),
+        (4, 0),
+        (9, 0),
+        (10, 0),
+        (13, 0),
+        (17, 0),
+        (3, 16),
+    ] {
+        assert_eq!(
+            peer.send_frame(&error(&peer, kind, 0x0a07_0063, peer.host_at(0))),
+            [],
+            "{kind:?}"
+        );
     }
     assert_eq!(peer.info().path_error, None);
     peer.still_works_at(0);
@@ -165,7 +225,10 @@ fn answers(frame: &[u8], count: usize) -> (usize, u64) {
 #[test]
 fn a_flood_for_protocols_nobody_speaks_is_answered_within_limits() {
     let (sent, limited) = answers(&ipv4(200, &[0; 20]), 1000);
-    assert!((40..=100).contains(&sent) && limited >= 900, "{sent} {limited}");
+    assert!(
+        (40..=100).contains(&sent) && limited >= 900,
+        "{sent} {limited}"
+    );
 }
 
 #[test]
@@ -183,9 +246,13 @@ fn neither_broadcasts_nor_errors_nor_fragments_are_answered_with_errors() {
     fragment[21] = 1;
     seal(&mut fragment);
     let error = message(PORT_UNREACHABLE, 0, &unknown[14..]);
-    for (name, frame) in
-        [("frame to all", to_all), ("to all", broadcast), ("from all", from_all), ("fragment", fragment), ("error", error)]
-    {
+    for (name, frame) in [
+        ("frame to all", to_all),
+        ("to all", broadcast),
+        ("from all", from_all),
+        ("fragment", fragment),
+        ("error", error),
+    ] {
         assert_eq!(answers(&frame, 10).0, 0, "{name}");
     }
     assert_eq!(answers(&unknown, 1).0, 1);

@@ -1,5 +1,6 @@
-//! Initial sequence numbers near 0, 2³¹ and 2³²: streams that wrap, or change sign, in the handshake, early, and in mid-stream,
-//! on a wire with losses, so that SACK and retransmission cross the place too.
+//! Initial sequence numbers near 0, 2³¹ and 2³²: streams that wrap, or change sign, in the
+//! handshake, early, and in mid-stream, on a wire with losses, so that SACK and retransmission
+//! cross the place too.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,19 +11,24 @@ use tautline_stack::{Event, TcpConfig};
 
 use crate::pair::{DELAY, PORT, Pair};
 
-/// The clock of initial sequence numbers ticks once in this time (RFC 6528 with `keyed`'s choice of 64 ns).
+/// The clock of initial sequence numbers ticks once in this time (RFC 6528 with `keyed`'s choice of
+/// 64 ns).
 const TICK_NANOS: u64 = 64;
 
 /// A pair that connects at `start`; both initial sequence numbers, the connecting side's first.
 fn connect(start: Instant) -> (Pair, [u32; 2]) {
     let mut pair = Pair::new(5);
     pair.now = start;
-    pair.hosts[1].listen(PORT, TcpConfig::default()).expect("the port is free");
+    pair.hosts[1]
+        .listen(PORT, TcpConfig::default())
+        .expect("the port is free");
     let isns = Rc::new(RefCell::new([None; 2]));
     let seen = isns.clone();
     pair.filter = Box::new(move |side, frame| {
         if frame[12..14] == [8, 0] && frame[47] & 2 != 0 {
-            seen.borrow_mut()[side] = Some(u32::from_be_bytes([frame[38], frame[39], frame[40], frame[41]]));
+            seen.borrow_mut()[side] = Some(u32::from_be_bytes([
+                frame[38], frame[39], frame[40], frame[41],
+            ]));
         }
         true
     });
@@ -32,7 +38,8 @@ fn connect(start: Instant) -> (Pair, [u32; 2]) {
     (pair, isns)
 }
 
-/// The moment at which the connection of `side` gets `wanted`: the numbers follow a clock, so it only has to be late enough.
+/// The moment at which the connection of `side` gets `wanted`: the numbers follow a clock, so it
+/// only has to be late enough.
 fn start_for(side: usize, wanted: u32) -> Instant {
     let start = Instant::from_secs(1);
     let (_, isns) = connect(start);
@@ -57,8 +64,19 @@ fn transfers_both_ways(side: usize, wanted: u32) {
     });
     let data: Vec<u8> = (0..120_000u32).map(|i| (i % 251) as u8).collect();
     for from in [0, 1] {
-        let got = pair.transfer(from, sockets[from], sockets[1 - from], &data, Duration::from_secs(60));
-        assert!(got == data, "ISN {wanted:#x} at side {side}: {} of {} bytes", got.len(), data.len());
+        let got = pair.transfer(
+            from,
+            sockets[from],
+            sockets[1 - from],
+            &data,
+            Duration::from_secs(60),
+        );
+        assert!(
+            got == data,
+            "ISN {wanted:#x} at side {side}: {} of {} bytes",
+            got.len(),
+            data.len()
+        );
     }
     for (side, socket) in sockets.into_iter().enumerate() {
         pair.hosts[side].close(socket, pair.now);
@@ -67,7 +85,11 @@ fn transfers_both_ways(side: usize, wanted: u32) {
     for host in &pair.hosts {
         assert_eq!(host.outstanding(), 0);
     }
-    assert_eq!(pair.hosts[0].socket_count(), 0, "ISN {wanted:#x} at side {side}: closed in order");
+    assert_eq!(
+        pair.hosts[0].socket_count(),
+        0,
+        "ISN {wanted:#x} at side {side}: closed in order"
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! A peer, or somebody who pretends to be one, does what it should not: each test is one way, and what must come of it.
+//! A peer, or somebody who pretends to be one, does what it should not: each test is one way, and
+//! what must come of it.
 //!
 //! | module | rows |
 //! |---|---|
@@ -13,7 +14,10 @@
 //! | [`sending`] | lies in SACK, acknowledgement tricks, window tricks |
 
 #[path = "../pair/mod.rs"]
-#[expect(dead_code, reason = "a module shared by test files, each of which uses a part of it")]
+#[expect(
+    dead_code,
+    reason = "a module shared by test files, each of which uses a part of it"
+)]
 mod pair;
 
 mod blind;
@@ -23,7 +27,10 @@ mod icmp;
 mod initial_sequence;
 mod neighbours;
 mod parsing;
-#[expect(dead_code, reason = "shared with the tests of ECN, which use another part of it")]
+#[expect(
+    dead_code,
+    reason = "shared with the tests of ECN, which use another part of it"
+)]
 mod peer;
 mod receiving;
 mod sending;

@@ -36,14 +36,31 @@ struct Message {
 
 impl Message {
     fn frame(&self) -> Vec<u8> {
-        let mut icmp =
-            [&[self.kind, self.code, 0, 0, self.flags, 0, 0, 0][..], &self.target.octets(), &self.options].concat();
+        let mut icmp = [
+            &[self.kind, self.code, 0, 0, self.flags, 0, 0, 0][..],
+            &self.target.octets(),
+            &self.options,
+        ]
+        .concat();
         let len = icmp.len() as u8;
-        let pseudo = [&self.from.octets()[..], &self.to.octets(), &[0, 0, 0, len, 0, 0, 0, 58]].concat();
+        let pseudo = [
+            &self.from.octets()[..],
+            &self.to.octets(),
+            &[0, 0, 0, len, 0, 0, 0, 58],
+        ]
+        .concat();
         let sum = checksum(&[&pseudo, &icmp]);
         icmp[2..4].copy_from_slice(&sum.to_be_bytes());
         let header = [0x86, 0xdd, 0x60, 0, 0, 0, 0, len, 58, self.hop_limit];
-        [&self.to_mac[..], &THIEF, &header, &self.from.octets(), &self.to.octets(), &icmp].concat()
+        [
+            &self.to_mac[..],
+            &THIEF,
+            &header,
+            &self.from.octets(),
+            &self.to.octets(),
+            &icmp,
+        ]
+        .concat()
     }
 }
 
@@ -65,7 +82,13 @@ fn theft(flags: u8) -> Message {
 /// A question for the host's address.
 fn question() -> Message {
     let target = address_v6(HOST);
-    Message { kind: SOLICITATION, flags: 0, target, options: [&[1, 1][..], &THIEF].concat(), ..theft(0) }
+    Message {
+        kind: SOLICITATION,
+        flags: 0,
+        target,
+        options: [&[1, 1][..], &THIEF].concat(),
+        ..theft(0)
+    }
 }
 
 /// A pair with everything that side HOST sent.
@@ -94,9 +117,13 @@ fn answers(message: &Message) -> Vec<Vec<u8>> {
 fn a_trusted_neighbour_is_not_stolen_by_an_answer_nobody_asked_for() {
     for flags in [0, SOLICITED, OVERRIDE, SOLICITED | OVERRIDE] {
         let (mut pair, sent) = watched();
-        pair.hosts[PEER].listen(PORT, TcpConfig::default()).expect("the port is free");
+        pair.hosts[PEER]
+            .listen(PORT, TcpConfig::default())
+            .expect("the port is free");
         let remote = SocketAddr::new(address_v6(PEER).into(), PORT);
-        let socket = pair.hosts[HOST].connect(remote, TcpConfig::default(), pair.now).expect("the address is good");
+        let socket = pair.hosts[HOST]
+            .connect(remote, TcpConfig::default(), pair.now)
+            .expect("the address is good");
         pair.run_for(Duration::from_millis(50));
         assert!(pair.events[HOST].contains(&Event::Connected(socket)));
         sent.take();
@@ -106,15 +133,23 @@ fn a_trusted_neighbour_is_not_stolen_by_an_answer_nobody_asked_for() {
             pair.run_for(Duration::from_millis(30));
         }
         assert!(sent.borrow().len() > 10);
-        assert!(sent.take().iter().all(|frame| frame[..6] != THIEF), "{flags:#x}");
+        assert!(
+            sent.take().iter().all(|frame| frame[..6] != THIEF),
+            "{flags:#x}"
+        );
     }
 }
 
 #[test]
 fn a_question_is_answered_to_whoever_asked_and_the_answer_is_whole() {
-    let [answer] = &answers(&question())[..] else { panic!("one answer") };
+    let [answer] = &answers(&question())[..] else {
+        panic!("one answer")
+    };
     assert_eq!((&answer[..6], &answer[6..12]), (&THIEF[..], &HOST_MAC[..]));
-    assert_eq!((answer[21], answer[54], answer[58]), (255, ADVERTISEMENT, SOLICITED | OVERRIDE));
+    assert_eq!(
+        (answer[21], answer[54], answer[58]),
+        (255, ADVERTISEMENT, SOLICITED | OVERRIDE)
+    );
     assert_eq!(answer[62..78], address_v6(HOST).octets());
     assert_eq!(answer[78..86], [2, 1, 2, 0, 0, 0, 0, 1 + HOST as u8]);
 }
@@ -122,7 +157,11 @@ fn a_question_is_answered_to_whoever_asked_and_the_answer_is_whole() {
 #[test]
 fn a_question_for_the_group_is_heard() {
     let group = "ff02::1:ff00:2".parse().expect("an address");
-    let asked = Message { to: group, to_mac: [0x33, 0x33, 0xff, 0, 0, 2], ..question() };
+    let asked = Message {
+        to: group,
+        to_mac: [0x33, 0x33, 0xff, 0, 0, 2],
+        ..question()
+    };
     assert_eq!(answers(&asked).len(), 1);
 }
 
@@ -137,35 +176,128 @@ fn who_would_take_our_address_is_told_before_all() {
         options: Vec::new(),
         ..question()
     };
-    let [answer] = &answers(&test)[..] else { panic!("one answer") };
+    let [answer] = &answers(&test)[..] else {
+        panic!("one answer")
+    };
     assert_eq!(answer[..6], [0x33, 0x33, 0, 0, 0, 1]);
-    assert_eq!((&answer[38..54], answer[58]), (&"ff02::1".parse::<Ipv6Addr>().expect("an address").octets()[..], OVERRIDE));
+    assert_eq!(
+        (&answer[38..54], answer[58]),
+        (
+            &"ff02::1".parse::<Ipv6Addr>().expect("an address").octets()[..],
+            OVERRIDE
+        )
+    );
 }
 
 #[test]
 fn what_breaks_the_rules_is_neither_answered_nor_believed() {
     let unlucky = [
-        ("through a router", Message { hop_limit: 254, ..question() }),
-        ("another code", Message { code: 1, ..question() }),
-        ("a group as target", Message { target: "ff02::1".parse().expect("an address"), ..question() }),
-        ("somebody else's address", Message { target: address_v6(PEER), ..question() }),
-        ("an option of no length", Message { options: vec![1, 0, 2, 0, 0, 0, 0, 66], ..question() }),
-        ("an option cut short", Message { options: vec![1, 1, 2, 0], ..question() }),
-        ("a group as asker", Message { from: "ff02::1".parse().expect("an address"), ..question() }),
-        ("ourselves as asker", Message { from: address_v6(HOST), ..question() }),
-        ("an asker from elsewhere", Message { from: "2001:db8::1".parse().expect("an address"), ..question() }),
-        ("no asker, with an address", Message { from: Ipv6Addr::UNSPECIFIED, ..question() }),
-        ("IPv4 in disguise", Message { from: "::ffff:10.7.0.1".parse().expect("an address"), ..question() }),
-        ("another frame", Message { to_mac: [2, 0, 0, 0, 0, 77], ..question() }),
-        ("a router's advertisement", Message { kind: 134, ..question() }),
-        ("a redirect", Message { kind: 137, ..question() }),
+        (
+            "through a router",
+            Message {
+                hop_limit: 254,
+                ..question()
+            },
+        ),
+        (
+            "another code",
+            Message {
+                code: 1,
+                ..question()
+            },
+        ),
+        (
+            "a group as target",
+            Message {
+                target: "ff02::1".parse().expect("an address"),
+                ..question()
+            },
+        ),
+        (
+            "somebody else's address",
+            Message {
+                target: address_v6(PEER),
+                ..question()
+            },
+        ),
+        (
+            "an option of no length",
+            Message {
+                options: vec![1, 0, 2, 0, 0, 0, 0, 66],
+                ..question()
+            },
+        ),
+        (
+            "an option cut short",
+            Message {
+                options: vec![1, 1, 2, 0],
+                ..question()
+            },
+        ),
+        (
+            "a group as asker",
+            Message {
+                from: "ff02::1".parse().expect("an address"),
+                ..question()
+            },
+        ),
+        (
+            "ourselves as asker",
+            Message {
+                from: address_v6(HOST),
+                ..question()
+            },
+        ),
+        (
+            "an asker from elsewhere",
+            Message {
+                from: "2001:db8::1".parse().expect("an address"),
+                ..question()
+            },
+        ),
+        (
+            "no asker, with an address",
+            Message {
+                from: Ipv6Addr::UNSPECIFIED,
+                ..question()
+            },
+        ),
+        (
+            "IPv4 in disguise",
+            Message {
+                from: "::ffff:10.7.0.1".parse().expect("an address"),
+                ..question()
+            },
+        ),
+        (
+            "another frame",
+            Message {
+                to_mac: [2, 0, 0, 0, 0, 77],
+                ..question()
+            },
+        ),
+        (
+            "a router's advertisement",
+            Message {
+                kind: 134,
+                ..question()
+            },
+        ),
+        (
+            "a redirect",
+            Message {
+                kind: 137,
+                ..question()
+            },
+        ),
     ];
     for (name, message) in unlucky {
         assert_eq!(answers(&message), Vec::<Vec<u8>>::new(), "{name}");
     }
 }
 
-/// Addresses nobody has are asked for; the table of questions is bounded, and whoever is really there is still found.
+/// Addresses nobody has are asked for; the table of questions is bounded, and whoever is really
+/// there is still found.
 #[test]
 fn a_flood_of_neighbours_does_not_hide_the_real_one() {
     let (mut pair, _) = watched();
@@ -176,10 +308,18 @@ fn a_flood_of_neighbours_does_not_hide_the_real_one() {
             pair.run_for(Duration::from_micros(10));
         }
     }
-    pair.hosts[PEER].listen(PORT, TcpConfig::default()).expect("the port is free");
+    pair.hosts[PEER]
+        .listen(PORT, TcpConfig::default())
+        .expect("the port is free");
     let remote = SocketAddr::new(IpAddr::V6(address_v6(PEER)), PORT);
-    let socket = pair.hosts[HOST].connect(remote, TcpConfig::default(), pair.now).expect("the address is good");
+    let socket = pair.hosts[HOST]
+        .connect(remote, TcpConfig::default(), pair.now)
+        .expect("the address is good");
     pair.run_for(Duration::from_millis(100));
-    assert!(pair.events[HOST].contains(&Event::Connected(socket)), "{:?}", pair.events[HOST]);
+    assert!(
+        pair.events[HOST].contains(&Event::Connected(socket)),
+        "{:?}",
+        pair.events[HOST]
+    );
     assert_eq!(PEER_MAC, pair.hosts[PEER].config().mac);
 }

@@ -1,4 +1,5 @@
-//! Frames that contradict themselves are counted and dropped; odd options neither stop the host nor corrupt what is said.
+//! Frames that contradict themselves are counted and dropped; odd options neither stop the host nor
+//! corrupt what is said.
 
 use std::net::Ipv4Addr;
 
@@ -36,7 +37,11 @@ fn headers_that_lie_are_malformed() {
         let before = dropped(&peer);
         assert_eq!(peer.send_frame(&frame), [], "{what}");
         let after = dropped(&peer);
-        assert_eq!(after.0 + after.1, before.0 + before.1 + 1, "{what}: {after:?}");
+        assert_eq!(
+            after.0 + after.1,
+            before.0 + before.1 + 1,
+            "{what}: {after:?}"
+        );
         peer.still_works_at(0);
     }
 }
@@ -75,7 +80,10 @@ fn odd_options_never_stop_the_host() {
     ];
     for options in odd {
         let mut peer = Peer::connected(TcpConfig::default(), mss(1000));
-        let segment = Segment { options: options.to_vec(), ..peer.data(0, b"odd") };
+        let segment = Segment {
+            options: options.to_vec(),
+            ..peer.data(0, b"odd")
+        };
         assert!(peer.send(&segment).len() <= 1, "{options:?}");
         // Kept or dropped, but whole.
         let (read, _) = peer.host_reads();
@@ -86,36 +94,70 @@ fn odd_options_never_stop_the_host() {
 
 #[test]
 fn well_formed_options_are_read_past() {
-    let fine: [Vec<u8>; 4] = [vec![1; 40], vec![0; 40], vec![254, 40], [vec![253, 4, 9, 9], vec![0, 77, 77, 77]].concat()];
+    let fine: [Vec<u8>; 4] = [
+        vec![1; 40],
+        vec![0; 40],
+        vec![254, 40],
+        [vec![253, 4, 9, 9], vec![0, 77, 77, 77]].concat(),
+    ];
     for mut options in fine {
         options.resize(40, 0);
         let mut peer = Peer::connected(TcpConfig::default(), mss(1000));
-        peer.send(&Segment { options: options.clone(), ..peer.data(0, b"fine") });
+        peer.send(&Segment {
+            options: options.clone(),
+            ..peer.data(0, b"fine")
+        });
         assert_eq!(peer.host_reads().0, b"fine", "{options:?}");
     }
 }
 
 #[test]
 fn repeated_options_in_a_syn_open_a_connection() {
-    let repeated = [mss(1000), mss(700), scale(2), scale(3), sack_permitted(), sack_permitted()].concat();
+    let repeated = [
+        mss(1000),
+        mss(700),
+        scale(2),
+        scale(3),
+        sack_permitted(),
+        sack_permitted(),
+    ]
+    .concat();
     let mut peer = Peer::connected(TcpConfig::default(), repeated);
-    assert!([1000, 700].contains(&peer.info().mss.get()), "one of the two");
+    assert!(
+        [1000, 700].contains(&peer.info().mss.get()),
+        "one of the two"
+    );
     peer.still_works_at(0);
 }
 
 #[test]
 fn the_segment_size_has_a_default_and_a_floor() {
     // What the peer names, and the most the host then sends.
-    for (named, expected) in
-        [(None, 536), (Some(0), 64), (Some(1), 64), (Some(48), 64), (Some(1000), 1000), (Some(9000), 1460)]
-    {
+    for (named, expected) in [
+        (None, 536),
+        (Some(0), 64),
+        (Some(1), 64),
+        (Some(48), 64),
+        (Some(1000), 1000),
+        (Some(9000), 1460),
+    ] {
         for by_host in [false, true] {
             let options = named.map_or(Vec::new(), mss);
-            let config = TcpConfig { nagle: false, ..TcpConfig::default() };
-            let mut peer = if by_host { Peer::connected_by_host(config, options) } else { Peer::connected(config, options) };
+            let config = TcpConfig {
+                nagle: false,
+                ..TcpConfig::default()
+            };
+            let mut peer = if by_host {
+                Peer::connected_by_host(config, options)
+            } else {
+                Peer::connected(config, options)
+            };
             assert_eq!(peer.info().mss, Bytes::new(expected), "MSS {named:?}");
             let sent = peer.host_writes(3000);
-            let largest = sent.iter().map(|segment| segment.payload.len() as u64).max();
+            let largest = sent
+                .iter()
+                .map(|segment| segment.payload.len() as u64)
+                .max();
             assert_eq!(largest, Some(expected), "MSS {named:?}");
         }
     }
@@ -125,8 +167,15 @@ fn the_segment_size_has_a_default_and_a_floor() {
 fn a_window_scale_beyond_14_is_14() {
     for (named, used) in [(0, 0), (7, 7), (14, 14), (15, 14), (255, 14)] {
         let mut peer = Peer::connected(TcpConfig::default(), [mss(1000), scale(named)].concat());
-        peer.send(&Segment { window: 3, ..peer.data(0, b"x") });
-        assert_eq!(peer.info().peer_window, Bytes::new(3 << used), "scale {named}");
+        peer.send(&Segment {
+            window: 3,
+            ..peer.data(0, b"x")
+        });
+        assert_eq!(
+            peer.info().peer_window,
+            Bytes::new(3 << used),
+            "scale {named}"
+        );
     }
 }
 
@@ -138,16 +187,26 @@ fn agreed_timestamps_are_in_every_segment_or_it_is_dropped() {
     assert_eq!(peer.host_reads().0, b"", "a segment without its timestamp");
     // Zero is a value as any other, and may come back after the wrap.
     for (value, offset) in [(1, 0), (1 << 31, 1), (u32::MAX, 2), (0, 3), (5, 4)] {
-        let segment = Segment { options: timestamp(value, 0), ..peer.data(offset, b"x") };
+        let segment = Segment {
+            options: timestamp(value, 0),
+            ..peer.data(offset, b"x")
+        };
         peer.send(&segment);
         assert_eq!(peer.host_reads().0, b"x", "timestamp {value}");
     }
     // An old one is a duplicate from the past, and is answered.
-    let old = Segment { options: timestamp(3, 0), ..peer.data(5, b"old") };
+    let old = Segment {
+        options: timestamp(3, 0),
+        ..peer.data(5, b"old")
+    };
     let answers = peer.send(&old);
     assert_eq!((peer.host_reads().0, answers.len()), (Vec::new(), 1));
     // A reset needs none.
-    peer.send(&Segment { flags: RST, seq: peer.at(5), ..peer.ack() });
+    peer.send(&Segment {
+        flags: RST,
+        seq: peer.at(5),
+        ..peer.ack()
+    });
     assert_eq!(peer.pair.closed(HOST), Some(CloseReason::Reset));
 }
 
@@ -155,13 +214,23 @@ fn agreed_timestamps_are_in_every_segment_or_it_is_dropped() {
 fn timestamps_that_were_not_agreed_on_are_ignored() {
     let mut peer = Peer::connected(TcpConfig::default(), mss(1460));
     for (offset, value) in [7, 3, 9].into_iter().enumerate() {
-        let segment = Segment { options: timestamp(value, 0), ..peer.data(offset as u32, b"x") };
+        let segment = Segment {
+            options: timestamp(value, 0),
+            ..peer.data(offset as u32, b"x")
+        };
         let answers = peer.send(&segment);
-        assert!(answers.iter().all(|answer| answer.option(8).is_none()), "{answers:?}");
+        assert!(
+            answers.iter().all(|answer| answer.option(8).is_none()),
+            "{answers:?}"
+        );
         assert_eq!(peer.host_reads().0, b"x");
     }
     let sent = peer.host_writes(4000);
-    assert!(sent.iter().all(|segment| segment.option(8).is_none() && segment.payload.len() <= 1460), "{sent:?}");
+    assert!(
+        sent.iter()
+            .all(|segment| segment.option(8).is_none() && segment.payload.len() <= 1460),
+        "{sent:?}"
+    );
     peer.still_works_at(3);
 }
 
@@ -170,7 +239,10 @@ fn wrong_checksums_are_counted_and_dropped() {
     let mut peer = Peer::connected(TcpConfig::default(), mss(1000));
     let good = peer.data(0, b"hello").to_frame();
     let right = u16::from_be_bytes([good[50], good[51]]);
-    assert!(right != 0 && right != u16::MAX, "the two forms of zero would be equal");
+    assert!(
+        right != 0 && right != u16::MAX,
+        "the two forms of zero would be equal"
+    );
     // What a card with checksum offload leaves behind when nobody finishes its work.
     let partial = !checksum(&[&pseudo_header(&good[26..34], TCP, good.len() - 34)]);
     for wrong in [right ^ 1, right ^ 0x8000, 0, u16::MAX, partial] {
@@ -201,9 +273,19 @@ fn senders_that_cannot_be_answered_are_not() {
     for source in nobody {
         for flags in [SYN, SYN | ACK, ACK, FIN | ACK] {
             let mut peer = Peer::stranger(TcpConfig::default());
-            let segment = Segment { flags, ..peer.ack() };
-            assert_eq!(peer.send_frame(&from_address(source, &segment)), [], "{source}, flags {flags:#x}");
-            assert_eq!(peer.pair.carried, 0, "{source}, flags {flags:#x}: not even an ARP request");
+            let segment = Segment {
+                flags,
+                ..peer.ack()
+            };
+            assert_eq!(
+                peer.send_frame(&from_address(source, &segment)),
+                [],
+                "{source}, flags {flags:#x}"
+            );
+            assert_eq!(
+                peer.pair.carried, 0,
+                "{source}, flags {flags:#x}: not even an ARP request"
+            );
             assert_eq!(peer.pair.hosts[HOST].socket_count(), 1, "only the listener");
         }
     }
@@ -212,22 +294,55 @@ fn senders_that_cannot_be_answered_are_not() {
 #[test]
 fn a_segment_without_a_port_or_from_itself_is_dropped() {
     let peer = Peer::stranger(TcpConfig::default());
-    let syn = Segment { flags: SYN, ..peer.ack() };
-    let portless = Segment { source_port: 0, ..syn.clone() }.to_frame();
-    let to_port_zero = Segment { destination_port: 0, ..syn.clone() }.to_frame();
-    let land = from_address(address(HOST), &Segment { source_port: syn.destination_port, ..syn });
+    let syn = Segment {
+        flags: SYN,
+        ..peer.ack()
+    };
+    let portless = Segment {
+        source_port: 0,
+        ..syn.clone()
+    }
+    .to_frame();
+    let to_port_zero = Segment {
+        destination_port: 0,
+        ..syn.clone()
+    }
+    .to_frame();
+    let land = from_address(
+        address(HOST),
+        &Segment {
+            source_port: syn.destination_port,
+            ..syn
+        },
+    );
     for frame in [portless, to_port_zero, land] {
         let mut peer = Peer::stranger(TcpConfig::default());
         assert_eq!(peer.send_frame(&frame), []);
-        assert_eq!((peer.pair.carried, peer.pair.hosts[HOST].socket_count()), (0, 1));
+        assert_eq!(
+            (peer.pair.carried, peer.pair.hosts[HOST].socket_count()),
+            (0, 1)
+        );
     }
 }
 
 #[test]
 fn contradictory_flags_change_nothing() {
-    for flags in [0, SYN | FIN, SYN | RST, SYN | FIN | ACK, FIN | RST | ACK, 0xff, FIN, PSH | URG] {
+    for flags in [
+        0,
+        SYN | FIN,
+        SYN | RST,
+        SYN | FIN | ACK,
+        FIN | RST | ACK,
+        0xff,
+        FIN,
+        PSH | URG,
+    ] {
         let mut peer = Peer::connected(TcpConfig::default(), mss(1000));
-        let segment = Segment { flags, seq: peer.at(7), ..peer.ack() };
+        let segment = Segment {
+            flags,
+            seq: peer.at(7),
+            ..peer.ack()
+        };
         assert!(peer.send(&segment).len() <= 1, "flags {flags:#x}");
         peer.still_works_at(0);
     }

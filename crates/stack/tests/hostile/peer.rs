@@ -1,6 +1,7 @@
 //! [`Peer`]: the other end of one connection, played by the test segment by segment.
 //!
-//! Segments are written and read without the code under test; the checksums of everything the host sends are verified.
+//! Segments are written and read without the code under test; the checksums of everything the host
+//! sends are verified.
 
 #[path = "../raw/mod.rs"]
 mod raw;
@@ -56,7 +57,11 @@ impl Segment {
         }
         let (ip, tcp) = frame[14..].split_at(20);
         assert_eq!(checksum(&[ip]), 0, "IP checksum");
-        assert_eq!(checksum(&[&pseudo_header(&ip[12..], TCP, tcp.len()), tcp]), 0, "TCP checksum");
+        assert_eq!(
+            checksum(&[&pseudo_header(&ip[12..], TCP, tcp.len()), tcp]),
+            0,
+            "TCP checksum"
+        );
         Some(Self::from_bytes(tcp, ip[1]))
     }
 
@@ -76,11 +81,33 @@ impl Segment {
 
 /// An IPv4 packet from the peer to the host in its frame; a TCP checksum is filled in.
 pub(crate) fn ipv4(protocol: u8, payload: &[u8]) -> Vec<u8> {
-    let mut header = [0x45, 0, 0, 0, 0, 0, 0, 0, 64, protocol, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let mut header = [
+        0x45, 0, 0, 0, 0, 0, 0, 0, 64, protocol, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    ];
     header[2..4].copy_from_slice(&((20 + payload.len()) as u16).to_be_bytes());
     header[12..16].copy_from_slice(&address(1 - HOST).octets());
     header[16..20].copy_from_slice(&address(HOST).octets());
-    let mut frame = [&[2, 0, 0, 0, 0, 1 + HOST as u8, 2, 0, 0, 0, 0, 2 - HOST as u8, 8, 0], &header[..], payload].concat();
+    let mut frame = [
+        &[
+            2,
+            0,
+            0,
+            0,
+            0,
+            1 + HOST as u8,
+            2,
+            0,
+            0,
+            0,
+            0,
+            2 - HOST as u8,
+            8,
+            0,
+        ],
+        &header[..],
+        payload,
+    ]
+    .concat();
     seal(&mut frame);
     frame
 }
@@ -121,7 +148,12 @@ pub(crate) fn sack(blocks: &[(u32, u32)]) -> Vec<u8> {
 }
 
 pub(crate) fn timestamp(value: u32, echo: u32) -> Vec<u8> {
-    [&[1, 1, 8, 10][..], &value.to_be_bytes(), &echo.to_be_bytes()].concat()
+    [
+        &[1, 1, 8, 10][..],
+        &value.to_be_bytes(),
+        &echo.to_be_bytes(),
+    ]
+    .concat()
 }
 
 /// A connection to the host.
@@ -141,7 +173,9 @@ impl Peer {
     /// A host that listens, and nobody connected.
     pub(crate) fn stranger(config: TcpConfig) -> Self {
         let mut pair = Pair::new(77);
-        let listener = pair.hosts[HOST].listen(PORT, config).expect("the port is free");
+        let listener = pair.hosts[HOST]
+            .listen(PORT, config)
+            .expect("the port is free");
         let seen = Rc::new(RefCell::new(Vec::new()));
         let keep = seen.clone();
         // The other host of the pair only answers ARP.
@@ -153,19 +187,36 @@ impl Peer {
             }
             None => true,
         });
-        Self { pair, seen, socket: listener, port: PORT, host_isn: 0 }
+        Self {
+            pair,
+            seen,
+            socket: listener,
+            port: PORT,
+            host_isn: 0,
+        }
     }
 
     /// A connection that the peer opened with `options` in its SYN.
     pub(crate) fn connected(config: TcpConfig, options: Vec<u8>) -> Self {
         let mut peer = Self::stranger(config);
         let echoes = options.windows(2).any(|kind| kind == [8, 10]);
-        let answers = peer.send(&Segment { flags: SYN, seq: ISN, ack: 0, options, ..peer.ack() });
-        let [answer] = &answers[..] else { panic!("one SYN-ACK, not {answers:?}") };
+        let answers = peer.send(&Segment {
+            flags: SYN,
+            seq: ISN,
+            ack: 0,
+            options,
+            ..peer.ack()
+        });
+        let [answer] = &answers[..] else {
+            panic!("one SYN-ACK, not {answers:?}")
+        };
         assert_eq!((answer.flags, answer.ack), (SYN | ACK, ISN.wrapping_add(1)));
         peer.host_isn = answer.seq;
         let options = if echoes { timestamp(1, 0) } else { Vec::new() };
-        peer.send(&Segment { options, ..peer.ack() });
+        peer.send(&Segment {
+            options,
+            ..peer.ack()
+        });
         peer.socket = peer.accepted().expect("the handshake is complete");
         peer
     }
@@ -174,12 +225,21 @@ impl Peer {
     pub(crate) fn connected_by_host(config: TcpConfig, options: Vec<u8>) -> Self {
         let mut peer = Self::stranger(config.clone());
         let remote = SocketAddrV4::new(address(1 - HOST), PEER_PORT);
-        peer.socket = peer.pair.hosts[HOST].connect(remote, config, peer.pair.now).expect("the address is good");
+        peer.socket = peer.pair.hosts[HOST]
+            .connect(remote, config, peer.pair.now)
+            .expect("the address is good");
         let seen = peer.run_for(Duration::from_millis(20));
-        let [syn] = &seen[..] else { panic!("one SYN, not {seen:?}") };
+        let [syn] = &seen[..] else {
+            panic!("one SYN, not {seen:?}")
+        };
         assert_eq!(syn.flags, SYN);
         (peer.port, peer.host_isn) = (syn.source_port, syn.seq);
-        let answers = peer.send(&Segment { flags: SYN | ACK, seq: ISN, options, ..peer.ack() });
+        let answers = peer.send(&Segment {
+            flags: SYN | ACK,
+            seq: ISN,
+            options,
+            ..peer.ack()
+        });
         assert_eq!(answers.len(), 1, "{answers:?}");
         assert_eq!(peer.state(), Some("ESTABLISHED"));
         peer
@@ -220,12 +280,20 @@ impl Peer {
 
     /// Data at `offset` of the peer's stream.
     pub(crate) fn data(&self, offset: u32, payload: &[u8]) -> Segment {
-        Segment { seq: self.at(offset), flags: ACK | PSH, payload: payload.to_vec(), ..self.ack() }
+        Segment {
+            seq: self.at(offset),
+            flags: ACK | PSH,
+            payload: payload.to_vec(),
+            ..self.ack()
+        }
     }
 
     /// An acknowledgement of the host's stream up to `offset`.
     pub(crate) fn acknowledges(&self, offset: u32) -> Segment {
-        Segment { ack: self.host_at(offset), ..self.ack() }
+        Segment {
+            ack: self.host_at(offset),
+            ..self.ack()
+        }
     }
 
     /// Puts a segment in front of the host; what it answers within a millisecond.
@@ -266,7 +334,9 @@ impl Peer {
 
     /// A look into the connection.
     pub(crate) fn info(&self) -> TcpInfo {
-        self.pair.hosts[HOST].info(self.socket).expect("the connection is there")
+        self.pair.hosts[HOST]
+            .info(self.socket)
+            .expect("the connection is there")
     }
 
     /// The connection still works: it takes data at `offset` and acknowledges it.
@@ -274,7 +344,12 @@ impl Peer {
     pub(crate) fn still_works_at(&mut self, offset: u32) {
         assert_eq!(self.state(), Some("ESTABLISHED"));
         let answers = self.send(&self.data(offset, b"alive"));
-        assert!(answers.iter().any(|answer| answer.ack == self.at(offset + 5)), "{answers:?}");
+        assert!(
+            answers
+                .iter()
+                .any(|answer| answer.ack == self.at(offset + 5)),
+            "{answers:?}"
+        );
         assert_eq!(self.host_reads(), (b"alive".to_vec(), Recv::Empty));
     }
 }

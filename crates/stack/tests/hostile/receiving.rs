@@ -1,4 +1,5 @@
-//! What a peer may put into its stream: tiny pieces, contradictory overlaps, ends that are none, probes, urgent data.
+//! What a peer may put into its stream: tiny pieces, contradictory overlaps, ends that are none,
+//! probes, urgent data.
 
 use std::time::Duration;
 
@@ -15,13 +16,18 @@ fn text(range: std::ops::Range<u32>) -> Vec<u8> {
     range.map(|i| (i % 251) as u8).collect()
 }
 
-/// CVE-2018-5390. Which bytes were kept is the receiver's choice; the stream is whole in the end, and every answer is one.
+/// CVE-2018-5390. Which bytes were kept is the receiver's choice; the stream is whole in the end,
+/// and every answer is one.
 #[test]
 fn every_second_byte_costs_little_and_loses_nothing() {
     let mut peer = connected();
     const BYTES: u32 = 8_000;
     for offset in (1..BYTES).step_by(2) {
-        assert_eq!(peer.send(&peer.data(offset, &text(offset..offset + 1))).len(), 1);
+        assert_eq!(
+            peer.send(&peer.data(offset, &text(offset..offset + 1)))
+                .len(),
+            1
+        );
     }
     assert_eq!(peer.host_reads().0, []);
     for offset in (0..BYTES).step_by(1000) {
@@ -30,10 +36,17 @@ fn every_second_byte_costs_little_and_loses_nothing() {
     assert_eq!(peer.host_reads(), (text(0..BYTES), Recv::Empty));
 }
 
-/// All orders of five overlapping segments with different content: the first copy of a byte is the one that is read.
+/// All orders of five overlapping segments with different content: the first copy of a byte is the
+/// one that is read.
 #[test]
 fn of_contradictory_copies_the_first_wins() {
-    let pieces: [(usize, usize, u8); 5] = [(0, 4, b'a'), (2, 4, b'b'), (4, 5, b'c'), (1, 7, b'd'), (8, 4, b'e')];
+    let pieces: [(usize, usize, u8); 5] = [
+        (0, 4, b'a'),
+        (2, 4, b'b'),
+        (4, 5, b'c'),
+        (1, 7, b'd'),
+        (8, 4, b'e'),
+    ];
     for order in permutations(5) {
         let mut peer = connected();
         let mut expected = [None; 12];
@@ -43,7 +56,10 @@ fn of_contradictory_copies_the_first_wins() {
                 byte.get_or_insert(content);
             }
         }
-        let expected: Vec<u8> = expected.into_iter().map(|byte| byte.expect("the pieces cover all")).collect();
+        let expected: Vec<u8> = expected
+            .into_iter()
+            .map(|byte| byte.expect("the pieces cover all"))
+            .collect();
         assert_eq!(peer.host_reads().0, expected, "{order:?}");
     }
 }
@@ -53,7 +69,11 @@ fn permutations(count: usize) -> Vec<Vec<usize>> {
         return vec![Vec::new()];
     }
     let shorter = permutations(count - 1);
-    let with = |place| shorter.iter().map(move |p| [&p[..place], &[count - 1], &p[place..]].concat());
+    let with = |place| {
+        shorter
+            .iter()
+            .map(move |p| [&p[..place], &[count - 1], &p[place..]].concat())
+    };
     (0..count).flat_map(with).collect()
 }
 
@@ -67,21 +87,47 @@ fn nothing_is_read_past_the_end() {
         ("in one segment", &[(0, b"hello", true)]),
         ("by itself", &[(0, b"hello", false), (5, b"", true)]),
         ("before the data", &[(5, b"", true), (0, b"hello", false)]),
-        ("with out-of-order data", &[(2, b"llo", true), (0, b"he", false)]),
-        ("then data after it", &[(0, b"hello", true), (5, b"more", false), (6, b"more", false)]),
-        ("data after it, first", &[(2, b"llo", true), (5, b"more", false), (0, b"he", false)]),
-        ("twice", &[(0, b"hello", true), (0, b"hello", true), (5, b"", true)]),
+        (
+            "with out-of-order data",
+            &[(2, b"llo", true), (0, b"he", false)],
+        ),
+        (
+            "then data after it",
+            &[
+                (0, b"hello", true),
+                (5, b"more", false),
+                (6, b"more", false),
+            ],
+        ),
+        (
+            "data after it, first",
+            &[(2, b"llo", true), (5, b"more", false), (0, b"he", false)],
+        ),
+        (
+            "twice",
+            &[(0, b"hello", true), (0, b"hello", true), (5, b"", true)],
+        ),
         ("again and later", &[(0, b"hello", true), (5, b"mo", true)]),
-        ("again and earlier", &[(0, b"hello", true), (0, b"hel", true), (4, b"", true)]),
+        (
+            "again and earlier",
+            &[(0, b"hello", true), (0, b"hel", true), (4, b"", true)],
+        ),
     ];
     for (what, script) in scripts {
         let mut peer = connected();
         for (offset, payload, fin) in script {
             let flags = if *fin { FIN | ACK } else { ACK };
-            let segment = Segment { flags, ..peer.data(*offset, payload) };
+            let segment = Segment {
+                flags,
+                ..peer.data(*offset, payload)
+            };
             assert!(peer.send(&segment).len() <= 1, "{what}");
         }
-        assert_eq!(peer.host_reads(), (b"hello".to_vec(), Recv::EndOfStream), "{what}");
+        assert_eq!(
+            peer.host_reads(),
+            (b"hello".to_vec(), Recv::EndOfStream),
+            "{what}"
+        );
         assert_eq!(peer.state(), Some("CLOSE-WAIT"), "{what}");
     }
 }
@@ -89,39 +135,69 @@ fn nothing_is_read_past_the_end() {
 /// A FIN for a place that has been passed, or that the window does not reach, ends nothing.
 #[test]
 fn an_end_in_the_past_or_beyond_the_window_is_none() {
-    let config = TcpConfig { receive_buffer: Bytes::new(3_000), ..TcpConfig::default() };
+    let config = TcpConfig {
+        receive_buffer: Bytes::new(3_000),
+        ..TcpConfig::default()
+    };
     let mut peer = Peer::connected(config, mss(1460));
     peer.send(&peer.data(0, b"0123456789"));
     assert_eq!(peer.host_reads().0, b"0123456789");
-    for (offset, payload) in [(9, &b""[..]), (8, b"8"), (0, b"01234"), (3_011, b""), (3_005, b"0123456789")] {
-        let segment = Segment { flags: FIN | ACK, ..peer.data(offset, payload) };
+    for (offset, payload) in [
+        (9, &b""[..]),
+        (8, b"8"),
+        (0, b"01234"),
+        (3_011, b""),
+        (3_005, b"0123456789"),
+    ] {
+        let segment = Segment {
+            flags: FIN | ACK,
+            ..peer.data(offset, payload)
+        };
         peer.send(&segment);
         assert_eq!(peer.state(), Some("ESTABLISHED"), "a FIN at {offset}");
-        assert_eq!(peer.host_reads(), (Vec::new(), Recv::Empty), "a FIN at {offset}");
+        assert_eq!(
+            peer.host_reads(),
+            (Vec::new(), Recv::Empty),
+            "a FIN at {offset}"
+        );
     }
     peer.still_works_at(10);
 }
 
-/// The window is a multiple of 2^scale, the buffer is not: the edge moves left by the rounding at most (rounding up each time would
-/// let it creep to the right for ever), what was promised is accepted all the same, and what is kept is what fits the buffer.
+/// The window is a multiple of 2^scale, the buffer is not: the edge moves left by the rounding at
+/// most (rounding up each time would let it creep to the right for ever), what was promised is
+/// accepted all the same, and what is kept is what fits the buffer.
 #[test]
 fn the_edge_moves_left_by_rounding_only_and_the_buffer_holds_what_fits() {
     for buffer in [70_001, 100_003, 262_143, 1_000_001] {
-        let config =
-            TcpConfig { receive_buffer: Bytes::new(buffer), receive_start: Bytes::new(buffer), ..TcpConfig::default() };
+        let config = TcpConfig {
+            receive_buffer: Bytes::new(buffer),
+            receive_start: Bytes::new(buffer),
+            ..TcpConfig::default()
+        };
         let mut peer = Peer::connected(config, [mss(1460), scale(0)].concat());
-        let shift = (0..15).find(|shift| buffer >> shift <= 65_535).expect("a small buffer");
+        let shift = (0..15)
+            .find(|shift| buffer >> shift <= 65_535)
+            .expect("a small buffer");
         let mut edge = 0;
         for offset in (0..buffer as u32 + 20_000).step_by(1460) {
             for answer in &peer.send(&peer.data(offset, &text(offset..offset + 1460))) {
-                let right = answer.ack.wrapping_sub(peer.at(0)) + (u32::from(answer.window) << shift);
-                assert!(right + (1 << shift) > edge, "buffer {buffer}: the edge moved from {edge} to {right}");
+                let right =
+                    answer.ack.wrapping_sub(peer.at(0)) + (u32::from(answer.window) << shift);
+                assert!(
+                    right + (1 << shift) > edge,
+                    "buffer {buffer}: the edge moved from {edge} to {right}"
+                );
                 edge = edge.max(right);
             }
         }
         let kept = peer.host_reads().0;
         assert!(kept == text(0..kept.len() as u32), "buffer {buffer}");
-        assert!((kept.len() as u64).abs_diff(buffer) <= 1 << shift, "buffer {buffer}: {} bytes are kept", kept.len());
+        assert!(
+            (kept.len() as u64).abs_diff(buffer) <= 1 << shift,
+            "buffer {buffer}: {} bytes are kept",
+            kept.len()
+        );
     }
 }
 
@@ -129,7 +205,11 @@ fn the_edge_moves_left_by_rounding_only_and_the_buffer_holds_what_fits() {
 #[test]
 fn single_bytes_cannot_push_the_window_open() {
     let buffer = 70_001;
-    let config = TcpConfig { receive_buffer: Bytes::new(buffer), receive_start: Bytes::new(buffer), ..TcpConfig::default() };
+    let config = TcpConfig {
+        receive_buffer: Bytes::new(buffer),
+        receive_start: Bytes::new(buffer),
+        ..TcpConfig::default()
+    };
     let mut peer = Peer::connected(config, [mss(1460), scale(0)].concat());
     let mut next = 0;
     while next < 69_990 {
@@ -143,19 +223,33 @@ fn single_bytes_cannot_push_the_window_open() {
         peer.run_for(Duration::from_millis(50));
     }
     let kept = peer.host_reads().0.len() as u64;
-    assert!(kept.abs_diff(buffer) <= 2, "{kept} bytes in a buffer of {buffer}");
+    assert!(
+        kept.abs_diff(buffer) <= 2,
+        "{kept} bytes in a buffer of {buffer}"
+    );
 }
 
 #[test]
 fn a_probe_below_the_window_is_answered() {
-    let config = TcpConfig { receive_buffer: Bytes::new(1_000), ..TcpConfig::default() };
+    let config = TcpConfig {
+        receive_buffer: Bytes::new(1_000),
+        ..TcpConfig::default()
+    };
     let mut peer = Peer::connected(config, mss(1460));
     peer.send(&peer.data(0, &text(0..1000)));
     peer.run_for(Duration::from_secs(1));
     // Without data one below what is acknowledged, as Linux probes; with one byte, as others do.
-    for probe in [Segment { seq: peer.at(999), ..peer.ack() }, peer.data(1000, b"x")] {
+    for probe in [
+        Segment {
+            seq: peer.at(999),
+            ..peer.ack()
+        },
+        peer.data(1000, b"x"),
+    ] {
         let answers = peer.send(&probe);
-        let [answer] = &answers[..] else { panic!("one answer, not {answers:?}") };
+        let [answer] = &answers[..] else {
+            panic!("one answer, not {answers:?}")
+        };
         assert_eq!((answer.ack, answer.window), (peer.at(1000), 0));
         peer.run_for(Duration::from_secs(1));
     }
@@ -166,7 +260,11 @@ fn a_probe_below_the_window_is_answered() {
 fn urgent_data_is_ordinary_data() {
     for urgent in [0, 1, 3, 5, 6, 1000, u16::MAX] {
         let mut peer = connected();
-        let segment = Segment { flags: ACK | URG, urgent, ..peer.data(0, b"hello") };
+        let segment = Segment {
+            flags: ACK | URG,
+            urgent,
+            ..peer.data(0, b"hello")
+        };
         peer.send(&segment);
         assert_eq!(peer.host_reads().0, b"hello", "pointer {urgent}");
     }

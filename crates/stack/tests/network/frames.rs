@@ -13,14 +13,20 @@ pub(crate) fn packet_len(frame: &[u8]) -> usize {
     frame.len() - 14
 }
 
-/// The TCP payload's length in an untagged frame without extension headers; `None` if it is not TCP.
+/// The TCP payload's length in an untagged frame without extension headers; `None` if it is not
+/// TCP.
 pub(crate) fn payload_len(frame: &[u8]) -> Option<usize> {
-    let (protocol, header) = if is_ipv6(frame) { (frame[20], 40) } else { (frame[23], 20) };
+    let (protocol, header) = if is_ipv6(frame) {
+        (frame[20], 40)
+    } else {
+        (frame[23], 20)
+    };
     let tcp = frame.get(14 + header..)?;
     (protocol == 6 && frame[12..14] != [8, 6]).then(|| tcp.len() - usize::from(tcp[12] >> 4) * 4)
 }
 
-/// A router's word that the packet in `frame` was longer than `mtu`: from `router`, as it would come back to the sender.
+/// A router's word that the packet in `frame` was longer than `mtu`: from `router`, as it would
+/// come back to the sender.
 pub(crate) fn too_big(frame: &[u8], router: IpAddr, mtu: u32) -> Vec<u8> {
     let ethernet = [&frame[6..12], &frame[..6], &frame[12..14]].concat();
     let quoted = &frame[14..frame.len().min(14 + 68)];
@@ -40,18 +46,40 @@ pub(crate) fn too_big(frame: &[u8], router: IpAddr, mtu: u32) -> Vec<u8> {
         IpAddr::V6(router) => {
             let to: [u8; 16] = frame[22..38].try_into().expect("an IPv6 header");
             let body = [&mtu.to_be_bytes()[..], quoted].concat();
-            [&ethernet[..12], &icmpv6(router, Ipv6Addr::from(to), 64, (2, 0), &body)].concat()
+            [
+                &ethernet[..12],
+                &icmpv6(router, Ipv6Addr::from(to), 64, (2, 0), &body),
+            ]
+            .concat()
         }
     }
 }
 
 /// An ICMPv6 message from `from` to `to`, from the Ethertype on.
-pub(crate) fn icmpv6(from: Ipv6Addr, to: Ipv6Addr, hop_limit: u8, (kind, code): (u8, u8), body: &[u8]) -> Vec<u8> {
+pub(crate) fn icmpv6(
+    from: Ipv6Addr,
+    to: Ipv6Addr,
+    hop_limit: u8,
+    (kind, code): (u8, u8),
+    body: &[u8],
+) -> Vec<u8> {
     let mut icmp = [&[kind, code, 0, 0][..], body].concat();
     let len = icmp.len() as u16;
-    let pseudo = [&from.octets()[..], &to.octets(), &u32::from(len).to_be_bytes(), &[0, 0, 0, 58]].concat();
+    let pseudo = [
+        &from.octets()[..],
+        &to.octets(),
+        &u32::from(len).to_be_bytes(),
+        &[0, 0, 0, 58],
+    ]
+    .concat();
     let sum = checksum(&[&pseudo, &icmp]);
     icmp[2..4].copy_from_slice(&sum.to_be_bytes());
     let [high, low] = len.to_be_bytes();
-    [&[0x86, 0xdd, 0x60, 0, 0, 0, high, low, 58, hop_limit][..], &from.octets(), &to.octets(), &icmp].concat()
+    [
+        &[0x86, 0xdd, 0x60, 0, 0, 0, high, low, 58, hop_limit][..],
+        &from.octets(),
+        &to.octets(),
+        &icmp,
+    ]
+    .concat()
 }

@@ -1,7 +1,11 @@
-//! What is below TCP: both families, neighbours, pings, VLANs, and how long a packet the path carries.
+//! What is below TCP: both families, neighbours, pings, VLANs, and how long a packet the path
+//! carries.
 
 #[path = "../pair/mod.rs"]
-#[expect(dead_code, reason = "a module shared by test files, each of which uses a part of it")]
+#[expect(
+    dead_code,
+    reason = "a module shared by test files, each of which uses a part of it"
+)]
 mod pair;
 #[path = "../raw/mod.rs"]
 #[expect(dead_code, reason = "shared with tests of connections")]
@@ -26,12 +30,20 @@ use crate::pair::{PORT, Pair};
 /// Connects side 0 to `to` on side 1, which listens already. Returns the sockets of both.
 fn connect_to(pair: &mut Pair, to: impl Into<IpAddr>, config: TcpConfig) -> (SocketId, SocketId) {
     let before = pair.events[1].len();
-    let client = pair.hosts[0].connect(SocketAddr::new(to.into(), PORT), config, pair.now).expect("the address is good");
+    let client = pair.hosts[0]
+        .connect(SocketAddr::new(to.into(), PORT), config, pair.now)
+        .expect("the address is good");
     pair.run_for(Duration::from_millis(40));
-    assert!(pair.events[0].contains(&Event::Connected(client)), "{:?}", pair.events);
-    let accepted = pair.events[1][before..].iter().find_map(|event| match event {
-        Event::Accepted { socket, .. } => Some(*socket),
-        _ => None,
-    });
+    assert!(
+        pair.events[0].contains(&Event::Connected(client)),
+        "{:?}",
+        pair.events
+    );
+    let accepted = pair.events[1][before..]
+        .iter()
+        .find_map(|event| match event {
+            Event::Accepted { socket, .. } => Some(*socket),
+            _ => None,
+        });
     (client, accepted.expect("accepted"))
 }

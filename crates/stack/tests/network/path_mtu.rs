@@ -1,4 +1,5 @@
-//! How long a packet the path carries: told by routers (RFC 1191, RFC 8201), or found out (RFC 4821).
+//! How long a packet the path carries: told by routers (RFC 1191, RFC 8201), or found out (RFC
+//! 4821).
 
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
@@ -25,11 +26,19 @@ struct Narrow {
 
 impl Narrow {
     fn new(to: IpAddr, mtu_probing: MtuProbing) -> Self {
-        let config = TcpConfig { mtu_probing, ..TcpConfig::default() };
+        let config = TcpConfig {
+            mtu_probing,
+            ..TcpConfig::default()
+        };
         let mut pair = Pair::new(7);
-        pair.hosts[1].listen(PORT, config.clone()).expect("the port is free");
+        pair.hosts[1]
+            .listen(PORT, config.clone())
+            .expect("the port is free");
         let (client, server) = connect_to(&mut pair, to, config);
-        let (mtu, lost) = (Rc::new(Cell::new(usize::MAX)), Rc::new(RefCell::new(Vec::new())));
+        let (mtu, lost) = (
+            Rc::new(Cell::new(usize::MAX)),
+            Rc::new(RefCell::new(Vec::new())),
+        );
         let (limit, keep) = (mtu.clone(), lost.clone());
         pair.filter = Box::new(move |side, frame| {
             let passes = packet_len(frame) <= limit.get();
@@ -38,19 +47,28 @@ impl Narrow {
             }
             passes
         });
-        Self { pair, client, server, mtu, lost }
+        Self {
+            pair,
+            client,
+            server,
+            mtu,
+            lost,
+        }
     }
 
     fn info(&self) -> TcpInfo {
         self.pair.hosts[0].info(self.client).expect("open")
     }
 
-    /// Transfers while a router says of every packet that was too long that its link carries `says`.
+    /// Transfers while a router says of every packet that was too long that its link carries
+    /// `says`.
     fn transfer(&mut self, data: &[u8], says: Option<(IpAddr, u32)>, limit: Duration) -> Vec<u8> {
         let (mut sent, mut received) = (0, Vec::new());
         let end = self.pair.now + limit;
         while received.len() < data.len() && self.pair.now < end {
-            sent += self.pair.hosts[0].send(self.client, &data[sent..]).expect("open");
+            sent += self.pair.hosts[0]
+                .send(self.client, &data[sent..])
+                .expect("open");
             self.pair.run_for(Duration::from_millis(1));
             for frame in self.lost.take() {
                 if let Some((router, mtu)) = says {
@@ -73,7 +91,10 @@ const ROUTERS: [&str; 2] = ["10.7.0.2", "fd07::fe"];
 fn both() -> [(IpAddr, IpAddr); 2] {
     [
         (address(1).into(), ROUTERS[0].parse().expect("an address")),
-        (address_v6(1).into(), ROUTERS[1].parse().expect("an address")),
+        (
+            address_v6(1).into(),
+            ROUTERS[1].parse().expect("an address"),
+        ),
     ]
 }
 
@@ -85,7 +106,11 @@ fn a_router_that_tells_costs_neither_a_timeout_nor_the_window() {
         let data = data(300_000);
         assert!(path.transfer(&data, Some((router, 1300)), Duration::from_secs(20)) == data);
         let info = path.info();
-        assert_eq!((info.path_mtu, info.timeouts, info.ce_reductions), (Bytes::new(1300), 0, 0), "{info:?}");
+        assert_eq!(
+            (info.path_mtu, info.timeouts, info.ce_reductions),
+            (Bytes::new(1300), 0, 0),
+            "{info:?}"
+        );
         let headers = if to.is_ipv4() { 40 } else { 60 };
         assert_eq!(info.mss, Bytes::new(1300 - headers - 12));
         // The window was never cut: slow start went on.
@@ -138,7 +163,11 @@ fn the_search_begins_low() {
         }
         true
     });
-    assert_eq!(path.transfer(&data(5_000), None, Duration::from_secs(5)).len(), 5_000);
+    assert_eq!(
+        path.transfer(&data(5_000), None, Duration::from_secs(5))
+            .len(),
+        5_000
+    );
     assert_eq!(longest.get(), 1024);
 }
 
@@ -154,5 +183,9 @@ fn a_path_that_widens_is_noticed_after_ten_minutes() {
     assert_eq!(path.info().path_mtu.get(), before);
     path.pair.run_for(Duration::from_secs(601));
     assert!(path.transfer(&data, None, Duration::from_secs(60)) == data);
-    assert!(path.info().path_mtu.get() > before + 150, "{:?}", path.info());
+    assert!(
+        path.info().path_mtu.get() > before + 150,
+        "{:?}",
+        path.info()
+    );
 }

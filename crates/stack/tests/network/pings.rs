@@ -13,11 +13,24 @@ fn both_families_answer_a_ping_in_a_round_trip() {
     for to in [IpAddr::V4(address(1)), address_v6(1).into()] {
         // The first waits for the hardware address.
         for sequence in 0..2 {
-            pair.hosts[0].ping(to, (9, sequence), b"data", pair.now).expect("the address is good");
+            pair.hosts[0]
+                .ping(to, (9, sequence), b"data", pair.now)
+                .expect("the address is good");
             pair.run_for(Duration::from_millis(50));
-            let Some(Event::Pong { from, identifier: 9, sequence: number, rtt }) = pair.events[0].pop() else { panic!() };
+            let Some(Event::Pong {
+                from,
+                identifier: 9,
+                sequence: number,
+                rtt,
+            }) = pair.events[0].pop()
+            else {
+                panic!()
+            };
             assert_eq!((from, number), (to, sequence));
-            assert!(rtt > Duration::from_millis(1) && rtt < Duration::from_millis(25), "{rtt:?}");
+            assert!(
+                rtt > Duration::from_millis(1) && rtt < Duration::from_millis(25),
+                "{rtt:?}"
+            );
         }
     }
 }
@@ -27,12 +40,22 @@ fn nobody_there_is_told_after_three_questions() {
     let mut pair = Pair::new(7);
     for (sequence, to) in ["10.7.0.99", "fd07::99"].iter().enumerate() {
         let to: IpAddr = to.parse().expect("an address");
-        pair.hosts[0].ping(to, (1, sequence as u16), &[], pair.now).expect("the address is good");
+        pair.hosts[0]
+            .ping(to, (1, sequence as u16), &[], pair.now)
+            .expect("the address is good");
     }
     pair.run_for(Duration::from_secs(4));
     let failed: Vec<_> = pair.events[0]
         .iter()
-        .map(|event| matches!(event, Event::PingFailed { why: PathError::HostUnreachable, .. }))
+        .map(|event| {
+            matches!(
+                event,
+                Event::PingFailed {
+                    why: PathError::HostUnreachable,
+                    ..
+                }
+            )
+        })
         .collect();
     assert_eq!(failed, [true, true], "{:?}", pair.events[0]);
 }
@@ -41,10 +64,23 @@ fn nobody_there_is_told_after_three_questions() {
 fn a_bad_ping_is_refused_in_words() {
     let mut pair = Pair::new(7);
     let mut ping = |to: &str, len: usize| {
-        pair.hosts[0].ping(to.parse::<IpAddr>().expect("an address"), (1, 1), &vec![0; len], pair.now)
+        pair.hosts[0].ping(
+            to.parse::<IpAddr>().expect("an address"),
+            (1, 1),
+            &vec![0; len],
+            pair.now,
+        )
     };
-    assert_eq!(ping("10.7.0.1", 0), Err(PingError::BadAddress("10.7.0.1".parse().expect("an address"))));
-    assert_eq!(ping("8.8.8.8", 0), Err(PingError::NoRoute("8.8.8.8".parse().expect("an address"))));
+    assert_eq!(
+        ping("10.7.0.1", 0),
+        Err(PingError::BadAddress(
+            "10.7.0.1".parse().expect("an address")
+        ))
+    );
+    assert_eq!(
+        ping("8.8.8.8", 0),
+        Err(PingError::NoRoute("8.8.8.8".parse().expect("an address")))
+    );
     assert_eq!(ping("10.7.0.2", 70_000), Err(PingError::TooLong(70_000)));
     assert_eq!(ping("fd07::2", 8), Ok(()));
 }

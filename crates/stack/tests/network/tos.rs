@@ -1,4 +1,5 @@
-//! The TOS byte, or traffic class, of what applications send (RFC 1349 as Linux' `IP_TOS` has it, RFC 8200 §7).
+//! The TOS byte, or traffic class, of what applications send (RFC 1349 as Linux' `IP_TOS` has it,
+//! RFC 8200 §7).
 
 use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
@@ -23,7 +24,10 @@ fn watched() -> (Pair, Seen) {
     pair.filter = Box::new(move |side, frame| {
         match frame[12..14] {
             [0x08, 0x00] => log.borrow_mut().push((side, frame[23], frame[15])),
-            [0x86, 0xdd] => log.borrow_mut().push((side, frame[20], frame[14] << 4 | frame[15] >> 4)),
+            [0x86, 0xdd] => {
+                log.borrow_mut()
+                    .push((side, frame[20], frame[14] << 4 | frame[15] >> 4))
+            }
             _ => {}
         }
         true
@@ -39,13 +43,28 @@ fn families() -> [IpAddr; 2] {
 fn segments_of_both_ends_carry_it() {
     for to in families() {
         let (mut pair, seen) = watched();
-        let config = TcpConfig { tos: ASKED, ..TcpConfig::default() };
-        pair.hosts[1].listen(crate::pair::PORT, config.clone()).expect("free");
+        let config = TcpConfig {
+            tos: ASKED,
+            ..TcpConfig::default()
+        };
+        pair.hosts[1]
+            .listen(crate::pair::PORT, config.clone())
+            .expect("free");
         let (client, server) = connect_to(&mut pair, to, config);
-        assert_eq!(pair.transfer(0, client, server, &[1; 5000], Duration::from_secs(1)).len(), 5000);
+        assert_eq!(
+            pair.transfer(0, client, server, &[1; 5000], Duration::from_secs(1))
+                .len(),
+            5000
+        );
         let seen = seen.borrow();
-        let segments: Vec<_> = seen.iter().filter(|(_, protocol, _)| *protocol == 6).collect();
-        assert!(segments.len() > 6 && segments.iter().all(|(.., tos)| *tos == AF42), "{segments:?}");
+        let segments: Vec<_> = seen
+            .iter()
+            .filter(|(_, protocol, _)| *protocol == 6)
+            .collect();
+        assert!(
+            segments.len() > 6 && segments.iter().all(|(.., tos)| *tos == AF42),
+            "{segments:?}"
+        );
     }
 }
 
@@ -55,12 +74,26 @@ fn datagrams_carry_their_sockets_own() {
         let (mut pair, seen) = watched();
         for tos in [0, ASKED] {
             let any = SocketAddr::new("::".parse().expect("an address"), 0);
-            let socket = pair.hosts[0].udp_bind(any, UdpConfig { tos, ..UdpConfig::default() }).expect("free");
-            pair.hosts[0].send_to(socket, b"x", Some(SocketAddr::new(to, 9))).expect("taken");
+            let socket = pair.hosts[0]
+                .udp_bind(
+                    any,
+                    UdpConfig {
+                        tos,
+                        ..UdpConfig::default()
+                    },
+                )
+                .expect("free");
+            pair.hosts[0]
+                .send_to(socket, b"x", Some(SocketAddr::new(to, 9)))
+                .expect("taken");
             pair.run_for(Duration::from_millis(30));
         }
         let seen = seen.borrow();
-        let sent: Vec<_> = seen.iter().filter(|(_, protocol, _)| *protocol == 17).map(|(.., tos)| *tos).collect();
+        let sent: Vec<_> = seen
+            .iter()
+            .filter(|(_, protocol, _)| *protocol == 17)
+            .map(|(.., tos)| *tos)
+            .collect();
         assert_eq!(sent, [0, AF42]);
     }
 }
@@ -69,14 +102,27 @@ fn datagrams_carry_their_sockets_own() {
 fn an_echo_reply_has_the_tos_of_its_request() {
     for (to, icmp) in families().into_iter().zip([1, 58]) {
         let (mut pair, seen) = watched();
-        pair.hosts[0].ping(to, (1, 0), b"data", pair.now).expect("the address is good");
+        pair.hosts[0]
+            .ping(to, (1, 0), b"data", pair.now)
+            .expect("the address is good");
         pair.run_for(Duration::from_millis(50));
         seen.borrow_mut().clear();
         for (sequence, tos) in [(1, ASKED), (2, 0)] {
-            pair.hosts[0].ping_with_tos(to, tos, (1, sequence), b"data", pair.now).expect("the address is good");
+            pair.hosts[0]
+                .ping_with_tos(to, tos, (1, sequence), b"data", pair.now)
+                .expect("the address is good");
             pair.run_for(Duration::from_millis(30));
         }
-        assert_eq!(*seen.borrow(), [(0, icmp, AF42), (1, icmp, AF42), (0, icmp, 0), (1, icmp, 0)]);
-        assert_eq!(pair.events[0].iter().filter(|event| matches!(event, Event::Pong { .. })).count(), 3);
+        assert_eq!(
+            *seen.borrow(),
+            [(0, icmp, AF42), (1, icmp, AF42), (0, icmp, 0), (1, icmp, 0)]
+        );
+        assert_eq!(
+            pair.events[0]
+                .iter()
+                .filter(|event| matches!(event, Event::Pong { .. }))
+                .count(),
+            3
+        );
     }
 }

@@ -1,8 +1,11 @@
 //! Two hosts on a wire in virtual time: what scenario tests are written in.
 //!
-//! The wire delays every frame by the same time and shows each one to a filter, which may drop it. Anything richer (rates, rings,
-//! random impairments) is `tautline-sim`'s.
-#![expect(unreachable_pub, reason = "a module shared by test files; each is a crate of its own")]
+//! The wire delays every frame by the same time and shows each one to a filter, which may drop it.
+//! Anything richer (rates, rings, random impairments) is `tautline-sim`'s.
+#![expect(
+    unreachable_pub,
+    reason = "a module shared by test files; each is a crate of its own"
+)]
 
 mod nic;
 
@@ -39,7 +42,12 @@ fn host(side: usize, seed: u64, change: fn(HostConfig) -> HostConfig) -> Stack {
     let ring = Ring::new(Nic::default(), Dql::default());
     let qdisc = Pfifo::new(tautline_qdisc::pfifo::Config::default());
     let pool = Pool::new((0..512).map(|_| HeapFrame::new()).collect());
-    Host::new(config, Port::new(qdisc, ring), pool, tautline_stack::NoTrace)
+    Host::new(
+        config,
+        Port::new(qdisc, ring),
+        pool,
+        tautline_stack::NoTrace,
+    )
 }
 
 /// Sees every frame: side it comes from, its bytes. False drops it.
@@ -86,10 +94,16 @@ impl Pair {
     /// A pair with an established connection: side 0 connected to side 1.
     pub fn connected(seed: u64, config: TcpConfig) -> (Self, SocketId, SocketId) {
         let mut pair = Self::new(seed);
-        pair.hosts[1].listen(PORT, config.clone()).expect("the port is free");
+        pair.hosts[1]
+            .listen(PORT, config.clone())
+            .expect("the port is free");
         let client = pair.connect(config);
         pair.run_for(DELAY * 8);
-        assert!(pair.events[0].contains(&Event::Connected(client)), "{:?}", pair.events);
+        assert!(
+            pair.events[0].contains(&Event::Connected(client)),
+            "{:?}",
+            pair.events
+        );
         let server = pair.events[1]
             .iter()
             .find_map(|event| match event {
@@ -102,7 +116,9 @@ impl Pair {
 
     pub fn connect(&mut self, config: TcpConfig) -> SocketId {
         let remote = SocketAddrV4::new(address(1), PORT);
-        self.hosts[0].connect(remote, config, self.now).expect("the address is good")
+        self.hosts[0]
+            .connect(remote, config, self.now)
+            .expect("the address is good")
     }
 
     /// Lets `time` pass.
@@ -129,7 +145,11 @@ impl Pair {
                 return;
             }
             self.now = next.max(self.now);
-            while self.wire.front().is_some_and(|(arrival, ..)| *arrival <= self.now) {
+            while self
+                .wire
+                .front()
+                .is_some_and(|(arrival, ..)| *arrival <= self.now)
+            {
                 let (_, side, bytes) = self.wire.pop_front().expect("just seen");
                 self.hosts[side].device_mut().arrived.push_back(bytes);
                 self.hosts[side].receive(self.now);
@@ -162,7 +182,10 @@ impl Pair {
         let mut all = Vec::new();
         let mut buffer = [0; 4096];
         loop {
-            match self.hosts[side].recv(socket, &mut buffer).expect("the socket exists") {
+            match self.hosts[side]
+                .recv(socket, &mut buffer)
+                .expect("the socket exists")
+            {
                 Recv::Data(count) => all.extend(&buffer[..count]),
                 end => return (all, end),
             }
@@ -170,7 +193,14 @@ impl Pair {
     }
 
     /// Sends all of `data` from `side` while the other side reads; returns what was read.
-    pub fn transfer(&mut self, side: usize, from: SocketId, to: SocketId, data: &[u8], limit: Duration) -> Vec<u8> {
+    pub fn transfer(
+        &mut self,
+        side: usize,
+        from: SocketId,
+        to: SocketId,
+        data: &[u8],
+        limit: Duration,
+    ) -> Vec<u8> {
         let (mut sent, mut received) = (0, Vec::new());
         let end = self.now + limit;
         while received.len() < data.len() && self.now < end {

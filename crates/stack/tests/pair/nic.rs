@@ -1,5 +1,8 @@
 //! [`Nic`]: a device in memory for tests.
-#![expect(unreachable_pub, reason = "a module shared by test files; each is a crate of its own")]
+#![expect(
+    unreachable_pub,
+    reason = "a module shared by test files; each is a crate of its own"
+)]
 
 use std::collections::VecDeque;
 
@@ -26,7 +29,15 @@ pub struct Nic {
 impl Default for Nic {
     fn default() -> Self {
         let (sent, arrived, done) = (VecDeque::new(), VecDeque::new(), Vec::new());
-        Self { mtu: 1500, ring: 256, announces: false, stuck: false, sent, arrived, done }
+        Self {
+            mtu: 1500,
+            ring: 256,
+            announces: false,
+            stuck: false,
+            sent,
+            arrived,
+            done,
+        }
     }
 }
 

@@ -1,5 +1,9 @@
-//! [`Segment`]: a TCP segment with the numbers of the wire, written and read from the RFCs, without the code under test.
-#![expect(unreachable_pub, reason = "a module shared by test files; each is a crate of its own")]
+//! [`Segment`]: a TCP segment with the numbers of the wire, written and read from the RFCs, without
+//! the code under test.
+#![expect(
+    unreachable_pub,
+    reason = "a module shared by test files; each is a crate of its own"
+)]
 
 /// A TCP segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,7 +32,10 @@ impl Segment {
         bytes.extend(self.destination_port.to_be_bytes());
         bytes.extend(self.seq.to_be_bytes());
         bytes.extend(self.ack.to_be_bytes());
-        bytes.extend([(5 + options.len() as u8 / 4) << 4 | (self.flags >> 8) as u8, self.flags as u8]);
+        bytes.extend([
+            (5 + options.len() as u8 / 4) << 4 | (self.flags >> 8) as u8,
+            self.flags as u8,
+        ]);
         bytes.extend(self.window.to_be_bytes());
         bytes.extend([0; 2]);
         bytes.extend(self.urgent.to_be_bytes());
@@ -40,7 +47,8 @@ impl Segment {
     /// The segment in `tcp`, which a packet with this ECN field held.
     pub fn from_bytes(tcp: &[u8], ecn: u8) -> Self {
         let u16_at = |at: usize| u16::from_be_bytes([tcp[at], tcp[at + 1]]);
-        let u32_at = |at: usize| u32::from_be_bytes([tcp[at], tcp[at + 1], tcp[at + 2], tcp[at + 3]]);
+        let u32_at =
+            |at: usize| u32::from_be_bytes([tcp[at], tcp[at + 1], tcp[at + 2], tcp[at + 3]]);
         let header = usize::from(tcp[12] >> 4) * 4;
         Self {
             source_port: u16_at(0),
@@ -60,13 +68,14 @@ impl Segment {
 /// The protocol's number.
 pub const TCP: u8 = 6;
 
-/// What a checksum covers beside the packet: the addresses, the protocol, the length (RFC 9293 §3.1, RFC 8200 §8.1: the numbers
-/// are wider in IPv6, but the sum is the same).
+/// What a checksum covers beside the packet: the addresses, the protocol, the length (RFC 9293
+/// §3.1, RFC 8200 §8.1: the numbers are wider in IPv6, but the sum is the same).
 pub fn pseudo_header(ends: &[u8], protocol: u8, len: usize) -> Vec<u8> {
     [ends, &[0, protocol], &(len as u16).to_be_bytes()].concat()
 }
 
-/// The Internet checksum (RFC 1071) of `parts` one after the other, each but the last of even length.
+/// The Internet checksum (RFC 1071) of `parts` one after the other, each but the last of even
+/// length.
 pub fn checksum(parts: &[&[u8]]) -> u16 {
     let words = parts.iter().flat_map(|part| part.chunks(2));
     let sum = words.fold(0u32, |sum, word| {

@@ -1,4 +1,5 @@
-//! RFC 2883, RFC 3522, RFC 3708: retransmissions that were needless, how that shows, and what it changes.
+//! RFC 2883, RFC 3522, RFC 3708: retransmissions that were needless, how that shows, and what it
+//! changes.
 
 use super::*;
 
@@ -26,8 +27,16 @@ fn a_duplicate_of_every_retransmission_undoes_the_reduction() {
     assert!(peer.info().recovering);
     peer.send(&sacks(&peer, 4, &[(0, 1)]));
     let info = peer.info();
-    assert_eq!((info.spurious, info.recovering, info.duplicates), (1, false, 1));
-    assert!(info.cwnd >= before && info.ssthresh.get() == u64::MAX, "{} {}", info.cwnd, info.ssthresh);
+    assert_eq!(
+        (info.spurious, info.recovering, info.duplicates),
+        (1, false, 1)
+    );
+    assert!(
+        info.cwnd >= before && info.ssthresh.get() == u64::MAX,
+        "{} {}",
+        info.cwnd,
+        info.ssthresh
+    );
     assert_eq!(info.reorderings, 1, "the path reorders");
 }
 
@@ -53,7 +62,12 @@ fn an_old_echo_undoes_it() {
         let mut peer = Peer::connected(config(LossRecovery::default()), options);
         let first = peer.host_writes(20 * MSS as usize);
         let echo = |segment: &Segment| {
-            let at = segment.options.windows(2).position(|kind| kind == [8, 10]).expect("timestamps") + 2;
+            let at = segment
+                .options
+                .windows(2)
+                .position(|kind| kind == [8, 10])
+                .expect("timestamps")
+                + 2;
             u32::from_be_bytes(segment.options[at..at + 4].try_into().expect("four bytes"))
         };
         let old = echo(&first[0]);
@@ -62,7 +76,10 @@ fn an_old_echo_undoes_it() {
         for last in 2..=4 {
             let blocks = (peer.host_at(MSS), peer.host_at(last * MSS));
             let options = [timestamp(1, old), sack(&[blocks])].concat();
-            for segment in peer.send(&Segment { options, ..peer.acknowledges(0) }) {
+            for segment in peer.send(&Segment {
+                options,
+                ..peer.acknowledges(0)
+            }) {
                 if segment.seq == peer.host_at(0) {
                     again = Some(echo(&segment));
                 }
@@ -70,7 +87,10 @@ fn an_old_echo_undoes_it() {
         }
         let again = again.expect("the head is sent again");
         let options = timestamp(2, if late { old } else { again });
-        peer.send(&Segment { options, ..peer.acknowledges(10 * MSS) });
+        peer.send(&Segment {
+            options,
+            ..peer.acknowledges(10 * MSS)
+        });
         assert_eq!(peer.info().spurious, spurious, "late: {late}");
     }
 }
@@ -87,14 +107,21 @@ fn reports_of_what_was_not_sent_again_are_ignored() {
         peer.send(&sacks(&peer, 5, &[(0, 5)]));
     }
     let info = peer.info();
-    assert_eq!((info.spurious, info.cwnd, info.ssthresh), (0, before.cwnd, before.ssthresh));
+    assert_eq!(
+        (info.spurious, info.cwnd, info.ssthresh),
+        (0, before.cwnd, before.ssthresh)
+    );
 }
 
-/// The effect: every round trip in which a duplicate is reported widens the reordering window by a quarter of the lowest RTT.
+/// The effect: every round trip in which a duplicate is reported widens the reordering window by a
+/// quarter of the lowest RTT.
 #[test]
 fn duplicates_widen_the_reordering_window() {
     let widened = |reordering| {
-        let mut peer = connected(LossRecovery { reordering, ..LossRecovery::default() });
+        let mut peer = connected(LossRecovery {
+            reordering,
+            ..LossRecovery::default()
+        });
         overtaken(&mut peer);
         // The head was late, as its duplicate tells; and another one is late, sent once.
         peer.send(&sacks(&peer, 4, &[(0, 1)]));
@@ -108,7 +135,11 @@ fn duplicates_widen_the_reordering_window() {
         peer.run_for(ms(30));
         let answers = peer.send(&sacks(&peer, next + 2, &[(next + 3, next + 5)]));
         let mut again = numbers(&peer, &answers);
-        again.extend(next_payload(&mut peer, ms(30)).map(|(sent, _)| sent).unwrap_or_default());
+        again.extend(
+            next_payload(&mut peer, ms(30))
+                .map(|(sent, _)| sent)
+                .unwrap_or_default(),
+        );
         assert!(again.contains(&(next + 2)), "{again:?}");
         assert!(peer.info().retransmits > sent);
         peer.send(&sacks(&peer, next + 5, &[(next + 2, next + 3)]));
@@ -133,15 +164,24 @@ fn the_host_reports_what_arrives_twice() {
         peer.send(&peer.data(offset * MSS, &data));
     }
     let blocks = |peer: &Peer, answers: &[Segment]| {
-        let [answer] = answers else { panic!("one answer, not {answers:?}") };
+        let [answer] = answers else {
+            panic!("one answer, not {answers:?}")
+        };
         let at = answer.options.iter().position(|kind| *kind == 5)?;
         let block = &answer.options[at + 2..at + 10];
-        let word = |at: usize| u32::from_be_bytes(block[at..at + 4].try_into().expect("four bytes"));
-        Some((word(0).wrapping_sub(peer.at(0)), word(4).wrapping_sub(peer.at(0))))
+        let word =
+            |at: usize| u32::from_be_bytes(block[at..at + 4].try_into().expect("four bytes"));
+        Some((
+            word(0).wrapping_sub(peer.at(0)),
+            word(4).wrapping_sub(peer.at(0)),
+        ))
     };
     for offset in [3, 0, 2] {
         let answers = peer.send(&peer.data(offset * MSS, &data));
-        assert_eq!(blocks(&peer, &answers), Some((offset * MSS, (offset + 1) * MSS)));
+        assert_eq!(
+            blocks(&peer, &answers),
+            Some((offset * MSS, (offset + 1) * MSS))
+        );
     }
     let answers = peer.send(&peer.data(4 * MSS, &data));
     assert_eq!(blocks(&peer, &answers), None, "it is reported once");

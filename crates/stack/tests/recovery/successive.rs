@@ -3,10 +3,13 @@
 use super::*;
 use tautline_stack::Successive;
 
-/// Segment 0 of twelve is lost, and segment 12, sent during the repair. Recoveries when the first twelve have arrived, and when
-/// everything has.
+/// Segment 0 of twelve is lost, and segment 12, sent during the repair. Recoveries when the first
+/// twelve have arrived, and when everything has.
 fn recoveries(successive: Successive) -> [u64; 2] {
-    let mut peer = connected(LossRecovery { successive, ..LossRecovery::default() });
+    let mut peer = connected(LossRecovery {
+        successive,
+        ..LossRecovery::default()
+    });
     assert_eq!(numbers_written(&mut peer, 20).len(), 10);
     peer.run_for(ms(9));
     let mut sent = Vec::new();

@@ -16,8 +16,9 @@ fn with_rtt(loss_recovery: LossRecovery, millis: u64) -> Peer {
     peer
 }
 
-/// Ten segments are written; the last one is lost, and the acknowledgement of the ninth is held back by the peer. How long after
-/// the last acknowledgement the host sends the lost one again, and what it took for it.
+/// Ten segments are written; the last one is lost, and the acknowledgement of the ninth is held
+/// back by the peer. How long after the last acknowledgement the host sends the lost one again, and
+/// what it took for it.
 fn tail_loss(loss_recovery: LossRecovery) -> (Duration, tautline_stack::TcpInfo) {
     let mut peer = with_rtt(loss_recovery, 40);
     assert_eq!(peer.host_writes(10 * MSS as usize).len(), 10);
@@ -25,7 +26,10 @@ fn tail_loss(loss_recovery: LossRecovery) -> (Duration, tautline_stack::TcpInfo)
     peer.send(&sacks(&peer, ROUNDS + 8, &[]));
     let since = peer.pair.now - ms(1);
     let (numbers, at) = next_payload(&mut peer, ms(2000)).expect("the tail is sent again");
-    assert!(numbers == [ROUNDS + 9] || numbers == [ROUNDS + 8], "{numbers:?}");
+    assert!(
+        numbers == [ROUNDS + 9] || numbers == [ROUNDS + 8],
+        "{numbers:?}"
+    );
     let info = peer.info();
     (at - since, info)
 }
@@ -35,32 +39,54 @@ fn tail_loss(loss_recovery: LossRecovery) -> (Duration, tautline_stack::TcpInfo)
 fn a_lost_tail_is_sent_again_after_two_round_trips() {
     let (time, info) = tail_loss(LossRecovery::default());
     let limit = info.srtt * 2 + ms(2);
-    assert!(time <= limit + Duration::from_micros(200), "{time:?} with an RTT of {:?}", info.srtt);
-    assert_eq!((info.tail_probes, info.timeouts, info.retransmits), (1, 0, 1));
-    let (time, info) = tail_loss(LossRecovery { tail_loss_probe: false, ..LossRecovery::default() });
+    assert!(
+        time <= limit + Duration::from_micros(200),
+        "{time:?} with an RTT of {:?}",
+        info.srtt
+    );
+    assert_eq!(
+        (info.tail_probes, info.timeouts, info.retransmits),
+        (1, 0, 1)
+    );
+    let (time, info) = tail_loss(LossRecovery {
+        tail_loss_probe: false,
+        ..LossRecovery::default()
+    });
     assert!(time >= ms(200), "{time:?}");
     assert_eq!((info.tail_probes, info.timeouts), (0, 1));
 }
 
-/// spec/tcp.md §1.9: SRTT 40 ms gives 82 ms with two segments out, 280 ms with one; never later than the timeout, which with
-/// a deviation this small comes 240 ms after the last acknowledgement.
+/// spec/tcp.md §1.9: SRTT 40 ms gives 82 ms with two segments out, 280 ms with one; never later
+/// than the timeout, which with a deviation this small comes 240 ms after the last acknowledgement.
 #[test]
 fn one_segment_alone_waits_for_an_acknowledgement_that_may_be_held_back() {
-    for (segments, max_ack_delay, least, most) in [(2, 200, 80, 83), (1, 200, 235, 250), (1, 25, 103, 107)] {
-        let recovery = LossRecovery { max_ack_delay: ms(max_ack_delay), ..LossRecovery::default() };
+    for (segments, max_ack_delay, least, most) in
+        [(2, 200, 80, 83), (1, 200, 235, 250), (1, 25, 103, 107)]
+    {
+        let recovery = LossRecovery {
+            max_ack_delay: ms(max_ack_delay),
+            ..LossRecovery::default()
+        };
         let mut peer = with_rtt(recovery, 40);
         let since = peer.pair.now;
         assert_eq!(peer.host_writes(segments * MSS as usize).len(), segments);
         let (_, at) = next_payload(&mut peer, ms(2000)).expect("a probe or a timeout");
         let time = at - since;
-        assert!((ms(least)..ms(most)).contains(&time), "{segments} segments, {max_ack_delay} ms: {time:?}");
+        assert!(
+            (ms(least)..ms(most)).contains(&time),
+            "{segments} segments, {max_ack_delay} ms: {time:?}"
+        );
     }
 }
 
 #[test]
 fn new_data_is_the_better_probe_even_beyond_the_window() {
     let mut peer = connected(LossRecovery::default());
-    assert_eq!(peer.host_writes(12 * MSS as usize).len(), 10, "the window holds ten");
+    assert_eq!(
+        peer.host_writes(12 * MSS as usize).len(),
+        10,
+        "the window holds ten"
+    );
     let (sent, _) = next_payload(&mut peer, ms(100)).expect("a probe");
     assert_eq!(sent, [10], "an eleventh, and no second probe of this tail");
     assert_eq!(peer.info().retransmits, 0);
@@ -80,14 +106,22 @@ fn a_loss_that_the_probe_repaired_costs_the_window_once() {
     let (sent, _) = next_payload(&mut peer, ms(100)).expect("a probe");
     assert_eq!(sent, [9]);
     let before = peer.info().cwnd;
-    // The probe fills the hole; whether it or the original did shows when something later is acknowledged.
+    // The probe fills the hole; whether it or the original did shows when something later is
+    // acknowledged.
     peer.send(&sacks(&peer, 10, &[]));
     assert_eq!(peer.info().tail_losses, 0);
     peer.host_writes(MSS as usize);
     peer.send(&sacks(&peer, 11, &[]));
     let info = peer.info();
-    assert_eq!((info.tail_losses, info.timeouts, info.recovering), (1, 0, false));
-    assert!(info.cwnd < before && info.cwnd == info.ssthresh, "{} after {before}", info.cwnd);
+    assert_eq!(
+        (info.tail_losses, info.timeouts, info.recovering),
+        (1, 0, false)
+    );
+    assert!(
+        info.cwnd < before && info.cwnd == info.ssthresh,
+        "{} after {before}",
+        info.cwnd
+    );
 }
 
 #[test]
@@ -102,7 +136,10 @@ fn a_probe_that_arrived_twice_costs_nothing() {
     peer.host_writes(MSS as usize);
     peer.send(&sacks(&peer, 11, &[]));
     let info = peer.info();
-    assert_eq!((info.tail_losses, info.duplicates, info.spurious), (0, 1, 0));
+    assert_eq!(
+        (info.tail_losses, info.duplicates, info.spurious),
+        (0, 1, 0)
+    );
     assert!(info.cwnd >= before);
 }
 
@@ -126,7 +163,10 @@ fn peers_without_sack_and_tails_with_holes_are_not_probed() {
     peer.host_writes(10 * MSS as usize);
     peer.run_for(ms(150));
     assert_eq!(peer.info().tail_probes, 0);
-    let mut peer = connected(LossRecovery { reordering: tautline_stack::Reordering::Static, ..LossRecovery::default() });
+    let mut peer = connected(LossRecovery {
+        reordering: tautline_stack::Reordering::Static,
+        ..LossRecovery::default()
+    });
     peer.host_writes(10 * MSS as usize);
     peer.send(&sacks(&peer, 0, &[(1, 2)]));
     peer.run_for(ms(150));

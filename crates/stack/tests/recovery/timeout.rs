@@ -4,7 +4,10 @@ use super::*;
 
 /// Without probes of the tail, so that timeouts come.
 fn unprobed() -> LossRecovery {
-    LossRecovery { tail_loss_probe: false, ..LossRecovery::default() }
+    LossRecovery {
+        tail_loss_probe: false,
+        ..LossRecovery::default()
+    }
 }
 
 /// Ten segments are out and nothing comes back; the head is sent again. Two more segments wait.
@@ -17,24 +20,38 @@ fn timed_out(loss_recovery: LossRecovery) -> Peer {
     peer
 }
 
-/// All that was sent is only late. The first acknowledgement lets out two new segments; the next is of data sent once.
+/// All that was sent is only late. The first acknowledgement lets out two new segments; the next is
+/// of data sent once.
 #[test]
 fn a_spurious_timeout_costs_one_retransmission_and_no_window() {
     let mut peer = timed_out(unprobed());
     // No timestamps, no D-SACK: only forward RTO recovery can tell. The head alone says nothing.
     let sent = peer.send(&sacks(&peer, 1, &[]));
-    assert_eq!(numbers(&peer, &sent), [10, 11], "new data instead of retransmissions");
+    assert_eq!(
+        numbers(&peer, &sent),
+        [10, 11],
+        "new data instead of retransmissions"
+    );
     let sent = peer.send(&sacks(&peer, 3, &[]));
     let info = peer.info();
-    assert_eq!((info.spurious_timeouts, info.recovering, info.retransmits), (1, false, 1));
+    assert_eq!(
+        (info.spurious_timeouts, info.recovering, info.retransmits),
+        (1, false, 1)
+    );
     assert!(info.cwnd.get() >= 10 * u64::from(MSS), "{}", info.cwnd);
     assert_eq!(numbers(&peer, &sent), [12, 13]);
     // The effect: without it, what arrived is sent again.
-    let mut peer = timed_out(LossRecovery { frto: false, ..unprobed() });
+    let mut peer = timed_out(LossRecovery {
+        frto: false,
+        ..unprobed()
+    });
     let sent = peer.send(&sacks(&peer, 1, &[]));
     assert_eq!(numbers(&peer, &sent), [1, 2]);
     peer.send(&sacks(&peer, 3, &[]));
-    assert_eq!((peer.info().spurious_timeouts, peer.info().recovering), (0, true));
+    assert_eq!(
+        (peer.info().spurious_timeouts, peer.info().recovering),
+        (0, true)
+    );
 }
 
 #[test]
@@ -43,7 +60,11 @@ fn a_real_loss_is_repaired_after_the_trial() {
     peer.send(&sacks(&peer, 1, &[]));
     // The new segments arrive beyond the holes; the old ones never will.
     let sent = peer.send(&sacks(&peer, 1, &[(10, 11)]));
-    assert!(numbers(&peer, &sent).starts_with(&[1]), "{:?}", numbers(&peer, &sent));
+    assert!(
+        numbers(&peer, &sent).starts_with(&[1]),
+        "{:?}",
+        numbers(&peer, &sent)
+    );
     let info = peer.info();
     assert_eq!((info.spurious_timeouts, info.recovering), (0, true));
 }
@@ -57,7 +78,8 @@ fn without_new_data_retransmissions_go_on() {
     assert_eq!(numbers(&peer, &sent), [1, 2]);
 }
 
-/// What was sent a moment ago may still arrive: only the head, and what RACK has no more patience for, counts as lost.
+/// What was sent a moment ago may still arrive: only the head, and what RACK has no more patience
+/// for, counts as lost.
 #[test]
 fn a_timeout_does_not_condemn_what_was_sent_lately() {
     let mut peer = connected(unprobed());
@@ -67,7 +89,11 @@ fn a_timeout_does_not_condemn_what_was_sent_lately() {
     let (sent, _) = next_payload(&mut peer, ms(50)).expect("a timeout");
     assert_eq!(sent, [0]);
     let info = peer.info();
-    assert_eq!((info.timeouts, info.in_flight.get()), (1, 3 * u64::from(MSS)), "the head again and the two new ones");
+    assert_eq!(
+        (info.timeouts, info.in_flight.get()),
+        (1, 3 * u64::from(MSS)),
+        "the head again and the two new ones"
+    );
 }
 
 /// Doubled until something is known about the round trip, and no longer.
@@ -79,13 +105,19 @@ fn the_timeout_backs_off_and_recovers() {
     for _ in 0..4 {
         at.push(next_payload(&mut peer, ms(4000)).expect("a timeout").1);
     }
-    let gaps: Vec<_> = at.windows(2).map(|pair| (pair[1] - pair[0]).as_millis()).collect();
+    let gaps: Vec<_> = at
+        .windows(2)
+        .map(|pair| (pair[1] - pair[0]).as_millis())
+        .collect();
     for (gap, expected) in gaps.iter().zip([420, 840, 1680]) {
         assert!(gap.abs_diff(expected) < 15, "{gaps:?}");
     }
     assert!(peer.info().rto > ms(3000));
     peer.send(&sacks(&peer, 1, &[]));
-    assert!(peer.info().rto > ms(3000), "which copy was acknowledged is not known (Karn)");
+    assert!(
+        peer.info().rto > ms(3000),
+        "which copy was acknowledged is not known (Karn)"
+    );
     peer.host_writes(MSS as usize);
     peer.send(&sacks(&peer, 2, &[]));
     assert!(peer.info().rto < ms(300));
@@ -94,13 +126,25 @@ fn the_timeout_backs_off_and_recovers() {
 /// A retransmission that is lost too is noticed by what was sent after it.
 #[test]
 fn a_lost_retransmission_needs_no_second_timeout() {
-    let mut peer = timed_out(LossRecovery { frto: false, ..unprobed() });
+    let mut peer = timed_out(LossRecovery {
+        frto: false,
+        ..unprobed()
+    });
     peer.run_for(ms(10));
     let sent = peer.send(&sacks(&peer, 1, &[]));
     assert_eq!(numbers(&peer, &sent), [1, 2]);
     // The first of them is lost again.
     peer.run_for(ms(10));
     let sent = peer.send(&sacks(&peer, 1, &[(2, 3)]));
-    assert_eq!(numbers(&peer, &sent).first(), Some(&1), "{:?}", numbers(&peer, &sent));
-    assert_eq!((peer.info().timeouts, peer.info().fast_recoveries), (1, 1), "a second loss, a second reduction");
+    assert_eq!(
+        numbers(&peer, &sent).first(),
+        Some(&1),
+        "{:?}",
+        numbers(&peer, &sent)
+    );
+    assert_eq!(
+        (peer.info().timeouts, peer.info().fast_recoveries),
+        (1, 1),
+        "a second loss, a second reduction"
+    );
 }

@@ -6,7 +6,8 @@ fn connected() -> Peer {
     Peer::connected(config(LossRecovery::default()), mss(MSS as u16))
 }
 
-/// RFC 3042: the first two duplicates let out a new segment each; RFC 5681 §3.2: the third makes the head lost.
+/// RFC 3042: the first two duplicates let out a new segment each; RFC 5681 §3.2: the third makes
+/// the head lost.
 #[test]
 fn duplicates_let_out_new_data_and_then_the_lost_segment() {
     let mut peer = connected();
@@ -20,7 +21,8 @@ fn duplicates_let_out_new_data_and_then_the_lost_segment() {
     assert_eq!(peer.info().fast_recoveries, 1);
 }
 
-/// RFC 6582 §3.2: a partial acknowledgement names the next hole; the window is reduced once; the end is where the recovery began.
+/// RFC 6582 §3.2: a partial acknowledgement names the next hole; the window is reduced once; the
+/// end is where the recovery began.
 #[test]
 fn partial_acknowledgements_repair_one_hole_after_the_other() {
     let mut peer = connected();
@@ -32,14 +34,26 @@ fn partial_acknowledgements_repair_one_hole_after_the_other() {
     let mut again = Vec::new();
     for hole in [3, 6] {
         let sent = peer.send(&peer.acknowledges(hole * MSS));
-        again.extend(numbers(&peer, &sent).into_iter().filter(|number| *number < 10));
+        again.extend(
+            numbers(&peer, &sent)
+                .into_iter()
+                .filter(|number| *number < 10),
+        );
     }
     assert_eq!(again, [3, 6]);
     assert!(peer.info().recovering);
     peer.send(&peer.acknowledges(12 * MSS));
     peer.send(&peer.acknowledges(13 * MSS));
     let info = peer.info();
-    assert_eq!((info.recovering, info.fast_recoveries, info.timeouts, info.ssthresh), (false, 1, 0, after_one));
+    assert_eq!(
+        (
+            info.recovering,
+            info.fast_recoveries,
+            info.timeouts,
+            info.ssthresh
+        ),
+        (false, 1, 0, after_one)
+    );
 }
 
 /// RFC 5681 §2.

@@ -1,4 +1,5 @@
-//! Connections that end: in order, with a reset, for want of an answer. What an ended or quiet one leaves behind.
+//! Connections that end: in order, with a reset, for want of an answer. What an ended or quiet one
+//! leaves behind.
 
 use std::time::Duration;
 
@@ -12,15 +13,30 @@ use crate::{FIN, RST, SYN, data, nothing_left, tcp};
 fn data_crosses_both_ways_and_both_ends_close_in_order() {
     let (mut pair, client, server) = Pair::connected(1, TcpConfig::default());
     let upload = data(300_000);
-    assert_eq!(pair.transfer(0, client, server, &upload, Duration::from_secs(20)), upload);
-    assert_eq!(pair.transfer(1, server, client, &upload[..70_000], Duration::from_secs(20)), &upload[..70_000]);
+    assert_eq!(
+        pair.transfer(0, client, server, &upload, Duration::from_secs(20)),
+        upload
+    );
+    assert_eq!(
+        pair.transfer(
+            1,
+            server,
+            client,
+            &upload[..70_000],
+            Duration::from_secs(20)
+        ),
+        &upload[..70_000]
+    );
 
     pair.hosts[0].shutdown(client).expect("open");
     pair.run_for(DELAY * 4);
     assert_eq!(pair.read(1, server), (vec![], Recv::EndOfStream));
     assert_eq!(pair.state(0, client), Some("FIN-WAIT-2"));
     // Half-closed: the other direction still carries.
-    assert_eq!(pair.transfer(1, server, client, b"late", Duration::from_secs(1)), b"late");
+    assert_eq!(
+        pair.transfer(1, server, client, b"late", Duration::from_secs(1)),
+        b"late"
+    );
     pair.hosts[1].shutdown(server).expect("open");
     pair.run_for(DELAY * 4);
     assert_eq!(pair.closed(1), Some(CloseReason::Finished));
@@ -49,12 +65,19 @@ fn simultaneous_close_passes_through_closing() {
 
 #[test]
 fn a_peer_that_vanishes_times_out_within_the_retry_limit() {
-    let config = TcpConfig { retries: 4, ..TcpConfig::default() };
+    let config = TcpConfig {
+        retries: 4,
+        ..TcpConfig::default()
+    };
     let (mut pair, client, _server) = Pair::connected(5, config);
     pair.filter = Box::new(|_, _| false);
     pair.hosts[0].send(client, &data(5000)).expect("open");
     pair.run_for(Duration::from_secs(5));
-    assert_eq!(pair.closed(0), None, "0.21 s x (1 + 2 + 4 + 8) have not passed yet in full");
+    assert_eq!(
+        pair.closed(0),
+        None,
+        "0.21 s x (1 + 2 + 4 + 8) have not passed yet in full"
+    );
     pair.run_for(Duration::from_secs(5));
     assert_eq!(pair.closed(0), Some(CloseReason::TimedOut));
     nothing_left(&pair);
@@ -105,19 +128,36 @@ fn blind_resets_and_syns_do_not_end_a_connection() {
         }
         true
     });
-    pair.transfer(0, client, server, b"something to copy the header of", Duration::from_secs(1));
-    let template =
-        captured.borrow().iter().find(|f| tcp(f).is_some_and(|(_, len)| len > 0)).expect("a data segment").clone();
+    pair.transfer(
+        0,
+        client,
+        server,
+        b"something to copy the header of",
+        Duration::from_secs(1),
+    );
+    let template = captured
+        .borrow()
+        .iter()
+        .find(|f| tcp(f).is_some_and(|(_, len)| len > 0))
+        .expect("a data segment")
+        .clone();
     pair.filter = Box::new(|_, _| true);
     for flags in [RST, RST | 0x10, SYN, SYN | 0x10, FIN | 0x10] {
         for offset in [1_000u32, 30_000, 0u32.wrapping_sub(40_000), 1 << 31] {
             let forged = forge(&template, flags, offset);
             pair.inject(1, &forged);
             pair.run_for(Duration::from_millis(600));
-            assert_eq!(pair.state(1, server), Some("ESTABLISHED"), "flags {flags:#x} offset {offset}");
+            assert_eq!(
+                pair.state(1, server),
+                Some("ESTABLISHED"),
+                "flags {flags:#x} offset {offset}"
+            );
         }
     }
-    assert_eq!(pair.transfer(0, client, server, b"still alive", Duration::from_secs(1)), b"still alive");
+    assert_eq!(
+        pair.transfer(0, client, server, b"still alive", Duration::from_secs(1)),
+        b"still alive"
+    );
 }
 
 /// A segment without payload, with its sequence number moved and other flags, checksums right.
@@ -134,29 +174,43 @@ fn forge(template: &[u8], flags: u8, offset: u32) -> Vec<u8> {
     frame
 }
 
-/// An abandoned connection is given up in the end; a peer that lives must not keep its half of it for ever.
+/// An abandoned connection is given up in the end; a peer that lives must not keep its half of it
+/// for ever.
 #[test]
 fn the_peer_hears_that_an_orphan_gave_up() {
-    let config = TcpConfig { receive_buffer: Bytes::new(8_000), retries: 4, ..TcpConfig::default() };
+    let config = TcpConfig {
+        receive_buffer: Bytes::new(8_000),
+        retries: 4,
+        ..TcpConfig::default()
+    };
     // Behind the window that the peer's application never opens.
     let (mut pair, client, server) = Pair::connected(5, config.clone());
     pair.hosts[0].send(client, &data(60_000)).expect("open");
     pair.hosts[0].close(client, pair.now);
     pair.run_for(Duration::from_secs(200));
-    assert_eq!((pair.hosts[0].socket_count(), pair.closed(1)), (0, Some(CloseReason::Reset)));
+    assert_eq!(
+        (pair.hosts[0].socket_count(), pair.closed(1)),
+        (0, Some(CloseReason::Reset))
+    );
     pair.hosts[1].close(server, pair.now);
     nothing_left(&pair);
-    // Behind a link that loses all its data; its application is still there when it gives up, or not.
+    // Behind a link that loses all its data; its application is still there when it gives up, or
+    // not.
     for abandoned in [true, false] {
         let (mut pair, client, _server) = Pair::connected(5, config.clone());
-        pair.filter = Box::new(|side, frame| side == 1 || tcp(frame).is_none_or(|(_, len)| len == 0));
+        pair.filter =
+            Box::new(|side, frame| side == 1 || tcp(frame).is_none_or(|(_, len)| len == 0));
         pair.hosts[0].send(client, &data(5_000)).expect("open");
         if abandoned {
             pair.hosts[0].close(client, pair.now);
         }
         pair.run_for(Duration::from_secs(20));
         assert_eq!(pair.hosts[0].socket_count(), usize::from(!abandoned));
-        assert_eq!(pair.closed(1), abandoned.then_some(CloseReason::Reset), "abandoned: {abandoned}");
+        assert_eq!(
+            pair.closed(1),
+            abandoned.then_some(CloseReason::Reset),
+            "abandoned: {abandoned}"
+        );
         nothing_left(&pair);
     }
 }
@@ -179,13 +233,21 @@ fn the_end_of_time_is_quiet() {
             pair.hosts[0].poll(now);
             done.send(()).expect("the test waits");
         });
-        assert_eq!(ended.recv_timeout(Duration::from_secs(20)), Ok(()), "{before_the_end} ns before the end");
+        assert_eq!(
+            ended.recv_timeout(Duration::from_secs(20)),
+            Ok(()),
+            "{before_the_end} ns before the end"
+        );
     }
 }
 
-/// Connections in the middle of everything: data both ways, a closed window, a handshake, an orphan.
+/// Connections in the middle of everything: data both ways, a closed window, a handshake, an
+/// orphan.
 fn busy() -> Pair {
-    let config = TcpConfig { receive_buffer: Bytes::new(8_000), ..TcpConfig::default() };
+    let config = TcpConfig {
+        receive_buffer: Bytes::new(8_000),
+        ..TcpConfig::default()
+    };
     let (mut pair, client, server) = Pair::connected(5, config);
     pair.hosts[0].send(client, &data(60_000)).expect("open");
     pair.hosts[1].send(server, &data(60_000)).expect("open");
@@ -196,10 +258,17 @@ fn busy() -> Pair {
     pair
 }
 
-/// What was received and read leaves no memory behind: a second after the last arrival the host wakes to give it back, once.
+/// What was received and read leaves no memory behind: a second after the last arrival the host
+/// wakes to give it back, once.
 #[test]
 fn a_quiet_connection_gives_its_memory_back() {
-    let (mut pair, client, server) = Pair::connected(5, TcpConfig { receive_start: Bytes::mib(6), ..TcpConfig::default() });
+    let (mut pair, client, server) = Pair::connected(
+        5,
+        TcpConfig {
+            receive_start: Bytes::mib(6),
+            ..TcpConfig::default()
+        },
+    );
     pair.hosts[0].send(client, &data(100_000)).expect("open");
     pair.run_for(Duration::from_secs(3));
     assert_eq!(pair.hosts[1].poll(pair.now), None, "unread data stays");

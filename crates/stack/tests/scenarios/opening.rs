@@ -12,7 +12,9 @@ fn every_loss_in_the_opening_is_repaired() {
     // Drop the n-th TCP segment, whichever it is, for the first twelve segments.
     for dropped in 0..12 {
         let mut pair = Pair::new(7);
-        pair.hosts[1].listen(PORT, TcpConfig::default()).expect("free");
+        pair.hosts[1]
+            .listen(PORT, TcpConfig::default())
+            .expect("free");
         let mut count = 0;
         pair.filter = Box::new(move |_, frame| {
             count += usize::from(tcp(frame).is_some());
@@ -20,7 +22,11 @@ fn every_loss_in_the_opening_is_repaired() {
         });
         let client = pair.connect(TcpConfig::default());
         let payload = data(20_000);
-        assert_eq!(pair.hosts[0].send(client, &payload), Ok(payload.len()), "data may be written before the handshake ends");
+        assert_eq!(
+            pair.hosts[0].send(client, &payload),
+            Ok(payload.len()),
+            "data may be written before the handshake ends"
+        );
         pair.hosts[0].shutdown(client).expect("open");
         let mut got = Vec::new();
         for _ in 0..400 {
@@ -67,7 +73,15 @@ fn a_silent_link_is_unreachable_after_three_questions() {
 #[test]
 fn half_open_connections_to_silent_neighbours_leave_the_backlog() {
     let mut pair = Pair::new(19);
-    pair.hosts[1].listen(PORT, TcpConfig { backlog: 1, ..TcpConfig::default() }).expect("free");
+    pair.hosts[1]
+        .listen(
+            PORT,
+            TcpConfig {
+                backlog: 1,
+                ..TcpConfig::default()
+            },
+        )
+        .expect("free");
     // Side 1 has no neighbour that answers: its questions and answers are lost.
     pair.filter = Box::new(|side, _| side == 0);
     let syn = std::rc::Rc::new(std::cell::RefCell::new(None));
@@ -93,8 +107,18 @@ fn half_open_connections_to_silent_neighbours_leave_the_backlog() {
 #[test]
 fn many_connections_at_once() {
     let mut pair = Pair::new(11);
-    pair.hosts[1].listen(PORT, TcpConfig { backlog: 1000, ..TcpConfig::default() }).expect("free");
-    let clients: Vec<_> = (0..300).map(|_| pair.connect(TcpConfig::default())).collect();
+    pair.hosts[1]
+        .listen(
+            PORT,
+            TcpConfig {
+                backlog: 1000,
+                ..TcpConfig::default()
+            },
+        )
+        .expect("free");
+    let clients: Vec<_> = (0..300)
+        .map(|_| pair.connect(TcpConfig::default()))
+        .collect();
     for (i, client) in clients.iter().enumerate() {
         pair.hosts[0].send(*client, &data(100 + i)).expect("open");
         pair.hosts[0].close(*client, pair.now);
@@ -120,14 +144,19 @@ fn many_connections_at_once() {
     lengths.sort_unstable();
     assert_eq!(lengths, (100..400).collect::<Vec<_>>());
     pair.run_for(Duration::from_secs(70));
-    assert_eq!((pair.hosts[0].socket_count(), pair.hosts[1].socket_count()), (0, 1));
+    assert_eq!(
+        (pair.hosts[0].socket_count(), pair.hosts[1].socket_count()),
+        (0, 1)
+    );
     nothing_left(&pair);
 }
 
 #[test]
 fn a_listener_that_closes_during_a_handshake_resets_the_peer() {
     let mut pair = Pair::new(17);
-    let listener = pair.hosts[1].listen(PORT, TcpConfig::default()).expect("free");
+    let listener = pair.hosts[1]
+        .listen(PORT, TcpConfig::default())
+        .expect("free");
     pair.connect(TcpConfig::default());
     pair.run_for(DELAY * 3 + DELAY / 2);
     assert_eq!(pair.hosts[1].socket_count(), 2, "half open");
@@ -141,9 +170,18 @@ fn a_listener_that_closes_during_a_handshake_resets_the_peer() {
 #[test]
 fn the_backlog_bounds_half_open_connections() {
     let mut pair = Pair::new(13);
-    pair.hosts[1].listen(PORT, TcpConfig { backlog: 8, ..TcpConfig::default() }).expect("free");
+    pair.hosts[1]
+        .listen(
+            PORT,
+            TcpConfig {
+                backlog: 8,
+                ..TcpConfig::default()
+            },
+        )
+        .expect("free");
     // The clients' final acknowledgements never arrive.
-    pair.filter = Box::new(|side, frame| side == 1 || tcp(frame).is_none_or(|(flags, _)| flags & SYN != 0));
+    pair.filter =
+        Box::new(|side, frame| side == 1 || tcp(frame).is_none_or(|(flags, _)| flags & SYN != 0));
     for _ in 0..50 {
         pair.connect(TcpConfig::default());
     }

@@ -1,4 +1,5 @@
-//! What a sender holds back, and for how long: windows, Nagle's algorithm, timeouts, pacing, its buffer.
+//! What a sender holds back, and for how long: windows, Nagle's algorithm, timeouts, pacing, its
+//! buffer.
 
 use std::time::Duration;
 
@@ -11,7 +12,10 @@ use crate::{data, nothing_left, tcp};
 
 #[test]
 fn a_closed_window_is_probed_and_reopens() {
-    let config = TcpConfig { receive_buffer: Bytes::new(8_000), ..TcpConfig::default() };
+    let config = TcpConfig {
+        receive_buffer: Bytes::new(8_000),
+        ..TcpConfig::default()
+    };
     let (mut pair, client, server) = Pair::connected(5, config);
     let payload = data(60_000);
     assert_eq!(pair.hosts[0].send(client, &payload), Ok(payload.len()));
@@ -22,7 +26,10 @@ fn a_closed_window_is_probed_and_reopens() {
     let before = pair.carried;
     pair.run_for(Duration::from_secs(60));
     let probes = pair.carried - before;
-    assert!((2..20).contains(&probes), "probes and answers back off: {probes}");
+    assert!(
+        (2..20).contains(&probes),
+        "probes and answers back off: {probes}"
+    );
     // Lose the window update: only the probe tells that the window is open again.
     pair.filter = Box::new(|side, _| side == 0);
     let mut got = pair.read(1, server).0;
@@ -38,7 +45,11 @@ fn a_closed_window_is_probed_and_reopens() {
 
 #[test]
 fn a_closed_window_is_not_probed_for_ever() {
-    let config = TcpConfig { receive_buffer: Bytes::new(8_000), retries: 5, ..TcpConfig::default() };
+    let config = TcpConfig {
+        receive_buffer: Bytes::new(8_000),
+        retries: 5,
+        ..TcpConfig::default()
+    };
     // The peer vanishes behind its closed window.
     let (mut pair, client, _server) = Pair::connected(5, config.clone());
     pair.hosts[0].send(client, &data(60_000)).expect("open");
@@ -61,11 +72,19 @@ fn a_closed_window_is_not_probed_for_ever() {
 #[test]
 fn nagle_holds_a_second_small_segment_and_nodelay_does_not() {
     for (nagle, expected) in [(true, 2), (false, 5)] {
-        let (mut pair, client, _server) = Pair::connected(5, TcpConfig { nagle, ..TcpConfig::default() });
+        let (mut pair, client, _server) = Pair::connected(
+            5,
+            TcpConfig {
+                nagle,
+                ..TcpConfig::default()
+            },
+        );
         let sent = std::rc::Rc::new(std::cell::Cell::new(0));
         let count = sent.clone();
         pair.filter = Box::new(move |side, frame| {
-            count.set(count.get() + usize::from(side == 0 && tcp(frame).is_some_and(|(_, len)| len > 0)));
+            count.set(
+                count.get() + usize::from(side == 0 && tcp(frame).is_some_and(|(_, len)| len > 0)),
+            );
             true
         });
         for _ in 0..5 {
@@ -104,7 +123,9 @@ fn a_timeout_starts_again_from_one_segment_and_grows() {
     let mut last = None;
     for at in sent.borrow().iter().copied() {
         match last.replace(at) {
-            Some(before) if at - before < DELAY => *rounds.last_mut().expect("a round is open") += 1,
+            Some(before) if at - before < DELAY => {
+                *rounds.last_mut().expect("a round is open") += 1
+            }
             _ => rounds.push(1),
         }
     }
@@ -137,18 +158,31 @@ fn an_acknowledgement_does_not_wait_for_paced_data() {
         }
         true
     });
-    // Side 1 sends a little, which arrives while side 0 spaces out its first window, and between two departures.
+    // Side 1 sends a little, which arrives while side 0 spaces out its first window, and between
+    // two departures.
     let (tick, between) = (Duration::from_micros(1), Duration::from_micros(100));
-    pair.hosts[1].send(server, b"please acknowledge").expect("open");
+    pair.hosts[1]
+        .send(server, b"please acknowledge")
+        .expect("open");
     pair.run_for(DELAY / 2 + between);
     pair.hosts[0].send(client, &data(400_000)).expect("open");
     pair.run_for(DELAY / 2 - between - tick);
     let (before, bare) = sent.get();
-    assert!(before > 1 && bare == 0, "{before} segments, {bare} acknowledgements");
+    assert!(
+        before > 1 && bare == 0,
+        "{before} segments, {bare} acknowledgements"
+    );
     pair.run_for(2 * tick);
-    assert_eq!(sent.get(), (before, 1), "the acknowledgement leaves at once, no data with it");
+    assert_eq!(
+        sent.get(),
+        (before, 1),
+        "the acknowledgement leaves at once, no data with it"
+    );
     pair.run_for(DELAY / 2);
-    assert!(sent.get().0 > before, "it was the pacer that held the data, not the window");
+    assert!(
+        sent.get().0 > before,
+        "it was the pacer that held the data, not the window"
+    );
 }
 
 /// Linux `TCP_CONGESTION` on a live connection.
@@ -156,18 +190,26 @@ fn an_acknowledgement_does_not_wait_for_paced_data() {
 fn another_controller_takes_over_with_the_window_of_the_one_before() {
     let (mut pair, client, server) = Pair::connected(3, TcpConfig::default());
     let payload = data(200_000);
-    assert_eq!(pair.transfer(0, client, server, &payload, Duration::from_secs(20)), payload);
+    assert_eq!(
+        pair.transfer(0, client, server, &payload, Duration::from_secs(20)),
+        payload
+    );
     let before = pair.hosts[0].info(client).expect("open");
     assert!(before.cwnd > before.mss * 20, "the window has grown");
-    pair.hosts[0].set_congestion(client, Algorithm::Reno.factory()).expect("open");
+    pair.hosts[0]
+        .set_congestion(client, Algorithm::Reno.factory())
+        .expect("open");
     let after = pair.hosts[0].info(client).expect("open");
     assert_eq!((before.congestion, after.congestion), ("cubic", "reno"));
     assert_eq!(after.cwnd, before.cwnd);
-    assert_eq!(pair.transfer(0, client, server, &payload, Duration::from_secs(20)), payload);
+    assert_eq!(
+        pair.transfer(0, client, server, &payload, Duration::from_secs(20)),
+        payload
+    );
 }
 
-/// A mebibyte for segments of 1448 bytes that cost 2728 each holds 556 575 bytes; what the peer reports out of order costs only
-/// its bytes.
+/// A mebibyte for segments of 1448 bytes that cost 2728 each holds 556 575 bytes; what the peer
+/// reports out of order costs only its bytes.
 #[test]
 fn a_segment_is_charged_its_overhead_until_it_is_acknowledged_in_whatever_way() {
     let config = TcpConfig {
@@ -195,26 +237,50 @@ fn a_segment_is_charged_its_overhead_until_it_is_acknowledged_in_whatever_way() 
     });
     let most = (1 << 20) * 1448 / 2728;
     let written = write(&mut pair);
-    assert!((most - 1448..=most).contains(&written), "{written} of {most}");
+    assert!(
+        (most - 1448..=most).contains(&written),
+        "{written} of {most}"
+    );
     pair.run_for(DELAY * 2 + Duration::from_millis(1));
     let info = pair.hosts[0].info(client).expect("open");
-    assert!(info.sacked > Bytes::ZERO && info.bytes_acked <= 1, "{info:?}");
-    let (room, free) = (write(&mut pair) as u64, info.sacked.get() / 1448 * 1280 * 1448 / 2728);
-    assert!(room.abs_diff(free) <= 2 * 1448, "{room} bytes of room after {}", info.sacked);
+    assert!(
+        info.sacked > Bytes::ZERO && info.bytes_acked <= 1,
+        "{info:?}"
+    );
+    let (room, free) = (
+        write(&mut pair) as u64,
+        info.sacked.get() / 1448 * 1280 * 1448 / 2728,
+    );
+    assert!(
+        room.abs_diff(free) <= 2 * 1448,
+        "{room} bytes of room after {}",
+        info.sacked
+    );
 }
 
-/// A window that the application leaves unused for longer than a timeout goes half way to what is used, and so on to the initial one;
-/// three quarters are remembered as threshold. Without validation (`slow_start_after_idle` off) it stays.
+/// A window that the application leaves unused for longer than a timeout goes half way to what is
+/// used, and so on to the initial one; three quarters are remembered as threshold. Without
+/// validation (`slow_start_after_idle` off) it stays.
 #[test]
 fn an_unused_window_decays() {
     let window = |validates| {
         let build = move |config: &tautline_cc::Config| {
-            Algorithm::Reno.build(&tautline_cc::Config { slow_start_after_idle: validates, ..*config })
+            Algorithm::Reno.build(&tautline_cc::Config {
+                slow_start_after_idle: validates,
+                ..*config
+            })
         };
-        let config = TcpConfig { congestion: tautline_cc::Factory::new(build), nagle: false, ..TcpConfig::default() };
+        let config = TcpConfig {
+            congestion: tautline_cc::Factory::new(build),
+            nagle: false,
+            ..TcpConfig::default()
+        };
         let (mut pair, client, server) = Pair::connected(5, config);
         let payload = data(2_000_000);
-        assert_eq!(pair.transfer(0, client, server, &payload, Duration::from_secs(20)), payload);
+        assert_eq!(
+            pair.transfer(0, client, server, &payload, Duration::from_secs(20)),
+            payload
+        );
         let full = pair.hosts[0].info(client).expect("open").cwnd;
         // A segment every 5 ms: something is always in flight, and it is little.
         for _ in 0..1_000 {
@@ -226,16 +292,23 @@ fn an_unused_window_decays() {
     };
     let (full, after) = window(true);
     assert!(full > after.mss * 100, "{full}");
-    assert!(after.cwnd < after.mss * 12 && after.cwnd >= after.mss * 10, "{} of {full}", after.cwnd);
+    assert!(
+        after.cwnd < after.mss * 12 && after.cwnd >= after.mss * 10,
+        "{} of {full}",
+        after.cwnd
+    );
     let (full, after) = window(false);
     assert!(after.cwnd >= full, "{} of {full}", after.cwnd);
 }
 
-/// With 20 000 bytes allowed unsent, no more are taken beyond what leaves at once, and the next `Writable` comes with less than half
-/// of them left.
+/// With 20 000 bytes allowed unsent, no more are taken beyond what leaves at once, and the next
+/// `Writable` comes with less than half of them left.
 #[test]
 fn what_is_unsent_bounds_what_may_be_written() {
-    let config = TcpConfig { notsent_lowat: Some(Bytes::new(20_000)), ..TcpConfig::default() };
+    let config = TcpConfig {
+        notsent_lowat: Some(Bytes::new(20_000)),
+        ..TcpConfig::default()
+    };
     let (mut pair, client, server) = Pair::connected(5, config);
     let payload = data(400_000);
     let (mut sent, mut received, mut told) = (0, Vec::new(), 0);
@@ -252,7 +325,11 @@ fn what_is_unsent_bounds_what_may_be_written() {
         let before = pair.now;
         pair.run_for(Duration::from_micros(100));
         received.extend(pair.read(1, server).0);
-        assert!(before < Instant::from_secs(100), "{sent} sent, {} received", received.len());
+        assert!(
+            before < Instant::from_secs(100),
+            "{sent} sent, {} received",
+            received.len()
+        );
     }
     assert_eq!(received, payload);
     assert!(told >= 400_000 / 20_000 - 1, "{told}");

@@ -7,11 +7,20 @@ use tautline_stack::{CloseReason, Recv, TcpConfig};
 use crate::peer::*;
 
 fn connected(config: TcpConfig) -> Peer {
-    Peer::connected(TcpConfig { nagle: false, ..config }, [mss(1000), sack_permitted()].concat())
+    Peer::connected(
+        TcpConfig {
+            nagle: false,
+            ..config
+        },
+        [mss(1000), sack_permitted()].concat(),
+    )
 }
 
 fn fin(segment: Segment) -> Segment {
-    Segment { flags: FIN | ACK, ..segment }
+    Segment {
+        flags: FIN | ACK,
+        ..segment
+    }
 }
 
 /// The host's sockets besides the listener.
@@ -28,19 +37,31 @@ fn a_half_closed_connection_still_receives_and_a_half_closed_peer_still_gets() {
     assert_eq!(peer.state(), Some("FIN-WAIT-2"));
     // Held by its application it waits for as long as the peer likes.
     peer.run_for(Duration::from_secs(4_000));
-    let late = Segment { ack: peer.host_at(1), ..peer.data(0, b"late") };
+    let late = Segment {
+        ack: peer.host_at(1),
+        ..peer.data(0, b"late")
+    };
     peer.send(&late);
     assert_eq!(peer.host_reads(), (b"late".to_vec(), Recv::Empty));
 
     let mut peer = connected(TcpConfig::default());
     peer.send(&fin(peer.ack()));
-    assert_eq!((peer.state(), peer.host_reads()), (Some("CLOSE-WAIT"), (Vec::new(), Recv::EndOfStream)));
+    assert_eq!(
+        (peer.state(), peer.host_reads()),
+        (Some("CLOSE-WAIT"), (Vec::new(), Recv::EndOfStream))
+    );
     peer.run_for(Duration::from_secs(4_000));
     assert_eq!(peer.host_writes(10)[0].payload.len(), 10);
-    peer.send(&Segment { seq: peer.at(1), ..peer.acknowledges(10) });
+    peer.send(&Segment {
+        seq: peer.at(1),
+        ..peer.acknowledges(10)
+    });
     peer.pair.hosts[HOST].close(peer.socket, peer.pair.now);
     assert_eq!(peer.run_for(Duration::from_millis(1))[0].flags & FIN, FIN);
-    peer.send(&Segment { seq: peer.at(1), ..peer.acknowledges(11) });
+    peer.send(&Segment {
+        seq: peer.at(1),
+        ..peer.acknowledges(11)
+    });
     assert_eq!(sockets(&peer), 0, "LAST-ACK ends with the acknowledgement");
 }
 
@@ -55,7 +76,10 @@ fn ends_that_close_at_once_pass_through_closing() {
     // The peer's FIN again is only acknowledged again.
     let answers = peer.send(&fin(peer.acknowledges(0)));
     assert_eq!((peer.state(), answers.len()), (Some("CLOSING"), 1));
-    peer.send(&Segment { seq: peer.at(1), ..peer.acknowledges(1) });
+    peer.send(&Segment {
+        seq: peer.at(1),
+        ..peer.acknowledges(1)
+    });
     assert_eq!(peer.state(), Some("TIME-WAIT"));
 }
 
@@ -82,7 +106,10 @@ fn an_abandoned_connection_ends_in_every_state_however_the_peer_behaves() {
             peer.send(&fin(peer.ack()));
         }),
         ("with data behind a closed window", |peer| {
-            peer.send(&Segment { window: 0, ..peer.ack() });
+            peer.send(&Segment {
+                window: 0,
+                ..peer.ack()
+            });
             peer.host_writes(5_000);
         }),
     ];
@@ -94,13 +121,23 @@ fn an_abandoned_connection_ends_in_every_state_however_the_peer_behaves() {
         ("the peer's FIN crosses and no more comes", |peer| {
             peer.send(&fin(peer.ack()));
         }),
-        ("the window stays closed and every probe is answered", |peer| {
-            for _ in 0..20_000 {
-                if !peer.run_for(Duration::from_millis(100)).is_empty() {
-                    peer.pair.inject(HOST, &Segment { window: 0, ..peer.ack() }.to_frame());
+        (
+            "the window stays closed and every probe is answered",
+            |peer| {
+                for _ in 0..20_000 {
+                    if !peer.run_for(Duration::from_millis(100)).is_empty() {
+                        peer.pair.inject(
+                            HOST,
+                            &Segment {
+                                window: 0,
+                                ..peer.ack()
+                            }
+                            .to_frame(),
+                        );
+                    }
                 }
-            }
-        }),
+            },
+        ),
     ];
     for (first, before) in before {
         for (then, after) in after {
@@ -110,14 +147,21 @@ fn an_abandoned_connection_ends_in_every_state_however_the_peer_behaves() {
             after(&mut peer);
             peer.run_for(Duration::from_secs(2_000));
             assert_eq!(sockets(&peer), 0, "{first}, then {then}");
-            assert_eq!(peer.pair.hosts[HOST].outstanding(), 0, "{first}, then {then}");
+            assert_eq!(
+                peer.pair.hosts[HOST].outstanding(),
+                0,
+                "{first}, then {then}"
+            );
         }
     }
 }
 
 #[test]
 fn an_orphan_in_fin_wait_2_ends_after_its_own_time() {
-    let config = TcpConfig { fin_wait: Duration::from_secs(7), ..TcpConfig::default() };
+    let config = TcpConfig {
+        fin_wait: Duration::from_secs(7),
+        ..TcpConfig::default()
+    };
     let mut peer = connected(config);
     peer.pair.hosts[HOST].close(peer.socket, peer.pair.now);
     peer.run_for(Duration::from_millis(1));
@@ -138,9 +182,15 @@ fn an_orphan_has_fewer_retries() {
             peer.pair.hosts[HOST].close(peer.socket, peer.pair.now);
         }
         let sent = peer.run_for(Duration::from_secs(2_000));
-        let again = sent.iter().filter(|segment| segment.seq == peer.host_at(0) && segment.flags & RST == 0).count();
+        let again = sent
+            .iter()
+            .filter(|segment| segment.seq == peer.host_at(0) && segment.flags & RST == 0)
+            .count();
         // The tail is probed for once besides.
-        assert!((retries..=retries + 1).contains(&again), "orphan {orphan}: {again}");
+        assert!(
+            (retries..=retries + 1).contains(&again),
+            "orphan {orphan}: {again}"
+        );
     }
 }
 
@@ -148,14 +198,24 @@ fn an_orphan_has_fewer_retries() {
 fn linger_of_nothing_resets_at_once() {
     for live in [false, true] {
         let linger = Some(Duration::ZERO);
-        let mut peer = connected(TcpConfig { linger: if live { None } else { linger }, ..TcpConfig::default() });
+        let mut peer = connected(TcpConfig {
+            linger: if live { None } else { linger },
+            ..TcpConfig::default()
+        });
         peer.host_writes(10);
         if live {
-            peer.pair.hosts[HOST].set_linger(peer.socket, linger).expect("open");
+            peer.pair.hosts[HOST]
+                .set_linger(peer.socket, linger)
+                .expect("open");
         }
         peer.pair.hosts[HOST].close(peer.socket, peer.pair.now);
         let sent = peer.run_for(Duration::from_millis(1));
-        assert_eq!(sent.iter().map(|segment| segment.flags & (RST | FIN)).collect::<Vec<_>>(), [RST]);
+        assert_eq!(
+            sent.iter()
+                .map(|segment| segment.flags & (RST | FIN))
+                .collect::<Vec<_>>(),
+            [RST]
+        );
         assert_eq!(sockets(&peer), 0);
     }
 }
@@ -163,21 +223,36 @@ fn linger_of_nothing_resets_at_once() {
 #[test]
 fn a_linger_time_bounds_the_delivery() {
     let linger = Some(Duration::from_secs(3));
-    let mut peer = connected(TcpConfig { linger, ..TcpConfig::default() });
+    let mut peer = connected(TcpConfig {
+        linger,
+        ..TcpConfig::default()
+    });
     peer.host_writes(10);
     peer.pair.hosts[HOST].close(peer.socket, peer.pair.now);
     peer.run_for(Duration::from_millis(2_900));
     assert_eq!(sockets(&peer), 1);
     let sent = peer.run_for(Duration::from_millis(200));
-    assert_eq!((sockets(&peer), sent.last().map(|segment| segment.flags & RST)), (0, Some(RST)));
+    assert_eq!(
+        (
+            sockets(&peer),
+            sent.last().map(|segment| segment.flags & RST)
+        ),
+        (0, Some(RST))
+    );
     // A peer that takes it in time sees an end in order.
-    let mut peer = connected(TcpConfig { linger, ..TcpConfig::default() });
+    let mut peer = connected(TcpConfig {
+        linger,
+        ..TcpConfig::default()
+    });
     peer.host_writes(10);
     peer.pair.hosts[HOST].close(peer.socket, peer.pair.now);
     peer.run_for(Duration::from_secs(1));
     peer.send(&fin(peer.acknowledges(11)));
     let sent = peer.run_for(Duration::from_secs(100));
-    assert!(sent.iter().all(|segment| segment.flags & RST == 0), "{sent:?}");
+    assert!(
+        sent.iter().all(|segment| segment.flags & RST == 0),
+        "{sent:?}"
+    );
     assert_eq!(sockets(&peer), 0);
 }
 
@@ -187,7 +262,11 @@ fn data_for_an_orphan_is_answered_with_a_reset() {
     peer.pair.hosts[HOST].close(peer.socket, peer.pair.now);
     peer.run_for(Duration::from_millis(1));
     let answers = peer.send(&peer.data(0, b"too late"));
-    assert_eq!(answers.last().map(|answer| answer.flags & RST), Some(RST), "what is lost must not be thought delivered");
+    assert_eq!(
+        answers.last().map(|answer| answer.flags & RST),
+        Some(RST),
+        "what is lost must not be thought delivered"
+    );
     assert_eq!(sockets(&peer), 0);
 }
 
@@ -195,8 +274,15 @@ fn data_for_an_orphan_is_answered_with_a_reset() {
 fn an_application_that_holds_a_reset_connection_reads_what_came_before() {
     let mut peer = connected(TcpConfig::default());
     peer.send(&peer.data(0, b"last words"));
-    peer.send(&Segment { flags: RST, seq: peer.at(10), ..peer.ack() });
+    peer.send(&Segment {
+        flags: RST,
+        seq: peer.at(10),
+        ..peer.ack()
+    });
     assert_eq!(peer.pair.closed(HOST), Some(CloseReason::Reset));
     let mut buffer = [0; 32];
-    assert_eq!(peer.pair.hosts[HOST].recv(peer.socket, &mut buffer), Ok(Recv::Data(10)));
+    assert_eq!(
+        peer.pair.hosts[HOST].recv(peer.socket, &mut buffer),
+        Ok(Recv::Data(10))
+    );
 }

@@ -1,5 +1,5 @@
-//! The state machine of RFC 9293 §3.3.2 as a peer sees it, and the limits that keep an idle, dead or greedy peer from holding what
-//! it should not.
+//! The state machine of RFC 9293 §3.3.2 as a peer sees it, and the limits that keep an idle, dead
+//! or greedy peer from holding what it should not.
 //!
 //! | module | holds |
 //! |---|---|
@@ -9,10 +9,16 @@
 //! | [`validation`] | what a segment must pass, in order (RFC 9293 §3.10.7.4, RFC 5961, RFC 7323) |
 
 #[path = "../pair/mod.rs"]
-#[expect(dead_code, reason = "a module shared by test files, each of which uses a part of it")]
+#[expect(
+    dead_code,
+    reason = "a module shared by test files, each of which uses a part of it"
+)]
 mod pair;
 #[path = "../hostile/peer.rs"]
-#[expect(dead_code, reason = "shared with other tests, which use another part of it")]
+#[expect(
+    dead_code,
+    reason = "shared with other tests, which use another part of it"
+)]
 mod peer;
 
 mod closing;

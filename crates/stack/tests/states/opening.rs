@@ -11,9 +11,13 @@ use crate::peer::*;
 fn connecting(config: TcpConfig) -> (Peer, Segment) {
     let mut peer = Peer::stranger(config.clone());
     let remote = (address(1 - HOST), PEER_PORT);
-    peer.socket = peer.pair.hosts[HOST].connect(remote, config, peer.pair.now).expect("the address is good");
+    peer.socket = peer.pair.hosts[HOST]
+        .connect(remote, config, peer.pair.now)
+        .expect("the address is good");
     let sent = peer.run_for(Duration::from_millis(20));
-    let [syn] = &sent[..] else { panic!("one SYN, not {sent:?}") };
+    let [syn] = &sent[..] else {
+        panic!("one SYN, not {sent:?}")
+    };
     (peer.port, peer.host_isn) = (syn.source_port, syn.seq);
     let syn = syn.clone();
     (peer, syn)
@@ -23,12 +27,28 @@ fn connecting(config: TcpConfig) -> (Peer, Segment) {
 #[test]
 fn syns_that_cross_open_one_connection() {
     let (mut peer, syn) = connecting(TcpConfig::default());
-    let crossing = Segment { flags: SYN, seq: ISN, ack: 0, options: mss(1000), ..peer.ack() };
+    let crossing = Segment {
+        flags: SYN,
+        seq: ISN,
+        ack: 0,
+        options: mss(1000),
+        ..peer.ack()
+    };
     let answers = peer.send(&crossing);
-    let [answer] = &answers[..] else { panic!("one SYN-ACK, not {answers:?}") };
-    assert_eq!((answer.flags, answer.seq, answer.ack), (SYN | ACK, syn.seq, ISN.wrapping_add(1)));
+    let [answer] = &answers[..] else {
+        panic!("one SYN-ACK, not {answers:?}")
+    };
+    assert_eq!(
+        (answer.flags, answer.seq, answer.ack),
+        (SYN | ACK, syn.seq, ISN.wrapping_add(1))
+    );
     assert_eq!(peer.state(), Some("SYN-RECEIVED"));
-    peer.send(&Segment { flags: SYN | ACK, seq: ISN, options: mss(1000), ..peer.ack() });
+    peer.send(&Segment {
+        flags: SYN | ACK,
+        seq: ISN,
+        options: mss(1000),
+        ..peer.ack()
+    });
     assert_eq!(peer.state(), Some("ESTABLISHED"));
     assert!(peer.pair.events[HOST].contains(&Event::Connected(peer.socket)));
     peer.still_works_at(0);
@@ -38,7 +58,13 @@ fn syns_that_cross_open_one_connection() {
 #[test]
 fn a_crossing_that_loses_the_syn_ack_is_completed_by_an_acknowledgement() {
     let (mut peer, _) = connecting(TcpConfig::default());
-    peer.send(&Segment { flags: SYN, seq: ISN, ack: 0, options: mss(1000), ..peer.ack() });
+    peer.send(&Segment {
+        flags: SYN,
+        seq: ISN,
+        ack: 0,
+        options: mss(1000),
+        ..peer.ack()
+    });
     peer.send(&peer.data(0, b"hello"));
     assert_eq!(peer.state(), Some("ESTABLISHED"));
     assert_eq!(peer.host_reads(), (b"hello".to_vec(), Recv::Empty));
@@ -47,8 +73,18 @@ fn a_crossing_that_loses_the_syn_ack_is_completed_by_an_acknowledgement() {
 #[test]
 fn a_reset_refuses_a_crossing_too() {
     let (mut peer, _) = connecting(TcpConfig::default());
-    peer.send(&Segment { flags: SYN, seq: ISN, ack: 0, ..peer.ack() });
-    peer.send(&Segment { flags: RST, seq: peer.at(0), ack: 0, ..peer.ack() });
+    peer.send(&Segment {
+        flags: SYN,
+        seq: ISN,
+        ack: 0,
+        ..peer.ack()
+    });
+    peer.send(&Segment {
+        flags: RST,
+        seq: peer.at(0),
+        ack: 0,
+        ..peer.ack()
+    });
     assert_eq!(peer.pair.closed(HOST), Some(CloseReason::Refused));
 }
 
@@ -57,20 +93,48 @@ fn a_reset_refuses_a_crossing_too() {
 fn in_syn_sent_only_what_fits_counts() {
     let (mut peer, _) = connecting(TcpConfig::default());
     let right = peer.host_at(0);
-    // An acknowledgement of something else is answered with a reset of that number, whatever else it says.
-    for ack in [right.wrapping_sub(1), right.wrapping_add(1), right ^ 1 << 31] {
+    // An acknowledgement of something else is answered with a reset of that number, whatever else
+    // it says.
+    for ack in [
+        right.wrapping_sub(1),
+        right.wrapping_add(1),
+        right ^ 1 << 31,
+    ] {
         for flags in [ACK, SYN | ACK, FIN | ACK] {
-            let answers = peer.send(&Segment { flags, ack, ..peer.ack() });
-            let [answer] = &answers[..] else { panic!("one reset, not {answers:?}") };
+            let answers = peer.send(&Segment {
+                flags,
+                ack,
+                ..peer.ack()
+            });
+            let [answer] = &answers[..] else {
+                panic!("one reset, not {answers:?}")
+            };
             assert_eq!((answer.flags, answer.seq), (RST, ack));
         }
-        assert_eq!(peer.send(&Segment { flags: RST | ACK, ack, ..peer.ack() }), [], "a reset is not answered");
+        assert_eq!(
+            peer.send(&Segment {
+                flags: RST | ACK,
+                ack,
+                ..peer.ack()
+            }),
+            [],
+            "a reset is not answered"
+        );
     }
     // A reset without a right acknowledgement may be anybody's.
-    assert_eq!(peer.send(&Segment { flags: RST, ..peer.ack() }), []);
+    assert_eq!(
+        peer.send(&Segment {
+            flags: RST,
+            ..peer.ack()
+        }),
+        []
+    );
     assert_eq!(peer.send(&peer.ack()), [], "nothing to take from it");
     assert_eq!(peer.state(), Some("SYN-SENT"));
-    peer.send(&Segment { flags: RST | ACK, ..peer.ack() });
+    peer.send(&Segment {
+        flags: RST | ACK,
+        ..peer.ack()
+    });
     assert_eq!(peer.pair.closed(HOST), Some(CloseReason::Refused));
 }
 
@@ -78,24 +142,58 @@ fn in_syn_sent_only_what_fits_counts() {
 #[test]
 fn a_syn_ack_that_echoes_another_time_is_reset() {
     let (mut peer, syn) = connecting(TcpConfig::default());
-    let value = syn.option(8).map(|v| u32::from_be_bytes([v[0], v[1], v[2], v[3]])).expect("we use timestamps");
-    for echo in [value.wrapping_sub(1), value.wrapping_add(60_000), value ^ 1 << 31] {
+    let value = syn
+        .option(8)
+        .map(|v| u32::from_be_bytes([v[0], v[1], v[2], v[3]]))
+        .expect("we use timestamps");
+    for echo in [
+        value.wrapping_sub(1),
+        value.wrapping_add(60_000),
+        value ^ 1 << 31,
+    ] {
         let options = [mss(1000), timestamp(7, echo)].concat();
-        let answers = peer.send(&Segment { flags: SYN | ACK, seq: ISN, options, ..peer.ack() });
-        assert_eq!(answers.iter().map(|answer| answer.flags).collect::<Vec<_>>(), [RST], "echo {echo}");
+        let answers = peer.send(&Segment {
+            flags: SYN | ACK,
+            seq: ISN,
+            options,
+            ..peer.ack()
+        });
+        assert_eq!(
+            answers
+                .iter()
+                .map(|answer| answer.flags)
+                .collect::<Vec<_>>(),
+            [RST],
+            "echo {echo}"
+        );
     }
     let options = [mss(1000), timestamp(7, value)].concat();
-    peer.send(&Segment { flags: SYN | ACK, seq: ISN, options, ..peer.ack() });
+    peer.send(&Segment {
+        flags: SYN | ACK,
+        seq: ISN,
+        options,
+        ..peer.ack()
+    });
     assert_eq!(peer.state(), Some("ESTABLISHED"));
 }
 
-/// Data that comes with a SYN is not delivered before the handshake is complete; here it is not taken at all and comes again.
+/// Data that comes with a SYN is not delivered before the handshake is complete; here it is not
+/// taken at all and comes again.
 #[test]
 fn data_in_a_syn_waits_for_the_handshake() {
     let mut peer = Peer::stranger(TcpConfig::default());
-    let syn = Segment { flags: SYN, seq: ISN, ack: 0, options: mss(1000), payload: b"early".to_vec(), ..peer.ack() };
+    let syn = Segment {
+        flags: SYN,
+        seq: ISN,
+        ack: 0,
+        options: mss(1000),
+        payload: b"early".to_vec(),
+        ..peer.ack()
+    };
     let answers = peer.send(&syn);
-    let [answer] = &answers[..] else { panic!("one SYN-ACK, not {answers:?}") };
+    let [answer] = &answers[..] else {
+        panic!("one SYN-ACK, not {answers:?}")
+    };
     assert_eq!(answer.ack, ISN.wrapping_add(1));
     peer.host_isn = answer.seq;
     assert_eq!(peer.accepted(), None);
@@ -115,7 +213,12 @@ fn retries_of_a_handshake_are_bounded() {
     assert_eq!(peer.pair.closed(HOST), Some(CloseReason::TimedOut));
 
     let mut peer = Peer::stranger(TcpConfig::default());
-    let answers = peer.send(&Segment { flags: SYN, seq: ISN, ack: 0, ..peer.ack() });
+    let answers = peer.send(&Segment {
+        flags: SYN,
+        seq: ISN,
+        ack: 0,
+        ..peer.ack()
+    });
     let again = peer.run_for(Duration::from_secs(500));
     assert_eq!((answers.len(), again.len()), (1, 5));
     assert_eq!(peer.pair.hosts[HOST].socket_count(), 1, "only the listener");

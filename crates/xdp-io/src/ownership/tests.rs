@@ -6,7 +6,11 @@ use proptest::prelude::*;
 
 use super::*;
 
-const LAYOUT: Layout = Layout { chunk: 2048, frame_at: 320, frame_len: 1728 };
+const LAYOUT: Layout = Layout {
+    chunk: 2048,
+    frame_at: 320,
+    frame_len: 1728,
+};
 const CHUNKS: usize = 6;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -41,7 +45,11 @@ fn a_packet_comes_back_once() {
     assert_eq!(table.in_flight(), 1);
     assert_eq!(index(&table.completed(at(2)).unwrap()), 2);
     assert_eq!(table.in_flight(), 0);
-    assert_eq!(table.completed(at(2)).unwrap_err(), BadCompleted::NotInFlight, "duplicate");
+    assert_eq!(
+        table.completed(at(2)).unwrap_err(),
+        BadCompleted::NotInFlight,
+        "duplicate"
+    );
 }
 
 #[test]
@@ -49,9 +57,16 @@ fn completions_of_chunks_not_in_flight_are_refused() {
     let mut table = table();
     table.lend(1, TestFrame(1));
     for address in [at(0), at(1), at(CHUNKS), u64::MAX] {
-        assert_eq!(table.completed(address).unwrap_err(), BadCompleted::NotInFlight);
+        assert_eq!(
+            table.completed(address).unwrap_err(),
+            BadCompleted::NotInFlight
+        );
     }
-    assert_eq!(table.received(at(1), 60), Ok((TestFrame(1), 0)), "the lent chunk is still lent");
+    assert_eq!(
+        table.received(at(1), 60),
+        Ok((TestFrame(1), 0)),
+        "the lent chunk is still lent"
+    );
 }
 
 #[test]
@@ -59,7 +74,11 @@ fn received_bytes_must_lie_within_a_lent_frame() {
     let mut table = table();
     let outside = |table: &mut Ownership<TestFrame>, address, len| {
         table.lend(3, TestFrame(3));
-        assert_eq!(table.received(address, len), Err(BadReceived::OutsideFrame(TestFrame(3))), "{address} {len}");
+        assert_eq!(
+            table.received(address, len),
+            Err(BadReceived::OutsideFrame(TestFrame(3))),
+            "{address} {len}"
+        );
     };
     outside(&mut table, at(3), 1729);
     outside(&mut table, at(3) + 1, 1728);
@@ -67,7 +86,11 @@ fn received_bytes_must_lie_within_a_lent_frame() {
     outside(&mut table, at(3), u32::MAX);
     table.lend(3, TestFrame(3));
     assert_eq!(table.received(at(3) + 8, 1720), Ok((TestFrame(3), 8)));
-    assert_eq!(table.received(at(3), 60), Err(BadReceived::NotLent), "duplicate");
+    assert_eq!(
+        table.received(at(3), 60),
+        Err(BadReceived::NotLent),
+        "duplicate"
+    );
     assert_eq!(table.received(at(CHUNKS), 60), Err(BadReceived::NotLent));
 }
 
@@ -89,7 +112,10 @@ fn after_a_reset_the_kernel_still_owes_one_completion_each() {
     assert_eq!(lost.iter().map(index).collect::<Vec<_>>(), [0, 4]);
     assert_eq!((table.in_flight(), table.late()), (0, 2));
     assert_eq!(table.completed(at(4)).unwrap_err(), BadCompleted::Late);
-    assert_eq!(table.completed(at(4)).unwrap_err(), BadCompleted::NotInFlight);
+    assert_eq!(
+        table.completed(at(4)).unwrap_err(),
+        BadCompleted::NotInFlight
+    );
     assert_eq!(table.late(), 1);
 }
 
@@ -110,14 +136,16 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         Just(Step::Lend),
         Just(Step::Put),
-        (address(), prop_oneof![Just(1514), any::<u32>()]).prop_map(|(address, len)| Step::Received { address, len }),
+        (address(), prop_oneof![Just(1514), any::<u32>()])
+            .prop_map(|(address, len)| Step::Received { address, len }),
         address().prop_map(|address| Step::Completed { address }),
         Just(Step::Reset),
     ]
 }
 
 proptest! {
-    /// Whatever the kernel claims, the caller never sees a frame it already holds, and no frame is lost.
+    /// Whatever the kernel claims, the caller never sees a frame it already holds, and no frame is
+    /// lost.
     #[test]
     fn every_frame_has_one_owner(steps in prop::collection::vec(step(), 0..200)) {
         let mut table = table();

@@ -1,5 +1,5 @@
-//! The program run by a small interpreter, which also refuses what the verifier would: reads outside the frame, unset
-//! registers, falling off the end.
+//! The program run by a small interpreter, which also refuses what the verifier would: reads
+//! outside the frame, unset registers, falling off the end.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -14,7 +14,11 @@ const QUEUE: u32 = 3;
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Pass,
-    Redirect { map: u64, queue: u64, otherwise: u64 },
+    Redirect {
+        map: u64,
+        queue: u64,
+        otherwise: u64,
+    },
 }
 
 struct Machine<'a> {
@@ -30,7 +34,10 @@ impl Machine<'_> {
             4 => return end,
             16 => return u64::from(QUEUE),
             _ => {
-                assert!(address >= FRAME_AT && address + width <= end, "read of {width} at {address:#x} outside the frame");
+                assert!(
+                    address >= FRAME_AT && address + width <= end,
+                    "read of {width} at {address:#x} outside the frame"
+                );
                 let at = (address - FRAME_AT) as usize;
                 &self.frame[at..at + width as usize]
             }
@@ -48,19 +55,37 @@ impl Machine<'_> {
 }
 
 fn run(code: &[Instruction], frame: &[u8]) -> Verdict {
-    let mut m = Machine { registers: [None; 11], frame };
+    let mut m = Machine {
+        registers: [None; 11],
+        frame,
+    };
     m.registers[1] = Some(CTX_AT);
     let mut redirected = None;
     let mut at = 0usize;
     for _ in 0..10_000 {
-        let Instruction { opcode, registers, offset, immediate } = code[at];
+        let Instruction {
+            opcode,
+            registers,
+            offset,
+            immediate,
+        } = code[at];
         let (low, high) = (registers & 0xf, registers >> 4);
-        let (to, from) = if cfg!(target_endian = "little") { (low, high) } else { (high, low) };
+        let (to, from) = if cfg!(target_endian = "little") {
+            (low, high)
+        } else {
+            (high, low)
+        };
         let constant = i64::from(immediate).cast_unsigned();
         let mut jump = false;
         match opcode {
-            0x61 => m.registers[to as usize] = Some(m.read(m.get(from).wrapping_add_signed(offset.into()), 4)),
-            0x69 => m.registers[to as usize] = Some(m.read(m.get(from).wrapping_add_signed(offset.into()), 2)),
+            0x61 => {
+                m.registers[to as usize] =
+                    Some(m.read(m.get(from).wrapping_add_signed(offset.into()), 4))
+            }
+            0x69 => {
+                m.registers[to as usize] =
+                    Some(m.read(m.get(from).wrapping_add_signed(offset.into()), 2))
+            }
             op::LOAD_WIDE => {
                 assert_eq!(from, op::MAP_BY_FD);
                 m.registers[to as usize] = Some(constant);
@@ -75,7 +100,11 @@ fn run(code: &[Instruction], frame: &[u8]) -> Verdict {
             op::JUMP_IF_DIFFERENT => jump = m.get(to) as u32 != immediate.cast_unsigned(),
             op::CALL => {
                 assert_eq!(immediate, REDIRECT_MAP);
-                redirected = Some(Verdict::Redirect { map: m.get(1), queue: m.get(2), otherwise: m.get(3) });
+                redirected = Some(Verdict::Redirect {
+                    map: m.get(1),
+                    queue: m.get(2),
+                    otherwise: m.get(3),
+                });
                 m.registers[1..=5].fill(None);
                 m.registers[0] = Some(4);
             }
@@ -94,12 +123,17 @@ fn run(code: &[Instruction], frame: &[u8]) -> Verdict {
 }
 
 const OURS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 7, 0, 1), Ipv4Addr::new(200, 255, 0, 129)];
-const OUR_IPV6: [Ipv6Addr; 2] =
-    [Ipv6Addr::new(0xfd00, 7, 0, 0, 0, 0, 0, 1), Ipv6Addr::new(0xfe80, 0, 0, 0, 0xa, 0xb, 0xc, 0xffff)];
+const OUR_IPV6: [Ipv6Addr; 2] = [
+    Ipv6Addr::new(0xfd00, 7, 0, 0, 0, 0, 0, 1),
+    Ipv6Addr::new(0xfe80, 0, 0, 0, 0xa, 0xb, 0xc, 0xffff),
+];
 
 /// Of both families in turn.
 fn ours() -> Vec<IpAddr> {
-    OURS.into_iter().zip(OUR_IPV6).flat_map(|(v4, v6)| [v4.into(), v6.into()]).collect()
+    OURS.into_iter()
+        .zip(OUR_IPV6)
+        .flat_map(|(v4, v6)| [v4.into(), v6.into()])
+        .collect()
 }
 
 fn verdict(frame: &[u8]) -> Verdict {
@@ -107,7 +141,11 @@ fn verdict(frame: &[u8]) -> Verdict {
 }
 
 fn redirected() -> Verdict {
-    Verdict::Redirect { map: MAP_FD as u64, queue: u64::from(QUEUE), otherwise: XDP_PASS as u64 }
+    Verdict::Redirect {
+        map: MAP_FD as u64,
+        queue: u64::from(QUEUE),
+        otherwise: XDP_PASS as u64,
+    }
 }
 
 fn frame(ethertype: [u8; 2], address_at: usize, address: Ipv4Addr, len: usize) -> Vec<u8> {
@@ -147,8 +185,16 @@ fn solicitation(target: Ipv6Addr) -> Vec<u8> {
 fn our_ipv6_and_solicitations_are_redirected() {
     for address in OUR_IPV6 {
         assert_eq!(verdict(&ipv6(6, 64, address)), redirected());
-        assert_eq!(verdict(&ipv6(58, 255, address)), redirected(), "an advertisement, or an echo with a large hop limit");
-        assert_eq!(verdict(&ipv6(58, 255, address)[..62]), redirected(), "an empty echo");
+        assert_eq!(
+            verdict(&ipv6(58, 255, address)),
+            redirected(),
+            "an advertisement, or an echo with a large hop limit"
+        );
+        assert_eq!(
+            verdict(&ipv6(58, 255, address)[..62]),
+            redirected(),
+            "an empty echo"
+        );
         assert_eq!(verdict(&solicitation(address)), redirected());
     }
 }
@@ -182,7 +228,12 @@ fn our_ipv4_and_arp_are_redirected() {
 
 #[test]
 fn everything_else_passes() {
-    let others = [Ipv4Addr::new(10, 7, 0, 2), Ipv4Addr::new(1, 0, 7, 10), Ipv4Addr::BROADCAST, Ipv4Addr::UNSPECIFIED];
+    let others = [
+        Ipv4Addr::new(10, 7, 0, 2),
+        Ipv4Addr::new(1, 0, 7, 10),
+        Ipv4Addr::BROADCAST,
+        Ipv4Addr::UNSPECIFIED,
+    ];
     for address in others {
         assert_eq!(verdict(&ipv4(address)), Verdict::Pass);
         assert_eq!(verdict(&arp(address)), Verdict::Pass);
@@ -196,16 +247,33 @@ fn everything_else_passes() {
 
 #[test]
 fn our_address_elsewhere_in_the_packet_does_not_count() {
-    assert_eq!(verdict(&frame([8, 0], 26, OURS[0], 60)), Verdict::Pass, "source address");
-    assert_eq!(verdict(&frame([8, 6], 28, OURS[0], 60)), Verdict::Pass, "sender protocol address");
+    assert_eq!(
+        verdict(&frame([8, 0], 26, OURS[0], 60)),
+        Verdict::Pass,
+        "source address"
+    );
+    assert_eq!(
+        verdict(&frame([8, 6], 28, OURS[0], 60)),
+        Verdict::Pass,
+        "sender protocol address"
+    );
 }
 
 #[test]
 fn truncated_frames_pass_and_are_never_read_past_their_end() {
     let (ipv6, solicitation) = (ipv6(6, 64, OUR_IPV6[0]), solicitation(OUR_IPV6[0]));
-    for (whole, needed) in [(ipv4(OURS[0]), 34), (arp(OURS[0]), 42), (ipv6, 54), (solicitation, 78)] {
+    for (whole, needed) in [
+        (ipv4(OURS[0]), 34),
+        (arp(OURS[0]), 42),
+        (ipv6, 54),
+        (solicitation, 78),
+    ] {
         for len in 0..whole.len() {
-            let expected = if len < needed { Verdict::Pass } else { redirected() };
+            let expected = if len < needed {
+                Verdict::Pass
+            } else {
+                redirected()
+            };
             assert_eq!(verdict(&whole[..len]), expected, "{len} bytes");
         }
     }
@@ -213,20 +281,45 @@ fn truncated_frames_pass_and_are_never_read_past_their_end() {
 
 #[test]
 fn the_largest_program_still_works() {
-    let addresses: Vec<_> = (0..MAX_ADDRESSES as u8).map(|i| Ipv4Addr::new(10, 0, 0, i).into()).collect();
+    let addresses: Vec<_> = (0..MAX_ADDRESSES as u8)
+        .map(|i| Ipv4Addr::new(10, 0, 0, i).into())
+        .collect();
     let code = redirect_ours(&addresses, MAP_FD);
     assert_eq!(run(&code, &ipv4(Ipv4Addr::new(10, 0, 0, 63))), redirected());
-    assert_eq!(run(&code, &ipv4(Ipv4Addr::new(10, 0, 0, 64))), Verdict::Pass);
-    let addresses: Vec<_> = (0..MAX_ADDRESSES as u16).map(|i| Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, i).into()).collect();
+    assert_eq!(
+        run(&code, &ipv4(Ipv4Addr::new(10, 0, 0, 64))),
+        Verdict::Pass
+    );
+    let addresses: Vec<_> = (0..MAX_ADDRESSES as u16)
+        .map(|i| Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, i).into())
+        .collect();
     let code = redirect_ours(&addresses, MAP_FD);
-    assert_eq!(run(&code, &ipv6(6, 64, Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 63))), redirected());
-    assert_eq!(run(&code, &ipv6(6, 64, Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 64))), Verdict::Pass);
+    assert_eq!(
+        run(
+            &code,
+            &ipv6(6, 64, Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 63))
+        ),
+        redirected()
+    );
+    assert_eq!(
+        run(
+            &code,
+            &ipv6(6, 64, Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 64))
+        ),
+        Verdict::Pass
+    );
 }
 
 #[test]
 fn a_bump_in_the_wire_takes_everything() {
     let code = redirect_all(MAP_FD);
-    for packet in [ipv4(OURS[0]), ipv4(Ipv4Addr::BROADCAST), arp(Ipv4Addr::UNSPECIFIED), vec![0; 14], Vec::new()] {
+    for packet in [
+        ipv4(OURS[0]),
+        ipv4(Ipv4Addr::BROADCAST),
+        arp(Ipv4Addr::UNSPECIFIED),
+        vec![0; 14],
+        Vec::new(),
+    ] {
         assert_eq!(run(&code, &packet), redirected());
     }
 }

@@ -1,4 +1,5 @@
-//! Two network namespaces joined by a veth pair, removed when dropped. Nothing outside them is touched.
+//! Two network namespaces joined by a veth pair, removed when dropped. Nothing outside them is
+//! touched.
 
 use std::fs::File;
 use std::net::Ipv4Addr;
@@ -50,37 +51,71 @@ pub(crate) fn obstacle() -> Option<String> {
 /// # Panics
 /// If it fails.
 pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
-    let Output { status, stdout, stderr } = Command::new(program).args(arguments).output().expect("the command exists");
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = Command::new(program)
+        .args(arguments)
+        .output()
+        .expect("the command exists");
     let text = String::from_utf8_lossy(&stdout).into_owned();
-    assert!(status.success(), "{program} {arguments:?}: {text}{}", String::from_utf8_lossy(&stderr));
+    assert!(
+        status.success(),
+        "{program} {arguments:?}: {text}{}",
+        String::from_utf8_lossy(&stderr)
+    );
     text
 }
 
 impl Pair {
-    /// Makes both namespaces and the pair: `queues` queues, up, MTU 1500, with kernel addresses. With more than one
-    /// queue the kernel spreads what it sends over them.
+    /// Makes both namespaces and the pair: `queues` queues, up, MTU 1500, with kernel addresses.
+    /// With more than one queue the kernel spreads what it sends over them.
     pub(crate) fn new(queues: u32) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("tl-xdp-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let name = format!(
+            "tl-xdp-{}-{}",
+            std::process::id(),
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        );
         let end = |side: &str, host| End {
             namespace: format!("{name}-{side}"),
             interface: format!("v{side}"),
             address: Ipv4Addr::new(10, 77, 0, host),
             kernel_address: Ipv4Addr::new(10, 77, 0, host + 100),
         };
-        let pair = Self { left: end("left", 1), right: end("right", 2) };
+        let pair = Self {
+            left: end("left", 1),
+            right: end("right", 2),
+        };
         let Self { left, right } = &pair;
         let (from, to) = (&left.interface, &right.interface);
         for end in [left, right] {
             run("ip", &["netns", "add", &end.namespace]);
         }
         let queues = format!("numtxqueues {queues} numrxqueues {queues}");
-        let pair_of = format!("link add {from} {queues} type veth peer name {to} {queues} netns {}", right.namespace);
+        let pair_of = format!(
+            "link add {from} {queues} type veth peer name {to} {queues} netns {}",
+            right.namespace
+        );
         left.ip(&pair_of.split(' ').collect::<Vec<_>>());
         for end in [left, right] {
             // No IPv6: its router solicitations would come between the frames that are counted.
-            end.exec(&["sh", "-c", &format!("echo 1 > /proc/sys/net/ipv6/conf/{}/disable_ipv6", end.interface)]);
-            end.ip(&["address", "add", &format!("{}/24", end.kernel_address), "dev", &end.interface]);
+            end.exec(&[
+                "sh",
+                "-c",
+                &format!(
+                    "echo 1 > /proc/sys/net/ipv6/conf/{}/disable_ipv6",
+                    end.interface
+                ),
+            ]);
+            end.ip(&[
+                "address",
+                "add",
+                &format!("{}/24", end.kernel_address),
+                "dev",
+                &end.interface,
+            ]);
             end.ip(&["link", "set", &end.interface, "up"]);
         }
         pair
@@ -90,8 +125,11 @@ impl Pair {
 impl Drop for Pair {
     fn drop(&mut self) {
         for end in [&self.left, &self.right] {
-            // The interfaces go with their namespaces; a failure leaves an empty namespace and must not hide the test's own.
-            let _ = Command::new("ip").args(["netns", "delete", &end.namespace]).status();
+            // The interfaces go with their namespaces; a failure leaves an empty namespace and must
+            // not hide the test's own.
+            let _ = Command::new("ip")
+                .args(["netns", "delete", &end.namespace])
+                .status();
         }
     }
 }
@@ -104,18 +142,25 @@ impl End {
 
     /// Any command in the namespace.
     pub(crate) fn exec(&self, command: &[&str]) -> String {
-        run("ip", &[&["netns", "exec", &self.namespace], command].concat())
+        run(
+            "ip",
+            &[&["netns", "exec", &self.namespace], command].concat(),
+        )
     }
 
     /// Runs `work` on a thread inside the namespace.
     pub(crate) fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        let namespace = File::open(format!("/run/netns/{}", self.namespace)).expect("the namespace exists");
+        let namespace =
+            File::open(format!("/run/netns/{}", self.namespace)).expect("the namespace exists");
         std::thread::scope(|scope| {
             let worker = scope.spawn(|| {
-                move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).expect("root may enter");
+                move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+                    .expect("root may enter");
                 work()
             });
-            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            worker
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }
 
@@ -129,12 +174,15 @@ impl End {
     }
 }
 
-/// A broadcast Ethernet frame of `len` bytes that carries an IPv4 packet for `to`; `mark` is in its last eight bytes.
+/// A broadcast Ethernet frame of `len` bytes that carries an IPv4 packet for `to`; `mark` is in its
+/// last eight bytes.
 pub(crate) fn write_frame(bytes: &mut [u8], len: usize, to: Ipv4Addr, mark: u64) {
     bytes[..6].fill(0xff);
     bytes[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
     bytes[12..14].copy_from_slice(&[8, 0]);
-    bytes[14..34].copy_from_slice(&[0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 253, 0, 0, 10, 77, 0, 9, 0, 0, 0, 0]);
+    bytes[14..34].copy_from_slice(&[
+        0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 253, 0, 0, 10, 77, 0, 9, 0, 0, 0, 0,
+    ]);
     bytes[30..34].copy_from_slice(&to.octets());
     bytes[len - 8..len].copy_from_slice(&mark.to_be_bytes());
 }

@@ -27,7 +27,10 @@ impl AdapterFactory {
     pub(crate) fn new(algorithm: Algorithm) -> Result<Self, NeedsMarks> {
         let factory = algorithm.factory();
         match factory.build(&Config::new(Bytes::new(1200))).ecn() {
-            Ecn::Classic => Ok(Self { factory, built: AtomicU64::new(0) }),
+            Ecn::Classic => Ok(Self {
+                factory,
+                built: AtomicU64::new(0),
+            }),
             Ecn::Dctcp | Ecn::L4s => Err(NeedsMarks(algorithm)),
         }
     }
@@ -36,7 +39,10 @@ impl AdapterFactory {
 impl ControllerFactory for AdapterFactory {
     fn build(self: Arc<Self>, now: StdInstant, current_mtu: u16) -> Box<dyn QuicController> {
         let seed = self.built.fetch_add(1, Ordering::Relaxed);
-        let config = Config { seed, ..Config::new(Bytes::new(current_mtu.into())) };
+        let config = Config {
+            seed,
+            ..Config::new(Bytes::new(current_mtu.into()))
+        };
         Box::new(Adapter::new(self.factory.clone(), config, now))
     }
 }
@@ -47,7 +53,11 @@ pub(crate) struct NeedsMarks(pub(crate) Algorithm);
 
 impl fmt::Display for NeedsMarks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} needs the share of congestion marks, which quinn does not tell", self.0)
+        write!(
+            f,
+            "{} needs the share of congestion marks, which quinn does not tell",
+            self.0
+        )
     }
 }
 

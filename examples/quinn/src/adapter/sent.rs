@@ -1,7 +1,8 @@
-//! [`SentTimes`]: what the delivery-rate sampler wants remembered, found again by the time of sending.
+//! [`SentTimes`]: what the delivery-rate sampler wants remembered, found again by the time of
+//! sending.
 //!
-//! quinn says of an acknowledged packet when it was sent, not which it was, and of a burst only that it left. So there is one
-//! record per instant of sending, whatever left at that instant.
+//! quinn says of an acknowledged packet when it was sent, not which it was, and of a burst only
+//! that it left. So there is one record per instant of sending, whatever left at that instant.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,8 +10,8 @@ use std::time::Duration;
 use tautline_base::{Bytes, Instant};
 use tautline_cc::SentRate;
 
-/// Most instants remembered. An end that only acknowledges reports what it sends and hears of no delivery, so age alone
-/// would not bound this.
+/// Most instants remembered. An end that only acknowledges reports what it sends and hears of no
+/// delivery, so age alone would not bound this.
 pub(super) const MOST: usize = 4096;
 
 /// Records of what was sent, oldest first.
@@ -39,17 +40,21 @@ impl SentTimes {
         self.records.push_back(record);
     }
 
-    /// The record of `sent`. What quinn does not report as sent (probes of the path MTU) counts as sent with what left
-    /// before it. `None` if that is forgotten.
+    /// The record of `sent`. What quinn does not report as sent (probes of the path MTU) counts as
+    /// sent with what left before it. `None` if that is forgotten.
     pub(super) fn find(&self, sent: Instant) -> Option<SentRate> {
-        let after = self.records.partition_point(|record| record.sent_at <= sent);
+        let after = self
+            .records
+            .partition_point(|record| record.sent_at <= sent);
         self.records.get(after.checked_sub(1)?).copied()
     }
 
-    /// Something sent at `newest` was acknowledged at `now`: whatever was sent before it and more than `age` ago is delivered
-    /// or declared lost, and is forgotten.
+    /// Something sent at `newest` was acknowledged at `now`: whatever was sent before it and more
+    /// than `age` ago is delivered or declared lost, and is forgotten.
     pub(super) fn forget(&mut self, newest: Instant, now: Instant, age: Duration) {
-        let gone = self.records.partition_point(|record| record.sent_at < newest && now - record.sent_at > age);
+        let gone = self
+            .records
+            .partition_point(|record| record.sent_at < newest && now - record.sent_at > age);
         self.records.drain(..gone);
     }
 }

@@ -19,7 +19,8 @@ const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::Bbr3Linux,
 ];
 
-/// An adapter, the clock's origin, and what a path would hold: packets sent and not yet acknowledged.
+/// An adapter, the clock's origin, and what a path would hold: packets sent and not yet
+/// acknowledged.
 struct Path {
     adapter: Adapter,
     epoch: StdInstant,
@@ -30,7 +31,11 @@ impl Path {
     fn new(algorithm: Algorithm) -> Self {
         let epoch = StdInstant::now();
         let adapter = Adapter::new(algorithm.factory(), Config::new(Bytes::new(MTU)), epoch);
-        Self { adapter, epoch, in_flight: 0 }
+        Self {
+            adapter,
+            epoch,
+            in_flight: 0,
+        }
     }
 
     fn at(&self, ms: u64) -> StdInstant {
@@ -45,15 +50,22 @@ impl Path {
     fn ack(&mut self, ms: u64, sent: u64, packets: u64, app_limited: bool) {
         for _ in 0..packets {
             let rtt = Duration::from_millis(RTT);
-            self.adapter.acked(Instant::from_millis(ms), Instant::from_millis(sent), Bytes::new(MTU), rtt);
+            self.adapter.acked(
+                Instant::from_millis(ms),
+                Instant::from_millis(sent),
+                Bytes::new(MTU),
+                rtt,
+            );
         }
         self.in_flight -= packets * MTU;
-        self.adapter.on_end_acks(self.at(ms), self.in_flight, app_limited, None);
+        self.adapter
+            .on_end_acks(self.at(ms), self.in_flight, app_limited, None);
     }
 
     fn lose(&mut self, ms: u64, sent: u64, packets: u64, persistent: bool) {
         self.in_flight -= packets * MTU;
-        self.adapter.on_congestion_event(self.at(ms), self.at(sent), persistent, packets * MTU);
+        self.adapter
+            .on_congestion_event(self.at(ms), self.at(sent), persistent, packets * MTU);
     }
 
     fn packets(&self) -> u64 {
@@ -96,7 +108,11 @@ fn growth_goes_on_when_something_sent_after_the_loss_is_acknowledged() {
     assert_eq!(path.packets(), 5);
     path.send(22, 5);
     path.ack(42, 22, 5, false);
-    assert_eq!(path.packets(), 6, "a window was acknowledged in congestion avoidance");
+    assert_eq!(
+        path.packets(),
+        6,
+        "a window was acknowledged in congestion avoidance"
+    );
 }
 
 #[test]
@@ -116,7 +132,11 @@ fn persistent_congestion_leaves_two_packets_even_in_the_round_of_a_loss() {
     path.lose(22, 1, 9, true);
     assert_eq!(path.adapter.window(), 2 * MTU);
     path.adapter.on_mtu_update(1452);
-    assert_eq!(path.adapter.window(), 2 * 1452, "quinn needs room for more than one datagram");
+    assert_eq!(
+        path.adapter.window(),
+        2 * 1452,
+        "quinn needs room for more than one datagram"
+    );
 }
 
 #[test]
@@ -130,7 +150,14 @@ fn a_copy_for_another_path_goes_on_from_the_window() {
         let copy = path.adapter.clone_box();
         assert_eq!(copy.window(), path.adapter.window(), "{algorithm}");
         assert_eq!(copy.initial_window(), 10 * MTU);
-        assert!(copy.into_any().downcast::<Adapter>().unwrap().sent.find(Instant::from_millis(21)).is_none());
+        assert!(
+            copy.into_any()
+                .downcast::<Adapter>()
+                .unwrap()
+                .sent
+                .find(Instant::from_millis(21))
+                .is_none()
+        );
     }
 }
 
@@ -150,7 +177,8 @@ fn the_delivery_rate_reaches_bbr() {
     assert_eq!(model.min_rtt, Some(Duration::from_millis(RTT)));
 }
 
-/// Flight in packets after three seconds at a bottleneck of a packet per millisecond, 20 ms away: 20 packets fill it.
+/// Flight in packets after three seconds at a bottleneck of a packet per millisecond, 20 ms away:
+/// 20 packets fill it.
 fn flight_at_a_bottleneck(algorithm: Algorithm) -> u64 {
     let mut path = Path::new(algorithm);
     let mut queue = VecDeque::new();
@@ -192,12 +220,25 @@ fn what_was_sent_long_ago_is_forgotten_and_what_is_never_acknowledged_is_bounded
     path.send(1, 1);
     path.send(30, 1);
     path.ack(50, 30, 1, false);
-    assert!(path.adapter.sent.find(Instant::from_millis(1)).is_none(), "older than two round trips");
+    assert!(
+        path.adapter.sent.find(Instant::from_millis(1)).is_none(),
+        "older than two round trips"
+    );
     for ms in 0..2 * MOST as u64 {
         path.send(100 + ms, 1);
     }
-    assert!(path.adapter.sent.find(Instant::from_millis(99 + MOST as u64)).is_none());
-    assert!(path.adapter.sent.find(Instant::from_millis(100 + MOST as u64)).is_some());
+    assert!(
+        path.adapter
+            .sent
+            .find(Instant::from_millis(99 + MOST as u64))
+            .is_none()
+    );
+    assert!(
+        path.adapter
+            .sent
+            .find(Instant::from_millis(100 + MOST as u64))
+            .is_some()
+    );
 }
 
 #[test]
@@ -205,7 +246,14 @@ fn a_burst_is_one_record_and_its_flight_counts_all_of_it() {
     let mut path = Path::new(Algorithm::Cubic);
     path.send(5, 10);
     path.send(5, 3);
-    assert_eq!(path.adapter.sent.find(Instant::from_millis(7)).unwrap().in_flight, Bytes::new(13 * MTU));
+    assert_eq!(
+        path.adapter
+            .sent
+            .find(Instant::from_millis(7))
+            .unwrap()
+            .in_flight,
+        Bytes::new(13 * MTU)
+    );
 }
 
 #[test]
@@ -216,9 +264,15 @@ fn times_and_sizes_that_cannot_be_are_survived() {
         for (i, ms) in times.into_iter().cycle().take(100).enumerate() {
             let (now, bytes) = (path.at(ms), [0, 1, u64::MAX][i % 3]);
             path.adapter.on_sent(now, bytes, 0);
-            path.adapter.acked(Instant::from_millis(ms), Instant::from_millis(9), Bytes::new(bytes), Duration::ZERO);
+            path.adapter.acked(
+                Instant::from_millis(ms),
+                Instant::from_millis(9),
+                Bytes::new(bytes),
+                Duration::ZERO,
+            );
             path.adapter.on_end_acks(now, bytes, i % 2 == 0, None);
-            path.adapter.on_congestion_event(now, path.epoch, i % 5 == 0, bytes);
+            path.adapter
+                .on_congestion_event(now, path.epoch, i % 5 == 0, bytes);
             path.adapter.on_mtu_update(0);
         }
         assert!(path.adapter.metrics().pacing_rate.is_some());
@@ -228,6 +282,10 @@ fn times_and_sizes_that_cannot_be_are_survived() {
 #[test]
 fn controllers_that_need_the_share_of_marks_are_refused() {
     for algorithm in Algorithm::ALL {
-        assert_eq!(AdapterFactory::new(algorithm).is_ok(), ALGORITHMS.contains(&algorithm), "{algorithm}");
+        assert_eq!(
+            AdapterFactory::new(algorithm).is_ok(),
+            ALGORITHMS.contains(&algorithm),
+            "{algorithm}"
+        );
     }
 }

@@ -12,8 +12,15 @@ struct Flow {
 
 impl Flow {
     fn new() -> Self {
-        let totals = Totals { at: Instant::from_secs(1), delivered: Bytes::ZERO, lost: Bytes::ZERO };
-        Self { policer: Policer::Unsuspected, totals }
+        let totals = Totals {
+            at: Instant::from_secs(1),
+            delivered: Bytes::ZERO,
+            lost: Bytes::ZERO,
+        };
+        Self {
+            policer: Policer::Unsuspected,
+            totals,
+        }
     }
 
     fn step(&mut self, rate: Rate, lost_percent: u64, app_limited: bool) -> bool {
@@ -22,8 +29,13 @@ impl Flow {
         self.totals.at += time;
         self.totals.delivered += delivered;
         self.totals.lost += delivered * lost_percent / 100;
-        let evidence =
-            Evidence { totals: self.totals, losing: lost_percent > 0, app_limited, round_start: true, probing_bw: true };
+        let evidence = Evidence {
+            totals: self.totals,
+            losing: lost_percent > 0,
+            app_limited,
+            round_start: true,
+            probing_bw: true,
+        };
         self.policer.on_evidence(&evidence, &PARAMS())
     }
 
@@ -40,7 +52,17 @@ fn two_intervals_of_like_rate_and_heavy_loss_are_a_policer_at_their_mean() {
     let mut flow = Flow::new();
     // The first loss only begins the first interval: 1 + 3 rounds, then 4.
     flow.rounds(4, Rate::mbit(10), 30);
-    assert!(matches!(flow.policer, Policer::Sampling { previous: Some(_), .. }), "{:?}", flow.policer);
+    assert!(
+        matches!(
+            flow.policer,
+            Policer::Sampling {
+                previous: Some(_),
+                ..
+            }
+        ),
+        "{:?}",
+        flow.policer
+    );
     flow.rounds(4, Rate::kbit(10_900), 30);
     assert_eq!(flow.policer.rate(), Some(Rate::kbit(10_450)));
 }
@@ -48,16 +70,22 @@ fn two_intervals_of_like_rate_and_heavy_loss_are_a_policer_at_their_mean() {
 #[test]
 fn rates_an_eighth_apart_are_not_alike() {
     let mut flow = Flow::new();
-    flow.rounds(4, Rate::mbit(10), 30).rounds(4, Rate::kbit(11_300), 30);
+    flow.rounds(4, Rate::mbit(10), 30)
+        .rounds(4, Rate::kbit(11_300), 30);
     assert_eq!(flow.policer.rate(), None);
     flow.rounds(4, Rate::kbit(11_200), 30);
-    assert_eq!(flow.policer.rate(), Some(Rate::kbit(11_250)), "but the second and the third are");
+    assert_eq!(
+        flow.policer.rate(),
+        Some(Rate::kbit(11_250)),
+        "but the second and the third are"
+    );
 }
 
 #[test]
 fn slow_rates_may_differ_by_four_kilobits() {
     let mut flow = Flow::new();
-    flow.rounds(4, Rate::kbit(16), 30).rounds(4, Rate::kbit(20), 30);
+    flow.rounds(4, Rate::kbit(16), 30)
+        .rounds(4, Rate::kbit(20), 30);
     assert_eq!(flow.policer.rate(), Some(Rate::kbit(18)));
 }
 
@@ -73,7 +101,8 @@ fn loss_below_a_fifth_is_no_policer() {
 #[test]
 fn an_interval_that_lasts_too_long_or_that_the_application_limits_counts_for_nothing() {
     let mut flow = Flow::new();
-    flow.rounds(4, Rate::mbit(10), 30).rounds(17, Rate::mbit(10), 0);
+    flow.rounds(4, Rate::mbit(10), 30)
+        .rounds(17, Rate::mbit(10), 0);
     assert_eq!(flow.policer, Policer::Unsuspected);
     flow.rounds(4, Rate::mbit(10), 30);
     flow.step(Rate::mbit(10), 30, true);
@@ -83,7 +112,8 @@ fn an_interval_that_lasts_too_long_or_that_the_application_limits_counts_for_not
 #[test]
 fn it_is_obeyed_for_48_rounds() {
     let mut flow = Flow::new();
-    flow.rounds(8, Rate::mbit(10), 30).rounds(47, Rate::mbit(10), 30);
+    flow.rounds(8, Rate::mbit(10), 30)
+        .rounds(47, Rate::mbit(10), 30);
     assert_eq!(flow.policer.rate(), Some(Rate::mbit(10)));
     assert!(flow.step(Rate::mbit(10), 30, false));
     assert_eq!(flow.policer, Policer::Unsuspected);

@@ -1,4 +1,5 @@
-//! ProbeBW_CRUISE: sends as fast as is delivered until the next probe; losses lower the short-term bounds.
+//! ProbeBW_CRUISE: sends as fast as is delivered until the next probe; losses lower the short-term
+//! bounds.
 
 use super::wait::Wait;
 use super::{Bbr3, State};
@@ -8,7 +9,10 @@ use crate::controller::Ack;
 impl Bbr3 {
     pub(in crate::bbr3) fn enter_cruise(&mut self, wait: Wait) {
         if self.config.cruise_clips_shortterm {
-            self.shortterm.inflight = self.shortterm.inflight.map(|inflight| bounded(inflight, self.longterm));
+            self.shortterm.inflight = self
+                .shortterm
+                .inflight
+                .map(|inflight| bounded(inflight, self.longterm));
         }
         self.state = State::Cruise(wait);
     }

@@ -32,12 +32,19 @@ impl Bbr3 {
 
     /// The flight leaves headroom and is no more than the path holds.
     fn has_drained(&self, ack: &Ack) -> bool {
-        let target = bounded(self.inflight(self.max_bw(), 1.0), self.longterm_with_headroom());
+        let target = bounded(
+            self.inflight(self.max_bw(), 1.0),
+            self.longterm_with_headroom(),
+        );
         self.in_network(ack, ack.in_flight) <= target
     }
 
     pub(super) fn count_round(&self, wait: Wait) -> Wait {
-        if self.rounds.started { wait.on_round() } else { wait }
+        if self.rounds.started {
+            wait.on_round()
+        } else {
+            wait
+        }
     }
 
     pub(super) fn probe_is_due(&self, wait: Wait, ack: &Ack) -> bool {

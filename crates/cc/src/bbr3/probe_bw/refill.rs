@@ -1,5 +1,5 @@
-//! ProbeBW_REFILL: forgets the short-term bounds and fills the pipe for a round, so that the probe's first losses are the
-//! probe's.
+//! ProbeBW_REFILL: forgets the short-term bounds and fills the pipe for a round, so that the
+//! probe's first losses are the probe's.
 
 use super::{Bbr3, Feedback, State};
 use crate::controller::Ack;

@@ -1,5 +1,5 @@
-//! ProbeBW_UP: probes for more bandwidth, and raises the long-term bound by 1, 2, 4, ... segments a round while the window
-//! stands at it.
+//! ProbeBW_UP: probes for more bandwidth, and raises the long-term bound by 1, 2, 4, ... segments a
+//! round while the window stands at it.
 
 use tautline_base::{Bytes, Rate};
 
@@ -20,12 +20,17 @@ pub(in crate::bbr3) struct Up {
 impl Up {
     /// The slope of the first round.
     pub(in crate::bbr3) fn new(cwnd: Bytes, mss: Bytes) -> Self {
-        let mut up = Self { per_segment: mss, acked: Bytes::ZERO, doublings: 0 };
+        let mut up = Self {
+            per_segment: mss,
+            acked: Bytes::ZERO,
+            doublings: 0,
+        };
         up.steepen(cwnd, mss);
         up
     }
 
-    /// Twice the rise of the last round, spread over the round: a segment for so many whole segments of the window.
+    /// Twice the rise of the last round, spread over the round: a segment for so many whole
+    /// segments of the window.
     pub(in crate::bbr3) fn steepen(&mut self, cwnd: Bytes, mss: Bytes) {
         let segments = (cwnd.get() / mss.get().max(1)) >> self.doublings;
         self.per_segment = mss * segments.max(1);
@@ -58,7 +63,8 @@ impl Bbr3 {
     }
 
     fn is_time_to_go_down(&mut self, ack: &Ack) -> bool {
-        // What was in flight before this acknowledgement: after it there is room again, and the bound would never be reached.
+        // What was in flight before this acknowledgement: after it there is room again, and the
+        // bound would never be reached.
         let reached = |longterm: Bytes| self.in_network(ack, ack.prior_in_flight) >= longterm;
         if self.probe.too_high && self.longterm.is_some_and(reached) {
             self.probe.precautionary = true;
@@ -66,7 +72,8 @@ impl Bbr3 {
         }
         if self.at_longterm(ack) {
             // The bound limits the rate: a plateau says nothing.
-            self.full_pipe.restart(ack.rate.map(|sample| sample.rate).unwrap_or_default());
+            self.full_pipe
+                .restart(ack.rate.map(|sample| sample.rate).unwrap_or_default());
             return false;
         }
         self.full_pipe.now
@@ -78,7 +85,9 @@ impl Bbr3 {
     }
 
     pub(super) fn raise_longterm(&mut self, ack: &Ack) {
-        let State::Up(mut up) = self.state else { return };
+        let State::Up(mut up) = self.state else {
+            return;
+        };
         if let Some(longterm) = self.longterm
             && self.at_longterm(ack)
         {

@@ -1,7 +1,8 @@
 //! [`Wait`]: the time between two probes, draft-ietf-ccwg-bbr "Time Scale for Bandwidth Probing".
 //!
-//! By the clock two to three seconds; by rounds as many as Reno needs to come back from a loss, at most 63, so that Reno and
-//! CUBIC find as much time to grow in small pipes as they need. Both by chance, so that flows do not probe in step.
+//! By the clock two to three seconds; by rounds as many as Reno needs to come back from a loss, at
+//! most 63, so that Reno and CUBIC find as much time to grow in small pipes as they need. Both by
+//! chance, so that flows do not probe in step.
 
 use core::time::Duration;
 
@@ -24,7 +25,11 @@ impl Wait {
         let rounds = dice.roll() >> 63;
         let spread = (u128::from(dice.roll() >> 32) * config.probe_wait_spread.as_nanos()) >> 32;
         let spread = Duration::from_nanos(u64::try_from(spread).unwrap_or(u64::MAX));
-        Self { since: now, length: config.probe_wait.saturating_add(spread), rounds }
+        Self {
+            since: now,
+            length: config.probe_wait.saturating_add(spread),
+            rounds,
+        }
     }
 
     pub(super) fn on_round(mut self) -> Self {
@@ -33,7 +38,13 @@ impl Wait {
     }
 
     /// The wait is over for a sender that wants `target` in flight.
-    pub(in crate::bbr3) fn is_over(&self, now: Instant, target: Bytes, mss: Bytes, config: &Config) -> bool {
+    pub(in crate::bbr3) fn is_over(
+        &self,
+        now: Instant,
+        target: Bytes,
+        mss: Bytes,
+        config: &Config,
+    ) -> bool {
         now > self.since + self.length || self.rounds >= Self::rounds_for(target, mss, config)
     }
 

@@ -30,13 +30,22 @@ fn the_worked_integers() {
 fn beta_is_717_of_1024_and_convergence_is_fast() {
     let mut growth = Growth::new(MS);
     assert_eq!((growth.reduce(1000), growth.last_max), (700, Some(1000)));
-    assert_eq!((growth.reduce(700), growth.last_max), (490, Some(595)), "below the last plateau: 700 × 1741 / 2048");
-    assert_eq!((growth.reduce(600), growth.last_max), (420, Some(600)), "back above it");
+    assert_eq!(
+        (growth.reduce(700), growth.last_max),
+        (490, Some(595)),
+        "below the last plateau: 700 × 1741 / 2048"
+    );
+    assert_eq!(
+        (growth.reduce(600), growth.last_max),
+        (420, Some(600)),
+        "back above it"
+    );
 }
 
 #[test]
 fn below_the_target_the_gap_decides() {
-    // At the beginning of the epoch the curve is looked at one delay ahead: 100 − 0.4 × (4.216 s − 0.1 s)³ is 72.1.
+    // At the beginning of the epoch the curve is looked at one delay ahead: 100 − 0.4 × (4.216 s −
+    // 0.1 s)³ is 72.1.
     let mut growth = cut_at_100(MS);
     growth.take_rtt(RTT, at(0));
     assert_eq!(target(100, 4317, 102), 73);
@@ -49,12 +58,23 @@ fn the_answer_stands_for_a_thirty_second_of_a_second() {
         let mut growth = cut_at_100(tick);
         let first = growth.packets_per_growth(70, 1, at(0));
         let within = growth.packets_per_growth(70, 1, at(fresh_ms));
-        assert_eq!((within, growth.answer.map(|answer| answer.tick)), (first, Some(growth.ticks(at(0)))));
+        assert_eq!(
+            (within, growth.answer.map(|answer| answer.tick)),
+            (first, Some(growth.ticks(at(0))))
+        );
         let later = at(fresh_ms) + tick;
         growth.packets_per_growth(70, 1, later);
-        assert_eq!(growth.answer.map(|answer| answer.tick), Some(growth.ticks(later)), "tick {tick:?}");
+        assert_eq!(
+            growth.answer.map(|answer| answer.tick),
+            Some(growth.ticks(later)),
+            "tick {tick:?}"
+        );
         growth.packets_per_growth(71, 1, later + tick);
-        assert_eq!(growth.answer.map(|answer| answer.cwnd), Some(71), "another window is looked at in the next tick");
+        assert_eq!(
+            growth.answer.map(|answer| answer.cwnd),
+            Some(71),
+            "another window is looked at in the next tick"
+        );
     }
 }
 
@@ -89,8 +109,16 @@ fn reno_opens_by_eight_fifteenths_and_goes_on_beyond_the_old_window() {
     }
     // Every 131 (= 70 × 15 / 8) acknowledgements count one packet.
     assert_eq!(reno.first(), Some(&70));
-    assert!((i64::try_from(reno[74]).unwrap() - (70 + 75 * 70 / 131)).abs() <= 1, "{}", reno[74]);
-    assert!((i64::try_from(reno[149]).unwrap() - (70 + 150 * 70 / 131)).abs() <= 1, "{}", reno[149]);
+    assert!(
+        (i64::try_from(reno[74]).unwrap() - (70 + 75 * 70 / 131)).abs() <= 1,
+        "{}",
+        reno[74]
+    );
+    assert!(
+        (i64::try_from(reno[149]).unwrap() - (70 + 150 * 70 / 131)).abs() <= 1,
+        "{}",
+        reno[149]
+    );
 }
 
 #[test]
@@ -111,9 +139,16 @@ fn a_pause_shifts_the_epoch() {
     steady.packets_per_growth(70, 1, at(0));
     let hour = Duration::from_secs(3600);
     paused.pause(hour, at(500) + hour);
-    assert_eq!(paused.packets_per_growth(71, 1, at(1000) + hour), steady.packets_per_growth(71, 1, at(1000)));
+    assert_eq!(
+        paused.packets_per_growth(71, 1, at(1000) + hour),
+        steady.packets_per_growth(71, 1, at(1000))
+    );
     paused.pause(Duration::MAX, at(2000) + hour);
-    assert_eq!(paused.epoch.map(|epoch| epoch.start), Some(paused.ticks(at(2000) + hour)), "never in the future");
+    assert_eq!(
+        paused.epoch.map(|epoch| epoch.start),
+        Some(paused.ticks(at(2000) + hour)),
+        "never in the future"
+    );
 }
 
 #[test]

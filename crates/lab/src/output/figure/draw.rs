@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use super::facets::{CellRuns, Facets};
 use super::{Figure, FigureError, Kind, Shown};
 use crate::output::plot::{
-    BoxSpan, Curve, Curves, CurvesPanel, Grouped, GroupedPanel, Mark, Measure, Names, Quantiles, Spot, Trade, cumulative,
-    short,
+    BoxSpan, Curve, Curves, CurvesPanel, Grouped, GroupedPanel, Mark, Measure, Names, Quantiles,
+    Spot, Trade, cumulative, short,
 };
 use crate::result::RowResult;
 use crate::run::{Quantity, Run, Series};
 
-/// The figures of a row that states none: boxes of the ping, bars of the throughput, the course of the first runs.
+/// The figures of a row that states none: boxes of the ping, bars of the throughput, the course of
+/// the first runs.
 pub fn defaults(row: &RowResult, runs: &[Run]) -> Vec<Figure> {
     let has = |quantity: Quantity| runs.iter().any(|run| run.of(quantity).next().is_some());
     let figure = |kind, show: Vec<String>| Figure {
@@ -33,7 +34,9 @@ pub fn defaults(row: &RowResult, runs: &[Run]) -> Vec<Figure> {
     if has(Quantity::Ping) {
         figures.push(figure(Kind::Box, vec!["ping".to_owned()]));
     }
-    let course = [Quantity::Goodput, Quantity::Ping, Quantity::OneWay].into_iter().filter(|quantity| has(*quantity));
+    let course = [Quantity::Goodput, Quantity::Ping, Quantity::OneWay]
+        .into_iter()
+        .filter(|quantity| has(*quantity));
     let course: Vec<String> = course.map(|quantity| quantity.name().to_owned()).collect();
     if !course.is_empty() && row.cells.len() <= 8 {
         figures.push(figure(Kind::Series, course));
@@ -42,33 +45,63 @@ pub fn defaults(row: &RowResult, runs: &[Run]) -> Vec<Figure> {
 }
 
 impl Figure {
-    /// The figure as one or several SVG texts: what does not fit one is continued in the next. None if no cell that it shows was run.
+    /// The figure as one or several SVG texts: what does not fit one is continued in the next. None
+    /// if no cell that it shows was run.
     ///
     /// # Errors
     /// When it does not suit the row.
     pub fn draw(&self, row: &RowResult, runs: &[Run]) -> Result<Vec<String>, FigureError> {
         self.check(&row.axes)?;
-        let shown: Vec<Shown<'_>> = self.show.iter().map(|named| Shown::read(named)).collect::<Result<_, _>>()?;
+        let shown: Vec<Shown<'_>> = self
+            .show
+            .iter()
+            .map(|named| Shown::read(named))
+            .collect::<Result<_, _>>()?;
         let facets = Facets::new(self, row, runs);
         if facets.cells().is_empty() {
             return Ok(Vec::new());
         }
         match self.kind {
-            Kind::Box => by_unit(&shown, |s| s.quantity.unit()).iter().map(|group| self.boxes(group, &facets)).collect(),
-            Kind::Bars => by_unit(&shown, Shown::number_unit).iter().map(|group| self.bars(group, &facets)).collect(),
-            Kind::Cdf => facets.panels().iter().map(|(name, part)| self.distributions(&shown, name, part)).collect(),
-            Kind::Series => facets.panels().iter().map(|(name, part)| self.series(&shown, name, part)).collect(),
-            Kind::Trade => facets.panels().iter().map(|(name, part)| self.trade(&shown, name, part)).collect(),
+            Kind::Box => by_unit(&shown, |s| s.quantity.unit())
+                .iter()
+                .map(|group| self.boxes(group, &facets))
+                .collect(),
+            Kind::Bars => by_unit(&shown, Shown::number_unit)
+                .iter()
+                .map(|group| self.bars(group, &facets))
+                .collect(),
+            Kind::Cdf => facets
+                .panels()
+                .iter()
+                .map(|(name, part)| self.distributions(&shown, name, part))
+                .collect(),
+            Kind::Series => facets
+                .panels()
+                .iter()
+                .map(|(name, part)| self.series(&shown, name, part))
+                .collect(),
+            Kind::Trade => facets
+                .panels()
+                .iter()
+                .map(|(name, part)| self.trade(&shown, name, part))
+                .collect(),
         }
     }
 
     fn heading(&self, otherwise: &str, part: &str) -> String {
         let heading = self.title.as_deref().unwrap_or(otherwise);
-        if part.is_empty() { heading.to_owned() } else { format!("{heading} · {part}") }
+        if part.is_empty() {
+            heading.to_owned()
+        } else {
+            format!("{heading} · {part}")
+        }
     }
 
     fn measure(&self, name: impl Into<String>, unit: &str) -> Measure {
-        Measure { log: self.log, ..Measure::new(name, unit) }
+        Measure {
+            log: self.log,
+            ..Measure::new(name, unit)
+        }
     }
 
     fn boxes(&self, shown: &[Shown<'_>], facets: &Facets<'_>) -> Result<String, FigureError> {
@@ -77,19 +110,42 @@ impl Figure {
             Quantiles::of(&samples, self.span).map(Mark::Box)
         };
         let measure = self.measure(shown[0].title(), shown[0].quantity.unit());
-        let look = Look { measure, legend: self.span.legend(), title: |shown| shown.title() };
+        let look = Look {
+            measure,
+            legend: self.span.legend(),
+            title: |shown| shown.title(),
+        };
         self.grouped(shown, facets, &look, mark)
     }
 
     fn bars(&self, shown: &[Shown<'_>], facets: &Facets<'_>) -> Result<String, FigureError> {
         let mark = |shown: &Shown<'_>, cells: Vec<CellRuns<'_>>| {
             let estimate = cells.first()?.result.numbers.get(&shown.path())?;
-            Some(Mark::Bar { mean: estimate.mean, low: estimate.lo, high: estimate.hi })
+            Some(Mark::Bar {
+                mean: estimate.mean,
+                low: estimate.lo,
+                high: estimate.hi,
+            })
         };
-        let several = facets.cells().iter().any(|cell| cell.result.seeds.len() > 1);
-        let legend = if several { "mean over repetitions with its 95 % confidence interval" } else { "" };
-        let name = if shown.len() == 1 { shown[0].number_title() } else { shown[0].quantity.title().to_owned() };
-        let look = Look { measure: self.measure(name, shown[0].number_unit()), legend, title: |shown| shown.number_title() };
+        let several = facets
+            .cells()
+            .iter()
+            .any(|cell| cell.result.seeds.len() > 1);
+        let legend = if several {
+            "mean over repetitions with its 95 % confidence interval"
+        } else {
+            ""
+        };
+        let name = if shown.len() == 1 {
+            shown[0].number_title()
+        } else {
+            shown[0].quantity.title().to_owned()
+        };
+        let look = Look {
+            measure: self.measure(name, shown[0].number_unit()),
+            legend,
+            title: |shown| shown.number_title(),
+        };
         self.grouped(shown, facets, &look, mark)
     }
 
@@ -106,7 +162,10 @@ impl Figure {
         let groups: Vec<String> = if as_groups {
             shown.iter().map(look.title).collect()
         } else {
-            colours.iter().map(|colour| facets.colour_label(colour)).collect()
+            colours
+                .iter()
+                .map(|colour| facets.colour_label(colour))
+                .collect()
         };
         let mut panels = Vec::new();
         for (part, facets) in facets.panels() {
@@ -116,18 +175,43 @@ impl Figure {
                     let at = |colour: &str| facets.at(category, colour).collect();
                     shown
                         .iter()
-                        .flat_map(|shown| colours.iter().map(|colour| mark(shown, at(colour))).collect::<Vec<_>>())
+                        .flat_map(|shown| {
+                            colours
+                                .iter()
+                                .map(|colour| mark(shown, at(colour)))
+                                .collect::<Vec<_>>()
+                        })
                         .collect()
                 };
-                categories.iter().map(|category| ((*category).to_owned(), marks(category))).collect()
+                categories
+                    .iter()
+                    .map(|category| ((*category).to_owned(), marks(category)))
+                    .collect()
             };
             if as_groups {
-                panels.push(GroupedPanel { title: part, categories: category(shown) });
+                panels.push(GroupedPanel {
+                    title: part,
+                    categories: category(shown),
+                });
             } else {
                 for one in shown {
-                    let title = [part.clone(), if shown.len() > 1 { (look.title)(one) } else { String::new() }];
-                    let title = title.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" · ");
-                    panels.push(GroupedPanel { title, categories: category(std::slice::from_ref(one)) });
+                    let title = [
+                        part.clone(),
+                        if shown.len() > 1 {
+                            (look.title)(one)
+                        } else {
+                            String::new()
+                        },
+                    ];
+                    let title = title
+                        .into_iter()
+                        .filter(|text| !text.is_empty())
+                        .collect::<Vec<_>>()
+                        .join(" · ");
+                    panels.push(GroupedPanel {
+                        title,
+                        categories: category(std::slice::from_ref(one)),
+                    });
                 }
             }
         }
@@ -135,29 +219,55 @@ impl Figure {
             title: self.heading(&look.measure.name, ""),
             measure: look.measure.clone(),
             legend: look.legend.to_owned(),
-            groups: groups.into_iter().filter(|group| !group.is_empty()).collect(),
+            groups: groups
+                .into_iter()
+                .filter(|group| !group.is_empty())
+                .collect(),
             panels,
         };
         Ok(figure.svg()?)
     }
 
-    fn distributions(&self, shown: &[Shown<'_>], part: &str, facets: &Facets<'_>) -> Result<String, FigureError> {
+    fn distributions(
+        &self,
+        shown: &[Shown<'_>],
+        part: &str,
+        facets: &Facets<'_>,
+    ) -> Result<String, FigureError> {
         let colours = facets.colours();
         let mut names = Vec::new();
         let mut curves = Vec::new();
         for (number, colour) in colours.iter().enumerate() {
             for shown in shown {
-                let samples: Vec<f64> = facets.at("", colour).flat_map(|cell| samples(&cell, shown)).collect();
-                let median = Quantiles::of(&samples, self.span).map_or_else(|| "no samples".to_owned(), |q| short(q.median));
-                let name = if shown.rest.is_some() || colour.is_empty() { shown.title() } else { String::new() };
+                let samples: Vec<f64> = facets
+                    .at("", colour)
+                    .flat_map(|cell| samples(&cell, shown))
+                    .collect();
+                let median = Quantiles::of(&samples, self.span)
+                    .map_or_else(|| "no samples".to_owned(), |q| short(q.median));
+                let name = if shown.rest.is_some() || colour.is_empty() {
+                    shown.title()
+                } else {
+                    String::new()
+                };
                 let label = facets.colour_label(colour);
-                let name: Vec<&str> = [label.as_str(), name.as_str()].into_iter().filter(|text| !text.is_empty()).collect();
+                let name: Vec<&str> = [label.as_str(), name.as_str()]
+                    .into_iter()
+                    .filter(|text| !text.is_empty())
+                    .collect();
                 names.push(format!("{} ({median})", name.join(" ")));
                 let place = number * self.show.len() + curves.len() % self.show.len();
-                curves.push(Curve { name: String::new(), colour: place, points: cumulative(&samples) });
+                curves.push(Curve {
+                    name: String::new(),
+                    colour: place,
+                    points: cumulative(&samples),
+                });
             }
         }
-        let share = Measure { log: Some(false), ..Measure::new("Share of samples (medians above)", "") };
+        let share = Measure {
+            log: Some(false),
+            ..Measure::new("Share of samples (medians above)", "")
+        };
         let figure = Curves {
             title: self.heading(&shown[0].title(), part),
             x: self.measure(shown[0].title(), shown[0].quantity.unit()),
@@ -169,7 +279,12 @@ impl Figure {
         Ok(figure.svg()?)
     }
 
-    fn series(&self, shown: &[Shown<'_>], part: &str, facets: &Facets<'_>) -> Result<String, FigureError> {
+    fn series(
+        &self,
+        shown: &[Shown<'_>],
+        part: &str,
+        facets: &Facets<'_>,
+    ) -> Result<String, FigureError> {
         let colours = facets.colours();
         let alone = facets.cells().len() == 1;
         let mut most = colours.len();
@@ -178,8 +293,11 @@ impl Figure {
         for shown in shown {
             let mut curves: Vec<Curve> = Vec::new();
             for cell in facets.cells() {
-                let Some(run) = cell.runs().next() else { continue };
-                range = Some(range.map_or((0.0, run.end), |(begin, end)| (begin, end.max(run.end))));
+                let Some(run) = cell.runs().next() else {
+                    continue;
+                };
+                range =
+                    Some(range.map_or((0.0, run.end), |(begin, end)| (begin, end.max(run.end))));
                 let number = facets.colour_of(cell, &colours);
                 let matching: Vec<&Series> = matching(run, shown).collect();
                 if shown.quantity.adds_up() && matching.len() > 1 {
@@ -191,17 +309,25 @@ impl Figure {
                     continue;
                 }
                 for (place, series) in matching.into_iter().enumerate() {
-                    // Flows of a lone cell are told apart; else colours tell cells apart, and one name for each is enough.
+                    // Flows of a lone cell are told apart; else colours tell cells apart, and one
+                    // name for each is enough.
                     let (name, colour) = match (alone, place) {
                         (true, _) => (series.of.clone(), place),
                         (false, 0) => (facets.colour_label(colours[number]), number),
                         (false, _) => (String::new(), number),
                     };
                     most = most.max(colour + 1);
-                    curves.push(Curve { name, colour, points: series.points.clone() });
+                    curves.push(Curve {
+                        name,
+                        colour,
+                        points: series.points.clone(),
+                    });
                 }
             }
-            panels.push(CurvesPanel { y: self.measure(shown.title(), shown.quantity.unit()), curves });
+            panels.push(CurvesPanel {
+                y: self.measure(shown.title(), shown.quantity.unit()),
+                curves,
+            });
         }
         let heading: Vec<String> = shown.iter().map(Shown::title).collect();
         let figure = Curves {
@@ -215,23 +341,46 @@ impl Figure {
         Ok(figure.svg()?)
     }
 
-    fn trade(&self, shown: &[Shown<'_>], part: &str, facets: &Facets<'_>) -> Result<String, FigureError> {
+    fn trade(
+        &self,
+        shown: &[Shown<'_>],
+        part: &str,
+        facets: &Facets<'_>,
+    ) -> Result<String, FigureError> {
         let number = |cell: &CellRuns<'_>, shown: &Shown<'_>| {
-            cell.result.numbers.get(&shown.path()).map(|estimate| [estimate.mean, estimate.lo, estimate.hi])
+            cell.result
+                .numbers
+                .get(&shown.path())
+                .map(|estimate| [estimate.mean, estimate.lo, estimate.hi])
         };
         let categories = facets.categories();
         let group = |colour: &str| {
             let spot = |category: &&str| {
                 let cell = facets.at(category, colour).next()?;
-                Some(Spot { name: (*category).to_owned(), x: number(&cell, &shown[1])?, y: number(&cell, &shown[0])? })
+                Some(Spot {
+                    name: (*category).to_owned(),
+                    x: number(&cell, &shown[1])?,
+                    y: number(&cell, &shown[0])?,
+                })
             };
             categories.iter().filter_map(spot).collect::<Vec<_>>()
         };
         let figure = Trade {
-            title: self.heading(&format!("{} against {}", shown[0].quantity.title(), shown[1].quantity.title()), part),
+            title: self.heading(
+                &format!(
+                    "{} against {}",
+                    shown[0].quantity.title(),
+                    shown[1].quantity.title()
+                ),
+                part,
+            ),
             x: self.measure(shown[1].number_title(), shown[1].number_unit()),
             y: self.measure(shown[0].number_title(), shown[0].number_unit()),
-            groups: facets.colours().iter().map(|colour| (facets.colour_label(colour), group(colour))).collect(),
+            groups: facets
+                .colours()
+                .iter()
+                .map(|colour| (facets.colour_label(colour), group(colour)))
+                .collect(),
         };
         Ok(figure.svg()?)
     }
@@ -246,10 +395,16 @@ struct Look {
 }
 
 /// The entries of each unit, which share an axis.
-fn by_unit<'a>(shown: &[Shown<'a>], unit: impl Fn(&Shown<'a>) -> &'static str) -> Vec<Vec<Shown<'a>>> {
+fn by_unit<'a>(
+    shown: &[Shown<'a>],
+    unit: impl Fn(&Shown<'a>) -> &'static str,
+) -> Vec<Vec<Shown<'a>>> {
     let mut groups: Vec<Vec<Shown<'a>>> = Vec::new();
     for entry in shown {
-        match groups.iter_mut().find(|group| unit(&group[0]) == unit(entry)) {
+        match groups
+            .iter_mut()
+            .find(|group| unit(&group[0]) == unit(entry))
+        {
             Some(group) => group.push(*entry),
             None => groups.push(vec![*entry]),
         }
@@ -257,10 +412,12 @@ fn by_unit<'a>(shown: &[Shown<'a>], unit: impl Fn(&Shown<'a>) -> &'static str) -
     groups
 }
 
-/// The series that an entry means: all of its quantity, or those of one flow with all its instances, or one.
+/// The series that an entry means: all of its quantity, or those of one flow with all its
+/// instances, or one.
 fn matching<'a>(run: &'a Run, shown: &Shown<'a>) -> impl Iterator<Item = &'a Series> {
     let rest = shown.rest;
-    run.of(shown.quantity).filter(move |series| rest.is_none_or(|of| series.of == of || series.group() == of))
+    run.of(shown.quantity)
+        .filter(move |series| rest.is_none_or(|of| series.of == of || series.group() == of))
 }
 
 /// What was measured in all repetitions of a cell; of what adds up, the sum over flows or ports.
@@ -269,10 +426,17 @@ fn samples(cell: &CellRuns<'_>, shown: &Shown<'_>) -> Vec<f64> {
     for run in cell.runs() {
         let matching: Vec<&Series> = matching(run, shown).collect();
         if shown.quantity.adds_up() && matching.len() > 1 {
-            let inside = sum(&matching).into_iter().filter(|(at, _)| (run.begin..=run.end).contains(at));
+            let inside = sum(&matching)
+                .into_iter()
+                .filter(|(at, _)| (run.begin..=run.end).contains(at));
             samples.extend(inside.map(|(_, value)| value));
         } else {
-            samples.extend(matching.into_iter().flat_map(|series| run.measured(series)).map(|(_, value)| value));
+            samples.extend(
+                matching
+                    .into_iter()
+                    .flat_map(|series| run.measured(series))
+                    .map(|(_, value)| value),
+            );
         }
     }
     samples
@@ -280,7 +444,10 @@ fn samples(cell: &CellRuns<'_>, shown: &Shown<'_>) -> Vec<f64> {
 
 /// The sum of series at each time that any has a point at.
 fn sum(all: &[&Series]) -> Vec<(f64, f64)> {
-    let mut points: Vec<(f64, f64)> = all.iter().flat_map(|series| series.points.iter().copied()).collect();
+    let mut points: Vec<(f64, f64)> = all
+        .iter()
+        .flat_map(|series| series.points.iter().copied())
+        .collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     // Times that were sampled together may differ in the last digit.
     points.dedup_by(|next, kept| {

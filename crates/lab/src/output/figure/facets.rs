@@ -15,7 +15,10 @@ impl<'a> CellRuns<'a> {
     /// Its repetitions, in order.
     pub(super) fn runs(&self) -> impl Iterator<Item = &'a Run> {
         let (result, runs) = (self.result, self.runs);
-        let of_seed = move |seed: &u64| runs.iter().find(|run| run.seed == *seed && run.cell == result.cell);
+        let of_seed = move |seed: &u64| {
+            runs.iter()
+                .find(|run| run.seed == *seed && run.cell == result.cell)
+        };
         result.seeds.iter().filter_map(of_seed)
     }
 }
@@ -30,10 +33,19 @@ pub(super) struct Facets<'a> {
 
 impl<'a> Facets<'a> {
     pub(super) fn new(figure: &'a Figure, row: &'a RowResult, runs: &'a [Run]) -> Self {
-        let chosen =
-            |cell: &&CellResult| figure.only.iter().all(|(axis, value)| value_of(cell, axis) == Some(value.as_str()));
-        let cells =
-            row.cells.iter().filter(|cell| cell.was_run()).filter(chosen).map(|result| CellRuns { result, runs }).collect();
+        let chosen = |cell: &&CellResult| {
+            figure
+                .only
+                .iter()
+                .all(|(axis, value)| value_of(cell, axis) == Some(value.as_str()))
+        };
+        let cells = row
+            .cells
+            .iter()
+            .filter(|cell| cell.was_run())
+            .filter(chosen)
+            .map(|result| CellRuns { result, runs })
+            .collect();
         let given = [&figure.x, &figure.colour, &figure.panel].map(Option::as_deref);
         let free = |axis: &&str| !figure.only.contains_key(*axis) && !given.contains(&Some(axis));
         let mut free: Vec<&str> = row.axes.iter().map(String::as_str).filter(free).collect();
@@ -45,23 +57,42 @@ impl<'a> Facets<'a> {
         if wants_x && x.is_none() {
             x = free.pop();
         }
-        Self { cells, x: x.filter(|_| wants_x), colour, panels: panel.into_iter().chain(free).collect() }
+        Self {
+            cells,
+            x: x.filter(|_| wants_x),
+            colour,
+            panels: panel.into_iter().chain(free).collect(),
+        }
     }
 
-    /// Every panel with its name: the values of all axes that are neither categories nor colours. Empty only if no cell was
-    /// run.
+    /// Every panel with its name: the values of all axes that are neither categories nor colours.
+    /// Empty only if no cell was run.
     pub(super) fn panels(&self) -> Vec<(String, Self)> {
         let name = |cell: &CellRuns<'_>| {
-            let values = self.panels.iter().filter_map(|axis| Some(Self::label(axis, value_of(cell.result, axis)?)));
+            let values = self
+                .panels
+                .iter()
+                .filter_map(|axis| Some(Self::label(axis, value_of(cell.result, axis)?)));
             values.collect::<Vec<_>>().join(" · ")
         };
         let mut panels: Vec<(String, Self)> = Vec::new();
         for cell in &self.cells {
             let name = name(cell);
-            let place = panels.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
-                panels.push((name, Self { cells: Vec::new(), x: self.x, colour: self.colour, panels: Vec::new() }));
-                panels.len() - 1
-            });
+            let place = panels
+                .iter()
+                .position(|(known, _)| *known == name)
+                .unwrap_or_else(|| {
+                    panels.push((
+                        name,
+                        Self {
+                            cells: Vec::new(),
+                            x: self.x,
+                            colour: self.colour,
+                            panels: Vec::new(),
+                        },
+                    ));
+                    panels.len() - 1
+                });
             panels[place].1.cells.push(*cell);
         }
         panels
@@ -69,16 +100,23 @@ impl<'a> Facets<'a> {
 
     /// A value as a reader understands it without its axis: "bql off", "ring 128", but "CUBIC".
     fn label(axis: &str, value: &str) -> String {
-        let bare = value.starts_with(|c: char| c.is_ascii_digit()) || ["on", "off", "yes", "no", "none"].contains(&value);
-        if bare { format!("{axis} {value}") } else { value.to_owned() }
+        let bare = value.starts_with(|c: char| c.is_ascii_digit())
+            || ["on", "off", "yes", "no", "none"].contains(&value);
+        if bare {
+            format!("{axis} {value}")
+        } else {
+            value.to_owned()
+        }
     }
 
     /// The label of a value of the axis of colours.
     pub(super) fn colour_label(&self, value: &str) -> String {
-        self.colour.map_or_else(|| value.to_owned(), |axis| Self::label(axis, value))
+        self.colour
+            .map_or_else(|| value.to_owned(), |axis| Self::label(axis, value))
     }
 
-    /// Values of the axis of categories, in the row's order; one without a name if there is no such axis.
+    /// Values of the axis of categories, in the row's order; one without a name if there is no such
+    /// axis.
     pub(super) fn categories(&self) -> Vec<&'a str> {
         self.values(self.x)
     }
@@ -91,7 +129,11 @@ impl<'a> Facets<'a> {
     fn values(&self, axis: Option<&str>) -> Vec<&'a str> {
         let Some(axis) = axis else { return vec![""] };
         let mut values: Vec<&str> = Vec::new();
-        for value in self.cells.iter().filter_map(|cell| value_of(cell.result, axis)) {
+        for value in self
+            .cells
+            .iter()
+            .filter_map(|cell| value_of(cell.result, axis))
+        {
             if !values.contains(&value) {
                 values.push(value);
             }
@@ -104,7 +146,10 @@ impl<'a> Facets<'a> {
         let is = |cell: &CellRuns<'_>, axis: Option<&str>, value: &str| {
             axis.is_none_or(|axis| value_of(cell.result, axis) == Some(value))
         };
-        self.cells.iter().filter(move |cell| is(cell, self.x, category) && is(cell, self.colour, colour)).copied()
+        self.cells
+            .iter()
+            .filter(move |cell| is(cell, self.x, category) && is(cell, self.colour, colour))
+            .copied()
     }
 
     /// All cells, in the row's order.
@@ -115,11 +160,18 @@ impl<'a> Facets<'a> {
     /// The colour of a cell, as its place in [`Self::colours`].
     pub(super) fn colour_of(&self, cell: &CellRuns<'_>, colours: &[&str]) -> usize {
         let value = self.colour.and_then(|axis| value_of(cell.result, axis));
-        colours.iter().position(|colour| Some(*colour) == value).unwrap_or(0)
+        colours
+            .iter()
+            .position(|colour| Some(*colour) == value)
+            .unwrap_or(0)
     }
 }
 
 /// The value of an axis in a cell.
 fn value_of<'a>(cell: &'a CellResult, axis: &str) -> Option<&'a str> {
-    cell.cell.0.iter().find(|(name, _)| name == axis).map(|(_, value)| value.as_str())
+    cell.cell
+        .0
+        .iter()
+        .find(|(name, _)| name == axis)
+        .map(|(_, value)| value.as_str())
 }

@@ -27,17 +27,33 @@ fn has(svg: &str, wanted: &[&str]) {
 fn the_last_axis_is_told_apart_by_colour_and_the_other_stands_side_by_side() {
     let svg = drawn("kind = 'box'\nshow = ['ping']");
     assert_eq!(svg.len(), 1);
-    has(&svg[0], &["Ping, ms", "TSQ", "NoTSQ", "L100M", "R100M", "2.1"]);
+    has(
+        &svg[0],
+        &["Ping, ms", "TSQ", "NoTSQ", "L100M", "R100M", "2.1"],
+    );
     let turned = drawn("kind = 'box'\nshow = ['ping']\ncolour = 'bottleneck'\nx = 'tsq'");
     let place = |svg: &str, word| words(svg).iter().position(|known| *known == word);
-    assert!(place(&svg[0], "TSQ") < place(&svg[0], "L100M") && place(&turned[0], "L100M") < place(&turned[0], "TSQ"));
+    assert!(
+        place(&svg[0], "TSQ") < place(&svg[0], "L100M")
+            && place(&turned[0], "L100M") < place(&turned[0], "TSQ")
+    );
 }
 
 #[test]
 fn an_axis_that_is_left_gets_a_panel_for_each_value() {
     let svg = drawn("kind = 'bars'\nshow = ['goodput.total']\nx = 'bottleneck'\npanel = 'tsq'");
-    has(&svg[0], &["TSQ", "NoTSQ", "L100M", "Goodput, total, Mbit/s", "95"]);
-    assert_eq!(words(&svg[0]).iter().filter(|word| **word == "L100M").count(), 2, "in each panel");
+    has(
+        &svg[0],
+        &["TSQ", "NoTSQ", "L100M", "Goodput, total, Mbit/s", "95"],
+    );
+    assert_eq!(
+        words(&svg[0])
+            .iter()
+            .filter(|word| **word == "L100M")
+            .count(),
+        2,
+        "in each panel"
+    );
     let over_time = drawn("kind = 'series'\nshow = ['goodput', 'backlog.client']");
     assert_eq!(over_time.len(), 2, "one for each bottleneck");
     has(
@@ -53,7 +69,8 @@ fn an_axis_that_is_left_gets_a_panel_for_each_value() {
 
 #[test]
 fn a_chosen_cell_tells_its_flows_apart() {
-    let svg = drawn("kind = 'series'\nshow = ['backlog']\nwhere = { bottleneck = 'L100M', tsq = 'TSQ' }");
+    let svg =
+        drawn("kind = 'series'\nshow = ['backlog']\nwhere = { bottleneck = 'L100M', tsq = 'TSQ' }");
     has(&svg[0], &["client", "router&gt;server"]);
     assert!(!words(&svg[0]).contains(&"NoTSQ"));
 }
@@ -63,7 +80,15 @@ fn a_distribution_names_its_median_and_a_trade_its_cells() {
     let svg = drawn("kind = 'cdf'\nshow = ['ping']\nwhere = { bottleneck = 'L100M' }");
     has(&svg[0], &["TSQ (2.1)", "NoTSQ (126)", "Ping, ms"]);
     let svg = drawn("kind = 'trade'\nshow = ['goodput.total', 'ping.p50']");
-    has(&svg[0], &["L100M", "R100M", "Ping, median, ms", "Goodput, total, Mbit/s"]);
+    has(
+        &svg[0],
+        &[
+            "L100M",
+            "R100M",
+            "Ping, median, ms",
+            "Goodput, total, Mbit/s",
+        ],
+    );
 }
 
 #[test]
@@ -79,23 +104,40 @@ fn numbers_of_one_unit_share_a_figure_and_others_get_their_own() {
 #[test]
 fn what_is_not_there_is_an_empty_place() {
     has(&drawn("kind = 'box'\nshow = ['one_way']")[0], &["–"]);
-    has(&drawn("kind = 'series'\nshow = ['one_way']")[0], &["no samples"]);
-    let nothing = RowResult { cells: Vec::new(), axes: Vec::new(), ..row() };
+    has(
+        &drawn("kind = 'series'\nshow = ['one_way']")[0],
+        &["no samples"],
+    );
+    let nothing = RowResult {
+        cells: Vec::new(),
+        axes: Vec::new(),
+        ..row()
+    };
     for kind in ["box", "cdf", "series", "bars"] {
-        let _ = figure(&format!("kind = '{kind}'\nshow = ['ping.p50']")).draw(&nothing, &[]).expect("drawn");
+        let _ = figure(&format!("kind = '{kind}'\nshow = ['ping.p50']"))
+            .draw(&nothing, &[])
+            .expect("drawn");
     }
 }
 
 #[test]
 fn a_row_that_states_none_gets_figures_of_what_it_has() {
-    let kinds: Vec<Kind> = defaults(&row(), &runs()).iter().map(|figure| figure.kind).collect();
+    let kinds: Vec<Kind> = defaults(&row(), &runs())
+        .iter()
+        .map(|figure| figure.kind)
+        .collect();
     assert_eq!(kinds, [Kind::Bars, Kind::Box, Kind::Series]);
     assert_eq!(defaults(&row(), &[]), []);
 }
 
 #[test]
 fn mistakes_are_answered_with_what_there_is() {
-    let error = |text| figure(text).check(&row().axes).expect_err("refused").to_string();
+    let error = |text| {
+        figure(text)
+            .check(&row().axes)
+            .expect_err("refused")
+            .to_string()
+    };
     assert_eq!(
         error("kind = 'box'\nshow = ['ping']\nx = 'tsk'"),
         "figure.x = \"tsk\" is no axis of the row; it has bottleneck, tsq"
@@ -104,7 +146,13 @@ fn mistakes_are_answered_with_what_there_is() {
         error("kind = 'box'\nshow = ['pong']")
             .starts_with("figure.show = \"pong\" names no quantity; there is goodput, ping,")
     );
-    assert_eq!(error("kind = 'trade'\nshow = ['ping.p50']"), "a figure of kind trade shows two, not 1");
-    assert_eq!(error("kind = 'box'\nshow = []"), "a figure of kind box shows at least one, not 0");
+    assert_eq!(
+        error("kind = 'trade'\nshow = ['ping.p50']"),
+        "a figure of kind trade shows two, not 1"
+    );
+    assert_eq!(
+        error("kind = 'box'\nshow = []"),
+        "a figure of kind box shows at least one, not 0"
+    );
     assert!(toml::from_str::<Figure>("kind = 'pie'\nshow = ['ping']").is_err());
 }

@@ -64,7 +64,8 @@ enum Raw {
         tcp_rtt: Option<f64>,
         #[serde(skip_serializing_if = "Option::is_none")]
         tcp_pacing_rate: Option<f64>,
-        /// Flent takes the sender's estimate; here it is what the receiver got, the thing estimated.
+        /// Flent takes the sender's estimate; here it is what the receiver got, the thing
+        /// estimated.
         tcp_delivery_rate: f64,
     },
     /// Of a ping: ms.
@@ -97,11 +98,21 @@ pub(super) struct Sheet {
 
 impl Sheet {
     pub(super) fn new(clock: Clock) -> Self {
-        Self { clock, results: BTreeMap::new(), raw: BTreeMap::new(), meta: BTreeMap::new() }
+        Self {
+            clock,
+            results: BTreeMap::new(),
+            raw: BTreeMap::new(),
+            meta: BTreeMap::new(),
+        }
     }
 
     /// The file of `test` with all series that were put in.
-    pub(super) fn finish<'a>(self, test: &'a str, note: String, parameters: BTreeMap<&'static str, String>) -> File<'a> {
+    pub(super) fn finish<'a>(
+        self,
+        test: &'a str,
+        note: String,
+        parameters: BTreeMap<&'static str, String>,
+    ) -> File<'a> {
         let clock = self.clock;
         let metadata = Metadata {
             name: test,
@@ -120,20 +131,40 @@ impl Sheet {
             test_parameters: parameters,
             series_meta: self.meta,
         };
-        File { version: FORMAT, metadata, x_values: clock.axis(), results: self.results, raw_values: self.raw }
+        File {
+            version: FORMAT,
+            metadata,
+            x_values: clock.axis(),
+            results: self.results,
+            raw_values: self.raw,
+        }
     }
 
-    fn put(&mut self, run: &Run, name: String, units: &'static str, series: &Series, raw: Vec<Raw>) {
-        let (sum, count) =
-            run.measured(series).filter(|(_, v)| v.is_finite()).fold((0.0, 0.0), |(s, n), (_, v)| (s + v, n + 1.0));
-        let mean_value = (count > 0.0).then(|| sum / count).filter(|mean: &f64| mean.is_finite());
-        self.results.insert(name.clone(), self.clock.slots(&series.points));
+    fn put(
+        &mut self,
+        run: &Run,
+        name: String,
+        units: &'static str,
+        series: &Series,
+        raw: Vec<Raw>,
+    ) {
+        let (sum, count) = run
+            .measured(series)
+            .filter(|(_, v)| v.is_finite())
+            .fold((0.0, 0.0), |(s, n), (_, v)| (s + v, n + 1.0));
+        let mean_value = (count > 0.0)
+            .then(|| sum / count)
+            .filter(|mean: &f64| mean.is_finite());
+        self.results
+            .insert(name.clone(), self.clock.slots(&series.points));
         self.raw.insert(name.clone(), raw);
         self.meta.insert(name, SeriesMeta { units, mean_value });
     }
 
     pub(super) fn flow(&mut self, run: &Run, name: String, of: &str) {
-        let Some(goodput) = run.get(Quantity::Goodput, of) else { return };
+        let Some(goodput) = run.get(Quantity::Goodput, of) else {
+            return;
+        };
         let latest = |quantity, at| run.get(quantity, of).and_then(|series| latest(series, at));
         let sample = |&(at, val): &(f64, f64)| {
             let t = self.clock.stamp(at).filter(|_| val.is_finite())?;
@@ -152,9 +183,15 @@ impl Sheet {
     }
 
     pub(super) fn ping(&mut self, run: &Run, name: &str, of: &str) {
-        let Some(ping) = run.get(Quantity::Ping, of) else { return };
+        let Some(ping) = run.get(Quantity::Ping, of) else {
+            return;
+        };
         let sample = |(seq, &(at, val)): (usize, &(f64, f64))| {
-            Some(Raw::Ping { t: self.clock.stamp(at).filter(|_| val.is_finite())?, val, seq })
+            Some(Raw::Ping {
+                t: self.clock.stamp(at).filter(|_| val.is_finite())?,
+                val,
+                seq,
+            })
         };
         let raw = ping.points.iter().enumerate().filter_map(sample).collect();
         self.put(run, name.to_owned(), "ms", ping, raw);
@@ -162,8 +199,13 @@ impl Sheet {
 
     /// Statistics of a queue, which any test may have beside its own series.
     pub(super) fn queue(&mut self, run: &Run, port: &str, host: &str) {
-        let latest = |quantity, at| run.get(quantity, port).and_then(|series| latest(series, at));
-        let backlog = run.get(Quantity::Backlog, port).map_or(&[] as &[_], |series| &series.points);
+        let latest = |quantity, at| {
+            run.get(quantity, port)
+                .and_then(|series| latest(series, at))
+        };
+        let backlog = run
+            .get(Quantity::Backlog, port)
+            .map_or(&[] as &[_], |series| &series.points);
         let sample = |&(at, _): &(f64, f64)| {
             Some(Raw::Queue {
                 t: self.clock.stamp(at)?,
@@ -177,7 +219,8 @@ impl Sheet {
         };
         let raw = backlog.iter().filter_map(sample).collect();
         let name = format!("qdisc_stats_{host}");
-        self.results.insert(name.clone(), vec![None; self.clock.axis().len()]);
+        self.results
+            .insert(name.clone(), vec![None; self.clock.axis().len()]);
         self.raw.insert(name.clone(), raw);
         for (quantity, key) in [(Quantity::Drops, "dropped"), (Quantity::Marks, "ecn_mark")] {
             if let Some(series) = run.get(quantity, port) {
@@ -202,8 +245,12 @@ impl Sheet {
     }
 
     fn plain(&mut self, run: &Run, name: String, units: &'static str, series: &Series) {
-        let sample =
-            |&(at, val): &(f64, f64)| Some(Raw::Plain { t: self.clock.stamp(at).filter(|_| val.is_finite())?, val });
+        let sample = |&(at, val): &(f64, f64)| {
+            Some(Raw::Plain {
+                t: self.clock.stamp(at).filter(|_| val.is_finite())?,
+                val,
+            })
+        };
         let raw = series.points.iter().filter_map(sample).collect();
         self.put(run, name, units, series, raw);
     }
@@ -212,6 +259,12 @@ impl Sheet {
 /// The value at `at`, or the latest before it.
 fn latest(series: &Series, at: f64) -> Option<f64> {
     // Times that were sampled together may differ in the last digit.
-    let after = series.points.partition_point(|(time, _)| *time <= at + 1e-9);
-    series.points.get(after.checked_sub(1)?).map(|(_, value)| *value).filter(|value| value.is_finite())
+    let after = series
+        .points
+        .partition_point(|(time, _)| *time <= at + 1e-9);
+    series
+        .points
+        .get(after.checked_sub(1)?)
+        .map(|(_, value)| *value)
+        .filter(|value| value.is_finite())
 }

@@ -1,4 +1,5 @@
-//! [`Layout`]: which series each of Flent's tests has; their names are those of its definitions (`flent/tests/*.conf` of Flent 2.3.0).
+//! [`Layout`]: which series each of Flent's tests has; their names are those of its definitions
+//! (`flent/tests/*.conf` of Flent 2.3.0).
 
 /// The series of one test.
 pub(super) struct Layout {
@@ -25,7 +26,9 @@ impl Flows {
     pub(super) fn names(self, has: usize) -> Option<Vec<String>> {
         let numbered = |name| (1..=has).map(|i| format!("{name}::{i}")).collect();
         match self {
-            Self::Named(names) => (names.len() == has).then(|| names.iter().map(|name| (*name).to_owned()).collect()),
+            Self::Named(names) => {
+                (names.len() == has).then(|| names.iter().map(|name| (*name).to_owned()).collect())
+            }
             Self::Numbered(name, count) => (count == has).then(|| numbered(name)),
             Self::Any(name) => Some(numbered(name)),
         }
@@ -49,10 +52,18 @@ impl Flows {
 const UP: &str = "TCP upload";
 const DOWN: &str = "TCP download";
 const ICMP: &[&str] = &["Ping (ms) ICMP"];
-const BOTH_UP: Flows =
-    Flows::Named(&["TCP upload Cubic BE", "TCP upload BBR BE", "TCP upload Cubic CS1", "TCP upload BBR CS1"]);
-const BOTH_DOWN: Flows =
-    Flows::Named(&["TCP download Cubic BE", "TCP download BBR BE", "TCP download Cubic CS1", "TCP download BBR CS1"]);
+const BOTH_UP: Flows = Flows::Named(&[
+    "TCP upload Cubic BE",
+    "TCP upload BBR BE",
+    "TCP upload Cubic CS1",
+    "TCP upload BBR CS1",
+]);
+const BOTH_DOWN: Flows = Flows::Named(&[
+    "TCP download Cubic BE",
+    "TCP download BBR BE",
+    "TCP download Cubic CS1",
+    "TCP download BBR CS1",
+]);
 
 /// Flent's name, uploads, downloads, pings. `qdisc-stats`, which has none of them, is not here.
 const TESTS: &[(&str, Flows, Flows, &[&str])] = &[
@@ -73,33 +84,92 @@ const TESTS: &[(&str, Flows, Flows, &[&str])] = &[
     ("tcp_8down", Flows::NONE, Flows::Numbered(DOWN, 8), ICMP),
     ("tcp_12down", Flows::NONE, Flows::Numbered(DOWN, 12), ICMP),
     ("tcp_ndown", Flows::NONE, Flows::Any(DOWN), ICMP),
-    ("tcp_bidirectional", Flows::Named(&[UP]), Flows::Named(&[DOWN]), ICMP),
+    (
+        "tcp_bidirectional",
+        Flows::Named(&[UP]),
+        Flows::Named(&[DOWN]),
+        ICMP,
+    ),
     (
         "rrul_be",
-        Flows::Named(&["TCP upload BE", "TCP upload BE2", "TCP upload BE3", "TCP upload BE4"]),
-        Flows::Named(&["TCP download BE", "TCP download BE2", "TCP download BE3", "TCP download BE4"]),
-        &["Ping (ms) ICMP", "Ping (ms) UDP BE1", "Ping (ms) UDP BE2", "Ping (ms) UDP BE3"],
+        Flows::Named(&[
+            "TCP upload BE",
+            "TCP upload BE2",
+            "TCP upload BE3",
+            "TCP upload BE4",
+        ]),
+        Flows::Named(&[
+            "TCP download BE",
+            "TCP download BE2",
+            "TCP download BE3",
+            "TCP download BE4",
+        ]),
+        &[
+            "Ping (ms) ICMP",
+            "Ping (ms) UDP BE1",
+            "Ping (ms) UDP BE2",
+            "Ping (ms) UDP BE3",
+        ],
     ),
     (
         "rrul",
-        Flows::Named(&["TCP upload BE", "TCP upload BK", "TCP upload CS5", "TCP upload EF"]),
-        Flows::Named(&["TCP download BE", "TCP download BK", "TCP download CS5", "TCP download EF"]),
-        &["Ping (ms) ICMP", "Ping (ms) UDP BE", "Ping (ms) UDP BK", "Ping (ms) UDP EF"],
+        Flows::Named(&[
+            "TCP upload BE",
+            "TCP upload BK",
+            "TCP upload CS5",
+            "TCP upload EF",
+        ]),
+        Flows::Named(&[
+            "TCP download BE",
+            "TCP download BK",
+            "TCP download CS5",
+            "TCP download EF",
+        ]),
+        &[
+            "Ping (ms) ICMP",
+            "Ping (ms) UDP BE",
+            "Ping (ms) UDP BK",
+            "Ping (ms) UDP EF",
+        ],
     ),
-    ("cubic_bbr", BOTH_UP, BOTH_DOWN, &["Ping (ms) ICMP", "Ping (ms) UDP BE", "Ping (ms) UDP CS1", "Ping (ms) UDP CS6"]),
-    ("tcp_4up_squarewave", Flows::Named(&["TCP bbr 1", "TCP cubic 2", "TCP cubic 3", "TCP bbr 4"]), Flows::NONE, &[]),
+    (
+        "cubic_bbr",
+        BOTH_UP,
+        BOTH_DOWN,
+        &[
+            "Ping (ms) ICMP",
+            "Ping (ms) UDP BE",
+            "Ping (ms) UDP CS1",
+            "Ping (ms) UDP CS6",
+        ],
+    ),
+    (
+        "tcp_4up_squarewave",
+        Flows::Named(&["TCP bbr 1", "TCP cubic 2", "TCP cubic 3", "TCP bbr 4"]),
+        Flows::NONE,
+        &[],
+    ),
 ];
 
 impl Layout {
     /// That of a test.
     pub(super) fn of(test: &str) -> Option<Self> {
         let (_, uploads, downloads, pings) = TESTS.iter().find(|(name, ..)| *name == test)?;
-        Some(Self { uploads: *uploads, downloads: *downloads, pings })
+        Some(Self {
+            uploads: *uploads,
+            downloads: *downloads,
+            pings,
+        })
     }
 
     /// All tests, for messages.
     pub(super) fn known() -> String {
-        TESTS.iter().map(|(name, ..)| *name).chain(["qdisc-stats"]).collect::<Vec<_>>().join(", ")
+        TESTS
+            .iter()
+            .map(|(name, ..)| *name)
+            .chain(["qdisc-stats"])
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
     pub(super) fn uploads(&self) -> Flows {

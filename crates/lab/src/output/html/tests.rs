@@ -4,7 +4,9 @@ use crate::output::sheet::Drawn;
 use crate::result::RowResult;
 
 fn sheet() -> Sheet {
-    Sheet { worlds: vec![Drawn::new(fixture::row(), &fixture::runs()).expect("drawn")] }
+    Sheet {
+        worlds: vec![Drawn::new(fixture::row(), &fixture::runs()).expect("drawn")],
+    }
 }
 
 #[test]
@@ -26,25 +28,42 @@ fn a_row_shows_claim_figures_verdicts_numbers_and_how_to_run_it_again() {
         "<td>–</td>",
         "0.05: differ",
     ] {
-        assert!(page.contains(wanted), "{wanted} in {}", &page[page.find("<h3>Numbers").unwrap_or(0)..]);
+        assert!(
+            page.contains(wanted),
+            "{wanted} in {}",
+            &page[page.find("<h3>Numbers").unwrap_or(0)..]
+        );
     }
-    assert_eq!(page.matches("<svg").count(), 4, "bars, boxes, and the course on each bottleneck");
+    assert_eq!(
+        page.matches("<svg").count(),
+        4,
+        "bars, boxes, and the course on each bottleneck"
+    );
 }
 
 /// The fixture's row of which the cells without TSQ were not run.
 fn part() -> Drawn {
     let mut row = fixture::row();
-    for cell in row.cells.iter_mut().filter(|cell| cell.cell.values().any(|value| value == "NoTSQ")) {
+    for cell in row
+        .cells
+        .iter_mut()
+        .filter(|cell| cell.cell.values().any(|value| value == "NoTSQ"))
+    {
         (cell.seeds, cell.numbers) = (Vec::new(), Default::default());
     }
     row.shapes[0].judged = Judged::NotRun(vec!["L100M_NoTSQ".to_owned()]);
-    let runs: Vec<_> = fixture::runs().into_iter().filter(|run| run.cell.values().all(|value| value != "NoTSQ")).collect();
+    let runs: Vec<_> = fixture::runs()
+        .into_iter()
+        .filter(|run| run.cell.values().all(|value| value != "NoTSQ"))
+        .collect();
     Drawn::new(row, &runs).expect("drawn")
 }
 
 #[test]
 fn part_of_a_row_is_shown_as_part() {
-    let page = report(&[Sheet { worlds: vec![part()] }]);
+    let page = report(&[Sheet {
+        worlds: vec![part()],
+    }]);
     for wanted in [
         "0 of 3 hold, 1 not judged",
         "Not judged, cells not run (L100M_NoTSQ):</span> with TSQ the round trip",
@@ -52,23 +71,42 @@ fn part_of_a_row_is_shown_as_part() {
     ] {
         assert!(page.contains(wanted), "{wanted} in {page}");
     }
-    assert!(page.contains("<svg") && !page.contains(">NoTSQ</text>"), "what was run is drawn");
+    assert!(
+        page.contains("<svg") && !page.contains(">NoTSQ</text>"),
+        "what was run is drawn"
+    );
 }
 
 #[test]
 fn a_figure_of_cells_that_were_not_run_is_left_out() {
     let mut row = part().row;
-    let stated = |only: &str| format!("kind = 'bars'\nshow = ['goodput.total']\nwhere = {{ tsq = '{only}' }}");
-    row.figures = ["TSQ", "NoTSQ"].map(|only| toml::from_str(&stated(only)).expect("a figure")).into();
-    let runs: Vec<_> = fixture::runs().into_iter().filter(|run| run.cell.values().all(|value| value != "NoTSQ")).collect();
+    let stated = |only: &str| {
+        format!("kind = 'bars'\nshow = ['goodput.total']\nwhere = {{ tsq = '{only}' }}")
+    };
+    row.figures = ["TSQ", "NoTSQ"]
+        .map(|only| toml::from_str(&stated(only)).expect("a figure"))
+        .into();
+    let runs: Vec<_> = fixture::runs()
+        .into_iter()
+        .filter(|run| run.cell.values().all(|value| value != "NoTSQ"))
+        .collect();
     let drawn = Drawn::new(row, &runs).expect("drawn");
-    assert_eq!(drawn.figures.iter().map(|figure| figure.file.as_str()).collect::<Vec<_>>(), ["figure-1.svg"]);
+    assert_eq!(
+        drawn
+            .figures
+            .iter()
+            .map(|figure| figure.file.as_str())
+            .collect::<Vec<_>>(),
+        ["figure-1.svg"]
+    );
 }
 
 #[test]
 fn the_page_needs_nothing_beside_itself() {
     let page = report(&[sheet()]);
-    for outside in ["<script", "<link", "<img", "@import", "url(", "src=", "http://", "https://"] {
+    for outside in [
+        "<script", "<link", "<img", "@import", "url(", "src=", "http://", "https://",
+    ] {
         let page = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
         assert!(!page.contains(outside), "{outside}");
     }
@@ -77,8 +115,12 @@ fn the_page_needs_nothing_beside_itself() {
 #[test]
 fn both_worlds_stand_side_by_side() {
     let mut both = sheet();
-    let wire = RowResult { path: World::Veth, ..fixture::row() };
-    both.worlds.push(Drawn::new(wire, &fixture::runs()).expect("drawn"));
+    let wire = RowResult {
+        path: World::Veth,
+        ..fixture::row()
+    };
+    both.worlds
+        .push(Drawn::new(wire, &fixture::runs()).expect("drawn"));
     let page = report(&[both]);
     for wanted in [
         "Does it hold?, in virtual time",
@@ -102,8 +144,13 @@ fn text_of_files_is_only_text() {
     row.shapes[0].check = evil.to_owned();
     row.shapes[2].judged = Judged::Error(evil.to_owned());
     row.cells[0].cell.0[0].1 = evil.to_owned();
-    let page = report(&[Sheet { worlds: vec![Drawn::new(row, &fixture::runs()).expect("drawn")] }]);
-    assert!(!page.contains("<script") && page.contains("&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&quot;&amp;"));
+    let page = report(&[Sheet {
+        worlds: vec![Drawn::new(row, &fixture::runs()).expect("drawn")],
+    }]);
+    assert!(
+        !page.contains("<script")
+            && page.contains("&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&quot;&amp;")
+    );
 }
 
 #[test]

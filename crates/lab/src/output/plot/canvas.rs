@@ -37,15 +37,24 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(0x55, 0x5b, 0x66),
 ];
 /// Where a scale of many steps begins and ends: from light to dark, so that it also prints.
-const SCALE: [RGBColor; 3] = [RGBColor(0x7f, 0xcd, 0xbb), RGBColor(0x1d, 0x91, 0xc0), RGBColor(0x0c, 0x2c, 0x84)];
+const SCALE: [RGBColor; 3] = [
+    RGBColor(0x7f, 0xcd, 0xbb),
+    RGBColor(0x1d, 0x91, 0xc0),
+    RGBColor(0x0c, 0x2c, 0x84),
+];
 
-/// The colour of group `number` of `count`: distinct ones, or steps of one scale where there are more groups than those.
+/// The colour of group `number` of `count`: distinct ones, or steps of one scale where there are
+/// more groups than those.
 pub(super) fn colour(number: usize, count: usize) -> RGBColor {
     if count <= COLOURS.len() {
         return COLOURS[number % COLOURS.len()];
     }
     let place = 2.0 * (number.min(count - 1)) as f64 / (count - 1) as f64;
-    let (from, to, part) = if place < 1.0 { (SCALE[0], SCALE[1], place) } else { (SCALE[1], SCALE[2], place - 1.0) };
+    let (from, to, part) = if place < 1.0 {
+        (SCALE[0], SCALE[1], place)
+    } else {
+        (SCALE[1], SCALE[2], place - 1.0)
+    };
     let mix = |a: u8, b: u8| (f64::from(a) + (f64::from(b) - f64::from(a)) * part).round() as u8;
     RGBColor(mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
 }
@@ -60,7 +69,9 @@ pub(super) enum Anchor {
 
 /// Type of `size` pixels.
 pub(super) fn type_of(size: f64, colour: RGBColor) -> TextStyle<'static> {
-    ("sans-serif", size * FONT_SCALE * f64::from(PIXEL)).into_font().color(&colour)
+    ("sans-serif", size * FONT_SCALE * f64::from(PIXEL))
+        .into_font()
+        .color(&colour)
 }
 
 /// Width of `text` in pixels, about.
@@ -71,7 +82,11 @@ pub(super) fn width_of(text: &str, size: f64) -> f64 {
 /// `text`, cut to what fits `width` pixels.
 pub(super) fn fit(text: &str, size: f64, width: f64) -> String {
     let room = (width / (size * CHARACTER)).max(2.0) as usize;
-    if text.chars().count() <= room { text.to_owned() } else { text.chars().take(room - 1).chain(['…']).collect() }
+    if text.chars().count() <= room {
+        text.to_owned()
+    } else {
+        text.chars().take(room - 1).chain(['…']).collect()
+    }
 }
 
 /// Writes `text` with its middle line at `y`; positions in pixels.
@@ -90,15 +105,23 @@ pub(super) fn write(
         Anchor::Middle => HPos::Center,
         Anchor::Right => HPos::Right,
     };
-    sheet.draw_text(text, &style.pos(Pos::new(horizontal, VPos::Center)), units(at))
+    sheet.draw_text(
+        text,
+        &style.pos(Pos::new(horizontal, VPos::Center)),
+        units(at),
+    )
 }
 
 /// A point in pixels as the sheet's units.
 pub(super) fn units((x, y): (f64, f64)) -> (i32, i32) {
-    ((x * f64::from(PIXEL)).round() as i32, (y * f64::from(PIXEL)).round() as i32)
+    (
+        (x * f64::from(PIXEL)).round() as i32,
+        (y * f64::from(PIXEL)).round() as i32,
+    )
 }
 
-/// Draws a figure of `height` pixels below its title; `paint` gets the sheet and the height at which free room begins.
+/// Draws a figure of `height` pixels below its title; `paint` gets the sheet and the height at
+/// which free room begins.
 ///
 /// # Errors
 /// What plotters reports.
@@ -113,15 +136,30 @@ pub(super) fn draw(
     let height = height + top as i32;
     let painted = {
         let sheet =
-            SVGBackend::with_string(&mut text, ((WIDTH * PIXEL) as u32, (height * PIXEL) as u32)).into_drawing_area();
-        let heading = ("sans-serif", TITLE * FONT_SCALE * f64::from(PIXEL)).into_font().style(FontStyle::Bold).color(&TEXT);
+            SVGBackend::with_string(&mut text, ((WIDTH * PIXEL) as u32, (height * PIXEL) as u32))
+                .into_drawing_area();
+        let heading = ("sans-serif", TITLE * FONT_SCALE * f64::from(PIXEL))
+            .into_font()
+            .style(FontStyle::Bold)
+            .color(&TEXT);
         sheet
             .fill(&WHITE)
-            .and_then(|()| write(&sheet, &fit(title, TITLE, f64::from(WIDTH) - 24.0), &heading, (12.0, 16.0), Anchor::Left))
+            .and_then(|()| {
+                write(
+                    &sheet,
+                    &fit(title, TITLE, f64::from(WIDTH) - 24.0),
+                    &heading,
+                    (12.0, 16.0),
+                    Anchor::Left,
+                )
+            })
             .and_then(|()| paint(&sheet, top))
             .and_then(|()| sheet.present())
     };
-    painted.map_err(|error| PlotError { title: title.to_owned(), reason: error.to_string() })?;
+    painted.map_err(|error| PlotError {
+        title: title.to_owned(),
+        reason: error.to_string(),
+    })?;
     Ok(scaled(&text, height))
 }
 
@@ -133,7 +171,8 @@ fn scaled(text: &str, height: i32) -> String {
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {width_units} {height_units}\" \
          role=\"img\" style=\"max-width:100%;height:auto\" font-family=\"{typeface}\">{}",
-        body.replace(" font-family=\"sans-serif\"", "").replace(" opacity=\"1\"", "")
+        body.replace(" font-family=\"sans-serif\"", "")
+            .replace(" opacity=\"1\"", "")
     )
 }
 
@@ -174,47 +213,100 @@ impl Panel {
         self.room.bottom() - self.room.height * self.y.share(y)
     }
 
-    /// Draws the lines of the grid and the base line; the labels of the horizontal ticks if `label_x`, of the others if `label_y`.
-    pub(super) fn grid(&self, sheet: &Sheet<'_>, label_x: bool, label_y: bool) -> Result<(), Error> {
+    /// Draws the lines of the grid and the base line; the labels of the horizontal ticks if
+    /// `label_x`, of the others if `label_y`.
+    pub(super) fn grid(
+        &self,
+        sheet: &Sheet<'_>,
+        label_x: bool,
+        label_y: bool,
+    ) -> Result<(), Error> {
         let room = self.room;
         let label = type_of(11.0, MUTED);
         for (share, text) in self.y.ticks() {
             let height = room.bottom() - room.height * share;
-            line(sheet, &[(room.left, height), (room.right(), height)], GRID.stroke_width(PIXEL as u32))?;
+            line(
+                sheet,
+                &[(room.left, height), (room.right(), height)],
+                GRID.stroke_width(PIXEL as u32),
+            )?;
             if label_y {
-                write(sheet, &text, &label, (room.left - 6.0, height), Anchor::Right)?;
+                write(
+                    sheet,
+                    &text,
+                    &label,
+                    (room.left - 6.0, height),
+                    Anchor::Right,
+                )?;
             }
         }
         for (share, text) in self.x.ticks() {
             let across = room.left + room.width * share;
-            line(sheet, &[(across, room.bottom()), (across, room.bottom() + 4.0)], BASELINE.stroke_width(PIXEL as u32))?;
+            line(
+                sheet,
+                &[(across, room.bottom()), (across, room.bottom() + 4.0)],
+                BASELINE.stroke_width(PIXEL as u32),
+            )?;
             if label_x {
-                write(sheet, &text, &label, (across, room.bottom() + 12.0), Anchor::Middle)?;
+                write(
+                    sheet,
+                    &text,
+                    &label,
+                    (across, room.bottom() + 12.0),
+                    Anchor::Middle,
+                )?;
             }
         }
-        line(sheet, &[(room.left, room.bottom()), (room.right(), room.bottom())], BASELINE.stroke_width(PIXEL as u32))
+        line(
+            sheet,
+            &[(room.left, room.bottom()), (room.right(), room.bottom())],
+            BASELINE.stroke_width(PIXEL as u32),
+        )
     }
 }
 
 /// A line through points in pixels.
-pub(super) fn line(sheet: &Sheet<'_>, points: &[(f64, f64)], style: ShapeStyle) -> Result<(), Error> {
-    sheet.draw(&PathElement::new(points.iter().copied().map(units).collect::<Vec<_>>(), style))
+pub(super) fn line(
+    sheet: &Sheet<'_>,
+    points: &[(f64, f64)],
+    style: ShapeStyle,
+) -> Result<(), Error> {
+    sheet.draw(&PathElement::new(
+        points.iter().copied().map(units).collect::<Vec<_>>(),
+        style,
+    ))
 }
 
 /// Fills the rectangle between two corners in pixels.
-pub(super) fn fill(sheet: &Sheet<'_>, corners: [(f64, f64); 2], colour: RGBAColor) -> Result<(), Error> {
+pub(super) fn fill(
+    sheet: &Sheet<'_>,
+    corners: [(f64, f64); 2],
+    colour: RGBAColor,
+) -> Result<(), Error> {
     sheet.draw(&Rectangle::new(corners.map(units), colour.filled()))
 }
 
 /// Writes what a panel's height measures above its left edge.
 pub(super) fn caption(sheet: &Sheet<'_>, room: Room, measure: &Measure) -> Result<(), Error> {
-    write(sheet, &measure.caption(), &type_of(11.5, MUTED), (12.0, room.top - 18.0), Anchor::Left)
+    write(
+        sheet,
+        &measure.caption(),
+        &type_of(11.5, MUTED),
+        (12.0, room.top - 18.0),
+        Anchor::Left,
+    )
 }
 
 /// Writes in the middle of an empty panel that it is empty.
 pub(super) fn nothing(sheet: &Sheet<'_>, room: Room) -> Result<(), Error> {
     let middle = (room.left + room.width / 2.0, room.top + room.height / 2.0);
-    write(sheet, "no samples", &type_of(12.0, MUTED), middle, Anchor::Middle)
+    write(
+        sheet,
+        "no samples",
+        &type_of(12.0, MUTED),
+        middle,
+        Anchor::Middle,
+    )
 }
 
 /// Names with the colour they stand for, in rows.
@@ -251,14 +343,25 @@ impl Legend {
     pub(super) fn draw(&self, sheet: &Sheet<'_>, top: f64) -> Result<(), Error> {
         for (name, colour, left, row) in &self.0 {
             let middle = top + row + Self::ROW / 2.0;
-            fill(sheet, [(*left, middle - 5.0), (left + Self::SWATCH, middle + 5.0)], colour.to_rgba())?;
-            write(sheet, name, &type_of(Self::SIZE, TEXT), (left + Self::SWATCH + 6.0, middle), Anchor::Left)?;
+            fill(
+                sheet,
+                [(*left, middle - 5.0), (left + Self::SWATCH, middle + 5.0)],
+                colour.to_rgba(),
+            )?;
+            write(
+                sheet,
+                name,
+                &type_of(Self::SIZE, TEXT),
+                (left + Self::SWATCH + 6.0, middle),
+                Anchor::Left,
+            )?;
         }
         Ok(())
     }
 }
 
-/// Moves rising `heights` apart until neighbours are `least` apart, keeping them within `range` where that has room.
+/// Moves rising `heights` apart until neighbours are `least` apart, keeping them within `range`
+/// where that has room.
 pub(super) fn spread(heights: &mut [f64], least: f64, range: Range<f64>) {
     let mut floor = range.start;
     for height in heights.iter_mut() {

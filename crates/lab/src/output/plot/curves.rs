@@ -1,10 +1,12 @@
-//! [`Curves`]: lines over time or over any measure, in panels that share the horizontal axis; [`cumulative`]: a distribution as a curve.
+//! [`Curves`]: lines over time or over any measure, in panels that share the horizontal axis;
+//! [`cumulative`]: a distribution as a curve.
 
 use plotters::style::{Color as _, RGBColor, ShapeStyle};
 
 use super::axis::Axis;
 use super::canvas::{
-    self, Anchor, Error, Legend, MUTED, PIXEL, Panel, Room, Sheet, TEXT, WIDTH, fit, line, spread, type_of, width_of, write,
+    self, Anchor, Error, Legend, MUTED, PIXEL, Panel, Room, Sheet, TEXT, WIDTH, fit, line, spread,
+    type_of, width_of, write,
 };
 use super::quantile::sorted;
 use super::{Measure, PlotError};
@@ -79,8 +81,17 @@ impl Curves {
             _ => 96.0,
         };
         let colours = self.colours.max(1);
-        let above = if let Names::Above(names) = &self.names { names.as_slice() } else { &[] };
-        let legend = Legend::new(above.iter().enumerate().map(|(i, name)| (name.clone(), canvas::colour(i, colours))));
+        let above = if let Names::Above(names) = &self.names {
+            names.as_slice()
+        } else {
+            &[]
+        };
+        let legend = Legend::new(
+            above
+                .iter()
+                .enumerate()
+                .map(|(i, name)| (name.clone(), canvas::colour(i, colours))),
+        );
         let height = legend.height() + self.panels.len().max(1) as f64 * (HEAD + tall) + FOOT;
         let x = self.across();
         let right = 12.0 + self.name_width();
@@ -89,19 +100,51 @@ impl Curves {
             let mut below = top + legend.height();
             for (number, panel) in self.panels.iter().enumerate() {
                 let width = f64::from(WIDTH) - MARGIN_LEFT - right;
-                let room = Room { left: MARGIN_LEFT, top: below + HEAD, width, height: tall };
-                let values = panel.curves.iter().flat_map(|curve| &curve.points).map(|(_, value)| *value);
+                let room = Room {
+                    left: MARGIN_LEFT,
+                    top: below + HEAD,
+                    width,
+                    height: tall,
+                };
+                let values = panel
+                    .curves
+                    .iter()
+                    .flat_map(|curve| &curve.points)
+                    .map(|(_, value)| *value);
                 let y = Axis::over(values, panel.y.log, true, if tall > 200.0 { 5 } else { 3 });
                 let last = number + 1 == self.panels.len();
-                self.panel(sheet, &Panel { room, x: x.clone(), y }, panel, last)?;
+                self.panel(
+                    sheet,
+                    &Panel {
+                        room,
+                        x: x.clone(),
+                        y,
+                    },
+                    panel,
+                    last,
+                )?;
                 below += HEAD + tall;
             }
             if self.panels.is_empty() {
-                let room = Room { left: 0.0, top: below, width: f64::from(WIDTH), height: tall };
+                let room = Room {
+                    left: 0.0,
+                    top: below,
+                    width: f64::from(WIDTH),
+                    height: tall,
+                };
                 return canvas::nothing(sheet, room);
             }
-            let axis_at = (MARGIN_LEFT + (f64::from(WIDTH) - MARGIN_LEFT - right) / 2.0, below + 29.0);
-            write(sheet, &self.x.caption(), &type_of(11.5, MUTED), axis_at, Anchor::Middle)
+            let axis_at = (
+                MARGIN_LEFT + (f64::from(WIDTH) - MARGIN_LEFT - right) / 2.0,
+                below + 29.0,
+            );
+            write(
+                sheet,
+                &self.x.caption(),
+                &type_of(11.5, MUTED),
+                axis_at,
+                Anchor::Middle,
+            )
         })
     }
 
@@ -110,7 +153,11 @@ impl Curves {
         if let Some((low, high)) = self.range {
             return Axis::exactly(low, high, 8);
         }
-        let points = self.panels.iter().flat_map(|panel| &panel.curves).flat_map(|curve| &curve.points);
+        let points = self
+            .panels
+            .iter()
+            .flat_map(|panel| &panel.curves)
+            .flat_map(|curve| &curve.points);
         Axis::over(points.map(|(x, _)| *x), self.x.log, false, 8)
     }
 
@@ -119,11 +166,25 @@ impl Curves {
         if self.names != Names::AtEnds {
             return 12.0;
         }
-        let names = self.panels.iter().filter(|panel| panel.curves.len() <= DISTINCT).flat_map(|panel| &panel.curves);
-        names.map(|curve| width_of(&curve.name, NAME)).fold(0.0, f64::max).min(WIDEST_NAME) + 12.0
+        let names = self
+            .panels
+            .iter()
+            .filter(|panel| panel.curves.len() <= DISTINCT)
+            .flat_map(|panel| &panel.curves);
+        names
+            .map(|curve| width_of(&curve.name, NAME))
+            .fold(0.0, f64::max)
+            .min(WIDEST_NAME)
+            + 12.0
     }
 
-    fn panel(&self, sheet: &Sheet<'_>, frame: &Panel, panel: &CurvesPanel, last: bool) -> Result<(), Error> {
+    fn panel(
+        &self,
+        sheet: &Sheet<'_>,
+        frame: &Panel,
+        panel: &CurvesPanel,
+        last: bool,
+    ) -> Result<(), Error> {
         frame.grid(sheet, last, true)?;
         canvas::caption(sheet, frame.room, &panel.y)?;
         let many = panel.curves.len() > DISTINCT;
@@ -136,11 +197,18 @@ impl Curves {
                 colour.stroke_width(PIXEL as u32 * 15 / 10)
             };
             let end = draw_curve(sheet, frame, &curve.points, style)?;
-            if let (Some(height), Names::AtEnds, false, false) = (end, &self.names, many, curve.name.is_empty()) {
+            if let (Some(height), Names::AtEnds, false, false) =
+                (end, &self.names, many, curve.name.is_empty())
+            {
                 ends.push((height, &curve.name, colour));
             }
         }
-        if panel.curves.iter().all(|curve| curve.points.iter().all(|(x, y)| !x.is_finite() || !y.is_finite())) {
+        if panel.curves.iter().all(|curve| {
+            curve
+                .points
+                .iter()
+                .all(|(x, y)| !x.is_finite() || !y.is_finite())
+        }) {
             return canvas::nothing(sheet, frame.room);
         }
         if many {
@@ -150,10 +218,20 @@ impl Curves {
         }
         ends.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut heights: Vec<f64> = ends.iter().map(|(height, ..)| *height).collect();
-        spread(&mut heights, NAME + 1.5, frame.room.top..frame.room.bottom());
+        spread(
+            &mut heights,
+            NAME + 1.5,
+            frame.room.top..frame.room.bottom(),
+        );
         for ((_, name, colour), height) in ends.iter().zip(heights) {
             let at = (frame.room.right() + 7.0, height);
-            write(sheet, &fit(name, NAME, WIDEST_NAME), &type_of(NAME, darker(*colour)), at, Anchor::Left)?;
+            write(
+                sheet,
+                &fit(name, NAME, WIDEST_NAME),
+                &type_of(NAME, darker(*colour)),
+                at,
+                Anchor::Left,
+            )?;
         }
         Ok(())
     }
@@ -162,14 +240,29 @@ impl Curves {
 /// Names are written in their curve's colour, dark enough to be read.
 fn darker(colour: RGBColor) -> RGBColor {
     let mix = |a: u8, b: u8| (f64::from(a) * 0.72 + f64::from(b) * 0.28) as u8;
-    RGBColor(mix(colour.0, TEXT.0), mix(colour.1, TEXT.1), mix(colour.2, TEXT.2))
+    RGBColor(
+        mix(colour.0, TEXT.0),
+        mix(colour.1, TEXT.1),
+        mix(colour.2, TEXT.2),
+    )
 }
 
 /// Draws the runs of finite points; at which height the last one ends.
-fn draw_curve(sheet: &Sheet<'_>, frame: &Panel, points: &[(f64, f64)], style: ShapeStyle) -> Result<Option<f64>, Error> {
+fn draw_curve(
+    sheet: &Sheet<'_>,
+    frame: &Panel,
+    points: &[(f64, f64)],
+    style: ShapeStyle,
+) -> Result<Option<f64>, Error> {
     let mut end = None;
-    for run in points.split(|(x, y)| !x.is_finite() || !y.is_finite()).filter(|run| !run.is_empty()) {
-        let mut drawn = thinned(run.iter().map(|(x, y)| (frame.across(*x), frame.height(*y))));
+    for run in points
+        .split(|(x, y)| !x.is_finite() || !y.is_finite())
+        .filter(|run| !run.is_empty())
+    {
+        let mut drawn = thinned(
+            run.iter()
+                .map(|(x, y)| (frame.across(*x), frame.height(*y))),
+        );
         if let [only] = drawn[..] {
             // A lone point is a short dash: a path of no length is invisible.
             drawn = vec![(only.0 - 2.0, only.1), (only.0 + 2.0, only.1)];
@@ -185,7 +278,10 @@ fn thinned(points: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
     let mut kept: Vec<(f64, f64)> = Vec::new();
     let mut column: Vec<(f64, f64)> = Vec::new();
     for point in points {
-        if column.first().is_some_and(|first| first.0.floor() != point.0.floor()) {
+        if column
+            .first()
+            .is_some_and(|first| first.0.floor() != point.0.floor())
+        {
             keep_extremes(&mut kept, &column);
             column.clear();
         }
@@ -200,8 +296,14 @@ fn keep_extremes(kept: &mut Vec<(f64, f64)>, column: &[(f64, f64)]) {
         return kept.extend(column);
     }
     let by_height = |a: &&(f64, f64), b: &&(f64, f64)| a.1.total_cmp(&b.1);
-    let (lowest, highest) = (column.iter().min_by(by_height), column.iter().max_by(by_height));
-    let places = [column.first(), lowest, highest, column.last()].into_iter().flatten().copied();
+    let (lowest, highest) = (
+        column.iter().min_by(by_height),
+        column.iter().max_by(by_height),
+    );
+    let places = [column.first(), lowest, highest, column.last()]
+        .into_iter()
+        .flatten()
+        .copied();
     let first = kept.len();
     kept.extend(places);
     kept[first + 1..].sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -212,12 +314,16 @@ fn keep_extremes(kept: &mut Vec<(f64, f64)>, column: &[(f64, f64)]) {
 pub fn cumulative(samples: &[f64]) -> Vec<(f64, f64)> {
     const POINTS: usize = 400;
     let sorted = sorted(samples);
-    let Some(lowest) = sorted.first() else { return Vec::new() };
+    let Some(lowest) = sorted.first() else {
+        return Vec::new();
+    };
     let stride = sorted.len().div_ceil(POINTS);
     let share = |number: usize| (number + 1) as f64 / sorted.len() as f64;
     let mut points = vec![(*lowest, 0.0)];
     points.extend(
-        (0..sorted.len()).filter(|i| i % stride == stride - 1 || i + 1 == sorted.len()).map(|i| (sorted[i], share(i))),
+        (0..sorted.len())
+            .filter(|i| i % stride == stride - 1 || i + 1 == sorted.len())
+            .map(|i| (sorted[i], share(i))),
     );
     points
 }

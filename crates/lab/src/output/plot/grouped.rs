@@ -4,7 +4,8 @@ use plotters::style::{Color as _, RGBColor};
 
 use super::axis::{Axis, short};
 use super::canvas::{
-    self, Anchor, BASELINE, Error, Legend, MUTED, PIXEL, Panel, Room, Sheet, TEXT, WIDTH, fit, line, type_of, write,
+    self, Anchor, BASELINE, Error, Legend, MUTED, PIXEL, Panel, Room, Sheet, TEXT, WIDTH, fit,
+    line, type_of, write,
 };
 use super::quantile::Quantiles;
 use super::{Measure, PlotError};
@@ -29,7 +30,8 @@ pub struct Grouped {
 pub struct GroupedPanel {
     /// Stands above it; may be empty.
     pub title: String,
-    /// The categories from left to right, each with a mark for each group in order; `None` where there are no samples.
+    /// The categories from left to right, each with a mark for each group in order; `None` where
+    /// there are no samples.
     pub categories: Vec<(String, Vec<Option<Mark>>)>,
 }
 
@@ -82,12 +84,22 @@ impl Grouped {
     pub fn svg(&self) -> Result<String, PlotError> {
         let rows = self.rows();
         let count = self.groups.len().max(1);
-        let named = if count > 1 { self.groups.as_slice() } else { &[] };
-        let legend = Legend::new(named.iter().enumerate().map(|(i, name)| (name.clone(), canvas::colour(i, count))));
+        let named = if count > 1 {
+            self.groups.as_slice()
+        } else {
+            &[]
+        };
+        let legend = Legend::new(
+            named
+                .iter()
+                .enumerate()
+                .map(|(i, name)| (name.clone(), canvas::colour(i, count))),
+        );
         let titled = self.panels.iter().any(|panel| !panel.title.is_empty());
         let head = if titled { HEAD + PANEL_TITLE } else { HEAD };
         let note = if self.legend.is_empty() { 4.0 } else { 22.0 };
-        let height = legend.height() + rows.len().max(1) as f64 * (head + PANEL_HEIGHT + FOOT) + note;
+        let height =
+            legend.height() + rows.len().max(1) as f64 * (head + PANEL_HEIGHT + FOOT) + note;
         canvas::draw(&self.title, height as i32, |sheet, top| {
             legend.draw(sheet, top)?;
             let mut below = top + legend.height();
@@ -96,12 +108,22 @@ impl Grouped {
                 below += head + PANEL_HEIGHT + FOOT;
             }
             if rows.is_empty() {
-                let room =
-                    Room { left: MARGIN_LEFT, top: below, width: f64::from(WIDTH) - MARGIN_LEFT, height: PANEL_HEIGHT };
+                let room = Room {
+                    left: MARGIN_LEFT,
+                    top: below,
+                    width: f64::from(WIDTH) - MARGIN_LEFT,
+                    height: PANEL_HEIGHT,
+                };
                 canvas::nothing(sheet, room)?;
             }
             let note_at = (12.0, top + height - note / 2.0 - 2.0);
-            write(sheet, &fit(&self.legend, 11.0, f64::from(WIDTH) - 24.0), &type_of(11.0, MUTED), note_at, Anchor::Left)
+            write(
+                sheet,
+                &fit(&self.legend, 11.0, f64::from(WIDTH) - 24.0),
+                &type_of(11.0, MUTED),
+                note_at,
+                Anchor::Left,
+            )
         })
     }
 
@@ -128,23 +150,46 @@ impl Grouped {
 
     /// Draws panels side by side, each as wide as its categories are many.
     fn row(&self, sheet: &Sheet<'_>, panels: &[GroupedPanel], top: f64) -> Result<(), Error> {
-        let values =
-            self.panels.iter().flat_map(|p| &p.categories).flat_map(|(_, marks)| marks).flatten().flat_map(Mark::extent);
+        let values = self
+            .panels
+            .iter()
+            .flat_map(|p| &p.categories)
+            .flat_map(|(_, marks)| marks)
+            .flatten()
+            .flat_map(Mark::extent);
         let y = Axis::over(values, self.measure.log, true, 5);
-        let categories: usize = panels.iter().map(|panel| panel.categories.len().max(1)).sum();
+        let categories: usize = panels
+            .iter()
+            .map(|panel| panel.categories.len().max(1))
+            .sum();
         let room = f64::from(WIDTH) - MARGIN_LEFT - 12.0 - GAP * (panels.len() - 1) as f64;
         let mut left = MARGIN_LEFT;
         for (number, panel) in panels.iter().enumerate() {
             let width = room * panel.categories.len().max(1) as f64 / categories as f64;
-            let room = Room { left, top, width, height: PANEL_HEIGHT };
-            let frame = Panel { room, x: Axis::names(panel.categories.len()), y: y.clone() };
+            let room = Room {
+                left,
+                top,
+                width,
+                height: PANEL_HEIGHT,
+            };
+            let frame = Panel {
+                room,
+                x: Axis::names(panel.categories.len()),
+                y: y.clone(),
+            };
             self.panel(sheet, &frame, panel, number == 0)?;
             left += width + GAP;
         }
         Ok(())
     }
 
-    fn panel(&self, sheet: &Sheet<'_>, frame: &Panel, panel: &GroupedPanel, first: bool) -> Result<(), Error> {
+    fn panel(
+        &self,
+        sheet: &Sheet<'_>,
+        frame: &Panel,
+        panel: &GroupedPanel,
+        first: bool,
+    ) -> Result<(), Error> {
         let room = frame.room;
         frame.grid(sheet, false, first)?;
         if first {
@@ -158,28 +203,60 @@ impl Grouped {
             Anchor::Left,
         )?;
         let width = room.width / panel.categories.len().max(1) as f64;
-        let count = panel.categories.iter().map(|(_, marks)| marks.len()).max().unwrap_or(0).max(1);
+        let count = panel
+            .categories
+            .iter()
+            .map(|(_, marks)| marks.len())
+            .max()
+            .unwrap_or(0)
+            .max(1);
         let slot = (width * 0.86 / count as f64).min(MARK_WIDTH * 1.3);
         for (number, (name, marks)) in panel.categories.iter().enumerate() {
             let middle = frame.across(number as f64);
             let label = fit(name, 11.5, width + 6.0);
-            write(sheet, &label, &type_of(11.5, TEXT), (middle, room.bottom() + 13.0), Anchor::Middle)?;
+            write(
+                sheet,
+                &label,
+                &type_of(11.5, TEXT),
+                (middle, room.bottom() + 13.0),
+                Anchor::Middle,
+            )?;
             for (group, mark) in marks.iter().enumerate() {
                 let at = middle + (group as f64 - (marks.len() - 1) as f64 / 2.0) * slot;
                 let colour = canvas::colour(group, self.groups.len().max(1));
                 match mark {
-                    Some(mark) => draw_mark(sheet, frame, mark, at, (slot * 0.8).min(MARK_WIDTH), colour)?,
-                    None => write(sheet, "–", &type_of(11.0, MUTED), (at, room.bottom() - 8.0), Anchor::Middle)?,
+                    Some(mark) => {
+                        draw_mark(sheet, frame, mark, at, (slot * 0.8).min(MARK_WIDTH), colour)?
+                    }
+                    None => write(
+                        sheet,
+                        "–",
+                        &type_of(11.0, MUTED),
+                        (at, room.bottom() - 8.0),
+                        Anchor::Middle,
+                    )?,
                 }
             }
         }
-        if panel.categories.is_empty() { canvas::nothing(sheet, room) } else { Ok(()) }
+        if panel.categories.is_empty() {
+            canvas::nothing(sheet, room)
+        } else {
+            Ok(())
+        }
     }
 }
 
 /// Draws one mark around `at`, with its middle value above it where there is room.
-fn draw_mark(sheet: &Sheet<'_>, frame: &Panel, mark: &Mark, at: f64, width: f64, colour: RGBColor) -> Result<(), Error> {
-    let stroke = |width: f64, colour: RGBColor| colour.stroke_width((width * f64::from(PIXEL)) as u32);
+fn draw_mark(
+    sheet: &Sheet<'_>,
+    frame: &Panel,
+    mark: &Mark,
+    at: f64,
+    width: f64,
+    colour: RGBColor,
+) -> Result<(), Error> {
+    let stroke =
+        |width: f64, colour: RGBColor| colour.stroke_width((width * f64::from(PIXEL)) as u32);
     let half = width / 2.0;
     let (value, top) = match *mark {
         Mark::Box(q) => {
@@ -189,21 +266,50 @@ fn draw_mark(sheet: &Sheet<'_>, frame: &Panel, mark: &Mark, at: f64, width: f64,
                 line(sheet, &[(at, from), (at, to)], stroke(1.2, colour))?;
             }
             for end in [whisker_low, whisker_high] {
-                line(sheet, &[(at - half * 0.4, end), (at + half * 0.4, end)], stroke(1.2, colour))?;
+                line(
+                    sheet,
+                    &[(at - half * 0.4, end), (at + half * 0.4, end)],
+                    stroke(1.2, colour),
+                )?;
             }
-            canvas::fill(sheet, [(at - half, high), (at + half, low)], colour.mix(0.22))?;
-            let corners = [(at - half, high), (at + half, high), (at + half, low), (at - half, low), (at - half, high)];
+            canvas::fill(
+                sheet,
+                [(at - half, high), (at + half, low)],
+                colour.mix(0.22),
+            )?;
+            let corners = [
+                (at - half, high),
+                (at + half, high),
+                (at + half, low),
+                (at - half, low),
+                (at - half, high),
+            ];
             line(sheet, &corners, stroke(1.2, colour))?;
-            line(sheet, &[(at - half, median), (at + half, median)], stroke(2.6, colour))?;
+            line(
+                sheet,
+                &[(at - half, median), (at + half, median)],
+                stroke(2.6, colour),
+            )?;
             (q.median, whisker_high)
         }
         Mark::Bar { mean, low, high } => {
             let ends @ [_, to] = [low, high].map(|v| frame.height(v));
-            canvas::fill(sheet, [(at - half, frame.height(mean)), (at + half, frame.height(0.0))], colour.mix(0.8))?;
+            canvas::fill(
+                sheet,
+                [
+                    (at - half, frame.height(mean)),
+                    (at + half, frame.height(0.0)),
+                ],
+                colour.mix(0.8),
+            )?;
             if (ends[0] - to).abs() > 0.5 {
                 line(sheet, &[(at, ends[0]), (at, to)], stroke(1.2, TEXT))?;
                 for end in ends {
-                    line(sheet, &[(at - 4.0, end), (at + 4.0, end)], stroke(1.2, TEXT))?;
+                    line(
+                        sheet,
+                        &[(at - 4.0, end), (at + 4.0, end)],
+                        stroke(1.2, TEXT),
+                    )?;
                 }
             }
             (mean, to.min(frame.height(mean)))
@@ -213,5 +319,11 @@ fn draw_mark(sheet: &Sheet<'_>, frame: &Panel, mark: &Mark, at: f64, width: f64,
     if canvas::width_of(&text, 10.0) > width * 1.3 + 4.0 {
         return Ok(());
     }
-    write(sheet, &text, &type_of(10.0, if frame.room.top > top { BASELINE } else { TEXT }), (at, top - 7.0), Anchor::Middle)
+    write(
+        sheet,
+        &text,
+        &type_of(10.0, if frame.room.top > top { BASELINE } else { TEXT }),
+        (at, top - 7.0),
+        Anchor::Middle,
+    )
 }

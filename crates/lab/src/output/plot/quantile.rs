@@ -18,7 +18,9 @@ impl BoxSpan {
     /// What a reader must know of the boxes.
     pub fn legend(self) -> &'static str {
         match self {
-            Self::TenToNinety => "box: 10th to 90th percentile, line: median, whiskers: 1st to 99th",
+            Self::TenToNinety => {
+                "box: 10th to 90th percentile, line: median, whiskers: 1st to 99th"
+            }
             Self::Quartiles => "box: 25th to 75th percentile, line: median, whiskers: 5th to 95th",
         }
     }
@@ -70,7 +72,8 @@ pub(super) fn sorted(samples: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// The quantile at `level` (0 to 1) of rising values, linear between neighbours (type 7 of Hyndman and Fan, as numpy has it).
+/// The quantile at `level` (0 to 1) of rising values, linear between neighbours (type 7 of Hyndman
+/// and Fan, as numpy has it).
 pub(super) fn quantile(sorted: &[f64], level: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let place = level.clamp(0.0, 1.0) * last as f64;

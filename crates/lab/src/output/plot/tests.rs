@@ -6,9 +6,12 @@ use super::axis::Axis;
 use super::quantile::{quantile, sorted};
 use super::*;
 
-/// Compares with the file of that name; `SNAPSHOTS=write` writes it instead, for a look at the new figure.
+/// Compares with the file of that name; `SNAPSHOTS=write` writes it instead, for a look at the new
+/// figure.
 fn assert_snapshot(name: &str, svg: &str) {
-    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/output/plot/snapshots").join(name);
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("src/output/plot/snapshots")
+        .join(name);
     if env::var_os("SNAPSHOTS").is_some() {
         fs::create_dir_all(file.parent().expect("a folder")).expect("written");
         return fs::write(&file, svg).expect("written");
@@ -23,7 +26,9 @@ fn assert_snapshot(name: &str, svg: &str) {
 
 /// Samples that look like measurements: a saw-tooth between `base` and `base + swing`.
 fn teeth(period: usize, base: f64, swing: f64) -> Vec<f64> {
-    (0..200).map(|i| base + swing * (i % period) as f64 / period as f64).collect()
+    (0..200)
+        .map(|i| base + swing * (i % period) as f64 / period as f64)
+        .collect()
 }
 
 fn a_box(samples: &[f64]) -> Option<Mark> {
@@ -31,7 +36,12 @@ fn a_box(samples: &[f64]) -> Option<Mark> {
 }
 
 fn boxes() -> Grouped {
-    let cell = |base: f64| vec![a_box(&teeth(7, base, 1.0)), a_box(&teeth(31, base * 50.0, 90.0))];
+    let cell = |base: f64| {
+        vec![
+            a_box(&teeth(7, base, 1.0)),
+            a_box(&teeth(31, base * 50.0, 90.0)),
+        ]
+    };
     Grouped {
         title: "TCP round trip & bottleneck".to_owned(),
         measure: Measure::new("TCP round trip", "ms"),
@@ -49,11 +59,22 @@ fn boxes() -> Grouped {
 }
 
 fn bars() -> Grouped {
-    let bar = |mean: f64| Some(Mark::Bar { mean, low: mean * 0.9, high: mean * 1.1 });
+    let bar = |mean: f64| {
+        Some(Mark::Bar {
+            mean,
+            low: mean * 0.9,
+            high: mean * 1.1,
+        })
+    };
     let panel = |title: &str, by: f64| GroupedPanel {
         title: title.to_owned(),
         categories: [128, 256, 512]
-            .map(|ring| (ring.to_string(), vec![bar(by * f64::from(ring) / 64.0), bar(1.2)]))
+            .map(|ring| {
+                (
+                    ring.to_string(),
+                    vec![bar(by * f64::from(ring) / 64.0), bar(1.2)],
+                )
+            })
             .to_vec(),
     };
     Grouped {
@@ -67,12 +88,23 @@ fn bars() -> Grouped {
 
 fn series() -> Curves {
     let curve = |name: &str, colour, period, swing| {
-        let points = teeth(period, 10.0, swing).into_iter().enumerate().map(|(i, value)| (i as f64 * 0.1, value)).collect();
-        Curve { name: name.to_owned(), colour, points }
+        let points = teeth(period, 10.0, swing)
+            .into_iter()
+            .enumerate()
+            .map(|(i, value)| (i as f64 * 0.1, value))
+            .collect();
+        Curve {
+            name: name.to_owned(),
+            colour,
+            points,
+        }
     };
     let panel = |name, unit, swing| CurvesPanel {
         y: Measure::new(name, unit),
-        curves: vec![curve("CUBIC", 0, 60, swing), curve("BBR", 1, 100, swing / 4.0)],
+        curves: vec![
+            curve("CUBIC", 0, 60, swing),
+            curve("BBR", 1, 100, swing / 4.0),
+        ],
     };
     Curves {
         title: "CUBIC and BBR".to_owned(),
@@ -85,7 +117,11 @@ fn series() -> Curves {
 }
 
 fn distributions() -> Curves {
-    let curve = |colour, base, swing| Curve { name: String::new(), colour, points: cumulative(&teeth(50, base, swing)) };
+    let curve = |colour, base, swing| Curve {
+        name: String::new(),
+        colour,
+        points: cumulative(&teeth(50, base, swing)),
+    };
     Curves {
         title: "Ping".to_owned(),
         x: Measure::new("Ping", "ms"),
@@ -102,9 +138,18 @@ fn distributions() -> Curves {
 fn trade() -> Trade {
     let spot = |k: f64, gain: f64| {
         let (x, y) = (3.0 + 2.0 * k, 90.0 * gain * k / (k + 1.0));
-        Spot { name: format!("{k} ms"), x: [x, x * 0.95, x * 1.05], y: [y, y * 0.98, y * 1.02] }
+        Spot {
+            name: format!("{k} ms"),
+            x: [x, x * 0.95, x * 1.05],
+            y: [y, y * 0.98, y * 1.02],
+        }
     };
-    let group = |name: &str, gain| (name.to_owned(), [1.0, 2.0, 4.0, 8.0].map(|k| spot(k, gain)).to_vec());
+    let group = |name: &str, gain| {
+        (
+            name.to_owned(),
+            [1.0, 2.0, 4.0, 8.0].map(|k| spot(k, gain)).to_vec(),
+        )
+    };
     Trade {
         title: "Throughput against latency".to_owned(),
         x: Measure::new("Ping", "ms"),
@@ -125,17 +170,28 @@ fn figures_are_as_they_were_when_last_looked_at() {
 #[test]
 fn text_is_escaped() {
     let svg = boxes().svg().expect("drawn");
-    assert!(svg.contains("TCP round trip &amp; bottleneck") && svg.contains("NoTSQ &lt;off&gt;") && !svg.contains("<off>"));
+    assert!(
+        svg.contains("TCP round trip &amp; bottleneck")
+            && svg.contains("NoTSQ &lt;off&gt;")
+            && !svg.contains("<off>")
+    );
 }
 
 #[test]
 fn a_figure_without_samples_says_so() {
     let empty = [
         Grouped::default().svg(),
-        Grouped { panels: vec![GroupedPanel::default()], ..Grouped::default() }.svg(),
+        Grouped {
+            panels: vec![GroupedPanel::default()],
+            ..Grouped::default()
+        }
+        .svg(),
         Curves::default().svg(),
         Curves {
-            panels: vec![CurvesPanel { curves: vec![Curve::default()], ..CurvesPanel::default() }],
+            panels: vec![CurvesPanel {
+                curves: vec![Curve::default()],
+                ..CurvesPanel::default()
+            }],
             ..Curves::default()
         }
         .svg(),
@@ -152,27 +208,54 @@ fn quantiles_interpolate_between_neighbours() {
     let box_of = |span| Quantiles::of(&samples, span).expect("samples");
     let ten = box_of(BoxSpan::TenToNinety);
     assert_eq!((ten.low, ten.median, ten.high), (2.0, 6.0, 10.0));
-    assert!((ten.whisker_low - 1.1).abs() < 1e-12 && (ten.whisker_high - 10.9).abs() < 1e-12, "{ten:?}");
+    assert!(
+        (ten.whisker_low - 1.1).abs() < 1e-12 && (ten.whisker_high - 10.9).abs() < 1e-12,
+        "{ten:?}"
+    );
     let quarter = box_of(BoxSpan::Quartiles);
-    assert_eq!((quarter.whisker_low, quarter.low, quarter.high, quarter.whisker_high), (1.5, 3.5, 8.5, 10.5));
-    assert_eq!(Quantiles::of(&[f64::NAN, f64::INFINITY], BoxSpan::Quartiles), None);
+    assert_eq!(
+        (
+            quarter.whisker_low,
+            quarter.low,
+            quarter.high,
+            quarter.whisker_high
+        ),
+        (1.5, 3.5, 8.5, 10.5)
+    );
+    assert_eq!(
+        Quantiles::of(&[f64::NAN, f64::INFINITY], BoxSpan::Quartiles),
+        None
+    );
     assert_eq!(quantile(&sorted(&[4.0]), 0.9), Some(4.0));
 }
 
 #[test]
 fn an_axis_is_logarithmic_beyond_two_decades() {
     let labels = |values: &[f64]| -> Vec<String> {
-        Axis::over(values.iter().copied(), None, true, 5).ticks().map(|(_, label)| label).collect()
+        Axis::over(values.iter().copied(), None, true, 5)
+            .ticks()
+            .map(|(_, label)| label)
+            .collect()
     };
     assert_eq!(labels(&[1.0, 99.0]), ["0", "20", "40", "60", "80", "100"]);
     assert_eq!(labels(&[1.0, 500.0]), ["1", "10", "100", "1000"]);
     assert_eq!(labels(&[0.0, 0.5, 3.0]), ["0", "1", "2", "3"]);
     assert_eq!(labels(&[0.0, 150_000.0]), ["0", "50k", "100k", "150k"]);
-    assert_eq!(labels(&[3.0]), ["0", "1", "2", "3"], "one value has room below it");
+    assert_eq!(
+        labels(&[3.0]),
+        ["0", "1", "2", "3"],
+        "one value has room below it"
+    );
     assert_eq!(labels(&[0.0])[0], "-0.6", "and nothing has room around it");
     let forced = Axis::over([20.0, 90.0].into_iter(), Some(true), true, 5);
-    assert_eq!(forced.ticks().map(|(_, label)| label).collect::<Vec<_>>(), ["10", "20", "50", "100"]);
-    assert!((forced.share(31.622_776_6) - 0.5).abs() < 1e-6, "the middle of a decade");
+    assert_eq!(
+        forced.ticks().map(|(_, label)| label).collect::<Vec<_>>(),
+        ["10", "20", "50", "100"]
+    );
+    assert!(
+        (forced.share(31.622_776_6) - 0.5).abs() < 1e-6,
+        "the middle of a decade"
+    );
 }
 
 #[test]
@@ -223,7 +306,8 @@ fn log() -> impl Strategy<Value = Option<bool>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever was measured, a figure is drawn, of bounded size, with numbers in it that are numbers.
+    /// Whatever was measured, a figure is drawn, of bounded size, with numbers in it that are
+    /// numbers.
     #[test]
     fn any_numbers_are_drawn(values in prop::collection::vec(number(), 0..40), log in log(), name in ".{0,40}") {
         let measure = Measure { log, ..Measure::new(name.clone(), "ms") };

@@ -1,11 +1,13 @@
-//! [`Trade`]: one quantity against another, throughput against latency: a cross for each cell, its arms as long as a confidence
-//! interval, cells of a group joined in order.
+//! [`Trade`]: one quantity against another, throughput against latency: a cross for each cell, its
+//! arms as long as a confidence interval, cells of a group joined in order.
 
 use plotters::element::Circle;
 use plotters::style::Color as _;
 
 use super::axis::Axis;
-use super::canvas::{self, Anchor, Legend, MUTED, PIXEL, Panel, Room, TEXT, WIDTH, fit, line, type_of, units, write};
+use super::canvas::{
+    self, Anchor, Legend, MUTED, PIXEL, Panel, Room, TEXT, WIDTH, fit, line, type_of, units, write,
+};
 use super::{Measure, PlotError};
 
 /// A figure of one quantity against another.
@@ -41,7 +43,11 @@ impl Trade {
     /// When it cannot be drawn.
     pub fn svg(&self) -> Result<String, PlotError> {
         let count = self.groups.len().max(1);
-        let names = self.groups.iter().enumerate().map(|(i, (name, _))| (name.clone(), canvas::colour(i, count)));
+        let names = self
+            .groups
+            .iter()
+            .enumerate()
+            .map(|(i, (name, _))| (name.clone(), canvas::colour(i, count)));
         let legend = Legend::new(names.filter(|_| count > 1));
         let spots = || self.groups.iter().flat_map(|(_, spots)| spots);
         let x = Axis::over(spots().flat_map(|spot| spot.x), self.x.log, true, 7);
@@ -50,24 +56,52 @@ impl Trade {
         canvas::draw(&self.title, height as i32, |sheet, top| {
             legend.draw(sheet, top)?;
             let top = top + legend.height() + 30.0;
-            let room = Room { left: 52.0, top, width: f64::from(WIDTH) - 52.0 - 40.0, height: HEIGHT };
+            let room = Room {
+                left: 52.0,
+                top,
+                width: f64::from(WIDTH) - 52.0 - 40.0,
+                height: HEIGHT,
+            };
             let frame = Panel { room, x, y };
             frame.grid(sheet, true, true)?;
             canvas::caption(sheet, room, &self.y)?;
             let axis_at = (room.left + room.width / 2.0, room.bottom() + 30.0);
-            write(sheet, &self.x.caption(), &type_of(11.5, MUTED), axis_at, Anchor::Middle)?;
+            write(
+                sheet,
+                &self.x.caption(),
+                &type_of(11.5, MUTED),
+                axis_at,
+                Anchor::Middle,
+            )?;
             for (number, (_, spots)) in self.groups.iter().enumerate() {
                 let colour = canvas::colour(number, count);
                 let place = |spot: &Spot| (frame.across(spot.x[0]), frame.height(spot.y[0]));
-                let shown: Vec<&Spot> = spots.iter().filter(|spot| spot.x[0].is_finite() && spot.y[0].is_finite()).collect();
+                let shown: Vec<&Spot> = spots
+                    .iter()
+                    .filter(|spot| spot.x[0].is_finite() && spot.y[0].is_finite())
+                    .collect();
                 let path: Vec<(f64, f64)> = shown.iter().map(|spot| place(spot)).collect();
                 if path.len() > 1 {
                     line(sheet, &path, colour.mix(0.45).stroke_width(PIXEL as u32))?;
                 }
                 for (spot, at) in shown.iter().zip(path) {
                     let arm = colour.stroke_width(PIXEL as u32);
-                    line(sheet, &[(frame.across(spot.x[1]), at.1), (frame.across(spot.x[2]), at.1)], arm)?;
-                    line(sheet, &[(at.0, frame.height(spot.y[1])), (at.0, frame.height(spot.y[2]))], arm)?;
+                    line(
+                        sheet,
+                        &[
+                            (frame.across(spot.x[1]), at.1),
+                            (frame.across(spot.x[2]), at.1),
+                        ],
+                        arm,
+                    )?;
+                    line(
+                        sheet,
+                        &[
+                            (at.0, frame.height(spot.y[1])),
+                            (at.0, frame.height(spot.y[2])),
+                        ],
+                        arm,
+                    )?;
                     sheet.draw(&Circle::new(units(at), 4 * PIXEL, colour.filled()))?;
                     write(
                         sheet,
@@ -78,7 +112,11 @@ impl Trade {
                     )?;
                 }
             }
-            if spots().next().is_none() { canvas::nothing(sheet, room) } else { Ok(()) }
+            if spots().next().is_none() {
+                canvas::nothing(sheet, room)
+            } else {
+                Ok(())
+            }
         })
     }
 }

@@ -12,15 +12,24 @@ use tautline_sim::PortId;
 use super::{RunError, World, build, topology, traffic};
 use crate::plan::Point;
 
-/// Runs `point` and shows its ports to `look` every `step`, until its time is over or `look` has seen enough.
+/// Runs `point` and shows its ports to `look` every `step`, until its time is over or `look` has
+/// seen enough.
 ///
 /// # Errors
 /// As [`run`](super::run).
-pub fn watch(point: &Point, step: Duration, mut look: impl FnMut(Snapshot) -> ControlFlow<()>) -> Result<(), RunError> {
+pub fn watch(
+    point: &Point,
+    step: Duration,
+    mut look: impl FnMut(Snapshot) -> ControlFlow<()>,
+) -> Result<(), RunError> {
     let document = &point.document;
-    let Some(times) = &document.run else { return Err(RunError::Elsewhere) };
+    let Some(times) = &document.run else {
+        return Err(RunError::Elsewhere);
+    };
     let topology = topology(document);
-    let (programs, _) = traffic(document, point.seed, |name: &str| topology.address(name).map(IpAddr::from))?;
+    let (programs, _) = traffic(document, point.seed, |name: &str| {
+        topology.address(name).map(IpAddr::from)
+    })?;
     let mut network: World<()> = build(point.seed, &topology, programs, ())?;
     let mut at = Duration::ZERO;
     while at < times.duration.0 {
@@ -44,14 +53,27 @@ fn port(network: &World<()>, id: PortId) -> PortState {
             PortState {
                 name,
                 // Of what was dropped the bytes are not known.
-                taken: Counted { packets: look.sent_packets + look.drops + inside as u64, bytes: (look.sent + held).get() },
-                sent: Counted { packets: look.sent_packets, bytes: look.sent.get() },
+                taken: Counted {
+                    packets: look.sent_packets + look.drops + inside as u64,
+                    bytes: (look.sent + held).get(),
+                },
+                sent: Counted {
+                    packets: look.sent_packets,
+                    bytes: look.sent.get(),
+                },
                 backlog: look.backlog,
                 ring: look.ring,
                 ring_limit: (look.limit < Bytes::MAX).then_some(look.limit),
                 marks: look.marks,
-                drops: if look.drops > 0 { vec![("by the discipline".to_owned(), look.drops)] } else { Vec::new() },
-                sojourn: Sojourn { last: look.sojourn, ..Sojourn::default() },
+                drops: if look.drops > 0 {
+                    vec![("by the discipline".to_owned(), look.drops)]
+                } else {
+                    Vec::new()
+                },
+                sojourn: Sojourn {
+                    last: look.sojourn,
+                    ..Sojourn::default()
+                },
                 report: network.link(number).report(),
             }
         }
@@ -66,21 +88,40 @@ mod tests {
 
     #[test]
     fn ports_are_seen_step_by_step_until_somebody_has_seen_enough() {
-        let shelf = Shelf::Directory(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/flent"));
+        let shelf =
+            Shelf::Directory(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/flent"));
         let scenario = Scenario::load(&shelf, "tcp-nup.toml").expect("a scenario");
         let point = plan(&scenario, Ask::default()).remove(0);
         let mut seen = Vec::new();
         let enough = |snapshot: Snapshot| {
             seen.push(snapshot);
-            if seen.len() == 20 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if seen.len() == 20 {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         };
         watch(&point, Duration::from_millis(100), enough).expect("it runs");
         assert_eq!((seen.len(), seen[19].at), (20, Duration::from_secs(2)));
-        let names: Vec<&str> = seen[19].ports.iter().map(|port| port.name.as_str()).collect();
-        assert!(names.contains(&"client") && names.contains(&"router>server"), "{names:?}");
+        let names: Vec<&str> = seen[19]
+            .ports
+            .iter()
+            .map(|port| port.name.as_str())
+            .collect();
+        assert!(
+            names.contains(&"client") && names.contains(&"router>server"),
+            "{names:?}"
+        );
         for name in ["client", "router>server"] {
-            let port = seen[19].ports.iter().find(|port| port.name == name).expect("it is there");
-            assert!(port.sent.packets > 100 && port.taken.packets >= port.sent.packets, "{name}: {port:?}");
+            let port = seen[19]
+                .ports
+                .iter()
+                .find(|port| port.name == name)
+                .expect("it is there");
+            assert!(
+                port.sent.packets > 100 && port.taken.packets >= port.sent.packets,
+                "{name}: {port:?}"
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! [`Segments`]: how long each segment of some streams took, from its birth in one host to its arrival in another.
+//! [`Segments`]: how long each segment of some streams took, from its birth in one host to its
+//! arrival in another.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -22,7 +23,11 @@ pub(super) struct Segments {
 impl Segments {
     /// Follows `flows`.
     pub(super) fn new(flows: BTreeMap<u16, String>) -> Self {
-        Self { flows, born: HashMap::new(), seen: Rc::default() }
+        Self {
+            flows,
+            born: HashMap::new(),
+            seen: Rc::default(),
+        }
     }
 }
 
@@ -31,13 +36,23 @@ impl Record for Segments {
         if !matches!(event.what, What::Born | What::Received) {
             return;
         }
-        let Some(port) = payload_to(frame) else { return };
-        let Some(flow) = self.flows.get(&port) else { return };
+        let Some(port) = payload_to(frame) else {
+            return;
+        };
+        let Some(flow) = self.flows.get(&port) else {
+            return;
+        };
         let key = (port, event.seq);
         if event.what == What::Born {
             self.born.insert(key, event.at);
         } else if let Some(at) = self.born.remove(&key) {
-            self.seen.borrow_mut().push((flow.clone(), Sample { at, took: event.at - at }));
+            self.seen.borrow_mut().push((
+                flow.clone(),
+                Sample {
+                    at,
+                    took: event.at - at,
+                },
+            ));
         }
     }
 
@@ -46,7 +61,9 @@ impl Record for Segments {
 
 /// The port that a TCP segment with payload goes to, in an Ethernet frame with IPv4.
 fn payload_to(frame: &[u8]) -> Option<u16> {
-    let [high, low] = *frame.get(12..14)? else { return None };
+    let [high, low] = *frame.get(12..14)? else {
+        return None;
+    };
     let ip = frame.get(14..)?;
     if (high, low) != (8, 0) || *ip.get(9)? != 6 {
         return None;

@@ -1,4 +1,5 @@
-//! A host on the wire: our stack over a device, driven by an event loop, with the same programs as in virtual time.
+//! A host on the wire: our stack over a device, driven by an event loop, with the same programs as
+//! in virtual time.
 
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
@@ -25,7 +26,8 @@ type WireHost<T> = Host<Queue<<Card as Device>::Frame>, Card, T, Box<dyn Limit>>
 /// Hosts that open connections begin that much later than those that only listen.
 const HEAD_START: Duration = Duration::from_millis(50);
 
-/// Runs the host `node` from the beginning that `when` tells until its time is over; what was seen. `tracer` gives who hears of packets.
+/// Runs the host `node` from the beginning that `when` tells until its time is over; what was seen.
+/// `tracer` gives who hears of packets.
 pub(super) fn run<T: Tracer>(
     node: &Node<'_>,
     tracer: impl Fn(&str) -> T,
@@ -33,28 +35,50 @@ pub(super) fn run<T: Tracer>(
     say_ready: &Sender<Ready>,
     when: &Receiver<Instant>,
 ) -> Result<Watch, String> {
-    let Node { document, seed, name, clock } = *node;
-    let number = document.host.iter().position(|host| host.name == name).ok_or("no such host")?;
+    let Node {
+        document,
+        seed,
+        name,
+        clock,
+    } = *node;
+    let number = document
+        .host
+        .iter()
+        .position(|host| host.name == name)
+        .ok_or("no such host")?;
     let own = address(document, name).ok_or("too many hosts for the wire")?;
-    let (link, _) = links_of(document, name).next().ok_or("a host without a cable")?;
+    let (link, _) = links_of(document, name)
+        .next()
+        .ok_or("a host without a cable")?;
     let at = |error: &dyn std::fmt::Display| format!("host {name}: {error}");
-    let (device, frames) = <Card as Wire>::open(namespaces, name, link, Some(own)).map_err(|error| at(&error))?;
+    let (device, frames) =
+        <Card as Wire>::open(namespaces, name, link, Some(own)).map_err(|error| at(&error))?;
     let node = world::host(&document.host[number]);
     let queue = Stats::new(node.qdisc.build().map_err(|error| at(&error))?);
     let limit = node.ring_limit.build().map_err(|error| at(&error))?;
-    let config =
-        HostConfig::new([2, 0, 0, 0, 1, number as u8 + 1], seed.wrapping_add(number as u64)).address(Cidr::new(own, 24));
+    let config = HostConfig::new(
+        [2, 0, 0, 0, 1, number as u8 + 1],
+        seed.wrapping_add(number as u64),
+    )
+    .address(Cidr::new(own, 24));
     let port = Port::new(queue, Ring::new(device, limit));
     let mut host: WireHost<T> = Host::new(config, port, Pool::new(frames), tracer(name));
-    let (mut all, _) = traffic(document, seed, |name| address(document, name)).map_err(|error| at(&error))?;
+    let (mut all, _) =
+        traffic(document, seed, |name| address(document, name)).map_err(|error| at(&error))?;
     let programs = all.swap_remove(number);
     let event_loop = EventLoop::new(clock, Idle::Sleep).map_err(|error| at(&error))?;
     // Whoever waits for it has gone if another node failed.
     let _ = say_ready.send(Ok(event_loop.stopper()));
     let times = document.run.as_ref().ok_or("nothing to run")?;
     let (duration, sample) = (times.duration.0, times.sample.0);
-    let Some(origin) = beginning(when) else { return Ok(Watch::new(Instant::ZERO, sample)) };
-    let begins = if document.flow.iter().any(|flow| flow.from.0.iter().any(|from| from == name)) {
+    let Some(origin) = beginning(when) else {
+        return Ok(Watch::new(Instant::ZERO, sample));
+    };
+    let begins = if document
+        .flow
+        .iter()
+        .any(|flow| flow.from.0.iter().any(|from| from == name))
+    {
         origin + HEAD_START
     } else {
         origin
@@ -71,7 +95,10 @@ pub(super) fn run<T: Tracer>(
         look_at: origin + sample,
         begun: false,
     };
-    match event_loop.run(&mut host, &mut live).map_err(|error| at(&error))? {
+    match event_loop
+        .run(&mut host, &mut live)
+        .map_err(|error| at(&error))?
+    {
         Ended::Application => {}
         Ended::Stopped => return Err(INTERRUPTED.to_owned()),
         Ended::DeviceFailed => return Err(at(&Wire::failure(host.device_mut()))),
@@ -79,7 +106,11 @@ pub(super) fn run<T: Tracer>(
     if let Some(failure) = live.programs.failure() {
         return Err(at(failure));
     }
-    let Live { programs, mut watch, .. } = live;
+    let Live {
+        programs,
+        mut watch,
+        ..
+    } = live;
     let samples = u32::try_from(duration.as_nanos() / sample.as_nanos()).unwrap_or(u32::MAX);
     watch.applications(&programs, &host, origin + sample * samples);
     Ok(watch)
@@ -120,13 +151,26 @@ impl<T: Tracer> Application<WireHost<T>> for Live<'_> {
         if now >= self.end || self.programs.failure().is_some() {
             return Next::Done;
         }
-        let call = if self.begun { self.programs.call_at() } else { Some(self.begins) };
-        Next::At([Some(self.look_at), Some(self.end), call].into_iter().flatten().min().unwrap_or(self.end))
+        let call = if self.begun {
+            self.programs.call_at()
+        } else {
+            Some(self.begins)
+        };
+        Next::At(
+            [Some(self.look_at), Some(self.end), call]
+                .into_iter()
+                .flatten()
+                .min()
+                .unwrap_or(self.end),
+        )
     }
 }
 
 fn look<T: Tracer>(host: &WireHost<T>) -> Look {
-    Look { drops: host.stats().dropped, ..look_at(host.port()) }
+    Look {
+        drops: host.stats().dropped,
+        ..look_at(host.port())
+    }
 }
 
 /// What a port on the wire holds, and what has passed it.
@@ -134,7 +178,10 @@ pub(super) fn look_at(port: &Port<Queue<<Card as Device>::Frame>, Card, Box<dyn 
     let (ring, counts) = (port.ring(), port.qdisc().stats());
     Look {
         backlog: port.backlog(),
-        ring: Backlog { packets: ring.in_flight(), bytes: ring.limit().in_flight() },
+        ring: Backlog {
+            packets: ring.in_flight(),
+            bytes: ring.limit().in_flight(),
+        },
         limit: ring.limit().limit(),
         drops: counts.drops(),
         marks: counts.dequeued.ce.saturating_sub(counts.enqueued.ce),

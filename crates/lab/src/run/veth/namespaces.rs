@@ -1,4 +1,5 @@
-//! [`Namespaces`]: a network namespace for each node and a veth pair for each cable, as `ip` makes them. They go with the value.
+//! [`Namespaces`]: a network namespace for each node and a veth pair for each cable, as `ip` makes
+//! them. They go with the value.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,27 +26,41 @@ impl Namespaces {
         if !rustix::process::geteuid().is_root() {
             return Err("network namespaces and raw devices need root: run as root, or leave out --path veth".to_owned());
         }
-        let mut made = Self { names: BTreeMap::new(), kernels: BTreeMap::new() };
+        let mut made = Self {
+            names: BTreeMap::new(),
+            kernels: BTreeMap::new(),
+        };
         let hosts = document.host.iter().map(|host| &host.name);
-        for (number, node) in hosts.chain(document.router.iter().map(|router| &router.name)).enumerate() {
+        for (number, node) in hosts
+            .chain(document.router.iter().map(|router| &router.name))
+            .enumerate()
+        {
             let name = format!("tl-lab-{}-{number}", std::process::id());
             ip(&format!("netns add {name}"))?;
             made.names.insert(node.clone(), name);
         }
         for (number, link) in document.link.iter().enumerate() {
             let [a, b] = [&link.between.0, &link.between.1].map(|node| made.names[node].as_str());
-            ip(&format!("link add {0} netns {a} type veth peer name {0} netns {b}", interface(number)))?;
+            ip(&format!(
+                "link add {0} netns {a} type veth peer name {0} netns {b}",
+                interface(number)
+            ))?;
             for namespace in [a, b] {
                 ip(&format!("-n {namespace} link set {} up", interface(number)))?;
             }
         }
         for (number, host) in document.host.iter().enumerate() {
-            let Some((link, _)) = links_of(document, &host.name).next() else { continue };
+            let Some((link, _)) = links_of(document, &host.name).next() else {
+                continue;
+            };
             let namespace = &made.names[&host.name];
-            let last =
-                u8::try_from(number + 1).map_err(|_| format!("{} hosts are too many for the wire", document.host.len()))?;
+            let last = u8::try_from(number + 1)
+                .map_err(|_| format!("{} hosts are too many for the wire", document.host.len()))?;
             let address = Ipv4Addr::new(10, 7, 1, last);
-            ip(&format!("-n {namespace} address add {address}/24 dev {}", interface(link)))?;
+            ip(&format!(
+                "-n {namespace} address add {address}/24 dev {}",
+                interface(link)
+            ))?;
             made.kernels.insert(host.name.clone(), address);
         }
         Ok(made)
@@ -56,7 +71,8 @@ impl Namespaces {
         let path = format!("/run/netns/{}", self.names[node]);
         let cannot = |error: &dyn std::fmt::Display| format!("{path} cannot be entered: {error}");
         let namespace = File::open(&path).map_err(|error| cannot(&error))?;
-        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).map_err(|error| cannot(&error))
+        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+            .map_err(|error| cannot(&error))
     }
 
     /// `program` in the namespace of `node`.
@@ -71,7 +87,8 @@ impl Namespaces {
         self.kernels.get(host).copied()
     }
 
-    /// The end of cable number `link` in the namespace of `node` as the port of a bridge, with a TAP interface as the other; its name.
+    /// The end of cable number `link` in the namespace of `node` as the port of a bridge, with a
+    /// TAP interface as the other; its name.
     pub(super) fn tap(&self, node: &str, link: usize) -> Result<String, String> {
         let (namespace, interface) = (&self.names[node], interface(link));
         let (bridge, tap) = (format!("br{link}"), format!("tap{link}"));
@@ -86,8 +103,12 @@ impl Namespaces {
         }
         // The port of a bridge has no address of its own.
         if let Some(kernel) = self.kernels.get(node) {
-            ip(&format!("-n {namespace} address del {kernel}/24 dev {interface}"))?;
-            ip(&format!("-n {namespace} address add {kernel}/24 dev {bridge}"))?;
+            ip(&format!(
+                "-n {namespace} address del {kernel}/24 dev {interface}"
+            ))?;
+            ip(&format!(
+                "-n {namespace} address add {kernel}/24 dev {bridge}"
+            ))?;
         }
         Ok(tap)
     }
@@ -109,10 +130,17 @@ pub(super) fn interface(link: usize) -> String {
 
 /// `ip` with `words`.
 fn ip(words: &str) -> Result<(), String> {
-    let output = Command::new("ip").args(words.split(' ')).stdin(Stdio::null()).output();
-    let output = output.map_err(|error| format!("`ip` cannot be run ({error}): install iproute2"))?;
+    let output = Command::new("ip")
+        .args(words.split(' '))
+        .stdin(Stdio::null())
+        .output();
+    let output =
+        output.map_err(|error| format!("`ip` cannot be run ({error}): install iproute2"))?;
     if output.status.success() {
         return Ok(());
     }
-    Err(format!("`ip {words}` failed: {}", String::from_utf8_lossy(&output.stderr).trim()))
+    Err(format!(
+        "`ip {words}` failed: {}",
+        String::from_utf8_lossy(&output.stderr).trim()
+    ))
 }

@@ -12,8 +12,8 @@ const FRAMES: u32 = 8192;
 
 /// A device on the wire.
 pub(super) trait Wire: Device<Frame: Frame + Send + 'static> + AsFd + Sized {
-    /// Opens the end of cable number `link` in the namespace of `node`, which the calling thread is in, with frames to send. `own`: the
-    /// address whose packets come to us; without one, all do.
+    /// Opens the end of cable number `link` in the namespace of `node`, which the calling thread is
+    /// in, with frames to send. `own`: the address whose packets come to us; without one, all do.
     fn open(
         namespaces: &Namespaces,
         node: &str,
@@ -38,7 +38,8 @@ mod tap {
             link: usize,
             _own: Option<IpAddr>,
         ) -> Result<(Self, Vec<HeapFrame>), String> {
-            let device = Self::open(&namespaces.tap(node, link)?).map_err(|error| error.to_string())?;
+            let device =
+                Self::open(&namespaces.tap(node, link)?).map_err(|error| error.to_string())?;
             Ok((device, (0..FRAMES).map(|_| HeapFrame::new()).collect()))
         }
 
@@ -63,12 +64,20 @@ mod af_xdp {
             own: Option<IpAddr>,
         ) -> Result<(Self, Vec<Self::Frame>), String> {
             let take = own.map_or(Take::Everything, |own| Take::Addresses(vec![own]));
-            let config = Config { interface: interface(link), take, transmit_frames: FRAMES, ..Config::default() };
+            let config = Config {
+                interface: interface(link),
+                take,
+                transmit_frames: FRAMES,
+                ..Config::default()
+            };
             Self::open(config).map_err(|error| error.to_string())
         }
 
         fn failure(&mut self) -> String {
-            Self::failure(self).map_or_else(|| "it receives no more".to_owned(), |failure| failure.to_string())
+            Self::failure(self).map_or_else(
+                || "it receives no more".to_owned(),
+                |failure| failure.to_string(),
+            )
         }
     }
 }

@@ -1,6 +1,7 @@
-//! [`Recorder`]: what every node of a run on the wire sees of packets, in one pcapng file as in virtual time: an interface for each place
-//! that packets pass. Nodes write under a lock; a thread of its own takes full buffers to the disk, so that no node waits for it unless
-//! it falls behind by all there are.
+//! [`Recorder`]: what every node of a run on the wire sees of packets, in one pcapng file as in
+//! virtual time: an interface for each place that packets pass. Nodes write under a lock; a thread
+//! of its own takes full buffers to the disk, so that no node waits for it unless it falls behind
+//! by all there are.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -30,35 +31,62 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Begins `file`, which is there only once [`finish`](Self::finish) has been called. `places`: hosts, and the ports of routers.
+    /// Begins `file`, which is there only once [`finish`](Self::finish) has been called. `places`:
+    /// hosts, and the ports of routers.
     pub(super) fn begin(file: &Path, places: Vec<String>, clock: Clock) -> io::Result<Self> {
         if let Some(directory) = file.parent() {
             fs::create_dir_all(directory)?;
         }
         let part = file.with_extension("pcapng.part");
-        let config = CaptureConfig { snaplen: KEPT, epoch: epoch(clock) };
-        let capture = Capture::new(Spool::new(File::create(&part)?)?, config)?.named(places.clone(), Vec::new());
-        Ok(Self { file: file.to_owned(), part, places, capture: Arc::new(Mutex::new(capture)) })
+        let config = CaptureConfig {
+            snaplen: KEPT,
+            epoch: epoch(clock),
+        };
+        let capture = Capture::new(Spool::new(File::create(&part)?)?, config)?
+            .named(places.clone(), Vec::new());
+        Ok(Self {
+            file: file.to_owned(),
+            part,
+            places,
+            capture: Arc::new(Mutex::new(capture)),
+        })
     }
 
     /// The line of the place called `name`.
     pub(super) fn line(&self, name: &str) -> Line {
-        let place = self.places.iter().position(|place| place == name).unwrap_or(self.places.len());
-        Line { place, capture: Arc::clone(&self.capture) }
+        let place = self
+            .places
+            .iter()
+            .position(|place| place == name)
+            .unwrap_or(self.places.len());
+        Line {
+            place,
+            capture: Arc::clone(&self.capture),
+        }
     }
 
     /// Ends the file. All lines are gone.
     pub(super) fn finish(self) -> io::Result<()> {
-        let capture = Arc::into_inner(self.capture).ok_or_else(|| io::Error::other("a node still writes"))?;
-        capture.into_inner().unwrap_or_else(PoisonError::into_inner).finish()?.finish()?;
+        let capture =
+            Arc::into_inner(self.capture).ok_or_else(|| io::Error::other("a node still writes"))?;
+        capture
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+            .finish()?
+            .finish()?;
         fs::rename(self.part, self.file)
     }
 }
 
 /// What a clock's zero is, as time since 1970.
 fn epoch(clock: Clock) -> std::time::Duration {
-    #[expect(clippy::disallowed_methods, reason = "stamps in the file are the wall clock's, as tcpdump's are")]
-    let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "stamps in the file are the wall clock's, as tcpdump's are"
+    )]
+    let wall = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
     wall.saturating_sub(std::time::Duration::from_nanos(clock.now().as_nanos()))
 }
 
@@ -71,7 +99,10 @@ pub(super) struct Line {
 
 impl Tracer for Line {
     fn record(&mut self, event: &PacketEvent, frame: &[u8]) {
-        self.capture.lock().unwrap_or_else(PoisonError::into_inner).on_host(self.place, event, frame);
+        self.capture
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .on_host(self.place, event, frame);
     }
 }
 
@@ -85,9 +116,18 @@ struct Spool {
 impl Spool {
     fn new(mut out: impl Write + Send + 'static) -> io::Result<Self> {
         let (full, buffers) = sync_channel::<Vec<u8>>(BUFFERS);
-        let write = move || buffers.iter().try_for_each(|buffer| out.write_all(&buffer)).and_then(|()| out.flush());
+        let write = move || {
+            buffers
+                .iter()
+                .try_for_each(|buffer| out.write_all(&buffer))
+                .and_then(|()| out.flush())
+        };
         let writer = thread::Builder::new().name("pcapng".into()).spawn(write)?;
-        Ok(Self { buffer: Vec::with_capacity(BUFFER), full: Some(full), writer: Some(writer) })
+        Ok(Self {
+            buffer: Vec::with_capacity(BUFFER),
+            full: Some(full),
+            writer: Some(writer),
+        })
     }
 
     /// Waits until all is written; what writing met.
@@ -117,7 +157,9 @@ impl Write for Spool {
         let full = std::mem::replace(&mut self.buffer, Vec::with_capacity(BUFFER));
         match &self.full {
             Some(to) if to.send(full).is_ok() => Ok(()),
-            _ => self.join().and_then(|()| Err(io::ErrorKind::BrokenPipe.into())),
+            _ => self
+                .join()
+                .and_then(|()| Err(io::ErrorKind::BrokenPipe.into())),
         }
     }
 }
@@ -131,7 +173,10 @@ mod tests {
 
     impl Write for Disk {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
+            self.0 = self
+                .0
+                .checked_sub(bytes.len())
+                .ok_or(io::ErrorKind::StorageFull)?;
             let _nobody_listens = self.1.send(bytes.len());
             Ok(bytes.len())
         }
@@ -157,6 +202,12 @@ mod tests {
         let (took, _taken) = std::sync::mpsc::channel();
         let mut spool = Spool::new(Disk(3 * BUFFER, took)).expect("a thread");
         let written = (0..100).try_for_each(|_| spool.write_all(&[7; BUFFER]));
-        assert_eq!(written.and_then(|()| spool.finish()).expect_err("full").kind(), io::ErrorKind::StorageFull);
+        assert_eq!(
+            written
+                .and_then(|()| spool.finish())
+                .expect_err("full")
+                .kind(),
+            io::ErrorKind::StorageFull
+        );
     }
 }

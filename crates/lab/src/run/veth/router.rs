@@ -1,4 +1,5 @@
-//! A router on the wire: a bump between two cables, each way through the discipline and the limit of the file.
+//! A router on the wire: a bump between two cables, each way through the discipline and the limit
+//! of the file.
 
 use std::os::fd::AsFd;
 use std::os::fd::BorrowedFd;
@@ -19,8 +20,8 @@ use crate::run::watch::Watch;
 use crate::run::world;
 use crate::scenario::document::{Back, Link, Port};
 
-/// Runs the router `node` from the beginning that `when` tells until its time is over; what was seen. `tracer` gives who hears of
-/// packets at each port.
+/// Runs the router `node` from the beginning that `when` tells until its time is over; what was
+/// seen. `tracer` gives who hears of packets at each port.
 pub(super) fn run<T: Tracer>(
     node: &Node<'_>,
     tracer: impl Fn(&str) -> T,
@@ -28,30 +29,55 @@ pub(super) fn run<T: Tracer>(
     say_ready: &Sender<Ready>,
     when: &Receiver<Instant>,
 ) -> Result<Watch, String> {
-    let Node { document, seed, name, clock } = *node;
+    let Node {
+        document,
+        seed,
+        name,
+        clock,
+    } = *node;
     let at = |error: &dyn std::fmt::Display| format!("router {name}: {error}");
     let side = |number: usize, link: &Link| -> Result<(String, Side<Card, T>), String> {
-        let (device, frames) = <Card as Wire>::open(namespaces, name, number, None).map_err(|error| at(&error))?;
+        let (device, frames) =
+            <Card as Wire>::open(namespaces, name, number, None).map_err(|error| at(&error))?;
         let port = way_out(name, link);
         let queue = Stats::new(world::qdisc(port).build().map_err(|error| at(&error))?);
-        let limit = world::ring_limit(port).build().map_err(|error| at(&error))?;
+        let limit = world::ring_limit(port)
+            .build()
+            .map_err(|error| at(&error))?;
         let port_name = port_name(name, link);
         let tracer = tracer(&port_name);
-        Ok((port_name, Side::new(device, frames, queue, limit).traced(tracer)))
+        Ok((
+            port_name,
+            Side::new(device, frames, queue, limit).traced(tracer),
+        ))
     };
     let mut sides = links_of(document, name).map(|(number, link)| side(number, link));
-    let (Some(left), Some(right)) = (sides.next(), sides.next()) else { return Err(at(&"two cables are wanted")) };
+    let (Some(left), Some(right)) = (sides.next(), sides.next()) else {
+        return Err(at(&"two cables are wanted"));
+    };
     let ((left_name, left), (right_name, right)) = (left?, right?);
     let event_loop = EventLoop::new(clock, Idle::Sleep).map_err(|error| at(&error))?;
     // Whoever waits for it has gone if another node failed.
     let _ = say_ready.send(Ok(event_loop.stopper()));
     let times = document.run.as_ref().ok_or("nothing to run")?;
     let (duration, sample) = (times.duration.0, times.sample.0);
-    let Some(origin) = beginning(when) else { return Ok(Watch::new(Instant::ZERO, sample)) };
+    let Some(origin) = beginning(when) else {
+        return Ok(Watch::new(Instant::ZERO, sample));
+    };
     let bridge = Bridge::new(left, right, seed);
     let (watch, names) = (Watch::new(origin, sample), [left_name, right_name]);
-    let mut live = Live { names, bridge, watch, end: origin + duration, sample, look_at: origin + sample };
-    match event_loop.run_between(&mut live).map_err(|error| at(&error))? {
+    let mut live = Live {
+        names,
+        bridge,
+        watch,
+        end: origin + duration,
+        sample,
+        look_at: origin + sample,
+    };
+    match event_loop
+        .run_between(&mut live)
+        .map_err(|error| at(&error))?
+    {
         Ended::Application => Ok(live.watch),
         Ended::Stopped => Err(INTERRUPTED.to_owned()),
         Ended::DeviceFailed => Err(at(&"a device receives no more")),
@@ -66,7 +92,11 @@ pub(super) fn port_name(router: &str, link: &Link) -> String {
 
 /// The port of `router` at `link`.
 fn way_out<'a>(router: &str, link: &'a Link) -> Port<'a> {
-    if link.between.0 == router { link.port() } else { link.back.as_ref().map_or_else(Port::default, Back::port) }
+    if link.between.0 == router {
+        link.port()
+    } else {
+        link.back.as_ref().map_or_else(Port::default, Back::port)
+    }
 }
 
 /// A bridge in real time, looked at sample by sample.

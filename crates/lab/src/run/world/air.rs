@@ -32,8 +32,12 @@ pub(super) fn wifi(cell: &Wifi) -> Cell {
     };
     let aggregate = Aggregate {
         frames: cell.aggregate_frames.unwrap_or(default.aggregate.frames),
-        bytes: cell.aggregate_bytes.map_or(default.aggregate.bytes, |size| size.0),
-        time: cell.aggregate_time.map_or(default.aggregate.time, |time| time.0),
+        bytes: cell
+            .aggregate_bytes
+            .map_or(default.aggregate.bytes, |size| size.0),
+        time: cell
+            .aggregate_time
+            .map_or(default.aggregate.time, |time| time.0),
     };
     let config = WifiConfig {
         phy,
@@ -47,19 +51,36 @@ pub(super) fn wifi(cell: &Wifi) -> Cell {
     Cell {
         base: cell.access_point.clone(),
         stations: cell.stations.clone(),
-        air: Air::Wifi { config, stations: Vec::new() },
+        air: Air::Wifi {
+            config,
+            stations: Vec::new(),
+        },
     }
 }
 
 pub(super) fn lte(cell: &Lte) -> Cell {
     let default = LteConfig::default();
-    let mcs = Mcs { down: cell.mcs_down.unwrap_or(default.mcs.down), up: cell.mcs_up.unwrap_or(default.mcs.up) };
+    let mcs = Mcs {
+        down: cell.mcs_down.unwrap_or(default.mcs.down),
+        up: cell.mcs_up.unwrap_or(default.mcs.up),
+    };
     let config = LteConfig {
         resource_blocks: cell.resource_blocks.unwrap_or(default.resource_blocks),
         mcs,
-        report_every: cell.report_every.map_or(default.report_every, |time| time.0),
+        report_every: cell
+            .report_every
+            .map_or(default.report_every, |time| time.0),
         grant_delay: cell.grant_delay.map_or(default.grant_delay, |time| time.0),
-        counts_outstanding: cell.counts_outstanding.unwrap_or(default.counts_outstanding),
+        counts_outstanding: cell
+            .counts_outstanding
+            .unwrap_or(default.counts_outstanding),
     };
-    Cell { base: cell.base.clone(), stations: cell.stations.clone(), air: Air::Lte { config, stations: Vec::new() } }
+    Cell {
+        base: cell.base.clone(),
+        stations: cell.stations.clone(),
+        air: Air::Lte {
+            config,
+            stations: Vec::new(),
+        },
+    }
 }

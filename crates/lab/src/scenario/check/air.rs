@@ -1,4 +1,5 @@
-//! Cells: an access point or base station that is a router, and stations that are hosts with a cable to it, each in one cell.
+//! Cells: an access point or base station that is a router, and stations that are hosts with a
+//! cable to it, each in one cell.
 
 use super::super::error::Fault;
 use super::super::node::{Step, listed};
@@ -9,26 +10,60 @@ use Step::{Key, Number};
 
 pub(super) fn check(subject: &Subject<'_>) -> Result<(), Fault> {
     let document = subject.document;
-    let wifi = document.wifi.iter().map(|cell| ("wifi", "access_point", &cell.name, &cell.access_point, &cell.stations));
-    let lte = document.lte.iter().map(|cell| ("lte", "base", &cell.name, &cell.base, &cell.stations));
+    let wifi = document.wifi.iter().map(|cell| {
+        (
+            "wifi",
+            "access_point",
+            &cell.name,
+            &cell.access_point,
+            &cell.stations,
+        )
+    });
+    let lte = document
+        .lte
+        .iter()
+        .map(|cell| ("lte", "base", &cell.name, &cell.base, &cell.stations));
     let mut placed: Vec<&String> = Vec::new();
-    for (kind, role, cells) in [("wifi", "access_point", wifi.collect::<Vec<_>>()), ("lte", "base", lte.collect())] {
+    for (kind, role, cells) in [
+        ("wifi", "access_point", wifi.collect::<Vec<_>>()),
+        ("lte", "base", lte.collect()),
+    ] {
         for (number, (_, _, name, base, stations)) in cells.into_iter().enumerate() {
             let at = |key| [Key(kind), Number(number), Key(key)];
             check_name(subject, name, &at("name"))?;
             let routers = || listed(document.router.iter().map(|router| &router.name));
             let known = document.router.iter().any(|router| router.name == *base);
-            subject.require(known, &at(role), format_args!("no router is named `{base}`; routers: {}", routers()))?;
-            subject.require(!stations.is_empty(), &at("stations"), "at least one host is wanted")?;
+            subject.require(
+                known,
+                &at(role),
+                format_args!("no router is named `{base}`; routers: {}", routers()),
+            )?;
+            subject.require(
+                !stations.is_empty(),
+                &at("stations"),
+                "at least one host is wanted",
+            )?;
             for (station, name) in stations.iter().enumerate() {
                 let path = [Key(kind), Number(number), Key("stations"), Number(station)];
-                subject.require(is_host(document, name), &path, format_args!("`{name}` is no host"))?;
-                subject.require(!placed.contains(&name), &path, format_args!("`{name}` is in a cell already"))?;
+                subject.require(
+                    is_host(document, name),
+                    &path,
+                    format_args!("`{name}` is no host"),
+                )?;
+                subject.require(
+                    !placed.contains(&name),
+                    &path,
+                    format_args!("`{name}` is in a cell already"),
+                )?;
                 let joined = document.link.iter().any(|link| {
                     let (one, other) = (&link.between.0, &link.between.1);
                     (one == base && other == name) || (one == name && other == base)
                 });
-                subject.require(joined, &path, format_args!("no [[link]] is between `{base}` and `{name}`"))?;
+                subject.require(
+                    joined,
+                    &path,
+                    format_args!("no [[link]] is between `{base}` and `{name}`"),
+                )?;
                 placed.push(name);
             }
         }

@@ -11,16 +11,32 @@ use Step::{Key, Number};
 /// Most flows of one name.
 const MOST_FLOWS: usize = 10_000;
 /// Keys that every kind has.
-const COMMON: [&str; 8] = ["name", "kind", "from", "to", "count", "start", "spread", "stop"];
+const COMMON: [&str; 8] = [
+    "name", "kind", "from", "to", "count", "start", "spread", "stop",
+];
 
 /// Keys of one kind beyond the common ones, and which of them must be there.
-const fn keys(kind: FlowKind) -> (&'static str, &'static [&'static str], &'static [&'static str]) {
+const fn keys(
+    kind: FlowKind,
+) -> (
+    &'static str,
+    &'static [&'static str],
+    &'static [&'static str],
+) {
     match kind {
         FlowKind::Tcp => ("tcp", &["size", "message", "one_way", "tcp"], &[]),
         FlowKind::Ping => ("ping", &["every", "size", "tos"], &["every"]),
         FlowKind::Udp => ("udp", &["rate", "size", "tos"], &["rate", "size"]),
-        FlowKind::Onoff => ("onoff", &["over", "rate", "size", "tos", "on", "off", "tcp"], &["rate", "size", "on", "off"]),
-        FlowKind::Web => ("web", &["every", "objects", "size", "connections", "tcp"], &["objects", "size"]),
+        FlowKind::Onoff => (
+            "onoff",
+            &["over", "rate", "size", "tos", "on", "off", "tcp"],
+            &["rate", "size", "on", "off"],
+        ),
+        FlowKind::Web => (
+            "web",
+            &["every", "objects", "size", "connections", "tcp"],
+            &["objects", "size"],
+        ),
     }
 }
 
@@ -48,26 +64,50 @@ fn ends(subject: &Subject<'_>, flow: &Flow, number: usize) -> Result<(), Fault> 
         subject.require(!ends.0.is_empty(), &path, "at least one host is wanted")?;
         for name in &ends.0 {
             let hosts = listed(host.iter().map(|host| &host.name));
-            let what = if router.iter().any(|router| router.name == *name) { "a router" } else { "no host" };
-            subject.require(is_host(subject.document, name), &path, format_args!("`{name}` is {what}; hosts: {hosts}"))?;
+            let what = if router.iter().any(|router| router.name == *name) {
+                "a router"
+            } else {
+                "no host"
+            };
+            subject.require(
+                is_host(subject.document, name),
+                &path,
+                format_args!("`{name}` is {what}; hosts: {hosts}"),
+            )?;
         }
     }
     let apart = flow.pairs().all(|(from, to)| from != to);
-    subject.require(apart, &[Key("flow"), Number(number), Key("to")], "a flow joins two different hosts")
+    subject.require(
+        apart,
+        &[Key("flow"), Number(number), Key("to")],
+        "a flow joins two different hosts",
+    )
 }
 
 fn only_its_keys(subject: &Subject<'_>, flow: &Flow, number: usize) -> Result<(), Fault> {
     let (kind, own, needed) = keys(flow.kind);
     let path = [Key("flow"), Number(number)];
-    let written = subject.root.at(&path).and_then(|node| node.table()).into_iter().flatten();
+    let written = subject
+        .root
+        .at(&path)
+        .and_then(|node| node.table())
+        .into_iter()
+        .flatten();
     for (key, _) in written {
         let fits = COMMON.contains(&key.as_str()) || own.contains(&key.as_str());
-        let message = format!("flows of kind {kind} have no `{key}`; their own keys: {}", listed(own));
+        let message = format!(
+            "flows of kind {kind} have no `{key}`; their own keys: {}",
+            listed(own)
+        );
         subject.require(fits, &[path[0], path[1], Key(key)], message)?;
     }
     for key in needed {
         let there = subject.root.at(&[path[0], path[1], Key(key)]).is_some();
-        subject.require(there, &path, format_args!("the key `{key}` is missing: flows of kind {kind} need it"))?;
+        subject.require(
+            there,
+            &path,
+            format_args!("the key `{key}` is missing: flows of kind {kind} need it"),
+        )?;
     }
     Ok(())
 }
@@ -75,10 +115,18 @@ fn only_its_keys(subject: &Subject<'_>, flow: &Flow, number: usize) -> Result<()
 fn amounts(subject: &Subject<'_>, flow: &Flow, number: usize) -> Result<(), Fault> {
     let at = |key| [Key("flow"), Number(number), Key(key)];
     let count = flow.count.is_none_or(|count| count <= MOST_FLOWS);
-    subject.require(count, &at("count"), format_args!("a number from 0 to {MOST_FLOWS} is wanted"))?;
+    subject.require(
+        count,
+        &at("count"),
+        format_args!("a number from 0 to {MOST_FLOWS} is wanted"),
+    )?;
     subject.above_zero(flow.rate, &at("rate"))?;
     for (key, time) in [("every", flow.every), ("on", flow.on)] {
-        subject.require(time.is_none_or(|time| time.0.as_nanos() >= 1_000), &at(key), "at least 1us is wanted")?;
+        subject.require(
+            time.is_none_or(|time| time.0.as_nanos() >= 1_000),
+            &at(key),
+            "at least 1us is wanted",
+        )?;
     }
     let size = flow.size.is_none_or(|size| match flow.kind {
         FlowKind::Tcp | FlowKind::Web => size.0.get() > 0,
@@ -89,17 +137,36 @@ fn amounts(subject: &Subject<'_>, flow: &Flow, number: usize) -> Result<(), Faul
         FlowKind::Ping | FlowKind::Udp | FlowKind::Onoff => "from 16b to 1472b is wanted",
     };
     subject.require(size, &at("size"), wanted)?;
-    let message = flow.message.is_none_or(|size| (1..=1 << 30).contains(&size.0.get()));
+    let message = flow
+        .message
+        .is_none_or(|size| (1..=1 << 30).contains(&size.0.get()));
     subject.require(message, &at("message"), "from 1b to 1gib is wanted")?;
-    let objects = flow.objects.is_none_or(|objects| (1..=10_000).contains(&objects));
-    subject.require(objects, &at("objects"), "a number from 1 to 10000 is wanted")?;
-    let connections = flow.connections.is_none_or(|connections| (1..=1000).contains(&connections));
-    subject.require(connections, &at("connections"), "a number from 1 to 1000 is wanted")?;
+    let objects = flow
+        .objects
+        .is_none_or(|objects| (1..=10_000).contains(&objects));
+    subject.require(
+        objects,
+        &at("objects"),
+        "a number from 1 to 10000 is wanted",
+    )?;
+    let connections = flow
+        .connections
+        .is_none_or(|connections| (1..=1000).contains(&connections));
+    subject.require(
+        connections,
+        &at("connections"),
+        "a number from 1 to 1000 is wanted",
+    )?;
     let duration = subject.document.run.as_ref().map(|run| run.duration);
     let stop = flow.stop.or(duration);
     let message = match stop {
         Some(stop) => format!("a time before {stop}, when it stops, is wanted"),
         None => String::new(),
     };
-    subject.require(flow.start.is_none_or(|start| stop.is_none_or(|stop| start < stop)), &at("start"), message)
+    subject.require(
+        flow.start
+            .is_none_or(|start| stop.is_none_or(|stop| start < stop)),
+        &at("start"),
+        message,
+    )
 }

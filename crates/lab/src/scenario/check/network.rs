@@ -1,4 +1,5 @@
-//! Nodes and cables: names that exist, once; a network that is a tree with hosts at its ends; ports only where there is one.
+//! Nodes and cables: names that exist, once; a network that is a tree with hosts at its ends; ports
+//! only where there is one.
 
 use super::super::document::{Document, Port};
 use super::super::error::Fault;
@@ -12,8 +13,18 @@ const LARGEST_RING: usize = 1 << 20;
 /// Most frames of a host: two gibibytes.
 const MOST_FRAMES: usize = 1 << 20;
 /// Keys of a port, in the order in which they are looked at.
-const PORT: [&str; 10] =
-    ["qdisc", "ring", "ring_bytes", "ring_limit", "restart", "copy", "framing", "coalesce_frames", "coalesce_time", "late"];
+const PORT: [&str; 10] = [
+    "qdisc",
+    "ring",
+    "ring_bytes",
+    "ring_limit",
+    "restart",
+    "copy",
+    "framing",
+    "coalesce_frames",
+    "coalesce_time",
+    "late",
+];
 
 pub(super) fn check(subject: &Subject<'_>) -> Result<(), Fault> {
     nodes(subject)?;
@@ -24,27 +35,58 @@ pub(super) fn check(subject: &Subject<'_>) -> Result<(), Fault> {
 fn nodes(subject: &Subject<'_>) -> Result<(), Fault> {
     let Document { host, router, .. } = subject.document;
     let mut seen: Vec<&str> = Vec::new();
-    let hosts = host.iter().map(|host| host.name.as_str()).enumerate().map(|(number, name)| ("host", number, name));
-    let routers =
-        router.iter().map(|router| router.name.as_str()).enumerate().map(|(number, name)| ("router", number, name));
+    let hosts = host
+        .iter()
+        .map(|host| host.name.as_str())
+        .enumerate()
+        .map(|(number, name)| ("host", number, name));
+    let routers = router
+        .iter()
+        .map(|router| router.name.as_str())
+        .enumerate()
+        .map(|(number, name)| ("router", number, name));
     for (kind, number, name) in hosts.chain(routers) {
         let path = [Key(kind), Number(number), Key("name")];
         check_name(subject, name, &path)?;
-        subject.require(!seen.contains(&name), &path, format_args!("another node is named `{name}`"))?;
+        subject.require(
+            !seen.contains(&name),
+            &path,
+            format_args!("another node is named `{name}`"),
+        )?;
         seen.push(name);
     }
-    subject.require(host.len() >= 2, &[Key("host")], "at least two tables [[host]] are wanted")?;
+    subject.require(
+        host.len() >= 2,
+        &[Key("host")],
+        "at least two tables [[host]] are wanted",
+    )?;
     for (number, host) in host.iter().enumerate() {
         let path = [Key("host"), Number(number)];
         let at = |key| [path[0], path[1], Key(key)];
         subject.above_zero(host.nic_rate, &at("nic_rate"))?;
-        let mtu = host.mtu.is_none_or(|mtu| (576..=2034).contains(&mtu.0.get()));
+        let mtu = host
+            .mtu
+            .is_none_or(|mtu| (576..=2034).contains(&mtu.0.get()));
         subject.require(mtu, &at("mtu"), "from 576b to 2034b is wanted")?;
-        let frames = host.frames.is_none_or(|frames| (64..=MOST_FRAMES).contains(&frames));
-        subject.require(frames, &at("frames"), format_args!("a number from 64 to {MOST_FRAMES} is wanted"))?;
+        let frames = host
+            .frames
+            .is_none_or(|frames| (64..=MOST_FRAMES).contains(&frames));
+        subject.require(
+            frames,
+            &at("frames"),
+            format_args!("a number from 64 to {MOST_FRAMES} is wanted"),
+        )?;
         port(subject, host.port(), &path, 1)?;
-        subject.require(host.copy.is_none(), &at("copy"), "only a router's driver takes time: say it of a link")?;
-        subject.require(host.late.is_none(), &at("late"), "only a router's driver can be late: say it of a link")?;
+        subject.require(
+            host.copy.is_none(),
+            &at("copy"),
+            "only a router's driver takes time: say it of a link",
+        )?;
+        subject.require(
+            host.late.is_none(),
+            &at("late"),
+            "only a router's driver can be late: say it of a link",
+        )?;
     }
     Ok(())
 }
@@ -56,14 +98,26 @@ fn links(subject: &Subject<'_>) -> Result<(), Fault> {
         let at = |key| [path[0], path[1], Key(key)];
         let ends = [&link.between.0, &link.between.1];
         for (end, name) in ends.iter().enumerate() {
-            let known = is_host(document, name) || document.router.iter().any(|router| router.name == **name);
+            let known = is_host(document, name)
+                || document.router.iter().any(|router| router.name == **name);
             let path = [path[0], path[1], Key("between"), Number(end)];
-            subject.require(known, &path, format_args!("no node is named `{name}`; nodes: {}", nodes_of(document)))?;
+            subject.require(
+                known,
+                &path,
+                format_args!("no node is named `{name}`; nodes: {}", nodes_of(document)),
+            )?;
         }
-        subject.require(ends[0] != ends[1], &at("between"), "a cable joins two different nodes")?;
+        subject.require(
+            ends[0] != ends[1],
+            &at("between"),
+            "a cable joins two different nodes",
+        )?;
         let back = link.back.as_ref();
         subject.above_zero(link.rate, &at("rate"))?;
-        subject.above_zero(back.and_then(|back| back.rate), &[path[0], path[1], Key("back"), Key("rate")])?;
+        subject.above_zero(
+            back.and_then(|back| back.rate),
+            &[path[0], path[1], Key("back"), Key("rate")],
+        )?;
         one_way(subject, ends[0], link.port(), &path)?;
         if let Some(back) = back {
             one_way(subject, ends[1], back.port(), &at("back"))?;
@@ -73,7 +127,12 @@ fn links(subject: &Subject<'_>) -> Result<(), Fault> {
 }
 
 /// The port at the beginning of a direction: only routers have theirs here.
-fn one_way(subject: &Subject<'_>, from: &str, keys: Port<'_>, path: &[Step<'_>]) -> Result<(), Fault> {
+fn one_way(
+    subject: &Subject<'_>,
+    from: &str,
+    keys: Port<'_>,
+    path: &[Step<'_>],
+) -> Result<(), Fault> {
     if is_host(subject.document, from) {
         let written = PORT.into_iter().zip([
             keys.qdisc.is_some(),
@@ -99,14 +158,31 @@ fn one_way(subject: &Subject<'_>, from: &str, keys: Port<'_>, path: &[Step<'_>])
     port(subject, keys, path, 0)
 }
 
-fn port(subject: &Subject<'_>, port: Port<'_>, path: &[Step<'_>], smallest: usize) -> Result<(), Fault> {
+fn port(
+    subject: &Subject<'_>,
+    port: Port<'_>,
+    path: &[Step<'_>],
+    smallest: usize,
+) -> Result<(), Fault> {
     let at = |key| [path, &[Key(key)]].concat();
-    let ring = port.ring.is_none_or(|ring| (smallest..=LARGEST_RING).contains(&ring));
-    subject.require(ring, &at("ring"), format_args!("a number from {smallest} to {LARGEST_RING} is wanted"))?;
+    let ring = port
+        .ring
+        .is_none_or(|ring| (smallest..=LARGEST_RING).contains(&ring));
+    subject.require(
+        ring,
+        &at("ring"),
+        format_args!("a number from {smallest} to {LARGEST_RING} is wanted"),
+    )?;
     let bytes = port.ring_bytes.is_none_or(|bytes| bytes.0.get() >= 2048);
     subject.require(bytes, &at("ring_bytes"), "at least 2kib is wanted")?;
-    let restart = port.restart.is_none_or(|restart| (1..=port.ring.unwrap_or(256)).contains(&restart));
-    subject.require(restart, &at("restart"), "a number from 1 to the length of the ring is wanted")?;
+    let restart = port
+        .restart
+        .is_none_or(|restart| (1..=port.ring.unwrap_or(256)).contains(&restart));
+    subject.require(
+        restart,
+        &at("restart"),
+        "a number from 1 to the length of the ring is wanted",
+    )?;
     let framing = port.framing.is_none_or(|framing| framing.0.get() <= 1000);
     subject.require(framing, &at("framing"), "at most 1000b are wanted")?;
     let frames = port.coalesce_frames.is_none_or(|frames| frames > 0);
@@ -117,8 +193,15 @@ fn port(subject: &Subject<'_>, port: Port<'_>, path: &[Step<'_>], smallest: usiz
 fn tree(subject: &Subject<'_>) -> Result<(), Fault> {
     let document = subject.document;
     let hosts = document.host.iter().map(|host| host.name.as_str());
-    let names: Vec<&str> = hosts.chain(document.router.iter().map(|router| router.name.as_str())).collect();
-    let place = |name: &str| names.iter().position(|known| *known == name).expect("names were checked");
+    let names: Vec<&str> = hosts
+        .chain(document.router.iter().map(|router| router.name.as_str()))
+        .collect();
+    let place = |name: &str| {
+        names
+            .iter()
+            .position(|known| *known == name)
+            .expect("names were checked")
+    };
     // Nodes that hang together have the same number.
     let mut part: Vec<usize> = (0..names.len()).collect();
     let mut cables = vec![0; names.len()];
@@ -131,18 +214,33 @@ fn tree(subject: &Subject<'_>) -> Result<(), Fault> {
             &path,
             "this cable closes a loop: the network must be a tree, so leave one cable out",
         )?;
-        part.iter_mut().filter(|part| **part == other).for_each(|part| *part = one);
+        part.iter_mut()
+            .filter(|part| **part == other)
+            .for_each(|part| *part = one);
         for end in [from, to] {
             cables[end] += 1;
             let fits = end >= document.host.len() || cables[end] == 1;
-            subject.require(fits, &path, format_args!("host `{}` has a cable already: put a router there", names[end]))?;
+            subject.require(
+                fits,
+                &path,
+                format_args!(
+                    "host `{}` has a cable already: put a router there",
+                    names[end]
+                ),
+            )?;
         }
     }
     let lonely = (0..names.len()).find(|node| part[*node] != part[0]);
     let Some(lonely) = lonely else { return Ok(()) };
-    let (kind, number) =
-        if lonely < document.host.len() { ("host", lonely) } else { ("router", lonely - document.host.len()) };
-    let message = format!("no cables lead from `{}` to `{}`: add a [[link]]", names[0], names[lonely]);
+    let (kind, number) = if lonely < document.host.len() {
+        ("host", lonely)
+    } else {
+        ("router", lonely - document.host.len())
+    };
+    let message = format!(
+        "no cables lead from `{}` to `{}`: add a [[link]]",
+        names[0], names[lonely]
+    );
     Err(subject.refuse(&[Key(kind), Number(number)], message))
 }
 

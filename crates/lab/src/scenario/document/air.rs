@@ -6,7 +6,8 @@ use tautline_sim::Probability;
 
 use super::super::units::{Size, Time, Worded};
 
-/// A Wi-Fi cell. The stations' own rings and disciplines, and the access point's for each, are those of hosts and links.
+/// A Wi-Fi cell. The stations' own rings and disciplines, and the access point's for each, are
+/// those of hosts and links.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wifi {
@@ -80,7 +81,8 @@ pub enum Guard {
     Short,
 }
 
-/// An LTE cell. The stations' RLC buffers, and the base station's for each, are the rings of hosts and links.
+/// An LTE cell. The stations' RLC buffers, and the base station's for each, are the rings of hosts
+/// and links.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lte {
@@ -100,6 +102,7 @@ pub struct Lte {
     pub report_every: Option<Time>,
     /// From a grant to its transmission. Default 4 ms.
     pub grant_delay: Option<Time>,
-    /// The base station takes what it has granted already off what a report says. Default false, as ns-3.
+    /// The base station takes what it has granted already off what a report says. Default false, as
+    /// ns-3.
     pub counts_outstanding: Option<bool>,
 }

@@ -48,7 +48,8 @@ pub struct Flow {
     pub objects: Option<usize>,
     /// Connections that fetch them side by side. Default 6, as browsers have.
     pub connections: Option<usize>,
-    /// Of a TCP stream: how long each segment took, from its birth in one host to its arrival at the other, is measured too. Costs time.
+    /// Of a TCP stream: how long each segment took, from its birth in one host to its arrival at
+    /// the other, is measured too. Costs time.
     #[serde(default)]
     pub one_way: bool,
     /// TCP of this flow.
@@ -57,9 +58,13 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Every host that starts it with every host it leads to. Flows are numbered through these, `count` of each.
+    /// Every host that starts it with every host it leads to. Flows are numbered through these,
+    /// `count` of each.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.from.0.iter().flat_map(|from| self.to.0.iter().map(move |to| (from.as_str(), to.as_str())))
+        self.from
+            .0
+            .iter()
+            .flat_map(|from| self.to.0.iter().map(move |to| (from.as_str(), to.as_str())))
     }
 }
 

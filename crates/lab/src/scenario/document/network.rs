@@ -9,8 +9,8 @@ use tautline_sim::{Probability, RingLimit, dyn_rlc};
 
 use crate::scenario::units::{Size, Speed, Time, Worded};
 
-/// A table that describes a port (discipline and ring) beside other things; with `wire`, a cable's direction too. The keys of
-/// several such tables stand side by side in the file, so they do here.
+/// A table that describes a port (discipline and ring) beside other things; with `wire`, a cable's
+/// direction too. The keys of several such tables stand side by side in the file, so they do here.
 macro_rules! table {
     ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $key:ident: $kind:ty,)* } port $(and $wire:ident)?) => {
         table! { @ $(#[$about])* $name { $($(#[$doc])* $key: $kind,)* } $($wire)? }
@@ -55,13 +55,16 @@ macro_rules! table {
             pub ring: Option<usize>,
             /// Bytes that the ring has room for. Default no bound.
             pub ring_bytes: Option<Size>,
-            /// The limit on the bytes in the ring: `dql`, `off`, `push`, `push:SIZE`, `dyn_rlc:TIME`, or a size.
+            /// The limit on the bytes in the ring: `dql`, `off`, `push`, `push:SIZE`,
+            /// `dyn_rlc:TIME`, or a size.
             pub ring_limit: Option<RingLimitWord>,
             /// A ring that was full takes nothing until so many descriptors are free. Default 1.
             pub restart: Option<usize>,
-            /// What the driver of a router's card takes to write one packet into the ring. Default 0.
+            /// What the driver of a router's card takes to write one packet into the ring. Default
+            /// 0.
             pub copy: Option<Time>,
-            /// What each frame takes on the wire beyond its bytes. Default 24 bytes at a host (Ethernet), 0 at a router.
+            /// What each frame takes on the wire beyond its bytes. Default 24 bytes at a host
+            /// (Ethernet), 0 at a router.
             pub framing: Option<Size>,
             /// Completions that cause an interrupt at once.
             pub coalesce_frames: Option<u32>,
@@ -98,13 +101,15 @@ pub struct Router {
 }
 
 table! {
-    /// A cable. Its keys describe the way from the first end to the second; the port is the first end's, which must be a router.
+    /// A cable. Its keys describe the way from the first end to the second; the port is the first
+    /// end's, which must be a router.
     Link {
         /// The two ends.
         between: (String, String),
         /// What axes call it. Default: the names of its ends, joined by `-`.
         name: Option<String>,
-        /// The way back, where it differs; what is not said is as on the way there, but for the port.
+        /// The way back, where it differs; what is not said is as on the way there, but for the
+        /// port.
         back: Option<Back>,
     } port and wire
 }
@@ -139,7 +144,8 @@ pub struct Port<'a> {
     pub late: Option<Time>,
 }
 
-/// What `ring_limit` takes: `dql`, `off`, `push`, `push:SIZE` (what should be in flight), `dyn_rlc:TIME` (the target), or a size.
+/// What `ring_limit` takes: `dql`, `off`, `push`, `push:SIZE` (what should be in flight),
+/// `dyn_rlc:TIME` (the target), or a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingLimitWord(pub RingLimit);
 
@@ -151,13 +157,24 @@ impl FromStr for RingLimitWord {
             None if text == "off" => Some(LimitKind::Unlimited.into()),
             None if text == "dql" => Some(RingLimit::default()),
             None if text == "push" => Some(LimitKind::from(push::Config::default()).into()),
-            None => text.parse().ok().map(|Size(bytes)| LimitKind::fixed(bytes).into()),
+            None => text
+                .parse()
+                .ok()
+                .map(|Size(bytes)| LimitKind::fixed(bytes).into()),
             Some(("push", size)) => {
-                let desired = |Size(bytes)| push::Config { desired: Some(bytes), ..push::Config::default() };
-                size.parse().ok().map(|size| LimitKind::from(desired(size)).into())
+                let desired = |Size(bytes)| push::Config {
+                    desired: Some(bytes),
+                    ..push::Config::default()
+                };
+                size.parse()
+                    .ok()
+                    .map(|size| LimitKind::from(desired(size)).into())
             }
             Some(("dyn_rlc", time)) => {
-                let target = |Time(target)| dyn_rlc::Config { target, ..dyn_rlc::Config::default() };
+                let target = |Time(target)| dyn_rlc::Config {
+                    target,
+                    ..dyn_rlc::Config::default()
+                };
                 time.parse().ok().map(|time| target(time).into())
             }
             Some(_) => None,

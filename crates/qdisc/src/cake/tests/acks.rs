@@ -27,7 +27,15 @@ enum Link {
 }
 
 fn ack(ack: u32) -> Segment {
-    Segment { ack, flags: ACK.into(), options: vec![], payload: 0, port: 80, address: 1, link: Link::Ipv4 }
+    Segment {
+        ack,
+        flags: ACK.into(),
+        options: vec![],
+        payload: 0,
+        port: 80,
+        address: 1,
+        link: Link::Ipv4,
+    }
 }
 
 impl Segment {
@@ -105,7 +113,10 @@ fn dropped(words: &str, segments: &[Segment]) -> Vec<u32> {
     assert_eq!(count(&queue, 1, "ack_drop"), all.len() as u64);
     assert_eq!(count(&queue, 1, "drops"), 0);
     let left = departures(&mut queue, ms(1), ms(1), &mut drops);
-    assert!(left.iter().map(|(_, packet)| packet.id).is_sorted() && left.len() + all.len() == segments.len());
+    assert!(
+        left.iter().map(|(_, packet)| packet.id).is_sorted()
+            && left.len() + all.len() == segments.len()
+    );
     all
 }
 
@@ -116,37 +127,71 @@ const AGGRESSIVE: &str = "ack-filter-aggressive";
 #[test]
 fn an_older_acknowledgement_is_superseded() {
     for link in [Link::Ipv4, Link::Ipv6, Link::TaggedIpv4, Link::Ipv6InIpv4] {
-        let acks: Vec<Segment> = (1..=4).map(|step| Segment { link, ..ack(1000 * step) }).collect();
+        let acks: Vec<Segment> = (1..=4)
+            .map(|step| Segment {
+                link,
+                ..ack(1000 * step)
+            })
+            .collect();
         assert_eq!(dropped(ON, &acks), [0, 1], "{link:?}");
         assert_eq!(dropped(AGGRESSIVE, &acks), [0, 1, 2], "{link:?}");
         assert_eq!(dropped("no-ack-filter", &acks), [0; 0]);
     }
     let wrapping: Vec<Segment> = [u32::MAX - 10, u32::MAX, 5, 10].map(ack).to_vec();
-    assert_eq!(dropped(AGGRESSIVE, &wrapping), [0, 1, 2], "sequence numbers wrap");
+    assert_eq!(
+        dropped(AGGRESSIVE, &wrapping),
+        [0, 1, 2],
+        "sequence numbers wrap"
+    );
 }
 
 /// A segment with data supersedes acknowledgements too, but is not superseded.
 #[test]
 fn data_supersedes_and_stays() {
-    let data = |number| Segment { payload: 100, ..ack(number) };
+    let data = |number| Segment {
+        payload: 100,
+        ..ack(number)
+    };
     assert_eq!(dropped(AGGRESSIVE, &[ack(1), data(2), data(3)]), [0]);
     assert_eq!(dropped(ON, &[ack(1), ack(2), data(3)]), [0]);
-    assert_eq!(dropped(AGGRESSIVE, &[data(1), data(2), ack(3), ack(4)]), [2]);
+    assert_eq!(
+        dropped(AGGRESSIVE, &[data(1), data(2), ack(3), ack(4)]),
+        [2]
+    );
 }
 
-/// Equal acknowledgements are duplicates that the sender counts; newer ones are not superseded by older.
+/// Equal acknowledgements are duplicates that the sender counts; newer ones are not superseded by
+/// older.
 #[test]
 fn duplicates_and_newer_ones_stay() {
     assert_eq!(dropped(AGGRESSIVE, &[ack(5), ack(5), ack(5)]), [0; 0]);
     assert_eq!(dropped(AGGRESSIVE, &[ack(6), ack(5)]), [0; 0]);
-    assert_eq!(dropped(AGGRESSIVE, &[ack(5), ack(5), ack(6)]), [0], "a later one supersedes both, one at a time");
+    assert_eq!(
+        dropped(AGGRESSIVE, &[ack(5), ack(5), ack(6)]),
+        [0],
+        "a later one supersedes both, one at a time"
+    );
 }
 
 /// Another flow in the same queue is not touched.
 #[test]
 fn other_flows_stay() {
-    for other in [Segment { port: 81, ..ack(1) }, Segment { address: 2, ..ack(1) }, Segment { link: Link::Ipv6, ..ack(1) }] {
-        assert_eq!(dropped(AGGRESSIVE, &[other.clone(), ack(2)]), [0; 0], "{other:?}");
+    for other in [
+        Segment { port: 81, ..ack(1) },
+        Segment {
+            address: 2,
+            ..ack(1)
+        },
+        Segment {
+            link: Link::Ipv6,
+            ..ack(1)
+        },
+    ] {
+        assert_eq!(
+            dropped(AGGRESSIVE, &[other.clone(), ack(2)]),
+            [0; 0],
+            "{other:?}"
+        );
         assert_eq!(dropped(ON, &[ack(1), other, ack(2), ack(3)]), [0]);
     }
 }
@@ -154,14 +199,28 @@ fn other_flows_stay() {
 /// Flags besides ACK, and ECE and CWR, say something of their own.
 #[test]
 fn only_pure_acknowledgements_go() {
-    for bit in [0x001, 0x002, 0x004, 0x008, 0x020, 0x100, 0x200, 0x400, 0x800] {
+    for bit in [
+        0x001, 0x002, 0x004, 0x008, 0x020, 0x100, 0x200, 0x400, 0x800,
+    ] {
         let flagged = ack(1).flags(u16::from(ACK) | bit);
         assert_eq!(dropped(AGGRESSIVE, &[flagged, ack(2)]), [0; 0], "{bit:#x}");
     }
     assert_eq!(dropped(AGGRESSIVE, &[ack(1).flags(0), ack(2)]), [0; 0]);
-    assert_eq!(dropped(AGGRESSIVE, &[ack(1), ack(2).flags(u16::from(ACK) | 2)]), [0; 0], "a SYN supersedes nothing");
-    assert_eq!(dropped(AGGRESSIVE, &[ack(1), ack(2).flags(0)]), [0; 0], "nor does what has no ACK flag");
-    assert_eq!(dropped(AGGRESSIVE, &[ack(1), ack(2).flags(u16::from(ACK) | 1)]), [0], "but a FIN does");
+    assert_eq!(
+        dropped(AGGRESSIVE, &[ack(1), ack(2).flags(u16::from(ACK) | 2)]),
+        [0; 0],
+        "a SYN supersedes nothing"
+    );
+    assert_eq!(
+        dropped(AGGRESSIVE, &[ack(1), ack(2).flags(0)]),
+        [0; 0],
+        "nor does what has no ACK flag"
+    );
+    assert_eq!(
+        dropped(AGGRESSIVE, &[ack(1), ack(2).flags(u16::from(ACK) | 1)]),
+        [0],
+        "but a FIN does"
+    );
 }
 
 /// A change of ECE or CWR must be seen: what came before the change stays.
@@ -170,12 +229,23 @@ fn changes_of_ecn_flags_stay_visible() {
     let ece = |number| ack(number).flags(0x50);
     assert_eq!(dropped(AGGRESSIVE, &[ack(1), ece(2)]), [0; 0]);
     assert_eq!(dropped(AGGRESSIVE, &[ece(1), ece(2)]), [0]);
-    assert_eq!(dropped(ON, &[ack(1), ece(2), ack(3)]), [0; 0], "each differs from the one before");
-    assert_eq!(dropped(ON, &[ack(1), ece(2), ece(3), ack(4)]), [1], "the older of the two alike");
+    assert_eq!(
+        dropped(ON, &[ack(1), ece(2), ack(3)]),
+        [0; 0],
+        "each differs from the one before"
+    );
+    assert_eq!(
+        dropped(ON, &[ack(1), ece(2), ece(3), ack(4)]),
+        [1],
+        "the older of the two alike"
+    );
     let cwr = ack(2).flags(0x90);
     assert_eq!(dropped(AGGRESSIVE, &[ack(1), cwr]), [0; 0]);
     // Data with other flags between two makes the first unforgettable.
-    let data = Segment { payload: 10, ..ece(2) };
+    let data = Segment {
+        payload: 10,
+        ..ece(2)
+    };
     assert_eq!(dropped(ON, &[ack(1), data, ack(3), ack(4)]), [0; 0]);
 }
 
@@ -190,14 +260,33 @@ fn a_single_one_goes_only_if_nothing_is_between() {
 #[test]
 fn options_that_say_something_stay() {
     let stamped = |number, value, echo| ack(number).timestamps(value, echo);
-    assert_eq!(dropped(AGGRESSIVE, &[stamped(1, 5, 5), stamped(2, 6, 6)]), [0]);
-    assert_eq!(dropped(AGGRESSIVE, &[stamped(1, 5, 5), stamped(2, 5, 5)]), [0]);
-    assert_eq!(dropped(AGGRESSIVE, &[stamped(1, 7, 5), stamped(2, 6, 6)]), [0; 0]);
-    assert_eq!(dropped(AGGRESSIVE, &[stamped(1, 5, 7), stamped(2, 6, 6)]), [0; 0]);
-    assert_eq!(dropped(AGGRESSIVE, &[stamped(1, 5, 5), ack(2)]), [0; 0], "the newest has none");
+    assert_eq!(
+        dropped(AGGRESSIVE, &[stamped(1, 5, 5), stamped(2, 6, 6)]),
+        [0]
+    );
+    assert_eq!(
+        dropped(AGGRESSIVE, &[stamped(1, 5, 5), stamped(2, 5, 5)]),
+        [0]
+    );
+    assert_eq!(
+        dropped(AGGRESSIVE, &[stamped(1, 7, 5), stamped(2, 6, 6)]),
+        [0; 0]
+    );
+    assert_eq!(
+        dropped(AGGRESSIVE, &[stamped(1, 5, 7), stamped(2, 6, 6)]),
+        [0; 0]
+    );
+    assert_eq!(
+        dropped(AGGRESSIVE, &[stamped(1, 5, 5), ack(2)]),
+        [0; 0],
+        "the newest has none"
+    );
     assert_eq!(dropped(AGGRESSIVE, &[ack(1), stamped(2, 5, 5)]), [0]);
     for (options, drops) in [
-        (&[19, 18, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0][..], true), // MD5
+        (
+            &[19, 18, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0][..],
+            true,
+        ), // MD5
         (&[1, 1, 1, 1], true),
         (&[0, 2, 9, 9], true),     // ends before the nonsense
         (&[2, 4, 5, 0xb4], false), // MSS
@@ -212,7 +301,11 @@ fn options_that_say_something_stay() {
         (&[1, 1, 1, 19], false),  // cut off
     ] {
         let expected: &[u32] = if drops { &[0] } else { &[] };
-        assert_eq!(dropped(AGGRESSIVE, &[ack(1).options(options), ack(2)]), expected, "{options:?}");
+        assert_eq!(
+            dropped(AGGRESSIVE, &[ack(1).options(options), ack(2)]),
+            expected,
+            "{options:?}"
+        );
     }
 }
 
@@ -225,30 +318,65 @@ fn sack_blocks_must_be_covered() {
     assert!(drops(sack(1, &[(10, 20)]), sack(1, &[(10, 30)])));
     assert!(drops(sack(1, &[(10, 20)]), sack(1, &[(30, 40), (10, 20)])));
     assert!(drops(sack(1, &[(10, 20), (30, 40)]), sack(1, &[(5, 45)])));
-    assert!(drops(sack(1, &[(10, 20)]), sack(2, &[(10, 20)])), "the same blocks, but more acknowledged");
-    assert!(!drops(sack(1, &[(10, 20)]), sack(1, &[(10, 20)])), "a duplicate");
+    assert!(
+        drops(sack(1, &[(10, 20)]), sack(2, &[(10, 20)])),
+        "the same blocks, but more acknowledged"
+    );
+    assert!(
+        !drops(sack(1, &[(10, 20)]), sack(1, &[(10, 20)])),
+        "a duplicate"
+    );
     assert!(!drops(sack(1, &[(10, 20)]), ack(30)), "blocks are gone");
-    assert!(!drops(sack(1, &[(10, 20)]), sack(2, &[(11, 40)])), "the first byte is not covered");
-    assert!(!drops(sack(1, &[(10, 20)]), sack(2, &[(5, 19)])), "the last byte is not covered");
-    assert!(!drops(sack(1, &[(10, 20), (30, 40)]), sack(2, &[(10, 20), (50, 70)])));
-    assert!(!drops(sack(15, &[(10, 20)]), sack(15, &[(10, 30)])), "a duplicate SACK is never dropped");
-    assert!(!drops(sack(1, &[(10, 20)]), ack(30).options(&[5, 2])), "no blocks at all");
+    assert!(
+        !drops(sack(1, &[(10, 20)]), sack(2, &[(11, 40)])),
+        "the first byte is not covered"
+    );
+    assert!(
+        !drops(sack(1, &[(10, 20)]), sack(2, &[(5, 19)])),
+        "the last byte is not covered"
+    );
+    assert!(!drops(
+        sack(1, &[(10, 20), (30, 40)]),
+        sack(2, &[(10, 20), (50, 70)])
+    ));
+    assert!(
+        !drops(sack(15, &[(10, 20)]), sack(15, &[(10, 30)])),
+        "a duplicate SACK is never dropped"
+    );
+    assert!(
+        !drops(sack(1, &[(10, 20)]), ack(30).options(&[5, 2])),
+        "no blocks at all"
+    );
 }
 
-/// Kernel bug: headers were read beyond the end of the packet. Every packet cut short anywhere is left alone.
+/// Kernel bug: headers were read beyond the end of the packet. Every packet cut short anywhere is
+/// left alone.
 #[test]
 fn headers_cut_short_are_left_alone() {
     for link in [Link::Ipv4, Link::Ipv6, Link::TaggedIpv4, Link::Ipv6InIpv4] {
-        let old = Segment { link, ..ack(1).timestamps(1, 1) };
-        let new = Segment { link, ..ack(2).timestamps(2, 2) };
+        let old = Segment {
+            link,
+            ..ack(1).timestamps(1, 1)
+        };
+        let new = Segment {
+            link,
+            ..ack(2).timestamps(2, 2)
+        };
         let whole = old.bytes();
         for len in 0..=whole.len() {
             for cut in [0, 1] {
                 let (mut queue, mut drops) = (cake(AGGRESSIVE), Drops::new());
                 let mut packets = [old.packet(0), new.packet(1)];
-                packets[cut] = Probe::new(9).with_headers([&old, &new][cut].bytes()[..len].to_vec());
-                packets.into_iter().for_each(|packet| queue.enqueue(packet, ms(1), &mut drops));
-                assert_eq!(drops.len(), usize::from(len == whole.len()), "{link:?} {len}");
+                packets[cut] =
+                    Probe::new(9).with_headers([&old, &new][cut].bytes()[..len].to_vec());
+                packets
+                    .into_iter()
+                    .for_each(|packet| queue.enqueue(packet, ms(1), &mut drops));
+                assert_eq!(
+                    drops.len(),
+                    usize::from(len == whole.len()),
+                    "{link:?} {len}"
+                );
             }
         }
     }
@@ -293,13 +421,21 @@ fn a_thin_link_carries_fewer_acknowledgements() {
         for id in 0..2000 {
             let now = ms(1000 + u64::from(id));
             queue.enqueue(ack(id).packet(id), now, &mut drops);
-            last = departures(&mut queue, now, now, &mut drops).last().map_or(last, |(_, packet)| packet.id);
+            last = departures(&mut queue, now, now, &mut drops)
+                .last()
+                .map_or(last, |(_, packet)| packet.id);
         }
         (queue.backlog().packets, last)
     };
     let ((held, last), (held_filtered, last_filtered)) = (sent(""), sent(ON));
-    assert!(held > 500 && held_filtered <= 2, "{held} and {held_filtered}");
-    assert!(last < 1500 && last_filtered > 1980, "{last} and {last_filtered}");
+    assert!(
+        held > 500 && held_filtered <= 2,
+        "{held} and {held_filtered}"
+    );
+    assert!(
+        last < 1500 && last_filtered > 1980,
+        "{last} and {last_filtered}"
+    );
 }
 
 /// With `ingress` a dropped acknowledgement is charged to the shaper.
@@ -313,7 +449,10 @@ fn ingress_charges_dropped_acknowledgements() {
         assert!(queue.dequeue(ms(1000), &mut drops).is_some() || words.contains("ingress"));
         queue.inner().shaper.clone()
     };
-    assert_ne!(std::format!("{:?}", opens("ingress")), std::format!("{:?}", opens("egress")));
+    assert_ne!(
+        std::format!("{:?}", opens("ingress")),
+        std::format!("{:?}", opens("egress"))
+    );
 }
 
 proptest! {
@@ -327,7 +466,8 @@ proptest! {
         queue.inner().verify();
     }
 
-    /// The last acknowledgement, and with it the highest number, always arrives; so do all duplicates of it.
+    /// The last acknowledgement, and with it the highest number, always arrives; so do all
+    /// duplicates of it.
     #[test]
     fn the_highest_number_arrives(numbers in proptest::collection::vec(0..50u32, 1..60), aggressive: bool) {
         let segments: Vec<Segment> = numbers.iter().map(|&number| ack(number)).collect();

@@ -5,11 +5,15 @@ use crate::filter::Filter;
 
 /// Flow hashes whose natural queue lies in one set, by what the instance makes of them.
 fn flows_of_one_set(count: usize) -> Vec<u64> {
-    let set = |flow: u64| Hashes::of(&Probe::new(0).flow(flow), Isolation::Flows, 0).flow as usize % FLOWS / hash::WAYS;
+    let set = |flow: u64| {
+        Hashes::of(&Probe::new(0).flow(flow), Isolation::Flows, 0).flow as usize % FLOWS
+            / hash::WAYS
+    };
     (1..).filter(|&flow| set(flow) == 5).take(count).collect()
 }
 
-/// Eight flows of a set have a queue each, the ninth shares its natural one; counted as they are found.
+/// Eight flows of a set have a queue each, the ninth shares its natural one; counted as they are
+/// found.
 #[test]
 fn a_set_holds_eight_flows() {
     let (mut queue, mut drops) = (cake("besteffort flows"), Drops::new());
@@ -17,18 +21,28 @@ fn a_set_holds_eight_flows() {
     for (id, &flow) in (0..).zip(&flows) {
         queue.enqueue(Probe::new(id).flow(flow), ms(1), &mut drops);
     }
-    let ways = |queue: &Ledger<Cake<Probe>>| ["way_inds", "way_miss", "way_cols"].map(|name| count(queue, 0, name));
+    let ways = |queue: &Ledger<Cake<Probe>>| {
+        ["way_inds", "way_miss", "way_cols"].map(|name| count(queue, 0, name))
+    };
     assert_eq!(ways(&queue), [0, 8, 1]);
-    let used = queue.inner().tins[0].flows.iter().filter(|flow| !flow.queue.is_empty()).count();
+    let used = queue.inner().tins[0]
+        .flows
+        .iter()
+        .filter(|flow| !flow.queue.is_empty())
+        .count();
     assert_eq!(used, 8);
-    let natural = |flow| Hashes::of(&Probe::new(0).flow(flow), Isolation::Flows, 0).flow as usize % FLOWS;
+    let natural =
+        |flow| Hashes::of(&Probe::new(0).flow(flow), Isolation::Flows, 0).flow as usize % FLOWS;
     let displaced = natural(flows[8]);
     for &flow in &flows {
         let tag = Hashes::of(&Probe::new(0).flow(flow), Isolation::Flows, 0).flow;
         let at = (0..FLOWS as u16).find(|&id| queue.inner().tins[0].flows[id].tag == tag);
         match at {
             Some(at) => assert!(usize::from(at) / 8 == 5, "in its set"),
-            None => assert!(flow != flows[8], "whoever had the shared queue lost its tag"),
+            None => assert!(
+                flow != flows[8],
+                "whoever had the shared queue lost its tag"
+            ),
         }
     }
     assert_eq!(displaced / 8, 5);
@@ -42,13 +56,19 @@ fn a_set_holds_eight_flows() {
 #[test]
 fn a_displaced_flow_is_found_again() {
     let (mut queue, mut drops) = (cake("besteffort flows"), Drops::new());
-    let natural = |flow| Hashes::of(&Probe::new(0).flow(flow), Isolation::Flows, 0).flow as usize % FLOWS;
+    let natural =
+        |flow| Hashes::of(&Probe::new(0).flow(flow), Isolation::Flows, 0).flow as usize % FLOWS;
     let first = 1;
-    let second = (2..).find(|&flow| natural(flow) == natural(first)).expect("some");
+    let second = (2..)
+        .find(|&flow| natural(flow) == natural(first))
+        .expect("some");
     for flow in [first, second, second, first] {
         queue.enqueue(Probe::new(0).flow(flow), ms(1), &mut drops);
     }
-    assert_eq!(["way_inds", "way_miss", "way_cols"].map(|name| count(&queue, 0, name)), [1, 2, 0]);
+    assert_eq!(
+        ["way_inds", "way_miss", "way_cols"].map(|name| count(&queue, 0, name)),
+        [1, 2, 0]
+    );
 }
 
 /// Worked: host X with four bulk flows, Y with one: quanta 378 and 1513, and one more by chance.
@@ -57,7 +77,11 @@ fn quanta_are_divided_among_a_hosts_flows() {
     let (mut queue, mut drops) = (cake("besteffort"), Drops::new());
     for round in 0..10 {
         for flow in 1..=4u64 {
-            queue.enqueue(Probe::new(round).flow(flow).hosts(1, 100 + flow as u32), ms(1), &mut drops);
+            queue.enqueue(
+                Probe::new(round).flow(flow).hosts(1, 100 + flow as u32),
+                ms(1),
+                &mut drops,
+            );
         }
         queue.enqueue(Probe::new(round).flow(5).hosts(2, 200), ms(1), &mut drops);
     }
@@ -69,16 +93,26 @@ fn quanta_are_divided_among_a_hosts_flows() {
     let Cake { tins, .. } = queue.inner();
     let mut shares = [const { Vec::new() }; 2];
     for id in (0..FLOWS as u16).filter(|&id| !tins[0].flows[id].queue.is_empty()) {
-        let (_, packet) =
-            queue.inner().packets.back(tins[0].flows[id].queue).map(|(at, item)| (at, &item.packet)).expect("one");
+        let (_, packet) = queue
+            .inner()
+            .packets
+            .back(tins[0].flows[id].queue)
+            .map(|(at, item)| (at, &item.packet))
+            .expect("one");
         let host = usize::from(packet.flow == 5);
         (0..1000).for_each(|_| shares[host].push(tins[0].share(id, &mut random)));
     }
     for (shares, exact) in shares.iter().zip([378.5, 1513.98]) {
         let low = exact as i32;
-        assert!(shares.iter().all(|&share| share == low || share == low + 1), "{exact}");
+        assert!(
+            shares.iter().all(|&share| share == low || share == low + 1),
+            "{exact}"
+        );
         let mean = shares.iter().sum::<i32>() as f64 / shares.len() as f64;
-        assert!((mean - exact).abs() < 0.1, "{mean}: nothing is lost on average");
+        assert!(
+            (mean - exact).abs() < 0.1,
+            "{mean}: nothing is lost on average"
+        );
     }
     queue.inner().verify();
 }
@@ -93,7 +127,11 @@ fn shares(words: &str, flows: &[(u64, u32, u32)]) -> Vec<u64> {
             while held[at] < 5 {
                 held[at] += 1;
                 let id = u32::try_from(at).expect("few");
-                queue.enqueue(Probe::new(id).flow(flow).hosts(source, destination), ms(step), &mut drops);
+                queue.enqueue(
+                    Probe::new(id).flow(flow).hosts(source, destination),
+                    ms(step),
+                    &mut drops,
+                );
             }
         }
         // A queue that stands for hosts holds packets of several flows: they leave in any order.
@@ -120,10 +158,16 @@ fn every_mode_is_fair_to_whom_it_says() {
         ("hosts", [3, 3, 3, 3]),
     ] {
         let sent = shares(&std::format!("besteffort rtt 1000s {mode}"), &flows);
-        let (all, parts) = (sent.iter().sum::<u64>() as f64, expected.iter().sum::<u64>() as f64);
+        let (all, parts) = (
+            sent.iter().sum::<u64>() as f64,
+            expected.iter().sum::<u64>() as f64,
+        );
         for (sent, part) in sent.iter().zip(expected) {
             let share = *sent as f64 / all;
-            assert!((share - part as f64 / parts).abs() < 0.01, "{mode}: {sent} of {all}, not {part} of {parts}");
+            assert!(
+                (share - part as f64 / parts).abs() < 0.01,
+                "{mode}: {sent} of {all}, not {part} of {parts}"
+            );
         }
     }
     // Queues by host: the flows of source 1 are in one, and of what it sends each gets some.
@@ -132,15 +176,23 @@ fn every_mode_is_fair_to_whom_it_says() {
     assert!(halves[0].abs_diff(halves[1]) < 10_000, "{sent:?}");
 }
 
-/// A thousand flows of one host get a byte or two per turn; whoever skips the laps in which nobody may send serves them alike.
+/// A thousand flows of one host get a byte or two per turn; whoever skips the laps in which nobody
+/// may send serves them alike.
 #[test]
 fn the_flows_of_a_busy_host_are_served_alike_and_at_once() {
     let served = |words: &str| {
         let (mut queue, mut drops) = (cake(words), Drops::new());
         for id in 0..3 * 300 {
-            queue.enqueue(Probe::new(id).flow((id % 300).into()).hosts(1, 1), ms(1), &mut drops);
+            queue.enqueue(
+                Probe::new(id).flow((id % 300).into()).hosts(1, 1),
+                ms(1),
+                &mut drops,
+            );
         }
-        let order: Vec<u32> = (0..900).filter_map(|_| queue.dequeue(ms(1), &mut drops)).map(|packet| packet.id).collect();
+        let order: Vec<u32> = (0..900)
+            .filter_map(|_| queue.dequeue(ms(1), &mut drops))
+            .map(|packet| packet.id)
+            .collect();
         queue.inner().verify();
         order
     };
@@ -148,15 +200,31 @@ fn the_flows_of_a_busy_host_are_served_alike_and_at_once() {
         let order = served(words);
         assert_eq!(order.len(), 900);
         for round in 0..3 {
-            let flows: std::collections::BTreeSet<u32> =
-                order[300 * round..300 * (round + 1)].iter().map(|id| id % 300).collect();
-            assert!(flows.len() > 285, "{words}: {} of 300 flows in round {round}", flows.len());
+            let flows: std::collections::BTreeSet<u32> = order[300 * round..300 * (round + 1)]
+                .iter()
+                .map(|id| id % 300)
+                .collect();
+            assert!(
+                flows.len() > 285,
+                "{words}: {} of 300 flows in round {round}",
+                flows.len()
+            );
         }
     }
     // Jumbo packets at a slow rate: millions of turns, had they to be taken one by one.
-    let (mut queue, mut drops) = (cake("besteffort rtt 1000s memlimit 4Gb bandwidth 1mbit no-split-gso"), Drops::new());
+    let (mut queue, mut drops) = (
+        cake("besteffort rtt 1000s memlimit 4Gb bandwidth 1mbit no-split-gso"),
+        Drops::new(),
+    );
     for id in 0..3 * 900 {
-        queue.enqueue(Probe::new(id).flow((id % 900).into()).hosts(1, 1).sized(1 << 20), ms(1), &mut drops);
+        queue.enqueue(
+            Probe::new(id)
+                .flow((id % 900).into())
+                .hosts(1, 1)
+                .sized(1 << 20),
+            ms(1),
+            &mut drops,
+        );
     }
     let left = departures(&mut queue, ms(1), Instant::from_nanos(u64::MAX), &mut drops);
     assert_eq!(left.len() + drops.len(), 2700);
@@ -175,15 +243,22 @@ fn sparse_flows_go_first() {
         now += Duration::from_millis(1);
     }
     queue.enqueue(Probe::new(5000).flow(777).sized(100), now, &mut drops);
-    assert_eq!(queue.dequeue(now, &mut drops).map(|packet| packet.id), Some(5000));
+    assert_eq!(
+        queue.dequeue(now, &mut drops).map(|packet| packet.id),
+        Some(5000)
+    );
 }
 
-/// Kernel bug (6.11 to 6.13): counts of hosts were touched in modes that do not use them, and ran below zero. And the modes may
-/// change while packets wait.
+/// Kernel bug (6.11 to 6.13): counts of hosts were touched in modes that do not use them, and ran
+/// below zero. And the modes may change while packets wait.
 #[test]
 fn hosts_are_counted_only_where_they_matter() {
-    for (mode, sides) in [("flows", [0, 0]), ("dual-srchost", [4, 0]), ("dual-dsthost", [0, 4]), ("triple-isolate", [4, 4])]
-    {
+    for (mode, sides) in [
+        ("flows", [0, 0]),
+        ("dual-srchost", [4, 0]),
+        ("dual-dsthost", [0, 4]),
+        ("triple-isolate", [4, 4]),
+    ] {
         let (mut queue, mut drops) = (cake(&std::format!("besteffort {mode}")), Drops::new());
         let fill = |queue: &mut Ledger<Cake<Probe>>, drops: &mut Drops<Probe>| {
             for round in 0..20 {
@@ -198,25 +273,39 @@ fn hosts_are_counted_only_where_they_matter() {
         fill(&mut queue, &mut drops);
         let hosts = |queue: &Ledger<Cake<Probe>>| queue.inner().tins[0].bulk_flows_of_hosts();
         assert_eq!(hosts(&queue), sides, "{mode}");
-        for (other, sides) in [("triple-isolate", [4, 4]), ("flows", [0, 0]), ("dual-dsthost", [0, 4])] {
-            queue.change(&mut Words::new(other), ms(1), &mut drops).expect(other);
+        for (other, sides) in [
+            ("triple-isolate", [4, 4]),
+            ("flows", [0, 0]),
+            ("dual-dsthost", [0, 4]),
+        ] {
+            queue
+                .change(&mut Words::new(other), ms(1), &mut drops)
+                .expect(other);
             queue.inner().verify();
             fill(&mut queue, &mut drops);
             assert_eq!(hosts(&queue), sides, "{mode} to {other}");
             queue.inner().verify();
         }
-        assert_eq!(queue.backlog().packets, departures(&mut queue, ms(2), ms(2), &mut drops).len() + drops.len());
+        assert_eq!(
+            queue.backlog().packets,
+            departures(&mut queue, ms(2), ms(2), &mut drops).len() + drops.len()
+        );
         queue.inner().verify();
     }
 }
 
-/// Kernel bug: when a flow took over a bulk queue of others, the host of the wrong queue was counted down.
+/// Kernel bug: when a flow took over a bulk queue of others, the host of the wrong queue was
+/// counted down.
 #[test]
 fn a_collision_moves_the_count_from_host_to_host() {
     let (mut queue, mut drops) = (cake("besteffort triple-isolate"), Drops::new());
     for round in 0..20 {
         for (host, flow) in (1..).zip(flows_of_one_set(9)) {
-            queue.enqueue(Probe::new(round).flow(flow).hosts(host, 100 + host), ms(1), &mut drops);
+            queue.enqueue(
+                Probe::new(round).flow(flow).hosts(host, 100 + host),
+                ms(1),
+                &mut drops,
+            );
         }
         queue.inner().verify();
     }
@@ -226,18 +315,26 @@ fn a_collision_moves_the_count_from_host_to_host() {
     }
     assert!(count(&queue, 0, "way_cols") > 0 && count(&queue, 0, "bk_flows") == 8);
     for (host, flow) in (50..).zip(flows_of_one_set(17)) {
-        queue.enqueue(Probe::new(0).flow(flow).hosts(host, 200 + host), ms(1), &mut drops);
+        queue.enqueue(
+            Probe::new(0).flow(flow).hosts(host, 200 + host),
+            ms(1),
+            &mut drops,
+        );
         queue.inner().verify();
     }
 }
 
-/// Spec §10.3: who finds an idle queue of its own, or takes over one in use, counts there for its hosts, not for those before.
+/// Spec §10.3: who finds an idle queue of its own, or takes over one in use, counts there for its
+/// hosts, not for those before.
 #[test]
 fn a_queue_counts_for_the_hosts_of_its_flow() {
     let mut queue = cake("besteffort triple-isolate");
     let tin = &mut queue.inner_mut().tins[0];
     let mut hosts_of = |flow, host| {
-        let id = tin.queue_of(Hashes { flow, hosts: [host, host + 1] });
+        let id = tin.queue_of(Hashes {
+            flow,
+            hosts: [host, host + 1],
+        });
         let hosts = tin.flows[id].hosts;
         tin.wake(id, &mut Random::new(0));
         (id, hosts)
@@ -246,31 +343,66 @@ fn a_queue_counts_for_the_hosts_of_its_flow() {
     for flow in 0..8u16 {
         assert_eq!(hosts_of(flow.into(), 100), (flow, [Some(100), Some(101)]));
     }
-    assert_eq!(hosts_of(3, 300), (3, [Some(100), Some(101)]), "in use: it stays with the hosts it has");
-    assert_eq!(hosts_of(3 + FLOWS as u32, 500), (3, [Some(500), Some(501)]), "taken over");
+    assert_eq!(
+        hosts_of(3, 300),
+        (3, [Some(100), Some(101)]),
+        "in use: it stays with the hosts it has"
+    );
+    assert_eq!(
+        hosts_of(3 + FLOWS as u32, 500),
+        (3, [Some(500), Some(501)]),
+        "taken over"
+    );
     let tin = &mut queue.inner_mut().tins[0];
     for host in [600, 700] {
-        let id = tin.queue_of(Hashes { flow: 9, hosts: [host, host + 1] });
-        assert_eq!((id, tin.flows[id].hosts), (9, [Some(host as u16), Some(host as u16 + 1)]), "idle");
+        let id = tin.queue_of(Hashes {
+            flow: 9,
+            hosts: [host, host + 1],
+        });
+        assert_eq!(
+            (id, tin.flows[id].hosts),
+            (9, [Some(host as u16), Some(host as u16 + 1)]),
+            "idle"
+        );
     }
 }
 
-/// Packets of tins that are no more find a place in others, in order, and with their time of arrival.
+/// Packets of tins that are no more find a place in others, in order, and with their time of
+/// arrival.
 #[test]
 fn tins_may_change_while_packets_wait() {
     let (mut queue, mut drops) = (cake("diffserv8"), Drops::new());
     for id in 0..64 {
-        queue.enqueue(Probe::new(id).flow(1).tos(((id % 8) << 5) as u8), ms(1), &mut drops);
+        queue.enqueue(
+            Probe::new(id).flow(1).tos(((id % 8) << 5) as u8),
+            ms(1),
+            &mut drops,
+        );
     }
-    for (words, tins) in [("diffserv3", 3), ("precedence", 8), ("besteffort", 1), ("diffserv4", 4)] {
-        queue.change(&mut Words::new(words), ms(2), &mut drops).expect(words);
+    for (words, tins) in [
+        ("diffserv3", 3),
+        ("precedence", 8),
+        ("besteffort", 1),
+        ("diffserv4", 4),
+    ] {
+        queue
+            .change(&mut Words::new(words), ms(2), &mut drops)
+            .expect(words);
         queue.inner().verify();
-        assert_eq!((queue.backlog().packets, queue.report().classes.len()), (64, tins), "{words}");
+        assert_eq!(
+            (queue.backlog().packets, queue.report().classes.len()),
+            (64, tins),
+            "{words}"
+        );
     }
     let left = departures(&mut queue, ms(3), ms(3), &mut drops);
     assert!(left.iter().all(|(_, packet)| packet.enqueued() == ms(1)));
     for tos in 0..8 {
-        let ids: Vec<u32> = left.iter().filter(|(_, packet)| packet.tos >> 5 == tos).map(|(_, packet)| packet.id).collect();
+        let ids: Vec<u32> = left
+            .iter()
+            .filter(|(_, packet)| packet.tos >> 5 == tos)
+            .map(|(_, packet)| packet.id)
+            .collect();
         assert!(ids.len() == 8 && ids.is_sorted(), "{ids:?}");
     }
 }
@@ -280,14 +412,28 @@ fn tins_may_change_while_packets_wait() {
 fn filters_decide_before_the_hash() {
     let (mut queue, mut drops) = (cake("besteffort"), Drops::new());
     let mut filters = Filters::default();
-    for rule in ["prio 1 handle 1 fw flowid 3:7", "prio 1 handle 2 fw action drop"] {
-        filters.add(Filter::from_words(&mut Words::new(rule)).expect(rule)).expect(rule);
+    for rule in [
+        "prio 1 handle 1 fw flowid 3:7",
+        "prio 1 handle 2 fw action drop",
+    ] {
+        filters
+            .add(Filter::from_words(&mut Words::new(rule)).expect(rule))
+            .expect(rule);
     }
     queue.inner_mut().set_filters(filters);
     for mark in [1, 2, 1] {
-        queue.enqueue(Probe::new(mark).flow(u64::from(mark) + 10).marked(mark), ms(1), &mut drops);
+        queue.enqueue(
+            Probe::new(mark).flow(u64::from(mark) + 10).marked(mark),
+            ms(1),
+            &mut drops,
+        );
     }
-    assert!(drops.drain().map(|(packet, reason)| (packet.id, reason)).eq([(2, DropReason::Filter)]));
+    assert!(
+        drops
+            .drain()
+            .map(|(packet, reason)| (packet.id, reason))
+            .eq([(2, DropReason::Filter)])
+    );
     assert_eq!(queue.inner().tins[0].flows[6].bytes.get(), 2 * 1514);
     assert_eq!(queue.inner().tins[0].flows[6].hosts, [Some(2), Some(2)]);
     queue.inner().verify();

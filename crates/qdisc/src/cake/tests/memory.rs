@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// The longest queue of all tins loses its head; the newcomer's own queue too if that is the longest.
+/// The longest queue of all tins loses its head; the newcomer's own queue too if that is the
+/// longest.
 #[test]
 fn the_longest_queue_loses_its_head() {
     let (mut queue, mut drops) = (cake("diffserv3 memlimit 15140"), Drops::new());
@@ -14,17 +15,40 @@ fn the_longest_queue_loses_its_head() {
     }
     assert!(drops.is_empty());
     queue.enqueue(Probe::new(10).flow(3).sized(1), ms(1), &mut drops);
-    let dropped: Vec<_> = drops.drain().map(|(packet, reason)| (packet.id, reason)).collect();
+    let dropped: Vec<_> = drops
+        .drain()
+        .map(|(packet, reason)| (packet.id, reason))
+        .collect();
     assert_eq!(dropped, [(0, DropReason::Memory)]);
-    queue.enqueue(Probe::new(11).flow(2).sized(6000).tos(0xb8), ms(1), &mut drops);
-    assert_eq!(drops.drain().map(|(packet, _)| packet.id).collect::<Vec<_>>(), [6, 7, 8]);
+    queue.enqueue(
+        Probe::new(11).flow(2).sized(6000).tos(0xb8),
+        ms(1),
+        &mut drops,
+    );
+    assert_eq!(
+        drops
+            .drain()
+            .map(|(packet, _)| packet.id)
+            .collect::<Vec<_>>(),
+        [6, 7, 8]
+    );
     let shown = queue.report();
-    assert!(shown.counters.contains(&("memory_used", Value::Size(Bytes::new(13_627 + 6000)))), "{:?}", shown.counters);
-    assert_eq!((count(&queue, 1, "drops"), count(&queue, 2, "drops")), (1, 3));
+    assert!(
+        shown
+            .counters
+            .contains(&("memory_used", Value::Size(Bytes::new(13_627 + 6000)))),
+        "{:?}",
+        shown.counters
+    );
+    assert_eq!(
+        (count(&queue, 1, "drops"), count(&queue, 2, "drops")),
+        (1, 3)
+    );
     queue.inner().verify();
 }
 
-/// Packets are dropped until the limit holds, if need be the newcomer too; one without bytes needs no memory.
+/// Packets are dropped until the limit holds, if need be the newcomer too; one without bytes needs
+/// no memory.
 #[test]
 fn nothing_is_too_large() {
     let (mut queue, mut drops) = (cake("memlimit 1"), Drops::new());
@@ -32,7 +56,13 @@ fn nothing_is_too_large() {
         queue.enqueue(Probe::new(len).sized(len), ms(1), &mut drops);
         queue.inner().verify();
     }
-    assert_eq!(drops.drain().map(|(packet, _)| packet.id).collect::<Vec<_>>(), [0, 1, 2, u32::MAX]);
+    assert_eq!(
+        drops
+            .drain()
+            .map(|(packet, _)| packet.id)
+            .collect::<Vec<_>>(),
+        [0, 1, 2, u32::MAX]
+    );
 }
 
 /// A lowered limit is kept at once.
@@ -42,21 +72,31 @@ fn a_lowered_limit_drops_from_the_longest() {
     for id in 0..100 {
         queue.enqueue(Probe::new(id).flow((id % 3).into()), ms(1), &mut drops);
     }
-    queue.change(&mut Words::new("memlimit 15140"), ms(1), &mut drops).expect("valid");
+    queue
+        .change(&mut Words::new("memlimit 15140"), ms(1), &mut drops)
+        .expect("valid");
     assert_eq!((queue.backlog().packets, drops.len()), (10, 90));
     queue.inner().verify();
 }
 
-/// BLUE: a flow that answers nothing, ECN or not, makes its queue drop more and more, and calms down when it is gone.
+/// BLUE: a flow that answers nothing, ECN or not, makes its queue drop more and more, and calms
+/// down when it is gone.
 #[test]
 fn an_unresponsive_flow_is_cut_back_and_forgotten() {
-    let (mut queue, mut drops) = (cake("besteffort bandwidth 12112kbit memlimit 60000"), Drops::new());
+    let (mut queue, mut drops) = (
+        cake("besteffort bandwidth 12112kbit memlimit 60000"),
+        Drops::new(),
+    );
     let mut reasons = [0; DropReason::ALL.len()];
     for millis in 1000..5000 {
         for _ in 0..2 {
             queue.enqueue(Probe::new(0).flow(1).tos(ECT0), ms(millis), &mut drops);
         }
-        queue.enqueue(Probe::new(1).flow(2).tos(ECT0).sized(60), ms(millis), &mut drops);
+        queue.enqueue(
+            Probe::new(1).flow(2).tos(ECT0).sized(60),
+            ms(millis),
+            &mut drops,
+        );
         while queue.dequeue(ms(millis), &mut drops).is_some() {}
         drops.drain().for_each(|(packet, reason)| {
             assert_eq!(packet.id, 0, "the small flow is spared");
@@ -64,8 +104,16 @@ fn an_unresponsive_flow_is_cut_back_and_forgotten() {
         });
     }
     assert_eq!(count(&queue, 0, "un_flows"), 1);
-    assert!(reasons[DropReason::Unresponsive.index()] > 500 && reasons[DropReason::Memory.index()] > 100, "{reasons:?}");
-    assert_eq!(reasons[DropReason::Target.index()], 0, "what can be marked is marked");
+    assert!(
+        reasons[DropReason::Unresponsive.index()] > 500
+            && reasons[DropReason::Memory.index()] > 100,
+        "{reasons:?}"
+    );
+    assert_eq!(
+        reasons[DropReason::Target.index()],
+        0,
+        "what can be marked is marked"
+    );
     assert!(count(&queue, 0, "marks") > 10);
     queue.inner().verify();
     for millis in 5000..200_000 {

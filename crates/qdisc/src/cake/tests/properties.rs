@@ -8,7 +8,13 @@ use tautline_base::Rate;
 
 #[derive(Clone, Debug)]
 enum Event {
-    Enqueue { flow: u64, hosts: (u32, u32), len: u32, tos: u8, segments: u16 },
+    Enqueue {
+        flow: u64,
+        hosts: (u32, u32),
+        len: u32,
+        tos: u8,
+        segments: u16,
+    },
     Dequeue,
     Advance(u64),
     StepBack(u64),
@@ -16,10 +22,36 @@ enum Event {
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    let len = prop_oneof![Just(0u32), Just(60), 60..1515u32, Just(1514), Just(65_535), Just(u32::MAX)];
-    let tos = prop_oneof![Just(0u8), Just(2), Just(4), Just(0xb8), Just(0x88 | 1), any::<u8>()];
-    let enqueue = (0..40u64, (0..4u32, 0..4u32), len, tos, prop_oneof![8 => Just(1u16), 1 => 2..5u16])
-        .prop_map(|(flow, hosts, len, tos, segments)| Event::Enqueue { flow, hosts, len, tos, segments });
+    let len = prop_oneof![
+        Just(0u32),
+        Just(60),
+        60..1515u32,
+        Just(1514),
+        Just(65_535),
+        Just(u32::MAX)
+    ];
+    let tos = prop_oneof![
+        Just(0u8),
+        Just(2),
+        Just(4),
+        Just(0xb8),
+        Just(0x88 | 1),
+        any::<u8>()
+    ];
+    let enqueue = (
+        0..40u64,
+        (0..4u32, 0..4u32),
+        len,
+        tos,
+        prop_oneof![8 => Just(1u16), 1 => 2..5u16],
+    )
+        .prop_map(|(flow, hosts, len, tos, segments)| Event::Enqueue {
+            flow,
+            hosts,
+            len,
+            tos,
+            segments,
+        });
     let words = prop_oneof![
         Just("besteffort"),
         Just("diffserv8"),
@@ -63,8 +95,9 @@ fn start() -> impl Strategy<Value = &'static str> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Whatever happens: the account balances, every count is what a walk finds, memory keeps to its limit, packets of a flow and tin
-    /// leave in order, nobody loses or gains marks wrongly, and the queue says truly when it is ready.
+    /// Whatever happens: the account balances, every count is what a walk finds, memory keeps to
+    /// its limit, packets of a flow and tin leave in order, nobody loses or gains marks wrongly,
+    /// and the queue says truly when it is ready.
     #[test]
     fn everything_is_counted_and_nothing_stalls(words in start(), events in proptest::collection::vec(event(), 0..200)) {
         let (mut queue, mut drops) = (cake(words), Drops::new());
@@ -111,8 +144,8 @@ proptest! {
                 let washed = packet.tos >> 2 == 0 || packet.tos >> 2 == tos >> 2;
                 prop_assert!(washed && (packet.tos & 3 == tos & 3 || tos & 3 != 0 && packet.tos & 3 == 3));
                 let queue = sent.get_mut(&(packet.flow, tos)).expect("sent");
-                // Earlier ones were dropped, or left before; pieces of one packet share its name. Where tins or queues have become
-                // others, a flow has left packets behind.
+                // Earlier ones were dropped, or left before; pieces of one packet share its name.
+                // Where tins or queues have become others, a flow has left packets behind.
                 while !moved && queue.front().is_some_and(|&first| first < packet.id) {
                     queue.pop_front();
                 }
@@ -129,8 +162,8 @@ proptest! {
         queue.inner().verify();
     }
 
-    /// Over any time that begins when the queue has been empty, no more leaves than the rate allows and one packet, in bytes of the
-    /// link; and while packets wait, no less.
+    /// Over any time that begins when the queue has been empty, no more leaves than the rate allows
+    /// and one packet, in bytes of the link; and while packets wait, no less.
     #[test]
     fn the_rate_is_an_envelope(
         rate in 10_000..100_000_000u64,
@@ -195,7 +228,8 @@ proptest! {
         queue.inner().verify();
     }
 
-    /// Packets that can be marked are treated as others are, but for being marked instead of dropped; also by the clock.
+    /// Packets that can be marked are treated as others are, but for being marked instead of
+    /// dropped; also by the clock.
     #[test]
     fn marks_replace_drops(seed: u64, load in 2..5u64) {
         let signals = [0, ECT0].map(|tos| {
@@ -222,7 +256,12 @@ proptest! {
 /// Clocks near their end saturate.
 #[test]
 fn the_end_of_time_is_survived() {
-    for words in ["", "bandwidth 1mbit", "autorate-ingress linux", "bandwidth 8bit ingress"] {
+    for words in [
+        "",
+        "bandwidth 1mbit",
+        "autorate-ingress linux",
+        "bandwidth 8bit ingress",
+    ] {
         let (mut queue, mut drops) = (cake(words), Drops::new());
         let end = Instant::from_nanos(u64::MAX);
         for step in 0..100u32 {
@@ -243,13 +282,23 @@ fn the_end_of_time_is_survived() {
 fn any_rate_will_do() {
     for rate in [1, 63, 64, u64::MAX / 8] {
         let bandwidth = Bandwidth::Shaped(Rate::bytes_per_sec(rate));
-        let mut queue = Ledger::new(Cake::new(Config { bandwidth, ..config("diffserv8") }).expect("valid"));
+        let mut queue = Ledger::new(
+            Cake::new(Config {
+                bandwidth,
+                ..config("diffserv8")
+            })
+            .expect("valid"),
+        );
         let mut drops = Drops::new();
         for id in 0..10 {
             queue.enqueue(Probe::new(id), ms(1), &mut drops);
         }
         assert!(queue.dequeue(ms(1), &mut drops).is_some());
         let left = departures(&mut queue, ms(1), Instant::from_secs(3600), &mut drops);
-        assert_eq!(left.len() + drops.len(), 9, "no rate is too low to let go of packets");
+        assert_eq!(
+            left.len() + drops.len(),
+            9,
+            "no rate is too low to let go of packets"
+        );
     }
 }

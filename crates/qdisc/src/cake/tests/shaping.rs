@@ -9,9 +9,10 @@ const EF: u8 = 46 << 2;
 /// Worked 1: a full frame takes 121.12 µs at 100 Mbit/s; framed for ATM it weighs 1749 bytes.
 #[test]
 fn packets_leave_at_the_rate() {
-    for (words, nanos) in
-        [("besteffort bandwidth 100mbit", 121_120), ("besteffort bandwidth 100mbit pppoe-llcsnap", 139_920)]
-    {
+    for (words, nanos) in [
+        ("besteffort bandwidth 100mbit", 121_120),
+        ("besteffort bandwidth 100mbit pppoe-llcsnap", 139_920),
+    ] {
         let (mut queue, mut drops) = (cake(words), Drops::new());
         for id in 0..20 {
             queue.enqueue(Probe::new(id), ms(1000), &mut drops);
@@ -19,7 +20,11 @@ fn packets_leave_at_the_rate() {
         assert_eq!(queue.ready_at(), Some(Instant::ZERO.max(ms(1000))));
         let left = departures(&mut queue, ms(1000), ms(2000), &mut drops);
         for (step, (at, packet)) in (0..).zip(&left) {
-            assert_eq!((*at - ms(1000), packet.id), (Duration::from_nanos(nanos * u64::from(step)), step), "{words}");
+            assert_eq!(
+                (*at - ms(1000), packet.id),
+                (Duration::from_nanos(nanos * u64::from(step)), step),
+                "{words}"
+            );
         }
         assert_eq!(left.len(), 20);
         queue.inner().verify();
@@ -33,7 +38,10 @@ fn without_a_rate_nothing_waits() {
     for id in 0..20 {
         queue.enqueue(Probe::new(id), ms(1000), &mut drops);
     }
-    assert_eq!(departures(&mut queue, ms(1000), ms(1000), &mut drops).len(), 20);
+    assert_eq!(
+        departures(&mut queue, ms(1000), ms(1000), &mut drops).len(),
+        20
+    );
     assert_eq!((queue.inner().rate(), queue.inner().overlimits), (None, 0));
 }
 
@@ -41,30 +49,54 @@ fn without_a_rate_nothing_waits() {
 #[test]
 fn tins_have_their_share() {
     let queue = cake("bandwidth 100mbit");
-    for (tin, (name, rate, quantum)) in
-        [("Bulk", 6_250, 300), ("Best Effort", 100_000, 1514), ("Voice", 25_000, 762)].into_iter().enumerate()
+    for (tin, (name, rate, quantum)) in [
+        ("Bulk", 6_250, 300),
+        ("Best Effort", 100_000, 1514),
+        ("Voice", 25_000, 762),
+    ]
+    .into_iter()
+    .enumerate()
     {
         assert_eq!(queue.report().classes[tin].kind, name);
-        assert_eq!(counter(&queue, tin, "thresh"), Value::Rate(Rate::kbit(rate)));
+        assert_eq!(
+            counter(&queue, tin, "thresh"),
+            Value::Rate(Rate::kbit(rate))
+        );
         assert_eq!(count(&queue, tin, "quantum"), quantum);
     }
     let report = queue.report();
-    assert!(report.counters.contains(&("memory_limit", Value::Size(Bytes::new(5_000_000)))));
-    assert!(report.counters.contains(&("capacity_estimate", Value::Rate(Rate::mbit(100)))));
+    assert!(
+        report
+            .counters
+            .contains(&("memory_limit", Value::Size(Bytes::new(5_000_000))))
+    );
+    assert!(
+        report
+            .counters
+            .contains(&("capacity_estimate", Value::Rate(Rate::mbit(100))))
+    );
     let queue = cake("besteffort bandwidth 1mbit");
     let time = |name| counter(&queue, 0, name);
     assert_eq!(time("target"), Value::Time(Duration::from_micros(18_168)));
-    assert_eq!(time("interval"), Value::Time(Duration::from_micros(113_168)));
+    assert_eq!(
+        time("interval"),
+        Value::Time(Duration::from_micros(113_168))
+    );
     assert_eq!(count(&queue, 0, "quantum"), 300);
 }
 
-/// Voice goes first while it keeps to its share; bulk, below its own, before best effort; what is above waits for the rest.
+/// Voice goes first while it keeps to its share; bulk, below its own, before best effort; what is
+/// above waits for the rest.
 #[test]
 fn the_most_urgent_tin_below_its_share_goes_first() {
     let (mut queue, mut drops) = (cake("bandwidth 10mbit diffserv3"), Drops::new());
     for id in 0..30 {
         for tos in [0, LE, EF] {
-            queue.enqueue(Probe::new(id).flow(tos.into()).tos(tos), ms(1000), &mut drops);
+            queue.enqueue(
+                Probe::new(id).flow(tos.into()).tos(tos),
+                ms(1000),
+                &mut drops,
+            );
         }
     }
     let left = departures(&mut queue, ms(1000), ms(1000 + 36), &mut drops);
@@ -83,7 +115,10 @@ fn a_share_is_no_limit() {
     for id in 0..30 {
         queue.enqueue(Probe::new(id).tos(LE), ms(1000), &mut drops);
     }
-    assert_eq!(departures(&mut queue, ms(1000), ms(1000 + 36), &mut drops).len(), 30);
+    assert_eq!(
+        departures(&mut queue, ms(1000), ms(1000 + 36), &mut drops).len(),
+        30
+    );
 }
 
 /// Without a shaper tins share by their quanta: 1024 : 64 : 256.
@@ -93,28 +128,57 @@ fn tins_take_turns_without_a_rate() {
     let mut sent = [0; 3];
     for id in 0..21_000 {
         for tos in [0, LE, EF] {
-            queue.enqueue(Probe::new(id).flow(tos.into()).sized(100).tos(tos), ms(1000), &mut drops);
+            queue.enqueue(
+                Probe::new(id).flow(tos.into()).sized(100).tos(tos),
+                ms(1000),
+                &mut drops,
+            );
         }
         let packet = queue.dequeue(ms(1000), &mut drops).expect("backlogged");
-        sent[[0, LE, EF].iter().position(|&tos| tos == packet.tos).expect("one of them")] += 1;
+        sent[[0, LE, EF]
+            .iter()
+            .position(|&tos| tos == packet.tos)
+            .expect("one of them")] += 1;
     }
     for (sent, share) in sent.into_iter().zip([16_000, 1_000, 4_000]) {
-        assert!(f64::abs(f64::from(sent) / f64::from(share) - 1.0) < 0.02, "{sent} beside {share}");
+        assert!(
+            f64::abs(f64::from(sent) / f64::from(share) - 1.0) < 0.02,
+            "{sent} beside {share}"
+        );
     }
 }
 
 /// A mark names a tin as they are shown; wash clears the code point and keeps ECN.
 #[test]
 fn marks_choose_the_tin_and_wash_clears_the_code_point() {
-    for (mark, tin) in [(0x100, 0), (0x200, 1), (0x300, 2), (0x400, 2), (0, 2), (0x101, 0)] {
+    for (mark, tin) in [
+        (0x100, 0),
+        (0x200, 1),
+        (0x300, 2),
+        (0x400, 2),
+        (0, 2),
+        (0x101, 0),
+    ] {
         let (mut queue, mut drops) = (cake("diffserv3 fwmark 0xff00 wash"), Drops::new());
         queue.enqueue(Probe::new(0).marked(mark).tos(EF | 1), ms(1), &mut drops);
-        assert_eq!((0..3).map(|tin| count(&queue, tin, "pkts")).position(|count| count == 1), Some(tin), "{mark:#x}");
-        assert_eq!(queue.dequeue(ms(1), &mut drops).map(|packet| packet.tos), Some(1));
+        assert_eq!(
+            (0..3)
+                .map(|tin| count(&queue, tin, "pkts"))
+                .position(|count| count == 1),
+            Some(tin),
+            "{mark:#x}"
+        );
+        assert_eq!(
+            queue.dequeue(ms(1), &mut drops).map(|packet| packet.tos),
+            Some(1)
+        );
     }
     let (mut queue, mut drops) = (cake("besteffort fwmark 0xff"), Drops::new());
     queue.enqueue(Probe::new(0).marked(1).tos(EF), ms(1), &mut drops);
-    assert_eq!(queue.dequeue(ms(1), &mut drops).map(|packet| packet.tos), Some(EF));
+    assert_eq!(
+        queue.dequeue(ms(1), &mut drops).map(|packet| packet.tos),
+        Some(EF)
+    );
 }
 
 /// The clocks start anew when the queue has been empty, and count those who tried in vain.
@@ -126,12 +190,19 @@ fn idle_time_is_not_saved_up() {
     queue.enqueue(Probe::new(1), ms(1001), &mut drops);
     assert_eq!(queue.inner().overlimits, 1, "arrived while closed");
     assert!(queue.dequeue(ms(1001), &mut drops).is_none());
-    assert_eq!((queue.inner().overlimits, queue.ready_at()), (2, Some(Instant::from_nanos(1_001_211_200))));
+    assert_eq!(
+        (queue.inner().overlimits, queue.ready_at()),
+        (2, Some(Instant::from_nanos(1_001_211_200)))
+    );
     assert!(queue.dequeue(ms(1002), &mut drops).is_some());
     for id in 0..10 {
         queue.enqueue(Probe::new(id), ms(5000), &mut drops);
     }
-    assert_eq!(departures(&mut queue, ms(5000), ms(5000), &mut drops).len(), 1, "no burst");
+    assert_eq!(
+        departures(&mut queue, ms(5000), ms(5000), &mut drops).len(),
+        1,
+        "no burst"
+    );
 }
 
 /// A packet of four segments is split; births are noted, so that the account balances.
@@ -139,16 +210,27 @@ fn idle_time_is_not_saved_up() {
 fn segments_are_split_unless_told_not_to() {
     for (words, pieces) in [("", 4), ("no-split-gso", 1)] {
         let (mut queue, mut drops) = (cake(words), Drops::new());
-        queue.enqueue(Probe::new(0).sized(4 * (54 + 1460)).of_segments(4), ms(1), &mut drops);
-        assert_eq!((queue.backlog().packets, count(&queue, 1, "pkts")), (pieces, pieces as u64));
+        queue.enqueue(
+            Probe::new(0).sized(4 * (54 + 1460)).of_segments(4),
+            ms(1),
+            &mut drops,
+        );
+        assert_eq!(
+            (queue.backlog().packets, count(&queue, 1, "pkts")),
+            (pieces, pieces as u64)
+        );
         assert_eq!(queue.backlog().bytes.get(), 4 * (54 + 1460));
         assert_eq!(count(&queue, 1, "max_len"), 4 * (54 + 1460));
-        assert_eq!(departures(&mut queue, ms(1), ms(1), &mut drops).len(), pieces);
+        assert_eq!(
+            departures(&mut queue, ms(1), ms(1), &mut drops).len(),
+            pieces
+        );
         queue.inner().verify();
     }
 }
 
-/// Behind the bottleneck drops have used it: what is delivered becomes less, but never less than two thirds.
+/// Behind the bottleneck drops have used it: what is delivered becomes less, but never less than
+/// two thirds.
 #[test]
 fn ingress_charges_drops() {
     let delivered = |words| {
@@ -162,7 +244,10 @@ fn ingress_charges_drops() {
         // 24 s at 10 Mbit/s are 19 815 frames.
         delivered
     };
-    let (egress, ingress) = (delivered("besteffort bandwidth 10mbit"), delivered("besteffort bandwidth 10mbit ingress"));
+    let (egress, ingress) = (
+        delivered("besteffort bandwidth 10mbit"),
+        delivered("besteffort bandwidth 10mbit ingress"),
+    );
     assert!((19_700..19_820).contains(&egress), "{egress}");
     assert!((13_200..egress - 300).contains(&ingress), "{ingress}");
 }
@@ -170,7 +255,10 @@ fn ingress_charges_drops() {
 /// The rate of a bottleneck ahead, 20 Mbit/s, is found and a sixteenth of it left free.
 #[test]
 fn the_rate_follows_what_arrives() {
-    for words in ["besteffort autorate-ingress", "besteffort autorate-ingress linux"] {
+    for words in [
+        "besteffort autorate-ingress",
+        "besteffort autorate-ingress linux",
+    ] {
         let (mut queue, mut drops) = (cake(words), Drops::new());
         assert_eq!(queue.inner().rate(), None);
         let mut now = ms(1000);
@@ -188,23 +276,48 @@ fn the_rate_follows_what_arrives() {
 /// A rate named beside `autorate-ingress` is where the search begins, also when it is named later.
 #[test]
 fn the_search_for_the_rate_begins_at_the_one_named() {
-    let (mut queue, mut drops) = (cake("besteffort bandwidth 10mbit autorate-ingress"), Drops::new());
+    let (mut queue, mut drops) = (
+        cake("besteffort bandwidth 10mbit autorate-ingress"),
+        Drops::new(),
+    );
     assert_eq!(queue.inner().rate(), Some(Rate::mbit(10)));
-    queue.inner_mut().reconfigure(config("besteffort bandwidth 30mbit autorate-ingress"), ms(1), &mut drops).expect("valid");
+    queue
+        .inner_mut()
+        .reconfigure(
+            config("besteffort bandwidth 30mbit autorate-ingress"),
+            ms(1),
+            &mut drops,
+        )
+        .expect("valid");
     assert_eq!(queue.inner().rate(), Some(Rate::mbit(30)));
-    queue.inner_mut().reconfigure(config("besteffort autorate-ingress"), ms(1), &mut drops).expect("valid");
-    assert_eq!(queue.inner().rate(), Some(Rate::mbit(30)), "kept where none is named");
+    queue
+        .inner_mut()
+        .reconfigure(config("besteffort autorate-ingress"), ms(1), &mut drops)
+        .expect("valid");
+    assert_eq!(
+        queue.inner().rate(),
+        Some(Rate::mbit(30)),
+        "kept where none is named"
+    );
 }
 
-/// One queue of a slot's first episode: as designed it waits an interval, in Linux the second packet is dropped.
+/// One queue of a slot's first episode: as designed it waits an interval, in Linux the second
+/// packet is dropped.
 #[test]
 fn the_first_episode_is_patient_unless_linux_is_asked_for() {
-    for (words, first) in [("besteffort bandwidth 12112kbit", 100), ("besteffort bandwidth 12112kbit linux", 0)] {
+    for (words, first) in [
+        ("besteffort bandwidth 12112kbit", 100),
+        ("besteffort bandwidth 12112kbit linux", 0),
+    ] {
         let (mut queue, mut drops) = (cake(words), Drops::new());
         let mut signal = None;
         for step in 0..300 {
             for id in 0..2 {
-                queue.enqueue(Probe::new(2 * step + id), ms(1000 + u64::from(step)), &mut drops);
+                queue.enqueue(
+                    Probe::new(2 * step + id),
+                    ms(1000 + u64::from(step)),
+                    &mut drops,
+                );
             }
             queue.dequeue(ms(1000 + u64::from(step)), &mut drops);
             if !drops.is_empty() {

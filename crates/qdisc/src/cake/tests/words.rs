@@ -31,7 +31,11 @@ fn every_word_sets_its_parameter() {
         ack_filter: AckFilter::Aggressive,
         split_gso: false,
         rtt: Duration::from_millis(30),
-        overhead: Overhead { bytes: Some(-12), mpu: 64, framing: Framing::Ptm },
+        overhead: Overhead {
+            bytes: Some(-12),
+            mpu: 64,
+            framing: Framing::Ptm,
+        },
         memory_limit: Some(Bytes::mib(32)),
         fwmark: 0xff00,
         mtu: Bytes::new(9014),
@@ -68,16 +72,46 @@ fn every_name_of_tc_is_known() {
         assert_eq!(config(isolation.name()).isolation, isolation);
     }
     assert_eq!(config("diffserv").tins, Tins::Diffserv4);
-    assert_eq!(config("autorate-ingress").bandwidth, Bandwidth::AutorateIngress { start: Rate::ZERO });
+    assert_eq!(
+        config("autorate-ingress").bandwidth,
+        Bandwidth::AutorateIngress { start: Rate::ZERO }
+    );
     let start = Rate::mbit(9);
-    assert_eq!(config("bandwidth 9mbit autorate-ingress").bandwidth, Bandwidth::AutorateIngress { start });
-    assert_eq!(config("autorate-ingress bandwidth 9mbit").bandwidth, Bandwidth::Shaped(start));
+    assert_eq!(
+        config("bandwidth 9mbit autorate-ingress").bandwidth,
+        Bandwidth::AutorateIngress { start }
+    );
+    assert_eq!(
+        config("autorate-ingress bandwidth 9mbit").bandwidth,
+        Bandwidth::Shaped(start)
+    );
     assert_eq!(config("bandwidth 0").bandwidth, Bandwidth::Unlimited);
     assert_eq!(config("ack-filter").ack_filter, AckFilter::On);
     let overhead = |words| config(words).overhead;
-    assert_eq!(overhead("ethernet ether-vlan ether-vlan"), Overhead { bytes: Some(46), mpu: 84, framing: Framing::None });
-    assert_eq!(overhead("pppoe-ptm via-ethernet"), Overhead { bytes: Some(30), mpu: 0, framing: Framing::Ptm });
-    assert_eq!(overhead("ether-vlan atm"), Overhead { bytes: Some(4), mpu: 0, framing: Framing::Atm });
+    assert_eq!(
+        overhead("ethernet ether-vlan ether-vlan"),
+        Overhead {
+            bytes: Some(46),
+            mpu: 84,
+            framing: Framing::None
+        }
+    );
+    assert_eq!(
+        overhead("pppoe-ptm via-ethernet"),
+        Overhead {
+            bytes: Some(30),
+            mpu: 0,
+            framing: Framing::Ptm
+        }
+    );
+    assert_eq!(
+        overhead("ether-vlan atm"),
+        Overhead {
+            bytes: Some(4),
+            mpu: 0,
+            framing: Framing::Atm
+        }
+    );
     assert_eq!(overhead("conservative noatm").framing, Framing::None);
     assert_eq!(overhead("conservative raw"), Overhead::default());
 }
@@ -103,32 +137,73 @@ fn what_is_printed_is_read_again() {
 fn values_out_of_range_are_refused() {
     for (words, message) in [
         ("rtt 0", "cake: `rtt` must be at least 1us, not 0ns"),
-        ("overhead 257", "cake: `overhead` must be from -64 to 256, not 257"),
-        ("overhead -65", "cake: `overhead` must be from -64 to 256, not -65"),
+        (
+            "overhead 257",
+            "cake: `overhead` must be from -64 to 256, not 257",
+        ),
+        (
+            "overhead -65",
+            "cake: `overhead` must be from -64 to 256, not -65",
+        ),
         ("mpu 257", "cake: `mpu` must be from 0 to 256, not 257"),
         ("mtu 63", "cake: `mtu` must be from 64b to 1Mb, not 63b"),
-        ("fwmark 0x100000000", "`0x100000000` is no value for `fwmark`: give a mask of 32 bits, e.g. 0xff"),
-        ("overhead 1.5", "`1.5` is no value for `overhead`: give a number from -64 to 256"),
-        ("bandwidth fast", "`fast` is no value for `bandwidth`: give a rate, e.g. 20mbit, 1gbit"),
+        (
+            "fwmark 0x100000000",
+            "`0x100000000` is no value for `fwmark`: give a mask of 32 bits, e.g. 0xff",
+        ),
+        (
+            "overhead 1.5",
+            "`1.5` is no value for `overhead`: give a number from -64 to 256",
+        ),
+        (
+            "bandwidth fast",
+            "`fast` is no value for `bandwidth`: give a rate, e.g. 20mbit, 1gbit",
+        ),
     ] {
-        let error = build::<Probe>(&std::format!("cake {words}")).err().expect(words);
+        let error = build::<Probe>(&std::format!("cake {words}"))
+            .err()
+            .expect(words);
         assert_eq!(error.to_string(), message);
     }
-    let stopped = Config { bandwidth: Bandwidth::Shaped(Rate::ZERO), ..Config::default() };
-    assert_eq!(Cake::<Probe>::new(stopped).err().map(|error| error.parameter), Some("bandwidth"));
-    let error = build::<Probe>("cake fq").err().expect("unknown").to_string();
-    assert!(error.contains("`fq` is no option of cake") && error.contains("ether-vlan"), "{error}");
+    let stopped = Config {
+        bandwidth: Bandwidth::Shaped(Rate::ZERO),
+        ..Config::default()
+    };
+    assert_eq!(
+        Cake::<Probe>::new(stopped)
+            .err()
+            .map(|error| error.parameter),
+        Some("bandwidth")
+    );
+    let error = build::<Probe>("cake fq")
+        .err()
+        .expect("unknown")
+        .to_string();
+    assert!(
+        error.contains("`fq` is no option of cake") && error.contains("ether-vlan"),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_refused_change_changes_nothing() {
     let (mut queue, mut drops) = (cake("bandwidth 1mbit"), Drops::new());
-    for words in ["bandwidth 2mbit mpu 300", "bandwidth 2mbit perturbation 1", "bandwidth 2mbit rtt"] {
-        queue.change(&mut Words::new(words), ms(1), &mut drops).expect_err(words);
+    for words in [
+        "bandwidth 2mbit mpu 300",
+        "bandwidth 2mbit perturbation 1",
+        "bandwidth 2mbit rtt",
+    ] {
+        queue
+            .change(&mut Words::new(words), ms(1), &mut drops)
+            .expect_err(words);
         assert_eq!(queue.inner().rate(), Some(Rate::mbit(1)), "{words}");
     }
-    queue.change(&mut Words::new("bandwidth 2mbit"), ms(1), &mut drops).expect("valid");
+    queue
+        .change(&mut Words::new("bandwidth 2mbit"), ms(1), &mut drops)
+        .expect("valid");
     assert_eq!(queue.inner().rate(), Some(Rate::mbit(2)));
-    queue.change(&mut Words::new("unlimited"), ms(1), &mut drops).expect("valid");
+    queue
+        .change(&mut Words::new("unlimited"), ms(1), &mut drops)
+        .expect("valid");
     assert_eq!(queue.inner().rate(), None);
 }

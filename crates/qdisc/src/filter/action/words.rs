@@ -22,7 +22,10 @@ const CONTROL: &str = "pass, drop, reclassify, pipe or continue";
 
 impl Control {
     fn parse(text: &str) -> Option<Self> {
-        CONTROLS.iter().find(|(name, _)| *name == text).map(|(_, control)| *control)
+        CONTROLS
+            .iter()
+            .find(|(name, _)| *name == text)
+            .map(|(_, control)| *control)
     }
 
     /// Takes a control if the next word is one.
@@ -35,7 +38,10 @@ impl Control {
 
 impl fmt::Display for Control {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = CONTROLS.iter().find(|(_, control)| control == self).map_or("", |(name, _)| name);
+        let name = CONTROLS
+            .iter()
+            .find(|(_, control)| control == self)
+            .map_or("", |(name, _)| name);
         f.write_str(name)
     }
 }
@@ -43,12 +49,16 @@ impl fmt::Display for Control {
 impl Action {
     /// Reads what follows the word `action`.
     pub(in crate::filter) fn from_words(words: &mut Words<'_>) -> Result<Self, ParseError> {
-        const ACTIONS: &str = "pass, drop, reclassify, pipe, continue, gact, skbedit, pedit or police";
+        const ACTIONS: &str =
+            "pass, drop, reclassify, pipe, continue, gact, skbedit, pedit or police";
         if let Some(control) = Control::accept(words) {
             return Self::share(control, words);
         }
         let at = words.here();
-        let name = words.word().unwrap_or(Word { text: "", at: at.start });
+        let name = words.word().unwrap_or(Word {
+            text: "",
+            at: at.start,
+        });
         match name.text {
             "gact" => {
                 let control = words.value(name, Control::parse, CONTROL)?;
@@ -57,9 +67,19 @@ impl Action {
             "skbedit" => Self::skbedit(words),
             "pedit" => Self::dsfield(name, words),
             "police" => Self::police(name, words),
-            "" => Err(ParseError { at, problem: Problem::MissingValue { option: "action".into(), expected: ACTIONS } }),
+            "" => Err(ParseError {
+                at,
+                problem: Problem::MissingValue {
+                    option: "action".into(),
+                    expected: ACTIONS,
+                },
+            }),
             word => {
-                let problem = Problem::BadValue { option: "action".into(), word: word.into(), expected: ACTIONS };
+                let problem = Problem::BadValue {
+                    option: "action".into(),
+                    word: word.into(),
+                    expected: ACTIONS,
+                };
                 Err(ParseError { at, problem })
             }
         }
@@ -67,7 +87,9 @@ impl Action {
 
     /// `random determ|netrand CONTROL N`, if it follows.
     fn share(control: Control, words: &mut Words<'_>) -> Result<Self, ParseError> {
-        let Some(random) = words.peek().filter(|word| word.text == "random") else { return Ok(control.into()) };
+        let Some(random) = words.peek().filter(|word| word.text == "random") else {
+            return Ok(control.into());
+        };
         words.word();
         let choice = |text: &str| match text {
             "netrand" => Some(Choice::Random),
@@ -76,22 +98,47 @@ impl Action {
         };
         let choice = words.value(random, choice, "netrand or determ")?;
         let other = words.value(random, Control::parse, CONTROL)?;
-        let one_in = words.value(random, |text| text.parse().ok().filter(|count| *count > 0), "from 1 to 65535")?;
-        Ok(Self::Gact { control, share: Some(Share { choice, one_in, control: other }) })
+        let one_in = words.value(
+            random,
+            |text| text.parse().ok().filter(|count| *count > 0),
+            "from 1 to 65535",
+        )?;
+        Ok(Self::Gact {
+            control,
+            share: Some(Share {
+                choice,
+                one_in,
+                control: other,
+            }),
+        })
     }
 
     fn skbedit(words: &mut Words<'_>) -> Result<Self, ParseError> {
         let (mut priority, mut mark) = (None, None);
-        while let Some(option) = words.peek().filter(|word| matches!(word.text, "priority" | "mark")) {
+        while let Some(option) = words
+            .peek()
+            .filter(|word| matches!(word.text, "priority" | "mark"))
+        {
             words.word();
             if option.text == "priority" {
-                priority =
-                    Some(words.value(option, |text| text.parse().ok().filter(|value| *value < 16), "from 0 to 15")?);
+                priority = Some(words.value(
+                    option,
+                    |text| text.parse().ok().filter(|value| *value < 16),
+                    "from 0 to 15",
+                )?);
             } else {
-                mark = Some(words.value(option, |text| Masked::parse(text, u32::MAX), "a mark, e.g. 0x10 or 1/0xff")?);
+                mark = Some(words.value(
+                    option,
+                    |text| Masked::parse(text, u32::MAX),
+                    "a mark, e.g. 0x10 or 1/0xff",
+                )?);
             }
         }
-        Ok(Self::Skbedit { priority, mark, control: Control::accept(words).unwrap_or(Control::Pipe) })
+        Ok(Self::Skbedit {
+            priority,
+            mark,
+            control: Control::accept(words).unwrap_or(Control::Pipe),
+        })
     }
 
     /// `[ex] munge ip dsfield set VALUE [retain MASK]`.
@@ -99,7 +146,11 @@ impl Action {
         words.accept("ex");
         let expected = |text: &'static str| move |word: &str| (word == text).then_some(());
         words.value(name, expected("munge"), "munge ip dsfield set VALUE")?;
-        words.value(name, |word| matches!(word, "ip" | "ip6").then_some(()), "ip or ip6")?;
+        words.value(
+            name,
+            |word| matches!(word, "ip" | "ip6").then_some(()),
+            "ip or ip6",
+        )?;
         let field = |word: &str| matches!(word, "dsfield" | "tos" | "traffic_class").then_some(());
         words.value(name, field, "dsfield: other fields cannot be rewritten")?;
         words.value(name, expected("set"), "set VALUE")?;
@@ -108,45 +159,91 @@ impl Action {
         if let Some(retain) = words.peek().filter(|word| word.text == "retain") {
             words.word();
             let within = |text: &str| dsfield(text).filter(|mask| mask & !DSCP == 0);
-            mask = words.value(retain, within, "a mask within 0xfc: the ECN field stays as it is")?;
+            mask = words.value(
+                retain,
+                within,
+                "a mask within 0xfc: the ECN field stays as it is",
+            )?;
         }
-        Ok(Self::Dsfield { set: Masked::new(value, mask), control: Control::accept(words).unwrap_or(Control::Pipe) })
+        Ok(Self::Dsfield {
+            set: Masked::new(value, mask),
+            control: Control::accept(words).unwrap_or(Control::Pipe),
+        })
     }
 
     /// What follows `police`.
-    pub(in crate::filter) fn police(name: Word<'_>, words: &mut Words<'_>) -> Result<Self, ParseError> {
-        const OPTIONS: [&str; 10] =
-            ["rate", "burst", "buffer", "maxburst", "mtu", "minburst", "mpu", "overhead", "linklayer", "conform-exceed"];
+    pub(in crate::filter) fn police(
+        name: Word<'_>,
+        words: &mut Words<'_>,
+    ) -> Result<Self, ParseError> {
+        const OPTIONS: [&str; 10] = [
+            "rate",
+            "burst",
+            "buffer",
+            "maxburst",
+            "mtu",
+            "minburst",
+            "mpu",
+            "overhead",
+            "linklayer",
+            "conform-exceed",
+        ];
         let (mut rate, mut burst, mut mtu) = (None, None, None);
         let mut framing = Framing::default();
         let (mut exceed, mut conform) = (Control::Reclassify, Control::Pass);
-        let known = |word: &Word<'_>| OPTIONS.contains(&word.text) || Control::parse(word.text).is_some();
+        let known =
+            |word: &Word<'_>| OPTIONS.contains(&word.text) || Control::parse(word.text).is_some();
         while let Some(option) = words.peek().filter(known) {
             words.word();
             match option.text {
                 "rate" => rate = Some(words.value(option, units::parse_rate, RATE)?),
-                "burst" | "buffer" | "maxburst" => burst = Some(words.value(option, units::parse_size, SIZE)?),
+                "burst" | "buffer" | "maxburst" => {
+                    burst = Some(words.value(option, units::parse_size, SIZE)?)
+                }
                 "mtu" | "minburst" => mtu = Some(words.value(option, units::parse_size, SIZE)?),
                 "conform-exceed" => {
                     let controls = |text: &str| match text.split_once('/') {
-                        Some((above, within)) => Some((Control::parse(above)?, Some(Control::parse(within)?))),
+                        Some((above, within)) => {
+                            Some((Control::parse(above)?, Some(Control::parse(within)?)))
+                        }
                         None => Some((Control::parse(text)?, None)),
                     };
-                    let (above, within) = words.value(option, controls, "EXCEED or EXCEED/CONFORM, e.g. drop/pass")?;
+                    let (above, within) = words.value(
+                        option,
+                        controls,
+                        "EXCEED or EXCEED/CONFORM, e.g. drop/pass",
+                    )?;
                     (exceed, conform) = (above, within.unwrap_or(conform));
                 }
-                control if !framing.set(option, words)? => exceed = Control::parse(control).unwrap_or(exceed),
+                control if !framing.set(option, words)? => {
+                    exceed = Control::parse(control).unwrap_or(exceed)
+                }
                 _ => {}
             }
         }
         let missing = |expected| {
-            let problem = Problem::MissingValue { option: name.text.into(), expected };
-            ParseError { at: name.span(), problem }
+            let problem = Problem::MissingValue {
+                option: name.text.into(),
+                expected,
+            };
+            ParseError {
+                at: name.span(),
+                problem,
+            }
         };
         let rate = rate.ok_or_else(|| missing("rate RATE"))?;
         let burst = burst.ok_or_else(|| missing("burst SIZE"))?;
-        let police = Police { rate, burst, mtu, framing, exceed, conform };
-        police.check().map_err(|error| words.refused("police", error))?;
+        let police = Police {
+            rate,
+            burst,
+            mtu,
+            framing,
+            exceed,
+            conform,
+        };
+        police
+            .check()
+            .map_err(|error| words.refused("police", error))?;
         Ok(Self::Police(police))
     }
 }
@@ -177,24 +274,60 @@ impl fmt::Display for Action {
         match self {
             Self::Gact { control, share } => {
                 write!(f, "action {control}")?;
-                share.map_or(Ok(()), |Share { choice, one_in, control }| {
-                    let choice = if choice == Choice::Random { "netrand" } else { "determ" };
-                    write!(f, " random {choice} {control} {one_in}")
-                })
+                share.map_or(
+                    Ok(()),
+                    |Share {
+                         choice,
+                         one_in,
+                         control,
+                     }| {
+                        let choice = if choice == Choice::Random {
+                            "netrand"
+                        } else {
+                            "determ"
+                        };
+                        write!(f, " random {choice} {control} {one_in}")
+                    },
+                )
             }
-            Self::Skbedit { priority, mark, control } => {
+            Self::Skbedit {
+                priority,
+                mark,
+                control,
+            } => {
                 f.write_str("action skbedit")?;
                 priority.map_or(Ok(()), |priority| write!(f, " priority {priority}"))?;
                 mark.map_or(Ok(()), |mark| write!(f, " mark {mark}"))?;
                 write!(f, " {control}")
             }
-            Self::Dsfield { set: Masked { value, mask }, control } => {
-                write!(f, "action pedit munge ip dsfield set {value:#x} retain {mask:#x} {control}")
+            Self::Dsfield {
+                set: Masked { value, mask },
+                control,
+            } => {
+                write!(
+                    f,
+                    "action pedit munge ip dsfield set {value:#x} retain {mask:#x} {control}"
+                )
             }
-            Self::Police(Police { rate, burst, mtu, framing, exceed, conform }) => {
-                write!(f, "action police rate {} burst {}", units::rate(*rate), units::size(*burst))?;
+            Self::Police(Police {
+                rate,
+                burst,
+                mtu,
+                framing,
+                exceed,
+                conform,
+            }) => {
+                write!(
+                    f,
+                    "action police rate {} burst {}",
+                    units::rate(*rate),
+                    units::size(*burst)
+                )?;
                 mtu.map_or(Ok(()), |mtu| write!(f, " mtu {}", units::size(mtu)))?;
-                framing.options().iter().try_for_each(|(name, value)| write!(f, " {name} {value}"))?;
+                framing
+                    .options()
+                    .iter()
+                    .try_for_each(|(name, value)| write!(f, " {name} {value}"))?;
                 write!(f, " conform-exceed {exceed}/{conform}")
             }
         }

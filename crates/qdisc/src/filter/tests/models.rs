@@ -25,13 +25,29 @@ fn zoo() -> Filters {
 
 /// A packet with bytes like those of real ones in places, cut anywhere.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
-    let junk = proptest::collection::vec(prop_oneof![any::<u8>(), Just(0u8), Just(44), Just(51), Just(60)], 0..120);
-    let ethertype = prop_oneof![Just(0x0800u16), Just(0x86dd), Just(0x8100), Just(0x88a8), any::<u16>()];
+    let junk = proptest::collection::vec(
+        prop_oneof![any::<u8>(), Just(0u8), Just(44), Just(51), Just(60)],
+        0..120,
+    );
+    let ethertype = prop_oneof![
+        Just(0x0800u16),
+        Just(0x86dd),
+        Just(0x8100),
+        Just(0x88a8),
+        any::<u16>()
+    ];
     (ethertype, any::<u8>(), junk, any::<bool>()).prop_map(|(ethertype, first, junk, plain)| {
         if plain {
             junk
         } else {
-            frame(ethertype, &[&[first & 0xf | if ethertype == 0x0800 { 0x40 } else { 0x60 }][..], &junk].concat())
+            frame(
+                ethertype,
+                &[
+                    &[first & 0xf | if ethertype == 0x0800 { 0x40 } else { 0x60 }][..],
+                    &junk,
+                ]
+                .concat(),
+            )
         }
     })
 }

@@ -11,7 +11,10 @@ use crate::class::ClassId;
 use crate::config::ConfigError;
 use crate::discipline::{Change, DynQdisc, Inspect, Qdisc};
 use crate::words::kind::Kind;
-use crate::{Bfifo, Cake, Drr, DualPi2, Htb, Mq, Netem, Pfifo, PfifoFast, Prio, Red, Stats, Tbf, bfifo, pfifo, pfifo_fast};
+use crate::{
+    Bfifo, Cake, Drr, DualPi2, Htb, Mq, Netem, Pfifo, PfifoFast, Prio, Red, Stats, Tbf, bfifo,
+    pfifo, pfifo_fast,
+};
 
 /// A discipline refuses something.
 pub(super) struct Refusal {
@@ -26,7 +29,11 @@ type Boxed<P> = Box<dyn DynQdisc<P>>;
 
 /// Makes the root.
 pub(super) fn build<P: Item + Send + 'static>(nodes: &[Node]) -> Result<Boxed<P>, Refusal> {
-    let below = nodes.iter().enumerate().filter_map(|(at, node)| Some((node.parent?, at))).collect();
+    let below = nodes
+        .iter()
+        .enumerate()
+        .filter_map(|(at, node)| Some((node.parent?, at)))
+        .collect();
     Builder { nodes, below }.node(0)
 }
 
@@ -40,26 +47,46 @@ impl Builder<'_> {
     /// The discipline at `at`, with all that is below it.
     fn node<P: Item + Send + 'static>(&self, at: usize) -> Result<Boxed<P>, Refusal> {
         let node = &self.nodes[at];
-        let refused = |error| Refusal { kind: node.kind.name(), error, node: at, class: None };
+        let refused = |error| Refusal {
+            kind: node.kind.name(),
+            error,
+            node: at,
+            class: None,
+        };
         match node.kind.clone() {
             Kind::Prio(config) => {
-                let bands: Result<Vec<_>, _> = (1..=config.bands.into()).map(|band| self.child(node, band, fifo)).collect();
+                let bands: Result<Vec<_>, _> = (1..=config.bands.into())
+                    .map(|band| self.child(node, band, fifo))
+                    .collect();
                 let mut prio = Prio::new(node.handle, config, bands?).map_err(refused)?;
                 prio.set_filters(node.filters.clone());
                 Ok(seated(prio, node))
             }
             Kind::Mq(config) => {
-                let queues: Result<Vec<_>, _> = (1..=config.queues).map(|queue| self.child(node, queue, three)).collect();
-                Ok(seated(Mq::new(node.handle, queues?).map_err(refused)?, node))
+                let queues: Result<Vec<_>, _> = (1..=config.queues)
+                    .map(|queue| self.child(node, queue, three))
+                    .collect();
+                Ok(seated(
+                    Mq::new(node.handle, queues?).map_err(refused)?,
+                    node,
+                ))
             }
             Kind::Htb(config) => {
                 let mut htb = Htb::new(node.handle, config).map_err(refused)?;
                 for (class, Class { id, parent, config }) in node.classes.iter().enumerate() {
                     // A script gives a class the parameters of its discipline's kind.
-                    let ClassConfig::Htb(config) = config.clone() else { continue };
-                    let (child, parent) = (self.child(node, id.minor, fifo)?, Some(*parent).filter(|above| above.minor > 0));
+                    let ClassConfig::Htb(config) = config.clone() else {
+                        continue;
+                    };
+                    let (child, parent) = (
+                        self.child(node, id.minor, fifo)?,
+                        Some(*parent).filter(|above| above.minor > 0),
+                    );
                     let added = htb.add_class(*id, parent, config, child);
-                    added.map_err(|error| Refusal { class: Some(class), ..refused(error) })?;
+                    added.map_err(|error| Refusal {
+                        class: Some(class),
+                        ..refused(error)
+                    })?;
                 }
                 htb.set_filters(node.filters.clone());
                 Ok(seated(htb, node))
@@ -67,16 +94,22 @@ impl Builder<'_> {
             Kind::Drr(_) => {
                 let mut drr = Drr::new(node.handle);
                 for (class, Class { id, config, .. }) in node.classes.iter().enumerate() {
-                    let ClassConfig::Drr(config) = config.clone() else { continue };
+                    let ClassConfig::Drr(config) = config.clone() else {
+                        continue;
+                    };
                     let child = self.child(node, id.minor, fifo)?;
-                    drr.add_class(*id, config, child).map_err(|error| Refusal { class: Some(class), ..refused(error) })?;
+                    drr.add_class(*id, config, child).map_err(|error| Refusal {
+                        class: Some(class),
+                        ..refused(error)
+                    })?;
                 }
                 drr.set_filters(node.filters.clone());
                 Ok(seated(drr, node))
             }
             Kind::Tbf(config) => {
                 let limit = config.limit();
-                let child = self.child(node, 1, || Box::new(Bfifo::new(bfifo::Config { limit })))?;
+                let child =
+                    self.child(node, 1, || Box::new(Bfifo::new(bfifo::Config { limit })))?;
                 let tbf = Tbf::new(config, child).map_err(refused)?;
                 Ok(seated(tbf.with_handle(node.handle), node))
             }
@@ -100,11 +133,14 @@ impl Builder<'_> {
                 dualpi2.set_filters(node.filters.clone());
                 Ok(seated(dualpi2, node))
             }
-            kind => kind.build_at(node.parent.map(|_| node.id())).map_err(refused),
+            kind => kind
+                .build_at(node.parent.map(|_| node.id()))
+                .map_err(refused),
         }
     }
 
-    /// What stands below the class `minor` of `node`: what the script says, or else what `default` makes.
+    /// What stands below the class `minor` of `node`: what the script says, or else what `default`
+    /// makes.
     fn child<P: Item + Send + 'static>(
         &self,
         node: &Node,
@@ -130,7 +166,10 @@ fn three<P: Item + Send + 'static>() -> Boxed<P> {
 }
 
 /// A discipline in its place in the tree.
-fn seated<P: Item, Q: Qdisc<P> + Inspect + Change<P> + Send + 'static>(qdisc: Q, node: &Node) -> Boxed<P> {
+fn seated<P: Item, Q: Qdisc<P> + Inspect + Change<P> + Send + 'static>(
+    qdisc: Q,
+    node: &Node,
+) -> Boxed<P> {
     seat(qdisc, node.parent.map(|_| node.id()))
 }
 

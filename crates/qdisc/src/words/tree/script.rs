@@ -56,18 +56,33 @@ impl<'a> Script<'a> {
         for command in Words::commands(text) {
             script.command(command)?;
         }
-        if script.nodes.is_empty() { Err(Kind::unknown(text.len()..text.len(), "")) } else { Ok(script) }
+        if script.nodes.is_empty() {
+            Err(Kind::unknown(text.len()..text.len(), ""))
+        } else {
+            Ok(script)
+        }
     }
 
     /// Makes the discipline.
     ///
     /// # Errors
     /// If a discipline refuses a value; the error points at it.
-    pub(in crate::words) fn build<P: Item + Send + 'static>(&self) -> Result<Box<dyn DynQdisc<P>>, ParseError> {
-        build::build(&self.nodes).map_err(|Refusal { kind, error, node, class }| {
-            let NodeWords { node, classes } = &self.commands[node];
-            class.map_or(node, |class| &classes[class]).refused(kind, error)
-        })
+    pub(in crate::words) fn build<P: Item + Send + 'static>(
+        &self,
+    ) -> Result<Box<dyn DynQdisc<P>>, ParseError> {
+        build::build(&self.nodes).map_err(
+            |Refusal {
+                 kind,
+                 error,
+                 node,
+                 class,
+             }| {
+                let NodeWords { node, classes } = &self.commands[node];
+                class
+                    .map_or(node, |class| &classes[class])
+                    .refused(kind, error)
+            },
+        )
     }
 
     pub(in crate::words) fn into_tree(self) -> Tree {
@@ -77,7 +92,11 @@ impl<'a> Script<'a> {
     fn command(&mut self, mut words: Words<'a>) -> Result<(), ParseError> {
         let object = Object::read(&mut words);
         let filter = object == Some(Object::Filter);
-        let place = if filter { Place::of_filter(&mut words)? } else { Place::read(&mut words)? };
+        let place = if filter {
+            Place::of_filter(&mut words)?
+        } else {
+            Place::read(&mut words)?
+        };
         self.same_device(&place)?;
         match (object, place.verb) {
             (Some(Object::Qdisc), Some((_, Verb::Delete))) => self.delete(&words, &place),
@@ -90,20 +109,31 @@ impl<'a> Script<'a> {
 
     /// A tree is of one device.
     fn same_device(&mut self, place: &Place<'a>) -> Result<(), ParseError> {
-        let Some(device) = place.device else { return Ok(()) };
+        let Some(device) = place.device else {
+            return Ok(());
+        };
         if *self.device.get_or_insert(device.text) == device.text {
             return Ok(());
         }
-        Err(misplaced(device, "the device of the commands before: a tree is of one device"))
+        Err(misplaced(
+            device,
+            "the device of the commands before: a tree is of one device",
+        ))
     }
 
     /// `qdisc del dev eth0 root`, with which scripts begin.
     fn delete(&mut self, words: &Words<'a>, place: &Place<'a>) -> Result<(), ParseError> {
         if place.root.is_none() {
             let expected = "root: only all can be deleted";
-            return Err(ParseError { at: words.command(), problem: Problem::Missing { expected } });
+            return Err(ParseError {
+                at: words.command(),
+                problem: Problem::Missing { expected },
+            });
         }
-        *self = Self { device: self.device, ..Self::default() };
+        *self = Self {
+            device: self.device,
+            ..Self::default()
+        };
         Ok(())
     }
 
@@ -115,17 +145,23 @@ impl<'a> Script<'a> {
         let parent = match (self.nodes.is_empty(), place.root, place.parent) {
             (true, _, None) => None,
             (true, _, Some((word, _))) => return Err(misplaced(word, ROOT)),
-            (false, Some(root), _) => return Err(misplaced(root, "parent CLASS: there is a root already")),
+            (false, Some(root), _) => {
+                return Err(misplaced(root, "parent CLASS: there is a root already"));
+            }
             (false, None, Some((word, class))) => Some((word.span(), self.seat(class))),
             (false, None, None) => {
-                let below = self
-                    .last
-                    .ok_or_else(|| ParseError { at: at.clone(), problem: Problem::Missing { expected: PARENT } })?;
+                let below = self.last.ok_or_else(|| ParseError {
+                    at: at.clone(),
+                    problem: Problem::Missing { expected: PARENT },
+                })?;
                 Some((at.clone(), below))
             }
         };
         if let Some((at, class)) = &parent {
-            self.vacant(*class).map_err(|problem| ParseError { at: at.clone(), problem })?;
+            self.vacant(*class).map_err(|problem| ParseError {
+                at: at.clone(),
+                problem,
+            })?;
         }
         let handle = match place.handle {
             Some((word, handle)) if self.node_of(handle).is_some() => {
@@ -133,7 +169,9 @@ impl<'a> Script<'a> {
             }
             Some((_, handle)) => handle,
             None => {
-                let problem = Problem::Missing { expected: "handle HANDLE: all that are given by themselves are taken" };
+                let problem = Problem::Missing {
+                    expected: "handle HANDLE: all that are given by themselves are taken",
+                };
                 self.free_handle().ok_or(ParseError { at, problem })?
             }
         };
@@ -141,25 +179,49 @@ impl<'a> Script<'a> {
         self.handles.insert(handle, self.nodes.len());
         self.occupied.extend(parent.iter().map(|(_, class)| *class));
         let (parent, filters) = (parent.map(|(_, class)| class), Filters::default());
-        self.nodes.push(Node { parent, handle, kind, classes: Vec::new(), filters });
-        self.commands.push(NodeWords { node: command, classes: Vec::new() });
+        self.nodes.push(Node {
+            parent,
+            handle,
+            kind,
+            classes: Vec::new(),
+            filters,
+        });
+        self.commands.push(NodeWords {
+            node: command,
+            classes: Vec::new(),
+        });
         Ok(())
     }
 
     fn class(&mut self, mut words: Words<'a>, place: &Place<'a>) -> Result<(), ParseError> {
         let command = words.clone();
-        let missing = |expected| ParseError { at: command.command(), problem: Problem::Missing { expected } };
+        let missing = |expected| ParseError {
+            at: command.command(),
+            problem: Problem::Missing { expected },
+        };
         let (classid, id) = place.classid.ok_or_else(|| missing(CLASSID))?;
-        let unknown = |class| Problem::NoClass { kind: "the tree", class };
-        let no_node = || ParseError { at: classid.span(), problem: unknown(id.discipline()) };
+        let unknown = |class| Problem::NoClass {
+            kind: "the tree",
+            class,
+        };
+        let no_node = || ParseError {
+            at: classid.span(),
+            problem: unknown(id.discipline()),
+        };
         let at = self.node_of(id.major).ok_or_else(no_node)?;
         let node = &mut self.nodes[at];
         let Some(mut config) = ClassConfig::of(&node.kind) else {
-            return Err(misplaced(classid, "a class of a discipline to which classes are added: htb or drr"));
+            return Err(misplaced(
+                classid,
+                "a class of a discipline to which classes are added: htb or drr",
+            ));
         };
         let kind = words.word().ok_or_else(|| missing(KIND))?;
         if kind.text != node.kind.name() {
-            return Err(misplaced(kind, "the kind of the discipline that the class belongs to"));
+            return Err(misplaced(
+                kind,
+                "the kind of the discipline that the class belongs to",
+            ));
         }
         words.apply(config.options_mut())?;
         let parent = place.parent.map_or_else(|| node.id(), |(_, parent)| parent);
@@ -167,7 +229,10 @@ impl<'a> Script<'a> {
             && parent != node.id()
             && !self.classes.contains(&parent)
         {
-            return Err(ParseError { at: word.span(), problem: unknown(parent) });
+            return Err(ParseError {
+                at: word.span(),
+                problem: unknown(parent),
+            });
         }
         node.classes.push(Class { parent, id, config });
         self.commands[at].classes.push(command);
@@ -178,12 +243,23 @@ impl<'a> Script<'a> {
 
     fn filter(&mut self, mut words: Words<'a>, place: &Place<'a>) -> Result<(), ParseError> {
         let command = words.clone();
-        let whole = || ParseError { at: command.command(), problem: Problem::Missing { expected: DISCIPLINE } };
+        let whole = || ParseError {
+            at: command.command(),
+            problem: Problem::Missing {
+                expected: DISCIPLINE,
+            },
+        };
         let at = match place.parent {
             Some((word, parent)) => {
-                let problem = || Problem::NoClass { kind: "the tree", class: parent };
+                let problem = || Problem::NoClass {
+                    kind: "the tree",
+                    class: parent,
+                };
                 let at = self.node_of(parent.major).filter(|_| parent.minor == 0);
-                at.ok_or_else(|| ParseError { at: word.span(), problem: problem() })?
+                at.ok_or_else(|| ParseError {
+                    at: word.span(),
+                    problem: problem(),
+                })?
             }
             None if self.nodes.is_empty() => return Err(whole()),
             None => 0,
@@ -193,12 +269,17 @@ impl<'a> Script<'a> {
             return Err(whole());
         }
         let filter = Filter::from_words(&mut words)?;
-        node.filters.add(filter).map_err(|error| command.refused("filter", error))
+        node.filters
+            .add(filter)
+            .map_err(|error| command.refused("filter", error))
     }
 
-    /// The class that `parent` stands for: the one class of a discipline that has one may go by the discipline's own name.
+    /// The class that `parent` stands for: the one class of a discipline that has one may go by the
+    /// discipline's own name.
     fn seat(&self, parent: ClassId) -> ClassId {
-        let lone = self.node_of(parent.major).and_then(|at| self.nodes[at].kind.lone_class());
+        let lone = self
+            .node_of(parent.major)
+            .and_then(|at| self.nodes[at].kind.lone_class());
         match lone {
             Some(minor) if parent.minor == 0 => ClassId::new(parent.major, minor),
             _ => parent,
@@ -207,7 +288,10 @@ impl<'a> Script<'a> {
 
     /// Checks that a discipline can be put below `class`.
     fn vacant(&self, class: ClassId) -> Result<(), Problem> {
-        let unknown = || Problem::NoClass { kind: "the tree", class };
+        let unknown = || Problem::NoClass {
+            kind: "the tree",
+            class,
+        };
         let mut above = self.node_of(class.major);
         let node = &self.nodes[above.ok_or_else(unknown)?];
         if !self.classes.contains(&class) && !node.kind.own_classes().contains(&class.minor) {
@@ -219,9 +303,15 @@ impl<'a> Script<'a> {
         let mut depth = 0;
         while let Some(at) = above {
             depth += 1;
-            above = self.nodes[at].parent.and_then(|parent| self.node_of(parent.major));
+            above = self.nodes[at]
+                .parent
+                .and_then(|parent| self.node_of(parent.major));
         }
-        if depth < MAX_DEPTH { Ok(()) } else { Err(Problem::TooDeep { most: MAX_DEPTH }) }
+        if depth < MAX_DEPTH {
+            Ok(())
+        } else {
+            Err(Problem::TooDeep { most: MAX_DEPTH })
+        }
     }
 
     fn node_of(&self, handle: u16) -> Option<usize> {
@@ -244,5 +334,11 @@ impl<'a> Script<'a> {
 }
 
 fn misplaced(word: Word<'_>, expected: &'static str) -> ParseError {
-    ParseError { at: word.span(), problem: Problem::Misplaced { word: word.text.into(), expected } }
+    ParseError {
+        at: word.span(),
+        problem: Problem::Misplaced {
+            word: word.text.into(),
+            expected,
+        },
+    }
 }

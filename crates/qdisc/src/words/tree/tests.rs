@@ -31,7 +31,8 @@ filter add parent 10: protocol all pref 49152 handle 0x7/0xffffffff fw flowid 10
 qdisc add parent 10:2 handle 8001: codel limit 5p target 5ms interval 100ms mtu 1514b law rfc8289 noecn";
 
 fn tree(text: &str) -> Tree {
-    text.parse().unwrap_or_else(|error: ParseError| panic!("{}", error.pointing_at(text)))
+    text.parse()
+        .unwrap_or_else(|error: ParseError| panic!("{}", error.pointing_at(text)))
 }
 
 fn report(text: &str) -> Report {
@@ -41,8 +42,18 @@ fn report(text: &str) -> Report {
 /// Which discipline stands where: `codel 11: 1:1`.
 fn places(text: &str) -> Vec<String> {
     let lines = report(text).qdisc_show().to_string();
-    let first_words = |line: &str| line.split(' ').skip(1).take(4).collect::<Vec<_>>().join(" ");
-    lines.lines().filter(|line| line.starts_with("qdisc")).map(first_words).collect()
+    let first_words = |line: &str| {
+        line.split(' ')
+            .skip(1)
+            .take(4)
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    lines
+        .lines()
+        .filter(|line| line.starts_with("qdisc"))
+        .map(first_words)
+        .collect()
 }
 
 #[test]
@@ -50,21 +61,48 @@ fn scripts_for_tc_are_read_and_printed_in_full() {
     let tree = tree(SCRIPT);
     assert_eq!(tree.to_string(), PRINTED);
     assert_eq!(PRINTED.parse(), Ok(tree.clone()));
-    assert_eq!((tree.root().name(), tree.handle()), ("drr", ClassId::new(1, 0)));
-    assert_eq!(places(SCRIPT), ["drr 1: root refcnt", "prio 10: parent 1:1", "codel 8001: parent 10:2"]);
+    assert_eq!(
+        (tree.root().name(), tree.handle()),
+        ("drr", ClassId::new(1, 0))
+    );
+    assert_eq!(
+        places(SCRIPT),
+        [
+            "drr 1: root refcnt",
+            "prio 10: parent 1:1",
+            "codel 8001: parent 10:2"
+        ]
+    );
 }
 
 #[test]
 fn a_kind_alone_stands_below_the_command_before() {
     let text = "tbf rate 12mbit burst 5kb latency 50ms; red limit 60000 avpkt 1000 burst 20; drr; class classid 8002:1 drr\ncodel ecn";
-    let chain = ["tbf 1: root refcnt", "red 8001: parent 1:1", "drr 8002: parent 8001:1", "codel 8003: parent 8002:1"];
+    let chain = [
+        "tbf 1: root refcnt",
+        "red 8001: parent 1:1",
+        "drr 8002: parent 8001:1",
+        "codel 8003: parent 8002:1",
+    ];
     assert_eq!(places(text), chain);
     assert_eq!(tree(text).to_string().parse(), Ok(tree(text)));
-    assert_eq!(tree("codel").to_string(), "codel limit 1000p target 5ms interval 100ms mtu 1514b law rfc8289 noecn");
-    assert_eq!(Ok(Tree::from(Kind::Codel(Default::default()))), "codel".parse());
-    assert_eq!(tree("qdisc root handle 8: codel").handle(), ClassId::new(8, 0));
+    assert_eq!(
+        tree("codel").to_string(),
+        "codel limit 1000p target 5ms interval 100ms mtu 1514b law rfc8289 noecn"
+    );
+    assert_eq!(
+        Ok(Tree::from(Kind::Codel(Default::default()))),
+        "codel".parse()
+    );
+    assert_eq!(
+        tree("qdisc root handle 8: codel").handle(),
+        ClassId::new(8, 0)
+    );
     // A discipline that has one class goes by that class's name too.
-    assert_eq!(places("tbf rate 1mbit burst 5kb latency 1s; qdisc parent 1: pfifo")[1], "pfifo 8001: parent 1:1");
+    assert_eq!(
+        places("tbf rate 1mbit burst 5kb latency 1s; qdisc parent 1: pfifo")[1],
+        "pfifo 8001: parent 1:1"
+    );
 }
 
 #[test]
@@ -75,51 +113,161 @@ fn each_class_counts_and_measures() {
         assert_eq!(child.kind, kind);
         assert!(child.common.is_some() && child.sojourn.is_some());
     }
-    assert!(report.common.is_none(), "the root is counted by whoever wraps it");
+    assert!(
+        report.common.is_none(),
+        "the root is counted by whoever wraps it"
+    );
 }
 
 #[test]
 fn handles_are_given_in_order_and_never_twice() {
     let bands = "prio; qdisc parent 1:1 handle 8001: pfifo; qdisc parent 1:2 pfifo; qdisc parent 1:3 handle 3 pfifo";
-    assert_eq!(places(bands)[1..], ["pfifo 8001: parent 1:1", "pfifo 8002: parent 1:2", "pfifo 3: parent 1:3"]);
+    assert_eq!(
+        places(bands)[1..],
+        [
+            "pfifo 8001: parent 1:1",
+            "pfifo 8002: parent 1:2",
+            "pfifo 3: parent 1:3"
+        ]
+    );
 }
 
 #[test]
 fn errors_point_at_the_word() {
     for (text, message, words) in [
         ("tc", "`` is no queueing discipline: choose", ""),
-        ("tc qdisc add dev eth0 root fqcodel", "`fqcodel` is no queueing discipline: choose", "fqcodel"),
-        ("qdisc add dev", "`dev` lacks its value: a device's name", "dev"),
-        ("qdisc root handle x: prio", "`x:` is no value for `handle`: give a handle, e.g. 1:", "x:"),
+        (
+            "tc qdisc add dev eth0 root fqcodel",
+            "`fqcodel` is no queueing discipline: choose",
+            "fqcodel",
+        ),
+        (
+            "qdisc add dev",
+            "`dev` lacks its value: a device's name",
+            "dev",
+        ),
+        (
+            "qdisc root handle x: prio",
+            "`x:` is no value for `handle`: give a handle, e.g. 1:",
+            "x:",
+        ),
         (
             "prio; qdisc dev a parent 1:1 pfifo; qdisc dev b parent 1:2 pfifo",
             "`b` does not fit here: give the device of",
             "b",
         ),
-        ("qdisc parent 1:1 pfifo", "`1:1` does not fit here: give first the root", "1:1"),
-        ("prio; qdisc root pfifo", "`root` does not fit here: give parent CLASS: there is a root already", "root"),
-        ("qdisc change root pfifo", "`change` does not fit here: give add or replace", "change"),
-        ("prio; qdisc del parent 1:1", "something is missing: root: only all can be deleted", "qdisc del parent 1:1"),
-        ("prio; qdisc parent 1:4 pfifo", "the tree has no class 1:4", "1:4"),
-        ("prio; qdisc parent 2:1 pfifo", "the tree has no class 2:1", "2:1"),
-        ("prio; qdisc parent 1:1 pfifo; qdisc parent 1:1 codel", "class 1:1 has a discipline already", "1:1"),
-        ("prio; qdisc parent 1:1 handle 1: pfifo", "`1:` does not fit here: give a handle that no other", "1:"),
-        ("prio; pfifo", "something is missing: parent CLASS, e.g. parent 1:10", "pfifo"),
-        ("codel; pfifo", "something is missing: parent CLASS, e.g. parent 1:10", "pfifo"),
-        ("prio; class classid 1:1 prio", "`1:1` does not fit here: give a class of a discipline to which classes", "1:1"),
-        ("drr; class classid 2:1 drr", "the tree has no class 2:", "2:1"),
-        ("drr; class parent 1: drr", "something is missing: classid CLASS, e.g. classid 1:10", "class parent 1: drr"),
-        ("drr; class classid 1:1", "something is missing: the name of a queueing discipline", "class classid 1:1"),
-        ("drr; class classid 1:1 prio", "`prio` does not fit here: give the kind of the discipline that", "prio"),
-        ("drr; class parent 1:7 classid 1:1 drr", "the tree has no class 1:7", "1:7"),
-        ("drr; class classid 1:1 drr quantum", "`quantum` lacks its value: a size", "quantum"),
-        ("drr; class classid 1:1 drr rate 5", "`rate` is no option of drr, which takes: quantum SIZE", "rate"),
+        (
+            "qdisc parent 1:1 pfifo",
+            "`1:1` does not fit here: give first the root",
+            "1:1",
+        ),
+        (
+            "prio; qdisc root pfifo",
+            "`root` does not fit here: give parent CLASS: there is a root already",
+            "root",
+        ),
+        (
+            "qdisc change root pfifo",
+            "`change` does not fit here: give add or replace",
+            "change",
+        ),
+        (
+            "prio; qdisc del parent 1:1",
+            "something is missing: root: only all can be deleted",
+            "qdisc del parent 1:1",
+        ),
+        (
+            "prio; qdisc parent 1:4 pfifo",
+            "the tree has no class 1:4",
+            "1:4",
+        ),
+        (
+            "prio; qdisc parent 2:1 pfifo",
+            "the tree has no class 2:1",
+            "2:1",
+        ),
+        (
+            "prio; qdisc parent 1:1 pfifo; qdisc parent 1:1 codel",
+            "class 1:1 has a discipline already",
+            "1:1",
+        ),
+        (
+            "prio; qdisc parent 1:1 handle 1: pfifo",
+            "`1:` does not fit here: give a handle that no other",
+            "1:",
+        ),
+        (
+            "prio; pfifo",
+            "something is missing: parent CLASS, e.g. parent 1:10",
+            "pfifo",
+        ),
+        (
+            "codel; pfifo",
+            "something is missing: parent CLASS, e.g. parent 1:10",
+            "pfifo",
+        ),
+        (
+            "prio; class classid 1:1 prio",
+            "`1:1` does not fit here: give a class of a discipline to which classes",
+            "1:1",
+        ),
+        (
+            "drr; class classid 2:1 drr",
+            "the tree has no class 2:",
+            "2:1",
+        ),
+        (
+            "drr; class parent 1: drr",
+            "something is missing: classid CLASS, e.g. classid 1:10",
+            "class parent 1: drr",
+        ),
+        (
+            "drr; class classid 1:1",
+            "something is missing: the name of a queueing discipline",
+            "class classid 1:1",
+        ),
+        (
+            "drr; class classid 1:1 prio",
+            "`prio` does not fit here: give the kind of the discipline that",
+            "prio",
+        ),
+        (
+            "drr; class parent 1:7 classid 1:1 drr",
+            "the tree has no class 1:7",
+            "1:7",
+        ),
+        (
+            "drr; class classid 1:1 drr quantum",
+            "`quantum` lacks its value: a size",
+            "quantum",
+        ),
+        (
+            "drr; class classid 1:1 drr rate 5",
+            "`rate` is no option of drr, which takes: quantum SIZE",
+            "rate",
+        ),
         // What a discipline refuses when it is made.
-        ("drr; class classid 1:1 drr quantum 0b", "drr: `quantum` must be at least 1b, not 0b", "0b"),
-        ("drr; class classid 1:1 drr; class classid 1:1 drr", "drr: `classid` must be a class that does not exist", "1:1"),
-        ("prio; qdisc parent 1:2 fq_codel flows 0 limit 5", "fq_codel: `flows` must be from 1 to 65536, not 0", "0"),
+        (
+            "drr; class classid 1:1 drr quantum 0b",
+            "drr: `quantum` must be at least 1b, not 0b",
+            "0b",
+        ),
+        (
+            "drr; class classid 1:1 drr; class classid 1:1 drr",
+            "drr: `classid` must be a class that does not exist",
+            "1:1",
+        ),
+        (
+            "prio; qdisc parent 1:2 fq_codel flows 0 limit 5",
+            "fq_codel: `flows` must be from 1 to 65536, not 0",
+            "0",
+        ),
         ("prio bands 1", "prio: `bands` must be", "1"),
-        ("filter parent 1: matchall flowid 1:1", "the tree has no class 1:", "1:"),
+        (
+            "filter parent 1: matchall flowid 1:1",
+            "the tree has no class 1:",
+            "1:",
+        ),
         (
             "filter matchall flowid 1:1",
             "something is missing: the handle of a discipline with filters",
@@ -130,8 +278,16 @@ fn errors_point_at_the_word() {
             "something is missing: the handle of a discipline",
             "filter matchall flowid 1:1",
         ),
-        ("prio; filter parent 1:1 matchall flowid 1:1", "the tree has no class 1:1", "1:1"),
-        ("prio; filter matchal flowid 1:1", "`matchal` is no value for `filter`: give matchall", "matchal"),
+        (
+            "prio; filter parent 1:1 matchall flowid 1:1",
+            "the tree has no class 1:1",
+            "1:1",
+        ),
+        (
+            "prio; filter matchal flowid 1:1",
+            "`matchal` is no value for `filter`: give matchall",
+            "matchal",
+        ),
     ] {
         let error = text.parse::<Tree>().expect_err(text);
         assert!(error.to_string().starts_with(message), "{text}: {error}");
@@ -152,21 +308,55 @@ fn filters_and_defaults_choose_the_class() {
     let mut qdisc = tree(script).build::<Probe>().expect(script);
     let mut drops = Drops::new();
     for (id, mark) in [6, 7, 6].into_iter().enumerate() {
-        qdisc.enqueue(Probe::new(id as u32).marked(mark), Instant::ZERO, &mut drops);
+        qdisc.enqueue(
+            Probe::new(id as u32).marked(mark),
+            Instant::ZERO,
+            &mut drops,
+        );
     }
     for _ in 0..3 {
-        qdisc.dequeue(Instant::ZERO, &mut drops).expect("within the burst");
+        qdisc
+            .dequeue(Instant::ZERO, &mut drops)
+            .expect("within the burst");
     }
     let report = qdisc.report();
     let classes = report.class_show().to_string();
-    let of = |class: &str| classes.lines().skip_while(|line| !line.contains(class)).take(2).collect::<Vec<_>>().join("\n");
-    assert!(of("class htb 1:12 parent 1:1 leaf 12: prio 1").contains("\n Sent 3028 bytes 2 pkt"), "{classes}");
-    assert!(of("class htb 1:10 parent 1:1 prio 0").contains("\n Sent 1514 bytes 1 pkt"), "{classes}");
-    assert!(of("class htb 1:1 root rate 100Mbit").contains("\n Sent 4542 bytes 3 pkt"), "{classes}");
+    let of = |class: &str| {
+        classes
+            .lines()
+            .skip_while(|line| !line.contains(class))
+            .take(2)
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    assert!(
+        of("class htb 1:12 parent 1:1 leaf 12: prio 1").contains("\n Sent 3028 bytes 2 pkt"),
+        "{classes}"
+    );
+    assert!(
+        of("class htb 1:10 parent 1:1 prio 0").contains("\n Sent 1514 bytes 1 pkt"),
+        "{classes}"
+    );
+    assert!(
+        of("class htb 1:1 root rate 100Mbit").contains("\n Sent 4542 bytes 3 pkt"),
+        "{classes}"
+    );
     assert_eq!(tree(script).to_string().parse(), Ok(tree(script)));
     // Disciplines without classes take filters too, if they have queues to choose from.
-    assert_eq!(tree("cake; filter matchall flowid 1:3").to_string().lines().count(), 2);
-    assert_eq!(tree("dualpi2; filter matchall flowid 1:1").to_string().lines().count(), 2);
+    assert_eq!(
+        tree("cake; filter matchall flowid 1:3")
+            .to_string()
+            .lines()
+            .count(),
+        2
+    );
+    assert_eq!(
+        tree("dualpi2; filter matchall flowid 1:1")
+            .to_string()
+            .lines()
+            .count(),
+        2
+    );
 }
 
 /// What is spoiled below: every kind, with most of its words.
@@ -196,7 +386,10 @@ fn depth_is_bounded() {
     let script = |depth| std::vec!["tbf rate 1mbit burst 5kb latency 50ms"; depth].join(";");
     assert_eq!(places(&script(MAX_DEPTH)).len(), MAX_DEPTH);
     let error = script(MAX_DEPTH + 1).parse::<Tree>().expect_err("too deep");
-    assert_eq!(error.to_string(), "no more than 16 disciplines may stand below each other");
+    assert_eq!(
+        error.to_string(),
+        "no more than 16 disciplines may stand below each other"
+    );
 }
 
 proptest! {
@@ -209,7 +402,8 @@ proptest! {
         }
     }
 
-    /// Scripts with words exchanged, left out, doubled, spoiled: read or refused; what is read can be printed, read again, and built.
+    /// Scripts with words exchanged, left out, doubled, spoiled: read or refused; what is read can
+    /// be printed, read again, and built.
     #[test]
     fn no_spoiled_script_panics(
         script in proptest::sample::select(&SCRIPTS[..]),

@@ -1,4 +1,5 @@
-//! Applications on a host of straw: it opens whatever it is asked to, takes a little, and has nothing to read.
+//! Applications on a host of straw: it opens whatever it is asked to, takes a little, and has
+//! nothing to read.
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
@@ -6,14 +7,14 @@ use std::num::NonZeroU32;
 use proptest::prelude::*;
 use tautline_base::{Bytes, Rate};
 use tautline_stack::{
-    BindError, CloseReason, ConnectError, ListenError, PathError, PingError, Recv, SendError, SocketError, TcpConfig,
-    UdpConfig, UdpRecv,
+    BindError, CloseReason, ConnectError, ListenError, PathError, PingError, Recv, SendError,
+    SocketError, TcpConfig, UdpConfig, UdpRecv,
 };
 
 use super::*;
 use crate::app::{
-    DatagramSinkConfig, DatagramsConfig, MessagesConfig, Period, PingConfig, RequestsConfig, ResponderConfig, SinkConfig,
-    Traffic, UploadConfig, WebConfig, WebServerConfig,
+    DatagramSinkConfig, DatagramsConfig, MessagesConfig, Period, PingConfig, RequestsConfig,
+    ResponderConfig, SinkConfig, Traffic, UploadConfig, WebConfig, WebServerConfig,
 };
 
 #[derive(Default)]
@@ -31,7 +32,10 @@ impl Straw {
 }
 
 fn socket(index: u32) -> SocketId {
-    SocketId { index, generation: NonZeroU32::MIN }
+    SocketId {
+        index,
+        generation: NonZeroU32::MIN,
+    }
 }
 
 impl HostCalls for Straw {
@@ -39,18 +43,31 @@ impl HostCalls for Straw {
         Ok(self.open())
     }
 
-    fn connect(&mut self, _: SocketAddr, _: Arc<TcpConfig>, _: Instant) -> Result<SocketId, ConnectError> {
+    fn connect(
+        &mut self,
+        _: SocketAddr,
+        _: Arc<TcpConfig>,
+        _: Instant,
+    ) -> Result<SocketId, ConnectError> {
         Ok(self.open())
     }
 
     fn send(&mut self, _socket: SocketId, data: &[u8]) -> Result<usize, SocketError> {
         self.taken += 1;
-        Ok(if self.taken.is_multiple_of(3) { 0 } else { data.len().min(700) })
+        Ok(if self.taken.is_multiple_of(3) {
+            0
+        } else {
+            data.len().min(700)
+        })
     }
 
     fn send_zeros(&mut self, _socket: SocketId, count: usize) -> Result<usize, SocketError> {
         self.taken += 1;
-        Ok(if self.taken.is_multiple_of(3) { 0 } else { count.min(700) })
+        Ok(if self.taken.is_multiple_of(3) {
+            0
+        } else {
+            count.min(700)
+        })
     }
 
     fn recv(&mut self, _socket: SocketId, _out: &mut [u8]) -> Result<Recv, SocketError> {
@@ -71,7 +88,14 @@ impl HostCalls for Straw {
         None
     }
 
-    fn ping(&mut self, _: IpAddr, _: u8, label: (u16, u16), _: &[u8], _: Instant) -> Result<(), PingError> {
+    fn ping(
+        &mut self,
+        _: IpAddr,
+        _: u8,
+        label: (u16, u16),
+        _: &[u8],
+        _: Instant,
+    ) -> Result<(), PingError> {
         self.pings.push(label);
         Ok(())
     }
@@ -82,7 +106,11 @@ impl HostCalls for Straw {
 
     fn send_to(&mut self, _: SocketId, _: &[u8], _: SocketAddr) -> Result<(), SendError> {
         self.taken += 1;
-        if self.taken.is_multiple_of(3) { Err(SendError::Full) } else { Ok(()) }
+        if self.taken.is_multiple_of(3) {
+            Err(SendError::Full)
+        } else {
+            Ok(())
+        }
     }
 
     fn recv_from(&mut self, _socket: SocketId, _out: &mut [u8]) -> Result<UdpRecv, SocketError> {
@@ -100,19 +128,52 @@ fn peer() -> IpAddr {
 
 /// One of each kind, all but the first with a beginning and an end.
 fn all() -> Programs {
-    let when = When { start: Duration::from_millis(5), stop: Some(Duration::from_secs(2)) };
-    let traffic =
-        Traffic::on_off(Rate::mbit(1), Period::Exponential(Duration::from_millis(5)), Period::Fixed(Duration::ZERO));
+    let when = When {
+        start: Duration::from_millis(5),
+        stop: Some(Duration::from_secs(2)),
+    };
+    let traffic = Traffic::on_off(
+        Rate::mbit(1),
+        Period::Exponential(Duration::from_millis(5)),
+        Period::Fixed(Duration::ZERO),
+    );
     let mut programs = Programs::new(Duration::from_millis(100));
     programs
-        .upload(UploadConfig { bytes: Some(Bytes::new(5000)), ..UploadConfig::new("upload", remote()) })
-        .and_then(|programs| programs.ping(PingConfig { when, ..PingConfig::new("ping", peer()) }))
-        .and_then(|programs| {
-            programs.datagrams(DatagramsConfig { when, ..DatagramsConfig::new("udp", remote(), traffic.clone()) })
+        .upload(UploadConfig {
+            bytes: Some(Bytes::new(5000)),
+            ..UploadConfig::new("upload", remote())
         })
-        .and_then(|programs| programs.messages(MessagesConfig { when, ..MessagesConfig::new("small", remote(), traffic) }))
-        .and_then(|programs| programs.requests(RequestsConfig { when, ..RequestsConfig::new("dns", remote()) }))
-        .and_then(|programs| programs.web(WebConfig { when, look_up: Some(remote()), ..WebConfig::new("web", remote()) }))
+        .and_then(|programs| {
+            programs.ping(PingConfig {
+                when,
+                ..PingConfig::new("ping", peer())
+            })
+        })
+        .and_then(|programs| {
+            programs.datagrams(DatagramsConfig {
+                when,
+                ..DatagramsConfig::new("udp", remote(), traffic.clone())
+            })
+        })
+        .and_then(|programs| {
+            programs.messages(MessagesConfig {
+                when,
+                ..MessagesConfig::new("small", remote(), traffic)
+            })
+        })
+        .and_then(|programs| {
+            programs.requests(RequestsConfig {
+                when,
+                ..RequestsConfig::new("dns", remote())
+            })
+        })
+        .and_then(|programs| {
+            programs.web(WebConfig {
+                when,
+                look_up: Some(remote()),
+                ..WebConfig::new("web", remote())
+            })
+        })
         .and_then(|programs| programs.sink(SinkConfig::new("sink", 1)))
         .and_then(|programs| programs.datagram_sink(DatagramSinkConfig::new("udp sink", 2)))
         .and_then(|programs| programs.message_sink(SinkConfig::new("message sink", 3)))
@@ -125,11 +186,15 @@ fn all() -> Programs {
 fn any_event() -> impl Strategy<Value = Event> {
     let id = (0u32..24).prop_map(socket);
     prop_oneof![
-        (id.clone(), id.clone()).prop_map(|(listener, socket)| Event::Accepted { listener, socket }),
+        (id.clone(), id.clone())
+            .prop_map(|(listener, socket)| Event::Accepted { listener, socket }),
         id.clone().prop_map(Event::Connected),
         id.clone().prop_map(Event::Readable),
         id.clone().prop_map(Event::Writable),
-        (id, prop_oneof![Just(CloseReason::Finished), Just(CloseReason::Reset)])
+        (
+            id,
+            prop_oneof![Just(CloseReason::Finished), Just(CloseReason::Reset)]
+        )
             .prop_map(|(socket, why)| Event::Closed { socket, why }),
         (0u16..12, 0u16..4).prop_map(|(identifier, sequence)| Event::Pong {
             from: peer(),
@@ -151,7 +216,8 @@ fn any_time() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    /// Whatever events come, and however time goes: nothing panics, hangs, or asks to be called at the end of time.
+    /// Whatever events come, and however time goes: nothing panics, hangs, or asks to be called at
+    /// the end of time.
     #[test]
     fn nothing_upsets_them(steps in prop::collection::vec((any_time(), prop::option::of(any_event())), 1..60)) {
         let (mut programs, mut host) = (all(), Straw::default());
@@ -177,10 +243,20 @@ fn each_hears_of_its_own_pings_only() {
     }
     programs.begin(&mut host, Instant::from_secs(1));
     assert_eq!(host.pings, [(0, 0), (1, 0)]);
-    let pong = |identifier| Event::Pong { from: peer(), identifier, sequence: 0, rtt: Duration::from_millis(3) };
+    let pong = |identifier| Event::Pong {
+        from: peer(),
+        identifier,
+        sequence: 0,
+        rtt: Duration::from_millis(3),
+    };
     programs.hear(&mut host, pong(1), Instant::from_secs(1));
     programs.hear(&mut host, pong(2), Instant::from_secs(1));
-    let heard: Vec<_> = programs.meter().flows().iter().map(|flow| flow.round_trips.len()).collect();
+    let heard: Vec<_> = programs
+        .meter()
+        .flows()
+        .iter()
+        .map(|flow| flow.round_trips.len())
+        .collect();
     assert_eq!(heard, [0, 1]);
 }
 
@@ -189,15 +265,37 @@ fn one_added_later_begins_at_its_time() {
     let (mut programs, mut host) = (Programs::new(Duration::from_secs(1)), Straw::default());
     programs.begin(&mut host, Instant::from_secs(1));
     assert_eq!((programs.call_at(), programs.is_done()), (None, true));
-    let when = When { start: Duration::from_secs(2), stop: None };
-    programs.ping(PingConfig { when, count: Some(1), ..PingConfig::new("late", peer()) }).expect("valid");
-    assert_eq!((programs.call_at(), programs.is_done()), (Some(Instant::from_secs(3)), false));
+    let when = When {
+        start: Duration::from_secs(2),
+        stop: None,
+    };
+    programs
+        .ping(PingConfig {
+            when,
+            count: Some(1),
+            ..PingConfig::new("late", peer())
+        })
+        .expect("valid");
+    assert_eq!(
+        (programs.call_at(), programs.is_done()),
+        (Some(Instant::from_secs(3)), false)
+    );
     programs.call(&mut host, Instant::from_secs(2));
     assert_eq!(host.pings.len(), 0, "it is not its time");
     programs.call(&mut host, Instant::from_secs(3));
-    assert_eq!((host.pings.len(), programs.call_at()), (1, Some(Instant::from_secs(13))));
+    assert_eq!(
+        (host.pings.len(), programs.call_at()),
+        (1, Some(Instant::from_secs(13)))
+    );
     programs.call(&mut host, Instant::from_secs(13));
-    assert_eq!((programs.meter().flows()[0].lost, programs.is_done(), programs.call_at()), (1, true, None));
+    assert_eq!(
+        (
+            programs.meter().flows()[0].lost,
+            programs.is_done(),
+            programs.call_at()
+        ),
+        (1, true, None)
+    );
 }
 
 #[test]
@@ -206,12 +304,18 @@ fn the_time_of_many_is_the_earliest() {
     for number in 0..100 {
         let interval = Duration::from_millis(100 + number);
         programs
-            .ping(PingConfig { interval, ..PingConfig::new(Flow::numbered("ping", number as u32), peer()) })
+            .ping(PingConfig {
+                interval,
+                ..PingConfig::new(Flow::numbered("ping", number as u32), peer())
+            })
             .expect("valid");
     }
     programs.begin(&mut host, Instant::ZERO);
     let mut calls = 0;
-    while let Some(at) = programs.call_at().filter(|at| *at < Instant::from_millis(1000)) {
+    while let Some(at) = programs
+        .call_at()
+        .filter(|at| *at < Instant::from_millis(1000))
+    {
         programs.call(&mut host, at);
         calls += 1;
     }

@@ -17,11 +17,13 @@ pub struct WebConfig {
     pub flow: Flow,
     /// The server.
     pub remote: SocketAddr,
-    /// When it fetches. What is under way at the end is given up. Default from the beginning, without end.
+    /// When it fetches. What is under way at the end is given up. Default from the beginning,
+    /// without end.
     pub when: When,
     /// The page: at least one object, each of at least 1 byte.
     pub page: Page,
-    /// Most connections at a time, from 1. Default 6 (what browsers open to a server with HTTP/1.1).
+    /// Most connections at a time, from 1. Default 6 (what browsers open to a server with
+    /// HTTP/1.1).
     pub connections: usize,
     /// Bytes of a request, from 16. Default 400.
     pub request: Bytes,
@@ -31,7 +33,8 @@ pub struct WebConfig {
     pub count: Option<u64>,
     /// A fetch that takes longer is given up and counted as lost, above 0. Default 60 s.
     pub timeout: Duration,
-    /// Who is asked for the server's address first, each time: a [responder](super::super::ResponderConfig). Default nobody.
+    /// Who is asked for the server's address first, each time: a
+    /// [responder](super::super::ResponderConfig). Default nobody.
     pub look_up: Option<SocketAddr>,
     /// Its TCP. Default: the stack's, but without Nagle's algorithm, as browsers have it.
     pub tcp: Arc<TcpConfig>,
@@ -51,7 +54,11 @@ impl WebConfig {
             count: None,
             timeout: Duration::from_secs(60),
             look_up: None,
-            tcp: TcpConfig { nagle: false, ..TcpConfig::default() }.into(),
+            tcp: TcpConfig {
+                nagle: false,
+                ..TcpConfig::default()
+            }
+            .into(),
         }
     }
 }

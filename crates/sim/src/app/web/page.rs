@@ -20,13 +20,15 @@ impl Page {
         Self::falling(50, Bytes::new(24_000_000))
     }
 
-    /// `total` in `count` objects, of which the n-th is 1/n as large as the first: a few large ones and many small ones, our choice
-    /// where only these two numbers are known. What rounding leaves over is the first's.
+    /// `total` in `count` objects, of which the n-th is 1/n as large as the first: a few large ones
+    /// and many small ones, our choice where only these two numbers are known. What rounding leaves
+    /// over is the first's.
     pub fn falling(count: usize, total: Bytes) -> Self {
         const UNIT: u128 = 1 << 32;
         let weights = || (1..=count as u128).map(|place| UNIT / place);
         let sum: u128 = weights().sum();
-        let share = |weight: u128| Bytes::new((u128::from(total.get()) * weight / sum.max(1)) as u64);
+        let share =
+            |weight: u128| Bytes::new((u128::from(total.get()) * weight / sum.max(1)) as u64);
         let mut objects: Vec<Bytes> = weights().map(share).collect();
         let given: Bytes = objects.iter().copied().sum();
         if let Some(first) = objects.first_mut() {
@@ -48,10 +50,19 @@ mod tests {
     #[test]
     fn the_pages_of_the_paper_have_its_numbers() {
         let [small, large] = [Page::small(), Page::large()];
-        assert_eq!((small.objects.len(), small.total()), (21, Bytes::new(4_300_000)));
-        assert_eq!((large.objects.len(), large.total()), (50, Bytes::new(24_000_000)));
+        assert_eq!(
+            (small.objects.len(), small.total()),
+            (21, Bytes::new(4_300_000))
+        );
+        assert_eq!(
+            (large.objects.len(), large.total()),
+            (50, Bytes::new(24_000_000))
+        );
         // The sum of 1/n for 21 objects is 3.645.
-        assert_eq!((small.objects[0].get() / 1000, small.objects[20].get() / 100), (1179, 561));
+        assert_eq!(
+            (small.objects[0].get() / 1000, small.objects[20].get() / 100),
+            (1179, 561)
+        );
         assert!(small.objects.is_sorted_by(|a, b| a >= b));
         assert_eq!(Page::falling(0, Bytes::new(7)).objects, []);
     }

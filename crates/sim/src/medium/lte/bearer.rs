@@ -1,14 +1,17 @@
-//! [`Bearer`]: RLC in unacknowledged mode over one card: packets are cut to fill transport blocks (3GPP TS 36.322).
+//! [`Bearer`]: RLC in unacknowledged mode over one card: packets are cut to fill transport blocks
+//! (3GPP TS 36.322).
 
 use tautline_base::{Bytes, Instant};
 use tautline_qdisc::Backlog;
 
 use crate::nic::{SimNic, Verdict};
 
-/// MAC and RLC headers of a transport block: a subheader of three bytes, a sequence number of ten bits.
+/// MAC and RLC headers of a transport block: a subheader of three bytes, a sequence number of ten
+/// bits.
 pub(super) const BLOCK_OVERHEAD: u64 = 5;
 
-/// What a packet has beyond its IP bytes: the PDCP header with its sequence number of twelve bits, and its length in the block.
+/// What a packet has beyond its IP bytes: the PDCP header with its sequence number of twelve bits,
+/// and its length in the block.
 const PACKET_OVERHEAD: u64 = 4;
 
 const ETHERNET: u64 = 14;
@@ -27,7 +30,10 @@ impl Bearer {
     pub(super) fn backlog(&self, card: &SimNic) -> u64 {
         let Backlog { packets, bytes } = card.awaiting();
         let around = (packets as u64).saturating_mul(ETHERNET.abs_diff(PACKET_OVERHEAD));
-        bytes.get().saturating_sub(around).saturating_sub(self.begun)
+        bytes
+            .get()
+            .saturating_sub(around)
+            .saturating_sub(self.begun)
     }
 
     /// Fills a transport block from `card`. Returns how much of it is padding.
@@ -35,7 +41,8 @@ impl Bearer {
         let mut left = block.get().saturating_sub(BLOCK_OVERHEAD);
         let begun = &mut self.begun;
         card.grant(now, usize::MAX, |len| {
-            let rest = (len.get().saturating_sub(ETHERNET) + PACKET_OVERHEAD).saturating_sub(*begun);
+            let rest =
+                (len.get().saturating_sub(ETHERNET) + PACKET_OVERHEAD).saturating_sub(*begun);
             if rest <= left {
                 (left, *begun) = (left - rest, 0);
                 return true;

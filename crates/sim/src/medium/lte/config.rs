@@ -6,42 +6,67 @@ use tautline_base::{Bytes, Rate};
 
 use crate::config_error::ConfigError;
 
-/// A cell of LTE (FDD, one layer). The default is that of the thesis: 5 MHz, about 16 Mbit/s each way.
+/// A cell of LTE (FDD, one layer). The default is that of the thesis: 5 MHz, about 16 Mbit/s each
+/// way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LteConfig {
-    /// Resource blocks in each direction: 6, 15, 25, 50, 75 or 100 for 1.4 to 20 MHz. Default 25, 5 MHz (thesis).
+    /// Resource blocks in each direction: 6, 15, 25, 50, 75 or 100 for 1.4 to 20 MHz. Default 25, 5
+    /// MHz (thesis).
     pub resource_blocks: u32,
     /// How stations transmit that have no way of their own. Default [`Mcs::default`].
     pub mcs: Mcs,
-    /// Time between two buffer status reports of a station that has something to send; whole milliseconds, at least 1. Default 1 ms,
-    /// as in ns-3's LTE model.
+    /// Time between two buffer status reports of a station that has something to send; whole
+    /// milliseconds, at least 1. Default 1 ms, as in ns-3's LTE model.
     pub report_every: Duration,
-    /// From a grant to the transmission that it permits; whole milliseconds. Default 4 ms (TS 36.213, clause 8: n + 4).
+    /// From a grant to the transmission that it permits; whole milliseconds. Default 4 ms (TS
+    /// 36.213, clause 8: n + 4).
     pub grant_delay: Duration,
-    /// What is granted and not yet sent comes off what a station reports. Default false, as in ns-3's LTE model: the same bytes are granted
-    /// again in every TTI until they are sent, so a station with little in its buffer is never without a grant, and some are padding.
-    /// With it nothing is granted twice, and throughput is at most what is in the buffer per way of a report and a grant: too little
-    /// where dynamic queue limits keep the buffer short.
+    /// What is granted and not yet sent comes off what a station reports. Default false, as in
+    /// ns-3's LTE model: the same bytes are granted again in every TTI until they are sent, so a
+    /// station with little in its buffer is never without a grant, and some are padding. With it
+    /// nothing is granted twice, and throughput is at most what is in the buffer per way of a
+    /// report and a grant: too little where dynamic queue limits keep the buffer short.
     pub counts_outstanding: bool,
 }
 
 impl Default for LteConfig {
     fn default() -> Self {
         let (report_every, grant_delay) = (Duration::from_millis(1), Duration::from_millis(4));
-        Self { resource_blocks: 25, mcs: Mcs::default(), report_every, grant_delay, counts_outstanding: false }
+        Self {
+            resource_blocks: 25,
+            mcs: Mcs::default(),
+            report_every,
+            grant_delay,
+            counts_outstanding: false,
+        }
     }
 }
 
 impl LteConfig {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         let blocks = self.resource_blocks;
-        ConfigError::check((1..=110).contains(&blocks), "resource_blocks", blocks, "from 1 to 110")?;
+        ConfigError::check(
+            (1..=110).contains(&blocks),
+            "resource_blocks",
+            blocks,
+            "from 1 to 110",
+        )?;
         self.mcs.check()?;
         let whole = |time: Duration| time.as_nanos().is_multiple_of(1_000_000);
         let (report, grant) = (self.report_every, self.grant_delay);
         let reports = !report.is_zero() && whole(report);
-        ConfigError::check(reports, "report_every", format!("{report:?}"), "whole milliseconds, at least 1")?;
-        ConfigError::check(whole(grant), "grant_delay", format!("{grant:?}"), "whole milliseconds")
+        ConfigError::check(
+            reports,
+            "report_every",
+            format!("{report:?}"),
+            "whole milliseconds, at least 1",
+        )?;
+        ConfigError::check(
+            whole(grant),
+            "grant_delay",
+            format!("{grant:?}"),
+            "whole milliseconds",
+        )
     }
 }
 
@@ -70,12 +95,13 @@ impl Default for Mcs {
 
 /// Bits of a transport block of 25 resource blocks by index: 3GPP TS 36.213, table 7.1.7.2.1-1.
 const TRANSPORT_BLOCK_25: [u64; 27] = [
-    680, 904, 1096, 1416, 1800, 2216, 2600, 3112, 3496, 4008, 4392, 4968, 5736, 6456, 7224, 7736, 7992, 9144, 9912, 10680,
-    11448, 12576, 13536, 14112, 15264, 15840, 18336,
+    680, 904, 1096, 1416, 1800, 2216, 2600, 3112, 3496, 4008, 4392, 4968, 5736, 6456, 7224, 7736,
+    7992, 9144, 9912, 10680, 11448, 12576, 13536, 14112, 15264, 15840, 18336,
 ];
 
-/// What a transport block of `blocks` resource blocks at `mcs` holds. The table's column of 25 blocks counts, and any other number in
-/// proportion, rounded down to bytes; the standard's own columns differ by a few percent.
+/// What a transport block of `blocks` resource blocks at `mcs` holds. The table's column of 25
+/// blocks counts, and any other number in proportion, rounded down to bytes; the standard's own
+/// columns differ by a few percent.
 pub fn transport_block(mcs: u8, blocks: u32) -> Bytes {
     // Table 7.1.7.1-1: where the modulation changes, two MCS share an index.
     let index = match mcs {
@@ -109,10 +135,20 @@ mod tests {
         assert_eq!(mbit(28, 100), 73.344);
         assert_eq!(mbit(0, 25), 0.68);
         // 64-QAM begins where 16-QAM ended.
-        assert_eq!((transport_block(9, 25), transport_block(16, 25)), (transport_block(10, 25), transport_block(17, 25)));
+        assert_eq!(
+            (transport_block(9, 25), transport_block(16, 25)),
+            (transport_block(10, 25), transport_block(17, 25))
+        );
         // A tenth of the cell: 2.5 blocks do not exist, 2 hold 1267 bits.
         assert_eq!(transport_block(27, 2), Bytes::new(158));
-        assert_eq!((blocks_for(27, 158), blocks_for(27, 159), blocks_for(27, 1980)), (2, 3, 25));
+        assert_eq!(
+            (
+                blocks_for(27, 158),
+                blocks_for(27, 159),
+                blocks_for(27, 1980)
+            ),
+            (2, 3, 25)
+        );
         assert_eq!(blocks_for(0, u64::MAX), u32::MAX);
     }
 
@@ -121,10 +157,22 @@ mod tests {
         let good = LteConfig::default();
         assert_eq!(good.check(), Ok(()));
         for bad in [
-            LteConfig { resource_blocks: 0, ..good },
-            LteConfig { mcs: Mcs { down: 29, up: 0 }, ..good },
-            LteConfig { report_every: Duration::ZERO, ..good },
-            LteConfig { grant_delay: Duration::from_micros(1500), ..good },
+            LteConfig {
+                resource_blocks: 0,
+                ..good
+            },
+            LteConfig {
+                mcs: Mcs { down: 29, up: 0 },
+                ..good
+            },
+            LteConfig {
+                report_every: Duration::ZERO,
+                ..good
+            },
+            LteConfig {
+                grant_delay: Duration::from_micros(1500),
+                ..good
+            },
         ] {
             assert!(bad.check().is_err(), "{bad:?}");
         }

@@ -1,6 +1,7 @@
 //! [`RoundRobin`]: who gets how many of a TTI's resource blocks.
 
-/// Shares resource blocks evenly among those who need any; what does not divide goes in turn, from one TTI to the next.
+/// Shares resource blocks evenly among those who need any; what does not divide goes in turn, from
+/// one TTI to the next.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RoundRobin {
     /// Who is asked first.
@@ -8,7 +9,8 @@ pub(super) struct RoundRobin {
 }
 
 impl RoundRobin {
-    /// Shares `blocks` among stations that need `needs`; `shares`, which is as long, receives the result.
+    /// Shares `blocks` among stations that need `needs`; `shares`, which is as long, receives the
+    /// result.
     pub(super) fn share(&mut self, blocks: u32, needs: &[u32], shares: &mut [u32]) {
         shares.fill(0);
         let count = needs.len();

@@ -19,17 +19,34 @@ impl Bench {
     fn new(config: LteConfig, stations: &[Option<Mcs>]) -> Self {
         let medium = Medium::from(Lte::new(config, stations).expect("valid"));
         let count = medium.cards();
-        let config =
-            NicConfig { coalesce: Coalesce::OFF, ring_bytes: Bytes::new(500_000), tx_ring: 1024, ..NicConfig::default() };
-        let mut nics: Vec<_> = (0..count).map(|_| SimNic::new(config.clone()).expect("valid")).collect();
-        nics.iter_mut().enumerate().for_each(|(number, nic)| medium.join(number, nic));
+        let config = NicConfig {
+            coalesce: Coalesce::OFF,
+            ring_bytes: Bytes::new(500_000),
+            tx_ring: 1024,
+            ..NicConfig::default()
+        };
+        let mut nics: Vec<_> = (0..count)
+            .map(|_| SimNic::new(config.clone()).expect("valid"))
+            .collect();
+        nics.iter_mut()
+            .enumerate()
+            .for_each(|(number, nic)| medium.join(number, nic));
         let pool = Pool::new((0..count * 400).map(|_| HeapFrame::new()).collect());
-        Self { medium, nics, pool, now: Instant::ZERO, departed: Vec::new() }
+        Self {
+            medium,
+            nics,
+            pool,
+            now: Instant::ZERO,
+            departed: Vec::new(),
+        }
     }
 
     fn put(&mut self, card: usize, count: usize, len: u32) {
         for _ in 0..count {
-            self.nics[card].put(Packet::new(self.pool.take().expect("enough"), len), self.now);
+            self.nics[card].put(
+                Packet::new(self.pool.take().expect("enough"), len),
+                self.now,
+            );
         }
         self.nics[card].doorbell(self.now);
     }
@@ -39,7 +56,9 @@ impl Bench {
         self.medium.advance(self.now, &mut self.nics[..]);
         let mut done = Vec::new();
         for (card, nic) in self.nics.iter_mut().enumerate() {
-            nic.advance(self.now, |bytes, at| self.departed.push((at.as_micros(), card, bytes.len())));
+            nic.advance(self.now, |bytes, at| {
+                self.departed.push((at.as_micros(), card, bytes.len()))
+            });
             nic.reap(self.now, &mut done);
         }
         for packet in done {
@@ -63,12 +82,22 @@ impl Bench {
             }
             self.step().expect("there is always something");
         }
-        let of = |card| self.departed.iter().filter(|departed| departed.1 == card).map(|(.., len)| *len as u64 - 14).sum();
-        (0..self.nics.len()).map(|card| Rate::from_amount(Bytes::new(of(card)), time)).collect()
+        let of = |card| {
+            self.departed
+                .iter()
+                .filter(|departed| departed.1 == card)
+                .map(|(.., len)| *len as u64 - 14)
+                .sum()
+        };
+        (0..self.nics.len())
+            .map(|card| Rate::from_amount(Bytes::new(of(card)), time))
+            .collect()
     }
 
     fn lte(&self) -> &Lte {
-        let Medium::Lte(lte) = &self.medium else { unreachable!("it was made of one") };
+        let Medium::Lte(lte) = &self.medium else {
+            unreachable!("it was made of one")
+        };
         lte
     }
 }
@@ -77,19 +106,23 @@ fn mbit(rate: Rate) -> f64 {
     rate.as_bits_per_sec() as f64 / 1e6
 }
 
-/// A block of 25 resource blocks holds 1980 bytes, 1975 beside its headers; a packet of 1500 takes 1504 of them. So downlink
-/// 1975 / 1504 × 1500 bytes a millisecond: 15.76 Mbit/s.
+/// A block of 25 resource blocks holds 1980 bytes, 1975 beside its headers; a packet of 1500 takes
+/// 1504 of them. So downlink 1975 / 1504 × 1500 bytes a millisecond: 15.76 Mbit/s.
 #[test]
 fn a_saturated_direction_has_the_rate_computed_by_hand() {
     for card in [0, 1] {
         let mut bench = Bench::new(LteConfig::default(), &[None]);
         let rate = mbit(bench.saturate(&[card], Duration::from_secs(2))[card]);
         let expected = 1975.0 / 1504.0 * 1500.0 * 8.0 / 1000.0;
-        assert!((rate / expected - 1.0).abs() < 0.005, "card {card}: {rate} against {expected}");
+        assert!(
+            (rate / expected - 1.0).abs() < 0.005,
+            "card {card}: {rate} against {expected}"
+        );
     }
 }
 
-/// A packet of 1500 bytes fits a block; the second is cut: 471 bytes of it go with the first, 1033 follow.
+/// A packet of 1500 bytes fits a block; the second is cut: 471 bytes of it go with the first, 1033
+/// follow.
 #[test]
 fn packets_are_cut_to_fill_blocks() {
     let mut bench = Bench::new(LteConfig::default(), &[None]);
@@ -106,13 +139,20 @@ fn packets_are_cut_to_fill_blocks() {
 #[test]
 fn a_packet_may_take_many_blocks() {
     let mcs = Mcs { down: 0, up: 0 };
-    let mut bench = Bench::new(LteConfig { mcs, ..LteConfig::default() }, &[None]);
+    let mut bench = Bench::new(
+        LteConfig {
+            mcs,
+            ..LteConfig::default()
+        },
+        &[None],
+    );
     bench.put(1, 1, 1514);
     bench.dry();
     assert_eq!(bench.departed, [(19_000, 1, 1514)]);
 }
 
-/// Up: waits for the TTI's boundary (0.7 ms), is reported there, heard 1 ms later, granted 4 ms after that, sent in 1 ms.
+/// Up: waits for the TTI's boundary (0.7 ms), is reported there, heard 1 ms later, granted 4 ms
+/// after that, sent in 1 ms.
 #[test]
 fn uplink_a_report_and_a_grant_come_first() {
     let mut bench = Bench::new(LteConfig::default(), &[None]);
@@ -121,7 +161,10 @@ fn uplink_a_report_and_a_grant_come_first() {
     bench.dry();
     assert_eq!(bench.departed, [(1000 + 1000 + 4000 + 1000, 0, 1514)]);
     // Reports that come seldom keep a second packet waiting for the next, 10 ms after the first.
-    let config = LteConfig { report_every: Duration::from_millis(10), ..LteConfig::default() };
+    let config = LteConfig {
+        report_every: Duration::from_millis(10),
+        ..LteConfig::default()
+    };
     let mut bench = Bench::new(config, &[None]);
     bench.put(0, 1, 1514);
     bench.step();
@@ -133,7 +176,13 @@ fn uplink_a_report_and_a_grant_come_first() {
 #[test]
 fn a_grant_is_given_twice_for_the_same_bytes_unless_it_counts() {
     let padding = [true, false].map(|counts_outstanding| {
-        let mut bench = Bench::new(LteConfig { counts_outstanding, ..LteConfig::default() }, &[None]);
+        let mut bench = Bench::new(
+            LteConfig {
+                counts_outstanding,
+                ..LteConfig::default()
+            },
+            &[None],
+        );
         bench.put(0, 100, 1514);
         bench.dry();
         let LteStats { bytes, padding, .. } = *bench.lte().uplink();
@@ -142,7 +191,8 @@ fn a_grant_is_given_twice_for_the_same_bytes_unless_it_counts() {
     assert!(padding[0] < 0.01 && padding[1] > 0.03, "{padding:?}");
 }
 
-/// Ten stations have a tenth each, in both directions at once; what one does not want the others get.
+/// Ten stations have a tenth each, in both directions at once; what one does not want the others
+/// get.
 #[test]
 fn stations_share_evenly() {
     let mut bench = Bench::new(LteConfig::default(), &[None; 10]);
@@ -153,7 +203,10 @@ fn stations_share_evenly() {
     }
     let mut bench = Bench::new(LteConfig::default(), &[None; 10]);
     let rates = bench.saturate(&[1, 3], Duration::from_secs(2));
-    assert!((7.5..8.0).contains(&mbit(rates[1])) && (7.5..8.0).contains(&mbit(rates[3])), "{rates:?}");
+    assert!(
+        (7.5..8.0).contains(&mbit(rates[1])) && (7.5..8.0).contains(&mbit(rates[3])),
+        "{rates:?}"
+    );
 }
 
 #[test]
@@ -163,6 +216,8 @@ fn a_quiet_cell_plans_nothing_and_time_may_jump() {
     bench.put(0, 50, 1514);
     bench.put(1, 50, 1514);
     for now in [0, 1, u64::MAX / 2, 5, u64::MAX, u64::MAX] {
-        bench.medium.advance(Instant::from_nanos(now), &mut bench.nics[..]);
+        bench
+            .medium
+            .advance(Instant::from_nanos(now), &mut bench.nics[..]);
     }
 }

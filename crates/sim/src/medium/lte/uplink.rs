@@ -1,4 +1,5 @@
-//! [`Uplink`]: what a base station knows of what a station has to send, and what it permits (3GPP TS 36.321, clause 5.4.5).
+//! [`Uplink`]: what a base station knows of what a station has to send, and what it permits (3GPP
+//! TS 36.321, clause 5.4.5).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,12 +20,14 @@ pub(super) struct Uplink {
     reports: VecDeque<(Instant, u64)>,
     /// When to send, and how much.
     grants: VecDeque<(Instant, Bytes)>,
-    /// Not before then is the next report due; `None` while there is nothing to report, and the first is due at once.
+    /// Not before then is the next report due; `None` while there is nothing to report, and the
+    /// first is due at once.
     next_report: Option<Instant>,
 }
 
 impl Uplink {
-    /// Reports arrive. One says what was waiting after that TTI's transmission; what is granted comes off if `outstanding` counts.
+    /// Reports arrive. One says what was waiting after that TTI's transmission; what is granted
+    /// comes off if `outstanding` counts.
     pub(super) fn hear(&mut self, outstanding: bool, now: Instant) {
         while self.reports.front().is_some_and(|(at, _)| *at <= now)
             && let Some((_, reported)) = self.reports.pop_front()
@@ -37,7 +40,11 @@ impl Uplink {
 
     /// Bytes that a transport block would have to hold.
     pub(super) fn wanted(&self) -> u64 {
-        if self.known == 0 { 0 } else { self.known + BLOCK_OVERHEAD }
+        if self.known == 0 {
+            0
+        } else {
+            self.known + BLOCK_OVERHEAD
+        }
     }
 
     /// The station may send `block` at `at`.
@@ -117,7 +124,10 @@ mod tests {
         assert_eq!(uplink.wanted(), 3000 - 1975 + 5);
         uplink.grant(Bytes::new(1980), ms(6));
         assert_eq!((uplink.wanted(), uplink.due(ms(4))), (0, None));
-        assert_eq!((uplink.due(ms(5)), uplink.due(ms(5))), (Some(Bytes::new(1980)), None));
+        assert_eq!(
+            (uplink.due(ms(5)), uplink.due(ms(5))),
+            (Some(Bytes::new(1980)), None)
+        );
         let mut generous = Uplink::default();
         generous.report(3000, every, ms(0));
         generous.hear(false, ms(1));

@@ -1,4 +1,5 @@
-//! [`Contention`]: who wins the channel, and when (IEEE Std 802.11-2020, clause 10.23: EDCA with one access category).
+//! [`Contention`]: who wins the channel, and when (IEEE Std 802.11-2020, clause 10.23: EDCA with
+//! one access category).
 
 use std::time::Duration;
 
@@ -30,23 +31,41 @@ struct Contender {
 impl Contention {
     /// `count` contenders, each with a first backoff.
     pub(super) fn new(access: Access, count: usize, rng: Pcg32) -> Self {
-        let mut contention = Self { access, contenders: Vec::with_capacity(count), rounds: 0, rng };
+        let mut contention = Self {
+            access,
+            contenders: Vec::with_capacity(count),
+            rounds: 0,
+            rng,
+        };
         for _ in 0..count {
             let backoff = contention.draw(access.cw_min);
-            contention.contenders.push(Contender { backoff, window: access.cw_min, last: 0 });
+            contention.contenders.push(Contender {
+                backoff,
+                window: access.cw_min,
+                last: 0,
+            });
         }
         contention
     }
 
-    /// When the channel, idle since `since`, is won if it stays idle and only those who want it now do. The past, if somebody's
-    /// backoff had run down before it wanted.
-    pub(super) fn next_start(&self, since: Instant, wants: impl Fn(usize) -> bool) -> Option<Instant> {
-        let all = self.contenders.iter().enumerate().filter(|(number, _)| wants(*number));
-        all.map(|(_, contender)| since + self.access.aifs() + contender.backoff).min()
+    /// When the channel, idle since `since`, is won if it stays idle and only those who want it now
+    /// do. The past, if somebody's backoff had run down before it wanted.
+    pub(super) fn next_start(
+        &self,
+        since: Instant,
+        wants: impl Fn(usize) -> bool,
+    ) -> Option<Instant> {
+        let all = self
+            .contenders
+            .iter()
+            .enumerate()
+            .filter(|(number, _)| wants(*number));
+        all.map(|(_, contender)| since + self.access.aifs() + contender.backoff)
+            .min()
     }
 
-    /// The channel, idle since `since`, is won at `now`: of those in `wanting`, leaves who begins, which is a collision if they are
-    /// several. All others have waited for so long.
+    /// The channel, idle since `since`, is won at `now`: of those in `wanting`, leaves who begins,
+    /// which is a collision if they are several. All others have waited for so long.
     pub(super) fn win(&mut self, since: Instant, now: Instant, wanting: &mut Vec<usize>) {
         let counting = since + self.access.aifs();
         let elapsed = now - counting;
@@ -54,13 +73,18 @@ impl Contention {
         wanting.retain(|number| counting + self.contenders[*number].backoff <= now);
         let winners = wanting;
         if self.access.backoff == Backoff::Mean {
-            let first = winners.iter().copied().min_by_key(|number| self.contenders[*number].last);
+            let first = winners
+                .iter()
+                .copied()
+                .min_by_key(|number| self.contenders[*number].last);
             winners.retain(|number| Some(*number) == first);
         }
         let slot = self.access.slot.as_nanos().max(1);
         let waited = match self.access.backoff {
             // A slot that was interrupted counts again.
-            Backoff::Random => elapsed.saturating_sub(Duration::from_nanos((elapsed.as_nanos() % slot) as u64)),
+            Backoff::Random => {
+                elapsed.saturating_sub(Duration::from_nanos((elapsed.as_nanos() % slot) as u64))
+            }
             Backoff::Mean => elapsed,
         };
         for (number, contender) in self.contenders.iter_mut().enumerate() {
@@ -80,7 +104,13 @@ impl Contention {
     /// It was not: the window doubles.
     pub(super) fn failed(&mut self, number: usize) {
         let window = self.contenders[number].window;
-        self.again(number, window.saturating_mul(2).saturating_add(1).min(self.access.cw_max));
+        self.again(
+            number,
+            window
+                .saturating_mul(2)
+                .saturating_add(1)
+                .min(self.access.cw_max),
+        );
     }
 
     fn again(&mut self, number: usize, window: u32) {
@@ -105,7 +135,14 @@ mod tests {
     use super::*;
 
     fn contention(count: usize, backoff: Backoff) -> Contention {
-        Contention::new(Access { backoff, ..Access::default() }, count, Pcg32::new(1, 1))
+        Contention::new(
+            Access {
+                backoff,
+                ..Access::default()
+            },
+            count,
+            Pcg32::new(1, 1),
+        )
     }
 
     fn at(micros: u64) -> Instant {
@@ -137,27 +174,41 @@ mod tests {
     fn who_comes_late_to_an_idle_channel_goes_at_once() {
         let mut contention = contention(1, Backoff::Mean);
         assert_eq!(contention.next_start(at(0), |_| false), None);
-        assert!(contention.next_start(at(0), |_| true) < Some(at(1000)), "its backoff ran down long ago");
+        assert!(
+            contention.next_start(at(0), |_| true) < Some(at(1000)),
+            "its backoff ran down long ago"
+        );
         let mut winners = Vec::new();
         winners.push(0);
         contention.win(at(0), at(1000), &mut winners);
         assert_eq!(winners, [0]);
     }
 
-    /// Two who always want: Bianchi (JSAC 2000) with windows of 16 doubling six times has each send in 10.46 % of the slots, so of those
-    /// in which anybody sends, 0.1046 / (2 - 0.1046) = 5.5 % are collisions.
+    /// Two who always want: Bianchi (JSAC 2000) with windows of 16 doubling six times has each send
+    /// in 10.46 % of the slots, so of those in which anybody sends, 0.1046 / (2 - 0.1046) = 5.5 %
+    /// are collisions.
     #[test]
     fn random_backoffs_collide_and_the_window_grows() {
         let mut contention = contention(2, Backoff::Random);
         let (mut winners, mut idle, mut collisions, mut won) = (Vec::new(), at(0), 0u32, [0u32; 2]);
         for _ in 0..10_000 {
             let start = contention.next_start(idle, |_| true).expect("both want");
-            assert_eq!((start - idle).as_nanos() % 9000, 43_000 % 9000, "whole slots after AIFS");
+            assert_eq!(
+                (start - idle).as_nanos() % 9000,
+                43_000 % 9000,
+                "whole slots after AIFS"
+            );
             winners.extend([0, 1]);
             contention.win(idle, start, &mut winners);
             for number in std::mem::take(&mut winners) {
                 won[number] += 1;
-                if contention.contenders.iter().filter(|other| other.last == contention.rounds).count() > 1 {
+                if contention
+                    .contenders
+                    .iter()
+                    .filter(|other| other.last == contention.rounds)
+                    .count()
+                    > 1
+                {
                     contention.failed(number);
                     collisions += 1;
                 } else {

@@ -1,7 +1,8 @@
 //! [`Phy`]: how long a transmission of IEEE 802.11n (HT, mixed format) or 802.11ac (VHT) takes.
 //!
-//! A rate is data subcarriers × bits per subcarrier × code rate × streams in each symbol. The figures are those of IEEE Std
-//! 802.11-2020, clauses 19 (HT) and 21 (VHT), for equal modulation and one user.
+//! A rate is data subcarriers × bits per subcarrier × code rate × streams in each symbol. The
+//! figures are those of IEEE Std 802.11-2020, clauses 19 (HT) and 21 (VHT), for equal modulation
+//! and one user.
 
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ pub struct Phy {
     pub width: Width,
     /// Spatial streams: 1 to 4, or 8 for 802.11ac.
     pub streams: u8,
-    /// Modulation and code rate of each stream: 0 to 7, or 9 for 802.11ac. What 802.11n calls MCS is this + 8 × (streams − 1).
+    /// Modulation and code rate of each stream: 0 to 7, or 9 for 802.11ac. What 802.11n calls MCS
+    /// is this + 8 × (streams − 1).
     pub mcs: u8,
     /// Pause between symbols.
     pub guard: Guard,
@@ -56,26 +58,53 @@ pub enum Guard {
 }
 
 /// Bits of a subcarrier in a symbol, and the code rate as a fraction, by MCS.
-const MODULATION: [(u64, u64, u64); 10] =
-    [(1, 1, 2), (2, 1, 2), (2, 3, 4), (4, 1, 2), (4, 3, 4), (6, 2, 3), (6, 3, 4), (6, 5, 6), (8, 3, 4), (8, 5, 6)];
+const MODULATION: [(u64, u64, u64); 10] = [
+    (1, 1, 2),
+    (2, 1, 2),
+    (2, 3, 4),
+    (4, 1, 2),
+    (4, 3, 4),
+    (6, 2, 3),
+    (6, 3, 4),
+    (6, 5, 6),
+    (8, 3, 4),
+    (8, 5, 6),
+];
 
 /// Bits around the data of a transmission: the service field before, the tail of one encoder after.
 const SERVICE_AND_TAIL: u64 = 16 + 6;
 
 impl Phy {
     /// 802.11n, 20 MHz, two streams at 64-QAM 5/6 with the short guard: MCS 15, 144.4 Mbit/s.
-    pub const N_2X2_20: Self = Self { standard: Standard::N, width: Width::Mhz20, streams: 2, mcs: 7, guard: Guard::Short };
+    pub const N_2X2_20: Self = Self {
+        standard: Standard::N,
+        width: Width::Mhz20,
+        streams: 2,
+        mcs: 7,
+        guard: Guard::Short,
+    };
 
     /// 802.11ac, 80 MHz, one stream at 256-QAM 5/6 with the short guard: 433.3 Mbit/s.
-    pub const AC_1X1_80: Self =
-        Self { standard: Standard::Ac, width: Width::Mhz80, streams: 1, mcs: 9, guard: Guard::Short };
+    pub const AC_1X1_80: Self = Self {
+        standard: Standard::Ac,
+        width: Width::Mhz80,
+        streams: 1,
+        mcs: 9,
+        guard: Guard::Short,
+    };
 
     /// Refuses what the standards do not have.
     ///
     /// # Errors
     /// If a value is out of range, or the combination is left out by 802.11ac.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let Self { standard, width, streams, mcs, .. } = *self;
+        let Self {
+            standard,
+            width,
+            streams,
+            mcs,
+            ..
+        } = *self;
         let (most_streams, best, allowed) = match standard {
             Standard::N => (4, 7, "from 0 to 7 (802.11n; of each stream)"),
             Standard::Ac => (8, 9, "from 0 to 9 (802.11ac)"),
@@ -88,7 +117,12 @@ impl Phy {
         )?;
         ConfigError::check(mcs <= best, "mcs", mcs, allowed)?;
         let fits = standard == Standard::Ac || matches!(width, Width::Mhz20 | Width::Mhz40);
-        ConfigError::check(fits, "width", format!("{width:?}"), "20 or 40 MHz (802.11n)")?;
+        ConfigError::check(
+            fits,
+            "width",
+            format!("{width:?}"),
+            "20 or 40 MHz (802.11n)",
+        )?;
         // Combinations whose coded bits do not divide evenly among the encoders.
         let exists = standard == Standard::N
             || !matches!(
@@ -98,7 +132,12 @@ impl Phy {
                     | (Width::Mhz80, 9, 6)
                     | (Width::Mhz160, 9, 3)
             );
-        ConfigError::check(exists, "mcs", mcs, "one that 802.11ac has for this width and number of streams")
+        ConfigError::check(
+            exists,
+            "mcs",
+            mcs,
+            "one that 802.11ac has for this width and number of streams",
+        )
     }
 
     /// Data bits of a symbol.
@@ -118,10 +157,15 @@ impl Phy {
         Rate::bits_per_sec(self.bits_per_symbol() * 1_000_000_000 / self.symbol())
     }
 
-    /// How long the preamble takes: synchronisation, signalling, and a training field for each stream (two more for some numbers).
+    /// How long the preamble takes: synchronisation, signalling, and a training field for each
+    /// stream (two more for some numbers).
     pub fn preamble(&self) -> Duration {
         let streams = u64::from(self.streams);
-        let training = if streams == 1 { 1 } else { streams.next_multiple_of(2) };
+        let training = if streams == 1 {
+            1
+        } else {
+            streams.next_multiple_of(2)
+        };
         Duration::from_micros(match self.standard {
             // L-STF 8, L-LTF 8, L-SIG 4, HT-SIG 8, HT-STF 4.
             Standard::N => 32 + 4 * training,
@@ -130,12 +174,17 @@ impl Phy {
         })
     }
 
-    /// How long a transmission of `data` takes, preamble included: whole symbols, and with the short guard whole long symbols too.
+    /// How long a transmission of `data` takes, preamble included: whole symbols, and with the
+    /// short guard whole long symbols too.
     pub fn duration(&self, data: Bytes) -> Duration {
-        let bits = data.get().saturating_mul(8).saturating_add(SERVICE_AND_TAIL);
+        let bits = data
+            .get()
+            .saturating_mul(8)
+            .saturating_add(SERVICE_AND_TAIL);
         let symbols = bits.div_ceil(self.bits_per_symbol());
         let long = symbols.saturating_mul(self.symbol()).div_ceil(4000);
-        self.preamble().saturating_add(Duration::from_nanos(long.saturating_mul(4000)))
+        self.preamble()
+            .saturating_add(Duration::from_nanos(long.saturating_mul(4000)))
     }
 
     /// Nanoseconds of a symbol.
@@ -147,8 +196,8 @@ impl Phy {
     }
 }
 
-/// How long a control frame of `bytes` takes at `rate` in the format of 802.11a, which every station understands (clause 17):
-/// a preamble of 20 µs, symbols of 4 µs.
+/// How long a control frame of `bytes` takes at `rate` in the format of 802.11a, which every
+/// station understands (clause 17): a preamble of 20 µs, symbols of 4 µs.
 pub(super) fn control(bytes: u64, rate: Rate) -> Duration {
     let per_symbol = (rate.as_bits_per_sec() / 250_000).max(1);
     Duration::from_micros(20 + 4 * (bytes * 8 + SERVICE_AND_TAIL).div_ceil(per_symbol))
@@ -159,7 +208,13 @@ mod tests {
     use super::*;
 
     fn phy(standard: Standard, width: Width, streams: u8, mcs: u8, guard: Guard) -> Phy {
-        Phy { standard, width, streams, mcs, guard }
+        Phy {
+            standard,
+            width,
+            streams,
+            mcs,
+            guard,
+        }
     }
 
     #[test]
@@ -193,18 +248,36 @@ mod tests {
 
     #[test]
     fn a_transmission_is_a_preamble_and_whole_symbols() {
-        // 802.11n, 65 Mbit/s, one stream: 36 µs; 260 bits a symbol. 1534 bytes: 12294 bits, 48 symbols.
+        // 802.11n, 65 Mbit/s, one stream: 36 µs; 260 bits a symbol. 1534 bytes: 12294 bits, 48
+        // symbols.
         let one = phy(Standard::N, Width::Mhz20, 1, 7, Guard::Long);
-        assert_eq!(one.duration(Bytes::new(1534)), Duration::from_micros(36 + 48 * 4));
-        // Two streams, short guard: 40 µs; 520 bits in 3.6 µs. The same takes 24 symbols, 86.4 µs, so 88.
-        assert_eq!(Phy::N_2X2_20.duration(Bytes::new(1534)), Duration::from_micros(40 + 88));
-        assert_eq!(Phy::AC_1X1_80.duration(Bytes::ZERO), Duration::from_micros(40 + 4));
+        assert_eq!(
+            one.duration(Bytes::new(1534)),
+            Duration::from_micros(36 + 48 * 4)
+        );
+        // Two streams, short guard: 40 µs; 520 bits in 3.6 µs. The same takes 24 symbols, 86.4 µs,
+        // so 88.
+        assert_eq!(
+            Phy::N_2X2_20.duration(Bytes::new(1534)),
+            Duration::from_micros(40 + 88)
+        );
+        assert_eq!(
+            Phy::AC_1X1_80.duration(Bytes::ZERO),
+            Duration::from_micros(40 + 4)
+        );
         // Three streams are trained by four fields.
-        assert_eq!(phy(Standard::Ac, Width::Mhz80, 3, 0, Guard::Long).preamble(), Duration::from_micros(52));
-        // Block ACK, 32 bytes at 24 Mbit/s: 278 bits, 3 symbols of 96. ACK, 14 bytes: 134 bits, 2 symbols.
+        assert_eq!(
+            phy(Standard::Ac, Width::Mhz80, 3, 0, Guard::Long).preamble(),
+            Duration::from_micros(52)
+        );
+        // Block ACK, 32 bytes at 24 Mbit/s: 278 bits, 3 symbols of 96. ACK, 14 bytes: 134 bits, 2
+        // symbols.
         assert_eq!(control(32, Rate::mbit(24)), Duration::from_micros(32));
         assert_eq!(control(14, Rate::mbit(24)), Duration::from_micros(28));
-        assert!(Phy::AC_1X1_80.duration(Bytes::MAX) > Duration::from_secs(1_000_000), "no overflow");
+        assert!(
+            Phy::AC_1X1_80.duration(Bytes::MAX) > Duration::from_secs(1_000_000),
+            "no overflow"
+        );
     }
 
     #[test]

@@ -28,7 +28,12 @@ pub struct AirStats {
 
 impl AirStats {
     pub(super) fn new(frames: usize) -> Self {
-        Self { sizes: vec![0; frames + 1], failed: 0, lost: 0, airtime: Duration::ZERO }
+        Self {
+            sizes: vec![0; frames + 1],
+            failed: 0,
+            lost: 0,
+            airtime: Duration::ZERO,
+        }
     }
 
     /// Transmissions.
@@ -38,7 +43,12 @@ impl AirStats {
 
     /// Frames per transmission, on average; zero before the first.
     pub fn mean_size(&self) -> f64 {
-        let frames: u64 = self.sizes.iter().zip(0..).map(|(count, size)| count * size).sum();
+        let frames: u64 = self
+            .sizes
+            .iter()
+            .zip(0..)
+            .map(|(count, size)| count * size)
+            .sum();
         frames as f64 / self.transmissions().max(1) as f64
     }
 }

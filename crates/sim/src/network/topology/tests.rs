@@ -1,4 +1,5 @@
-//! Tests of topologies: what is built, what is refused, and that everything sent arrives or is accounted for.
+//! Tests of topologies: what is built, what is refused, and that everything sent arrives or is
+//! accounted for.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,17 +12,27 @@ use super::{Cable, Cell, HostNode, Topology, TopologyError};
 use crate::app::{SinkConfig, UploadConfig};
 use crate::link::LinkStats;
 use crate::medium::{LteConfig, Medium, WifiConfig};
-use crate::{CardConfig, Flow, Impairments, LinkConfig, Network, PortId, Probability, Programs, Record, TraceHash};
+use crate::{
+    CardConfig, Flow, Impairments, LinkConfig, Network, PortId, Probability, Programs, Record,
+    TraceHash,
+};
 
 const PORT: u16 = 5001;
 
 fn wire(mbit: u64, delay_us: u64) -> LinkConfig {
-    LinkConfig { rate: Rate::mbit(mbit), delay: Duration::from_micros(delay_us), ..LinkConfig::default() }
+    LinkConfig {
+        rate: Rate::mbit(mbit),
+        delay: Duration::from_micros(delay_us),
+        ..LinkConfig::default()
+    }
 }
 
 /// A –100 Mbit/s, 0.1 ms– B –10 Mbit/s, 5 ms– C, B a router with a card (paper 002, §3.4).
 fn dumbbell() -> Topology {
-    let way_out = LinkConfig { card: Some(CardConfig::default()), ..wire(10, 5_000) };
+    let way_out = LinkConfig {
+        card: Some(CardConfig::default()),
+        ..wire(10, 5_000)
+    };
     Topology {
         hosts: vec![HostNode::new("A"), HostNode::new("C")],
         routers: vec!["B".into()],
@@ -43,45 +54,88 @@ fn upload(topology: &Topology, flows: u32) -> Network<super::HostQdisc, TraceHas
     record_upload(topology, flows, TraceHash::new())
 }
 
-fn record_upload<R: Record>(topology: &Topology, flows: u32, recorder: R) -> Network<super::HostQdisc, R, Programs> {
+fn record_upload<R: Record>(
+    topology: &Topology,
+    flows: u32,
+    recorder: R,
+) -> Network<super::HostQdisc, R, Programs> {
     let server = SocketAddr::new(topology.address("C").expect("it is there").into(), PORT);
-    let tcp = Arc::new(TcpConfig { send_buffer: Bytes::kib(256), ..TcpConfig::default() });
+    let tcp = Arc::new(TcpConfig {
+        send_buffer: Bytes::kib(256),
+        ..TcpConfig::default()
+    });
     let program = |node: &HostNode, number| {
         let mut programs = idle(node, number).strict();
         if node.name == "A" {
             for number in 1..=flows {
                 let upload = UploadConfig::new(Flow::numbered("upload", number), server);
-                programs.upload(UploadConfig { tcp: Arc::clone(&tcp), ..upload }).expect("room for it");
+                programs
+                    .upload(UploadConfig {
+                        tcp: Arc::clone(&tcp),
+                        ..upload
+                    })
+                    .expect("room for it");
             }
         } else {
-            programs.sink(SinkConfig { tcp: Arc::clone(&tcp), ..SinkConfig::new("upload", PORT) }).expect("room for it");
+            programs
+                .sink(SinkConfig {
+                    tcp: Arc::clone(&tcp),
+                    ..SinkConfig::new("upload", PORT)
+                })
+                .expect("room for it");
         }
         programs
     };
-    topology.build(1, recorder, program).unwrap_or_else(|error| panic!("{error}"))
+    topology
+        .build(1, recorder, program)
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Where nobody records, frames carry neither payload nor checksum, unless they were doubled or damaged: all comes out the same.
+/// Where nobody records, frames carry neither payload nor checksum, unless they were doubled or
+/// damaged: all comes out the same.
 #[test]
 fn whether_frames_are_written_whole_changes_nothing() {
     fn outcome<R: Record>(topology: &Topology, recorder: R) -> (u64, Vec<LinkStats>, u64) {
         let mut network = record_upload(topology, 2, recorder);
         let received = received(&mut network, Duration::from_secs(4));
-        let cards = network.ends().iter().map(|end| end.host.port().ring().device());
-        assert!(cards.map(Device::completes).all(|unwritten| unwritten != R::ENABLED), "somebody reads them, or nobody");
+        let cards = network
+            .ends()
+            .iter()
+            .map(|end| end.host.port().ring().device());
+        assert!(
+            cards
+                .map(Device::completes)
+                .all(|unwritten| unwritten != R::ENABLED),
+            "somebody reads them, or nobody"
+        );
         let refused = network.end(1).host.stats().bad_checksum;
         assert!(refused > 10, "damage is found: {refused}");
-        (received, network.links().iter().map(|link| *link.stats()).collect(), refused)
+        (
+            received,
+            network.links().iter().map(|link| *link.stats()).collect(),
+            refused,
+        )
     }
     let mut topology = dumbbell();
     let percent = Probability::percent(1.0).expect("below 100");
-    let impair = Impairments { corrupt: percent, duplicate: percent, loss: percent, ..Impairments::NONE };
-    topology.cables.iter_mut().for_each(|cable| cable.links[0].impair = impair);
+    let impair = Impairments {
+        corrupt: percent,
+        duplicate: percent,
+        loss: percent,
+        ..Impairments::NONE
+    };
+    topology
+        .cables
+        .iter_mut()
+        .for_each(|cable| cable.links[0].impair = impair);
     assert_eq!(outcome(&topology, TraceHash::new()), outcome(&topology, ()));
 }
 
 /// What "C" has read by `time`.
-fn received<R: Record>(network: &mut Network<super::HostQdisc, R, Programs>, time: Duration) -> u64 {
+fn received<R: Record>(
+    network: &mut Network<super::HostQdisc, R, Programs>,
+    time: Duration,
+) -> u64 {
     network.run_before(Instant::ZERO + time).expect("it runs");
     network.end(1).app.meter().flows()[0].received.bytes
 }
@@ -91,14 +145,28 @@ fn a_bottleneck_behind_a_router_is_filled() {
     let mut network = upload(&dumbbell(), 2);
     let goodput = received(&mut network, Duration::from_secs(5)) as f64 * 8e-6 / 5.0;
     assert!((9.0..9.6).contains(&goodput), "{goodput} Mbit/s");
-    let ports: Vec<_> = network.ports().map(|port| network.port_name(port)).collect();
+    let ports: Vec<_> = network
+        .ports()
+        .map(|port| network.port_name(port))
+        .collect();
     assert_eq!(ports, ["A", "C", "B>A", "B>C"]);
     assert_eq!(network.port("B>C"), Some(PortId::Link(2)));
-    let [edge, wire, access] = ["B>C", "B>A", "A"].map(|name| network.look(network.port(name).expect("it is there")));
-    // Everything stands before the slow link, and what has left it is what C received, but for what is on the wire.
-    assert!(edge.backlog.packets > 10 && edge.ring.packets > 0, "{edge:?}");
-    assert!(wire.backlog.packets == 0 && access.ring.packets < 10, "{access:?}");
-    assert!(edge.sent.get() > 5 * 1_250_000 * 95 / 100 && edge.limit < Bytes::MAX, "{edge:?}");
+    let [edge, wire, access] =
+        ["B>C", "B>A", "A"].map(|name| network.look(network.port(name).expect("it is there")));
+    // Everything stands before the slow link, and what has left it is what C received, but for what
+    // is on the wire.
+    assert!(
+        edge.backlog.packets > 10 && edge.ring.packets > 0,
+        "{edge:?}"
+    );
+    assert!(
+        wire.backlog.packets == 0 && access.ring.packets < 10,
+        "{access:?}"
+    );
+    assert!(
+        edge.sent.get() > 5 * 1_250_000 * 95 / 100 && edge.limit < Bytes::MAX,
+        "{edge:?}"
+    );
 }
 
 #[test]
@@ -118,32 +186,76 @@ fn what_is_no_tree_is_refused_by_name() {
         let mut topology = dumbbell();
         change(&mut topology);
         let network = topology.build(1, (), idle);
-        network.map(|_| ()).expect_err("it should have been refused")
+        network
+            .map(|_| ())
+            .expect_err("it should have been refused")
     };
     let node = |name: &str| name.to_string();
-    assert_eq!(refusal(&|t| t.routers.push("A".into())), TopologyError::Twice { name: node("A") });
-    assert_eq!(refusal(&|t| t.routers.push("A>B".into())), TopologyError::Name { name: node("A>B") });
+    assert_eq!(
+        refusal(&|t| t.routers.push("A".into())),
+        TopologyError::Twice { name: node("A") }
+    );
+    assert_eq!(
+        refusal(&|t| t.routers.push("A>B".into())),
+        TopologyError::Name { name: node("A>B") }
+    );
     let error = refusal(&|t| t.cables[1].between[1] = node("D"));
-    assert_eq!(error.to_string(), "a cable leads to `D`, which is no node: there are `A`, `B`, `C`");
+    assert_eq!(
+        error.to_string(),
+        "a cable leads to `D`, which is no node: there are `A`, `B`, `C`"
+    );
     let error = refusal(&|t| drop(t.cables.pop()));
-    assert_eq!(error, TopologyError::HostCables { host: node("C"), cables: 0 });
-    let error = refusal(&|t| t.cables.push(Cable::new(["A", "C"], [wire(1, 1), wire(1, 1)])));
-    assert_eq!(error, TopologyError::HostCables { host: node("A"), cables: 2 });
-    let error = refusal(&|t| t.cables.push(Cable::new(["B", "B"], [wire(1, 1), wire(1, 1)])));
+    assert_eq!(
+        error,
+        TopologyError::HostCables {
+            host: node("C"),
+            cables: 0
+        }
+    );
+    let error = refusal(&|t| {
+        t.cables
+            .push(Cable::new(["A", "C"], [wire(1, 1), wire(1, 1)]))
+    });
+    assert_eq!(
+        error,
+        TopologyError::HostCables {
+            host: node("A"),
+            cables: 2
+        }
+    );
+    let error = refusal(&|t| {
+        t.cables
+            .push(Cable::new(["B", "B"], [wire(1, 1), wire(1, 1)]))
+    });
     assert_eq!(error, TopologyError::Loop { node: node("B") });
     let error = refusal(&|t| t.routers.push("E".into()));
-    assert_eq!(error, TopologyError::Apart { from: node("A"), to: node("E") });
+    assert_eq!(
+        error,
+        TopologyError::Apart {
+            from: node("A"),
+            to: node("E")
+        }
+    );
     let error = refusal(&|t| t.cables[0].links[0].queue = "codel".parse().expect("words"));
     assert_eq!(error, TopologyError::HostLink { host: node("A") });
     let error = refusal(&|t| t.cables[1].links[0].rate = Rate::ZERO);
-    assert_eq!(error.to_string(), "`B>C`: `rate` must be above 0, not 0.0Kbit");
+    assert_eq!(
+        error.to_string(),
+        "`B>C`: `rate` must be above 0, not 0.0Kbit"
+    );
     let error = refusal(&|t| t.hosts[1].nic.tx_ring = 0);
-    assert_eq!(error.to_string(), "`C`: `tx_ring` must be at least 1, not 0");
+    assert_eq!(
+        error.to_string(),
+        "`C`: `tx_ring` must be at least 1, not 0"
+    );
 }
 
 /// A station over shared air to B, a wire from there to C.
 fn cell() -> Topology {
-    let way_out = LinkConfig { card: Some(CardConfig::default()), ..LinkConfig::default() };
+    let way_out = LinkConfig {
+        card: Some(CardConfig::default()),
+        ..LinkConfig::default()
+    };
     Topology {
         cables: vec![
             Cable::new(["A", "B"], [LinkConfig::default(), way_out]),
@@ -159,9 +271,14 @@ fn a_cell_carries_what_its_cable_would() {
     let mut network = upload(&cell(), 2);
     let goodput = received(&mut network, Duration::from_millis(500)) as f64 * 8e-6 / 0.5;
     assert!((50.0..125.0).contains(&goodput), "{goodput} Mbit/s");
-    let Some(Medium::Wifi(wifi)) = network.medium(0) else { panic!("it is there") };
+    let Some(Medium::Wifi(wifi)) = network.medium(0) else {
+        panic!("it is there")
+    };
     assert!(wifi.card_stats(0).expect("A's").mean_size() > 1.5);
-    assert!(wifi.card_stats(1).expect("B's").transmissions() > 100, "acknowledgements");
+    assert!(
+        wifi.card_stats(1).expect("B's").transmissions() > 100,
+        "acknowledgements"
+    );
     assert!(network.medium(1).is_none());
 }
 
@@ -176,12 +293,33 @@ fn cells_that_cannot_be_are_refused() {
         }
     };
     for (change, says) in [
-        ((|t| t.cells[0].stations[0] = "D".into()) as fn(&mut Topology), "`D`, which is no node"),
-        (|t| t.cells[0].stations[0] = "B".into(), "no cable from `B` to `B`"),
-        (|t| t.cells[0].stations.push("A".into()), "`A>B` is on shared air twice"),
-        (|t| t.cells[0].stations.push("C".into()), "`B>C` is on shared air, which takes frames out of a card"),
         (
-            |t| t.cells[0] = Cell::lte("B", &["A"], LteConfig { resource_blocks: 0, ..LteConfig::default() }),
+            (|t| t.cells[0].stations[0] = "D".into()) as fn(&mut Topology),
+            "`D`, which is no node",
+        ),
+        (
+            |t| t.cells[0].stations[0] = "B".into(),
+            "no cable from `B` to `B`",
+        ),
+        (
+            |t| t.cells[0].stations.push("A".into()),
+            "`A>B` is on shared air twice",
+        ),
+        (
+            |t| t.cells[0].stations.push("C".into()),
+            "`B>C` is on shared air, which takes frames out of a card",
+        ),
+        (
+            |t| {
+                t.cells[0] = Cell::lte(
+                    "B",
+                    &["A"],
+                    LteConfig {
+                        resource_blocks: 0,
+                        ..LteConfig::default()
+                    },
+                )
+            },
             "`air of B`: `resource_blocks` must be from 1 to 110, not 0",
         ),
     ] {

@@ -16,7 +16,10 @@ fn nic(config: NicConfig, driver: Option<&str>) -> SimNic {
 }
 
 fn quick() -> NicConfig {
-    NicConfig { coalesce: Coalesce::OFF, ..NicConfig::default() }
+    NicConfig {
+        coalesce: Coalesce::OFF,
+        ..NicConfig::default()
+    }
 }
 
 fn pool(frames: usize) -> Pool<HeapFrame> {
@@ -24,7 +27,12 @@ fn pool(frames: usize) -> Pool<HeapFrame> {
 }
 
 /// Puts one packet of each length, which is how they are told apart.
-fn put(nic: &mut SimNic, pool: &mut Pool<HeapFrame>, lengths: impl IntoIterator<Item = u32>, now: Instant) {
+fn put(
+    nic: &mut SimNic,
+    pool: &mut Pool<HeapFrame>,
+    lengths: impl IntoIterator<Item = u32>,
+    now: Instant,
+) {
     for len in lengths {
         nic.put(Packet::new(pool.take().expect("enough frames"), len), now);
     }
@@ -43,7 +51,9 @@ fn departed(nic: &mut SimNic, now: Instant) -> Vec<usize> {
 fn reaped(nic: &mut SimNic, pool: &mut Pool<HeapFrame>, now: Instant) -> Vec<u32> {
     let mut done = Vec::new();
     nic.reap(now, &mut done);
-    done.into_iter().map(|packet| pool.settle(packet).len).collect()
+    done.into_iter()
+        .map(|packet| pool.settle(packet).len)
+        .collect()
 }
 
 fn ms(millis: u64) -> Instant {
@@ -56,8 +66,15 @@ fn frames_wait_for_a_grant_and_complete_when_it_is_concluded() {
     nic.put(Packet::new(pool.take().expect("free"), 60), ms(0));
     assert!(!nic.is_awaiting(), "no doorbell yet");
     put(&mut nic, &mut pool, [61, 62, 63], ms(0));
-    assert_eq!((nic.awaiting().packets, nic.awaiting().bytes), (4, Bytes::new(246)));
-    assert_eq!((nic.next_event(), departed(&mut nic, ms(9))), (None, vec![]), "it has no line rate");
+    assert_eq!(
+        (nic.awaiting().packets, nic.awaiting().bytes),
+        (4, Bytes::new(246))
+    );
+    assert_eq!(
+        (nic.next_event(), departed(&mut nic, ms(9))),
+        (None, vec![]),
+        "it has no line rate"
+    );
     let mut asked = Vec::new();
     let taken = nic.grant(ms(10), 64, |len| {
         asked.push(len.get());
@@ -65,15 +82,25 @@ fn frames_wait_for_a_grant_and_complete_when_it_is_concluded() {
     });
     assert_eq!((taken, asked), (2, vec![60, 61, 62]));
     assert_eq!((nic.awaiting().packets, nic.in_flight()), (2, 4));
-    assert_eq!(reaped(&mut nic, &mut pool, ms(10)), [0; 0], "on the air they are not complete");
+    assert_eq!(
+        reaped(&mut nic, &mut pool, ms(10)),
+        [0; 0],
+        "on the air they are not complete"
+    );
     nic.conclude(ms(12), |_| Verdict::Acknowledged);
-    assert_eq!((departed(&mut nic, ms(12)), nic.take_interrupt()), (vec![60, 61], true));
+    assert_eq!(
+        (departed(&mut nic, ms(12)), nic.take_interrupt()),
+        (vec![60, 61], true)
+    );
     assert_eq!(reaped(&mut nic, &mut pool, ms(12)), [60, 61]);
     assert_eq!(nic.grant(ms(13), 64, |_| true), 2);
     nic.conclude(ms(14), |_| Verdict::Acknowledged);
     assert_eq!(departed(&mut nic, ms(14)), [62, 63]);
     assert_eq!(reaped(&mut nic, &mut pool, ms(14)), [62, 63]);
-    assert_eq!((nic.outstanding(), pool.outstanding(), nic.stats().tx_frames), (0, 0, 4));
+    assert_eq!(
+        (nic.outstanding(), pool.outstanding(), nic.stats().tx_frames),
+        (0, 0, 4)
+    );
 }
 
 #[test]
@@ -85,19 +112,41 @@ fn what_failed_goes_first_and_holds_back_what_follows() {
     nic.conclude(ms(2), |tries| {
         number += 1;
         assert_eq!(tries, 1);
-        if number == 2 { Verdict::Failed } else { Verdict::Acknowledged }
+        if number == 2 {
+            Verdict::Failed
+        } else {
+            Verdict::Acknowledged
+        }
     });
-    assert_eq!(departed(&mut nic, ms(2)), [60], "the receiver has 62 and 63, but not 61");
+    assert_eq!(
+        departed(&mut nic, ms(2)),
+        [60],
+        "the receiver has 62 and 63, but not 61"
+    );
     assert_eq!(nic.awaiting().packets, 3);
     let mut asked = Vec::new();
     let taken = nic.grant(ms(3), 4, |len| {
         asked.push(len.get());
         true
     });
-    assert_eq!((taken, asked), (2, vec![61, 64]), "a window of four from 61 on");
-    nic.conclude(ms(4), |tries| if tries == 2 { Verdict::GivenUp } else { Verdict::Acknowledged });
+    assert_eq!(
+        (taken, asked),
+        (2, vec![61, 64]),
+        "a window of four from 61 on"
+    );
+    nic.conclude(ms(4), |tries| {
+        if tries == 2 {
+            Verdict::GivenUp
+        } else {
+            Verdict::Acknowledged
+        }
+    });
     assert_eq!(departed(&mut nic, ms(4)), [62, 63, 64], "61 is lost");
-    assert_eq!(reaped(&mut nic, &mut pool, ms(4)), [60, 61, 62, 63, 64], "and completes all the same");
+    assert_eq!(
+        reaped(&mut nic, &mut pool, ms(4)),
+        [60, 61, 62, 63, 64],
+        "and completes all the same"
+    );
 }
 
 #[test]
@@ -111,12 +160,22 @@ fn grants_are_concluded_in_their_order() {
             left > 0
         });
     }
-    assert_eq!((nic.awaiting().packets, nic.is_grantable(3), nic.is_grantable(4)), (1, false, true));
+    assert_eq!(
+        (
+            nic.awaiting().packets,
+            nic.is_grantable(3),
+            nic.is_grantable(4)
+        ),
+        (1, false, true)
+    );
     nic.conclude(ms(2), |_| Verdict::Acknowledged);
     assert_eq!(departed(&mut nic, ms(2)), [60, 61]);
     nic.conclude(ms(3), |_| Verdict::Failed);
     nic.conclude(ms(3), |_| unreachable!("nothing is on the air"));
-    assert_eq!((departed(&mut nic, ms(3)), nic.awaiting().packets), (vec![], 2));
+    assert_eq!(
+        (departed(&mut nic, ms(3)), nic.awaiting().packets),
+        (vec![], 2)
+    );
     assert_eq!(nic.grant(ms(4), 3, |_| true), 2);
     nic.conclude(ms(4), |_| Verdict::Acknowledged);
     assert_eq!(departed(&mut nic, ms(4)), [62, 63]);
@@ -140,13 +199,26 @@ fn a_discipline_in_the_driver_chooses_and_what_it_drops_completes() {
     let mut lost = Vec::new();
     short.reset(&mut lost);
     assert_eq!((lost.len(), short.in_flight()), (2, 0));
-    lost.into_iter().for_each(|packet| drop(pool.settle(packet)));
+    lost.into_iter()
+        .for_each(|packet| drop(pool.settle(packet)));
 }
 
 #[test]
 fn completions_are_moderated_as_ever() {
-    let coalesce = Coalesce { frames: 8, time: Duration::from_micros(20) };
-    let (mut nic, mut pool) = (nic(NicConfig { coalesce, ..NicConfig::default() }, None), pool(10));
+    let coalesce = Coalesce {
+        frames: 8,
+        time: Duration::from_micros(20),
+    };
+    let (mut nic, mut pool) = (
+        nic(
+            NicConfig {
+                coalesce,
+                ..NicConfig::default()
+            },
+            None,
+        ),
+        pool(10),
+    );
     put(&mut nic, &mut pool, 60..70, ms(0));
     nic.grant(ms(1), 64, |_| true);
     nic.conclude(ms(2), |_| Verdict::Acknowledged);
@@ -157,7 +229,11 @@ fn completions_are_moderated_as_ever() {
 
 #[test]
 fn a_ring_that_was_full_starts_again_where_it_says() {
-    let config = NicConfig { tx_ring: 8, restart: 5, ..quick() };
+    let config = NicConfig {
+        tx_ring: 8,
+        restart: 5,
+        ..quick()
+    };
     let (mut nic, mut pool) = (nic(config, None), pool(8));
     put(&mut nic, &mut pool, 60..67, ms(0));
     assert_eq!(nic.room(), 1);
@@ -177,20 +253,39 @@ fn a_ring_that_was_full_starts_again_where_it_says() {
 #[test]
 fn a_ring_in_bytes_is_full_when_another_frame_may_not_fit() {
     // 500 KB hold 330 frames of 1514 bytes.
-    let config = NicConfig { tx_ring: 10_000, ring_bytes: Bytes::new(500_000), ..quick() };
+    let config = NicConfig {
+        tx_ring: 10_000,
+        ring_bytes: Bytes::new(500_000),
+        ..quick()
+    };
     let (mut nic, mut pool) = (nic(config, None), pool(400));
     assert_eq!(nic.room(), 330);
     put(&mut nic, &mut pool, std::iter::repeat_n(1514, 330), ms(0));
     assert_eq!((nic.room(), nic.ring_bytes()), (0, Bytes::new(330 * 1514)));
-    let refused = NicConfig { ring_bytes: Bytes::new(1513), ..NicConfig::default() };
+    let refused = NicConfig {
+        ring_bytes: Bytes::new(1513),
+        ..NicConfig::default()
+    };
     assert!(SimNic::new(refused).is_err());
-    assert!(SimNic::new(NicConfig { restart: 257, ..NicConfig::default() }).is_err());
-    assert!(SimNic::new(NicConfig { restart: 0, ..NicConfig::default() }).is_err());
+    assert!(
+        SimNic::new(NicConfig {
+            restart: 257,
+            ..NicConfig::default()
+        })
+        .is_err()
+    );
+    assert!(
+        SimNic::new(NicConfig {
+            restart: 0,
+            ..NicConfig::default()
+        })
+        .is_err()
+    );
 }
 
 proptest! {
-    /// Whatever fails and however aggregates are cut: every packet completes once, those that arrive do so in order, and the account
-    /// of what waits is right.
+    /// Whatever fails and however aggregates are cut: every packet completes once, those that
+    /// arrive do so in order, and the account of what waits is right.
     #[test]
     fn nothing_is_lost_or_overtaken(
         steps in prop::collection::vec((0u32..6, 0usize..8, 1usize..8, any::<u64>()), 1..60),

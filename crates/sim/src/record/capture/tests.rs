@@ -1,4 +1,5 @@
-//! Tests of the capture: what is written is read back by pcap-file and, where it is installed, by tshark.
+//! Tests of the capture: what is written is read back by pcap-file and, where it is installed, by
+//! tshark.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -19,22 +20,45 @@ use crate::record::Record;
 const FRAME: [u8; 60] = [7; 60];
 
 fn host_event(at: u64, what: What) -> PacketEvent {
-    PacketEvent { at: Instant::from_nanos(at), what, socket: None, seq: 1, len: FRAME.len() as u32 }
+    PacketEvent {
+        at: Instant::from_nanos(at),
+        what,
+        socket: None,
+        seq: 1,
+        len: FRAME.len() as u32,
+    }
 }
 
 /// One packet marked and sent, one dropped; a frame crosses a link.
 fn sample(config: CaptureConfig) -> Vec<u8> {
     let mut capture = Capture::new(Vec::new(), config).expect("memory");
     let (sent, dropped) = (FRAME, FRAME);
-    for (at, what) in [(1, What::Born), (1, What::Queued), (4_200_001, What::Marked), (4_200_001, What::Ringed)] {
+    for (at, what) in [
+        (1, What::Born),
+        (1, What::Queued),
+        (4_200_001, What::Marked),
+        (4_200_001, What::Ringed),
+    ] {
         capture.on_host(0, &host_event(at, what), &sent);
     }
     capture.on_host(0, &host_event(4_300_001, What::Completed), &sent);
-    for (at, what) in [(2, What::Born), (2, What::Queued), (1_002, What::Dropped(DropReason::Target))] {
+    for (at, what) in [
+        (2, What::Born),
+        (2, What::Queued),
+        (1_002, What::Dropped(DropReason::Target)),
+    ] {
         capture.on_host(0, &host_event(at, what), &dropped);
     }
-    let (at, sojourn) = (Instant::from_nanos(5_000_000_123), Duration::from_micros(1500));
-    for what in [LinkWhat::Entered, LinkWhat::Marked, LinkWhat::Serialised { sojourn }, LinkWhat::Arrived] {
+    let (at, sojourn) = (
+        Instant::from_nanos(5_000_000_123),
+        Duration::from_micros(1500),
+    );
+    for what in [
+        LinkWhat::Entered,
+        LinkWhat::Marked,
+        LinkWhat::Serialised { sojourn },
+        LinkWhat::Arrived,
+    ] {
         capture.on_link(1, &LinkEvent { at, what }, &sent);
     }
     capture.finish().expect("memory")
@@ -47,7 +71,11 @@ fn read_back(file: &[u8]) -> Vec<(String, u128, usize, u32, String)> {
     while let Some(block) = reader.next_block() {
         match block.expect("a block") {
             Block::InterfaceDescription(interface) => {
-                assert!(interface.options.contains(&InterfaceDescriptionOption::IfTsResol(9)));
+                assert!(
+                    interface
+                        .options
+                        .contains(&InterfaceDescriptionOption::IfTsResol(9))
+                );
                 names.extend(interface.options.iter().find_map(|option| match option {
                     InterfaceDescriptionOption::IfName(name) => Some(name.to_string()),
                     _ => None,
@@ -75,7 +103,10 @@ fn read_back(file: &[u8]) -> Vec<(String, u128, usize, u32, String)> {
 #[test]
 fn every_tap_point_is_an_interface_and_verdicts_are_comments() {
     let packets = read_back(&sample(CaptureConfig::default()));
-    let seen: Vec<_> = packets.iter().map(|(name, at, _, _, comment)| (name.as_str(), *at, comment.as_str())).collect();
+    let seen: Vec<_> = packets
+        .iter()
+        .map(|(name, at, _, _, comment)| (name.as_str(), *at, comment.as_str()))
+        .collect();
     assert_eq!(
         seen,
         [
@@ -83,19 +114,34 @@ fn every_tap_point_is_an_interface_and_verdicts_are_comments() {
             ("host0:ring", 4_200_001, "sojourn=4.200000ms verdict=CE"),
             ("host0:completed", 4_300_001, "in_ring=0.100000ms"),
             ("host0:qdisc-in", 2, ""),
-            ("host0:drop", 1_002, "sojourn=0.001000ms verdict=drop reason=target"),
+            (
+                "host0:drop",
+                1_002,
+                "sojourn=0.001000ms verdict=drop reason=target"
+            ),
             ("link1:in", 5_000_000_123, ""),
             ("link1:wire", 5_000_000_123, "sojourn=1.500000ms verdict=CE"),
             ("link1:out", 5_000_000_123, ""),
         ]
     );
-    assert!(packets.iter().all(|(_, _, kept, len, _)| (*kept, *len) == (60, 60)));
+    assert!(
+        packets
+            .iter()
+            .all(|(_, _, kept, len, _)| (*kept, *len) == (60, 60))
+    );
 }
 
 #[test]
 fn snaplen_cuts_and_the_epoch_shifts() {
-    let packets = read_back(&sample(CaptureConfig { snaplen: 20, epoch: Duration::from_secs(1_700_000_000) }));
-    assert!(packets.iter().all(|(_, _, kept, len, _)| (*kept, *len) == (20, 60)));
+    let packets = read_back(&sample(CaptureConfig {
+        snaplen: 20,
+        epoch: Duration::from_secs(1_700_000_000),
+    }));
+    assert!(
+        packets
+            .iter()
+            .all(|(_, _, kept, len, _)| (*kept, *len) == (20, 60))
+    );
     assert_eq!(packets[0].1, 1_700_000_000_000_000_001);
 }
 
@@ -104,7 +150,10 @@ struct Full(usize);
 
 impl Write for Full {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        self.0 = self.0.checked_sub(data.len()).ok_or(io::ErrorKind::StorageFull)?;
+        self.0 = self
+            .0
+            .checked_sub(data.len())
+            .ok_or(io::ErrorKind::StorageFull)?;
         Ok(data.len())
     }
 
@@ -119,7 +168,10 @@ fn a_full_disk_is_told_at_the_end() {
     for at in 0..10 {
         capture.on_host(0, &host_event(at, What::Received), &FRAME);
     }
-    assert_eq!(capture.finish().map(drop).expect_err("it is full").kind(), io::ErrorKind::StorageFull);
+    assert_eq!(
+        capture.finish().map(drop).expect_err("it is full").kind(),
+        io::ErrorKind::StorageFull
+    );
 }
 
 /// Wireshark's own reader must agree about names, times and comments.
@@ -141,10 +193,22 @@ fn tshark_reads_it() {
         .expect("tshark runs");
     let _ = std::fs::remove_file(&path);
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let lines: BTreeMap<_, _> = text.lines().filter_map(|line| line.split_once('|')).collect();
-    let ring = lines.get("host0:ring").unwrap_or_else(|| panic!("no host0:ring in {text}"));
-    assert!(ring.contains("0.004200001") && ring.ends_with("sojourn=4.200000ms verdict=CE"), "{ring}");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let lines: BTreeMap<_, _> = text
+        .lines()
+        .filter_map(|line| line.split_once('|'))
+        .collect();
+    let ring = lines
+        .get("host0:ring")
+        .unwrap_or_else(|| panic!("no host0:ring in {text}"));
+    assert!(
+        ring.contains("0.004200001") && ring.ends_with("sojourn=4.200000ms verdict=CE"),
+        "{ring}"
+    );
     assert!(lines["link1:wire"].starts_with("5.000000123"), "{text}");
     assert_eq!(text.lines().count(), 8);
 }

@@ -1,5 +1,5 @@
-//! Accurate feedback: the receiver counts what arrives marked; every segment tells the lowest three bits of the count of packets,
-//! and an option, where it fits, the counts of bytes (RFC 9768 §3.2).
+//! Accurate feedback: the receiver counts what arrives marked; every segment tells the lowest three
+//! bits of the count of packets, and an option, where it fits, the counts of bytes (RFC 9768 §3.2).
 
 use tautline_base::{Bytes, Ecn};
 
@@ -9,11 +9,15 @@ use crate::wire::{EchoedBytes, EcnFlags, growth};
 
 /// Where the counts begin (RFC 9768 §3.2.1): not at zero, so that a zeroed field shows.
 const FIRST_COUNT: u64 = 5;
-const FIRST_BYTES: ByteCounts = ByteCounts { ect0: 1, ce: 0, ect1: 1 };
+const FIRST_BYTES: ByteCounts = ByteCounts {
+    ect0: 1,
+    ce: 0,
+    ect1: 1,
+};
 /// The field is so many values wide.
 const WIDTH: u64 = 8;
-/// Marks since the last acknowledgement that force one: while data waits to be acknowledged, and else, when the answer may be to
-/// acknowledgements alone (RFC 9768 §3.2.2.5.1).
+/// Marks since the last acknowledgement that force one: while data waits to be acknowledged, and
+/// else, when the answer may be to acknowledgements alone (RFC 9768 §3.2.2.5.1).
 const FORCES_ACK: u64 = 2;
 const FORCES_ACK_OF_ACKS: u64 = 3;
 
@@ -116,7 +120,8 @@ impl Accurate {
         Self { arrived, echoed }
     }
 
-    /// A SYN-ACK arrived, perhaps not the first one: its codepoint is to be told, and a mark counts, once.
+    /// A SYN-ACK arrived, perhaps not the first one: its codepoint is to be told, and a mark
+    /// counts, once.
     pub(super) fn on_syn_ack(&mut self, codepoint: Ecn) {
         self.arrived.reflect = Some(codepoint);
         if codepoint == Ecn::Ce && !self.arrived.counted_syn_ack {
@@ -139,7 +144,9 @@ impl Accurate {
     pub(super) fn on_first_option(&mut self, option: Option<EchoedBytes>) {
         self.echoed.options = match option {
             None => Options::Unseen,
-            Some(EchoedBytes { ect0: Some(0), .. } | EchoedBytes { ect1: Some(0), .. }) => Options::Ignored,
+            Some(EchoedBytes { ect0: Some(0), .. } | EchoedBytes { ect1: Some(0), .. }) => {
+                Options::Ignored
+            }
             Some(_) => Options::Seen,
         };
     }
@@ -149,8 +156,14 @@ impl Accurate {
         self.arrived.reflect.is_some()
     }
 
-    /// Packets other than a SYN arrived, as one, with `data` bytes of payload; `owes`: an acknowledgement waits to be sent.
-    pub(super) fn on_packets(&mut self, codepoint: Ecn, (packets, data): (u64, u64), owes: bool) -> Urgency {
+    /// Packets other than a SYN arrived, as one, with `data` bytes of payload; `owes`: an
+    /// acknowledgement waits to be sent.
+    pub(super) fn on_packets(
+        &mut self,
+        codepoint: Ecn,
+        (packets, data): (u64, u64),
+        owes: bool,
+    ) -> Urgency {
         let arrived = &mut self.arrived;
         match codepoint {
             Ecn::NotEct => {}
@@ -163,8 +176,16 @@ impl Accurate {
         arrived.last_marked = marked;
         arrived.packets += if marked { packets } else { 0 };
         let untold = arrived.packets - arrived.told;
-        let enough = if data > 0 || owes { FORCES_ACK } else { FORCES_ACK_OF_ACKS };
-        if marked && ((changed && data > 0) || untold >= enough) { Urgency::Now } else { Urgency::None }
+        let enough = if data > 0 || owes {
+            FORCES_ACK
+        } else {
+            FORCES_ACK_OF_ACKS
+        };
+        if marked && ((changed && data > 0) || untold >= enough) {
+            Urgency::Now
+        } else {
+            Urgency::None
+        }
     }
 
     /// The flags of a segment; `bare`: it carries neither data nor SACK blocks.
@@ -178,13 +199,19 @@ impl Accurate {
     /// The option with every count, which tries the path.
     pub(super) fn all_bytes(&self) -> EchoedBytes {
         let ByteCounts { ect0, ce, ect1 } = self.arrived.bytes;
-        EchoedBytes { ect0: Some(ect0 as u32), ce: Some(ce as u32), ect1: Some(ect1 as u32) }
+        EchoedBytes {
+            ect0: Some(ect0 as u32),
+            ce: Some(ce as u32),
+            ect1: Some(ect1 as u32),
+        }
     }
 
-    /// The option of a pure acknowledgement: every count that has ever changed, when one has since it was last told; all of them
-    /// with the first word (RFC 9768 §3.2.3.3).
+    /// The option of a pure acknowledgement: every count that has ever changed, when one has since
+    /// it was last told; all of them with the first word (RFC 9768 §3.2.3.3).
     pub(super) fn option(&self) -> Option<EchoedBytes> {
-        let Arrived { bytes, told_bytes, .. } = &self.arrived;
+        let Arrived {
+            bytes, told_bytes, ..
+        } = &self.arrived;
         if self.arrived.reflect.is_some() {
             return Some(self.all_bytes());
         }
@@ -211,18 +238,28 @@ impl Accurate {
     }
 
     /// Reads an acknowledgement: what the peer has newly seen marked.
-    pub(super) fn on_acknowledgement(&mut self, flags: EcnFlags, option: Option<EchoedBytes>, newly: Newly) -> Marked {
+    pub(super) fn on_acknowledgement(
+        &mut self,
+        flags: EcnFlags,
+        option: Option<EchoedBytes>,
+        newly: Newly,
+    ) -> Marked {
         let echoed = &mut self.echoed;
         let first = echoed.delivered == 0;
         echoed.delivered += newly.packets;
-        // The count begins at 5: with fewer than three packets delivered it cannot have come round to 0. Somebody clears it.
+        // The count begins at 5: with fewer than three packets delivered it cannot have come round
+        // to 0. Somebody clears it.
         if first && flags == EcnFlags::NONE && echoed.delivered < WIDTH - FIRST_COUNT {
             echoed.trusted = false;
         }
         if !echoed.trusted || newly.packets == 0 {
             return Marked::default();
         }
-        echoed.take(flags, option.filter(|_| echoed.options != Options::Ignored), newly)
+        echoed.take(
+            flags,
+            option.filter(|_| echoed.options != Options::Ignored),
+            newly,
+        )
     }
 
     /// The peer's counts are believed.
@@ -241,11 +278,19 @@ impl Echoed {
                 self.bytes += bytes;
                 let fresh = bytes.saturating_sub(std::mem::take(&mut self.guessed));
                 let packets = at_least(least, fresh.div_ceil(newly.segment.max(1)), newly.packets);
-                Marked { packets, bytes: Bytes::new(fresh).min(newly.bytes) }
+                Marked {
+                    packets,
+                    bytes: Bytes::new(fresh).min(newly.bytes),
+                }
             }
             None => {
-                // Where options arrive, one is missing because there was no room; the next one makes up for it.
-                let packets = if self.options == Options::Seen { least } else { most(least, newly.packets) };
+                // Where options arrive, one is missing because there was no room; the next one
+                // makes up for it.
+                let packets = if self.options == Options::Seen {
+                    least
+                } else {
+                    most(least, newly.packets)
+                };
                 let bytes = share(newly, packets);
                 self.guessed += bytes.get();
                 Marked { packets, bytes }
@@ -256,14 +301,19 @@ impl Echoed {
     }
 }
 
-/// The growth of a count of packets whose lowest bits have grown by `least`. If it may have come round unseen, it is taken to have
-/// done so as often as it can have: with as many marks as there can be, the sender errs on the safe side (RFC 9768 §3.2.2.5.2,
-/// appendix A.2).
+/// The growth of a count of packets whose lowest bits have grown by `least`. If it may have come
+/// round unseen, it is taken to have done so as often as it can have: with as many marks as there
+/// can be, the sender errs on the safe side (RFC 9768 §3.2.2.5.2, appendix A.2).
 fn most(least: u64, packets: u64) -> u64 {
-    if packets < WIDTH { least } else { packets - (packets - least) % WIDTH }
+    if packets < WIDTH {
+        least
+    } else {
+        packets - (packets - least) % WIDTH
+    }
 }
 
-/// The same when the marked bytes fill so many packets at `fullest`: it has come round as often as explains them.
+/// The same when the marked bytes fill so many packets at `fullest`: it has come round as often as
+/// explains them.
 fn at_least(least: u64, fullest: u64, packets: u64) -> u64 {
     let rounds = fullest.saturating_sub(least).div_ceil(WIDTH);
     (least + rounds * WIDTH).min(most(least, packets).max(least))
@@ -274,7 +324,8 @@ fn share(newly: Newly, packets: u64) -> Bytes {
     if packets >= newly.packets {
         return newly.bytes;
     }
-    let bytes = u128::from(newly.bytes.get()) * u128::from(packets) / u128::from(newly.packets.max(1));
+    let bytes =
+        u128::from(newly.bytes.get()) * u128::from(packets) / u128::from(newly.packets.max(1));
     Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX))
 }
 
@@ -284,7 +335,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn newly(packets: u64) -> Newly {
-        Newly { packets, bytes: Bytes::new(1000 * packets), segment: 1000 }
+        Newly {
+            packets,
+            bytes: Bytes::new(1000 * packets),
+            segment: 1000,
+        }
     }
 
     #[test]
@@ -299,14 +354,33 @@ mod tests {
     #[test]
     fn a_change_and_every_second_mark_ask_for_an_acknowledgement() {
         let mut receiver = Accurate::new();
-        assert_eq!(receiver.on_packets(Ecn::Ect0, (1, 1000), false), Urgency::None);
-        assert_eq!(receiver.on_packets(Ecn::Ce, (1, 1000), true), Urgency::Now, "marks begin");
+        assert_eq!(
+            receiver.on_packets(Ecn::Ect0, (1, 1000), false),
+            Urgency::None
+        );
+        assert_eq!(
+            receiver.on_packets(Ecn::Ce, (1, 1000), true),
+            Urgency::Now,
+            "marks begin"
+        );
         receiver.sent_bare(true);
-        assert_eq!(receiver.on_packets(Ecn::Ce, (1, 1000), false), Urgency::None);
-        assert_eq!(receiver.on_packets(Ecn::Ce, (1, 1000), true), Urgency::Now, "the second");
+        assert_eq!(
+            receiver.on_packets(Ecn::Ce, (1, 1000), false),
+            Urgency::None
+        );
+        assert_eq!(
+            receiver.on_packets(Ecn::Ce, (1, 1000), true),
+            Urgency::Now,
+            "the second"
+        );
         receiver.sent_bare(true);
-        assert_eq!(receiver.on_packets(Ecn::Ect0, (1, 1000), false), Urgency::None, "marks end: no news");
-        // Marked acknowledgements: every third one is answered, so that two ends never answer each other's answers for long.
+        assert_eq!(
+            receiver.on_packets(Ecn::Ect0, (1, 1000), false),
+            Urgency::None,
+            "marks end: no news"
+        );
+        // Marked acknowledgements: every third one is answered, so that two ends never answer each
+        // other's answers for long.
         let answers = [Ecn::Ce; 6].map(|codepoint| {
             let urgency = receiver.on_packets(codepoint, (1, 0), false);
             if urgency == Urgency::Now {
@@ -323,12 +397,17 @@ mod tests {
         client.on_syn_ack(Ecn::Ce);
         client.on_syn_ack(Ecn::Ce);
         assert_eq!(client.flags(true), reflect(Ecn::Ce));
-        assert_eq!(client.flags(false), EcnFlags::from_bits(6), "data cannot tell of it");
+        assert_eq!(
+            client.flags(false),
+            EcnFlags::from_bits(6),
+            "data cannot tell of it"
+        );
         client.sent_bare(true);
         assert_eq!(client.flags(true), EcnFlags::from_bits(6));
     }
 
-    /// RFC 9768 appendix A.2: the smallest growth, unless more packets were acknowledged than the field can count.
+    /// RFC 9768 appendix A.2: the smallest growth, unless more packets were acknowledged than the
+    /// field can count.
     #[test]
     fn a_count_that_may_have_come_round_is_taken_to_have_done_so() {
         assert_eq!([most(0, 1), most(1, 1), most(7, 7)], [0, 1, 7]);
@@ -340,11 +419,21 @@ mod tests {
     #[test]
     fn a_field_that_is_always_zero_is_not_believed() {
         let mut sender = Accurate::new();
-        assert_eq!(sender.on_acknowledgement(EcnFlags::NONE, None, newly(2)).packets, 0);
+        assert_eq!(
+            sender
+                .on_acknowledgement(EcnFlags::NONE, None, newly(2))
+                .packets,
+            0
+        );
         assert!(!sender.trusted());
         // Three marks bring it to zero honestly.
         let mut sender = Accurate::new();
-        assert_eq!(sender.on_acknowledgement(EcnFlags::NONE, None, newly(3)).packets, 3);
+        assert_eq!(
+            sender
+                .on_acknowledgement(EcnFlags::NONE, None, newly(3))
+                .packets,
+            3
+        );
         assert!(sender.trusted());
     }
 
@@ -377,7 +466,8 @@ mod tests {
             prop_assert_eq!((guess - marked) % WIDTH, 0);
         }
 
-        /// With the option, however many are acknowledged at once, the count is exact when packets are full.
+        /// With the option, however many are acknowledged at once, the count is exact when packets
+        /// are full.
         #[test]
         fn with_the_option_stretches_of_any_length_are_told_exactly(
             marks in prop::collection::vec(prop::bool::ANY, 1..400),
@@ -406,23 +496,42 @@ mod tests {
         let mut receiver = Accurate::new();
         assert_eq!(receiver.option(), None);
         receiver.on_packets(Ecn::Ect1, (1, 1000), false);
-        let ect1 = EchoedBytes { ect1: Some(1001), ..EchoedBytes::default() };
+        let ect1 = EchoedBytes {
+            ect1: Some(1001),
+            ..EchoedBytes::default()
+        };
         assert_eq!(receiver.option(), Some(ect1));
         receiver.sent();
         assert_eq!(receiver.option(), Some(ect1), "data left without it");
         receiver.sent_bare(true);
         assert_eq!(receiver.option(), None, "no news");
         receiver.on_packets(Ecn::Ce, (1, 500), false);
-        assert_eq!(receiver.option(), Some(EchoedBytes { ce: Some(500), ..ect1 }));
+        assert_eq!(
+            receiver.option(),
+            Some(EchoedBytes {
+                ce: Some(500),
+                ..ect1
+            })
+        );
     }
 
     #[test]
     fn options_whose_fields_are_zeroed_are_ignored() {
         let mut sender = Accurate::new();
-        sender.on_first_option(Some(EchoedBytes { ect0: Some(0), ce: Some(0), ect1: Some(0) }));
-        let zero = Some(EchoedBytes { ect0: Some(0), ce: Some(0), ect1: None });
+        sender.on_first_option(Some(EchoedBytes {
+            ect0: Some(0),
+            ce: Some(0),
+            ect1: Some(0),
+        }));
+        let zero = Some(EchoedBytes {
+            ect0: Some(0),
+            ce: Some(0),
+            ect1: None,
+        });
         assert_eq!(
-            sender.on_acknowledgement(EcnFlags::from_bits(6), zero, newly(9)).packets,
+            sender
+                .on_acknowledgement(EcnFlags::from_bits(6), zero, newly(9))
+                .packets,
             9,
             "the safe reading of the flags"
         );
@@ -431,8 +540,18 @@ mod tests {
     #[test]
     fn a_lie_about_bytes_is_cut_to_what_was_delivered() {
         let mut sender = Accurate::new();
-        let lie = Some(EchoedBytes { ect0: None, ce: Some(8_000_000), ect1: None });
+        let lie = Some(EchoedBytes {
+            ect0: None,
+            ce: Some(8_000_000),
+            ect1: None,
+        });
         let marked = sender.on_acknowledgement(EcnFlags::from_bits(6), lie, newly(2));
-        assert_eq!(marked, Marked { packets: 1, bytes: Bytes::new(2000) });
+        assert_eq!(
+            marked,
+            Marked {
+                packets: 1,
+                bytes: Bytes::new(2000)
+            }
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Classic feedback: one flag (RFC 3168 §6.1.2–6.1.3), and the receiver's half of DCTCP, which makes the same flag follow every
-//! mark (RFC 8257 §3.2).
+//! Classic feedback: one flag (RFC 3168 §6.1.2–6.1.3), and the receiver's half of DCTCP, which
+//! makes the same flag follow every mark (RFC 8257 §3.2).
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,8 @@ use tautline_base::Ecn;
 use super::Urgency;
 use crate::wire::EcnFlags;
 
-/// Acknowledgements of the past that may wait to be sent; marks that come and go more often than that between two polls blur.
+/// Acknowledgements of the past that may wait to be sent; marks that come and go more often than
+/// that between two polls blur.
 const MOST_EARLIER: usize = 64;
 
 /// A connection with classic feedback.
@@ -27,7 +28,10 @@ enum Echo {
     /// ECE from the first mark until the sender says CWR.
     UntilCwr { marked: bool },
     /// ECE tells what the data it acknowledges carried.
-    Exact { marked: bool, earlier: VecDeque<Earlier> },
+    Exact {
+        marked: bool,
+        earlier: VecDeque<Earlier>,
+    },
 }
 
 /// An acknowledgement of what came before the marks changed.
@@ -53,20 +57,33 @@ impl Classic {
     pub(super) fn new(exact: bool) -> Self {
         let echo = match exact {
             false => Echo::UntilCwr { marked: false },
-            true => Echo::Exact { marked: false, earlier: VecDeque::new() },
+            true => Echo::Exact {
+                marked: false,
+                earlier: VecDeque::new(),
+            },
         };
-        Self { echo, capable: false, cwr_due: false }
+        Self {
+            echo,
+            capable: false,
+            cwr_due: false,
+        }
     }
 
     /// Data arrived.
-    pub(super) fn on_data(&mut self, codepoint: Ecn, flags: EcnFlags, standing: Standing) -> Urgency {
+    pub(super) fn on_data(
+        &mut self,
+        codepoint: Ecn,
+        flags: EcnFlags,
+        standing: Standing,
+    ) -> Urgency {
         let retransmission = self.capable && codepoint == Ecn::NotEct;
         self.capable |= codepoint != Ecn::NotEct;
         match &mut self.echo {
             Echo::UntilCwr { marked } => {
                 // The reduction is older than the mark on the packet that tells of it.
                 let urgency = match (flags.cwr(), codepoint == Ecn::Ce) {
-                    // After a reduction the window may be so small that a held back acknowledgement stalls it.
+                    // After a reduction the window may be so small that a held back acknowledgement
+                    // stalls it.
                     (true, _) => Urgency::Now,
                     (false, true) if !*marked => Urgency::Quick,
                     _ if retransmission => Urgency::Quick,
@@ -78,7 +95,10 @@ impl Classic {
             Echo::Exact { marked, .. } if *marked == (codepoint == Ecn::Ce) => Urgency::None,
             Echo::Exact { marked, earlier } => {
                 if standing.owes && earlier.len() < MOST_EARLIER {
-                    earlier.push_back(Earlier { next: standing.next, marked: *marked });
+                    earlier.push_back(Earlier {
+                        next: standing.next,
+                        marked: *marked,
+                    });
                 }
                 *marked = !*marked;
                 Urgency::Now
@@ -129,20 +149,37 @@ impl Classic {
 mod tests {
     use super::*;
 
-    const AHEAD: Standing = Standing { next: 1, owes: false };
+    const AHEAD: Standing = Standing {
+        next: 1,
+        owes: false,
+    };
 
     #[test]
     fn the_echo_lasts_from_the_first_mark_until_the_reduction_is_announced() {
         let mut classic = Classic::new(false);
-        assert_eq!(classic.on_data(Ecn::Ect0, EcnFlags::NONE, AHEAD), Urgency::None);
+        assert_eq!(
+            classic.on_data(Ecn::Ect0, EcnFlags::NONE, AHEAD),
+            Urgency::None
+        );
         assert_eq!(classic.flags(false), EcnFlags::NONE);
-        assert_eq!(classic.on_data(Ecn::Ce, EcnFlags::NONE, AHEAD), Urgency::Quick, "the first mark is urgent");
-        assert_eq!(classic.on_data(Ecn::Ce, EcnFlags::NONE, AHEAD), Urgency::None, "the second is no news");
+        assert_eq!(
+            classic.on_data(Ecn::Ce, EcnFlags::NONE, AHEAD),
+            Urgency::Quick,
+            "the first mark is urgent"
+        );
+        assert_eq!(
+            classic.on_data(Ecn::Ce, EcnFlags::NONE, AHEAD),
+            Urgency::None,
+            "the second is no news"
+        );
         for _ in 0..5 {
             classic.on_data(Ecn::Ect0, EcnFlags::NONE, AHEAD);
             assert_eq!(classic.flags(false), EcnFlags::ECE);
         }
-        assert_eq!(classic.on_data(Ecn::Ect0, EcnFlags::CWR, AHEAD), Urgency::Now);
+        assert_eq!(
+            classic.on_data(Ecn::Ect0, EcnFlags::CWR, AHEAD),
+            Urgency::Now
+        );
         assert_eq!(classic.flags(false), EcnFlags::NONE);
     }
 
@@ -157,9 +194,15 @@ mod tests {
     #[test]
     fn data_without_a_codepoint_is_a_hint_at_a_retransmission_once_there_was_one() {
         let mut classic = Classic::new(false);
-        assert_eq!(classic.on_data(Ecn::NotEct, EcnFlags::NONE, AHEAD), Urgency::None);
+        assert_eq!(
+            classic.on_data(Ecn::NotEct, EcnFlags::NONE, AHEAD),
+            Urgency::None
+        );
         classic.on_data(Ecn::Ect0, EcnFlags::NONE, AHEAD);
-        assert_eq!(classic.on_data(Ecn::NotEct, EcnFlags::NONE, AHEAD), Urgency::Quick);
+        assert_eq!(
+            classic.on_data(Ecn::NotEct, EcnFlags::NONE, AHEAD),
+            Urgency::Quick
+        );
     }
 
     #[test]
@@ -172,20 +215,44 @@ mod tests {
         assert_eq!(classic.flags(true), EcnFlags::NONE);
     }
 
-    /// RFC 8257 figure 1: a change of marks sends what was held back with the flag of the old state.
+    /// RFC 8257 figure 1: a change of marks sends what was held back with the flag of the old
+    /// state.
     #[test]
     fn the_exact_echo_acknowledges_what_came_before_with_the_old_flag() {
         let mut exact = Classic::new(true);
         let at = |next, owes| Standing { next, owes };
-        assert_eq!(exact.on_data(Ecn::Ect0, EcnFlags::NONE, at(1, false)), Urgency::None);
-        assert_eq!(exact.on_data(Ecn::Ce, EcnFlags::NONE, at(1001, true)), Urgency::Now);
-        assert_eq!(exact.earlier(), Some(Earlier { next: 1001, marked: false }));
+        assert_eq!(
+            exact.on_data(Ecn::Ect0, EcnFlags::NONE, at(1, false)),
+            Urgency::None
+        );
+        assert_eq!(
+            exact.on_data(Ecn::Ce, EcnFlags::NONE, at(1001, true)),
+            Urgency::Now
+        );
+        assert_eq!(
+            exact.earlier(),
+            Some(Earlier {
+                next: 1001,
+                marked: false
+            })
+        );
         assert_eq!(exact.flags(false), EcnFlags::ECE);
-        assert_eq!(exact.on_data(Ecn::Ce, EcnFlags::CWR, at(2001, true)), Urgency::None, "CWR changes nothing");
+        assert_eq!(
+            exact.on_data(Ecn::Ce, EcnFlags::CWR, at(2001, true)),
+            Urgency::None,
+            "CWR changes nothing"
+        );
         assert_eq!(exact.flags(false), EcnFlags::ECE);
         exact.sent_earlier();
-        assert_eq!(exact.on_data(Ecn::Ect0, EcnFlags::NONE, at(3001, false)), Urgency::Now);
-        assert_eq!((exact.earlier(), exact.flags(false)), (None, EcnFlags::NONE), "nothing was held back");
+        assert_eq!(
+            exact.on_data(Ecn::Ect0, EcnFlags::NONE, at(3001, false)),
+            Urgency::Now
+        );
+        assert_eq!(
+            (exact.earlier(), exact.flags(false)),
+            (None, EcnFlags::NONE),
+            "nothing was held back"
+        );
     }
 
     #[test]
@@ -195,6 +262,9 @@ mod tests {
             let codepoint = if next % 2 == 0 { Ecn::Ce } else { Ecn::Ect0 };
             exact.on_data(codepoint, EcnFlags::NONE, Standing { next, owes: true });
         }
-        assert_eq!(std::iter::from_fn(|| exact.earlier().inspect(|_| exact.sent_earlier())).count(), MOST_EARLIER);
+        assert_eq!(
+            std::iter::from_fn(|| exact.earlier().inspect(|_| exact.sent_earlier())).count(),
+            MOST_EARLIER
+        );
     }
 }

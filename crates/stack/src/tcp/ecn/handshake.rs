@@ -25,10 +25,16 @@ pub(super) struct Wishes {
 }
 
 impl Wishes {
-    /// The configuration's, raised to what the controller cannot do without, unless the configuration forbids all ECN.
+    /// The configuration's, raised to what the controller cannot do without, unless the
+    /// configuration forbids all ECN.
     pub(super) fn new(mode: EcnMode, need: Need) -> Self {
         let (accepts, requests) = match mode {
-            EcnMode::Off => return Self { accepts: None, requests: None },
+            EcnMode::Off => {
+                return Self {
+                    accepts: None,
+                    requests: None,
+                };
+            }
             EcnMode::Request => (Feedback::Classic, Some(Feedback::Classic)),
             EcnMode::Accept => (Feedback::Classic, None),
             EcnMode::AccEcn => (Feedback::Accurate, Some(Feedback::Accurate)),
@@ -40,7 +46,10 @@ impl Wishes {
             Need::Dctcp => Some(Feedback::Classic),
             Need::L4s => Some(Feedback::Accurate),
         };
-        Self { accepts: Some(accepts).max(needed), requests: requests.max(needed) }
+        Self {
+            accepts: Some(accepts).max(needed),
+            requests: requests.max(needed),
+        }
     }
 }
 
@@ -80,7 +89,8 @@ pub(super) fn on_syn_ack(requested: Option<Feedback>, flags: EcnFlags) -> Option
     }
 }
 
-/// How an end in AccECN mode tells which codepoint the peer's SYN or SYN-ACK had when it arrived (RFC 9768 tables 2 and 3).
+/// How an end in AccECN mode tells which codepoint the peer's SYN or SYN-ACK had when it arrived
+/// (RFC 9768 tables 2 and 3).
 pub(super) fn reflect(codepoint: Ecn) -> EcnFlags {
     EcnFlags::from_bits(match codepoint {
         Ecn::NotEct => 0b010,
@@ -90,7 +100,8 @@ pub(super) fn reflect(codepoint: Ecn) -> EcnFlags {
     })
 }
 
-/// The codepoint that `flags` reflect. `None` for values without a meaning yet: taken for "arrived as it was sent".
+/// The codepoint that `flags` reflect. `None` for values without a meaning yet: taken for "arrived
+/// as it was sent".
 pub(super) fn reflected(flags: EcnFlags) -> Option<Ecn> {
     match flags.bits() {
         0b010 => Some(Ecn::NotEct),
@@ -112,7 +123,8 @@ mod tests {
     const CLASSIC: Option<Feedback> = Some(Feedback::Classic);
     const ACCURATE: Option<Feedback> = Some(Feedback::Accurate);
 
-    /// RFC 9768 table 2, row by row: what A asks for and B can do, the flags there and back, what A ends up with.
+    /// RFC 9768 table 2, row by row: what A asks for and B can do, the flags there and back, what A
+    /// ends up with.
     #[test]
     fn the_negotiation_table() {
         let rows = [
@@ -128,7 +140,10 @@ mod tests {
         ];
         let codepoints = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce];
         for (row, (a, b, syn, syn_ack, agreed)) in rows.into_iter().enumerate() {
-            let (syn, syn_ack) = (flags(syn.0, syn.1, syn.2), flags(syn_ack.0, syn_ack.1, syn_ack.2));
+            let (syn, syn_ack) = (
+                flags(syn.0, syn.1, syn.2),
+                flags(syn_ack.0, syn_ack.1, syn_ack.2),
+            );
             assert_eq!(request(a), syn, "row {row}");
             assert_eq!(on_syn(b, syn), agreed, "row {row}");
             if agreed == ACCURATE {
@@ -138,7 +153,13 @@ mod tests {
             assert_eq!(on_syn_ack(a, syn_ack), agreed, "row {row}");
         }
         // Reserved, and taken for an agreement (§3.1.3); broken, and taken for none.
-        assert_eq!((on_syn_ack(ACCURATE, flags(1, 0, 1)), reflected(flags(1, 0, 1))), (ACCURATE, None));
+        assert_eq!(
+            (
+                on_syn_ack(ACCURATE, flags(1, 0, 1)),
+                reflected(flags(1, 0, 1))
+            ),
+            (ACCURATE, None)
+        );
         assert_eq!(on_syn_ack(ACCURATE, flags(1, 1, 1)), None);
         assert_eq!(on_syn_ack(CLASSIC, flags(0, 1, 1)), None);
     }
@@ -146,8 +167,16 @@ mod tests {
     #[test]
     fn a_syn_of_the_future_is_answered_as_a_request_for_accurate_feedback() {
         for bits in [0b001, 0b010, 0b100, 0b101, 0b110] {
-            assert_eq!(on_syn(ACCURATE, EcnFlags::from_bits(bits)), ACCURATE, "{bits:03b}");
-            assert_eq!(on_syn(CLASSIC, EcnFlags::from_bits(bits)), None, "{bits:03b}");
+            assert_eq!(
+                on_syn(ACCURATE, EcnFlags::from_bits(bits)),
+                ACCURATE,
+                "{bits:03b}"
+            );
+            assert_eq!(
+                on_syn(CLASSIC, EcnFlags::from_bits(bits)),
+                None,
+                "{bits:03b}"
+            );
             assert_eq!(on_syn(None, EcnFlags::from_bits(bits)), None, "{bits:03b}");
         }
         assert_eq!(on_syn(CLASSIC, EcnFlags::ACCURATE_SETUP), CLASSIC);
@@ -165,11 +194,39 @@ mod tests {
             (EcnMode::AccEcnAccept, ACCURATE, None),
         ];
         for (mode, accepts, requests) in rows {
-            assert_eq!(Wishes::new(mode, Need::Classic), Wishes { accepts, requests }, "{mode:?}");
+            assert_eq!(
+                Wishes::new(mode, Need::Classic),
+                Wishes { accepts, requests },
+                "{mode:?}"
+            );
         }
-        assert_eq!(Wishes::new(EcnMode::Accept, Need::Dctcp), Wishes { accepts: CLASSIC, requests: CLASSIC });
-        assert_eq!(Wishes::new(EcnMode::AccEcn, Need::Dctcp), Wishes { accepts: ACCURATE, requests: ACCURATE });
-        assert_eq!(Wishes::new(EcnMode::Accept, Need::L4s), Wishes { accepts: ACCURATE, requests: ACCURATE });
-        assert_eq!(Wishes::new(EcnMode::Off, Need::L4s), Wishes { accepts: None, requests: None });
+        assert_eq!(
+            Wishes::new(EcnMode::Accept, Need::Dctcp),
+            Wishes {
+                accepts: CLASSIC,
+                requests: CLASSIC
+            }
+        );
+        assert_eq!(
+            Wishes::new(EcnMode::AccEcn, Need::Dctcp),
+            Wishes {
+                accepts: ACCURATE,
+                requests: ACCURATE
+            }
+        );
+        assert_eq!(
+            Wishes::new(EcnMode::Accept, Need::L4s),
+            Wishes {
+                accepts: ACCURATE,
+                requests: ACCURATE
+            }
+        );
+        assert_eq!(
+            Wishes::new(EcnMode::Off, Need::L4s),
+            Wishes {
+                accepts: None,
+                requests: None
+            }
+        );
     }
 }

@@ -9,8 +9,9 @@ use tautline_cc::Model;
 use super::TcpInfo;
 use crate::tcp::ecn::EcnState;
 
-/// A [`TcpInfo`] as `ss -tin` would print it: times in milliseconds, rates in bits per second, windows in segments. What Linux does
-/// not know follows at the end: the account of TCP Small Queues, the pacer's next departure, RACK's window, the account of PRR.
+/// A [`TcpInfo`] as `ss -tin` would print it: times in milliseconds, rates in bits per second,
+/// windows in segments. What Linux does not know follows at the end: the account of TCP Small
+/// Queues, the pacer's next departure, RACK's window, the account of PRR.
 ///
 /// ```
 /// # fn shows(host: &impl Fn() -> Option<tautline_stack::TcpInfo>) {
@@ -87,9 +88,19 @@ impl Ss<'_> {
         if info.backoff > 0 {
             write!(f, " backoff:{}", info.backoff)?;
         }
-        write!(f, " rtt:{}/{} ato:{}", Ms(info.srtt), Ms(info.rttvar), Ms(info.delayed_ack))?;
+        write!(
+            f,
+            " rtt:{}/{} ato:{}",
+            Ms(info.srtt),
+            Ms(info.rttvar),
+            Ms(info.delayed_ack)
+        )?;
         let sizes = [info.mss, info.path_mtu, info.peer_mss, info.advertised_mss].map(Bytes::get);
-        write!(f, " mss:{} pmtu:{} rcvmss:{} advmss:{}", sizes[0], sizes[1], sizes[2], sizes[3])?;
+        write!(
+            f,
+            " mss:{} pmtu:{} rcvmss:{} advmss:{}",
+            sizes[0], sizes[1], sizes[2], sizes[3]
+        )?;
         write!(f, " cwnd:{}", info.cwnd.get() / info.mss.get().max(1))?;
         if info.ssthresh < Bytes::MAX {
             write!(f, " ssthresh:{}", self.segments(info.ssthresh))?;
@@ -108,7 +119,9 @@ impl Ss<'_> {
             ("data_segs_out", info.data_segments_out),
             ("data_segs_in", info.data_segments_in),
         ];
-        always.iter().try_for_each(|(name, count)| write!(f, " {name}:{count}"))?;
+        always
+            .iter()
+            .try_for_each(|(name, count)| write!(f, " {name}:{count}"))?;
         non_zero(f, &[("bytes_retrans", info.bytes_retransmitted)])
     }
 
@@ -117,8 +130,11 @@ impl Ss<'_> {
         if info.srtt > Duration::ZERO {
             write!(f, " send {}", Bps(Rate::from_amount(info.cwnd, info.srtt)))?;
         }
-        for (name, age) in [("lastsnd", info.last_sent), ("lastrcv", info.last_received), ("lastack", Some(info.last_heard))]
-        {
+        for (name, age) in [
+            ("lastsnd", info.last_sent),
+            ("lastrcv", info.last_received),
+            ("lastack", Some(info.last_heard)),
+        ] {
             if let Some(age) = age {
                 write!(f, " {name}:{}", age.as_millis())?;
             }
@@ -134,7 +150,9 @@ impl Ss<'_> {
         if info.app_limited {
             f.write_str(" app_limited")?;
         }
-        let Some(limited) = info.limited else { return Ok(()) };
+        let Some(limited) = info.limited else {
+            return Ok(());
+        };
         write!(f, " busy:{}ms", Ms(limited.busy))?;
         let shares = [
             ("rwnd_limited", limited.peer_window),
@@ -143,7 +161,10 @@ impl Ss<'_> {
             ("tsq_limited", limited.tsq),
             ("pacer_limited", limited.pacer),
         ];
-        for (name, time) in shares.into_iter().filter(|(_, time)| *time > Duration::ZERO) {
+        for (name, time) in shares
+            .into_iter()
+            .filter(|(_, time)| *time > Duration::ZERO)
+        {
             let percent = 100.0 * time.as_secs_f64() / limited.busy.max(time).as_secs_f64();
             write!(f, " {name}:{}ms({percent:.1}%)", Ms(time))?;
         }
@@ -154,14 +175,26 @@ impl Ss<'_> {
         let info = self.0;
         non_zero(f, &[("unacked", info.segments_unacked as u64)])?;
         if info.retransmits > 0 {
-            write!(f, " retrans:{}/{}", info.retransmissions_out, info.retransmits)?;
+            write!(
+                f,
+                " retrans:{}/{}",
+                info.retransmissions_out, info.retransmits
+            )?;
         }
         non_zero(
             f,
-            &[("lost", self.segments(info.lost)), ("sacked", self.segments(info.sacked)), ("dsack_dups", info.duplicates)],
+            &[
+                ("lost", self.segments(info.lost)),
+                ("sacked", self.segments(info.sacked)),
+                ("dsack_dups", info.duplicates),
+            ],
         )?;
         if info.reorderings > 0 {
-            write!(f, " reordering:{} reord_seen:{}", info.reordering, info.reorderings)?;
+            write!(
+                f,
+                " reordering:{} reord_seen:{}",
+                info.reordering, info.reorderings
+            )?;
         }
         Ok(())
     }
@@ -177,20 +210,33 @@ impl Ss<'_> {
             write!(f, " minrtt:{}", Ms(info.min_rtt))?;
         }
         non_zero(f, &[("rcv_ooopack", info.out_of_order as u64)])?;
-        write!(f, " snd_wnd:{} rcv_wnd:{}", info.peer_window.get(), info.receive_window.get())
+        write!(
+            f,
+            " snd_wnd:{} rcv_wnd:{}",
+            info.peer_window.get(),
+            info.receive_window.get()
+        )
     }
 
     /// What Linux does not tell.
     fn ours(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let info = self.0;
-        let limit = info.tsq_limit.map_or_else(|| "off".to_owned(), |limit| limit.get().to_string());
-        write!(f, " tsq:({}/{limit},throttles:{})", info.tsq_charged.get(), info.tsq_throttles)?;
+        let limit = info
+            .tsq_limit
+            .map_or_else(|| "off".to_owned(), |limit| limit.get().to_string());
+        write!(
+            f,
+            " tsq:({}/{limit},throttles:{})",
+            info.tsq_charged.get(),
+            info.tsq_throttles
+        )?;
         if info.next_departure > Duration::ZERO {
             write!(f, " departs:{}", Ms(info.next_departure))?;
         }
         write!(f, " rack:(window:{})", Ms(info.reordering_window))?;
         if let Some(reduction) = info.reduction {
-            let [delivered, out, divisor] = [reduction.delivered, reduction.out, reduction.divisor].map(Bytes::get);
+            let [delivered, out, divisor] =
+                [reduction.delivered, reduction.out, reduction.divisor].map(Bytes::get);
             write!(f, " prr:(delivered:{delivered},out:{out},of:{divisor})")?;
         }
         if info.phase != tautline_cc::Phase::Open {
@@ -210,7 +256,10 @@ impl Ss<'_> {
 
 /// Those counters that have counted.
 fn non_zero(f: &mut fmt::Formatter<'_>, counters: &[(&str, u64)]) -> fmt::Result {
-    counters.iter().filter(|(_, count)| *count > 0).try_for_each(|(name, count)| write!(f, " {name}:{count}"))
+    counters
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .try_for_each(|(name, count)| write!(f, " {name}:{count}"))
 }
 
 /// What the controller believes, in parentheses behind its name.
@@ -223,14 +272,25 @@ fn model(f: &mut fmt::Formatter<'_>, name: &str, model: &Model) -> fmt::Result {
         ("pacing_gain", model.pacing_gain.map(gain)),
         ("cwnd_gain", model.cwnd_gain.map(gain)),
         ("alpha", model.alpha.map(gain)),
-        ("w_max", model.plateau.map(|plateau| format!("{plateau:.1}"))),
+        (
+            "w_max",
+            model.plateau.map(|plateau| format!("{plateau:.1}")),
+        ),
         ("k", model.k.map(ms)),
         ("epoch", model.epoch.map(ms)),
     ];
     let state = Some(("state", model.state.to_owned())).filter(|_| !model.state.is_empty());
-    let known = state.into_iter().chain(facts.into_iter().filter_map(|(name, fact)| Some((name, fact?))));
+    let known = state.into_iter().chain(
+        facts
+            .into_iter()
+            .filter_map(|(name, fact)| Some((name, fact?))),
+    );
     let known: Vec<String> = known.map(|(name, fact)| format!("{name}:{fact}")).collect();
-    if known.is_empty() { Ok(()) } else { write!(f, " {name}:({})", known.join(",")) }
+    if known.is_empty() {
+        Ok(())
+    } else {
+        write!(f, " {name}:({})", known.join(","))
+    }
 }
 
 impl fmt::Display for Ss<'_> {

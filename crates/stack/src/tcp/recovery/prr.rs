@@ -1,5 +1,5 @@
-//! Proportional rate reduction (RFC 9937, and Linux's after RFC 6937; `spec/tcp.md` §1.10): sends in proportion to what is
-//! delivered, so that the flight shrinks to `ssthresh` smoothly.
+//! Proportional rate reduction (RFC 9937, and Linux's after RFC 6937; `spec/tcp.md` §1.10): sends
+//! in proportion to what is delivered, so that the flight shrinks to `ssthresh` smoothly.
 
 use tautline_base::Bytes;
 
@@ -29,23 +29,39 @@ pub(in crate::tcp) struct PrrAck {
 }
 
 impl Reduction {
-    /// Begins a recovery in which `divisor` is delivered by the time the flight is to have shrunk to `ssthresh`.
+    /// Begins a recovery in which `divisor` is delivered by the time the flight is to have shrunk
+    /// to `ssthresh`.
     pub(super) fn new(divisor: Bytes) -> Self {
-        Self { delivered: Bytes::ZERO, out: Bytes::ZERO, divisor: divisor.max(Bytes::new(1)) }
+        Self {
+            delivered: Bytes::ZERO,
+            out: Bytes::ZERO,
+            divisor: divisor.max(Bytes::new(1)),
+        }
     }
 
     /// An acknowledgement; the answer is the window.
     pub(super) fn on_ack(&mut self, ack: PrrAck) -> Bytes {
-        let PrrAck { delivered, in_flight, ssthresh, safe, mss } = ack;
+        let PrrAck {
+            delivered,
+            in_flight,
+            ssthresh,
+            safe,
+            mss,
+        } = ack;
         self.delivered += delivered;
         let mut send = if in_flight > ssthresh {
             let product = u128::from(self.delivered.get()) * u128::from(ssthresh.get());
-            let proportional = u64::try_from(product.div_ceil(u128::from(self.divisor.get()))).unwrap_or(u64::MAX);
+            let proportional =
+                u64::try_from(product.div_ceil(u128::from(self.divisor.get()))).unwrap_or(u64::MAX);
             // Only whole segments leave, so the fraction that is due is rounded up to one.
             (mss * proportional.div_ceil(mss.get())).saturating_sub(self.out)
         } else {
             let conservative = self.delivered.saturating_sub(self.out).max(delivered);
-            let grown = if safe { conservative + mss } else { conservative };
+            let grown = if safe {
+                conservative + mss
+            } else {
+                conservative
+            };
             grown.min(ssthresh.saturating_sub(in_flight))
         };
         if self.out == Bytes::ZERO {
@@ -67,8 +83,9 @@ mod tests {
 
     const MSS: u64 = 1000;
 
-    /// Runs a recovery of `flight` segments of which the first `lost` are lost; one SACK per acknowledgement, two of them before
-    /// the episode, no limited transmit. Returns the segments sent per acknowledgement, and the flight at the end.
+    /// Runs a recovery of `flight` segments of which the first `lost` are lost; one SACK per
+    /// acknowledgement, two of them before the episode, no limited transmit. Returns the segments
+    /// sent per acknowledgement, and the flight at the end.
     fn recovery(flight: u64, lost: u64, ssthresh: u64, divisor: u64) -> (Vec<u64>, u64) {
         let mut reduction = Reduction::new(Bytes::new(divisor * MSS));
         let mut in_flight = (flight - lost - 3) * MSS;
@@ -91,7 +108,8 @@ mod tests {
 
     #[test]
     fn example_b_of_the_spec() {
-        // spec/tcp.md §1.10 example B: 20 out, the head lost, ssthresh 10; divisor 18, or 20 in Linux.
+        // spec/tcp.md §1.10 example B: 20 out, the head lost, ssthresh 10; divisor 18, or 20 in
+        // Linux.
         let (sent, flight) = recovery(20, 1, 10, 18);
         assert_eq!(sent, [1, 1, 0, 1, 0, 1, 0, 1, 0, 1, 1, 0, 1, 0, 0, 1, 1]);
         assert_eq!(flight, 10);
@@ -102,7 +120,8 @@ mod tests {
 
     #[test]
     fn example_a_of_the_spec_pins_the_window() {
-        // spec/tcp.md §1.10 example A: 10 out, the head lost, ssthresh 7: the first retransmission, then one per SACK.
+        // spec/tcp.md §1.10 example A: 10 out, the head lost, ssthresh 7: the first retransmission,
+        // then one per SACK.
         for divisor in [8, 10] {
             let (sent, flight) = recovery(10, 1, 7, divisor);
             assert_eq!((&sent[..], flight), (&[1; 7][..], 7), "divisor {divisor}");
@@ -111,7 +130,8 @@ mod tests {
 
     #[test]
     fn example_c_of_the_spec_sends_one_per_delivery_without_burst() {
-        // spec/tcp.md §1.10 example C: 20 out, 15 lost: below ssthresh at once, one retransmission per SACK.
+        // spec/tcp.md §1.10 example C: 20 out, 15 lost: below ssthresh at once, one retransmission
+        // per SACK.
         for divisor in [18, 20] {
             let (sent, _) = recovery(20, 15, 10, divisor);
             assert_eq!(sent, [1, 1, 1]);
@@ -120,7 +140,8 @@ mod tests {
 
     #[test]
     fn arithmetic_does_not_wrap() {
-        // Figures of ns-3's PRR test: 50 000 delivered and nothing sent, towards 100 000 from 50 000.
+        // Figures of ns-3's PRR test: 50 000 delivered and nothing sent, towards 100 000 from 50
+        // 000.
         let mut reduction = Reduction::new(Bytes::ZERO);
         let ack = |in_flight, delivered| PrrAck {
             delivered: Bytes::new(delivered),

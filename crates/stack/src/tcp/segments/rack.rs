@@ -1,5 +1,5 @@
-//! RACK: a segment is lost when one sent after it was delivered and reordering cannot explain it (RFC 8985 §6 in Linux's form;
-//! `spec/tcp.md` §1.8).
+//! RACK: a segment is lost when one sent after it was delivered and reordering cannot explain it
+//! (RFC 8985 §6 in Linux's form; `spec/tcp.md` §1.8).
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use tautline_base::{Bytes, Instant};
 
 use crate::config::Reordering;
 
-/// Segments SACKed above a hole that prove a loss while no reordering has been seen (RFC 8985 §6.2 step 4, RFC 5681 §3.2).
+/// Segments SACKed above a hole that prove a loss while no reordering has been seen (RFC 8985 §6.2
+/// step 4, RFC 5681 §3.2).
 pub(in crate::tcp) const DUP_THRESHOLD: u32 = 3;
 /// The most segments the path is ever believed to displace one by (Linux `tcp_max_reordering`).
 const MAX_DEGREE: u32 = 300;
@@ -63,7 +64,8 @@ pub(in crate::tcp) struct ReorderingWindow {
 }
 
 impl Rack {
-    /// A segment sent at `sent` that ends at `end` was delivered `now`, its newest copy or (`of_original`) an older one.
+    /// A segment sent at `sent` that ends at `end` was delivered `now`, its newest copy or
+    /// (`of_original`) an older one.
     pub(super) fn advance(&mut self, sent: Instant, end: u64, now: Instant, of_original: bool) {
         if !of_original && self.newest.is_none_or(|newest| newest < (sent, end)) {
             self.newest = Some((sent, end));
@@ -71,16 +73,18 @@ impl Rack {
         }
     }
 
-    /// The segment from `start` was sent once and came after one from further up had come: the path reorders, by the segments of
-    /// size `mss` between.
+    /// The segment from `start` was sent once and came after one from further up had come: the path
+    /// reorders, by the segments of size `mss` between.
     pub(super) fn reordered(&mut self, start: u64, mss: u64) {
         let distance = self.highest.saturating_sub(start).div_ceil(mss.max(1));
-        self.degree = self.degree.max(u32::try_from(distance).unwrap_or(u32::MAX).min(MAX_DEGREE));
+        self.degree = self
+            .degree
+            .max(u32::try_from(distance).unwrap_or(u32::MAX).min(MAX_DEGREE));
         self.reorderings = self.reorderings.saturating_add(1);
     }
 
-    /// How much later than a delivered segment's an earlier one's delivery may be before it counts as lost. `sacked`: segments
-    /// the peer holds out of order.
+    /// How much later than a delivered segment's an earlier one's delivery may be before it counts
+    /// as lost. `sacked`: segments the peer holds out of order.
     pub(super) fn window(&self, on: ReorderingWindow, sacked: usize) -> Duration {
         let quick = on.in_recovery || sacked >= self.degree as usize;
         match on.policy {
@@ -90,13 +94,14 @@ impl Rack {
         }
     }
 
-    /// A segment arrived twice: the window was too narrow, if it was reordering that made us send it again.
+    /// A segment arrived twice: the window was too narrow, if it was reordering that made us send
+    /// it again.
     pub(super) fn duplicated(&mut self) {
         self.duplicate |= self.reorderings > 0;
     }
 
-    /// Something was delivered that was sent when `sent_when` had been delivered in all; `delivered` has been now. The window
-    /// widens at most once a round trip.
+    /// Something was delivered that was sent when `sent_when` had been delivered in all;
+    /// `delivered` has been now. The window widens at most once a round trip.
     pub(super) fn adapt(&mut self, sent_when: Bytes, delivered: Bytes, policy: Reordering) {
         if policy != Reordering::Adaptive {
             return;
@@ -116,7 +121,8 @@ impl Rack {
         self.persistence = self.persistence.saturating_sub(1);
     }
 
-    /// A timeout came although many segments had been delivered past the hole: the degree was overestimated.
+    /// A timeout came although many segments had been delivered past the hole: the degree was
+    /// overestimated.
     pub(super) fn timed_out(&mut self, sacked: usize) {
         if sacked >= DUP_THRESHOLD as usize {
             self.degree = self.degree.min(DUP_THRESHOLD);
@@ -137,7 +143,10 @@ mod tests {
 
     /// A duplicate is reported once in each of `rounds` round trips.
     fn after_duplicates(rounds: u64, policy: Reordering) -> Rack {
-        let mut rack = Rack { highest: 5000, ..Rack::default() };
+        let mut rack = Rack {
+            highest: 5000,
+            ..Rack::default()
+        };
         rack.reordered(1000, 1000);
         for round in 1..=rounds {
             rack.duplicated();
@@ -148,21 +157,35 @@ mod tests {
 
     #[test]
     fn windows_of_the_spec() {
-        // spec/tcp.md §1.8: min_rtt 40 ms, srtt 50 ms: 10 / 20 / 30 / 50 / 50 ms for steps 1 / 2 / 3 / 5 / 6.
+        // spec/tcp.md §1.8: min_rtt 40 ms, srtt 50 ms: 10 / 20 / 30 / 50 / 50 ms for steps 1 / 2 /
+        // 3 / 5 / 6.
         for (steps, millis) in [(1, 10), (2, 20), (3, 30), (5, 50), (6, 50)] {
             let rack = after_duplicates(steps - 1, Reordering::Adaptive);
-            assert_eq!(rack.window(ON, 0), Duration::from_millis(millis), "{steps} steps");
+            assert_eq!(
+                rack.window(ON, 0),
+                Duration::from_millis(millis),
+                "{steps} steps"
+            );
         }
         let constant = after_duplicates(5, Reordering::Static);
         assert_eq!(constant.window(ON, 0), Duration::from_millis(10));
-        let ignored = ReorderingWindow { policy: Reordering::Ignored, ..ON };
-        assert_eq!(after_duplicates(5, Reordering::Adaptive).window(ignored, 0), Duration::ZERO);
+        let ignored = ReorderingWindow {
+            policy: Reordering::Ignored,
+            ..ON
+        };
+        assert_eq!(
+            after_duplicates(5, Reordering::Adaptive).window(ignored, 0),
+            Duration::ZERO
+        );
     }
 
     #[test]
     fn without_reordering_three_sacks_or_a_recovery_close_the_window() {
         let rack = Rack::default();
-        let open = ReorderingWindow { in_recovery: false, ..ON };
+        let open = ReorderingWindow {
+            in_recovery: false,
+            ..ON
+        };
         assert_eq!(rack.window(open, 2), Duration::from_millis(10));
         assert_eq!(rack.window(open, 3), Duration::ZERO);
         assert_eq!(rack.window(ON, 0), Duration::ZERO);
@@ -194,7 +217,10 @@ mod tests {
 
     #[test]
     fn the_degree_is_the_farthest_displacement_and_bounded() {
-        let mut rack = Rack { highest: 8001, ..Rack::default() };
+        let mut rack = Rack {
+            highest: 8001,
+            ..Rack::default()
+        };
         rack.reordered(1001, 1000);
         assert_eq!((rack.degree, rack.reorderings), (7, 1));
         rack.reordered(7001, 1000);

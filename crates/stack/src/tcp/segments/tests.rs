@@ -3,7 +3,11 @@ use tautline_cc::Reno;
 
 fn with_losses<T>(sampler: &mut Sampler, act: impl FnOnce(&mut Losses<'_>) -> T) -> T {
     let mut controller = Reno::new(&tautline_cc::Config::new(Bytes::new(1000)));
-    act(&mut Losses { now: Instant::ZERO, sampler, controller: &mut controller })
+    act(&mut Losses {
+        now: Instant::ZERO,
+        sampler,
+        controller: &mut controller,
+    })
 }
 
 /// Bytes newly lost, and when to look again.
@@ -23,7 +27,12 @@ fn sent(sampler: &mut Sampler, at: Instant) -> SentRate {
 
 /// An acknowledgement without timestamps.
 fn plain(now: Instant) -> Arrival {
-    Arrival { now, echo: None, mss: 1000, min_rtt: Duration::ZERO }
+    Arrival {
+        now,
+        echo: None,
+        mss: 1000,
+        min_rtt: Duration::ZERO,
+    }
 }
 
 fn at(millis: u64) -> Arrival {
@@ -52,18 +61,32 @@ fn four(sampler: &mut Sampler) -> Segments {
 
 #[test]
 fn rack_example_of_the_spec() {
-    // spec/tcp.md §1.8: P1 lost; SACK(P2) at 41 ms arms the timer for 52 ms; SACK(P4) at 43 ms makes three, P1 is lost.
+    // spec/tcp.md §1.8: P1 lost; SACK(P2) at 41 ms arms the timer for 52 ms; SACK(P4) at 43 ms
+    // makes three, P1 is lost.
     let mut sampler = Sampler::default();
     let mut segments = four(&mut sampler);
     let mut delivery = Delivery::default();
     segments.sack(1001..2001, at(41), &mut sampler, &mut delivery);
     assert_eq!(
-        detect_lost(&mut segments, &mut sampler, Instant::from_millis(41), window(40, 50)),
+        detect_lost(
+            &mut segments,
+            &mut sampler,
+            Instant::from_millis(41),
+            window(40, 50)
+        ),
         (Bytes::ZERO, Some(Instant::from_millis(52)))
     );
     segments.sack(2001..3001, at(42), &mut sampler, &mut delivery);
     segments.sack(3001..4001, at(43), &mut sampler, &mut delivery);
-    assert_eq!(detect_lost(&mut segments, &mut sampler, Instant::from_millis(43), window(40, 50)), (Bytes::new(1000), None));
+    assert_eq!(
+        detect_lost(
+            &mut segments,
+            &mut sampler,
+            Instant::from_millis(43),
+            window(40, 50)
+        ),
+        (Bytes::new(1000), None)
+    );
     assert_eq!(segments.in_flight(), 0);
     assert_eq!(delivery.bytes, Bytes::new(3000));
 }
@@ -78,7 +101,11 @@ fn reordering_widens_the_window() {
     segments.sack(2001..3001, plain(now), &mut sampler, &mut delivery);
     segments.sack(1001..2001, plain(now), &mut sampler, &mut delivery);
     let (lost, timer) = detect_lost(&mut segments, &mut sampler, now, window(40, 50));
-    assert_eq!(lost, Bytes::ZERO, "segments arrived out of order: three SACKs prove nothing");
+    assert_eq!(
+        lost,
+        Bytes::ZERO,
+        "segments arrived out of order: three SACKs prove nothing"
+    );
     assert_eq!(timer, Some(Instant::from_millis(52)));
 }
 
@@ -97,8 +124,9 @@ fn a_lost_segment_waits_for_its_copy_to_leave_the_host() {
     assert_eq!(segments.next_lost(), None);
 }
 
-/// The head is sent again at 100 ms; an acknowledgement of its original comes 45 ms later, no sooner than a round trip. If it were
-/// taken for the retransmission's, everything sent before 100 ms would count as lost.
+/// The head is sent again at 100 ms; an acknowledgement of its original comes 45 ms later, no
+/// sooner than a round trip. If it were taken for the retransmission's, everything sent before 100
+/// ms would count as lost.
 #[test]
 fn an_echo_older_than_the_retransmission_is_of_the_original() {
     for (echo, lost) in [(Some(99), 0), (Some(100), 3000), (None, 3000)] {
@@ -108,22 +136,41 @@ fn an_echo_older_than_the_retransmission_is_of_the_original() {
         let again = sent(&mut sampler, Instant::from_millis(100));
         segments.retransmitted(id(0), again, 100);
         let now = Instant::from_millis(145);
-        segments.acknowledge(1001, Arrival { now, echo, mss: 1000, min_rtt: Duration::from_millis(40) }, &mut sampler);
-        assert_eq!(detect_lost(&mut segments, &mut sampler, now, window(40, 50)).0, Bytes::new(lost), "{echo:?}");
+        segments.acknowledge(
+            1001,
+            Arrival {
+                now,
+                echo,
+                mss: 1000,
+                min_rtt: Duration::from_millis(40),
+            },
+            &mut sampler,
+        );
+        assert_eq!(
+            detect_lost(&mut segments, &mut sampler, now, window(40, 50)).0,
+            Bytes::new(lost),
+            "{echo:?}"
+        );
     }
 }
 
 #[test]
 fn numbers_survive_their_wrap() {
     let mut sampler = Sampler::default();
-    let mut segments = Segments { first: NUMBER_MASK - 1, ..Segments::default() };
+    let mut segments = Segments {
+        first: NUMBER_MASK - 1,
+        ..Segments::default()
+    };
     for i in 0..4u64 {
         let record = sent(&mut sampler, Instant::from_millis(i));
         let id = segments.push(i..i + 1, false, record);
         assert_eq!(segments.position(id), Some(i as usize));
     }
     segments.acknowledge(3, at(9), &mut sampler);
-    assert_eq!((segments.first, segments.len(), segments.in_flight()), (1, 1, 1));
+    assert_eq!(
+        (segments.first, segments.len(), segments.in_flight()),
+        (1, 1, 1)
+    );
 }
 
 #[test]
@@ -147,12 +194,20 @@ fn a_timeout_condemns_the_head_and_what_rack_has_no_patience_for() {
     segments.rack.rtt = Duration::from_millis(200);
     let late = sent(&mut sampler, Instant::from_millis(150));
     segments.push(4001..5001, false, late);
-    with_losses(&mut sampler, |losses| segments.time_out(Instant::from_millis(300), window(40, 50), losses));
-    assert_eq!((segments.lost_count, segments.in_flight()), (4, 1000), "what was sent 150 ms ago may still arrive");
+    with_losses(&mut sampler, |losses| {
+        segments.time_out(Instant::from_millis(300), window(40, 50), losses)
+    });
+    assert_eq!(
+        (segments.lost_count, segments.in_flight()),
+        (4, 1000),
+        "what was sent 150 ms ago may still arrive"
+    );
     segments.rack.rtt = Duration::from_secs(1);
     let mut segments = four(&mut sampler);
     segments.rack.rtt = Duration::from_secs(1);
-    with_losses(&mut sampler, |losses| segments.time_out(Instant::from_millis(300), window(40, 50), losses));
+    with_losses(&mut sampler, |losses| {
+        segments.time_out(Instant::from_millis(300), window(40, 50), losses)
+    });
     assert_eq!(segments.lost_count, 1, "the head in any case");
 }
 
@@ -161,8 +216,17 @@ fn a_timeout_with_a_sacked_head_trusts_no_sack() {
     let mut sampler = Sampler::default();
     let mut segments = four(&mut sampler);
     segments.sack(1..2001, at(41), &mut sampler, &mut Delivery::default());
-    with_losses(&mut sampler, |losses| segments.time_out(Instant::from_millis(300), window(40, 50), losses));
-    assert_eq!((segments.lost_count, segments.in_flight(), segments.sacked_bytes()), (4, 0, 0));
+    with_losses(&mut sampler, |losses| {
+        segments.time_out(Instant::from_millis(300), window(40, 50), losses)
+    });
+    assert_eq!(
+        (
+            segments.lost_count,
+            segments.in_flight(),
+            segments.sacked_bytes()
+        ),
+        (4, 0, 0)
+    );
     assert!(segments.sacked.is_empty());
 }
 
@@ -171,18 +235,31 @@ fn accounts_agree_with_the_records() {
     let mut sampler = Sampler::default();
     let mut segments = four(&mut sampler);
     with_losses(&mut sampler, |losses| segments.lose_head(losses));
-    assert_eq!((segments.again(), segments.any_lost(), segments.in_flight()), (0, true, 3000));
+    assert_eq!(
+        (segments.again(), segments.any_lost(), segments.in_flight()),
+        (0, true, 3000)
+    );
     let again = sent(&mut sampler, Instant::from_millis(50));
     segments.retransmitted(id(0), again, 50);
-    assert_eq!((segments.again(), segments.any_lost(), segments.in_flight()), (1, false, 4000));
-    assert!(segments.was_sent_again(1001) && !segments.was_sent_again(2001) && !segments.was_sent_again(9001));
+    assert_eq!(
+        (segments.again(), segments.any_lost(), segments.in_flight()),
+        (1, false, 4000)
+    );
+    assert!(
+        segments.was_sent_again(1001)
+            && !segments.was_sent_again(2001)
+            && !segments.was_sent_again(9001)
+    );
     // A probe of the tail is sent although nothing is lost.
     segments.retransmitted(id(3), again, 50);
     assert_eq!((segments.again(), segments.in_flight()), (2, 4000));
     segments.acknowledge(1501, at(60), &mut sampler);
     assert_eq!((segments.again(), segments.in_flight()), (1, 2500));
     segments.acknowledge(4001, at(60), &mut sampler);
-    assert_eq!((segments.again(), segments.in_flight(), segments.any_lost()), (0, 0, false));
+    assert_eq!(
+        (segments.again(), segments.in_flight(), segments.any_lost()),
+        (0, 0, false)
+    );
 }
 
 /// Without SACK nobody looks for losses in the list of transmissions.
@@ -203,7 +280,10 @@ fn unnamed_arrivals_leave_room_for_a_hole() {
     let mut sampler = Sampler::default();
     let mut segments = four(&mut sampler);
     for (believed, in_flight) in [(true, 3000), (true, 2000), (true, 1000), (false, 1000)] {
-        assert_eq!((segments.arrived_unnamed(1000), segments.in_flight()), (believed, in_flight));
+        assert_eq!(
+            (segments.arrived_unnamed(1000), segments.in_flight()),
+            (believed, in_flight)
+        );
     }
     // The hole is filled by a retransmission: it and one of the unnamed are acknowledged.
     segments.acknowledge(2001, at(60), &mut sampler);

@@ -11,12 +11,24 @@ use super::*;
 
 fn addresses(v6: bool, tos: u8) -> Addresses {
     let [source, destination]: [IpAddr; 2] = if v6 {
-        ["2001:db8::2".parse().expect("an address"), "2001:db8::1".parse().expect("an address")]
+        [
+            "2001:db8::2".parse().expect("an address"),
+            "2001:db8::1".parse().expect("an address"),
+        ]
     } else {
         [[10, 7, 0, 2].into(), [10, 7, 255, 1].into()]
     };
     let mac = Mac::BROADCAST;
-    Addresses { source_mac: mac, destination_mac: mac, source, destination, hop_limit: 64, flow_label: 0, tos, vlan: None }
+    Addresses {
+        source_mac: mac,
+        destination_mac: mac,
+        source,
+        destination,
+        hop_limit: 64,
+        flow_label: 0,
+        tos,
+        vlan: None,
+    }
 }
 
 /// As smoltcp writes a segment without the AccECN option.
@@ -39,7 +51,9 @@ fn theirs(addresses: &Addresses, header: &TcpHeader, payload: &[u8]) -> Vec<u8> 
         max_seg_size: header.mss,
         sack_permitted: header.sack_permitted,
         sack_ranges: header.sack,
-        timestamp: header.timestamp.map(|(value, echo)| TcpTimestampRepr::new(value, echo)),
+        timestamp: header
+            .timestamp
+            .map(|(value, echo)| TcpTimestampRepr::new(value, echo)),
         payload,
     };
     let (source, destination) = network(addresses.source, addresses.destination);
@@ -57,33 +71,54 @@ fn theirs(addresses: &Addresses, header: &TcpHeader, payload: &[u8]) -> Vec<u8> 
 fn header() -> impl Strategy<Value = TcpHeader> {
     // No port is 0, but somebody may say so.
     let port = || prop_oneof![9 => 1u16.., 1 => Just(0)];
-    let numbers = (port(), port(), any::<u32>(), any::<u32>(), any::<u16>(), any::<bool>());
-    let flags = prop::sample::select(vec![Flags::None, Flags::None, Flags::Psh, Flags::Syn, Flags::Fin, Flags::Rst]);
-    let opening = (prop::option::of(0u8..15), prop::option::of(any::<u16>()), any::<bool>());
+    let numbers = (
+        port(),
+        port(),
+        any::<u32>(),
+        any::<u32>(),
+        any::<u16>(),
+        any::<bool>(),
+    );
+    let flags = prop::sample::select(vec![
+        Flags::None,
+        Flags::None,
+        Flags::Psh,
+        Flags::Syn,
+        Flags::Fin,
+        Flags::Rst,
+    ]);
+    let opening = (
+        prop::option::of(0u8..15),
+        prop::option::of(any::<u16>()),
+        any::<bool>(),
+    );
     let sack = prop::collection::vec(any::<(u32, u32)>(), 0..=3);
     let rest = (prop::option::of(any::<(u32, u32)>()), 0u8..8, 0u8..4);
-    (numbers, flags, opening, sack, rest).prop_map(|(numbers, flags, opening, sack, (timestamp, ecn_flags, ecn))| {
-        let (source_port, destination_port, seq, ack, window, answers) = numbers;
-        let syn = flags == Flags::Syn;
-        let (window_scale, mss, sack_permitted) = if syn { opening } else { (None, None, false) };
-        let sack = if syn || !answers { Vec::new() } else { sack };
-        TcpHeader {
-            source_port,
-            destination_port,
-            seq,
-            ack: answers.then_some(ack),
-            flags,
-            window,
-            window_scale,
-            mss,
-            sack_permitted,
-            sack: [0, 1, 2].map(|at| sack.get(at).copied()),
-            timestamp,
-            ecn_flags: EcnFlags::from_bits(ecn_flags),
-            echoed_bytes: None,
-            codepoint: Ecn::of_tos(ecn),
-        }
-    })
+    (numbers, flags, opening, sack, rest).prop_map(
+        |(numbers, flags, opening, sack, (timestamp, ecn_flags, ecn))| {
+            let (source_port, destination_port, seq, ack, window, answers) = numbers;
+            let syn = flags == Flags::Syn;
+            let (window_scale, mss, sack_permitted) =
+                if syn { opening } else { (None, None, false) };
+            let sack = if syn || !answers { Vec::new() } else { sack };
+            TcpHeader {
+                source_port,
+                destination_port,
+                seq,
+                ack: answers.then_some(ack),
+                flags,
+                window,
+                window_scale,
+                mss,
+                sack_permitted,
+                sack: [0, 1, 2].map(|at| sack.get(at).copied()),
+                timestamp,
+                ecn_flags: EcnFlags::from_bits(ecn_flags),
+                echoed_bytes: None,
+                codepoint: Ecn::of_tos(ecn),
+            }
+        },
+    )
 }
 
 /// What a reader made of a segment, with all of its fields.
@@ -184,7 +219,12 @@ proptest! {
 fn segments_of_an_open_connection_are_read_at_a_glance() {
     for v6 in [false, true] {
         let addresses = addresses(v6, 0);
-        let ends = Ends { source: addresses.source, destination: addresses.destination, hop_limit: 64, tos: 0 };
+        let ends = Ends {
+            source: addresses.source,
+            destination: addresses.destination,
+            hop_limit: 64,
+            tos: 0,
+        };
         for (timestamp, flags) in [(None, Flags::None), (Some((3, 4)), Flags::Psh)] {
             let header = TcpHeader {
                 source_port: 5001,
@@ -204,7 +244,8 @@ fn segments_of_an_open_connection_are_read_at_a_glance() {
             };
             let mut bytes = theirs(&addresses, &header, b"text");
             let plain = |bytes: &[u8]| {
-                parse_plain(&ends, Ecn::Ect0, Offload::default(), bytes).map(|it| (it.timestamp, it.ecn_flags))
+                parse_plain(&ends, Ecn::Ect0, Offload::default(), bytes)
+                    .map(|it| (it.timestamp, it.ecn_flags))
             };
             assert_eq!(plain(&bytes), Some((timestamp, EcnFlags::ECE)));
             *bytes.last_mut().expect("there is text") ^= 1;
