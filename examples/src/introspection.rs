@@ -45,7 +45,7 @@ fn describe(info: &TcpInfo, attribution: &Attribution) -> Introspection {
     let waits = |cause| {
         let waits = attribution.waits(cause);
         Waits {
-            connection_us: micros(attribution.stood(cause)),
+            connection_us: micros(attribution.time_blocked_by(cause)),
             bytes: waits.bytes(),
             mean_us: micros(waits.mean()),
             p50_us: micros(waits.percentile(50)),

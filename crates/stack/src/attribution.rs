@@ -165,7 +165,7 @@ impl Attribution {
 
     /// How long the connection stood before `cause`, until it last moved on; zero for the
     /// discipline and the ring, which hold packets and not connections.
-    pub fn stood(&self, cause: Cause) -> Duration {
+    pub fn time_blocked_by(&self, cause: Cause) -> Duration {
         self.clocks[cause as usize]
     }
 
@@ -254,7 +254,7 @@ impl fmt::Display for Attribution {
                 f,
                 "\n{:<12}{:>12}",
                 cause.name(),
-                format!("{:.1?}", self.stood(cause))
+                format!("{:.1?}", self.time_blocked_by(cause))
             )?;
             if waits.bytes() > 0 {
                 for wait in [
@@ -316,7 +316,7 @@ mod tests {
         attribution.written(101, MS(500));
         attribution.born(1..101, false, MS(500));
         assert_eq!(
-            attribution.stood(Cause::Application),
+            attribution.time_blocked_by(Cause::Application),
             Duration::from_millis(495)
         );
         let waited: Duration = Cause::OF_SENDER

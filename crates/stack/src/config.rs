@@ -199,7 +199,7 @@ pub struct TcpConfig {
     /// (RFC 1191, RFC 8201).
     pub mtu_probing: MtuProbing,
     /// Which drops inside this host the connection hears of. Default: Linux's.
-    pub told_of: ToldOf,
+    pub local_drop_reporting: LocalDropReporting,
     /// How losses are found and repaired. Default: Linux's, with RFC 9937.
     pub loss_recovery: LossRecovery,
     /// Keeps account of what the bytes waited for
@@ -246,7 +246,7 @@ impl Default for TcpConfig {
             tos: 0,
             ecn: EcnMode::Accept,
             mtu_probing: MtuProbing::Off,
-            told_of: ToldOf::Enqueue,
+            local_drop_reporting: LocalDropReporting::Enqueue,
             loss_recovery: LossRecovery::default(),
             attribution: false,
         }
@@ -340,7 +340,7 @@ pub enum MtuProbing {
 
 /// Which local drops the sending connection is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ToldOf {
+pub enum LocalDropReporting {
     /// None: every loss is found by acknowledgements.
     Nothing,
     /// Refusals at enqueue, as Linux's return codes do.

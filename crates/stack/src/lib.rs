@@ -50,8 +50,8 @@ mod wire;
 
 pub use address::{BadCidr, Cidr, Route};
 pub use config::{
-    EcnMode, HostConfig, Keepalive, LinkLocal, LossRecovery, MtuProbing, Pacing, Prr, Reordering,
-    Successive, SynCookies, TcpConfig, ToldOf,
+    EcnMode, HostConfig, Keepalive, LinkLocal, LocalDropReporting, LossRecovery, MtuProbing,
+    Pacing, Prr, Reordering, Successive, SynCookies, TcpConfig,
 };
 pub use host::{Host, Replaced, Stuck};
 pub use limits::Limits;

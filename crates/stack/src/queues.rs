@@ -17,7 +17,7 @@ pub(crate) struct RunQueue {
 impl RunQueue {
     /// Adds `connection` unless it is queued already.
     pub(crate) fn push(&mut self, connection: &mut Connection) {
-        self.add(connection.id, &mut connection.place.queued);
+        self.add(connection.id, &mut connection.links.queued);
     }
 
     /// Adds `id` unless its flag says that it is queued already.

@@ -190,7 +190,7 @@ impl Sockets {
     pub(crate) fn flags(&mut self, id: SocketId) -> Option<(&mut bool, &mut bool)> {
         match self.tenant_mut(id)? {
             Socket::Connection(connection) => {
-                Some((&mut connection.place.queued, &mut connection.place.starved))
+                Some((&mut connection.links.queued, &mut connection.links.starved))
             }
             Socket::Udp(socket) => Some((&mut socket.place.queued, &mut socket.place.starved)),
             Socket::Listener(_) => None,

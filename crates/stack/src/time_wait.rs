@@ -22,7 +22,7 @@ const STEP: u32 = 65_537;
 
 /// What remains of a connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Remains {
+pub(crate) struct TimeWaitState {
     /// The next number expected of the peer, and the next one of ours.
     pub(crate) expected: u32,
     pub(crate) next: u32,
@@ -35,10 +35,10 @@ pub(crate) struct Remains {
     pub(crate) until: Instant,
 }
 
-impl Remains {
+impl TimeWaitState {
     /// The SYN is provably newer than the old connection: by its number or its timestamp (RFC 9293
     /// §3.6.1, RFC 6191).
-    pub(crate) fn may_be_followed_by(&self, syn: &Segment<'_>) -> bool {
+    pub(crate) fn accepts_syn(&self, syn: &Segment<'_>) -> bool {
         let beyond = seq::older(self.expected, syn.seq);
         match (self.timestamps, syn.timestamp) {
             (Some((recent, _)), Some((value, _))) => {
@@ -49,7 +49,7 @@ impl Remains {
     }
 
     /// A number beyond all of the old connection.
-    pub(crate) fn successors_isn(&self) -> u32 {
+    pub(crate) fn successor_isn(&self) -> u32 {
         match self.next.wrapping_add(STEP) {
             0 => 1,
             isn => isn,
@@ -71,7 +71,7 @@ pub(crate) enum Answer {
 
 #[derive(Debug)]
 struct Record {
-    remains: Remains,
+    remains: TimeWaitState,
     answered: Option<Instant>,
     /// The moment of its entry in the queue.
     armed: Instant,
@@ -103,7 +103,7 @@ impl TimeWaits {
 
     /// Remembers a connection. False if there are `limit` already: then it is forgotten at once, as
     /// in Linux.
-    pub(crate) fn insert(&mut self, tuple: Tuple, remains: Remains, limit: usize) -> bool {
+    pub(crate) fn insert(&mut self, tuple: Tuple, remains: TimeWaitState, limit: usize) -> bool {
         if self.records.len() >= limit {
             return false;
         }
@@ -142,7 +142,7 @@ impl TimeWaits {
         if segment.rst {
             return Some(Answer::Nothing);
         }
-        let Remains {
+        let TimeWaitState {
             expected,
             timestamps,
             lasts,
@@ -152,8 +152,8 @@ impl TimeWaits {
             (Some((recent, _)), Some((value, _))) => seq::older(value, recent),
             _ => false,
         };
-        if segment.syn && segment.ack.is_none() && record.remains.may_be_followed_by(segment) {
-            let isn = record.remains.successors_isn();
+        if segment.syn && segment.ack.is_none() && record.remains.accepts_syn(segment) {
+            let isn = record.remains.successor_isn();
             self.records.remove(tuple);
             return Some(Answer::Open { isn });
         }
@@ -208,7 +208,7 @@ impl TimeWaits {
 }
 
 /// The connection's numbers once more.
-fn acknowledgement(tuple: &Tuple, remains: &Remains, now: Instant) -> TcpHeader {
+fn acknowledgement(tuple: &Tuple, remains: &TimeWaitState, now: Instant) -> TcpHeader {
     TcpHeader {
         source_port: tuple.local_port,
         destination_port: tuple.remote_port,

@@ -182,7 +182,7 @@ impl FromStr for TsqLimit {
 
 /// A segment asks to be placed below the socket.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct TsqRequest {
     /// The pacing rate.
     pub(crate) rate: Rate,
     /// It on the wire, or a full segment if it is shorter.
@@ -207,14 +207,14 @@ impl Tsq {
     /// Whether `limit` lets another segment be placed below the socket. The test precedes the
     /// charge, so one segment may overshoot, as in Linux. One that would be alone in the network
     /// always passes (no deadlock on tiny limits).
-    pub(crate) fn admits(&mut self, limit: &TsqLimit, asked: Asked) -> bool {
-        let Asked {
+    pub(crate) fn admits(&mut self, limit: &TsqLimit, request: TsqRequest) -> bool {
+        let TsqRequest {
             rate,
             segment,
             paced,
             again,
             last,
-        } = asked;
+        } = request;
         let factor = match limit {
             TsqLimit::Time(limit) if again => u64::from(limit.retransmission),
             _ => 1,
@@ -264,8 +264,8 @@ mod tests {
 
     const SEGMENT: Bytes = Bytes::new(1514);
 
-    fn asked(mbit: u64, last: bool) -> Asked {
-        Asked {
+    fn request(mbit: u64, last: bool) -> TsqRequest {
+        TsqRequest {
             rate: Rate::mbit(mbit),
             segment: SEGMENT,
             paced: true,
@@ -304,7 +304,7 @@ mod tests {
         let (limit, mut tsq) = (TsqLimit::default(), Tsq::default());
         let len = NonZeroU32::new(1514).expect("not zero");
         let mut credits = Vec::new();
-        while tsq.admits(&limit, asked(10, false)) {
+        while tsq.admits(&limit, request(10, false)) {
             credits.push(tsq.charge(&limit, len));
         }
         assert_eq!(
@@ -312,7 +312,7 @@ mod tests {
             3,
             "2 segments and the overshoot: Linux holds 9084 bytes per two flows"
         );
-        assert!(!tsq.admits(&limit, asked(10, false)));
+        assert!(!tsq.admits(&limit, request(10, false)));
         assert_eq!(tsq.throttles(), 1);
         assert!(tsq.release(&credits.pop().expect("three were charged")));
         assert!(
@@ -335,8 +335,8 @@ mod tests {
             Tsq::default(),
         );
         let _credit = tsq.charge(&limit, NonZeroU32::MIN);
-        assert!(!tsq.admits(&limit, asked(1, false)));
-        assert!(tsq.admits(&limit, asked(1, true)));
+        assert!(!tsq.admits(&limit, request(1, false)));
+        assert!(tsq.admits(&limit, request(1, true)));
     }
 
     #[test]
@@ -395,9 +395,9 @@ mod tests {
         for again in [false, true] {
             while tsq.admits(
                 &limit,
-                Asked {
+                TsqRequest {
                     again,
-                    ..asked(10, false)
+                    ..request(10, false)
                 },
             ) {
                 assert_eq!(tsq.charge(&limit, len).bytes(), 2304);

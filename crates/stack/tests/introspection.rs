@@ -37,7 +37,7 @@ fn small_writes(nagle: bool, gap: Duration) -> (Duration, Duration) {
     assert_eq!(found.waits(Cause::Nagle).bytes(), 2000, "every byte counts");
     (
         found.waits(Cause::Nagle).mean(),
-        found.stood(Cause::Application),
+        found.time_blocked_by(Cause::Application),
     )
 }
 

@@ -4,11 +4,11 @@
 use crate::common::{ms, path};
 use tautline_base::Rate;
 use tautline_sim::{NicConfig, Transfer};
-use tautline_stack::{Pacing, TcpConfig, ToldOf, TsqLimit};
+use tautline_stack::{LocalDropReporting, Pacing, TcpConfig, TsqLimit};
 
 /// 100 Mbit/s at the sender's own card, below a discipline of `limit` packets, with nothing that
 /// holds TCP back.
-fn crowded(limit: u32, told_of: ToldOf, seed: u64) -> Transfer {
+fn crowded(limit: u32, local_drop_reporting: LocalDropReporting, seed: u64) -> Transfer {
     Transfer {
         seed,
         bytes: 2 << 20,
@@ -21,7 +21,7 @@ fn crowded(limit: u32, told_of: ToldOf, seed: u64) -> Transfer {
         sender: TcpConfig {
             pacing: Pacing::Off,
             tsq: TsqLimit::Off,
-            told_of,
+            local_drop_reporting,
             ..TcpConfig::default()
         },
         ..Transfer::default()
@@ -31,8 +31,12 @@ fn crowded(limit: u32, told_of: ToldOf, seed: u64) -> Transfer {
 #[test]
 fn refused_packets_are_sent_again_when_there_is_room() {
     for (limit, seed) in [(3, 1), (20, 2), (100, 3)] {
-        for told_of in [ToldOf::Nothing, ToldOf::Enqueue, ToldOf::Everything] {
-            let outcome = crowded(limit, told_of, seed)
+        for local_drop_reporting in [
+            LocalDropReporting::Nothing,
+            LocalDropReporting::Enqueue,
+            LocalDropReporting::Everything,
+        ] {
+            let outcome = crowded(limit, local_drop_reporting, seed)
                 .run()
                 .unwrap_or_else(|error| panic!("SEED={seed}: {error}"));
             assert!(
@@ -43,7 +47,7 @@ fn refused_packets_are_sent_again_when_there_is_room() {
                 outcome.queues[0].drops() > 0,
                 "SEED={seed}: the discipline was never full"
             );
-            if told_of != ToldOf::Nothing {
+            if local_drop_reporting != LocalDropReporting::Nothing {
                 assert!(
                     outcome.sender.local_drops > 0,
                     "SEED={seed}: the connection was not told"
@@ -55,7 +59,16 @@ fn refused_packets_are_sent_again_when_there_is_room() {
 
 #[test]
 fn being_told_spares_drops() {
-    let drops = |told_of| crowded(20, told_of, 7).run().expect("it arrives").queues[0].drops();
-    let (told, untold) = (drops(ToldOf::Enqueue), drops(ToldOf::Nothing));
+    let drops = |local_drop_reporting| {
+        crowded(20, local_drop_reporting, 7)
+            .run()
+            .expect("it arrives")
+            .queues[0]
+            .drops()
+    };
+    let (told, untold) = (
+        drops(LocalDropReporting::Enqueue),
+        drops(LocalDropReporting::Nothing),
+    );
     assert!(told < untold, "told of drops: {told}, not told: {untold}");
 }

@@ -34,9 +34,9 @@ impl Holdings {
     /// every segment.
     #[inline]
     pub(super) fn are_settled_with(&self, connection: &Connection) -> bool {
-        let known = connection.place.suspect || !connection.is_suspect();
+        let known = connection.links.suspect || !connection.is_suspect();
         known
-            && connection.memory() == connection.place.charged
+            && connection.memory() == connection.links.charged
             && !connection.pressed
             && !self.is_full()
     }
@@ -68,11 +68,11 @@ where
         };
         let holdings = &mut self.holdings;
         let memory = connection.memory();
-        let suspected = !connection.place.suspect && connection.is_suspect();
-        holdings.memory = (holdings.memory + memory).saturating_sub(connection.place.charged);
-        connection.place.charged = memory;
+        let suspected = !connection.links.suspect && connection.is_suspect();
+        holdings.memory = (holdings.memory + memory).saturating_sub(connection.links.charged);
+        connection.links.charged = memory;
         if suspected {
-            connection.place.suspect = true;
+            connection.links.suspect = true;
             holdings.suspects.push_back(id);
             self.forget_ended_suspects();
         }
@@ -104,14 +104,14 @@ where
             let Some(connection) = self.sockets.connection_mut(id) else {
                 continue;
             };
-            connection.place.suspect = false;
+            connection.links.suspect = false;
             if !connection.is_suspect() {
                 continue;
             }
             connection.starve();
             self.stats.out_of_memory += 1;
             self.holdings.memory -=
-                std::mem::take(&mut connection.place.charged).min(self.holdings.memory);
+                std::mem::take(&mut connection.links.charged).min(self.holdings.memory);
             self.runnable.push(connection);
         }
     }
@@ -122,7 +122,7 @@ where
         let Some(connection) = self.sockets.connection_mut(id) else {
             return;
         };
-        if connection.finished() || std::mem::replace(&mut connection.place.counted_orphan, true) {
+        if connection.finished() || std::mem::replace(&mut connection.links.counted_orphan, true) {
             return;
         }
         self.holdings.orphans += 1;
@@ -137,7 +137,7 @@ where
         let Some(connection) = self.sockets.connection(id) else {
             return false;
         };
-        let Some(remains) = connection.remains() else {
+        let Some(state) = connection.time_wait_state() else {
             return false;
         };
         let tuple = connection.tuple;
@@ -145,7 +145,7 @@ where
         if !self.demux.contains(&tuple)
             && !self
                 .time_waits
-                .insert(tuple, remains, self.holdings.limits.time_wait)
+                .insert(tuple, state, self.holdings.limits.time_wait)
         {
             self.stats.time_wait_full += 1;
         }
@@ -157,14 +157,14 @@ where
         let Some(Socket::Connection(connection)) = self.sockets.remove(id) else {
             return;
         };
-        let Connection { tuple, place, .. } = &*connection;
+        let Connection { tuple, links, .. } = &*connection;
         // A newer connection may have taken the dead one's place.
         if self.demux.get(tuple) == Some(id) {
             self.demux.remove(tuple);
         }
-        self.holdings.memory = self.holdings.memory.saturating_sub(place.charged);
-        self.holdings.orphans -= usize::from(place.counted_orphan);
-        if let Some(listener) = place
+        self.holdings.memory = self.holdings.memory.saturating_sub(links.charged);
+        self.holdings.orphans -= usize::from(links.counted_orphan);
+        if let Some(listener) = links
             .counted_at
             .and_then(|at| self.sockets.listener_mut(at))
         {

@@ -241,7 +241,7 @@ where
         let believed = self
             .sockets
             .connection_mut(id)
-            .is_some_and(|connection| connection.on_complaint(complaint.what, complaint.seq()));
+            .is_some_and(|connection| connection.on_icmp_error(complaint.what, complaint.seq()));
         if believed {
             self.touch(id);
         }

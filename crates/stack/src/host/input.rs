@@ -116,12 +116,12 @@ where
             && let Some(old) = self
                 .sockets
                 .connection_mut(id)
-                .filter(|old| old.may_be_replaced_by(segment))
+                .filter(|old| old.is_replaced_by(segment))
         {
             // What the application still holds can still be read; only the peer's address is given
             // away.
-            isn = old.successors_isn();
-            old.make_way();
+            isn = old.successor_isn();
+            old.replace();
             self.demux.remove(&tuple);
             self.touch(id);
             found = None;

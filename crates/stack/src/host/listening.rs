@@ -308,7 +308,7 @@ where
         let Some(connection) = self.sockets.connection_mut(id) else {
             return;
         };
-        connection.place.counted_at = Some(at);
+        connection.links.counted_at = Some(at);
         let peer = connection.tuple.remote;
         if let Some(listener) = self.sockets.listener_mut(at) {
             listener.count_in(peer);

@@ -23,13 +23,13 @@ use tautline_qdisc::{DropReason, Qdisc};
 
 use super::Host;
 use crate::attribution::{Attribution, Cause};
-use crate::config::{Pacing, ToldOf};
+use crate::config::{LocalDropReporting, Pacing};
 use crate::socket::Event;
 use crate::sockets::Sockets;
 use crate::tcp::output::{Kind, Plan};
 use crate::tcp::{Connection, State};
 use crate::trace::{Tracer, What};
-use crate::tsq::Asked;
+use crate::tsq::TsqRequest;
 use crate::wire::{self, Addresses, ECN_BITS, HOP_LIMIT};
 
 /// Most births, and most transmissions, in one poll.
@@ -97,10 +97,10 @@ where
             let Some(connection) = self.sockets.connection_mut(id) else {
                 continue;
             };
-            if connection.place.armed != Some(at) {
+            if connection.links.armed != Some(at) {
                 continue;
             }
-            connection.place.armed = None;
+            connection.links.armed = None;
             if connection.next_deadline().is_some_and(|at| at <= now) {
                 connection.on_deadline(now);
             }
@@ -108,13 +108,13 @@ where
         }
         while let Some((_, id)) = self.paced.pop_due(now) {
             if let Some(connection) = self.sockets.connection_mut(id) {
-                connection.place.paced = false;
+                connection.links.paced = false;
                 self.runnable.push(connection);
             }
         }
         while let Some((_, id)) = self.idling.pop_due(now) {
             if let Some(connection) = self.sockets.connection_mut(id) {
-                connection.place.idling = false;
+                connection.links.idling = false;
                 connection.release_memory(now);
                 self.charge(id);
                 self.watch_memory(id);
@@ -130,10 +130,10 @@ where
     /// one entry each is enough.
     fn watch_memory(&mut self, id: SocketId) {
         if let Some(connection) = self.sockets.connection_mut(id)
-            && !connection.place.idling
+            && !connection.links.idling
             && let Some(at) = connection.release_at().filter(|at| *at < END_OF_TIME)
         {
-            connection.place.idling = true;
+            connection.links.idling = true;
             self.idling.push(at, id);
         }
     }
@@ -198,7 +198,7 @@ where
             Err(held) => {
                 connection.stand(|_| held.cause(), now);
                 if let Held::Until(at) = held
-                    && !std::mem::replace(&mut connection.place.paced, true)
+                    && !std::mem::replace(&mut connection.links.paced, true)
                 {
                     self.paced.push(at, id);
                 }
@@ -368,13 +368,13 @@ where
         let Some(connection) = self.sockets.connection_mut(owner.socket) else {
             return;
         };
-        let told = match connection.config.told_of {
-            ToldOf::Nothing => false,
+        let told = match connection.config.local_drop_reporting {
+            LocalDropReporting::Nothing => false,
             // Linux's return code reaches only the socket whose packet was being enqueued.
-            ToldOf::Enqueue => {
+            LocalDropReporting::Enqueue => {
                 stage == Stage::Enqueue && enqueued.is_some_and(|e| e.socket == owner.socket)
             }
-            ToldOf::Everything => true,
+            LocalDropReporting::Everything => true,
         };
         if told || reason == DropReason::Reset {
             connection.on_local_drop(owner.segment, segments, reason, now);
@@ -433,8 +433,8 @@ where
         let Some(connection) = self.sockets.connection_mut(id) else {
             return;
         };
-        let calm = !connection.place.half_open
-            && !connection.happened.anything()
+        let calm = !connection.links.half_open
+            && !connection.pending.anything()
             && connection.still_delivers()
             && self.holdings.are_settled_with(connection);
         if !calm && !self.settle_affairs(id) {
@@ -447,12 +447,12 @@ where
         // again.
         if let Some(at) = connection.next_deadline()
             && at < END_OF_TIME
-            && connection.place.armed.is_none_or(|armed| at < armed)
+            && connection.links.armed.is_none_or(|armed| at < armed)
         {
-            connection.place.armed = Some(at);
+            connection.links.armed = Some(at);
             self.deadlines.push(at, id);
         }
-        if !connection.place.idling {
+        if !connection.links.idling {
             self.watch_memory(id);
         }
     }
@@ -481,7 +481,7 @@ where
         let Some(connection) = self.sockets.connection_mut(id) else {
             return;
         };
-        let happened = std::mem::take(&mut connection.happened);
+        let happened = std::mem::take(&mut connection.pending);
         if !connection.orphan {
             let told = [
                 happened.established.then_some(Event::Connected(id)),
@@ -502,11 +502,11 @@ where
         if matches!(connection.state(), State::SynReceived { .. }) {
             return;
         }
-        if !std::mem::take(&mut connection.place.half_open) {
+        if !std::mem::take(&mut connection.links.half_open) {
             return;
         }
         connection.orphan |= connection.state() == State::Closed;
-        let counted_at = connection.place.counted_at;
+        let counted_at = connection.links.counted_at;
         if let Some(listener) = counted_at.and_then(|at| self.sockets.listener_mut(at)) {
             listener.pending -= 1;
         }
@@ -574,14 +574,14 @@ fn gate(connection: &mut Connection, plan: &Plan, now: Instant) -> Result<Instan
             Pacing::Qdisc => departure = next.max(now),
         }
     }
-    let asked = Asked {
+    let request = TsqRequest {
         rate: connection.pacing_rate(),
         segment: connection.full_frame() * u64::from(plan.segments),
         paced: connection.config.pacing != Pacing::Off,
         again: matches!(plan.kind, Kind::Again(_)),
         last: connection.nearly_alone(),
     };
-    if plan.occupies() && !connection.tsq.admits(&connection.config.tsq, asked) {
+    if plan.occupies() && !connection.tsq.admits(&connection.config.tsq, request) {
         return Err(Held::Throttled);
     }
     Ok(departure)

@@ -9,7 +9,7 @@ use tautline_qdisc::DropReason;
 
 use super::connection::{Connection, State};
 use super::recovery::{Phase, PrrAck};
-use super::repair::Heard;
+use super::repair::AckSummary;
 use super::rtt::MAX_RTO;
 use super::segments::{Arrival, DUP_THRESHOLD, Delivery, Losses};
 use super::tail_probe::TailProbe;
@@ -42,7 +42,7 @@ impl Connection {
         let nothing_new =
             delivery.bytes == Bytes::ZERO && !advanced && ack == self.una && !self.peer.moved;
         let repeats = nothing_new && segment.payload.is_empty() && !segment.fin;
-        let heard = Heard {
+        let heard = AckSummary {
             now,
             advanced,
             repeats,
@@ -100,9 +100,9 @@ impl Connection {
 
     fn arrival(&self, segment: &Segment<'_>, now: Instant) -> Arrival {
         let timestamps = self
-            .agreed
+            .negotiated
             .as_ref()
-            .is_some_and(|agreed| agreed.peer_timestamp.is_some());
+            .is_some_and(|negotiated| negotiated.peer_timestamp.is_some());
         let echo = segment
             .timestamp
             .map(|(_, echo)| echo)
@@ -118,7 +118,7 @@ impl Connection {
     /// What an acknowledgement says was delivered, as far as proportional rate reduction cares:
     /// without SACK, a duplicate acknowledgement stands for a segment, which is not counted again
     /// when it is acknowledged (RFC 9937 §6.1).
-    fn assume_arrivals(&mut self, heard: &Heard<'_>) -> Bytes {
+    fn assume_arrivals(&mut self, heard: &AckSummary<'_>) -> Bytes {
         if self.has_sack() {
             return heard.delivery.bytes;
         }

@@ -70,9 +70,9 @@ pub(crate) struct Opening {
     pub(crate) now: Instant,
 }
 
-/// What the two ends agreed on.
+/// The result of the handshake.
 #[derive(Debug)]
-pub(super) struct Agreed {
+pub(super) struct Negotiated {
     /// The peer's initial sequence number.
     pub(super) irs: u32,
     /// Shift of the windows we receive.
@@ -109,14 +109,14 @@ pub(super) struct PeerWindow {
 
 /// Changes the host tells the application about.
 #[derive(Debug, Default)]
-pub(crate) struct Happened {
+pub(crate) struct PendingEvents {
     pub(crate) established: bool,
     pub(crate) readable: bool,
     pub(crate) writable: bool,
     pub(crate) closed: Option<CloseReason>,
 }
 
-impl Happened {
+impl PendingEvents {
     /// There is something to tell.
     pub(crate) fn anything(&self) -> bool {
         self.established || self.readable || self.writable || self.closed.is_some()
@@ -150,7 +150,7 @@ pub(super) struct Totals {
 
 /// What the host keeps about a connection's place in its queues.
 #[derive(Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct QueueLinks {
     /// On the run queue.
     pub(crate) queued: bool,
     /// In the pacing queue.
@@ -184,8 +184,8 @@ pub(crate) struct Connection {
     /// Shared with the listener and its other connections until it is changed.
     pub(crate) config: Arc<TcpConfig>,
     pub(crate) hashes: (u64, u32, u32),
-    pub(crate) place: Place,
-    pub(crate) happened: Happened,
+    pub(crate) links: QueueLinks,
+    pub(crate) pending: PendingEvents,
     pub(crate) tsq: Tsq,
     pub(crate) pacer: Pacer,
     /// What the bytes waited for, if that is kept.
@@ -197,7 +197,7 @@ pub(crate) struct Connection {
     pub(super) state: State,
     pub(super) isn: u32,
     pub(super) timestamp_offset: u32,
-    pub(super) agreed: Option<Agreed>,
+    pub(super) negotiated: Option<Negotiated>,
     /// SND.UNA and SND.NXT as stream offsets.
     pub(super) una: u64,
     pub(super) nxt: u64,
@@ -275,7 +275,7 @@ impl Connection {
                 listener: Some(listener),
             },
         );
-        connection.place.half_open = true;
+        connection.links.half_open = true;
         connection
     }
 
@@ -304,8 +304,8 @@ impl Connection {
             next_hop,
             flow_label,
             hashes,
-            place: Place::default(),
-            happened: Happened::default(),
+            links: QueueLinks::default(),
+            pending: PendingEvents::default(),
             tsq: Tsq::default(),
             pacer: Pacer::new(config.pacer),
             attribution: config.attribution.then(|| Box::new(Attribution::new(now))),
@@ -314,7 +314,7 @@ impl Connection {
             state,
             isn,
             timestamp_offset,
-            agreed: None,
+            negotiated: None,
             una: 0,
             nxt: 0,
             buffer: SendBuffer::new(
@@ -354,7 +354,7 @@ impl Connection {
         }
     }
 
-    /// Fixes what the SYNs agreed on and starts the controller with the real segment size.
+    /// Takes over the result of the handshake and starts the controller with the real segment size.
     pub(super) fn agree(&mut self, syn: &crate::wire::Segment<'_>, now: Instant) {
         let timestamps = syn.timestamp.is_some();
         let own = (self.path_mtu.link() - self.tuple.headers_len()) as u64;
@@ -366,7 +366,7 @@ impl Connection {
                 0
             };
         let scaling = syn.window_scale.is_some();
-        self.agreed = Some(Agreed {
+        self.negotiated = Some(Negotiated {
             irs: syn.seq,
             peer_scale: syn.window_scale.unwrap_or(0).min(MAX_SCALE),
             own_scale: if scaling { self.own_scale() } else { 0 },
@@ -430,15 +430,16 @@ impl Connection {
 
     /// Most payload in a segment.
     pub(crate) fn segment_size(&self) -> u64 {
-        self.agreed
-            .as_ref()
-            .map_or_else(|| self.tuple.default_mss().into(), |agreed| agreed.segment)
+        self.negotiated.as_ref().map_or_else(
+            || self.tuple.default_mss().into(),
+            |negotiated| negotiated.segment,
+        )
     }
 
     /// A full segment's length on the wire.
     pub(crate) fn full_frame(&self) -> Bytes {
         let options = if self
-            .agreed
+            .negotiated
             .as_ref()
             .is_some_and(|a| a.peer_timestamp.is_some())
         {
@@ -503,7 +504,10 @@ impl Connection {
                 _ => Ok(Recv::Empty),
             };
         }
-        let scale = self.agreed.as_ref().map_or(0, |agreed| agreed.own_scale);
+        let scale = self
+            .negotiated
+            .as_ref()
+            .map_or(0, |negotiated| negotiated.own_scale);
         if self.receiver.window_reopened(scale) && !self.receiver.finished() {
             self.receiver.owe_now();
         }
@@ -549,7 +553,7 @@ impl Connection {
         if self.state != State::Closed {
             self.state = State::Closed;
             self.timers = Timers::default();
-            self.happened.closed = Some(why);
+            self.pending.closed = Some(why);
         }
     }
 

@@ -1,5 +1,5 @@
 //! Explicit congestion notification of one connection (RFC 3168, RFC 8257, RFC 9768, RFC 9331):
-//! [`Ecn`] knows what the ends agreed on, which codepoint and flags a segment carries, and what
+//! [`Ecn`] knows what the ends negotiated, which codepoint and flags a segment carries, and what
 //! arriving marks and echoes mean. Where it meets the connection is `marks`.
 //!
 //! | module | holds |
@@ -17,10 +17,10 @@ use tautline_cc::Ecn as Need;
 
 use accurate::Accurate;
 use classic::Classic;
-use handshake::{Feedback, Wishes};
+use handshake::{EcnPolicy, Feedback};
 
-pub(super) use accurate::Newly;
-pub(super) use classic::{Earlier, Standing};
+pub(super) use accurate::NewMarks;
+pub(super) use classic::{AckState, Earlier};
 
 use crate::config::EcnMode;
 use crate::wire::{EchoedBytes, EcnFlags};
@@ -30,7 +30,7 @@ use crate::wire::{EchoedBytes, EcnFlags};
 const CLASSIC_REQUESTS: u32 = 1;
 const ACCURATE_REQUESTS: u32 = 2;
 
-/// What the ends agreed on, for people to look at.
+/// Kind of ECN feedback that the SYNs negotiated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EcnState {
     /// No ECN, or not yet.
@@ -55,7 +55,7 @@ impl EcnState {
 
 /// How urgent an acknowledgement is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Urgency {
+pub(super) enum AckUrgency {
     /// As ever.
     None,
     /// This and the next segment are acknowledged at once.
@@ -66,7 +66,7 @@ pub(super) enum Urgency {
 
 /// What a segment is, as far as ECN cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Carries {
+pub(super) enum SegmentClass {
     /// Data that was never sent before.
     Fresh,
     /// Data again, only a FIN, or a probe.
@@ -100,7 +100,7 @@ pub(super) struct Totals {
 /// ECN of one connection.
 #[derive(Debug)]
 pub(super) struct Ecn {
-    wishes: Wishes,
+    policy: EcnPolicy,
     need: Need,
     mode: Mode,
     /// Our data may be marked as capable.
@@ -121,12 +121,12 @@ enum Mode {
 }
 
 impl Ecn {
-    /// Nothing is agreed on yet.
+    /// Before the handshake: nothing is negotiated.
     pub(super) fn new(mode: EcnMode, need: Need) -> Self {
-        let wishes = Wishes::new(mode, need);
+        let policy = EcnPolicy::new(mode, need);
         let totals = Totals::default();
         Self {
-            wishes,
+            policy,
             need,
             mode: Mode::Off,
             capable: false,
@@ -142,13 +142,13 @@ impl Ecn {
         matches!(&self.mode, Mode::Classic(classic) if classic.says_cwr())
     }
 
-    /// The ends agreed on some ECN.
+    /// The handshake negotiated ECN feedback of some kind.
     #[inline]
-    pub(super) fn agreed(&self) -> bool {
+    pub(super) fn negotiated(&self) -> bool {
         !matches!(self.mode, Mode::Off)
     }
 
-    /// What the ends agreed on.
+    /// The kind of feedback negotiated.
     pub(super) fn state(&self) -> EcnState {
         match self.mode {
             Mode::Off => EcnState::Off,
@@ -159,7 +159,7 @@ impl Ecn {
 
     /// The flags of our SYN.
     pub(super) fn syn_flags(&self) -> EcnFlags {
-        let requests = match self.wishes.requests {
+        let requests = match self.policy.requests {
             Some(Feedback::Classic) if self.opened >= CLASSIC_REQUESTS => None,
             Some(Feedback::Accurate) if self.opened >= ACCURATE_REQUESTS => None,
             requests => requests,
@@ -202,10 +202,10 @@ impl Ecn {
         self.opened = self.opened.saturating_add(1);
     }
 
-    /// The peer's first SYN crosses ours: agreed is what both asked for, because neither SYN-ACK
+    /// The peer's first SYN crosses ours (simultaneous open): the result is what both asked for, because neither SYN-ACK
     /// may promise more than the SYN did (RFC 9768 §3.1.5).
     pub(super) fn on_crossing_syn(&mut self, flags: EcnFlags, codepoint: Codepoint) {
-        self.wishes.accepts = self.wishes.accepts.min(self.wishes.requests);
+        self.policy.accepts = self.policy.accepts.min(self.policy.requests);
         self.on_syn(flags, codepoint);
     }
 
@@ -215,7 +215,7 @@ impl Ecn {
         // RFC 3168 §6.1.1 forbids the codepoint on a SYN: where one arrives with it, the field is
         // not to be relied on (Linux). AccECN can tell: the peer learns of it.
         let mangled = codepoint != Codepoint::NotEct && self.need == Need::Classic;
-        match handshake::on_syn(self.wishes.accepts, flags) {
+        match handshake::on_syn(self.policy.accepts, flags) {
             Some(Feedback::Classic) if mangled => {}
             feedback => self.agree(feedback),
         }
@@ -225,10 +225,10 @@ impl Ecn {
     /// could know which of them the other one means (RFC 9768 §3.1.5).
     pub(super) fn on_syn_again(&mut self, flags: EcnFlags, codepoint: Codepoint) -> bool {
         self.syn = codepoint;
-        if self.wishes.accepts != Some(Feedback::Accurate) {
+        if self.policy.accepts != Some(Feedback::Accurate) {
             return true;
         }
-        match (&self.mode, handshake::on_syn(self.wishes.accepts, flags)) {
+        match (&self.mode, handshake::on_syn(self.policy.accepts, flags)) {
             (Mode::Accurate(_), None) => {
                 self.capable = false;
                 true
@@ -246,7 +246,7 @@ impl Ecn {
         option: Option<EchoedBytes>,
         codepoint: Codepoint,
     ) {
-        self.agree(handshake::on_syn_ack(self.wishes.requests, flags));
+        self.agree(handshake::on_syn_ack(self.policy.requests, flags));
         if let Mode::Accurate(accurate) = &mut self.mode {
             accurate.on_syn_ack(codepoint);
             accurate.on_first_option(option);
@@ -306,14 +306,14 @@ impl Ecn {
     }
 
     /// The codepoint of a segment.
-    pub(super) fn codepoint(&self, carries: Carries) -> Codepoint {
+    pub(super) fn codepoint(&self, carries: SegmentClass) -> Codepoint {
         let capable = match carries {
-            Carries::Fresh => true,
+            SegmentClass::Fresh => true,
             // RFC 3168 §6.1.4–6.1.5 forbids the rest. Who answers to shares of marks is for
             // networks that mark early and drop what they cannot mark (Linux: controllers that need
             // ECN).
-            Carries::Again => self.need != Need::Classic,
-            Carries::Nothing { .. } | Carries::Past(_) => self.need == Need::Dctcp,
+            SegmentClass::Again => self.need != Need::Classic,
+            SegmentClass::Nothing { .. } | SegmentClass::Past(_) => self.need == Need::Dctcp,
         };
         match self.need {
             _ if !self.capable || !capable => Codepoint::NotEct,
@@ -323,31 +323,33 @@ impl Ecn {
     }
 
     /// The flags of a segment other than a SYN or a reset.
-    pub(super) fn flags(&self, carries: Carries) -> EcnFlags {
+    pub(super) fn flags(&self, carries: SegmentClass) -> EcnFlags {
         match (&self.mode, carries) {
             (Mode::Off, _) => EcnFlags::NONE,
-            (Mode::Classic(_), Carries::Past(Earlier { marked, .. })) => {
+            (Mode::Classic(_), SegmentClass::Past(Earlier { marked, .. })) => {
                 EcnFlags::new(false, false, marked)
             }
-            (Mode::Classic(classic), _) => classic.flags(carries == Carries::Fresh),
+            (Mode::Classic(classic), _) => classic.flags(carries == SegmentClass::Fresh),
             (Mode::Accurate(accurate), _) => {
-                accurate.flags(carries == Carries::Nothing { bare: true })
+                accurate.flags(carries == SegmentClass::Nothing { bare: true })
             }
         }
     }
 
     /// A segment with these flags left.
-    pub(super) fn sent(&mut self, carries: Carries) {
+    pub(super) fn sent(&mut self, carries: SegmentClass) {
         match &mut self.mode {
             Mode::Off => {}
             Mode::Classic(classic) => match carries {
-                Carries::Fresh => classic.nothing_to_say(),
-                Carries::Past(_) => classic.sent_earlier(),
-                Carries::Again | Carries::Nothing { .. } => {}
+                SegmentClass::Fresh => classic.nothing_to_say(),
+                SegmentClass::Past(_) => classic.sent_earlier(),
+                SegmentClass::Again | SegmentClass::Nothing { .. } => {}
             },
             Mode::Accurate(accurate) => match carries {
-                Carries::Nothing { bare } => accurate.sent_bare(bare),
-                Carries::Fresh | Carries::Again | Carries::Past(_) => accurate.sent(),
+                SegmentClass::Nothing { bare } => accurate.sent_bare(bare),
+                SegmentClass::Fresh | SegmentClass::Again | SegmentClass::Past(_) => {
+                    accurate.sent()
+                }
             },
         }
     }
@@ -372,13 +374,13 @@ impl Ecn {
         codepoint: Codepoint,
         flags: EcnFlags,
         (packets, data): (u64, u64),
-        standing: Standing,
-    ) -> Urgency {
+        standing: AckState,
+    ) -> AckUrgency {
         let urgency = match &mut self.mode {
-            Mode::Off => return Urgency::None,
+            Mode::Off => return AckUrgency::None,
             Mode::Classic(classic) if data > 0 => classic.on_data(codepoint, flags, standing),
             // RFC 3168 §6.1.4: acknowledgements are not capable, so a mark on one is none.
-            Mode::Classic(_) => return Urgency::None,
+            Mode::Classic(_) => return AckUrgency::None,
             Mode::Accurate(accurate) => {
                 accurate.on_packets(codepoint, (packets, data), standing.owes)
             }
@@ -396,7 +398,7 @@ impl Ecn {
         &mut self,
         flags: EcnFlags,
         option: Option<EchoedBytes>,
-        newly: Newly,
+        newly: NewMarks,
     ) -> Marks {
         let marks = match &mut self.mode {
             Mode::Off => return Marks::default(),

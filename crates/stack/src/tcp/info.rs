@@ -70,7 +70,7 @@ pub struct TcpInfo {
     pub timeouts: u64,
     /// Recoveries that proved spurious and were undone.
     pub spurious: u64,
-    /// What the ends agreed on about explicit congestion notification.
+    /// Kind of ECN feedback the SYNs negotiated.
     pub ecn: EcnState,
     /// Segments of ours that the peer says arrived with a congestion mark (`delivered_ce`).
     pub delivered_ce: u64,
@@ -199,7 +199,7 @@ pub struct Limited {
 impl Connection {
     /// A snapshot.
     pub(crate) fn info(&self, now: Instant) -> TcpInfo {
-        let agreed = self.agreed.as_ref();
+        let negotiated = self.negotiated.as_ref();
         let outstanding = Bytes::new(self.nxt.saturating_sub(self.una));
         let (in_flight, sacked) = (
             Bytes::new(self.segments.in_flight()),
@@ -262,11 +262,11 @@ impl Connection {
                 Phase::Recovery(episode) => Some(episode.reduction()),
                 Phase::Open | Phase::Loss { .. } => None,
             },
-            timestamps: agreed.is_some_and(|agreed| agreed.peer_timestamp.is_some()),
-            sack: agreed.is_some_and(|agreed| agreed.sack),
-            scales: agreed
-                .filter(|agreed| agreed.scaling)
-                .map(|agreed| (agreed.peer_scale, agreed.own_scale)),
+            timestamps: negotiated.is_some_and(|negotiated| negotiated.peer_timestamp.is_some()),
+            sack: negotiated.is_some_and(|negotiated| negotiated.sack),
+            scales: negotiated
+                .filter(|negotiated| negotiated.scaling)
+                .map(|negotiated| (negotiated.peer_scale, negotiated.own_scale)),
             backoff: self.rtt.backoff(),
             timeouts_in_a_row: self.flight.timeouts,
             window_probes: self
@@ -311,12 +311,12 @@ impl Connection {
         let idle = [Cause::Application, Cause::Handshake];
         let busy = Cause::ALL.into_iter().filter(|cause| !idle.contains(cause));
         Some(Limited {
-            busy: busy.map(|cause| attribution.stood(cause)).sum(),
-            peer_window: attribution.stood(Cause::PeerWindow),
-            send_buffer: attribution.stood(Cause::SendBuffer),
-            cwnd: attribution.stood(Cause::Cwnd),
-            tsq: attribution.stood(Cause::Tsq),
-            pacer: attribution.stood(Cause::Pacer),
+            busy: busy.map(|cause| attribution.time_blocked_by(cause)).sum(),
+            peer_window: attribution.time_blocked_by(Cause::PeerWindow),
+            send_buffer: attribution.time_blocked_by(Cause::SendBuffer),
+            cwnd: attribution.time_blocked_by(Cause::Cwnd),
+            tsq: attribution.time_blocked_by(Cause::Tsq),
+            pacer: attribution.time_blocked_by(Cause::Pacer),
         })
     }
 

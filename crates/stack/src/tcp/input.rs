@@ -51,7 +51,9 @@ impl Connection {
             // Only the handle is left: to the peer, there is no such connection.
             State::Closed => Reply::Reset,
             State::SynSent => self.in_syn_sent(segment, now),
-            State::SynReceived { .. } if self.agreed.is_none() => self.take_first_syn(segment, now),
+            State::SynReceived { .. } if self.negotiated.is_none() => {
+                self.take_first_syn(segment, now)
+            }
             _ => self.synchronised(segment, now),
         }
     }
@@ -92,7 +94,7 @@ impl Connection {
                     .on_syn_ack(segment.ecn_flags, segment.echoed_bytes, segment.codepoint);
                 self.update_window_from_syn(segment);
                 self.state = State::Established;
-                self.happened.established = true;
+                self.pending.established = true;
                 self.liveness.hear(now);
                 self.process_acknowledgement(1, segment, now);
                 self.note_progress(now);
@@ -123,10 +125,10 @@ impl Connection {
 
     /// RFC 9293 §3.10.7.4 for every state in which both ends know each other's numbers.
     fn synchronised(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
-        let Some(agreed) = &self.agreed else {
+        let Some(negotiated) = &self.negotiated else {
             return Reply::None;
         };
-        let irs = agreed.irs;
+        let irs = negotiated.irs;
         let offset = seq::from_wire(irs, self.receiver.next(), segment.seq);
 
         // PAWS (RFC 7323 §5.3); resets are exempt.
@@ -138,7 +140,7 @@ impl Connection {
                 self.challenge(segment, now);
                 return Reply::None;
             }
-            // Once agreed on, the option is in every segment (RFC 7323 §3.2).
+            // Once negotiated, the option is in every segment (RFC 7323 §3.2).
             Age::Missing => return Reply::None,
         }
 
@@ -197,10 +199,10 @@ impl Connection {
     /// How the segment's timestamp stands to those before. One tick of tolerance is for peers whose
     /// processors disagree (Linux).
     fn age(&self, segment: &Segment<'_>, now: Instant) -> Age {
-        let agreed = self.agreed.as_ref();
-        let Some((recent, at)) =
-            agreed.and_then(|agreed| Some((agreed.peer_timestamp?, agreed.peer_timestamp_at)))
-        else {
+        let negotiated = self.negotiated.as_ref();
+        let Some((recent, at)) = negotiated.and_then(|negotiated| {
+            Some((negotiated.peer_timestamp?, negotiated.peer_timestamp_at))
+        }) else {
             return Age::Fresh;
         };
         let known = recent != 0 && now - at < TIMESTAMP_VALIDITY;
@@ -214,15 +216,15 @@ impl Connection {
     /// A bare acknowledgement that says nothing new, overtaken on the way: not worth an answer
     /// (Linux). It is no older than a timeout.
     fn is_harmless_duplicate(&self, offset: Option<u64>, segment: &Segment<'_>) -> bool {
-        let Some(agreed) = &self.agreed else {
+        let Some(negotiated) = &self.negotiated else {
             return false;
         };
         let bare = segment.payload.is_empty() && !segment.syn && !segment.fin;
         let acknowledges_nothing = segment
             .ack
             .is_some_and(|ack| seq::from_wire(self.isn, self.una, ack) == Some(self.una));
-        let window = u64::from(segment.window) << agreed.peer_scale;
-        let late = match (segment.timestamp, agreed.peer_timestamp) {
+        let window = u64::from(segment.window) << negotiated.peer_scale;
+        let late = match (segment.timestamp, negotiated.peer_timestamp) {
             (Some((value, _)), Some(recent)) => {
                 Duration::from_millis(recent.wrapping_sub(value).into())
             }
@@ -238,17 +240,18 @@ impl Connection {
     /// Without agreement in the SYNs the option is ignored (§3.2).
     fn note_timestamp(&mut self, offset: u64, segment: &Segment<'_>, now: Instant) {
         let moves_edge = offset <= self.receiver.acknowledged_up_to();
-        let agreed = self
-            .agreed
+        let negotiated = self
+            .negotiated
             .as_mut()
-            .filter(|agreed| agreed.peer_timestamp.is_some() && moves_edge);
-        if let (Some(agreed), Some((value, _))) = (agreed, segment.timestamp)
-            && agreed.peer_timestamp.is_none_or(|recent| {
-                !seq::older(value, recent) || now - agreed.peer_timestamp_at >= TIMESTAMP_VALIDITY
+            .filter(|negotiated| negotiated.peer_timestamp.is_some() && moves_edge);
+        if let (Some(negotiated), Some((value, _))) = (negotiated, segment.timestamp)
+            && negotiated.peer_timestamp.is_none_or(|recent| {
+                !seq::older(value, recent)
+                    || now - negotiated.peer_timestamp_at >= TIMESTAMP_VALIDITY
             })
         {
-            agreed.peer_timestamp = Some(value);
-            agreed.peer_timestamp_at = now;
+            negotiated.peer_timestamp = Some(value);
+            negotiated.peer_timestamp_at = now;
         }
     }
 
@@ -372,7 +375,7 @@ impl Connection {
         match listener {
             Some(listener) => Reply::Accepted(listener),
             None => {
-                self.happened.established = true;
+                self.pending.established = true;
                 Reply::None
             }
         }
@@ -380,7 +383,10 @@ impl Connection {
 
     /// RFC 9293 §3.10.7.4, "SND.WND": newer segments win; of equals, a larger or a zero window.
     fn update_window(&mut self, offset: u64, ack: u64, segment: &Segment<'_>, now: Instant) {
-        let scale = self.agreed.as_ref().map_or(0, |agreed| agreed.peer_scale);
+        let scale = self
+            .negotiated
+            .as_ref()
+            .map_or(0, |negotiated| negotiated.peer_scale);
         let window = u64::from(segment.window) << scale;
         let (wl1, wl2) = self.peer.updated_by;
         self.peer.moved = false;
@@ -479,7 +485,7 @@ impl Connection {
         let accepted = self.receiver.accept(offset, text, segment.fin, now + delay);
         self.totals.bytes_received += self.receiver.next() - before;
         if (accepted.readable || accepted.finished) && std::mem::take(&mut self.wants_data) {
-            self.happened.readable = true;
+            self.pending.readable = true;
         }
         if accepted.finished {
             self.on_peer_fin(now);
@@ -496,9 +502,9 @@ impl Connection {
             return;
         }
         let timestamps = self
-            .agreed
+            .negotiated
             .as_ref()
-            .is_some_and(|agreed| agreed.peer_timestamp.is_some());
+            .is_some_and(|negotiated| negotiated.peer_timestamp.is_some());
         let echo = segment.timestamp.filter(|_| timestamps).map(|(_, echo)| {
             let age = self.timestamp(now).wrapping_sub(echo);
             (echo, Duration::from_millis(age.into()))

@@ -5,7 +5,7 @@ use tautline_base::{Bytes, Ecn as Codepoint, Instant};
 use tautline_cc::Signal;
 
 use super::connection::{Connection, State};
-use super::ecn::{Carries, Marks, Newly, Standing, Urgency};
+use super::ecn::{AckState, AckUrgency, Marks, NewMarks, SegmentClass};
 use super::output::{Kind, Plan};
 use super::receiver::Acknowledgement;
 use super::recovery::Phase;
@@ -18,11 +18,11 @@ const QUICK: u32 = 2;
 impl Connection {
     /// An acceptable segment arrived: its mark is to be told to the peer, perhaps at once.
     pub(super) fn take_mark(&mut self, segment: &Segment<'_>) {
-        if !self.ecn.agreed() {
+        if !self.ecn.negotiated() {
             return;
         }
         let owes = self.receiver.owed() != Acknowledgement::None;
-        let standing = Standing {
+        let standing = AckState {
             next: self.receiver.next(),
             owes,
         };
@@ -33,9 +33,9 @@ impl Connection {
             (segment.count(), data),
             standing,
         ) {
-            Urgency::None => {}
-            Urgency::Quick => self.receiver.acknowledge_quickly(QUICK),
-            Urgency::Now => self.receiver.owe_now(),
+            AckUrgency::None => {}
+            AckUrgency::Quick => self.receiver.acknowledge_quickly(QUICK),
+            AckUrgency::Now => self.receiver.owe_now(),
         }
     }
 
@@ -52,7 +52,7 @@ impl Connection {
         if handshake || ack < self.una {
             return Marks::default();
         }
-        let newly = Newly {
+        let newly = NewMarks {
             packets: delivery.packets,
             bytes: delivery.bytes,
             segment: self.segment_size(),
@@ -85,12 +85,12 @@ impl Connection {
     }
 
     /// What `plan` is, as far as ECN cares.
-    fn carries(&self, plan: &Plan) -> Carries {
+    fn carries(&self, plan: &Plan) -> SegmentClass {
         match plan.kind {
-            Kind::Past(earlier) => Carries::Past(earlier),
-            Kind::New if !plan.payload().is_empty() => Carries::Fresh,
-            Kind::New | Kind::Again(_) | Kind::Probe => Carries::Again,
-            Kind::Ack | Kind::Reset => Carries::Nothing {
+            Kind::Past(earlier) => SegmentClass::Past(earlier),
+            Kind::New if !plan.payload().is_empty() => SegmentClass::Fresh,
+            Kind::New | Kind::Again(_) | Kind::Probe => SegmentClass::Again,
+            Kind::Ack | Kind::Reset => SegmentClass::Nothing {
                 bare: self.receiver.out_of_order() == 0,
             },
         }
@@ -110,7 +110,7 @@ impl Connection {
             };
             return (flags, Codepoint::NotEct);
         }
-        if !self.ecn.agreed() {
+        if !self.ecn.negotiated() {
             return (EcnFlags::NONE, Codepoint::NotEct);
         }
         let carries = self.carries(plan);
@@ -130,7 +130,7 @@ impl Connection {
     pub(super) fn note_ecn_sent(&mut self, plan: &Plan) {
         if plan.syn() {
             self.ecn.sent_syn();
-        } else if self.ecn.agreed() && plan.kind != Kind::Reset {
+        } else if self.ecn.negotiated() && plan.kind != Kind::Reset {
             let carries = self.carries(plan);
             self.ecn.sent(carries);
         }

@@ -126,7 +126,7 @@ impl Connection {
     #[inline]
     fn may_have_something_urgent(&self) -> bool {
         self.has_reports()
-            || self.ecn.agreed()
+            || self.ecn.negotiated()
             || self.repair.tail == TailProbe::Due
             || self.tries_new_data()
             || self.segments.any_lost()
@@ -332,9 +332,9 @@ impl Connection {
     pub(crate) fn header(&mut self, plan: &Plan, now: Instant) -> TcpHeader {
         let syn = plan.syn();
         let own_scale = self
-            .agreed
+            .negotiated
             .as_ref()
-            .map_or_else(|| self.own_scale(), |agreed| agreed.own_scale);
+            .map_or_else(|| self.own_scale(), |negotiated| negotiated.own_scale);
         let offset = match plan.kind {
             Kind::New | Kind::Again(_) => plan.range.start,
             Kind::Ack | Kind::Past(_) | Kind::Reset => self.nxt,
@@ -342,22 +342,25 @@ impl Connection {
             // own.
             Kind::Probe => self.una.saturating_sub(1),
         };
-        let answering = self.agreed.is_some();
+        let answering = self.negotiated.is_some();
         let next = match plan.kind {
             Kind::Past(earlier) => earlier.next,
             _ => self.receiver.next(),
         };
         let (ecn_flags, codepoint) = self.ecn_fields(plan);
         let echoed_bytes = self.echoed_bytes(plan);
-        let scaling = self.agreed.as_ref().is_none_or(|agreed| agreed.scaling);
+        let scaling = self
+            .negotiated
+            .as_ref()
+            .is_none_or(|negotiated| negotiated.scaling);
         TcpHeader {
             source_port: self.tuple.local_port,
             destination_port: self.tuple.remote_port,
             seq: seq::to_wire(self.isn, offset),
             ack: self
-                .agreed
+                .negotiated
                 .as_ref()
-                .map(|agreed| seq::to_wire(agreed.irs, next)),
+                .map(|negotiated| seq::to_wire(negotiated.irs, next)),
             flags: self.flags(plan, syn),
             // Windows in SYNs are never scaled (RFC 7323 §2.2).
             window: self.receiver.advertise(if syn { 0 } else { own_scale }),
@@ -365,7 +368,11 @@ impl Connection {
             mss: syn.then_some(
                 (self.path_mtu.link() - self.tuple.headers_len()).min(usize::from(u16::MAX)) as u16,
             ),
-            sack_permitted: syn && self.agreed.as_ref().is_none_or(|agreed| agreed.sack),
+            sack_permitted: syn
+                && self
+                    .negotiated
+                    .as_ref()
+                    .is_none_or(|negotiated| negotiated.sack),
             sack: if answering && plan.kind == Kind::Ack {
                 self.sack_option(echoed_bytes)
             } else {
@@ -389,9 +396,9 @@ impl Connection {
     }
 
     fn timestamp_option(&self, syn: bool, now: Instant) -> Option<(u32, u32)> {
-        match &self.agreed {
+        match &self.negotiated {
             None => syn.then(|| (self.timestamp(now), 0)),
-            Some(agreed) => agreed
+            Some(negotiated) => negotiated
                 .peer_timestamp
                 .map(|echo| (self.timestamp(now), echo)),
         }
@@ -400,7 +407,11 @@ impl Connection {
     /// With `echoed_bytes` beside them there is room for two blocks (RFC 9768 §3.2.3.3).
     fn sack_option(&self, echoed_bytes: Option<EchoedBytes>) -> [Option<(u32, u32)>; SACK_BLOCKS] {
         let mut option = [None; SACK_BLOCKS];
-        if let Some(agreed) = self.agreed.as_ref().filter(|agreed| agreed.sack) {
+        if let Some(negotiated) = self
+            .negotiated
+            .as_ref()
+            .filter(|negotiated| negotiated.sack)
+        {
             // Not even an acknowledgement may be longer than the MTU.
             let space = self
                 .path_mtu
@@ -415,8 +426,8 @@ impl Connection {
                 .zip(self.receiver.reports().take(room / SACK_BLOCK))
             {
                 *slot = Some((
-                    seq::to_wire(agreed.irs, block.start),
-                    seq::to_wire(agreed.irs, block.end),
+                    seq::to_wire(negotiated.irs, block.start),
+                    seq::to_wire(negotiated.irs, block.end),
                 ));
             }
         }
@@ -445,7 +456,7 @@ impl Connection {
     ) -> Option<SegmentId> {
         self.note_totals(plan, now);
         // An acknowledgement of the past leaves the present one owed.
-        if self.agreed.is_some() && !matches!(plan.kind, Kind::Past(_)) {
+        if self.negotiated.is_some() && !matches!(plan.kind, Kind::Past(_)) {
             self.receiver.acknowledged();
         }
         self.note_ecn_sent(plan);

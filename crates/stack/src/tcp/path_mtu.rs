@@ -125,8 +125,10 @@ impl Connection {
 
     /// Headers of a data segment.
     pub(super) fn headers_with_options(&self) -> usize {
-        let agreed = self.agreed.as_ref();
-        ip_header_len(self.tuple.local) + TCP_HEADER + agreed.map_or(0, |agreed| agreed.options)
+        let negotiated = self.negotiated.as_ref();
+        ip_header_len(self.tuple.local)
+            + TCP_HEADER
+            + negotiated.map_or(0, |negotiated| negotiated.options)
     }
 
     /// Segments are as long as the path now carries; what is on its way in longer ones is cut and
@@ -137,11 +139,11 @@ impl Connection {
             .longest()
             .saturating_sub(self.headers_with_options())
             .max(1) as u64;
-        let Some(agreed) = &mut self.agreed else {
+        let Some(negotiated) = &mut self.negotiated else {
             return;
         };
-        agreed.segment = agreed.most.min(room);
-        self.segments.cut(agreed.segment);
+        negotiated.segment = negotiated.most.min(room);
+        self.segments.cut(negotiated.segment);
     }
 
     /// The retransmission timer expired once more. Long packets may be what vanishes.
@@ -151,7 +153,7 @@ impl Connection {
         }
         if self.config.mtu_probing == MtuProbing::Off
             || self.flight.timeouts < BLACK_HOLE
-            || self.agreed.is_none()
+            || self.negotiated.is_none()
         {
             return;
         }
@@ -175,8 +177,8 @@ impl Connection {
         if self.config.mtu_probing == MtuProbing::Off || self.path_mtu.probe().is_some() {
             return None;
         }
-        let agreed = self.agreed.as_ref()?;
-        let (segment, most) = (agreed.segment, agreed.most);
+        let negotiated = self.negotiated.as_ref()?;
+        let (segment, most) = (negotiated.segment, negotiated.most);
         if self.path_mtu.search().is_none() {
             if self.config.mtu_probing != MtuProbing::Always {
                 return None;

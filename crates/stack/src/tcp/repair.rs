@@ -37,7 +37,7 @@ pub(super) struct Counts {
 
 /// What an acknowledgement told.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Heard<'a> {
+pub(super) struct AckSummary<'a> {
     pub(super) now: Instant,
     /// SND.UNA moved.
     pub(super) advanced: bool,
@@ -51,7 +51,7 @@ pub(super) struct Heard<'a> {
     pub(super) recoverable: Bytes,
 }
 
-impl Heard<'_> {
+impl AckSummary<'_> {
     fn proof(&self) -> Proof {
         let Delivery {
             believed_lost,
@@ -69,11 +69,13 @@ impl Heard<'_> {
 impl Connection {
     /// The peer reports what arrives out of order.
     pub(super) fn has_sack(&self) -> bool {
-        self.agreed.as_ref().is_some_and(|agreed| agreed.sack)
+        self.negotiated
+            .as_ref()
+            .is_some_and(|negotiated| negotiated.sack)
     }
 
     /// Goes on with whatever is under way and looks for losses. Returns how much was newly lost.
-    pub(super) fn repair(&mut self, heard: &Heard<'_>) -> Bytes {
+    pub(super) fn repair(&mut self, heard: &AckSummary<'_>) -> Bytes {
         self.leave_cwr();
         let repaired = self.phase.repairs();
         let look = match self.phase {
@@ -112,7 +114,7 @@ impl Connection {
     /// Fast recovery ends when all that was sent before it is acknowledged, or when it turns out to
     /// have been needless. False: what was sent again needlessly must be answered first, and
     /// nothing else shall be taken for lost meanwhile.
-    fn go_on_recovering(&mut self, high: u64, heard: &Heard<'_>) -> bool {
+    fn go_on_recovering(&mut self, high: u64, heard: &AckSummary<'_>) -> bool {
         let late = heard.advanced
             && self
                 .repair
@@ -150,7 +152,7 @@ impl Connection {
     }
 
     /// After a timeout: was it spurious? Forward RTO recovery asks the peer (RFC 5682 §3.1).
-    fn go_on_after_timeout(&mut self, high: u64, frto: Frto, heard: &Heard<'_>) -> bool {
+    fn go_on_after_timeout(&mut self, high: u64, frto: Frto, heard: &AckSummary<'_>) -> bool {
         let needless = self
             .repair
             .undo
@@ -215,7 +217,7 @@ impl Connection {
 
     /// Without SACK, as many duplicate acknowledgements as the path displaces segments by condemn
     /// the oldest, and so does a partial acknowledgement in recovery (RFC 6582 §3.2).
-    fn condemn_head(&mut self, heard: &Heard<'_>) -> Bytes {
+    fn condemn_head(&mut self, heard: &AckSummary<'_>) -> Bytes {
         let repairing = self.phase.repairs();
         let mut condemned = heard.advanced && repairing;
         if self.has_sack() {
@@ -280,7 +282,10 @@ impl Connection {
         };
         // RACK needs to know which segments arrived; without SACK it would condemn what the peer
         // holds (RFC 8985 §3).
-        let has_sack = self.agreed.as_ref().is_some_and(|agreed| agreed.sack);
+        let has_sack = self
+            .negotiated
+            .as_ref()
+            .is_some_and(|negotiated| negotiated.sack);
         let found = if has_sack {
             self.segments.detect_lost(now, window, &mut losses)
         } else {

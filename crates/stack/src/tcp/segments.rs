@@ -106,7 +106,7 @@ pub(super) struct Delivery {
 
 /// What loss detection found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct LossReport {
     /// Bytes newly lost.
     pub(super) bytes: Bytes,
     /// A retransmission was among them.
@@ -586,8 +586,8 @@ impl Segments {
         now: Instant,
         window: ReorderingWindow,
         losses: &mut Losses<'_>,
-    ) -> Found {
-        let mut found = Found::default();
+    ) -> LossReport {
+        let mut found = LossReport::default();
         let Some(newest) = self.rack.newest else {
             return found;
         };

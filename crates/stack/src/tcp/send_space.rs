@@ -72,7 +72,7 @@ impl Connection {
             .is_none_or(|most| self.unsent() * 2 < most);
         if little && self.send_room() >= Bytes::new(self.buffer.capacity() as u64 / 3) {
             self.wants_room = false;
-            self.happened.writable = true;
+            self.pending.writable = true;
         }
     }
 

@@ -8,7 +8,7 @@ use tautline_cc::{Recovery, Signal};
 use super::connection::{Connection, State};
 use super::output::Plan;
 use super::recovery::Phase;
-use super::repair::Heard;
+use super::repair::AckSummary;
 use super::rtt::INITIAL_RTO;
 use super::segments::TIMER_SLACK;
 
@@ -114,7 +114,7 @@ impl Connection {
     /// What an acknowledgement up to offset `ack` says of the probe (RFC 8985 §7.4). When a
     /// repetition of the last segment was needed and nobody else noticed the loss, the congestion
     /// window pays for it all the same.
-    pub(super) fn judge_tail_probe(&mut self, ack: u64, heard: &Heard<'_>) {
+    pub(super) fn judge_tail_probe(&mut self, ack: u64, heard: &AckSummary<'_>) {
         let TailProbe::Sent { high, again } = self.repair.tail else {
             if heard.advanced {
                 self.repair.tail = TailProbe::None;
@@ -135,7 +135,7 @@ impl Connection {
         }
     }
 
-    fn pay_for_tail(&mut self, heard: &Heard<'_>) {
+    fn pay_for_tail(&mut self, heard: &AckSummary<'_>) {
         if self.phase == Phase::Open && self.controller.recovery() == Recovery::Prr {
             self.repair.undo = None;
             self.tell_of_congestion(

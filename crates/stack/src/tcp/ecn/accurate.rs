@@ -3,7 +3,7 @@
 
 use tautline_base::{Bytes, Ecn};
 
-use super::Urgency;
+use super::AckUrgency;
 use super::handshake::reflect;
 use crate::wire::{EchoedBytes, EcnFlags, growth};
 
@@ -82,7 +82,7 @@ struct ByteCounts {
 
 /// What an acknowledgement newly delivered.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Newly {
+pub(crate) struct NewMarks {
     /// Packets.
     pub(crate) packets: u64,
     /// Their bytes.
@@ -163,7 +163,7 @@ impl Accurate {
         codepoint: Ecn,
         (packets, data): (u64, u64),
         owes: bool,
-    ) -> Urgency {
+    ) -> AckUrgency {
         let arrived = &mut self.arrived;
         match codepoint {
             Ecn::NotEct => {}
@@ -182,9 +182,9 @@ impl Accurate {
             FORCES_ACK_OF_ACKS
         };
         if marked && ((changed && data > 0) || untold >= enough) {
-            Urgency::Now
+            AckUrgency::Now
         } else {
-            Urgency::None
+            AckUrgency::None
         }
     }
 
@@ -242,7 +242,7 @@ impl Accurate {
         &mut self,
         flags: EcnFlags,
         option: Option<EchoedBytes>,
-        newly: Newly,
+        newly: NewMarks,
     ) -> Marked {
         let echoed = &mut self.echoed;
         let first = echoed.delivered == 0;
@@ -269,7 +269,7 @@ impl Accurate {
 }
 
 impl Echoed {
-    fn take(&mut self, flags: EcnFlags, option: Option<EchoedBytes>, newly: Newly) -> Marked {
+    fn take(&mut self, flags: EcnFlags, option: Option<EchoedBytes>, newly: NewMarks) -> Marked {
         let least = (u64::from(flags.bits()) + WIDTH - self.packets % WIDTH) % WIDTH;
         let marked = match option {
             Some(EchoedBytes { ce, .. }) => {
@@ -320,7 +320,7 @@ fn at_least(least: u64, fullest: u64, packets: u64) -> u64 {
 }
 
 /// The bytes of `packets` among those newly delivered.
-fn share(newly: Newly, packets: u64) -> Bytes {
+fn share(newly: NewMarks, packets: u64) -> Bytes {
     if packets >= newly.packets {
         return newly.bytes;
     }
@@ -334,8 +334,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn newly(packets: u64) -> Newly {
-        Newly {
+    fn newly(packets: u64) -> NewMarks {
+        NewMarks {
             packets,
             bytes: Bytes::new(1000 * packets),
             segment: 1000,
@@ -356,37 +356,37 @@ mod tests {
         let mut receiver = Accurate::new();
         assert_eq!(
             receiver.on_packets(Ecn::Ect0, (1, 1000), false),
-            Urgency::None
+            AckUrgency::None
         );
         assert_eq!(
             receiver.on_packets(Ecn::Ce, (1, 1000), true),
-            Urgency::Now,
+            AckUrgency::Now,
             "marks begin"
         );
         receiver.sent_bare(true);
         assert_eq!(
             receiver.on_packets(Ecn::Ce, (1, 1000), false),
-            Urgency::None
+            AckUrgency::None
         );
         assert_eq!(
             receiver.on_packets(Ecn::Ce, (1, 1000), true),
-            Urgency::Now,
+            AckUrgency::Now,
             "the second"
         );
         receiver.sent_bare(true);
         assert_eq!(
             receiver.on_packets(Ecn::Ect0, (1, 1000), false),
-            Urgency::None,
+            AckUrgency::None,
             "marks end: no news"
         );
         // Marked acknowledgements: every third one is answered, so that two ends never answer each
         // other's answers for long.
         let answers = [Ecn::Ce; 6].map(|codepoint| {
             let urgency = receiver.on_packets(codepoint, (1, 0), false);
-            if urgency == Urgency::Now {
+            if urgency == AckUrgency::Now {
                 receiver.sent_bare(true);
             }
-            urgency == Urgency::Now
+            urgency == AckUrgency::Now
         });
         assert_eq!(answers, [false, false, true, false, false, true]);
     }

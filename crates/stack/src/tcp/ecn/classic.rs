@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use tautline_base::Ecn;
 
-use super::Urgency;
+use super::AckUrgency;
 use crate::wire::EcnFlags;
 
 /// Acknowledgements of the past that may wait to be sent; marks that come and go more often than
@@ -45,7 +45,7 @@ pub(crate) struct Earlier {
 
 /// Where the receiver stands when data arrives.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct AckState {
     /// The next offset expected, before the data.
     pub(crate) next: u64,
     /// An acknowledgement waits to be sent.
@@ -74,8 +74,8 @@ impl Classic {
         &mut self,
         codepoint: Ecn,
         flags: EcnFlags,
-        standing: Standing,
-    ) -> Urgency {
+        standing: AckState,
+    ) -> AckUrgency {
         let retransmission = self.capable && codepoint == Ecn::NotEct;
         self.capable |= codepoint != Ecn::NotEct;
         match &mut self.echo {
@@ -84,15 +84,15 @@ impl Classic {
                 let urgency = match (flags.cwr(), codepoint == Ecn::Ce) {
                     // After a reduction the window may be so small that a held back acknowledgement
                     // stalls it.
-                    (true, _) => Urgency::Now,
-                    (false, true) if !*marked => Urgency::Quick,
-                    _ if retransmission => Urgency::Quick,
-                    _ => Urgency::None,
+                    (true, _) => AckUrgency::Now,
+                    (false, true) if !*marked => AckUrgency::Quick,
+                    _ if retransmission => AckUrgency::Quick,
+                    _ => AckUrgency::None,
                 };
                 *marked = codepoint == Ecn::Ce || (*marked && !flags.cwr());
                 urgency
             }
-            Echo::Exact { marked, .. } if *marked == (codepoint == Ecn::Ce) => Urgency::None,
+            Echo::Exact { marked, .. } if *marked == (codepoint == Ecn::Ce) => AckUrgency::None,
             Echo::Exact { marked, earlier } => {
                 if standing.owes && earlier.len() < MOST_EARLIER {
                     earlier.push_back(Earlier {
@@ -101,7 +101,7 @@ impl Classic {
                     });
                 }
                 *marked = !*marked;
-                Urgency::Now
+                AckUrgency::Now
             }
         }
     }
@@ -149,7 +149,7 @@ impl Classic {
 mod tests {
     use super::*;
 
-    const AHEAD: Standing = Standing {
+    const AHEAD: AckState = AckState {
         next: 1,
         owes: false,
     };
@@ -159,17 +159,17 @@ mod tests {
         let mut classic = Classic::new(false);
         assert_eq!(
             classic.on_data(Ecn::Ect0, EcnFlags::NONE, AHEAD),
-            Urgency::None
+            AckUrgency::None
         );
         assert_eq!(classic.flags(false), EcnFlags::NONE);
         assert_eq!(
             classic.on_data(Ecn::Ce, EcnFlags::NONE, AHEAD),
-            Urgency::Quick,
+            AckUrgency::Quick,
             "the first mark is urgent"
         );
         assert_eq!(
             classic.on_data(Ecn::Ce, EcnFlags::NONE, AHEAD),
-            Urgency::None,
+            AckUrgency::None,
             "the second is no news"
         );
         for _ in 0..5 {
@@ -178,7 +178,7 @@ mod tests {
         }
         assert_eq!(
             classic.on_data(Ecn::Ect0, EcnFlags::CWR, AHEAD),
-            Urgency::Now
+            AckUrgency::Now
         );
         assert_eq!(classic.flags(false), EcnFlags::NONE);
     }
@@ -196,12 +196,12 @@ mod tests {
         let mut classic = Classic::new(false);
         assert_eq!(
             classic.on_data(Ecn::NotEct, EcnFlags::NONE, AHEAD),
-            Urgency::None
+            AckUrgency::None
         );
         classic.on_data(Ecn::Ect0, EcnFlags::NONE, AHEAD);
         assert_eq!(
             classic.on_data(Ecn::NotEct, EcnFlags::NONE, AHEAD),
-            Urgency::Quick
+            AckUrgency::Quick
         );
     }
 
@@ -220,14 +220,14 @@ mod tests {
     #[test]
     fn the_exact_echo_acknowledges_what_came_before_with_the_old_flag() {
         let mut exact = Classic::new(true);
-        let at = |next, owes| Standing { next, owes };
+        let at = |next, owes| AckState { next, owes };
         assert_eq!(
             exact.on_data(Ecn::Ect0, EcnFlags::NONE, at(1, false)),
-            Urgency::None
+            AckUrgency::None
         );
         assert_eq!(
             exact.on_data(Ecn::Ce, EcnFlags::NONE, at(1001, true)),
-            Urgency::Now
+            AckUrgency::Now
         );
         assert_eq!(
             exact.earlier(),
@@ -239,14 +239,14 @@ mod tests {
         assert_eq!(exact.flags(false), EcnFlags::ECE);
         assert_eq!(
             exact.on_data(Ecn::Ce, EcnFlags::CWR, at(2001, true)),
-            Urgency::None,
+            AckUrgency::None,
             "CWR changes nothing"
         );
         assert_eq!(exact.flags(false), EcnFlags::ECE);
         exact.sent_earlier();
         assert_eq!(
             exact.on_data(Ecn::Ect0, EcnFlags::NONE, at(3001, false)),
-            Urgency::Now
+            AckUrgency::Now
         );
         assert_eq!(
             (exact.earlier(), exact.flags(false)),
@@ -260,7 +260,7 @@ mod tests {
         let mut exact = Classic::new(true);
         for next in 0..1000 {
             let codepoint = if next % 2 == 0 { Ecn::Ce } else { Ecn::Ect0 };
-            exact.on_data(codepoint, EcnFlags::NONE, Standing { next, owes: true });
+            exact.on_data(codepoint, EcnFlags::NONE, AckState { next, owes: true });
         }
         assert_eq!(
             std::iter::from_fn(|| exact.earlier().inspect(|_| exact.sent_earlier())).count(),

@@ -17,14 +17,14 @@ pub(crate) enum Feedback {
 
 /// What this end is ready for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Wishes {
-    /// The best feedback agreed to when the peer asks.
+pub(super) struct EcnPolicy {
+    /// The best feedback this end agrees to when the peer asks.
     pub(super) accepts: Option<Feedback>,
     /// The feedback asked for.
     pub(super) requests: Option<Feedback>,
 }
 
-impl Wishes {
+impl EcnPolicy {
     /// The configuration's, raised to what the controller cannot do without, unless the
     /// configuration forbids all ECN.
     pub(super) fn new(mode: EcnMode, need: Need) -> Self {
@@ -76,7 +76,7 @@ pub(super) fn on_syn(accepts: Option<Feedback>, flags: EcnFlags) -> Option<Feedb
     }
 }
 
-/// What an active end that asked for `requested` has agreed to when the SYN-ACK comes with `flags`.
+/// The feedback an active end that asked for `requested` uses after a SYN-ACK with `flags`.
 pub(super) fn on_syn_ack(requested: Option<Feedback>, flags: EcnFlags) -> Option<Feedback> {
     match requested? {
         // Both flags set is the answer of an end that echoes what it does not know.
@@ -139,18 +139,18 @@ mod tests {
             (None, ACCURATE, (0, 0, 0), (0, 0, 0), None),
         ];
         let codepoints = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce];
-        for (row, (a, b, syn, syn_ack, agreed)) in rows.into_iter().enumerate() {
+        for (row, (a, b, syn, syn_ack, negotiated)) in rows.into_iter().enumerate() {
             let (syn, syn_ack) = (
                 flags(syn.0, syn.1, syn.2),
                 flags(syn_ack.0, syn_ack.1, syn_ack.2),
             );
             assert_eq!(request(a), syn, "row {row}");
-            assert_eq!(on_syn(b, syn), agreed, "row {row}");
-            if agreed == ACCURATE {
+            assert_eq!(on_syn(b, syn), negotiated, "row {row}");
+            if negotiated == ACCURATE {
                 assert_eq!(reflect(codepoints[row]), syn_ack, "row {row}");
                 assert_eq!(reflected(syn_ack), Some(codepoints[row]), "row {row}");
             }
-            assert_eq!(on_syn_ack(a, syn_ack), agreed, "row {row}");
+            assert_eq!(on_syn_ack(a, syn_ack), negotiated, "row {row}");
         }
         // Reserved, and taken for an agreement (§3.1.3); broken, and taken for none.
         assert_eq!(
@@ -195,35 +195,35 @@ mod tests {
         ];
         for (mode, accepts, requests) in rows {
             assert_eq!(
-                Wishes::new(mode, Need::Classic),
-                Wishes { accepts, requests },
+                EcnPolicy::new(mode, Need::Classic),
+                EcnPolicy { accepts, requests },
                 "{mode:?}"
             );
         }
         assert_eq!(
-            Wishes::new(EcnMode::Accept, Need::Dctcp),
-            Wishes {
+            EcnPolicy::new(EcnMode::Accept, Need::Dctcp),
+            EcnPolicy {
                 accepts: CLASSIC,
                 requests: CLASSIC
             }
         );
         assert_eq!(
-            Wishes::new(EcnMode::AccEcn, Need::Dctcp),
-            Wishes {
+            EcnPolicy::new(EcnMode::AccEcn, Need::Dctcp),
+            EcnPolicy {
                 accepts: ACCURATE,
                 requests: ACCURATE
             }
         );
         assert_eq!(
-            Wishes::new(EcnMode::Accept, Need::L4s),
-            Wishes {
+            EcnPolicy::new(EcnMode::Accept, Need::L4s),
+            EcnPolicy {
                 accepts: ACCURATE,
                 requests: ACCURATE
             }
         );
         assert_eq!(
-            Wishes::new(EcnMode::Off, Need::L4s),
-            Wishes {
+            EcnPolicy::new(EcnMode::Off, Need::L4s),
+            EcnPolicy {
                 accepts: None,
                 requests: None
             }

@@ -58,7 +58,7 @@ impl Ss<'_> {
         bytes.get().div_ceil(self.0.mss.get().max(1))
     }
 
-    fn agreed(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn negotiated(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let info = self.0;
         write!(f, "{}", info.state)?;
         if info.timestamps {
@@ -295,7 +295,7 @@ fn model(f: &mut fmt::Formatter<'_>, name: &str, model: &Model) -> fmt::Result {
 
 impl fmt::Display for Ss<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.agreed(f)?;
+        self.negotiated(f)?;
         self.sender(f)?;
         self.counters(f)?;
         model(f, self.0.congestion, &self.0.model)?;

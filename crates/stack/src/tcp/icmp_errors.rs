@@ -10,7 +10,7 @@ use crate::wire::icmp::Problem;
 impl Connection {
     /// Somebody says that the segment which began at `wire_seq` did not arrive. False if it was
     /// none of ours in flight.
-    pub(crate) fn on_complaint(&mut self, problem: Problem, wire_seq: u32) -> bool {
+    pub(crate) fn on_icmp_error(&mut self, problem: Problem, wire_seq: u32) -> bool {
         let at = seq::from_wire(self.isn, self.una, wire_seq)
             .filter(|at| (self.una..self.nxt).contains(at));
         let Some(at) = at else { return false };

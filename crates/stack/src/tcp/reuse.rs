@@ -10,7 +10,7 @@ use super::receiver::Acknowledgement;
 use crate::config::TcpConfig;
 use crate::seq;
 use crate::socket::CloseReason;
-use crate::time_wait::Remains;
+use crate::time_wait::TimeWaitState;
 use crate::wire::Segment;
 
 impl Connection {
@@ -40,7 +40,7 @@ impl Connection {
 
     /// A new SYN of the same peer takes the place of a connection that is over. In TIME-WAIT it
     /// must be provably newer.
-    pub(crate) fn may_be_replaced_by(&self, segment: &Segment<'_>) -> bool {
+    pub(crate) fn is_replaced_by(&self, segment: &Segment<'_>) -> bool {
         let opens = segment.syn && segment.ack.is_none() && !segment.rst;
         match self.state {
             State::Closed => opens && !self.reset_due,
@@ -48,7 +48,7 @@ impl Connection {
                 opens
                     && self
                         .numbers()
-                        .is_some_and(|remains| remains.may_be_followed_by(segment))
+                        .is_some_and(|remains| remains.accepts_syn(segment))
             }
             _ => false,
         }
@@ -56,20 +56,20 @@ impl Connection {
 
     /// The initial sequence number of a successor, if it must be beyond the numbers of this
     /// connection.
-    pub(crate) fn successors_isn(&self) -> Option<u32> {
+    pub(crate) fn successor_isn(&self) -> Option<u32> {
         (self.state == State::TimeWait)
-            .then(|| self.numbers().map(|remains| remains.successors_isn()))
+            .then(|| self.numbers().map(|remains| remains.successor_isn()))
             .flatten()
     }
 
     /// Ends a connection whose place a new one takes.
-    pub(crate) fn make_way(&mut self) {
+    pub(crate) fn replace(&mut self) {
         self.end(CloseReason::Finished);
     }
 
     /// What TIME-WAIT needs of a connection that nobody holds, once there is nothing else to do for
     /// it.
-    pub(crate) fn remains(&self) -> Option<Remains> {
+    pub(crate) fn time_wait_state(&self) -> Option<TimeWaitState> {
         let done = self.orphan
             && self.state == State::TimeWait
             && self.segments.is_empty()
@@ -77,14 +77,15 @@ impl Connection {
         if done { self.numbers() } else { None }
     }
 
-    fn numbers(&self) -> Option<Remains> {
-        let agreed = self.agreed.as_ref()?;
-        let window = self.receiver.edge().saturating_sub(self.receiver.next()) >> agreed.own_scale;
-        Some(Remains {
-            expected: seq::to_wire(agreed.irs, self.receiver.next()),
+    fn numbers(&self) -> Option<TimeWaitState> {
+        let negotiated = self.negotiated.as_ref()?;
+        let window =
+            self.receiver.edge().saturating_sub(self.receiver.next()) >> negotiated.own_scale;
+        Some(TimeWaitState {
+            expected: seq::to_wire(negotiated.irs, self.receiver.next()),
             next: seq::to_wire(self.isn, self.nxt),
             window: window.min(u64::from(u16::MAX)) as u16,
-            timestamps: agreed
+            timestamps: negotiated
                 .peer_timestamp
                 .map(|recent| (recent, self.timestamp_offset)),
             lasts: self.config.time_wait,
