@@ -1,7 +1,7 @@
 //! Our disciplines beside Linux 6.1, packet by packet.
 //!
 //! `scripts/validate-linux` has the kernel replay the traces made here, in simulated time, and
-//! prints the tables of `docs/VALIDATION.md`. A small part of what the kernel did is recorded in
+//! prints the tables in `docs/validation`. A small part of what the kernel did is recorded in
 //! `data/`, so that this test needs no kernel.
 
 mod acks;
@@ -62,30 +62,27 @@ fn renew() {
     excerpt::write(&folder());
 }
 
-/// Writes the tables.
+/// Prints the table of `docs/validation/qdiscs-exact.md`.
 #[test]
 #[ignore = "part of scripts/validate-linux"]
-fn tables() {
+fn exact_table() {
+    let only = env::var("ONLY").unwrap_or_default();
+    let setups = SETUPS
+        .iter()
+        .filter(|setup| setup.name.starts_with(&only) && !setup.has_dice());
+    println!("{}", tables::exact(&folder(), setups));
+}
+
+/// Prints the tables of `docs/validation/qdiscs-statistical.md`.
+#[test]
+#[ignore = "part of scripts/validate-linux"]
+fn statistical_tables() {
     let only = env::var("ONLY").unwrap_or_default();
     let chosen = |setup: &&Setup| setup.name.starts_with(&only);
-    println!(
-        "{}",
-        tables::exact(
-            &folder(),
-            SETUPS
-                .iter()
-                .filter(chosen)
-                .filter(|setup| !setup.has_dice())
-        )
-    );
-    println!(
-        "{}",
-        tables::statistical(&folder(), SETUPS.iter().filter(chosen))
-    );
-    println!(
-        "{}",
-        tables::copies(&folder(), SETUPS.iter().filter(chosen))
-    );
+    let setups = || SETUPS.iter().filter(chosen);
+    println!("{}", tables::statistical(&folder(), setups()));
+    println!("Packets that netem duplicated, which the table above counts once:\n");
+    println!("{}", tables::copies(&folder(), setups()));
 }
 
 /// How far ours stays with the kernel if ties are decided as the kernel seems to have decided them;

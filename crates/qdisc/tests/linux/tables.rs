@@ -1,4 +1,4 @@
-//! The tables of `docs/VALIDATION.md`.
+//! The tables in `docs/validation`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -1,7 +1,7 @@
 //! Our TCP beside that of Linux 6.1, through the same bottleneck.
 //!
 //! `scripts/validate-tcp` has the kernel send in simulated time (`validation/linux/tcp.py`), lets
-//! ours do the same in virtual time, and prints the tables of `docs/VALIDATION.md`. A few of the
+//! ours do the same in virtual time, and prints the table of `docs/validation/tcp.md`. A few of the
 //! kernel's figures lie in `data/`, so that this test needs no kernel.
 
 mod cell;
