@@ -31,7 +31,7 @@ pub enum Failure {
     Qdisc(#[from] tautline_qdisc::ParseError),
     /// The limit was refused.
     #[error(transparent)]
-    Limit(#[from] tautline_bql::ConfigError),
+    Limit(#[from] tautline_base::ConfigError),
     /// The peer cannot be connected to.
     #[error(transparent)]
     Connect(#[from] ConnectError),

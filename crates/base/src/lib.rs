@@ -3,38 +3,34 @@
 //! Nothing here decides anything. A stranger who writes a device, a discipline or a controller
 //! needs this crate and no other, so it has no dependencies, no features, no `unsafe`, and runs on
 //! `no_std` + `alloc`.
-//!
-//! | module | holds |
-//! |---|---|
-//! | [`time`] | [`Instant`]: nanoseconds since an arbitrary epoch |
-//! | [`units`] | [`Bytes`] and [`Rate`], with only the operators that mean something |
-//! | [`packet`] | [`Packet`], the linear packet, and [`Item`], what a discipline may ask of one |
-//! | [`frame`] | [`Frame`]: the memory behind a packet |
-//! | [`pool`] | [`Pool`]: the transmit frames, and the one place where a packet ends |
-//! | [`device`] | [`Device`]: rings that take packets and give them back |
-//! | [`checksum`] | the sum that the checksums of IP, TCP and UDP are made of |
-//! | [`segmentation`] | [`Segmentation`]: a packet of several TCP segments, cut into them |
-//! | [`wake`] | [`Wake`]: when to call again, and [`Reason`], why |
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
 pub mod checksum;
+mod config_error;
 pub mod device;
+mod drops;
 pub mod frame;
 pub mod packet;
 pub mod pool;
+mod qdisc;
 pub mod segmentation;
+mod tally;
 pub mod time;
 pub mod units;
 pub mod wake;
 
+pub use config_error::ConfigError;
 pub use device::{Device, Offload, Received, Tso};
+pub use drops::{DropReason, Drops};
 pub use frame::{Frame, HeapFrame};
 pub use packet::{Credit, Due, Ecn, Item, Owner, Packet, SegmentId, Settled, SocketId};
 pub use pool::Pool;
+pub use qdisc::{Backlog, MultiQueue, Qdisc};
 pub use segmentation::Segmentation;
+pub use tally::Tally;
 pub use time::Instant;
 pub use units::{Bytes, Rate};
 pub use wake::{Reason, Wake};

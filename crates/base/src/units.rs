@@ -3,10 +3,14 @@
 //! Only operators that mean something exist. Rounding follows one rule: *a link is never faster
 //! than its rate*, so a transmission time rounds up and an amount carried in a time rounds down.
 
+mod parse;
+
 use core::fmt;
 use core::iter::Sum;
 use core::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 use core::time::Duration;
+
+pub use parse::parse_duration;
 
 const NANOS_PER_SEC: u128 = 1_000_000_000;
 
@@ -142,7 +146,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A speed in bytes per second. Constructors in bits use decimal prefixes, as network rates do.
+/// A rate in bytes per second. Constructors in bits use decimal prefixes, as network rates do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 

@@ -17,7 +17,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
     ("base", &[]),
     ("cc", &["base"]),
     ("qdisc", &["base"]),
-    ("bql", &["base", "qdisc"]),
+    ("bql", &["base"]),
     ("stack", &["base", "bql", "cc", "qdisc"]),
     ("xdp-io", &["base"]),
     ("sim", &["base", "bql", "cc", "qdisc", "stack"]),
@@ -48,18 +48,7 @@ const NO_STD: [(&str, &[&str]); 4] = [
             "siphasher",
         ],
     ),
-    (
-        "bql",
-        &[
-            "base",
-            "libm",
-            "qdisc",
-            "rand_core",
-            "rand_pcg",
-            "serde_core",
-            "siphasher",
-        ],
-    ),
+    ("bql", &["base"]),
 ];
 /// A target without `std`: `rustup target add x86_64-unknown-none`.
 const BARE_TARGET: &str = "x86_64-unknown-none";

@@ -18,12 +18,9 @@
 
 mod stall;
 
-use alloc::string::{String, ToString};
-use core::error::Error;
-use core::fmt;
 use core::time::Duration;
 
-use tautline_base::{Bytes, Instant};
+use tautline_base::{Bytes, ConfigError, Instant};
 
 use crate::limit::Limit;
 use stall::Stalls;
@@ -57,29 +54,6 @@ impl Default for Config {
         }
     }
 }
-
-/// A refused parameter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigError {
-    /// Which one: `limit_min`.
-    pub parameter: &'static str,
-    /// The refused value.
-    pub value: String,
-    /// What would be accepted.
-    pub allowed: String,
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "`{}` must be {}, not {}",
-            self.parameter, self.allowed, self.value
-        )
-    }
-}
-
-impl Error for ConfigError {}
 
 /// What sysfs would show of a queue, by its names there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,15 +160,11 @@ impl Dql {
             && !stall::THRESHOLDS
                 .contains(&((threshold.as_nanos() / stall::TICK.as_nanos()) as u64))
         {
-            let (value, allowed) = (
+            return Err(ConfigError::new(
+                "stall_thrs",
                 alloc::format!("{threshold:?}"),
-                "from 16ms to 512ms, or off".to_string(),
-            );
-            return Err(ConfigError {
-                parameter: "stall_thrs",
-                value,
-                allowed,
-            });
+                "from 16ms to 512ms, or off",
+            ));
         }
         if stall_threshold.unwrap_or_default() != self.stall_threshold {
             self.stalls = stall_threshold.map(Stalls::new);
@@ -419,10 +389,12 @@ fn at_most(largest: u32, parameter: &'static str, value: Bytes) -> Result<u32, C
     u32::try_from(value.get())
         .ok()
         .filter(|&value| value <= largest)
-        .ok_or_else(|| ConfigError {
-            parameter,
-            value: value.to_string(),
-            allowed: alloc::format!("at most {}", bytes(largest)),
+        .ok_or_else(|| {
+            ConfigError::new(
+                parameter,
+                value,
+                alloc::format!("at most {}", bytes(largest)),
+            )
         })
 }
 

@@ -1,20 +1,9 @@
 //! The limited device ring: how much may stand in front of the hardware, and the only door to it.
 //!
 //! A ring that is always full adds its whole length to every packet's delay; a ring that runs dry
-//! wastes the link. Dynamic queue limits ([`Dql`], the algorithm behind Linux' byte queue limits)
+//! wastes the link. Dynamic queue limits ([`Dql`], the algorithm behind Linux's byte queue limits)
 //! find the least amount of bytes that keeps the link busy, from nothing but the sizes of what is
 //! queued and completed.
-//!
-//! | module | holds |
-//! |---|---|
-//! | `limit` | [`Limit`], what a limit is asked and told; [`Unlimited`] |
-//! | [`dql`] | [`Dql`]: dynamic queue limits |
-//! | `limit_kind` | [`LimitKind`]: one of them by name |
-//! | [`push`] | [`Push`]: push-based flow control, a limit that meters by rate |
-//! | `ring` | [`Ring`]: a device's transmit ring behind a limit; [`Slot`], the permission to put one packet |
-//! | `queue` | [`TxStats`]: what passed a ring and what stopped it |
-//! | `port` | [`Port`]: queueing discipline, limit and ring as one |
-//! | `multi_port` | [`MultiPort`]: the same for a device with several transmit queues |
 //!
 //! Use [`Dql`] alone in a driver; [`Ring`] when something else schedules; [`Port`] for the whole
 //! way down.
@@ -47,7 +36,7 @@ pub mod push;
 mod queue;
 mod ring;
 
-pub use dql::{ConfigError, Dql};
+pub use dql::Dql;
 pub use limit::{Limit, Unlimited};
 pub use limit_kind::LimitKind;
 pub use multi_port::{MultiPort, Waking};

@@ -2,14 +2,12 @@
 //! the set-up of a simulation.
 
 use alloc::boxed::Box;
-use alloc::string::ToString;
 use core::fmt;
 use core::str::FromStr;
 
-use tautline_base::Bytes;
-use tautline_qdisc::words::parse_size;
+use tautline_base::{Bytes, ConfigError};
 
-use crate::dql::{self, ConfigError, Dql};
+use crate::dql::{self, Dql};
 use crate::limit::{Limit, Unlimited};
 use crate::push::{self, Push};
 
@@ -21,7 +19,7 @@ use crate::push::{self, Push};
 ///
 /// let kind: LimitKind = "bytes:3028".parse()?;
 /// assert_eq!(kind.build()?.limit().get(), 3028);
-/// # Ok::<(), tautline_bql::ConfigError>(())
+/// # Ok::<(), tautline_base::ConfigError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitKind {
@@ -83,16 +81,12 @@ impl FromStr for LimitKind {
 
     /// Reads one of the words. What they say can be built.
     fn from_str(text: &str) -> Result<Self, ConfigError> {
-        let fixed = |text: &str| parse_size(text.strip_prefix("bytes:")?).map(Self::fixed);
+        let fixed = |text: &str| Some(Self::fixed(text.strip_prefix("bytes:")?.parse().ok()?));
         let kind = match text {
             "none" => Self::Unlimited,
             "dql" => Self::default(),
             "push" => Self::Push(push::Config::default()),
-            _ => fixed(text).ok_or_else(|| ConfigError {
-                parameter: "limit",
-                value: text.to_string(),
-                allowed: WORDS.to_string(),
-            })?,
+            _ => fixed(text).ok_or_else(|| ConfigError::new("limit", text, WORDS))?,
         };
         kind.build().map(|_| kind)
     }
@@ -115,6 +109,7 @@ impl fmt::Display for LimitKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::string::ToString;
     use tautline_base::Instant;
 
     const NOW: Instant = Instant::from_secs(1);

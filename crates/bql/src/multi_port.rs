@@ -7,9 +7,7 @@
 
 use alloc::vec::Vec;
 
-use tautline_base::{Device, Instant, Packet};
-use tautline_qdisc::mq::ByFlow;
-use tautline_qdisc::{Backlog, Drops, Mq, Qdisc};
+use tautline_base::{Backlog, Device, Drops, Instant, MultiQueue, Packet};
 
 use crate::dql::Dql;
 use crate::limit::Limit;
@@ -32,27 +30,22 @@ pub enum Waking {
 }
 
 /// One discipline with a child for each device queue, over a ring for each.
-pub struct MultiPort<Q, D: Device, L = Dql, F = ByFlow<Packet<<D as Device>::Frame>>> {
-    root: Mq<Packet<D::Frame>, Q, F>,
+pub struct MultiPort<M, D: Device, L = Dql> {
+    root: M,
     queues: Vec<Queue<D, L>>,
     waking: Waking,
     /// Whose turn it is.
     turn: usize,
 }
 
-impl<Q, D, L, F> MultiPort<Q, D, L, F>
+impl<M, D, L> MultiPort<M, D, L>
 where
-    Q: Qdisc<Packet<D::Frame>>,
+    M: MultiQueue<Packet<D::Frame>>,
     D: Device,
     L: Limit,
-    F: Fn(&Packet<D::Frame>, usize) -> usize,
 {
     /// `root` feeding `rings`, one for each of its children; `None` if their numbers differ.
-    pub fn new(
-        root: Mq<Packet<D::Frame>, Q, F>,
-        rings: Vec<Ring<D, L>>,
-        waking: Waking,
-    ) -> Option<Self> {
+    pub fn new(root: M, rings: Vec<Ring<D, L>>, waking: Waking) -> Option<Self> {
         (rings.len() == root.queues()).then(|| Self {
             root,
             queues: rings.into_iter().map(Queue::new).collect(),
@@ -174,10 +167,7 @@ where
     /// The end of a `transmit` for one queue.
     fn settle(&mut self, number: usize, now: Instant) {
         let Self { root, queues, .. } = self;
-        queues[number].settle(now, || {
-            root.child(number)
-                .is_some_and(|child| !child.backlog().is_empty())
-        });
+        queues[number].settle(now, || !root.backlog_of(number).is_empty());
     }
 
     /// Appends every packet that queue `number` has completed to `done`; nothing if there is no
@@ -221,12 +211,12 @@ where
     }
 
     /// The discipline.
-    pub const fn root(&self) -> &Mq<Packet<D::Frame>, Q, F> {
+    pub const fn root(&self) -> &M {
         &self.root
     }
 
     /// The discipline, for changing its settings.
-    pub const fn root_mut(&mut self) -> &mut Mq<Packet<D::Frame>, Q, F> {
+    pub const fn root_mut(&mut self) -> &mut M {
         &mut self.root
     }
 

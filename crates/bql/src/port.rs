@@ -2,8 +2,7 @@
 
 use alloc::vec::Vec;
 
-use tautline_base::{Device, Instant, Packet};
-use tautline_qdisc::{Backlog, Drops, Qdisc};
+use tautline_base::{Backlog, Device, Drops, Instant, Packet, Qdisc};
 
 use crate::dql::Dql;
 use crate::limit::Limit;

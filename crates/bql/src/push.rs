@@ -17,12 +17,11 @@
 //! completion, [`Dql`] limits. An empty device always takes a packet, so a wrong estimate delays,
 //! but never blocks.
 
-use alloc::string::ToString;
 use core::time::Duration;
 
-use tautline_base::{Bytes, Instant, Rate};
+use tautline_base::{Bytes, ConfigError, Instant, Rate};
 
-use crate::dql::{ConfigError, Dql};
+use crate::dql::Dql;
 use crate::limit::Limit;
 
 /// Parameters of [`Push`].
@@ -79,23 +78,19 @@ impl Push {
     /// # Errors
     /// If `gain` is zero, or `desired` is less than two full frames.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
-        let refuse = |parameter, value, allowed: &str| {
-            Err(ConfigError {
-                parameter,
-                value,
-                allowed: allowed.to_string(),
-            })
-        };
-        if config.gain == 0 {
-            return refuse("gain", config.gain.to_string(), "at least 1 per second");
-        }
-        if let Some(desired) = config.desired.filter(|&desired| desired < LEAST_DESIRED) {
-            return refuse(
-                "desired",
-                desired.to_string(),
-                "at least 3028b, two full frames",
-            );
-        }
+        ConfigError::check(
+            config.gain > 0,
+            "gain",
+            config.gain,
+            "at least 1 per second",
+        )?;
+        let desired = config.desired.unwrap_or(LEAST_DESIRED);
+        ConfigError::check(
+            desired >= LEAST_DESIRED,
+            "desired",
+            desired,
+            "at least 3028b, two full frames",
+        )?;
         Ok(Self {
             config,
             start: Dql::default(),
@@ -234,6 +229,7 @@ impl Limit for Push {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::string::ToString;
     use std::vec::Vec;
 
     const FRAME: Bytes = Bytes::new(1514);

@@ -6,8 +6,7 @@
 
 use alloc::vec::Vec;
 
-use tautline_base::{Bytes, Device, Instant, Item, Packet};
-use tautline_qdisc::{DropReason, Drops};
+use tautline_base::{Bytes, Device, DropReason, Drops, Instant, Item, Packet};
 
 use crate::dql::Dql;
 use crate::limit::Limit;

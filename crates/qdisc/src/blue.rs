@@ -19,13 +19,11 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use tautline_base::{Instant, Item};
+use tautline_base::{Backlog, ConfigError, DropReason, Drops, Instant, Item, Qdisc};
 
 pub use aqm::Aqm;
 
-use crate::config::ConfigError;
-use crate::discipline::{Backlog, Change, Inspect, Qdisc};
-use crate::drops::{DropReason, Drops};
+use crate::discipline::{Change, Inspect};
 use crate::pfifo::{self, Pfifo};
 use crate::random::Random;
 use crate::report::{Report, Value};

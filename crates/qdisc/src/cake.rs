@@ -38,16 +38,14 @@ mod words;
 
 use alloc::vec::Vec;
 
-use tautline_base::{Bytes, Instant, Item, Rate};
+use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc, Rate};
 
 pub use diffserv::Tins;
 pub use hosts::Isolation;
 pub use overhead::{Framing, Overhead};
 pub use params::{AckFilter, Bandwidth, Config, Profile};
 
-use crate::config::ConfigError;
-use crate::discipline::{Backlog, Change, Qdisc};
-use crate::drops::{DropReason, Drops};
+use crate::discipline::Change;
 use crate::drr_plus::bounds::Bounds;
 use crate::filter::{Filters, Verdict};
 use crate::random::Random;

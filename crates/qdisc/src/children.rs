@@ -8,12 +8,10 @@
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
-use tautline_base::{Bytes, Instant, Item};
+use tautline_base::{Backlog, Bytes, ConfigError, Drops, Instant, Item, Qdisc};
 
 use crate::class::ClassId;
-use crate::config::ConfigError;
-use crate::discipline::{Backlog, Change, Inspect, Qdisc};
-use crate::drops::Drops;
+use crate::discipline::{Change, Inspect};
 use crate::flush::flush;
 use crate::report::{Common, Report};
 use crate::words::{ParseError, Problem, Words};
@@ -106,12 +104,8 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
         class: ClassId,
         parameter: &'static str,
     ) -> Result<usize, ConfigError> {
-        let refused = || ConfigError {
-            parameter,
-            value: alloc::format!("{class}"),
-            allowed: "an existing class",
-        };
-        self.find(class).ok_or_else(refused)
+        self.find(class)
+            .ok_or_else(|| ConfigError::new(parameter, class, "an existing class"))
     }
 
     /// The name of the discipline itself.

@@ -22,14 +22,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use tautline_base::{Instant, Item};
+use tautline_base::{Backlog, ConfigError, DropReason, Drops, Instant, Item, Qdisc};
 
 pub use aqm::{Aqm, State, Verdict};
 pub use params::{Params, Start};
 
-use crate::config::ConfigError;
-use crate::discipline::{Backlog, Change, Inspect, Qdisc};
-use crate::drops::{DropReason, Drops};
+use crate::discipline::{Change, Inspect};
 use crate::report::{Report, Value};
 use crate::words::{NUMBER, Options, PACKETS, ParseError, Word, Words, units};
 

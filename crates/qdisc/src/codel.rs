@@ -15,15 +15,13 @@ mod tests;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tautline_base::{Instant, Item};
+use tautline_base::{Backlog, ConfigError, DropReason, Drops, Instant, Item, Qdisc};
 
 pub use aqm::{Aqm, Phase, Source, State, Stats};
 pub use law::Law;
 pub use params::{CeThreshold, Params};
 
-use crate::config::ConfigError;
-use crate::discipline::{Backlog, Change, Inspect, Qdisc};
-use crate::drops::{DropReason, Drops};
+use crate::discipline::{Change, Inspect};
 use crate::queue::Queue;
 use crate::report::{Report, Value};
 use crate::words::{Options, PACKETS, ParseError, Word, Words, units};

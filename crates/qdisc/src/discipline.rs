@@ -1,79 +1,13 @@
-//! [`Qdisc`]: a queueing discipline in four verbs, and a fifth for those that can be looked into;
-//! [`Inspect`], how to ask one about itself; [`Change`], how to change a running one.
+//! [`Inspect`]: a queueing discipline's parameters and counters; [`Change`]: changing a running one.
 
 use alloc::boxed::Box;
 
-use tautline_base::{Bytes, Instant, Item};
+use tautline_base::{Drops, Instant, Item, Qdisc};
 
 use crate::class::ClassId;
-use crate::drops::Drops;
 use crate::fifo::{Bound, Fifo};
 use crate::report::Report;
 use crate::words::{ParseError, Problem, Words};
-
-/// A queueing discipline: packets in, packets out, some dropped on the way.
-///
-/// A packet handed to `enqueue` leaves through `dequeue` or through `drops`, exactly once. Drops
-/// are outputs, not errors: any call may drop any number of packets, also other packets than the
-/// one it is about.
-pub trait Qdisc<P: Item> {
-    /// Takes `packet` in. It, or others in its place, may come out in `drops`.
-    fn enqueue(&mut self, packet: P, now: Instant, drops: &mut Drops<P>);
-
-    /// The next packet to transmit, if one may leave at `now`.
-    fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P>;
-
-    /// The earliest moment at which `dequeue` may yield a packet: [`Instant::ZERO`] when it may
-    /// now, a later moment when a shaper holds the queue closed, `None` when nothing is queued.
-    fn ready_at(&self) -> Option<Instant>;
-
-    /// What is queued: packets taken in, not yet out and not dropped.
-    fn backlog(&self) -> Backlog;
-
-    /// The length of the packet that `dequeue` would yield at `now`, which stays in its place; for
-    /// parents that must know it first. `None` also where that cannot be told without giving the
-    /// packet up, which is the default: then the parent takes it and keeps it
-    /// ([`Parked`](crate::Parked)).
-    fn peek_len(&mut self, _now: Instant, _drops: &mut Drops<P>) -> Option<Bytes> {
-        None
-    }
-}
-
-/// Packets and bytes held by a discipline.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Backlog {
-    /// Packet objects.
-    pub packets: usize,
-    /// Their accounted length.
-    pub bytes: Bytes,
-}
-
-impl Backlog {
-    /// Adds a packet of `len`.
-    #[inline]
-    pub fn add(&mut self, len: Bytes) {
-        self.packets += 1;
-        self.bytes += len;
-    }
-
-    /// Removes a packet of `len`.
-    ///
-    /// # Panics
-    /// If more leaves than entered.
-    #[inline]
-    pub fn remove(&mut self, len: Bytes) {
-        self.packets = self
-            .packets
-            .checked_sub(1)
-            .expect("packet ledger underflow");
-        self.bytes -= len;
-    }
-
-    /// True when nothing is queued.
-    pub fn is_empty(&self) -> bool {
-        self.packets == 0
-    }
-}
 
 /// What a discipline tells about itself; object-safe, separate from the packet type.
 pub trait Inspect {
@@ -155,28 +89,6 @@ impl<P: Item + Send + 'static, B: Bound + Send + 'static> From<Fifo<P, B>>
 {
     fn from(fifo: Fifo<P, B>) -> Self {
         Box::new(fifo)
-    }
-}
-
-impl<P: Item, Q: Qdisc<P> + ?Sized> Qdisc<P> for Box<Q> {
-    fn enqueue(&mut self, packet: P, now: Instant, drops: &mut Drops<P>) {
-        (**self).enqueue(packet, now, drops);
-    }
-
-    fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
-        (**self).dequeue(now, drops)
-    }
-
-    fn ready_at(&self) -> Option<Instant> {
-        (**self).ready_at()
-    }
-
-    fn backlog(&self) -> Backlog {
-        (**self).backlog()
-    }
-
-    fn peek_len(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<Bytes> {
-        (**self).peek_len(now, drops)
     }
 }
 

@@ -12,12 +12,9 @@ mod flow;
 use alloc::string::ToString;
 use core::fmt;
 
-use tautline_base::{Bytes, Item};
+use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Item};
 
 use crate::codel::Source;
-use crate::config::ConfigError;
-use crate::discipline::Backlog;
-use crate::drops::DropReason;
 use crate::index::{Chain, Index};
 use crate::report::Value;
 use crate::slab::Slab;

@@ -20,14 +20,12 @@ mod tests;
 use alloc::vec;
 use core::time::Duration;
 
-use tautline_base::{Bytes, Instant, Item};
+use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc};
 
 pub use params::{Config, DropAt, Identifier, Native, Overload};
 
 use crate::codel::Source;
-use crate::config::ConfigError;
-use crate::discipline::{Backlog, Change, Inspect, Qdisc};
-use crate::drops::{DropReason, Drops};
+use crate::discipline::{Change, Inspect};
 use crate::filter::{Filters, Verdict};
 use crate::queue::Queue;
 use crate::random::Random;

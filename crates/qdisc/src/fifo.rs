@@ -12,10 +12,9 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tautline_base::{Bytes, Instant, Item};
+use tautline_base::{Backlog, Bytes, DropReason, Drops, Instant, Item, Qdisc};
 
-use crate::discipline::{Backlog, Change, Inspect, Qdisc};
-use crate::drops::{DropReason, Drops};
+use crate::discipline::{Change, Inspect};
 use crate::report::{Report, Value};
 use crate::words::{Options, ParseError, Word, Words, units};
 

@@ -45,8 +45,9 @@ mod words;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
+use tautline_base::ConfigError;
+
 use crate::class::ClassId;
-use crate::config::ConfigError;
 use crate::discipline::Inspect;
 use crate::random::Random;
 use crate::report::{Report, Value};

@@ -1,9 +1,6 @@
 //! [`flush`]: empties a discipline that is to be deleted.
 
-use tautline_base::{Instant, Item};
-
-use crate::discipline::Qdisc;
-use crate::drops::{DropReason, Drops};
+use tautline_base::{DropReason, Drops, Instant, Item, Qdisc};
 
 /// Takes every packet out of `queue` and drops it with [`DropReason::Reset`].
 ///

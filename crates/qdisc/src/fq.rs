@@ -25,11 +25,9 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tautline_base::{Bytes, Instant, Item, Rate};
+use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc, Rate};
 
-use crate::config::ConfigError;
-use crate::discipline::{Backlog, Change, Inspect, Qdisc};
-use crate::drops::{DropReason, Drops};
+use crate::discipline::{Change, Inspect};
 use crate::index::{Chain, Index};
 use crate::report::{Report, Value};
 use crate::timed::Timed;

@@ -18,12 +18,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
-use tautline_base::{Bytes, Instant, Item};
+use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc};
 
 use crate::codel::{Aqm, Law, Params, Source, State, Stats};
-use crate::config::ConfigError;
-use crate::discipline::{Backlog, Change, Inspect, Qdisc};
-use crate::drops::{DropReason, Drops};
+use crate::discipline::{Change, Inspect};
 pub use crate::drr_plus::Emptied;
 use crate::drr_plus::{EMPTIED, FairQueue, FlowQueue, Shape};
 use crate::report::{Report, Value};

@@ -12,12 +12,10 @@ use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tautline_base::{Bytes, Instant, Item};
+use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc};
 
 use crate::codel::Source;
-use crate::config::ConfigError;
-use crate::discipline::{Backlog, Change, Inspect, Qdisc};
-use crate::drops::{DropReason, Drops};
+use crate::discipline::{Change, Inspect};
 pub use crate::drr_plus::Emptied;
 use crate::drr_plus::{EMPTIED, FairQueue, Shape};
 use crate::pie::{Aqm, Params, State, Stats, Verdict};

@@ -35,13 +35,11 @@ mod waiting;
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
-use tautline_base::{Instant, Item};
+use tautline_base::{Backlog, ConfigError, DropReason, Drops, Instant, Item, Qdisc};
 
 use crate::children::Children;
 use crate::class::ClassId;
-use crate::config::ConfigError;
-use crate::discipline::{Backlog, Change, Qdisc};
-use crate::drops::{DropReason, Drops};
+use crate::discipline::Change;
 use crate::filter::{Filters, Verdict};
 use crate::words::{ParseError, Problem, Words};
 

@@ -1,12 +1,10 @@
 //! [`Ledger`]: the account that must balance after every call.
 
-use tautline_base::{Bytes, Instant, Item};
+use tautline_base::{Backlog, Bytes, Drops, Instant, Item, Qdisc, Tally};
 
 use crate::class::ClassId;
-use crate::discipline::{Backlog, Change, Inspect, Qdisc};
-use crate::drops::Drops;
+use crate::discipline::{Change, Inspect};
 use crate::report::Report;
-use crate::tally::Tally;
 use crate::words::{ParseError, Words};
 
 /// Wraps any discipline and asserts, in packets and in bytes, after every call:
@@ -188,10 +186,10 @@ impl<P: Item, Q: Qdisc<P> + Change<P>> Change<P> for Ledger<Q> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drops::DropReason;
     use crate::pfifo::{Config, Pfifo};
     use crate::testing::Probe;
     use alloc::boxed::Box;
+    use tautline_base::DropReason;
 
     /// A discipline with a fault of choice.
     struct Faulty {

@@ -60,7 +60,6 @@
 //! | `parked` | [`Parked`]: a discipline whose next packet can be looked at |
 //! | `rate` | [`Framing`]: what packets cost at a rate, as Linux' shapers reckon |
 //! | `random` | seeded dice |
-//! | `config` | [`ConfigError`]: a parameter refused |
 //! | `ticker` | updates that fall due, made late |
 //! | `queue` | packets in order and their account, below one AQM |
 //! | `slab`, `timed`, `index` | many queues in one array, linked by index |
@@ -79,9 +78,7 @@ mod children;
 mod class;
 pub mod cobalt;
 pub mod codel;
-mod config;
 mod discipline;
-mod drops;
 pub mod drr;
 mod drr_plus;
 pub mod dualpi2;
@@ -111,7 +108,6 @@ mod report;
 pub mod sfq;
 mod slab;
 pub mod stats;
-mod tally;
 pub mod tbf;
 mod ticker;
 mod timed;
@@ -127,9 +123,7 @@ pub use cake::Cake;
 pub use class::ClassId;
 pub use cobalt::Cobalt;
 pub use codel::Codel;
-pub use config::ConfigError;
-pub use discipline::{Backlog, Change, DynQdisc, Inspect, Qdisc};
-pub use drops::{DropReason, Drops};
+pub use discipline::{Change, DynQdisc, Inspect};
 pub use drr::Drr;
 pub use dualpi2::DualPi2;
 pub use fifo::Fifo;
@@ -152,6 +146,6 @@ pub use red::Red;
 pub use report::{ClassShow, Common, QdiscShow, Report, Value};
 pub use sfq::Sfq;
 pub use stats::{FlowStats, QueueStats, Stats};
-pub use tally::Tally;
+pub use tautline_base::{Backlog, ConfigError, DropReason, Drops, Qdisc, Tally};
 pub use tbf::Tbf;
 pub use words::{Kind, ParseError, Tree, Words, build, change_tree};

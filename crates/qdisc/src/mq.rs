@@ -8,8 +8,8 @@
 //! root queue disc):
 //!
 //! - **The child** (wake-child), for which this discipline is made: each device queue is fed from
-//!   its own child and from no other. [`queue_of`](Mq::queue_of) says which one a packet goes to,
-//!   [`dequeue_from`](Mq::dequeue_from) and [`ready_at_of`](Mq::ready_at_of) serve one device
+//!   its own child and from no other. [`queue_of`](MultiQueue::queue_of) says which one a packet goes to,
+//!   [`dequeue_from`](MultiQueue::dequeue_from) and [`ready_at_of`](MultiQueue::ready_at_of) serve one device
 //!   queue. A queue that is full does not hold up the others.
 //! - **The root** (wake-root): driven as a [`Qdisc`], it serves its children in turn, a packet
 //!   each, for a device with one queue, or one that spreads packets by itself. A device queue that
@@ -22,13 +22,11 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tautline_base::{Instant, Item};
+use tautline_base::{Backlog, ConfigError, Drops, Instant, Item, MultiQueue, Qdisc};
 
 use crate::children::Children;
 use crate::class::ClassId;
-use crate::config::ConfigError;
-use crate::discipline::{Backlog, Change, DynQdisc, Inspect, Qdisc};
-use crate::drops::Drops;
+use crate::discipline::{Change, DynQdisc, Inspect};
 use crate::report::{Common, Report, Value};
 use crate::words::{NUMBER, Options, ParseError, Problem, Word, Words};
 
@@ -145,32 +143,9 @@ impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> Mq<P, Q, F> {
         })
     }
 
-    /// The device queue of `packet`.
-    pub fn queue_of(&self, packet: &P) -> usize {
-        (self.choose)(packet, self.queues.len()) % self.queues.len()
-    }
-
-    /// How many device queues there are.
-    pub fn queues(&self) -> usize {
-        self.queues.len()
-    }
-
     /// The discipline of device queue `queue`, if there is such a queue.
     pub fn child(&self, queue: usize) -> Option<&Q> {
         (queue < self.queues.len()).then(|| self.queues.child(queue))
-    }
-
-    /// The next packet for device queue `queue`; `None` also if there is no such queue.
-    pub fn dequeue_from(&mut self, queue: usize, now: Instant, drops: &mut Drops<P>) -> Option<P> {
-        if queue >= self.queues.len() {
-            return None;
-        }
-        self.queues.dequeue(queue, now, drops)
-    }
-
-    /// When device queue `queue` can have a packet; see [`Qdisc::ready_at`].
-    pub fn ready_at_of(&self, queue: usize) -> Option<Instant> {
-        self.child(queue).and_then(Q::ready_at)
     }
 
     /// Replaces the discipline of a device queue; what waited there goes to `drops`.
@@ -234,6 +209,31 @@ impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> Qdisc<P> for Mq<P, Q, F> {
 
     fn backlog(&self) -> Backlog {
         self.queues.backlog()
+    }
+}
+
+impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> MultiQueue<P> for Mq<P, Q, F> {
+    fn queues(&self) -> usize {
+        self.queues.len()
+    }
+
+    fn queue_of(&self, packet: &P) -> usize {
+        (self.choose)(packet, self.queues.len()) % self.queues.len()
+    }
+
+    fn dequeue_from(&mut self, queue: usize, now: Instant, drops: &mut Drops<P>) -> Option<P> {
+        if queue >= self.queues.len() {
+            return None;
+        }
+        self.queues.dequeue(queue, now, drops)
+    }
+
+    fn ready_at_of(&self, queue: usize) -> Option<Instant> {
+        self.child(queue).and_then(Q::ready_at)
+    }
+
+    fn backlog_of(&self, queue: usize) -> Backlog {
+        self.child(queue).map(Q::backlog).unwrap_or_default()
     }
 }
 

@@ -20,12 +20,10 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use core::time::Duration;
 
-use tautline_base::{Bytes, Instant, Item};
+use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc};
 
 use crate::class::ClassId;
-use crate::config::ConfigError;
-use crate::discipline::{Backlog, Change, DynQdisc, Inspect, Qdisc};
-use crate::drops::{DropReason, Drops};
+use crate::discipline::{Change, DynQdisc, Inspect};
 use crate::flush::flush;
 use crate::random::Random;
 use crate::report::{Report, Value};

@@ -8,11 +8,10 @@
 //! the discipline nothing. Its sojourn time was judged when it was looked at: while it waits here
 //! it ages unmeasured, as in Linux.
 
-use tautline_base::{Bytes, Instant, Item};
+use tautline_base::{Backlog, Bytes, Drops, Instant, Item, Qdisc};
 
 use crate::class::ClassId;
-use crate::discipline::{Backlog, Change, Inspect, Qdisc};
-use crate::drops::Drops;
+use crate::discipline::{Change, Inspect};
 use crate::report::Report;
 use crate::words::{ParseError, Words};
 

@@ -4,9 +4,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tautline_base::Bytes;
+use tautline_base::{Backlog, Bytes};
 
-use crate::discipline::Backlog;
 use crate::fifo::{Bound, Fifo};
 use crate::report::Value;
 use crate::words::{Options, PACKETS, ParseError, Word, Words, units};

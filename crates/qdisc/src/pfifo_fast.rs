@@ -9,10 +9,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
-use tautline_base::{Bytes, Instant, Item};
+use tautline_base::{Backlog, Bytes, Drops, Instant, Item, Qdisc};
 
-use crate::discipline::{Backlog, Change, Inspect, Qdisc};
-use crate::drops::Drops;
+use crate::discipline::{Change, Inspect};
 use crate::pfifo::{self, Pfifo};
 use crate::report::{Report, Value};
 use crate::words::{Options, PACKETS, ParseError, Word, Words, units};

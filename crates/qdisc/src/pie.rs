@@ -18,15 +18,13 @@ mod tests;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tautline_base::{Bytes, Instant, Item};
+use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc};
 
 pub use aqm::{Aqm, State, Stats, Verdict};
 pub use params::{DelaySource, Law, Params};
 
 use crate::codel::Source;
-use crate::config::ConfigError;
-use crate::discipline::{Backlog, Change, Inspect, Qdisc};
-use crate::drops::{DropReason, Drops};
+use crate::discipline::{Change, Inspect};
 use crate::queue::Queue;
 use crate::report::{Report, Value};
 use crate::words::{Options, PACKETS, ParseError, Word, Words, units};

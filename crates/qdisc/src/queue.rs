@@ -3,10 +3,9 @@
 
 use alloc::collections::VecDeque;
 
-use tautline_base::{Bytes, Item};
+use tautline_base::{Backlog, Bytes, Item};
 
 use crate::codel::Source;
-use crate::discipline::Backlog;
 
 /// Packets in order of arrival.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ mod tests;
 
 use alloc::vec;
 
-use tautline_base::{Bytes, Instant, Item};
+use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc};
 
 pub(crate) use aqm::{Aqm, Congestion, State};
 pub use decay::IdleDecay;
@@ -26,9 +26,7 @@ pub use params::{Config, Params};
 
 use crate::bfifo::{self, Bfifo};
 use crate::class::ClassId;
-use crate::config::ConfigError;
-use crate::discipline::{Backlog, Change, Inspect, Qdisc};
-use crate::drops::{DropReason, Drops};
+use crate::discipline::{Change, Inspect};
 use crate::random::Random;
 use crate::report::{Report, Value};
 use crate::words::{ParseError, Problem, Words};

@@ -29,10 +29,9 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use tautline_base::{Bytes, Rate};
+use tautline_base::{Backlog, Bytes, Rate};
 
 use crate::class::ClassId;
-use crate::discipline::Backlog;
 use crate::stats::{Flow, Sojourn};
 use crate::words::units;
 

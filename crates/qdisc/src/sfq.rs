@@ -23,13 +23,11 @@ mod tests;
 use alloc::boxed::Box;
 use alloc::vec;
 
-use tautline_base::{Bytes, Instant, Item};
+use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc};
 
 pub use params::{Config, FlowRed};
 
-use crate::config::ConfigError;
-use crate::discipline::{Backlog, Change, Inspect, Qdisc};
-use crate::drops::{DropReason, Drops};
+use crate::discipline::{Change, Inspect};
 use crate::drr_plus::mix;
 use crate::index::{Chain, Index, Links};
 use crate::random::Random;

@@ -5,11 +5,10 @@ mod flows;
 
 use core::time::Duration;
 
-use tautline_base::{Bytes, Ecn, Instant, Item};
+use tautline_base::{Backlog, Bytes, DropReason, Drops, Ecn, Instant, Item, Qdisc};
 
 use crate::class::ClassId;
-use crate::discipline::{Backlog, Change, Inspect, Qdisc};
-use crate::drops::{DropReason, Drops};
+use crate::discipline::{Change, Inspect};
 use crate::report::{Common, Report};
 use crate::words::{ParseError, Words};
 

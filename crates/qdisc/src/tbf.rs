@@ -12,12 +12,10 @@ use alloc::format;
 use alloc::vec;
 use core::time::Duration;
 
-use tautline_base::{Bytes, Instant, Item, Rate};
+use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc, Rate};
 
 use crate::class::ClassId;
-use crate::config::ConfigError;
-use crate::discipline::{Backlog, Change, Inspect, Qdisc};
-use crate::drops::{DropReason, Drops};
+use crate::discipline::{Change, Inspect};
 use crate::flush::flush;
 use crate::parked::Parked;
 use crate::rate::{Cost, Framing};

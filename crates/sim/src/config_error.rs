@@ -21,7 +21,7 @@ pub enum ConfigError {
     Discipline(#[from] ParseError),
     /// A dynamic queue limit refused a parameter.
     #[error(transparent)]
-    QueueLimit(#[from] tautline_bql::ConfigError),
+    QueueLimit(#[from] tautline_base::ConfigError),
 }
 
 impl ConfigError {

@@ -6,6 +6,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
+use std::string::ToString;
 
 const FRAME: u64 = 1514;
 

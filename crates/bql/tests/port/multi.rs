@@ -14,7 +14,7 @@ const NOW: Instant = Instant::from_secs(1);
 const LATER: Instant = Instant::from_secs(2);
 
 type Choose = fn(&Packet<()>, usize) -> usize;
-type Multi<L> = MultiPort<Fifo<()>, Wire<()>, L, Choose>;
+type Multi<L> = MultiPort<Mq<Packet<()>, Fifo<()>, Choose>, Wire<()>, L>;
 
 /// A packet's flow hash modulo the number of queues is its queue.
 fn port<L: Limit>(rings: &[usize], waking: Waking, limit: impl Fn() -> L) -> Multi<L> {

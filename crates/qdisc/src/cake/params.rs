@@ -3,13 +3,12 @@
 use core::fmt;
 use core::time::Duration;
 
-use tautline_base::{Bytes, Rate};
+use tautline_base::{Bytes, ConfigError, Rate};
 
 use super::diffserv::Tins;
 use super::hosts::Isolation;
 use super::overhead::Overhead;
 use crate::cobalt::{self, Start};
-use crate::config::ConfigError;
 use crate::words::units;
 
 /// How fast the link is.

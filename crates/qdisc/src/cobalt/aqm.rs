@@ -4,12 +4,10 @@
 
 use core::time::Duration;
 
-use tautline_base::{Instant, Item};
+use tautline_base::{ConfigError, DropReason, Instant, Item};
 
 use super::law::InverseRoot;
 use super::params::{Params, Start};
-use crate::config::ConfigError;
-use crate::drops::DropReason;
 use crate::random::Random;
 
 /// What COBALT remembers of one queue: 32 bytes. Made by [`Aqm::fresh`].

@@ -7,7 +7,8 @@ use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::config::ConfigError;
+use tautline_base::ConfigError;
+
 use crate::report::Value;
 use crate::words::{ParseError, TIME, Word, Words, units};
 

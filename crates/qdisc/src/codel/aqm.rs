@@ -7,12 +7,10 @@
 
 use core::time::Duration;
 
-use tautline_base::{Bytes, Instant, Item};
+use tautline_base::{Bytes, ConfigError, DropReason, Drops, Instant, Item};
 
 use super::law::InverseRoot;
 use super::params::{CeThreshold, Params};
-use crate::config::ConfigError;
-use crate::drops::{DropReason, Drops};
 
 /// The queue that CoDel takes packets from.
 pub trait Source<P> {

@@ -6,10 +6,9 @@ use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tautline_base::Bytes;
+use tautline_base::{Bytes, ConfigError};
 
 use super::law::Law;
-use crate::config::ConfigError;
 use crate::report::Value;
 use crate::words::{ParseError, Problem, SIZE, TIME, Word, Words, units};
 

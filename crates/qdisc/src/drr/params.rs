@@ -3,9 +3,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tautline_base::Bytes;
+use tautline_base::{Bytes, ConfigError};
 
-use crate::config::ConfigError;
 use crate::report::Value;
 use crate::words::{Options, ParseError, SIZE, Word, Words, units};
 

@@ -4,9 +4,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use tautline_base::{Bytes, Ecn};
+use tautline_base::{Bytes, ConfigError, Ecn};
 
-use crate::config::ConfigError;
 use crate::report::Value;
 use crate::words::{NUMBER, Options, PACKETS, ParseError, SIZE, TIME, Word, Words, units};
 

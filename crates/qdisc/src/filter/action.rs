@@ -3,11 +3,10 @@
 
 pub(super) mod words;
 
-use tautline_base::{Instant, Item};
+use tautline_base::{ConfigError, Instant, Item};
 
 use super::masked::Masked;
 use super::police::{Bucket, Police};
-use crate::config::ConfigError;
 use crate::random::Random;
 
 /// What happens to a packet after an action.

@@ -1,10 +1,9 @@
 //! [`Police`]: what happens to packets above a rate. A token bucket in nanoseconds, in the integers
 //! of Linux's rate conversion (spec §12).
 
-use tautline_base::{Bytes, Instant, Rate};
+use tautline_base::{Bytes, ConfigError, Instant, Rate};
 
 use super::action::Control;
-use crate::config::ConfigError;
 use crate::rate::{Cost, Framing, LinkLayer};
 
 /// A rate, and what happens to packets within and above it.

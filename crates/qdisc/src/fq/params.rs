@@ -6,10 +6,9 @@ use core::time::Duration;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tautline_base::{Bytes, Instant, Rate};
+use tautline_base::{Bytes, ConfigError, Instant, Rate};
 
 use super::BANDS;
-use crate::config::ConfigError;
 use crate::pfifo_fast::PRIOMAP;
 use crate::report::Value;
 use crate::words::{NUMBER, Options, PACKETS, ParseError, RATE, SIZE, TIME, Word, Words, units};

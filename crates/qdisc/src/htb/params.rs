@@ -4,9 +4,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
-use tautline_base::{Bytes, Rate};
+use tautline_base::{Bytes, ConfigError, Rate};
 
-use crate::config::ConfigError;
 use crate::rate::{Cost, Framing};
 use crate::report::Value;
 use crate::words::{NUMBER, Options, PACKETS, ParseError, RATE, SIZE, Word, Words, units};

@@ -2,11 +2,11 @@
 
 use alloc::vec;
 
-use tautline_base::Item;
+use tautline_base::{Item, Qdisc};
 
 use super::Htb;
 use super::class::{Class, Counters};
-use crate::discipline::{Inspect, Qdisc};
+use crate::discipline::Inspect;
 use crate::report::{Common, Report, Value};
 use crate::words::Options;
 

@@ -1,7 +1,6 @@
 //! mq: both ways of waking, spreading, sums, and children that come and go.
 
 use super::*;
-use crate::drops::DropReason;
 use crate::ledger::Ledger;
 use crate::pfifo::{self, Pfifo};
 use crate::stats::Stats;
@@ -10,7 +9,7 @@ use crate::words::Kind;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::string::ToString;
-use tautline_base::Bytes;
+use tautline_base::{Bytes, DropReason};
 
 fn fifos(queues: usize, limit: u32) -> Vec<Pfifo<Probe>> {
     (0..queues)

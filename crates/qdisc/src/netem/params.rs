@@ -2,10 +2,9 @@
 
 use core::time::Duration;
 
-use tautline_base::{Bytes, Rate};
+use tautline_base::{Bytes, ConfigError, Rate};
 
 use super::delay::Distribution;
-use crate::config::ConfigError;
 
 /// How likely something is, and how much it depends on the last time it was asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -8,13 +8,12 @@
 
 use core::time::Duration;
 
-use tautline_base::{Bytes, Instant, Item};
+use tautline_base::{Bytes, ConfigError, Instant, Item};
 
 use super::controller::{Controller, Input, ONE};
 use super::meter::Meter;
 use super::params::{DelaySource, Law, Params};
 use crate::codel::Source;
-use crate::config::ConfigError;
 use crate::random::Random;
 use crate::ticker::Ticker;
 

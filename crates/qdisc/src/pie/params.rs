@@ -7,9 +7,8 @@ use core::fmt;
 use core::num::NonZeroU32;
 use core::time::Duration;
 
-use tautline_base::Bytes;
+use tautline_base::{Bytes, ConfigError};
 
-use crate::config::ConfigError;
 use crate::report::Value;
 use crate::words::{NUMBER, ParseError, SIZE, TIME, Word, Words, units};
 

@@ -8,11 +8,10 @@
 
 use core::time::Duration;
 
-use tautline_base::{Bytes, Instant};
+use tautline_base::{Bytes, ConfigError, Instant};
 
 use super::decay::Decay;
 use super::params::Params;
-use crate::config::ConfigError;
 use crate::random::Random;
 
 /// How often an adaptive RED moves its probability.

@@ -4,10 +4,9 @@ use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tautline_base::{Bytes, Rate};
+use tautline_base::{Bytes, ConfigError, Rate};
 
 use super::decay::{Decay, IdleDecay};
-use crate::config::ConfigError;
 use crate::report::Value;
 use crate::words::{NUMBER, Options, ParseError, RATE, SIZE, Word, Words, units};
 
@@ -121,20 +120,15 @@ impl Params {
             "above 0",
         )?;
         let burst = self.burst(limit);
-        let refused = |parameter, value, allowed| ConfigError {
-            parameter,
-            value,
-            allowed,
-        };
         let wlog = weight_log(min, burst, self.avpkt).ok_or_else(|| {
-            refused(
+            ConfigError::new(
                 "burst",
                 burst.to_string(),
                 "more than `min` / `avpkt`, and few enough for an average of weight 2^-31 to smooth",
             )
         })?;
         let decay = Decay::new(self.idle, wlog, self.avpkt, self.bandwidth).ok_or_else(|| {
-            refused(
+            ConfigError::new(
                 "bandwidth",
                 units::rate(self.bandwidth),
                 "high enough for the table of idle linux",

@@ -3,15 +3,14 @@
 //! commands on a device that is down.
 
 use super::*;
-use crate::discipline::{Inspect, Qdisc};
-use crate::drops::Drops;
+use crate::discipline::Inspect;
 use crate::stats::{FlowStats, Stats};
 use crate::testing::Probe;
 use crate::words::Tree;
 use alloc::string::ToString;
 use serde_json::Value as Json;
 use std::{format, println};
-use tautline_base::Instant;
+use tautline_base::{Drops, Instant, Qdisc};
 
 const RECORDED: &str = include_str!("recorded.txt");
 

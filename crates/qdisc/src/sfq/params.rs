@@ -4,9 +4,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use tautline_base::Bytes;
+use tautline_base::{Bytes, ConfigError};
 
-use crate::config::ConfigError;
 use crate::red;
 use crate::report::Value;
 use crate::words::{NUMBER, Options, PACKETS, ParseError, SIZE, Word, Words, units};

@@ -5,12 +5,11 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tautline_base::{Bytes, Instant, Item};
+use tautline_base::{Backlog, Bytes, Drops, Instant, Item, Qdisc};
 
 use super::{Passed, Sojourn};
 use crate::class::ClassId;
-use crate::discipline::{Backlog, Change, Inspect, Qdisc};
-use crate::drops::Drops;
+use crate::discipline::{Change, Inspect};
 use crate::report::Report;
 use crate::words::{ParseError, Words};
 

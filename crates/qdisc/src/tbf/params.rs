@@ -4,9 +4,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use tautline_base::{Bytes, Rate};
+use tautline_base::{Bytes, ConfigError, Rate};
 
-use crate::config::ConfigError;
 use crate::rate::Framing;
 use crate::report::Value;
 use crate::words::{Options, ParseError, RATE, SIZE, TIME, Word, Words, units};

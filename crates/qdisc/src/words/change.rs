@@ -1,14 +1,13 @@
 //! [`change_tree`]: changes to a running discipline and to all below it, in the words of a `tc`
 //! script.
 
-use tautline_base::{Instant, Item};
+use tautline_base::{Drops, Instant, Item};
 
 use super::cursor::{Word, Words, joined};
 use super::error::{ParseError, Problem};
 use super::place::{Object, Place, Verb};
 use crate::class::ClassId;
 use crate::discipline::{Change, Inspect};
-use crate::drops::Drops;
 use crate::report::{self, Report};
 
 const CHANGE: &str = "change: disciplines, classes and filters are added when a tree is built";
@@ -168,12 +167,13 @@ fn misplaced(word: Word<'_>, expected: &'static str) -> ParseError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::discipline::{DynQdisc, Qdisc};
+    use crate::discipline::DynQdisc;
     use crate::testing::Probe;
     use crate::words::build;
     use alloc::boxed::Box;
     use alloc::string::ToString;
     use proptest::prelude::*;
+    use tautline_base::Qdisc;
 
     const TREE: &str = "qdisc root handle 1: drr; class classid 1:1 drr; class classid 1:2 drr
         qdisc parent 1:1 handle 10: prio; qdisc parent 10:1 codel

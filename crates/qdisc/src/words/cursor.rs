@@ -4,10 +4,11 @@
 use alloc::string::String;
 use core::ops::Range;
 
+use tautline_base::ConfigError;
+
 use super::RATE;
 use super::error::{ParseError, Problem};
 use super::options::Options;
-use crate::config::ConfigError;
 
 /// A word and where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -269,7 +270,7 @@ mod tests {
             let error = ConfigError {
                 parameter,
                 value: "7".into(),
-                allowed: "more",
+                allowed: "more".into(),
             };
             &text[words.refused("tbf", error).at]
         };

@@ -10,8 +10,9 @@ use super::RATE;
 use super::cursor::Words;
 use super::kind::Kind;
 use super::pointer::Pointer;
+use tautline_base::ConfigError;
+
 use crate::class::ClassId;
-use crate::config::ConfigError;
 
 /// Words that describe no discipline.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use core::fmt;
 use core::ops::{Range, RangeInclusive};
 use core::str::FromStr;
 
-use tautline_base::Item;
+use tautline_base::{ConfigError, Item};
 
 use super::cursor::Words;
 use super::error::{ParseError, Problem};
@@ -17,7 +17,6 @@ use crate::cake::{self, Cake};
 use crate::class::ClassId;
 use crate::cobalt::{self, Cobalt};
 use crate::codel::{self, Codel};
-use crate::config::ConfigError;
 use crate::discipline::DynQdisc;
 use crate::drr::{self, Drr};
 use crate::dualpi2::{self, DualPi2};

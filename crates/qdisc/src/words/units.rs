@@ -4,6 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::time::Duration;
 
+use tautline_base::units::parse_duration;
 use tautline_base::{Bytes, Rate};
 
 /// Writes a time in the largest unit that leaves no fraction.
@@ -47,62 +48,19 @@ fn with_unit(value: u128, units: &[(u128, &str)], smallest: &str) -> String {
     )
 }
 
-/// Reads a time: `5ms`, `1.5s`; a bare number counts microseconds, as in `tc`.
+/// Reads a time as [`parse_duration`] does.
 pub(crate) fn parse_time(text: &str) -> Option<Duration> {
-    let nanos = parse_with_unit(text, |unit| {
-        Some(match unit {
-            "s" | "sec" | "secs" => 1_000_000_000,
-            "ms" | "msec" | "msecs" => 1_000_000,
-            "us" | "usec" | "usecs" | "" => 1_000,
-            "ns" | "nsec" | "nsecs" => 1,
-            _ => return None,
-        })
-    })?;
-    Some(Duration::from_nanos(nanos))
+    parse_duration(text).ok()
 }
 
-/// Reads an amount of data: `32Mb` is 32 MiB, `1514` or `1514b` are bytes, `8mbit` is 1 MiB.
+/// Reads an amount of data as [`Bytes`] does.
 pub fn parse_size(text: &str) -> Option<Bytes> {
-    let bytes = parse_with_unit(text, |unit| {
-        Some(match unit {
-            "b" | "" => 1,
-            "k" | "kb" => 1 << 10,
-            "m" | "mb" => 1 << 20,
-            "g" | "gb" => 1 << 30,
-            "kbit" => 1 << 7,
-            "mbit" => 1 << 17,
-            "gbit" => 1 << 27,
-            _ => return None,
-        })
-    })?;
-    Some(Bytes::new(bytes))
+    text.parse().ok()
 }
 
-/// Reads a rate: `20mbit`, `1.5gbit`, `20mibit` (of 1024²), `125kbps` (bytes per second); a bare
-/// number counts bits per second. As in `tc`, a prefix alone (`20m`) is no unit.
+/// Reads a rate as [`Rate`] does.
 pub(crate) fn parse_rate(text: &str) -> Option<Rate> {
-    let bits = parse_with_unit(text, |unit| {
-        let (worth, prefix) = match (unit.strip_suffix("bps"), unit.strip_suffix("bit")) {
-            (Some(prefix), _) => (8, prefix),
-            (None, Some(prefix)) => (1, prefix),
-            (None, None) if unit.is_empty() => (1, ""),
-            (None, None) => return None,
-        };
-        let scale = match prefix {
-            "" => 1,
-            "k" => 1_000,
-            "m" => 1_000_000,
-            "g" => 1_000_000_000,
-            "t" => 1_000_000_000_000,
-            "ki" => 1 << 10,
-            "mi" => 1 << 20,
-            "gi" => 1 << 30,
-            "ti" => 1 << 40,
-            _ => return None,
-        };
-        Some(worth * scale)
-    })?;
-    Some(Rate::bits_per_sec(bits))
+    text.parse().ok()
 }
 
 /// Reads a share of one: `0.02` or `2%`.
@@ -129,53 +87,6 @@ pub(crate) fn parse_integer(text: &str) -> Option<u64> {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),
     }
-}
-
-/// Reads a number and its unit, of any case, exactly; what is below one is cut off. Numbers are
-/// those of `tc`: `5`, `+5`, `1.5`, `.5`, `5.`, `1e6`, `0x10`.
-fn parse_with_unit(text: &str, worth: impl Fn(&str) -> Option<u64>) -> Option<u64> {
-    let lower = text.to_ascii_lowercase();
-    let number = lower.strip_prefix('+').unwrap_or(&lower);
-    if let Some(hexadecimal) = number.strip_prefix("0x") {
-        let (digits, unit) = split_digits(hexadecimal, |byte| byte.is_ascii_hexdigit());
-        return u64::from_str_radix(digits, 16)
-            .ok()?
-            .checked_mul(worth(unit)?);
-    }
-    let (whole, rest) = split_digits(number, |byte| byte.is_ascii_digit());
-    let (fraction, rest) = match rest.strip_prefix('.') {
-        Some(rest) => split_digits(rest, |byte| byte.is_ascii_digit()),
-        None => ("", rest),
-    };
-    let (exponent, unit) = split_exponent(rest);
-    let digits: u128 = [whole, fraction].concat().parse().ok()?;
-    let value = digits.checked_mul(worth(unit)?.into())?;
-    let power = exponent.checked_sub(i32::try_from(fraction.len()).ok()?)?;
-    let value = match 10u128.checked_pow(power.unsigned_abs()) {
-        Some(scale) if power >= 0 => value.checked_mul(scale)?,
-        Some(scale) => value / scale,
-        None if value == 0 || power < 0 => 0,
-        None => return None,
-    };
-    u64::try_from(value).ok()
-}
-
-fn split_digits(text: &str, digit: impl Fn(&u8) -> bool) -> (&str, &str) {
-    text.split_at(text.bytes().take_while(digit).count())
-}
-
-/// The power of ten that follows a number, 0 if none does, and the rest.
-fn split_exponent(text: &str) -> (i32, &str) {
-    let sign = |rest: &'_ str| if rest.starts_with(['+', '-']) { 1 } else { 0 };
-    text.strip_prefix('e').map_or((0, text), |rest| {
-        let (digits, unit) = split_digits(&rest[sign(rest)..], |byte| byte.is_ascii_digit());
-        let written = &rest[..rest.len() - unit.len()];
-        if digits.is_empty() {
-            (0, text)
-        } else {
-            (written.parse().unwrap_or(i32::MAX), unit)
-        }
-    })
 }
 
 #[cfg(test)]

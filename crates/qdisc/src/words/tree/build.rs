@@ -4,12 +4,11 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use tautline_base::Item;
+use tautline_base::{ConfigError, Item, Qdisc};
 
 use super::{Class, ClassConfig, Node};
 use crate::class::ClassId;
-use crate::config::ConfigError;
-use crate::discipline::{Change, DynQdisc, Inspect, Qdisc};
+use crate::discipline::{Change, DynQdisc, Inspect};
 use crate::words::kind::Kind;
 use crate::{
     Bfifo, Cake, Drr, DualPi2, Htb, Mq, Netem, Pfifo, PfifoFast, Prio, Red, Stats, Tbf, bfifo,

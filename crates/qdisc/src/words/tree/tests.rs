@@ -1,14 +1,13 @@
 //! Scripts in, trees out, and back again.
 
 use super::*;
-use crate::discipline::{Inspect, Qdisc};
-use crate::drops::Drops;
+use crate::discipline::Inspect;
 use crate::report::Report;
 use crate::testing::Probe;
 use crate::words::build;
 use alloc::string::{String, ToString};
 use proptest::prelude::*;
-use tautline_base::Instant;
+use tautline_base::{Drops, Instant, Qdisc};
 
 /// As one finds them: a device, comments, a line that goes on, the order of words that people like.
 const SCRIPT: &str = "tc qdisc del dev eth0 root 2>/dev/null

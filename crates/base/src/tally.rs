@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use tautline_base::Bytes;
+use crate::units::Bytes;
 
 /// A running total of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

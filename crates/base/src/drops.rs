@@ -3,9 +3,8 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use tautline_base::Bytes;
-
 use crate::tally::Tally;
+use crate::units::Bytes;
 
 /// Why a discipline or device gave up a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
