@@ -61,6 +61,7 @@ pub trait Device {
     fn in_flight(&self) -> usize;
 
     /// The next received frame, if any.
+    #[must_use = "a received frame must be recycled"]
     fn receive(&mut self, now: Instant) -> Option<Received<Self::Frame>>;
 
     /// Gives a received frame back for reuse.

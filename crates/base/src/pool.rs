@@ -62,6 +62,7 @@ impl<F: Frame> Pool<F> {
     /// They are beside its [`capacity`](Self::capacity): without a free one a host writes ordinary
     /// packets. Frames that are no longer than ordinary ones are of no use, and left out: they
     /// could not be told apart when they come back.
+    #[must_use]
     pub fn with_large(mut self, frames: Vec<F>) -> Self {
         let len = |frames: &[F]| frames.first().map_or(0, |first| first.bytes().len());
         let (ordinary, len) = (len(&self.free), len(&frames));

@@ -1,20 +1,19 @@
-//! [`Dql`]: dynamic queue limits, by the rule of Linux' `lib/dynamic_queue_limits.c`.
+//! [`Dql`]: dynamic queue limits, by the rule of Linux's `lib/dynamic_queue_limits.c`.
 //!
-//! Between two completions the limit must cover what the hardware can transmit. Two symptoms are
-//! looked for at each completion:
+//! Between two completions the limit must cover the bytes that the hardware can transmit. Each
+//! completion is checked for two symptoms:
 //!
-//! * *starved*: more had been let in than the limit, and all of it is gone. The queue ran dry, or
-//!   would have, so the limit grows by what was missing;
-//! * *busy*: something was in the device all the time. What then was left over is slack; after a
-//!   hold time the limit shrinks by the least slack seen, and so never by more than was spare in
-//!   the worst moment.
+//! * *starved*: the bytes in flight exceeded the limit and all of them are completed. The queue ran
+//!   dry, or nearly, so the limit grows by the shortage;
+//! * *busy*: the device held bytes all the time. The bytes left over are slack; after a hold time
+//!   the limit shrinks by the least slack seen, so never by more than was spare at the worst time.
 //!
 //! The printed pseudo-code of Imputato's thesis (figure 2.1) lacks two negations: its line 7 must
 //! read "over the limit and *not* in progress", its line 11 "and *not* all previous completed". Its
 //! prose and figure 2.2 are right, and are tests here.
 //!
-//! Counters are 32 bits wide and wrap, as the kernel's; amounts in flight stay below 2³¹, which the
-//! largest limit and the largest object guarantee.
+//! Counters are 32 bits wide and wrap, as in the kernel; the largest limit and the largest object
+//! keep the bytes in flight below 2³¹.
 
 mod stall;
 
@@ -37,9 +36,10 @@ pub struct Config {
     pub limit_min: Bytes,
     /// `limit_max`: the limit never rises above. 1 879 048 192 (Linux), the largest possible.
     pub limit_max: Bytes,
-    /// `hold_time`: slack is watched for so long before the limit shrinks by it. 1 s (Linux).
+    /// `hold_time`: time over which the least slack is taken before the limit shrinks by it. 1 s
+    /// (Linux).
     pub hold_time: Duration,
-    /// `stall_thrs`: something queued for so long without a completion is counted as a stall; 16 ms
+    /// `stall_thrs`: bytes queued for this long without a completion are counted as a stall; 16 ms
     /// to 512 ms, in steps of 4 ms. Off (Linux).
     pub stall_threshold: Option<Duration>,
 }
@@ -55,7 +55,7 @@ impl Default for Config {
     }
 }
 
-/// What sysfs would show of a queue, by its names there.
+/// Parameters and state, by their names in sysfs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// The limit now.
@@ -64,22 +64,36 @@ pub struct Snapshot {
     pub limit_min: Bytes,
     /// Greatest limit.
     pub limit_max: Bytes,
-    /// How long slack is watched before the limit shrinks.
+    /// Time over which the least slack is taken before the limit shrinks.
     pub hold_time: Duration,
     /// Queued and not completed.
     pub inflight: Bytes,
-    /// What counts as a stall; zero when stalls are not looked for.
+    /// Threshold of the stall detector; zero if it is off.
     pub stall_thrs: Duration,
-    /// Stalls found.
+    /// Stalls since creation.
     pub stall_cnt: u64,
-    /// The longest of them.
+    /// The longest stall.
     pub stall_max: Duration,
-    /// Completions of more than was in flight. Not in sysfs, where this is a kernel bug; here a
-    /// device may lie.
+    /// Completions of more bytes than were in flight. Not in sysfs: the kernel treats them as a bug;
+    /// here a device may misreport.
     pub overruns: u64,
 }
 
 /// Dynamic queue limits of one ring.
+///
+/// ```
+/// use tautline_base::{Bytes, Instant};
+/// use tautline_bql::{Dql, Limit, dql::Config};
+///
+/// let mut dql = Dql::new(Config { limit_max: Bytes::new(30_000), ..Config::default() })?;
+/// let now = Instant::ZERO;
+/// while dql.available(now) {
+///     dql.queued(Bytes::new(1514), now); // a packet goes to the hardware ...
+/// }
+/// dql.completed(dql.in_flight(), now); // ... which ran dry, so the limit grows
+/// assert_eq!(dql.snapshot().limit, Bytes::new(1514));
+/// # Ok::<(), tautline_base::ConfigError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Dql {
     limit_min: u32,
@@ -88,23 +102,23 @@ pub struct Dql {
     stall_threshold: Duration,
     stalls: Option<Stalls>,
     limit: u32,
-    /// Total ever queued, wrapping.
+    /// Bytes queued since creation, wrapping.
     queued: u32,
-    /// Total ever completed, wrapping.
+    /// Bytes completed since creation, wrapping.
     completed: u32,
     /// Size of the object queued last.
     last_object: u32,
     /// The state after the previous completion.
     previous: Previous,
-    /// Watches for slack from the first object on; `None` before.
+    /// The window of the least slack; `None` before the first object.
     window: Option<Window>,
     overruns: u64,
 }
 
-/// What one completion remembers for the next.
+/// State after a completion, for the next one.
 #[derive(Clone, Copy, Debug, Default)]
 struct Previous {
-    /// Total queued by then.
+    /// [`Dql::queued`] at that time.
     queued: u32,
     /// By how much the bytes in flight exceeded the limit; zero if the limit was changed.
     over: u32,
@@ -119,19 +133,19 @@ struct Window {
     lowest: Option<u32>,
 }
 
-/// What a completion says about the limit.
+/// The verdict of a completion on the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Finding {
-    /// It was too low by so much.
+    /// Too low by this many bytes.
     Starved(u32),
-    /// It may be too high by so much.
+    /// Too high by at most this many bytes.
     Busy(u32),
-    /// Nothing: there was not enough to send.
+    /// Unknown: there was not enough to send.
     Idle,
 }
 
 impl Dql {
-    /// A queue with nothing in flight, its limit at the minimum.
+    /// A limit at its minimum, with nothing in flight.
     ///
     /// # Errors
     /// A `limit_max` above the largest possible, a `limit_min` above `limit_max`, or a stall
@@ -142,8 +156,8 @@ impl Dql {
         Ok(dql)
     }
 
-    /// Takes new parameters while the queue runs. The limit moves at once if it lies outside the
-    /// new bounds; a stall detector that gets another threshold begins anew.
+    /// Replaces the parameters of a running queue. The limit is clamped to the new bounds at once; a
+    /// new threshold restarts the stall detector.
     ///
     /// # Errors
     /// As [`new`](Self::new); then nothing changes.
@@ -192,7 +206,7 @@ impl Dql {
         }
     }
 
-    /// Parameters and state.
+    /// Parameters and state, as in sysfs.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             limit: self.limit(),
@@ -212,7 +226,7 @@ impl Dql {
         positive(self.queued.wrapping_sub(self.completed), self.limit)
     }
 
-    /// The amount of a completion: never more than is in flight.
+    /// The bytes of a completion, clamped to the bytes in flight.
     fn amount(&mut self, completed: Bytes) -> u32 {
         let in_flight = self.queued.wrapping_sub(self.completed);
         match u32::try_from(completed.get()) {
@@ -242,13 +256,13 @@ impl Dql {
         if !in_progress || !previously_in_progress || all_previous_completed {
             return Finding::Idle;
         }
-        // A limit of twice a batch refills the device while it works on the batch before.
+        // A limit of two batches refills the device while it transmits the previous batch.
         let beyond_two_batches = positive(
             self.limit.wrapping_add(previous_over),
             amount.wrapping_mul(2),
         );
-        // The part of the last object below the limit was not needed, or the object would not have
-        // been let in.
+        // The part of the last object below the limit was not needed: objects are queued only
+        // below the limit.
         let of_last_object = if previous_over > 0 {
             positive(last_object, previous_over)
         } else {
@@ -257,7 +271,7 @@ impl Dql {
         Finding::Busy(beyond_two_batches.max(of_last_object))
     }
 
-    /// The limit that follows from a finding, before it is clamped.
+    /// The limit after a finding, before it is clamped.
     fn answer(&mut self, finding: Finding, now: Instant) -> u32 {
         match finding {
             Finding::Starved(shortage) => {
@@ -298,15 +312,12 @@ impl Default for Dql {
 }
 
 impl Limit for Dql {
-    fn available(&self, _now: Instant) -> bool {
-        self.limit
-            .wrapping_add(self.completed)
-            .wrapping_sub(self.queued) as i32
-            >= 0
-    }
-
     fn opens_at(&self) -> Option<Instant> {
-        self.available(Instant::ZERO).then_some(Instant::ZERO)
+        let room = self
+            .limit
+            .wrapping_add(self.completed)
+            .wrapping_sub(self.queued) as i32;
+        (room >= 0).then_some(Instant::ZERO)
     }
 
     fn queued(&mut self, bytes: Bytes, now: Instant) {
@@ -370,8 +381,8 @@ impl Limit for Dql {
         bytes(self.queued.wrapping_sub(self.completed))
     }
 
-    fn as_dql(&self) -> Option<&Dql> {
-        Some(self)
+    fn dql(&self) -> Option<Snapshot> {
+        Some(self.snapshot())
     }
 }
 

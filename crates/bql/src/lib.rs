@@ -1,12 +1,12 @@
-//! The limited device ring: how much may stand in front of the hardware, and the only door to it.
+//! The limited device ring: dynamic queue limits, and the ring behind them.
 //!
 //! A ring that is always full adds its whole length to every packet's delay; a ring that runs dry
 //! wastes the link. Dynamic queue limits ([`Dql`], the algorithm behind Linux's byte queue limits)
-//! find the least amount of bytes that keeps the link busy, from nothing but the sizes of what is
-//! queued and completed.
+//! find the least number of bytes that keeps the link busy, from the sizes of queued and completed
+//! packets alone.
 //!
-//! Use [`Dql`] alone in a driver; [`Ring`] when something else schedules; [`Port`] for the whole
-//! way down.
+//! Use [`Dql`] alone in a driver; [`Ring`] under a scheduler of your own; [`Port`] for the whole
+//! transmit path: any [`Qdisc`](tautline_base::Qdisc), limit, ring.
 //!
 //! ```
 //! use tautline_base::{Bytes, Instant};
@@ -43,4 +43,4 @@ pub use multi_port::{MultiPort, Waking};
 pub use port::Port;
 pub use push::Push;
 pub use queue::TxStats;
-pub use ring::{Ring, Slot};
+pub use ring::{Ring, Slot, Stopped};

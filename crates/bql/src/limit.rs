@@ -1,10 +1,10 @@
-//! [`Limit`]: how many bytes may be in the device, and [`Unlimited`], the limit that never says no.
+//! [`Limit`]: how many bytes may be in the device; [`Unlimited`]: as many as its ring holds.
 
 use alloc::boxed::Box;
 
 use tautline_base::{Bytes, Instant};
 
-use crate::dql::Dql;
+use crate::dql::Snapshot;
 
 /// A limit on the bytes queued in a device and not yet completed.
 ///
@@ -12,22 +12,24 @@ use crate::dql::Dql;
 /// true. The answer does not depend on the size to come, so one object may overshoot the limit; a
 /// limit of zero still lets one through.
 pub trait Limit {
-    /// True when another object may be queued at `now`.
-    fn available(&self, now: Instant) -> bool;
-
-    /// The moment from which time alone makes it [`available`](Self::available): [`Instant::ZERO`]
-    /// when it is, `None` when only a completion can. Limits that meter by amount never answer with
-    /// a later moment; those that meter by rate do.
+    /// The time from which an object may be queued: [`Instant::ZERO`] if one may now, `None` if
+    /// only a completion can change that. Limits on amounts never return a later time; those on
+    /// rates do.
     fn opens_at(&self) -> Option<Instant>;
 
-    /// `bytes` bytes were handed to the device.
+    /// True if another object may be queued at `now`.
+    fn available(&self, now: Instant) -> bool {
+        self.opens_at().is_some_and(|at| at <= now)
+    }
+
+    /// Counts `bytes` handed to the device.
     fn queued(&mut self, bytes: Bytes, now: Instant);
 
-    /// The device is done with `bytes` bytes. Call once per batch of completions, not once per
-    /// packet, and not for nothing: the size of the batches is what a limit learns from.
+    /// Counts `bytes` completed by the device. Call once per batch of completions, not once per
+    /// packet, and not for an empty batch: limits learn from the size of the batches.
     fn completed(&mut self, bytes: Bytes, now: Instant);
 
-    /// The device was reset and holds nothing.
+    /// Clears the bytes in flight after a device reset.
     fn reset(&mut self);
 
     /// The limit now.
@@ -36,20 +38,19 @@ pub trait Limit {
     /// Queued and not completed.
     fn in_flight(&self) -> Bytes;
 
-    /// The dynamic queue limit that this is, for its [snapshot](Dql::snapshot); `None` if it is of
-    /// another kind.
-    fn as_dql(&self) -> Option<&Dql> {
+    /// State as sysfs shows it, if this is a [dynamic queue limit](crate::Dql).
+    fn dql(&self) -> Option<Snapshot> {
         None
     }
 }
 
 impl<L: Limit + ?Sized> Limit for Box<L> {
-    fn available(&self, now: Instant) -> bool {
-        (**self).available(now)
-    }
-
     fn opens_at(&self) -> Option<Instant> {
         (**self).opens_at()
+    }
+
+    fn available(&self, now: Instant) -> bool {
+        (**self).available(now)
     }
 
     fn queued(&mut self, bytes: Bytes, now: Instant) {
@@ -72,8 +73,8 @@ impl<L: Limit + ?Sized> Limit for Box<L> {
         (**self).in_flight()
     }
 
-    fn as_dql(&self) -> Option<&Dql> {
-        (**self).as_dql()
+    fn dql(&self) -> Option<Snapshot> {
+        (**self).dql()
     }
 }
 
@@ -84,10 +85,6 @@ pub struct Unlimited {
 }
 
 impl Limit for Unlimited {
-    fn available(&self, _now: Instant) -> bool {
-        true
-    }
-
     fn opens_at(&self) -> Option<Instant> {
         Some(Instant::ZERO)
     }

@@ -1,5 +1,4 @@
-//! [`LimitKind`]: which limit stands in front of a ring, chosen at run time: on a command line, in
-//! the set-up of a simulation.
+//! [`LimitKind`]: the limit of a ring, chosen at run time on a command line or in a simulation.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -23,7 +22,7 @@ use crate::push::{self, Push};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitKind {
-    /// None but the ring's own room.
+    /// No limit but the ring's own room.
     Unlimited,
     /// Dynamic queue limits; with `limit_min` = `limit_max`, a fixed number of bytes.
     Dql(dql::Config),
@@ -31,12 +30,11 @@ pub enum LimitKind {
     Push(push::Config),
 }
 
-/// What [`LimitKind`] is written as.
+/// The syntax of a [`LimitKind`].
 const WORDS: &str = "`dql`, `none`, `push`, or `bytes:N` with a size as 3028 or 64k";
 
 impl LimitKind {
-    /// Always `bytes`, whatever the device does: as in Linux, dynamic queue limits that cannot
-    /// move.
+    /// A constant limit of `bytes`: as in Linux, dynamic queue limits with equal bounds.
     pub fn fixed(bytes: Bytes) -> Self {
         Self::Dql(dql::Config {
             limit_min: bytes,
@@ -45,10 +43,10 @@ impl LimitKind {
         })
     }
 
-    /// The limit, with nothing in flight.
+    /// Builds the limit, with nothing in flight.
     ///
     /// # Errors
-    /// If it refuses a parameter.
+    /// If a parameter is out of its range.
     pub fn build(&self) -> Result<Box<dyn Limit>, ConfigError> {
         Ok(match self {
             Self::Unlimited => Box::new(Unlimited::default()),
@@ -79,7 +77,7 @@ impl From<push::Config> for LimitKind {
 impl FromStr for LimitKind {
     type Err = ConfigError;
 
-    /// Reads one of the words. What they say can be built.
+    /// Parses the name of a limit. The result can be built.
     fn from_str(text: &str) -> Result<Self, ConfigError> {
         let fixed = |text: &str| Some(Self::fixed(text.strip_prefix("bytes:")?.parse().ok()?));
         let kind = match text {
@@ -93,7 +91,7 @@ impl FromStr for LimitKind {
 }
 
 impl fmt::Display for LimitKind {
-    /// Its word; parameters other than a fixed number of bytes have none.
+    /// Writes the name; parameters other than a constant number of bytes are left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unlimited => f.write_str("none"),
@@ -161,7 +159,7 @@ mod tests {
     fn only_a_dynamic_limit_shows_what_sysfs_would() {
         let shown = |text: &str| {
             let limit = text.parse::<LimitKind>().expect(text).build().expect(text);
-            limit.as_dql().map(|dql| dql.snapshot().limit_min)
+            limit.dql().map(|snapshot| snapshot.limit_min)
         };
         assert_eq!(shown("dql"), Some(Bytes::ZERO));
         assert_eq!(shown("bytes:3028"), Some(Bytes::new(3028)));

@@ -1,9 +1,9 @@
-//! [`MultiPort`]: the way down of one device with several transmit queues: one root discipline, a
-//! limited ring for each queue.
+//! [`MultiPort`]: the transmit path of one device with several transmit queues: one root queueing
+//! discipline, a limited ring for each queue.
 //!
-//! A queue that has room again wakes the child that feeds it or the root above all (paper 002,
-//! §3.3; [`Waking`]). Either way room comes first, as with [`Port`](crate::Port): nothing is
-//! dequeued that could not be put at once.
+//! A queue with room again wakes the child that feeds it, or the root of all children (paper 002,
+//! §3.3; [`Waking`]). Either way a slot comes first, as in [`Port`](crate::Port): each dequeued
+//! packet goes to its ring at once.
 
 use alloc::vec::Vec;
 
@@ -11,30 +11,30 @@ use tautline_base::{Backlog, Device, Drops, Instant, MultiQueue, Packet};
 
 use crate::dql::Dql;
 use crate::limit::Limit;
-use crate::queue::{Queue, TxStats};
+use crate::queue::{AllOpen, Queue, TxStats};
 use crate::ring::Ring;
 
-/// Packets of one queue before the next one has its turn.
+/// Most packets of one queue before the next one's turn.
 const BULK: usize = 16;
 
-/// Whom a device queue wakes that has room again.
+/// Which part of the root queueing discipline a device queue with room again wakes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Waking {
-    /// The child that feeds it, and no other: a full queue holds up nobody else. Linux' `mq`.
+    /// Its own child: a full queue does not stop the others. Linux's `mq`.
     #[default]
     Child,
-    /// The root, which serves its children in turn whatever queue their packets go to: the order
-    /// among queues is the root's, and a full queue holds up all. Since nobody knows which queue
-    /// the root's next packet is for, it is asked only while every queue has room.
+    /// The root, which serves its children in its own order: a full queue stops all of them. The
+    /// queue of the root's next packet is unknown, so the root is dequeued only while every queue
+    /// has room.
     Root,
 }
 
-/// One discipline with a child for each device queue, over a ring for each.
+/// One queueing discipline with a child for each device queue, over a ring for each.
 pub struct MultiPort<M, D: Device, L = Dql> {
     root: M,
     queues: Vec<Queue<D, L>>,
     waking: Waking,
-    /// Whose turn it is.
+    /// The queue to serve next.
     turn: usize,
 }
 
@@ -44,7 +44,7 @@ where
     D: Device,
     L: Limit,
 {
-    /// `root` feeding `rings`, one for each of its children; `None` if their numbers differ.
+    /// A port in which each child of `root` feeds one of `rings`; `None` if their numbers differ.
     pub fn new(root: M, rings: Vec<Ring<D, L>>, waking: Waking) -> Option<Self> {
         (rings.len() == root.queues()).then(|| Self {
             root,
@@ -54,7 +54,7 @@ where
         })
     }
 
-    /// Hands a packet to the discipline. It may come out in `drops`, or others in its place.
+    /// Enqueues `packet`. Over a limit, it or other packets go to `drops`.
     pub fn enqueue(
         &mut self,
         packet: Packet<D::Frame>,
@@ -64,10 +64,9 @@ where
         self.root.enqueue(packet, now, drops);
     }
 
-    /// Moves up to `budget` packets from the discipline into the rings, room first, then rings each
-    /// doorbell once. `on_ring` sees each packet as it will be on the wire, and its queue. Returns
-    /// how many were moved: less than `budget` means that nobody who has room has something to send
-    /// now.
+    /// Moves up to `budget` packets from the qdisc into the rings, then rings each doorbell once.
+    /// `on_ring` sees the queue and each packet as it will be on the wire. Returns the number of
+    /// packets moved; fewer than `budget`: every open queue is empty.
     pub fn transmit(
         &mut self,
         now: Instant,
@@ -79,12 +78,12 @@ where
             Waking::Child => self.serve_children(now, budget, drops, &mut on_ring),
             Waking::Root => self.serve_root(now, budget, drops, &mut on_ring),
         };
-        (0..self.queues.len()).for_each(|number| self.settle(number, now));
+        (0..self.queues.len()).for_each(|number| self.end_burst(number, now));
         moved
     }
 
-    /// [`transmit`](Self::transmit) for one queue, as when it alone told of completions. With
-    /// [`Waking::Root`] that wakes all.
+    /// [`transmit`](Self::transmit) for one queue, the one that signaled completions. With
+    /// [`Waking::Root`] for all.
     pub fn transmit_from(
         &mut self,
         number: usize,
@@ -100,11 +99,11 @@ where
             return 0;
         }
         let moved = self.serve_child(number, now, budget, drops, &mut on_ring);
-        self.settle(number, now);
+        self.end_burst(number, now);
         moved
     }
 
-    /// A bulk from each child in turn, until a whole round moves nothing.
+    /// Serves up to [`BULK`] packets of each child in turn, until a whole round moves nothing.
     fn serve_children(
         &mut self,
         now: Instant,
@@ -132,16 +131,12 @@ where
         on_ring: &mut impl FnMut(usize, &Packet<D::Frame>),
     ) -> usize {
         let Self { root, queues, .. } = self;
-        let queue = &mut queues[number];
-        let mut moved = 0;
-        while moved < most
-            && queue.ring.is_open(now)
-            && let Some(packet) = root.dequeue_from(number, now, drops)
-        {
-            queue.put(packet, now, |packet| on_ring(number, packet));
-            moved += 1;
-        }
-        moved
+        queues[number].fill(
+            now,
+            most,
+            || root.dequeue_from(number, now, drops),
+            |packet| on_ring(number, packet),
+        )
     }
 
     fn serve_root(
@@ -154,32 +149,30 @@ where
         let Self { root, queues, .. } = self;
         let mut moved = 0;
         while moved < budget
-            && queues.iter().all(|queue| queue.ring.is_open(now))
+            && let Some(slots) = AllOpen::check(queues, now)
             && let Some(packet) = root.dequeue(now, drops)
         {
             let number = root.queue_of(&packet);
-            queues[number].put(packet, now, |packet| on_ring(number, packet));
+            slots.put(number, packet, now, |packet| on_ring(number, packet));
             moved += 1;
         }
         moved
     }
 
-    /// The end of a `transmit` for one queue.
-    fn settle(&mut self, number: usize, now: Instant) {
+    fn end_burst(&mut self, number: usize, now: Instant) {
         let Self { root, queues, .. } = self;
-        queues[number].settle(now, || !root.backlog_of(number).is_empty());
+        queues[number].end_burst(now, || root.backlog_of(number));
     }
 
-    /// Appends every packet that queue `number` has completed to `done`; nothing if there is no
-    /// such queue.
+    /// Appends every packet that queue `number` has completed to `done`. Unknown queues have none.
     pub fn reap(&mut self, number: usize, now: Instant, done: &mut Vec<Packet<D::Frame>>) {
         if let Some(queue) = self.queues.get_mut(number) {
             queue.ring.reap(now, done);
         }
     }
 
-    /// The earliest moment at which [`transmit`](Self::transmit) may move a packet; `None` while
-    /// only a completion changes that, and when nothing is queued.
+    /// The earliest time at which [`transmit`](Self::transmit) may move a packet; `None` while only
+    /// a completion can open a ring, and if the qdisc is empty.
     pub fn ready_at(&self) -> Option<Instant> {
         match self.waking {
             Waking::Child => (0..self.queues.len())
@@ -205,22 +198,22 @@ where
         )
     }
 
-    /// What waits in the discipline; the rings are not counted.
+    /// Backlog of the qdisc, without the rings.
     pub fn backlog(&self) -> Backlog {
         self.root.backlog()
     }
 
-    /// The discipline.
+    /// The queueing discipline, for its statistics.
     pub const fn root(&self) -> &M {
         &self.root
     }
 
-    /// The discipline, for changing its settings.
+    /// The queueing discipline, for changing its parameters.
     pub const fn root_mut(&mut self) -> &mut M {
         &mut self.root
     }
 
-    /// How many device queues there are.
+    /// Number of device queues.
     pub const fn queues(&self) -> usize {
         self.queues.len()
     }
@@ -235,16 +228,16 @@ where
         self.queues.get_mut(number).map(|queue| &mut queue.ring)
     }
 
-    /// What queue `number` counted.
+    /// Counters of queue `number`, if there is such a queue.
     pub fn stats(&self, number: usize) -> Option<&TxStats> {
         self.queues.get(number).map(|queue| &queue.stats)
     }
 
-    /// Resets the device and gives up every packet in it. What the discipline holds stays.
+    /// Resets the device and drops every packet in it. The backlog of the qdisc stays.
     pub fn reset(&mut self, drops: &mut Drops<Packet<D::Frame>>) {
         for queue in &mut self.queues {
             queue.ring.reset(drops);
-            queue.forget();
+            queue.clear();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! [`Port`]: the way down of one device. Queueing discipline, limit, ring.
+//! [`Port`]: the transmit path of one device: queueing discipline, limit, ring.
 
 use alloc::vec::Vec;
 
@@ -21,7 +21,7 @@ where
     D: Device,
     L: Limit,
 {
-    /// `qdisc` feeding `ring`.
+    /// A port in which `qdisc` feeds `ring`.
     pub const fn new(qdisc: Q, ring: Ring<D, L>) -> Self {
         Self {
             qdisc,
@@ -29,7 +29,7 @@ where
         }
     }
 
-    /// Hands a packet to the discipline. It may come out in `drops`, or others in its place.
+    /// Enqueues `packet`. Over a limit, it or other packets go to `drops`.
     pub fn enqueue(
         &mut self,
         packet: Packet<D::Frame>,
@@ -39,77 +39,67 @@ where
         self.qdisc.enqueue(packet, now, drops);
     }
 
-    /// Moves up to `budget` packets from the discipline into the ring, room first, and rings the
-    /// doorbell once. `on_ring` sees each packet as it will be on the wire. Returns how many were
-    /// moved: less than `budget` means that the ring is full or the discipline has nothing to send
-    /// now.
+    /// Moves up to `budget` packets from the qdisc into the ring, a slot first for each, then rings
+    /// the doorbell once. `on_ring` sees each packet as it will be on the wire. Returns the number
+    /// of packets moved; fewer than `budget`: the ring is stopped or the qdisc has no packet now.
     pub fn transmit(
         &mut self,
         now: Instant,
         budget: usize,
         drops: &mut Drops<Packet<D::Frame>>,
-        mut on_ring: impl FnMut(&Packet<D::Frame>),
+        on_ring: impl FnMut(&Packet<D::Frame>),
     ) -> usize {
-        let mut moved = 0;
-        while moved < budget {
-            if !self.queue.ring.is_open(now) {
-                break;
-            }
-            let Some(packet) = self.qdisc.dequeue(now, drops) else {
-                break;
-            };
-            self.queue.put(packet, now, &mut on_ring);
-            moved += 1;
-        }
-        self.queue.settle(now, || !self.qdisc.backlog().is_empty());
+        let Self { qdisc, queue } = self;
+        let moved = queue.fill(now, budget, || qdisc.dequeue(now, drops), on_ring);
+        queue.end_burst(now, || qdisc.backlog());
         moved
     }
 
-    /// Appends every completed packet to `done`.
+    /// Appends every packet whose transmission has completed to `done`.
     pub fn reap(&mut self, now: Instant, done: &mut Vec<Packet<D::Frame>>) {
         self.queue.ring.reap(now, done);
     }
 
-    /// The earliest moment at which [`transmit`](Self::transmit) may move a packet; `None` while
-    /// the ring is closed, which only a completion changes, and when nothing is queued.
+    /// The earliest time at which [`transmit`](Self::transmit) may move a packet; `None` while only
+    /// a completion can open the ring, and if the qdisc is empty.
     pub fn ready_at(&self) -> Option<Instant> {
         Some(self.queue.ring.opens_at()?.max(self.qdisc.ready_at()?))
     }
 
-    /// What waits in the discipline; the ring is not counted.
+    /// Backlog of the qdisc, without the ring.
     pub fn backlog(&self) -> Backlog {
         self.qdisc.backlog()
     }
 
-    /// What passed, and what stopped it.
+    /// Counters since creation; a reset does not clear them.
     pub const fn stats(&self) -> &TxStats {
         &self.queue.stats
     }
 
-    /// The discipline.
+    /// The queueing discipline, for its statistics.
     pub const fn qdisc(&self) -> &Q {
         &self.qdisc
     }
 
-    /// The discipline, for changing its settings.
+    /// The queueing discipline, for changing its parameters.
     pub const fn qdisc_mut(&mut self) -> &mut Q {
         &mut self.qdisc
     }
 
-    /// The ring.
+    /// The ring, for its device and limit.
     pub const fn ring(&self) -> &Ring<D, L> {
         &self.queue.ring
     }
 
-    /// The ring, for its device.
+    /// The ring, for receiving from its device.
     pub const fn ring_mut(&mut self) -> &mut Ring<D, L> {
         &mut self.queue.ring
     }
 
-    /// Resets the device and gives up every packet in it. What the discipline holds stays and is
-    /// sent when the device comes back.
+    /// Resets the device and drops every packet in it. The backlog of the qdisc stays and is sent
+    /// when the device is back.
     pub fn reset(&mut self, drops: &mut Drops<Packet<D::Frame>>) {
         self.queue.ring.reset(drops);
-        self.queue.forget();
+        self.queue.clear();
     }
 }

@@ -1,20 +1,20 @@
-//! [`Push`]: push-based flow control (Imputato's thesis, eq. 5.1): the discipline above sets the
-//! pace of its own packets instead of being asked for more whenever the ring has room.
+//! [`Push`]: push-based flow control (Imputato's thesis, eq. 5.1): the queueing discipline paces its
+//! packets into the ring instead of filling it whenever there is room.
 //!
 //! *dequeue rate = service rate + k · (desired − in flight)*
 //!
-//! A ring that pulls is refilled in bursts as large as its interrupts are coarse, so whatever
-//! watches the departures above it (PIE's rate estimator) sees bursts, not the link. Here packets
-//! leave the discipline evenly, slightly faster than the device serves while too little is in
-//! flight and slightly slower while too much is; what is in flight settles at `desired`.
+//! A ring that pulls is refilled in bursts, one per interrupt, so an estimator of the departure rate
+//! above it (PIE's) measures bursts, not the link. Here packets leave the queueing discipline
+//! evenly, slightly faster than the device serves while too little is in flight and slightly slower
+//! while too much is; the bytes in flight converge to `desired`.
 //!
-//! Stability: an excess decays by exp(−k·t). Corrected every h seconds it becomes (1 − k·h) of
-//! itself: stable for k·h < 2, without overshoot for k·h ≤ 1. Seen τ late, it does not oscillate
-//! for k·τ ≤ 1/e and is stable for k·τ < π/2. So k must stay below about 1 / (3 · time between
-//! completions): the default of 200 per second suits interrupts up to 1.8 ms apart.
+//! Stability: an excess decays by exp(−k·t). Corrected every h seconds it shrinks by the factor
+//! 1 − k·h: stable for k·h < 2, without overshoot for k·h ≤ 1. With a feedback delay τ it does not
+//! oscillate for k·τ ≤ 1/e and is stable for k·τ < π/2. So k must stay below about 1 / (3 · time
+//! between completions): the default of 200 per second suits interrupts up to 1.8 ms apart.
 //!
-//! The service rate is learnt from completions while the device is busy; until the first such
-//! completion, [`Dql`] limits. An empty device always takes a packet, so a wrong estimate delays,
+//! The service rate is measured from completions while the device is busy; until the first such
+//! completion, [`Dql`] limits. An empty device always accepts a packet, so a wrong estimate delays
 //! but never blocks.
 
 use core::time::Duration;
@@ -27,10 +27,10 @@ use crate::limit::Limit;
 /// Parameters of [`Push`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// k: the share of the excess that is corrected per second. 200.
+    /// k: the share of the excess corrected per second, at least 1. Default 200.
     pub gain: u32,
-    /// What should be in flight; `None`: twice what one completion brings, but at least two full
-    /// frames.
+    /// Bytes that should be in flight, at least two full frames. Default `None`: twice the bytes of
+    /// one completion.
     pub desired: Option<Bytes>,
 }
 
@@ -48,7 +48,20 @@ const LEAST_DESIRED: Bytes = Bytes::new(2 * 1514);
 /// The pace never falls below the service rate divided by this, however much is in flight.
 const SLOWEST: u64 = 8;
 
-/// A limit that meters by rate.
+/// A limit that paces packets at a rate.
+///
+/// ```
+/// use tautline_base::{Bytes, Instant};
+/// use tautline_bql::push::{Config, Push};
+/// use tautline_bql::Limit;
+///
+/// let mut push = Push::new(Config::default())?;
+/// push.queued(Bytes::new(1514), Instant::from_micros(0));
+/// push.queued(Bytes::new(1514), Instant::from_micros(0));
+/// push.completed(Bytes::new(1514), Instant::from_micros(121)); // 100 Mbit/s
+/// assert!(push.opens_at() > Some(Instant::ZERO)); // paced from now on
+/// # Ok::<(), tautline_base::ConfigError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Push {
     config: Config,
@@ -56,24 +69,24 @@ pub struct Push {
     start: Dql,
     in_flight: Bytes,
     service: Option<Service>,
-    /// Since when the device has had something to do that is not yet accounted to the service rate.
+    /// Start of the busy time not yet included in the service rate.
     busy_since: Option<Instant>,
-    /// Completed since then in completions that took no time.
+    /// Bytes completed since then in completions that took no time.
     uncounted: Bytes,
-    /// When the next packet may go.
+    /// Earliest departure of the next packet.
     next: Instant,
 }
 
-/// What the device was seen to do.
+/// Moving averages over the completions of the device.
 #[derive(Clone, Copy, Debug)]
 struct Service {
     rate: Rate,
-    /// What one completion brings.
+    /// Bytes per completion.
     batch: Bytes,
 }
 
 impl Push {
-    /// A limit with nothing in flight and nothing known of the device.
+    /// A limit with nothing in flight and no estimate of the device.
     ///
     /// # Errors
     /// If `gain` is zero, or `desired` is less than two full frames.
@@ -102,23 +115,22 @@ impl Push {
         })
     }
 
-    /// The rate at which the device serves, once it was seen; eq. 5.1's estimate of what is
-    /// available.
+    /// Estimated rate of the device (eq. 5.1), `None` before its first measurement.
     pub fn service_rate(&self) -> Option<Rate> {
         self.service.map(|service| service.rate)
     }
 
-    /// What should be in flight.
+    /// The bytes that should be in flight, at least two full frames.
     pub fn desired(&self) -> Bytes {
-        let learnt = self
+        let measured = self
             .service
             .map_or(Bytes::ZERO, |service| service.batch * 2);
         self.config
             .desired
-            .unwrap_or_else(|| learnt.max(LEAST_DESIRED))
+            .unwrap_or_else(|| measured.max(LEAST_DESIRED))
     }
 
-    /// The pace that eq. 5.1 sets now; `None` while the service rate is unknown.
+    /// The dequeue rate of eq. 5.1; `None` while the service rate is unknown.
     pub fn pace(&self) -> Option<Rate> {
         let service = self.service?.rate.as_bytes_per_sec();
         let (desired, in_flight, gain) = (
@@ -132,11 +144,11 @@ impl Push {
         Some(Rate::bytes_per_sec(pace.max(service / SLOWEST).max(1)))
     }
 
-    /// Learns from `bytes` completed at `now`.
+    /// Measures the service rate from `bytes` completed at `now`.
     fn observe(&mut self, bytes: Bytes, now: Instant) {
         self.uncounted += bytes;
         let Some(since) = self.busy_since else { return };
-        // Two completions at one moment are one batch seen twice: the time belongs to both.
+        // Two completions at the same time are one batch in two parts.
         if now <= since {
             return;
         }
@@ -169,14 +181,6 @@ fn average(average: u64, sample: u64) -> u64 {
 }
 
 impl Limit for Push {
-    fn available(&self, now: Instant) -> bool {
-        self.in_flight == Bytes::ZERO
-            || match self.service {
-                None => self.start.available(now),
-                Some(_) => now >= self.next,
-            }
-    }
-
     fn opens_at(&self) -> Option<Instant> {
         match self.service {
             _ if self.in_flight == Bytes::ZERO => Some(Instant::ZERO),
@@ -190,8 +194,7 @@ impl Limit for Push {
         self.busy_since.get_or_insert(now);
         self.in_flight += bytes;
         if let Some(pace) = self.pace() {
-            // Late callers are not owed the time they missed: that would be the burst this limit
-            // exists to avoid.
+            // Missed time gives no credit: it would be the burst this limit exists to avoid.
             self.next = self.next.max(now) + (bytes / pace).min(Duration::from_secs(1));
         }
     }
@@ -205,13 +208,13 @@ impl Limit for Push {
         }
     }
 
-    /// The device lost what it held; what was learnt of its rate stays.
+    /// Clears the bytes in flight; the estimate of the service rate stays.
     fn reset(&mut self) {
         self.start.reset();
         (self.in_flight, self.busy_since, self.uncounted) = (Bytes::ZERO, None, Bytes::ZERO);
     }
 
-    /// What it lets the bytes in flight settle at.
+    /// The bytes in flight it converges to.
     fn limit(&self) -> Bytes {
         if self.service.is_some() {
             self.desired()
@@ -248,7 +251,7 @@ mod tests {
         push
     }
 
-    /// spec/qdisc.md §17, worked: 12.5 MB/s, 15 140 bytes desired, 30 280 in flight, k = 200/s.
+    /// Equation 5.1 by hand: 12.5 MB/s, 15 140 bytes desired, 30 280 in flight, k = 200/s.
     #[test]
     fn the_worked_example_of_equation_5_1() {
         assert_eq!(

@@ -1,43 +1,46 @@
-//! [`Queue`]: a ring, and what passed it and what stopped it: what [`Port`](crate::Port) and
+//! [`Queue`]: a ring with its counters, the part that [`Port`](crate::Port) and
 //! [`MultiPort`](crate::MultiPort) share.
 
-use tautline_base::{Bytes, Device, Instant, Item, Packet};
+use tautline_base::{Backlog, Bytes, Device, Frame, Instant, Item, Packet};
 
 use crate::limit::Limit;
-use crate::ring::{Ring, Shut};
+use crate::ring::{Ring, Slot, Stopped};
 
-/// What one device queue counted.
+/// Counters of one device queue.
 ///
-/// There is no count of requeues, as Linux has: room comes first, so nothing is ever dequeued and
-/// put back.
+/// Unlike Linux there is no count of requeues: room comes first, so no packet is dequeued and put
+/// back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TxStats {
-    /// Packets put.
+    /// Packets put into the ring.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes put into the ring.
     pub bytes: Bytes,
-    /// Doorbells rung: one for all that a `transmit` put.
+    /// Doorbells: one for each `transmit` that put a packet.
     pub bulks: u64,
-    /// How often a `transmit` left packets behind because the ring was full, counted once until it
-    /// was open again.
+    /// Stops that left packets queued because the ring was full. A stop counts once, until the ring
+    /// opens again.
     pub ring_full: u64,
-    /// How often one left packets behind because the limit was reached, counted once until it was
-    /// open again.
+    /// Stops that left packets queued because the limit was reached, counted likewise.
     pub limit_reached: u64,
 }
 
 impl TxStats {
-    /// How often the queue was stopped, for either reason.
+    fn count<F: Frame>(&mut self, packet: &Packet<F>) {
+        self.packets += 1;
+        self.bytes += packet.len();
+    }
+
+    /// Stops for either reason.
     pub const fn stops(&self) -> u64 {
         self.ring_full + self.limit_reached
     }
 }
 
-/// A device queue.
 pub(crate) struct Queue<D: Device, L> {
     pub(crate) ring: Ring<D, L>,
     pub(crate) stats: TxStats,
-    /// Put since the doorbell.
+    /// Packets put since the last doorbell.
     put: usize,
     stopped: bool,
 }
@@ -59,47 +62,82 @@ impl<D: Device, L> Queue<D, L> {
         }
     }
 
-    /// Nothing is in the ring any more.
-    pub(crate) const fn forget(&mut self) {
+    /// Clears the state of the current burst after a device reset.
+    pub(crate) const fn clear(&mut self) {
         (self.put, self.stopped) = (0, false);
     }
 }
 
-impl<D: Device, L: Limit> Queue<D, L> {
-    /// Puts `packet` into the ring, which is open.
-    #[inline]
-    pub(crate) fn put(
-        &mut self,
-        packet: Packet<D::Frame>,
-        now: Instant,
-        show: impl FnOnce(&Packet<D::Frame>),
-    ) {
-        let bytes = packet.len();
-        let slot = self
-            .ring
-            .slot(now)
-            .expect("it was found open, and time did not pass");
-        slot.put_shown(packet, now, show);
-        self.put += 1;
-        self.stats.packets += 1;
-        self.stats.bytes += bytes;
+/// A slot in every queue, for a packet whose queue is not known yet.
+pub(crate) struct AllOpen<'a, D: Device, L>(&'a mut [Queue<D, L>]);
+
+impl<'a, D: Device, L: Limit> AllOpen<'a, D, L> {
+    /// `None` if one of `queues` is stopped.
+    pub(crate) fn check(queues: &'a mut [Queue<D, L>], now: Instant) -> Option<Self> {
+        queues
+            .iter()
+            .all(|queue| queue.ring.stopped(now).is_none())
+            .then_some(Self(queues))
     }
 
-    /// The end of a `transmit`; `waits` tells whether packets are left.
-    pub(crate) fn settle(&mut self, now: Instant, waits: impl FnOnce() -> bool) {
+    /// Puts `packet` into queue `number`.
+    pub(crate) fn put(
+        self,
+        number: usize,
+        packet: Packet<D::Frame>,
+        now: Instant,
+        on_ring: impl FnOnce(&Packet<D::Frame>),
+    ) {
+        let Queue {
+            ring, stats, put, ..
+        } = &mut self.0[number];
+        *put += 1;
+        stats.count(&packet);
+        Slot { ring }.put_shown(packet, now, on_ring);
+    }
+}
+
+impl<D: Device, L: Limit> Queue<D, L> {
+    /// Moves up to `budget` packets that `next` yields into the ring, a slot first for each.
+    /// `on_ring` sees each as it will be on the wire. Returns how many were moved.
+    #[inline]
+    pub(crate) fn fill(
+        &mut self,
+        now: Instant,
+        budget: usize,
+        mut next: impl FnMut() -> Option<Packet<D::Frame>>,
+        mut on_ring: impl FnMut(&Packet<D::Frame>),
+    ) -> usize {
+        let mut moved = 0;
+        while moved < budget
+            && let Some(slot) = self.ring.slot(now)
+            && let Some(packet) = next()
+        {
+            self.stats.count(&packet);
+            slot.put_shown(packet, now, &mut on_ring);
+            moved += 1;
+        }
+        self.put += moved;
+        moved
+    }
+
+    /// Ends a `transmit`: rings the doorbell and counts a stop that leaves a `backlog` behind.
+    pub(crate) fn end_burst(&mut self, now: Instant, backlog: impl FnOnce() -> Backlog) {
         if core::mem::take(&mut self.put) > 0 {
             self.ring.doorbell(now);
             self.stats.bulks += 1;
             // It was open just now: whatever stops it is a new stop.
             self.stopped = false;
         }
-        let shut = self.ring.shut(now).filter(|_| self.stopped || waits());
-        match shut {
-            Some(_) if self.stopped => {}
-            Some(Shut::Ring) => self.stats.ring_full += 1,
-            Some(Shut::Limit) => self.stats.limit_reached += 1,
-            None => {}
+        let stopped = self
+            .ring
+            .stopped(now)
+            .filter(|_| self.stopped || !backlog().is_empty());
+        match stopped {
+            Some(Stopped::RingFull) if !self.stopped => self.stats.ring_full += 1,
+            Some(Stopped::LimitReached) if !self.stopped => self.stats.limit_reached += 1,
+            _ => {}
         }
-        self.stopped = shut.is_some();
+        self.stopped = stopped.is_some();
     }
 }

@@ -1,8 +1,8 @@
 //! [`Ring`]: a device's transmit ring behind a limit, entered through a [`Slot`].
 //!
-//! Linux lets a driver take a packet, then stops its queue, and takes back what did not fit. Here
-//! room comes first: a `Slot` is a borrow of the ring with room in it and the limit not reached, so
-//! nothing is ever dequeued and put back.
+//! Linux stops a driver's queue after the packet that filled it, and requeues a packet that did not
+//! fit. Here room comes first: a `Slot` borrows a ring that has room and is below its limit, so no
+//! packet is dequeued and put back.
 
 use alloc::vec::Vec;
 
@@ -16,7 +16,7 @@ use crate::limit::Limit;
 pub struct Ring<D: Device, L = Dql> {
     device: D,
     limit: L,
-    /// Packets were put since the doorbell.
+    /// True if packets were put since the last doorbell.
     put: bool,
     /// Reused by `reset`.
     lost: Vec<Packet<D::Frame>>,
@@ -33,42 +33,35 @@ impl<D: Device, L: Limit> Ring<D, L> {
         }
     }
 
-    /// True when a packet may be put: the device has room and the limit is not reached.
-    pub fn is_open(&self, now: Instant) -> bool {
-        self.limit.available(now) && self.device.room() > 0
-    }
-
-    /// What keeps it shut, if it is; the ring, if both do.
-    pub(crate) fn shut(&self, now: Instant) -> Option<Shut> {
-        match (self.device.room() > 0, self.limit.available(now)) {
-            (false, _) => Some(Shut::Ring),
-            (true, false) => Some(Shut::Limit),
-            (true, true) => None,
-        }
-    }
-
-    /// The moment from which time alone opens it; `None` while only a completion can.
-    pub fn opens_at(&self) -> Option<Instant> {
-        if self.device.room() > 0 {
-            self.limit.opens_at()
+    /// Why no packet may be put at `now`; `None` if one may.
+    pub fn stopped(&self, now: Instant) -> Option<Stopped> {
+        if self.device.room() == 0 {
+            Some(Stopped::RingFull)
+        } else if !self.limit.available(now) {
+            Some(Stopped::LimitReached)
         } else {
             None
         }
     }
 
-    /// The permission to put one packet, if there is room for it.
-    pub fn slot(&mut self, now: Instant) -> Option<Slot<'_, D, L>> {
-        self.is_open(now).then_some(Slot { ring: self })
+    /// The time from which time alone permits a packet; `None` while only a completion can.
+    pub fn opens_at(&self) -> Option<Instant> {
+        (self.device.room() > 0).then(|| self.limit.opens_at())?
     }
 
-    /// Tells the device that packets were put; nothing if none were since the last time.
+    /// The permission to put one packet, unless the ring is full or the limit is reached.
+    pub fn slot(&mut self, now: Instant) -> Option<Slot<'_, D, L>> {
+        self.stopped(now).is_none().then_some(Slot { ring: self })
+    }
+
+    /// Rings the device's doorbell if packets were put since the last one.
     pub fn doorbell(&mut self, now: Instant) {
         if core::mem::take(&mut self.put) {
             self.device.doorbell(now);
         }
     }
 
-    /// Appends every completed packet to `done`; the limit hears of them as one batch.
+    /// Appends every completed packet to `done`; they are one batch for the limit.
     pub fn reap(&mut self, now: Instant, done: &mut Vec<Packet<D::Frame>>) {
         let before = done.len();
         self.device.reap(now, done);
@@ -83,8 +76,7 @@ impl<D: Device, L: Limit> Ring<D, L> {
         self.device.in_flight()
     }
 
-    /// Resets the device, gives every packet in it up, then resets the limit, which must never
-    /// count what is gone.
+    /// Resets the device, drops every packet in it, then resets the limit.
     pub fn reset(&mut self, drops: &mut Drops<Packet<D::Frame>>) {
         self.device.reset(&mut self.lost);
         for packet in self.lost.drain(..) {
@@ -94,18 +86,18 @@ impl<D: Device, L: Limit> Ring<D, L> {
         self.put = false;
     }
 
-    /// The device.
+    /// The device, for its state and statistics.
     pub const fn device(&self) -> &D {
         &self.device
     }
 
-    /// The device, for receiving and for its own settings. Transmitting past the ring would confuse
-    /// the limit.
+    /// The device, for receiving and for its own settings. Packets put past the ring escape the
+    /// limit.
     pub const fn device_mut(&mut self) -> &mut D {
         &mut self.device
     }
 
-    /// The limit.
+    /// The limit on the bytes in flight.
     pub const fn limit(&self) -> &L {
         &self.limit
     }
@@ -116,29 +108,29 @@ impl<D: Device, L: Limit> Ring<D, L> {
     }
 }
 
-/// Why nothing may be put.
+/// Why no packet may be put into a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shut {
-    /// The ring is full.
-    Ring,
-    /// The limit is reached.
-    Limit,
+pub enum Stopped {
+    /// The device's ring has no free descriptor, whatever the limit.
+    RingFull,
+    /// The limit on the bytes in the device is reached.
+    LimitReached,
 }
 
 /// The permission to put one packet into a ring.
-#[must_use = "a slot is there to be filled"]
+#[must_use = "put a packet into the slot"]
 pub struct Slot<'a, D: Device, L> {
-    ring: &'a mut Ring<D, L>,
+    /// Open: its device has room, its limit is not reached.
+    pub(crate) ring: &'a mut Ring<D, L>,
 }
 
 impl<D: Device, L: Limit> Slot<'_, D, L> {
-    /// Puts `packet` into the ring: its bytes are finished, the limit counts it, the device owns
-    /// it.
+    /// Finishes the bytes of `packet`, counts it against the limit and hands it to the device.
     pub fn put(self, packet: Packet<D::Frame>, now: Instant) {
         self.put_shown(packet, now, |_| {});
     }
 
-    /// [`put`](Self::put), with a look at the packet as it will be on the wire.
+    /// [`put`](Self::put) that calls `show` with the packet as it will be on the wire.
     pub fn put_shown(
         self,
         mut packet: Packet<D::Frame>,
@@ -147,7 +139,7 @@ impl<D: Device, L: Limit> Slot<'_, D, L> {
     ) {
         packet.finish();
         show(&packet);
-        // From here on it is the ring that holds it.
+        // The stamp of entry into the ring.
         packet.set_enqueued(now);
         let Ring {
             device,

@@ -170,12 +170,8 @@ impl DynRlc {
 }
 
 impl Limit for DynRlc {
-    fn available(&self, _now: Instant) -> bool {
-        self.in_flight < self.limit
-    }
-
     fn opens_at(&self) -> Option<Instant> {
-        self.available(Instant::ZERO).then_some(Instant::ZERO)
+        (self.in_flight < self.limit).then_some(Instant::ZERO)
     }
 
     fn queued(&mut self, bytes: Bytes, now: Instant) {

@@ -1,12 +1,11 @@
-//! [`Stalls`]: notices that the device left something lying for long, as Linux 6.8 and later do
-//! (spec/qdisc.md §16, stall detector).
+//! [`Stalls`]: detects a device that does not complete for long, as Linux 6.8 and later
+//! (`lib/dynamic_queue_limits.c`, `dql_check_stall`).
 //!
-//! A limit cannot tell a slow device from a stuck one. So each tick in which something was queued
-//! sets a bit in a ring of four words of 64 ticks; a completion that comes later than the threshold
-//! after the one before looks for bits in between. Bits younger than half the threshold do not
-//! count: they may just have missed the previous interrupt. So every stall of at least the
-//! threshold is found, and none shorter than half of it. What lies more than three words before the
-//! newest bit's is forgotten.
+//! A limit cannot tell a slow device from a stuck one. So each tick with a queued object sets a bit
+//! in a ring of four words of 64 ticks; a completion later than the threshold after the previous
+//! one searches for bits in between. Bits younger than half the threshold do not count: they may
+//! just have missed the previous interrupt. So every stall of at least the threshold is found, and
+//! no stall shorter than half of it. Bits more than three words older than the newest are lost.
 
 use core::time::Duration;
 
@@ -14,25 +13,24 @@ use tautline_base::Instant;
 
 /// Length of one bit: a jiffy of a kernel that runs at 250 Hz.
 pub(super) const TICK: Duration = Duration::from_millis(4);
-/// Thresholds that the ring of bits can judge, in ticks.
+/// Valid thresholds in ticks.
 pub(super) const THRESHOLDS: core::ops::RangeInclusive<u64> = 4..=128;
 
 const WORDS: u64 = 4;
 const WORD: u64 = 64;
 
-/// The detector's memory and what it found.
+/// The detector: recent ticks with queued objects, and the stalls found.
 #[derive(Clone, Debug)]
 pub(super) struct Stalls {
     /// In ticks.
     threshold: u64,
-    /// Bit `t % 256` is set if something was queued in tick `t`, for the ticks of the word `newest`
+    /// Bit `t % 256` is set if an object was queued in tick `t`, for the ticks of the word `newest`
     /// and the three before.
     queued_in: [u64; WORDS as usize],
     newest: u64,
-    /// When something was queued last: its bit is set.
+    /// Tick of the last queued object; its bit is set.
     last_queued: Option<Tick>,
-    /// When something was completed last; before the first time, when something was queued first.
-    /// `None` while nothing was.
+    /// Tick of the last completion, or of the first queued object before the first completion.
     last_reap: Option<Tick>,
     pub(super) count: u64,
     /// In ticks.
@@ -59,12 +57,12 @@ impl Stalls {
         TICK * u32::try_from(self.longest).unwrap_or(u32::MAX)
     }
 
-    /// The device was reset; what was found stays.
+    /// Clears the ticks after a device reset; the stalls found stay.
     pub(super) fn reset(&mut self) {
         (self.queued_in, self.last_queued, self.last_reap) = ([0; WORDS as usize], None, None);
     }
 
-    /// Something was queued. Only the first time in a tick takes more than a comparison.
+    /// Notes a queued object. Only the first in a tick costs more than a comparison.
     #[inline]
     pub(super) fn queued(&mut self, now: Instant) {
         if !self.last_queued.is_some_and(|tick| tick.holds(now)) {
@@ -83,7 +81,7 @@ impl Stalls {
         self.queued_in[(word % WORDS) as usize] |= 1 << (tick.number % WORD);
     }
 
-    /// Something was completed. A second time in a tick comes too soon to tell of a stall.
+    /// Checks for a stall at a completion. A second one in a tick comes too soon to reveal a stall.
     #[inline]
     pub(super) fn completed(&mut self, now: Instant) {
         if !self.last_reap.is_some_and(|tick| tick.holds(now)) {

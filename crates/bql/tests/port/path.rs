@@ -142,10 +142,6 @@ struct Listener {
 }
 
 impl Limit for Listener {
-    fn available(&self, _now: Instant) -> bool {
-        true
-    }
-
     fn opens_at(&self) -> Option<Instant> {
         Some(Instant::ZERO)
     }
