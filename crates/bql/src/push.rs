@@ -59,7 +59,8 @@ const SLOWEST: u64 = 8;
 /// push.queued(Bytes::new(1514), Instant::from_micros(0));
 /// push.queued(Bytes::new(1514), Instant::from_micros(0));
 /// push.completed(Bytes::new(1514), Instant::from_micros(121)); // 100 Mbit/s
-/// assert!(push.opens_at() > Some(Instant::ZERO)); // paced from now on
+/// push.queued(Bytes::new(1514), Instant::from_micros(121));
+/// assert!(push.opens_at() > Some(Instant::from_micros(121))); // paced from now on
 /// # Ok::<(), tautline_base::ConfigError>(())
 /// ```
 #[derive(Clone, Debug)]
