@@ -139,7 +139,7 @@ pub struct Attribution {
     waits: [Histogram; Cause::ALL.len()],
     clocks: Clocks,
     /// The obstacle the connection stands before, and since when.
-    standing: Cause,
+    cause: Cause,
     since: Instant,
     writes: VecDeque<Written>,
 }
@@ -150,7 +150,7 @@ impl Attribution {
         Self {
             waits: Default::default(),
             clocks: Clocks::default(),
-            standing: Cause::Handshake,
+            cause: Cause::Handshake,
             since: now,
             writes: VecDeque::with_capacity(WRITES),
         }
@@ -179,16 +179,16 @@ impl Attribution {
     }
 
     /// From now on the connection stands before `cause`.
-    pub(crate) fn stand(&mut self, cause: Cause, now: Instant) {
-        let clock = &mut self.clocks[self.standing as usize];
+    pub(crate) fn set_wait_cause(&mut self, cause: Cause, now: Instant) {
+        let clock = &mut self.clocks[self.cause as usize];
         *clock = clock.saturating_add(now - self.since);
-        (self.standing, self.since) = (cause, now);
+        (self.cause, self.since) = (cause, now);
     }
 
     /// The application wrote up to `end`.
     pub(crate) fn written(&mut self, end: u64, now: Instant) {
-        let nothing = matches!(self.standing, Cause::Application | Cause::SendBuffer);
-        self.stand(if nothing { Cause::Host } else { self.standing }, now);
+        let nothing = matches!(self.cause, Cause::Application | Cause::SendBuffer);
+        self.set_wait_cause(if nothing { Cause::Host } else { self.cause }, now);
         let full = self.writes.len() == WRITES;
         match self.writes.back_mut() {
             Some(last) if last.end >= end => {}
@@ -203,7 +203,7 @@ impl Attribution {
     /// The bytes of `range` are born for the first time; a `stamped` packet's pacing is the
     /// discipline's, and told by [`ringed`](Self::ringed).
     pub(crate) fn born(&mut self, range: Range<u64>, stamped: bool, now: Instant) {
-        self.stand(Cause::Host, now);
+        self.set_wait_cause(Cause::Host, now);
         let mut start = range.start;
         while start < range.end
             && let Some(&Written { end, at }) = self.writes.front()
@@ -285,15 +285,15 @@ mod tests {
     fn what_a_byte_waits_for_adds_up_to_its_wait() {
         let mut attribution = Attribution::new(MS(0));
         attribution.written(1001, MS(0));
-        attribution.stand(Cause::Cwnd, MS(10));
+        attribution.set_wait_cause(Cause::Cwnd, MS(10));
         attribution.written(2001, MS(15));
-        attribution.stand(Cause::Tsq, MS(40));
+        attribution.set_wait_cause(Cause::Tsq, MS(40));
         attribution.born(1..1001, false, MS(60));
         assert_eq!(
             [Cause::Handshake, Cause::Cwnd, Cause::Tsq].map(|cause| mean(&attribution, cause)),
             [10, 30, 20]
         );
-        attribution.stand(Cause::Pacer, MS(60));
+        attribution.set_wait_cause(Cause::Pacer, MS(60));
         attribution.born(1001..2001, false, MS(67));
         // The second write waited from 15 ms: 25 for the window, 20 for TSQ, 7 for the pacer.
         assert_eq!(
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn an_idle_connection_waits_for_its_application() {
         let mut attribution = Attribution::new(MS(0));
-        attribution.stand(Cause::Application, MS(5));
+        attribution.set_wait_cause(Cause::Application, MS(5));
         attribution.written(101, MS(500));
         attribution.born(1..101, false, MS(500));
         assert_eq!(
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn a_segment_of_several_writes_weighs_each() {
         let mut attribution = Attribution::new(MS(0));
-        attribution.stand(Cause::Nagle, MS(0));
+        attribution.set_wait_cause(Cause::Nagle, MS(0));
         attribution.written(101, MS(0));
         attribution.written(401, MS(8));
         attribution.born(1..401, false, MS(10));
@@ -375,8 +375,8 @@ mod tests {
     fn time_that_jumps_is_survived() {
         let mut attribution = Attribution::new(MS(u64::MAX / 2_000_000));
         attribution.written(10, MS(0));
-        attribution.stand(Cause::Cwnd, Instant::from_nanos(u64::MAX));
-        attribution.stand(Cause::Tsq, MS(0));
+        attribution.set_wait_cause(Cause::Cwnd, Instant::from_nanos(u64::MAX));
+        attribution.set_wait_cause(Cause::Tsq, MS(0));
         attribution.born(1..10, true, MS(1));
         attribution.ringed(10, Instant::from_nanos(u64::MAX), MS(0), MS(5));
         attribution.completed(10, MS(9), MS(0));

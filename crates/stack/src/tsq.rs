@@ -207,7 +207,7 @@ impl Tsq {
     /// Whether `limit` lets another segment be placed below the socket. The test precedes the
     /// charge, so one segment may overshoot, as in Linux. One that would be alone in the network
     /// always passes (no deadlock on tiny limits).
-    pub(crate) fn admits(&mut self, limit: &TsqLimit, request: TsqRequest) -> bool {
+    pub(crate) fn admits(&self, limit: &TsqLimit, request: TsqRequest) -> bool {
         let TsqRequest {
             rate,
             segment,
@@ -219,15 +219,16 @@ impl Tsq {
             TsqLimit::Time(limit) if again => u64::from(limit.retransmission),
             _ => 1,
         };
-        let open = last
-            || limit
-                .at(rate, segment, paced)
-                .is_none_or(|limit| self.charged <= limit * factor);
-        if !open && !self.throttled {
-            self.throttled = true;
+        last || limit
+            .at(rate, segment, paced)
+            .is_none_or(|limit| self.charged <= limit * factor)
+    }
+
+    /// The connection waits until one of its packets has left the host.
+    pub(crate) fn throttle(&mut self) {
+        if !std::mem::replace(&mut self.throttled, true) {
             self.throttles += 1;
         }
-        open
     }
 
     /// Charges `len` bytes and what they cost beside. The credit travels in the packet.
@@ -312,7 +313,8 @@ mod tests {
             3,
             "2 segments and the overshoot: Linux holds 9084 bytes per two flows"
         );
-        assert!(!tsq.admits(&limit, request(10, false)));
+        tsq.throttle();
+        tsq.throttle();
         assert_eq!(tsq.throttles(), 1);
         assert!(tsq.release(&credits.pop().expect("three were charged")));
         assert!(

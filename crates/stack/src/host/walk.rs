@@ -22,14 +22,13 @@ use tautline_qdisc::pfifo_fast::priority_of_tos;
 use tautline_qdisc::{DropReason, Qdisc};
 
 use super::Host;
-use crate::attribution::{Attribution, Cause};
-use crate::config::{LocalDropReporting, Pacing};
+use crate::attribution::Attribution;
+use crate::config::LocalDropReporting;
 use crate::socket::Event;
 use crate::sockets::Sockets;
-use crate::tcp::output::{Kind, Plan};
-use crate::tcp::{Connection, State};
+use crate::tcp::State;
+use crate::tcp::blocked::Blocked;
 use crate::trace::{Tracer, What};
-use crate::tsq::TsqRequest;
 use crate::wire::{self, Addresses, ECN_BITS, HOP_LIMIT};
 
 /// Most births, and most transmissions, in one poll.
@@ -189,27 +188,17 @@ where
             .tso()
             .zip(self.pool.large_room())
             .map(|(tso, room)| tso.within(room));
-        let Some(plan) = connection.next_segment(most, now) else {
-            connection.stand(Connection::obstacle, now);
-            return false;
-        };
-        let (plan, departure) = match gate(connection, &plan, now) {
-            Ok(departure) => (plan, departure),
-            Err(held) => {
-                connection.stand(|_| held.cause(), now);
-                if let Held::Until(at) = held
+        let plan = match connection.plan(most, now) {
+            Ok(plan) => plan,
+            Err(blocked) => {
+                if let Blocked::Pacer(at) = blocked
                     && !std::mem::replace(&mut connection.links.paced, true)
                 {
                     self.paced.push(at, id);
                 }
-                // An acknowledgement does not wait for data.
-                let Some(ack) = connection.next_ack() else {
-                    return false;
-                };
-                (ack, now)
+                return false;
             }
         };
-        connection.stand(|_| Cause::Host, now);
         let destination_mac = match self.neighbours.last(&connection.next_hop, now) {
             Some(mac) => mac,
             None => {
@@ -256,8 +245,7 @@ where
                 Due::Nothing,
             ),
         };
-        let segment = connection.commit(&plan, now, departure);
-        connection.note_born(&plan, departure, now);
+        let segment = connection.commit(&plan, now);
         let packet = Packet::new(frame, len as u32)
             .with_due(due)
             .with_segments(plan.segments);
@@ -278,7 +266,7 @@ where
             )
             .with_hashes(flow, source, destination)
             .with_tos(tos | header.codepoint.bits(), priority_of_tos(tos))
-            .with_departure(departure);
+            .with_departure(plan.departure);
         self.enqueue(packet, now);
         true
     }
@@ -538,51 +526,9 @@ where
     }
 }
 
-/// Why a segment is not born yet.
-enum Held {
-    /// The pacer lets it go then.
-    Until(Instant),
-    /// TSQ: a packet of this connection has to leave the host first.
-    Throttled,
-}
-
-impl Held {
-    fn cause(&self) -> Cause {
-        match self {
-            Self::Until(_) => Cause::Pacer,
-            Self::Throttled => Cause::Tsq,
-        }
-    }
-}
-
 /// The account of the connection that sent a packet, if it carries sequence space and an account is
 /// kept.
 fn attribution_of(sockets: &mut Sockets, owner: Option<Owner>) -> Option<&mut Attribution> {
     let owner = owner.filter(|owner| owner.segment.is_some())?;
     sockets.connection_mut(owner.socket)?.attribution_mut()
-}
-
-/// Steps 2 and 3: the departure of `plan`, or what holds it back. Only sequence space is held back.
-fn gate(connection: &mut Connection, plan: &Plan, now: Instant) -> Result<Instant, Held> {
-    let mut departure = now;
-    if connection.paces(plan) {
-        let next = connection.pacer.next();
-        match connection.config.pacing {
-            Pacing::Off => {}
-            Pacing::Internal if next > now => return Err(Held::Until(next)),
-            Pacing::Internal => {}
-            Pacing::Qdisc => departure = next.max(now),
-        }
-    }
-    let request = TsqRequest {
-        rate: connection.pacing_rate(),
-        segment: connection.full_frame() * u64::from(plan.segments),
-        paced: connection.config.pacing != Pacing::Off,
-        again: matches!(plan.kind, Kind::Again(_)),
-        last: connection.nearly_alone(),
-    };
-    if plan.occupies() && !connection.tsq.admits(&connection.config.tsq, request) {
-        return Err(Held::Throttled);
-    }
-    Ok(departure)
 }

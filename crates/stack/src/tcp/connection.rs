@@ -452,16 +452,6 @@ impl Connection {
         )
     }
 
-    /// The pacing rate in force.
-    pub(crate) fn pacing_rate(&self) -> Rate {
-        self.verdict.pacing_rate
-    }
-
-    /// At most one segment is unacknowledged.
-    pub(crate) fn nearly_alone(&self) -> bool {
-        self.segments.len() <= 1
-    }
-
     /// Takes data from the application: how much was taken; 0 means the buffer is full and a
     /// `Writable` event will follow.
     pub(crate) fn write(&mut self, data: &[u8]) -> Result<usize, SocketError> {

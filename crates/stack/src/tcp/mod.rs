@@ -2,6 +2,7 @@
 
 mod ack_delay;
 pub(crate) mod acknowledge;
+pub(crate) mod blocked;
 pub(crate) mod connection;
 mod cwnd_validation;
 pub(crate) mod deadlines;
@@ -26,7 +27,6 @@ mod segmentation;
 mod segments;
 mod send_buffer;
 mod send_space;
-mod standing;
 mod tail_probe;
 mod timers;
 mod tuple;

@@ -1,21 +1,22 @@
 //! What to send next: steps 1 and 3 of the walk (RFC 9293 §3.8, `spec/tcp.md` §1.13).
 //!
-//! [`Connection::next_segment`] only looks; [`Connection::commit`] makes it so once pacer, TSQ and
-//! frame pool have agreed.
+//! [`Connection::next_segment`] only looks, pacer and TSQ included; [`Connection::commit`] makes it
+//! so once there is a frame to write it into.
 
 use std::ops::Range;
 
 use tautline_base::{Bytes, Instant, SegmentId, Tso};
 use tautline_cc::{Idle, Recovery};
 
+use super::blocked::Blocked;
 use super::connection::{Connection, State};
 use super::ecn::Earlier;
 use super::receiver::Acknowledgement;
 use super::recovery::Phase;
 use super::tail_probe::TailProbe;
-use super::timers::Persist;
 use crate::config::Pacing;
 use crate::seq;
+use crate::tsq::TsqRequest;
 use crate::wire::{
     EchoedBytes, Flags, OPTION_SPACE, Payload, SACK_BLOCK, SACK_BLOCKS, TIMESTAMP_OPTION, TcpHeader,
 };
@@ -29,6 +30,10 @@ pub(crate) struct Plan {
     pub(crate) fin: bool,
     /// Segments of equal payload that it is made of.
     pub(crate) segments: u16,
+    /// It is the tail loss probe that is due.
+    pub(super) tail_probe: bool,
+    /// Departure time that the pacer grants; `now` if it has no say.
+    pub(crate) departure: Instant,
 }
 
 /// What a plan is for.
@@ -57,10 +62,20 @@ impl Plan {
     /// A segment again: its number, its range, whether it carries the FIN.
     pub(super) fn again((id, range, fin): (SegmentId, Range<u64>, bool)) -> Self {
         Self {
-            kind: Kind::Again(id),
-            range,
             fin,
+            ..Self::new(Kind::Again(id), range)
+        }
+    }
+
+    /// One segment without a FIN.
+    pub(super) fn new(kind: Kind, range: Range<u64>) -> Self {
+        Self {
+            kind,
+            range,
+            fin: false,
             segments: 1,
+            tail_probe: false,
+            departure: Instant::ZERO,
         }
     }
 
@@ -95,26 +110,59 @@ impl Plan {
 }
 
 impl Connection {
-    /// The next segment this connection may send as far as TCP is concerned.
+    /// The next segment this connection may send: what TCP allows, at the departure the pacer
+    /// grants, within TCP Small Queues. An acknowledgement that is owed does not wait for data.
     ///
     /// `most`: the device takes packets of several segments, of so many in all; then it may be more
     /// than one.
-    pub(crate) fn next_segment(&mut self, most: Option<Tso>, now: Instant) -> Option<Plan> {
-        match self.state {
-            State::Closed => self.reset_due.then(|| self.bare(Kind::Reset)),
-            State::SynSent | State::SynReceived { .. } => self.next_syn(),
-            State::TimeWait => self.next_ack(),
-            _ => {
-                if self.may_have_something_urgent()
-                    && let Some(urgent) = self.next_urgent(now)
-                {
-                    return Some(urgent);
-                }
-                self.next_data(most, now)
-                    .or_else(|| self.next_probe())
-                    .or_else(|| self.next_ack())
+    pub(super) fn next_segment(&self, most: Option<Tso>, now: Instant) -> Result<Plan, Blocked> {
+        let opening = matches!(self.state, State::SynSent | State::SynReceived { .. });
+        let planned = match self.state {
+            State::Closed if self.reset_due => Ok(self.bare(Kind::Reset)),
+            State::Closed | State::TimeWait => Err(Blocked::Idle),
+            _ if opening => self.next_syn().ok_or(Blocked::Handshake),
+            _ => match self.next_urgent(now) {
+                Some(urgent) => Ok(urgent),
+                None => self.next_data(most, now),
+            },
+        };
+        planned
+            .or_else(|blocked| self.next_probe(blocked))
+            .and_then(|plan| self.admit(plan, now))
+            .or_else(|blocked| {
+                let silent = opening || self.state == State::Closed || blocked == Blocked::Restart;
+                let ack = if silent { None } else { self.next_ack() };
+                ack.map(|ack| Plan {
+                    departure: now,
+                    ..ack
+                })
+                .ok_or(blocked)
+            })
+    }
+
+    /// Steps 2 and 3 of the walk: the pacer's and TCP Small Queues' answer to `plan`. Only sequence
+    /// space is held back.
+    fn admit(&self, plan: Plan, now: Instant) -> Result<Plan, Blocked> {
+        let mut departure = now;
+        if self.paces(&plan) {
+            let next = self.pacer.next();
+            match self.config.pacing {
+                Pacing::Internal if next > now => return Err(Blocked::Pacer(next)),
+                Pacing::Off | Pacing::Internal => {}
+                Pacing::Qdisc => departure = next.max(now),
             }
         }
+        let request = TsqRequest {
+            rate: self.verdict.pacing_rate,
+            segment: self.full_frame() * u64::from(plan.segments),
+            paced: self.config.pacing != Pacing::Off,
+            again: matches!(plan.kind, Kind::Again(_)),
+            last: self.segments.len() <= 1,
+        };
+        if plan.occupies() && !self.tsq.admits(&self.config.tsq, request) {
+            return Err(Blocked::Tsq);
+        }
+        Ok(Plan { departure, ..plan })
     }
 
     /// SACK blocks, or the report of a duplicate, wait for an acknowledgement.
@@ -122,7 +170,7 @@ impl Connection {
         self.receiver.out_of_order() > 0 || self.receiver.has_duplicate()
     }
 
-    /// A glance that saves a connection without losses and marks the closer look.
+    /// Cheap test that spares a connection without losses and marks the full one.
     #[inline]
     fn may_have_something_urgent(&self) -> bool {
         self.has_reports()
@@ -132,8 +180,17 @@ impl Connection {
             || self.segments.any_lost()
     }
 
-    /// What goes before new data.
-    fn next_urgent(&mut self, now: Instant) -> Option<Plan> {
+    /// Whatever goes before new data.
+    #[inline]
+    fn next_urgent(&self, now: Instant) -> Option<Plan> {
+        if self.may_have_something_urgent() {
+            self.find_urgent(now)
+        } else {
+            None
+        }
+    }
+
+    fn find_urgent(&self, now: Instant) -> Option<Plan> {
         // SACK blocks need the room that data would take: such an acknowledgement goes alone, and
         // first.
         let sack_first = if self.has_reports() {
@@ -149,22 +206,12 @@ impl Connection {
     }
 
     fn bare(&self, kind: Kind) -> Plan {
-        Plan {
-            kind,
-            range: self.nxt..self.nxt,
-            fin: false,
-            segments: 1,
-        }
+        Plan::new(kind, self.nxt..self.nxt)
     }
 
-    fn next_syn(&mut self) -> Option<Plan> {
+    fn next_syn(&self) -> Option<Plan> {
         if self.nxt == 0 {
-            return Some(Plan {
-                kind: Kind::New,
-                range: 0..1,
-                fin: false,
-                segments: 1,
-            });
+            return Some(Plan::new(Kind::New, 0..1));
         }
         if self.flight.refused {
             return None;
@@ -186,18 +233,22 @@ impl Connection {
         past.or_else(|| self.ecn.owes_reflection().then(|| self.bare(Kind::Ack)))
     }
 
-    fn next_probe(&self) -> Option<Plan> {
-        let due = self.liveness.probe_due
-            || self
-                .timers
-                .persist
-                .as_ref()
-                .is_some_and(|persist| persist.due);
-        due.then(|| self.bare(Kind::Probe))
+    /// The window or keepalive probe that is due while data is `blocked`.
+    fn next_probe(&self, blocked: Blocked) -> Result<Plan, Blocked> {
+        let persist = self.timers.persist.as_ref();
+        let due = self.liveness.probe_due || persist.is_some_and(|persist| persist.due);
+        match self.state {
+            State::SynSent | State::SynReceived { .. } | State::TimeWait | State::Closed => {
+                Err(blocked)
+            }
+            _ if due && blocked != Blocked::Restart => Ok(self.bare(Kind::Probe)),
+            _ => Err(blocked),
+        }
     }
 
-    fn next_retransmission(&mut self) -> Option<Plan> {
-        if self.flight.refused || self.tries_new_data() {
+    fn next_retransmission(&self) -> Option<Plan> {
+        // The acknowledgement of forward RTO recovery's new data decides, once there is some.
+        if self.flight.refused || (self.tries_new_data() && self.sent_trial_data()) {
             return None;
         }
         let lost = self.segments.next_lost()?;
@@ -212,15 +263,11 @@ impl Connection {
     }
 
     /// Forward RTO recovery sends new data first, if any may leave.
-    fn next_trial(&mut self, now: Instant) -> Option<Plan> {
+    pub(super) fn next_trial(&self, now: Instant) -> Option<Plan> {
         if !self.tries_new_data() {
             return None;
         }
-        let fresh = self.next_data(None, now);
-        if fresh.is_none() {
-            self.nothing_to_try();
-        }
-        fresh
+        self.next_data(None, now).ok()
     }
 
     /// The application has written what was never sent, and the peer has room for it.
@@ -239,71 +286,63 @@ impl Connection {
             .min(self.peer.edge.max(self.nxt));
         let fin = self.fin == Some(end);
         Plan {
-            kind: Kind::New,
-            range: self.nxt..end + u64::from(fin),
             fin,
-            segments: 1,
+            ..Plan::new(Kind::New, self.nxt..end + u64::from(fin))
         }
     }
 
-    fn next_data(&mut self, most: Option<Tso>, now: Instant) -> Option<Plan> {
-        if !matches!(self.state, State::Established | State::CloseWait) || self.flight.refused {
-            return None;
-        }
+    fn next_data(&self, most: Option<Tso>, now: Instant) -> Result<Plan, Blocked> {
         let available = self.buffer.end();
-        if self.nxt >= available && self.fin.is_none() {
-            return None;
+        let open = matches!(self.state, State::Established | State::CloseWait);
+        if !open || (self.nxt >= available && self.fin.is_none()) {
+            return Err(Blocked::Idle);
         }
-        self.restart_after_idle(now);
+        if self.flight.refused {
+            return Err(Blocked::Refused);
+        }
+        if self.flight.idle_since.is_some() || self.should_begin_mtu_search() {
+            return Err(Blocked::Restart);
+        }
         let size = self
-            .probe_size(available, now)
+            .probe_size(available)
             .unwrap_or_else(|| self.segment_size());
         let plan = self.new_segment_of(size);
         if plan.range.is_empty() {
-            self.window_closed(now);
-            return None;
+            return Err(Blocked::PeerWindow);
         }
-        if self.holds_back(plan.range.end - u64::from(plan.fin), plan.fin, available) {
-            return None;
-        }
+        self.hold_back(plan.range.end - u64::from(plan.fin), plan.fin, available)?;
         if !self.fits_cwnd(&plan.range) {
-            self.cwnd_closed();
-            return None;
+            return Err(Blocked::Cwnd);
         }
         match most {
             Some(tso) if size == self.segment_size() => self.enlarge(plan, tso, now),
-            _ => Some(plan),
+            _ => Ok(plan),
         }
-    }
-
-    /// The congestion window stops the sender.
-    pub(super) fn cwnd_closed(&mut self) {
-        self.flight.window_limited_until = Some(self.nxt);
-        self.flight.peer_limited = false;
     }
 
     /// Reasons to wait with a segment that is not full: Nagle's in Minshall's form, and the
     /// sender's silly-window rule (RFC 9293 §3.8.6.2.1).
-    fn holds_back(&mut self, end: u64, fin: bool, available: u64) -> bool {
+    fn hold_back(&self, end: u64, fin: bool, available: u64) -> Result<(), Blocked> {
         let len = end - self.nxt;
         if len >= self.segment_size() || fin || self.segments.is_empty() {
-            return false;
+            Ok(())
+        } else if end < available {
+            if len < self.peer.largest / 2 {
+                Err(Blocked::PeerWindow)
+            } else {
+                Ok(())
+            }
+        } else if self.config.nagle && self.flight.small_end > self.una {
+            Err(Blocked::Nagle)
+        } else {
+            Ok(())
         }
-        if end < available {
-            self.flight.peer_limited = true;
-            return len < self.peer.largest / 2;
-        }
-        self.config.nagle && self.flight.small_end > self.una
     }
 
-    /// The peer's window allows nothing: with nothing in flight, only probing will tell when it
-    /// opens.
-    fn window_closed(&mut self, now: Instant) {
-        self.flight.peer_limited = true;
-        if self.segments.is_empty() && self.timers.persist.is_none() {
-            self.liveness.wait(now);
-            self.timers.persist = Some(Persist::new(now, self.rto()));
-        }
+    /// Brings up to date what depends on time before new data leaves.
+    pub(super) fn restart(&mut self, now: Instant) {
+        self.restart_after_idle(now);
+        self.begin_mtu_search();
     }
 
     /// Tells the controller that nothing was in flight, once, when the connection begins to send
@@ -324,7 +363,7 @@ impl Connection {
     }
 
     /// Whether the pacer has a say about `plan`.
-    pub(crate) fn paces(&self, plan: &Plan) -> bool {
+    fn paces(&self, plan: &Plan) -> bool {
         plan.occupies() && !plan.syn() && self.config.pacing != Pacing::Off
     }
 
@@ -447,13 +486,10 @@ impl Connection {
         }
     }
 
-    /// Makes `plan` so: it departs at `departure`. Returns the segment it stands for.
-    pub(crate) fn commit(
-        &mut self,
-        plan: &Plan,
-        now: Instant,
-        departure: Instant,
-    ) -> Option<SegmentId> {
+    /// Accounts for `plan`, which now is a packet. Returns the number of its first segment.
+    pub(crate) fn commit(&mut self, plan: &Plan, now: Instant) -> Option<SegmentId> {
+        let departure = plan.departure;
+        self.note_born(plan, now);
         self.note_totals(plan, now);
         // An acknowledgement of the past leaves the present one owed.
         if self.negotiated.is_some() && !matches!(plan.kind, Kind::Past(_)) {
@@ -474,9 +510,9 @@ impl Connection {
             );
         }
         match plan.kind {
-            Kind::New => Some(self.commit_new(plan, departure)),
+            Kind::New => Some(self.commit_new(plan, now)),
             Kind::Again(id) => {
-                self.commit_again(id, plan, now, departure);
+                self.commit_again(id, plan, now);
                 Some(id)
             }
             Kind::Probe => {
@@ -507,7 +543,8 @@ impl Connection {
         }
     }
 
-    fn commit_new(&mut self, plan: &Plan, departure: Instant) -> SegmentId {
+    fn commit_new(&mut self, plan: &Plan, now: Instant) -> SegmentId {
+        let departure = plan.departure;
         let len = plan.range.end - plan.range.start;
         if plan.segments == 1 && len > self.segment_size() + u64::from(plan.fin) {
             self.probe_sent(plan.range.start, len - u64::from(plan.fin));
@@ -534,11 +571,12 @@ impl Connection {
         self.flight.largest = self.flight.largest.max(self.segments.in_flight());
         self.note_sent(len);
         self.validate_window(departure);
+        self.renew_mtu_search(now);
         self.notice_sent();
         if self.timers.rto.is_none() {
             self.timers.rto = Some(self.rto_after(departure));
         }
-        self.note_tail_probe(None);
+        self.note_tail_probe(plan.tail_probe, None);
         self.schedule_tail_probe(departure);
         id
     }
@@ -553,7 +591,8 @@ impl Connection {
         self.segments.push(range, fin, sent);
     }
 
-    fn commit_again(&mut self, id: SegmentId, plan: &Plan, now: Instant, departure: Instant) {
+    fn commit_again(&mut self, id: SegmentId, plan: &Plan, now: Instant) {
+        let departure = plan.departure;
         let in_flight = Bytes::new(self.segments.in_flight() + (plan.range.end - plan.range.start));
         // Segments believed lost are outstanding all the same: what was marked by mistake must not
         // shorten the interval.
@@ -565,7 +604,8 @@ impl Connection {
         if let Some(undo) = &mut self.repair.undo {
             undo.sent_again(timestamp);
         }
-        self.note_tail_probe(Some(timestamp));
+        self.note_tail_probe(plan.tail_probe, Some(timestamp));
+        self.nothing_to_try();
         if plan.range.start == self.una || self.timers.rto.is_none() {
             self.timers.rto = Some(self.rto_after(departure));
         }

@@ -171,25 +171,55 @@ impl Connection {
         self.use_path_mtu();
     }
 
+    /// The search for the path's MTU is configured and has not begun.
+    pub(super) fn should_begin_mtu_search(&self) -> bool {
+        self.config.mtu_probing == MtuProbing::Always && self.path_mtu.search().is_none()
+    }
+
+    /// Begins the search where almost every path carries the packets.
+    pub(super) fn begin_mtu_search(&mut self) {
+        if let Some(negotiated) = &self.negotiated
+            && self.should_begin_mtu_search()
+        {
+            let headers = self.headers_with_options();
+            let link = self.path_mtu.link().min(negotiated.most as usize + headers);
+            self.path_mtu.probing().search = Some(((BASE_MSS + headers).min(link), link + 1));
+            self.use_path_mtu();
+        }
+    }
+
+    /// Begins a finished search again after some time: the path may carry more by now.
+    pub(super) fn renew_mtu_search(&mut self, now: Instant) {
+        let Some((proven, unfit)) = self.path_mtu.search() else {
+            return;
+        };
+        if unfit.saturating_sub(proven) > THRESHOLD || self.path_mtu.probe().is_some() {
+            return;
+        }
+        let settled = *self.path_mtu.probing().settled.get_or_insert(now);
+        if now - settled >= AGAIN
+            && let Some(negotiated) = &self.negotiated
+        {
+            let longest = negotiated.most as usize + self.headers_with_options();
+            let longest = self.path_mtu.link().min(longest);
+            self.path_mtu.told = self.path_mtu.link;
+            let probing = self.path_mtu.probing();
+            probing.settled = None;
+            probing.search = Some((proven, longest + 1));
+        }
+    }
+
     /// The length of payload that a probe may have now, if one is due: data and window allow it and
     /// what follows it, and nothing else is wrong with the path.
-    pub(super) fn probe_size(&mut self, available: u64, now: Instant) -> Option<u64> {
-        if self.config.mtu_probing == MtuProbing::Off || self.path_mtu.probe().is_some() {
+    pub(super) fn probe_size(&self, available: u64) -> Option<u64> {
+        if self.config.mtu_probing == MtuProbing::Off
+            || self.path_mtu.probe().is_some()
+            || self.nxt == 1
+        {
             return None;
         }
         let negotiated = self.negotiated.as_ref()?;
         let (segment, most) = (negotiated.segment, negotiated.most);
-        if self.path_mtu.search().is_none() {
-            if self.config.mtu_probing != MtuProbing::Always {
-                return None;
-            }
-            // Begins where almost every path carries the packets.
-            let headers = self.headers_with_options();
-            let link = self.path_mtu.link().min(most as usize + headers);
-            self.path_mtu.probing().search = Some(((BASE_MSS + headers).min(link), link + 1));
-            self.use_path_mtu();
-            return None;
-        }
         let calm = self.phase == Phase::Open
             && self.receiver.out_of_order() == 0
             && !self.segments.any_lost();
@@ -198,17 +228,6 @@ impl Connection {
             return None;
         }
         if unfit.saturating_sub(proven) <= THRESHOLD {
-            let settled = *self.path_mtu.probing().settled.get_or_insert(now);
-            if now - settled >= AGAIN {
-                // The path may carry more by now.
-                self.path_mtu.probing().settled = None;
-                self.path_mtu.told = self.path_mtu.link;
-                let longest = self
-                    .path_mtu
-                    .link()
-                    .min(most as usize + self.headers_with_options());
-                self.path_mtu.probing().search = Some((proven, longest + 1));
-            }
             return None;
         }
         let size = (proven + unfit) / 2;

@@ -367,9 +367,15 @@ impl Connection {
         )
     }
 
+    /// Forward RTO recovery has sent its new data.
+    pub(super) fn sent_trial_data(&self) -> bool {
+        matches!(self.phase, Phase::Loss { high, .. } if self.nxt != high)
+    }
+
     /// No new data may leave. If none has, the question stays open, and retransmissions go on.
     pub(super) fn nothing_to_try(&mut self) {
-        if let Phase::Loss { high, frto } = &mut self.phase
+        if self.tries_new_data()
+            && let Phase::Loss { high, frto } = &mut self.phase
             && self.nxt == *high
         {
             *frto = Frto::Off;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, Rate, Tso};
 
+use super::blocked::Blocked;
 use super::connection::Connection;
 use super::output::Plan;
 use super::recovery::Phase;
@@ -49,9 +50,11 @@ impl Autosize {
 }
 
 impl Connection {
-    /// `plan`, a segment that may leave, with more behind it as far as there are; `None` if it
-    /// should wait for them.
-    pub(super) fn enlarge(&mut self, plan: Plan, tso: Tso, now: Instant) -> Option<Plan> {
+    /// `plan`, a segment that may leave, with as many full ones behind it as may leave with it.
+    ///
+    /// # Errors
+    /// The window that will soon have room for a larger packet.
+    pub(super) fn enlarge(&self, plan: Plan, tso: Tso, now: Instant) -> Result<Plan, Blocked> {
         let mss = self.segment_size();
         let unsent = (self.buffer.end() - self.nxt) / mss;
         let max = u64::from(tso.max_size);
@@ -63,18 +66,17 @@ impl Connection {
             .min(most)
             .min(unsent);
         if wanted <= 1 || self.ecn.says_cwr() {
-            return Some(plan);
+            return Ok(plan);
         }
         let peer = self.peer.edge.saturating_sub(self.nxt);
         let cwnd = self.cwnd().get().saturating_sub(self.segments.in_flight());
         let last = self.fin.is_some_and(|fin| fin <= self.nxt + wanted * mss);
         if peer.min(cwnd) < wanted * mss && !last && self.should_wait(peer.min(cwnd), now) {
-            if cwnd <= peer {
-                self.cwnd_closed();
+            return Err(if cwnd <= peer {
+                Blocked::Cwnd
             } else {
-                self.flight.peer_limited = true;
-            }
-            return None;
+                Blocked::PeerWindow
+            });
         }
         // Two packets at least fill the window, so that there are acknowledgements to go by (Linux
         // `tcp_cwnd_test`).
@@ -82,7 +84,7 @@ impl Connection {
         let segments = wanted.min(peer.min(cwnd).min(half) / mss).max(1);
         let plan = self.whole(segments);
         // A FIN may be one byte too many.
-        Some(if segments > 1 && !self.fits_cwnd(&plan.range) {
+        Ok(if segments > 1 && !self.fits_cwnd(&plan.range) {
             self.whole(segments - 1)
         } else {
             plan

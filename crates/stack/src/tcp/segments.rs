@@ -305,24 +305,21 @@ impl Segments {
     /// The lowest lost segment, if its earlier copies have left the host: its range and whether it
     /// carries the FIN.
     #[inline]
-    pub(super) fn next_lost(&mut self) -> Option<(SegmentId, Range<u64>, bool)> {
-        if self.lost.is_empty() {
-            None
-        } else {
-            self.lowest_lost()
-        }
+    pub(super) fn next_lost(&self) -> Option<(SegmentId, Range<u64>, bool)> {
+        let Reverse(start) = self.lost.peek()?;
+        self.if_left_host(self.position_at(*start)?)
     }
 
-    fn lowest_lost(&mut self) -> Option<(SegmentId, Range<u64>, bool)> {
+    /// Pops entries of `lost` whose record moved on, so that the first one is the lowest lost
+    /// segment.
+    #[inline]
+    fn drop_stale_lost(&mut self) {
         while let Some(&Reverse(start)) = self.lost.peek() {
             match self.position_at(start) {
-                Some(at) if self.records[at].state == State::Lost => return self.if_left_host(at),
-                _ => {
-                    self.lost.pop();
-                }
-            }
+                Some(at) if self.records[at].state == State::Lost => return,
+                _ => self.lost.pop(),
+            };
         }
-        None
     }
 
     /// The segment sent last, if it is thought to be in flight and its copies have left the host.
@@ -354,6 +351,7 @@ impl Segments {
         record.stamp = stamp;
         record.in_host += 1;
         self.count(at);
+        self.drop_stale_lost();
         self.order.push_back((number(segment), sent.sent_at));
     }
 
@@ -489,6 +487,7 @@ impl Segments {
             self.count(0);
         }
         self.sacked.remove_below(una);
+        self.drop_stale_lost();
         self.forget_past_transmissions();
         delivery
     }
@@ -529,6 +528,7 @@ impl Segments {
             }
             at += 1;
         }
+        self.drop_stale_lost();
     }
 
     /// Accounts a segment that turns out to be delivered.

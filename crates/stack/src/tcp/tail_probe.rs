@@ -73,35 +73,35 @@ impl Connection {
     }
 
     /// The probe that is due: new data whatever the congestion window, else the last segment again.
-    /// What still lies in this host cannot be acknowledged and needs no probe.
-    pub(super) fn next_tail_probe(&mut self) -> Option<Plan> {
-        if self.repair.tail != TailProbe::Due {
-            return None;
-        }
-        if self.segments.tail_in_host() {
-            self.repair.tail = TailProbe::None;
+    /// A segment that is still in this host cannot be acknowledged and needs no probe.
+    pub(super) fn next_tail_probe(&self) -> Option<Plan> {
+        if self.repair.tail != TailProbe::Due || self.segments.tail_in_host() {
             return None;
         }
         let fresh =
             matches!(self.state, State::Established | State::CloseWait).then(|| self.new_segment());
-        let plan = fresh
+        fresh
             .filter(|plan| !plan.range.is_empty() && !self.flight.refused)
             .or_else(|| {
                 self.segments
                     .last_outstanding()
                     .filter(|_| !self.segments.any_lost())
                     .map(Plan::again)
-            });
-        if plan.is_none() {
-            self.repair.tail = TailProbe::None;
-        }
-        plan
+            })
+            .map(|plan| Plan {
+                tail_probe: true,
+                ..plan
+            })
     }
 
-    /// A segment was sent, or sent `again` with that timestamp of ours. If a probe was due, this is
-    /// it.
-    pub(super) fn note_tail_probe(&mut self, again: Option<u32>) {
-        if self.repair.tail == TailProbe::Due {
+    /// A segment was sent, or sent `again` with that timestamp of ours. Anything but the `probe`
+    /// that was due shows that none could be sent.
+    pub(super) fn note_tail_probe(&mut self, probe: bool, again: Option<u32>) {
+        if self.repair.tail != TailProbe::Due {
+            return;
+        }
+        self.repair.tail = TailProbe::None;
+        if probe {
             self.repair.tail = TailProbe::Sent {
                 high: self.nxt,
                 again,

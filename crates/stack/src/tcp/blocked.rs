@@ -1,0 +1,126 @@
+//! [`Blocked`]: why a connection sends nothing now, what follows from it, and how its
+//! [`Attribution`] accounts for the time.
+
+use tautline_base::{Instant, Tso};
+
+use super::connection::Connection;
+use super::output::{Kind, Plan};
+use super::tail_probe::TailProbe;
+use super::timers::Persist;
+use crate::attribution::{Attribution, Cause};
+
+/// Why [`Connection::next_segment`] has no segment to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blocked {
+    /// Nothing is left to send.
+    Idle,
+    /// The handshake is not complete.
+    Handshake,
+    /// The connection was idle, or has not begun to search for the path's MTU: both are brought up
+    /// to date before the segment's size is known.
+    Restart,
+    /// The congestion window is full.
+    Cwnd,
+    /// The peer's window is closed, or too small to be worth a segment (RFC 9293 §3.8.6.2.1).
+    PeerWindow,
+    /// Nagle's algorithm waits for an acknowledgement.
+    Nagle,
+    /// The qdisc refused the previous segment.
+    Refused,
+    /// The pacer releases the segment at this time.
+    Pacer(Instant),
+    /// TCP Small Queues: a packet of this connection has to leave the host first.
+    Tsq,
+}
+
+impl Connection {
+    /// The next segment to send, after the connection's own state has been brought up to date.
+    ///
+    /// # Errors
+    /// Why nothing may be sent; everything that follows from it has been done, but for the
+    /// host's own wake-up at [`Blocked::Pacer`].
+    pub(crate) fn plan(&mut self, most: Option<Tso>, now: Instant) -> Result<Plan, Blocked> {
+        let mut planned = self.next_segment(most, now);
+        if planned == Err(Blocked::Restart) {
+            self.restart(now);
+            planned = self.next_segment(most, now);
+        }
+        match planned {
+            Ok(_) => self.set_wait_cause(Cause::Host, now),
+            Err(blocked) => self.on_blocked(blocked, now),
+        }
+        planned
+    }
+
+    /// Everything that follows from being blocked.
+    fn on_blocked(&mut self, blocked: Blocked, now: Instant) {
+        if self.repair.tail == TailProbe::Due && self.next_tail_probe().is_none() {
+            self.repair.tail = TailProbe::None;
+        }
+        if self.tries_new_data() && self.next_trial(now).is_none() {
+            self.nothing_to_try();
+        }
+        let cause = match blocked {
+            Blocked::Idle if self.wants_room => Cause::SendBuffer,
+            Blocked::Idle => Cause::Application,
+            Blocked::Handshake => Cause::Handshake,
+            Blocked::Restart | Blocked::Refused => Cause::Host,
+            Blocked::Cwnd => {
+                self.flight.window_limited_until = Some(self.nxt);
+                self.flight.peer_limited = false;
+                Cause::Cwnd
+            }
+            Blocked::PeerWindow => {
+                self.flight.peer_limited = true;
+                // With nothing in flight, only probing can show that the window opened.
+                if self.segments.is_empty() && self.timers.persist.is_none() {
+                    self.liveness.wait(now);
+                    self.timers.persist = Some(Persist::new(now, self.rto()));
+                }
+                Cause::PeerWindow
+            }
+            Blocked::Nagle => Cause::Nagle,
+            Blocked::Pacer(_) => Cause::Pacer,
+            Blocked::Tsq => {
+                self.tsq.throttle();
+                Cause::Tsq
+            }
+        };
+        self.set_wait_cause(cause, now);
+    }
+
+    /// The account of what the bytes waited for, if the configuration asks for one.
+    pub(crate) fn attribution(&self) -> Option<&Attribution> {
+        self.attribution.as_deref()
+    }
+
+    /// The same, mutable.
+    pub(crate) fn attribution_mut(&mut self) -> Option<&mut Attribution> {
+        self.attribution.as_deref_mut()
+    }
+
+    fn set_wait_cause(&mut self, cause: Cause, now: Instant) {
+        if let Some(attribution) = &mut self.attribution {
+            attribution.set_wait_cause(cause, now);
+        }
+    }
+
+    /// The application wrote.
+    pub(crate) fn note_written(&mut self, now: Instant) {
+        let end = self.buffer.end();
+        if let Some(attribution) = &mut self.attribution {
+            attribution.written(end, now);
+        }
+    }
+
+    /// Accounts for the waits of the payload that `plan` sends for the first time.
+    pub(super) fn note_born(&mut self, plan: &Plan, now: Instant) {
+        let payload = plan.payload();
+        if let Some(attribution) = &mut self.attribution
+            && plan.kind == Kind::New
+            && !payload.is_empty()
+        {
+            attribution.born(payload, plan.departure > now, now);
+        }
+    }
+}
