@@ -14,6 +14,7 @@ use std::io;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
+use tautline_base::SplitMix64;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
 
@@ -106,7 +107,7 @@ async fn send(
     seed: u64,
     mut digest: Option<&mut Sha256>,
 ) -> io::Result<()> {
-    let (mut pattern, mut left) = (Pattern(seed), bytes);
+    let (mut pattern, mut left) = (Pattern::new(seed), bytes);
     let mut block = vec![0; BLOCK];
     while left > 0 {
         let len = left.min(BLOCK as u64) as usize;
@@ -121,7 +122,7 @@ async fn send(
 }
 
 async fn receive(stream: &mut (impl AsyncRead + Unpin), bytes: u64, seed: u64) -> io::Result<()> {
-    let (mut pattern, mut left) = (Pattern(seed), bytes);
+    let (mut pattern, mut left) = (Pattern::new(seed), bytes);
     let (mut expected, mut block) = (vec![0; BLOCK], vec![0; BLOCK]);
     while left > 0 {
         let len = left.min(BLOCK as u64) as usize;
@@ -145,19 +146,20 @@ fn wrong(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// Bytes that depend on their place, so that none can be lost, doubled or moved unseen
-/// (SplitMix64).
+/// Bytes that depend on their position, so that a lost, repeated or moved one is noticed.
 #[derive(Debug)]
-pub struct Pattern(pub u64);
+pub struct Pattern(SplitMix64);
 
 impl Pattern {
+    /// The bytes of `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self(SplitMix64::new(seed))
+    }
+
     /// The next bytes, as many whole words of eight as fit into `block`.
     pub fn fill(&mut self, block: &mut [u8]) {
         for word in block.as_chunks_mut::<8>().0 {
-            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            *word = (mixed ^ (mixed >> 31)).to_le_bytes();
+            *word = self.0.next_u64().to_le_bytes();
         }
     }
 }

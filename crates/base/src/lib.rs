@@ -1,21 +1,37 @@
-//! The words every tautline crate speaks: time, units, packets, devices, wake-ups.
+//! The vocabulary of every tautline crate: time, units, packets, devices, queueing disciplines,
+//! headers, wakes.
 //!
-//! Nothing here decides anything. A stranger who writes a device, a discipline or a controller
-//! needs this crate and no other, so it has no dependencies, no features, no `unsafe`, and runs on
-//! `no_std` + `alloc`.
+//! A third party that writes a device, a queueing discipline or a congestion controller needs this
+//! crate only. It runs on `no_std` + `alloc` and has no `unsafe`; its only dependency is SipHash.
+//! The feature `std` adds [`HashKey`]'s `random`.
+//!
+//! ```
+//! use tautline_base::{Bytes, Instant, Rate};
+//! use std::time::Duration;
+//!
+//! // Units have only the operators that mean something.
+//! let departure = Instant::from_millis(5) + Bytes::new(1514) / Rate::mbit(100);
+//! assert_eq!(departure, Instant::from_nanos(5_121_120));
+//! assert_eq!(Rate::gbit(1) * Duration::from_millis(1), Bytes::new(125_000));
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
 
 pub mod checksum;
 mod config_error;
 pub mod device;
 mod drops;
 pub mod frame;
+mod hash_key;
+pub mod headers;
 pub mod packet;
 pub mod pool;
 mod qdisc;
+mod rng;
 pub mod segmentation;
 mod tally;
 pub mod time;
@@ -26,9 +42,11 @@ pub use config_error::ConfigError;
 pub use device::{Device, Offload, Received, Tso};
 pub use drops::{DropReason, Drops};
 pub use frame::{Frame, HeapFrame};
+pub use hash_key::HashKey;
 pub use packet::{Credit, Due, Ecn, Item, Owner, Packet, SegmentId, Settled, SocketId};
 pub use pool::Pool;
 pub use qdisc::{Backlog, MultiQueue, Qdisc};
+pub use rng::SplitMix64;
 pub use segmentation::Segmentation;
 pub use tally::Tally;
 pub use time::Instant;

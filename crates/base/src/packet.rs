@@ -9,6 +9,9 @@ use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
 use crate::frame::Frame;
+use crate::headers::{
+    ETHERNET_HEADER, IPV4, IPV4_HEADER, IPV6, IPV6_HEADER, network_offset, u16_at,
+};
 use crate::segmentation::{self, Segmentation};
 use crate::time::Instant;
 use crate::units::Bytes;
@@ -120,9 +123,9 @@ impl Ecn {
 
 /// What a queueing discipline may know and do about a packet.
 ///
-/// Only [`len`](Self::len) has no default: a queue of byte counts (`impl Item for u32` in a test)
-/// is a valid queue. Disciplines stamp the arrival time themselves with
-/// [`set_enqueued`](Self::set_enqueued), so an `Item` must store it.
+/// The defaults are those of an untagged best-effort packet of one segment without bytes. Queueing
+/// disciplines stamp the arrival time with [`set_enqueued`](Self::set_enqueued), so an `Item` stores
+/// it.
 pub trait Item {
     /// Accounted length: on Ethernet the frame without FCS; the frames of all its segments, each
     /// with its headers, if it stands for several (Linux `qdisc_pkt_len`).
@@ -144,10 +147,10 @@ pub trait Item {
         self.len()
     }
 
-    /// Keyed hash of the flow it belongs to, equal for all packets of the flow.
-    fn flow_hash(&self) -> u64 {
-        0
-    }
+    /// Hash of the flow it belongs to, equal for all packets of the flow, keyed against chosen
+    /// collisions ([`HashKey`](crate::HashKey)). A constant makes all packets one flow: fair queues
+    /// are then a single queue.
+    fn flow_hash(&self) -> u64;
 
     /// Keyed hashes of source and destination host, for host isolation.
     fn host_hashes(&self) -> (u32, u32) {
@@ -276,20 +279,6 @@ pub enum Due {
 
 /// Ethernet, IPv4, and TCP without options.
 const DEFAULT_HEADERS: usize = 54;
-const ETHERNET_HEADER: usize = 14;
-const ETHERTYPE_IPV4: [u8; 2] = [0x08, 0x00];
-const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
-const ETHERTYPE_VLAN: [u8; 2] = [0x81, 0x00];
-const VLAN_TAG: usize = 4;
-
-/// Where the network header of an Ethernet frame begins: behind the tag, if there is one.
-pub(crate) fn network_start(frame: &[u8]) -> usize {
-    if frame.get(ETHERNET_HEADER - 2..ETHERNET_HEADER) == Some(&ETHERTYPE_VLAN) {
-        ETHERNET_HEADER + VLAN_TAG
-    } else {
-        ETHERNET_HEADER
-    }
-}
 
 /// An outgoing packet: a frame and what the send path must know of it. At most 64 bytes, moved by
 /// value.
@@ -514,12 +503,11 @@ impl<F: Frame> Packet<F> {
         let Some(bytes) = self.frame.bytes_mut().get_mut(..used) else {
             return;
         };
-        let start = network_start(bytes);
-        let (Some(ethertype), Some(&first)) = (bytes.get(start - 2..start), bytes.get(start))
-        else {
+        let start = network_offset(bytes);
+        let (Some(ethertype), Some(&first)) = (u16_at(bytes, start - 2), bytes.get(start)) else {
             return;
         };
-        if ethertype == ETHERTYPE_IPV4 && bytes.len() >= start + 20 {
+        if ethertype == IPV4 && bytes.len() >= start + IPV4_HEADER {
             let ip = &mut bytes[start..];
             if ip[1] == tos {
                 return;
@@ -531,7 +519,7 @@ impl<F: Frame> Packet<F> {
             sum = (sum & 0xffff) + (sum >> 16);
             ip[1] = tos;
             ip[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
-        } else if ethertype == ETHERTYPE_IPV6 && bytes.len() >= start + 40 {
+        } else if ethertype == IPV6 && bytes.len() >= start + IPV6_HEADER {
             let ip = &mut bytes[start..];
             ip[0] = (ip[0] & 0xf0) | (tos >> 4);
             ip[1] = (ip[1] & 0x0f) | (tos << 4);
@@ -589,7 +577,7 @@ impl<F: Frame> Item for Packet<F> {
     }
 
     fn network_offset(&self) -> usize {
-        network_start(self.bytes())
+        network_offset(self.bytes())
     }
 
     fn headers(&self) -> &[u8] {
@@ -691,7 +679,7 @@ mod tests {
     fn ipv4_packet(tos: u8) -> Packet<HeapFrame> {
         let mut frame = HeapFrame::new();
         let bytes = frame.bytes_mut();
-        bytes[12..14].copy_from_slice(&ETHERTYPE_IPV4);
+        bytes[12..14].copy_from_slice(&IPV4.to_be_bytes());
         let header = [
             0x45, tos, 0, 40, 0x12, 0x34, 0x40, 0, 64, 6, 0, 0, 10, 7, 0, 1, 10, 7, 0, 2,
         ];

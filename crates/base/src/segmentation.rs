@@ -7,16 +7,8 @@
 //! too: our packets are never fragmented (RFC 6864 §4.1).
 
 use crate::checksum::{fold, sum};
-use crate::packet::network_start;
+use crate::headers::{IPV6_HEADER, TCP, TCP_HEADER, UDP, UDP_HEADER, network_offset};
 
-/// Bytes of a TCP header without options, and of an IPv6 header.
-const TCP_HEADER: usize = 20;
-const IPV6_HEADER: usize = 40;
-/// Bytes of a UDP header.
-const UDP_HEADER: usize = 8;
-/// Their numbers in IP.
-const TCP: u8 = 6;
-const UDP: u8 = 17;
 /// FIN and PSH, in the byte of the flags.
 const LAST_ONLY: u8 = 0x01 | 0x08;
 /// Where TCP has its flags and its checksum, and UDP its checksum.
@@ -37,7 +29,7 @@ struct Headers {
 impl Headers {
     /// Those of `frame`; `None` if it holds neither.
     fn of(frame: &[u8]) -> Option<Self> {
-        let network = network_start(frame);
+        let network = network_offset(frame);
         let first = *frame.get(network)?;
         let (transport, protocol, ipv6) = match first >> 4 {
             4 => (

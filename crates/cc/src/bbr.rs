@@ -23,9 +23,8 @@
 //! one it left, where Linux takes a larger one of the last loss recovery if there was one; the
 //! target bounds both.
 
-use tautline_base::{Bytes, Instant, Rate};
+use tautline_base::{Bytes, Instant, Rate, SplitMix64};
 
-use crate::chance::Chance;
 use crate::config::Config;
 use crate::controller::{
     Ack, Congestion, Controller, Idle, Loss, Model, Recovery as Owner, Signal, Verdict,
@@ -63,7 +62,7 @@ pub struct Bbr {
     params: Params,
     mss: Bytes,
     initial_window: Bytes,
-    chance: Chance,
+    rng: SplitMix64,
     rounds: Rounds,
     bandwidth: Bandwidth,
     min_rtt: MinRtt,
@@ -120,7 +119,7 @@ impl Bbr {
             params,
             mss,
             initial_window,
-            chance: Chance::new(config.seed),
+            rng: SplitMix64::new(config.seed),
             rounds: Rounds::default(),
             bandwidth: Bandwidth::new(params.bandwidth_rounds),
             min_rtt: MinRtt::new(params.min_rtt_window),
@@ -145,7 +144,7 @@ impl Bbr {
     }
 
     fn probe_bw(&mut self, now: Instant) {
-        self.mode = Mode::ProbeBw(Cycle::begin(self.chance.next(), now));
+        self.mode = Mode::ProbeBw(Cycle::begin(self.rng.next_u64(), now));
     }
 
     /// Takes in what `ack` says about the path, in Linux's order.

@@ -40,7 +40,7 @@ mod undo;
 
 use core::time::Duration;
 
-use tautline_base::{Bytes, Instant, Rate};
+use tautline_base::{Bytes, Instant, Rate, SplitMix64};
 
 use crate::controller::{
     Ack, Congestion, Controller, Idle, Loss, Model, Phase, Recovery, Signal, Verdict,
@@ -52,7 +52,6 @@ use full_pipe::FullPipe;
 use min_rtt::MinRtt;
 pub use params::Config;
 use probe_bw::Probe;
-use probe_bw::wait::Dice;
 use probe_rtt::Throttled;
 use rounds::Rounds;
 use signals::Signals;
@@ -68,7 +67,7 @@ pub struct Bbr3 {
     config: Config,
     mss: Bytes,
     initial_window: Bytes,
-    dice: Dice,
+    rng: SplitMix64,
     state: State,
     /// Delivered in all, as of the last acknowledgement.
     delivered: Bytes,
@@ -114,7 +113,7 @@ impl Bbr3 {
             config,
             mss,
             initial_window: connection.initial_window.max(mss),
-            dice: Dice(connection.seed),
+            rng: SplitMix64::new(connection.seed),
             state: State::Startup,
             delivered: Bytes::ZERO,
             rounds: Rounds::default(),

@@ -16,7 +16,6 @@
 //! | `window`, `packets`, `episode`, `round` | what window-based controllers share |
 //! | [`pacing`] | windows turned into rates |
 //! | `sampler` | [`Sampler`]: the delivery rate |
-//! | `chance` | the randomness of a connection |
 //! | `traced` | [`Traced`]: shows each event of a controller, as [`Row`]s of CSV |
 //! | `windowed_max` | [`WindowedMax`]: the largest of recent samples |
 //!
@@ -40,7 +39,6 @@ extern crate alloc;
 mod algorithm;
 pub mod bbr;
 pub mod bbr3;
-mod chance;
 mod config;
 mod controller;
 pub mod cubic;

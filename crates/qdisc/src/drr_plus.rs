@@ -12,7 +12,7 @@ mod flow;
 use alloc::string::ToString;
 use core::fmt;
 
-use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Item};
+use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Item, SplitMix64};
 
 use crate::codel::Source;
 use crate::index::{Chain, Index};
@@ -262,10 +262,7 @@ impl<P, S> FairQueue<P, S> {
 /// half, which chooses the queue.
 #[inline]
 pub(crate) fn mix(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ value >> 31
+    SplitMix64::new(value).next_u64()
 }
 
 /// One flow's queue: what is taken from it leaves every account.

@@ -32,7 +32,6 @@
 mod action;
 mod classify;
 mod flower;
-mod headers;
 mod masked;
 mod police;
 mod protocol;
@@ -54,7 +53,6 @@ use crate::report::{Report, Value};
 
 pub use action::{Action, Choice, Control, Share};
 pub use flower::Keys;
-pub(crate) use headers::{ETHERNET, Headers};
 pub use masked::{Masked, NoPrefix, Ports, Prefix};
 pub use police::Police;
 pub use protocol::Protocol;

@@ -6,16 +6,14 @@
 //! under a secret key, so that nobody can choose addresses and ports that share a queue
 //! (spec/qdisc.md §2, TRUST: hash flooding).
 
-use core::hash::{Hash, Hasher};
+use tautline_base::HashKey;
+use tautline_base::headers::{ETHERNET_HEADER, Headers};
 
-use siphasher::sip::SipHasher13;
-
-use crate::filter::{ETHERNET, Headers};
 use crate::pfifo_fast::priority_of_tos;
 
 /// A secret that keys the hashes of flows and hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FlowKey(u64, u64);
+pub struct FlowKey(HashKey);
 
 /// What was read of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,42 +41,30 @@ enum Use {
 impl FlowKey {
     /// The key of `seed`: a random number, or a fixed one where runs must repeat.
     pub fn from_seed(seed: u64) -> Self {
-        let word = |which: u64| {
-            let mut hasher = SipHasher13::new_with_keys(seed, which);
-            hasher.write_u64(seed);
-            hasher.finish()
-        };
-        Self(word(1), word(2))
+        Self(HashKey::from_seed(seed))
     }
 
     /// Reads an Ethernet frame.
     pub fn look(&self, frame: &[u8]) -> Known {
-        let headers = Headers::read(frame, ETHERNET);
+        let headers = Headers::parse(frame, ETHERNET_HEADER);
         let Some(ip) = headers.ip else {
-            let link = frame.get(..ETHERNET).unwrap_or(frame);
+            let link = frame.get(..ETHERNET_HEADER).unwrap_or(frame);
             return Known {
-                flow: self.hash(&Use::Link, link),
+                flow: self.0.hash((Use::Link, link)),
                 ..Known::default()
             };
         };
         let tos = ip.tos(frame);
         Known {
-            flow: self.hash(
-                &Use::Flow,
+            flow: self.0.hash((
+                Use::Flow,
                 (ip.source, ip.destination, ip.protocol, ip.ports),
-            ),
-            source: self.hash(&Use::Host, ip.source) as u32,
-            destination: self.hash(&Use::Host, ip.destination) as u32,
+            )),
+            source: self.0.hash((Use::Host, ip.source)) as u32,
+            destination: self.0.hash((Use::Host, ip.destination)) as u32,
             tos,
             priority: priority_of_tos(tos),
         }
-    }
-
-    fn hash(&self, purpose: &Use, what: impl Hash) -> u64 {
-        let mut hasher = SipHasher13::new_with_keys(self.0, self.1);
-        purpose.hash(&mut hasher);
-        what.hash(&mut hasher);
-        hasher.finish()
     }
 }
 

@@ -5,17 +5,16 @@
 //! number (RFC 6528, RFC 6056). The key comes from the host's seed, so a simulation repeats
 //! exactly.
 
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::{BuildHasher, Hash};
 use std::net::SocketAddr;
 
-use siphasher::sip::SipHasher13;
-use tautline_base::Instant;
+use tautline_base::{HashKey, Instant};
 
 use crate::tcp::Tuple;
 
 /// The host's secret key.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Key(u64, u64);
+pub(crate) struct Key(HashKey);
 
 /// Separates the uses of one key.
 #[derive(Clone, Copy, Hash)]
@@ -35,19 +34,11 @@ enum Use {
 impl Key {
     /// Spreads a seed over the key.
     pub(crate) fn from_seed(seed: u64) -> Self {
-        let word = |which: u64| {
-            let mut hasher = SipHasher13::new_with_keys(seed, which);
-            hasher.write_u64(seed);
-            hasher.finish()
-        };
-        Self(word(1), word(2))
+        Self(HashKey::from_seed(seed))
     }
 
-    fn hash(&self, purpose: Use, what: impl Hash) -> u64 {
-        let mut hasher = SipHasher13::new_with_keys(self.0, self.1);
-        purpose.hash(&mut hasher);
-        what.hash(&mut hasher);
-        hasher.finish()
+    fn hash(&self, purpose: Use, value: impl Hash) -> u64 {
+        self.0.hash((purpose, value))
     }
 
     /// Hashes of flow, source host and destination host.
@@ -103,10 +94,11 @@ impl Key {
 }
 
 impl BuildHasher for Key {
-    type Hasher = SipHasher13;
+    type Hasher = <HashKey as BuildHasher>::Hasher;
 
-    fn build_hasher(&self) -> SipHasher13 {
-        SipHasher13::new_with_keys(self.0, self.1)
+    #[inline]
+    fn build_hasher(&self) -> Self::Hasher {
+        self.0.build_hasher()
     }
 }
 

@@ -1,6 +1,7 @@
 //! [`Tracer`]: hears of everything that happens to a packet inside one host. Tracing off costs
 //! nothing: [`NoTrace`] compiles away.
 
+use tautline_base::headers::{IPV4, IPV6, IPV6_HEADER, TCP, network_offset, u16_at, u32_at};
 use tautline_base::{Instant, SocketId};
 use tautline_qdisc::DropReason;
 
@@ -78,19 +79,13 @@ impl<T: Tracer> Tracer for Option<T> {
 
 /// The TCP sequence number in an Ethernet frame, tagged or not; 0 if it holds none.
 pub(crate) fn sequence_number(frame: &[u8]) -> u32 {
-    let mut network = 14;
-    if frame.get(12..14) == Some(&[0x81, 0x00]) {
-        network += 4;
-    }
-    let tcp = match (frame.get(network - 2..network), frame.get(network)) {
-        (Some([0x08, 0x00]), Some(first)) if frame.get(network + 9) == Some(&6) => {
+    let network = network_offset(frame);
+    let tcp = match (u16_at(frame, network - 2), frame.get(network)) {
+        (Some(IPV4), Some(first)) if frame.get(network + 9) == Some(&TCP) => {
             network + usize::from(first & 0x0f) * 4
         }
-        (Some([0x86, 0xdd]), _) if frame.get(network + 6) == Some(&6) => network + 40,
+        (Some(IPV6), _) if frame.get(network + 6) == Some(&TCP) => network + IPV6_HEADER,
         _ => return 0,
     };
-    frame
-        .get(tcp + 4..)
-        .and_then(|rest| rest.first_chunk())
-        .map_or(0, |bytes| u32::from_be_bytes(*bytes))
+    u32_at(frame, tcp + 4).unwrap_or(0)
 }

@@ -25,23 +25,18 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use smoltcp::phy::{Checksum, ChecksumCapabilities};
 use smoltcp::wire::{EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress};
+use tautline_base::headers::{IPV4, VLAN};
 use tautline_base::{Ecn, Offload};
+
+pub(crate) use tautline_base::headers::{
+    ETHERNET_HEADER, IPV4_HEADER, IPV6_HEADER, TCP_HEADER, VLAN_TAG,
+};
 
 pub(crate) use arp::write_arp;
 pub(crate) use ecn::{EchoedBytes, EcnFlags, growth};
 pub(crate) use ip::{ECN_BITS, write_ip};
 pub(crate) use tcp::{Flags, Payload, Segment, TcpHeader, write_incomplete, write_tcp, write_tso};
 
-/// Bytes of an Ethernet header without a tag.
-pub(crate) const ETHERNET_HEADER: usize = 14;
-/// Bytes of a VLAN tag (IEEE 802.1Q).
-pub(crate) const VLAN_TAG: usize = 4;
-/// Bytes of an IPv4 header without options; we send none.
-pub(crate) const IPV4_HEADER: usize = 20;
-/// Bytes of an IPv6 header; we send no extensions.
-pub(crate) const IPV6_HEADER: usize = 40;
-/// Bytes of a TCP header without options.
-pub(crate) const TCP_HEADER: usize = 20;
 /// Most bytes of options in a TCP header (RFC 9293 §3.1).
 pub(crate) const OPTION_SPACE: usize = 40;
 /// Bytes a timestamp option takes in a data segment, padding included.
@@ -57,10 +52,6 @@ pub(crate) const HOP_LIMIT: u8 = 64;
 /// What a packet that passed no router still has: nobody off the link can send one (RFC 4861 §3.1,
 /// RFC 5082).
 pub(crate) const MAX_HOP_LIMIT: u8 = 255;
-/// Ethertype of a tagged frame.
-const TAGGED: u16 = 0x8100;
-/// Ethertype of IPv4, as it stands in a frame.
-const IPV4_ETHERTYPE: [u8; 2] = [0x08, 0x00];
 /// The bits of a tag that name the VLAN.
 const VLAN_ID: u16 = 0x0fff;
 
@@ -131,7 +122,7 @@ pub(crate) fn parse(
     let ethernet = EthernetFrame::new_checked(frame).map_err(|_| Malformed::Header)?;
     let (mut ethertype, mut payload, mut tag) =
         (u16::from(ethernet.ethertype()), ethernet.payload(), None);
-    if ethertype == TAGGED {
+    if ethertype == VLAN {
         let (header, rest) = payload
             .split_first_chunk::<VLAN_TAG>()
             .ok_or(Malformed::Header)?;
@@ -160,7 +151,7 @@ pub(crate) fn parse_plain(
     offload: Offload,
 ) -> Option<(Ends, Segment<'_>)> {
     let (ethernet, packet) = frame.split_first_chunk::<ETHERNET_HEADER>()?;
-    if ethernet[12..] != IPV4_ETHERTYPE || vlan.is_some() {
+    if ethernet[12..] != IPV4.to_be_bytes() || vlan.is_some() {
         return None;
     }
     let (ends, protocol, packet) = ip::plain_ipv4(packet)?;
@@ -213,7 +204,7 @@ impl Addresses {
         link[6..12].copy_from_slice(&self.source_mac.0);
         link[12..].copy_from_slice(&ethertype);
         if let Some(vlan) = self.vlan {
-            link[12..].copy_from_slice(&TAGGED.to_be_bytes());
+            link[12..].copy_from_slice(&VLAN.to_be_bytes());
             let (tag, behind) = rest
                 .split_first_chunk_mut::<VLAN_TAG>()
                 .expect("a frame holds its headers");

@@ -168,7 +168,7 @@ fn longest(to: SocketAddr) -> usize {
 /// Datagram `number`, of `len` bytes.
 fn datagram(number: u64, len: usize) -> Vec<u8> {
     let mut data = vec![0; len.next_multiple_of(8)];
-    Pattern(number << 32).fill(&mut data);
+    Pattern::new(number << 32).fill(&mut data);
     data.truncate(len);
     data
 }

@@ -17,7 +17,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use tautline_base::{Bytes, Instant};
+use tautline_base::{Bytes, Instant, SplitMix64};
 use tautline_bql::{Dql, Limit, dql};
 
 /// One jiffy of the compared kernel.
@@ -25,29 +25,18 @@ const JIFFY: Duration = Duration::from_millis(4);
 const RECORDED: u64 = 200;
 const STEPS: usize = 300;
 
-/// Numbers from a seed, the same on every machine (SplitMix64).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31) % bound
-    }
-}
-
 /// What happens in one sequence, as commands, and what our limit answers to each.
 fn sequence(seed: u64) -> (String, Vec<[u64; 3]>) {
-    let mut dice = Dice(seed);
+    let mut rng = SplitMix64::new(seed);
+    let mut below = |bound: u64| rng.next_u64() % bound;
     let (hold, min) = (
-        [0, 3, 25, 250][dice.below(4) as usize],
-        [0, 0, 1514, 20_000][dice.below(4) as usize],
+        [0, 3, 25, 250][below(4) as usize],
+        [0, 0, 1514, 20_000][below(4) as usize],
     );
-    let max = [1_879_048_192, 1_879_048_192, 40_000, min.max(3000)][dice.below(4) as usize];
-    let stall = [0, 4, 17, 128][dice.below(4) as usize];
-    let obeys = dice.below(5) != 0;
-    let largest = [1514, 1514, 65_536, 268_435_455][dice.below(4) as usize];
+    let max = [1_879_048_192, 1_879_048_192, 40_000, min.max(3000)][below(4) as usize];
+    let stall = [0, 4, 17, 128][below(4) as usize];
+    let obeys = below(5) != 0;
+    let largest = [1514, 1514, 65_536, 268_435_455][below(4) as usize];
     let config = dql::Config {
         limit_min: Bytes::new(min),
         limit_max: Bytes::new(max),
@@ -66,32 +55,32 @@ fn sequence(seed: u64) -> (String, Vec<[u64; 3]>) {
         let what = if std::mem::take(&mut first) {
             0
         } else {
-            dice.below(100)
+            below(100)
         };
         match what {
             0..45 => {
                 if obeys && !dql.available(now) || in_flight > 1 << 30 {
                     continue;
                 }
-                let size = if dice.below(2) == 0 {
+                let size = if below(2) == 0 {
                     largest
                 } else {
-                    dice.below(largest) + 1
+                    below(largest) + 1
                 };
                 dql.queued(Bytes::new(size), now);
                 writeln!(commands, "Q {size}")
             }
             45..85 => {
-                let amount = if dice.below(2) == 0 {
+                let amount = if below(2) == 0 {
                     in_flight
                 } else {
-                    dice.below(in_flight + 1)
+                    below(in_flight + 1)
                 };
                 dql.completed(Bytes::new(amount), now);
                 writeln!(commands, "C {amount}")
             }
             85..99 => {
-                let jiffies = [1, 1, 2, 7, 30, 300][dice.below(6) as usize];
+                let jiffies = [1, 1, 2, 7, 30, 300][below(6) as usize];
                 now += JIFFY * jiffies;
                 writeln!(commands, "T {jiffies}")
             }

@@ -3,11 +3,11 @@
 use core::time::Duration;
 
 use proptest::prelude::*;
-use tautline_base::{Bytes, Instant, Rate};
+use tautline_base::{Bytes, Instant, Rate, SplitMix64};
 
 use super::bounds::{ShortTerm, inflight_at_loss, with_headroom};
 use super::probe_bw::up::Up;
-use super::probe_bw::wait::{Dice, Wait};
+use super::probe_bw::wait::Wait;
 use super::{Bbr3, Config};
 use crate::controller::Controller;
 
@@ -111,7 +111,7 @@ fn waits_last_two_to_three_seconds_and_differ_by_seed() {
     let config = Config::default();
     let mut over = alloc::collections::BTreeSet::new();
     for seed in 0..200 {
-        let wait = Wait::new(Instant::ZERO, &config, &mut Dice(seed));
+        let wait = Wait::new(Instant::ZERO, &config, &mut SplitMix64::new(seed));
         let at = (0..4000)
             .find(|&ms| wait.is_over(Instant::from_millis(ms), segments(100), MSS, &config));
         over.insert(at.expect("it ends"));

@@ -1,9 +1,9 @@
 //! Going through the rules with a packet.
 
+use tautline_base::headers::Headers;
 use tautline_base::{Instant, Item};
 
 use super::action::Control;
-use super::headers::Headers;
 use super::selector::{Origin, Selector};
 use super::tables::{Entered, Step, Walk};
 use super::{Filters, Matcher, Verdict};

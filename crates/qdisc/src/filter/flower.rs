@@ -3,8 +3,8 @@
 use core::fmt;
 
 use tautline_base::Item;
+use tautline_base::headers::Headers;
 
-use super::headers::Headers;
 use super::masked::{Masked, Ports, Prefix};
 use super::protocol::Protocol;
 use crate::words::{NUMBER, ParseError, Word, Words, units};

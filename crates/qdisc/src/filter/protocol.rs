@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use tautline_base::headers::{ARP, IPV4, IPV6, QINQ, VLAN};
+
 use crate::words::units;
 
 /// The packets a rule looks at.
@@ -16,16 +18,6 @@ pub enum Protocol {
     /// Those with this number in the link header.
     Ethertype(u16),
 }
-
-/// IPv4.
-pub(super) const IPV4: u16 = 0x0800;
-/// IPv6.
-pub(super) const IPV6: u16 = 0x86dd;
-const ARP: u16 = 0x0806;
-/// A customer's VLAN tag.
-pub(super) const VLAN: u16 = 0x8100;
-/// A provider's VLAN tag.
-pub(super) const QINQ: u16 = 0x88a8;
 
 /// Names and numbers; of two names the first is printed.
 const NAMES: [(&str, u16); 11] = [

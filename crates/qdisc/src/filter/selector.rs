@@ -12,8 +12,8 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use tautline_base::Item;
+use tautline_base::headers::{Headers, u16_at, u32_at};
 
-use super::headers::{Headers, half, whole};
 use super::masked::Masked;
 
 /// One word to compare.
@@ -172,7 +172,7 @@ impl Link {
     pub(super) fn origin<P: Item>(&self, packet: &P, base: i64) -> Option<Origin> {
         let told = match self.offset.field {
             Some(Field { at, mask, shift }) => {
-                let field = half(
+                let field = u16_at(
                     packet.headers(),
                     usize::try_from(base + i64::from(at)).ok()?,
                 )?;
@@ -206,7 +206,7 @@ fn word<P: Item>(packet: &P, headers: &Headers, at: i64) -> Option<u32> {
         octets[missing..].copy_from_slice(bytes.get(..4 - missing)?);
         return Some(u32::from_be_bytes(octets));
     };
-    let word = whole(bytes, at)?;
+    let word = u32_at(bytes, at)?;
     let tos = u32::from(packet.tos());
     Some(match headers.ip {
         Some(ip) if ip.at == at && ip.source.is_ipv4() => word & 0xff00_ffff | tos << 16,

@@ -5,8 +5,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use tautline_base::Item;
+use tautline_base::headers::Headers;
 
-use super::headers::Headers;
 use super::selector::{Link, Origin, Place, Table};
 
 /// How deep tables may lead on to tables (Linux's).

@@ -13,6 +13,7 @@ use tautline_base::{Instant, Item};
 use super::*;
 use crate::testing::Probe;
 use crate::words::Words;
+use tautline_base::headers::Headers;
 
 /// The rule that `words` describe.
 fn rule(words: &str) -> Filter {
@@ -299,7 +300,7 @@ fn extension_headers_are_looked_behind() {
 
 #[test]
 fn without_a_link_header_the_version_decides() {
-    let read = |bytes: &[u8]| Headers::read(bytes, 0);
+    let read = |bytes: &[u8]| Headers::parse(bytes, 0);
     let four = read(&udp4());
     assert_eq!(
         (four.protocol, four.ip.and_then(|ip| ip.ports)),
@@ -314,7 +315,7 @@ fn without_a_link_header_the_version_decides() {
         assert_eq!(read(neither), Headers::default());
     }
     // A link header shorter than Ethernet's is passed over.
-    let behind = Headers::read(&[&[9; 13], &udp4()[..]].concat(), 13);
+    let behind = Headers::parse(&[&[9; 13], &udp4()[..]].concat(), 13);
     assert_eq!(behind.ip.map(|ip| ip.at), Some(13));
 }
 

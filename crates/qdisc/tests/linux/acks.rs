@@ -2,7 +2,7 @@
 //! towards the sender is full.
 
 use crate::frame::{ACK, CWR, ECE, Flow, Frame, PSH, Tcp};
-use crate::trace::{Arrival, Dice, numbered};
+use crate::trace::{Arrival, Rng, numbered};
 
 /// What is special about the acknowledgements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -50,7 +50,7 @@ impl Acks {
     /// Acknowledgements for `millis` of time: 2.5 times as many as 1 Mbit/s carries, and bulk data
     /// at a third of it.
     pub(crate) fn trace(self, millis: u32) -> Vec<Arrival> {
-        let mut dice = Dice(100 + self as u64);
+        let mut rng = Rng::new(100 + self as u64);
         let connections = if self == Self::Plain { 1 } else { 3 };
         let mut receivers: Vec<Receiver> = (0..connections)
             .map(|number| Receiver {
@@ -68,20 +68,20 @@ impl Acks {
             .collect();
         let (mut arrivals, mut at) = (Vec::new(), 0u64);
         while at < u64::from(millis) * 1_000_000 {
-            let receiver = &mut receivers[dice.between(0, u32::from(connections) - 1) as usize];
+            let receiver = &mut receivers[rng.between(0, u32::from(connections) - 1) as usize];
             let together = if self == Self::Bursts {
-                dice.between(5, 40)
+                rng.between(5, 40)
             } else {
                 1
             };
             for packet in 0..together {
-                let frame = self.next(receiver, &mut dice);
+                let frame = self.next(receiver, &mut rng);
                 arrivals.push(Arrival {
                     at: at + u64::from(packet) * 14_011,
                     frame,
                 });
             }
-            at += u64::from(together) * u64::from(dice.between(105_000, 315_000));
+            at += u64::from(together) * u64::from(rng.between(105_000, 315_000));
         }
         let bulk = Flow {
             source: 2,
@@ -94,14 +94,14 @@ impl Acks {
                 at,
                 frame: Frame::new(bulk, 1000, 0, None),
             });
-            at += u64::from(dice.between(12_000_000, 36_000_000));
+            at += u64::from(rng.between(12_000_000, 36_000_000));
         }
         numbered(arrivals)
     }
 
-    fn next(self, receiver: &mut Receiver, dice: &mut Dice) -> Frame {
-        receiver.clock += dice.between(0, 2);
-        receiver.ack = receiver.ack.wrapping_add(SEGMENT * dice.between(1, 2));
+    fn next(self, receiver: &mut Receiver, rng: &mut Rng) -> Frame {
+        receiver.clock += rng.between(0, 2);
+        receiver.ack = receiver.ack.wrapping_add(SEGMENT * rng.between(1, 2));
         let mut tcp = Tcp {
             seq: receiver.seq,
             flags: ACK,
@@ -113,21 +113,21 @@ impl Acks {
         }
         match self {
             Self::Plain | Self::Timestamps => {}
-            Self::Sack => receiver.sack(&mut tcp, dice),
+            Self::Sack => receiver.sack(&mut tcp, rng),
             Self::Echo => {
-                receiver.echo ^= dice.between(0, 5) == 0;
+                receiver.echo ^= rng.between(0, 5) == 0;
                 tcp.flags |= if receiver.echo { ECE } else { 0 };
-                tcp.flags |= if dice.between(0, 19) == 0 { CWR } else { 0 };
+                tcp.flags |= if rng.between(0, 19) == 0 { CWR } else { 0 };
             }
-            Self::Data => match dice.between(0, 9) {
+            Self::Data => match rng.between(0, 9) {
                 0 => {
-                    len = dice.between(100, 400);
+                    len = rng.between(100, 400);
                     receiver.seq += len - 66;
                 }
                 1..=3 => receiver.ack = receiver.ack.wrapping_sub(SEGMENT),
                 _ => {}
             },
-            Self::Bursts => tcp.flags |= if dice.between(0, 14) == 0 { PSH } else { 0 },
+            Self::Bursts => tcp.flags |= if rng.between(0, 14) == 0 { PSH } else { 0 },
         }
         tcp.ack = receiver.ack;
         Frame::new(receiver.flow, len, 0, Some(&tcp))
@@ -137,14 +137,14 @@ impl Acks {
 impl Receiver {
     /// A hole is open one time in two: then the acknowledgement stands still and the blocks beyond
     /// it grow.
-    fn sack(&mut self, tcp: &mut Tcp, dice: &mut Dice) {
+    fn sack(&mut self, tcp: &mut Tcp, rng: &mut Rng) {
         if self.holes.is_empty() {
-            if dice.between(0, 7) == 0 {
+            if rng.between(0, 7) == 0 {
                 self.holes.push((
                     self.ack.wrapping_add(SEGMENT),
                     self.ack.wrapping_add(2 * SEGMENT),
                 ));
-            } else if dice.between(0, 15) == 0 {
+            } else if rng.between(0, 15) == 0 {
                 tcp.sack = vec![(
                     self.ack.wrapping_sub(3 * SEGMENT),
                     self.ack.wrapping_sub(2 * SEGMENT),
@@ -152,7 +152,7 @@ impl Receiver {
             }
             return;
         }
-        match dice.between(0, 9) {
+        match rng.between(0, 9) {
             0 => {
                 self.ack = self
                     .holes

@@ -4,7 +4,7 @@
 //! All are for a link of 12 Mbit/s. Times fall on odd nanoseconds and no packet is as long as the
 //! next, so that hardly ever two events coincide whose order would be a matter of taste.
 
-use tautline_base::{Instant, Item, Rate};
+use tautline_base::{Instant, Item, Rate, SplitMix64};
 
 use crate::frame::{Flow, Frame};
 
@@ -18,26 +18,23 @@ pub(crate) struct Arrival {
     pub(crate) frame: Frame,
 }
 
-/// Seeded dice (SplitMix64).
+/// A seeded random number generator.
 #[derive(Clone, Debug)]
-pub(crate) struct Dice(pub(crate) u64);
+pub(crate) struct Rng(SplitMix64);
 
-impl Dice {
-    pub(crate) fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let value = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        value ^ value >> 31
+impl Rng {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(SplitMix64::new(seed))
     }
 
     /// From `low` to `high`, both included.
     pub(crate) fn between(&mut self, low: u32, high: u32) -> u32 {
-        low + (self.bits() % u64::from(high - low + 1)) as u32
+        low + (self.0.next_u64() % u64::from(high - low + 1)) as u32
     }
 
     /// From 0 to below 1.
     pub(crate) fn share(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
+        (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
@@ -120,17 +117,16 @@ impl Sender {
     }
 
     /// Its packets until `end`. Gaps are from half to one and a half of what the load asks for.
-    fn send(&self, dice: &mut Dice, end: u64, into: &mut Vec<Arrival>) {
+    fn send(&self, rng: &mut Rng, end: u64, into: &mut Vec<Arrival>) {
         let ns_per_byte = 8e9 / (LINK.as_bits_per_sec() as f64 * self.load);
-        let phase = |dice: &mut Dice, mean_ms: u32| {
-            (f64::from(mean_ms) * 1e6 * (0.5 + dice.share())) as u64
-        };
-        let mut at = (dice.share() * 5e6) as u64;
-        let mut on_until = self.phases.map_or(u64::MAX, |(on, _)| at + phase(dice, on));
+        let phase =
+            |rng: &mut Rng, mean_ms: u32| (f64::from(mean_ms) * 1e6 * (0.5 + rng.share())) as u64;
+        let mut at = (rng.share() * 5e6) as u64;
+        let mut on_until = self.phases.map_or(u64::MAX, |(on, _)| at + phase(rng, on));
         while at < end {
-            let (count, mut bytes) = (dice.between(self.burst.0, self.burst.1), 0);
+            let (count, mut bytes) = (rng.between(self.burst.0, self.burst.1), 0);
             for packet in 0..count {
-                let len = dice.between(self.sizes.0, self.sizes.1);
+                let len = rng.between(self.sizes.0, self.sizes.1);
                 bytes += len;
                 let at = at + u64::from(packet) * BACK_TO_BACK_NS;
                 into.push(Arrival {
@@ -138,12 +134,12 @@ impl Sender {
                     frame: Frame::new(self.flow, len, self.tos, None),
                 });
             }
-            at += (f64::from(bytes) * ns_per_byte * (0.5 + dice.share())) as u64;
+            at += (f64::from(bytes) * ns_per_byte * (0.5 + rng.share())) as u64;
             if let Some((on, off)) = self.phases
                 && at >= on_until
             {
-                at = at.max(on_until) + phase(dice, off);
-                on_until = at + phase(dice, on);
+                at = at.max(on_until) + phase(rng, off);
+                on_until = at + phase(rng, on);
             }
         }
     }
@@ -210,7 +206,7 @@ impl Traffic {
 
     /// Its packets for `millis` of time.
     pub(crate) fn trace(self, millis: u32) -> Vec<Arrival> {
-        let mut dice = Dice(self as u64 + 1);
+        let mut rng = Rng::new(self as u64 + 1);
         let senders: Vec<Sender> = match self {
             Self::Overload => (0..6)
                 .map(|number| Sender::new(number, 1.3 / 6.0))
@@ -253,17 +249,17 @@ impl Traffic {
         };
         let mut arrivals = Vec::new();
         for sender in senders {
-            sender.send(&mut dice, u64::from(millis) * 1_000_000, &mut arrivals);
+            sender.send(&mut rng, u64::from(millis) * 1_000_000, &mut arrivals);
         }
         let mut arrivals = numbered(arrivals);
         if self == Self::Departures {
             for Arrival { at, frame } in &mut arrivals {
                 // Mostly a few milliseconds ahead; one in fifty beyond ten seconds; one in ten in
                 // the past.
-                let ahead = match dice.between(0, 49) {
+                let ahead = match rng.between(0, 49) {
                     0 => 11_000_000_000,
                     1..5 => -3_000_000,
-                    _ => (-(1.0 - dice.share()).ln() * 8e6) as i64,
+                    _ => (-(1.0 - rng.share()).ln() * 8e6) as i64,
                 };
                 *frame = frame
                     .clone()

@@ -16,7 +16,7 @@ impl Bbr3 {
     pub(in crate::bbr3) fn start_down(&mut self, now: Instant) -> Wait {
         self.signals.reset();
         self.stop_probing();
-        Wait::new(now, &self.config, &mut self.dice)
+        Wait::new(now, &self.config, &mut self.rng)
     }
 
     pub(super) fn down(&mut self, wait: Wait, ack: &Ack) {

@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-use tautline_base::{Bytes, Instant};
+use tautline_base::{Bytes, Instant, SplitMix64};
 
 use crate::bbr3::params::Config;
 
@@ -21,9 +21,9 @@ pub(in crate::bbr3) struct Wait {
 
 impl Wait {
     /// A wait that begins `now`.
-    pub(in crate::bbr3) fn new(now: Instant, config: &Config, dice: &mut Dice) -> Self {
-        let rounds = dice.roll() >> 63;
-        let spread = (u128::from(dice.roll() >> 32) * config.probe_wait_spread.as_nanos()) >> 32;
+    pub(in crate::bbr3) fn new(now: Instant, config: &Config, rng: &mut SplitMix64) -> Self {
+        let rounds = rng.next_u64() >> 63;
+        let spread = (u128::from(rng.next_u64() >> 32) * config.probe_wait_spread.as_nanos()) >> 32;
         let spread = Duration::from_nanos(u64::try_from(spread).unwrap_or(u64::MAX));
         Self {
             since: now,
@@ -51,18 +51,5 @@ impl Wait {
     /// Rounds between probes: one per segment, as Reno grows.
     pub(in crate::bbr3) fn rounds_for(target: Bytes, mss: Bytes, config: &Config) -> u64 {
         (target.get() / mss.get().max(1)).min(config.probe_rounds)
-    }
-}
-
-/// Chance by seed: Steele, Lea and Flood's SplitMix64.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::bbr3) struct Dice(pub(in crate::bbr3) u64);
-
-impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
     }
 }

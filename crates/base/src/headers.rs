@@ -1,0 +1,279 @@
+//! [`Headers`]: the link, network and transport headers of a frame, parsed once and without trust in
+//! any length; the sizes and numbers of these headers.
+//!
+//! The TOS byte is not part of them: [`Item::tos`] may be newer than the bytes ([`Item::finish`]).
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::packet::Item;
+
+/// Bytes of an Ethernet header without a tag.
+pub const ETHERNET_HEADER: usize = 14;
+/// Bytes of a VLAN tag (IEEE 802.1Q).
+pub const VLAN_TAG: usize = 4;
+/// Bytes of an IPv4 header without options (RFC 791 §3.1).
+pub const IPV4_HEADER: usize = 20;
+/// Bytes of an IPv6 header (RFC 8200 §3).
+pub const IPV6_HEADER: usize = 40;
+/// Bytes of a TCP header without options (RFC 9293 §3.1).
+pub const TCP_HEADER: usize = 20;
+/// Bytes of a UDP header (RFC 768).
+pub const UDP_HEADER: usize = 8;
+
+/// Ethertype of IPv4.
+pub const IPV4: u16 = 0x0800;
+/// Ethertype of ARP.
+pub const ARP: u16 = 0x0806;
+/// Ethertype of a customer's VLAN tag (IEEE 802.1Q).
+pub const VLAN: u16 = 0x8100;
+/// Ethertype of IPv6.
+pub const IPV6: u16 = 0x86dd;
+/// Ethertype of a provider's VLAN tag (IEEE 802.1ad).
+pub const QINQ: u16 = 0x88a8;
+
+/// Protocol number of TCP in an IP header.
+pub const TCP: u8 = 6;
+/// Protocol number of UDP in an IP header.
+pub const UDP: u8 = 17;
+const HOP_BY_HOP: u8 = 0;
+const DCCP: u8 = 33;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+const AUTHENTICATION: u8 = 51;
+const DESTINATION: u8 = 60;
+const SCTP: u8 = 132;
+const UDP_LITE: u8 = 136;
+
+/// Most VLAN tags that are skipped.
+const TAGS: usize = 2;
+/// Most IPv6 extension headers that are skipped.
+const EXTENSIONS: usize = 8;
+
+/// The number of 16 bits at `at`, in network byte order.
+#[inline]
+pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes
+        .get(at..)?
+        .first_chunk()
+        .map(|&number| u16::from_be_bytes(number))
+}
+
+/// The number of 32 bits at `at`, in network byte order.
+#[inline]
+pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes
+        .get(at..)?
+        .first_chunk()
+        .map(|&number| u32::from_be_bytes(number))
+}
+
+/// Offset of the network header of an Ethernet frame, after at most one tag of IEEE 802.1Q.
+#[inline]
+pub fn network_offset(frame: &[u8]) -> usize {
+    if u16_at(frame, ETHERNET_HEADER - 2) == Some(VLAN) {
+        ETHERNET_HEADER + VLAN_TAG
+    } else {
+        ETHERNET_HEADER
+    }
+}
+
+/// The headers of a packet, as far as it has them.
+///
+/// ```
+/// use tautline_base::headers::Headers;
+///
+/// let mut frame = [0; 54];
+/// frame[12..15].copy_from_slice(&[8, 0, 0x45]); // Ethernet, IPv4
+/// frame[23] = 6; // TCP
+/// frame[36..38].copy_from_slice(&443u16.to_be_bytes());
+/// let ip = Headers::parse(&frame, 14).ip.expect("an IPv4 header");
+/// assert_eq!(ip.ports, Some((0, 443)));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Headers {
+    /// Ethertype in the link header: that of the outermost tag if there is one.
+    pub protocol: Option<u16>,
+    /// The outermost VLAN tag.
+    pub vlan: Option<VlanTag>,
+    /// The IP header, if it is IPv4 or IPv6.
+    pub ip: Option<IpHeader>,
+}
+
+/// A VLAN tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VlanTag {
+    /// VLAN identifier, 0..=4095.
+    pub id: u16,
+    /// Priority code point, 0..=7.
+    pub priority: u8,
+    /// Ethertype of the payload.
+    pub ethertype: u16,
+}
+
+/// An IP header, with the ports and flags of the transport header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpHeader {
+    /// Its offset in the frame.
+    pub at: usize,
+    /// Source address.
+    pub source: IpAddr,
+    /// Destination address.
+    pub destination: IpAddr,
+    /// Time to live, or hop limit.
+    pub ttl: u8,
+    /// Protocol after all extension headers; `None` if it cannot be reached.
+    pub protocol: Option<u8>,
+    /// Source and destination port; `None` if the protocol has none, or in a later fragment.
+    pub ports: Option<(u16, u16)>,
+    /// The twelve bits of flags of a TCP header.
+    pub tcp_flags: Option<u16>,
+}
+
+impl Headers {
+    /// Parses the headers of `packet`.
+    pub fn of<P: Item>(packet: &P) -> Self {
+        Self::parse(packet.headers(), packet.network_offset())
+    }
+
+    /// Parses `bytes`, whose network header begins at `network`. A link header of at least 14 bytes is
+    /// Ethernet, tagged or not; with a shorter one the IP version is the protocol.
+    pub fn parse(bytes: &[u8], network: usize) -> Self {
+        if network < ETHERNET_HEADER {
+            let protocol = match bytes.get(network).map(|first| first >> 4) {
+                Some(4) => Some(IPV4),
+                Some(6) => Some(IPV6),
+                _ => None,
+            };
+            return Self {
+                protocol,
+                vlan: None,
+                ip: protocol.and_then(|protocol| IpHeader::parse(bytes, network, protocol)),
+            };
+        }
+        let protocol = u16_at(bytes, ETHERNET_HEADER - 2);
+        let (mut inner, mut at, mut vlan) = (protocol, ETHERNET_HEADER, None);
+        for _ in 0..TAGS {
+            let Some(VLAN | QINQ) = inner else { break };
+            inner = u16_at(bytes, at + 2);
+            if let (Some(tag), Some(ethertype), None) = (u16_at(bytes, at), inner, vlan) {
+                vlan = Some(VlanTag {
+                    id: tag & 0xfff,
+                    priority: (tag >> 13) as u8,
+                    ethertype,
+                });
+            }
+            at += 4;
+        }
+        Self {
+            protocol,
+            vlan,
+            ip: inner.and_then(|inner| IpHeader::parse(bytes, at, inner)),
+        }
+    }
+}
+
+impl IpHeader {
+    fn parse(bytes: &[u8], at: usize, ethertype: u16) -> Option<Self> {
+        match ethertype {
+            IPV4 => Self::parse_ipv4(bytes, at),
+            IPV6 => Self::parse_ipv6(bytes, at),
+            _ => None,
+        }
+    }
+
+    fn parse_ipv4(bytes: &[u8], at: usize) -> Option<Self> {
+        let header: &[u8; 20] = bytes.get(at..)?.first_chunk()?;
+        let length = usize::from(header[0] & 0xf) * 4;
+        if header[0] >> 4 != 4 || length < header.len() {
+            return None;
+        }
+        let address = |from: usize| Ipv4Addr::from_bits(u32_at(header, from).unwrap_or(0)).into();
+        let later_fragment = u16_at(header, 6).is_some_and(|flags| flags & 0x1fff != 0);
+        let ip = Self {
+            at,
+            source: address(12),
+            destination: address(16),
+            ttl: header[8],
+            protocol: Some(header[9]),
+            ports: None,
+            tcp_flags: None,
+        };
+        Some(if later_fragment {
+            ip
+        } else {
+            ip.with_transport(bytes, at + length)
+        })
+    }
+
+    fn parse_ipv6(bytes: &[u8], at: usize) -> Option<Self> {
+        let header: &[u8; 40] = bytes.get(at..)?.first_chunk()?;
+        if header[0] >> 4 != 6 {
+            return None;
+        }
+        let address = |from: usize| {
+            let octets: Option<[u8; 16]> = header
+                .get(from..)
+                .and_then(|rest| rest.first_chunk().copied());
+            Ipv6Addr::from(octets.unwrap_or_default()).into()
+        };
+        let mut ip = Self {
+            at,
+            source: address(8),
+            destination: address(24),
+            ttl: header[7],
+            protocol: None,
+            ports: None,
+            tcp_flags: None,
+        };
+        let (mut next, mut at) = (header[6], at + header.len());
+        for _ in 0..EXTENSIONS {
+            let units = usize::from(bytes.get(at + 1).copied().unwrap_or(0));
+            let length = match next {
+                HOP_BY_HOP | ROUTING | DESTINATION => 8 * (units + 1),
+                AUTHENTICATION => 4 * (units + 2),
+                FRAGMENT => 8,
+                protocol => {
+                    ip.protocol = Some(protocol);
+                    return Some(ip.with_transport(bytes, at));
+                }
+            };
+            if next == FRAGMENT && u16_at(bytes, at + 2).is_none_or(|offset| offset & 0xfff8 != 0) {
+                // A later fragment names the protocol, but has no transport header.
+                ip.protocol = bytes.get(at).copied();
+                return Some(ip);
+            }
+            let Some(&following) = bytes.get(at) else {
+                return Some(ip);
+            };
+            next = following;
+            at += length;
+        }
+        Some(ip)
+    }
+
+    /// The TOS or traffic-class byte of this header in `bytes`, the frame it was parsed from.
+    pub fn tos(&self, bytes: &[u8]) -> u8 {
+        match (u16_at(bytes, self.at), self.source) {
+            (Some(first), IpAddr::V4(_)) => first as u8,
+            (Some(first), IpAddr::V6(_)) => (first >> 4) as u8,
+            (None, _) => 0,
+        }
+    }
+
+    fn with_transport(self, bytes: &[u8], at: usize) -> Self {
+        let Some(TCP | UDP | DCCP | SCTP | UDP_LITE) = self.protocol else {
+            return self;
+        };
+        let ports = u16_at(bytes, at).zip(u16_at(bytes, at + 2));
+        let tcp_flags = if self.protocol == Some(TCP) {
+            u16_at(bytes, at + 12).map(|flags| flags & 0xfff)
+        } else {
+            None
+        };
+        Self {
+            ports,
+            tcp_flags,
+            ..self
+        }
+    }
+}
