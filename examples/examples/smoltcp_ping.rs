@@ -21,7 +21,7 @@ use smoltcp::phy::{Checksum, ChecksumCapabilities, Device, DeviceCapabilities, M
 use smoltcp::socket::{icmp, tcp};
 use smoltcp::time::Instant as SmolInstant;
 use smoltcp::wire::{EthernetAddress, Icmpv4Packet, Icmpv4Repr, IpAddress, IpCidr};
-use tautline_base::{Bytes, HeapFrame, Instant, Packet, Rate};
+use tautline_base::{Bytes, HashKey, HeapFrame, Instant, Packet, Rate};
 use tautline_bql::Dql;
 use tautline_qdisc::DynQdisc;
 use tautline_smoltcp::{Config, QueuedDevice};
@@ -266,7 +266,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     );
     let frames = Config {
         frames: 2048,
-        seed: 1,
+        key: HashKey::from_seed(1),
     };
     for way in ["ring alone", "fq_codel under a rate", "fq_codel and DQL"] {
         let (out, back) = (

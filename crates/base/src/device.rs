@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::num::NonZeroU16;
 
 use crate::frame::Frame;
+use crate::headers::{ETHERNET_HEADER, VLAN_TAG};
 use crate::packet::Packet;
 use crate::time::Instant;
 
@@ -114,7 +115,7 @@ impl Tso {
 }
 
 /// Ethernet header and VLAN tag.
-const LINK_HEADER: usize = 18;
+const LINK_HEADER: usize = ETHERNET_HEADER + VLAN_TAG;
 
 impl Default for Tso {
     fn default() -> Self {

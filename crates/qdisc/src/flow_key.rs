@@ -39,6 +39,11 @@ enum Use {
 }
 
 impl FlowKey {
+    /// Hashes under `key`.
+    pub const fn new(key: HashKey) -> Self {
+        Self(key)
+    }
+
     /// The key of `seed`: a random number, or a fixed one where runs must repeat.
     pub fn from_seed(seed: u64) -> Self {
         Self(HashKey::from_seed(seed))

@@ -6,14 +6,9 @@
 use std::hash::Hasher;
 
 use siphasher::sip::SipHasher13;
+use tautline_base::headers::{ETHERNET_HEADER as IP, IPV4, IPV6, IPV6_HEADER, TCP, UDP, u16_at};
 use tautline_base::{HeapFrame, Packet};
 use tautline_qdisc::pfifo_fast::priority_of_tos;
-
-const ETHERTYPE_IPV4: &[u8] = &[0x08, 0x00];
-const ETHERTYPE_IPV6: &[u8] = &[0x86, 0xdd];
-const IP: usize = 14;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
 
 /// `packet` with the metadata that its headers give. Other frames than IP form one flow.
 pub(crate) fn describe(packet: Packet<HeapFrame>) -> Packet<HeapFrame> {
@@ -42,11 +37,11 @@ pub(crate) fn describe_in_order(packet: Packet<HeapFrame>) -> Packet<HeapFrame> 
 
 /// True for a frame whose IP packet is protected by checksums.
 pub(crate) fn is_ipv4(frame: &[u8]) -> bool {
-    frame.get(12..IP) == Some(ETHERTYPE_IPV4)
+    u16_at(frame, IP - 2) == Some(IPV4)
 }
 
 fn is_ipv6(frame: &[u8]) -> bool {
-    frame.get(12..IP) == Some(ETHERTYPE_IPV6)
+    u16_at(frame, IP - 2) == Some(IPV6)
 }
 
 /// The TOS byte, or traffic class, that an IP frame carries.
@@ -72,7 +67,11 @@ impl Headers {
     fn read(frame: &[u8]) -> Option<Self> {
         let tos = tos(frame)?;
         let (addresses, protocol, header_len) = if is_ipv6(frame) {
-            (frame.get(IP + 8..IP + 40)?, *frame.get(IP + 6)?, 40)
+            (
+                frame.get(IP + 8..IP + 40)?,
+                *frame.get(IP + 6)?,
+                IPV6_HEADER,
+            )
         } else {
             (
                 frame.get(IP + 12..IP + 20)?,
@@ -106,7 +105,7 @@ mod tests {
 
     fn tcp(source_port: u16) -> Packet<HeapFrame> {
         let mut frame = HeapFrame::new();
-        frame.bytes_mut()[12..14].copy_from_slice(ETHERTYPE_IPV4);
+        frame.bytes_mut()[12..14].copy_from_slice(&IPV4.to_be_bytes());
         frame.bytes_mut()[14..16].copy_from_slice(&[0x45, 0xb8 | 2]);
         frame.bytes_mut()[23] = TCP;
         frame.bytes_mut()[26..34].copy_from_slice(&[10, 7, 0, 1, 10, 7, 0, 2]);

@@ -19,6 +19,7 @@ mod granted;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use tautline_base::headers::ETHERNET_HEADER;
 use tautline_base::{
     Bytes, Device, Due, Frame, HeapFrame, Instant, Item, Offload, Packet, Rate, Received,
     Segmentation, Tso,
@@ -30,9 +31,6 @@ use crate::schedule::{Line, Schedule};
 
 use granted::Granted;
 pub use granted::{Discipline, Verdict};
-
-/// Ethernet header in bytes.
-const ETHERNET_HEADER: usize = 14;
 
 /// Parameters of a [`SimNic`].
 #[derive(Clone, Debug, PartialEq, Eq)]

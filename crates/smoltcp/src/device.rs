@@ -1,36 +1,40 @@
-//! [`QueuedDevice`]: smoltcp's `Device` trait over a frame pool, a discipline, a limit and the
-//! device beneath.
+//! [`QueuedDevice`]: smoltcp's `Device` trait over a frame pool, a queueing discipline, a limit and
+//! the device beneath.
 
 use alloc::vec::Vec;
 
 use smoltcp::phy::{self, Device, DeviceCapabilities, Medium, PacketMeta, TxToken as _};
 use smoltcp::time::Instant as SmolInstant;
-use tautline_base::{Frame, HeapFrame, Instant, Item, Packet, Pool, Reason, Wake};
+use tautline_base::headers::{ETHERNET_HEADER, IPV4, IPV6};
+use tautline_base::{
+    Bytes, Drops, Frame, HashKey, HeapFrame, Instant, Item, Packet, Pool, Qdisc, Reason, Wake,
+};
 use tautline_bql::{Limit, Unlimited};
-use tautline_qdisc::{Drops, FlowKey, Qdisc};
-
-/// Length of the Ethernet header; frames of an IP medium are kept behind an invented one, so that
-/// everything above reads them alike.
-const ETHERNET: usize = 14;
+use tautline_qdisc::FlowKey;
 
 /// Parameters of [`QueuedDevice`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Frames that may wait, each 2 KiB of memory, allocated at once. When all wait, the interface
-    /// is told that the device is busy: a local sender then holds its data instead of losing it.
-    /// Default 1024.
+    /// Frames of 2 KiB, allocated at once. While all of them are queued, the device reports itself
+    /// busy: a local sender then keeps its data instead of losing it. Default 1024.
     pub frames: usize,
-    /// Secret that keys the flow hashes: a random number, so that nobody can choose flows that
-    /// share a queue. Default 0.
-    pub seed: u64,
+    /// Secret key of the flow hashes, so that a peer cannot choose flows that share a queue. Default
+    /// (feature `std`): random for each instance.
+    pub key: HashKey,
 }
 
+impl Config {
+    /// The defaults, with `key` for the flow hashes: where there is no `std`, from the system's own
+    /// random number generator.
+    pub const fn new(key: HashKey) -> Self {
+        Self { frames: 1024, key }
+    }
+}
+
+#[cfg(feature = "std")]
 impl Default for Config {
     fn default() -> Self {
-        Self {
-            frames: 1024,
-            seed: 0,
-        }
+        Self::new(HashKey::random())
     }
 }
 
@@ -41,7 +45,7 @@ pub struct QueuedDevice<D, Q, L = Unlimited> {
     path: Path<Q, L>,
 }
 
-/// All but the device: what a transmit token needs while a receive token borrows the device.
+/// The transmit path without the device, which a receive token borrows at the same time.
 #[derive(Debug)]
 struct Path<Q, L> {
     queue: Q,
@@ -50,21 +54,20 @@ struct Path<Q, L> {
     drops: Drops<Packet<HeapFrame>>,
     key: FlowKey,
     medium: Medium,
-    /// Frames handed to the device so far.
     sent: u64,
     dropped: u64,
 }
 
 impl<D: Device, Q: Qdisc<Packet<HeapFrame>>> QueuedDevice<D, Q> {
-    /// `queue` in front of `device`, whose ring is the only limit.
+    /// Puts `queue` in front of `device`, whose ring is the only limit.
     pub fn new(device: D, queue: Q, config: Config) -> Self {
         Self::with_limit(device, queue, Unlimited::default(), config)
     }
 }
 
 impl<D: Device, Q: Qdisc<Packet<HeapFrame>>, L: Limit> QueuedDevice<D, Q, L> {
-    /// `queue` in front of `device`, with a limit on the bytes in its ring; report completions to
-    /// [`completed`](Self::completed).
+    /// Puts `queue` in front of `device`, with a limit on the bytes in its ring; report completions
+    /// to [`completed`](Self::completed).
     pub fn with_limit(device: D, queue: Q, limit: L, config: Config) -> Self {
         let medium = device.capabilities().medium;
         let pool = Pool::new(
@@ -72,7 +75,7 @@ impl<D: Device, Q: Qdisc<Packet<HeapFrame>>, L: Limit> QueuedDevice<D, Q, L> {
                 .map(|_| HeapFrame::new())
                 .collect::<Vec<_>>(),
         );
-        let key = FlowKey::from_seed(config.seed);
+        let key = FlowKey::new(config.key);
         Self {
             device,
             path: Path {
@@ -88,10 +91,11 @@ impl<D: Device, Q: Qdisc<Packet<HeapFrame>>, L: Limit> QueuedDevice<D, Q, L> {
         }
     }
 
-    /// Moves frames from the discipline to the device, while the discipline lets them go, the limit
-    /// allows it and the device has room. When to call again at the latest: `None` when nothing
-    /// waits; at once when the device or the limit is full, which only the device can change, so
-    /// wait for its interrupt, or a little.
+    /// Moves frames from the qdisc to the device until the qdisc has none to send now, the limit is
+    /// reached or the device is full. Returns the time of the next call at the latest; `None` if the
+    /// qdisc is empty; `now` if the device or the limit is full: then wait for the interrupt of the
+    /// device, or a little.
+    #[must_use = "poll again at the wake"]
     pub fn poll(&mut self, now: SmolInstant) -> Option<Wake> {
         let (Self { device, path }, now) = (self, instant(now));
         while path.limit.available(now)
@@ -115,27 +119,34 @@ impl<D: Device, Q: Qdisc<Packet<HeapFrame>>, L: Limit> QueuedDevice<D, Q, L> {
             .map(|at| Wake::new(at.max(opens), Reason::Qdisc))
     }
 
-    /// The device has transmitted `bytes` bytes in one batch.
-    pub fn completed(&mut self, bytes: tautline_base::Bytes, now: SmolInstant) {
+    /// Polls if all frames are queued.
+    fn make_room(&mut self, now: SmolInstant) {
+        if self.path.pool.free() == 0 {
+            let _called_again_by_the_owner = self.poll(now);
+        }
+    }
+
+    /// Reports `bytes` transmitted by the device in one batch.
+    pub fn completed(&mut self, bytes: Bytes, now: SmolInstant) {
         self.path.limit.completed(bytes, instant(now));
     }
 
-    /// The discipline: its backlog, its report.
+    /// The queueing discipline, for its backlog and statistics.
     pub fn queue(&self) -> &Q {
         &self.path.queue
     }
 
-    /// The discipline, to change it.
+    /// The queueing discipline, for changing its parameters.
     pub fn queue_mut(&mut self) -> &mut Q {
         &mut self.path.queue
     }
 
-    /// The limit.
+    /// The limit on the bytes in the ring.
     pub fn limit(&self) -> &L {
         &self.path.limit
     }
 
-    /// The device beneath.
+    /// The device beneath, for its state.
     pub fn device(&self) -> &D {
         &self.device
     }
@@ -145,39 +156,38 @@ impl<D: Device, Q: Qdisc<Packet<HeapFrame>>, L: Limit> QueuedDevice<D, Q, L> {
         &mut self.device
     }
 
-    /// Frames handed to the device so far.
+    /// Frames handed to the device since creation.
     pub fn sent(&self) -> u64 {
         self.path.sent
     }
 
-    /// Frames that the discipline dropped so far.
+    /// Frames dropped by the qdisc since creation.
     pub fn dropped(&self) -> u64 {
         self.path.dropped
     }
 }
 
 impl<Q: Qdisc<Packet<HeapFrame>>, L> Path<Q, L> {
-    /// Bytes of link header that were invented.
-    fn invented(&self) -> usize {
+    /// Bytes of the pseudo Ethernet header that packets of an IP medium get, so that all frames have
+    /// the same layout.
+    fn pseudo_header(&self) -> usize {
         match self.medium {
-            Medium::Ip => ETHERNET,
+            Medium::Ip => ETHERNET_HEADER,
             _ => 0,
         }
     }
 
     fn on_the_wire<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        bytes.get(self.invented()..).unwrap_or_default()
+        bytes.get(self.pseudo_header()..).unwrap_or_default()
     }
 
     fn enqueue(&mut self, mut frame: HeapFrame, len: usize, now: Instant) {
         if self.medium == Medium::Ip {
-            let ethertype = if frame.bytes()[ETHERNET] >> 4 == 6 {
-                [0x86, 0xdd]
-            } else {
-                [0x08, 0x00]
-            };
-            frame.bytes_mut()[..ETHERNET].fill(0);
-            frame.bytes_mut()[ETHERNET - 2..ETHERNET].copy_from_slice(&ethertype);
+            let is_ipv6 = frame.bytes()[ETHERNET_HEADER] >> 4 == 6;
+            let ethertype = if is_ipv6 { IPV6 } else { IPV4 };
+            let header = &mut frame.bytes_mut()[..ETHERNET_HEADER];
+            header.fill(0);
+            header[ETHERNET_HEADER - 2..].copy_from_slice(&ethertype.to_be_bytes());
         }
         let known = self.key.look(&frame.bytes()[..len]);
         let packet = Packet::new(frame, u32::try_from(len).expect("a frame of 2 KiB"))
@@ -188,13 +198,13 @@ impl<Q: Qdisc<Packet<HeapFrame>>, L> Path<Q, L> {
     }
 
     fn settle(&mut self, packet: Packet<HeapFrame>) {
-        let _nobody_waits = self.pool.settle(packet);
+        let _settled = self.pool.settle(packet);
     }
 
     fn settle_drops(&mut self) {
         for (packet, _) in self.drops.drain() {
             self.dropped += 1;
-            let _nobody_waits = self.pool.settle(packet);
+            let _settled = self.pool.settle(packet);
         }
     }
 }
@@ -213,9 +223,7 @@ impl<D: Device, Q: Qdisc<Packet<HeapFrame>>, L: Limit> Device for QueuedDevice<D
         &mut self,
         timestamp: SmolInstant,
     ) -> Option<(Self::RxToken<'_>, Self::TxToken<'_>)> {
-        if self.path.pool.free() == 0 {
-            self.poll(timestamp);
-        }
+        self.make_room(timestamp);
         let frame = self.path.pool.take()?;
         let Some((token, _answered_through_the_queue)) = self.device.receive(timestamp) else {
             self.path.pool.put_back(frame);
@@ -232,9 +240,7 @@ impl<D: Device, Q: Qdisc<Packet<HeapFrame>>, L: Limit> Device for QueuedDevice<D
     }
 
     fn transmit(&mut self, timestamp: SmolInstant) -> Option<Self::TxToken<'_>> {
-        if self.path.pool.free() == 0 {
-            self.poll(timestamp);
-        }
+        self.make_room(timestamp);
         let frame = self.path.pool.take()?;
         Some(TxToken {
             path: &mut self.path,
@@ -243,17 +249,17 @@ impl<D: Device, Q: Qdisc<Packet<HeapFrame>>, L: Limit> Device for QueuedDevice<D
         })
     }
 
-    /// The device's, but for a maximum that a frame of the pool holds.
+    /// Those of the device, with an MTU that fits a frame of the pool.
     fn capabilities(&self) -> DeviceCapabilities {
         let mut capabilities = self.device.capabilities();
-        let largest = HeapFrame::LEN - self.path.invented();
+        let largest = HeapFrame::LEN - self.path.pseudo_header();
         capabilities.max_transmission_unit = capabilities.max_transmission_unit.min(largest);
         capabilities.max_burst_size = None;
         capabilities
     }
 }
 
-/// A received frame: the device's own.
+/// The device's own token of a received frame.
 #[derive(Debug)]
 pub struct RxToken<T>(T);
 
@@ -284,7 +290,7 @@ impl<Q: Qdisc<Packet<HeapFrame>>, L> phy::TxToken for TxToken<'_, Q, L> {
         F: FnOnce(&mut [u8]) -> R,
     {
         let mut frame = self.frame.take().expect("a token is consumed once");
-        let start = self.path.invented();
+        let start = self.path.pseudo_header();
         let end = start + len;
         assert!(
             end <= HeapFrame::LEN,
@@ -304,7 +310,7 @@ impl<Q: Qdisc<Packet<HeapFrame>>, L> Drop for TxToken<'_, Q, L> {
     }
 }
 
-/// smoltcp's time as ours; before its epoch is the epoch.
+/// Converts smoltcp's time; times before its epoch become the epoch.
 fn instant(at: SmolInstant) -> Instant {
     Instant::from_micros(u64::try_from(at.total_micros()).unwrap_or(0))
 }

@@ -1,9 +1,9 @@
 //! A queueing discipline beneath an unmodified [smoltcp] interface: [`QueuedDevice`].
 //!
-//! smoltcp hands every frame straight to its device. Under load the device's ring fills, and
-//! whatever comes next (a ping, a keystroke) waits behind all of it. Wrapped, the device gets its
-//! frames from a discipline instead: fq_codel lets sparse flows pass and keeps the queue short,
-//! CAKE or TBF hold a rate below the bottleneck's so that the queue stands here and nowhere else.
+//! smoltcp hands every frame straight to its device. Under load the ring of the device fills, and
+//! the next frame (a ping, a keystroke) waits behind all of it. A wrapped device gets its frames
+//! from a queueing discipline instead: fq_codel lets sparse flows pass and keeps the queue short,
+//! CAKE or TBF keep a rate below the bottleneck's, so the queue builds up here and nowhere else.
 //!
 //! ```
 //! # use smoltcp::phy::{Loopback, Medium};
@@ -13,29 +13,34 @@
 //! use tautline_smoltcp::{Config, QueuedDevice};
 //!
 //! let queue = FqCodel::new(fq_codel::Config::default())?;
-//! let mut device = QueuedDevice::new(device, queue, Config { seed: 0x5eed, ..Config::default() });
-//! // In the loop, where `interface.poll(now, &mut device, &mut sockets)` stands:
+//! let mut device = QueuedDevice::new(device, queue, Config::default());
+//! // In the loop, after `interface.poll(now, &mut device, &mut sockets)`:
 //! let wake = device.poll(now);
-//! // Sleep until the earlier of `interface.poll_delay` and `wake`; or until a frame comes.
+//! // Sleep until the earlier of `interface.poll_delay` and `wake`, or until a frame arrives.
 //! # assert!(wake.is_none());
-//! # Ok::<(), tautline_qdisc::ConfigError>(())
+//! # Ok::<(), tautline_base::ConfigError>(())
 //! ```
 //!
-//! # What can be known of the device
+//! # The limit of the ring
 //!
-//! smoltcp's devices do not tell when a frame has left. So there are three ways to keep the queue
-//! in the discipline, not in the ring:
+//! smoltcp's devices do not report transmitted frames. There are three ways to keep the queue in the
+//! qdisc and out of the ring:
 //!
-//! * *ring space*: a device whose [`transmit`](smoltcp::phy::Device::transmit) gives `None` when
+//! * *ring space*: a device whose [`transmit`](smoltcp::phy::Device::transmit) returns `None` while
 //!   its ring is full needs nothing more; the ring is the limit, so make it short;
-//! * *a rate*: a shaper as the discipline (`tbf rate 18mbit …`, `cake bandwidth 18mbit`), slightly
-//!   below what the link carries; the ring then stays empty;
-//! * *completions*: if the driver does know (an interrupt, a DMA descriptor), give
-//!   [`Config::limit`](QueuedDevice::with_limit) a [`Dql`](tautline_bql::Dql) and tell each batch
-//!   to [`completed`](QueuedDevice::completed).
+//! * *a rate*: a shaper (`tbf rate 18mbit …`, `cake bandwidth 18mbit`) slightly below the rate of the
+//!   link; the ring then stays empty;
+//! * *completions*: if the driver has them (an interrupt, a DMA descriptor), pass a
+//!   [`Dql`](tautline_bql::Dql) to [`with_limit`](QueuedDevice::with_limit) and report each batch to
+//!   [`completed`](QueuedDevice::completed).
 //!
-//! Nothing drains a queue between the polls of an interface: call [`poll`](QueuedDevice::poll)
-//! after each, and when it asked to be called.
+//! Queues drain only in [`poll`](QueuedDevice::poll): call it after each poll of the interface and at
+//! the wake that it returns.
+//!
+//! # Without `std`
+//!
+//! With `default-features = false` there is no default hash key: give
+//! [`Config::new`] one from the random number generator of your hardware.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -2,7 +2,7 @@
 
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
-use tautline_base::{Bytes, HeapFrame, Packet};
+use tautline_base::{Bytes, HashKey, HeapFrame, Packet};
 use tautline_bql::Dql;
 use tautline_qdisc::{FqCodel, Ledger, Pfifo, Qdisc, codel, fq_codel, pfifo};
 use tautline_smoltcp::{Config, QueuedDevice};
@@ -67,6 +67,11 @@ impl Device for Ring {
     }
 }
 
+/// A fixed hash key, so that runs repeat.
+fn config() -> Config {
+    Config::new(HashKey::from_seed(1))
+}
+
 fn at(millis: i64) -> Instant {
     Instant::from_millis(millis)
 }
@@ -113,7 +118,7 @@ fn a_sparse_flow_passes_a_bulk_flow_once_the_ring_is_full() {
     let mut device = QueuedDevice::new(
         Ring::new(Medium::Ip, 1),
         fair(fq_codel::Config::default()),
-        Config::default(),
+        config(),
     );
     for _ in 0..20 {
         assert!(send(&mut device, &ipv4(1, 1000), at(0)));
@@ -121,7 +126,7 @@ fn a_sparse_flow_passes_a_bulk_flow_once_the_ring_is_full() {
     assert!(device.poll(at(0)).is_some(), "nineteen wait");
     assert!(send(&mut device, &ipv4(2, 100), at(1)));
     device.device_mut().room = 2;
-    device.poll(at(1));
+    let _now = device.poll(at(1));
     let ports: Vec<u8> = device.device().sent.iter().map(|frame| frame[21]).collect();
     assert_eq!(
         ports,
@@ -144,7 +149,7 @@ fn a_sparse_flow_passes_a_bulk_flow_once_the_ring_is_full() {
 fn when_all_frames_wait_the_interface_hears_that_the_device_is_busy_and_nothing_is_lost() {
     let config = Config {
         frames: 4,
-        ..Config::default()
+        ..config()
     };
     let mut device = QueuedDevice::new(
         Ring::new(Medium::Ethernet, 0),
@@ -159,14 +164,14 @@ fn when_all_frames_wait_the_interface_hears_that_the_device_is_busy_and_nothing_
     device.device_mut().room = 10;
     assert!(send(&mut device, &[8; 60], at(1)), "asking makes room");
     drop(device.transmit(at(1)).expect("room"));
-    device.poll(at(1));
+    let _now = device.poll(at(1));
     assert_eq!(device.device().sent.len(), 5);
 }
 
 #[test]
 fn an_answer_goes_through_the_queue_and_the_received_frame_does_not() {
     let queue = Pfifo::new(pfifo::Config::default());
-    let mut device = QueuedDevice::new(Ring::new(Medium::Ethernet, 9), queue, Config::default());
+    let mut device = QueuedDevice::new(Ring::new(Medium::Ethernet, 9), queue, config());
     device.device_mut().arrived = Some(vec![1, 2, 3]);
     let (received, answer) = device.receive(at(0)).expect("arrived");
     assert_eq!(received.consume(<[u8]>::to_vec), [1, 2, 3]);
@@ -189,13 +194,13 @@ fn marks_reach_the_wire() {
         codel,
         ..fq_codel::Config::default()
     });
-    let mut device = QueuedDevice::new(Ring::new(Medium::Ip, 0), queue, Config::default());
+    let mut device = QueuedDevice::new(Ring::new(Medium::Ip, 0), queue, config());
     for _ in 0..30 {
         send(&mut device, &ipv4(1, 100), at(0));
     }
     for step in 1..=30 {
         device.device_mut().room = 1;
-        device.poll(at(50 * step));
+        let _later = device.poll(at(50 * step));
     }
     let marked: Vec<_> = device
         .device()
@@ -218,12 +223,12 @@ fn marks_reach_the_wire() {
 #[test]
 fn a_limit_holds_frames_back_until_completions_are_told() {
     let queue = || Pfifo::new(pfifo::Config::default());
-    let mut open = QueuedDevice::new(Ring::new(Medium::Ethernet, 100), queue(), Config::default());
+    let mut open = QueuedDevice::new(Ring::new(Medium::Ethernet, 100), queue(), config());
     let mut limited = QueuedDevice::with_limit(
         Ring::new(Medium::Ethernet, 100),
         queue(),
         Dql::default(),
-        Config::default(),
+        config(),
     );
     for _ in 0..20 {
         send(&mut open, &[1; 1000], at(0));
@@ -233,7 +238,7 @@ fn a_limit_holds_frames_back_until_completions_are_told() {
     assert_eq!((open.device().sent.len(), free), (20, None));
     assert_eq!((limited.device().sent.len(), wake.is_some()), (1, true));
     limited.completed(Bytes::new(1000), at(1));
-    limited.poll(at(1));
+    let _now = limited.poll(at(1));
     assert_eq!(
         limited.device().sent.len(),
         3,
@@ -247,7 +252,7 @@ fn a_limit_holds_frames_back_until_completions_are_told() {
 fn dropped_frames_are_used_again() {
     let config = Config {
         frames: 8,
-        ..Config::default()
+        ..config()
     };
     let queue = Ledger::new(Pfifo::new(pfifo::Config { limit: 4 }));
     let mut device = QueuedDevice::new(Ring::new(Medium::Ethernet, 0), queue, config);
@@ -264,7 +269,7 @@ fn dropped_frames_are_used_again() {
 fn a_shaper_says_when_to_come_again() {
     let words = "tbf rate 8mbit burst 1514 limit 100kb";
     let queue = tautline_qdisc::build::<Packet<HeapFrame>>(words).expect(words);
-    let mut device = QueuedDevice::new(Ring::new(Medium::Ethernet, 100), queue, Config::default());
+    let mut device = QueuedDevice::new(Ring::new(Medium::Ethernet, 100), queue, config());
     for _ in 0..3 {
         send(&mut device, &[1; 1000], at(1));
     }
@@ -284,9 +289,13 @@ fn a_shaper_says_when_to_come_again() {
 #[test]
 fn the_device_offers_only_what_a_frame_holds() {
     let queue = || Pfifo::<Packet<HeapFrame>>::new(pfifo::Config::default());
-    let of =
-        |medium| QueuedDevice::new(Ring::new(medium, 0), queue(), Config::default()).capabilities();
+    let of = |medium| QueuedDevice::new(Ring::new(medium, 0), queue(), config()).capabilities();
     assert_eq!(of(Medium::Ethernet).max_transmission_unit, 2048);
     assert_eq!(of(Medium::Ip).max_transmission_unit, 2034);
     assert_eq!(of(Medium::Ip).max_burst_size, None);
+}
+
+#[test]
+fn each_default_configuration_has_a_key_of_its_own() {
+    assert_ne!(Config::default().key, Config::default().key);
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::net::xdp::XdpOptionsFlags;
+use tautline_base::headers::ETHERNET_HEADER;
 use tautline_base::{Device, Instant, Packet, Received};
 use xsk_rs::config::BindFlags;
 use xsk_rs::umem::UmemCreateError;
@@ -22,9 +23,6 @@ use crate::rings::{Binding, BoundSocket, Rings, bind};
 use crate::statistics::{Kernel, Statistics};
 use crate::umem::{Umem, UmemFrame};
 use crate::{memlock, retry, sys};
-
-/// Ethernet header: what an MTU does not count.
-const ETHERNET_HEADER: usize = 14;
 
 /// Packets one wake of a copying socket may send; the kernel's own default is 32.
 const WAKE_BUDGET: u32 = 256;

@@ -9,12 +9,12 @@ use std::num::ParseIntError;
 use std::str::FromStr;
 use std::time::Duration;
 
-use tautline_base::{Bytes, Instant, Rate};
+use tautline_base::{Bytes, Instant, Rate, headers};
 
 /// What an opportunity carries.
 const OPPORTUNITY: Bytes = Bytes::new(1500);
 /// What of a frame is no IP packet.
-const ETHERNET_HEADER: Bytes = Bytes::new(14);
+const ETHERNET_HEADER: Bytes = Bytes::new(headers::ETHERNET_HEADER as u64);
 
 /// A recorded link.
 ///
