@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, Rate};
 use tautline_cc::{
-    Ack, Algorithm, Config, Congestion, Controller, Phase, RateSample, Signal, Verdict,
+    Ack, Algorithm, Config, Congestion, CongestionState, Controller, RateSample, Signal, Verdict,
 };
 
 const MSS: Bytes = Bytes::new(1448);
@@ -73,7 +73,7 @@ impl Acks {
             }),
             cwnd_limited: true,
             round_start: self.count.is_multiple_of(FLIGHT),
-            phase: Phase::Open,
+            state: CongestionState::Open,
             marked: if self.count.is_multiple_of(MARK_EVERY) {
                 MSS
             } else {

@@ -29,6 +29,9 @@ use crate::config::Config;
 use crate::controller::{
     Ack, Congestion, Controller, Idle, Loss, Model, Recovery as Owner, Signal, Verdict,
 };
+use crate::pacing::{NOMINAL_RTT, SLOWEST};
+use crate::rounds::Rounds;
+use crate::window::LARGEST;
 
 mod aggregation;
 mod bandwidth;
@@ -40,7 +43,6 @@ mod params;
 mod policer;
 mod probe_rtt;
 mod recovery;
-mod rounds;
 mod startup;
 
 pub use gain::Gain;
@@ -53,7 +55,6 @@ use min_rtt::MinRtt;
 use policer::{Evidence, Policer, Totals};
 use probe_rtt::ProbeRtt;
 use recovery::{Recovery, Step};
-use rounds::Rounds;
 use startup::FullPipe;
 
 /// BBR of one connection.
@@ -114,7 +115,7 @@ impl Bbr {
     /// `params` have been checked, or are known to be good.
     pub(crate) fn build(params: Params, config: &Config) -> Self {
         let mss = config.mss.max(Bytes::new(1));
-        let initial_window = config.initial_window.clamp(mss, mss * network::LARGEST);
+        let initial_window = config.initial_window.clamp(mss, mss * LARGEST);
         let mut bbr = Self {
             params,
             mss,
@@ -139,7 +140,7 @@ impl Bbr {
             ssthresh: Bytes::MAX,
             pacing_rate: Rate::ZERO,
         };
-        bbr.pacing_rate = bbr.initial_rate(network::NOMINAL_RTT);
+        bbr.pacing_rate = bbr.initial_rate(NOMINAL_RTT);
         bbr
     }
 
@@ -156,7 +157,9 @@ impl Bbr {
             ..self.totals
         };
         if let Some(sample) = &ack.rate {
-            round_start = self.rounds.on_sample(sample.prior_delivered, ack.delivered);
+            round_start = self
+                .rounds
+                .on_sample(Some(sample.prior_delivered), ack.delivered);
             if round_start {
                 self.recovery.on_round();
             }
@@ -295,7 +298,7 @@ impl Bbr {
         if let Mode::ProbeRtt(_) = self.mode {
             self.cwnd = self.cwnd.min(self.min_cwnd());
         }
-        self.cwnd = self.cwnd.clamp(self.mss, self.mss * network::LARGEST);
+        self.cwnd = self.cwnd.clamp(self.mss, self.mss * LARGEST);
     }
 
     fn grown(&self, cwnd: Bytes, ack: &Ack) -> Bytes {
@@ -340,7 +343,7 @@ impl Controller for Bbr {
         self.recovery.on_timeout();
         // A timeout ends a round trip, and with it perhaps an interval between losses.
         self.suspect(true, false, true);
-        self.cwnd = (congestion.in_flight + self.mss).min(self.mss * network::LARGEST);
+        self.cwnd = (congestion.in_flight + self.mss).min(self.mss * LARGEST);
     }
 
     /// What was lost was not: neither is there a policer, nor does the loss explain a bandwidth
@@ -377,8 +380,8 @@ impl Controller for Bbr {
     /// Keeps the window and goes on at the rate until a round trip time is known; begins with
     /// STARTUP.
     fn adopt(&mut self, before: &Verdict) {
-        self.cwnd = before.cwnd.clamp(self.mss, self.mss * network::LARGEST);
-        self.pacing_rate = before.pacing_rate.max(network::SLOWEST);
+        self.cwnd = before.cwnd.clamp(self.mss, self.mss * LARGEST);
+        self.pacing_rate = before.pacing_rate.max(SLOWEST);
     }
 
     fn model(&self) -> Model {

@@ -30,7 +30,6 @@ mod min_rtt;
 mod params;
 mod probe_bw;
 mod probe_rtt;
-mod rounds;
 mod signals;
 mod startup;
 mod state;
@@ -43,8 +42,10 @@ use core::time::Duration;
 use tautline_base::{Bytes, Instant, Rate, SplitMix64};
 
 use crate::controller::{
-    Ack, Congestion, Controller, Idle, Loss, Model, Phase, Recovery, Signal, Verdict,
+    Ack, Congestion, CongestionState, Controller, Idle, Loss, Model, Recovery, Signal, Verdict,
 };
+use crate::pacing::NOMINAL_RTT;
+use crate::rounds::Rounds;
 use crate::windowed_max::WindowedMax;
 use aggregation::Aggregation;
 use bounds::{ShortTerm, bounded};
@@ -53,13 +54,9 @@ use min_rtt::MinRtt;
 pub use params::Config;
 use probe_bw::Probe;
 use probe_rtt::Throttled;
-use rounds::Rounds;
 use signals::Signals;
 use state::State;
 use undo::Undo;
-
-/// Round trip assumed before the first sample.
-const NOMINAL_RTT: Duration = Duration::from_millis(1);
 
 /// BBRv3 of one connection.
 #[derive(Clone, Debug)]
@@ -258,7 +255,7 @@ impl Controller for Bbr3 {
             ..*ack
         };
         self.delivered = ack.delivered;
-        if self.recovering && ack.phase == Phase::Open {
+        if self.recovering && ack.state == CongestionState::Open {
             self.restore_cwnd();
             self.recovering = false;
         }

@@ -1,51 +1,50 @@
-//! CUBIC (RFC 9438) with an exchangeable slow start, HyStart++ unless told otherwise.
+//! CUBIC (RFC 9438) with an exchangeable slow start, by default HyStart++.
 //!
 //! | section | here |
 //! |---|---|
 //! | §4.2 window growth function | [`Curve::window`] |
 //! | §4.3 Reno-friendly region | `Epoch::advance_reno` |
-//! | §4.4, §4.5 concave and convex region | `State::avoid` |
-//! | §4.6 multiplicative decrease, §4.7 fast convergence | `State::reduce` |
-//! | §4.8 timeout | `State::reduce` with [`Signal::Timeout`] |
-//! | §4.9 spurious congestion events | [`Controller::on_undo`] |
+//! | §4.4, §4.5 concave and convex region | `CubicLaw::avoid` |
+//! | §4.6 multiplicative decrease, §4.7 fast convergence | `CubicLaw::reduce` |
+//! | §4.8 timeout | `CubicLaw::reduce` with [`Signal::Timeout`] |
+//! | §4.9 spurious congestion events | `CubicLaw::undo` |
 //! | §4.10 slow start | [`SlowStart`] |
 //! | §5.8 sudden idleness | `Epoch` counts time only while the window limits the sender |
 //!
-//! Windows in the control law are `f64` segments; the account itself is integer bytes.
+//! The control law computes with `f64` segments; the window itself is in integer bytes.
 
 use core::time::Duration;
 
 use tautline_base::{Bytes, Instant};
 
 use crate::config::Config;
-use crate::controller::{Ack, Congestion, Controller, Idle, Model, Signal, Underuse, Verdict};
+use crate::controller::{Ack, Model, Signal, Verdict};
 use crate::curve::{BETA, BETA_ECN, Curve, RENO_ALPHA};
 use crate::episode::Episode;
 use crate::hystart::HystartPlusPlus;
-use crate::pacing::WindowPacing;
-use crate::saved::Saved;
 use crate::slow_start::{SlowStart, Step};
 use crate::window::Window;
+use crate::window_controller::{WindowController, WindowLaw};
 
-/// CUBIC of one connection.
+/// CUBIC for one connection, with the slow start `S`.
+///
+/// ```
+/// use tautline_base::{Bytes, Instant};
+/// use tautline_cc::{Config, Congestion, Controller, Cubic, Signal};
+///
+/// let mut cubic = Cubic::new(&Config::new(Bytes::new(1000)));
+/// let (now, in_flight) = (Instant::from_secs(1), Bytes::new(10_000));
+/// cubic.on_congestion(&Congestion { now, signal: Signal::Loss, in_flight });
+/// assert_eq!(cubic.verdict().cwnd, Bytes::new(7_000)); // β = 0.7
+/// assert_eq!(cubic.model().plateau, Some(10.0)); // segments
+/// ```
+pub type Cubic<S = HystartPlusPlus> = WindowController<CubicLaw<S>>;
+
+/// The law of [`Cubic`].
 #[derive(Clone, Debug)]
-pub struct Cubic<S = HystartPlusPlus> {
-    /// Shrink the window after an idle time.
-    slow_start_after_idle: bool,
+pub struct CubicLaw<S> {
     /// Alternative backoff with ECN.
     abe: bool,
-    initial_window: Bytes,
-    pacing: WindowPacing,
-    episode: Episode,
-    state: State<S>,
-    /// The state before the last reduction that may prove spurious.
-    before: Saved<State<S>>,
-    verdict: Verdict,
-}
-
-/// Everything a reduction changes and an undo restores.
-#[derive(Clone, Debug)]
-struct State<S> {
     window: Window,
     /// Window before the last reduction, or at the end of the first slow start, in segments.
     prior: f64,
@@ -68,7 +67,7 @@ struct Epoch {
     elapsed: Duration,
     /// Until when `elapsed` was counted.
     counted_to: Instant,
-    /// What Reno's window would be, in segments (`W_est`).
+    /// Reno's window in segments (`W_est`).
     reno_estimate: f64,
 }
 
@@ -80,57 +79,35 @@ impl Cubic {
 }
 
 impl<S: SlowStart> Cubic<S> {
-    /// A new connection's controller with a slow start of choice.
+    /// A new connection's controller with another slow start.
     pub fn with_slow_start(config: &Config, slow_start: S) -> Self {
-        let window = Window::new(config);
-        let pacing = WindowPacing::new(config.pacing, window.mss);
-        let verdict = pacing.verdict(window.cwnd, window.ssthresh);
-        let state = State {
-            window,
+        let law = CubicLaw {
+            abe: config.abe,
+            window: Window::new(config),
             prior: 0.0,
             plateau: None,
             epoch: None,
             slow_start: Some(slow_start),
             credit: 0,
         };
-        let Config {
-            slow_start_after_idle,
-            abe,
-            initial_window,
-            ..
-        } = *config;
-        Self {
-            slow_start_after_idle,
-            abe,
-            initial_window,
-            pacing,
-            episode: Episode::Open,
-            state,
-            before: Saved::nothing(),
-            verdict,
-        }
-    }
-
-    fn conclude(&mut self) {
-        let Window { cwnd, ssthresh, .. } = self.state.window;
-        self.verdict = self.pacing.verdict(cwnd, ssthresh);
+        Self::with_law(law, config)
     }
 }
 
-impl<S: SlowStart> State<S> {
+impl<S: SlowStart> CubicLaw<S> {
     /// An acknowledgement that may open the window.
     fn grow(&mut self, ack: &Ack, before: &Verdict) {
-        let left = if self.window.in_slow_start() {
-            self.slow_start(ack, before)
-        } else {
-            ack.acked
-        };
-        if !self.window.in_slow_start() {
-            self.avoid(ack, left);
+        let mut left = ack.acked;
+        if self.window.in_slow_start() {
+            left = self.slow_start(ack, before);
+            if self.window.in_slow_start() {
+                return;
+            }
         }
+        self.avoid(ack, left);
     }
 
-    /// Slow start; returns what is left for congestion avoidance.
+    /// Slow start. Returns the bytes left for congestion avoidance.
     fn slow_start(&mut self, ack: &Ack, before: &Verdict) -> Bytes {
         let step = self
             .slow_start
@@ -150,8 +127,7 @@ impl<S: SlowStart> State<S> {
         }
     }
 
-    /// Congestion avoidance: towards the curve one round trip ahead, or level with Reno where Reno
-    /// is ahead.
+    /// Congestion avoidance: follows the curve one round trip ahead, or Reno where Reno is ahead.
     fn avoid(&mut self, ack: &Ack, acked: Bytes) {
         let cwnd = self.segments();
         let mut epoch = match self.epoch {
@@ -184,8 +160,8 @@ impl<S: SlowStart> State<S> {
         }
     }
 
-    /// Opens the window to Reno's. One acknowledgement opens it by at most half of what it covers,
-    /// as the curve does: the estimate may be far ahead when the window was held back meanwhile.
+    /// Opens the window to Reno's. One acknowledgement opens it by at most half the bytes that it
+    /// covers, as on the curve: the estimate may be far ahead if the window was held back meanwhile.
     fn follow_reno(&mut self, reno_estimate: f64, acked: Bytes) {
         let goal = Bytes::new((reno_estimate * self.window.mss.get() as f64) as u64);
         self.window
@@ -205,7 +181,33 @@ impl<S: SlowStart> State<S> {
             .grow(Bytes::new(u64::try_from(growth).unwrap_or(u64::MAX)));
     }
 
-    fn reduce(&mut self, signal: Signal, abe: bool) {
+    /// The window in segments.
+    fn segments(&self) -> f64 {
+        self.window.cwnd.get() as f64 / self.window.mss.get() as f64
+    }
+}
+
+impl<S: SlowStart> WindowLaw for CubicLaw<S> {
+    const NAME: &'static str = "cubic";
+    type Window = Window;
+
+    #[inline]
+    fn window(&self) -> &Window {
+        &self.window
+    }
+
+    fn window_mut(&mut self) -> &mut Window {
+        &mut self.window
+    }
+
+    #[inline]
+    fn on_ack(&mut self, ack: &Ack, episode: &mut Episode, before: &Verdict) {
+        if episode.on_ack(ack) {
+            self.grow(ack, before);
+        }
+    }
+
+    fn reduce(&mut self, signal: Signal) {
         let cwnd = self.segments();
         self.plateau = match (signal, self.plateau) {
             (Signal::Timeout, _) => None,
@@ -214,8 +216,8 @@ impl<S: SlowStart> State<S> {
             (_, Some(plateau)) if cwnd < plateau => Some(cwnd * (1.0 + BETA) / 2.0),
             _ => Some(cwnd),
         };
-        // RFC 8511 is for congestion avoidance: what overshot in slow start is cut in full.
-        let beta = if abe && signal == Signal::Ce && !self.window.in_slow_start() {
+        // RFC 8511 is for congestion avoidance: an overshoot of slow start is cut in full.
+        let beta = if self.abe && signal == Signal::Ce && !self.window.in_slow_start() {
             BETA_ECN
         } else {
             BETA
@@ -230,14 +232,39 @@ impl<S: SlowStart> State<S> {
             .cut(reduced, if signal == Signal::Ce { 1 } else { 2 });
     }
 
-    /// The window in segments.
-    fn segments(&self) -> f64 {
-        self.window.cwnd.get() as f64 / self.window.mss.get() as f64
+    fn undo(&mut self, before: Self) {
+        if self.window.cwnd < before.window.cwnd {
+            *self = before;
+        } else {
+            self.window.undo(&before.window);
+        }
+    }
+
+    fn resume(&mut self, now: Instant, _idle: Duration) {
+        if let Some(epoch) = &mut self.epoch {
+            epoch.count_to(now, false);
+        }
+    }
+
+    fn model(&self) -> Model {
+        let state = match (&self.slow_start, self.window.in_slow_start()) {
+            (_, false) => "avoidance",
+            (Some(start), true) if start.is_conservative() => "conservative-slow-start",
+            (_, true) => "slow-start",
+        };
+        let (epoch, plateau) = (self.epoch, self.plateau);
+        Model {
+            state,
+            plateau: epoch.map(|epoch| epoch.curve.plateau()).or(plateau),
+            k: epoch.and_then(|epoch| Duration::try_from_secs_f64(epoch.curve.k()).ok()),
+            epoch: epoch.map(|epoch| epoch.elapsed),
+            ..Model::default()
+        }
     }
 }
 
 impl Epoch {
-    /// Lets time pass until `now`; it counts only while the window limits the sender.
+    /// Advances to `now`; the time `counts` only while the window limited the sender.
     fn count_to(&mut self, now: Instant, counts: bool) {
         if counts {
             self.elapsed = self.elapsed.saturating_add(now - self.counted_to);
@@ -245,8 +272,8 @@ impl Epoch {
         self.counted_to = now;
     }
 
-    /// Advances Reno's window by `acked`: less than a segment per window until it is back at the
-    /// window before the cut, to make up for the gentler cut; one segment from then on.
+    /// Advances Reno's window by `acked`: by less than a segment per window until it reaches the
+    /// window before the cut, to make up for the gentler cut; by one segment from then on.
     fn advance_reno(&mut self, acked: Bytes, cwnd: Bytes, prior: f64) {
         let alpha = if self.reno_estimate >= prior {
             1.0
@@ -254,99 +281,5 @@ impl Epoch {
             RENO_ALPHA
         };
         self.reno_estimate += alpha * acked.get() as f64 / cwnd.get() as f64;
-    }
-}
-
-impl<S: SlowStart> Controller for Cubic<S> {
-    fn name(&self) -> &'static str {
-        "cubic"
-    }
-
-    fn on_ack(&mut self, ack: &Ack) {
-        self.pacing.on_ack(ack);
-        if self.episode.on_ack(ack) {
-            self.state.grow(ack, &self.verdict);
-        }
-        self.conclude();
-    }
-
-    fn on_congestion(&mut self, congestion: &Congestion) {
-        self.pacing.on_congestion(congestion.in_flight);
-        if self.episode.on_signal(congestion.signal) {
-            self.before.keep(&self.state);
-            self.state.reduce(congestion.signal, self.abe);
-        }
-        match congestion.signal {
-            Signal::Timeout => self.state.window.restart(congestion.in_flight),
-            // Marks and local drops are no guesses: there is nothing to undo.
-            Signal::Ce | Signal::LocalDrop => self.before.forget(),
-            Signal::Loss => {}
-        }
-        self.conclude();
-    }
-
-    fn on_undo(&mut self, _now: Instant) {
-        self.episode = Episode::Open;
-        if let Some(before) = self.before.take() {
-            if self.state.window.cwnd < before.window.cwnd {
-                self.state = before;
-            } else {
-                self.state.window.ssthresh = self.state.window.ssthresh.max(before.window.ssthresh);
-            }
-        }
-        self.conclude();
-    }
-
-    fn on_idle(&mut self, idle: &Idle) {
-        self.pacing.on_idle();
-        if self.slow_start_after_idle {
-            self.state
-                .window
-                .decay(idle.idle, idle.rto, self.initial_window);
-        }
-        if let Some(epoch) = &mut self.state.epoch {
-            epoch.count_to(idle.now, false);
-        }
-        self.conclude();
-    }
-
-    fn model(&self) -> Model {
-        let State {
-            slow_start,
-            plateau,
-            epoch,
-            window,
-            ..
-        } = &self.state;
-        let state = match (slow_start, window.in_slow_start()) {
-            (_, false) => "avoidance",
-            (Some(start), true) if start.is_conservative() => "conservative-slow-start",
-            (_, true) => "slow-start",
-        };
-        Model {
-            state,
-            plateau: epoch.map(|epoch| epoch.curve.plateau()).or(*plateau),
-            k: epoch.and_then(|epoch| Duration::try_from_secs_f64(epoch.curve.k()).ok()),
-            epoch: epoch.map(|epoch| epoch.elapsed),
-            ..Model::default()
-        }
-    }
-
-    fn on_underuse(&mut self, underuse: &Underuse) {
-        if self.slow_start_after_idle {
-            self.state
-                .window
-                .shrink_to_use(underuse.used, self.initial_window);
-        }
-        self.conclude();
-    }
-
-    fn verdict(&self) -> Verdict {
-        self.verdict
-    }
-
-    fn adopt(&mut self, before: &Verdict) {
-        self.state.window.adopt(before);
-        self.conclude();
     }
 }

@@ -1,65 +1,60 @@
 //! DCTCP (RFC 8257): cuts the window by half the share of marked bytes instead of by half. For
 //! networks under one administration whose switches mark at a shallow threshold.
 //!
-//! Between marks it grows as Reno does, and a loss costs half the window (§3.5); without ECN it is
-//! Reno. As in Linux a reduction is a whole number of segments.
+//! Between marks it grows like Reno, and a loss halves the window (§3.5); without ECN it is Reno.
+//! As in Linux a reduction is a whole number of segments.
 
-use tautline_base::Instant;
+use tautline_base::Bytes;
 
 use crate::config::Config;
-use crate::controller::{
-    Ack, Congestion, Controller, Ecn, Idle, Model, Phase, Signal, Underuse, Verdict,
-};
+use crate::controller::{Ack, Ecn, Model, Signal, Verdict};
 use crate::episode::Episode;
 use crate::mark_share::MarkShare;
-use crate::pacing::WindowPacing;
-use crate::reno::Growth;
-use crate::round::Round;
+use crate::reno::RenoWindow;
+use crate::rounds::Round;
 use crate::window::Window;
+use crate::window_controller::{WindowController, WindowLaw};
 
-/// DCTCP of one connection.
-#[derive(Clone, Debug)]
-pub struct Dctcp {
-    config: Config,
-    pacing: WindowPacing,
-    episode: Episode,
-    state: Growth,
-    /// The state before the last reduction that may prove spurious.
-    before: Option<Growth>,
+/// DCTCP for one connection.
+pub type Dctcp = WindowController<DctcpLaw>;
+
+/// The law of [`Dctcp`].
+#[derive(Clone, Copy, Debug)]
+pub struct DctcpLaw {
+    window: RenoWindow,
     alpha: MarkShare<10>,
     /// The observation window, from its first acknowledgement.
     observed: Option<Round>,
-    verdict: Verdict,
 }
 
 impl Dctcp {
     /// A new connection's controller.
     pub fn new(config: &Config) -> Self {
-        let state = Growth::new(config);
-        let Window {
-            mss,
-            cwnd,
-            ssthresh,
-        } = state.window;
-        let pacing = WindowPacing::new(config.pacing, mss);
-        Self {
-            config: *config,
-            pacing,
-            episode: Episode::Open,
-            state,
-            before: None,
+        let law = DctcpLaw {
+            window: RenoWindow::new(config),
             alpha: MarkShare::new(),
             observed: None,
-            verdict: pacing.verdict(cwnd, ssthresh),
-        }
+        };
+        Self::with_law(law, config)
+    }
+}
+
+impl WindowLaw for DctcpLaw {
+    const NAME: &'static str = "dctcp";
+    const ECN: Ecn = Ecn::Dctcp;
+    type Window = Window;
+
+    #[inline]
+    fn window(&self) -> &Window {
+        &self.window.window
     }
 
-    fn conclude(&mut self) {
-        let Window { cwnd, ssthresh, .. } = self.state.window;
-        self.verdict = self.pacing.verdict(cwnd, ssthresh);
+    fn window_mut(&mut self) -> &mut Window {
+        &mut self.window.window
     }
 
-    fn observe(&mut self, ack: &Ack) {
+    #[inline]
+    fn observe(&mut self, ack: &Ack, _before: &Verdict) {
         self.alpha.count(ack);
         match self.observed {
             Some(round) if !round.is_over(ack) => return,
@@ -69,96 +64,41 @@ impl Dctcp {
         self.observed = Some(Round::after(ack));
     }
 
+    #[inline]
+    fn answers_marks(&self, episode: Episode) -> bool {
+        episode == Episode::Reduced { by: Signal::Ce }
+    }
+
+    #[inline]
+    fn on_ack(&mut self, ack: &Ack, episode: &mut Episode, _before: &Verdict) {
+        if episode.on_ack(ack) && ack.cwnd_limited {
+            self.window.grow(ack.acked);
+        }
+    }
+
+    /// Lets a loss cut the window once more after a mark did.
+    fn on_signal(&mut self, signal: Signal, episode: &mut Episode) -> bool {
+        if matches!(signal, Signal::Loss | Signal::Timeout) && self.answers_marks(*episode) {
+            *episode = Episode::Open;
+        }
+        true
+    }
+
     fn reduce(&mut self, signal: Signal) {
-        self.before = Some(self.state);
-        let Window { mss, cwnd, .. } = self.state.window;
-        if signal == Signal::Ce {
-            let segments = (cwnd / mss.get()).get();
-            self.state
-                .cut(cwnd.saturating_sub(mss * self.alpha.half_of(segments)));
+        let Window { mss, cwnd, .. } = self.window.window;
+        self.window.cut(if signal == Signal::Ce {
+            cwnd.saturating_sub(mss * self.alpha.half_of((cwnd / mss.get()).get()))
         } else {
-            self.state.cut(cwnd / 2);
-        }
+            cwnd / 2
+        });
     }
 
-    /// Marks cost little where the share is small; a loss in the same window still costs half of
-    /// it.
-    fn marked_only(&self) -> bool {
-        self.episode == Episode::Reduced { by: Signal::Ce }
-    }
-}
-
-impl Controller for Dctcp {
-    fn name(&self) -> &'static str {
-        "dctcp"
+    fn undo(&mut self, before: Self) {
+        self.window.window.undo(&before.window.window);
     }
 
-    fn on_ack(&mut self, ack: &Ack) {
-        self.pacing.on_ack(ack);
-        self.observe(ack);
-        if ack.phase == Phase::Cwr && ack.lost.get() > 0 && self.marked_only() {
-            self.episode = Episode::Reduced { by: Signal::Loss };
-            self.reduce(Signal::Loss);
-        }
-        if self.episode.on_ack(ack) && ack.cwnd_limited {
-            self.state.grow(ack.acked);
-        }
-        self.conclude();
-    }
-
-    fn on_congestion(&mut self, congestion: &Congestion) {
-        self.pacing.on_congestion(congestion.in_flight);
-        if matches!(congestion.signal, Signal::Loss | Signal::Timeout) && self.marked_only() {
-            self.episode = Episode::Open;
-        }
-        if self.episode.on_signal(congestion.signal) {
-            self.reduce(congestion.signal);
-        }
-        match congestion.signal {
-            Signal::Timeout => self.state.window.restart(congestion.in_flight),
-            // Marks and local drops are no guesses: there is nothing to undo.
-            Signal::Ce | Signal::LocalDrop => self.before = None,
-            Signal::Loss => {}
-        }
-        self.conclude();
-    }
-
-    fn on_undo(&mut self, _now: Instant) {
-        self.episode = Episode::Open;
-        if let Some(before) = self.before.take() {
-            self.state.undo(&before);
-        }
-        self.conclude();
-    }
-
-    fn on_idle(&mut self, idle: &Idle) {
-        self.pacing.on_idle();
-        if self.config.slow_start_after_idle {
-            self.state
-                .window
-                .decay(idle.idle, idle.rto, self.config.initial_window);
-            self.state.forget_credit();
-        }
-        self.conclude();
-    }
-
-    fn on_underuse(&mut self, underuse: &Underuse) {
-        if self.config.slow_start_after_idle {
-            self.state
-                .window
-                .shrink_to_use(underuse.used, self.config.initial_window);
-            self.state.forget_credit();
-        }
-        self.conclude();
-    }
-
-    fn verdict(&self) -> Verdict {
-        self.verdict
-    }
-
-    fn adopt(&mut self, before: &Verdict) {
-        self.state.window.adopt(before);
-        self.conclude();
+    fn on_shrink(&mut self) {
+        self.window.credit = Bytes::ZERO;
     }
 
     fn model(&self) -> Model {
@@ -166,9 +106,5 @@ impl Controller for Dctcp {
             alpha: Some(self.alpha.fraction()),
             ..Model::default()
         }
-    }
-
-    fn ecn(&self) -> Ecn {
-        Ecn::Dctcp
     }
 }

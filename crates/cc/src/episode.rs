@@ -5,7 +5,7 @@
 //! during the recovery of the same window does not cut again, and after a timeout the window grows
 //! by slow start although the loss is still being repaired.
 
-use crate::controller::{Ack, Phase, Signal};
+use crate::controller::{Ack, CongestionState, Signal};
 
 /// Where a connection stands between a congestion signal and the end of its recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +37,9 @@ impl Episode {
     }
 
     /// Takes an acknowledgement in; true when the window may grow.
+    #[inline]
     pub(crate) fn on_ack(&mut self, ack: &Ack) -> bool {
-        if ack.phase == Phase::Open {
+        if ack.state == CongestionState::Open {
             *self = Self::Open;
             return true;
         }

@@ -125,28 +125,14 @@ fn rtt_threshold(last_round: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controller::Phase;
     use crate::pacing::{PacingRatios, WindowPacing};
     use tautline_base::{Bytes, Instant};
 
     fn ack(rtt: Option<Duration>, round_start: bool) -> Ack {
         Ack {
-            now: Instant::ZERO,
-            acked: Bytes::new(1000),
-            lost: Bytes::ZERO,
-            prior_in_flight: Bytes::ZERO,
-            in_flight: Bytes::ZERO,
             rtt,
-            srtt: Duration::ZERO,
-            min_rtt: Duration::ZERO,
-            delivered: Bytes::ZERO,
-            rate: None,
-            cwnd_limited: true,
             round_start,
-            phase: Phase::Open,
-            marked: Bytes::ZERO,
-            delayed: false,
-            next_departure: Instant::ZERO,
+            ..Ack::new(Instant::ZERO, Bytes::new(1000), Bytes::ZERO)
         }
     }
 

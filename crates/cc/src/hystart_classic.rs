@@ -11,7 +11,7 @@ use tautline_base::{Bytes, Instant};
 
 use crate::config::Config;
 use crate::controller::{Ack, Verdict};
-use crate::round::Round;
+use crate::rounds::Round;
 use crate::slow_start::{SlowStart, Step};
 
 /// Below this window, in segments, it does not look (`hystart_low_window`).

@@ -53,12 +53,13 @@ pub mod pacing;
 mod packets;
 pub mod prague;
 pub mod reno;
-mod round;
+mod rounds;
 mod sampler;
 mod saved;
 pub mod slow_start;
 mod traced;
 mod window;
+mod window_controller;
 mod windowed_max;
 
 pub use algorithm::{Algorithm, Factory, UnknownAlgorithm};
@@ -66,7 +67,8 @@ pub use bbr::Bbr;
 pub use bbr3::Bbr3;
 pub use config::Config;
 pub use controller::{
-    Ack, Congestion, Controller, Ecn, Idle, Loss, Model, Phase, Recovery, Signal, Underuse, Verdict,
+    Ack, Congestion, CongestionState, Controller, Ecn, Idle, Loss, Model, Recovery, Signal,
+    Underuse, Verdict,
 };
 pub use cubic::Cubic;
 pub use cubic_linux::CubicLinux;
@@ -76,4 +78,5 @@ pub use prague::Prague;
 pub use reno::Reno;
 pub use sampler::{RateSample, Sampler, SentRate};
 pub use traced::{Row, Traced};
+pub use window_controller::WindowController;
 pub use windowed_max::WindowedMax;

@@ -7,7 +7,8 @@ use crate::controller::Ack;
 /// The weight of the newest window is 1/16 (`g`).
 const GAIN_SHIFT: u32 = 4;
 
-/// The average `alpha` in units of 2⁻ᴮᴵᵀˢ. Starts at one: the first mark is answered like a loss.
+/// The average `alpha` in units of 2⁻ᴮᴵᵀˢ. Starts at one, so that the first
+/// mark costs as much as a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MarkShare<const BITS: u32> {
     alpha: u64,
@@ -26,25 +27,26 @@ impl<const BITS: u32> MarkShare<BITS> {
         }
     }
 
-    /// Counts what `ack` brought in this window.
+    /// Adds `ack` to this window.
+    #[inline]
     pub(crate) fn count(&mut self, ack: &Ack) {
         self.acked += ack.acked;
         self.marked += ack.marked.min(ack.acked);
     }
 
-    /// The window is over, and what it brought is averaged in.
+    /// Ends the window and updates the average.
     pub(crate) fn advance(&mut self) {
         let fall = self.alpha >> GAIN_SHIFT;
-        // Too small to fall by a sixteenth, it vanishes.
+        // An average too small to fall by a sixteenth becomes zero.
         self.alpha -= if fall == 0 { self.alpha } else { fall };
         let share = (u128::from(self.marked.get()) << (BITS - GAIN_SHIFT))
             / u128::from(self.acked.get().max(1));
         self.alpha = (self.alpha + share as u64).min(Self::ONE);
-        self.forget();
+        self.clear();
     }
 
-    /// The window is over and counts for nothing.
-    pub(crate) fn forget(&mut self) {
+    /// Ends the window without updating the average.
+    pub(crate) fn clear(&mut self) {
         (self.acked, self.marked) = (Bytes::ZERO, Bytes::ZERO);
     }
 
@@ -53,7 +55,7 @@ impl<const BITS: u32> MarkShare<BITS> {
         ((u128::from(amount) * u128::from(self.alpha)) >> (BITS + 1)) as u64
     }
 
-    /// `alpha` between zero and one.
+    /// `alpha`, from 0 to 1.
     pub(crate) fn fraction(&self) -> f64 {
         self.alpha as f64 / Self::ONE as f64
     }
@@ -86,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn it_converges_on_the_share_and_vanishes_without_marks() {
+    fn it_converges_on_the_share_and_reaches_zero_without_marks() {
         for percent in [1, 10, 50, 100] {
             let fine = windows::<20>(percent, 400).fraction();
             assert!(
@@ -94,8 +96,7 @@ mod tests {
                 "{percent} %: {fine}"
             );
         }
-        // In tenths of a percent what falls and what rises is rounded: Linux's DCTCP sees 15/1024
-        // to 1/1024 too much.
+        // Ten bits round both terms: Linux's DCTCP sees 1/1024 to 15/1024 too much.
         let coarse = windows::<10>(10, 400).fraction();
         assert!((0.1..0.115).contains(&coarse), "{coarse}");
         assert_eq!(windows::<10>(0, 200).raw(), 0);

@@ -13,14 +13,14 @@ use tautline_base::{Bytes, Rate};
 use crate::controller::{Ack, Verdict};
 
 /// Round trip assumed before the first sample (the value Linux's BBR assumes).
-const NOMINAL_RTT: Duration = Duration::from_millis(1);
+pub(crate) const NOMINAL_RTT: Duration = Duration::from_millis(1);
 /// A burst is what the pacing rate carries in this time ...
 const BURST_TIME: Duration = Duration::from_millis(1);
 /// ... and at most this much, the largest super-packet of a network card.
 const LARGEST_BURST: Bytes = Bytes::kib(64);
 
-/// No pacer is set slower than this.
-const SLOWEST: Rate = Rate::bytes_per_sec(1);
+/// Lowest pacing rate: a stopped sender would never learn a better one.
+pub(crate) const SLOWEST: Rate = Rate::bytes_per_sec(1);
 
 /// Pacing gains in percent of window per round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +89,7 @@ impl WindowPacing {
         }
     }
 
+    #[inline]
     pub(crate) fn on_ack(&mut self, ack: &Ack) {
         self.in_flight = ack.in_flight;
         if ack.srtt > Duration::ZERO {
@@ -109,6 +110,7 @@ impl WindowPacing {
         self.in_flight = Bytes::ZERO;
     }
 
+    #[inline]
     pub(crate) fn verdict(&self, cwnd: Bytes, ssthresh: Bytes) -> Verdict {
         let pacing_rate = window_rate(cwnd, self.in_flight, ssthresh, self.srtt, self.ratios);
         Verdict {

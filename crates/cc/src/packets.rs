@@ -1,7 +1,7 @@
 //! [`PacketWindow`]: window and threshold counted in whole packets, as Linux counts them.
 //!
-//! The account of the transport is in bytes; what an acknowledgement covers is turned into packets
-//! here, and the remainder is kept for the next one. Otherwise the rules are those of
+//! The transport counts bytes. This window turns acknowledged bytes into packets and keeps the
+//! remainder for the next acknowledgement. Its rules are those of
 //! [`Window`](crate::window::Window) in Linux's integers.
 
 use core::time::Duration;
@@ -11,6 +11,7 @@ use tautline_base::Bytes;
 use crate::config::Config;
 use crate::controller::Verdict;
 use crate::window::LARGEST;
+use crate::window_controller::CongestionWindow;
 
 /// Window and threshold in packets. `1 <= cwnd`; `ssthresh` is `None` before the first reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,9 +19,10 @@ pub(crate) struct PacketWindow {
     mss: Bytes,
     pub(crate) cwnd: u64,
     pub(crate) ssthresh: Option<u64>,
-    /// Acknowledged in congestion avoidance and not yet turned into growth (`snd_cwnd_cnt`).
+    /// Packets acknowledged in congestion avoidance and not yet turned into growth
+    /// (`snd_cwnd_cnt`).
     credit: u64,
-    /// Acknowledged bytes that are no whole packet yet.
+    /// Acknowledged bytes that do not make a whole packet yet.
     partial: Bytes,
 }
 
@@ -37,24 +39,13 @@ impl PacketWindow {
         }
     }
 
-    pub(crate) fn mss(&self) -> Bytes {
-        self.mss
-    }
-
-    /// Window and threshold in bytes.
-    pub(crate) fn in_bytes(&self) -> (Bytes, Bytes) {
-        (
-            self.mss * self.cwnd,
-            self.ssthresh
-                .map_or(Bytes::MAX, |packets| self.mss * packets),
-        )
-    }
-
+    #[inline]
     pub(crate) fn in_slow_start(&self) -> bool {
         self.ssthresh.is_none_or(|ssthresh| self.cwnd < ssthresh)
     }
 
     /// How many packets `acked` bytes complete.
+    #[inline]
     pub(crate) fn packets(&mut self, acked: Bytes) -> u64 {
         let bytes = (self.partial + acked).get();
         self.partial = Bytes::new(bytes % self.mss.get());
@@ -65,7 +56,7 @@ impl PacketWindow {
         self.cwnd = self.cwnd.saturating_add(packets).min(LARGEST);
     }
 
-    /// Opens the window by at most `packets` up to the threshold. Returns what is left for
+    /// Opens the window by at most `packets` up to the threshold. Returns the rest, which is for
     /// congestion avoidance.
     pub(crate) fn slow_start(&mut self, packets: u64) -> u64 {
         let room = self
@@ -76,8 +67,8 @@ impl PacketWindow {
         packets - used
     }
 
-    /// Opens the window by one packet for every `per` acknowledged. Credit from when more were
-    /// needed is worth one packet.
+    /// Opens the window by one packet for every `per` acknowledged (`tcp_cong_avoid_ai`). Credit
+    /// collected while more packets were needed is worth one packet.
     pub(crate) fn avoid(&mut self, packets: u64, per: u64) {
         if self.credit >= per {
             self.credit = 0;
@@ -88,56 +79,55 @@ impl PacketWindow {
         self.credit %= per;
     }
 
-    /// The threshold that a pause or a spurious reduction goes back to: three quarters of the
-    /// window if that is more (`tcp_current_ssthresh`).
+    /// The threshold after a pause or a spurious reduction: at least three quarters of the window
+    /// (`tcp_current_ssthresh`).
     fn remembered(&self) -> Option<u64> {
         self.ssthresh
             .map(|ssthresh| ssthresh.max(self.cwnd / 2 + self.cwnd / 4))
     }
 
-    /// Threshold and window become `packets`, at least two.
+    /// Sets threshold and window to `packets`, at least two.
     pub(crate) fn cut(&mut self, packets: u64) {
         self.cwnd = packets.max(2);
         self.ssthresh = Some(self.cwnd);
         self.credit = 0;
     }
 
-    /// After a retransmission timeout: room for one packet beyond what is still thought to be in
-    /// flight.
-    pub(crate) fn restart(&mut self, in_flight: Bytes) {
-        self.cwnd = 1;
-        self.grow(in_flight.get().div_ceil(self.mss.get()));
-        self.credit = 0;
-    }
-
-    /// The reduction from `before` to here was for nothing.
+    /// Reverts the reduction that `before` was saved ahead of.
     pub(crate) fn undo(&mut self, before: &Self) {
         self.cwnd = self.cwnd.max(before.cwnd);
         self.ssthresh = self
             .ssthresh
             .and_then(|ssthresh| before.remembered().map(|before| before.max(ssthresh)));
     }
+}
 
-    /// Takes another controller's window and threshold over.
-    pub(crate) fn adopt(&mut self, before: &Verdict) {
+impl CongestionWindow for PacketWindow {
+    fn mss(&self) -> Bytes {
+        self.mss
+    }
+
+    #[inline]
+    fn in_bytes(&self) -> (Bytes, Bytes) {
+        let ssthresh = self.ssthresh.map(|packets| self.mss * packets);
+        (self.mss * self.cwnd, ssthresh.unwrap_or(Bytes::MAX))
+    }
+
+    fn restart(&mut self, in_flight: Bytes) {
+        self.cwnd = 1;
+        self.grow(in_flight.get().div_ceil(self.mss.get()));
+        self.credit = 0;
+    }
+
+    fn adopt(&mut self, before: &Verdict) {
         let packets = |bytes: Bytes| (bytes / self.mss.get()).get();
         self.cwnd = packets(before.cwnd).clamp(1, LARGEST);
         self.ssthresh = (before.ssthresh < Bytes::MAX).then(|| packets(before.ssthresh).max(2));
     }
 
-    /// Goes half way to the `used` bytes of it, or to the initial window if that is more, and
-    /// remembers three quarters of itself as threshold (`tcp_cwnd_application_limited`).
-    pub(crate) fn shrink_to_use(&mut self, used: Bytes, initial: Bytes) {
-        let used = used.max(initial).get().div_ceil(self.mss.get()).max(1);
-        if used < self.cwnd {
-            self.ssthresh = self.remembered();
-            self.cwnd = (self.cwnd + used) / 2;
-        }
-    }
-
-    /// Halves the window for every retransmission timeout but the first since the last packet was
-    /// sent, down to the initial window, and remembers three quarters of it as threshold.
-    pub(crate) fn decay(&mut self, since_sent: Duration, rto: Duration, initial: Bytes) {
+    /// `tcp_cwnd_restart`: the first timeout since the last transmission costs nothing; three
+    /// quarters of the window become the threshold.
+    fn decay(&mut self, since_sent: Duration, rto: Duration, initial: Bytes) {
         let rto = rto.as_nanos().max(1);
         let halvings = since_sent.as_nanos().div_ceil(rto).saturating_sub(1);
         if halvings == 0 {
@@ -147,6 +137,15 @@ impl PacketWindow {
         let floor = (initial / self.mss.get()).get().clamp(1, self.cwnd);
         let halvings = u32::try_from(halvings).unwrap_or(u32::MAX);
         self.cwnd = self.cwnd.checked_shr(halvings).unwrap_or(0).max(floor);
+    }
+
+    /// `tcp_cwnd_application_limited`.
+    fn shrink_to_use(&mut self, used: Bytes, initial: Bytes) {
+        let used = used.max(initial).get().div_ceil(self.mss.get()).max(1);
+        if used < self.cwnd {
+            self.ssthresh = self.remembered();
+            self.cwnd = (self.cwnd + used) / 2;
+        }
     }
 }
 
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_packets_add_up() {
+    fn fractions_of_packets_add_up() {
         let mut window = window(10);
         let counts = [400, 400, 400, 3_000].map(|bytes| window.packets(Bytes::new(bytes)));
         assert_eq!(counts, [0, 0, 1, 3]);

@@ -1,10 +1,9 @@
-//! [`Saved`]: a copy of something that may be wanted back, which takes no room before there is one.
+//! [`Saved`]: a copy of a value that may be restored; it allocates when the first copy is kept.
 
 use alloc::boxed::Box;
 
-/// At most one value. Its memory is taken when the first one is kept and serves all later ones, so
-/// that keeping one per episode of congestion allocates once in the life of a connection, and never
-/// for the many that meet none.
+/// At most one value. The allocation of the first one serves all later ones: a connection allocates
+/// once in its life, and only if it meets congestion.
 #[derive(Clone, Debug)]
 pub(crate) struct Saved<T> {
     memory: Option<Box<T>>,
@@ -12,15 +11,14 @@ pub(crate) struct Saved<T> {
 }
 
 impl<T: Clone> Saved<T> {
-    /// Nothing is kept.
-    pub(crate) const fn nothing() -> Self {
+    pub(crate) const fn empty() -> Self {
         Self {
             memory: None,
             valid: false,
         }
     }
 
-    /// Keeps `value` in place of what was kept before.
+    /// Keeps a copy of `value` instead of the one before.
     pub(crate) fn keep(&mut self, value: &T) {
         self.valid = true;
         match &mut self.memory {
@@ -29,12 +27,10 @@ impl<T: Clone> Saved<T> {
         }
     }
 
-    /// What is kept is not wanted back.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.valid = false;
     }
 
-    /// Gives it back.
     pub(crate) fn take(&mut self) -> Option<T> {
         if core::mem::take(&mut self.valid) {
             self.memory.as_deref().cloned()
@@ -49,14 +45,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gives_the_latest_back_once() {
-        let mut saved = Saved::nothing();
+    fn returns_the_latest_once() {
+        let mut saved = Saved::empty();
         assert_eq!(saved.take(), None);
         saved.keep(&1);
         saved.keep(&2);
         assert_eq!((saved.take(), saved.take()), (Some(2), None));
         saved.keep(&3);
-        saved.forget();
+        saved.clear();
         assert_eq!(saved.take(), None);
     }
 }

@@ -1,5 +1,5 @@
-//! [`Window`]: congestion window and slow-start threshold, with the rules every window-based
-//! controller shares (RFC 5681 §3.1, §4.1).
+//! [`Window`]: congestion window and slow-start threshold in bytes, with the rules of RFC 5681
+//! §3.1 and §4.1.
 
 use core::time::Duration;
 
@@ -7,6 +7,7 @@ use tautline_base::Bytes;
 
 use crate::config::Config;
 use crate::controller::Verdict;
+use crate::window_controller::CongestionWindow;
 
 /// Largest window in segments; far above what any path holds, far below what overflows.
 pub(crate) const LARGEST: u64 = 1 << 24;
@@ -32,48 +33,67 @@ impl Window {
         window
     }
 
+    #[inline]
     pub(crate) fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
 
     /// Opens the window by `bytes`, up to the largest allowed.
+    #[inline]
     pub(crate) fn grow(&mut self, bytes: Bytes) {
         self.cwnd = (self.cwnd + bytes).min(self.mss * LARGEST);
     }
 
-    /// Opens the window by at most `bytes` up to `ssthresh`. Returns what is left for congestion
-    /// avoidance.
+    /// Opens the window by at most `bytes` up to `ssthresh`. Returns the rest, which is for
+    /// congestion avoidance.
+    #[inline]
     pub(crate) fn slow_start(&mut self, bytes: Bytes) -> Bytes {
+        if !self.in_slow_start() {
+            return bytes;
+        }
         let used = bytes.min(self.ssthresh.saturating_sub(self.cwnd));
         self.grow(used);
         bytes.saturating_sub(used)
     }
 
-    /// Sets the threshold to `ssthresh`, at least two segments, and the window to no more than
-    /// `ssthresh`, but `least` segments.
+    /// Sets the threshold to `ssthresh`, at least two segments, and the window to `ssthresh`, at
+    /// least `least` segments.
     pub(crate) fn cut(&mut self, ssthresh: Bytes, least: u64) {
         self.ssthresh = ssthresh.max(self.mss * 2);
         self.cwnd = ssthresh.max(self.mss * least);
     }
 
-    /// After a retransmission timeout: room for one segment beyond what is still thought to be in
-    /// flight, whatever that is, or the lost one could not be sent.
-    pub(crate) fn restart(&mut self, in_flight: Bytes) {
+    /// Reverts the reduction that `before` was saved ahead of.
+    pub(crate) fn undo(&mut self, before: &Self) {
+        self.cwnd = self.cwnd.max(before.cwnd);
+        self.ssthresh = self.ssthresh.max(before.ssthresh);
+    }
+}
+
+impl CongestionWindow for Window {
+    fn mss(&self) -> Bytes {
+        self.mss
+    }
+
+    #[inline]
+    fn in_bytes(&self) -> (Bytes, Bytes) {
+        (self.cwnd, self.ssthresh)
+    }
+
+    fn restart(&mut self, in_flight: Bytes) {
         self.cwnd = Bytes::ZERO;
         self.grow(in_flight + self.mss);
     }
 
-    /// Takes another controller's window and threshold over.
-    pub(crate) fn adopt(&mut self, before: &Verdict) {
+    fn adopt(&mut self, before: &Verdict) {
         self.ssthresh = before.ssthresh.max(self.mss * 2);
         self.cwnd = self.mss;
         self.grow(before.cwnd.saturating_sub(self.mss));
     }
 
-    /// Halves the window for every retransmission timeout spent idle, down to the initial window,
-    /// and remembers three quarters of it as threshold (RFC 5681 §4.1 as Linux does it, after RFC
-    /// 2861).
-    pub(crate) fn decay(&mut self, idle: Duration, rto: Duration, initial: Bytes) {
+    /// RFC 5681 §4.1 as Linux follows it, after RFC 2861: three quarters of the window become the
+    /// threshold.
+    fn decay(&mut self, idle: Duration, rto: Duration, initial: Bytes) {
         let timeouts = idle.as_nanos() / rto.as_nanos().max(1);
         let floor = initial.max(self.mss).min(self.cwnd);
         if timeouts == 0 || self.cwnd == floor {
@@ -84,9 +104,8 @@ impl Window {
         self.cwnd = Bytes::new(self.cwnd.get().checked_shr(halvings).unwrap_or(0)).max(floor);
     }
 
-    /// Goes half way to what was `used` of it, or to the initial window if that is more, and
-    /// remembers three quarters of itself as threshold (RFC 2861 §3.1 as Linux does it).
-    pub(crate) fn shrink_to_use(&mut self, used: Bytes, initial: Bytes) {
+    /// RFC 2861 §3.1 as in Linux's `tcp_cwnd_application_limited`.
+    fn shrink_to_use(&mut self, used: Bytes, initial: Bytes) {
         let used = used.max(initial).max(self.mss);
         if used < self.cwnd {
             self.ssthresh = self.ssthresh.max(self.cwnd / 4 * 3);
@@ -137,9 +156,9 @@ mod tests {
         }
     }
 
-    /// spec/tcp.md §1.13: (cwnd + max(used, IW)) / 2, and 3/4 of cwnd as threshold.
+    /// RFC 2861 §3.1: (cwnd + max(used, IW)) / 2, and 3/4 of cwnd as threshold.
     #[test]
-    fn what_is_not_used_is_halved() {
+    fn the_unused_part_is_halved() {
         for (used, cwnd, ssthresh) in [
             (20, 50, 60),
             (0, 45, 60),

@@ -37,7 +37,7 @@ use std::time::{Duration, Instant as StdInstant};
 use quinn::congestion::{Controller as QuicController, ControllerMetrics};
 use tautline_base::{Bytes, Instant};
 use tautline_cc::{
-    Ack, Config, Congestion, Controller, Factory, Idle, Phase, Sampler, Signal, Verdict,
+    Ack, Config, Congestion, Controller, Factory, Idle, CongestionState, Sampler, Signal, Verdict,
 };
 
 pub(crate) use self::factory::AdapterFactory;
@@ -85,7 +85,7 @@ struct Batch {
 #[derive(Clone, Copy, Debug)]
 struct Recovery {
     began: Instant,
-    phase: Phase,
+    phase: CongestionState,
 }
 
 impl Adapter {
@@ -179,7 +179,7 @@ impl Adapter {
             rate,
             cwnd_limited: !app_limited,
             round_start,
-            phase: self.recovery.map_or(Phase::Open, |recovery| recovery.phase),
+            state: self.recovery.map_or(CongestionState::Open, |recovery| recovery.phase),
             marked: Bytes::ZERO,
             delayed: batch.packets == 1 && batch.acked < self.config.mss,
             next_departure: now,
@@ -281,9 +281,9 @@ impl QuicController for Adapter {
             self.tell(|controller| controller.on_lost(&loss));
         }
         let (signal, phase) = match (persistent, lost) {
-            (true, _) => (Signal::Timeout, Phase::Loss),
-            (false, Bytes::ZERO) => (Signal::Ce, Phase::Cwr),
-            (false, _) => (Signal::Loss, Phase::Recovery),
+            (true, _) => (Signal::Timeout, CongestionState::Loss),
+            (false, Bytes::ZERO) => (Signal::Ce, CongestionState::Cwr),
+            (false, _) => (Signal::Loss, CongestionState::Recovery),
         };
         let answered = self.recovery.is_some_and(|recovery| sent <= recovery.began);
         if answered && !persistent {

@@ -7,13 +7,8 @@ use tautline_base::{Bytes, Rate};
 
 use super::{Bbr, Gain, Mode};
 use crate::controller::Ack;
-
-/// Largest window in segments, as for every controller here.
-pub(super) const LARGEST: u64 = 1 << 24;
-/// Round trip assumed before the first sample.
-pub(super) const NOMINAL_RTT: Duration = Duration::from_millis(1);
-/// No pacer is set slower than this: it would never learn a better rate.
-pub(super) const SLOWEST: Rate = Rate::bytes_per_sec(1);
+use crate::pacing::SLOWEST;
+use crate::window::LARGEST;
 
 const NANOS: u128 = 1_000_000_000;
 

@@ -5,13 +5,13 @@
 
 use tautline_base::Bytes;
 
-use crate::controller::{Ack, Phase};
+use crate::controller::{Ack, CongestionState};
 
 /// Where loss recovery stands, and the window to return to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recovery {
     /// At the last acknowledgement or timeout.
-    phase: Phase,
+    phase: CongestionState,
     /// As much is sent as is delivered.
     conserving: bool,
     prior_cwnd: Bytes,
@@ -28,14 +28,14 @@ pub(super) enum Step {
     Grows(Bytes),
 }
 
-fn repairs(phase: Phase) -> bool {
-    matches!(phase, Phase::Recovery | Phase::Loss)
+fn repairs(phase: CongestionState) -> bool {
+    matches!(phase, CongestionState::Recovery | CongestionState::Loss)
 }
 
 impl Recovery {
     pub(super) const fn new() -> Self {
         Self {
-            phase: Phase::Open,
+            phase: CongestionState::Open,
             conserving: false,
             prior_cwnd: Bytes::ZERO,
         }
@@ -56,7 +56,7 @@ impl Recovery {
     }
 
     pub(super) fn on_timeout(&mut self) {
-        self.phase = Phase::Loss;
+        self.phase = CongestionState::Loss;
     }
 
     /// A round trip begins.
@@ -67,13 +67,13 @@ impl Recovery {
     /// What an acknowledgement makes of the window `cwnd`, which is never below `mss`.
     pub(super) fn on_ack(&mut self, ack: &Ack, cwnd: Bytes, mss: Bytes) -> Step {
         let delivering = ack.in_flight + ack.acked;
-        let before = core::mem::replace(&mut self.phase, ack.phase);
-        if ack.phase == Phase::Recovery && before != Phase::Recovery {
+        let before = core::mem::replace(&mut self.phase, ack.state);
+        if ack.state == CongestionState::Recovery && before != CongestionState::Recovery {
             self.conserving = true;
             return Step::Enters(delivering.max(mss));
         }
         let mut cwnd = cwnd.saturating_sub(ack.lost).max(mss);
-        if repairs(before) && !repairs(ack.phase) {
+        if repairs(before) && !repairs(ack.state) {
             self.conserving = false;
             cwnd = cwnd.max(self.prior_cwnd);
         }

@@ -8,12 +8,8 @@ use tautline_base::{Bytes, Rate};
 use super::bounds::{bounded, tighter, with_headroom};
 use super::{Bbr3, State, scale, scale_rate};
 use crate::controller::Ack;
-use crate::pacing::burst;
-
-/// Largest window in segments; far above what any path holds, far below what overflows.
-const LARGEST: u64 = 1 << 24;
-/// No pacer is set slower than this.
-const SLOWEST: Rate = Rate::bytes_per_sec(1);
+use crate::pacing::{SLOWEST, burst};
+use crate::window::LARGEST;
 
 impl Bbr3 {
     /// The rate of a new connection: the initial window in a round trip, times the gain of Startup.

@@ -2,7 +2,7 @@
 
 use super::undo::Left;
 use super::{Bbr3, State};
-use crate::controller::{Ack, Phase};
+use crate::controller::{Ack, CongestionState};
 
 impl Bbr3 {
     pub(super) fn enter_startup(&mut self) {
@@ -22,7 +22,7 @@ impl Bbr3 {
     /// The second sign of a full pipe: a whole round of recovery with a high rate of loss, in
     /// several places, so that one burst does not count.
     fn check_startup_loss(&mut self, ack: &Ack) {
-        let in_recovery = ack.phase == Phase::Recovery;
+        let in_recovery = ack.state == CongestionState::Recovery;
         let many = self.signals.moments >= self.config.startup_losses;
         if !self.full_pipe.reached
             && self.signals.round_ends

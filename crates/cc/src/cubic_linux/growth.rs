@@ -1,14 +1,14 @@
 //! CUBIC's window growth in Linux's integers: windows in packets, times in clock ticks and in
 //! 1/1024 s.
 //!
-//! The answer is not a window but how many packets must be acknowledged for the next packet of
-//! window. It is worked out again when the window changed or more than 1/32 s passed.
+//! `bictcp_update` yields the number of packets that must be acknowledged to open the window by one
+//! packet. It computes a new number when the window changed or more than 1/32 s passed.
 
 use core::time::Duration;
 
 use tautline_base::Instant;
 
-/// What a reduction leaves of the window, and the scale of it: 717/1024 is 0.7002.
+/// Multiplicative decrease factor: 717/1024 is 0.7002.
 const BETA: u64 = 717;
 const BETA_SCALE: u64 = 1024;
 /// `C` is 410/1024, which is 0.4004, in packets per second cubed.
@@ -21,12 +21,11 @@ const TIME_SHIFT: u32 = 10;
 const RENO_SCALE: u64 = 15;
 /// At least two acknowledged packets open the window by one.
 const FEWEST: u64 = 2;
-/// Before the first plateau is known, at most so many: the window grows by 5 % per round trip at
-/// least.
+/// Upper bound before the first plateau is known: the window grows by at least 5 % per round trip.
 const MOST_UNKNOWN: u64 = 20;
-/// At or above the target the window all but stands.
+/// Windows of packets per growth at or above the target, where the window all but stands still.
 const STANDSTILL: u64 = 100;
-/// Far enough from the plateau, in 1/1024 s, that the cube still fits.
+/// Largest distance from the plateau, in 1/1024 s, whose cube still fits.
 const FARTHEST: u64 = 100_000 << TIME_SHIFT;
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -50,9 +49,9 @@ struct Epoch {
     origin: u64,
     /// Time to the origin in 1/1024 s.
     k: u64,
-    /// What Reno's window would be.
+    /// Reno's window (`tcp_cwnd`).
     reno: u64,
-    /// Acknowledged and not yet turned into growth of `reno`.
+    /// Packets acknowledged and not yet turned into growth of `reno`.
     acked: u64,
 }
 
@@ -64,7 +63,7 @@ struct Answer {
 }
 
 impl Growth {
-    /// Nothing known; a clock that advances every `tick`.
+    /// The state of a new connection; its clock advances every `tick`.
     pub(super) fn new(tick: Duration) -> Self {
         let tick = u64::try_from(tick.as_nanos())
             .unwrap_or(u64::MAX)
@@ -97,9 +96,9 @@ impl Growth {
         u64::try_from((nanos << TIME_SHIFT) / SECOND.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Takes a round trip in; false if it came in the first second of an epoch, when the queue of
-    /// before the reduction still drains.
-    pub(super) fn take_rtt(&mut self, rtt: Duration, now: Instant) -> bool {
+    /// Updates the lowest RTT. False if ignored: in the first second of an epoch, while the queue
+    /// from before the reduction still drains.
+    pub(super) fn on_rtt(&mut self, rtt: Duration, now: Instant) -> bool {
         let settled = self.epoch.is_none_or(|epoch| {
             self.ticks(now).saturating_sub(epoch.start) >= self.ticks_in(SECOND)
         });
@@ -110,7 +109,7 @@ impl Growth {
         settled
     }
 
-    /// How many acknowledged packets open a window of `cwnd` by one, when `packets` more were
+    /// Number of acknowledged packets that open a window of `cwnd` by one; `packets` more were
     /// acknowledged at `now`.
     pub(super) fn packets_per_growth(&mut self, cwnd: u64, packets: u64, now: Instant) -> u64 {
         let cwnd = cwnd.max(1);
@@ -123,7 +122,7 @@ impl Growth {
             (Some(last), _) if last.cwnd == cwnd && tick.saturating_sub(last.tick) <= fresh => {
                 return last.per;
             }
-            // Within a tick only Reno's window is looked at again.
+            // Within a tick only Reno's window is updated.
             (Some(last), Some(_)) if last.tick == tick => (last.cwnd, last.per),
             (_, epoch) => {
                 let epoch =
@@ -145,7 +144,7 @@ impl Growth {
         per
     }
 
-    /// The curve is looked at one lowest RTT ahead, rounded up to ticks.
+    /// Evaluates the curve one lowest RTT ahead, rounded up to ticks.
     fn follow_curve(&self, epoch: &Epoch, cwnd: u64, tick: u64) -> u64 {
         let ahead = self
             .delay_min
@@ -166,8 +165,8 @@ impl Growth {
         }
     }
 
-    /// A window of `cwnd` is reduced; returns what is left. A window still below the last plateau
-    /// makes room (fast convergence).
+    /// Returns the window after a reduction of `cwnd`. A window still below the last plateau makes
+    /// room for others (fast convergence).
     pub(super) fn reduce(&mut self, cwnd: u64) -> u64 {
         self.epoch = None;
         let converge = self.last_max.is_some_and(|last_max| cwnd < last_max);
@@ -179,7 +178,7 @@ impl Growth {
         cwnd * BETA / BETA_SCALE
     }
 
-    /// Nothing was sent for `pause` until `now`: the epoch is as old as it was.
+    /// Excludes a pause of length `pause` until `now` from the age of the epoch.
     pub(super) fn pause(&mut self, pause: Duration, now: Instant) {
         let (ticks, now) = (self.ticks_in(pause), self.ticks(now));
         if let Some(epoch) = &mut self.epoch {
@@ -200,8 +199,8 @@ impl Epoch {
         }
     }
 
-    /// Advances Reno's window by what was acknowledged; the packets per growth that keep level with
-    /// it.
+    /// Advances Reno's window by the acknowledged packets. Returns the packets per growth that
+    /// keep up with it.
     fn follow_reno(&mut self, cwnd: u64) -> u64 {
         let per = (cwnd * RENO_SCALE) >> 3;
         let grown = self.acked.saturating_sub(1) / per;

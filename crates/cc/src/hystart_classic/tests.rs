@@ -1,5 +1,4 @@
 use super::*;
-use crate::controller::Phase;
 use crate::pacing::{PacingRatios, WindowPacing};
 
 const MSS: Bytes = Bytes::new(1000);
@@ -30,22 +29,9 @@ impl Path {
     fn ack(&mut self, rtt: Option<Duration>) -> Step {
         self.delivered += MSS;
         let ack = Ack {
-            now: self.now,
-            acked: MSS,
-            lost: Bytes::ZERO,
-            prior_in_flight: MSS * self.window,
-            in_flight: MSS * (self.window - 1),
             rtt,
-            srtt: Duration::ZERO,
-            min_rtt: Duration::ZERO,
             delivered: self.delivered,
-            rate: None,
-            cwnd_limited: true,
-            round_start: false,
-            phase: Phase::Open,
-            marked: Bytes::ZERO,
-            delayed: false,
-            next_departure: self.now,
+            ..Ack::new(self.now, MSS, MSS * (self.window - 1))
         };
         // 10 Mbit/s or so: four super-packets take far longer than the most that counts.
         let before =

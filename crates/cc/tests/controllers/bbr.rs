@@ -7,7 +7,7 @@ use crate::support::{MSS, ack, idle, signal};
 use proptest::prelude::*;
 use tautline_base::{Bytes, Instant, Rate};
 use tautline_cc::bbr::{Gain, Params};
-use tautline_cc::{Ack, Bbr, Config, Controller, Phase, RateSample, Signal, Verdict};
+use tautline_cc::{Ack, Bbr, Config, CongestionState, Controller, RateSample, Signal, Verdict};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -300,7 +300,7 @@ fn recovery_conserves_packets_for_a_round_trip_and_then_returns_to_the_window() 
         in_flight: MSS * 100,
         prior_in_flight: MSS * 101,
         delivered: delivered + MSS,
-        phase: Phase::Recovery,
+        state: CongestionState::Recovery,
         ..ack(now, 40 * MS)
     };
     told = sampled(told, Rate::mbit(20), delivered - MSS * 100, false);
@@ -332,7 +332,7 @@ fn recovery_conserves_packets_for_a_round_trip_and_then_returns_to_the_window() 
     });
     assert_eq!(bbr.verdict().cwnd, MSS * 63, "grows by what is delivered");
     bbr.on_ack(&Ack {
-        phase: Phase::Open,
+        state: CongestionState::Open,
         acked: MSS,
         ..next
     });
@@ -351,7 +351,7 @@ fn a_timeout_leaves_room_for_one_segment_and_the_window_returns_after_it() {
     bbr.on_congestion(&signal(path.now, Signal::Timeout));
     assert_eq!(bbr.verdict().cwnd, MSS);
     bbr.on_ack(&Ack {
-        phase: Phase::Loss,
+        state: CongestionState::Loss,
         ..ack(path.now, 40 * MS)
     });
     assert_eq!(
@@ -374,7 +374,7 @@ fn an_undone_loss_gives_the_window_back_with_the_next_acknowledgement() {
     let bbr = &mut path.controller;
     bbr.on_congestion(&signal(path.now, Signal::Loss));
     bbr.on_ack(&Ack {
-        phase: Phase::Recovery,
+        state: CongestionState::Recovery,
         in_flight: MSS * 5,
         ..ack(path.now, 40 * MS)
     });
@@ -474,7 +474,7 @@ fn a_policer_is_found_and_obeyed() {
             let told = Ack {
                 delivered,
                 lost,
-                phase: Phase::Recovery,
+                state: CongestionState::Recovery,
                 ..ack(now, 100 * MS)
             };
             // The bucket lets a burst through now and then, which the filter believes.
@@ -662,7 +662,7 @@ proptest! {
             let product = (model.cwnd_gain.unwrap_or_default() * (bandwidth * rtt).get() as f64) as u64;
             let bursts = verdict.burst.get() * 3 + MSS.get() * 8;
             let target = product + (bandwidth * (100 * MS)).get() + bursts;
-            let full = model.state == "PROBE_BW" && ack.phase == Phase::Open;
+            let full = model.state == "PROBE_BW" && ack.state == CongestionState::Open;
             if full && verdict.cwnd.get() > target.max(MSS.get() * params.min_cwnd) {
                 failure = Some(format!("{} at {}: window {} above {target}", model.state, ack.now, verdict.cwnd));
             }

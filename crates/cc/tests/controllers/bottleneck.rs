@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, Rate};
-use tautline_cc::{Ack, Congestion, Controller, Idle, Phase, Sampler, SentRate, Signal};
+use tautline_cc::{Ack, Congestion, CongestionState, Controller, Idle, Sampler, SentRate, Signal};
 
 use crate::support::MSS;
 
@@ -276,10 +276,10 @@ impl<C: Controller> Path<C> {
             delivered: self.sampler.delivered(),
             rate: self.sampler.on_ack(at, self.min_rtt),
             cwnd_limited: self.limited_to.is_some_and(|to| newest.number <= to),
-            phase: if self.recovery.is_some() {
-                Phase::Recovery
+            state: if self.recovery.is_some() {
+                CongestionState::Recovery
             } else {
-                Phase::Open
+                CongestionState::Open
             },
             ..crate::support::ack(at, rtt)
         });

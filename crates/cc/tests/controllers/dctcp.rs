@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::{Flow, MSS, ack, config, segments, signal};
 use tautline_base::{Bytes, Instant};
-use tautline_cc::{Ack, Controller, Dctcp, Ecn, Phase, Recovery, Reno, Signal};
+use tautline_cc::{Ack, CongestionState, Controller, Dctcp, Ecn, Recovery, Reno, Signal};
 
 const MS: Duration = Duration::from_millis(1);
 const NOW: Instant = Instant::from_secs(1);
@@ -92,7 +92,7 @@ fn a_loss_while_a_mark_is_answered_still_halves_and_only_once() {
     flow.signal(Signal::Ce);
     let window = segments(&flow.controller);
     let lossy = Ack {
-        phase: Phase::Cwr,
+        state: CongestionState::Cwr,
         lost: MSS,
         ..ack(flow.now, MS)
     };

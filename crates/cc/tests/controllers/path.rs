@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::{MSS, ack, signal};
 use tautline_base::{Bytes, Instant, Rate};
-use tautline_cc::{Ack, Controller, Phase, Sampler, SentRate, Signal};
+use tautline_cc::{Ack, CongestionState, Controller, Sampler, SentRate, Signal};
 
 /// A path and who uses it.
 pub(crate) struct Path<C> {
@@ -29,7 +29,7 @@ pub(crate) struct Path<C> {
     link_free: Instant,
     min_rtt: Duration,
     srtt: Duration,
-    phase: Phase,
+    phase: CongestionState,
     /// Number of the first segment sent after the loss that is being repaired.
     recovered_by: u64,
     lost: Bytes,
@@ -63,7 +63,7 @@ impl<C: Controller> Path<C> {
             link_free: Instant::ZERO,
             min_rtt: Duration::ZERO,
             srtt: Duration::ZERO,
-            phase: Phase::Open,
+            phase: CongestionState::Open,
             recovered_by: 0,
             lost: Bytes::ZERO,
             idle_since: None,
@@ -143,8 +143,8 @@ impl<C: Controller> Path<C> {
             self.lose(&segment);
             return None;
         }
-        if self.phase != Phase::Open && segment.number >= self.recovered_by {
-            self.phase = Phase::Open;
+        if self.phase != CongestionState::Open && segment.number >= self.recovered_by {
+            self.phase = CongestionState::Open;
         }
         let rtt = self.now - segment.sent.sent_at;
         self.min_rtt = if self.min_rtt.is_zero() {
@@ -167,7 +167,7 @@ impl<C: Controller> Path<C> {
             min_rtt: self.min_rtt,
             delivered: self.sampler.delivered(),
             rate,
-            phase: self.phase,
+            state: self.phase,
             next_departure: self.may_depart.max(self.now),
             ..ack(self.now, rtt)
         };
@@ -183,16 +183,16 @@ impl<C: Controller> Path<C> {
         self.controller
             .on_lost(&self.sampler.on_lost(&segment.sent, MSS, self.now));
         let timeout = self.flight.is_empty();
-        if self.phase == Phase::Open || timeout {
+        if self.phase == CongestionState::Open || timeout {
             let kind = if timeout {
                 Signal::Timeout
             } else {
                 Signal::Loss
             };
             self.phase = if timeout {
-                Phase::Loss
+                CongestionState::Loss
             } else {
-                Phase::Recovery
+                CongestionState::Recovery
             };
             self.recovered_by = self.sent + 1;
             let in_flight = self.in_flight;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::{Flow, MSS, ack, config, segments, signal};
 use tautline_base::{Bytes, Instant, Rate};
-use tautline_cc::{Ack, Controller, Ecn, Phase, Prague, Recovery, Signal};
+use tautline_cc::{Ack, CongestionState, Controller, Ecn, Prague, Recovery, Signal};
 
 const MS: Duration = Duration::from_millis(1);
 const NOW: Instant = Instant::from_secs(1);
@@ -86,7 +86,7 @@ fn growth_does_not_stop_while_the_transport_answers_a_mark() {
     assert_eq!(prague.recovery(), Recovery::Controller);
     let before = prague.verdict().cwnd;
     prague.on_ack(&Ack {
-        phase: Phase::Cwr,
+        state: CongestionState::Cwr,
         ..ack(NOW, 40 * MS)
     });
     assert!(prague.verdict().cwnd > before);
@@ -187,7 +187,7 @@ fn a_loss_halves_also_while_marks_are_answered() {
     });
     let window = segments(&flow.controller);
     let lossy = Ack {
-        phase: Phase::Cwr,
+        state: CongestionState::Cwr,
         lost: MSS,
         in_flight: MSS,
         ..ack(flow.now, flow.rtt)

@@ -6,7 +6,8 @@ use crate::support::MSS;
 use proptest::prelude::*;
 use tautline_base::{Bytes, Instant, Rate};
 use tautline_cc::{
-    Ack, Algorithm, Config, Congestion, Controller, Idle, Loss, Phase, RateSample, Sampler, Signal,
+    Ack, Algorithm, Config, Congestion, CongestionState, Controller, Idle, Loss, RateSample,
+    Sampler, Signal,
 };
 
 /// What accompanies an acknowledgement, as absurd as the rest.
@@ -31,7 +32,7 @@ enum Event {
         rtt: Option<u64>,
         cwnd_limited: bool,
         round_start: bool,
-        phase: Phase,
+        phase: CongestionState,
         sample: Sample,
     },
     Lost {
@@ -81,10 +82,10 @@ fn sample() -> impl Strategy<Value = Sample> {
 fn event() -> impl Strategy<Value = Event> {
     let amount = || prop_oneof![8 => 0..200_000_u64, 1 => Just(1_448_000_000), 1 => any::<u64>()];
     let phases = [
-        (7, Phase::Open),
-        (1, Phase::Cwr),
-        (1, Phase::Recovery),
-        (1, Phase::Loss),
+        (7, CongestionState::Open),
+        (1, CongestionState::Cwr),
+        (1, CongestionState::Recovery),
+        (1, CongestionState::Loss),
     ];
     let phase = prop::strategy::Union::new_weighted(
         phases.map(|(weight, phase)| (weight, Just(phase))).to_vec(),
@@ -147,7 +148,7 @@ fn apply(controller: &mut dyn Controller, event: &Event, now: &mut Instant) -> O
                 }),
                 cwnd_limited,
                 round_start,
-                phase,
+                state: phase,
                 marked: Bytes::new(sample.marked),
                 delayed: sample.delayed,
                 next_departure: *now + Duration::from_micros(sample.departs_in),
@@ -233,16 +234,16 @@ proptest! {
             let ack = apply(&mut *controller, event, &mut now);
             let growth = controller.verdict().cwnd.saturating_sub(before);
             if let Some(ack) = ack {
-                let recovering = ack.phase != Phase::Open;
+                let recovering = ack.state != CongestionState::Open;
                 timed_out &= recovering;
                 // One that counts packets carries the rest of the last one.
                 let carried = if algorithm == Algorithm::CubicLinux { MSS } else { Bytes::ZERO };
                 prop_assert!(growth <= (ack.acked + carried).max(MSS), "{growth} for {}", ack.acked);
                 // Prague answers marks itself, and they do not stop its growth. Both answer losses
                 // while marks are answered.
-                let marked = algorithm == Algorithm::Prague || algorithm == Algorithm::Dctcp && ack.phase == Phase::Cwr;
+                let marked = algorithm == Algorithm::Prague || algorithm == Algorithm::Dctcp && ack.state == CongestionState::Cwr;
                 prop_assert!(marked || controller.verdict().cwnd >= before, "an acknowledgement closed the window");
-                let recovering = recovering && !(algorithm == Algorithm::Prague && ack.phase == Phase::Cwr);
+                let recovering = recovering && !(algorithm == Algorithm::Prague && ack.state == CongestionState::Cwr);
                 prop_assert!(growth == Bytes::ZERO || ack.cwnd_limited, "not limited by the window");
                 prop_assert!(growth == Bytes::ZERO || !recovering || timed_out, "PRR owns the window");
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::{Flow, MSS, ack, average_window, config, segments, signal};
 use tautline_base::{Bytes, Instant};
-use tautline_cc::{Ack, Config, Controller, Phase, Reno, Signal};
+use tautline_cc::{Ack, Config, CongestionState, Controller, Reno, Signal};
 
 const RTT: Duration = Duration::from_millis(40);
 const NOW: Instant = Instant::from_secs(1);
@@ -69,7 +69,7 @@ fn a_window_that_does_not_limit_the_sender_does_not_grow() {
 fn recovery_holds_the_window_and_a_timeout_reopens_it() {
     let mut reno = avoiding(10);
     let recovering = Ack {
-        phase: Phase::Recovery,
+        state: CongestionState::Recovery,
         ..ack(NOW, RTT)
     };
     for _ in 0..50 {

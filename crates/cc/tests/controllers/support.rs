@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant};
-use tautline_cc::{Ack, Config, Congestion, Controller, Idle, Phase, Signal};
+use tautline_cc::{Ack, Config, Congestion, Controller, Idle, Signal};
 
 pub(crate) const MSS: Bytes = Bytes::new(1000);
 
@@ -19,22 +19,11 @@ pub(crate) fn config(segments: u64) -> Config {
 /// An acknowledgement of one segment by a sender that the window limits.
 pub(crate) fn ack(now: Instant, rtt: Duration) -> Ack {
     Ack {
-        now,
-        acked: MSS,
-        lost: Bytes::ZERO,
         prior_in_flight: Bytes::ZERO,
-        in_flight: Bytes::ZERO,
         rtt: Some(rtt),
         srtt: rtt,
         min_rtt: rtt,
-        delivered: Bytes::ZERO,
-        rate: None,
-        cwnd_limited: true,
-        round_start: false,
-        phase: Phase::Open,
-        marked: Bytes::ZERO,
-        delayed: false,
-        next_departure: now,
+        ..Ack::new(now, MSS, Bytes::ZERO)
     }
 }
 

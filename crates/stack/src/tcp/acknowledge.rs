@@ -220,7 +220,7 @@ impl Connection {
             rate,
             cwnd_limited,
             round_start,
-            phase: self.phase.report(),
+            state: self.phase.report(),
             marked,
             delayed: delivery.alone && prior_in_flight < Bytes::new(self.segment_size()),
             next_departure: self.pacer.next(),

@@ -105,7 +105,7 @@ pub struct TcpInfo {
     /// How much later than one sent after it a segment may arrive before it counts as lost.
     pub reordering_window: Duration,
     /// Where the sender stands with congestion signals (`ca_state`).
-    pub phase: tautline_cc::Phase,
+    pub phase: tautline_cc::CongestionState,
     /// Proportional rate reduction, while it owns the window.
     pub reduction: Option<Reduction>,
     /// Both ends use timestamps.

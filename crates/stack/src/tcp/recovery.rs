@@ -29,12 +29,12 @@ pub(super) enum Phase {
 
 impl Phase {
     /// What a controller is told of it.
-    pub(super) fn report(&self) -> tautline_cc::Phase {
+    pub(super) fn report(&self) -> tautline_cc::CongestionState {
         match self {
-            Self::Open => tautline_cc::Phase::Open,
-            Self::Recovery(episode) if episode.is_cwr() => tautline_cc::Phase::Cwr,
-            Self::Recovery(_) => tautline_cc::Phase::Recovery,
-            Self::Loss { .. } => tautline_cc::Phase::Loss,
+            Self::Open => tautline_cc::CongestionState::Open,
+            Self::Recovery(episode) if episode.is_cwr() => tautline_cc::CongestionState::Cwr,
+            Self::Recovery(_) => tautline_cc::CongestionState::Recovery,
+            Self::Loss { .. } => tautline_cc::CongestionState::Loss,
         }
     }
 
@@ -42,7 +42,7 @@ impl Phase {
     pub(super) fn repairs(&self) -> bool {
         matches!(
             self.report(),
-            tautline_cc::Phase::Recovery | tautline_cc::Phase::Loss
+            tautline_cc::CongestionState::Recovery | tautline_cc::CongestionState::Loss
         )
     }
 }

@@ -47,7 +47,7 @@ fn below_the_target_the_gap_decides() {
     // At the beginning of the epoch the curve is looked at one delay ahead: 100 − 0.4 × (4.216 s −
     // 0.1 s)³ is 72.1.
     let mut growth = cut_at_100(MS);
-    growth.take_rtt(RTT, at(0));
+    growth.on_rtt(RTT, at(0));
     assert_eq!(target(100, 4317, 102), 73);
     assert_eq!(growth.packets_per_growth(70, 1, at(0)), 70 / 3);
 }
@@ -124,11 +124,11 @@ fn reno_opens_by_eight_fifteenths_and_goes_on_beyond_the_old_window() {
 #[test]
 fn delays_of_the_first_second_are_ignored() {
     let mut growth = cut_at_100(MS);
-    assert!(growth.take_rtt(RTT, at(0)), "no epoch yet");
+    assert!(growth.on_rtt(RTT, at(0)), "no epoch yet");
     growth.packets_per_growth(70, 1, at(0));
-    assert!(!growth.take_rtt(RTT / 2, at(999)));
+    assert!(!growth.on_rtt(RTT / 2, at(999)));
     assert_eq!(growth.delay_min(), Some(RTT));
-    assert!(growth.take_rtt(RTT / 2, at(1000)));
+    assert!(growth.on_rtt(RTT / 2, at(1000)));
     assert_eq!(growth.delay_min(), Some(RTT / 2));
 }
 
@@ -156,7 +156,7 @@ fn absurd_times_and_windows() {
     for tick in [Duration::ZERO, Duration::MAX] {
         let mut growth = Growth::new(tick);
         growth.reduce(1 << 24);
-        growth.take_rtt(Duration::MAX, Instant::from_nanos(u64::MAX));
+        growth.on_rtt(Duration::MAX, Instant::from_nanos(u64::MAX));
         for now in [0, u64::MAX, 1, u64::MAX / 2] {
             for cwnd in [1, 2, 1 << 24] {
                 let per = growth.packets_per_growth(cwnd, u64::MAX, Instant::from_nanos(now));

@@ -239,7 +239,7 @@ impl Ss<'_> {
                 [reduction.delivered, reduction.out, reduction.divisor].map(Bytes::get);
             write!(f, " prr:(delivered:{delivered},out:{out},of:{divisor})")?;
         }
-        if info.phase != tautline_cc::Phase::Open {
+        if info.phase != tautline_cc::CongestionState::Open {
             write!(f, " phase:{:?}", info.phase)?;
         }
         non_zero(
