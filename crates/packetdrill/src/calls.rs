@@ -1,0 +1,444 @@
+//! [`Application`]: the calls of a script, made on the sockets of a [`World`].
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tautline_base::{Bytes, SocketId};
+use tautline_stack::{CloseReason, Recv, SocketError, TcpConfig};
+
+use crate::syntax::{Call, Value};
+use crate::sysctl;
+use crate::world::{LOCAL_PORT, World};
+
+/// Port that active opens go to.
+pub(crate) const PEER_PORT: u16 = 8080;
+
+/// Result of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// A value.
+    Value(i64),
+    /// Minus one and this error.
+    Error(&'static str),
+    /// A blocking call would still wait.
+    Waits,
+}
+
+/// A call that cannot be made here: why the script is skipped.
+pub(crate) struct Unsupported(pub(crate) String);
+
+/// The object behind a descriptor.
+#[derive(Clone, Debug)]
+enum Socket {
+    Unbound(TcpConfig),
+    Listener(SocketId, TcpConfig),
+    Connection(SocketId, TcpConfig),
+}
+
+/// The application of a script: its descriptors.
+pub(crate) struct Application {
+    defaults: TcpConfig,
+    sockets: BTreeMap<i64, Socket>,
+    /// Bytes that a blocking write has written so far.
+    written: i64,
+}
+
+impl Application {
+    /// An application whose sockets begin with `defaults`.
+    pub(crate) fn new(defaults: TcpConfig) -> Self {
+        Self {
+            defaults,
+            sockets: BTreeMap::new(),
+            written: 0,
+        }
+    }
+
+    /// The defaults of sockets made from now on.
+    pub(crate) fn defaults_mut(&mut self) -> &mut TcpConfig {
+        &mut self.defaults
+    }
+
+    /// The connection that assertions are about: the one of the highest descriptor.
+    pub(crate) fn subject(&self) -> Option<SocketId> {
+        self.sockets.values().rev().find_map(|socket| match socket {
+            Socket::Connection(id, _) => Some(*id),
+            _ => None,
+        })
+    }
+
+    /// Makes `call`, or tries it again if it `is_retry`.
+    ///
+    /// # Errors
+    /// A call or an argument outside the supported subset.
+    pub(crate) fn call(
+        &mut self,
+        call: &Call,
+        is_retry: bool,
+        world: &mut World,
+    ) -> Result<Outcome, Unsupported> {
+        if !is_retry {
+            self.written = 0;
+        }
+        let descriptor = number(call, 0);
+        let outcome = match call.name.as_str() {
+            "socket" => self.socket(call),
+            "bind" | "fcntl" | "setsockopt" | "listen" | "connect" | "close"
+                if descriptor.is_none() =>
+            {
+                return Err(unsupported(call));
+            }
+            "bind" => Outcome::Value(0),
+            "fcntl" => Outcome::Value(call.result.unwrap_or(0)),
+            "setsockopt" => self.set_option(call, world)?,
+            "getsockopt" => self.option(call, world)?,
+            "listen" => self.listen(call, world),
+            "connect" => self.connect(call, is_retry, world)?,
+            "accept" | "accept4" => self.accept(call, world),
+            "read" | "recv" | "recvfrom" => self.read(call, world)?,
+            "write" | "send" | "sendto" => self.write(call, world)?,
+            "shutdown" => self.shutdown(call, world)?,
+            "close" => self.close(call, world),
+            _ => return Err(unsupported(call)),
+        };
+        Ok(outcome)
+    }
+
+    fn socket(&mut self, call: &Call) -> Outcome {
+        let descriptor = call.result.unwrap_or(3);
+        self.sockets
+            .insert(descriptor, Socket::Unbound(self.defaults.clone()));
+        Outcome::Value(descriptor)
+    }
+
+    fn listen(&mut self, call: &Call, world: &mut World) -> Outcome {
+        let Some(descriptor) = number(call, 0) else {
+            return Outcome::Error("EINVAL");
+        };
+        let Some(Socket::Unbound(config)) = self.sockets.get(&descriptor).cloned() else {
+            return Outcome::Error("EBADF");
+        };
+        match world.host.listen(LOCAL_PORT, config.clone()) {
+            Ok(id) => {
+                self.sockets
+                    .insert(descriptor, Socket::Listener(id, config));
+                Outcome::Value(0)
+            }
+            Err(_) => Outcome::Error("EADDRINUSE"),
+        }
+    }
+
+    fn connect(
+        &mut self,
+        call: &Call,
+        is_retry: bool,
+        world: &mut World,
+    ) -> Result<Outcome, Unsupported> {
+        let descriptor = number(call, 0).ok_or_else(|| unsupported(call))?;
+        match self.sockets.get(&descriptor).cloned() {
+            Some(Socket::Unbound(config)) => {
+                let peer = world.peer(PEER_PORT);
+                let Ok(id) = world.host.connect(peer, config.clone(), world.now()) else {
+                    return Ok(Outcome::Error("ENETUNREACH"));
+                };
+                self.sockets
+                    .insert(descriptor, Socket::Connection(id, config));
+                Ok(if call.until.is_some() {
+                    Outcome::Waits
+                } else {
+                    Outcome::Error("EINPROGRESS")
+                })
+            }
+            Some(Socket::Connection(id, _)) => Ok(match world.closed.remove(&id) {
+                Some(why) => Outcome::Error(error_of(why)),
+                None if !world.connected.contains(&id) && call.until.is_some() => Outcome::Waits,
+                None if !world.connected.contains(&id) => Outcome::Error("EALREADY"),
+                None if is_retry => Outcome::Value(0),
+                None => Outcome::Error("EISCONN"),
+            }),
+            _ => Err(unsupported(call)),
+        }
+    }
+
+    fn accept(&mut self, call: &Call, world: &mut World) -> Outcome {
+        let descriptor = number(call, 0).unwrap_or(-1);
+        let Some(Socket::Listener(listener, config)) = self.sockets.get(&descriptor).cloned()
+        else {
+            return Outcome::Error("EINVAL");
+        };
+        let position = world.accepted.iter().position(|(id, _)| *id == listener);
+        let Some((_, socket)) = position.and_then(|position| world.accepted.remove(position))
+        else {
+            return would_block(call);
+        };
+        let accepted = call.result.unwrap_or(descriptor + 1);
+        self.sockets
+            .insert(accepted, Socket::Connection(socket, config));
+        Outcome::Value(accepted)
+    }
+
+    fn connection(&self, call: &Call) -> Result<SocketId, Unsupported> {
+        match number(call, 0).and_then(|descriptor| self.sockets.get(&descriptor)) {
+            Some(Socket::Connection(id, _)) => Ok(*id),
+            _ => Err(unsupported(call)),
+        }
+    }
+
+    fn read(&mut self, call: &Call, world: &mut World) -> Result<Outcome, Unsupported> {
+        let id = self.connection(call)?;
+        let len = number(call, 2).unwrap_or(0).clamp(0, 1 << 24) as usize;
+        if call.name != "read" && number(call, 3).unwrap_or(0) & !0x4040 != 0 {
+            return Err(unsupported(call));
+        }
+        let mut out = vec![0; len];
+        Ok(match world.host.recv(id, &mut out) {
+            Ok(Recv::Data(count)) => Outcome::Value(count as i64),
+            Ok(Recv::EndOfStream) => ended(id, world, 0),
+            Ok(Recv::Empty) if world.closed.contains_key(&id) => ended(id, world, 0),
+            Ok(Recv::Empty) => would_block(call),
+            Err(_) => ended(id, world, 0),
+        })
+    }
+
+    fn write(&mut self, call: &Call, world: &mut World) -> Result<Outcome, Unsupported> {
+        let id = self.connection(call)?;
+        let len = number(call, 2).unwrap_or(0).clamp(0, 1 << 24);
+        if call.name != "write" && number(call, 3).unwrap_or(0) & !0x4040 != 0 {
+            return Err(unsupported(call));
+        }
+        let rest = (len - self.written) as usize;
+        Ok(match world.host.send(id, &vec![0; rest]) {
+            Ok(count) => {
+                self.written += count as i64;
+                match call.until {
+                    Some(_) if self.written < len => Outcome::Waits,
+                    None if count == 0 && len > 0 => Outcome::Error("EAGAIN"),
+                    _ => Outcome::Value(self.written),
+                }
+            }
+            Err(SocketError::Shutdown) => Outcome::Error("EPIPE"),
+            Err(_) => match ended(id, world, -1) {
+                Outcome::Error(error) => Outcome::Error(error),
+                _ => Outcome::Error("EPIPE"),
+            },
+        })
+    }
+
+    fn shutdown(&mut self, call: &Call, world: &mut World) -> Result<Outcome, Unsupported> {
+        let id = self.connection(call)?;
+        match call.arguments.get(1) {
+            Some(Value::Name(how)) if how == "SHUT_WR" => {}
+            _ => return Err(unsupported(call)),
+        }
+        Ok(match world.host.shutdown(id) {
+            Ok(()) => Outcome::Value(0),
+            Err(_) => Outcome::Error("ENOTCONN"),
+        })
+    }
+
+    fn close(&mut self, call: &Call, world: &mut World) -> Outcome {
+        let descriptor = number(call, 0).unwrap_or(-1);
+        match self.sockets.remove(&descriptor) {
+            None => Outcome::Error("EBADF"),
+            Some(Socket::Unbound(_)) => Outcome::Value(0),
+            Some(Socket::Listener(id, _) | Socket::Connection(id, _)) => {
+                world.host.close(id, world.now());
+                Outcome::Value(0)
+            }
+        }
+    }
+
+    fn set_option(&mut self, call: &Call, world: &mut World) -> Result<Outcome, Unsupported> {
+        let (Some(descriptor), Some(Value::Name(name))) = (number(call, 0), call.arguments.get(2))
+        else {
+            return Err(unsupported(call));
+        };
+        let value = call.arguments.get(3).unwrap_or(&Value::Any);
+        let socket = self
+            .sockets
+            .get_mut(&descriptor)
+            .ok_or_else(|| unsupported(call))?;
+        let is_set = match socket {
+            Socket::Unbound(config) => set_before(name, value, config),
+            Socket::Connection(id, config) => set_open(name, value, *id, config, world),
+            Socket::Listener(..) => None,
+        };
+        is_set
+            .map(|()| Outcome::Value(0))
+            .ok_or_else(|| unsupported(call))
+    }
+
+    fn option(&mut self, call: &Call, world: &mut World) -> Result<Outcome, Unsupported> {
+        let id = self.connection(call)?;
+        let (Some(Value::Name(name)), Some(Value::List(expected))) =
+            (call.arguments.get(2), call.arguments.get(3))
+        else {
+            return Err(unsupported(call));
+        };
+        let found = match name.as_str() {
+            "SO_ERROR" => world.closed.remove(&id).map_or("0", error_of),
+            _ => return Err(unsupported(call)),
+        };
+        let holds = match expected.first() {
+            Some(Value::Name(name)) => name == found,
+            Some(Value::Number(0)) => found == "0",
+            _ => return Err(unsupported(call)),
+        };
+        Ok(if holds {
+            Outcome::Value(0)
+        } else {
+            Outcome::Error(found)
+        })
+    }
+}
+
+/// Options that have no effect here.
+fn is_without_effect(name: &str) -> bool {
+    [
+        "SO_REUSEADDR",
+        "SO_REUSEPORT",
+        "TCP_QUICKACK",
+        "SO_RCVLOWAT",
+    ]
+    .contains(&name)
+}
+
+/// Sets an option of a socket that is neither listening nor connected.
+fn set_before(name: &str, value: &Value, config: &mut TcpConfig) -> Option<()> {
+    if is_without_effect(name) {
+        return Some(());
+    }
+    let seconds = || Some(Duration::from_secs(first_number(value)?.try_into().ok()?));
+    match name {
+        // Linux doubles what is asked for, for its own accounts; half of it holds payload.
+        "SO_SNDBUF" => config.send_buffer = Bytes::new(first_number(value)?.try_into().ok()?),
+        "SO_RCVBUF" => {
+            config.receive_buffer = Bytes::new(first_number(value)?.try_into().ok()?);
+            config.receive_start = config.receive_buffer;
+        }
+        "TCP_NODELAY" => config.nagle = first_number(value)? == 0,
+        "TCP_CONGESTION" => config.congestion = sysctl::algorithm(text(value)?)?,
+        "TCP_NOTSENT_LOWAT" => {
+            config.notsent_lowat = Some(Bytes::new(first_number(value)?.try_into().ok()?))
+        }
+        "SO_LINGER" => config.linger = linger(value)?,
+        "SO_KEEPALIVE" if first_number(value)? == 0 => config.keepalive = None,
+        "SO_KEEPALIVE" => drop(sysctl::keepalive(config)),
+        "TCP_KEEPIDLE" => sysctl::keepalive(config).idle = seconds()?,
+        "TCP_KEEPINTVL" => sysctl::keepalive(config).interval = seconds()?,
+        "TCP_KEEPCNT" => sysctl::keepalive(config).probes = first_number(value)?.try_into().ok()?,
+        "TCP_USER_TIMEOUT" => config.user_timeout = user_timeout(value)?,
+        "TCP_SYNCNT" => config.syn_retries = first_number(value)?.try_into().ok()?,
+        "IP_TOS" => config.tos = first_number(value)?.try_into().ok()?,
+        _ => return None,
+    }
+    Some(())
+}
+
+/// Sets an option of an open connection.
+fn set_open(
+    name: &str,
+    value: &Value,
+    id: SocketId,
+    config: &mut TcpConfig,
+    world: &mut World,
+) -> Option<()> {
+    if is_without_effect(name) {
+        return Some(());
+    }
+    let host = &mut world.host;
+    match name {
+        "TCP_NODELAY" => host.set_nodelay(id, first_number(value)? != 0).ok(),
+        "TCP_CONGESTION" => host
+            .set_congestion(id, sysctl::algorithm(text(value)?)?)
+            .ok(),
+        "SO_LINGER" => host.set_linger(id, linger(value)?).ok(),
+        "TCP_USER_TIMEOUT" => host.set_user_timeout(id, user_timeout(value)?).ok(),
+        "SO_KEEPALIVE" | "TCP_KEEPIDLE" | "TCP_KEEPINTVL" | "TCP_KEEPCNT" => {
+            set_before(name, value, config)?;
+            host.set_keepalive(id, config.keepalive).ok()
+        }
+        _ => None,
+    }
+}
+
+fn user_timeout(value: &Value) -> Option<Option<Duration>> {
+    let millis = u64::try_from(first_number(value)?).ok()?;
+    Some((millis > 0).then(|| Duration::from_millis(millis)))
+}
+
+fn linger(value: &Value) -> Option<Option<Duration>> {
+    let Value::Struct(fields) = value else {
+        return None;
+    };
+    let field = |name: &str, at: usize| {
+        let named = fields.iter().find(|(field, _)| field == name);
+        named
+            .or_else(|| fields.get(at))
+            .and_then(|(_, value)| first_number(value))
+    };
+    let is_on = field("onoff", 0)? != 0;
+    let seconds = u64::try_from(field("linger", 1)?).ok()?;
+    Some(is_on.then(|| Duration::from_secs(seconds)))
+}
+
+/// A number, alone or the first of a list.
+fn first_number(value: &Value) -> Option<i64> {
+    match value {
+        Value::Number(value) => Some(*value),
+        Value::List(values) => values.first().and_then(first_number),
+        _ => None,
+    }
+}
+
+fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::Text(text) => Some(text),
+        Value::List(values) => values.first().and_then(text),
+        _ => None,
+    }
+}
+
+fn number(call: &Call, at: usize) -> Option<i64> {
+    match call.arguments.get(at) {
+        Some(Value::Number(value)) => Some(*value),
+        _ => None,
+    }
+}
+
+fn unsupported(call: &Call) -> Unsupported {
+    let names = call.arguments.iter().filter_map(|argument| match argument {
+        Value::Name(name) => Some(name.as_str()),
+        _ => None,
+    });
+    let names: Vec<_> = names.collect();
+    Unsupported(format!("call {}({})", call.name, names.join(", ")))
+}
+
+fn would_block(call: &Call) -> Outcome {
+    if call.until.is_some() {
+        Outcome::Waits
+    } else {
+        Outcome::Error("EAGAIN")
+    }
+}
+
+/// Result of a call on an ended connection: its error once, then `value`.
+fn ended(id: SocketId, world: &mut World, value: i64) -> Outcome {
+    match world.closed.remove(&id) {
+        Some(why) if error_of(why) != "0" => Outcome::Error(error_of(why)),
+        _ => Outcome::Value(value),
+    }
+}
+
+/// Linux's error for the end of a connection.
+fn error_of(why: CloseReason) -> &'static str {
+    match why {
+        CloseReason::Finished | CloseReason::Local => "0",
+        CloseReason::Aborted => "ECONNABORTED",
+        CloseReason::Refused => "ECONNREFUSED",
+        CloseReason::Reset => "ECONNRESET",
+        CloseReason::TimedOut => "ETIMEDOUT",
+        CloseReason::OutOfMemory => "ENOMEM",
+        CloseReason::Unreachable => "EHOSTUNREACH",
+    }
+}

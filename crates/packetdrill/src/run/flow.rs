@@ -1,0 +1,203 @@
+//! [`Flow`]: ports and numbers of the script's connection, and how they translate between the
+//! script and the wire. The peer's numbers stand on the wire as in the script; the host's are
+//! shifted to its ISN.
+
+use crate::calls::PEER_PORT;
+use crate::options;
+use crate::syntax::{Segment, TcpOption};
+use crate::wire::WireSegment;
+use crate::world::LOCAL_PORT;
+
+const SYN: u16 = 2;
+const PSH: u16 = 8;
+const ACK: u16 = 16;
+/// First port of a peer that connects.
+const FIRST_PEER_PORT: u16 = 40_000;
+
+/// The connection that packets of the script belong to.
+#[derive(Debug)]
+pub(super) struct Flow {
+    host_port: u16,
+    peer_port: u16,
+    /// The host's ISN on the wire and in the script.
+    isn: Option<(u32, u32)>,
+    /// The host's timestamps: in the script, and on the wire.
+    clock: Vec<(u32, u32)>,
+    /// Whether an active open of the host may begin a new flow.
+    is_fresh: bool,
+}
+
+impl Default for Flow {
+    fn default() -> Self {
+        Self {
+            host_port: LOCAL_PORT,
+            peer_port: FIRST_PEER_PORT,
+            isn: None,
+            clock: Vec::new(),
+            is_fresh: true,
+        }
+    }
+}
+
+impl Flow {
+    /// Whether a segment of the host belongs to this flow; a SYN without ACK begins a new one.
+    pub(super) fn is_ours(&mut self, wire: &WireSegment) -> bool {
+        let is_active_open = wire.flags & (SYN | ACK) == SYN && wire.destination == PEER_PORT;
+        if is_active_open && wire.source != self.host_port {
+            *self = Self {
+                host_port: wire.source,
+                peer_port: PEER_PORT,
+                is_fresh: false,
+                ..Self::default()
+            };
+        }
+        wire.source == self.host_port && wire.destination == self.peer_port
+    }
+
+    /// The peer's `segment` on the wire; a SYN to the listener begins a new flow.
+    pub(super) fn translate_to_wire(&mut self, segment: &Segment) -> Result<WireSegment, String> {
+        if segment.flags & (SYN | ACK) == SYN && self.host_port == LOCAL_PORT && self.isn.is_some()
+        {
+            let peer_port = self.peer_port + 1;
+            *self = Self {
+                peer_port,
+                ..Self::default()
+            };
+        }
+        self.is_fresh = false;
+        let shift = |number: u32| match self.isn {
+            Some((live, script)) => number.wrapping_sub(script).wrapping_add(live),
+            None => number,
+        };
+        let mut translated = segment.options.clone().unwrap_or_default();
+        for option in &mut translated {
+            match option {
+                TcpOption::Sack(blocks) => {
+                    blocks
+                        .iter_mut()
+                        .for_each(|(left, right)| (*left, *right) = (shift(*left), shift(*right)));
+                }
+                TcpOption::Timestamp(_, echo) => *echo = self.live_clock(*echo),
+                _ => {}
+            }
+        }
+        Ok(WireSegment {
+            source: self.peer_port,
+            destination: self.host_port,
+            seq: segment.seq,
+            ack: segment.ack.map_or(0, shift),
+            flags: segment.flags,
+            window: segment.window.unwrap_or(u16::MAX),
+            urgent: segment.urgent,
+            ecn: segment.ecn.unwrap_or(0),
+            options: options::encode(&translated)?,
+            len: segment.len as usize,
+        })
+    }
+
+    /// The host's clock for a timestamp of the script: the one the script gave that name, or as far
+    /// from the first as in the script.
+    fn live_clock(&self, script: u32) -> u32 {
+        let exact = self.clock.iter().rev().find(|(named, _)| *named == script);
+        match (exact, self.clock.first()) {
+            (Some((_, live)), _) => *live,
+            (None, Some((named, live))) => script.wrapping_sub(*named).wrapping_add(*live),
+            (None, None) => script,
+        }
+    }
+
+    /// The host's segment in the script's numbers; `expected` names its ISN and timestamps.
+    pub(super) fn translate_to_script(
+        &mut self,
+        wire: &WireSegment,
+        expected: &Segment,
+    ) -> Result<Segment, String> {
+        if wire.flags & SYN != 0 && self.isn.is_none() {
+            self.isn = Some((wire.seq, expected.seq));
+        }
+        let (live, script) = self.isn.unwrap_or_default();
+        let mut found = options::decode(&wire.options)?;
+        let named = expected
+            .options
+            .iter()
+            .flatten()
+            .find_map(|option| match option {
+                TcpOption::Timestamp(value, _) => Some(*value),
+                _ => None,
+            });
+        for option in &mut found {
+            if let TcpOption::Timestamp(value, _) = option {
+                let name = named.unwrap_or(*value);
+                self.clock.push((name, *value));
+                *value = name;
+            }
+        }
+        Ok(Segment {
+            ecn: Some(wire.ecn),
+            flags: wire.flags,
+            seq: wire.seq.wrapping_sub(live).wrapping_add(script),
+            len: wire.len as u32,
+            ack: (wire.flags & ACK != 0).then_some(wire.ack),
+            window: Some(wire.window),
+            urgent: wire.urgent,
+            options: Some(found),
+        })
+    }
+
+    /// A segment of the host's, as an ICMP error quotes it.
+    pub(super) fn quoted(&self, seq: u32, len: u32) -> Result<WireSegment, String> {
+        let (live, script) = self
+            .isn
+            .ok_or("an ICMP error quotes a segment, and none has left")?;
+        Ok(WireSegment {
+            source: self.host_port,
+            destination: self.peer_port,
+            seq: seq.wrapping_sub(script).wrapping_add(live),
+            ack: 0,
+            flags: ACK,
+            window: 0,
+            urgent: 0,
+            ecn: 0,
+            options: Vec::new(),
+            len: len as usize,
+        })
+    }
+}
+
+/// First difference between an expected segment and one that left.
+pub(super) fn difference(
+    expected: &Segment,
+    live: &Segment,
+    compare_push: bool,
+) -> Option<&'static str> {
+    let ignored = if compare_push { 0 } else { PSH };
+    let options = |segment: &Segment| segment.options.as_deref().map(options::canonical);
+    let differs = [
+        (
+            (expected.flags ^ live.flags) & !ignored != 0,
+            "flags differ",
+        ),
+        (expected.seq != live.seq, "sequence numbers differ"),
+        (expected.len != live.len, "lengths differ"),
+        (
+            expected.ack.is_some() && expected.ack != live.ack,
+            "acknowledgment numbers differ",
+        ),
+        (
+            expected.window.is_some() && expected.window != live.window,
+            "windows differ",
+        ),
+        (expected.urgent != live.urgent, "urgent pointers differ"),
+        (
+            expected.ecn.is_some() && expected.ecn != live.ecn,
+            "ECN fields differ",
+        ),
+        (
+            expected.options.is_some() && options(expected) != options(live),
+            "options differ",
+        ),
+    ];
+    differs
+        .into_iter()
+        .find_map(|(differs, what)| differs.then_some(what))
+}
