@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tautline_base::Bytes;
-use tautline_cc::Phase;
+use tautline_cc::CongestionState;
 use tautline_stack::{EcnState, TcpInfo};
 
 use crate::assertion::Names;
@@ -79,11 +79,11 @@ fn window(info: &TcpInfo, field: &str) -> Option<i64> {
             .find(|(name, _)| *name == info.state)
             .map_or(7, |(_, state)| *state),
         "ca_state" => match info.phase {
-            Phase::Open if info.sacked > Bytes::ZERO => 1,
-            Phase::Open => 0,
-            Phase::Cwr => 2,
-            Phase::Recovery => 3,
-            Phase::Loss => 4,
+            CongestionState::Open if info.sacked > Bytes::ZERO => 1,
+            CongestionState::Open => 0,
+            CongestionState::Cwr => 2,
+            CongestionState::Recovery => 3,
+            CongestionState::Loss => 4,
         },
         "options" => {
             let set = [

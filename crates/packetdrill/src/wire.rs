@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use etherparse::{
     EtherType, Icmpv4Type, Icmpv6Type, IpHeaders, IpNumber, Ipv4Extensions, Ipv4Header,
     Ipv6Extensions, Ipv6FlowLabel, Ipv6Header, NetSlice, PacketBuilder, SlicedPacket, TcpHeader,
-    TransportSlice, icmpv4, icmpv6,
+    TcpSlice, TransportSlice, icmpv4, icmpv6,
 };
 
 use crate::syntax::IcmpKind;
