@@ -1,14 +1,14 @@
 //! The sum whose complement is the checksum of IPv4, TCP, UDP and ICMP (RFC 1071).
 //!
-//! It may be taken in words of any size and of either byte order, the order of the result apart
-//! (RFC 1071 §2 (B), (C)): here eight bytes at a time, in a loop that the compiler makes vectors
-//! of.
+//! The sum is computed in native words of eight bytes, in a loop that the compiler vectorizes: word
+//! size and byte order do not change the result, except for its own byte order (RFC 1071 §2 (B),
+//! (C)).
 
-/// Below that many bytes vectors do not pay.
+/// Fewer bytes than this are faster without vectors.
 const SMALL: usize = 96;
 
-/// The one's complement sum of `bytes` as 16-bit words, most significant byte first; an odd last
-/// byte is followed by a zero. 0 only if every byte is.
+/// The one's complement sum of `bytes` as 16-bit words in network byte order, padded with a zero
+/// byte if odd. Zero only if every byte is zero.
 ///
 /// ```
 /// use tautline_base::checksum::{fold, sum};
@@ -25,8 +25,7 @@ pub fn sum(bytes: &[u8]) -> u16 {
             rest,
         ))));
     }
-    // Two sums side by side, of the first and the second half, keep the processor's units busier
-    // than one (3/4 of the time).
+    // Two independent sums use the processor's parallelism (3/4 of the time of one).
     let (first, second) = words.split_at(words.len() / 2);
     let (mut one, mut other) = (Sum::default(), Sum::default());
     for (word, second_word) in first.iter().zip(second) {
@@ -39,14 +38,14 @@ pub fn sum(bytes: &[u8]) -> u16 {
     u16::from_be(fold(halves(end(0, rest)) + one.halves() + other.halves()))
 }
 
-/// Adds a word and the carry of that.
+/// Adds a word with end-around carry.
 #[inline]
 fn carry(sum: u64, word: [u8; 8]) -> u64 {
     let (sum, carry) = sum.overflowing_add(u64::from_ne_bytes(word));
     sum + u64::from(carry)
 }
 
-/// Adds what is left behind the last whole word.
+/// Adds the bytes after the last whole word.
 #[inline]
 fn end(sum: u64, rest: &[u8]) -> u64 {
     if rest.is_empty() {
@@ -57,15 +56,14 @@ fn end(sum: u64, rest: &[u8]) -> u64 {
     carry(sum, last)
 }
 
-/// A word's upper half added to its lower one.
+/// Adds the upper half of a word to its lower half.
 #[inline]
 const fn halves(word: u64) -> u64 {
     (word & 0xffff_ffff) + (word >> 32)
 }
 
-/// Whole words are summed and may wrap. What wrapped is known from the sum of their upper halves
-/// alone, kept beside it, which does not wrap below 2³² words. That is two additions and a shift a
-/// word, and no carries.
+/// A wrapping sum of words, and the sum of their upper halves, which does not wrap below 2³² words and
+/// recovers the carries: two additions and a shift per word.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     whole: u64,
@@ -80,14 +78,14 @@ impl Sum {
         self.upper = self.upper.wrapping_add(word >> 32);
     }
 
-    /// The sum of the halves of all words, folded so far that some more can be added.
+    /// The sum of the halves of all words, with headroom for more.
     #[inline]
     fn halves(self) -> u64 {
         halves(self.whole.wrapping_sub(self.upper << 32)) + halves(self.upper)
     }
 }
 
-/// A sum of 16-bit words, its carries added in.
+/// Folds the carries of a sum of 16-bit words.
 #[inline]
 pub const fn fold(sum: u64) -> u16 {
     let sum = (sum & 0xffff_ffff) + (sum >> 32);

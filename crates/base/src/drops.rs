@@ -1,4 +1,4 @@
-//! [`Drops`]: where packets that will not be sent come out, each with its reason.
+//! [`Drops`]: the sink of dropped packets, each with its [`DropReason`].
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -6,7 +6,7 @@ use core::fmt;
 use crate::tally::Tally;
 use crate::units::Bytes;
 
-/// Why a discipline or device gave up a packet.
+/// Why a qdisc or device dropped a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum DropReason {
@@ -14,25 +14,25 @@ pub enum DropReason {
     Overlimit,
     /// The queue's memory limit was reached.
     Memory,
-    /// An AQM dropped it for standing delay (CoDel's control law).
+    /// An AQM dropped it for persistent delay (CoDel's control law).
     Target,
-    /// The device or the path it stood in was reset.
+    /// Its device or path was reset.
     Reset,
-    /// An AQM dropped it by chance to hold the delay down (RED, PIE, DualPI2).
+    /// An AQM dropped it with a probability that controls the delay (RED, PIE, DualPI2).
     Early,
-    /// A queue that does not answer to signals was cut back (BLUE, also within COBALT).
+    /// Its queue does not respond to congestion signals (BLUE, also within COBALT).
     Unresponsive,
-    /// Its flow's own limit was reached (FQ, SFQ).
+    /// The limit of its flow was reached (FQ, SFQ).
     FlowLimit,
     /// Its departure lies beyond the horizon (FQ).
     Horizon,
-    /// It never fits the bucket of a shaper (TBF).
+    /// It is longer than the bucket of the shaper (TBF).
     TooLong,
-    /// A filter or its action dropped it, or it belongs to no class.
+    /// A filter or an action dropped it, or it belongs to no class.
     Filter,
-    /// A newer acknowledgement says all it said (CAKE's ACK filter).
+    /// A newer acknowledgment makes it redundant (CAKE's ACK filter).
     AckFilter,
-    /// An emulated path lost it (netem).
+    /// It was lost on an emulated path (netem).
     Loss,
 }
 
@@ -78,8 +78,19 @@ impl fmt::Display for DropReason {
     }
 }
 
-/// Packets dropped during one or more calls. The caller owns the vector and reuses it, so dropping
-/// allocates nothing in steady state; it must [`drain`](Self::drain) it and settle what comes out.
+/// Packets dropped during one or more calls. The caller owns and reuses it, so that dropping does not
+/// allocate in steady state; it must [`drain`](Self::drain) and settle the packets.
+///
+/// ```
+/// use tautline_base::{DropReason, Drops, Packet};
+///
+/// let mut drops = Drops::new();
+/// drops.push(Packet::new((), 1514), DropReason::Overlimit);
+/// for (_packet, reason) in drops.drain() {
+///     assert_eq!(reason.to_string(), "overlimit");
+/// }
+/// assert!(drops.is_empty());
+/// ```
 #[derive(Debug)]
 pub struct Drops<P> {
     dropped: Vec<(P, DropReason)>,
@@ -103,20 +114,20 @@ impl<P> Drops<P> {
         self.dropped.push((packet, reason));
     }
 
-    /// Notes that a discipline made packets itself: a split into `n` pieces bears `n - 1` packets
-    /// and the bytes of their headers, a duplicate bears one packet and its length. Without this
-    /// note an account around the discipline would not balance.
+    /// Counts packets that a qdisc made itself: `n - 1` packets and the bytes of their headers for a
+    /// split into `n` pieces, one packet and its length for a duplicate. With it the packets and
+    /// bytes into and out of a qdisc balance.
     pub fn note_births(&mut self, packets: u64, bytes: Bytes) {
         self.births.packets += packets;
         self.births.bytes += bytes;
     }
 
-    /// Everything born since this sink was made; draining does not reset it.
+    /// Packets and bytes that qdiscs made since creation; draining does not reset them.
     pub fn births(&self) -> Tally {
         self.births
     }
 
-    /// Takes every dropped packet out, oldest first.
+    /// Removes every dropped packet, oldest first.
     pub fn drain(&mut self) -> impl Iterator<Item = (P, DropReason)> + '_ {
         self.dropped.drain(..)
     }
@@ -126,12 +137,12 @@ impl<P> Drops<P> {
         self.dropped.iter()
     }
 
-    /// How many packets wait to be settled.
+    /// Number of packets not drained yet.
     pub fn len(&self) -> usize {
         self.dropped.len()
     }
 
-    /// True when nothing waits.
+    /// True if every packet is drained.
     pub fn is_empty(&self) -> bool {
         self.dropped.is_empty()
     }

@@ -1,23 +1,22 @@
-//! [`Frame`]: the memory a packet's bytes live in.
+//! [`Frame`]: the buffer of a packet.
 
 use alloc::boxed::Box;
 use alloc::vec;
 
-/// A piece of memory that holds one Ethernet frame. Owning the value is owning the memory: frames
-/// are moved, never copied.
+/// A buffer for one Ethernet frame. Owning the value is owning the buffer: frames are moved, never
+/// copied.
 ///
-/// A device hands out each of its frames once (a UMEM chunk, a heap buffer); `()` stands for "no
-/// bytes" in queue-only tests.
+/// A device hands out each of its frames once (a UMEM chunk, a heap buffer); `()` is a frame without
+/// bytes, for queue-only tests.
 pub trait Frame {
-    /// The whole memory, however much of it a packet uses.
+    /// The whole buffer, also the bytes that the packet does not use.
     fn bytes(&self) -> &[u8];
 
-    /// The whole memory, for writing.
+    /// The whole buffer, for writing.
     fn bytes_mut(&mut self) -> &mut [u8];
 
-    /// Another piece of memory of the same kind holding the same bytes, for packets that a
-    /// discipline doubles. `None` if the kind has no allocator at hand, as a UMEM chunk has none,
-    /// or no memory is left.
+    /// Another buffer with the same bytes, for packets that a qdisc duplicates. `None` (the default)
+    /// if it cannot be allocated: a UMEM, for one, has no allocator.
     fn duplicate(&self) -> Option<Self>
     where
         Self: Sized,
@@ -25,8 +24,8 @@ pub trait Frame {
         None
     }
 
-    /// An empty piece of memory of the same kind for a packet of `len` bytes, for the pieces that a
-    /// packet is split into. `None` if the kind has no allocator at hand, or no memory is left.
+    /// A zeroed buffer of the same kind for at least `len` bytes, for the pieces of a split packet.
+    /// `None` (the default) if it cannot be allocated.
     fn allocate(&self, _len: usize) -> Option<Self>
     where
         Self: Sized,
@@ -34,7 +33,7 @@ pub trait Frame {
         None
     }
 
-    /// What a packet of `used` bytes in it costs a memory limit. Default: all of it.
+    /// Bytes that a packet of `used` bytes counts against a memory limit. Default: the whole buffer.
     fn memory(&self, used: usize) -> usize {
         self.bytes().len().max(used)
     }
@@ -58,12 +57,12 @@ impl Frame for () {
     }
 }
 
-/// A frame on the heap, for simulated devices and TAP: of [`LEN`](Self::LEN) bytes, or a large one
-/// for packets that stand for several segments. A handle of eight bytes in either case.
+/// A frame on the heap, for simulated devices and TAP: [`LEN`](Self::LEN) bytes, or more for packets
+/// of several segments. A handle of eight bytes in either case.
 #[derive(Debug)]
 pub struct HeapFrame(Box<Memory>);
 
-/// The bytes of an ordinary frame are where the handle leads, as nearly every packet's are.
+/// The bytes of an ordinary frame are one pointer away, as those of nearly every packet.
 #[derive(Clone, Debug)]
 #[repr(C)]
 struct Memory {
@@ -72,10 +71,10 @@ struct Memory {
 }
 
 impl HeapFrame {
-    /// Bytes in an ordinary frame: as a UMEM chunk of half a page.
+    /// Bytes of an ordinary frame: half a page, as a UMEM chunk.
     pub const LEN: usize = 2048;
 
-    /// A zeroed frame.
+    /// A zeroed ordinary frame.
     pub fn new() -> Self {
         Self(Box::new(Memory {
             large: None,
@@ -83,7 +82,7 @@ impl HeapFrame {
         }))
     }
 
-    /// A zeroed frame of `len` bytes, an ordinary one if that is enough.
+    /// A zeroed frame of at least `len` bytes, an ordinary one if that is enough.
     pub fn with_len(len: usize) -> Self {
         let large = (len > Self::LEN).then(|| vec![0; len].into_boxed_slice());
         Self(Box::new(Memory {
@@ -122,9 +121,8 @@ impl Frame for HeapFrame {
         Some(Self::with_len(len))
     }
 
-    /// Of a large frame what is used, in ordinary ones: its unused rest is kept for whole packets,
-    /// and the pool bounds how many of them there are (Linux's `truesize` of such a packet is 1.02
-    /// of its bytes).
+    /// A large frame counts its used bytes, rounded up to ordinary frames: the pool bounds the number
+    /// of large frames (Linux's `truesize` of such a packet is 1.02 times its bytes).
     fn memory(&self, used: usize) -> usize {
         match &self.0.large {
             None => Self::LEN.max(used),

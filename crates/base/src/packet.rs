@@ -1,9 +1,9 @@
-//! [`Packet`]: the linear packet that crosses the send path, and [`Item`]: all that a queueing
-//! discipline may ask of one.
+//! [`Packet`]: the linear packet that crosses the send path; [`Item`]: the interface of a packet for
+//! queueing disciplines.
 //!
-//! A packet is moved, never cloned, and has two exits: a completion or a drop, which meet in
-//! [`Pool::settle`](crate::Pool::settle). What schedulers need rides in it, so they never touch the
-//! frame.
+//! A packet is moved, never cloned, and ends by a completion or a drop, which meet in
+//! [`Pool::settle`](crate::Pool::settle). It carries the metadata that schedulers need, so they
+//! never touch the frame.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -16,18 +16,18 @@ use crate::segmentation::{self, Segmentation};
 use crate::time::Instant;
 use crate::units::Bytes;
 
-/// A socket of a host: slot index and generation, so that an old handle never reaches the slot's
-/// next tenant.
+/// A socket of a host: slot index and generation, so that a stale handle never reaches the next
+/// socket in the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SocketId {
-    /// Slot in the host's table.
+    /// Slot in the socket table of the host.
     pub index: u32,
-    /// How many tenants the slot has had, counting this one.
+    /// Number of sockets the slot has had, this one included.
     pub generation: NonZeroU32,
 }
 
-/// Which segment of a connection a packet carries: the connection's own running number of its
-/// segment records. A packet of several segments is named after the first; the others follow it.
+/// The segment of a connection that a packet carries: the connection's running number of its segment
+/// records. A packet of several segments has the number of the first; the others follow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SegmentId(pub NonZeroU32);
 
@@ -40,10 +40,10 @@ impl SegmentId {
     }
 }
 
-/// Who sent a packet, so that settling can tell the sender.
+/// The sender of a packet, notified when the packet ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// The sending socket.
+    /// The socket that sent it.
     pub socket: SocketId,
     /// The segment it carries, or the first of several; `None` for pure acknowledgements, probes
     /// and resets.
@@ -51,7 +51,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// The owner of the piece that is the packet's segment `index`.
+    /// The owner of segment `index` of its packet.
     fn of_segment(self, index: u16) -> Self {
         Self {
             segment: self.segment.map(|first| first.plus(index)),
@@ -60,25 +60,24 @@ impl Owner {
     }
 }
 
-/// Bytes a connection was allowed to place below itself (TCP Small Queues). Linear: it is released
-/// exactly once, when its packet ends.
+/// Bytes that a connection may have queued below itself (TCP Small Queues). Linear: released exactly
+/// once, when its packet ends.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a credit must travel in a packet or be released"]
 pub struct Credit(NonZeroU32);
 
 impl Credit {
-    /// A credit of `bytes` bytes.
+    /// A credit for `bytes` bytes.
     pub const fn new(bytes: NonZeroU32) -> Self {
         Self(bytes)
     }
 
-    /// How much was granted.
+    /// Bytes granted.
     pub const fn bytes(&self) -> u32 {
         self.0.get()
     }
 
-    /// Takes a share of one in `parts` off it, for a piece of its packet; `None` if that is
-    /// nothing, or would leave nothing.
+    /// Splits off 1/`parts` of the credit; `None` if either part would be zero.
     fn share(&mut self, parts: u32) -> Option<Self> {
         let share = NonZeroU32::new(self.0.get() / parts.max(1))?;
         self.0 = NonZeroU32::new(self.0.get() - share.get())?;
@@ -86,14 +85,14 @@ impl Credit {
     }
 }
 
-/// The ECN field of the IP header (RFC 3168 §5).
+/// The ECN field of the IP header (RFC 3168 §5, RFC 9331).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ecn {
-    /// The transport does not understand marks.
+    /// Not ECN-capable transport.
     NotEct,
-    /// ECT(1): a scalable transport (RFC 9331).
+    /// ECN-capable, with a scalable congestion response (RFC 9331).
     Ect1,
-    /// ECT(0): a classic transport.
+    /// ECN-capable, with a classic congestion response.
     Ect0,
     /// Congestion was experienced.
     Ce,
@@ -110,7 +109,7 @@ impl Ecn {
         }
     }
 
-    /// The two bits as they stand in a TOS byte.
+    /// The lower two bits of a TOS byte.
     pub const fn bits(self) -> u8 {
         match self {
             Self::NotEct => 0b00,
@@ -121,7 +120,7 @@ impl Ecn {
     }
 }
 
-/// What a queueing discipline may know and do about a packet.
+/// A packet as a queueing discipline sees it.
 ///
 /// The defaults are those of an untagged best-effort packet of one segment without bytes. Queueing
 /// disciplines stamp the arrival time with [`set_enqueued`](Self::set_enqueued), so an `Item` stores
@@ -136,13 +135,13 @@ pub trait Item {
         self.len() == Bytes::ZERO
     }
 
-    /// When it entered the discipline, or the ring, that holds it.
+    /// The time at which it entered its qdisc or ring.
     fn enqueued(&self) -> Instant;
 
-    /// Notes when it entered.
+    /// Stamps the time of entry into a qdisc or ring.
     fn set_enqueued(&mut self, now: Instant);
 
-    /// Memory it really occupies ("truesize"), which memory limits count.
+    /// Bytes of memory it occupies, for memory limits (Linux `truesize`).
     fn memory(&self) -> Bytes {
         self.len()
     }
@@ -157,62 +156,60 @@ pub trait Item {
         (0, 0)
     }
 
-    /// The TOS / traffic-class byte: DSCP in the upper six bits, ECN in the lower two.
+    /// The TOS or traffic-class byte: DSCP in the upper six bits, ECN in the lower two.
     fn tos(&self) -> u8 {
         0
     }
 
-    /// Rewrites the TOS byte.
+    /// Sets the TOS byte.
     fn set_tos(&mut self, _tos: u8) {}
 
-    /// Local priority, 0..=15, as the priomap of pfifo_fast and prio reads it.
+    /// Local priority, 0..=15, the index into the priomap of pfifo_fast and prio.
     fn priority(&self) -> u8 {
         0
     }
 
-    /// The earliest departure its sender wants; [`Instant::ZERO`] means any time.
+    /// The earliest departure that its sender asks for; [`Instant::ZERO`]: any time.
     fn departure(&self) -> Instant {
         Instant::ZERO
     }
 
-    /// Segments it stands for (GSO), all of the same payload but perhaps the last; at least 1.
+    /// Segments it stands for (GSO), at least 1, of equal payload except for the last.
     fn segments(&self) -> u16 {
         1
     }
 
-    /// The bytes of every segment's headers, which splitting repeats. Default 54: Ethernet, IPv4,
-    /// TCP without options.
+    /// Bytes of headers that each segment repeats. Default 54: Ethernet, IPv4, TCP without options.
     fn header_len(&self) -> Bytes {
         Bytes::new(DEFAULT_HEADERS as u64)
     }
 
-    /// The headers from the link layer on, for classifiers that parse. May be empty.
+    /// The bytes from the link header on, for classifiers that parse. May be empty.
     fn headers(&self) -> &[u8] {
         &[]
     }
 
-    /// Where the network header begins: bytes of link-layer header. Default 14, Ethernet.
+    /// Offset of the network header, the bytes of the link header. Default 14, Ethernet.
     fn network_offset(&self) -> usize {
         ETHERNET_HEADER
     }
 
-    /// Rewrites the local priority, 0..=15.
+    /// Sets the local priority, 0..=15.
     fn set_priority(&mut self, _priority: u8) {}
 
-    /// The mark that a firewall or an action left on it.
+    /// The mark set by a firewall or an action.
     fn mark(&self) -> u32 {
         0
     }
 
-    /// Rewrites the mark.
+    /// Sets the mark.
     fn set_mark(&mut self, _mark: u32) {}
 
-    /// Splits a packet that stands for several segments into packets of one segment each, handed to
-    /// `each` in order; every piece carries the metadata of the whole.
+    /// Splits a packet of several segments into packets of one segment, handed to `each` in order
+    /// with the metadata of the whole.
     ///
     /// # Errors
-    /// The packet itself, untouched, if it cannot be split: it is one segment, or there is no
-    /// memory for the pieces.
+    /// The packet itself, unchanged, if it is a single segment or the pieces cannot be allocated.
     fn split(self, _each: &mut dyn FnMut(Self)) -> Result<(), Self>
     where
         Self: Sized,
@@ -220,8 +217,8 @@ pub trait Item {
         Err(self)
     }
 
-    /// A copy with the same bytes and metadata but without owner or credit; `None` if there is no
-    /// memory for it.
+    /// A copy with the same bytes and metadata but without owner or credit; `None` if it cannot be
+    /// allocated.
     fn duplicate(&self) -> Option<Self>
     where
         Self: Sized,
@@ -229,14 +226,13 @@ pub trait Item {
         None
     }
 
-    /// Flips the bit number `bit`, counted modulo the packet's length in bits. False if it has no
-    /// bytes to flip.
+    /// Flips bit `bit`, modulo the length in bits. Returns false if the packet has no bytes.
     fn corrupt(&mut self, _bit: u64) -> bool {
         false
     }
 
-    /// Marks "congestion experienced" if the transport understands it. True when the packet now
-    /// carries CE, also when it already did; false (and nothing changes) for Not-ECT.
+    /// Marks "congestion experienced". Returns true if the packet carries CE now, also if it already
+    /// did; false, without a change, for Not-ECT.
     fn set_ce(&mut self) -> bool {
         if Ecn::of_tos(self.tos()) == Ecn::NotEct {
             return false;
@@ -245,43 +241,41 @@ pub trait Item {
         true
     }
 
-    /// Called once when the packet leaves for the device: folds metadata changes (TOS, CE) into the
-    /// bytes.
+    /// Writes metadata changes (TOS, CE) into the bytes; called once, on the way to the device.
     fn finish(&mut self) {}
 }
 
-/// What a packet leaves behind when it ends.
+/// The remains of a packet after its end.
 #[derive(Debug)]
 #[must_use = "the credit must be released"]
 pub struct Settled {
-    /// Who sent it, if a connection did.
+    /// Its sender, if a connection sent it.
     pub owner: Option<Owner>,
-    /// The TSQ credit it held.
+    /// Its TSQ credit.
     pub credit: Option<Credit>,
-    /// How many segments it stood for.
+    /// Number of segments it stood for.
     pub segments: u16,
-    /// Its length on the wire in bytes.
+    /// Bytes on the wire.
     pub len: u32,
 }
 
-/// What of a TCP segment in a frame is not written yet, because the device
-/// [completes](crate::Device::completes) it or nobody will look.
+/// The parts of a TCP segment in a frame that are not written yet, because the device
+/// [completes](crate::Device::completes) them or nothing will read them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Due {
-    /// All is as it will be on the wire.
+pub enum Deferred {
+    /// All bytes are as on the wire.
     #[default]
     Nothing,
     /// The checksum (Linux's `CHECKSUM_PARTIAL`).
     Checksum,
-    /// The payload, which is nothing but zeros, and the checksum.
+    /// The payload, all zeros, and the checksum.
     Zeros,
 }
 
 /// Ethernet, IPv4, and TCP without options.
 const DEFAULT_HEADERS: usize = 54;
 
-/// An outgoing packet: a frame and what the send path must know of it. At most 64 bytes, moved by
-/// value.
+/// An outgoing packet: a frame and its metadata. At most 64 bytes, moved by value.
 #[derive(Debug)]
 #[must_use = "a packet ends only by completion or drop: pass it on"]
 pub struct Packet<F> {
@@ -293,17 +287,17 @@ pub struct Packet<F> {
     enqueued: Instant,
     source_hash: u32,
     destination_hash: u32,
-    /// On the wire.
+    /// Bytes on the wire.
     len: u32,
     segments: u16,
     tos: u8,
-    /// Four bits of priority, and above them what is [`Due`].
-    low: u8,
+    /// Priority in the lower four bits, [`Deferred`] in the upper ones.
+    flags: u8,
 }
 
-/// The bits of [`Packet::low`] that are the priority, and where the others begin.
+/// Mask of the priority in [`Packet::flags`], and shift of [`Deferred`].
 const PRIORITY: u8 = 0x0f;
-const DUE: u32 = 4;
+const DEFERRED: u32 = 4;
 
 const _: () = assert!(
     size_of::<Packet<crate::frame::HeapFrame>>() <= 64,
@@ -311,7 +305,7 @@ const _: () = assert!(
 );
 
 impl<F: Frame> Packet<F> {
-    /// A packet whose bytes are the first `len` of `frame`, with no owner and neutral metadata.
+    /// A packet of the first `len` bytes of `frame`, with no owner and neutral metadata.
     pub fn new(frame: F, len: u32) -> Self {
         Self {
             frame,
@@ -325,13 +319,13 @@ impl<F: Frame> Packet<F> {
             len,
             segments: 1,
             tos: 0,
-            low: 0,
+            flags: 0,
         }
     }
 
-    /// Makes it a packet of `segments` TCP segments, whose frame holds their headers once and the
-    /// payload of all, in equal parts ([`Tso`](crate::Tso)). One that holds no TCP segment stays a
-    /// packet of one.
+    /// Makes it a packet of `segments` TCP segments, with their headers once and the payload of all
+    /// in its frame, in equal parts ([`Tso`](crate::Tso)). A frame without TCP or UDP stays one
+    /// segment.
     pub fn with_segments(mut self, segments: u16) -> Self {
         if segments > 1
             && self.segments == 1
@@ -345,7 +339,7 @@ impl<F: Frame> Packet<F> {
         self
     }
 
-    /// Names the sender and attaches the credit it was granted.
+    /// Sets the sender and its credit.
     pub fn with_owner(mut self, owner: Owner, credit: Option<Credit>) -> Self {
         self.owner = Some(owner);
         self.credit = credit;
@@ -360,63 +354,63 @@ impl<F: Frame> Packet<F> {
         self
     }
 
-    /// Sets the earliest departure.
+    /// Sets the earliest departure time.
     pub fn with_departure(mut self, departure: Instant) -> Self {
         self.departure = departure;
         self
     }
 
-    /// Sets the TOS byte that the headers already carry, and the local priority.
+    /// Sets the TOS byte, which the headers already carry, and the local priority.
     pub fn with_tos(mut self, tos: u8, priority: u8) -> Self {
         self.tos = tos;
         crate::Item::set_priority(&mut self, priority);
         self
     }
 
-    /// Says what of its bytes is not written yet. A packet of several segments owes its checksums
-    /// in any case.
-    pub fn with_due(mut self, due: Due) -> Self {
-        self.low = (self.low & PRIORITY) | (due as u8) << DUE;
+    /// Sets the parts that are not written yet. The checksums of a packet of several segments are
+    /// deferred in any case.
+    pub fn with_deferred(mut self, deferred: Deferred) -> Self {
+        self.flags = (self.flags & PRIORITY) | (deferred as u8) << DEFERRED;
         self
     }
 
-    /// What of its bytes is not written yet.
-    pub fn due(&self) -> Due {
-        match self.low >> DUE {
-            0 => Due::Nothing,
-            1 => Due::Checksum,
-            _ => Due::Zeros,
+    /// The parts that are not written yet.
+    pub fn deferred(&self) -> Deferred {
+        match self.flags >> DEFERRED {
+            0 => Deferred::Nothing,
+            1 => Deferred::Checksum,
+            _ => Deferred::Zeros,
         }
     }
 
-    /// Writes what is due: from here on its bytes are as on the wire.
+    /// Writes the deferred parts: its bytes are as on the wire from now on.
     pub fn complete(&mut self) {
-        let (due, used) = (self.due(), self.used());
-        self.low &= PRIORITY;
-        if due != Due::Nothing
+        let (deferred, used) = (self.deferred(), self.used());
+        self.flags &= PRIORITY;
+        if deferred != Deferred::Nothing
             && let Some(bytes) = self.frame.bytes_mut().get_mut(..used)
         {
-            segmentation::complete(bytes, due == Due::Zeros);
+            segmentation::complete(bytes, deferred == Deferred::Zeros);
         }
     }
 
-    /// Who sent it.
+    /// Its sender; `None` for duplicates and packets of no connection.
     pub fn owner(&self) -> Option<Owner> {
         self.owner
     }
 
-    /// The bytes on the wire. Of a packet of several segments: their headers, and the payload of
+    /// The bytes on the wire; for a packet of several segments the headers once and the payload of
     /// all.
     pub fn bytes(&self) -> &[u8] {
         self.frame.bytes().get(..self.used()).unwrap_or(&[])
     }
 
-    /// Bytes of the frame that are in use.
+    /// Bytes of the frame in use.
     fn used(&self) -> usize {
         self.len as usize - usize::from(self.segments - 1) * self.repeated()
     }
 
-    /// Bytes that every segment but the first repeats on the wire.
+    /// Bytes that each segment after the first repeats on the wire.
     fn repeated(&self) -> usize {
         if self.segments == 1 {
             0
@@ -425,14 +419,13 @@ impl<F: Frame> Packet<F> {
         }
     }
 
-    /// The frame, for devices that address memory.
+    /// The frame, for devices that need its address.
     pub fn frame(&self) -> &F {
         &self.frame
     }
 
-    /// Puts other memory under the packet; the memory with the bytes that were under it is the
-    /// caller's. So bytes are handed on without a copy while the packet, with what it owes, ends
-    /// where it came from. For packets of one segment.
+    /// Replaces the frame and returns the old one, with the bytes of the packet. So a frame is passed
+    /// on without a copy while the packet returns to its pool. For packets of one segment.
     pub fn replace_frame(&mut self, frame: F) -> F {
         core::mem::replace(&mut self.frame, frame)
     }
@@ -448,7 +441,7 @@ impl<F: Frame> Packet<F> {
             len,
             segments,
             tos,
-            low,
+            flags,
             ..
         } = *self;
         let (owner, credit) = (None, None);
@@ -464,11 +457,11 @@ impl<F: Frame> Packet<F> {
             len,
             segments,
             tos,
-            low,
+            flags,
         }
     }
 
-    /// Takes the packet apart. Only [`Pool::settle`](crate::Pool::settle) ends packets.
+    /// Takes the packet apart, for [`Pool::settle`](crate::Pool::settle) only.
     pub(crate) fn dismantle(self) -> (F, Settled) {
         let Self {
             frame,
@@ -489,11 +482,11 @@ impl<F: Frame> Packet<F> {
         )
     }
 
-    /// Writes the TOS byte into the IP header; for IPv4 adjusts the checksum by the difference (RFC
-    /// 1624 eqn. 3).
+    /// Writes the TOS byte into the IP header; for IPv4 updates the checksum incrementally (RFC 1624
+    /// eqn. 3).
     fn write_tos(&mut self) {
         let tos = self.tos;
-        // IPv4 without a tag whose header says so already: nearly every packet.
+        // Untagged IPv4 with the same TOS byte: nearly every packet.
         if let Some([.., 0x08, 0x00, _, written]) = self.frame.bytes().first_chunk::<16>()
             && *written == tos
         {
@@ -561,7 +554,7 @@ impl<F: Frame> Item for Packet<F> {
     }
 
     fn priority(&self) -> u8 {
-        self.low & PRIORITY
+        self.flags & PRIORITY
     }
 
     fn departure(&self) -> Instant {
@@ -585,18 +578,18 @@ impl<F: Frame> Item for Packet<F> {
     }
 
     fn set_priority(&mut self, priority: u8) {
-        self.low = (self.low & !PRIORITY) | (priority & PRIORITY);
+        self.flags = (self.flags & !PRIORITY) | (priority & PRIORITY);
     }
 
-    /// Each piece has its share of the credit, and answers for its own segment. The last keeps the
-    /// frame: it returns to the pool that it came from.
+    /// Each piece gets its share of the credit and its own segment. The last keeps the frame, which
+    /// belongs to the pool.
     fn split(mut self, each: &mut dyn FnMut(Self)) -> Result<(), Self> {
         let count = self.segments;
         let longest = Segmentation::new(self.bytes(), count)
             .filter(|_| count > 1)
             .map(|whole| whole.len_of(0));
         let fits = |frame: &F| longest.is_some_and(|longest| frame.bytes().len() >= longest);
-        // All or nothing: memory for every piece first.
+        // All or nothing: allocate every piece first.
         let frames = longest.and_then(|longest| {
             (1..count)
                 .map(|_| self.frame.allocate(longest).filter(fits))
@@ -640,7 +633,7 @@ impl<F: Frame> Item for Packet<F> {
         Some(self.like(self.frame.duplicate()?))
     }
 
-    /// What is due is written first: later it would hide the damage.
+    /// Completes the packet first: a checksum written later would hide the damage.
     fn corrupt(&mut self, bit: u64) -> bool {
         self.complete();
         let used = self.used();
@@ -726,17 +719,22 @@ mod tests {
     /// One flipped bit must never be hidden by a checksum that is written later.
     #[test]
     fn a_packet_is_complete_before_it_is_damaged() {
-        let tcp = |due| {
+        let tcp = |deferred| {
             let mut packet = ipv4_packet(0);
             packet.frame.bytes_mut()[46] = 0x50;
-            Packet { len: 154, ..packet }.with_tos(0, 9).with_due(due)
+            Packet { len: 154, ..packet }
+                .with_tos(0, 9)
+                .with_deferred(deferred)
         };
-        let mut whole = tcp(Due::Checksum);
-        assert_eq!((whole.due(), whole.priority()), (Due::Checksum, 9));
+        let mut whole = tcp(Deferred::Checksum);
+        assert_eq!(
+            (whole.deferred(), whole.priority()),
+            (Deferred::Checksum, 9)
+        );
         whole.complete();
-        for due in [Due::Checksum, Due::Zeros] {
-            let mut damaged = tcp(due);
-            damaged.frame.bytes_mut()[100] = if due == Due::Zeros { 0x55 } else { 0 };
+        for deferred in [Deferred::Checksum, Deferred::Zeros] {
+            let mut damaged = tcp(deferred);
+            damaged.frame.bytes_mut()[100] = if deferred == Deferred::Zeros { 0x55 } else { 0 };
             assert!(damaged.corrupt(8 * 120));
             let flipped = whole
                 .bytes()
@@ -745,8 +743,8 @@ mod tests {
                 .map(|(a, b)| (a ^ b).count_ones())
                 .sum::<u32>();
             assert_eq!(
-                (flipped, damaged.due(), damaged.priority()),
-                (1, Due::Nothing, 9)
+                (flipped, damaged.deferred(), damaged.priority()),
+                (1, Deferred::Nothing, 9)
             );
         }
     }

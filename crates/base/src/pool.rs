@@ -1,4 +1,4 @@
-//! [`Pool`]: the transmit frames of one host, and `settle`, the one place where a packet ends.
+//! [`Pool`]: the transmit frames of one host, and [`Pool::settle`], where every packet ends.
 
 use alloc::vec::Vec;
 
@@ -6,19 +6,29 @@ use crate::device::Tso;
 use crate::frame::{Frame, HeapFrame};
 use crate::packet::{Packet, Settled};
 
-/// Ordinary frames for each large one in a pool on the heap ...
+/// Ordinary frames for each large one in a pool on the heap.
 const ORDINARY_PER_LARGE: usize = 8;
-/// ... and the most large ones: 16 MiB, of which untouched ones take nothing.
+/// Most large frames: 16 MiB, of which the system maps only those in use.
 const MOST_LARGE: usize = 256;
 
-/// The frames a host may fill with outgoing packets. A frame is either here or in exactly one
+/// The frames that a host may fill with outgoing packets. Each is either here or in exactly one
 /// packet.
+///
+/// ```
+/// use tautline_base::{Packet, Pool};
+///
+/// let mut pool = Pool::heap(2, None);
+/// let frame = pool.take().expect("two are free");
+/// let packet = Packet::new(frame, 60);
+/// assert_eq!(pool.outstanding(), 1);
+/// let settled = pool.settle(packet); // completed or dropped
+/// assert_eq!((settled.len, pool.outstanding()), (60, 0));
+/// ```
 #[derive(Debug)]
 pub struct Pool<F> {
     free: Vec<F>,
     capacity: usize,
-    /// Frames for packets that stand for several segments; `None` in a pool of a device that does
-    /// not take such.
+    /// Frames for packets of several segments; `None` if the device takes no such packets.
     large: Option<Large<F>>,
 }
 
@@ -26,13 +36,13 @@ pub struct Pool<F> {
 struct Large<F> {
     free: Vec<F>,
     capacity: usize,
-    /// Bytes in each of them, and in no ordinary one.
+    /// Bytes of each, more than of an ordinary frame.
     len: usize,
 }
 
 impl Pool<HeapFrame> {
-    /// A pool of `frames` frames on the heap, and of large ones beside them if the device takes
-    /// packets of several segments.
+    /// A pool of `frames` frames on the heap, and of large ones if the device takes packets of
+    /// several segments.
     pub fn heap(frames: usize, tso: Option<Tso>) -> Self {
         let pool = Self::new((0..frames).map(|_| HeapFrame::new()).collect());
         let count = (frames / ORDINARY_PER_LARGE).clamp(1, MOST_LARGE);
@@ -57,11 +67,9 @@ impl<F: Frame> Pool<F> {
         }
     }
 
-    /// The same with `frames` for packets that stand for several segments
-    /// ([`Device::tso`](crate::Device::tso)), all of one length, longer than the ordinary ones.
-    /// They are beside its [`capacity`](Self::capacity): without a free one a host writes ordinary
-    /// packets. Frames that are no longer than ordinary ones are of no use, and left out: they
-    /// could not be told apart when they come back.
+    /// Adds `frames` for packets of several segments ([`Device::tso`](crate::Device::tso)), all of one
+    /// length, longer than the ordinary ones; shorter ones are discarded. They are not part of the
+    /// [`capacity`](Self::capacity): a host without a free one writes ordinary packets.
     #[must_use]
     pub fn with_large(mut self, frames: Vec<F>) -> Self {
         let len = |frames: &[F]| frames.first().map_or(0, |first| first.bytes().len());
@@ -74,24 +82,23 @@ impl<F: Frame> Pool<F> {
         self
     }
 
-    /// Enlarges the pool by one free frame.
+    /// Adds one free frame.
     pub fn add(&mut self, frame: F) {
         self.capacity += 1;
         self.free.push(frame);
     }
 
-    /// A free frame, or `None` when every frame is on its way.
+    /// Takes a free frame; `None` if every frame is in a packet.
     pub fn take(&mut self) -> Option<F> {
         self.free.pop()
     }
 
-    /// A free frame for a packet of several segments.
+    /// Takes a free frame for a packet of several segments.
     pub fn take_large(&mut self) -> Option<F> {
         self.large.as_mut()?.free.pop()
     }
 
-    /// Bytes that a packet of several segments may have now: those of a large frame, if one is
-    /// free.
+    /// Bytes of a large frame, if one is free.
     pub fn large_room(&self) -> Option<usize> {
         self.large
             .as_ref()
@@ -99,8 +106,8 @@ impl<F: Frame> Pool<F> {
             .map(|large| large.len)
     }
 
-    /// Gives back a frame. One beyond the pool's number ends here: it was [born](Frame::duplicate)
-    /// when a discipline doubled a packet, and if kept, each would make the pool grow.
+    /// Returns a frame. A frame beyond the capacity is freed: it was allocated when a qdisc
+    /// [duplicated](Frame::duplicate) a packet.
     pub fn put_back(&mut self, frame: F) {
         let (free, capacity) = match &mut self.large {
             Some(large) if frame.bytes().len() >= large.len => (&mut large.free, large.capacity),
@@ -111,8 +118,7 @@ impl<F: Frame> Pool<F> {
         }
     }
 
-    /// Ends a packet: the frame becomes free; what the packet owed its sender is returned.
-    /// Completed and dropped packets both end here.
+    /// Ends a completed or dropped packet: frees its frame and returns its owner and credit.
     #[must_use = "the credit in the result must be released"]
     pub fn settle(&mut self, packet: Packet<F>) -> Settled {
         let (frame, settled) = packet.dismantle();
@@ -120,18 +126,18 @@ impl<F: Frame> Pool<F> {
         settled
     }
 
-    /// Ordinary frames ready to be taken.
+    /// Number of free ordinary frames.
     pub fn free(&self) -> usize {
         self.free.len()
     }
 
-    /// All ordinary frames, free or not.
+    /// Number of ordinary frames, free or not.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Frames that are in packets somewhere, less as many as a discipline doubled. Zero when a host
-    /// is idle; anything else is a leak.
+    /// Number of frames in packets, without duplicates. A host that is idle has none; any other
+    /// number is a leak.
     pub fn outstanding(&self) -> usize {
         let large = self
             .large

@@ -1,5 +1,5 @@
-//! [`Qdisc`]: the interface of a queueing discipline; [`MultiQueue`]: of one with a child for each
-//! transmit queue of a device; [`Backlog`]: the packets and bytes in one.
+//! [`Qdisc`]: a queueing discipline; [`MultiQueue`]: one with a child for each transmit queue of a
+//! device; [`Backlog`]: queued packets and bytes.
 
 use alloc::boxed::Box;
 
@@ -70,7 +70,7 @@ pub trait Qdisc<P: Item> {
     }
 }
 
-/// Packets and bytes held by a discipline.
+/// Packets and bytes in a qdisc.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
     /// Packet objects.
@@ -100,7 +100,7 @@ impl Backlog {
         self.bytes -= len;
     }
 
-    /// True when nothing is queued.
+    /// True if the qdisc is empty.
     pub fn is_empty(&self) -> bool {
         self.packets == 0
     }

@@ -1,24 +1,23 @@
-//! [`Segmentation`]: cuts a packet that stands for several TCP segments into them, as a card with
-//! TSO does at its serialiser and a discipline in [`Item::split`](crate::Item::split). Datagrams
-//! that were sent as one (`UDP_SEGMENT`) are cut likewise.
+//! [`Segmentation`]: cuts a packet of several TCP segments into single ones, as a NIC with TSO and a
+//! qdisc in [`Item::split`](crate::Item::split) do; likewise datagrams sent as one (`UDP_SEGMENT`).
 //!
-//! The headers are repeated; length, sequence number and checksums are each segment's own (RFC 9293
-//! §3.1, RFC 791, RFC 8200). FIN and PSH are the last one's. The identification of IPv4 is repeated
-//! too: our packets are never fragmented (RFC 6864 §4.1).
+//! Each segment repeats the headers with its own length, sequence number and checksums (RFC 9293
+//! §3.1, RFC 791, RFC 8200). Only the last has FIN and PSH. The IPv4 identification is repeated too:
+//! our packets are never fragmented (RFC 6864 §4.1).
 
 use crate::checksum::{fold, sum};
 use crate::headers::{IPV6_HEADER, TCP, TCP_HEADER, UDP, UDP_HEADER, network_offset};
 
-/// FIN and PSH, in the byte of the flags.
+/// FIN and PSH, set in the last segment only.
 const LAST_ONLY: u8 = 0x01 | 0x08;
-/// Where TCP has its flags and its checksum, and UDP its checksum.
+/// Offsets of flags and checksum in a TCP header, and of the checksum in a UDP header.
 const FLAGS: usize = 13;
 const CHECKSUM: usize = 16;
 const UDP_CHECKSUM: usize = 6;
 
-/// Where the headers of a TCP segment or a datagram in an Ethernet frame are.
+/// Offsets of the headers and the payload of a TCP segment or datagram in an Ethernet frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Headers {
+struct Layout {
     network: usize,
     transport: usize,
     payload: usize,
@@ -26,8 +25,8 @@ struct Headers {
     udp: bool,
 }
 
-impl Headers {
-    /// Those of `frame`; `None` if it holds neither.
+impl Layout {
+    /// The offsets in `frame`; `None` if it holds neither TCP nor UDP.
     fn of(frame: &[u8]) -> Option<Self> {
         let network = network_offset(frame);
         let first = *frame.get(network)?;
@@ -59,12 +58,12 @@ impl Headers {
         })
     }
 
-    /// Where the checksum is, counted from the transport header.
+    /// Offset of the checksum in the transport header.
     fn checksum(&self) -> usize {
         if self.udp { UDP_CHECKSUM } else { CHECKSUM }
     }
 
-    /// The one's complement sum of the pseudo-header, for `len` bytes from the transport header on.
+    /// The sum of the pseudo-header, with `len` bytes from the transport header on.
     fn pseudo_sum(&self, frame: &[u8], len: usize) -> u64 {
         let addresses = if self.ipv6 {
             self.network + 8..self.network + 40
@@ -74,13 +73,13 @@ impl Headers {
         u64::from(sum(&frame[addresses])) + u64::from(if self.udp { UDP } else { TCP }) + len as u64
     }
 
-    /// Writes the checksum of what IP carries in `frame`.
+    /// Writes the transport checksum of `frame`.
     fn write_checksum(&self, frame: &mut [u8]) {
         let pseudo = self.pseudo_sum(frame, frame.len() - self.transport);
         let (body, at) = (&mut frame[self.transport..], self.checksum());
         body[at..at + 2].fill(0);
         let checksum = match !fold(pseudo + u64::from(sum(body))) {
-            // In a datagram zero would mean that there is none.
+            // Zero means no checksum in a datagram (RFC 768).
             0 if self.udp => u16::MAX,
             checksum => checksum,
         };
@@ -88,17 +87,17 @@ impl Headers {
     }
 }
 
-/// The bytes that every segment of the packet in the Ethernet frame `frame` repeats; `None` if it
-/// holds nothing that can be cut.
+/// Bytes of headers that each segment of the Ethernet frame `frame` repeats; `None` without TCP or
+/// UDP.
 pub(crate) fn header_len(frame: &[u8]) -> Option<usize> {
-    Headers::of(frame).map(|headers| headers.payload)
+    Layout::of(frame).map(|headers| headers.payload)
 }
 
-/// Writes the TCP checksum of a packet that is still to be cut, or to be checksummed by the device:
-/// the sum of the pseudo-header, as Linux leaves it to hardware (`CHECKSUM_PARTIAL`). False, and
-/// nothing changes, if `frame` holds neither TCP nor UDP.
+/// Writes the sum of the pseudo-header as transport checksum, for a packet that a device cuts or
+/// checksums (Linux's `CHECKSUM_PARTIAL`). Returns false, without a change, if `frame` holds neither
+/// TCP nor UDP.
 pub fn leave_checksum(frame: &mut [u8]) -> bool {
-    let Some(headers) = Headers::of(frame) else {
+    let Some(headers) = Layout::of(frame) else {
         return false;
     };
     let partial = fold(headers.pseudo_sum(frame, frame.len() - headers.transport));
@@ -106,10 +105,10 @@ pub fn leave_checksum(frame: &mut [u8]) -> bool {
     true
 }
 
-/// Writes the TCP or UDP checksum of a whole packet, whatever stands there, over its payload or
-/// over `zeros` in place of that. Nothing changes if `frame` holds neither.
+/// Writes the TCP or UDP checksum of a whole packet, after its payload of zeros if `zeros`. A frame
+/// with neither stays unchanged.
 pub(crate) fn complete(frame: &mut [u8], zeros: bool) {
-    let Some(headers) = Headers::of(frame) else {
+    let Some(headers) = Layout::of(frame) else {
         return;
     };
     if zeros {
@@ -118,7 +117,7 @@ pub(crate) fn complete(frame: &mut [u8], zeros: bool) {
     headers.write_checksum(frame);
 }
 
-/// A packet of several segments, to be written one by one.
+/// A packet of several segments, to be written as single frames.
 ///
 /// ```
 /// use tautline_base::Segmentation;
@@ -135,24 +134,25 @@ pub(crate) fn complete(frame: &mut [u8], zeros: bool) {
 #[derive(Clone, Copy, Debug)]
 pub struct Segmentation<'a> {
     whole: &'a [u8],
-    headers: Headers,
-    /// Payload of each segment but the last, which may have less.
+    headers: Layout,
+    /// Bytes of payload per segment; the last may be shorter.
     size: usize,
     count: usize,
 }
 
 impl<'a> Segmentation<'a> {
-    /// The Ethernet frame `whole` as `segments` segments; `None` if it holds nothing that can be
-    /// cut, or fewer bytes of payload than segments.
+    /// Cuts the Ethernet frame `whole` into `segments` segments; `None` if it holds neither TCP nor
+    /// UDP, or fewer bytes of payload than segments.
     pub fn new(whole: &'a [u8], segments: u16) -> Option<Self> {
-        let payload = whole.len() - Headers::of(whole)?.payload;
+        let payload = whole.len() - Layout::of(whole)?.payload;
         Self::of_size(whole, payload.div_ceil(usize::from(segments.max(1))))
             .filter(|cut| cut.count == usize::from(segments))
     }
 
-    /// The same as segments of `size` bytes of payload each, but perhaps the last.
+    /// Cuts the Ethernet frame `whole` into segments of `size` bytes of payload; the last may be
+    /// shorter.
     pub fn of_size(whole: &'a [u8], size: usize) -> Option<Self> {
-        let headers = Headers::of(whole)?;
+        let headers = Layout::of(whole)?;
         let count = (whole.len() - headers.payload).div_ceil(size.max(1)).max(1);
         Some(Self {
             whole,
@@ -162,32 +162,32 @@ impl<'a> Segmentation<'a> {
         })
     }
 
-    /// How many there are.
+    /// Number of segments.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Bytes of headers that each repeats.
+    /// Bytes of headers that each segment repeats.
     pub fn header_len(&self) -> usize {
         self.headers.payload
     }
 
-    /// Bytes of payload of each but perhaps the last.
+    /// Bytes of payload per segment; the last may be shorter.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Where the transport header begins, and the checksum in it.
+    /// Offset of the transport header, and of the checksum in it.
     pub fn checksum_at(&self) -> (usize, usize) {
         (self.headers.transport, self.headers.checksum())
     }
 
-    /// The packet is IPv6.
+    /// True for IPv6, false for IPv4.
     pub fn is_ipv6(&self) -> bool {
         self.headers.ipv6
     }
 
-    /// Bytes of the frame of segment `index`.
+    /// Bytes of the frame of segment `index`, counted from 0.
     pub fn len_of(&self, index: usize) -> usize {
         let payload = self.whole.len() - self.headers.payload;
         self.headers.payload
@@ -196,10 +196,10 @@ impl<'a> Segmentation<'a> {
                 .min(self.size)
     }
 
-    /// Writes segment `index`, counted from 0, as a frame of its own with all its checksums.
-    /// Returns its length; `None` if there is no such segment, or `out` is too short.
+    /// Writes segment `index`, counted from 0, as a frame with all its checksums. Returns its length;
+    /// `None` if there is no such segment or `out` is too short.
     pub fn write(&self, index: usize, out: &mut [u8]) -> Option<usize> {
-        let Headers { payload, .. } = self.headers;
+        let Layout { payload, .. } = self.headers;
         let len = self.len_of(index);
         let out = out.get_mut(..len).filter(|_| index < self.count)?;
         out[..payload].copy_from_slice(&self.whole[..payload]);
@@ -208,8 +208,7 @@ impl<'a> Segmentation<'a> {
         Some(len)
     }
 
-    /// Moves the last segment to the front of `frame`, which holds the whole packet. Returns its
-    /// length.
+    /// Reduces `frame`, the whole packet, to its last segment. Returns its length.
     pub(crate) fn keep_last(count: u16, frame: &mut [u8]) -> Option<usize> {
         let whole = Segmentation::new(frame, count)?;
         let (headers, last, from) = (
@@ -232,9 +231,9 @@ impl<'a> Segmentation<'a> {
         Some(len)
     }
 
-    /// Makes the headers in `out`, which are those of the whole, those of segment `index`.
+    /// Turns the headers of the whole in `out` into those of segment `index`.
     fn finish(&self, index: usize, out: &mut [u8]) {
-        let Headers {
+        let Layout {
             network,
             transport,
             ipv6,

@@ -1,4 +1,4 @@
-//! [`Tally`]: a running total of packets and bytes, for the wrappers and for births.
+//! [`Tally`]: a running total of packets and bytes.
 
 use core::fmt;
 
@@ -14,7 +14,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts a packet of `len`.
+    /// Adds a packet of `len`.
     pub fn add(&mut self, len: Bytes) {
         self.packets += 1;
         self.bytes += len;

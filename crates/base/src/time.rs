@@ -1,7 +1,7 @@
-//! Time as a value: [`Instant`], nanoseconds since an epoch the caller chooses.
+//! [`Instant`]: nanoseconds since an epoch that the caller chooses.
 //!
-//! No crate but `rt` and `xdp-io` reads a clock; everything else is handed `now`. The same code
-//! therefore runs in virtual time.
+//! Only `rt` and `xdp-io` read a clock; all other crates get `now` as an argument, so the same code
+//! runs in virtual time.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
@@ -14,7 +14,7 @@ use core::time::Duration;
 pub struct Instant(u64);
 
 impl Instant {
-    /// The epoch. Also "any time": a departure stamp of `ZERO` is already due.
+    /// The epoch. As a departure stamp: any time.
     pub const ZERO: Self = Self(0);
 
     /// The point `nanos` nanoseconds after the epoch.
@@ -52,15 +52,14 @@ impl Instant {
         self.0 / 1_000_000
     }
 
-    /// The point `nanos` nanoseconds later: what adding a [`Duration`] does, without taking one
-    /// apart.
+    /// The point `nanos` nanoseconds later, saturating; cheaper than adding a [`Duration`].
     #[inline]
     #[must_use]
     pub const fn after_nanos(self, nanos: u64) -> Self {
         Self(self.0.saturating_add(nanos))
     }
 
-    /// Nanoseconds since `earlier`, or zero when `earlier` is later.
+    /// Nanoseconds since `earlier`; zero if `earlier` is later.
     #[inline]
     pub const fn nanos_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
@@ -102,7 +101,7 @@ impl Sub<Duration> for Instant {
 impl Sub for Instant {
     type Output = Duration;
 
-    /// The time since `earlier`, or zero when `earlier` is later.
+    /// The time since `earlier`; zero if `earlier` is later.
     fn sub(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

@@ -39,18 +39,18 @@ impl Bytes {
         Self(mib << 20)
     }
 
-    /// The number of bytes.
+    /// The amount in bytes.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The number of bytes, for indexing memory.
+    /// The amount in bytes, for indexing.
     pub const fn as_usize(self) -> usize {
         self.0 as usize
     }
 
-    /// The nanoseconds that `self` takes at `rate`, rounded up, [`u64::MAX`] at most: what division
-    /// gives, as a number.
+    /// Nanoseconds that `self` takes at `rate`, rounded up and saturating: division by a rate without
+    /// a [`Duration`].
     #[inline]
     pub fn nanos_at(self, rate: Rate) -> u64 {
         match self.0.checked_mul(NANOS_PER_SEC as u64) {
@@ -89,8 +89,7 @@ impl Sub for Bytes {
     type Output = Self;
 
     /// # Panics
-    /// If `other` is larger: more left an account than ever entered it, which is a bug in the
-    /// account.
+    /// If `other` is larger: more bytes left an account than entered it, which is a bug.
     #[inline]
     fn sub(self, other: Self) -> Self {
         Self(self.0.checked_sub(other.0).expect("byte ledger underflow"))
@@ -123,8 +122,8 @@ impl Div<u64> for Bytes {
 impl Div<Rate> for Bytes {
     type Output = Duration;
 
-    /// The time `self` takes at `rate`, rounded up to the nanosecond. A stopped link never
-    /// delivers: [`Duration::MAX`].
+    /// The time `self` takes at `rate`, rounded up to the nanosecond; [`Duration::MAX`] on a stopped
+    /// link.
     fn div(self, rate: Rate) -> Duration {
         if rate.0 == 0 {
             Duration::MAX
@@ -146,14 +145,14 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A rate in bytes per second. Constructors in bits use decimal prefixes, as network rates do.
+/// A rate in bytes per second. Constructors in bits use decimal prefixes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 
 impl Rate {
     /// A stopped link.
     pub const ZERO: Self = Self(0);
-    /// Faster than anything: no pacing.
+    /// The largest rate: no pacing.
     pub const MAX: Self = Self(u64::MAX);
 
     /// `bytes` bytes per second.
@@ -191,13 +190,13 @@ impl Rate {
         self.0.saturating_mul(8)
     }
 
-    /// The rate that carries `amount` in `time`, rounded down; [`Rate::MAX`] when no time passed.
+    /// The rate that carries `amount` in `time`, rounded down; [`Rate::MAX`] if `time` is zero.
     pub fn from_amount(amount: Bytes, time: Duration) -> Self {
         let nanos = time.as_nanos();
         if nanos == 0 {
             return Self::MAX;
         }
-        // A division of 128 bits is a call: up to 18 GB and 584 years, 64 bits do.
+        // A division of 128 bits is a function call; 64 bits suffice up to 18 GB and 584 years.
         if let (Some(product), Ok(nanos)) = (
             amount.0.checked_mul(NANOS_PER_SEC as u64),
             u64::try_from(nanos),
@@ -219,7 +218,7 @@ impl Rate {
 impl Mul<Duration> for Rate {
     type Output = Bytes;
 
-    /// What this rate carries in `time`, rounded down, saturating.
+    /// The bytes carried in `time`, rounded down, saturating.
     fn mul(self, time: Duration) -> Bytes {
         let nanos = u64::try_from(time.as_nanos());
         if let Some(product) = nanos.ok().and_then(|nanos| self.0.checked_mul(nanos)) {
@@ -257,7 +256,7 @@ mod tests {
 
     #[test]
     fn transmission_time_rounds_up_and_volume_down() {
-        // 1514 bytes at 100 Mbit/s are exactly 121.12 µs (spec/qdisc.md, CAKE worked 1).
+        // 1514 bytes at 100 Mbit/s are exactly 121.12 µs.
         assert_eq!(
             Bytes::new(1514) / Rate::mbit(100),
             Duration::from_nanos(121_120)

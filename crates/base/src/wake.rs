@@ -1,14 +1,23 @@
-//! [`Wake`]: the answer of a poll. When to call again at the latest, and why.
+//! [`Wake`]: the result of a poll, the time and the reason of the next one.
 
 use crate::time::Instant;
 
-/// When a component must be polled again at the latest, and what for. Polling earlier is always
-/// allowed.
+/// The time at which a component must be polled again at the latest, and why. Polling earlier is
+/// always allowed.
+///
+/// ```
+/// use tautline_base::{Instant, Reason, Wake};
+///
+/// let timer = Wake::new(Instant::from_millis(200), Reason::Timer);
+/// let pacer = Wake::new(Instant::from_millis(3), Reason::Pacing);
+/// assert_eq!(timer.min(pacer).why, Reason::Pacing); // sleep until the earliest
+/// ```
+#[must_use = "poll again at the wake"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wake {
-    /// The latest useful moment; in the past means "at once".
+    /// The latest time of the next poll; in the past: at once.
     pub at: Instant,
-    /// Which mechanism asked.
+    /// The mechanism that needs it.
     pub why: Reason,
 }
 
@@ -19,28 +28,28 @@ impl Wake {
     }
 }
 
-/// The mechanism behind a [`Wake`]. Counting wakes by reason makes spinning and stalls visible.
+/// The mechanism behind a [`Wake`]. Wakes counted by reason reveal spinning and stalls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
     /// The poll stopped at its budget and has more to do now.
     Budget,
-    /// Packets are in the device; look for completions.
+    /// Packets are in the device; poll for completions.
     Reap,
-    /// A paced connection's next departure.
+    /// The next departure of a paced connection.
     Pacing,
-    /// The queueing discipline has a packet, or will have one then.
+    /// The queueing discipline has a packet at that time.
     Qdisc,
-    /// A timer of a connection: retransmission, tail probe, reordering, delayed acknowledgement,
-    /// zero window, keepalive, closing.
+    /// A timer of a connection: retransmission, tail probe, reordering, delayed acknowledgment, zero
+    /// window, keepalive, closing.
     Timer,
     /// A connection leaves TIME-WAIT.
     Close,
-    /// A connection on which nothing arrives any more gives memory back.
+    /// An idle connection frees buffers.
     Idle,
-    /// An unanswered address resolution is asked again.
-    Neighbour,
+    /// An unanswered address resolution is retried.
+    Neighbor,
     /// A link or another part of a simulated network has an event.
     Link,
-    /// The application asked to be called.
+    /// A timer of the application.
     Application,
 }

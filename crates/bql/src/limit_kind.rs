@@ -137,7 +137,7 @@ mod tests {
         );
     }
 
-    /// What each lets into a device that completes nothing.
+    /// The packets that each admits to a device that completes nothing.
     #[test]
     fn each_limits_as_its_name_says() {
         let let_in = |text: &str| {

@@ -367,7 +367,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens: an empty device is open, nothing overflows, and `opens_at` agrees with
+        /// After any sequence of events: an empty device is open, nothing overflows, and `opens_at` agrees with
         /// `available`.
         #[test]
         fn it_never_blocks_an_empty_device(events in proptest::collection::vec((0..3u8, 0..100_000u64, any::<u32>()), 0..300)) {

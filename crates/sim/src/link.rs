@@ -234,8 +234,12 @@ impl Link {
 
     /// A packet of this link with the bytes of another, which gets an empty frame for them.
     fn take_over(&mut self, packet: &mut Packet<HeapFrame>) -> Packet<HeapFrame> {
-        let (spare, len, due) = (self.take_frame(), packet.len().get() as u32, packet.due());
-        Packet::new(packet.replace_frame(spare), len).with_due(due)
+        let (spare, len, due) = (
+            self.take_frame(),
+            packet.len().get() as u32,
+            packet.deferred(),
+        );
+        Packet::new(packet.replace_frame(spare), len).with_deferred(due)
     }
 
     /// Lets time pass until `now`; gives every frame that has arrived to `deliver`.

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use tautline_base::headers::ETHERNET_HEADER;
 use tautline_base::{
-    Bytes, Device, Due, Frame, HeapFrame, Instant, Item, Offload, Packet, Rate, Received,
+    Bytes, Deferred, Device, Frame, HeapFrame, Instant, Item, Offload, Packet, Rate, Received,
     Segmentation, Tso,
 };
 
@@ -198,7 +198,7 @@ pub struct SimNic {
     scratch: HeapFrame,
     /// Nobody reads frames on their way: what is due in them is never written.
     unread: bool,
-    received: VecDeque<(HeapFrame, u32, Due)>,
+    received: VecDeque<(HeapFrame, u32, Deferred)>,
     free: Vec<HeapFrame>,
     stats: NicStats,
 }
@@ -339,7 +339,7 @@ impl SimNic {
         };
         frame.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
         self.received
-            .push_back((frame, bytes.len() as u32, Due::Nothing));
+            .push_back((frame, bytes.len() as u32, Deferred::Nothing));
         self.stats.rx_frames += 1;
     }
 
@@ -356,7 +356,7 @@ impl SimNic {
             return;
         };
         self.received
-            .push_back((packet.replace_frame(free), len as u32, packet.due()));
+            .push_back((packet.replace_frame(free), len as u32, packet.deferred()));
         self.stats.rx_frames += 1;
     }
 
@@ -525,8 +525,8 @@ impl Device for SimNic {
     fn receive(&mut self, _now: Instant) -> Option<Received<HeapFrame>> {
         let (frame, len, due) = self.received.pop_front()?;
         let offload = Offload {
-            checksum_known: due > Due::Nothing,
-            zeros: due == Due::Zeros,
+            checksum_known: due > Deferred::Nothing,
+            zeros: due == Deferred::Zeros,
             segment_size: None,
         };
         Some(Received {

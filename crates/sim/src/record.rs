@@ -28,7 +28,7 @@ pub use trace_hash::TraceHash;
 /// Hears of packet events, in order of time.
 pub trait Record {
     /// False when nobody listens: then nobody reads frames on their way, and what is
-    /// [due](tautline_base::Due) in them stays unwritten.
+    /// [deferred](tautline_base::Deferred) in them stays unwritten.
     const ENABLED: bool = true;
 
     /// `event` happened in host number `host` to the packet whose bytes are `frame`.

@@ -33,8 +33,8 @@ fn whole(payload: usize, ipv6: bool, tagged: bool) -> Vec<u8> {
 
 /// Panics unless IP length and all checksums are right. Returns sequence number, flags and payload.
 fn check(frame: &[u8]) -> (u32, u8, &[u8]) {
-    let headers = Headers::of(frame).expect("TCP");
-    let Headers {
+    let headers = Layout::of(frame).expect("TCP");
+    let Layout {
         network,
         transport,
         payload,
@@ -136,7 +136,7 @@ fn datagrams_that_were_sent_as_one_are_cut() {
             (len, out[38..40].to_vec()),
             (42 + payload, ((8 + payload) as u16).to_be_bytes().to_vec())
         );
-        let headers = Headers::of(&out[..len]).expect("UDP");
+        let headers = Layout::of(&out[..len]).expect("UDP");
         assert_eq!(
             fold(headers.pseudo_sum(&out[..len], len - 34) + u64::from(sum(&out[34..len]))),
             0xffff

@@ -403,7 +403,7 @@ proptest! {
         prop_assert_eq!(dql.snapshot().overruns, 0);
     }
 
-    /// Whatever a device claims, the limit stays within its bounds and the queue never sticks.
+    /// With any completions that a device reports, the limit stays within its bounds and the queue never sticks.
     #[test]
     fn a_lying_device_breaks_nothing(
         bounds in (0..10_000_u64, 10_000..100_000_u64), steps in prop::collection::vec((any::<bool>(), any::<u64>(), any::<u64>()), 1..200)

@@ -15,7 +15,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use tautline_base::{
-    Device, Due, Ecn, Frame, Instant, Item, Owner, Packet, Reason, SocketId, Wake,
+    Deferred, Device, Ecn, Frame, Instant, Item, Owner, Packet, Reason, SocketId, Wake,
 };
 use tautline_bql::Limit;
 use tautline_qdisc::pfifo_fast::priority_of_tos;
@@ -238,16 +238,16 @@ where
             1 if completes => wire::write_incomplete(bytes, &addresses, &header, payload),
             1 => (
                 wire::write_tcp(bytes, &addresses, &header, payload),
-                Due::Nothing,
+                Deferred::Nothing,
             ),
             _ => (
                 wire::write_tso(bytes, &addresses, &header, payload),
-                Due::Nothing,
+                Deferred::Nothing,
             ),
         };
         let segment = connection.commit(&plan, now);
         let packet = Packet::new(frame, len as u32)
-            .with_due(due)
+            .with_deferred(due)
             .with_segments(plan.segments);
         let on_wire = u32::try_from(packet.len().get())
             .ok()
@@ -517,7 +517,7 @@ where
         consider((exhausted || runnable).then_some(now), Reason::Budget);
         consider(self.paced.next(), Reason::Pacing);
         consider(self.deadlines.next(), Reason::Timer);
-        consider(self.neighbours.next_deadline(), Reason::Neighbour);
+        consider(self.neighbours.next_deadline(), Reason::Neighbor);
         consider(self.idling.next(), Reason::Idle);
         consider(self.time_waits.next_deadline(), Reason::Close);
         consider(self.port.ready_at(), Reason::Qdisc);

@@ -2,7 +2,7 @@
 
 use smoltcp::wire::{IpProtocol, TcpControl, TcpPacket, TcpRepr};
 use tautline_base::segmentation::leave_checksum;
-use tautline_base::{Due, Ecn, Offload, checksum};
+use tautline_base::{Deferred, Ecn, Offload, checksum};
 
 use super::{
     Addresses, EchoedBytes, EcnFlags, Ends, Malformed, OPTION_SPACE, SACK_BLOCK, SACK_BLOCKS,
@@ -326,13 +326,13 @@ pub(crate) fn write_incomplete(
     addresses: &Addresses,
     header: &TcpHeader,
     payload: Payload<'_>,
-) -> (usize, Due) {
+) -> (usize, Deferred) {
     let (len, place) = write_headers(frame, addresses, header, payload.len());
     match payload {
-        Payload::Zeros(_) => (len, Due::Zeros),
+        Payload::Zeros(_) => (len, Deferred::Zeros),
         Payload::Bytes(..) => {
             payload.write(&mut frame[place..len]);
-            (len, Due::Checksum)
+            (len, Deferred::Checksum)
         }
     }
 }

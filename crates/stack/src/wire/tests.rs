@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use tautline_base::{Due, Ecn, Frame};
+use tautline_base::{Deferred, Ecn, Frame};
 
 use super::icmp::{Complaint, Message, Problem, Refusal, write_echo, write_refusal};
 use super::ndisc::{group_mac, solicited_node, write_neighbour};
@@ -582,8 +582,8 @@ fn an_incomplete_segment_is_completed_to_the_same_bytes() {
     for [source, destination] in [V4, V6] {
         let addresses = addresses(source, destination);
         for (payload, due) in [
-            (Payload::Bytes(b"front ", b"back"), Due::Checksum),
-            (Payload::Zeros(10), Due::Zeros),
+            (Payload::Bytes(b"front ", b"back"), Deferred::Checksum),
+            (Payload::Zeros(10), Deferred::Zeros),
         ] {
             let mut whole = vec![0xaa; 200];
             let len = write_tcp(&mut whole, &addresses, &header(), payload);
@@ -593,11 +593,11 @@ fn an_incomplete_segment_is_completed_to_the_same_bytes() {
                 write_incomplete(frame.bytes_mut(), &addresses, &header(), payload),
                 (len, due)
             );
-            let mut packet = Packet::new(frame, len as u32).with_due(due);
+            let mut packet = Packet::new(frame, len as u32).with_deferred(due);
             assert_eq!(parse(packet.bytes(), None).err(), Some(Malformed::Checksum));
             let offload = Offload {
                 checksum_known: true,
-                zeros: due == Due::Zeros,
+                zeros: due == Deferred::Zeros,
                 ..Offload::default()
             };
             let Ok(Parsed::Tcp { segment, .. }) = super::parse(packet.bytes(), None, offload)
@@ -606,7 +606,7 @@ fn an_incomplete_segment_is_completed_to_the_same_bytes() {
             };
             assert_eq!(
                 segment.payload,
-                if due == Due::Zeros {
+                if due == Deferred::Zeros {
                     &[0; 10]
                 } else {
                     b"front back"
@@ -614,8 +614,8 @@ fn an_incomplete_segment_is_completed_to_the_same_bytes() {
             );
             packet.complete();
             assert_eq!(
-                (packet.bytes(), packet.due()),
-                (&whole[..len], Due::Nothing)
+                (packet.bytes(), packet.deferred()),
+                (&whole[..len], Deferred::Nothing)
             );
         }
     }
