@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use crate::scenario::{Scenario, ScenarioError, Shelf};
+use crate::scenario::{Scenario, ScenarioDir, ScenarioError};
 
 /// The scenarios of a shelf.
 #[derive(Clone, Debug)]
-pub struct Catalogue {
-    shelf: Shelf,
+pub(crate) struct Catalogue {
+    shelf: ScenarioDir,
     /// Id with aliases, and file; in order of id.
     entries: Vec<(Vec<String>, String)>,
 }
@@ -17,7 +17,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// If it cannot be read, or a file of it is no TOML.
-    pub fn read(shelf: Shelf) -> Result<Self, ScenarioError> {
+    pub(crate) fn read(shelf: ScenarioDir) -> Result<Self, ScenarioError> {
         let failed = |file: String, message: String| ScenarioError {
             file,
             at: None,
@@ -42,7 +42,7 @@ impl Catalogue {
     }
 
     /// The ids, in order.
-    pub fn ids(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|(ids, _)| ids[0].as_str())
     }
 
@@ -50,7 +50,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// If there is none, or it is wrong.
-    pub fn load(&self, asked: &str) -> Result<Scenario, ScenarioError> {
+    pub(crate) fn load(&self, asked: &str) -> Result<Scenario, ScenarioError> {
         let (shelf, name) = self.find(asked)?;
         Scenario::load(&shelf, &name)
     }
@@ -59,20 +59,20 @@ impl Catalogue {
     ///
     /// # Errors
     /// If there is none, or it or an axis is wrong.
-    pub fn grid(&self, asked: &str, axes: &[String]) -> Result<Scenario, ScenarioError> {
+    pub(crate) fn grid(&self, asked: &str, axes: &[String]) -> Result<Scenario, ScenarioError> {
         let (shelf, name) = self.find(asked)?;
         Scenario::grid(&shelf, &name, axes)
     }
 
     /// Where the file is that `asked` means, and its name there.
-    fn find(&self, asked: &str) -> Result<(Shelf, String), ScenarioError> {
+    fn find(&self, asked: &str) -> Result<(ScenarioDir, String), ScenarioError> {
         if asked.ends_with(".toml") {
             let path = Path::new(asked);
             let directory = path.parent().unwrap_or_else(|| Path::new(""));
             let name = path
                 .file_name()
                 .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-            return Ok((Shelf::Directory(directory.into()), name));
+            return Ok((ScenarioDir::Directory(directory.into()), name));
         }
         let Some((_, name)) = self
             .entries

@@ -31,7 +31,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::catalogue::Catalogue;
-use crate::scenario::{ScenarioError, Shelf};
+use crate::scenario::{ScenarioDir, ScenarioError};
 
 /// Experiments of the source papers: run, judged, drawn and written down
 #[derive(Debug, Parser)]
@@ -78,14 +78,14 @@ impl Library {
         Catalogue::read(
             self.scenarios
                 .clone()
-                .map_or(Shelf::Shipped, Shelf::Directory),
+                .map_or(ScenarioDir::Shipped, ScenarioDir::Directory),
         )
     }
 }
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
+enum ExitStatus {
     /// All is as expected.
     Well,
     /// A shape does not hold.
@@ -108,9 +108,9 @@ pub fn main() -> ExitCode {
         Command::Compare(compare) => compare.compare(),
     };
     match outcome {
-        Ok(Ended::Well) => ExitCode::SUCCESS,
-        Ok(Ended::Otherwise) => ExitCode::from(1),
-        Ok(Ended::Partly) => ExitCode::from(3),
+        Ok(ExitStatus::Well) => ExitCode::SUCCESS,
+        Ok(ExitStatus::Otherwise) => ExitCode::from(1),
+        Ok(ExitStatus::Partly) => ExitCode::from(3),
         Err(failure) => {
             eprintln!("lab: {failure}");
             ExitCode::from(2)

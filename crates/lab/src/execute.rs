@@ -8,22 +8,24 @@ use std::fs;
 use std::io;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
-use std::path::{Path as File, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::output::{Tree, pcapng};
+use crate::output_dir::{OutputDir, write};
 use crate::plan::Point;
-use crate::run::{Run, RunError, run};
-use crate::summary::Ran;
+use crate::recording::Run;
+use crate::run::capture::{CaptureError, record};
+use crate::run::{RunError, run};
+use crate::summary::PointResult;
 
 /// How to run.
 #[derive(Clone, Debug)]
-pub struct Execution<'a> {
+pub(crate) struct Execution<'a> {
     /// Where runs are written.
-    pub tree: &'a Tree,
+    pub tree: &'a OutputDir,
     /// Threads.
     pub jobs: NonZeroUsize,
     /// Runs again what has been run before.
@@ -34,7 +36,7 @@ pub struct Execution<'a> {
 
 /// Why there is nothing of a point.
 #[derive(Debug, thiserror::Error)]
-pub enum ExecuteError {
+pub(crate) enum ExecuteError {
     /// It could not be run.
     #[error("{scenario} {cell}, seed {seed}: {error}")]
     Run {
@@ -59,7 +61,7 @@ pub enum ExecuteError {
 
 /// A point that is done.
 #[derive(Clone, Copy, Debug)]
-pub struct Done<'a> {
+pub(crate) struct Done<'a> {
     /// Which.
     pub point: &'a Point,
     /// How long it took; `None` when it had been run before.
@@ -72,13 +74,13 @@ pub struct Done<'a> {
 ///
 /// # Errors
 /// The first in order of the points. The others are run all the same, unless it was interrupted.
-pub fn execute(
+pub(crate) fn execute(
     points: &[Point],
     how: &Execution<'_>,
     also: impl Fn(&Run) -> Result<(), ExecuteError> + Sync,
     tell: impl Fn(Done<'_>) + Sync,
-) -> Result<Vec<Ran>, ExecuteError> {
-    let done: Mutex<Vec<(usize, Result<Ran, ExecuteError>)>> = Mutex::new(Vec::new());
+) -> Result<Vec<PointResult>, ExecuteError> {
+    let done: Mutex<Vec<(usize, Result<PointResult, ExecuteError>)>> = Mutex::new(Vec::new());
     on_threads(points.len(), how.jobs, |number| {
         let ran = one(&points[number], how, &also, &tell);
         // Whoever interrupts one run does not want the next.
@@ -130,7 +132,7 @@ fn one(
     how: &Execution<'_>,
     also: &impl Fn(&Run) -> Result<(), ExecuteError>,
     tell: &impl Fn(Done<'_>),
-) -> Result<Ran, ExecuteError> {
+) -> Result<PointResult, ExecuteError> {
     let file = how
         .tree
         .run(&point.scenario, point.path, &point.cell, point.seed, "json");
@@ -139,7 +141,7 @@ fn one(
     if let Some(run) = read(&file).filter(|run| !how.fresh && captured && run.point == point.id) {
         also(&run)?;
         tell(Done { point, took: None });
-        return Ok(Ran::of(&run, &point.document));
+        return Ok(PointResult::of(&run, &point.document));
     }
     #[expect(
         clippy::disallowed_methods,
@@ -153,9 +155,9 @@ fn one(
         error: Box::new(error),
     };
     let run = match capture {
-        Some(capture) => pcapng::record(point, &capture).map_err(|error| match error {
-            pcapng::CaptureError::Run(error) => refused(error),
-            pcapng::CaptureError::Write(error) => failed(&capture, error),
+        Some(capture) => record(point, &capture).map_err(|error| match error {
+            CaptureError::Run(error) => refused(error),
+            CaptureError::Write(error) => failed(&capture, error),
         })?,
         None => run(point).map_err(refused)?,
     };
@@ -166,18 +168,18 @@ fn one(
         point,
         took: Some(began.elapsed()),
     });
-    Ok(Ran::of(&run, &point.document))
+    Ok(PointResult::of(&run, &point.document))
 }
 
 /// What is kept of those of `points` that have been run before, all points of their cell: part of a
 /// cell is none.
-pub fn known(points: &[Point], tree: &Tree) -> Vec<(Point, Ran)> {
+pub(crate) fn known(points: &[Point], tree: &OutputDir) -> Vec<(Point, PointResult)> {
     let cells = points.chunk_by(|one, next| one.number == next.number);
     let whole = cells.filter_map(|cell| {
         let ran = |point: &Point| {
             let run =
                 read(&tree.run(&point.scenario, point.path, &point.cell, point.seed, "json"))?;
-            (run.point == point.id).then(|| (point.clone(), Ran::of(&run, &point.document)))
+            (run.point == point.id).then(|| (point.clone(), PointResult::of(&run, &point.document)))
         };
         cell.iter().map(ran).collect::<Option<Vec<_>>>()
     });
@@ -185,26 +187,11 @@ pub fn known(points: &[Point], tree: &Tree) -> Vec<(Point, Ran)> {
 }
 
 /// The run in `file`, if there is a whole one.
-pub fn read(file: &File) -> Option<Run> {
+pub(crate) fn read(file: &Path) -> Option<Run> {
     serde_json::from_slice(&fs::read(file).ok()?).ok()
 }
 
-/// Writes `file` as a whole or not at all.
-///
-/// # Errors
-/// If the directory cannot be made or the file not be written.
-pub fn write(file: &File, bytes: &[u8]) -> io::Result<()> {
-    if let Some(directory) = file.parent() {
-        fs::create_dir_all(directory)?;
-    }
-    let mut beside = file.as_os_str().to_owned();
-    beside.push(".part");
-    let beside = PathBuf::from(beside);
-    fs::write(&beside, bytes)?;
-    fs::rename(beside, file)
-}
-
-fn failed(file: &File, error: io::Error) -> ExecuteError {
+fn failed(file: &Path, error: io::Error) -> ExecuteError {
     ExecuteError::Write {
         file: file.display().to_string(),
         error,

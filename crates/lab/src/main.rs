@@ -4,5 +4,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    tautline_lab::cli::main()
+    tautline_lab::main()
 }

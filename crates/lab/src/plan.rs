@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use crate::run::{Cell, Path};
+use crate::cell::{Backend, Cell};
 use crate::scenario::{Document, Scenario, Variation};
 
 /// Seeds of one `--seed` are this far from those of the next.
@@ -13,25 +13,25 @@ const STRIDE: u64 = 10_000;
 const DIGITS: usize = 16;
 
 /// The version that alone gives the same runs.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What is asked for beside the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct PlanOptions {
     /// All seeds come from it.
     pub seed: u64,
     /// Runs of each cell; default what the file says.
     pub repetitions: Option<usize>,
     /// The world.
-    pub path: Path,
+    pub path: Backend,
 }
 
-impl Default for Ask {
+impl Default for PlanOptions {
     fn default() -> Self {
         Self {
             seed: 1,
             repetitions: None,
-            path: Path::Sim,
+            path: Backend::Sim,
         }
     }
 }
@@ -51,7 +51,7 @@ pub struct Point {
     /// Seeds everything random in it.
     pub seed: u64,
     /// The world.
-    pub path: Path,
+    pub path: Backend,
     /// What to run.
     pub document: Arc<Document>,
     /// The settings that make the id: see [`Variation::resolved`].
@@ -60,7 +60,7 @@ pub struct Point {
 
 /// All points of `scenario`: cell by cell, for each the repetitions in order. Cells share seeds:
 /// what differs between them is not luck.
-pub fn plan(scenario: &Scenario, ask: Ask) -> Vec<Point> {
+pub fn plan(scenario: &Scenario, ask: PlanOptions) -> Vec<Point> {
     let own = scenario
         .header()
         .run
@@ -88,7 +88,7 @@ fn point(
     document: Arc<Document>,
     number: usize,
     seed: u64,
-    path: Path,
+    path: Backend,
 ) -> Point {
     Point {
         id: id(&variation.resolved, seed, path),
@@ -103,7 +103,7 @@ fn point(
 }
 
 /// The id of the point with these settings, run by this version of the crate.
-pub fn id(resolved: &str, seed: u64, path: Path) -> String {
+pub(crate) fn id(resolved: &str, seed: u64, path: Backend) -> String {
     let mut hash = Sha256::new();
     for part in [VERSION, path.name(), &seed.to_string(), resolved] {
         hash.update((part.len() as u64).to_le_bytes());
@@ -120,17 +120,17 @@ pub fn id(resolved: &str, seed: u64, path: Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Shelf;
+    use crate::scenario::ScenarioDir;
 
     #[test]
     fn points_are_cells_times_seeds_and_their_ids_tell_them_apart() {
-        let scenario =
-            Scenario::load(&Shelf::Shipped, "001-f4.toml").expect("it comes with the program");
+        let scenario = Scenario::load(&ScenarioDir::Shipped, "001-f4.toml")
+            .expect("it comes with the program");
         let points = plan(
             &scenario,
-            Ask {
+            PlanOptions {
                 repetitions: Some(2),
-                ..Ask::default()
+                ..PlanOptions::default()
             },
         );
         let seeds: Vec<_> = points
@@ -147,9 +147,9 @@ mod tests {
             ids,
             plan(
                 &scenario,
-                Ask {
+                PlanOptions {
                     repetitions: Some(2),
-                    ..Ask::default()
+                    ..PlanOptions::default()
                 }
             )
             .into_iter()
@@ -159,9 +159,9 @@ mod tests {
         ids.extend(
             plan(
                 &scenario,
-                Ask {
+                PlanOptions {
                     seed: 2,
-                    ..Ask::default()
+                    ..PlanOptions::default()
                 },
             )
             .into_iter()
@@ -170,9 +170,9 @@ mod tests {
         ids.extend(
             plan(
                 &scenario,
-                Ask {
-                    path: Path::Veth,
-                    ..Ask::default()
+                PlanOptions {
+                    path: Backend::Veth,
+                    ..PlanOptions::default()
                 },
             )
             .into_iter()

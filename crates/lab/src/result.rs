@@ -6,9 +6,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::output::figure::Figure;
-use crate::output::flent::FlentTest;
-use crate::run::{Cell, Path};
+use crate::cell::{Backend, Cell};
+use crate::scenario::document::{Figure, FlentTest};
 use crate::summary::Estimate;
 
 /// A row, run and judged.
@@ -23,7 +22,7 @@ pub struct RowResult {
     /// What the paper found, in our words.
     pub claim: String,
     /// The world it was run in.
-    pub path: Path,
+    pub path: Backend,
     /// Names of the axes.
     pub axes: Vec<String>,
     /// Names of the numbers that the row's table shows, in order.
@@ -37,7 +36,7 @@ pub struct RowResult {
     /// All cells, the last axis running fastest.
     pub cells: Vec<CellResult>,
     /// All shapes, in the file's order.
-    pub shapes: Vec<Verdict>,
+    pub shapes: Vec<ShapeResult>,
     /// Analyses of variance, in the file's order.
     pub anova: Vec<Anova>,
 }
@@ -72,12 +71,13 @@ impl RowResult {
 
     /// How many of its shapes hold, and how many could be told at all.
     pub fn score(&self) -> Score {
-        let count =
-            |is: fn(&Judged) -> bool| self.shapes.iter().filter(|shape| is(&shape.judged)).count();
-        let holds = count(|judged| *judged == Judged::Holds);
+        let count = |is: fn(&Judgment) -> bool| {
+            self.shapes.iter().filter(|shape| is(&shape.judged)).count()
+        };
+        let holds = count(|judged| *judged == Judgment::Holds);
         Score {
             holds,
-            not_judged: count(|judged| matches!(judged, Judged::NotRun(_))),
+            not_judged: count(|judged| matches!(judged, Judgment::NotRun(_))),
             all: self.shapes.len(),
         }
     }
@@ -118,7 +118,7 @@ impl std::iter::Sum for Score {
 
 /// Whether a shape of the paper shows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct ShapeResult {
     /// The shape in words.
     pub says: String,
     /// The same as an expression.
@@ -128,15 +128,15 @@ pub struct Verdict {
     /// Line of it.
     pub line: usize,
     /// Whether it does.
-    pub judged: Judged,
+    pub judged: Judgment,
     /// The numbers that the expression names, in order of appearance.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<ObservedNumber>,
 }
 
 /// Whether a shape shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Judged {
+pub enum Judgment {
     /// It does.
     Holds,
     /// It does not.
@@ -149,7 +149,7 @@ pub enum Judged {
 
 /// A number that was looked at.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct ObservedNumber {
     /// As the expression names it.
     pub name: String,
     /// What it is.

@@ -3,15 +3,21 @@
 
 use std::collections::BTreeMap;
 
+use crate::cell::Backend;
 use crate::plan::Point;
-use crate::result::{Anova, CellResult, Judged, RowResult, Verdict};
-use crate::run::Path;
+use crate::result::{Anova, CellResult, Judgment, RowResult, ShapeResult};
+use crate::scenario::shape::Check;
 use crate::scenario::{Expected, Scenario};
-use crate::summary::{Estimate, Ran};
-use crate::verdict::{Check, variance};
+use crate::summary::{Estimate, PointResult};
+use crate::verdict::variance;
 
 /// The row of `scenario`, of which `points` were run and `ran` was kept.
-pub fn judge(scenario: &Scenario, path: Path, points: &[Point], ran: &[Ran]) -> RowResult {
+pub(crate) fn judge(
+    scenario: &Scenario,
+    path: Backend,
+    points: &[Point],
+    ran: &[PointResult],
+) -> RowResult {
     let header = scenario.header();
     let runs: Vec<_> = points.iter().zip(ran).collect();
     let of = |number: usize| runs.iter().filter(move |(point, _)| point.number == number);
@@ -65,7 +71,7 @@ pub fn judge(scenario: &Scenario, path: Path, points: &[Point], ran: &[Ran]) -> 
     }
 }
 
-fn verdict(expected: &Expected, cells: &[CellResult], anova: &[Anova]) -> Verdict {
+fn verdict(expected: &Expected, cells: &[CellResult], anova: &[Anova]) -> ShapeResult {
     match Check::read(&expected.check) {
         Ok(check) => check.judge(expected, cells, anova),
         Err(why) => {
@@ -75,12 +81,12 @@ fn verdict(expected: &Expected, cells: &[CellResult], anova: &[Anova]) -> Verdic
                 file,
                 line,
             } = expected.clone();
-            Verdict {
+            ShapeResult {
                 says,
                 check,
                 file,
                 line,
-                judged: Judged::Error(why),
+                judged: Judgment::Error(why),
                 seen: Vec::new(),
             }
         }

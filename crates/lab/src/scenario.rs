@@ -8,7 +8,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `source` | [`Shelf`], where files are read from; places in them |
+//! | `source` | [`ScenarioDir`], where files are read from; places in them |
 //! | `node`, `read` | values with places; typed reading of them |
 //! | [`document`] | [`Document`]: every key |
 //! | [`units`] | `"30s"`, `"10mbit"`, `"64kib"` |
@@ -19,26 +19,28 @@
 
 mod check;
 mod copies;
-pub mod document;
+pub(crate) mod document;
 mod error;
 mod grid;
+mod names;
 mod node;
 mod read;
+pub(crate) mod shape;
 mod source;
 #[cfg(test)]
 mod tests;
-pub mod units;
+pub(crate) mod units;
 
-use crate::run::Cell;
-use crate::verdict::Check;
+use crate::cell::Cell;
 
-pub use document::Document;
+pub(crate) use document::Document;
 pub use error::ScenarioError;
-pub use source::Shelf;
+pub use source::ScenarioDir;
 
 use document::Axis;
 use error::Fault;
 use node::{Node, Step, listed};
+use shape::Check;
 use source::{Place, Sources};
 
 /// Most cells that a scenario may have.
@@ -119,7 +121,7 @@ impl Scenario {
     /// # Errors
     /// If it, or a file it names, cannot be read, or says anything that is not understood or cannot
     /// be.
-    pub fn load(shelf: &Shelf, name: &str) -> Result<Self, ScenarioError> {
+    pub fn load(shelf: &ScenarioDir, name: &str) -> Result<Self, ScenarioError> {
         Self::open(shelf, name, |_, _| Ok(()))
     }
 
@@ -129,14 +131,14 @@ impl Scenario {
     ///
     /// # Errors
     /// The same, also of the axes.
-    pub fn grid(shelf: &Shelf, name: &str, axes: &[String]) -> Result<Self, ScenarioError> {
+    pub fn grid(shelf: &ScenarioDir, name: &str, axes: &[String]) -> Result<Self, ScenarioError> {
         Self::open(shelf, name, |root, sources| {
             grid::extend(root, axes, sources)
         })
     }
 
     fn open(
-        shelf: &Shelf,
+        shelf: &ScenarioDir,
         name: &str,
         change: impl FnOnce(&mut Node, &mut Sources) -> Result<(), Fault>,
     ) -> Result<Self, ScenarioError> {
@@ -188,7 +190,7 @@ impl Scenario {
 }
 
 /// The tree of file number `file` over that of the file it is based on.
-fn open(shelf: &Shelf, sources: &mut Sources, file: usize) -> Result<Node, Fault> {
+fn open(shelf: &ScenarioDir, sources: &mut Sources, file: usize) -> Result<Node, Fault> {
     let mut root = Node::parse(sources.text(file), file)?;
     let Some(base) = root.take("base") else {
         return Ok(root);

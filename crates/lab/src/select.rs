@@ -6,14 +6,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::run::Cell;
+use crate::cell::Cell;
 use crate::scenario::Scenario;
 
 /// The numbers of the cells of `scenario` that one of `words` means.
 ///
 /// # Errors
 /// If a word means none: what there is.
-pub fn select(scenario: &Scenario, words: &[String]) -> Result<BTreeSet<usize>, String> {
+pub(crate) fn select(scenario: &Scenario, words: &[String]) -> Result<BTreeSet<usize>, String> {
     let mut chosen = BTreeSet::new();
     for word in words {
         let cells = || {
@@ -84,11 +84,11 @@ fn known(scenario: &Scenario) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Shelf;
+    use crate::scenario::ScenarioDir;
 
     fn chosen(words: &[&str]) -> Result<Vec<String>, String> {
-        let scenario =
-            Scenario::load(&Shelf::Shipped, "001-f4.toml").expect("it comes with the program");
+        let scenario = Scenario::load(&ScenarioDir::Shipped, "001-f4.toml")
+            .expect("it comes with the program");
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let numbers = select(&scenario, &words)?;
         Ok(numbers

@@ -7,11 +7,10 @@
 //! | `dips` | how often a series dips, and how far apart |
 //! | `names` | [`Names`]: which numbers a scenario will have |
 //! | `estimate` | [`Estimate`] |
-//! | `ran` | [`Ran`]: all that a row keeps of a run |
+//! | `ran` | [`PointResult`]: all that a row keeps of a run |
 
 mod dips;
 mod estimate;
-mod names;
 mod ran;
 mod statistics;
 #[cfg(test)]
@@ -21,22 +20,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::run::{Quantity, Run, Series};
+use crate::quantity::Quantity;
+use crate::recording::{Run, Series};
 
-pub use estimate::Estimate;
-pub use names::Names;
-pub use ran::Ran;
-pub use statistics::{jain, percentile};
+pub(crate) use estimate::Estimate;
+pub(crate) use ran::PointResult;
+pub(crate) use statistics::{jain, percentile};
 
 use dips::dips;
 use statistics::distribution;
-
-/// What ends the name of a number. `total`, `fairness`, `dips` and `dip_gap` only some quantities
-/// have.
-pub const STATISTICS: [&str; 16] = [
-    "count", "mean", "sd", "min", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "max", "total",
-    "fairness", "dips", "dip_gap",
-];
 
 /// Numbers by name: `goodput.total`, `goodput.upload.total`, `ping.p50`,
 /// `backlog.router>server.mean`. No part of a name holds a dot. What cannot be computed, such as

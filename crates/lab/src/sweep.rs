@@ -5,25 +5,17 @@
 //! run any line. A result is a line too, equal byte for byte wherever it was run. Points go by
 //! their ids, so a line that was run twice does no harm, and what was interrupted goes on where it
 //! stopped.
-//!
-//! | module | holds |
-//! |---|---|
-//! | [`manifest`] | points as lines: [`Manifest`] |
-//! | [`shard`] | [`Shard`]: which of several machines runs which lines |
-//! | [`results`] | [`Outcome`]: the numbers of a point as a line; [`Book`]: where they are written |
-//! | [`local`] | points run on this machine's processors |
-//! | [`dask`] | points run on a cluster |
-//! | [`table`] | results as CSV |
 
-pub mod dask;
-pub mod local;
+pub(crate) mod dask;
+pub(crate) mod local;
 pub mod manifest;
 pub mod results;
-pub mod shard;
+pub(crate) mod shard;
 pub mod table;
 
-pub use manifest::{Entry, Manifest};
-pub use results::{Book, Outcome};
+pub(crate) use manifest::Entry;
+pub use manifest::Manifest;
+pub(crate) use results::{Book, Outcome};
 pub use shard::Shard;
 
 /// What is wrong with a line of a file.

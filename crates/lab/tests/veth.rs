@@ -5,10 +5,9 @@ mod home;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-use tautline_lab::output::pcapng;
-use tautline_lab::plan::{Ask, Point, plan};
-use tautline_lab::run::{Path, Quantity, Run, veth};
-use tautline_lab::scenario::{Scenario, Shelf};
+use tautline_lab::{
+    Backend, PlanOptions, Point, Quantity, Run, Scenario, ScenarioDir, plan, record, run,
+};
 
 use home::home;
 
@@ -77,13 +76,13 @@ fn is_root() -> bool {
 /// What a scenario asks for on the wire.
 fn points(scenario: &str) -> Vec<Point> {
     let folder = home(&[("wire.toml", scenario)]);
-    let scenario =
-        Scenario::load(&Shelf::Directory(folder.path().into()), "wire.toml").expect("a good file");
+    let scenario = Scenario::load(&ScenarioDir::Directory(folder.path().into()), "wire.toml")
+        .expect("a good file");
     plan(
         &scenario,
-        Ask {
-            path: Path::Veth,
-            ..Ask::default()
+        PlanOptions {
+            path: Backend::Veth,
+            ..PlanOptions::default()
         },
     )
 }
@@ -118,7 +117,7 @@ fn a_shaper_shapes_and_its_queue_delays_on_the_wire_too() {
     let _wire = WIRE.lock().unwrap_or_else(PoisonError::into_inner);
     let runs: Vec<Run> = points(ROW)
         .iter()
-        .map(|point| veth::run(point).unwrap_or_else(|error| panic!("{error}")))
+        .map(|point| run(point).unwrap_or_else(|error| panic!("{error}")))
         .collect();
     assert_eq!(
         namespaces_of(std::process::id()),
@@ -170,7 +169,7 @@ fn every_packet_on_the_wire_is_captured_where_it_passes() {
     let _wire = WIRE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = home::<&str>(&[]);
     let file = folder.path().join("out/wire.pcapng");
-    let run = pcapng::record(&points(ROW)[0], &file).unwrap_or_else(|error| panic!("{error}"));
+    let run = record(&points(ROW)[0], &file).unwrap_or_else(|error| panic!("{error}"));
     let bytes = std::fs::read(&file).expect("a capture");
     let count = |text: &str| {
         bytes
@@ -212,7 +211,7 @@ fn what_the_wire_cannot_be_is_refused() {
         "between = [\"client\", \"router\"]",
         "between = [\"client\", \"router\"]\ndelay = \"20ms\"",
     );
-    let error = veth::run(&points(&slow)[0])
+    let error = run(&points(&slow)[0])
         .expect_err("a veth pair does not delay")
         .to_string();
     assert!(

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::table::{Table, estimate, number};
-use super::{Ended, Failure};
+use super::{ExitStatus, Failure};
+use crate::cell::Cell;
 use crate::result::{CellResult, RowResult};
-use crate::run::Cell;
 use crate::summary::Estimate;
 
 /// Arguments of `lab compare`.
@@ -24,15 +24,15 @@ pub(super) struct Compare {
 }
 
 /// What a path holds.
-enum Held {
+enum Input {
     Rows(Vec<RowResult>),
     Cell(Box<RowResult>, Cell),
 }
 
 impl Compare {
-    pub(super) fn compare(&self) -> Result<Ended, Failure> {
+    pub(super) fn compare(&self) -> Result<ExitStatus, Failure> {
         match (read(&self.one)?, read(&self.other)?) {
-            (Held::Rows(ones), Held::Rows(others)) => {
+            (Input::Rows(ones), Input::Rows(others)) => {
                 // Two rows may be of different worlds; in directories each is compared with its
                 // like.
                 let single = ones.len() == 1 && others.len() == 1;
@@ -47,7 +47,7 @@ impl Compare {
                     return Err("they have no row in common".into());
                 }
             }
-            (Held::Cell(one_row, one), Held::Cell(other_row, other)) => {
+            (Input::Cell(one_row, one), Input::Cell(other_row, other)) => {
                 say!(
                     "{} {one}  against  {} {other}",
                     one_row.scenario,
@@ -68,7 +68,7 @@ impl Compare {
                     .into(),
             ),
         }
-        Ok(Ended::Well)
+        Ok(ExitStatus::Well)
     }
 
     fn rows(&self, one: &RowResult, other: &RowResult) {
@@ -163,9 +163,9 @@ fn find<'a>(row: &'a RowResult, cell: &Cell) -> Option<&'a CellResult> {
     row.cells.iter().find(|known| known.cell == *cell)
 }
 
-fn read(path: &Path) -> Result<Held, Failure> {
+fn read(path: &Path) -> Result<Input, Failure> {
     if path.join("result.json").is_file() {
-        return Ok(Held::Rows(vec![row(path)?]));
+        return Ok(Input::Rows(vec![row(path)?]));
     }
     if let Some(parent) = path
         .parent()
@@ -181,7 +181,7 @@ fn read(path: &Path) -> Result<Held, Failure> {
             .find(|cell| cell.cell.to_string() == name)
             .map(|cell| cell.cell.clone());
         let cell = found.ok_or_else(|| format!("{} has no cell {name}", row.scenario))?;
-        return Ok(Held::Cell(Box::new(row), cell));
+        return Ok(Input::Cell(Box::new(row), cell));
     }
     let entries = fs::read_dir(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut directories: Vec<_> = entries
@@ -196,7 +196,7 @@ fn read(path: &Path) -> Result<Held, Failure> {
         )
         .into());
     }
-    Ok(Held::Rows(
+    Ok(Input::Rows(
         directories
             .iter()
             .map(|directory| row(directory))

@@ -1,9 +1,9 @@
 //! `lab list`: every row.
 
 use super::table::Table;
-use super::{Ended, Failure, Library};
+use super::{ExitStatus, Failure, Library};
 
-pub(super) fn list(library: &Library) -> Result<Ended, Failure> {
+pub(super) fn list(library: &Library) -> Result<ExitStatus, Failure> {
     let catalogue = library.open()?;
     let mut table = Table::new(4, ["row", "wire", "what", "", "cells", "runs of each"]);
     let mut elsewhere = Table::new(4, Vec::<String>::new());
@@ -27,5 +27,5 @@ pub(super) fn list(library: &Library) -> Result<Ended, Failure> {
     say!(
         "W: also on the wire, by --path veth. Not run here, but by a command of their own:\n{elsewhere}"
     );
-    Ok(Ended::Well)
+    Ok(ExitStatus::Well)
 }

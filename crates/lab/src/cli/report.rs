@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::{Ended, Failure};
-use crate::output::sheet::Sheet;
-use crate::output::{Tree, gallery, html};
+use super::{ExitStatus, Failure};
+use crate::output::sheet::ReportRow;
+use crate::output::{gallery, html};
+use crate::output_dir::OutputDir;
 
 /// Arguments of `lab report`.
 #[derive(Args, Debug)]
@@ -24,27 +25,27 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn report(&self) -> Result<Ended, Failure> {
-        let tree = Tree::new(&self.out);
+    pub(super) fn report(&self) -> Result<ExitStatus, Failure> {
+        let tree = OutputDir::new(&self.out);
         if self.draw {
-            Sheet::draw_all(&tree)?;
+            ReportRow::draw_all(&tree)?;
         }
-        let sheets = Sheet::read_all(&tree)?;
+        let sheets = ReportRow::read_all(&tree)?;
         write(&tree, &sheets)?;
         if let Some(directory) = &self.gallery {
             gallery::write(&sheets, directory)?;
             say!("{}", directory.join("README.md").display());
         }
-        Ok(Ended::Well)
+        Ok(ExitStatus::Well)
     }
 }
 
 /// Writes the report over all rows that lie in `tree`, and says where.
-pub(super) fn refresh(tree: &Tree) -> Result<(), Failure> {
-    write(tree, &Sheet::read_all(tree)?)
+pub(super) fn refresh(tree: &OutputDir) -> Result<(), Failure> {
+    write(tree, &ReportRow::read_all(tree)?)
 }
 
-fn write(tree: &Tree, sheets: &[Sheet]) -> Result<(), Failure> {
+fn write(tree: &OutputDir, sheets: &[ReportRow]) -> Result<(), Failure> {
     let file = tree.report();
     let failed = |file: &Path, error| format!("{}: {error}", file.display());
     fs::write(&file, html::report(sheets)).map_err(|error| failed(&file, error))?;

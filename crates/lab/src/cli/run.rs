@@ -8,14 +8,15 @@ use clap::Args;
 
 use super::progress::Progress;
 use super::table::{Table, estimate, number};
-use super::{Ended, Failure, Library, report};
-use crate::execute::{ExecuteError, Execution, execute, known, write};
-use crate::output::Tree;
-use crate::output::beside::Beside;
-use crate::output::sheet::{Drawn, runs};
-use crate::plan::{Ask, Point, plan};
-use crate::result::{Judged, RowResult, Score};
-use crate::run::{Path, Run};
+use super::{ExitStatus, Failure, Library, report};
+use crate::cell::Backend;
+use crate::execute::{ExecuteError, Execution, execute, known};
+use crate::output::beside::SideFiles;
+use crate::output::sheet::{RowReport, runs};
+use crate::output_dir::{OutputDir, write};
+use crate::plan::{PlanOptions, Point, plan};
+use crate::recording::Run;
+use crate::result::{Judgment, RowResult, Score};
 use crate::scenario::Scenario;
 use crate::select::select;
 
@@ -48,7 +49,7 @@ pub(super) struct RunArgs {
     out: PathBuf,
     /// Virtual time, or this machine's own network in namespaces (needs root; see README)
     #[arg(long, value_enum, default_value_t)]
-    path: Path,
+    path: Backend,
     /// Threads; default one for each processor. On the wire always one: runs would share the
     /// processors
     #[arg(long, value_name = "N")]
@@ -67,7 +68,7 @@ pub(super) struct RunArgs {
 }
 
 impl RunArgs {
-    pub(super) fn run(&self) -> Result<Ended, Failure> {
+    pub(super) fn run(&self) -> Result<ExitStatus, Failure> {
         let catalogue = self.library.open()?;
         let asked: Vec<&str> = if self.all {
             catalogue.ids().collect()
@@ -83,7 +84,7 @@ impl RunArgs {
             .into_iter()
             .partition(|scenario| scenario.header().elsewhere.is_none());
         let here = self.for_path(here)?;
-        let tree = Tree::new(&self.out);
+        let tree = OutputDir::new(&self.out);
         let rows = self.rows(&here, &tree)?;
         for row in &rows {
             print(row);
@@ -108,7 +109,7 @@ impl RunArgs {
 
     /// Those of `scenarios` that can be run in the world asked for.
     fn for_path(&self, scenarios: Vec<Scenario>) -> Result<Vec<Scenario>, Failure> {
-        if self.path == Path::Sim {
+        if self.path == Backend::Sim {
             return Ok(scenarios);
         }
         let (wire, other): (Vec<_>, Vec<_>) = scenarios
@@ -124,13 +125,13 @@ impl RunArgs {
         }
     }
 
-    fn rows(&self, scenarios: &[Scenario], tree: &Tree) -> Result<Vec<RowResult>, Failure> {
+    fn rows(&self, scenarios: &[Scenario], tree: &OutputDir) -> Result<Vec<RowResult>, Failure> {
         let repetitions = if self.quick {
             Some(1)
         } else {
             self.repetitions.map(usize::from)
         };
-        let ask = Ask {
+        let ask = PlanOptions {
             seed: self.seed,
             repetitions,
             path: self.path,
@@ -157,7 +158,7 @@ impl RunArgs {
             .collect();
         let jobs = self.jobs.or_else(|| thread::available_parallelism().ok());
         let jobs = jobs
-            .filter(|_| self.path == Path::Sim)
+            .filter(|_| self.path == Backend::Sim)
             .unwrap_or(NonZeroUsize::MIN);
         let progress = Progress::new(points.len());
         let how = Execution {
@@ -171,7 +172,7 @@ impl RunArgs {
                 .iter()
                 .map(Scenario::header)
                 .find(|header| header.id == run.scenario);
-            let beside = Beside {
+            let beside = SideFiles {
                 flent: header.and_then(|header| header.flent.as_ref()),
                 csv: self.csv,
             };
@@ -193,7 +194,7 @@ impl RunArgs {
             let file = tree.result(&row.scenario, row.path);
             write(&file, &serde_json::to_vec_pretty(&row)?)
                 .map_err(|error| format!("{}: {error}", file.display()))?;
-            let drawn = Drawn::new(row.clone(), &runs(tree, &row)?)?;
+            let drawn = RowReport::new(row.clone(), &runs(tree, &row)?)?;
             drawn.write_figures(tree)?;
             rows.push(row);
         }
@@ -229,10 +230,10 @@ fn print(row: &RowResult) {
     }
     for verdict in &row.shapes {
         let word = match &verdict.judged {
-            Judged::Holds => "holds".to_owned(),
-            Judged::DoesNotHold => "DOES NOT HOLD".to_owned(),
-            Judged::NotRun(cells) => format!("not judged: cells not run: {}", cells.join(", ")),
-            Judged::Error(why) => format!("ERROR at {}:{}: {why}", verdict.file, verdict.line),
+            Judgment::Holds => "holds".to_owned(),
+            Judgment::DoesNotHold => "DOES NOT HOLD".to_owned(),
+            Judgment::NotRun(cells) => format!("not judged: cells not run: {}", cells.join(", ")),
+            Judgment::Error(why) => format!("ERROR at {}:{}: {why}", verdict.file, verdict.line),
         };
         say!("{word}: {}", verdict.says);
         say!("    {}", verdict.check.trim().replace('\n', "\n    "));
@@ -244,7 +245,7 @@ fn print(row: &RowResult) {
 }
 
 /// Prints how many shapes hold, and names the others.
-fn conclude(rows: &[RowResult]) -> Ended {
+fn conclude(rows: &[RowResult]) -> ExitStatus {
     let all = || {
         rows.iter()
             .flat_map(|row| row.shapes.iter().map(move |verdict| (row, verdict)))
@@ -252,11 +253,12 @@ fn conclude(rows: &[RowResult]) -> Ended {
     let score: Score = rows.iter().map(RowResult::score).sum();
     say!("{} of {} shapes hold", score.holds, score.all);
     for (row, verdict) in all()
-        .filter(|(_, verdict)| matches!(verdict.judged, Judged::DoesNotHold | Judged::Error(_)))
+        .filter(|(_, verdict)| matches!(verdict.judged, Judgment::DoesNotHold | Judgment::Error(_)))
     {
         say!("  not {}: {}", row.scenario, verdict.says);
     }
-    for (row, verdict) in all().filter(|(_, verdict)| matches!(verdict.judged, Judged::NotRun(_))) {
+    for (row, verdict) in all().filter(|(_, verdict)| matches!(verdict.judged, Judgment::NotRun(_)))
+    {
         say!("  not judged {}: {}", row.scenario, verdict.says);
     }
     match score {
@@ -264,8 +266,8 @@ fn conclude(rows: &[RowResult]) -> Ended {
             holds,
             not_judged,
             all,
-        } if holds + not_judged < all => Ended::Otherwise,
-        Score { not_judged: 0, .. } => Ended::Well,
-        _ => Ended::Partly,
+        } if holds + not_judged < all => ExitStatus::Otherwise,
+        Score { not_judged: 0, .. } => ExitStatus::Well,
+        _ => ExitStatus::Partly,
     }
 }

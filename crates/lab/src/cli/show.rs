@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::Value;
 
-use super::{Ended, Failure, Library};
+use super::{ExitStatus, Failure, Library};
 
 /// Arguments of `lab show`.
 #[derive(Args, Debug)]
@@ -15,7 +15,7 @@ pub(super) struct Show {
 }
 
 impl Show {
-    pub(super) fn show(&self) -> Result<Ended, Failure> {
+    pub(super) fn show(&self) -> Result<ExitStatus, Failure> {
         let scenario = self.library.open()?.load(&self.id)?;
         let header = scenario.header();
         say!(
@@ -31,7 +31,7 @@ impl Show {
         }
         if let Some(other) = &header.elsewhere {
             say!("\nneeds {}: {}", other.needs, other.command);
-            return Ok(Ended::Well);
+            return Ok(ExitStatus::Well);
         }
         say!(
             "\nparameters{}",
@@ -68,7 +68,7 @@ impl Show {
                 shape.check.trim().replace('\n', "\n    ")
             );
         }
-        Ok(Ended::Well)
+        Ok(ExitStatus::Well)
     }
 }
 

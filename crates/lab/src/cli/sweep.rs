@@ -9,9 +9,9 @@ use std::{env, fs, thread};
 
 use clap::{Args, Subcommand};
 
-use super::{Ended, Failure, Library};
-use crate::plan::{Ask, plan};
-use crate::run::Path;
+use super::{ExitStatus, Failure, Library};
+use crate::cell::Backend;
+use crate::plan::{PlanOptions, plan};
 use crate::sweep::table::Results;
 use crate::sweep::{Book, Manifest, Shard, dask, local, manifest, results};
 
@@ -48,7 +48,7 @@ struct PlanArgs {
     seed: u64,
     /// Virtual time, or this machine's own network in namespaces
     #[arg(long, value_enum, default_value_t)]
-    path: Path,
+    path: Backend,
     #[command(flatten)]
     library: Library,
 }
@@ -91,7 +91,7 @@ struct MergeArgs {
 }
 
 impl Sweep {
-    pub(super) fn sweep(&self) -> Result<Ended, Failure> {
+    pub(super) fn sweep(&self) -> Result<ExitStatus, Failure> {
         match &self.command {
             Command::Plan(plan) => plan.plan(),
             Command::Run(run) => run.run(),
@@ -101,9 +101,9 @@ impl Sweep {
 }
 
 impl PlanArgs {
-    fn plan(&self) -> Result<Ended, Failure> {
+    fn plan(&self) -> Result<ExitStatus, Failure> {
         let catalogue = self.library.open()?;
-        let ask = Ask {
+        let ask = PlanOptions {
             seed: self.seed,
             repetitions: self.repetitions.map(usize::from),
             path: self.path,
@@ -120,7 +120,7 @@ impl PlanArgs {
                 )
                 .into());
             }
-            if self.path == Path::Veth && !header.wire {
+            if self.path == Backend::Veth && !header.wire {
                 return Err(format!(
                     "{} is not for the wire: its file does not say `wire = true`",
                     header.id
@@ -134,12 +134,12 @@ impl PlanArgs {
             BufWriter::new(io::stdout().lock()),
         ))?;
         eprintln!("{} points", points.len());
-        Ok(Ended::Well)
+        Ok(ExitStatus::Well)
     }
 }
 
 impl RunArgs {
-    fn run(&self) -> Result<Ended, Failure> {
+    fn run(&self) -> Result<ExitStatus, Failure> {
         let shard = match self.shard {
             Some(shard) => shard,
             None => Shard::of_environment(|name| env::var(name).ok())?,
@@ -156,7 +156,7 @@ impl RunArgs {
                 .as_ref()
                 .is_some_and(|book| book.finished.contains(&entry.id))
         });
-        let wire = entries.iter().any(|entry| entry.path == Path::Veth);
+        let wire = entries.iter().any(|entry| entry.path == Backend::Veth);
         let jobs = self.jobs.or_else(|| thread::available_parallelism().ok());
         let jobs = jobs.filter(|_| !wire).unwrap_or(NonZeroUsize::MIN);
         let told = Mutex::new(Told {
@@ -209,7 +209,7 @@ impl RunArgs {
         );
         clustered?;
         match failed {
-            0 => Ok(Ended::Well),
+            0 => Ok(ExitStatus::Well),
             failed => Err(format!("{failed} points failed").into()),
         }
     }
@@ -242,7 +242,7 @@ impl Told {
 }
 
 impl MergeArgs {
-    fn merge(&self) -> Result<Ended, Failure> {
+    fn merge(&self) -> Result<ExitStatus, Failure> {
         let mut read = Vec::new();
         for path in &self.results {
             let failed = |path: &Name, error: io::Error| -> Box<dyn Error> {
@@ -279,7 +279,7 @@ impl MergeArgs {
         } else {
             results.points(out)
         })?;
-        Ok(Ended::Well)
+        Ok(ExitStatus::Well)
     }
 }
 

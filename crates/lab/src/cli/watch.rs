@@ -8,8 +8,8 @@ use clap::Args;
 use tautline_live::{Screen, View};
 use tautline_rt::Clock;
 
-use super::{Ended, Failure, Library};
-use crate::plan::{Ask, plan};
+use super::{ExitStatus, Failure, Library};
+use crate::plan::{PlanOptions, plan};
 use crate::run::sim;
 use crate::select::select;
 
@@ -44,7 +44,7 @@ fn speed(text: &str) -> Result<f64, String> {
 }
 
 impl Watch {
-    pub(super) fn watch(&self) -> Result<Ended, Failure> {
+    pub(super) fn watch(&self) -> Result<ExitStatus, Failure> {
         let scenario = self.library.open()?.load(&self.id)?;
         let header = scenario.header();
         if let Some(other) = &header.elsewhere {
@@ -57,10 +57,10 @@ impl Watch {
         let cell = select(&scenario, &self.cell)?.first().copied().unwrap_or(0);
         let points = plan(
             &scenario,
-            Ask {
+            PlanOptions {
                 seed: self.seed,
                 repetitions: Some(1),
-                ..Ask::default()
+                ..PlanOptions::default()
             },
         );
         let point = points
@@ -92,6 +92,6 @@ impl Watch {
             // The last picture stays until somebody has seen it.
             let _ = quits.recv();
         }
-        Ok(Ended::Well)
+        Ok(ExitStatus::Well)
     }
 }

@@ -3,25 +3,26 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::flent::FlentTest;
-use super::{Tree, csv};
-use crate::run::Run;
+use super::csv;
+use crate::output_dir::{self, OutputDir};
+use crate::recording::Run;
+use crate::scenario::document::FlentTest;
 
 /// Which files to write beside a run.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Beside<'a> {
+pub(crate) struct SideFiles<'a> {
     /// The test of Flent's that its row is, if it is one.
     pub flent: Option<&'a FlentTest>,
     /// Whether samples are written as CSV.
     pub csv: bool,
 }
 
-impl Beside<'_> {
+impl SideFiles<'_> {
     /// Writes them.
     ///
     /// # Errors
     /// The file that cannot be written, and why.
-    pub fn write(&self, tree: &Tree, run: &Run) -> Result<(), (PathBuf, io::Error)> {
+    pub(crate) fn write(&self, tree: &OutputDir, run: &Run) -> Result<(), (PathBuf, io::Error)> {
         let csv = tree.run(&run.scenario, run.path, &run.cell, run.seed, "csv");
         if self.csv {
             put(&csv, |out| csv::write(run, out))?;
@@ -40,7 +41,7 @@ fn put(
     content: impl FnOnce(&mut Vec<u8>) -> io::Result<()>,
 ) -> Result<(), (PathBuf, io::Error)> {
     let mut bytes = Vec::new();
-    let written = content(&mut bytes).and_then(|()| crate::execute::write(file, &bytes));
+    let written = content(&mut bytes).and_then(|()| output_dir::write(file, &bytes));
     written.map_err(|error| (file.to_owned(), error))
 }
 
@@ -53,11 +54,11 @@ mod tests {
     fn files_lie_beside_the_run() {
         let directory = tempfile::tempdir().expect("a directory");
         let (tree, run, row) = (
-            Tree::new(directory.path()),
+            OutputDir::new(directory.path()),
             fixture::runs().remove(0),
             fixture::row(),
         );
-        Beside {
+        SideFiles {
             flent: row.flent.as_ref(),
             csv: true,
         }
@@ -78,12 +79,12 @@ mod tests {
             test: "rrul".to_owned(),
             ..FlentTest::default()
         };
-        let beside = Beside {
+        let beside = SideFiles {
             flent: Some(&test),
             csv: false,
         };
         let (file, error) = beside
-            .write(&Tree::new(directory.path()), &fixture::runs()[0])
+            .write(&OutputDir::new(directory.path()), &fixture::runs()[0])
             .expect_err("refused");
         assert!(file.ends_with("rrul-2020-01-01T000000.000000.001-F4_L100M_TSQ_1.flent.gz"));
         assert!(

@@ -16,13 +16,13 @@
 
 use std::io::{self, Write};
 
-use crate::run::Run;
+use crate::recording::Run;
 
 /// Writes `run` to `out`, which should be buffered.
 ///
 /// # Errors
 /// What `out` reports.
-pub fn write(run: &Run, mut out: impl Write) -> io::Result<()> {
+pub(crate) fn write(run: &Run, mut out: impl Write) -> io::Result<()> {
     write!(out, "scenario")?;
     for (axis, _) in &run.cell.0 {
         write!(out, ",{}", field(axis))?;

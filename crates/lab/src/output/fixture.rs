@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use super::flent::FlentTest;
-use crate::result::{Anova, CellResult, Judged, RowResult, Seen, Verdict};
-use crate::run::{Cell, Path, Quantity, Run, Series};
+use crate::cell::{Backend, Cell};
+use crate::quantity::Quantity;
+use crate::recording::{Run, Series};
+use crate::result::{Anova, CellResult, Judgment, ObservedNumber, RowResult, ShapeResult};
+use crate::scenario::document::FlentTest;
 use crate::summary::{Estimate, Summary};
 
 /// Values of the axes `bottleneck` and `tsq`.
@@ -67,7 +69,7 @@ fn run(bottleneck: &str, tsq: &str, seed: u64) -> Run {
         point: "0123".to_owned(),
         cell: cell(bottleneck, tsq),
         seed,
-        path: Path::Sim,
+        path: Backend::Sim,
         begin: 1.0,
         end: 6.0,
         series,
@@ -113,7 +115,7 @@ pub(super) fn row() -> RowResult {
         .flat_map(|b| TSQ.iter().map(move |t| (b, t)))
         .map(|(b, t)| result(b, t))
         .collect();
-    let seen = |name: &str, mean: f64| Seen {
+    let seen = |name: &str, mean: f64| ObservedNumber {
         name: name.to_owned(),
         value: Estimate {
             mean,
@@ -122,7 +124,7 @@ pub(super) fn row() -> RowResult {
             count: 2,
         },
     };
-    let verdict = |says: &str, check: &str, line, judged, seen| Verdict {
+    let verdict = |says: &str, check: &str, line, judged, seen| ShapeResult {
         says: says.to_owned(),
         check: check.to_owned(),
         file: "001-f4.toml".to_owned(),
@@ -135,7 +137,7 @@ pub(super) fn row() -> RowResult {
         title: "TSQ against NoTSQ <throughput & round trip>".to_owned(),
         paper: "001".to_owned(),
         claim: "With TSQ the round trip collapses on the local bottleneck only; throughput stays at 96 Mbit/s.".to_owned(),
-        path: Path::Sim,
+        path: Backend::Sim,
         axes: vec!["bottleneck".to_owned(), "tsq".to_owned()],
         table: vec!["goodput.total".to_owned(), "ping.p50".to_owned(), "rtt.p50".to_owned()],
         note: Some("The paper's access point is a computer of 2012; here its delay is 0.1 ms.".to_owned()),
@@ -147,21 +149,21 @@ pub(super) fn row() -> RowResult {
                 "with TSQ the round trip collapses on the local bottleneck",
                 "cell[\"L100M\"][\"NoTSQ\"].ping.p50 > 10.0 * cell[\"L100M\"][\"TSQ\"].ping.p50",
                 40,
-                Judged::Holds,
+                Judgment::Holds,
                 vec![seen("cell[\"L100M\"][\"NoTSQ\"].ping.p50", 117.0), seen("cell[\"L100M\"][\"TSQ\"].ping.p50", 1.95)],
             ),
             verdict(
                 "and on the remote one",
                 "cell.R100M.NoTSQ.ping.p50 > cell.R100M.TSQ.ping.p50",
                 44,
-                Judged::DoesNotHold,
+                Judgment::DoesNotHold,
                 vec![seen("cell.R100M.NoTSQ.ping.p50", 117.0), seen("cell.R100M.TSQ.ping.p50", 117.0)],
             ),
             verdict(
                 "and of page fetches",
                 "cell.R100M.TSQ.fetch.p50 < 1.0",
                 48,
-                Judged::Error("no `fetch`".to_owned()),
+                Judgment::Error("no `fetch`".to_owned()),
                 vec![],
             ),
         ],

@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use super::World;
 use super::numbers::{columns, interval};
 use super::plot::short;
-use super::sheet::{Drawn, Sheet, SheetError};
-use crate::result::{Judged, Verdict};
+use super::sheet::{ReportError, ReportRow, RowReport};
+use crate::cell::Backend;
+use crate::result::{Judgment, ShapeResult};
 
 /// What the pages are called; other papers are called by their number.
 const PAPERS: [(&str, &str); 4] = [
@@ -24,7 +24,7 @@ const PAPERS: [(&str, &str); 4] = [
 ];
 
 /// Pages and figures by file name, in order of name.
-pub fn files(sheets: &[Sheet]) -> Vec<(String, String)> {
+pub(crate) fn files(sheets: &[ReportRow]) -> Vec<(String, String)> {
     let papers: BTreeSet<&str> = sheets
         .iter()
         .map(|sheet| sheet.first().row.paper.as_str())
@@ -56,10 +56,10 @@ pub fn files(sheets: &[Sheet]) -> Vec<(String, String)> {
 ///
 /// # Errors
 /// When a file cannot be written or removed.
-pub fn write(sheets: &[Sheet], directory: &Path) -> Result<(), SheetError> {
+pub(crate) fn write(sheets: &[ReportRow], directory: &Path) -> Result<(), ReportError> {
     let failed = |file: &Path| {
         let file = file.to_owned();
-        |error| SheetError::File { file, error }
+        |error| ReportError::File { file, error }
     };
     let figures = directory.join("figures");
     fs::create_dir_all(&figures).map_err(failed(&figures))?;
@@ -85,10 +85,10 @@ fn page_name(paper: &str) -> String {
     format!("paper-{}.md", file_name(paper))
 }
 
-fn figure_name(drawn: &Drawn, file: &str) -> String {
+fn figure_name(drawn: &RowReport, file: &str) -> String {
     let world = match drawn.row.path {
-        World::Sim => "",
-        World::Veth => "-veth",
+        Backend::Sim => "",
+        Backend::Veth => "-veth",
     };
     format!("figures/{}{world}-{file}", file_name(&drawn.row.scenario))
 }
@@ -114,7 +114,7 @@ fn title(paper: &str) -> String {
     )
 }
 
-fn index(papers: &BTreeSet<&str>, sheets: &[Sheet]) -> String {
+fn index(papers: &BTreeSet<&str>, sheets: &[ReportRow]) -> String {
     let mut page = String::from(
         "# Experiments\n\nWhat the source papers measured, run again here: each row is a scenario file of `crates/lab/scenarios`, one command and \
          one result. A row is reproduced when the *shape* holds that its paper found: the orderings and ratios, not the absolute \
@@ -148,10 +148,10 @@ fn index(papers: &BTreeSet<&str>, sheets: &[Sheet]) -> String {
 }
 
 /// "3 of 4 hold".
-fn score(drawn: &Drawn) -> String {
+fn score(drawn: &RowReport) -> String {
     let world = match drawn.row.path {
-        World::Sim => "",
-        World::Veth => "on the wire: ",
+        Backend::Sim => "",
+        Backend::Veth => "on the wire: ",
     };
     let score = drawn.row.score();
     if score.all == 0 {
@@ -161,7 +161,7 @@ fn score(drawn: &Drawn) -> String {
     }
 }
 
-fn page(paper: &str, sheets: &[&Sheet]) -> String {
+fn page(paper: &str, sheets: &[&ReportRow]) -> String {
     let mut page = format!("# {}\n\n[All papers](README.md)\n", title(paper));
     for sheet in sheets {
         section(&mut page, sheet);
@@ -169,7 +169,7 @@ fn page(paper: &str, sheets: &[&Sheet]) -> String {
     page
 }
 
-fn section(page: &mut String, sheet: &Sheet) {
+fn section(page: &mut String, sheet: &ReportRow) {
     let row = &sheet.first().row;
     let _ = write!(
         page,
@@ -179,13 +179,13 @@ fn section(page: &mut String, sheet: &Sheet) {
         escape(&row.title),
         escape(row.claim.trim()).replace('\n', "\n> ")
     );
-    let commands: Vec<String> = sheet.worlds.iter().map(Drawn::command).collect();
+    let commands: Vec<String> = sheet.worlds.iter().map(RowReport::command).collect();
     let _ = write!(page, "```sh\n{}\n```\n\n", commands.join("\n"));
     for drawn in &sheet.worlds {
         if sheet.worlds.len() > 1 {
             page.push_str(match drawn.row.path {
-                World::Sim => "### In virtual time\n\n",
-                World::Veth => "### On the wire\n\n",
+                Backend::Sim => "### In virtual time\n\n",
+                Backend::Veth => "### On the wire\n\n",
             });
         }
         for picture in &drawn.figures {
@@ -208,20 +208,20 @@ fn section(page: &mut String, sheet: &Sheet) {
     }
 }
 
-fn shapes(page: &mut String, shapes: &[Verdict]) {
+fn shapes(page: &mut String, shapes: &[ShapeResult]) {
     if shapes.is_empty() {
         return;
     }
     page.push_str("| | shape | numbers |\n|---|---|---|\n");
     for shape in shapes {
         let (verdict, why) = match &shape.judged {
-            Judged::Holds => ("holds", String::new()),
-            Judged::DoesNotHold => ("**does not hold**", String::new()),
-            Judged::NotRun(cells) => (
+            Judgment::Holds => ("holds", String::new()),
+            Judgment::DoesNotHold => ("**does not hold**", String::new()),
+            Judgment::NotRun(cells) => (
                 "not judged",
                 format!(" (cells not run: {})", escape(&cells.join(", "))),
             ),
-            Judged::Error(why) => ("**error**", format!(" ({})", escape(why))),
+            Judgment::Error(why) => ("**error**", format!(" ({})", escape(why))),
         };
         let seen = shape
             .seen
@@ -237,7 +237,7 @@ fn shapes(page: &mut String, shapes: &[Verdict]) {
     page.push('\n');
 }
 
-fn table(page: &mut String, drawn: &Drawn) {
+fn table(page: &mut String, drawn: &RowReport) {
     let row = &drawn.row;
     let columns = columns(row);
     if columns.is_empty() || row.cells.is_empty() {
@@ -277,7 +277,7 @@ fn table(page: &mut String, drawn: &Drawn) {
     page.push('\n');
 }
 
-fn variance(page: &mut String, drawn: &Drawn) {
+fn variance(page: &mut String, drawn: &RowReport) {
     if drawn.row.anova.is_empty() {
         return;
     }
@@ -331,9 +331,9 @@ mod tests {
     use super::*;
     use crate::output::fixture;
 
-    fn sheets() -> Vec<Sheet> {
-        vec![Sheet {
-            worlds: vec![Drawn::new(fixture::row(), &fixture::runs()).expect("drawn")],
+    fn sheets() -> Vec<ReportRow> {
+        vec![ReportRow {
+            worlds: vec![RowReport::new(fixture::row(), &fixture::runs()).expect("drawn")],
         }]
     }
 

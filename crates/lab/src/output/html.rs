@@ -4,17 +4,17 @@
 
 use std::fmt::Write as _;
 
-use super::World;
 use super::numbers::{Column, columns, interval};
 use super::plot::short;
-use super::sheet::{Drawn, Sheet};
-use crate::result::{Anova, CellResult, Judged, Score, Verdict};
+use super::sheet::{ReportRow, RowReport};
+use crate::cell::Backend;
+use crate::result::{Anova, CellResult, Judgment, Score, ShapeResult};
 use crate::summary::Estimate;
 
 const STYLE: &str = include_str!("html/style.css");
 
 /// The page of all `sheets`.
-pub fn report(sheets: &[Sheet]) -> String {
+pub(crate) fn report(sheets: &[ReportRow]) -> String {
     let mut page = String::new();
     let _ = write!(
         page,
@@ -55,20 +55,20 @@ pub fn report(sheets: &[Sheet]) -> String {
 }
 
 /// "3 of 4 hold", coloured.
-fn score(drawn: &Drawn) -> String {
+fn score(drawn: &RowReport) -> String {
     let score = drawn.row.score();
     let (class, text) = match score {
         Score { all: 0, .. } => ("none", "nothing to hold".to_owned()),
         Score { holds, all, .. } => (if holds == all { "all" } else { "some" }, score.to_string()),
     };
     let world = match drawn.row.path {
-        World::Sim => "",
-        World::Veth => "wire: ",
+        Backend::Sim => "",
+        Backend::Veth => "wire: ",
     };
     format!(" <span class=\"score {class}\">{world}{text}</span>")
 }
 
-fn article(page: &mut String, sheet: &Sheet) {
+fn article(page: &mut String, sheet: &ReportRow) {
     let row = &sheet.first().row;
     let _ = write!(
         page,
@@ -127,7 +127,7 @@ fn article(page: &mut String, sheet: &Sheet) {
 }
 
 /// A heading that names the world where there are two.
-fn heading(page: &mut String, sheet: &Sheet, drawn: &Drawn, text: &str) {
+fn heading(page: &mut String, sheet: &ReportRow, drawn: &RowReport, text: &str) {
     let world = if sheet.worlds.len() == 1 {
         String::new()
     } else {
@@ -137,24 +137,24 @@ fn heading(page: &mut String, sheet: &Sheet, drawn: &Drawn, text: &str) {
 }
 
 /// What a world is called.
-fn world(path: World) -> &'static str {
+fn world(path: Backend) -> &'static str {
     match path {
-        World::Sim => "in virtual time",
-        World::Veth => "on the wire (veth)",
+        Backend::Sim => "in virtual time",
+        Backend::Veth => "on the wire (veth)",
     }
 }
 
-fn shapes(page: &mut String, shapes: &[Verdict]) {
+fn shapes(page: &mut String, shapes: &[ShapeResult]) {
     page.push_str("<ol class=\"shapes\">\n");
     for shape in shapes {
         let (class, mark, word) = match &shape.judged {
-            Judged::Holds => ("holds", "✓", String::new()),
-            Judged::DoesNotHold => (
+            Judgment::Holds => ("holds", "✓", String::new()),
+            Judgment::DoesNotHold => (
                 "fails",
                 "✗",
                 "<span class=\"word\">Does not hold:</span> ".to_owned(),
             ),
-            Judged::NotRun(cells) => {
+            Judgment::NotRun(cells) => {
                 let cells = cells
                     .iter()
                     .map(|cell| escape(cell))
@@ -166,7 +166,7 @@ fn shapes(page: &mut String, shapes: &[Verdict]) {
                     format!("<span class=\"word\">Not judged, cells not run ({cells}):</span> "),
                 )
             }
-            Judged::Error(why) => (
+            Judgment::Error(why) => (
                 "error",
                 "!",
                 format!(
@@ -216,7 +216,7 @@ fn spread(estimate: &Estimate) -> String {
 }
 
 /// The table of the row: a line for each cell, both worlds beside each other.
-fn numbers(page: &mut String, sheet: &Sheet) {
+fn numbers(page: &mut String, sheet: &ReportRow) {
     let row = &sheet.first().row;
     let columns = columns(row);
     if columns.is_empty() || row.cells.is_empty() {

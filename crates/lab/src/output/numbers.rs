@@ -1,8 +1,8 @@
 //! The columns of a row's table, and how its numbers are written.
 
-use super::figure::describe;
 use super::plot::short;
 use crate::result::RowResult;
+use crate::scenario::document::describe;
 use crate::summary::Estimate;
 
 /// One number of the table.

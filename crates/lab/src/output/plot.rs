@@ -18,16 +18,16 @@ mod grouped;
 mod quantile;
 mod trade;
 
-pub use curves::{Curve, Curves, CurvesPanel, Names, cumulative};
-pub use grouped::{Grouped, GroupedPanel, Mark};
-pub use quantile::{BoxSpan, Quantiles};
-pub use trade::{Spot, Trade};
+pub(crate) use curves::{Curve, Curves, CurvesPanel, Names, cumulative};
+pub(crate) use grouped::{Grouped, GroupedPanel, Mark};
+pub(crate) use quantile::Quantiles;
+pub(crate) use trade::{Spot, Trade};
 
-pub use axis::short;
+pub(crate) use axis::short;
 
 /// What an axis measures.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Measure {
+pub(crate) struct Measure {
     /// "Round trip of ping".
     pub name: String,
     /// "ms"; empty for a plain number.
@@ -38,7 +38,7 @@ pub struct Measure {
 
 impl Measure {
     /// A measure whose axis is chosen by its values.
-    pub fn new(name: impl Into<String>, unit: impl Into<String>) -> Self {
+    pub(crate) fn new(name: impl Into<String>, unit: impl Into<String>) -> Self {
         Self {
             name: name.into(),
             unit: unit.into(),

@@ -1,4 +1,4 @@
-//! [`Sheet`]: a row as pages show it: its results in each world it was run in, with the figures
+//! [`ReportRow`]: a row as pages show it: its results in each world it was run in, with the figures
 //! drawn.
 //!
 //! Figures are drawn once, when the row has been run, and lie beside its result; pages are put
@@ -10,30 +10,32 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
-use super::figure::{self, Figure, FigureError};
-use super::{Tree, World};
+use super::draw::{self, DrawError};
+use crate::cell::Backend;
+use crate::output_dir::OutputDir;
+use crate::recording::Run;
 use crate::result::{CellResult, RowResult};
-use crate::run::Run;
+use crate::scenario::document::Figure;
 
 /// A row in all worlds it was run in.
 #[derive(Clone, Debug)]
-pub struct Sheet {
+pub(crate) struct ReportRow {
     /// One for each world, virtual time first. Never empty.
-    pub worlds: Vec<Drawn>,
+    pub worlds: Vec<RowReport>,
 }
 
 /// A row in one world, its figures drawn.
 #[derive(Clone, Debug)]
-pub struct Drawn {
+pub(crate) struct RowReport {
     /// Numbers and verdicts.
     pub row: RowResult,
     /// The figures, in the scenario's order.
-    pub figures: Vec<Picture>,
+    pub figures: Vec<RenderedFigure>,
 }
 
 /// A drawn figure.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Picture {
+pub(crate) struct RenderedFigure {
     /// Its file: `figure-2.svg`, or `figure-2-1.svg` for the first part of several.
     pub file: String,
     /// SVG.
@@ -44,7 +46,7 @@ pub struct Picture {
 
 /// Why there is no sheet.
 #[derive(Debug, thiserror::Error)]
-pub enum SheetError {
+pub(crate) enum ReportError {
     /// A file cannot be read or written.
     #[error("{}: {error}", file.display())]
     File {
@@ -67,7 +69,7 @@ pub enum SheetError {
         /// Id of the row.
         row: String,
         /// Why.
-        error: FigureError,
+        error: DrawError,
     },
     /// There is nothing to show.
     #[error("{} holds no results: run a row first, `lab run 001-F4 --out {}`", directory.display(), directory.display())]
@@ -77,15 +79,15 @@ pub enum SheetError {
     },
 }
 
-impl Drawn {
+impl RowReport {
     /// Draws the figures of a row from its runs.
     ///
     /// # Errors
     /// When one does not suit the row.
-    pub fn new(row: RowResult, runs: &[Run]) -> Result<Self, SheetError> {
+    pub(crate) fn new(row: RowResult, runs: &[Run]) -> Result<Self, ReportError> {
         let stated = row.figures.clone();
         let figures: Vec<Figure> = if stated.is_empty() {
-            figure::defaults(&row, runs)
+            draw::defaults(&row, runs)
         } else {
             stated
         };
@@ -93,7 +95,7 @@ impl Drawn {
         for (number, figure) in figures.iter().enumerate() {
             let parts = figure
                 .draw(&row, runs)
-                .map_err(|error| SheetError::Figure {
+                .map_err(|error| ReportError::Figure {
                     row: row.scenario.clone(),
                     error,
                 })?;
@@ -110,7 +112,7 @@ impl Drawn {
                 } else {
                     String::new()
                 };
-                pictures.push(Picture { file, svg, caption });
+                pictures.push(RenderedFigure { file, svg, caption });
             }
         }
         Ok(Self {
@@ -120,7 +122,7 @@ impl Drawn {
     }
 
     /// The command that runs it again.
-    pub fn command(&self) -> String {
+    pub(crate) fn command(&self) -> String {
         let row = &self.row;
         let seed = row
             .cells
@@ -133,8 +135,8 @@ impl Drawn {
             format!(" --seed {seed}")
         };
         let path = match row.path {
-            World::Sim => "",
-            World::Veth => " --path veth",
+            Backend::Sim => "",
+            Backend::Veth => " --path veth",
         };
         let partly = row.cells.iter().any(|cell| !cell.was_run());
         let cells = row
@@ -153,37 +155,37 @@ impl Drawn {
     ///
     /// # Errors
     /// When a file cannot be written or removed.
-    pub fn write_figures(&self, tree: &Tree) -> Result<(), SheetError> {
+    pub(crate) fn write_figures(&self, tree: &OutputDir) -> Result<(), ReportError> {
         let directory = tree.row(&self.row.scenario, self.row.path);
         for file in figure_files(&directory)? {
-            fs::remove_file(&file).map_err(|error| SheetError::File { file, error })?;
+            fs::remove_file(&file).map_err(|error| ReportError::File { file, error })?;
         }
         for picture in &self.figures {
             let file = directory.join(&picture.file);
-            fs::write(&file, &picture.svg).map_err(|error| SheetError::File { file, error })?;
+            fs::write(&file, &picture.svg).map_err(|error| ReportError::File { file, error })?;
         }
         Ok(())
     }
 
     /// A row with the figures that lie beside its result.
-    fn read(row: RowResult, directory: &Path) -> Result<Self, SheetError> {
+    fn read(row: RowResult, directory: &Path) -> Result<Self, ReportError> {
         let mut figures = Vec::new();
         for file in figure_files(directory)? {
-            let svg = fs::read_to_string(&file).map_err(|error| SheetError::File {
+            let svg = fs::read_to_string(&file).map_err(|error| ReportError::File {
                 file: file.clone(),
                 error,
             })?;
             let file = file
                 .file_name()
                 .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-            figures.push(Picture {
+            figures.push(RenderedFigure {
                 file,
                 svg,
                 caption: String::new(),
             });
         }
         for (number, figure) in row.figures.iter().enumerate() {
-            let of_figure = |picture: &&mut Picture| place(&picture.file).0 == number + 1;
+            let of_figure = |picture: &&mut RenderedFigure| place(&picture.file).0 == number + 1;
             if let (Some(caption), Some(last)) =
                 (&figure.caption, figures.iter_mut().rfind(of_figure))
             {
@@ -205,8 +207,8 @@ fn place(file: &str) -> (usize, usize) {
 }
 
 /// The figures in a row's directory, in order.
-fn figure_files(directory: &Path) -> Result<Vec<PathBuf>, SheetError> {
-    let failed = |error| SheetError::File {
+fn figure_files(directory: &Path) -> Result<Vec<PathBuf>, ReportError> {
+    let failed = |error| ReportError::File {
         file: directory.to_owned(),
         error,
     };
@@ -225,9 +227,9 @@ fn figure_files(directory: &Path) -> Result<Vec<PathBuf>, SheetError> {
     Ok(files.into_iter().map(|name| directory.join(name)).collect())
 }
 
-impl Sheet {
+impl ReportRow {
     /// The row in the world that comes first, for what both share.
-    pub fn first(&self) -> &Drawn {
+    pub(crate) fn first(&self) -> &RowReport {
         &self.worlds[0]
     }
 
@@ -236,10 +238,10 @@ impl Sheet {
     ///
     /// # Errors
     /// When a file is missing or is not what it should be.
-    pub fn draw_all(tree: &Tree) -> Result<(), SheetError> {
+    pub(crate) fn draw_all(tree: &OutputDir) -> Result<(), ReportError> {
         for row in results(tree)? {
             let runs = runs(tree, &row)?;
-            Drawn::new(row, &runs)?.write_figures(tree)?;
+            RowReport::new(row, &runs)?.write_figures(tree)?;
         }
         Ok(())
     }
@@ -248,11 +250,11 @@ impl Sheet {
     ///
     /// # Errors
     /// When there are none, a file is missing or is not what it should be.
-    pub fn read_all(tree: &Tree) -> Result<Vec<Self>, SheetError> {
+    pub(crate) fn read_all(tree: &OutputDir) -> Result<Vec<Self>, ReportError> {
         let mut sheets: Vec<Self> = Vec::new();
         for row in results(tree)? {
             let directory = tree.row(&row.scenario, row.path);
-            let drawn = Drawn::read(row, &directory)?;
+            let drawn = RowReport::read(row, &directory)?;
             match sheets.last_mut() {
                 Some(sheet) if sheet.first().row.scenario == drawn.row.scenario => {
                     sheet.worlds.push(drawn)
@@ -263,7 +265,7 @@ impl Sheet {
             }
         }
         if sheets.is_empty() {
-            Err(SheetError::Nothing {
+            Err(ReportError::Nothing {
                 directory: tree.root().to_owned(),
             })
         } else {
@@ -273,13 +275,13 @@ impl Sheet {
 }
 
 /// All results in a directory, in order of ids and worlds.
-fn results(tree: &Tree) -> Result<Vec<RowResult>, SheetError> {
+fn results(tree: &OutputDir) -> Result<Vec<RowResult>, ReportError> {
     let root = tree.root();
     let entries = match fs::read_dir(root) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => {
-            return Err(SheetError::File {
+            return Err(ReportError::File {
                 file: root.to_owned(),
                 error,
             });
@@ -287,7 +289,7 @@ fn results(tree: &Tree) -> Result<Vec<RowResult>, SheetError> {
     };
     let mut rows: Vec<RowResult> = Vec::new();
     for entry in entries {
-        let entry = entry.map_err(|error| SheetError::File {
+        let entry = entry.map_err(|error| ReportError::File {
             file: root.to_owned(),
             error,
         })?;
@@ -296,7 +298,7 @@ fn results(tree: &Tree) -> Result<Vec<RowResult>, SheetError> {
             rows.push(read(&file)?);
         }
     }
-    rows.sort_by_cached_key(|row| (order(&row.scenario), row.path != World::Sim));
+    rows.sort_by_cached_key(|row| (order(&row.scenario), row.path != Backend::Sim));
     Ok(rows)
 }
 
@@ -304,7 +306,7 @@ fn results(tree: &Tree) -> Result<Vec<RowResult>, SheetError> {
 ///
 /// # Errors
 /// When a file is missing or is not what it should be.
-pub fn runs(tree: &Tree, row: &RowResult) -> Result<Vec<Run>, SheetError> {
+pub(crate) fn runs(tree: &OutputDir, row: &RowResult) -> Result<Vec<Run>, ReportError> {
     let files = |cell: &CellResult| -> Vec<PathBuf> {
         cell.seeds
             .iter()
@@ -318,12 +320,12 @@ pub fn runs(tree: &Tree, row: &RowResult) -> Result<Vec<Run>, SheetError> {
         .collect()
 }
 
-fn read<T: DeserializeOwned>(file: &Path) -> Result<T, SheetError> {
-    let text = fs::read(file).map_err(|error| SheetError::File {
+fn read<T: DeserializeOwned>(file: &Path) -> Result<T, ReportError> {
+    let text = fs::read(file).map_err(|error| ReportError::File {
         file: file.to_owned(),
         error,
     })?;
-    serde_json::from_slice(&text).map_err(|error| SheetError::Content {
+    serde_json::from_slice(&text).map_err(|error| ReportError::Content {
         file: file.to_owned(),
         error,
     })
@@ -358,17 +360,17 @@ mod tests {
 
     /// A directory with the results and runs of the fixture's row in both worlds, and of another
     /// row.
-    fn tree() -> (tempfile::TempDir, Tree) {
+    fn tree() -> (tempfile::TempDir, OutputDir) {
         let directory = tempfile::tempdir().expect("a directory");
-        let tree = Tree::new(directory.path());
+        let tree = OutputDir::new(directory.path());
         let other = |id: &str, path| RowResult {
             scenario: id.to_owned(),
             path,
             ..fixture::row()
         };
         for row in [
-            other("001-F10", World::Sim),
-            other("001-F4", World::Veth),
+            other("001-F10", Backend::Sim),
+            other("001-F4", Backend::Veth),
             fixture::row(),
         ] {
             write(&tree.result(&row.scenario, row.path), &row);
@@ -379,7 +381,7 @@ mod tests {
                 );
             }
             let runs = runs(&tree, &row).expect("read");
-            Drawn::new(row, &runs)
+            RowReport::new(row, &runs)
                 .expect("drawn")
                 .write_figures(&tree)
                 .expect("written");
@@ -390,7 +392,7 @@ mod tests {
     #[test]
     fn what_was_drawn_is_read_back_in_order_of_ids_and_worlds() {
         let (_directory, tree) = tree();
-        let sheets = Sheet::read_all(&tree).expect("read");
+        let sheets = ReportRow::read_all(&tree).expect("read");
         let ids: Vec<(&str, usize)> = sheets
             .iter()
             .map(|s| (s.first().row.scenario.as_str(), s.worlds.len()))
@@ -402,7 +404,7 @@ mod tests {
                 .iter()
                 .map(|drawn| drawn.row.path)
                 .collect::<Vec<_>>(),
-            [World::Sim, World::Veth]
+            [Backend::Sim, Backend::Veth]
         );
         let files: Vec<&str> = sheets[0]
             .first()
@@ -419,10 +421,10 @@ mod tests {
                 "figure-3-2.svg"
             ]
         );
-        fs::write(tree.row("001-F4", World::Sim).join("figure-1.svg"), "old").expect("written");
-        Sheet::draw_all(&tree).expect("drawn");
-        let sheets = Sheet::read_all(&tree).expect("read");
-        let again = Drawn::new(fixture::row(), &fixture::runs()).expect("drawn");
+        fs::write(tree.row("001-F4", Backend::Sim).join("figure-1.svg"), "old").expect("written");
+        ReportRow::draw_all(&tree).expect("drawn");
+        let sheets = ReportRow::read_all(&tree).expect("read");
+        let again = RowReport::new(fixture::row(), &fixture::runs()).expect("drawn");
         assert_eq!(sheets[0].first().figures, again.figures);
     }
 
@@ -434,12 +436,12 @@ mod tests {
             figures: vec![toml::from_str(stated).expect("a figure")],
             ..fixture::row()
         };
-        Drawn::new(row.clone(), &fixture::runs())
+        RowReport::new(row.clone(), &fixture::runs())
             .expect("drawn")
             .write_figures(&tree)
             .expect("written");
         write(&tree.result(&row.scenario, row.path), &row);
-        let sheets = Sheet::read_all(&tree).expect("read");
+        let sheets = ReportRow::read_all(&tree).expect("read");
         assert_eq!(sheets[0].first().figures.len(), 1);
         assert_eq!(sheets[0].first().figures[0].caption, "Only this.");
     }
@@ -447,15 +449,17 @@ mod tests {
     #[test]
     fn what_is_missing_or_broken_is_named() {
         let (directory, tree) = tree();
-        let result = tree.result("001-F4", World::Sim);
+        let result = tree.result("001-F4", Backend::Sim);
         fs::write(&result, "{").expect("written");
-        let error = Sheet::read_all(&tree).expect_err("broken").to_string();
+        let error = ReportRow::read_all(&tree).expect_err("broken").to_string();
         assert!(
             error.contains("001-F4/result.json") && error.contains("run the row again"),
             "{error}"
         );
-        let nothing = Tree::new(directory.path().join("nothing"));
-        let error = Sheet::read_all(&nothing).expect_err("nothing").to_string();
+        let nothing = OutputDir::new(directory.path().join("nothing"));
+        let error = ReportRow::read_all(&nothing)
+            .expect_err("nothing")
+            .to_string();
         assert!(
             error.contains("holds no results: run a row first"),
             "{error}"

@@ -10,48 +10,26 @@ use std::time::Duration;
 
 use tautline_base::Instant;
 use tautline_sim::topology::{HostNode, Topology, TopologyError};
-use tautline_sim::{ConfigError, HostQdisc, Network, PortId, Programs, Record, Stall};
+use tautline_sim::{HostQdisc, Network, PortId, Programs, Record};
 
-use super::Run;
+use super::RunError;
 use super::traffic::traffic;
-use super::watch::Watch;
+use super::watch::Sampler;
 use super::world::topology;
 use crate::plan::Point;
+use crate::recording::Run;
 use crate::scenario::document::Times;
 use segments::Segments;
 
-pub use live::watch;
+pub(crate) use live::watch;
 
 type World<R> = Network<HostQdisc, R, Programs>;
-
-/// Why a point gave no run.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RunError {
-    /// The document has no times: another command runs it.
-    #[error("there is nothing to run")]
-    Elsewhere,
-    /// The network cannot be built.
-    #[error(transparent)]
-    Topology(#[from] TopologyError),
-    /// An application refused a parameter.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// It got stuck.
-    #[error(transparent)]
-    Stall(#[from] Stall),
-    /// This machine's network is not, or cannot be, what is asked.
-    #[error("on the wire: {0}")]
-    Wire(String),
-    /// A signal ended it.
-    #[error("interrupted")]
-    Interrupted,
-}
 
 /// Runs `point`.
 ///
 /// # Errors
 /// If a part refuses its parameters, or an application fails.
-pub fn run(point: &Point) -> Result<Run, RunError> {
+pub(crate) fn run(point: &Point) -> Result<Run, RunError> {
     record(point, |_| ()).map(|(run, ())| run)
 }
 
@@ -59,7 +37,7 @@ pub fn run(point: &Point) -> Result<Run, RunError> {
 ///
 /// # Errors
 /// As [`run`].
-pub fn record<R: Record>(
+pub(crate) fn record<R: Record>(
     point: &Point,
     recorder: impl FnOnce(&Topology) -> R,
 ) -> Result<(Run, R), RunError> {
@@ -70,7 +48,7 @@ pub fn record<R: Record>(
     let topology = topology(document);
     let address = |name: &str| topology.address(name).map(IpAddr::from);
     let (programs, watched) = traffic(document, point.seed, address)?;
-    let mut watch = Watch::new(Instant::ZERO, times.sample.0);
+    let mut watch = Sampler::new(Instant::ZERO, times.sample.0);
     let recorder = recorder(&topology);
     let recorder = if watched.is_empty() {
         pass(point.seed, &topology, programs, recorder, times, &mut watch)?
@@ -100,7 +78,7 @@ fn pass<R: Record>(
     programs: Vec<Programs>,
     recorder: R,
     times: &Times,
-    watch: &mut Watch,
+    watch: &mut Sampler,
 ) -> Result<R, RunError> {
     let mut network = build(seed, topology, programs, recorder)?;
     let (duration, sample) = (times.duration.0, times.sample.0);
@@ -129,7 +107,7 @@ fn build<R: Record>(
 }
 
 /// What everything holds at `now`.
-fn look<R: Record>(watch: &mut Watch, network: &World<R>, now: Instant) {
+fn look<R: Record>(watch: &mut Sampler, network: &World<R>, now: Instant) {
     for port in network.ports() {
         let name = network.port_name(port);
         watch.port(&name, network.look(port), now);

@@ -30,10 +30,11 @@ use tautline_stack::{NoTrace, Tracer};
 use self::kernel_ping::KernelPing;
 use self::namespaces::Namespaces;
 use self::recorder::Recorder;
-use super::watch::Watch;
-use super::{Run, RunError};
-use crate::output::pcapng::CaptureError;
+use super::RunError;
+use super::watch::Sampler;
 use crate::plan::Point;
+use crate::recording::Run;
+use crate::run::capture::CaptureError;
 use crate::scenario::Document;
 use crate::scenario::document::{FlowKind, Link};
 
@@ -58,7 +59,7 @@ type Ready = Result<Stopper, String>;
 /// # Errors
 /// If this is not root, a namespace or a device cannot be made, the network is none the wire can
 /// be, or it was interrupted.
-pub fn run(point: &Point) -> Result<Run, RunError> {
+pub(crate) fn run(point: &Point) -> Result<Run, RunError> {
     run_traced(point, Clock::start(), |_| NoTrace)
 }
 
@@ -67,7 +68,7 @@ pub fn run(point: &Point) -> Result<Run, RunError> {
 ///
 /// # Errors
 /// As [`run`], and if the file cannot be written.
-pub fn record(point: &Point, file: &Path) -> Result<Run, CaptureError> {
+pub(crate) fn record(point: &Point, file: &Path) -> Result<Run, CaptureError> {
     let clock = Clock::start();
     let recorder = Recorder::begin(file, places(&point.document), clock)?;
     let run = run_traced(point, clock, |place| recorder.line(place))?;
@@ -152,7 +153,7 @@ fn run_traced<T: Tracer + Send>(
             .into_iter()
             .map(|node| node.join().unwrap_or_else(|_| Err(GONE.to_owned())))
             .collect();
-        let mut watch = Watch::new(started?, times.sample.0);
+        let mut watch = Sampler::new(started?, times.sample.0);
         for seen in watches {
             watch.join(seen?);
         }

@@ -1,4 +1,4 @@
-//! [`Watch`]: writes down what is to be seen of a run, in either world: ports and connections
+//! [`Sampler`]: writes down what is to be seen of a run, in either world: ports and connections
 //! sample by sample, applications at the end.
 
 use std::collections::BTreeMap;
@@ -10,13 +10,14 @@ use tautline_sim::app::{HostCalls, Measured, Sample};
 use tautline_sim::{Look, Programs};
 use tautline_stack::TcpInfo;
 
-use super::{Quantity, Run, Series};
 use crate::plan::Point;
+use crate::quantity::Quantity;
+use crate::recording::{Run, Series};
 use crate::scenario::document::Times;
 
 /// What was seen so far.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct Sampler {
     /// When the run began: zero on the time axis.
     origin: Instant,
     /// Time between samples.
@@ -27,7 +28,7 @@ pub(super) struct Watch {
     counters: BTreeMap<String, f64>,
 }
 
-impl Watch {
+impl Sampler {
     /// Nothing seen of a run that begins at `origin`.
     pub(super) fn new(origin: Instant, sample: Duration) -> Self {
         Self {

@@ -13,7 +13,7 @@ use tautline_sim::{
 
 use crate::scenario::Document;
 use crate::scenario::document::{Back, Host, Link, Port};
-use crate::scenario::units::{Speed, Time, Worded};
+use crate::scenario::units::{FromWords, RateValue, Time};
 
 /// The network of `document`, which has been checked.
 pub(super) fn topology(document: &Document) -> Topology {
@@ -141,9 +141,9 @@ struct Wire {
 
 /// What a table says of it.
 struct Said {
-    rate: Option<Speed>,
+    rate: Option<RateValue>,
     delay: Option<Time>,
-    impair: [Option<Worded<Probability>>; 4],
+    impair: [Option<FromWords<Probability>>; 4],
     reorder_delay: Option<Time>,
 }
 
@@ -197,20 +197,20 @@ impl Wire {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Ask, plan};
-    use crate::scenario::{Scenario, Shelf};
+    use crate::plan::{PlanOptions, plan};
+    use crate::scenario::{Scenario, ScenarioDir};
     use tautline_sim::topology::{Air, Cell};
 
     #[test]
     fn what_a_station_has_of_its_own_reaches_the_network() {
-        let scenario =
-            Scenario::load(&Shelf::Shipped, "003-up.toml").expect("it comes with the program");
+        let scenario = Scenario::load(&ScenarioDir::Shipped, "003-up.toml")
+            .expect("it comes with the program");
         let mut own_drivers = 0;
         for point in plan(
             &scenario,
-            Ask {
+            PlanOptions {
                 repetitions: Some(1),
-                ..Ask::default()
+                ..PlanOptions::default()
             },
         ) {
             let mut document = (*point.document).clone();

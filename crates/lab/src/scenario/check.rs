@@ -10,9 +10,10 @@ use tautline_base::Rate;
 use super::Variation;
 use super::document::{Axis, Document, Tcp};
 use super::error::Fault;
+use super::names::Names;
 use super::node::{Node, Step, listed};
-use super::units::{Speed, Time};
-use crate::summary::{Names, STATISTICS};
+use super::units::{RateValue, Time};
+use crate::quantity::STATISTICS;
 
 use Step::{Key, Number};
 
@@ -50,9 +51,9 @@ impl Subject<'_> {
         }
     }
 
-    fn above_zero(&self, rate: Option<Speed>, path: &[Step<'_>]) -> Result<(), Fault> {
+    fn above_zero(&self, rate: Option<RateValue>, path: &[Step<'_>]) -> Result<(), Fault> {
         self.require(
-            rate.is_none_or(|Speed(rate)| rate > Rate::ZERO),
+            rate.is_none_or(|RateValue(rate)| rate > Rate::ZERO),
             path,
             "a rate above 0 is wanted",
         )

@@ -11,6 +11,8 @@
 //! | `flow` | traffic |
 
 mod air;
+mod figure;
+mod flent;
 mod flow;
 mod network;
 mod tcp;
@@ -20,13 +22,13 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::units::Time;
-use crate::output::figure::Figure;
-use crate::output::flent::FlentTest;
 
-pub use air::{Guard, Lte, Standard, Width, Wifi};
-pub use flow::{Ends, Flow, FlowKind, Over};
-pub use network::{Back, Host, Link, Port, RingLimitWord, Router};
-pub use tcp::{EcnWord, PacingWord, Profile, Tcp};
+pub(crate) use air::{Guard, Lte, Standard, Width, Wifi};
+pub(crate) use figure::{BoxSpan, Figure, FigureError, Kind, Shown, describe};
+pub(crate) use flent::FlentTest;
+pub(crate) use flow::{Flow, FlowKind, Over};
+pub(crate) use network::{Back, Host, Link, Port, Router};
+pub(crate) use tcp::{EcnWord, PacingWord, Profile, Tcp};
 
 /// A whole file, one cell's settings applied.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

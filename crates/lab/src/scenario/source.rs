@@ -1,4 +1,4 @@
-//! [`Shelf`]: where scenario files are read from; [`Sources`]: those that were read; [`Place`]: a
+//! [`ScenarioDir`]: where scenario files are read from; [`Sources`]: those that were read; [`Place`]: a
 //! place in one of them.
 
 use std::fs;
@@ -9,14 +9,14 @@ const SHIPPED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/shipped.rs"
 
 /// Where scenario files and the files that they name are read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shelf {
+pub enum ScenarioDir {
     /// Those that came with the program.
     Shipped,
     /// Those in a directory.
     Directory(PathBuf),
 }
 
-impl Shelf {
+impl ScenarioDir {
     /// Names of the scenario files, sorted. Base files are among them.
     ///
     /// # Errors

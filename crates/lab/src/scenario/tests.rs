@@ -77,13 +77,13 @@ fn directory(files: &[(&str, &str)]) -> TempDir {
 
 fn load(text: &str) -> Result<Scenario, ScenarioError> {
     let directory = directory(&[("it.toml", text)]);
-    Scenario::load(&Shelf::Directory(directory.path().into()), "it.toml")
+    Scenario::load(&ScenarioDir::Directory(directory.path().into()), "it.toml")
 }
 
 /// The error without its directory.
 fn error(files: &[(&str, &str)]) -> String {
     let directory = directory(files);
-    let shelf = Shelf::Directory(directory.path().into());
+    let shelf = ScenarioDir::Directory(directory.path().into());
     let error = Scenario::load(&shelf, files[0].0).expect_err("something is wrong");
     error
         .to_string()
@@ -144,8 +144,8 @@ fn a_base_gives_what_is_not_said() {
                [[link]]\nbetween = [\"router\", \"server\"]\nring = 128\n";
     let base = GOOD.replace("id = \"001-F4\"\n", "");
     let directory = directory(&[("it.toml", own), ("base.toml", &base)]);
-    let scenario =
-        Scenario::load(&Shelf::Directory(directory.path().into()), "it.toml").expect("it is right");
+    let scenario = Scenario::load(&ScenarioDir::Directory(directory.path().into()), "it.toml")
+        .expect("it is right");
     let header = scenario.header();
     let run = header.run.as_ref().expect("it is written");
     assert_eq!(
@@ -557,7 +557,7 @@ fn files_that_are_missing_or_their_own_base_are_named() {
     );
     let own = error(&[("it.toml", &with_base("it.toml"))]);
     assert_eq!(own, "it.toml:1:8: base: it.toml would be its own base");
-    let there = Scenario::load(&Shelf::Directory("/nowhere".into()), "it.toml")
+    let there = Scenario::load(&ScenarioDir::Directory("/nowhere".into()), "it.toml")
         .expect_err("no such directory");
     assert!(
         there
@@ -565,7 +565,7 @@ fn files_that_are_missing_or_their_own_base_are_named() {
             .starts_with("/nowhere/it.toml: No such file"),
         "{there}"
     );
-    let shipped = Scenario::load(&Shelf::Shipped, "it.toml").expect_err("no such file");
+    let shipped = Scenario::load(&ScenarioDir::Shipped, "it.toml").expect_err("no such file");
     assert_eq!(
         shipped.to_string(),
         "scenarios/it.toml: no such file came with the program"
@@ -589,13 +589,13 @@ fn errors_in_a_base_name_the_base() {
 
 #[test]
 fn every_scenario_that_comes_with_the_program_is_right() {
-    let names = Shelf::Shipped.names().expect("the program has them");
+    let names = ScenarioDir::Shipped.names().expect("the program has them");
     assert!(!names.is_empty());
     let wrong = |name: &String| {
-        let text = Shelf::Shipped.read(name).expect("it is listed");
+        let text = ScenarioDir::Shipped.read(name).expect("it is listed");
         match Scenario::ids_of(&text, name) {
             Ok(ids) if ids.is_empty() => None,
-            Ok(_) => Scenario::load(&Shelf::Shipped, name)
+            Ok(_) => Scenario::load(&ScenarioDir::Shipped, name)
                 .err()
                 .map(|error| error.to_string()),
             Err(error) => Some(error.to_string()),

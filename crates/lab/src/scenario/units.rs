@@ -15,7 +15,7 @@ pub struct Time(pub Duration);
 
 /// A rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Speed(pub Rate);
+pub struct RateValue(pub Rate);
 
 /// An amount of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,7 +23,7 @@ pub struct Size(pub Bytes);
 
 /// A value of another crate that reads itself from words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Worded<T>(pub T);
+pub struct FromWords<T>(pub T);
 
 const TIMES: &[(&str, u64)] = &[
     ("ns", 1),
@@ -102,7 +102,7 @@ impl FromStr for Time {
     }
 }
 
-impl FromStr for Speed {
+impl FromStr for RateValue {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
@@ -128,7 +128,7 @@ impl fmt::Display for Time {
     }
 }
 
-impl<T: FromStr<Err: fmt::Display>> FromStr for Worded<T> {
+impl<T: FromStr<Err: fmt::Display>> FromStr for FromWords<T> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -165,11 +165,11 @@ macro_rules! read_from_text {
 
 read_from_text! {
     Time: "a time with its unit in quotes, e.g. \"5ms\""
-    Speed: "a rate with its unit in quotes, e.g. \"10mbit\""
+    RateValue: "a rate with its unit in quotes, e.g. \"10mbit\""
     Size: "a size with its unit in quotes, e.g. \"64kib\""
 }
 
-impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Worded<T> {
+impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for FromWords<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_str(Text("words in quotes", std::marker::PhantomData))
     }
@@ -194,7 +194,7 @@ mod tests {
                 "{text}"
             );
         }
-        assert_eq!("1.5mbit".parse(), Ok(Speed(Rate::kbit(1500))));
+        assert_eq!("1.5mbit".parse(), Ok(RateValue(Rate::kbit(1500))));
         assert_eq!("64kib".parse(), Ok(Size(Bytes::kib(64))));
     }
 
@@ -224,13 +224,13 @@ mod tests {
             error,
             "\"64kb\" is no size: write a number with its unit, e.g. 1500b or 64kib; units: b, kib, mib, gib"
         );
-        assert!("10".parse::<Speed>().is_err() && "10m".parse::<Speed>().is_err());
+        assert!("10".parse::<RateValue>().is_err() && "10m".parse::<RateValue>().is_err());
     }
 
     proptest! {
         #[test]
         fn no_text_panics(text in prop_oneof![".*", "[0-9.]{0,40} ?[a-z]{0,4}"]) {
-            let _ = (text.parse::<Time>(), text.parse::<Speed>(), text.parse::<Size>());
+            let _ = (text.parse::<Time>(), text.parse::<RateValue>(), text.parse::<Size>());
         }
     }
 }

@@ -1,15 +1,16 @@
-//! [`Ran`]: what a row keeps of a run: its numbers, and the single values that its analyses of
+//! [`PointResult`]: what a row keeps of a run: its numbers, and the single values that its analyses of
 //! variance take.
 
 use std::collections::BTreeMap;
 
 use super::Summary;
-use crate::run::{Quantity, Run};
+use crate::quantity::Quantity;
+use crate::recording::Run;
 use crate::scenario::Document;
 
 /// What a row keeps of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Ran {
+pub(crate) struct PointResult {
     /// The numbers.
     pub summary: Summary,
     /// Single values in the measured time, by `quantity` or `quantity.of`: those whose variance the
@@ -17,9 +18,9 @@ pub struct Ran {
     pub values: BTreeMap<String, Vec<f64>>,
 }
 
-impl Ran {
+impl PointResult {
     /// Of `run`, which is one of `document`.
-    pub fn of(run: &Run, document: &Document) -> Self {
+    pub(crate) fn of(run: &Run, document: &Document) -> Self {
         let values = document
             .anova
             .iter()
@@ -31,7 +32,7 @@ impl Ran {
     }
 
     /// The observations of `metric`: its single values, or the one number that it names.
-    pub fn observed(&self, metric: &str) -> Vec<f64> {
+    pub(crate) fn observed(&self, metric: &str) -> Vec<f64> {
         let number = || self.summary.get(metric).into_iter().collect();
         self.values.get(metric).cloned().unwrap_or_else(number)
     }
@@ -42,7 +43,9 @@ fn values(run: &Run, metric: &str) -> Option<Vec<f64>> {
     let (name, group) = metric
         .split_once('.')
         .map_or((metric, None), |(name, group)| (name, Some(group)));
-    if group.is_some_and(|group| group.contains('.') || super::STATISTICS.contains(&group)) {
+    if group
+        .is_some_and(|group| group.contains('.') || crate::quantity::STATISTICS.contains(&group))
+    {
         return None;
     }
     let quantity = Quantity::ALL

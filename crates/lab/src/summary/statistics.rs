@@ -3,17 +3,23 @@
 /// The value that `share` of all values do not exceed, between the two nearest of `sorted` by
 /// linear interpolation (Hyndman and Fan's type 7, what numpy and R do unasked). `None` for no
 /// values.
-pub fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
+pub(crate) fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let position = share.clamp(0.0, 1.0) * last as f64;
     let below = (position.floor() as usize).min(last);
     let (low, high) = (sorted[below], sorted[(below + 1).min(last)]);
-    Some(low + (high - low) * (position - below as f64))
+    let part = position - below as f64;
+    if (high - low).is_finite() {
+        Some(low + (high - low) * part)
+    } else {
+        // The difference overflows between the largest numbers.
+        Some(low * (1.0 - part) + high * part)
+    }
 }
 
 /// Jain's fairness index: 1 when all have the same, 1/n when one has all. `None` when nobody has
 /// anything.
-pub fn jain(shares: &[f64]) -> Option<f64> {
+pub(crate) fn jain(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
     (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))

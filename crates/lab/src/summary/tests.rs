@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::run::{Cell, Path};
+use crate::cell::{Backend, Cell};
 
 fn run(series: Vec<Series>) -> Run {
     let (scenario, point, counters) = (
@@ -16,7 +16,7 @@ fn run(series: Vec<Series>) -> Run {
         point,
         cell: Cell::default(),
         seed: 1,
-        path: Path::Sim,
+        path: Backend::Sim,
         begin: 1.0,
         end: 4.0,
         series,
@@ -114,7 +114,7 @@ fn single_values_are_kept_for_the_analysis_that_wants_them() {
     let scenario = "id = \"x\"\ntitle = \"x\"\npaper = \"x\"\nclaim = \"x\"\n\
                     anova = [{ metric = \"ping\", over = \"a\" }, { metric = \"ping.mean\", over = \"a\" }]";
     let document: crate::scenario::Document = toml::from_str(scenario).expect("it is right");
-    let ran = Ran::of(
+    let ran = PointResult::of(
         &run(vec![series(Quantity::Ping, "ping", &[9.0, 1.0, 2.0, 3.0])]),
         &document,
     );

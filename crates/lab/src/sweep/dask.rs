@@ -20,7 +20,11 @@ const PROBE: &str = "import distributed; print(distributed.__version__)";
 /// # Errors
 /// In words: no Python with Dask, no cluster, or tasks that failed again and again. What was told
 /// before that is good.
-pub fn run(entries: &[Entry], address: &str, mut tell: impl FnMut(&str)) -> Result<(), String> {
+pub(crate) fn run(
+    entries: &[Entry],
+    address: &str,
+    mut tell: impl FnMut(&str),
+) -> Result<(), String> {
     let lab = env::current_exe().map_err(|error| format!("this program has no path: {error}"))?;
     let mut child = Command::new(python()?)
         .args(["-c", CLIENT, address])
@@ -31,7 +35,7 @@ pub fn run(entries: &[Entry], address: &str, mut tell: impl FnMut(&str)) -> Resu
         .map_err(|error| format!("Python does not start: {error}"))?;
     let (input, output) = (child.stdin.take(), child.stdout.take());
     thread::scope(|scope| {
-        // Beside reading: both pipes may fill up.
+        // SideFiles reading: both pipes may fill up.
         scope.spawn(move || {
             let Some(mut input) = input else { return };
             for entry in entries {

@@ -9,7 +9,7 @@ use crate::execute::on_threads;
 
 /// Runs `entries` of the manifest that errors call `file`; `tell` gets the line of each as soon as
 /// it is finished, on any thread.
-pub fn run(
+pub(crate) fn run(
     entries: &[Entry],
     file: &str,
     jobs: NonZeroUsize,

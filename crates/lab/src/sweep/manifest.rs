@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{LineError, Shard};
+use crate::cell::{Backend, Cell};
 use crate::plan::{self, Point};
-use crate::run::{Cell, Path};
 use crate::scenario::Variation;
 
 /// A point as a line. Everything that its run depends on is in it.
@@ -27,7 +27,7 @@ struct Line {
     /// The seed.
     seed: u64,
     /// The world.
-    path: Path,
+    path: Backend,
     /// The settings of the cell.
     document: Value,
 }
@@ -62,7 +62,7 @@ pub struct Entry {
     /// Id of its point.
     pub id: String,
     /// The world it is for.
-    pub path: Path,
+    pub path: Backend,
     /// The line itself, without its end.
     pub text: String,
 }

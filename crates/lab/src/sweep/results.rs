@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::manifest::Planned;
 use super::{LineError, Shard};
-use crate::run::{Cell, Path, RunError, run};
+use crate::cell::{Backend, Cell};
+use crate::run::{RunError, run};
 use crate::summary::Summary;
 
 /// The numbers of one point. Equal points give equal lines.
@@ -27,7 +28,7 @@ pub struct Outcome {
     /// The seed.
     pub seed: u64,
     /// The world.
-    pub path: Path,
+    pub path: Backend,
     /// The numbers.
     pub numbers: Summary,
 }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::run::Cell;
+use crate::cell::Cell;
 use crate::scenario::document::Variance;
 
 fn cell(values: &[(&str, &str)], numbers: &[(&str, f64)]) -> CellResult {
@@ -38,7 +38,7 @@ fn cells() -> Vec<CellResult> {
     ]
 }
 
-fn judge(check: &str) -> Verdict {
+fn judge(check: &str) -> ShapeResult {
     let expected = Expected {
         says: "so".into(),
         check: check.into(),
@@ -53,7 +53,7 @@ fn judge(check: &str) -> Verdict {
 #[test]
 fn comparisons_hold_or_do_not_and_show_what_they_compared() {
     let verdict = judge(r#"cell["L100M"]["NoTSQ"].ping.p50 > 10 * cell["L100M"]["TSQ"].ping.p50"#);
-    assert_eq!(verdict.judged, Judged::Holds);
+    assert_eq!(verdict.judged, Judgment::Holds);
     let seen: Vec<_> = verdict
         .seen
         .iter()
@@ -65,24 +65,24 @@ fn comparisons_hold_or_do_not_and_show_what_they_compared() {
     );
     assert_eq!(
         judge(r#"cell["L100M"]["TSQ"].ping.p50 == 3"#).judged,
-        Judged::DoesNotHold
+        Judgment::DoesNotHold
     );
     assert_eq!(
         judge(r#"cell["L100M"]["TSQ"].backlog["router>server"].mean >= 7"#).judged,
-        Judged::Holds
+        Judgment::Holds
     );
     assert_eq!(
         judge(r#"cell.L100M.TSQ.ping.p50 / 4 < 0.6 && 1 - 2 == -1 && size([1, 2]) == 2"#).judged,
-        Judged::Holds
+        Judgment::Holds
     );
 }
 
 #[test]
 fn a_variable_over_a_list_names_each_of_its_numbers() {
     let verdict = judge(r#"["L100M"].all(b, ["TSQ", "NoTSQ"].all(t, cell[b][t].ping.p50 > 1))"#);
-    assert_eq!((verdict.judged, verdict.seen.len()), (Judged::Holds, 2));
+    assert_eq!((verdict.judged, verdict.seen.len()), (Judgment::Holds, 2));
     let one = judge(r#"["TSQ", "NoTSQ"].exists_one(t, cell["L100M"][t].ping.p50 > 10)"#);
-    assert_eq!((one.judged, one.seen.len()), (Judged::Holds, 2));
+    assert_eq!((one.judged, one.seen.len()), (Judgment::Holds, 2));
 }
 
 #[test]
@@ -90,14 +90,14 @@ fn what_cannot_be_computed_is_an_error_with_its_reason() {
     let missing = judge(r#"cell["L100M"]["TSQ"].ping.p99 > 1"#).judged;
     assert_eq!(
         missing,
-        Judged::Error("there is no number `p99`: nothing was measured".to_owned())
+        Judgment::Error("there is no number `p99`: nothing was measured".to_owned())
     );
     assert!(
-        matches!(judge(r#"cell["L100M"]["TSQ"].ping.p50"#).judged, Judged::Error(why) if why.contains("yes or no"))
+        matches!(judge(r#"cell["L100M"]["TSQ"].ping.p50"#).judged, Judgment::Error(why) if why.contains("yes or no"))
     );
     assert!(matches!(
         judge(r#"cell["L100M"]["TSQ"].ping > 1"#).judged,
-        Judged::Error(_)
+        Judgment::Error(_)
     ));
     for text in ["", "cell[", "1 +", "cell..x", "\"", "a b"] {
         assert!(Check::read(text).is_err(), "{text}");
@@ -128,13 +128,13 @@ fn a_shape_that_looks_at_a_cell_that_was_not_run_is_not_judged() {
     };
     assert_eq!(
         judge(r#"cell["L100M"]["TSQ"].ping.p50 < 10"#),
-        Judged::Holds
+        Judgment::Holds
     );
     assert_eq!(
         judge(r#"cell["L100M"]["TSQ"].ping.p50 > 10"#),
-        Judged::DoesNotHold
+        Judgment::DoesNotHold
     );
-    let not_run = Judged::NotRun(vec!["L100M_NoTSQ".to_owned()]);
+    let not_run = Judgment::NotRun(vec!["L100M_NoTSQ".to_owned()]);
     for check in [
         r#"cell["L100M"]["NoTSQ"].ping.p50 > 10 * cell["L100M"]["TSQ"].ping.p50"#,
         r#"cell["L100M"]["TSQ"].ping.p50 < 10 || cell["L100M"]["NoTSQ"].ping.p50 < 10"#,
@@ -211,7 +211,7 @@ fn shapes_see_the_analysis_of_the_other_axes_values() {
     let verdict = Check::read(check)
         .expect("it is right")
         .judge(&expected, &cells(), &[anova]);
-    assert_eq!(verdict.judged, Judged::Holds);
+    assert_eq!(verdict.judged, Judgment::Holds);
     let seen: Vec<_> = verdict
         .seen
         .iter()

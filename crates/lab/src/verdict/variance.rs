@@ -13,7 +13,7 @@ type Place = Vec<(String, String)>;
 /// For each combination of the other axes' values: whether the means of `wanted.metric` differ
 /// between the values of `wanted.over`. The observations are those of each repetition,
 /// `observed(cell number, metric)`. Where there are too few of them there is no analysis.
-pub fn variance(
+pub(crate) fn variance(
     wanted: &Variance,
     cells: &[CellResult],
     observed: impl Fn(usize, &str) -> Vec<f64>,

@@ -1,6 +1,6 @@
 //! What each command says and returns.
 
-use tautline_lab::run::{Quantity, Run};
+use tautline_lab::{Quantity, Run};
 
 use super::{SMALL, directory, files, lab, text};
 

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use proptest::prelude::*;
-use tautline_lab::plan::{Ask, plan};
-use tautline_lab::scenario::Document;
-use tautline_lab::sweep::{Manifest, Shard, manifest, results, table};
-use tautline_lab::{Scenario, Shelf};
+use tautline_lab::Document;
+use tautline_lab::{Manifest, Shard, manifest, results, table};
+use tautline_lab::{PlanOptions, plan};
+use tautline_lab::{Scenario, ScenarioDir};
 use tempfile::TempDir;
 
 use super::home::home;
@@ -147,13 +147,13 @@ fn a_plan_is_the_same_every_time_and_each_line_is_complete() {
 fn a_point_has_the_id_that_lab_run_gives_it() {
     let home = directory();
     let lines = good(&sweep(home.path(), &["plan", "small.toml"], ""));
-    let scenario =
-        Scenario::load(&Shelf::Directory(home.path().into()), "small.toml").expect("a good file");
+    let scenario = Scenario::load(&ScenarioDir::Directory(home.path().into()), "small.toml")
+        .expect("a good file");
     let read: Vec<_> = lines
         .lines()
         .map(|line| manifest::read(line).expect("a line").point.id)
         .collect();
-    let planned: Vec<_> = plan(&scenario, Ask::default())
+    let planned: Vec<_> = plan(&scenario, PlanOptions::default())
         .into_iter()
         .map(|point| point.id)
         .collect();
@@ -370,18 +370,22 @@ fn two_results_of_one_point_must_agree() {
 /// A good line.
 fn line() -> String {
     let home = directory();
-    let scenario = Scenario::grid(&Shelf::Directory(home.path().into()), "small.toml", &[])
-        .expect("a good file");
+    let scenario = Scenario::grid(
+        &ScenarioDir::Directory(home.path().into()),
+        "small.toml",
+        &[],
+    )
+    .expect("a good file");
     let mut lines = Vec::new();
-    manifest::write(&plan(&scenario, Ask::default())[..1], &mut lines).expect("written");
+    manifest::write(&plan(&scenario, PlanOptions::default())[..1], &mut lines).expect("written");
     text(&lines)
 }
 
 #[test]
 fn lines_of_all_rows_are_their_points_again() {
     let mut lines = 0;
-    for name in Shelf::Shipped.names().expect("the program has them") {
-        let scenario = Shelf::Shipped.read(&name).expect("it is listed");
+    for name in ScenarioDir::Shipped.names().expect("the program has them") {
+        let scenario = ScenarioDir::Shipped.read(&name).expect("it is listed");
         if Scenario::ids_of(&scenario, &name)
             .expect("it is TOML")
             .is_empty()
@@ -389,15 +393,15 @@ fn lines_of_all_rows_are_their_points_again() {
             continue;
         }
         let scenario =
-            Scenario::load(&Shelf::Shipped, &name).unwrap_or_else(|error| panic!("{error}"));
+            Scenario::load(&ScenarioDir::Shipped, &name).unwrap_or_else(|error| panic!("{error}"));
         if scenario.header().elsewhere.is_some() {
             continue;
         }
         let points = plan(
             &scenario,
-            Ask {
+            PlanOptions {
                 repetitions: Some(1),
-                ..Ask::default()
+                ..PlanOptions::default()
             },
         );
         let mut written = Vec::new();

@@ -1,6 +1,7 @@
 //! [`Clock`]: from a run's time to that of its data file.
 
-use crate::run::{Quantity, Run, Series};
+use crate::quantity::Quantity;
+use crate::recording::{Run, Series};
 
 use super::LEAD_IN;
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::run::{Quantity, Run, Series};
+use crate::quantity::Quantity;
+use crate::recording::{Run, Series};
 
 use super::LEAD_IN;
 use super::clock::{Clock, EPOCH_TEXT};

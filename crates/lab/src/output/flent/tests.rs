@@ -5,7 +5,9 @@ use flate2::read::GzDecoder;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::run::{Cell, Path, Quantity, Run, Series};
+use crate::cell::{Backend, Cell};
+use crate::quantity::Quantity;
+use crate::recording::{Run, Series};
 
 use super::*;
 
@@ -53,7 +55,7 @@ fn run(uploads: usize, downloads: usize, pings: usize) -> Run {
         point: String::new(),
         cell: Cell(vec![("tsq".to_owned(), "NoTSQ".to_owned())]),
         seed: 17,
-        path: Path::Sim,
+        path: Backend::Sim,
         begin: 2.0,
         end: 12.0,
         series,

@@ -1,11 +1,11 @@
 use super::*;
 use crate::output::fixture;
-use crate::output::sheet::Drawn;
+use crate::output::sheet::RowReport;
 use crate::result::RowResult;
 
-fn sheet() -> Sheet {
-    Sheet {
-        worlds: vec![Drawn::new(fixture::row(), &fixture::runs()).expect("drawn")],
+fn sheet() -> ReportRow {
+    ReportRow {
+        worlds: vec![RowReport::new(fixture::row(), &fixture::runs()).expect("drawn")],
     }
 }
 
@@ -42,7 +42,7 @@ fn a_row_shows_claim_figures_verdicts_numbers_and_how_to_run_it_again() {
 }
 
 /// The fixture's row of which the cells without TSQ were not run.
-fn part() -> Drawn {
+fn part() -> RowReport {
     let mut row = fixture::row();
     for cell in row
         .cells
@@ -51,17 +51,17 @@ fn part() -> Drawn {
     {
         (cell.seeds, cell.numbers) = (Vec::new(), Default::default());
     }
-    row.shapes[0].judged = Judged::NotRun(vec!["L100M_NoTSQ".to_owned()]);
+    row.shapes[0].judged = Judgment::NotRun(vec!["L100M_NoTSQ".to_owned()]);
     let runs: Vec<_> = fixture::runs()
         .into_iter()
         .filter(|run| run.cell.values().all(|value| value != "NoTSQ"))
         .collect();
-    Drawn::new(row, &runs).expect("drawn")
+    RowReport::new(row, &runs).expect("drawn")
 }
 
 #[test]
 fn part_of_a_row_is_shown_as_part() {
-    let page = report(&[Sheet {
+    let page = report(&[ReportRow {
         worlds: vec![part()],
     }]);
     for wanted in [
@@ -90,7 +90,7 @@ fn a_figure_of_cells_that_were_not_run_is_left_out() {
         .into_iter()
         .filter(|run| run.cell.values().all(|value| value != "NoTSQ"))
         .collect();
-    let drawn = Drawn::new(row, &runs).expect("drawn");
+    let drawn = RowReport::new(row, &runs).expect("drawn");
     assert_eq!(
         drawn
             .figures
@@ -116,11 +116,11 @@ fn the_page_needs_nothing_beside_itself() {
 fn both_worlds_stand_side_by_side() {
     let mut both = sheet();
     let wire = RowResult {
-        path: World::Veth,
+        path: Backend::Veth,
         ..fixture::row()
     };
     both.worlds
-        .push(Drawn::new(wire, &fixture::runs()).expect("drawn"));
+        .push(RowReport::new(wire, &fixture::runs()).expect("drawn"));
     let page = report(&[both]);
     for wanted in [
         "Does it hold?, in virtual time",
@@ -142,10 +142,10 @@ fn text_of_files_is_only_text() {
     row.note = Some(evil.to_owned());
     row.shapes[0].says = evil.to_owned();
     row.shapes[0].check = evil.to_owned();
-    row.shapes[2].judged = Judged::Error(evil.to_owned());
+    row.shapes[2].judged = Judgment::Error(evil.to_owned());
     row.cells[0].cell.0[0].1 = evil.to_owned();
-    let page = report(&[Sheet {
-        worlds: vec![Drawn::new(row, &fixture::runs()).expect("drawn")],
+    let page = report(&[ReportRow {
+        worlds: vec![RowReport::new(row, &fixture::runs()).expect("drawn")],
     }]);
     assert!(
         !page.contains("<script")

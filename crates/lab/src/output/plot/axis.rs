@@ -213,7 +213,7 @@ fn prefix(size: f64) -> (f64, &'static str) {
 
 /// `value` with three significant digits: "0.0123", "1.2", "96", "12.3k". A value that is not
 /// finite is "–".
-pub fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     if !value.is_finite() {
         return "–".to_owned();
     }

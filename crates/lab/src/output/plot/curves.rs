@@ -5,15 +5,15 @@ use plotters::style::{Color as _, RGBColor, ShapeStyle};
 
 use super::axis::Axis;
 use super::canvas::{
-    self, Anchor, Error, Legend, MUTED, PIXEL, Panel, Room, Sheet, TEXT, WIDTH, fit, line, spread,
-    type_of, width_of, write,
+    self, Anchor, Error, Legend, MUTED, PIXEL, Panel, ReportRow, Room, TEXT, WIDTH, fit, line,
+    spread, type_of, width_of, write,
 };
 use super::quantile::sorted;
 use super::{Measure, PlotError};
 
 /// A figure of curves.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Curves {
+pub(crate) struct Curves {
     /// Stands above it; may be empty.
     pub title: String,
     /// What all panels' horizontal axis measures.
@@ -30,7 +30,7 @@ pub struct Curves {
 
 /// Where the names of curves stand.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Names {
+pub(crate) enum Names {
     /// At the right end of each curve.
     #[default]
     AtEnds,
@@ -40,7 +40,7 @@ pub enum Names {
 
 /// One panel of [`Curves`].
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct CurvesPanel {
+pub(crate) struct CurvesPanel {
     /// What heights measure.
     pub y: Measure,
     /// The curves, the last on top.
@@ -49,7 +49,7 @@ pub struct CurvesPanel {
 
 /// One curve.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Curve {
+pub(crate) struct Curve {
     /// Its name; may be empty.
     pub name: String,
     /// Number of its colour.
@@ -73,7 +73,7 @@ impl Curves {
     ///
     /// # Errors
     /// When it cannot be drawn.
-    pub fn svg(&self) -> Result<String, PlotError> {
+    pub(crate) fn svg(&self) -> Result<String, PlotError> {
         let tall = match self.panels.len() {
             0 | 1 => 260.0,
             2 => 150.0,
@@ -180,7 +180,7 @@ impl Curves {
 
     fn panel(
         &self,
-        sheet: &Sheet<'_>,
+        sheet: &ReportRow<'_>,
         frame: &Panel,
         panel: &CurvesPanel,
         last: bool,
@@ -249,7 +249,7 @@ fn darker(colour: RGBColor) -> RGBColor {
 
 /// Draws the runs of finite points; at which height the last one ends.
 fn draw_curve(
-    sheet: &Sheet<'_>,
+    sheet: &ReportRow<'_>,
     frame: &Panel,
     points: &[(f64, f64)],
     style: ShapeStyle,
@@ -311,7 +311,7 @@ fn keep_extremes(kept: &mut Vec<(f64, f64)>, column: &[(f64, f64)]) {
 }
 
 /// The share of `samples` at or below each value, as a curve of at most 400 points.
-pub fn cumulative(samples: &[f64]) -> Vec<(f64, f64)> {
+pub(crate) fn cumulative(samples: &[f64]) -> Vec<(f64, f64)> {
     const POINTS: usize = 400;
     let sorted = sorted(samples);
     let Some(lowest) = sorted.first() else {

@@ -4,7 +4,7 @@ use plotters::style::{Color as _, RGBColor};
 
 use super::axis::{Axis, short};
 use super::canvas::{
-    self, Anchor, BASELINE, Error, Legend, MUTED, PIXEL, Panel, Room, Sheet, TEXT, WIDTH, fit,
+    self, Anchor, BASELINE, Error, Legend, MUTED, PIXEL, Panel, ReportRow, Room, TEXT, WIDTH, fit,
     line, type_of, write,
 };
 use super::quantile::Quantiles;
@@ -12,7 +12,7 @@ use super::{Measure, PlotError};
 
 /// A figure of boxes or bars.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Grouped {
+pub(crate) struct Grouped {
     /// Stands above it; may be empty.
     pub title: String,
     /// What heights measure, in all panels alike.
@@ -27,7 +27,7 @@ pub struct Grouped {
 
 /// One panel of a [`Grouped`].
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct GroupedPanel {
+pub(crate) struct GroupedPanel {
     /// Stands above it; may be empty.
     pub title: String,
     /// The categories from left to right, each with a mark for each group in order; `None` where
@@ -37,7 +37,7 @@ pub struct GroupedPanel {
 
 /// What stands for the samples of one category and group.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Mark {
+pub(crate) enum Mark {
     /// A box with whiskers.
     Box(Quantiles),
     /// A bar of this height, with an interval around its end.
@@ -81,7 +81,7 @@ impl Grouped {
     ///
     /// # Errors
     /// When it cannot be drawn.
-    pub fn svg(&self) -> Result<String, PlotError> {
+    pub(crate) fn svg(&self) -> Result<String, PlotError> {
         let rows = self.rows();
         let count = self.groups.len().max(1);
         let named = if count > 1 {
@@ -149,7 +149,7 @@ impl Grouped {
     }
 
     /// Draws panels side by side, each as wide as its categories are many.
-    fn row(&self, sheet: &Sheet<'_>, panels: &[GroupedPanel], top: f64) -> Result<(), Error> {
+    fn row(&self, sheet: &ReportRow<'_>, panels: &[GroupedPanel], top: f64) -> Result<(), Error> {
         let values = self
             .panels
             .iter()
@@ -185,7 +185,7 @@ impl Grouped {
 
     fn panel(
         &self,
-        sheet: &Sheet<'_>,
+        sheet: &ReportRow<'_>,
         frame: &Panel,
         panel: &GroupedPanel,
         first: bool,
@@ -248,7 +248,7 @@ impl Grouped {
 
 /// Draws one mark around `at`, with its middle value above it where there is room.
 fn draw_mark(
-    sheet: &Sheet<'_>,
+    sheet: &ReportRow<'_>,
     frame: &Panel,
     mark: &Mark,
     at: f64,

@@ -3,8 +3,10 @@ use std::{env, fs, path::PathBuf};
 use proptest::prelude::*;
 
 use super::axis::Axis;
-use super::quantile::{quantile, sorted};
+use super::quantile::sorted;
 use super::*;
+use crate::scenario::document::BoxSpan;
+use crate::summary::percentile as quantile;
 
 /// Compares with the file of that name; `SNAPSHOTS=write` writes it instead, for a look at the new
 /// figure.

@@ -12,7 +12,7 @@ use super::{Measure, PlotError};
 
 /// A figure of one quantity against another.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Trade {
+pub(crate) struct Trade {
     /// Stands above it; may be empty.
     pub title: String,
     /// The horizontal axis.
@@ -25,7 +25,7 @@ pub struct Trade {
 
 /// One cell: mean, lower and upper end on each axis.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Spot {
+pub(crate) struct Spot {
     /// Stands beside it; may be empty.
     pub name: String,
     /// Horizontal mean, low, high.
@@ -41,7 +41,7 @@ impl Trade {
     ///
     /// # Errors
     /// When it cannot be drawn.
-    pub fn svg(&self) -> Result<String, PlotError> {
+    pub(crate) fn svg(&self) -> Result<String, PlotError> {
         let count = self.groups.len().max(1);
         let names = self
             .groups

@@ -9,15 +9,16 @@ use tautline_live::{Counted, PortState, Snapshot};
 use tautline_qdisc::stats::Sojourn;
 use tautline_sim::PortId;
 
-use super::{RunError, World, build, topology, traffic};
+use super::{World, build, topology, traffic};
 use crate::plan::Point;
+use crate::run::RunError;
 
 /// Runs `point` and shows its ports to `look` every `step`, until its time is over or `look` has
 /// seen enough.
 ///
 /// # Errors
 /// As [`run`](super::run).
-pub fn watch(
+pub(crate) fn watch(
     point: &Point,
     step: Duration,
     mut look: impl FnMut(Snapshot) -> ControlFlow<()>,
@@ -83,15 +84,16 @@ fn port(network: &World<()>, id: PortId) -> PortState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Ask, plan};
-    use crate::scenario::{Scenario, Shelf};
+    use crate::plan::{PlanOptions, plan};
+    use crate::scenario::{Scenario, ScenarioDir};
 
     #[test]
     fn ports_are_seen_step_by_step_until_somebody_has_seen_enough() {
-        let shelf =
-            Shelf::Directory(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/flent"));
+        let shelf = ScenarioDir::Directory(
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/flent"),
+        );
         let scenario = Scenario::load(&shelf, "tcp-nup.toml").expect("a scenario");
-        let point = plan(&scenario, Ask::default()).remove(0);
+        let point = plan(&scenario, PlanOptions::default()).remove(0);
         let mut seen = Vec::new();
         let enough = |snapshot: Snapshot| {
             seen.push(snapshot);

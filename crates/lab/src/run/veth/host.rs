@@ -13,15 +13,15 @@ use tautline_sim::{Look, Programs};
 use tautline_stack::{Cidr, Event, Host, HostConfig, Tracer};
 
 use super::namespaces::Namespaces;
-use super::open::{Card, Wire};
+use super::open::{Nic, Wire};
 use super::{INTERRUPTED, Node, Ready, address, beginning, links_of};
 use crate::run::traffic::traffic;
-use crate::run::watch::Watch;
+use crate::run::watch::Sampler;
 use crate::run::world;
 
 /// The discipline of a host: any, counted.
 type Queue<F> = Stats<Box<dyn DynQdisc<Packet<F>>>>;
-type WireHost<T> = Host<Queue<<Card as Device>::Frame>, Card, T, Box<dyn Limit>>;
+type WireHost<T> = Host<Queue<<Nic as Device>::Frame>, Nic, T, Box<dyn Limit>>;
 
 /// Hosts that open connections begin that much later than those that only listen.
 const HEAD_START: Duration = Duration::from_millis(50);
@@ -34,7 +34,7 @@ pub(super) fn run<T: Tracer>(
     namespaces: &Namespaces,
     say_ready: &Sender<Ready>,
     when: &Receiver<Instant>,
-) -> Result<Watch, String> {
+) -> Result<Sampler, String> {
     let Node {
         document,
         seed,
@@ -52,7 +52,7 @@ pub(super) fn run<T: Tracer>(
         .ok_or("a host without a cable")?;
     let at = |error: &dyn std::fmt::Display| format!("host {name}: {error}");
     let (device, frames) =
-        <Card as Wire>::open(namespaces, name, link, Some(own)).map_err(|error| at(&error))?;
+        <Nic as Wire>::open(namespaces, name, link, Some(own)).map_err(|error| at(&error))?;
     let node = world::host(&document.host[number]);
     let queue = Stats::new(node.qdisc.build().map_err(|error| at(&error))?);
     let limit = node.ring_limit.build().map_err(|error| at(&error))?;
@@ -72,7 +72,7 @@ pub(super) fn run<T: Tracer>(
     let times = document.run.as_ref().ok_or("nothing to run")?;
     let (duration, sample) = (times.duration.0, times.sample.0);
     let Some(origin) = beginning(when) else {
-        return Ok(Watch::new(Instant::ZERO, sample));
+        return Ok(Sampler::new(Instant::ZERO, sample));
     };
     let begins = if document
         .flow
@@ -83,7 +83,7 @@ pub(super) fn run<T: Tracer>(
     } else {
         origin
     };
-    let watch = Watch::new(origin, sample);
+    let watch = Sampler::new(origin, sample);
     let mut live = Live {
         name,
         programs,
@@ -120,7 +120,7 @@ pub(super) fn run<T: Tracer>(
 struct Live<'a> {
     name: &'a str,
     programs: Programs,
-    watch: Watch,
+    watch: Sampler,
     origin: Instant,
     /// When its programs begin.
     begins: Instant,
@@ -174,7 +174,7 @@ fn look<T: Tracer>(host: &WireHost<T>) -> Look {
 }
 
 /// What a port on the wire holds, and what has passed it.
-pub(super) fn look_at(port: &Port<Queue<<Card as Device>::Frame>, Card, Box<dyn Limit>>) -> Look {
+pub(super) fn look_at(port: &Port<Queue<<Nic as Device>::Frame>, Nic, Box<dyn Limit>>) -> Look {
     let (ring, counts) = (port.ring(), port.qdisc().stats());
     Look {
         backlog: port.backlog(),

@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use super::namespaces::Namespaces;
-use crate::run::watch::Watch;
+use crate::run::watch::Sampler;
 use crate::summary::percentile;
 
 /// How often it asks: Flent's step, and the shortest that `ping` grants everybody.
@@ -44,7 +44,7 @@ impl KernelPing {
 
     /// Waits for its end and counts its round trips: `kernel_ping_count`, and in microseconds
     /// `kernel_ping_p50_us`, `kernel_ping_p90_us`.
-    pub(super) fn finish(self, watch: &mut Watch) -> Result<(), String> {
+    pub(super) fn finish(self, watch: &mut Sampler) -> Result<(), String> {
         let output = self
             .0
             .wait_with_output()

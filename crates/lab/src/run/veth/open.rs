@@ -84,7 +84,7 @@ mod af_xdp {
 
 /// The device that the nodes are on.
 #[cfg(feature = "af-xdp")]
-pub(super) type Card = tautline_xdp_io::XdpDevice;
+pub(super) type Nic = tautline_xdp_io::XdpDevice;
 /// The device that the nodes are on.
 #[cfg(not(feature = "af-xdp"))]
-pub(super) type Card = tautline_rt::Tap;
+pub(super) type Nic = tautline_rt::Tap;

@@ -15,7 +15,7 @@ use tautline_rt::Clock;
 use tautline_sim::{Capture, CaptureConfig, Record};
 use tautline_stack::{PacketEvent, Tracer};
 
-use crate::output::pcapng::KEPT;
+use crate::run::capture::KEPT;
 
 /// Bytes that are handed to the thread at once.
 const BUFFER: usize = 1 << 18;

@@ -14,9 +14,9 @@ use tautline_stack::Tracer;
 
 use super::host::look_at;
 use super::namespaces::Namespaces;
-use super::open::{Card, Wire};
+use super::open::{Nic, Wire};
 use super::{INTERRUPTED, Node, Ready, beginning, links_of};
-use crate::run::watch::Watch;
+use crate::run::watch::Sampler;
 use crate::run::world;
 use crate::scenario::document::{Back, Link, Port};
 
@@ -28,7 +28,7 @@ pub(super) fn run<T: Tracer>(
     namespaces: &Namespaces,
     say_ready: &Sender<Ready>,
     when: &Receiver<Instant>,
-) -> Result<Watch, String> {
+) -> Result<Sampler, String> {
     let Node {
         document,
         seed,
@@ -36,9 +36,9 @@ pub(super) fn run<T: Tracer>(
         clock,
     } = *node;
     let at = |error: &dyn std::fmt::Display| format!("router {name}: {error}");
-    let side = |number: usize, link: &Link| -> Result<(String, Side<Card, T>), String> {
+    let side = |number: usize, link: &Link| -> Result<(String, Side<Nic, T>), String> {
         let (device, frames) =
-            <Card as Wire>::open(namespaces, name, number, None).map_err(|error| at(&error))?;
+            <Nic as Wire>::open(namespaces, name, number, None).map_err(|error| at(&error))?;
         let port = way_out(name, link);
         let queue = Stats::new(world::qdisc(port).build().map_err(|error| at(&error))?);
         let limit = world::ring_limit(port)
@@ -62,10 +62,10 @@ pub(super) fn run<T: Tracer>(
     let times = document.run.as_ref().ok_or("nothing to run")?;
     let (duration, sample) = (times.duration.0, times.sample.0);
     let Some(origin) = beginning(when) else {
-        return Ok(Watch::new(Instant::ZERO, sample));
+        return Ok(Sampler::new(Instant::ZERO, sample));
     };
     let bridge = Bridge::new(left, right, seed);
-    let (watch, names) = (Watch::new(origin, sample), [left_name, right_name]);
+    let (watch, names) = (Sampler::new(origin, sample), [left_name, right_name]);
     let mut live = Live {
         names,
         bridge,
@@ -103,8 +103,8 @@ fn way_out<'a>(router: &str, link: &'a Link) -> Port<'a> {
 struct Live<T: Tracer> {
     /// What leads left and right.
     names: [String; 2],
-    bridge: Bridge<Card, Card, T>,
-    watch: Watch,
+    bridge: Bridge<Nic, Nic, T>,
+    watch: Sampler,
     end: Instant,
     sample: Duration,
     look_at: Instant,

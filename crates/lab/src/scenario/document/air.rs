@@ -4,7 +4,7 @@ use serde::Deserialize;
 use tautline_qdisc::Tree;
 use tautline_sim::Probability;
 
-use super::super::units::{Size, Time, Worded};
+use super::super::units::{FromWords, Size, Time};
 
 /// A Wi-Fi cell. The stations' own rings and disciplines, and the access point's for each, are
 /// those of hosts and links.
@@ -36,11 +36,11 @@ pub struct Wifi {
     /// Aggregates in a sender's hardware, made before the channel is won. Default 0; ath9k has 2.
     pub ahead: Option<usize>,
     /// A frame of an aggregate fails. Default never.
-    pub error: Option<Worded<Probability>>,
+    pub error: Option<FromWords<Probability>>,
     /// A discipline inside every driver, in place of the ring's order. Default none.
-    pub driver: Option<Worded<Tree>>,
+    pub driver: Option<FromWords<Tree>>,
     /// The stations' drivers have this one instead. Default the same.
-    pub station_driver: Option<Worded<Tree>>,
+    pub station_driver: Option<FromWords<Tree>>,
 }
 
 /// The standard.

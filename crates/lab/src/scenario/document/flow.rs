@@ -6,7 +6,7 @@ use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::Tcp;
-use crate::scenario::units::{Size, Speed, Time};
+use crate::scenario::units::{RateValue, Size, Time};
 
 /// Traffic of one kind from one host to another.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -31,7 +31,7 @@ pub struct Flow {
     /// Time between requests of a ping, or from one page to the next.
     pub every: Option<Time>,
     /// Rate of UDP payload.
-    pub rate: Option<Speed>,
+    pub rate: Option<RateValue>,
     /// Payload of a datagram or of an echo request; bytes that a TCP flow sends before it ends.
     pub size: Option<Size>,
     /// Bytes of one write of a TCP flow. Default 64 KiB.

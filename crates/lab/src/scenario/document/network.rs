@@ -7,7 +7,7 @@ use tautline_bql::{LimitKind, push};
 use tautline_qdisc::Tree;
 use tautline_sim::{Probability, RingLimit, dyn_rlc};
 
-use crate::scenario::units::{Size, Speed, Time, Worded};
+use crate::scenario::units::{FromWords, RateValue, Size, Time};
 
 /// A table that describes a port (discipline and ring) beside other things; with `wire`, a cable's
 /// direction too. The keys of several such tables stand side by side in the file, so they do here.
@@ -28,17 +28,17 @@ macro_rules! table {
         table! { @ $(#[$about])* $name {
             $($(#[$doc])* $key: $kind,)*
             /// How fast it is. Default: no limit.
-            rate: Option<Speed>,
+            rate: Option<RateValue>,
             /// Propagation delay. Default 0.
             delay: Option<Time>,
             /// Probability that a frame is lost. Default 0.
-            loss: Option<Worded<Probability>>,
+            loss: Option<FromWords<Probability>>,
             /// That it arrives twice. Default 0.
-            duplicate: Option<Worded<Probability>>,
+            duplicate: Option<FromWords<Probability>>,
             /// That a bit flips. Default 0.
-            corrupt: Option<Worded<Probability>>,
+            corrupt: Option<FromWords<Probability>>,
             /// That it is held back for `reorder_delay`. Default 0.
-            reorder: Option<Worded<Probability>>,
+            reorder: Option<FromWords<Probability>>,
             /// How long. Default 1 ms.
             reorder_delay: Option<Time>,
         } }
@@ -50,7 +50,7 @@ macro_rules! table {
         pub struct $name {
             $($(#[$doc])* pub $key: $kind,)*
             /// Discipline, in `tc`'s words.
-            pub qdisc: Option<Worded<Tree>>,
+            pub qdisc: Option<FromWords<Tree>>,
             /// Descriptors of the transmit ring.
             pub ring: Option<usize>,
             /// Bytes that the ring has room for. Default no bound.
@@ -82,7 +82,7 @@ table! {
         /// Its name.
         name: String,
         /// Line rate of the card. Default: the rate of its link.
-        nic_rate: Option<Speed>,
+        nic_rate: Option<RateValue>,
         /// Longest IP packet. Default 1500 bytes.
         mtu: Option<Size>,
         /// Transmit frames of the stack. Default 8192.
@@ -123,7 +123,7 @@ table! {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Port<'a> {
     /// Discipline.
-    pub qdisc: Option<&'a Worded<Tree>>,
+    pub qdisc: Option<&'a FromWords<Tree>>,
     /// Descriptors of the ring.
     pub ring: Option<usize>,
     /// Bytes that it has room for.
@@ -190,6 +190,6 @@ impl FromStr for RingLimitWord {
 
 impl<'de> Deserialize<'de> for RingLimitWord {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Worded::deserialize(deserializer).map(|Worded(word)| word)
+        FromWords::deserialize(deserializer).map(|FromWords(word)| word)
     }
 }

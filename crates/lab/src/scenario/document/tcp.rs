@@ -4,7 +4,7 @@ use serde::Deserialize;
 use tautline_cc::Algorithm;
 use tautline_stack::TsqLimit;
 
-use crate::scenario::units::{Size, Time, Worded};
+use crate::scenario::units::{FromWords, Size, Time};
 
 /// TCP of a flow. What is not said comes from `[tcp]`, then from the profile.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -13,9 +13,9 @@ pub struct Tcp {
     /// What everything else defaults to.
     pub profile: Option<Profile>,
     /// Congestion control, by name.
-    pub congestion: Option<Worded<Algorithm>>,
+    pub congestion: Option<FromWords<Algorithm>>,
     /// How much may wait below the socket.
-    pub tsq: Option<Worded<TsqLimit>>,
+    pub tsq: Option<FromWords<TsqLimit>>,
     /// Who spaces departures.
     pub pacing: Option<PacingWord>,
     /// Pacing rate in percent of window per round trip, in congestion avoidance. Default 120.

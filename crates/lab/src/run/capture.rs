@@ -8,8 +8,10 @@ use std::path::Path;
 use tautline_sim::topology::Topology;
 use tautline_sim::{Capture, CaptureConfig};
 
+use crate::cell::Backend;
 use crate::plan::Point;
-use crate::run::{Path as World, Run, RunError, sim, veth};
+use crate::recording::Run;
+use crate::run::{RunError, sim, veth};
 
 /// Bytes kept of each packet: all headers with all options. A packet passes up to ten places; ten
 /// copies of its payload would tell no more.
@@ -33,8 +35,8 @@ pub enum CaptureError {
 /// If the run fails, or writing does.
 pub fn record(point: &Point, file: &Path) -> Result<Run, CaptureError> {
     match point.path {
-        World::Sim => in_virtual_time(point, file),
-        World::Veth => veth::record(point, file),
+        Backend::Sim => in_virtual_time(point, file),
+        Backend::Veth => veth::record(point, file),
     }
 }
 
@@ -74,14 +76,15 @@ fn names(topology: &Topology) -> (Vec<String>, Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Ask, plan};
-    use crate::scenario::{Scenario, Shelf};
+    use crate::plan::{PlanOptions, plan};
+    use crate::scenario::{Scenario, ScenarioDir};
 
     #[test]
     fn a_run_is_the_same_with_a_capture_of_it_and_interfaces_bear_names() {
-        let shelf = Shelf::Directory(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/flent"));
+        let shelf =
+            ScenarioDir::Directory(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/flent"));
         let scenario = Scenario::load(&shelf, "tcp-nup.toml").expect("a scenario");
-        let point = plan(&scenario, Ask::default()).remove(0);
+        let point = plan(&scenario, PlanOptions::default()).remove(0);
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("new/1.pcapng");
         let captured = record(&point, &file).expect("captured");

@@ -1,16 +1,10 @@
 //! [`Figure`]: which figure of a row to draw, as a scenario file states it under `[[figure]]`.
 
-mod draw;
-mod facets;
-
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::plot::{BoxSpan, PlotError};
-use crate::run::Quantity;
-
-pub use draw::defaults;
+use crate::quantity::Quantity;
 
 /// One figure of a row.
 ///
@@ -58,6 +52,38 @@ pub struct Figure {
     /// Whether the axis of values is logarithmic. By default where they span more than two decades.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<bool>,
+}
+
+/// What a box covers and where its whiskers end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BoxSpan {
+    /// 10th to 90th percentile (as in paper 001), whiskers from the 1st to the 99th.
+    #[default]
+    #[serde(rename = "p10-p90")]
+    TenToNinety,
+    /// Quartiles, whiskers from the 5th percentile to the 95th.
+    #[serde(rename = "p25-p75")]
+    Quartiles,
+}
+
+impl BoxSpan {
+    /// What a reader must know of the boxes.
+    pub fn legend(self) -> &'static str {
+        match self {
+            Self::TenToNinety => {
+                "box: 10th to 90th percentile, line: median, whiskers: 1st to 99th"
+            }
+            Self::Quartiles => "box: 25th to 75th percentile, line: median, whiskers: 5th to 95th",
+        }
+    }
+
+    /// Levels of whisker, box and whisker.
+    pub(crate) fn levels(self) -> [f64; 4] {
+        match self {
+            Self::TenToNinety => [0.01, 0.10, 0.90, 0.99],
+            Self::Quartiles => [0.05, 0.25, 0.75, 0.95],
+        }
+    }
 }
 
 /// What a figure looks like.
@@ -120,9 +146,6 @@ pub enum FigureError {
         /// How many are asked for.
         has: usize,
     },
-    /// Drawing failed.
-    #[error(transparent)]
-    Plot(#[from] PlotError),
 }
 
 impl Figure {
@@ -174,14 +197,14 @@ impl Figure {
 
 /// An entry of [`Figure::show`]: `ping`, `backlog.router>server`, `goodput.upload.total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Shown<'a> {
-    quantity: Quantity,
-    /// What follows the quantity, without its dot.
-    rest: Option<&'a str>,
+pub(crate) struct Shown<'a> {
+    pub(crate) quantity: Quantity,
+    /// The part behind the quantity, without its dot.
+    pub(crate) rest: Option<&'a str>,
 }
 
 impl<'a> Shown<'a> {
-    fn read(named: &'a str) -> Result<Self, FigureError> {
+    pub(crate) fn read(named: &'a str) -> Result<Self, FigureError> {
         let (quantity, rest) = named
             .split_once('.')
             .map_or((named, None), |(quantity, rest)| (quantity, Some(rest)));
@@ -196,7 +219,7 @@ impl<'a> Shown<'a> {
     }
 
     /// The whole entry: `goodput.upload.total`.
-    fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         self.rest.map_or_else(
             || self.quantity.name().to_owned(),
             |rest| format!("{}.{rest}", self.quantity.name()),
@@ -204,7 +227,7 @@ impl<'a> Shown<'a> {
     }
 
     /// "Discipline backlog of router>server".
-    fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         self.rest.map_or_else(
             || self.quantity.title().to_owned(),
             |rest| format!("{} of {rest}", self.quantity.title()),
@@ -212,7 +235,7 @@ impl<'a> Shown<'a> {
     }
 
     /// For a number of the summary: "Goodput, upload total".
-    fn number_title(&self) -> String {
+    pub(crate) fn number_title(&self) -> String {
         let words = self
             .rest
             .unwrap_or_default()
@@ -236,7 +259,7 @@ impl<'a> Shown<'a> {
     }
 
     /// The unit of a number of the summary.
-    fn number_unit(&self) -> &'static str {
+    pub(crate) fn number_unit(&self) -> &'static str {
         let last = self.rest.and_then(|rest| rest.rsplit('.').next());
         if matches!(last, Some("fairness" | "count")) {
             ""
@@ -247,12 +270,9 @@ impl<'a> Shown<'a> {
 }
 
 /// A number of the summary in words, and its unit: `ping.p50` is "Ping, median" in "ms".
-pub fn describe(number: &str) -> (String, &'static str) {
+pub(crate) fn describe(number: &str) -> (String, &'static str) {
     Shown::read(number).map_or_else(
         |_| (number.to_owned(), ""),
         |shown| (shown.number_title(), shown.number_unit()),
     )
 }
-
-#[cfg(test)]
-mod tests;

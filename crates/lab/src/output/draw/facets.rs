@@ -1,8 +1,8 @@
 //! [`Facets`]: the cells of a row sorted into panels, categories and colours, as a figure says.
 
-use super::{Figure, Kind};
+use crate::recording::Run;
 use crate::result::{CellResult, RowResult};
-use crate::run::Run;
+use crate::scenario::document::{Figure, Kind};
 
 /// A cell with what was recorded of it.
 #[derive(Clone, Copy)]

@@ -2,18 +2,34 @@
 
 use std::collections::BTreeMap;
 
-use super::facets::{CellRuns, Facets};
-use super::{Figure, FigureError, Kind, Shown};
-use crate::output::plot::{
-    BoxSpan, Curve, Curves, CurvesPanel, Grouped, GroupedPanel, Mark, Measure, Names, Quantiles,
+mod facets;
+#[cfg(test)]
+mod tests;
+
+use super::plot::{
+    Curve, Curves, CurvesPanel, Grouped, GroupedPanel, Mark, Measure, Names, PlotError, Quantiles,
     Spot, Trade, cumulative, short,
 };
+use crate::quantity::Quantity;
+use crate::recording::{Run, Series};
 use crate::result::RowResult;
-use crate::run::{Quantity, Run, Series};
+use crate::scenario::document::{BoxSpan, Figure, FigureError, Kind, Shown};
+use facets::{CellRuns, Facets};
+
+/// Why a figure cannot be drawn.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DrawError {
+    /// It does not suit its row.
+    #[error(transparent)]
+    Figure(#[from] FigureError),
+    /// Drawing failed.
+    #[error(transparent)]
+    Plot(#[from] PlotError),
+}
 
 /// The figures of a row that states none: boxes of the ping, bars of the throughput, the course of
 /// the first runs.
-pub fn defaults(row: &RowResult, runs: &[Run]) -> Vec<Figure> {
+pub(crate) fn defaults(row: &RowResult, runs: &[Run]) -> Vec<Figure> {
     let has = |quantity: Quantity| runs.iter().any(|run| run.of(quantity).next().is_some());
     let figure = |kind, show: Vec<String>| Figure {
         kind,
@@ -50,7 +66,7 @@ impl Figure {
     ///
     /// # Errors
     /// When it does not suit the row.
-    pub fn draw(&self, row: &RowResult, runs: &[Run]) -> Result<Vec<String>, FigureError> {
+    pub fn draw(&self, row: &RowResult, runs: &[Run]) -> Result<Vec<String>, DrawError> {
         self.check(&row.axes)?;
         let shown: Vec<Shown<'_>> = self
             .show
@@ -104,7 +120,7 @@ impl Figure {
         }
     }
 
-    fn boxes(&self, shown: &[Shown<'_>], facets: &Facets<'_>) -> Result<String, FigureError> {
+    fn boxes(&self, shown: &[Shown<'_>], facets: &Facets<'_>) -> Result<String, DrawError> {
         let mark = |shown: &Shown<'_>, cells: Vec<CellRuns<'_>>| {
             let samples: Vec<f64> = cells.iter().flat_map(|cell| samples(cell, shown)).collect();
             Quantiles::of(&samples, self.span).map(Mark::Box)
@@ -118,7 +134,7 @@ impl Figure {
         self.grouped(shown, facets, &look, mark)
     }
 
-    fn bars(&self, shown: &[Shown<'_>], facets: &Facets<'_>) -> Result<String, FigureError> {
+    fn bars(&self, shown: &[Shown<'_>], facets: &Facets<'_>) -> Result<String, DrawError> {
         let mark = |shown: &Shown<'_>, cells: Vec<CellRuns<'_>>| {
             let estimate = cells.first()?.result.numbers.get(&shown.path())?;
             Some(Mark::Bar {
@@ -155,7 +171,7 @@ impl Figure {
         facets: &Facets<'_>,
         look: &Look,
         mark: impl Fn(&Shown<'_>, Vec<CellRuns<'_>>) -> Option<Mark>,
-    ) -> Result<String, FigureError> {
+    ) -> Result<String, DrawError> {
         let colours = facets.colours();
         // Without an axis of colours, colours are free to tell apart what is shown.
         let as_groups = shown.len() > 1 && colours == [""];
@@ -233,7 +249,7 @@ impl Figure {
         shown: &[Shown<'_>],
         part: &str,
         facets: &Facets<'_>,
-    ) -> Result<String, FigureError> {
+    ) -> Result<String, DrawError> {
         let colours = facets.colours();
         let mut names = Vec::new();
         let mut curves = Vec::new();
@@ -284,7 +300,7 @@ impl Figure {
         shown: &[Shown<'_>],
         part: &str,
         facets: &Facets<'_>,
-    ) -> Result<String, FigureError> {
+    ) -> Result<String, DrawError> {
         let colours = facets.colours();
         let alone = facets.cells().len() == 1;
         let mut most = colours.len();
@@ -346,7 +362,7 @@ impl Figure {
         shown: &[Shown<'_>],
         part: &str,
         facets: &Facets<'_>,
-    ) -> Result<String, FigureError> {
+    ) -> Result<String, DrawError> {
         let number = |cell: &CellRuns<'_>, shown: &Shown<'_>| {
             cell.result
                 .numbers

@@ -4,6 +4,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+/// What ends the name of a number. `total`, `fairness`, `dips` and `dip_gap` only some quantities
+/// have.
+pub(crate) const STATISTICS: [&str; 16] = [
+    "count", "mean", "sd", "min", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "max", "total",
+    "fairness", "dips", "dip_gap",
+];
+
 /// What a series measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -3,21 +3,19 @@
 
 use std::collections::BTreeMap;
 
-use super::STATISTICS;
-use crate::run::Quantity;
-use crate::scenario::Document;
-use crate::scenario::document::FlowKind;
+use super::document::{Document, FlowKind};
+use crate::quantity::{Quantity, STATISTICS};
 
 /// Names of the numbers that runs of a document will have.
 #[derive(Clone, Debug)]
-pub struct Names {
+pub(super) struct Names {
     /// The flows or ports that each quantity is measured of.
     groups: BTreeMap<&'static str, Vec<String>>,
 }
 
 impl Names {
     /// Those of `document`.
-    pub fn of(document: &Document) -> Self {
+    pub(super) fn of(document: &Document) -> Self {
         let mut groups: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
         let mut add = |quantities: &[Quantity], of: &str| {
             for quantity in quantities {
@@ -51,7 +49,7 @@ impl Names {
     ///
     /// # Errors
     /// What there is instead.
-    pub fn suit(&self, path: &[String]) -> Result<(), String> {
+    pub(super) fn suit(&self, path: &[String]) -> Result<(), String> {
         let several = match path {
             [quantity] => self.groups.contains_key(quantity.as_str()),
             [quantity, group] => self
@@ -71,7 +69,7 @@ impl Names {
     ///
     /// # Errors
     /// What there is instead.
-    pub fn check(&self, name: &str) -> Result<(), String> {
+    pub(super) fn check(&self, name: &str) -> Result<(), String> {
         let parts: Vec<&str> = name.split('.').collect();
         let (quantity, group, statistic) = match parts[..] {
             ["counters", _] => return Ok(()),

@@ -1,0 +1,77 @@
+//! [`OutputDir`]: the layout of an output directory.
+//!
+//! ```text
+//! lab-out/report.html
+//! lab-out/001-F4/result.json             numbers of all cells, verdicts
+//! lab-out/001-F4/L100M_NoTSQ/17.json     the run of a cell with seed 17; other formats beside it
+//! lab-out/001-F4/figure-1.svg            the figures, in the scenario's order
+//! lab-out/001-F4@veth/                   the same row over veth pairs
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use crate::cell::{Backend, Cell};
+
+/// An output directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OutputDir(PathBuf);
+
+impl OutputDir {
+    /// The directory `root`, which need not exist yet.
+    pub(crate) fn new(root: impl Into<PathBuf>) -> Self {
+        Self(root.into())
+    }
+
+    /// The directory itself.
+    pub(crate) fn root(&self) -> &Path {
+        &self.0
+    }
+
+    /// Directory of scenario `id` in one world.
+    pub(crate) fn row(&self, id: &str, world: Backend) -> PathBuf {
+        match world {
+            Backend::Sim => self.0.join(id),
+            Backend::Veth => self.0.join(format!("{id}@veth")),
+        }
+    }
+
+    /// Where the [`RowResult`](crate::RowResult) of scenario `id` is.
+    pub(crate) fn result(&self, id: &str, world: Backend) -> PathBuf {
+        self.row(id, world).join("result.json")
+    }
+
+    /// The file of the run of `cell` with `seed` and that `extension`, e.g. `json`, `csv`.
+    pub(crate) fn run(
+        &self,
+        id: &str,
+        world: Backend,
+        cell: &Cell,
+        seed: u64,
+        extension: &str,
+    ) -> PathBuf {
+        self.row(id, world)
+            .join(cell.to_string())
+            .join(format!("{seed}.{extension}"))
+    }
+
+    /// The report over all rows.
+    pub(crate) fn report(&self) -> PathBuf {
+        self.0.join("report.html")
+    }
+}
+
+/// Writes `file` as a whole or not at all.
+///
+/// # Errors
+/// If the directory cannot be made or the file not be written.
+pub(crate) fn write(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    if let Some(directory) = file.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    let mut beside = file.as_os_str().to_owned();
+    beside.push(".part");
+    let beside = PathBuf::from(beside);
+    fs::write(&beside, bytes)?;
+    fs::rename(beside, file)
+}
