@@ -13,7 +13,7 @@ use serde_json::Value;
 
 /// What each crate may depend on, of this workspace. `sim` and `rt` never see each other, neither
 /// do `cc` and `qdisc`; `lab` uses both `sim` and `rt`, for the same experiment in either world.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("base", &[]),
     ("cc", &["base"]),
     ("qdisc", &["base"]),
@@ -22,7 +22,11 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("xdp-io", &["base"]),
     ("sim", &["base", "bql", "cc", "qdisc", "stack"]),
     ("rt", &["base", "bql", "cc", "qdisc", "stack"]),
-    ("packetdrill", &["base", "bql", "cc", "qdisc", "stack"]),
+    ("testkit", &["base"]),
+    (
+        "packetdrill",
+        &["base", "bql", "cc", "qdisc", "stack", "testkit"],
+    ),
     ("smoltcp", &["base", "bql", "qdisc"]),
     ("live", &["base", "bql", "qdisc"]),
     (

@@ -28,7 +28,6 @@
 mod assertion;
 mod calls;
 mod facts;
-mod nic;
 mod options;
 mod parse;
 mod run;

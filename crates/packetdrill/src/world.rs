@@ -8,20 +8,22 @@ use tautline_base::{HeapFrame, Instant, Packet, Pool, SocketId};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::Pfifo;
 use tautline_stack::{Cidr, CloseReason, Event, Host, HostConfig, NoTrace};
+use tautline_testkit::MemoryDevice;
 
-use crate::nic::Nic;
 use crate::wire::{self, Ends, HOST_MAC, Sent, WireSegment};
 
 /// The port that scripts bind, as packetdrill's default.
 pub(crate) const LOCAL_PORT: u16 = 8080;
 /// A script begins at this time of the host's clock.
 const BEGINNING: Instant = Instant::from_secs(1000);
+/// Descriptors of the transmit ring.
+const RING: usize = 4096;
 /// Polls at one instant before the host counts as spinning.
 const POLLS: usize = 100_000;
 
 /// The host, its clock, and what left it.
 pub(crate) struct World {
-    pub(crate) host: Host<Pfifo<Packet<HeapFrame>>, Nic>,
+    pub(crate) host: Host<Pfifo<Packet<HeapFrame>>, MemoryDevice>,
     pub(crate) ends: Ends,
     now: Instant,
     /// Segments that left and that no event asked for yet.
@@ -50,7 +52,13 @@ impl World {
         };
         let config = HostConfig::new(HOST_MAC, seed)
             .address(Cidr::new(ends.host, if ipv6 { 64 } else { 24 }));
-        let ring = Ring::new(Nic::new(mtu), Dql::default());
+        let device = MemoryDevice {
+            mtu,
+            ring: RING,
+            announces: true,
+            ..MemoryDevice::default()
+        };
+        let ring = Ring::new(device, Dql::default());
         let qdisc = Pfifo::new(tautline_qdisc::pfifo::Config::default());
         let pool = Pool::new((0..4096).map(|_| HeapFrame::new()).collect());
         Self {

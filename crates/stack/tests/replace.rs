@@ -1,9 +1,6 @@
 //! Another discipline in the place of the one in force: what waited is not lost, not reordered, and
 //! not told as lost.
 
-#[path = "pair/nic.rs"]
-mod nic;
-
 use std::net::{Ipv4Addr, SocketAddr};
 
 use tautline_base::{HeapFrame, Instant, Packet, Pool};
@@ -11,7 +8,7 @@ use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::{DynQdisc, build};
 use tautline_stack::{Cidr, Host, HostConfig, NoTrace, Replaced, UdpConfig};
 
-use nic::Nic;
+use tautline_testkit::MemoryDevice;
 
 type Any = Box<dyn DynQdisc<Packet<HeapFrame>>>;
 
@@ -20,10 +17,13 @@ fn qdisc(words: &str) -> Any {
 }
 
 /// A host with `count` broadcasts waiting in its discipline, the number of each in its last byte.
-fn waiting(words: &str, count: u8) -> (Host<Any, Nic>, Instant) {
+fn waiting(words: &str, count: u8) -> (Host<Any, MemoryDevice>, Instant) {
     let config =
         HostConfig::new([2, 0, 0, 0, 0, 1], 1).address(Cidr::new(Ipv4Addr::new(10, 7, 0, 1), 24));
-    let port = Port::new(qdisc(words), Ring::new(Nic::default(), Dql::default()));
+    let port = Port::new(
+        qdisc(words),
+        Ring::new(MemoryDevice::default(), Dql::default()),
+    );
     let mut host = Host::new(
         config,
         port,
@@ -55,7 +55,7 @@ fn waiting(words: &str, count: u8) -> (Host<Any, Nic>, Instant) {
 }
 
 /// The numbers of what the device sends from now on.
-fn sent(host: &mut Host<Any, Nic>, mut now: Instant) -> Vec<u8> {
+fn sent(host: &mut Host<Any, MemoryDevice>, mut now: Instant) -> Vec<u8> {
     host.device_mut().ring = 64;
     for _ in 0..10_000 {
         match host.poll(now) {

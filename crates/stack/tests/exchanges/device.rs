@@ -7,11 +7,11 @@ use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::Pfifo;
 use tautline_stack::{Cidr, Host, HostConfig, NoTrace};
 
-use crate::nic::Nic;
 use crate::wire::Family;
+use tautline_testkit::MemoryDevice;
 
 /// The side of an exchange that is under test.
-pub(crate) type Stack = Host<Pfifo<Packet<HeapFrame>>, Nic>;
+pub(crate) type Stack = Host<Pfifo<Packet<HeapFrame>>, MemoryDevice>;
 
 /// Our address.
 pub(crate) fn ours(family: Family) -> IpAddr {
@@ -37,11 +37,11 @@ pub(crate) const THEIR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 pub(crate) fn host(mtu: usize, seed: u64, family: Family) -> Stack {
     let prefix = if family == Family::V4 { 24 } else { 64 };
     let config = HostConfig::new(OUR_MAC, seed).address(Cidr::new(ours(family), prefix));
-    let nic = Nic {
+    let nic = MemoryDevice {
         mtu,
         ring: 1024,
         announces: true,
-        ..Nic::default()
+        ..MemoryDevice::default()
     };
     let ring = Ring::new(nic, Dql::default());
     let qdisc = Pfifo::new(tautline_qdisc::pfifo::Config::default());

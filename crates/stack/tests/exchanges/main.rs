@@ -9,11 +9,7 @@ mod config;
 mod device;
 mod facts;
 mod index;
-#[path = "../pair/nic.rs"]
-mod nic;
 mod number;
-#[path = "../raw/mod.rs"]
-mod raw;
 mod runner;
 mod script;
 mod segment;

@@ -10,10 +10,10 @@ use crate::config::Config;
 use crate::device::{self, Stack};
 use crate::facts::{self, Fact};
 use crate::number::print;
-use crate::raw::Segment as Raw;
 use crate::script::{Action, Call, Expectation, Script, Step};
 use crate::segment::{ACK, RST, SYN, Segment};
 use crate::wire::{self, Origin, Sent};
+use tautline_testkit::Segment as Raw;
 
 /// The port the host listens on, and the one it connects to.
 const SERVICE: u16 = 5001;

@@ -4,8 +4,8 @@
 use std::net::IpAddr;
 
 use crate::device::{OUR_MAC, THEIR_MAC, ours, theirs};
-use crate::raw::{Segment as Raw, TCP, checksum, pseudo_header};
 use crate::segment::{Choice, Segment};
+use tautline_testkit::{Ip, Segment as Raw, TCP, checksum, frame as bytes, pseudo_header};
 
 const ETHERNET: usize = 14;
 const ICMPV6: u8 = 58;
@@ -45,41 +45,15 @@ pub(crate) enum Sent {
 
 /// The frame that carries `segment` to the host.
 pub(crate) fn frame(segment: &Raw, family: Family, damaged: bool) -> Vec<u8> {
-    let mut tcp = segment.to_bytes();
-    let ends = addresses(theirs(family), ours(family));
-    let sum = checksum(&[&pseudo_header(&ends, TCP, tcp.len()), &tcp]) ^ u16::from(damaged);
-    tcp[16..18].copy_from_slice(&sum.to_be_bytes());
-    let ip = match family {
-        Family::V4 => {
-            let [high, low] = ((20 + tcp.len()) as u16).to_be_bytes();
-            let mut ip = [
-                &[0x45, segment.ecn, high, low, 0, 0, 0x40, 0, 64, TCP, 0, 0][..],
-                &ends,
-            ]
-            .concat();
-            let sum = checksum(&[&ip]);
-            ip[10..12].copy_from_slice(&sum.to_be_bytes());
-            ip
-        }
-        Family::V6 => {
-            let [high, low] = (tcp.len() as u16).to_be_bytes();
-            [
-                &[
-                    0x60 | segment.ecn >> 4,
-                    segment.ecn << 4,
-                    0,
-                    0,
-                    high,
-                    low,
-                    TCP,
-                    64,
-                ][..],
-                &ends,
-            ]
-            .concat()
-        }
+    let ip = Ip {
+        tos: segment.ecn,
+        fragment: 0x4000,
+        ..Ip::new(theirs(family), ours(family), TCP)
     };
-    [&OUR_MAC[..], &THEIR_MAC, &family.ether_type(), &ip, &tcp].concat()
+    let mut frame = ip.frame(OUR_MAC, THEIR_MAC, &segment.to_bytes());
+    let header = frame.len() - segment.to_bytes().len();
+    frame[header + 17] ^= u8::from(damaged);
+    frame
 }
 
 /// Understands a frame of the host.
@@ -140,41 +114,22 @@ fn is_question(frame: &[u8], family: Family) -> bool {
 
 /// The peer's answer to the question for its address.
 pub(crate) fn answer(family: Family) -> Vec<u8> {
-    let ends = addresses(theirs(family), ours(family));
-    let (from, to) = ends.split_at(ends.len() / 2);
-    match family {
-        Family::V4 => [
-            &OUR_MAC[..],
-            &THEIR_MAC,
-            &[8, 6, 0, 1, 8, 0, 6, 4, 0, 2],
-            &THEIR_MAC,
-            from,
-            &OUR_MAC,
-            to,
-        ]
-        .concat(),
-        Family::V6 => {
-            // Solicited, overrides; the target and its address on the link (RFC 4861 §4.4).
-            let mut message = [
-                &[136, 0, 0, 0, 0x60, 0, 0, 0][..],
-                from,
-                &[2, 1],
-                &THEIR_MAC,
-            ]
-            .concat();
-            let sum = checksum(&[&pseudo_header(&ends, ICMPV6, message.len()), &message]);
-            message[2..4].copy_from_slice(&sum.to_be_bytes());
-            let head = [0x60, 0, 0, 0, 0, message.len() as u8, ICMPV6, 255];
-            [
-                &OUR_MAC[..],
-                &THEIR_MAC,
-                &family.ether_type(),
-                &head,
-                &ends,
-                &message,
-            ]
-            .concat()
+    match (theirs(family), ours(family)) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            let reply = bytes::arp(2, (THEIR_MAC, from), (OUR_MAC, to));
+            bytes::ethernet(OUR_MAC, THEIR_MAC, bytes::ARP, &reply)
         }
+        (from @ IpAddr::V6(target), to) => {
+            // Solicited, overrides; the target and its address on the link (RFC 4861 §4.4).
+            let head = [136, 0, 0, 0, 0x60, 0, 0, 0];
+            let message = [&head[..], &target.octets(), &[2, 1], &THEIR_MAC].concat();
+            let ip = Ip {
+                hop_limit: 255,
+                ..Ip::new(from, to, ICMPV6)
+            };
+            ip.frame(OUR_MAC, THEIR_MAC, &message)
+        }
+        _ => unreachable!("both ends of a script are of one family"),
     }
 }
 

@@ -6,9 +6,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tautline_stack::{Event, TcpConfig};
+use tautline_testkit::Ip;
 
 use crate::pair::{PORT, Pair, address_v6};
-use crate::peer::{HOST, checksum};
+use crate::peer::HOST;
 
 const PEER: usize = 1 - HOST;
 const PEER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1 + PEER as u8];
@@ -36,31 +37,17 @@ struct Message {
 
 impl Message {
     fn frame(&self) -> Vec<u8> {
-        let mut icmp = [
+        let icmp = [
             &[self.kind, self.code, 0, 0, self.flags, 0, 0, 0][..],
             &self.target.octets(),
             &self.options,
         ]
         .concat();
-        let len = icmp.len() as u8;
-        let pseudo = [
-            &self.from.octets()[..],
-            &self.to.octets(),
-            &[0, 0, 0, len, 0, 0, 0, 58],
-        ]
-        .concat();
-        let sum = checksum(&[&pseudo, &icmp]);
-        icmp[2..4].copy_from_slice(&sum.to_be_bytes());
-        let header = [0x86, 0xdd, 0x60, 0, 0, 0, 0, len, 58, self.hop_limit];
-        [
-            &self.to_mac[..],
-            &THIEF,
-            &header,
-            &self.from.octets(),
-            &self.to.octets(),
-            &icmp,
-        ]
-        .concat()
+        let ip = Ip {
+            hop_limit: self.hop_limit,
+            ..Ip::new(self.from, self.to, 58)
+        };
+        ip.frame(self.to_mac, THIEF, &icmp)
     }
 }
 

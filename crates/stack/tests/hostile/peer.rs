@@ -3,9 +3,6 @@
 //! Segments are written and read without the code under test; the checksums of everything the host
 //! sends are verified.
 
-#[path = "../raw/mod.rs"]
-mod raw;
-
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
@@ -15,13 +12,8 @@ use tautline_base::SocketId;
 use tautline_stack::{Event, Recv, TcpConfig, TcpInfo};
 
 use crate::pair::{PORT, Pair, address};
-pub(crate) use raw::{Segment, TCP, checksum, pseudo_header};
+pub(crate) use tautline_testkit::*;
 
-pub(crate) const FIN: u16 = 1;
-pub(crate) const SYN: u16 = 2;
-pub(crate) const RST: u16 = 4;
-pub(crate) const PSH: u16 = 8;
-pub(crate) const ACK: u16 = 16;
 pub(crate) const URG: u16 = 32;
 pub(crate) const ECE: u16 = 64;
 pub(crate) const CWR: u16 = 128;
@@ -41,75 +33,48 @@ pub(crate) const ISN: u32 = u32::MAX - 5_000;
 /// The window the peer offers.
 pub(crate) const WINDOW: u16 = 60_000;
 
-impl Segment {
+/// Segments of the peer in frames.
+pub(crate) trait ToFrame {
     /// The frame that carries it from the peer to the host.
-    pub(crate) fn to_frame(&self) -> Vec<u8> {
-        let mut frame = ipv4(TCP, &self.to_bytes());
-        frame[15] = self.ecn;
-        seal(&mut frame);
-        frame
-    }
+    fn to_frame(&self) -> Vec<u8>;
+}
 
-    /// The segment in a frame of the host, if it holds one. Its checksums must be right.
-    fn from_frame(frame: &[u8]) -> Option<Self> {
-        if frame[12..14] != [8, 0] || frame[23] != TCP {
-            return None;
-        }
-        let (ip, tcp) = frame[14..].split_at(20);
-        assert_eq!(checksum(&[ip]), 0, "IP checksum");
-        assert_eq!(
-            checksum(&[&pseudo_header(&ip[12..], TCP, tcp.len()), tcp]),
-            0,
-            "TCP checksum"
-        );
-        Some(Self::from_bytes(tcp, ip[1]))
-    }
-
-    /// The value of option `kind`, if it is there.
-    pub(crate) fn option(&self, kind: u8) -> Option<&[u8]> {
-        let mut rest = &self.options[..];
-        loop {
-            match rest {
-                [] | [0, ..] | [_] => return None,
-                [1, after @ ..] => rest = after,
-                [found, len, ..] if *found == kind => return Some(&rest[2..usize::from(*len)]),
-                [_, len, ..] => rest = &rest[usize::from(*len)..],
-            }
-        }
+impl ToFrame for Segment {
+    fn to_frame(&self) -> Vec<u8> {
+        let ip = Ip {
+            tos: self.ecn,
+            ..to_host(TCP)
+        };
+        ip.frame(mac(HOST), mac(1 - HOST), &self.to_bytes())
     }
 }
 
-/// An IPv4 packet from the peer to the host in its frame; a TCP checksum is filled in.
+/// The segment in a frame of the host, if it holds one. Its checksums must be right.
+fn segment_in(frame: &[u8]) -> Option<Segment> {
+    if frame[12..14] != [8, 0] || frame[23] != TCP {
+        return None;
+    }
+    let (ip, tcp) = frame[14..].split_at(20);
+    assert_eq!(checksum(&[ip]), 0, "IP checksum");
+    assert_eq!(
+        checksum(&[&pseudo_header(&ip[12..], TCP, tcp.len()), tcp]),
+        0,
+        "TCP checksum"
+    );
+    Some(Segment::from_bytes(tcp, ip[1]))
+}
+
+const fn mac(side: usize) -> [u8; 6] {
+    [2, 0, 0, 0, 0, 1 + side as u8]
+}
+
+fn to_host(protocol: u8) -> Ip {
+    Ip::new(address(1 - HOST), address(HOST), protocol)
+}
+
+/// An IPv4 packet from the peer to the host in its frame; a checksum of the payload is filled in.
 pub(crate) fn ipv4(protocol: u8, payload: &[u8]) -> Vec<u8> {
-    let mut header = [
-        0x45, 0, 0, 0, 0, 0, 0, 0, 64, protocol, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-    ];
-    header[2..4].copy_from_slice(&((20 + payload.len()) as u16).to_be_bytes());
-    header[12..16].copy_from_slice(&address(1 - HOST).octets());
-    header[16..20].copy_from_slice(&address(HOST).octets());
-    let mut frame = [
-        &[
-            2,
-            0,
-            0,
-            0,
-            0,
-            1 + HOST as u8,
-            2,
-            0,
-            0,
-            0,
-            0,
-            2 - HOST as u8,
-            8,
-            0,
-        ],
-        &header[..],
-        payload,
-    ]
-    .concat();
-    seal(&mut frame);
-    frame
+    to_host(protocol).frame(mac(HOST), mac(1 - HOST), payload)
 }
 
 /// Makes the checksums of an IPv4 frame right, whatever else was changed in it.
@@ -179,7 +144,7 @@ impl Peer {
         let seen = Rc::new(RefCell::new(Vec::new()));
         let keep = seen.clone();
         // The other host of the pair only answers ARP.
-        pair.filter = Box::new(move |side, frame| match Segment::from_frame(frame) {
+        pair.filter = Box::new(move |side, frame| match segment_in(frame) {
             Some(segment) => {
                 assert_eq!(side, HOST, "the test plays this side");
                 keep.borrow_mut().push(segment);

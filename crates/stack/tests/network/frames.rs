@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use crate::raw::checksum;
+use tautline_testkit::Ip;
 
 pub(crate) fn is_ipv6(frame: &[u8]) -> bool {
     frame[12..14] == [0x86, 0xdd]
@@ -32,16 +32,9 @@ pub(crate) fn too_big(frame: &[u8], router: IpAddr, mtu: u32) -> Vec<u8> {
     let quoted = &frame[14..frame.len().min(14 + 68)];
     match router {
         IpAddr::V4(router) => {
-            let mut icmp = [&[3, 4, 0, 0, 0, 0][..], &(mtu as u16).to_be_bytes(), quoted].concat();
-            let sum = checksum(&[&icmp]);
-            icmp[2..4].copy_from_slice(&sum.to_be_bytes());
-            let total = (20 + icmp.len() as u16).to_be_bytes();
-            let mut ip = vec![0x45, 0, total[0], total[1], 0, 0, 0, 0, 64, 1, 0, 0];
-            ip.extend(router.octets());
-            ip.extend(&frame[26..30]);
-            let sum = checksum(&[&ip]);
-            ip[10..12].copy_from_slice(&sum.to_be_bytes());
-            [ethernet, ip, icmp].concat()
+            let to: [u8; 4] = frame[26..30].try_into().expect("an IPv4 header");
+            let icmp = [&[3, 4, 0, 0, 0, 0][..], &(mtu as u16).to_be_bytes(), quoted].concat();
+            [ethernet, Ip::new(router, to, 1).packet(&icmp)].concat()
         }
         IpAddr::V6(router) => {
             let to: [u8; 16] = frame[22..38].try_into().expect("an IPv6 header");
@@ -63,23 +56,10 @@ pub(crate) fn icmpv6(
     (kind, code): (u8, u8),
     body: &[u8],
 ) -> Vec<u8> {
-    let mut icmp = [&[kind, code, 0, 0][..], body].concat();
-    let len = icmp.len() as u16;
-    let pseudo = [
-        &from.octets()[..],
-        &to.octets(),
-        &u32::from(len).to_be_bytes(),
-        &[0, 0, 0, 58],
-    ]
-    .concat();
-    let sum = checksum(&[&pseudo, &icmp]);
-    icmp[2..4].copy_from_slice(&sum.to_be_bytes());
-    let [high, low] = len.to_be_bytes();
-    [
-        &[0x86, 0xdd, 0x60, 0, 0, 0, high, low, 58, hop_limit][..],
-        &from.octets(),
-        &to.octets(),
-        &icmp,
-    ]
-    .concat()
+    let ip = Ip {
+        hop_limit,
+        ..Ip::new(from, to, 58)
+    };
+    let icmp = [&[kind, code, 0, 0][..], body].concat();
+    [&[0x86, 0xdd][..], &ip.packet(&icmp)].concat()
 }

@@ -7,9 +7,6 @@
     reason = "a module shared by test files, each of which uses a part of it"
 )]
 mod pair;
-#[path = "../raw/mod.rs"]
-#[expect(dead_code, reason = "shared with tests of connections")]
-mod raw;
 
 mod families;
 mod frames;

@@ -7,8 +7,6 @@
     reason = "a module shared by test files; each is a crate of its own"
 )]
 
-mod nic;
-
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::time::Duration;
@@ -17,13 +15,12 @@ use tautline_base::{HeapFrame, Instant, Packet, Pool, SocketId};
 use tautline_bql::{Dql, Port, Ring};
 use tautline_qdisc::Pfifo;
 use tautline_stack::{Cidr, Event, Host, HostConfig, Recv, TcpConfig};
-
-pub use nic::Nic;
+use tautline_testkit::MemoryDevice;
 
 pub const PORT: u16 = 5001;
 pub const DELAY: Duration = Duration::from_millis(5);
 
-pub type Stack = Host<Pfifo<Packet<HeapFrame>>, Nic>;
+pub type Stack = Host<Pfifo<Packet<HeapFrame>>, MemoryDevice>;
 
 pub fn address(side: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 7, 0, 1 + side as u8)
@@ -39,7 +36,7 @@ fn host(side: usize, seed: u64, change: fn(HostConfig) -> HostConfig) -> Stack {
         .address(Cidr::new(address(side), 24))
         .address(Cidr::new(address_v6(side), 64));
     let config = change(config);
-    let ring = Ring::new(Nic::default(), Dql::default());
+    let ring = Ring::new(MemoryDevice::default(), Dql::default());
     let qdisc = Pfifo::new(tautline_qdisc::pfifo::Config::default());
     let pool = Pool::new((0..512).map(|_| HeapFrame::new()).collect());
     Host::new(

@@ -1,47 +1,60 @@
-//! [`Nic`]: a device in memory for tests.
-#![expect(
-    unreachable_pub,
-    reason = "a module shared by test files; each is a crate of its own"
-)]
+//! [`MemoryDevice`]: a device in memory.
 
 use std::collections::VecDeque;
 
 use tautline_base::{Device, Frame, HeapFrame, Instant, Packet, Received};
 
-/// A device that completes at once and keeps what was transmitted.
-pub struct Nic {
-    /// Longest IP packet.
+/// A device that completes every packet at once, keeps a copy of each frame sent and receives the
+/// frames queued in `arrived`.
+///
+/// ```
+/// use tautline_base::{Device, HeapFrame, Instant, Packet};
+/// use tautline_testkit::MemoryDevice;
+///
+/// let (mut near, mut far) = (MemoryDevice::default(), MemoryDevice::default());
+/// near.put(Packet::new(HeapFrame::new(), 60), Instant::ZERO);
+/// far.arrived.append(&mut near.sent);
+/// assert_eq!(far.receive(Instant::ZERO).map(|received| received.len), Some(60));
+/// ```
+pub struct MemoryDevice {
+    /// Largest IP packet in bytes. Default 1500.
     pub mtu: usize,
-    /// Most packets that it holds.
+    /// Most packets put and not reaped. Default 256.
     pub ring: usize,
-    /// Somebody hears of its completions without asking.
+    /// The value of [`Device::announces_completions`]. Default false.
     pub announces: bool,
-    /// It completes nothing any more.
+    /// True: completes no packet, like a stuck driver. Default false.
     pub stuck: bool,
-    /// What was transmitted, oldest first.
+    /// Frames sent, oldest first.
     pub sent: VecDeque<Vec<u8>>,
-    /// What is to be received.
+    /// Frames to be received, oldest first.
     pub arrived: VecDeque<Vec<u8>>,
-    /// What is not yet completed.
+    /// Packets put and not reaped.
     pub done: Vec<Packet<HeapFrame>>,
 }
 
-impl Default for Nic {
+impl MemoryDevice {
+    /// Number of packets that a reap would return now.
+    pub fn completions(&self) -> usize {
+        if self.stuck { 0 } else { self.done.len() }
+    }
+}
+
+impl Default for MemoryDevice {
     fn default() -> Self {
-        let (sent, arrived, done) = (VecDeque::new(), VecDeque::new(), Vec::new());
         Self {
             mtu: 1500,
             ring: 256,
             announces: false,
             stuck: false,
-            sent,
-            arrived,
-            done,
+            sent: VecDeque::new(),
+            arrived: VecDeque::new(),
+            done: Vec::new(),
         }
     }
 }
 
-impl Device for Nic {
+impl Device for MemoryDevice {
     type Frame = HeapFrame;
 
     fn mtu(&self) -> usize {
@@ -75,7 +88,7 @@ impl Device for Nic {
 
     fn receive(&mut self, _now: Instant) -> Option<Received<HeapFrame>> {
         let bytes = self.arrived.pop_front()?;
-        let mut frame = HeapFrame::new();
+        let mut frame = HeapFrame::with_len(bytes.len());
         frame.bytes_mut()[..bytes.len()].copy_from_slice(&bytes);
         Some(Received::new(frame, 0, bytes.len() as u32))
     }
