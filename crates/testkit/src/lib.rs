@@ -1,3 +1,5 @@
+//! A device in memory, frames and TCP segments, for tests.
+//!
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
