@@ -19,12 +19,14 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use tautline_base::{Backlog, ConfigError, DropReason, Drops, Instant, Item, Qdisc};
+use tautline_base::{Backlog, ConfigError, DropReason, Drops, Instant, Item};
 
 pub use aqm::Aqm;
 
+use crate::aqm_fifo::{AqmFifo, FifoAqm, Peek};
+use crate::codel::Source;
 use crate::discipline::{Change, Inspect};
-use crate::pfifo::{self, Pfifo};
+use crate::queue::Queue;
 use crate::random::Random;
 use crate::report::{Report, Value};
 use crate::words::{NUMBER, Options, PACKETS, ParseError, TIME, Word, Words, units};
@@ -134,89 +136,115 @@ impl Options for Config {
 }
 
 /// One FIFO under BLUE.
+pub type Blue<P> = AqmFifo<P, Control>;
+
+/// BLUE and its random number generator.
 #[derive(Debug)]
-pub struct Blue<P> {
-    config: Config,
+pub struct Control {
     aqm: Aqm,
     random: Random,
-    queue: Pfifo<P>,
     stats: Stats,
 }
 
-/// What BLUE did.
+/// Marks and drops of [`Blue`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Packets marked by chance.
     pub marked: u64,
     /// Packets dropped by chance.
     pub early: u64,
-    /// Packets for which there was no room.
-    pub overlimit: u64,
 }
 
-impl<P> Blue<P> {
-    /// An empty queue.
-    ///
-    /// # Errors
-    /// If `d1` or `d2` is no share of one, or `freeze_time` is 0.
-    pub fn new(config: Config) -> Result<Self, ConfigError> {
+impl FifoAqm for Control {
+    type Config = Config;
+
+    fn new(config: &Config) -> Result<Self, ConfigError> {
         config.check()?;
         Ok(Self {
             aqm: Aqm::new(config.d1, config.d2, config.freeze_time),
             random: Random::new(config.seed),
-            queue: Pfifo::new(pfifo::Config {
-                limit: config.limit,
-            }),
             stats: Stats::default(),
-            config,
         })
     }
 
-    /// The probability of a signal, as of the last call.
-    pub fn aqm(&self) -> &Aqm {
-        &self.aqm
+    fn reconfigure(&mut self, old: &Config, new: &Config) -> Result<(), ConfigError> {
+        new.check()?;
+        ConfigError::check(
+            new.seed == old.seed,
+            "seed",
+            new.seed,
+            "what it was at creation",
+        )?;
+        self.aqm = self.aqm.with_steps(new.d1, new.d2, new.freeze_time);
+        Ok(())
     }
 
-    /// What it did so far.
-    pub fn stats(&self) -> &Stats {
-        &self.stats
+    #[inline]
+    fn limit(config: &Config) -> u32 {
+        config.limit
+    }
+
+    #[inline]
+    fn admit<P: Item>(
+        &mut self,
+        config: &Config,
+        packet: &mut P,
+        held: Backlog,
+        full: bool,
+        now: Instant,
+    ) -> Option<DropReason> {
+        if held.packets == 0 {
+            self.aqm.empty(now);
+        } else if config
+            .threshold
+            .is_some_and(|most| held.packets > most as usize)
+        {
+            self.aqm.overflow(now);
+        }
+        if self.random.chance(self.aqm.probability()) {
+            if !(config.ecn && packet.set_ce()) {
+                self.stats.early += 1;
+                return Some(DropReason::Unresponsive);
+            }
+            self.stats.marked += 1;
+        }
+        if full {
+            self.aqm.overflow(now);
+            return Some(DropReason::Overlimit);
+        }
+        self.aqm.fill(now);
+        None
+    }
+
+    #[inline]
+    fn dequeue<P: Item>(
+        &mut self,
+        queue: &mut Queue<P>,
+        now: Instant,
+        _drops: &mut Drops<P>,
+    ) -> Option<P> {
+        let packet = queue.pop();
+        if queue.front().is_none() {
+            self.aqm.empty(now);
+        }
+        packet
+    }
+
+    #[inline]
+    fn peek(&self) -> Peek {
+        Peek::Head
     }
 }
 
-impl<P: Item> Blue<P> {
-    /// Takes new parameters; the probability is kept. Packets above a lowered limit are dropped at
-    /// the head.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new), or if `seed` differs: the dice are thrown already. Then nothing
-    /// changes.
-    pub fn reconfigure(
-        &mut self,
-        config: Config,
-        now: Instant,
-        drops: &mut Drops<P>,
-    ) -> Result<(), ConfigError> {
-        config.check()?;
-        ConfigError::check(
-            config.seed == self.config.seed,
-            "seed",
-            config.seed,
-            "what it was at creation",
-        )?;
-        self.aqm = self
-            .aqm
-            .with_steps(config.d1, config.d2, config.freeze_time);
-        self.queue.reconfigure(pfifo::Config {
-            limit: config.limit,
-        });
-        self.config = config;
-        while self.queue.backlog().packets > self.config.limit as usize
-            && let Some(packet) = self.queue.dequeue(now, drops)
-        {
-            self.stats.overlimit += 1;
-            drops.push(packet, DropReason::Overlimit);
-        }
-        Ok(())
+impl<P> Blue<P> {
+    /// The probability of a signal, as of the last call.
+    pub fn aqm(&self) -> &Aqm {
+        &self.control.aqm
+    }
+
+    /// Marks and drops so far.
+    pub fn stats(&self) -> &Stats {
+        &self.control.stats
     }
 }
 
@@ -224,76 +252,27 @@ impl<P: Item> Change<P> for Blue<P> {
     fn change(
         &mut self,
         words: &mut Words<'_>,
-        now: Instant,
+        _now: Instant,
         drops: &mut Drops<P>,
     ) -> Result<(), ParseError> {
         let mut config = self.config.clone();
         words.apply(&mut config)?;
-        self.reconfigure(config, now, drops)
+        self.reconfigure(config, drops)
             .map_err(|error| words.refused("blue", error))
-    }
-}
-
-impl<P: Item> Qdisc<P> for Blue<P> {
-    fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
-        let held = self.queue.backlog().packets;
-        if held == 0 {
-            self.aqm.empty(now);
-        } else if self
-            .config
-            .threshold
-            .is_some_and(|most| held > most as usize)
-        {
-            self.aqm.overflow(now);
-        }
-        if self.random.chance(self.aqm.probability()) {
-            if !(self.config.ecn && packet.set_ce()) {
-                self.stats.early += 1;
-                return drops.push(packet, DropReason::Unresponsive);
-            }
-            self.stats.marked += 1;
-        }
-        if held >= self.config.limit as usize {
-            self.stats.overlimit += 1;
-            self.aqm.overflow(now);
-            return drops.push(packet, DropReason::Overlimit);
-        }
-        self.aqm.fill(now);
-        self.queue.enqueue(packet, now, drops);
-    }
-
-    fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
-        let packet = self.queue.dequeue(now, drops);
-        if self.queue.backlog().is_empty() {
-            self.aqm.empty(now);
-        }
-        packet
-    }
-
-    fn ready_at(&self) -> Option<Instant> {
-        self.queue.ready_at()
-    }
-
-    fn backlog(&self) -> Backlog {
-        self.queue.backlog()
     }
 }
 
 impl<P> Inspect for Blue<P> {
     fn report(&self) -> Report {
-        let Stats {
-            marked,
-            early,
-            overlimit,
-        } = self.stats;
+        let Stats { marked, early } = *self.stats();
         Report {
             kind: "blue",
             options: self.config.options(),
             counters: vec![
-                ("probability", Value::Share(self.aqm.probability())),
+                ("probability", Value::Share(self.aqm().probability())),
                 ("marked", Value::Count(marked)),
                 ("early", Value::Count(early)),
-                ("drop_overlimit", Value::Count(overlimit)),
+                ("drop_overlimit", Value::Count(self.drop_overlimit)),
             ],
             ..Report::default()
         }

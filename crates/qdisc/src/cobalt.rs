@@ -17,17 +17,19 @@ mod params;
 #[cfg(test)]
 mod tests;
 
-use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use tautline_base::{Backlog, ConfigError, DropReason, Drops, Instant, Item, Qdisc};
+use tautline_base::{Backlog, ConfigError, DropReason, Drops, Instant, Item};
 
 pub use aqm::{Aqm, State, Verdict};
 pub use params::{Params, Start};
 
+use crate::aqm_fifo::{AqmFifo, FifoAqm};
+use crate::codel::Source;
 use crate::discipline::{Change, Inspect};
+use crate::queue::Queue;
 use crate::report::{Report, Value};
 use crate::words::{NUMBER, Options, PACKETS, ParseError, Word, Words, units};
 
@@ -110,70 +112,99 @@ impl Options for Config {
 }
 
 /// One FIFO under COBALT.
+pub type Cobalt<P> = AqmFifo<P, Control>;
+
+/// COBALT and the state of its one queue.
 #[derive(Debug)]
-pub struct Cobalt<P> {
-    config: Config,
+pub struct Control {
     aqm: Aqm,
     state: State,
-    packets: VecDeque<P>,
-    backlog: Backlog,
-    counters: Counters,
+    stats: Stats,
 }
 
-#[derive(Debug, Default)]
-struct Counters {
-    drop_target: u64,
-    drop_blue: u64,
-    drop_overlimit: u64,
-    ecn_mark: u64,
+/// Drops and marks of [`Cobalt`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Packets dropped by CoDel's part.
+    pub drop_target: u64,
+    /// Packets dropped by BLUE's part.
+    pub drop_blue: u64,
+    /// Packets marked.
+    pub ecn_mark: u64,
 }
 
-impl<P> Cobalt<P> {
-    /// An empty queue.
-    ///
-    /// # Errors
-    /// If `interval`, `increment` or `decrement` is outside its range.
-    pub fn new(config: Config) -> Result<Self, ConfigError> {
+impl FifoAqm for Control {
+    type Config = Config;
+
+    fn new(config: &Config) -> Result<Self, ConfigError> {
         let aqm = Aqm::new(config.cobalt.clone(), config.seed)?;
-        let (state, counters) = (aqm.fresh(), Counters::default());
         Ok(Self {
-            config,
+            state: aqm.fresh(),
             aqm,
-            state,
-            packets: VecDeque::new(),
-            backlog: Backlog::default(),
-            counters,
+            stats: Stats::default(),
         })
     }
 
-    /// Where the queue stands.
-    pub fn state(&self) -> &State {
-        &self.state
+    /// A new seed takes effect with the next queue.
+    fn reconfigure(&mut self, _old: &Config, new: &Config) -> Result<(), ConfigError> {
+        self.aqm.set_params(new.cobalt.clone())
+    }
+
+    #[inline]
+    fn limit(config: &Config) -> u32 {
+        config.limit
+    }
+
+    #[inline]
+    fn admit<P: Item>(
+        &mut self,
+        _config: &Config,
+        _packet: &mut P,
+        _held: Backlog,
+        full: bool,
+        now: Instant,
+    ) -> Option<DropReason> {
+        if full {
+            self.aqm.queue_full(&mut self.state, now);
+        }
+        full.then_some(DropReason::Overlimit)
+    }
+
+    #[inline]
+    fn dequeue<P: Item>(
+        &mut self,
+        queue: &mut Queue<P>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Option<P> {
+        while let Some(mut packet) = queue.pop() {
+            let verdict = self.aqm.judge(&mut self.state, &mut packet, 0, now);
+            // The last packet is never dropped: that would cost its sender a timeout and shorten no
+            // queue.
+            let Some(reason) = verdict.drop.filter(|_| queue.front().is_some()) else {
+                self.stats.ecn_mark += u64::from(verdict.marked);
+                return Some(packet);
+            };
+            match reason {
+                DropReason::Target => self.stats.drop_target += 1,
+                _ => self.stats.drop_blue += 1,
+            }
+            drops.push(packet, reason);
+        }
+        self.aqm.queue_empty(&mut self.state, now);
+        None
     }
 }
 
-impl<P: Item> Cobalt<P> {
-    /// Takes new parameters; a new seed begins with the next queue. Packets above a lowered limit
-    /// are dropped at the head.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new); then nothing changes.
-    pub fn reconfigure(&mut self, config: Config, drops: &mut Drops<P>) -> Result<(), ConfigError> {
-        self.aqm.set_params(config.cobalt.clone())?;
-        self.config = config;
-        while self.packets.len() > self.config.limit as usize
-            && let Some(packet) = self.pop()
-        {
-            self.counters.drop_overlimit += 1;
-            drops.push(packet, DropReason::Overlimit);
-        }
-        Ok(())
+impl<P> Cobalt<P> {
+    /// The state of the queue.
+    pub fn state(&self) -> &State {
+        &self.control.state
     }
 
-    fn pop(&mut self) -> Option<P> {
-        let packet = self.packets.pop_front()?;
-        self.backlog.remove(packet.len());
-        Some(packet)
+    /// Drops and marks.
+    pub fn stats(&self) -> &Stats {
+        &self.control.stats
     }
 }
 
@@ -191,61 +222,20 @@ impl<P: Item> Change<P> for Cobalt<P> {
     }
 }
 
-impl<P: Item> Qdisc<P> for Cobalt<P> {
-    fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
-        if self.packets.len() >= self.config.limit as usize {
-            self.aqm.queue_full(&mut self.state, now);
-            self.counters.drop_overlimit += 1;
-            return drops.push(packet, DropReason::Overlimit);
-        }
-        packet.set_enqueued(now);
-        self.backlog.add(packet.len());
-        self.packets.push_back(packet);
-    }
-
-    fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
-        while let Some(mut packet) = self.pop() {
-            let verdict = self.aqm.judge(&mut self.state, &mut packet, 0, now);
-            // The last packet is never dropped: that would cost its sender a timeout and shorten no
-            // queue.
-            let Some(reason) = verdict.drop.filter(|_| !self.packets.is_empty()) else {
-                self.counters.ecn_mark += u64::from(verdict.marked);
-                return Some(packet);
-            };
-            match reason {
-                DropReason::Target => self.counters.drop_target += 1,
-                _ => self.counters.drop_blue += 1,
-            }
-            drops.push(packet, reason);
-        }
-        self.aqm.queue_empty(&mut self.state, now);
-        None
-    }
-
-    fn ready_at(&self) -> Option<Instant> {
-        (!self.packets.is_empty()).then_some(Instant::ZERO)
-    }
-
-    fn backlog(&self) -> Backlog {
-        self.backlog
-    }
-}
-
 impl<P> Inspect for Cobalt<P> {
     fn report(&self) -> Report {
-        let Counters {
+        let Stats {
             drop_target,
             drop_blue,
-            drop_overlimit,
             ecn_mark,
-        } = self.counters;
+        } = *self.stats();
         let counters = vec![
-            ("count", Value::Count(self.state.count().into())),
-            ("dropping", Value::Flag(self.state.is_dropping())),
-            ("p_drop", Value::Share(self.state.drop_probability())),
+            ("count", Value::Count(self.state().count().into())),
+            ("dropping", Value::Flag(self.state().is_dropping())),
+            ("p_drop", Value::Share(self.state().drop_probability())),
             ("drop_target", Value::Count(drop_target)),
             ("drop_blue", Value::Count(drop_blue)),
-            ("drop_overlimit", Value::Count(drop_overlimit)),
+            ("drop_overlimit", Value::Count(self.drop_overlimit)),
             ("ecn_mark", Value::Count(ecn_mark)),
         ];
         Report {

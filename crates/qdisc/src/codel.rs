@@ -15,12 +15,13 @@ mod tests;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use tautline_base::{Backlog, ConfigError, DropReason, Drops, Instant, Item, Qdisc};
+use tautline_base::{ConfigError, Drops, Instant, Item};
 
 pub use aqm::{Aqm, Phase, Source, State, Stats};
 pub use law::Law;
 pub use params::{CeThreshold, Params};
 
+use crate::aqm_fifo::{AqmFifo, FifoAqm};
 use crate::discipline::{Change, Inspect};
 use crate::queue::Queue;
 use crate::report::{Report, Value};
@@ -90,56 +91,52 @@ impl Options for Config {
 }
 
 /// One FIFO under CoDel.
+pub type Codel<P> = AqmFifo<P, Control>;
+
+/// CoDel and the state of its one queue.
 #[derive(Debug)]
-pub struct Codel<P> {
-    config: Config,
+pub struct Control {
     aqm: Aqm,
     state: State,
-    queue: Queue<P>,
-    drop_overlimit: u64,
+}
+
+impl FifoAqm for Control {
+    type Config = Config;
+
+    fn new(config: &Config) -> Result<Self, ConfigError> {
+        let (aqm, state) = (Aqm::new(config.codel.clone())?, State::default());
+        Ok(Self { aqm, state })
+    }
+
+    fn reconfigure(&mut self, _old: &Config, new: &Config) -> Result<(), ConfigError> {
+        self.aqm.set_params(new.codel.clone())
+    }
+
+    #[inline]
+    fn limit(config: &Config) -> u32 {
+        config.limit
+    }
+
+    #[inline]
+    fn dequeue<P: Item>(
+        &mut self,
+        queue: &mut Queue<P>,
+        now: Instant,
+        drops: &mut Drops<P>,
+    ) -> Option<P> {
+        self.aqm.dequeue(&mut self.state, queue, now, drops)
+    }
 }
 
 impl<P> Codel<P> {
-    /// An empty queue.
-    ///
-    /// # Errors
-    /// If the interval is shorter than the clock tick of the control law.
-    pub fn new(config: Config) -> Result<Self, ConfigError> {
-        Ok(Self {
-            aqm: Aqm::new(config.codel.clone())?,
-            config,
-            state: State::default(),
-            queue: Queue::new(),
-            drop_overlimit: 0,
-        })
-    }
-
-    /// Where the queue stands.
+    /// The state of the queue.
     pub fn state(&self) -> &State {
-        &self.state
+        &self.control.state
     }
 
     /// Signals and delays.
     pub fn stats(&self) -> &Stats {
-        self.aqm.stats()
-    }
-}
-
-impl<P: Item> Codel<P> {
-    /// Takes new parameters. Packets above a lowered limit are dropped at the head.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new); then nothing changes.
-    pub fn reconfigure(&mut self, config: Config, drops: &mut Drops<P>) -> Result<(), ConfigError> {
-        self.aqm.set_params(config.codel.clone())?;
-        self.config = config;
-        while self.queue.held().packets > self.config.limit as usize
-            && let Some(packet) = self.queue.pop()
-        {
-            self.drop_overlimit += 1;
-            drops.push(packet, DropReason::Overlimit);
-        }
-        Ok(())
+        self.control.aqm.stats()
     }
 }
 
@@ -157,38 +154,14 @@ impl<P: Item> Change<P> for Codel<P> {
     }
 }
 
-impl<P: Item> Qdisc<P> for Codel<P> {
-    fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
-        if self.queue.held().packets >= self.config.limit as usize {
-            self.drop_overlimit += 1;
-            return drops.push(packet, DropReason::Overlimit);
-        }
-        packet.set_enqueued(now);
-        self.queue.push(packet);
-    }
-
-    fn dequeue(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<P> {
-        self.aqm
-            .dequeue(&mut self.state, &mut self.queue, now, drops)
-    }
-
-    fn ready_at(&self) -> Option<Instant> {
-        (!self.queue.held().is_empty()).then_some(Instant::ZERO)
-    }
-
-    fn backlog(&self) -> Backlog {
-        self.queue.held()
-    }
-}
-
 impl<P> Inspect for Codel<P> {
     fn report(&self) -> Report {
-        let dropping = matches!(self.state.phase(), Phase::Dropping { .. });
+        let dropping = matches!(self.state().phase(), Phase::Dropping { .. });
         let mut counters = vec![
-            ("count", Value::Count(self.state.count().into())),
+            ("count", Value::Count(self.state().count().into())),
             ("dropping", Value::Flag(dropping)),
         ];
-        counters.extend(self.aqm.stats().counters());
+        counters.extend(self.stats().counters());
         counters.push(("drop_overlimit", Value::Count(self.drop_overlimit)));
         Report {
             kind: "codel",

@@ -71,6 +71,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod aqm_fifo;
 pub mod bfifo;
 pub mod blue;
 pub mod cake;
@@ -117,6 +118,7 @@ pub mod words;
 #[path = "../tests/common/mod.rs"]
 mod testing;
 
+pub use aqm_fifo::{AqmFifo, FifoAqm, Peek};
 pub use bfifo::Bfifo;
 pub use blue::Blue;
 pub use cake::Cake;
@@ -141,6 +143,7 @@ pub use pfifo_fast::PfifoFast;
 pub use pfifo_head_drop::PfifoHeadDrop;
 pub use pie::Pie;
 pub use prio::Prio;
+pub use queue::Queue;
 pub use rate::{Framing, LinkLayer};
 pub use red::Red;
 pub use report::{ClassShow, Common, QdiscShow, Report, Value};

@@ -17,13 +17,14 @@ mod tests;
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::time::Duration;
 
-use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item, Qdisc};
+use tautline_base::{Backlog, Bytes, ConfigError, DropReason, Drops, Instant, Item};
 
 pub use aqm::{Aqm, State, Stats, Verdict};
 pub use params::{DelaySource, Law, Params};
 
-use crate::codel::Source;
+use crate::aqm_fifo::{AqmFifo, FifoAqm, Peek};
 use crate::discipline::{Change, Inspect};
 use crate::queue::Queue;
 use crate::report::{Report, Value};
@@ -104,72 +105,116 @@ impl Options for Config {
 }
 
 /// One FIFO under PIE.
+pub type Pie<P> = AqmFifo<P, Control>;
+
+/// PIE and the state of its one queue.
 #[derive(Debug)]
-pub struct Pie<P> {
-    config: Config,
+pub struct Control {
     aqm: Aqm,
     state: State,
-    queue: Queue<P>,
-    /// Only with [`Law::Linux`]: a packet that a parent has looked at. For Linux it has left, as
-    /// far as rate and delay are concerned, and still counts in backlog and limit.
-    looked_at: Option<P>,
-    packets_in: u64,
-    overlimit: u64,
-    max_queue: usize,
+    counters: Counters,
 }
 
-impl<P> Pie<P> {
-    /// An empty queue. Its clock starts with the first call.
-    ///
-    /// # Errors
-    /// As [`Aqm::new`].
-    pub fn new(config: Config) -> Result<Self, ConfigError> {
+/// Arrivals at [`Pie`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets queued.
+    pub packets_in: u64,
+    /// Packets in the longest queue so far.
+    pub max_queue: usize,
+}
+
+impl FifoAqm for Control {
+    type Config = Config;
+
+    fn new(config: &Config) -> Result<Self, ConfigError> {
         Ok(Self {
             aqm: Aqm::new(config.pie.clone())?,
-            config,
             state: State::default(),
-            queue: Queue::new(),
-            looked_at: None,
-            packets_in: 0,
-            overlimit: 0,
-            max_queue: 0,
+            counters: Counters::default(),
         })
     }
 
-    /// Where the queue stands.
+    fn reconfigure(&mut self, _old: &Config, new: &Config) -> Result<(), ConfigError> {
+        self.aqm.set_params(new.pie.clone())
+    }
+
+    #[inline]
+    fn limit(config: &Config) -> u32 {
+        config.limit
+    }
+
+    #[inline]
+    fn admit<P: Item>(
+        &mut self,
+        _config: &Config,
+        packet: &mut P,
+        held: Backlog,
+        full: bool,
+        now: Instant,
+    ) -> Option<DropReason> {
+        if full {
+            self.aqm.overflowed(&mut self.state);
+            return Some(DropReason::Overlimit);
+        }
+        let verdict = self.aqm.admit(&mut self.state, packet, held.bytes, now);
+        if verdict == Verdict::Dropped {
+            return Some(DropReason::Early);
+        }
+        self.counters.packets_in += 1;
+        self.counters.max_queue = self.counters.max_queue.max(held.packets + 1);
+        None
+    }
+
+    #[inline]
+    fn advance(&mut self, bytes: Bytes, now: Instant) {
+        self.aqm.catch_up(&mut self.state, bytes, now);
+    }
+
+    #[inline]
+    fn dequeue<P: Item>(
+        &mut self,
+        queue: &mut Queue<P>,
+        now: Instant,
+        _drops: &mut Drops<P>,
+    ) -> Option<P> {
+        self.aqm.dequeue(&mut self.state, queue, now)
+    }
+
+    /// Linux's rate and delay count a packet that a parent has peeked at as gone.
+    #[inline]
+    fn peek(&self) -> Peek {
+        match self.aqm.params().law {
+            Law::Linux => Peek::Dequeued,
+            Law::Rfc8033 | Law::Rfc8034 => Peek::Head,
+        }
+    }
+}
+
+impl<P> Pie<P> {
+    /// The state of the queue.
     pub fn state(&self) -> &State {
-        &self.state
+        &self.control.state
     }
 
     /// Drops and marks.
     pub fn stats(&self) -> &Stats {
-        self.aqm.stats()
-    }
-}
-
-impl<P: Item> Pie<P> {
-    fn held(&self) -> Backlog {
-        let mut held = self.queue.held();
-        if let Some(packet) = &self.looked_at {
-            held.add(packet.len());
-        }
-        held
+        self.control.aqm.stats()
     }
 
-    /// Takes new parameters. Packets above a lowered limit are dropped at the head.
-    ///
-    /// # Errors
-    /// As [`Aqm::set_params`]; then nothing changes.
-    pub fn reconfigure(&mut self, config: Config, drops: &mut Drops<P>) -> Result<(), ConfigError> {
-        self.aqm.set_params(config.pie.clone())?;
-        self.config = config;
-        while self.held().packets > self.config.limit as usize
-            && let Some(packet) = self.queue.pop()
-        {
-            self.overlimit += 1;
-            drops.push(packet, DropReason::Overlimit);
-        }
-        Ok(())
+    /// Arrivals.
+    pub fn counters(&self) -> &Counters {
+        &self.control.counters
+    }
+
+    /// The queue's delay that PIE saw last.
+    pub fn delay(&self) -> Duration {
+        self.control.aqm.delay(self.state())
+    }
+
+    /// The measured departure rate in bytes per second; 0 without an estimate.
+    pub fn departure_rate(&self) -> u64 {
+        self.control.aqm.departure_rate(self.state())
     }
 }
 
@@ -187,68 +232,21 @@ impl<P: Item> Change<P> for Pie<P> {
     }
 }
 
-impl<P: Item> Qdisc<P> for Pie<P> {
-    fn enqueue(&mut self, mut packet: P, now: Instant, drops: &mut Drops<P>) {
-        let held = self.held();
-        if held.packets >= self.config.limit as usize {
-            self.overlimit += 1;
-            self.aqm.overflowed(&mut self.state);
-            return drops.push(packet, DropReason::Overlimit);
-        }
-        if self
-            .aqm
-            .admit(&mut self.state, &mut packet, held.bytes, now)
-            == Verdict::Dropped
-        {
-            return drops.push(packet, DropReason::Early);
-        }
-        packet.set_enqueued(now);
-        self.packets_in += 1;
-        self.queue.push(packet);
-        self.max_queue = self.max_queue.max(self.held().packets);
-    }
-
-    fn dequeue(&mut self, now: Instant, _drops: &mut Drops<P>) -> Option<P> {
-        let held = self.held().bytes;
-        self.aqm.catch_up(&mut self.state, held, now);
-        self.looked_at
-            .take()
-            .or_else(|| self.aqm.dequeue(&mut self.state, &mut self.queue, now))
-    }
-
-    fn ready_at(&self) -> Option<Instant> {
-        (!self.held().is_empty()).then_some(Instant::ZERO)
-    }
-
-    fn backlog(&self) -> Backlog {
-        self.held()
-    }
-
-    fn peek_len(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<Bytes> {
-        if self.config.pie.law != Law::Linux {
-            return self.queue.front().map(Item::len);
-        }
-        if self.looked_at.is_none() {
-            self.looked_at = self.dequeue(now, drops);
-        }
-        self.looked_at.as_ref().map(Item::len)
-    }
-}
-
 impl<P> Inspect for Pie<P> {
     fn report(&self) -> Report {
-        let Stats { dropped, ecn_mark } = *self.aqm.stats();
+        let Stats { dropped, ecn_mark } = *self.stats();
+        let Counters {
+            packets_in,
+            max_queue,
+        } = *self.counters();
         let counters = vec![
-            ("prob", Value::Share(self.state.probability())),
-            ("delay", Value::Time(self.aqm.delay(&self.state))),
-            (
-                "avg_dq_rate",
-                Value::Count(self.aqm.departure_rate(&self.state)),
-            ),
-            ("pkts_in", Value::Count(self.packets_in)),
-            ("overlimit", Value::Count(self.overlimit)),
-            ("dropped", Value::Count(dropped + self.overlimit)),
-            ("maxq", Value::Count(self.max_queue as u64)),
+            ("prob", Value::Share(self.state().probability())),
+            ("delay", Value::Time(self.delay())),
+            ("avg_dq_rate", Value::Count(self.departure_rate())),
+            ("pkts_in", Value::Count(packets_in)),
+            ("overlimit", Value::Count(self.drop_overlimit)),
+            ("dropped", Value::Count(dropped + self.drop_overlimit)),
+            ("maxq", Value::Count(max_queue as u64)),
             ("ecn_mark", Value::Count(ecn_mark)),
         ];
         Report {

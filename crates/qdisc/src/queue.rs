@@ -1,5 +1,4 @@
-//! [`Queue`]: packets in order of arrival and their account, for disciplines that put an AQM on one
-//! queue.
+//! [`Queue`]: packets in order of arrival and their backlog.
 
 use alloc::collections::VecDeque;
 
@@ -9,7 +8,7 @@ use crate::codel::Source;
 
 /// Packets in order of arrival.
 #[derive(Debug)]
-pub(crate) struct Queue<P> {
+pub struct Queue<P> {
     packets: VecDeque<P>,
     backlog: Backlog,
 }
@@ -23,13 +22,13 @@ impl<P> Queue<P> {
         }
     }
 
-    /// What is queued.
-    pub(crate) fn held(&self) -> Backlog {
+    /// Packets and bytes queued.
+    pub fn held(&self) -> Backlog {
         self.backlog
     }
 
-    /// The packet that leaves next.
-    pub(crate) fn front(&self) -> Option<&P> {
+    /// The oldest packet.
+    pub fn front(&self) -> Option<&P> {
         self.packets.front()
     }
 }

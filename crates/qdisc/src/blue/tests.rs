@@ -6,6 +6,7 @@ use crate::testing::Probe;
 use alloc::string::ToString;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use tautline_base::Qdisc;
 
 const ECT0: u8 = 2;
 const CE: u8 = 3;
@@ -36,7 +37,7 @@ fn overflow_raises_and_emptiness_lowers_it() {
         queue.enqueue(Probe::new(id), ms(at), &mut drops);
         assert_eq!(probability(&queue), expected, "packet {id}");
     }
-    assert_eq!((queue.inner().stats().overlimit, drops.len()), (3, 3));
+    assert_eq!((queue.inner().drop_overlimit(), drops.len()), (3, 3));
     // One packet left: not empty yet. Then empty, but frozen; and after the pause, and after each
     // further one.
     for (at, expected) in [
@@ -111,12 +112,8 @@ fn the_share_signalled_is_the_probability() {
         for id in 0..10_000 {
             queue.enqueue(Probe::new(id).tos(tos), ms(50), &mut drops);
         }
-        let Stats {
-            marked,
-            early,
-            overlimit,
-        } = *queue.inner().stats();
-        assert_eq!(overlimit, 1);
+        let Stats { marked, early } = *queue.inner().stats();
+        assert_eq!(queue.inner().drop_overlimit(), 1);
         let (signals, none) = if marks {
             (marked, early)
         } else {
@@ -156,10 +153,10 @@ fn blue_learns_to_prevent_overflow() {
             share += rate;
             while share >= 1.0 {
                 share -= 1.0;
-                let before = queue.inner().stats().overlimit;
+                let before = queue.inner().drop_overlimit();
                 queue.enqueue(Probe::new(0), ms(millis), &mut drops);
                 late += if millis > 50_000 {
-                    queue.inner().stats().overlimit - before
+                    queue.inner().drop_overlimit() - before
                 } else {
                     0
                 };

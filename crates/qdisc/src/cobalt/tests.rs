@@ -10,6 +10,7 @@ use super::*;
 use crate::ledger::Ledger;
 use crate::testing::{Probe, ids};
 use crate::words::{Kind, build};
+use tautline_base::Qdisc;
 
 const ECT0: u8 = 2;
 
@@ -560,7 +561,10 @@ fn a_lowered_limit_drops_at_the_head() {
         .change(&mut Words::new("limit 2 target 7ms"), ms(1), &mut drops)
         .expect("valid");
     assert_eq!(ids(drops.drain().map(|(packet, _)| packet)), [0, 1, 2]);
-    assert_eq!(queue.inner().aqm.params().target, Duration::from_millis(7));
+    assert_eq!(
+        queue.inner().control.aqm.params().target,
+        Duration::from_millis(7)
+    );
     queue
         .change(&mut Words::new("limit 0 interval 0"), ms(1), &mut drops)
         .expect_err("refused");

@@ -7,6 +7,7 @@ use core::time::Duration;
 use super::*;
 use crate::testing::{Probe, ids};
 use tautline_base::Bytes;
+use tautline_base::Qdisc;
 
 const ECT1: u8 = 1;
 const ECT0: u8 = 2;

@@ -12,6 +12,7 @@ use crate::ledger::Ledger;
 use crate::testing::Probe;
 use crate::words::Kind;
 use std::string::ToString;
+use tautline_base::Qdisc;
 
 const ECT0: u8 = 2;
 const CE: u8 = 3;
@@ -640,7 +641,8 @@ fn late_updates_equal_punctual_ones() {
                     ..Params::default()
                 };
                 let (_, mut queue) = overload(params, 800, 800, 0);
-                let (mut aqm, mut punctual) = (queue.aqm.clone(), queue.state.clone());
+                let (mut aqm, mut punctual) =
+                    (queue.control.aqm.clone(), queue.control.state.clone());
                 let backlog = queue.queue.held().bytes;
                 for millis in 800..=800 + pause {
                     aqm.admit(
@@ -650,13 +652,13 @@ fn late_updates_equal_punctual_ones() {
                         ms(millis),
                     );
                 }
-                queue.aqm.admit(
-                    &mut queue.state,
+                queue.control.aqm.admit(
+                    &mut queue.control.state,
                     &mut Probe::new(0).sized(0),
                     backlog,
                     ms(800 + pause),
                 );
-                let (late, on_time) = (queue.state.probability(), punctual.probability());
+                let (late, on_time) = (queue.control.state.probability(), punctual.probability());
                 assert!(
                     near(late, on_time, 1e-9),
                     "{law} {estimator:?} {pause}: {late} {on_time}"
@@ -771,15 +773,15 @@ fn linux_starts_anew_when_calm() {
         queue.dequeue(ms(10 * n), &mut drops).expect("queued");
     }
     assert_eq!(
-        queue.aqm.departure_rate(&queue.state),
+        queue.control.aqm.departure_rate(&queue.control.state),
         122_070,
         "eleven packets are a measurement, through six updates"
     );
     let judged = |queue: &mut Pie<Probe>, backlog| {
-        queue.state.steady(0.21, 0);
-        queue.state.accumulate(8.5);
-        queue.aqm.admit(
-            &mut queue.state,
+        queue.control.state.steady(0.21, 0);
+        queue.control.state.accumulate(8.5);
+        queue.control.aqm.admit(
+            &mut queue.control.state,
             &mut Probe::new(0),
             Bytes::new(backlog),
             ms(101),
@@ -790,11 +792,14 @@ fn linux_starts_anew_when_calm() {
         Verdict::Dropped,
         "which used up the burst"
     );
-    queue.state.steady(0.0, 0);
-    queue
-        .aqm
-        .admit(&mut queue.state, &mut Probe::new(0), Bytes::ZERO, ms(120));
-    assert_eq!(queue.aqm.departure_rate(&queue.state), 0);
+    queue.control.state.steady(0.0, 0);
+    queue.control.aqm.admit(
+        &mut queue.control.state,
+        &mut Probe::new(0),
+        Bytes::ZERO,
+        ms(120),
+    );
+    assert_eq!(queue.control.aqm.departure_rate(&queue.control.state), 0);
     assert_eq!(
         judged(&mut queue, 100_000),
         Verdict::Pass,
@@ -1094,7 +1099,8 @@ fn a_change_interrupts_nothing() {
         ..Config::default()
     })
     .expect("valid");
-    (other.aqm, other.state) = (queue.aqm.clone(), queue.state.clone());
+    (other.control.aqm, other.control.state) =
+        (queue.control.aqm.clone(), queue.control.state.clone());
     queue
         .change(
             &mut Words::new("tupdate 30ms target 20ms"),
@@ -1109,14 +1115,14 @@ fn a_change_interrupts_nothing() {
     let backlog = queue.queue.held().bytes;
     let mut changes = Vec::new();
     for millis in 800..900 {
-        let before = queue.state.probability();
-        queue.aqm.admit(
-            &mut queue.state,
+        let before = queue.control.state.probability();
+        queue.control.aqm.admit(
+            &mut queue.control.state,
             &mut Probe::new(0).sized(0),
             backlog,
             ms(millis),
         );
-        if queue.state.probability() != before {
+        if queue.control.state.probability() != before {
             changes.push(millis);
         }
     }
@@ -1133,12 +1139,14 @@ fn a_change_interrupts_nothing() {
         )
         .expect("valid");
     let [same, reseeded] = [&mut queue, &mut other].map(|queue| {
-        queue.state.steady(0.05, 15_000_000);
+        queue.control.state.steady(0.05, 15_000_000);
         let judge = |_| {
-            queue
-                .aqm
-                .admit(&mut queue.state, &mut Probe::new(0), backlog, ms(899))
-                == Verdict::Dropped
+            queue.control.aqm.admit(
+                &mut queue.control.state,
+                &mut Probe::new(0),
+                backlog,
+                ms(899),
+            ) == Verdict::Dropped
         };
         (0..500).map(judge).collect::<Vec<_>>()
     });
@@ -1308,7 +1316,11 @@ fn linux_measures_a_packet_when_it_is_looked_at() {
             Some(0)
         );
         let pie = queue.inner();
-        assert_eq!(pie.aqm.delay(pie.state()), delay - Instant::ZERO, "{law:?}");
+        assert_eq!(
+            pie.control.aqm.delay(pie.state()),
+            delay - Instant::ZERO,
+            "{law:?}"
+        );
         assert_eq!(
             (
                 queue.dequeue(ms(9), &mut drops).map(|packet| packet.id),
