@@ -1,5 +1,5 @@
-//! [`Algorithm`]: the controllers of this crate by name, and [`Factory`], which also makes a
-//! stranger's.
+//! [`Algorithm`]: the controllers of this crate by name, and [`Factory`], for those of other crates
+//! too.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -17,8 +17,8 @@ use crate::dctcp::Dctcp;
 use crate::prague::Prague;
 use crate::reno::Reno;
 
-/// A congestion-control algorithm of this crate, named as `net.ipv4.tcp_congestion_control` names
-/// it.
+/// A congestion-control algorithm of this crate, with its name in
+/// `net.ipv4.tcp_congestion_control`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Algorithm {
     /// NewReno (RFC 5681, RFC 6582).
@@ -28,18 +28,18 @@ pub enum Algorithm {
     Cubic,
     /// CUBIC with HyStart as in Linux 6.1, for comparisons.
     CubicLinux,
-    /// BBR version 1 with Linux's numbers.
+    /// BBR version 1 with Linux's parameters.
     Bbr,
-    /// BBR-n with the numbers of its paper: [`bbr::Params::bbrn_aqm`].
+    /// BBR-n with the parameters of its paper: [`bbr::Params::bbrn_aqm`].
     BbrnAqm,
-    /// BBR-n with the numbers of its repository's head: [`bbr::Params::bbrn_2023`].
+    /// BBR-n with the parameters of its repository in 2023: [`bbr::Params::bbrn_2023`].
     Bbrn2023,
-    /// BBR-n with the numbers of its first patch, whose start may never end:
+    /// BBR-n with the parameters of its first patch, whose STARTUP may never end:
     /// [`bbr::Params::bbrn_first`].
     BbrnFirst,
     /// BBRv3 (draft-ietf-ccwg-bbr).
     Bbr3,
-    /// BBRv3 as Google's Linux branch has it.
+    /// BBRv3 with the parameters of Google's Linux branch.
     Bbr3Linux,
     /// DCTCP (RFC 8257).
     Dctcp,
@@ -63,7 +63,7 @@ impl Algorithm {
         Self::Prague,
     ];
 
-    /// Its name.
+    /// The name that [`FromStr`] accepts.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Reno => "reno",
@@ -123,7 +123,7 @@ impl FromStr for Algorithm {
 /// No algorithm has this name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownAlgorithm {
-    /// What was asked for.
+    /// The requested name.
     pub name: String,
 }
 
@@ -142,7 +142,7 @@ impl core::error::Error for UnknownAlgorithm {}
 /// [`Controller`].
 #[derive(Clone)]
 pub struct Factory(
-    #[expect(clippy::type_complexity, reason = "the only place that spells it")]
+    #[expect(clippy::type_complexity, reason = "spelled out only here")]
     Arc<dyn Fn(&Config) -> Box<dyn Controller> + Send + Sync>,
 );
 

@@ -1,27 +1,14 @@
-//! BBR version 1 as in Linux (`tcp_bbr.c`; Cardwell et al., "BBR: Congestion-Based Congestion
+//! BBR version 1 as in Linux (`net/ipv4/tcp_bbr.c`; Cardwell et al., "BBR: Congestion-Based Congestion
 //! Control", ACM Queue 2016; draft-cardwell-iccrg-bbr-congestion-control-00), and BBR-n as
 //! parameters of it.
 //!
-//! It models the path by two numbers that it measures one at a time, the bandwidth and the round
-//! trip without queues, and sends at the one with about two products of both in flight. Losses and
-//! marks do not move it.
+//! Models the path by two quantities measured one at a time, the bandwidth and the round trip
+//! without queues. Paces at the bandwidth with about two bandwidth-delay products in flight, and
+//! does not react to losses and marks.
 //!
-//! | module | holds |
-//! |---|---|
-//! | `params`, `gain` | [`Params`]: Linux's and BBR-n's numbers; [`Gain`] |
-//! | `rounds`, `bandwidth`, `min_rtt` | the model |
-//! | `startup` | when the pipe is full |
-//! | `cycle` | PROBE_BW's phases |
-//! | `probe_rtt` | PROBE_RTT's pause |
-//! | `policer` | long-term bandwidth sampling |
-//! | `aggregation` | room for bunched acknowledgements |
-//! | `recovery` | packet conservation |
-//! | `network` | what the model says about the window: bandwidth-delay products, bursts |
-//!
-//! Where Linux counts packets this counts bytes, and where it multiplies by 2²⁴ per microsecond
-//! this computes exactly. One thing is not as in Linux: the window that PROBE_RTT returns to is the
-//! one it left, where Linux takes a larger one of the last loss recovery if there was one; the
-//! target bounds both.
+//! Counts bytes where Linux counts packets, and computes exactly where Linux multiplies by 2²⁴ per
+//! microsecond. DIVERGES: PROBE_RTT restores the window that it left; Linux restores a larger one
+//! of the last loss recovery, if any. The target bounds both.
 
 use tautline_base::{Bytes, Instant, Rate, SplitMix64};
 
@@ -57,7 +44,17 @@ use probe_rtt::ProbeRtt;
 use recovery::{Recovery, Step};
 use startup::FullPipe;
 
-/// BBR of one connection.
+/// BBR for one connection.
+///
+/// ```
+/// use tautline_base::{Bytes, Instant, Rate};
+/// use tautline_cc::{Ack, Bbr, Config, Controller};
+///
+/// let mut bbr = Bbr::new(&Config::new(Bytes::new(1448)));
+/// bbr.on_ack(&Ack::new(Instant::from_secs(1), Bytes::new(1448), Bytes::new(13_032)));
+/// assert_eq!(bbr.model().state, "STARTUP");
+/// assert!(bbr.verdict().pacing_rate > Rate::ZERO);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Bbr {
     params: Params,
@@ -72,10 +69,9 @@ pub struct Bbr {
     policer: Policer,
     aggregation: Aggregation,
     recovery: Recovery,
-    /// As of the last delivery, but with all that was found lost since.
+    /// Totals at the last delivery, with all losses found since.
     totals: Totals,
-    /// Nothing was delivered since transmission began again: an old round trip time is no reason to
-    /// pause.
+    /// Nothing was delivered since transmission resumed: an expired RTT does not start PROBE_RTT.
     idle_restart: bool,
     /// The initial pacing rate was corrected by a measured round trip.
     seen_rtt: bool,
@@ -89,30 +85,30 @@ pub struct Bbr {
 enum Mode {
     /// Doubles the rate in every round trip until the bandwidth no longer grows.
     Startup,
-    /// Takes out of the queue what STARTUP put there.
+    /// Drains the queue that STARTUP built.
     Drain,
-    /// Sends at the bandwidth and looks for more of it now and then.
+    /// Sends at the bandwidth and probes for more of it once per cycle.
     ProbeBw(Cycle),
-    /// Sends next to nothing for a moment, to see the round trip without queues.
+    /// Sends almost nothing for a moment, to measure the round trip without queues.
     ProbeRtt(ProbeRtt),
 }
 
 impl Bbr {
-    /// A new connection's controller, with Linux's numbers.
+    /// A new connection's controller, with Linux's parameters.
     pub fn new(config: &Config) -> Self {
         Self::build(Params::default(), config)
     }
 
-    /// A new connection's controller with other numbers.
+    /// A new connection's controller, with other parameters.
     ///
     /// # Errors
-    /// If [`Params::check`] refuses them.
+    /// If [`Params::check`] rejects them.
     pub fn with(params: Params, config: &Config) -> Result<Self, ParamsError> {
         params.check()?;
         Ok(Self::build(params, config))
     }
 
-    /// `params` have been checked, or are known to be good.
+    /// `params` have passed [`Params::check`].
     pub(crate) fn build(params: Params, config: &Config) -> Self {
         let mss = config.mss.max(Bytes::new(1));
         let initial_window = config.initial_window.clamp(mss, mss * LARGEST);
@@ -144,12 +140,12 @@ impl Bbr {
         bbr
     }
 
-    fn probe_bw(&mut self, now: Instant) {
+    fn enter_probe_bw(&mut self, now: Instant) {
         self.mode = Mode::ProbeBw(Cycle::begin(self.rng.next_u64(), now));
     }
 
-    /// Takes in what `ack` says about the path, in Linux's order.
-    fn learn(&mut self, ack: &Ack) {
+    /// Updates the model, in the order of `bbr_update_model`.
+    fn update_model(&mut self, ack: &Ack) {
         let mut round_start = false;
         self.totals = Totals {
             at: ack.now,
@@ -164,9 +160,9 @@ impl Bbr {
                 self.recovery.on_round();
             }
             let limited = self.bandwidth.is_limited(sample);
-            self.suspect(ack.lost > Bytes::ZERO, limited, round_start);
+            self.detect_policer(ack.lost > Bytes::ZERO, limited, round_start);
             self.bandwidth.on_sample(sample, self.rounds.count);
-            self.see_aggregation(ack, round_start);
+            self.measure_aggregation(ack, round_start);
             self.advance_cycle(ack);
             if round_start && !limited {
                 self.pipe.on_round(self.bandwidth.get(), &self.params);
@@ -178,7 +174,7 @@ impl Bbr {
         self.probe_rtt(ack, round_start);
     }
 
-    fn suspect(&mut self, losing: bool, app_limited: bool, round_start: bool) {
+    fn detect_policer(&mut self, losing: bool, app_limited: bool, round_start: bool) {
         let probing_bw = matches!(self.mode, Mode::ProbeBw(_));
         let evidence = Evidence {
             totals: self.totals,
@@ -188,11 +184,11 @@ impl Bbr {
             probing_bw,
         };
         if self.policer.on_evidence(&evidence, &self.params.policer) {
-            self.probe_bw(self.totals.at);
+            self.enter_probe_bw(self.totals.at);
         }
     }
 
-    fn see_aggregation(&mut self, ack: &Ack, round_start: bool) {
+    fn measure_aggregation(&mut self, ack: &Ack, round_start: bool) {
         if ack.acked == Bytes::ZERO {
             return;
         }
@@ -232,9 +228,11 @@ impl Bbr {
             self.mode = Mode::Drain;
             self.ssthresh = self.inflight(self.bandwidth.get(), Gain::UNIT);
         }
-        let product = self.inflight(self.bandwidth.get(), Gain::UNIT);
-        if self.mode == Mode::Drain && self.in_network(ack, ack.in_flight) <= product {
-            self.probe_bw(ack.now);
+        if self.mode == Mode::Drain
+            && self.in_network(ack, ack.in_flight)
+                <= self.inflight(self.bandwidth.get(), Gain::UNIT)
+        {
+            self.enter_probe_bw(ack.now);
         }
     }
 
@@ -245,7 +243,7 @@ impl Bbr {
             self.mode = Mode::ProbeRtt(ProbeRtt::Draining);
         }
         if let Mode::ProbeRtt(mut probe) = self.mode {
-            // What this pause slows down is no news of the bandwidth.
+            // Samples that this pause slows down say nothing about the bandwidth.
             self.bandwidth.hold_back(ack.delivered, ack.in_flight);
             if probe == ProbeRtt::Draining {
                 if ack.in_flight <= self.min_cwnd() {
@@ -269,14 +267,14 @@ impl Bbr {
         self.min_rtt.renew(now);
         self.cwnd = self.cwnd.max(self.recovery.prior_cwnd());
         if self.pipe.reached() {
-            self.probe_bw(now);
+            self.enter_probe_bw(now);
         } else {
             self.mode = Mode::Startup;
         }
     }
 
-    /// Follows the model, slower only once the pipe was full: before that a low estimate may only
-    /// mean that too little was sent.
+    /// Follows the model, but slows down only once the pipe was full: before that a low estimate
+    /// may only mean that too little was sent.
     fn pace(&mut self, gain: Gain) {
         let rate = self.paced(self.model_rate(), gain);
         if self.pipe.reached() || rate > self.pacing_rate {
@@ -320,7 +318,7 @@ impl Controller for Bbr {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        self.learn(ack);
+        self.update_model(ack);
         if !self.seen_rtt && !ack.srtt.is_zero() {
             self.seen_rtt = true;
             self.pacing_rate = self.initial_rate(ack.srtt);
@@ -342,12 +340,12 @@ impl Controller for Bbr {
         self.pipe.on_timeout();
         self.recovery.on_timeout();
         // A timeout ends a round trip, and with it perhaps an interval between losses.
-        self.suspect(true, false, true);
+        self.detect_policer(true, false, true);
         self.cwnd = (congestion.in_flight + self.mss).min(self.mss * LARGEST);
     }
 
-    /// What was lost was not: neither is there a policer, nor does the loss explain a bandwidth
-    /// that did not grow. The window returns with the next acknowledgement, as after any recovery.
+    /// `bbr_undo_cwnd`: without a loss there is no policer and no explanation for a bandwidth that
+    /// did not grow. The next acknowledgement restores the window, as after any recovery.
     fn on_undo(&mut self, _now: Instant) {
         self.pipe.on_undo();
         self.policer = Policer::Unsuspected;
@@ -360,9 +358,9 @@ impl Controller for Bbr {
         self.idle_restart = true;
         self.aggregation.restart(idle.now);
         match self.mode {
-            // No probing into a path of which nothing was heard for a while.
+            // The path may have changed: do not probe at once.
             Mode::ProbeBw(_) => self.pace(Gain::UNIT),
-            // The pause has passed in silence.
+            // The pause ended while nothing was sent.
             Mode::ProbeRtt(probe) if probe.time_is_over(idle.now) => self.leave_probe_rtt(idle.now),
             _ => {}
         }
@@ -377,8 +375,7 @@ impl Controller for Bbr {
         }
     }
 
-    /// Keeps the window and goes on at the rate until a round trip time is known; begins with
-    /// STARTUP.
+    /// Keeps the window, and the rate until a round trip is measured; begins with STARTUP.
     fn adopt(&mut self, before: &Verdict) {
         self.cwnd = before.cwnd.clamp(self.mss, self.mss * LARGEST);
         self.pacing_rate = before.pacing_rate.max(SLOWEST);

@@ -1,12 +1,12 @@
-//! BBRv3 (draft-ietf-ccwg-bbr): a model of the path, bandwidth and round trip, steers the rate;
-//! losses bound the model.
+//! BBRv3 (draft-ietf-ccwg-bbr, the editors' copy of 2026-08-03, newer than revision 06): a model of
+//! the path, bandwidth and round trip, controls the rate; losses bound the model.
 //!
 //! | section of the draft | here |
 //! |---|---|
 //! | Startup, Drain | `startup`, `drain`; `full_pipe` |
 //! | ProbeBW and its four states | `probe_bw`: `down`, `cruise`, `refill`, `up`; `wait` |
 //! | ProbeRTT | `probe_rtt`, `min_rtt` |
-//! | Updating Network Path Model Parameters | `rounds`, `aggregation` |
+//! | Updating Network Path Model Parameters | `crate::rounds`, `aggregation` |
 //! | Updating the Model Upon Packet Loss | `signals`, `loss`, `bounds` |
 //! | Updating the Model Upon Detecting a Spurious Loss Recovery | `undo` |
 //! | Updating Control Parameters | `control` |
@@ -14,11 +14,10 @@
 //!
 //! Where the draft's text contradicts itself: gains belong to states and are looked up, never
 //! assigned; the flight that a probe waits for is compared with rounds as a number of segments;
-//! what has no value yet is `None`.
+//! values that do not exist yet are `None`.
 //!
-//! The draft leaves ECN open, except that a mark is congestion. Here a mark counts as a loss does:
-//! in a probe it ends the probe, elsewhere it lowers the short-term bounds, in Startup it ends
-//! that.
+//! The draft leaves ECN open, except that a mark is congestion. Here a mark counts like a loss: it
+//! ends a probe, it ends Startup, and elsewhere it lowers the short-term bounds.
 
 mod aggregation;
 mod bounds;
@@ -48,7 +47,7 @@ use crate::pacing::NOMINAL_RTT;
 use crate::rounds::Rounds;
 use crate::windowed_max::WindowedMax;
 use aggregation::Aggregation;
-use bounds::{ShortTerm, bounded};
+use bounds::{Bounds, bounded};
 use full_pipe::FullPipe;
 use min_rtt::MinRtt;
 pub use params::Config;
@@ -58,7 +57,17 @@ use signals::Signals;
 use state::State;
 use undo::Undo;
 
-/// BBRv3 of one connection.
+/// BBRv3 for one connection.
+///
+/// ```
+/// use tautline_base::{Bytes, Instant, Rate};
+/// use tautline_cc::{Ack, Bbr3, Config, Controller};
+///
+/// let mut bbr = Bbr3::new(&Config::new(Bytes::new(1448)));
+/// bbr.on_ack(&Ack::new(Instant::from_secs(1), Bytes::new(1448), Bytes::new(13_032)));
+/// assert_eq!(bbr.model().state, "Startup");
+/// assert!(!bbr.full_bw_reached());
+/// ```
 #[derive(Clone, Debug)]
 pub struct Bbr3 {
     config: Config,
@@ -66,35 +75,35 @@ pub struct Bbr3 {
     initial_window: Bytes,
     rng: SplitMix64,
     state: State,
-    /// Delivered in all, as of the last acknowledgement.
+    /// Total delivered at the last acknowledgement.
     delivered: Bytes,
     rounds: Rounds,
     full_pipe: FullPipe,
-    /// The highest delivery rate of the latest probing cycles, by `cycle`.
-    max_bw: WindowedMax<Rate>,
-    cycle: u64,
+    bandwidth: Bandwidth,
     min_rtt: MinRtt,
     aggregation: Aggregation,
     signals: Signals,
     probe: Probe,
-    /// Most that a probe has shown to be safe in flight; `None` until one found a limit.
-    longterm: Option<Bytes>,
-    shortterm: ShortTerm,
+    bounds: Bounds,
     undo: Undo,
-    /// Losses were seen and the transport has not yet said that they are repaired.
-    recovering: bool,
     /// Nothing was in flight, and nothing has been delivered since.
     idle_restart: bool,
-    throttled: Option<Throttled>,
-    /// A round trip was seen.
-    paced_by_rtt: bool,
+    /// The initial pacing rate was corrected by a measured round trip.
+    seen_rtt: bool,
+    cwnd: Bytes,
+    pacing_rate: Rate,
+}
+
+/// The bandwidth of the path.
+#[derive(Clone, Debug)]
+struct Bandwidth {
+    /// The highest delivery rate of the latest probing cycles, by `cycle`.
+    max: WindowedMax<Rate>,
+    cycle: u64,
     /// The bandwidth in force: the highest, within the short-term bound.
     bw: Rate,
-    cwnd: Bytes,
-    /// The last window that neither losses nor ProbeRTT had a part in.
-    prior_cwnd: Bytes,
-    pacing_rate: Rate,
-    verdict: Verdict,
+    /// The data sent in the latest ProbeRTT.
+    throttled: Option<Throttled>,
 }
 
 impl Bbr3 {
@@ -103,7 +112,7 @@ impl Bbr3 {
         Self::with(connection, Config::default())
     }
 
-    /// A new connection's controller with parameters of choice.
+    /// A new connection's controller with other parameters.
     pub fn with(connection: &crate::Config, config: Config) -> Self {
         let mss = connection.mss.max(Bytes::new(1));
         let mut bbr = Self {
@@ -115,54 +124,46 @@ impl Bbr3 {
             delivered: Bytes::ZERO,
             rounds: Rounds::default(),
             full_pipe: FullPipe::default(),
-            max_bw: WindowedMax::new(config.max_bw_cycles.saturating_sub(1)),
-            cycle: 0,
+            bandwidth: Bandwidth {
+                max: WindowedMax::new(config.max_bw_cycles.saturating_sub(1)),
+                cycle: 0,
+                bw: Rate::ZERO,
+                throttled: None,
+            },
             min_rtt: MinRtt::default(),
             aggregation: Aggregation::new(),
             signals: Signals::default(),
             probe: Probe::default(),
-            longterm: None,
-            shortterm: ShortTerm::default(),
+            bounds: Bounds::default(),
             undo: Undo::default(),
-            recovering: false,
             idle_restart: false,
-            throttled: None,
-            paced_by_rtt: false,
-            bw: Rate::ZERO,
+            seen_rtt: false,
             cwnd: mss,
-            prior_cwnd: Bytes::ZERO,
             pacing_rate: Rate::ZERO,
-            verdict: Verdict {
-                cwnd: mss,
-                ssthresh: Bytes::MAX,
-                pacing_rate: Rate::MAX,
-                burst: mss * 2,
-            },
         };
         bbr.set_cwnd_within(connection.initial_window);
         bbr.pacing_rate = bbr.initial_rate(NOMINAL_RTT);
-        bbr.conclude();
         bbr
     }
 
     /// The highest bandwidth of the latest two probing cycles.
     pub fn max_bw(&self) -> Rate {
-        self.max_bw.get().unwrap_or_default()
+        self.bandwidth.max.get().unwrap_or_default()
     }
 
-    /// Bandwidth bound of the latest losses, until the next probe.
+    /// Bound of the latest losses on the bandwidth; ends with the next probe.
     pub fn bw_shortterm(&self) -> Option<Rate> {
-        self.shortterm.bw
+        self.bounds.shortterm.bw
     }
 
-    /// Bound of the latest losses on what is in flight, until the next probe.
+    /// Bound of the latest losses on the flight; ends with the next probe.
     pub fn inflight_shortterm(&self) -> Option<Bytes> {
-        self.shortterm.inflight
+        self.bounds.shortterm.inflight
     }
 
-    /// Most that a probe has shown to be safe in flight; `None` until one found a limit.
+    /// Largest flight that a probe has shown to be safe; `None` until one found a limit.
     pub fn inflight_longterm(&self) -> Option<Bytes> {
-        self.longterm
+        self.bounds.longterm
     }
 
     /// The pipe was full at least once.
@@ -170,7 +171,7 @@ impl Bbr3 {
         self.full_pipe.reached
     }
 
-    /// Excess of bunched acknowledgements that the window allows for.
+    /// Extra window for aggregated acknowledgements.
     pub fn extra_acked(&self) -> Bytes {
         self.aggregation.extra()
     }
@@ -180,7 +181,7 @@ impl Bbr3 {
         self.rounds.count
     }
 
-    /// The bandwidth of the path, and what congestion says about it.
+    /// Updates the bandwidth of the path and its bounds.
     fn update_model(&mut self, ack: &Ack) {
         self.signals.on_sample(ack.rate.as_ref(), ack.delivered);
         self.rounds
@@ -189,11 +190,16 @@ impl Bbr3 {
             && sample.rate > Rate::ZERO
             && (!sample.app_limited || sample.rate >= self.max_bw())
         {
-            self.max_bw.update(self.cycle, sample.rate);
+            self.bandwidth.max.update(self.bandwidth.cycle, sample.rate);
         }
         self.adapt_lower_bounds();
-        self.aggregation
-            .on_ack(ack.now, ack.acked, self.bw, self.cwnd, self.rounds.count);
+        self.aggregation.on_ack(
+            ack.now,
+            ack.acked,
+            self.bandwidth.bw,
+            self.cwnd,
+            self.rounds.count,
+        );
         if let Some(sample) = &ack.rate {
             self.full_pipe
                 .on_sample(sample, self.rounds.started, &self.config);
@@ -204,41 +210,14 @@ impl Bbr3 {
         self.check_startup_done(ack);
         if self.full_pipe.reached {
             self.aggregation
-                .remember_longer(self.rounds.count, &self.config);
+                .extend_filter(self.rounds.count, &self.config);
         }
         self.check_drain_done(ack);
         self.update_probe_bw(ack);
         let due = self.min_rtt.on_ack(ack, &self.config);
         self.check_probe_rtt(ack, due);
         self.signals.advance(ack.rate.as_ref());
-        self.bw = bounded(self.max_bw(), self.shortterm.bw);
-    }
-
-    fn update_control(&mut self, ack: &Ack) {
-        if !self.paced_by_rtt && ack.srtt > Duration::ZERO {
-            self.paced_by_rtt = true;
-            self.pacing_rate = self.initial_rate(ack.srtt);
-        }
-        self.set_pacing_rate(self.state.pacing_gain(&self.config));
-        self.set_cwnd(ack);
-    }
-
-    fn conclude(&mut self) {
-        let flight = self
-            .inflight(self.max_bw(), 1.0)
-            .min(self.cwnd)
-            .max(self.mss * 2);
-        self.verdict = Verdict {
-            cwnd: self.cwnd,
-            // What has found its bandwidth is not in slow start.
-            ssthresh: if self.full_pipe.reached {
-                flight
-            } else {
-                Bytes::MAX
-            },
-            pacing_rate: self.pacing_rate,
-            burst: self.quantum(),
-        };
+        self.bandwidth.bw = bounded(self.max_bw(), self.bounds.shortterm.bw);
     }
 }
 
@@ -249,43 +228,46 @@ impl Controller for Bbr3 {
 
     fn on_ack(&mut self, ack: &Ack) {
         let ack = &Ack {
-            rate: ack
-                .rate
-                .map(|sample| self.throttled.map_or(sample, |by| by.judge(sample))),
+            rate: ack.rate.map(|sample| {
+                self.bandwidth
+                    .throttled
+                    .map_or(sample, |by| by.mark(sample))
+            }),
             ..*ack
         };
         self.delivered = ack.delivered;
-        if self.recovering && ack.state == CongestionState::Open {
+        if self.undo.recovering && ack.state == CongestionState::Open {
             self.restore_cwnd();
-            self.recovering = false;
+            self.undo.recovering = false;
         }
         self.update_model(ack);
         self.update_state(ack);
-        self.update_control(ack);
-        self.conclude();
+        if !self.seen_rtt && ack.srtt > Duration::ZERO {
+            self.seen_rtt = true;
+            self.pacing_rate = self.initial_rate(ack.srtt);
+        }
+        self.set_pacing_rate(self.state.pacing_gain(&self.config));
+        self.set_cwnd(ack);
     }
 
     fn on_lost(&mut self, loss: &Loss) {
         self.handle_lost(loss);
-        self.conclude();
     }
 
     fn on_congestion(&mut self, congestion: &Congestion) {
-        if !self.recovering {
+        if !self.undo.recovering {
             self.save();
-            self.recovering = true;
+            self.undo.recovering = true;
         }
         match congestion.signal {
             Signal::Timeout => self.set_cwnd_within(congestion.in_flight + self.mss),
             Signal::Ce => self.handle_mark(congestion),
             Signal::Loss | Signal::LocalDrop => {}
         }
-        self.conclude();
     }
 
     fn on_undo(&mut self, _now: Instant) {
         self.restore();
-        self.conclude();
     }
 
     fn on_idle(&mut self, idle: &Idle) {
@@ -298,22 +280,31 @@ impl Controller for Bbr3 {
                 self.check_probe_rtt_done(idle.now);
             }
         }
-        self.conclude();
     }
 
     fn verdict(&self) -> Verdict {
-        self.verdict
+        let ssthresh = if self.full_pipe.reached {
+            let flight = self.inflight(self.max_bw(), 1.0);
+            flight.min(self.cwnd).max(self.mss * 2)
+        } else {
+            Bytes::MAX
+        };
+        Verdict {
+            cwnd: self.cwnd,
+            ssthresh,
+            pacing_rate: self.pacing_rate,
+            burst: self.quantum(),
+        }
     }
 
     fn adopt(&mut self, before: &Verdict) {
         self.set_cwnd_within(before.cwnd);
-        self.conclude();
     }
 
     fn model(&self) -> Model {
         Model {
             state: self.state.name(),
-            bandwidth: Some(self.bw),
+            bandwidth: Some(self.bandwidth.bw),
             min_rtt: self.min_rtt.get(),
             pacing_gain: Some(self.state.pacing_gain(&self.config)),
             cwnd_gain: Some(self.state.cwnd_gain(&self.config)),

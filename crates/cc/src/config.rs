@@ -1,4 +1,4 @@
-//! [`Config`]: what every controller is built from.
+//! [`Config`]: parameters of a new controller.
 
 use core::time::Duration;
 
@@ -20,18 +20,17 @@ pub struct Config {
     /// §4.1, Linux `tcp_slow_start_after_idle`).
     pub slow_start_after_idle: bool,
     /// Alternative backoff with ECN (RFC 8511): in congestion avoidance a mark leaves 0.85 of
-    /// CUBIC's window and 0.8 of Reno's, for the queue that marks is a short one. Off (the document
-    /// is experimental, and Linux has none).
+    /// CUBIC's window and 0.8 of Reno's, because a queue that marks is short. Off (the RFC is
+    /// experimental, and Linux does not implement it).
     pub abe: bool,
-    /// The transport keeps to the pacing rate. On. Linux's HyStart expects twice as long a train of
-    /// acknowledgements then.
+    /// The transport paces. On. Linux's HyStart then expects a train of acknowledgements twice as
+    /// long.
     pub paced: bool,
-    /// Resolution of the clock that Linux's CUBIC reads, one jiffy. 1 ms (`CONFIG_HZ=1000`). No
-    /// other controller rounds times; zero counts as a nanosecond.
+    /// Clock resolution of [`CubicLinux`](crate::CubicLinux), one jiffy. 1 ms (`CONFIG_HZ=1000`);
+    /// zero counts as a nanosecond.
     pub tick: Duration,
-    /// Seeds what a controller does by chance (the phase BBR begins with, the time between its
-    /// probes). One per connection; the same seed and the same acknowledgements give the same
-    /// connection.
+    /// Seed of random decisions (BBR's first phase, the time between its probes). One per
+    /// connection; the same seed and the same acknowledgements give the same connection. 0.
     pub seed: u64,
 }
 

@@ -314,7 +314,7 @@ pub enum Signal {
     Timeout,
     /// The peer echoed a congestion mark.
     Ce,
-    /// This host's own queueing discipline refused a packet.
+    /// A qdisc of this host dropped a packet.
     LocalDrop,
 }
 

@@ -1,22 +1,20 @@
 //! CUBIC's window growth function (RFC 9438 §4.2): `W(t) = C (t - K)³ + W_max`.
 //!
-//! The only floating-point law of CUBIC, kept apart so that it can be tested alone. Windows are in
-//! segments, times in seconds.
+//! Windows are in segments, times in seconds, both in floating point.
 
 use core::time::Duration;
 
 /// Aggressiveness in segments per second cubed (RFC 9438 §5.1).
 const C: f64 = 0.4;
-/// What a reduction leaves of the window (RFC 9438 §4.6).
+/// Multiplicative decrease factor (RFC 9438 §4.6).
 pub(crate) const BETA: f64 = 0.7;
-/// What a mark leaves of it with alternative backoff (RFC 8511 §3).
+/// Decrease factor of a mark with alternative backoff (RFC 8511 §3).
 pub(crate) const BETA_ECN: f64 = 0.85;
 /// Reno's growth per round trip that, with cuts to [`BETA`], averages the window of Reno with cuts
 /// to one half: `3 (1 - β) / (1 + β)`, which is 9/17 (RFC 9438 §4.3).
 pub(crate) const RENO_ALPHA: f64 = 9.0 / 17.0;
 
-/// Beyond this distance from the plateau, in seconds, the curve is cut off; no connection sees the
-/// difference.
+/// Largest distance from the plateau in seconds; far beyond any real epoch.
 const FARTHEST: f64 = 1e5;
 /// Largest window in segments.
 const LARGEST: f64 = (1 << 24) as f64;
@@ -30,8 +28,8 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// The curve that starts at `start` segments and levels out at `plateau`. A start above the
-    /// plateau moves the plateau there.
+    /// The curve from `start` segments to `plateau`. A start above the plateau moves the plateau
+    /// there.
     pub fn through(plateau: f64, start: f64) -> Self {
         let plateau = plateau.max(start);
         Self {

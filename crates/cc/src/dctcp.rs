@@ -61,7 +61,7 @@ impl WindowLaw for DctcpLaw {
             Some(_) => self.alpha.advance(),
             None => {}
         }
-        self.observed = Some(Round::after(ack));
+        self.observed = Some(Round::starting_at(ack));
     }
 
     #[inline]

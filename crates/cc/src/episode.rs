@@ -1,30 +1,29 @@
-//! [`Episode`]: one congestion signal costs one reduction, however often the same window signals
-//! again.
+//! [`Episode`]: one reduction per window, however many congestion signals the window brings.
 //!
-//! RFC 5681 §3.1 (`ssthresh` is held when a timeout repeats), RFC 6582, and Linux: a second signal
-//! during the recovery of the same window does not cut again, and after a timeout the window grows
-//! by slow start although the loss is still being repaired.
+//! RFC 5681 §3.1 (a repeated timeout holds `ssthresh`), RFC 6582, and Linux: a second signal during
+//! the recovery of the same window does not cut again, and after a timeout the window grows by slow
+//! start while the loss is still being repaired.
 
 use crate::controller::{Ack, CongestionState, Signal};
 
-/// Where a connection stands between a congestion signal and the end of its recovery.
+/// State between a congestion signal and the end of its recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Episode {
-    /// No signal is being answered.
+    /// No episode.
     Open,
     /// The window was cut and is held until the recovery ends.
     Reduced { by: Signal },
-    /// The retransmission timer expired. `progress`: something was delivered since.
+    /// The retransmission timer expired. `progress`: data was delivered since.
     TimedOut { progress: bool },
 }
 
 impl Episode {
-    /// Takes a signal in; true when it is a new one, to be answered by a reduction of `ssthresh`.
+    /// True if `signal` begins an episode, which reduces `ssthresh`.
     pub(crate) fn on_signal(&mut self, signal: Signal) -> bool {
         let new = match *self {
             Self::Open | Self::TimedOut { progress: true } => true,
-            // The transport reports each episode once: the next one of a kind began although no
-            // acknowledgement came between.
+            // The transport reports each episode once, so a second signal of the same kind begins
+            // another one, even without an acknowledgement in between.
             Self::Reduced { by } => by == signal,
             Self::TimedOut { progress: false } => signal == Signal::Loss,
         };
@@ -36,7 +35,7 @@ impl Episode {
         new
     }
 
-    /// Takes an acknowledgement in; true when the window may grow.
+    /// True if the window may grow.
     #[inline]
     pub(crate) fn on_ack(&mut self, ack: &Ack) -> bool {
         if ack.state == CongestionState::Open {

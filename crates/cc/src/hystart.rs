@@ -2,8 +2,8 @@
 //!
 //! §4.2: the lowest RTT of a round is compared with that of the round before. A clear rise leads
 //! into *conservative slow start* (CSS): a quarter of the growth for at most five rounds. If the
-//! RTT falls back below the level that raised the alarm, it was jitter, and slow start resumes. `L`
-//! is infinite, as the document allows for paced senders.
+//! RTT falls back below the level that started CSS, the rise was jitter, and slow start resumes. `L`
+//! is infinite, as §4.3 allows for paced senders.
 
 use core::time::Duration;
 
@@ -17,11 +17,11 @@ const RTT_SAMPLES: u32 = 8;
 const CSS_GROWTH_DIVISOR: u64 = 4;
 const CSS_ROUNDS: u32 = 5;
 
-/// The state of HyStart++ of one connection.
+/// HyStart++ for one connection.
 #[derive(Clone, Copy, Debug)]
 pub struct HystartPlusPlus {
     phase: Phase,
-    /// Lowest RTT of the round before; `None` if it gave no sample.
+    /// Lowest RTT of the previous round; `None` without a sample.
     last_round: Option<Duration>,
     /// Lowest RTT of this round.
     this_round: Option<Duration>,
@@ -32,7 +32,7 @@ pub struct HystartPlusPlus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     SlowStart,
-    /// Conservative slow start, entered at an RTT of `baseline`, begun rounds counted.
+    /// Conservative slow start, entered at an RTT of `baseline`, for `rounds` begun rounds.
     Conservative {
         baseline: Duration,
         rounds: u32,
@@ -41,7 +41,7 @@ enum Phase {
 }
 
 impl HystartPlusPlus {
-    /// The start of a connection.
+    /// The state at the start of a connection.
     pub const fn new() -> Self {
         Self {
             phase: Phase::SlowStart,
@@ -51,7 +51,7 @@ impl HystartPlusPlus {
         }
     }
 
-    /// True in conservative slow start.
+    /// In conservative slow start.
     pub fn is_conservative(&self) -> bool {
         matches!(self.phase, Phase::Conservative { .. })
     }
@@ -67,7 +67,7 @@ impl HystartPlusPlus {
         }
     }
 
-    fn take_sample(&mut self, rtt: Duration) {
+    fn add_sample(&mut self, rtt: Duration) {
         let lowest = self.this_round.map_or(rtt, |lowest| lowest.min(rtt));
         self.this_round = Some(lowest);
         self.samples = self.samples.saturating_add(1);
@@ -107,7 +107,7 @@ impl SlowStart for HystartPlusPlus {
             self.begin_round();
         }
         if let Some(rtt) = ack.rtt {
-            self.take_sample(rtt);
+            self.add_sample(rtt);
         }
         match self.phase {
             Phase::SlowStart => Step::Grow(ack.acked),
@@ -117,7 +117,7 @@ impl SlowStart for HystartPlusPlus {
     }
 }
 
-/// The rise that counts: an eighth of the last round's RTT, within 4 ms and 16 ms.
+/// The rise that starts CSS: an eighth of the last round's RTT, within 4 ms and 16 ms.
 fn rtt_threshold(last_round: Duration) -> Duration {
     (last_round / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESHOLD, MAX_RTT_THRESHOLD)
 }
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rise_below_the_threshold_is_nothing() {
+    fn a_rise_below_the_threshold_changes_nothing() {
         let mut hystart = HystartPlusPlus::new();
         round(&mut hystart, 50, 10);
         round(&mut hystart, 56, 10);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn an_rtt_below_the_alarm_resumes_slow_start() {
+    fn an_rtt_below_the_baseline_resumes_slow_start() {
         let mut hystart = HystartPlusPlus::new();
         round(&mut hystart, 50, 10);
         round(&mut hystart, 60, 10);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_without_samples_raises_no_alarm() {
+    fn a_round_without_samples_does_not_start_css() {
         let mut hystart = HystartPlusPlus::new();
         round(&mut hystart, 50, 10);
         answer(&mut hystart, &ack(None, true));

@@ -1,9 +1,9 @@
-//! HyStart as Linux's CUBIC has it since 5.16: leaves slow start when the acknowledgements of one
-//! round form a train as long as the path, or when the delay grows (Ha and Rhee, "Taming the
-//! elephants: new TCP slow start", 2011; `spec/tcp.md` §2.3).
+//! HyStart as in Linux's CUBIC since 5.16 (`net/ipv4/tcp_cubic.c`, `hystart_update`): leaves slow
+//! start when the acknowledgements of one round form a train as long as the path, or when the delay
+//! grows (Ha and Rhee, "Taming the elephants: new TCP slow start", 2011).
 //!
-//! Unlike HyStart++ it decides at once, and compares with the lowest delay ever seen instead of the
-//! round before.
+//! Unlike HyStart++ it decides at once, and compares with the lowest delay ever seen, not with the
+//! previous round.
 
 use core::time::Duration;
 
@@ -14,44 +14,44 @@ use crate::controller::{Ack, Verdict};
 use crate::rounds::Round;
 use crate::slow_start::{SlowStart, Step};
 
-/// Below this window, in segments, it does not look (`hystart_low_window`).
+/// Smallest window, in segments, at which it leaves slow start (`hystart_low_window`).
 const LOW_WINDOW: u64 = 16;
 /// Acknowledgements closer than this belong to one train (`hystart_ack_delta_us`).
 const TRAIN_GAP: Duration = Duration::from_millis(2);
-/// Acknowledgements held back by aggregation explain at most this much of a train ...
+/// Aggregation of acknowledgements accounts for at most this part of a train ...
 const MOST_ACK_DELAY: Duration = Duration::from_millis(1);
-/// ... and no more than four of the largest super-packets take to leave.
+/// ... and for at most the time that four packets of 64 KiB take to leave (`hystart_ack_delay`).
 const AGGREGATE: Bytes = Bytes::kib(4 * 64);
-/// Delay samples of a round that are only collected.
+/// Delay samples of a round before the first decision.
 const SAMPLES: u32 = 8;
-/// The rise of the delay that counts is an eighth of it, within these bounds.
+/// A rise of the delay by an eighth, within these bounds, ends slow start.
 const LEAST_RISE: Duration = Duration::from_millis(4);
 const MOST_RISE: Duration = Duration::from_millis(16);
 
-/// The state of HyStart of one connection.
+/// HyStart for one connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Hystart {
     low_window: Bytes,
     paced: bool,
-    /// Lowest RTT so far.
+    /// Lowest RTT ever.
     delay_min: Option<Duration>,
     round: Option<Observed>,
 }
 
-/// What was seen of a round.
+/// Observations of a round.
 #[derive(Clone, Copy, Debug)]
 struct Observed {
     round: Round,
     since: Instant,
     /// Last acknowledgement of the train that began the round.
     train_end: Instant,
-    /// Lowest RTT.
+    /// Lowest RTT of the round.
     lowest: Duration,
     samples: u32,
 }
 
 impl Hystart {
-    /// The start of a connection.
+    /// The state at the start of a connection.
     pub fn new(config: &Config) -> Self {
         Self {
             low_window: config.mss * LOW_WINDOW,
@@ -62,7 +62,7 @@ impl Hystart {
     }
 
     /// The train of acknowledgements is as long as the path: a round trip if the sender paces, half
-    /// of one if it sends in bursts, and what aggregation of acknowledgements may have added.
+    /// of one if it sends in bursts, plus an allowance for aggregated acknowledgements.
     fn train_is_long(
         &self,
         observed: &mut Observed,
@@ -82,7 +82,7 @@ impl Hystart {
 impl Observed {
     fn begin(ack: &Ack) -> Self {
         Self {
-            round: Round::after(ack),
+            round: Round::starting_at(ack),
             since: ack.now,
             train_end: ack.now,
             lowest: Duration::MAX,
@@ -90,7 +90,7 @@ impl Observed {
         }
     }
 
-    /// The round's lowest delay is well above the path's.
+    /// The lowest delay of the round is well above the path's.
     fn delay_grew(&mut self, rtt: Duration, delay_min: Duration) -> bool {
         self.lowest = self.lowest.min(rtt);
         if self.samples < SAMPLES {

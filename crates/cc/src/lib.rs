@@ -1,25 +1,10 @@
-//! Congestion control for any transport: it is told what acknowledgements brought, and answers with
-//! a window and a rate.
+//! Congestion control for any transport: a [`Controller`] learns what acknowledgements delivered and
+//! answers with a window and a rate.
 //!
-//! | module | holds |
-//! |---|---|
-//! | `controller` | [`Controller`] and its vocabulary: [`Ack`], [`Congestion`], [`Loss`], [`Idle`], [`Verdict`], [`Model`], [`Ecn`] |
-//! | `algorithm` | [`Algorithm`], the controllers of this crate by name; [`Factory`] |
-//! | `config` | [`Config`] |
-//! | [`reno`] | NewReno, RFC 5681 |
-//! | [`cubic`], [`curve`] | CUBIC, RFC 9438, and its growth function |
-//! | [`cubic_linux`] | CUBIC as in Linux 6.1 |
-//! | [`bbr`] | BBR version 1 as in Linux, and BBR-n |
-//! | [`bbr3`] | BBRv3, draft-ietf-ccwg-bbr |
-//! | [`dctcp`], [`prague`], `mark_share` | controllers that heed the share of congestion marks: RFC 8257, and L4S |
-//! | [`slow_start`], [`hystart`], [`hystart_classic`] | how a connection begins; HyStart++, RFC 9406; HyStart as in Linux |
-//! | `window`, `packets`, `episode`, `round` | what window-based controllers share |
-//! | [`pacing`] | windows turned into rates |
-//! | `sampler` | [`Sampler`]: the delivery rate |
-//! | `traced` | [`Traced`]: shows each event of a controller, as [`Row`]s of CSV |
-//! | `windowed_max` | [`WindowedMax`]: the largest of recent samples |
-//!
-//! Nothing here knows TCP: sequence numbers, timers and retransmissions are the transport's.
+//! [`Algorithm`] names the controllers of this crate; [`Factory`] makes them, or one of your own,
+//! for each connection. [`Sampler`] measures the delivery rate, [`pacing`] turns windows into rates,
+//! [`Traced`] writes every event of a controller as CSV. Sequence numbers, timers and
+//! retransmissions belong to the transport.
 //!
 //! ```
 //! use tautline_base::{Bytes, Instant};
@@ -28,7 +13,7 @@
 //! let algorithm: Algorithm = "cubic".parse()?;
 //! let mut controller = algorithm.build(&Config::new(Bytes::new(1448)));
 //! controller.on_congestion(&Congestion { now: Instant::ZERO, signal: Signal::Loss, in_flight: Bytes::new(14_480) });
-//! assert_eq!(controller.verdict().cwnd, Bytes::new(10_136)); // seven of ten segments
+//! assert_eq!(controller.verdict().cwnd, Bytes::new(10_136)); // β = 0.7
 //! # Ok::<(), tautline_cc::UnknownAlgorithm>(())
 //! ```
 #![no_std]

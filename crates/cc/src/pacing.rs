@@ -3,8 +3,8 @@
 //!
 //! The window spread over a smoothed round trip, times a gain: 200 % while the window is below half
 //! the slow-start threshold, so that it can double in the next round; 120 % above, so that it can
-//! still probe. Linux takes the larger of window and flight (after a cut the flight is still the
-//! larger one) and the *smoothed* RTT where the paper says base RTT.
+//! still probe. Linux (`tcp_update_pacing_rate`) uses the larger of window and flight, because the
+//! flight exceeds the window after a cut, and the smoothed RTT instead of the paper's base RTT.
 
 use core::time::Duration;
 
@@ -14,9 +14,9 @@ use crate::controller::{Ack, Verdict};
 
 /// Round trip assumed before the first sample (the value Linux's BBR assumes).
 pub(crate) const NOMINAL_RTT: Duration = Duration::from_millis(1);
-/// A burst is what the pacing rate carries in this time ...
+/// A burst lasts at most this time at the pacing rate ...
 const BURST_TIME: Duration = Duration::from_millis(1);
-/// ... and at most this much, the largest super-packet of a network card.
+/// ... and at most this size, the largest packet for segmentation offload.
 const LARGEST_BURST: Bytes = Bytes::kib(64);
 
 /// Lowest pacing rate: a stopped sender would never learn a better one.
@@ -41,9 +41,8 @@ impl Default for PacingRatios {
     }
 }
 
-/// The rate that sends `max(cwnd, in_flight)` per smoothed round trip, times the gain of the phase.
-/// [`Rate::MAX`] when `srtt` is zero; never zero, whatever `srtt` is, for a stopped sender would
-/// never learn a better one.
+/// The rate that sends `max(cwnd, in_flight)` per smoothed round trip, times the gain. [`Rate::MAX`]
+/// if `srtt` is zero; never zero, because a stopped sender would never learn a better rate.
 pub fn window_rate(
     cwnd: Bytes,
     in_flight: Bytes,
@@ -64,13 +63,13 @@ pub fn window_rate(
     }
 }
 
-/// How much may leave back to back at `rate`: one millisecond's worth, at least two segments, at
-/// most 64 KiB.
+/// Burst at `rate`: one millisecond's worth, at least two segments, at most 64 KiB.
+#[inline]
 pub fn burst(rate: Rate, mss: Bytes) -> Bytes {
     (rate * BURST_TIME).min(LARGEST_BURST).max(mss * 2)
 }
 
-/// What a window-based controller must remember to give its window a rate.
+/// Inputs of the pacing rate of a window-based controller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WindowPacing {
     ratios: PacingRatios,
@@ -97,7 +96,7 @@ impl WindowPacing {
         }
     }
 
-    /// Smoothed RTT, or what is assumed before the first.
+    /// Smoothed RTT; [`NOMINAL_RTT`] before the first sample.
     pub(crate) fn srtt(&self) -> Duration {
         self.srtt
     }
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn no_round_trip_time_means_no_pacing() {
+    fn zero_srtt_means_no_pacing() {
         assert_eq!(
             window_rate(MSS, MSS, MSS, Duration::ZERO, PacingRatios::default()),
             Rate::MAX
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn before_the_first_sample_a_round_trip_is_taken_for_a_millisecond() {
+    fn before_the_first_sample_the_round_trip_is_a_millisecond() {
         let pacing = WindowPacing::new(PacingRatios::default(), MSS);
         let verdict = pacing.verdict(MSS * 10, Bytes::MAX);
         assert_eq!(verdict.pacing_rate, Rate::bytes_per_sec(2 * 14_480 * 1_000));

@@ -79,9 +79,9 @@ struct Period {
 }
 
 impl Period {
-    fn after(ack: &Ack) -> Self {
+    fn starting_at(ack: &Ack) -> Self {
         Self {
-            round: Round::after(ack),
+            round: Round::starting_at(ack),
             since: ack.now,
         }
     }
@@ -99,7 +99,7 @@ impl Clock {
         }
         if self.round.is_none_or(|round| round.is_over(ack)) {
             self.rounds = self.rounds.saturating_add(1);
-            self.round = Some(Round::after(ack));
+            self.round = Some(Round::starting_at(ack));
         }
     }
 
@@ -142,7 +142,7 @@ impl Marks {
         let marked = core::mem::take(&mut self.signaled) || ack.marked.get() > 0;
         let due = marked && self.reduced.is_none();
         if due {
-            self.reduced = Some(Period::after(ack));
+            self.reduced = Some(Period::starting_at(ack));
         }
         self.seen |= marked;
         due
@@ -157,7 +157,7 @@ impl Marks {
             Some(_) if self.seen => self.alpha.advance(),
             _ => self.alpha.clear(),
         }
-        self.observed = Some(Period::after(ack));
+        self.observed = Some(Period::starting_at(ack));
     }
 }
 

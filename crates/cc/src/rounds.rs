@@ -12,7 +12,7 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    pub(crate) fn after(ack: &Ack) -> Self {
+    pub(crate) fn starting_at(ack: &Ack) -> Self {
         Self {
             end: ack.delivered + ack.in_flight,
         }
@@ -45,6 +45,7 @@ pub(crate) struct Rounds {
 impl Rounds {
     /// A segment was delivered that was sent at a total of `prior_delivered`; the total is now
     /// `delivered`. Returns whether a round trip begins.
+    #[inline]
     pub(crate) fn on_sample(&mut self, prior_delivered: Option<Bytes>, delivered: Bytes) -> bool {
         self.started = prior_delivered.is_some_and(|prior| prior >= self.begin);
         if self.started {
@@ -55,6 +56,7 @@ impl Rounds {
     }
 
     /// Restarts the present round trip.
+    #[inline]
     pub(crate) fn restart(&mut self, delivered: Bytes) {
         self.begin = delivered;
     }

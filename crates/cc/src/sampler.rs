@@ -1,9 +1,9 @@
-//! Delivery-rate sampling (draft-cheng-iccrg-delivery-rate-estimation; `tcp_rate.c` behaviour).
+//! Delivery-rate sampling (draft-cheng-iccrg-delivery-rate-estimation; Linux `net/ipv4/tcp_rate.c`).
 //!
-//! Every segment carries away a copy of the connection's delivery state; when it is delivered, the
-//! difference between then and now is a measurement: so much was delivered in so long. The interval
-//! is the longer of the time the flight took to leave and the time its acknowledgements took to
-//! come, so bunched acknowledgements do not inflate the rate.
+//! Every segment carries a copy of the connection's delivery state at its transmission. When it is
+//! delivered, the difference to the present state is a sample: bytes delivered over an interval. The
+//! interval is the longer of the flight's send time and its acknowledgement time, so aggregated
+//! acknowledgements do not inflate the rate.
 
 use core::time::Duration;
 
@@ -30,14 +30,14 @@ pub struct RateSample {
     pub lost: Bytes,
 }
 
-/// What the sampler wants remembered per segment; rides in the transport's segment record.
+/// State per segment, kept in the transport's segment record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SentRate {
     /// Total delivered at transmission.
     pub delivered: Bytes,
-    /// When that total was reached.
+    /// Time at which that total was reached.
     pub delivered_at: Instant,
-    /// When the first segment of the flight was sent.
+    /// Departure of the first segment of the flight.
     pub first_sent_at: Instant,
     /// Departure of this segment.
     pub sent_at: Instant,
@@ -45,27 +45,27 @@ pub struct SentRate {
     pub in_flight: Bytes,
     /// Total lost at transmission.
     pub lost: Bytes,
-    /// The connection was limited by the application at that time.
+    /// The application limited the connection at that time.
     pub app_limited: bool,
 }
 
-/// The connection's side of the sampler.
+/// State per connection.
 #[derive(Clone, Debug, Default)]
 pub struct Sampler {
     delivered: Bytes,
     delivered_at: Instant,
     first_sent_at: Instant,
-    /// Total at which the flight that the application limited will have been delivered.
+    /// Total delivered at the end of the flight that the application limited.
     app_limited_until: Option<Bytes>,
     lost: Bytes,
-    /// Of the segments the current acknowledgement delivered, the one sent last.
+    /// The last-sent segment among those that the current acknowledgement delivered.
     newest: Option<SentRate>,
 }
 
 impl Sampler {
-    /// A segment is transmitted, or transmitted again, to depart at `departure` (the pacer's stamp,
-    /// not the time of the call); `in_flight` counts it. `first`: no other segment is
-    /// unacknowledged. Returns what the segment record must keep.
+    /// A segment is sent or retransmitted, to depart at `departure` (the pacer's time stamp, not the
+    /// time of the call); `in_flight` includes it. `first`: no other segment is unacknowledged.
+    /// Returns the state for the segment record.
     pub fn on_send(&mut self, departure: Instant, in_flight: Bytes, first: bool) -> SentRate {
         if first {
             self.first_sent_at = departure;
@@ -96,7 +96,8 @@ impl Sampler {
         }
     }
 
-    /// A segment of `bytes` bytes was found lost. What its loss means to a controller.
+    /// A segment of `bytes` bytes was found lost. Returns the argument of
+    /// [`Controller::on_lost`](crate::Controller::on_lost).
     pub fn on_lost(&mut self, sent: &SentRate, bytes: Bytes, now: Instant) -> Loss {
         self.lost += bytes;
         Loss {
@@ -109,7 +110,7 @@ impl Sampler {
         }
     }
 
-    /// Every segment of one acknowledgement has been reported: the sample it gives. `None` if it
+    /// Returns the sample of an acknowledgement, after all its segments were reported. `None` if it
     /// delivered nothing, or if the interval is shorter than `min_rtt`, which only an
     /// acknowledgement of an earlier copy can cause.
     pub fn on_ack(&mut self, now: Instant, min_rtt: Duration) -> Option<RateSample> {
@@ -138,8 +139,8 @@ impl Sampler {
         })
     }
 
-    /// The application has nothing more to send and nothing of the connection waits in the host:
-    /// what is sent until the present flight is delivered says nothing about the path's capacity.
+    /// Marks samples as app-limited until the present flight is delivered. Call when the application
+    /// has no more data and the host holds no data of the connection.
     pub fn mark_app_limited(&mut self, in_flight: Bytes) {
         self.app_limited_until = Some(self.delivered + in_flight);
     }
@@ -149,7 +150,7 @@ impl Sampler {
         self.delivered
     }
 
-    /// What is sent now says nothing about the path's capacity, because the application limits it.
+    /// The application limits the connection now.
     pub fn app_limited(&self) -> bool {
         self.app_limited_until.is_some()
     }
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_below_the_lowest_rtt_is_no_sample() {
+    fn an_interval_below_the_lowest_rtt_gives_no_sample() {
         let mut sampler = Sampler::default();
         let sent = sampler.on_send(ms(0), SEGMENT, true);
         sampler.on_delivered(&sent, SEGMENT, ms(9));
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledgement_of_nothing_is_no_sample() {
+    fn an_acknowledgement_of_nothing_gives_no_sample() {
         let mut sampler = Sampler::default();
         sampler.on_send(ms(0), SEGMENT, true);
         assert_eq!(sampler.on_ack(ms(50), RTT), None);
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_and_a_sample_tell_what_was_lost_since_their_segment_was_sent() {
+    fn a_loss_and_a_sample_count_losses_since_their_segment_was_sent() {
         let mut sampler = Sampler::default();
         let sent: Vec<_> = (0..4)
             .map(|i| sampler.on_send(ms(i), SEGMENT * (i + 1), i == 0))

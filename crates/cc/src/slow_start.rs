@@ -1,17 +1,15 @@
-//! [`SlowStart`]: how a window opens before the first congestion signal, as a part that can be
-//! exchanged.
+//! [`SlowStart`]: the growth of the window before the first congestion signal.
 
 use tautline_base::Bytes;
 
 use crate::controller::{Ack, Verdict};
 
-/// A slow-start algorithm: sees every acknowledgement of the initial slow start.
+/// A slow-start algorithm. Called for every acknowledgement of the initial slow start.
 pub trait SlowStart: Clone + Send {
-    /// Takes an acknowledgement in and says what to do with the window. `before`: window and rate
-    /// in force until now.
+    /// Decides about the window. `before`: window and rate in force until now.
     fn on_ack(&mut self, ack: &Ack, before: &Verdict) -> Step;
 
-    /// It suspects that the window is large enough, and opens it more slowly (RFC 9406).
+    /// The window grows more slowly, because it may be large enough (RFC 9406).
     fn is_conservative(&self) -> bool {
         false
     }
@@ -20,7 +18,7 @@ pub trait SlowStart: Clone + Send {
 /// A slow-start algorithm's answer to an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Open the window by so much.
+    /// Open the window by this many bytes.
     Grow(Bytes),
     /// The window is large enough: congestion avoidance begins.
     Leave,

@@ -1,5 +1,4 @@
-//! [`Traced`]: a wrapper that shows every event of a controller and what it answered, e.g. as lines
-//! of CSV.
+//! [`Traced`]: a wrapper that reports every event of a controller with the verdict, e.g. as CSV.
 //!
 //! ```
 //! use tautline_base::{Bytes, Instant};
@@ -24,29 +23,29 @@ use crate::controller::{
     Ack, Congestion, Controller, Ecn, Idle, Loss, Model, Recovery, Signal, Underuse, Verdict,
 };
 
-/// Something that happened, and what the controller thinks afterwards. `Display` writes a line of
-/// CSV without its end.
+/// An event and the controller's state after it. `Display` writes a line of CSV without the line
+/// end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
-    /// When.
+    /// Time of the event.
     pub at: Instant,
-    /// What: `ack`, `loss`, `timeout`, `mark`, `local_drop`, `undo`, `start` (after a pause) or
+    /// Kind: `ack`, `loss`, `timeout`, `mark`, `local_drop`, `undo`, `start` (after a pause) or
     /// `underuse`.
     pub event: &'static str,
-    /// Newly delivered by it.
+    /// Newly delivered bytes.
     pub acked: Option<Bytes>,
-    /// In flight after it.
+    /// In flight after the event.
     pub in_flight: Option<Bytes>,
-    /// Its RTT sample.
+    /// RTT sample.
     pub rtt: Option<Duration>,
-    /// The answer.
+    /// The verdict after the event.
     pub verdict: Verdict,
-    /// The belief behind it.
+    /// The model after the event.
     pub model: Model,
 }
 
 impl Row {
-    /// The columns of a line: seconds, event, bytes, bytes, seconds, bytes, bytes (empty: no
+    /// Header of the CSV. Units: seconds, event, bytes, bytes, seconds, bytes, bytes (empty: no
     /// threshold), bit/s, bit/s, seconds, name.
     pub const HEAD: &str =
         "time,event,acked,in_flight,rtt,cwnd,ssthresh,pacing_rate,bandwidth,min_rtt,state";
@@ -92,19 +91,19 @@ fn cell(f: &mut fmt::Formatter<'_>, value: Option<impl fmt::Display>) -> fmt::Re
     }
 }
 
-/// A controller whose every step `sink` sees.
+/// A controller that reports each event to a sink.
 pub struct Traced<F> {
     inner: Box<dyn Controller>,
     sink: F,
 }
 
 impl<F: FnMut(&Row) + Send> Traced<F> {
-    /// Shows the steps of `inner` to `sink`.
+    /// Reports the events of `inner` to `sink`.
     pub fn new(inner: Box<dyn Controller>, sink: F) -> Self {
         Self { inner, sink }
     }
 
-    fn show(
+    fn report(
         &mut self,
         at: Instant,
         event: &'static str,
@@ -132,7 +131,7 @@ impl<F: FnMut(&Row) + Send> Controller for Traced<F> {
 
     fn on_ack(&mut self, ack: &Ack) {
         self.inner.on_ack(ack);
-        self.show(ack.now, "ack", Some(ack), Some(ack.in_flight));
+        self.report(ack.now, "ack", Some(ack), Some(ack.in_flight));
     }
 
     fn on_congestion(&mut self, congestion: &Congestion) {
@@ -143,22 +142,22 @@ impl<F: FnMut(&Row) + Send> Controller for Traced<F> {
             Signal::Ce => "mark",
             Signal::LocalDrop => "local_drop",
         };
-        self.show(congestion.now, event, None, Some(congestion.in_flight));
+        self.report(congestion.now, event, None, Some(congestion.in_flight));
     }
 
     fn on_undo(&mut self, now: Instant) {
         self.inner.on_undo(now);
-        self.show(now, "undo", None, None);
+        self.report(now, "undo", None, None);
     }
 
     fn on_idle(&mut self, idle: &Idle) {
         self.inner.on_idle(idle);
-        self.show(idle.now, "start", None, Some(Bytes::ZERO));
+        self.report(idle.now, "start", None, Some(Bytes::ZERO));
     }
 
     fn on_underuse(&mut self, underuse: &Underuse) {
         self.inner.on_underuse(underuse);
-        self.show(underuse.now, "underuse", None, Some(underuse.used));
+        self.report(underuse.now, "underuse", None, Some(underuse.used));
     }
 
     fn on_lost(&mut self, loss: &Loss) {

@@ -1,11 +1,11 @@
 //! [`WindowedMax`]: the largest of recent samples in constant memory and time.
 //!
-//! Kathleen Nichols' algorithm as Linux's `win_minmax` has it: the best, second best and third best
-//! sample are kept, each newer than the one before; when the best grows too old the second takes
-//! its place. The answer may be a sample somewhat below the true maximum of the window, never one
-//! above it or outside the window.
+//! Kathleen Nichols's algorithm as in Linux's `lib/win_minmax.c`: keeps the best, second best and
+//! third best sample, each newer than the one before; when the best expires, the second takes its
+//! place. The result may be somewhat below the true maximum of the window, but never above it and
+//! never a sample from outside the window.
 
-/// A sample and when it was taken.
+/// A sample and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sample<T> {
     at: u64,
@@ -32,16 +32,16 @@ impl<T: Copy + PartialOrd> WindowedMax<T> {
         self.best.map(|best| best[0].value)
     }
 
-    /// Forgets every sample.
+    /// Discards all samples.
     pub fn clear(&mut self) {
         self.best = None;
     }
 
-    /// Takes a sample in; the largest of the window. A time before the last one counts as that.
+    /// Adds a sample and returns the largest of the window. A time before the last one counts as the
+    /// last one.
     pub fn update(&mut self, at: u64, value: T) -> T {
         let sample = Sample { at, value };
         let mut best = match self.best {
-            // A new best, or nothing left in the window.
             Some(best) if value < best[0].value && at.saturating_sub(best[2].at) <= self.window => {
                 best
             }
@@ -57,8 +57,8 @@ impl<T: Copy + PartialOrd> WindowedMax<T> {
         self.get().unwrap_or(value)
     }
 
-    /// Lets the best go when it has left the window, and makes sure that the runners-up come from
-    /// later parts of it.
+    /// Expires the best when it has left the window, and takes the runners-up from later parts of
+    /// the window.
     fn age(&self, mut best: [Sample<T>; 3], sample: Sample<T>) -> [Sample<T>; 3] {
         let age = sample.at.saturating_sub(best[0].at);
         if age > self.window {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_best_forgets_the_others() {
+    fn a_new_best_replaces_the_others() {
         let mut filter = WindowedMax::new(10);
         filter.update(0, 5);
         filter.update(1, 3);

@@ -1,20 +1,20 @@
-//! [`Aggregation`]: how much more is acknowledged at once than the bandwidth explains.
+//! [`Aggregation`]: acknowledged data in excess of the bandwidth.
 //!
-//! Wi-Fi, cellular links and receivers with segment coalescing acknowledge in bunches. Between
-//! bunches the window must last; the largest excess of the last five to ten round trips tells by
-//! how much.
+//! Wi-Fi, cellular links and receivers with segment coalescing acknowledge in bunches. The window
+//! must last from one bunch to the next: it grows by the largest excess of the last five to ten
+//! round trips.
 
 use tautline_base::{Bytes, Instant, Rate};
 
 use super::network::whole;
 use super::params::AggregationParams;
 
-/// The largest excess in two windows, of which one is being filled.
+/// The largest excess in two windows, the second of which is complete.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Aggregation {
     epoch_began: Instant,
     epoch_acked: Bytes,
-    /// Of the present window, then of the one before.
+    /// Excess in the present window, and in the one before.
     excess: [Bytes; 2],
     /// Round trips in the present window.
     rounds: u32,
@@ -30,7 +30,7 @@ impl Aggregation {
         }
     }
 
-    /// Transmission begins again: what is acknowledged from now on is measured from now on.
+    /// Begins a new epoch.
     pub(super) fn restart(&mut self, now: Instant) {
         self.epoch_began = now;
         self.epoch_acked = Bytes::ZERO;
@@ -45,8 +45,8 @@ impl Aggregation {
         }
     }
 
-    /// `acked` was acknowledged at `now`, where `bandwidth` explains whole segments of `mss`. No
-    /// excess above the window `cwnd` is believed; `epoch` acknowledged begin a new epoch.
+    /// `acked` was acknowledged at `now`, when `bandwidth` predicts whole segments of `mss`. The
+    /// excess is at most the window `cwnd`; `epoch` acknowledged bytes begin a new epoch.
     pub(super) fn on_ack(
         &mut self,
         now: Instant,
@@ -66,7 +66,7 @@ impl Aggregation {
         self.excess[0] = self.excess[0].max(excess);
     }
 
-    /// Room to make for bunched acknowledgements.
+    /// Extra window for aggregated acknowledgements.
     pub(super) fn room(&self, bandwidth: Rate, params: &AggregationParams) -> Bytes {
         let [present, before] = self.excess;
         let room =
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_forgotten_after_two_windows() {
+    fn it_expires_after_two_windows() {
         let (mut aggregation, params) = (Aggregation::new(), AggregationParams::default());
         aggregation.on_ack(
             Instant::from_secs(1),

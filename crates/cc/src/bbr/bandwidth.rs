@@ -5,12 +5,12 @@ use tautline_base::{Bytes, Rate};
 use crate::sampler::RateSample;
 use crate::windowed_max::WindowedMax;
 
-/// The bandwidth filter. Samples of a flight that something other than the network limited can
-/// raise it but not lower it.
+/// The bandwidth filter. Samples of a flight that the network did not limit can raise the bandwidth,
+/// not lower it.
 #[derive(Clone, Debug)]
 pub(super) struct Bandwidth {
     filter: WindowedMax<Rate>,
-    /// Totals between which segments were sent into a window that PROBE_RTT had closed.
+    /// Totals delivered at the beginning and the end of the data sent during PROBE_RTT.
     held: Option<(Bytes, Bytes)>,
 }
 
@@ -27,18 +27,17 @@ impl Bandwidth {
         self.filter.get().unwrap_or(Rate::ZERO)
     }
 
-    /// What is sent until `delivered + in_flight` is delivered does not show what the path can
-    /// carry, because this controller holds it back.
+    /// Marks the data sent until `delivered + in_flight` is delivered as limited by this
+    /// controller.
     pub(super) fn hold_back(&mut self, delivered: Bytes, in_flight: Bytes) {
         let from = match self.held {
-            // Holding back goes on.
             Some((from, until)) if delivered <= until => from,
             _ => delivered,
         };
         self.held = Some((from, delivered + in_flight));
     }
 
-    /// Whether the flight of `sample` was limited by the application or by this controller.
+    /// The application or this controller limited the flight of `sample`.
     pub(super) fn is_limited(&self, sample: &RateSample) -> bool {
         sample.app_limited
             || self

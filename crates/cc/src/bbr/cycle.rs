@@ -7,15 +7,15 @@ use tautline_base::Instant;
 use super::Gain;
 use super::params::CYCLE;
 
-/// Where a bandwidth probing cycle stands: probe for a round trip, drain what that left, cruise for
-/// six.
+/// Position in a bandwidth probing cycle: probe for a round trip, drain the resulting queue for one,
+/// cruise for six.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cycle {
     phase: usize,
     since: Instant,
 }
 
-/// What decides whether a phase is over.
+/// Conditions for the end of a phase.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
     pub(super) now: Instant,
@@ -24,17 +24,17 @@ pub(super) struct Progress {
     pub(super) gain: Gain,
     /// Something was lost.
     pub(super) lost: bool,
-    /// The network holds what the phase's gain means to put there.
+    /// The network holds the phase's gain times the bandwidth-delay product.
     pub(super) filled: bool,
     /// The network holds no more than one bandwidth-delay product.
     pub(super) drained: bool,
 }
 
 impl Cycle {
-    /// Begins by `luck` with any phase but the draining one: nothing has been left to drain, and
-    /// flows that begin together must not probe together.
-    pub(super) fn begin(luck: u64, now: Instant) -> Self {
-        let phase = match (luck % (CYCLE as u64 - 1)) as usize {
+    /// Begins with a random phase, so that flows that begin together do not probe together, but not
+    /// with the draining one: there is nothing to drain yet.
+    pub(super) fn begin(random: u64, now: Instant) -> Self {
+        let phase = match (random % (CYCLE as u64 - 1)) as usize {
             0 => 0,
             later => later + 1,
         };
@@ -50,9 +50,9 @@ impl Cycle {
         self.phase == 0
     }
 
-    /// Goes on to the next phase when the present one is over. A phase lasts one lowest round trip;
-    /// a probing one until the probe has filled the network as well (or lost something in the
-    /// attempt), a draining one only until it is drained.
+    /// Advances to the next phase when the present one is over. A phase lasts one lowest round
+    /// trip; probing lasts also until the network is filled or something is lost, draining ends
+    /// early once the network is drained.
     pub(super) fn on_ack(&mut self, progress: Progress) {
         let long = progress
             .min_rtt
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn it_begins_anywhere_but_in_the_draining_phase() {
-        let phases = (0..700).map(|luck| Cycle::begin(luck, BEGIN).phase);
+        let phases = (0..700).map(|random| Cycle::begin(random, BEGIN).phase);
         let mut counts = [0; CYCLE];
         phases.for_each(|phase| counts[phase] += 1);
         assert_eq!(counts, [100, 0, 100, 100, 100, 100, 100, 100]);

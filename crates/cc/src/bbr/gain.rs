@@ -1,10 +1,10 @@
-//! [`Gain`]: a factor in 256ths, as Linux's BBR computes with.
+//! [`Gain`]: a factor in 256ths, the unit of Linux's BBR (`BBR_UNIT`).
 
 use core::fmt;
 
 use tautline_base::Rate;
 
-/// A factor of `n / 256`. Exact, so that a rate and a window follow from their inputs bit by bit.
+/// A factor of `n / 256`. Exact, so that rates and windows are reproducible bit by bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Gain(u32);
 
@@ -27,12 +27,12 @@ impl Gain {
         })
     }
 
-    /// Its numerator over 256.
+    /// The numerator.
     pub const fn as_256ths(self) -> u32 {
         self.0
     }
 
-    /// For people to look at.
+    /// The factor, for statistics.
     pub fn as_f64(self) -> f64 {
         f64::from(self.0) / 256.0
     }
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentages_are_cut_to_256ths_as_the_patches_compile_them() {
+    fn percentages_are_truncated_to_256ths_as_in_the_patches() {
         for (percent, numerator) in [
             (125, 320),
             (75, 192),

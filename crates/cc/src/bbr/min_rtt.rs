@@ -6,11 +6,11 @@ use tautline_base::Instant;
 
 use crate::controller::Ack;
 
-/// The lowest round trip time, until it is too old to be believed.
+/// The lowest round trip time within the window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MinRtt {
     window: Duration,
-    /// And when it was measured.
+    /// The RTT and when it was measured.
     lowest: Option<(Duration, Instant)>,
 }
 
@@ -26,15 +26,14 @@ impl MinRtt {
         self.lowest.map(|(rtt, _)| rtt)
     }
 
-    /// Takes a sample in. True if the one it had was too old: time to look at the path with the
-    /// queue drained.
+    /// Adds the sample of `ack`. True if the lowest RTT had expired, which starts PROBE_RTT.
     pub(super) fn on_ack(&mut self, ack: &Ack) -> bool {
         let expired = self
             .lowest
             .is_some_and(|(_, at)| ack.now - at > self.window);
         let Some(rtt) = ack.rtt else { return expired };
         match self.lowest {
-            // What the connection has seen before counts for a controller that takes it over.
+            // A controller that takes over a connection starts with its lowest RTT.
             None if ack.min_rtt.is_zero() => self.lowest = Some((rtt, ack.now)),
             None => self.lowest = Some((rtt.min(ack.min_rtt), ack.now)),
             Some((lowest, _)) if rtt < lowest || (expired && !ack.delayed) => {
@@ -45,7 +44,7 @@ impl MinRtt {
         expired
     }
 
-    /// The path has been looked at with the queue drained.
+    /// PROBE_RTT has measured the path: the estimate is fresh.
     pub(super) fn renew(&mut self, now: Instant) {
         if let Some((_, at)) = &mut self.lowest {
             *at = now;

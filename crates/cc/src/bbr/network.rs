@@ -1,5 +1,5 @@
-//! What the model says about window and rate: gains, bandwidth-delay products in whole segments,
-//! and the room that bursts need.
+//! Window and rate of the model: gains, bandwidth-delay products in whole segments, and room for
+//! bursts.
 
 use core::time::Duration;
 
@@ -18,7 +18,7 @@ pub(super) fn whole(bytes: Bytes, mss: Bytes) -> Bytes {
 }
 
 impl Bbr {
-    /// The bandwidth to send at: the policer's if one was found. Zero before the first sample.
+    /// Bandwidth to send at: the policer's if one was detected. Zero before the first sample.
     pub(super) fn model_rate(&self) -> Rate {
         self.policer.rate().unwrap_or_else(|| self.bandwidth.get())
     }
@@ -27,7 +27,7 @@ impl Bbr {
         match self.mode {
             Mode::Startup => self.params.startup_gain,
             Mode::Drain => self.params.drain_gain,
-            // A policer punishes every probe.
+            // A policer drops every probe.
             Mode::ProbeBw(_) if self.policer.rate().is_some() => Gain::UNIT,
             Mode::ProbeBw(cycle) => cycle.gain(&self.params.cycle),
             Mode::ProbeRtt(_) => Gain::UNIT,
@@ -42,14 +42,14 @@ impl Bbr {
         }
     }
 
-    /// `bandwidth` times `gain`, less the margin.
+    /// Pacing rate: `bandwidth` times `gain`, minus the margin.
     pub(super) fn paced(&self, bandwidth: Rate, gain: Gain) -> Rate {
         gain.of(bandwidth)
             .percent(100 - self.params.pacing_margin.min(99))
             .max(SLOWEST)
     }
 
-    /// STARTUP's rate before there is a bandwidth: the window in `rtt`.
+    /// STARTUP's rate before the first bandwidth sample: one window per `rtt`, times the gain.
     pub(super) fn initial_rate(&self, rtt: Duration) -> Rate {
         self.paced(Rate::from_amount(self.cwnd, rtt), self.params.startup_gain)
     }
@@ -58,7 +58,7 @@ impl Bbr {
         self.mss * self.params.min_cwnd
     }
 
-    /// The window that the model allows.
+    /// Window of the model.
     pub(super) fn target(&self) -> Bytes {
         let bandwidth = self.model_rate();
         let bunches = if self.pipe.reached() {
@@ -75,7 +75,7 @@ impl Bbr {
         )
     }
 
-    /// What is in flight when `bandwidth` is used with `gain`.
+    /// Flight that uses `bandwidth` with `gain`.
     pub(super) fn inflight(&self, bandwidth: Rate, gain: Gain) -> Bytes {
         self.with_bursts(self.product(bandwidth, gain))
     }
@@ -91,9 +91,9 @@ impl Bbr {
         u64::try_from(scaled.div_ceil(256 * NANOS * u128::from(self.mss.get()))).unwrap_or(u64::MAX)
     }
 
-    /// Adds room for three bursts (one here, one at the receiver, one on the way), rounds up to
-    /// even, which delayed acknowledgements need, and lets the probing phase of a short path probe
-    /// by two segments at least.
+    /// `bbr_quantization_budget`: adds room for three bursts (one at the sender, one at the
+    /// receiver, one in the network), rounds up to an even number for delayed acknowledgements, and
+    /// adds two segments in the probing phase, so that short paths are probed too.
     fn with_bursts(&self, segments: u64) -> Bytes {
         let bursts = 3 * self.params.burst(self.pacing_rate, self.mss);
         let even = segments
@@ -108,8 +108,9 @@ impl Bbr {
         self.mss * (even + probe).min(LARGEST)
     }
 
-    /// How much of `in_flight` the network will hold when the next segment departs: less the whole
-    /// segments it delivers until then, and, if the gain means to fill it, with that burst.
+    /// `bbr_packets_in_net_at_edt`: the part of `in_flight` that the network holds when the next
+    /// segment departs. Subtracts the whole segments delivered until then and, when filling the
+    /// network, adds that burst.
     pub(super) fn in_network(&self, ack: &Ack, in_flight: Bytes) -> Bytes {
         let delivered = whole(self.model_rate() * (ack.next_departure - ack.now), self.mss);
         let burst = if self.pacing_gain() > Gain::UNIT {

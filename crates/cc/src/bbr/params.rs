@@ -1,4 +1,4 @@
-//! [`Params`]: every number of BBR version 1, and the profiles that are known by name.
+//! [`Params`]: every parameter of BBR version 1, and the named profiles.
 
 use core::fmt;
 use core::time::Duration;
@@ -10,7 +10,7 @@ use super::Gain;
 /// Phases of a bandwidth probing cycle.
 pub const CYCLE: usize = 8;
 
-/// The numbers of [`Bbr`](super::Bbr). [`Default`] is Linux's `tcp_bbr.c`, 6.x.
+/// The parameters of [`Bbr`](super::Bbr). [`Default`] is `net/ipv4/tcp_bbr.c` of Linux 6.x.
 ///
 /// | | Linux | [`bbrn_aqm`](Self::bbrn_aqm) | [`bbrn_2023`](Self::bbrn_2023) | [`bbrn_first`](Self::bbrn_first) |
 /// |---|---|---|---|---|
@@ -21,7 +21,7 @@ pub const CYCLE: usize = 8;
 /// | smallest burst, in segments | 2 | 4 | 4 | 4 |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// What the controller calls itself. `bbr`.
+    /// Name of the controller: `bbr`.
     pub name: &'static str,
     /// Pacing and window gain of STARTUP: 739/256 = 2.887, a little above 2/ln 2, the smallest that
     /// doubles the rate in every round trip.
@@ -33,54 +33,54 @@ pub struct Params {
     /// Pacing gains of PROBE_BW, in order: 1.25, 0.75, and six times 1. The first probes, the
     /// second drains what it left.
     pub cycle: [Gain; CYCLE],
-    /// Round trips that a bandwidth sample counts: 10, one more than a cycle and its echo.
+    /// Round trips for which a bandwidth sample counts: 10, one more than a cycle and its echo.
     pub bandwidth_rounds: u64,
-    /// How long a round trip time counts: 10 s.
+    /// Lifetime of the lowest RTT: 10 s.
     pub min_rtt_window: Duration,
-    /// How long PROBE_RTT holds the smallest window: 200 ms.
+    /// Time for which PROBE_RTT holds the smallest window: 200 ms.
     pub probe_rtt_duration: Duration,
     /// Smallest window outside loss recovery and window of PROBE_RTT, in segments: 4.
     pub min_cwnd: u64,
-    /// Growth of bandwidth per round trip that counts as growth: 1.25.
+    /// Least factor of bandwidth growth per round trip that keeps STARTUP going: 1.25.
     pub full_bw_threshold: Gain,
     /// Round trips without such growth that mean the pipe is full: 3.
     pub full_bw_rounds: u32,
-    /// Allows a `full_bw_threshold` of at most 1, under which STARTUP may never end. False.
+    /// Permits a `full_bw_threshold` of at most 1, under which STARTUP may never end: false.
     pub endless_startup: bool,
-    /// Smallest burst in segments at `min_burst_rate` or faster: 2. Slower it is one.
+    /// Smallest burst in segments at `min_burst_rate` or above: 2. Below it is one.
     pub min_burst: u64,
-    /// 1.2 Mbit/s.
+    /// Pacing rate from which `min_burst` applies: 1.2 Mbit/s.
     pub min_burst_rate: Rate,
-    /// A burst is what the pacing rate carries in 1/2ⁿ s: 10, a little less than a millisecond
+    /// A burst lasts 1/2ⁿ s at the pacing rate: 10, a little less than a millisecond
     /// (`sk_pacing_shift`).
     pub pacing_shift: u32,
-    /// How far below the estimate it paces, in percent: 1. Keeps the queue from growing while the
-    /// estimate is right.
+    /// Distance of the pacing rate below the estimate in percent: 1. Keeps the queue from growing
+    /// while the estimate is exact.
     pub pacing_margin: u32,
-    /// How it recognises and obeys a token-bucket policer.
+    /// Detection of token-bucket policers.
     pub policer: PolicerParams,
-    /// How it makes room for bunched acknowledgements.
+    /// Room for aggregated acknowledgements.
     pub aggregation: AggregationParams,
 }
 
-/// Numbers of the policer detection, which Linux calls long-term bandwidth sampling.
+/// Parameters of the policer detection (long-term bandwidth sampling, `bbr_lt_bw_sampling`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PolicerParams {
     /// Shortest interval of a sample in round trips: 4.
     pub min_rounds: u32,
-    /// Longest interval: 16. After that sampling begins anew.
+    /// Longest interval in round trips: 16. A longer one restarts the sampling.
     pub max_rounds: u32,
     /// Lost over delivered at which an interval counts as policed: 50/256 = 19.5 %.
     pub loss_threshold: Gain,
-    /// How much two intervals may differ to be thought the same: 1/8 ...
+    /// Largest relative difference of two intervals with the same rate: 1/8 ...
     pub similar: Gain,
     /// ... or 4 kbit/s.
     pub similar_rate: Rate,
-    /// Round trips of PROBE_BW the found rate is kept before it probes again: 48.
+    /// Round trips of PROBE_BW for which the detected rate holds before a new probe: 48.
     pub hold_rounds: u32,
 }
 
-/// Numbers of the acknowledgement-aggregation estimate.
+/// Parameters of the acknowledgement-aggregation estimate (`bbr_update_ack_aggregation`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AggregationParams {
     /// Share of the estimate that is added to the window: 1. Zero turns it off.
@@ -89,7 +89,7 @@ pub struct AggregationParams {
     pub rounds: u32,
     /// Most that is added, as time at the estimated bandwidth: 100 ms.
     pub longest: Duration,
-    /// What acknowledged in one epoch begins the next: 2²⁰ segments.
+    /// Segments acknowledged in one epoch that begin the next: 2²⁰.
     pub epoch: u64,
 }
 
@@ -150,18 +150,17 @@ const fn cycle(probe: Gain, drain: Gain) -> [Gain; CYCLE] {
     gains
 }
 
-/// BBR-n (Ahsan and Sajid): Linux's BBR with other numbers, for hosts behind fair queueing.
+/// BBR-n (Ahsan and Sajid): Linux's BBR with other parameters, for hosts behind fair queueing.
 ///
-/// The published sources disagree on the numbers, so each set has a name. What they share: the
-/// draining phase no longer takes back what the probing one sent, so data in flight climbs to the
-/// window of two bandwidth-delay products and a product stands in the queue. Drops do not make it
-/// shorter, for BBR does not yield to them; fair queueing (CAKE, FQ-CoDel) keeps it from other
-/// flows. All are *only* numbers: the algorithm is BBR's. The TSQ limit that the patches change
-/// along with them is a parameter of the transport here.
+/// The published sources disagree on the values, so each set has a name. In all of them the
+/// draining phase no longer drains what the probing phase sent: the flight climbs to the window of
+/// two bandwidth-delay products, and one product stands in the queue. Drops do not shorten the
+/// queue, because BBR does not yield to them; fair queueing (CAKE, FQ-CoDel) keeps it from other
+/// flows. The algorithm is BBR's. The TSQ limit that the patches change too is a parameter of the
+/// transport.
 impl Params {
-    /// The numbers of the repository "BBRn-AQM" that goes with the paper on the "golden pair" of
-    /// BBR-n and CAKE: probe with 1.5, drain with 0.9. The paper's text supports these; they are
-    /// this crate's BBR-n. Mean gain 1.05.
+    /// Values of the repository "BBRn-AQM", which belongs to the paper on the "golden pair" of BBR-n
+    /// and CAKE: probe with 1.5, drain with 0.9. They agree with the paper's text. Mean gain 1.05.
     pub fn bbrn_aqm() -> Self {
         Self {
             name: "bbrn-aqm",
@@ -171,9 +170,9 @@ impl Params {
         }
     }
 
-    /// The numbers at the head of the repository "BBR-n" (2023): probe with 3.2, drain with 0.4,
-    /// and a pipe counts as full when a round trip brings less than 3.2 times the bandwidth, which
-    /// even doubling ones do. Mean gain 1.2: the boldest. Not what the paper's text describes.
+    /// Values at the head of the repository "BBR-n" (2023): probe with 3.2, drain with 0.4. A pipe
+    /// counts as full when a round trip brings less than 3.2 times the bandwidth, so even doubling
+    /// counts as a plateau. Mean gain 1.2, the highest. They disagree with the paper's text.
     pub fn bbrn_2023() -> Self {
         Self {
             name: "bbrn-2023",
@@ -183,10 +182,10 @@ impl Params {
         }
     }
 
-    /// The numbers of the first commit of "BBR-n": as [`bbrn_aqm`](Self::bbrn_aqm), but a full-pipe
-    /// threshold of 0.9. The bandwidth filter hardly ever falls by a tenth, so STARTUP may last as
-    /// long as the connection and paces at 2.9 times the bandwidth. For comparison only; naming it
-    /// is the consent that [`endless_startup`](Self::endless_startup) asks for.
+    /// Values of the first commit of "BBR-n": [`bbrn_aqm`](Self::bbrn_aqm) with a full-pipe threshold
+    /// of 0.9. The bandwidth filter hardly ever falls by a tenth, so STARTUP may last as long as the
+    /// connection, pacing at 2.9 times the bandwidth. For comparison only; sets
+    /// [`endless_startup`](Self::endless_startup).
     pub fn bbrn_first() -> Self {
         Self {
             name: "bbrn-first",
@@ -204,10 +203,10 @@ impl Params {
         }
     }
 
-    /// Refuses numbers under which the algorithm cannot work.
+    /// Rejects values under which the algorithm cannot work.
     ///
     /// # Errors
-    /// The first number that is out of range.
+    /// The first value that is out of range.
     pub fn check(&self) -> Result<(), ParamsError> {
         let positive = [
             ("startup_gain", self.startup_gain),
@@ -245,7 +244,7 @@ impl Params {
         )
     }
 
-    /// The least number of segments that leave back to back at `rate`.
+    /// Smallest burst at `rate`, in segments (`bbr_min_tso_segs`).
     pub(super) fn least_burst(&self, rate: Rate) -> u64 {
         if rate < self.min_burst_rate {
             1
@@ -254,7 +253,7 @@ impl Params {
         }
     }
 
-    /// How much leaves back to back at `rate`, in segments of `mss` bytes.
+    /// Burst at `rate`, in segments of `mss` bytes (`bbr_tso_segs_goal`).
     pub(super) fn burst(&self, rate: Rate, mss: Bytes) -> u64 {
         let least = self.least_burst(rate);
         let bytes = rate
@@ -266,17 +265,17 @@ impl Params {
     }
 }
 
-/// Most segments in a burst (Linux counts them in seven bits) ...
+/// Most segments in a burst (Linux: seven bits) ...
 const MAX_BURST: u64 = 127;
-/// ... and most bytes, those of the largest super-packet.
+/// ... and most bytes, one packet of the largest size.
 const LARGEST_BURST: Bytes = Bytes::kib(64);
 
-/// A number of [`Params`] is out of range.
+/// A field of [`Params`] is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParamsError {
-    /// Which.
+    /// Name of the field.
     pub field: &'static str,
-    /// What it must be.
+    /// Accepted values.
     pub must_be: &'static str,
 }
 

@@ -1,15 +1,15 @@
-//! [`Policer`]: recognises a token bucket, which lets bursts through and then drops what exceeds
-//! its rate.
+//! [`Policer`]: detects a token-bucket policer, which passes bursts and then drops packets above its
+//! rate.
 //!
-//! Behind one the bandwidth filter believes the burst and every flight loses heavily. Two
-//! consecutive intervals between losses that both lost much and delivered at the same rate give the
-//! bucket away; its rate is then obeyed without probing for a while.
+//! Behind a policer the bandwidth filter measures the bursts, and every flight loses heavily. Two
+//! consecutive intervals between losses with heavy loss and the same delivery rate identify the
+//! bucket; the controller then keeps to its rate for a while without probing.
 
 use tautline_base::{Bytes, Instant, Rate};
 
 use super::params::PolicerParams;
 
-/// Totals at one moment.
+/// Totals at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) at: Instant,
@@ -17,11 +17,11 @@ pub(super) struct Totals {
     pub(super) lost: Bytes,
 }
 
-/// What a delivery, or a timeout, says about a policer.
+/// Facts about a policer from a delivery or a timeout.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Evidence {
     pub(super) totals: Totals,
-    /// Something was lost now.
+    /// Data was just found lost.
     pub(super) losing: bool,
     pub(super) app_limited: bool,
     /// A round trip began.
@@ -35,23 +35,23 @@ pub(super) struct Evidence {
 pub(super) enum Policer {
     /// Nothing was lost lately.
     Unsuspected,
-    /// An interval is measured.
+    /// Measuring an interval.
     Sampling {
         since: Totals,
         rounds: u32,
-        /// Rate of the interval before.
+        /// Rate of the previous interval.
         previous: Option<Rate>,
     },
-    /// Found.
+    /// Detected; the controller keeps to its rate.
     Obeyed {
         rate: Rate,
-        /// Round trips of PROBE_BW since.
+        /// Round trips of PROBE_BW since its detection.
         rounds: u32,
     },
 }
 
 impl Policer {
-    /// The rate of the policer that was found.
+    /// Rate of the detected policer.
     pub(super) fn rate(self) -> Option<Rate> {
         match self {
             Self::Obeyed { rate, .. } => Some(rate),
@@ -59,7 +59,7 @@ impl Policer {
         }
     }
 
-    /// Takes evidence in. True when a policer has been obeyed for long enough: probe anew.
+    /// Evaluates the evidence. True when the detected rate has expired: probe again.
     pub(super) fn on_evidence(&mut self, evidence: &Evidence, params: &PolicerParams) -> bool {
         match *self {
             Self::Obeyed { rate, rounds } => {
@@ -103,7 +103,7 @@ impl Policer {
             return;
         }
         *self = match measure(since, evidence.totals, params) {
-            // An interval ends with a loss, when the bucket is empty for certain.
+            // An interval ends with a loss, which proves that the bucket is empty.
             Some(rate) if evidence.losing && rounds >= params.min_rounds => {
                 conclude(rate, previous, evidence.totals, params)
             }
@@ -116,7 +116,7 @@ impl Policer {
     }
 }
 
-/// The rate of an interval that lost as much as a policer makes it lose.
+/// Rate of an interval whose share of losses indicates a policer.
 fn measure(since: Totals, until: Totals, params: &PolicerParams) -> Option<Rate> {
     let delivered = until.delivered.saturating_sub(since.delivered);
     let lost = until.lost.saturating_sub(since.lost);

@@ -1,21 +1,20 @@
-//! [`ProbeRtt`]: the pause in which the queue drains, so that the round trip without it can be
-//! measured.
+//! [`ProbeRtt`]: a pause that drains the queue, to measure the round trip without it.
 
 use core::time::Duration;
 
 use tautline_base::Instant;
 
-/// How far the pause has come.
+/// Progress of the pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProbeRtt {
     /// More than the smallest window is still in flight.
     Draining,
-    /// Held for a while and a round trip.
+    /// The smallest window is held for a while and a round trip.
     Holding { until: Instant, round_ended: bool },
 }
 
 impl ProbeRtt {
-    /// The flight has shrunk to the smallest window: from now on it is held for `duration`.
+    /// The flight has shrunk to the smallest window, which is held for `duration`.
     pub(super) fn drained(now: Instant, duration: Duration) -> Self {
         Self::Holding {
             until: now + duration,
@@ -30,7 +29,7 @@ impl ProbeRtt {
         }
     }
 
-    /// It was held long enough, and for a round trip.
+    /// The window was held long enough, and for a round trip.
     pub(super) fn is_over(self, now: Instant) -> bool {
         matches!(
             self,
@@ -41,7 +40,7 @@ impl ProbeRtt {
         ) && self.time_is_over(now)
     }
 
-    /// It was held long enough.
+    /// The window was held long enough.
     pub(super) fn time_is_over(self, now: Instant) -> bool {
         matches!(self, Self::Holding { until, .. } if now > until)
     }

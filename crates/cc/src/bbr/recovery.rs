@@ -1,62 +1,62 @@
 //! [`Recovery`]: the window while losses are repaired.
 //!
-//! For one round trip as much is sent as is delivered, because nobody knows what the loss means;
-//! then the model decides again. Afterwards the window is what it was before.
+//! Packet conservation for one round trip, because the cause of the loss is unknown; then the model
+//! decides again. The end of recovery restores the window.
 
 use tautline_base::Bytes;
 
 use crate::controller::{Ack, CongestionState};
 
-/// Where loss recovery stands, and the window to return to.
+/// State of loss recovery, and the window to restore.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recovery {
-    /// At the last acknowledgement or timeout.
-    phase: CongestionState,
-    /// As much is sent as is delivered.
+    /// State at the last acknowledgement or timeout.
+    state: CongestionState,
+    /// Packet conservation is in effect.
     conserving: bool,
     prior_cwnd: Bytes,
 }
 
-/// What an acknowledgement means to the window.
+/// The window after an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Fast recovery begins: so does a round trip of packet conservation.
+    /// Fast recovery begins, with a round trip of packet conservation.
     Enters(Bytes),
-    /// Send as much as is delivered.
+    /// Packet conservation.
     Conserves(Bytes),
     /// The model decides, from this window.
     Grows(Bytes),
 }
 
-fn repairs(phase: CongestionState) -> bool {
-    matches!(phase, CongestionState::Recovery | CongestionState::Loss)
+fn repairs(state: CongestionState) -> bool {
+    matches!(state, CongestionState::Recovery | CongestionState::Loss)
 }
 
 impl Recovery {
     pub(super) const fn new() -> Self {
         Self {
-            phase: CongestionState::Open,
+            state: CongestionState::Open,
             conserving: false,
             prior_cwnd: Bytes::ZERO,
         }
     }
 
-    /// Remembers the window before it is cut. `whole`: nothing but a recovery has cut it before.
+    /// Saves the window before a cut. `whole`: nothing but a recovery has cut it so far.
     pub(super) fn save(&mut self, cwnd: Bytes, whole: bool) {
-        self.prior_cwnd = if whole && !repairs(self.phase) {
+        self.prior_cwnd = if whole && !repairs(self.state) {
             cwnd
         } else {
             self.prior_cwnd.max(cwnd)
         };
     }
 
-    /// The window before the cuts.
+    /// Window before the cuts.
     pub(super) fn prior_cwnd(&self) -> Bytes {
         self.prior_cwnd
     }
 
     pub(super) fn on_timeout(&mut self) {
-        self.phase = CongestionState::Loss;
+        self.state = CongestionState::Loss;
     }
 
     /// A round trip begins.
@@ -64,10 +64,10 @@ impl Recovery {
         self.conserving = false;
     }
 
-    /// What an acknowledgement makes of the window `cwnd`, which is never below `mss`.
+    /// The window after `ack`, which is at least `mss`.
     pub(super) fn on_ack(&mut self, ack: &Ack, cwnd: Bytes, mss: Bytes) -> Step {
         let delivering = ack.in_flight + ack.acked;
-        let before = core::mem::replace(&mut self.phase, ack.state);
+        let before = core::mem::replace(&mut self.state, ack.state);
         if ack.state == CongestionState::Recovery && before != CongestionState::Recovery {
             self.conserving = true;
             return Step::Enters(delivering.max(mss));

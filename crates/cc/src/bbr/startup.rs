@@ -1,20 +1,20 @@
-//! [`FullPipe`]: when STARTUP has found the bandwidth.
+//! [`FullPipe`]: the end of STARTUP.
 
 use tautline_base::Rate;
 
 use super::Params;
 
-/// Whether a faster sender still finds more bandwidth.
+/// Whether sending faster still raises the bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FullPipe {
-    /// It does, or it is not yet sure.
+    /// It does, or too few round trips have shown the contrary.
     Growing {
-        /// Bandwidth that a round trip must exceed by the threshold.
+        /// Bandwidth that a round trip must exceed by the factor of the threshold.
         level: Rate,
-        /// Round trips in a row that did not.
+        /// Consecutive round trips that did not.
         stalled: u32,
     },
-    /// It does not. For good: a path that grows later is found by the cycle.
+    /// It does not. Final: PROBE_BW finds later growth of the path.
     Reached,
 }
 
@@ -30,7 +30,7 @@ impl FullPipe {
         self == Self::Reached
     }
 
-    /// A round trip that the application did not limit has ended with this `bandwidth`.
+    /// A round trip not limited by the application ended with this `bandwidth`.
     pub(super) fn on_round(&mut self, bandwidth: Rate, params: &Params) {
         let Self::Growing { level, stalled } = self else {
             return;
@@ -48,14 +48,14 @@ impl FullPipe {
         }
     }
 
-    /// A timeout has emptied the pipe: whatever bandwidth comes next is growth.
+    /// A timeout has emptied the pipe: any bandwidth counts as growth.
     pub(super) fn on_timeout(&mut self) {
         if let Self::Growing { level, .. } = self {
             *level = Rate::ZERO;
         }
     }
 
-    /// A loss was none: what slowed the growth was not the path.
+    /// A loss was spurious, so the path did not limit the growth.
     pub(super) fn on_undo(&mut self) {
         if !self.reached() {
             *self = Self::new();
@@ -97,9 +97,9 @@ mod tests {
     }
 
     #[test]
-    fn doubling_is_no_growth_to_a_threshold_of_three() {
-        // Every second round is four times the level, and starts the count anew; 50 is less than
-        // 3.2 times 16.
+    fn doubling_is_below_a_threshold_of_three() {
+        // Every second round is four times the level and restarts the count; 50 is less than 3.2
+        // times 16.
         assert_eq!(
             rounds(&Params::bbrn_2023(), &[1, 2, 4, 8, 16, 32, 50, 50, 50]),
             Some(7)
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn an_undone_loss_begins_the_search_anew_and_a_full_pipe_stays_full() {
+    fn an_undone_loss_restarts_the_search_and_a_full_pipe_stays_full() {
         let linux = Params::default();
         let mut pipe = FullPipe::Growing {
             level: Rate::mbit(10),

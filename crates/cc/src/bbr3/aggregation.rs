@@ -1,5 +1,5 @@
-//! [`Aggregation`]: how far acknowledgements run ahead of the bandwidth when they come in bunches,
-//! draft-ietf-ccwg-bbr "BBR.extra_acked".
+//! [`Aggregation`]: acknowledged data in excess of the bandwidth, when acknowledgements come in
+//! bunches, draft-ietf-ccwg-bbr "BBR.extra_acked".
 
 use tautline_base::{Bytes, Instant, Rate};
 
@@ -12,7 +12,7 @@ pub(super) struct Aggregation {
     filter: WindowedMax<Bytes>,
     /// The filter spans the rounds after Startup, not just one.
     long: bool,
-    /// When the present bunch began, and what it brought.
+    /// Beginning and acknowledged bytes of the present bunch.
     bunch: Option<(Instant, Bytes)>,
 }
 
@@ -25,7 +25,7 @@ impl Aggregation {
         }
     }
 
-    /// The window must allow for so much more.
+    /// Extra window.
     pub(super) fn extra(&self) -> Bytes {
         self.filter.get().unwrap_or_default()
     }
@@ -45,8 +45,8 @@ impl Aggregation {
             .update(round, delivered.saturating_sub(expected).min(cwnd));
     }
 
-    /// The pipe was full: from now on bunches are remembered for longer.
-    pub(super) fn remember_longer(&mut self, round: u64, config: &Config) {
+    /// Extends the filter, once the pipe was full.
+    pub(super) fn extend_filter(&mut self, round: u64, config: &Config) {
         if !self.long {
             let extra = self.extra();
             self.filter = WindowedMax::new(config.extra_acked_rounds);
@@ -55,7 +55,7 @@ impl Aggregation {
         }
     }
 
-    /// Nothing was in flight: what comes next begins a bunch.
+    /// Begins a new bunch, after an idle period.
     pub(super) fn restart(&mut self, now: Instant) {
         self.bunch = Some((now, Bytes::ZERO));
     }

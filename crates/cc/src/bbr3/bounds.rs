@@ -1,5 +1,5 @@
-//! The bounds that congestion leaves behind: [`ShortTerm`] until the next probe, and a long-term
-//! one on what is in flight.
+//! [`Bounds`] that congestion sets: [`ShortTerm`] until the next probe, and a long-term one on the
+//! flight.
 //!
 //! draft-ietf-ccwg-bbr "Updating the Model Upon Packet Loss". `None` is the draft's infinity.
 
@@ -8,7 +8,15 @@ use tautline_base::{Bytes, Rate};
 use super::params::Config;
 use super::{scale, scale_rate};
 
-/// What the latest congestion allows, until the next probe.
+/// All bounds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Bounds {
+    /// Most bytes that a probe has shown to be safe in flight; `None` until one found a limit.
+    pub(super) longterm: Option<Bytes>,
+    pub(super) shortterm: ShortTerm,
+}
+
+/// Bounds by the latest congestion, until the next probe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ShortTerm {
     pub(super) bw: Option<Rate>,
@@ -16,7 +24,7 @@ pub(super) struct ShortTerm {
 }
 
 impl ShortTerm {
-    /// One round with losses: down to what was delivered in it, but by no more than beta.
+    /// Cuts the bounds to the deliveries of a round with losses, but by no more than beta.
     pub(super) fn cut(
         &mut self,
         latest: (Rate, Bytes),
@@ -30,7 +38,7 @@ impl ShortTerm {
     }
 }
 
-/// The looser of two bounds.
+/// Looser of two bounds.
 pub(super) fn looser<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     Some(one?.max(other?))
 }
@@ -43,7 +51,7 @@ pub(super) fn bounded<T: Ord>(value: T, bound: Option<T>) -> T {
     }
 }
 
-/// The tighter of two bounds.
+/// Tighter of two bounds.
 pub(super) fn tighter<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     match one {
         Some(one) => Some(bounded(one, other)),
@@ -51,15 +59,14 @@ pub(super) fn tighter<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     }
 }
 
-/// What may be in flight below the long-term bound `longterm` so that others find room.
+/// Flight below the long-term bound that leaves headroom for other flows.
 pub(super) fn with_headroom(longterm: Bytes, mss: Bytes, least: Bytes, config: &Config) -> Bytes {
     let headroom = scale(longterm, config.headroom).max(mss);
     longterm.saturating_sub(headroom).max(least)
 }
 
-/// How much of the flight before a lost segment of `bytes` bytes, and of the segment itself, the
-/// path still held when losses crossed the threshold: `sent_in_flight` counts the segment, and so
-/// does `lost`.
+/// Flight at which losses crossed the threshold, within or before a lost segment of `bytes` bytes.
+/// `sent_in_flight` and `lost` include the segment.
 pub(super) fn inflight_at_loss(
     bytes: Bytes,
     sent_in_flight: Bytes,

@@ -1,5 +1,5 @@
-//! What the model comes to: pacing rate, send quantum, window, draft-ietf-ccwg-bbr "Updating
-//! Control Parameters".
+//! Pacing rate, send quantum and window from the model, draft-ietf-ccwg-bbr "Updating Control
+//! Parameters".
 
 use core::time::Duration;
 
@@ -21,16 +21,17 @@ impl Bbr3 {
         .max(SLOWEST)
     }
 
-    /// Follows the bandwidth, but only upwards until the pipe was full: samples may be low for
-    /// other reasons.
+    /// Follows the bandwidth, but only upwards until the pipe was full: samples may be low because
+    /// too little was sent.
     pub(super) fn set_pacing_rate(&mut self, gain: f64) {
-        let rate = scale_rate(self.bw, gain * (1.0 - self.config.pacing_margin)).max(SLOWEST);
+        let rate =
+            scale_rate(self.bandwidth.bw, gain * (1.0 - self.config.pacing_margin)).max(SLOWEST);
         if self.full_pipe.reached || rate > self.pacing_rate {
             self.pacing_rate = rate;
         }
     }
 
-    /// How much leaves back to back.
+    /// Size of a burst.
     pub(super) fn quantum(&self) -> Bytes {
         let quantum = burst(self.pacing_rate, self.mss);
         match self.min_rtt.get() {
@@ -43,16 +44,16 @@ impl Bbr3 {
         }
     }
 
-    /// The least window.
-    pub(super) fn least(&self) -> Bytes {
+    /// Smallest window.
+    pub(super) fn min_window(&self) -> Bytes {
         self.mss * self.config.min_pipe_segments.clamp(1, LARGEST)
     }
 
-    /// `inflight`, raised to what segments, offloads and a probe need.
-    fn quantised(&self, inflight: Bytes) -> Bytes {
+    /// `inflight`, raised to the needs of segments, offloads and a probe.
+    fn quantized(&self, inflight: Bytes) -> Bytes {
         let inflight = inflight
             .max(self.quantum() * self.config.offload_quanta)
-            .max(self.least());
+            .max(self.min_window());
         if matches!(self.state, State::Up(_)) {
             inflight + self.mss * 2
         } else {
@@ -60,21 +61,23 @@ impl Bbr3 {
         }
     }
 
-    /// What the path holds at `bw`, times `gain`, with what segments and offloads need.
+    /// Bandwidth-delay product at `bw` times `gain`, raised to the needs of segments and offloads.
     pub(super) fn inflight(&self, bw: Rate, gain: f64) -> Bytes {
-        self.quantised(self.bdp_at(bw, gain))
+        self.quantized(self.bdp(bw, gain))
     }
 
-    /// What may be in flight by the model.
+    /// Largest flight of the model.
     fn max_inflight(&self) -> Bytes {
         let extra = bounded(
             self.aggregation.extra(),
-            self.config.extra_acked_cap.map(|cap| self.bw * cap),
+            self.config
+                .extra_acked_cap
+                .map(|cap| self.bandwidth.bw * cap),
         );
-        self.quantised(self.bdp(self.state.cwnd_gain(&self.config)) + extra)
+        self.quantized(self.bdp(self.bandwidth.bw, self.state.cwnd_gain(&self.config)) + extra)
     }
 
-    /// Steers the window towards what the model allows: down at once, up by what is acknowledged.
+    /// Moves the window towards the model: down at once, up by the acknowledged bytes.
     pub(super) fn set_cwnd(&mut self, ack: &Ack) {
         let max_inflight = self.max_inflight();
         if self.full_pipe.reached {
@@ -82,14 +85,14 @@ impl Bbr3 {
         } else if self.cwnd < max_inflight || ack.delivered < self.initial_window {
             self.cwnd += ack.acked;
         }
-        self.cwnd = self.cwnd.max(self.least());
+        self.cwnd = self.cwnd.max(self.min_window());
         if matches!(self.state, State::ProbeRtt(_)) {
             self.cwnd = self.cwnd.min(self.probe_rtt_cwnd());
         }
-        let bound = tighter(self.longterm_bound(), self.shortterm.inflight);
+        let bound = tighter(self.longterm_bound(), self.bounds.shortterm.inflight);
         self.set_cwnd_within(bounded(
             self.cwnd,
-            bound.map(|bound| bound.max(self.least())),
+            bound.map(|bound| bound.max(self.min_window())),
         ));
     }
 
@@ -97,41 +100,38 @@ impl Bbr3 {
         self.cwnd = cwnd.clamp(self.mss, self.mss * LARGEST);
     }
 
-    /// What the long-term bound means in the present state.
+    /// Long-term bound in the present state.
     fn longterm_bound(&self) -> Option<Bytes> {
         match self.state {
             State::Cruise(_) | State::ProbeRtt(_) => self.longterm_with_headroom(),
-            State::Down(_) | State::Refill | State::Up(_) => self.longterm,
+            State::Down(_) | State::Refill | State::Up(_) => self.bounds.longterm,
             State::Startup | State::Drain { .. } => None,
         }
     }
 
     pub(super) fn longterm_with_headroom(&self) -> Option<Bytes> {
-        self.longterm
-            .map(|longterm| with_headroom(longterm, self.mss, self.least(), &self.config))
+        self.bounds
+            .longterm
+            .map(|longterm| with_headroom(longterm, self.mss, self.min_window(), &self.config))
     }
 
-    /// What the sender wants in flight: what the path holds, unless congestion has cut the window.
+    /// Target flight: the bandwidth-delay product, unless congestion has cut the window.
     pub(super) fn target_inflight(&self) -> Bytes {
-        self.bdp(1.0).min(self.cwnd)
+        self.bdp(self.bandwidth.bw, 1.0).min(self.cwnd)
     }
 
-    /// The bandwidth-delay product times `gain`.
-    pub(super) fn bdp(&self, gain: f64) -> Bytes {
-        self.bdp_at(self.bw, gain)
-    }
-
-    fn bdp_at(&self, bw: Rate, gain: f64) -> Bytes {
+    /// Bandwidth-delay product at `bw`, times `gain`.
+    pub(super) fn bdp(&self, bw: Rate, gain: f64) -> Bytes {
         self.min_rtt
             .get()
             .map_or(self.initial_window, |min_rtt| scale(bw * min_rtt, gain))
     }
 
-    /// Of `in_flight`, what is in the network.
+    /// The part of `in_flight` that is in the network.
     pub(super) fn in_network(&self, ack: &Ack, in_flight: Bytes) -> Bytes {
         if self.config.undeparted_counts {
             return in_flight;
         }
-        in_flight.saturating_sub(self.bw * (ack.next_departure - ack.now))
+        in_flight.saturating_sub(self.bandwidth.bw * (ack.next_departure - ack.now))
     }
 }

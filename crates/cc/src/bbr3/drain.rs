@@ -10,8 +10,8 @@ impl Bbr3 {
         };
     }
 
-    /// Leaves Drain when the flight is what the path holds, or when that takes too long because the
-    /// bandwidth was over-estimated.
+    /// Leaves Drain when the flight is down to the bandwidth-delay product, or when that takes too
+    /// long because the bandwidth was overestimated.
     pub(super) fn check_drain_done(&mut self, ack: &Ack) {
         let State::Drain { since } = self.state else {
             return;
@@ -20,7 +20,7 @@ impl Bbr3 {
             .config
             .drain_rounds
             .is_some_and(|rounds| self.rounds.count > since.saturating_add(rounds));
-        if overdue || self.in_network(ack, ack.in_flight) <= self.inflight(self.bw, 1.0) {
+        if overdue || self.in_network(ack, ack.in_flight) <= self.inflight(self.bandwidth.bw, 1.0) {
             self.enter_down(ack.now);
         }
     }

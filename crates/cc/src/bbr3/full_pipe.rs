@@ -1,4 +1,4 @@
-//! [`FullPipe`]: whether sending faster still gets more delivered, draft-ietf-ccwg-bbr "Exiting
+//! [`FullPipe`]: whether sending faster still delivers more, draft-ietf-ccwg-bbr "Exiting
 //! Acceleration Based on Bandwidth Plateau".
 
 use tautline_base::Bytes;
@@ -8,21 +8,21 @@ use super::params::Config;
 use super::scale_rate;
 use crate::sampler::RateSample;
 
-/// Looks for rounds that did not deliver noticeably faster.
+/// Counts rounds without noticeable growth of the delivery rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FullPipe {
     /// The pipe was full at least once.
     pub(super) reached: bool,
-    /// It is full now, as far as the present acceleration tells.
+    /// The present acceleration has reached a plateau.
     pub(super) now: bool,
-    /// The rate that must be exceeded.
+    /// Rate to exceed.
     baseline: Rate,
-    /// Rounds since it was.
+    /// Rounds since it was exceeded.
     plateau: u32,
 }
 
 impl FullPipe {
-    /// Begins to look anew, for rates above `baseline`.
+    /// Restarts the search, for rates above `baseline`.
     pub(super) fn restart(&mut self, baseline: Rate) {
         *self = Self {
             reached: self.reached,
@@ -32,7 +32,7 @@ impl FullPipe {
         };
     }
 
-    /// A sample of an acceleration.
+    /// Evaluates a sample.
     pub(super) fn on_sample(&mut self, sample: &RateSample, round_started: bool, config: &Config) {
         if self.now
             || sample.app_limited
@@ -50,7 +50,7 @@ impl FullPipe {
         }
     }
 
-    /// The pipe is full for other reasons.
+    /// Losses or marks show that the pipe is full.
     pub(super) fn set(&mut self) {
         self.now = true;
         self.reached = true;

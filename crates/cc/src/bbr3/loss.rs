@@ -1,4 +1,4 @@
-//! The response to losses: in a probe they bound it for long, elsewhere they bound the short term,
+//! The response to losses: in a probe they set the long-term bound, elsewhere the short-term bounds,
 //! draft-ietf-ccwg-bbr "Updating the Model Upon Packet Loss".
 
 use tautline_base::{Bytes, Instant};
@@ -7,22 +7,21 @@ use super::bounds::inflight_at_loss;
 use super::undo::Left;
 use super::{Bbr3, State, scale};
 use crate::controller::{Congestion, Loss};
-use crate::sampler::RateSample;
 
 impl Bbr3 {
-    /// A loss, or a mark, was seen: the first of an episode and of a round are remembered as such.
+    /// Records a loss or a mark; the first of an episode saves the state.
     pub(super) fn note_loss(&mut self, now: Instant) {
-        if !self.recovering {
+        if !self.undo.recovering {
             self.save();
-            self.recovering = true;
+            self.undo.recovering = true;
         }
         self.signals.on_loss(now, self.delivered);
     }
 
-    /// A segment is lost. If it was sent in a probe, this may show how far the probe can go.
+    /// A segment is lost. If it was sent in a probe, this may show the limit of the path.
     pub(super) fn handle_lost(&mut self, loss: &Loss) {
         self.note_loss(loss.now);
-        if self.probe.sampling && self.exceeds(loss.lost_since, loss.sent_in_flight) {
+        if self.probe.sampling && self.config.exceeds(loss.lost_since, loss.sent_in_flight) {
             let held = inflight_at_loss(
                 loss.bytes,
                 loss.sent_in_flight,
@@ -33,7 +32,7 @@ impl Bbr3 {
         }
     }
 
-    /// A window of marks: congestion, though nothing is lost. There is nothing to take back.
+    /// A window of marks. They are certain, so there is nothing to undo.
     pub(super) fn handle_mark(&mut self, mark: &Congestion) {
         self.note_loss(mark.now);
         if self.state == State::Startup {
@@ -42,25 +41,16 @@ impl Bbr3 {
         } else if self.probe.sampling {
             self.inflight_too_high(mark.in_flight, false, mark.now);
         }
-        self.undo.forget();
+        self.undo.clear();
     }
 
-    /// The flight of `sample` lost more than a queue under pressure may.
-    pub(super) fn loses_too_much(&self, sample: Option<&RateSample>) -> bool {
-        sample.is_some_and(|sample| self.exceeds(sample.lost, sample.sent_in_flight))
-    }
-
-    fn exceeds(&self, lost: Bytes, sent_in_flight: Bytes) -> bool {
-        lost.get() as f64 > sent_in_flight.get() as f64 * self.config.loss_threshold
-    }
-
-    /// A probe went too far: the path held `held`. Once per probe.
+    /// A probe exceeded the limit of the path, `held`. Called once per probe.
     pub(super) fn inflight_too_high(&mut self, held: Bytes, app_limited: bool, now: Instant) {
         self.probe.too_high = true;
         self.probe.sampling = false;
         if !app_limited {
             let floor = scale(self.target_inflight(), self.config.beta);
-            self.longterm = Some(held.max(floor).max(self.least()));
+            self.bounds.longterm = Some(held.max(floor).max(self.min_window()));
         }
         if matches!(self.state, State::Up(_)) {
             self.undo.leave(Left::Up);
@@ -68,14 +58,16 @@ impl Bbr3 {
         }
     }
 
-    /// Once a round in which something was lost, unless the sender was probing for more.
+    /// Lowers the short-term bounds at the end of a round with losses, unless the sender was probing
+    /// for more.
     pub(super) fn adapt_lower_bounds(&mut self) {
         if !self.signals.round_ends {
             return;
         }
         if self.signals.lossy && !self.state.accelerates() {
             let latest = (self.signals.bw_latest, self.signals.inflight_latest);
-            self.shortterm
+            self.bounds
+                .shortterm
                 .cut(latest, self.max_bw(), self.cwnd, &self.config);
         }
         self.signals.lossy = false;

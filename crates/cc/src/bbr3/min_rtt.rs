@@ -1,4 +1,4 @@
-//! [`MinRtt`]: the round trip without queues, and when to look for it, draft-ietf-ccwg-bbr
+//! [`MinRtt`]: the round trip without queues, and when to measure it, draft-ietf-ccwg-bbr
 //! "ProbeRTT Logic".
 
 use core::time::Duration;
@@ -8,15 +8,14 @@ use tautline_base::Instant;
 use super::params::Config;
 use crate::controller::Ack;
 
-/// A round trip and when it was measured, or last taken for granted.
+/// A round trip and the time of its measurement or last confirmation.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
     rtt: Duration,
     at: Instant,
 }
 
-/// Two filters in one: the lowest round trip since the last ProbeRTT, and over the last two of
-/// them.
+/// Two filters: the lowest round trip since the last ProbeRTT, and since the one before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MinRtt {
     long: Option<Measured>,
@@ -29,13 +28,13 @@ impl MinRtt {
         self.long.map(|long| long.rtt)
     }
 
-    /// Takes the sample of `ack` in; whether it is time for ProbeRTT.
+    /// Adds the sample of `ack`. True if ProbeRTT is due.
     pub(super) fn on_ack(&mut self, ack: &Ack, config: &Config) -> bool {
         let expired = self
             .short
             .is_some_and(|short| ack.now > short.at + config.probe_rtt_interval);
         if let Some(rtt) = ack.rtt {
-            // What the receiver held back says how long it waited.
+            // A delayed acknowledgement measures the receiver's delay too.
             if self
                 .short
                 .is_none_or(|short| rtt < short.rtt || (expired && !ack.delayed))
@@ -53,7 +52,7 @@ impl MinRtt {
         expired
     }
 
-    /// The flight was small for long enough: the next ProbeRTT is an interval away.
+    /// ProbeRTT has ended; the next one is an interval away.
     pub(super) fn probed(&mut self, now: Instant) {
         if let Some(short) = &mut self.short {
             short.at = now;

@@ -2,13 +2,17 @@
 
 use core::time::Duration;
 
+use tautline_base::Bytes;
+
+use crate::sampler::RateSample;
+
 /// Every parameter of BBRv3. The default is draft-ietf-ccwg-bbr; [`Config::linux_v3`] is Google's
 /// Linux branch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
-    /// The name the controller goes by. `bbr3`.
+    /// Name of the controller: `bbr3`.
     pub name: &'static str,
-    /// Pacing rate over bandwidth in Startup. 2.77, about 4 ln 2: the least that doubles the rate
+    /// Pacing rate over bandwidth in Startup. 2.77, about 4 ln 2: the smallest that doubles the rate
     /// every round.
     pub startup_pacing_gain: f64,
     /// Pacing rate over bandwidth in Drain. 0.5.
@@ -21,61 +25,58 @@ pub struct Config {
     pub refill_pacing_gain: f64,
     /// Pacing rate over bandwidth in ProbeBW_UP. 1.25.
     pub up_pacing_gain: f64,
-    /// Window over bandwidth-delay product where nothing else is said. 2.
+    /// Window over bandwidth-delay product in the other states. 2.
     pub cwnd_gain: f64,
     /// Window over bandwidth-delay product in ProbeBW_UP. 2.25.
     pub up_cwnd_gain: f64,
     /// Window over bandwidth-delay product in ProbeRTT. 0.5.
     pub probe_rtt_cwnd_gain: f64,
-    /// What the pacing rate stays below bandwidth times gain. 0.01.
+    /// Share by which the pacing rate stays below bandwidth times gain. 0.01.
     pub pacing_margin: f64,
-    /// Share of a flight whose loss says that too much was in flight. 0.02.
+    /// Share of a flight whose loss means that too much was in flight. 0.02.
     pub loss_threshold: f64,
-    /// What a bound is multiplied by at most when it is cut. 0.7.
+    /// Smallest factor of a cut of a bound. 0.7.
     pub beta: f64,
-    /// Share of the long-term bound that is left to others while not probing. 0.15.
+    /// Share of the long-term bound left to other flows while not probing. 0.15.
     pub headroom: f64,
-    /// The least window, in segments. 4.
+    /// Smallest window in segments. 4.
     pub min_pipe_segments: u64,
-    /// Over how many probing cycles the highest bandwidth is remembered, the present one included.
-    /// 2.
+    /// Probing cycles over which the highest bandwidth is kept, including the present one. 2.
     pub max_bw_cycles: u64,
-    /// Over how many rounds the largest aggregate of acknowledgements is remembered once the pipe
-    /// was full. 10.
+    /// Rounds over which the largest aggregate of acknowledgements is kept once the pipe was full.
+    /// 10.
     pub extra_acked_rounds: u64,
-    /// Largest aggregate believed, as time at the estimated bandwidth. None (Linux: 100 ms).
+    /// Bound of the aggregate, as time at the estimated bandwidth. No bound (Linux: 100 ms).
     pub extra_acked_cap: Option<Duration>,
-    /// How long the lowest round trip is remembered. 10 s.
+    /// Lifetime of the lowest round trip. 10 s.
     pub min_rtt_window: Duration,
     /// Time without a new lowest round trip after which ProbeRTT begins. 5 s.
     pub probe_rtt_interval: Duration,
-    /// How long ProbeRTT keeps the flight small, a round trip at least. 200 ms.
+    /// Time for which ProbeRTT keeps the flight small, at least a round trip. 200 ms.
     pub probe_rtt_duration: Duration,
     /// Growth of the delivery rate below which a round counts as a plateau. 1.25.
     pub full_bw_growth: f64,
     /// Rounds of plateau that mean a full pipe. 3.
     pub full_bw_rounds: u32,
-    /// Growth is looked for in every acknowledgement, not only in the first of a round. No (Linux:
-    /// yes).
+    /// Every acknowledgement can show growth, not only the first of a round. No (Linux: yes).
     pub full_bw_every_ack: bool,
-    /// Moments of loss in one round that may end Startup. 6.
+    /// Loss events in one round that may end Startup. 6.
     pub startup_losses: u32,
-    /// Least time between a probe's end and the next probe. 2 s.
+    /// Shortest time from the end of a probe to the next. 2 s.
     pub probe_wait: Duration,
-    /// What is added to it at most, by chance. 1 s.
+    /// Largest random addition to it. 1 s.
     pub probe_wait_spread: Duration,
-    /// Rounds between a probe's end and the next probe at most, to coexist with Reno; fewer if
-    /// fewer segments are in flight. 63.
+    /// Most rounds from the end of a probe to the next, to coexist with Reno; fewer if fewer
+    /// segments are in flight. 63.
     pub probe_rounds: u64,
-    /// Rounds after which Drain ends although the queue is not drained. 3 (Linux: never).
+    /// Rounds after which Drain ends even if the queue is not drained. 3 (Linux: never).
     pub drain_rounds: Option<u64>,
     /// Send quanta that a window must allow for, so that offloads in both hosts can work. 3.
     pub offload_quanta: u64,
-    /// What is handed to the host's queue but has not departed counts as in flight when the queue
-    /// in the network is judged. Yes (Linux: no).
+    /// Data in the host's own queue counts when the queue in the network is estimated. Yes (Linux:
+    /// no).
     pub undeparted_counts: bool,
-    /// Bursts may be larger the closer the peer is: 64 KiB more, halved for each 512 µs of round
-    /// trip. No (Linux: yes).
+    /// Bursts grow on short paths: by 64 KiB, halved for each 512 µs of round trip. No (Linux: yes).
     pub burst_by_rtt: bool,
     /// Entering ProbeBW_CRUISE bounds the short-term bound by the long-term one. No (Linux: yes).
     pub cruise_clips_shortterm: bool,
@@ -122,10 +123,10 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What Google's Linux branch v3 does otherwise than the draft, save three things: it remembers
-    /// aggregates in two windows of five rounds, stops the growth of Startup's window at two
-    /// initial windows rather than one delivered, and takes a tail loss probe that repaired a loss
-    /// for one.
+    /// Parameters of the branch v3 of google/bbr. Three other differences of that branch from the
+    /// draft are left out: it keeps aggregates in two windows of five rounds, stops the growth of
+    /// Startup's window at two delivered initial windows rather than one, and counts a tail loss
+    /// probe that repaired a loss as a loss.
     pub fn linux_v3() -> Self {
         Self {
             name: "bbr3-linux",
@@ -139,5 +140,16 @@ impl Config {
             cruise_clips_shortterm: true,
             ..Self::default()
         }
+    }
+
+    /// The flight of `sample` lost more than [`loss_threshold`](Self::loss_threshold).
+    #[inline]
+    pub(super) fn loses_too_much(&self, sample: Option<&RateSample>) -> bool {
+        sample.is_some_and(|sample| self.exceeds(sample.lost, sample.sent_in_flight))
+    }
+
+    #[inline]
+    pub(super) fn exceeds(&self, lost: Bytes, sent_in_flight: Bytes) -> bool {
+        lost.get() as f64 > sent_in_flight.get() as f64 * self.loss_threshold
     }
 }

@@ -1,4 +1,4 @@
-//! ProbeBW: the cycle of probing for bandwidth, and what its acknowledgements teach,
+//! ProbeBW: the cycle of probing for bandwidth, and the evaluation of its acknowledgements,
 //! draft-ietf-ccwg-bbr "ProbeBW".
 
 mod cruise;
@@ -10,7 +10,7 @@ pub(super) mod wait;
 use super::{Bbr3, State};
 use crate::controller::Ack;
 
-/// Which part of a probe the present acknowledgements tell about.
+/// Part of a probe that the present acknowledgements cover.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Feedback {
     /// None.
@@ -18,28 +18,28 @@ pub(super) enum Feedback {
     None,
     /// A probe is being prepared.
     Refilling,
-    /// It has begun, but what is acknowledged was sent before.
+    /// It has begun, but the acknowledged data was sent before.
     Starting,
     /// The probe itself.
     Probe,
-    /// It is over, but what is acknowledged was sent in it.
+    /// It is over, but the acknowledged data was sent in it.
     Stopping,
 }
 
-/// What is known about the present probe and the one before.
+/// State of the present probe and the one before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Probe {
     pub(super) feedback: Feedback,
-    /// Losses of segments sent in the probe bound the long term, once a probe.
+    /// A loss of segments sent in the probe sets the long-term bound, once per probe.
     pub(super) sampling: bool,
     /// The latest probe lost too much.
     pub(super) too_high: bool,
-    /// The latest probe stopped at the bound, for the one before had lost too much.
+    /// The latest probe stopped at the bound, because the one before had lost too much.
     pub(super) precautionary: bool,
 }
 
 impl Bbr3 {
-    /// Moves the cycle on.
+    /// Advances the cycle.
     pub(super) fn update_probe_bw(&mut self, ack: &Ack) {
         if !self.full_pipe.reached || self.adapt_long_term(ack) {
             return;
@@ -53,9 +53,8 @@ impl Bbr3 {
         }
     }
 
-    /// Follows the feedback of a probe: lets the bandwidth of old cycles go, and raises the
-    /// long-term bound where more was in flight without harm. True if the next probe begins at
-    /// once.
+    /// Evaluates the feedback of a probe: expires the bandwidth of old cycles, and raises the
+    /// long-term bound if more was in flight without loss. True if the next probe begins at once.
     fn adapt_long_term(&mut self, ack: &Ack) -> bool {
         match self.probe.feedback {
             Feedback::Starting if self.rounds.started => self.probe.feedback = Feedback::Probe,
@@ -63,7 +62,7 @@ impl Bbr3 {
                 self.probe.sampling = false;
                 self.probe.feedback = Feedback::None;
                 if self.state.is_probe_bw() && ack.rate.is_some_and(|sample| !sample.app_limited) {
-                    self.cycle = self.cycle.saturating_add(1);
+                    self.bandwidth.cycle = self.bandwidth.cycle.saturating_add(1);
                 }
                 // A cautious probe found nothing wrong: the next may stay at the bound.
                 if self.state.is_probe_bw() && self.probe.precautionary && !self.probe.too_high {
@@ -73,17 +72,17 @@ impl Bbr3 {
             }
             _ => {}
         }
-        if let Some(longterm) = self.longterm
-            && !self.loses_too_much(ack.rate.as_ref())
+        if let Some(longterm) = self.bounds.longterm
+            && !self.config.loses_too_much(ack.rate.as_ref())
         {
             let held = ack.rate.map_or(longterm, |sample| sample.sent_in_flight);
-            self.longterm = Some(longterm.max(held));
+            self.bounds.longterm = Some(longterm.max(held));
             self.raise_longterm(ack);
         }
         false
     }
 
-    /// Acceleration is over: one more round of acknowledgements tells about it.
+    /// Ends an acceleration; one more round of acknowledgements covers it.
     pub(super) fn stop_probing(&mut self) {
         self.probe.feedback = Feedback::Stopping;
         self.rounds.restart(self.delivered);

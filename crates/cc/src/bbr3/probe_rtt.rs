@@ -1,4 +1,4 @@
-//! ProbeRTT: keeps the flight small for a moment, to see the round trip without the sender's own
+//! ProbeRTT: keeps the flight small for a moment, to measure the round trip without the sender's own
 //! queue, draft-ietf-ccwg-bbr "ProbeRTT".
 
 use tautline_base::{Bytes, Instant};
@@ -7,17 +7,17 @@ use super::{Bbr3, State};
 use crate::controller::Ack;
 use crate::sampler::RateSample;
 
-/// How far it is.
+/// Progress of ProbeRTT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProbeRtt {
     /// The flight is still too large.
     Draining,
-    /// It is small: until then, and for a round.
+    /// The flight is kept small until a time, and for a round.
     Holding { until: Instant, round_done: bool },
 }
 
-/// What was sent in ProbeRTT, by what had been delivered at that time: its samples say nothing
-/// about the bandwidth.
+/// The data sent during ProbeRTT, by the total delivered at its transmission. Its samples say
+/// nothing about the bandwidth.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Throttled {
     from: Bytes,
@@ -25,8 +25,8 @@ pub(super) struct Throttled {
 }
 
 impl Throttled {
-    /// The sample, app-limited if ProbeRTT was what limited it.
-    pub(super) fn judge(self, sample: RateSample) -> RateSample {
+    /// Marks `sample` as app-limited if ProbeRTT limited it.
+    pub(super) fn mark(self, sample: RateSample) -> RateSample {
         let throttled = (self.from..=self.to).contains(&sample.prior_delivered);
         RateSample {
             app_limited: sample.app_limited || throttled,
@@ -36,12 +36,12 @@ impl Throttled {
 }
 
 impl Bbr3 {
-    /// ProbeRTT, if it is `due`: entering, its course, and leaving.
+    /// Enters ProbeRTT if it is `due`, advances it, and leaves it.
     pub(super) fn check_probe_rtt(&mut self, ack: &Ack, due: bool) {
         if due && !self.idle_restart && !matches!(self.state, State::ProbeRtt(_)) {
             self.save_cwnd();
             self.state = State::ProbeRtt(ProbeRtt::Draining);
-            self.throttled = Some(Throttled {
+            self.bandwidth.throttled = Some(Throttled {
                 from: ack.delivered,
                 to: ack.delivered,
             });
@@ -56,7 +56,7 @@ impl Bbr3 {
     }
 
     fn hold_flight_small(&mut self, probe: ProbeRtt, ack: &Ack) {
-        if let Some(throttled) = &mut self.throttled {
+        if let Some(throttled) = &mut self.bandwidth.throttled {
             throttled.to = ack.delivered + ack.in_flight;
         }
         match probe {
@@ -80,7 +80,7 @@ impl Bbr3 {
     }
 
     /// Leaves ProbeRTT if the flight was small for long enough. A connection that went idle in it
-    /// need not wait for a round.
+    /// does not wait for a round.
     pub(super) fn check_probe_rtt_done(&mut self, now: Instant) {
         let State::ProbeRtt(ProbeRtt::Holding { until, .. }) = self.state else {
             return;
@@ -88,24 +88,20 @@ impl Bbr3 {
         if now > until {
             self.min_rtt.probed(now);
             self.restore_cwnd();
-            self.exit_probe_rtt(now);
-        }
-    }
-
-    /// To ProbeBW_CRUISE, for the queue is drained already; losses of ProbeRTT are no reason to
-    /// stay slow.
-    fn exit_probe_rtt(&mut self, now: Instant) {
-        self.shortterm = Default::default();
-        if self.full_pipe.reached {
-            let wait = self.start_down(now);
-            self.enter_cruise(wait);
-        } else {
-            self.enter_startup();
+            // Losses during ProbeRTT are no reason to stay slow, and the queue is drained already.
+            self.bounds.shortterm = Default::default();
+            if self.full_pipe.reached {
+                let wait = self.start_down(now);
+                self.enter_cruise(wait);
+            } else {
+                self.state = State::Startup;
+            }
         }
     }
 
     /// The window in ProbeRTT.
     pub(super) fn probe_rtt_cwnd(&self) -> Bytes {
-        self.bdp(self.config.probe_rtt_cwnd_gain).max(self.least())
+        self.bdp(self.bandwidth.bw, self.config.probe_rtt_cwnd_gain)
+            .max(self.min_window())
     }
 }

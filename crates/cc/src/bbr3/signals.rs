@@ -1,11 +1,11 @@
-//! [`Signals`]: what the latest round delivered and whether it lost anything, draft-ietf-ccwg-bbr
-//! "When not Probing for Bandwidth".
+//! [`Signals`]: deliveries and losses of the latest round, draft-ietf-ccwg-bbr "When not Probing for
+//! Bandwidth".
 
 use tautline_base::{Bytes, Instant, Rate};
 
 use crate::sampler::RateSample;
 
-/// The largest delivery of the present round, which begins anew at its first loss, and its losses.
+/// The largest delivery of the present round, which restarts at its first loss, and its losses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Signals {
     /// Something was lost in the present round.
@@ -16,11 +16,11 @@ pub(super) struct Signals {
     pub(super) bw_latest: Rate,
     /// Largest delivery.
     pub(super) inflight_latest: Bytes,
-    /// Moments at which something was found lost. The draft counts runs of lost segments; as in
-    /// Linux, what one acknowledgement uncovers is taken for one run.
-    pub(super) moments: u32,
-    last_moment: Option<Instant>,
-    /// Delivered in all when the round began.
+    /// Loss events. The draft counts runs of lost segments; here, as in Linux, all losses found by
+    /// one acknowledgement are one run.
+    pub(super) loss_events: u32,
+    last_event: Option<Instant>,
+    /// Total delivered when the round began.
     round_begin: Bytes,
 }
 
@@ -42,7 +42,7 @@ impl Signals {
         if let (true, Some(sample)) = (self.round_ends, sample) {
             self.bw_latest = sample.rate;
             self.inflight_latest = sample.delivered;
-            self.moments = 0;
+            self.loss_events = 0;
         }
     }
 
@@ -52,13 +52,13 @@ impl Signals {
             self.lossy = true;
             self.round_begin = delivered;
         }
-        if self.last_moment != Some(now) {
-            self.last_moment = Some(now);
-            self.moments = self.moments.saturating_add(1);
+        if self.last_event != Some(now) {
+            self.last_event = Some(now);
+            self.loss_events = self.loss_events.saturating_add(1);
         }
     }
 
-    /// A new phase of the cycle begins: what was seen belongs to the old one.
+    /// Clears the signals of the previous phase of the cycle.
     pub(super) fn reset(&mut self) {
         self.lossy = false;
         self.bw_latest = Rate::ZERO;

@@ -1,4 +1,4 @@
-//! [`State`]: where the state machine stands, with the gains of each state (draft-ietf-ccwg-bbr
+//! [`State`] of the state machine, with the gains of each state (draft-ietf-ccwg-bbr
 //! "Summary of Control Behavior in the State Machine").
 
 use super::params::Config;
@@ -6,27 +6,27 @@ use super::probe_bw::up::Up;
 use super::probe_bw::wait::Wait;
 use super::probe_rtt::ProbeRtt;
 
-/// A state and what only it needs to know.
+/// A state and its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// Doubles the rate every round.
     Startup,
-    /// Drains the queue that Startup left; since this round.
+    /// Drains the queue that Startup left; `since`: round of its beginning.
     Drain { since: u64 },
-    /// ProbeBW_DOWN: drains the queue that a probe left, and makes room for others.
+    /// ProbeBW_DOWN: drains the queue of a probe, and makes room for other flows.
     Down(Wait),
-    /// ProbeBW_CRUISE: sends as fast as is delivered.
+    /// ProbeBW_CRUISE: sends at the delivery rate.
     Cruise(Wait),
     /// ProbeBW_REFILL: fills the pipe for one round before the probe.
     Refill,
     /// ProbeBW_UP: probes for more.
     Up(Up),
-    /// Keeps the flight small to see the round trip without queues.
+    /// Keeps the flight small to measure the round trip without queues.
     ProbeRtt(ProbeRtt),
 }
 
 impl State {
-    /// Its name in the draft.
+    /// Name in the draft.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Startup => "Startup",
@@ -61,7 +61,7 @@ impl State {
         }
     }
 
-    /// One of the four of ProbeBW.
+    /// One of the four states of ProbeBW.
     pub(super) fn is_probe_bw(&self) -> bool {
         matches!(
             self,
@@ -69,7 +69,7 @@ impl State {
         )
     }
 
-    /// The sender looks for more bandwidth: losses bound the probe, not the short term.
+    /// The sender probes for more bandwidth: losses bound the probe, not the short term.
     pub(super) fn accelerates(&self) -> bool {
         matches!(self, Self::Startup | Self::Refill | Self::Up(_))
     }

@@ -1,13 +1,13 @@
-//! [`Undo`]: what a loss changed, in case it proves to be none, draft-ietf-ccwg-bbr "Updating the
+//! [`Undo`]: the state before a loss, in case the loss proves spurious, draft-ietf-ccwg-bbr "Updating the
 //! Model Upon Detecting a Spurious Loss Recovery".
 //!
-//! The state is saved once, at the first loss of an episode, which is when the transport's undo
-//! says nothing was lost. (The draft saves at the first loss of each round and again when fast
-//! recovery begins; the second save would keep what the first loss has already cut.)
+//! DIVERGES: saves the state once, at the first loss of an episode, because the transport undoes
+//! whole episodes. The draft saves at the first loss of each round and again when fast recovery
+//! begins; the second save would keep bounds that the first loss has already cut.
 
 use tautline_base::Bytes;
 
-use super::bounds::{ShortTerm, looser};
+use super::bounds::{Bounds, looser};
 use super::{Bbr3, State};
 
 /// A state that a loss ended.
@@ -17,28 +17,33 @@ pub(super) enum Left {
     Up,
 }
 
-/// The saved state, if there is something to return to.
+/// Loss recovery and the state to return to after it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Undo(Option<Saved>);
+pub(super) struct Undo {
+    saved: Option<Saved>,
+    /// Losses were seen and the transport has not yet reported their repair.
+    pub(super) recovering: bool,
+    /// The last window that neither losses nor ProbeRTT affected.
+    prior_cwnd: Bytes,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Saved {
-    shortterm: ShortTerm,
-    longterm: Option<Bytes>,
+    bounds: Bounds,
     left: Option<Left>,
 }
 
 impl Undo {
-    /// A loss ends a state.
+    /// Records the state that a loss ended.
     pub(super) fn leave(&mut self, left: Left) {
-        if let Some(saved) = &mut self.0 {
+        if let Some(saved) = &mut self.saved {
             saved.left = Some(left);
         }
     }
 
-    /// The signal was no guess.
-    pub(super) fn forget(&mut self) {
-        self.0 = None;
+    /// The signal is certain: there is nothing to undo.
+    pub(super) fn clear(&mut self) {
+        self.saved = None;
     }
 }
 
@@ -46,44 +51,46 @@ impl Bbr3 {
     /// An episode of losses begins.
     pub(super) fn save(&mut self) {
         self.save_cwnd();
-        self.undo = Undo(Some(Saved {
-            shortterm: self.shortterm,
-            longterm: self.longterm,
+        self.undo.saved = Some(Saved {
+            bounds: self.bounds,
             left: None,
-        }));
+        });
     }
 
     pub(super) fn save_cwnd(&mut self) {
-        let kept = self.recovering || matches!(self.state, State::ProbeRtt(_));
-        self.prior_cwnd = if kept {
-            self.prior_cwnd.max(self.cwnd)
+        let kept = self.undo.recovering || matches!(self.state, State::ProbeRtt(_));
+        self.undo.prior_cwnd = if kept {
+            self.undo.prior_cwnd.max(self.cwnd)
         } else {
             self.cwnd
         };
     }
 
     pub(super) fn restore_cwnd(&mut self) {
-        self.cwnd = self.cwnd.max(self.prior_cwnd);
+        self.cwnd = self.cwnd.max(self.undo.prior_cwnd);
     }
 
-    /// Nothing was lost after all.
+    /// Restores the state: nothing was lost.
     pub(super) fn restore(&mut self) {
-        let Some(saved) = self.undo.0.take() else {
+        let Some(saved) = self.undo.saved.take() else {
             return;
         };
         self.restore_cwnd();
-        self.recovering = false;
+        self.undo.recovering = false;
         self.signals.lossy = false;
         self.full_pipe.restart(Default::default());
-        self.shortterm.bw = looser(self.shortterm.bw, saved.shortterm.bw);
-        self.shortterm.inflight = looser(self.shortterm.inflight, saved.shortterm.inflight);
-        self.longterm = looser(self.longterm, saved.longterm);
+        self.bounds.shortterm.bw = looser(self.bounds.shortterm.bw, saved.bounds.shortterm.bw);
+        self.bounds.shortterm.inflight = looser(
+            self.bounds.shortterm.inflight,
+            saved.bounds.shortterm.inflight,
+        );
+        self.bounds.longterm = looser(self.bounds.longterm, saved.bounds.longterm);
         let in_probe_rtt = matches!(self.state, State::ProbeRtt(_));
         match saved.left {
             Some(Left::Startup) => {
                 self.full_pipe.reached = false;
                 if !in_probe_rtt {
-                    self.enter_startup();
+                    self.state = State::Startup;
                 }
             }
             Some(Left::Up) if !in_probe_rtt => self.enter_refill(),

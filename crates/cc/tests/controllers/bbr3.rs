@@ -552,9 +552,8 @@ fn with_random_loss(rtt: Duration) -> f64 {
     path.delivered.saturating_sub(before).get() as f64 / (rate * ms(15_000)).get() as f64
 }
 
-/// Between probes each round gives up what it lost and the pacing margin, which the next probe
-/// makes good: the fewer rounds between probes, the less is given up. The draft's estimate is 0.99
-/// to the power of the rounds.
+/// Between probes each round costs its losses and the pacing margin, which the next probe recovers:
+/// fewer rounds between probes cost less. The draft's estimate is 0.99 to the power of the rounds.
 #[test]
 fn random_loss_costs_its_share_in_each_round_between_probes() {
     let (few_rounds, many_rounds) = (with_random_loss(ms(200)), with_random_loss(ms(20)));

@@ -84,7 +84,7 @@ impl<C: Controller> Path<C> {
         }
     }
 
-    /// What the path holds without a queue.
+    /// Bandwidth-delay product.
     pub(crate) fn bdp(&self) -> Bytes {
         self.rate * self.rtt
     }

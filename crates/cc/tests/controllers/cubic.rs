@@ -19,7 +19,7 @@ fn cut_to_70(rtt: Duration) -> Flow<Cubic> {
     flow
 }
 
-fn after(flow: &mut Flow<Cubic>, time: Duration) -> f64 {
+fn window_after(flow: &mut Flow<Cubic>, time: Duration) -> f64 {
     let end = flow.now + time;
     while flow.now < end {
         flow.round();
@@ -33,14 +33,14 @@ fn at_100_ms_the_window_follows_the_cubic() {
     // Per round trip the window reaches W(t + RTT) of the last acknowledgement but one window's
     // worth of lag.
     for (seconds, window) in [(1, 86.68), (1, 95.64), (1, 99.28), (1, 99.99)] {
-        let got = after(&mut flow, Duration::from_secs(seconds));
+        let got = window_after(&mut flow, Duration::from_secs(seconds));
         assert!(
             (got - window).abs() < 1.5,
             "{got} and not {window} at {}",
             flow.now
         );
     }
-    let beyond = after(&mut flow, Duration::from_secs(4));
+    let beyond = window_after(&mut flow, Duration::from_secs(4));
     assert!(
         (beyond - 121.65).abs() < 6.0,
         "{beyond}: convex beyond the plateau"
@@ -49,7 +49,7 @@ fn at_100_ms_the_window_follows_the_cubic() {
 
 #[test]
 fn at_10_ms_the_window_is_renos() {
-    let got = after(&mut cut_to_70(10 * MS), Duration::from_millis(500));
+    let got = window_after(&mut cut_to_70(10 * MS), Duration::from_millis(500));
     assert!((got - 96.47).abs() < 1.0, "{got}: 70 + 50 rounds × 9/17");
 }
 
@@ -84,7 +84,7 @@ fn fast_convergence_gives_way() {
     // of ∛(0.3 × 80 / 0.4) = 3.9 s, and the curve is flat there. Over a long round trip the cubic
     // region shows it.
     flow.rtt = 200 * MS;
-    let plateau = after(&mut flow, Duration::from_millis(3_100));
+    let plateau = window_after(&mut flow, Duration::from_millis(3_100));
     assert!(
         (plateau - 0.85 * cut_at).abs() < 1.0,
         "{plateau} and not {}",
@@ -169,7 +169,7 @@ fn after_a_timeout_the_curve_starts_on_its_plateau() {
     let start = segments(&flow.controller);
     // K = 0: after two seconds only 0.4 × 2³ = 3.2 segments were won by the curve, 10 by Reno's
     // estimate.
-    let window = after(&mut flow, Duration::from_secs(2));
+    let window = window_after(&mut flow, Duration::from_secs(2));
     assert!(
         (window - start - 20.0 * 9.0 / 17.0).abs() < 1.5,
         "{start} → {window}"

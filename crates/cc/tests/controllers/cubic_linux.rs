@@ -17,7 +17,7 @@ fn cut_to_70<C: Controller>(controller: C, rtt: Duration) -> Flow<C> {
     flow
 }
 
-fn after(flow: &mut Flow<impl Controller>, time: Duration) -> f64 {
+fn window_after(flow: &mut Flow<impl Controller>, time: Duration) -> f64 {
     let end = flow.now + time;
     while flow.now < end {
         flow.round();
@@ -29,14 +29,14 @@ fn after(flow: &mut Flow<impl Controller>, time: Duration) -> f64 {
 fn at_100_ms_the_window_follows_the_integers() {
     let mut flow = cut_to_70(CubicLinux::new(&config(100)), 100 * MS);
     for window in [87.0, 96.0, 99.0, 100.0] {
-        let got = after(&mut flow, Duration::from_secs(1));
+        let got = window_after(&mut flow, Duration::from_secs(1));
         assert!(
             (got - window).abs() <= 1.0,
             "{got} and not {window} at {}",
             flow.now
         );
     }
-    let beyond = after(&mut flow, Duration::from_secs(4));
+    let beyond = window_after(&mut flow, Duration::from_secs(4));
     assert!(
         (beyond - 121.0).abs() <= 3.0,
         "{beyond}: convex beyond the plateau"
@@ -85,7 +85,7 @@ fn an_undo_gives_the_window_back_but_not_the_curve() {
         flow.lose();
         flow.controller.on_undo(flow.now);
         assert_eq!(segments(&flow.controller), before);
-        (before, after(&mut flow, Duration::from_secs(6)))
+        (before, window_after(&mut flow, Duration::from_secs(6)))
     }
     let (before, linux) = disturbed(CubicLinux::new(&config(100)));
     assert_eq!(before, 97.0, "two seconds and one delay after the cut");

@@ -1,4 +1,4 @@
-//! DCTCP against the worked numbers of RFC 8257 and `spec/tcp.md` §2.7.
+//! DCTCP against numbers worked out from RFC 8257 §3.3 and §3.4.
 
 use std::time::Duration;
 

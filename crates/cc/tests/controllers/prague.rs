@@ -1,4 +1,4 @@
-//! Prague against `spec/tcp.md` §2.7.
+//! Prague against draft-briscoe-iccrg-prague-congestion-control and the constants of `tcp_prague.c`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What must hold for every controller under any sequence of events, however absurd.
+//! Invariants of every controller under any sequence of events, however absurd.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tautline_cc::{
     Sampler, Signal,
 };
 
-/// What accompanies an acknowledgement, as absurd as the rest.
+/// The rate sample of an acknowledgement, as absurd as the rest.
 #[derive(Clone, Debug)]
 struct Sample {
     delivered: u64,

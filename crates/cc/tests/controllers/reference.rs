@@ -143,8 +143,8 @@ fn the_reference_follows_the_worked_curve() {
 
 #[test]
 fn in_renos_region_alpha_becomes_one_at_the_window_before_the_cut_not_at_the_plateau() {
-    // After fast convergence the plateau is below the old window; the estimate must not speed up
-    // there.
+    // After fast convergence the plateau is below the old window; the estimate must not grow
+    // faster there.
     let mut flow = Flow::new(Cubic::new(&config(100)), Duration::from_millis(1));
     flow.lose();
     while segments(&flow.controller) < 90.0 {

@@ -1,4 +1,4 @@
-//! ProbeBW_CRUISE: sends as fast as is delivered until the next probe; losses lower the short-term
+//! ProbeBW_CRUISE: sends at the delivery rate until the next probe; losses lower the short-term
 //! bounds.
 
 use super::wait::Wait;
@@ -9,16 +9,17 @@ use crate::controller::Ack;
 impl Bbr3 {
     pub(in crate::bbr3) fn enter_cruise(&mut self, wait: Wait) {
         if self.config.cruise_clips_shortterm {
-            self.shortterm.inflight = self
+            self.bounds.shortterm.inflight = self
+                .bounds
                 .shortterm
                 .inflight
-                .map(|inflight| bounded(inflight, self.longterm));
+                .map(|inflight| bounded(inflight, self.bounds.longterm));
         }
         self.state = State::Cruise(wait);
     }
 
     pub(super) fn cruise(&mut self, wait: Wait, ack: &Ack) {
-        let wait = self.count_round(wait);
+        let wait = wait.on_round(self.rounds.started);
         if self.probe_is_due(wait, ack) {
             self.enter_refill();
         } else {

@@ -1,4 +1,4 @@
-//! ProbeBW_DOWN: drains the queue of the probe and leaves room for others.
+//! ProbeBW_DOWN: drains the queue of the probe and leaves room for other flows.
 
 use tautline_base::Instant;
 
@@ -12,7 +12,7 @@ impl Bbr3 {
         self.state = State::Down(self.start_down(now));
     }
 
-    /// What a cycle begins with: the wait for its probe.
+    /// Begins a cycle. Returns the wait for its probe.
     pub(in crate::bbr3) fn start_down(&mut self, now: Instant) -> Wait {
         self.signals.reset();
         self.stop_probing();
@@ -20,7 +20,7 @@ impl Bbr3 {
     }
 
     pub(super) fn down(&mut self, wait: Wait, ack: &Ack) {
-        let wait = self.count_round(wait);
+        let wait = wait.on_round(self.rounds.started);
         if self.probe_is_due(wait, ack) {
             self.enter_refill();
         } else if self.has_drained(ack) {
@@ -30,21 +30,13 @@ impl Bbr3 {
         }
     }
 
-    /// The flight leaves headroom and is no more than the path holds.
+    /// The flight leaves headroom and is at most the bandwidth-delay product.
     fn has_drained(&self, ack: &Ack) -> bool {
         let target = bounded(
             self.inflight(self.max_bw(), 1.0),
             self.longterm_with_headroom(),
         );
         self.in_network(ack, ack.in_flight) <= target
-    }
-
-    pub(super) fn count_round(&self, wait: Wait) -> Wait {
-        if self.rounds.started {
-            wait.on_round()
-        } else {
-            wait
-        }
     }
 
     pub(super) fn probe_is_due(&self, wait: Wait, ack: &Ack) -> bool {

@@ -1,12 +1,12 @@
-//! ProbeBW_REFILL: forgets the short-term bounds and fills the pipe for a round, so that the
-//! probe's first losses are the probe's.
+//! ProbeBW_REFILL: clears the short-term bounds and fills the pipe for a round, so that the first
+//! losses of the probe are due to the probe.
 
 use super::{Bbr3, Feedback, State};
 use crate::controller::Ack;
 
 impl Bbr3 {
     pub(in crate::bbr3) fn enter_refill(&mut self) {
-        self.shortterm = Default::default();
+        self.bounds.shortterm = Default::default();
         self.probe.precautionary = false;
         self.probe.feedback = Feedback::Refilling;
         self.rounds.restart(self.delivered);

@@ -11,7 +11,7 @@ use crate::controller::Ack;
 pub(in crate::bbr3) struct Up {
     /// Acknowledged bytes that raise the bound by a segment.
     per_segment: Bytes,
-    /// Acknowledged and not yet turned into a rise.
+    /// Bytes acknowledged and not yet turned into a rise.
     acked: Bytes,
     /// The rise of the coming round, as a power of two.
     doublings: u32,
@@ -29,8 +29,7 @@ impl Up {
         up
     }
 
-    /// Twice the rise of the last round, spread over the round: a segment for so many whole
-    /// segments of the window.
+    /// Doubles the rise, spread over the round: one segment per this many acknowledged bytes.
     pub(in crate::bbr3) fn steepen(&mut self, cwnd: Bytes, mss: Bytes) {
         let segments = (cwnd.get() / mss.get().max(1)) >> self.doublings;
         self.per_segment = mss * segments.max(1);
@@ -63,15 +62,15 @@ impl Bbr3 {
     }
 
     fn is_time_to_go_down(&mut self, ack: &Ack) -> bool {
-        // What was in flight before this acknowledgement: after it there is room again, and the
-        // bound would never be reached.
+        // Flight before this acknowledgement: after it there is room again, and the bound would
+        // never be reached.
         let reached = |longterm: Bytes| self.in_network(ack, ack.prior_in_flight) >= longterm;
-        if self.probe.too_high && self.longterm.is_some_and(reached) {
+        if self.probe.too_high && self.bounds.longterm.is_some_and(reached) {
             self.probe.precautionary = true;
             return true;
         }
         if self.at_longterm(ack) {
-            // The bound limits the rate: a plateau says nothing.
+            // The bound limits the rate: a plateau means nothing.
             self.full_pipe
                 .restart(ack.rate.map(|sample| sample.rate).unwrap_or_default());
             return false;
@@ -81,17 +80,21 @@ impl Bbr3 {
 
     /// The window limits the sender, and the long-term bound limits the window.
     fn at_longterm(&self, ack: &Ack) -> bool {
-        ack.cwnd_limited && self.longterm.is_some_and(|longterm| self.cwnd >= longterm)
+        ack.cwnd_limited
+            && self
+                .bounds
+                .longterm
+                .is_some_and(|longterm| self.cwnd >= longterm)
     }
 
     pub(super) fn raise_longterm(&mut self, ack: &Ack) {
         let State::Up(mut up) = self.state else {
             return;
         };
-        if let Some(longterm) = self.longterm
+        if let Some(longterm) = self.bounds.longterm
             && self.at_longterm(ack)
         {
-            self.longterm = Some(longterm + up.rise(ack.acked, self.mss));
+            self.bounds.longterm = Some(longterm + up.rise(ack.acked, self.mss));
             if self.rounds.started {
                 up.steepen(self.cwnd, self.mss);
             }

@@ -1,8 +1,8 @@
 //! [`Wait`]: the time between two probes, draft-ietf-ccwg-bbr "Time Scale for Bandwidth Probing".
 //!
-//! By the clock two to three seconds; by rounds as many as Reno needs to come back from a loss, at
-//! most 63, so that Reno and CUBIC find as much time to grow in small pipes as they need. Both by
-//! chance, so that flows do not probe in step.
+//! Two to three seconds, or as many rounds as Reno needs to recover from a loss, at most 63, so that
+//! Reno and CUBIC have time to grow in small pipes. Both are random, so that flows do not probe in
+//! step.
 
 use core::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::bbr3::params::Config;
 pub(in crate::bbr3) struct Wait {
     since: Instant,
     length: Duration,
-    /// Rounds since it began, with a head start of none or one.
+    /// Rounds since it began, plus zero or one at random.
     rounds: u64,
 }
 
@@ -32,12 +32,13 @@ impl Wait {
         }
     }
 
-    pub(super) fn on_round(mut self) -> Self {
-        self.rounds = self.rounds.saturating_add(1);
+    /// Counts a round, if one `started`.
+    pub(super) fn on_round(mut self, started: bool) -> Self {
+        self.rounds = self.rounds.saturating_add(u64::from(started));
         self
     }
 
-    /// The wait is over for a sender that wants `target` in flight.
+    /// The wait is over for a sender with a target flight of `target`.
     pub(in crate::bbr3) fn is_over(
         &self,
         now: Instant,
@@ -48,7 +49,7 @@ impl Wait {
         now > self.since + self.length || self.rounds >= Self::rounds_for(target, mss, config)
     }
 
-    /// Rounds between probes: one per segment, as Reno grows.
+    /// Rounds between probes: one per segment, like Reno's growth.
     pub(in crate::bbr3) fn rounds_for(target: Bytes, mss: Bytes, config: &Config) -> u64 {
         (target.get() / mss.get().max(1)).min(config.probe_rounds)
     }

@@ -44,8 +44,8 @@ fn beta_is_717_of_1024_and_convergence_is_fast() {
 
 #[test]
 fn below_the_target_the_gap_decides() {
-    // At the beginning of the epoch the curve is looked at one delay ahead: 100 − 0.4 × (4.216 s −
-    // 0.1 s)³ is 72.1.
+    // At the beginning of the epoch the target is on the curve one delay ahead: 100 − 0.4 × (4.216 s
+    // − 0.1 s)³ is 72.1.
     let mut growth = cut_at_100(MS);
     growth.on_rtt(RTT, at(0));
     assert_eq!(target(100, 4317, 102), 73);
