@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use tautline_fuzz::frame::{self, HOST, HOST_MAC, PEER, PEER_MAC, Tcp};
+use tautline_fuzz::frame::{self, Framed, HOST, HOST_MAC, PEER, PEER_MAC, Tcp};
 use tautline_fuzz::rig::{Call, Rig, Settings};
 use tautline_fuzz::segment::Segment;
 
@@ -171,10 +171,10 @@ fn frame_of(step: &Step, rig: &Rig) -> Vec<u8> {
                 destination_port,
                 seq: *seq,
                 ack: *ack,
-                flags: *flags,
+                flags: (*flags).into(),
                 window: 1000,
                 options: options.clone(),
-                payload: Vec::new(),
+                ..Tcp::default()
             };
             from(neighbour(*source), segment.to_frame())
         }

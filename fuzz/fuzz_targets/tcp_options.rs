@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use tautline_fuzz::frame::{ACK, SYN, Tcp};
+use tautline_fuzz::frame::{ACK, Framed, SYN, Tcp};
 use tautline_fuzz::rig::{Call, LISTENING, REMOTE, Rig, Settings};
 use tautline_fuzz::segment::{Segment, timestamp};
 
@@ -99,7 +99,7 @@ impl Handshake {
             flags: if ack.is_some() { ACK } else { SYN },
             window: self.window,
             options: self.options(),
-            payload: Vec::new(),
+            ..Tcp::default()
         }
     }
 

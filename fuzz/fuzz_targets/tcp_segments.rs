@@ -9,7 +9,7 @@ use std::time::Duration;
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use tautline_base::Bytes;
-use tautline_fuzz::frame::Tcp;
+use tautline_fuzz::frame::{Framed, Tcp};
 use tautline_fuzz::rig::{Call, LISTENING, Limited, Rig, Setting, Settings};
 use tautline_fuzz::segment::Segment;
 use tautline_stack::Limits;
@@ -101,16 +101,13 @@ fuzz_target!(|input: Input| {
 });
 
 fn segment(port: u8, seq: u32, ack: u32, flags: u8) -> Tcp {
-    let source_port = u16::from(port % 16) + 1;
-    let (options, payload) = (Vec::new(), Vec::new());
     Tcp {
-        source_port,
+        source_port: u16::from(port % 16) + 1,
         destination_port: LISTENING,
         seq,
         ack,
-        flags,
+        flags: flags.into(),
         window: 2_000,
-        options,
-        payload,
+        ..Tcp::default()
     }
 }

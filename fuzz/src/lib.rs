@@ -4,12 +4,10 @@
 //! | module | holds |
 //! |---|---|
 //! | [`frame`] | frames towards the host, and what the host sends taken apart |
-//! | [`nic`] | a device whose completions can be held back |
 //! | [`rig`] | the host under test and the invariants |
 //! | [`segment`] | TCP segments close to what a connection expects |
 #![forbid(unsafe_code)]
 
 pub mod frame;
-pub mod nic;
 pub mod rig;
 pub mod segment;

@@ -13,9 +13,9 @@ use tautline_stack::{
     Cidr, Event, Host, HostConfig, Keepalive, Limits, NoTrace, Pacing, Recv, SynCookies, TcpConfig,
     TsqLimit,
 };
+use tautline_testkit::MemoryDevice;
 
-use crate::frame::{self, FIN, HOST, HOST_MAC, PEER, PEER_MAC, RST, SYN, Tcp};
-use crate::nic::Nic;
+use crate::frame::{self, FIN, Framed, HOST, HOST_MAC, PEER, PEER_MAC, RST, SYN, Tcp};
 
 /// The port the host listens on.
 pub const LISTENING: u16 = 5001;
@@ -32,7 +32,7 @@ const WAKES: usize = 64;
 /// Wakes until everything is over once nobody holds a socket any more.
 const LAST_WAKES: usize = 20_000;
 
-type Stack = Host<Ledger<FqCodel<Packet<HeapFrame>>>, Nic>;
+type Stack = Host<Ledger<FqCodel<Packet<HeapFrame>>>, MemoryDevice>;
 
 /// The byte at `offset` of every stream.
 pub fn pattern(offset: u32) -> u8 {
@@ -161,10 +161,11 @@ impl Rig {
     pub fn new(settings: &Settings, checks_contents: bool) -> Self {
         let config = HostConfig::new(HOST_MAC, settings.seed).address(Cidr::new(HOST, 24));
         let qdisc = FqCodel::new(fq_codel::Config::default()).expect("the default is valid");
-        let port = Port::new(
-            Ledger::new(qdisc),
-            Ring::new(Nic::default(), Dql::default()),
-        );
+        let device = MemoryDevice {
+            ring: 64,
+            ..MemoryDevice::default()
+        };
+        let port = Port::new(Ledger::new(qdisc), Ring::new(device, Dql::default()));
         let pool = Pool::new((0..128).map(|_| HeapFrame::new()).collect());
         let mut host = Host::new(config, port, pool, NoTrace);
         let listener = host
@@ -314,7 +315,7 @@ impl Rig {
 
     /// Completions stop, or go on.
     pub fn hold(&mut self, hold: bool) {
-        self.host.device_mut().hold = hold;
+        self.host.device_mut().stuck = hold;
         self.settle();
     }
 
@@ -360,7 +361,7 @@ impl Rig {
             control <= bound,
             "{control} packets without data in answer to one input"
         );
-        if !self.host.device_mut().hold && self.config.pacing != Pacing::Qdisc {
+        if !self.host.device_mut().stuck && self.config.pacing != Pacing::Qdisc {
             assert_eq!(
                 self.host.outstanding(),
                 0,

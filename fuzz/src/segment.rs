@@ -3,7 +3,7 @@
 
 use arbitrary::Arbitrary;
 
-use crate::frame::Tcp;
+use crate::frame::{ACK, Tcp};
 use crate::rig::{Flow, pattern};
 
 /// A number relative to the one that would be right.
@@ -92,15 +92,16 @@ impl Segment {
             seq,
             ack: self.ack.to(flow.host_next),
             flags: match self.flags {
-                Flags::Ack => 16,
-                Flags::AckToo(flags) => flags | 16,
-                Flags::Any(flags) => flags,
+                Flags::Ack => ACK,
+                Flags::AckToo(flags) => u16::from(flags) | ACK,
+                Flags::Any(flags) => flags.into(),
             },
             window: self.window,
             options: self.options(flow),
             payload: (0..len as u32)
                 .map(|i| pattern(first.wrapping_add(i)))
                 .collect(),
+            ..Tcp::default()
         }
     }
 

@@ -6,6 +6,7 @@ use tautline_base::{Bytes, HashKey, HeapFrame, Packet};
 use tautline_bql::Dql;
 use tautline_qdisc::{FqCodel, Ledger, Pfifo, Qdisc, codel, fq_codel, pfifo};
 use tautline_smoltcp::{Config, QueuedDevice};
+use tautline_testkit::{Ip, checksum};
 
 /// Has room for so many frames, and one frame to receive.
 struct Ring {
@@ -78,21 +79,14 @@ fn at(millis: i64) -> Instant {
 
 /// An IPv4 packet of `len` bytes from `port`, with an ECT(0) header and a right checksum.
 fn ipv4(port: u16, len: usize) -> Vec<u8> {
-    let mut packet = vec![0; len];
-    packet[..12].copy_from_slice(&[0x45, 2, 0, len as u8, 0, port as u8, 0, 0, 64, 17, 0, 0]);
-    packet[12..20].copy_from_slice(&[192, 0, 2, 1, 192, 0, 2, 2]);
-    packet[20..22].copy_from_slice(&port.to_be_bytes());
-    let checksum = !sum(&packet[..20]);
-    packet[10..12].copy_from_slice(&checksum.to_be_bytes());
-    packet
-}
-
-fn sum(header: &[u8]) -> u16 {
-    let all: u32 = header
-        .chunks(2)
-        .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
-        .sum();
-    ((all & 0xffff) + (all >> 16)) as u16
+    let ip = Ip {
+        tos: 2,
+        fragment: u32::from(port) << 16,
+        ..Ip::new([192, 0, 2, 1], [192, 0, 2, 2], 17)
+    };
+    let mut payload = vec![0; len - 20];
+    payload[..2].copy_from_slice(&port.to_be_bytes());
+    ip.packet_of(&payload)
 }
 
 fn send<Q, L>(device: &mut QueuedDevice<Ring, Q, L>, frame: &[u8], now: Instant) -> bool
@@ -214,7 +208,7 @@ fn marks_reach_the_wire() {
             .device()
             .sent
             .iter()
-            .all(|packet| sum(&packet[..20]) == 0xffff && packet.len() == 100)
+            .all(|packet| checksum(&[&packet[..20]]) == 0 && packet.len() == 100)
     );
 }
 

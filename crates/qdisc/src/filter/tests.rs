@@ -5,15 +5,18 @@ mod models;
 mod u32_rules;
 mod wording;
 
+use std::net::Ipv6Addr;
 use std::vec;
 use std::vec::Vec;
 
+use tautline_base::headers::Headers;
 use tautline_base::{Instant, Item};
+use tautline_testkit::Ip;
+use tautline_testkit::frame::ethernet;
 
 use super::*;
 use crate::testing::Probe;
 use crate::words::Words;
-use tautline_base::headers::Headers;
 
 /// The rule that `words` describe.
 fn rule(words: &str) -> Filter {
@@ -46,43 +49,28 @@ fn matches(words: &str, packet: &Probe) -> bool {
 }
 
 fn frame(ethertype: u16, payload: &[u8]) -> Vec<u8> {
-    [
-        &[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2][..],
-        &ethertype.to_be_bytes(),
-        payload,
-    ]
-    .concat()
+    ethernet([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], ethertype, payload)
 }
 
 /// An IPv4 header with `options` bytes of options, then `payload`.
 fn ipv4(protocol: u8, addresses: [[u8; 4]; 2], options: usize, payload: &[u8]) -> Vec<u8> {
-    let length = (20 + options + payload.len()) as u16;
-    let first = [0x45 + (options / 4) as u8, 0];
-    let rest = [0, 1, 0, 0, 64, protocol, 0, 0];
-    [
-        &first[..],
-        &length.to_be_bytes(),
-        &rest,
-        &addresses.concat(),
-        &vec![1; options],
-        payload,
-    ]
-    .concat()
+    let [source, destination] = addresses;
+    let ip = Ip {
+        fragment: 1 << 16,
+        options: vec![1; options],
+        ..Ip::new(source, destination, protocol)
+    };
+    ip.packet_of(payload)
 }
 
 /// An IPv6 header, then `payload`.
 fn ipv6(next: u8, addresses: [u128; 2], payload: &[u8]) -> Vec<u8> {
-    let length = (payload.len() as u16).to_be_bytes();
-    let [source, destination] = addresses.map(u128::to_be_bytes);
-    [
-        &[0x60, 0, 0, 0],
-        &length[..],
-        &[next, 63],
-        &source,
-        &destination,
-        payload,
-    ]
-    .concat()
+    let [source, destination] = addresses.map(Ipv6Addr::from);
+    let ip = Ip {
+        hop_limit: 63,
+        ..Ip::new(source, destination, next)
+    };
+    ip.packet_of(payload)
 }
 
 fn ports(source: u16, destination: u16) -> Vec<u8> {
