@@ -1,4 +1,4 @@
-//! What an acknowledgement costs in every controller, behind one `Box<dyn Controller>` as in a
+//! The cost of an acknowledgment in every controller, behind one `Box<dyn Controller>` as in a
 //! connection: one `on_ack` and one `verdict` on a steady path of a hundred segments. Instructions:
 //! `scripts/bench-cc`.
 

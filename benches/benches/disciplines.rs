@@ -1,4 +1,4 @@
-//! What a packet costs in every discipline: one enqueue and one dequeue with 1000 packets waiting,
+//! The cost of a packet in every qdisc: one enqueue and one dequeue with 1000 packets waiting,
 //! whose flows go round 1, 1000 or 65 536. Built from words, so behind one `Box<dyn>`; trees have
 //! one more below. Instructions: `scripts/bench-qdisc`.
 //!
@@ -8,7 +8,7 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use tautline_benches::queue::{CASES, Pkt, Standing, takes};
+use tautline_benches::queue::{Backlogged, CASES, Pkt, takes};
 
 fn disciplines(c: &mut Criterion) {
     let mut group = c.benchmark_group("discipline");
@@ -19,7 +19,7 @@ fn disciplines(c: &mut Criterion) {
             .filter(|&flows| takes(name, flows))
         {
             let queue = tautline_qdisc::build::<Pkt>(script).expect("the cases are tested");
-            let mut standing = Standing::new(queue, flows);
+            let mut standing = Backlogged::new(queue, flows);
             group.bench_function(BenchmarkId::new(*name, flows), |b| {
                 b.iter(|| black_box(standing.pair()))
             });

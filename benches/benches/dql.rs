@@ -1,4 +1,4 @@
-//! What the limit costs per packet: one DQL update alone, and a packet's whole way through a port.
+//! The limit's cost per packet: one DQL update alone, and a packet's whole way through a port.
 
 use std::hint::black_box;
 use std::time::Duration;

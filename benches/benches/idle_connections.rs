@@ -1,6 +1,6 @@
-//! What a packet costs when there are idle connections beside its own: the same conversation alone,
-//! and among 100 000. The two must be within 10 %. (What the idle ones hold is `cargo test
-//! --release -p tautline-stack --test idle_connections`.)
+//! The cost of a packet with idle connections beside its own: the same conversation alone, and
+//! among 100 000. The two must be within 10 %. (What the idle ones hold is `cargo test --release -p
+//! tautline-stack --test idle_connections`.)
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use tautline_benches::AmongIdle;

@@ -1,7 +1,7 @@
-//! What a packet costs in each discipline: one enqueue and one dequeue, with a standing backlog.
+//! The cost of a packet in each qdisc: one enqueue and one dequeue, with a standing backlog.
 //!
 //! Budgets (docs/DESIGN.md): fq_codel at most 50 ns with 1 000 flows and at most twice that with 65
-//! 536; pfifo_fast and CoDel at most 15 ns. Each discipline is measured as a concrete type, behind
+//! 536; pfifo_fast and CoDel at most 15 ns. Each qdisc is measured as a concrete type, behind
 //! `Box<dyn>`, and inside a `Ledger`.
 //!
 //! `spread`: every packet belongs to another flow than the one before, and every flow has one
@@ -108,7 +108,7 @@ fn bench<Q: Qdisc<Pkt>>(c: &mut Criterion, id: BenchmarkId, queue: Q, backlog: u
     group.finish();
 }
 
-/// Measures a discipline as itself, boxed, and in the two wrappers.
+/// Measures a qdisc as itself, boxed, and in the two wrappers.
 fn forms<Q>(
     c: &mut Criterion,
     name: &str,

@@ -90,8 +90,8 @@ impl Acks {
 mod tests {
     use super::*;
 
-    /// What is measured is a steady state: no controller runs away, and no window stops (that of a
-    /// model may).
+    /// The measured path is in steady state: no controller runs away, and no window stops (that of
+    /// a model may).
     #[test]
     fn every_controller_stays_awake() {
         for algorithm in Algorithm::ALL {

@@ -28,7 +28,7 @@ impl BackToBack {
         Self::with_tso(None)
     }
 
-    /// One that carries packets of several segments whole, as a pair of cards of one machine does.
+    /// One that carries packets of several segments whole, as a pair of NICs of one machine does.
     pub fn with_tso(tso: Option<Tso>) -> Self {
         let len = tso.map_or(HeapFrame::LEN, |tso| tso.frame_len());
         Self {

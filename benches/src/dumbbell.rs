@@ -12,7 +12,7 @@ use tautline_sim::{Flow, LinkConfig, NicConfig, Programs};
 use tautline_stack::{Pacing, TcpConfig};
 
 const PORT: u16 = 5001;
-/// What the flows' start is given before it is measured.
+/// Time for the flows to start before measuring begins.
 const WARM_UP: Duration = Duration::from_secs(1);
 
 /// A dumbbell and what is sent through it.
@@ -28,7 +28,7 @@ pub struct Dumbbell {
     pub duration: Duration,
 }
 
-/// What passed.
+/// Packets and bytes delivered.
 #[derive(Clone, Copy, Debug)]
 pub struct Passed {
     /// Packets that left the router by the bottleneck: data, not the acknowledgements that come

@@ -1,14 +1,4 @@
-//! What the benches measure with: rigs that hold a stack, or a peer's, in one thread.
-//!
-//! | module | holds |
-//! |---|---|
-//! | [`acks`] | a congestion controller and a steady path |
-//! | [`back_to_back`] | two devices without a wire between them |
-//! | [`bulk`] | our stack's two ends |
-//! | [`dumbbell`] | two simulated hosts and a router between them |
-//! | [`idle`] | a conversation among idle connections |
-//! | [`queue`] | a discipline with a standing backlog; every discipline's case |
-//! | [`smoltcp_bulk`] | smoltcp's two ends |
+//! Rigs for the benches: a stack, or a peer's, in one thread.
 #![forbid(unsafe_code)]
 
 pub mod acks;

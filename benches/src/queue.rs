@@ -1,5 +1,5 @@
-//! [`Standing`]: a discipline with a standing backlog, through which packets pass one by one; and
-//! [`CASES`], every discipline in a configuration that neither drops nor waits under that load, so
+//! [`Backlogged`]: a qdisc with a standing backlog, through which packets pass one by one; and
+//! [`CASES`], every qdisc in a configuration that neither drops nor waits under that load, so
 //! that what is measured is queueing.
 
 use tautline_base::{Frame, Instant, Packet};
@@ -31,7 +31,7 @@ pub const BACKLOG: u64 = 1000;
 /// which no AQM minds.
 const SPACING: u64 = 1300;
 
-/// Every discipline: its name, and a script with which [`BACKLOG`] packets of up to 65 536 flows
+/// Every qdisc: its name, and a script with which [`BACKLOG`] packets of up to 65 536 flows
 /// may wait.
 pub const CASES: &[(&str, &str)] = &[
     ("pfifo", "pfifo limit 10000"),
@@ -76,7 +76,7 @@ pub const CASES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Whether [`BACKLOG`] packets of so many flows may wait in the discipline: SFQ holds at most 127
+/// Whether [`BACKLOG`] packets of so many flows may wait in the qdisc: SFQ holds at most 127
 /// packets of one flow.
 pub fn takes(name: &str, flows: u64) -> bool {
     name != "sfq" || flows > 1
@@ -87,11 +87,11 @@ pub fn spread(flow: u64) -> u64 {
     flow.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
 }
 
-/// A discipline in which [`BACKLOG`] packets wait, while packets come and go. Each flow is between
+/// A qdisc in which [`BACKLOG`] packets wait, while packets come and go. Each flow is between
 /// two hosts of its own: CAKE divides the quantum of a host's flows by their number, so a thousand
 /// flows of one host take a thousand turns for each packet, here as in Linux.
 #[derive(Debug)]
-pub struct Standing<Q> {
+pub struct Backlogged<Q> {
     queue: Q,
     drops: Drops<Pkt>,
     now: u64,
@@ -99,7 +99,7 @@ pub struct Standing<Q> {
     flows: u64,
 }
 
-impl<Q: Qdisc<Pkt>> Standing<Q> {
+impl<Q: Qdisc<Pkt>> Backlogged<Q> {
     /// Fills `queue`; arrivals go round `flows` flows.
     pub fn new(queue: Q, flows: u64) -> Self {
         let mut standing = Self {
@@ -147,7 +147,7 @@ impl<Q: Qdisc<Pkt>> Standing<Q> {
 mod tests {
     use super::*;
 
-    /// What is called a cost of queueing must be one: in no case is a packet dropped or held back.
+    /// Measures queueing alone: no case drops or holds back a packet.
     #[test]
     fn every_case_passes_every_packet() {
         for (name, script) in CASES {
@@ -157,7 +157,7 @@ mod tests {
             {
                 let queue = tautline_qdisc::build::<Pkt>(script)
                     .unwrap_or_else(|error| panic!("{name}: {error}"));
-                let mut standing = Standing::new(queue, flows);
+                let mut standing = Backlogged::new(queue, flows);
                 assert!((0..5000).all(|_| standing.pair()), "{name}, {flows} flows");
                 assert_eq!(
                     standing.queue.backlog().packets as u64,

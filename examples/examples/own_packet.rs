@@ -1,4 +1,4 @@
-//! A discipline over your own packet type: `cargo run --example own_packet`.
+//! A qdisc over your own packet type: `cargo run --example own_packet`.
 //!
 //! All a queue needs to know of a packet is [`Item`]: its length and where its time of arrival is
 //! kept. Everything else has a default.
@@ -7,7 +7,7 @@ use tautline_base::{Bytes, Instant, Item};
 use tautline_qdisc::{Drops, FqCodel, Qdisc, fq_codel};
 use tautline_rt::Clock;
 
-/// What a VPN might queue: an encrypted datagram and the flow it belongs to.
+/// An entry of a VPN's queue: an encrypted datagram and its flow.
 struct Datagram {
     payload: Vec<u8>,
     flow: u64,

@@ -1,4 +1,4 @@
-//! smoltcp with and without a discipline beneath it: `cargo run --release -p tautline-examples
+//! smoltcp with and without a qdisc beneath it: `cargo run --release -p tautline-examples
 //! --example smoltcp_ping`.
 //!
 //! A smoltcp host uploads as fast as it can over a link of 10 Mbit/s and 20 ms, whose transmit ring
@@ -6,9 +6,9 @@
 //! for each way: goodput and round trips of the pings.
 //!
 //! * *ring alone*: smoltcp as it is. Pings wait behind whatever fills the ring.
-//! * *fq_codel under a rate*: the device tells nothing, so a token bucket slightly below the link
-//!   keeps the ring empty.
-//! * *fq_codel and DQL*: the device tells of its completions, so the dynamic queue limit keeps the
+//! * *fq_codel under a rate*: the device reports no completions, so a token bucket slightly below
+//!   the link keeps the ring empty.
+//! * *fq_codel and DQL*: the device reports its completions, so the dynamic queue limit keeps the
 //!   ring short, without any setting.
 
 use std::cell::RefCell;
@@ -125,7 +125,7 @@ impl Device for End {
     }
 }
 
-/// The client's device: the link's end, bare or behind a discipline.
+/// The client's device: the link's end, bare or behind a qdisc.
 trait Client: Device {
     fn drive(&mut self, now: SmolInstant) -> Option<Instant>;
 }

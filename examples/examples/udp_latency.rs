@@ -1,4 +1,4 @@
-//! UDP pings beside a TCP upload, before and after the host's discipline is replaced: what a queue
+//! UDP pings beside a TCP upload, before and after the host's qdisc is replaced: what a queue
 //! does to everybody else, and what another queue does about it. Two hosts of this process that a
 //! cable joins; no privileges.
 //!

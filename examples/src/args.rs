@@ -12,12 +12,12 @@ use tautline_cc::Algorithm;
 use tautline_qdisc::words::Tree;
 use tautline_stack::{Cidr, EcnMode, Keepalive, MtuProbing, Pacing, TcpConfig, TsqLimit};
 
-/// Whose sockets a program uses that can use either, in the role `R`.
+/// Choice between this stack's sockets and the kernel's, in the role `R`.
 #[derive(Subcommand, Debug)]
 pub enum Over<R: Subcommand> {
     /// The kernel's
     Kernel {
-        /// What to do.
+        /// The role.
         #[command(subcommand)]
         role: R,
     },
@@ -26,7 +26,7 @@ pub enum Over<R: Subcommand> {
         /// Our stack.
         #[command(flatten)]
         stack: Box<StackArgs>,
-        /// What to do.
+        /// The role.
         #[command(subcommand)]
         role: R,
     },
@@ -58,7 +58,7 @@ pub struct StackArgs {
     /// AF_XDP: hardware queue
     #[arg(long, default_value_t = 0)]
     pub queue: u32,
-    /// Queueing discipline, in tc's words: 'fq_codel limit 1000 target 5ms'; a tree too: 'tbf rate
+    /// Queueing qdisc, in tc's words: 'fq_codel limit 1000 target 5ms'; a tree too: 'tbf rate
     /// 1gbit burst 64kb latency 50ms; codel'
     #[arg(long, default_value = "fq_codel")]
     pub qdisc: Tree,
@@ -71,7 +71,8 @@ pub struct StackArgs {
     /// Look for work without ever sleeping; uses a whole core
     #[arg(long)]
     pub busy_poll: bool,
-    /// During traffic, let frames gather for so long before looking at them, as ethtool -C rx-usecs
+    /// During traffic, let frames gather for this time before processing them, as ethtool -C
+    /// rx-usecs
     #[arg(long, default_value = "20us")]
     pub gather: Times,
     /// Give up when the peer has been silent for so many seconds
@@ -93,7 +94,7 @@ pub struct TcpArgs {
     /// linux-6.12, ...), or off
     #[arg(long, default_value_t)]
     pub tsq: TsqLimit,
-    /// Who spaces departures
+    /// Where departures are spaced
     #[arg(long, value_enum, default_value_t)]
     pub pacing: PacingKind,
     /// Explicit congestion notification, in the meanings of net.ipv4.tcp_ecn
@@ -135,7 +136,7 @@ impl TcpArgs {
     }
 }
 
-/// What a program prints.
+/// Output options.
 #[derive(Args, Clone, Debug)]
 pub struct OutputArgs {
     /// One JSON object per line instead of text
@@ -172,7 +173,7 @@ pub enum Mode {
     Skb,
 }
 
-/// Who spaces departures.
+/// Where departures are spaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum PacingKind {
     /// The connection's own pacer

@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 const PATIENCE: Duration = Duration::from_secs(60);
 const BLOCK: usize = 16 << 10;
 
-/// What a caller wants of a conversation.
+/// Options of a conversation.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Bytes from the caller.

@@ -26,7 +26,7 @@ pub enum Failure {
     /// The TAP interface could not be opened.
     #[error(transparent)]
     Tap(#[from] TapError),
-    /// The discipline was refused.
+    /// The qdisc was refused.
     #[error(transparent)]
     Qdisc(#[from] tautline_qdisc::ParseError),
     /// The limit was refused.
@@ -58,7 +58,7 @@ pub enum Failure {
     File {
         /// Which.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The system refused something else.
@@ -70,7 +70,7 @@ pub enum Failure {
     /// The simulated transfer did not come to its end.
     #[error(transparent)]
     Transfer(#[from] TransferError),
-    /// What arrived is not what was sent.
+    /// The received data differ from the sent data.
     #[error("what was received differs from what was sent: SHA-256 {received}, not {sent}")]
     Differs {
         /// Digest at the sender.

@@ -1,4 +1,4 @@
-//! What `--info` prints at the end of a transfer: the connection in one line, and what its bytes
+//! Output of `--info` at the end of a transfer: the connection in one line, and what its bytes
 //! waited for.
 
 use std::collections::BTreeMap;

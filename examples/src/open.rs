@@ -82,7 +82,7 @@ fn with_af_xdp(_args: &StackArgs, _job: impl Job) -> Result<(), Failure> {
     Err(Failure::NoAfXdp)
 }
 
-/// The kernel has the interface's own address; we are a neighbour behind it and need another one,
+/// The kernel has the interface's own address; we are a neighbor behind it and need another one,
 /// locally administered.
 fn with_tap(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
     const FRAMES: usize = 2048;
@@ -108,7 +108,7 @@ fn with_tap(args: &StackArgs, job: impl Job) -> Result<(), Failure> {
     })
 }
 
-/// What tells two addresses of one network apart.
+/// The bytes that differ between two addresses of one network.
 fn last_bytes(address: IpAddr) -> [u8; 4] {
     match address {
         IpAddr::V4(v4) => v4.octets(),

@@ -37,7 +37,7 @@ enum Stage {
         reporter: Reporter,
         heard: Instant,
     },
-    /// All was received; the close is under way until it is confirmed or the moment comes.
+    /// All was received; the close is in progress until it is confirmed or the deadline expires.
     Closing {
         socket: SocketId,
         info: Box<TcpInfo>,

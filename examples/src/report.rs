@@ -1,4 +1,4 @@
-//! What the programs print: a line per second, a summary at the end; as text, or with `--json` one
+//! Output of the programs: a line per second, a summary at the end; as text, or with `--json` one
 //! object per line.
 
 use std::time::Duration;
@@ -75,7 +75,7 @@ pub struct Summary {
     pub mode: String,
     /// Congestion control.
     pub cc: &'static str,
-    /// Queueing discipline.
+    /// Queueing qdisc.
     pub qdisc: &'static str,
     /// Payload moved.
     pub bytes: u64,
@@ -93,13 +93,13 @@ pub struct Summary {
     pub tsq_throttles: u64,
     /// Longest IP packet that the path carries, as far as it is known.
     pub path_mtu: u64,
-    /// 99th percentile of the time in the discipline.
+    /// 99th percentile of the time in the qdisc.
     pub qdisc_sojourn_us: f64,
-    /// Packets the discipline dropped.
+    /// Packets the qdisc dropped.
     pub drops: u64,
     /// Limit on the bytes in the device ring at the end; none without one.
     pub dql_limit_bytes: Option<u64>,
-    /// What the ends agreed on about ECN: `off`, `classic` or `accecn`.
+    /// Negotiated ECN: `off`, `classic` or `accecn`.
     pub ecn: &'static str,
     /// Segments the peer says arrived with a congestion mark.
     pub ce_delivered: u64,
@@ -124,13 +124,13 @@ pub struct Verdict {
     pub seconds: f64,
     /// Payload rate.
     pub gbit_per_s: f64,
-    /// What was received is what was sent.
+    /// Whether the received data equal the sent data.
     pub sha256_match: bool,
     /// `af_xdp`, `tap` or `in-process`.
     pub path: &'static str,
     /// Congestion control of the sender.
     pub cc: &'static str,
-    /// Queueing discipline of the sender.
+    /// Queueing qdisc of the sender.
     pub qdisc: &'static str,
     /// Segments the sender sent again.
     pub retransmits: u64,
@@ -245,7 +245,7 @@ impl Reporter {
     }
 }
 
-/// A limit as it is reported: `None` where there is none.
+/// A limit as reported; `None` if unlimited.
 pub fn limited(limit: Bytes) -> Option<u64> {
     (limit < Bytes::MAX).then_some(limit.get())
 }

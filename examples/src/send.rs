@@ -27,7 +27,7 @@ pub struct Sending {
 
 #[derive(Debug)]
 enum Stage {
-    /// The handshake is under way.
+    /// The handshake is in progress.
     Connecting,
     /// Data flows; `ended` when all of it was handed over.
     Open {

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::open::Opened;
 use crate::report::{Summary, gbit_per_s, limited, micros, rounded};
 
-/// The discipline of a session: any, counted.
+/// The qdisc of a session: any, counted.
 pub type Queue<F> = Stats<Box<dyn DynQdisc<Packet<F>>>>;
 
 /// The host of a session.
@@ -24,7 +24,7 @@ pub type SessionHost<D> = Host<Queue<<D as Device>::Frame>, D, NoTrace, Box<dyn 
 pub struct Session<D: Device> {
     /// The host.
     pub host: SessionHost<D>,
-    /// What drives it.
+    /// The loop that polls the host and the device.
     pub event_loop: EventLoop,
     path: &'static str,
     mode: String,
@@ -32,7 +32,7 @@ pub struct Session<D: Device> {
     failure: fn(&mut D) -> Option<String>,
 }
 
-/// What one end counted of a transfer.
+/// One end's counters of a transfer.
 #[derive(Debug)]
 pub struct Outcome {
     /// `sender` or `receiver`.
@@ -150,7 +150,7 @@ where
         );
     }
 
-    /// What a transfer has come to.
+    /// Summary of a transfer.
     pub fn summary(&self, outcome: Outcome) -> Summary {
         let Outcome {
             role,

@@ -19,7 +19,7 @@ use crate::session::Session;
 /// How long the host may take to say its last words.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-/// What a program is given: its way to sockets.
+/// A program's handle to its sockets.
 #[derive(Debug)]
 pub struct Sockets {
     /// The handle that opens them.

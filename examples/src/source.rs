@@ -58,7 +58,7 @@ pub struct PatternSource {
 pub enum Limit {
     /// After so many bytes.
     Bytes(u64),
-    /// So long after the first look at it.
+    /// This long after the first read.
     Time(Duration),
     /// At this moment.
     Until(Instant),

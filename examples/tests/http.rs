@@ -1,4 +1,4 @@
-//! hyper over two hosts that a cable joins: it is told of our streams only through tokio's traits.
+//! hyper over two hosts that a cable joins: it uses our streams only through tokio's traits.
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddrV4};

@@ -1,11 +1,11 @@
-//! So many packets through one discipline, for `scripts/bench-qdisc` to count instructions of:
+//! So many packets through one qdisc, for `scripts/bench-qdisc` to count instructions of:
 //! `qdisc_pairs SCRIPT FLOWS PAIRS`.
 #![forbid(unsafe_code)]
 
 use std::hint::black_box;
 use std::process::ExitCode;
 
-use tautline_benches::queue::{CASES, Pkt, Standing};
+use tautline_benches::queue::{Backlogged, CASES, Pkt};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     };
     match tautline_qdisc::build::<Pkt>(script) {
         Ok(queue) => {
-            let mut standing = Standing::new(queue, flows.max(1));
+            let mut standing = Backlogged::new(queue, flows.max(1));
             let passed = (0..pairs).filter(|_| black_box(standing.pair())).count() as u64;
             if passed == pairs {
                 ExitCode::SUCCESS

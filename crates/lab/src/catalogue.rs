@@ -4,41 +4,44 @@ use std::path::Path;
 
 use crate::scenario::{Scenario, ScenarioDir, ScenarioError};
 
-/// The scenarios of a shelf.
+/// The scenarios of a scenario_dir.
 #[derive(Clone, Debug)]
 pub(crate) struct Catalogue {
-    shelf: ScenarioDir,
+    scenario_dir: ScenarioDir,
     /// Id with aliases, and file; in order of id.
     entries: Vec<(Vec<String>, String)>,
 }
 
 impl Catalogue {
-    /// Looks through `shelf`.
+    /// Looks through `scenario_dir`.
     ///
     /// # Errors
     /// If it cannot be read, or a file of it is no TOML.
-    pub(crate) fn read(shelf: ScenarioDir) -> Result<Self, ScenarioError> {
+    pub(crate) fn read(scenario_dir: ScenarioDir) -> Result<Self, ScenarioError> {
         let failed = |file: String, message: String| ScenarioError {
             file,
             at: None,
             key: String::new(),
             message,
         };
-        let names = shelf
+        let names = scenario_dir
             .names()
-            .map_err(|error| failed(shelf.shown(""), error.to_string()))?;
+            .map_err(|error| failed(scenario_dir.shown(""), error.to_string()))?;
         let mut entries = Vec::new();
         for name in names {
-            let text = shelf
+            let text = scenario_dir
                 .read(&name)
-                .map_err(|message| failed(shelf.shown(&name), message))?;
-            let ids = Scenario::ids_of(&text, &shelf.shown(&name))?;
+                .map_err(|message| failed(scenario_dir.shown(&name), message))?;
+            let ids = Scenario::ids_of(&text, &scenario_dir.shown(&name))?;
             if !ids.is_empty() {
                 entries.push((ids, name));
             }
         }
         entries.sort();
-        Ok(Self { shelf, entries })
+        Ok(Self {
+            scenario_dir,
+            entries,
+        })
     }
 
     /// The ids, in order.
@@ -49,19 +52,19 @@ impl Catalogue {
     /// The scenario that `asked` means: an id, in any case, or the path of a file.
     ///
     /// # Errors
-    /// If there is none, or it is wrong.
+    /// If the scenario does not exist or is invalid.
     pub(crate) fn load(&self, asked: &str) -> Result<Scenario, ScenarioError> {
-        let (shelf, name) = self.find(asked)?;
-        Scenario::load(&shelf, &name)
+        let (scenario_dir, name) = self.find(asked)?;
+        Scenario::load(&scenario_dir, &name)
     }
 
     /// The same with more axes, for a sweep: see [`Scenario::grid`].
     ///
     /// # Errors
-    /// If there is none, or it or an axis is wrong.
+    /// If the scenario does not exist, or it or an axis is invalid.
     pub(crate) fn grid(&self, asked: &str, axes: &[String]) -> Result<Scenario, ScenarioError> {
-        let (shelf, name) = self.find(asked)?;
-        Scenario::grid(&shelf, &name, axes)
+        let (scenario_dir, name) = self.find(asked)?;
+        Scenario::grid(&scenario_dir, &name, axes)
     }
 
     /// Where the file is that `asked` means, and its name there.
@@ -84,12 +87,12 @@ impl Catalogue {
                 "no scenario has the id `{asked}`; there are {known}; or name a file *.toml"
             );
             return Err(ScenarioError {
-                file: self.shelf.shown(""),
+                file: self.scenario_dir.shown(""),
                 at: None,
                 key: String::new(),
                 message,
             });
         };
-        Ok((self.shelf.clone(), name.clone()))
+        Ok((self.scenario_dir.clone(), name.clone()))
     }
 }

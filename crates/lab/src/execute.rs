@@ -68,9 +68,8 @@ pub(crate) struct Done<'a> {
     pub took: Option<Duration>,
 }
 
-/// Runs `points`; what is kept of them is in their order. `also` writes what else there is to write
-/// of each run, new or not; `tell` hears of each that is done. Both are called on any of the
-/// threads.
+/// Runs `points` and returns their results in the same order. Calls `also` for each run, new or
+/// cached, to write further files, and `report_done` for each completed point; both from any thread.
 ///
 /// # Errors
 /// The first in order of the points. The others are run all the same, unless it was interrupted.
@@ -78,11 +77,11 @@ pub(crate) fn execute(
     points: &[Point],
     how: &Execution<'_>,
     also: impl Fn(&Run) -> Result<(), ExecuteError> + Sync,
-    tell: impl Fn(Done<'_>) + Sync,
+    report_done: impl Fn(Done<'_>) + Sync,
 ) -> Result<Vec<PointResult>, ExecuteError> {
     let done: Mutex<Vec<(usize, Result<PointResult, ExecuteError>)>> = Mutex::new(Vec::new());
     on_threads(points.len(), how.jobs, |number| {
-        let ran = one(&points[number], how, &also, &tell);
+        let ran = one(&points[number], how, &also, &report_done);
         // Whoever interrupts one run does not want the next.
         let interrupted = matches!(&ran, Err(ExecuteError::Run { error, .. }) if matches!(**error, RunError::Interrupted));
         done.lock()
@@ -131,7 +130,7 @@ fn one(
     point: &Point,
     how: &Execution<'_>,
     also: &impl Fn(&Run) -> Result<(), ExecuteError>,
-    tell: &impl Fn(Done<'_>),
+    report_done: &impl Fn(Done<'_>),
 ) -> Result<PointResult, ExecuteError> {
     let file = how
         .tree
@@ -140,7 +139,7 @@ fn one(
     let captured = capture.as_ref().is_none_or(|capture| capture.is_file());
     if let Some(run) = read(&file).filter(|run| !how.fresh && captured && run.point == point.id) {
         also(&run)?;
-        tell(Done { point, took: None });
+        report_done(Done { point, took: None });
         return Ok(PointResult::of(&run, &point.document));
     }
     #[expect(
@@ -164,15 +163,14 @@ fn one(
     also(&run)?;
     let json = serde_json::to_vec(&run).map_err(|error| failed(&file, error.into()))?;
     write(&file, &json).map_err(|error| failed(&file, error))?;
-    tell(Done {
+    report_done(Done {
         point,
         took: Some(began.elapsed()),
     });
     Ok(PointResult::of(&run, &point.document))
 }
 
-/// What is kept of those of `points` that have been run before, all points of their cell: part of a
-/// cell is none.
+/// Results of earlier runs among `points`. A cell counts only if all its points have been run.
 pub(crate) fn known(points: &[Point], tree: &OutputDir) -> Vec<(Point, PointResult)> {
     let cells = points.chunk_by(|one, next| one.number == next.number);
     let whole = cells.filter_map(|cell| {

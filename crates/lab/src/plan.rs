@@ -15,7 +15,7 @@ const DIGITS: usize = 16;
 /// The version that alone gives the same runs.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What is asked for beside the file.
+/// Options of a plan that the scenario file does not fix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanOptions {
     /// All seeds come from it.
@@ -52,14 +52,14 @@ pub struct Point {
     pub seed: u64,
     /// The world.
     pub path: Backend,
-    /// What to run.
+    /// Settings of the cell, ready to run.
     pub document: Arc<Document>,
     /// The settings that make the id: see [`Variation::resolved`].
     pub resolved: Arc<str>,
 }
 
-/// All points of `scenario`: cell by cell, for each the repetitions in order. Cells share seeds:
-/// what differs between them is not luck.
+/// All points of `scenario`: cell by cell, for each the repetitions in order. Cells share seeds, so
+/// the RNG does not differ between them.
 pub fn plan(scenario: &Scenario, ask: PlanOptions) -> Vec<Point> {
     let own = scenario
         .header()

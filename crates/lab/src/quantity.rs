@@ -4,14 +4,14 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What ends the name of a number. `total`, `fairness`, `dips` and `dip_gap` only some quantities
-/// have.
+/// Last part of a number's name. Only some quantities have `total`, `fairness`, `dips` and
+/// `dip_gap`.
 pub(crate) const STATISTICS: [&str; 16] = [
     "count", "mean", "sd", "min", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "max", "total",
     "fairness", "dips", "dip_gap",
 ];
 
-/// What a series measures.
+/// A measured quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -30,7 +30,7 @@ pub enum Quantity {
     Cwnd,
     /// Pacing rate in Mbit/s.
     PacingRate,
-    /// Bytes below the socket, in discipline and ring.
+    /// Bytes below the socket, in qdisc and ring.
     TsqCharge,
     /// The most of them that TCP Small Queues allows, in bytes.
     TsqLimit,
@@ -38,9 +38,9 @@ pub enum Quantity {
     OneWay,
     /// One page with all its objects, in ms, at the time it was complete.
     Fetch,
-    /// Waiting in the discipline, in packets.
+    /// Waiting in the qdisc, in packets.
     Backlog,
-    /// Waiting in the discipline, in bytes.
+    /// Waiting in the qdisc, in bytes.
     BacklogBytes,
     /// In the device's ring, in packets.
     Ring,
@@ -48,13 +48,13 @@ pub enum Quantity {
     RingBytes,
     /// The limit on the latter, in bytes.
     RingLimit,
-    /// Packets that the discipline dropped in a sample interval.
+    /// Packets that the qdisc dropped in a sample interval.
     Drops,
-    /// Packets that the discipline marked "congestion experienced" in a sample interval.
+    /// Packets that the qdisc marked "congestion experienced" in a sample interval.
     Marks,
     /// Bytes that left the port in a sample interval.
     Sent,
-    /// What the latest packet to leave had waited in the discipline, in ms.
+    /// Sojourn time of the latest packet to leave the qdisc, in ms.
     Sojourn,
     /// How fast PIE takes the device to be, in Mbit/s, where it estimates it.
     DepartureRate,
@@ -93,7 +93,7 @@ impl Quantity {
         self.row().0
     }
 
-    /// What an axis of a plot says.
+    /// Title of a plot's axis.
     pub const fn title(self) -> &'static str {
         self.row().1
     }

@@ -25,9 +25,9 @@ pub struct Run {
     pub begin: f64,
     /// End of the measured time.
     pub end: f64,
-    /// What was sampled, the whole run long: the warm-up too. In order of quantity, then of name.
+    /// Samples of the whole run, warm-up included, in order of quantity, then of name.
     pub series: Vec<Series>,
-    /// What was counted over the whole run, by name.
+    /// Counters of the whole run, by name.
     pub counters: BTreeMap<String, f64>,
 }
 
@@ -59,7 +59,7 @@ impl Run {
 /// One quantity of one flow or port over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// What was measured; tells the unit.
+    /// The measured quantity, which implies the unit.
     pub quantity: Quantity,
     /// Whose: a flow by name, with its number if there are several (`upload-1`, `ping`); or a port
     /// by the node it is on (`client`), a router's by the node it leads to as well

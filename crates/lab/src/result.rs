@@ -19,7 +19,7 @@ pub struct RowResult {
     pub title: String,
     /// The paper's number, e.g. `001`.
     pub paper: String,
-    /// What the paper found, in our words.
+    /// The paper's finding, in our words.
     pub claim: String,
     /// The world it was run in.
     pub path: Backend,
@@ -31,7 +31,7 @@ pub struct RowResult {
     pub note: Option<String>,
     /// Flent's test that the flows are, if they are one.
     pub flent: Option<FlentTest>,
-    /// What is drawn; nothing: what suits any row.
+    /// Figures to draw; if empty, defaults that suit any row.
     pub figures: Vec<Figure>,
     /// All cells, the last axis running fastest.
     pub cells: Vec<CellResult>,
@@ -141,18 +141,17 @@ pub enum Judgment {
     Holds,
     /// It does not.
     DoesNotHold,
-    /// These cells, which it looks at, were not run.
+    /// The expression reads these cells, which were not run.
     NotRun(Vec<String>),
     /// The expression cannot be computed, for this reason: a name that no number has, for instance.
     Error(String),
 }
 
-/// A number that was looked at.
+/// A number that the expression reads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ObservedNumber {
     /// As the expression names it.
     pub name: String,
-    /// What it is.
     pub value: Estimate,
 }
 
@@ -169,7 +168,7 @@ pub struct Anova {
     pub groups: Vec<(String, f64)>,
     /// Variance between groups over variance within them.
     pub f: f64,
-    /// What F exceeds by chance with probability α.
+    /// Value that F exceeds by chance with probability α.
     pub f_crit: f64,
     /// Probability of such an F or a larger one by chance.
     pub p: f64,

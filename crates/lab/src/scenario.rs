@@ -5,17 +5,6 @@
 //! that know where they stand; each combination of its axes' values sets some of them; the result
 //! is read as a [`Document`] and checked. Every error names file, line, column and key, and says
 //! what would be accepted.
-//!
-//! | module | holds |
-//! |---|---|
-//! | `source` | [`ScenarioDir`], where files are read from; places in them |
-//! | `node`, `read` | values with places; typed reading of them |
-//! | [`document`] | [`Document`]: every key |
-//! | [`units`] | `"30s"`, `"10mbit"`, `"64kib"` |
-//! | `grid` | axes that are given beside the file |
-//! | `copies` | hosts that stand for several |
-//! | `check` | what a type cannot say |
-//! | `error` | [`ScenarioError`] |
 
 mod check;
 mod copies;
@@ -41,7 +30,7 @@ use document::Axis;
 use error::Fault;
 use node::{Node, Step, listed};
 use shape::Check;
-use source::{Place, Sources};
+use source::{Position, Sources};
 
 /// Most cells that a scenario may have.
 const MOST_CELLS: usize = 10_000;
@@ -49,13 +38,13 @@ const MOST_CELLS: usize = 10_000;
 /// A scenario, read and checked.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What its file is called in errors.
+    /// Name of the file in errors.
     pub file: String,
     /// The variations: names, each with the names of its values.
     pub axes: Vec<(String, Vec<String>)>,
     /// Every combination of them, the last axis running fastest. Never empty.
     pub cells: Vec<Variation>,
-    /// What the paper found.
+    /// A finding of the paper.
     pub shapes: Vec<Expected>,
 }
 
@@ -66,7 +55,7 @@ pub struct Variation {
     pub cell: Cell,
     /// The file with these settings.
     pub document: Document,
-    /// What a run of it depends on, in a form that is equal for equal experiments.
+    /// Canonical settings that a run depends on, equal for equal experiments.
     pub resolved: String,
 }
 
@@ -89,7 +78,7 @@ impl Variation {
                 format!("{key}: {}", fault.message)
             }
         };
-        let place = Place { file: 0, at: 0 };
+        let place = Position { file: 0, at: 0 };
         let mut root = Node::of_canonical(resolved, place).map_err(told)?;
         for (key, word) in [("id", id), ("title", id), ("paper", ""), ("claim", "")] {
             let word = Node {
@@ -116,13 +105,13 @@ pub struct Expected {
 }
 
 impl Scenario {
-    /// Reads the file `name` of `shelf`.
+    /// Reads the file `name` of `scenario_dir`.
     ///
     /// # Errors
     /// If it, or a file it names, cannot be read, or says anything that is not understood or cannot
     /// be.
-    pub fn load(shelf: &ScenarioDir, name: &str) -> Result<Self, ScenarioError> {
-        Self::open(shelf, name, |_, _| Ok(()))
+    pub fn load(scenario_dir: &ScenarioDir, name: &str) -> Result<Self, ScenarioError> {
+        Self::open(scenario_dir, name, |_, _| Ok(()))
     }
 
     /// As [`load`](Self::load), for a sweep: with more axes behind its own,
@@ -131,27 +120,31 @@ impl Scenario {
     ///
     /// # Errors
     /// The same, also of the axes.
-    pub fn grid(shelf: &ScenarioDir, name: &str, axes: &[String]) -> Result<Self, ScenarioError> {
-        Self::open(shelf, name, |root, sources| {
+    pub fn grid(
+        scenario_dir: &ScenarioDir,
+        name: &str,
+        axes: &[String],
+    ) -> Result<Self, ScenarioError> {
+        Self::open(scenario_dir, name, |root, sources| {
             grid::extend(root, axes, sources)
         })
     }
 
     fn open(
-        shelf: &ScenarioDir,
+        scenario_dir: &ScenarioDir,
         name: &str,
         change: impl FnOnce(&mut Node, &mut Sources) -> Result<(), Fault>,
     ) -> Result<Self, ScenarioError> {
         let mut sources = Sources::default();
-        let shown = shelf.shown(name);
-        let text = shelf.read(name).map_err(|message| ScenarioError {
+        let shown = scenario_dir.shown(name);
+        let text = scenario_dir.read(name).map_err(|message| ScenarioError {
             file: shown.clone(),
             at: None,
             key: String::new(),
             message,
         })?;
         let file = sources.add(shown.clone(), text);
-        let root = open(shelf, &mut sources, file).and_then(|mut root| {
+        let root = open(scenario_dir, &mut sources, file).and_then(|mut root| {
             change(&mut root, &mut sources)?;
             Ok(root)
         });
@@ -159,11 +152,11 @@ impl Scenario {
             .map_err(|fault| fault.resolve(&sources))
     }
 
-    /// What the scenario that `text` is goes by: its id, then its aliases; nothing if it is only a
-    /// base for others. Errors call it `shown`.
+    /// The id and aliases of the scenario in `text`; empty if it is only a base for others. Errors
+    /// name it `shown`.
     ///
     /// # Errors
-    /// If it is no TOML.
+    /// If it is not valid TOML.
     pub fn ids_of(text: &str, shown: &str) -> Result<Vec<String>, ScenarioError> {
         let mut sources = Sources::default();
         let file = sources.add(shown.to_owned(), text.to_owned());
@@ -183,14 +176,14 @@ impl Scenario {
             .collect())
     }
 
-    /// What is the same in all cells.
+    /// Settings common to all cells.
     pub fn header(&self) -> &Document {
         &self.cells[0].document
     }
 }
 
 /// The tree of file number `file` over that of the file it is based on.
-fn open(shelf: &ScenarioDir, sources: &mut Sources, file: usize) -> Result<Node, Fault> {
+fn open(scenario_dir: &ScenarioDir, sources: &mut Sources, file: usize) -> Result<Node, Fault> {
     let mut root = Node::parse(sources.text(file), file)?;
     let Some(base) = root.take("base") else {
         return Ok(root);
@@ -199,15 +192,15 @@ fn open(shelf: &ScenarioDir, sources: &mut Sources, file: usize) -> Result<Node,
     let name = base
         .string()
         .ok_or_else(|| refuse("the name of a file in quotes is wanted".to_owned()))?;
-    let shown = shelf.shown(name);
+    let shown = scenario_dir.shown(name);
     if sources.is_open(&shown) {
         return Err(refuse(format!("{shown} would be its own base")));
     }
-    let text = shelf
+    let text = scenario_dir
         .read(name)
         .map_err(|why| refuse(format!("{shown}: {why}")))?;
     let file = sources.add(shown, text);
-    root.inherit(open(shelf, sources, file)?, &check::VARIABLE);
+    root.inherit(open(scenario_dir, sources, file)?, &check::VARIABLE);
     Ok(root)
 }
 

@@ -1,13 +1,5 @@
 //! [`Summary`]: the numbers of one run, by dotted name; [`Estimate`]: one such number over
 //! repetitions.
-//!
-//! | module | holds |
-//! |---|---|
-//! | `statistics` | percentiles, means, fairness of a list of values |
-//! | `dips` | how often a series dips, and how far apart |
-//! | `names` | [`Names`]: which numbers a scenario will have |
-//! | `estimate` | [`Estimate`] |
-//! | `ran` | [`PointResult`]: all that a row keeps of a run |
 
 mod dips;
 mod estimate;

@@ -18,7 +18,7 @@ pub use manifest::Manifest;
 pub(crate) use results::{Book, Outcome};
 pub use shard::Shard;
 
-/// What is wrong with a line of a file.
+/// An invalid line of a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {message}")]
 pub struct LineError {
@@ -26,6 +26,6 @@ pub struct LineError {
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong, and what helps.
+    /// The error and its remedy.
     pub message: String,
 }

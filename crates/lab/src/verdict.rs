@@ -60,8 +60,8 @@ impl Check {
         }
     }
 
-    /// The cells that it looks at and that were not run. Whatever names are put together while it
-    /// is computed may be of any cell, and so may an analysis of variance that there is not.
+    /// The cells that the expression reads and that were not run. Computed names may refer to any
+    /// cell, and so may a missing analysis of variance.
     fn missing(
         &self,
         cells: &[CellResult],

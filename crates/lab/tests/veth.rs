@@ -65,15 +65,14 @@ name = "long"
 set = { "link.router-server.qdisc" = "tbf rate 20mbit burst 10kb limit 10mb; pfifo limit 200" }
 "#;
 
-/// Who runs something on the wire: a process does one run at a time, and two would share the
-/// processors.
+/// Serializes runs over veth: a process does one run at a time, and two would share the processors.
 static WIRE: Mutex<()> = Mutex::new(());
 
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// What a scenario asks for on the wire.
+/// Points of a scenario over veth.
 fn points(scenario: &str) -> Vec<Point> {
     let folder = home(&[("wire.toml", scenario)]);
     let scenario = Scenario::load(&ScenarioDir::Directory(folder.path().into()), "wire.toml")

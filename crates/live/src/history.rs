@@ -13,7 +13,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// Moments that the course of a queue has: more than any terminal is wide.
 const COURSE: usize = 512;
 
-/// What was seen of ports.
+/// Recent snapshots of ports.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     /// Those of the last second, and the last before.
@@ -24,7 +24,7 @@ pub struct History {
 
 /// Packets and bits in a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Speed {
+pub(crate) struct Throughput {
     pub(crate) packets: f64,
     pub(crate) bits: f64,
 }
@@ -69,13 +69,17 @@ impl History {
         course.map(Iterator::collect).unwrap_or_default()
     }
 
-    /// How fast what `counted` tells of port number `port` grew in the last second.
-    pub(crate) fn speed(&self, port: usize, counted: impl Fn(&PortState) -> Counted) -> Speed {
+    /// Rate of `counted` at port number `port` over the last second.
+    pub(crate) fn throughput(
+        &self,
+        port: usize,
+        counted: impl Fn(&PortState) -> Counted,
+    ) -> Throughput {
         let (Some(first), Some(last)) = (self.recent.front(), self.recent.back()) else {
-            return Speed::default();
+            return Throughput::default();
         };
         let (Some(before), Some(now)) = (first.ports.get(port), last.ports.get(port)) else {
-            return Speed::default();
+            return Throughput::default();
         };
         let (before, now, seconds) = (
             counted(before),
@@ -83,9 +87,9 @@ impl History {
             (last.at - first.at).as_secs_f64(),
         );
         if seconds == 0.0 {
-            return Speed::default();
+            return Throughput::default();
         }
-        Speed {
+        Throughput {
             packets: now.packets.saturating_sub(before.packets) as f64 / seconds,
             bits: now.bytes.saturating_sub(before.bytes) as f64 * 8.0 / seconds,
         }
@@ -143,10 +147,10 @@ mod tests {
         ] {
             history.push(at(millis, packets));
         }
-        let speed = history.speed(0, |port| port.sent);
+        let throughput = history.throughput(0, |port| port.sent);
         assert_eq!(
-            speed,
-            Speed {
+            throughput,
+            Throughput {
                 packets: 100.0,
                 bits: 800_000.0
             }
@@ -158,21 +162,27 @@ mod tests {
     #[test]
     fn nothing_and_one_have_no_speed_and_time_that_steps_back_begins_anew() {
         let mut history = History::default();
-        assert_eq!(history.speed(0, |port| port.sent), Speed::default());
+        assert_eq!(
+            history.throughput(0, |port| port.sent),
+            Throughput::default()
+        );
         history.push(at(5000, 7));
         assert_eq!(
             (
-                history.speed(0, |port| port.sent),
+                history.throughput(0, |port| port.sent),
                 history.sojourn(0).count()
             ),
-            (Speed::default(), 7)
+            (Throughput::default(), 7)
         );
         history.push(at(4000, 3));
         assert_eq!(
             (history.course(0, 10), history.now().map(|now| now.at)),
             (vec![3], Some(Duration::from_secs(4)))
         );
-        assert_eq!(history.speed(9, |port| port.sent), Speed::default());
+        assert_eq!(
+            history.throughput(9, |port| port.sent),
+            Throughput::default()
+        );
     }
 
     #[test]

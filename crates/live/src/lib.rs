@@ -1,17 +1,9 @@
-//! Queues at work on a terminal: what goes in and out of each port, what waits, how full its ring
-//! is, how many tokens are left, how long packets stay, what is dropped and marked, and all that
-//! its discipline tells of itself; as it is now, for any discipline.
+//! Live queues on a terminal. Per port: rates in and out, queue length over time, ring occupancy,
+//! tokens, sojourn times, drops by reason, marks, and every counter of the qdisc tree.
 //!
-//! Whoever has ports gives a [`Snapshot`] of them several times a second to a [`Screen`], which
-//! draws on a thread of its own: to give one costs a copy of the counters, and never waits for the
-//! terminal. Rows of the papers: 004-F12.
-//!
-//! | module | holds |
-//! |---|---|
-//! | `snapshot` | [`Snapshot`], [`PortState`]: ports at one moment |
-//! | `history` | [`History`]: the last minutes of them: rates, times of stay, the course of the queue |
-//! | `view` | [`View`]: draws them |
-//! | `screen` | [`Screen`]: the terminal, which is given back however this ends |
+//! The owner of the ports sends a [`Snapshot`] several times a second to a [`Screen`], which draws
+//! on its own thread. Sending costs a copy of the counters and never waits for the terminal. Figure
+//! 12 of paper 004 is reproduced with it.
 #![forbid(unsafe_code)]
 
 mod history;

@@ -25,11 +25,11 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal that standard output is; `None` if it is none. `quit` is called, once,
-    /// when somebody presses `q` or Ctrl-C or the terminal fails, and at the end at the latest.
+    /// Takes over the terminal on standard output; `None` if standard output is not a terminal.
+    /// Calls `quit` once: on `q`, on Ctrl-C, when the terminal fails, or at the end.
     ///
     /// # Errors
-    /// If the terminal cannot be set up; it is then as it was.
+    /// If the terminal cannot be set up; its state is then unchanged.
     pub fn open(view: View, quit: impl FnOnce() + Send + 'static) -> io::Result<Option<Self>> {
         if !io::stdout().is_terminal() {
             return Ok(None);
@@ -41,7 +41,7 @@ impl Screen {
         let (snapshots, shown) = sync_channel(1);
         let draw = move || {
             let _taken = taken;
-            // There is nobody to tell of a terminal that fails, but that it is over.
+            // A failing terminal only ends the view.
             let _gone = show(&mut terminal, view, &shown);
         };
         let drawer = thread::Builder::new().name("screen".into()).spawn(draw)?;
@@ -120,7 +120,7 @@ fn show(
     Ok(())
 }
 
-/// What a key means.
+/// Action of a key.
 #[derive(Debug, PartialEq, Eq)]
 enum Wish {
     Quit,

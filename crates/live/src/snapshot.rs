@@ -28,30 +28,30 @@ pub struct Counted {
 /// A port at one moment. Whatever is counted is counted since the beginning.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PortState {
-    /// What it is called: `to right (eth1)`.
+    /// Name, for example `to right (eth1)`.
     pub name: String,
-    /// Handed to its discipline.
+    /// Handed to its qdisc.
     pub taken: Counted,
-    /// Handed on by its discipline.
+    /// Handed on by its qdisc.
     pub sent: Counted,
-    /// Waiting in its discipline.
+    /// Waiting in its qdisc.
     pub backlog: Backlog,
     /// In its ring.
     pub ring: Backlog,
     /// Most bytes that may be in its ring; none where there is no limit.
     pub ring_limit: Option<Bytes>,
-    /// Marked "congestion experienced" by its discipline.
+    /// Marked "congestion experienced" by its qdisc.
     pub marks: u64,
     /// Packets dropped, by reason; those there were.
     pub drops: Vec<(String, u64)>,
-    /// How long packets stayed in its discipline.
+    /// How long packets stayed in its qdisc.
     pub sojourn: Sojourn,
-    /// What its discipline tells of itself.
+    /// Report of the qdisc tree.
     pub report: Report,
 }
 
 impl PortState {
-    /// That of `port`.
+    /// The state of `port`.
     pub fn of<Q, D, L>(name: impl Into<String>, port: &Port<Stats<Q>, D, L>) -> Self
     where
         Q: Qdisc<tautline_base::Packet<D::Frame>> + Inspect,
@@ -86,7 +86,7 @@ impl PortState {
         }
     }
 
-    /// Buckets of its discipline and of all below it: whose, what is in it, and how much it holds
+    /// Buckets of its qdisc and of all below it: whose, what is in it, and how much it holds
     /// if that is known.
     pub fn buckets(&self) -> Vec<(String, Value, Option<Value>)> {
         let mut buckets = Vec::new();
@@ -95,7 +95,7 @@ impl PortState {
     }
 }
 
-/// What counters of buckets are called, and the options that say how much they hold.
+/// Names of token counters with the options that hold their bucket's depth.
 const TOKENS: [(&str, &str); 4] = [
     ("tokens", "burst"),
     ("peak_tokens", "minburst"),

@@ -1,11 +1,5 @@
-//! [`View`]: draws a [`History`]: a block for each port, and below them all that the discipline of
-//! the chosen port tells of itself.
-//!
-//! | module | holds |
-//! |---|---|
-//! | `port` | the block of a port |
-//! | `tree` | the lines of a report |
-//! | `amounts` | numbers as people read them |
+//! [`View`]: draws a [`History`]: a block for each port, and below them the report of the chosen
+//! port's qdisc tree.
 
 mod amounts;
 mod port;
@@ -24,17 +18,17 @@ use crate::snapshot::Snapshot;
 
 /// Columns that a port's block wants; narrower terminals have fewer blocks beside each other.
 const COLUMNS: u16 = 46;
-/// Rows of the discipline's own lines that are kept as long as there is a port to leave out.
+/// Rows of the qdisc's own lines that are kept as long as there is a port to leave out.
 const LEAST_TREE: u16 = 5;
 
-/// What somebody wants.
+/// A user's command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     /// The next port.
     Next,
     /// The one before.
     Previous,
-    /// Further up in the discipline's lines.
+    /// Further up in the qdisc's lines.
     Up,
     /// Further down.
     Down,
@@ -47,7 +41,7 @@ pub enum Key {
 pub struct View {
     title: String,
     history: History,
-    /// The port whose discipline is shown.
+    /// The port whose qdisc is shown.
     chosen: usize,
     /// Lines of it that are scrolled away.
     above: u16,
@@ -137,7 +131,7 @@ impl View {
         rest
     }
 
-    /// What the chosen port's discipline tells of itself.
+    /// Draws the report of the chosen port's qdisc tree.
     fn tree(&mut self, frame: &mut Frame<'_>, area: Rect) {
         let Some(port) = self
             .history

@@ -5,7 +5,7 @@
 //! is acknowledged; a probe timeout costs nothing, persistent congestion (§7.6) is answered as
 //! TCP's retransmission timeout.
 //!
-//! What the trait cannot say or use, and what is made of it:
+//! Limits of the trait, and how the adapter handles them:
 //!
 //! * The pacing rate is not asked for. quinn spreads 5/4 of the window over a smoothed round trip,
 //!   in bursts of at least ten datagrams. So the window told is no more than the pacing rate brings
@@ -47,7 +47,7 @@ use self::sent::SentTimes;
 pub(crate) struct Adapter {
     factory: Factory,
     config: Config,
-    /// What the controller's clock counts from.
+    /// Epoch of the controller's clock.
     epoch: StdInstant,
     /// Never locked: quinn wants `Sync`, and asks without `mut` only for what `verdict` holds.
     controller: Mutex<Box<dyn Controller>>,
@@ -113,7 +113,7 @@ impl Adapter {
     }
 
     /// Tells the controller something, and keeps its answer.
-    fn tell(&mut self, what: impl FnOnce(&mut dyn Controller)) {
+    fn update(&mut self, what: impl FnOnce(&mut dyn Controller)) {
         let controller = self
             .controller
             .get_mut()
@@ -184,7 +184,7 @@ impl Adapter {
             delayed: batch.packets == 1 && batch.acked < self.config.mss,
             next_departure: now,
         };
-        self.tell(|controller| controller.on_ack(&ack));
+        self.update(|controller| controller.on_ack(&ack));
         self.sent.forget(
             self.newest_acked,
             now,
@@ -228,7 +228,7 @@ impl QuicController for Adapter {
                 rto: self.srtt * 3,
                 app_limited: true,
             };
-            self.tell(|controller| controller.on_idle(&idle));
+            self.update(|controller| controller.on_idle(&idle));
         }
         let first = self.in_flight == Bytes::ZERO;
         self.in_flight += Bytes::new(bytes);
@@ -278,7 +278,7 @@ impl QuicController for Adapter {
             && let Some(record) = self.sent.find(sent)
         {
             let loss = self.sampler.on_lost(&record, lost, now);
-            self.tell(|controller| controller.on_lost(&loss));
+            self.update(|controller| controller.on_lost(&loss));
         }
         let (signal, phase) = match (persistent, lost) {
             (true, _) => (Signal::Timeout, CongestionState::Loss),
@@ -295,7 +295,7 @@ impl QuicController for Adapter {
             signal,
             in_flight: self.in_flight,
         };
-        self.tell(|controller| controller.on_congestion(&congestion));
+        self.update(|controller| controller.on_congestion(&congestion));
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
@@ -330,7 +330,7 @@ impl QuicController for Adapter {
     fn clone_box(&self) -> Box<dyn QuicController> {
         let mut copy = Self::new(self.factory.clone(), self.config, self.epoch);
         copy.least_window = self.least_window;
-        copy.tell(|controller| controller.adopt(&self.verdict));
+        copy.update(|controller| controller.adopt(&self.verdict));
         Box::new(copy)
     }
 

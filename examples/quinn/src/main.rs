@@ -21,7 +21,6 @@ use tautline_cc::Algorithm;
 use crate::relay::Link;
 use crate::upload::AnyError;
 
-/// What the command line says.
 struct Options {
     algorithms: Vec<Algorithm>,
     size: Bytes,

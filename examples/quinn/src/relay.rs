@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use tautline_base::{Bytes, Rate};
 
-/// What the relay does to a client's datagrams on their way to the server.
+/// Impairments of a client's datagrams on their way to the server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
     /// Of the bottleneck, in bytes of UDP payload.
@@ -59,7 +59,7 @@ impl Relay {
         let (back_again, returning) = mpsc::channel();
         let threads = vec![
             spawn(&shared, front.try_clone()?, move |front, shared| {
-                take_in(&front, shared, link, &there)
+                receive_from_server(&front, shared, link, &there)
             }),
             spawn(&shared, back.try_clone()?, move |back, _| {
                 deliver(&arriving, |data| back.send(data))
@@ -121,7 +121,7 @@ fn spawn(
 }
 
 /// From the client into the bottleneck's FIFO.
-fn take_in(front: &UdpSocket, shared: &Shared, link: Link, there: &mpsc::Sender<Late>) {
+fn receive_from_server(front: &UdpSocket, shared: &Shared, link: Link, there: &mpsc::Sender<Late>) {
     let mut buffer = [0; 65_536];
     let mut free_at = Instant::now();
     while !shared.stop.load(Ordering::Relaxed) {

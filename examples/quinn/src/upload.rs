@@ -16,7 +16,7 @@ use tautline_cc::Algorithm;
 use crate::adapter::AdapterFactory;
 use crate::relay::{Link, Relay};
 
-/// Whatever went wrong, for people to read.
+/// Any error, for display.
 pub(crate) type AnyError = Box<dyn Error + Send + Sync>;
 
 /// How an upload went, as the sender saw it.

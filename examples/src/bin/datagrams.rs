@@ -47,7 +47,7 @@ enum Role {
         /// The answering end; nobody listens on the port after its own
         #[arg(long)]
         to: SocketAddr,
-        /// Datagrams, whose sizes go from nothing to what fits into 1500 bytes, again and again
+        /// Number of datagrams, with sizes cycling from 0 to what fits into 1500 bytes
         #[arg(long, default_value_t = 3000)]
         count: u64,
     },
@@ -136,7 +136,7 @@ impl Socket {
 }
 
 impl Role {
-    async fn work(self, net: Net) -> io::Result<()> {
+    async fn serve(self, net: Net) -> io::Result<()> {
         match self {
             Self::Answer { listen } => answer(&net, listen).await,
             Self::Call { to, count } => {
@@ -261,8 +261,8 @@ fn refused(error: io::Error) -> io::Result<()> {
     }
 }
 
-/// What does not fit into a packet our stack does not send, and does not take from a kernel that
-/// sends it in fragments.
+/// Our stack does not send a datagram that exceeds a packet, and rejects one that a kernel sends in
+/// fragments.
 async fn too_long(net: &Net, to: SocketAddr) -> io::Result<()> {
     let socket = net.call(to).await?;
     let sent = socket.send(&datagram(0, longest(to) + 1)).await;
@@ -281,18 +281,18 @@ async fn too_long(net: &Net, to: SocketAddr) -> io::Result<()> {
 }
 
 /// Works on a runtime of this thread.
-fn work(role: Role, net: Net) -> io::Result<()> {
+fn serve(role: Role, net: Net) -> io::Result<()> {
     Builder::new_current_thread()
         .enable_all()
         .build()?
-        .block_on(role.work(net))
+        .block_on(role.serve(net))
 }
 
 fn main() -> ExitCode {
     let result = match Args::parse().over {
-        Over::Kernel { role } => work(role, Net::Kernel).map_err(Failure::from),
+        Over::Kernel { role } => serve(role, Net::Kernel).map_err(Failure::from),
         Over::Ours { stack, role } => {
-            with_sockets(&stack, move |sockets| work(role, Net::Ours(sockets.stack)))
+            with_sockets(&stack, move |sockets| serve(role, Net::Ours(sockets.stack)))
         }
     };
     exit_code("datagrams", result)

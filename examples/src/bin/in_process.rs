@@ -58,7 +58,7 @@ struct Args {
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Queueing discipline of both hosts, in tc's words
+    /// Queueing qdisc of both hosts, in tc's words
     #[arg(long, default_value = "fq_codel")]
     qdisc: Kind,
     /// Limit on the bytes in the device rings: dql, none, bytes:N, push
@@ -93,7 +93,7 @@ impl Args {
                 Family::Ipv4
             },
             links: [link.clone(), link],
-            // The link is the bottleneck, not the cards.
+            // The link is the bottleneck, not the NICs.
             nic: NicConfig {
                 rate: Rate::bytes_per_sec(rate.as_bytes_per_sec().saturating_mul(2)),
                 ..NicConfig::default()

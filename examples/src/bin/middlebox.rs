@@ -1,5 +1,5 @@
 //! A bump in the wire: everything that arrives at one interface leaves at the other, each way
-//! through a discipline of your choice: a shaper, an AQM, an emulated path. The kernel hears
+//! through a qdisc of your choice: a shaper, an AQM, an emulated path. The kernel hears
 //! nothing on the two interfaces meanwhile; however this ends, it has them back.
 #![forbid(unsafe_code)]
 
@@ -44,13 +44,13 @@ struct Args {
     /// Way to the interfaces
     #[arg(long, value_enum, default_value_t)]
     device: DeviceKind,
-    /// Discipline of both ways, in tc's words
+    /// Qdisc of both ways, in tc's words
     #[arg(long, default_value = "fq_codel")]
     qdisc: String,
-    /// Discipline of what leaves at the right interface
+    /// Qdisc of what leaves at the right interface
     #[arg(long)]
     to_right: Option<String>,
-    /// Discipline of what leaves at the left interface
+    /// Qdisc of what leaves at the left interface
     #[arg(long)]
     to_left: Option<String>,
     /// Limit on the bytes in the device rings: dql, none, bytes:N, push
@@ -76,7 +76,7 @@ struct Args {
 
 /// One way in the last second, and since the start.
 #[derive(Serialize)]
-struct Line<'a> {
+struct StatusLine<'a> {
     event: &'a str,
     time_s: f64,
     /// `to_right` or `to_left`.
@@ -95,7 +95,7 @@ struct Line<'a> {
     too_long: u64,
 }
 
-impl Line<'_> {
+impl StatusLine<'_> {
     fn print(&self, json: bool) {
         if json {
             return print_json(self);
@@ -132,8 +132,7 @@ struct Middlebox<D: Device> {
     since: Instant,
     end: Option<Instant>,
     before: [Box<QueueStats>; 2],
-    /// What is drawn on in place of lines, and what its ports are called: to the right, to the
-    /// left.
+    /// The live view in place of lines, and its port names: to the right, to the left.
     screen: Option<(Screen, [String; 2])>,
 }
 
@@ -210,7 +209,7 @@ fn line<'a, D: Device>(
     to: &Side<D>,
     before: &mut QueueStats,
     (begun, since, now): (Instant, Instant, Instant),
-) -> Line<'a>
+) -> StatusLine<'a>
 where
     D::Frame: Frame + Send + 'static,
 {
@@ -224,7 +223,7 @@ where
     let sent = (stats.dequeued.bytes - before.dequeued.bytes).get();
     *before = stats.clone();
     let (backlog, limit) = (port.backlog(), port.ring().limit());
-    Line {
+    StatusLine {
         event,
         time_s: rounded((now - begun).as_secs_f64()),
         way,

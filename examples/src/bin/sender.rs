@@ -1,5 +1,5 @@
 //! Sends a file, or generated data, to a TCP receiver through the whole send path: TSQ, pacer,
-//! discipline, DQL, device ring.
+//! qdisc, DQL, device ring.
 #![forbid(unsafe_code)]
 
 use std::net::SocketAddr;
@@ -38,8 +38,7 @@ struct Args {
     /// Send generated data for so many seconds
     #[arg(long, group = "data", value_parser = seconds)]
     seconds: Option<Duration>,
-    /// Print at the end what the connection tells of itself, as ss would, and what its bytes waited
-    /// for
+    /// Print the connection's state at the end, as ss would, and what its bytes waited for
     #[arg(long)]
     info: bool,
     /// Write each step of the congestion controller to this file, as CSV
@@ -61,7 +60,7 @@ impl Args {
     }
 }
 
-/// What was asked for, and the data, opened before anything else so that a bad file costs nothing.
+/// The options and the data source, which is opened first so that a bad file fails at once.
 struct Sender {
     args: Args,
     source: Source,

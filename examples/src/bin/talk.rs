@@ -59,7 +59,6 @@ enum Role {
         /// The answering end
         #[arg(long)]
         to: SocketAddr,
-        /// What to call for.
         #[command(flatten)]
         calls: Calls,
     },
@@ -162,7 +161,7 @@ impl Listener {
 }
 
 impl Role {
-    async fn work(self, net: Net) -> io::Result<Summary> {
+    async fn serve(self, net: Net) -> io::Result<Summary> {
         match self {
             Self::Answer {
                 listen,
@@ -281,7 +280,7 @@ fn converse(role: Role, net: Net) -> io::Result<Summary> {
     Builder::new_current_thread()
         .enable_all()
         .build()?
-        .block_on(role.work(net))
+        .block_on(role.serve(net))
 }
 
 /// Sockets whose conversations may be over while their last bytes are still on the way.

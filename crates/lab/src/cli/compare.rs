@@ -23,7 +23,6 @@ pub(super) struct Compare {
     number: Vec<String>,
 }
 
-/// What a path holds.
 enum Input {
     Rows(Vec<RowResult>),
     Cell(Box<RowResult>, Cell),

@@ -29,7 +29,7 @@ impl Progress {
         Self::Bar(bar)
     }
 
-    pub(super) fn tell(&self, done: Done<'_>) {
+    pub(super) fn report_done(&self, done: Done<'_>) {
         let what = format!(
             "{} {} seed {}",
             done.point.scenario, done.point.cell, done.point.seed

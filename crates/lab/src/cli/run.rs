@@ -182,7 +182,7 @@ impl RunArgs {
                 error,
             })
         };
-        let ran = execute(&points, &how, also, |done| progress.tell(done));
+        let ran = execute(&points, &how, also, |done| progress.report_done(done));
         progress.end();
         let mut ran = ran?.into_iter();
         let mut rows = Vec::new();

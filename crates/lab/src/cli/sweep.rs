@@ -55,7 +55,7 @@ struct PlanArgs {
 
 #[derive(Args, Debug)]
 struct RunArgs {
-    /// What `lab sweep plan` wrote; `-` is standard input
+    /// Output of `lab sweep plan`; `-` is standard input
     points: PathBuf,
     /// Threads; default one for each processor. On the wire always one
     #[arg(long, value_name = "N")]
@@ -159,40 +159,46 @@ impl RunArgs {
         let wire = entries.iter().any(|entry| entry.path == Backend::Veth);
         let jobs = self.jobs.or_else(|| thread::available_parallelism().ok());
         let jobs = jobs.filter(|_| !wire).unwrap_or(NonZeroUsize::MIN);
-        let told = Mutex::new(Told {
+        let reported = Mutex::new(Reported {
             book,
             done: 0,
             failed: 0,
             unwritten: None,
         });
-        let tell = |line: &str| {
-            told.lock()
+        let report_done = |line: &str| {
+            reported
+                .lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .tell(line)
+                .report_done(line)
         };
         let clustered = match &self.dask {
             Some(_) if wire => {
                 Err("points on the wire run on this machine: leave --dask out".to_owned())
             }
             Some(_) if entries.is_empty() => Ok(()),
-            Some(address) => dask::run(&entries, address, tell),
+            Some(address) => dask::run(&entries, address, report_done),
             None => {
                 local::run(&entries, &file, jobs, |line| match line {
-                    Ok(line) => tell(&line),
+                    Ok(line) => report_done(&line),
                     Err(error) => {
                         eprintln!("lab: {error}");
-                        told.lock().unwrap_or_else(PoisonError::into_inner).failed += 1;
+                        reported
+                            .lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .failed += 1;
                     }
                 });
                 Ok(())
             }
         };
-        let Told {
+        let Reported {
             done,
             failed,
             unwritten,
             ..
-        } = told.into_inner().unwrap_or_else(PoisonError::into_inner);
+        } = reported
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = unwritten {
             return Err(format!(
                 "{}: {error}",
@@ -215,17 +221,17 @@ impl RunArgs {
     }
 }
 
-/// What has been told of points so far.
-struct Told {
+/// Points reported so far.
+struct Reported {
     book: Option<Book>,
     done: usize,
     failed: usize,
     unwritten: Option<io::Error>,
 }
 
-impl Told {
+impl Reported {
     /// A point is finished: `line` goes into the book first, so that what others read is safe.
-    fn tell(&mut self, line: &str) {
+    fn report_done(&mut self, line: &str) {
         self.done += 1;
         let written = self
             .book

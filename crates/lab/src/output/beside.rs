@@ -1,4 +1,4 @@
-//! What is written beside each run's JSON: a data file for Flent, samples as CSV.
+//! Files beside each run's JSON: a data file for Flent, samples as CSV.
 
 use std::io;
 use std::path::{Path, PathBuf};

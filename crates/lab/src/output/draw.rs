@@ -38,7 +38,7 @@ pub(crate) fn defaults(row: &RowResult, runs: &[Run]) -> Vec<Figure> {
         caption: None,
         span: BoxSpan::default(),
         x: None,
-        colour: None,
+        color: None,
         panel: None,
         only: BTreeMap::new(),
         log: None,
@@ -172,15 +172,15 @@ impl Figure {
         look: &Look,
         mark: impl Fn(&Shown<'_>, Vec<CellRuns<'_>>) -> Option<Mark>,
     ) -> Result<String, DrawError> {
-        let colours = facets.colours();
-        // Without an axis of colours, colours are free to tell apart what is shown.
-        let as_groups = shown.len() > 1 && colours == [""];
+        let colors = facets.colors();
+        // Without an axis of colors, colors are free to tell apart what is shown.
+        let as_groups = shown.len() > 1 && colors == [""];
         let groups: Vec<String> = if as_groups {
             shown.iter().map(look.title).collect()
         } else {
-            colours
+            colors
                 .iter()
-                .map(|colour| facets.colour_label(colour))
+                .map(|color| facets.color_label(color))
                 .collect()
         };
         let mut panels = Vec::new();
@@ -188,13 +188,13 @@ impl Figure {
             let categories = facets.categories();
             let category = |shown: &[Shown<'_>]| {
                 let marks = |category: &str| -> Vec<Option<Mark>> {
-                    let at = |colour: &str| facets.at(category, colour).collect();
+                    let at = |color: &str| facets.at(category, color).collect();
                     shown
                         .iter()
                         .flat_map(|shown| {
-                            colours
+                            colors
                                 .iter()
-                                .map(|colour| mark(shown, at(colour)))
+                                .map(|color| mark(shown, at(color)))
                                 .collect::<Vec<_>>()
                         })
                         .collect()
@@ -250,23 +250,23 @@ impl Figure {
         part: &str,
         facets: &Facets<'_>,
     ) -> Result<String, DrawError> {
-        let colours = facets.colours();
+        let colors = facets.colors();
         let mut names = Vec::new();
         let mut curves = Vec::new();
-        for (number, colour) in colours.iter().enumerate() {
+        for (number, color) in colors.iter().enumerate() {
             for shown in shown {
                 let samples: Vec<f64> = facets
-                    .at("", colour)
+                    .at("", color)
                     .flat_map(|cell| samples(&cell, shown))
                     .collect();
                 let median = Quantiles::of(&samples, self.span)
                     .map_or_else(|| "no samples".to_owned(), |q| short(q.median));
-                let name = if shown.rest.is_some() || colour.is_empty() {
+                let name = if shown.rest.is_some() || color.is_empty() {
                     shown.title()
                 } else {
                     String::new()
                 };
-                let label = facets.colour_label(colour);
+                let label = facets.color_label(color);
                 let name: Vec<&str> = [label.as_str(), name.as_str()]
                     .into_iter()
                     .filter(|text| !text.is_empty())
@@ -275,7 +275,7 @@ impl Figure {
                 let place = number * self.show.len() + curves.len() % self.show.len();
                 curves.push(Curve {
                     name: String::new(),
-                    colour: place,
+                    color: place,
                     points: cumulative(&samples),
                 });
             }
@@ -288,7 +288,7 @@ impl Figure {
             title: self.heading(&shown[0].title(), part),
             x: self.measure(shown[0].title(), shown[0].quantity.unit()),
             range: None,
-            colours: names.len(),
+            colors: names.len(),
             names: Names::Above(names),
             panels: vec![CurvesPanel { y: share, curves }],
         };
@@ -301,9 +301,9 @@ impl Figure {
         part: &str,
         facets: &Facets<'_>,
     ) -> Result<String, DrawError> {
-        let colours = facets.colours();
+        let colors = facets.colors();
         let alone = facets.cells().len() == 1;
-        let mut most = colours.len();
+        let mut most = colors.len();
         let mut range: Option<(f64, f64)> = None;
         let mut panels = Vec::new();
         for shown in shown {
@@ -314,28 +314,28 @@ impl Figure {
                 };
                 range =
                     Some(range.map_or((0.0, run.end), |(begin, end)| (begin, end.max(run.end))));
-                let number = facets.colour_of(cell, &colours);
+                let number = facets.color_of(cell, &colors);
                 let matching: Vec<&Series> = matching(run, shown).collect();
                 if shown.quantity.adds_up() && matching.len() > 1 {
                     curves.push(Curve {
-                        name: facets.colour_label(colours[number]),
-                        colour: number,
+                        name: facets.color_label(colors[number]),
+                        color: number,
                         points: sum(&matching),
                     });
                     continue;
                 }
                 for (place, series) in matching.into_iter().enumerate() {
-                    // Flows of a lone cell are told apart; else colours tell cells apart, and one
+                    // Flows of a lone cell are told apart; else colors tell cells apart, and one
                     // name for each is enough.
-                    let (name, colour) = match (alone, place) {
+                    let (name, color) = match (alone, place) {
                         (true, _) => (series.of.clone(), place),
-                        (false, 0) => (facets.colour_label(colours[number]), number),
+                        (false, 0) => (facets.color_label(colors[number]), number),
                         (false, _) => (String::new(), number),
                     };
-                    most = most.max(colour + 1);
+                    most = most.max(color + 1);
                     curves.push(Curve {
                         name,
-                        colour,
+                        color,
                         points: series.points.clone(),
                     });
                 }
@@ -351,7 +351,7 @@ impl Figure {
             x: Measure::new("Time", "s"),
             range,
             names: Names::AtEnds,
-            colours: most,
+            colors: most,
             panels,
         };
         Ok(figure.svg()?)
@@ -370,9 +370,9 @@ impl Figure {
                 .map(|estimate| [estimate.mean, estimate.lo, estimate.hi])
         };
         let categories = facets.categories();
-        let group = |colour: &str| {
+        let group = |color: &str| {
             let spot = |category: &&str| {
-                let cell = facets.at(category, colour).next()?;
+                let cell = facets.at(category, color).next()?;
                 Some(Spot {
                     name: (*category).to_owned(),
                     x: number(&cell, &shown[1])?,
@@ -393,16 +393,16 @@ impl Figure {
             x: self.measure(shown[1].number_title(), shown[1].number_unit()),
             y: self.measure(shown[0].number_title(), shown[0].number_unit()),
             groups: facets
-                .colours()
+                .colors()
                 .iter()
-                .map(|colour| (facets.colour_label(colour), group(colour)))
+                .map(|color| (facets.color_label(color), group(color)))
                 .collect(),
         };
         Ok(figure.svg()?)
     }
 }
 
-/// What tells a figure of boxes from one of bars.
+/// Settings that differ between boxes and bars.
 struct Look {
     measure: Measure,
     legend: &'static str,
@@ -436,7 +436,7 @@ fn matching<'a>(run: &'a Run, shown: &Shown<'a>) -> impl Iterator<Item = &'a Ser
         .filter(move |series| rest.is_none_or(|of| series.of == of || series.group() == of))
 }
 
-/// What was measured in all repetitions of a cell; of what adds up, the sum over flows or ports.
+/// Samples of all repetitions of a cell; additive quantities are summed over flows or ports.
 fn samples(cell: &CellRuns<'_>, shown: &Shown<'_>) -> Vec<f64> {
     let mut samples = Vec::new();
     for run in cell.runs() {

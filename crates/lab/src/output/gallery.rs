@@ -12,7 +12,7 @@ use super::sheet::{ReportError, ReportRow, RowReport};
 use crate::cell::Backend;
 use crate::result::{Judgment, ShapeResult};
 
-/// What the pages are called; other papers are called by their number.
+/// Titles of the pages. Other papers are titled by their number.
 const PAPERS: [(&str, &str); 4] = [
     ("001", "TCP pacing and TCP Small Queues"),
     (

@@ -54,7 +54,7 @@ pub(crate) fn report(sheets: &[ReportRow]) -> String {
     page
 }
 
-/// "3 of 4 hold", coloured.
+/// "3 of 4 hold", colored.
 fn score(drawn: &RowReport) -> String {
     let score = drawn.row.score();
     let (class, text) = match score {
@@ -136,7 +136,6 @@ fn heading(page: &mut String, sheet: &ReportRow, drawn: &RowReport, text: &str) 
     let _ = writeln!(page, "<h3>{text}{world}</h3>");
 }
 
-/// What a world is called.
 fn world(path: Backend) -> &'static str {
     match path {
         Backend::Sim => "in virtual time",

@@ -1,13 +1,7 @@
 //! Figures as SVG text: pure functions of their data, so equal data make equal bytes.
 //!
-//! | figure | shows |
-//! |---|---|
-//! | [`Grouped`] | boxes (quantiles of samples) or bars (a mean and its confidence interval), by category and group |
-//! | [`Curves`] | time series in panels that share the time axis; cumulative distributions |
-//! | [`Trade`] | one quantity against another: throughput against latency |
-//!
 //! Every figure is light, carries units on its axes and names on its curves, and tells groups apart
-//! by the colours that Okabe and Ito chose for the colour-blind ("Color Universal Design", 2008).
+//! by the colors that Okabe and Ito chose for the color-blind ("Color Universal Design", 2008).
 //! An axis is logarithmic where its values span more than two decades, unless the figure says
 //! otherwise. Samples that are not finite are left out; a figure without samples says so.
 
@@ -25,7 +19,7 @@ pub(crate) use trade::{Spot, Trade};
 
 pub(crate) use axis::short;
 
-/// What an axis measures.
+/// Name, unit and scale of an axis.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Measure {
     /// "Round trip of ping".

@@ -40,7 +40,7 @@ pub(crate) struct RenderedFigure {
     pub file: String,
     /// SVG.
     pub svg: String,
-    /// What stands below it; may be empty.
+    /// Text below the figure; may be empty.
     pub caption: String,
 }
 
@@ -60,7 +60,6 @@ pub(crate) enum ReportError {
     Content {
         /// Which.
         file: PathBuf,
-        /// What is wrong.
         error: serde_json::Error,
     },
     /// A figure does not suit its row.
@@ -249,7 +248,7 @@ impl ReportRow {
     /// The sheets of all rows in a directory, in order of their ids.
     ///
     /// # Errors
-    /// When there are none, a file is missing or is not what it should be.
+    /// If there are no results, or a file is missing or malformed.
     pub(crate) fn read_all(tree: &OutputDir) -> Result<Vec<Self>, ReportError> {
         let mut sheets: Vec<Self> = Vec::new();
         for row in results(tree)? {

@@ -81,9 +81,9 @@ mod tests {
 
     #[test]
     fn a_run_is_the_same_with_a_capture_of_it_and_interfaces_bear_names() {
-        let shelf =
+        let scenario_dir =
             ScenarioDir::Directory(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/flent"));
-        let scenario = Scenario::load(&shelf, "tcp-nup.toml").expect("a scenario");
+        let scenario = Scenario::load(&scenario_dir, "tcp-nup.toml").expect("a scenario");
         let point = plan(&scenario, PlanOptions::default()).remove(0);
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("new/1.pcapng");

@@ -33,7 +33,7 @@ pub(crate) fn run(point: &Point) -> Result<Run, RunError> {
     record(point, |_| ()).map(|(run, ())| run)
 }
 
-/// Runs `point` while a recorder, made for its topology, hears of every packet.
+/// Runs `point` with a recorder, made for its topology, of every packet.
 ///
 /// # Errors
 /// As [`run`].
@@ -51,11 +51,11 @@ pub(crate) fn record<R: Record>(
     let mut watch = Sampler::new(Instant::ZERO, times.sample.0);
     let recorder = recorder(&topology);
     let recorder = if watched.is_empty() {
-        pass(point.seed, &topology, programs, recorder, times, &mut watch)?
+        run_to_end(point.seed, &topology, programs, recorder, times, &mut watch)?
     } else {
         let segments = Segments::new(watched);
         let seen = Rc::clone(&segments.seen);
-        let (recorder, _) = pass(
+        let (recorder, _) = run_to_end(
             point.seed,
             &topology,
             programs,
@@ -72,7 +72,7 @@ pub(crate) fn record<R: Record>(
 }
 
 /// Builds the network and lets its time pass; gives the recorder back.
-fn pass<R: Record>(
+fn run_to_end<R: Record>(
     seed: u64,
     topology: &Topology,
     programs: Vec<Programs>,
@@ -86,7 +86,7 @@ fn pass<R: Record>(
     while at + sample <= duration {
         at += sample;
         network.run_before(Instant::ZERO + at)?;
-        look(watch, &network, Instant::ZERO + at);
+        sample_all(watch, &network, Instant::ZERO + at);
     }
     network.run_before(Instant::ZERO + duration)?;
     for end in network.ends() {
@@ -106,8 +106,8 @@ fn build<R: Record>(
     topology.build(seed, recorder, next)
 }
 
-/// What everything holds at `now`.
-fn look<R: Record>(watch: &mut Sampler, network: &World<R>, now: Instant) {
+/// Samples all ports and connections.
+fn sample_all<R: Record>(watch: &mut Sampler, network: &World<R>, now: Instant) {
     for port in network.ports() {
         let name = network.port_name(port);
         watch.port(&name, network.look(port), now);

@@ -7,7 +7,7 @@ use tautline_stack::{EcnMode, LossRecovery, PacerConfig, Pacing, TcpConfig, TsqL
 
 use crate::scenario::document::{EcnWord, PacingWord, Profile, Tcp};
 
-/// What Linux charges a segment in the send buffer beside its bytes.
+/// Overhead that Linux charges a segment in the send buffer (`skb->truesize` less the data).
 const LINUX_SEND_OVERHEAD: Bytes = Bytes::new(1280);
 /// Half-open connections of a listener: all flows of a row may begin at once.
 const BACKLOG: usize = 16_384;
@@ -60,7 +60,7 @@ pub(super) fn tcp(own: &Tcp, common: &Tcp) -> TcpConfig {
     }
 }
 
-/// What a profile says.
+/// TCP configuration of a profile.
 fn base(profile: Profile, algorithm: Algorithm) -> TcpConfig {
     let tsq = match profile {
         Profile::Tautline | Profile::Paper001 => Ok(TsqLimit::default()),

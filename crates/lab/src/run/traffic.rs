@@ -47,8 +47,8 @@ pub(super) fn traffic(
     let (mut port, mut watched) = (FIRST_PORT, BTreeMap::new());
     let place = |name: &str| document.host.iter().position(|host| host.name == name);
     for flow in &document.flow {
-        // Flows draw from generators of their own: another flow more does not shift the luck of the
-        // next.
+        // Flows draw from generators of their own: adding a flow does not change the random numbers
+        // of the next.
         let mut rng = Pcg32::from_rng(&mut rng);
         let all: Vec<_> = flow
             .pairs()
@@ -152,7 +152,7 @@ pub(super) fn traffic(
     Ok((programs, watched))
 }
 
-/// What a source of datagrams or messages sends.
+/// The send pattern of a source of datagrams or messages.
 fn datagrams(flow: &Wanted, rng: &mut Pcg32) -> Traffic {
     let rate = flow.rate.map_or(Rate::ZERO, |speed| speed.0);
     let bursts = flow.on.zip(flow.off).map(|(on, off)| OnOff {

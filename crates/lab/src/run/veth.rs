@@ -2,10 +2,10 @@
 //! a veth pair for each cable, our stack over AF_XDP or TAP in each host, and a bump in the wire
 //! ([`Bridge`](tautline_rt::bridge::Bridge)) for each router.
 //!
-//! What the wire has of its own is as it is here and not as the file says: rates and delays of
-//! cables, rings and interrupts of cards. The shapers and queues of the file are ours and the same
-//! as in virtual time. So a row belongs on the wire if its bottleneck is a shaper; a cable that is
-//! to delay by more than a millisecond, or to lose frames, is refused.
+//! The rates and delays of cables, and the rings and interrupts of NICs, are those of this machine,
+//! not of the file. Shapers and queues are ours and the same as in virtual time. So a row suits
+//! veth if its bottleneck is a shaper; a cable with more than a millisecond of delay, or with loss,
+//! is refused.
 //!
 //! Nothing of the machine's own is touched: everything is in namespaces whose names hold the
 //! process number, and they go when the run ends, however it ends.
@@ -43,7 +43,7 @@ const SHORT: Duration = Duration::from_millis(1);
 /// From the moment when every node is ready to the beginning of the run.
 const START: Duration = Duration::from_millis(200);
 
-/// What a node of the network is told.
+/// Parameters of a node's thread.
 struct Node<'a> {
     document: &'a Document,
     seed: u64,
@@ -51,14 +51,14 @@ struct Node<'a> {
     clock: Clock,
 }
 
-/// What a node says once its devices are open.
+/// Sent by a node once its devices are open.
 type Ready = Result<Stopper, String>;
 
 /// Runs `point`.
 ///
 /// # Errors
-/// If this is not root, a namespace or a device cannot be made, the network is none the wire can
-/// be, or it was interrupted.
+/// If this is not root, a namespace or a device cannot be made, veth pairs cannot represent the
+/// network, or the run was interrupted.
 pub(crate) fn run(point: &Point) -> Result<Run, RunError> {
     run_traced(point, Clock::start(), |_| NoTrace)
 }
@@ -86,7 +86,7 @@ fn places(document: &Document) -> Vec<String> {
     hosts.chain(ports).collect()
 }
 
-/// Runs `point`; `tracer` gives who hears of the packets at a place.
+/// Runs `point` with the packet tracers that `tracer` returns for each place.
 fn run_traced<T: Tracer + Send>(
     point: &Point,
     clock: Clock,
@@ -172,9 +172,9 @@ fn run_traced<T: Tracer + Send>(
     Ok(outcome.map_err(told)?.finish(point, times))
 }
 
-/// What is said when a thread has ended without a word.
+/// Error for a thread that panicked.
 const GONE: &str = "a node of the network ended without saying why";
-/// What a node says that was stopped.
+/// Error of a node that a signal stopped.
 const INTERRUPTED: &str = "interrupted";
 
 /// Whether the wire can be what `document` says.
@@ -226,7 +226,7 @@ fn links_of<'a>(document: &'a Document, node: &'a str) -> impl Iterator<Item = (
     links.filter(move |(_, link)| link.between.0 == node || link.between.1 == node)
 }
 
-/// The address of our stack in a host: all are neighbours.
+/// The address of our stack in a host: all are neighbors.
 fn address(document: &Document, host: &str) -> Option<IpAddr> {
     let number = document.host.iter().position(|own| own.name == host)?;
     Some(Ipv4Addr::new(10, 7, 0, u8::try_from(number + 1).ok()?).into())

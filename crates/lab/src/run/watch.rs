@@ -15,14 +15,14 @@ use crate::quantity::Quantity;
 use crate::recording::{Run, Series};
 use crate::scenario::document::Times;
 
-/// What was seen so far.
+/// Samples and counters collected so far.
 #[derive(Debug)]
 pub(super) struct Sampler {
     /// When the run began: zero on the time axis.
     origin: Instant,
     /// Time between samples.
     sample: Duration,
-    /// What each port looked like at the last sample.
+    /// Each port's state at the last sample.
     before: BTreeMap<String, Look>,
     points: BTreeMap<(Quantity, String), Vec<(f64, f64)>>,
     counters: BTreeMap<String, f64>,
@@ -61,7 +61,7 @@ impl Sampler {
         note(Quantity::Sojourn, millis(look.sojourn));
     }
 
-    /// The discipline of the port called `name` tells of itself so at `now`.
+    /// Adds a sample of the qdisc's own report.
     pub(super) fn discipline(&mut self, name: &str, report: &Report, now: Instant) {
         if report.kind != "pie" {
             return;
@@ -95,8 +95,7 @@ impl Sampler {
         }
     }
 
-    /// What the applications of a host measured until `until`, and what its connections and they
-    /// counted.
+    /// Adds the measurements of a host's applications until `until`, and all counters.
     pub(super) fn applications(
         &mut self,
         programs: &Programs,
@@ -127,7 +126,7 @@ impl Sampler {
         );
     }
 
-    /// What another part of the same run has seen.
+    /// Merges the samples of another part of the same run.
     pub(super) fn join(&mut self, other: Self) {
         self.before.extend(other.before);
         self.points.extend(other.points);
@@ -216,7 +215,7 @@ impl Sampler {
     }
 }
 
-/// What a sender tells of itself.
+/// Notes a sender's state.
 fn of_connection(info: &TcpInfo, mut note: impl FnMut(Quantity, f64)) {
     if info.latest_rtt > Duration::ZERO {
         note(Quantity::Rtt, millis(info.latest_rtt));

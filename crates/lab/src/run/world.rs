@@ -85,7 +85,7 @@ fn cable(document: &Document, link: &Link) -> Cable {
     }
 }
 
-/// A router's way out has a queue and a card; a host has its own.
+/// A router's way out has a queue and a NIC; a host has its own.
 fn with_port(wire: LinkConfig, router: bool, port: Port<'_>) -> LinkConfig {
     if !router {
         return wire;
@@ -139,7 +139,7 @@ struct Wire {
     impair: Impairments,
 }
 
-/// What a table says of it.
+/// The configured values.
 struct Said {
     rate: Option<RateValue>,
     delay: Option<Time>,
@@ -173,7 +173,7 @@ impl Wire {
         },
     };
 
-    /// What is said, and else as `other`.
+    /// The configured values, with those of `other` as defaults.
     fn of(said: Said, other: Self) -> Self {
         let [loss, duplicate, corrupt, reorder] = said.impair.map(|word| word.map(|word| word.0));
         let impair = Impairments {

@@ -1,5 +1,5 @@
-//! What a type cannot say of a document: names that must exist, a network that must be a tree,
-//! numbers with bounds.
+//! Validation beyond the types: names that must exist, a network that must be a tree, numbers with
+//! bounds.
 
 mod air;
 mod flows;
@@ -17,7 +17,7 @@ use crate::quantity::STATISTICS;
 
 use Step::{Key, Number};
 
-/// What an axis can vary.
+/// Top-level keys that an axis can set.
 pub(super) const VARIABLE: [&str; 8] = [
     "run", "host", "router", "link", "wifi", "lte", "tcp", "flow",
 ];
@@ -31,7 +31,7 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// The refusal of what stands at `path`.
+    /// The error for the value at `path`.
     fn refuse(&self, path: &[Step<'_>], message: impl std::fmt::Display) -> Fault {
         let mut fault = Fault::new(message).at(self.root.place_of(path));
         fault.key = self.root.key_of(path);
@@ -271,7 +271,7 @@ fn figures(subject: &Subject<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What names of nodes, flows and axes are made of. No `-`, `.` or `>`: they join names.
+/// Rule for names of nodes, flows and axes. `-`, `.` and `>` join names.
 const NAME: &str = "a name of letters, digits and `_` is wanted, which begins with a letter";
 
 fn is_name(name: &str) -> bool {
@@ -281,7 +281,7 @@ fn is_name(name: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// What can name a file, joined to others by `_`.
+/// Whether `name` can be part of a file name, joined by `_`.
 fn is_label(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'+' | b'-');
     name.starts_with(|c: char| c.is_ascii_alphanumeric())

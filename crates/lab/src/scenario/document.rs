@@ -2,13 +2,6 @@
 //! `None` was not written.
 //!
 //! `docs/lab.md` explains each key; the names here are those of the file.
-//!
-//! | module | holds |
-//! |---|---|
-//! | `network` | hosts, routers, cables, and the ports on them |
-//! | `air` | Wi-Fi and LTE cells |
-//! | `tcp` | what `[tcp]` and a flow say of TCP |
-//! | `flow` | traffic |
 
 mod air;
 mod figure;
@@ -36,14 +29,14 @@ pub(crate) use tcp::{EcnWord, PacingWord, Profile, Tcp};
 pub struct Document {
     /// Row of the papers, e.g. `001-F4`.
     pub id: String,
-    /// What is compared, in a line.
+    /// Subject of the comparison, in one line.
     pub title: String,
     /// Other rows, or figures of the papers, that this shows too.
     #[serde(default)]
     pub aliases: Vec<String>,
     /// The paper's number.
     pub paper: String,
-    /// What the paper found, in our words, with its numbers.
+    /// The paper's finding in our words, with its numbers.
     pub claim: String,
     /// Where we differ from the paper, and why.
     pub note: Option<String>,
@@ -81,13 +74,13 @@ pub struct Document {
     /// Variations: names, each with the names of its values.
     #[serde(default)]
     pub axis: Vec<Axis>,
-    /// What the paper found, as expressions.
+    /// The paper's findings as expressions.
     #[serde(default)]
     pub shape: Vec<Shape>,
     /// Analyses of variance.
     #[serde(default)]
     pub anova: Vec<Variance>,
-    /// What is drawn.
+    /// Figures to draw.
     #[serde(default)]
     pub figure: Vec<Figure>,
     /// Flent's test that the flows are.
@@ -98,7 +91,7 @@ pub struct Document {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Elsewhere {
-    /// What it needs: a Linux peer, wall-clock time.
+    /// Its requirement: a Linux peer, wall-clock time.
     pub needs: String,
     /// The command.
     pub command: String,
@@ -145,12 +138,12 @@ pub struct Axis {
 pub struct AxisValue {
     /// Its name.
     pub name: String,
-    /// What it sets; applied to the document before this is read.
+    /// Settings, applied to the document before it is deserialized.
     #[serde(default)]
     pub set: BTreeMap<String, serde_json::Value>,
 }
 
-/// What the paper found.
+/// A finding of the paper.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
@@ -168,7 +161,7 @@ pub struct Variance {
     pub metric: String,
     /// The axis whose values are the groups.
     pub over: String,
-    /// Probability of seeing a difference where there is none. Default 0.05.
+    /// Probability of a false positive. Default 0.05.
     #[serde(default = "five_percent")]
     pub alpha: f64,
 }

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use super::source::{Place, Sources};
+use super::source::{Position, Sources};
 
-/// What is wrong in a scenario file, and where: `scenarios/001-f4.toml:12:8: flow.upload.from: …`.
+/// An error in a scenario file with its position: `scenarios/001-f4.toml:12:8: flow.upload.from:
+/// …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioError {
     /// The file.
@@ -13,7 +14,7 @@ pub struct ScenarioError {
     pub at: Option<(usize, usize)>,
     /// The key, as an axis would write it; empty when it is about no key.
     pub key: String,
-    /// What is wrong, and what would be accepted.
+    /// The error, and what would be accepted.
     pub message: String,
 }
 
@@ -35,7 +36,7 @@ impl std::error::Error for ScenarioError {}
 /// An error that does not yet know its sources, nor all of its key.
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<Position>,
     pub(crate) key: Vec<String>,
     pub(crate) message: String,
 }
@@ -50,7 +51,7 @@ impl Fault {
     }
 
     /// At `place`, if it does not know better.
-    pub(crate) fn at(mut self, place: Place) -> Self {
+    pub(crate) fn at(mut self, place: Position) -> Self {
         self.place.get_or_insert(place);
         self
     }
@@ -62,7 +63,8 @@ impl Fault {
     }
 
     pub(crate) fn resolve(self, sources: &Sources) -> ScenarioError {
-        let (file, line, column) = sources.locate(self.place.unwrap_or(Place { file: 0, at: 0 }));
+        let (file, line, column) =
+            sources.locate(self.place.unwrap_or(Position { file: 0, at: 0 }));
         ScenarioError {
             file: file.to_owned(),
             at: Some((line, column)),

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::error::Fault;
 use super::node::{self, Node};
-use super::source::{Place, Sources};
+use super::source::{Position, Sources};
 
-/// What a row says of its own cells, which are not those of a sweep.
+/// Keys that refer to a row's own cells, which a sweep does not have.
 const OF_A_ROW: [&str; 5] = ["shape", "anova", "figure", "table", "flent"];
 /// Most characters of a value's name.
 const LONGEST: usize = 64;
@@ -17,7 +17,7 @@ pub(super) fn extend(root: &mut Node, axes: &[String], sources: &mut Sources) ->
         root.take(key);
     }
     for words in axes {
-        let place = Place {
+        let place = Position {
             file: sources.add(format!("--set {words}"), words.clone()),
             at: 0,
         };
@@ -74,7 +74,7 @@ fn scalar(text: &str) -> Value {
     }
 }
 
-/// What a value is called: itself, with `-` for what cannot stand in a file's name.
+/// Name of a value: the value itself, with `-` for characters that a file name cannot have.
 fn label(value: &Value) -> String {
     let text = value
         .as_str()

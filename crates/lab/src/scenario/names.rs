@@ -1,4 +1,4 @@
-//! [`Names`]: which numbers the runs of a scenario will have, before any is run, so that a misspelt
+//! [`Names`]: which numbers the runs of a scenario will have, before any is run, so that a misspelled
 //! name is found at once.
 
 use std::collections::BTreeMap;
@@ -122,7 +122,7 @@ impl Names {
     }
 }
 
-/// What is measured of every port.
+/// Quantities of every port.
 const OF_PORT: [Quantity; 11] = [
     Quantity::Backlog,
     Quantity::BacklogBytes,

@@ -8,13 +8,13 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::Fault;
-use super::source::Place;
+use super::source::Position;
 
 /// A value and where it stands.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) value: Value,
-    pub(crate) place: Place,
+    pub(crate) place: Position,
 }
 
 #[derive(Clone, Debug)]
@@ -28,16 +28,16 @@ pub(crate) enum Value {
 }
 
 /// Keys with the places they stand at.
-pub(crate) type Table = BTreeMap<String, (Place, Node)>;
+pub(crate) type Table = BTreeMap<String, (Position, Node)>;
 
 impl Node {
     /// Reads file number `file`.
     pub(crate) fn parse(text: &str, file: usize) -> Result<Self, Fault> {
         let table = DeTable::parse(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
-            Fault::new(error.message()).at(Place { file, at })
+            Fault::new(error.message()).at(Position { file, at })
         })?;
-        let place = Place { file, at: 0 };
+        let place = Position { file, at: 0 };
         Ok(Self {
             value: Value::Table(read_table(table.into_inner(), file)?),
             place,
@@ -144,7 +144,7 @@ impl Node {
 
     /// Sets what the dotted `path` names to `to`. A step into an array names one of its tables;
     /// steps into tables that do not exist make them. `place` is where `path` is written.
-    pub(crate) fn set(&mut self, path: &str, place: Place, to: &Self) -> Result<(), Fault> {
+    pub(crate) fn set(&mut self, path: &str, place: Position, to: &Self) -> Result<(), Fault> {
         let (step, rest) = path
             .split_once('.')
             .map_or((path, None), |(step, rest)| (step, Some(rest)));
@@ -200,7 +200,7 @@ impl Node {
         }
     }
 
-    /// What a table in an array goes by: its `name`, or for a link the two that it is between.
+    /// Name of a table in an array: its `name`, or for a link its two ends.
     pub(crate) fn name(&self) -> Option<String> {
         if let Some(name) = self.get("name") {
             return name.string().map(str::to_owned);
@@ -211,13 +211,13 @@ impl Node {
         }
     }
 
-    /// What `path` leads to.
+    /// The value at `path`.
     pub(crate) fn at(&self, path: &[Step<'_>]) -> Option<&Self> {
         path.iter().try_fold(self, |node, step| node.step(*step))
     }
 
     /// The place of what `path` leads to, or as far as it leads.
-    pub(crate) fn place_of(&self, path: &[Step<'_>]) -> Place {
+    pub(crate) fn place_of(&self, path: &[Step<'_>]) -> Position {
         let mut node = self;
         for step in path {
             let Some(next) = node.step(*step) else { break };
@@ -226,7 +226,7 @@ impl Node {
         node.place
     }
 
-    /// What `path` is called in errors: tables in arrays go by their names.
+    /// Name of `path` in errors: tables in arrays go by their names.
     pub(crate) fn key_of(&self, path: &[Step<'_>]) -> Vec<String> {
         let (mut node, mut key) = (Some(self), Vec::new());
         for step in path {
@@ -249,7 +249,7 @@ impl Node {
     }
 
     /// The reverse of [`canonical`](Self::canonical). Places are not known: all are `place`.
-    pub(crate) fn of_canonical(value: &serde_json::Value, place: Place) -> Result<Self, Fault> {
+    pub(crate) fn of_canonical(value: &serde_json::Value, place: Position) -> Result<Self, Fault> {
         use serde_json::Value as Json;
         let value = match value {
             Json::Null => return Err(Fault::new("null is no value")),
@@ -316,7 +316,7 @@ pub(crate) fn listed<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> Strin
 
 fn read_table(table: DeTable<'_>, file: usize) -> Result<Table, Fault> {
     let read = |(key, node): (Spanned<_>, _)| {
-        let place = Place {
+        let place = Position {
             file,
             at: key.span().start,
         };
@@ -328,7 +328,7 @@ fn read_table(table: DeTable<'_>, file: usize) -> Result<Table, Fault> {
 }
 
 fn read_value(node: Spanned<DeValue<'_>>, file: usize) -> Result<Node, Fault> {
-    let place = Place {
+    let place = Position {
         file,
         at: node.span().start,
     };

@@ -9,7 +9,7 @@ use serde::forward_to_deserialize_any;
 
 use super::error::Fault;
 use super::node::{Node, Value};
-use super::source::Place;
+use super::source::Position;
 
 /// Reads a `T` from `node`.
 pub(crate) fn read<'de, T: Deserialize<'de>>(node: &'de Node) -> Result<T, Fault> {
@@ -95,7 +95,7 @@ impl<'de> SeqAccess<'de> for Elements<'de> {
 }
 
 struct Entries<'de> {
-    rest: std::collections::btree_map::Iter<'de, String, (Place, Node)>,
+    rest: std::collections::btree_map::Iter<'de, String, (Position, Node)>,
     next: Option<(&'de str, &'de Node)>,
 }
 
@@ -135,7 +135,7 @@ impl<'de> EnumAccess<'de> for Word<'de> {
     }
 }
 
-/// What follows a word: nothing.
+/// The content of a unit variant.
 struct Plain;
 
 impl<'de> VariantAccess<'de> for Plain {

@@ -179,7 +179,7 @@ impl fmt::Display for EvalError {
     }
 }
 
-/// What an analysis of variance has.
+/// Numbers of an analysis of variance.
 pub(crate) const FIELDS: [&str; 3] = ["f", "f_crit", "p"];
 
 /// Whether `path` leads to a number of one of `cells`, or to several.

@@ -1,4 +1,4 @@
-//! [`ScenarioDir`]: where scenario files are read from; [`Sources`]: those that were read; [`Place`]: a
+//! [`ScenarioDir`]: where scenario files are read from; [`Sources`]: those that were read; [`Position`]: a
 //! place in one of them.
 
 use std::fs;
@@ -36,7 +36,7 @@ impl ScenarioDir {
     /// The text of file `name`.
     ///
     /// # Errors
-    /// Why there is none, in words.
+    /// The reason, in words.
     pub fn read(&self, name: &str) -> Result<String, String> {
         match self {
             Self::Shipped => SHIPPED
@@ -50,7 +50,7 @@ impl ScenarioDir {
         }
     }
 
-    /// What errors call file `name`.
+    /// Name of file `name` in errors.
     pub fn shown(&self, name: &str) -> String {
         match self {
             Self::Shipped => Path::new("scenarios").join(name).display().to_string(),
@@ -61,7 +61,7 @@ impl ScenarioDir {
 
 /// A place in one of the [`Sources`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     /// Number of the file.
     pub(crate) file: usize,
     /// Byte in it.
@@ -93,7 +93,7 @@ impl Sources {
     }
 
     /// File, line and column of `place`, both from 1; columns count characters.
-    pub(crate) fn locate(&self, place: Place) -> (&str, usize, usize) {
+    pub(crate) fn locate(&self, place: Position) -> (&str, usize, usize) {
         let Source { shown, text } = &self.0[place.file];
         let mut at = place.at.min(text.len());
         while !text.is_char_boundary(at) {

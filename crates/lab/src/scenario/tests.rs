@@ -83,8 +83,8 @@ fn load(text: &str) -> Result<Scenario, ScenarioError> {
 /// The error without its directory.
 fn error(files: &[(&str, &str)]) -> String {
     let directory = directory(files);
-    let shelf = ScenarioDir::Directory(directory.path().into());
-    let error = Scenario::load(&shelf, files[0].0).expect_err("something is wrong");
+    let scenario_dir = ScenarioDir::Directory(directory.path().into());
+    let error = Scenario::load(&scenario_dir, files[0].0).expect_err("something is wrong");
     error
         .to_string()
         .replace(&format!("{}/", directory.path().display()), "")
@@ -605,7 +605,7 @@ fn every_scenario_that_comes_with_the_program_is_right() {
     assert!(errors.is_empty(), "{}", errors.join("; "));
 }
 
-/// What a hand might do to a file.
+/// An edit of a file.
 #[derive(Clone, Debug)]
 enum Slip {
     Cut(usize, usize),

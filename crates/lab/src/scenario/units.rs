@@ -63,7 +63,7 @@ fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     value.checked_add(u64::try_from(part).ok()?)
 }
 
-/// What is said about a text that is no such value.
+/// Error for a text that is not a value with a unit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is no {what}: write a number with its unit, e.g. {example}; units: {units}")]
 pub struct UnitError {

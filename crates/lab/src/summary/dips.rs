@@ -9,7 +9,7 @@ use super::percentile;
 const BIN: f64 = 0.1;
 /// A dip is below this share of the median of all.
 const DEPTH: f64 = 0.5;
-/// What begins within so many seconds of the end of a dip belongs to it.
+/// Dips less than this apart are one, in seconds.
 const APART: f64 = 2.0;
 
 /// How many dips `points` have, and the mean time from one to the next in seconds, if there are

@@ -8,13 +8,13 @@ use crate::quantity::Quantity;
 use crate::recording::Run;
 use crate::scenario::Document;
 
-/// What a row keeps of a run.
+/// The part of a run that a row keeps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct PointResult {
     /// The numbers.
     pub summary: Summary,
     /// Single values in the measured time, by `quantity` or `quantity.of`: those whose variance the
-    /// document wants analysed.
+    /// document wants analyzed.
     pub values: BTreeMap<String, Vec<f64>>,
 }
 

@@ -14,16 +14,16 @@ const VENV: &str = "dask-venv/bin/python";
 /// Printed by a Python that has what the client needs.
 const PROBE: &str = "import distributed; print(distributed.__version__)";
 
-/// Runs `entries` on the cluster whose scheduler is at `address`; `tell` gets the line of each that
+/// Runs `entries` on the cluster whose scheduler is at `address`; `report_done` gets the line of each that
 /// is finished.
 ///
 /// # Errors
-/// In words: no Python with Dask, no cluster, or tasks that failed again and again. What was told
-/// before that is good.
+/// If there is no Python with Dask or no cluster, or tasks failed repeatedly. Results reported
+/// before remain valid.
 pub(crate) fn run(
     entries: &[Entry],
     address: &str,
-    mut tell: impl FnMut(&str),
+    mut report_done: impl FnMut(&str),
 ) -> Result<(), String> {
     let lab = env::current_exe().map_err(|error| format!("this program has no path: {error}"))?;
     let mut child = Command::new(python()?)
@@ -50,7 +50,7 @@ pub(crate) fn run(
             .flat_map(|output| BufReader::new(output).lines())
             .map_while(Result::ok)
         {
-            tell(&line);
+            report_done(&line);
         }
     });
     let status = child.wait().map_err(|error| error.to_string())?;

@@ -7,13 +7,13 @@ use super::manifest::{self, Entry};
 use super::{LineError, Outcome};
 use crate::execute::on_threads;
 
-/// Runs `entries` of the manifest that errors call `file`; `tell` gets the line of each as soon as
+/// Runs `entries` of the manifest that errors call `file`; `report_done` gets the line of each as soon as
 /// it is finished, on any thread.
 pub(crate) fn run(
     entries: &[Entry],
     file: &str,
     jobs: NonZeroUsize,
-    tell: impl Fn(Result<String, LineError>) + Sync,
+    report_done: impl Fn(Result<String, LineError>) + Sync,
 ) {
     on_threads(entries.len(), jobs, |number| {
         let entry = &entries[number];
@@ -22,7 +22,7 @@ pub(crate) fn run(
             line: entry.line,
             message,
         };
-        tell(line(&entry.text).map_err(failed));
+        report_done(line(&entry.text).map_err(failed));
         ControlFlow::Continue(())
     });
 }

@@ -13,7 +13,7 @@ use crate::scenario::Variation;
 /// A point as a line. Everything that its run depends on is in it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line {
+struct ManifestLine {
     /// See [`Point::id`].
     id: String,
     /// The version that planned it, which alone gives the same run.
@@ -38,7 +38,7 @@ struct Line {
 /// What `out` reports.
 pub fn write(points: &[Point], mut out: impl Write) -> io::Result<()> {
     for (number, point) in points.iter().enumerate() {
-        let line = Line {
+        let line = ManifestLine {
             id: point.id.clone(),
             lab: plan::VERSION.to_owned(),
             scenario: point.scenario.clone(),
@@ -70,7 +70,7 @@ pub struct Entry {
 /// The lines of a manifest that one process is to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
-    /// What errors call it.
+    /// Name in errors.
     pub file: String,
     /// Its lines.
     pub entries: Vec<Entry>,
@@ -145,7 +145,7 @@ pub fn read(line: &str) -> Result<Planned, String> {
             plan::VERSION
         ));
     }
-    let Line {
+    let ManifestLine {
         id,
         scenario,
         number,

@@ -11,7 +11,6 @@ pub struct Shard {
     count: NonZeroUsize,
 }
 
-/// What says it.
 const USAGE: &str = "write --shard I/N, from 1/N to N/N";
 
 impl Shard {
@@ -27,9 +26,9 @@ impl Shard {
         (index < count.get()).then_some(Self { index, count })
     }
 
-    /// What the environment says, of which `get` gives a variable's value: a job array of Slurm
-    /// (its tasks counted from the first, by its step), or an indexed Job of Kubernetes, whose pods
-    /// must be told `JOB_COMPLETIONS` too, for Kubernetes does not.
+    /// The shard that the environment variables returned by `get` specify: a job array of Slurm
+    /// (tasks counted from the first, by its step), or an indexed Job of Kubernetes, whose pods
+    /// must set `JOB_COMPLETIONS` too, because Kubernetes does not.
     ///
     /// # Errors
     /// In words, if it says only half of it or what cannot be: to run everything in each process

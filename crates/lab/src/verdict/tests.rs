@@ -105,7 +105,7 @@ fn what_cannot_be_computed_is_an_error_with_its_reason() {
     assert!(Check::read(&"(".repeat(100)).is_err() && Check::read(&"1+".repeat(5000)).is_err());
 }
 
-/// A shape is told of whole: short cuts of the language make none of it.
+/// A shape reports all its numbers, including those that short-circuit evaluation skips.
 #[test]
 fn a_shape_that_looks_at_a_cell_that_was_not_run_is_not_judged() {
     let mut cells = cells();

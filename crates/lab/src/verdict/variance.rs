@@ -37,11 +37,11 @@ pub(crate) fn variance(
     }
     analyses
         .into_iter()
-        .filter_map(|(at, groups)| analyse(wanted, at, &groups))
+        .filter_map(|(at, groups)| analyze(wanted, at, &groups))
         .collect()
 }
 
-fn analyse(wanted: &Variance, at: Place, groups: &[Group]) -> Option<Anova> {
+fn analyze(wanted: &Variance, at: Place, groups: &[Group]) -> Option<Anova> {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let all: Vec<f64> = groups
         .iter()

@@ -1,4 +1,4 @@
-//! What each command says and returns.
+//! Output and exit code of each command.
 
 use tautline_lab::{Quantity, Run};
 
@@ -209,7 +209,7 @@ fn watching_needs_a_terminal_and_a_cell_that_there_is() {
     }
 }
 
-/// What comes back from a ping is no payload that anybody wanted.
+/// Echo replies do not count as goodput.
 #[test]
 fn replies_to_pings_are_no_goodput() {
     let home = directory(SMALL);

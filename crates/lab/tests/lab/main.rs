@@ -107,7 +107,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("text")
 }
 
-/// What is in every file below `directory`, by its path there.
+/// Content of every file below `directory`, by relative path.
 fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let (mut files, mut open) = (BTreeMap::new(), vec![directory.to_path_buf()]);
     while let Some(next) = open.pop() {

@@ -97,7 +97,7 @@ fn good(output: &Output) -> String {
     text(&output.stdout)
 }
 
-/// What it complains of.
+/// The error message.
 fn bad(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
     text(&output.stderr)
@@ -287,7 +287,7 @@ fn what_is_wrong_is_refused_with_its_line_and_the_remedy() {
     let second = points.lines().nth(1).expect("a line");
     let with = |line: &str| points.replace(second, line);
     let version = format!(r#""lab":"{}""#, env!("CARGO_PKG_VERSION"));
-    for (line, complaint) in [
+    for (line, message) in [
         (
             second.replace(&version, r#""lab":"0.0.1""#),
             "planned by lab 0.0.1",
@@ -307,11 +307,11 @@ fn what_is_wrong_is_refused_with_its_line_and_the_remedy() {
         fs::write(home.path().join("points.jsonl"), with(&line)).expect("a file");
         let told = bad(&sweep(home.path(), &["run", "points.jsonl"], ""));
         assert!(
-            told.contains("points.jsonl:2: ") && told.contains(complaint),
+            told.contains("points.jsonl:2: ") && told.contains(message),
             "{told}"
         );
     }
-    for (words, complaint) in [
+    for (words, message) in [
         (
             &["plan", "small.toml", "--set", "tcp.tsq"][..],
             "--set tcp.tsq:1:1: write --set KEY=VALUE",
@@ -337,7 +337,7 @@ fn what_is_wrong_is_refused_with_its_line_and_the_remedy() {
         ),
     ] {
         let told = bad(&sweep(home.path(), words, ""));
-        assert!(told.contains(complaint), "{words:?}: {told}");
+        assert!(told.contains(message), "{words:?}: {told}");
     }
 }
 

@@ -8,7 +8,7 @@ use ratatui::widgets::{Block, LineGauge, Sparkline};
 use tautline_qdisc::Value;
 
 use super::amounts::{bytes, rate, scaled, time};
-use crate::history::{History, Speed};
+use crate::history::{History, Throughput};
 use crate::snapshot::{Counted, PortState};
 
 /// Rows of it, frame and all.
@@ -44,13 +44,13 @@ pub(super) fn draw(
         frame,
         taken,
         "in",
-        passed(port.taken, history.speed(number, |port| port.taken)),
+        passed(port.taken, history.throughput(number, |port| port.taken)),
     );
     line(
         frame,
         sent,
         "out",
-        passed(port.sent, history.speed(number, |port| port.sent)),
+        passed(port.sent, history.throughput(number, |port| port.sent)),
     );
     let lengths = history.course(number, usize::from(course.width));
     let longest = lengths.iter().copied().max().unwrap_or_default();
@@ -97,12 +97,12 @@ pub(super) fn draw(
 }
 
 /// `12345 packets 18.2 Mbit/s 1.52 k/s`.
-fn passed(counted: Counted, speed: Speed) -> String {
+fn passed(counted: Counted, throughput: Throughput) -> String {
     format!(
         "{} packets, {} {}/s",
         counted.packets,
-        rate(speed.bits),
-        scaled(speed.packets)
+        rate(throughput.bits),
+        scaled(throughput.packets)
     )
 }
 
@@ -118,7 +118,7 @@ fn label(name: &str) -> Span<'static> {
     )
 }
 
-/// What is in the ring, of how much at most.
+/// Draws the ring's occupancy and limit.
 fn ring(frame: &mut Frame<'_>, area: Rect, port: &PortState) {
     let held = format!(
         "{} packets {}",
@@ -140,8 +140,8 @@ fn ring(frame: &mut Frame<'_>, area: Rect, port: &PortState) {
     }
 }
 
-/// What is in the first bucket of the discipline, of how much at most; a line if that cannot be
-/// told, and nothing where there is none.
+/// Draws the fill and depth of the qdisc's first token bucket; a dash if unknown, nothing if it has
+/// no bucket.
 fn tokens(frame: &mut Frame<'_>, area: Rect, port: &PortState) {
     let buckets = port.buckets();
     let Some((whose, held, depth)) = buckets.first() else {

@@ -81,7 +81,7 @@ fn view(words: &str, steps: u64) -> View {
     view
 }
 
-/// What `view` looks like on a terminal of this size.
+/// Renders `view` on a terminal of this size.
 fn drawn(view: &mut View, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("memory");
     terminal.draw(|frame| view.draw(frame)).expect("memory");

@@ -1,4 +1,4 @@
-//! The lines of a report: each discipline and class below what it belongs to, with its parameters,
+//! The lines of a report: each qdisc and class below what it belongs to, with its parameters,
 //! what passed, and its own counters.
 
 use tautline_qdisc::{Report, Value};

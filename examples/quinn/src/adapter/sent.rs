@@ -10,8 +10,8 @@ use std::time::Duration;
 use tautline_base::{Bytes, Instant};
 use tautline_cc::SentRate;
 
-/// Most instants remembered. An end that only acknowledges reports what it sends and hears of no
-/// delivery, so age alone would not bound this.
+/// Most instants remembered. An end that only acknowledges reports its datagrams as sent but never
+/// as delivered, so age alone would not bound this.
 pub(super) const MOST: usize = 4096;
 
 /// Records of what was sent, oldest first.

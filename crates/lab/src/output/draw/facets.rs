@@ -1,4 +1,4 @@
-//! [`Facets`]: the cells of a row sorted into panels, categories and colours, as a figure says.
+//! [`Facets`]: the cells of a row sorted into panels, categories and colors, as a figure says.
 
 use crate::recording::Run;
 use crate::result::{CellResult, RowResult};
@@ -27,7 +27,7 @@ impl<'a> CellRuns<'a> {
 pub(super) struct Facets<'a> {
     cells: Vec<CellRuns<'a>>,
     x: Option<&'a str>,
-    colour: Option<&'a str>,
+    color: Option<&'a str>,
     panels: Vec<&'a str>,
 }
 
@@ -46,13 +46,13 @@ impl<'a> Facets<'a> {
             .filter(chosen)
             .map(|result| CellRuns { result, runs })
             .collect();
-        let given = [&figure.x, &figure.colour, &figure.panel].map(Option::as_deref);
+        let given = [&figure.x, &figure.color, &figure.panel].map(Option::as_deref);
         let free = |axis: &&str| !figure.only.contains_key(*axis) && !given.contains(&Some(axis));
         let mut free: Vec<&str> = row.axes.iter().map(String::as_str).filter(free).collect();
-        let [mut x, mut colour, panel] = given;
+        let [mut x, mut color, panel] = given;
         let wants_x = matches!(figure.kind, Kind::Box | Kind::Bars | Kind::Trade);
-        if colour.is_none() && (!wants_x || x.is_some() || free.len() > 1) {
-            colour = free.pop();
+        if color.is_none() && (!wants_x || x.is_some() || free.len() > 1) {
+            color = free.pop();
         }
         if wants_x && x.is_none() {
             x = free.pop();
@@ -60,12 +60,12 @@ impl<'a> Facets<'a> {
         Self {
             cells,
             x: x.filter(|_| wants_x),
-            colour,
+            color,
             panels: panel.into_iter().chain(free).collect(),
         }
     }
 
-    /// Every panel with its name: the values of all axes that are neither categories nor colours.
+    /// Every panel with its name: the values of all axes that are neither categories nor colors.
     /// Empty only if no cell was run.
     pub(super) fn panels(&self) -> Vec<(String, Self)> {
         let name = |cell: &CellRuns<'_>| {
@@ -87,7 +87,7 @@ impl<'a> Facets<'a> {
                         Self {
                             cells: Vec::new(),
                             x: self.x,
-                            colour: self.colour,
+                            color: self.color,
                             panels: Vec::new(),
                         },
                     ));
@@ -109,9 +109,9 @@ impl<'a> Facets<'a> {
         }
     }
 
-    /// The label of a value of the axis of colours.
-    pub(super) fn colour_label(&self, value: &str) -> String {
-        self.colour
+    /// The label of a value of the axis of colors.
+    pub(super) fn color_label(&self, value: &str) -> String {
+        self.color
             .map_or_else(|| value.to_owned(), |axis| Self::label(axis, value))
     }
 
@@ -121,9 +121,9 @@ impl<'a> Facets<'a> {
         self.values(self.x)
     }
 
-    /// Values of the axis of colours, as [`Self::categories`].
-    pub(super) fn colours(&self) -> Vec<&'a str> {
-        self.values(self.colour)
+    /// Values of the axis of colors, as [`Self::categories`].
+    pub(super) fn colors(&self) -> Vec<&'a str> {
+        self.values(self.color)
     }
 
     fn values(&self, axis: Option<&str>) -> Vec<&'a str> {
@@ -141,14 +141,14 @@ impl<'a> Facets<'a> {
         values
     }
 
-    /// The cells of a category and colour; several only if a panel was not cut out first.
-    pub(super) fn at(&self, category: &str, colour: &str) -> impl Iterator<Item = CellRuns<'a>> {
+    /// The cells of a category and color; several only if a panel was not cut out first.
+    pub(super) fn at(&self, category: &str, color: &str) -> impl Iterator<Item = CellRuns<'a>> {
         let is = |cell: &CellRuns<'_>, axis: Option<&str>, value: &str| {
             axis.is_none_or(|axis| value_of(cell.result, axis) == Some(value))
         };
         self.cells
             .iter()
-            .filter(move |cell| is(cell, self.x, category) && is(cell, self.colour, colour))
+            .filter(move |cell| is(cell, self.x, category) && is(cell, self.color, color))
             .copied()
     }
 
@@ -157,12 +157,12 @@ impl<'a> Facets<'a> {
         &self.cells
     }
 
-    /// The colour of a cell, as its place in [`Self::colours`].
-    pub(super) fn colour_of(&self, cell: &CellRuns<'_>, colours: &[&str]) -> usize {
-        let value = self.colour.and_then(|axis| value_of(cell.result, axis));
-        colours
+    /// The color of a cell, as its place in [`Self::colors`].
+    pub(super) fn color_of(&self, cell: &CellRuns<'_>, colors: &[&str]) -> usize {
+        let value = self.color.and_then(|axis| value_of(cell.result, axis));
+        colors
             .iter()
-            .position(|colour| Some(*colour) == value)
+            .position(|color| Some(*color) == value)
             .unwrap_or(0)
     }
 }

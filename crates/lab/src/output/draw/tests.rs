@@ -24,14 +24,14 @@ fn has(svg: &str, wanted: &[&str]) {
 }
 
 #[test]
-fn the_last_axis_is_told_apart_by_colour_and_the_other_stands_side_by_side() {
+fn the_last_axis_is_told_apart_by_color_and_the_other_stands_side_by_side() {
     let svg = drawn("kind = 'box'\nshow = ['ping']");
     assert_eq!(svg.len(), 1);
     has(
         &svg[0],
         &["Ping, ms", "TSQ", "NoTSQ", "L100M", "R100M", "2.1"],
     );
-    let turned = drawn("kind = 'box'\nshow = ['ping']\ncolour = 'bottleneck'\nx = 'tsq'");
+    let turned = drawn("kind = 'box'\nshow = ['ping']\ncolor = 'bottleneck'\nx = 'tsq'");
     let place = |svg: &str, word| words(svg).iter().position(|known| *known == word);
     assert!(
         place(&svg[0], "TSQ") < place(&svg[0], "L100M")

@@ -13,8 +13,7 @@ pub(super) const EPOCH_TEXT: &str = "2020-01-01T00:00:00.000000Z";
 const STEP: f64 = 0.2;
 /// More slots than this would be no axis: 83 minutes at 0.1 s. Longer runs get a wider step.
 const MOST_SLOTS: f64 = 5e4;
-/// What Flent's `--step-size` is at most here, in seconds; longer runs than this and the slots
-/// allow are cut.
+/// Largest `--step-size` for Flent, in seconds. Longer runs than this and the slots allow are cut.
 const LONGEST_STEP: f64 = 10.0;
 
 /// From the run's time to the file's.

@@ -152,7 +152,7 @@ const TESTS: &[(&str, Flows, Flows, &[&str])] = &[
 ];
 
 impl Layout {
-    /// That of a test.
+    /// The layout of a test.
     pub(super) fn of(test: &str) -> Option<Self> {
         let (_, uploads, downloads, pings) = TESTS.iter().find(|(name, ..)| *name == test)?;
         Some(Self {

@@ -349,7 +349,7 @@ fn an_axis_has_an_end() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever was sampled, the file is JSON whose samples are numbers.
+    /// The file is JSON with numeric samples for any input.
     #[test]
     fn any_samples_make_a_file(
         times in prop::collection::vec(prop_oneof![4 => 0.0..12.0f64, 1 => any::<f64>()], 0..20),

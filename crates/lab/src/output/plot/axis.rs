@@ -200,7 +200,7 @@ fn round_step(rough: f64) -> f64 {
         .unwrap_or(rough)
 }
 
-/// What numbers of this size are divided by, and the prefix that says so.
+/// Divisor and SI prefix for numbers of this size.
 fn prefix(size: f64) -> (f64, &'static str) {
     match size {
         s if s >= 1e12 => (1e12, "T"),

@@ -1,4 +1,4 @@
-//! What all figures share: the sheet, its inks, its text, and the frame of one panel.
+//! Elements common to all figures: canvas, colors, text, and the frame of one panel.
 
 use std::ops::Range;
 
@@ -26,7 +26,7 @@ pub(super) const MUTED: RGBColor = RGBColor(0x66, 0x6e, 0x7a);
 pub(super) const GRID: RGBColor = RGBColor(0xe3, 0xe7, 0xec);
 pub(super) const BASELINE: RGBColor = RGBColor(0x9a, 0xa2, 0xad);
 
-/// Okabe and Ito's colours without their yellow, which white paper swallows.
+/// Okabe and Ito's colors without their yellow, which white paper swallows.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xd5, 0x5e, 0x00),
@@ -43,9 +43,9 @@ const SCALE: [RGBColor; 3] = [
     RGBColor(0x0c, 0x2c, 0x84),
 ];
 
-/// The colour of group `number` of `count`: distinct ones, or steps of one scale where there are
+/// The color of group `number` of `count`: distinct ones, or steps of one scale where there are
 /// more groups than those.
-pub(super) fn colour(number: usize, count: usize) -> RGBColor {
+pub(super) fn color(number: usize, count: usize) -> RGBColor {
     if count <= COLOURS.len() {
         return COLOURS[number % COLOURS.len()];
     }
@@ -68,10 +68,10 @@ pub(super) enum Anchor {
 }
 
 /// Type of `size` pixels.
-pub(super) fn type_of(size: f64, colour: RGBColor) -> TextStyle<'static> {
+pub(super) fn type_of(size: f64, color: RGBColor) -> TextStyle<'static> {
     ("sans-serif", size * FONT_SCALE * f64::from(PIXEL))
         .into_font()
-        .color(&colour)
+        .color(&color)
 }
 
 /// Width of `text` in pixels, about.
@@ -281,9 +281,9 @@ pub(super) fn line(
 pub(super) fn fill(
     sheet: &ReportRow<'_>,
     corners: [(f64, f64); 2],
-    colour: RGBAColor,
+    color: RGBAColor,
 ) -> Result<(), Error> {
-    sheet.draw(&Rectangle::new(corners.map(units), colour.filled()))
+    sheet.draw(&Rectangle::new(corners.map(units), color.filled()))
 }
 
 /// Writes what a panel's height measures above its left edge.
@@ -309,7 +309,7 @@ pub(super) fn nothing(sheet: &ReportRow<'_>, room: Room) -> Result<(), Error> {
     )
 }
 
-/// Names with the colour they stand for, in rows.
+/// Names with the color they stand for, in rows.
 pub(super) struct Legend(Vec<(String, RGBColor, f64, f64)>);
 
 impl Legend {
@@ -321,7 +321,7 @@ impl Legend {
     /// Places the names, in order, on as many rows as they need.
     pub(super) fn new(names: impl IntoIterator<Item = (String, RGBColor)>) -> Self {
         let (mut left, mut row) = (Self::LEFT, 0.0);
-        let place = |(name, colour): (String, RGBColor)| {
+        let place = |(name, color): (String, RGBColor)| {
             let name = fit(&name, Self::SIZE, f64::from(WIDTH) - 60.0);
             let width = Self::SWATCH + 6.0 + width_of(&name, Self::SIZE) + 16.0;
             if left + width > f64::from(WIDTH) && left > Self::LEFT {
@@ -329,7 +329,7 @@ impl Legend {
             }
             let at = left;
             left += width;
-            (name, colour, at, row)
+            (name, color, at, row)
         };
         Self(names.into_iter().map(place).collect())
     }
@@ -341,12 +341,12 @@ impl Legend {
 
     /// Draws it from `top` down.
     pub(super) fn draw(&self, sheet: &ReportRow<'_>, top: f64) -> Result<(), Error> {
-        for (name, colour, left, row) in &self.0 {
+        for (name, color, left, row) in &self.0 {
             let middle = top + row + Self::ROW / 2.0;
             fill(
                 sheet,
                 [(*left, middle - 5.0), (left + Self::SWATCH, middle + 5.0)],
-                colour.to_rgba(),
+                color.to_rgba(),
             )?;
             write(
                 sheet,
@@ -360,7 +360,7 @@ impl Legend {
     }
 }
 
-/// Moves rising `heights` apart until neighbours are `least` apart, keeping them within `range`
+/// Moves rising `heights` apart until neighbors are `least` apart, keeping them within `range`
 /// where that has room.
 pub(super) fn spread(heights: &mut [f64], least: f64, range: Range<f64>) {
     let mut floor = range.start;

@@ -16,14 +16,14 @@ use super::{Measure, PlotError};
 pub(crate) struct Curves {
     /// Stands above it; may be empty.
     pub title: String,
-    /// What all panels' horizontal axis measures.
+    /// Horizontal axis of all panels.
     pub x: Measure,
     /// Ends of the horizontal axis; `None`: those of the points.
     pub range: Option<(f64, f64)>,
     /// Where the names of the curves stand.
     pub names: Names,
-    /// How many colours the curves share: their numbers are below this.
-    pub colours: usize,
+    /// How many colors the curves share: their numbers are below this.
+    pub colors: usize,
     /// The panels from top to bottom.
     pub panels: Vec<CurvesPanel>,
 }
@@ -34,14 +34,14 @@ pub(crate) enum Names {
     /// At the right end of each curve.
     #[default]
     AtEnds,
-    /// Above the panels: one name for each colour.
+    /// Above the panels: one name for each color.
     Above(Vec<String>),
 }
 
 /// One panel of [`Curves`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct CurvesPanel {
-    /// What heights measure.
+    /// Vertical axis.
     pub y: Measure,
     /// The curves, the last on top.
     pub curves: Vec<Curve>,
@@ -52,8 +52,8 @@ pub(crate) struct CurvesPanel {
 pub(crate) struct Curve {
     /// Its name; may be empty.
     pub name: String,
-    /// Number of its colour.
-    pub colour: usize,
+    /// Number of its color.
+    pub color: usize,
     /// Its points from left to right. One that is not finite breaks the curve.
     pub points: Vec<(f64, f64)>,
 }
@@ -80,7 +80,7 @@ impl Curves {
             3 => 120.0,
             _ => 96.0,
         };
-        let colours = self.colours.max(1);
+        let colors = self.colors.max(1);
         let above = if let Names::Above(names) = &self.names {
             names.as_slice()
         } else {
@@ -90,7 +90,7 @@ impl Curves {
             above
                 .iter()
                 .enumerate()
-                .map(|(i, name)| (name.clone(), canvas::colour(i, colours))),
+                .map(|(i, name)| (name.clone(), canvas::color(i, colors))),
         );
         let height = legend.height() + self.panels.len().max(1) as f64 * (HEAD + tall) + FOOT;
         let x = self.across();
@@ -190,17 +190,17 @@ impl Curves {
         let many = panel.curves.len() > DISTINCT;
         let mut ends: Vec<(f64, &str, RGBColor)> = Vec::new();
         for curve in &panel.curves {
-            let colour = canvas::colour(curve.colour, self.colours.max(1));
+            let color = canvas::color(curve.color, self.colors.max(1));
             let style = if many {
-                colour.mix(0.35).stroke_width(PIXEL as u32 * 8 / 10)
+                color.mix(0.35).stroke_width(PIXEL as u32 * 8 / 10)
             } else {
-                colour.stroke_width(PIXEL as u32 * 15 / 10)
+                color.stroke_width(PIXEL as u32 * 15 / 10)
             };
             let end = draw_curve(sheet, frame, &curve.points, style)?;
             if let (Some(height), Names::AtEnds, false, false) =
                 (end, &self.names, many, curve.name.is_empty())
             {
-                ends.push((height, &curve.name, colour));
+                ends.push((height, &curve.name, color));
             }
         }
         if panel.curves.iter().all(|curve| {
@@ -223,12 +223,12 @@ impl Curves {
             NAME + 1.5,
             frame.room.top..frame.room.bottom(),
         );
-        for ((_, name, colour), height) in ends.iter().zip(heights) {
+        for ((_, name, color), height) in ends.iter().zip(heights) {
             let at = (frame.room.right() + 7.0, height);
             write(
                 sheet,
                 &fit(name, NAME, WIDEST_NAME),
-                &type_of(NAME, darker(*colour)),
+                &type_of(NAME, darker(*color)),
                 at,
                 Anchor::Left,
             )?;
@@ -237,13 +237,13 @@ impl Curves {
     }
 }
 
-/// Names are written in their curve's colour, dark enough to be read.
-fn darker(colour: RGBColor) -> RGBColor {
+/// Names are written in their curve's color, dark enough to be read.
+fn darker(color: RGBColor) -> RGBColor {
     let mix = |a: u8, b: u8| (f64::from(a) * 0.72 + f64::from(b) * 0.28) as u8;
     RGBColor(
-        mix(colour.0, TEXT.0),
-        mix(colour.1, TEXT.1),
-        mix(colour.2, TEXT.2),
+        mix(color.0, TEXT.0),
+        mix(color.1, TEXT.1),
+        mix(color.2, TEXT.2),
     )
 }
 

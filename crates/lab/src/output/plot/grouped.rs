@@ -15,11 +15,11 @@ use super::{Measure, PlotError};
 pub(crate) struct Grouped {
     /// Stands above it; may be empty.
     pub title: String,
-    /// What heights measure, in all panels alike.
+    /// Vertical axis, shared by all panels.
     pub measure: Measure,
     /// A line of explanation below, such as what the boxes cover; may be empty.
     pub legend: String,
-    /// Names of the groups, told apart by colour. One group needs no name.
+    /// Names of the groups, told apart by color. One group needs no name.
     pub groups: Vec<String>,
     /// The panels; as many as fit stand side by side.
     pub panels: Vec<GroupedPanel>,
@@ -35,7 +35,7 @@ pub(crate) struct GroupedPanel {
     pub categories: Vec<(String, Vec<Option<Mark>>)>,
 }
 
-/// What stands for the samples of one category and group.
+/// The mark drawn for the samples of one category and group.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Mark {
     /// A box with whiskers.
@@ -93,7 +93,7 @@ impl Grouped {
             named
                 .iter()
                 .enumerate()
-                .map(|(i, name)| (name.clone(), canvas::colour(i, count))),
+                .map(|(i, name)| (name.clone(), canvas::color(i, count))),
         );
         let titled = self.panels.iter().any(|panel| !panel.title.is_empty());
         let head = if titled { HEAD + PANEL_TITLE } else { HEAD };
@@ -223,10 +223,10 @@ impl Grouped {
             )?;
             for (group, mark) in marks.iter().enumerate() {
                 let at = middle + (group as f64 - (marks.len() - 1) as f64 / 2.0) * slot;
-                let colour = canvas::colour(group, self.groups.len().max(1));
+                let color = canvas::color(group, self.groups.len().max(1));
                 match mark {
                     Some(mark) => {
-                        draw_mark(sheet, frame, mark, at, (slot * 0.8).min(MARK_WIDTH), colour)?
+                        draw_mark(sheet, frame, mark, at, (slot * 0.8).min(MARK_WIDTH), color)?
                     }
                     None => write(
                         sheet,
@@ -253,29 +253,29 @@ fn draw_mark(
     mark: &Mark,
     at: f64,
     width: f64,
-    colour: RGBColor,
+    color: RGBColor,
 ) -> Result<(), Error> {
     let stroke =
-        |width: f64, colour: RGBColor| colour.stroke_width((width * f64::from(PIXEL)) as u32);
+        |width: f64, color: RGBColor| color.stroke_width((width * f64::from(PIXEL)) as u32);
     let half = width / 2.0;
     let (value, top) = match *mark {
         Mark::Box(q) => {
             let [whisker_low, low, median, high, whisker_high] =
                 [q.whisker_low, q.low, q.median, q.high, q.whisker_high].map(|v| frame.height(v));
             for (from, to) in [(whisker_low, low), (high, whisker_high)] {
-                line(sheet, &[(at, from), (at, to)], stroke(1.2, colour))?;
+                line(sheet, &[(at, from), (at, to)], stroke(1.2, color))?;
             }
             for end in [whisker_low, whisker_high] {
                 line(
                     sheet,
                     &[(at - half * 0.4, end), (at + half * 0.4, end)],
-                    stroke(1.2, colour),
+                    stroke(1.2, color),
                 )?;
             }
             canvas::fill(
                 sheet,
                 [(at - half, high), (at + half, low)],
-                colour.mix(0.22),
+                color.mix(0.22),
             )?;
             let corners = [
                 (at - half, high),
@@ -284,11 +284,11 @@ fn draw_mark(
                 (at - half, low),
                 (at - half, high),
             ];
-            line(sheet, &corners, stroke(1.2, colour))?;
+            line(sheet, &corners, stroke(1.2, color))?;
             line(
                 sheet,
                 &[(at - half, median), (at + half, median)],
-                stroke(2.6, colour),
+                stroke(2.6, color),
             )?;
             (q.median, whisker_high)
         }
@@ -300,7 +300,7 @@ fn draw_mark(
                     (at - half, frame.height(mean)),
                     (at + half, frame.height(0.0)),
                 ],
-                colour.mix(0.8),
+                color.mix(0.8),
             )?;
             if (ends[0] - to).abs() > 0.5 {
                 line(sheet, &[(at, ends[0]), (at, to)], stroke(1.2, TEXT))?;

@@ -8,7 +8,7 @@ use super::*;
 use crate::scenario::document::BoxSpan;
 use crate::summary::percentile as quantile;
 
-/// Compares with the file of that name; `SNAPSHOTS=write` writes it instead, for a look at the new
+/// Compares with the file of that name; `SNAPSHOTS=write` writes it instead, to inspect the new
 /// figure.
 fn assert_snapshot(name: &str, svg: &str) {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -89,7 +89,7 @@ fn bars() -> Grouped {
 }
 
 fn series() -> Curves {
-    let curve = |name: &str, colour, period, swing| {
+    let curve = |name: &str, color, period, swing| {
         let points = teeth(period, 10.0, swing)
             .into_iter()
             .enumerate()
@@ -97,7 +97,7 @@ fn series() -> Curves {
             .collect();
         Curve {
             name: name.to_owned(),
-            colour,
+            color,
             points,
         }
     };
@@ -112,23 +112,23 @@ fn series() -> Curves {
         title: "CUBIC and BBR".to_owned(),
         x: Measure::new("Time", "s"),
         range: Some((0.0, 20.0)),
-        colours: 2,
+        colors: 2,
         panels: vec![panel("Goodput", "Mbit/s", 80.0), panel("Ping", "ms", 40.0)],
         ..Curves::default()
     }
 }
 
 fn distributions() -> Curves {
-    let curve = |colour, base, swing| Curve {
+    let curve = |color, base, swing| Curve {
         name: String::new(),
-        colour,
+        color,
         points: cumulative(&teeth(50, base, swing)),
     };
     Curves {
         title: "Ping".to_owned(),
         x: Measure::new("Ping", "ms"),
         names: Names::Above(vec!["CAKE".to_owned(), "FQ".to_owned()]),
-        colours: 2,
+        colors: 2,
         panels: vec![CurvesPanel {
             y: Measure::new("Share of samples", ""),
             curves: vec![curve(0, 5.0, 8.0), curve(1, 9.0, 30.0)],
@@ -205,7 +205,7 @@ fn a_figure_without_samples_says_so() {
 }
 
 #[test]
-fn quantiles_interpolate_between_neighbours() {
+fn quantiles_interpolate_between_neighbors() {
     let samples: Vec<f64> = (1..=11).map(f64::from).collect();
     let box_of = |span| Quantiles::of(&samples, span).expect("samples");
     let ten = box_of(BoxSpan::TenToNinety);
@@ -308,8 +308,7 @@ fn log() -> impl Strategy<Value = Option<bool>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever was measured, a figure is drawn, of bounded size, with numbers in it that are
-    /// numbers.
+    /// Any input gives a figure of bounded size with finite coordinates.
     #[test]
     fn any_numbers_are_drawn(values in prop::collection::vec(number(), 0..40), log in log(), name in ".{0,40}") {
         let measure = Measure { log, ..Measure::new(name.clone(), "ms") };
@@ -318,7 +317,7 @@ proptest! {
         let panel = GroupedPanel { title: name.clone(), categories };
         let grouped = Grouped { title: name.clone(), measure: measure.clone(), panels: vec![panel], ..Grouped::default() };
         let points: Vec<(f64, f64)> = values.iter().zip(values.iter().rev()).map(|(x, y)| (*x, *y)).collect();
-        let curve = Curve { name: name.clone(), colour: values.len(), points: points.clone() };
+        let curve = Curve { name: name.clone(), color: values.len(), points: points.clone() };
         let panel = CurvesPanel { y: measure.clone(), curves: vec![curve, Curve { points: cumulative(&values), ..Curve::default() }] };
         let range = values.first().map(|end| (0.0, *end));
         let curves = Curves { x: measure.clone(), range, panels: vec![panel], ..Curves::default() };

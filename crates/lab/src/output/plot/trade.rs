@@ -47,7 +47,7 @@ impl Trade {
             .groups
             .iter()
             .enumerate()
-            .map(|(i, (name, _))| (name.clone(), canvas::colour(i, count)));
+            .map(|(i, (name, _))| (name.clone(), canvas::color(i, count)));
         let legend = Legend::new(names.filter(|_| count > 1));
         let spots = || self.groups.iter().flat_map(|(_, spots)| spots);
         let x = Axis::over(spots().flat_map(|spot| spot.x), self.x.log, true, 7);
@@ -74,7 +74,7 @@ impl Trade {
                 Anchor::Middle,
             )?;
             for (number, (_, spots)) in self.groups.iter().enumerate() {
-                let colour = canvas::colour(number, count);
+                let color = canvas::color(number, count);
                 let place = |spot: &Spot| (frame.across(spot.x[0]), frame.height(spot.y[0]));
                 let shown: Vec<&Spot> = spots
                     .iter()
@@ -82,10 +82,10 @@ impl Trade {
                     .collect();
                 let path: Vec<(f64, f64)> = shown.iter().map(|spot| place(spot)).collect();
                 if path.len() > 1 {
-                    line(sheet, &path, colour.mix(0.45).stroke_width(PIXEL as u32))?;
+                    line(sheet, &path, color.mix(0.45).stroke_width(PIXEL as u32))?;
                 }
                 for (spot, at) in shown.iter().zip(path) {
-                    let arm = colour.stroke_width(PIXEL as u32);
+                    let arm = color.stroke_width(PIXEL as u32);
                     line(
                         sheet,
                         &[
@@ -102,7 +102,7 @@ impl Trade {
                         ],
                         arm,
                     )?;
-                    sheet.draw(&Circle::new(units(at), 4 * PIXEL, colour.filled()))?;
+                    sheet.draw(&Circle::new(units(at), 4 * PIXEL, color.filled()))?;
                     write(
                         sheet,
                         &fit(&spot.name, 10.5, 120.0),

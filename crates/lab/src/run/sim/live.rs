@@ -1,4 +1,4 @@
-//! [`watch`]: a point in virtual time, looked at on the way: what `lab watch` shows.
+//! [`watch`]: a point in virtual time with periodic snapshots, for `lab watch`.
 
 use std::net::IpAddr;
 use std::ops::ControlFlow;
@@ -89,10 +89,10 @@ mod tests {
 
     #[test]
     fn ports_are_seen_step_by_step_until_somebody_has_seen_enough() {
-        let shelf = ScenarioDir::Directory(
+        let scenario_dir = ScenarioDir::Directory(
             std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/flent"),
         );
-        let scenario = Scenario::load(&shelf, "tcp-nup.toml").expect("a scenario");
+        let scenario = Scenario::load(&scenario_dir, "tcp-nup.toml").expect("a scenario");
         let point = plan(&scenario, PlanOptions::default()).remove(0);
         let mut seen = Vec::new();
         let enough = |snapshot: Snapshot| {

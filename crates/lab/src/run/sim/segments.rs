@@ -16,7 +16,7 @@ pub(super) struct Segments {
     flows: BTreeMap<u16, String>,
     /// Segments on their way: port and sequence number, and when they were born last.
     born: HashMap<(u16, u32), Instant>,
-    /// What arrived, in order of time.
+    /// Delivered segments, in order of time.
     pub(super) seen: Rc<RefCell<Vec<(String, Sample)>>>,
 }
 

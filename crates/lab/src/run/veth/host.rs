@@ -19,15 +19,15 @@ use crate::run::traffic::traffic;
 use crate::run::watch::Sampler;
 use crate::run::world;
 
-/// The discipline of a host: any, counted.
+/// The qdisc of a host: any, counted.
 type Queue<F> = Stats<Box<dyn DynQdisc<Packet<F>>>>;
 type WireHost<T> = Host<Queue<<Nic as Device>::Frame>, Nic, T, Box<dyn Limit>>;
 
 /// Hosts that open connections begin that much later than those that only listen.
 const HEAD_START: Duration = Duration::from_millis(50);
 
-/// Runs the host `node` from the beginning that `when` tells until its time is over; what was seen.
-/// `tracer` gives who hears of packets.
+/// Runs the host `node` from the start time received on `when` to the end of the run and returns
+/// its samples. `tracer` supplies the packet tracer.
 pub(super) fn run<T: Tracer>(
     node: &Node<'_>,
     tracer: impl Fn(&str) -> T,
@@ -92,7 +92,7 @@ pub(super) fn run<T: Tracer>(
         begins,
         end: origin + duration,
         sample,
-        look_at: origin + sample,
+        next_sample: origin + sample,
         begun: false,
     };
     match event_loop
@@ -116,7 +116,7 @@ pub(super) fn run<T: Tracer>(
     Ok(watch)
 }
 
-/// The programs of a host in real time, looked at sample by sample.
+/// The programs of a host in real time, sampled periodically.
 struct Live<'a> {
     name: &'a str,
     programs: Programs,
@@ -126,7 +126,7 @@ struct Live<'a> {
     begins: Instant,
     end: Instant,
     sample: Duration,
-    look_at: Instant,
+    next_sample: Instant,
     begun: bool,
 }
 
@@ -143,10 +143,11 @@ impl<T: Tracer> Application<WireHost<T>> for Live<'_> {
             }
             self.programs.call(host, now);
         }
-        while self.look_at <= now && self.look_at <= self.end {
-            self.watch.port(self.name, look(host), self.look_at);
-            self.watch.connections(&self.programs, host, self.look_at);
-            self.look_at += self.sample;
+        while self.next_sample <= now && self.next_sample <= self.end {
+            self.watch.port(self.name, sample(host), self.next_sample);
+            self.watch
+                .connections(&self.programs, host, self.next_sample);
+            self.next_sample += self.sample;
         }
         if now >= self.end || self.programs.failure().is_some() {
             return Next::Done;
@@ -157,7 +158,7 @@ impl<T: Tracer> Application<WireHost<T>> for Live<'_> {
             Some(self.begins)
         };
         Next::At(
-            [Some(self.look_at), Some(self.end), call]
+            [Some(self.next_sample), Some(self.end), call]
                 .into_iter()
                 .flatten()
                 .min()
@@ -166,15 +167,15 @@ impl<T: Tracer> Application<WireHost<T>> for Live<'_> {
     }
 }
 
-fn look<T: Tracer>(host: &WireHost<T>) -> Look {
+fn sample<T: Tracer>(host: &WireHost<T>) -> Look {
     Look {
         drops: host.stats().dropped,
-        ..look_at(host.port())
+        ..sample_port(host.port())
     }
 }
 
-/// What a port on the wire holds, and what has passed it.
-pub(super) fn look_at(port: &Port<Queue<<Nic as Device>::Frame>, Nic, Box<dyn Limit>>) -> Look {
+/// Occupancy and counters of a port.
+pub(super) fn sample_port(port: &Port<Queue<<Nic as Device>::Frame>, Nic, Box<dyn Limit>>) -> Look {
     let (ring, counts) = (port.ring(), port.qdisc().stats());
     Look {
         backlog: port.backlog(),

@@ -82,7 +82,7 @@ impl Namespaces {
         command
     }
 
-    /// What the kernel is called in the namespace of `host`; our stack there has another address.
+    /// Address of the kernel in the namespace of `host`; our stack there has another one.
     pub(super) fn kernel(&self, host: &str) -> Option<Ipv4Addr> {
         self.kernels.get(host).copied()
     }

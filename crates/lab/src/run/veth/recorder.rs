@@ -53,13 +53,13 @@ impl Recorder {
     }
 
     /// The line of the place called `name`.
-    pub(super) fn line(&self, name: &str) -> Line {
+    pub(super) fn line(&self, name: &str) -> PlaceTracer {
         let place = self
             .places
             .iter()
             .position(|place| place == name)
             .unwrap_or(self.places.len());
-        Line {
+        PlaceTracer {
             place,
             capture: Arc::clone(&self.capture),
         }
@@ -78,7 +78,7 @@ impl Recorder {
     }
 }
 
-/// What a clock's zero is, as time since 1970.
+/// The clock's zero as time since 1970.
 fn epoch(clock: Clock) -> std::time::Duration {
     #[expect(
         clippy::disallowed_methods,
@@ -92,12 +92,12 @@ fn epoch(clock: Clock) -> std::time::Duration {
 
 /// The line of one place to the recorder.
 #[derive(Clone)]
-pub(super) struct Line {
+pub(super) struct PlaceTracer {
     place: usize,
     capture: Arc<Mutex<Capture<Spool>>>,
 }
 
-impl Tracer for Line {
+impl Tracer for PlaceTracer {
     fn record(&mut self, event: &PacketEvent, frame: &[u8]) {
         self.capture
             .lock()

@@ -1,4 +1,4 @@
-//! A router on the wire: a bump between two cables, each way through the discipline and the limit
+//! A router on the wire: a bump between two cables, each way through the qdisc and the limit
 //! of the file.
 
 use std::os::fd::AsFd;
@@ -12,7 +12,7 @@ use tautline_rt::bridge::{Bridge, Side};
 use tautline_rt::{Between, Ended, EventLoop, Idle, Turn};
 use tautline_stack::Tracer;
 
-use super::host::look_at;
+use super::host::sample_port;
 use super::namespaces::Namespaces;
 use super::open::{Nic, Wire};
 use super::{INTERRUPTED, Node, Ready, beginning, links_of};
@@ -20,8 +20,8 @@ use crate::run::watch::Sampler;
 use crate::run::world;
 use crate::scenario::document::{Back, Link, Port};
 
-/// Runs the router `node` from the beginning that `when` tells until its time is over; what was
-/// seen. `tracer` gives who hears of packets at each port.
+/// Runs the router `node` from the start time received on `when` to the end of the run and returns
+/// its samples. `tracer` supplies each port's packet tracer.
 pub(super) fn run<T: Tracer>(
     node: &Node<'_>,
     tracer: impl Fn(&str) -> T,
@@ -72,7 +72,7 @@ pub(super) fn run<T: Tracer>(
         watch,
         end: origin + duration,
         sample,
-        look_at: origin + sample,
+        next_sample: origin + sample,
     };
     match event_loop
         .run_between(&mut live)
@@ -84,7 +84,7 @@ pub(super) fn run<T: Tracer>(
     }
 }
 
-/// What the port of `router` at `link` is called: `router>server`.
+/// Name of the port of `router` at `link`: `router>server`.
 pub(super) fn port_name(router: &str, link: &Link) -> String {
     let (from, to) = &link.between;
     format!("{router}>{}", if from == router { to } else { from })
@@ -99,26 +99,27 @@ fn way_out<'a>(router: &str, link: &'a Link) -> Port<'a> {
     }
 }
 
-/// A bridge in real time, looked at sample by sample.
+/// A bridge in real time, sampled periodically.
 struct Live<T: Tracer> {
-    /// What leads left and right.
+    /// Port names to the left and right.
     names: [String; 2],
     bridge: Bridge<Nic, Nic, T>,
     watch: Sampler,
     end: Instant,
     sample: Duration,
-    look_at: Instant,
+    next_sample: Instant,
 }
 
 impl<T: Tracer> Between for Live<T> {
     fn turn(&mut self, now: Instant) -> Turn {
         let more = self.bridge.turn(now);
-        while self.look_at <= now && self.look_at <= self.end {
+        while self.next_sample <= now && self.next_sample <= self.end {
             let Bridge { left, right, .. } = &self.bridge;
             for (name, side) in self.names.iter().zip([left, right]) {
-                self.watch.port(name, look_at(side.port()), self.look_at);
+                self.watch
+                    .port(name, sample_port(side.port()), self.next_sample);
             }
-            self.look_at += self.sample;
+            self.next_sample += self.sample;
         }
         if now >= self.end {
             return Turn::Done;
@@ -127,7 +128,7 @@ impl<T: Tracer> Between for Live<T> {
             return Turn::Again;
         }
         let wake = self.bridge.wake(now).map(|wake| wake.at);
-        Turn::Wait(wake.into_iter().chain([self.look_at, self.end]).min())
+        Turn::Wait(wake.into_iter().chain([self.next_sample, self.end]).min())
     }
 
     fn devices(&self) -> [BorrowedFd<'_>; 2] {

@@ -12,7 +12,7 @@ use Step::{Key, Number};
 const LARGEST_RING: usize = 1 << 20;
 /// Most frames of a host: two gibibytes.
 const MOST_FRAMES: usize = 1 << 20;
-/// Keys of a port, in the order in which they are looked at.
+/// Keys of a port, in the order of validation.
 const PORT: [&str; 10] = [
     "qdisc",
     "ring",

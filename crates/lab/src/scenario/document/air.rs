@@ -6,7 +6,7 @@ use tautline_sim::Probability;
 
 use super::super::units::{FromWords, Size, Time};
 
-/// A Wi-Fi cell. The stations' own rings and disciplines, and the access point's for each, are
+/// A Wi-Fi cell. The stations' own rings and qdiscs, and the access point's for each, are
 /// those of hosts and links.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -37,7 +37,7 @@ pub struct Wifi {
     pub ahead: Option<usize>,
     /// A frame of an aggregate fails. Default never.
     pub error: Option<FromWords<Probability>>,
-    /// A discipline inside every driver, in place of the ring's order. Default none.
+    /// A qdisc inside every driver, in place of the ring's order. Default none.
     pub driver: Option<FromWords<Tree>>,
     /// The stations' drivers have this one instead. Default the same.
     pub station_driver: Option<FromWords<Tree>>,

@@ -13,18 +13,17 @@ use crate::quantity::Quantity;
 /// kind = "box"
 /// show = ["rtt"]
 /// x = "bottleneck"
-/// colour = "tsq"
+/// color = "tsq"
 /// box = "p10-p90"
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// What it looks like.
     pub kind: Kind,
-    /// What it shows. `box` and `cdf`: one quantity, `ping`, or that of one flow or port,
-    /// `backlog.router>server`. `series`: one such for each panel, from top to bottom. `bars`:
-    /// numbers of the summary, `goodput.total`, one panel each. `trade`: two of them, the vertical
-    /// axis first.
+    /// Quantities or numbers to show. `box` and `cdf`: one quantity, `ping`, or that of one flow or
+    /// port, `backlog.router>server`. `series`: one such for each panel, from top to bottom.
+    /// `bars`: numbers of the summary, `goodput.total`, one panel each. `trade`: two of them, the
+    /// vertical axis first.
     pub show: Vec<String>,
     /// Stands above it; a figure without one is named after what it shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,17 +31,22 @@ pub struct Figure {
     /// Stands below it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caption: Option<String>,
-    /// What boxes cover.
+    /// Range of the boxes.
     #[serde(default, rename = "box")]
     pub span: BoxSpan,
     /// The axis of the row whose values stand side by side, or are joined by `trade`. By default
     /// the last that is left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x: Option<String>,
-    /// The axis whose values are told apart by colour. By default the last, unless that is the only
+    /// The axis whose values are told apart by color. By default the last, unless that is the only
     /// one left for `x`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub colour: Option<String>,
+    #[serde(
+        default,
+        rename(serialize = "colour"),
+        alias = "colour",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub color: Option<String>,
     /// The axis whose values have a panel each; so have those of every axis left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub panel: Option<String>,
@@ -54,7 +58,7 @@ pub struct Figure {
     pub log: Option<bool>,
 }
 
-/// What a box covers and where its whiskers end.
+/// Range of a box and of its whiskers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BoxSpan {
     /// 10th to 90th percentile (as in paper 001), whiskers from the 1st to the 99th.
@@ -67,7 +71,7 @@ pub enum BoxSpan {
 }
 
 impl BoxSpan {
-    /// What a reader must know of the boxes.
+    /// Explanation below a figure.
     pub fn legend(self) -> &'static str {
         match self {
             Self::TenToNinety => {
@@ -86,7 +90,7 @@ impl BoxSpan {
     }
 }
 
-/// What a figure looks like.
+/// Kind of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -123,15 +127,13 @@ pub enum FigureError {
     Axis {
         /// Key of the figure.
         key: &'static str,
-        /// What it names.
         named: String,
         /// The row's axes.
         axes: String,
     },
-    /// What is to be shown is no quantity.
+    /// An entry of `show` is not a quantity.
     #[error("figure.show = {named:?} names no quantity; there is {known}")]
     Show {
-        /// What it names.
         named: String,
         /// All quantities.
         known: String,
@@ -156,7 +158,7 @@ impl Figure {
     pub fn check(&self, axes: &[String]) -> Result<(), FigureError> {
         let roles = [
             ("x", &self.x),
-            ("colour", &self.colour),
+            ("color", &self.color),
             ("panel", &self.panel),
         ];
         let named = roles
@@ -226,7 +228,7 @@ impl<'a> Shown<'a> {
         )
     }
 
-    /// "Discipline backlog of router>server".
+    /// "Qdisc backlog of router>server".
     pub(crate) fn title(&self) -> String {
         self.rest.map_or_else(
             || self.quantity.title().to_owned(),

@@ -14,7 +14,6 @@ use crate::scenario::units::{RateValue, Size, Time};
 pub struct Flow {
     /// Its name.
     pub name: String,
-    /// What it is.
     pub kind: FlowKind,
     /// The host that starts it, and sends; or several, each of which does.
     pub from: Ends,
@@ -42,7 +41,7 @@ pub struct Flow {
     pub on: Option<Time>,
     /// Mean time that it is silent.
     pub off: Option<Time>,
-    /// What an on-off source is carried by. Default UDP.
+    /// Transport of an on-off source. Default UDP.
     pub over: Option<Over>,
     /// Objects of a page.
     pub objects: Option<usize>,
@@ -99,7 +98,7 @@ fn one_or_more<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>
     deserializer.deserialize_any(Names)
 }
 
-/// What an on-off source is carried by.
+/// Transport of an on-off source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Over {
@@ -110,7 +109,7 @@ pub enum Over {
     Tcp,
 }
 
-/// What a flow is.
+/// Kind of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FlowKind {

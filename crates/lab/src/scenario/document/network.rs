@@ -9,7 +9,7 @@ use tautline_sim::{Probability, RingLimit, dyn_rlc};
 
 use crate::scenario::units::{FromWords, RateValue, Size, Time};
 
-/// A table that describes a port (discipline and ring) beside other things; with `wire`, a cable's
+/// A table that describes a port (qdisc and ring) beside other things; with `wire`, a cable's
 /// direction too. The keys of several such tables stand side by side in the file, so they do here.
 macro_rules! table {
     ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $key:ident: $kind:ty,)* } port $(and $wire:ident)?) => {
@@ -33,11 +33,11 @@ macro_rules! table {
             delay: Option<Time>,
             /// Probability that a frame is lost. Default 0.
             loss: Option<FromWords<Probability>>,
-            /// That it arrives twice. Default 0.
+            /// Probability of duplication. Default 0.
             duplicate: Option<FromWords<Probability>>,
-            /// That a bit flips. Default 0.
+            /// Probability of a flipped bit. Default 0.
             corrupt: Option<FromWords<Probability>>,
-            /// That it is held back for `reorder_delay`. Default 0.
+            /// Probability of a delay by `reorder_delay`. Default 0.
             reorder: Option<FromWords<Probability>>,
             /// How long. Default 1 ms.
             reorder_delay: Option<Time>,
@@ -49,7 +49,7 @@ macro_rules! table {
         #[serde(deny_unknown_fields)]
         pub struct $name {
             $($(#[$doc])* pub $key: $kind,)*
-            /// Discipline, in `tc`'s words.
+            /// Qdisc, in `tc`'s words.
             pub qdisc: Option<FromWords<Tree>>,
             /// Descriptors of the transmit ring.
             pub ring: Option<usize>,
@@ -60,11 +60,11 @@ macro_rules! table {
             pub ring_limit: Option<RingLimitWord>,
             /// A ring that was full takes nothing until so many descriptors are free. Default 1.
             pub restart: Option<usize>,
-            /// What the driver of a router's card takes to write one packet into the ring. Default
-            /// 0.
+            /// Time that the driver of a router's NIC needs to write one packet into the ring.
+            /// Default 0.
             pub copy: Option<Time>,
-            /// What each frame takes on the wire beyond its bytes. Default 24 bytes at a host
-            /// (Ethernet), 0 at a router.
+            /// Framing overhead of each frame on the wire. Default 24 bytes at a host (Ethernet), 0
+            /// at a router.
             pub framing: Option<Size>,
             /// Completions that cause an interrupt at once.
             pub coalesce_frames: Option<u32>,
@@ -77,17 +77,17 @@ macro_rules! table {
 }
 
 table! {
-    /// A host: a stack, its discipline and its card.
+    /// A host: a stack, its qdisc and its NIC.
     Host {
         /// Its name.
         name: String,
-        /// Line rate of the card. Default: the rate of its link.
+        /// Line rate of the NIC. Default: the rate of its link.
         nic_rate: Option<RateValue>,
         /// Longest IP packet. Default 1500 bytes.
         mtu: Option<Size>,
         /// Transmit frames of the stack. Default 8192.
         frames: Option<usize>,
-        /// The card cuts packets of several segments itself (TSO). Default false.
+        /// The NIC cuts packets of several segments itself (TSO). Default false.
         tso: Option<bool>,
     } port
 }
@@ -106,7 +106,7 @@ table! {
     Link {
         /// The two ends.
         between: (String, String),
-        /// What axes call it. Default: the names of its ends, joined by `-`.
+        /// Name for axes. Default: the names of its ends, joined by `-`.
         name: Option<String>,
         /// The way back, where it differs; what is not said is as on the way there, but for the
         /// port.
@@ -119,10 +119,10 @@ table! {
     Back {} port and wire
 }
 
-/// Keys of a port: its discipline and the ring behind it.
+/// Keys of a port: its qdisc and the ring behind it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Port<'a> {
-    /// Discipline.
+    /// Qdisc.
     pub qdisc: Option<&'a FromWords<Tree>>,
     /// Descriptors of the ring.
     pub ring: Option<usize>,
@@ -132,9 +132,9 @@ pub struct Port<'a> {
     pub ring_limit: Option<&'a RingLimitWord>,
     /// Descriptors that must be free before a full one takes again.
     pub restart: Option<usize>,
-    /// What the driver takes to write a packet into it.
+    /// Time that the driver needs to write a packet into the ring.
     pub copy: Option<Time>,
-    /// What each frame takes beyond its bytes.
+    /// Framing overhead of each frame.
     pub framing: Option<Size>,
     /// Completions that cause an interrupt at once.
     pub coalesce_frames: Option<u32>,
@@ -144,7 +144,7 @@ pub struct Port<'a> {
     pub late: Option<Time>,
 }
 
-/// What `ring_limit` takes: `dql`, `off`, `push`, `push:SIZE` (what should be in flight),
+/// Values of `ring_limit`: `dql`, `off`, `push`, `push:SIZE` (what should be in flight),
 /// `dyn_rlc:TIME` (the target), or a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingLimitWord(pub RingLimit);

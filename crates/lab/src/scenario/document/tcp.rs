@@ -10,13 +10,13 @@ use crate::scenario::units::{FromWords, Size, Time};
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tcp {
-    /// What everything else defaults to.
+    /// Source of all defaults.
     pub profile: Option<Profile>,
     /// Congestion control, by name.
     pub congestion: Option<FromWords<Algorithm>>,
     /// How much may wait below the socket.
     pub tsq: Option<FromWords<TsqLimit>>,
-    /// Who spaces departures.
+    /// Where departures are spaced.
     pub pacing: Option<PacingWord>,
     /// Pacing rate in percent of window per round trip, in congestion avoidance. Default 120.
     pub pacing_ca: Option<u32>,
@@ -57,13 +57,13 @@ pub enum Profile {
     Linux616,
 }
 
-/// Who spaces departures.
+/// Where departures are spaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PacingWord {
     /// The connection's own pacer.
     Internal,
-    /// The discipline.
+    /// The qdisc.
     Qdisc,
     /// Nobody.
     Off,

@@ -87,7 +87,7 @@ fn text(expression: &Expr) -> Option<String> {
     }
 }
 
-/// What an expression is made of.
+/// Direct subexpressions.
 fn parts(expression: &Expr) -> Vec<&IdedExpr> {
     match expression {
         Expr::Call(call) => call
