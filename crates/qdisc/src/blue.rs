@@ -6,10 +6,6 @@
 //! length says little. BLUE remembers what probability it took: each time the buffer overflows it
 //! signals more, each time the link finds nothing to send it signals less.
 //! [`Cobalt`](crate::Cobalt) uses the same idea against senders that do not answer.
-//!
-//! | module | holds |
-//! |---|---|
-//! | `aqm` | [`Aqm`]: the probability |
 
 mod aqm;
 #[cfg(test)]
@@ -40,17 +36,17 @@ pub struct Config {
     /// A packet that finds more than so many is taken for an overflow too, which keeps room for
     /// bursts and the delay low. Default none: only a real overflow is one.
     pub threshold: Option<u32>,
-    /// What the probability rises by. Default 0.02 (Feng et al., section III).
+    /// Increment of the probability. Default 0.02 (Feng et al., section III).
     pub d1: f64,
-    /// What it falls by; much less than `d1`, since a queue runs empty more easily than it
-    /// overflows. Default 0.002 (Feng et al.).
+    /// Decrement of the probability; much less than `d1`, since a queue runs empty more easily than
+    /// it overflows. Default 0.002 (Feng et al.).
     pub d2: f64,
     /// Time between two moves, in which the last one can show its effect. Default 100 ms (Feng et
     /// al.).
     pub freeze_time: Duration,
-    /// Mark instead of dropping where the packet allows it. Default off, as in Linux' AQMs.
+    /// Mark instead of dropping where the packet allows it. Default off, as in Linux's AQMs.
     pub ecn: bool,
-    /// Seed of the dice. Default 0.
+    /// Seed of the random number generator. Default 0.
     pub seed: u64,
 }
 

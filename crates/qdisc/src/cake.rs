@@ -1,23 +1,11 @@
 //! [`Cake`]: shaper, classes of service, fair queues with host isolation and COBALT in one (`tc`'s
-//! `cake`; spec §10).
+//! `cake`; `net/sched/sch_cake.c`).
 //!
 //! The link is held at its rate by a clock (`shaper`), in bytes as the link beyond frames them
 //! (`overhead`). It is divided into tins (`diffserv`), each with 1024 queues that flows find by
 //! hash in sets of eight (`hash`, `tin`). Deficit round robin shares a tin between hosts and
 //! between the flows of a host (`hosts`); flows that send little go first. Every queue has a
 //! COBALT; when memory runs out, the longest queue loses its head.
-//!
-//! | module | holds |
-//! |---|---|
-//! | `params`, `words` | [`Config`], [`Bandwidth`], [`AckFilter`], [`Profile`]; the same in `tc`'s words |
-//! | `rate`, `shaper` | the time a byte takes; the clocks of link and tins |
-//! | `overhead` | [`Overhead`], [`Framing`]: what a packet weighs |
-//! | `diffserv` | [`Tins`]: tins, their shares, which code point goes where |
-//! | `hash`, `hosts` | [`Isolation`]: set-associative queues; the hosts' bulk flows |
-//! | `flow`, `tin` | a queue and its phases; a tin's rotations and counts |
-//! | `ack_filter` | which acknowledgement a newer one supersedes |
-//! | `autorate` | the rate of a bottleneck ahead |
-//! | `stats` | the report |
 
 mod ack_filter;
 mod autorate;
@@ -103,12 +91,12 @@ struct Memory {
 
 /// A queue: its tin and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct FlowPosition {
     tin: usize,
     flow: FlowId,
 }
 
-impl Place {
+impl FlowPosition {
     /// Its number among the queues of all tins.
     fn number(self) -> usize {
         self.tin * FLOWS + usize::from(self.flow)
@@ -193,8 +181,8 @@ impl<P> Cake<P> {
         self.turn_by_clock(now)
     }
 
-    /// The last of the tins that are below their share, which is the most urgent; if there is none,
-    /// the one that will be first.
+    /// The last of the tins that are below their share, which is the most urgent; without one, the
+    /// one that will be first.
     fn turn_by_clock(&self, now: Instant) -> Option<usize> {
         let active = self
             .tins
@@ -226,7 +214,7 @@ impl<P> Cake<P> {
 }
 
 impl<P: Item> Cake<P> {
-    /// Takes new parameters. What exceeds a lowered memory limit is dropped from the longest
+    /// Replaces the parameters. What exceeds a lowered memory limit is dropped from the longest
     /// queues; packets of tins that are no more join others. A new seed begins with the next
     /// instance.
     ///
@@ -277,7 +265,9 @@ impl<P: Item> Cake<P> {
         let mut homeless = Vec::new();
         for tin in count..self.tins.len() {
             for flow in 0..FLOWS as FlowId {
-                homeless.extend(core::iter::from_fn(|| self.take(Place { tin, flow })));
+                homeless.extend(core::iter::from_fn(|| {
+                    self.take(FlowPosition { tin, flow })
+                }));
             }
         }
         self.tins.truncate(count);
@@ -296,7 +286,7 @@ impl<P: Item> Cake<P> {
             self.config.isolation,
             self.config.perturbation,
         );
-        let place = Place {
+        let place = FlowPosition {
             tin,
             flow: self.tins[tin].queue_of(hashes),
         };
@@ -325,7 +315,7 @@ impl<P: Item> Cake<P> {
     }
 
     /// Appends a packet to a queue.
-    fn put(&mut self, place: Place, item: Weighed<P>) {
+    fn put(&mut self, place: FlowPosition, item: Weighed<P>) {
         let (len, tin) = (item.packet.len(), &mut self.tins[place.tin]);
         self.memory.used += item.packet.memory();
         self.backlog.add(len);
@@ -338,7 +328,7 @@ impl<P: Item> Cake<P> {
     }
 
     /// Takes the packet at the head of a queue.
-    fn take(&mut self, place: Place) -> Option<Weighed<P>> {
+    fn take(&mut self, place: FlowPosition) -> Option<Weighed<P>> {
         let item = self
             .packets
             .pop_front(&mut self.tins[place.tin].flows[place.flow].queue)?;
@@ -347,7 +337,7 @@ impl<P: Item> Cake<P> {
     }
 
     /// Counts out a packet that has left a queue.
-    fn note_gone(&mut self, place: Place, item: &Weighed<P>) {
+    fn note_gone(&mut self, place: FlowPosition, item: &Weighed<P>) {
         let (len, tin) = (item.packet.len(), &mut self.tins[place.tin]);
         self.memory.used -= item.packet.memory();
         self.backlog.remove(len);
@@ -358,7 +348,7 @@ impl<P: Item> Cake<P> {
     }
 
     /// Takes an arrived packet in.
-    fn arrive(&mut self, place: Place, mut packet: P, now: Instant) {
+    fn arrive(&mut self, place: FlowPosition, mut packet: P, now: Instant) {
         packet.set_enqueued(now);
         let weight = self.sizes.weigh(self.config.overhead, &packet);
         let pure_ack = self.config.ack_filter != AckFilter::Off && ack_filter::is_pure_ack(&packet);
@@ -379,7 +369,7 @@ impl<P: Item> Cake<P> {
     /// Takes an arrived packet in, in pieces if it is to be split and can be. Whether it was.
     fn arrive_split(
         &mut self,
-        place: Place,
+        place: FlowPosition,
         packet: P,
         now: Instant,
         drops: &mut Drops<P>,
@@ -416,11 +406,11 @@ impl<P: Item> Cake<P> {
         while self.memory.used > self.memory.limit {
             let tins = &self.tins;
             let weight = |number| {
-                let place = Place::of_number(number);
+                let place = FlowPosition::of_number(number);
                 tins.get(place.tin)
                     .map_or(0, |tin| tin.flows[place.flow].weight())
             };
-            let Some(place) = self.weights.largest(weight).map(Place::of_number) else {
+            let Some(place) = self.weights.largest(weight).map(FlowPosition::of_number) else {
                 return;
             };
             let Some(Weighed { packet, weight, .. }) = self.take(place) else {
@@ -458,7 +448,7 @@ impl<P: Item> Cake<P> {
                 }
                 continue;
             }
-            let place = Place { tin, flow };
+            let place = FlowPosition { tin, flow };
             loop {
                 let Some(Weighed {
                     mut packet, weight, ..
@@ -527,7 +517,7 @@ impl<P: Item> Qdisc<P> for Cake<P> {
             hashes = hashes.decided(class);
         }
         let tin = &mut self.tins[number];
-        let place = Place {
+        let place = FlowPosition {
             tin: number,
             flow: tin.queue_of(hashes),
         };
@@ -577,7 +567,7 @@ impl<P: Item> Qdisc<P> for Cake<P> {
 
 impl<P: Item> Cake<P> {
     /// Lets the arrived packet, the last of its queue, supersede an older acknowledgement there.
-    fn filter_acks(&mut self, place: Place, now: Instant, drops: &mut Drops<P>) {
+    fn filter_acks(&mut self, place: FlowPosition, now: Instant, drops: &mut Drops<P>) {
         let aggressive = self.config.ack_filter == AckFilter::Aggressive;
         let flow = &mut self.tins[place.tin].flows[place.flow];
         let Some((last, newest)) = self.packets.back(flow.queue) else {

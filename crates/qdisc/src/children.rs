@@ -1,4 +1,4 @@
-//! [`Children`]: the disciplines below one parent, by class, and what they hold together.
+//! [`Children`]: the qdiscs below one parent, by class, and their common backlog.
 //!
 //! A parent's backlog is that of its children. It is not counted a second time where drops inside a
 //! child would have to be reported upwards (the source of most faults of this kind in Linux), but
@@ -16,8 +16,8 @@ use crate::flush::flush;
 use crate::report::{Common, Report};
 use crate::words::{ParseError, Problem, Words};
 
-/// Disciplines in the order of their classes' numbers; a position among them changes only when one
-/// is added or removed.
+/// Qdiscs in the order of their classes' numbers; a position among them changes only when one is
+/// added or removed.
 #[derive(Debug)]
 pub(crate) struct Children<P, Q> {
     handle: u16,
@@ -30,12 +30,12 @@ pub(crate) struct Children<P, Q> {
 #[derive(Debug)]
 struct Child<Q> {
     queue: Q,
-    /// What passed it; its backlog as of the last call.
+    /// Its counters; its backlog as of the last call.
     common: Common,
 }
 
 impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
-    /// No children yet, of a discipline called `handle`.
+    /// No children yet, of a qdisc called `handle`.
     pub(crate) fn new(handle: u16) -> Self {
         let (minors, children) = (Vec::new(), Vec::new());
         Self {
@@ -47,7 +47,7 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
         }
     }
 
-    /// Adds `queue` as the discipline of `class`; where it now stands.
+    /// Adds `queue` as the qdisc of `class`; returns its position.
     pub(crate) fn insert(&mut self, class: ClassId, queue: Q) -> Result<usize, ConfigError> {
         let own = class.major == self.handle && class.minor > 0;
         ConfigError::check(
@@ -89,7 +89,7 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
         });
     }
 
-    /// Where the discipline of `class` stands.
+    /// The position of the qdisc of `class`.
     pub(crate) fn find(&self, class: ClassId) -> Option<usize> {
         if class.major == self.handle {
             self.minors.binary_search(&class.minor).ok()
@@ -108,7 +108,7 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
             .ok_or_else(|| ConfigError::new(parameter, class, "an existing class"))
     }
 
-    /// The name of the discipline itself.
+    /// The name of the qdisc itself.
     pub(crate) fn handle(&self) -> ClassId {
         ClassId::new(self.handle, 0)
     }
@@ -123,12 +123,12 @@ impl<P: Item, Q: Qdisc<P>> Children<P, Q> {
         self.children.len()
     }
 
-    /// What they hold together.
+    /// Their backlog.
     pub(crate) fn backlog(&self) -> Backlog {
         self.total
     }
 
-    /// What the one at `at` held after the last call to it.
+    /// The backlog of the one at `at` after the last call to it.
     pub(crate) fn held(&self, at: usize) -> Backlog {
         self.children[at].common.backlog
     }
@@ -210,8 +210,8 @@ fn sum(one: Backlog, other: Backlog) -> Backlog {
 }
 
 impl<P: Item, Q: Qdisc<P> + Change<P>> Children<P, Q> {
-    /// Changes the discipline of `class`, or of a class further down; `kind` is the discipline that
-    /// knows it not.
+    /// Changes the qdisc of `class`, or of a class further down; `kind` is the qdisc that knows it
+    /// not.
     pub(crate) fn change_below(
         &mut self,
         kind: &'static str,
@@ -228,8 +228,8 @@ impl<P: Item, Q: Qdisc<P> + Change<P>> Children<P, Q> {
         }
     }
 
-    /// Changes a class of a discipline further down; `kind` is the discipline that knows it not
-    /// among its own.
+    /// Changes a class of a qdisc further down; `kind` is the qdisc that knows it not among its
+    /// own.
     pub(crate) fn change_class_below(
         &mut self,
         kind: &'static str,

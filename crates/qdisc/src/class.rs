@@ -1,14 +1,13 @@
-//! [`ClassId`]: the name of a class or of a discipline's handle, as `tc` writes it: `1:10`,
-//! `8001:`.
+//! [`ClassId`]: the name of a class or of a qdisc's handle, as `tc` writes it: `1:10`, `8001:`.
 
 use core::fmt;
 use core::str::FromStr;
 
-/// A class of a discipline: the discipline's handle (major) and the class's number in it (minor),
-/// both written in hexadecimal. Minor 0 names the discipline itself.
+/// A class of a qdisc: the qdisc's handle (major) and the class's number in it (minor), both
+/// written in hexadecimal. Minor 0 names the qdisc itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId {
-    /// Handle of the discipline.
+    /// Handle of the qdisc.
     pub major: u16,
     /// Number of the class within it.
     pub minor: u16,
@@ -20,7 +19,7 @@ impl ClassId {
         Self { major, minor }
     }
 
-    /// The discipline this class belongs to.
+    /// The qdisc this class belongs to.
     pub const fn discipline(self) -> Self {
         Self {
             major: self.major,

@@ -1,15 +1,10 @@
-//! [`Cobalt`]: one FIFO under COBALT, the AQM of CAKE ("CoDel and BLUE alternate"; spec §10.7).
+//! [`Cobalt`]: one FIFO under COBALT, the AQM of CAKE ("CoDel and BLUE alternate"; `net/sched/sch_cake.c`
+//! `cobalt_should_drop`).
 //!
-//! CoDel tells senders that answer; its count decays step by step when the delay falls, so that a
-//! queue which returns soon is told off at the pace it was used to. BLUE cuts back senders that do
+//! CoDel signals senders that answer; its count decays step by step when the delay falls, so that
+//! signals to a queue that returns soon resume at its former pace. BLUE cuts back senders that do
 //! not answer: each time the queue overflows it drops with a higher probability, whether a packet
 //! could be marked or not.
-//!
-//! | module | holds |
-//! |---|---|
-//! | `params` | [`Params`]: target, interval, BLUE's steps, [`Start`] |
-//! | `law` | the time between signals, in Linux' integers |
-//! | `aqm` | [`Aqm`]: the algorithm over any queue, [`State`] per queue |
 
 mod aqm;
 mod law;
@@ -41,7 +36,7 @@ pub struct Config {
     pub limit: u32,
     /// Parameters of the algorithm.
     pub cobalt: Params,
-    /// Seed of BLUE's dice. Default 0.
+    /// Seed of BLUE's random numbers. Default 0.
     pub seed: u64,
 }
 

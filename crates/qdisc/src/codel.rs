@@ -1,10 +1,4 @@
 //! [`Codel`]: one FIFO under controlled delay (RFC 8289; `tc`'s `codel`).
-//!
-//! | module | holds |
-//! |---|---|
-//! | `params` | [`Params`]: target, interval, ECN, immediate marking |
-//! | `law` | [`Law`]: the time between signals, exact or as Linux computes it |
-//! | `aqm` | [`Aqm`]: the algorithm over any queue ([`Source`]), [`State`] per queue, shared [`Stats`] |
 
 mod aqm;
 mod law;
@@ -47,7 +41,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// As Linux' `codel` behaves, its control law included.
+    /// As Linux's `codel` behaves, its control law included.
     pub fn linux() -> Self {
         Self {
             codel: Params {

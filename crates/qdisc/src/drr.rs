@@ -1,4 +1,4 @@
-//! [`Drr`]: deficit round robin among classes (Shreedhar and Varghese 1996; spec/qdisc.md §15;
+//! [`Drr`]: deficit round robin among classes (Shreedhar and Varghese 1996; `net/sched/sch_drr.c`;
 //! `tc`'s `drr`).
 //!
 //! A class in turn sends while its head fits its deficit; if it does not, the deficit grows by the
@@ -53,7 +53,7 @@ struct Class {
 }
 
 impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
-    /// A discipline called `handle`, without classes yet: it drops everything.
+    /// A qdisc called `handle`, without classes yet: it drops everything.
     pub fn new(handle: u16) -> Self {
         let (filters, children) = (Filters::default(), Children::new(handle));
         Self {
@@ -65,11 +65,10 @@ impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
         }
     }
 
-    /// Adds `class` with the discipline `child`, which must be empty.
+    /// Adds `class` with the qdisc `child`, which must be empty.
     ///
     /// # Errors
-    /// If the class exists or is not of this discipline, or `quantum` is zero. Then nothing
-    /// changes.
+    /// If the class exists or is not of this qdisc, or `quantum` is zero. Then nothing changes.
     pub fn add_class(
         &mut self,
         class: ClassId,
@@ -131,8 +130,8 @@ impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
         Ok(())
     }
 
-    /// Replaces the discipline of a class by `child`, which must be empty; what waited there goes
-    /// to `drops`.
+    /// Replaces the qdisc of a class by
+    /// `child`, which must be empty; the packets queued there go to `drops`.
     ///
     /// # Errors
     /// If there is no such class.
@@ -238,7 +237,7 @@ impl<P: Item, Q: Qdisc<P>> Drr<P, Q> {
     }
 }
 
-/// What came of a round.
+/// The result of a round.
 enum Round<P> {
     /// A packet to send.
     Packet(P),

@@ -1,10 +1,9 @@
-//! [`FairQueue`]: deficit round robin with two lists over many queues (RFC 8290 §4; spec/qdisc.md
-//! §6), as fq_codel and fq_pie share it.
+//! [`FairQueue`]: deficit round robin with two lists over many queues (RFC 8290 §4),
+//! as fq_codel and fq_pie share it.
 //!
 //! Packets are spread by flow hash over a fixed number of queues, each with the state of an AQM. A
-//! flow that has just become active stands on a list that is served first. What a packet has to
-//! endure when it comes or goes is the discipline's business; here is the order, the account, and
-//! the fattest flow.
+//! flow that has just become active stands on a list that is served first. The qdisc decides the
+//! fate of packets; this module keeps the order, the account, and the fattest flow.
 
 pub(crate) mod bounds;
 mod flow;
@@ -29,7 +28,7 @@ const MAX_DEBT: Bytes = Bytes::mib(1);
 /// Places for packets before the first growth; the slab then doubles, up to the largest backlog.
 const FIRST_CAPACITY: usize = 256;
 
-/// What becomes of a new flow whose queue ran empty.
+/// Handling of a new flow whose queue ran empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Emptied {
     /// It waits once among the old flows, with what is left of its deficit (RFC 8290 §4.2). The
@@ -58,7 +57,7 @@ impl Emptied {
     }
 }
 
-/// What is said to be expected where an [`Emptied`] stands.
+/// The values of [`Emptied`], for error messages.
 pub(crate) const EMPTIED: &str = "waits or forgotten";
 
 /// The parameters that every fair queue has.
@@ -74,7 +73,7 @@ pub(crate) struct Shape {
     pub(crate) memory_limit: Bytes,
     /// Moves flows to other queues.
     pub(crate) perturbation: u64,
-    /// What becomes of a new flow that ran empty.
+    /// Handling of a new flow that ran empty.
     pub(crate) emptied: Emptied,
 }
 
@@ -110,13 +109,13 @@ pub(crate) struct FairQueue<P, S> {
     new_flows: Chain,
     old_flows: Chain,
     packets: Slab<P>,
-    held: Held,
+    held: Account,
     new_flow_count: u64,
 }
 
-/// What all queues hold together.
+/// Packets, bytes and memory of all queues.
 #[derive(Debug, Default)]
-struct Held {
+struct Account {
     backlog: Backlog,
     memory: Bytes,
 }
@@ -131,7 +130,7 @@ impl<P, S: Clone + Default> FairQueue<P, S> {
             new_flows: Chain::default(),
             old_flows: Chain::default(),
             packets: Slab::with_capacity(FIRST_CAPACITY.min(shape.limit as usize)),
-            held: Held::default(),
+            held: Account::default(),
             new_flow_count: 0,
             shape,
         })
@@ -139,7 +138,7 @@ impl<P, S: Clone + Default> FairQueue<P, S> {
 }
 
 impl<P, S> FairQueue<P, S> {
-    /// Takes new parameters, but keeps the number of queues and the perturbation: they are fixed
+    /// Replaces the parameters, but keeps the number of queues and the perturbation: they are fixed
     /// while packets lie in the queues.
     pub(crate) fn reshape(&mut self, shape: Shape) -> Result<(), ConfigError> {
         shape.check()?;
@@ -164,7 +163,7 @@ impl<P, S> FairQueue<P, S> {
         Index::new(((mixed * self.flows.len() as u64) >> 32) as usize)
     }
 
-    /// What all queues hold.
+    /// Packets and bytes of all queues.
     #[inline]
     pub(crate) fn held(&self) -> Backlog {
         self.held.backlog
@@ -270,11 +269,11 @@ pub(crate) struct FlowQueue<'a, P> {
     packets: &'a mut Slab<P>,
     queue: &'a mut Chain,
     bytes: &'a mut Bytes,
-    held: &'a mut Held,
+    held: &'a mut Account,
 }
 
 impl<P> FlowQueue<'_, P> {
-    /// What all queues hold together.
+    /// Packets, bytes and memory of all queues.
     #[inline]
     pub(crate) fn held(&self) -> Backlog {
         self.held.backlog
@@ -350,7 +349,7 @@ impl<P: Item, S> FairQueue<P, S> {
 
 #[cfg(test)]
 impl<P, S> FairQueue<P, S> {
-    /// What is kept of a flow.
+    /// The record of a flow.
     pub(crate) fn peek(&self, at: Index) -> &Flow<S> {
         &self.flows[at]
     }

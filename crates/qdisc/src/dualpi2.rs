@@ -6,11 +6,6 @@
 //! a Reno-like flow and one that halves per mark get the same rate. Besides, the low-latency queue
 //! marks at once what has stayed a millisecond. It is served first, but for a share of the link
 //! that is the classic queue's while both hold packets.
-//!
-//! | module | holds |
-//! |---|---|
-//! | `params` | [`Config`] |
-//! | `controller` | the base probability from the delay |
 
 mod controller;
 mod params;
@@ -72,7 +67,7 @@ enum Side {
     Low,
 }
 
-/// What becomes of a packet whose turn it is.
+/// The decision about the packet at the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Pass,
@@ -105,8 +100,8 @@ impl<P> DualPi2<P> {
     }
 
     /// Sets rules for packets that do not identify themselves as low-latency by ECN: those they
-    /// assign to class `1` of any discipline go to the low-latency queue all the same. There, one
-    /// that cannot be marked is dropped where it would be.
+    /// assign to class `1` of any qdisc go to the low-latency queue all the same. There, one that
+    /// cannot be marked is dropped where it would be.
     pub fn set_filters(&mut self, filters: Filters) {
         self.filters = filters;
     }
@@ -127,7 +122,7 @@ fn initial_credit(config: &Config) -> i64 {
 }
 
 impl<P: Item> DualPi2<P> {
-    /// Takes new parameters. What exceeds lowered limits is dropped at the head of the classic
+    /// Replaces the parameters. What exceeds lowered limits is dropped at the head of the classic
     /// queue, then of the other.
     ///
     /// # Errors
@@ -237,8 +232,8 @@ impl<P: Item> DualPi2<P> {
         self.counters.max_memory = self.counters.max_memory.max(self.memory);
     }
 
-    /// What the base probability makes of a packet while `backlog` is queued. With a ramp the
-    /// low-latency queue's own likelihood takes part here.
+    /// Decides about a packet while `backlog` is queued. With a ramp the low-latency queue's own
+    /// probability takes part here.
     fn coupled(&mut self, side: Side, backlog: Bytes, packet: &P, now: Instant) -> Fate {
         let ramp = matches!(self.config.native, Native::Ramp { .. });
         let short = backlog.get() < self.config.mtu.get().saturating_mul(2);
@@ -252,7 +247,10 @@ impl<P: Item> DualPi2<P> {
             Side::Classic if !self.squared(base) => Fate::Pass,
             Side::Classic if overload => Fate::Drop,
             Side::Low
-                if overload && !short && self.rolls(base.into()) && self.rolls(base.into()) =>
+                if overload
+                    && !short
+                    && self.should_drop(base.into())
+                    && self.should_drop(base.into()) =>
             {
                 Fate::Drop
             }
@@ -267,18 +265,18 @@ impl<P: Item> DualPi2<P> {
         match self.config.native {
             Native::Ramp { .. } => {
                 let p = f64::from(base) / f64::from(ONE);
-                self.recurs(Side::Classic, p * p)
+                self.recur_drop_due(Side::Classic, p * p)
             }
             Native::Delay(_) | Native::Packets(_) => {
-                self.rolls(base.into()) && self.rolls(base.into())
+                self.should_drop(base.into()) && self.should_drop(base.into())
             }
         }
     }
 
-    /// Whether a low-latency packet is chosen by the coupled likelihood, or the ramp.
+    /// Whether a low-latency packet is chosen by the coupled probability, or the ramp.
     fn low_marks(&mut self, linked: u64, packet: &P, now: Instant) -> bool {
         let Native::Ramp { min, range } = self.config.native else {
-            return self.rolls(linked);
+            return self.should_drop(linked);
         };
         let alone = self.low.held().packets < self.config.min_qlen_step as usize;
         let above = (now - packet.enqueued()).saturating_sub(min);
@@ -287,17 +285,17 @@ impl<P: Item> DualPi2<P> {
             () if above >= range => 1.0,
             () => above.as_secs_f64() / range.as_secs_f64(),
         };
-        self.recurs(Side::Low, f64::max(native, linked as f64 / f64::from(ONE)))
+        self.recur_drop_due(Side::Low, f64::max(native, linked as f64 / f64::from(ONE)))
     }
 
-    fn rolls(&mut self, probability: u64) -> bool {
+    fn should_drop(&mut self, probability: u64) -> bool {
         u64::from(self.random.bits32()) < probability
     }
 
-    /// Whether the likelihoods of this packet and those before add up to one more mark.
-    fn recurs(&mut self, side: Side, likelihood: f64) -> bool {
+    /// Whether the probabilities of this packet and those before add up to one more mark.
+    fn recur_drop_due(&mut self, side: Side, probability: f64) -> bool {
         let sum = &mut self.recur[side as usize];
-        *sum += likelihood;
+        *sum += probability;
         let due = *sum >= 1.0;
         if due {
             *sum -= 1.0;
@@ -318,7 +316,7 @@ impl<P: Item> DualPi2<P> {
     }
 
     /// Whether a low-latency packet has stayed too long, or leaves too many behind.
-    fn steps(&self, packet: &P, now: Instant) -> bool {
+    fn exceeds_step(&self, packet: &P, now: Instant) -> bool {
         let left = self.low.held().packets;
         let above = match self.config.native {
             Native::Delay(threshold) => now - packet.enqueued() > threshold,
@@ -372,7 +370,7 @@ impl<P: Item> Qdisc<P> for DualPi2<P> {
                 DropAt::Enqueue => Fate::Pass,
             };
             fate = self.carry_out(fate, &mut packet);
-            if fate == Fate::Pass && side == Side::Low && self.steps(&packet, now) {
+            if fate == Fate::Pass && side == Side::Low && self.exceeds_step(&packet, now) {
                 fate = self.carry_out(Fate::Mark, &mut packet);
                 self.counters.step_mark += u64::from(fate == Fate::Pass);
             }

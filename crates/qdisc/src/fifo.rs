@@ -1,6 +1,7 @@
-//! [`Fifo`]: first in, first out, within whatever [`Bound`] it is given; [`Pfifo`](crate::Pfifo),
-//! [`Bfifo`](crate::Bfifo) and [`PfifoHeadDrop`](crate::PfifoHeadDrop) are this with `tc`'s
-//! parameters (spec/qdisc.md §3).
+//! [`Fifo`]: first in, first out, within a [`Bound`];
+//! [`Pfifo`](crate::Pfifo), [`Bfifo`](crate::Bfifo) and
+//! [`PfifoHeadDrop`](crate::PfifoHeadDrop) are this with `tc`'s parameters
+//! (`net/sched/sch_fifo.c`).
 //!
 //! With the [`Config`] of this module it is bounded in packets and in bytes at once, as the buffer
 //! of a switch port or a modem is; `tc` has no such thing.
@@ -18,18 +19,18 @@ use crate::discipline::{Change, Inspect};
 use crate::report::{Report, Value};
 use crate::words::{Options, ParseError, Word, Words, units};
 
-/// The parameters of a FIFO: how much it holds, and who leaves when it is full.
+/// The parameters of a FIFO: how much it holds, and which packet is dropped when it is full.
 pub trait Bound: Options + Clone {
     /// Whether a packet of `len` fits beside what is `held`.
     fn admits(&self, held: Backlog, len: Bytes) -> bool;
 
-    /// Who leaves when a packet does not fit.
+    /// The packet dropped when one does not fit.
     fn victim(&self) -> Victim {
         Victim::Newcomer
     }
 }
 
-/// Who leaves a full FIFO.
+/// The packet that a full FIFO drops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victim {
     /// The packet that came last: the queue stays as it is.
@@ -59,7 +60,7 @@ impl<P, B> Fifo<P, B> {
         }
     }
 
-    /// Takes new parameters. Packets above a lowered limit stay.
+    /// Replaces the parameters. Packets above a lowered limit stay.
     pub fn reconfigure(&mut self, config: B) {
         self.config = config;
     }
@@ -158,7 +159,7 @@ pub struct Config {
     pub packets: Option<u32>,
     /// Bytes it holds at most. Default unlimited.
     pub bytes: Option<Bytes>,
-    /// Who leaves when it is full. Default the newcomer.
+    /// The packet dropped when it is full. Default the newcomer.
     pub victim: Victim,
 }
 

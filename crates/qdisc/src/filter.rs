@@ -1,5 +1,5 @@
-//! [`Filters`]: which class a packet belongs to, by rules in order, as `tc filter` gives them (spec
-//! §2).
+//! [`Filters`]: which class a packet belongs to, by rules in order, as `tc
+//! filter` gives them (`net/ipv4/route.c` `ip_tos2prio`).
 //!
 //! ```
 //! use tautline_qdisc::Words;
@@ -15,19 +15,6 @@
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-//!
-//! | module | holds |
-//! |---|---|
-//! | `classify` | going through the rules |
-//! | `words` | rules in `tc`'s words |
-//! | `protocol` | [`Protocol`]: what the link layer says a packet is |
-//! | `headers` | addresses, ports and the like, read from a packet's bytes |
-//! | `masked` | [`Masked`], [`Prefix`], [`Ports`]: values compared in part |
-//! | `flower` | [`Keys`]: fields by name |
-//! | `selector` | [`Selector`]: words by place, links |
-//! | `tables` | the tables that links lead to |
-//! | `action` | [`Action`], [`Control`] |
-//! | `police` | [`Police`]: a token bucket |
 
 mod action;
 mod classify;
@@ -64,13 +51,12 @@ use tables::Tables;
 /// The preference of a first rule that names none (Linux's).
 const FIRST_PREFERENCE: u16 = 0xc000;
 
-/// What the rules say about a packet.
+/// The decision about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It belongs to this class.
     Class(ClassId),
-    /// No rule says anything, or the one that decides names no class: the discipline decides by
-    /// itself.
+    /// No rule matches, or the one that decides names no class: the qdisc decides by itself.
     Continue,
     /// It is to be dropped.
     Drop,
@@ -83,17 +69,17 @@ pub struct Filter {
     /// `None`: one less than the lowest so far, from 49152 on, as in Linux; a rule without
     /// preference goes before all others.
     pub preference: Option<u16>,
-    /// The packets it looks at.
+    /// The protocols it applies to.
     pub protocol: Protocol,
-    /// What else they must be.
+    /// The match.
     pub matcher: Matcher,
     /// The class they belong to.
     pub class: Option<ClassId>,
-    /// What is done to them, in order.
+    /// The actions, in order.
     pub actions: Vec<Action>,
 }
 
-/// How a rule recognises its packets.
+/// How a rule matches packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Matcher {
@@ -110,7 +96,7 @@ pub enum Matcher {
 }
 
 impl Filter {
-    /// A rule for the packets that `matcher` recognises, which puts them into `class`.
+    /// A rule for the packets that `matcher` matches, which puts them into `class`.
     pub fn new(matcher: Matcher, class: Option<ClassId>) -> Self {
         Self {
             preference: None,
@@ -146,7 +132,7 @@ pub struct Filters {
     /// Numbers of those that every packet goes through, in the order they are tried.
     order: Vec<usize>,
     tables: Tables,
-    dice: Random,
+    rng: Random,
 }
 
 impl Default for Filters {
@@ -168,7 +154,7 @@ impl Filters {
             rules: Vec::new(),
             order: Vec::new(),
             tables: Tables::default(),
-            dice: Random::new(seed),
+            rng: Random::new(seed),
         }
     }
 

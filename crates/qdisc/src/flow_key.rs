@@ -1,10 +1,9 @@
-//! [`FlowKey`]: what schedulers must know of a frame, read from its bytes once, with hashes that
-//! nobody else can compute.
+//! [`FlowKey`]: parses a frame's headers once for the schedulers, with keyed hashes.
 //!
 //! Programs that queue frames they did not make (a router, a VPN, an adapter beneath another stack)
-//! look at each as it comes in and put what they learn into the packet. The hashes are SipHash-1-3
-//! under a secret key, so that nobody can choose addresses and ports that share a queue
-//! (spec/qdisc.md §2, TRUST: hash flooding).
+//! parse each as it comes in and put the [`FlowInfo`] into the packet. The hashes are SipHash-1-3
+//! under a secret key, so that a peer cannot choose addresses and ports that share a queue (hash
+//! flooding).
 
 use tautline_base::HashKey;
 use tautline_base::headers::{ETHERNET_HEADER, Headers};
@@ -15,9 +14,9 @@ use crate::pfifo_fast::priority_of_tos;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowKey(HashKey);
 
-/// What was read of a frame.
+/// The metadata of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Known {
+pub struct FlowInfo {
     /// Of the addresses, protocol and ports; of a frame that is not IP, of its addresses and type.
     pub flow: u64,
     /// Of the source address.
@@ -49,18 +48,18 @@ impl FlowKey {
         Self(HashKey::from_seed(seed))
     }
 
-    /// Reads an Ethernet frame.
-    pub fn look(&self, frame: &[u8]) -> Known {
+    /// Parses an Ethernet frame.
+    pub fn parse(&self, frame: &[u8]) -> FlowInfo {
         let headers = Headers::parse(frame, ETHERNET_HEADER);
         let Some(ip) = headers.ip else {
             let link = frame.get(..ETHERNET_HEADER).unwrap_or(frame);
-            return Known {
+            return FlowInfo {
                 flow: self.0.hash((Use::Link, link)),
-                ..Known::default()
+                ..FlowInfo::default()
             };
         };
         let tos = ip.tos(frame);
-        Known {
+        FlowInfo {
             flow: self.0.hash((
                 Use::Flow,
                 (ip.source, ip.destination, ip.protocol, ip.ports),
@@ -91,11 +90,11 @@ mod tests {
     #[test]
     fn flows_hosts_and_classes_are_told_apart() {
         let key = FlowKey::from_seed(1);
-        let one = key.look(&udp(0x10, [192, 0, 2, 1], 1000));
+        let one = key.parse(&udp(0x10, [192, 0, 2, 1], 1000));
         assert_eq!((one.tos, one.priority), (0x10, 6));
         let (other_port, other_host) = (
-            key.look(&udp(0x10, [192, 0, 2, 1], 1001)),
-            key.look(&udp(0x10, [192, 0, 2, 2], 1000)),
+            key.parse(&udp(0x10, [192, 0, 2, 1], 1001)),
+            key.parse(&udp(0x10, [192, 0, 2, 2], 1000)),
         );
         assert!(one.flow != other_port.flow && one.flow != other_host.flow);
         assert_eq!(
@@ -105,13 +104,13 @@ mod tests {
         assert!(one.source != other_host.source && one.destination == other_host.destination);
         assert_eq!(
             one.flow,
-            key.look(&udp(0x20, [192, 0, 2, 1], 1000)).flow,
+            key.parse(&udp(0x20, [192, 0, 2, 1], 1000)).flow,
             "the class is not part of the flow"
         );
         assert_ne!(
             one.flow,
             FlowKey::from_seed(2)
-                .look(&udp(0x10, [192, 0, 2, 1], 1000))
+                .parse(&udp(0x10, [192, 0, 2, 1], 1000))
                 .flow
         );
     }
@@ -121,12 +120,12 @@ mod tests {
         let key = FlowKey::from_seed(1);
         let mut arp = std::vec![0; 42];
         arp[12..14].copy_from_slice(&[0x08, 0x06]);
-        let known = key.look(&arp);
+        let info = key.parse(&arp);
         arp[3] = 1;
-        assert_ne!(known.flow, key.look(&arp).flow);
-        assert_eq!((known.source, known.tos), (0, 0));
+        assert_ne!(info.flow, key.parse(&arp).flow);
+        assert_eq!((info.source, info.tos), (0, 0));
         for len in 0..60 {
-            key.look(&udp(0, [0; 4], 1)[..len]);
+            key.parse(&udp(0, [0; 4], 1)[..len]);
         }
     }
 }

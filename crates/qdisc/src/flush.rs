@@ -1,11 +1,11 @@
-//! [`flush`]: empties a discipline that is to be deleted.
+//! [`flush`]: empties a qdisc that is to be deleted.
 
 use tautline_base::{DropReason, Drops, Instant, Item, Qdisc};
 
 /// Takes every packet out of `queue` and drops it with [`DropReason::Reset`].
 ///
-/// Time starts at zero, so no AQM finds a packet old, and leaps to wherever a shaper opens. A
-/// discipline that holds packets but names no later moment is left alone.
+/// Time starts at zero, so no AQM finds a packet old, and leaps to wherever a shaper opens. A qdisc
+/// that holds packets but names no later moment is left alone.
 pub(crate) fn flush<P: Item>(queue: &mut impl Qdisc<P>, drops: &mut Drops<P>) {
     let mut now = Instant::ZERO;
     while !queue.backlog().is_empty() {

@@ -1,10 +1,7 @@
-//! [`Fq`]: flow queueing that keeps departure times (spec/qdisc.md §7; `tc`'s `fq`).
+//! [`Fq`]: flow queueing that keeps departure times (`net/sched/sch_fq.c`; `tc`'s `fq`).
 //!
-//! Each flow has a queue of its own, in order of departure: of [`Item::departure`], or of arrival
-//! if the packet names none. Deficit round robin shares the link by bytes among the flows whose
-//! first packet is due. A flow whose first packet must wait is throttled: it costs nothing until
-//! its time has come. This is the discipline for a stack that paces by departure times; it can also
-//! pace every flow itself, by `maxrate`.
+//! Each flow has a queue of its own, in order of departure: of
+//! [`Item::departure`], or of arrival if the packet names none. Deficit round robin shares the link by bytes among the flows whose first packet is due. A flow whose first packet must wait is throttled: it costs nothing until its time has come. This is the qdisc for a stack that paces by departure times; it can also pace every flow itself, by `maxrate`.
 //!
 //! Flows are served in three bands by weight. A packet that finds every queue empty or throttled
 //! takes a short cut past all flows. [`Config::linux`] is the older form, which the kernel had up
@@ -33,7 +30,7 @@ use crate::report::{Report, Value};
 use crate::timed::Timed;
 use crate::words::{Options, ParseError, Words};
 
-use flow::{Flows, Place};
+use flow::{FlowStatus, Flows};
 use throttled::Throttled;
 
 pub use params::{BeyondHorizon, Config, Priorities, Weighted};
@@ -87,9 +84,9 @@ struct Band {
 
 impl Band {
     /// The flow to be served next, and whether it is a new one.
-    fn front(&self) -> Option<(Index, Place)> {
-        let new = self.new_flows.front().map(|at| (at, Place::New));
-        new.or_else(|| self.old_flows.front().map(|at| (at, Place::Old)))
+    fn front(&self) -> Option<(Index, FlowStatus)> {
+        let new = self.new_flows.front().map(|at| (at, FlowStatus::New));
+        new.or_else(|| self.old_flows.front().map(|at| (at, FlowStatus::Old)))
     }
 }
 
@@ -135,7 +132,7 @@ impl<P> Fq<P> {
     }
 
     /// The flow whose turn it is.
-    fn turn(&mut self) -> Option<(Index, Place)> {
+    fn turn(&mut self) -> Option<(Index, FlowStatus)> {
         let Priorities::Bands(Weighted { weights, .. }) = &self.config.priorities else {
             return self.bands[0].front();
         };
@@ -161,16 +158,16 @@ impl<P> Fq<P> {
 
     /// Takes the flow `at`, which heads list `from`, and puts it at the end of the old flows, or on
     /// no list.
-    fn move_head(&mut self, at: Index, from: Place, to: Place) {
+    fn move_head(&mut self, at: Index, from: FlowStatus, to: FlowStatus) {
         let band = &mut self.bands[usize::from(self.flows[at].band)];
-        let list = if from == Place::New {
+        let list = if from == FlowStatus::New {
             &mut band.new_flows
         } else {
             &mut band.old_flows
         };
         list.pop_front(&self.flows);
         self.flows[at].place = to;
-        if to == Place::Old {
+        if to == FlowStatus::Old {
             band.old_flows.push_back(&mut self.flows, at);
         }
     }
@@ -249,8 +246,7 @@ fn signed(amount: Bytes) -> i32 {
     i32::try_from(amount.get()).expect("checked to be below 2 GiB")
 }
 
-/// What sending `len` costs: something even if it is empty, or a flow of empty packets would have
-/// its turn for ever.
+/// The cost of sending `len`: at least 1, or a flow of empty packets would have its turn for ever.
 fn cost(len: Bytes) -> i32 {
     signed(len.clamp(Bytes::new(1), MAX_DEBT))
 }
@@ -297,8 +293,8 @@ impl<P: Item> Fq<P> {
         Some(packet)
     }
 
-    /// Takes new parameters. What exceeds a lowered limit is dropped: of each flow at its head, of
-    /// all flows in turn.
+    /// Replaces the parameters. What exceeds a lowered limit is dropped: of each flow at its head,
+    /// of all flows in turn.
     ///
     /// # Errors
     /// As [`new`](Self::new), or if `orphan_mask` differs or bands are wanted where there were
@@ -370,7 +366,7 @@ impl<P: Item> Fq<P> {
         }
     }
 
-    /// What the limit of `band` counts.
+    /// The packets that the limit of `band` counts.
     fn held_by(&self, band: usize) -> usize {
         match self.config.priorities {
             Priorities::Bands(_) => self.bands[band].packets,
@@ -431,7 +427,7 @@ impl<P: Item> Fq<P> {
         let found = self.flows.find(key);
         let active = found
             .map(|at| &self.flows[at])
-            .filter(|flow| !matches!(flow.place, Place::Idle { .. }));
+            .filter(|flow| !matches!(flow.place, FlowStatus::Idle { .. }));
         let band = active.map_or_else(|| self.band_of(&packet), |flow| flow.band.into());
         if self.held_by(band) >= self.config.limit as usize {
             return self.drop_for_limit(packet, band, drops);
@@ -450,22 +446,22 @@ impl<P: Item> Fq<P> {
         flow.packets += 1;
         self.holding += usize::from(flow.packets == 1);
         match flow.place {
-            Place::Idle { since } => {
+            FlowStatus::Idle { since } => {
                 // DIVERGES: Linux 6.1 takes a debt for a large credit and forgives it never.
                 let keeps_debt = self.config.is_linux() && flow.credit < 0;
                 if self.config.refills(since, now) && !keeps_debt {
                     flow.credit = flow.credit.max(signed(self.config.quantum));
                 }
-                (flow.place, flow.band) = (Place::New, band as u8);
+                (flow.place, flow.band) = (FlowStatus::New, band as u8);
                 self.bands[band].new_flows.push_back(&mut self.flows, at);
             }
             // DIVERGES: in Linux a packet that may leave earlier waits all the same.
-            Place::Throttled { .. } if self.config.is_linux() => {}
-            Place::Throttled { .. } => {
+            FlowStatus::Throttled { .. } if self.config.is_linux() => {}
+            FlowStatus::Throttled { .. } => {
                 let allowed = if rated { due.max(flow.time_next) } else { due };
                 self.throttled.advance(&mut self.flows, at, allowed);
             }
-            Place::New | Place::Old | Place::Unused => {}
+            FlowStatus::New | FlowStatus::Old | FlowStatus::Unused => {}
         }
     }
 }
@@ -529,20 +525,20 @@ impl<P: Item> Qdisc<P> for Fq<P> {
             let band = usize::from(flow.band);
             if flow.credit <= 0 {
                 flow.credit += signed(self.config.quantum);
-                self.move_head(at, list, Place::Old);
+                self.move_head(at, list, FlowStatus::Old);
                 continue;
             }
             let Some((time, packet)) = self.packets.front(flow.queue) else {
                 // A new flow that ran empty waits once among the old flows, or it could come back
                 // ahead of them for ever.
-                let waits = list == Place::New && !self.bands[band].old_flows.is_empty();
+                let waits = list == FlowStatus::New && !self.bands[band].old_flows.is_empty();
                 self.move_head(
                     at,
                     list,
                     if waits {
-                        Place::Old
+                        FlowStatus::Old
                     } else {
-                        Place::Idle { since: now }
+                        FlowStatus::Idle { since: now }
                     },
                 );
                 continue;
@@ -559,7 +555,7 @@ impl<P: Item> Qdisc<P> for Fq<P> {
                     // Whoever comes for an earlier time waits for this one too.
                     flow.time_next = allowed;
                 }
-                self.move_head(at, list, Place::Throttled { until: allowed });
+                self.move_head(at, list, FlowStatus::Throttled { until: allowed });
                 self.throttled.push(at, allowed);
                 self.counters.throttled += 1;
                 continue;

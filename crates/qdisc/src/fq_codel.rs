@@ -65,9 +65,9 @@ pub struct Config {
     pub drop_batch: u32,
     /// CoDel of every queue. Default as [`Params`], but with ECN on (Linux).
     pub codel: Params,
-    /// What CoDel takes for the backlog. Default [`BacklogScope::Queue`].
+    /// The backlog that CoDel sees. Default [`BacklogScope::Queue`].
     pub backlog: BacklogScope,
-    /// What becomes of a new flow that ran empty. Default [`Emptied::Waits`].
+    /// Handling of a new flow that ran empty. Default [`Emptied::Waits`].
     pub emptied: Emptied,
     /// This instance's secret, a random number: it moves the flows to other queues, so that nobody
     /// can aim at one (RFC 8290 §4.1). Default 0, which is as good while the flow hash itself is
@@ -95,7 +95,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// As Linux' `fq_codel` behaves, where it differs from the RFCs.
+    /// As Linux's `fq_codel` behaves, where it differs from the RFCs.
     pub fn linux() -> Self {
         let default = Self::default();
         Self {
@@ -278,14 +278,14 @@ impl<P: Item> FqCodel<P> {
                 break;
             }
         }
-        codel.hear(dropped);
+        codel.count_drops(dropped);
         self.counters.drop_overlimit += u64::from(dropped);
         if reason == DropReason::Memory {
             self.counters.drop_overmemory += u64::from(dropped);
         }
     }
 
-    /// Takes new parameters. What exceeds a lowered limit is dropped from the fattest flows.
+    /// Replaces the parameters. What exceeds a lowered limit is dropped from the fattest flows.
     ///
     /// # Errors
     /// As [`new`](Self::new), or if `flows` or `perturbation` differ: they are fixed while packets

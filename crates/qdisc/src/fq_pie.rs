@@ -1,4 +1,4 @@
-//! [`FqPie`]: flow queueing with PIE on every queue (`tc`'s `fq_pie`; spec/qdisc.md §9).
+//! [`FqPie`]: flow queueing with PIE on every queue (`tc`'s `fq_pie`; `net/sched/sch_fq_pie.c`).
 //!
 //! The queues, their lists and their turns are those of [`FqCodel`](crate::FqCodel) (`drr_plus`).
 //! Each has a PIE of its own, which sees the flow's backlog and the delay of the flow's packets;
@@ -36,7 +36,7 @@ pub struct Config {
     pub memory_limit: Bytes,
     /// PIE of every queue. Default as [`Params`].
     pub pie: Params,
-    /// What becomes of a new flow that ran empty. Default [`Emptied::Waits`].
+    /// Handling of a new flow that ran empty. Default [`Emptied::Waits`].
     pub emptied: Emptied,
     /// This instance's secret, a random number: it moves the flows to other queues, so that nobody
     /// can aim at one. Default 0, which is as good while the flow hash itself is keyed and the key
@@ -59,7 +59,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// As Linux' `fq_pie` behaves, with a timer of 250 ticks per second, but for the memory limit,
+    /// As Linux's `fq_pie` behaves, with a timer of 250 ticks per second, but for the memory limit,
     /// which holds.
     pub fn linux() -> Self {
         Self {
@@ -178,8 +178,8 @@ impl<P> FqPie<P> {
 }
 
 impl<P: Item> FqPie<P> {
-    /// Takes new parameters. What exceeds a lowered limit is dropped from the heads of the fattest
-    /// flows.
+    /// Replaces the parameters. What exceeds a lowered limit is dropped from the heads of the
+    /// fattest flows.
     ///
     /// # Errors
     /// As [`new`](Self::new) and [`Aqm::set_params`], or if `flows` or `perturbation` differ: they

@@ -1,5 +1,5 @@
-//! [`Htb`]: hierarchical token buckets, a link shared out among a tree of classes (spec/qdisc.md
-//! §13; `tc`'s `htb`).
+//! [`Htb`]: hierarchical token buckets, a link shared out among a tree of classes (`net/sched/sch_htb.c`;
+//! `tc`'s `htb`).
 //!
 //! Each class has a rate that it is guaranteed and a ceiling. A leaf below its rate sends by its
 //! own right; above it, up to its ceiling, what its ancestors lend, the nearest first, lower
@@ -7,19 +7,9 @@
 //! to no class leave at once, before all others. Arithmetic and order of service are Linux 6.1's.
 //!
 //! The cost of a packet grows with the depth of the tree and the logarithm of the number of
-//! classes. Only leaves whose own disciplines hold packets back (a shaper below a shaper) are asked
-//! one after the other. A packet's local priority has four bits and names no class, so
-//! classification begins with the filters.
-//!
-//! | module | holds |
-//! |---|---|
-//! | `params` | [`Config`], [`ClassConfig`], [`Depth`] |
-//! | `class` | a class' buckets and what they allow |
-//! | `tree` | which leaf may send next |
-//! | `edit` | classes that come, change and go |
-//! | `report` | what `tc -s` shows |
-//! | `waiting` | classes that wait for their buckets to fill |
-//! | `ring`, `bits` | classes that may send, in order, and whose turn it is |
+//! classes. Only leaves whose own qdiscs hold packets back (a shaper below a shaper) are asked one
+//! after the other. A packet's local priority has four bits and names no class, so classification
+//! begins with the filters.
 
 mod bits;
 mod class;
@@ -61,7 +51,7 @@ pub struct Htb<P, Q> {
     filters: Filters,
     tree: Tree,
     /// Beside the classes of the tree, in the same order. A class with classes below it keeps the
-    /// discipline it was given, empty, for the time when they are gone.
+    /// qdisc it was given, empty, for the time when they are gone.
     children: Children<P, Q>,
     direct: VecDeque<P>,
     direct_backlog: Backlog,
@@ -78,7 +68,7 @@ enum Target {
 }
 
 impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
-    /// A discipline called `handle`, without classes yet: every packet leaves unshaped.
+    /// A qdisc called `handle`, without classes yet: every packet leaves unshaped.
     ///
     /// # Errors
     /// If `r2q` or `hz` is zero.
@@ -96,7 +86,7 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
         })
     }
 
-    /// Takes new parameters. Packets above a lowered limit stay; quanta and buckets follow when
+    /// Replaces the parameters. Packets above a lowered limit stay; quanta and buckets follow when
     /// their class is next changed.
     ///
     /// # Errors
@@ -107,13 +97,14 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
         Ok(())
     }
 
-    /// Adds `class` below `parent`, or at the top, with the discipline `child`, which must be
-    /// empty. The discipline of a parent that was a leaf rests until the parent is one again.
+    /// Adds `class` below `parent`, or at the top, with the qdisc `child`, which must be empty. The
+    /// qdisc of a parent that was a leaf rests until the parent is one again.
     ///
     /// # Errors
-    /// If the class exists or is not of this discipline, there is no such parent, the parent holds
-    /// packets (let it run empty or [`graft`](Self::graft) an empty discipline), the tree would be
-    /// deeper than eight classes, or a value of `config` is out of its range. Then nothing changes.
+    /// If the class exists or is not of this qdisc, there is no such parent, the parent holds
+    /// packets (let it run empty or
+    /// [`graft`](Self::graft) an empty qdisc), the tree would be deeper than eight classes, or a value of `config`
+    /// is out of its range. Then nothing changes.
     pub fn add_class(
         &mut self,
         class: ClassId,
@@ -180,8 +171,8 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
         Ok(())
     }
 
-    /// Replaces the discipline of a class by `child`, which must be empty; what waited there goes
-    /// to `drops`.
+    /// Replaces the qdisc of a class by
+    /// `child`, which must be empty; the packets queued there go to `drops`.
     ///
     /// # Errors
     /// If there is no such class, or it has classes below it. Then nothing changes.
@@ -199,8 +190,8 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
         Ok(())
     }
 
-    /// Sets the rules that choose a class. One that names the discipline itself (`1:`) lets a
-    /// packet leave unshaped.
+    /// Sets the rules that choose a class. One that names the qdisc itself (`1:`) lets a packet
+    /// leave unshaped.
     pub fn set_filters(&mut self, filters: Filters) {
         self.filters = filters;
     }
@@ -247,7 +238,7 @@ impl<P: Item, Q: Qdisc<P>> Htb<P, Q> {
         self.direct.push_back(packet);
     }
 
-    /// A packet that may leave at `level` and `prio`; `opens` learns when the disciplines that hold
+    /// A packet that may leave at `level` and `prio`; `opens` learns when the qdiscs that hold
     /// theirs back will give one.
     fn dequeue_at(
         &mut self,

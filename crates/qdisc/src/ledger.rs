@@ -7,12 +7,12 @@ use crate::discipline::{Change, Inspect};
 use crate::report::Report;
 use crate::words::{ParseError, Words};
 
-/// Wraps any discipline and asserts, in packets and in bytes, after every call:
+/// Wraps any qdisc and asserts, in packets and in bytes, after every call:
 ///
 /// *in + born = out + dropped + backlog*
 ///
-/// A discipline that loses, invents or miscounts a packet is caught in the call that does it. Wrap
-/// it while it is empty.
+/// A qdisc that loses, invents or miscounts a packet is caught in the call that does it. Wrap it
+/// while it is empty.
 ///
 /// # Panics
 /// Its `enqueue` and `dequeue` panic when the account does not balance.
@@ -53,13 +53,13 @@ impl<Q> Ledger<Q> {
         }
     }
 
-    /// The wrapped discipline.
+    /// The wrapped qdisc.
     pub fn inner(&self) -> &Q {
         &self.inner
     }
 
-    /// The wrapped discipline, to look at or steer; packets that enter or leave behind the
-    /// account's back break it.
+    /// The wrapped qdisc, to inspect or configure; packets that enter or leave behind the account's
+    /// back break it.
     pub fn inner_mut(&mut self) -> &mut Q {
         &mut self.inner
     }
@@ -191,7 +191,7 @@ mod tests {
     use alloc::boxed::Box;
     use tautline_base::DropReason;
 
-    /// A discipline with a fault of choice.
+    /// A qdisc with a fault of choice.
     struct Faulty {
         fifo: Pfifo<Probe>,
         fault: Fault,

@@ -1,9 +1,9 @@
 //! Queueing disciplines as a library: what `tc qdisc` offers, outside a kernel.
 //!
-//! A discipline is four verbs ([`Qdisc`]): `enqueue`, `dequeue`, `ready_at`, `backlog`; one that
-//! can show its next packet without giving it up has a fifth, `peek_len`. It is generic over the
-//! packet (anything that is an [`Item`](tautline_base::Item)), takes the time as an argument, and
-//! gives dropped packets back in [`Drops`].
+//! A qdisc is four verbs ([`Qdisc`]): `enqueue`, `dequeue`, `ready_at`,
+//! `backlog`; one that can show its next packet without giving it up has a fifth, `peek_len`. It is
+//! generic over the packet (anything that is an
+//! [`Item`](tautline_base::Item)), takes the time as an argument, and gives dropped packets back in [`Drops`].
 //!
 //! ```
 //! use tautline_base::{Instant, Packet};
@@ -22,48 +22,6 @@
 //! assert_eq!(qdisc.stats().dequeued.packets, 2);
 //! # Ok::<(), tautline_qdisc::ConfigError>(())
 //! ```
-//!
-//! | module | holds |
-//! |---|---|
-//! | `discipline` | [`Qdisc`], [`Backlog`], [`Inspect`], [`Change`], [`DynQdisc`] |
-//! | `drops` | [`Drops`], [`DropReason`]: where packets that will not be sent come out |
-//! | [`fifo`] | [`Fifo`]: first in, first out, bounded in packets and bytes |
-//! | [`pfifo`] | [`Pfifo`]: first in, first out, bounded in packets |
-//! | [`bfifo`] | [`Bfifo`]: first in, first out, bounded in bytes |
-//! | [`pfifo_head_drop`] | [`PfifoHeadDrop`]: first in, first out, dropping the oldest |
-//! | [`pfifo_fast`] | [`PfifoFast`]: three FIFOs in strict priority |
-//! | [`red`] | [`Red`]: random early detection |
-//! | [`blue`] | [`Blue`]: a probability learnt from overflow and emptiness |
-//! | [`codel`] | [`Codel`]: controlled delay, RFC 8289; [`codel::Aqm`] for queues of your own |
-//! | [`cake`] | [`Cake`]: shaper, classes of service, fair queues, COBALT |
-//! | [`cobalt`] | [`Cobalt`]: CoDel and BLUE together, CAKE's AQM; [`cobalt::Aqm`] for queues of your own |
-//! | [`fq`] | [`Fq`]: fair queues that keep departure times: pacing, Linux' `fq` |
-//! | [`fq_codel`] | [`FqCodel`]: fair queues under controlled delay, RFC 8290 |
-//! | [`sfq`] | [`Sfq`]: stochastic fairness queueing, with RED if asked |
-//! | [`mq`] | [`Mq`]: one discipline for each device queue |
-//! | [`netem`] | [`Netem`]: an emulated path: delay, loss, duplicates, corruption, reordering |
-//! | [`tbf`] | [`Tbf`]: a link shaped by a token bucket |
-//! | [`dualpi2`] | [`DualPi2`]: a classic and a low-latency queue, coupled: RFC 9332 |
-//! | [`fq_pie`] | [`FqPie`]: fair queues, each under PIE |
-//! | [`pie`] | [`Pie`]: proportional integral controller, RFC 8033; [`pie::Aqm`] for queues of your own |
-//! | [`prio`] | [`Prio`]: bands in strict priority |
-//! | [`htb`] | [`Htb`]: a link shared out among a tree of classes |
-//! | [`drr`] | [`Drr`]: classes that take turns by bytes |
-//! | `ledger` | [`Ledger`]: asserts that no packet and no byte is lost |
-//! | [`stats`] | [`Stats`]: counts packets, drops, marks, times; [`FlowStats`]: the same flow by flow |
-//! | [`words`] | [`build`]: a discipline from `tc`'s words; [`Tree`], [`Kind`] |
-//! | `report` | [`Report`]: parameters and counters, as `tc -s` shows them |
-//! | `class` | [`ClassId`]: `1:10` |
-//! | [`filter`] | [`filter::Filters`]: which class a packet belongs to, by rules as `tc filter` has them |
-//! | `children`, `flush` | the disciplines below a classful one |
-//! | `flow_key` | [`FlowKey`]: keyed hashes and class of a frame, read from its bytes once |
-//! | `parked` | [`Parked`]: a discipline whose next packet can be looked at |
-//! | `rate` | [`Framing`]: what packets cost at a rate, as Linux' shapers reckon |
-//! | `random` | seeded dice |
-//! | `ticker` | updates that fall due, made late |
-//! | `queue` | packets in order and their account, below one AQM |
-//! | `slab`, `timed`, `index` | many queues in one array, linked by index |
-//! | `drr_plus` | fair queues in deficit round robin, below fq_codel and fq_pie |
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -129,7 +87,7 @@ pub use discipline::{Change, DynQdisc, Inspect};
 pub use drr::Drr;
 pub use dualpi2::DualPi2;
 pub use fifo::Fifo;
-pub use flow_key::{FlowKey, Known};
+pub use flow_key::{FlowInfo, FlowKey};
 pub use fq::Fq;
 pub use fq_codel::FqCodel;
 pub use fq_pie::FqPie;

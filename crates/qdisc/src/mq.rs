@@ -1,16 +1,17 @@
-//! [`Mq`]: one discipline for each transmit queue of a device (spec/qdisc.md §15; `tc`'s `mq`).
+//! [`Mq`]: one qdisc for each transmit queue of a device (`net/sched/sch_mq.c`; `tc`'s `mq`).
 //!
 //! It queues nothing itself. Which queue a packet belongs to follows from its flow, so flows keep
-//! their order, or from a function of the caller's. Class *n* + 1 is that of queue *n*; any
-//! discipline can stand there.
+//! their order, or from a function of the caller's. Class *n* + 1 is that of queue *n*; any qdisc
+//! can stand there.
 //!
 //! A device that has room again can wake one of two things (paper 002, §3.3: the wake mode of a
 //! root queue disc):
 //!
-//! - **The child** (wake-child), for which this discipline is made: each device queue is fed from
-//!   its own child and from no other. [`queue_of`](MultiQueue::queue_of) says which one a packet goes to,
-//!   [`dequeue_from`](MultiQueue::dequeue_from) and [`ready_at_of`](MultiQueue::ready_at_of) serve one device
-//!   queue. A queue that is full does not hold up the others.
+//! - **The child** (wake-child), for which this qdisc is made: each device queue is fed from its
+//!   own child and from no other.
+//!   [`queue_of`](MultiQueue::queue_of) says which one a packet goes to, [`dequeue_from`](MultiQueue::dequeue_from)
+//!   and [`ready_at_of`](MultiQueue::ready_at_of) serve one device queue. A queue that is full does
+//!   not hold up the others.
 //! - **The root** (wake-root): driven as a [`Qdisc`], it serves its children in turn, a packet
 //!   each, for a device with one queue, or one that spreads packets by itself. A device queue that
 //!   is full then stops the packets for all.
@@ -67,7 +68,7 @@ impl Options for Config {
 
 /// A choice among a number of queues, by the flow hash scaled to it.
 fn by_flow<P: Item>(packet: &P, queues: usize) -> usize {
-    // Spread first: whoever hashes flows may use the low bits only.
+    // Mix first: the flow hash may vary in its low bits only.
     let spread = packet.flow_hash().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     ((spread * queues as u64) >> 32) as usize
 }
@@ -75,18 +76,18 @@ fn by_flow<P: Item>(packet: &P, queues: usize) -> usize {
 /// Chooses by flow.
 pub type ByFlow<P> = fn(&P, usize) -> usize;
 
-/// One discipline for each device queue. `F` chooses among so many queues; what it says is taken
-/// modulo their number.
+/// One qdisc for each device queue. `F` chooses among so many queues; its result is taken modulo
+/// their number.
 #[derive(Debug)]
 pub struct Mq<P, Q, F = ByFlow<P>> {
     queues: Children<P, Q>,
     choose: F,
-    /// Whose turn it is when the root is woken.
+    /// The next queue when the root is woken.
     turn: usize,
 }
 
 impl<P: Item, Q: Qdisc<P>> Mq<P, Q> {
-    /// A discipline called `handle` that spreads flows over `children`, one for each device queue.
+    /// A qdisc called `handle` that spreads flows over `children`, one for each device queue.
     ///
     /// # Errors
     /// If there are none, or more than 4096.
@@ -96,7 +97,7 @@ impl<P: Item, Q: Qdisc<P>> Mq<P, Q> {
 }
 
 impl<P: Item> Mq<P, Box<dyn DynQdisc<P>>> {
-    /// `config.queues` queues that hold what `child` makes, in a discipline called `handle`.
+    /// `config.queues` queues that hold what `child` makes, in a qdisc called `handle`.
     ///
     /// # Errors
     /// If `queues` is outside its range.
@@ -143,12 +144,12 @@ impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> Mq<P, Q, F> {
         })
     }
 
-    /// The discipline of device queue `queue`, if there is such a queue.
+    /// The qdisc of device queue `queue`, if there is such a queue.
     pub fn child(&self, queue: usize) -> Option<&Q> {
         (queue < self.queues.len()).then(|| self.queues.child(queue))
     }
 
-    /// Replaces the discipline of a device queue; what waited there goes to `drops`.
+    /// Replaces the qdisc of a device queue; the packets queued there go to `drops`.
     ///
     /// # Errors
     /// If there is no such class. Then nothing changes.
@@ -169,7 +170,7 @@ impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> Mq<P, Q, F> {
         }
     }
 
-    /// Takes new parameters; there is none that a running device could change.
+    /// Replaces the parameters; a running device can change none.
     ///
     /// # Errors
     /// If `queues` differs.
@@ -238,7 +239,7 @@ impl<P: Item, Q: Qdisc<P>, F: Fn(&P, usize) -> usize> MultiQueue<P> for Mq<P, Q,
 }
 
 impl<P: Item, Q: Qdisc<P> + Inspect, F: Fn(&P, usize) -> usize> Inspect for Mq<P, Q, F> {
-    /// What passed is the sum over all queues, as in Linux.
+    /// The counters are the sum over all queues, as in Linux.
     fn report(&self) -> Report {
         let classes: Vec<Report> = (0..self.queues.len())
             .map(|queue| self.queues.report("mq", queue))

@@ -1,16 +1,16 @@
-//! [`Netem`]: an emulated path: delay, loss, duplicates, corruption, reordering, a link, windows
-//! (spec/qdisc.md §14; `tc`'s `netem`).
+//! [`Netem`]: an emulated path: delay, loss, duplicates, corruption, reordering, a link, windows (`net/sched/sch_netem.c`;
+//! `tc`'s `netem`).
 //!
 //! For every packet, in this order: it may come twice; it may be lost, or marked instead; one bit
 //! of it may be flipped; it is dropped if the path is full; then it is given the time at which it
 //! leaves. Packets leave in order of these times, so jitter reorders them. When a packet's time has
-//! come it goes to the discipline below, if there is one, which decides what leaves then.
+//! come it goes to the qdisc below, if there is one, which decides what leaves then.
 //!
 //! Everything random follows from the seed.
 
 mod delay;
-mod dice;
 mod params;
+mod rng;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -31,19 +31,19 @@ use crate::timed::{Timed, Timeline};
 use crate::words::{Options, ParseError, Problem, Words};
 
 use delay::Spread;
-use dice::Dice;
+use rng::Rng;
 
 pub use delay::{Distribution, NoDistribution};
 pub use params::{
     Cells, Chance, Config, Draw, GilbertElliott, Link, Loss, Reorder, Slots, Spacing, States,
 };
 
-/// An emulated path, with or without a discipline at its end.
+/// An emulated path, with or without a qdisc at its end.
 #[derive(Debug)]
 pub struct Netem<P, Q> {
     handle: u16,
     config: Config,
-    dice: Dice,
+    rng: Rng,
     delay: Spread,
     /// Packets since one overtook.
     since_overtaking: u32,
@@ -54,7 +54,7 @@ pub struct Netem<P, Q> {
     /// When the last of `queue` leaves, if there is any.
     last_leaves: Instant,
     window: Option<Window>,
-    /// What `overtaking` and `queue` hold.
+    /// Backlog of `overtaking` and `queue`.
     backlog: Backlog,
     /// The pieces of a packet that was split, but for the first; empty between calls.
     pieces: VecDeque<P>,
@@ -121,7 +121,7 @@ impl Window {
 
     /// Closes it; the next one opens some time after `now`.
     fn next(&mut self, now: Instant, random: &mut Random) {
-        self.opens = after(now, self.spacing.at(random.bits32()));
+        self.opens = offset_by(now, self.spacing.at(random.bits32()));
         self.refill();
     }
 
@@ -140,13 +140,13 @@ impl Window {
 }
 
 /// `now` and `nanos` nanoseconds, which may be negative.
-fn after(now: Instant, nanos: i64) -> Instant {
+fn offset_by(now: Instant, nanos: i64) -> Instant {
     let shift = Duration::from_nanos(nanos.unsigned_abs());
     if nanos < 0 { now - shift } else { now + shift }
 }
 
 impl<P: Item> Netem<P, Box<dyn DynQdisc<P>>> {
-    /// A path with nothing at its end; a discipline can be grafted later.
+    /// A path with nothing at its end; a qdisc can be grafted later.
     ///
     /// # Errors
     /// If a share is not from 0 to 1, or a parameter makes no sense without another.
@@ -168,7 +168,7 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
         config.check()?;
         Ok(Self {
             handle: 0,
-            dice: Dice::new(&config),
+            rng: Rng::new(&config),
             delay: Spread::new(
                 config.delay,
                 config.jitter,
@@ -197,12 +197,12 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
         Self { handle, ..self }
     }
 
-    /// The discipline at the end of the path.
+    /// The qdisc at the end of the path.
     pub fn child(&self) -> Option<&Q> {
         self.child.as_ref()
     }
 
-    /// Replaces the discipline at the end of the path; what waited there goes to `drops`.
+    /// Replaces the qdisc at the end of the path; the packets queued there go to `drops`.
     ///
     /// # Errors
     /// If `class` is not its class, `handle:1`. Then nothing changes.
@@ -224,16 +224,16 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
         Ok(())
     }
 
-    /// Takes new parameters. Packets on the way keep their times, also above a lowered limit.
+    /// Replaces the parameters. Packets on the way keep their times, also above a lowered limit.
     ///
     /// # Errors
     /// As [`new`](Netem::new). Then nothing changes.
     pub fn reconfigure(&mut self, config: Config) -> Result<(), ConfigError> {
         config.check()?;
         if config.seed != self.config.seed {
-            self.dice = Dice::new(&config);
+            self.rng = Rng::new(&config);
         }
-        self.dice.set(&config);
+        self.rng.set(&config);
         self.delay = Spread::new(
             config.delay,
             config.jitter,
@@ -252,9 +252,9 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
 
     /// Sends `packet` on its way, which is a copy if `is_copy`: copies are not copied again.
     fn send(&mut self, packet: P, is_copy: bool, now: Instant, drops: &mut Drops<P>) {
-        let twice = !is_copy && self.dice.duplicate.happens(&mut self.dice.random);
+        let twice = !is_copy && self.rng.duplicate.happens(&mut self.rng.random);
         let mut packet = packet;
-        let mut lost = self.dice.loses();
+        let mut lost = self.rng.loses();
         if lost && self.config.ecn && packet.set_ce() {
             self.counters.ecn_mark += 1;
             lost = false;
@@ -269,11 +269,11 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
         } else {
             None
         };
-        if self.dice.corrupt.happens(&mut self.dice.random) {
+        if self.rng.corrupt.happens(&mut self.rng.random) {
             packet = self.corrupted(packet, drops);
         }
         self.queue(packet, now, drops);
-        // DIVERGES: in Linux the other pieces throw all dice again.
+        // DIVERGES: in Linux the other pieces draw all random numbers again.
         while let Some(piece) = self.pieces.pop_front() {
             self.queue(piece, now, drops);
         }
@@ -305,7 +305,7 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
             Err(packet) => packet,
         };
         let bits = first.len() * 8;
-        self.counters.corrupted += u64::from(first.corrupt(self.dice.random.below(bits.get())));
+        self.counters.corrupted += u64::from(first.corrupt(self.rng.random.below(bits.get())));
         first
     }
 
@@ -323,9 +323,9 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
         let number = if self.delay.is_fixed() {
             0
         } else {
-            self.dice.delay.next(&mut self.dice.random)
+            self.rng.delay.next(&mut self.rng.random)
         };
-        let mut leaves = after(now, self.delay.at(number));
+        let mut leaves = offset_by(now, self.delay.at(number));
         let empty = self.packets.front(self.queue).is_none();
         if let Some(link) = &self.config.link {
             // The link is busy until the last packet left. Waiting for it counts as part of the
@@ -350,7 +350,7 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
             return false;
         };
         let overtakes =
-            self.since_overtaking >= gap - 1 && self.dice.reorder.happens(&mut self.dice.random);
+            self.since_overtaking >= gap - 1 && self.rng.reorder.happens(&mut self.rng.random);
         self.since_overtaking = if overtakes {
             0
         } else {
@@ -365,10 +365,10 @@ impl<P: Item, Q: Qdisc<P>> Netem<P, Q> {
         let (leaves, head) = self.packets.front(self.queue)?;
         if let Some(window) = &mut self.window {
             if window.opens < leaves {
-                window.next(now, &mut self.dice.random);
+                window.next(now, &mut self.rng.random);
             }
             if leaves <= now && window.opens <= now {
-                window.pay(head.len(), now, &mut self.dice.random);
+                window.pay(head.len(), now, &mut self.rng.random);
             } else {
                 return None;
             }

@@ -1,12 +1,12 @@
-//! [`Parked`]: a discipline whose next packet can be looked at before it is taken, for parents that
+//! [`Parked`]: a qdisc whose next packet has a known length before it is dequeued, for parents that
 //! need its length.
 //!
-//! FIFOs and strict priorities can be looked into ([`Qdisc::peek_len`]), and a packet of a higher
-//! band that comes meanwhile still goes first. There is no way to look into a discipline that drops
-//! at dequeue without letting it decide. There, looking takes the packet out for good and keeps it
-//! here, counted in the backlog here but not in the limits of the discipline; taking it later asks
-//! the discipline nothing. Its sojourn time was judged when it was looked at: while it waits here
-//! it ages unmeasured, as in Linux.
+//! FIFOs and strict priorities can be peeked ([`Qdisc::peek_len`]), and a packet of a higher band
+//! that comes meanwhile still goes first. There is no way to look into a qdisc that drops at
+//! dequeue without letting it decide. There, looking takes the packet out for good and keeps it
+//! here, counted in the backlog here but not in the limits of the qdisc; taking it later asks the
+//! qdisc nothing. Its sojourn time was judged when it was looked at: while it waits here it ages
+//! unmeasured, as in Linux.
 
 use tautline_base::{Backlog, Bytes, Drops, Instant, Item, Qdisc};
 
@@ -15,7 +15,7 @@ use crate::discipline::{Change, Inspect};
 use crate::report::Report;
 use crate::words::{ParseError, Words};
 
-/// A discipline and at most one packet that it has already given up.
+/// A qdisc and at most one packet dequeued from it.
 #[derive(Debug)]
 pub struct Parked<P, Q> {
     inner: Q,
@@ -31,12 +31,12 @@ impl<P: Item, Q: Qdisc<P>> Parked<P, Q> {
         }
     }
 
-    /// The packet that was looked at and had to be taken out for that.
+    /// The packet dequeued to learn its length.
     pub fn parked(&self) -> Option<&P> {
         self.parked.as_ref()
     }
 
-    /// The wrapped discipline, without the packet parked here.
+    /// The wrapped qdisc, without the packet parked here.
     pub fn inner(&self) -> &Q {
         &self.inner
     }
@@ -69,8 +69,8 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Parked<P, Q> {
         backlog
     }
 
-    /// Here `None` means that there is none to give: a shaper may be closed, an AQM may just have
-    /// dropped everything.
+    /// `None` means that no packet can leave: a shaper may be closed, an AQM may just have dropped
+    /// everything.
     fn peek_len(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<Bytes> {
         if self.parked.is_none() {
             // Asked once: each parent that asked twice would double the calls to whatever is below.
@@ -161,8 +161,8 @@ mod tests {
         assert!(queue.peek_len(Instant::ZERO, &mut drops).is_none() && queue.backlog().is_empty());
     }
 
-    /// As Linux' shapers over its default discipline: who comes late into a higher band still goes
-    /// first.
+    /// As Linux's shapers over its default qdisc: a packet that comes late into a higher band still
+    /// goes first.
     #[test]
     fn strict_priorities_are_looked_into() {
         let mut queue = Ledger::new(Parked::new(PfifoFast::new(pfifo_fast::Config::default())));
@@ -190,7 +190,7 @@ mod tests {
         );
     }
 
-    /// What cannot be looked into gives its packet up: it goes next, whoever comes.
+    /// A child without peek is dequeued: its packet goes next, even if a more urgent one arrives.
     #[test]
     fn an_aqm_gives_up_the_packet_that_is_looked_at() {
         let mut queue = Ledger::new(Parked::new(

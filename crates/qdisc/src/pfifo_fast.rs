@@ -1,5 +1,5 @@
-//! [`PfifoFast`]: three FIFOs in strict priority, Linux's default discipline for a single-queue
-//! device (`tc`'s `pfifo_fast`).
+//! [`PfifoFast`]: three FIFOs in strict priority, Linux's default qdisc for a single-queue device (`tc`'s
+//! `pfifo_fast`).
 //!
 //! Linux gives each band a ring of its own, so the three together hold up to three limits; ns-3
 //! shares one limit among them. This follows Linux. The priomap is fixed, as it is there.
@@ -88,7 +88,7 @@ fn parse_places(text: &str) -> Option<Places> {
         .find(|places| places.to_string() == text)
 }
 
-/// Packets whose places Linux' rings free together: two cache lines of pointers.
+/// Packets whose places Linux's rings free together: two cache lines of pointers.
 const BATCH: u32 = 16;
 
 /// How far a ring has been read.
@@ -161,7 +161,7 @@ impl<P> PfifoFast<P> {
         }
     }
 
-    /// Takes new parameters. Packets above a lowered limit stay.
+    /// Replaces the parameters. Packets above a lowered limit stay.
     pub fn reconfigure(&mut self, config: Config) {
         let limit = config.limit;
         (self.config, self.rings) = (config, [Ring::default(); BANDS]);
@@ -261,7 +261,8 @@ mod tests {
         }))
     }
 
-    /// spec/qdisc.md §3, worked: priorities 0, 2, 6, 0 leave as C, A, D, B.
+    /// `net/sched/sch_generic.c` `pfifo_fast_dequeue`, worked by hand: priorities 0, 2, 6, 0 leave
+    /// as C, A, D, B.
     #[test]
     fn bands_leave_in_strict_priority_and_in_order() {
         let (mut fifo, mut drops) = (PfifoFast::new(Config::default()), Drops::new());
@@ -330,7 +331,7 @@ mod tests {
         assert_eq!([taken(&mut small, 0), taken(&mut small, 1)], [31, 1]);
     }
 
-    /// spec/qdisc.md §2, worked; the ECN bits change nothing.
+    /// `net/ipv4/route.c` `ip_tos2prio`, worked by hand; the ECN bits change nothing.
     #[test]
     fn priorities_follow_the_old_tos_bits() {
         let table = [

@@ -1,12 +1,5 @@
 //! [`Pie`]: proportional integral controller enhanced (RFC 8033; RFC 8034 for DOCSIS; `tc`'s
 //! `pie`).
-//!
-//! | module | holds |
-//! |---|---|
-//! | `params` | [`Params`]: target, update interval, weights, burst allowance; [`Law`], [`DelaySource`] |
-//! | `controller` | the drop probability from the delay, in 56-bit fractions |
-//! | `meter` | the departure rate, and the time between dequeues |
-//! | `aqm` | [`Aqm`]: the algorithm over any queue, [`State`] per queue, shared [`Stats`] |
 
 mod aqm;
 mod controller;
@@ -49,7 +42,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// As Linux' `pie` behaves, with a timer of 250 ticks per second.
+    /// As Linux's `pie` behaves, with a timer of 250 ticks per second.
     pub fn linux() -> Self {
         Self {
             pie: Params::linux(),

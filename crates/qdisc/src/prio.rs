@@ -1,10 +1,10 @@
-//! [`Prio`]: bands in strict priority, each with a discipline of its own (spec/qdisc.md §15; `tc`'s
-//! `prio`).
+//! [`Prio`]: bands in strict priority, each with a qdisc of its own (`net/sched/sch_prio.c`;
+//! `tc`'s `prio`).
 //!
 //! A band is served while no lower-numbered one yields a packet; one that holds packets back (a
 //! shaper) is passed over. Filters choose the band, by class: band *n* is class *n* + 1. Without
 //! one that decides, the priomap does. A packet's local priority has four bits and can name no
-//! class, so the first step of Linux' classification does not arise.
+//! class, so the first step of Linux's classification does not arise.
 
 #[cfg(test)]
 mod tests;
@@ -106,7 +106,7 @@ pub struct Prio<P, Q> {
 }
 
 impl<P: Item, Q: Qdisc<P>> Prio<P, Q> {
-    /// Bands that hold `children`, one each, under a discipline called `handle`.
+    /// Bands that hold `children`, one each, under a qdisc called `handle`.
     ///
     /// # Errors
     /// If `bands` or `priomap` is outside its range, or there is not one child for each band.
@@ -130,8 +130,8 @@ impl<P: Item, Q: Qdisc<P>> Prio<P, Q> {
         })
     }
 
-    /// Takes new parameters. New bands hold what `make` makes; the packets of bands that are no
-    /// more go to `drops`.
+    /// Replaces the parameters. New bands hold what
+    /// `make` makes; the packets of bands that are no more go to `drops`.
     ///
     /// # Errors
     /// If `bands` or `priomap` is outside its range. Then nothing changes.
@@ -161,7 +161,7 @@ impl<P: Item, Q: Qdisc<P>> Prio<P, Q> {
         self.filters = filters;
     }
 
-    /// Replaces the discipline of a band; what waited there goes to `drops`.
+    /// Replaces the qdisc of a band; the packets queued there go to `drops`.
     ///
     /// # Errors
     /// If there is no such class. Then nothing changes.
@@ -221,7 +221,7 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Prio<P, Q> {
         self.bands.backlog()
     }
 
-    /// Looks into the bands: who comes late into a higher one still goes first.
+    /// Looks into the bands: a packet that comes late into a higher one still goes first.
     fn peek_len(&mut self, now: Instant, drops: &mut Drops<P>) -> Option<Bytes> {
         (0..self.bands.len()).find_map(|band| self.bands.peek_len(band, now, drops))
     }

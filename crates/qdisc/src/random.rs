@@ -1,5 +1,5 @@
-//! [`Random`]: the dice of the disciplines that throw any: a generator whose sequence is the same
-//! on every machine, seeded per instance.
+//! [`Random`]: the random number generator of qdiscs: its sequence is the same on every machine,
+//! seeded per instance.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;

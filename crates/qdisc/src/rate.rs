@@ -1,6 +1,6 @@
-//! What a packet costs at a rate, in nanoseconds, as Linux reckons it for its shapers:
-//! [`Tbf`](crate::Tbf) and [`Htb`](crate::Htb) (spec/qdisc.md §12). CAKE has a conversion of its
-//! own.
+//! The time that a packet takes at a rate, in nanoseconds, as Linux computes it for its shapers:
+//! [`Tbf`](crate::Tbf) and [`Htb`](crate::Htb) (`include/net/sch_generic.h` `psched_l2t_ns`). CAKE
+//! has a conversion of its own.
 //!
 //! A rate becomes a multiplier and a shift chosen once, so that a packet costs one multiplication.
 //! The multiplier has 32 significant bits; the time is rounded down, at 10 Gbit/s by 0.02 % of a
@@ -34,7 +34,7 @@ impl fmt::Display for LinkLayer {
     }
 }
 
-/// What a packet occupies on the link beside its own length. The default adds nothing.
+/// Overhead of a packet on the link. The default adds nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Framing {
     /// Bytes added to every packet.
@@ -46,7 +46,7 @@ pub struct Framing {
 }
 
 impl Framing {
-    /// What a packet of `len` occupies.
+    /// The length on the link of a packet of `len`.
     fn on_the_wire(self, len: Bytes) -> u64 {
         let framed = len
             .get()
@@ -80,7 +80,7 @@ impl Framing {
         Ok(true)
     }
 
-    /// What differs from the default, as `tc` shows it.
+    /// The values that differ from the default, as `tc` shows them.
     pub(crate) fn options(self) -> Vec<(&'static str, Value)> {
         let Self {
             overhead,
@@ -153,7 +153,7 @@ mod tests {
         Cost::new(rate, Framing::default())
     }
 
-    /// spec/qdisc.md §12, the table.
+    /// `include/net/sch_generic.h` `psched_l2t_ns`, the table.
     #[test]
     fn multipliers_are_those_of_linux() {
         for (rate, mult, shift) in [

@@ -1,14 +1,8 @@
-//! [`Red`]: random early detection (Floyd and Jacobson 1993; `tc`'s `red`; spec/qdisc.md §4).
+//! [`Red`]: random early detection (Floyd and Jacobson 1993; `tc`'s `red`; `include/net/red.h`).
 //!
 //! A moving average of the backlog decides: below a threshold nothing happens, above it arriving
 //! packets are marked or dropped with a probability that rises with the average, so that senders
 //! slow down before the queue is full and not all at once.
-//!
-//! | module | holds |
-//! |---|---|
-//! | `params` | [`Config`], [`Params`]: thresholds, weight, probability |
-//! | `aqm` | the algorithm over any queue, also for the flows of SFQ |
-//! | `decay` | [`IdleDecay`]: the average of a queue that is empty |
 
 mod aqm;
 mod decay;
@@ -43,7 +37,7 @@ pub struct Red<P, Q = Bfifo<P>> {
     stats: Stats,
 }
 
-/// What RED did.
+/// Counters of [`Red`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Packets marked by chance.
@@ -112,11 +106,11 @@ impl<P, Q> Red<P, Q> {
         Self { handle, ..self }
     }
 
-    /// Takes new parameters; the average is kept, an adapted probability begins anew. The child
+    /// Replaces the parameters; the average is kept, an adapted probability begins anew. The child
     /// keeps what it holds.
     ///
     /// # Errors
-    /// As [`new`](Red::new), or if `seed` differs: the dice are thrown already. Then nothing
+    /// As [`new`](Red::new), or if `seed` differs: the random sequence has begun. Then nothing
     /// changes.
     pub fn reconfigure(&mut self, config: Config) -> Result<(), ConfigError> {
         config.check()?;
@@ -145,7 +139,7 @@ impl<P, Q> Red<P, Q> {
         self.aqm.max_probability()
     }
 
-    /// What it did so far.
+    /// Counters so far.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }

@@ -7,12 +7,6 @@
 //!
 //! As in Linux since 3.3. A turn is counted in bytes; kernels without the repair of 6.13 (stable
 //! ones have it) count in eighths, rounding every packet up to a multiple of eight bytes.
-//!
-//! | module | holds |
-//! |---|---|
-//! | `params` | [`Config`], [`FlowRed`] |
-//! | `packets` | the packets of all flows, linked both ways |
-//! | `depths` | flows by length: who is the longest |
 
 mod depths;
 mod packets;
@@ -99,7 +93,7 @@ impl Links for Flows {
     }
 }
 
-/// What SFQ did.
+/// Counters of [`Sfq`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Packets marked by chance as they came.
@@ -149,8 +143,7 @@ fn allotment(config: &Config) -> i64 {
     i64::try_from(config.quantum.get()).expect("checked to be at most 1 MiB")
 }
 
-/// What sending `len` costs: something even if it is empty, or a flow of empty packets would have
-/// its turn for ever.
+/// The cost of sending `len`: at least 1, or a flow of empty packets would have its turn for ever.
 fn cost(len: Bytes) -> i64 {
     i64::try_from(len.clamp(Bytes::new(1), MAX_DEBT).get()).expect("at most 1 MiB")
 }
@@ -183,7 +176,7 @@ impl<P> Sfq<P> {
         })
     }
 
-    /// What it did so far.
+    /// Counters so far.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
@@ -214,12 +207,12 @@ impl<P> Sfq<P> {
 }
 
 impl<P: Item> Sfq<P> {
-    /// Takes new parameters. When the flows, the buckets or the depth change, all packets are
-    /// sorted anew. What exceeds a lowered limit is dropped where this discipline always drops:
-    /// from the longest flow, at the tail unless `headdrop`.
+    /// Replaces the parameters. When the flows, the buckets or the depth change, all packets are
+    /// sorted anew. What exceeds a lowered limit is dropped where this qdisc always drops: from the
+    /// longest flow, at the tail unless `headdrop`.
     ///
     /// # Errors
-    /// As [`new`](Self::new), or if `seed` differs: the dice are thrown already. Then nothing
+    /// As [`new`](Self::new), or if `seed` differs: the random sequence has begun. Then nothing
     /// changes.
     pub fn reconfigure(&mut self, config: Config, drops: &mut Drops<P>) -> Result<(), ConfigError> {
         config.check()?;
@@ -346,7 +339,7 @@ impl<P: Item> Sfq<P> {
         Some(packet)
     }
 
-    /// A flow must lose a packet: the newcomer, or the oldest in favour of the newcomer. Its length
+    /// A flow must lose a packet: the newcomer, or the oldest in favor of the newcomer. Its length
     /// stays.
     fn replace(&mut self, at: Index, packet: P, reason: DropReason, drops: &mut Drops<P>) {
         let flow = self.flows.at(at);

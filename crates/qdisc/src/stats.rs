@@ -1,5 +1,5 @@
-//! [`Stats`]: counts what passes a discipline, as the common lines of `tc -s qdisc` do, and how
-//! long it stayed; [`FlowStats`], the same flow by flow.
+//! [`Stats`]: counts the packets of a qdisc, as the common lines of `tc -s
+//! qdisc` do, and how long it stayed; [`FlowStats`], the same flow by flow.
 
 mod flows;
 
@@ -14,7 +14,7 @@ use crate::words::{ParseError, Words};
 
 pub use flows::{Flow, FlowCounts, FlowStats};
 
-/// Wraps any discipline and counts.
+/// Wraps any qdisc and counts.
 #[derive(Debug)]
 pub struct Stats<Q> {
     inner: Q,
@@ -24,7 +24,7 @@ pub struct Stats<Q> {
     backlog: Backlog,
 }
 
-/// What passed a discipline since it was wrapped.
+/// Counters of a qdisc since it was wrapped.
 #[derive(Clone, Debug, Default)]
 pub struct QueueStats {
     /// Taken in, dropped at once or not.
@@ -46,8 +46,8 @@ pub struct Passed {
     pub segments: u64,
     /// Accounted length.
     pub bytes: Bytes,
-    /// Packets that carried CE here. What the discipline marked itself is the difference between
-    /// out and in, once it is empty.
+    /// Packets that carried CE here. Its own marks are the difference between out and in, once it
+    /// is empty.
     pub ce: u64,
 }
 
@@ -147,7 +147,7 @@ impl<Q> Stats<Q> {
         }
     }
 
-    /// Gives the discipline a name in its report: the handle it has in a tree.
+    /// Gives the qdisc a name in its report: the handle it has in a tree.
     pub fn named(self, handle: ClassId) -> Self {
         Self {
             name: Some(handle),
@@ -155,18 +155,17 @@ impl<Q> Stats<Q> {
         }
     }
 
-    /// What passed.
+    /// The counters.
     pub fn stats(&self) -> &QueueStats {
         &self.stats
     }
 
-    /// The wrapped discipline.
+    /// The wrapped qdisc.
     pub fn inner(&self) -> &Q {
         &self.inner
     }
 
-    /// Does `call` to the wrapped discipline, and notes what it dropped and what it holds
-    /// afterwards.
+    /// Does `call` to the wrapped qdisc, and notes what it dropped and its backlog afterwards.
     #[inline]
     fn noting<P: Item, R>(
         &mut self,
@@ -218,8 +217,7 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for Stats<Q> {
 }
 
 impl<Q: Inspect> Inspect for Stats<Q> {
-    /// The report of the wrapped discipline, with the common counters and the times of stay filled
-    /// in.
+    /// The report of the wrapped qdisc, with the common counters and the sojourn times filled in.
     fn report(&self) -> Report {
         let QueueStats {
             dequeued, sojourn, ..

@@ -1,4 +1,4 @@
-//! [`Tbf`]: token bucket filter, a shaper for a whole link (spec/qdisc.md §12; `tc`'s `tbf`).
+//! [`Tbf`]: token bucket filter, a shaper for a whole link (`net/sched/sch_tbf.c`; `tc`'s `tbf`).
 //!
 //! Time fills a bucket; a packet leaves when the bucket holds the time it takes at the rate. A
 //! pause so earns a burst, never more than the bucket. A second bucket, if there is one, bounds the
@@ -49,7 +49,7 @@ impl Bucket {
         (self.cost.nanos(len) - self.tokens).max(0)
     }
 
-    /// What it held at the last departure, as bytes at `rate`.
+    /// Its fill at the last departure, as bytes at `rate`.
     fn holds(&self, rate: Rate) -> Value {
         let bytes = (u128::from(self.tokens.unsigned_abs()) * u128::from(rate.as_bytes_per_sec())
             + 500_000_000)
@@ -63,7 +63,7 @@ impl Bucket {
     }
 }
 
-/// A shaper around one discipline, which decides what leaves next.
+/// A shaper around one qdisc, which decides what leaves next.
 #[derive(Debug)]
 pub struct Tbf<P, Q> {
     handle: u16,
@@ -73,7 +73,7 @@ pub struct Tbf<P, Q> {
     /// When the buckets were last filled.
     filled: Instant,
     child: Parked<P, Q>,
-    /// When the buckets hold enough for the packet looked at last; until something comes or leaves,
+    /// When the buckets hold enough for the packet peeked last; until something comes or leaves,
     /// that is the next.
     opens: Option<Instant>,
     overlimits: u64,
@@ -115,8 +115,9 @@ impl<P: Item, Q: Qdisc<P>> Tbf<P, Q> {
         Self { handle, ..self }
     }
 
-    /// Takes new parameters. The buckets keep what they hold, as far as it fits. What waits stays,
-    /// but for packets that no longer fit the bucket: they are dropped when their turn comes.
+    /// Replaces the parameters. The buckets keep what they hold, as far as it fits. What waits
+    /// stays, but for packets that no longer fit the bucket: they are dropped when their turn
+    /// comes.
     ///
     /// # Errors
     /// As [`new`](Self::new). Then nothing changes.
@@ -132,7 +133,7 @@ impl<P: Item, Q: Qdisc<P>> Tbf<P, Q> {
         Ok(())
     }
 
-    /// Replaces the discipline below; what waited there goes to `drops`.
+    /// Replaces the qdisc below; the packets queued there go to `drops`.
     ///
     /// # Errors
     /// If `class` is not its class, `handle:1`. Then nothing changes.
@@ -271,8 +272,9 @@ impl<P, Q: Inspect> Inspect for Tbf<P, Q> {
 }
 
 impl<P: Item, Q: Qdisc<P> + Inspect + Change<P>> Change<P> for Tbf<P, Q> {
-    /// As [`reconfigure`](Self::reconfigure); the limit is told to the discipline below if that is
-    /// a `bfifo`, as in Linux.
+    /// As
+    /// [`reconfigure`](Self::reconfigure); the limit is told to the qdisc below if that is a `bfifo`,
+    /// as in Linux.
     fn change(
         &mut self,
         words: &mut Words<'_>,

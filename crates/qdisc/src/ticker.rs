@@ -1,4 +1,4 @@
-//! [`Ticker`]: when a periodic update was due, for disciplines that make theirs late, when they are
+//! [`Ticker`]: when a periodic update was due, for qdiscs that make theirs late, when they are
 //! touched.
 
 use core::time::Duration;
@@ -39,14 +39,14 @@ impl Ticker {
     pub(crate) fn count(&mut self, now: Instant) -> u64 {
         let next = *self.next.get_or_insert(now + self.first);
         if now >= next {
-            self.pass(next, now);
+            self.count_due(next, now);
         } else if next - now > self.first.max(self.period) {
             self.next = Some(now + self.period);
         }
         self.count
     }
 
-    fn pass(&mut self, next: Instant, now: Instant) {
+    fn count_due(&mut self, next: Instant, now: Instant) {
         let period = u64::try_from(self.period.as_nanos())
             .unwrap_or(u64::MAX)
             .max(1);

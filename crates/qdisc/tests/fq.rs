@@ -1,4 +1,4 @@
-//! FQ under random traffic, departures, clocks and changes (spec/qdisc.md §7, invariants).
+//! FQ under random traffic, departures, clocks and changes (`net/sched/sch_fq.c`, invariants).
 
 mod common;
 

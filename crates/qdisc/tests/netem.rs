@@ -1,5 +1,5 @@
-//! netem under random traffic, clocks and changes, with and without a discipline below
-//! (spec/qdisc.md §14, invariants).
+//! netem under random traffic, clocks and changes, with and without a qdisc below
+//! (`net/sched/sch_netem.c`, invariants).
 
 mod common;
 
@@ -188,7 +188,7 @@ fn path(config: Config, child: bool) -> Ledger<Netem<Probe, Box<dyn DynQdisc<Pro
     Ledger::new(path.expect("valid"))
 }
 
-/// What came out, in order: names, TOS bytes, and whether sent or why not.
+/// The departures, in order: names, TOS bytes, and whether sent or why not.
 fn outcome(config: &Config, child: bool, events: &[Event]) -> Vec<(u32, u8, Option<DropReason>)> {
     let (mut path, mut drops, mut outcome) =
         (path(config.clone(), child), Drops::new(), Vec::new());

@@ -1,6 +1,5 @@
-//! Every leaf below every classful discipline: random traffic, drops inside the children, changes
-//! behind the parent's back; the parent's account is exact after every step, and everything comes
-//! out (spec/qdisc.md §18, property 8).
+//! Every leaf below every classful qdisc: random traffic, drops inside the children, changes behind
+//! the parent's back; the parent's account is exact after every step, and everything comes out.
 
 mod common;
 
@@ -137,7 +136,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// What entered and was born, what left and was dropped.
+/// Packets that entered, were born, left and were dropped.
 #[derive(Default)]
 struct Account {
     packets: [u64; 2],
@@ -167,7 +166,7 @@ impl Account {
     }
 }
 
-/// What the classes hold together, as the report has it.
+/// The sum of the classes' backlogs in the report.
 fn reported(report: &Report) -> usize {
     report
         .classes

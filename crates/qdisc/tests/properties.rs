@@ -1,5 +1,6 @@
-//! Every discipline through [`Ledger`], under random traffic and clocks that stand, leap and step
-//! back, beside a plain model (spec/qdisc.md §3, §5, §6, §18).
+//! Every qdisc through
+//! [`Ledger`], under random traffic and clocks that stand, leap and step back, beside a plain model (`net/sched/sch_fifo.c`,
+//! §5, §6, §18).
 
 mod common;
 
@@ -347,7 +348,7 @@ fn kind() -> impl Strategy<Value = Kind> {
     ]
 }
 
-/// A discipline and what its user knows.
+/// A qdisc and what its user knows.
 struct Rig<Q> {
     queue: Q,
     drops: Drops<Probe>,
@@ -371,8 +372,8 @@ impl<Q: Qdisc<Probe>> Rig<Q> {
         }
     }
 
-    /// Lets `event` happen and checks what holds for every work-conserving discipline; the packet
-    /// that came out, if one did.
+    /// Lets `event` happen and checks what holds for every work-conserving qdisc; the packet that
+    /// came out, if one did.
     fn step(&mut self, event: &Event) -> Option<Probe> {
         let mut out = None;
         match *event {

@@ -1,4 +1,4 @@
-//! No discipline allocates per packet once its backlog has been as large as it gets.
+//! No qdisc allocates per packet once its backlog has been as large as it gets.
 #![expect(
     unsafe_code,
     reason = "a counting allocator must implement GlobalAlloc, an unsafe trait"
@@ -24,7 +24,7 @@ thread_local! {
 }
 
 // SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract.
-// Counting touches a const-initialised thread-local cell, which neither allocates nor panics.
+// Counting touches a const-initialized thread-local cell, which neither allocates nor panics.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         CALLS.set(CALLS.get() + 1);
@@ -112,7 +112,7 @@ fn the_steady_state_allocates_nothing() {
     }
 }
 
-/// A tree of every classful discipline: TBF over HTB over DRR and prio.
+/// A tree of every classful qdisc: TBF over HTB over DRR and prio.
 #[test]
 fn trees_allocate_nothing() {
     let class = |major, minor| ClassId::new(major, minor);

@@ -202,7 +202,7 @@ where
                 }
                 Some(room) => {
                     room.copy_from_slice(bytes);
-                    let known = key.look(bytes);
+                    let known = key.parse(bytes);
                     let packet = Packet::new(frame, u32::try_from(bytes.len()).unwrap_or(u32::MAX))
                         .with_hashes(known.flow, known.source, known.destination)
                         .with_tos(known.tos, known.priority);

@@ -189,7 +189,7 @@ impl<Q: Qdisc<Packet<HeapFrame>>, L> Path<Q, L> {
             header.fill(0);
             header[ETHERNET_HEADER - 2..].copy_from_slice(&ethertype.to_be_bytes());
         }
-        let known = self.key.look(&frame.bytes()[..len]);
+        let known = self.key.parse(&frame.bytes()[..len]);
         let packet = Packet::new(frame, u32::try_from(len).expect("a frame of 2 KiB"))
             .with_hashes(known.flow, known.source, known.destination)
             .with_tos(known.tos, known.priority);

@@ -42,7 +42,7 @@ impl Aqm {
         }
     }
 
-    /// The probability with which an arriving packet is to be signalled.
+    /// The probability with which an arriving packet is to be signaled.
     pub fn probability(&self) -> f64 {
         self.probability
     }

@@ -92,8 +92,8 @@ fn a_threshold_counts_as_overflow() {
     assert!(drops.is_empty());
 }
 
-/// With its probability at `p`, that share of packets is signalled: marked where possible with
-/// `ecn`.
+/// With its probability at
+/// `p`, that share of packets is signaled: marked where possible with `ecn`.
 #[test]
 fn the_share_signalled_is_the_probability() {
     for (ecn, tos, marks) in [(false, ECT0, false), (true, ECT0, true), (true, 0, false)] {

@@ -1,5 +1,4 @@
-//! [`superseded`]: which TCP acknowledgement in a queue the newest one makes superfluous (spec
-//! §10.8).
+//! [`superseded`]: which TCP acknowledgement in a queue the newest one makes superfluous (`net/sched/sch_cake.c`).
 //!
 //! On links with much less room upwards than downwards, acknowledgements of a download fill the
 //! queue. Each says all that the ones before it said, and more; so an older one may go, as long as
@@ -10,7 +9,7 @@ use tautline_base::Item;
 use super::headers::network;
 use crate::index::Index;
 
-/// What the filter looks at in a TCP segment.
+/// The fields of a TCP segment that the filter reads.
 struct Segment<'a> {
     /// Source and destination address; of IPv6 they are longer.
     addresses: &'a [u8],
@@ -29,8 +28,8 @@ const ECE_CWR: u16 = 0x0c0;
 const FLAGS: u16 = 0xfff;
 
 impl<'a> Segment<'a> {
-    /// The TCP segment in a packet; `None` if there is none, or its headers are incomplete or are
-    /// not shown.
+    /// The TCP segment in a packet; `None` without one, or if its headers are incomplete or are not
+    /// shown.
     fn of(packet: &'a impl Item) -> Option<Self> {
         let (_, bytes) = network(packet)?;
         match bytes.first()? >> 4 {
@@ -132,8 +131,8 @@ impl<'a> Segment<'a> {
             Some((5, content)) => content.len() % 8 == 0, // SACK, compared elsewhere
             Some((8, content)) if content.len() == 8 => {
                 let (old_value, old_echo) = (be32(content, 0), be32(content, 4));
-                old_value.is_some_and(|old| !after(old, value))
-                    && old_echo.is_some_and(|old| !after(old, echo))
+                old_value.is_some_and(|old| !is_later(old, value))
+                    && old_echo.is_some_and(|old| !is_later(old, echo))
             }
             _ => false,
         })
@@ -143,11 +142,11 @@ impl<'a> Segment<'a> {
     /// cover more.
     fn sack_grows_to(&self, newer: &Self) -> Option<bool> {
         let covered = self.sack().all(|(start, end)| {
-            // A block below the acknowledgement tells of a duplicate (DSACK): it must arrive.
+            // A block below the acknowledgement reports a duplicate (DSACK): it must arrive.
             !before(start, self.ack())
                 && newer
                     .sack()
-                    .any(|other| !after(other.0, start) && !before(other.1, end))
+                    .any(|other| !is_later(other.0, start) && !before(other.1, end))
         });
         let sum = |blocks: &mut dyn Iterator<Item = (u32, u32)>| -> u64 {
             blocks
@@ -163,7 +162,7 @@ impl<'a> Segment<'a> {
     fn is_superseded_by(&self, newer: &Self) -> bool {
         self.is_pure_ack()
             && self.options_may_go(newer.timestamps())
-            && !after(self.ack(), newer.ack())
+            && !is_later(self.ack(), newer.ack())
             && self
                 .sack_grows_to(newer)
                 .is_some_and(|more| more || self.ack() != newer.ack())
@@ -197,7 +196,7 @@ impl<'a> Iterator for Options<'a> {
 }
 
 /// Sequence numbers: whether `a` lies behind `b`, and the other way round.
-fn after(a: u32, b: u32) -> bool {
+fn is_later(a: u32, b: u32) -> bool {
     before(b, a)
 }
 

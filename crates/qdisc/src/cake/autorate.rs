@@ -1,5 +1,5 @@
 //! [`Autorate`]: finds out how fast the bottleneck ahead is from what arrives (`autorate-ingress`;
-//! spec §10.5).
+//! `net/sched/sch_cake.c` `cake_enqueue`).
 
 use core::time::Duration;
 
@@ -7,7 +7,7 @@ use tautline_base::{Bytes, Instant, Rate};
 
 use super::params::Profile;
 
-/// What has arrived lately.
+/// Recent arrivals.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Autorate {
     /// Mean nanoseconds from packet to packet.
@@ -79,7 +79,7 @@ impl Autorate {
         if now <= self.last_change + LEAST_TIME_BETWEEN_CHANGES {
             return None;
         }
-        // DIVERGES: Linux forgets to note the time of the change and makes one at every window.
+        // DIVERGES: Linux does not note the time of the change and makes one at every window.
         if profile == Profile::Design {
             self.last_change = now;
         }
@@ -134,7 +134,7 @@ mod tests {
         }
     }
 
-    /// What came before the first window is not spread over all time before.
+    /// Arrivals before the first window are not spread over all time before.
     #[test]
     fn the_first_window_counts_from_its_begin() {
         let first = |profile| {

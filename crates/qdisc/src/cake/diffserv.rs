@@ -1,5 +1,5 @@
-//! [`Tins`]: into how many classes of service CAKE divides the link, and which packet goes into
-//! which (spec §10.1).
+//! [`Tins`]: into how many classes of service CAKE divides the link, and which packet goes into which (`net/sched/sch_cake.c`
+//! `cake_config_diffserv4` and its siblings).
 
 use core::fmt;
 
@@ -140,7 +140,7 @@ impl fmt::Display for Tins {
     }
 }
 
-/// What a packet's link header says is in it.
+/// The protocol that a packet's link header names.
 enum Carried {
     Ip,
     Arp,
@@ -180,8 +180,8 @@ mod tests {
     use std::vec;
     use std::vec::Vec;
 
-    /// spec/qdisc.md §10.1: the code points that do not go into the tin of best effort. LE (1) is
-    /// Bulk since 5.9.
+    /// `net/sched/sch_cake.c` `cake_config_diffserv4` and its siblings: the code points that do not
+    /// go into the tin of best effort. LE (1) is Bulk since 5.9.
     #[test]
     fn code_points_go_where_linux_puts_them() {
         type Map<'a> = &'a [(usize, &'a [u8])];

@@ -16,7 +16,7 @@ pub(super) const FLOWS: usize = 1024;
 /// Number of a flow in its tin.
 pub(super) type FlowId = u16;
 
-/// Where a flow stands (spec §10.4).
+/// Where a flow stands (`net/sched/sch_cake.c` `cake_dequeue`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Unused: it has no packets, and its AQM has come to rest.
@@ -83,8 +83,8 @@ impl Flow {
         }
     }
 
-    /// What it counts for when the longest queue is looked for. One that holds packets weighs
-    /// something even if they are empty.
+    /// Its weight in the search for the longest queue. One that holds packets weighs something even
+    /// if they are empty.
     pub(super) fn weight(&self) -> u64 {
         if self.queue.is_empty() {
             0
@@ -122,13 +122,13 @@ impl Flows {
     }
 
     /// The flow behind another in their rotation.
-    pub(super) fn after(&self, id: FlowId) -> Option<FlowId> {
+    pub(super) fn following(&self, id: FlowId) -> Option<FlowId> {
         self[id].next
     }
 
     /// The flows of a rotation, in order.
     pub(super) fn members(&self, rotation: Rotation) -> impl Iterator<Item = FlowId> {
-        core::iter::successors(self.front(rotation), |&id| self.after(id))
+        core::iter::successors(self.front(rotation), |&id| self.following(id))
     }
 
     /// Takes a flow out of its rotation, if it is in one, and appends it to another, or to none.

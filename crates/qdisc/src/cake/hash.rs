@@ -1,4 +1,5 @@
-//! [`Hashes`]: which queue a packet belongs to; the ways of a set that a hash may use (spec §10.3).
+//! [`Hashes`]: which queue a packet belongs to; the ways of a set that a hash may use (`net/sched/sch_cake.c`
+//! `cake_hash`).
 
 use tautline_base::Item;
 
@@ -74,7 +75,7 @@ mod tests {
         assert!(ways(1023).eq([1023, 1016, 1017, 1018, 1019, 1020, 1021, 1022]));
     }
 
-    /// What tells queues apart in each mode: flow, source, destination.
+    /// Each mode separates queues by flow, source or destination.
     #[test]
     fn modes_look_at_what_they_say() {
         let queue = |isolation, flow, source, destination| {

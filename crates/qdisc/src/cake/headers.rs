@@ -1,4 +1,4 @@
-//! What lies behind a packet's link header, with VLAN tags or without.
+//! The network header of a packet, behind VLAN tags or not.
 
 use tautline_base::Item;
 

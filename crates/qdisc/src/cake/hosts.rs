@@ -1,5 +1,5 @@
 //! [`Isolation`]: between whom the link is shared fairly; [`Hosts`]: how many bulk flows each host
-//! has (spec §10.3).
+//! has (`net/sched/sch_cake.c` `cake_hash`).
 
 use alloc::boxed::Box;
 use alloc::vec;

@@ -1,5 +1,5 @@
-//! [`Overhead`]: what a packet weighs on the link behind this host, whose framing Linux does not
-//! see (spec §10.2).
+//! [`Overhead`]: what a packet weighs on the link behind this host, whose framing Linux does not see (`net/sched/sch_cake.c`
+//! `cake_calc_overhead`).
 
 use core::fmt;
 
@@ -42,7 +42,7 @@ impl fmt::Display for Framing {
     }
 }
 
-/// What is added to the length of a packet before it is charged to the shaper.
+/// Bytes added to the length of a packet before the shaper is charged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overhead {
     /// Bytes added to the network-layer length, -64 to 256; `None` takes the length as it is, link
@@ -184,7 +184,7 @@ mod tests {
         Sizes::default().weigh(overhead, &Probe::new(0).sized(len))
     }
 
-    /// spec/qdisc.md §10.9, worked 2.
+    /// `net/sched/sch_cake.c` `cake_calc_overhead`, worked by hand.
     #[test]
     fn packets_weigh_what_the_link_carries() {
         for (name, len, weight) in [

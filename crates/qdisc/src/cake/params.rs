@@ -22,8 +22,7 @@ pub enum Bandwidth {
     /// To be found out from what arrives, for a queue behind the bottleneck: 15/16 of the peak that
     /// was seen.
     AutorateIngress {
-        /// What it is taken to be at first; zero: nobody knows, and nothing is held back until
-        /// something is seen.
+        /// The first estimate; zero: unknown, and nothing is held back until something is seen.
         start: Rate,
     },
 }
@@ -38,7 +37,7 @@ impl Bandwidth {
     }
 }
 
-/// What becomes of acknowledgements that a newer one in the same queue supersedes.
+/// Handling of acknowledgments that a newer one in the same queue supersedes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AckFilter {
     /// They are sent like any other packet. The default (Linux).
@@ -61,7 +60,7 @@ impl AckFilter {
     }
 }
 
-/// Whose CAKE.
+/// The implementation to follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
     /// As it was designed. The default.
@@ -108,19 +107,19 @@ pub struct Config {
     /// The usual round trip, at least 1 µs: COBALT's interval; its target is a twentieth. Default
     /// 100 ms ("internet").
     pub rtt: Duration,
-    /// What packets weigh on the link. Default as they are.
+    /// Overhead of a packet on the link. Default none.
     pub overhead: Overhead,
     /// Memory that all queues hold at most; `None` is four intervals at the rate of the link,
     /// between 4 MiB and 10 240 full frames. Default none.
     pub memory_limit: Option<Bytes>,
     /// Bits of a packet's mark that name its tin, counted from 1 in the order shown; 0 for no tin.
-    /// Default 0: marks are not looked at.
+    /// Default 0: marks are ignored.
     pub fwmark: u32,
     /// A full frame, header included, 64 bytes to 1 MiB. Default 1514 (Ethernet).
     pub mtu: Bytes,
     /// Default [`Profile::Design`].
     pub profile: Profile,
-    /// Seed of the dice of BLUE and of the rounding of quanta. Default 0.
+    /// Seed of BLUE's random numbers and of the rounding of quanta. Default 0.
     pub seed: u64,
     /// This instance's secret, a random number: it moves the flows to other queues, so that nobody
     /// can aim at one. Default 0, which is as good while the flow hash itself is keyed and the key
@@ -269,7 +268,7 @@ mod tests {
     use super::super::rate::Pace;
     use super::*;
 
-    /// spec/qdisc.md §10.1 and §10.9, worked 1.
+    /// `net/sched/sch_cake.c` `cake_set_rate`, worked by hand.
     #[test]
     fn times_follow_from_rate_and_round_trip() {
         let config = Config::default();

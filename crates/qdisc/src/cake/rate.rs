@@ -1,4 +1,4 @@
-//! [`Pace`]: the time a byte takes, in Linux' integers.
+//! [`Pace`]: the time a byte takes, in Linux's integers.
 
 use tautline_base::Rate;
 
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// spec/qdisc.md §10.9, worked 1.
+    /// `net/sched/sch_cake.c` `cake_set_rate`, worked by hand.
     #[test]
     fn paces_are_those_of_the_kernel() {
         let pace = |rate| Pace::new(rate).expect("limited");

@@ -1,4 +1,5 @@
-//! [`Shaper`]: holds the link at its rate by clocks that run ahead of time (spec §10.6).
+//! [`Shaper`]: holds the link at its rate by clocks that run ahead of time (`net/sched/sch_cake.c`
+//! `cake_advance_shaper`).
 //!
 //! A clock is advanced by the time each packet takes; the link is closed while it lies in the
 //! future. It is never set forward by itself while packets wait, so that what is lost by waking up

@@ -1,4 +1,4 @@
-//! What CAKE tells about itself, under `tc`'s names (spec §10.9).
+//! CAKE's counters (`net/sched/sch_cake.c` `cake_dump_stats`).
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! CAKE against spec/qdisc.md §10: worked numbers, invariants, and the kernel bugs it must not
+//! CAKE against `net/sched/sch_cake.c`: worked numbers, invariants, and the kernel bugs it must not
 //! share.
 
 mod acks;
@@ -34,7 +34,7 @@ fn ms(millis: u64) -> Instant {
     Instant::from_millis(millis)
 }
 
-/// What leaves until `end`, each packet as soon as it may, and when.
+/// The packets that leave until `end`, each as soon as it may, and their times.
 fn departures(
     queue: &mut impl Qdisc<Probe>,
     mut now: Instant,

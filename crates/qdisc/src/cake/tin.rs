@@ -147,7 +147,7 @@ impl Tin {
     }
 
     /// The queue of the flow with these hashes: its own, else an unused one of its set, else one
-    /// that it shares (spec §10.3).
+    /// that it shares (`net/sched/sch_cake.c` `cake_get_flow_quantum`).
     pub(super) fn queue_of(&mut self, hashes: Hashes) -> FlowId {
         let natural = hashes.flow as usize % FLOWS;
         let flow = |way: usize| &self.flows[way as FlowId];
@@ -252,7 +252,7 @@ impl Tin {
         while let Some(id) = next {
             let gained = (gain(self, id) * skipped) >> 16;
             self.flows[id].deficit += i32::try_from(gained).unwrap_or(MAX_DEBT);
-            next = self.flows.after(id);
+            next = self.flows.following(id);
         }
     }
 
@@ -269,7 +269,7 @@ impl Tin {
         }
     }
 
-    /// The flow whose turn it is. Flows without packets are looked at once per packet that leaves,
+    /// The flow whose turn it is. Flows without packets are visited once per packet that leaves,
     /// first.
     pub(super) fn turn(&self, first: bool) -> Option<FlowId> {
         let decaying = || self.flows.front(Rotation::Decaying);

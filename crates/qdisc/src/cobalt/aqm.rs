@@ -10,7 +10,7 @@ use super::law::InverseRoot;
 use super::params::{Params, Start};
 use crate::random::Random;
 
-/// What COBALT remembers of one queue: 32 bytes. Made by [`Aqm::fresh`].
+/// The state of one queue under COBALT: 32 bytes. Made by [`Aqm::fresh`].
 #[derive(Clone, Debug)]
 pub struct State {
     /// While count > 0, when the next signal (or step of decay) is due; else when the queue will
@@ -18,7 +18,7 @@ pub struct State {
     pub(super) drop_next: Instant,
     /// When BLUE's probability last changed.
     pub(super) blue_timer: Instant,
-    /// How often the law has signalled, less what has decayed.
+    /// How often the law has signaled, less what has decayed.
     pub(super) count: u32,
     pub(super) root: InverseRoot,
     /// BLUE's drop probability, a fraction of 2³².
@@ -30,12 +30,12 @@ pub struct State {
 const _: () = assert!(size_of::<State>() <= 32);
 
 impl State {
-    /// How often the control law signalled, less what has decayed since.
+    /// How often the control law signaled, less what has decayed since.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Whether the queue is being signalled.
+    /// Whether the queue is being signaled.
     pub fn is_dropping(&self) -> bool {
         self.dropping
     }
@@ -59,7 +59,7 @@ impl State {
 
 const TWO_32: f64 = 4_294_967_296.0;
 
-/// What became of a packet.
+/// The decision about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// It was marked "congestion experienced", or found marked, by the control law.
@@ -82,7 +82,7 @@ pub struct Aqm {
 }
 
 impl Aqm {
-    /// COBALT with `params`; `seed` is for BLUE's dice.
+    /// COBALT with `params`; `seed` starts BLUE's random numbers.
     ///
     /// # Errors
     /// If the interval is zero, or `increment` or `decrement` no share of one.
@@ -101,7 +101,7 @@ impl Aqm {
         })
     }
 
-    /// Takes new parameters; the queues' states and the dice go on.
+    /// Replaces the parameters; the queues' states and the random sequence go on.
     ///
     /// # Errors
     /// As [`new`](Self::new); then nothing changes.
@@ -157,7 +157,7 @@ impl Aqm {
         // How Linux knows that the schedule lies behind: as of before an episode begins.
         let mut behind = now > state.drop_next;
         if over_target && !state.dropping {
-            state.drop_next = self.after(now, state);
+            state.drop_next = self.next_signal(now, state);
             behind &= self.params.start == Start::Linux;
         }
         state.dropping = over_target;
@@ -234,10 +234,10 @@ impl Aqm {
     fn step(&self, state: &mut State, count: u32) {
         state.count = count;
         state.root = state.root.follow(count, self.params.start);
-        state.drop_next = self.after(state.drop_next, state);
+        state.drop_next = self.next_signal(state.drop_next, state);
     }
 
-    fn after(&self, from: Instant, state: &State) -> Instant {
+    fn next_signal(&self, from: Instant, state: &State) -> Instant {
         let interval = match self.params.start {
             Start::Patient => self.interval,
             Start::Linux => self.interval & u64::from(u32::MAX),

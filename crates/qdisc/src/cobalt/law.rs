@@ -44,7 +44,7 @@ impl InverseRoot {
     /// The root for counts 0 and 1, as near to 1 as it gets.
     pub(crate) const ONE: Self = Self(u32::MAX);
 
-    /// What Linux begins with: no gap at all, until count first changes.
+    /// Linux's initial value: no gap at all, until count first changes.
     pub(crate) const NONE: Self = Self(0);
 
     /// The root now that count has become `count`.
@@ -83,8 +83,8 @@ impl InverseRoot {
 mod tests {
     use super::*;
 
-    /// spec/qdisc.md §10.9, worked 3: gaps at an interval of 100 ms. Linux 6.1's differ in the
-    /// second.
+    /// `net/sched/sch_cake.c` `cobalt_should_drop`, worked by hand: gaps at an interval of 100 ms.
+    /// Linux 6.1's differ in the second.
     #[test]
     fn gaps_are_those_of_the_kernel() {
         for start in [Start::Patient, Start::Linux] {

@@ -20,7 +20,7 @@ pub enum Start {
     #[default]
     Patient,
     /// As in Linux 6.1, whose queues begin with an inverse root of zero: the second packet above
-    /// the target is signalled at once. The same happens when the first one arrives after a pause
+    /// the target is signaled at once. The same happens when the first one arrives after a pause
     /// longer than the interval. Intervals longer than 4.29 s lose their upper bits in the control
     /// law, and the gap after the first signal is 0.06 % short.
     Linux,
@@ -35,8 +35,8 @@ impl fmt::Display for Start {
     }
 }
 
-/// Parameters of the algorithm. `Default` is what Linux' CAKE uses for an unlimited rate, except
-/// for [`start`](Self::start).
+/// Parameters of the algorithm.
+/// `Default` is what Linux's CAKE uses for an unlimited rate, except for [`start`](Self::start).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Params {
     /// Acceptable standing delay. Default 5 ms (CAKE, ns-3).

@@ -1,5 +1,5 @@
-//! COBALT against spec/qdisc.md §10.7 and §10.9 (worked 1 and 3), the measured kernel, and ns-3's
-//! suite.
+//! COBALT against `net/sched/sch_cake.c` `cobalt_should_drop`, the
+//! measured kernel, and ns-3's suite.
 
 use core::time::Duration;
 
@@ -30,7 +30,7 @@ fn judge(aqm: &mut Aqm, state: &mut State, tos: u8, delay: Duration, now: Instan
 }
 
 /// The milliseconds at which a packet that waited 60 ms, judged each millisecond from `from`, is
-/// signalled.
+/// signaled.
 fn signal_times(aqm: &mut Aqm, state: &mut State, tos: u8, from: u64, until: u64) -> Vec<u64> {
     let mut times = Vec::new();
     for millis in from..until {
@@ -98,9 +98,9 @@ fn a_pause_shortens_the_wait_in_linux_only() {
     }
 }
 
-/// spec/qdisc.md §10.7: a schedule that lies behind is brought up to now by what passes, marked or
-/// not, but not by a drop: after a pause above the target marks come by the law, after one more for
-/// now; drops make up for all that was missed.
+/// `net/sched/sch_cake.c` `cobalt_should_drop`: a schedule that lies behind is brought up to now by
+/// what passes, marked or not, but not by a drop: after a pause above the target marks come by the
+/// law, after one more for now; drops make up for all that was missed.
 #[test]
 fn a_late_mark_brings_the_schedule_up_to_now() {
     for (tos, expected) in [
@@ -168,7 +168,7 @@ fn the_count_decays_step_by_step() {
 }
 
 /// Worked 1: at 1 Mbit the effective threshold is four frames, 48.448 ms (measured: 50.7 ms was
-/// still... not signalled, 54.1 was).
+/// still... not signaled, 54.1 was).
 #[test]
 fn four_frames_are_never_over_target() {
     let params = Params {
@@ -269,7 +269,8 @@ fn blue_is_paced() {
     assert!(!state.is_unresponsive() && !state.is_dropping() && state.count() == 0);
 }
 
-/// spec/qdisc.md §10.7: down, too, only once per target time, and only from above zero.
+/// `net/sched/sch_cake.c` `cobalt_should_drop`: it falls, too, only once per target time, and only
+/// from above zero.
 #[test]
 fn an_empty_queue_lowers_blue_once_per_target_time() {
     let mut aqm = aqm(Params::default());
@@ -292,7 +293,7 @@ fn an_empty_queue_lowers_blue_once_per_target_time() {
     }
 }
 
-/// What only BLUE remembers keeps a queue active too.
+/// BLUE's probability alone keeps a queue active too.
 #[test]
 fn an_unresponsive_queue_is_active() {
     let aqm = aqm(Params::default());
@@ -306,9 +307,9 @@ fn an_unresponsive_queue_is_active() {
     );
 }
 
-/// New parameters leave the dice where they are.
+/// New parameters keep the random sequence.
 #[test]
-fn a_change_does_not_throw_the_dice_anew() {
+fn a_change_keeps_the_random_sequence() {
     let [steady, changed] = [
         None,
         Some(Params {
@@ -576,7 +577,7 @@ fn a_lowered_limit_drops_at_the_head() {
 }
 
 proptest! {
-    /// Whatever came before, a patient queue signals only after the delay has stood above the
+    /// A patient queue, whatever its history, signals only after the delay has stood above the
     /// target for an interval, unless a count has not yet decayed; and no mark falls on Not-ECT.
     #[test]
     fn patient_queues_wait(steps in proptest::collection::vec((0..40u64, 0..12u64, any::<bool>()), 1..200)) {

@@ -21,7 +21,7 @@ pub trait Source<P> {
     fn backlog(&self) -> Bytes;
 }
 
-/// Where a queue stands.
+/// The state machine of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// The last packet waited less than the target, or left hardly anything behind.
@@ -31,7 +31,7 @@ pub enum Phase {
         /// When a standing queue will be concluded.
         until: Instant,
     },
-    /// A standing queue is being signalled.
+    /// A standing queue is being signaled.
     Dropping {
         /// When the next signal is due.
         next: Instant,
@@ -40,12 +40,12 @@ pub enum Phase {
     },
 }
 
-/// What CoDel remembers of one queue: 32 bytes.
+/// The state of one queue under CoDel: 32 bytes.
 #[derive(Clone, Debug)]
 pub struct State {
     phase: Phase,
-    /// A new episode that begins before this resumes the pace of the last one. The epoch: there was
-    /// none.
+    /// A new episode that begins before this resumes the pace of the last one. The epoch before the
+    /// first episode.
     resume_before: Instant,
     /// While dropping, the count of the control law; else how far it rose in the last episode and
     /// since.
@@ -71,20 +71,20 @@ impl Default for State {
 }
 
 impl State {
-    /// Where the queue stands.
+    /// The phase of the queue.
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
     /// While dropping, the count of the control law; else how far it rose in the last episode and
-    /// by [`hear`](Self::hear) since.
+    /// by [`count_drops`](Self::count_drops) since.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Tells CoDel of packets dropped from this queue by others (a full fq_codel), so that it
-    /// signals sooner.
-    pub fn hear(&mut self, dropped: u32) {
+    /// Counts packets dropped from this queue by others (a full fq_codel), so that it signals
+    /// sooner.
+    pub fn count_drops(&mut self, dropped: u32) {
         self.count = self.count.saturating_add(dropped);
     }
 }
@@ -111,7 +111,7 @@ impl Stats {
     }
 }
 
-/// How the sender of a packet is told.
+/// The signal given to the sender of a packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Signal {
     Marked,
@@ -147,7 +147,7 @@ impl Aqm {
         })
     }
 
-    /// Takes new parameters; the counters go on, and so do the queues' states.
+    /// Replaces the parameters; the counters go on, and so do the queues' states.
     ///
     /// # Errors
     /// As [`new`](Self::new); then nothing changes.
@@ -259,7 +259,7 @@ impl Aqm {
             state.root = InverseRoot::ONE;
         }
         state.phase = Phase::Dropping {
-            next: self.after(now, state),
+            next: self.next_signal(now, state),
             entry: state.count,
         };
         if self.signal(head, drops) == Signal::Dropped {
@@ -284,7 +284,7 @@ impl Aqm {
             state.count = state.count.saturating_add(1);
             state.root = state.root.step(state.count);
             let following = Phase::Dropping {
-                next: self.after(next, state),
+                next: self.next_signal(next, state),
                 entry,
             };
             if self.signal(head, drops) == Signal::Marked {
@@ -326,7 +326,7 @@ impl Aqm {
     }
 
     /// When the signal after one at `from` is due.
-    fn after(&self, from: Instant, state: &State) -> Instant {
+    fn next_signal(&self, from: Instant, state: &State) -> Instant {
         self.later(
             from,
             self.params.law.gap(self.interval, state.count, state.root),

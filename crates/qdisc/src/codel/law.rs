@@ -23,7 +23,7 @@ pub enum Law {
     Linux,
 }
 
-/// log2 of Linux' CoDel clock tick in nanoseconds.
+/// log2 of Linux's CoDel clock tick in nanoseconds.
 const TICK_SHIFT: u32 = 10;
 
 impl Law {
@@ -101,7 +101,8 @@ mod tests {
 
     const INTERVAL: u64 = 100_000_000;
 
-    /// spec/qdisc.md §5, worked 1: ideal signal times after entry, in hundredths of a millisecond.
+    /// RFC 8289 §5.6, worked by hand: ideal signal times after entry, in hundredths of a
+    /// millisecond.
     #[test]
     fn the_exact_law_gives_the_ideal_signal_times() {
         let mut at = 0;
@@ -119,8 +120,8 @@ mod tests {
         );
     }
 
-    /// spec/qdisc.md §5, worked 2: Linux' integers, count: inverse root, gap in ticks; cumulative
-    /// ms (those confirm the kernel).
+    /// RFC 8289 §5.6, worked by hand: Linux's integers, count: inverse root, gap in ticks;
+    /// cumulative ms (those confirm the kernel).
     #[test]
     fn the_linux_law_gives_the_kernels_integers() {
         let table = [

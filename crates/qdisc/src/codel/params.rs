@@ -24,7 +24,7 @@ pub struct Params {
     /// A backlog of at most this much is never a standing queue. Default 1514 bytes, one Ethernet
     /// frame.
     pub mtu: Bytes,
-    /// Mark instead of dropping where the packet allows it. Default off, as in Linux' `codel`.
+    /// Mark instead of dropping where the packet allows it. Default off, as in Linux's `codel`.
     pub ecn: bool,
     /// Mark every packet delayed by more than this, besides what the control law does. Default
     /// none.
@@ -53,7 +53,7 @@ pub struct CeThreshold {
     pub delay: Duration,
     /// Which bits of the TOS byte choose the packets; 0 chooses all.
     pub mask: u8,
-    /// What these bits must be: 1 under mask 3 chooses ECT(1), the packets of L4S (RFC 9331).
+    /// The value of these bits: 1 under mask 3 chooses ECT(1), the packets of L4S (RFC 9331).
     pub selector: u8,
 }
 

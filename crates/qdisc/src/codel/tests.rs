@@ -1,4 +1,4 @@
-//! CoDel against the worked examples of spec/qdisc.md §5, ns-3's suite, and the kernel bugs it must
+//! CoDel against the worked examples of RFC 8289 §5.5, ns-3's suite, and the kernel bugs it must
 //! not share.
 
 use alloc::collections::VecDeque;
@@ -37,7 +37,7 @@ impl Source<Probe> for Endless {
     }
 }
 
-/// A whole number of Linux' ticks, far enough from the epoch for delays to be subtracted.
+/// A whole number of Linux's ticks, far enough from the epoch for delays to be subtracted.
 const START: u64 = 1_024_000_000;
 
 /// The milliseconds after the start at which CoDel signals, when a packet that waited 10 ms is
@@ -62,7 +62,7 @@ fn signal_times(aqm: &mut Aqm, state: &mut State, tos: u8, from: u64, until: u64
     times
 }
 
-/// spec/qdisc.md §5, worked 3; marks come at the same instants as drops.
+/// RFC 8289 §5.5, worked by hand; marks come at the same instants as drops.
 #[test]
 fn signals_come_when_the_law_says() {
     let rfc = [100, 200, 271, 329, 379, 424, 464, 502, 538, 571];
@@ -86,8 +86,8 @@ fn signals_come_when_the_law_says() {
     }
 }
 
-/// spec/qdisc.md §5, worked 3: left with count 10; back after 1.0 s it resumes at 9, after 1.7 s it
-/// starts anew.
+/// RFC 8289 §5.5, worked by hand: left with count 10; back after 1.0 s it resumes at 9, after 1.7 s
+/// it starts anew.
 #[test]
 fn a_new_episode_resumes_the_pace_of_a_recent_one() {
     for (law, pause, gap) in [
@@ -152,7 +152,7 @@ fn the_memory_of_an_episode_ends_after_sixteen_intervals() {
     }
 }
 
-/// spec/qdisc.md §5: resumed while now − drop_next < 16 intervals, so no longer when they are just
+/// RFC 8289 §5.5: resumed while now − drop_next < 16 intervals, so no longer when they are just
 /// over.
 #[test]
 fn sixteen_intervals_to_the_nanosecond_are_too_late() {
@@ -254,7 +254,7 @@ fn drops_follow_the_ns3_suite() {
                 queue.dequeue(ms(millis), &mut drops).expect("queued");
                 signals.push(queue.stats().dropped + queue.stats().ecn_mark);
             }
-            // By 420 ms two more are due (310, 381), by Linux' law three (310, 360, 416). A mark
+            // By 420 ms two more are due (310, 381), by Linux's law three (310, 360, 416). A mark
             // delivers the marked packet, so each takes a dequeue of its own.
             let due = if law == Law::Linux { 3 } else { 2 };
             assert_eq!(signals, [0, 1, 1, if ecn { 2 } else { 1 + due }], "{law}");
@@ -396,7 +396,7 @@ fn drops_heard_early_flush_nothing() {
         })
         .expect("valid");
         let mut state = State::default();
-        state.hear(64);
+        state.count_drops(64);
         let times = signal_times(&mut aqm, &mut state, 0, 0, 309);
         let expected = if law == Law::Linux {
             [101, 201, 251, 308].as_slice()
@@ -407,14 +407,14 @@ fn drops_heard_early_flush_nothing() {
     }
 }
 
-/// Drops heard during an episode quicken the signals. In Linux' arithmetic they make the root
+/// Drops heard during an episode quicken the signals. In Linux's arithmetic they make the root
 /// anything: see `law`.
 #[test]
 fn drops_heard_while_dropping_quicken_the_pace() {
     let mut aqm = Aqm::new(Params::default()).expect("valid");
     let mut state = State::default();
     signal_times(&mut aqm, &mut state, 0, 0, 102);
-    state.hear(98);
+    state.count_drops(98);
     let times = signal_times(&mut aqm, &mut state, 0, 102, 232);
     assert_eq!(state.count(), 99 + times.len() as u32);
     assert_eq!(times[1] - times[0], 10, "interval / √100");
@@ -474,7 +474,7 @@ fn mean_delay(codel: Params) -> Duration {
     total / sent
 }
 
-/// spec/qdisc.md §5: on Linux' clock of 1024 ns, 5 ms are 4882 ticks and show as 4999 µs.
+/// RFC 8289 §5.5: on Linux's clock of 1024 ns, 5 ms are 4882 ticks and show as 4999 µs.
 #[test]
 fn the_delay_shown_is_that_of_the_packet_judged_last() {
     for (law, nanos) in [(Law::Rfc8289, 5_000_000), (Law::Linux, 4882 * 1024)] {

@@ -77,8 +77,8 @@ fn deficit(queue: &Ledger<ByMark>, at: usize) -> u64 {
     queue.inner().0.classes[at].deficit.get()
 }
 
-/// spec/qdisc.md §15, worked: quantum 1514, A of 1514 bytes, B of 500: A BBB A BBB, with B's
-/// deficits.
+/// `net/sched/sch_drr.c`, worked by hand: quantum 1514, A of 1514 bytes, B of 500: A BBB A BBB,
+/// with B's deficits.
 #[test]
 fn turns_are_the_classic_ones() {
     let (mut queue, mut drops) = (drr(&[1514, 1514]), Drops::new());
@@ -107,8 +107,8 @@ fn turns_are_the_classic_ones() {
     }
 }
 
-/// What is left of a deficit is lost when a class runs empty; it comes back at the end of the line
-/// with one quantum.
+/// The rest of a deficit is lost when a class runs empty; it comes back at the end of the line with
+/// one quantum.
 #[test]
 fn an_idle_class_saves_nothing() {
     let (mut queue, mut drops) = (drr(&[1000, 1000]), Drops::new());

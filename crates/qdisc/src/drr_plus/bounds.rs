@@ -1,5 +1,4 @@
-//! [`Bounds`]: finds the largest of many numbers that keep changing, without looking at all of
-//! them.
+//! [`Bounds`]: finds the largest of many numbers that keep changing, without a scan.
 
 use alloc::boxed::Box;
 use alloc::vec;

@@ -40,8 +40,8 @@ pub(crate) enum List {
 }
 
 impl<S> Flow<S> {
-    /// What it counts for when the fattest flow is looked for. A flow that holds packets weighs
-    /// something even if they are empty.
+    /// Its weight in the search for the fattest flow. A flow that holds packets weighs something
+    /// even if they are empty.
     #[inline]
     pub(crate) fn weight(&self) -> u64 {
         if self.queue.is_empty() {
@@ -87,7 +87,7 @@ impl<S> Flows<S> {
     /// The flow with the most bytes, the first of them if several have as many; `None` if no flow
     /// holds packets.
     ///
-    /// Linux looks at every flow, up to 65 536 for each packet too many.
+    /// Linux scans every flow, up to 65 536 for each packet too many.
     pub(crate) fn fattest(&mut self) -> Option<Index> {
         self.weights
             .largest(|at| self.flows[at].weight())

@@ -1,5 +1,5 @@
-//! [`Controller`]: the base probability of both queues from their delay (RFC 9332 §A.1;
-//! spec/qdisc.md §11), in Linux' integers.
+//! [`Controller`]: the base probability of both queues from their delay (RFC 9332 §A.1), in
+//! Linux's integers.
 
 use super::params::{Config, Overload};
 

@@ -16,9 +16,9 @@ pub enum Native {
     Delay(Duration),
     /// A packet that leaves more than so many in its queue is marked.
     Packets(u32),
-    /// The likelihood of a mark rises from 0 at a delay of `min` to 1 at `min + range`; the coupled
-    /// likelihood counts if it is larger, and marks are spread evenly instead of by dice, in both
-    /// queues (RFC 9332 appendix A).
+    /// The probability of a mark rises from 0 at a delay of `min` to 1 at `min + range`; the
+    /// coupled probability counts if it is larger, and marks are spread evenly instead of at random,
+    /// in both queues (RFC 9332 appendix A).
     Ramp {
         /// Delays up to this are not marked. RFC 9332: 800 µs.
         min: Duration,
@@ -27,7 +27,7 @@ pub enum Native {
     },
 }
 
-/// What is done when marks no longer suffice: when the coupled likelihood exceeds one.
+/// The action when marks no longer suffice: when the coupled probability exceeds one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overload {
     /// Packets of both queues are dropped, whether they could be marked or not. The default.
@@ -42,7 +42,7 @@ pub enum Overload {
 pub enum DropAt {
     /// When they arrive.
     Enqueue,
-    /// When their turn has come: the sender hears of it earlier by the time they would have waited.
+    /// When their turn has come: the sender learns it earlier by the time they would have waited.
     /// The default.
     #[default]
     Dequeue,
@@ -68,7 +68,7 @@ impl Identifier {
     }
 }
 
-/// Parameters of [`DualPi2`](crate::DualPi2). `Default` is Linux'.
+/// Parameters of [`DualPi2`](crate::DualPi2). `Default` is Linux's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Packets both queues hold at most. Default 10 000 (Linux).
@@ -90,9 +90,9 @@ pub struct Config {
     /// The low-latency queue does so only while it holds at least so many more packets. Default 0.
     pub min_qlen_step: u32,
     /// How much likelier a low-latency packet is marked than the square root of a classic packet's
-    /// likelihood. Default 2 (RFC 9332).
+    /// probability. Default 2 (RFC 9332).
     pub coupling: u8,
-    /// What is done when marks no longer suffice. Default [`Overload::Drop`].
+    /// The action when marks no longer suffice. Default [`Overload::Drop`].
     pub overload: Overload,
     /// When classic packets are judged. Default [`DropAt::Dequeue`].
     pub drop_at: DropAt,
@@ -107,7 +107,7 @@ pub struct Config {
     /// The longest usual packet: while both queues together hold less than two, nothing is dropped.
     /// Default 1514 bytes.
     pub mtu: Bytes,
-    /// Seed of the dice. Default 0.
+    /// Seed of the random number generator. Default 0.
     pub seed: u64,
 }
 

@@ -1,4 +1,4 @@
-//! DualPI2 against the worked numbers of spec/qdisc.md §11 and RFC 9332's properties.
+//! DualPI2 against the worked numbers of RFC 9332 §A.1 and RFC 9332's properties.
 
 use alloc::collections::VecDeque;
 
@@ -29,7 +29,7 @@ fn steady(delay: u64, count: u64) -> Delays {
     }
 }
 
-/// spec/qdisc.md §11, worked: 20 ms from zero.
+/// RFC 9332 §A.1, worked by hand: 20 ms from zero.
 #[test]
 fn the_base_probability_is_that_of_linux() {
     let mut controller = Controller::new(&Config::default());
@@ -61,7 +61,7 @@ fn the_base_probability_is_that_of_linux() {
     );
 }
 
-/// It stays within 0 and 1; without drops on overload the coupled likelihood stays within 1.
+/// It stays within 0 and 1; without drops on overload the coupled probability stays within 1.
 #[test]
 fn the_base_probability_has_a_ceiling() {
     for (overload, coupling, ceiling) in [
@@ -177,7 +177,7 @@ fn constant(config: Config, probability: f64) -> DualPi2<Probe> {
     queue
 }
 
-/// What came of the packets of one kind: passed, marked, dropped, as shares.
+/// The shares of the packets of one kind: passed, marked, dropped, as shares.
 fn fates(queue: &mut DualPi2<Probe>, kind: u8) -> [f64; 3] {
     let (mut drops, mut counts) = (Drops::new(), [0.0; 3]);
     let side = if kind == ECT1 {
@@ -535,7 +535,7 @@ fn limits_hold() {
     assert_eq!(config.memory(), Bytes::new(2 * 100 * 1514));
 }
 
-/// What fits the memory to the byte is let in; the counters tell of each queue what came, and of
+/// Packets that fit the memory to the byte are let in; the counters say for each queue what came, and of
 /// both how much they held at most.
 #[test]
 fn the_counters_tell_what_came() {

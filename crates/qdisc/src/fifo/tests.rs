@@ -1,4 +1,4 @@
-//! The FIFO family against the worked examples of spec/qdisc.md §3, and a plain model.
+//! The FIFO family against the worked examples of `net/sched/sch_fifo.c`, and a plain model.
 
 use super::*;
 use crate::ledger::Ledger;
@@ -31,7 +31,7 @@ fn drain(queue: &mut impl Qdisc<Probe>) -> Vec<u32> {
     }))
 }
 
-/// spec/qdisc.md §3, worked: limit 2, three packets of 100 bytes.
+/// `net/sched/sch_fifo.c`, worked by hand: limit 2, three packets of 100 bytes.
 #[test]
 fn the_packet_above_the_limit_is_dropped() {
     let mut fifo = Pfifo::new(pfifo::Config { limit: 2 });
@@ -47,8 +47,8 @@ fn the_packet_above_the_limit_is_dropped() {
     assert_eq!(fifo.ready_at(), None);
 }
 
-/// spec/qdisc.md §3, worked: limit 3000 takes 1514 + 1486, and not a byte more; what is empty
-/// always fits.
+/// `net/sched/sch_fifo.c`, worked by hand: limit 3000 takes 1514 + 1486, and not a byte more; what
+/// is empty always fits.
 #[test]
 fn bytes_are_counted_to_the_last() {
     let mut fifo = Bfifo::new(bfifo::Config {
@@ -66,7 +66,7 @@ fn bytes_are_counted_to_the_last() {
     assert_eq!(bfifo::Config::default().limit, Bytes::new(1_514_000));
 }
 
-/// spec/qdisc.md §3: full, the oldest goes; with limit 0 the newcomer.
+/// `net/sched/sch_fifo.c`: full, the oldest goes; with limit 0 the newcomer.
 #[test]
 fn the_head_is_dropped_for_a_newcomer() {
     let mut fifo = PfifoHeadDrop::new(pfifo_head_drop::Config { limit: 2 });
@@ -202,8 +202,8 @@ fn model(config: &Config, held: &mut VecDeque<(u32, u32)>, id: u32, len: u32) {
 }
 
 proptest! {
-    /// Whatever the limits and their changes, what is inside is what the model holds, and what left
-    /// did so in order.
+    /// Under all limits and their changes, the FIFO holds what the model holds, and what left did
+    /// so in order.
     #[test]
     fn a_fifo_is_a_list(
         configs in vec((proptest::option::of(0..6u32), proptest::option::of(0..4000u64), any::<bool>()), 1..4),

@@ -9,7 +9,7 @@ use super::masked::Masked;
 use super::police::{Bucket, Police};
 use crate::random::Random;
 
-/// What happens to a packet after an action.
+/// The control after an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     /// It goes into the rule's class.
@@ -31,28 +31,28 @@ pub struct Share {
     pub choice: Choice,
     /// One packet in as many; at least 1.
     pub one_in: u16,
-    /// What happens to them.
+    /// Their control.
     pub control: Control,
 }
 
 /// How a share of the packets is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// By dice, each packet for itself: `netrand`.
+    /// Each packet at random: `netrand`.
     Random,
     /// By counting: `determ`.
     Counted,
 }
 
-/// What a rule does to a packet it matches.
+/// The action of a rule on a packet it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action {
     /// Nothing but deciding.
     Gact {
-        /// What happens to the packet.
+        /// The control.
         control: Control,
-        /// What happens to some packets instead.
+        /// Another control for some packets.
         share: Option<Share>,
     },
     /// Sets what rides beside the packet.
@@ -61,7 +61,7 @@ pub enum Action {
         priority: Option<u8>,
         /// The mark, or some bits of it.
         mark: Option<Masked<u32>>,
-        /// What happens to the packet then.
+        /// The control then.
         control: Control,
     },
     /// Rewrites the DSCP in the packet's TOS byte (`pedit munge ip dsfield`); the ECN field stays
@@ -69,7 +69,7 @@ pub enum Action {
     Dsfield {
         /// The new bits, within 0xfc.
         set: Masked<u8>,
-        /// What happens to the packet then.
+        /// The control then.
         control: Control,
     },
     /// Measures the packets against a rate.
@@ -79,7 +79,7 @@ pub enum Action {
 /// The bits of the TOS byte that are the DSCP.
 pub(super) const DSCP: u8 = 0xfc;
 
-/// What an action remembers between packets.
+/// The state of an action between packets.
 #[derive(Clone, Debug)]
 pub(super) enum Memory {
     /// Nothing.
@@ -100,7 +100,7 @@ impl From<Control> for Action {
 }
 
 impl Action {
-    /// What this action cannot do.
+    /// Refuses parameters outside their range.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         match self {
             Self::Gact {
@@ -121,7 +121,7 @@ impl Action {
         }
     }
 
-    /// What it has to remember, at the start.
+    /// The initial state.
     pub(super) fn memory(&self) -> Memory {
         match self {
             Self::Gact { share: Some(_), .. } => Memory::Count(0),
@@ -136,7 +136,7 @@ impl Action {
         memory: &mut Memory,
         packet: &mut P,
         now: Instant,
-        dice: &mut Random,
+        rng: &mut Random,
     ) -> Control {
         match (self, memory) {
             (
@@ -148,7 +148,7 @@ impl Action {
             ) => {
                 *seen += 1;
                 let chosen = match share.choice {
-                    Choice::Random => dice.below(share.one_in.into()) == 0,
+                    Choice::Random => rng.below(share.one_in.into()) == 0,
                     Choice::Counted => seen.is_multiple_of(share.one_in.into()),
                 };
                 if chosen { share.control } else { *control }

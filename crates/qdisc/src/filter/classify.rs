@@ -118,7 +118,7 @@ impl Filters {
         let rule = &mut self.rules[index];
         rule.hits += 1;
         for (action, memory) in rule.filter.actions.iter().zip(&mut rule.memories) {
-            match action.apply(memory, packet, now, &mut self.dice) {
+            match action.apply(memory, packet, now, &mut self.rng) {
                 Control::Pipe => {}
                 Control::Pass => break,
                 Control::Drop => return Some(Outcome::Decided(Verdict::Drop)),
@@ -132,7 +132,7 @@ impl Filters {
     }
 }
 
-/// What going through the rules once led to.
+/// The result of one pass through the rules.
 enum Outcome {
     Decided(Verdict),
     Again,

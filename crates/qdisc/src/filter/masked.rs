@@ -10,7 +10,7 @@ use crate::words::units;
 /// A value compared only in the bits of `mask`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Masked<T> {
-    /// What is looked for.
+    /// The value to match.
     pub value: T,
     /// The bits that count.
     pub mask: T,

@@ -1,5 +1,4 @@
-//! [`Police`]: what happens to packets above a rate. A token bucket in nanoseconds, in the integers
-//! of Linux's rate conversion (spec §12).
+//! [`Police`]: what happens to packets above a rate. A token bucket in nanoseconds, in the integers of Linux's rate conversion (`net/sched/act_police.c`).
 
 use tautline_base::{Bytes, ConfigError, Instant, Rate};
 
@@ -9,18 +8,18 @@ use crate::rate::{Cost, Framing, LinkLayer};
 /// A rate, and what happens to packets within and above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Police {
-    /// What may pass in the long run; more than 0.
+    /// The long-term rate; more than 0.
     pub rate: Rate,
-    /// What may pass at once; at least a packet.
+    /// Bytes that pass at once; at least a packet.
     pub burst: Bytes,
     /// Packets longer than this exceed at any rate. Default: none; `tc` sets 2040 bytes unless told
     /// otherwise, which drops every packet that stands for several segments.
     pub mtu: Option<Bytes>,
-    /// What a packet counts beside its own length. Default: nothing.
+    /// Overhead of a packet beside its own length. Default: nothing.
     pub framing: Framing,
-    /// What happens to packets above the rate. Default, as in `tc`: [`Control::Reclassify`].
+    /// The control for packets above the rate. Default, as in `tc`: [`Control::Reclassify`].
     pub exceed: Control,
-    /// What happens to packets within it. Default: [`Control::Pass`].
+    /// The control for packets within it. Default: [`Control::Pass`].
     pub conform: Control,
 }
 
@@ -42,7 +41,7 @@ impl Police {
         }
     }
 
-    /// What this police cannot do.
+    /// Refuses parameters outside their range.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         ConfigError::check(self.rate > Rate::ZERO, "rate", self.rate, "more than 0")?;
         ConfigError::check(self.burst > Bytes::ZERO, "burst", self.burst, "more than 0")
@@ -74,7 +73,7 @@ impl Bucket {
         }
     }
 
-    /// What is to happen to a packet of `len` at `now`. Only packets that conform take tokens.
+    /// The control for a packet of `len` at `now`. Only packets that conform take tokens.
     pub(super) fn admit(&mut self, police: &Police, len: Bytes, now: Instant) -> Control {
         // A clock that stepped back starts anew from there: it must not stop the refill until it
         // has caught up.
@@ -172,8 +171,8 @@ mod tests {
     }
 
     proptest! {
-        /// What conforms within any time is at most the burst and what the rate carries in it (spec
-        /// §12's envelope).
+        /// Conforming packets within any time are at most the burst and what the rate carries in it
+        /// (`net/sched/act_police.c`'s envelope).
         #[test]
         fn what_conforms_stays_within_rate_and_burst(
             rate in 1_000u64..1_000_000_000,

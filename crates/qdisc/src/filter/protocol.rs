@@ -6,7 +6,7 @@ use tautline_base::headers::{ARP, IPV4, IPV6, QINQ, VLAN};
 
 use crate::words::units;
 
-/// The packets a rule looks at.
+/// The protocols a rule applies to.
 ///
 /// A tagged packet is of its outermost tag's protocol, as in Linux: `protocol ip` does not see it,
 /// `protocol 802.1q` does.

@@ -23,7 +23,7 @@ pub struct Key {
     pub at: i32,
     /// Counts from the header behind (`nexthdr+`), whose place the [`Link`] that led here found.
     pub behind: bool,
-    /// What it should be.
+    /// The expected value.
     pub word: Masked<u32>,
 }
 
@@ -36,7 +36,7 @@ pub struct Place {
     pub bucket: u8,
 }
 
-/// What a `u32` rule compares, where it stands and where it leads.
+/// The comparisons of a `u32` rule, its table and its link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     /// The list it stands in; `None` for the list that all packets go through.
@@ -167,8 +167,8 @@ impl Link {
         Some(folded.unwrap_or(0) as usize & (divisor - 1))
     }
 
-    /// What the rules of the table count from; `None` if that, or the field that tells it, lies
-    /// beyond the packet's end.
+    /// The base of the offsets in the table's rules; `None` if that, or the field that tells it,
+    /// lies beyond the packet's end.
     pub(super) fn origin<P: Item>(&self, packet: &P, base: i64) -> Option<Origin> {
         let told = match self.offset.field {
             Some(Field { at, mask, shift }) => {

@@ -77,7 +77,7 @@ pub(super) struct Walk {
     depth: usize,
 }
 
-/// What comes next on the way.
+/// The next step of the walk.
 pub(super) enum Step {
     /// This rule, from this origin.
     Try(usize, Origin),

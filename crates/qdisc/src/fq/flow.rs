@@ -22,7 +22,7 @@ pub(super) struct Flow {
     pub(super) credit: i32,
     /// Its next packet leaves no earlier.
     pub(super) time_next: Instant,
-    pub(super) place: Place,
+    pub(super) place: FlowStatus,
     /// The band it stands in while it is not idle.
     pub(super) band: u8,
     /// Successor on its list, or the empty place to be used after this one.
@@ -35,7 +35,7 @@ const _: () = assert!(size_of::<Flow>() <= 64, "one flow a cache line");
 
 /// Where a flow stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum FlowStatus {
     /// Nowhere: this place of the array belongs to no flow.
     Unused,
     /// On no list: it has no packets.
@@ -57,7 +57,7 @@ pub(super) enum Place {
 /// A flow idle for longer may be forgotten (Linux).
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(3);
 
-/// Places looked at for flows to forget, whenever one is added: more than one, so that idle flows
+/// Places searched for flows to remove, whenever one is added: more than one, so that idle flows
 /// vanish faster than new ones come.
 const LOOKED_AT: usize = 8;
 
@@ -68,7 +68,7 @@ pub(super) struct Flows {
     unused: Option<Index>,
     buckets: Vec<Option<Index>>,
     known: usize,
-    /// Where the search for flows to forget goes on.
+    /// Where the search for flows to remove continues.
     hand: usize,
     /// Idle flows forgotten.
     pub(super) forgotten: u64,
@@ -123,7 +123,7 @@ impl Flows {
             packets: 0,
             credit,
             time_next: Instant::ZERO,
-            place: Place::Idle { since: now },
+            place: FlowStatus::Idle { since: now },
             band: 0,
             next: None,
             chained: self.buckets[bucket],
@@ -148,7 +148,7 @@ impl Flows {
         for _ in 0..LOOKED_AT.min(self.flows.len()) {
             self.hand = (self.hand + 1) % self.flows.len();
             let at = Index::new(self.hand);
-            if let Place::Idle { since } = self[at].place
+            if let FlowStatus::Idle { since } = self[at].place
                 && now - since > FORGOTTEN_AFTER
             {
                 self.remove(at);
@@ -162,7 +162,7 @@ impl Flows {
         self.buckets.clear();
         self.buckets.resize(buckets, None);
         for at in 0..self.flows.len() {
-            if self.flows[at].place != Place::Unused {
+            if self.flows[at].place != FlowStatus::Unused {
                 let bucket = self.bucket_of(self.flows[at].key);
                 self.flows[at].chained = self.buckets[bucket].replace(Index::new(at));
             }
@@ -182,7 +182,7 @@ impl Flows {
             }
             self[before].chained = chained;
         }
-        self[at].place = Place::Unused;
+        self[at].place = FlowStatus::Unused;
         self[at].next = self.unused.replace(at);
         self.known -= 1;
     }
@@ -252,7 +252,7 @@ mod tests {
                     None => {
                         let at = flows.add(key, 7, now);
                         prop_assert!(!model.contains_key(&key) && flows[at].key == key && flows[at].credit == 7);
-                        flows[at].place = if busy { Place::Old } else { Place::Idle { since: now } };
+                        flows[at].place = if busy { FlowStatus::Old } else { FlowStatus::Idle { since: now } };
                         model.insert(key, (at, if busy { Instant::from_nanos(u64::MAX) } else { now }));
                     }
                 }
@@ -263,7 +263,7 @@ mod tests {
         }
     }
 
-    /// A hand that goes round forgets every long idle flow while as many are added.
+    /// The round search removes every long idle flow while as many are added.
     #[test]
     fn idle_flows_do_not_pile_up() {
         let mut flows = Flows::new(16);

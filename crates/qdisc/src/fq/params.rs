@@ -43,7 +43,7 @@ impl Default for Weighted {
     }
 }
 
-/// What becomes of a packet whose departure lies beyond the horizon.
+/// Handling of a packet whose departure lies beyond the horizon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BeyondHorizon {
     /// It is dropped. The default (Linux).
@@ -90,7 +90,7 @@ pub struct Config {
     pub timer_slack: Duration,
     /// A departure further away than this is a mistake. Default 10 s.
     pub horizon: Duration,
-    /// What to do about one. Default [`BeyondHorizon::Drop`].
+    /// Handling of such a packet. Default [`BeyondHorizon::Drop`].
     pub beyond_horizon: BeyondHorizon,
     /// How much before their departure packets may leave, for devices that delay packets
     /// themselves. Default 0.

@@ -1,4 +1,4 @@
-//! FQ against the worked examples of spec/qdisc.md §7 and, one by one, what it promises.
+//! FQ against the worked examples of `net/sched/sch_fq.c` and, one by one, what it promises.
 
 use super::*;
 use crate::ledger::Ledger;

@@ -2,7 +2,7 @@
 
 use tautline_base::Instant;
 
-use super::flow::{Flows, Place};
+use super::flow::{FlowStatus, Flows};
 use crate::index::Index;
 use crate::timed::{Timed, Timeline};
 
@@ -52,10 +52,10 @@ impl Throttled {
 
     /// Lets the throttled flow `at` go on at `until`, if that is earlier than it was to.
     pub(super) fn advance(&mut self, flows: &mut Flows, at: Index, until: Instant) {
-        if !matches!(flows[at].place, Place::Throttled { until: was } if until < was) {
+        if !matches!(flows[at].place, FlowStatus::Throttled { until: was } if until < was) {
             return;
         }
-        flows[at].place = Place::Throttled { until };
+        flows[at].place = FlowStatus::Throttled { until };
         self.enter(at, until);
         if self.held > 2 * self.flows + FEW {
             self.drop_void(flows);
@@ -66,7 +66,7 @@ impl Throttled {
     pub(super) fn pop(&mut self, flows: &mut Flows) -> Option<Index> {
         let (_, at) = self.take()?;
         self.flows -= 1;
-        flows[at].place = Place::Old;
+        flows[at].place = FlowStatus::Old;
         while self
             .entries
             .front(self.queue)
@@ -102,5 +102,5 @@ impl Throttled {
 }
 
 fn is_void(flows: &Flows, &(until, at): &(Instant, Index)) -> bool {
-    flows[at].place != Place::Throttled { until }
+    flows[at].place != FlowStatus::Throttled { until }
 }

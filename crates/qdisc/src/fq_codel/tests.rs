@@ -1,4 +1,4 @@
-//! fq_codel against the worked examples of spec/qdisc.md §6 and ns-3's suite.
+//! fq_codel against the worked examples of `net/sched/sch_fq_codel.c` and ns-3's suite.
 
 use core::time::Duration;
 
@@ -59,7 +59,7 @@ fn config(quantum: u64) -> Config {
     }
 }
 
-/// spec/qdisc.md §6, worked 1, quantum 1514: A B B B B A B B B A B B B A.
+/// `net/sched/sch_fq_codel.c`, worked by hand, quantum 1514: A B B B B A B B B A B B B A.
 #[test]
 fn turns_are_shared_by_bytes() {
     let (mut queue, [a, b]) = with_flows(config(1514));
@@ -81,7 +81,8 @@ fn turns_are_shared_by_bytes() {
     );
 }
 
-/// spec/qdisc.md §6, worked 1, quantum 300: A B B B A B B B, and A at −1214, −1228, −1242.
+/// `net/sched/sch_fq_codel.c`, worked by hand, quantum 300: A B B B A B B B, and A at −1214, −1228,
+/// −1242.
 #[test]
 fn a_small_quantum_gives_the_same_shares() {
     let (mut queue, [a, b]) = with_flows(config(300));
@@ -226,7 +227,8 @@ fn the_fattest_flow_pays_as_in_the_ns3_suite() {
     );
 }
 
-/// spec/qdisc.md §6, worked 2: limit 50, half of A's bytes go; A's CoDel hears of it.
+/// `net/sched/sch_fq_codel.c`, worked by hand: limit 50, half of A's bytes go; A's CoDel counts
+/// them.
 #[test]
 fn half_of_the_fattest_flow_is_dropped_from_its_head() {
     for (of_a, dropped) in [(31, 16), (20, 10)] {
@@ -261,8 +263,8 @@ fn half_of_the_fattest_flow_is_dropped_from_its_head() {
     }
 }
 
-/// spec/qdisc.md §6: `tc`'s counters, after worked 2 and two turns; the largest packet is the
-/// largest that came through.
+/// `net/sched/sch_fq_codel.c`: `tc`'s counters, after worked 2 and two turns; the largest packet is
+/// the largest that came through.
 #[test]
 fn the_counters_tell_what_happened() {
     let (mut queue, [a, b, c]) = with_flows(Config {
@@ -378,7 +380,7 @@ fn a_lowered_limit_is_paid_by_the_fattest_flow() {
     );
 }
 
-/// spec/qdisc.md §6, worked 3: a batch of 64 ends it although half would be 150.
+/// `net/sched/sch_fq_codel.c`, worked by hand: a batch of 64 ends it although half would be 150.
 #[test]
 fn a_batch_bounds_the_drops() {
     let (mut queue, [a]) = with_flows(Config {
@@ -433,8 +435,8 @@ fn the_memory_limit_holds_after_every_call() {
 }
 
 /// ns-3's FQ-CoDel suite: 5 flows of 20 packets, 60 dequeues 110 ms apart: the ECT flows have 6
-/// marks each, the others 4 drops. ns-3 uses Linux' law, whose fourth signal comes earlier than the
-/// exact one.
+/// marks each, the others 4 drops. ns-3 uses Linux's law, whose fourth signal comes earlier than
+/// the exact one.
 #[test]
 fn marks_and_drops_follow_the_ns3_suite() {
     for (law, drops_each) in [(Law::Linux, 4), (Law::Rfc8289, 3)] {
@@ -512,8 +514,8 @@ fn the_ce_threshold_selects_its_packets() {
     assert_eq!(marks, [32, 0]);
 }
 
-/// A flow that holds less than one MTU is not signalled for a backlog that others cause, unless the
-/// scope is Linux'.
+/// A flow that holds less than one MTU is not signaled for a backlog that others cause, unless the
+/// scope is Linux's.
 #[test]
 fn the_scope_of_the_backlog_decides_for_a_thin_flow() {
     for (backlog, signalled) in [(BacklogScope::Queue, false), (BacklogScope::Qdisc, true)] {
@@ -589,8 +591,8 @@ fn hashes_are_mixed_by_splitmix64() {
     );
 }
 
-/// spec/qdisc.md §6: Linux' arithmetic, the backlog of all queues before CoDel, new flows that are
-/// forgotten; the rest is the same.
+/// `net/sched/sch_fq_codel.c`: Linux's arithmetic, the backlog of all queues before CoDel, new
+/// flows that are forgotten; the rest is the same.
 #[test]
 fn linux_differs_in_three_things() {
     let words = "fq_codel law linux backlog qdisc emptied forgotten";

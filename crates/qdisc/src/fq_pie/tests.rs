@@ -1,4 +1,5 @@
-//! fq_pie against spec/qdisc.md §9: fq_codel's turns, a PIE for each flow, limits that hold.
+//! fq_pie against `net/sched/sch_fq_pie.c`: fq_codel's turns, a PIE for each flow, limits that
+//! hold.
 
 use core::time::Duration;
 
@@ -45,7 +46,7 @@ impl FqPie<Probe> {
     }
 }
 
-/// The turns are fq_codel's: spec/qdisc.md §6, worked 1, with both quanta.
+/// The turns are fq_codel's: RFC 8290 §4, worked by hand, with both quanta.
 #[test]
 fn turns_are_those_of_fq_codel() {
     for (quantum, expected) in [(1514, "ABBBBABBBABBBA"), (300, "ABBBABBBA")] {
@@ -188,8 +189,8 @@ fn the_memory_limit_holds() {
     assert!(put(&mut queue, b, 1, 0).is_empty(), "an empty packet fits");
 }
 
-/// A full fq_pie drops the newcomer, whoever it is; a lowered limit costs the fattest flow its
-/// oldest packets.
+/// A full fq_pie drops the newcomer of any flow; a lowered limit costs the fattest flow its oldest
+/// packets.
 #[test]
 fn the_packet_limit_holds_and_may_be_lowered() {
     let (queue, [a, b]) = with_flows(Config {

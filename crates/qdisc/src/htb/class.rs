@@ -14,7 +14,7 @@ use crate::rate::Cost;
 /// Neither credit for idle time nor debt exceeds a minute.
 const LONGEST: i64 = 60_000_000_000;
 
-/// What a class' buckets allow.
+/// The mode of a class by its buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// It is at its ceiling.
@@ -25,10 +25,10 @@ pub(super) enum Mode {
     CanSend,
 }
 
-/// What stands below a class.
+/// The node below a class.
 #[derive(Debug)]
 pub(super) enum Node {
-    /// A discipline. With each level that lends to it, its deficit in the round there.
+    /// A qdisc. With each level that lends to it, its deficit in the round there.
     Leaf([i64; DEPTH]),
     /// Classes.
     Inner(Box<Inner>),
@@ -43,12 +43,12 @@ pub(super) struct Inner {
     pub(super) feeds: [Ring; PRIORITIES],
 }
 
-/// A class without its discipline.
+/// A class without its qdisc.
 #[derive(Debug)]
 pub(super) struct Class {
     /// As it was given.
     pub(super) config: ClassConfig,
-    /// What is in force: with every value filled in when it was given.
+    /// The parameters in force: every value filled in.
     pub(super) resolved: ClassConfig,
     pub(super) parent: Option<usize>,
     /// Its place among the children of its parent.
@@ -79,7 +79,7 @@ struct Buckets {
     overflows: bool,
 }
 
-/// What a class counts.
+/// Counters of a class.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counters {
     /// Packets sent by what this class may send itself.
@@ -90,7 +90,7 @@ pub(super) struct Counters {
     pub(super) giants: u64,
     /// Times it came to its ceiling.
     pub(super) overlimits: u64,
-    /// What left, of classes that have classes below them.
+    /// Packets sent, of classes that have classes below them.
     pub(super) sent_bytes: Bytes,
     pub(super) sent_packets: u64,
 }
@@ -125,7 +125,7 @@ impl Class {
         }
     }
 
-    /// Takes new parameters; the buckets keep what they hold, as far as it fits.
+    /// Replaces the parameters; the buckets keep what they hold, as far as it fits.
     pub(super) fn reconfigure(&mut self, config: ClassConfig, shape: &Config) {
         let resolved = config.resolved(shape);
         let fresh = Buckets::full(&resolved, shape.depth);
@@ -191,8 +191,8 @@ impl Class {
             .min(LONGEST)
     }
 
-    /// What it may do with `earned` more in its buckets, and for how many nanoseconds it can do no
-    /// more than that.
+    /// Its mode with `earned` more in its buckets, and for how many nanoseconds it can do no more
+    /// than that.
     pub(super) fn mode_with(&self, earned: i64, now: Instant) -> (Mode, i64) {
         let [tokens, ceil_tokens] = [
             self.buckets.tokens + earned,
@@ -237,7 +237,7 @@ impl Class {
         *filled = now;
     }
 
-    /// What the buckets hold, in nanoseconds: by the rate, by the ceiling.
+    /// The fill of the buckets, in nanoseconds: by the rate, by the ceiling.
     pub(super) fn tokens(&self) -> (i64, i64) {
         (self.buckets.tokens, self.buckets.ceil_tokens)
     }

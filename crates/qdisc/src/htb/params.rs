@@ -150,25 +150,25 @@ fn parse_depth(text: &str) -> Option<Depth> {
 /// Parameters of a class of [`Htb`](super::Htb).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassConfig {
-    /// What it is guaranteed, if those of all leaves fit together into the link. Default none: it
+    /// The guaranteed rate, if those of all leaves fit together into the link. Default none: it
     /// must be given.
     pub rate: Rate,
-    /// What it never exceeds, its parent lending the rest. Default its rate: it borrows nothing.
+    /// The most it sends, its parent lending the rest. Default its rate: it borrows nothing.
     pub ceil: Option<Rate>,
-    /// What may leave at once at its own cost. Default [`mtu`](Self::mtu) and what leaves within a
-    /// tick ([`Config::hz`]), as `tc` computes it.
+    /// Burst at its own rate. Default
+    /// [`mtu`](Self::mtu) and what leaves within a tick ([`Config::hz`]), as `tc` computes it.
     pub burst: Option<Bytes>,
-    /// What may leave at once without regard to the ceiling. Default as [`burst`](Self::burst), by
-    /// the ceiling.
+    /// Burst above the ceiling. Default as [`burst`](Self::burst), by the ceiling.
     pub cburst: Option<Bytes>,
-    /// Who borrows first: 0 before 1 before … 7; higher ones count as 7, as in Linux. Default 0.
+    /// Priority among borrowers: 0 before 1 before … 7; higher ones count as 7, as in Linux.
+    /// Default 0.
     pub prio: u8,
     /// Bytes it sends per turn among those of its priority. Default by [`Config::r2q`].
     pub quantum: Option<Bytes>,
     /// The longest packet expected: decides the default bursts, and what is counted as a giant.
     /// Default 1600 (`tc`).
     pub mtu: Bytes,
-    /// What packets occupy on the link. Default their own length.
+    /// Framing of packets on the link. Default their own length.
     pub framing: Framing,
 }
 
@@ -268,7 +268,7 @@ impl Options for ClassConfig {
         Ok(true)
     }
 
-    /// What was given, and the priority; what follows from it is in the class' report.
+    /// The options given, and the priority; derived values are in the class's report.
     fn options(&self) -> Vec<(&'static str, Value)> {
         let mut options = vec![("prio", Value::Count(self.prio.into()))];
         options.extend(

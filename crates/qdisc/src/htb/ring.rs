@@ -7,12 +7,12 @@ use super::bits::Bits;
 #[derive(Debug, Default)]
 pub(super) struct Ring {
     members: Bits,
-    turn: Turn,
+    turn: NextTurn,
 }
 
-/// Whose turn it is.
+/// The next in turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Turn {
+enum NextTurn {
     /// This member's.
     At(usize),
     /// The first at or after this, which left in its turn.
@@ -30,7 +30,7 @@ impl Ring {
 
     /// Removes a member; if it is its turn, the next has it at once.
     pub(super) fn remove_passing_on(&mut self, at: usize) {
-        if self.turn == Turn::At(at) {
+        if self.turn == NextTurn::At(at) {
             self.advance();
         }
         self.members.remove(at);
@@ -39,35 +39,38 @@ impl Ring {
     /// Removes a member; if it is its turn, it has it again should it be back before the next
     /// lookup.
     pub(super) fn remove_keeping_turn(&mut self, at: usize) {
-        if self.turn == Turn::At(at) {
-            self.turn = Turn::From(at);
+        if self.turn == NextTurn::At(at) {
+            self.turn = NextTurn::From(at);
         }
         self.members.remove(at);
     }
 
-    /// Whose turn it is; `None` if the round is over.
+    /// The next in turn; `None` if the round is over.
     pub(super) fn current(&mut self) -> Option<usize> {
         match self.turn {
-            Turn::At(at) => Some(at),
-            Turn::From(at) => {
-                self.turn = self.members.next(at).map_or(Turn::Over, Turn::At);
+            NextTurn::At(at) => Some(at),
+            NextTurn::From(at) => {
+                self.turn = self.members.next(at).map_or(NextTurn::Over, NextTurn::At);
                 self.current()
             }
-            Turn::Over => None,
+            NextTurn::Over => None,
         }
     }
 
     /// Gives the turn to the next, if a member has it.
     pub(super) fn advance(&mut self) {
-        if let Turn::At(at) = self.turn {
-            self.turn = self.members.next(at + 1).map_or(Turn::Over, Turn::At);
+        if let NextTurn::At(at) = self.turn {
+            self.turn = self
+                .members
+                .next(at + 1)
+                .map_or(NextTurn::Over, NextTurn::At);
         }
     }
 
     /// Begins a round; false without members.
     pub(super) fn rewind(&mut self) -> bool {
-        self.turn = self.members.next(0).map_or(Turn::Over, Turn::At);
-        self.turn != Turn::Over
+        self.turn = self.members.next(0).map_or(NextTurn::Over, NextTurn::At);
+        self.turn != NextTurn::Over
     }
 
     /// Whether `at` is a member.
@@ -95,9 +98,9 @@ impl Ring {
 
     fn move_turn(&mut self, moved: impl Fn(usize) -> usize) {
         self.turn = match self.turn {
-            Turn::At(at) => Turn::At(moved(at)),
-            Turn::From(at) => Turn::From(moved(at)),
-            Turn::Over => Turn::Over,
+            NextTurn::At(at) => NextTurn::At(moved(at)),
+            NextTurn::From(at) => NextTurn::From(moved(at)),
+            NextTurn::Over => NextTurn::Over,
         };
     }
 }

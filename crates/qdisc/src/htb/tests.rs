@@ -1,4 +1,4 @@
-//! Worked examples, guarantees, sharing, borrowing, and trees that change under way.
+//! Worked examples, guarantees, sharing, borrowing, and trees that change while they run.
 
 use super::class::{Mode, Node};
 use super::*;
@@ -68,8 +68,8 @@ fn fill(queue: &mut Ledger<Queue>, minor: u16, count: usize, len: u32) {
     }
 }
 
-/// What leaves until `end` when it is asked at the very moments it names: the moments, the classes,
-/// the bytes.
+/// The packets that leave until `end`, polled exactly when ready: the moments, the classes, the
+/// bytes.
 fn run(queue: &mut Ledger<Queue>, mut now: Instant, end: Instant) -> Vec<(Instant, u32, u64)> {
     let mut left = Vec::new();
     while let Some(at) = queue.ready_at() {
@@ -135,8 +135,8 @@ fn check(tree: &Tree) {
     }
 }
 
-/// spec/qdisc.md §13, worked: rate 1 Mbit/s, ceiling and parent 2 Mbit/s, bursts of 1600 bytes,
-/// packets of 1000.
+/// `net/sched/sch_htb.c`, worked by hand: rate 1 Mbit/s, ceiling and parent 2 Mbit/s, bursts of
+/// 1600 bytes, packets of 1000.
 #[test]
 fn the_worked_leaf_borrows_up_to_its_ceiling() {
     for config in [Config::default(), Config::linux()] {
@@ -190,7 +190,7 @@ fn the_worked_leaf_borrows_up_to_its_ceiling() {
     }
 }
 
-/// spec/qdisc.md §13: quanta and bursts that are not given.
+/// `net/sched/sch_htb.c`: quanta and bursts that are not given.
 #[test]
 fn defaults_are_those_of_tc() {
     for (rate, quantum, burst) in [
@@ -659,7 +659,7 @@ impl Qdisc<Probe> for Stuck {
     }
 }
 
-/// It is asked again later, in five seconds at the latest (spec/qdisc.md §13), never at once.
+/// It is asked again later, in five seconds at the latest (`net/sched/sch_htb.c`), never at once.
 #[test]
 fn a_leaf_that_gives_nothing_is_not_asked_without_end() {
     let now = Instant::from_secs(9);
@@ -867,7 +867,7 @@ fn empty_packets_end_their_turn() {
     assert!((15..=25).contains(&left[..40].iter().filter(|(_, id, _)| *id == 2).count()));
 }
 
-/// What a bucket holds is converted to the new rate without wrapping round, whatever the rates.
+/// The fill of a bucket is converted to the new rate without wrapping round, whatever the rates.
 #[test]
 fn a_full_bucket_stays_one_at_a_far_lower_rate() {
     let mut queue = htb(

@@ -25,7 +25,7 @@ pub(super) struct Tree {
     filled: [u8; DEPTH],
     pub(super) waiting: Waiting,
     pub(super) overlimits: u64,
-    /// The latest moment it was told of.
+    /// The latest `now` given to it.
     now: Instant,
 }
 

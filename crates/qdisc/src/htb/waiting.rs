@@ -144,7 +144,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Beside a sorted set: the first is the first, whoever leaves in between.
+        /// Beside a sorted set: the first is the first, with removals in between.
         #[test]
         fn the_first_is_the_earliest(steps in vec((0..20usize, 0..9u64), 0..300)) {
             let (mut waiting, mut model, mut times) = (Waiting::default(), BTreeSet::new(), [None; 20]);

@@ -64,7 +64,7 @@ impl FromStr for Distribution {
 /// Entries of a table, as in `tc`'s.
 const SIZE: usize = 4096;
 
-/// What stands for one jitter in a table.
+/// The value of one jitter in a table.
 const SCALE: i64 = 8192;
 
 /// Delays of one mean, jitter and distribution.

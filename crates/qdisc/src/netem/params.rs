@@ -87,7 +87,7 @@ pub struct Reorder {
 /// The link that packets are sent over, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Its speed, above 0.
+    /// Its rate, above 0.
     pub rate: Rate,
     /// Bytes added to every packet, or taken off.
     pub packet_overhead: i32,
@@ -168,7 +168,7 @@ pub struct Config {
     /// Delay of every packet. Default 0.
     pub delay: Duration,
     /// How far delays are spread about it; a packet that draws less than nothing leaves at once.
-    /// Jitter reorders, unless there is a `link` or a discipline below. Default 0.
+    /// Jitter reorders, unless there is a `link` or a qdisc below. Default 0.
     pub jitter: Duration,
     /// How much of one packet's random number is in the next one's, as a share of one. Default 0.
     /// It also narrows the spread.
@@ -323,5 +323,5 @@ impl Config {
     }
 }
 
-/// What sums of percentages may exceed one by, from rounding alone.
+/// Excess of a sum of percentages over one that rounding explains.
 const SLIP: f64 = 1e-9;

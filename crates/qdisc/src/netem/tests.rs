@@ -1,4 +1,4 @@
-//! netem against the worked examples of spec/qdisc.md §14 and, one by one, what it promises.
+//! netem against the worked examples of `net/sched/sch_netem.c` and, one by one, what it promises.
 
 use super::*;
 use crate::ledger::Ledger;
@@ -47,7 +47,7 @@ fn put(
         .collect()
 }
 
-/// What leaves and when, waking up when the path asks for it.
+/// The packets that leave and their times, woken as `ready_at` says.
 fn run(path: &mut impl Qdisc<Probe>, mut now: Instant) -> Vec<(u64, Probe)> {
     let mut left = Vec::new();
     while let Some(ready) = path.ready_at() {
@@ -174,9 +174,9 @@ fn delays_have_their_mean_and_deviation() {
     }
 }
 
-/// Correlated delays: neighbours are alike, unless numbers become delays by their remainder.
+/// Correlated delays: neighbors are alike, unless numbers become delays by their remainder.
 #[test]
-fn correlation_makes_neighbours_alike() {
+fn correlation_makes_neighbors_alike() {
     let step = |options: &str| {
         let mut path = words(&["netem limit 10000 delay 50ms 10ms ", options].concat());
         let mut last = None;
@@ -321,7 +321,7 @@ fn with_a_gap_packets_overtake_in_turn() {
     assert!((2300..2700).contains(&path.report().requeues));
 }
 
-/// What is on the way counts against the limit, and so does what waits below.
+/// Packets on the path and packets queued below count against the limit.
 #[test]
 fn the_limit_counts_everything() {
     let mut path = words("netem limit 2 delay 10ms");
@@ -363,7 +363,7 @@ fn packets_leave_in_windows() {
     );
 }
 
-/// The discipline below sees packets when they have passed the path.
+/// The qdisc below sees packets when they have passed the path.
 #[test]
 fn the_child_gets_what_is_due() {
     let config = Config {

@@ -2,9 +2,8 @@
 //! [`Stats`].
 //!
 //! Packets are judged when they arrive. How many are dropped is decided by a probability that a
-//! timer updates; here nothing waits for a timer: whoever touches the queue first makes the updates
-//! that have fallen due, which see what the timer would have seen, since nothing changes between
-//! touches.
+//! timer updates; here nothing waits for a timer: the next call makes the updates that have fallen
+//! due, which see what the timer would have seen, since nothing changes between touches.
 
 use core::time::Duration;
 
@@ -17,7 +16,7 @@ use crate::codel::Source;
 use crate::random::Random;
 use crate::ticker::Ticker;
 
-/// What becomes of a packet that arrives.
+/// The decision about a packet that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is queued.
@@ -28,7 +27,7 @@ pub enum Verdict {
     Dropped,
 }
 
-/// What PIE remembers of one queue.
+/// The state of one queue under PIE.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
     probability: u64,
@@ -91,8 +90,8 @@ const MAX_UPDATES: u64 = 1024;
 /// RFC 8034: how long a queue must be quiet before PIE becomes inactive.
 const RESET_AFTER: Duration = Duration::from_secs(1);
 
-/// A packet passes while the accumulated probability is below this, and is chosen without dice from
-/// the second on.
+/// A packet passes while the accumulated probability is below this, and is chosen without a random
+/// number from the second on.
 const ACCUMULATED_LOW: u64 = ONE / 100 * 85;
 const ACCUMULATED_HIGH: u64 = ONE / 2 * 17;
 
@@ -131,7 +130,7 @@ impl Aqm {
         })
     }
 
-    /// Takes new parameters; counters, clock and the queues' states go on.
+    /// Replaces the parameters; counters, clock and the queues' states go on.
     ///
     /// # Errors
     /// As [`new`](Self::new), or if `law` differs: the states are kept in its arithmetic. Then
@@ -260,7 +259,7 @@ impl Aqm {
         } else {
             p
         };
-        // Linux' sum can wrap where marks do not clear it.
+        // Linux's sum can wrap where marks do not clear it.
         state.accumulated = if chance == 0 {
             0
         } else {
@@ -306,7 +305,7 @@ impl Aqm {
         short || self.controller.is_low(delay) && state.probability < ONE / 5
     }
 
-    /// Throws dice, unless the sum of probabilities says enough by itself.
+    /// Draws a random number, unless the sum of probabilities decides by itself.
     fn throws(&mut self, state: &mut State, chance: u64) -> bool {
         if state.accumulated < ACCUMULATED_LOW {
             return false;
@@ -369,7 +368,7 @@ impl Aqm {
             Law::Rfc8033 | Law::Rfc8034 | Law::Linux => {
                 state.probability = match count {
                     1 => self.controller.step(state.probability, input),
-                    _ => self.controller.steps(state.probability, input, count),
+                    _ => self.controller.advance(state.probability, input, count),
                 };
             }
         }

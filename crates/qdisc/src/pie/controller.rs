@@ -1,7 +1,8 @@
-//! [`Controller`]: the drop probability from the delay (RFC 8033 §4.2, §5; spec/qdisc.md §8.2).
+//! [`Controller`]: the drop probability from the delay (RFC 8033 §4.2, §5; `net/sched/sch_pie.c`
+//! `pie_calculate_probability`).
 //!
 //! Probabilities are 56-bit fractions for every law, so that a step is one addition and many equal
-//! steps are one multiplication.
+//! advance are one multiplication.
 
 use core::time::Duration;
 
@@ -23,10 +24,10 @@ const HIGH_RFC8034: Duration = Duration::from_millis(200);
 /// RFC 8034: the probability decays below this delay.
 const LOW_RFC8034: Duration = Duration::from_millis(5);
 
-/// Equal steps are taken one at a time at most so often; more only oscillate.
+/// Equal advance are taken one at a time at most so often; more only oscillate.
 const MAX_STRIDES: usize = 4096;
 
-/// Below this a decaying probability is none: 2⁻³⁰.
+/// Below this a decaying probability becomes zero: 2⁻³⁰.
 const NOTHING: u64 = ONE >> 30;
 
 /// Where PIE stands when the probability is to be changed: delays in the law's ticks.
@@ -45,7 +46,7 @@ pub(crate) struct Input {
 pub(crate) struct Controller {
     law: Law,
     target: u64,
-    /// What one tick of delay adds, in 2⁻⁵⁶: whole numbers for Linux.
+    /// The increment per tick of delay, in 2⁻⁵⁶: whole numbers for Linux.
     alpha: f64,
     beta: f64,
     high: u64,
@@ -55,7 +56,7 @@ pub(crate) struct Controller {
 impl Controller {
     pub(crate) fn new(params: &Params) -> Self {
         let law = params.law;
-        // DIVERGES: Linux' gains are cut to whole numbers, and so are its products below.
+        // DIVERGES: Linux's gains are cut to whole numbers, and so are its products below.
         let gain = |per_second: f64| match law {
             Law::Linux => (((per_second * 16.0) as u64 * (ONE / TICKS_PER_SECOND)) >> 4) as f64,
             Law::Rfc8033 | Law::Rfc8034 => per_second * ONE as f64 / 1e9,
@@ -91,7 +92,7 @@ impl Controller {
     }
 
     /// The probability after `count` updates during which nothing changes (`old` equals `delay`).
-    pub(crate) fn steps(&self, mut p: u64, input: Input, mut count: u64) -> u64 {
+    pub(crate) fn advance(&self, mut p: u64, input: Input, mut count: u64) -> u64 {
         for _ in 0..MAX_STRIDES {
             let stride = if self.decays(input) {
                 1
@@ -112,18 +113,18 @@ impl Controller {
         p
     }
 
-    /// How many steps of `delta` stay on the rung of the ladder on which `p` stands, the one that
+    /// How many advance of `delta` stay on the rung of the ladder on which `p` stands, the one that
     /// leaves it included.
     fn stride(&self, p: u64, delta: i128) -> u64 {
         let (low, high) = rung(p);
-        let steps = match delta {
+        let advance = match delta {
             0 => 0,
             1.. => i128::from(high - p)
                 .unsigned_abs()
                 .div_ceil(delta.unsigned_abs()),
             _ => u128::from(p - low) / delta.unsigned_abs() + 1,
         };
-        u64::try_from(steps).unwrap_or(u64::MAX)
+        u64::try_from(advance).unwrap_or(u64::MAX)
     }
 
     fn add(&self, p: u64, delta: i128) -> u64 {
@@ -136,7 +137,7 @@ impl Controller {
         }
     }
 
-    /// What an update adds, decay aside.
+    /// The increment of an update, decay aside.
     fn delta(&self, p: u64, input: Input) -> i128 {
         let mut delta = match self.law {
             Law::Linux => self.delta_linux(p, input),
@@ -195,7 +196,7 @@ impl Controller {
     }
 }
 
-/// Linux' clock.
+/// Linux's clock.
 const TICKS_PER_SECOND: u64 = 15_625_000;
 
 /// How many of 10⁻², 10⁻³ … 10⁻⁶ are above `p`: gains shrink fourfold with each.

@@ -12,7 +12,7 @@ pub(crate) struct Meter {
     rate: u64,
 }
 
-/// What is being observed.
+/// The measurement in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Watch {
     #[default]
@@ -46,7 +46,7 @@ impl Meter {
     /// that it ends, else 0. Measured is from a backlog of `threshold` bytes on, and over at least
     /// as many.
     ///
-    /// DIVERGES: rates and times are 64 bits wide; Linux' 32 overflow at a backlog of 16 MiB.
+    /// DIVERGES: rates and times are 64 bits wide; Linux's 32 overflow at a backlog of 16 MiB.
     pub(crate) fn measure(
         &mut self,
         law: Law,

@@ -12,7 +12,7 @@ use tautline_base::{Bytes, ConfigError};
 use crate::report::Value;
 use crate::words::{NUMBER, ParseError, SIZE, TIME, Word, Words, units};
 
-/// Whose PIE it is, where they differ in more than parameters.
+/// The specification followed, where they differ in more than parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Law {
     /// RFC 8033 with its appendix B: packets are chosen without chance clusters, the probability
@@ -25,7 +25,7 @@ pub enum Law {
     /// RFC 8034, for DOCSIS modems: inactive below a third of the buffer, the burst allowance
     /// begins with the first drop, packets are chosen in proportion to their length.
     Rfc8034,
-    /// Linux' integers, on a clock of 64 ns: the burst allowance is used up by dequeues, the
+    /// Linux's integers, on a clock of 64 ns: the burst allowance is used up by dequeues, the
     /// probability rises by 2 % more above 250 ms. Two of its flaws show in traces and are copied:
     /// the probability can grow far beyond one, after which everything is dropped for a long time;
     /// and the accumulated probability is not cleared by a mark, so that marks can come in unbroken
@@ -33,7 +33,7 @@ pub enum Law {
     Linux,
 }
 
-/// Nanoseconds of Linux' tick, as a shift.
+/// Nanoseconds of Linux's tick, as a shift.
 const TICK_SHIFT: u32 = 6;
 
 impl Law {
@@ -111,7 +111,7 @@ pub struct Params {
     /// Where the delay is taken from. Default [`DelaySource::Timestamp`].
     pub delay: DelaySource,
     /// A departure rate is measured only while at least so many bytes are queued, and over at least
-    /// as many. Default 16 KiB (RFC 8033: 2^14; Linux' constant too, which once was 10 000 bytes).
+    /// as many. Default 16 KiB (RFC 8033: 2^14; Linux's constant too, which once was 10 000 bytes).
     pub dq_threshold: Bytes,
     /// Arithmetic and rules. Default [`Law::Rfc8033`].
     pub law: Law,
@@ -124,7 +124,7 @@ pub struct Params {
     pub hz: Option<NonZeroU32>,
     /// Time from the first call to the first update. Default 15 ms, one `tupdate`.
     pub first_update: Duration,
-    /// Seed of the dice. Default 0.
+    /// Seed of the random number generator. Default 0.
     pub seed: u64,
 }
 
@@ -157,7 +157,7 @@ const SIXTEENTHS: f64 = 16.0;
 const MAX_WEIGHT: f64 = 2048.0;
 
 impl Params {
-    /// As Linux' `pie` behaves, with a timer of 250 ticks per second: updates every 20 ms, the
+    /// As Linux's `pie` behaves, with a timer of 250 ticks per second: updates every 20 ms, the
     /// first after 504 ms.
     pub fn linux() -> Self {
         let first_update = Duration::from_millis(500);
@@ -285,7 +285,7 @@ impl Params {
         Ok(true)
     }
 
-    /// What `tc` shows.
+    /// The value that `tc` shows.
     pub(crate) fn options(&self) -> Vec<(&'static str, Value)> {
         let flag = |on: bool, yes, no| (if on { yes } else { no }, Value::Flag(true));
         vec![

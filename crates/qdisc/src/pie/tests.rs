@@ -1,4 +1,4 @@
-//! PIE against the worked examples of spec/qdisc.md §8, and the properties it states.
+//! PIE against the worked examples of RFC 8033 §4, and the properties it states.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -60,8 +60,8 @@ fn near(value: f64, expected: f64, tolerance: f64) -> bool {
     (value - expected).abs() <= tolerance
 }
 
-/// spec/qdisc.md §8, worked 1: 20 ms from zero, to the bit in Linux' integers, closely in the RFC's
-/// arithmetic.
+/// RFC 8033 §4, worked by hand: 20 ms from zero, to the bit in Linux's integers, closely in the
+/// RFC's arithmetic.
 #[test]
 fn the_probability_climbs_as_computed() {
     let linux = course(Law::Linux, 20, 500);
@@ -107,7 +107,7 @@ fn the_probability_climbs_as_computed() {
     }
 }
 
-/// What the state shows is the share: spec/qdisc.md §8, worked 1, n = 1 and 20.
+/// The state shows the share: RFC 8033 §4, worked by hand.
 #[test]
 fn the_state_shows_a_share_of_one() {
     for (p, expected) in [
@@ -125,7 +125,7 @@ fn the_state_shows_a_share_of_one() {
     }
 }
 
-/// spec/qdisc.md §8, worked 2: 30 ms.
+/// RFC 8033 §4, worked by hand: 30 ms.
 #[test]
 fn a_longer_delay_climbs_faster() {
     for law in [Law::Linux, Law::Rfc8033] {
@@ -147,7 +147,7 @@ fn a_longer_delay_climbs_faster() {
     }
 }
 
-/// spec/qdisc.md §8, worked 3.
+/// RFC 8033 §4, worked by hand.
 #[test]
 fn single_steps_are_capped_raised_and_decayed() {
     let step = |law, p: f64, old, delay, empty| {
@@ -251,7 +251,7 @@ fn strides_equal_steps() {
                 let mut single = start;
                 for count in 0..6000u64 {
                     if count % 499 == 1 {
-                        let strided = controller.steps(start, input, count);
+                        let strided = controller.advance(start, input, count);
                         let close = near(share(single), share(strided), 1e-9);
                         assert!(
                             close,
@@ -294,8 +294,8 @@ impl Constant {
     }
 }
 
-/// spec/qdisc.md §8, worked 3: at 5 % dice are thrown from packet 17 on, packet 170 needs none.
-/// Over many seeds every gap lies between.
+/// RFC 8033 §4, worked by hand: at 5 % random numbers decide from packet 17 on, packet 170 is
+/// certain. Over many seeds every gap lies between.
 #[test]
 fn drops_are_spread_by_accumulation() {
     for law in [Law::Rfc8033, Law::Linux] {
@@ -324,7 +324,7 @@ fn drops_are_spread_by_accumulation() {
 
 /// Dice that never fall: packet 170 is dropped all the same.
 #[test]
-fn the_hundred_and_seventieth_packet_needs_no_dice() {
+fn the_hundred_and_seventieth_packet_needs_no_random_number() {
     for law in [Law::Rfc8033, Law::Linux] {
         let mut constant = Constant::new(
             Params {
@@ -534,9 +534,8 @@ fn bursts_pass_unharmed() {
     }
 }
 
-/// Linux' first update comes 500 ms after creation, the next ones after `tupdate`, each rounded up
-/// to ticks and one more: on a timer of 100 ticks per second 510 and 30 ms (as measured:
-/// `overload_blacks_linux_out`).
+/// Linux's first update comes 500 ms after creation, the next ones after
+/// `tupdate`, each rounded up to ticks and one more: on a timer of 100 ticks per second 510 and 30 ms (as measured: `overload_blacks_linux_out`).
 #[test]
 fn updates_come_when_the_timer_would_fire() {
     for (hz, first, period) in [
@@ -668,7 +667,7 @@ fn late_updates_equal_punctual_ones() {
     }
 }
 
-/// spec/qdisc.md §8, worked 4: the estimator at 100 Mbit/s, at 1 Mbit/s, and fooled by a burst.
+/// RFC 8033 §4, worked by hand: the estimator at 100 Mbit/s, at 1 Mbit/s, and fooled by a burst.
 #[test]
 fn departure_rates_are_those_of_linux() {
     let measure = |gap_nanos: u64, packets: u64, meter: &mut Meter, from: u64| {
@@ -715,7 +714,7 @@ fn departure_rates_are_those_of_linux() {
     assert_eq!(exact.delay(Law::Rfc8033, 187_500), 15_000_000);
 }
 
-/// What a rate is measured over where nothing else is said.
+/// The default threshold of a measurement.
 const THRESHOLD: u64 = 1 << 14;
 
 /// A rate is measured from a backlog of 16 KiB on, averaged by eighths, and not over no time.
@@ -757,7 +756,7 @@ fn the_meter_waits_for_a_backlog_and_for_time() {
     );
 }
 
-/// spec/qdisc.md §8.2: a calm queue without probability has its burst allowance back and its rate
+/// RFC 8033 §4: a calm queue without probability has its burst allowance back and its rate
 /// forgotten; with the estimator only where a rate is known, since a measurement that has just
 /// begun is not a calm queue.
 #[test]
@@ -849,9 +848,9 @@ fn behind_a_device(pie: Params, burst: u64) -> f64 {
     total.as_secs_f64() * 1e3 / f64::from(sent)
 }
 
-/// Effect, the finding of the thesis (spec/qdisc.md §8.4): below a device that takes 20 packets at
-/// once PIE with the rate estimator never drops but for the limit; with time stamps, or below a
-/// device held to 2 packets, it holds its target.
+/// Effect, the finding of the thesis: below a device that takes 20 packets at once PIE with the
+/// rate estimator never drops but for the limit; with time stamps, or below a device held to 2
+/// packets, it holds its target.
 #[test]
 fn a_bursty_device_blinds_the_rate_estimator_but_not_the_time_stamps() {
     for law in [Law::Rfc8033, Law::Linux] {
@@ -879,8 +878,8 @@ fn a_bursty_device_blinds_the_rate_estimator_but_not_the_time_stamps() {
     }
 }
 
-/// Effect, thesis §5.3.3 on a card whose bursts are of ten packets: one holds a whole measurement
-/// of 10 000 bytes, and none of 16 KiB.
+/// Effect, thesis §5.3.3 on a NIC whose bursts are of ten packets: one holds a whole measurement of
+/// 10 000 bytes, and none of 16 KiB.
 #[test]
 fn the_threshold_decides_which_bursts_blind_the_rate_estimator() {
     let run = |dq_threshold| {
@@ -1087,8 +1086,8 @@ fn the_limit_holds() {
     assert_eq!(report.options[1].1, Value::Time(Duration::from_millis(20)));
 }
 
-/// A change keeps the probability, the counters and the dice, and updates go on at once, at the new
-/// pace.
+/// A change keeps the probability, the counters and the random sequence, and updates go on at once,
+/// at the new pace.
 #[test]
 fn a_change_interrupts_nothing() {
     let (_, mut queue) = overload(Params::default(), 800, 800, 0);
@@ -1258,7 +1257,7 @@ proptest! {
         let input = Input { delay, old, empty };
         prop_assert!(controller.step(p, input) <= ceiling);
         let (steady, short) = (Input { old: delay, ..input }, Input { delay: 0, ..input });
-        prop_assert!(controller.steps(p, steady, count) <= ceiling);
+        prop_assert!(controller.advance(p, steady, count) <= ceiling);
         prop_assert!(controller.step(p, short) <= p);
     }
 
@@ -1280,7 +1279,7 @@ proptest! {
     }
 }
 
-/// A shaper looks at a packet long before it may leave. Linux judges its delay then, and counts it
+/// A shaper peeks at a packet long before it may leave. Linux judges its delay then, and counts it
 /// until it leaves; the other laws leave it in the queue.
 #[test]
 fn linux_measures_a_packet_when_it_is_looked_at() {

@@ -96,7 +96,7 @@ fn a_band_that_holds_back_is_passed_over() {
         .expect("a class two levels down");
 }
 
-/// spec/qdisc.md §15: a class that is no band means the band of priority 0.
+/// `net/sched/sch_prio.c`: a class that is no band means the band of priority 0.
 #[test]
 fn filters_choose_the_band() {
     let mut queue = prio(Config::default());
@@ -122,7 +122,7 @@ fn filters_choose_the_band() {
     }
 }
 
-/// What a shaper above is told is the packet that leaves next: who comes late into a higher band is
+/// A shaper above peeks at the packet that leaves next: one that comes late into a higher band is
 /// before the others.
 #[test]
 fn the_first_of_the_highest_band_is_looked_at() {

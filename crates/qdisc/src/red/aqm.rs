@@ -27,7 +27,7 @@ const LEAST: u32 = (ONE / 100) as u32;
 /// Above this the adaptive probability does not rise further. 50 % of `ONE`.
 const MOST: u32 = (ONE / 2) as u32;
 
-/// What an arriving packet meets.
+/// The decision about an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Congestion {
     /// None to speak of, or it is not this packet's turn.
@@ -38,7 +38,7 @@ pub(crate) enum Congestion {
     Forced,
 }
 
-/// What RED remembers of one queue.
+/// The state of one queue under RED.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     /// Average backlog in bytes, with the weight's logarithm of fractional bits.
@@ -121,7 +121,7 @@ impl Aqm {
     }
 
     /// A packet arrives at a queue of `backlog`, itself not counted: updates the average, and says
-    /// whether it is to be signalled.
+    /// whether it is to be signaled.
     pub(crate) fn arrive(
         &self,
         state: &mut State,
@@ -142,7 +142,7 @@ impl Aqm {
         state.average = state.average - (state.average >> self.wlog) + backlog;
     }
 
-    /// Whether a packet that arrives at this average is to be signalled.
+    /// Whether a packet that arrives at this average is to be signaled.
     fn judge(&self, state: &mut State, random: &mut Random) -> Congestion {
         let average = state.average >> self.wlog;
         let forced = if self.gentle { 2 * self.max } else { self.max };

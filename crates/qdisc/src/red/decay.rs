@@ -15,7 +15,7 @@ pub enum IdleDecay {
     /// at `bandwidth` (Floyd and Jacobson 1993). The default.
     #[default]
     Exact,
-    /// As Linux' table of shifts does. It is computed in ticks of 64 ns and read in microseconds,
+    /// As Linux's table of shifts does. It is computed in ticks of 64 ns and read in microseconds,
     /// so the average falls 15.6 times too slowly; it also takes a natural logarithm for a binary
     /// one, which makes it slower still.
     Linux,
@@ -58,8 +58,9 @@ pub(super) enum Decay {
 }
 
 impl Decay {
-    /// The decay of an average of weight 2⁻ʷ, when a packet of `avpkt` takes its time at
-    /// `bandwidth`. `None` if Linux' table cannot span the time this takes.
+    /// The decay of an average of weight 2⁻ʷ, when a packet of
+    /// `avpkt` takes its time at `bandwidth`. `None` if Linux's table cannot span the time this
+    /// takes.
     pub(super) fn new(kind: IdleDecay, wlog: u32, avpkt: Bytes, bandwidth: Rate) -> Option<Self> {
         let nats = -libm::log1p(-libm::exp2(-f64::from(wlog)));
         let nanos = avpkt.get() as f64 / bandwidth.as_bytes_per_sec() as f64 * 1e9;
@@ -84,7 +85,7 @@ impl Decay {
         Some(Self::Linux { cell_log, shifts })
     }
 
-    /// What is left of `average` after `idle`.
+    /// `average` decayed by `idle`.
     pub(super) fn apply(&self, average: u64, idle: Duration) -> u64 {
         match self {
             Self::Exact { per_nano } => {
@@ -136,8 +137,8 @@ mod tests {
         assert_eq!(decay(IdleDecay::Exact).apply(AVERAGE, Duration::MAX), 0);
     }
 
-    /// spec/qdisc.md §4, pitfall (a), measured: `Scell_log` 15. A cell is 32.8 ms and 1.3 bits:
-    /// 15.6 · ln 2 times too slow.
+    /// `include/net/red.h` `red_calc_qavg_from_idle_time`, measured: `Scell_log` 15. A cell is 32.8
+    /// ms and 1.3 bits: 15.6 · ln 2 times too slow.
     #[test]
     fn linux_table_is_the_one_measured() {
         let Decay::Linux { cell_log, shifts } = decay(IdleDecay::Linux) else {

@@ -14,9 +14,9 @@ use crate::words::{NUMBER, Options, ParseError, RATE, SIZE, Word, Words, units};
 /// `tc` does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Params {
-    /// Average backlog below which nothing is signalled. Default a third of `max` (Linux).
+    /// Average backlog below which nothing is signaled. Default a third of `max` (Linux).
     pub min: Option<Bytes>,
-    /// Average backlog above which every packet is signalled, or from which the probability rises
+    /// Average backlog above which every packet is signaled, or from which the probability rises
     /// more steeply if [`gentle`](Self::gentle). Default three times `min`, or a quarter of the
     /// limit (Linux).
     pub max: Option<Bytes>,
@@ -204,7 +204,7 @@ pub struct Config {
     /// Move the probability so that the average stays halfway between the thresholds (Floyd,
     /// Gummadi, Shenker 2001). Default off (Linux).
     pub adaptive: bool,
-    /// Seed of the dice. Default 0.
+    /// Seed of the random number generator. Default 0.
     pub seed: u64,
 }
 
@@ -223,7 +223,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// As Linux' `red` behaves, its idle decay included.
+    /// As Linux's `red` behaves, its idle decay included.
     pub fn linux() -> Self {
         Self {
             red: Params {

@@ -1,4 +1,4 @@
-//! RED against the worked examples of spec/qdisc.md §4, its modes, and its invariants.
+//! RED against the worked examples of `include/net/red.h`, its modes, and its invariants.
 
 use core::time::Duration;
 
@@ -30,7 +30,7 @@ fn aqm(params: &Params) -> Aqm {
     Aqm::new(params, Bytes::new(400_000)).expect("valid")
 }
 
-/// What `count` packets meet that arrive at a constant backlog.
+/// The decisions about `count` packets that arrive at a constant backlog.
 fn arrivals(aqm: &Aqm, backlog: u64, count: usize) -> Vec<Congestion> {
     let (mut state, mut random) = (aqm.settled(backlog.min(1 << 32)), Random::new(7));
     (0..count)
@@ -46,7 +46,7 @@ fn gaps(met: &[Congestion]) -> Vec<usize> {
     at.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }
 
-/// spec/qdisc.md §4, worked 1.
+/// `include/net/red.h`, worked by hand.
 #[test]
 fn the_average_approaches_a_constant_backlog() {
     let (aqm, mut state, mut random) = (aqm(&worked()), State::default(), Random::new(0));
@@ -71,7 +71,7 @@ fn the_average_approaches_a_constant_backlog() {
     }
 }
 
-/// spec/qdisc.md §4, worked 2: probability 1 %, gaps spread evenly from 1 to 101.
+/// `include/net/red.h`, worked by hand: probability 1 %, gaps spread evenly from 1 to 101.
 #[test]
 fn signals_are_spread_evenly() {
     let aqm = aqm(&worked());
@@ -111,7 +111,7 @@ fn the_first_packet_between_the_thresholds_passes() {
     );
 }
 
-/// spec/qdisc.md §4, pitfall (c): whoever returns between the thresholds begins a gap anew.
+/// `include/net/red.h`: a return between the thresholds begins a gap anew.
 #[test]
 fn a_gap_ends_outside_the_thresholds() {
     let quick = Params {
@@ -131,8 +131,8 @@ fn a_gap_ends_outside_the_thresholds() {
     }
 }
 
-/// spec/qdisc.md §4: nothing below the lower threshold, everything from the upper one on; and the
-/// count of a gap starts anew.
+/// `include/net/red.h`: nothing below the lower threshold, everything from the upper one on; and
+/// the count of a gap starts anew.
 #[test]
 fn the_thresholds_are_sharp() {
     let aqm = aqm(&worked());
@@ -173,7 +173,7 @@ fn the_thresholds_are_sharp() {
     );
 }
 
-/// spec/qdisc.md §4, worked: gentle at 90000: 0.02; 135000: 0.51; 180000: 1.
+/// `include/net/red.h`, worked by hand: gentle at 90000: 0.02; 135000: 0.51; 180000: 1.
 #[test]
 fn gentle_rises_to_one_at_twice_the_maximum() {
     let aqm = aqm(&Params {
@@ -202,8 +202,8 @@ fn gentle_rises_to_one_at_twice_the_maximum() {
     );
 }
 
-/// spec/qdisc.md §4, worked 3: the probability at a high, a low and a middling average, every half
-/// second.
+/// `include/net/red.h`, worked by hand: the probability at a high, a low and a middling average,
+/// every half second.
 #[test]
 fn the_adaptive_probability_takes_the_worked_steps() {
     let steps = |backlog, count: u64| -> Vec<f64> {
@@ -262,7 +262,7 @@ fn the_adaptive_probability_takes_the_worked_steps() {
 
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// What was missed while nothing arrived is made up for, by the average as it fell meanwhile.
+/// Updates missed while nothing arrived are made up for, by the average as it fell meanwhile.
 #[test]
 fn adaptation_catches_up_over_a_pause() {
     let moved = |idle| {
@@ -315,7 +315,7 @@ fn red_adapts_only_if_asked() {
     }
 }
 
-/// What comes of 40 packets at an average of 59 000 bytes, where a signal is all but certain.
+/// The fate of 40 packets at an average of 59 000 bytes, where a signal is all but certain.
 fn treated(ecn: bool, harddrop: bool, nodrop: bool, forced: bool, tos: u8) -> (Stats, u64) {
     let red = if forced {
         Params {
@@ -347,7 +347,7 @@ fn treated(ecn: bool, harddrop: bool, nodrop: bool, forced: bool, tos: u8) -> (S
     (red.stats, passed)
 }
 
-/// Nearly every packet is signalled, and the average hardly moves.
+/// Nearly every packet is signaled, and the average hardly moves.
 fn certain() -> Params {
     let (min, max) = (Some(Bytes::new(2)), Some(Bytes::new(60_000)));
     Params {
@@ -360,7 +360,7 @@ fn certain() -> Params {
     }
 }
 
-/// spec/qdisc.md §4, enqueue (3): what becomes of packets that meet congestion, in every mode.
+/// `include/net/red.h`: the fate of packets that meet congestion, in every mode.
 #[test]
 fn signals_follow_the_flags() {
     for forced in [false, true] {
@@ -429,8 +429,8 @@ fn step(threshold: u64) -> Config {
     }
 }
 
-/// spec/qdisc.md §4, pitfall (b): packets that are dropped count for the average too. And the child
-/// refuses what exceeds the limit.
+/// `include/net/red.h`: packets that are dropped count for the average too. And the child refuses
+/// what exceeds the limit.
 #[test]
 fn the_average_is_updated_by_every_arrival() {
     let (mut red, mut drops) = (Red::new(step(700)).expect("valid"), Drops::new());
@@ -690,7 +690,7 @@ fn a_live_change_keeps_the_average() {
     );
 }
 
-/// Any discipline can stand behind it, and keeps its own limit.
+/// Any qdisc can stand behind it, and keeps its own limit.
 #[test]
 fn the_child_may_be_any_discipline() {
     let child = FqCodel::new(fq_codel::Config {
@@ -714,7 +714,7 @@ fn the_child_may_be_any_discipline() {
 }
 
 proptest! {
-    /// spec/qdisc.md §4, invariants: no signal below the lower threshold, one for all above the
+    /// `include/net/red.h`, invariants: no signal below the lower threshold, one for all above the
     /// upper; the average never exceeds the limit, nor does the backlog. Through changes, pauses
     /// and clocks that step back.
     #[test]
@@ -790,7 +790,7 @@ fn a_drop_at_an_empty_queue_does_not_end_the_idle_time() {
     assert!(drops.is_empty(), "an hour later it is not");
 }
 
-/// A change reaches the classes of a discipline below, as through any other parent.
+/// A change reaches the classes of a qdisc below, as through any other parent.
 #[test]
 fn classes_below_can_be_changed() {
     let tree = "red limit 400kb avpkt 1000; qdisc parent 1:1 handle 2: drr; class parent 2: classid 2:1 drr";

@@ -1,5 +1,5 @@
 //! [`Depths`]: flows by the number of packets they hold, so that the longest is found without
-//! looking at all.
+//! scanning all.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -14,12 +14,12 @@ use crate::index::Index;
 pub(super) struct Depths {
     /// `first[n]` begins the list of flows with `n` packets.
     first: Box<[Option<Index>]>,
-    places: Box<[Place]>,
+    places: Box<[DepthLinks]>,
     longest: usize,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Place {
+struct DepthLinks {
     depth: usize,
     before: Option<Index>,
     next: Option<Index>,
@@ -30,7 +30,7 @@ impl Depths {
     pub(super) fn new(flows: usize, most: usize) -> Self {
         let (first, places) = (
             vec![None; most + 1].into_boxed_slice(),
-            vec![Place::default(); flows].into_boxed_slice(),
+            vec![DepthLinks::default(); flows].into_boxed_slice(),
         );
         let mut depths = Self {
             first,
@@ -81,7 +81,7 @@ impl Depths {
         if let Some(next) = next {
             self.places[next.get()].before = Some(at);
         }
-        self.places[at.get()] = Place {
+        self.places[at.get()] = DepthLinks {
             depth,
             before: None,
             next,
@@ -89,7 +89,7 @@ impl Depths {
     }
 
     fn unlink(&mut self, at: Index) {
-        let Place {
+        let DepthLinks {
             depth,
             before,
             next,

@@ -31,8 +31,8 @@ pub struct Config {
     pub perturb: Option<Duration>,
     /// RED on every flow. Default none (Linux).
     pub red: Option<FlowRed>,
-    /// Seed of the keys and of RED's dice. Default 0, which is as good while the flow hash itself
-    /// is keyed and the key is kept.
+    /// Seed of the keys and of RED's random numbers. Default 0, which is as good while the flow
+    /// hash itself is keyed and the key is kept.
     pub seed: u64,
 }
 

@@ -321,7 +321,7 @@ fn step(ecn: bool, harddrop: bool) -> FlowRed {
 #[test]
 fn red_governs_each_flow_by_itself() {
     // After 0, 1000, ... bytes the average at the newcomer is 0, 500, 1250, 2125, 3062: the fifth
-    // of a flow is signalled.
+    // of a flow is signaled.
     for (ecn, harddrop, headdrop, lost, marked) in [
         (false, false, false, Some(8), None),
         (false, false, true, Some(0), None),

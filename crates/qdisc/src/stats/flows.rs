@@ -1,4 +1,4 @@
-//! [`FlowStats`]: what passed a discipline, flow by flow, as many flows as there is room for.
+//! [`FlowStats`]: counters of a qdisc by flow, for as many flows as fit.
 
 use alloc::format;
 use alloc::string::String;
@@ -13,7 +13,7 @@ use crate::discipline::{Change, Inspect};
 use crate::report::Report;
 use crate::words::{ParseError, Words};
 
-/// What passed of one flow.
+/// Counters of one flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlowCounts {
     /// Taken in, dropped at once or not.
@@ -40,7 +40,7 @@ impl FlowCounts {
 pub struct Flow {
     /// The flow's hash; `None` stands for all flows that there was no room for.
     pub hash: Option<u64>,
-    /// What passed.
+    /// The counters.
     pub counts: FlowCounts,
 }
 
@@ -52,17 +52,16 @@ impl Flow {
     }
 }
 
-/// Wraps any discipline and counts by flow hash.
+/// Wraps any qdisc and counts by flow hash.
 ///
-/// The table does not grow: a flow has eight places where it may stand, and when all are taken the
-/// one that was silent longest gives way. What was counted of it goes to the
-/// [`others`](Self::others), so that the sum over the table and the others is exact at any time.
-/// Nothing is allocated after construction, and a packet costs a look at eight places however many
-/// flows there are.
+/// The table does not grow: a flow has eight possible places, and when all are taken the one that
+/// was silent longest gives way. What was counted of it goes to the [`others`](Self::others), so
+/// that the sum over the table and the others is exact at any time. Nothing is allocated after
+/// construction, and a packet costs a look at eight places however many flows there are.
 #[derive(Debug)]
 pub struct FlowStats<Q> {
     inner: Q,
-    places: Vec<Place>,
+    places: Vec<Entry>,
     others: FlowCounts,
     /// Packets noted so far: the clock by which places are told old from young.
     noted: u64,
@@ -70,7 +69,7 @@ pub struct FlowStats<Q> {
 
 /// A place for a flow.
 #[derive(Clone, Debug, Default)]
-struct Place {
+struct Entry {
     hash: u64,
     /// When it was last noted; 0 for a place that was never used.
     noted: u64,
@@ -84,7 +83,7 @@ impl<Q> FlowStats<Q> {
     /// Counts what passes `inner` from now on, of up to `flows` flows (rounded up to a multiple of
     /// eight) by themselves. A flow takes about 700 bytes. With 0, all are summed.
     pub fn new(inner: Q, flows: usize) -> Self {
-        let places = vec![Place::default(); flows.div_ceil(WAYS) * WAYS];
+        let places = vec![Entry::default(); flows.div_ceil(WAYS) * WAYS];
         Self {
             inner,
             places,
@@ -93,7 +92,7 @@ impl<Q> FlowStats<Q> {
         }
     }
 
-    /// What passed of the flow of `hash`, if it has a place.
+    /// Counters of the flow of `hash`, if it has a place.
     pub fn flow(&self, hash: u64) -> Option<&FlowCounts> {
         let place = self.places[self.set(hash)]
             .iter()
@@ -109,12 +108,12 @@ impl<Q> FlowStats<Q> {
             .map(|place| (place.hash, &place.counts))
     }
 
-    /// What passed of all other flows together.
+    /// Counters of all other flows together.
     pub fn others(&self) -> &FlowCounts {
         &self.others
     }
 
-    /// The wrapped discipline.
+    /// The wrapped qdisc.
     pub fn inner(&self) -> &Q {
         &self.inner
     }
@@ -143,16 +142,16 @@ impl<Q> FlowStats<Q> {
         let place = &mut places[at];
         if own.is_none() {
             self.others.absorb(&place.counts);
-            *place = Place {
+            *place = Entry {
                 hash,
-                ..Place::default()
+                ..Entry::default()
             };
         }
         place.noted = self.noted;
         &mut place.counts
     }
 
-    /// Does `call` to the wrapped discipline, and notes what it dropped.
+    /// Does `call` to the wrapped qdisc, and notes what it dropped.
     #[inline]
     fn noting<P: Item, R>(
         &mut self,
@@ -201,8 +200,8 @@ impl<P: Item, Q: Qdisc<P>> Qdisc<P> for FlowStats<Q> {
 }
 
 impl<Q: Inspect> Inspect for FlowStats<Q> {
-    /// The report of the wrapped discipline, with the flows filled in: those that sent most first,
-    /// the others last.
+    /// The report of the wrapped qdisc, with the flows filled in: those that sent most first, the
+    /// others last.
     fn report(&self) -> Report {
         let mut flows: Vec<Flow> = self
             .flows()
@@ -373,7 +372,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever gives way, the sum over all flows is what a counter without flows sees.
+        /// Whichever flow gives way, the sum over all flows equals a counter without flows.
         #[test]
         fn nothing_is_lost_by_giving_way(flows in proptest::collection::vec(any::<u64>(), 0..400), room in 0..40usize) {
             let mut queue = FlowStats::new(Stats::new(build::<Probe>("pfifo limit 20").expect("pfifo")), room);

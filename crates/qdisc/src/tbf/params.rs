@@ -13,17 +13,17 @@ use crate::words::{Options, ParseError, RATE, SIZE, TIME, Word, Words, units};
 /// Parameters of [`Tbf`](super::Tbf).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// What it lets through in the long run. Default none: it must be given.
+    /// The long-term rate. No default: it must be given.
     pub rate: Rate,
     /// The bucket: what may leave at once after a pause. Default none: it must be given. Longer
     /// packets are split or dropped.
     pub burst: Bytes,
     /// A second, faster bucket that spreads the bursts. Default none.
     pub peak: Option<Peak>,
-    /// What may wait; it is told to the FIFO below. Default 50 ms, the example of tc-tbf(8); `tc`
-    /// has no default.
+    /// The limit of the queue; the FIFO below gets it. Default 50 ms, the example of tc-tbf(8);
+    /// `tc` has no default.
     pub limit: Limit,
-    /// What packets occupy on the link. Default their own length.
+    /// Framing of packets on the link. Default their own length.
     pub framing: Framing,
     /// The longest frame of the device: a bucket that does not hold one is refused, for it would
     /// drop all of them. Default 1514, Ethernet. `tc` has no such word: Linux knows its device and
@@ -31,21 +31,21 @@ pub struct Config {
     pub frame: Bytes,
 }
 
-/// The bucket that bounds the speed within a burst.
+/// The bucket that bounds the rate within a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peak {
-    /// The speed, above that of the filter (`tc`'s `peakrate`).
+    /// The peak rate, above the rate of the filter (`tc`'s `peakrate`).
     pub rate: Rate,
-    /// What may leave at once: best one frame (`tc`'s `mtu` or `minburst`).
+    /// Bytes that leave at once: best one frame (`tc`'s `mtu` or `minburst`).
     pub mtu: Bytes,
 }
 
-/// What may wait in a [`Tbf`](super::Tbf).
+/// The limit of the queue of a [`Tbf`](super::Tbf).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// This much.
     Bytes(Bytes),
-    /// What leaves within this time, beyond one burst.
+    /// The bytes sent within this time, beyond one burst.
     Latency(Duration),
 }
 
@@ -71,7 +71,7 @@ impl Config {
         }
     }
 
-    /// What may wait, in bytes: a latency is worth what leaves within it, and one burst.
+    /// The limit in bytes: for a latency, the bytes sent within it, and one burst.
     pub fn limit(&self) -> Bytes {
         match self.limit {
             Limit::Bytes(bytes) => bytes,

@@ -49,8 +49,8 @@ fn departures(
     left
 }
 
-/// spec/qdisc.md §12, worked: 1 Mbit/s, 5000 bytes, six packets of 1500; also what is left in the
-/// bucket.
+/// `net/sched/sch_tbf.c`, worked by hand: 1 Mbit/s, 5000 bytes, six packets of 1500; also what is
+/// left in the bucket.
 #[test]
 fn six_packets_leave_when_the_bucket_allows() {
     let (mut queue, mut drops) = (

@@ -4,7 +4,7 @@
 use crate::frame::{ACK, CWR, ECE, Flow, Frame, PSH, Tcp};
 use crate::trace::{Arrival, Rng, numbered};
 
-/// What is special about the acknowledgements.
+/// Properties of the acknowledgments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Acks {
     /// No options, one connection.

@@ -1,4 +1,4 @@
-//! The matrix: which disciplines, in which configuration, are given which traces.
+//! The matrix: which qdiscs, in which configuration, are given which traces.
 
 use crate::acks::Acks;
 use crate::trace::{Arrival, Traffic, job};
@@ -31,22 +31,22 @@ impl Input {
 /// How runs are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Packet by packet: the discipline rolls no dice.
+    /// Packet by packet: the qdisc draws no random numbers.
     Exact,
     /// By counts and delays over ten seeds.
     Statistical,
 }
 
-/// A discipline in one configuration.
+/// A qdisc in one configuration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
-    /// Discipline and configuration: `fq_codel-default`.
+    /// Qdisc and configuration: `fq_codel-default`.
     pub(crate) name: &'static str,
     /// `tc`'s words, of the kernel and of ours.
     pub(crate) words: &'static str,
-    /// Words for ours alone: a limit lower by one where the shaper above must take a packet out to
-    /// look at it. Linux counts that packet in the limit, we do not. PIE needs the timer of the
-    /// kernel in the rig: 100 ticks per second, set up 50 ms before the trace begins.
+    /// Words for ours alone: a limit lower by one where the shaper above must dequeue a packet to
+    /// learn its length. Linux counts that packet in the limit, we do not. PIE needs the timer of
+    /// the kernel in the rig: 100 ticks per second, set up 50 ms before the trace begins.
     pub(crate) ours: &'static str,
     /// Whether it stands below a token bucket of 12 Mbit/s, or is the root itself.
     pub(crate) shaped: bool,
@@ -529,8 +529,8 @@ impl Setup {
         self.ours(true, 1) != self.ours(false, 1)
     }
 
-    /// Whether it rolls dice: CAKE, for the last byte of every quantum and for BLUE.
-    pub(crate) fn has_dice(&self) -> bool {
+    /// Whether it draws random numbers: CAKE, for the last byte of every quantum and for BLUE.
+    pub(crate) fn is_random(&self) -> bool {
         self.way == Way::Statistical || self.words.starts_with("cake")
     }
 
@@ -540,7 +540,7 @@ impl Setup {
     }
 
     fn has_seed(&self) -> bool {
-        self.has_dice()
+        self.is_random()
     }
 
     /// How long the traces last, in milliseconds.

@@ -1,10 +1,9 @@
-//! [`Frame`]: a packet with real headers, of which the kernel and our disciplines see the same
-//! bytes.
+//! [`Frame`]: a packet with real headers, of which the kernel and our qdiscs see the same bytes.
 
 use tautline_base::{Bytes, Instant, Item};
 use tautline_qdisc::pfifo_fast::priority_of_tos;
 
-/// Whom a packet belongs to.
+/// The flow of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Flow {
     /// Source host, the last byte of 10.1.0.0/16.
@@ -160,9 +159,9 @@ impl Item for Frame {
         self.enqueued = now;
     }
 
-    /// What Linux 6.1 accounts for a packet of a packet socket: the buffer, 16 bytes of headroom,
-    /// the packet and 320 bytes of shared information, each rounded up to 64 bytes and together to
-    /// the next size of its allocator, and 256 bytes of descriptor.
+    /// The memory that Linux 6.1 accounts for a packet of a packet socket: the buffer, 16 bytes of
+    /// headroom, the packet and 320 bytes of shared information, each rounded up to 64 bytes and
+    /// together to the next size of its allocator, and 256 bytes of descriptor.
     fn memory(&self) -> Bytes {
         let buffer = (self.len + 16).next_multiple_of(64) + 320;
         Bytes::new(u64::from(buffer.next_power_of_two().max(512) + 256))

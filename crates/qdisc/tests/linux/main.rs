@@ -1,4 +1,4 @@
-//! Our disciplines beside Linux 6.1, packet by packet.
+//! Our qdiscs beside Linux 6.1, packet by packet.
 //!
 //! `scripts/validate-linux` has the kernel replay the traces made here, in simulated time, and
 //! prints the tables in `docs/validation`. A small part of what the kernel did is recorded in
@@ -69,7 +69,7 @@ fn exact_table() {
     let only = env::var("ONLY").unwrap_or_default();
     let setups = SETUPS
         .iter()
-        .filter(|setup| setup.name.starts_with(&only) && !setup.has_dice());
+        .filter(|setup| setup.name.starts_with(&only) && !setup.is_random());
     println!("{}", tables::exact(&folder(), setups));
 }
 
@@ -117,7 +117,7 @@ fn ties() {
     }
 }
 
-/// What one cell did, packet by packet.
+/// The run of one cell, packet by packet.
 #[test]
 #[ignore = "for whoever looks for a difference"]
 fn cell() {

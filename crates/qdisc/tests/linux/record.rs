@@ -11,7 +11,7 @@ pub(crate) struct Departure {
     pub(crate) tos: u8,
 }
 
-/// What the kernel did with a trace.
+/// The kernel's run of a trace.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
     /// Its monotonic clock at the start, in nanoseconds.
@@ -20,9 +20,9 @@ pub(crate) struct Record {
     pub(crate) buckets: Vec<i64>,
     /// When each packet was really given to the device, in nanoseconds from the start.
     pub(crate) arrivals: Vec<u64>,
-    /// What came out, in order.
+    /// The departures, in order.
     pub(crate) departures: Vec<Departure>,
-    /// What `tc -s` said.
+    /// The output of `tc -s`.
     pub(crate) said: String,
 }
 

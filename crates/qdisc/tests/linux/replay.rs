@@ -1,5 +1,5 @@
-//! Replays a trace through one of our disciplines as a device of infinite speed would: a packet is
-//! asked for whenever one may leave.
+//! Replays a trace through one of our qdiscs as a device of infinite rate would: a packet is asked
+//! for whenever one may leave.
 
 use tautline_base::{Instant, Item};
 use tautline_qdisc::{Drops, Ledger, Qdisc};
@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use crate::record::Departure;
 use crate::trace::Arrival;
 
-/// Which of two events in neighbouring steps of the clock comes first, where the replay would
-/// choose the other.
+/// Which of two events in neighboring steps of the clock comes first, where the replay would choose
+/// the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Nudges {
     /// Packets that come so many nanoseconds later.
@@ -26,8 +26,8 @@ impl Nudges {
     }
 }
 
-/// What `qdisc` does with the packets of `trace` if they come at `arrivals` and the clock shows
-/// `start` at their beginning.
+/// The run of `qdisc` over the packets of `trace` if they come at
+/// `arrivals` and the clock shows `start` at their beginning.
 ///
 /// The clock moves in steps of `step`: who asked to be woken is woken at the next. `slack` is by
 /// how much it asked for a later time than necessary: a packet that comes meanwhile wakes the

@@ -14,7 +14,7 @@ use crate::record::{Departure, Record};
 use crate::replay::{Nudges, replay};
 use crate::trace::Arrival;
 
-/// The clock of the simulated kernel advances in such steps, by one whenever it is looked at.
+/// The clock of the simulated kernel advances in such steps, by one whenever it is read.
 pub(crate) const CLOCK_STEP_NS: u64 = 256;
 
 /// A cell of the matrix and what the kernel did.
@@ -23,7 +23,7 @@ pub(crate) struct Run {
     pub(crate) record: Record,
 }
 
-/// What a run comes to.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Figures {
     pub(crate) lost: f64,
@@ -57,7 +57,7 @@ impl Run {
         Some(Self { trace, record })
     }
 
-    /// What ours does with the packets at the times they came to the kernel.
+    /// Our run with the packets at the times they came to the kernel.
     pub(crate) fn ours(&self, setup: &Setup, linux: bool, seed: u32) -> Vec<Departure> {
         self.nudged(setup, linux, seed, &Nudges::default())
     }
@@ -91,7 +91,7 @@ impl Run {
         Verdict::new(&tos, &self.record.departures, other)
     }
 
-    /// What `departures` come to.
+    /// The result of `departures`.
     pub(crate) fn figures(&self, departures: &[Departure]) -> Figures {
         let verdict = self.verdict(departures);
         let arrived = |id: u16| self.record.arrivals[usize::from(id)] as i64;

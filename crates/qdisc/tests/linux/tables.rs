@@ -95,7 +95,7 @@ pub(crate) fn exact<'a>(folder: &Path, setups: impl Iterator<Item = &'a Setup>) 
     text
 }
 
-/// What becomes of a cell that is not wholly the kernel's once ties are decided as the kernel did.
+/// The verdict on a cell that differs from the kernel once ties are decided as the kernel did.
 fn decided(run: &Run, setup: &Setup, verdict: &Verdict) -> String {
     if [verdict.fate, verdict.order, verdict.on_time] == [1.0; 3] {
         return String::new();
@@ -177,12 +177,12 @@ impl Measure {
     }
 }
 
-/// A table of setups that roll dice: a row for a setup and trace.
+/// A table of setups that draw random numbers: a row for a setup and trace.
 pub(crate) fn statistical<'a>(folder: &Path, setups: impl Iterator<Item = &'a Setup>) -> String {
     let mut text = String::from(
         "\n| setup, trace | seeds | lost | marked | median delay, ms | 95 % delay, ms | alike, kernel and ours | alike, kernel and kernel |\n|---|---|---|---|---|---|---|---|\n",
     );
-    for setup in setups.filter(|setup| setup.has_dice()) {
+    for setup in setups.filter(|setup| setup.is_random()) {
         for &input in setup.inputs {
             let runs: Vec<Run> = (1..=SEEDS)
                 .filter_map(|seed| Run::new(folder, setup, input, seed))
@@ -250,7 +250,7 @@ pub(crate) fn copies<'a>(folder: &Path, setups: impl Iterator<Item = &'a Setup>)
     text
 }
 
-/// A row of the table of those that roll dice, and whether all of it holds.
+/// A row of the table of those that draw random numbers, and whether all of it holds.
 fn row(name: &str, runs: &[Run], replays: &[Vec<Departure>]) -> (String, bool) {
     let kernel: Vec<Figures> = runs
         .iter()

@@ -8,7 +8,7 @@ use tautline_base::{Instant, Item, Rate, SplitMix64};
 
 use crate::frame::{Flow, Frame};
 
-/// What the traces are made for.
+/// The purposes of the traces.
 pub(crate) const LINK: Rate = Rate::mbit(12);
 
 /// A packet and when it comes, in nanoseconds from the start.
@@ -189,7 +189,7 @@ pub(crate) enum Traffic {
 }
 
 impl Traffic {
-    /// The seven that every discipline is given.
+    /// The seven that every qdisc is given.
     pub(crate) const USUAL: [Self; 7] = [
         Self::Overload,
         Self::Bursts,

@@ -1,4 +1,5 @@
-//! The ACK filter (spec §10.8): what goes, what stays, and headers of every kind of brokenness.
+//! The ACK filter (`net/sched/sch_cake.c` `cake_ack_filter`): what goes, what stays, and headers of
+//! every kind of brokenness.
 
 use super::*;
 use proptest::prelude::*;
@@ -309,7 +310,7 @@ fn options_that_say_something_stay() {
     }
 }
 
-/// The newest must tell of all that the old one's SACK blocks tell, and more.
+/// The newest must cover the old one's SACK blocks, and more.
 #[test]
 fn sack_blocks_must_be_covered() {
     let sack = |number, blocks: &[(u32, u32)]| ack(number).sack(blocks);

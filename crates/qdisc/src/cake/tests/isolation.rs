@@ -146,7 +146,7 @@ fn shares(words: &str, flows: &[(u64, u32, u32)]) -> Vec<u64> {
     sent
 }
 
-/// Whom each mode is fair to: source 1 has three flows to 7, 8, 9, source 2 one to 7.
+/// The fairness of each mode: source 1 has three flows to 7, 8, 9, source 2 one to 7.
 #[test]
 fn every_mode_is_fair_to_whom_it_says() {
     let flows = [(1, 1, 7), (2, 1, 8), (3, 1, 9), (4, 2, 7)];
@@ -176,8 +176,8 @@ fn every_mode_is_fair_to_whom_it_says() {
     assert!(halves[0].abs_diff(halves[1]) < 10_000, "{sent:?}");
 }
 
-/// A thousand flows of one host get a byte or two per turn; whoever skips the laps in which nobody
-/// may send serves them alike.
+/// A thousand flows of one host get a byte or two per turn; skipping the laps in which nobody may
+/// send serves them alike.
 #[test]
 fn the_flows_of_a_busy_host_are_served_alike_and_at_once() {
     let served = |words: &str| {

@@ -1,4 +1,4 @@
-//! The invariants of spec/qdisc.md §10.9 and §18 under random traffic, clocks and changes.
+//! The invariants of `net/sched/sch_cake.c` under random traffic, clocks and changes.
 
 use super::*;
 use proptest::prelude::*;
@@ -95,9 +95,9 @@ fn start() -> impl Strategy<Value = &'static str> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Whatever happens: the account balances, every count is what a walk finds, memory keeps to
-    /// its limit, packets of a flow and tin leave in order, nobody loses or gains marks wrongly,
-    /// and the queue says truly when it is ready.
+    /// The account always balances, every count is what a walk finds, memory keeps to its limit,
+    /// packets of a flow and tin leave in order, nobody loses or gains marks wrongly, and the queue
+    /// says truly when it is ready.
     #[test]
     fn everything_is_counted_and_nothing_stalls(words in start(), events in proptest::collection::vec(event(), 0..200)) {
         let (mut queue, mut drops) = (cake(words), Drops::new());

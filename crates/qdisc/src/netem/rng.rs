@@ -1,4 +1,4 @@
-//! [`Dice`]: which of the things that may befall a packet do.
+//! [`Rng`]: which of the things that may befall a packet do.
 
 use super::params::{Chance, Config, GilbertElliott, Loss, States};
 use crate::random::Random;
@@ -77,7 +77,7 @@ enum Channel {
 
 /// All that is random but for the delays' distribution.
 #[derive(Clone, Debug)]
-pub(super) struct Dice {
+pub(super) struct Rng {
     pub(super) random: Random,
     pub(super) delay: Correlated,
     pub(super) duplicate: Event,
@@ -88,10 +88,10 @@ pub(super) struct Dice {
     channel: Channel,
 }
 
-impl Dice {
+impl Rng {
     pub(super) fn new(config: &Config) -> Self {
         let mut random = Random::new(config.seed);
-        let mut dice = Self {
+        let mut rng = Self {
             delay: Correlated::new(&mut random),
             duplicate: Event::new(&mut random),
             corrupt: Event::new(&mut random),
@@ -101,8 +101,8 @@ impl Dice {
             channel: Channel::Good,
             random,
         };
-        dice.set(config);
-        dice
+        rng.set(config);
+        rng
     }
 
     /// Takes new probabilities. The numbers go on where they were, and so does the model of losses,
@@ -180,11 +180,11 @@ mod tests {
     use alloc::vec::Vec;
 
     fn losses(loss: Loss, packets: usize) -> Vec<bool> {
-        let mut dice = Dice::new(&Config {
+        let mut rng = Rng::new(&Config {
             loss,
             ..Config::default()
         });
-        (0..packets).map(|_| dice.loses()).collect()
+        (0..packets).map(|_| rng.loses()).collect()
     }
 
     fn share(losses: &[bool]) -> f64 {
@@ -233,8 +233,8 @@ mod tests {
         );
     }
 
-    /// spec/qdisc.md §14, worked: p = r = ½, 1-h = 1, 1-k = 0 loses half. In general the bad state
-    /// holds p / (p + r) of the time.
+    /// `net/sched/sch_netem.c`, worked by hand: p = r = ½, 1-h = 1, 1-k = 0 loses half. In general
+    /// the bad state holds p / (p + r) of the time.
     #[test]
     fn the_channel_of_two_states_has_its_share_and_bursts() {
         for (p, r, bad, good) in [
@@ -325,12 +325,12 @@ mod tests {
             loss,
             ..Config::default()
         };
-        let mut dice = Dice::new(&config(Loss::States(states)));
-        assert!(dice.loses());
-        dice.set(&config(Loss::States(States { p13: 0.0, ..states })));
-        assert!(dice.loses(), "still in the burst");
-        dice.set(&config(Loss::Random(Chance::of(1.0))));
-        dice.set(&config(Loss::States(States { p13: 0.0, ..states })));
-        assert!(!dice.loses(), "begins anew");
+        let mut rng = Rng::new(&config(Loss::States(states)));
+        assert!(rng.loses());
+        rng.set(&config(Loss::States(States { p13: 0.0, ..states })));
+        assert!(rng.loses(), "still in the burst");
+        rng.set(&config(Loss::Random(Chance::of(1.0))));
+        rng.set(&config(Loss::States(States { p13: 0.0, ..states })));
+        assert!(!rng.loses(), "begins anew");
     }
 }
