@@ -63,7 +63,7 @@ pub use socket::{
 pub use stats::HostStats;
 pub use tcp::ecn::EcnState;
 pub use tcp::info::{Limited, Ss, TcpInfo};
-pub use tcp::recovery::Reduction;
+pub use tcp::send::Reduction;
 pub use trace::{NoTrace, PacketEvent, Tracer, What};
 pub use tsq::{Clamp, TimeLimit, TsqLimit};
 pub use udp::{BindError, SendError, UdpConfig, UdpInfo, UdpRecv};

@@ -255,7 +255,7 @@ where
         self.sockets
             .connection_mut(id)
             .ok_or(SocketError::NoSuchSocket)?
-            .set_user_timeout(limit);
+            .configure(|config| config.user_timeout = limit);
         self.touch(id);
         Ok(())
     }
@@ -266,7 +266,7 @@ where
         self.sockets
             .connection_mut(id)
             .ok_or(SocketError::NoSuchSocket)?
-            .set_nagle(!nodelay);
+            .configure(|config| config.nagle = !nodelay);
         self.touch(id);
         Ok(())
     }
@@ -281,7 +281,7 @@ where
         self.sockets
             .connection_mut(id)
             .ok_or(SocketError::NoSuchSocket)?
-            .set_linger(linger);
+            .configure(|config| config.linger = linger);
         Ok(())
     }
 

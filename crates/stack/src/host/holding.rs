@@ -37,7 +37,7 @@ impl Holdings {
         let known = connection.links.suspect || !connection.is_suspect();
         known
             && connection.memory() == connection.links.charged
-            && !connection.pressed
+            && !connection.memory_pressure
             && !self.is_full()
     }
 }
@@ -79,7 +79,7 @@ where
         self.relieve();
         let full = self.holdings.is_full();
         if let Some(connection) = self.sockets.connection_mut(id) {
-            connection.pressed = full;
+            connection.memory_pressure = full;
         }
     }
 

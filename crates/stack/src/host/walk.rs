@@ -379,7 +379,7 @@ where
             let throttled = settled
                 .credit
                 .is_some_and(|credit| connection.tsq.release(&credit));
-            if refused || throttled || connection.wants_retransmission() {
+            if refused || throttled {
                 self.runnable.push(connection);
             }
         } else if let Some((socket, credit)) =

@@ -5,8 +5,6 @@ use tautline_base::{Instant, Tso};
 
 use super::connection::Connection;
 use super::output::{Kind, Plan};
-use super::tail_probe::TailProbe;
-use super::timers::Persist;
 use crate::attribution::{Attribution, Cause};
 
 /// Why [`Connection::next_segment`] has no segment to send.
@@ -42,7 +40,7 @@ impl Connection {
     pub(crate) fn plan(&mut self, most: Option<Tso>, now: Instant) -> Result<Plan, Blocked> {
         let mut planned = self.next_segment(most, now);
         if planned == Err(Blocked::Restart) {
-            self.restart(now);
+            self.send.restart(now);
             planned = self.next_segment(most, now);
         }
         match planned {
@@ -54,31 +52,14 @@ impl Connection {
 
     /// Everything that follows from being blocked.
     fn on_blocked(&mut self, blocked: Blocked, now: Instant) {
-        if self.repair.tail == TailProbe::Due && self.next_tail_probe().is_none() {
-            self.repair.tail = TailProbe::None;
-        }
-        if self.tries_new_data() && self.next_trial(now).is_none() {
-            self.nothing_to_try();
-        }
+        let context = self.send_context(now);
         let cause = match blocked {
-            Blocked::Idle if self.wants_room => Cause::SendBuffer,
+            Blocked::Idle if self.send.buffer().wants_room() => Cause::SendBuffer,
             Blocked::Idle => Cause::Application,
             Blocked::Handshake => Cause::Handshake,
             Blocked::Restart | Blocked::Refused => Cause::Host,
-            Blocked::Cwnd => {
-                self.flight.window_limited_until = Some(self.nxt);
-                self.flight.peer_limited = false;
-                Cause::Cwnd
-            }
-            Blocked::PeerWindow => {
-                self.flight.peer_limited = true;
-                // With nothing in flight, only probing can show that the window opened.
-                if self.segments.is_empty() && self.timers.persist.is_none() {
-                    self.liveness.wait(now);
-                    self.timers.persist = Some(Persist::new(now, self.rto()));
-                }
-                Cause::PeerWindow
-            }
+            Blocked::Cwnd => Cause::Cwnd,
+            Blocked::PeerWindow => Cause::PeerWindow,
             Blocked::Nagle => Cause::Nagle,
             Blocked::Pacer(_) => Cause::Pacer,
             Blocked::Tsq => {
@@ -86,6 +67,9 @@ impl Connection {
                 Cause::Tsq
             }
         };
+        if self.send.on_blocked(blocked, &context) {
+            self.liveness.wait(now);
+        }
         self.set_wait_cause(cause, now);
     }
 
@@ -107,7 +91,7 @@ impl Connection {
 
     /// The application wrote.
     pub(crate) fn note_written(&mut self, now: Instant) {
-        let end = self.buffer.end();
+        let end = self.send.buffer().end();
         if let Some(attribution) = &mut self.attribution {
             attribution.written(end, now);
         }

@@ -1,14 +1,9 @@
-//! What the expiry of a connection's timers does (`spec/tcp.md` §1.7–1.8, §1.13).
+//! Expiry of a connection's timers (RFC 9293 §3.8, Linux `net/ipv4/tcp_timer.c`).
 
-use tautline_base::{Bytes, Instant};
-use tautline_cc::{Congestion, Signal};
+use tautline_base::Instant;
 
 use super::connection::{Connection, State};
 use super::receiver::Acknowledgement;
-use super::recovery::{Frto, Phase};
-use super::segments::Losses;
-use super::tail_probe::TailProbe;
-use super::timers::Timers;
 use crate::socket::CloseReason;
 
 /// Timeouts of an orphan's segment, and probes of a closed window that an orphan sends before it
@@ -32,42 +27,23 @@ impl Connection {
             Acknowledgement::By(at) => Some(at),
             _ => None,
         };
-        let Timers {
-            rto,
-            tail,
-            reorder,
-            persist,
-            challenged: _,
-            close,
-        } = &self.timers;
-        let persist = persist
-            .as_ref()
-            .filter(|persist| !persist.due)
-            .map(|persist| persist.at());
-        let rest = sooner(persist, sooner(*close, self.liveness_deadline()));
-        sooner(sooner(*rto, *tail), sooner(sooner(*reorder, delayed), rest))
+        let close = sooner(self.liveness.close, self.liveness_deadline());
+        sooner(self.send.next_deadline(), sooner(delayed, close))
     }
 
     /// Lets every deadline that has passed take effect.
     pub(crate) fn on_deadline(&mut self, now: Instant) {
         if self.receiver.on_deadline(now) {
-            self.ack_delay.expired(self.ack_bounds());
+            self.receiver.ack_timed_out(self.ack_bounds());
         }
-        if self.timers.reorder.is_some_and(|at| at <= now) {
-            self.timers.reorder = None;
-            self.look_for_losses(now);
-        }
-        // A probe of the tail comes first, and gives the timeout another chance not to come.
-        if self.timers.tail.is_some_and(|at| at <= now) {
-            self.on_tail_timeout(now);
-        }
-        if self.timers.rto.is_some_and(|at| at <= now) {
-            self.on_timeout(now);
+        self.send.on_deadline(now);
+        if let Some(timeouts) = self.send.rto_expired(now) {
+            self.on_timeout(timeouts, now);
         }
         self.probe_window(now);
         self.check_liveness(now);
-        if self.timers.close.is_some_and(|at| at <= now) {
-            self.timers.close = None;
+        if self.liveness.close.is_some_and(|at| at <= now) {
+            self.liveness.close = None;
             self.close_is_over();
         }
     }
@@ -77,118 +53,52 @@ impl Connection {
     fn close_is_over(&mut self) {
         match self.state {
             State::TimeWait | State::FinWait2 => self.end(CloseReason::Finished),
-            _ => self.give_up(),
+            _ => self.time_out(),
         }
     }
 
     /// A probe is due, unless the peer has been silent, or we have been abandoned, for too many of
     /// them.
     fn probe_window(&mut self, now: Instant) {
-        let Some(persist) = self
-            .timers
-            .persist
-            .as_mut()
-            .filter(|persist| persist.at() <= now)
-        else {
+        let Some((unanswered, probes)) = self.send.persist_expired(now) else {
             return;
         };
-        let silent =
-            persist.unanswered() >= self.config.retries && self.config.user_timeout.is_none();
-        if silent || (self.orphan && persist.probes() >= ORPHAN_RETRIES) {
-            self.give_up();
+        let silent = unanswered >= self.config.retries && self.config.user_timeout.is_none();
+        if silent || (self.orphan && probes >= ORPHAN_RETRIES) {
+            self.time_out();
         } else {
-            persist.due = true;
+            self.send.probe_window();
         }
     }
 
     /// Enough was tried. The peer of an abandoned connection is told, as in Linux: it may live, and
     /// nobody else would tell it. (An application that still holds the connection hears of the end
     /// instead, and decides.)
-    fn give_up(&mut self) {
+    fn time_out(&mut self) {
         self.reset_due |=
             self.orphan && !matches!(self.state, State::SynSent | State::SynReceived { .. });
         self.end(CloseReason::TimedOut);
     }
 
-    /// The retransmission timer expired (RFC 6298 §5.4–5.7).
-    fn on_timeout(&mut self, now: Instant) {
-        if self.segments.is_empty() {
-            self.timers.rto = None;
-            return;
-        }
-        // A copy that has not left this host cannot be acknowledged: it is our queue that is slow,
-        // not the network.
-        if self.segments.head_in_host() {
-            self.timers.rto = Some(now + self.rto());
-            return;
-        }
+    /// The retransmission timer expired, after so many `timeouts` in a row.
+    fn on_timeout(&mut self, timeouts: u32, now: Instant) {
         let limit = match self.state {
             State::SynSent | State::SynReceived { listener: None } => self.config.syn_retries,
             State::SynReceived { .. } => self.config.syn_ack_retries,
             _ if self.orphan => self.config.retries.min(ORPHAN_RETRIES),
             _ => self.config.retries,
         };
-        if self.flight.timeouts >= limit && !self.is_limited_by_time() {
-            self.give_up();
-            return;
+        if timeouts >= limit && !self.is_limited_by_time() {
+            self.time_out();
+        } else {
+            self.send.enter_loss(now);
         }
-        self.begin_again(now);
-        self.timers.reorder = None;
-        self.timers.rto = Some(now + self.rto());
-    }
-
-    /// What is lost is marked so; the window begins anew; perhaps it will turn out that nothing was
-    /// lost (`spec/tcp.md` §1.10).
-    fn begin_again(&mut self, now: Instant) {
-        let first = self.flight.timeouts == 0;
-        let (repairs, high) = match self.phase {
-            Phase::Open => (false, self.una),
-            Phase::Recovery(episode) => (!episode.is_cwr(), episode.high),
-            Phase::Loss { high, .. } => (true, high),
-        };
-        // A window is reduced once. After a timeout that was followed by progress, another one is
-        // news.
-        let news = self.una >= high || (first && matches!(self.phase, Phase::Loss { .. }));
-        if news {
-            self.begin_undo(true);
-        }
-        self.repair.tail = TailProbe::None;
-        self.timers.tail = None;
-        self.flight.timeouts += 1;
-        self.flight.refused = false;
-        self.totals.timeouts += 1;
-        self.rtt.back_off();
-        self.suspect_black_hole(now);
-        let window = self.reordering_window();
-        let mut losses = Losses {
-            now,
-            sampler: &mut self.sampler,
-            controller: &mut *self.controller,
-        };
-        self.segments.time_out(now, window, &mut losses);
-        let in_flight = Bytes::new(self.segments.in_flight());
-        self.controller.on_congestion(&Congestion {
-            now,
-            signal: Signal::Timeout,
-            in_flight,
-        });
-        self.verdict = self.controller.verdict();
-        if self.una > 0 {
-            self.ecn.reduced();
-        }
-        let asks = self.config.loss_recovery.frto && self.una > 0 && (!repairs || !first);
-        self.phase = Phase::Loss {
-            high: self.nxt,
-            frto: if asks { Frto::Listening } else { Frto::Off },
-        };
     }
 
     /// TIME-WAIT begins, or begins anew.
     pub(super) fn enter_time_wait(&mut self, now: Instant) {
         self.state = State::TimeWait;
-        self.timers.rto = None;
-        self.timers.tail = None;
-        self.timers.persist = None;
-        self.timers.close = Some(now + self.config.time_wait);
+        self.send.stop_timers();
+        self.liveness.close = Some(now + self.config.time_wait);
     }
 }

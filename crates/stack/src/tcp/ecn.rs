@@ -93,8 +93,6 @@ pub(super) struct Totals {
     pub(super) received: u64,
     /// Packets of ours that the peer says arrived with a mark.
     pub(super) delivered: u64,
-    /// Reductions of the window for marks.
-    pub(super) reductions: u64,
 }
 
 /// ECN of one connection.
@@ -134,12 +132,6 @@ impl Ecn {
             syn: Codepoint::NotEct,
             totals,
         }
-    }
-
-    /// The next fresh data says that the window was reduced. That is for one segment; a device
-    /// would repeat it in every one it cuts.
-    pub(super) fn says_cwr(&self) -> bool {
-        matches!(&self.mode, Mode::Classic(classic) if classic.says_cwr())
     }
 
     /// The handshake negotiated ECN feedback of some kind.
@@ -322,14 +314,15 @@ impl Ecn {
         }
     }
 
-    /// The flags of a segment other than a SYN or a reset.
-    pub(super) fn flags(&self, carries: SegmentClass) -> EcnFlags {
+    /// The flags of a segment other than a SYN or a reset; `cwr`: the window was reduced, and with
+    /// classic ECN the next new data says so (RFC 3168 §6.1.2).
+    pub(super) fn flags(&self, carries: SegmentClass, cwr: bool) -> EcnFlags {
         match (&self.mode, carries) {
             (Mode::Off, _) => EcnFlags::NONE,
             (Mode::Classic(_), SegmentClass::Past(Earlier { marked, .. })) => {
                 EcnFlags::new(false, false, marked)
             }
-            (Mode::Classic(classic), _) => classic.flags(carries == SegmentClass::Fresh),
+            (Mode::Classic(classic), _) => classic.flags(cwr && carries == SegmentClass::Fresh),
             (Mode::Accurate(accurate), _) => {
                 accurate.flags(carries == SegmentClass::Nothing { bare: true })
             }
@@ -341,9 +334,8 @@ impl Ecn {
         match &mut self.mode {
             Mode::Off => {}
             Mode::Classic(classic) => match carries {
-                SegmentClass::Fresh => classic.nothing_to_say(),
                 SegmentClass::Past(_) => classic.sent_earlier(),
-                SegmentClass::Again | SegmentClass::Nothing { .. } => {}
+                _ => {}
             },
             Mode::Accurate(accurate) => match carries {
                 SegmentClass::Nothing { bare } => accurate.sent_bare(bare),
@@ -424,19 +416,21 @@ impl Ecn {
         }
         marks
     }
+}
 
-    /// The window was reduced for any reason: the peer may stop telling of marks (RFC 3168 §6.1.2).
-    /// In AccECN mode nothing says so.
-    pub(super) fn reduced(&mut self) {
-        if let Mode::Classic(classic) = &mut self.mode {
-            classic.reduced();
-        }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// The reduction was undone.
-    pub(super) fn restored(&mut self) {
-        if let Mode::Classic(classic) = &mut self.mode {
-            classic.nothing_to_say();
+    #[test]
+    fn cwr_is_said_only_on_new_data_and_only_with_classic_feedback() {
+        let mut ecn = Ecn::new(EcnMode::Request, Need::Classic);
+        assert_eq!(ecn.flags(SegmentClass::Fresh, true), EcnFlags::NONE);
+        ecn.on_syn_ack(EcnFlags::ECE, None, Codepoint::NotEct);
+        assert_eq!(ecn.flags(SegmentClass::Fresh, true), EcnFlags::CWR);
+        assert_eq!(ecn.flags(SegmentClass::Fresh, false), EcnFlags::NONE);
+        for carries in [SegmentClass::Again, SegmentClass::Nothing { bare: true }] {
+            assert_eq!(ecn.flags(carries, true), EcnFlags::NONE);
         }
     }
 }

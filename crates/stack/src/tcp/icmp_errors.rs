@@ -3,7 +3,6 @@
 //! connection that is open.
 
 use super::connection::{Connection, State};
-use crate::seq;
 use crate::socket::{CloseReason, PathError};
 use crate::wire::icmp::Problem;
 
@@ -11,11 +10,14 @@ impl Connection {
     /// Somebody says that the segment which began at `wire_seq` did not arrive. False if it was
     /// none of ours in flight.
     pub(crate) fn on_icmp_error(&mut self, problem: Problem, wire_seq: u32) -> bool {
-        let at = seq::from_wire(self.isn, self.una, wire_seq)
-            .filter(|at| (self.una..self.nxt).contains(at));
+        let in_flight = self.send.una()..self.send.nxt();
+        let at = self
+            .send
+            .offset(wire_seq)
+            .filter(|at| in_flight.contains(at));
         let Some(at) = at else { return false };
         if let Problem::TooBig { mtu } = problem
-            && !self.on_too_big(at, mtu)
+            && !self.send.on_too_big(at, mtu)
         {
             return false;
         }

@@ -12,13 +12,13 @@ pub use ss::Ss;
 
 use super::connection::{Connection, State};
 use super::ecn::EcnState;
-use super::recovery::{Phase, Reduction};
+use super::send::Reduction;
 use crate::attribution::Cause;
 use crate::config::Pacing;
 use crate::socket::PathError;
 
 /// A connection at one moment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct TcpInfo {
     /// State, in RFC 9293's names.
     pub state: &'static str,
@@ -199,111 +199,36 @@ pub struct Limited {
 impl Connection {
     /// A snapshot.
     pub(crate) fn info(&self, now: Instant) -> TcpInfo {
-        let negotiated = self.negotiated.as_ref();
-        let outstanding = Bytes::new(self.nxt.saturating_sub(self.una));
-        let (in_flight, sacked) = (
-            Bytes::new(self.segments.in_flight()),
-            Bytes::new(self.segments.sacked_bytes()),
-        );
-        let counts = &self.repair.counts;
-        let (receive_space, receive_rtt) = self.receiver.size();
-        let (reordering, reorderings) = self.segments.reordering();
-        TcpInfo {
+        let mut info = TcpInfo {
             state: self.state_name(),
-            congestion: self.controller.name(),
-            model: self.controller.model(),
-            cwnd: self.cwnd(),
-            ssthresh: self.verdict.ssthresh,
-            in_flight,
-            recovering: self.phase != Phase::Open,
-            latest_rtt: self.rtt.latest(),
-            srtt: self.rtt.srtt(),
-            rttvar: self.rtt.deviation(),
-            min_rtt: self.rtt.min(),
-            rto: self.rtt.rto(),
-            pacing_rate: self.verdict.pacing_rate,
-            mss: Bytes::new(self.segment_size()),
-            path_mtu: Bytes::new(self.path_mtu.longest() as u64),
-            peer_window: Bytes::new(self.peer.edge.saturating_sub(self.nxt)),
-            peer_limited: self.flight.peer_limited,
-            unacknowledged: Bytes::new(self.buffer.len() as u64),
-            bytes_acked: self.totals.bytes_acked,
-            bytes_received: self.totals.bytes_received,
-            segments_out: self.totals.segments_out,
-            segments_in: self.totals.segments_in,
-            retransmits: self.totals.retransmits,
-            timeouts: self.totals.timeouts,
-            spurious: self.totals.spurious,
             ecn: self.ecn.state(),
             delivered_ce: self.ecn.totals.delivered,
             received_ce: self.ecn.totals.received,
-            ce_reductions: self.ecn.totals.reductions,
             path_error: self.path_error,
-            local_drops: self.totals.local_drops,
             tsq_charged: self.tsq.charged(),
             tsq_limit: self.config.tsq.at(
-                self.verdict.pacing_rate,
+                self.send.load().0,
                 self.full_frame(),
                 self.config.pacing != Pacing::Off,
             ),
             tsq_throttles: self.tsq.throttles(),
-            fast_recoveries: counts.recoveries.into(),
-            tail_probes: counts.tail_probes.into(),
-            tail_losses: counts.tail_losses.into(),
-            spurious_timeouts: counts.spurious_timeouts.into(),
-            duplicates: counts.duplicates.into(),
-            reordering,
-            reorderings,
-            receive_space: Bytes::new(receive_space),
-            receive_rtt,
-            reordering_window: self.segments.window(self.reordering_window()),
-            phase: self.phase.report(),
-            reduction: match &self.phase {
-                Phase::Recovery(episode) => Some(episode.reduction()),
-                Phase::Open | Phase::Loss { .. } => None,
-            },
-            timestamps: negotiated.is_some_and(|negotiated| negotiated.peer_timestamp.is_some()),
-            sack: negotiated.is_some_and(|negotiated| negotiated.sack),
-            scales: negotiated
-                .filter(|negotiated| negotiated.scaling)
-                .map(|negotiated| (negotiated.peer_scale, negotiated.own_scale)),
-            backoff: self.rtt.backoff(),
-            timeouts_in_a_row: self.flight.timeouts,
-            window_probes: self
-                .timers
-                .persist
-                .as_ref()
-                .map_or(0, |persist| persist.probes()),
-            delayed_ack: self.ack_delay.delay(self.ack_bounds()),
-            peer_mss: Bytes::new(self.receiver.peer_segment()),
-            advertised_mss: Bytes::new((self.path_mtu.link() - self.tuple.headers_len()) as u64),
-            segments_unacked: self.segments.len(),
-            sacked,
-            lost: outstanding.saturating_sub(in_flight).saturating_sub(sacked),
-            retransmissions_out: self.segments.again(),
-            unsent: self.unsent(),
-            send_buffer: Bytes::new(self.buffer.capacity() as u64),
-            receive_window: Bytes::new(self.receiver.edge().saturating_sub(self.receiver.next())),
+            delayed_ack: self.receiver.present_ack_delay(self.ack_bounds()),
+            advertised_mss: Bytes::new((self.send.link_mtu() - self.tuple.headers_len()) as u64),
             receive_buffer: self.config.receive_buffer,
-            out_of_order: self.receiver.out_of_order(),
-            bytes_sent: self.nxt.min(self.buffer.end()).saturating_sub(1)
-                + self.totals.bytes_retransmitted,
-            bytes_retransmitted: self.totals.bytes_retransmitted,
-            data_segments_out: self.totals.data_segments_out,
-            data_segments_in: self.totals.data_segments_in,
-            delivered: self.totals.delivered,
-            delivery_rate: self.totals.delivery_rate.map(|(rate, _)| rate),
-            app_limited: self
-                .totals
-                .delivery_rate
-                .is_some_and(|(_, limited)| limited),
-            last_sent: (self.totals.data_segments_out > 0).then(|| now - self.totals.data_sent_at),
-            last_received: (self.totals.data_segments_in > 0)
-                .then(|| now - self.totals.data_received_at),
             last_heard: now - self.liveness.heard(),
-            next_departure: self.pacer.next() - now,
             limited: self.limited(),
+            ..TcpInfo::default()
+        };
+        if let Some(negotiated) = &self.negotiated {
+            info.timestamps = negotiated.peer_timestamp.is_some();
+            info.sack = negotiated.sack;
+            info.scales = negotiated
+                .scaling
+                .then_some((negotiated.peer_scale, negotiated.own_scale));
         }
+        self.send.fill(&mut info, now);
+        self.receiver.fill(&mut info, now);
+        info
     }
 
     fn limited(&self) -> Option<Limited> {

@@ -7,11 +7,10 @@ use tautline_base::{Instant, SocketId};
 
 use super::connection::{Connection, State};
 use super::receiver::QUICK_ACKS;
-use super::rtt::MAX_RTO;
-use super::timers::Timers;
+use super::send::{AckInput, MAX_RTO};
 use crate::seq;
 use crate::socket::CloseReason;
-use crate::wire::Segment;
+use crate::wire::{SACK_BLOCKS, Segment};
 
 /// Least time between two answers to segments that carry no data and do not fit (Linux
 /// `tcp_invalid_ratelimit`, 500 ms).
@@ -46,38 +45,31 @@ pub(crate) enum Reply {
 impl Connection {
     /// Processes a segment addressed to this connection.
     pub(crate) fn on_segment(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
-        self.totals.segments_in += segment.count();
+        self.receiver.totals.segments_in += segment.count();
         match self.state {
             // Only the handle is left: to the peer, there is no such connection.
             State::Closed => Reply::Reset,
             State::SynSent => self.in_syn_sent(segment, now),
             State::SynReceived { .. } if self.negotiated.is_none() => {
-                self.take_first_syn(segment, now)
+                self.on_first_syn(segment, now)
             }
             _ => self.synchronised(segment, now),
         }
     }
 
     /// The SYN that created this connection.
-    pub(super) fn take_first_syn(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
+    pub(super) fn on_first_syn(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
         self.agree(segment, now);
         self.ecn.on_syn(segment.ecn_flags, segment.codepoint);
-        self.update_window_from_syn(segment);
+        self.send.update_window_from_syn(segment.window);
         Reply::None
-    }
-
-    /// The window in a SYN is never scaled; it lets us send from the byte after our SYN.
-    fn update_window_from_syn(&mut self, segment: &Segment<'_>) {
-        self.peer.edge = 1 + u64::from(segment.window);
-        self.peer.largest = self.peer.largest.max(u64::from(segment.window));
-        self.peer.updated_by = (0, 1);
     }
 
     /// RFC 9293 §3.10.7.3.
     fn in_syn_sent(&mut self, segment: &Segment<'_>, now: Instant) -> Reply {
         let acceptable = segment
             .ack
-            .map(|ack| seq::from_wire(self.isn, self.una, ack) == Some(1) && self.nxt == 1);
+            .map(|ack| self.send.offset(ack) == Some(1) && self.send.nxt() == 1);
         match (acceptable, segment.rst, segment.syn) {
             (Some(false), true, _) => Reply::None,
             (Some(false), false, _) => Reply::Reset,
@@ -92,7 +84,7 @@ impl Connection {
                 self.agree(segment, now);
                 self.ecn
                     .on_syn_ack(segment.ecn_flags, segment.echoed_bytes, segment.codepoint);
-                self.update_window_from_syn(segment);
+                self.send.update_window_from_syn(segment.window);
                 self.state = State::Established;
                 self.pending.established = true;
                 self.liveness.hear(now);
@@ -106,9 +98,9 @@ impl Connection {
                 self.agree(segment, now);
                 self.ecn
                     .on_crossing_syn(segment.ecn_flags, segment.codepoint);
-                self.update_window_from_syn(segment);
+                self.send.update_window_from_syn(segment.window);
                 self.state = State::SynReceived { listener: None };
-                self.lose_head(now);
+                self.send.lose_head(now);
                 Reply::None
             }
         }
@@ -119,8 +111,9 @@ impl Connection {
         let Some((_, echo)) = segment.timestamp.filter(|(_, echo)| *echo != 0) else {
             return true;
         };
-        let first = self.timestamp(self.liveness.waiting_since.unwrap_or(now));
-        !seq::older(echo, first) && !seq::older(self.timestamp(now), echo)
+        let numbers = self.send.numbers();
+        let first = numbers.timestamp(self.liveness.waiting_since.unwrap_or(now));
+        !seq::older(echo, first) && !seq::older(numbers.timestamp(now), echo)
     }
 
     /// RFC 9293 §3.10.7.4 for every state in which both ends know each other's numbers.
@@ -169,7 +162,7 @@ impl Connection {
         };
         self.note_timestamp(offset, segment, now);
 
-        let Some(ack) = self.acceptable_ack(ack) else {
+        let Some(ack) = self.send.acceptable_ack(ack) else {
             if matches!(self.state, State::SynReceived { .. }) {
                 return Reply::Reset;
             }
@@ -183,16 +176,25 @@ impl Connection {
         }
         let reply = self.complete_open(ack);
         self.liveness.hear(now);
-        self.update_window(offset, ack, segment, now);
-        self.note_life();
-        let una = self.una;
+        let scale = self
+            .negotiated
+            .as_ref()
+            .map_or(0, |agreed| agreed.peer_scale);
+        if self
+            .send
+            .update_window(offset, ack, u64::from(segment.window) << scale)
+        {
+            self.note_progress(now);
+        }
+        self.send.note_life(self.orphan);
+        let una = self.send.una();
         self.process_acknowledgement(ack, segment, now);
-        if self.una > una {
+        if self.send.una() > una {
             self.note_progress(now);
         }
         self.on_own_fin_acked(now);
-        self.take_mark(segment);
-        self.take_text(offset, segment, now);
+        self.on_ecn_mark(segment);
+        self.accept_payload(offset, segment, now);
         reply
     }
 
@@ -222,7 +224,7 @@ impl Connection {
         let bare = segment.payload.is_empty() && !segment.syn && !segment.fin;
         let acknowledges_nothing = segment
             .ack
-            .is_some_and(|ack| seq::from_wire(self.isn, self.una, ack) == Some(self.una));
+            .is_some_and(|ack| self.send.offset(ack) == Some(self.send.una()));
         let window = u64::from(segment.window) << negotiated.peer_scale;
         let late = match (segment.timestamp, negotiated.peer_timestamp) {
             (Some((value, _)), Some(recent)) => {
@@ -232,8 +234,8 @@ impl Connection {
         };
         bare && offset == Some(self.receiver.next())
             && acknowledges_nothing
-            && self.una + window == self.peer.edge
-            && late <= self.rto()
+            && self.send.offers(window)
+            && late <= self.send.rto()
     }
 
     /// The timestamp we echo is that of the segment that last moved the left edge (RFC 7323 §4.3).
@@ -267,13 +269,13 @@ impl Connection {
     /// otherwise at a limited rate, so that two confused ends do not talk for ever.
     fn challenge(&mut self, segment: &Segment<'_>, now: Instant) {
         let limited = self
-            .timers
+            .liveness
             .challenged
             .is_some_and(|last| now - last < CHALLENGE_INTERVAL);
         if segment.payload.is_empty() && limited {
             return;
         }
-        self.timers.challenged = Some(now);
+        self.liveness.challenged = Some(now);
         self.receiver.owe_now();
         if self.state == State::TimeWait {
             self.enter_time_wait(now);
@@ -298,11 +300,11 @@ impl Connection {
     fn on_reset(&mut self, offset: u64, now: Instant) -> Reply {
         if !self.resets(offset) {
             if self
-                .timers
+                .liveness
                 .challenged
                 .is_none_or(|last| now - last >= CHALLENGE_INTERVAL)
             {
-                self.timers.challenged = Some(now);
+                self.liveness.challenged = Some(now);
                 self.receiver.owe_now();
             }
             return Reply::None;
@@ -326,8 +328,8 @@ impl Connection {
                 // The SYN-ACK of a simultaneous open.
                 Some(ack)
                     if listener.is_none()
-                        && seq::from_wire(self.isn, self.una, ack) == Some(1)
-                        && self.nxt == 1 =>
+                        && self.send.offset(ack) == Some(1)
+                        && self.send.nxt() == 1 =>
                 {
                     self.complete_open(1);
                     self.process_acknowledgement(1, segment, now);
@@ -339,7 +341,7 @@ impl Connection {
                 }
                 _ => {
                     // Repeat the SYN-ACK, unless it is still on its way out.
-                    self.lose_head(now);
+                    self.send.lose_head(now);
                 }
             }
         } else {
@@ -351,13 +353,30 @@ impl Connection {
         Reply::None
     }
 
-    /// The stream offset an acknowledgement names, if it is one we may believe (RFC 5961 §5.2).
-    fn acceptable_ack(&self, ack: u32) -> Option<u64> {
-        let lowest = self
-            .una
-            .saturating_sub(self.peer.largest)
-            .max(self.una.min(1));
-        seq::from_wire(self.isn, self.una, ack).filter(|ack| (lowest..=self.nxt).contains(ack))
+    /// Takes an acceptable acknowledgement up to offset `ack`, with its SACK blocks.
+    fn process_acknowledgement(&mut self, ack: u64, segment: &Segment<'_>, now: Instant) {
+        let (sack, timestamps) = self.negotiated.as_ref().map_or((false, false), |agreed| {
+            (agreed.sack, agreed.peer_timestamp.is_some())
+        });
+        let input = AckInput {
+            now,
+            ack,
+            sack: if sack && segment.sack[0].is_some() {
+                segment.sack.map(|block| self.send.offsets(block?))
+            } else {
+                [const { None }; SACK_BLOCKS]
+            },
+            echo: segment
+                .timestamp
+                .filter(|_| timestamps)
+                .map(|(_, echo)| echo),
+            bare: segment.payload.is_empty() && !segment.fin,
+        };
+        if let Some(summary) = self.send.on_ack(&input) {
+            let marks = self.on_ecn_echo(segment, &summary);
+            self.send.react(&summary, marks);
+            self.pending.writable |= self.send.has_room_again(self.memory_pressure);
+        }
     }
 
     fn complete_open(&mut self, ack: u64) -> Reply {
@@ -368,10 +387,7 @@ impl Connection {
             return Reply::None;
         }
         self.state = State::Established;
-        if self.flight.timeouts > 0 {
-            // What answers to timeouts of the SYN-ACK did to the window says nothing about data.
-            self.start_controller(self.segment_size());
-        }
+        self.send.opened();
         match listener {
             Some(listener) => Reply::Accepted(listener),
             None => {
@@ -381,54 +397,20 @@ impl Connection {
         }
     }
 
-    /// RFC 9293 §3.10.7.4, "SND.WND": newer segments win; of equals, a larger or a zero window.
-    fn update_window(&mut self, offset: u64, ack: u64, segment: &Segment<'_>, now: Instant) {
-        let scale = self
-            .negotiated
-            .as_ref()
-            .map_or(0, |negotiated| negotiated.peer_scale);
-        let window = u64::from(segment.window) << scale;
-        let (wl1, wl2) = self.peer.updated_by;
-        self.peer.moved = false;
-        if ack < self.una || !(wl1 < offset || (wl1 == offset && wl2 <= ack)) {
-            return;
-        }
-        self.peer.updated_by = (offset, ack);
-        self.peer.moved = self.peer.edge != ack + window;
-        self.peer.edge = ack + window;
-        self.peer.largest = self.peer.largest.max(window);
-        if self.peer.edge > self.nxt && self.timers.persist.take().is_some() {
-            self.note_progress(now);
-        }
-    }
-
-    /// The peer answers. While its window is closed that is all that can be asked of it: neither
-    /// probes nor retransmissions into the closed window count against it. (An orphan has nobody
-    /// who would wait for the window to open.)
-    fn note_life(&mut self) {
-        if let Some(persist) = &mut self.timers.persist {
-            persist.answered();
-        }
-        if self.peer.edge <= self.una && !self.orphan {
-            self.flight.timeouts = 0;
-        }
-    }
-
     /// Our FIN has been acknowledged (RFC 9293 §3.6).
     fn on_own_fin_acked(&mut self, now: Instant) {
-        if self.fin.is_none_or(|fin| self.una <= fin) {
+        if !self.send.fin_acked() {
             return;
         }
         match self.state {
             State::FinWait1 => {
                 self.state = State::FinWait2;
                 if self.orphan {
-                    self.timers.close = Some(now + self.config.fin_wait);
+                    self.liveness.close = Some(now + self.config.fin_wait);
                 }
             }
             State::Closing => self.enter_time_wait(now),
             State::LastAck => {
-                self.timers = Timers::default();
                 self.end(CloseReason::Finished);
             }
             _ => {}
@@ -436,7 +418,7 @@ impl Connection {
     }
 
     /// Takes data and FIN.
-    fn take_text(&mut self, offset: u64, segment: &Segment<'_>, now: Instant) {
+    fn accept_payload(&mut self, offset: u64, segment: &Segment<'_>, now: Instant) {
         if segment.payload.is_empty() && !segment.fin {
             return;
         }
@@ -468,25 +450,22 @@ impl Connection {
             return;
         }
         if !segment.payload.is_empty() {
-            self.totals.data_segments_in += segment.count();
-            self.totals.data_received_at = now;
-            if self.ack_delay_varies() {
-                self.ack_delay.arrived(now, self.ack_bounds());
-            }
+            self.receiver.note_payload(segment.count(), now);
         }
-        self.prepare_to_receive(segment, fresh, now);
-        let before = self.receiver.next();
-        let text = (segment.payload, segment.size as u64);
-        let delay = if self.ack_delay_varies() {
-            self.ack_delay.delay(self.ack_bounds())
+        // Bounds of a fixed delay are not worth their computation.
+        let delay = if self.config.delayed_ack_max > self.config.delayed_ack {
+            let bounds = self.ack_bounds();
+            self.receiver
+                .ack_delay(!segment.payload.is_empty(), bounds, now)
         } else {
             self.config.delayed_ack
         };
-        let accepted = self.receiver.accept(offset, text, segment.fin, now + delay);
-        self.totals.bytes_received += self.receiver.next() - before;
-        if (accepted.readable || accepted.finished) && std::mem::take(&mut self.wants_data) {
-            self.pending.readable = true;
-        }
+        self.prepare_to_receive(segment, fresh, now);
+        let payload = (segment.payload, segment.size as u64);
+        let accepted = self
+            .receiver
+            .accept(offset, payload, segment.fin, now + delay);
+        self.pending.readable |= accepted.wakes_reader;
         if accepted.finished {
             self.on_peer_fin(now);
         }
@@ -498,7 +477,7 @@ impl Connection {
         if !fresh {
             self.receiver.acknowledge_quickly(QUICK_ACKS);
         }
-        if self.pressed || self.receiver.has_grown_to(self.config.receive_buffer.get()) {
+        if self.memory_pressure || self.receiver.has_grown_to(self.config.receive_buffer.get()) {
             return;
         }
         let timestamps = self
@@ -506,11 +485,11 @@ impl Connection {
             .as_ref()
             .is_some_and(|negotiated| negotiated.peer_timestamp.is_some());
         let echo = segment.timestamp.filter(|_| timestamps).map(|(_, echo)| {
-            let age = self.timestamp(now).wrapping_sub(echo);
+            let age = self.send.numbers().timestamp(now).wrapping_sub(echo);
             (echo, Duration::from_millis(age.into()))
         });
         let echo = echo.filter(|(_, age)| *age < MAX_RTO);
-        let lens = (segment.payload.len() as u64, self.segment_size());
+        let lens = (segment.payload.len() as u64, self.send.mss());
         self.receiver
             .right_size(self.config.receive_buffer.get(), now, lens, echo);
     }

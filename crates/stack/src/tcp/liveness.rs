@@ -2,7 +2,6 @@
 //! §3.8.4) and how long an abandoned connection may go on (`spec/tcp.md` §1.1–1.2, §1.13).
 //! Retransmission and window probing have their own limits, in `deadlines`.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tautline_base::Instant;
@@ -27,6 +26,10 @@ pub(super) struct Liveness {
     asked: Instant,
     /// A keepalive probe is to be sent now.
     pub(super) probe_due: bool,
+    /// When a segment outside the window was last answered.
+    pub(super) challenged: Option<Instant>,
+    /// End of TIME-WAIT, or of an orphan's FIN-WAIT-2.
+    pub(super) close: Option<Instant>,
 }
 
 impl Liveness {
@@ -68,7 +71,7 @@ impl Connection {
     /// The acknowledgement of something new, or an opened window: whatever waits now waits since
     /// now.
     pub(super) fn note_progress(&mut self, now: Instant) {
-        self.liveness.waiting_since = (!self.segments.is_empty()).then_some(now);
+        self.liveness.waiting_since = (!self.send.is_empty()).then_some(now);
     }
 
     /// When the peer is asked whether it lives. What is outstanding asks by itself.
@@ -83,7 +86,7 @@ impl Connection {
                 | State::LastAck
         );
         let quiet =
-            self.segments.is_empty() && self.timers.persist.is_none() && !self.liveness.probe_due;
+            self.send.is_empty() && !self.send.is_probing_window() && !self.liveness.probe_due;
         let keepalive = self.config.keepalive.as_ref().filter(|_| open && quiet)?;
         Some(self.liveness.next_probe(keepalive))
     }
@@ -111,7 +114,7 @@ impl Connection {
         }
         let out_of_time = self.user_timeout_at().is_some_and(|at| at <= now);
         if out_of_time || self.keepalive_is_in_vain(now) {
-            self.give_up_and_say_so();
+            self.time_out_with_reset();
         } else {
             self.liveness.probe_due = true;
         }
@@ -136,7 +139,7 @@ impl Connection {
     }
 
     /// The peer may live after all, and nobody else would tell it.
-    fn give_up_and_say_so(&mut self) {
+    fn time_out_with_reset(&mut self) {
         self.reset_due |= !matches!(self.state, State::SynSent | State::SynReceived { .. });
         self.end(CloseReason::TimedOut);
     }
@@ -152,22 +155,6 @@ impl Connection {
         // A connection that has been quiet for long is not asked at once.
         self.liveness.heard = self.liveness.heard.max(now);
         self.liveness.probes = 0;
-        Arc::make_mut(&mut self.config).keepalive = keepalive;
-    }
-
-    /// From now on a peer that makes no progress is given up after `limit`.
-    pub(crate) fn set_user_timeout(&mut self, limit: Option<Duration>) {
-        Arc::make_mut(&mut self.config).user_timeout = limit;
-    }
-
-    /// Nagle's algorithm, or not.
-    pub(crate) fn set_nagle(&mut self, nagle: bool) {
-        Arc::make_mut(&mut self.config).nagle = nagle;
-    }
-
-    /// What closing does with data that was not delivered; see
-    /// [`TcpConfig::linger`](crate::TcpConfig::linger).
-    pub(crate) fn set_linger(&mut self, linger: Option<Duration>) {
-        Arc::make_mut(&mut self.config).linger = linger;
+        self.configure(|config| config.keepalive = keepalive);
     }
 }

@@ -1,15 +1,13 @@
 //! Where congestion marks meet a connection: those that arrive, those the peer tells of, and what
 //! our own segments carry (`spec/tcp.md` §1.10–1.11). What they mean is [`Ecn`](super::ecn::Ecn)'s.
 
-use tautline_base::{Bytes, Ecn as Codepoint, Instant};
-use tautline_cc::Signal;
+use tautline_base::Ecn as Codepoint;
 
 use super::connection::{Connection, State};
 use super::ecn::{AckState, AckUrgency, Marks, NewMarks, SegmentClass};
 use super::output::{Kind, Plan};
 use super::receiver::Acknowledgement;
-use super::recovery::Phase;
-use super::segments::Delivery;
+use super::send::AckSummary;
 use crate::wire::{EchoedBytes, EcnFlags, Segment};
 
 /// Segments acknowledged at once after a mark (Linux: 2).
@@ -17,7 +15,7 @@ const QUICK: u32 = 2;
 
 impl Connection {
     /// An acceptable segment arrived: its mark is to be told to the peer, perhaps at once.
-    pub(super) fn take_mark(&mut self, segment: &Segment<'_>) {
+    pub(super) fn on_ecn_mark(&mut self, segment: &Segment<'_>) {
         if !self.ecn.negotiated() {
             return;
         }
@@ -39,49 +37,20 @@ impl Connection {
         }
     }
 
-    /// What an acknowledgement up to offset `ack`, which delivered `delivery`, tells of marks.
-    /// Flags of the handshake are no echoes, and what is older than what was heard before is no
-    /// news.
-    pub(super) fn hear_of_marks(
-        &mut self,
-        ack: u64,
-        segment: &Segment<'_>,
-        delivery: &Delivery,
-    ) -> Marks {
-        let handshake = segment.syn || delivery.opening;
-        if handshake || ack < self.una {
+    /// Congestion marks that an acknowledgement reports. Flags of the handshake are no echoes, and
+    /// an acknowledgement older than SND.UNA is no news.
+    pub(super) fn on_ecn_echo(&mut self, segment: &Segment<'_>, summary: &AckSummary) -> Marks {
+        let delivery = &summary.delivery;
+        if segment.syn || delivery.opening || summary.ack < self.send.una() {
             return Marks::default();
         }
         let newly = NewMarks {
             packets: delivery.packets,
             bytes: delivery.bytes,
-            segment: self.segment_size(),
+            segment: self.send.mss(),
         };
-        let marks = self
-            .ecn
-            .on_acknowledgement(segment.ecn_flags, segment.echoed_bytes, newly);
-        if marks.congestion {
-            self.make_reduction_final();
-        }
-        marks
-    }
-
-    /// A reduction that losses began was due in any case.
-    fn make_reduction_final(&mut self) {
-        if let Some(undo) = &mut self.repair.undo {
-            undo.restores = false;
-        }
-    }
-
-    /// One reduction for every window of marks: while a reduction is under way, and after a
-    /// timeout, more of them change nothing.
-    pub(super) fn reduce_for_marks(&mut self, recoverable: Bytes, now: Instant) {
-        if self.phase == Phase::Open && !self.segments.is_empty() {
-            let in_flight = Bytes::new(self.segments.in_flight());
-            self.ecn.totals.reductions += 1;
-            self.enter_recovery(Signal::Ce, in_flight, recoverable, now);
-        }
-        self.make_reduction_final();
+        self.ecn
+            .on_acknowledgement(segment.ecn_flags, segment.echoed_bytes, newly)
     }
 
     /// What `plan` is, as far as ECN cares.
@@ -114,7 +83,8 @@ impl Connection {
             return (EcnFlags::NONE, Codepoint::NotEct);
         }
         let carries = self.carries(plan);
-        (self.ecn.flags(carries), self.ecn.codepoint(carries))
+        let cwr = self.send.cwr_due();
+        (self.ecn.flags(carries, cwr), self.ecn.codepoint(carries))
     }
 
     /// The AccECN option of `plan`.

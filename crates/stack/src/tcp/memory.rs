@@ -18,13 +18,13 @@ const KEEP: Duration = Duration::from_secs(1);
 impl Connection {
     /// Bytes of memory in its buffers.
     pub(crate) fn memory(&self) -> u64 {
-        (self.buffer.memory() + self.receiver.memory()) as u64
+        (self.send.memory() + self.receiver.memory()) as u64
     }
 
     /// When memory that a quiet connection keeps for what may come goes, unless something comes.
     pub(crate) fn release_at(&self) -> Option<Instant> {
         let records = self
-            .segments
+            .send
             .idles_with_memory()
             .then(|| self.liveness.heard() + KEEP);
         self.receiver.release_at().into_iter().chain(records).min()
@@ -34,14 +34,14 @@ impl Connection {
     pub(crate) fn release_memory(&mut self, now: Instant) {
         self.receiver.release_memory(now);
         if self.liveness.heard() + KEEP <= now {
-            self.segments.release_memory();
+            self.send.release_memory();
         }
     }
 
     /// It holds memory for nobody, or for a peer that does not take what it asked for: the first to
     /// go when memory is short (CVE-2008-4609).
     pub(crate) fn is_suspect(&self) -> bool {
-        (self.orphan || self.timers.persist.is_some())
+        (self.orphan || self.send.is_probing_window())
             && self.state != State::Closed
             && self.memory() > 0
     }
@@ -55,7 +55,7 @@ impl Connection {
     pub(crate) fn starve(&mut self) {
         self.reset_due |= !matches!(self.state, State::SynSent | State::TimeWait | State::Closed);
         self.end(CloseReason::OutOfMemory);
-        self.buffer.clear();
+        self.send.clear();
         self.receiver.clear();
     }
 
@@ -68,6 +68,6 @@ impl Connection {
         } else {
             self.receiver.memory()
         };
-        self.pressed && held >= LEAST_RECEIVE
+        self.memory_pressure && held >= LEAST_RECEIVE
     }
 }

@@ -6,14 +6,21 @@
 //! segments, and goes with what has arrived: a segment at the far end of the window costs its page
 //! or two. A connection that is quiet holds none.
 
+mod ack_delay;
+mod pages;
+mod right_sizing;
+
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::time::Duration;
 
-use tautline_base::Instant;
+use tautline_base::{Bytes, Instant};
 
-use super::pages::Pages;
-use super::right_sizing::RightSizing;
+use self::ack_delay::AckDelay;
+pub(super) use self::ack_delay::Bounds;
+use self::pages::Pages;
+use self::right_sizing::RightSizing;
+use super::info::TcpInfo;
 use crate::ranges::RangeSet;
 use crate::wire::SACK_BLOCKS;
 
@@ -60,6 +67,21 @@ pub(super) struct Receiver {
     peer_segment: u64,
     /// Offset we acknowledged last.
     acknowledged: u64,
+    ack_delay: AckDelay,
+    /// The application read everything and waits for more.
+    wants_data: bool,
+    pub(super) totals: ReceiveTotals,
+}
+
+/// Totals for `info()`.
+#[derive(Debug, Default)]
+pub(super) struct ReceiveTotals {
+    pub(super) bytes_received: u64,
+    pub(super) segments_in: u64,
+    /// Segments with payload.
+    pub(super) data_segments_in: u64,
+    /// When payload last arrived, if any has.
+    pub(super) data_received_at: Instant,
 }
 
 /// What we owe the peer.
@@ -73,11 +95,11 @@ pub(super) enum Acknowledgement {
     Now,
 }
 
-/// What became of a segment's text.
+/// The result of [`Receiver::accept`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Accepted {
-    /// The application has more to read.
-    pub(super) readable: bool,
+    /// The application waits, and has more to read or the end of the stream.
+    pub(super) wakes_reader: bool,
     /// The peer's FIN is now in order.
     pub(super) finished: bool,
 }
@@ -103,7 +125,39 @@ impl Receiver {
             quick: QUICK_ACKS,
             peer_segment: 536,
             acknowledged: 0,
+            ack_delay: AckDelay::default(),
+            wants_data: true,
+            totals: ReceiveTotals::default(),
         }
+    }
+
+    /// A packet of `segments` segments arrived with payload.
+    pub(super) fn note_payload(&mut self, segments: u64, now: Instant) {
+        self.totals.data_segments_in += segments;
+        self.totals.data_received_at = now;
+    }
+
+    /// How long the acknowledgement of a segment that arrives now may wait.
+    pub(super) fn ack_delay(&mut self, payload: bool, bounds: Bounds, now: Instant) -> Duration {
+        if payload {
+            self.ack_delay.arrived(now, bounds);
+        }
+        self.ack_delay.delay(bounds)
+    }
+
+    /// The present delay of acknowledgements.
+    pub(super) fn present_ack_delay(&self, bounds: Bounds) -> Duration {
+        self.ack_delay.delay(bounds)
+    }
+
+    /// A delayed acknowledgement waited for nothing.
+    pub(super) fn ack_timed_out(&mut self, bounds: Bounds) {
+        self.ack_delay.expired(bounds);
+    }
+
+    /// The application waits for data.
+    pub(super) fn wait_for_data(&mut self) {
+        self.wants_data = true;
     }
 
     /// The peer's SYN has arrived: offset 1 is next.
@@ -129,11 +183,6 @@ impl Receiver {
     /// The peer's FIN arrived in order.
     pub(super) fn finished(&self) -> bool {
         self.fin.is_some_and(|fin| self.next > fin)
-    }
-
-    /// Largest segment the peer has sent.
-    pub(super) fn peer_segment(&self) -> u64 {
-        self.peer_segment
     }
 
     /// The buffer grows no further.
@@ -169,14 +218,6 @@ impl Receiver {
         }
     }
 
-    /// The most that may wait to be read, and the round trip as it looks from here.
-    pub(super) fn size(&self) -> (u64, Option<Duration>) {
-        (
-            self.capacity,
-            self.sizing.as_ref().and_then(|sizing| sizing.rtt()),
-        )
-    }
-
     /// Separate ranges held above a hole.
     pub(super) fn out_of_order(&self) -> usize {
         self.ahead.len()
@@ -199,7 +240,7 @@ impl Receiver {
         fin: bool,
         deadline: Instant,
     ) -> Accepted {
-        let before = self.data_end();
+        let (before, next) = (self.data_end(), self.next);
         let end = offset + payload.len() as u64;
         // A FIN below what was received in order contradicts what the peer sent before.
         if fin && (self.next..=self.edge).contains(&end) && self.fin.is_none() {
@@ -236,9 +277,12 @@ impl Receiver {
             in_order && !filled_gap && !fin && !payload.is_empty(),
             deadline,
         );
+        self.totals.bytes_received += self.next - next;
+        let finished = self.finished();
+        let readable = self.data_end() > before || finished;
         Accepted {
-            readable: self.data_end() > before,
-            finished: self.finished(),
+            wakes_reader: readable && std::mem::take(&mut self.wants_data),
+            finished,
         }
     }
 
@@ -445,6 +489,20 @@ impl Receiver {
             .flatten()
             .filter_map(|offset| self.ahead.containing(offset.get()))
     }
+
+    /// Its part of [`TcpInfo`].
+    pub(super) fn fill(&self, info: &mut TcpInfo, now: Instant) {
+        let totals = &self.totals;
+        info.bytes_received = totals.bytes_received;
+        info.segments_in = totals.segments_in;
+        info.data_segments_in = totals.data_segments_in;
+        info.last_received = (totals.data_segments_in > 0).then(|| now - totals.data_received_at);
+        info.peer_mss = Bytes::new(self.peer_segment);
+        info.receive_window = Bytes::new(self.edge.saturating_sub(self.next));
+        info.out_of_order = self.ahead.len();
+        info.receive_space = Bytes::new(self.capacity);
+        info.receive_rtt = self.sizing.as_ref().and_then(|sizing| sizing.rtt());
+    }
 }
 
 /// Puts `offset` first, and keeps only offsets that name different ranges.
@@ -488,7 +546,7 @@ mod tests {
                 LATER,
             );
             assert_eq!(
-                (receiver.peer_segment(), receiver.owed()),
+                (receiver.peer_segment, receiver.owed()),
                 (1000, owed),
                 "{len}"
             );
@@ -550,7 +608,7 @@ mod tests {
         assert_eq!(
             receiver.accept(11, whole(&text(11..21)), true, LATER),
             Accepted {
-                readable: false,
+                wakes_reader: false,
                 finished: false
             }
         );
@@ -561,7 +619,7 @@ mod tests {
         assert_eq!(
             receiver.accept(1, whole(&text(1..11)), false, LATER),
             Accepted {
-                readable: true,
+                wakes_reader: true,
                 finished: true
             }
         );
@@ -783,7 +841,7 @@ mod tests {
             edge = receiver.edge();
         }
         // Ten thousand a round trip are no more than expected: the first flight is ten segments.
-        assert_eq!(receiver.size().0, 10_000);
+        assert_eq!(receiver.capacity, 10_000);
         let mut fast = Receiver::new(30_000, 100_000);
         fast.synchronised();
         fast.advertise(0);
@@ -798,7 +856,7 @@ mod tests {
         }
         while fast.read(&mut [0; 9000]) > 0 {}
         fast.right_size(100_000, Instant::from_secs(1), (1000, 1000), None);
-        assert_eq!(fast.size().0, 100_000, "no more than allowed");
+        assert_eq!(fast.capacity, 100_000, "no more than allowed");
         assert_eq!((fast.advertise(0), fast.window), (30_000, 30_000));
         fast.accept(30_001, whole(&[7; 1000]), false, LATER);
         assert_eq!(fast.window, 32_000, "two segments for each that arrives");

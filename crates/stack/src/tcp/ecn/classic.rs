@@ -18,8 +18,6 @@ pub(super) struct Classic {
     echo: Echo,
     /// Data came with a codepoint: the peer is capable, so what comes without is a retransmission.
     capable: bool,
-    /// The window was reduced and the peer is to know.
-    cwr_due: bool,
 }
 
 /// Which flag goes back.
@@ -65,7 +63,6 @@ impl Classic {
         Self {
             echo,
             capable: false,
-            cwr_due: false,
         }
     }
 
@@ -121,27 +118,12 @@ impl Classic {
         }
     }
 
-    /// The flags of a segment; `fresh`: it carries data never sent before.
-    pub(super) fn flags(&self, fresh: bool) -> EcnFlags {
+    /// The flags of a segment that announces a reduction of the window if `cwr`.
+    pub(super) fn flags(&self, cwr: bool) -> EcnFlags {
         let marked = match &self.echo {
             Echo::UntilCwr { marked } | Echo::Exact { marked, .. } => *marked,
         };
-        EcnFlags::new(false, self.cwr_due && fresh, marked)
-    }
-
-    /// The next fresh data says that the window was reduced.
-    pub(super) fn says_cwr(&self) -> bool {
-        self.cwr_due
-    }
-
-    /// The window was reduced: the next fresh data says so.
-    pub(super) fn reduced(&mut self) {
-        self.cwr_due = true;
-    }
-
-    /// It was said, or need not be said because the reduction was undone.
-    pub(super) fn nothing_to_say(&mut self) {
-        self.cwr_due = false;
+        EcnFlags::new(false, cwr, marked)
     }
 }
 
@@ -203,16 +185,6 @@ mod tests {
             classic.on_data(Ecn::NotEct, EcnFlags::NONE, AHEAD),
             AckUrgency::Quick
         );
-    }
-
-    #[test]
-    fn cwr_is_said_once_and_only_on_fresh_data() {
-        let mut classic = Classic::new(false);
-        classic.reduced();
-        assert_eq!(classic.flags(false), EcnFlags::NONE);
-        assert_eq!(classic.flags(true), EcnFlags::CWR);
-        classic.nothing_to_say();
-        assert_eq!(classic.flags(true), EcnFlags::NONE);
     }
 
     /// RFC 8257 figure 1: a change of marks sends what was held back with the flag of the old

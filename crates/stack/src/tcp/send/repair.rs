@@ -4,95 +4,91 @@
 use tautline_base::{Bytes, Instant};
 use tautline_cc::{Congestion, Signal};
 
-use super::connection::Connection;
+use super::SendHalf;
 use super::duplicates::Duplicate;
 use super::recovery::{Episode, Frto, Phase, Proof, Undo};
 use super::segments::{Delivery, Losses, ReorderingWindow};
 use super::tail_probe::TailProbe;
 use crate::config::{Prr, Successive};
 
-/// What a sender remembers beside its phase.
+/// Loss recovery's state beside its phase.
 #[derive(Debug, Default)]
 pub(super) struct Repair {
-    /// What would prove that the latest reduction was needless.
+    /// Evidence that would prove the latest reduction needless.
     pub(super) undo: Option<Undo>,
     pub(super) tail: TailProbe,
+    /// The congestion window while PRR owns it.
+    pub(super) window: Bytes,
     pub(super) counts: Counts,
 }
 
 /// Totals for `info()`.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(in crate::tcp) struct Counts {
     /// Fast recoveries.
-    pub(super) recoveries: u32,
+    pub(in crate::tcp) recoveries: u32,
     /// Probes of the tail.
-    pub(super) tail_probes: u32,
+    pub(in crate::tcp) tail_probes: u32,
     /// Losses that only a probe of the tail repaired.
-    pub(super) tail_losses: u32,
+    pub(in crate::tcp) tail_losses: u32,
     /// Segments the peer says arrived twice.
-    pub(super) duplicates: u32,
+    pub(in crate::tcp) duplicates: u32,
     /// Timeouts that proved spurious.
-    pub(super) spurious_timeouts: u32,
+    pub(in crate::tcp) spurious_timeouts: u32,
+    /// Reductions of the window for congestion marks.
+    pub(in crate::tcp) ce_reductions: u64,
 }
 
-/// What an acknowledgement told.
+/// An acknowledgement, as far as the sender is concerned.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct AckSummary<'a> {
+pub(in crate::tcp) struct AckSummary {
     pub(super) now: Instant,
+    /// The offset it acknowledges up to.
+    pub(in crate::tcp) ack: u64,
     /// SND.UNA moved.
     pub(super) advanced: bool,
-    /// It told nothing new: no data, no window, nothing delivered.
+    /// A duplicate acknowledgement: no data, no window, nothing delivered.
     pub(super) repeats: bool,
     pub(super) duplicate: Option<Duplicate>,
-    pub(super) delivery: &'a Delivery,
+    pub(in crate::tcp) delivery: Delivery,
     /// The timestamp of ours that it echoes.
     pub(super) echo: Option<u32>,
-    /// What was not yet reported delivered before it.
+    /// Bytes that were not yet reported delivered before it.
     pub(super) recoverable: Bytes,
+    /// Bytes in flight before it.
+    pub(super) prior_in_flight: Bytes,
 }
 
-impl AckSummary<'_> {
+impl AckSummary {
     fn proof(&self) -> Proof {
-        let Delivery {
-            believed_lost,
-            retransmission,
-            ..
-        } = *self.delivery;
         Proof {
-            believed_lost,
-            retransmission,
+            believed_lost: self.delivery.believed_lost,
+            retransmission: self.delivery.retransmission,
             echo: self.echo,
         }
     }
 }
 
-impl Connection {
-    /// The peer reports what arrives out of order.
-    pub(super) fn has_sack(&self) -> bool {
-        self.negotiated
-            .as_ref()
-            .is_some_and(|negotiated| negotiated.sack)
-    }
-
+impl SendHalf {
     /// Goes on with whatever is under way and looks for losses. Returns how much was newly lost.
-    pub(super) fn repair(&mut self, heard: &AckSummary<'_>) -> Bytes {
+    pub(in crate::tcp) fn repair(&mut self, summary: &AckSummary) -> Bytes {
         self.leave_cwr();
         let repaired = self.phase.repairs();
-        let look = match self.phase {
+        let detect = match self.phase {
             Phase::Recovery(episode) if episode.is_cwr() => true,
             Phase::Open => {
-                self.undo_if_all_came_twice(heard.now);
+                self.undo_if_all_came_twice(summary.now);
                 true
             }
-            Phase::Recovery(episode) => self.go_on_recovering(episode.high, heard),
-            Phase::Loss { high, frto } => self.go_on_after_timeout(high, frto, heard),
+            Phase::Recovery(episode) => self.advance_recovery(episode.high, summary),
+            Phase::Loss { high, frto } => self.advance_loss(high, frto, summary),
         };
-        if !look {
+        if !detect {
             return Bytes::ZERO;
         }
-        let head = self.condemn_head(heard);
+        let head = self.condemn_head(summary);
         let successive = repaired && self.phase == Phase::Open && self.leaves_losses_behind();
-        self.find_losses(head, successive, heard.recoverable, heard.now)
+        self.find_losses(head, successive, summary.recoverable, summary.now)
     }
 
     /// What is still to be repaired begins the next recovery although nothing more is lost.
@@ -114,17 +110,17 @@ impl Connection {
     /// Fast recovery ends when all that was sent before it is acknowledged, or when it turns out to
     /// have been needless. False: what was sent again needlessly must be answered first, and
     /// nothing else shall be taken for lost meanwhile.
-    fn go_on_recovering(&mut self, high: u64, heard: &AckSummary<'_>) -> bool {
-        let late = heard.advanced
+    fn advance_recovery(&mut self, high: u64, summary: &AckSummary) -> bool {
+        let late = summary.advanced
             && self
                 .repair
                 .undo
-                .is_some_and(|undo| undo.was_late(heard.proof()));
+                .is_some_and(|undo| undo.was_late(summary.proof()));
         if self.is_past(high) {
             if late {
-                self.undo(heard.now);
+                self.undo(summary.now);
             } else {
-                self.undo_if_all_came_twice(heard.now);
+                self.undo_if_all_came_twice(summary.now);
                 if self.phase.repairs() {
                     self.end_recovery();
                 }
@@ -133,9 +129,9 @@ impl Connection {
             if self.segments.again() > 0 {
                 return false;
             }
-            self.undo(heard.now);
+            self.undo(summary.now);
         } else {
-            self.undo_if_all_came_twice(heard.now);
+            self.undo_if_all_came_twice(summary.now);
         }
         true
     }
@@ -143,7 +139,7 @@ impl Connection {
     /// Everything up to `high` is acknowledged. Without SACK later duplicates could still be of
     /// before: something more has to be acknowledged, if there is anything (RFC 6582 §3.2 step 1).
     fn is_past(&self, high: u64) -> bool {
-        self.una > high || (self.una == high && (self.has_sack() || self.segments.is_empty()))
+        self.una > high || (self.una == high && (self.sack || self.segments.is_empty()))
     }
 
     fn end_recovery(&mut self) {
@@ -152,17 +148,17 @@ impl Connection {
     }
 
     /// After a timeout: was it spurious? Forward RTO recovery asks the peer (RFC 5682 §3.1).
-    fn go_on_after_timeout(&mut self, high: u64, frto: Frto, heard: &AckSummary<'_>) -> bool {
+    fn advance_loss(&mut self, high: u64, frto: Frto, summary: &AckSummary) -> bool {
         let needless = self
             .repair
             .undo
-            .is_some_and(|undo| undo.all_came_twice() || undo.was_late(heard.proof()));
-        let original = heard.delivery.original.is_some_and(|end| end <= high);
-        if (heard.advanced && needless) || (frto != Frto::Off && original) {
+            .is_some_and(|undo| undo.all_came_twice() || undo.was_late(summary.proof()));
+        let original = summary.delivery.original.is_some_and(|end| end <= high);
+        if (summary.advanced && needless) || (frto != Frto::Off && original) {
             self.repair.counts.spurious_timeouts += 1;
             self.rtt.end_back_off();
             self.flight.timeouts = 0;
-            self.undo(heard.now);
+            self.undo(summary.now);
             return true;
         }
         self.phase = match frto {
@@ -170,7 +166,7 @@ impl Connection {
                 high,
                 frto: Frto::Off,
             },
-            Frto::Listening if heard.advanced && self.una < high => {
+            Frto::Listening if summary.advanced && self.una < high => {
                 let frto = if self.has_new_data() {
                     Frto::TryingNew
                 } else {
@@ -205,56 +201,55 @@ impl Connection {
         let late = undo
             .filter(|_| matches!(self.phase, Phase::Recovery(_)))
             .map(|undo| undo.marker());
-        self.segments.nothing_lost(late, self.segment_size());
+        self.segments.nothing_lost(late, self.mss);
         // Nothing was lost; but if marks came too, the network was congested all the same.
         if undo.is_some_and(|undo| undo.restores) {
-            self.controller.on_undo(now);
-            self.verdict = self.controller.verdict();
-            self.ecn.restored();
+            self.congestion.update(|controller| controller.on_undo(now));
+            self.flight.cwr_due = false;
         }
         self.phase = Phase::Open;
     }
 
     /// Without SACK, as many duplicate acknowledgements as the path displaces segments by condemn
     /// the oldest, and so does a partial acknowledgement in recovery (RFC 6582 §3.2).
-    fn condemn_head(&mut self, heard: &AckSummary<'_>) -> Bytes {
+    fn condemn_head(&mut self, summary: &AckSummary) -> Bytes {
         let repairing = self.phase.repairs();
-        let mut condemned = heard.advanced && repairing;
-        if self.has_sack() {
+        let mut condemned = summary.advanced && repairing;
+        if self.sack {
             return Bytes::ZERO;
         }
-        if heard.repeats {
+        if summary.repeats {
             condemned = !repairing && self.segments.unnamed() >= self.segments.reordering().0;
         }
         if condemned {
-            self.lose_head(heard.now)
+            self.lose_head(summary.now)
         } else {
             Bytes::ZERO
         }
     }
 
     /// The oldest segment is lost.
-    pub(super) fn lose_head(&mut self, now: Instant) -> Bytes {
+    pub(in crate::tcp) fn lose_head(&mut self, now: Instant) -> Bytes {
         self.segments.lose_head(&mut Losses {
             now,
             sampler: &mut self.sampler,
-            controller: &mut *self.controller,
+            congestion: &mut self.congestion,
         })
     }
 
     /// The reordering window closed.
-    pub(super) fn look_for_losses(&mut self, now: Instant) {
+    pub(in crate::tcp) fn detect_losses(&mut self, now: Instant) {
         let recoverable = self.recoverable();
         self.find_losses(Bytes::ZERO, false, recoverable, now);
     }
 
     /// What is not yet reported delivered: what a recovery that begins now can still learn of.
-    pub(super) fn recoverable(&self) -> Bytes {
+    pub(in crate::tcp) fn recoverable(&self) -> Bytes {
         Bytes::new(self.nxt - self.una - self.segments.sacked_bytes())
     }
 
     /// What the reordering window depends on.
-    pub(super) fn reordering_window(&self) -> ReorderingWindow {
+    pub(in crate::tcp) fn reordering_window(&self) -> ReorderingWindow {
         ReorderingWindow {
             min_rtt: self.rtt.min(),
             srtt: self.rtt.srtt(),
@@ -278,20 +273,16 @@ impl Connection {
         let mut losses = Losses {
             now,
             sampler: &mut self.sampler,
-            controller: &mut *self.controller,
+            congestion: &mut self.congestion,
         };
         // RACK needs to know which segments arrived; without SACK it would condemn what the peer
         // holds (RFC 8985 §3).
-        let has_sack = self
-            .negotiated
-            .as_ref()
-            .is_some_and(|negotiated| negotiated.sack);
-        let found = if has_sack {
+        let found = if self.sack {
             self.segments.detect_lost(now, window, &mut losses)
         } else {
             Default::default()
         };
-        self.timers.reorder = found.look_again;
+        self.timers.reorder = found.recheck_at;
         let lost = self.forgive_probe(known + found.bytes);
         if lost > Bytes::ZERO || successive {
             match &mut self.phase {
@@ -300,7 +291,7 @@ impl Connection {
                     episode.lose(self.nxt);
                     self.begin_undo(false);
                     self.repair.counts.recoveries += 1;
-                    self.tell_of_congestion(Signal::Loss, in_flight, now);
+                    self.report_congestion(Signal::Loss, in_flight, now);
                 }
                 Phase::Loss { .. } if found.again => {
                     self.enter_recovery(Signal::Loss, in_flight, recoverable, now)
@@ -311,17 +302,23 @@ impl Connection {
         lost
     }
 
-    pub(super) fn tell_of_congestion(&mut self, signal: Signal, in_flight: Bytes, now: Instant) {
-        self.controller.on_congestion(&Congestion {
+    pub(in crate::tcp) fn report_congestion(
+        &mut self,
+        signal: Signal,
+        in_flight: Bytes,
+        now: Instant,
+    ) {
+        let event = Congestion {
             now,
             signal,
             in_flight,
-        });
-        self.verdict = self.controller.verdict();
-        self.ecn.reduced();
+        };
+        self.congestion
+            .update(|controller| controller.on_congestion(&event));
+        self.flight.cwr_due = self.una > 0;
     }
 
-    pub(super) fn enter_recovery(
+    pub(in crate::tcp) fn enter_recovery(
         &mut self,
         signal: Signal,
         in_flight: Bytes,
@@ -330,9 +327,9 @@ impl Connection {
     ) {
         let divisor = match self.config.loss_recovery.prr {
             Prr::Rfc9937 => recoverable,
-            Prr::Linux => self.verdict.cwnd,
+            Prr::Linux => self.congestion.verdict().cwnd,
         };
-        self.tell_of_congestion(signal, in_flight, now);
+        self.report_congestion(signal, in_flight, now);
         self.phase = Phase::Recovery(Episode::new(signal, self.nxt, divisor));
         if signal == Signal::Loss {
             self.begin_undo(true);
@@ -344,11 +341,11 @@ impl Connection {
         self.repair.tail = TailProbe::None;
         self.timers.tail = None;
         // Until PRR has seen a delivery: one segment, the first retransmission.
-        self.recovery_window = Bytes::new(self.segments.in_flight() + self.segment_size());
+        self.repair.window = Bytes::new(self.segments.in_flight() + self.mss);
     }
 
     /// A reduction begins that may prove needless.
-    pub(super) fn begin_undo(&mut self, restores: bool) {
+    pub(in crate::tcp) fn begin_undo(&mut self, restores: bool) {
         let probe = match self.repair.tail {
             TailProbe::Sent { again, .. } => again,
             TailProbe::None | TailProbe::Due => None,
@@ -357,7 +354,7 @@ impl Connection {
     }
 
     /// Retransmissions wait while forward RTO recovery tries new data.
-    pub(super) fn tries_new_data(&self) -> bool {
+    pub(in crate::tcp) fn tries_new_data(&self) -> bool {
         matches!(
             self.phase,
             Phase::Loss {
@@ -367,18 +364,71 @@ impl Connection {
         )
     }
 
-    /// Forward RTO recovery has sent its new data.
-    pub(super) fn sent_trial_data(&self) -> bool {
-        matches!(self.phase, Phase::Loss { high, .. } if self.nxt != high)
-    }
-
-    /// No new data may leave. If none has, the question stays open, and retransmissions go on.
-    pub(super) fn nothing_to_try(&mut self) {
+    /// Forward RTO recovery finds no new data to send: unless some has left, retransmissions go on.
+    pub(in crate::tcp) fn end_trial(&mut self) {
         if self.tries_new_data()
             && let Phase::Loss { high, frto } = &mut self.phase
             && self.nxt == *high
         {
             *frto = Frto::Off;
         }
+    }
+
+    /// A reduction that losses began was due in any case.
+    pub(super) fn make_reduction_final(&mut self) {
+        if let Some(undo) = &mut self.repair.undo {
+            undo.restores = false;
+        }
+    }
+
+    /// Reduces the window once for every window of marks: during a reduction and after a timeout
+    /// more of them change nothing.
+    pub(super) fn reduce_for_marks(&mut self, recoverable: Bytes, now: Instant) {
+        if self.phase == Phase::Open && !self.segments.is_empty() {
+            let in_flight = Bytes::new(self.segments.in_flight());
+            self.repair.counts.ce_reductions += 1;
+            self.enter_recovery(Signal::Ce, in_flight, recoverable, now);
+        }
+        self.make_reduction_final();
+    }
+
+    /// The retransmission timer expired (RFC 6298 §5.5–5.7, Linux `tcp_enter_loss`): marks what is
+    /// lost and begins the window anew. Forward RTO recovery may find that nothing was lost.
+    pub(in crate::tcp) fn enter_loss(&mut self, now: Instant) {
+        let first = self.flight.timeouts == 0;
+        let (repairs, high) = match self.phase {
+            Phase::Open => (false, self.una),
+            Phase::Recovery(episode) => (!episode.is_cwr(), episode.high),
+            Phase::Loss { high, .. } => (true, high),
+        };
+        // A window is reduced once. After a timeout that was followed by progress, another one is
+        // news.
+        let news = self.una >= high || (first && matches!(self.phase, Phase::Loss { .. }));
+        if news {
+            self.begin_undo(true);
+        }
+        self.repair.tail = TailProbe::None;
+        self.timers.tail = None;
+        self.flight.timeouts += 1;
+        self.flight.refused = false;
+        self.totals.timeouts += 1;
+        self.rtt.back_off();
+        self.suspect_black_hole(now);
+        let window = self.reordering_window();
+        let mut losses = Losses {
+            now,
+            sampler: &mut self.sampler,
+            congestion: &mut self.congestion,
+        };
+        self.segments.time_out(now, window, &mut losses);
+        let in_flight = Bytes::new(self.segments.in_flight());
+        self.report_congestion(Signal::Timeout, in_flight, now);
+        let asks = self.config.loss_recovery.frto && self.una > 0 && (!repairs || !first);
+        self.phase = Phase::Loss {
+            high: self.nxt,
+            frto: if asks { Frto::Listening } else { Frto::Off },
+        };
+        self.timers.reorder = None;
+        self.timers.rto = Some(now + self.rto());
     }
 }

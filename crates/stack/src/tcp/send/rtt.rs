@@ -10,14 +10,14 @@ use std::time::Duration;
 use tautline_base::Instant;
 
 /// RTO before the first sample (RFC 6298 §2.1).
-pub(super) const INITIAL_RTO: Duration = Duration::from_secs(1);
+pub(in crate::tcp) const INITIAL_RTO: Duration = Duration::from_secs(1);
 /// RTO of the first data if the handshake gave no sample because its SYN had to be sent again (RFC
 /// 6298 §5.7).
 const FALLBACK_RTO: Duration = Duration::from_secs(3);
 /// Floor of the variance term: RTO = SRTT + max(floor, 4 × deviation).
 const VARIANCE_FLOOR: Duration = Duration::from_millis(200);
 /// Largest RTO, backoff included.
-pub(super) const MAX_RTO: Duration = Duration::from_secs(120);
+pub(in crate::tcp) const MAX_RTO: Duration = Duration::from_secs(120);
 /// How long a minimum is believed (Linux `tcp_min_rtt_wlen`).
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(300);
 

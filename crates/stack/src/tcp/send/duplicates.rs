@@ -1,32 +1,28 @@
-//! D-SACK at the sender (RFC 2883, RFC 3708; `spec/tcp.md` §1.5): the peer tells of segments that
-//! arrived twice.
+//! D-SACK at the sender (RFC 2883, RFC 3708; Linux `tcp_check_dsack`): the peer reports segments
+//! that arrived twice.
 
 use std::ops::Range;
 
-use super::connection::Connection;
+use super::SendHalf;
+use super::acknowledge::AckInput;
 use super::tail_probe::TailProbe;
-use crate::seq;
-use crate::wire::Segment;
 
 /// A believable report of a duplicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Duplicate {
+pub(in crate::tcp) struct Duplicate {
     /// It was the probe of the tail that came twice.
-    pub(super) of_probe: bool,
+    pub(in crate::tcp) of_probe: bool,
 }
 
-impl Connection {
-    /// Takes the report of a duplicate in a segment that acknowledges up to offset `ack`, before
-    /// anything else of it is taken. Reports of more duplicates than we sent, and of ranges wider
-    /// than the largest window, are lies.
-    pub(super) fn take_duplicate(&mut self, ack: u64, segment: &Segment<'_>) -> Option<Duplicate> {
-        if !self.has_sack() {
+impl SendHalf {
+    /// Evaluates the report of a duplicate, before anything else in the segment. Reports of more
+    /// duplicates than we sent, and of ranges wider than the largest window, are lies.
+    pub(super) fn on_dsack(&mut self, input: &AckInput) -> Option<Duplicate> {
+        let [Some(range), second, _] = &input.sack else {
             return None;
-        }
-        let [first, second, _] = segment.sack.map(|block| self.offsets(block?));
-        let range = first?;
+        };
         let within = |outer: &Range<u64>| outer.start <= range.start && range.end <= outer.end;
-        let is_duplicate = range.start < ack || second.as_ref().is_some_and(within);
+        let is_duplicate = range.start < input.ack || second.as_ref().is_some_and(within);
         let len = range
             .end
             .checked_sub(range.start)
@@ -34,7 +30,7 @@ impl Connection {
         if !is_duplicate || range.end > self.nxt {
             return None;
         }
-        let segments = u32::try_from(len.div_ceil(self.segment_size())).unwrap_or(u32::MAX);
+        let segments = u32::try_from(len.div_ceil(self.mss)).unwrap_or(u32::MAX);
         let counts = &mut self.repair.counts;
         counts.duplicates = counts.duplicates.saturating_add(segments);
         if u64::from(counts.duplicates) > self.totals.retransmits {
@@ -53,7 +49,7 @@ impl Connection {
     }
 
     /// The stream offsets that a SACK block names.
-    pub(super) fn offsets(&self, (left, right): (u32, u32)) -> Option<Range<u64>> {
-        Some(seq::from_wire(self.isn, self.una, left)?..seq::from_wire(self.isn, self.una, right)?)
+    pub(in crate::tcp) fn offsets(&self, (left, right): (u32, u32)) -> Option<Range<u64>> {
+        Some(self.offset(left)?..self.offset(right)?)
     }
 }

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, Rate, Tso};
 
-use super::blocked::Blocked;
-use super::connection::Connection;
-use super::output::Plan;
+use super::SendHalf;
+use super::planning::SendContext;
 use super::recovery::Phase;
+use crate::tcp::blocked::Blocked;
+use crate::tcp::output::Plan;
 use crate::tsq::TsqLimit;
 
 /// A flow that has been quiet so long does not wait (Linux), nor does one whose next
@@ -49,29 +50,45 @@ impl Autosize {
     }
 }
 
-impl Connection {
+impl SendHalf {
     /// `plan`, a segment that may leave, with as many full ones behind it as may leave with it.
     ///
     /// # Errors
     /// The window that will soon have room for a larger packet.
-    pub(super) fn enlarge(&self, plan: Plan, tso: Tso, now: Instant) -> Result<Plan, Blocked> {
-        let mss = self.segment_size();
+    pub(super) fn enlarge(
+        &self,
+        plan: Plan,
+        tso: Tso,
+        context: &SendContext,
+    ) -> Result<Plan, Blocked> {
+        let mss = self.mss;
         let unsent = (self.buffer.end() - self.nxt) / mss;
         let max = u64::from(tso.max_size);
-        let most = (max.saturating_sub(self.headers_with_options() as u64) / mss)
-            .min(u64::from(tso.max_segments));
+        let most =
+            (max.saturating_sub(self.path.headers() as u64) / mss).min(u64::from(tso.max_segments));
+        let autosize = Autosize {
+            rate: self.congestion.verdict().pacing_rate,
+            ticks: match self.config.tsq {
+                TsqLimit::Time(limit) => limit.ticks,
+                TsqLimit::Off => 1,
+            },
+            min_rtt: self.rtt.min(),
+            rtt_log: self.config.tso_rtt_log,
+        };
         let wanted = self
-            .controller
-            .packet_segments(self.autosize().segments(mss, max))
+            .congestion
+            .controller()
+            .packet_segments(autosize.segments(mss, max))
             .min(most)
             .min(unsent);
-        if wanted <= 1 || self.ecn.says_cwr() {
+        // A device would repeat CWR in every segment it cuts.
+        if wanted <= 1 || (self.flight.cwr_due && context.classic_ecn) {
             return Ok(plan);
         }
         let peer = self.peer.edge.saturating_sub(self.nxt);
         let cwnd = self.cwnd().get().saturating_sub(self.segments.in_flight());
         let last = self.fin.is_some_and(|fin| fin <= self.nxt + wanted * mss);
-        if peer.min(cwnd) < wanted * mss && !last && self.should_wait(peer.min(cwnd), now) {
+        if peer.min(cwnd) < wanted * mss && !last && self.should_wait(peer.min(cwnd), context.now) {
             return Err(if cwnd <= peer {
                 Blocked::Cwnd
             } else {
@@ -82,34 +99,17 @@ impl Connection {
         // `tcp_cwnd_test`).
         let half = (self.cwnd().get() / 2).max(mss);
         let segments = wanted.min(peer.min(cwnd).min(half) / mss).max(1);
-        let plan = self.whole(segments);
+        let whole = |segments: u64| Plan {
+            segments: u16::try_from(segments).unwrap_or(u16::MAX),
+            ..self.new_segment_of(segments * mss)
+        };
+        let plan = whole(segments);
         // A FIN may be one byte too many.
         Ok(if segments > 1 && !self.fits_cwnd(&plan.range) {
-            self.whole(segments - 1)
+            whole(segments - 1)
         } else {
             plan
         })
-    }
-
-    /// The next `segments` full segments, and the FIN if it follows.
-    fn whole(&self, segments: u64) -> Plan {
-        Plan {
-            segments: u16::try_from(segments).unwrap_or(u16::MAX),
-            ..self.new_segment_of(segments * self.segment_size())
-        }
-    }
-
-    fn autosize(&self) -> Autosize {
-        let ticks = match self.config.tsq {
-            TsqLimit::Time(limit) => limit.ticks,
-            TsqLimit::Off => 1,
-        };
-        Autosize {
-            rate: self.verdict.pacing_rate,
-            ticks,
-            min_rtt: self.rtt.min(),
-            rtt_log: self.config.tso_rtt_log,
-        }
     }
 
     /// Whether a packet of only `room` bytes should wait for the next acknowledgement: it is near,

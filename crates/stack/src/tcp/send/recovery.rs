@@ -6,13 +6,13 @@ mod prr;
 use tautline_base::Bytes;
 use tautline_cc::Signal;
 
-pub(super) use self::prr::PrrAck;
+pub(in crate::tcp) use self::prr::PrrAck;
 pub use self::prr::Reduction;
 use crate::seq;
 
 /// Where the sender stands with losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(in crate::tcp) enum Phase {
     /// No loss known.
     Open,
     /// Fast recovery (or a reduction for marks or a local drop) until everything sent before it is
@@ -29,7 +29,7 @@ pub(super) enum Phase {
 
 impl Phase {
     /// What a controller is told of it.
-    pub(super) fn report(&self) -> tautline_cc::CongestionState {
+    pub(in crate::tcp) fn report(&self) -> tautline_cc::CongestionState {
         match self {
             Self::Open => tautline_cc::CongestionState::Open,
             Self::Recovery(episode) if episode.is_cwr() => tautline_cc::CongestionState::Cwr,
@@ -39,7 +39,7 @@ impl Phase {
     }
 
     /// Losses are being repaired.
-    pub(super) fn repairs(&self) -> bool {
+    pub(in crate::tcp) fn repairs(&self) -> bool {
         matches!(
             self.report(),
             tautline_cc::CongestionState::Recovery | tautline_cc::CongestionState::Loss
@@ -49,7 +49,7 @@ impl Phase {
 
 /// Forward RTO recovery: finding out whether a timeout was spurious (RFC 5682 §3.1, with SACK).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Frto {
+pub(in crate::tcp) enum Frto {
     /// It is known, or not asked.
     Off,
     /// The head was sent again; the next acknowledgement may tell (step 2).
@@ -61,9 +61,9 @@ pub(super) enum Frto {
 
 /// One fast recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Episode {
+pub(in crate::tcp) struct Episode {
     /// SND.NXT at its beginning; acknowledged up to here, it ends.
-    pub(super) high: u64,
+    pub(in crate::tcp) high: u64,
     /// What began it.
     signal: Signal,
     reduction: Reduction,
@@ -71,7 +71,7 @@ pub(super) struct Episode {
 
 impl Episode {
     /// Begins a recovery. `divisor` is what [`config::Prr`](crate::config::Prr) says.
-    pub(super) fn new(signal: Signal, high: u64, divisor: Bytes) -> Self {
+    pub(in crate::tcp) fn new(signal: Signal, high: u64, divisor: Bytes) -> Self {
         Self {
             high,
             signal,
@@ -80,37 +80,37 @@ impl Episode {
     }
 
     /// The account of its rate reduction.
-    pub(super) fn reduction(&self) -> Reduction {
+    pub(in crate::tcp) fn reduction(&self) -> Reduction {
         self.reduction
     }
 
     /// Nothing was lost in the network so far: marks, or drops inside this host, reduced the
     /// window.
-    pub(super) fn is_cwr(&self) -> bool {
+    pub(in crate::tcp) fn is_cwr(&self) -> bool {
         matches!(self.signal, Signal::Ce | Signal::LocalDrop)
     }
 
     /// A loss in the network was found meanwhile: the episode lasts until what is sent by now is
     /// acknowledged. The window shrinks once, not twice.
-    pub(super) fn lose(&mut self, high: u64) {
+    pub(in crate::tcp) fn lose(&mut self, high: u64) {
         self.signal = Signal::Loss;
         self.high = high;
     }
 
     /// An acknowledgement during the episode; the answer is the window.
-    pub(super) fn on_ack(&mut self, ack: PrrAck) -> Bytes {
+    pub(in crate::tcp) fn on_ack(&mut self, ack: PrrAck) -> Bytes {
         self.reduction.on_ack(ack)
     }
 
     /// Bytes were sent, new or again.
-    pub(super) fn on_sent(&mut self, bytes: Bytes) {
+    pub(in crate::tcp) fn on_sent(&mut self, bytes: Bytes) {
         self.reduction.on_sent(bytes);
     }
 }
 
 /// What would prove that the latest reduction was needless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Undo {
+pub(in crate::tcp) struct Undo {
     /// SND.UNA when it began.
     marker: u64,
     /// Segments sent again since and not reported as duplicates; `None` before the first.
@@ -119,13 +119,13 @@ pub(super) struct Undo {
     first: Option<u32>,
     /// The window may be restored. False once a mark has told that the reduction was due in any
     /// case.
-    pub(super) restores: bool,
+    pub(in crate::tcp) restores: bool,
 }
 
 impl Undo {
     /// A reduction begins at SND.UNA `marker`. `probe`: our timestamp in a probe of the tail whose
     /// fate is open.
-    pub(super) fn new(marker: u64, probe: Option<u32>, restores: bool) -> Self {
+    pub(in crate::tcp) fn new(marker: u64, probe: Option<u32>, restores: bool) -> Self {
         Self {
             marker,
             unexplained: probe.map(|_| 1),
@@ -135,26 +135,26 @@ impl Undo {
     }
 
     /// A segment was sent again with our timestamp `stamp`.
-    pub(super) fn sent_again(&mut self, stamp: u32) {
+    pub(in crate::tcp) fn sent_again(&mut self, stamp: u32) {
         self.unexplained = Some(self.unexplained.unwrap_or(0).saturating_add(1));
         self.first.get_or_insert(stamp);
     }
 
     /// The peer received `segments` segments up to offset `end` twice (RFC 2883).
-    pub(super) fn came_twice(&mut self, end: u64, segments: u32) {
+    pub(in crate::tcp) fn came_twice(&mut self, end: u64, segments: u32) {
         if end > self.marker {
             self.unexplained = self.unexplained.map(|left| left.saturating_sub(segments));
         }
     }
 
     /// Everything that was sent again had arrived before (RFC 3708).
-    pub(super) fn all_came_twice(&self) -> bool {
+    pub(in crate::tcp) fn all_came_twice(&self) -> bool {
         self.unexplained == Some(0)
     }
 
     /// What was believed lost is acknowledged, and a retransmission did not cause it: it echoes a
     /// timestamp older than our first one (Eifel detection, RFC 3522), or there was none.
-    pub(super) fn was_late(&self, proof: Proof) -> bool {
+    pub(in crate::tcp) fn was_late(&self, proof: Proof) -> bool {
         match self.first {
             None => proof.believed_lost,
             // A segment that an earlier episode sent again is acknowledged with an older echo
@@ -169,20 +169,20 @@ impl Undo {
     }
 
     /// Where what was believed lost began.
-    pub(super) fn marker(&self) -> u64 {
+    pub(in crate::tcp) fn marker(&self) -> u64 {
         self.marker
     }
 }
 
 /// What an acknowledgement says about spurious retransmissions.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Proof {
+pub(in crate::tcp) struct Proof {
     /// It delivered something that was believed lost and not sent again.
-    pub(super) believed_lost: bool,
+    pub(in crate::tcp) believed_lost: bool,
     /// Of what it acknowledges and had been sent again, the earliest of our timestamps.
-    pub(super) retransmission: Option<u32>,
+    pub(in crate::tcp) retransmission: Option<u32>,
     /// The timestamp of ours that it echoes.
-    pub(super) echo: Option<u32>,
+    pub(in crate::tcp) echo: Option<u32>,
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 use super::*;
-use tautline_cc::Reno;
+use tautline_cc::Algorithm;
 
 fn with_losses<T>(sampler: &mut Sampler, act: impl FnOnce(&mut Losses<'_>) -> T) -> T {
-    let mut controller = Reno::new(&tautline_cc::Config::new(Bytes::new(1000)));
+    let config = tautline_cc::Config::new(Bytes::new(1000));
     act(&mut Losses {
         now: Instant::ZERO,
         sampler,
-        controller: &mut controller,
+        congestion: &mut Congestion::new(&Algorithm::Reno.factory(), &config),
     })
 }
 
@@ -18,7 +18,7 @@ fn detect_lost(
     window: ReorderingWindow,
 ) -> (Bytes, Option<Instant>) {
     let found = with_losses(sampler, |losses| segments.detect_lost(now, window, losses));
-    (found.bytes, found.look_again)
+    (found.bytes, found.recheck_at)
 }
 
 fn sent(sampler: &mut Sampler, at: Instant) -> SentRate {

@@ -14,25 +14,26 @@ use std::ops::Range;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, SegmentId};
-use tautline_cc::{Controller, Sampler, SentRate};
+use tautline_cc::{Sampler, SentRate};
 
 use self::rack::Rack;
-pub(super) use self::rack::{DUP_THRESHOLD, ReorderingWindow};
+pub(in crate::tcp) use self::rack::{DUP_THRESHOLD, ReorderingWindow};
+use super::congestion::Congestion;
 use crate::config::Reordering;
 use crate::ranges::RangeSet;
 use crate::seq;
 
 /// Least time a reordering timer runs (Linux: 2 ms).
-pub(super) const TIMER_SLACK: Duration = Duration::from_millis(2);
+pub(in crate::tcp) const TIMER_SLACK: Duration = Duration::from_millis(2);
 /// Running numbers wrap within 31 bits, so that a number plus one is never zero.
 const NUMBER_MASK: u32 = u32::MAX >> 1;
 
 /// One segment sent.
 #[derive(Debug)]
-pub(super) struct Record {
+pub(in crate::tcp) struct Record {
     /// Its place in the sequence space, SYN and FIN included.
-    pub(super) range: Range<u64>,
-    pub(super) fin: bool,
+    pub(in crate::tcp) range: Range<u64>,
+    pub(in crate::tcp) fin: bool,
     state: State,
     sent: SentRate,
     transmissions: u16,
@@ -64,67 +65,67 @@ impl Record {
 
 /// The arrival of an acknowledgement.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Arrival {
-    pub(super) now: Instant,
+pub(in crate::tcp) struct Arrival {
+    pub(in crate::tcp) now: Instant,
     /// The timestamp of ours that it echoes, if the connection uses them.
-    pub(super) echo: Option<u32>,
+    pub(in crate::tcp) echo: Option<u32>,
     /// Bytes in a full segment.
-    pub(super) mss: u64,
+    pub(in crate::tcp) mss: u64,
     /// Lowest RTT of the path: a retransmission cannot have been answered sooner.
-    pub(super) min_rtt: Duration,
+    pub(in crate::tcp) min_rtt: Duration,
 }
 
 /// What one acknowledgement delivered.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Delivery {
+pub(in crate::tcp) struct Delivery {
     /// Newly delivered bytes, cumulative or selective.
-    pub(super) bytes: Bytes,
+    pub(in crate::tcp) bytes: Bytes,
     /// When the earliest and the latest of those sent once were sent. The retransmission timer
     /// learns from the RTT of the earliest.
-    pub(super) sent_once: Option<(Instant, Instant)>,
+    pub(in crate::tcp) sent_once: Option<(Instant, Instant)>,
     /// Of what was cumulatively acknowledged and had been sent again, the earliest of our
     /// timestamps in those retransmissions.
-    pub(super) retransmission: Option<u32>,
+    pub(in crate::tcp) retransmission: Option<u32>,
     /// Where the lowest segment ends that was sent once only.
-    pub(super) original: Option<u64>,
+    pub(in crate::tcp) original: Option<u64>,
     /// Segments newly delivered.
-    pub(super) packets: u64,
+    pub(in crate::tcp) packets: u64,
     /// SND.UNA advanced.
-    pub(super) cumulative: bool,
+    pub(in crate::tcp) cumulative: bool,
     /// Something was newly delivered out of order.
-    pub(super) sacked: bool,
+    pub(in crate::tcp) sacked: bool,
     /// Something was delivered that was believed lost and had not been sent again.
-    pub(super) believed_lost: bool,
+    pub(in crate::tcp) believed_lost: bool,
     /// Most that had been delivered in all when one of them was sent.
-    pub(super) sent_when: Bytes,
+    pub(in crate::tcp) sent_when: Bytes,
     /// Our SYN was among them: the acknowledgement belongs to the handshake.
-    pub(super) opening: bool,
+    pub(in crate::tcp) opening: bool,
     /// One segment alone, sent once, and cumulatively: perhaps the receiver held its
     /// acknowledgement back.
-    pub(super) alone: bool,
+    pub(in crate::tcp) alone: bool,
 }
 
 /// What loss detection found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct LossReport {
+pub(in crate::tcp) struct LossReport {
     /// Bytes newly lost.
-    pub(super) bytes: Bytes,
+    pub(in crate::tcp) bytes: Bytes,
     /// A retransmission was among them.
-    pub(super) again: bool,
+    pub(in crate::tcp) again: bool,
     /// When the reordering window of the next one closes.
-    pub(super) look_again: Option<Instant>,
+    pub(in crate::tcp) recheck_at: Option<Instant>,
 }
 
 /// Where a segment that is found lost is reported.
-pub(super) struct Losses<'a> {
-    pub(super) now: Instant,
-    pub(super) sampler: &'a mut Sampler,
-    pub(super) controller: &'a mut dyn Controller,
+pub(in crate::tcp) struct Losses<'a> {
+    pub(in crate::tcp) now: Instant,
+    pub(in crate::tcp) sampler: &'a mut Sampler,
+    pub(in crate::tcp) congestion: &'a mut Congestion,
 }
 
 impl Losses<'_> {
     fn report(&mut self, record: &Record) {
-        self.controller.on_lost(&self.sampler.on_lost(
+        self.congestion.on_lost(&self.sampler.on_lost(
             &record.sent,
             Bytes::new(record.len()),
             self.now,
@@ -134,7 +135,7 @@ impl Losses<'_> {
 
 /// The queue and its scoreboard.
 #[derive(Debug, Default)]
-pub(super) struct Segments {
+pub(in crate::tcp) struct Segments {
     records: VecDeque<Record>,
     /// Running number of the first record.
     first: u32,
@@ -160,78 +161,78 @@ pub(super) struct Segments {
 
 impl Segments {
     /// Bytes of sequence space in flight: sent, not delivered, not believed lost.
-    pub(super) fn in_flight(&self) -> u64 {
+    pub(in crate::tcp) fn in_flight(&self) -> u64 {
         let (count, size) = self.unnamed;
         self.in_flight
             .saturating_sub(u64::from(count) * u64::from(size))
     }
 
     /// True when everything sent is cumulatively acknowledged.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::tcp) fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
     /// Bytes of sequence space the peer reported out of order, in whole segments.
-    pub(super) fn sacked_bytes(&self) -> u64 {
+    pub(in crate::tcp) fn sacked_bytes(&self) -> u64 {
         self.sacked_bytes
     }
 
     /// How many segments are unacknowledged.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::tcp) fn len(&self) -> usize {
         self.records.len()
     }
 
     /// Memory is held for segments to come although none is outstanding.
-    pub(super) fn idles_with_memory(&self) -> bool {
+    pub(in crate::tcp) fn idles_with_memory(&self) -> bool {
         self.records.is_empty()
             && self.records.capacity() + self.order.capacity() + self.lost.capacity() > 0
     }
 
     /// Gives that memory back.
-    pub(super) fn release_memory(&mut self) {
+    pub(in crate::tcp) fn release_memory(&mut self) {
         if self.idles_with_memory() {
             (self.records, self.order, self.lost) = Default::default();
         }
     }
 
     /// A copy of the oldest unacknowledged segment is still in this host.
-    pub(super) fn head_in_host(&self) -> bool {
+    pub(in crate::tcp) fn head_in_host(&self) -> bool {
         self.records
             .front()
             .is_some_and(|record| record.in_host > 0)
     }
 
     /// A copy of the newest segment is still in this host.
-    pub(super) fn tail_in_host(&self) -> bool {
+    pub(in crate::tcp) fn tail_in_host(&self) -> bool {
         self.records.back().is_some_and(|record| record.in_host > 0)
     }
 
     /// When the oldest unacknowledged segment was sent last.
-    pub(super) fn head_sent_at(&self) -> Option<Instant> {
+    pub(in crate::tcp) fn head_sent_at(&self) -> Option<Instant> {
         self.records.front().map(|record| record.sent.sent_at)
     }
 
     /// The peer reported the oldest segment as received out of order, yet does not acknowledge it:
     /// it has thrown it away.
-    pub(super) fn reneged(&self) -> bool {
+    pub(in crate::tcp) fn reneged(&self) -> bool {
         self.records
             .front()
             .is_some_and(|record| record.state == State::Sacked)
     }
 
     /// Some segment is believed lost and was not sent again.
-    pub(super) fn any_lost(&self) -> bool {
+    pub(in crate::tcp) fn any_lost(&self) -> bool {
         self.lost_count > 0
     }
 
     /// How many retransmissions are in flight.
-    pub(super) fn again(&self) -> usize {
+    pub(in crate::tcp) fn again(&self) -> usize {
         self.again as usize
     }
 
     /// A duplicate acknowledgement of a peer without SACK: some segment of `size` bytes has arrived
     /// beyond the hole (RFC 3042). False if that is one more than can be.
-    pub(super) fn arrived_unnamed(&mut self, size: u64) -> bool {
+    pub(in crate::tcp) fn arrived_unnamed(&mut self, size: u64) -> bool {
         let outstanding = self.records.len().saturating_sub(1) as u32;
         let believed = self.believed.get_or_insert(outstanding);
         if *believed == 0 {
@@ -248,14 +249,14 @@ impl Segments {
     }
 
     /// Segments that must have arrived out of order at a peer that does not say which.
-    pub(super) fn unnamed(&self) -> u32 {
+    pub(in crate::tcp) fn unnamed(&self) -> u32 {
         self.unnamed.0
     }
 
     /// A peer without SACK acknowledged `packets` segments. In recovery one of them was the hole,
     /// and the others had arrived before; else nobody waits behind a hole any more. Returns how
     /// many bytes had been accounted before.
-    pub(super) fn named(&mut self, packets: u64, repairing: bool) -> u64 {
+    pub(in crate::tcp) fn named(&mut self, packets: u64, repairing: bool) -> u64 {
         let (count, size) = self.unnamed;
         if packets > 0 {
             self.believed = None;
@@ -271,7 +272,7 @@ impl Segments {
     }
 
     /// The segment before offset `end` was sent more than once.
-    pub(super) fn was_sent_again(&self, end: u64) -> bool {
+    pub(in crate::tcp) fn was_sent_again(&self, end: u64) -> bool {
         let at = self
             .records
             .partition_point(|record| record.range.end < end);
@@ -281,12 +282,17 @@ impl Segments {
     }
 
     /// The number that the next new segment gets.
-    pub(super) fn next_id(&self) -> SegmentId {
+    pub(in crate::tcp) fn next_id(&self) -> SegmentId {
         id(self.number(self.records.len()))
     }
 
     /// Records a new segment.
-    pub(super) fn push(&mut self, range: Range<u64>, fin: bool, sent: SentRate) -> SegmentId {
+    pub(in crate::tcp) fn push(
+        &mut self,
+        range: Range<u64>,
+        fin: bool,
+        sent: SentRate,
+    ) -> SegmentId {
         let number = self.number(self.records.len());
         self.in_flight += range.end - range.start;
         self.order.push_back((number, sent.sent_at));
@@ -305,7 +311,7 @@ impl Segments {
     /// The lowest lost segment, if its earlier copies have left the host: its range and whether it
     /// carries the FIN.
     #[inline]
-    pub(super) fn next_lost(&self) -> Option<(SegmentId, Range<u64>, bool)> {
+    pub(in crate::tcp) fn next_lost(&self) -> Option<(SegmentId, Range<u64>, bool)> {
         let Reverse(start) = self.lost.peek()?;
         self.if_left_host(self.position_at(*start)?)
     }
@@ -323,7 +329,7 @@ impl Segments {
     }
 
     /// The segment sent last, if it is thought to be in flight and its copies have left the host.
-    pub(super) fn last_outstanding(&self) -> Option<(SegmentId, Range<u64>, bool)> {
+    pub(in crate::tcp) fn last_outstanding(&self) -> Option<(SegmentId, Range<u64>, bool)> {
         let at = self.records.len().checked_sub(1)?;
         (self.records[at].state == State::Outstanding).then(|| self.if_left_host(at))?
     }
@@ -334,7 +340,7 @@ impl Segments {
     }
 
     /// Records that a segment was sent again, with our timestamp `stamp`.
-    pub(super) fn retransmitted(&mut self, segment: SegmentId, sent: SentRate, stamp: u32) {
+    pub(in crate::tcp) fn retransmitted(&mut self, segment: SegmentId, sent: SentRate, stamp: u32) {
         let Some(at) = self.position(segment) else {
             return;
         };
@@ -356,7 +362,7 @@ impl Segments {
     }
 
     /// The payload of the segment in flight that holds offset `at`; 0 if there is none.
-    pub(super) fn payload_at(&self, at: u64) -> u64 {
+    pub(in crate::tcp) fn payload_at(&self, at: u64) -> u64 {
         let place = self
             .records
             .partition_point(|record| record.range.end <= at);
@@ -368,7 +374,7 @@ impl Segments {
     /// Segments of more payload than `limit` cannot have arrived: they are cut into pieces that are
     /// to be sent again. Nothing but their length was wrong. All segments get new numbers, so that
     /// copies of the old ones that are still in the host answer for nothing.
-    pub(super) fn cut(&mut self, limit: u64) {
+    pub(in crate::tcp) fn cut(&mut self, limit: u64) {
         let too_long = |record: &Record| {
             record.len() - u64::from(record.fin) > limit && record.state != State::Sacked
         };
@@ -427,7 +433,7 @@ impl Segments {
 
     /// A copy of the segment, and of those that were in one packet with it, `count` in all, has
     /// left the host, by transmission or drop.
-    pub(super) fn left_host(&mut self, segment: SegmentId, count: u16) {
+    pub(in crate::tcp) fn left_host(&mut self, segment: SegmentId, count: u16) {
         // Some may be acknowledged already: those before the first record.
         for place in 0..count {
             if let Some(at) = self.position(segment.plus(place)) {
@@ -438,13 +444,17 @@ impl Segments {
 
     /// A copy of the segment was dropped inside this host and the connection was told: it is lost
     /// for certain. False if it had been delivered by another copy or given up before.
-    pub(super) fn dropped_in_host(&mut self, segment: SegmentId, losses: &mut Losses<'_>) -> bool {
+    pub(in crate::tcp) fn dropped_in_host(
+        &mut self,
+        segment: SegmentId,
+        losses: &mut Losses<'_>,
+    ) -> bool {
         self.position(segment)
             .is_some_and(|at| self.mark_lost(at, losses))
     }
 
     /// Takes a cumulative acknowledgement of everything below `una`.
-    pub(super) fn acknowledge(
+    pub(in crate::tcp) fn acknowledge(
         &mut self,
         una: u64,
         arrival: Arrival,
@@ -493,7 +503,7 @@ impl Segments {
     }
 
     /// Takes a SACK block, already checked to lie within what is outstanding.
-    pub(super) fn sack(
+    pub(in crate::tcp) fn sack(
         &mut self,
         block: Range<u64>,
         arrival: Arrival,
@@ -581,7 +591,7 @@ impl Segments {
 
     /// Marks segments lost that were sent so long before a delivered one that reordering cannot
     /// explain it.
-    pub(super) fn detect_lost(
+    pub(in crate::tcp) fn detect_lost(
         &mut self,
         now: Instant,
         window: ReorderingWindow,
@@ -602,7 +612,7 @@ impl Segments {
             }
             let deadline = sent_at + patience;
             if deadline > now {
-                found.look_again = Some(deadline + TIMER_SLACK);
+                found.recheck_at = Some(deadline + TIMER_SLACK);
                 break;
             }
             found.bytes += Bytes::new(self.records[at].len());
@@ -616,7 +626,7 @@ impl Segments {
     /// The retransmission timer expired: the oldest segment is lost, and so is what RACK has no
     /// more patience for. What was sent lately may still arrive (Linux). If the peer has thrown
     /// away what it reported (RFC 2018 §8), nothing it reported counts.
-    pub(super) fn time_out(
+    pub(in crate::tcp) fn time_out(
         &mut self,
         now: Instant,
         window: ReorderingWindow,
@@ -639,7 +649,7 @@ impl Segments {
 
     /// The oldest segment is lost: without SACK, three duplicate acknowledgements or a partial one
     /// in recovery tell (RFC 6582).
-    pub(super) fn lose_head(&mut self, losses: &mut Losses<'_>) -> Bytes {
+    pub(in crate::tcp) fn lose_head(&mut self, losses: &mut Losses<'_>) -> Bytes {
         let len = self.records.front().map_or(0, Record::len);
         let newly = !self.records.is_empty() && self.mark_lost(0, losses);
         Bytes::new(if newly { len } else { 0 })
@@ -658,7 +668,7 @@ impl Segments {
     /// The last congestion signal was spurious: what is believed lost is in flight after all.
     /// `late`: since what was found lost from offset `late` on came late, the path reorders
     /// segments of size `mss`.
-    pub(super) fn nothing_lost(&mut self, late: Option<u64>, mss: u64) {
+    pub(in crate::tcp) fn nothing_lost(&mut self, late: Option<u64>, mss: u64) {
         for at in 0..self.records.len() {
             if self.records[at].state == State::Lost {
                 self.turn(at, State::Outstanding);
@@ -678,12 +688,12 @@ impl Segments {
     }
 
     /// The peer reported a segment that arrived twice, which was not for a probe of the tail.
-    pub(super) fn duplicated(&mut self) {
+    pub(in crate::tcp) fn duplicated(&mut self) {
         self.rack.duplicated();
     }
 
     /// The reordering window follows what an acknowledgement told (RFC 8985 §6.2 step 4).
-    pub(super) fn adapt_window(
+    pub(in crate::tcp) fn adapt_window(
         &mut self,
         delivery: &Delivery,
         delivered: Bytes,
@@ -695,17 +705,17 @@ impl Segments {
     }
 
     /// A recovery has ended that was not for nothing.
-    pub(super) fn recovered(&mut self) {
+    pub(in crate::tcp) fn recovered(&mut self) {
         self.rack.recovered();
     }
 
     /// By how many segments the path displaces one, and how often it did.
-    pub(super) fn reordering(&self) -> (u32, u32) {
+    pub(in crate::tcp) fn reordering(&self) -> (u32, u32) {
         (self.rack.degree, self.rack.reorderings)
     }
 
     /// The reordering window.
-    pub(super) fn window(&self, on: ReorderingWindow) -> Duration {
+    pub(in crate::tcp) fn window(&self, on: ReorderingWindow) -> Duration {
         self.rack.window(on, self.sacked_count)
     }
 

@@ -3,18 +3,18 @@
 //! an acknowledgement tells of the loss and no timeout is needed.
 
 use tautline_base::{Bytes, Instant};
-use tautline_cc::{Recovery, Signal};
+use tautline_cc::Signal;
 
-use super::connection::{Connection, State};
-use super::output::Plan;
+use super::SendHalf;
 use super::recovery::Phase;
 use super::repair::AckSummary;
 use super::rtt::INITIAL_RTO;
 use super::segments::TIMER_SLACK;
+use crate::tcp::output::Plan;
 
 /// Where the probe of the present tail stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum TailProbe {
+pub(in crate::tcp) enum TailProbe {
     /// None was needed.
     #[default]
     None,
@@ -29,17 +29,17 @@ pub(super) enum TailProbe {
     },
 }
 
-impl Connection {
+impl SendHalf {
     /// Restarts the timer of the probe, if the tail may need one: something is outstanding, nothing
     /// of it is known to be lost or to have overtaken anything, and the last probe is answered.
     #[inline]
-    pub(super) fn schedule_tail_probe(&mut self, now: Instant) {
+    pub(in crate::tcp) fn schedule_tail_probe(&mut self, now: Instant) {
         self.timers.tail = self.tail_may_be_probed().then(|| self.tail_timeout(now));
     }
 
     fn tail_may_be_probed(&self) -> bool {
         self.config.loss_recovery.tail_loss_probe
-            && self.has_sack()
+            && self.sack
             && self.una > 0
             && !self.segments.is_empty()
             && self.segments.sacked_bytes() == 0
@@ -62,7 +62,7 @@ impl Connection {
 
     /// The timer expired. From here on the retransmission timeout counts from when the oldest
     /// segment was sent.
-    pub(super) fn on_tail_timeout(&mut self, now: Instant) {
+    pub(in crate::tcp) fn on_tail_timeout(&mut self, now: Instant) {
         self.timers.tail = None;
         if self.tail_may_be_probed() {
             self.repair.tail = TailProbe::Due;
@@ -74,12 +74,11 @@ impl Connection {
 
     /// The probe that is due: new data whatever the congestion window, else the last segment again.
     /// A segment that is still in this host cannot be acknowledged and needs no probe.
-    pub(super) fn next_tail_probe(&self) -> Option<Plan> {
+    pub(in crate::tcp) fn next_tail_probe(&self, open: bool) -> Option<Plan> {
         if self.repair.tail != TailProbe::Due || self.segments.tail_in_host() {
             return None;
         }
-        let fresh =
-            matches!(self.state, State::Established | State::CloseWait).then(|| self.new_segment());
+        let fresh = open.then(|| self.new_segment_of(self.mss));
         fresh
             .filter(|plan| !plan.range.is_empty() && !self.flight.refused)
             .or_else(|| {
@@ -96,7 +95,7 @@ impl Connection {
 
     /// A segment was sent, or sent `again` with that timestamp of ours. Anything but the `probe`
     /// that was due shows that none could be sent.
-    pub(super) fn note_tail_probe(&mut self, probe: bool, again: Option<u32>) {
+    pub(in crate::tcp) fn note_tail_probe(&mut self, probe: bool, again: Option<u32>) {
         if self.repair.tail != TailProbe::Due {
             return;
         }
@@ -114,15 +113,18 @@ impl Connection {
     /// What an acknowledgement up to offset `ack` says of the probe (RFC 8985 §7.4). When a
     /// repetition of the last segment was needed and nobody else noticed the loss, the congestion
     /// window pays for it all the same.
-    pub(super) fn judge_tail_probe(&mut self, ack: u64, heard: &AckSummary<'_>) {
+    pub(super) fn judge_tail_probe(&mut self, summary: &AckSummary) {
+        let ack = summary.ack;
         let TailProbe::Sent { high, again } = self.repair.tail else {
-            if heard.advanced {
+            if summary.advanced {
                 self.repair.tail = TailProbe::None;
             }
             return;
         };
-        let both_arrived =
-            heard.duplicate.is_some_and(|duplicate| duplicate.of_probe) || heard.repeats;
+        let both_arrived = summary
+            .duplicate
+            .is_some_and(|duplicate| duplicate.of_probe)
+            || summary.repeats;
         if ack < high {
             return;
         }
@@ -131,17 +133,17 @@ impl Connection {
         } else if ack > high {
             self.repair.tail = TailProbe::None;
             self.repair.counts.tail_losses += 1;
-            self.pay_for_tail(heard);
+            self.pay_for_tail(summary);
         }
     }
 
-    fn pay_for_tail(&mut self, heard: &AckSummary<'_>) {
-        if self.phase == Phase::Open && self.controller.recovery() == Recovery::Prr {
+    fn pay_for_tail(&mut self, summary: &AckSummary) {
+        if self.phase == Phase::Open && self.congestion.uses_prr() {
             self.repair.undo = None;
-            self.tell_of_congestion(
+            self.report_congestion(
                 Signal::Loss,
                 Bytes::new(self.segments.in_flight()),
-                heard.now,
+                summary.now,
             );
         }
     }

@@ -1,82 +1,115 @@
-//! What an acknowledgement does to the sender, in Linux's order (`spec/tcp.md` §1.6): scoreboard,
-//! RTT, loss detection, recovery, rate sample, controller, timers. Sending comes last, elsewhere.
+//! An acknowledgement's effect on the sender, in the order of Linux's `tcp_ack`
+//! (`net/ipv4/tcp_input.c`): scoreboard, RTT, loss detection, recovery, rate sample, controller,
+//! timers. Sending comes last, elsewhere.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use tautline_base::{Bytes, Instant, SegmentId};
-use tautline_cc::{Ack, Recovery, Signal};
+use tautline_cc::{Ack, Signal};
 use tautline_qdisc::DropReason;
 
-use super::connection::{Connection, State};
+use super::SendHalf;
 use super::recovery::{Phase, PrrAck};
 use super::repair::AckSummary;
 use super::rtt::MAX_RTO;
 use super::segments::{Arrival, DUP_THRESHOLD, Delivery, Losses};
 use super::tail_probe::TailProbe;
-use crate::wire::Segment;
+use crate::tcp::ecn::Marks;
+use crate::wire::SACK_BLOCKS;
 
-impl Connection {
-    /// Takes an acceptable acknowledgement up to offset `ack`, with its SACK blocks.
-    pub(super) fn process_acknowledgement(
-        &mut self,
-        ack: u64,
-        segment: &Segment<'_>,
-        now: Instant,
-    ) {
+/// An acceptable acknowledgement, as stream offsets.
+#[derive(Clone, Debug)]
+pub(in crate::tcp) struct AckInput {
+    pub(in crate::tcp) now: Instant,
+    /// Everything below is acknowledged.
+    pub(in crate::tcp) ack: u64,
+    /// SACK blocks in the order of the option; all `None` unless SACK was negotiated.
+    pub(in crate::tcp) sack: [Option<Range<u64>>; SACK_BLOCKS],
+    /// The timestamp of ours that it echoes, if both ends use them.
+    pub(in crate::tcp) echo: Option<u32>,
+    /// The segment has neither payload nor FIN.
+    pub(in crate::tcp) bare: bool,
+}
+
+impl SendHalf {
+    /// Updates scoreboard and stream. `None`: nothing is outstanding, and no more is to be done.
+    pub(in crate::tcp) fn on_ack(&mut self, input: &AckInput) -> Option<AckSummary> {
+        let &AckInput { now, ack, .. } = input;
         self.flight.refused = false;
-        if self.has_nothing_to_learn(ack, segment) {
+        if self.has_nothing_to_learn(input) {
             self.timers.reorder = None;
-            return;
+            return None;
         }
         let prior_in_flight = Bytes::new(self.segments.in_flight());
         let recoverable = self.recoverable();
         let advanced = ack > self.una;
-        let duplicate = self.take_duplicate(ack, segment);
-        let arrival = self.arrival(segment, now);
+        let duplicate = self.on_dsack(input);
+        let arrival = Arrival {
+            now,
+            echo: input.echo,
+            mss: self.mss,
+            min_rtt: self.rtt.min(),
+        };
         let mut delivery = if advanced {
             self.advance(ack, arrival)
         } else {
             Delivery::default()
         };
-        self.take_sack(segment, arrival, &mut delivery);
+        self.apply_sack(input, arrival, &mut delivery);
         let nothing_new =
             delivery.bytes == Bytes::ZERO && !advanced && ack == self.una && !self.peer.moved;
-        let repeats = nothing_new && segment.payload.is_empty() && !segment.fin;
-        let heard = AckSummary {
+        let summary = AckSummary {
             now,
+            ack,
             advanced,
-            repeats,
+            repeats: nothing_new && input.bare,
             duplicate,
-            delivery: &delivery,
-            echo: arrival.echo,
+            delivery,
+            echo: input.echo,
             recoverable,
+            prior_in_flight,
         };
         if self.segments.is_empty() && !advanced {
-            self.judge_tail_probe(ack, &heard);
-            self.repair(&heard);
-            return;
+            self.judge_tail_probe(&summary);
+            self.repair(&summary);
+            return None;
         }
-        let marks = self.hear_of_marks(ack, segment, &delivery);
-        self.learn_rtt(&delivery, arrival);
+        Some(summary)
+    }
+
+    /// Everything that follows from an acknowledgement that reports `marks`.
+    pub(in crate::tcp) fn react(&mut self, summary: &AckSummary, marks: Marks) {
+        let &AckSummary {
+            now,
+            ref delivery,
+            advanced,
+            recoverable,
+            ..
+        } = summary;
+        if marks.congestion {
+            self.make_reduction_final();
+        }
+        self.sample_rtt(summary);
         self.rtt.acknowledged(self.una, self.nxt);
         if delivery.opening {
             self.rtt.opened();
         }
         self.segments.adapt_window(
-            &delivery,
+            delivery,
             self.sampler.delivered(),
             self.config.loss_recovery.reordering,
         );
-        self.judge_tail_probe(ack, &heard);
-        let assumed = self.assume_arrivals(&heard);
-        let lost = self.repair(&heard);
+        self.judge_tail_probe(summary);
+        let assumed = self.assume_arrivals(summary);
+        let lost = self.repair(summary);
         if marks.congestion {
             self.reduce_for_marks(recoverable, now);
         }
         if delivery.bytes > Bytes::ZERO {
-            self.tell_controller(&delivery, marks.bytes, lost, prior_in_flight, now);
+            self.report_ack(summary, marks.bytes, lost);
         }
-        let next_hole = lost > Bytes::ZERO && !self.has_sack();
+        let next_hole = lost > Bytes::ZERO && !self.sack;
         self.reduce_proportionally(assumed, advanced && lost == Bytes::ZERO, next_hole);
         if advanced {
             self.note_probe_delivered(now);
@@ -84,52 +117,33 @@ impl Connection {
         } else if delivery.sacked {
             self.schedule_tail_probe(now);
         }
-        self.notice_room();
     }
 
-    /// Nothing is outstanding, nor told of: as it is at the end that only receives, with every
-    /// segment.
-    fn has_nothing_to_learn(&self, ack: u64, segment: &Segment<'_>) -> bool {
+    /// Nothing is outstanding nor reported, as with every segment at the end that only receives.
+    fn has_nothing_to_learn(&self, input: &AckInput) -> bool {
         self.segments.is_empty()
-            && ack == self.una
-            && segment.sack[0].is_none()
+            && input.ack == self.una
+            && input.sack[0].is_none()
             && self.phase == Phase::Open
             && self.repair.undo.is_none()
             && self.repair.tail == TailProbe::None
     }
 
-    fn arrival(&self, segment: &Segment<'_>, now: Instant) -> Arrival {
-        let timestamps = self
-            .negotiated
-            .as_ref()
-            .is_some_and(|negotiated| negotiated.peer_timestamp.is_some());
-        let echo = segment
-            .timestamp
-            .map(|(_, echo)| echo)
-            .filter(|_| timestamps);
-        Arrival {
-            now,
-            echo,
-            mss: self.segment_size(),
-            min_rtt: self.rtt.min(),
-        }
-    }
-
     /// What an acknowledgement says was delivered, as far as proportional rate reduction cares:
     /// without SACK, a duplicate acknowledgement stands for a segment, which is not counted again
     /// when it is acknowledged (RFC 9937 §6.1).
-    fn assume_arrivals(&mut self, heard: &AckSummary<'_>) -> Bytes {
-        if self.has_sack() {
-            return heard.delivery.bytes;
+    fn assume_arrivals(&mut self, summary: &AckSummary) -> Bytes {
+        if self.sack {
+            return summary.delivery.bytes;
         }
-        if heard.repeats {
-            let arrived = self.segments.arrived_unnamed(self.segment_size());
-            return Bytes::new(if arrived { self.segment_size() } else { 0 });
+        if summary.repeats {
+            let arrived = self.segments.arrived_unnamed(self.mss);
+            return Bytes::new(if arrived { self.mss } else { 0 });
         }
         let before = self
             .segments
-            .named(heard.delivery.packets, self.phase.repairs());
-        heard.delivery.bytes.saturating_sub(Bytes::new(before))
+            .named(summary.delivery.packets, self.phase.repairs());
+        summary.delivery.bytes.saturating_sub(Bytes::new(before))
     }
 
     /// SND.UNA moves.
@@ -145,17 +159,13 @@ impl Connection {
 
     /// Marks what the peer holds above SND.UNA. Blocks that are reversed, below SND.UNA or beyond
     /// SND.NXT are ignored.
-    fn take_sack(&mut self, segment: &Segment<'_>, arrival: Arrival, delivery: &mut Delivery) {
-        if !self.has_sack() {
+    fn apply_sack(&mut self, input: &AckInput, arrival: Arrival, delivery: &mut Delivery) {
+        if input.sack[0].is_none() {
             return;
         }
-        let outstanding = self.una..self.nxt;
-        let mut blocks = segment.sack.map(|block| {
-            let block = self.offsets(block?)?;
-            (outstanding.start < block.start
-                && block.start < block.end
-                && block.end <= outstanding.end)
-                .then_some(block)
+        let (una, nxt) = (self.una, self.nxt);
+        let mut blocks = input.sack.clone().map(|block| {
+            block.filter(|block| una < block.start && block.start < block.end && block.end <= nxt)
         });
         // The newest comes first. Taken in that order, two blocks of one acknowledgement would look
         // like reordering.
@@ -169,7 +179,13 @@ impl Connection {
     /// An acknowledgement that covers a retransmission says nothing by itself: what was sent once
     /// waited at the receiver behind the hole (Karn). The timestamp it echoes tells, in
     /// milliseconds, when it was caused (RFC 7323 §4).
-    fn learn_rtt(&mut self, delivery: &Delivery, Arrival { now, echo, .. }: Arrival) {
+    fn sample_rtt(&mut self, summary: &AckSummary) {
+        let &AckSummary {
+            now,
+            echo,
+            ref delivery,
+            ..
+        } = summary;
         if delivery.retransmission.is_none() {
             if let Some((earliest, _)) = delivery.sent_once {
                 self.rtt.sample(now - earliest, now);
@@ -177,8 +193,9 @@ impl Connection {
             return;
         }
         if let Some(echo) = echo {
-            let rtt =
-                Duration::from_millis(u64::from(self.timestamp(now).wrapping_sub(echo).max(1)));
+            let rtt = Duration::from_millis(u64::from(
+                self.numbers.timestamp(now).wrapping_sub(echo).max(1),
+            ));
             // An echo of something older than any timeout is a lie.
             if rtt <= MAX_RTO {
                 self.rtt.coarse_sample(rtt);
@@ -186,14 +203,13 @@ impl Connection {
         }
     }
 
-    fn tell_controller(
-        &mut self,
-        delivery: &Delivery,
-        marked: Bytes,
-        lost: Bytes,
-        prior_in_flight: Bytes,
-        now: Instant,
-    ) {
+    fn report_ack(&mut self, summary: &AckSummary, marked: Bytes, lost: Bytes) {
+        let &AckSummary {
+            now,
+            ref delivery,
+            prior_in_flight,
+            ..
+        } = summary;
         let rate = self.sampler.on_ack(now, self.rtt.min());
         self.totals.delivered += delivery.packets;
         if let Some(sample) = rate {
@@ -207,7 +223,7 @@ impl Connection {
             self.flight.round_end = delivered;
             self.flight.largest = self.segments.in_flight();
         }
-        self.controller.on_ack(&Ack {
+        let ack = Ack {
             now,
             acked: delivery.bytes,
             lost,
@@ -222,24 +238,24 @@ impl Connection {
             round_start,
             state: self.phase.report(),
             marked,
-            delayed: delivery.alone && prior_in_flight < Bytes::new(self.segment_size()),
+            delayed: delivery.alone && prior_in_flight < Bytes::new(self.mss),
             next_departure: self.pacer.next(),
-        });
-        self.verdict = self.controller.verdict();
+        };
+        self.congestion.update(|controller| controller.on_ack(&ack));
     }
 
     /// Whether the flight being acknowledged was limited by the congestion window. In slow start a
     /// flight of more than half the window counts too, because pacing spreads it over the round
     /// (`spec/tcp.md` §1.13).
-    pub(super) fn window_limited(&self) -> bool {
-        let slow_start = self.verdict.cwnd < self.verdict.ssthresh;
+    pub(in crate::tcp) fn window_limited(&self) -> bool {
+        let slow_start = self.congestion.verdict().cwnd < self.congestion.verdict().ssthresh;
         // What a timeout condemned waits to be sent again: the window alone limits that.
         matches!(self.phase, Phase::Loss { .. })
             || self
                 .flight
                 .window_limited_until
                 .is_some_and(|until| self.una <= until)
-            || (slow_start && self.verdict.cwnd.get() < 2 * self.flight.largest)
+            || (slow_start && self.congestion.verdict().cwnd.get() < 2 * self.flight.largest)
     }
 
     /// What is acknowledged selectively before a loss is sure opens no window: in its place one
@@ -247,7 +263,7 @@ impl Connection {
     /// reorder (Linux). Controllers that need no window count everything.
     fn may_grow(&self, delivery: &Delivery) -> bool {
         let reorders = self.segments.reordering().0 > DUP_THRESHOLD;
-        delivery.cumulative || reorders || self.controller.recovery() != Recovery::Prr
+        delivery.cumulative || reorders || !self.congestion.uses_prr()
     }
 
     /// A `safe` acknowledgement advanced SND.UNA and revealed no loss. Without SACK one that
@@ -257,12 +273,12 @@ impl Connection {
             return;
         }
         let in_flight = Bytes::new(self.segments.in_flight());
-        let mss = Bytes::new(self.segment_size());
-        let ssthresh = self.verdict.ssthresh;
-        if self.controller.recovery() == Recovery::Prr
+        let mss = Bytes::new(self.mss);
+        let ssthresh = self.congestion.verdict().ssthresh;
+        if self.congestion.uses_prr()
             && let Phase::Recovery(episode) = &mut self.phase
         {
-            self.recovery_window = episode.on_ack(PrrAck {
+            self.repair.window = episode.on_ack(PrrAck {
                 delivered,
                 in_flight,
                 ssthresh,
@@ -270,7 +286,7 @@ impl Connection {
                 mss,
             });
             if next_hole {
-                self.recovery_window = self.recovery_window.max(in_flight + mss);
+                self.repair.window = self.repair.window.max(in_flight + mss);
             }
         }
     }
@@ -289,24 +305,29 @@ impl Connection {
         }
     }
 
-    /// A packet of this connection, of `count` segments, has left the host, sent or dropped. True
-    /// when that made room where one was refused.
-    pub(crate) fn left_host(&mut self, segment: Option<SegmentId>, count: u16, sent: bool) -> bool {
+    /// A packet of `count` segments has left the host, sent or dropped. True when that made room
+    /// where one was refused.
+    pub(in crate::tcp) fn left_host(
+        &mut self,
+        segment: Option<SegmentId>,
+        count: u16,
+        sent: bool,
+    ) -> bool {
         if let Some(segment) = segment {
             self.segments.left_host(segment, count);
         }
         sent && std::mem::take(&mut self.flight.refused)
     }
 
-    /// A packet of this connection, of `count` segments, was dropped in this host, and the
-    /// connection is told (Linux's NET_XMIT_DROP and CN): they are lost for certain, and the local
-    /// queue is congested.
-    pub(crate) fn on_local_drop(
+    /// A packet of `count` segments was dropped in this host, and the connection is notified
+    /// (Linux's `NET_XMIT_DROP` and `NET_XMIT_CN`): they are lost for certain, and the local queue
+    /// is congested.
+    pub(in crate::tcp) fn on_local_drop(
         &mut self,
         segment: Option<SegmentId>,
         count: u16,
         reason: DropReason,
-        now: Instant,
+        (opening, now): (bool, Instant),
     ) {
         self.totals.local_drops += 1;
         let Some(segment) = segment else { return };
@@ -314,7 +335,7 @@ impl Connection {
         let mut losses = Losses {
             now,
             sampler: &mut self.sampler,
-            controller: &mut *self.controller,
+            congestion: &mut self.congestion,
         };
         let mut lost = false;
         for place in 0..count {
@@ -327,26 +348,65 @@ impl Connection {
         }
         // A device that was reset has room.
         self.flight.refused = reason != DropReason::Reset;
-        if self.phase == Phase::Open
-            && !matches!(self.state, State::SynSent | State::SynReceived { .. })
-        {
+        if self.phase == Phase::Open && !opening {
             let recoverable = self.recoverable();
             self.enter_recovery(Signal::LocalDrop, in_flight, recoverable, now);
         }
     }
 
-    /// The application writes. If it left no full segment to send although the window was open,
-    /// what is in flight says little about the path. Lost segments that wait to be sent again are
-    /// something to send, and what waits below the socket is too (`spec/tcp.md` §2.1).
-    pub(super) fn note_application_limited(&mut self) {
-        let nothing_waits =
-            self.nxt + self.segment_size() > self.buffer.end() && !self.segments.any_lost();
-        if nothing_waits
-            && self.tsq.charged() == Bytes::ZERO
-            && self.segments.in_flight() < self.cwnd().get()
+    /// The application writes. If it left no full segment to send although the window was open, the
+    /// flight says little about the path. Lost segments that wait to be sent again are something to
+    /// send, and so is what is `charged` below the socket (Linux `tcp_rate_check_app_limited`).
+    pub(in crate::tcp) fn note_application_limited(&mut self, charged: Bytes) {
+        let nothing_waits = self.nxt + self.mss > self.buffer.end() && !self.segments.any_lost();
+        if nothing_waits && charged == Bytes::ZERO && self.segments.in_flight() < self.cwnd().get()
         {
             self.sampler
                 .mark_app_limited(Bytes::new(self.segments.in_flight()));
         }
+    }
+
+    /// RFC 9293 §3.10.7.4, "SND.WND": newer segments win; of equals, a larger or a zero window.
+    /// True if the peer's closed window opened.
+    pub(in crate::tcp) fn update_window(&mut self, offset: u64, ack: u64, window: u64) -> bool {
+        let (wl1, wl2) = self.peer.updated_by;
+        self.peer.moved = false;
+        if ack < self.una || !(wl1 < offset || (wl1 == offset && wl2 <= ack)) {
+            return false;
+        }
+        self.peer.updated_by = (offset, ack);
+        self.peer.moved = self.peer.edge != ack + window;
+        self.peer.edge = ack + window;
+        self.peer.largest = self.peer.largest.max(window);
+        self.peer.edge > self.nxt && self.timers.persist.take().is_some()
+    }
+
+    /// The window in a SYN is never scaled; it lets us send from the byte after our SYN.
+    pub(in crate::tcp) fn update_window_from_syn(&mut self, window: u16) {
+        self.peer.edge = 1 + u64::from(window);
+        self.peer.largest = self.peer.largest.max(u64::from(window));
+        self.peer.updated_by = (0, 1);
+    }
+
+    /// The peer answers. While its window is closed neither probes nor retransmissions into it
+    /// count against it, unless the connection is an `orphan`: no application waits for the window
+    /// to open.
+    pub(in crate::tcp) fn note_life(&mut self, orphan: bool) {
+        if let Some(persist) = &mut self.timers.persist {
+            persist.answered();
+        }
+        if self.peer.edge <= self.una && !orphan {
+            self.flight.timeouts = 0;
+        }
+    }
+
+    /// The stream offset that acknowledgement number `ack` names, if RFC 5961 §5.2 accepts it.
+    pub(in crate::tcp) fn acceptable_ack(&self, ack: u32) -> Option<u64> {
+        let lowest = self
+            .una
+            .saturating_sub(self.peer.largest)
+            .max(self.una.min(1));
+        self.offset(ack)
+            .filter(|ack| (lowest..=self.nxt).contains(ack))
     }
 }

@@ -1,96 +1,108 @@
-//! What the application wrote and the peer has not acknowledged.
+//! [`SendBuffer`]: data that the application wrote and the peer has not acknowledged.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use tautline_base::Bytes;
+
+use crate::config::TcpConfig;
 use crate::wire::Payload;
 
-/// Bytes from the lowest unacknowledged offset upward. Holds memory only for what is in it.
+/// Bytes from the lowest unacknowledged offset upward. Holds memory only for data in it.
 #[derive(Debug)]
-pub(super) struct SendBuffer {
-    held: Held,
+pub(in crate::tcp) struct SendBuffer {
+    data: Data,
     /// Stream offset of the first byte.
     start: u64,
     capacity: usize,
+    /// The application wrote less than it wanted and waits for room.
+    pub(super) wants_room: bool,
 }
 
 #[derive(Debug)]
-enum Held {
-    /// So many, and all are zero, as those of nobody are: they take no memory.
+enum Data {
+    /// A number of zeros, which take no memory.
     Zeros(usize),
     Bytes(VecDeque<u8>),
 }
 
-impl Held {
-    const NOTHING: Self = Self::Zeros(0);
+impl Data {
+    const EMPTY: Self = Self::Zeros(0);
 }
 
 impl SendBuffer {
     /// An empty buffer whose first byte will have offset 1, the SYN being 0.
-    pub(super) fn new(capacity: usize) -> Self {
+    pub(super) fn new(config: &TcpConfig) -> Self {
+        let start = config.send_start.unwrap_or(Bytes::MAX);
         Self {
-            held: Held::NOTHING,
+            data: Data::EMPTY,
             start: 1,
-            capacity,
+            capacity: start.min(config.send_buffer).as_usize(),
+            wants_room: false,
         }
     }
 
     /// Takes as much of `data` as fits.
-    pub(super) fn write(&mut self, data: &[u8]) -> usize {
+    pub(in crate::tcp) fn write(&mut self, data: &[u8]) -> usize {
         let taken = data.len().min(self.room());
-        if let Held::Zeros(count) = self.held {
-            self.held = Held::Bytes(std::iter::repeat_n(0, count).collect());
+        if let Data::Zeros(count) = self.data {
+            self.data = Data::Bytes(std::iter::repeat_n(0, count).collect());
         }
-        if let Held::Bytes(bytes) = &mut self.held {
+        if let Data::Bytes(bytes) = &mut self.data {
             bytes.extend(&data[..taken]);
         }
         taken
     }
 
     /// Takes as many of `count` zeros as fit.
-    pub(super) fn write_zeros(&mut self, count: usize) -> usize {
+    pub(in crate::tcp) fn write_zeros(&mut self, count: usize) -> usize {
         let taken = count.min(self.room());
-        match &mut self.held {
-            Held::Zeros(held) => *held += taken,
-            Held::Bytes(bytes) => bytes.extend(std::iter::repeat_n(0, taken)),
+        match &mut self.data {
+            Data::Zeros(held) => *held += taken,
+            Data::Bytes(bytes) => bytes.extend(std::iter::repeat_n(0, taken)),
         }
         taken
     }
 
     /// How many bytes it may hold.
-    pub(super) fn capacity(&self) -> usize {
+    pub(in crate::tcp) fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// It may hold `capacity` bytes, if it may not already hold more.
+    /// Grows the capacity to `capacity` bytes, if it is smaller.
     pub(super) fn expand(&mut self, capacity: usize) {
         self.capacity = self.capacity.max(capacity);
     }
 
+    /// The application waits for room.
+    pub(in crate::tcp) fn wants_room(&self) -> bool {
+        self.wants_room
+    }
+
     /// How many bytes fit.
-    pub(super) fn room(&self) -> usize {
+    pub(in crate::tcp) fn room(&self) -> usize {
         self.capacity.saturating_sub(self.len())
     }
 
     /// Offset just past the last byte written.
-    pub(super) fn end(&self) -> u64 {
+    pub(in crate::tcp) fn end(&self) -> u64 {
         self.start + self.len() as u64
     }
 
     /// Bytes held.
-    pub(super) fn len(&self) -> usize {
-        match &self.held {
-            Held::Zeros(count) => *count,
-            Held::Bytes(bytes) => bytes.len(),
+    pub(in crate::tcp) fn len(&self) -> usize {
+        match &self.data {
+            Data::Zeros(count) => *count,
+            Data::Bytes(bytes) => bytes.len(),
         }
     }
 
     /// Forgets everything below `offset`.
-    pub(super) fn acknowledge(&mut self, offset: u64) {
+    pub(in crate::tcp) fn acknowledge(&mut self, offset: u64) {
         let gone = offset.saturating_sub(self.start).min(self.len() as u64);
-        match &mut self.held {
-            Held::Zeros(count) => *count -= gone as usize,
-            Held::Bytes(bytes) => {
+        match &mut self.data {
+            Data::Zeros(count) => *count -= gone as usize,
+            Data::Bytes(bytes) => {
                 bytes.drain(..gone as usize);
             }
         }
@@ -98,12 +110,12 @@ impl SendBuffer {
     }
 
     /// The bytes of `range`; the part of the range that is held.
-    pub(super) fn payload(&self, range: Range<u64>) -> Payload<'_> {
+    pub(in crate::tcp) fn payload(&self, range: Range<u64>) -> Payload<'_> {
         let held = |offset: u64| offset.saturating_sub(self.start).min(self.len() as u64) as usize;
         let (from, to) = (held(range.start), held(range.end));
-        match &self.held {
-            Held::Zeros(_) => Payload::Zeros(to.saturating_sub(from)),
-            Held::Bytes(bytes) => {
+        match &self.data {
+            Data::Zeros(_) => Payload::Zeros(to.saturating_sub(from)),
+            Data::Bytes(bytes) => {
                 let (front, back) = bytes.as_slices();
                 let split = front.len();
                 Payload::Bytes(
@@ -115,23 +127,23 @@ impl SendBuffer {
     }
 
     /// Memory held, in bytes.
-    pub(super) fn memory(&self) -> usize {
-        match &self.held {
-            Held::Zeros(_) => 0,
-            Held::Bytes(bytes) => bytes.capacity(),
+    pub(in crate::tcp) fn memory(&self) -> usize {
+        match &self.data {
+            Data::Zeros(_) => 0,
+            Data::Bytes(bytes) => bytes.capacity(),
         }
     }
 
     /// Drops everything.
-    pub(super) fn clear(&mut self) {
+    pub(in crate::tcp) fn clear(&mut self) {
         self.start = self.end();
-        self.held = Held::NOTHING;
+        self.data = Data::EMPTY;
     }
 
     /// Releases the memory of an idle buffer.
-    pub(super) fn shrink_if_idle(&mut self) {
+    pub(in crate::tcp) fn shrink_if_idle(&mut self) {
         if self.len() == 0 {
-            self.held = Held::NOTHING;
+            self.data = Data::EMPTY;
         }
     }
 }
@@ -153,7 +165,7 @@ mod tests {
         fn gives_back_what_was_written_at_every_offset(
             writes in prop::collection::vec((1usize..50, 0usize..50, any::<bool>()), 1..60)
         ) {
-            let mut buffer = SendBuffer::new(128);
+            let mut buffer = SendBuffer::new(&TcpConfig { send_buffer: Bytes::new(128), ..TcpConfig::default() });
             let mut stream = vec![0u8];
             let mut acknowledged = 1u64;
             for (write, acknowledge, zeros) in writes {

@@ -11,15 +11,15 @@ use tautline_base::Instant;
 
 /// Within what the delay stays.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
+pub(in crate::tcp) struct Bounds {
     /// What it begins with, and never falls below.
-    pub(super) least: Duration,
+    pub(in crate::tcp) least: Duration,
     /// What it never exceeds, unless the least does.
-    pub(super) most: Duration,
+    pub(in crate::tcp) most: Duration,
     /// Nor a smoothed round trip ...
-    pub(super) srtt: Duration,
+    pub(in crate::tcp) srtt: Duration,
     /// ... nor, before it is cut to these, the timeout.
-    pub(super) rto: Duration,
+    pub(in crate::tcp) rto: Duration,
 }
 
 /// The delay of one receiver's acknowledgements.

@@ -5,10 +5,10 @@
 use tautline_base::{Bytes, Instant};
 use tautline_cc::Underuse;
 
-use super::connection::Connection;
+use super::SendHalf;
 use super::recovery::Phase;
 
-impl Connection {
+impl SendHalf {
     /// New data has left. When for a retransmission timeout less than the window was in flight, and
     /// neither the window nor the send buffer was the reason, the controller hears how much was.
     pub(super) fn validate_window(&mut self, now: Instant) {
@@ -20,12 +20,10 @@ impl Connection {
         if now.nanos_since(self.flight.judged) < self.rtt.rto_nanos() {
             return;
         }
-        if self.phase == Phase::Open && !self.wants_room {
-            self.controller.on_underuse(&Underuse {
-                now,
-                used: Bytes::new(self.flight.used),
-            });
-            self.verdict = self.controller.verdict();
+        if self.phase == Phase::Open && !self.buffer.wants_room() {
+            let used = Bytes::new(self.flight.used);
+            self.congestion
+                .update(|controller| controller.on_underuse(&Underuse { now, used }));
         }
         self.window_validated(now);
     }

@@ -1,0 +1,126 @@
+//! How much the application may write: the send buffer, which may follow the congestion window
+//! (Linux `tcp_sndbuf_expand`), and the bound on what is not yet sent (`TCP_NOTSENT_LOWAT`,
+//! `tcp_stream_memory_free`).
+
+use tautline_base::Bytes;
+
+use super::SendHalf;
+use super::buffer::SendBuffer;
+use crate::tcp::memory::LEAST_SEND;
+
+/// What Linux reserves around a segment's payload: headers, and the record that lists its pages
+/// (x86-64).
+const AROUND: u64 = 2 * 320;
+/// And its descriptor, allocated apart.
+const DESCRIPTOR: u64 = 256;
+/// Least window, in segments, that the buffer is made for (Linux `TCP_INIT_CWND`).
+const LEAST_WINDOW: u64 = 10;
+
+impl SendHalf {
+    /// The application writes: `write` takes at most as much as is given to it. As much of `wanted`
+    /// bytes is taken as the send buffer has room for with its segments' overhead, no more unsent
+    /// than `TCP_NOTSENT_LOWAT` allows, and little when memory is short.
+    pub(in crate::tcp) fn write(
+        &mut self,
+        wanted: usize,
+        memory_pressure: bool,
+        write: impl FnOnce(&mut SendBuffer, usize) -> usize,
+    ) -> usize {
+        let (segment, overhead) = (
+            u128::from(self.mss.max(1)),
+            u128::from(self.config.send_overhead.get()),
+        );
+        let room = u128::from(self.room().get()) * segment / (segment + overhead);
+        let mut most = wanted.min(usize::try_from(room).unwrap_or(usize::MAX));
+        if let Some(allowed) = self.unsent_allowed() {
+            most = most.min(allowed.saturating_sub(self.unsent()).as_usize());
+        }
+        if memory_pressure {
+            most = most.min(LEAST_SEND.saturating_sub(self.buffer.len()));
+        }
+        let taken = write(&mut self.buffer, most);
+        self.buffer.wants_room = taken < wanted;
+        taken
+    }
+
+    /// Written by the application and not yet sent.
+    pub(in crate::tcp) fn unsent(&self) -> Bytes {
+        Bytes::new(self.buffer.end().saturating_sub(self.nxt.max(1)))
+    }
+
+    /// Most unsent bytes the application wants; at least 1, or it could never write.
+    fn unsent_allowed(&self) -> Option<Bytes> {
+        self.config
+            .notsent_lowat
+            .map(|lowat| lowat.max(Bytes::new(1)))
+    }
+
+    /// Free space of the send buffer, after the overhead of its segments.
+    fn room(&self) -> Bytes {
+        let held = Bytes::new(self.buffer.len() as u64);
+        let alone = held.get().saturating_sub(self.segments.sacked_bytes());
+        let charged = held + self.config.send_overhead * alone.div_ceil(self.mss.max(1));
+        Bytes::new(self.buffer.capacity() as u64).saturating_sub(charged)
+    }
+
+    /// True once when the application waits for room and there is some again: a third of the buffer
+    /// is free and little is unsent.
+    pub(in crate::tcp) fn has_room_again(&mut self, memory_pressure: bool) -> bool {
+        if !self.buffer.wants_room {
+            return false;
+        }
+        if self.segments.in_flight() < self.cwnd().get() {
+            self.expand_buffer(memory_pressure);
+        }
+        let little = self
+            .unsent_allowed()
+            .is_none_or(|most| self.unsent() * 2 < most);
+        let room = little && self.room() >= Bytes::new(self.buffer.capacity() as u64 / 3);
+        self.buffer.wants_room = !room;
+        room
+    }
+
+    /// The same when something was sent: without a bound on unsent data only acknowledgements make
+    /// room.
+    pub(in crate::tcp) fn has_room_after_sending(&mut self, memory_pressure: bool) -> bool {
+        self.config.notsent_lowat.is_some() && self.has_room_again(memory_pressure)
+    }
+
+    /// A buffer that follows the window holds two of it (three where the controller probes beyond
+    /// its window by itself, as BBR asks Linux for), each segment taken for what Linux would charge
+    /// if it were alone.
+    pub(super) fn expand_buffer(&mut self, memory_pressure: bool) {
+        if self.config.send_start.is_none() || memory_pressure {
+            return;
+        }
+        let segment = self.mss.max(1);
+        let reordering = u64::from(self.segments.reordering().0) + 1;
+        let segments = LEAST_WINDOW
+            .max(self.cwnd().get() / segment)
+            .max(reordering);
+        let windows = if self.congestion.uses_prr() { 2 } else { 3 };
+        let bytes = segments
+            .saturating_mul(windows)
+            .saturating_mul(charge(segment));
+        let capacity = self.config.send_buffer.min(Bytes::new(bytes));
+        self.buffer.expand(capacity.as_usize());
+    }
+}
+
+/// The memory that Linux takes for a segment of `payload` bytes.
+fn charge(payload: u64) -> u64 {
+    (payload + AROUND).next_power_of_two() + DESCRIPTOR
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A new connection of Linux over Ethernet has a send buffer of 87 040 bytes (`tb` in `ss -m`):
+    /// twice ten segments.
+    #[test]
+    fn the_first_buffer_is_that_of_linux() {
+        assert_eq!(charge(1460), 4352);
+        assert_eq!(2 * LEAST_WINDOW * charge(1448), 87_040);
+    }
+}
