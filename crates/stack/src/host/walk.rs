@@ -26,8 +26,8 @@ use crate::attribution::Attribution;
 use crate::config::LocalDropReporting;
 use crate::socket::Event;
 use crate::sockets::Sockets;
+use crate::tcp::Blocked;
 use crate::tcp::State;
-use crate::tcp::blocked::Blocked;
 use crate::trace::{Tracer, What};
 use crate::wire::{self, Addresses, ECN_BITS, HOP_LIMIT};
 

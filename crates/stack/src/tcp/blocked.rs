@@ -4,32 +4,8 @@
 use tautline_base::{Instant, Tso};
 
 use super::connection::Connection;
-use super::output::{Kind, Plan};
+use super::send::{Blocked, Kind, Plan};
 use crate::attribution::{Attribution, Cause};
-
-/// Why [`Connection::next_segment`] has no segment to send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Blocked {
-    /// Nothing is left to send.
-    Idle,
-    /// The handshake is not complete.
-    Handshake,
-    /// The connection was idle, or has not begun to search for the path's MTU: both are brought up
-    /// to date before the segment's size is known.
-    Restart,
-    /// The congestion window is full.
-    Cwnd,
-    /// The peer's window is closed, or too small to be worth a segment (RFC 9293 §3.8.6.2.1).
-    PeerWindow,
-    /// Nagle's algorithm waits for an acknowledgement.
-    Nagle,
-    /// The qdisc refused the previous segment.
-    Refused,
-    /// The pacer releases the segment at this time.
-    Pacer(Instant),
-    /// TCP Small Queues: a packet of this connection has to leave the host first.
-    Tsq,
-}
 
 impl Connection {
     /// The next segment to send, after the connection's own state has been brought up to date.

@@ -4,21 +4,13 @@ use tautline_base::Instant;
 
 use super::connection::{Connection, State};
 use super::receiver::Acknowledgement;
+use super::send::sooner;
 use crate::socket::CloseReason;
 
 /// Timeouts of an orphan's segment, and probes of a closed window that an orphan sends before it
 /// gives up even if the peer answers (Linux `tcp_orphan_retries`): the peer could keep an abandoned
 /// connection for ever.
 const ORPHAN_RETRIES: u32 = 8;
-
-/// The earlier of two deadlines.
-#[inline]
-pub(super) fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    }
-}
 
 impl Connection {
     /// The earliest deadline.

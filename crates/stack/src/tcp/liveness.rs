@@ -7,7 +7,7 @@ use std::time::Duration;
 use tautline_base::Instant;
 
 use super::connection::{Connection, State};
-use super::deadlines::sooner;
+use super::send::sooner;
 use crate::config::Keepalive;
 use crate::socket::CloseReason;
 

@@ -5,9 +5,9 @@ use tautline_base::Ecn as Codepoint;
 
 use super::connection::{Connection, State};
 use super::ecn::{AckState, AckUrgency, Marks, NewMarks, SegmentClass};
-use super::output::{Kind, Plan};
 use super::receiver::Acknowledgement;
 use super::send::AckSummary;
+use super::send::{Kind, Plan};
 use crate::wire::{EchoedBytes, EcnFlags, Segment};
 
 /// Segments acknowledged at once after a mark (Linux: 2).

@@ -7,9 +7,6 @@ use tautline_base::Instant;
 use super::connection::{Connection, State};
 use crate::socket::CloseReason;
 
-/// Written data that a connection may always hold, so that none comes to a stop for good (Linux
-/// guarantees a page).
-pub(super) const LEAST_SEND: usize = 16 << 10;
 /// Received data that it may always hold.
 const LEAST_RECEIVE: usize = 8 << 10;
 /// How long records of segments are kept for the next ones.

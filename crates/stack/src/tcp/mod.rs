@@ -1,6 +1,6 @@
 //! TCP (RFC 9293): one connection, without any I/O.
 
-pub(crate) mod blocked;
+mod blocked;
 mod connection;
 mod deadlines;
 pub(crate) mod ecn;
@@ -10,12 +10,14 @@ mod input;
 mod liveness;
 mod marks;
 mod memory;
-pub(crate) mod output;
+mod output;
 mod receiver;
 mod reuse;
 pub(crate) mod send;
+mod snapshot;
 mod tuple;
 
 pub(crate) use connection::{Connection, Opening, State};
 pub(crate) use input::Reply;
+pub(crate) use send::Blocked;
 pub(crate) use tuple::Tuple;

@@ -3,109 +3,18 @@
 //! [`Connection::next_segment`] only looks, pacer and TSQ included; [`Connection::commit`] makes it
 //! so once there is a frame to write it into.
 
-use std::ops::Range;
-
 use tautline_base::{Instant, SegmentId, Tso};
 
-use super::blocked::Blocked;
 use super::connection::{Connection, State};
-use super::ecn::{Earlier, EcnState};
+use super::ecn::EcnState;
 use super::receiver::Acknowledgement;
-use super::send::SendContext;
+use super::send::{Blocked, Kind, Plan, SendContext};
 use crate::config::Pacing;
 use crate::seq;
 use crate::tsq::TsqRequest;
 use crate::wire::{
     EchoedBytes, Flags, OPTION_SPACE, Payload, SACK_BLOCK, SACK_BLOCKS, TIMESTAMP_OPTION, TcpHeader,
 };
-
-/// A segment that may be sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Plan {
-    pub(crate) kind: Kind,
-    /// Its sequence space, SYN and FIN included.
-    pub(crate) range: Range<u64>,
-    pub(crate) fin: bool,
-    /// Segments of equal payload that it is made of.
-    pub(crate) segments: u16,
-    /// It is the tail loss probe that is due.
-    pub(super) tail_probe: bool,
-    /// Departure time that the pacer grants; `now` if it has no say.
-    pub(crate) departure: Instant,
-}
-
-/// What a plan is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Sequence space never sent before.
-    New,
-    /// A lost segment again.
-    Again(SegmentId),
-    /// A pure acknowledgement.
-    Ack,
-    /// A pure acknowledgement of what arrived before the marks changed.
-    Past(Earlier),
-    /// A zero-window probe.
-    Probe,
-    /// A reset.
-    Reset,
-}
-
-impl Plan {
-    /// The plan carries sequence space: it is paced, charged and answered for.
-    pub(crate) fn occupies(&self) -> bool {
-        matches!(self.kind, Kind::New | Kind::Again(_))
-    }
-
-    /// A segment again: its number, its range, whether it carries the FIN.
-    pub(super) fn again((id, range, fin): (SegmentId, Range<u64>, bool)) -> Self {
-        Self {
-            fin,
-            ..Self::new(Kind::Again(id), range)
-        }
-    }
-
-    /// One segment without a FIN.
-    pub(super) fn new(kind: Kind, range: Range<u64>) -> Self {
-        Self {
-            kind,
-            range,
-            fin: false,
-            segments: 1,
-            tail_probe: false,
-            departure: Instant::ZERO,
-        }
-    }
-
-    /// It opens the connection.
-    pub(super) fn syn(&self) -> bool {
-        self.occupies() && self.range.start == 0
-    }
-
-    /// The bytes of the application's stream in it.
-    pub(super) fn payload(&self) -> Range<u64> {
-        self.range.start.max(1)..self.range.end - u64::from(self.fin)
-    }
-
-    /// The sequence space of each of its segments; a FIN is in the last.
-    pub(super) fn pieces(&self) -> impl Iterator<Item = (Range<u64>, bool)> + use<> {
-        let Self {
-            ref range,
-            fin,
-            segments,
-            ..
-        } = *self;
-        let (start, end) = (range.start, range.end);
-        let size = (end - u64::from(fin) - start) / u64::from(segments);
-        (1..=u64::from(segments)).map(move |number| {
-            let last = number == u64::from(segments);
-            (
-                start + (number - 1) * size..if last { end } else { start + number * size },
-                fin && last,
-            )
-        })
-    }
-}
 
 impl Connection {
     /// The next segment this connection may send: what TCP allows, at the departure the pacer

@@ -45,7 +45,7 @@ pub(super) struct PathMtu {
     /// Network and TCP headers of a data segment, options included.
     headers: u32,
     /// Most payload bytes that both ends' links carry in a segment; `None` before the handshake.
-    most: Option<u64>,
+    most: Option<u32>,
     /// Boxed: few connections ever probe.
     probing: Option<Box<Probing>>,
 }
@@ -97,7 +97,7 @@ impl PathMtu {
 
     /// The handshake is done: segments carry `most` bytes at most, after `headers`.
     pub(super) fn open(&mut self, most: u64, headers: usize) {
-        self.most = Some(most);
+        self.most = Some(most as u32);
         self.headers = headers as u32;
     }
 
@@ -120,7 +120,7 @@ impl PathMtu {
     /// Most payload of a segment; `None` before the handshake.
     fn segment(&self) -> Option<u64> {
         let room = self.longest().saturating_sub(self.headers()).max(1) as u64;
-        self.most.map(|most| most.min(room))
+        self.most.map(|most| u64::from(most).min(room))
     }
 
     fn search(&self) -> Option<Search> {
@@ -233,7 +233,7 @@ impl PathMtu {
             return None;
         }
         let payload = ((proven + unfit) / 2).checked_sub(self.headers())? as u64;
-        (self.most? >= payload).then_some(payload)
+        (u64::from(self.most?) >= payload).then_some(payload)
     }
 }
 

@@ -6,12 +6,12 @@ use tautline_base::{Bytes, Instant, SegmentId, Tso};
 use tautline_cc::Idle;
 
 use super::SendHalf;
+use super::plan::Blocked;
+use super::plan::{Kind, Plan};
 use super::recovery::Phase;
 use super::tail_probe::TailProbe;
 use super::timers::Persist;
 use crate::config::Pacing;
-use crate::tcp::blocked::Blocked;
-use crate::tcp::output::{Kind, Plan};
 
 /// Everything beside its own state that decides what the sending half may send.
 #[derive(Clone, Copy)]

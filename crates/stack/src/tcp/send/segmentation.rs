@@ -10,10 +10,10 @@ use std::time::Duration;
 use tautline_base::{Bytes, Instant, Rate, Tso};
 
 use super::SendHalf;
+use super::plan::Blocked;
+use super::plan::Plan;
 use super::planning::SendContext;
 use super::recovery::Phase;
-use crate::tcp::blocked::Blocked;
-use crate::tcp::output::Plan;
 use crate::tsq::TsqLimit;
 
 /// A flow that has been quiet so long does not wait (Linux), nor does one whose next

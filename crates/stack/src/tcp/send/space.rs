@@ -6,8 +6,10 @@ use tautline_base::Bytes;
 
 use super::SendHalf;
 use super::buffer::SendBuffer;
-use crate::tcp::memory::LEAST_SEND;
 
+/// Written data that a connection may always hold, so that none comes to a stop for good (Linux
+/// guarantees a page).
+const LEAST_SEND: usize = 16 << 10;
 /// What Linux reserves around a segment's payload: headers, and the record that lists its pages
 /// (x86-64).
 const AROUND: u64 = 2 * 320;

@@ -6,11 +6,11 @@ use tautline_base::{Bytes, Instant};
 use tautline_cc::Signal;
 
 use super::SendHalf;
+use super::plan::Plan;
 use super::recovery::Phase;
 use super::repair::AckSummary;
 use super::rtt::INITIAL_RTO;
 use super::segments::TIMER_SLACK;
-use crate::tcp::output::Plan;
 
 /// Where the probe of the present tail stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,6 @@ use tautline_base::Instant;
 
 use super::SendHalf;
 use super::rtt::MAX_RTO;
-use crate::tcp::deadlines::sooner;
 
 /// Pending deadlines of the sender.
 #[derive(Debug, Default)]
@@ -70,6 +69,15 @@ impl Persist {
     /// The peer lives.
     pub(in crate::tcp) fn answered(&mut self) {
         self.unanswered = 0;
+    }
+}
+
+/// The earlier of two deadlines.
+#[inline]
+pub(in crate::tcp) fn sooner(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }
 
